@@ -1,0 +1,398 @@
+/*
+ * pool.c: the caching allocator behind all tensor bytes.
+ *
+ * It decides which free list serves a request, when memory is taken from and given back to the
+ * system, and what the categories count. Headers lie apart from their data, 64 bytes each in
+ * chunks: data of a power-of-two size stay page-aligned, and peers that map shared memory never
+ * see a header. Read wf_block_new and wf_block_recycle first: everything else is off the hot path.
+ */
+#include "device/pool.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "device/region.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#define FORBID(p, bytes) ASAN_POISON_MEMORY_REGION(p, bytes)
+#define ALLOW(p, bytes) ASAN_UNPOISON_MEMORY_REGION(p, bytes)
+#else
+#define FORBID(p, bytes) ((void)(p), (void)(bytes))
+#define ALLOW(p, bytes) ((void)(p), (void)(bytes))
+#endif
+
+enum {
+    UNIT = 64,         /* smallest class and alignment */
+    SLAB = 1 << 20,    /* small blocks are carved from slabs of this size */
+    LARGE = SLAB / 8,  /* larger classes get a region each */
+    ORPHAN_CLASS = 255, /* no request has it: blocks of a removed source are never used again */
+    CLASSES = 256,
+    CHUNK_HEADERS = 255
+};
+
+/* One line per header, so that two hot blocks never share one. */
+struct header {
+    _Alignas(UNIT) struct wf_block block;
+    struct wf_region *region; /* NULL: the header is spare */
+};
+
+struct chunk {
+    _Alignas(UNIT) struct chunk *next;
+    void *memory; /* what malloc returned */
+    struct header headers[CHUNK_HEADERS];
+};
+
+struct pool {
+    int64_t until_failure; /* counts down on every request; fails on reaching 0 */
+    int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
+    int64_t live_all, peak_all, cached;
+    int comm_list; /* which lists serve WF_MEM_COMM: 1 while a shared source is installed */
+    struct wf_block *idle[2][CLASSES]; /* private, shared */
+    struct wf_region *slab[2];
+    struct wf_region *regions;
+    struct wf_block *spare;
+    struct chunk *chunks;
+    struct wf_mem_source source;
+    size_t refused; /* the shared source had no room for this many bytes */
+    int64_t system_calls;
+};
+
+static _Thread_local struct pool *mine;
+
+static const char *const category_names[WF_CATEGORIES] = {
+    [WF_MEM_WEIGHTS] = "weights",         [WF_MEM_GRADIENTS] = "gradients", [WF_MEM_OPTIMIZER] = "optimizer",
+    [WF_MEM_ACTIVATIONS] = "activations", [WF_MEM_COMM] = "communication",
+};
+
+/* NOTE [size classes] In units of 64 bytes: 1, 2, 3, 4, then four per power of two: 5, 6, 7, 8,
+ * 10, 12, 14, 16, 20, ... so that at most a fifth of a block lies unused. */
+static unsigned class_of(size_t bytes)
+{
+    uint64_t last = bytes ? (bytes - 1) / UNIT : 0; /* index of the last unit */
+    unsigned power;
+
+    if (last < 4) return (unsigned)last;
+    power = 63u - (unsigned)__builtin_clzll(last);
+    return 4 * (power - 1) + (unsigned)(last >> (power - 2)) - 4;
+}
+
+static size_t class_capacity(unsigned size_class)
+{
+    if (size_class < 4) return (size_class + 1) * UNIT;
+    return ((size_t)(size_class % 4 + 5) << (size_class / 4 - 1)) * UNIT;
+}
+
+static struct pool *begin(void)
+{
+    mine = WF_NEW(struct pool);
+    mine->until_failure = INT64_MAX;
+    return mine;
+}
+
+static struct pool *my_pool(void) { return mine ? mine : begin(); }
+
+/* ---- headers ---- */
+
+static void more_headers(struct pool *pool)
+{
+    void *memory = wf_calloc(1, sizeof(struct chunk) + UNIT);
+    uintptr_t aligned = ((uintptr_t)memory + UNIT - 1) & ~(uintptr_t)(UNIT - 1);
+    struct chunk *chunk = (struct chunk *)aligned;
+
+    chunk->memory = memory;
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    for (int i = CHUNK_HEADERS - 1; i >= 0; i--) {
+        chunk->headers[i].block.next = pool->spare;
+        pool->spare = &chunk->headers[i].block;
+    }
+}
+
+static struct header *header_of(struct wf_block *block) { return (struct header *)(void *)block; }
+
+static struct wf_block *adopt(struct pool *pool, struct wf_region *region, void *data, unsigned size_class)
+{
+    struct wf_block *block;
+
+    if (!pool->spare) more_headers(pool);
+    block = pool->spare;
+    pool->spare = block->next;
+    *block = (struct wf_block){.data = data,
+                               .shared = region->shared,
+                               .size_class = (uint8_t)size_class,
+                               .capacity = (int64_t)class_capacity(size_class)};
+    header_of(block)->region = region;
+    FORBID(data, class_capacity(size_class));
+    return block;
+}
+
+static void disown(struct pool *pool, struct wf_block *block)
+{
+    if (!header_of(block)->region->orphan) ALLOW(block->data, (size_t)block->capacity);
+    header_of(block)->region = NULL;
+    block->next = pool->spare;
+    pool->spare = block;
+}
+
+/* ---- from and to the system ---- */
+
+static struct wf_region *grow(struct pool *pool, size_t bytes, bool shared)
+{
+    struct wf_region *region;
+
+    if (shared && pool->refused && bytes >= pool->refused) return NULL;
+    pool->system_calls++;
+    region = wf_region_map(bytes, shared ? &pool->source : NULL);
+    if (!region) {
+        if (shared) pool->refused = bytes;
+        return NULL;
+    }
+    region->next = pool->regions;
+    pool->regions = region;
+    return region;
+}
+
+static struct wf_block *make(struct pool *pool, unsigned size_class, bool shared)
+{
+    size_t capacity = class_capacity(size_class);
+    struct wf_region *region;
+    void *data;
+
+    if (capacity > LARGE) {
+        region = grow(pool, capacity, shared);
+        return region ? adopt(pool, region, wf_region_carve(region, capacity), size_class) : NULL;
+    }
+    region = pool->slab[shared];
+    data = region ? wf_region_carve(region, capacity) : NULL;
+    if (!data) {
+        region = grow(pool, SLAB, shared);
+        if (!region) return NULL;
+        pool->slab[shared] = region;
+        data = wf_region_carve(region, capacity);
+    }
+    return adopt(pool, region, data, size_class);
+}
+
+/* Count per region the blocks that lie in free lists; a region is idle when that is all of them. */
+static void count_idle(struct pool *pool)
+{
+    for (struct wf_region *r = pool->regions; r; r = r->next) r->idle = 0;
+    for (int shared = 0; shared < 2; shared++)
+        for (int c = 0; c < CLASSES; c++)
+            for (struct wf_block *b = pool->idle[shared][c]; b; b = b->next) header_of(b)->region->idle++;
+}
+
+static void drop_idle_blocks(struct pool *pool, struct wf_block **list)
+{
+    struct wf_block *block, *next, *kept = NULL;
+
+    for (block = *list; block; block = next) {
+        struct wf_region *region = header_of(block)->region;
+
+        next = block->next;
+        if (region->idle < region->blocks) {
+            block->next = kept;
+            kept = block;
+            continue;
+        }
+        pool->cached -= block->capacity;
+        disown(pool, block);
+    }
+    *list = kept;
+}
+
+static void trim(struct pool *pool, bool shared_only)
+{
+    struct wf_region **at = &pool->regions;
+
+    count_idle(pool);
+    for (int shared = shared_only; shared < 2; shared++)
+        for (int c = 0; c < CLASSES; c++) drop_idle_blocks(pool, &pool->idle[shared][c]);
+    while (*at) {
+        struct wf_region *region = *at;
+
+        if (region->idle < region->blocks || (shared_only && !region->shared)) {
+            at = &region->next;
+            continue;
+        }
+        *at = region->next;
+        if (pool->slab[region->shared] == region) pool->slab[region->shared] = NULL;
+        wf_region_unmap(region, &pool->source);
+    }
+    pool->refused = 0;
+}
+
+static struct wf_block *take(struct pool *pool, unsigned size_class, bool shared)
+{
+    struct wf_block *block = pool->idle[shared][size_class];
+
+    if (!block) return make(pool, size_class, shared);
+    pool->idle[shared][size_class] = block->next;
+    pool->cached -= block->capacity;
+    return block;
+}
+
+/* The free list was empty. The shared source may be full: then private memory serves, and where
+ * the system is out of memory, what lies cached in other classes is given back first. */
+static struct wf_block *find(struct pool *pool, size_t bytes, unsigned size_class, bool shared)
+{
+    struct wf_block *block = NULL;
+
+    if (bytes > (size_t)PTRDIFF_MAX / 2) return NULL;
+    if (shared) block = take(pool, size_class, true);
+    if (!block) block = take(pool, size_class, false);
+    if (block) return block;
+    trim(pool, false);
+    return make(pool, size_class, false);
+}
+
+static struct wf_block *refuse(struct pool *pool, size_t bytes, enum wf_category category)
+{
+    pool->until_failure = INT64_MAX;
+    WF_FAIL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
+            category_names[category], (long long)pool->live_all);
+    return NULL;
+}
+
+/* ---- the hot path ---- */
+
+static void count_live(struct pool *pool, enum wf_category category, int64_t bytes)
+{
+    int64_t live = pool->live[category] += bytes;
+
+    if (live > pool->peak[category]) pool->peak[category] = live;
+}
+
+struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
+{
+    struct pool *pool = my_pool();
+    unsigned size_class = class_of(bytes);
+    bool shared = category == WF_MEM_COMM && pool->comm_list;
+    struct wf_block *block = pool->idle[shared][size_class];
+
+    if (--pool->until_failure == 0) return refuse(pool, bytes, category);
+    if (block) {
+        pool->idle[shared][size_class] = block->next;
+        pool->cached -= block->capacity;
+    } else {
+        block = find(pool, bytes, size_class, shared);
+        if (!block) return refuse(pool, bytes, category);
+    }
+    ALLOW(block->data, bytes);
+    block->refs = 1;
+    block->category = (uint8_t)category;
+    block->bytes = (int64_t)bytes;
+    count_live(pool, category, block->bytes);
+    pool->live_all += block->bytes;
+    if (pool->live_all > pool->peak_all) pool->peak_all = pool->live_all;
+    return block;
+}
+
+void wf_block_recycle(struct wf_block *block)
+{
+    struct pool *pool = mine;
+    struct wf_block **list = &pool->idle[block->shared][block->size_class];
+
+    WF_ASSERT(block->refs == 0);
+    FORBID(block->data, (size_t)block->capacity);
+    pool->live[block->category] -= block->bytes;
+    pool->live_all -= block->bytes;
+    pool->cached += block->capacity;
+    block->next = *list;
+    *list = block;
+}
+
+void wf_block_recategorize(struct wf_block *block, enum wf_category category)
+{
+    mine->live[block->category] -= block->bytes;
+    block->category = (uint8_t)category;
+    count_live(mine, category, block->bytes);
+}
+
+/* ---- settings, figures, the end ---- */
+
+/* Blocks that outlive their source may still be read by their owner, but are never used again. */
+static void orphan_shared(struct pool *pool)
+{
+    for (struct wf_region *r = pool->regions; r; r = r->next) r->orphan = r->orphan || r->shared;
+    for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+        for (int i = 0; i < CHUNK_HEADERS; i++)
+            if (chunk->headers[i].region && chunk->headers[i].block.shared)
+                chunk->headers[i].block.size_class = ORPHAN_CLASS;
+    for (int c = 0; c < ORPHAN_CLASS; c++) {
+        while (pool->idle[1][c]) {
+            struct wf_block *block = pool->idle[1][c];
+
+            pool->idle[1][c] = block->next;
+            block->next = pool->idle[1][ORPHAN_CLASS];
+            pool->idle[1][ORPHAN_CLASS] = block;
+        }
+    }
+    pool->slab[1] = NULL;
+}
+
+void wf_pool_set_shared(const struct wf_mem_source *source)
+{
+    struct pool *pool = my_pool();
+
+    if (pool->comm_list) {
+        trim(pool, true);
+        orphan_shared(pool);
+    }
+    pool->comm_list = source != NULL;
+    pool->source = source ? *source : (struct wf_mem_source){0};
+    pool->refused = 0;
+}
+
+struct wf_pool_stats wf_pool_stats(enum wf_category category)
+{
+    const struct pool *pool = my_pool();
+
+    if (category == WF_CATEGORIES)
+        return (struct wf_pool_stats){pool->live_all, pool->peak_all, pool->cached};
+    return (struct wf_pool_stats){pool->live[category], pool->peak[category], 0};
+}
+
+void wf_pool_reset_peak(void)
+{
+    struct pool *pool = my_pool();
+
+    for (int c = 0; c < WF_CATEGORIES; c++) pool->peak[c] = pool->live[c];
+    pool->peak_all = pool->live_all;
+}
+
+int64_t wf_pool_system_calls(void) { return my_pool()->system_calls; }
+
+void wf_pool_fail_at(int64_t n) { my_pool()->until_failure = n > 0 ? n : INT64_MAX; }
+
+void wf_pool_trim(void)
+{
+    if (mine) trim(mine, false);
+}
+
+/* A block that somebody still holds keeps its region and the pool: a late release must not crash. */
+void wf_pool_finalize(void)
+{
+    struct chunk *chunk, *next;
+
+    if (!mine) return;
+    trim(mine, false);
+    if (mine->regions) {
+        WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end", (long long)mine->live_all);
+        return;
+    }
+    for (chunk = mine->chunks; chunk; chunk = next) {
+        next = chunk->next;
+        wf_free(chunk->memory);
+    }
+    wf_free(mine);
+    mine = NULL;
+}

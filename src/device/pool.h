@@ -1,0 +1,85 @@
+/*
+ * pool.h: all bytes of tensors come from here (design D2): a caching allocator with size classes.
+ *
+ * One pool per rank (thread). A hit pops a free list: no lock, no malloc. Private memory comes
+ * from mmap (huge pages asked for on blocks of 2 MiB and more); memory that peers can read comes
+ * from the source that comm installs, and from private memory while there is none.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum wf_category {
+    WF_MEM_WEIGHTS,
+    WF_MEM_GRADIENTS,
+    WF_MEM_OPTIMIZER,
+    WF_MEM_ACTIVATIONS,
+    WF_MEM_COMM, /* peers read it: outputs that are pending sums, buffers of collectives */
+    WF_CATEGORIES
+};
+
+/** Header of a block; the data follow it. Reference counted by the owning thread only. */
+struct wf_block {
+    void *data; /* 64-byte aligned */
+    int32_t refs;
+    uint8_t category;
+    uint8_t size_class;
+    bool shared;       /* from the shared source */
+    int64_t bytes;     /* asked for: what the categories count */
+    int64_t capacity;  /* of the size class */
+    struct wf_block *next; /* in a free list */
+};
+
+/**
+ * A block of at least `bytes` (0 allowed) with one reference.
+ * Fails with NULL and WEFT_ERR_MEMORY naming category and bytes.
+ */
+struct wf_block *wf_block_new(size_t bytes, enum wf_category category);
+
+/** Back to the free list of its class; called by wf_block_release. */
+void wf_block_recycle(struct wf_block *block);
+
+static inline struct wf_block *wf_block_retain(struct wf_block *block)
+{
+    block->refs++;
+    return block;
+}
+
+static inline void wf_block_release(struct wf_block *block)
+{
+    if (--block->refs == 0) wf_block_recycle(block);
+}
+
+/** Count the block under another category from now on (a gradient that was an activation). */
+void wf_block_recategorize(struct wf_block *block, enum wf_category category);
+
+/** Where shared blocks come from. `map` returns NULL when it is full: the pool then falls back to
+ *  private memory. `unmap` may be NULL. */
+struct wf_mem_source {
+    void *(*map)(void *self, size_t bytes);
+    void (*unmap)(void *self, void *p, size_t bytes);
+    void *self;
+};
+
+/** Install this thread's shared source (NULL removes it; cached shared blocks are given back first). */
+void wf_pool_set_shared(const struct wf_mem_source *source);
+
+struct wf_pool_stats {
+    int64_t live, peak, cached;
+};
+
+/** Bytes of one category, or of all for WF_CATEGORIES. `cached` is known for all only. */
+struct wf_pool_stats wf_pool_stats(enum wf_category category);
+void wf_pool_reset_peak(void);
+
+/** Requests that reached mmap or the shared source since the thread began: 0 in steady state. */
+int64_t wf_pool_system_calls(void);
+
+/** Tests: the n-th request from now fails (1 = the next); 0 switches it off. */
+void wf_pool_fail_at(int64_t n);
+
+/** Give all cached blocks back to the system; at thread end also the pool itself. */
+void wf_pool_trim(void);
+void wf_pool_finalize(void);
