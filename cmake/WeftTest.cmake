@@ -1,0 +1,84 @@
+# WeftTest.cmake: tests as one line each. Include it after the targets of the library exist.
+#
+#   weft_internal_test(NAME sources... [LABELS l...] [TIMEOUT s])
+#       a check-based program without ranks; its CTest test is NAME (label `unit` unless LABELS say else)
+#   weft_rank_test(NAME sources... RANKS n... [LABELS l...] [TIMEOUT s])
+#       a program of cases (tests/support/mpi_check.h); CTest tests NAME.n1, NAME.n2, ... run it with
+#       that many threads of one process as ranks (labels `ranks`, `local`)
+#   weft_mpi_test(NAME RANKS n... [TIMEOUT s])
+#       the program of weft_rank_test(NAME ...) again, under mpiexec: NAME.shm.nN with shared memory
+#       between the ranks and NAME.mpi.nN without (labels `ranks`, `mpi`)
+#
+# The targets weft_tests_unit and weft_tests_local build all programs of the first and the second kind;
+# a sanitizer build needs no more than those.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check>=0.15)
+
+set(WEFT_TEST_TIMEOUT 120 CACHE STRING "seconds a test may take unless it says otherwise")
+add_custom_target(weft_tests_unit)
+add_custom_target(weft_tests_local)
+
+add_library(weft_test_support STATIC
+    ${PROJECT_SOURCE_DIR}/tests/support/mpi_check.c
+    ${PROJECT_SOURCE_DIR}/tests/support/near.c)
+target_include_directories(weft_test_support PUBLIC
+    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(weft_test_support PUBLIC weft_internal PkgConfig::CHECK m PRIVATE weft_flags)
+
+# One program that sees the tests' support, the internal headers and every layer.
+function(weft_test_program name)
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE weft_flags weft_test_support)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endfunction()
+
+# The library's own time-out comes first, then the program's alarm, then CTest's.
+function(weft_add_test name labels timeout)
+    math(EXPR patience "${timeout} / 2")
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+        ENVIRONMENT "OMP_NUM_THREADS=1;WEFT_TIMEOUT=${patience}")
+endfunction()
+
+macro(weft_test_arguments)
+    cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;LABELS" ${ARGN})
+    if(NOT ARG_TIMEOUT)
+        set(ARG_TIMEOUT ${WEFT_TEST_TIMEOUT})
+    endif()
+    math(EXPR alarm "${ARG_TIMEOUT} * 9 / 10")
+endmacro()
+
+function(weft_internal_test name)
+    weft_test_arguments(${ARGN})
+    if(NOT ARG_LABELS)
+        set(ARG_LABELS unit)
+    endif()
+    weft_test_program(${name} ${ARG_UNPARSED_ARGUMENTS})
+    add_dependencies(weft_tests_unit ${name})
+    weft_add_test(${name} "${ARG_LABELS}" ${ARG_TIMEOUT} ${name})
+endfunction()
+
+function(weft_rank_test name)
+    weft_test_arguments(${ARGN})
+    weft_test_program(${name} ${ARG_UNPARSED_ARGUMENTS})
+    add_dependencies(weft_tests_local ${name})
+    foreach(n ${ARG_RANKS})
+        weft_add_test(${name}.n${n} "ranks;local;${ARG_LABELS}" ${ARG_TIMEOUT} ${name} --ranks ${n} --alarm ${alarm})
+    endforeach()
+endfunction()
+
+function(weft_mpi_test name)
+    weft_test_arguments(${ARGN})
+    foreach(n ${ARG_RANKS})
+        foreach(kind shm mpi)
+            weft_add_test(${name}.${kind}.n${n} "ranks;mpi;${ARG_LABELS}" ${ARG_TIMEOUT}
+                ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${name}> --alarm ${alarm})
+            set(shm 3)
+            if(kind STREQUAL mpi)
+                set(shm 0)
+            endif()
+            set_property(TEST ${name}.${kind}.n${n} APPEND PROPERTY ENVIRONMENT "WEFT_SHM=${shm}")
+            set_tests_properties(${name}.${kind}.n${n} PROPERTIES PROCESSORS 2)
+        endforeach()
+    endforeach()
+endfunction()

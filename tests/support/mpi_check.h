@@ -1,0 +1,81 @@
+/*
+ * mpi_check.h: tests that every rank runs together, on top of libcheck.
+ *
+ * A case is a function that all ranks of a world execute. With --ranks N the ranks are threads of
+ * this process (backend `local`), otherwise the processes mpiexec started (or one rank alone).
+ * libcheck is not thread-safe, so it sees one test per case and process; inside a case the
+ * assertions are WT_ALL and its kin, which reduce the verdict over the world first. Every rank then
+ * leaves the case together, none waits in a collective the others never enter, and the next case
+ * runs.
+ *
+ *     WT_TEST(colwise__forward_needs_no_communication) { ... WT_ALL(y != NULL); ... }
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         static const struct wt_case cases[] = {
+ *             WT_CASE(colwise__forward_needs_no_communication),
+ *             WT_END,
+ *         };
+ *         return wt_main(argc, argv, "colwise", cases);
+ *     }
+ *
+ * Unit tests without ranks use libcheck's own assertions and wt_unit_main.
+ */
+#pragma once
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/error.h>
+
+struct wt_case {
+    const char *name;
+    void (*body)(void);
+    const char *file;
+    int line;
+};
+
+#define WT_TEST(name) static void name(void)
+#define WT_CASE(name)                                                                              \
+    {                                                                                              \
+#name, name, __FILE__, __LINE__                                                            \
+    }
+#define WT_END                                                                                     \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+/**
+ * Run the cases; returns the exit code for main, the largest over all ranks.
+ *
+ * Options: --ranks N (threads of this process), --alarm S (seconds until the process is killed);
+ * other words keep only the cases whose name contains one of them. Only rank 0 prints. Each case
+ * runs in a scope of its own, with a clean error record, and must leave the record clean.
+ */
+int wt_main(int argc, char **argv, const char *suite, const struct wt_case *cases);
+
+/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with an alarm. Takes the suite.
+ */
+int wt_unit_main(Suite *suite);
+
+/** True on all ranks of the world, or every rank leaves the case; the report names the first rank
+ *  where it is false. All ranks must reach it. Open ledgers do not see it. */
+#define WT_ALL(cond) wt_all((cond), #cond, __FILE__, __LINE__)
+/** Integers are equal on all ranks; the report has both values. */
+#define WT_EQ(actual, expected)                                                                    \
+    wt_equal((int64_t)(actual), (int64_t)(expected), #actual " == " #expected, __FILE__, __LINE__)
+/** The failure recorded last has this status and a text that contains `part`; forgets it. */
+#define WT_FAILED(status, part)                                                                    \
+    wt_all(wt_failed_with((status), (part)), "fails with " #status, __FILE__, __LINE__)
+
+void wt_all(bool ok, const char *text, const char *file, int line);
+void wt_equal(int64_t actual, int64_t expected, const char *text, const char *file, int line);
+bool wt_failed_with(weft_status status, const char *part);
+
+/** Text that the next failing assertion of this rank adds to its report. */
+void wt_note(const char *format, ...) WEFT_PRINTF(1, 2);
+
+/** This rank and the number of ranks, inside a case. */
+int wt_rank(void);
+int wt_ranks(void);
