@@ -1,0 +1,43 @@
+/* isa.c: which of the three compilations of cpu/isa/ this machine runs. */
+#include "kernels/cpu/isa.h"
+
+#include <stdatomic.h>
+
+#include "base/knob.h"
+
+/* Relaxed: ranks may be threads, but every one of them computes the same value. */
+static _Atomic int level;
+
+static int machine_level(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return 2;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        return 3;
+    return 4;
+#else
+    return 2;
+#endif
+}
+
+void wf_kernels_init(void)
+{
+    int found = machine_level();
+
+    if (wf_knobs.isa > 0 && wf_knobs.isa < found) found = wf_knobs.isa < 2 ? 2 : (int)wf_knobs.isa;
+    atomic_store_explicit(&level, found, memory_order_relaxed);
+}
+
+int wf_kernels_isa(void)
+{
+    int known = atomic_load_explicit(&level, memory_order_relaxed);
+
+    if (known) return known;
+    wf_kernels_init();
+    return atomic_load_explicit(&level, memory_order_relaxed);
+}
