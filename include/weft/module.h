@@ -1,0 +1,154 @@
+/*
+ * module.h: a tree of named parts with parameters, a forward and hooks (docs/concepts/modules.md).
+ *
+ * A module is written for one device and knows nothing of ranks. A parallel style changes how it
+ * is spread: it swaps parameters for distributed ones and puts hooks on its inputs and output
+ * (weft/parallel.h). Paths name parts of a tree with dots, "blocks.0.mlp.up"; the root is "".
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include <weft/tensor.h>
+
+typedef struct weft_module weft_module;
+
+/** Most inputs that a module's forward can take. */
+#define WEFT_MODULE_INPUTS 8
+
+/** What all modules of one type share. Lives as long as the program. */
+typedef struct weft_module_class {
+    const char *type; /* for messages: "linear" */
+    /** The result, made from `n` inputs that are not NULL; NULL with an error recorded. */
+    weft_tensor *(*forward)(weft_module *m, weft_tensor *const *inputs, int n);
+    void (*free)(void *payload); /* NULL: nothing to free */
+    int inputs;                  /* how many forward takes at least; 0 means one */
+    int optional;                /* how many more it may take */
+} weft_module_class;
+
+/* ---- making modules ---- */
+
+/**
+ * A module without parameters and children.
+ *
+ * ranks: any; local
+ * gives: a module owned by the caller (weft_module_release), which owns `payload` from now on
+ * fails: WEFT_ERR_ARG without type or forward, or with more than WEFT_MODULE_INPUTS inputs
+ */
+WEFT_API weft_module *weft_module_new(const weft_module_class *kind, void *payload);
+
+/** What was given to weft_module_new. ranks: any; local. gives: borrowed */
+WEFT_API void *weft_module_payload(const weft_module *m);
+
+/**
+ * Put `child` under `parent`. The parent owns it afterwards; on failure it is released.
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_ARG for an empty name, one with a dot, one in use, or a child that has a parent;
+ *        with either pointer NULL the failure that made it NULL
+ */
+WEFT_API weft_status weft_module_add_child(weft_module *parent, const char *name,
+                                           weft_module *child);
+
+/**
+ * Give the module a parameter: a leaf that wants a gradient when its dtype can carry one.
+ *
+ * The module keeps one reference. ranks: any; local
+ * fails: WEFT_ERR_ARG for an empty name, one with a dot or one in use; WEFT_ERR_STATE for the
+ *        result of an op; with either pointer NULL the failure that made it NULL
+ */
+WEFT_API weft_status weft_module_add_parameter(weft_module *m, const char *name,
+                                               weft_tensor *parameter);
+
+/**
+ * Replace a parameter of the module itself; whether it wants a gradient is not changed.
+ *
+ * The module keeps a reference to the new tensor and drops its own to the old one.
+ * ranks: any; local. fails: WEFT_ERR_NOT_FOUND for an unknown name; WEFT_ERR_ARG for NULL
+ */
+WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
+                                               weft_tensor *parameter);
+
+/** Free a module that has no parent, with its children; NULL is allowed. ranks: any; local */
+WEFT_API void weft_module_release(weft_module *m);
+
+/* ---- the tree ---- */
+
+/** Type, name in the parent and path from the root ("" for a root). ranks: any; local. gives:
+ * borrowed */
+WEFT_API const char *weft_module_type(const weft_module *m);
+WEFT_API const char *weft_module_name(const weft_module *m);
+WEFT_API const char *weft_module_path(const weft_module *m);
+
+/** Children in the order they were added. ranks: any; local. gives: borrowed; NULL for a wrong
+ * index */
+WEFT_API int weft_module_children(const weft_module *m);
+WEFT_API weft_module *weft_module_child_at(const weft_module *m, int index);
+
+/** The part of the tree at a path below m; "" is m. ranks: any; local
+ *  gives: borrowed. fails: WEFT_ERR_NOT_FOUND naming the first name that is not there */
+WEFT_API weft_module *weft_module_child(weft_module *m, const char *path);
+
+/** The parameter at a path below m, "blocks.0.mlp.up.weight". ranks: any; local
+ *  gives: borrowed. fails: WEFT_ERR_NOT_FOUND as weft_module_child */
+WEFT_API weft_tensor *weft_module_parameter(weft_module *m, const char *path);
+
+/** Called with the module that has the parameter and its name there; a status that is not WEFT_OK
+ * ends the walk. */
+typedef weft_status weft_parameter_visitor(weft_module *m, const char *name, weft_tensor *parameter,
+                                           void *payload);
+
+/**
+ * Visit every parameter of the tree once: a module's own, then its children's, each in the order
+ * they were added. A tensor that several modules share is visited at its first place only.
+ *
+ * ranks: any; local. gives: the status that ended the walk
+ */
+WEFT_API weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *visit,
+                                                void *payload);
+
+/** How many tensors that visits, and their elements together (global shapes). ranks: any; local */
+WEFT_API int weft_module_parameters(weft_module *m);
+WEFT_API int64_t weft_module_numel(weft_module *m);
+
+/** The tree with types, parameters and their layouts. ranks: any; local */
+WEFT_API void weft_module_print(weft_module *m, FILE *out);
+
+/* ---- running ---- */
+
+/**
+ * Run input hooks, forward and output hooks.
+ *
+ * Temporaries of the call are gone when it returns; the tape keeps what backward needs. Errors,
+ * the ledger and traces name the module's path.
+ * ranks: as the module's operations and hooks
+ * gives: a tensor owned by the open scope; NULL when m or an input is NULL
+ * fails: WEFT_ERR_ARG for a number of inputs that the module does not take
+ */
+WEFT_API weft_tensor *weft_call(weft_module *m, weft_tensor *x);
+WEFT_API weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n);
+
+/** Training (the state after construction) or evaluation, for the whole tree: dropout asks. ranks:
+ * any; local */
+WEFT_API void weft_module_train(weft_module *m, bool training);
+WEFT_API bool weft_module_training(const weft_module *m);
+
+/* ---- hooks ---- */
+
+/** May replace inputs[i] by tensors of the open scope. */
+typedef weft_status weft_input_hook(weft_module *m, weft_tensor **inputs, int n, void *payload);
+
+/** The output to go on with; NULL with an error recorded. */
+typedef weft_tensor *weft_output_hook(weft_module *m, weft_tensor *output, void *payload);
+
+/**
+ * Run `hook` before / after forward in every call; hooks run in the order they were added.
+ *
+ * ranks: any; local
+ * gives: nothing; the module calls `release(payload)` (NULL: nothing to do) when it is freed
+ * fails: WEFT_ERR_ARG without module or hook; the payload is released then too
+ */
+WEFT_API weft_status weft_module_on_input(weft_module *m, weft_input_hook *hook, void *payload,
+                                          void (*release)(void *payload));
+WEFT_API weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *payload,
+                                           void (*release)(void *payload));

@@ -1,0 +1,149 @@
+/*
+ * nn.h: layers and models, each made from a small struct by name.
+ *
+ * A field left out is 0 and means the usual thing. Where an operation of weft/ops.h has the plain
+ * name, the layer is made by NAME_new. Parameters are made in a fixed order, and their first
+ * values belong to global elements (weft/random.h): equal seeds give equal weights at every
+ * number of ranks. All of these:
+ * ranks: local, but all ranks alike (parameters draw from the thread's generator)
+ * gives: a module owned by the caller
+ * fails: WEFT_ERR_ARG naming the field, WEFT_ERR_DTYPE for a dtype without gradients
+ */
+#pragma once
+
+#include <weft/module.h>
+
+typedef enum weft_activation_kind {
+    WEFT_GELU,      /* with the error function */
+    WEFT_GELU_TANH, /* GPT-2's form */
+    WEFT_RELU,
+    WEFT_SILU,
+    WEFT_ACTIVATIONS
+} weft_activation_kind;
+
+/**
+ * x [*, in...] -> x wT + bias [*, out...]; parameters weight [out..., in...] and bias [out...].
+ *
+ * `in` and `out` list sizes, ended by 0: {.in = {384}, .out = {3, 6, 64}, .out_split = 1} makes
+ * queries, keys and values for 6 heads of 64. Column-wise styles split the output dim `out_split`,
+ * row-wise ones the input dim `in_split`.
+ * Without `std` both parameters are uniform in +-1/sqrt(product of `in`), as in PyTorch; with it
+ * the weight is normal and the bias zero.
+ */
+typedef struct weft_linear_config {
+    int64_t in[WEFT_MAX_DIMS], out[WEFT_MAX_DIMS];
+    int in_split, out_split;
+    bool no_bias;
+    double std;
+    weft_dtype dtype;
+} weft_linear_config;
+WEFT_API weft_module *weft_linear_new(weft_linear_config config);
+
+/** index [*] of i32 or i64 -> [*, width]; parameter weight [rows, width], normal; std 0 means 1. */
+typedef struct weft_embedding_config {
+    int64_t rows, width;
+    double std;
+    weft_dtype dtype;
+} weft_embedding_config;
+WEFT_API weft_module *weft_embedding_new(weft_embedding_config config);
+
+/**
+ * x [*, T, width] -> x + weight[0 .. T), learned positions; parameter weight [length, width].
+ *
+ * A call fails with WEFT_ERR_SHAPE when T > length.
+ */
+typedef struct weft_position_config {
+    int64_t length, width;
+    double std; /* 0 means 1 */
+    weft_dtype dtype;
+} weft_position_config;
+WEFT_API weft_module *weft_position_new(weft_position_config config);
+
+/** Normalise the last dim; parameters weight (ones) and, for layer norm, bias (zeros), both
+ * [width]. */
+typedef struct weft_norm_config {
+    int64_t width;
+    double eps; /* 0 means 1e-5 */
+    bool no_weight, no_bias;
+    weft_dtype dtype;
+} weft_norm_config;
+WEFT_API weft_module *weft_layer_norm_new(weft_norm_config config);
+WEFT_API weft_module *weft_rms_norm_new(weft_norm_config config);
+
+/** Dropout with probability p while training, the input itself in evaluation. */
+WEFT_API weft_module *weft_dropout_new(double p);
+
+/** A pointwise function as a module. */
+WEFT_API weft_module *weft_activation_new(weft_activation_kind kind);
+
+/**
+ * (logits [*, V], target [*]) -> mean cross-entropy over targets that are not `ignore_index`.
+ *
+ * `classes` is V; it lets weft_loss_parallel take plain pieces of the logits when V is not a
+ * multiple of the ranks.
+ */
+typedef struct weft_cross_entropy_config {
+    int64_t classes;
+    int64_t ignore_index; /* 0 means -100, PyTorch's default */
+} weft_cross_entropy_config;
+WEFT_API weft_module *weft_cross_entropy_new(weft_cross_entropy_config config);
+
+/** x [*, in] -> down(act(up(x))) [*, out]; children up, act, down. */
+typedef struct weft_mlp_config {
+    int64_t in, hidden, out;
+    weft_activation_kind act;
+    bool no_bias;
+    double std, out_std; /* as weft_linear_config's std, for up and for down (0: std) */
+    weft_dtype dtype;
+} weft_mlp_config;
+WEFT_API weft_module *weft_mlp(weft_mlp_config config);
+
+/**
+ * Causal self-attention, x [B, T, width] -> [B, T, width]; children qkv, proj.
+ *
+ * qkv.weight is [3, heads, width / heads, width] and proj.weight [width, heads, width / heads], so
+ * that qkv column-wise and proj row-wise split by heads, also when heads do not divide evenly.
+ */
+typedef struct weft_attention_config {
+    int64_t width, heads;
+    bool no_bias;
+    double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
+    weft_dtype dtype;
+} weft_attention_config;
+WEFT_API weft_module *weft_attention_new(weft_attention_config config);
+
+/**
+ * Pre-norm transformer block, h = x + attn(norm1(x)), h + mlp(norm2(h)), with dropout on both
+ * branches; children norm1, attn, norm2, mlp, and drop when dropout > 0.
+ */
+typedef struct weft_block_config {
+    int64_t width, heads;
+    int64_t hidden; /* 0 means 4 width */
+    weft_activation_kind act;
+    double dropout;
+    double eps; /* of the norms; 0 means 1e-5 */
+    bool no_bias;
+    double std, out_std;
+    weft_dtype dtype;
+} weft_block_config;
+WEFT_API weft_module *weft_block_new(weft_block_config config);
+
+/**
+ * GPT: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
+ *
+ * Children wte, wpe, drop (when dropout > 0), blocks.0 ..., norm_f, head (no bias), loss.
+ * First values as GPT-2: normal with std 0.02, projections into the residual stream
+ * 0.02 / sqrt(2 layers), biases zero.
+ */
+typedef struct weft_gpt_config {
+    int64_t vocab, context, width, heads;
+    int layers;
+    int64_t hidden; /* 0 means 4 width */
+    weft_activation_kind act;
+    double dropout;
+    weft_dtype dtype;
+} weft_gpt_config;
+WEFT_API weft_module *weft_gpt(weft_gpt_config config);
+
+/** weft_call_n(gpt, {tokens, targets}, 2). ranks, gives, fails: as weft_call */
+WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_tensor *targets);
