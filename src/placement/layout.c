@@ -1,0 +1,222 @@
+/*
+ * layout.c: the table of layouts. A candidate is filled in on the stack and looked up; only when
+ * it is new does it move to the heap. What a layout says of a rank is decided in chunk.c.
+ */
+#include "placement/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+enum { FIRST_BUCKETS = 256 };
+
+/* Chained; grows at one layout per bucket; gone when the last layout is. */
+static _Thread_local struct {
+    struct wf_layout **buckets;
+    size_t size; /* power of two */
+    int64_t count;
+} table;
+
+/* ---- filling in ---- */
+
+static void row_major(int64_t *stride, int ndim, const int64_t *shape)
+{
+    int64_t step = 1;
+
+    for (int d = ndim - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= shape[d] > 0 ? shape[d] : 1;
+    }
+}
+
+/* The stride of a dim of one element is never used. */
+static bool same_walk(const int64_t *a, const int64_t *b, int ndim, const int64_t *shape)
+{
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] > 1 && a[d] != b[d]) return false;
+    return true;
+}
+
+/* Strides that walk the box as row-major ones do become those, so that such layouts are equal. */
+static void fill_strides(struct wf_desc *desc, const int64_t *strides)
+{
+    row_major(desc->stride, desc->ndim, desc->shape);
+    desc->contiguous = true;
+    if (!strides || desc->numel == 0 || same_walk(strides, desc->stride, desc->ndim, desc->shape)) return;
+    memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
+    desc->contiguous = false;
+}
+
+static int64_t product(const int64_t *shape, int ndim)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < ndim; d++) n *= shape[d];
+    return n;
+}
+
+/* True when this rank is in the mesh. */
+static bool fill_box(struct wf_layout *l)
+{
+    int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
+    struct wf_desc *desc = &l->desc;
+    bool inside = true;
+
+    desc->first_term = true;
+    for (int a = 0; a < l->n_axes; a++) {
+        sizes[a] = weft_mesh_axis_size(l->mesh, a);
+        coordinates[a] = weft_mesh_coordinate(l->mesh, a);
+        if (coordinates[a] < 0) inside = false;
+        if (l->placements[a].kind != WEFT_KIND_PARTIAL) continue;
+        l->partial = true;
+        if (coordinates[a] != 0) desc->first_term = false;
+    }
+    wf_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates, l->placements);
+    return inside;
+}
+
+static uint64_t hash_of(const struct wf_layout *l)
+{
+    uint64_t hash = wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.dtype << 8 | (uint8_t)l->desc.ndim);
+
+    for (int a = 0; a < l->n_axes; a++)
+        hash = wf_mix(hash, (uint64_t)l->placements[a].kind << 16 | (uint64_t)l->placements[a].reduce << 8 |
+                                (uint8_t)l->placements[a].dim);
+    for (int d = 0; d < l->desc.ndim; d++) {
+        hash = wf_mix(hash, (uint64_t)l->desc.global[d]);
+        hash = wf_mix(hash, (uint64_t)l->desc.stride[d]);
+    }
+    return hash;
+}
+
+static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype, int ndim,
+                 const int64_t *global, const int64_t *strides)
+{
+    size_t bytes = (size_t)ndim * sizeof *global;
+    bool inside;
+
+    memset(l, 0, sizeof *l);
+    l->desc.dtype = (uint8_t)dtype;
+    l->desc.ndim = (int8_t)ndim;
+    if (bytes) memcpy(l->desc.global, global, bytes);
+    l->numel = product(global, ndim);
+    l->mesh = mesh;
+    l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
+    for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
+    inside = fill_box(l);
+    l->desc.numel = inside ? product(l->desc.shape, ndim) : 0;
+    fill_strides(&l->desc, strides);
+    l->hash = hash_of(l);
+}
+
+/* ---- the table ---- */
+
+static bool same(const struct wf_layout *a, const struct wf_layout *b)
+{
+    size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
+
+    return a->hash == b->hash && a->mesh == b->mesh && a->desc.dtype == b->desc.dtype &&
+           a->desc.ndim == b->desc.ndim && memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
+           memcmp(a->desc.global, b->desc.global, bytes) == 0 && memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
+}
+
+static void grow(void)
+{
+    size_t size = table.size ? 2 * table.size : FIRST_BUCKETS;
+    struct wf_layout **buckets = wf_calloc(size, sizeof(struct wf_layout *));
+
+    for (size_t i = 0; i < table.size; i++) {
+        struct wf_layout *l, *next;
+
+        for (l = table.buckets[i]; l; l = next) {
+            next = l->next;
+            l->next = buckets[l->hash & (size - 1)];
+            buckets[l->hash & (size - 1)] = l;
+        }
+    }
+    wf_free(table.buckets);
+    table.buckets = buckets;
+    table.size = size;
+}
+
+static struct wf_layout *intern(const struct wf_layout *candidate)
+{
+    struct wf_layout *l, **bucket;
+
+    if ((size_t)table.count >= table.size) grow();
+    bucket = &table.buckets[candidate->hash & (table.size - 1)];
+    for (l = *bucket; l; l = l->next)
+        if (same(l, candidate)) return wf_layout_retain(l);
+    l = wf_malloc(sizeof *l);
+    *l = *candidate;
+    l->refs = 1;
+    l->next = *bucket;
+    *bucket = l;
+    table.count++;
+    weft_mesh_retain(l->mesh);
+    return l;
+}
+
+void wf_layout_forget(struct wf_layout *layout)
+{
+    struct wf_layout **at = &table.buckets[layout->hash & (table.size - 1)];
+
+    while (*at != layout) at = &(*at)->next;
+    *at = layout->next;
+    weft_mesh_release(layout->mesh);
+    wf_free(layout);
+    if (--table.count > 0) return;
+    wf_free(table.buckets);
+    table.buckets = NULL;
+    table.size = 0;
+}
+
+int64_t wf_layout_count(void) { return table.count; }
+
+/* ---- asking for one ---- */
+
+struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype, int ndim,
+                                const int64_t *global, const int64_t *strides)
+{
+    struct wf_layout candidate;
+
+    fill(&candidate, mesh, placements, dtype, ndim, global, strides);
+    return intern(&candidate);
+}
+
+struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout, const weft_placement *placements)
+{
+    return wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
+                         layout->desc.global, NULL);
+}
+
+struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype)
+{
+    return wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim, layout->desc.global, NULL);
+}
+
+struct wf_layout *wf_layout_local(const struct wf_layout *layout)
+{
+    return wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim, layout->desc.shape,
+                         layout->desc.stride);
+}
+
+/* ---- printing ---- */
+
+int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
+{
+    char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[64], mesh[256];
+    int length = 0;
+
+    for (int d = 0; d < layout->desc.ndim; d++)
+        length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%lld", d ? "," : "",
+                           (long long)layout->desc.global[d]);
+    if (!layout->mesh)
+        return snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype), shape);
+    weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);
+    weft_mesh_print(layout->mesh, mesh, sizeof mesh);
+    return snprintf(text, bytes, "%s[%s] [%s] on %s", weft_dtype_name((weft_dtype)layout->desc.dtype), shape,
+                    placements, mesh);
+}
