@@ -9,6 +9,10 @@
 #       the program of weft_rank_test(NAME ...) again, under mpiexec: NAME.shm.nN with shared memory
 #       between the ranks and NAME.mpi.nN without (labels `ranks`, `mpi`)
 #
+#   weft_script_test(NAME command... [LABELS l...] [TIMEOUT s])
+#       a script
+#
+# WT_SOURCE_DIR is the project's folder, for tests that read files kept beside them.
 # The targets weft_tests_unit and weft_tests_local build all programs of the first and the second kind;
 # a sanitizer build needs no more than those.
 find_package(PkgConfig REQUIRED)
@@ -23,6 +27,7 @@ add_library(weft_test_support STATIC
     ${PROJECT_SOURCE_DIR}/tests/support/near.c)
 target_include_directories(weft_test_support PUBLIC
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(weft_test_support PUBLIC WT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 target_link_libraries(weft_test_support PUBLIC weft_internal PkgConfig::CHECK m PRIVATE weft_flags)
 
 # One program that sees the tests' support, the internal headers and every layer.
@@ -81,4 +86,9 @@ function(weft_mpi_test name)
             set_tests_properties(${name}.${kind}.n${n} PROPERTIES PROCESSORS 2)
         endforeach()
     endforeach()
+endfunction()
+
+function(weft_script_test name)
+    weft_test_arguments(${ARGN})
+    weft_add_test(${name} "script;${ARG_LABELS}" ${ARG_TIMEOUT} ${ARG_UNPARSED_ARGUMENTS})
 endfunction()

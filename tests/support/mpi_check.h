@@ -37,14 +37,10 @@ struct wt_case {
 };
 
 #define WT_TEST(name) static void name(void)
-#define WT_CASE(name)                                                                              \
-    {                                                                                              \
-#name, name, __FILE__, __LINE__                                                            \
-    }
-#define WT_END                                                                                     \
-    {                                                                                              \
-        0                                                                                          \
-    }
+/* clang-format off */
+#define WT_CASE(name) {#name, name, __FILE__, __LINE__}
+#define WT_END {0}
+/* clang-format on */
 
 /**
  * Run the cases; returns the exit code for main, the largest over all ranks.
@@ -55,8 +51,7 @@ struct wt_case {
  */
 int wt_main(int argc, char **argv, const char *suite, const struct wt_case *cases);
 
-/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with an alarm. Takes the suite.
- */
+/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with an alarm. Frees it. */
 int wt_unit_main(Suite *suite);
 
 /** True on all ranks of the world, or every rank leaves the case; the report names the first rank
