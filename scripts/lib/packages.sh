@@ -1,0 +1,44 @@
+# packages.sh: Debian packages that scripts need. Source it; it defines functions only.
+# shellcheck shell=bash
+
+# shellcheck disable=SC2034 # for the scripts that source this
+BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config mpich libmpich-dev libdnnl-dev libxxhash-dev check)
+
+# as_root COMMAND...: run it as root, directly or through sudo.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo > /dev/null; then
+        sudo "$@"
+    else
+        return 1
+    fi
+}
+
+# missing_packages PACKAGE...: the ones that are not installed, one per line.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2> /dev/null | grep -q 'ok installed' || echo "$package"
+    done
+}
+
+# need_packages PACKAGE...: install what is missing, or say what is missing and end the script.
+need_packages() {
+    local missing
+    if ! command -v dpkg-query > /dev/null; then
+        echo "This is no Debian: the following must be here already: $*" >&2
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -eq 0 ] && return 0
+
+    echo "Installing: ${missing[*]}"
+    if as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null; then
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    echo "Missing, and could not be installed (it takes root or sudo): ${missing[*]}" >&2
+    exit 1
+}
