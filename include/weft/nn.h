@@ -88,6 +88,10 @@ typedef struct weft_cross_entropy_config {
 } weft_cross_entropy_config;
 WEFT_API weft_module *weft_cross_entropy_new(weft_cross_entropy_config config);
 
+/** Children called one after the other, in the order they are added; without any, the input itself.
+ */
+WEFT_API weft_module *weft_sequential_new(void);
+
 /** x [*, in] -> down(act(up(x))) [*, out]; children up, act, down. */
 typedef struct weft_mlp_config {
     int64_t in, hidden, out;

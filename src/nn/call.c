@@ -1,0 +1,97 @@
+/* call.c: one call of a module: where it is, its hooks, its forward, and what outlives it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/where.h"
+#include "nn/module.h"
+
+static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs, int n)
+{
+    int least = m->kind->inputs ? m->kind->inputs : 1;
+    int most = least + m->kind->optional;
+
+    WF_NEED(n >= least && n <= most, WEFT_ERR_ARG, "%s takes %d%s input%s, not %d", m->kind->type,
+            least, most > least ? " or more" : "", most > 1 ? "s" : "", n);
+    for (int i = 0; i < n; i++)
+        if (!inputs[i])
+            return weft_error_status() != WEFT_OK
+                       ? weft_error_status()
+                       : WF_FAIL(WEFT_ERR_ARG, "input %d of %s is NULL", i, m->kind->type);
+    return WEFT_OK;
+}
+
+static weft_tensor *run(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *in[WEFT_MODULE_INPUTS];
+    weft_tensor *out;
+
+    WF_TRY_PTR(check_inputs(m, inputs, n));
+    memcpy(in, inputs, (size_t)n * sizeof *in);
+    for (int i = 0; i < m->on_input.count; i++) {
+        struct wf_hook hook = m->on_input.items[i];
+
+        WF_TRY_PTR(hook.input(m, in, n, hook.payload));
+    }
+    out = m->kind->forward(m, in, n);
+    for (int i = 0; i < m->on_output.count && out; i++) {
+        struct wf_hook hook = m->on_output.items[i];
+
+        out = hook.output(m, out, hook.payload);
+    }
+    return out;
+}
+
+weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    struct wf_where before = wf_here;
+    weft_scope *scope;
+    weft_tensor *out;
+
+    if (!m) return NULL;
+    wf_here.module = m->path;
+    scope = weft_scope_open();
+    out = weft_scope_return(scope, run(m, inputs, n));
+    wf_here = before;
+    return out;
+}
+
+weft_tensor *weft_call(weft_module *m, weft_tensor *x) { return weft_call_n(m, &x, 1); }
+
+static weft_status add_hook(weft_module *m, struct wf_hooks *hooks, struct wf_hook hook)
+{
+    if (!m || (!hook.input && !hook.output)) {
+        if (hook.release) hook.release(hook.payload);
+        return WF_FAIL(WEFT_ERR_ARG, "module hook: %s is NULL", m ? "the hook" : "the module");
+    }
+    hooks->items = wf_realloc(hooks->items, (size_t)(hooks->count + 1) * sizeof *hooks->items);
+    hooks->items[hooks->count++] = hook;
+    return WEFT_OK;
+}
+
+weft_status weft_module_on_input(weft_module *m, weft_input_hook *hook, void *payload,
+                                 void (*release)(void *payload))
+{
+    return add_hook(m, m ? &m->on_input : NULL,
+                    (struct wf_hook){.input = hook, .payload = payload, .release = release});
+}
+
+weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *payload,
+                                  void (*release)(void *payload))
+{
+    return add_hook(m, m ? &m->on_output : NULL,
+                    (struct wf_hook){.output = hook, .payload = payload, .release = release});
+}
+
+void wf_hooks_truncate(struct wf_hooks *hooks, int count)
+{
+    while (hooks->count > count) {
+        struct wf_hook hook = hooks->items[--hooks->count];
+
+        if (hook.release) hook.release(hook.payload);
+    }
+    if (count == 0) {
+        wf_free(hooks->items);
+        hooks->items = NULL;
+    }
+}

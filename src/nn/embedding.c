@@ -1,0 +1,63 @@
+/* embedding.c: rows of a table, by index and by position. */
+#include <weft/ops.h>
+
+#include "nn/layer.h"
+
+/* ---- by index ---- */
+
+static weft_tensor *embed(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)n;
+    return weft_embedding(m->parameters[0].tensor, inputs[0]);
+}
+
+const weft_module_class wf_class_embedding = {
+    .type = "embedding", .forward = embed, .free = wf_free};
+
+weft_module *weft_embedding_new(weft_embedding_config config)
+{
+    int64_t shape[] = {config.rows, config.width};
+    struct wf_features *features;
+    weft_module *m;
+
+    WF_TRY_PTR(wf_need_size("embedding", "rows", config.rows));
+    WF_TRY_PTR(wf_need_size("embedding", "width", config.width));
+    m = wf_layer_new(&wf_class_embedding, sizeof(struct wf_features));
+    features = m->payload;
+    *features = (struct wf_features){.weight_out = 1, .weight_in = 0, .output_dim = -1};
+    m->features = features;
+    return wf_layer_done(m, wf_parameter_normal(m, "weight", config.dtype, 2, shape,
+                                                config.std > 0 ? config.std : 1));
+}
+
+/* ---- by position ---- */
+
+static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *x_btd = inputs[0], *table_ld = m->parameters[0].tensor;
+    int64_t length;
+
+    (void)n;
+    WF_NEED_PTR(weft_ndim(x_btd) >= 2, WEFT_ERR_SHAPE, "position embedding: the input has %d dims",
+                weft_ndim(x_btd));
+    length = weft_size(x_btd, -2);
+    WF_NEED_PTR(length <= weft_size(table_ld, 0), WEFT_ERR_SHAPE,
+                "position embedding: %lld positions, the table has %lld", (long long)length,
+                (long long)weft_size(table_ld, 0));
+    return weft_add(x_btd, weft_slice(table_ld, 0, 0, length));
+}
+
+static const weft_module_class class_position = {.type = "position embedding",
+                                                 .forward = add_positions};
+
+weft_module *weft_position_new(weft_position_config config)
+{
+    int64_t shape[] = {config.length, config.width};
+    weft_module *m;
+
+    WF_TRY_PTR(wf_need_size("position embedding", "length", config.length));
+    WF_TRY_PTR(wf_need_size("position embedding", "width", config.width));
+    m = weft_module_new(&class_position, NULL);
+    return wf_layer_done(m, wf_parameter_normal(m, "weight", config.dtype, 2, shape,
+                                                config.std > 0 ? config.std : 1));
+}

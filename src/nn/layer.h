@@ -1,0 +1,23 @@
+/* layer.h: what layers share while they are made: parameters with first values, checked sizes. */
+#pragma once
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "nn/module.h"
+
+/** The module with a zeroed payload of `bytes`, freed by kind->free = wf_free. */
+weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes);
+
+/** A new parameter with normal / uniform / equal first values. */
+weft_status wf_parameter_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,
+                                const int64_t *shape, double std);
+weft_status wf_parameter_uniform(weft_module *m, const char *name, weft_dtype dtype, int ndim,
+                                 const int64_t *shape, double bound);
+weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype, int ndim,
+                              const int64_t *shape, double value);
+
+/** WEFT_ERR_ARG naming layer and field unless size >= 1. */
+weft_status wf_need_size(const char *layer, const char *field, int64_t size);
+
+/** m when `status` is good, else m is released: how every constructor ends. */
+weft_module *wf_layer_done(weft_module *m, weft_status status);

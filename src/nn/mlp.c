@@ -1,0 +1,46 @@
+/* mlp.c: two linear layers with an activation between them. */
+#include "nn/layer.h"
+
+struct mlp {
+    weft_module *up, *act, *down;
+};
+
+static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const struct mlp *mlp = m->payload;
+
+    (void)n;
+    return weft_call(mlp->down, weft_call(mlp->act, weft_call(mlp->up, inputs[0])));
+}
+
+static const weft_module_class class_mlp = {.type = "mlp", .forward = forward, .free = wf_free};
+
+static weft_status build(weft_module *m, const weft_mlp_config *c)
+{
+    struct mlp *mlp = m->payload;
+
+    WF_TRY(wf_need_size("mlp", "in", c->in));
+    WF_TRY(wf_need_size("mlp", "hidden", c->hidden));
+    WF_TRY(wf_need_size("mlp", "out", c->out));
+    mlp->up = weft_linear_new((weft_linear_config){.in = {c->in},
+                                                   .out = {c->hidden},
+                                                   .no_bias = c->no_bias,
+                                                   .std = c->std,
+                                                   .dtype = c->dtype});
+    WF_TRY(weft_module_add_child(m, "up", mlp->up));
+    mlp->act = weft_activation_new(c->act);
+    WF_TRY(weft_module_add_child(m, "act", mlp->act));
+    mlp->down = weft_linear_new((weft_linear_config){.in = {c->hidden},
+                                                     .out = {c->out},
+                                                     .no_bias = c->no_bias,
+                                                     .std = c->out_std > 0 ? c->out_std : c->std,
+                                                     .dtype = c->dtype});
+    return weft_module_add_child(m, "down", mlp->down);
+}
+
+weft_module *weft_mlp(weft_mlp_config config)
+{
+    weft_module *m = wf_layer_new(&class_mlp, sizeof(struct mlp));
+
+    return wf_layer_done(m, build(m, &config));
+}

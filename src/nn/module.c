@@ -1,0 +1,186 @@
+/*
+ * module.c: the tree: making modules, owning children, names and paths.
+ *
+ * Parameters are in parameter.c, running and hooks in call.c.
+ */
+#include "nn/module.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+static void set_path(weft_module *m, char *path)
+{
+    m->paths = wf_realloc(m->paths, (size_t)(m->n_paths + 1) * sizeof *m->paths);
+    m->paths[m->n_paths++] = path;
+    m->path = path;
+}
+
+weft_module *weft_module_new(const weft_module_class *kind, void *payload)
+{
+    weft_module *m;
+
+    WF_NEED_PTR(kind && kind->type && kind->forward, WEFT_ERR_ARG,
+                "new module: a class needs a type and a forward");
+    WF_NEED_PTR(kind->inputs >= 0 && kind->optional >= 0 &&
+                    kind->inputs + kind->optional <= WEFT_MODULE_INPUTS,
+                WEFT_ERR_ARG, "new module: %s takes %d + %d inputs; at most %d are possible",
+                kind->type, kind->inputs, kind->optional, WEFT_MODULE_INPUTS);
+    m = WF_NEW(weft_module);
+    m->kind = kind;
+    m->payload = payload;
+    m->name = wf_strdup("");
+    m->training = true;
+    set_path(m, wf_strdup(""));
+    return m;
+}
+
+static void free_module(weft_module *m)
+{
+    for (int i = 0; i < m->n_children; i++)
+        free_module(m->children[i]);
+    for (int i = 0; i < m->n_parameters; i++) {
+        weft_release(m->parameters[i].tensor);
+        wf_free(m->parameters[i].name);
+    }
+    wf_hooks_truncate(&m->on_input, 0);
+    wf_hooks_truncate(&m->on_output, 0);
+    if (m->kind->free) m->kind->free(m->payload);
+    for (int i = 0; i < m->n_paths; i++)
+        wf_free(m->paths[i]);
+    wf_free(m->paths);
+    wf_free(m->name);
+    wf_free(m->children);
+    wf_free(m->parameters);
+    wf_free(m);
+}
+
+void weft_module_release(weft_module *m)
+{
+    if (m && !m->parent) free_module(m);
+}
+
+void *weft_module_payload(const weft_module *m) { return m->payload; }
+
+const char *weft_module_type(const weft_module *m) { return m->kind->type; }
+
+const char *weft_module_name(const weft_module *m) { return m->name; }
+
+const char *weft_module_path(const weft_module *m) { return m->path; }
+
+int weft_module_children(const weft_module *m) { return m->n_children; }
+
+weft_module *weft_module_child_at(const weft_module *m, int index)
+{
+    return index >= 0 && index < m->n_children ? m->children[index] : NULL;
+}
+
+static weft_module *find_child(const weft_module *m, const char *name, size_t length)
+{
+    for (int i = 0; i < m->n_children; i++) {
+        weft_module *child = m->children[i];
+
+        if (strlen(child->name) == length && !memcmp(child->name, name, length)) return child;
+    }
+    return NULL;
+}
+
+/* A child's path hangs on its parent's, so a subtree is renamed when it is put into a larger one.
+ */
+static void rename_below(weft_module *parent)
+{
+    for (int i = 0; i < parent->n_children; i++) {
+        weft_module *child = parent->children[i];
+        const char *dot = parent->path[0] ? "." : "";
+
+        set_path(child, wf_format("%s%s%s", parent->path, dot, child->name));
+        rename_below(child);
+    }
+}
+
+static weft_status check_child(const weft_module *parent, const char *name,
+                               const weft_module *child)
+{
+    const weft_module *root = parent;
+
+    while (root->parent)
+        root = root->parent;
+    WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
+            "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
+    WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
+            "add child: module '%s' has a child '%s' already", parent->path, name);
+    WF_NEED(!child->parent && child != root, WEFT_ERR_ARG,
+            "add child: '%s' is part of a tree already (as '%s')", name, child->path);
+    return WEFT_OK;
+}
+
+weft_status weft_module_add_child(weft_module *parent, const char *name, weft_module *child)
+{
+    weft_status status = WEFT_OK;
+
+    if (!parent || !child)
+        status = weft_error_status() != WEFT_OK
+                     ? weft_error_status()
+                     : WF_FAIL(WEFT_ERR_ARG, "add child: a module is NULL");
+    else
+        status = check_child(parent, name, child);
+    if (status != WEFT_OK) {
+        weft_module_release(child);
+        return status;
+    }
+    parent->children =
+        wf_realloc(parent->children, (size_t)(parent->n_children + 1) * sizeof(weft_module *));
+    parent->children[parent->n_children++] = child;
+    child->parent = parent;
+    wf_free(child->name);
+    child->name = wf_strdup(name);
+    rename_below(parent);
+    return WEFT_OK;
+}
+
+weft_module *weft_module_child(weft_module *m, const char *path)
+{
+    const char *at = path;
+
+    if (!m) return NULL;
+    WF_NEED_PTR(path, WEFT_ERR_ARG, "module child: the path is NULL");
+    while (*at) {
+        size_t length = strcspn(at, ".");
+        weft_module *child = find_child(m, at, length);
+
+        WF_NEED_PTR(child, WEFT_ERR_NOT_FOUND,
+                    "module path '%s': module '%s' (%s) has no child '%.*s'", path, m->path,
+                    m->kind->type, (int)length, at);
+        m = child;
+        at += length + (at[length] == '.');
+    }
+    return m;
+}
+
+static void list_below(weft_module *m, weft_module ***list, int *count)
+{
+    *list = wf_realloc(*list, (size_t)(*count + 1) * sizeof **list);
+    (*list)[(*count)++] = m;
+    for (int i = 0; i < m->n_children; i++)
+        list_below(m->children[i], list, count);
+}
+
+weft_module **wf_module_list(weft_module *root, int *count)
+{
+    weft_module **list = NULL;
+
+    *count = 0;
+    list_below(root, &list, count);
+    return list;
+}
+
+void weft_module_train(weft_module *m, bool training)
+{
+    if (!m) return;
+    m->training = training;
+    for (int i = 0; i < m->n_children; i++)
+        weft_module_train(m->children[i], training);
+}
+
+bool weft_module_training(const weft_module *m) { return m->training; }

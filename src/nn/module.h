@@ -1,0 +1,65 @@
+/*
+ * module.h: what stands behind weft_module; for nn, and for styles that change how one is spread.
+ *
+ * A layer keeps its parameters at fixed indices and reads them there in every forward, so that
+ * swapping a tensor is all it takes to distribute it.
+ */
+#pragma once
+
+#include <weft/nn.h>
+
+struct wf_parameter {
+    char *name;
+    weft_tensor *tensor; /* one reference */
+};
+
+struct wf_hook {
+    weft_input_hook *input; /* one of the two */
+    weft_output_hook *output;
+    void *payload;
+    void (*release)(void *payload);
+};
+
+struct wf_hooks {
+    struct wf_hook *items;
+    int count;
+};
+
+/**
+ * How the dims of a layer's weight, input and output belong together: all that a column-wise or
+ * row-wise style has to know. Dims of input and output count from the end.
+ */
+struct wf_features {
+    int weight_out, weight_in;       /* dims of the weight that the styles split */
+    int bias_out;                    /* the dim of the bias that goes with weight_out */
+    int output_dim, input_dim;       /* the dims that go with weight_out, weight_in */
+    int n_in;                        /* trailing dims of the input whose sizes the layer knows, */
+    int64_t in_sizes[WEFT_MAX_DIMS]; /* in order; 0: not known after all */
+};
+
+struct weft_module {
+    const weft_module_class *kind;
+    void *payload;
+    char *name;
+    const char *path; /* the newest of paths */
+    char **paths;     /* older ones stay: tape nodes and ledgers may hold them */
+    int n_paths;
+    weft_module *parent;
+    weft_module **children;
+    int n_children;
+    struct wf_parameter *parameters;
+    int n_parameters;
+    struct wf_hooks on_input, on_output;
+    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
+    bool training;
+    bool distributed; /* weft_distribute_module was called on it */
+};
+
+/** Give up the hooks after the first `count`. */
+void wf_hooks_truncate(struct wf_hooks *hooks, int count);
+
+/** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */
+weft_module **wf_module_list(weft_module *root, int *count);
+
+/* The classes that styles have rows for. */
+extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_cross_entropy;

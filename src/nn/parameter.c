@@ -1,0 +1,164 @@
+/*
+ * parameter.c: parameters of a tree: adding, finding, replacing and visiting them.
+ *
+ * A tensor may be a parameter of several modules (tied weights); visiting meets it once, so that
+ * an optimizer does not update it twice.
+ */
+#include <string.h>
+
+#include <weft/autograd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "nn/module.h"
+
+static struct wf_parameter *find(weft_module *m, const char *name)
+{
+    for (int i = 0; i < m->n_parameters; i++)
+        if (!strcmp(m->parameters[i].name, name)) return &m->parameters[i];
+    return NULL;
+}
+
+static weft_status missing(const char *what)
+{
+    if (weft_error_status() != WEFT_OK) return weft_error_status();
+    return WF_FAIL(WEFT_ERR_ARG, "%s: module or tensor is NULL", what);
+}
+
+weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
+{
+    if (!m || !parameter) return missing("add parameter");
+    WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
+            "add parameter: '%s' is no name (not empty, no dots)", name ? name : "NULL");
+    WF_NEED(!find(m, name), WEFT_ERR_ARG, "add parameter: module '%s' has a parameter '%s' already",
+            m->path, name);
+    if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
+        !weft_set_requires_grad(parameter, true))
+        return weft_error_status();
+    m->parameters =
+        wf_realloc(m->parameters, (size_t)(m->n_parameters + 1) * sizeof *m->parameters);
+    m->parameters[m->n_parameters++] =
+        (struct wf_parameter){.name = wf_strdup(name), .tensor = weft_retain(parameter)};
+    return WEFT_OK;
+}
+
+weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_tensor *parameter)
+{
+    struct wf_parameter *slot;
+
+    if (!m || !parameter) return missing("set parameter");
+    slot = name ? find(m, name) : NULL;
+    WF_NEED(slot, WEFT_ERR_NOT_FOUND, "set parameter: module '%s' (%s) has no parameter '%s'",
+            m->path, m->kind->type, name ? name : "NULL");
+    weft_retain(parameter);
+    weft_release(slot->tensor);
+    slot->tensor = parameter;
+    return WEFT_OK;
+}
+
+weft_tensor *weft_module_parameter(weft_module *m, const char *path)
+{
+    const char *dot;
+    struct wf_parameter *slot;
+
+    if (!m) return NULL;
+    WF_NEED_PTR(path, WEFT_ERR_ARG, "module parameter: the path is NULL");
+    dot = strrchr(path, '.');
+    if (dot) {
+        char *owner = wf_format("%.*s", (int)(dot - path), path);
+
+        m = weft_module_child(m, owner);
+        wf_free(owner);
+        if (!m) return NULL;
+    }
+    slot = find(m, dot ? dot + 1 : path);
+    WF_NEED_PTR(slot, WEFT_ERR_NOT_FOUND,
+                "parameter path '%s': module '%s' (%s) has no parameter '%s'", path, m->path,
+                m->kind->type, dot ? dot + 1 : path);
+    return slot->tensor;
+}
+
+/* Tensors met so far: open addressing, at most half full. */
+struct seen {
+    const weft_tensor **slots;
+    size_t mask;
+};
+
+static size_t count_slots(const weft_module *m)
+{
+    size_t n = (size_t)m->n_parameters;
+
+    for (int i = 0; i < m->n_children; i++)
+        n += count_slots(m->children[i]);
+    return n;
+}
+
+static bool first_time(struct seen *seen, const weft_tensor *t)
+{
+    size_t at = (size_t)(((uintptr_t)t >> 4) * 0x9E3779B1u);
+
+    for (;; at++) {
+        const weft_tensor **slot = &seen->slots[at & seen->mask];
+
+        if (*slot == t) return false;
+        if (*slot) continue;
+        *slot = t;
+        return true;
+    }
+}
+
+static weft_status visit_below(weft_module *m, struct seen *seen, weft_parameter_visitor *visit,
+                               void *payload)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        struct wf_parameter p = m->parameters[i];
+
+        if (first_time(seen, p.tensor)) WF_TRY(visit(m, p.name, p.tensor, payload));
+    }
+    for (int i = 0; i < m->n_children; i++)
+        WF_TRY(visit_below(m->children[i], seen, visit, payload));
+    return WEFT_OK;
+}
+
+weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *visit, void *payload)
+{
+    struct seen seen = {.mask = 15};
+    weft_status status;
+
+    if (!m) return missing("each parameter");
+    while (seen.mask < 2 * count_slots(m))
+        seen.mask = 2 * seen.mask + 1;
+    seen.slots = wf_calloc(seen.mask + 1, sizeof *seen.slots);
+    status = visit_below(m, &seen, visit, payload);
+    wf_free(seen.slots);
+    return status;
+}
+
+struct tally {
+    int parameters;
+    int64_t elements;
+};
+
+static weft_status count_one(weft_module *m, const char *name, weft_tensor *parameter,
+                             void *payload)
+{
+    struct tally *tally = payload;
+
+    (void)m;
+    (void)name;
+    tally->parameters++;
+    tally->elements += weft_numel(parameter);
+    return WEFT_OK;
+}
+
+static struct tally tally_of(weft_module *m)
+{
+    struct tally tally = {0};
+
+    if (m) weft_module_each_parameter(m, count_one, &tally);
+    return tally;
+}
+
+int weft_module_parameters(weft_module *m) { return tally_of(m).parameters; }
+
+int64_t weft_module_numel(weft_module *m) { return tally_of(m).elements; }

@@ -1,0 +1,58 @@
+/* pointwise.c: activation functions and dropout as modules. */
+#include <weft/ops.h>
+
+#include "nn/layer.h"
+
+/* ---- activations ---- */
+
+static weft_tensor *(*const functions[WEFT_ACTIVATIONS])(weft_tensor *x) = {
+    [WEFT_GELU] = weft_gelu,
+    [WEFT_GELU_TANH] = weft_gelu_tanh,
+    [WEFT_RELU] = weft_relu,
+    [WEFT_SILU] = weft_silu,
+};
+
+static weft_tensor *activate(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const weft_activation_kind *kind = m->payload;
+
+    (void)n;
+    return functions[*kind](inputs[0]);
+}
+
+static const weft_module_class class_activation = {
+    .type = "activation", .forward = activate, .free = wf_free};
+
+weft_module *weft_activation_new(weft_activation_kind kind)
+{
+    weft_module *m;
+
+    WF_NEED_PTR((unsigned)kind < WEFT_ACTIVATIONS, WEFT_ERR_ARG, "activation: unknown kind %d",
+                (int)kind);
+    m = wf_layer_new(&class_activation, sizeof kind);
+    *(weft_activation_kind *)m->payload = kind;
+    return m;
+}
+
+/* ---- dropout ---- */
+
+static weft_tensor *drop(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const double *p = m->payload;
+
+    (void)n;
+    return m->training && *p > 0 ? weft_dropout(inputs[0], *p) : inputs[0];
+}
+
+static const weft_module_class class_dropout = {
+    .type = "dropout", .forward = drop, .free = wf_free};
+
+weft_module *weft_dropout_new(double p)
+{
+    weft_module *m;
+
+    WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: p is %g; it must lie in [0, 1]", p);
+    m = wf_layer_new(&class_dropout, sizeof p);
+    *(double *)m->payload = p;
+    return m;
+}
