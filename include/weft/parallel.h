@@ -146,5 +146,6 @@ typedef struct weft_plan {
 WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
                                              const weft_plan *plan);
 
-/** What a plan would do: a line per matched module with its style and layouts. ranks: any; local */
-WEFT_API void weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out);
+/** What a plan means: a line per matched module with its style and layouts.
+ *  ranks: any; local. fails: as weft_parallelize_module for patterns, layouts and types */
+WEFT_API weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out);

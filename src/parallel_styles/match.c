@@ -1,0 +1,72 @@
+/* match.c: which modules the patterns of a plan mean. A token between dots never crosses one. */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+struct found {
+    struct wf_match *items;
+    int count;
+};
+
+static void add(struct found *found, weft_module *m, const weft_plan *line)
+{
+    found->items = wf_realloc(found->items, (size_t)(found->count + 1) * sizeof *found->items);
+    found->items[found->count++] = (struct wf_match){.module = m, .line = line};
+}
+
+/* Match the rest of the pattern against everything below m. */
+static void match_below(struct found *found, weft_module *m, const weft_plan *line,
+                        const char *rest)
+{
+    size_t length = strcspn(rest, ".");
+    char *token = wf_format("%.*s", (int)length, rest);
+
+    for (int i = 0; i < m->n_children; i++) {
+        weft_module *child = m->children[i];
+
+        if (fnmatch(token, child->name, FNM_NOESCAPE) != 0) continue;
+        if (rest[length])
+            match_below(found, child, line, rest + length + 1);
+        else
+            add(found, child, line);
+    }
+    wf_free(token);
+}
+
+static weft_status match_line(struct found *found, weft_module *root, const weft_plan *line)
+{
+    int before = found->count;
+
+    if (line->pattern[0])
+        match_below(found, root, line, line->pattern);
+    else
+        add(found, root, line);
+    WF_NEED(found->count > before, WEFT_ERR_NOT_FOUND, "plan: pattern '%s' matches no module",
+            line->pattern);
+    for (int i = before; i < found->count; i++)
+        for (int j = 0; j < before; j++)
+            WF_NEED(found->items[i].module != found->items[j].module, WEFT_ERR_STATE,
+                    "plan: module '%s' is matched by '%s' and by '%s'",
+                    found->items[i].module->path, found->items[j].line->pattern, line->pattern);
+    return WEFT_OK;
+}
+
+weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
+                          const weft_plan *plan)
+{
+    struct found found = {0};
+    weft_status status = WEFT_OK;
+
+    for (const weft_plan *line = plan; line->pattern && status == WEFT_OK; line++)
+        status = match_line(&found, root, line);
+    if (status != WEFT_OK) {
+        wf_free(found.items);
+        found = (struct found){0};
+    }
+    *matches = found.items;
+    *count = found.count;
+    return status;
+}

@@ -1,0 +1,106 @@
+/*
+ * parallelize.c: a plan as a whole: match, check everything, then change.
+ *
+ * All checks use what every rank knows, so that either all ranks change their module or none does.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+static weft_status check_mesh(const weft_mesh *mesh)
+{
+    char text[128];
+
+    if (weft_mesh_ndim(mesh) == 1) return WEFT_OK;
+    weft_mesh_print(mesh, text, sizeof text);
+    return WF_FAIL(WEFT_ERR_ARG,
+                   "parallelize: styles work along one mesh axis, the mesh is %s; "
+                   "use weft_mesh_sub(mesh, name)",
+                   text);
+}
+
+static weft_status check_module(const weft_module *m)
+{
+    bool plain = !m->distributed;
+
+    for (int i = 0; i < m->n_parameters; i++)
+        plain &= !weft_tensor_mesh(m->parameters[i].tensor);
+    WF_NEED(plain, WEFT_ERR_STATE, "parallelize: module '%s' (%s) was distributed before", m->path,
+            m->kind->type);
+    return WEFT_OK;
+}
+
+static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count)
+{
+    for (int i = 0; i < count; i++) {
+        WF_TRY(wf_style_resolve(&uses[i], matches[i].module, matches[i].line->style));
+        WF_TRY(check_module(matches[i].module));
+    }
+    return WEFT_OK;
+}
+
+static weft_status apply_all(weft_module *root, weft_mesh *mesh, const struct wf_style_use *uses,
+                             const struct wf_match *matches, int count)
+{
+    struct wf_snapshot *snapshot = wf_snapshot_take(root);
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < count && status == WEFT_OK; i++)
+        status = wf_style_apply(matches[i].module, mesh, &uses[i]);
+    wf_snapshot_drop(snapshot, status != WEFT_OK);
+    return status;
+}
+
+weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
+{
+    struct wf_match *matches;
+    struct wf_style_use *uses;
+    weft_status status;
+    int count;
+
+    if (!module || !mesh || !plan)
+        return weft_error_status() != WEFT_OK
+                   ? weft_error_status()
+                   : WF_FAIL(WEFT_ERR_ARG, "parallelize: module, mesh or plan is NULL");
+    WF_TRY(check_mesh(mesh));
+    WF_TRY(wf_plan_match(&matches, &count, module, plan));
+    uses = wf_calloc((size_t)count + 1, sizeof *uses);
+    status = resolve_all(uses, matches, count);
+    if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
+    wf_free(uses);
+    wf_free(matches);
+    return status;
+}
+
+/* ---- for people ---- */
+
+static void print_use(const struct wf_match *match, const struct wf_style_use *use, FILE *out)
+{
+    const weft_placement parts[] = {use->weight, use->bias, use->declared, use->wants, use->output};
+    char text[5][16];
+
+    for (int i = 0; i < 5; i++)
+        weft_placements_print(&parts[i], 1, text[i], sizeof text[i]);
+    fprintf(out, "%-24s %s: ", match->module->path, wf_style_name(use->kind));
+    if (match->module->n_parameters > 0) fprintf(out, "weight %s, ", text[0]);
+    if (match->module->n_parameters > 1) fprintf(out, "bias %s, ", text[1]);
+    fprintf(out, "input %s -> %s, output %s%s\n", text[2], text[3], text[4],
+            use->keep_distributed ? "" : ", local");
+}
+
+weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out)
+{
+    struct wf_match *matches;
+    struct wf_style_use use;
+    weft_status status = WEFT_OK;
+    int count;
+
+    WF_NEED(module && plan, WEFT_ERR_ARG, "plan print: module or plan is NULL");
+    WF_TRY(wf_plan_match(&matches, &count, module, plan));
+    for (int i = 0; i < count && status == WEFT_OK; i++) {
+        status = wf_style_resolve(&use, matches[i].module, matches[i].line->style);
+        if (status == WEFT_OK) print_use(&matches[i], &use, out);
+    }
+    wf_free(matches);
+    return status;
+}
