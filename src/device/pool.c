@@ -30,9 +30,9 @@
 #endif
 
 enum {
-    UNIT = 64,         /* smallest class and alignment */
-    SLAB = 1 << 20,    /* small blocks are carved from slabs of this size */
-    LARGE = SLAB / 8,  /* larger classes get a region each */
+    UNIT = 64,          /* smallest class and alignment */
+    SLAB = 1 << 20,     /* small blocks are carved from slabs of this size */
+    LARGE = SLAB / 8,   /* larger classes get a region each */
     ORPHAN_CLASS = 255, /* no request has it: blocks of a removed source are never used again */
     CLASSES = 256,
     CHUNK_HEADERS = 255
@@ -68,8 +68,9 @@ struct pool {
 static _Thread_local struct pool *mine;
 
 static const char *const category_names[WF_CATEGORIES] = {
-    [WF_MEM_WEIGHTS] = "weights",         [WF_MEM_GRADIENTS] = "gradients", [WF_MEM_OPTIMIZER] = "optimizer",
-    [WF_MEM_ACTIVATIONS] = "activations", [WF_MEM_COMM] = "communication",
+    [WF_MEM_WEIGHTS] = "weights",     [WF_MEM_GRADIENTS] = "gradients",
+    [WF_MEM_OPTIMIZER] = "optimizer", [WF_MEM_ACTIVATIONS] = "activations",
+    [WF_MEM_COMM] = "communication",
 };
 
 /* NOTE [size classes] In units of 64 bytes: 1, 2, 3, 4, then four per power of two: 5, 6, 7, 8,
@@ -118,7 +119,8 @@ static void more_headers(struct pool *pool)
 
 static struct header *header_of(struct wf_block *block) { return (struct header *)(void *)block; }
 
-static struct wf_block *adopt(struct pool *pool, struct wf_region *region, void *data, unsigned size_class)
+static struct wf_block *adopt(struct pool *pool, struct wf_region *region, void *data,
+                              unsigned size_class)
 {
     struct wf_block *block;
 
@@ -184,10 +186,12 @@ static struct wf_block *make(struct pool *pool, unsigned size_class, bool shared
 /* Count per region the blocks that lie in free lists; a region is idle when that is all of them. */
 static void count_idle(struct pool *pool)
 {
-    for (struct wf_region *r = pool->regions; r; r = r->next) r->idle = 0;
+    for (struct wf_region *r = pool->regions; r; r = r->next)
+        r->idle = 0;
     for (int shared = 0; shared < 2; shared++)
         for (int c = 0; c < CLASSES; c++)
-            for (struct wf_block *b = pool->idle[shared][c]; b; b = b->next) header_of(b)->region->idle++;
+            for (struct wf_block *b = pool->idle[shared][c]; b; b = b->next)
+                header_of(b)->region->idle++;
 }
 
 static void drop_idle_blocks(struct pool *pool, struct wf_block **list)
@@ -215,7 +219,8 @@ static void trim(struct pool *pool, bool shared_only)
 
     count_idle(pool);
     for (int shared = shared_only; shared < 2; shared++)
-        for (int c = 0; c < CLASSES; c++) drop_idle_blocks(pool, &pool->idle[shared][c]);
+        for (int c = 0; c < CLASSES; c++)
+            drop_idle_blocks(pool, &pool->idle[shared][c]);
     while (*at) {
         struct wf_region *region = *at;
 
@@ -322,7 +327,8 @@ void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 /* Blocks that outlive their source may still be read by their owner, but are never used again. */
 static void orphan_shared(struct pool *pool)
 {
-    for (struct wf_region *r = pool->regions; r; r = r->next) r->orphan = r->orphan || r->shared;
+    for (struct wf_region *r = pool->regions; r; r = r->next)
+        r->orphan = r->orphan || r->shared;
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
         for (int i = 0; i < CHUNK_HEADERS; i++)
             if (chunk->headers[i].region && chunk->headers[i].block.shared)
@@ -365,7 +371,8 @@ void wf_pool_reset_peak(void)
 {
     struct pool *pool = my_pool();
 
-    for (int c = 0; c < WF_CATEGORIES; c++) pool->peak[c] = pool->live[c];
+    for (int c = 0; c < WF_CATEGORIES; c++)
+        pool->peak[c] = pool->live[c];
     pool->peak_all = pool->live_all;
 }
 
@@ -378,7 +385,8 @@ void wf_pool_trim(void)
     if (mine) trim(mine, false);
 }
 
-/* A block that somebody still holds keeps its region and the pool: a late release must not crash. */
+/* A block that somebody still holds keeps its region and the pool: a late release must not crash.
+ */
 void wf_pool_finalize(void)
 {
     struct chunk *chunk, *next;
@@ -386,7 +394,8 @@ void wf_pool_finalize(void)
     if (!mine) return;
     trim(mine, false);
     if (mine->regions) {
-        WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end", (long long)mine->live_all);
+        WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end",
+               (long long)mine->live_all);
         return;
     }
     for (chunk = mine->chunks; chunk; chunk = next) {

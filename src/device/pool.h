@@ -26,9 +26,9 @@ struct wf_block {
     int32_t refs;
     uint8_t category;
     uint8_t size_class;
-    bool shared;       /* from the shared source */
-    int64_t bytes;     /* asked for: what the categories count */
-    int64_t capacity;  /* of the size class */
+    bool shared;           /* from the shared source */
+    int64_t bytes;         /* asked for: what the categories count */
+    int64_t capacity;      /* of the size class */
     struct wf_block *next; /* in a free list */
 };
 
@@ -63,7 +63,8 @@ struct wf_mem_source {
     void *self;
 };
 
-/** Install this thread's shared source (NULL removes it; cached shared blocks are given back first). */
+/** Install this thread's shared source (NULL removes it; cached shared blocks are given back
+ * first). */
 void wf_pool_set_shared(const struct wf_mem_source *source);
 
 struct wf_pool_stats {

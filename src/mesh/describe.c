@@ -9,7 +9,8 @@
 
 static const char *skip_blanks(const char *at)
 {
-    while (isspace((unsigned char)*at)) at++;
+    while (isspace((unsigned char)*at))
+        at++;
     return at;
 }
 
@@ -17,8 +18,10 @@ static weft_status read_name(char *name, const char **at, const char *text)
 {
     size_t length = 0;
 
-    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_') length++;
-    WF_NEED(length > 0, WEFT_ERR_ARG, "mesh \"%s\": a name is missing at character %d", text, (int)(*at - text));
+    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_')
+        length++;
+    WF_NEED(length > 0, WEFT_ERR_ARG, "mesh \"%s\": a name is missing at character %d", text,
+            (int)(*at - text));
     WF_NEED(length < WF_AXIS_NAME, WEFT_ERR_ARG, "mesh \"%s\": a name has at most %d letters", text,
             WF_AXIS_NAME - 1);
     memcpy(name, *at, length);
@@ -47,12 +50,13 @@ static weft_status read_axis(struct wf_mesh_text *out, const char **at, const ch
 {
     int axis = out->n_axes;
 
-    WF_NEED(axis < WEFT_MAX_AXES, WEFT_ERR_ARG, "mesh \"%s\": more than %d axes", text, WEFT_MAX_AXES);
+    WF_NEED(axis < WEFT_MAX_AXES, WEFT_ERR_ARG, "mesh \"%s\": more than %d axes", text,
+            WEFT_MAX_AXES);
     *at = skip_blanks(*at);
     WF_TRY(read_name(out->names[axis], at, text));
     for (int a = 0; a < axis; a++)
-        WF_NEED(strcmp(out->names[a], out->names[axis]) != 0, WEFT_ERR_ARG, "mesh \"%s\": two axes are called \"%s\"",
-                text, out->names[axis]);
+        WF_NEED(strcmp(out->names[a], out->names[axis]) != 0, WEFT_ERR_ARG,
+                "mesh \"%s\": two axes are called \"%s\"", text, out->names[axis]);
     WF_TRY(read_size(&out->sizes[axis], at, out->names[axis], text));
     out->n_axes++;
     return WEFT_OK;

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "mesh/describe.h"
+#include "mesh/label.h"
 
 struct weft_mesh {
     /* what makes two meshes equal */
@@ -37,13 +38,15 @@ int weft_world_size(void) { return wf_comm_size(wf_comm_world()); }
 
 static bool same_axis(const struct weft_mesh *a, const struct weft_mesh *b, int axis)
 {
-    return a->text.sizes[axis] == b->text.sizes[axis] && a->coordinates[axis] == b->coordinates[axis] &&
-           a->steps[axis] == b->steps[axis] && strcmp(a->text.names[axis], b->text.names[axis]) == 0;
+    return a->text.sizes[axis] == b->text.sizes[axis] &&
+           a->coordinates[axis] == b->coordinates[axis] && a->steps[axis] == b->steps[axis] &&
+           strcmp(a->text.names[axis], b->text.names[axis]) == 0;
 }
 
 static bool same(const struct weft_mesh *a, const struct weft_mesh *b)
 {
-    if (a->text.n_axes != b->text.n_axes || a->origin != b->origin || a->fake != b->fake) return false;
+    if (a->text.n_axes != b->text.n_axes || a->origin != b->origin || a->fake != b->fake)
+        return false;
     for (int axis = 0; axis < a->text.n_axes; axis++)
         if (!same_axis(a, b, axis)) return false;
     return true;
@@ -81,12 +84,14 @@ static weft_status place_in_world(struct weft_mesh *mesh, const char *text)
 
     for (int axis = 0; axis < mesh->text.n_axes; axis++) {
         ranks *= mesh->text.sizes[axis];
-        WF_NEED(ranks <= world, WEFT_ERR_COMM, "mesh \"%s\" needs at least %lld ranks, but the world has %d", text,
+        WF_NEED(ranks <= world, WEFT_ERR_COMM,
+                "mesh \"%s\" needs at least %lld ranks, but the world has %d", text,
                 (long long)ranks, world);
     }
     number_ranks(mesh);
     for (int axis = 0; axis < mesh->text.n_axes; axis++)
-        mesh->coordinates[axis] = rank < ranks ? rank / mesh->steps[axis] % mesh->text.sizes[axis] : -1;
+        mesh->coordinates[axis] =
+            rank < ranks ? rank / mesh->steps[axis] % mesh->text.sizes[axis] : -1;
     return WEFT_OK;
 }
 
@@ -109,7 +114,8 @@ weft_mesh *weft_mesh_new(weft_device device, const char *format, ...)
     return intern(&mesh);
 }
 
-weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates, const char *const *names)
+weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates,
+                        const char *const *names)
 {
     struct weft_mesh mesh = {.text.n_axes = n_axes, .fake = true};
 
@@ -134,7 +140,8 @@ weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *name)
     if (!mesh) return NULL;
     axis = name ? weft_mesh_axis(mesh, name) : -1;
     if (axis < 0) weft_mesh_print(mesh, text, sizeof text);
-    WF_NEED_PTR(axis >= 0, WEFT_ERR_NOT_FOUND, "mesh %s has no axis \"%s\"", text, name ? name : "");
+    WF_NEED_PTR(axis >= 0, WEFT_ERR_NOT_FOUND, "mesh %s has no axis \"%s\"", text,
+                name ? name : "");
     line.text.n_axes = 1;
     line.text.sizes[0] = mesh->text.sizes[axis];
     memcpy(line.text.names[0], mesh->text.names[axis], WF_AXIS_NAME);
@@ -143,7 +150,8 @@ weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *name)
     line.fake = mesh->fake;
     line.origin = mesh->origin;
     for (int a = 0; a < mesh->text.n_axes; a++)
-        if (a != axis && mesh->coordinates[a] > 0) line.origin += mesh->coordinates[a] * mesh->steps[a];
+        if (a != axis && mesh->coordinates[a] > 0)
+            line.origin += mesh->coordinates[a] * mesh->steps[a];
     return intern(&line);
 }
 
@@ -159,7 +167,8 @@ void weft_mesh_release(weft_mesh *mesh)
     struct weft_mesh **at = &meshes;
 
     if (!mesh || --mesh->refs > 0) return;
-    while (*at != mesh) at = &(*at)->next;
+    while (*at != mesh)
+        at = &(*at)->next;
     *at = mesh->next;
     wf_free(mesh);
 }
@@ -185,7 +194,8 @@ int weft_mesh_size(const weft_mesh *mesh)
 {
     int ranks = 1;
 
-    for (int axis = 0; axis < mesh->text.n_axes; axis++) ranks *= mesh->text.sizes[axis];
+    for (int axis = 0; axis < mesh->text.n_axes; axis++)
+        ranks *= mesh->text.sizes[axis];
     return ranks;
 }
 
@@ -215,8 +225,9 @@ struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis)
     for (int a = 0; a < mesh->text.n_axes; a++)
         if (a != axis) first += mesh->coordinates[a] * mesh->steps[a];
     ranks = wf_malloc((size_t)size * sizeof *ranks);
-    for (int i = 0; i < size; i++) ranks[i] = first + i * mesh->steps[axis];
-    mesh->comms[axis] = wf_comm_sub(ranks, size, mesh->text.names[axis]);
+    for (int i = 0; i < size; i++)
+        ranks[i] = first + i * mesh->steps[axis];
+    mesh->comms[axis] = wf_comm_sub(ranks, size, wf_mesh_label(mesh->text.names[axis]));
     wf_free(ranks);
     return mesh->comms[axis];
 }

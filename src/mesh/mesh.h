@@ -14,4 +14,5 @@ const int *wf_mesh_sizes(const weft_mesh *mesh);
 const int *wf_mesh_coordinates(const weft_mesh *mesh);
 
 /** A mesh of any size without ranks behind it, for planning and tests: coordinates as given. */
-weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates, const char *const *names);
+weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates,
+                        const char *const *names);

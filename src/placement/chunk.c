@@ -25,8 +25,8 @@ static void empty_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *
     }
 }
 
-void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes, const int *axis_sizes,
-            const int *coordinates, const weft_placement *placements)
+void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
+            const int *axis_sizes, const int *coordinates, const weft_placement *placements)
 {
     for (int d = 0; d < ndim; d++) {
         shape[d] = global[d];

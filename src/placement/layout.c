@@ -44,7 +44,8 @@ static void fill_strides(struct wf_desc *desc, const int64_t *strides)
 {
     row_major(desc->stride, desc->ndim, desc->shape);
     desc->contiguous = true;
-    if (!strides || desc->numel == 0 || same_walk(strides, desc->stride, desc->ndim, desc->shape)) return;
+    if (!strides || desc->numel == 0 || same_walk(strides, desc->stride, desc->ndim, desc->shape))
+        return;
     memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
     desc->contiguous = false;
 }
@@ -53,7 +54,8 @@ static int64_t product(const int64_t *shape, int ndim)
 {
     int64_t n = 1;
 
-    for (int d = 0; d < ndim; d++) n *= shape[d];
+    for (int d = 0; d < ndim; d++)
+        n *= shape[d];
     return n;
 }
 
@@ -73,16 +75,19 @@ static bool fill_box(struct wf_layout *l)
         l->partial = true;
         if (coordinates[a] != 0) desc->first_term = false;
     }
-    wf_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates, l->placements);
+    wf_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates,
+           l->placements);
     return inside;
 }
 
 static uint64_t hash_of(const struct wf_layout *l)
 {
-    uint64_t hash = wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.dtype << 8 | (uint8_t)l->desc.ndim);
+    uint64_t hash =
+        wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.dtype << 8 | (uint8_t)l->desc.ndim);
 
     for (int a = 0; a < l->n_axes; a++)
-        hash = wf_mix(hash, (uint64_t)l->placements[a].kind << 16 | (uint64_t)l->placements[a].reduce << 8 |
+        hash = wf_mix(hash, (uint64_t)l->placements[a].kind << 16 |
+                                (uint64_t)l->placements[a].reduce << 8 |
                                 (uint8_t)l->placements[a].dim);
     for (int d = 0; d < l->desc.ndim; d++) {
         hash = wf_mix(hash, (uint64_t)l->desc.global[d]);
@@ -91,8 +96,8 @@ static uint64_t hash_of(const struct wf_layout *l)
     return hash;
 }
 
-static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype, int ndim,
-                 const int64_t *global, const int64_t *strides)
+static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements,
+                 weft_dtype dtype, int ndim, const int64_t *global, const int64_t *strides)
 {
     size_t bytes = (size_t)ndim * sizeof *global;
     bool inside;
@@ -104,7 +109,8 @@ static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *pla
     l->numel = product(global, ndim);
     l->mesh = mesh;
     l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
-    for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
+    for (int a = 0; a < l->n_axes; a++)
+        l->placements[a] = placements[a];
     inside = fill_box(l);
     l->desc.numel = inside ? product(l->desc.shape, ndim) : 0;
     fill_strides(&l->desc, strides);
@@ -118,8 +124,10 @@ static bool same(const struct wf_layout *a, const struct wf_layout *b)
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
 
     return a->hash == b->hash && a->mesh == b->mesh && a->desc.dtype == b->desc.dtype &&
-           a->desc.ndim == b->desc.ndim && memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
-           memcmp(a->desc.global, b->desc.global, bytes) == 0 && memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
+           a->desc.ndim == b->desc.ndim &&
+           memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
+           memcmp(a->desc.global, b->desc.global, bytes) == 0 &&
+           memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
 }
 
 static void grow(void)
@@ -163,7 +171,8 @@ void wf_layout_forget(struct wf_layout *layout)
 {
     struct wf_layout **at = &table.buckets[layout->hash & (table.size - 1)];
 
-    while (*at != layout) at = &(*at)->next;
+    while (*at != layout)
+        at = &(*at)->next;
     *at = layout->next;
     weft_mesh_release(layout->mesh);
     wf_free(layout);
@@ -177,8 +186,8 @@ int64_t wf_layout_count(void) { return table.count; }
 
 /* ---- asking for one ---- */
 
-struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype, int ndim,
-                                const int64_t *global, const int64_t *strides)
+struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
+                                int ndim, const int64_t *global, const int64_t *strides)
 {
     struct wf_layout candidate;
 
@@ -186,21 +195,23 @@ struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placement
     return intern(&candidate);
 }
 
-struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout, const weft_placement *placements)
+struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
+                                            const weft_placement *placements)
 {
-    return wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
-                         layout->desc.global, NULL);
+    return wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
+                         layout->desc.ndim, layout->desc.global, NULL);
 }
 
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype)
 {
-    return wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim, layout->desc.global, NULL);
+    return wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim,
+                         layout->desc.global, NULL);
 }
 
 struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 {
-    return wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim, layout->desc.shape,
-                         layout->desc.stride);
+    return wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
+                         layout->desc.shape, layout->desc.stride);
 }
 
 /* ---- printing ---- */
@@ -214,9 +225,10 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
         length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%lld", d ? "," : "",
                            (long long)layout->desc.global[d]);
     if (!layout->mesh)
-        return snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype), shape);
+        return snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype),
+                        shape);
     weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);
     weft_mesh_print(layout->mesh, mesh, sizeof mesh);
-    return snprintf(text, bytes, "%s[%s] [%s] on %s", weft_dtype_name((weft_dtype)layout->desc.dtype), shape,
-                    placements, mesh);
+    return snprintf(text, bytes, "%s[%s] [%s] on %s",
+                    weft_dtype_name((weft_dtype)layout->desc.dtype), shape, placements, mesh);
 }

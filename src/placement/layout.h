@@ -15,10 +15,10 @@ struct wf_layout {
     struct wf_desc desc; /* what kernels see */
     weft_mesh *mesh;     /* NULL: plain */
     weft_placement placements[WEFT_MAX_AXES];
-    int64_t numel;       /* global */
+    int64_t numel; /* global */
     uint64_t hash;
-    int n_axes;          /* 0: plain */
-    bool partial;        /* some placement is a pending reduction */
+    int n_axes;   /* 0: plain */
+    bool partial; /* some placement is a pending reduction */
     int refs;
     struct wf_layout *next; /* in the table */
 };
@@ -29,11 +29,12 @@ struct wf_layout {
  * mesh NULL: plain, placements ignored. strides NULL: row-major. Dims in placements are already
  * counted from the front and valid; the caller has checked shapes.
  */
-struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype, int ndim,
-                                const int64_t *global, const int64_t *strides);
+struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
+                                int ndim, const int64_t *global, const int64_t *strides);
 
 /** Variations of an existing layout, retained for the caller; row-major. */
-struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout, const weft_placement *placements);
+struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
+                                            const weft_placement *placements);
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype);
 /** The plain layout of this rank's box: same strides. */
 struct wf_layout *wf_layout_local(const struct wf_layout *layout);
@@ -55,15 +56,16 @@ static inline void wf_layout_release(struct wf_layout *layout)
 int64_t wf_layout_count(void);
 
 /** Check placements for a shape and write them with dims counted from the front. */
-weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes, int ndim,
-                                    const char *who);
+weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes,
+                                    int ndim, const char *who);
 
 /** "f32[8,16] [S(0),R] on (dp:2, tp:4)"; returns the length as snprintf does. */
 int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
 
 /**
  * The box of one rank: size and offset per dim for `ndim` dims of `global`, for the rank at
- * `coordinates` of a grid `axis_sizes`. Pure. Coordinates of -1 (outside the mesh) give an empty box.
+ * `coordinates` of a grid `axis_sizes`. Pure. Coordinates of -1 (outside the mesh) give an empty
+ * box.
  */
-void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes, const int *axis_sizes,
-            const int *coordinates, const weft_placement *placements);
+void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
+            const int *axis_sizes, const int *coordinates, const weft_placement *placements);

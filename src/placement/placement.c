@@ -8,14 +8,16 @@
 #include "placement/layout.h"
 
 static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
-    [WEFT_SUM] = "sum", [WEFT_AVG] = "avg", [WEFT_PRODUCT] = "product", [WEFT_MAX] = "max", [WEFT_MIN] = "min",
+    [WEFT_SUM] = "sum", [WEFT_AVG] = "avg", [WEFT_PRODUCT] = "product",
+    [WEFT_MAX] = "max", [WEFT_MIN] = "min",
 };
 
 /* ---- reading ---- */
 
 static const char *skip_blanks(const char *at)
 {
-    while (isspace((unsigned char)*at)) at++;
+    while (isspace((unsigned char)*at))
+        at++;
     return at;
 }
 
@@ -74,13 +76,14 @@ int weft_placements_parse(weft_placement *out, int room, const char *text)
         at = read_placement(&p, start);
         if (at) at = skip_blanks(at);
         if (!at || (*at != ',' && *at != '\0')) {
-            WF_FAIL(WEFT_ERR_ARG, "placements \"%s\": \"%s\" at character %d is not S(dim), R, P or P(reduction)",
+            WF_FAIL(WEFT_ERR_ARG,
+                    "placements \"%s\": \"%s\" at character %d is not S(dim), R, P or P(reduction)",
                     text, start, (int)(start - text));
             return -1;
         }
         if (count == room) {
-            WF_FAIL(WEFT_ERR_ARG, "placements \"%s\": more than %d, from character %d on", text, room,
-                    (int)(start - text));
+            WF_FAIL(WEFT_ERR_ARG, "placements \"%s\": more than %d, from character %d on", text,
+                    room, (int)(start - text));
             return -1;
         }
         out[count] = p;
@@ -96,7 +99,8 @@ static int print_placement(weft_placement p, char *text, size_t bytes)
     if (p.kind == WEFT_KIND_SHARD) return snprintf(text, bytes, "S(%d)", p.dim);
     if (p.kind == WEFT_KIND_REPLICATE) return snprintf(text, bytes, "R");
     if (p.reduce == WEFT_SUM) return snprintf(text, bytes, "P");
-    return snprintf(text, bytes, "P(%s)", p.reduce < WEFT_REDUCE_COUNT ? reduce_names[p.reduce] : "?");
+    return snprintf(text, bytes, "P(%s)",
+                    p.reduce < WEFT_REDUCE_COUNT ? reduce_names[p.reduce] : "?");
 }
 
 int weft_placements_print(const weft_placement *placements, int count, char *text, size_t bytes)
@@ -109,7 +113,8 @@ int weft_placements_print(const weft_placement *placements, int count, char *tex
 
         print_placement(placements[i], one, sizeof one);
         length += snprintf((size_t)length < bytes ? text + length : NULL,
-                           (size_t)length < bytes ? bytes - (size_t)length : 0, "%s%s", i ? "," : "", one);
+                           (size_t)length < bytes ? bytes - (size_t)length : 0, "%s%s",
+                           i ? "," : "", one);
     }
     return length;
 }
@@ -120,8 +125,8 @@ static weft_status normalize_shard(weft_placement *p, int ndim, int axis, const 
 {
     int dim = p->dim < 0 ? p->dim + ndim : p->dim;
 
-    WF_NEED(dim >= 0 && dim < ndim, WEFT_ERR_LAYOUT, "%s: S(%d) on mesh axis %d, but the tensor has %d dims", who,
-            p->dim, axis, ndim);
+    WF_NEED(dim >= 0 && dim < ndim, WEFT_ERR_LAYOUT,
+            "%s: S(%d) on mesh axis %d, but the tensor has %d dims", who, p->dim, axis, ndim);
     *p = weft_shard(dim);
     return WEFT_OK;
 }
@@ -141,15 +146,16 @@ static weft_status check_reductions(const weft_placement *p, int n_axes, const c
     for (int a = 0; a < n_axes; a++) {
         if (p[a].kind != WEFT_KIND_PARTIAL) continue;
         if (first < 0) first = a;
-        WF_NEED(commute(p[first].reduce, p[a].reduce), WEFT_ERR_LAYOUT,
-                "%s: P(%s) on mesh axis %d and P(%s) on axis %d: mixed reductions have no one meaning", who,
-                reduce_names[p[first].reduce], first, reduce_names[p[a].reduce], a);
+        WF_NEED(
+            commute(p[first].reduce, p[a].reduce), WEFT_ERR_LAYOUT,
+            "%s: P(%s) on mesh axis %d and P(%s) on axis %d: mixed reductions have no one meaning",
+            who, reduce_names[p[first].reduce], first, reduce_names[p[a].reduce], a);
     }
     return WEFT_OK;
 }
 
-weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes, int ndim,
-                                    const char *who)
+weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes,
+                                    int ndim, const char *who)
 {
     WF_NEED(in, WEFT_ERR_ARG, "%s: no placements given", who);
     for (int a = 0; a < n_axes; a++) {
@@ -162,12 +168,13 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
             WF_TRY(normalize_shard(&out[a], ndim, a, who));
             break;
         case WEFT_KIND_PARTIAL:
-            WF_NEED(in[a].reduce < WEFT_REDUCE_COUNT, WEFT_ERR_ARG, "%s: unknown reduction %d on mesh axis %d", who,
-                    in[a].reduce, a);
+            WF_NEED(in[a].reduce < WEFT_REDUCE_COUNT, WEFT_ERR_ARG,
+                    "%s: unknown reduction %d on mesh axis %d", who, in[a].reduce, a);
             out[a] = weft_partial((weft_reduce)in[a].reduce);
             break;
         default:
-            return WF_FAIL(WEFT_ERR_ARG, "%s: unknown placement kind %d on mesh axis %d", who, in[a].kind, a);
+            return WF_FAIL(WEFT_ERR_ARG, "%s: unknown placement kind %d on mesh axis %d", who,
+                           in[a].kind, a);
         }
     }
     return check_reductions(out, n_axes, who);

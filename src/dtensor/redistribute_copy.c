@@ -1,0 +1,145 @@
+/*
+ * redistribute_copy.c: strided copies for packing and unpacking. Dims that follow each other on
+ * both sides are merged when the copy is planned; runs are moved whole, short ones without a call.
+ */
+#include "dtensor/redistribute_copy.h"
+
+#include <string.h>
+
+/* ---- plan ---- */
+
+/* Make the dim of `count` elements one more loop, inside those that are there. */
+static void push(struct wf_copy *c, int64_t count, int64_t src_step, int64_t dst_step)
+{
+    int last = c->loops - 1;
+
+    if (last >= 0 && c->src_step[last] == count * src_step &&
+        c->dst_step[last] == count * dst_step) {
+        c->count[last] *= count;
+        c->src_step[last] = src_step;
+        c->dst_step[last] = dst_step;
+        return;
+    }
+    c->count[c->loops] = count;
+    c->src_step[c->loops] = src_step;
+    c->dst_step[c->loops++] = dst_step;
+}
+
+void wf_copy_plan(struct wf_copy *copy, int ndim, const int64_t *shape, const int64_t *src_stride,
+                  const int64_t *dst_stride, size_t element)
+{
+    int64_t bytes = (int64_t)element;
+    int last;
+
+    *copy = (struct wf_copy){.run = element};
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] != 1) push(copy, shape[d], src_stride[d] * bytes, dst_stride[d] * bytes);
+    last = copy->loops - 1;
+    if (last < 0 || copy->src_step[last] != bytes || copy->dst_step[last] != bytes) return;
+    copy->run = (size_t)(copy->count[last] * bytes);
+    copy->loops--;
+}
+
+/* ---- run ---- */
+
+/* Overlapping moves of fixed size cover any length from 8 to 32 bytes. */
+static inline void copy_run(char *dst, const char *src, size_t bytes)
+{
+    char first[16], last[16];
+
+    if (bytes >= 16 && bytes <= 32) {
+        memcpy(first, src, 16);
+        memcpy(last, src + bytes - 16, 16);
+        memcpy(dst, first, 16);
+        memcpy(dst + bytes - 16, last, 16);
+    } else if (bytes >= 8 && bytes < 16) {
+        memcpy(first, src, 8);
+        memcpy(last, src + bytes - 8, 8);
+        memcpy(dst, first, 8);
+        memcpy(dst + bytes - 8, last, 8);
+    } else {
+        memcpy(dst, src, bytes);
+    }
+}
+
+/* `bytes` is a constant in the calls for element sizes, so that the loop is a plain move. */
+static inline void copy_row(char *dst, const char *src, int64_t count, int64_t dst_step,
+                            int64_t src_step, size_t bytes)
+{
+    for (int64_t i = 0; i < count; i++)
+        copy_run(dst + i * dst_step, src + i * src_step, bytes);
+}
+
+static void copy_rows(const struct wf_copy *c, char *dst, const char *src)
+{
+    int last = c->loops - 1;
+    int64_t count = c->count[last], to = c->dst_step[last], from = c->src_step[last];
+
+    switch (c->run) {
+    case 1:
+        copy_row(dst, src, count, to, from, 1);
+        break;
+    case 2:
+        copy_row(dst, src, count, to, from, 2);
+        break;
+    case 4:
+        copy_row(dst, src, count, to, from, 4);
+        break;
+    case 8:
+        copy_row(dst, src, count, to, from, 8);
+        break;
+    default:
+        copy_row(dst, src, count, to, from, c->run);
+    }
+}
+
+static void copy_from(const struct wf_copy *c, int loop, char *dst, const char *src)
+{
+    if (loop == c->loops - 1) {
+        copy_rows(c, dst, src);
+        return;
+    }
+    for (int64_t i = 0; i < c->count[loop]; i++)
+        copy_from(c, loop + 1, dst + i * c->dst_step[loop], src + i * c->src_step[loop]);
+}
+
+/* NOTE [tiles] Where the source runs along another dim than the destination (a transposed view),
+ * row after row would fetch a line per element. Loops over tiles use each line while it is there.
+ */
+enum { TILE = 16 };
+
+static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void copy_tiles(const struct wf_copy *c, char *dst, const char *src)
+{
+    struct wf_copy tile = *c;
+    int inner = c->loops - 1, outer = inner - 1;
+
+    for (int64_t i = 0; i < c->count[outer]; i += TILE) {
+        tile.count[outer] = min_of(TILE, c->count[outer] - i);
+        for (int64_t j = 0; j < c->count[inner]; j += TILE) {
+            tile.count[inner] = min_of(TILE, c->count[inner] - j);
+            copy_from(&tile, outer, dst + i * c->dst_step[outer] + j * c->dst_step[inner],
+                      src + i * c->src_step[outer] + j * c->src_step[inner]);
+        }
+    }
+}
+
+static int is_transpose(const struct wf_copy *c)
+{
+    return c->loops == 2 && c->src_step[0] < c->src_step[1] && c->dst_step[0] > c->dst_step[1] &&
+           c->count[0] > TILE && c->count[1] > TILE;
+}
+
+void wf_copy_run(const struct wf_copy *copy, void *dst, const void *src)
+{
+    char *to = (char *)dst + copy->dst_offset;
+    const char *from = (const char *)src + copy->src_offset;
+
+    if (copy->loops == 0)
+        memcpy(to, from, copy->run);
+    else if (is_transpose(copy))
+        copy_tiles(copy, to, from);
+    else
+        copy_from(copy, 0, to, from);
+}

@@ -1,0 +1,22 @@
+/* redistribute_copy.h: one strided copy, its loops merged and ordered beforehand. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/export.h>
+
+struct wf_copy {
+    int loops;  /* around the runs, outermost first */
+    size_t run; /* bytes that lie together on both sides */
+    int64_t count[WEFT_MAX_DIMS];
+    int64_t src_step[WEFT_MAX_DIMS], dst_step[WEFT_MAX_DIMS]; /* bytes */
+    int64_t src_offset, dst_offset;                           /* bytes; set by the caller */
+};
+
+/** Strides are in elements of `element` bytes. No dim may be 0. */
+void wf_copy_plan(struct wf_copy *copy, int ndim, const int64_t *shape, const int64_t *src_stride,
+                  const int64_t *dst_stride, size_t element);
+
+/** The two sides must not overlap. */
+void wf_copy_run(const struct wf_copy *copy, void *dst, const void *src);

@@ -1,0 +1,57 @@
+/*
+ * redistribute_program.h: the actions of a plan on this rank: copies, fills, collectives over
+ * numbered buffers. Buffer 0 is the source; the others are blocks that live while they are used.
+ */
+#pragma once
+
+#include "dtensor/redistribute.h"
+#include "dtensor/redistribute_copy.h"
+#include <weft/debug.h>
+
+enum wf_redist_act {
+    WF_ACT_COPY,   /* all copies, from buffer src to buffer dst */
+    WF_ACT_FILL,   /* dst = the element that the reduction leaves unchanged */
+    WF_ACT_COLL,   /* a collective over `axis`, from src (at src_offset) to dst */
+    WF_ACT_DIVIDE, /* dst / divisor: the end of an average */
+};
+
+struct wf_redist_action {
+    uint8_t act;
+    uint8_t src, dst;
+    int8_t axis;
+    bool makes;         /* dst is a new block */
+    uint64_t drops;     /* buffers that no later action uses, one bit each */
+    int64_t src_offset; /* bytes */
+    /* WF_ACT_COPY */
+    int n_copies;
+    struct wf_copy *copies;
+    /* WF_ACT_FILL */
+    unsigned char element[8];
+    /* WF_ACT_COLL */
+    weft_coll coll;
+    weft_reduce reduce;
+    size_t count;
+    size_t *send_counts, *recv_counts; /* NULL where the collective has none */
+    /* WF_ACT_DIVIDE */
+    int divisor;
+};
+
+struct wf_redist_buffer {
+    int64_t elements;
+    enum wf_category category;
+};
+
+/** Per step a packed, a received and an unpacked buffer; the source and the result. */
+enum { WF_REDIST_MAX_BUFFERS = 3 * WF_REDIST_MAX_STEPS + 2 };
+
+struct wf_redist_program {
+    int n_actions, n_buffers;
+    int result; /* buffer */
+    int64_t bytes_sent;
+    struct wf_redist_action *actions;
+    struct wf_redist_buffer buffers[WF_REDIST_MAX_BUFFERS];
+};
+
+/** The program of a plan whose steps and layouts are filled in. gives: wf_redist_program_free */
+struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *plan);
+void wf_redist_program_free(struct wf_redist_program *program);

@@ -1,0 +1,131 @@
+/*
+ * redistribute_run.c: carries out the actions of a plan. All decisions were made before: this
+ * file only takes blocks, copies, and hands collectives to comm.
+ */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "comm/comm.h"
+#include "dtensor/redistribute_program.h"
+#include "mesh/mesh.h"
+
+struct run {
+    const struct wf_redist_plan *plan;
+    const void *src;
+    struct wf_block *blocks[WF_REDIST_MAX_BUFFERS];
+};
+
+static size_t element_of(const struct wf_redist_plan *plan)
+{
+    return wf_dtypes[plan->from->desc.dtype].size;
+}
+
+/* Peers may wait for this rank already: without memory the job ends. */
+static void make_block(struct run *run, int buffer)
+{
+    const struct wf_redist_buffer *b = &run->plan->program->buffers[buffer];
+
+    run->blocks[buffer] = wf_block_new((size_t)b->elements * element_of(run->plan), b->category);
+    if (!run->blocks[buffer]) WF_DIE("redistribute: %s", weft_error_message());
+}
+
+static const void *source_of(const struct run *run, const struct wf_redist_action *action)
+{
+    return action->src == 0 ? run->src : run->blocks[action->src]->data;
+}
+
+static void copy(const struct run *run, const struct wf_redist_action *action)
+{
+    const void *src = source_of(run, action);
+    void *dst = run->blocks[action->dst]->data;
+
+    for (int i = 0; i < action->n_copies; i++)
+        wf_copy_run(&action->copies[i], dst, src);
+}
+
+/* What is filled already is copied behind itself: twice as much each time. */
+static void fill(const struct run *run, const struct wf_redist_action *action)
+{
+    size_t bytes = (size_t)run->blocks[action->dst]->bytes, filled = element_of(run->plan);
+    char *data = run->blocks[action->dst]->data;
+
+    if (bytes == 0) return;
+    memcpy(data, action->element, filled);
+    while (filled < bytes) {
+        size_t more = filled < bytes - filled ? filled : bytes - filled;
+
+        memcpy(data + filled, data, more);
+        filled += more;
+    }
+}
+
+static void collective(const struct run *run, const struct wf_redist_action *action)
+{
+    struct wf_coll coll = {
+        .kind = action->coll,
+        .comm = wf_mesh_comm(run->plan->from->mesh, action->axis),
+        .dtype = (weft_dtype)run->plan->from->desc.dtype,
+        .reduce = action->reduce,
+        .count = action->count,
+        .send_counts = action->send_counts,
+        .recv_counts = action->recv_counts,
+        .send = (const char *)source_of(run, action) + action->src_offset,
+        .recv = run->blocks[action->dst]->data,
+    };
+
+    wf_comm_run(&coll);
+}
+
+static void divide_f32(float *data, size_t count, float divisor)
+{
+    for (size_t i = 0; i < count; i++)
+        data[i] /= divisor;
+}
+
+static void divide(const struct run *run, const struct wf_redist_action *action)
+{
+    weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
+    const struct wf_dtype_info *dtype = &wf_dtypes[type];
+    size_t bytes = (size_t)run->blocks[action->dst]->bytes;
+    char *data = run->blocks[action->dst]->data;
+
+    if (type == WEFT_F32) {
+        divide_f32(run->blocks[action->dst]->data, bytes / sizeof(float), (float)action->divisor);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += dtype->size)
+        dtype->store(data + at, dtype->load(data + at) / action->divisor);
+}
+
+static void drop(struct run *run, uint64_t buffers)
+{
+    for (int b = 1; buffers >> b; b++)
+        if (buffers >> b & 1) wf_block_release(run->blocks[b]);
+}
+
+struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *src)
+{
+    static void (*const acts[])(const struct run *,
+                                const struct wf_redist_action *) = {[WF_ACT_COPY] = copy,
+                                                                    [WF_ACT_FILL] = fill,
+                                                                    [WF_ACT_COLL] = collective,
+                                                                    [WF_ACT_DIVIDE] = divide};
+    const struct wf_redist_program *program = plan->program;
+    struct run run;
+    struct wf_block *result;
+
+    run.plan = plan;
+    run.src = src;
+    for (int i = 0; i < program->n_actions; i++) {
+        const struct wf_redist_action *action = &program->actions[i];
+
+        if (action->makes) make_block(&run, action->dst);
+        acts[action->act](&run, action);
+        if (action->drops) drop(&run, action->drops);
+    }
+    result = run.blocks[program->result];
+    if (result->category == WF_MEM_COMM && !plan->to->partial)
+        wf_block_recategorize(result, WF_MEM_ACTIVATIONS);
+    return result;
+}
