@@ -185,17 +185,18 @@ void hand_transpose(long rows, long cols, const float *src, long src_ld, float *
 }
 
 /* ---- matrix products ---- */
-enum { MAX_PLANS = 64, CANDIDATES = 5, TUNING_ROUNDS = 3 };
+enum { MAX_PLANS = 64, CANDIDATES = 5, TRIALS = 2 * CANDIDATES, TUNING_SECONDS = 8 };
 
 /* What was chosen for one kind of product: its rows in 2^choice parts. */
 struct plan {
     struct hand_gemm like;
     double seconds[CANDIDATES];
-    int choice;
+    int trials, choice;
 };
 
 static struct plan plans[MAX_PLANS];
-static int n_plans, tuning = -1; /* candidate on trial, -1: use the choices */
+static int n_plans;
+static bool tuning; /* try the candidates in turn */
 static struct hand_gemm *recorded;
 static long n_recorded, room_recorded;
 static bool recording;
@@ -245,29 +246,46 @@ static void record(const struct hand_gemm *g)
     recorded[n_recorded++] = *g;
 }
 
+/* The next candidate for this kind of product, timed where the step has left caches and ranks. */
+static void try_candidate(const struct hand_gemm *g, struct plan *plan)
+{
+    int candidate = plan->trials++ % CANDIDATES;
+    double start = hand_now();
+
+    multiply(g, candidate);
+    double seconds = hand_now() - start;
+    if (seconds < plan->seconds[candidate])
+        plan->seconds[candidate] = seconds;
+}
+
 void hand_gemm(const struct hand_gemm *g)
 {
     struct plan *plan = plan_of(g);
 
     if (recording)
         record(g);
-    if (tuning < 0) {
+    if (tuning)
+        try_candidate(g, plan);
+    else
         multiply(g, plan->choice);
-        return;
-    }
-    double start = hand_now();
-    multiply(g, tuning);
-    double seconds = hand_now() - start;
-    if (seconds < plan->seconds[tuning])
-        plan->seconds[tuning] = seconds;
+}
+
+static bool tried_enough(void)
+{
+    for (int i = 0; i < n_plans; i++)
+        if (plans[i].trials < TRIALS)
+            return false;
+    return n_plans > 0;
 }
 
 void hand_tune(double (*step)(void))
 {
-    for (int round = 0; round < TUNING_ROUNDS; round++)
-        for (tuning = 0; tuning < CANDIDATES; tuning++)
-            step();
-    tuning = -1;
+    double start = hand_now();
+
+    tuning = true;
+    while (!tried_enough() && hand_max(hand_now() - start) < TUNING_SECONDS)
+        step();
+    tuning = false;
     for (struct plan *p = plans; p < plans + n_plans; p++)
         for (int c = 1; c < CANDIDATES; c++)
             if (p->like.m >> c >= 32 && p->seconds[c] < p->seconds[p->choice])
@@ -451,12 +469,13 @@ static float *copy(const float *from, long n)
     return memcpy(hand_floats(n), from, 4 * (size_t)n);
 }
 
-void hand_check(const struct hand_param *p, enum hand_held held, float e, double (*step)(void))
+void hand_check(const struct hand_param *p, enum hand_held held, double (*step)(void))
 {
-    const double tolerance = 3e-3;
+    const double tolerance = 3e-3, change = 3e-3, furthest = 0.1;
     long n = p->rows * p->ld;
     bool counts = held == HAND_SPLIT || hand_rank == 0, moves = held != HAND_WINDOW || hand_rank == 0;
     double norm = sqrt(hand_sum(counts ? sum_of_squares(p) : 0)), loss[2];
+    double e = fmin(change / norm, furthest); /* moves the loss enough to see, not enough to bend it */
     float *direction = copy(p->g, n), *start = copy(p->w, n); /* step() computes p->g anew */
 
     for (int side = 0; side < 2; side++) {
@@ -473,7 +492,7 @@ void hand_check(const struct hand_param *p, enum hand_held held, float e, double
     step(); /* gradients at the weights themselves again */
     free(direction);
     free(start);
-    double slope = (loss[0] - loss[1]) / (2 * (double)e), difference = fabs(slope - norm) / norm;
+    double slope = (loss[0] - loss[1]) / (2 * e), difference = fabs(slope - norm) / norm;
     if (hand_rank == 0)
         printf("%-12s |gradient| %.6e, by differences %.6e, relative %.1e\n", p->name, norm, slope, difference);
     if (!(difference < tolerance))

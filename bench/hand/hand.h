@@ -181,4 +181,4 @@ enum hand_held { HAND_SPLIT, HAND_WINDOW, HAND_COPIED };
  * Compare the gradient g with the loss along it, (loss(w + e g/|g|) - loss(w - e g/|g|)) / 2e
  * against |g|. Ends the program when they differ by more than 3e-3 of |g|.
  */
-void hand_check(const struct hand_param *p, enum hand_held held, float e, double (*step)(void));
+void hand_check(const struct hand_param *p, enum hand_held held, double (*step)(void));
