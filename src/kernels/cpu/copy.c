@@ -1,0 +1,250 @@
+/*
+ * copy.c: kernels that only move elements: copy, fill, cat, slice_grad.
+ *
+ * A copy is memcpy where both sides have stride 1, goes in square tiles where one side runs along
+ * another dim than the other, and element by element otherwise.
+ */
+#include "kernels/cpu/copy.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/pointwise.h"
+
+enum { TILE = 16 };
+
+static void copy_nothing(const struct wf_copy *c, char *to, const char *from)
+{
+    (void)c, (void)to, (void)from;
+}
+
+static void copy_whole(const struct wf_copy *c, char *to, const char *from)
+{
+    memcpy(to, from, (size_t)(c->line.size * c->bytes));
+}
+
+static void copy_rows(const struct wf_copy *c, char *to, const char *from)
+{
+    struct wf_walk walk = {.at = {to, from}};
+
+    do
+        memcpy(to + (walk.at[0] - to), walk.at[1], (size_t)(c->line.size * c->bytes));
+    while (wf_walk_next(&c->nest, &walk));
+}
+
+#define COPY_STRIDED(type)                                                                         \
+    for (int64_t i = 0; i < c->line.size; i++)                                                     \
+    *(type *)(void *)(to + i * c->line.step[0]) =                                                  \
+        *(const type *)(const void *)(from + i * c->line.step[1])
+
+static void copy_line(const struct wf_copy *c, char *to, const char *from)
+{
+    if (c->bytes == 4) COPY_STRIDED(uint32_t);
+    else if (c->bytes == 8) COPY_STRIDED(uint64_t);
+    else if (c->bytes == 2) COPY_STRIDED(uint16_t);
+    else COPY_STRIDED(uint8_t);
+}
+
+static void copy_lines(const struct wf_copy *c, char *to, const char *from)
+{
+    struct wf_walk walk = {.at = {to, from}};
+
+    do
+        copy_line(c, to + (walk.at[0] - to), walk.at[1]);
+    while (wf_walk_next(&c->nest, &walk));
+}
+
+/* `to` has stride 1 along the line and `from` along the rows: to[r][i] = from[i][r] in tiles. */
+#define COPY_TILE(type)                                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+    *(type *)(void *)(to + r * c->rows.step[0] + i * (int64_t)sizeof(type)) =                      \
+        *(const type *)(const void *)(from + i * c->line.step[1] + r * (int64_t)sizeof(type))
+
+static void copy_tile(const struct wf_copy *c, int64_t rows, int64_t n, char *to, const char *from)
+{
+    if (c->bytes == 4) COPY_TILE(uint32_t);
+    else if (c->bytes == 8) COPY_TILE(uint64_t);
+    else if (c->bytes == 2) COPY_TILE(uint16_t);
+    else COPY_TILE(uint8_t);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void copy_transposed(const struct wf_copy *c, char *to, const char *from)
+{
+    struct wf_walk walk = {.at = {to, from}};
+    int64_t rows = c->rows.size, n = c->line.size;
+
+    do {
+        char *y = to + (walk.at[0] - to);
+
+        for (int64_t r = 0; r < rows; r += TILE)
+            for (int64_t i = 0; i < n; i += TILE)
+                copy_tile(c, least(TILE, rows - r), least(TILE, n - i),
+                          y + r * c->rows.step[0] + i * c->bytes,
+                          walk.at[1] + i * c->line.step[1] + r * c->bytes);
+    } while (wf_walk_next(&c->nest, &walk));
+}
+
+/* The outer dim along which `from` has stride 1, or -1. */
+static int transposed_dim(const struct wf_copy *c)
+{
+    for (int d = 0; d < c->nest.n_dims; d++)
+        if (c->nest.dim[d].step[1] == c->bytes) return d;
+    return -1;
+}
+
+void wf_copy_make(struct wf_copy *c, int ndim, const int64_t *shape, const struct wf_strided *to,
+                  const struct wf_strided *from)
+{
+    struct wf_strided operands[2] = {*to, *from};
+    bool empty, to_dense, from_dense;
+    int d;
+
+    memset(c, 0, sizeof *c);
+    c->bytes = to->bytes;
+    wf_nest_make(&c->nest, ndim, shape, 2, operands);
+    empty = c->nest.count == 0;
+    c->line = wf_nest_take(&c->nest, c->nest.n_dims - 1);
+    to_dense = c->line.size == 1 || c->line.step[0] == c->bytes;
+    from_dense = c->line.size == 1 || c->line.step[1] == c->bytes;
+    d = transposed_dim(c);
+    if (empty) c->run = copy_nothing;
+    else if (to_dense && from_dense) c->run = c->nest.n_dims ? copy_rows : copy_whole;
+    else if (to_dense && d >= 0) c->rows = wf_nest_take(&c->nest, d), c->run = copy_transposed;
+    else c->run = copy_lines;
+}
+
+static void run_copy(const struct wf_kcall *k, void *const *out, const void *const *in,
+                     const struct wf_scalars *scalars)
+{
+    const struct wf_copy *copy = k->prep;
+
+    (void)scalars;
+    copy->run(copy, out[0], in[0]);
+}
+
+weft_status wf_cpu_copy(struct wf_kcall *k)
+{
+    const struct wf_desc *x = k->in[0], *y = k->out[0];
+    struct wf_strided to = wf_strided_packed(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+    struct wf_strided from = wf_strided_broadcast(x, y->ndim, y->shape);
+
+    WF_TRY(wf_need_dtype(k, 0, y->dtype));
+    k->prep = WF_NEW(struct wf_copy);
+    wf_copy_make(k->prep, y->ndim, y->shape, &to, &from);
+    k->run = run_copy;
+    return WEFT_OK;
+}
+
+struct fill {
+    wf_line *line;
+    int64_t n, bytes;
+    void (*store)(void *element, double value);
+};
+
+static void run_fill(const struct wf_kcall *k, void *const *out, const void *const *in,
+                     const struct wf_scalars *scalars)
+{
+    const struct fill *p = k->prep;
+    uint64_t element = 0;
+    const void *value = &element;
+
+    (void)in;
+    p->store(&element, scalars->s[0]);
+    if (element) p->line(p->n, out[0], &value, scalars);
+    else memset(out[0], 0, (size_t)(p->n * p->bytes));
+}
+
+weft_status wf_cpu_fill(struct wf_kcall *k)
+{
+    const struct wf_dtype_info *info = &wf_dtypes[k->out[0]->dtype];
+    struct fill *p = k->prep = WF_NEW(struct fill);
+
+    p->n = k->out[0]->numel;
+    p->bytes = info->size;
+    p->store = info->store;
+    p->line = WF_ISA_PICK(wf_moves)->fill[info->size];
+    k->run = p->n ? run_fill : wf_run_nothing;
+    return WEFT_OK;
+}
+
+struct cat {
+    struct wf_copy piece[WF_MAX_IN];
+    int64_t at[WF_MAX_IN]; /* bytes into the output */
+};
+
+static void run_cat(const struct wf_kcall *k, void *const *out, const void *const *in,
+                    const struct wf_scalars *scalars)
+{
+    const struct cat *p = k->prep;
+
+    (void)scalars;
+    for (int i = 0; i < k->n_in; i++)
+        p->piece[i].run(&p->piece[i], (char *)out[0] + p->at[i], in[i]);
+}
+
+weft_status wf_cpu_cat(struct wf_kcall *k)
+{
+    const struct wf_desc *y = k->out[0];
+    struct wf_strided to = wf_strided_packed(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+    int64_t dim = k->attr[0], at = 0;
+    struct cat *p;
+
+    WF_TRY(wf_need_dtype(k, 0, y->dtype));
+    k->prep = p = WF_NEW(struct cat);
+    for (int i = 0; i < k->n_in; i++) {
+        const struct wf_desc *x = k->in[i];
+        struct wf_strided from = wf_strided_broadcast(x, x->ndim, x->shape);
+
+        p->at[i] = at * to.stride[dim] * to.bytes;
+        at += x->shape[dim];
+        wf_copy_make(&p->piece[i], x->ndim, x->shape, &to, &from);
+    }
+    k->run = run_cat;
+    return WEFT_OK;
+}
+
+struct slice_grad {
+    struct wf_copy copy;
+    int64_t outer;             /* products of the dims before the sliced one */
+    int64_t slab, part, index; /* bytes of the sliced dim in y, of the slice, of one index */
+};
+
+static void run_slice_grad(const struct wf_kcall *k, void *const *out, const void *const *in,
+                           const struct wf_scalars *scalars)
+{
+    const struct slice_grad *p = k->prep;
+    int64_t head = scalars->v[0] * p->index;
+    char *y = out[0];
+
+    for (int64_t i = 0; i < p->outer; i++, y += p->slab) {
+        memset(y, 0, (size_t)head);
+        memset(y + head + p->part, 0, (size_t)(p->slab - head - p->part));
+    }
+    p->copy.run(&p->copy, (char *)out[0] + head, in[0]);
+}
+
+weft_status wf_cpu_slice_grad(struct wf_kcall *k)
+{
+    const struct wf_desc *d = k->in[0], *y = k->out[0];
+    struct wf_strided to = wf_strided_packed(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+    struct wf_strided from = wf_strided_broadcast(d, d->ndim, d->shape);
+    int64_t dim = k->attr[0];
+    struct slice_grad *p;
+
+    WF_TRY(wf_need_dtype(k, 0, y->dtype));
+    k->prep = p = WF_NEW(struct slice_grad);
+    wf_copy_make(&p->copy, d->ndim, d->shape, &to, &from);
+    p->index = to.stride[dim] * to.bytes;
+    p->slab = y->shape[dim] * p->index;
+    p->part = d->shape[dim] * p->index;
+    p->outer = 1;
+    for (int i = 0; i < dim; i++)
+        p->outer *= y->shape[i];
+    k->run = y->numel ? run_slice_grad : wf_run_nothing;
+    return WEFT_OK;
+}
