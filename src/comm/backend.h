@@ -1,0 +1,68 @@
+/*
+ * backend.h: what the files of this folder share: the table of functions that a backend fills, the
+ * communicator, and the state of one rank. Nobody outside src/comm includes it.
+ */
+#pragma once
+
+#include "comm/comm.h"
+
+struct wf_backend {
+    const char *name;
+    /** Begin and set coll->complete if that was all. Never waits for a peer. */
+    void (*start)(struct wf_coll *coll);
+    /** Go on as far as possible without waiting; true once complete. */
+    bool (*step)(struct wf_coll *coll);
+    /** For the time-out: what is missing, as "ranks 1, 3 have not arrived". */
+    void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
+    bool (*reads)(const struct wf_comm *comm, const void *p);
+    /** The state of a new communicator of these world ranks; sets comm->backend and comm->state. */
+    void (*open)(struct wf_comm *comm, const struct wf_comm *world);
+    void (*close)(struct wf_comm *comm);
+};
+
+/* The same ranks under two labels are two communicators over one state. */
+struct wf_comm {
+    const struct wf_backend *backend;
+    void *state;
+    const char *label;
+    int rank, size;
+    int *world_ranks;
+    uint64_t *calls; /* collectives so far: the sequence number of fingerprints */
+    bool shares;     /* state, world_ranks and calls belong to another communicator */
+};
+
+/* One rank: a process, or a thread of wf_comm_run_local. */
+struct wf_comm_thread {
+    struct wf_comm *world;  /* NULL: a world of one */
+    struct wf_comm **comms; /* made by wf_comm_sub */
+    int n_comms, made;
+    struct wf_coll *first, *last; /* in flight */
+};
+
+extern _Thread_local struct wf_comm_thread wf_comm_thread;
+
+extern const struct wf_backend wf_backend_self, wf_backend_local;
+
+/** A communicator with room for its ranks; backend and state are still to be set. */
+struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const char *label);
+/** Free a communicator, and its state unless it is shared. */
+void wf_comm_unmake(struct wf_comm *comm);
+/** Forget all communicators of this rank but the world. */
+void wf_comm_drop_subs(void);
+
+/** start + wait without observers and checks: for what comm itself needs to tell its peers. */
+void wf_comm_run_quiet(struct wf_coll *coll);
+
+/** "all-reduce sum of 64 f32 on axis tp" */
+void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes);
+/** Append "1, 3" style lists: one world rank of the communicator to `text`. */
+void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes);
+
+/** Elements this rank sends / receives in one collective, 0 where it does not. */
+size_t wf_coll_send_count(const struct wf_coll *coll);
+size_t wf_coll_recv_count(const struct wf_coll *coll);
+/** The sum of counts before `index`. */
+size_t wf_counts_before(const size_t *counts, int index);
+
+/** End the job unless all ranks of coll->comm are about to do the same collective. */
+void wf_fingerprint_compare(const struct wf_coll *coll);

@@ -1,0 +1,109 @@
+/*
+ * comm.h: collectives on raw buffers. The only folder that says MPI_.
+ *
+ * Every collective passes wf_comm_start (the funnel): argument check, fingerprint when
+ * WEFT_CHECK=2, backend, observers. Reductions add in one order, the balanced binary tree over
+ * ranks, in every backend, so results are bitwise equal on all ranks and from run to run. Waiting
+ * yields and then sleeps; after WEFT_TIMEOUT seconds the job ends with a sentence.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/debug.h> /* weft_coll: the kinds */
+#include <weft/dtype.h>
+#include <weft/error.h>
+#include <weft/placement.h> /* weft_reduce */
+
+#include "base/where.h"
+
+struct wf_comm; /* a group of ranks that communicate, in a fixed order */
+
+/* ---- the world ---- */
+
+/** mpiexec's world when this process was started by it, else a world of one. Main thread, once. */
+weft_status wf_comm_init(int *argc, char ***argv);
+/** Collective. Frees communicators and shared memory. */
+void wf_comm_finalize(void);
+
+/** Run body on n threads that are ranks of a world of their own (backend `local`). */
+int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload);
+
+/** What each such thread calls before and after its body (state of other layers); NULL: nothing. */
+void wf_comm_set_thread_hooks(void (*start)(void), void (*finish)(void));
+
+/** This thread's world; a world of one (backend `self`) until wf_comm_init or inside no rank. */
+struct wf_comm *wf_comm_world(void);
+
+/**
+ * The communicator of these world ranks, in this order; made once and cached. Members only call it,
+ * all of them. `label` names it in errors and the ledger ("tp"); borrowed, must outlive the world.
+ */
+struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label);
+
+int wf_comm_rank(const struct wf_comm *comm);
+int wf_comm_size(const struct wf_comm *comm);
+const char *wf_comm_label(const struct wf_comm *comm);
+/** "self", "local", "shm" or "mpi". */
+const char *wf_comm_backend(const struct wf_comm *comm);
+/** Communicators made so far on this rank (tests of caching). */
+int wf_comm_count(void);
+
+/* ---- collectives ---- */
+
+/**
+ * One collective. Counts are elements of `dtype`, per rank of the communicator.
+ *
+ *   all-reduce      send[count] -> recv[count]; send == recv allowed
+ *   all-gather      send[recv_counts[me]] -> recv, the ranks' parts one after another
+ *   reduce-scatter  send, the parts for rank 0, 1, ... (send_counts) -> recv[send_counts[me]]
+ *   all-to-all      send by send_counts -> recv by recv_counts
+ *   broadcast       send[count] on `peer` (== recv allowed) -> recv[count] everywhere
+ *   scatter         send by send_counts on `peer` -> recv[send_counts[me]]
+ *   gather          send[recv_counts[me]] -> recv by recv_counts on `peer`
+ *   send, recv      send[count] to / recv[count] from `peer`
+ *   barrier         nothing
+ * Whole count arrays are given on every rank, and equal on all but for all-to-all. Unequal and
+ * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
+ * by the caller between start and wait. Reductions: sum, product, max, min on f32, f64,
+ * bf16 (added in f32, rounded once at the end), i32, i64.
+ */
+struct wf_coll {
+    weft_coll kind;
+    struct wf_comm *comm;
+    weft_dtype dtype;
+    weft_reduce reduce;
+    int peer;
+    size_t count;
+    const size_t *send_counts, *recv_counts;
+    const void *send;
+    void *recv;
+    /* filled in by the funnel */
+    void *state;          /* of the backend */
+    size_t bytes;         /* wf_coll_bytes */
+    double seconds;       /* spent in start and wait so far, when somebody listens */
+    bool complete;
+    struct wf_where where; /* at start */
+    struct wf_coll *next; /* in flight on this rank */
+};
+
+/** Begin; the struct must live until wf_comm_wait. Several may be in flight per communicator, and
+ *  are waited for in the order in which they began. */
+void wf_comm_start(struct wf_coll *coll);
+/** True when wf_comm_wait would not have to wait; makes progress. */
+bool wf_comm_test(struct wf_coll *coll);
+void wf_comm_wait(struct wf_coll *coll);
+
+/** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
+void wf_comm_run(struct wf_coll *coll);
+
+/** Payload bytes that the ledger books, per rank: all-reduce count; all-gather and gather the
+ *  result; reduce-scatter and scatter the input; all-to-all what this rank sends; broadcast, send,
+ *  recv count; barrier 0; all times the element size. */
+size_t wf_coll_bytes(const struct wf_coll *coll);
+const char *wf_coll_name(weft_coll kind);
+
+/** True when all ranks of the communicator can read `p` in place (zero-copy). */
+bool wf_comm_reads(const struct wf_comm *comm, const void *p);

@@ -1,0 +1,117 @@
+/*
+ * describe.c: what a collective is, in numbers and in words: bytes for the ledger, counts on this
+ * rank, and the texts of errors. Pure functions of the request.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/backend.h"
+
+static const char *const names[WEFT_COLL_COUNT] = {
+    [WEFT_COLL_ALL_REDUCE] = "all-reduce",
+    [WEFT_COLL_ALL_GATHER] = "all-gather",
+    [WEFT_COLL_REDUCE_SCATTER] = "reduce-scatter",
+    [WEFT_COLL_ALL_TO_ALL] = "all-to-all",
+    [WEFT_COLL_BROADCAST] = "broadcast",
+    [WEFT_COLL_SCATTER] = "scatter",
+    [WEFT_COLL_GATHER] = "gather",
+    [WEFT_COLL_SEND] = "send",
+    [WEFT_COLL_RECV] = "recv",
+    [WEFT_COLL_BARRIER] = "barrier",
+};
+
+static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
+    [WEFT_SUM] = "sum", [WEFT_AVG] = "average", [WEFT_PRODUCT] = "product",
+    [WEFT_MAX] = "max", [WEFT_MIN] = "min",
+};
+
+const char *wf_coll_name(weft_coll kind)
+{
+    return (unsigned)kind < WEFT_COLL_COUNT ? names[kind] : "unknown collective";
+}
+
+size_t wf_counts_before(const size_t *counts, int index)
+{
+    size_t sum = 0;
+
+    for (int i = 0; i < index; i++) sum += counts[i];
+    return sum;
+}
+
+size_t wf_coll_send_count(const struct wf_coll *coll)
+{
+    int rank = coll->comm->rank, size = coll->comm->size;
+
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_REDUCE:
+    case WEFT_COLL_SEND: return coll->count;
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_GATHER: return coll->recv_counts[rank];
+    case WEFT_COLL_REDUCE_SCATTER:
+    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->send_counts, size);
+    case WEFT_COLL_SCATTER:
+        return rank == coll->peer ? wf_counts_before(coll->send_counts, size) : 0;
+    case WEFT_COLL_BROADCAST: return rank == coll->peer ? coll->count : 0;
+    default: return 0;
+    }
+}
+
+size_t wf_coll_recv_count(const struct wf_coll *coll)
+{
+    int rank = coll->comm->rank, size = coll->comm->size;
+
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_REDUCE:
+    case WEFT_COLL_BROADCAST:
+    case WEFT_COLL_RECV: return coll->count;
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->recv_counts, size);
+    case WEFT_COLL_GATHER:
+        return rank == coll->peer ? wf_counts_before(coll->recv_counts, size) : 0;
+    case WEFT_COLL_REDUCE_SCATTER:
+    case WEFT_COLL_SCATTER: return coll->send_counts[rank];
+    default: return 0;
+    }
+}
+
+size_t wf_coll_bytes(const struct wf_coll *coll)
+{
+    size_t element = weft_dtype_size(coll->dtype);
+    int size = coll->comm->size;
+
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_GATHER: return wf_counts_before(coll->recv_counts, size) * element;
+    case WEFT_COLL_REDUCE_SCATTER:
+    case WEFT_COLL_SCATTER:
+    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->send_counts, size) * element;
+    case WEFT_COLL_BARRIER: return 0;
+    default: return coll->count * element;
+    }
+}
+
+static bool reduces(weft_coll kind)
+{
+    return kind == WEFT_COLL_ALL_REDUCE || kind == WEFT_COLL_REDUCE_SCATTER;
+}
+
+void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes)
+{
+    const char *label = coll->comm->label;
+    size_t count = wf_coll_bytes(coll) / weft_dtype_size(coll->dtype);
+    int used = snprintf(text, bytes, "%s", wf_coll_name(coll->kind));
+
+    if (coll->kind != WEFT_COLL_BARRIER)
+        used += snprintf(text + used, bytes - (size_t)used, "%s%s of %zu %s",
+                         reduces(coll->kind) ? " " : "",
+                         reduces(coll->kind) ? reduce_names[coll->reduce] : "", count,
+                         weft_dtype_name(coll->dtype));
+    snprintf(text + used, bytes - (size_t)used, "%s%s", label[0] ? " on axis " : "", label);
+}
+
+void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes)
+{
+    size_t used = strlen(text);
+
+    snprintf(text + used, bytes - used, "%s%d", used ? ", " : "", comm->world_ranks[rank]);
+}

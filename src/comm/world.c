@@ -1,0 +1,147 @@
+/*
+ * world.c: who the ranks are: this rank's world, and the communicators made from it. How bytes move
+ * is left to the backends.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/backend.h"
+
+struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const char *label)
+{
+    struct wf_comm *comm = WF_NEW(struct wf_comm);
+
+    comm->size = size;
+    comm->rank = rank;
+    comm->label = label ? label : "";
+    comm->calls = WF_NEW(uint64_t);
+    comm->world_ranks = wf_malloc((size_t)size * sizeof(int));
+    for (int i = 0; i < size; i++) comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
+    return comm;
+}
+
+void wf_comm_unmake(struct wf_comm *comm)
+{
+    if (!comm->shares) {
+        comm->backend->close(comm);
+        wf_free(comm->world_ranks);
+        wf_free(comm->calls);
+    }
+    wf_free(comm);
+}
+
+struct wf_comm *wf_comm_world(void)
+{
+    static _Thread_local int self_rank;
+    static _Thread_local uint64_t self_calls;
+    static _Thread_local struct wf_comm self;
+
+    if (wf_comm_thread.world) return wf_comm_thread.world;
+    self = (struct wf_comm){.backend = &wf_backend_self,
+                            .label = "",
+                            .size = 1,
+                            .world_ranks = &self_rank,
+                            .calls = &self_calls};
+    return &self;
+}
+
+static bool same_ranks(const struct wf_comm *comm, const int *world_ranks, int count)
+{
+    return comm->size == count &&
+           memcmp(comm->world_ranks, world_ranks, (size_t)count * sizeof(int)) == 0;
+}
+
+/* A communicator over the same ranks, whatever its label. */
+static const struct wf_comm *find_state(const int *world_ranks, int count)
+{
+    const struct wf_comm_thread *thread = &wf_comm_thread;
+    const struct wf_comm *world = wf_comm_world();
+
+    if (same_ranks(world, world_ranks, count)) return world;
+    for (int i = 0; i < thread->n_comms; i++)
+        if (same_ranks(thread->comms[i], world_ranks, count)) return thread->comms[i];
+    return NULL;
+}
+
+static struct wf_comm *find(const int *world_ranks, int count, const char *label)
+{
+    const struct wf_comm_thread *thread = &wf_comm_thread;
+
+    for (int i = 0; i < thread->n_comms; i++)
+        if (same_ranks(thread->comms[i], world_ranks, count) &&
+            strcmp(thread->comms[i]->label, label) == 0)
+            return thread->comms[i];
+    return NULL;
+}
+
+static int place_in(const int *world_ranks, int count, int rank)
+{
+    for (int i = 0; i < count; i++)
+        if (world_ranks[i] == rank) return i;
+    WF_DIE("a communicator of %d ranks is asked for by rank %d, which is not one of them", count,
+           rank);
+}
+
+static struct wf_comm *relabel(const struct wf_comm *state, const char *label)
+{
+    struct wf_comm *comm = WF_NEW(struct wf_comm);
+
+    *comm = *state;
+    comm->label = label;
+    comm->shares = true;
+    return comm;
+}
+
+static struct wf_comm *make_sub(const int *world_ranks, int count, const char *label)
+{
+    const struct wf_comm *world = wf_comm_world();
+    int rank = place_in(world_ranks, count, world->rank);
+    struct wf_comm *comm = wf_comm_make(world_ranks, count, rank, label);
+
+    if (count == 1)
+        comm->backend = &wf_backend_self;
+    else
+        world->backend->open(comm, world);
+    wf_comm_thread.made++;
+    return comm;
+}
+
+struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label)
+{
+    struct wf_comm_thread *thread = &wf_comm_thread;
+    const char *name = label ? label : "";
+    struct wf_comm *comm = find(world_ranks, count, name);
+    const struct wf_comm *state;
+
+    if (comm) return comm;
+    state = find_state(world_ranks, count);
+    comm = state ? relabel(state, name) : make_sub(world_ranks, count, name);
+    thread->comms = wf_realloc(thread->comms, (size_t)(thread->n_comms + 1) * sizeof(struct wf_comm *));
+    thread->comms[thread->n_comms++] = comm;
+    return comm;
+}
+
+void wf_comm_drop_subs(void)
+{
+    struct wf_comm_thread *thread = &wf_comm_thread;
+
+    for (int i = thread->n_comms - 1; i >= 0; i--) wf_comm_unmake(thread->comms[i]);
+    wf_free(thread->comms);
+    thread->comms = NULL;
+    thread->n_comms = 0;
+    thread->made = 0;
+}
+
+int wf_comm_rank(const struct wf_comm *comm) { return comm->rank; }
+
+int wf_comm_size(const struct wf_comm *comm) { return comm->size; }
+
+const char *wf_comm_label(const struct wf_comm *comm) { return comm->label; }
+
+const char *wf_comm_backend(const struct wf_comm *comm) { return comm->backend->name; }
+
+int wf_comm_count(void) { return wf_comm_thread.made; }
+
+bool wf_comm_reads(const struct wf_comm *comm, const void *p) { return comm->backend->reads(comm, p); }
