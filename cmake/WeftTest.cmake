@@ -37,12 +37,18 @@ function(weft_test_program name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
+# Under MPICH's UCX, libucm patches madvise to its own, which crashes ThreadSanitizer when a thread ends.
+set(WEFT_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
+if(WEFT_SANITIZE)
+    list(APPEND WEFT_TEST_ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none)
+endif()
+
 # The library's own time-out comes first, then the program's alarm, then CTest's.
 function(weft_add_test name labels timeout)
     math(EXPR patience "${timeout} / 2")
     add_test(NAME ${name} COMMAND ${ARGN})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
-        ENVIRONMENT "OMP_NUM_THREADS=1;WEFT_TIMEOUT=${patience}")
+        ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};WEFT_TIMEOUT=${patience}")
 endfunction()
 
 macro(weft_test_arguments)
