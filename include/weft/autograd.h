@@ -1,0 +1,49 @@
+/* autograd.h: gradients by a tape of the same ops (docs/concepts/autograd.md). */
+#pragma once
+
+#include <weft/tensor.h>
+
+/** Mark a leaf as wanting a gradient, or not. ranks: any; local. gives: t
+ *  fails: WEFT_ERR_DTYPE for integers, WEFT_ERR_STATE for the result of an op */
+WEFT_API weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted);
+
+/** True when gradients flow to or through the tensor. ranks: any; local */
+WEFT_API bool weft_requires_grad(const weft_tensor *t);
+
+/**
+ * The accumulated gradient of a leaf, in the leaf's own layout.
+ *
+ * ranks: collective over the leaf's mesh when a pending sum has to be reduced (at most once per step)
+ * gives: borrowed from the leaf; NULL when there is none
+ */
+WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
+
+/**
+ * Reduce every gradient among `leaves` that is still a pending sum, in flat buckets: one all-reduce
+ * per mesh axis and dtype for all of them together.
+ *
+ * ranks: collective over the leaves' meshes; the same leaves in the same order on every rank
+ * gives: gradients that weft_grad returns without communication
+ */
+WEFT_API weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n);
+
+/** Drop a leaf's gradient. ranks: any; local */
+WEFT_API void weft_zero_grad(weft_tensor *leaf);
+
+/**
+ * Gradients of a one-element tensor with respect to every leaf it was computed from.
+ *
+ * Adds to each leaf's gradient and frees the tape, unless weft_backward_retain is used.
+ * ranks: every rank that computed `loss`
+ * fails: WEFT_ERR_SHAPE unless loss has one element; WEFT_ERR_STATE when nothing requires a
+ *        gradient or the tape was freed by an earlier backward
+ */
+WEFT_API weft_status weft_backward(weft_tensor *loss);
+WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
+
+/** Backward from any tensor with a given gradient of the same global shape. ranks, fails: as weft_backward */
+WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
+
+/** Stop / resume recording on this thread; regions nest. ranks: any; local */
+WEFT_API void weft_no_grad_begin(void);
+WEFT_API void weft_no_grad_end(void);

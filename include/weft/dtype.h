@@ -1,0 +1,28 @@
+/* dtype.h: element types. One table in src/base/dtype.c holds size, name and conversions. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/export.h>
+
+typedef enum weft_dtype {
+    WEFT_F32,
+    WEFT_F64,
+    WEFT_BF16, /* upper half of an f32; arithmetic is done in f32 and rounded to nearest even */
+    WEFT_I32,
+    WEFT_I64,
+    WEFT_U8,
+    WEFT_BOOL, /* one byte, 0 or 1 */
+    WEFT_DTYPE_COUNT
+} weft_dtype;
+
+/** Bytes of one element. ranks: any; local */
+WEFT_API size_t weft_dtype_size(weft_dtype dtype);
+
+/** "f32", "bf16", ... ranks: any; local */
+WEFT_API const char *weft_dtype_name(weft_dtype dtype);
+
+/** True for f32, f64 and bf16: the dtypes that can carry a gradient. ranks: any; local */
+WEFT_API bool weft_dtype_is_float(weft_dtype dtype);

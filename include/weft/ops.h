@@ -1,0 +1,133 @@
+/*
+ * ops.h: operations on tensors, plain or distributed.
+ *
+ * Every function here: all inputs on one mesh (or all plain; plain one-element tensors mix with
+ * anything); NULL in gives NULL out; the result belongs to the open scope; sharding follows the
+ * op's row in src/ops/ops.def. Unless said otherwise:
+ * ranks: every rank of the inputs' mesh (an input may have to be redistributed)
+ * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, or WEFT_ERR_LAYOUT for a mixture of plain and distributed
+ * grad:  to every floating-point input
+ * Pointwise functions broadcast as NumPy does; both inputs have the same dtype.
+ */
+#pragma once
+
+#include <weft/tensor.h>
+
+/* ---- pointwise, two inputs ---- */
+WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b);
+/** Where equal, the gradient is shared half and half. */
+WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
+
+/** Comparisons give bool tensors without gradient. */
+WEFT_API weft_tensor *weft_eq(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_ne(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
+
+/** a where the bool tensor `condition` is true, else b; all three broadcast. */
+WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
+
+/** a += b in place, for values outside the tape. fails: also WEFT_ERR_STATE when a requires a
+ *  gradient, WEFT_ERR_SHAPE when the result would not have a's shape. grad: none. gives: a */
+WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b);
+
+/* ---- pointwise with a number; the number is never part of a cache key ---- */
+WEFT_API weft_tensor *weft_add_scalar(weft_tensor *x, double s);
+WEFT_API weft_tensor *weft_mul_scalar(weft_tensor *x, double s);
+WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
+/** s / x */
+WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
+
+/* ---- pointwise, one input ---- */
+WEFT_API weft_tensor *weft_neg(weft_tensor *x);
+WEFT_API weft_tensor *weft_exp(weft_tensor *x);
+WEFT_API weft_tensor *weft_log(weft_tensor *x);
+WEFT_API weft_tensor *weft_sqrt(weft_tensor *x);
+WEFT_API weft_tensor *weft_rsqrt(weft_tensor *x);
+WEFT_API weft_tensor *weft_square(weft_tensor *x);
+WEFT_API weft_tensor *weft_tanh(weft_tensor *x);
+WEFT_API weft_tensor *weft_sigmoid(weft_tensor *x);
+WEFT_API weft_tensor *weft_relu(weft_tensor *x);
+WEFT_API weft_tensor *weft_silu(weft_tensor *x);
+/** x Phi(x) with the error function / its tanh form (Hendrycks and Gimpel, 2016). */
+WEFT_API weft_tensor *weft_gelu(weft_tensor *x);
+WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *x);
+/** Another dtype; float to integer truncates. grad: cast back, between floats only */
+WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);
+
+/* ---- products ---- */
+
+/** a [*,m,k], b [*,k,n] -> [*,m,n]; leading dims broadcast. With ta / tb the last two dims of that input are swapped first. */
+WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb);
+
+/**
+ * x [*,K...], w [N...,K...], bias [N...] or NULL -> x wT + bias [*,N...].
+ *
+ * `k_dims` says how many trailing dims of x and w are contracted (1 for a plain linear layer); the
+ * remaining dims of w are the output dims, so that heads can be a dim of their own.
+ */
+WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
+
+/* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ---- */
+WEFT_API weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep);
+WEFT_API weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep);
+/** grad: shared equally by all elements that equal the maximum */
+WEFT_API weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep);
+WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
+WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
+
+WEFT_API weft_tensor *weft_softmax(weft_tensor *x, int dim);
+WEFT_API weft_tensor *weft_log_softmax(weft_tensor *x, int dim);
+
+/* ---- normalisation over the last dim; weight and bias may be NULL ---- */
+WEFT_API weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps);
+WEFT_API weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps);
+
+/* ---- models ---- */
+
+/** table [V,D], index [*] of i32 or i64 -> [*,D]. An index outside [0,V) ends the job. grad: to the table */
+WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index);
+
+/** q, k, v [B,T,H,D] -> [B,T,H,D], softmax(q kT scale) v per head; with `causal` position t sees
+ *  positions <= t. scale 0 means 1/sqrt(D). Blocked (Dao et al. 2022): no T x T matrix is kept. */
+WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal, double scale);
+
+/** The same for q, k, v packed as [B,T,3,H,D]: no copies to take them apart. */
+WEFT_API weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale);
+
+/** Mean over targets that are not `ignore_index` of -log softmax(logits)[target]; logits [*,V],
+ *  target [*]. Logits sharded over V stay sharded: two small all-reduces forward, none backward. */
+WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target, int64_t ignore_index);
+
+/** mean((a - b)^2) */
+WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
+
+/** Zero each element with probability p, scale the rest by 1/(1-p). The mask depends on the
+ *  generator and the element's global index only (docs/concepts/random.md). */
+WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p);
+
+/* ---- shape; views share storage where strides allow ---- */
+WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape); /* one size may be -1 */
+WEFT_API weft_tensor *weft_permute(weft_tensor *x, const int *order);
+WEFT_API weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1);
+/** Elements [start, end) of a dim; negative bounds count from the end. */
+WEFT_API weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end);
+/** One element of a dim, which disappears. */
+WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
+/** `n` pieces by sizes[]; pieces are written to out[]. fails: WEFT_ERR_SHAPE unless sizes add up */
+WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const int64_t *sizes);
+WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);
+/** Repeat dims of size 1 (and new leading dims) without copying. */
+WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape);
+/** A row-major copy, or x itself where it is row-major already. */
+WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
+/** The same values outside the tape. grad: none */
+WEFT_API weft_tensor *weft_detach(weft_tensor *x);

@@ -1,0 +1,46 @@
+/*
+ * weft.h: everything a program needs; ARCHITECTURE.md says where to read on.
+ *
+ *     WEFT_CHECK(weft_init(&argc, &argv));
+ *     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
+ *     ... build a module, weft_parallelize_module, train ...
+ *     return weft_finalize();
+ */
+#pragma once
+
+#include <weft/autograd.h>
+#include <weft/debug.h>
+#include <weft/dtensor.h>
+#include <weft/dtype.h>
+#include <weft/error.h>
+#include <weft/mesh.h>
+#include <weft/module.h>
+#include <weft/nn.h>
+#include <weft/ops.h>
+#include <weft/optim.h>
+#include <weft/parallel.h>
+#include <weft/placement.h>
+#include <weft/random.h>
+#include <weft/tensor.h>
+
+#define WEFT_VERSION "0.1.0"
+
+/**
+ * Start the library: under mpiexec every process is a rank, otherwise there is one rank.
+ *
+ * ranks: all of the program, once, from the main thread
+ * fails: WEFT_ERR_COMM when MPI cannot start
+ */
+WEFT_API weft_status weft_init(int *argc, char ***argv);
+
+/** End the library and report leaked tensors. ranks: all. gives: the exit status for main: 0, or 1
+ *  when any rank holds an error */
+WEFT_API int weft_finalize(void);
+
+/**
+ * Run `body` on `ranks` threads of this process, each one rank of a world of its own.
+ *
+ * ranks: call from a thread that is not such a rank; weft_init is not needed
+ * gives: the first non-zero result in rank order, with that rank's error message
+ */
+WEFT_API int weft_run(int ranks, int (*body)(void *payload), void *payload);

@@ -1,0 +1,255 @@
+/*
+ * backward.c: the walk from a result to the leaves.
+ *
+ * Two passes over the nodes that the result depends on: the first counts how many consumers each
+ * node has in this walk, the second runs a node once the last of them has delivered. Each vjp runs
+ * in a scope of its own, and a node gives up its saved tensors as soon as it has run, so memory
+ * falls while the walk proceeds.
+ */
+#include "autograd/tape.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/where.h"
+
+static struct wf_autograd_upcalls up;
+
+static _Thread_local struct {
+    struct wf_node **items; /* a stack: nodes to visit, then nodes that are ready */
+    size_t count, room;
+    uint32_t epoch;
+} work;
+
+void wf_backward_finalize(void)
+{
+    wf_free(work.items);
+    work.items = NULL;
+    work.count = work.room = 0;
+}
+
+void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls) { up = *upcalls; }
+
+static void push(struct wf_node *node)
+{
+    if (work.count == work.room) {
+        work.room = work.room ? 2 * work.room : 256;
+        work.items = wf_realloc(work.items, work.room * sizeof *work.items);
+    }
+    work.items[work.count++] = node;
+}
+
+/* First pass. Refuses a tape that was walked before, before anything has changed. */
+static weft_status count_consumers(struct wf_node *root)
+{
+    weft_status status = WEFT_OK;
+
+    work.epoch++;
+    root->mark = work.epoch;
+    root->deps = 0;
+    push(root);
+    while (work.count) {
+        struct wf_node *node = work.items[--work.count];
+
+        if (node->used)
+            status = WF_FAIL(WEFT_ERR_STATE,
+                             "backward: the tape through %s was freed by an earlier backward; use weft_backward_retain "
+                             "for all but the last",
+                             node->name);
+        for (int i = 0; i < node->n_in; i++) {
+            struct wf_node *producer = node->producers[i];
+
+            if (!producer) continue;
+            if (producer->mark != work.epoch) {
+                producer->mark = work.epoch;
+                producer->deps = 0;
+                push(producer);
+            }
+            producer->deps++;
+        }
+    }
+    return status;
+}
+
+/* Take over the gradient when nothing else holds its bytes, else copy: optimizers scale in place. */
+static weft_tensor *own_gradient(weft_tensor *grad)
+{
+    bool alone = grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous && !grad->requires_grad;
+
+    return alone ? grad : up.copy(grad);
+}
+
+weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
+{
+    weft_tensor *mine = up.settle(grad, leaf);
+
+    if (!mine) return weft_error_status();
+    if (leaf->grad && up.add_into(leaf->grad, mine)) return WEFT_OK;
+    mine = leaf->grad ? up.add(leaf->grad, mine) : own_gradient(mine);
+    if (!mine) return weft_error_status();
+    wf_block_recategorize(mine->block, WF_MEM_GRADIENTS);
+    weft_retain(mine);
+    weft_release(leaf->grad);
+    leaf->grad = mine;
+    return WEFT_OK;
+}
+
+static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
+{
+    struct wf_node *producer = node->producers[i];
+
+    if (node->leaves[i]) return wf_leaf_accumulate(node->leaves[i], grad);
+    if (producer->grad) {
+        weft_tensor *sum = up.add(producer->grad, grad);
+
+        if (!sum) return weft_error_status();
+        weft_release(producer->grad);
+        producer->grad = weft_retain(sum);
+    } else {
+        producer->grad = weft_retain(grad);
+    }
+    return WEFT_OK;
+}
+
+static weft_status run_vjp(struct wf_node *node)
+{
+    weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
+    weft_scope *scope = weft_scope_open();
+    weft_status status = WEFT_OK;
+
+    wf_here.module = node->module;
+    node->vjp(node, node->grad, in_grads);
+    for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
+        if (!wf_node_wants(node, i)) continue;
+        if (in_grads[i])
+            status = deliver(node, i, in_grads[i]);
+        else if (weft_error_status() != WEFT_OK)
+            status = weft_error_status();
+        else
+            status = WF_FAIL(WEFT_ERR_STATE, "backward: %s has no gradient for input %d", node->name, i);
+    }
+    weft_scope_close(scope);
+    return status;
+}
+
+static void let_go(struct wf_node *node)
+{
+    node->used = true;
+    for (int i = 0; i < WF_NODE_SAVED; i++) {
+        weft_release(node->saved[i]);
+        node->saved[i] = NULL;
+    }
+}
+
+static void drop_gradient(struct wf_node *node)
+{
+    weft_release(node->grad);
+    node->grad = NULL;
+}
+
+/* After a failure: gradients that no vjp consumed must not survive into the next walk. */
+static void drop_pending(struct wf_node *root)
+{
+    work.count = 0;
+    work.epoch++;
+    push(root);
+    while (work.count) {
+        struct wf_node *node = work.items[--work.count];
+
+        if (node->mark == work.epoch) continue;
+        node->mark = work.epoch;
+        drop_gradient(node);
+        for (int i = 0; i < node->n_in; i++)
+            if (node->producers[i]) push(node->producers[i]);
+    }
+}
+
+/* Second pass. */
+static weft_status run_ready(struct wf_node *root, bool retain)
+{
+    push(root);
+    while (work.count) {
+        struct wf_node *node = work.items[--work.count];
+        weft_status status = run_vjp(node);
+
+        if (status != WEFT_OK) {
+            drop_pending(root);
+            return status;
+        }
+        drop_gradient(node);
+        if (!retain) let_go(node);
+        for (int i = 0; i < node->n_in; i++)
+            if (node->producers[i] && --node->producers[i]->deps == 0) push(node->producers[i]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
+{
+    struct wf_where before = wf_here;
+    weft_status status;
+
+    if (!t->node) return wf_leaf_accumulate(t, gradient);
+    WF_TRY(count_consumers(t->node));
+    t->node->grad = weft_retain(gradient);
+    t->node->refs++;
+    wf_no_grad_depth++;
+    wf_here.phase = WF_BACKWARD;
+    status = run_ready(t->node, retain);
+    wf_here = before;
+    wf_no_grad_depth--;
+    wf_node_release(t->node);
+    return status;
+}
+
+static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
+{
+    weft_scope *scope;
+    weft_status status;
+
+    if (!t) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "backward: no tensor");
+    WF_NEED(t->requires_grad, WEFT_ERR_STATE, "backward: the tensor was not computed from anything that requires a gradient");
+    WF_NEED(gradient || t->layout->numel == 1, WEFT_ERR_SHAPE,
+            "backward: the tensor has %lld elements; only one-element tensors have an implied gradient",
+            (long long)t->layout->numel);
+    scope = weft_scope_open();
+    if (!gradient) gradient = up.ones(t);
+    status = gradient ? walk(t, gradient, retain) : weft_error_status();
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_status weft_backward(weft_tensor *loss) { return backward(loss, NULL, false); }
+
+weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL, true); }
+
+weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
+{
+    if (!gradient) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "backward_from: no gradient");
+    if (t)
+        for (int d = 0; d < weft_ndim(t); d++)
+            WF_NEED(weft_ndim(t) == weft_ndim(gradient) && weft_size(t, d) == weft_size(gradient, d), WEFT_ERR_SHAPE,
+                    "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
+    return backward(t, gradient, false);
+}
+
+weft_tensor *weft_grad(weft_tensor *leaf)
+{
+    weft_tensor *whole;
+
+    if (!leaf || !leaf->grad || !leaf->grad->layout->partial) return leaf ? leaf->grad : NULL;
+    wf_no_grad_depth++;
+    whole = up.reduce(leaf->grad, leaf);
+    wf_no_grad_depth--;
+    if (!whole) return NULL;
+    wf_block_recategorize(whole->block, WF_MEM_GRADIENTS);
+    weft_retain(whole);
+    weft_release(leaf->grad);
+    leaf->grad = whole;
+    return whole;
+}
+
+void weft_zero_grad(weft_tensor *leaf)
+{
+    if (!leaf) return;
+    weft_release(leaf->grad);
+    leaf->grad = NULL;
+}

@@ -1,0 +1,125 @@
+/* tape.c: making, keeping and dropping nodes. The walk is in backward.c. */
+#include "autograd/tape.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/where.h"
+
+enum { NODES_PER_CHUNK = 64 };
+
+_Thread_local int wf_no_grad_depth;
+
+static _Thread_local struct {
+    struct wf_node *free;
+    struct wf_node *dying; /* released nodes whose references are still to be dropped */
+    bool dropping;
+    void **chunks;
+    int n_chunks;
+} nodes;
+
+static void add_chunk(void)
+{
+    struct wf_node *chunk = wf_calloc(NODES_PER_CHUNK, sizeof *chunk);
+
+    nodes.chunks = wf_realloc(nodes.chunks, (size_t)(nodes.n_chunks + 1) * sizeof *nodes.chunks);
+    nodes.chunks[nodes.n_chunks++] = chunk;
+    for (int i = 0; i < NODES_PER_CHUNK; i++) {
+        chunk[i].next_free = nodes.free;
+        nodes.free = &chunk[i];
+    }
+}
+
+static void connect(struct wf_node *node, int i, weft_tensor *in)
+{
+    node->producers[i] = NULL;
+    node->leaves[i] = NULL;
+    if (!in || !in->requires_grad) return;
+    if (in->node) {
+        node->producers[i] = in->node;
+        in->node->refs++;
+    } else {
+        node->leaves[i] = weft_retain(in);
+    }
+}
+
+struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in, weft_tensor *const *in)
+{
+    struct wf_node *node;
+
+    if (!nodes.free) add_chunk();
+    node = nodes.free;
+    nodes.free = node->next_free;
+    node->vjp = vjp;
+    node->name = name;
+    node->module = wf_here.module;
+    node->context = NULL;
+    node->release_context = NULL;
+    node->grad = NULL;
+    node->refs = 1;
+    node->n_in = n_in;
+    node->deps = 0;
+    node->mark = 0;
+    node->used = false;
+    for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
+    for (int i = 0; i < WF_NODE_SAVED; i++) node->saved[i] = NULL;
+    out->node = node;
+    out->requires_grad = true;
+    return node;
+}
+
+/* Drop what the node refers to. Producers that die of it are queued, not recursed into: a chain of
+ * a million nodes must not need a million stack frames. */
+static void drop_references(struct wf_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->producers[i]) wf_node_release(node->producers[i]);
+        if (node->leaves[i]) weft_release(node->leaves[i]);
+    }
+    for (int i = 0; i < WF_NODE_SAVED; i++)
+        if (node->saved[i]) weft_release(node->saved[i]);
+    if (node->grad) weft_release(node->grad);
+    if (node->context) node->release_context(node->context);
+}
+
+void wf_node_release(struct wf_node *node)
+{
+    if (--node->refs > 0) return;
+    node->next_free = nodes.dying;
+    nodes.dying = node;
+    if (nodes.dropping) return;
+    nodes.dropping = true;
+    while ((node = nodes.dying)) {
+        nodes.dying = node->next_free;
+        drop_references(node);
+        node->next_free = nodes.free;
+        nodes.free = node;
+    }
+    nodes.dropping = false;
+}
+
+void wf_autograd_finalize(void)
+{
+    wf_backward_finalize();
+    for (int c = 0; c < nodes.n_chunks; c++) wf_free(nodes.chunks[c]);
+    wf_free(nodes.chunks);
+    nodes.free = NULL;
+    nodes.chunks = NULL;
+    nodes.n_chunks = 0;
+}
+
+void weft_no_grad_begin(void) { wf_no_grad_depth++; }
+
+void weft_no_grad_end(void) { wf_no_grad_depth--; }
+
+weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
+{
+    if (!t) return NULL;
+    WF_NEED_PTR(!t->node, WEFT_ERR_STATE, "set_requires_grad: the tensor is the result of %s, not a leaf",
+                t->node->name);
+    WF_NEED_PTR(!wanted || weft_dtype_is_float(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,
+                "set_requires_grad: %s tensors carry no gradient", weft_dtype_name(weft_tensor_dtype(t)));
+    t->requires_grad = wanted;
+    return t;
+}
+
+bool weft_requires_grad(const weft_tensor *t) { return t && t->requires_grad; }

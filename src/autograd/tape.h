@@ -1,0 +1,81 @@
+/*
+ * tape.h: nodes that say how a result's gradient becomes its inputs' gradients.
+ *
+ * The tape knows no op, not even add: a node holds a function pointer, and what it needs of the
+ * layers above (adding two gradients, bringing one to a leaf's layout) is handed to it.
+ */
+#pragma once
+
+#include <weft/autograd.h>
+
+#include "tensor/tensor.h"
+
+enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12 };
+
+struct wf_node;
+
+/**
+ * Compute gradients of a node's inputs from `grad`, the gradient of its output.
+ *
+ * Sets in_grads[i] for every input with wf_node_wants(node, i); results belong to the open scope,
+ * which the caller closes. A slot left NULL with an error recorded ends the backward.
+ */
+typedef void wf_vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads);
+
+struct wf_node {
+    wf_vjp *vjp;
+    const char *name;
+    const char *module; /* where the forward ran */
+    void *context;      /* an op's plan */
+    void (*release_context)(void *context);
+    struct wf_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
+    weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
+    weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
+    double s[4];                               /* the call's scalars */
+    int64_t v[4];
+    weft_tensor *grad; /* gathers the output's gradient during backward */
+    int32_t refs, n_in;
+    int32_t deps; /* consumers still to come during backward */
+    uint32_t mark; /* the backward that visited it last */
+    bool used;     /* its saved tensors are gone */
+    struct wf_node *next_free;
+};
+
+/** True unless inside weft_no_grad_begin .. end. */
+extern _Thread_local int wf_no_grad_depth;
+static inline bool wf_recording(void) { return wf_no_grad_depth == 0; }
+
+/**
+ * A node with edges to the inputs that require gradients; `saved`: NULL entries allowed. The node
+ * belongs to `out` afterwards, which now requires a gradient.
+ */
+struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in, weft_tensor *const *in);
+
+/** Keep a tensor for backward in a slot. */
+static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
+{
+    node->saved[slot] = weft_retain(t);
+}
+
+static inline bool wf_node_wants(const struct wf_node *node, int i)
+{
+    return node->producers[i] || node->leaves[i];
+}
+
+/** What the tape needs from above; set once per process. */
+struct wf_autograd_upcalls {
+    weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
+    weft_tensor *(*ones)(const weft_tensor *like);                         /* seed gradient */
+    weft_tensor *(*settle)(weft_tensor *grad, const weft_tensor *leaf);   /* to the leaf's layout, pending sums may stay */
+    weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf);   /* pending sums too */
+    weft_tensor *(*copy)(weft_tensor *grad);
+    bool (*add_into)(weft_tensor *a, weft_tensor *b);                      /* a += b where layouts agree */
+};
+void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
+
+/** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
+weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
+
+/** Free this thread's node lists. */
+void wf_autograd_finalize(void);
+void wf_backward_finalize(void); /* its part in backward.c */

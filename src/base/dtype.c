@@ -1,0 +1,56 @@
+/* dtype.c: sizes, names and conversions of element types. i64 beyond 2^53 loses bits in load(). */
+#include "base/dtype.h"
+
+#define LOAD_STORE(tag, type)                                                                  \
+    static double load_##tag(const void *element)                                              \
+    {                                                                                          \
+        type value;                                                                            \
+                                                                                               \
+        memcpy(&value, element, sizeof value);                                                 \
+        return (double)value;                                                                  \
+    }                                                                                          \
+    static void store_##tag(void *element, double value)                                       \
+    {                                                                                          \
+        type narrow = (type)value;                                                             \
+                                                                                               \
+        memcpy(element, &narrow, sizeof narrow);                                               \
+    }
+
+LOAD_STORE(f32, float)
+LOAD_STORE(f64, double)
+LOAD_STORE(i32, int32_t)
+LOAD_STORE(i64, int64_t)
+LOAD_STORE(u8, uint8_t)
+
+static double load_bf16(const void *element)
+{
+    wf_bf16 half;
+
+    memcpy(&half, element, sizeof half);
+    return (double)wf_bf16_to_f32(half);
+}
+
+static void store_bf16(void *element, double value)
+{
+    wf_bf16 half = wf_f32_to_bf16((float)value);
+
+    memcpy(element, &half, sizeof half);
+}
+
+static void store_bool(void *element, double value) { *(uint8_t *)element = value != 0; }
+
+const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
+    [WEFT_F32] = {"f32", 4, true, load_f32, store_f32},
+    [WEFT_F64] = {"f64", 8, true, load_f64, store_f64},
+    [WEFT_BF16] = {"bf16", 2, true, load_bf16, store_bf16},
+    [WEFT_I32] = {"i32", 4, false, load_i32, store_i32},
+    [WEFT_I64] = {"i64", 8, false, load_i64, store_i64},
+    [WEFT_U8] = {"u8", 1, false, load_u8, store_u8},
+    [WEFT_BOOL] = {"bool", 1, false, load_u8, store_bool},
+};
+
+size_t weft_dtype_size(weft_dtype dtype) { return wf_dtypes[dtype].size; }
+
+const char *weft_dtype_name(weft_dtype dtype) { return wf_dtypes[dtype].name; }
+
+bool weft_dtype_is_float(weft_dtype dtype) { return wf_dtypes[dtype].is_float; }

@@ -1,0 +1,37 @@
+/* dtype.h: the one table of element types. */
+#pragma once
+
+#include <string.h>
+
+#include <weft/dtype.h>
+
+struct wf_dtype_info {
+    const char *name;
+    uint8_t size;
+    bool is_float;
+    double (*load)(const void *element);
+    void (*store)(void *element, double value);
+};
+
+extern const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT];
+
+typedef uint16_t wf_bf16;
+
+static inline float wf_bf16_to_f32(wf_bf16 half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/** Round to nearest even; NaN stays NaN. */
+static inline wf_bf16 wf_f32_to_bf16(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (wf_bf16)((bits >> 16) | 0x40u);
+    return (wf_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}

@@ -1,0 +1,48 @@
+/*
+ * error.h: how library code reports failure (docs/concepts/errors.md).
+ *
+ * WF_FAIL is for causes in global metadata, which every rank computes alike before a message is
+ * sent. WF_DIE is for what one rank alone knows: it names rank and cause and ends the whole job.
+ */
+#pragma once
+
+#include <assert.h>
+
+#include <weft/error.h>
+
+/** Record a failure (the first one stays) and return its status. */
+weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+
+/** Print rank and cause, then end the job through the installed handler. Does not return. */
+_Noreturn void wf_die(const char *file, int line, const char *format, ...) WEFT_PRINTF(3, 4);
+
+/** What wf_die does after printing: abort() unless comm installs its own. NULL restores abort(). */
+typedef void wf_die_handler(void);
+void wf_die_set_handler(wf_die_handler *handler);
+
+/** Take over the failure another rank's thread recorded (weft_run reports it to its caller). */
+void wf_error_set(weft_status status, const char *message);
+
+#define WF_FAIL(status, ...) wf_fail((status), __FILE__, __LINE__, __VA_ARGS__)
+#define WF_DIE(...) wf_die(__FILE__, __LINE__, __VA_ARGS__)
+#define WF_NEED(cond, status, ...)                                                             \
+    do {                                                                                       \
+        if (!(cond)) return WF_FAIL((status), __VA_ARGS__);                                    \
+    } while (0)
+/** WF_NEED for functions that return a pointer. */
+#define WF_NEED_PTR(cond, status, ...)                                                         \
+    do {                                                                                       \
+        if (!(cond)) return (void)WF_FAIL((status), __VA_ARGS__), NULL;                        \
+    } while (0)
+#define WF_TRY(call)                                                                           \
+    do {                                                                                       \
+        weft_status wf_try_status = (call);                                                    \
+        if (wf_try_status != WEFT_OK) return wf_try_status;                                    \
+    } while (0)
+#define WF_TRY_PTR(call)                                                                       \
+    do {                                                                                       \
+        if ((call) != WEFT_OK) return NULL;                                                    \
+    } while (0)
+/** Our own invariant; debug builds only, never with side effects. */
+#define WF_ASSERT(cond) assert(cond)

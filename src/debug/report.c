@@ -1,0 +1,28 @@
+/* report.c: memory by category, knobs. */
+#include <weft/debug.h>
+
+#include "base/knob.h"
+#include "device/pool.h"
+
+weft_memory weft_memory_of(weft_memory_category category)
+{
+    struct wf_pool_stats stats = wf_pool_stats((enum wf_category)category);
+
+    return (weft_memory){stats.live, stats.peak, stats.cached};
+}
+
+void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
+
+void weft_memory_print(FILE *out)
+{
+    static const char *const names[] = {"weights", "gradients", "optimizer", "activations", "communication", "all"};
+
+    fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");
+    for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++) {
+        weft_memory m = weft_memory_of((weft_memory_category)c);
+
+        fprintf(out, "%-14s %12.2f %12.2f\n", names[c], (double)m.live / 1048576, (double)m.peak / 1048576);
+    }
+}
+
+void weft_print_knobs(FILE *out) { wf_knobs_print(out); }

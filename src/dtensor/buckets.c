@@ -1,0 +1,110 @@
+/*
+ * buckets.c: pending gradients of replicated parameters, reduced together.
+ *
+ * Gradients that are pending over the same axis of the same mesh lie one after another in one
+ * buffer for one all-reduce, and are then views of it: nothing is copied back.
+ */
+#include <weft/autograd.h>
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "mesh/mesh.h"
+#include "tensor/tensor.h"
+#include <weft/ops.h>
+
+struct group {
+    weft_mesh *mesh;
+    int axis;
+    weft_dtype dtype;
+};
+
+static bool belongs(const weft_tensor *leaf, const struct group *group)
+{
+    const struct wf_layout *grad = leaf && leaf->grad ? leaf->grad->layout : NULL;
+
+    return grad && grad->mesh == group->mesh && grad->desc.dtype == group->dtype &&
+           grad->placements[group->axis].kind == WEFT_KIND_PARTIAL &&
+           leaf->layout->placements[group->axis].kind == WEFT_KIND_REPLICATE;
+}
+
+/* Where a gradient lies in the buffer: multiples of a cache line. */
+static size_t slot_bytes(const weft_tensor *grad)
+{
+    size_t bytes = (size_t)grad->layout->desc.numel * wf_dtypes[grad->layout->desc.dtype].size;
+
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static void all_reduce(struct wf_block *block, size_t bytes, const struct group *group)
+{
+    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE, .comm = wf_mesh_comm(group->mesh, group->axis),
+                           .dtype = group->dtype, .reduce = WEFT_SUM, .count = bytes / wf_dtypes[group->dtype].size,
+                           .send = block->data, .recv = block->data};
+
+    wf_comm_run(&coll);
+}
+
+/* The leaf's gradient becomes its part of the buffer, no longer pending on the group's axis. */
+static void adopt(weft_tensor *leaf, struct wf_block *block, void *data, int axis)
+{
+    weft_placement placements[WEFT_MAX_AXES];
+    weft_scope *scope = weft_scope_open();
+    struct wf_layout *layout;
+    weft_tensor *grad;
+
+    memcpy(placements, leaf->grad->layout->placements, sizeof placements);
+    placements[axis] = weft_replicate();
+    layout = wf_layout_with_placements(leaf->grad->layout, placements);
+    grad = wf_tensor_new(layout, wf_block_retain(block), data, "reduce_gradients");
+    wf_layout_release(layout);
+    weft_release(leaf->grad);
+    leaf->grad = weft_retain(grad);
+    weft_scope_close(scope);
+}
+
+static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct group *group)
+{
+    struct wf_block *block;
+    size_t total = 0, at = 0;
+
+    for (int i = 0; i < n; i++)
+        if (belongs(leaves[i], group)) total += slot_bytes(leaves[i]->grad);
+    block = wf_block_new(total, WF_MEM_COMM);
+    if (!block) return weft_error_status();
+    memset(block->data, 0, total);
+    for (int i = 0; i < n; i++) {
+        if (!belongs(leaves[i], group)) continue;
+        memcpy((char *)block->data + at, leaves[i]->grad->data,
+               (size_t)leaves[i]->grad->layout->desc.numel * wf_dtypes[group->dtype].size);
+        at += slot_bytes(leaves[i]->grad);
+    }
+    all_reduce(block, total, group);
+    at = 0;
+    for (int i = 0; i < n; i++) {
+        if (!belongs(leaves[i], group)) continue;
+        size_t bytes = slot_bytes(leaves[i]->grad);
+
+        adopt(leaves[i], block, (char *)block->data + at, group->axis);
+        at += bytes;
+    }
+    wf_block_release(block);
+    return WEFT_OK;
+}
+
+weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
+{
+    for (int i = 0; i < n; i++) {
+        while (leaves[i] && leaves[i]->grad && leaves[i]->grad->layout->partial) {
+            const struct wf_layout *grad = leaves[i]->grad->layout;
+            struct group group = {grad->mesh, 0, (weft_dtype)grad->desc.dtype};
+
+            while (!belongs(leaves[i], &group)) group.axis++;
+            WF_TRY(reduce_group(leaves, n, &group));
+        }
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,161 @@
+/* choose.c: candidates of one axis at a time, and the cheapest of them. */
+#include "dtensor/choose.h"
+
+#include "dtensor/redistribute.h"
+
+struct candidate {
+    weft_placement in[WF_MAX_IN], out[WF_MAX_OUT];
+};
+
+struct search {
+    const struct wf_infer *call;
+    const weft_mesh *mesh;
+    struct wf_labels labels;
+    int ways[64]; /* ranks that already shard a label on earlier axes */
+    int axis;
+    /* best so far */
+    struct candidate best;
+    int64_t cost;
+    int label; /* of the best, 0 when it shards none */
+};
+
+static bool distributed(const struct wf_infer *call, int i) { return call->in[i] && call->in[i]->mesh; }
+
+static int dim_of(const int8_t *labels, int label)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++)
+        if (labels[d] == label) return d;
+    return -1;
+}
+
+static int64_t cost_of(const struct search *s, const struct candidate *c)
+{
+    const struct wf_infer *call = s->call;
+    int64_t cost = 0;
+
+    for (int i = 0; i < call->n_in; i++) {
+        if (!distributed(call, i)) continue;
+        cost += wf_redist_cost(call->in[i], s->axis, call->in[i]->placements[s->axis], c->in[i]);
+    }
+    if (call->want && call->want->mesh == s->mesh) {
+        weft_placement want = call->want->placements[s->axis];
+
+        if (!weft_placement_equal(c->out[0], want)) cost += 1 + wf_redist_cost(call->want, s->axis, c->out[0], want);
+    }
+    return cost;
+}
+
+static void consider(struct search *s, const struct candidate *c, int label)
+{
+    int64_t cost = cost_of(s, c);
+
+    if (s->cost >= 0 && cost >= s->cost) return;
+    s->best = *c;
+    s->cost = cost;
+    s->label = label;
+}
+
+static void consider_replicated(struct search *s)
+{
+    struct candidate c = {0}; /* all zero is replicated */
+
+    consider(s, &c, 0);
+}
+
+static bool splits_evenly(const struct search *s, int label, int in_dim, int out_dim)
+{
+    int64_t ways = (int64_t)s->ways[label] * weft_mesh_axis_size(s->mesh, s->axis);
+
+    return in_dim >= 0 && out_dim >= 0 && s->call->in[0]->desc.global[in_dim] % ways == 0 &&
+           s->call->out[0].shape[out_dim] % ways == 0;
+}
+
+static void consider_label(struct search *s, int label)
+{
+    const struct wf_infer *call = s->call;
+    uint32_t addends = call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
+    struct candidate c = {0};
+    int out_dim = dim_of(s->labels.out[0], label);
+
+    if (label < 32 && s->labels.even >> label & 1 &&
+        !splits_evenly(s, label, dim_of(s->labels.in[0], label), out_dim))
+        return;
+    for (int i = 0; i < call->n_in; i++) {
+        int d = dim_of(s->labels.in[i], label);
+
+        if (d >= 0)
+            c.in[i] = weft_shard(d);
+        else if (out_dim < 0 && addends >> i & 1 && call->in[i])
+            c.in[i] = weft_partial(call->row->reduce);
+    }
+    for (int j = 0; j < call->n_out; j++) {
+        int d = dim_of(s->labels.out[j], label);
+
+        c.out[j] = d >= 0 ? weft_shard(d) : weft_partial(call->row->reduce);
+    }
+    consider(s, &c, label);
+}
+
+/* The reduction in which an input of the set is pending now; none: nothing to pass through. */
+static bool pending_reduce(const struct search *s, uint32_t set, weft_reduce *reduce)
+{
+    bool any = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0;
+
+    for (int i = 0; i < s->call->n_in; i++) {
+        weft_placement p;
+
+        if (!(set >> i & 1) || !distributed(s->call, i)) continue;
+        p = s->call->in[i]->placements[s->axis];
+        if (p.kind != WEFT_KIND_PARTIAL) continue;
+        *reduce = (weft_reduce)p.reduce;
+        return any || p.reduce == WEFT_SUM || p.reduce == WEFT_AVG;
+    }
+    return false;
+}
+
+static void consider_linear(struct search *s, uint32_t set)
+{
+    const struct wf_infer *call = s->call;
+    struct candidate c = {0};
+    weft_reduce reduce = WEFT_SUM;
+
+    if (!set || !pending_reduce(s, set, &reduce)) return;
+    for (int i = 0; i < call->n_in; i++) {
+        if (!(set >> i & 1) || !call->in[i]) continue;
+        if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
+        c.in[i] = weft_partial(reduce);
+    }
+    for (int j = 0; j < call->n_out; j++) c.out[j] = weft_partial(reduce);
+    consider(s, &c, 0);
+}
+
+static uint64_t labels_in_use(const struct wf_labels *labels, int n_in, int n_out)
+{
+    uint64_t used = 0;
+
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        for (int i = 0; i < n_in; i++) used |= (uint64_t)1 << labels->in[i][d];
+        for (int j = 0; j < n_out; j++) used |= (uint64_t)1 << labels->out[j][d];
+    }
+    return used & ~(uint64_t)1;
+}
+
+void wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_choice *choice)
+{
+    struct search s = {.call = call, .mesh = mesh};
+    uint64_t used;
+
+    wf_label_dims(call, &s.labels);
+    used = labels_in_use(&s.labels, call->n_in, call->n_out);
+    for (int label = 0; label < 64; label++) s.ways[label] = 1;
+    for (s.axis = 0; s.axis < weft_mesh_ndim(mesh); s.axis++) {
+        s.cost = -1;
+        consider_replicated(&s);
+        for (uint64_t left = used; left; left &= left - 1) consider_label(&s, __builtin_ctzll(left));
+        consider_linear(&s, call->row->linear & 0xff);
+        consider_linear(&s, call->row->linear >> 8 & 0xff);
+        if (s.label) s.ways[s.label] *= weft_mesh_axis_size(mesh, s.axis);
+        for (int i = 0; i < call->n_in; i++) choice->in[i][s.axis] = s.best.in[i];
+        for (int j = 0; j < call->n_out; j++) choice->out[j][s.axis] = s.best.out[j];
+    }
+}

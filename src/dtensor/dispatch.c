@@ -1,0 +1,152 @@
+/*
+ * dispatch.c: the door (design D2). Every op comes through wf_call_outs, in this order: refuse
+ * NULL, find the plan, redistribute inputs that need it, run the kernel, wrap, record on the tape,
+ * tell observers. What is decided is decided in plan_make.c; here it is only carried out.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/observe.h"
+#include "comm/comm.h"
+#include "dtensor/plan.h"
+#include "dtensor/redistribute.h"
+
+static const struct wf_args no_args;
+
+/* One rank alone knows that its memory is full: its peers would wait for it forever. */
+static weft_tensor *out_of_memory(const struct wf_plan *plan)
+{
+    if (wf_comm_size(wf_comm_world()) > 1) WF_DIE("%s: %s", wf_ops[plan->op].name, weft_error_message());
+    return NULL;
+}
+
+static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
+{
+    const struct wf_redist_plan *move = plan->move[i];
+    struct wf_block *block;
+
+    if (move->n_steps == 0) return wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
+    block = wf_redist_run(move, t->data);
+    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute") : out_of_memory(plan);
+}
+
+/* Inputs in the layouts that the plan wants; false when memory is short. */
+static bool prepare_inputs(const struct wf_plan *plan, weft_tensor *const *in, weft_tensor **used)
+{
+    for (int i = 0; i < plan->n_in; i++) {
+        used[i] = plan->move[i] ? moved(plan, i, in[i]) : in[i];
+        if (in[i] && !used[i]) return false;
+    }
+    if (plan->copy_first) used[0] = wf_call1(WF_OP_copy, used[0]);
+    return !plan->copy_first || used[0];
+}
+
+static bool wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
+{
+    bool wanted = false;
+
+    for (int i = 0; i < plan->n_in; i++) wanted |= in[i] && in[i]->requires_grad;
+    return wanted;
+}
+
+static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used, weft_tensor *const *out,
+                   const struct wf_args *args)
+{
+    const struct wf_op_row *row = &wf_ops[plan->op];
+    struct wf_node *node = wf_node_record(out[0], row->vjp, row->name, plan->n_in, in);
+
+    plan->refs++;
+    node->context = plan;
+    node->release_context = wf_plan_release_context;
+    memcpy(node->s, args->scalars.s, sizeof node->s);
+    memcpy(node->v, args->scalars.v, sizeof node->v);
+    for (uint32_t left = row->saves; left; left &= left - 1) {
+        int slot = __builtin_ctz(left);
+
+        if (slot < WF_MAX_IN ? slot < plan->n_in : slot - WF_MAX_IN < plan->n_out)
+            wf_node_save(node, slot, slot < WF_MAX_IN ? used[slot] : out[slot - WF_MAX_IN]);
+    }
+}
+
+static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source, const struct wf_args *args)
+{
+    int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
+
+    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), (char *)source->data + at, wf_ops[plan->op].name);
+}
+
+/* Make the outputs and run the kernel on them. */
+static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *used, weft_tensor **out,
+                               const struct wf_args *args)
+{
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT];
+
+    for (int i = 0; i < plan->n_in; i++) from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    for (int j = 0; j < plan->n_out; j++) {
+        struct wf_block *block;
+
+        out[j] = NULL;
+        to[j] = NULL;
+        if (!plan->out[j]) continue;
+        block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
+        if (!block) return out_of_memory(plan);
+        out[j] = wf_tensor_new(plan->out[j], block, block->data, wf_ops[plan->op].name);
+        to[j] = block->data;
+    }
+    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    return out[0];
+}
+
+static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *used, const struct wf_args *args)
+{
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT] = {args->into->data};
+
+    if (plan->out[0] != args->into->layout) {
+        WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout", wf_ops[plan->op].name);
+        return NULL;
+    }
+    for (int i = 0; i < plan->n_in; i++) from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    return args->into;
+}
+
+static void tell(const struct wf_plan *plan)
+{
+    struct wf_event event = {.kind = WF_EVENT_OP, .name = wf_ops[plan->op].name, .axis = "", .where = wf_here};
+
+    wf_observe(&event);
+}
+
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args, weft_tensor **more)
+{
+    const struct wf_op_row *row = &wf_ops[op];
+    weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result;
+    weft_tensor *const *used = in;
+    struct wf_plan *plan;
+
+    for (int i = 0; i < row->n_required && i < n; i++)
+        if (!in[i]) return NULL;
+    if (!args) args = &no_args;
+    plan = wf_plan_for(op, n, in, args);
+    if (!plan) return NULL;
+    plan->refs++; /* a nested call may evict it */
+    if (plan->moves || plan->copy_first) {
+        used = moved_in;
+        if (!prepare_inputs(plan, in, moved_in)) return wf_plan_release(plan), NULL;
+    }
+    if (args->into)
+        result = run_into(plan, used, args);
+    else if (row->prepare)
+        result = run_kernel(plan, used, out, args);
+    else
+        result = out[0] = run_view(plan, used[0], args);
+    if (result && !args->into) {
+        if (row->vjp && wf_recording() && wants_gradient(plan, in)) record(plan, in, used, out, args);
+        for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
+    }
+    if (wf_observed & WF_EVENT_OP) tell(plan);
+    wf_plan_release(plan);
+    return result;
+}

@@ -1,0 +1,37 @@
+/*
+ * plan.h: making plans, and the cache that keeps them.
+ *
+ * One cache per thread: sets of eight, the least recently used of a set makes room, so its size is
+ * bounded whatever lengths a program runs through.
+ */
+#pragma once
+
+#include "ops/plan.h"
+
+/** A cached plan for this call, or a new one; NULL with an error when the call is refused. */
+struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args);
+
+void wf_plan_free(struct wf_plan *plan);
+static inline void wf_plan_release(struct wf_plan *plan)
+{
+    if (--plan->refs == 0) wf_plan_free(plan);
+}
+/** For nodes, which hold their plan as a void pointer. */
+void wf_plan_release_context(void *plan);
+
+/** Fill in everything that follows from plan's key (make_plan.c). */
+weft_status wf_plan_make(struct wf_plan *plan);
+
+/** Let input i be redistributed to these placements before the op runs. */
+weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement *to);
+
+/** The plan's output j, retained by the plan. */
+void wf_plan_set_output(struct wf_plan *plan, int j, struct wf_layout *layout);
+
+struct wf_plan_stats {
+    int64_t hits, misses, evictions, entries;
+};
+struct wf_plan_stats wf_plan_stats(void);
+
+/** Drop this thread's cache. */
+void wf_plan_finalize(void);

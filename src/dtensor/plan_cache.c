@@ -1,0 +1,156 @@
+/* plan_cache.c: from a call's key to its plan. The hit is the library's hottest path. */
+#include "dtensor/plan.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <weft/debug.h>
+
+enum { WAYS = 8 };
+
+struct plan_set {
+    uint64_t hash[WAYS];
+    struct wf_plan *plan[WAYS];
+};
+
+static _Thread_local struct {
+    struct plan_set *sets;
+    uint64_t mask, clock;
+    struct wf_plan_stats stats;
+} cache;
+
+/* The call as the cache sees it. */
+struct key {
+    enum wf_op op;
+    int n_in, n_attr;
+    weft_tensor *const *in;
+    const int64_t *attr;
+    const struct wf_layout *want;
+};
+
+static uint64_t hash_of(const struct key *key)
+{
+    uint64_t hash = (uint64_t)key->op * 0x9E3779B97F4A7C15u;
+
+    for (int i = 0; i < key->n_in; i++) hash = wf_mix(hash, key->in[i] ? key->in[i]->layout->hash : 1);
+    for (int i = 0; i < key->n_attr; i++) hash = wf_mix(hash, (uint64_t)key->attr[i]);
+    if (key->want) hash = wf_mix(hash, key->want->hash);
+    return hash ? hash : 1; /* 0 marks a free way */
+}
+
+static bool matches(const struct wf_plan *plan, const struct key *key)
+{
+    if (plan->op != key->op || plan->n_in != key->n_in || plan->n_attr != key->n_attr || plan->want != key->want)
+        return false;
+    for (int i = 0; i < key->n_in; i++)
+        if (plan->in[i] != (key->in[i] ? key->in[i]->layout : NULL)) return false;
+    for (int i = 0; i < key->n_attr; i++)
+        if (plan->attr[i] != key->attr[i]) return false;
+    return true;
+}
+
+static void make_cache(void)
+{
+    uint64_t sets = 1;
+
+    while (sets * WAYS < (uint64_t)wf_knobs.plans) sets *= 2;
+    cache.sets = wf_calloc(sets, sizeof *cache.sets);
+    cache.mask = sets - 1;
+}
+
+static int oldest_way(const struct plan_set *set)
+{
+    int oldest = 0;
+
+    for (int w = 0; w < WAYS; w++) {
+        if (!set->plan[w]) return w;
+        if (set->plan[w]->stamp < set->plan[oldest]->stamp) oldest = w;
+    }
+    return oldest;
+}
+
+static void insert(struct plan_set *set, struct wf_plan *plan)
+{
+    int way = oldest_way(set);
+
+    if (set->plan[way]) {
+        cache.stats.evictions++;
+        cache.stats.entries--;
+        wf_plan_release(set->plan[way]);
+    }
+    set->plan[way] = plan;
+    set->hash[way] = plan->hash;
+    plan->stamp = ++cache.clock;
+    cache.stats.entries++;
+}
+
+static struct wf_layout *keep(struct wf_layout *layout) { return layout ? wf_layout_retain(layout) : NULL; }
+
+static struct wf_plan *new_plan(const struct key *key, uint64_t hash, const struct wf_args *args)
+{
+    struct wf_plan *plan = WF_NEW(struct wf_plan);
+
+    plan->hash = hash;
+    plan->op = (uint16_t)key->op;
+    plan->n_in = (uint8_t)key->n_in;
+    plan->n_attr = (uint8_t)key->n_attr;
+    plan->refs = 1;
+    plan->want = keep(args ? args->want : NULL);
+    for (int i = 0; i < key->n_in; i++) plan->in[i] = keep(key->in[i] ? key->in[i]->layout : NULL);
+    memcpy(plan->attr, key->attr, (size_t)key->n_attr * sizeof *plan->attr);
+    return plan;
+}
+
+static struct wf_plan *miss(const struct key *key, uint64_t hash, const struct wf_args *args)
+{
+    struct wf_plan *plan = new_plan(key, hash, args);
+
+    cache.stats.misses++;
+    if (wf_plan_make(plan) != WEFT_OK) {
+        wf_plan_release(plan);
+        return NULL;
+    }
+    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[key->op].name);
+    insert(&cache.sets[hash & cache.mask], plan);
+    return plan;
+}
+
+struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
+{
+    static const int64_t nothing;
+    struct key key = {op, n, args ? args->n_attr : 0, in, args ? args->attr : &nothing, args ? args->want : NULL};
+    uint64_t hash = hash_of(&key);
+    struct plan_set *set;
+
+    if (!cache.sets) make_cache();
+    set = &cache.sets[hash & cache.mask];
+    for (int w = 0; w < WAYS; w++) {
+        if (set->hash[w] != hash || !matches(set->plan[w], &key)) continue;
+        set->plan[w]->stamp = ++cache.clock;
+        cache.stats.hits++;
+        return set->plan[w];
+    }
+    return miss(&key, hash, args);
+}
+
+void wf_plan_release_context(void *plan) { wf_plan_release(plan); }
+
+struct wf_plan_stats wf_plan_stats(void) { return cache.stats; }
+
+void wf_plan_finalize(void)
+{
+    for (uint64_t s = 0; cache.sets && s <= cache.mask; s++)
+        for (int w = 0; w < WAYS; w++)
+            if (cache.sets[s].plan[w]) wf_plan_release(cache.sets[s].plan[w]);
+    wf_free(cache.sets);
+    memset(&cache, 0, sizeof cache);
+}
+
+weft_cache_stats weft_cache_statistics(void)
+{
+    return (weft_cache_stats){cache.stats.hits, cache.stats.misses, cache.stats.evictions, cache.stats.entries,
+                              wf_layout_count()};
+}

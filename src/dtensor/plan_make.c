@@ -1,0 +1,184 @@
+/*
+ * plan_make.c: what follows from a call's key: shapes, placements, moves, output layouts, kernel.
+ *
+ * Runs on a miss only. Everything is decided from global metadata, so a refusal is the same on
+ * every rank and comes before any message.
+ */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "dtensor/choose.h"
+#include "dtensor/plan.h"
+#include "dtensor/redistribute.h"
+#include "ops/families.h"
+
+static void release(struct wf_layout *layout)
+{
+    if (layout) wf_layout_release(layout);
+}
+
+void wf_plan_free(struct wf_plan *plan)
+{
+    for (int i = 0; i < WF_MAX_IN; i++) {
+        release(plan->in[i]);
+        release(plan->used[i]);
+        if (plan->move[i]) wf_redist_plan_free(plan->move[i]);
+    }
+    for (int j = 0; j < WF_MAX_OUT; j++) release(plan->out[j]);
+    release(plan->want);
+    if (plan->kernel.prep) {
+        if (plan->kernel.drop)
+            plan->kernel.drop(plan->kernel.prep);
+        else
+            wf_free(plan->kernel.prep);
+    }
+    wf_free(plan);
+}
+
+void wf_plan_set_output(struct wf_plan *plan, int j, struct wf_layout *layout)
+{
+    plan->out[j] = layout;
+    plan->out_bytes[j] = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
+    plan->out_category[j] = layout->partial ? WF_MEM_COMM : WF_MEM_ACTIVATIONS;
+    if (plan->n_out <= j) plan->n_out = (uint8_t)(j + 1);
+}
+
+/* The mesh of the distributed inputs; an op with none runs plain. */
+static weft_status find_mesh(const struct wf_infer *call, weft_mesh **mesh)
+{
+    *mesh = NULL;
+    for (int i = 0; i < call->n_in; i++) {
+        if (!call->in[i] || !call->in[i]->mesh) continue;
+        WF_NEED(!*mesh || *mesh == call->in[i]->mesh, WEFT_ERR_LAYOUT, "%s: inputs are on different meshes: %s",
+                call->row->name, wf_infer_text(call));
+        *mesh = call->in[i]->mesh;
+    }
+    for (int i = 0; *mesh && i < call->n_in; i++)
+        WF_NEED(!call->in[i] || call->in[i]->mesh || call->in[i]->numel == 1, WEFT_ERR_LAYOUT,
+                "%s: input %d is plain while others are distributed: %s; wrap it with weft_distribute_tensor or "
+                "weft_from_local",
+                call->row->name, i, wf_infer_text(call));
+    return WEFT_OK;
+}
+
+/* An addend that goes from replicated to pending needs no zeros: other ranks leave it out. */
+static bool count_once(struct wf_plan *plan, int i, const weft_placement *to)
+{
+    const struct wf_layout *in = plan->in[i];
+    uint32_t addends = wf_ops[plan->op].linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
+    bool absent = false;
+
+    if (!(addends >> i & 1)) return false;
+    for (int a = 0; a < in->n_axes; a++) {
+        if (weft_placement_equal(in->placements[a], to[a])) continue;
+        if (in->placements[a].kind != WEFT_KIND_REPLICATE || to[a].kind != WEFT_KIND_PARTIAL) return false;
+        if (weft_mesh_coordinate(in->mesh, a) != 0) absent = true;
+    }
+    plan->absent[i] = absent;
+    return true;
+}
+
+weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement *to)
+{
+    struct wf_layout *in = plan->in[i], *target;
+
+    if (memcmp(in->placements, to, (size_t)in->n_axes * sizeof *to) == 0 || count_once(plan, i, to)) {
+        plan->used[i] = wf_layout_retain(in);
+        return WEFT_OK;
+    }
+    target = wf_layout_with_placements(in, to);
+    plan->move[i] = wf_redist_plan_new(in, target);
+    if (!plan->move[i]) {
+        wf_layout_release(target);
+        return weft_error_status();
+    }
+    if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
+        wf_layout_release(target);
+        target = wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype, in->desc.ndim, in->desc.global, in->desc.stride);
+    }
+    plan->used[i] = target;
+    plan->moves = true;
+    return WEFT_OK;
+}
+
+static weft_status move_inputs(struct wf_plan *plan, const struct wf_choice *choice, bool spread)
+{
+    for (int i = 0; i < plan->n_in; i++) {
+        if (!plan->in[i]) continue;
+        if (spread && plan->in[i]->mesh)
+            WF_TRY(wf_plan_move_input(plan, i, choice->in[i]));
+        else
+            plan->used[i] = wf_layout_retain(plan->in[i]);
+    }
+    return WEFT_OK;
+}
+
+static struct wf_layout *output_layout(const struct wf_infer *call, int j, weft_mesh *mesh, const weft_placement *placements,
+                                       const int64_t *strides)
+{
+    return wf_layout_new(mesh, placements, call->out[j].dtype, call->out[j].ndim, call->out[j].shape, strides);
+}
+
+/* A view's strides follow from its input's; where none would do, the input is made row-major. */
+static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh, const weft_placement *placements)
+{
+    struct wf_layout *box = output_layout(call, 0, mesh, placements, NULL);
+    struct wf_view view = {0};
+    int64_t size = (int64_t)wf_dtypes[box->desc.dtype].size;
+
+    if (!call->row->view(call, &plan->used[0]->desc, box->desc.shape, &view)) {
+        struct wf_layout *row_major = wf_layout_with_placements(plan->used[0], plan->used[0]->placements);
+
+        memset(&view, 0, sizeof view);
+        call->row->view(call, &row_major->desc, box->desc.shape, &view);
+        wf_layout_release(row_major);
+        plan->copy_first = true;
+    }
+    wf_layout_release(box);
+    wf_plan_set_output(plan, 0, output_layout(call, 0, mesh, placements, view.stride));
+    plan->view_offset = view.offset * size;
+    plan->view_step = view.step * size;
+}
+
+static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh,
+                               const struct wf_choice *choice)
+{
+    struct wf_kcall *k = &plan->kernel;
+
+    for (int j = 0; j < call->n_out; j++) {
+        if (call->out[j].ndim < 0) continue;
+        if (call->n_in == 0)
+            wf_plan_set_output(plan, j, wf_layout_retain(plan->want));
+        else
+            wf_plan_set_output(plan, j, output_layout(call, j, mesh, choice->out[j], NULL));
+    }
+    plan->n_out = (uint8_t)call->n_out;
+    k->op = call->row->name;
+    k->n_in = call->row->n_in < plan->n_in ? call->row->n_in : plan->n_in;
+    k->n_out = call->n_out;
+    for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
+    for (int j = 0; j < call->n_out; j++) k->out[j] = plan->out[j] ? &plan->out[j]->desc : NULL;
+    memcpy(k->attr, plan->attr, sizeof k->attr);
+    return call->row->prepare(k);
+}
+
+weft_status wf_plan_make(struct wf_plan *plan)
+{
+    const struct wf_op_row *row = &wf_ops[plan->op];
+    struct wf_infer call = {.row = row, .n_in = plan->n_in, .n_out = row->n_out, .attr = plan->attr,
+                            .n_attr = plan->n_attr, .want = plan->want};
+    struct wf_choice choice = {0};
+    weft_mesh *mesh;
+
+    for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
+    if (row->planner) return row->planner(plan, &call);
+    WF_TRY(find_mesh(&call, &mesh));
+    WF_TRY(row->shape(&call));
+    if (mesh) wf_choose(&call, mesh, &choice);
+    WF_TRY(move_inputs(plan, &choice, mesh != NULL));
+    if (row->prepare) return plan_kernel(plan, &call, mesh, &choice);
+    plan_view(plan, &call, mesh, choice.out[0]);
+    return WEFT_OK;
+}

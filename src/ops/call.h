@@ -1,0 +1,54 @@
+/*
+ * call.h: the one door for ops (design D2). Declared here because gradients are written with ops;
+ * defined in dtensor/dispatch.c, two layers up: the library's one upcall.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+#include "tensor/tensor.h"
+
+enum wf_op {
+#define WF_OP(name, ...) WF_OP_##name,
+#define WF_VIEW(name, ...) WF_OP_##name,
+#include "ops/ops.def"
+#undef WF_OP
+#undef WF_VIEW
+    WF_OP_COUNT
+};
+
+/** What a call declares beside its tensors. Attributes are part of the plan's key, scalars never. */
+struct wf_args {
+    int n_attr;
+    int64_t attr[WF_MAX_ATTR];
+    struct wf_scalars scalars;
+    struct wf_layout *want; /* the layout the result should have if that costs nothing more; for ops
+                               without inputs, the layout it has */
+    weft_tensor *into;      /* write the result here instead of making a tensor */
+};
+
+/**
+ * Run an op: find or make its plan, redistribute inputs that need it, run the kernel, record.
+ *
+ * `in` may hold NULL for optional inputs; NULL for a required one gives NULL. `args` may be NULL.
+ * `more` receives outputs 1.. (owned by the open scope), or is NULL.
+ */
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args, weft_tensor **more);
+
+static inline weft_tensor *wf_call(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
+{
+    return wf_call_outs(op, n, in, args, NULL);
+}
+
+static inline weft_tensor *wf_call1(enum wf_op op, weft_tensor *a)
+{
+    weft_tensor *in[] = {a};
+
+    return wf_call_outs(op, 1, in, NULL, NULL);
+}
+
+static inline weft_tensor *wf_call2(enum wf_op op, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *in[] = {a, b};
+
+    return wf_call_outs(op, 2, in, NULL, NULL);
+}

@@ -1,0 +1,42 @@
+/*
+ * plan.h: what is remembered of a call (design D4): its key, and everything that follows from it.
+ *
+ * Made by dtensor/plan.c, used by the door on every hit and by gradients, which read the layouts
+ * of the forward's inputs from it.
+ */
+#pragma once
+
+#include "ops/table.h"
+
+struct wf_redist_plan;
+
+struct wf_plan {
+    /* key */
+    uint64_t hash;
+    uint16_t op;
+    uint8_t n_in, n_attr;
+    struct wf_layout *in[WF_MAX_IN];
+    struct wf_layout *want;
+    int64_t attr[WF_MAX_ATTR];
+    /* what follows */
+    uint8_t n_out;
+    bool moves;       /* some input is redistributed first */
+    bool copy_first;  /* a view that needs a row-major input */
+    bool absent[WF_MAX_IN]; /* an addend that another rank counts */
+    struct wf_layout *used[WF_MAX_IN];           /* what the kernel gets */
+    struct wf_redist_plan *move[WF_MAX_IN];      /* NULL: in[i] is used as it is */
+    struct wf_layout *out[WF_MAX_OUT];           /* NULL: not made */
+    size_t out_bytes[WF_MAX_OUT];
+    uint8_t out_category[WF_MAX_OUT];
+    int64_t view_offset, view_step; /* bytes */
+    struct wf_kcall kernel;
+    /* cache */
+    int32_t refs;
+    uint64_t stamp; /* when it was last hit */
+};
+
+/** The plan behind a recorded node. */
+static inline const struct wf_plan *wf_node_plan(const struct wf_node *node) { return node->context; }
+
+/** Layout of the forward's input i, for gradients that should come in it. */
+static inline struct wf_layout *wf_node_in(const struct wf_node *node, int i) { return wf_node_plan(node)->in[i]; }

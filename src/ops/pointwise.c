@@ -1,0 +1,302 @@
+/*
+ * pointwise.c: shapes and gradients of pointwise ops. Values come from kernels/pointwise.def.
+ *
+ * A broadcast input's gradient is summed back over the dims in which it was repeated (wf_sum_to).
+ */
+#include <weft/ops.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/plan.h"
+
+/* ---- shapes ---- */
+
+void wf_infer_like(struct wf_infer *call, int j, const struct wf_layout *layout)
+{
+    call->out[j].dtype = (weft_dtype)layout->desc.dtype;
+    call->out[j].ndim = layout->desc.ndim;
+    memcpy(call->out[j].shape, layout->desc.global, sizeof layout->desc.global);
+}
+
+const char *wf_infer_text(const struct wf_infer *call)
+{
+    static _Thread_local char text[512];
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < call->n_in && at + 1 < sizeof text; i++) {
+        if (i) at += (size_t)snprintf(text + at, sizeof text - at, ", ");
+        if (at + 1 >= sizeof text) break;
+        if (call->in[i])
+            at += (size_t)wf_layout_print(call->in[i], text + at, sizeof text - at);
+        else
+            at += (size_t)snprintf(text + at, sizeof text - at, "none");
+    }
+    return text;
+}
+
+weft_status wf_shape_same(struct wf_infer *call)
+{
+    wf_infer_like(call, 0, call->in[0]);
+    return WEFT_OK;
+}
+
+static weft_status broadcast(struct wf_infer *call, int first)
+{
+    int ndim = 0;
+
+    for (int i = first; i < call->n_in; i++)
+        if (call->in[i]->desc.ndim > ndim) ndim = call->in[i]->desc.ndim;
+    call->out[0].ndim = ndim;
+    for (int d = 0; d < ndim; d++) {
+        int64_t size = 1;
+
+        for (int i = 0; i < call->n_in; i++) {
+            int at = d - (ndim - call->in[i]->desc.ndim);
+            int64_t n = at >= 0 ? call->in[i]->desc.global[at] : 1;
+
+            WF_NEED(at >= 0 || i >= first || call->in[i]->desc.ndim <= ndim, WEFT_ERR_SHAPE,
+                    "%s: shapes do not broadcast: %s", call->row->name, wf_infer_text(call));
+            if (n == 1) continue;
+            WF_NEED(size == 1 || size == n, WEFT_ERR_SHAPE, "%s: shapes do not broadcast: %s", call->row->name,
+                    wf_infer_text(call));
+            size = n;
+        }
+        call->out[0].shape[d] = size;
+    }
+    call->out[0].dtype = (weft_dtype)call->in[first]->desc.dtype;
+    for (int i = first + 1; i < call->n_in; i++)
+        WF_NEED(call->in[i]->desc.dtype == call->in[first]->desc.dtype, WEFT_ERR_DTYPE, "%s: dtypes differ: %s",
+                call->row->name, wf_infer_text(call));
+    return WEFT_OK;
+}
+
+weft_status wf_shape_bcast(struct wf_infer *call) { return broadcast(call, 0); }
+
+weft_status wf_shape_compare(struct wf_infer *call)
+{
+    WF_TRY(broadcast(call, 0));
+    call->out[0].dtype = WEFT_BOOL;
+    return WEFT_OK;
+}
+
+weft_status wf_shape_where(struct wf_infer *call)
+{
+    WF_NEED(call->in[0]->desc.dtype == WEFT_BOOL, WEFT_ERR_DTYPE, "where: the condition must be bool: %s",
+            wf_infer_text(call));
+    return broadcast(call, 1);
+}
+
+weft_status wf_shape_cast(struct wf_infer *call)
+{
+    WF_NEED(call->attr[0] >= 0 && call->attr[0] < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "cast: unknown dtype %d",
+            (int)call->attr[0]);
+    wf_infer_like(call, 0, call->in[0]);
+    call->out[0].dtype = (weft_dtype)call->attr[0];
+    return WEFT_OK;
+}
+
+/* ---- gradients ---- */
+
+weft_tensor *wf_sum_to(weft_tensor *grad, struct wf_layout *layout)
+{
+    const struct wf_desc *from, *to = &layout->desc;
+    int64_t mask = 0;
+    int missing;
+
+    if (!grad) return NULL;
+    from = &grad->layout->desc;
+    missing = from->ndim - to->ndim;
+    for (int d = 0; d < from->ndim; d++)
+        if (d < missing || to->global[d - missing] != from->global[d]) mask |= (int64_t)1 << d;
+    if (!mask) return grad;
+    grad = wf_sum_mask(grad, mask, missing == 0, 1, missing ? NULL : layout);
+    return missing ? wf_reshape_to(grad, to->ndim, to->global, layout) : grad;
+}
+
+static weft_tensor *scaled(enum wf_op op, weft_tensor *a, weft_tensor *b, double s)
+{
+    weft_tensor *in[] = {a, b};
+    struct wf_args args = {.scalars.s = {s}};
+
+    return wf_call(op, b ? 2 : 1, in, &args);
+}
+
+void wf_vjp_add(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(g, wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(g, wf_node_in(n, 1));
+}
+
+void wf_vjp_sub(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(g, wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_neg(g), wf_node_in(n, 1));
+}
+
+void wf_vjp_mul(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(weft_mul(g, n->saved[1]), wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_mul(g, n->saved[0]), wf_node_in(n, 1));
+}
+
+/* y = a / b: da = g / b, db = -g y / b */
+void wf_vjp_div(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *da = weft_div(g, n->saved[1]);
+
+    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(da, wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_neg(weft_mul(da, n->saved[8])), wf_node_in(n, 1));
+}
+
+/* y = a^b: da = g b a^(b-1), db = g y log a */
+void wf_vjp_pow(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = n->saved[0], *b = n->saved[1];
+
+    if (wf_node_wants(n, 0))
+        in[0] = wf_sum_to(weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)))), wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_mul(g, weft_mul(n->saved[8], weft_log(a))), wf_node_in(n, 1));
+}
+
+/* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */
+static void share(const struct wf_node *n, weft_tensor *g, weft_tensor **in, weft_tensor *won, weft_tensor *won_or_equal)
+{
+    weft_dtype dtype = weft_tensor_dtype(g);
+    weft_tensor *twice = weft_add(weft_cast(won, dtype), weft_cast(won_or_equal, dtype));
+    weft_tensor *to_a = weft_mul(g, weft_mul_scalar(twice, 0.5));
+
+    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(to_a, wf_node_in(n, 0));
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_sub(g, to_a), wf_node_in(n, 1));
+}
+
+void wf_vjp_maximum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    share(n, g, in, weft_gt(n->saved[0], n->saved[1]), weft_ge(n->saved[0], n->saved[1]));
+}
+
+void wf_vjp_minimum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    share(n, g, in, weft_lt(n->saved[0], n->saved[1]), weft_le(n->saved[0], n->saved[1]));
+}
+
+void wf_vjp_where(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
+
+    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_where(n->saved[0], g, zero), wf_node_in(n, 1));
+    if (wf_node_wants(n, 2)) in[2] = wf_sum_to(weft_where(n->saved[0], zero, g), wf_node_in(n, 2));
+}
+
+void wf_vjp_neg(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    (void)n;
+    in[0] = weft_neg(g);
+}
+
+void wf_vjp_exp(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = weft_mul(g, n->saved[8]); }
+
+void wf_vjp_square(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = weft_mul(weft_mul_scalar(g, 2), n->saved[0]);
+}
+
+void wf_vjp_add_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    (void)n;
+    in[0] = g;
+}
+
+void wf_vjp_copy(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    (void)n;
+    in[0] = g;
+}
+
+void wf_vjp_mul_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = weft_mul_scalar(g, n->s[0]); }
+
+void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = weft_cast(g, (weft_dtype)wf_node_in(n, 0)->desc.dtype);
+}
+
+/* The rest have a gradient formula of (d, z) in pointwise.def; z is what the row saves. */
+#define WF_UNARY(...)
+#define WF_BINARY(...)
+#define WF_COMPARE(...)
+#define WF_UNARY_GRAD(name, ...)                                                               \
+    void wf_vjp_##name(const struct wf_node *n, weft_tensor *g, weft_tensor **in)              \
+    {                                                                                          \
+        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[0] ? n->saved[0] : n->saved[8], n->s[0]); \
+    }
+#include "kernels/pointwise.def"
+
+/* ---- public functions ---- */
+
+#define BINARY(name)                                                                           \
+    weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b) { return wf_call2(WF_OP_##name, a, b); }
+#define UNARY(name)                                                                            \
+    weft_tensor *weft_##name(weft_tensor *x) { return wf_call1(WF_OP_##name, x); }
+#define SCALAR(name)                                                                           \
+    weft_tensor *weft_##name(weft_tensor *x, double s) { return scaled(WF_OP_##name, x, NULL, s); }
+
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(pow)
+BINARY(maximum)
+BINARY(minimum)
+BINARY(eq)
+BINARY(ne)
+BINARY(lt)
+BINARY(le)
+BINARY(gt)
+BINARY(ge)
+UNARY(neg)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(square)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(relu)
+UNARY(silu)
+UNARY(gelu)
+UNARY(gelu_tanh)
+SCALAR(add_scalar)
+SCALAR(mul_scalar)
+SCALAR(pow_scalar)
+SCALAR(rdiv_scalar)
+
+weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *in[] = {condition, a, b};
+
+    return wf_call(WF_OP_where, 3, in, NULL);
+}
+
+weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
+{
+    struct wf_args args = {.n_attr = 1, .attr = {dtype}};
+
+    if (x && weft_tensor_dtype(x) == dtype) return x;
+    return wf_call(WF_OP_cast, 1, &x, &args);
+}
+
+weft_tensor *weft_contiguous(weft_tensor *x) { return !x || x->layout->desc.contiguous ? x : wf_call1(WF_OP_copy, x); }
+
+weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *in[] = {a, b};
+    struct wf_args args = {.into = a};
+
+    if (!a || !b) return NULL;
+    WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_recording()), WEFT_ERR_STATE,
+                "add_inplace: values on the tape cannot change in place");
+    WF_NEED_PTR(a->layout->desc.contiguous, WEFT_ERR_STATE, "add_inplace: a is a strided view");
+    return wf_call(WF_OP_add, 2, in, &args);
+}

@@ -1,0 +1,134 @@
+/* reduce.c: sums, means, maxima and softmax. */
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/plan.h"
+
+/* attr[0] bit mask of reduced dims, attr[1] keep them with size 1. */
+weft_status wf_shape_reduce(struct wf_infer *call)
+{
+    const struct wf_desc *x = &call->in[0]->desc;
+    int at = 0;
+
+    call->out[0].dtype = (weft_dtype)x->dtype;
+    for (int d = 0; d < x->ndim; d++) {
+        if (!(call->attr[0] >> d & 1))
+            call->out[0].shape[at++] = x->global[d];
+        else if (call->attr[1])
+            call->out[0].shape[at++] = 1;
+    }
+    call->out[0].ndim = at;
+    return WEFT_OK;
+}
+
+int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *who)
+{
+    int64_t mask = 0;
+
+    if (n == 0) return ((int64_t)1 << weft_ndim(t)) - 1;
+    for (int i = 0; i < n; i++) {
+        int d = wf_dim(dims[i], weft_ndim(t), who);
+
+        if (d < 0) return -1;
+        mask |= (int64_t)1 << d;
+    }
+    return mask;
+}
+
+weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale, struct wf_layout *want)
+{
+    struct wf_args args = {.n_attr = 2, .attr = {mask, keep}, .scalars.s = {scale}, .want = want};
+
+    return mask < 0 ? NULL : wf_call(WF_OP_sum, 1, &t, &args);
+}
+
+/* The reduced result with its dims put back at size 1, so that it broadcasts against the input. */
+static weft_tensor *kept(const struct wf_node *n, weft_tensor *t)
+{
+    const struct wf_plan *plan = wf_node_plan(n);
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = plan->in[0]->desc.ndim;
+
+    if (plan->attr[1] || !t) return t;
+    for (int d = 0; d < ndim; d++) shape[d] = plan->attr[0] >> d & 1 ? 1 : plan->in[0]->desc.global[d];
+    return wf_reshape_to(t, ndim, shape, NULL);
+}
+
+void wf_vjp_sum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    if (n->s[0] != 1) g = weft_mul_scalar(g, n->s[0]);
+    in[0] = wf_expand_to(kept(n, g), wf_node_in(n, 0));
+}
+
+void wf_vjp_max(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *x = n->saved[0];
+    weft_tensor *hit = weft_cast(weft_eq(x, kept(n, n->saved[8])), weft_tensor_dtype(x));
+    weft_tensor *hits = wf_sum_mask(hit, wf_node_plan(n)->attr[0], true, 1, NULL);
+
+    in[0] = weft_mul(hit, weft_div(kept(n, g), hits));
+}
+
+static weft_tensor *along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
+{
+    struct wf_args args = {.n_attr = 1, .attr = {dim}};
+
+    return wf_call(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
+}
+
+void wf_vjp_softmax(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = along_dim(WF_OP_softmax_grad, g, n->saved[8], wf_node_plan(n)->attr[0]);
+}
+
+void wf_vjp_log_softmax(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = along_dim(WF_OP_log_softmax_grad, g, n->saved[8], wf_node_plan(n)->attr[0]);
+}
+
+weft_tensor *weft_softmax(weft_tensor *x, int dim)
+{
+    int d = x ? wf_dim(dim, weft_ndim(x), "softmax") : -1;
+
+    return d < 0 ? NULL : along_dim(WF_OP_softmax, x, NULL, d);
+}
+
+weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
+{
+    int d = x ? wf_dim(dim, weft_ndim(x), "log_softmax") : -1;
+
+    return d < 0 ? NULL : along_dim(WF_OP_log_softmax, x, NULL, d);
+}
+
+weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
+{
+    return x ? wf_sum_mask(x, wf_dim_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
+}
+
+/* A sum scaled by one over the GLOBAL count, so uneven shards weigh as they should. */
+weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
+{
+    int64_t mask, count = 1;
+
+    if (!x) return NULL;
+    WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE, "mean: needs floating-point numbers, not %s",
+                weft_dtype_name(weft_tensor_dtype(x)));
+    mask = wf_dim_mask(x, n, dims, "mean");
+    for (int d = 0; mask > 0 && d < weft_ndim(x); d++)
+        if (mask >> d & 1) count *= x->layout->desc.global[d];
+    return wf_sum_mask(x, mask, keep, 1.0 / (double)count, NULL);
+}
+
+weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
+{
+    struct wf_args args = {.n_attr = 2, .attr = {0, keep}};
+
+    if (!x) return NULL;
+    args.attr[0] = wf_dim_mask(x, n, dims, "max");
+    return args.attr[0] < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
+}
+
+weft_tensor *weft_sum_all(weft_tensor *x) { return weft_sum(x, 0, NULL, false); }
+
+weft_tensor *weft_mean_all(weft_tensor *x) { return weft_mean(x, 0, NULL, false); }

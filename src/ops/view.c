@@ -1,0 +1,378 @@
+/*
+ * view.c: ops that look at the same elements in another shape, and their opposites.
+ *
+ * A view's strides and offset follow from its input's and are part of the plan; only a slice's
+ * start changes from call to call.
+ */
+#include <weft/ops.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/plan.h"
+
+static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers, struct wf_layout *want)
+{
+    struct wf_args args = {.n_attr = n, .want = want};
+
+    if (!t) return NULL;
+    memcpy(args.attr, numbers, (size_t)n * sizeof *numbers);
+    return wf_call(op, 1, &t, &args);
+}
+
+/* ---- reshape: attributes are the new sizes ---- */
+
+weft_status wf_shape_reshape(struct wf_infer *call)
+{
+    int64_t count = 1;
+
+    call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
+    call->out[0].ndim = call->n_attr;
+    for (int d = 0; d < call->n_attr; d++) {
+        call->out[0].shape[d] = call->attr[d];
+        count *= call->attr[d];
+    }
+    WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s", (long long)count,
+            wf_infer_text(call));
+    return WEFT_OK;
+}
+
+/* Split the old box into runs that lie without gaps, and cut each new dim out of one run. */
+bool wf_view_reshape(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+{
+    int old = in->ndim - 1, n = call->out[0].ndim;
+    int64_t run_size = 1, run_stride = 1, taken = 1;
+
+    if (in->numel == 0) {
+        for (int d = 0; d < n; d++) view->stride[d] = 1;
+        return true;
+    }
+    for (int d = n - 1; d >= 0; d--) {
+        if (shape[d] == 1) {
+            view->stride[d] = 1;
+            continue;
+        }
+        if (taken == run_size) {
+            while (old >= 0 && in->shape[old] == 1) old--;
+            if (old < 0) return false;
+            run_stride = in->stride[old];
+            run_size = in->shape[old--];
+            taken = 1;
+            while (old >= 0 && (in->shape[old] == 1 || in->stride[old] == run_stride * run_size)) {
+                run_size *= in->shape[old];
+                old--;
+            }
+        }
+        view->stride[d] = run_stride * taken;
+        taken *= shape[d];
+        if (run_size % taken) return false;
+    }
+    return true;
+}
+
+weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want)
+{
+    return shaped(WF_OP_reshape, t, ndim, shape, want);
+}
+
+void wf_vjp_reshape(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_layout *x = wf_node_in(n, 0);
+
+    in[0] = wf_reshape_to(g, x->desc.ndim, x->desc.global, x);
+}
+
+weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
+{
+    int64_t sizes[WEFT_MAX_DIMS], rest = 1;
+    int open = -1;
+
+    if (!x) return NULL;
+    WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
+    for (int d = 0; d < ndim; d++) {
+        WF_NEED_PTR(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
+                    "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
+        sizes[d] = shape[d];
+        if (shape[d] < 0)
+            open = d;
+        else
+            rest *= shape[d];
+    }
+    if (open >= 0) {
+        WF_NEED_PTR(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
+                    "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel, (long long)rest);
+        sizes[open] = x->layout->numel / rest;
+    }
+    return wf_reshape_to(x, ndim, sizes, NULL);
+}
+
+/* ---- permute: attributes are the order ---- */
+
+weft_status wf_shape_permute(struct wf_infer *call)
+{
+    const struct wf_desc *x = &call->in[0]->desc;
+    unsigned seen = 0;
+
+    call->out[0].dtype = (weft_dtype)x->dtype;
+    call->out[0].ndim = x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t from = call->attr[d];
+
+        WF_NEED(from >= 0 && from < x->ndim && !(seen >> from & 1), WEFT_ERR_ARG,
+                "permute: the order must name each dim of %s once", wf_infer_text(call));
+        seen |= 1u << from;
+        call->out[0].shape[d] = x->global[from];
+    }
+    return WEFT_OK;
+}
+
+bool wf_view_permute(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+{
+    (void)shape;
+    for (int d = 0; d < in->ndim; d++) view->stride[d] = in->stride[call->attr[d]];
+    return true;
+}
+
+void wf_vjp_permute(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_plan *plan = wf_node_plan(n);
+    int64_t back[WEFT_MAX_DIMS];
+
+    for (int d = 0; d < plan->n_attr; d++) back[plan->attr[d]] = d;
+    in[0] = shaped(WF_OP_permute, g, plan->n_attr, back, plan->in[0]);
+}
+
+weft_tensor *weft_permute(weft_tensor *x, const int *order)
+{
+    int64_t numbers[WEFT_MAX_DIMS];
+
+    if (!x) return NULL;
+    for (int d = 0; d < weft_ndim(x); d++) {
+        int from = wf_dim(order[d], weft_ndim(x), "permute");
+
+        if (from < 0) return NULL;
+        numbers[d] = from;
+    }
+    return shaped(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+}
+
+weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
+{
+    int64_t numbers[WEFT_MAX_DIMS];
+    int a, b;
+
+    if (!x) return NULL;
+    a = wf_dim(dim0, weft_ndim(x), "transpose");
+    b = wf_dim(dim1, weft_ndim(x), "transpose");
+    if (a < 0 || b < 0) return NULL;
+    for (int d = 0; d < weft_ndim(x); d++) numbers[d] = d == a ? b : d == b ? a : d;
+    return shaped(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+}
+
+/* ---- slice: attributes dim and length; the start is a value, so it never makes a new plan ---- */
+
+weft_status wf_shape_slice(struct wf_infer *call)
+{
+    wf_infer_like(call, 0, call->in[0]);
+    call->out[0].shape[call->attr[0]] = call->attr[1];
+    return WEFT_OK;
+}
+
+bool wf_view_slice(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+{
+    (void)shape;
+    memcpy(view->stride, in->stride, sizeof in->stride);
+    view->step = in->stride[call->attr[0]];
+    return true;
+}
+
+weft_status wf_shape_slice_grad(struct wf_infer *call)
+{
+    wf_infer_like(call, 0, call->in[0]);
+    call->out[0].shape[call->attr[0]] = call->attr[1];
+    return WEFT_OK;
+}
+
+void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_plan *plan = wf_node_plan(n);
+    int64_t dim = plan->attr[0];
+    struct wf_args args = {.n_attr = 2, .attr = {dim, plan->in[0]->desc.global[dim]}, .scalars.v = {n->v[0]}};
+
+    in[0] = wf_call(WF_OP_slice_grad, 1, &g, &args);
+}
+
+static weft_tensor *slice_at(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
+{
+    struct wf_args args = {.n_attr = 2, .attr = {dim, length}, .scalars.v = {start}};
+
+    return wf_call(WF_OP_slice, 1, &x, &args);
+}
+
+weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
+{
+    int64_t size, from, to;
+    int d;
+
+    if (!x) return NULL;
+    d = wf_dim(dim, weft_ndim(x), "slice");
+    if (d < 0) return NULL;
+    size = x->layout->desc.global[d];
+    from = start < 0 ? start + size : start;
+    to = end < 0 ? end + size : end;
+    WF_NEED_PTR(from >= 0 && from <= to && to <= size, WEFT_ERR_ARG, "slice: [%lld,%lld) of dim %d with size %lld",
+                (long long)start, (long long)end, d, (long long)size);
+    return from == 0 && to == size ? x : slice_at(x, d, from, to - from);
+}
+
+weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
+{
+    int64_t shape[WEFT_MAX_DIMS], size, at;
+    int d, n = 0;
+
+    if (!x) return NULL;
+    d = wf_dim(dim, weft_ndim(x), "select");
+    if (d < 0) return NULL;
+    size = x->layout->desc.global[d];
+    at = index < 0 ? index + size : index;
+    WF_NEED_PTR(at >= 0 && at < size, WEFT_ERR_ARG, "select: index %lld of dim %d with size %lld", (long long)index, d,
+                (long long)size);
+    for (int i = 0; i < weft_ndim(x); i++)
+        if (i != d) shape[n++] = x->layout->desc.global[i];
+    return wf_reshape_to(slice_at(x, d, at, 1), n, shape, NULL);
+}
+
+weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const int64_t *sizes)
+{
+    int64_t start = 0, total = 0;
+    int d;
+
+    if (!x) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "split: no tensor");
+    d = wf_dim(dim, weft_ndim(x), "split");
+    if (d < 0) return WEFT_ERR_ARG;
+    for (int i = 0; i < n; i++) {
+        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i, (long long)sizes[i]);
+        total += sizes[i];
+    }
+    WF_NEED(total == x->layout->desc.global[d], WEFT_ERR_SHAPE, "split: pieces add up to %lld, dim %d has %lld",
+            (long long)total, d, (long long)x->layout->desc.global[d]);
+    for (int i = 0; i < n; i++) {
+        out[i] = weft_slice(x, d, start, start + sizes[i]);
+        if (!out[i]) return weft_error_status();
+        start += sizes[i];
+    }
+    return WEFT_OK;
+}
+
+/* ---- expand: attributes are the new sizes ---- */
+
+weft_status wf_shape_expand(struct wf_infer *call)
+{
+    const struct wf_desc *x = &call->in[0]->desc;
+    int missing = call->n_attr - x->ndim;
+
+    WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s", call->n_attr,
+            wf_infer_text(call));
+    call->out[0].dtype = (weft_dtype)x->dtype;
+    call->out[0].ndim = call->n_attr;
+    for (int d = 0; d < call->n_attr; d++) {
+        WF_NEED(call->attr[d] >= 0 && (d < missing || x->global[d - missing] == call->attr[d] || x->global[d - missing] == 1),
+                WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s", (long long)call->attr[d], d,
+                wf_infer_text(call));
+        call->out[0].shape[d] = call->attr[d];
+    }
+    return WEFT_OK;
+}
+
+bool wf_view_expand(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+{
+    int missing = call->n_attr - in->ndim;
+
+    (void)shape;
+    for (int d = 0; d < call->n_attr; d++) {
+        bool repeated = d < missing || in->global[d - missing] != call->attr[d];
+
+        view->stride[d] = repeated ? 0 : in->stride[d - missing];
+    }
+    return true;
+}
+
+weft_tensor *wf_expand_to(weft_tensor *t, struct wf_layout *layout)
+{
+    return shaped(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
+}
+
+void wf_vjp_expand(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = wf_sum_to(g, wf_node_in(n, 0)); }
+
+weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
+{
+    WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
+    return shaped(WF_OP_expand, x, ndim, shape, NULL);
+}
+
+bool wf_view_same(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+{
+    (void)call;
+    (void)shape;
+    memcpy(view->stride, in->stride, sizeof in->stride);
+    return true;
+}
+
+weft_tensor *weft_detach(weft_tensor *x) { return wf_call1(WF_OP_detach, x); }
+
+/* ---- cat: attribute dim ---- */
+
+weft_status wf_shape_cat(struct wf_infer *call)
+{
+    int dim = (int)call->attr[0];
+
+    wf_infer_like(call, 0, call->in[0]);
+    for (int i = 1; i < call->n_in; i++) {
+        const struct wf_desc *x = &call->in[i]->desc;
+
+        WF_NEED(x->ndim == call->out[0].ndim && x->dtype == call->in[0]->desc.dtype, WEFT_ERR_SHAPE,
+                "cat: dims or dtypes differ: %s", wf_infer_text(call));
+        for (int d = 0; d < x->ndim; d++)
+            WF_NEED(d == dim || x->global[d] == call->out[0].shape[d], WEFT_ERR_SHAPE, "cat: sizes differ in dim %d: %s",
+                    d, wf_infer_text(call));
+        call->out[0].shape[dim] += x->global[dim];
+    }
+    return WEFT_OK;
+}
+
+void wf_vjp_cat(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_plan *plan = wf_node_plan(n);
+    int64_t start = 0;
+
+    for (int i = 0; i < plan->n_in; i++) {
+        int64_t size = plan->in[i]->desc.global[plan->attr[0]];
+
+        if (wf_node_wants(n, i)) in[i] = weft_slice(g, (int)plan->attr[0], start, start + size);
+        start += size;
+    }
+}
+
+/* Beyond the door's operand count, pieces are joined in groups. */
+weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
+{
+    struct wf_args args = {.n_attr = 1};
+    weft_tensor *group[WF_MAX_IN];
+    int at = 0, d;
+
+    WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
+    for (int i = 0; i < n; i++)
+        if (!x[i]) return NULL;
+    d = wf_dim(dim, weft_ndim(x[0]), "cat");
+    if (d < 0) return NULL;
+    args.attr[0] = d;
+    group[at++] = x[0];
+    for (int i = 1; i < n; i++) {
+        group[at++] = x[i];
+        if (at < WF_MAX_IN && i < n - 1) continue;
+        group[0] = wf_call(WF_OP_cat, at, group, &args);
+        at = 1;
+    }
+    return group[0];
+}

@@ -1,0 +1,38 @@
+/* print.c: tensors as text. */
+#include "base/dtype.h"
+#include "tensor/tensor.h"
+
+enum { SHOWN_PER_DIM = 8 };
+
+int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes)
+{
+    return t ? wf_layout_print(t->layout, text, bytes) : snprintf(text, bytes, "(no tensor)");
+}
+
+static void print_dim(const struct wf_desc *desc, const char *at, int dim, FILE *out)
+{
+    size_t size = wf_dtypes[desc->dtype].size;
+    int64_t shown;
+
+    if (dim == desc->ndim) {
+        fprintf(out, "%.6g", wf_dtypes[desc->dtype].load(at));
+        return;
+    }
+    shown = desc->shape[dim] < SHOWN_PER_DIM ? desc->shape[dim] : SHOWN_PER_DIM;
+    fputc('[', out);
+    for (int64_t i = 0; i < shown; i++) {
+        if (i) fputs(", ", out);
+        print_dim(desc, at + i * desc->stride[dim] * (int64_t)size, dim + 1, out);
+    }
+    fputs(shown < desc->shape[dim] ? ", ...]" : "]", out);
+}
+
+void weft_tensor_print(const weft_tensor *t, FILE *out)
+{
+    char text[256];
+
+    weft_tensor_describe(t, text, sizeof text);
+    fprintf(out, "%s ", text);
+    if (t && t->layout->desc.numel) print_dim(&t->layout->desc, t->data, 0, out);
+    fputc('\n', out);
+}

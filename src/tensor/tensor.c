@@ -1,0 +1,200 @@
+/* tensor.c: handles and what they tell. Scopes are in scope.c, tensors from data in make.c. */
+#include "tensor/tensor.h"
+
+#include <math.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tensor/scope.h"
+
+enum { HANDLES_PER_CHUNK = 256 };
+
+static _Thread_local struct {
+    weft_tensor *free;
+    void **chunks;
+    int n_chunks;
+    int64_t live;
+} handles;
+
+/* Out of line: one chunk of handles at a time, linked into the free list. */
+static void add_chunk(void)
+{
+    weft_tensor *chunk = wf_calloc(HANDLES_PER_CHUNK, sizeof *chunk);
+
+    handles.chunks = wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
+    handles.chunks[handles.n_chunks++] = chunk;
+    for (int i = 0; i < HANDLES_PER_CHUNK; i++) {
+        chunk[i].next_free = handles.free;
+        handles.free = &chunk[i];
+    }
+}
+
+weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin)
+{
+    weft_tensor *t;
+
+    if (!handles.free) add_chunk();
+    t = handles.free;
+    handles.free = t->next_free;
+    handles.live++;
+    t->layout = wf_layout_retain(layout);
+    t->data = data;
+    t->block = block;
+    t->node = NULL;
+    t->grad = NULL;
+    t->origin = origin;
+    t->refs = 1;
+    t->requires_grad = false;
+    wf_scope_own(t);
+    return t;
+}
+
+weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category, const char *origin)
+{
+    size_t bytes = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
+    struct wf_block *block = wf_block_new(bytes, category);
+
+    return block ? wf_tensor_new(layout, block, block->data, origin) : NULL;
+}
+
+void wf_tensor_free(weft_tensor *t)
+{
+    if (t->node) wf_node_release(t->node);
+    if (t->grad) weft_release(t->grad);
+    wf_block_release(t->block);
+    wf_layout_release(t->layout);
+    t->next_free = handles.free;
+    handles.free = t;
+    handles.live--;
+}
+
+weft_tensor *weft_retain(weft_tensor *t)
+{
+    if (t) t->refs++;
+    return t;
+}
+
+void weft_release(weft_tensor *t)
+{
+    if (t && --t->refs == 0) wf_tensor_free(t);
+}
+
+int64_t wf_tensor_count(void) { return handles.live; }
+
+static void report_leaks(void)
+{
+    char text[256];
+    int shown = 0;
+
+    for (int c = 0; c < handles.n_chunks; c++) {
+        weft_tensor *chunk = handles.chunks[c];
+        for (int i = 0; i < HANDLES_PER_CHUNK && shown < 8; i++) {
+            if (chunk[i].refs <= 0) continue;
+            weft_tensor_describe(&chunk[i], text, sizeof text);
+            WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", chunk[i].origin, text);
+            shown++;
+        }
+    }
+}
+
+void wf_tensor_finalize(void)
+{
+    wf_scope_finalize();
+    if (handles.live) report_leaks();
+    for (int c = 0; c < handles.n_chunks; c++) wf_free(handles.chunks[c]);
+    wf_free(handles.chunks);
+    handles.free = NULL;
+    handles.chunks = NULL;
+    handles.n_chunks = 0;
+    handles.live = 0;
+}
+
+int wf_dim(int dim, int ndim, const char *who)
+{
+    if (dim >= -ndim && dim < ndim) return dim < 0 ? dim + ndim : dim;
+    WF_FAIL(WEFT_ERR_ARG, "%s: dim %d of a tensor with %d dims", who, dim, ndim);
+    return -1;
+}
+
+int weft_ndim(const weft_tensor *t) { return t->layout->desc.ndim; }
+
+int64_t weft_size(const weft_tensor *t, int dim)
+{
+    int d = wf_dim(dim, weft_ndim(t), "size");
+
+    return d < 0 ? -1 : t->layout->desc.global[d];
+}
+
+int64_t weft_numel(const weft_tensor *t) { return t->layout->numel; }
+
+weft_dtype weft_tensor_dtype(const weft_tensor *t) { return (weft_dtype)t->layout->desc.dtype; }
+
+weft_mesh *weft_tensor_mesh(const weft_tensor *t) { return t->layout->mesh; }
+
+weft_placement weft_tensor_placement(const weft_tensor *t, int axis)
+{
+    return axis >= 0 && axis < t->layout->n_axes ? t->layout->placements[axis] : weft_replicate();
+}
+
+int64_t weft_local_size(const weft_tensor *t, int dim)
+{
+    int d = wf_dim(dim, weft_ndim(t), "local size");
+
+    return d < 0 ? -1 : t->layout->desc.shape[d];
+}
+
+int64_t weft_local_offset(const weft_tensor *t, int dim)
+{
+    int d = wf_dim(dim, weft_ndim(t), "local offset");
+
+    return d < 0 ? -1 : t->layout->desc.offset[d];
+}
+
+int64_t weft_local_stride(const weft_tensor *t, int dim)
+{
+    int d = wf_dim(dim, weft_ndim(t), "local stride");
+
+    return d < 0 ? -1 : t->layout->desc.stride[d];
+}
+
+int64_t weft_local_numel(const weft_tensor *t) { return t->layout->desc.numel; }
+
+void *weft_data(weft_tensor *t) { return t ? t->data : NULL; }
+
+const char *wf_element(const struct wf_desc *desc, const void *data, int64_t index)
+{
+    int64_t at = 0;
+
+    for (int d = desc->ndim - 1; d >= 0; d--) {
+        at += index % desc->shape[d] * desc->stride[d];
+        index /= desc->shape[d];
+    }
+    return (const char *)data + at * wf_dtypes[desc->dtype].size;
+}
+
+double weft_item(const weft_tensor *t)
+{
+    if (!t) return NAN;
+    if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
+        char text[200];
+
+        weft_tensor_describe(t, text, sizeof text);
+        WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
+        return NAN;
+    }
+    return wf_dtypes[t->layout->desc.dtype].load(t->data);
+}
+
+weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
+{
+    const struct wf_desc *desc;
+
+    if (!t) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "read_f64: no tensor");
+    desc = &t->layout->desc;
+    WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements", (long long)room,
+            (long long)desc->numel);
+    for (int64_t i = 0; i < desc->numel; i++) out[i] = wf_dtypes[desc->dtype].load(wf_element(desc, t->data, i));
+    return WEFT_OK;
+}

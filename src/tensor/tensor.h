@@ -1,0 +1,55 @@
+/*
+ * tensor.h: the handle behind weft_tensor, and the scope stack that owns temporaries.
+ *
+ * A handle is a layout, a place in a block of bytes, and its part in the tape. Handles come from a
+ * per-thread free list; making one costs a pop, a scope push and no allocation.
+ */
+#pragma once
+
+#include <weft/tensor.h>
+
+#include "device/pool.h"
+#include "placement/layout.h"
+
+struct wf_node;
+
+struct weft_tensor {
+    struct wf_layout *layout;
+    void *data;             /* first local element */
+    struct wf_block *block; /* the bytes, shared with views */
+    struct wf_node *node;   /* the tape node that made it; NULL for leaves and outside the tape */
+    weft_tensor *grad;      /* leaves only; may be a pending sum until weft_grad is asked */
+    const char *origin;     /* the op that made it, for the leak report */
+    int32_t refs;
+    bool requires_grad;     /* a leaf that wants a gradient, or the result of a recorded op */
+    weft_tensor *next_free;
+};
+
+/**
+ * A handle in the innermost scope. Takes over the caller's reference to `block`, retains `layout`.
+ */
+weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin);
+
+/** A fresh contiguous tensor of this layout, elements undefined; NULL when memory is refused. */
+weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category, const char *origin);
+
+/** Called with the last reference; use weft_release. */
+void wf_tensor_free(weft_tensor *t);
+
+/** Upcall: autograd drops the node of a dying handle. */
+void wf_node_release(struct wf_node *node);
+
+/** Handles alive on this thread. */
+int64_t wf_tensor_count(void);
+
+/** Close all scopes, report what is still alive in the log, free the free lists. */
+void wf_tensor_finalize(void);
+
+/** True for a plain tensor. */
+static inline bool wf_is_plain(const weft_tensor *t) { return t->layout->mesh == NULL; }
+
+/** dim counted from the front; -1 (with an error naming `who`) when out of range. */
+int wf_dim(int dim, int ndim, const char *who);
+
+/** Position of the local element with this row-major local index. */
+const char *wf_element(const struct wf_desc *desc, const void *data, int64_t index);

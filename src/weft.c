@@ -1,0 +1,52 @@
+/* weft.c: start and end. The one file that sees every layer and wires them together. */
+#include <weft/weft.h>
+
+#include "autograd/tape.h"
+#include "base/knob.h"
+#include "comm/comm.h"
+#include "device/pool.h"
+#include "dtensor/plan.h"
+#include "dtensor/setup.h"
+#include "kernels/kernels.h"
+#include "tensor/tensor.h"
+
+static void init_process(void)
+{
+    wf_knobs_read();
+    wf_kernels_init();
+    wf_dtensor_init();
+}
+
+/* What a rank leaves behind, in the order in which it can go: tensors, tape, plans, bytes. */
+static void finish_rank(void)
+{
+    wf_tensor_finalize();
+    wf_autograd_finalize();
+    wf_plan_finalize();
+    wf_pool_finalize();
+}
+
+weft_status weft_init(int *argc, char ***argv)
+{
+    init_process();
+    return wf_comm_init(argc, argv);
+}
+
+int weft_finalize(void)
+{
+    int failed = weft_error_status() != WEFT_OK;
+
+    wf_tensor_finalize();
+    wf_autograd_finalize();
+    wf_plan_finalize();
+    wf_comm_finalize();
+    wf_pool_finalize();
+    return failed;
+}
+
+int weft_run(int ranks, int (*body)(void *payload), void *payload)
+{
+    init_process();
+    wf_comm_set_thread_hooks(NULL, finish_rank);
+    return wf_comm_run_local(ranks, body, payload);
+}
