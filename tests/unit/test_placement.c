@@ -1,0 +1,308 @@
+/* test_placement.c: the chunk rule, boxes, and placements as text. */
+#include <string.h>
+
+#include "placement/layout.h"
+#include "support/mpi_check.h"
+
+static void begin(void) { weft_error_clear(); }
+
+/* ---- chunks ---- */
+
+START_TEST(chunk__sizes_are_those_of_the_rule)
+{
+    static const struct {
+        int64_t n;
+        int ways;
+        int64_t sizes[8];
+    } cases[] = {
+        {12, 4, {3, 3, 3, 3}},
+        {13, 4, {4, 4, 4, 1}},
+        {14, 4, {4, 4, 4, 2}},
+        {5, 4, {2, 2, 1, 0}},
+        {10, 4, {3, 3, 3, 1}},
+        {15, 4, {4, 4, 4, 3}},
+        {11, 8, {2, 2, 2, 2, 2, 1, 0, 0}},
+        {9, 8, {2, 2, 2, 2, 1, 0, 0, 0}},
+        {8, 6, {2, 2, 2, 2, 0, 0}},
+        {7, 6, {2, 2, 2, 1, 0, 0}},
+        {31, 4, {8, 8, 8, 7}},
+        {32, 3, {11, 11, 10}},
+        {0, 3, {0, 0, 0}},
+        {1, 1, {1}},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t at = 0;
+
+        for (int r = 0; r < cases[i].ways; r++) {
+            ck_assert_int_eq(weft_chunk_size(cases[i].n, cases[i].ways, r), cases[i].sizes[r]);
+            ck_assert_int_eq(weft_chunk_offset(cases[i].n, cases[i].ways, r), at);
+            at += cases[i].sizes[r];
+        }
+        ck_assert_int_eq(at, cases[i].n);
+    }
+}
+END_TEST
+
+START_TEST(chunk__sizes_beyond_32_bits_are_exact)
+{
+    int64_t n = ((int64_t)1 << 40) + 1;
+
+    ck_assert_int_eq(weft_chunk_size(n, 2, 0), ((int64_t)1 << 39) + 1);
+    ck_assert_int_eq(weft_chunk_offset(n, 2, 1), ((int64_t)1 << 39) + 1);
+    ck_assert_int_eq(weft_chunk_size(n, 2, 1), (int64_t)1 << 39);
+}
+END_TEST
+
+/* ---- boxes ---- */
+
+/* PLC-08 */
+START_TEST(box__two_axes_on_one_dim_split_left_to_right)
+{
+    static const int sizes[2] = {4, 2};
+    static const int64_t global[2] = {18, 2};
+    static const int64_t want[4][2][2] = {
+        {{3, 0}, {2, 3}}, {{3, 5}, {2, 8}}, {{3, 10}, {2, 13}}, {{2, 15}, {1, 17}}};
+    weft_placement p[2] = {weft_shard(0), weft_shard(0)};
+
+    for (int dp = 0; dp < 4; dp++)
+        for (int tp = 0; tp < 2; tp++) {
+            int coordinates[2] = {dp, tp};
+            int64_t shape[2], offset[2];
+
+            wf_box(shape, offset, 2, global, 2, sizes, coordinates, p);
+            ck_assert_int_eq(shape[0], want[dp][tp][0]);
+            ck_assert_int_eq(offset[0], want[dp][tp][1]);
+            ck_assert_int_eq(shape[1], 2);
+            ck_assert_int_eq(offset[1], 0);
+        }
+}
+END_TEST
+
+START_TEST(box__outside_the_mesh_is_empty)
+{
+    int sizes[1] = {2}, coordinates[1] = {-1};
+    int64_t global[2] = {4, 6}, shape[2], offset[2];
+    weft_placement p[1] = {weft_replicate()};
+
+    wf_box(shape, offset, 2, global, 1, sizes, coordinates, p);
+    ck_assert_int_eq(shape[0], 0);
+    ck_assert_int_eq(shape[1], 0);
+    ck_assert_int_eq(offset[0], 4);
+    ck_assert_int_eq(offset[1], 6);
+}
+END_TEST
+
+static unsigned next_random(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+/* Element by element: keep those of one dim that fall to the coordinate, axis after axis. */
+static int64_t elements_held(int64_t *held, int64_t n, int dim, int n_axes, const int *sizes,
+                             const int *coordinates, const weft_placement *p)
+{
+    int64_t count = n;
+
+    for (int64_t i = 0; i < n; i++)
+        held[i] = i;
+    for (int a = 0; a < n_axes; a++) {
+        int64_t chunk = 0, kept = 0;
+
+        if (p[a].kind != WEFT_KIND_SHARD || p[a].dim != dim) continue;
+        while (chunk * sizes[a] < count)
+            chunk++;
+        for (int64_t i = 0; i < count; i++)
+            if (i / chunk == coordinates[a]) held[kept++] = held[i];
+        count = kept;
+    }
+    return count;
+}
+
+/* PLC-05, PLC-06, for random meshes of up to 4 axes */
+START_TEST(box__holds_the_elements_that_splitting_one_by_one_gives)
+{
+    unsigned state = 7;
+
+    for (int round = 0; round < 4000; round++) {
+        int n_axes = 1 + (int)(next_random(&state) % 4), ndim = 1 + (int)(next_random(&state) % 3);
+        int sizes[4], coordinates[4];
+        int64_t global[3], shape[3], offset[3];
+        weft_placement p[4];
+
+        for (int d = 0; d < ndim; d++)
+            global[d] = next_random(&state) % 40;
+        for (int a = 0; a < n_axes; a++) {
+            unsigned pick = next_random(&state) % 5;
+
+            sizes[a] = 1 + (int)(next_random(&state) % 5);
+            coordinates[a] = (int)(next_random(&state) % (unsigned)sizes[a]);
+            p[a] = weft_shard((int)(pick % (unsigned)ndim));
+            if (pick == 4)
+                p[a] = next_random(&state) % 2 ? weft_replicate() : weft_partial(WEFT_SUM);
+        }
+        wf_box(shape, offset, ndim, global, n_axes, sizes, coordinates, p);
+        for (int d = 0; d < ndim; d++) {
+            int64_t held[40],
+                count = elements_held(held, global[d], d, n_axes, sizes, coordinates, p);
+
+            ck_assert_int_eq(shape[d], count);
+            ck_assert_int_eq(offset[d], count ? held[0] : global[d]);
+            if (count) ck_assert_int_eq(held[count - 1], offset[d] + count - 1);
+        }
+    }
+}
+END_TEST
+
+/* ---- text ---- */
+
+START_TEST(parse__what_is_printed_reads_back)
+{
+    static const char *const texts[] = {"S(0),R",   "R",          "P",          "P(max),S(1)",
+                                        "P(avg),P", "P(product)", "S(-1),S(7)", "P(min),R,R,S(2)"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        weft_placement p[4];
+        char text[64];
+        int count = weft_placements_parse(p, 4, texts[i]);
+
+        ck_assert_int_gt(count, 0);
+        ck_assert_int_eq(weft_placements_print(p, count, text, sizeof text), (int)strlen(texts[i]));
+        ck_assert_str_eq(text, texts[i]);
+    }
+}
+END_TEST
+
+START_TEST(parse__blanks_and_the_long_name_of_a_sum_are_accepted)
+{
+    weft_placement p[2];
+
+    ck_assert_int_eq(weft_placements_parse(p, 2, " S(1) , P(sum) "), 2);
+    ck_assert(weft_placement_equal(p[0], weft_shard(1)));
+    ck_assert(weft_placement_equal(p[1], weft_partial(WEFT_SUM)));
+}
+END_TEST
+
+START_TEST(parse__nonsense_is_refused_with_its_place)
+{
+    static const char *const texts[] = {
+        "",   "S",   "S()", "S(0", "S(8)",    "S(-9)", "S(x)", "Q",     "R,,R",
+        "R,", "R R", "RR",  "P()", "P(mean)", "P(max", "s(0)", "S(0)x", "S(99999999999999999999)"};
+    weft_placement p[4];
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        weft_error_clear();
+        ck_assert_int_eq(weft_placements_parse(p, 4, texts[i]), -1);
+        ck_assert_int_eq(weft_error_status(), WEFT_ERR_ARG);
+    }
+    weft_error_clear();
+    ck_assert_int_eq(weft_placements_parse(p, 4, "R,S(x)"), -1);
+    ck_assert_ptr_nonnull(strstr(weft_error_message(), "character 2"));
+}
+END_TEST
+
+START_TEST(parse__more_placements_than_room_are_refused)
+{
+    weft_placement p[2];
+
+    ck_assert_int_eq(weft_placements_parse(p, 2, "R,R,R"), -1);
+    ck_assert_int_eq(weft_error_status(), WEFT_ERR_ARG);
+}
+END_TEST
+
+START_TEST(print__tells_the_length_when_there_is_no_room)
+{
+    weft_placement p[2] = {weft_shard(0), weft_partial(WEFT_MAX)};
+    char text[6];
+
+    ck_assert_int_eq(weft_placements_print(p, 2, NULL, 0), 11);
+    ck_assert_int_eq(weft_placements_print(p, 2, text, sizeof text), 11);
+    ck_assert_str_eq(text, "S(0),");
+}
+END_TEST
+
+/* ---- normal form ---- */
+
+START_TEST(normalize__counts_dims_from_the_front)
+{
+    weft_placement in[3] = {weft_shard(-1),
+                            {WEFT_KIND_REPLICATE, 3, 4},
+                            {WEFT_KIND_PARTIAL, WEFT_MAX, 5}},
+                   out[3];
+
+    ck_assert_int_eq(wf_placements_normalize(out, in, 3, 2, "test"), WEFT_OK);
+    ck_assert(weft_placement_equal(out[0], weft_shard(1)));
+    ck_assert(weft_placement_equal(out[1], weft_replicate()));
+    ck_assert(weft_placement_equal(out[2], weft_partial(WEFT_MAX)));
+}
+END_TEST
+
+START_TEST(normalize__refuses_a_dim_that_the_tensor_lacks)
+{
+    weft_placement in[1] = {weft_shard(2)}, out[1];
+
+    ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "weft_distribute_tensor"),
+                     WEFT_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(
+        strstr(weft_error_message(), "weft_distribute_tensor: S(2) on mesh axis 0"));
+    weft_error_clear();
+    in[0] = weft_shard(-3);
+    ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_LAYOUT);
+    weft_error_clear();
+    in[0] = weft_shard(0);
+    ck_assert_int_eq(wf_placements_normalize(out, in, 1, 0, "test"), WEFT_ERR_LAYOUT);
+}
+END_TEST
+
+/* RED-37 */
+START_TEST(normalize__refuses_reductions_that_do_not_commute)
+{
+    weft_placement in[2] = {weft_partial(WEFT_SUM), weft_partial(WEFT_MAX)}, out[2];
+
+    ck_assert_int_eq(wf_placements_normalize(out, in, 2, 2, "test"), WEFT_ERR_LAYOUT);
+    weft_error_clear();
+    in[1] = weft_partial(WEFT_AVG);
+    ck_assert_int_eq(wf_placements_normalize(out, in, 2, 2, "test"), WEFT_OK);
+    in[0] = weft_partial(WEFT_MIN);
+    in[1] = weft_partial(WEFT_MIN);
+    ck_assert_int_eq(wf_placements_normalize(out, in, 2, 2, "test"), WEFT_OK);
+}
+END_TEST
+
+START_TEST(normalize__refuses_what_is_no_placement)
+{
+    weft_placement in[1] = {{9, 0, 0}}, out[1];
+
+    ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_ARG);
+    weft_error_clear();
+    in[0] = (weft_placement){WEFT_KIND_PARTIAL, 77, 0};
+    ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_ARG);
+    weft_error_clear();
+    ck_assert_int_eq(wf_placements_normalize(out, NULL, 1, 2, "test"), WEFT_ERR_ARG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("placement");
+    TCase *tc = tcase_create("placement");
+
+    tcase_add_checked_fixture(tc, begin, begin);
+    tcase_add_test(tc, chunk__sizes_are_those_of_the_rule);
+    tcase_add_test(tc, chunk__sizes_beyond_32_bits_are_exact);
+    tcase_add_test(tc, box__two_axes_on_one_dim_split_left_to_right);
+    tcase_add_test(tc, box__outside_the_mesh_is_empty);
+    tcase_add_test(tc, box__holds_the_elements_that_splitting_one_by_one_gives);
+    tcase_add_test(tc, parse__what_is_printed_reads_back);
+    tcase_add_test(tc, parse__blanks_and_the_long_name_of_a_sum_are_accepted);
+    tcase_add_test(tc, parse__nonsense_is_refused_with_its_place);
+    tcase_add_test(tc, parse__more_placements_than_room_are_refused);
+    tcase_add_test(tc, print__tells_the_length_when_there_is_no_room);
+    tcase_add_test(tc, normalize__counts_dims_from_the_front);
+    tcase_add_test(tc, normalize__refuses_a_dim_that_the_tensor_lacks);
+    tcase_add_test(tc, normalize__refuses_reductions_that_do_not_commute);
+    tcase_add_test(tc, normalize__refuses_what_is_no_placement);
+    suite_add_tcase(suite, tc);
+    return wt_unit_main(suite);
+}
