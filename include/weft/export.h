@@ -9,10 +9,10 @@
 
 #if defined(__GNUC__)
 #define WEFT_API WEFT_EXTERN __attribute__((visibility("default")))
-#define WEFT_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define WEFT_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define WEFT_API WEFT_EXTERN
-#define WEFT_PRINTF(format, first)
+#define WEFT_PRINTF(text, first)
 #endif
 
 /** Most dimensions a tensor can have, and most axes a mesh can have. */

@@ -7,7 +7,7 @@
 #include "ops/families.h"
 #include "ops/plan.h"
 
-static weft_status same_float(const struct wf_infer *call)
+static weft_status same_float(struct wf_infer *call)
 {
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i]) continue;
