@@ -90,7 +90,7 @@ def gpt_table():
     c, hd = WIDTH, WIDTH // HEADS
     table = [("wte.weight", (VOCAB, c), 0.5, 0.0), ("wpe.weight", (CONTEXT, c), 0.5, 0.0)]
     for layer in range(LAYERS):
-        at = f"h.{layer}."
+        at = f"blocks.{layer}."
         table += [
             (at + "norm1.weight", (c,), 0.1, 1.0),
             (at + "norm1.bias", (c,), 0.1, 0.0),
@@ -106,8 +106,8 @@ def gpt_table():
             (at + "mlp.down.bias", (c,), 0.1, 0.0),
         ]
     table += [
-        ("norm.weight", (c,), 0.1, 1.0),
-        ("norm.bias", (c,), 0.1, 0.0),
+        ("norm_f.weight", (c,), 0.1, 1.0),
+        ("norm_f.bias", (c,), 0.1, 0.0),
         ("head.weight", (VOCAB, c), 0.5, 0.0),
     ]
     return table
@@ -141,10 +141,10 @@ def gpt_forward(p):
     targets = ((5 * i + 1) % VOCAB).reshape(BATCH, CONTEXT)
     x = p["wte.weight"][tokens] + p["wpe.weight"]
     for layer in range(LAYERS):
-        at = f"h.{layer}."
+        at = f"blocks.{layer}."
         x = x + gpt_attention(norm(x, p, at + "norm1"), p, at + "attn")
         x = x + mlp(norm(x, p, at + "norm2"), p, at + "mlp.")
-    logits = linear(norm(x, p, "norm"), p, "head")
+    logits = linear(norm(x, p, "norm_f"), p, "head")
     return logits, F.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
 
 
