@@ -28,20 +28,24 @@ static int dim_of(const int8_t *labels, int label)
     return -1;
 }
 
+/* Bytes to get from one placement to another; where none move, a changed label still counts a little,
+ * so that operands stay as they are when nothing is to be gained. */
+enum { BYTE = 16, LABEL = 1 };
+
+static int64_t change(const struct search *s, const struct wf_layout *layout, weft_placement from, weft_placement to)
+{
+    return weft_placement_equal(from, to) ? 0 : BYTE * wf_redist_cost(layout, s->axis, from, to) + LABEL;
+}
+
 static int64_t cost_of(const struct search *s, const struct candidate *c)
 {
     const struct wf_infer *call = s->call;
     int64_t cost = 0;
 
-    for (int i = 0; i < call->n_in; i++) {
-        if (!distributed(call, i)) continue;
-        cost += wf_redist_cost(call->in[i], s->axis, call->in[i]->placements[s->axis], c->in[i]);
-    }
-    if (call->want && call->want->mesh == s->mesh) {
-        weft_placement want = call->want->placements[s->axis];
-
-        if (!weft_placement_equal(c->out[0], want)) cost += 1 + wf_redist_cost(call->want, s->axis, c->out[0], want);
-    }
+    for (int i = 0; i < call->n_in; i++)
+        if (distributed(call, i)) cost += change(s, call->in[i], call->in[i]->placements[s->axis], c->in[i]);
+    if (call->want && call->want->mesh == s->mesh)
+        cost += change(s, call->want, c->out[0], call->want->placements[s->axis]);
     return cost;
 }
 
