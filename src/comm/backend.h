@@ -41,7 +41,8 @@ struct wf_comm_thread {
 
 extern _Thread_local struct wf_comm_thread wf_comm_thread;
 
-extern const struct wf_backend wf_backend_self, wf_backend_local;
+extern const struct wf_backend wf_backend_self, wf_backend_local, wf_backend_mpi, wf_backend_shm,
+    wf_backend_nodes;
 
 /** A communicator with room for its ranks; backend and state are still to be set. */
 struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const char *label);

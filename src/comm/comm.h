@@ -46,7 +46,7 @@ struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label
 int wf_comm_rank(const struct wf_comm *comm);
 int wf_comm_size(const struct wf_comm *comm);
 const char *wf_comm_label(const struct wf_comm *comm);
-/** "self", "local", "shm" or "mpi". */
+/** "self", "local", "shm" (one node), "nodes" (shared memory inside, MPI between) or "mpi". */
 const char *wf_comm_backend(const struct wf_comm *comm);
 /** Communicators made so far on this rank (tests of caching). */
 int wf_comm_count(void);
@@ -85,6 +85,7 @@ struct wf_coll {
     size_t bytes;         /* wf_coll_bytes */
     double seconds;       /* spent in start and wait so far, when somebody listens */
     bool complete;
+    uint8_t wide; /* part of a tree: enum wf_reduce_wide */
     struct wf_where where; /* at start */
     struct wf_coll *next; /* in flight on this rank */
 };

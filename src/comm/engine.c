@@ -76,12 +76,14 @@ void wf_engine_free(struct wf_engine *engine)
 
 /* ---- addresses ---- */
 
-bool wf_engine_reaches(const struct wf_engine *engine, const void *p, size_t bytes)
+static bool reaches(const struct wf_engine *engine, const void *p, size_t bytes)
 {
     uintptr_t at = (uintptr_t)p;
 
     return at >= engine->low && at < engine->high && bytes <= engine->high - at;
 }
+
+bool wf_engine_reads(const struct wf_comm *comm, const void *p) { return reaches(comm->state, p, 1); }
 
 struct wf_engine_slot *wf_engine_slot(const struct wf_engine_op *op, int rank)
 {
@@ -182,7 +184,7 @@ static enum wf_engine_mode choose_mode(const struct wf_engine_op *op)
 {
     if (!sends_any(op)) return WF_MODE_NONE;
     if (op->bytes <= WF_ENGINE_INLINE) return WF_MODE_INLINE;
-    if (wf_engine_reaches(op->engine, op->coll->send, op->bytes)) return WF_MODE_DIRECT;
+    if (reaches(op->engine, op->coll->send, op->bytes)) return WF_MODE_DIRECT;
     return WF_MODE_STAGED;
 }
 
@@ -200,7 +202,7 @@ static void post(struct wf_engine_op *op)
     mine->send = (uintptr_t)coll->send - engine->low;
     mine->recv = (uintptr_t)coll->recv - engine->low;
     mine->recv_staged = coll->kind == WEFT_COLL_ALL_REDUCE && op->mode != WF_MODE_INLINE &&
-                        !wf_engine_reaches(engine, coll->recv, op->bytes);
+                        !reaches(engine, coll->recv, op->bytes);
     wf_engine_fill(op, mine);
     atomic_store_explicit(&mine->posted, op->number + 1, memory_order_release);
 }
@@ -381,8 +383,9 @@ bool wf_engine_step(struct wf_coll *coll)
     return true;
 }
 
-void wf_engine_start(struct wf_engine *engine, struct wf_coll *coll)
+void wf_engine_start(struct wf_coll *coll)
 {
+    struct wf_engine *engine = coll->comm->state;
     struct wf_engine_op *op = new_op(engine, coll);
 
     coll->state = op;

@@ -61,11 +61,11 @@ size_t wf_engine_ring_bytes(int size, bool staging);
 struct wf_engine *wf_engine_new(int rank, int size, bool staging);
 void wf_engine_free(struct wf_engine *engine);
 
-/* The functions of struct wf_backend for a communicator whose engine is given. */
-void wf_engine_start(struct wf_engine *engine, struct wf_coll *coll);
+/* The functions of struct wf_backend for a communicator whose state is an engine. */
+void wf_engine_start(struct wf_coll *coll);
 bool wf_engine_step(struct wf_coll *coll);
 void wf_engine_missing(const struct wf_coll *coll, char *text, size_t bytes);
-bool wf_engine_reaches(const struct wf_engine *engine, const void *p, size_t bytes);
+bool wf_engine_reads(const struct wf_comm *comm, const void *p);
 
 /* ---- between engine.c and engine_move.c ---- */
 

@@ -88,21 +88,12 @@ static void open_comm(struct wf_comm *comm, const struct wf_comm *world)
 
 static void close_comm(struct wf_comm *comm) { wf_engine_free(comm->state); }
 
-static void start(struct wf_coll *coll) { wf_engine_start(coll->comm->state, coll); }
-
-static bool reads(const struct wf_comm *comm, const void *p)
-{
-    (void)comm;
-    (void)p;
-    return true;
-}
-
 const struct wf_backend wf_backend_local = {
     .name = "local",
-    .start = start,
+    .start = wf_engine_start,
     .step = wf_engine_step,
     .missing = wf_engine_missing,
-    .reads = reads,
+    .reads = wf_engine_reads,
     .open = open_comm,
     .close = close_comm,
 };

@@ -1,0 +1,326 @@
+/*
+ * mpi.c: the backend that any MPI-3 carries. Reductions are ours: MPI only moves the terms, so that
+ * the tree is the same as everywhere.
+ *
+ * A collective has one or two steps of MPI. Ranks must begin MPI's collectives in the same order,
+ * but when a first step ends differs from rank to rank; so second steps have a communicator of
+ * their own and begin in the order of their tickets.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/net.h"
+#include "comm/reduce.h"
+
+enum { SMALL_BYTES = 8192 }; /* all-reduce: up to here every rank gets all terms */
+
+enum phase { FIRST, TURN, SECOND };
+
+struct wf_net_op {
+    struct wf_net_op *next;
+    MPI_Request request;
+    enum phase phase;
+    uint64_t ticket;
+    int *numbers;   /* counts and displacements for MPI */
+    size_t room;
+    char *terms;    /* what was received to be reduced */
+    size_t term_count; /* elements of each rank's term */
+};
+
+static MPI_Datatype type_of(size_t element)
+{
+    switch (element) {
+    case 1: return MPI_UINT8_T;
+    case 2: return MPI_UINT16_T;
+    case 4: return MPI_UINT32_T;
+    default: return MPI_UINT64_T;
+    }
+}
+
+/* Terms of a part of a tree travel as f32 (enum wf_reduce_wide). */
+static size_t term_bytes(const struct wf_coll *coll)
+{
+    return coll->wide == WF_WIDE_IN && coll->dtype == WEFT_BF16 ? sizeof(float) : weft_dtype_size(coll->dtype);
+}
+
+static int number(size_t count)
+{
+    if (count > INT_MAX) WF_DIE("%zu elements are more than one MPI message carries", count);
+    return (int)count;
+}
+
+/* counts[0..n) and behind them displacements[0..n) */
+static int *spread(int *to, const size_t *counts, int n)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < n; i++) {
+        to[i] = number(counts[i]);
+        to[n + i] = number(at);
+        at += counts[i];
+    }
+    return to;
+}
+
+/* `mine` elements from everybody */
+static int *repeat(int *to, size_t mine, int n)
+{
+    for (int i = 0; i < n; i++) {
+        to[i] = number(mine);
+        to[n + i] = number(mine * (size_t)i);
+    }
+    return to;
+}
+
+/* The part of an all-reduce that a rank adds up. */
+static size_t slice_start(size_t count, int size, int rank) { return count * (size_t)rank / (size_t)size; }
+
+static int *slices(int *to, size_t count, int n)
+{
+    for (int i = 0; i < n; i++) {
+        to[i] = number(slice_start(count, n, i + 1) - slice_start(count, n, i));
+        to[n + i] = number(slice_start(count, n, i));
+    }
+    return to;
+}
+
+static struct wf_net_op *new_op(struct wf_net *net, int size)
+{
+    struct wf_net_op *op = net->spare;
+    size_t room = (size_t)size * 4;
+
+    if (op)
+        net->spare = op->next;
+    else
+        op = WF_NEW(struct wf_net_op);
+    if (op->room < room) {
+        op->numbers = wf_realloc(op->numbers, room * sizeof(int));
+        op->room = room;
+    }
+    op->phase = FIRST;
+    op->terms = NULL;
+    op->request = MPI_REQUEST_NULL;
+    return op;
+}
+
+/* ---- first steps ---- */
+
+static void get_terms(struct wf_coll *coll, struct wf_net_op *op, size_t mine)
+{
+    op->term_count = mine;
+    op->terms = wf_malloc((size_t)coll->comm->size * mine * term_bytes(coll));
+}
+
+static void start_all_reduce(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    int n = coll->comm->size, me = coll->comm->rank, *sends, *recvs;
+    MPI_Datatype type = type_of(term_bytes(coll));
+
+    if (coll->count * term_bytes(coll) <= SMALL_BYTES) {
+        get_terms(coll, op, coll->count);
+        WF_MPI(MPI_Iallgather(coll->send, (int)coll->count, type, op->terms, (int)coll->count, type, net->first,
+                              &op->request));
+        return;
+    }
+    get_terms(coll, op, slice_start(coll->count, n, me + 1) - slice_start(coll->count, n, me));
+    op->ticket = net->tickets++;
+    sends = slices(op->numbers, coll->count, n);
+    recvs = repeat(op->numbers + 2 * n, op->term_count, n);
+    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type, net->first,
+                          &op->request));
+}
+
+static void start_reduce_scatter(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    int n = coll->comm->size, *sends = spread(op->numbers, coll->send_counts, n), *recvs;
+    MPI_Datatype type = type_of(term_bytes(coll));
+
+    get_terms(coll, op, coll->send_counts[coll->comm->rank]);
+    recvs = repeat(op->numbers + 2 * n, op->term_count, n);
+    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type, net->first,
+                          &op->request));
+}
+
+static void start_copy(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    int n = coll->comm->size, me = coll->comm->rank, *a = op->numbers, *b = a + 2 * n;
+    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
+    MPI_Request *request = &op->request;
+
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_GATHER:
+        spread(b, coll->recv_counts, n);
+        WF_MPI(MPI_Iallgatherv(coll->send, b[me], type, coll->recv, b, b + n, type, net->first, request));
+        break;
+    case WEFT_COLL_ALL_TO_ALL:
+        spread(a, coll->send_counts, n);
+        spread(b, coll->recv_counts, n);
+        WF_MPI(MPI_Ialltoallv(coll->send, a, a + n, type, coll->recv, b, b + n, type, net->first, request));
+        break;
+    case WEFT_COLL_SCATTER:
+        spread(a, coll->send_counts, n);
+        WF_MPI(MPI_Iscatterv(coll->send, a, a + n, type, coll->recv, a[me], type, coll->peer, net->first, request));
+        break;
+    default:
+        spread(b, coll->recv_counts, n);
+        WF_MPI(MPI_Igatherv(coll->send, b[me], type, coll->recv, b, b + n, type, coll->peer, net->first, request));
+    }
+}
+
+static void start_plain(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
+    int count = number(coll->count);
+
+    switch (coll->kind) {
+    case WEFT_COLL_BROADCAST:
+        if (coll->comm->rank == coll->peer && coll->send != coll->recv && count)
+            memcpy(coll->recv, coll->send, coll->count * weft_dtype_size(coll->dtype));
+        WF_MPI(MPI_Ibcast(coll->recv, count, type, coll->peer, net->first, &op->request));
+        break;
+    case WEFT_COLL_SEND:
+        WF_MPI(MPI_Isend(coll->send, count, type, coll->peer, 0, net->first, &op->request));
+        break;
+    case WEFT_COLL_RECV:
+        WF_MPI(MPI_Irecv(coll->recv, count, type, coll->peer, 0, net->first, &op->request));
+        break;
+    default: WF_MPI(MPI_Ibarrier(net->first, &op->request));
+    }
+}
+
+/* ---- afterwards ---- */
+
+static void reduce_terms(struct wf_coll *coll, struct wf_net_op *op, void *out)
+{
+    int n = coll->comm->size;
+    const void **ins = wf_malloc((size_t)n * sizeof *ins);
+
+    for (int i = 0; i < n; i++) ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
+    wf_reduce_tree_wide(&out, 1, ins, n, op->term_count, coll->dtype, coll->reduce, coll->wide);
+    wf_free(ins);
+}
+
+static bool is_large(const struct wf_coll *coll)
+{
+    return coll->kind == WEFT_COLL_ALL_REDUCE && coll->count * term_bytes(coll) > SMALL_BYTES;
+}
+
+static void start_second(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    int n = coll->comm->size, *parts = slices(op->numbers, coll->count, n);
+    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
+
+    net->turn++;
+    WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, parts, parts + n, type, net->second, &op->request));
+}
+
+/* The first step is over: add up, and say whether that was all. */
+static bool after_first(struct wf_coll *coll, struct wf_net_op *op)
+{
+    size_t element = weft_dtype_size(coll->dtype);
+    char *out = coll->recv;
+
+    if (!op->terms) return true;
+    if (is_large(coll)) out += slice_start(coll->count, coll->comm->size, coll->comm->rank) * element;
+    reduce_terms(coll, op, out);
+    return !is_large(coll);
+}
+
+static void retire(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
+{
+    wf_free(op->terms);
+    op->next = net->spare;
+    net->spare = op;
+    coll->state = NULL;
+}
+
+static bool step(struct wf_coll *coll)
+{
+    struct wf_net *net = coll->comm->state;
+    struct wf_net_op *op = coll->state;
+    int done;
+
+    if (op->phase != TURN) {
+        WF_MPI(MPI_Test(&op->request, &done, MPI_STATUS_IGNORE));
+        if (!done) return false;
+        if (op->phase == SECOND || after_first(coll, op)) {
+            retire(coll, net, op);
+            return true;
+        }
+        op->phase = TURN;
+    }
+    if (net->turn != op->ticket) return false;
+    start_second(coll, net, op);
+    op->phase = SECOND;
+    return false;
+}
+
+static void start(struct wf_coll *coll)
+{
+    struct wf_net *net = coll->comm->state;
+    struct wf_net_op *op = new_op(net, coll->comm->size);
+
+    coll->state = op;
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_REDUCE: start_all_reduce(coll, net, op); break;
+    case WEFT_COLL_REDUCE_SCATTER: start_reduce_scatter(coll, net, op); break;
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_ALL_TO_ALL:
+    case WEFT_COLL_SCATTER:
+    case WEFT_COLL_GATHER: start_copy(coll, net, op); break;
+    default: start_plain(coll, net, op);
+    }
+    coll->complete = step(coll);
+}
+
+static void missing(const struct wf_coll *coll, char *text, size_t bytes)
+{
+    const struct wf_comm *comm = coll->comm;
+    char others[256] = "";
+
+    for (int rank = 0; rank < comm->size; rank++)
+        if (rank != comm->rank && (coll->kind < WEFT_COLL_SEND || coll->kind > WEFT_COLL_RECV || rank == coll->peer))
+            wf_comm_list_rank(comm, rank, others, sizeof others);
+    snprintf(text, bytes, ": not arrived: one or more of rank %s", others);
+}
+
+static bool reads(const struct wf_comm *comm, const void *p)
+{
+    (void)comm;
+    (void)p;
+    return false;
+}
+
+static void open_comm(struct wf_comm *comm, const struct wf_comm *world)
+{
+    comm->backend = &wf_backend_mpi;
+    comm->state = wf_net_sub(world->state, comm->world_ranks, comm->size, comm->world_ranks[0]);
+}
+
+static void close_comm(struct wf_comm *comm) { wf_net_free(comm->state); }
+
+void wf_net_free(struct wf_net *net)
+{
+    struct wf_net_op *op;
+
+    while ((op = net->spare)) {
+        net->spare = op->next;
+        wf_free(op->numbers);
+        wf_free(op);
+    }
+    WF_MPI(MPI_Comm_free(&net->second));
+    WF_MPI(MPI_Comm_free(&net->first));
+    wf_free(net);
+}
+
+const struct wf_backend wf_backend_mpi = {
+    .name = "mpi",
+    .start = start,
+    .step = step,
+    .missing = missing,
+    .reads = reads,
+    .open = open_comm,
+    .close = close_comm,
+};

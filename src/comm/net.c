@@ -1,0 +1,83 @@
+/* net.c: communicators of MPI and the few exchanges that start-up needs. Collectives: mpi.c. */
+#include "comm/net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/knob.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+const char *wf_net_error(int code, const char *call)
+{
+    static _Thread_local char text[MPI_MAX_ERROR_STRING + 128];
+    char said[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length;
+
+    MPI_Error_string(code, said, &length);
+    snprintf(text, sizeof text, "%.100s: %s", call, said);
+    return text;
+}
+
+static struct wf_net *adopt(MPI_Comm comm)
+{
+    struct wf_net *net = WF_NEW(struct wf_net);
+
+    net->first = comm;
+    WF_MPI(MPI_Comm_dup(comm, &net->second));
+    return net;
+}
+
+struct wf_net *wf_net_new(MPI_Comm comm)
+{
+    MPI_Comm own;
+
+    WF_MPI(MPI_Comm_dup(comm, &own));
+    return adopt(own);
+}
+
+struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, int count, int tag)
+{
+    MPI_Group all, some;
+    MPI_Comm comm;
+
+    WF_MPI(MPI_Comm_group(world->first, &all));
+    WF_MPI(MPI_Group_incl(all, count, world_ranks, &some));
+    WF_MPI(MPI_Comm_create_group(world->first, some, tag, &comm));
+    WF_MPI(MPI_Group_free(&some));
+    WF_MPI(MPI_Group_free(&all));
+    return adopt(comm);
+}
+
+void wf_net_await(MPI_Request *request, const char *what)
+{
+    struct wf_patience patience = {0};
+    int done = 0;
+    double waited;
+
+    for (;;) {
+        WF_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done) return;
+        waited = wf_wait_turn(&patience);
+        if (waited > (double)wf_knobs.timeout)
+            WF_DIE("%s: peers missing after %.0f s (WEFT_TIMEOUT)", what, waited);
+    }
+}
+
+void wf_net_share(MPI_Comm comm, const void *mine, void *all, size_t bytes)
+{
+    MPI_Request request;
+
+    WF_MPI(MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm, &request));
+    wf_net_await(&request, "start-up");
+}
+
+bool wf_net_all(MPI_Comm comm, bool ok)
+{
+    int mine = ok, all = 0;
+    MPI_Request request;
+
+    WF_MPI(MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, &request));
+    wf_net_await(&request, "start-up");
+    return all;
+}

@@ -1,0 +1,40 @@
+/*
+ * net.h: what the files that speak MPI share. Only Init, Finalize and the making of communicators
+ * block; everything else is started, tested and waited for by turns.
+ */
+#pragma once
+
+#include <mpi.h>
+
+#include "base/error.h"
+#include "comm/backend.h"
+
+#define WF_MPI(call)                                                                           \
+    do {                                                                                       \
+        int wf_mpi_code = (call);                                                              \
+        if (wf_mpi_code != MPI_SUCCESS) WF_DIE("%s", wf_net_error(wf_mpi_code, #call));        \
+    } while (0)
+
+/** What MPI says of an error, with the call; a static buffer of the thread. */
+const char *wf_net_error(int code, const char *call);
+
+struct wf_net_op;
+
+/* The state of a communicator of backend `mpi`. */
+struct wf_net {
+    MPI_Comm first, second;    /* the second steps of collectives have an order of their own */
+    uint64_t tickets, turn;    /* second steps announced, second steps begun */
+    struct wf_net_op *spare;
+};
+
+/** Over all ranks of an MPI communicator / over some world ranks; both collective over them. */
+struct wf_net *wf_net_new(MPI_Comm comm);
+struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, int count, int tag);
+void wf_net_free(struct wf_net *net);
+
+/** Wait for a request by turns, with the time-out; `what` names it. */
+void wf_net_await(MPI_Request *request, const char *what);
+/** All-gather `bytes` bytes per rank, and wait. */
+void wf_net_share(MPI_Comm comm, const void *mine, void *all, size_t bytes);
+/** True when `ok` is true on all ranks. */
+bool wf_net_all(MPI_Comm comm, bool ok);
