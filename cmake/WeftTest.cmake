@@ -46,6 +46,7 @@ endif()
 # The library's own time-out comes first, then the program's alarm, then CTest's.
 function(weft_add_test name labels timeout)
     math(EXPR patience "${timeout} / 2")
+    list(REMOVE_DUPLICATES labels)
     add_test(NAME ${name} COMMAND ${ARGN})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
         ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};WEFT_TIMEOUT=${patience}")
