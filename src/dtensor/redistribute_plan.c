@@ -15,10 +15,14 @@
  * piece that the axes before it left. Axis a may change directly when
  *   - no axis after a shards a dim that a leaves or enters (it holds chunks of a's chunks), and
  *   - no axis before a that still has to change touches the dim that a enters (it would re-cut
- *     the piece that a has cut).
+ *     the piece that a has cut), and
+ *   - a does not become pending while another axis has a pending reduction to finish (a sum of
+ *     maxima is not a maximum of sums).
  * Of the axes that may change, the one whose step shrinks the data most goes first. When none may,
  * the innermost axis in the way is un-sharded; the second condition keeps it so until the axes
- * before it are done, so this happens once per axis and the loop ends.
+ * before it are done, so this happens once per axis. Where nothing is in the way, the third
+ * condition is what the outermost axis waits for: then a pending reduction is finished. So the loop
+ * ends.
  */
 
 struct state {
@@ -51,16 +55,6 @@ static int in_the_way(const struct state *s, int axis)
     return leaves > enters ? leaves : enters;
 }
 
-static bool must_wait(const struct state *s, int axis)
-{
-    if (s->to[axis].kind != WEFT_KIND_SHARD) return false;
-    for (int a = 0; a < axis; a++)
-        if (!done(s, a) &&
-            (shards(s->now[a], s->to[axis].dim) || shards(s->to[a], s->to[axis].dim)))
-            return true;
-    return false;
-}
-
 /* Kinds are numbered in the order in which steps are preferred. */
 static enum wf_redist_kind kind_of(weft_placement from, weft_placement to)
 {
@@ -82,6 +76,30 @@ static weft_placement next_of(weft_placement now, weft_placement to)
     if (now.kind == WEFT_KIND_PARTIAL) return weft_replicate();
     if (now.kind == WEFT_KIND_SHARD && to.reduce == WEFT_AVG) return weft_replicate();
     return to;
+}
+
+/* True while an axis before `axis` that touches `dim` still has to change. */
+static bool recut_later(const struct state *s, int axis, int dim)
+{
+    for (int a = 0; a < axis; a++)
+        if (!done(s, a) && (shards(s->now[a], dim) || shards(s->to[a], dim))) return true;
+    return false;
+}
+
+/* An axis other than `axis` with a reduction to finish, -1 when there is none. */
+static int unfinished(const struct state *s, int axis)
+{
+    for (int a = 0; a < s->n_axes; a++)
+        if (a != axis && s->now[a].kind == WEFT_KIND_PARTIAL && !done(s, a)) return a;
+    return -1;
+}
+
+static bool must_wait(const struct state *s, int axis)
+{
+    weft_placement next = next_of(s->now[axis], s->to[axis]);
+
+    if (next.kind == WEFT_KIND_PARTIAL) return unfinished(s, axis) >= 0;
+    return s->to[axis].kind == WEFT_KIND_SHARD && recut_later(s, axis, s->to[axis].dim);
 }
 
 /* Equal terms: each rank's copy is a right term as it is. */
@@ -113,11 +131,10 @@ static bool choose(const struct state *s, struct wf_redist_step *best)
 
 static struct wf_redist_step make_way(const struct state *s)
 {
-    int a = 0;
-
-    while (done(s, a) || in_the_way(s, a) < 0)
-        a++;
-    return step_to(s, in_the_way(s, a), weft_replicate());
+    for (int a = 0; a < s->n_axes; a++)
+        if (!done(s, a) && in_the_way(s, a) >= 0)
+            return step_to(s, in_the_way(s, a), weft_replicate());
+    return step_to(s, unfinished(s, -1), weft_replicate());
 }
 
 /* An axis of one rank holds everything whatever its placement says: it is left out. */

@@ -27,6 +27,7 @@ struct builder {
     const int *sizes, *coordinates;
     int ndim;
     size_t element;
+    int divisor; /* of the averages that are summed but not divided yet */
     struct view view;
 };
 
@@ -227,14 +228,31 @@ static void count_sent(struct builder *b, int64_t elements)
     b->program->bytes_sent += elements * (int64_t)b->element;
 }
 
-/* An average is a sum, divided at the end. */
-static void add_divide(struct builder *b, weft_reduce reduce, int axis)
+/* An average is a sum that is divided later. */
+static weft_reduce carried(struct builder *b, weft_reduce reduce, int axis)
 {
-    if (reduce == WEFT_AVG)
-        add(b, WF_ACT_DIVIDE, b->view.buffer, b->view.buffer)->divisor = b->sizes[axis];
+    if (reduce != WEFT_AVG) return reduce;
+    b->divisor *= b->sizes[axis];
+    return WEFT_SUM;
 }
 
-static weft_reduce carried(weft_reduce reduce) { return reduce == WEFT_AVG ? WEFT_SUM : reduce; }
+static bool sums_follow(const struct builder *b)
+{
+    for (int a = 0; a < b->plan->from->n_axes; a++)
+        if (b->sizes[a] > 1 && b->now[a].kind == WEFT_KIND_PARTIAL &&
+            !weft_placement_equal(b->now[a], b->plan->to->placements[a]))
+            return true;
+    return false;
+}
+
+/* Once, when no reduction is left to finish: fewer passes, and less is rounded. */
+static void divide(struct builder *b)
+{
+    if (b->divisor == 1 || sums_follow(b)) return;
+    if (b->view.buffer == 0 || !is_contiguous(b)) make_contiguous(b, WF_MEM_ACTIVATIONS);
+    add(b, WF_ACT_DIVIDE, b->view.buffer, b->view.buffer)->divisor = b->divisor;
+    b->divisor = 1;
+}
 
 static void all_gather(struct builder *b, int axis, int dim)
 {
@@ -265,10 +283,9 @@ static void all_reduce(struct builder *b, int axis, weft_reduce reduce)
     b->program->buffers[dst].category = WF_MEM_COMM;
     count_sent(b, 2 * view_elements(b) * (b->sizes[axis] - 1) / b->sizes[axis]);
     action = add_coll(b, WEFT_COLL_ALL_REDUCE, axis, dst);
-    action->reduce = carried(reduce);
+    action->reduce = carried(b, reduce, axis);
     action->count = (size_t)view_elements(b);
     look_at(b, dst);
-    add_divide(b, reduce, axis);
 }
 
 static void reduce_scatter(struct builder *b, int axis, weft_reduce reduce, int dim)
@@ -285,10 +302,9 @@ static void reduce_scatter(struct builder *b, int axis, weft_reduce reduce, int 
     count_sent(b, before - view_elements(b));
     dst = new_buffer(b, view_elements(b), WF_MEM_COMM);
     action = add_coll(b, WEFT_COLL_REDUCE_SCATTER, axis, dst);
-    action->reduce = carried(reduce);
+    action->reduce = carried(b, reduce, axis);
     action->send_counts = counts;
     look_at(b, dst);
-    add_divide(b, reduce, axis);
 }
 
 static void all_to_all(struct builder *b, int axis, int from, int to)
@@ -406,6 +422,7 @@ static void translate(struct builder *b, const struct wf_redist_step *step)
         break;
     }
     b->now[step->axis] = step->to;
+    divide(b);
 }
 
 /* The result is a block of its own, all of it and nothing else. */
@@ -439,7 +456,7 @@ static void mark_lifetimes(struct wf_redist_program *p)
 struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *plan)
 {
     const struct wf_desc *desc = &plan->from->desc;
-    struct builder b = {.plan = plan, .program = WF_NEW(struct wf_redist_program)};
+    struct builder b = {.plan = plan, .program = WF_NEW(struct wf_redist_program), .divisor = 1};
 
     b.sizes = wf_mesh_sizes(plan->from->mesh);
     b.coordinates = wf_mesh_coordinates(plan->from->mesh);
