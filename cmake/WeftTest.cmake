@@ -5,10 +5,10 @@
 #   weft_rank_test(NAME sources... RANKS n... [LABELS l...] [TIMEOUT s])
 #       a program of cases (tests/support/mpi_check.h); CTest tests NAME.n1, NAME.n2, ... run it with
 #       that many threads of one process as ranks (labels `ranks`, `local`)
-#   weft_mpi_test(NAME RANKS n... [TIMEOUT s])
-#       the program of weft_rank_test(NAME ...) again, under mpiexec: NAME.shm.nN with shared memory
-#       between the ranks and NAME.mpi.nN without (labels `ranks`, `mpi`)
-#
+#   weft_mpi_test(NAME RANKS n... [SHM s...] [OWN_MAIN] [TIMEOUT s])
+#       the program NAME again, under mpiexec, a test per number of ranks and value of WEFT_SHM (3 and
+#       0 unless told): NAME.shm.nN, NAME.shm2.nN, NAME.shm1.nN, and NAME.mpi.nN for 0 (labels `ranks`,
+#       `mpi`). A program that has no wt_main (OWN_MAIN) is given the backend it must find
 #   weft_script_test(NAME command... [LABELS l...] [TIMEOUT s])
 #       a script
 #
@@ -53,7 +53,7 @@ function(weft_add_test name labels timeout)
 endfunction()
 
 macro(weft_test_arguments)
-    cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;LABELS" ${ARGN})
+    cmake_parse_arguments(ARG "OWN_MAIN" "TIMEOUT" "RANKS;SHM;LABELS" ${ARGN})
     if(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT ${WEFT_TEST_TIMEOUT})
     endif()
@@ -79,18 +79,35 @@ function(weft_rank_test name)
     endforeach()
 endfunction()
 
+# One value of WEFT_SHM: the part of the test's name, and the backend that the world then has.
+function(weft_shm_names shm name backend)
+    set(${name} shm${shm} PARENT_SCOPE)
+    set(${backend} shm PARENT_SCOPE)
+    if(shm EQUAL 3)
+        set(${name} shm PARENT_SCOPE)
+    elseif(shm EQUAL 0)
+        set(${name} mpi PARENT_SCOPE)
+        set(${backend} mpi PARENT_SCOPE)
+    endif()
+endfunction()
+
 function(weft_mpi_test name)
     weft_test_arguments(${ARGN})
-    foreach(n ${ARG_RANKS})
-        foreach(kind shm mpi)
-            weft_add_test(${name}.${kind}.n${n} "ranks;mpi;${ARG_LABELS}" ${ARG_TIMEOUT}
-                ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${name}> --alarm ${alarm})
-            set(shm 3)
-            if(kind STREQUAL mpi)
-                set(shm 0)
-            endif()
-            set_property(TEST ${name}.${kind}.n${n} APPEND PROPERTY ENVIRONMENT "WEFT_SHM=${shm}")
-            set_tests_properties(${name}.${kind}.n${n} PROPERTIES PROCESSORS 2)
+    if(NOT ARG_SHM)
+        set(ARG_SHM 3 0)
+    endif()
+    foreach(shm ${ARG_SHM})
+        weft_shm_names(${shm} kind backend)
+        set(arguments --alarm ${alarm})
+        if(ARG_OWN_MAIN)
+            set(arguments ${backend})
+        endif()
+        foreach(n ${ARG_RANKS})
+            set(test ${name}.${kind}.n${n})
+            weft_add_test(${test} "ranks;mpi;${ARG_LABELS}" ${ARG_TIMEOUT}
+                ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${name}> ${arguments})
+            set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT WEFT_SHM=${shm})
+            set_tests_properties(${test} PROPERTIES PROCESSORS 2)
         endforeach()
     endforeach()
 endfunction()
