@@ -1,0 +1,32 @@
+/* norm.c: the loops of layer_norm and rms_norm. */
+#include "kernels/cpu/norm.h"
+
+#include <stdbool.h>
+
+#include "kernels/cpu/isa/sum.h"
+
+#define WF_TYPE_F32
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/norm.inc"
+
+#define WF_TYPE_F64
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/norm.inc"
+
+#define WF_TYPE_BF16
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/norm.inc"
+
+#define ALL(f) {[WEFT_F32] = f##_f32, [WEFT_F64] = f##_f64, [WEFT_BF16] = f##_bf16}
+#define LOOPS(op)                                                                                  \
+    {                                                                                              \
+        [WEFT_F32] = {op##_norm_f32, op##_norm_grad_f32},                                          \
+        [WEFT_F64] = {op##_norm_f64, op##_norm_grad_f64},                                          \
+        [WEFT_BF16] = {op##_norm_bf16, op##_norm_grad_bf16},                                       \
+    }
+
+const struct wf_norms WF_ISA_NAME(wf_norms) = {
+    .layer = LOOPS(layer), .rms = LOOPS(rms), .flush = ALL(flush), .store = ALL(store)};
