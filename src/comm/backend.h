@@ -31,12 +31,17 @@ struct wf_comm {
     bool shares;     /* state, world_ranks and calls belong to another communicator */
 };
 
+struct wf_node;
+struct wf_net;
+
 /* One rank: a process, or a thread of wf_comm_run_local. */
 struct wf_comm_thread {
     struct wf_comm *world;  /* NULL: a world of one */
     struct wf_comm **comms; /* made by wf_comm_sub */
     int n_comms, made;
     struct wf_coll *first, *last; /* in flight */
+    struct wf_net *net;           /* of all processes, under mpiexec only */
+    struct wf_node *node;         /* NULL without shared memory */
 };
 
 extern _Thread_local struct wf_comm_thread wf_comm_thread;
@@ -58,6 +63,14 @@ void wf_comm_run_quiet(struct wf_coll *coll);
 void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes);
 /** Append "1, 3" style lists: one world rank of the communicator to `text`. */
 void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes);
+
+/**
+ * Two collectives that only comm itself uses, on ranks whose blocks of a larger communicator lie in
+ * columns: of count * size blocks, rank r owns r, r + size, r + 2 size, ...
+ *   gather-columns  recv holds this rank's own blocks already; the others' come from the peers
+ *   reduce-columns  send[all blocks] -> recv, this rank's blocks reduced over all, one after another
+ */
+enum { WF_COLL_GATHER_COLUMNS = WEFT_COLL_COUNT, WF_COLL_REDUCE_COLUMNS };
 
 /** Elements this rank sends / receives in one collective, 0 where it does not. */
 size_t wf_coll_send_count(const struct wf_coll *coll);

@@ -42,7 +42,9 @@ size_t wf_coll_send_count(const struct wf_coll *coll)
 {
     int rank = coll->comm->rank, size = coll->comm->size;
 
-    switch (coll->kind) {
+    switch ((int)coll->kind) {
+    case WF_COLL_GATHER_COLUMNS: return wf_counts_before(coll->recv_counts, size * (int)coll->count);
+    case WF_COLL_REDUCE_COLUMNS: return wf_counts_before(coll->send_counts, size * (int)coll->count);
     case WEFT_COLL_ALL_REDUCE:
     case WEFT_COLL_SEND: return coll->count;
     case WEFT_COLL_ALL_GATHER:

@@ -95,6 +95,7 @@ static char *target(const struct wf_engine_op *op, int rank, size_t at)
 /* Reduce the senders' bytes of `span` into recv (at `shift` from the span), or into every rank's. */
 static void reduce_span(const struct wf_engine_op *op, struct span span, bool everywhere, size_t shift)
 {
+    size_t widening = op->coll->wide == WF_WIDE_OUT && op->coll->dtype == WEFT_BF16 ? 2 : 1;
     const struct wf_coll *coll = op->coll;
     int size = op->engine->size;
     const void *ins_few[MANY_RANKS], **ins = ins_few;
@@ -106,10 +107,11 @@ static void reduce_span(const struct wf_engine_op *op, struct span span, bool ev
         outs = wf_malloc((size_t)size * sizeof *outs);
     }
     for (int rank = 0; rank < size; rank++) ins[rank] = source(op, rank, span.low);
-    outs[0] = (char *)coll->recv + (span.low - shift);
+    outs[0] = (char *)coll->recv + (span.low - shift) * widening;
     for (int rank = 0; everywhere && rank < size; rank++) outs[rank] = target(op, rank, span.low);
-    wf_reduce_tree(outs, everywhere ? size : 1, ins, size,
-                   (span.high - span.low) / weft_dtype_size(coll->dtype), coll->dtype, coll->reduce);
+    wf_reduce_tree_wide(outs, everywhere ? size : 1, ins, size,
+                        (span.high - span.low) / weft_dtype_size(coll->dtype), coll->dtype, coll->reduce,
+                        coll->wide);
     if (size <= MANY_RANKS) return;
     wf_free(ins);
     wf_free(outs);
@@ -144,6 +146,23 @@ static void reduce_scatter(const struct wf_engine_op *op)
     reduce_span(op, meet(window(op, op->worked), part), false, first);
 }
 
+static void reduce_columns(const struct wf_engine_op *op)
+{
+    const struct wf_coll *coll = op->coll;
+    size_t element = weft_dtype_size(coll->dtype), at = 0, before = 0;
+    int size = op->engine->size, blocks = size * (int)coll->count;
+
+    for (int block = 0; block < blocks; block++) {
+        size_t bytes = coll->send_counts[block] * element;
+
+        if (block % size == op->engine->rank) {
+            reduce_span(op, meet(window(op, op->worked), (struct span){at, at + bytes}), false, at - before);
+            before += bytes;
+        }
+        at += bytes;
+    }
+}
+
 /* ---- copies ---- */
 
 /* Copy the window's share of bytes `part` of a rank's send to `to`, where the part begins. */
@@ -173,6 +192,21 @@ static void pull_all(const struct wf_engine_op *op)
     }
 }
 
+static void pull_columns(const struct wf_engine_op *op)
+{
+    const struct wf_coll *coll = op->coll;
+    size_t element = weft_dtype_size(coll->dtype), at = 0;
+    int size = op->engine->size, blocks = size * (int)coll->count;
+
+    for (int block = 0; block < blocks; block++) {
+        size_t bytes = coll->recv_counts[block] * element;
+
+        if (block % size != op->engine->rank)
+            pull(op, block % size, (struct span){at, at + bytes}, (char *)coll->recv + at);
+        at += bytes;
+    }
+}
+
 static void pull_one(const struct wf_engine_op *op)
 {
     const struct wf_coll *coll = op->coll;
@@ -185,7 +219,9 @@ static void pull_one(const struct wf_engine_op *op)
 
 void wf_engine_move(struct wf_engine_op *op)
 {
-    switch (op->coll->kind) {
+    switch ((int)op->coll->kind) {
+    case WF_COLL_GATHER_COLUMNS: pull_columns(op); break;
+    case WF_COLL_REDUCE_COLUMNS: reduce_columns(op); break;
     case WEFT_COLL_ALL_REDUCE: all_reduce(op); break;
     case WEFT_COLL_REDUCE_SCATTER: reduce_scatter(op); break;
     case WEFT_COLL_ALL_GATHER:

@@ -3,9 +3,10 @@
  */
 #include <stdlib.h>
 
+#include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/net.h"
+#include "comm/shm.h"
 
 static bool mpi_is_ours; /* started here, so ended here */
 
@@ -34,10 +35,45 @@ static weft_status start_mpi(int *argc, char ***argv)
     return WEFT_OK;
 }
 
+static struct wf_comm *make_world(int rank, int size)
+{
+    struct wf_comm_thread *thread = &wf_comm_thread;
+    struct wf_comm *world = wf_comm_make(NULL, size, rank, "");
+
+    thread->net = wf_net_new(MPI_COMM_WORLD);
+    if (wf_knobs.shm > 0) {
+        thread->node = wf_node_open(thread->net->first, (int)wf_knobs.shm);
+        if (thread->node->level > WF_NODE_NONE) wf_shm_open_desk(thread->node, world);
+    }
+    wf_shm_choose(world);
+    return world;
+}
+
+/* No rank takes its memory away while a peer may still look at it. */
+static void part_together(struct wf_comm_thread *thread)
+{
+    MPI_Request request;
+
+    WF_MPI(MPI_Ibarrier(thread->net->first, &request));
+    wf_net_await(&request, "finalize");
+}
+
+static void leave_world(struct wf_comm_thread *thread)
+{
+    part_together(thread);
+    wf_comm_drop_subs();
+    wf_comm_unmake(thread->world);
+    if (thread->node) {
+        wf_shm_close_desk(thread->node);
+        wf_node_close(thread->node);
+    }
+    wf_net_free(thread->net);
+    *thread = (struct wf_comm_thread){0};
+}
+
 weft_status wf_comm_init(int *argc, char ***argv)
 {
     int rank, size;
-    struct wf_comm *world;
 
     WF_NEED(!wf_comm_thread.world, WEFT_ERR_STATE, "the world exists already");
     if (!has_launcher()) return WEFT_OK;
@@ -48,18 +84,16 @@ weft_status wf_comm_init(int *argc, char ***argv)
     wf_log_set_rank(rank);
     wf_die_set_handler(end_job);
     if (size == 1) return WEFT_OK;
-    world = wf_comm_make(NULL, size, rank, "");
-    world->backend = &wf_backend_mpi;
-    world->state = wf_net_new(MPI_COMM_WORLD);
-    wf_comm_thread.world = world;
+    wf_comm_thread.world = make_world(rank, size);
     return WEFT_OK;
 }
 
 void wf_comm_finalize(void)
 {
-    wf_comm_drop_subs();
-    if (wf_comm_thread.world) wf_comm_unmake(wf_comm_thread.world);
-    wf_comm_thread.world = NULL;
+    if (wf_comm_thread.world)
+        leave_world(&wf_comm_thread);
+    else
+        wf_comm_drop_subs();
     if (!mpi_is_ours) return;
     mpi_is_ours = false;
     wf_die_set_handler(NULL);

@@ -6,13 +6,12 @@
  * but when a first step ends differs from rank to rank; so second steps have a communicator of
  * their own and begin in the order of their tickets.
  */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "comm/net.h"
 #include "comm/reduce.h"
+#include "comm/shm.h"
 
 enum { SMALL_BYTES = 8192 }; /* all-reduce: up to here every rank gets all terms */
 
@@ -29,26 +28,10 @@ struct wf_net_op {
     size_t term_count; /* elements of each rank's term */
 };
 
-static MPI_Datatype type_of(size_t element)
-{
-    switch (element) {
-    case 1: return MPI_UINT8_T;
-    case 2: return MPI_UINT16_T;
-    case 4: return MPI_UINT32_T;
-    default: return MPI_UINT64_T;
-    }
-}
-
 /* Terms of a part of a tree travel as f32 (enum wf_reduce_wide). */
 static size_t term_bytes(const struct wf_coll *coll)
 {
     return coll->wide == WF_WIDE_IN && coll->dtype == WEFT_BF16 ? sizeof(float) : weft_dtype_size(coll->dtype);
-}
-
-static int number(size_t count)
-{
-    if (count > INT_MAX) WF_DIE("%zu elements are more than one MPI message carries", count);
-    return (int)count;
 }
 
 /* counts[0..n) and behind them displacements[0..n) */
@@ -57,8 +40,8 @@ static int *spread(int *to, const size_t *counts, int n)
     size_t at = 0;
 
     for (int i = 0; i < n; i++) {
-        to[i] = number(counts[i]);
-        to[n + i] = number(at);
+        to[i] = wf_net_number(counts[i]);
+        to[n + i] = wf_net_number(at);
         at += counts[i];
     }
     return to;
@@ -68,8 +51,8 @@ static int *spread(int *to, const size_t *counts, int n)
 static int *repeat(int *to, size_t mine, int n)
 {
     for (int i = 0; i < n; i++) {
-        to[i] = number(mine);
-        to[n + i] = number(mine * (size_t)i);
+        to[i] = wf_net_number(mine);
+        to[n + i] = wf_net_number(mine * (size_t)i);
     }
     return to;
 }
@@ -80,8 +63,8 @@ static size_t slice_start(size_t count, int size, int rank) { return count * (si
 static int *slices(int *to, size_t count, int n)
 {
     for (int i = 0; i < n; i++) {
-        to[i] = number(slice_start(count, n, i + 1) - slice_start(count, n, i));
-        to[n + i] = number(slice_start(count, n, i));
+        to[i] = wf_net_number(slice_start(count, n, i + 1) - slice_start(count, n, i));
+        to[n + i] = wf_net_number(slice_start(count, n, i));
     }
     return to;
 }
@@ -116,7 +99,7 @@ static void get_terms(struct wf_coll *coll, struct wf_net_op *op, size_t mine)
 static void start_all_reduce(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
 {
     int n = coll->comm->size, me = coll->comm->rank, *sends, *recvs;
-    MPI_Datatype type = type_of(term_bytes(coll));
+    MPI_Datatype type = wf_net_type(term_bytes(coll));
 
     if (coll->count * term_bytes(coll) <= SMALL_BYTES) {
         get_terms(coll, op, coll->count);
@@ -135,7 +118,7 @@ static void start_all_reduce(struct wf_coll *coll, struct wf_net *net, struct wf
 static void start_reduce_scatter(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
 {
     int n = coll->comm->size, *sends = spread(op->numbers, coll->send_counts, n), *recvs;
-    MPI_Datatype type = type_of(term_bytes(coll));
+    MPI_Datatype type = wf_net_type(term_bytes(coll));
 
     get_terms(coll, op, coll->send_counts[coll->comm->rank]);
     recvs = repeat(op->numbers + 2 * n, op->term_count, n);
@@ -146,7 +129,7 @@ static void start_reduce_scatter(struct wf_coll *coll, struct wf_net *net, struc
 static void start_copy(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
 {
     int n = coll->comm->size, me = coll->comm->rank, *a = op->numbers, *b = a + 2 * n;
-    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
+    MPI_Datatype type = wf_net_type(weft_dtype_size(coll->dtype));
     MPI_Request *request = &op->request;
 
     switch (coll->kind) {
@@ -171,8 +154,8 @@ static void start_copy(struct wf_coll *coll, struct wf_net *net, struct wf_net_o
 
 static void start_plain(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
 {
-    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
-    int count = number(coll->count);
+    MPI_Datatype type = wf_net_type(weft_dtype_size(coll->dtype));
+    int count = wf_net_number(coll->count);
 
     switch (coll->kind) {
     case WEFT_COLL_BROADCAST:
@@ -210,7 +193,7 @@ static bool is_large(const struct wf_coll *coll)
 static void start_second(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
 {
     int n = coll->comm->size, *parts = slices(op->numbers, coll->count, n);
-    MPI_Datatype type = type_of(weft_dtype_size(coll->dtype));
+    MPI_Datatype type = wf_net_type(weft_dtype_size(coll->dtype));
 
     net->turn++;
     WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, parts, parts + n, type, net->second, &op->request));
@@ -295,8 +278,8 @@ static bool reads(const struct wf_comm *comm, const void *p)
 
 static void open_comm(struct wf_comm *comm, const struct wf_comm *world)
 {
-    comm->backend = &wf_backend_mpi;
-    comm->state = wf_net_sub(world->state, comm->world_ranks, comm->size, comm->world_ranks[0]);
+    (void)world;
+    wf_shm_choose(comm);
 }
 
 static void close_comm(struct wf_comm *comm) { wf_net_free(comm->state); }

@@ -1,6 +1,7 @@
 /* net.c: communicators of MPI and the few exchanges that start-up needs. Collectives: mpi.c. */
 #include "comm/net.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,22 @@ struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, in
     WF_MPI(MPI_Group_free(&some));
     WF_MPI(MPI_Group_free(&all));
     return adopt(comm);
+}
+
+MPI_Datatype wf_net_type(size_t element)
+{
+    switch (element) {
+    case 1: return MPI_UINT8_T;
+    case 2: return MPI_UINT16_T;
+    case 4: return MPI_UINT32_T;
+    default: return MPI_UINT64_T;
+    }
+}
+
+int wf_net_number(size_t count)
+{
+    if (count > INT_MAX) WF_DIE("%zu elements are more than one MPI message carries", count);
+    return (int)count;
 }
 
 void wf_net_await(MPI_Request *request, const char *what)

@@ -32,6 +32,10 @@ struct wf_net *wf_net_new(MPI_Comm comm);
 struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, int count, int tag);
 void wf_net_free(struct wf_net *net);
 
+/** The MPI type of elements of this size; a count as MPI wants it (fatal beyond 2^31 - 1). */
+MPI_Datatype wf_net_type(size_t element);
+int wf_net_number(size_t count);
+
 /** Wait for a request by turns, with the time-out; `what` names it. */
 void wf_net_await(MPI_Request *request, const char *what);
 /** All-gather `bytes` bytes per rank, and wait. */

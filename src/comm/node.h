@@ -1,0 +1,40 @@
+/*
+ * node.h: the memory that the ranks of one machine show each other (design D7), and who is on
+ * which machine.
+ */
+#pragma once
+
+#include "comm/arena.h"
+#include "comm/engine.h"
+#include "comm/net.h"
+
+enum wf_node_level { WF_NODE_NONE, WF_NODE_WINDOW, WF_NODE_SHM_OPEN, WF_NODE_MEMFD };
+
+/* Where a world rank runs. */
+struct wf_place {
+    int node;    /* the same number for all ranks of a machine */
+    int rank;    /* among them */
+    bool shares; /* they see each other's memory */
+};
+
+struct wf_node {
+    MPI_Comm comm; /* the ranks of this machine */
+    int rank, size;
+    struct wf_place *places; /* per world rank */
+    enum wf_node_level level;
+    uintptr_t *base; /* per local rank: its arena, as seen here */
+    struct wf_arena arena;
+    MPI_Win window;
+    struct wf_comm *desk; /* all ranks of the node: how members of a new communicator meet */
+};
+
+/** Collective over the world. The node's memory is at the best level that all its ranks can use, at
+ *  most `level`; WF_NODE_NONE leaves plain MPI. */
+struct wf_node *wf_node_open(MPI_Comm world, int level);
+void wf_node_close(struct wf_node *node);
+
+/** Map arenas of this level on all ranks of the node; false on all of them when one cannot. */
+bool wf_node_map_memfd(struct wf_node *node, size_t bytes);
+bool wf_node_map_shm_open(struct wf_node *node, size_t bytes);
+bool wf_node_map_window(struct wf_node *node, size_t bytes);
+void wf_node_unmap(struct wf_node *node);

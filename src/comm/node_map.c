@@ -1,0 +1,162 @@
+/*
+ * node_map.c: three ways for the ranks of a machine to see each other's memory. Each one either
+ * works on all ranks or is undone on all ranks. None leaves a name behind when a rank is killed:
+ * a memfd has none, and what shm_open made is unlinked as soon as the peers hold it.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "comm/node.h"
+
+/* What a rank tells its peers, so that they find its memory and know that it is the right one. */
+struct card {
+    char path[64];
+    uint64_t token; /* stands at the start of the memory */
+    uint64_t bytes;
+};
+
+static uint64_t make_token(void)
+{
+    double now = wf_now();
+    uint64_t bits;
+
+    memcpy(&bits, &now, sizeof bits);
+    return bits * 0x9E3779B97F4A7C15u ^ (uint64_t)getpid();
+}
+
+static void *map_file(int fd, size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Own memory behind `fd`, with the token in place. */
+static bool map_own(struct wf_node *node, int fd, struct card *card, bool reserve)
+{
+    void *base;
+
+    if (fd < 0 || ftruncate(fd, (off_t)card->bytes) != 0) return false;
+    if (reserve && posix_fallocate(fd, 0, 4096) != 0) return false;
+    base = map_file(fd, card->bytes);
+    if (!base) return false;
+    node->base[node->rank] = (uintptr_t)base;
+    card->token = make_token();
+    memcpy(base, &card->token, sizeof card->token);
+    wf_arena_open(&node->arena, base, card->bytes, fd, reserve);
+    return wf_arena_map(&node->arena, sizeof card->token) == base;
+}
+
+static bool map_peer(struct wf_node *node, int peer, const struct card *card)
+{
+    int fd = open(card->path, O_RDWR | O_CLOEXEC);
+    struct stat stat;
+    void *base = NULL;
+
+    if (fd < 0) return false;
+    if (fstat(fd, &stat) == 0 && (uint64_t)stat.st_size == card->bytes) base = map_file(fd, card->bytes);
+    close(fd);
+    if (!base) return false;
+    node->base[peer] = (uintptr_t)base;
+    return memcmp(base, &card->token, sizeof card->token) == 0;
+}
+
+/* Exchange cards and map all peers, which have as much; bytes is 0 where the own memory failed. */
+static bool map_peers(struct wf_node *node, const struct card *mine)
+{
+    struct card *cards = wf_calloc((size_t)node->size, sizeof *cards);
+    bool ok = true;
+
+    wf_net_share(node->comm, mine, cards, sizeof *cards);
+    for (int peer = 0; peer < node->size; peer++) ok = ok && cards[peer].bytes && cards[peer].bytes == mine->bytes;
+    for (int peer = 0; ok && peer < node->size; peer++)
+        ok = peer == node->rank || map_peer(node, peer, &cards[peer]);
+    wf_free(cards);
+    return wf_net_all(node->comm, ok);
+}
+
+bool wf_node_map_memfd(struct wf_node *node, size_t bytes)
+{
+    struct card card = {.bytes = bytes};
+    int fd = memfd_create("weft", MFD_CLOEXEC);
+
+    snprintf(card.path, sizeof card.path, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    if (!map_own(node, fd, &card, false)) card.bytes = 0;
+    if (fd >= 0 && !card.bytes && !node->arena.base) close(fd);
+    return map_peers(node, &card);
+}
+
+/* The file system behind shm_open may be small: all together take half of what is free, the same
+ * for each, by the rank that sees least. */
+static size_t fair_share(const struct wf_node *node, size_t bytes)
+{
+    struct statvfs fs;
+    uint64_t share = 0, *shares = wf_malloc((size_t)node->size * sizeof *shares);
+
+    if (statvfs("/dev/shm", &fs) == 0) share = (uint64_t)fs.f_bavail * fs.f_frsize / 2 / (uint64_t)node->size;
+    wf_net_share(node->comm, &share, shares, sizeof share);
+    for (int peer = 0; peer < node->size; peer++) share = shares[peer] < share ? shares[peer] : share;
+    wf_free(shares);
+    return share < bytes ? share / 4096 * 4096 : bytes;
+}
+
+bool wf_node_map_shm_open(struct wf_node *node, size_t bytes)
+{
+    enum { LEAST_BYTES = 4 << 20 };
+    struct card card = {.bytes = fair_share(node, bytes)};
+    char name[32];
+    int fd = -1;
+    bool ok;
+
+    snprintf(name, sizeof name, "/weft-%ld", (long)getpid());
+    snprintf(card.path, sizeof card.path, "/dev/shm%s", name);
+    if (card.bytes >= LEAST_BYTES) fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (!map_own(node, fd, &card, true)) card.bytes = 0;
+    if (fd >= 0 && !card.bytes && !node->arena.base) close(fd);
+    ok = map_peers(node, &card);
+    if (fd >= 0) shm_unlink(name);
+    return ok;
+}
+
+bool wf_node_map_window(struct wf_node *node, size_t bytes)
+{
+    void *mine = NULL;
+    int unit;
+
+    if (MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node->comm, &mine, &node->window) != MPI_SUCCESS)
+        node->window = MPI_WIN_NULL;
+    if (!wf_net_all(node->comm, node->window != MPI_WIN_NULL)) return false;
+    for (int peer = 0; peer < node->size; peer++) {
+        MPI_Aint size;
+        void *base;
+
+        WF_MPI(MPI_Win_shared_query(node->window, peer, &size, &unit, &base));
+        node->base[peer] = (uintptr_t)base;
+    }
+    wf_arena_open(&node->arena, mine, bytes, -1, false);
+    return true;
+}
+
+void wf_node_unmap(struct wf_node *node)
+{
+    size_t bytes = node->arena.bytes;
+    int fd = node->arena.fd;
+
+    if (node->window != MPI_WIN_NULL) {
+        WF_MPI(MPI_Win_free(&node->window));
+    } else {
+        for (int peer = 0; peer < node->size; peer++)
+            if (node->base[peer]) munmap((void *)node->base[peer], bytes);
+        if (node->arena.base && fd >= 0) close(fd);
+    }
+    memset(node->base, 0, (size_t)node->size * sizeof *node->base);
+    wf_arena_close(&node->arena);
+}
