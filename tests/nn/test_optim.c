@@ -1,0 +1,253 @@
+/* test_optim.c: schedules, updates and clipping against their formulas, however parameters are
+ * spread. */
+#include <math.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "support/mpi_check.h"
+#include "support/near.h"
+
+/* ---- schedules ---- */
+
+WT_TEST(schedule__rises_then_falls)
+{
+    weft_schedule cosine = {WEFT_SCHEDULE_COSINE, 1, 0.1, 4, 12},
+                  line = {WEFT_SCHEDULE_LINEAR, 1, 0.1, 4, 12};
+    weft_schedule flat = {.kind = WEFT_SCHEDULE_CONSTANT, .lr = 0.5},
+                  short_one = {WEFT_SCHEDULE_LINEAR, 1, 0.1, 4, 2};
+
+    WT_ALL(weft_schedule_lr(&cosine, 0) == 0.25);
+    WT_ALL(weft_schedule_lr(&cosine, 3) == 1);
+    WT_ALL(weft_schedule_lr(&cosine, 4) == 1);
+    WT_ALL(fabs(weft_schedule_lr(&cosine, 8) - 0.55) < 1e-15);
+    WT_ALL(fabs(weft_schedule_lr(&cosine, 6) - (0.1 + 0.45 * (1 + sqrt(0.5)))) < 1e-15);
+    WT_ALL(fabs(weft_schedule_lr(&line, 6) - (0.1 + 0.9 * 0.75)) < 1e-15);
+    WT_ALL(fabs(weft_schedule_lr(&line, 12) - 0.1) < 1e-15);
+    WT_ALL(fabs(weft_schedule_lr(&cosine, 1000) - 0.1) < 1e-15);
+    WT_ALL(weft_schedule_lr(&flat, 0) == 0.5 && weft_schedule_lr(&flat, 1000) == 0.5);
+    WT_ALL(weft_schedule_lr(&short_one, 5) == 0.1);
+}
+
+/* ---- a module with three parameters: loss = sum(c * w), so that the gradient is c ---- */
+
+enum { ROWS = 5, COLS = 3, COUNT = ROWS * COLS };
+
+static weft_tensor *weighted_sum(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *sum =
+        weft_full_tensor(weft_sum_all(weft_mul(inputs[0], weft_module_parameter(m, "a"))));
+
+    (void)n;
+    sum = weft_add(
+        sum, weft_full_tensor(weft_sum_all(weft_mul(inputs[1], weft_module_parameter(m, "b")))));
+    return weft_add(sum, weft_sum_all(weft_mul(inputs[2], weft_module_parameter(m, "c"))));
+}
+
+static const weft_module_class weighted = {
+    .type = "weighted", .forward = weighted_sum, .inputs = 3};
+
+static void fill(double *x, int i0)
+{
+    for (int i = 0; i < COUNT; i++)
+        x[i] = ((i + i0) * 37 + 11) % 101 / 50.0 - 1;
+}
+
+static weft_tensor *formula(int i0)
+{
+    double x[COUNT];
+
+    fill(x, i0);
+    return weft_from_data(WEFT_F64, 2, (int64_t[]){ROWS, COLS}, x);
+}
+
+struct world {
+    weft_mesh *mesh;
+    weft_module *m;
+    weft_tensor *in[3];
+};
+
+/* a sharded by uneven rows, b replicated, c plain; the same numbers in all of them. */
+static struct world make_world(void)
+{
+    struct world w = {.mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size())};
+    weft_placement spread[] = {weft_shard(0), weft_replicate()};
+    const char *names[] = {"a", "b", "c"};
+
+    w.m = weft_module_new(&weighted, NULL);
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *p = formula(0);
+
+        w.in[i] = formula(5);
+        if (i < 2) w.in[i] = weft_distribute_tensor(w.in[i], w.mesh, &spread[i], -1);
+        if (i < 2) p = weft_distribute_tensor(p, w.mesh, &spread[i], -1);
+        weft_module_add_parameter(w.m, names[i], p);
+    }
+    return w;
+}
+
+static void drop_world(struct world *w)
+{
+    weft_module_release(w->m);
+    weft_mesh_release(w->mesh);
+}
+
+static weft_status backward(struct world *w) { return weft_backward(weft_call_n(w->m, w->in, 3)); }
+
+static bool all_near(struct world *w, const double *want)
+{
+    return wt_near_full(weft_module_parameter(w->m, "a"), want, WT_WITHIN(1e-12)) &&
+           wt_near_full(weft_module_parameter(w->m, "b"), want, WT_WITHIN(1e-12)) &&
+           wt_near_full(weft_module_parameter(w->m, "c"), want, WT_WITHIN(1e-12));
+}
+
+WT_TEST(adamw__follows_its_formula)
+{
+    struct world w = make_world();
+    weft_optim *optim = weft_adamw(w.m, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.2});
+    double want[COUNT], g[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
+
+    fill(want, 0);
+    fill(g, 5);
+    for (int t = 1; t <= 3; t++) {
+        WT_EQ(backward(&w), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+        for (int i = 0; i < COUNT; i++) {
+            want[i] *= 1 - 0.1 * 0.2;
+            m[i] = 0.9 * m[i] + 0.1 * g[i];
+            v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
+            want[i] -= 0.1 * m[i] / (1 - pow(0.9, t)) / (sqrt(v[i] / (1 - pow(0.999, t))) + 1e-8);
+        }
+        WT_ALL(all_near(&w, want));
+    }
+    WT_EQ(weft_optim_steps(optim), 3);
+    WT_ALL(weft_grad(weft_module_parameter(w.m, "a")) == NULL);
+    weft_optim_release(optim);
+    drop_world(&w);
+}
+
+WT_TEST(sgd__follows_its_formula)
+{
+    for (int nesterov = 0; nesterov < 2; nesterov++) {
+        struct world w = make_world();
+        weft_optim *optim = weft_sgd(
+            w.m, (weft_sgd_config){
+                     .lr = 0.1, .momentum = 0.9, .weight_decay = 0.2, .nesterov = nesterov});
+        double want[COUNT], g[COUNT], v[COUNT] = {0};
+
+        fill(want, 0);
+        fill(g, 5);
+        for (int t = 0; t < 3; t++) {
+            weft_optim_set_lr(optim, 0.1 / (t + 1));
+            WT_EQ(backward(&w), WEFT_OK);
+            WT_EQ(weft_step(optim), WEFT_OK);
+            for (int i = 0; i < COUNT; i++) {
+                double h = g[i] + 0.2 * want[i];
+
+                v[i] = 0.9 * v[i] + h;
+                want[i] -= 0.1 / (t + 1) * (nesterov ? h + 0.9 * v[i] : v[i]);
+            }
+            WT_ALL(all_near(&w, want));
+        }
+        weft_optim_release(optim);
+        drop_world(&w);
+    }
+}
+
+WT_TEST(sgd__without_momentum_keeps_no_state)
+{
+    struct world w = make_world();
+    int64_t before = weft_memory_of(WEFT_MEMORY_OPTIMIZER).live;
+    weft_optim *optim = weft_sgd(w.m, (weft_sgd_config){.lr = 1});
+    double want[COUNT], g[COUNT];
+
+    WT_EQ(weft_memory_of(WEFT_MEMORY_OPTIMIZER).live, before);
+    fill(want, 0);
+    fill(g, 5);
+    WT_EQ(backward(&w), WEFT_OK);
+    WT_EQ(backward(&w), WEFT_OK);
+    WT_EQ(weft_step(optim), WEFT_OK);
+    for (int i = 0; i < COUNT; i++)
+        want[i] -= 2 * g[i];
+    WT_ALL(all_near(&w, want));
+    WT_EQ(weft_step(optim), WEFT_OK);
+    WT_ALL(all_near(&w, want));
+    weft_optim_release(optim);
+    drop_world(&w);
+}
+
+WT_TEST(optim__notices_a_replaced_parameter)
+{
+    struct world w = make_world();
+    weft_optim *optim = weft_sgd(w.m, (weft_sgd_config){.lr = 1});
+
+    WT_EQ(weft_module_set_parameter(w.m, "c", formula(0)), WEFT_OK);
+    WT_EQ(weft_step(optim), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "parameter 'c'");
+    weft_optim_release(optim);
+    drop_world(&w);
+}
+
+WT_TEST(optim__bad_settings_are_refused)
+{
+    struct world w = make_world();
+
+    WT_ALL(weft_sgd(w.m, (weft_sgd_config){.lr = -1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "lr is -1");
+    WT_ALL(weft_sgd(w.m, (weft_sgd_config){.lr = 1, .nesterov = true}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "nesterov");
+    WT_ALL(weft_adamw(w.m, (weft_adamw_config){.lr = 1, .beta1 = 1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "betas");
+    WT_ALL(weft_adamw(NULL, (weft_adamw_config){.lr = 1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "NULL");
+    drop_world(&w);
+}
+
+WT_TEST(clip__counts_every_element_once)
+{
+    struct world w = make_world();
+    weft_ledger *ledger = weft_ledger_open();
+    double g[COUNT], squares = 0, norm;
+
+    fill(g, 5);
+    for (int i = 0; i < COUNT; i++)
+        squares += 3 * g[i] * g[i];
+    WT_EQ(backward(&w), WEFT_OK);
+    weft_ledger_reset(ledger);
+    WT_EQ(weft_clip_grad_norm(w.m, 0, &norm), WEFT_OK);
+    WT_ALL(fabs(norm - sqrt(squares)) < 1e-12);
+    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), wt_ranks() > 1);
+    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM, NULL),
+          wt_ranks() > 1);
+    weft_ledger_close(ledger);
+    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
+
+    WT_EQ(weft_clip_grad_norm(w.m, 0.5, NULL), WEFT_OK);
+    for (int i = 0; i < COUNT; i++)
+        g[i] *= 0.5 / (norm + 1e-6);
+    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "b")), g, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "c")), g, WT_WITHIN(1e-12)));
+    WT_EQ(weft_clip_grad_norm(w.m, 100, &norm), WEFT_OK);
+    WT_ALL(fabs(norm - 0.5) < 1e-5);
+    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "b")), g, WT_WITHIN(1e-12)));
+    WT_EQ(weft_clip_grad_norm(w.m, -1, NULL), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "max_norm is -1");
+    drop_world(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(schedule__rises_then_falls),
+        WT_CASE(adamw__follows_its_formula),
+        WT_CASE(sgd__follows_its_formula),
+        WT_CASE(sgd__without_momentum_keeps_no_state),
+        WT_CASE(optim__notices_a_replaced_parameter),
+        WT_CASE(optim__bad_settings_are_refused),
+        WT_CASE(clip__counts_every_element_once),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "optim", cases);
+}

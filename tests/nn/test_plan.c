@@ -1,0 +1,234 @@
+/* test_plan.c: which modules a plan means, what it refuses, and that a refused plan changes
+ * nothing. */
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "support/mpi_check.h"
+#include "support/near.h"
+
+/* Two MLPs of layers net1, relu, net2 under "layers", and a norm beside them. */
+static weft_module *stack(void)
+{
+    weft_module *root = weft_sequential_new(), *layers = weft_sequential_new();
+    const char *names[] = {"0", "1"};
+
+    for (int i = 0; i < 2; i++) {
+        weft_module *m = weft_sequential_new();
+
+        weft_module_add_child(m, "net1",
+                              weft_linear_new((weft_linear_config){.in = {10}, .out = {16}}));
+        weft_module_add_child(m, "relu", weft_activation_new(WEFT_RELU));
+        weft_module_add_child(m, "net2",
+                              weft_linear_new((weft_linear_config){.in = {16}, .out = {10}}));
+        weft_module_add_child(layers, names[i], m);
+    }
+    weft_module_add_child(root, "layers", layers);
+    weft_module_add_child(root, "norm", weft_layer_norm_new((weft_norm_config){.width = 10}));
+    return root;
+}
+
+static weft_mesh *world_mesh(void) { return weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()); }
+
+static bool distributed(weft_module *root, const char *path)
+{
+    return weft_tensor_mesh(weft_module_parameter(root, path)) != NULL;
+}
+
+static int count_distributed(weft_module *root)
+{
+    static const char *const paths[] = {"layers.0.net1.weight", "layers.0.net2.weight",
+                                        "layers.1.net1.weight", "layers.1.net2.weight",
+                                        "norm.weight"};
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        n += distributed(root, paths[i]);
+    return n;
+}
+
+WT_TEST(plan__wildcards_stay_between_dots)
+{
+    static const struct {
+        const char *pattern;
+        int matches; /* -1: none, an error */
+    } cases[] = {{"layers.*.net1", 2},    {"layers.0.net?", 2},  {"layers.[01].net[1-2]", 4},
+                 {"layers.1.net1", 1},    {"*.net1", -1},        {"layers.*", -1},
+                 {"layers.*.*.net1", -1}, {"layers.0.net3", -1}, {"layers..net1", -1},
+                 {"layers.0.net1.", -1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_module *root = stack();
+        weft_mesh *mesh = world_mesh();
+        weft_plan plan[] = {{cases[i].pattern, weft_colwise_parallel()}, {0}};
+        weft_status status = weft_parallelize_module(root, mesh, plan);
+
+        wt_note("pattern %s", cases[i].pattern);
+        WT_EQ(status == WEFT_OK, cases[i].matches > 0);
+        WT_EQ(count_distributed(root), cases[i].matches > 0 ? cases[i].matches : 0);
+        if (status != WEFT_OK)
+            WT_ALL(strstr(weft_error_message(), cases[i].pattern) ||
+                   strstr(weft_error_message(), "layers."));
+        weft_error_clear();
+        weft_module_release(root);
+        weft_mesh_release(mesh);
+    }
+}
+
+/* Refused, with this status and text, and nothing is distributed afterwards. */
+static void refused(const weft_plan *plan, weft_status status, const char *part)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+
+    WT_EQ(weft_parallelize_module(root, mesh, plan), status);
+    WT_FAILED(status, part);
+    WT_EQ(count_distributed(root), 0);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(plan__refusals_change_nothing)
+{
+    weft_style col = weft_colwise_parallel(), row = weft_rowwise_parallel();
+    weft_style unreadable =
+        weft_colwise_parallel_with((weft_style_options){.output_layouts = "S(x)"});
+    weft_style two = weft_colwise_parallel_with((weft_style_options){.input_layouts = "R,R"});
+
+    refused((weft_plan[]){{"layers.0.net1", col}, {"net0.hello", row}, {0}}, WEFT_ERR_NOT_FOUND,
+            "'net0.hello' matches no module");
+    refused((weft_plan[]){{"layers.0.net1", col}, {"layers.*.net1", row}, {0}}, WEFT_ERR_STATE,
+            "'layers.0.net1' is matched by 'layers.0.net1' and by 'layers.*.net1'");
+    refused((weft_plan[]){{"layers.0.net1", col}, {"norm", row}, {0}}, WEFT_ERR_ARG,
+            "style rowwise does not support module 'norm' of type layer norm (only: linear, "
+            "embedding)");
+    refused((weft_plan[]){{"layers.0.net1", col}, {"layers.1.net1", unreadable}, {0}}, WEFT_ERR_ARG,
+            "layers.1.net1");
+    refused((weft_plan[]){{"layers.0.net1", two}, {0}}, WEFT_ERR_ARG, "layers.0.net1");
+}
+
+WT_TEST(plan__is_applied_once)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+    weft_plan first[] = {{"layers.0.net1", weft_colwise_parallel()}, {0}};
+    weft_plan second[] = {{"layers.1.net1", weft_colwise_parallel()},
+                          {"layers.0.net1", weft_rowwise_parallel()},
+                          {0}};
+
+    WT_EQ(weft_parallelize_module(root, mesh, first), WEFT_OK);
+    WT_EQ(weft_parallelize_module(root, mesh, second), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'layers.0.net1' (linear) was distributed before");
+    WT_EQ(count_distributed(root), 1);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(plan__an_empty_one_changes_nothing)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+
+    WT_EQ(weft_parallelize_module(root, mesh, (weft_plan[]){{0}}), WEFT_OK);
+    WT_EQ(count_distributed(root), 0);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(plan__needs_one_axis)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", weft_world_size()),
+              *tp = weft_mesh_sub(mesh, "tp");
+    weft_plan plan[] = {{"layers.*.net1", weft_colwise_parallel()}, {0}};
+
+    WT_EQ(weft_parallelize_module(root, mesh, plan), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "weft_mesh_sub");
+    WT_EQ(count_distributed(root), 0);
+    WT_EQ(weft_parallelize_module(root, tp, plan), WEFT_OK);
+    WT_EQ(count_distributed(root), 2);
+    weft_module_release(root);
+    weft_mesh_release(tp);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(plan__keeps_what_wants_a_gradient)
+{
+    weft_module *m = weft_linear_new((weft_linear_config){.in = {8}, .out = {16}});
+    weft_mesh *mesh = world_mesh();
+
+    weft_set_requires_grad(weft_module_parameter(m, "weight"), false);
+    WT_EQ(weft_parallelize_module(m, mesh, (weft_plan[]){{"", weft_colwise_parallel()}, {0}}),
+          WEFT_OK);
+    WT_ALL(!weft_requires_grad(weft_module_parameter(m, "weight")));
+    WT_ALL(weft_requires_grad(weft_module_parameter(m, "bias")));
+    WT_ALL(distributed(m, "weight") && distributed(m, "bias"));
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+/* ---- distribute_module ---- */
+
+static weft_status shard_net1(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    const char *fail_at = payload;
+    weft_placement rows = weft_shard(0);
+
+    if (fail_at && !strcmp(weft_module_path(m), fail_at))
+        return weft_module_child(m, "nowhere") ? WEFT_OK : WEFT_ERR_NOT_FOUND;
+    if (strcmp(weft_module_name(m), "net1")) return WEFT_OK;
+    return weft_module_set_parameter(
+        m, "weight", weft_distribute_tensor(weft_module_parameter(m, "weight"), mesh, &rows, -1));
+}
+
+WT_TEST(distribute_module__replicates_what_is_not_partitioned)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+
+    WT_EQ(weft_distribute_module(root, mesh, shard_net1, NULL, NULL, NULL), WEFT_OK);
+    WT_EQ(count_distributed(root), 5);
+    WT_EQ(weft_tensor_placement(weft_module_parameter(root, "layers.1.net1.weight"), 0).kind,
+          WEFT_KIND_SHARD);
+    WT_EQ(weft_tensor_placement(weft_module_parameter(root, "layers.1.net1.bias"), 0).kind,
+          WEFT_KIND_REPLICATE);
+    WT_EQ(weft_tensor_placement(weft_module_parameter(root, "norm.weight"), 0).kind,
+          WEFT_KIND_REPLICATE);
+    WT_EQ(weft_distribute_module(root, mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "was distributed before");
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(distribute_module__a_failing_partition_leaves_the_tree_as_it_was)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+    char where[] = "layers.1.net2";
+    weft_tensor *before = weft_module_parameter(root, "layers.0.net1.weight");
+
+    WT_EQ(weft_distribute_module(root, mesh, shard_net1, NULL, NULL, where), WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "layers.1.net2");
+    WT_EQ(count_distributed(root), 0);
+    WT_ALL(weft_module_parameter(root, "layers.0.net1.weight") == before);
+    WT_EQ(weft_distribute_module(root, mesh, shard_net1, NULL, NULL, NULL), WEFT_OK);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(plan__wildcards_stay_between_dots),
+        WT_CASE(plan__refusals_change_nothing),
+        WT_CASE(plan__is_applied_once),
+        WT_CASE(plan__an_empty_one_changes_nothing),
+        WT_CASE(plan__needs_one_axis),
+        WT_CASE(plan__keeps_what_wants_a_gradient),
+        WT_CASE(distribute_module__replicates_what_is_not_partitioned),
+        WT_CASE(distribute_module__a_failing_partition_leaves_the_tree_as_it_was),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "plan", cases);
+}
