@@ -1,0 +1,200 @@
+/*
+ * gemm.c: which form of a product serves which shape.
+ *
+ *   f64           own loops (oneDNN has no f64 product)
+ *   bf16          oneDNN where the machine has kernels for it, else converted to f32 and back
+ *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
+ */
+#include "kernels/cpu/gemm.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/knob.h"
+#include "base/mem.h"
+#include "kernels/cpu/blocked.h"
+#include "kernels/cpu/gemm_dnnl.h"
+#include "kernels/cpu/scratch.h"
+
+static struct wf_blocked blocked_of(const struct wf_gemm *g)
+{
+    return (struct wf_blocked){
+        .m = g->m, .n = g->n, .k = g->k, .ldc = g->ldc,
+        .a_m = g->ta ? 1 : g->lda, .a_k = g->ta ? g->lda : 1,
+        .b_k = g->tb ? 1 : g->ldb, .b_n = g->tb ? g->ldb : 1,
+    };
+}
+
+static size_t f32_bytes(int64_t elements)
+{
+    return wf_scratch_round((size_t)elements * sizeof(float));
+}
+
+static void run_nothing(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                        void *c, char *scratch)
+{
+    (void)g, (void)a, (void)b, (void)bias, (void)c, (void)scratch;
+}
+
+static void run_blocked(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                        void *c, char *scratch)
+{
+    const struct wf_blocked_table *t = g->loops;
+    struct wf_blocked p = blocked_of(g);
+
+    t->product(&p, a, b, bias, c, scratch);
+}
+
+/* The bias costs one write-only pass: oneDNN adds to what C holds. */
+static void run_sgemm(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                      void *c, char *scratch)
+{
+    float *to = c;
+
+    (void)scratch;
+    if (bias)
+        for (int64_t i = 0; i < g->m; i++)
+            memcpy(to + i * g->ldc, bias, (size_t)g->n * sizeof *to);
+    wf_dnnl_sgemm(g, a, b, bias ? 1.0f : 0.0f, c);
+}
+
+/* C^T = B^T A^T into scratch, then turned into place together with the bias. */
+static void run_turned(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                       void *c, char *scratch)
+{
+    const struct wf_blocked_table *t = g->loops;
+    struct wf_gemm other = {.ta = !g->tb, .tb = !g->ta, .m = g->n, .n = g->m, .k = g->k,
+                            .lda = g->ldb, .ldb = g->lda, .ldc = g->m};
+
+    wf_dnnl_sgemm(&other, b, a, 0.0f, (float *)(void *)scratch);
+    t->turn(g->m, g->n, scratch, bias, c);
+}
+
+static void prepare_blocked(struct wf_gemm *g, const struct wf_blocked_table *loops, size_t element)
+{
+    struct wf_blocked p = blocked_of(g);
+
+    g->run = run_blocked;
+    g->loops = loops;
+    g->scratch = wf_scratch_round((size_t)loops->scratch_elements(&p) * element);
+}
+
+enum form { SGEMM, TURNED, OWN };
+
+/*
+ * NOTE [f32 forms]. GFLOP/s of one core, weight N x K, rows m; Zen 3 (peak 105, AVX2), oneDNN 2.6.
+ *
+ *   x W^T, few rows      N x K          m = 8     16     32     64    128
+ *     sgemm              2048 x 1024       35     52     65     76     81
+ *     turned (W x^T)                       53     70     69     72     73
+ *     sgemm              576 x 384         55     73     82     91     95
+ *     turned                               67     88     89     90     90
+ *   d W, rows of W a multiple of 2 KiB apart (they share few cache sets)
+ *     sgemm              2048 x 1024       37     45     42     45     44     (256: 44, 384: 89)
+ *     own                                  36     54     62     73     78     (256: 84, 384: 79)
+ *   d^T x, 2048 rows     768 x 384   512 x 512   576 x 384   640 x 640   1536 x 768
+ *     sgemm                     75          48          84          88           83
+ *     own                       89          79          89          85           79
+ *
+ * With AVX-512 (Zen 5) the turned form won up to 128 rows (150 against 230) and sgemm was never
+ * far from the peak otherwise.
+ */
+static enum form f32_form(const struct wf_gemm *g)
+{
+    bool wide = wf_kernels_isa() == 4;
+
+    if (g->k == 0) return OWN;
+    if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
+        return g->m >= 6 && g->m <= (wide ? 128 : 32) ? TURNED : SGEMM;
+    if (wide || wf_knobs.threads > 1) return SGEMM;
+    if (!g->ta && !g->tb)
+        return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN : SGEMM;
+    if (g->ta && !g->tb) return g->m * g->n <= 300000 && g->k >= 64 ? OWN : SGEMM;
+    return SGEMM;
+}
+
+static void prepare_f32(struct wf_gemm *g)
+{
+    const struct wf_blocked_table *loops = WF_ISA_PICK(wf_blocked_f32);
+
+    switch (f32_form(g)) {
+    case OWN:
+        prepare_blocked(g, loops, sizeof(float));
+        break;
+    case TURNED:
+        g->run = run_turned;
+        g->loops = loops;
+        g->scratch = f32_bytes(g->m * g->n);
+        break;
+    case SGEMM:
+        g->run = run_sgemm;
+    }
+}
+
+static void run_bf16(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                     void *c, char *scratch)
+{
+    (void)scratch;
+    wf_dnnl_product_run(g->dnnl, a, b, bias, c);
+}
+
+static void widen(int64_t rows, int64_t cols, const wf_bf16 *from, int64_t ld, float *to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) to[i * cols + j] = wf_bf16_to_f32(from[i * ld + j]);
+}
+
+/* Without bf16 kernels: A, B, bias and C pass through f32 copies. */
+static void run_widened(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                        void *c, char *scratch)
+{
+    char *wide_a = scratch, *wide_b = wide_a + f32_bytes(g->m * g->k);
+    char *wide_bias = wide_b + f32_bytes(g->k * g->n), *wide_c = wide_bias + f32_bytes(g->n);
+    char *rest = wide_c + f32_bytes(g->m * g->n);
+    const float *from = (const void *)wide_c;
+    wf_bf16 *to = c;
+
+    widen(g->ta ? g->k : g->m, g->ta ? g->m : g->k, a, g->lda, (float *)(void *)wide_a);
+    widen(g->tb ? g->n : g->k, g->tb ? g->k : g->n, b, g->ldb, (float *)(void *)wide_b);
+    if (bias) widen(1, g->n, bias, g->n, (float *)(void *)wide_bias);
+    wf_gemm_run(g->inner, wide_a, wide_b, bias ? wide_bias : NULL, wide_c, rest);
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) to[i * g->ldc + j] = wf_f32_to_bf16(from[i * g->n + j]);
+}
+
+static void prepare_widened(struct wf_gemm *g)
+{
+    struct wf_gemm *inner = WF_NEW(struct wf_gemm);
+
+    *inner = (struct wf_gemm){.dtype = WEFT_F32, .ta = g->ta, .tb = g->tb, .bias = g->bias,
+                              .m = g->m, .n = g->n, .k = g->k,
+                              .lda = g->ta ? g->m : g->k, .ldb = g->tb ? g->k : g->n, .ldc = g->n};
+    wf_gemm_prepare(inner);
+    g->inner = inner;
+    g->run = run_widened;
+    g->scratch = f32_bytes(g->m * g->k) + f32_bytes(g->k * g->n) + f32_bytes(g->n) +
+                 f32_bytes(g->m * g->n) + inner->scratch;
+}
+
+void wf_gemm_prepare(struct wf_gemm *g)
+{
+    g->scratch = 0;
+    g->run = run_nothing;
+    if (g->m == 0 || g->n == 0) return;
+    if (g->dtype == WEFT_F32) {
+        prepare_f32(g);
+    } else if (g->dtype == WEFT_F64) {
+        prepare_blocked(g, WF_ISA_PICK(wf_blocked_f64), sizeof(double));
+    } else {
+        if (g->k > 0) g->dnnl = wf_dnnl_product_new(g);
+        g->run = run_bf16;
+        if (!g->dnnl) prepare_widened(g);
+    }
+}
+
+void wf_gemm_drop(struct wf_gemm *g)
+{
+    wf_dnnl_product_free(g->dnnl);
+    if (g->inner) wf_gemm_drop(g->inner);
+    wf_free(g->inner);
+}

@@ -1,0 +1,55 @@
+/*
+ * tile.h: the register tile that matrix products and attention are made of, in WF_T (type.h).
+ *
+ * A tile is TILE_MR x TILE_NR results kept in registers while the contracted index runs. The left
+ * operand is read one element at a time and broadcast, so it may have any strides; the right one
+ * is read in vectors, so its columns lie next to each other. That asymmetry is what lets attention
+ * feed its products without repacking.
+ *
+ * For float and double; include once per file, after type.h.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+enum { TILE_BYTES = 64, TILE_MR = 8, TILE_NV = 2 }; /* 16 of 32 registers accumulate */
+#elif defined(__AVX2__)
+enum { TILE_BYTES = 32, TILE_MR = 6, TILE_NV = 2 }; /* 12 of 16 */
+#else
+enum { TILE_BYTES = 16, TILE_MR = 6, TILE_NV = 2 };
+#endif
+enum { TILE_LANES = TILE_BYTES / (int)sizeof(WF_T), TILE_NR = TILE_NV * TILE_LANES };
+
+#define TILE_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define TILE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TILE_UNROLL _Pragma("GCC unroll 8") /* early; otherwise gcc moves the tile through memory */
+#endif
+
+typedef WF_T vec __attribute__((vector_size(TILE_BYTES)));
+typedef WF_T loose_vec __attribute__((vector_size(TILE_BYTES), aligned(sizeof(WF_T)), may_alias));
+
+TILE_INLINE vec vec_load(const WF_T *p) { return (vec) * (const loose_vec *)p; }
+TILE_INLINE void vec_store(WF_T *p, vec v) { *(loose_vec *)p = (loose_vec)v; }
+
+/** c[i][j] = (add ? c[i][j] : 0) + sum over k of a[i si + k sk] b[k ldb + j], for a whole tile. */
+TILE_INLINE void tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const WF_T *b, int64_t ldb,
+                      WF_T *c, int64_t ldc, bool add)
+{
+    vec acc[TILE_MR][TILE_NV];
+
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
+        TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+            acc[i][j] = add ? vec_load(c + i * ldc + j * TILE_LANES) : (vec){0};
+    for (int64_t k = 0; k < kn; k++, a += sk, b += ldb) {
+        vec right[TILE_NV];
+
+        TILE_UNROLL for (int j = 0; j < TILE_NV; j++) right[j] = vec_load(b + j * TILE_LANES);
+        TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
+            TILE_UNROLL for (int j = 0; j < TILE_NV; j++) acc[i][j] += a[i * si] * right[j];
+    }
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
+        TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+            vec_store(c + i * ldc + j * TILE_LANES, acc[i][j]);
+}

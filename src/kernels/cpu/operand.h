@@ -1,0 +1,35 @@
+/*
+ * operand.h: a strided operand as the matrix [rows, cols] that a product wants.
+ *
+ * Leading dims become rows and trailing dims columns. Where one stride spans each group the
+ * operand is read in place, transposed or not; otherwise it is copied into scratch first.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+struct wf_operand {
+    int64_t rows, cols;
+    int64_t ld;
+    bool transposed;     /* element (i,j) at i + j ld instead of i ld + j */
+    size_t scratch;      /* bytes for the copy, 0: read in place */
+    struct wf_kcall copy;
+    struct wf_desc dense; /* what copy writes */
+};
+
+/** One size and one stride for dims [first, last) of d; false where no single stride spans them. */
+bool wf_operand_fold(const struct wf_desc *d, int first, int last, int64_t *size, int64_t *stride);
+
+/** View d with dims [0, split) as rows. o stays where it is: the copy points into it. */
+void wf_operand_prepare(struct wf_operand *o, const struct wf_desc *d, int split);
+
+/** View d as one row-major array: rows = numel, a single column. */
+void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_desc *d);
+
+/** The matrix's first element: x itself, or its copy made in scratch. */
+const void *wf_operand_ready(const struct wf_operand *o, const void *x, void *scratch);
+
+void wf_operand_drop(struct wf_operand *o);

@@ -1,0 +1,20 @@
+/*
+ * scratch.h: working memory of the kernels of one thread, shared by all its plans.
+ *
+ * A kernel runs to its end before the next one starts, so one buffer, as large as the greediest
+ * plan wants, serves them all and stays warm in the cache. A plan reserves when it is prepared and
+ * releases when it is dropped, by the same thread; the last release frees the buffer.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Bytes rounded up so that the next region begins on a cache line. */
+static inline size_t wf_scratch_round(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+void wf_scratch_reserve(size_t bytes);
+void wf_scratch_release(void);
+
+/** The buffer, 64-byte aligned; valid during one run, since a later reservation may move it. */
+void *wf_scratch(void);
