@@ -4,6 +4,7 @@
  */
 #include "dtensor/redistribute_copy.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* ---- plan ---- */
@@ -93,16 +94,6 @@ static void copy_rows(const struct wf_copy *c, char *dst, const char *src)
     }
 }
 
-static void copy_from(const struct wf_copy *c, int loop, char *dst, const char *src)
-{
-    if (loop == c->loops - 1) {
-        copy_rows(c, dst, src);
-        return;
-    }
-    for (int64_t i = 0; i < c->count[loop]; i++)
-        copy_from(c, loop + 1, dst + i * c->dst_step[loop], src + i * c->src_step[loop]);
-}
-
 /* NOTE [tiles] Where the source runs along another dim than the destination (a transposed view),
  * row after row would fetch a line per element. Loops over tiles use each line while it is there.
  */
@@ -110,25 +101,39 @@ enum { TILE = 16 };
 
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static void copy_tiles(const struct wf_copy *c, char *dst, const char *src)
+static bool crosses(const struct wf_copy *c, int outer)
 {
-    struct wf_copy tile = *c;
-    int inner = c->loops - 1, outer = inner - 1;
+    int inner = outer + 1;
 
-    for (int64_t i = 0; i < c->count[outer]; i += TILE) {
-        tile.count[outer] = min_of(TILE, c->count[outer] - i);
-        for (int64_t j = 0; j < c->count[inner]; j += TILE) {
-            tile.count[inner] = min_of(TILE, c->count[inner] - j);
-            copy_from(&tile, outer, dst + i * c->dst_step[outer] + j * c->dst_step[inner],
+    return c->src_step[outer] < c->src_step[inner] && c->dst_step[outer] > c->dst_step[inner] &&
+           c->count[outer] > TILE && c->count[inner] > TILE;
+}
+
+static void copy_tiles(const struct wf_copy *c, int outer, char *dst, const char *src)
+{
+    struct wf_copy row = *c;
+    int inner = outer + 1;
+
+    for (int64_t j = 0; j < c->count[inner]; j += TILE) {
+        row.count[inner] = min_of(TILE, c->count[inner] - j);
+        for (int64_t i = 0; i < c->count[outer]; i++)
+            copy_rows(&row, dst + i * c->dst_step[outer] + j * c->dst_step[inner],
                       src + i * c->src_step[outer] + j * c->src_step[inner]);
-        }
     }
 }
 
-static int is_transpose(const struct wf_copy *c)
+static void copy_from(const struct wf_copy *c, int loop, char *dst, const char *src)
 {
-    return c->loops == 2 && c->src_step[0] < c->src_step[1] && c->dst_step[0] > c->dst_step[1] &&
-           c->count[0] > TILE && c->count[1] > TILE;
+    if (loop == c->loops - 1) {
+        copy_rows(c, dst, src);
+        return;
+    }
+    if (loop == c->loops - 2 && crosses(c, loop)) {
+        copy_tiles(c, loop, dst, src);
+        return;
+    }
+    for (int64_t i = 0; i < c->count[loop]; i++)
+        copy_from(c, loop + 1, dst + i * c->dst_step[loop], src + i * c->src_step[loop]);
 }
 
 void wf_copy_run(const struct wf_copy *copy, void *dst, const void *src)
@@ -138,8 +143,6 @@ void wf_copy_run(const struct wf_copy *copy, void *dst, const void *src)
 
     if (copy->loops == 0)
         memcpy(to, from, copy->run);
-    else if (is_transpose(copy))
-        copy_tiles(copy, to, from);
     else
         copy_from(copy, 0, to, from);
 }

@@ -1,0 +1,122 @@
+/* test_redistribute_copy.c: strided copies, element by element against plain loops. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtensor/redistribute_copy.h"
+#include "support/mpi_check.h"
+
+enum { ROOM = 1 << 16 };
+
+static unsigned next_random(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+static int below(unsigned *state, int n) { return (int)(next_random(state) % (unsigned)n); }
+
+/* Strides of a random order of dims in memory, sometimes with gaps. */
+static void pick_strides(unsigned *state, int ndim, const int64_t *shape, int64_t *strides)
+{
+    int order[WEFT_MAX_DIMS];
+    int64_t step = 1 + below(state, 2) * below(state, 2);
+
+    for (int d = 0; d < ndim; d++) {
+        int other = below(state, 2) ? d : below(state, d + 1);
+
+        order[d] = order[other];
+        order[other] = d;
+    }
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[order[i]] = step;
+        step *= shape[order[i]] + (below(state, 4) == 0);
+    }
+}
+
+static void copy_plainly(int ndim, const int64_t *shape, const int64_t *src_stride,
+                         const int64_t *dst_stride, size_t element, char *dst, const char *src)
+{
+    int64_t numel = 1;
+
+    for (int d = 0; d < ndim; d++)
+        numel *= shape[d];
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t left = i, from = 0, to = 0;
+
+        for (int d = ndim - 1; d >= 0; d--) {
+            from += left % shape[d] * src_stride[d];
+            to += left % shape[d] * dst_stride[d];
+            left /= shape[d];
+        }
+        memcpy(dst + to * (int64_t)element, src + from * (int64_t)element, element);
+    }
+}
+
+START_TEST(copy__moves_what_plain_loops_move_and_nothing_else)
+{
+    static const size_t elements[] = {1, 2, 4, 8};
+    char *src = malloc(8 * ROOM), *dst = calloc(8, ROOM), *want = calloc(8, ROOM);
+    unsigned state = 3;
+
+    for (int i = 0; i < 8 * ROOM; i++)
+        src[i] = (char)next_random(&state);
+    for (int round = 0; round < 600; round++) {
+        int ndim = below(&state, 4);
+        size_t element = elements[below(&state, 4)];
+        int64_t shape[4], src_stride[4], dst_stride[4];
+        struct wf_copy copy;
+
+        for (int d = 0; d < ndim; d++)
+            shape[d] = 1 + below(&state, ndim == 2 ? 70 : 24);
+        pick_strides(&state, ndim, shape, src_stride);
+        pick_strides(&state, ndim, shape, dst_stride);
+        memset(dst, 0, 8 * ROOM);
+        memset(want, 0, 8 * ROOM);
+        wf_copy_plan(&copy, ndim, shape, src_stride, dst_stride, element);
+        copy.src_offset = 16;
+        copy.dst_offset = 8;
+        wf_copy_run(&copy, dst, src);
+        copy_plainly(ndim, shape, src_stride, dst_stride, element, want + 8, src + 16);
+        ck_assert(memcmp(dst, want, 8 * ROOM) == 0);
+    }
+    free(src);
+    free(dst);
+    free(want);
+}
+END_TEST
+
+START_TEST(copy__of_contiguous_data_is_one_run)
+{
+    static const int64_t shape[3] = {4, 5, 6}, strides[3] = {30, 6, 1};
+    struct wf_copy copy;
+
+    wf_copy_plan(&copy, 3, shape, strides, strides, 4);
+    ck_assert_int_eq(copy.loops, 0);
+    ck_assert_uint_eq(copy.run, 480);
+}
+END_TEST
+
+START_TEST(copy__merges_dims_that_follow_each_other_on_both_sides)
+{
+    static const int64_t shape[4] = {2, 3, 4, 5}, src[4] = {120, 40, 10, 1},
+                         dst[4] = {60, 20, 5, 1};
+    struct wf_copy copy;
+
+    wf_copy_plan(&copy, 4, shape, src, dst, 8);
+    ck_assert_int_eq(copy.loops, 1);
+    ck_assert_int_eq(copy.count[0], 24);
+    ck_assert_uint_eq(copy.run, 40);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("redistribute_copy");
+    TCase *tc = tcase_create("redistribute_copy");
+
+    tcase_add_test(tc, copy__moves_what_plain_loops_move_and_nothing_else);
+    tcase_add_test(tc, copy__of_contiguous_data_is_one_run);
+    tcase_add_test(tc, copy__merges_dims_that_follow_each_other_on_both_sides);
+    suite_add_tcase(suite, tc);
+    return wt_unit_main(suite);
+}
