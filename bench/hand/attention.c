@@ -28,8 +28,8 @@ void attention_start(long context)
 }
 
 /* c [ROWS,COLS] = a [ROWS,k] b [k,COLS]; a[i][p] is a[i * a_row + p * a_step], one of them is 1. */
-static inline __attribute__((always_inline)) void tile(long k, const float *a, long a_row, long a_step,
-                                                       const float *b, float *c, long ldc)
+static inline __attribute__((always_inline)) void
+tile(long k, const float *a, long a_row, long a_step, const float *b, float *c, long ldc)
 {
     vec sum[ROWS][VECS] = {{{0}}};
 
@@ -63,26 +63,24 @@ static void pack_cols(long context, const float *src, long ld, float *panels)
 }
 
 /* First column right of the tiles that hold column `last` */
-static long tile_end(long last)
-{
-    return (last + COLS) / COLS * COLS;
-}
+static long tile_end(long last) { return (last + COLS) / COLS * COLS; }
 
 /* out rows [ROWS] at i = left [.., context] right, left zero right of the diagonal */
-static void times_lower(long i, const float *left, long ld, const float *right_rows, long context, float *out,
-                        long out_ld)
+static void times_lower(long i, const float *left, long ld, const float *right_rows, long context,
+                        float *out, long out_ld)
 {
     for (long j = 0; j < HEAD; j += COLS)
-        tile(i + ROWS, left + i * ld, ld, 1, right_rows + j * context, out + i * out_ld + j, out_ld);
+        tile(i + ROWS, left + i * ld, ld, 1, right_rows + j * context, out + i * out_ld + j,
+             out_ld);
 }
 
 /* out rows [ROWS] at j = leftT right: only rows of left from j on are not zero */
-static void times_lower_t(long j, const float *left, long ld, const float *right_rows, long context, float *out,
-                          long out_ld)
+static void times_lower_t(long j, const float *left, long ld, const float *right_rows, long context,
+                          float *out, long out_ld)
 {
     for (long c = 0; c < HEAD; c += COLS)
-        tile(context - j, left + j * ld + j, 1, ld, right_rows + c * context + j * COLS, out + j * out_ld + c,
-             out_ld);
+        tile(context - j, left + j * ld + j, 1, ld, right_rows + c * context + j * COLS,
+             out + j * out_ld + c, out_ld);
 }
 
 /* Scores of one row become probabilities: entries [0, n), zero from there to end. */
@@ -104,8 +102,8 @@ static void softmax_row(float *restrict p, long n, long end)
         p[j] = 0;
 }
 
-static void head_forward(const struct attention *a, const float *q, const float *k, const float *v, float *probs,
-                         float *out)
+static void head_forward(const struct attention *a, const float *q, const float *k, const float *v,
+                         float *probs, float *out)
 {
     long ld = a->qkv_ld, lp = a->probs_ld, context = a->context;
 
@@ -127,13 +125,15 @@ void attention(const struct attention *a, const float *qkv, float *probs, float 
 
     for (long h = 0; h < a->heads; h++) {
         const float *q = qkv + h * HEAD;
-        head_forward(a, q, q + wide, q + 2 * wide, probs + h * a->context * a->probs_ld, out + h * HEAD);
+        head_forward(a, q, q + wide, q + 2 * wide, probs + h * a->context * a->probs_ld,
+                     out + h * HEAD);
     }
 }
 
-/* ds = p (dp - delta) / 8, where delta = dout . out is the same for the whole row; in place of dp. */
-static void softmax_grad_row(float *restrict ds, const float *restrict p, const float *dout, const float *out,
-                             long end)
+/* ds = p (dp - delta) / 8, where delta = dout . out is the same for the whole row; in place of dp.
+ */
+static void softmax_grad_row(float *restrict ds, const float *restrict p, const float *dout,
+                             const float *out, long end)
 {
     float delta = 0;
 
@@ -143,10 +143,11 @@ static void softmax_grad_row(float *restrict ds, const float *restrict p, const 
         ds[j] = p[j] * (ds[j] - delta) * 0.125f;
 }
 
-static void head_backward(const struct attention *a, const float *q, const float *probs, const float *out,
-                          const float *dout, float *dq)
+static void head_backward(const struct attention *a, const float *q, const float *probs,
+                          const float *out, const float *dout, float *dq)
 {
-    long wide = a->heads * HEAD, ld = a->qkv_ld, lo = a->out_ld, lp = a->probs_ld, context = a->context;
+    long wide = a->heads * HEAD, ld = a->qkv_ld, lo = a->out_ld, lp = a->probs_ld,
+         context = a->context;
 
     pack_rows(context, q, ld, q_rows);
     pack_rows(context, q + wide, ld, k_rows);
@@ -166,10 +167,10 @@ static void head_backward(const struct attention *a, const float *q, const float
     }
 }
 
-void attention_grad(const struct attention *a, const float *qkv, const float *probs, const float *out,
-                    const float *dout, float *dqkv)
+void attention_grad(const struct attention *a, const float *qkv, const float *probs,
+                    const float *out, const float *dout, float *dqkv)
 {
     for (long h = 0; h < a->heads; h++)
-        head_backward(a, qkv + h * HEAD, probs + h * a->context * a->probs_ld, out + h * HEAD, dout + h * HEAD,
-                      dqkv + h * HEAD);
+        head_backward(a, qkv + h * HEAD, probs + h * a->context * a->probs_ld, out + h * HEAD,
+                      dout + h * HEAD, dqkv + h * HEAD);
 }

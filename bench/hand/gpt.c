@@ -1,99 +1,69 @@
 /*
- * gpt.c: one training step of a GPT-2 style decoder, f32, AdamW on everything, written by hand for n
- * ranks: attention split by heads, MLP by hidden features, embedding and head by vocabulary.
+ * gpt.c: one training step of a GPT-2 style decoder, f32, AdamW on everything, written by hand for
+ * n ranks: attention split by heads, MLP by hidden features, embedding and head by vocabulary.
  *
- *     mpiexec -n 2 hand_gpt LAYERS WIDTH HEADS CONTEXT BATCH VOCAB [STEPS] [check]
- *
- * What makes it fast: a row-parallel product leaves its partial sum in a window; each rank adds, norms
- * and writes back its own share of the tokens, so nothing is done twice; weight gradients go into
- * AdamW part by part while in cache; attention keeps its probabilities (attention.c); logits are made
- * in chunks of the vocabulary that stay in cache for their exponentials, which the backward pass only
- * scales.
- *
- * Shapes: N = batch * context tokens, D width, d = D / ranks, f = 4 D / ranks, V / ranks vocabulary
- * rows. Weights lie [out][in]; activations [N][..]; `own` tokens are this rank's share of N.
+ * What makes it fast: a row-parallel product leaves its partial sum in a window; each rank adds,
+ * norms and writes back its own share of the tokens, so nothing is done twice; weight gradients go
+ * into AdamW part by part while in cache; attention keeps its probabilities (attention.c); logits
+ * are made in chunks of the vocabulary that stay in cache for their exponentials, which the
+ * backward pass only scales. Read gpt.h first; memory and main are in gpt_setup.c.
  */
+#include "gpt.h"
+
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "attention.h"
-#include "hand.h"
-
-enum { MAX_RANKS = 8, CHUNK = 1536 };
-
-/* Parameters that every rank needs: rows of one array in the window. */
-enum small { NORM1_W, NORM1_B, PROJ_B, NORM2_W, NORM2_B, DOWN_B, SMALL };
-
-struct layer {
-    struct hand_param qkv, qkv_b, proj, up, up_b, down;
-    float *qkv_n, *probs, *out; /* attention's input, probabilities and output */
-    float *h, *slope;           /* gelu and its derivative */
-};
-
-/* One norm: what its gradient needs, for own tokens; its result for all, in the window. */
-struct norm {
-    float *unit, *rstd, *result;
-};
-
-/* One chunk of this rank's vocabulary. */
-struct chunk {
-    long first, width, ld; /* first: global row of the head */
-    float *p;              /* [N][ld] exp(logit - top), later the gradient of the logits */
-    float *top;            /* [N] */
-};
-
-static long L, D, H, T, B, V, N, d, f, vocab, own, first; /* own tokens are [first, first + own) */
-static long ld, l3, ldo, lf;                             /* strides of rows of D, 3 d, d, f */
-static struct layer *layers;
-static struct norm *norms; /* two per layer and the final one */
-static struct chunk *chunks;
-static long n_chunks;
-static struct hand_param wte, head, small, wpe; /* small [6 L + 2][D] and wpe [T][D] in the window */
-static float *x;                                /* residual stream of own tokens */
-static float *dh, *dout, *dqkv, *gradient, *lse;
-static int *token, *target, *row_head, *row_next; /* tokens of a vocabulary row as a list */
-static struct attention shape;
-
-/* in the window */
-static float *part[MAX_RANKS];       /* [N][ld] terms of a row-parallel product */
-static float *small_part[MAX_RANKS]; /* terms of the gradient of `small` */
-static float *stream;                /* [N][ld] embedded tokens, later the stream's gradient */
-static float *softmax[MAX_RANKS];    /* [3][N]: top, sum of exponentials, logit of the target */
-
-static float *small_w(long layer, enum small which)
-{
-    return small.w + (layer * SMALL + which) * D;
-}
-
-static float *small_g(long layer, enum small which)
-{
-    return small_part[hand_rank] + (layer * SMALL + which) * D;
-}
-
-/* ---- products: activations [N][k] times a weight, its transpose, and the weight's gradient ---- */
+/* ---- products: activations [N][k] times a weight, its transpose, and the weight's gradient ----
+ */
 static void linear(const float *in, long in_ld, const struct hand_param *w, float *out, long out_ld,
                    hand_epilogue *epilogue, void *payload)
 {
-    hand_gemm(&(struct hand_gemm){.m = N, .n = w->rows, .k = w->cols, .tb = true, .a = in, .lda = in_ld,
-                                  .b = w->w, .ldb = w->ld, .c = out, .ldc = out_ld, .epilogue = epilogue,
+    hand_gemm(&(struct hand_gemm){.m = N,
+                                  .n = w->rows,
+                                  .k = w->cols,
+                                  .tb = true,
+                                  .a = in,
+                                  .lda = in_ld,
+                                  .b = w->w,
+                                  .ldb = w->ld,
+                                  .c = out,
+                                  .ldc = out_ld,
+                                  .epilogue = epilogue,
                                   .payload = payload});
 }
 
-static void linear_dx(const float *dy, long dy_ld, const struct hand_param *w, float *dx, long dx_ld,
-                      hand_epilogue *epilogue, void *payload)
+static void linear_dx(const float *dy, long dy_ld, const struct hand_param *w, float *dx,
+                      long dx_ld, hand_epilogue *epilogue, void *payload)
 {
-    hand_gemm(&(struct hand_gemm){.m = N, .n = w->cols, .k = w->rows, .a = dy, .lda = dy_ld, .b = w->w,
-                                  .ldb = w->ld, .c = dx, .ldc = dx_ld, .epilogue = epilogue,
+    hand_gemm(&(struct hand_gemm){.m = N,
+                                  .n = w->cols,
+                                  .k = w->rows,
+                                  .a = dy,
+                                  .lda = dy_ld,
+                                  .b = w->w,
+                                  .ldb = w->ld,
+                                  .c = dx,
+                                  .ldc = dx_ld,
+                                  .epilogue = epilogue,
                                   .payload = payload});
 }
 
-static void linear_update(const float *dy, long dy_ld, const float *in, long in_ld, struct hand_param *w)
+static void linear_update(const float *dy, long dy_ld, const float *in, long in_ld,
+                          struct hand_param *w)
 {
-    hand_gemm(&(struct hand_gemm){.m = w->rows, .n = w->cols, .k = N, .ta = true, .a = dy, .lda = dy_ld,
-                                  .b = in, .ldb = in_ld, .c = gradient, .ldc = w->ld, .scratch = true,
-                                  .epilogue = hand_update, .payload = w});
+    hand_gemm(&(struct hand_gemm){.m = w->rows,
+                                  .n = w->cols,
+                                  .k = N,
+                                  .ta = true,
+                                  .a = dy,
+                                  .lda = dy_ld,
+                                  .b = in,
+                                  .ldb = in_ld,
+                                  .c = gradient,
+                                  .ldc = w->ld,
+                                  .scratch = true,
+                                  .epilogue = hand_update,
+                                  .payload = w});
 }
 
 static void add_bias(void *payload, long row, long rows, float *c)
@@ -151,8 +121,9 @@ static void add_parts(float *restrict sum, long token_)
     }
 }
 
-static void norm_row(float *restrict unit, float *restrict result, float *rstd, const float *restrict row,
-                     const float *restrict weight, const float *restrict bias)
+static void norm_row(float *restrict unit, float *restrict result, float *rstd,
+                     const float *restrict row, const float *restrict weight,
+                     const float *restrict bias)
 {
     float sum = 0, squares = 0;
 
@@ -181,14 +152,16 @@ static void residual_norm(const float *restrict bias, const float *weight, const
             for (long j = 0; j < D; j++)
                 row[j] += sum[j] + bias[j];
         }
-        norm_row(norm->unit + i * ld, norm->result + (first + i) * ld, norm->rstd + i, row, weight, norm_bias);
+        norm_row(norm->unit + i * ld, norm->result + (first + i) * ld, norm->rstd + i, row, weight,
+                 norm_bias);
     }
     hand_barrier();
 }
 
 /* Adds one row's norm gradient to the stream's; dy is the gradient of the norm's result. */
-static void norm_grad_row(float *restrict dx, float *restrict dy, const float *restrict unit, float rstd,
-                          const float *restrict weight, float *restrict dweight, float *restrict dbias)
+static void norm_grad_row(float *restrict dx, float *restrict dy, const float *restrict unit,
+                          float rstd, const float *restrict weight, float *restrict dweight,
+                          float *restrict dbias)
 {
     float mean = 0, along = 0;
 
@@ -207,8 +180,8 @@ static void norm_grad_row(float *restrict dx, float *restrict dy, const float *r
 
 /* The terms in the window are the gradient of a norm's result. `bias_sum`: gradient of the bias of
  * the row-parallel layer whose output joined the stream before this norm; may be NULL. */
-static void residual_norm_grad(const struct norm *norm, const float *weight, float *dweight, float *dbias,
-                               float *bias_sum)
+static void residual_norm_grad(const struct norm *norm, const float *weight, float *dweight,
+                               float *dbias, float *bias_sum)
 {
     float *dy = gradient;
 
@@ -216,8 +189,7 @@ static void residual_norm_grad(const struct norm *norm, const float *weight, flo
         float *dx = stream + (first + i) * ld;
         add_parts(dy, first + i);
         norm_grad_row(dx, dy, norm->unit + i * ld, norm->rstd[i], weight, dweight, dbias);
-        if (bias_sum)
-            add_columns(bias_sum, dx, 1, D, ld);
+        if (bias_sum) add_columns(bias_sum, dx, 1, D, ld);
     }
     hand_barrier();
 }
@@ -227,21 +199,18 @@ static void embed(void)
 {
     for (long i = 0; i < N; i++) {
         long row = token[i] - hand_rank * vocab;
-        if (row >= 0 && row < vocab)
-            memcpy(stream + i * ld, wte.w + row * wte.ld, 4 * (size_t)D);
+        if (row >= 0 && row < vocab) memcpy(stream + i * ld, wte.w + row * wte.ld, 4 * (size_t)D);
     }
     hand_barrier();
     for (long i = 0; i < own; i++) {
-        const float *restrict word = stream + (first + i) * ld, *restrict place = wpe.w + (first + i) % T * D;
+        const float *restrict word = stream + (first + i) * ld, *restrict place =
+                                                                    wpe.w + (first + i) % T * D;
         for (long j = 0; j < D; j++)
             x[i * ld + j] = word[j] + place[j];
     }
 }
 
-static void update_row(struct hand_param *p, long row, float *g)
-{
-    hand_update(p, row, 1, g);
-}
+static void update_row(struct hand_param *p, long row, float *g) { hand_update(p, row, 1, g); }
 
 /* Rows without a token have a gradient of zero, but AdamW moves them too. */
 static void update_embedding(void)
@@ -299,8 +268,7 @@ static void exponentials(void *payload, long row, long rows, float *c)
     for (long i = row; i < row + rows; i++, c += chunk->ld) {
         long t = target[i] - chunk->first;
         float best = c[0], total = 0;
-        if (t >= 0 && t < chunk->width)
-            hit[i] = c[t];
+        if (t >= 0 && t < chunk->width) hit[i] = c[t];
         for (long j = 1; j < chunk->width; j++)
             best = c[j] > best ? c[j] : best;
         for (long j = 0; j < chunk->width; j++) {
@@ -371,8 +339,7 @@ static void logits_grad(struct chunk *c)
         long t = target[i] - c->first;
         for (long j = 0; j < c->width; j++)
             p[j] *= scale;
-        if (t >= 0 && t < c->width)
-            p[t] -= each;
+        if (t >= 0 && t < c->width) p[t] -= each;
     }
 }
 
@@ -383,11 +350,17 @@ static void head_backward(const float *in)
         struct chunk *c = &chunks[i];
         struct hand_param rows = head_rows(c);
         logits_grad(c);
-        hand_gemm(&(struct hand_gemm){.m = N, .n = D, .k = c->width, .a = c->p, .lda = c->ld, .b = rows.w,
-                                      .ldb = rows.ld, .c = part[hand_rank], .ldc = ld,
+        hand_gemm(&(struct hand_gemm){.m = N,
+                                      .n = D,
+                                      .k = c->width,
+                                      .a = c->p,
+                                      .lda = c->ld,
+                                      .b = rows.w,
+                                      .ldb = rows.ld,
+                                      .c = part[hand_rank],
+                                      .ldc = ld,
                                       .beta = i < n_chunks - 1 ? 1 : 0});
-        if (i == 0)
-            hand_post();
+        if (i == 0) hand_post();
         linear_update(c->p, c->ld, in, ld, &rows);
     }
     hand_wait();
@@ -399,7 +372,8 @@ static void layer_forward(long l)
     struct layer *at = &layers[l];
     struct norm *before = &norms[2 * l], *between = before + 1;
 
-    residual_norm(l ? small_w(l - 1, DOWN_B) : NULL, small_w(l, NORM1_W), small_w(l, NORM1_B), before);
+    residual_norm(l ? small_w(l - 1, DOWN_B) : NULL, small_w(l, NORM1_W), small_w(l, NORM1_B),
+                  before);
     linear(before->result, ld, &at->qkv, at->qkv_n, l3, add_bias, at);
     for (long b = 0; b < B; b++)
         attention(&shape, at->qkv_n + b * T * l3, at->probs + b * shape.heads * T * shape.probs_ld,
@@ -412,7 +386,8 @@ static void layer_forward(long l)
     hand_barrier();
 }
 
-/* Products that read `stream` come before hand_post(): after it another rank may change its share. */
+/* Products that read `stream` come before hand_post(): after it another rank may change its share.
+ */
 static void mlp_backward(long l)
 {
     struct layer *at = &layers[l];
@@ -426,7 +401,8 @@ static void mlp_backward(long l)
     linear_update(dh, lf, norm->result, ld, &at->up);
     hand_update(&at->up_b, 0, 1, at->up_b.g);
     hand_wait();
-    residual_norm_grad(norm, small_w(l, NORM2_W), small_g(l, NORM2_W), small_g(l, NORM2_B), small_g(l, PROJ_B));
+    residual_norm_grad(norm, small_w(l, NORM2_W), small_g(l, NORM2_W), small_g(l, NORM2_B),
+                       small_g(l, PROJ_B));
 }
 
 static void attention_backward(long l)
@@ -438,8 +414,9 @@ static void attention_backward(long l)
     linear_dx(stream, ld, &at->proj, dout, ldo, NULL, NULL);
     linear_update(stream, ld, at->out, ldo, &at->proj);
     for (long b = 0; b < B; b++) {
-        attention_grad(&shape, at->qkv_n + b * T * l3, at->probs + b * shape.heads * T * shape.probs_ld,
-                       at->out + b * T * ldo, dout + b * T * ldo, dqkv + b * T * l3);
+        attention_grad(&shape, at->qkv_n + b * T * l3,
+                       at->probs + b * shape.heads * T * shape.probs_ld, at->out + b * T * ldo,
+                       dout + b * T * ldo, dqkv + b * T * l3);
         add_columns(at->qkv_b.g, dqkv + b * T * l3, T, 3 * d, l3);
     }
     linear_dx(dqkv, l3, &at->qkv, part[hand_rank], ld, NULL, NULL);
@@ -451,7 +428,7 @@ static void attention_backward(long l)
                        l ? small_g(l - 1, DOWN_B) : NULL);
 }
 
-static double step(void)
+double gpt_step(void)
 {
     struct norm *last = &norms[2 * L];
 
@@ -474,215 +451,4 @@ static double step(void)
     update_embedding();
     hand_barrier();
     return loss;
-}
-
-/* ---- set-up ---- */
-static void *zeroed(long count, size_t size)
-{
-    void *p = calloc((size_t)count, size);
-
-    if (p == NULL)
-        hand_die("out of memory");
-    return p;
-}
-
-static struct hand_param bias_param(const char *name, long n)
-{
-    struct hand_param p = hand_param(name, 1, n);
-
-    if (p.g == NULL)
-        p.g = hand_floats(n);
-    return p;
-}
-
-static void allocate_layer(struct layer *l)
-{
-    *l = (struct layer){.qkv = hand_param("qkv", 3 * d, D),
-                        .qkv_b = bias_param("qkv bias", 3 * d),
-                        .proj = hand_param("proj", D, d),
-                        .up = hand_param("up", f, D),
-                        .up_b = bias_param("up bias", f),
-                        .down = hand_param("down", D, f),
-                        .qkv_n = hand_floats(N * l3),
-                        .probs = hand_floats(B * shape.heads * T * shape.probs_ld),
-                        .out = hand_floats(N * ldo),
-                        .h = hand_floats(N * lf),
-                        .slope = hand_floats(N * lf)};
-}
-
-static struct hand_param window_param(const char *name, long rows)
-{
-    return (struct hand_param){.name = name,
-                               .rows = rows,
-                               .cols = D,
-                               .ld = D,
-                               .w = hand_window(rows * D),
-                               .m = hand_floats(rows * D),
-                               .v = hand_floats(rows * D),
-                               .g = hand_window(rows * D)};
-}
-
-static void allocate_window(void)
-{
-    long small_rows = SMALL * L + 2;
-
-    hand_window_open((2 * L + 2 + hand_ranks) * N * ld + (2 + hand_ranks) * small_rows * D + 2 * T * D +
-                         3 * hand_ranks * N,
-                     2 * L + 8 + 3 * hand_ranks);
-    small = window_param("small", small_rows);
-    wpe = window_param("wpe", T);
-    stream = hand_window(N * ld);
-    for (int r = 0; r < hand_ranks; r++) {
-        part[r] = hand_window(N * ld);
-        small_part[r] = hand_window(small_rows * D);
-        softmax[r] = hand_window(3 * N);
-    }
-    for (long i = 0; i <= 2 * L; i++)
-        norms[i] = (struct norm){hand_floats(own * ld), hand_floats(own), hand_window(N * ld)};
-}
-
-static void allocate_head(void)
-{
-    wte = hand_param("wte", vocab, D);
-    head = hand_param("head", vocab, D);
-    n_chunks = (vocab + CHUNK - 1) / CHUNK;
-    chunks = zeroed(n_chunks, sizeof *chunks);
-    for (long i = 0; i < n_chunks; i++) {
-        long width = vocab - i * CHUNK < CHUNK ? vocab - i * CHUNK : CHUNK, stride = hand_stride(width);
-        chunks[i] = (struct chunk){hand_rank * vocab + i * CHUNK, width, stride, hand_floats(N * stride),
-                                   hand_floats(N)};
-    }
-}
-
-static void allocate(void)
-{
-    norms = zeroed(2 * L + 1, sizeof *norms);
-    layers = zeroed(L, sizeof *layers);
-    allocate_window();
-    allocate_head();
-    for (long l = 0; l < L; l++)
-        allocate_layer(&layers[l]);
-    attention_start(T);
-    long rows = 4 * D > CHUNK ? 4 * D : CHUNK;
-    gradient = hand_floats(rows * (ld > lf ? ld : lf));
-    x = hand_floats(own * ld);
-    dh = hand_floats(N * lf);
-    dout = hand_floats(N * ldo);
-    dqkv = hand_floats(N * l3);
-    lse = hand_floats(N);
-    token = zeroed(N + 1, sizeof *token);
-    target = token + 1; /* the next token */
-    row_head = zeroed(vocab, sizeof *row_head);
-    row_next = zeroed(N, sizeof *row_next);
-}
-
-/* Rows [0, D) of q, of k, of v each give this rank d rows: its heads. */
-static void initialize_qkv(struct layer *at, int stream_, float scale)
-{
-    for (int which = 0; which < 3; which++) {
-        struct hand_param w = at->qkv, b = at->qkv_b;
-        w.w += which * d * w.ld;
-        w.rows = d;
-        b.w += which * d;
-        b.cols = d;
-        hand_param_init(&w, stream_, which * D + hand_rank * d, 0, D, scale);
-        hand_param_init(&b, stream_ + 1, 0, which * D + hand_rank * d, 3 * D, scale);
-    }
-}
-
-static void initialize(void)
-{
-    const float scale = 0.035f; /* standard deviation 0.02 */
-
-    for (int l = 0; l < L; l++) {
-        struct layer *at = &layers[l];
-        initialize_qkv(at, 10 * l + 20, scale);
-        hand_param_init(&at->proj, 10 * l + 22, 0, hand_rank * d, D, scale);
-        hand_param_init(&at->up, 10 * l + 23, hand_rank * f, 0, D, scale);
-        hand_param_init(&at->up_b, 10 * l + 24, 0, hand_rank * f, 4 * D, scale);
-        hand_param_init(&at->down, 10 * l + 25, 0, hand_rank * f, 4 * D, scale);
-    }
-    hand_param_init(&wte, 1, hand_rank * vocab, 0, D, scale);
-    hand_param_init(&head, 2, hand_rank * vocab, 0, D, scale);
-    for (long i = 0; i <= N; i++)
-        token[i] = (int)((hand_value(3, (uint64_t)i) * 0.5f + 0.5f) * (float)V) % (int)V;
-    if (hand_rank == 0) {
-        hand_param_init(&wpe, 4, 0, 0, D, scale);
-        hand_param_init(&small, 5, 0, 0, D, scale);
-        for (long row = 0; row < small.rows; row++) /* norm weights start around one */
-            for (long j = 0; j < D && (row % SMALL == NORM1_W || row % SMALL == NORM2_W); j++)
-                small.w[row * D + j] += 1;
-    }
-    hand_barrier();
-}
-
-static void check_layer(long l)
-{
-    static const char *const names[] = {"norm1", "norm1 bias", "proj bias", "norm2", "norm2 bias", "down bias"};
-    struct layer *at = &layers[l];
-    struct hand_param *split[] = {&at->qkv, &at->qkv_b, &at->proj, &at->up, &at->up_b, &at->down};
-
-    for (int i = 0; i < 6; i++)
-        hand_check(split[i], HAND_SPLIT, step);
-    for (long i = 0; i < SMALL; i++) {
-        struct hand_param p = {.name = names[i], .rows = 1, .cols = D, .ld = D, .w = small_w(l, (enum small)i),
-                               .g = small.g + (l * SMALL + i) * D};
-        hand_check(&p, HAND_WINDOW, step);
-    }
-}
-
-static void check(void)
-{
-    step();
-    check_layer(0);
-    check_layer(L - 1);
-    hand_check(&wte, HAND_SPLIT, step);
-    hand_check(&head, HAND_SPLIT, step);
-    hand_check(&wpe, HAND_WINDOW, step);
-    struct hand_param last = {.name = "final norm", .rows = 2, .cols = D, .ld = D, .w = small_w(L, NORM1_W),
-                              .g = small.g + L * SMALL * D};
-    hand_check(&last, HAND_WINDOW, step);
-}
-
-static void read_arguments(int argc, char **argv)
-{
-    long *sizes[] = {&L, &D, &H, &T, &B, &V};
-
-    for (int i = 0; i < 6; i++)
-        if (argc <= i + 1 || (*sizes[i] = atol(argv[i + 1])) < 1)
-            hand_die("usage: [mpiexec -n R] hand_gpt LAYERS WIDTH HEADS CONTEXT BATCH VOCAB [STEPS] [check]");
-    if (H * HEAD != D || H % hand_ranks || T % 32 || V % (16 * hand_ranks) || hand_ranks > MAX_RANKS)
-        hand_die("head size is 64; ranks divide heads; context is a multiple of 32, vocabulary of 16 * ranks");
-    N = B * T;
-    d = D / hand_ranks;
-    f = 4 * D / hand_ranks;
-    vocab = V / hand_ranks;
-    first = hand_begin(N);
-    own = hand_end(N) - first;
-    ld = hand_stride(D);
-    l3 = hand_stride(3 * d);
-    ldo = hand_stride(d);
-    lf = hand_stride(f);
-    shape = (struct attention){H / hand_ranks, T, l3, ldo, hand_stride(T)};
-}
-
-int main(int argc, char **argv)
-{
-    char title[96];
-
-    hand_start(&argc, &argv);
-    read_arguments(argc, argv);
-    int steps = argc > 7 ? atoi(argv[7]) : 12;
-    hand_checking = argc > 8 && strcmp(argv[8], "check") == 0;
-    allocate();
-    hand_tune(step);
-    initialize();
-    if (hand_checking)
-        check();
-    hand_checking = false;
-    hand_adam_reset();
-    snprintf(title, sizeof title, "hand_gpt %ldx%ld, %ld heads, context %ld, batch %ld, vocabulary %ld", L, D, H,
-             T, B, V);
-    hand_report(title, steps, step, NULL);
-    return hand_finish();
 }

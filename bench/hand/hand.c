@@ -36,15 +36,9 @@ void hand_start(int *argc, char ***argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &hand_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &hand_ranks);
     omp_set_num_threads(1); /* one core per rank; oneDNN would take them all */
-#if defined(__SSE__)
-    _mm_setcsr(_mm_getcsr() | 0x8040); /* no denormals: they cost a hundred cycles each */
-#endif
 }
 
-int hand_finish(void)
-{
-    return MPI_Finalize();
-}
+int hand_finish(void) { return MPI_Finalize(); }
 
 void hand_die(const char *format, ...)
 {
@@ -69,11 +63,10 @@ void hand_window_open(long floats, long pieces)
     int unit;
     char *base;
 
-    MPI_Win_allocate_shared(hand_rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
-                            &win);
+    MPI_Win_allocate_shared(hand_rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+                            &base, &win);
     MPI_Win_shared_query(win, 0, &size, &unit, &base);
-    if (hand_rank == 0)
-        memset(base, 0, bytes);
+    if (hand_rank == 0) memset(base, 0, bytes);
     flags = (struct flag *)(base + (LINE - (uintptr_t)base % LINE) % LINE);
     window = (float *)(flags + hand_ranks);
     window_end = (float *)(base + bytes);
@@ -85,8 +78,7 @@ float *hand_window(long n)
     float *piece = window;
 
     window += (n + WINDOW_ALIGN - 1) / WINDOW_ALIGN * WINDOW_ALIGN;
-    if (window > window_end)
-        hand_die("the window is too small");
+    if (window > window_end) hand_die("the window is too small");
     return piece;
 }
 
@@ -101,8 +93,7 @@ void hand_wait(void)
     for (int r = 0; r < hand_ranks; r++) {
         int spins = 0;
         while ((int)(atomic_load_explicit(&flags[r].posts, memory_order_acquire) - posts) < 0) {
-            if (++spins > SPINS)
-                sched_yield();
+            if (++spins > SPINS) sched_yield();
 #if defined(__SSE__)
             else
                 _mm_pause();
@@ -125,15 +116,9 @@ static double reduce(double x, MPI_Op op)
     return y;
 }
 
-double hand_sum(double x)
-{
-    return reduce(x, MPI_SUM);
-}
+double hand_sum(double x) { return reduce(x, MPI_SUM); }
 
-double hand_max(double x)
-{
-    return reduce(x, MPI_MAX);
-}
+double hand_max(double x) { return reduce(x, MPI_MAX); }
 
 /* ---- memory ---- */
 float *hand_floats(long n)
@@ -142,8 +127,7 @@ float *hand_floats(long n)
     size_t bytes = (4 * (size_t)n + huge - 1) / huge * huge;
     void *p = aligned_alloc(huge, bytes ? bytes : huge);
 
-    if (p == NULL)
-        hand_die("out of memory: %zu bytes", bytes);
+    if (p == NULL) hand_die("out of memory: %zu bytes", bytes);
     madvise(p, bytes, MADV_HUGEPAGE);
     memset(p, 0, bytes);
     return p;
@@ -204,16 +188,15 @@ static bool recording;
 static bool same_kind(const struct hand_gemm *x, const struct hand_gemm *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->ta == y->ta && x->tb == y->tb &&
-           x->scratch == y->scratch && x->epilogue == y->epilogue && (x->beta == 0) == (y->beta == 0);
+           x->scratch == y->scratch && x->epilogue == y->epilogue &&
+           (x->beta == 0) == (y->beta == 0);
 }
 
 static struct plan *plan_of(const struct hand_gemm *g)
 {
     for (int i = 0; i < n_plans; i++)
-        if (same_kind(&plans[i].like, g))
-            return &plans[i];
-    if (n_plans == MAX_PLANS)
-        hand_die("too many kinds of products");
+        if (same_kind(&plans[i].like, g)) return &plans[i];
+    if (n_plans == MAX_PLANS) hand_die("too many kinds of products");
     plans[n_plans].like = *g;
     for (int c = 0; c < CANDIDATES; c++)
         plans[n_plans].seconds[c] = INFINITY;
@@ -230,8 +213,7 @@ static void multiply(const struct hand_gemm *g, int choice)
 
         dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', rows, g->n, g->k, 1.0f,
                    g->a + (g->ta ? i : i * g->lda), g->lda, g->b, g->ldb, g->beta, c, g->ldc);
-        if (g->epilogue)
-            g->epilogue(g->payload, i, rows, c);
+        if (g->epilogue) g->epilogue(g->payload, i, rows, c);
     }
 }
 
@@ -240,8 +222,7 @@ static void record(const struct hand_gemm *g)
     if (n_recorded == room_recorded) {
         room_recorded = 2 * room_recorded + 64;
         recorded = realloc(recorded, (size_t)room_recorded * sizeof *recorded);
-        if (recorded == NULL)
-            hand_die("out of memory");
+        if (recorded == NULL) hand_die("out of memory");
     }
     recorded[n_recorded++] = *g;
 }
@@ -254,16 +235,14 @@ static void try_candidate(const struct hand_gemm *g, struct plan *plan)
 
     multiply(g, candidate);
     double seconds = hand_now() - start;
-    if (seconds < plan->seconds[candidate])
-        plan->seconds[candidate] = seconds;
+    if (seconds < plan->seconds[candidate]) plan->seconds[candidate] = seconds;
 }
 
 void hand_gemm(const struct hand_gemm *g)
 {
     struct plan *plan = plan_of(g);
 
-    if (recording)
-        record(g);
+    if (recording) record(g);
     if (tuning)
         try_candidate(g, plan);
     else
@@ -273,8 +252,7 @@ void hand_gemm(const struct hand_gemm *g)
 static bool tried_enough(void)
 {
     for (int i = 0; i < n_plans; i++)
-        if (plans[i].trials < TRIALS)
-            return false;
+        if (plans[i].trials < TRIALS) return false;
     return n_plans > 0;
 }
 
@@ -288,12 +266,11 @@ void hand_tune(double (*step)(void))
     tuning = false;
     for (struct plan *p = plans; p < plans + n_plans; p++)
         for (int c = 1; c < CANDIDATES; c++)
-            if (p->like.m >> c >= 32 && p->seconds[c] < p->seconds[p->choice])
-                p->choice = c;
+            if (p->like.m >> c >= 32 && p->seconds[c] < p->seconds[p->choice]) p->choice = c;
     hand_adam_reset();
     for (struct plan *p = plans; p < plans + n_plans && hand_rank == 0 && getenv("HAND_PLANS"); p++)
-        printf("product %6ld x %6ld x %6ld %c%c: %2d parts, %7.3f ms (in one: %7.3f)\n", p->like.m, p->like.n,
-               p->like.k, p->like.ta ? 'T' : 'N', p->like.tb ? 'T' : 'N', 1 << p->choice,
+        printf("product %6ld x %6ld x %6ld %c%c: %2d parts, %7.3f ms (in one: %7.3f)\n", p->like.m,
+               p->like.n, p->like.k, p->like.ta ? 'T' : 'N', p->like.tb ? 'T' : 'N', 1 << p->choice,
                1e3 * p->seconds[p->choice], 1e3 * p->seconds[0]);
 }
 
@@ -322,10 +299,7 @@ bool hand_checking;
 static int adam_step;
 static float adam_lr, adam_root, adam_keep; /* with this step's bias corrections */
 
-void hand_adam_reset(void)
-{
-    adam_step = 0;
-}
+void hand_adam_reset(void) { adam_step = 0; }
 
 void hand_adam_next(void)
 {
@@ -337,7 +311,8 @@ void hand_adam_next(void)
     adam_keep = (float)(1 - lr * decay);
 }
 
-void hand_adam(long n, const float *restrict g, float *restrict w, float *restrict m, float *restrict v)
+void hand_adam(long n, const float *restrict g, float *restrict w, float *restrict m,
+               float *restrict v)
 {
     const float lr = adam_lr, root = adam_root, keep = adam_keep;
 
@@ -370,7 +345,8 @@ struct hand_param hand_param(const char *name, long rows, long cols)
                                .g = hand_checking ? hand_floats(rows * ld) : NULL};
 }
 
-void hand_param_init(struct hand_param *p, int stream, long row0, long col0, long width, float scale)
+void hand_param_init(struct hand_param *p, int stream, long row0, long col0, long width,
+                     float scale)
 {
     for (long r = 0; r < p->rows; r++)
         for (long c = 0; c < p->cols; c++)
@@ -412,8 +388,7 @@ struct hand_times hand_measure(int n, double (*step)(void))
     double *seconds = malloc((size_t)n * sizeof *seconds);
     struct hand_times times;
 
-    if (seconds == NULL || n < 1)
-        hand_die("cannot measure %d steps", n);
+    if (seconds == NULL || n < 1) hand_die("cannot measure %d steps", n);
     for (int i = 0; i < n; i++) {
         hand_barrier();
         double start = hand_now();
@@ -429,22 +404,19 @@ struct hand_times hand_measure(int n, double (*step)(void))
 
 void hand_report(const char *what, int steps, double (*step)(void), double (*products)(void))
 {
-    if (hand_rank == 0)
-        printf("%s on %d rank%s\n", what, hand_ranks, hand_ranks == 1 ? "" : "s");
+    if (hand_rank == 0) printf("%s on %d rank%s\n", what, hand_ranks, hand_ranks == 1 ? "" : "s");
     for (int i = 0; i < 5; i++) {
         double loss = step();
-        if (hand_rank == 0)
-            printf("loss %d %.9f\n", i, loss);
+        if (hand_rank == 0) printf("loss %d %.9f\n", i, loss);
     }
-    if (steps == 0)
-        return;
+    if (steps == 0) return;
     struct hand_times whole = hand_measure(steps, step);
-    if (products == NULL)
-        record_step(step);
+    if (products == NULL) record_step(step);
     struct hand_times alone = hand_measure(steps, products ? products : replay);
     if (hand_rank == 0)
-        printf("step_ms %.3f median %.3f\ngemm_ms %.3f median %.3f\ngemm_share %.3f\n", 1e3 * whole.min,
-               1e3 * whole.median, 1e3 * alone.min, 1e3 * alone.median, alone.min / whole.min);
+        printf("step_ms %.3f median %.3f\ngemm_ms %.3f median %.3f\ngemm_share %.3f\n",
+               1e3 * whole.min, 1e3 * whole.median, 1e3 * alone.min, 1e3 * alone.median,
+               alone.min / whole.min);
 }
 
 static void shift(const struct hand_param *p, const float *direction, double e)
@@ -473,20 +445,20 @@ void hand_check(const struct hand_param *p, enum hand_held held, double (*step)(
 {
     const double tolerance = 3e-3, change = 3e-3, furthest = 0.1;
     long n = p->rows * p->ld;
-    bool counts = held == HAND_SPLIT || hand_rank == 0, moves = held != HAND_WINDOW || hand_rank == 0;
+    bool counts = held == HAND_SPLIT || hand_rank == 0,
+         moves = held != HAND_WINDOW || hand_rank == 0;
     double norm = sqrt(hand_sum(counts ? sum_of_squares(p) : 0)), loss[2];
-    double e = fmin(change / norm, furthest); /* moves the loss enough to see, not enough to bend it */
+    double e =
+        fmin(change / norm, furthest); /* moves the loss enough to see, not enough to bend it */
     float *direction = copy(p->g, n), *start = copy(p->w, n); /* step() computes p->g anew */
 
     for (int side = 0; side < 2; side++) {
         hand_barrier();
-        if (moves)
-            shift(p, direction, (side ? -e : e) / norm);
+        if (moves) shift(p, direction, (side ? -e : e) / norm);
         hand_barrier();
         loss[side] = step();
         hand_barrier();
-        if (moves)
-            memcpy(p->w, start, 4 * (size_t)n);
+        if (moves) memcpy(p->w, start, 4 * (size_t)n);
     }
     hand_barrier();
     step(); /* gradients at the weights themselves again */
@@ -494,7 +466,7 @@ void hand_check(const struct hand_param *p, enum hand_held held, double (*step)(
     free(start);
     double slope = (loss[0] - loss[1]) / (2 * e), difference = fabs(slope - norm) / norm;
     if (hand_rank == 0)
-        printf("%-12s |gradient| %.6e, by differences %.6e, relative %.1e\n", p->name, norm, slope, difference);
-    if (!(difference < tolerance))
-        hand_die("%s: wrong gradient", p->name);
+        printf("%-12s |gradient| %.6e, by differences %.6e, relative %.1e\n", p->name, norm, slope,
+               difference);
+    if (!(difference < tolerance)) hand_die("%s: wrong gradient", p->name);
 }

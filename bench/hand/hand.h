@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "value.h"
+
 /* ---- vectors: loops that need registers held across a product are written with these ---- */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -19,15 +21,9 @@ enum { LANES = 8 };
 #endif
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-static inline vec load(const float *p)
-{
-    return *(const vec *)p;
-}
+static inline vec load(const float *p) { return *(const vec *)p; }
 
-static inline void store(float *p, vec x)
-{
-    *(vec *)p = x;
-}
+static inline void store(float *p, vec x) { *(vec *)p = x; }
 
 /* ---- ranks and what they share ---- */
 extern int hand_rank, hand_ranks;
@@ -48,25 +44,16 @@ int hand_finish(void);
 void hand_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* The rows of `n` that belong to this rank where work is split evenly over ranks. */
-static inline long hand_begin(long n)
-{
-    return n * hand_rank / hand_ranks;
-}
+static inline long hand_begin(long n) { return n * hand_rank / hand_ranks; }
 
-static inline long hand_end(long n)
-{
-    return n * (hand_rank + 1) / hand_ranks;
-}
+static inline long hand_end(long n) { return n * (hand_rank + 1) / hand_ranks; }
 
 /* ---- memory ---- */
 /* n floats on huge pages, zeroed and touched. Private to the rank. */
 float *hand_floats(long n);
 /* Row stride for rows of n floats: an odd number of cache lines. Rows a multiple of 4 KB apart
  * would compete for the same few sets of the first-level cache. */
-static inline long hand_stride(long n)
-{
-    return ((n + 15) & ~15L) | 16;
-}
+static inline long hand_stride(long n) { return ((n + 15) & ~15L) | 16; }
 
 /* dst[j][i] = src[i][j]; rows and cols are multiples of 8. */
 void hand_transpose(long rows, long cols, const float *src, long src_ld, float *dst, long dst_ld);
@@ -110,8 +97,10 @@ struct hand_param {
 extern bool hand_checking; /* keep gradients in hand_param.g and leave the weights alone */
 
 struct hand_param hand_param(const char *name, long rows, long cols);
-/* Fill w with scale * value(stream, element) where w[r][c] is element (row0 + r) * width + col0 + c. */
-void hand_param_init(struct hand_param *p, int stream, long row0, long col0, long width, float scale);
+/* Fill w with scale * value(stream, element) where w[r][c] is element (row0 + r) * width + col0 +
+ * c. */
+void hand_param_init(struct hand_param *p, int stream, long row0, long col0, long width,
+                     float scale);
 /* Once per step, before the first update. `reset` starts over at step 0. */
 void hand_adam_next(void);
 void hand_adam_reset(void);
@@ -119,17 +108,6 @@ void hand_adam_reset(void);
 void hand_adam(long n, const float *g, float *w, float *m, float *v);
 /* Update rows of a parameter whose gradient rows (stride p->ld) start at g. A hand_epilogue. */
 void hand_update(void *param, long row, long rows, float *g);
-
-/* ---- numbers that belong to (stream, index), in [-1, 1): equal at every rank count ---- */
-static inline float hand_value(uint64_t stream, uint64_t index)
-{
-    uint64_t h = (stream << 40) + index;
-
-    h = (h ^ (h >> 33)) * 0xFF51AFD7ED558CCDull;
-    h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ull;
-    h ^= h >> 33;
-    return (float)(h >> 40) * 0x1p-23f - 1.0f;
-}
 
 /* ---- functions of one number, free of branches so that loops vectorise ---- */
 static inline float hand_exp(float x)

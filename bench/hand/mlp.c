@@ -1,14 +1,15 @@
 /*
  * mlp.c: one training step of y = W2 gelu(W1 x + b1) + b2, 1024 - 4096 - 1024, mean squared error,
- * AdamW, f32, written by hand for n ranks: W1 split by rows, W2 by columns, partial sums in a window.
+ * AdamW, f32, written by hand for n ranks: W1 split by rows, W2 by columns, partial sums in a
+ * window.
  *
  *     mpiexec -n 2 hand_mlp TOKENS [STEPS] [check]      TOKENS: a multiple of 16
  *
  * What makes it fast: no product of the slow form x Wt with few rows (forward works on
- * feature-major activations, W xt, which reads W as it lies); gelu keeps its derivative; each weight
- * gradient goes into AdamW while it is in cache; each rank finishes the loss for its own share of the
- * output; 16 tokens, where everything waits for memory, read each weight twice and never store a
- * gradient (see few_*).
+ * feature-major activations, W xt, which reads W as it lies); gelu keeps its derivative; each
+ * weight gradient goes into AdamW while it is in cache; each rank finishes the loss for its own
+ * share of the output; 16 tokens, where everything waits for memory, read each weight twice and
+ * never store a gradient (see few_*).
  *
  * Shapes: T tokens, D = 1024 in and out, f = 4096 / ranks hidden features of this rank. A suffix
  * says how rows lie: x_td is [T][ld], h_ft is [f][lt], and so on.
@@ -25,7 +26,7 @@ static long T, f, ld, lf, lt; /* extents; strides of rows of D, f and T floats *
 static float *x_td, *target_td;
 static struct hand_param w1, w2, b1, b2; /* [f,D], [D,f], [f], [D] */
 
-static float *x_dt, *h_ft, *h_tf; /* input turned; activations in both orders */
+static float *x_dt, *h_ft, *h_tf;  /* input turned; activations in both orders */
 static float *slope_ft, *slope_tf; /* gelu's derivative */
 static float *dh_tf, *dh_ft;
 static float *gradient; /* scratch for a part of a weight gradient */
@@ -125,10 +126,25 @@ static double forward(void)
     long from = hand_begin(D), to = hand_end(D);
 
     hand_transpose(T, D, x_td, ld, x_dt, lt);
-    hand_gemm(&(struct hand_gemm){.m = f, .n = T, .k = D, .a = w1.w, .lda = w1.ld, .b = x_dt, .ldb = lt,
-                                  .c = h_ft, .ldc = lt, .epilogue = gelu_rows});
-    hand_gemm(&(struct hand_gemm){.m = D, .n = T, .k = f, .a = w2.w, .lda = w2.ld, .b = h_ft, .ldb = lt,
-                                  .c = part_dt[hand_rank], .ldc = lt});
+    hand_gemm(&(struct hand_gemm){.m = f,
+                                  .n = T,
+                                  .k = D,
+                                  .a = w1.w,
+                                  .lda = w1.ld,
+                                  .b = x_dt,
+                                  .ldb = lt,
+                                  .c = h_ft,
+                                  .ldc = lt,
+                                  .epilogue = gelu_rows});
+    hand_gemm(&(struct hand_gemm){.m = D,
+                                  .n = T,
+                                  .k = f,
+                                  .a = w2.w,
+                                  .lda = w2.ld,
+                                  .b = h_ft,
+                                  .ldb = lt,
+                                  .c = part_dt[hand_rank],
+                                  .ldc = lt});
     hand_transpose(T, to - from, target_td + from, ld, gradient, lt);
     hand_barrier();
     return mean_loss(finish_output(from, to, gradient));
@@ -143,17 +159,52 @@ static void update_biases(void)
 static void backward(void)
 {
     memset(b1.g, 0, 4 * (size_t)f);
-    hand_gemm(&(struct hand_gemm){.m = T, .n = f, .k = D, .ta = true, .a = dy_dt, .lda = lt, .b = w2.w,
-                                  .ldb = w2.ld, .c = dh_tf, .ldc = lf, .epilogue = gelu_grad_rows});
-    hand_gemm(&(struct hand_gemm){.m = T, .n = D, .k = f, .a = dh_tf, .lda = lf, .b = w1.w, .ldb = w1.ld,
-                                  .c = part_dx[hand_rank], .ldc = ld});
+    hand_gemm(&(struct hand_gemm){.m = T,
+                                  .n = f,
+                                  .k = D,
+                                  .ta = true,
+                                  .a = dy_dt,
+                                  .lda = lt,
+                                  .b = w2.w,
+                                  .ldb = w2.ld,
+                                  .c = dh_tf,
+                                  .ldc = lf,
+                                  .epilogue = gelu_grad_rows});
+    hand_gemm(&(struct hand_gemm){.m = T,
+                                  .n = D,
+                                  .k = f,
+                                  .a = dh_tf,
+                                  .lda = lf,
+                                  .b = w1.w,
+                                  .ldb = w1.ld,
+                                  .c = part_dx[hand_rank],
+                                  .ldc = ld});
     hand_post(); /* the others may have my term while I update */
-    hand_gemm(&(struct hand_gemm){.m = D, .n = f, .k = T, .a = dy_dt, .lda = lt, .b = h_tf, .ldb = lf,
-                                  .c = gradient, .ldc = w2.ld, .scratch = true, .epilogue = hand_update,
+    hand_gemm(&(struct hand_gemm){.m = D,
+                                  .n = f,
+                                  .k = T,
+                                  .a = dy_dt,
+                                  .lda = lt,
+                                  .b = h_tf,
+                                  .ldb = lf,
+                                  .c = gradient,
+                                  .ldc = w2.ld,
+                                  .scratch = true,
+                                  .epilogue = hand_update,
                                   .payload = &w2});
-    hand_gemm(&(struct hand_gemm){.m = f, .n = D, .k = T, .ta = true, .a = dh_tf, .lda = lf, .b = x_td,
-                                  .ldb = ld, .c = gradient, .ldc = w1.ld, .scratch = true,
-                                  .epilogue = hand_update, .payload = &w1});
+    hand_gemm(&(struct hand_gemm){.m = f,
+                                  .n = D,
+                                  .k = T,
+                                  .ta = true,
+                                  .a = dh_tf,
+                                  .lda = lf,
+                                  .b = x_td,
+                                  .ldb = ld,
+                                  .c = gradient,
+                                  .ldc = w1.ld,
+                                  .scratch = true,
+                                  .epilogue = hand_update,
+                                  .payload = &w1});
     update_biases();
     hand_wait();
     add_terms(dx_td, part_dx, hand_begin(T), hand_end(T), D, ld);
@@ -168,7 +219,8 @@ static double step(void)
     return loss;
 }
 
-/* ---- 16 tokens: an activation of all tokens is one or two vectors, and weights come from memory ---- */
+/* ---- 16 tokens: an activation of all tokens is one or two vectors, and weights come from memory
+ * ---- */
 enum {
     VECS = FEW / LANES,
     TILE = 16 / VECS / VECS, /* rows or columns of W whose sums stay in registers */
@@ -280,7 +332,8 @@ static void few_update(struct hand_param *w, long n, const float *dout, const fl
 }
 
 /* din = Wt dout, then the update of W; the second use of a block of rows finds it in cache. */
-static void few_backward(struct hand_param *w, const float *dout, const float *in, long in_ld, float *din)
+static void few_backward(struct hand_param *w, const float *dout, const float *in, long in_ld,
+                         float *din)
 {
     memset(din, 0, 4 * FEW * (size_t)w->cols);
     for (long n = 0; n < w->rows; n += BLOCK) {
@@ -370,8 +423,7 @@ static void allocate(void)
     w2 = hand_param("W2", D, f);
     b1 = hand_param("b1", 1, f);
     b2 = hand_param("b2", 1, D);
-    if (b1.g == NULL)
-        b1.g = hand_floats(f);
+    if (b1.g == NULL) b1.g = hand_floats(f);
 }
 
 static void initialize(void)
@@ -390,7 +442,8 @@ static void initialize(void)
 static void check(double (*run)(void))
 {
     /* the input as a parameter whose gradient is dx */
-    struct hand_param x = {.name = "x", .rows = T, .cols = D, .ld = ld, .w = x_td, .g = hand_floats(T * ld)};
+    struct hand_param x = {
+        .name = "x", .rows = T, .cols = D, .ld = ld, .w = x_td, .g = hand_floats(T * ld)};
 
     run();
     for (long t = 0; t < T; t++)
@@ -410,17 +463,16 @@ int main(int argc, char **argv)
     int steps = argc > 2 ? atoi(argv[2]) : 50;
     hand_checking = argc > 3 && strcmp(argv[3], "check") == 0;
     if (T < 16 || T % 16 || steps < 0 || F % (hand_ranks * PANEL) || hand_ranks > MAX_RANKS)
-        hand_die("usage: [mpiexec -n 1|2|4|8] hand_mlp TOKENS [STEPS] [check]; TOKENS a multiple of 16");
+        hand_die(
+            "usage: [mpiexec -n 1|2|4|8] hand_mlp TOKENS [STEPS] [check]; TOKENS a multiple of 16");
     f = F / hand_ranks;
     ld = hand_stride(D);
     lf = hand_stride(f);
     lt = T == FEW ? FEW : hand_stride(T);
     allocate();
-    if (T != FEW)
-        hand_tune(step);
+    if (T != FEW) hand_tune(step);
     initialize();
-    if (hand_checking)
-        check(T == FEW ? few_step : step);
+    if (hand_checking) check(T == FEW ? few_step : step);
     hand_checking = false;
     hand_adam_reset();
     char title[64];
