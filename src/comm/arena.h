@@ -14,8 +14,8 @@ struct wf_arena_gap {
 struct wf_arena {
     char *base;
     size_t bytes;
-    int fd;        /* behind the memory; -1: none, pages stay committed */
-    bool reserve;  /* commit pages when they are handed out: the file system may be full */
+    int fd;       /* behind the memory; -1: none, pages stay committed */
+    bool reserve; /* commit pages when they are handed out: the file system may be full */
     struct wf_arena_gap *gaps; /* free pieces by rising offset, never touching each other */
     size_t n_gaps, room;
 };

@@ -68,7 +68,8 @@ void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t 
  * Two collectives that only comm itself uses, on ranks whose blocks of a larger communicator lie in
  * columns: of count * size blocks, rank r owns r, r + size, r + 2 size, ...
  *   gather-columns  recv holds this rank's own blocks already; the others' come from the peers
- *   reduce-columns  send[all blocks] -> recv, this rank's blocks reduced over all, one after another
+ *   reduce-columns  send[all blocks] -> recv, this rank's blocks reduced over all, one after
+ * another
  */
 enum { WF_COLL_GATHER_COLUMNS = WEFT_COLL_COUNT, WF_COLL_REDUCE_COLUMNS };
 

@@ -19,11 +19,15 @@ static bool needs_counts(const struct wf_coll *coll, bool send)
 {
     switch (coll->kind) {
     case WEFT_COLL_ALL_GATHER:
-    case WEFT_COLL_GATHER: return !send;
+    case WEFT_COLL_GATHER:
+        return !send;
     case WEFT_COLL_REDUCE_SCATTER:
-    case WEFT_COLL_SCATTER: return send;
-    case WEFT_COLL_ALL_TO_ALL: return true;
-    default: return false;
+    case WEFT_COLL_SCATTER:
+        return send;
+    case WEFT_COLL_ALL_TO_ALL:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -141,7 +145,8 @@ void wf_comm_start(struct wf_coll *coll)
     coll->bytes = wf_coll_bytes(coll);
     coll->where = wf_here;
     coll->seconds = 0;
-    if (wf_knobs.check >= 2 && coll->comm->size > 1 && kind != WEFT_COLL_SEND && kind != WEFT_COLL_RECV)
+    if (wf_knobs.check >= 2 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
+        kind != WEFT_COLL_RECV)
         wf_fingerprint_compare(coll);
     launch(coll);
     if (watched) coll->seconds = wf_now() - began;

@@ -81,13 +81,13 @@ struct wf_coll {
     const void *send;
     void *recv;
     /* filled in by the funnel */
-    void *state;          /* of the backend */
-    size_t bytes;         /* wf_coll_bytes */
-    double seconds;       /* spent in start and wait so far, when somebody listens */
+    void *state;    /* of the backend */
+    size_t bytes;   /* wf_coll_bytes */
+    double seconds; /* spent in start and wait so far, when somebody listens */
     bool complete;
-    uint8_t wide; /* part of a tree: enum wf_reduce_wide */
+    uint8_t wide;          /* part of a tree: enum wf_reduce_wide */
     struct wf_where where; /* at start */
-    struct wf_coll *next; /* in flight on this rank */
+    struct wf_coll *next;  /* in flight on this rank */
 };
 
 /** Begin; the struct must live until wf_comm_wait. Several may be in flight per communicator, and

@@ -34,7 +34,8 @@ size_t wf_counts_before(const size_t *counts, int index)
 {
     size_t sum = 0;
 
-    for (int i = 0; i < index; i++) sum += counts[i];
+    for (int i = 0; i < index; i++)
+        sum += counts[i];
     return sum;
 }
 
@@ -43,18 +44,25 @@ size_t wf_coll_send_count(const struct wf_coll *coll)
     int rank = coll->comm->rank, size = coll->comm->size;
 
     switch ((int)coll->kind) {
-    case WF_COLL_GATHER_COLUMNS: return wf_counts_before(coll->recv_counts, size * (int)coll->count);
-    case WF_COLL_REDUCE_COLUMNS: return wf_counts_before(coll->send_counts, size * (int)coll->count);
+    case WF_COLL_GATHER_COLUMNS:
+        return wf_counts_before(coll->recv_counts, size * (int)coll->count);
+    case WF_COLL_REDUCE_COLUMNS:
+        return wf_counts_before(coll->send_counts, size * (int)coll->count);
     case WEFT_COLL_ALL_REDUCE:
-    case WEFT_COLL_SEND: return coll->count;
+    case WEFT_COLL_SEND:
+        return coll->count;
     case WEFT_COLL_ALL_GATHER:
-    case WEFT_COLL_GATHER: return coll->recv_counts[rank];
+    case WEFT_COLL_GATHER:
+        return coll->recv_counts[rank];
     case WEFT_COLL_REDUCE_SCATTER:
-    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->send_counts, size);
+    case WEFT_COLL_ALL_TO_ALL:
+        return wf_counts_before(coll->send_counts, size);
     case WEFT_COLL_SCATTER:
         return rank == coll->peer ? wf_counts_before(coll->send_counts, size) : 0;
-    case WEFT_COLL_BROADCAST: return rank == coll->peer ? coll->count : 0;
-    default: return 0;
+    case WEFT_COLL_BROADCAST:
+        return rank == coll->peer ? coll->count : 0;
+    default:
+        return 0;
     }
 }
 
@@ -65,14 +73,18 @@ size_t wf_coll_recv_count(const struct wf_coll *coll)
     switch (coll->kind) {
     case WEFT_COLL_ALL_REDUCE:
     case WEFT_COLL_BROADCAST:
-    case WEFT_COLL_RECV: return coll->count;
+    case WEFT_COLL_RECV:
+        return coll->count;
     case WEFT_COLL_ALL_GATHER:
-    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->recv_counts, size);
+    case WEFT_COLL_ALL_TO_ALL:
+        return wf_counts_before(coll->recv_counts, size);
     case WEFT_COLL_GATHER:
         return rank == coll->peer ? wf_counts_before(coll->recv_counts, size) : 0;
     case WEFT_COLL_REDUCE_SCATTER:
-    case WEFT_COLL_SCATTER: return coll->send_counts[rank];
-    default: return 0;
+    case WEFT_COLL_SCATTER:
+        return coll->send_counts[rank];
+    default:
+        return 0;
     }
 }
 
@@ -83,12 +95,16 @@ size_t wf_coll_bytes(const struct wf_coll *coll)
 
     switch (coll->kind) {
     case WEFT_COLL_ALL_GATHER:
-    case WEFT_COLL_GATHER: return wf_counts_before(coll->recv_counts, size) * element;
+    case WEFT_COLL_GATHER:
+        return wf_counts_before(coll->recv_counts, size) * element;
     case WEFT_COLL_REDUCE_SCATTER:
     case WEFT_COLL_SCATTER:
-    case WEFT_COLL_ALL_TO_ALL: return wf_counts_before(coll->send_counts, size) * element;
-    case WEFT_COLL_BARRIER: return 0;
-    default: return coll->count * element;
+    case WEFT_COLL_ALL_TO_ALL:
+        return wf_counts_before(coll->send_counts, size) * element;
+    case WEFT_COLL_BARRIER:
+        return 0;
+    default:
+        return coll->count * element;
     }
 }
 

@@ -83,7 +83,10 @@ static bool reaches(const struct wf_engine *engine, const void *p, size_t bytes)
     return at >= engine->low && at < engine->high && bytes <= engine->high - at;
 }
 
-bool wf_engine_reads(const struct wf_comm *comm, const void *p) { return reaches(comm->state, p, 1); }
+bool wf_engine_reads(const struct wf_comm *comm, const void *p)
+{
+    return reaches(comm->state, p, 1);
+}
 
 struct wf_engine_slot *wf_engine_slot(const struct wf_engine_op *op, int rank)
 {
@@ -92,7 +95,8 @@ struct wf_engine_slot *wf_engine_slot(const struct wf_engine_op *op, int rank)
     int to = coll->kind == WEFT_COLL_SEND ? coll->peer : engine->rank;
     char *ring = engine->ring[rank];
 
-    if (op->pair) return (void *)(ring + pairs_at(engine->size) + (size_t)to * pair_bytes(engine->size));
+    if (op->pair)
+        return (void *)(ring + pairs_at(engine->size) + (size_t)to * pair_bytes(engine->size));
     return (void *)(ring + slots_at(engine->size) +
                     (size_t)(op->number % WF_ENGINE_DEPTH) * slot_bytes(engine->size));
 }
@@ -123,7 +127,10 @@ static _Atomic uint64_t *mark(const struct wf_engine_op *op, int rank, int from)
     return &marks[op->pair ? 1 + from : 0].progress;
 }
 
-static uint64_t stamp(uint64_t number, uint64_t rounds) { return (number << WF_ROUND_BITS) + rounds; }
+static uint64_t stamp(uint64_t number, uint64_t rounds)
+{
+    return (number << WF_ROUND_BITS) + rounds;
+}
 
 /* ---- who takes part in what ---- */
 
@@ -267,7 +274,8 @@ static bool round_is_ready(const struct wf_engine_op *op)
 
         if (!reads_from(op, rank) || slot->mode != WF_MODE_STAGED) continue;
         chunks = rounds_of(op, slot);
-        if (atomic_load_explicit(&slot->staged, memory_order_acquire) < (wanted < chunks ? wanted : chunks))
+        if (atomic_load_explicit(&slot->staged, memory_order_acquire) <
+            (wanted < chunks ? wanted : chunks))
             return false;
     }
     return true;
@@ -309,7 +317,8 @@ static void pass(struct wf_engine_op *op)
 {
     if (op->worked || op->pair) return;
     op->worked = 1;
-    atomic_store_explicit(mark(op, op->engine->rank, 0), stamp(op->number + 1, 0), memory_order_release);
+    atomic_store_explicit(mark(op, op->engine->rank, 0), stamp(op->number + 1, 0),
+                          memory_order_release);
 }
 
 /* ---- one operation ---- */
@@ -406,10 +415,12 @@ void wf_engine_missing(const struct wf_coll *coll, char *text, size_t bytes)
         if (coll->kind != WEFT_COLL_SEND && reads_from(op, rank) && !has_posted(op, rank))
             wf_comm_list_rank(coll->comm, rank, absent, sizeof absent);
         else if (is_read_by(op, rank) && coll->kind != WEFT_COLL_RECV &&
-                 atomic_load_explicit(mark(op, rank, op->engine->rank), memory_order_acquire) < passed)
+                 atomic_load_explicit(mark(op, rank, op->engine->rank), memory_order_acquire) <
+                     passed)
             wf_comm_list_rank(coll->comm, rank, busy, sizeof busy);
     }
     snprintf(text, bytes, "%s%s%s%s%s%s", absent[0] ? ": not arrived: rank " : "", absent,
-             busy[0] ? ": not through: rank " : "", busy, op->posted ? "" : ", and this rank waits for ",
+             busy[0] ? ": not through: rank " : "", busy,
+             op->posted ? "" : ", and this rank waits for ",
              op->posted ? "" : "an earlier one to end");
 }

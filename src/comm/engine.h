@@ -20,8 +20,8 @@ enum {
 
 enum wf_engine_mode { WF_MODE_NONE, WF_MODE_INLINE, WF_MODE_DIRECT, WF_MODE_STAGED };
 
-/* What a rank tells its peers of one collective, or of one send to one rank. Written before `posted`
- * is raised; only `staged` changes afterwards. */
+/* What a rank tells its peers of one collective, or of one send to one rank. Written before
+ * `posted` is raised; only `staged` changes afterwards. */
 struct wf_engine_slot {
     _Alignas(64) _Atomic uint64_t posted; /* number of the collective */
     _Atomic uint64_t staged;              /* chunks that lie ready */
@@ -44,12 +44,12 @@ struct wf_engine_op;
 /* One rank's view of a group. */
 struct wf_engine {
     int rank, size;
-    uintptr_t *base;      /* per rank: where its reach begins here */
-    uintptr_t low, high;  /* this rank's reach: peers see [low, high) */
-    char **ring;          /* per rank: its control memory, as seen here */
-    bool staging;         /* there are staging buffers */
-    uint64_t calls;       /* collectives so far */
-    uint64_t *sent, *received; /* per peer: sends to it, receives from it */
+    uintptr_t *base;                  /* per rank: where its reach begins here */
+    uintptr_t low, high;              /* this rank's reach: peers see [low, high) */
+    char **ring;                      /* per rank: its control memory, as seen here */
+    bool staging;                     /* there are staging buffers */
+    uint64_t calls;                   /* collectives so far */
+    uint64_t *sent, *received;        /* per peer: sends to it, receives from it */
     struct wf_engine_op *head, *tail; /* collectives in flight, oldest first */
     struct wf_engine_op *spare;
 };
@@ -73,14 +73,14 @@ struct wf_engine_op {
     struct wf_coll *coll;
     struct wf_engine *engine;
     struct wf_engine_op *next;
-    uint64_t number;       /* of the collective, or of the send between the pair */
-    bool pair;             /* send or recv */
-    bool posted, arrived;  /* I have; all whom I read from have */
+    uint64_t number;      /* of the collective, or of the send between the pair */
+    bool pair;            /* send or recv */
+    bool posted, arrived; /* I have; all whom I read from have */
     enum wf_engine_mode mode;
-    size_t bytes;          /* of send */
-    uint64_t staged;       /* chunks I laid ready */
+    size_t bytes;            /* of send */
+    uint64_t staged;         /* chunks I laid ready */
     uint64_t rounds, worked; /* of reading; rounds are known once arrived */
-    uint64_t unstaged;     /* all-reduce through staging: rounds copied out */
+    uint64_t unstaged;       /* all-reduce through staging: rounds copied out */
 };
 
 size_t wf_engine_chunk(const struct wf_engine_op *op);

@@ -56,7 +56,8 @@ void wf_engine_lay_ready(struct wf_engine_op *op)
     size_t chunk = wf_engine_chunk(op), at = op->staged * chunk;
     size_t bytes = op->bytes - at < chunk ? op->bytes - at : chunk;
 
-    memcpy(wf_engine_stage(op, op->engine->rank, op->staged), (const char *)op->coll->send + at, bytes);
+    memcpy(wf_engine_stage(op, op->engine->rank, op->staged), (const char *)op->coll->send + at,
+           bytes);
 }
 
 void wf_engine_take_out(struct wf_engine_op *op)
@@ -75,7 +76,8 @@ static const char *source(const struct wf_engine_op *op, int rank, size_t at)
 
     if (rank == op->engine->rank) return (const char *)op->coll->send + at;
     if (slot->mode == WF_MODE_INLINE) return wf_engine_payload(op, rank) + at;
-    if (slot->mode == WF_MODE_DIRECT) return (const char *)(op->engine->base[rank] + slot->send) + at;
+    if (slot->mode == WF_MODE_DIRECT)
+        return (const char *)(op->engine->base[rank] + slot->send) + at;
     return wf_engine_stage(op, rank, op->worked) + (at - op->worked * wf_engine_chunk(op));
 }
 
@@ -92,8 +94,10 @@ static char *target(const struct wf_engine_op *op, int rank, size_t at)
 
 /* ---- reductions ---- */
 
-/* Reduce the senders' bytes of `span` into recv (at `shift` from the span), or into every rank's. */
-static void reduce_span(const struct wf_engine_op *op, struct span span, bool everywhere, size_t shift)
+/* Reduce the senders' bytes of `span` into recv (at `shift` from the span), or into every rank's.
+ */
+static void reduce_span(const struct wf_engine_op *op, struct span span, bool everywhere,
+                        size_t shift)
 {
     size_t widening = op->coll->wide == WF_WIDE_OUT && op->coll->dtype == WEFT_BF16 ? 2 : 1;
     const struct wf_coll *coll = op->coll;
@@ -106,12 +110,14 @@ static void reduce_span(const struct wf_engine_op *op, struct span span, bool ev
         ins = wf_malloc((size_t)size * sizeof *ins);
         outs = wf_malloc((size_t)size * sizeof *outs);
     }
-    for (int rank = 0; rank < size; rank++) ins[rank] = source(op, rank, span.low);
+    for (int rank = 0; rank < size; rank++)
+        ins[rank] = source(op, rank, span.low);
     outs[0] = (char *)coll->recv + (span.low - shift) * widening;
-    for (int rank = 0; everywhere && rank < size; rank++) outs[rank] = target(op, rank, span.low);
+    for (int rank = 0; everywhere && rank < size; rank++)
+        outs[rank] = target(op, rank, span.low);
     wf_reduce_tree_wide(outs, everywhere ? size : 1, ins, size,
-                        (span.high - span.low) / weft_dtype_size(coll->dtype), coll->dtype, coll->reduce,
-                        coll->wide);
+                        (span.high - span.low) / weft_dtype_size(coll->dtype), coll->dtype,
+                        coll->reduce, coll->wide);
     if (size <= MANY_RANKS) return;
     wf_free(ins);
     wf_free(outs);
@@ -121,7 +127,8 @@ static void reduce_span(const struct wf_engine_op *op, struct span span, bool ev
 static struct span slice(const struct wf_engine *engine, struct span span)
 {
     size_t lines = (span.high - span.low + 63) / 64, size = (size_t)engine->size;
-    size_t first = lines * (size_t)engine->rank / size, end = lines * ((size_t)engine->rank + 1) / size;
+    size_t first = lines * (size_t)engine->rank / size,
+           end = lines * ((size_t)engine->rank + 1) / size;
 
     return meet(span, (struct span){span.low + 64 * first, span.low + 64 * end});
 }
@@ -156,7 +163,8 @@ static void reduce_columns(const struct wf_engine_op *op)
         size_t bytes = coll->send_counts[block] * element;
 
         if (block % size == op->engine->rank) {
-            reduce_span(op, meet(window(op, op->worked), (struct span){at, at + bytes}), false, at - before);
+            reduce_span(op, meet(window(op, op->worked), (struct span){at, at + bytes}), false,
+                        at - before);
             before += bytes;
         }
         at += bytes;
@@ -173,7 +181,8 @@ static void pull(const struct wf_engine_op *op, int rank, struct span part, char
 
     if (now.low >= now.high) return;
     from = source(op, rank, now.low);
-    if (from != to + (now.low - part.low)) memcpy(to + (now.low - part.low), from, now.high - now.low);
+    if (from != to + (now.low - part.low))
+        memcpy(to + (now.low - part.low), from, now.high - now.low);
 }
 
 static void pull_all(const struct wf_engine_op *op)
@@ -214,22 +223,36 @@ static void pull_one(const struct wf_engine_op *op)
 
     if (coll->kind == WEFT_COLL_SCATTER)
         first = wf_counts_before(coll->send_counts, op->engine->rank) * element;
-    pull(op, coll->peer, (struct span){first, first + wf_coll_recv_count(coll) * element}, coll->recv);
+    pull(op, coll->peer, (struct span){first, first + wf_coll_recv_count(coll) * element},
+         coll->recv);
 }
 
 void wf_engine_move(struct wf_engine_op *op)
 {
     switch ((int)op->coll->kind) {
-    case WF_COLL_GATHER_COLUMNS: pull_columns(op); break;
-    case WF_COLL_REDUCE_COLUMNS: reduce_columns(op); break;
-    case WEFT_COLL_ALL_REDUCE: all_reduce(op); break;
-    case WEFT_COLL_REDUCE_SCATTER: reduce_scatter(op); break;
+    case WF_COLL_GATHER_COLUMNS:
+        pull_columns(op);
+        break;
+    case WF_COLL_REDUCE_COLUMNS:
+        reduce_columns(op);
+        break;
+    case WEFT_COLL_ALL_REDUCE:
+        all_reduce(op);
+        break;
+    case WEFT_COLL_REDUCE_SCATTER:
+        reduce_scatter(op);
+        break;
     case WEFT_COLL_ALL_GATHER:
     case WEFT_COLL_GATHER:
-    case WEFT_COLL_ALL_TO_ALL: pull_all(op); break;
+    case WEFT_COLL_ALL_TO_ALL:
+        pull_all(op);
+        break;
     case WEFT_COLL_BROADCAST:
     case WEFT_COLL_SCATTER:
-    case WEFT_COLL_RECV: pull_one(op); break;
-    default: break;
+    case WEFT_COLL_RECV:
+        pull_one(op);
+        break;
+    default:
+        break;
     }
 }

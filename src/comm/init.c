@@ -13,8 +13,8 @@ static bool mpi_is_ours; /* started here, so ended here */
 /* Started by mpiexec? Asked of the environment, so that a lone process never touches MPI. */
 static bool has_launcher(void)
 {
-    static const char *const marks[] = {"PMI_RANK", "PMI_FD", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "MPI_LOCALRANKID"};
+    static const char *const marks[] = {
+        "PMI_RANK", "PMI_FD", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"};
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (getenv(marks[i])) return true;
@@ -29,8 +29,8 @@ static weft_status start_mpi(int *argc, char ***argv)
 
     MPI_Initialized(&running);
     if (running) return WEFT_OK;
-    WF_NEED(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS, WEFT_ERR_COMM,
-            "MPI cannot start");
+    WF_NEED(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
+            WEFT_ERR_COMM, "MPI cannot start");
     mpi_is_ours = true;
     return WEFT_OK;
 }

@@ -42,7 +42,10 @@ void wf_comm_set_thread_hooks(void (*start)(void), void (*finish)(void))
     finish_hook = finish;
 }
 
-static size_t ring_bytes(int size) { return (wf_engine_ring_bytes(size, false) + 4095) / 4096 * 4096; }
+static size_t ring_bytes(int size)
+{
+    return (wf_engine_ring_bytes(size, false) + 4095) / 4096 * 4096;
+}
 
 static struct group *make_group(const int *world_ranks, int size)
 {
@@ -61,7 +64,8 @@ static struct group *find_group(struct town *town, const int *world_ranks, int s
 
     pthread_mutex_lock(&town->lock);
     for (group = town->groups; group; group = group->next)
-        if (group->size == size && memcmp(group->world_ranks, world_ranks, (size_t)size * sizeof(int)) == 0)
+        if (group->size == size &&
+            memcmp(group->world_ranks, world_ranks, (size_t)size * sizeof(int)) == 0)
             break;
     if (!group) {
         group = make_group(world_ranks, size);
@@ -163,7 +167,8 @@ static int verdict(struct resident *residents, int ranks)
 
 int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
 {
-    struct town town = {.lock = PTHREAD_MUTEX_INITIALIZER, .ranks = ranks, .body = body, .payload = payload};
+    struct town town = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .ranks = ranks, .body = body, .payload = payload};
     struct resident *residents;
     int result;
 
@@ -175,7 +180,8 @@ int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
         if (pthread_create(&residents[rank].thread, NULL, live, &residents[rank]))
             WF_DIE("cannot start thread %d of %d", rank, ranks);
     }
-    for (int rank = 0; rank < ranks; rank++) pthread_join(residents[rank].thread, NULL);
+    for (int rank = 0; rank < ranks; rank++)
+        pthread_join(residents[rank].thread, NULL);
     result = verdict(residents, ranks);
     free_groups(&town);
     wf_free(residents);

@@ -22,16 +22,17 @@ struct wf_net_op {
     MPI_Request request;
     enum phase phase;
     uint64_t ticket;
-    int *numbers;   /* counts and displacements for MPI */
+    int *numbers; /* counts and displacements for MPI */
     size_t room;
-    char *terms;    /* what was received to be reduced */
+    char *terms;       /* what was received to be reduced */
     size_t term_count; /* elements of each rank's term */
 };
 
 /* Terms of a part of a tree travel as f32 (enum wf_reduce_wide). */
 static size_t term_bytes(const struct wf_coll *coll)
 {
-    return coll->wide == WF_WIDE_IN && coll->dtype == WEFT_BF16 ? sizeof(float) : weft_dtype_size(coll->dtype);
+    return coll->wide == WF_WIDE_IN && coll->dtype == WEFT_BF16 ? sizeof(float)
+                                                                : weft_dtype_size(coll->dtype);
 }
 
 /* counts[0..n) and behind them displacements[0..n) */
@@ -58,7 +59,10 @@ static int *repeat(int *to, size_t mine, int n)
 }
 
 /* The part of an all-reduce that a rank adds up. */
-static size_t slice_start(size_t count, int size, int rank) { return count * (size_t)rank / (size_t)size; }
+static size_t slice_start(size_t count, int size, int rank)
+{
+    return count * (size_t)rank / (size_t)size;
+}
 
 static int *slices(int *to, size_t count, int n)
 {
@@ -103,16 +107,16 @@ static void start_all_reduce(struct wf_coll *coll, struct wf_net *net, struct wf
 
     if (coll->count * term_bytes(coll) <= SMALL_BYTES) {
         get_terms(coll, op, coll->count);
-        WF_MPI(MPI_Iallgather(coll->send, (int)coll->count, type, op->terms, (int)coll->count, type, net->first,
-                              &op->request));
+        WF_MPI(MPI_Iallgather(coll->send, (int)coll->count, type, op->terms, (int)coll->count, type,
+                              net->first, &op->request));
         return;
     }
     get_terms(coll, op, slice_start(coll->count, n, me + 1) - slice_start(coll->count, n, me));
     op->ticket = net->tickets++;
     sends = slices(op->numbers, coll->count, n);
     recvs = repeat(op->numbers + 2 * n, op->term_count, n);
-    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type, net->first,
-                          &op->request));
+    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type,
+                          net->first, &op->request));
 }
 
 static void start_reduce_scatter(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
@@ -122,8 +126,8 @@ static void start_reduce_scatter(struct wf_coll *coll, struct wf_net *net, struc
 
     get_terms(coll, op, coll->send_counts[coll->comm->rank]);
     recvs = repeat(op->numbers + 2 * n, op->term_count, n);
-    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type, net->first,
-                          &op->request));
+    WF_MPI(MPI_Ialltoallv(coll->send, sends, sends + n, type, op->terms, recvs, recvs + n, type,
+                          net->first, &op->request));
 }
 
 static void start_copy(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *op)
@@ -135,20 +139,24 @@ static void start_copy(struct wf_coll *coll, struct wf_net *net, struct wf_net_o
     switch (coll->kind) {
     case WEFT_COLL_ALL_GATHER:
         spread(b, coll->recv_counts, n);
-        WF_MPI(MPI_Iallgatherv(coll->send, b[me], type, coll->recv, b, b + n, type, net->first, request));
+        WF_MPI(MPI_Iallgatherv(coll->send, b[me], type, coll->recv, b, b + n, type, net->first,
+                               request));
         break;
     case WEFT_COLL_ALL_TO_ALL:
         spread(a, coll->send_counts, n);
         spread(b, coll->recv_counts, n);
-        WF_MPI(MPI_Ialltoallv(coll->send, a, a + n, type, coll->recv, b, b + n, type, net->first, request));
+        WF_MPI(MPI_Ialltoallv(coll->send, a, a + n, type, coll->recv, b, b + n, type, net->first,
+                              request));
         break;
     case WEFT_COLL_SCATTER:
         spread(a, coll->send_counts, n);
-        WF_MPI(MPI_Iscatterv(coll->send, a, a + n, type, coll->recv, a[me], type, coll->peer, net->first, request));
+        WF_MPI(MPI_Iscatterv(coll->send, a, a + n, type, coll->recv, a[me], type, coll->peer,
+                             net->first, request));
         break;
     default:
         spread(b, coll->recv_counts, n);
-        WF_MPI(MPI_Igatherv(coll->send, b[me], type, coll->recv, b, b + n, type, coll->peer, net->first, request));
+        WF_MPI(MPI_Igatherv(coll->send, b[me], type, coll->recv, b, b + n, type, coll->peer,
+                            net->first, request));
     }
 }
 
@@ -169,7 +177,8 @@ static void start_plain(struct wf_coll *coll, struct wf_net *net, struct wf_net_
     case WEFT_COLL_RECV:
         WF_MPI(MPI_Irecv(coll->recv, count, type, coll->peer, 0, net->first, &op->request));
         break;
-    default: WF_MPI(MPI_Ibarrier(net->first, &op->request));
+    default:
+        WF_MPI(MPI_Ibarrier(net->first, &op->request));
     }
 }
 
@@ -180,7 +189,8 @@ static void reduce_terms(struct wf_coll *coll, struct wf_net_op *op, void *out)
     int n = coll->comm->size;
     const void **ins = wf_malloc((size_t)n * sizeof *ins);
 
-    for (int i = 0; i < n; i++) ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
+    for (int i = 0; i < n; i++)
+        ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
     wf_reduce_tree_wide(&out, 1, ins, n, op->term_count, coll->dtype, coll->reduce, coll->wide);
     wf_free(ins);
 }
@@ -196,7 +206,8 @@ static void start_second(struct wf_coll *coll, struct wf_net *net, struct wf_net
     MPI_Datatype type = wf_net_type(weft_dtype_size(coll->dtype));
 
     net->turn++;
-    WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, parts, parts + n, type, net->second, &op->request));
+    WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, parts, parts + n, type, net->second,
+                           &op->request));
 }
 
 /* The first step is over: add up, and say whether that was all. */
@@ -206,7 +217,8 @@ static bool after_first(struct wf_coll *coll, struct wf_net_op *op)
     char *out = coll->recv;
 
     if (!op->terms) return true;
-    if (is_large(coll)) out += slice_start(coll->count, coll->comm->size, coll->comm->rank) * element;
+    if (is_large(coll))
+        out += slice_start(coll->count, coll->comm->size, coll->comm->rank) * element;
     reduce_terms(coll, op, out);
     return !is_large(coll);
 }
@@ -247,13 +259,20 @@ static void start(struct wf_coll *coll)
 
     coll->state = op;
     switch (coll->kind) {
-    case WEFT_COLL_ALL_REDUCE: start_all_reduce(coll, net, op); break;
-    case WEFT_COLL_REDUCE_SCATTER: start_reduce_scatter(coll, net, op); break;
+    case WEFT_COLL_ALL_REDUCE:
+        start_all_reduce(coll, net, op);
+        break;
+    case WEFT_COLL_REDUCE_SCATTER:
+        start_reduce_scatter(coll, net, op);
+        break;
     case WEFT_COLL_ALL_GATHER:
     case WEFT_COLL_ALL_TO_ALL:
     case WEFT_COLL_SCATTER:
-    case WEFT_COLL_GATHER: start_copy(coll, net, op); break;
-    default: start_plain(coll, net, op);
+    case WEFT_COLL_GATHER:
+        start_copy(coll, net, op);
+        break;
+    default:
+        start_plain(coll, net, op);
     }
     coll->complete = step(coll);
 }
@@ -264,7 +283,8 @@ static void missing(const struct wf_coll *coll, char *text, size_t bytes)
     char others[256] = "";
 
     for (int rank = 0; rank < comm->size; rank++)
-        if (rank != comm->rank && (coll->kind < WEFT_COLL_SEND || coll->kind > WEFT_COLL_RECV || rank == coll->peer))
+        if (rank != comm->rank &&
+            (coll->kind < WEFT_COLL_SEND || coll->kind > WEFT_COLL_RECV || rank == coll->peer))
             wf_comm_list_rank(comm, rank, others, sizeof others);
     snprintf(text, bytes, ": not arrived: one or more of rank %s", others);
 }

@@ -53,10 +53,14 @@ struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, in
 MPI_Datatype wf_net_type(size_t element)
 {
     switch (element) {
-    case 1: return MPI_UINT8_T;
-    case 2: return MPI_UINT16_T;
-    case 4: return MPI_UINT32_T;
-    default: return MPI_UINT64_T;
+    case 1:
+        return MPI_UINT8_T;
+    case 2:
+        return MPI_UINT16_T;
+    case 4:
+        return MPI_UINT32_T;
+    default:
+        return MPI_UINT64_T;
     }
 }
 

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "comm/backend.h"
 
-#define WF_MPI(call)                                                                           \
-    do {                                                                                       \
-        int wf_mpi_code = (call);                                                              \
-        if (wf_mpi_code != MPI_SUCCESS) WF_DIE("%s", wf_net_error(wf_mpi_code, #call));        \
+#define WF_MPI(call)                                                                               \
+    do {                                                                                           \
+        int wf_mpi_code = (call);                                                                  \
+        if (wf_mpi_code != MPI_SUCCESS) WF_DIE("%s", wf_net_error(wf_mpi_code, #call));            \
     } while (0)
 
 /** What MPI says of an error, with the call; a static buffer of the thread. */
@@ -22,8 +22,8 @@ struct wf_net_op;
 
 /* The state of a communicator of backend `mpi`. */
 struct wf_net {
-    MPI_Comm first, second;    /* the second steps of collectives have an order of their own */
-    uint64_t tickets, turn;    /* second steps announced, second steps begun */
+    MPI_Comm first, second; /* the second steps of collectives have an order of their own */
+    uint64_t tickets, turn; /* second steps announced, second steps begun */
     struct wf_net_op *spare;
 };
 

@@ -38,9 +38,12 @@ static bool try_level(struct wf_node *node, int level)
     size_t bytes = (size_t)wf_knobs.arena_mib << 20;
 
     switch (level) {
-    case WF_NODE_MEMFD: return wf_node_map_memfd(node, bytes);
-    case WF_NODE_SHM_OPEN: return wf_node_map_shm_open(node, bytes);
-    default: return wf_node_map_window(node, WINDOW_BYTES);
+    case WF_NODE_MEMFD:
+        return wf_node_map_memfd(node, bytes);
+    case WF_NODE_SHM_OPEN:
+        return wf_node_map_shm_open(node, bytes);
+    default:
+        return wf_node_map_window(node, WINDOW_BYTES);
     }
 }
 
@@ -53,8 +56,8 @@ static void step_down(struct wf_node *node, int level)
         wf_node_unmap(node);
         level--;
         if (node->rank == 0)
-            WF_LOG(WF_LOG_WARN, "shm", "%s is refused on this node; trying %s", level_names[level + 1],
-                   level_names[level]);
+            WF_LOG(WF_LOG_WARN, "shm", "%s is refused on this node; trying %s",
+                   level_names[level + 1], level_names[level]);
     }
     node->level = (enum wf_node_level)level;
     if (node->rank == 0 && wanted == level)

@@ -62,7 +62,8 @@ static bool map_peer(struct wf_node *node, int peer, const struct card *card)
     void *base = NULL;
 
     if (fd < 0) return false;
-    if (fstat(fd, &stat) == 0 && (uint64_t)stat.st_size == card->bytes) base = map_file(fd, card->bytes);
+    if (fstat(fd, &stat) == 0 && (uint64_t)stat.st_size == card->bytes)
+        base = map_file(fd, card->bytes);
     close(fd);
     if (!base) return false;
     node->base[peer] = (uintptr_t)base;
@@ -76,7 +77,8 @@ static bool map_peers(struct wf_node *node, const struct card *mine)
     bool ok = true;
 
     wf_net_share(node->comm, mine, cards, sizeof *cards);
-    for (int peer = 0; peer < node->size; peer++) ok = ok && cards[peer].bytes && cards[peer].bytes == mine->bytes;
+    for (int peer = 0; peer < node->size; peer++)
+        ok = ok && cards[peer].bytes && cards[peer].bytes == mine->bytes;
     for (int peer = 0; ok && peer < node->size; peer++)
         ok = peer == node->rank || map_peer(node, peer, &cards[peer]);
     wf_free(cards);
@@ -101,9 +103,11 @@ static size_t fair_share(const struct wf_node *node, size_t bytes)
     struct statvfs fs;
     uint64_t share = 0, *shares = wf_malloc((size_t)node->size * sizeof *shares);
 
-    if (statvfs("/dev/shm", &fs) == 0) share = (uint64_t)fs.f_bavail * fs.f_frsize / 2 / (uint64_t)node->size;
+    if (statvfs("/dev/shm", &fs) == 0)
+        share = (uint64_t)fs.f_bavail * fs.f_frsize / 2 / (uint64_t)node->size;
     wf_net_share(node->comm, &share, shares, sizeof share);
-    for (int peer = 0; peer < node->size; peer++) share = shares[peer] < share ? shares[peer] : share;
+    for (int peer = 0; peer < node->size; peer++)
+        share = shares[peer] < share ? shares[peer] : share;
     wf_free(shares);
     return share < bytes ? share / 4096 * 4096 : bytes;
 }
@@ -131,7 +135,8 @@ bool wf_node_map_window(struct wf_node *node, size_t bytes)
     void *mine = NULL;
     int unit;
 
-    if (MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node->comm, &mine, &node->window) != MPI_SUCCESS)
+    if (MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node->comm, &mine,
+                                &node->window) != MPI_SUCCESS)
         node->window = MPI_WIN_NULL;
     if (!wf_net_all(node->comm, node->window != MPI_WIN_NULL)) return false;
     for (int peer = 0; peer < node->size; peer++) {

@@ -25,8 +25,8 @@ struct op {
     struct wf_coll *coll, inner;
     struct nodes *nodes;
     part *parts[MAX_PARTS];
-    int at;         /* the part in progress */
-    bool queued;    /* one after the other; else straight to MPI */
+    int at;      /* the part in progress */
+    bool queued; /* one after the other; else straight to MPI */
     bool running;
     MPI_Request request;
     char *scratch;  /* the node's sum of this rank's slice or blocks */
@@ -54,7 +54,8 @@ static size_t slice_count(const struct op *op) { return op->counts[op->nodes->in
 
 static char *slice_of(const struct op *op, void *p)
 {
-    return (char *)p + wf_counts_before(op->counts, op->nodes->inside->rank) * weft_dtype_size(op->coll->dtype);
+    return (char *)p +
+           wf_counts_before(op->counts, op->nodes->inside->rank) * weft_dtype_size(op->coll->dtype);
 }
 
 /* Sums on their way through the tree: bf16 stays f32 until the end. */
@@ -65,8 +66,11 @@ static size_t sum_bytes(const struct wf_coll *coll)
 
 static struct wf_coll inner(const struct op *op, weft_coll kind, struct wf_comm *comm)
 {
-    return (struct wf_coll){
-        .kind = kind, .comm = comm, .dtype = op->coll->dtype, .reduce = op->coll->reduce, .where = op->coll->where};
+    return (struct wf_coll){.kind = kind,
+                            .comm = comm,
+                            .dtype = op->coll->dtype,
+                            .reduce = op->coll->reduce,
+                            .where = op->coll->where};
 }
 
 /* ---- all-reduce ---- */
@@ -195,8 +199,9 @@ static bool gather_column_across(struct op *op)
         op->numbers[node] = wf_net_number(coll->recv_counts[block]);
         op->numbers[n + node] = wf_net_number(wf_counts_before(coll->recv_counts, block));
     }
-    WF_MPI(MPI_Iallgatherv(coll->send, op->numbers[nodes->across->rank], wf_net_type(element), coll->recv, op->numbers,
-                           op->numbers + n, wf_net_type(element), net->first, &op->request));
+    WF_MPI(MPI_Iallgatherv(coll->send, op->numbers[nodes->across->rank], wf_net_type(element),
+                           coll->recv, op->numbers, op->numbers + n, wf_net_type(element),
+                           net->first, &op->request));
     return true;
 }
 
@@ -224,7 +229,8 @@ static void choose_parts(struct op *op)
     static part *const sum[MAX_PARTS] = {sum_slices_inside, sum_slice_across, gather_slices_inside};
     static part *const sum_scatter[MAX_PARTS] = {sum_columns_inside, sum_column_across};
     static part *const gather[MAX_PARTS] = {gather_column_across, gather_columns_inside};
-    static part *const broadcast[MAX_PARTS] = {hand_out_on_root_node, pass_slice_across, gather_slices_inside};
+    static part *const broadcast[MAX_PARTS] = {hand_out_on_root_node, pass_slice_across,
+                                               gather_slices_inside};
     static part *const flat[MAX_PARTS] = {all_by_mpi};
     part *const *parts = flat;
     const struct wf_coll *coll = op->coll;
@@ -283,7 +289,8 @@ static bool part_is_over(struct op *op)
         WF_MPI(MPI_Test(&op->request, &done, MPI_STATUS_IGNORE));
         return done;
     }
-    if (op->inner.comm && !op->inner.complete) op->inner.complete = op->inner.comm->backend->step(&op->inner);
+    if (op->inner.comm && !op->inner.complete)
+        op->inner.complete = op->inner.comm->backend->step(&op->inner);
     return !op->inner.comm || op->inner.complete;
 }
 
@@ -331,20 +338,24 @@ static bool reads(const struct wf_comm *comm, const void *p)
 
 /* ---- making one ---- */
 
-/* Ranks per node when all nodes hold equally many, one after the other, and share memory; else 0. */
+/* Ranks per node when all nodes hold equally many, one after the other, and share memory; else 0.
+ */
 static int block_size(const struct wf_comm *comm, const struct wf_node *node)
 {
     const struct wf_place *first = &node->places[comm->world_ranks[0]];
     int block = 0;
 
-    while (block < comm->size && node->places[comm->world_ranks[block]].node == first->node) block++;
+    while (block < comm->size && node->places[comm->world_ranks[block]].node == first->node)
+        block++;
     if (block < 2 || comm->size % block) return 0;
     for (int rank = 0; rank < comm->size; rank++) {
         const struct wf_place *place = &node->places[comm->world_ranks[rank]];
         const struct wf_place *head = &node->places[comm->world_ranks[rank / block * block]];
-        const struct wf_place *before = rank >= block ? &node->places[comm->world_ranks[rank - block]] : NULL;
+        const struct wf_place *before =
+            rank >= block ? &node->places[comm->world_ranks[rank - block]] : NULL;
 
-        if (!place->shares || place->node != head->node || (before && before->node == place->node)) return 0;
+        if (!place->shares || place->node != head->node || (before && before->node == place->node))
+            return 0;
     }
     return block;
 }
@@ -354,7 +365,8 @@ static struct wf_comm *open_across(const struct wf_comm *comm, int block)
     int n = comm->size / block, *ranks = wf_malloc((size_t)n * sizeof *ranks);
     struct wf_comm *across;
 
-    for (int node = 0; node < n; node++) ranks[node] = comm->world_ranks[node * block + comm->rank % block];
+    for (int node = 0; node < n; node++)
+        ranks[node] = comm->world_ranks[node * block + comm->rank % block];
     across = wf_comm_make(ranks, n, comm->rank / block, comm->label);
     across->backend = &wf_backend_mpi;
     across->state = wf_net_sub(wf_comm_thread.net, ranks, n, ranks[0]);
@@ -367,7 +379,8 @@ static struct wf_comm *open_flat(const struct wf_comm *comm)
     struct wf_comm *flat = wf_comm_make(comm->world_ranks, comm->size, comm->rank, comm->label);
 
     flat->backend = &wf_backend_mpi;
-    flat->state = wf_net_sub(wf_comm_thread.net, comm->world_ranks, comm->size, comm->world_ranks[0]);
+    flat->state =
+        wf_net_sub(wf_comm_thread.net, comm->world_ranks, comm->size, comm->world_ranks[0]);
     return flat;
 }
 
@@ -380,7 +393,8 @@ bool wf_nodes_open(struct wf_comm *comm)
     bool ok;
 
     if (!block) return false;
-    inside = wf_comm_make(comm->world_ranks + comm->rank / block * block, block, comm->rank % block, comm->label);
+    inside = wf_comm_make(comm->world_ranks + comm->rank / block * block, block, comm->rank % block,
+                          comm->label);
     nodes = WF_NEW(struct nodes);
     nodes->flat = open_flat(comm);
     ok = wf_shm_open(inside, node);

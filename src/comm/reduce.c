@@ -61,7 +61,8 @@ static const void *leaf(struct tree *tree, int index, int depth)
     const char *in = (const char *)tree->ins[index] + tree->first * tree->in_bytes;
 
     if (!tree->widen) return in;
-    tree->loops->widen((float *)(void *)tree->scratch[depth], (const wf_bf16 *)(const void *)in, tree->n);
+    tree->loops->widen((float *)(void *)tree->scratch[depth], (const wf_bf16 *)(const void *)in,
+                       tree->n);
     return tree->scratch[depth];
 }
 
@@ -88,7 +89,8 @@ static void reduce_block(struct tree *tree, int n, void *out, bool narrow)
 
     if (narrow) {
         if (right) tree->combine(tree->scratch[0], left, right, tree->n);
-        tree->loops->narrow(out, (const float *)(const void *)(right ? tree->scratch[0] : left), tree->n);
+        tree->loops->narrow(out, (const float *)(const void *)(right ? tree->scratch[0] : left),
+                            tree->n);
     } else if (right) {
         tree->combine(out, left, right, tree->n);
     } else if (out != left) {

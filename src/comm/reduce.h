@@ -17,7 +17,8 @@ static inline int wf_tree_split(int n)
 {
     int split = 1;
 
-    while (split * 2 < n) split *= 2;
+    while (split * 2 < n)
+        split *= 2;
     return split;
 }
 
@@ -31,9 +32,9 @@ void wf_reduce_tree(void *const *outs, int n_outs, const void *const *ins, int n
 
 /** The same where `wide` says that bf16 travels as f32 between two parts of one tree. */
 enum wf_reduce_wide {
-    WF_NARROW,    /* inputs and outputs are of the dtype */
-    WF_WIDE_OUT,  /* bf16 inputs, f32 result: a subtree */
-    WF_WIDE_IN    /* f32 inputs, bf16 result: the rest of the tree */
+    WF_NARROW,   /* inputs and outputs are of the dtype */
+    WF_WIDE_OUT, /* bf16 inputs, f32 result: a subtree */
+    WF_WIDE_IN   /* f32 inputs, bf16 result: the rest of the tree */
 };
 void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, int n, size_t count,
                          weft_dtype dtype, weft_reduce reduce, enum wf_reduce_wide wide);

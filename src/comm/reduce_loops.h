@@ -6,37 +6,37 @@
 
 enum { LOOP(STRIP) = 32 };
 
-#define REDUCE_LOOP(name, type, expression)                                                    \
-    LOOP_TARGET static void LOOP(name)(void *out, const void *left, const void *right, size_t n) \
-    {                                                                                          \
-        const type *l = left, *r = right;                                                      \
-        type *o = out, strip[LOOP(STRIP)];                                                     \
-        size_t i = 0;                                                                          \
-                                                                                               \
-        for (; i + LOOP(STRIP) <= n; i += LOOP(STRIP)) {                                       \
-            for (size_t j = 0; j < LOOP(STRIP); j++) {                                         \
-                const type a = l[i + j], b = r[i + j];                                         \
-                strip[j] = (type)(expression);                                                 \
-            }                                                                                  \
-            memcpy(o + i, strip, sizeof strip);                                                \
-        }                                                                                      \
-        for (; i < n; i++) {                                                                   \
-            const type a = l[i], b = r[i];                                                     \
-            o[i] = (type)(expression);                                                         \
-        }                                                                                      \
+#define REDUCE_LOOP(name, type, expression)                                                        \
+    LOOP_TARGET static void LOOP(name)(void *out, const void *left, const void *right, size_t n)   \
+    {                                                                                              \
+        const type *l = left, *r = right;                                                          \
+        type *o = out, strip[LOOP(STRIP)];                                                         \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        for (; i + LOOP(STRIP) <= n; i += LOOP(STRIP)) {                                           \
+            for (size_t j = 0; j < LOOP(STRIP); j++) {                                             \
+                const type a = l[i + j], b = r[i + j];                                             \
+                strip[j] = (type)(expression);                                                     \
+            }                                                                                      \
+            memcpy(o + i, strip, sizeof strip);                                                    \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            const type a = l[i], b = r[i];                                                         \
+            o[i] = (type)(expression);                                                             \
+        }                                                                                          \
     }
 
 /* max and min keep a NaN, whichever side it is on */
-#define REDUCE_FLOAT(tag, type)                                                                \
-    REDUCE_LOOP(sum_##tag, type, a + b)                                                        \
-    REDUCE_LOOP(product_##tag, type, a *b)                                                     \
-    REDUCE_LOOP(max_##tag, type, ((a > b) | (a != a)) ? a : b)                                   \
+#define REDUCE_FLOAT(tag, type)                                                                    \
+    REDUCE_LOOP(sum_##tag, type, a + b)                                                            \
+    REDUCE_LOOP(product_##tag, type, a *b)                                                         \
+    REDUCE_LOOP(max_##tag, type, ((a > b) | (a != a)) ? a : b)                                     \
     REDUCE_LOOP(min_##tag, type, ((a < b) | (a != a)) ? a : b)
 
-#define REDUCE_INT(tag, type, utype)                                                           \
-    REDUCE_LOOP(sum_##tag, type, (utype)a + (utype)b)                                          \
-    REDUCE_LOOP(product_##tag, type, (utype)a *(utype)b)                                       \
-    REDUCE_LOOP(max_##tag, type, a > b ? a : b)                                                \
+#define REDUCE_INT(tag, type, utype)                                                               \
+    REDUCE_LOOP(sum_##tag, type, (utype)a + (utype)b)                                              \
+    REDUCE_LOOP(product_##tag, type, (utype)a *(utype)b)                                           \
+    REDUCE_LOOP(max_##tag, type, a > b ? a : b)                                                    \
     REDUCE_LOOP(min_##tag, type, a < b ? a : b)
 
 REDUCE_FLOAT(f32, float)
@@ -46,18 +46,20 @@ REDUCE_INT(i64, int64_t, uint64_t)
 
 LOOP_TARGET static void LOOP(widen)(float *out, const wf_bf16 *in, size_t n)
 {
-    for (size_t i = 0; i < n; i++) out[i] = wf_bf16_to_f32(in[i]);
+    for (size_t i = 0; i < n; i++)
+        out[i] = wf_bf16_to_f32(in[i]);
 }
 
 LOOP_TARGET static void LOOP(narrow)(wf_bf16 *out, const float *in, size_t n)
 {
-    for (size_t i = 0; i < n; i++) out[i] = wf_f32_to_bf16(in[i]);
+    for (size_t i = 0; i < n; i++)
+        out[i] = wf_f32_to_bf16(in[i]);
 }
 
-#define REDUCE_ROW(tag)                                                                        \
-    {                                                                                          \
-        [WEFT_SUM] = LOOP(sum_##tag), [WEFT_PRODUCT] = LOOP(product_##tag),                    \
-        [WEFT_MAX] = LOOP(max_##tag), [WEFT_MIN] = LOOP(min_##tag),                            \
+#define REDUCE_ROW(tag)                                                                            \
+    {                                                                                              \
+        [WEFT_SUM] = LOOP(sum_##tag), [WEFT_PRODUCT] = LOOP(product_##tag),                        \
+        [WEFT_MAX] = LOOP(max_##tag), [WEFT_MIN] = LOOP(min_##tag),                                \
     }
 
 static const struct loops LOOP(loops) = {

@@ -37,7 +37,8 @@ static void free_ring(struct wf_node *node, int64_t offset, int size)
 }
 
 /* local_ranks: of the members, on the node */
-static bool attach(struct wf_comm *comm, struct wf_node *node, const int *local_ranks, const int64_t *offsets)
+static bool attach(struct wf_comm *comm, struct wf_node *node, const int *local_ranks,
+                   const int64_t *offsets)
 {
     struct wf_engine *engine = new_engine(comm, node);
 
@@ -55,7 +56,8 @@ static bool attach(struct wf_comm *comm, struct wf_node *node, const int *local_
 }
 
 /* Every member tells every other one number over the desk. */
-static void meet(const struct wf_comm *comm, struct wf_node *node, const int *local_ranks, int64_t *numbers)
+static void meet(const struct wf_comm *comm, struct wf_node *node, const int *local_ranks,
+                 int64_t *numbers)
 {
     struct wf_coll coll = {.comm = node->desk, .dtype = WEFT_I64, .count = 1};
 
@@ -76,7 +78,8 @@ static void meet(const struct wf_comm *comm, struct wf_node *node, const int *lo
 bool wf_shm_open(struct wf_comm *comm, struct wf_node *node)
 {
     int *local_ranks = wf_malloc((size_t)comm->size * sizeof *local_ranks);
-    int64_t *offsets = wf_malloc((size_t)comm->size * sizeof *offsets), mine = lay_ring(node, comm->size);
+    int64_t *offsets = wf_malloc((size_t)comm->size * sizeof *offsets),
+            mine = lay_ring(node, comm->size);
     bool ok;
 
     for (int rank = 0; rank < comm->size; rank++)
@@ -97,11 +100,13 @@ void wf_shm_open_desk(struct wf_node *node, const struct wf_comm *world)
     int *locals = wf_malloc((size_t)node->size * sizeof *locals);
 
     wf_net_share(node->comm, &me, all, sizeof me);
-    for (int rank = 0; rank < node->size; rank++) locals[rank] = rank;
+    for (int rank = 0; rank < node->size; rank++)
+        locals[rank] = rank;
     node->desk = wf_comm_make(all, node->size, node->rank, "");
     mine = lay_ring(node, node->size);
     wf_net_share(node->comm, &mine, offsets, sizeof mine);
-    if (!attach(node->desk, node, locals, offsets)) WF_DIE("no room in shared memory for %d ranks", node->size);
+    if (!attach(node->desk, node, locals, offsets))
+        WF_DIE("no room in shared memory for %d ranks", node->size);
     wf_free(all);
     wf_free(offsets);
     wf_free(locals);
@@ -127,7 +132,8 @@ void wf_shm_close_desk(struct wf_node *node)
 static bool on_one_node(const struct wf_comm *comm, const struct wf_node *node)
 {
     for (int rank = 1; rank < comm->size; rank++)
-        if (node->places[comm->world_ranks[rank]].node != node->places[comm->world_ranks[0]].node) return false;
+        if (node->places[comm->world_ranks[rank]].node != node->places[comm->world_ranks[0]].node)
+            return false;
     return true;
 }
 
@@ -141,7 +147,8 @@ void wf_shm_choose(struct wf_comm *comm)
         return;
     }
     comm->backend = &wf_backend_mpi;
-    comm->state = wf_net_sub(wf_comm_thread.net, comm->world_ranks, comm->size, comm->world_ranks[0]);
+    comm->state =
+        wf_net_sub(wf_comm_thread.net, comm->world_ranks, comm->size, comm->world_ranks[0]);
 }
 
 static void open_comm(struct wf_comm *comm, const struct wf_comm *world)

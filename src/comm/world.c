@@ -18,7 +18,8 @@ struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const c
     comm->label = label ? label : "";
     comm->calls = WF_NEW(uint64_t);
     comm->world_ranks = wf_malloc((size_t)size * sizeof(int));
-    for (int i = 0; i < size; i++) comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
+    for (int i = 0; i < size; i++)
+        comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
     return comm;
 }
 
@@ -118,7 +119,8 @@ struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label
     if (comm) return comm;
     state = find_state(world_ranks, count);
     comm = state ? relabel(state, name) : make_sub(world_ranks, count, name);
-    thread->comms = wf_realloc(thread->comms, (size_t)(thread->n_comms + 1) * sizeof(struct wf_comm *));
+    thread->comms =
+        wf_realloc(thread->comms, (size_t)(thread->n_comms + 1) * sizeof(struct wf_comm *));
     thread->comms[thread->n_comms++] = comm;
     return comm;
 }
@@ -127,7 +129,8 @@ void wf_comm_drop_subs(void)
 {
     struct wf_comm_thread *thread = &wf_comm_thread;
 
-    for (int i = thread->n_comms - 1; i >= 0; i--) wf_comm_unmake(thread->comms[i]);
+    for (int i = thread->n_comms - 1; i >= 0; i--)
+        wf_comm_unmake(thread->comms[i]);
     wf_free(thread->comms);
     thread->comms = NULL;
     thread->n_comms = 0;
@@ -144,4 +147,7 @@ const char *wf_comm_backend(const struct wf_comm *comm) { return comm->backend->
 
 int wf_comm_count(void) { return wf_comm_thread.made; }
 
-bool wf_comm_reads(const struct wf_comm *comm, const void *p) { return comm->backend->reads(comm, p); }
+bool wf_comm_reads(const struct wf_comm *comm, const void *p)
+{
+    return comm->backend->reads(comm, p);
+}

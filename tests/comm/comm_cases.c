@@ -44,10 +44,14 @@ static size_t dealt(enum deal deal, size_t count, int rank, int size)
     size_t r = (size_t)rank, n = (size_t)size;
 
     switch (deal) {
-    case EVEN: return count / n;
-    case UNEVEN: return count * (r + 1) / n - count * r / n + (r % 3);
-    case SOME_EMPTY: return rank % 2 ? count / n + r : 0;
-    default: return rank == size - 1 ? count : 0;
+    case EVEN:
+        return count / n;
+    case UNEVEN:
+        return count * (r + 1) / n - count * r / n + (r % 3);
+    case SOME_EMPTY:
+        return rank % 2 ? count / n + r : 0;
+    default:
+        return rank == size - 1 ? count : 0;
     }
 }
 
@@ -68,7 +72,8 @@ static void set_counts(struct run *run)
     int size = run->coll.comm ? wf_comm_size(run->coll.comm) : 1, me = wf_comm_rank(run->coll.comm);
 
     for (int rank = 0; rank < size; rank++) {
-        run->send_counts[rank] = run->recv_counts[rank] = dealt(run->test.deal, run->test.count, rank, size);
+        run->send_counts[rank] = run->recv_counts[rank] =
+            dealt(run->test.deal, run->test.count, rank, size);
         if (run->test.kind != WEFT_COLL_ALL_TO_ALL) continue;
         run->send_counts[rank] = all_to_all_count(&run->test, me, rank, size);
         run->recv_counts[rank] = all_to_all_count(&run->test, rank, me, size);
@@ -79,7 +84,8 @@ static size_t sum(const size_t *counts, int n)
 {
     size_t total = 0;
 
-    for (int i = 0; i < n; i++) total += counts[i];
+    for (int i = 0; i < n; i++)
+        total += counts[i];
     return total;
 }
 
@@ -89,12 +95,17 @@ static size_t send_count(const struct run *run)
     bool root = run->coll.peer == me;
 
     switch (run->test.kind) {
-    case WEFT_COLL_ALL_REDUCE: return run->test.count;
+    case WEFT_COLL_ALL_REDUCE:
+        return run->test.count;
     case WEFT_COLL_ALL_GATHER:
-    case WEFT_COLL_GATHER: return run->recv_counts[me];
-    case WEFT_COLL_BROADCAST: return root ? run->test.count : 0;
-    case WEFT_COLL_SCATTER: return root ? sum(run->send_counts, size) : 0;
-    default: return sum(run->send_counts, size);
+    case WEFT_COLL_GATHER:
+        return run->recv_counts[me];
+    case WEFT_COLL_BROADCAST:
+        return root ? run->test.count : 0;
+    case WEFT_COLL_SCATTER:
+        return root ? sum(run->send_counts, size) : 0;
+    default:
+        return sum(run->send_counts, size);
     }
 }
 
@@ -104,11 +115,15 @@ static size_t recv_count(const struct run *run)
 
     switch (run->test.kind) {
     case WEFT_COLL_ALL_REDUCE:
-    case WEFT_COLL_BROADCAST: return run->test.count;
-    case WEFT_COLL_GATHER: return run->coll.peer == me ? sum(run->recv_counts, size) : 0;
+    case WEFT_COLL_BROADCAST:
+        return run->test.count;
+    case WEFT_COLL_GATHER:
+        return run->coll.peer == me ? sum(run->recv_counts, size) : 0;
     case WEFT_COLL_REDUCE_SCATTER:
-    case WEFT_COLL_SCATTER: return run->send_counts[me];
-    default: return sum(run->recv_counts, size);
+    case WEFT_COLL_SCATTER:
+        return run->send_counts[me];
+    default:
+        return sum(run->recv_counts, size);
     }
 }
 
@@ -132,7 +147,8 @@ static void drop(unsigned char *p, struct wf_block *block)
 static void fill(struct run *run, unsigned char *p, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        reference_element(p + i * run->element, run->test.dtype, wf_comm_rank(run->coll.comm), i, run->salt);
+        reference_element(p + i * run->element, run->test.dtype, wf_comm_rank(run->coll.comm), i,
+                          run->salt);
 }
 
 /* ---- what recv must hold ---- */
@@ -140,7 +156,8 @@ static void fill(struct run *run, unsigned char *p, size_t count)
 static size_t expect_from(struct run *run, size_t at, int rank, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        reference_element(run->expected + (at + i) * run->element, run->test.dtype, rank, first + i, run->salt);
+        reference_element(run->expected + (at + i) * run->element, run->test.dtype, rank, first + i,
+                          run->salt);
     return at + count;
 }
 
@@ -166,10 +183,18 @@ static void expect(struct run *run)
     size_t at = 0, count = recv_count(run);
 
     switch (run->test.kind) {
-    case WEFT_COLL_ALL_REDUCE: expect_reduced(run, 0, count); break;
-    case WEFT_COLL_REDUCE_SCATTER: expect_reduced(run, sum(run->send_counts, me), count); break;
-    case WEFT_COLL_BROADCAST: expect_from(run, 0, run->coll.peer, 0, count); break;
-    case WEFT_COLL_SCATTER: expect_from(run, 0, run->coll.peer, sum(run->send_counts, me), count); break;
+    case WEFT_COLL_ALL_REDUCE:
+        expect_reduced(run, 0, count);
+        break;
+    case WEFT_COLL_REDUCE_SCATTER:
+        expect_reduced(run, sum(run->send_counts, me), count);
+        break;
+    case WEFT_COLL_BROADCAST:
+        expect_from(run, 0, run->coll.peer, 0, count);
+        break;
+    case WEFT_COLL_SCATTER:
+        expect_from(run, 0, run->coll.peer, sum(run->send_counts, me), count);
+        break;
     case WEFT_COLL_ALL_TO_ALL:
         for (int rank = 0; rank < size; rank++)
             at = expect_from(run, at, rank, first_for(run, rank, me), run->recv_counts[rank]);
@@ -182,7 +207,8 @@ static void expect(struct run *run)
 
 /* ---- one case ---- */
 
-static void begin(struct run *run, struct wf_comm *comm, const struct test_case *test, unsigned salt)
+static void begin(struct run *run, struct wf_comm *comm, const struct test_case *test,
+                  unsigned salt)
 {
     size_t sends, bytes;
 
@@ -190,7 +216,8 @@ static void begin(struct run *run, struct wf_comm *comm, const struct test_case 
     run->test = *test;
     run->salt = salt;
     run->element = weft_dtype_size(test->dtype);
-    run->coll = (struct wf_coll){.kind = test->kind, .comm = comm, .dtype = test->dtype, .reduce = test->reduce};
+    run->coll = (struct wf_coll){
+        .kind = test->kind, .comm = comm, .dtype = test->dtype, .reduce = test->reduce};
     run->coll.peer = test->root % wf_comm_size(comm);
     run->coll.count = test->count;
     if (is_dealt(test->kind)) set_counts(run);
@@ -212,17 +239,20 @@ static int verdict(const struct run *run, const struct wf_comm *comm)
 {
     size_t at = 0;
 
-    while (at < run->recv_bytes && run->recv[at] == run->expected[at]) at++;
+    while (at < run->recv_bytes && run->recv[at] == run->expected[at])
+        at++;
     if (at == run->recv_bytes && run->recv[at] != 0xA5 && !run->test.in_place) {
         WF_FAIL(WEFT_ERR_COMM, "%s wrote behind its buffer", wf_coll_name(run->test.kind));
         return 1;
     }
     if (at == run->recv_bytes) return 0;
     WF_FAIL(WEFT_ERR_COMM,
-            "%s %s reduce %d count %zu deal %d in_place %d shared %d root %d, rank %d of %d (%s): element %zu is wrong",
-            wf_coll_name(run->test.kind), weft_dtype_name(run->test.dtype), (int)run->test.reduce, run->test.count,
-            (int)run->test.deal, run->test.in_place, run->test.shared, run->coll.peer, wf_comm_rank(comm),
-            wf_comm_size(comm), wf_comm_backend(comm), at / run->element);
+            "%s %s reduce %d count %zu deal %d in_place %d shared %d root %d, rank %d of %d (%s): "
+            "element %zu is wrong",
+            wf_coll_name(run->test.kind), weft_dtype_name(run->test.dtype), (int)run->test.reduce,
+            run->test.count, (int)run->test.deal, run->test.in_place, run->test.shared,
+            run->coll.peer, wf_comm_rank(comm), wf_comm_size(comm), wf_comm_backend(comm),
+            at / run->element);
     return 1;
 }
 
@@ -253,13 +283,17 @@ static int run_one(struct wf_comm *comm, const struct test_case *test)
 
 static const weft_dtype reduced[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
 static const weft_reduce reduces[] = {WEFT_SUM, WEFT_PRODUCT, WEFT_MAX, WEFT_MIN};
-/* around the end of inline messages (4096 bytes) and of staging chunks (262144 bytes) for 4-byte elements */
+/* around the end of inline messages (4096 bytes) and of staging chunks (262144 bytes) for 4-byte
+ * elements */
 static const size_t sizes[] = {0, 1, 7, 1024, 1025, 20000, 65536, 65537, 200001};
-static const weft_coll kinds[] = {WEFT_COLL_ALL_REDUCE, WEFT_COLL_ALL_GATHER, WEFT_COLL_REDUCE_SCATTER,
-                                  WEFT_COLL_ALL_TO_ALL, WEFT_COLL_BROADCAST, WEFT_COLL_SCATTER,
-                                  WEFT_COLL_GATHER};
+static const weft_coll kinds[] = {
+    WEFT_COLL_ALL_REDUCE, WEFT_COLL_ALL_GATHER, WEFT_COLL_REDUCE_SCATTER, WEFT_COLL_ALL_TO_ALL,
+    WEFT_COLL_BROADCAST,  WEFT_COLL_SCATTER,    WEFT_COLL_GATHER};
 
-#define EACH(i, table) size_t i = 0; i < sizeof table / sizeof *table; i++
+#define EACH(i, table)                                                                             \
+    size_t i = 0;                                                                                  \
+    i < sizeof table / sizeof *table;                                                              \
+    i++
 
 static int reductions(struct wf_comm *comm, bool shared)
 {
@@ -268,8 +302,12 @@ static int reductions(struct wf_comm *comm, bool shared)
     for (EACH(d, reduced))
         for (EACH(r, reduces))
             for (size_t s = 1; s < 5; s++) {
-                struct test_case test = {.kind = WEFT_COLL_ALL_REDUCE, .dtype = reduced[d], .reduce = reduces[r],
-                                         .count = s * s * 777, .in_place = s % 2, .shared = shared};
+                struct test_case test = {.kind = WEFT_COLL_ALL_REDUCE,
+                                         .dtype = reduced[d],
+                                         .reduce = reduces[r],
+                                         .count = s * s * 777,
+                                         .in_place = s % 2,
+                                         .shared = shared};
                 failed += run_one(comm, &test);
                 test.kind = WEFT_COLL_REDUCE_SCATTER;
                 test.in_place = false;
@@ -286,7 +324,10 @@ static int shapes(struct wf_comm *comm, bool shared, size_t limit)
     for (EACH(k, kinds))
         for (EACH(s, sizes))
             for (enum deal deal = EVEN; deal <= ALL_ON_LAST; deal++) {
-                struct test_case test = {.kind = kinds[k], .count = sizes[s], .deal = deal, .shared = shared,
+                struct test_case test = {.kind = kinds[k],
+                                         .count = sizes[s],
+                                         .deal = deal,
+                                         .shared = shared,
                                          .root = (int)s};
                 bool can = test.kind == WEFT_COLL_ALL_REDUCE || test.kind == WEFT_COLL_BROADCAST;
 
@@ -305,7 +346,8 @@ static int copies(struct wf_comm *comm)
 
     for (weft_dtype dtype = WEFT_F32; dtype < WEFT_DTYPE_COUNT; dtype++)
         for (EACH(k, kinds)) {
-            struct test_case test = {.kind = kinds[k], .dtype = dtype, .count = 5001, .deal = UNEVEN, .root = 1};
+            struct test_case test = {
+                .kind = kinds[k], .dtype = dtype, .count = 5001, .deal = UNEVEN, .root = 1};
             bool adds = test.kind == WEFT_COLL_ALL_REDUCE || test.kind == WEFT_COLL_REDUCE_SCATTER;
 
             if (!adds) failed += run_one(comm, &test);
@@ -321,11 +363,13 @@ static int in_flight(struct wf_comm *comm, struct wf_comm *other, bool shared)
     int failed = 0;
 
     for (int i = 0; i < IN_FLIGHT; i++) {
-        struct test_case test = {.kind = kinds[i % 7], .count = counts[i % 4], .deal = UNEVEN, .shared = shared};
+        struct test_case test = {
+            .kind = kinds[i % 7], .count = counts[i % 4], .deal = UNEVEN, .shared = shared};
 
         begin(&runs[i], i % 3 == 2 ? other : comm, &test, 1000u + (unsigned)i);
     }
-    for (int i = 0; i < IN_FLIGHT; i++) failed += end(&runs[i]);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        failed += end(&runs[i]);
     wf_free(runs);
     return failed;
 }
@@ -334,7 +378,8 @@ static int in_flight(struct wf_comm *comm, struct wf_comm *other, bool shared)
 
 static struct wf_coll message(struct wf_comm *comm, weft_coll kind, int peer, size_t count, void *p)
 {
-    struct wf_coll coll = {.kind = kind, .comm = comm, .dtype = WEFT_I32, .peer = peer, .count = count};
+    struct wf_coll coll = {
+        .kind = kind, .comm = comm, .dtype = WEFT_I32, .peer = peer, .count = count};
 
     if (kind == WEFT_COLL_SEND)
         coll.send = p;
@@ -349,15 +394,19 @@ static int ring_of_messages(struct wf_comm *comm, size_t count)
 {
     int size = wf_comm_size(comm), me = wf_comm_rank(comm), failed = 0;
     int to = (me + 1) % size, from = (me + size - 1) % size;
-    int32_t *out = wf_malloc((2 * count + 1) * sizeof *out), *in = wf_malloc((2 * count + 1) * sizeof *in);
+    int32_t *out = wf_malloc((2 * count + 1) * sizeof *out),
+            *in = wf_malloc((2 * count + 1) * sizeof *in);
     struct wf_coll colls[4] = {message(comm, WEFT_COLL_SEND, to, count, out),
                                message(comm, WEFT_COLL_SEND, to, count, out + count),
                                message(comm, WEFT_COLL_RECV, from, count, in),
                                message(comm, WEFT_COLL_RECV, from, count, in + count)};
 
-    for (size_t i = 0; i < 2 * count; i++) reference_element(&out[i], WEFT_I32, me, i, 77);
-    for (int i = 0; i < 4; i++) wf_comm_start(&colls[i]);
-    for (int i = 0; i < 4; i++) wf_comm_wait(&colls[i]);
+    for (size_t i = 0; i < 2 * count; i++)
+        reference_element(&out[i], WEFT_I32, me, i, 77);
+    for (int i = 0; i < 4; i++)
+        wf_comm_start(&colls[i]);
+    for (int i = 0; i < 4; i++)
+        wf_comm_wait(&colls[i]);
     for (size_t i = 0; i < 2 * count; i++) {
         int32_t expected;
 
@@ -366,7 +415,8 @@ static int ring_of_messages(struct wf_comm *comm, size_t count)
     }
     wf_free(out);
     wf_free(in);
-    if (failed) WF_FAIL(WEFT_ERR_COMM, "%d of 2 x %zu numbers from rank %d are wrong", failed, count, from);
+    if (failed)
+        WF_FAIL(WEFT_ERR_COMM, "%d of 2 x %zu numbers from rank %d are wrong", failed, count, from);
     return failed;
 }
 
@@ -376,7 +426,8 @@ static int messages(struct wf_comm *comm)
     int failed = 0;
 
     if (wf_comm_size(comm) == 1) return 0;
-    for (EACH(i, counts)) failed += ring_of_messages(comm, counts[i]);
+    for (EACH(i, counts))
+        failed += ring_of_messages(comm, counts[i]);
     return failed;
 }
 
@@ -393,7 +444,8 @@ static struct wf_comm *reversed(void)
 {
     int ranks[MAX_RANKS], size = wf_comm_size(wf_comm_world());
 
-    for (int i = 0; i < size; i++) ranks[i] = size - 1 - i;
+    for (int i = 0; i < size; i++)
+        ranks[i] = size - 1 - i;
     return wf_comm_sub(ranks, size, "back");
 }
 
@@ -402,7 +454,8 @@ static struct wf_comm *same_parity(void)
     int ranks[MAX_RANKS], count = 0;
     int size = wf_comm_size(wf_comm_world()), me = wf_comm_rank(wf_comm_world());
 
-    for (int i = me % 2; i < size; i += 2) ranks[count++] = i;
+    for (int i = me % 2; i < size; i += 2)
+        ranks[count++] = i;
     return wf_comm_sub(ranks, count, "parity");
 }
 

@@ -1,4 +1,5 @@
-/* reference.h: inputs that every rank can compute for every other, and the serial tree over them. */
+/* reference.h: inputs that every rank can compute for every other, and the serial tree over them.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -9,4 +10,5 @@
 void reference_element(void *out, weft_dtype dtype, int rank, size_t index, unsigned salt);
 
 /** The reduction over `ranks` senders of element `index`, by the balanced tree. */
-void reference_reduce(void *out, weft_dtype dtype, weft_reduce reduce, int ranks, size_t index, unsigned salt);
+void reference_reduce(void *out, weft_dtype dtype, weft_reduce reduce, int ranks, size_t index,
+                      unsigned salt);

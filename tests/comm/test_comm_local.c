@@ -14,7 +14,8 @@ START_TEST(local__every_collective_equals_the_serial_tree)
 {
     int failed = wf_comm_run_local(rank_counts[_i], comm_cases, NULL);
 
-    ck_assert_msg(failed == 0, "%d failures on %d ranks, first: %s", failed, rank_counts[_i], weft_error_message());
+    ck_assert_msg(failed == 0, "%d failures on %d ranks, first: %s", failed, rank_counts[_i],
+                  weft_error_message());
 }
 END_TEST
 
@@ -88,7 +89,8 @@ START_TEST(self__outside_ranks_the_world_is_one)
 {
     struct wf_comm *world = wf_comm_world();
     float in[3] = {1, 2, 3}, out[3] = {0};
-    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE, .comm = world, .count = 3, .send = in, .recv = out};
+    struct wf_coll coll = {
+        .kind = WEFT_COLL_ALL_REDUCE, .comm = world, .count = 3, .send = in, .recv = out};
 
     ck_assert_int_eq(wf_comm_size(world), 1);
     ck_assert_str_eq(wf_comm_backend(world), "self");

@@ -15,8 +15,13 @@
 static int worst(int failed)
 {
     int32_t mine = failed, all = 0;
-    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE, .comm = wf_comm_world(), .dtype = WEFT_I32,
-                           .reduce = WEFT_MAX, .count = 1, .send = &mine, .recv = &all};
+    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
+                           .comm = wf_comm_world(),
+                           .dtype = WEFT_I32,
+                           .reduce = WEFT_MAX,
+                           .count = 1,
+                           .send = &mine,
+                           .recv = &all};
 
     wf_comm_run(&coll);
     return all;

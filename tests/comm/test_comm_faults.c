@@ -1,0 +1,214 @@
+/*
+ * test_comm_faults.c: what ends a job, and what it says then. Each case runs in a child process,
+ * whose standard error is compared.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/knob.h"
+#include "comm/comm.h"
+
+enum { RANKS = 4, COUNT = 5 };
+
+static struct wf_comm *line(void)
+{
+    static const int ranks[RANKS] = {0, 1, 2, 3};
+
+    return wf_comm_sub(ranks, RANKS, "tp");
+}
+
+static void nap(void) { nanosleep(&(struct timespec){.tv_sec = 20}, NULL); }
+
+static void all_reduce(struct wf_comm *comm, size_t count)
+{
+    float send[2 * COUNT] = {0}, recv[2 * COUNT];
+    struct wf_coll coll = {
+        .kind = WEFT_COLL_ALL_REDUCE, .comm = comm, .count = count, .send = send, .recv = recv};
+
+    wf_comm_run(&coll);
+}
+
+static int come_late(void *payload)
+{
+    struct wf_comm *comm = line();
+
+    (void)payload;
+    if (wf_comm_rank(comm) == 2) nap();
+    all_reduce(comm, COUNT);
+    return 0;
+}
+
+static int send_nothing(void *payload)
+{
+    struct wf_comm *comm = line();
+    float x;
+    struct wf_coll coll = {.kind = WEFT_COLL_RECV, .comm = comm, .count = 1, .peer = 3, .recv = &x};
+
+    (void)payload;
+    if (wf_comm_rank(comm)) nap();
+    wf_comm_run(&coll);
+    return 0;
+}
+
+static int differ_in_count(void *payload)
+{
+    struct wf_comm *comm = line();
+
+    (void)payload;
+    all_reduce(comm, COUNT);
+    all_reduce(comm, wf_comm_rank(comm) == 3 ? COUNT + 1 : COUNT);
+    return 0;
+}
+
+static int differ_in_kind(void *payload)
+{
+    struct wf_comm *comm = line();
+    struct wf_coll barrier = {.kind = WEFT_COLL_BARRIER, .comm = comm};
+
+    (void)payload;
+    if (wf_comm_rank(comm) == 1)
+        wf_comm_run(&barrier);
+    else
+        all_reduce(comm, COUNT);
+    return 0;
+}
+
+static int forget_recv(void *payload)
+{
+    float send[COUNT] = {0};
+    struct wf_coll coll = {
+        .kind = WEFT_COLL_ALL_REDUCE, .comm = line(), .count = COUNT, .send = send};
+
+    (void)payload;
+    wf_comm_run(&coll);
+    return 0;
+}
+
+static int average(void *payload)
+{
+    float x[COUNT] = {0};
+    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
+                           .comm = line(),
+                           .reduce = WEFT_AVG,
+                           .count = COUNT,
+                           .send = x,
+                           .recv = x};
+
+    (void)payload;
+    wf_comm_run(&coll);
+    return 0;
+}
+
+struct fault {
+    const char *name;
+    int (*body)(void *payload);
+    long check;
+    const char *says[3]; /* pieces of what is printed */
+};
+
+static const struct fault faults[] = {
+    {"late",
+     come_late,
+     1,
+     {"all-reduce sum of 5 f32 on axis tp", "not arrived: rank 2", "WEFT_TIMEOUT"}},
+    {"no send",
+     send_nothing,
+     1,
+     {"recv of 1 f32 on axis tp", "not arrived: rank 3", "WEFT_TIMEOUT"}},
+    {"count",
+     differ_in_count,
+     2,
+     {"different collectives", "all-reduce sum of 5 f32", "all-reduce sum of 6 f32"}},
+    {"kind", differ_in_kind, 2, {"different collectives", "all-reduce sum of 5 f32", "barrier"}},
+    {"recv", forget_recv, 1, {"all-reduce on axis 'tp' of 4 ranks", "recv is NULL", ""}},
+    {"average", average, 1, {"all-reduce on axis 'tp' of 4 ranks", "no such reduction", ""}},
+};
+
+static void leave(void) { _exit(3); }
+
+/* The child: stderr into the pipe, death by leave() instead of abort(). */
+static _Noreturn void suffer(const struct fault *fault, int out)
+{
+    dup2(out, STDERR_FILENO);
+    wf_die_set_handler(leave);
+    wf_knobs.check = fault->check;
+    wf_knobs.timeout = 1;
+    wf_comm_run_local(RANKS, fault->body, NULL);
+    _exit(0);
+}
+
+static size_t listen_to(int in, char *text, size_t room)
+{
+    size_t used = 0;
+    ssize_t got;
+
+    while (used + 1 < room && (got = read(in, text + used, room - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    return used;
+}
+
+START_TEST(fault__ends_the_job_with_a_sentence)
+{
+    const struct fault *fault = &faults[_i];
+    char text[4096];
+    int ends[2], status;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) suffer(fault, ends[1]);
+    close(ends[1]);
+    listen_to(ends[0], text, sizeof text);
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 3, "%s: status %d, said: %s",
+                  fault->name, status, text);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(strstr(text, fault->says[i]), "%s: no '%s' in: %s", fault->name,
+                      fault->says[i], text);
+}
+END_TEST
+
+static int do_alike(void *payload)
+{
+    struct wf_comm *comm = line();
+
+    (void)payload;
+    for (size_t i = 0; i < 20; i++)
+        all_reduce(comm, i % COUNT);
+    return 0;
+}
+
+START_TEST(fault__equal_collectives_pass_the_fingerprint)
+{
+    wf_knobs.check = 2;
+    ck_assert_int_eq(wf_comm_run_local(RANKS, do_alike, NULL), 0);
+    wf_knobs.check = 1;
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm_faults");
+    TCase *cases = tcase_create("faults");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_loop_test(cases, fault__ends_the_job_with_a_sentence, 0,
+                        (int)(sizeof faults / sizeof *faults));
+    tcase_add_test(cases, fault__equal_collectives_pass_the_fingerprint);
+    suite_add_tcase(suite, cases);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

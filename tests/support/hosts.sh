@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# hosts.sh: several hosts on one machine, for tests of ranks on different nodes.
+#
+#   hosts.sh run N RANKS PROGRAM...   RANKS ranks on N hosts, in equal blocks; the hosts are made
+#                                     before and removed after, whatever happens
+#
+# A host is a network namespace on a bridge; MPI takes namespaces for machines. Names carry the
+# process id, so that several runs do not meet. Needs root and iproute2: exit 77 (skip) without.
+set -u
+
+tag=$(printf '%05d' $(($$ % 100000)))
+net=10.$((64 + $$ % 64)).$(($$ / 64 % 250))
+
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
+up() {
+    ip link add "wb$tag" type bridge && ip addr add "$net.254/24" dev "wb$tag" && ip link set "wb$tag" up || return 1
+    for i in $(seq "$1"); do
+        ip netns add "wf$tag-$i" &&
+            ip link add "wv$tag-$i" type veth peer name eth0 netns "wf$tag-$i" &&
+            ip link set "wv$tag-$i" master "wb$tag" up &&
+            ip -n "wf$tag-$i" addr add "$net.$i/24" dev eth0 &&
+            ip -n "wf$tag-$i" link set eth0 up &&
+            ip -n "wf$tag-$i" link set lo up || return 1
+    done
+}
+
+down() {
+    for name in $(ip netns list 2>/dev/null | awk '{print $1}' | grep "^wf$tag-"); do ip netns del "$name"; done
+    ip link del "wb$tag" 2>/dev/null
+    rm -f "$launcher"
+}
+
+# What mpiexec calls in place of ssh: LAUNCHER [options] ADDRESS COMMAND...
+write_launcher() {
+    launcher=$(mktemp)
+    cat >"$launcher" <<EOF
+#!/usr/bin/env bash
+while [[ \${1:-} == -* ]]; do shift; done
+host=\$1
+shift
+exec ip netns exec "wf$tag-\${host##*.}" bash -c "\$*"
+EOF
+    chmod +x "$launcher"
+}
+
+if [ "${1:-}" != run ] || [ $# -lt 4 ]; then
+    sed -n '2,8p' "$0" >&2
+    exit 2
+fi
+hosts=$2 ranks=$3
+shift 3
+[ "$(id -u)" = 0 ] || skip "making hosts needs root"
+command -v ip >/dev/null || skip "making hosts needs ip (iproute2)"
+write_launcher
+trap down EXIT
+up "$hosts" 2>/dev/null || skip "network namespaces cannot be made here"
+
+list=$(for i in $(seq "$hosts"); do echo "$net.$i"; done | paste -sd,)
+mpiexec -launcher ssh -launcher-exec "$launcher" -hosts "$list" -iface "wb$tag" \
+    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@"
