@@ -1,0 +1,396 @@
+/* test_pointwise.c: the kernels of pointwise.def against libm, over shapes, strides and dtypes. */
+#include "cases.h"
+
+/* ---- one input; gradients are checked by finite differences of the same references ---- */
+
+typedef long double reference(long double x, long double s);
+
+static long double of_neg(long double x, long double s) { return (void)s, -x; }
+static long double of_exp(long double x, long double s) { return (void)s, expl(x); }
+static long double of_log(long double x, long double s) { return (void)s, logl(x); }
+static long double of_sqrt(long double x, long double s) { return (void)s, sqrtl(x); }
+static long double of_rsqrt(long double x, long double s) { return (void)s, 1 / sqrtl(x); }
+static long double of_square(long double x, long double s) { return (void)s, x * x; }
+static long double of_tanh(long double x, long double s) { return (void)s, tanhl(x); }
+static long double of_sigmoid(long double x, long double s) { return (void)s, 1 / (1 + expl(-x)); }
+static long double of_relu(long double x, long double s) { return (void)s, fmaxl(x, 0); }
+static long double of_silu(long double x, long double s) { return (void)s, x / (1 + expl(-x)); }
+static long double of_add(long double x, long double s) { return x + s; }
+static long double of_mul(long double x, long double s) { return x * s; }
+static long double of_pow(long double x, long double s) { return powl(x, s); }
+static long double of_rdiv(long double x, long double s) { return s / x; }
+
+static long double of_gelu(long double x, long double s)
+{
+    return (void)s, x * 0.5L * (1 + erfl(x / sqrtl(2)));
+}
+
+static long double of_gelu_tanh(long double x, long double s)
+{
+    const long double pi = 3.14159265358979323846L;
+
+    (void)s;
+    return x * 0.5L * (1 + tanhl(sqrtl(2 / pi) * (x + 0.044715L * x * x * x)));
+}
+
+enum saved { NOTHING, INPUT, OUTPUT };
+
+struct unary_case {
+    const char *name;
+    wf_kernel_prepare *forward, *grad;
+    reference *of;
+    enum saved saved;
+    bool positive; /* defined for x > 0 only */
+    double s;
+};
+
+static const struct unary_case unary_cases[] = {
+    {"neg", wf_cpu_neg, NULL, of_neg, NOTHING, false, 0},
+    {"exp", wf_cpu_exp, NULL, of_exp, NOTHING, false, 0},
+    {"log", wf_cpu_log, wf_cpu_log_grad, of_log, INPUT, true, 0},
+    {"sqrt", wf_cpu_sqrt, wf_cpu_sqrt_grad, of_sqrt, OUTPUT, true, 0},
+    {"rsqrt", wf_cpu_rsqrt, wf_cpu_rsqrt_grad, of_rsqrt, OUTPUT, true, 0},
+    {"square", wf_cpu_square, NULL, of_square, NOTHING, false, 0},
+    {"tanh", wf_cpu_tanh, wf_cpu_tanh_grad, of_tanh, OUTPUT, false, 0},
+    {"sigmoid", wf_cpu_sigmoid, wf_cpu_sigmoid_grad, of_sigmoid, OUTPUT, false, 0},
+    {"relu", wf_cpu_relu, wf_cpu_relu_grad, of_relu, INPUT, false, 0},
+    {"silu", wf_cpu_silu, wf_cpu_silu_grad, of_silu, INPUT, false, 0},
+    {"gelu", wf_cpu_gelu, wf_cpu_gelu_grad, of_gelu, INPUT, false, 0},
+    {"gelu_tanh", wf_cpu_gelu_tanh, wf_cpu_gelu_tanh_grad, of_gelu_tanh, INPUT, false, 0},
+    {"add_scalar", wf_cpu_add_scalar, NULL, of_add, NOTHING, false, 0.75},
+    {"mul_scalar", wf_cpu_mul_scalar, NULL, of_mul, NOTHING, false, -2.5},
+    {"pow_scalar 3", wf_cpu_pow_scalar, wf_cpu_pow_scalar_grad, of_pow, INPUT, false, 3},
+    {"pow_scalar 1.5", wf_cpu_pow_scalar, wf_cpu_pow_scalar_grad, of_pow, INPUT, true, 1.5},
+    {"pow_scalar -1", wf_cpu_pow_scalar, wf_cpu_pow_scalar_grad, of_pow, INPUT, true, -1},
+    {"pow_scalar 0", wf_cpu_pow_scalar, wf_cpu_pow_scalar_grad, of_pow, INPUT, false, 0},
+    {"rdiv_scalar", wf_cpu_rdiv_scalar, wf_cpu_rdiv_scalar_grad, of_rdiv, INPUT, true, 1.75},
+};
+enum { UNARY_CASES = sizeof unary_cases / sizeof *unary_cases };
+
+/* Values of size 0.05 and more, so that relu has a derivative and a difference quotient fits. */
+static void spread_out(struct operand *x, bool positive)
+{
+    for (int64_t i = 0; i < x->desc.numel; i++) {
+        double size = 0.05 + 4 * fabs(x->values[i]);
+
+        x->values[i] = positive || x->values[i] > 0 ? size : -size;
+    }
+    operand_write(x);
+}
+
+static void check_forward(const struct unary_case *c, weft_dtype dtype, enum lie lie,
+                          const struct sizes *shape)
+{
+    struct operand x = operand_noise(dtype, lie, shape->ndim, shape->n, 3);
+    struct operand y = operand_new(dtype, PLAIN, shape->ndim, shape->n);
+    struct wf_scalars scalars = {.s = {c->s}};
+    double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
+
+    spread_out(&x, c->positive);
+    for (int64_t i = 0; i < x.desc.numel; i++) want[i] = (double)c->of(x.values[i], c->s);
+    call(c->forward, &y, 1, (struct operand *[]){&x}, &scalars);
+    expect_near(c->name, &y, want, dtype == WEFT_F32 ? 4e-7 : dtype == WEFT_F64 ? 1e-15 : 5e-3);
+    expect_guards(&y);
+    operand_free(&x);
+    operand_free(&y);
+    free(want);
+}
+
+static long double slope(const struct unary_case *c, long double x)
+{
+    const long double h = 2e-5L;
+
+    return (c->of(x + h, c->s) - c->of(x - h, c->s)) / (2 * h);
+}
+
+static void check_grad(const struct unary_case *c, weft_dtype dtype, enum lie lie,
+                       const struct sizes *shape)
+{
+    struct operand d = operand_noise(dtype, lie, shape->ndim, shape->n, 4);
+    struct operand x = operand_noise(dtype, PLAIN, shape->ndim, shape->n, 5);
+    struct operand z = operand_new(dtype, lie, shape->ndim, shape->n);
+    struct operand dx = operand_new(dtype, PLAIN, shape->ndim, shape->n);
+    struct wf_scalars scalars = {.s = {c->s}};
+    double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
+
+    spread_out(&x, c->positive);
+    for (int64_t i = 0; i < x.desc.numel; i++) {
+        z.values[i] = c->saved == INPUT ? x.values[i] : (double)c->of(x.values[i], c->s);
+        want[i] = d.values[i] * (double)slope(c, x.values[i]);
+    }
+    operand_write(&z);
+    call(c->grad, &dx, 2, (struct operand *[]){&d, &z}, &scalars);
+    /* A saved output of bf16 has lost what the slope is made of; relative to the slope's size. */
+    expect_near(c->name, &dx, want, dtype == WEFT_F32 ? 1e-5 : dtype == WEFT_F64 ? 1e-6 : 4e-2);
+    operand_free(&d);
+    operand_free(&x);
+    operand_free(&z);
+    operand_free(&dx);
+    free(want);
+}
+
+START_TEST(unary__equals_libm)
+{
+    EACH_ISA
+    for (int c = 0; c < UNARY_CASES; c++)
+        for (int t = 0; t < FLOAT_DTYPES; t++)
+            for (int i = 0; i < SHAPES; i++)
+                check_forward(&unary_cases[c], float_dtypes[t], (c + i) % LIES, &some_shapes[i]);
+}
+END_TEST
+
+START_TEST(unary_grad__equals_finite_differences)
+{
+    EACH_ISA
+    for (int c = 0; c < UNARY_CASES; c++)
+        for (int t = 0; t < FLOAT_DTYPES && unary_cases[c].grad; t++)
+            for (int i = 0; i < SHAPES; i++)
+                check_grad(&unary_cases[c], float_dtypes[t], (c + i) % LIES, &some_shapes[i]);
+}
+END_TEST
+
+START_TEST(unary__integers_where_promised)
+{
+    static wf_kernel_prepare *const kernels[] = {wf_cpu_neg, wf_cpu_square, wf_cpu_relu,
+                                                 wf_cpu_add_scalar, wf_cpu_mul_scalar};
+    static const int64_t shape[] = {3, 35};
+    struct wf_scalars scalars = {.s = {-3}};
+
+    EACH_ISA
+    for (int t = 0; t < 2; t++)
+        for (int c = 0; c < 5; c++) {
+            weft_dtype dtype = t ? WEFT_I64 : WEFT_I32;
+            struct operand x = operand_new(dtype, GAPS, 2, shape);
+            struct operand y = operand_new(dtype, PLAIN, 2, shape);
+            double want[105];
+
+            operand_whole(&x, 1, 1000);
+            for (int i = 0; i < 105; i++) {
+                double v = x.values[i], of[] = {-v, v * v, v > 0 ? v : 0, v - 3, v * -3};
+
+                want[i] = of[c];
+            }
+            call(kernels[c], &y, 1, (struct operand *[]){&x}, &scalars);
+            expect_near("integers", &y, want, 0);
+            operand_free(&x);
+            operand_free(&y);
+        }
+}
+END_TEST
+
+START_TEST(unary__integers_are_refused_elsewhere)
+{
+    static const int64_t shape[] = {4};
+    struct operand x = operand_new(WEFT_I32, PLAIN, 1, shape);
+    struct wf_kcall k = {.op = "exp", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
+
+    ck_assert_int_eq(wf_cpu_exp(&k), WEFT_ERR_DTYPE);
+    ck_assert_str_ne(weft_error_message(), "");
+    weft_error_clear();
+    operand_free(&x);
+}
+END_TEST
+
+/* ---- two inputs ---- */
+
+static double of_binary(int op, double a, double b, bool whole)
+{
+    double quotient = whole ? (b == 0 ? 0 : trunc(a / b)) : a / b;
+    double power = whole ? trunc(pow(a, b)) : pow(a, b);
+    double of[] = {a + b, a - b, a * b, quotient, power, a > b ? a : b, a < b ? a : b};
+
+    return of[op];
+}
+
+static wf_kernel_prepare *const binaries[] = {wf_cpu_add, wf_cpu_sub,     wf_cpu_mul,    wf_cpu_div,
+                                              wf_cpu_pow, wf_cpu_maximum, wf_cpu_minimum};
+enum { BINARIES = 7, POW = 4 };
+
+static double of_compare(int op, double a, double b)
+{
+    double of[] = {a == b, a != b, a < b, a <= b, a > b, a >= b};
+
+    return of[op];
+}
+
+static wf_kernel_prepare *const compares[] = {wf_cpu_eq, wf_cpu_ne, wf_cpu_lt,
+                                              wf_cpu_le, wf_cpu_gt, wf_cpu_ge};
+enum { COMPARES = 6 };
+
+/* Shapes that broadcast against each other, and to what. */
+static const struct {
+    struct sizes a, b, y;
+} pairs[] = {
+    {{0, {0}}, {0, {0}}, {0, {0}}},
+    {{1, {37}}, {1, {37}}, {1, {37}}},
+    {{1, {37}}, {0, {0}}, {1, {37}}},
+    {{0, {0}}, {1, {37}}, {1, {37}}},
+    {{2, {5, 33}}, {1, {33}}, {2, {5, 33}}},
+    {{1, {33}}, {2, {5, 33}}, {2, {5, 33}}},
+    {{2, {5, 33}}, {2, {5, 1}}, {2, {5, 33}}},
+    {{2, {5, 1}}, {2, {1, 33}}, {2, {5, 33}}},
+    {{3, {2, 3, 4}}, {3, {2, 1, 4}}, {3, {2, 3, 4}}},
+    {{3, {2, 1, 300}}, {2, {3, 1}}, {3, {2, 3, 300}}},
+    {{2, {0, 4}}, {1, {4}}, {2, {0, 4}}},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+/* `op` counts arithmetic kernels first, then comparisons. */
+static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
+{
+    bool compare = op >= BINARIES, whole = !wf_dtypes[dtype].is_float;
+    bool power = op == POW;
+    struct operand a = operand_new(dtype, lie, pairs[pair].a.ndim, pairs[pair].a.n);
+    struct operand b = operand_new(dtype, lie == TURNED ? PLAIN : lie, pairs[pair].b.ndim,
+                                   pairs[pair].b.n);
+    struct operand y = operand_new(compare ? WEFT_BOOL : dtype, PLAIN, pairs[pair].y.ndim,
+                                   pairs[pair].y.n);
+    double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
+    struct wf_scalars scalars = {.s = {0}};
+
+    operand_whole(&a, 1, power ? 2 : 9);
+    operand_whole(&b, 2, power ? 3 : 9);
+    for (int64_t i = 0; i < a.desc.numel; i++)
+        a.values[i] = power && !whole ? fabs(a.values[i]) : a.values[i];
+    for (int64_t i = 0; i < b.desc.numel; i++)
+        b.values[i] = power ? fabs(b.values[i]) : b.values[i];
+    operand_write(&a);
+    operand_write(&b);
+    for (int64_t i = 0; i < y.desc.numel; i++) {
+        double u = a.values[broadcast_number(&a.desc, &y.desc, i)];
+        double v = b.values[broadcast_number(&b.desc, &y.desc, i)];
+
+        want[i] = compare ? of_compare(op - BINARIES, u, v) : of_binary(op, u, v, whole);
+        if (dtype == WEFT_U8 && !compare) want[i] = (double)(uint8_t)(int)want[i];
+        if (!whole && !compare && isinf(want[i])) want[i] = 0;
+    }
+    call(compare ? compares[op - BINARIES] : binaries[op], &y, 2, (struct operand *[]){&a, &b},
+         &scalars);
+    for (int64_t i = 0; i < y.desc.numel; i++) {
+        if (isinf(y.values[i])) y.values[i] = 0;
+        if (isnan(y.values[i]) && isnan(want[i])) y.values[i] = want[i] = 0;
+    }
+    expect_near(compare ? "compare" : "binary", &y, want,
+                compare || whole ? 0 : dtype == WEFT_F32 ? 4e-7 : dtype == WEFT_F64 ? 1e-15 : 5e-3);
+    expect_guards(&y);
+    operand_free(&a);
+    operand_free(&b);
+    operand_free(&y);
+    free(want);
+}
+
+START_TEST(binary__broadcasts_in_every_dtype)
+{
+    EACH_ISA
+    for (int op = 0; op < BINARIES + COMPARES; op++)
+        for (int t = WEFT_F32; t <= (op < BINARIES ? WEFT_U8 : WEFT_BOOL); t++)
+            for (int i = 0; i < PAIRS * LIES; i++)
+                check_pair(op, (weft_dtype)t, i % LIES, i / LIES);
+}
+END_TEST
+
+START_TEST(binary__integers_never_trap)
+{
+    static const int64_t shape[] = {4};
+    int32_t a[] = {INT32_MIN, 7, INT32_MAX, -7}, b[] = {-1, 0, 1, 2}, y[4];
+    struct operand o = operand_new(WEFT_I32, PLAIN, 1, shape);
+    struct wf_kcall k = {.op = "div", .n_in = 2, .n_out = 1, .in = {&o.desc, &o.desc},
+                         .out = {&o.desc}};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    {
+        ck_assert_int_eq(wf_cpu_div(&k), WEFT_OK);
+        k.run(&k, (void *[]){y}, (const void *[]){a, b}, &scalars);
+        ck_assert_int_eq(y[0], INT32_MIN);
+        ck_assert_int_eq(y[1], 0);
+        ck_assert_int_eq(y[2], INT32_MAX);
+        ck_assert_int_eq(y[3], -3);
+        wf_free(k.prep);
+    }
+    operand_free(&o);
+}
+END_TEST
+
+START_TEST(binary__repeated_dims_are_read_as_such)
+{
+    static const int64_t shape[] = {4, 40};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int dims = 0; dims < 9; dims++) {
+        struct operand a = operand_noise(WEFT_F32, PLAIN, 2, shape, 1);
+        struct operand b = operand_noise(WEFT_F32, PLAIN, 2, shape, 2);
+        struct operand y = operand_new(WEFT_F32, PLAIN, 2, shape);
+        double want[160];
+
+        if (dims % 3) operand_repeat(&a, dims % 3 - 1);
+        if (dims / 3) operand_repeat(&b, dims / 3 - 1);
+        for (int i = 0; i < 160; i++) want[i] = a.values[i] - b.values[i];
+        call(wf_cpu_sub, &y, 2, (struct operand *[]){&a, &b}, &scalars);
+        expect_near("repeated", &y, want, 1e-6);
+        operand_free(&a);
+        operand_free(&b);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+START_TEST(binary__works_in_place)
+{
+    static const int64_t shape[] = {6, 21};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int side = 0; side < 2; side++) {
+        struct operand a = operand_noise(WEFT_F32, PLAIN, 2, shape, 1);
+        struct operand b = operand_noise(WEFT_F32, PLAIN, 2, shape, 2);
+        struct wf_kcall k = {.op = "sub", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc},
+                             .out = {&a.desc}};
+        struct operand *y = side ? &b : &a;
+        double want[126];
+
+        for (int i = 0; i < 126; i++) want[i] = a.values[i] - b.values[i];
+        ck_assert_int_eq(wf_cpu_sub(&k), WEFT_OK);
+        k.run(&k, (void *[]){y->data}, (const void *[]){a.data, b.data}, &scalars);
+        operand_read(y);
+        expect_near("in place", y, want, 1e-6);
+        wf_free(k.prep);
+        operand_free(&a);
+        operand_free(&b);
+    }
+}
+END_TEST
+
+START_TEST(binary__refuses_mixed_dtypes)
+{
+    static const int64_t shape[] = {4};
+    struct operand a = operand_new(WEFT_F32, PLAIN, 1, shape);
+    struct operand b = operand_new(WEFT_F64, PLAIN, 1, shape);
+    struct wf_kcall k = {.op = "add", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc},
+                         .out = {&a.desc}};
+
+    ck_assert_int_eq(wf_cpu_add(&k), WEFT_ERR_DTYPE);
+    weft_error_clear();
+    operand_free(&a);
+    operand_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pointwise");
+    TCase *tests = tcase_create("pointwise");
+
+    tcase_add_test(tests, unary__equals_libm);
+    tcase_add_test(tests, unary_grad__equals_finite_differences);
+    tcase_add_test(tests, unary__integers_where_promised);
+    tcase_add_test(tests, unary__integers_are_refused_elsewhere);
+    tcase_add_test(tests, binary__broadcasts_in_every_dtype);
+    tcase_add_test(tests, binary__integers_never_trap);
+    tcase_add_test(tests, binary__repeated_dims_are_read_as_such);
+    tcase_add_test(tests, binary__works_in_place);
+    tcase_add_test(tests, binary__refuses_mixed_dtypes);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
