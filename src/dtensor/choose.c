@@ -7,6 +7,15 @@ struct candidate {
     weft_placement in[WF_MAX_IN], out[WF_MAX_OUT];
 };
 
+/*
+ * Compared in this order. Bytes that inputs move come first; what it would take to bring the result
+ * to the layout its caller would like only decides between equals, because the caller may never
+ * ask for it; then operands rather stay as they are.
+ */
+struct cost {
+    int64_t inputs, wish, labels;
+};
+
 struct search {
     const struct wf_infer *call;
     const weft_mesh *mesh;
@@ -14,8 +23,9 @@ struct search {
     int ways[64]; /* ranks that already shard a label on earlier axes */
     int axis;
     /* best so far */
+    bool any;
     struct candidate best;
-    int64_t cost;
+    struct cost cost;
     int label; /* of the best, 0 when it shards none */
 };
 
@@ -28,34 +38,43 @@ static int dim_of(const int8_t *labels, int label)
     return -1;
 }
 
-/* Bytes to get from one placement to another; where none move, a changed label still counts a little,
- * so that operands stay as they are when nothing is to be gained. */
-enum { BYTE = 16, LABEL = 1 };
-
-static int64_t change(const struct search *s, const struct wf_layout *layout, weft_placement from, weft_placement to)
+static bool cheaper(struct cost a, struct cost b)
 {
-    return weft_placement_equal(from, to) ? 0 : BYTE * wf_redist_cost(layout, s->axis, from, to) + LABEL;
+    if (a.inputs != b.inputs) return a.inputs < b.inputs;
+    return a.wish != b.wish ? a.wish < b.wish : a.labels < b.labels;
 }
 
-static int64_t cost_of(const struct search *s, const struct candidate *c)
+static struct cost cost_of(const struct search *s, const struct candidate *c)
 {
     const struct wf_infer *call = s->call;
-    int64_t cost = 0;
+    struct cost cost = {0};
 
-    for (int i = 0; i < call->n_in; i++)
-        if (distributed(call, i)) cost += change(s, call->in[i], call->in[i]->placements[s->axis], c->in[i]);
-    if (call->want && call->want->mesh == s->mesh)
-        cost += change(s, call->want, c->out[0], call->want->placements[s->axis]);
+    for (int i = 0; i < call->n_in; i++) {
+        weft_placement now;
+
+        if (!distributed(call, i)) continue;
+        now = call->in[i]->placements[s->axis];
+        if (weft_placement_equal(now, c->in[i])) continue;
+        cost.inputs += wf_redist_cost(call->in[i], s->axis, now, c->in[i]);
+        cost.labels++;
+    }
+    if (call->want && call->want->mesh == s->mesh) {
+        weft_placement want = call->want->placements[s->axis];
+
+        if (!weft_placement_equal(c->out[0], want))
+            cost.wish = 1 + wf_redist_cost(call->want, s->axis, c->out[0], want);
+    }
     return cost;
 }
 
 static void consider(struct search *s, const struct candidate *c, int label)
 {
-    int64_t cost = cost_of(s, c);
+    struct cost cost = cost_of(s, c);
 
-    if (s->cost >= 0 && cost >= s->cost) return;
+    if (s->any && !cheaper(cost, s->cost)) return;
     s->best = *c;
     s->cost = cost;
+    s->any = true;
     s->label = label;
 }
 
@@ -153,7 +172,7 @@ void wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_cho
     used = labels_in_use(&s.labels, call->n_in, call->n_out);
     for (int label = 0; label < 64; label++) s.ways[label] = 1;
     for (s.axis = 0; s.axis < weft_mesh_ndim(mesh); s.axis++) {
-        s.cost = -1;
+        s.any = false;
         consider_replicated(&s);
         for (uint64_t left = used; left; left &= left - 1) consider_label(&s, __builtin_ctzll(left));
         consider_linear(&s, call->row->linear & 0xff);
