@@ -135,13 +135,14 @@ typedef struct weft_plan {
 
 /**
  * Apply a plan, in its order, to the modules that its patterns match. Other modules keep their
- * plain parameters. Everything is checked first: on failure nothing has changed.
+ * plain parameters. Everything is checked first: on failure nothing has changed. A tensor that
+ * several modules have as a parameter stays one tensor.
  *
  * ranks: every rank of the mesh alike; nothing is sent
  * fails: WEFT_ERR_NOT_FOUND for a pattern that matches no module; WEFT_ERR_STATE for a module that
  *        is matched twice or was distributed before; WEFT_ERR_ARG for a mesh with more than one
  *        axis (take weft_mesh_sub), a layout that cannot be read, or a style that does not support
- *        the module's type
+ *        the module's type; WEFT_ERR_LAYOUT when a shared tensor would be spread in two ways
  */
 WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
                                              const weft_plan *plan);

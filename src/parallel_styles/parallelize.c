@@ -47,6 +47,7 @@ static weft_status apply_all(weft_module *root, weft_mesh *mesh, const struct wf
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
         status = wf_style_apply(matches[i].module, mesh, &uses[i]);
+    if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
     wf_snapshot_drop(snapshot, status != WEFT_OK);
     return status;
 }

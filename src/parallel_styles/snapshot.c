@@ -1,5 +1,6 @@
 /* snapshot.c: parameters and hooks of a tree as they were, so that a failed change leaves no trace.
  */
+#include "base/error.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
@@ -40,6 +41,70 @@ struct wf_snapshot *wf_snapshot_take(weft_module *root)
     wf_free(modules);
     return snapshot;
 }
+
+/* ---- tied parameters ---- */
+
+/* A parameter now and before. */
+struct slot {
+    const weft_module *module;
+    struct wf_parameter *now;
+    const weft_tensor *old;
+};
+
+static bool same_spread(const weft_tensor *a, const weft_tensor *b)
+{
+    weft_mesh *mesh = weft_tensor_mesh(a);
+
+    if (mesh != weft_tensor_mesh(b)) return false;
+    for (int axis = 0; mesh && axis < weft_mesh_ndim(mesh); axis++)
+        if (!weft_placement_equal(weft_tensor_placement(a, axis), weft_tensor_placement(b, axis)))
+            return false;
+    return true;
+}
+
+static weft_status keep_tie(const struct slot *first, const struct slot *other)
+{
+    if (first->now->tensor == other->now->tensor) return WEFT_OK;
+    WF_NEED(same_spread(first->now->tensor, other->now->tensor), WEFT_ERR_LAYOUT,
+            "'%s' of module '%s' and '%s' of module '%s' are one tensor, but would be spread "
+            "differently",
+            first->now->name, first->module->path, other->now->name, other->module->path);
+    weft_release(other->now->tensor);
+    other->now->tensor = weft_retain(first->now->tensor);
+    return WEFT_OK;
+}
+
+static weft_status keep_ties(const struct slot *slots, int count)
+{
+    for (int i = 1; i < count; i++) {
+        int first = 0;
+
+        while (slots[first].old != slots[i].old)
+            first++;
+        if (first < i) WF_TRY(keep_tie(&slots[first], &slots[i]));
+    }
+    return WEFT_OK;
+}
+
+weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot)
+{
+    struct slot *slots = NULL;
+    weft_status status;
+    int count = 0;
+
+    for (int i = 0; i < snapshot->count; i++) {
+        const struct state *s = &snapshot->states[i];
+
+        slots = wf_realloc(slots, (size_t)(count + s->n_tensors + 1) * sizeof *slots);
+        for (int j = 0; j < s->n_tensors; j++)
+            slots[count++] = (struct slot){s->module, &s->module->parameters[j], s->tensors[j]};
+    }
+    status = keep_ties(slots, count);
+    wf_free(slots);
+    return status;
+}
+
+/* ---- going back ---- */
 
 static void swap(weft_tensor **a, weft_tensor **b)
 {

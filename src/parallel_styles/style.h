@@ -47,6 +47,11 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
 /** How a tree was, to return to when a change of several steps fails on the way. */
 struct wf_snapshot;
 struct wf_snapshot *wf_snapshot_take(weft_module *root);
+/**
+ * Parameters that were one tensor stay one, where their new placements agree.
+ * fails: WEFT_ERR_LAYOUT naming both when they do not
+ */
+weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot);
 /** End the snapshot: with `restore` the tree is as it was, else it stays as it is now. */
 void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore);
 

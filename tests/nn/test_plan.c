@@ -167,6 +167,44 @@ WT_TEST(plan__keeps_what_wants_a_gradient)
     weft_mesh_release(mesh);
 }
 
+/* An embedding and a head that share their weight [12,6]. */
+static weft_module *tied(void)
+{
+    weft_module *root = weft_sequential_new(),
+                *head =
+                    weft_linear_new((weft_linear_config){.in = {6}, .out = {12}, .no_bias = true});
+
+    weft_module_add_child(root, "wte",
+                          weft_embedding_new((weft_embedding_config){.rows = 12, .width = 6}));
+    weft_module_set_parameter(head, "weight", weft_module_parameter(root, "wte.weight"));
+    weft_module_add_child(root, "head", head);
+    return root;
+}
+
+WT_TEST(plan__shared_parameters_stay_one_or_are_refused)
+{
+    weft_module *root = tied();
+    weft_mesh *mesh = world_mesh();
+    weft_tensor *before = weft_module_parameter(root, "wte.weight");
+    weft_plan apart[] = {{"wte", weft_colwise_parallel()}, {"head", weft_colwise_parallel()}, {0}};
+    weft_plan half[] = {{"wte", weft_rowwise_parallel()}, {0}};
+    weft_plan alike[] = {{"wte", weft_rowwise_parallel()}, {"head", weft_colwise_parallel()}, {0}};
+
+    WT_EQ(weft_parallelize_module(root, mesh, apart), WEFT_ERR_LAYOUT);
+    WT_FAILED(WEFT_ERR_LAYOUT,
+              "'weight' of module 'wte' and 'weight' of module 'head' are one tensor");
+    WT_EQ(weft_parallelize_module(root, mesh, half), WEFT_ERR_LAYOUT);
+    WT_FAILED(WEFT_ERR_LAYOUT, "one tensor");
+    WT_ALL(weft_module_parameter(root, "wte.weight") == before);
+    WT_ALL(weft_module_parameter(root, "head.weight") == before);
+    WT_EQ(weft_parallelize_module(root, mesh, alike), WEFT_OK);
+    WT_ALL(weft_module_parameter(root, "wte.weight") == weft_module_parameter(root, "head.weight"));
+    WT_ALL(weft_tensor_mesh(weft_module_parameter(root, "wte.weight")) != NULL);
+    WT_EQ(weft_module_parameters(root), 1);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
 /* ---- distribute_module ---- */
 
 static weft_status shard_net1(weft_module *m, weft_mesh *mesh, void *payload)
@@ -225,6 +263,7 @@ int main(int argc, char **argv)
         WT_CASE(plan__an_empty_one_changes_nothing),
         WT_CASE(plan__needs_one_axis),
         WT_CASE(plan__keeps_what_wants_a_gradient),
+        WT_CASE(plan__shared_parameters_stay_one_or_are_refused),
         WT_CASE(distribute_module__replicates_what_is_not_partitioned),
         WT_CASE(distribute_module__a_failing_partition_leaves_the_tree_as_it_was),
         WT_END,
