@@ -19,8 +19,7 @@ WT_TEST(verdict__near_is_near)
 {
     double shifted[6];
 
-    for (int i = 0; i < 6; i++)
-        shifted[i] = numbers[i] + 1e-7 * wt_rank();
+    for (int i = 0; i < 6; i++) shifted[i] = numbers[i] + 1e-7 * wt_rank();
     WT_ALL(wt_near_full(weft_from_data(WEFT_F64, 2, shape, shifted), numbers, WT_WITHIN(1e-6)));
     WT_ALL(wt_near_local(weft_from_data(WEFT_F64, 2, shape, numbers), numbers, WT_EXACT));
     WT_ALL(wt_has_shape(weft_from_data(WEFT_F64, 2, shape, numbers), 2, 2, 3));

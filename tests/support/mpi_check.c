@@ -194,22 +194,24 @@ static int run_suite(Suite *suite, enum print_output print)
     return failed > 0;
 }
 
-/* gives: the number of options read from argv, -1 for a bad one */
+/* A test that hangs ends by SIGALRM, which also ends the job when mpiexec started it. */
+static void set_alarm(void)
+{
+    const char *seconds = getenv("WT_ALARM");
+
+    alarm(seconds ? (unsigned)atoi(seconds) : ALARM_SECONDS);
+}
+
+/* gives: where the words in argv begin, -1 for a bad option */
 static int read_options(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"ranks", required_argument, NULL, 'r'}, {"alarm", required_argument, NULL, 'a'}, {0}};
-    int option, seconds = ALARM_SECONDS;
+    static const struct option options[] = {{"ranks", required_argument, NULL, 'r'}, {0}};
+    int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'r')
-            process.local_ranks = atoi(optarg);
-        else if (option == 'a')
-            seconds = atoi(optarg);
-        else
-            return -1;
+        if (option != 'r') return -1;
+        process.local_ranks = atoi(optarg);
     }
-    alarm((unsigned)seconds);
     return optind;
 }
 
@@ -229,9 +231,9 @@ int wt_main(int argc, char **argv, const char *suite, const struct wt_case *case
     TTest *tests;
 
     if (first < 0) return EXIT_FAILURE;
+    set_alarm();
     process.cases = cases;
-    while (cases[count].name)
-        count++;
+    while (cases[count].name) count++;
     tests = calloc((size_t)count + 1, sizeof *tests);
     if (!tests) return EXIT_FAILURE;
     if (process.local_ranks == 0) WEFT_CHECK(weft_init(&argc, &argv));
@@ -244,6 +246,6 @@ int wt_main(int argc, char **argv, const char *suite, const struct wt_case *case
 
 int wt_unit_main(Suite *suite)
 {
-    alarm(ALARM_SECONDS);
+    set_alarm();
     return run_suite(suite, CK_ENV);
 }

@@ -45,13 +45,14 @@ struct wt_case {
 /**
  * Run the cases; returns the exit code for main, the largest over all ranks.
  *
- * Options: --ranks N (threads of this process), --alarm S (seconds until the process is killed);
- * other words keep only the cases whose name contains one of them. Only rank 0 prints. Each case
- * runs in a scope of its own, with a clean error record, and must leave the record clean.
+ * --ranks N: the ranks are N threads of this process. Other words keep only the cases whose name
+ * contains one of them. Only rank 0 prints. After WT_ALARM seconds (environment; 110 unless told)
+ * the process is killed. Each case runs in a scope of its own with a clean error record, and must
+ * leave the record clean.
  */
 int wt_main(int argc, char **argv, const char *suite, const struct wt_case *cases);
 
-/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with an alarm. Frees it. */
+/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with the same alarm. */
 int wt_unit_main(Suite *suite);
 
 /** True on all ranks of the world, or every rank leaves the case; the report names the first rank

@@ -150,8 +150,7 @@ bool wt_near_local(const weft_tensor *t, const double *want_global, struct wt_to
     if (!got) return false;
     n = weft_local_numel(t);
     want = new_array(n);
-    for (int64_t i = 0; i < n; i++)
-        want[i] = want_global[global_position(t, i)];
+    for (int64_t i = 0; i < n; i++) want[i] = want_global[global_position(t, i)];
     near = near_tensor(t, got, want, n, tolerance, true);
     free(want);
     free(got);
@@ -162,8 +161,7 @@ static bool same_shape(const weft_tensor *a, const weft_tensor *b)
 {
     bool same = weft_ndim(a) == weft_ndim(b);
 
-    for (int d = 0; same && d < weft_ndim(a); d++)
-        same = weft_size(a, d) == weft_size(b, d);
+    for (int d = 0; same && d < weft_ndim(a); d++) same = weft_size(a, d) == weft_size(b, d);
     if (!same) {
         char a_text[256], b_text[256];
 
@@ -192,8 +190,7 @@ bool wt_has_shape(const weft_tensor *t, int ndim, ...)
     va_list sizes;
 
     va_start(sizes, ndim);
-    for (int d = 0; same && d < ndim; d++)
-        same = weft_size(t, d) == va_arg(sizes, int);
+    for (int d = 0; same && d < ndim; d++) same = weft_size(t, d) == va_arg(sizes, int);
     va_end(sizes);
     if (!same && t) {
         char what[256];
