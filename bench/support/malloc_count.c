@@ -1,0 +1,43 @@
+/*
+ * malloc_count.c: malloc, calloc, realloc and aligned_alloc that count, in front of glibc's own.
+ *
+ * Linked into a program, these serve every library in it. glibc exports its own functions under a
+ * second name for exactly this use.
+ */
+#include "support/malloc_count.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+static atomic_llong calls;
+
+int64_t malloc_count(void) { return atomic_load(&calls); }
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *p, size_t bytes)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return __libc_realloc(p, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return __libc_memalign(alignment, bytes);
+}
