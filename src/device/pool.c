@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/region.h"
+#include "device/size_class.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1
@@ -30,7 +31,6 @@
 #endif
 
 enum {
-    UNIT = 64,          /* smallest class and alignment */
     SLAB = 1 << 20,     /* small blocks are carved from slabs of this size */
     LARGE = SLAB / 8,   /* larger classes get a region each */
     ORPHAN_CLASS = 255, /* no request has it: blocks of a removed source are never used again */
@@ -40,12 +40,12 @@ enum {
 
 /* One line per header, so that two hot blocks never share one. */
 struct header {
-    _Alignas(UNIT) struct wf_block block;
+    _Alignas(WF_CLASS_UNIT) struct wf_block block;
     struct wf_region *region; /* NULL: the header is spare */
 };
 
 struct chunk {
-    _Alignas(UNIT) struct chunk *next;
+    _Alignas(WF_CLASS_UNIT) struct chunk *next;
     void *memory; /* what malloc returned */
     struct header headers[CHUNK_HEADERS];
 };
@@ -73,24 +73,6 @@ static const char *const category_names[WF_CATEGORIES] = {
     [WF_MEM_COMM] = "communication",
 };
 
-/* NOTE [size classes] In units of 64 bytes: 1, 2, 3, 4, then four per power of two: 5, 6, 7, 8,
- * 10, 12, 14, 16, 20, ... so that at most a fifth of a block lies unused. */
-static unsigned class_of(size_t bytes)
-{
-    uint64_t last = bytes ? (bytes - 1) / UNIT : 0; /* index of the last unit */
-    unsigned power;
-
-    if (last < 4) return (unsigned)last;
-    power = 63u - (unsigned)__builtin_clzll(last);
-    return 4 * (power - 1) + (unsigned)(last >> (power - 2)) - 4;
-}
-
-static size_t class_capacity(unsigned size_class)
-{
-    if (size_class < 4) return (size_class + 1) * UNIT;
-    return ((size_t)(size_class % 4 + 5) << (size_class / 4 - 1)) * UNIT;
-}
-
 static struct pool *begin(void)
 {
     mine = WF_NEW(struct pool);
@@ -104,8 +86,8 @@ static struct pool *my_pool(void) { return mine ? mine : begin(); }
 
 static void more_headers(struct pool *pool)
 {
-    void *memory = wf_calloc(1, sizeof(struct chunk) + UNIT);
-    uintptr_t aligned = ((uintptr_t)memory + UNIT - 1) & ~(uintptr_t)(UNIT - 1);
+    void *memory = wf_calloc(1, sizeof(struct chunk) + WF_CLASS_UNIT);
+    uintptr_t aligned = ((uintptr_t)memory + WF_CLASS_UNIT - 1) & ~(uintptr_t)(WF_CLASS_UNIT - 1);
     struct chunk *chunk = (struct chunk *)aligned;
 
     chunk->memory = memory;
@@ -130,9 +112,9 @@ static struct wf_block *adopt(struct pool *pool, struct wf_region *region, void 
     *block = (struct wf_block){.data = data,
                                .shared = region->shared,
                                .size_class = (uint8_t)size_class,
-                               .capacity = (int64_t)class_capacity(size_class)};
+                               .capacity = (int64_t)wf_class_capacity(size_class)};
     header_of(block)->region = region;
-    FORBID(data, class_capacity(size_class));
+    FORBID(data, wf_class_capacity(size_class));
     return block;
 }
 
@@ -164,7 +146,7 @@ static struct wf_region *grow(struct pool *pool, size_t bytes, bool shared)
 
 static struct wf_block *make(struct pool *pool, unsigned size_class, bool shared)
 {
-    size_t capacity = class_capacity(size_class);
+    size_t capacity = wf_class_capacity(size_class);
     struct wf_region *region;
     void *data;
 
@@ -279,7 +261,7 @@ static void count_live(struct pool *pool, enum wf_category category, int64_t byt
 struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
 {
     struct pool *pool = my_pool();
-    unsigned size_class = class_of(bytes);
+    unsigned size_class = wf_class_of(bytes);
     bool shared = category == WF_MEM_COMM && pool->comm_list;
     struct wf_block *block = pool->idle[shared][size_class];
 

@@ -11,7 +11,10 @@ static void begin(void) { weft_error_clear(); }
 
 /* A condition on a rank thread: libcheck is not thread-safe, the rank's error is reported instead.
  */
-#define NEED(cond) WF_NEED(cond, WEFT_ERR_STATE, "rank %d: %s", weft_world_rank(), #cond)
+#define NEED(cond)                                                                                 \
+    do {                                                                                           \
+        if (!(cond)) return (int)WF_FAIL(WEFT_ERR_STATE, "rank %d: %s", weft_world_rank(), #cond); \
+    } while (0)
 
 static void run(int ranks, int (*body)(void *))
 {

@@ -374,7 +374,10 @@ END_TEST
 
 /* ---- what a run costs ---- */
 
-#define NEED(cond) WF_NEED(cond, WEFT_ERR_STATE, "rank %d: %s", weft_world_rank(), #cond)
+#define NEED(cond)                                                                                 \
+    do {                                                                                           \
+        if (!(cond)) return (int)WF_FAIL(WEFT_ERR_STATE, "rank %d: %s", weft_world_rank(), #cond); \
+    } while (0)
 
 /* A second run takes everything from the caches. */
 static int steady(void *payload)
