@@ -1,0 +1,277 @@
+/* test_moves.c: copy, cast, where, fill, cat and slice_grad move elements and change none. */
+#include "cases.h"
+
+static void check_copy(weft_dtype dtype, enum lie lie, const struct sizes *shape)
+{
+    struct operand x = operand_new(dtype, lie, shape->ndim, shape->n);
+    struct operand y = operand_new(dtype, PLAIN, shape->ndim, shape->n);
+
+    operand_whole(&x, 2, 100);
+    call(wf_cpu_copy, &y, 1, (struct operand *[]){&x}, NULL);
+    expect_near("copy", &y, x.values, 0);
+    expect_guards(&y);
+    operand_free(&x);
+    operand_free(&y);
+}
+
+START_TEST(copy__makes_row_major)
+{
+    static const struct sizes larger = {3, {2, 50, 70}};
+
+    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+        for (int lie = 0; lie < LIES; lie++) {
+            for (int i = 0; i < SHAPES; i++) check_copy((weft_dtype)t, lie, &some_shapes[i]);
+            check_copy((weft_dtype)t, lie, &larger);
+        }
+}
+END_TEST
+
+START_TEST(copy__follows_any_permutation)
+{
+    static const int64_t shape[] = {3, 20, 4, 17};
+    static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3},
+                                    {1, 0, 3, 2}, {2, 3, 0, 1}, {0, 3, 2, 1}};
+
+    for (int c = 0; c < 6; c++) {
+        struct operand x = operand_noise(WEFT_F32, PLAIN, 4, shape, 1), y, turned = x;
+        int64_t to[4];
+
+        for (int d = 0; d < 4; d++) {
+            turned.desc.shape[d] = to[d] = shape[orders[c][d]];
+            turned.desc.stride[d] = x.desc.stride[orders[c][d]];
+        }
+        turned.desc.contiguous = c == 0;
+        turned.values = calloc((size_t)x.desc.numel, sizeof *x.values);
+        operand_read(&turned);
+        y = operand_new(WEFT_F32, PLAIN, 4, to);
+        call(wf_cpu_copy, &y, 1, (struct operand *[]){&turned}, NULL);
+        expect_near("permuted copy", &y, turned.values, 0);
+        free(turned.values);
+        operand_free(&x);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+START_TEST(copy__expands_repeated_dims)
+{
+    static const int64_t shape[] = {5, 6, 7};
+
+    for (int dim = 0; dim < 3; dim++) {
+        struct operand x = operand_noise(WEFT_BF16, PLAIN, 3, shape, 1);
+        struct operand y = operand_new(WEFT_BF16, PLAIN, 3, shape);
+
+        operand_repeat(&x, dim);
+        call(wf_cpu_copy, &y, 1, (struct operand *[]){&x}, NULL);
+        expect_near("expanded copy", &y, x.values, 0);
+        operand_free(&x);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+static double as_dtype(weft_dtype to, double value)
+{
+    double holder, out;
+
+    if (to == WEFT_I32 || to == WEFT_I64) return trunc(value);
+    if (to == WEFT_U8) return (double)(uint8_t)(int)value;
+    wf_dtypes[to].store(&holder, value);
+    out = wf_dtypes[to].load(&holder);
+    return out;
+}
+
+START_TEST(cast__goes_between_any_two)
+{
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int pair = 0; pair < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; pair++)
+        for (int i = 0; i < SHAPES; i++) {
+            weft_dtype from = (weft_dtype)(pair / WEFT_DTYPE_COUNT);
+            weft_dtype to = (weft_dtype)(pair % WEFT_DTYPE_COUNT);
+            struct operand x = operand_new(from, i % LIES, some_shapes[i].ndim, some_shapes[i].n);
+            struct operand y = operand_new(to, PLAIN, some_shapes[i].ndim, some_shapes[i].n);
+            double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
+
+            operand_whole(&x, 9, 60);
+            for (int64_t j = 0; j < x.desc.numel && wf_dtypes[from].is_float; j++)
+                x.values[j] = to == WEFT_U8 ? fabs(x.values[j] / 3) : x.values[j] / 3;
+            for (int64_t j = 0; j < x.desc.numel && to == WEFT_U8; j++)
+                x.values[j] = fabs(x.values[j]);
+            operand_write(&x);
+            for (int64_t j = 0; j < x.desc.numel; j++) want[j] = as_dtype(to, x.values[j]);
+            call(wf_cpu_cast, &y, 1, (struct operand *[]){&x}, &scalars);
+            expect_near("cast", &y, want, 0);
+            expect_guards(&y);
+            operand_free(&x);
+            operand_free(&y);
+            free(want);
+        }
+}
+END_TEST
+
+START_TEST(cast__rounds_to_even_and_keeps_nan)
+{
+    static const int64_t shape[] = {5};
+    static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0x7f800001, 0x7f7fffff};
+    static const uint16_t want[] = {0x3f80, 0x3f82, 0x3f81, 0x7fc0, 0x7f80};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    {
+        struct operand x = operand_new(WEFT_F32, PLAIN, 1, shape);
+        struct operand y = operand_new(WEFT_BF16, PLAIN, 1, shape);
+
+        memcpy(x.data, bits, sizeof bits);
+        call(wf_cpu_cast, &y, 1, (struct operand *[]){&x}, &scalars);
+        ck_assert_mem_eq(y.data, want, sizeof want);
+        operand_free(&x);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+START_TEST(where__broadcasts_all_three)
+{
+    static const struct sizes shapes[][4] = {
+        {{2, {6, 40}}, {2, {6, 40}}, {2, {6, 40}}, {2, {6, 40}}},
+        {{2, {6, 40}}, {0, {0}}, {2, {6, 40}}, {2, {6, 40}}},
+        {{1, {40}}, {2, {6, 1}}, {0, {0}}, {2, {6, 40}}},
+        {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}},
+        {{2, {0, 3}}, {1, {3}}, {0, {0}}, {2, {0, 3}}},
+    };
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+        for (int c = 0; c < 5; c++) {
+            const struct sizes *s = shapes[c];
+            struct operand p = operand_new(WEFT_BOOL, c % 2 ? GAPS : PLAIN, s[0].ndim, s[0].n);
+            struct operand a = operand_new((weft_dtype)t, GAPS, s[1].ndim, s[1].n);
+            struct operand b = operand_new((weft_dtype)t, PLAIN, s[2].ndim, s[2].n);
+            struct operand y = operand_new((weft_dtype)t, PLAIN, s[3].ndim, s[3].n);
+            double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
+
+            operand_whole(&p, 1, 1);
+            operand_whole(&a, 2, 50);
+            operand_whole(&b, 3, 50);
+            for (int64_t i = 0; i < y.desc.numel; i++)
+                want[i] = p.values[broadcast_number(&p.desc, &y.desc, i)] != 0
+                              ? a.values[broadcast_number(&a.desc, &y.desc, i)]
+                              : b.values[broadcast_number(&b.desc, &y.desc, i)];
+            call(wf_cpu_where, &y, 3, (struct operand *[]){&p, &a, &b}, &scalars);
+            expect_near("where", &y, want, 0);
+            operand_free(&p);
+            operand_free(&a);
+            operand_free(&b);
+            operand_free(&y);
+            free(want);
+        }
+}
+END_TEST
+
+START_TEST(fill__writes_every_element)
+{
+    static const double values[] = {0, 1, 1.5};
+
+    EACH_ISA
+    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+        for (int i = 0; i < SHAPES * 3; i++) {
+            struct wf_scalars scalars = {.s = {values[i % 3]}};
+            struct operand y = operand_new((weft_dtype)t, PLAIN, some_shapes[i / 3].ndim,
+                                           some_shapes[i / 3].n);
+            double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
+
+            for (int64_t j = 0; j < y.desc.numel; j++)
+                want[j] = t == WEFT_BOOL ? values[i % 3] != 0
+                          : wf_dtypes[t].is_float ? values[i % 3]
+                                                  : trunc(values[i % 3]);
+            call(wf_cpu_fill, &y, 0, NULL, &scalars);
+            expect_near("fill", &y, want, 0);
+            expect_guards(&y);
+            operand_free(&y);
+            free(want);
+        }
+}
+END_TEST
+
+START_TEST(cat__joins_along_any_dim)
+{
+    static const int64_t parts[] = {2, 0, 5, 1};
+
+    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+        for (int dim = 0; dim < 3; dim++) {
+            int64_t shape[] = {3, 4, 6}, at = 0;
+            struct operand x[4], *in[4], y;
+            struct wf_kcall k = {.op = "cat", .n_in = 4, .n_out = 1, .attr = {dim}};
+
+            for (int i = 0; i < 4; i++) {
+                shape[dim] = parts[i];
+                x[i] = operand_new((weft_dtype)t, i, 3, shape);
+                operand_whole(&x[i], (uint64_t)i, 90);
+                in[i] = &x[i];
+            }
+            shape[dim] = 8;
+            y = operand_new((weft_dtype)t, PLAIN, 3, shape);
+            kernel_run(wf_cpu_cat, &k, (struct operand *[]){&y}, in, NULL);
+            expect_guards(&y);
+            for (int i = 0; i < 4; at += parts[i++])
+                for (int64_t j = 0; j < x[i].desc.numel; j++) {
+                    int64_t n[3], r = j;
+
+                    for (int d = 2; d >= 0; r /= x[i].desc.shape[d--]) n[d] = r % x[i].desc.shape[d];
+                    n[dim] += at;
+                    ck_assert(y.values[(n[0] * shape[1] + n[1]) * shape[2] + n[2]] == x[i].values[j]);
+                }
+            for (int i = 0; i < 4; i++) operand_free(&x[i]);
+            operand_free(&y);
+        }
+}
+END_TEST
+
+START_TEST(slice_grad__is_zero_outside_the_slice)
+{
+    for (int c = 0; c < 3 * 4 * LIES; c++) {
+        int dim = c % 3, first = c / 3 % 4;
+        int64_t small[] = {4, 5, 6}, whole[] = {4, 5, 6};
+        struct wf_scalars scalars = {.v = {first}};
+        struct wf_kcall k = {.op = "slice_grad", .n_in = 1, .n_out = 1, .attr = {dim}};
+        struct operand d, y;
+
+        small[dim] = first == 3 ? 0 : 2;
+        d = operand_noise(WEFT_F32, c / 12, 3, small, 5);
+        y = operand_new(WEFT_F32, PLAIN, 3, whole);
+        kernel_run(wf_cpu_slice_grad, &k, (struct operand *[]){&y}, (struct operand *[]){&d}, &scalars);
+        expect_guards(&y);
+        for (int64_t i = 0; i < 120; i++) {
+            int64_t n[] = {i / 30, i / 6 % 5, i % 6}, in = n[dim] - first;
+            double want = 0;
+
+            n[dim] = in;
+            if (in >= 0 && in < small[dim]) want = d.values[(n[0] * small[1] + n[1]) * small[2] + n[2]];
+            ck_assert(y.values[i] == want);
+        }
+        operand_free(&d);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("moves");
+    TCase *tests = tcase_create("moves");
+
+    tcase_add_test(tests, copy__makes_row_major);
+    tcase_add_test(tests, copy__follows_any_permutation);
+    tcase_add_test(tests, copy__expands_repeated_dims);
+    tcase_add_test(tests, cast__goes_between_any_two);
+    tcase_add_test(tests, cast__rounds_to_even_and_keeps_nan);
+    tcase_add_test(tests, where__broadcasts_all_three);
+    tcase_add_test(tests, fill__writes_every_element);
+    tcase_add_test(tests, cat__joins_along_any_dim);
+    tcase_add_test(tests, slice_grad__is_zero_outside_the_slice);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,181 @@
+/* test_vmath.c: the accuracy of exp, log, tanh, sigmoid, Phi and pow, measured through kernels. */
+#include "cases.h"
+
+enum { POINTS = 20000 };
+
+typedef long double exact(long double x);
+
+static long double exact_exp(long double x) { return expl(x); }
+static long double exact_log(long double x) { return logl(x); }
+static long double exact_tanh(long double x) { return tanhl(x); }
+static long double exact_sigmoid(long double x) { return 1 / (1 + expl(-x)); }
+static long double exact_gelu(long double x) { return x * 0.5L * erfcl(-x / sqrtl(2)); }
+
+static long double exact_dgelu(long double x)
+{
+    return 0.5L * erfcl(-x / sqrtl(2)) + x * expl(-x * x / 2) / sqrtl(2 * acosl(-1));
+}
+
+static long double exact_silu(long double x) { return x / (1 + expl(-x)); }
+
+static const struct {
+    const char *name;
+    wf_kernel_prepare *kernel;
+    exact *of;
+    bool grad;
+    double from, to, ulps;
+} functions[] = {
+    {"exp", wf_cpu_exp, exact_exp, false, -87, 88, 2},
+    {"exp", wf_cpu_exp, exact_exp, false, -1, 1, 2},
+    {"log", wf_cpu_log, exact_log, false, 1e-3, 10, 2},
+    {"log", wf_cpu_log, exact_log, false, 0.95, 1.05, 2},
+    {"log of subnormals", wf_cpu_log, exact_log, false, 1e-44, 1e-37, 2},
+    {"tanh", wf_cpu_tanh, exact_tanh, false, -12, 12, 3},
+    {"tanh", wf_cpu_tanh, exact_tanh, false, -1e-3, 1e-3, 3},
+    {"sigmoid", wf_cpu_sigmoid, exact_sigmoid, false, -80, 40, 3},
+    {"gelu's tail", wf_cpu_gelu, exact_gelu, false, -12, -1e-4, 7},
+    {"gelu", wf_cpu_gelu, exact_gelu, false, 1e-4, 12, 7},
+    {"gelu'", wf_cpu_gelu_grad, exact_dgelu, true, -0.5, 6, 10},
+    {"gelu's slope in the tail", wf_cpu_gelu_grad, exact_dgelu, true, -8, -1, 16},
+    {"silu", wf_cpu_silu, exact_silu, false, -80, 80, 4},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static double ulp_of(weft_dtype dtype, double value)
+{
+    double size = fabs(value);
+
+    if (dtype == WEFT_F64) return nextafter(size, INFINITY) - size;
+    return (double)nextafterf((float)size, INFINITY) - (double)(float)size;
+}
+
+static void measure(int f, weft_dtype dtype)
+{
+    static const int64_t shape[] = {POINTS};
+    struct operand x = operand_new(dtype, PLAIN, 1, shape);
+    struct operand y = operand_new(dtype, PLAIN, 1, shape);
+    struct operand one = operand_new(dtype, PLAIN, 1, shape);
+    struct operand *in[] = {functions[f].grad ? &one : &x, &x};
+    struct wf_scalars scalars = {.s = {0}};
+
+    for (int i = 0; i < POINTS; i++) {
+        x.values[i] = functions[f].from + (functions[f].to - functions[f].from) * (i + 0.37) / POINTS;
+        one.values[i] = 1;
+    }
+    operand_write(&x);
+    operand_write(&one);
+    call(functions[f].kernel, &y, functions[f].grad ? 2 : 1, in, &scalars);
+    for (int i = 0; i < POINTS; i++) {
+        long double want = functions[f].of(x.values[i]);
+        double error = (double)fabsl(y.values[i] - want) / ulp_of(dtype, (double)want);
+
+        ck_assert_msg(error <= functions[f].ulps, "%s %s: isa %d: at %.17g %.2f ulp", functions[f].name,
+                      wf_dtypes[dtype].name, wf_kernels_isa(), x.values[i], error);
+    }
+    operand_free(&x);
+    operand_free(&y);
+    operand_free(&one);
+}
+
+START_TEST(functions__stay_within_their_ulps)
+{
+    EACH_ISA
+    for (int f = 0; f < FUNCTIONS; f++) {
+        measure(f, WEFT_F32);
+        measure(f, WEFT_F64);
+    }
+}
+END_TEST
+
+static void same(const char *what, double x, double got, double want)
+{
+    bool equal = isnan(want) ? isnan(got) : got == want;
+
+    ck_assert_msg(equal, "%s(%g): isa %d gives %g, not %g", what, x, wf_kernels_isa(), got, want);
+}
+
+START_TEST(functions__go_to_their_limits)
+{
+    static const double at[] = {INFINITY, -INFINITY, NAN, 0, 1e30, -1e30, -2};
+    static const struct {
+        const char *name;
+        wf_kernel_prepare *kernel;
+        double want[7];
+    } limits[] = {
+        {"exp", wf_cpu_exp, {INFINITY, 0, NAN, 1, INFINITY, 0, 0.1353352832366127}},
+        {"log", wf_cpu_log, {INFINITY, NAN, NAN, -INFINITY, 69.07755278982137, NAN, NAN}},
+        {"tanh", wf_cpu_tanh, {1, -1, NAN, 0, 1, -1, -0.9640275800758169}},
+        {"sigmoid", wf_cpu_sigmoid, {1, 0, NAN, 0.5, 1, 0, 0.11920292202211756}},
+    };
+    static const int64_t shape[] = {7};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int f = 0; f < 4; f++)
+        for (int t = 0; t < 2; t++) {
+            struct operand x = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);
+            struct operand y = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);
+
+            memcpy(x.values, at, sizeof at);
+            operand_write(&x);
+            call(limits[f].kernel, &y, 1, (struct operand *[]){&x}, &scalars);
+            for (int i = 0; i < 7; i++) {
+                double want = limits[f].want[i], got = y.values[i];
+
+                if (fabs(got - want) < 1e-6 * fabs(want)) got = want;
+                same(limits[f].name, at[i], got, want);
+            }
+            operand_free(&x);
+            operand_free(&y);
+        }
+}
+END_TEST
+
+START_TEST(pow__agrees_with_libm_everywhere)
+{
+    static const double v[] = {0,    1,  -1,  2,   -2,   0.5,      -0.5,      3,  -3,  1.5,
+                               1e10, 1e-10, 7, -7, 1.0001, INFINITY, -INFINITY, NAN, 16777217, 4.5};
+    enum { N = sizeof v / sizeof *v };
+    static const int64_t shape[] = {N * N};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int t = 0; t < 2; t++) {
+        weft_dtype dtype = t ? WEFT_F64 : WEFT_F32;
+        struct operand a = operand_new(dtype, PLAIN, 1, shape), b = operand_new(dtype, PLAIN, 1, shape);
+        struct operand y = operand_new(dtype, PLAIN, 1, shape);
+
+        for (int i = 0; i < N * N; i++) {
+            a.values[i] = v[i / N];
+            b.values[i] = v[i % N];
+        }
+        operand_write(&a);
+        operand_write(&b);
+        call(wf_cpu_pow, &y, 2, (struct operand *[]){&a, &b}, &scalars);
+        for (int i = 0; i < N * N; i++) {
+            double want = t ? pow(a.values[i], b.values[i])
+                            : (double)powf((float)a.values[i], (float)b.values[i]);
+            bool near = fabs(y.values[i] - want) <= (t ? 1e-15 : 2e-7) * fabs(want);
+
+            ck_assert_msg(near || (isnan(want) && isnan(y.values[i])) || want == y.values[i],
+                          "isa %d: %g ^ %g is %g, not %g", wf_kernels_isa(), a.values[i],
+                          b.values[i], y.values[i], want);
+        }
+        operand_free(&a);
+        operand_free(&b);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("vmath");
+    TCase *tests = tcase_create("vmath");
+
+    tcase_add_test(tests, functions__stay_within_their_ulps);
+    tcase_add_test(tests, functions__go_to_their_limits);
+    tcase_add_test(tests, pow__agrees_with_libm_everywhere);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
