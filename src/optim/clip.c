@@ -114,10 +114,31 @@ static weft_status measure(struct gradients *all, double *norm)
     return WEFT_OK;
 }
 
+static weft_status count_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    struct gradients *all = payload;
+
+    (void)m;
+    (void)name;
+    all->items = wf_realloc(all->items, (size_t)(all->count + 1) * sizeof(weft_tensor *));
+    all->items[all->count++] = parameter;
+    return WEFT_OK;
+}
+
+/* Pending sums of all parameters together, before each is asked for. */
+static weft_status reduce_pending(struct gradients *all, weft_module *module)
+{
+    WF_TRY(weft_module_each_parameter(module, count_leaf, all));
+    WF_TRY(weft_reduce_gradients(all->items, all->count));
+    all->count = 0;
+    return WEFT_OK;
+}
+
 static weft_status clip(struct gradients *all, weft_module *module, double max_norm, double *norm)
 {
     double factor;
 
+    WF_TRY(reduce_pending(all, module));
     WF_TRY(weft_module_each_parameter(module, collect, all));
     WF_TRY(measure(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */

@@ -88,8 +88,11 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module, 
     optim = WF_NEW(weft_optim);
     *optim = (weft_optim){.kind = kind, .module = module, .lr = lr, .n_states = n_states};
     status = weft_module_each_parameter(module, add_slot, optim);
-    for (int i = 0; i < optim->n_slots; i++)
+    optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
+    for (int i = 0; i < optim->n_slots; i++) {
+        if (optim->slots[i].wanted) optim->leaves[optim->n_leaves++] = optim->slots[i].tensor;
         any |= optim->slots[i].wanted;
+    }
     if (status == WEFT_OK && !any)
         status =
             WF_FAIL(WEFT_ERR_ARG, "%s: module '%s' (%s) has no parameter that wants a gradient",
@@ -107,6 +110,7 @@ void weft_optim_release(weft_optim *optim)
         weft_release(optim->slots[i].tensor);
     for (int s = 0; s < WF_OPTIM_STATES; s++)
         if (optim->state[s]) wf_block_release(optim->state[s]);
+    wf_free(optim->leaves);
     wf_free(optim->slots);
     wf_free(optim);
 }
@@ -137,6 +141,7 @@ static weft_status ask_gradients(weft_optim *optim)
     struct walk walk = {.optim = optim};
 
     WF_TRY(weft_module_each_parameter(optim->module, check_slot, &walk));
+    WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
         struct wf_slot *slot = &optim->slots[i];
 

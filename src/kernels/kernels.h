@@ -1,0 +1,50 @@
+/*
+ * kernels.h: the contract between the door and the kernels (docs/concepts/kernels.md).
+ *
+ * A kernel sees descriptors and pointers, never a tensor. When a plan is made, the op's `prepare`
+ * picks a run function for exactly these operands (dtype, strides, instruction set) and may leave
+ * precomputed loops in `prep`; on every later call only `run` is called.
+ * Outputs are row-major; inputs may be strided, broadcast (stride 0) or empty. run writes every
+ * element of every output, also when a contracted or reduced extent is zero.
+ * Plain C: a device backend includes this header too.
+ */
+#pragma once
+
+#include "base/desc.h"
+#include <weft/error.h>
+
+enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_ATTR = 12, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
+
+/** Numbers that change from call to call without changing the plan. */
+struct wf_scalars {
+    double s[WF_MAX_SCALAR];
+    int64_t v[WF_MAX_VALUE];
+};
+
+struct wf_kcall;
+typedef void wf_kernel_run(const struct wf_kcall *k, void *const *out, const void *const *in,
+                           const struct wf_scalars *scalars);
+
+/** What a plan knows of one kernel call; constant over all its hits. */
+struct wf_kcall {
+    wf_kernel_run *run;
+    void *prep;               /* from wf_malloc; freed with the plan */
+    void (*drop)(void *prep); /* NULL: wf_free */
+    const char *op;           /* for messages */
+    int n_in, n_out;
+    const struct wf_desc *in[WF_MAX_IN]; /* NULL: optional input left out */
+    const struct wf_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
+    int64_t attr[WF_MAX_ATTR];
+};
+
+/** Choose k->run. fails: WEFT_ERR_DTYPE when the op has no kernel for these dtypes. */
+typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
+
+/* Every CPU kernel's prepare function: wf_cpu_NAME. Semantics in src/kernels/cpu/README.md. */
+#define WF_KERNEL(name) wf_kernel_prepare wf_cpu_##name;
+#include "kernels/kernels.def"
+#undef WF_KERNEL
+
+/** Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512. */
+void wf_kernels_init(void);
+int wf_kernels_isa(void);
