@@ -168,8 +168,7 @@ static struct wf_block *make(struct pool *pool, unsigned size_class, bool shared
 /* Count per region the blocks that lie in free lists; a region is idle when that is all of them. */
 static void count_idle(struct pool *pool)
 {
-    for (struct wf_region *r = pool->regions; r; r = r->next)
-        r->idle = 0;
+    for (struct wf_region *r = pool->regions; r; r = r->next) r->idle = 0;
     for (int shared = 0; shared < 2; shared++)
         for (int c = 0; c < CLASSES; c++)
             for (struct wf_block *b = pool->idle[shared][c]; b; b = b->next)
@@ -201,8 +200,7 @@ static void trim(struct pool *pool, bool shared_only)
 
     count_idle(pool);
     for (int shared = shared_only; shared < 2; shared++)
-        for (int c = 0; c < CLASSES; c++)
-            drop_idle_blocks(pool, &pool->idle[shared][c]);
+        for (int c = 0; c < CLASSES; c++) drop_idle_blocks(pool, &pool->idle[shared][c]);
     while (*at) {
         struct wf_region *region = *at;
 
@@ -309,8 +307,7 @@ void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 /* Blocks that outlive their source may still be read by their owner, but are never used again. */
 static void orphan_shared(struct pool *pool)
 {
-    for (struct wf_region *r = pool->regions; r; r = r->next)
-        r->orphan = r->orphan || r->shared;
+    for (struct wf_region *r = pool->regions; r; r = r->next) r->orphan = r->orphan || r->shared;
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
         for (int i = 0; i < CHUNK_HEADERS; i++)
             if (chunk->headers[i].region && chunk->headers[i].block.shared)
@@ -353,8 +350,7 @@ void wf_pool_reset_peak(void)
 {
     struct pool *pool = my_pool();
 
-    for (int c = 0; c < WF_CATEGORIES; c++)
-        pool->peak[c] = pool->live[c];
+    for (int c = 0; c < WF_CATEGORIES; c++) pool->peak[c] = pool->live[c];
     pool->peak_all = pool->live_all;
 }
 

@@ -20,7 +20,7 @@ enum wf_category {
     WF_CATEGORIES
 };
 
-/** Header of a block; the data follow it. Reference counted by the owning thread only. */
+/** Header of a block; its data lie apart. Reference counted by the owning thread only. */
 struct wf_block {
     void *data; /* 64-byte aligned */
     int32_t refs;

@@ -13,8 +13,7 @@ static int64_t product(const int64_t *shape, int from, int to)
 {
     int64_t n = 1;
 
-    for (int d = from; d < to; d++)
-        n *= shape[d];
+    for (int d = from; d < to; d++) n *= shape[d];
     return n;
 }
 

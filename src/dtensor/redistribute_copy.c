@@ -67,8 +67,7 @@ static inline void copy_run(char *dst, const char *src, size_t bytes)
 static inline void copy_row(char *dst, const char *src, int64_t count, int64_t dst_step,
                             int64_t src_step, size_t bytes)
 {
-    for (int64_t i = 0; i < count; i++)
-        copy_run(dst + i * dst_step, src + i * src_step, bytes);
+    for (int64_t i = 0; i < count; i++) copy_run(dst + i * dst_step, src + i * src_step, bytes);
 }
 
 static void copy_rows(const struct wf_copy *c, char *dst, const char *src)

@@ -272,8 +272,7 @@ struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *pla
     memcpy(b.view.shape, desc->shape, sizeof b.view.shape);
     memcpy(b.view.stride, desc->stride, sizeof b.view.stride);
     b.program->n_buffers = 1; /* the source */
-    for (int i = 0; i < plan->n_steps; i++)
-        translate(&b, &plan->steps[i]);
+    for (int i = 0; i < plan->n_steps; i++) translate(&b, &plan->steps[i]);
     finish(&b);
     mark_lifetimes(b.program);
     return b.program;

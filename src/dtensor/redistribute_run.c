@@ -40,8 +40,7 @@ static void copy(const struct run *run, const struct wf_redist_action *action)
     const void *src = source_of(run, action);
     void *dst = run->blocks[action->dst]->data;
 
-    for (int i = 0; i < action->n_copies; i++)
-        wf_copy_run(&action->copies[i], dst, src);
+    for (int i = 0; i < action->n_copies; i++) wf_copy_run(&action->copies[i], dst, src);
 }
 
 /* What is filled already is copied behind itself: twice as much each time. */
@@ -79,8 +78,7 @@ static void collective(const struct run *run, const struct wf_redist_action *act
 
 static void divide_f32(float *data, size_t count, float divisor)
 {
-    for (size_t i = 0; i < count; i++)
-        data[i] /= divisor;
+    for (size_t i = 0; i < count; i++) data[i] /= divisor;
 }
 
 static void divide(const struct run *run, const struct wf_redist_action *action)

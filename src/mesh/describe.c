@@ -9,8 +9,7 @@
 
 static const char *skip_blanks(const char *at)
 {
-    while (isspace((unsigned char)*at))
-        at++;
+    while (isspace((unsigned char)*at)) at++;
     return at;
 }
 
@@ -18,8 +17,7 @@ static weft_status read_name(char *name, const char **at, const char *text)
 {
     size_t length = 0;
 
-    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_')
-        length++;
+    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_') length++;
     WF_NEED(length > 0, WEFT_ERR_ARG, "mesh \"%s\": a name is missing at character %d", text,
             (int)(*at - text));
     WF_NEED(length < WF_AXIS_NAME, WEFT_ERR_ARG, "mesh \"%s\": a name has at most %d letters", text,

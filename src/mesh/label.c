@@ -23,8 +23,7 @@ const char *wf_mesh_label(const char *name)
     struct label *l;
 
     pthread_mutex_lock(&lock);
-    for (l = labels; l && strcmp(l->name, name) != 0;)
-        l = l->next;
+    for (l = labels; l && strcmp(l->name, name) != 0;) l = l->next;
     if (!l) {
         l = WF_NEW(struct label);
         l->name = wf_strdup(name);

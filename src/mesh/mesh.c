@@ -167,8 +167,7 @@ void weft_mesh_release(weft_mesh *mesh)
     struct weft_mesh **at = &meshes;
 
     if (!mesh || --mesh->refs > 0) return;
-    while (*at != mesh)
-        at = &(*at)->next;
+    while (*at != mesh) at = &(*at)->next;
     *at = mesh->next;
     wf_free(mesh);
 }
@@ -194,8 +193,7 @@ int weft_mesh_size(const weft_mesh *mesh)
 {
     int ranks = 1;
 
-    for (int axis = 0; axis < mesh->text.n_axes; axis++)
-        ranks *= mesh->text.sizes[axis];
+    for (int axis = 0; axis < mesh->text.n_axes; axis++) ranks *= mesh->text.sizes[axis];
     return ranks;
 }
 
@@ -225,8 +223,7 @@ struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis)
     for (int a = 0; a < mesh->text.n_axes; a++)
         if (a != axis) first += mesh->coordinates[a] * mesh->steps[a];
     ranks = wf_malloc((size_t)size * sizeof *ranks);
-    for (int i = 0; i < size; i++)
-        ranks[i] = first + i * mesh->steps[axis];
+    for (int i = 0; i < size; i++) ranks[i] = first + i * mesh->steps[axis];
     mesh->comms[axis] = wf_comm_sub(ranks, size, wf_mesh_label(mesh->text.names[axis]));
     wf_free(ranks);
     return mesh->comms[axis];

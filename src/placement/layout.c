@@ -54,8 +54,7 @@ static int64_t product(const int64_t *shape, int ndim)
 {
     int64_t n = 1;
 
-    for (int d = 0; d < ndim; d++)
-        n *= shape[d];
+    for (int d = 0; d < ndim; d++) n *= shape[d];
     return n;
 }
 
@@ -109,8 +108,7 @@ static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *pla
     l->numel = product(global, ndim);
     l->mesh = mesh;
     l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
-    for (int a = 0; a < l->n_axes; a++)
-        l->placements[a] = placements[a];
+    for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
     inside = fill_box(l);
     l->desc.numel = inside ? product(l->desc.shape, ndim) : 0;
     fill_strides(&l->desc, strides);
@@ -171,8 +169,7 @@ void wf_layout_forget(struct wf_layout *layout)
 {
     struct wf_layout **at = &table.buckets[layout->hash & (table.size - 1)];
 
-    while (*at != layout)
-        at = &(*at)->next;
+    while (*at != layout) at = &(*at)->next;
     *at = layout->next;
     weft_mesh_release(layout->mesh);
     wf_free(layout);

@@ -16,8 +16,7 @@ static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
 
 static const char *skip_blanks(const char *at)
 {
-    while (isspace((unsigned char)*at))
-        at++;
+    while (isspace((unsigned char)*at)) at++;
     return at;
 }
 

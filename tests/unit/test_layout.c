@@ -165,8 +165,7 @@ START_TEST(layout__the_table_grows_and_forgets)
     enum { COUNT = 3000 };
     static struct wf_layout *l[COUNT];
 
-    for (int64_t i = 0; i < COUNT; i++)
-        l[i] = wf_layout_new(NULL, NULL, WEFT_F32, 1, &i, NULL);
+    for (int64_t i = 0; i < COUNT; i++) l[i] = wf_layout_new(NULL, NULL, WEFT_F32, 1, &i, NULL);
     ck_assert_int_eq(wf_layout_count(), COUNT);
     for (int64_t i = 0; i < COUNT; i++) {
         struct wf_layout *again = wf_layout_new(NULL, NULL, WEFT_F32, 1, &i, NULL);
@@ -174,8 +173,7 @@ START_TEST(layout__the_table_grows_and_forgets)
         ck_assert_ptr_eq(again, l[i]);
         wf_layout_release(again);
     }
-    for (int i = 0; i < COUNT; i++)
-        wf_layout_release(l[(i * 7) % COUNT]);
+    for (int i = 0; i < COUNT; i++) wf_layout_release(l[(i * 7) % COUNT]);
 }
 END_TEST
 

@@ -105,14 +105,12 @@ static int64_t elements_held(int64_t *held, int64_t n, int dim, int n_axes, cons
 {
     int64_t count = n;
 
-    for (int64_t i = 0; i < n; i++)
-        held[i] = i;
+    for (int64_t i = 0; i < n; i++) held[i] = i;
     for (int a = 0; a < n_axes; a++) {
         int64_t chunk = 0, kept = 0;
 
         if (p[a].kind != WEFT_KIND_SHARD || p[a].dim != dim) continue;
-        while (chunk * sizes[a] < count)
-            chunk++;
+        while (chunk * sizes[a] < count) chunk++;
         for (int64_t i = 0; i < count; i++)
             if (i / chunk == coordinates[a]) held[kept++] = held[i];
         count = kept;
@@ -131,8 +129,7 @@ START_TEST(box__holds_the_elements_that_splitting_one_by_one_gives)
         int64_t global[3], shape[3], offset[3];
         weft_placement p[4];
 
-        for (int d = 0; d < ndim; d++)
-            global[d] = next_random(&state) % 40;
+        for (int d = 0; d < ndim; d++) global[d] = next_random(&state) % 40;
         for (int a = 0; a < n_axes; a++) {
             unsigned pick = next_random(&state) % 5;
 

@@ -46,8 +46,7 @@ START_TEST(pool__blocks_do_not_overlap)
         for (int64_t at = 0; at < blocks[i]->bytes; at++)
             ck_assert_uint_eq(data[at], (unsigned)(i % 251));
     }
-    for (int i = 0; i < COUNT; i++)
-        wf_block_release(blocks[i]);
+    for (int i = 0; i < COUNT; i++) wf_block_release(blocks[i]);
 }
 END_TEST
 
@@ -61,8 +60,7 @@ START_TEST(pool__a_steady_state_asks_the_system_for_nothing)
         if (step == 1) calls = wf_pool_system_calls();
         for (int i = 0; i < 40; i++)
             blocks[i] = wf_block_new((size_t)1 << (i % 23), WF_MEM_ACTIVATIONS);
-        for (int i = 0; i < 40; i++)
-            wf_block_release(blocks[i]);
+        for (int i = 0; i < 40; i++) wf_block_release(blocks[i]);
     }
     ck_assert_int_gt(calls, 0);
     ck_assert_int_eq(wf_pool_system_calls(), calls);

@@ -222,8 +222,7 @@ START_TEST(plan__leads_from_any_layout_to_any_other_by_sound_steps)
             ck_assert(step_is_sound(&size, now, &steps[i]));
             now[steps[i].axis] = steps[i].to;
         }
-        for (int a = 0; a < size.n_axes; a++)
-            ck_assert(may_differ(&size, a, now[a], to[a]));
+        for (int a = 0; a < size.n_axes; a++) ck_assert(may_differ(&size, a, now[a], to[a]));
     }
 }
 END_TEST

@@ -38,8 +38,7 @@ static void copy_plainly(int ndim, const int64_t *shape, const int64_t *src_stri
 {
     int64_t numel = 1;
 
-    for (int d = 0; d < ndim; d++)
-        numel *= shape[d];
+    for (int d = 0; d < ndim; d++) numel *= shape[d];
     for (int64_t i = 0; i < numel; i++) {
         int64_t left = i, from = 0, to = 0;
 
@@ -58,16 +57,14 @@ START_TEST(copy__moves_what_plain_loops_move_and_nothing_else)
     char *src = malloc(8 * ROOM), *dst = calloc(8, ROOM), *want = calloc(8, ROOM);
     unsigned state = 3;
 
-    for (int i = 0; i < 8 * ROOM; i++)
-        src[i] = (char)next_random(&state);
+    for (int i = 0; i < 8 * ROOM; i++) src[i] = (char)next_random(&state);
     for (int round = 0; round < 600; round++) {
         int ndim = below(&state, 4);
         size_t element = elements[below(&state, 4)];
         int64_t shape[4], src_stride[4], dst_stride[4];
         struct wf_copy copy;
 
-        for (int d = 0; d < ndim; d++)
-            shape[d] = 1 + below(&state, ndim == 2 ? 70 : 24);
+        for (int d = 0; d < ndim; d++) shape[d] = 1 + below(&state, ndim == 2 ? 70 : 24);
         pick_strides(&state, ndim, shape, src_stride);
         pick_strides(&state, ndim, shape, dst_stride);
         memset(dst, 0, 8 * ROOM);

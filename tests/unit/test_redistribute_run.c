@@ -88,8 +88,7 @@ static struct scene pick_scene(unsigned *state, int ranks)
     }
     if (below(state, 2)) {
         s.gap = 1;
-        for (int d = 0; d < s.ndim; d++)
-            s.order[d] = d;
+        for (int d = 0; d < s.ndim; d++) s.order[d] = d;
     }
     pick_placements(&s, state, s.from);
     pick_placements(&s, state, s.to);
@@ -157,8 +156,7 @@ static double term_value(const struct scene *s, int64_t element, int term, int t
     if (reduce == WEFT_MIN) return holder ? value : value + (double)noise(element, term);
     if (term > 0) return (double)noise(element, term);
     sum = value * averaged(s, s->from);
-    for (int other = 1; other < terms; other++)
-        sum -= (double)noise(element, other);
+    for (int other = 1; other < terms; other++) sum -= (double)noise(element, other);
     return sum;
 }
 
