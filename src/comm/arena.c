@@ -45,8 +45,7 @@ void *wf_arena_map(struct wf_arena *arena, size_t bytes)
 {
     size_t wanted = whole_pages(bytes), at = 0, offset;
 
-    while (at < arena->n_gaps && arena->gaps[at].bytes < wanted)
-        at++;
+    while (at < arena->n_gaps && arena->gaps[at].bytes < wanted) at++;
     if (at == arena->n_gaps) return NULL;
     offset = arena->gaps[at].offset;
     if (arena->reserve && posix_fallocate(arena->fd, (off_t)offset, (off_t)wanted) != 0)
@@ -64,8 +63,7 @@ void wf_arena_unmap(struct wf_arena *arena, void *p, size_t bytes)
 
     WF_ASSERT((char *)p >= arena->base && gap.offset + gap.bytes <= arena->bytes);
     if (arena->fd >= 0) (void)madvise(p, gap.bytes, MADV_REMOVE);
-    while (at < arena->n_gaps && arena->gaps[at].offset < gap.offset)
-        at++;
+    while (at < arena->n_gaps && arena->gaps[at].offset < gap.offset) at++;
     insert_gap(arena, at, gap);
     if (at + 1 < arena->n_gaps && gap.offset + gap.bytes == arena->gaps[at + 1].offset) {
         arena->gaps[at].bytes += arena->gaps[at + 1].bytes;

@@ -12,7 +12,7 @@ struct wf_backend {
     void (*start)(struct wf_coll *coll);
     /** Go on as far as possible without waiting; true once complete. */
     bool (*step)(struct wf_coll *coll);
-    /** For the time-out: what is missing, as "ranks 1, 3 have not arrived". */
+    /** For the time-out: what is missing, as "not arrived: rank 1, 3". */
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
     bool (*reads)(const struct wf_comm *comm, const void *p);
     /** The state of a new communicator of these world ranks; sets comm->backend and comm->state. */

@@ -34,8 +34,7 @@ size_t wf_counts_before(const size_t *counts, int index)
 {
     size_t sum = 0;
 
-    for (int i = 0; i < index; i++)
-        sum += counts[i];
+    for (int i = 0; i < index; i++) sum += counts[i];
     return sum;
 }
 

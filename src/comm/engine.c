@@ -419,8 +419,10 @@ void wf_engine_missing(const struct wf_coll *coll, char *text, size_t bytes)
                      passed)
             wf_comm_list_rank(coll->comm, rank, busy, sizeof busy);
     }
-    snprintf(text, bytes, "%s%s%s%s%s%s", absent[0] ? ": not arrived: rank " : "", absent,
-             busy[0] ? ": not through: rank " : "", busy,
-             op->posted ? "" : ", and this rank waits for ",
-             op->posted ? "" : "an earlier one to end");
+    if (absent[0])
+        snprintf(text, bytes, "not arrived: rank %s", absent);
+    else if (busy[0])
+        snprintf(text, bytes, "arrived but not through: rank %s", busy);
+    else
+        snprintf(text, bytes, "waiting for an earlier one");
 }

@@ -110,11 +110,9 @@ static void reduce_span(const struct wf_engine_op *op, struct span span, bool ev
         ins = wf_malloc((size_t)size * sizeof *ins);
         outs = wf_malloc((size_t)size * sizeof *outs);
     }
-    for (int rank = 0; rank < size; rank++)
-        ins[rank] = source(op, rank, span.low);
+    for (int rank = 0; rank < size; rank++) ins[rank] = source(op, rank, span.low);
     outs[0] = (char *)coll->recv + (span.low - shift) * widening;
-    for (int rank = 0; everywhere && rank < size; rank++)
-        outs[rank] = target(op, rank, span.low);
+    for (int rank = 0; everywhere && rank < size; rank++) outs[rank] = target(op, rank, span.low);
     wf_reduce_tree_wide(outs, everywhere ? size : 1, ins, size,
                         (span.high - span.low) / weft_dtype_size(coll->dtype), coll->dtype,
                         coll->reduce, coll->wide);

@@ -22,8 +22,7 @@ static uint64_t mix_counts(uint64_t hash, const struct wf_coll *coll)
         counts = coll->send_counts;
     else if (coll->kind != WEFT_COLL_ALL_GATHER && coll->kind != WEFT_COLL_GATHER)
         return coll->kind == WEFT_COLL_ALL_TO_ALL ? hash : wf_mix(hash, coll->count);
-    for (int i = 0; i < coll->comm->size; i++)
-        hash = wf_mix(hash, counts[i]);
+    for (int i = 0; i < coll->comm->size; i++) hash = wf_mix(hash, counts[i]);
     return hash;
 }
 
@@ -58,8 +57,7 @@ static void share(const struct wf_coll *coll, const void *mine, void *all, size_
                              .send = mine,
                              .recv = all};
 
-    for (int i = 0; i < size; i++)
-        counts[i] = bytes;
+    for (int i = 0; i < size; i++) counts[i] = bytes;
     wf_comm_run_quiet(&gather);
     wf_free(counts);
 }

@@ -2,6 +2,7 @@
  * init.c: how the world of this process begins and ends: alone, or as a rank of mpiexec.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/knob.h"
 #include "base/log.h"
@@ -21,7 +22,12 @@ static bool has_launcher(void)
     return false;
 }
 
-static void end_job(void) { MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE); }
+/* mpiexec forwards what was printed only while the job lives: give it a moment. */
+static void end_job(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
 
 static weft_status start_mpi(int *argc, char ***argv)
 {

@@ -180,8 +180,7 @@ int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
         if (pthread_create(&residents[rank].thread, NULL, live, &residents[rank]))
             WF_DIE("cannot start thread %d of %d", rank, ranks);
     }
-    for (int rank = 0; rank < ranks; rank++)
-        pthread_join(residents[rank].thread, NULL);
+    for (int rank = 0; rank < ranks; rank++) pthread_join(residents[rank].thread, NULL);
     result = verdict(residents, ranks);
     free_groups(&town);
     wf_free(residents);

@@ -21,6 +21,7 @@ struct wf_net_op {
     struct wf_net_op *next;
     MPI_Request request;
     enum phase phase;
+    uint64_t number; /* of the collective */
     uint64_t ticket;
     int *numbers; /* counts and displacements for MPI */
     size_t room;
@@ -72,6 +73,8 @@ static int *slices(int *to, size_t count, int n)
     }
     return to;
 }
+
+static bool is_pair(weft_coll kind) { return kind == WEFT_COLL_SEND || kind == WEFT_COLL_RECV; }
 
 static struct wf_net_op *new_op(struct wf_net *net, int size)
 {
@@ -189,8 +192,7 @@ static void reduce_terms(struct wf_coll *coll, struct wf_net_op *op, void *out)
     int n = coll->comm->size;
     const void **ins = wf_malloc((size_t)n * sizeof *ins);
 
-    for (int i = 0; i < n; i++)
-        ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
+    for (int i = 0; i < n; i++) ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
     wf_reduce_tree_wide(&out, 1, ins, n, op->term_count, coll->dtype, coll->reduce, coll->wide);
     wf_free(ins);
 }
@@ -239,7 +241,10 @@ static bool step(struct wf_coll *coll)
 
     if (op->phase != TURN) {
         WF_MPI(MPI_Test(&op->request, &done, MPI_STATUS_IGNORE));
-        if (!done) return false;
+        if (!done) {
+            wf_net_answer(net);
+            return false;
+        }
         if (op->phase == SECOND || after_first(coll, op)) {
             retire(coll, net, op);
             return true;
@@ -258,6 +263,8 @@ static void start(struct wf_coll *coll)
     struct wf_net_op *op = new_op(net, coll->comm->size);
 
     coll->state = op;
+    if (!is_pair(coll->kind)) net->calls++;
+    op->number = net->calls;
     switch (coll->kind) {
     case WEFT_COLL_ALL_REDUCE:
         start_all_reduce(coll, net, op);
@@ -280,13 +287,18 @@ static void start(struct wf_coll *coll)
 static void missing(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct wf_comm *comm = coll->comm;
-    char others[256] = "";
+    const struct wf_net_op *op = coll->state;
+    bool *came = wf_calloc((size_t)comm->size, sizeof *came);
+    char absent[256] = "";
 
+    if (!is_pair(coll->kind))
+        wf_net_roll_call(comm->state, comm->rank, comm->size, op->number, came);
     for (int rank = 0; rank < comm->size; rank++)
-        if (rank != comm->rank &&
-            (coll->kind < WEFT_COLL_SEND || coll->kind > WEFT_COLL_RECV || rank == coll->peer))
-            wf_comm_list_rank(comm, rank, others, sizeof others);
-    snprintf(text, bytes, ": not arrived: one or more of rank %s", others);
+        if (!came[rank] && (!is_pair(coll->kind) || rank == coll->peer))
+            wf_comm_list_rank(comm, rank, absent, sizeof absent);
+    wf_free(came);
+    snprintf(text, bytes, "%s%s", absent[0] ? "not arrived: rank " : "all ranks have arrived",
+             absent);
 }
 
 static bool reads(const struct wf_comm *comm, const void *p)

@@ -24,8 +24,15 @@ struct wf_net_op;
 struct wf_net {
     MPI_Comm first, second; /* the second steps of collectives have an order of their own */
     uint64_t tickets, turn; /* second steps announced, second steps begun */
+    uint64_t calls;         /* collectives so far */
+    uint64_t turns, said;   /* of the roll call */
     struct wf_net_op *spare;
 };
+
+/** Ask all ranks whether they have come to collective number `wanted`; takes a second. */
+void wf_net_roll_call(struct wf_net *net, int rank, int size, uint64_t wanted, bool *came);
+/** Called while waiting: answer such questions. */
+void wf_net_answer(struct wf_net *net);
 
 /** Over all ranks of an MPI communicator / over some world ranks; both collective over them. */
 struct wf_net *wf_net_new(MPI_Comm comm);

@@ -7,6 +7,7 @@
  * ranks, so reducing inside first changes no bit; other counts let MPI move the terms. The parts of
  * a collective follow one another, and one collective the other, in the same order on all ranks.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -325,7 +326,7 @@ static void missing(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct op *op = coll->state;
 
-    text[0] = '\0';
+    snprintf(text, bytes, "waiting for another node");
     if (op->running && op->inner.comm) op->inner.comm->backend->missing(&op->inner, text, bytes);
 }
 

@@ -100,8 +100,7 @@ void wf_shm_open_desk(struct wf_node *node, const struct wf_comm *world)
     int *locals = wf_malloc((size_t)node->size * sizeof *locals);
 
     wf_net_share(node->comm, &me, all, sizeof me);
-    for (int rank = 0; rank < node->size; rank++)
-        locals[rank] = rank;
+    for (int rank = 0; rank < node->size; rank++) locals[rank] = rank;
     node->desk = wf_comm_make(all, node->size, node->rank, "");
     mine = lay_ring(node, node->size);
     wf_net_share(node->comm, &mine, offsets, sizeof mine);

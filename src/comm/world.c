@@ -18,8 +18,7 @@ struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const c
     comm->label = label ? label : "";
     comm->calls = WF_NEW(uint64_t);
     comm->world_ranks = wf_malloc((size_t)size * sizeof(int));
-    for (int i = 0; i < size; i++)
-        comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
+    for (int i = 0; i < size; i++) comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
     return comm;
 }
 
@@ -129,8 +128,7 @@ void wf_comm_drop_subs(void)
 {
     struct wf_comm_thread *thread = &wf_comm_thread;
 
-    for (int i = thread->n_comms - 1; i >= 0; i--)
-        wf_comm_unmake(thread->comms[i]);
+    for (int i = thread->n_comms - 1; i >= 0; i--) wf_comm_unmake(thread->comms[i]);
     wf_free(thread->comms);
     thread->comms = NULL;
     thread->n_comms = 0;

@@ -19,7 +19,7 @@ run() {
 
 for shm in 3 2 1 0; do
     said=$(run late $shm)
-    grep -q 'all-gather of [0-9]* u8.*not arrived: .*rank.*1.*WEFT_TIMEOUT' <<<"$said" ||
+    grep -q 'all-gather of [0-9]* u8.*not arrived: rank 1 after.*WEFT_TIMEOUT' <<<"$said" ||
         complain "WEFT_SHM=$shm: a late rank is not named: $said"
     said=$(run differ $shm)
     grep -q 'different collectives: .*all-reduce sum of 300000 f32.*all-reduce sum of 299999 f32' <<<"$said" ||

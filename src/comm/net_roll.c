@@ -1,0 +1,67 @@
+/*
+ * net_roll.c: the roll call of a time-out: which ranks of an MPI communicator have not come to a
+ * collective. MPI itself does not tell. Ranks that wait answer now and then; one that computes, or
+ * is gone, does not.
+ */
+#include "base/mem.h"
+#include "base/sys.h"
+#include "comm/net.h"
+
+enum { TAG_ASK = 1, TAG_ANSWER = 2, TURNS_BETWEEN = 64 };
+
+static const double listening_seconds = 1;
+
+/* A number that has arrived on `tag`; false when there is none. */
+static bool take(struct wf_net *net, int tag, uint64_t *number, int *from)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int there;
+
+    WF_MPI(MPI_Iprobe(MPI_ANY_SOURCE, tag, net->second, &there, &status));
+    if (!there) return false;
+    *from = status.MPI_SOURCE;
+    WF_MPI(MPI_Irecv(number, 1, MPI_UINT64_T, *from, tag, net->second, &request));
+    wf_net_await(&request, "roll call");
+    return true;
+}
+
+/* Eight bytes leave at once; nobody waits for them to arrive. */
+static void post(struct wf_net *net, int tag, int to)
+{
+    MPI_Request request;
+
+    net->said = net->calls;
+    WF_MPI(MPI_Isend(&net->said, 1, MPI_UINT64_T, to, tag, net->second, &request));
+    WF_MPI(MPI_Request_free(&request));
+}
+
+void wf_net_answer(struct wf_net *net)
+{
+    uint64_t asked;
+    int from;
+
+    if (++net->turns % TURNS_BETWEEN) return;
+    while (take(net, TAG_ASK, &asked, &from)) post(net, TAG_ANSWER, from);
+}
+
+void wf_net_roll_call(struct wf_net *net, int rank, int size, uint64_t wanted, bool *came)
+{
+    double began = wf_now();
+    struct wf_patience patience = {0};
+    uint64_t number;
+    int from;
+
+    for (int peer = 0; peer < size; peer++) {
+        came[peer] = peer == rank;
+        if (peer != rank) post(net, TAG_ASK, peer);
+    }
+    while (wf_now() - began < listening_seconds) {
+        while (take(net, TAG_ANSWER, &number, &from)) came[from] = number >= wanted;
+        while (take(net, TAG_ASK, &number, &from)) {
+            came[from] = came[from] || number >= wanted;
+            post(net, TAG_ANSWER, from);
+        }
+        (void)wf_wait_turn(&patience);
+    }
+}

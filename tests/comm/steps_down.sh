@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# steps_down.sh MPIEXEC PROGRAM: where a rank cannot share memory in the best way, all ranks of the
+# node take the next one, say so once, and the collectives are right. PROGRAM is test_comm_ranks.
+set -u
+mpiexec=$1 program=$2
+failed=0
+
+# expect WORDS COUNT COMMAND...: the command succeeds and prints COUNT lines with WORDS
+expect() {
+    local words=$1 count=$2 said
+    shift 2
+    if ! said=$("$@" 2>&1); then
+        echo "FAILED: $*: $said"
+        failed=1
+    elif [ "$(grep -c "$words" <<<"$said")" != "$count" ]; then
+        echo "FAILED: $*: not $count times '$words': $said"
+        failed=1
+    fi
+}
+
+# More address space than there is: refused on all ranks, or on one of them alone.
+huge=WEFT_ARENA_MIB=4000000000
+expect 'memfd is refused on this node; trying shm_open' 1 "$mpiexec" -n 2 env $huge "$program" shm
+expect 'memfd is refused on this node; trying shm_open' 1 "$mpiexec" -n 1 env $huge "$program" shm : -n 2 "$program" shm
+expect 'refused' 0 "$mpiexec" -n 2 "$program" shm
+exit $failed
