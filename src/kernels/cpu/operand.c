@@ -78,6 +78,12 @@ void wf_operand_prepare(struct wf_operand *o, const struct wf_desc *d, int split
     prepare_copy(o, d);
 }
 
+void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_desc *d, int split)
+{
+    wf_operand_prepare(o, d, split);
+    if (o->transposed) prepare_copy(o, d);
+}
+
 void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_desc *d)
 {
     *o = (struct wf_operand){.rows = d->numel, .cols = 1, .ld = 1};

@@ -26,6 +26,9 @@ bool wf_operand_fold(const struct wf_desc *d, int first, int last, int64_t *size
 /** View d with dims [0, split) as rows. o stays where it is: the copy points into it. */
 void wf_operand_prepare(struct wf_operand *o, const struct wf_desc *d, int split);
 
+/** The same, but rows are always dense: never transposed. */
+void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_desc *d, int split);
+
 /** View d as one row-major array: rows = numel, a single column. */
 void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_desc *d);
 

@@ -1,0 +1,189 @@
+/* test_embedding.c: rows by index from any box of the table, and the gradient that adds them back. */
+#include <setjmp.h>
+
+#include "operands.h"
+
+#include "base/error.h"
+
+enum { ROWS = 9, COLS = 7, TOKENS = 12 };
+
+/* Which rows and columns of a ROWS x COLS table a rank holds. */
+static const struct box {
+    int64_t row, rows, col, cols;
+} boxes[] = {{0, 9, 0, 7}, {0, 5, 0, 7}, {5, 4, 0, 7}, {9, 0, 0, 7}, {0, 9, 3, 4}, {2, 3, 7, 0}};
+enum { BOXES = sizeof boxes / sizeof *boxes };
+
+static void set_box(struct wf_desc *d, const struct box *b)
+{
+    d->global[0] = ROWS;
+    d->global[1] = COLS;
+    d->offset[0] = b->row;
+    d->offset[1] = b->col;
+}
+
+static struct operand indices(weft_dtype dtype, enum lie lie)
+{
+    struct operand index = operand_new(dtype, lie, 2, (int64_t[]){3, TOKENS / 3});
+
+    for (int64_t i = 0; i < TOKENS; i++)
+        index.values[i] = (double)(i * i * 5 % ROWS); /* some rows twice, some never */
+    operand_write(&index);
+    return index;
+}
+
+static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index_dtype, enum lie lie)
+{
+    struct operand table = operand_noise(dtype, lie, 2, (int64_t[]){b->rows, b->cols}, 1);
+    struct operand index = indices(index_dtype, lie);
+    struct operand y = operand_new(dtype, PLAIN, 3, (int64_t[]){3, TOKENS / 3, b->cols});
+    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1};
+    double want[TOKENS * COLS] = {0};
+
+    set_box(&table.desc, b);
+    for (int64_t i = 0; i < TOKENS; i++) {
+        int64_t row = (int64_t)index.values[i] - b->row;
+
+        for (int64_t j = 0; j < b->cols && row >= 0 && row < b->rows; j++)
+            want[i * b->cols + j] = table.values[row * b->cols + j];
+    }
+    kernel_run(wf_cpu_embedding, &k, (struct operand *[]){&y}, (struct operand *[]){&table, &index},
+               NULL);
+    expect_near("embedding", &y, want, 0);
+    operand_free(&table);
+    operand_free(&index);
+    operand_free(&y);
+}
+
+START_TEST(embedding__takes_rows_of_its_box_and_zeros_elsewhere)
+{
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            check_lookup(&boxes[_i], float_dtypes[d], WEFT_I32, (enum lie)lie);
+            check_lookup(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
+        }
+}
+END_TEST
+
+static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_dtype, enum lie lie)
+{
+    struct operand d = operand_noise(dtype, lie, 3, (int64_t[]){3, TOKENS / 3, b->cols}, 2);
+    struct operand index = indices(index_dtype, lie);
+    struct operand table = operand_new(dtype, PLAIN, 2, (int64_t[]){b->rows, b->cols});
+    struct wf_kcall k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+    double want[ROWS * COLS] = {0};
+
+    set_box(&table.desc, b);
+    for (int64_t i = 0; i < TOKENS; i++) {
+        int64_t row = (int64_t)index.values[i] - b->row;
+
+        for (int64_t j = 0; j < b->cols && row >= 0 && row < b->rows; j++)
+            want[row * b->cols + j] += d.values[i * b->cols + j];
+    }
+    kernel_run(wf_cpu_embedding_grad, &k, (struct operand *[]){&table},
+               (struct operand *[]){&d, &index}, NULL);
+    expect_near("embedding_grad", &table, want, dtype_bound(dtype));
+    operand_free(&table);
+    operand_free(&index);
+    operand_free(&d);
+}
+
+START_TEST(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest)
+{
+    EACH_ISA
+        for (int d = 0; d < FLOAT_DTYPES; d++)
+            for (int lie = 0; lie < LIES; lie++) {
+                check_grad(&boxes[_i], float_dtypes[d], WEFT_I32, (enum lie)lie);
+                check_grad(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
+            }
+}
+END_TEST
+
+/* 257 times 1 + 2^-7 (exact in bf16): the sum exists only if partial sums keep more than 8 bits. */
+START_TEST(embedding_grad__sums_bf16_in_f32)
+{
+    struct operand d = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){257, 1});
+    struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){257});
+    struct operand table = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){2, 1});
+    struct wf_kcall k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+
+    for (int64_t i = 0; i < 257; i++) {
+        d.values[i] = 1 + 1.0 / 128;
+        index.values[i] = 1;
+    }
+    operand_write(&d);
+    operand_write(&index);
+    kernel_run(wf_cpu_embedding_grad, &k, (struct operand *[]){&table},
+               (struct operand *[]){&d, &index}, NULL);
+    expect_near("embedding_grad", &table, (double[]){0, 257 * (1 + 1.0 / 128)}, 1.0 / 256);
+    operand_free(&table);
+    operand_free(&index);
+    operand_free(&d);
+}
+END_TEST
+
+static jmp_buf died;
+static void jump(void) { longjmp(died, 1); }
+
+static bool dies(int64_t bad, const struct box *b)
+{
+    struct operand table = operand_noise(WEFT_F32, PLAIN, 2, (int64_t[]){b->rows, b->cols}, 1);
+    struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
+    struct operand y = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){1, b->cols});
+    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1};
+    volatile bool dead = false;
+
+    set_box(&table.desc, b);
+    index.values[0] = (double)bad;
+    operand_write(&index);
+    k.in[0] = &table.desc, k.in[1] = &index.desc, k.out[0] = &y.desc;
+    ck_assert_int_eq(wf_cpu_embedding(&k), WEFT_OK);
+    wf_die_set_handler(jump);
+    if (setjmp(died) == 0)
+        k.run(&k, (void *[]){y.data}, (const void *[]){table.data, index.data}, NULL);
+    else
+        dead = true;
+    wf_die_set_handler(NULL);
+    k.drop(k.prep);
+    operand_free(&table);
+    operand_free(&index);
+    operand_free(&y);
+    return dead;
+}
+
+START_TEST(embedding__an_index_outside_the_global_table_is_fatal)
+{
+    ck_assert(dies(ROWS, &boxes[0]));
+    ck_assert(dies(-1, &boxes[0]));
+    ck_assert(dies(ROWS, &boxes[1]));
+    ck_assert(!dies(ROWS - 1, &boxes[1])); /* another rank's row */
+}
+END_TEST
+
+START_TEST(embedding__refuses_indices_that_are_no_integers)
+{
+    struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
+    struct operand index = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){2});
+    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1,
+                         .in = {&table.desc, &index.desc}, .out = {&table.desc}};
+
+    ck_assert_int_eq(wf_cpu_embedding(&k), WEFT_ERR_DTYPE);
+    weft_error_clear();
+    operand_free(&table);
+    operand_free(&index);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("embedding");
+    TCase *cases = tcase_create("all");
+
+    tcase_set_timeout(cases, 0);
+    tcase_add_loop_test(cases, embedding__takes_rows_of_its_box_and_zeros_elsewhere, 0, BOXES);
+    tcase_add_loop_test(cases, embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, 0, BOXES);
+    tcase_add_test(cases, embedding_grad__sums_bf16_in_f32);
+    tcase_add_test(cases, embedding__an_index_outside_the_global_table_is_fatal);
+    tcase_add_test(cases, embedding__refuses_indices_that_are_no_integers);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}
