@@ -53,7 +53,7 @@ static void run_lines(const struct wf_kcall *k, void *const *out, const void *co
         p->loops.start(1, &acc);
         do {
             if (!p->empty) take_line(p, reduced.at[X], &acc);
-        } while (wf_walk_next(&p->reduced, &reduced));
+        } while (!p->empty && wf_walk_next(&p->reduced, &reduced));
         p->loops.finish(1, &acc, y + (kept.at[Y] - (char *)out[0]), 1, scalars->s[0]);
     } while (wf_walk_next(&p->kept, &kept));
 }
@@ -68,7 +68,7 @@ static void take_columns(const struct reduce *p, int64_t n, const char *x, char 
     do {
         if (!p->empty)
             p->loops.columns(p->rows.size, p->rows.step[X] / p->bytes, n, reduced.at[X], acc);
-    } while (wf_walk_next(&p->reduced, &reduced));
+    } while (!p->empty && wf_walk_next(&p->reduced, &reduced));
     p->loops.finish(n, acc, y, p->columns.step[Y] / p->bytes, scale);
 }
 
