@@ -1,0 +1,40 @@
+/* attention.h: the table between cpu/attention.c and its loops in cpu/isa/; one head at a time. */
+#pragma once
+
+#include "kernels/cpu/isa.h"
+
+struct wf_attention {
+    int64_t tq, tk, d; /* queries, keys, head size */
+    bool causal;       /* query i sees keys up to i + tk - tq */
+    double scale;
+};
+
+/** One head's [T, D] within a strided tensor. Strides in elements. */
+struct wf_head {
+    void *data;
+    int64_t row, col;
+};
+
+enum wf_attention_forward { WF_ATT_Q, WF_ATT_K, WF_ATT_V, WF_ATT_O, WF_ATT_HEADS };
+enum wf_attention_backward {
+    WF_ATT_DO = WF_ATT_HEADS,
+    WF_ATT_DQ,
+    WF_ATT_DK,
+    WF_ATT_DV,
+    WF_ATT_GRAD_HEADS
+};
+
+struct wf_attention_loops {
+    /** Bytes that the two functions below need. */
+    size_t (*scratch)(const struct wf_attention *p);
+    size_t (*grad_scratch)(const struct wf_attention *p);
+    /** O and lse[tq] from Q, K, V. */
+    void (*forward)(const struct wf_attention *p, const struct wf_head *heads, void *lse, void *scratch);
+    /** DQ, DK, DV from the other heads and lse. */
+    void (*backward)(const struct wf_attention *p, const struct wf_head *heads, const void *lse,
+                     void *scratch);
+};
+
+WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f32)
+WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f64)
+WF_ISA_TABLE(struct wf_attention_loops, wf_attention_bf16)

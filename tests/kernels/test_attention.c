@@ -1,0 +1,368 @@
+/*
+ * test_attention.c: attention against plain loops in f64, its gradients against the plain
+ * gradients and against finite differences, and the packed forms against the plain ones.
+ */
+#include "operands.h"
+
+struct attention_case {
+    int64_t batch, tq, tk, heads, d;
+    bool causal;
+};
+
+static const struct attention_case cases[] = {
+    {1, 1, 1, 1, 1, true},
+    {2, 5, 5, 3, 4, true},
+    {1, 33, 33, 2, 7, true},
+    {1, 70, 70, 1, 64, true},
+    {1, 64, 64, 2, 16, false},
+    {2, 9, 21, 1, 5, false},
+    {1, 21, 9, 1, 5, false},
+    {1, 9, 21, 1, 8, true},  /* query i sees keys up to i + 12 */
+    {1, 21, 9, 1, 8, true},  /* the first 12 queries see nothing */
+    {1, 40, 7, 1, 3, true},
+    {1, 3, 600, 1, 10, true}, /* several blocks of keys */
+    {1, 300, 300, 1, 6, true},
+    {1, 20, 530, 1, 6, false},
+    {1, 130, 130, 1, 130, true},
+    {0, 4, 4, 2, 4, true},
+    {2, 4, 4, 0, 4, true},
+    {1, 0, 3, 2, 4, false},
+    {1, 3, 0, 2, 4, false},
+    {1, 3, 3, 1, 0, true},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+#define SCALE 0.37
+
+/* One head's numbers: element (t, j) of batch b, head h of a [B,T,H,D] array. */
+static int64_t at(const struct attention_case *c, int64_t t_size, int64_t b, int64_t t, int64_t h, int64_t j)
+{
+    return ((b * t_size + t) * c->heads + h) * c->d + j;
+}
+
+static bool sees(const struct attention_case *c, int64_t query, int64_t key)
+{
+    return !c->causal || key <= query + c->tk - c->tq;
+}
+
+struct plain {
+    const double *q, *k, *v;
+    double *o, *lse;
+    double *probs; /* [B,H,Tq,Tk] */
+};
+
+static double score(const struct attention_case *c, const struct plain *x, int64_t b, int64_t h, int64_t i,
+                    int64_t l)
+{
+    double sum = 0;
+
+    for (int64_t j = 0; j < c->d; j++)
+        sum += x->q[at(c, c->tq, b, i, h, j)] * x->k[at(c, c->tk, b, l, h, j)];
+    return SCALE * sum;
+}
+
+static void plain_query(const struct attention_case *c, struct plain *x, int64_t b, int64_t h, int64_t i)
+{
+    int64_t row = (b * c->heads + h) * c->tq + i;
+    double sum = 0, *probs = x->probs + row * c->tk;
+
+    for (int64_t l = 0; l < c->tk; l++) {
+        probs[l] = sees(c, i, l) ? exp(score(c, x, b, h, i, l)) : 0;
+        sum += probs[l];
+    }
+    x->lse[row] = log(sum);
+    for (int64_t j = 0; j < c->d; j++) x->o[at(c, c->tq, b, i, h, j)] = 0;
+    for (int64_t l = 0; l < c->tk && sum > 0; l++) {
+        probs[l] /= sum;
+        for (int64_t j = 0; j < c->d; j++)
+            x->o[at(c, c->tq, b, i, h, j)] += probs[l] * x->v[at(c, c->tk, b, l, h, j)];
+    }
+}
+
+static void plain_forward(const struct attention_case *c, struct plain *x)
+{
+    for (int64_t b = 0; b < c->batch; b++)
+        for (int64_t h = 0; h < c->heads; h++)
+            for (int64_t i = 0; i < c->tq; i++) plain_query(c, x, b, h, i);
+}
+
+/* dq, dk, dv, each zero before. */
+static void plain_backward(const struct attention_case *c, const struct plain *x, const double *g,
+                           double *const *dx)
+{
+    for (int64_t n = 0; n < c->batch * c->heads * c->tq * c->tk; n++) {
+        int64_t l = n % c->tk, i = n / c->tk % c->tq, h = n / c->tk / c->tq % c->heads;
+        int64_t b = n / c->tk / c->tq / c->heads;
+        double dp = 0, delta = 0, ds;
+
+        for (int64_t j = 0; j < c->d; j++) {
+            dp += g[at(c, c->tq, b, i, h, j)] * x->v[at(c, c->tk, b, l, h, j)];
+            delta += g[at(c, c->tq, b, i, h, j)] * x->o[at(c, c->tq, b, i, h, j)];
+        }
+        ds = x->probs[n] * (dp - delta) * SCALE;
+        for (int64_t j = 0; j < c->d; j++) {
+            dx[0][at(c, c->tq, b, i, h, j)] += ds * x->k[at(c, c->tk, b, l, h, j)];
+            dx[1][at(c, c->tk, b, l, h, j)] += ds * x->q[at(c, c->tq, b, i, h, j)];
+            dx[2][at(c, c->tk, b, l, h, j)] += x->probs[n] * g[at(c, c->tq, b, i, h, j)];
+        }
+    }
+}
+
+struct run {
+    const struct attention_case *c;
+    weft_dtype dtype, lse_dtype;
+    struct operand q, k, v, g;   /* inputs */
+    struct operand o, lse;       /* what the kernel gives */
+    struct plain plain;
+    double bound;
+};
+
+static struct run run_new(const struct attention_case *c, weft_dtype dtype, enum lie lie)
+{
+    struct run r = {.c = c, .dtype = dtype, .lse_dtype = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32};
+    int64_t queries[] = {c->batch, c->tq, c->heads, c->d}, keys[] = {c->batch, c->tk, c->heads, c->d};
+    int64_t rows[] = {c->batch, c->heads, c->tq};
+
+    r.q = operand_noise(dtype, lie, 4, queries, 1);
+    r.k = operand_noise(dtype, lie, 4, keys, 2);
+    r.v = operand_noise(dtype, lie, 4, keys, 3);
+    r.g = operand_noise(dtype, lie, 4, queries, 4);
+    r.o = operand_new(dtype, PLAIN, 4, queries);
+    r.lse = operand_new(r.lse_dtype, PLAIN, 3, rows);
+    r.bound = dtype_bound(dtype);
+    r.plain = (struct plain){
+        .q = r.q.values,
+        .k = r.k.values,
+        .v = r.v.values,
+        .o = calloc((size_t)r.o.desc.numel + 1, sizeof(double)),
+        .lse = calloc((size_t)r.lse.desc.numel + 1, sizeof(double)),
+        .probs = calloc((size_t)(r.lse.desc.numel * c->tk) + 1, sizeof(double)),
+    };
+    plain_forward(c, &r.plain);
+    return r;
+}
+
+static void run_free(struct run *r)
+{
+    free(r->plain.o);
+    free(r->plain.lse);
+    free(r->plain.probs);
+    operand_free(&r->q);
+    operand_free(&r->k);
+    operand_free(&r->v);
+    operand_free(&r->g);
+    operand_free(&r->o);
+    operand_free(&r->lse);
+}
+
+static const struct wf_scalars scalars = {.s = {SCALE}};
+
+static void forward(struct run *r)
+{
+    struct wf_kcall k = {.op = "attention", .n_in = 3, .n_out = 2, .attr = {r->c->causal}};
+
+    kernel_run(wf_cpu_attention, &k, (struct operand *[]){&r->o, &r->lse},
+               (struct operand *[]){&r->q, &r->k, &r->v}, &scalars);
+}
+
+static void expect_lse(const struct run *r)
+{
+    for (int64_t i = 0; i < r->lse.desc.numel; i++) {
+        double want = r->plain.lse[i], got = r->lse.values[i];
+
+        if (isinf(want) ? got == want : fabs(got - want) <= dtype_bound(r->lse_dtype)) continue;
+        ck_abort_msg("lse %lld is %g, not %g", (long long)i, got, want);
+    }
+}
+
+START_TEST(attention__equals_plain_loops)
+{
+    EACH_ISA
+        for (int d = 0; d < FLOAT_DTYPES; d++)
+            for (int lie = 0; lie < LIES; lie++) {
+                struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
+
+                forward(&r);
+                expect_near("attention", &r.o, r.plain.o, r.bound);
+                expect_lse(&r);
+                run_free(&r);
+            }
+}
+END_TEST
+
+/* Inputs that the backward saved are taken as rounded by the forward, as in use. */
+static void check_backward(struct run *r, int unwanted)
+{
+    struct operand dx[] = {operand_new(r->dtype, PLAIN, 4, r->q.desc.shape),
+                           operand_new(r->dtype, PLAIN, 4, r->k.desc.shape),
+                           operand_new(r->dtype, PLAIN, 4, r->v.desc.shape)};
+    struct wf_kcall k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {r->c->causal}};
+    struct operand *out[3];
+    double *want[3];
+
+    for (int i = 0; i < 3; i++) {
+        want[i] = calloc((size_t)dx[i].desc.numel + 1, sizeof(double));
+        out[i] = i == unwanted ? NULL : &dx[i];
+    }
+    forward(r);
+    plain_backward(r->c, &r->plain, r->g.values, want);
+    kernel_run(wf_cpu_attention_grad, &k, out,
+               (struct operand *[]){&r->g, &r->q, &r->k, &r->v, &r->o, &r->lse}, &scalars);
+    for (int i = 0; i < 3; i++) {
+        if (i != unwanted)
+            expect_near(i == 0 ? "dq" : i == 1 ? "dk" : "dv", &dx[i], want[i], 8 * r->bound);
+        free(want[i]);
+        operand_free(&dx[i]);
+    }
+}
+
+START_TEST(attention_grad__equals_plain_gradients)
+{
+    EACH_ISA
+        for (int d = 0; d < FLOAT_DTYPES; d++)
+            for (int lie = 0; lie < LIES; lie++) {
+                struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
+
+                check_backward(&r, lie - 1);
+                run_free(&r);
+            }
+}
+END_TEST
+
+/* sum(g o) as a function of one input element. */
+static double loss(struct run *r)
+{
+    double sum = 0;
+
+    forward(r);
+    for (int64_t i = 0; i < r->o.desc.numel; i++) sum += r->g.values[i] * r->o.values[i];
+    return sum;
+}
+
+static double slope(struct run *r, struct operand *x, int64_t i)
+{
+    const double step = 1e-5, middle = x->values[i];
+    double up, down;
+
+    x->values[i] = middle + step;
+    operand_write(x);
+    up = loss(r);
+    x->values[i] = middle - step;
+    operand_write(x);
+    down = loss(r);
+    x->values[i] = middle;
+    operand_write(x);
+    return (up - down) / (2 * step);
+}
+
+START_TEST(attention_grad__equals_finite_differences)
+{
+    struct run r = run_new(&(struct attention_case){2, 6, 7, 2, 3, true}, WEFT_F64, PLAIN);
+    struct operand dx[] = {operand_new(WEFT_F64, PLAIN, 4, r.q.desc.shape),
+                           operand_new(WEFT_F64, PLAIN, 4, r.k.desc.shape),
+                           operand_new(WEFT_F64, PLAIN, 4, r.v.desc.shape)};
+    struct operand *x[] = {&r.q, &r.k, &r.v};
+    struct wf_kcall k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {1}};
+
+    forward(&r);
+    kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){&dx[0], &dx[1], &dx[2]},
+               (struct operand *[]){&r.g, &r.q, &r.k, &r.v, &r.o, &r.lse}, &scalars);
+    for (int n = 0; n < 3; n++) {
+        for (int64_t i = 0; i < x[n]->desc.numel; i++)
+            ck_assert_double_eq_tol(dx[n].values[i], slope(&r, x[n], i), 1e-8);
+        operand_free(&dx[n]);
+    }
+    run_free(&r);
+}
+END_TEST
+
+/* Thirds of a [B,T,3,H,D] array as arrays of their own, or back. */
+static void move_third(const struct attention_case *c, double *packed, double *third, int part, bool split)
+{
+    int64_t n = c->heads * c->d;
+
+    for (int64_t row = 0; row < c->batch * c->tq; row++) {
+        double *from = packed + (row * 3 + part) * n, *to = third + row * n;
+
+        memcpy(split ? to : from, split ? from : to, (size_t)n * sizeof(double));
+    }
+}
+
+static void check_packed(const struct attention_case *c, weft_dtype dtype, enum lie lie)
+{
+    int64_t shape[] = {c->batch, c->tq, 3, c->heads, c->d};
+    struct operand qkv = operand_noise(dtype, lie, 5, shape, 9);
+    struct operand dqkv = operand_new(dtype, PLAIN, 5, shape);
+    struct run r = run_new(c, dtype, PLAIN);
+    struct operand *x[] = {&r.q, &r.k, &r.v};
+    struct wf_kcall k = {.op = "attention_packed", .n_in = 1, .n_out = 2, .attr = {c->causal}};
+    struct wf_kcall grad = {.op = "attention_packed_grad", .n_in = 4, .n_out = 1, .attr = {c->causal}};
+    double *want = calloc((size_t)qkv.desc.numel + 1, sizeof *want), *dx[3];
+
+    for (int i = 0; i < 3; i++) {
+        move_third(c, qkv.values, x[i]->values, i, true);
+        dx[i] = calloc((size_t)r.q.desc.numel + 1, sizeof(double));
+    }
+    plain_forward(c, &r.plain);
+    kernel_run(wf_cpu_attention_packed, &k, (struct operand *[]){&r.o, &r.lse},
+               (struct operand *[]){&qkv}, &scalars);
+    expect_near("attention_packed", &r.o, r.plain.o, r.bound);
+    expect_lse(&r);
+    plain_backward(c, &r.plain, r.g.values, dx);
+    kernel_run(wf_cpu_attention_packed_grad, &grad, (struct operand *[]){&dqkv},
+               (struct operand *[]){&r.g, &qkv, &r.o, &r.lse}, &scalars);
+    for (int i = 0; i < 3; i++) {
+        move_third(c, want, dx[i], i, false);
+        free(dx[i]);
+    }
+    expect_near("attention_packed_grad", &dqkv, want, 8 * r.bound);
+    free(want);
+    operand_free(&qkv);
+    operand_free(&dqkv);
+    run_free(&r);
+}
+
+START_TEST(attention_packed__equals_the_plain_form)
+{
+    if (cases[_i].tq != cases[_i].tk) return;
+    EACH_ISA
+        for (int d = 0; d < FLOAT_DTYPES; d++)
+            for (int lie = 0; lie < LIES; lie++) check_packed(&cases[_i], float_dtypes[d], (enum lie)lie);
+}
+END_TEST
+
+/* Scores of +-2000 times the scale: e^ of them does not exist, but the probabilities do. */
+START_TEST(attention__large_scores_neither_overflow_nor_vanish)
+{
+    EACH_ISA {
+        struct run r = run_new(&(struct attention_case){1, 300, 300, 1, 1, true}, WEFT_F32, PLAIN);
+
+        for (int64_t i = 0; i < 300; i++) {
+            r.q.values[i] = 2000;
+            r.k.values[i] = i % 290 == 0 ? 3 : -1;
+            r.v.values[i] = (double)i;
+        }
+        operand_write(&r.q);
+        operand_write(&r.k);
+        operand_write(&r.v);
+        forward(&r);
+        for (int64_t i = 0; i < 300; i++) ck_assert_double_eq(r.o.values[i], i < 290 ? 0 : 145);
+        run_free(&r);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("attention");
+    TCase *tests = tcase_create("all");
+
+    tcase_set_timeout(tests, 0);
+    tcase_add_loop_test(tests, attention__equals_plain_loops, 0, CASES);
+    tcase_add_loop_test(tests, attention_grad__equals_plain_gradients, 0, CASES);
+    tcase_add_test(tests, attention_grad__equals_finite_differences);
+    tcase_add_loop_test(tests, attention_packed__equals_the_plain_form, 0, CASES);
+    tcase_add_test(tests, attention__large_scores_neither_overflow_nor_vanish);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
