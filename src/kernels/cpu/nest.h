@@ -46,7 +46,8 @@ struct wf_walk {
     int64_t index[WEFT_MAX_DIMS];
 };
 
-/** Go to the next index; false after the last, when `at` is back at the start. */
+/** Go to the next index; false after the last, when `at` is back at the start. Not for nests whose
+ *  count is 0: they have no first index. */
 static inline bool wf_walk_next(const struct wf_nest *nest, struct wf_walk *walk)
 {
     for (int d = nest->n_dims - 1; d >= 0; d--) {

@@ -2,8 +2,8 @@
  * vmath.h: exp, log, tanh, sigmoid, the normal distribution and pow for float and double, without
  * branches or tables, so that loops around them vectorise.
  *
- * exp and log are within 2 ulp, tanh and sigmoid within 3, normcdf within 6 in both tails until the result
- * is subnormal (tests/kernels/test_vmath.c). Infinities, NaN and subnormals go as in libm.
+ * exp and log are within 2 ulp, tanh and sigmoid within 3, normcdf within 6 in both tails until the
+ * result is subnormal (tests/kernels/test_vmath.c). Infinities, NaN and subnormals go as in libm.
  * The polynomials come from tools/fit_vmath.py; vmath.inc holds the functions, once for both types.
  */
 #pragma once
@@ -161,7 +161,11 @@ static inline float pow_f32(float x, float y)
     float value = x == 1.0f || x == -1.0f ? 1.0f : (float)size;
 
     /* Every float of 2^24 and more is an even number. */
-    if (x < 0.0f) value = whole != y ? (float)NAN : half != y ? -value : value;
+    if (x < 0.0f) {
+        float sign = whole == y && half != y ? -1.0f : 1.0f;
+
+        value = whole != y && x > -(float)INFINITY ? (float)NAN : sign * value;
+    }
     value = x == 0.0f && y > 0.0f ? 0.0f : value;
     return y == 0.0f ? 1.0f : value;
 }

@@ -1,0 +1,133 @@
+/* test_reduce.c: sum and max over every set of dims against plain loops. */
+#include "cases.h"
+
+static const struct sizes reduce_shapes[] = {
+    {0, {0}},          {1, {0}},       {1, {1}},       {1, {5000}},    {2, {8, 8}},
+    {2, {0, 4}},       {2, {3, 0}},    {2, {70, 300}}, {2, {300, 3}},  {3, {4, 5, 33}},
+    {3, {2, 1, 6}},    {4, {2, 3, 4, 5}}, {2, {130, 33}},
+};
+enum { REDUCE_SHAPES = sizeof reduce_shapes / sizeof *reduce_shapes };
+
+/* Shape of the result with reduced dims as 1, and the number in it that element i goes to. */
+static void result_shape(const struct wf_desc *x, int64_t mask, int64_t *shape)
+{
+    for (int d = 0; d < x->ndim; d++) shape[d] = mask >> d & 1 ? 1 : x->shape[d];
+}
+
+static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *s, int64_t mask)
+{
+    struct operand x = operand_new(dtype, lie, s->ndim, s->n), y;
+    struct wf_kcall k = {.op = max ? "max" : "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+    struct wf_scalars scalars = {.s = {wf_dtypes[dtype].is_float && !max ? 0.125 : 1}};
+    int64_t shape[WEFT_MAX_DIMS] = {0};
+    double *want;
+
+    operand_whole(&x, 5, 60);
+    result_shape(&x.desc, mask, shape);
+    y = operand_new(dtype, PLAIN, s->ndim, shape);
+    want = calloc((size_t)y.desc.numel + 1, sizeof *want);
+    for (int64_t i = 0; i < y.desc.numel && max; i++)
+        want[i] = dtype == WEFT_I32 ? INT32_MIN : dtype == WEFT_I64 ? (double)INT64_MIN : -INFINITY;
+    for (int64_t i = 0; i < x.desc.numel; i++) {
+        double *to = &want[broadcast_number(&y.desc, &x.desc, i)];
+
+        *to = max ? fmax(*to, x.values[i]) : *to + x.values[i] * scalars.s[0];
+    }
+    kernel_run(max ? wf_cpu_max : wf_cpu_sum, &k, (struct operand *[]){&y}, (struct operand *[]){&x},
+               &scalars);
+    for (int64_t i = 0; i < y.desc.numel; i++)
+        if (isinf(want[i]) && y.values[i] == want[i]) y.values[i] = want[i] = 0;
+    expect_near(k.op, &y, want, dtype == WEFT_BF16 ? 5e-3 : 0);
+    expect_guards(&y);
+    operand_free(&x);
+    operand_free(&y);
+    free(want);
+}
+
+START_TEST(reductions__equal_plain_loops)
+{
+    EACH_ISA
+    for (int t = WEFT_F32; t <= WEFT_I64; t++)
+        for (int i = 0; i < REDUCE_SHAPES; i++) {
+            const struct sizes *s = &reduce_shapes[i];
+
+            for (int64_t mask = 0; mask < 1 << s->ndim; mask++) {
+                check(false, (weft_dtype)t, (i + t + (int)mask) % LIES, s, mask);
+                check(true, (weft_dtype)t, (i + t + (int)mask + 1) % LIES, s, mask);
+            }
+        }
+}
+END_TEST
+
+START_TEST(sum__of_floats_keeps_its_bits)
+{
+    static const int64_t shape[] = {1 << 16, 3};
+    struct wf_scalars scalars = {.s = {1}};
+
+    EACH_ISA
+    for (int64_t mask = 1; mask < 4; mask += 2) {
+        struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
+        struct wf_kcall k = {.op = "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+        int64_t to[] = {1, mask & 2 ? 1 : 3};
+        double want[3] = {0};
+
+        for (int64_t i = 0; i < x.desc.numel; i++) x.values[i] += 1;
+        operand_write(&x);
+        for (int64_t i = 0; i < x.desc.numel; i++) want[mask & 2 ? 0 : i % 3] += x.values[i];
+        y = operand_new(WEFT_F32, PLAIN, 2, to);
+        kernel_run(wf_cpu_sum, &k, (struct operand *[]){&y}, (struct operand *[]){&x}, &scalars);
+        expect_near("long sum", &y, want, 3e-7);
+        operand_free(&x);
+        operand_free(&y);
+    }
+}
+END_TEST
+
+START_TEST(max__passes_nan_on)
+{
+    static const int64_t shape[] = {2, 100};
+    struct wf_scalars scalars = {.s = {1}};
+
+    EACH_ISA
+    for (int at = 0; at < 100; at++)
+        for (int64_t mask = 1; mask < 3; mask++) {
+            struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
+            struct wf_kcall k = {.op = "max", .n_in = 1, .n_out = 1, .attr = {mask}};
+            int64_t to[] = {mask & 1 ? 1 : 2, mask & 2 ? 1 : 100};
+
+            x.values[at] = NAN;
+            operand_write(&x);
+            y = operand_new(WEFT_F32, PLAIN, 2, to);
+            kernel_run(wf_cpu_max, &k, (struct operand *[]){&y}, (struct operand *[]){&x}, &scalars);
+            ck_assert(isnan(y.values[mask & 1 ? at : 0]));
+            ck_assert(!isnan(y.values[mask & 1 ? (at + 1) % 100 : 1]));
+            operand_free(&x);
+            operand_free(&y);
+        }
+}
+END_TEST
+
+START_TEST(reductions__refuse_what_they_lack)
+{
+    static const int64_t shape[] = {4};
+    struct operand x = operand_new(WEFT_BOOL, PLAIN, 1, shape);
+    struct wf_kcall k = {.op = "sum", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
+
+    ck_assert_int_eq(wf_cpu_sum(&k), WEFT_ERR_DTYPE);
+    weft_error_clear();
+    operand_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reduce");
+    TCase *tests = tcase_create("reduce");
+
+    tcase_add_test(tests, reductions__equal_plain_loops);
+    tcase_add_test(tests, sum__of_floats_keeps_its_bits);
+    tcase_add_test(tests, max__passes_nan_on);
+    tcase_add_test(tests, reductions__refuse_what_they_lack);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
