@@ -143,6 +143,7 @@ static void consider_linear(struct search *s, uint32_t set)
     weft_reduce reduce = WEFT_SUM;
 
     if (!set || !pending_reduce(s, set, &reduce)) return;
+    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype)) return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */

@@ -73,7 +73,9 @@ static bool count_once(struct wf_plan *plan, int i, const weft_placement *to)
     if (!(addends >> i & 1)) return false;
     for (int a = 0; a < in->n_axes; a++) {
         if (weft_placement_equal(in->placements[a], to[a])) continue;
-        if (in->placements[a].kind != WEFT_KIND_REPLICATE || to[a].kind != WEFT_KIND_PARTIAL) return false;
+        if (in->placements[a].kind != WEFT_KIND_REPLICATE || to[a].kind != WEFT_KIND_PARTIAL ||
+            to[a].reduce != WEFT_SUM)
+            return false;
         if (weft_mesh_coordinate(in->mesh, a) != 0) absent = true;
     }
     plan->absent[i] = absent;

@@ -47,7 +47,7 @@ static weft_status broadcast(struct wf_infer *call, int first)
 {
     int ndim = 0;
 
-    for (int i = first; i < call->n_in; i++)
+    for (int i = 0; i < call->n_in; i++)
         if (call->in[i]->desc.ndim > ndim) ndim = call->in[i]->desc.ndim;
     call->out[0].ndim = ndim;
     for (int d = 0; d < ndim; d++) {
@@ -57,8 +57,6 @@ static weft_status broadcast(struct wf_infer *call, int first)
             int at = d - (ndim - call->in[i]->desc.ndim);
             int64_t n = at >= 0 ? call->in[i]->desc.global[at] : 1;
 
-            WF_NEED(at >= 0 || i >= first || call->in[i]->desc.ndim <= ndim, WEFT_ERR_SHAPE,
-                    "%s: shapes do not broadcast: %s", call->row->name, wf_infer_text(call));
             if (n == 1) continue;
             WF_NEED(size == 1 || size == n, WEFT_ERR_SHAPE, "%s: shapes do not broadcast: %s", call->row->name,
                     wf_infer_text(call));

@@ -12,6 +12,7 @@
 #define SET2(a, b) ((uint32_t)(a) | (uint32_t)(b) << 8)
 #define ADDEND(mask) ((uint32_t)(mask) << WF_ADDEND_SHIFT)
 #define ANY_REDUCE ((uint32_t)WF_ANY_REDUCE)
+#define OF_FLOATS ((uint32_t)WF_FLOATS_ONLY)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
 #define I0 1u

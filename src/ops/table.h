@@ -45,14 +45,15 @@ typedef bool wf_view_fn(const struct wf_infer *call, const struct wf_desc *in, c
 /** Decides layouts itself (conversions). */
 typedef weft_status wf_planner(struct wf_plan *plan, const struct wf_infer *call);
 
-enum { WF_ANY_REDUCE = 1 << 30, WF_ADDEND_SHIFT = 16, WF_MAX_ADDEND = 0xff };
+enum { WF_ANY_REDUCE = 1 << 30, WF_FLOATS_ONLY = 1 << 29, WF_ADDEND_SHIFT = 16, WF_MAX_ADDEND = 0xff };
 
 struct wf_op_row {
     const char *name;
     int n_in, n_required, n_out;
     const char *rule_text;
     wf_rule_fn *rule;
-    uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too */
+    uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
+                        WF_FLOATS_ONLY: integers have no pending sums here */
     weft_reduce reduce;
     wf_shape_fn *shape;
     wf_kernel_prepare *prepare; /* NULL: a view */
