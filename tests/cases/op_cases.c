@@ -1,0 +1,120 @@
+/* op_cases.c: the list of samples, and what their text means. */
+#include "cases/op_cases.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/hash.h"
+
+#define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16)
+#define NUMBERS (FLOATS | 1u << WEFT_I32 | 1u << WEFT_I64)
+#define NO_ATTR .n_attr = 0
+#define NO_SCALAR .scalars.s = {0}
+#define ATTR(n, ...) .n_attr = n, .attr = {__VA_ARGS__}
+#define S(number) .scalars.s = {number}
+#define V(number) .scalars.v = {number}
+#define DRAW(s0, s1, seed, draw) .scalars = {{s0, s1}, {seed, draw}}
+#define WT_OP(id, operands_, dtypes_, attributes, numbers)                                         \
+    {.op = WF_OP_##id, .operands = operands_, .dtypes = dtypes_, attributes, numbers},
+
+const struct wt_op_case wt_op_cases[] = {
+#include "cases/ops.def"
+};
+const int wt_op_case_count = (int)(sizeof wt_op_cases / sizeof *wt_op_cases);
+
+double wt_noise(uint64_t a, uint64_t b, uint64_t c)
+{
+    return (double)(wf_mix(wf_mix(wf_mix(12345, a), b), c) >> 11) * 0x1p-53;
+}
+
+double wt_rounded(weft_dtype dtype, double value)
+{
+    char element[8];
+
+    wf_dtypes[dtype].store(element, value);
+    return wf_dtypes[dtype].load(element);
+}
+
+static weft_dtype dtype_of(char domain, weft_dtype dtype)
+{
+    switch (domain) {
+    case 'c':
+        return WEFT_BOOL;
+    case 'i':
+        return WEFT_I32;
+    case 'l':
+        return WEFT_I64;
+    case 's':
+        return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    default:
+        return dtype;
+    }
+}
+
+static const char *read_shape(struct wt_operand *operand, const char *text)
+{
+    operand->numel = 1;
+    while (*text != ']') {
+        char *end;
+        int64_t size = strtoll(text, &end, 10);
+
+        if (end == text) abort();
+        operand->shape[operand->ndim++] = size;
+        operand->numel *= size;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return text + 1;
+}
+
+int wt_operands(struct wt_operand *operands, const struct wt_op_case *sample, weft_dtype dtype)
+{
+    const char *text = sample->operands;
+    int n = 0;
+
+    while (*text) {
+        struct wt_operand *operand = &operands[n++];
+
+        *operand = (struct wt_operand){.present = *text != '-', .domain = *text};
+        text++;
+        if (operand->present) {
+            operand->dtype = dtype_of(operand->domain, dtype);
+            text = read_shape(operand, text + 1);
+        }
+        if (*text == '<') operand->below = strtoll(text + 1, NULL, 10);
+        while (*text && *text != ' ') text++;
+        while (*text == ' ') text++;
+    }
+    return n;
+}
+
+double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_operand *operand,
+                        int64_t at)
+{
+    double u = wt_noise((uint64_t)(sample - wt_op_cases), (uint64_t)i, (uint64_t)at);
+    bool whole = !weft_dtype_is_float(operand->dtype), positive = operand->domain != 'x';
+
+    if (operand->domain == 'c') return u < 0.5;
+    if (operand->below) return floor(u * (double)operand->below);
+    if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
+    return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);
+}
+
+struct wf_args wt_op_case_args(const struct wt_op_case *sample)
+{
+    struct wf_args args = {.n_attr = sample->n_attr, .scalars = sample->scalars};
+
+    memcpy(args.attr, sample->attr, sizeof args.attr);
+    return args;
+}
+
+const char *wt_op_case_text(const struct wt_op_case *sample, weft_dtype dtype)
+{
+    static _Thread_local char text[256];
+
+    snprintf(text, sizeof text, "%s (%s) %s", wf_ops[sample->op].name, sample->operands,
+             weft_dtype_name(dtype));
+    return text;
+}
