@@ -49,6 +49,12 @@ static bool wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
     return wanted;
 }
 
+/* A node that held its own output would keep itself alive: it holds another handle to the bytes. */
+static weft_tensor *without_node(weft_tensor *t)
+{
+    return t->node ? wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin) : t;
+}
+
 static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used, weft_tensor *const *out,
                    const struct wf_args *args)
 {
@@ -63,8 +69,10 @@ static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *co
     for (uint32_t left = row->saves; left; left &= left - 1) {
         int slot = __builtin_ctz(left);
 
-        if (slot < WF_MAX_IN ? slot < plan->n_in : slot - WF_MAX_IN < plan->n_out)
-            wf_node_save(node, slot, slot < WF_MAX_IN ? used[slot] : out[slot - WF_MAX_IN]);
+        if (slot < plan->n_in)
+            wf_node_save(node, slot, used[slot]);
+        else if (slot >= WF_MAX_IN && slot - WF_MAX_IN < plan->n_out)
+            wf_node_save(node, slot, without_node(out[slot - WF_MAX_IN]));
     }
 }
 
