@@ -51,10 +51,10 @@ static double reduced(weft_reduce reduce, double a, double b)
 }
 
 /* Any term for all ranks but the last. */
-static double free_term(const struct wt_operand *operand, weft_reduce reduce, double value,
+static double free_term(const struct wt_operand *operand, int i, weft_reduce reduce, double value,
                         int64_t at, int rank)
 {
-    double u = wt_noise(77, (uint64_t)at, (uint64_t)rank);
+    double u = wt_noise((uint64_t)i + 1000, (uint64_t)at, (uint64_t)rank);
 
     if (!weft_dtype_is_float(operand->dtype)) return floor(20 * u) - 10;
     if (reduce == WEFT_MAX) return wt_rounded(operand->dtype, value - u);
@@ -63,23 +63,23 @@ static double free_term(const struct wt_operand *operand, weft_reduce reduce, do
 }
 
 /* What makes the other ranks' terms the value. */
-static double last_term(const struct wt_operand *operand, weft_reduce reduce, double value,
+static double last_term(const struct wt_operand *operand, int i, weft_reduce reduce, double value,
                         int64_t at, int ranks)
 {
     double others = reduce == WEFT_PRODUCT ? 1 : 0;
 
     if (reduce == WEFT_MAX || reduce == WEFT_MIN) return value;
     for (int r = 0; r < ranks - 1; r++)
-        others = reduced(reduce, others, free_term(operand, reduce, value, at, r));
+        others = reduced(reduce, others, free_term(operand, i, reduce, value, at, r));
     if (reduce == WEFT_PRODUCT) return value / others;
     return (reduce == WEFT_AVG ? value * ranks : value) - others;
 }
 
-static double term(const struct wt_operand *operand, weft_reduce reduce, double value, int64_t at,
-                   int rank, int ranks)
+static double term(const struct wt_operand *operand, int i, weft_reduce reduce, double value,
+                   int64_t at, int rank, int ranks)
 {
-    return rank < ranks - 1 ? free_term(operand, reduce, value, at, rank)
-                            : last_term(operand, reduce, value, at, ranks);
+    return rank < ranks - 1 ? free_term(operand, i, reduce, value, at, rank)
+                            : last_term(operand, i, reduce, value, at, ranks);
 }
 
 void *wt_cut(const struct wt_op_case *sample, int i, const struct wt_operand *operand,
@@ -94,7 +94,7 @@ void *wt_cut(const struct wt_op_case *sample, int i, const struct wt_operand *op
 
         if (layout->partial)
             value =
-                term(operand, (weft_reduce)layout->placements[0].reduce, value, at, rank, ranks);
+                term(operand, i, (weft_reduce)layout->placements[0].reduce, value, at, rank, ranks);
         type->store(data + (size_t)e * type->size, value);
     }
     return data;

@@ -456,6 +456,9 @@ int wt_explore(const struct wt_op_case *sample, FILE *out)
     int n = wt_operands(operand, sample, WEFT_F64), found = 0;
 
     if (row->n_in == 0 || n > 2 || row->n_out > 1 || !row->prepare) return 0;
+    for (int i = 0; i < n; i++)
+        if (operand[i].numel == 0 || operand[i].below)
+            return 0; /* anything holds; sums are no indices */
     for (int a = 0; a < operand[0].ndim + 2; a++)
         for (int c = 0; c < (n > 1 ? operand[1].ndim + 2 : 1); c++)
             for (int o = 0; o < WEFT_MAX_DIMS + 2; o++) {
