@@ -42,6 +42,7 @@ static const struct argp_option table[] = {
     {"jsonl", KEY_JSONL, "FILE", 0, "Also write a line of JSON per step", 0},
     {"sample", KEY_SAMPLE, "N", 0, "Bytes of text to generate at the end (200)", 0},
     {"help", KEY_HELP, NULL, 0, "Show this text", -1},
+    {"usage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {0}};
 
 /* Each reader answers 0 or EINVAL; argp_error() prints only in a loud parse, and never exits here.
