@@ -19,8 +19,7 @@ static weft_tensor *input(int step)
     static float x[ROWS * IN];
     int64_t shape[] = {ROWS, IN};
 
-    for (int i = 0; i < ROWS * IN; i++)
-        x[i] = sinf(0.37f * (float)i + (float)(step % 10));
+    for (int i = 0; i < ROWS * IN; i++) x[i] = sinf(0.37f * (float)i + (float)(step % 10));
     return weft_from_data(WEFT_F32, 2, shape, x);
 }
 
@@ -29,8 +28,7 @@ static weft_tensor *target(int step)
     static float y[ROWS * OUT];
     int64_t shape[] = {ROWS, OUT};
 
-    for (int i = 0; i < ROWS * OUT; i++)
-        y[i] = cosf(0.37f * (float)i + (float)(step % 10));
+    for (int i = 0; i < ROWS * OUT; i++) y[i] = cosf(0.37f * (float)i + (float)(step % 10));
     return weft_from_data(WEFT_F32, 2, shape, y);
 }
 
