@@ -38,10 +38,8 @@ static int draw(const double *scores, uint64_t seed, int index)
     uint32_t counter[4] = {(uint32_t)index, 0, 0, UINT32_MAX}, word[4];
     double weight[VOCAB], total = 0, top = scores[0], left;
 
-    for (int i = 1; i < VOCAB; i++)
-        top = fmax(top, scores[i]);
-    for (int i = 0; i < VOCAB; i++)
-        total += weight[i] = exp((scores[i] - top) / temperature);
+    for (int i = 1; i < VOCAB; i++) top = fmax(top, scores[i]);
+    for (int i = 0; i < VOCAB; i++) total += weight[i] = exp((scores[i] - top) / temperature);
     weft_philox(word, counter, key);
     left = total * word[0] * 0x1p-32;
     for (int i = 0; i < VOCAB; i++)
@@ -82,8 +80,7 @@ weft_status sample_text(weft_module *gpt, const unsigned char *prompt, int promp
 
     if (!window) return WEFT_ERR_MEMORY;
     if (weft_world_rank() == 0) printf("\nsample\n");
-    for (int i = 0; i < prompt_bytes; i++)
-        print_byte(window[i] = prompt[i]);
+    for (int i = 0; i < prompt_bytes; i++) print_byte(window[i] = prompt[i]);
     weft_module_train(gpt, false);
     weft_no_grad_begin();
     status = generate(gpt, window, prompt_bytes, count, context, seed);
