@@ -30,8 +30,7 @@ static int count_sizes(const int64_t *sizes)
 {
     int n = 0;
 
-    while (n < WEFT_MAX_DIMS && sizes[n])
-        n++;
+    while (n < WEFT_MAX_DIMS && sizes[n]) n++;
     return n;
 }
 
@@ -40,10 +39,8 @@ static weft_status check(const weft_linear_config *c, int n_in, int n_out)
     WF_NEED(n_in && n_out, WEFT_ERR_ARG, "linear: `%s` has no sizes", n_in ? "out" : "in");
     WF_NEED(n_in + n_out <= WEFT_MAX_DIMS, WEFT_ERR_ARG,
             "linear: %d + %d dims; a weight can have %d", n_out, n_in, WEFT_MAX_DIMS);
-    for (int i = 0; i < n_in; i++)
-        WF_TRY(wf_need_size("linear", "in", c->in[i]));
-    for (int i = 0; i < n_out; i++)
-        WF_TRY(wf_need_size("linear", "out", c->out[i]));
+    for (int i = 0; i < n_in; i++) WF_TRY(wf_need_size("linear", "in", c->in[i]));
+    for (int i = 0; i < n_out; i++) WF_TRY(wf_need_size("linear", "out", c->out[i]));
     WF_NEED(c->in_split >= 0 && c->in_split < n_in, WEFT_ERR_ARG, "linear: in_split %d of %d dims",
             c->in_split, n_in);
     WF_NEED(c->out_split >= 0 && c->out_split < n_out, WEFT_ERR_ARG,
@@ -57,12 +54,9 @@ static weft_status add_parameters(weft_module *m, const weft_linear_config *c, i
     int64_t shape[WEFT_MAX_DIMS], fan_in = 1;
     double bound;
 
-    for (int i = 0; i < n_out; i++)
-        shape[i] = c->out[i];
-    for (int i = 0; i < n_in; i++)
-        shape[n_out + i] = c->in[i];
-    for (int i = 0; i < n_in; i++)
-        fan_in *= c->in[i];
+    for (int i = 0; i < n_out; i++) shape[i] = c->out[i];
+    for (int i = 0; i < n_in; i++) shape[n_out + i] = c->in[i];
+    for (int i = 0; i < n_in; i++) fan_in *= c->in[i];
     bound = 1 / sqrt((double)fan_in);
     if (c->std > 0)
         WF_TRY(wf_parameter_normal(m, "weight", c->dtype, n_out + n_in, shape, c->std));
@@ -88,8 +82,7 @@ weft_module *weft_linear_new(weft_linear_config config)
                                      .output_dim = config.out_split - n_out,
                                      .input_dim = config.in_split - n_in,
                                      .n_in = n_in};
-    for (int i = 0; i < n_in; i++)
-        features->in_sizes[i] = config.in[i];
+    for (int i = 0; i < n_in; i++) features->in_sizes[i] = config.in[i];
     m->features = features;
     return wf_layer_done(m, add_parameters(m, &config, n_in, n_out));
 }
