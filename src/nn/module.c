@@ -38,8 +38,7 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 
 static void free_module(weft_module *m)
 {
-    for (int i = 0; i < m->n_children; i++)
-        free_module(m->children[i]);
+    for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     for (int i = 0; i < m->n_parameters; i++) {
         weft_release(m->parameters[i].tensor);
         wf_free(m->parameters[i].name);
@@ -47,8 +46,7 @@ static void free_module(weft_module *m)
     wf_hooks_truncate(&m->on_input, 0);
     wf_hooks_truncate(&m->on_output, 0);
     if (m->kind->free) m->kind->free(m->payload);
-    for (int i = 0; i < m->n_paths; i++)
-        wf_free(m->paths[i]);
+    for (int i = 0; i < m->n_paths; i++) wf_free(m->paths[i]);
     wf_free(m->paths);
     wf_free(m->name);
     wf_free(m->children);
@@ -104,8 +102,7 @@ static weft_status check_child(const weft_module *parent, const char *name,
 {
     const weft_module *root = parent;
 
-    while (root->parent)
-        root = root->parent;
+    while (root->parent) root = root->parent;
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
@@ -162,8 +159,7 @@ static void list_below(weft_module *m, weft_module ***list, int *count)
 {
     *list = wf_realloc(*list, (size_t)(*count + 1) * sizeof **list);
     (*list)[(*count)++] = m;
-    for (int i = 0; i < m->n_children; i++)
-        list_below(m->children[i], list, count);
+    for (int i = 0; i < m->n_children; i++) list_below(m->children[i], list, count);
 }
 
 weft_module **wf_module_list(weft_module *root, int *count)
@@ -179,8 +175,7 @@ void weft_module_train(weft_module *m, bool training)
 {
     if (!m) return;
     m->training = training;
-    for (int i = 0; i < m->n_children; i++)
-        weft_module_train(m->children[i], training);
+    for (int i = 0; i < m->n_children; i++) weft_module_train(m->children[i], training);
 }
 
 bool weft_module_training(const weft_module *m) { return m->training; }
