@@ -18,10 +18,8 @@ static void print_below(weft_module *m, int indent, FILE *out)
     fprintf(out, "%*s%s (%s)", indent, "", label, m->kind->type);
     if (m->n_children || !m->parent) fprintf(out, " %" PRId64 " parameters", weft_module_numel(m));
     fputc('\n', out);
-    for (int i = 0; i < m->n_parameters; i++)
-        print_parameter(&m->parameters[i], indent + 2, out);
-    for (int i = 0; i < m->n_children; i++)
-        print_below(m->children[i], indent + 2, out);
+    for (int i = 0; i < m->n_parameters; i++) print_parameter(&m->parameters[i], indent + 2, out);
+    for (int i = 0; i < m->n_children; i++) print_below(m->children[i], indent + 2, out);
 }
 
 void weft_module_print(weft_module *m, FILE *out)
