@@ -6,8 +6,7 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *x = inputs[0];
 
     (void)n;
-    for (int i = 0; i < m->n_children && x; i++)
-        x = weft_call(m->children[i], x);
+    for (int i = 0; i < m->n_children && x; i++) x = weft_call(m->children[i], x);
     return x;
 }
 
