@@ -114,7 +114,8 @@ static weft_status measure(struct gradients *all, double *norm)
     return WEFT_OK;
 }
 
-static weft_status count_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status count_leaf(weft_module *m, const char *name, weft_tensor *parameter,
+                              void *payload)
 {
     struct gradients *all = payload;
 
