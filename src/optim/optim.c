@@ -106,8 +106,7 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module, 
 void weft_optim_release(weft_optim *optim)
 {
     if (!optim) return;
-    for (int i = 0; i < optim->n_slots; i++)
-        weft_release(optim->slots[i].tensor);
+    for (int i = 0; i < optim->n_slots; i++) weft_release(optim->slots[i].tensor);
     for (int s = 0; s < WF_OPTIM_STATES; s++)
         if (optim->state[s]) wf_block_release(optim->state[s]);
     wf_free(optim->leaves);
