@@ -47,7 +47,7 @@ struct weft_optim {
         weft_adamw_config adamw;
     } config;
     struct wf_slot *slots; /* every parameter of the module, in its order */
-    weft_tensor **leaves; /* those that want a gradient */
+    weft_tensor **leaves;  /* those that want a gradient */
     int n_leaves;
     int n_slots;
     struct wf_block *state[WF_OPTIM_STATES];
