@@ -23,8 +23,7 @@ static weft_status check_module(const weft_module *m)
 {
     bool plain = !m->distributed;
 
-    for (int i = 0; i < m->n_parameters; i++)
-        plain &= !weft_tensor_mesh(m->parameters[i].tensor);
+    for (int i = 0; i < m->n_parameters; i++) plain &= !weft_tensor_mesh(m->parameters[i].tensor);
     WF_NEED(plain, WEFT_ERR_STATE, "parallelize: module '%s' (%s) was distributed before", m->path,
             m->kind->type);
     return WEFT_OK;
@@ -80,8 +79,7 @@ static void print_use(const struct wf_match *match, const struct wf_style_use *u
     const weft_placement parts[] = {use->weight, use->bias, use->declared, use->wants, use->output};
     char text[5][16];
 
-    for (int i = 0; i < 5; i++)
-        weft_placements_print(&parts[i], 1, text[i], sizeof text[i]);
+    for (int i = 0; i < 5; i++) weft_placements_print(&parts[i], 1, text[i], sizeof text[i]);
     fprintf(out, "%-24s %s: ", match->module->path, wf_style_name(use->kind));
     if (match->module->n_parameters > 0) fprintf(out, "weight %s, ", text[0]);
     if (match->module->n_parameters > 1) fprintf(out, "bias %s, ", text[1]);
