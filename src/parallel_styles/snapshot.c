@@ -25,8 +25,7 @@ static struct state state_of(weft_module *m)
                       .distributed = m->distributed};
 
     s.tensors = wf_calloc((size_t)s.n_tensors + 1, sizeof *s.tensors);
-    for (int i = 0; i < s.n_tensors; i++)
-        s.tensors[i] = weft_retain(m->parameters[i].tensor);
+    for (int i = 0; i < s.n_tensors; i++) s.tensors[i] = weft_retain(m->parameters[i].tensor);
     return s;
 }
 
@@ -36,8 +35,7 @@ struct wf_snapshot *wf_snapshot_take(weft_module *root)
     weft_module **modules = wf_module_list(root, &snapshot->count);
 
     snapshot->states = wf_calloc((size_t)snapshot->count, sizeof *snapshot->states);
-    for (int i = 0; i < snapshot->count; i++)
-        snapshot->states[i] = state_of(modules[i]);
+    for (int i = 0; i < snapshot->count; i++) snapshot->states[i] = state_of(modules[i]);
     wf_free(modules);
     return snapshot;
 }
@@ -79,8 +77,7 @@ static weft_status keep_ties(const struct slot *slots, int count)
     for (int i = 1; i < count; i++) {
         int first = 0;
 
-        while (slots[first].old != slots[i].old)
-            first++;
+        while (slots[first].old != slots[i].old) first++;
         if (first < i) WF_TRY(keep_tie(&slots[first], &slots[i]));
     }
     return WEFT_OK;
@@ -116,8 +113,7 @@ static void swap(weft_tensor **a, weft_tensor **b)
 
 static void restore_state(struct state *s)
 {
-    for (int i = 0; i < s->n_tensors; i++)
-        swap(&s->tensors[i], &s->module->parameters[i].tensor);
+    for (int i = 0; i < s->n_tensors; i++) swap(&s->tensors[i], &s->module->parameters[i].tensor);
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);
     s->module->distributed = s->distributed;
@@ -129,8 +125,7 @@ void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore)
         struct state *s = &snapshot->states[i];
 
         if (restore) restore_state(s);
-        for (int j = 0; j < s->n_tensors; j++)
-            weft_release(s->tensors[j]);
+        for (int j = 0; j < s->n_tensors; j++) weft_release(s->tensors[j]);
         wf_free(s->tensors);
     }
     wf_free(snapshot->states);
