@@ -49,8 +49,7 @@ static const weft_module_class weighted = {
 
 static void fill(double *x, int i0)
 {
-    for (int i = 0; i < COUNT; i++)
-        x[i] = ((i + i0) * 37 + 11) % 101 / 50.0 - 1;
+    for (int i = 0; i < COUNT; i++) x[i] = ((i + i0) * 37 + 11) % 101 / 50.0 - 1;
 }
 
 static weft_tensor *formula(int i0)
@@ -167,8 +166,7 @@ WT_TEST(sgd__without_momentum_keeps_no_state)
     WT_EQ(backward(&w), WEFT_OK);
     WT_EQ(backward(&w), WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);
-    for (int i = 0; i < COUNT; i++)
-        want[i] -= 2 * g[i];
+    for (int i = 0; i < COUNT; i++) want[i] -= 2 * g[i];
     WT_ALL(all_near(&w, want));
     WT_EQ(weft_step(optim), WEFT_OK);
     WT_ALL(all_near(&w, want));
@@ -210,8 +208,7 @@ WT_TEST(clip__counts_every_element_once)
     double g[COUNT], squares = 0, norm;
 
     fill(g, 5);
-    for (int i = 0; i < COUNT; i++)
-        squares += 3 * g[i] * g[i];
+    for (int i = 0; i < COUNT; i++) squares += 3 * g[i] * g[i];
     WT_EQ(backward(&w), WEFT_OK);
     weft_ledger_reset(ledger);
     WT_EQ(weft_clip_grad_norm(w.m, 0, &norm), WEFT_OK);
@@ -223,8 +220,7 @@ WT_TEST(clip__counts_every_element_once)
     WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
 
     WT_EQ(weft_clip_grad_norm(w.m, 0.5, NULL), WEFT_OK);
-    for (int i = 0; i < COUNT; i++)
-        g[i] *= 0.5 / (norm + 1e-6);
+    for (int i = 0; i < COUNT; i++) g[i] *= 0.5 / (norm + 1e-6);
     WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
     WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "b")), g, WT_WITHIN(1e-12)));
     WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "c")), g, WT_WITHIN(1e-12)));
