@@ -42,8 +42,7 @@ static int count_distributed(weft_module *root)
                                         "norm.weight"};
     int n = 0;
 
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        n += distributed(root, paths[i]);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) n += distributed(root, paths[i]);
     return n;
 }
 
