@@ -163,11 +163,9 @@ static weft_tensor *make_input(enum layer layer, int in)
     int32_t index[ROWS];
     weft_tensor *t;
 
-    for (int i = 0; i < ROWS; i++)
-        index[i] = i * i % in;
+    for (int i = 0; i < ROWS; i++) index[i] = i * i % in;
     if (layer == EMBEDDING) return weft_from_data(WEFT_I32, 1, (int64_t[]){ROWS}, index);
-    for (int i = 0; i < ROWS * in; i++)
-        x[i] = (i * 37 + 11) % 101 / 50.0 - 1;
+    for (int i = 0; i < ROWS * in; i++) x[i] = (i * 37 + 11) % 101 / 50.0 - 1;
     t = weft_from_data(WEFT_F64, 2, (int64_t[]){ROWS, in}, x);
     return weft_set_requires_grad(t, true);
 }
@@ -177,8 +175,7 @@ static weft_tensor *make_weights(int out)
 {
     double c[ROWS * 64];
 
-    for (int i = 0; i < ROWS * out; i++)
-        c[i] = (i * 53 + 7) % 97 / 48.0 - 1;
+    for (int i = 0; i < ROWS * out; i++) c[i] = (i * 53 + 7) % 97 / 48.0 - 1;
     return weft_from_data(WEFT_F64, 2, (int64_t[]){ROWS, out}, c);
 }
 
@@ -262,8 +259,7 @@ static void check_use(const struct use *u, int in, int out, bool keep, bool coun
 static void check_all(int in, int out, bool count)
 {
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
-        for (int keep = 0; keep < 2; keep++)
-            check_use(&uses[i], in, out, keep, count);
+        for (int keep = 0; keep < 2; keep++) check_use(&uses[i], in, out, keep, count);
 }
 
 WT_TEST(style__equals_one_device) { check_all(16, 16, true); }
