@@ -60,8 +60,7 @@ static double ours(struct buffers buffers, size_t bytes, int batch)
 
     barrier();
     start = bench_now();
-    for (int i = 0; i < batch; i++)
-        wf_comm_run(&coll);
+    for (int i = 0; i < batch; i++) wf_comm_run(&coll);
     return (bench_now() - start) / batch;
 }
 

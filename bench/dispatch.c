@@ -22,7 +22,7 @@
 #include "support/bench.h"
 #include "support/malloc_count.h"
 
-enum { ROWS = 16, COLS = 8, ROUNDS = 9, BATCH = 32, SCOPES = 100, MAX_CALLS = 64, CHAIN_NODES = 5 };
+enum { ROWS = 16, COLS = 8, ROUNDS = 25, BATCH = 32, SCOPES = 20, MAX_CALLS = 64, CHAIN_NODES = 5 };
 
 struct fixture {
     weft_mesh *mesh;               /* NULL: everything plain */
@@ -68,8 +68,7 @@ static weft_tensor *op_chain(const struct fixture *f)
     weft_tensor *leaves[] = {f->a, f->b, f->w, f->bias};
 
     WEFT_CHECK(weft_backward(loss));
-    for (int i = 0; i < 4; i++)
-        weft_zero_grad(leaves[i]);
+    for (int i = 0; i < 4; i++) weft_zero_grad(leaves[i]);
     return loss;
 }
 
@@ -127,8 +126,7 @@ static void want_gradients(struct fixture *f)
 {
     weft_tensor *leaves[] = {f->a, f->b, f->w, f->bias};
 
-    for (int i = 0; i < 4; i++)
-        bench_need(weft_set_requires_grad(leaves[i], true));
+    for (int i = 0; i < 4; i++) bench_need(weft_set_requires_grad(leaves[i], true));
 }
 
 /* A grid of 2 along each axis, this process being its first rank. */
@@ -145,8 +143,7 @@ static void run_batches(op_fn *run, const struct fixture *f, int scopes)
 {
     for (int i = 0; i < scopes; i++) {
         weft_scope *scope = weft_scope_open();
-        for (int j = 0; j < BATCH; j++)
-            run(f);
+        for (int j = 0; j < BATCH; j++) run(f);
         weft_scope_close(scope);
     }
 }
@@ -157,9 +154,9 @@ static double call_ns(op_fn *run, const struct fixture *f)
 
     run_batches(run, f, SCOPES);
     for (int round = 0; round < ROUNDS; round++) {
-        double start = bench_now();
+        double start = bench_cpu_now();
         run_batches(run, f, SCOPES);
-        double ns = 1e9 * (bench_now() - start) / (SCOPES * BATCH);
+        double ns = 1e9 * (bench_cpu_now() - start) / (SCOPES * BATCH);
         if (best == 0 || ns < best) best = ns;
     }
     return best;
@@ -222,10 +219,8 @@ static void note_kernels(op_fn *run, const struct fixture *f)
 static void free_kernels(void)
 {
     for (struct kernel *k = kernels; k < kernels + n_kernels; k++) {
-        for (int i = 0; i < k->plan->n_in; i++)
-            free(k->in[i]);
-        for (int j = 0; j < k->plan->n_out; j++)
-            free(k->out[j]);
+        for (int i = 0; i < k->plan->n_in; i++) free(k->in[i]);
+        for (int j = 0; j < k->plan->n_out; j++) free(k->out[j]);
     }
 }
 
@@ -244,9 +239,9 @@ static double kernel_ns(op_fn *run, const struct fixture *f)
 
     note_kernels(run, f);
     for (int round = 0; round < ROUNDS && n_kernels > 0; round++) {
-        double start = bench_now();
+        double start = bench_cpu_now();
         run_kernels(SCOPES * BATCH);
-        double ns = 1e9 * (bench_now() - start) / (SCOPES * BATCH);
+        double ns = 1e9 * (bench_cpu_now() - start) / (SCOPES * BATCH);
         if (best == 0 || ns < best) best = ns;
     }
     free_kernels();
@@ -456,8 +451,7 @@ int main(int argc, char **argv)
         report_hits(mesh);
         report_mallocs(mesh);
         report_entries(mesh);
-        for (int axes = 1; axes <= 3; axes++)
-            report_misses(axes);
+        for (int axes = 1; axes <= 3; axes++) report_misses(axes);
         report_instructions();
     }
     weft_scope_close(scope);

@@ -22,8 +22,7 @@ void attention_start(long context)
 {
     float **panels[] = {&q_rows, &k_rows, &v_rows, &d_rows, &k_cols, &v_cols};
 
-    for (int i = 0; i < 6; i++)
-        *panels[i] = hand_floats(context * HEAD);
+    for (int i = 0; i < 6; i++) *panels[i] = hand_floats(context * HEAD);
     scores = hand_floats(context * hand_stride(context));
 }
 
@@ -42,8 +41,7 @@ tile(long k, const float *a, long a_row, long a_step, const float *b, float *c, 
 #pragma GCC unroll 8
     for (long i = 0; i < ROWS; i++)
 #pragma GCC unroll 2
-        for (long v = 0; v < VECS; v++)
-            store(c + i * ldc + v * LANES, sum[i][v]);
+        for (long v = 0; v < VECS; v++) store(c + i * ldc + v * LANES, sum[i][v]);
 }
 
 /* src [context,HEAD] as panels [HEAD/COLS][context][COLS] */
@@ -51,8 +49,7 @@ static void pack_rows(long context, const float *src, long ld, float *panels)
 {
     for (long j = 0; j < HEAD; j += COLS)
         for (long t = 0; t < context; t++, panels += COLS)
-            for (long v = 0; v < COLS; v++)
-                panels[v] = src[t * ld + j + v];
+            for (long v = 0; v < COLS; v++) panels[v] = src[t * ld + j + v];
 }
 
 /* src transposed as panels [context/COLS][HEAD][COLS] */
@@ -89,17 +86,14 @@ static void softmax_row(float *restrict p, long n, long end)
     const float scale = 0.125f; /* 1 / sqrt(HEAD) */
     float top = p[0], sum = 0;
 
-    for (long j = 1; j < n; j++)
-        top = p[j] > top ? p[j] : top;
+    for (long j = 1; j < n; j++) top = p[j] > top ? p[j] : top;
     for (long j = 0; j < n; j++) {
         p[j] = hand_exp((p[j] - top) * scale);
         sum += p[j];
     }
     float inverse = 1 / sum;
-    for (long j = 0; j < n; j++)
-        p[j] *= inverse;
-    for (long j = n; j < end; j++)
-        p[j] = 0;
+    for (long j = 0; j < n; j++) p[j] *= inverse;
+    for (long j = n; j < end; j++) p[j] = 0;
 }
 
 static void head_forward(const struct attention *a, const float *q, const float *k, const float *v,
@@ -113,8 +107,7 @@ static void head_forward(const struct attention *a, const float *q, const float 
         long end = tile_end(i + ROWS - 1);
         for (long j = 0; j < end; j += COLS)
             tile(HEAD, q + i * ld, ld, 1, k_cols + j * HEAD, probs + i * lp + j, lp);
-        for (long r = i; r < i + ROWS; r++)
-            softmax_row(probs + r * lp, r + 1, end);
+        for (long r = i; r < i + ROWS; r++) softmax_row(probs + r * lp, r + 1, end);
         times_lower(i, probs, lp, v_rows, context, out, a->out_ld);
     }
 }
@@ -137,10 +130,8 @@ static void softmax_grad_row(float *restrict ds, const float *restrict p, const 
 {
     float delta = 0;
 
-    for (long j = 0; j < HEAD; j++)
-        delta += dout[j] * out[j];
-    for (long j = 0; j < end; j++)
-        ds[j] = p[j] * (ds[j] - delta) * 0.125f;
+    for (long j = 0; j < HEAD; j++) delta += dout[j] * out[j];
+    for (long j = 0; j < end; j++) ds[j] = p[j] * (ds[j] - delta) * 0.125f;
 }
 
 static void head_backward(const struct attention *a, const float *q, const float *probs,

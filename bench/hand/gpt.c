@@ -72,8 +72,7 @@ static void add_bias(void *payload, long row, long rows, float *c)
 
     (void)row;
     for (long i = 0; i < rows; i++)
-        for (long j = 0; j < 3 * d; j++)
-            c[i * l3 + j] += l->qkv_b.w[j];
+        for (long j = 0; j < 3 * d; j++) c[i * l3 + j] += l->qkv_b.w[j];
 }
 
 static void bias_gelu(void *payload, long row, long rows, float *c)
@@ -83,16 +82,14 @@ static void bias_gelu(void *payload, long row, long rows, float *c)
 
     for (long i = 0; i < rows; i++) {
         float *restrict value = c + i * lf, *restrict slope = l->slope + (row + i) * lf;
-        for (long j = 0; j < f; j++)
-            value[j] = hand_gelu(value[j] + bias[j], &slope[j]);
+        for (long j = 0; j < f; j++) value[j] = hand_gelu(value[j] + bias[j], &slope[j]);
     }
 }
 
 static void add_columns(float *restrict sum, const float *c, long rows, long cols, long stride)
 {
     for (long i = 0; i < rows; i++)
-        for (long j = 0; j < cols; j++)
-            sum[j] += c[i * stride + j];
+        for (long j = 0; j < cols; j++) sum[j] += c[i * stride + j];
 }
 
 static void gelu_grad(void *payload, long row, long rows, float *c)
@@ -102,8 +99,7 @@ static void gelu_grad(void *payload, long row, long rows, float *c)
     for (long i = 0; i < rows; i++) {
         float *restrict g = c + i * lf;
         const float *restrict slope = l->slope + (row + i) * lf;
-        for (long j = 0; j < f; j++)
-            g[j] *= slope[j];
+        for (long j = 0; j < f; j++) g[j] *= slope[j];
     }
     add_columns(l->up_b.g, c, rows, f, lf);
 }
@@ -116,8 +112,7 @@ static void add_parts(float *restrict sum, long token_)
     memcpy(sum, part[0] + token_ * ld, 4 * (size_t)D);
     for (int r = 1; r < hand_ranks; r++) {
         const float *restrict term = part[r] + token_ * ld;
-        for (long j = 0; j < D; j++)
-            sum[j] += term[j];
+        for (long j = 0; j < D; j++) sum[j] += term[j];
     }
 }
 
@@ -127,11 +122,9 @@ static void norm_row(float *restrict unit, float *restrict result, float *rstd,
 {
     float sum = 0, squares = 0;
 
-    for (long j = 0; j < D; j++)
-        sum += row[j];
+    for (long j = 0; j < D; j++) sum += row[j];
     float mean = sum / (float)D;
-    for (long j = 0; j < D; j++)
-        squares += (row[j] - mean) * (row[j] - mean);
+    for (long j = 0; j < D; j++) squares += (row[j] - mean) * (row[j] - mean);
     *rstd = 1 / sqrtf(squares / (float)D + 1e-5f);
     for (long j = 0; j < D; j++) {
         unit[j] = (row[j] - mean) * *rstd;
@@ -149,8 +142,7 @@ static void residual_norm(const float *restrict bias, const float *weight, const
         float *restrict row = x + i * ld;
         if (bias) {
             add_parts(sum, first + i);
-            for (long j = 0; j < D; j++)
-                row[j] += sum[j] + bias[j];
+            for (long j = 0; j < D; j++) row[j] += sum[j] + bias[j];
         }
         norm_row(norm->unit + i * ld, norm->result + (first + i) * ld, norm->rstd + i, row, weight,
                  norm_bias);
@@ -174,8 +166,7 @@ static void norm_grad_row(float *restrict dx, float *restrict dy, const float *r
     }
     mean /= (float)D;
     along /= (float)D;
-    for (long j = 0; j < D; j++)
-        dx[j] += rstd * (dy[j] - mean - unit[j] * along);
+    for (long j = 0; j < D; j++) dx[j] += rstd * (dy[j] - mean - unit[j] * along);
 }
 
 /* The terms in the window are the gradient of a norm's result. `bias_sum`: gradient of the bias of
@@ -205,8 +196,7 @@ static void embed(void)
     for (long i = 0; i < own; i++) {
         const float *restrict word = stream + (first + i) * ld, *restrict place =
                                                                     wpe.w + (first + i) % T * D;
-        for (long j = 0; j < D; j++)
-            x[i * ld + j] = word[j] + place[j];
+        for (long j = 0; j < D; j++) x[i * ld + j] = word[j] + place[j];
     }
 }
 
@@ -217,8 +207,7 @@ static void update_embedding(void)
 {
     float *sum = gradient;
 
-    for (long row = 0; row < vocab; row++)
-        row_head[row] = -1;
+    for (long row = 0; row < vocab; row++) row_head[row] = -1;
     for (int i = 0; i < N; i++) {
         long row = token[i] - hand_rank * vocab;
         if (row >= 0 && row < vocab) {
@@ -246,8 +235,7 @@ static void update_shared(void)
 
     for (long row = hand_begin(small.rows); row < hand_end(small.rows); row++) {
         memset(sum, 0, 4 * (size_t)D);
-        for (int r = 0; r < hand_ranks; r++)
-            add_columns(sum, small_part[r] + row * D, 1, D, D);
+        for (int r = 0; r < hand_ranks; r++) add_columns(sum, small_part[r] + row * D, 1, D, D);
         update_row(&small, row, sum);
     }
     for (long t = hand_begin(T); t < hand_end(T); t++) {
@@ -269,8 +257,7 @@ static void exponentials(void *payload, long row, long rows, float *c)
         long t = target[i] - chunk->first;
         float best = c[0], total = 0;
         if (t >= 0 && t < chunk->width) hit[i] = c[t];
-        for (long j = 1; j < chunk->width; j++)
-            best = c[j] > best ? c[j] : best;
+        for (long j = 1; j < chunk->width; j++) best = c[j] > best ? c[j] : best;
         for (long j = 0; j < chunk->width; j++) {
             c[j] = hand_exp(c[j] - best);
             total += c[j];
@@ -302,8 +289,7 @@ static double finish_loss(void)
 
     for (long i = 0; i < N; i++) {
         float top = softmax[0][i], sum = 0, hit = 0;
-        for (int r = 1; r < hand_ranks; r++)
-            top = softmax[r][i] > top ? softmax[r][i] : top;
+        for (int r = 1; r < hand_ranks; r++) top = softmax[r][i] > top ? softmax[r][i] : top;
         for (int r = 0; r < hand_ranks; r++) {
             sum += softmax[r][N + i] * hand_exp(softmax[r][i] - top);
             hit += softmax[r][2 * N + i];
@@ -337,8 +323,7 @@ static void logits_grad(struct chunk *c)
     for (long i = 0; i < N; i++) {
         float *restrict p = c->p + i * c->ld, scale = hand_exp(c->top[i] - lse[i]) * each;
         long t = target[i] - c->first;
-        for (long j = 0; j < c->width; j++)
-            p[j] *= scale;
+        for (long j = 0; j < c->width; j++) p[j] *= scale;
         if (t >= 0 && t < c->width) p[t] -= each;
     }
 }
@@ -435,8 +420,7 @@ double gpt_step(void)
     hand_adam_next();
     memset(small_part[hand_rank], 0, 4 * (size_t)(small.rows * D));
     embed();
-    for (long l = 0; l < L; l++)
-        layer_forward(l);
+    for (long l = 0; l < L; l++) layer_forward(l);
     residual_norm(small_w(L - 1, DOWN_B), small_w(L, NORM1_W), small_w(L, NORM1_B), last);
     double loss = head_forward_loss(last->result);
     head_backward(last->result);

@@ -107,8 +107,7 @@ static void allocate(void)
     layers = zeroed(L, sizeof *layers);
     allocate_window();
     allocate_head();
-    for (long l = 0; l < L; l++)
-        allocate_layer(&layers[l]);
+    for (long l = 0; l < L; l++) allocate_layer(&layers[l]);
     attention_start(T);
     long rows = 4 * D > CHUNK ? 4 * D : CHUNK;
     gradient = hand_floats(rows * (ld > lf ? ld : lf));
@@ -170,8 +169,7 @@ static void check_layer(long l)
     struct layer *at = &layers[l];
     struct hand_param *split[] = {&at->qkv, &at->qkv_b, &at->proj, &at->up, &at->up_b, &at->down};
 
-    for (int i = 0; i < 6; i++)
-        hand_check(split[i], HAND_SPLIT, gpt_step);
+    for (int i = 0; i < 6; i++) hand_check(split[i], HAND_SPLIT, gpt_step);
     for (long i = 0; i < SMALL; i++) {
         struct hand_param p = {.name = names[i],
                                .rows = 1,

@@ -143,8 +143,7 @@ static inline void transpose8(const float *src, long src_ld, float *dst, long ds
     vec8 row[8], next[8];
 
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; i++)
-        row[i] = *(const vec8 *)(src + i * src_ld);
+    for (int i = 0; i < 8; i++) row[i] = *(const vec8 *)(src + i * src_ld);
 #pragma GCC unroll 3
     for (int stage = 0; stage < 3; stage++) {
 #pragma GCC unroll 4
@@ -153,12 +152,10 @@ static inline void transpose8(const float *src, long src_ld, float *dst, long ds
             next[2 * i + 1] = __builtin_shuffle(row[i], row[i + 4], high);
         }
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i++)
-            row[i] = next[i];
+        for (int i = 0; i < 8; i++) row[i] = next[i];
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; i++)
-        *(vec8 *)(dst + i * dst_ld) = row[i];
+    for (int i = 0; i < 8; i++) *(vec8 *)(dst + i * dst_ld) = row[i];
 }
 
 void hand_transpose(long rows, long cols, const float *src, long src_ld, float *dst, long dst_ld)
@@ -198,8 +195,7 @@ static struct plan *plan_of(const struct hand_gemm *g)
         if (same_kind(&plans[i].like, g)) return &plans[i];
     if (n_plans == MAX_PLANS) hand_die("too many kinds of products");
     plans[n_plans].like = *g;
-    for (int c = 0; c < CANDIDATES; c++)
-        plans[n_plans].seconds[c] = INFINITY;
+    for (int c = 0; c < CANDIDATES; c++) plans[n_plans].seconds[c] = INFINITY;
     return &plans[n_plans++];
 }
 
@@ -261,8 +257,7 @@ void hand_tune(double (*step)(void))
     double start = hand_now();
 
     tuning = true;
-    while (!tried_enough() && hand_max(hand_now() - start) < TUNING_SECONDS)
-        step();
+    while (!tried_enough() && hand_max(hand_now() - start) < TUNING_SECONDS) step();
     tuning = false;
     for (struct plan *p = plans; p < plans + n_plans; p++)
         for (int c = 1; c < CANDIDATES; c++)
@@ -431,8 +426,7 @@ static double sum_of_squares(const struct hand_param *p)
     double sum = 0;
 
     for (long r = 0; r < p->rows; r++)
-        for (long c = 0; c < p->cols; c++)
-            sum += (double)p->g[r * p->ld + c] * p->g[r * p->ld + c];
+        for (long c = 0; c < p->cols; c++) sum += (double)p->g[r * p->ld + c] * p->g[r * p->ld + c];
     return sum;
 }
 

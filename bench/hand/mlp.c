@@ -82,8 +82,7 @@ static void add_terms(float *out, float *const *terms, long from, long to, long 
         memcpy(o, terms[0] + i * stride, 4 * (size_t)n);
         for (int r = 1; r < hand_ranks; r++) {
             const float *restrict term = terms[r] + i * stride;
-            for (long j = 0; j < n; j++)
-                o[j] += term[j];
+            for (long j = 0; j < n; j++) o[j] += term[j];
         }
     }
 }
@@ -116,8 +115,7 @@ static double mean_loss(double squares)
 
     loss_part[hand_rank * LOSS_LINE] = squares;
     hand_barrier();
-    for (int r = 0; r < hand_ranks; r++)
-        sum += loss_part[r * LOSS_LINE];
+    for (int r = 0; r < hand_ranks; r++) sum += loss_part[r * LOSS_LINE];
     return sum / (double)(T * D);
 }
 
@@ -249,8 +247,7 @@ static void few_forward(const struct hand_param *w, const float *in, float *out)
 #pragma GCC unroll 16
         for (long i = 0; i < TILE; i++)
 #pragma GCC unroll 2
-            for (long v = 0; v < VECS; v++)
-                store(out + (n + i) * FEW + v * LANES, sum[i][v]);
+            for (long v = 0; v < VECS; v++) store(out + (n + i) * FEW + v * LANES, sum[i][v]);
     }
 }
 
@@ -265,8 +262,7 @@ static void few_input_grad(const struct hand_param *w, long n, const float *dout
 #pragma GCC unroll 16
         for (long j = 0; j < TILE; j++)
 #pragma GCC unroll 2
-            for (long v = 0; v < VECS; v++)
-                sum[j][v] = load(din + (k + j) * FEW + v * LANES);
+            for (long v = 0; v < VECS; v++) sum[j][v] = load(din + (k + j) * FEW + v * LANES);
         for (long i = 0; i < BLOCK; i++) {
             __builtin_prefetch(rows + (BLOCK + i) * w->ld + k, 0, 2);
 #pragma GCC unroll 16
@@ -278,8 +274,7 @@ static void few_input_grad(const struct hand_param *w, long n, const float *dout
 #pragma GCC unroll 16
         for (long j = 0; j < TILE; j++)
 #pragma GCC unroll 2
-            for (long v = 0; v < VECS; v++)
-                store(din + (k + j) * FEW + v * LANES, sum[j][v]);
+            for (long v = 0; v < VECS; v++) store(din + (k + j) * FEW + v * LANES, sum[j][v]);
     }
 }
 
@@ -300,8 +295,7 @@ static void few_gradient(const float *dout, const float *in, long in_ld, float g
 #pragma GCC unroll 2
         for (long i = 0; i < 2; i++)
 #pragma GCC unroll 8
-            for (long v = 0; v < WIDE; v++)
-                store(g[i] + j + v * LANES, sum[i][v]);
+            for (long v = 0; v < WIDE; v++) store(g[i] + j + v * LANES, sum[i][v]);
     }
 }
 
@@ -361,8 +355,7 @@ static double few_step(void)
     few_backward(&w2, dy_dt, h_tf, lf, dh_ft);
     for (long i = 0; i < f; i++) {
         float sum = 0;
-        for (long t = 0; t < FEW; t++)
-            sum += dh_ft[i * FEW + t] *= slope_ft[i * FEW + t];
+        for (long t = 0; t < FEW; t++) sum += dh_ft[i * FEW + t] *= slope_ft[i * FEW + t];
         b1.g[i] = sum;
     }
     few_backward(&w1, dh_ft, x_td, ld, part_dx[hand_rank]);

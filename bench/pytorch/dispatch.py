@@ -41,6 +41,8 @@ def chain(t):
     y = F.gelu(F.linear(t["a"], t["w"], t["bias"])) + t["b"]
     local = y.to_local() if hasattr(y, "to_local") else y
     local.sum().backward()
+    for leaf in t.values():
+        leaf.grad = None
 
 
 def per_operation(mesh):

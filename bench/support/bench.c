@@ -23,13 +23,16 @@ void bench_line(double value, const char *unit, const char *key, ...)
     fflush(stdout);
 }
 
-double bench_now(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double bench_now(void) { return read_clock(CLOCK_MONOTONIC); }
+double bench_cpu_now(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 void *bench_need(void *made)
 {
@@ -129,8 +132,7 @@ static void run_program(int ranks, const char *name, const char *arguments, stru
     own_folder(folder, sizeof folder);
     snprintf(command, sizeof command, "mpiexec -n %d %s/%s %s", ranks, folder, name, arguments);
     output = bench_need(popen(command, "r"));
-    while (fgets(line, sizeof line, output))
-        read_line(line, run);
+    while (fgets(line, sizeof line, output)) read_line(line, run);
     if (pclose(output) != 0 || run->step_ms == 0) {
         fprintf(stderr, "failed: %s\n", command);
         exit(EXIT_FAILURE);

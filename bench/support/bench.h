@@ -9,7 +9,9 @@
 /** "bench.KEY VALUE UNIT": the lines that scripts/bench repeats at its end. */
 void bench_line(double value, const char *unit, const char *key, ...) WEFT_PRINTF(3, 4);
 
+/** Seconds on a steady clock; seconds of this thread's CPU time, for what does not wait. */
 double bench_now(void);
+double bench_cpu_now(void);
 
 struct bench_times {
     double min, median; /* seconds */
