@@ -13,8 +13,8 @@ WEFT_API bool weft_requires_grad(const weft_tensor *t);
 /**
  * The accumulated gradient of a leaf, in the leaf's own layout.
  *
- * ranks: collective over the leaf's mesh when a pending sum has to be reduced (at most once per step)
- * gives: borrowed from the leaf; NULL when there is none
+ * ranks: collective over the leaf's mesh when a pending sum has to be reduced (at most once per
+ * step) gives: borrowed from the leaf; NULL when there is none
  */
 WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 
@@ -41,7 +41,8 @@ WEFT_API void weft_zero_grad(weft_tensor *leaf);
 WEFT_API weft_status weft_backward(weft_tensor *loss);
 WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
 
-/** Backward from any tensor with a given gradient of the same global shape. ranks, fails: as weft_backward */
+/** Backward from any tensor with a given gradient of the same global shape. ranks, fails: as
+ * weft_backward */
 WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
 /** Stop / resume recording on this thread; regions nest. ranks: any; local */

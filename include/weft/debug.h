@@ -22,16 +22,24 @@ typedef enum weft_coll {
     WEFT_COLL_COUNT
 } weft_coll;
 
-typedef enum weft_direction { WEFT_DIRECTION_FORWARD, WEFT_DIRECTION_BACKWARD, WEFT_DIRECTION_OPTIM, WEFT_DIRECTION_ANY } weft_direction;
+typedef enum weft_direction {
+    WEFT_DIRECTION_FORWARD,
+    WEFT_DIRECTION_BACKWARD,
+    WEFT_DIRECTION_OPTIM,
+    WEFT_DIRECTION_ANY
+} weft_direction;
 
-/** Start recording this rank's collectives; several ledgers may be open. ranks: any; local. gives: close it */
+/** Start recording this rank's collectives; several ledgers may be open. ranks: any; local. gives:
+ * close it */
 WEFT_API weft_ledger *weft_ledger_open(void);
 WEFT_API void weft_ledger_close(weft_ledger *ledger);
 
 /** Collectives of one kind (WEFT_COLL_COUNT: of all kinds) and their payload bytes on this rank,
  *  in one direction or any. `module`: a module path, or NULL for all. ranks: any; local */
-WEFT_API int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind, weft_direction direction, const char *module);
-WEFT_API int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind, weft_direction direction, const char *module);
+WEFT_API int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind,
+                                   weft_direction direction, const char *module);
+WEFT_API int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind,
+                                   weft_direction direction, const char *module);
 
 /** Seconds this rank spent in collectives. ranks: any; local */
 WEFT_API double weft_ledger_seconds(const weft_ledger *ledger);
@@ -59,6 +67,10 @@ typedef enum weft_memory_category {
 WEFT_API weft_memory weft_memory_of(weft_memory_category category);
 WEFT_API void weft_memory_reset_peak(void);
 WEFT_API void weft_memory_print(FILE *out);
+
+/** Count a tensor's bytes under this category from now on; modules do so with their parameters.
+ *  ranks: any; local. gives: t */
+WEFT_API weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category);
 
 /** Every environment variable the library reads, its value and meaning. ranks: any; local */
 WEFT_API void weft_print_knobs(FILE *out);

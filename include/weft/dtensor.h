@@ -18,8 +18,8 @@
  * fails: WEFT_ERR_ARG when t is distributed or not a leaf, WEFT_ERR_LAYOUT for a dim that t lacks
  *        or a pending sum
  */
-WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh, const weft_placement *placements,
-                                             int source);
+WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
+                                             const weft_placement *placements, int source);
 
 /**
  * Call a rank's plain tensor its part of a distributed one. No data moves.
@@ -31,19 +31,21 @@ WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh, co
  * fails: WEFT_ERR_SHAPE when the local shape is not this rank's chunk of the global one
  * grad:  brought to `placements` (a pending sum comes as replicated), then unwrapped
  */
-WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
-                                      const int64_t *shape);
+WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,
+                                      const weft_placement *placements, const int64_t *shape);
 
 /**
  * This rank's part as a plain tensor. No data moves.
  *
  * ranks: any; local
  * gives: a tensor owned by the open scope; shares storage with t; t itself when it is plain
- * grad:  taken to have `grad_placements`; NULL: the placements of t, with replicated for a pending sum
+ * grad:  taken to have `grad_placements`; NULL: the placements of t, with replicated for a pending
+ * sum
  */
 WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements);
 
-/** All of the tensor on every rank, plain: redistribute to replicated, then to_local. ranks: collective over its mesh. grad: as those */
+/** All of the tensor on every rank, plain: redistribute to replicated, then to_local. ranks:
+ * collective over its mesh. grad: as those */
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 
 /**

@@ -17,15 +17,15 @@
 
 typedef enum weft_status {
     WEFT_OK = 0,
-    WEFT_ERR_ARG,      /* an argument is outside what the function accepts */
-    WEFT_ERR_SHAPE,    /* shapes do not fit together */
-    WEFT_ERR_DTYPE,    /* dtypes do not fit together, or an op lacks a kernel for one */
-    WEFT_ERR_LAYOUT,   /* placements or meshes do not fit together */
-    WEFT_ERR_NOT_FOUND,/* a path, name or file is not there */
-    WEFT_ERR_STATE,    /* the call is right, but not now */
-    WEFT_ERR_IO,       /* a file could not be read or written */
-    WEFT_ERR_MEMORY,   /* an allocation failed */
-    WEFT_ERR_COMM,     /* communication failed or is not available */
+    WEFT_ERR_ARG,       /* an argument is outside what the function accepts */
+    WEFT_ERR_SHAPE,     /* shapes do not fit together */
+    WEFT_ERR_DTYPE,     /* dtypes do not fit together, or an op lacks a kernel for one */
+    WEFT_ERR_LAYOUT,    /* placements or meshes do not fit together */
+    WEFT_ERR_NOT_FOUND, /* a path, name or file is not there */
+    WEFT_ERR_STATE,     /* the call is right, but not now */
+    WEFT_ERR_IO,        /* a file could not be read or written */
+    WEFT_ERR_MEMORY,    /* an allocation failed */
+    WEFT_ERR_COMM,      /* communication failed or is not available */
     WEFT_STATUS_COUNT
 } weft_status;
 
@@ -47,11 +47,11 @@ WEFT_API void weft_error_clear(void);
 WEFT_API const char *weft_status_name(weft_status status);
 
 /** End the program with the error's text when a call that acts has failed. For main() only. */
-#define WEFT_CHECK(call)                                                                       \
-    do {                                                                                       \
-        weft_status weft_check_status = (call);                                                \
-        if (weft_check_status != WEFT_OK) {                                                    \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, weft_error_message());          \
-            exit(EXIT_FAILURE);                                                                \
-        }                                                                                      \
+#define WEFT_CHECK(call)                                                                           \
+    do {                                                                                           \
+        weft_status weft_check_status = (call);                                                    \
+        if (weft_check_status != WEFT_OK) {                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, weft_error_message());              \
+            exit(EXIT_FAILURE);                                                                    \
+        }                                                                                          \
     } while (0)

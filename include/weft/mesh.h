@@ -30,7 +30,8 @@ WEFT_API void weft_mesh_release(weft_mesh *mesh);
 /** Number of axes. ranks: any; local */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);
 
-/** Ranks along an axis, its name, and this rank's place on it (-1 outside the mesh). ranks: any; local */
+/** Ranks along an axis, its name, and this rank's place on it (-1 outside the mesh). ranks: any;
+ * local */
 WEFT_API int weft_mesh_axis_size(const weft_mesh *mesh, int axis);
 WEFT_API const char *weft_mesh_axis_name(const weft_mesh *mesh, int axis);
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int axis);

@@ -64,7 +64,8 @@ WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);
 
 /* ---- products ---- */
 
-/** a [*,m,k], b [*,k,n] -> [*,m,n]; leading dims broadcast. With ta / tb the last two dims of that input are swapped first. */
+/** a [*,m,k], b [*,k,n] -> [*,m,n]; leading dims broadcast. With ta / tb the last two dims of that
+ * input are swapped first. */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb);
 
@@ -76,7 +77,8 @@ WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, boo
  */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
 
-/* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ---- */
+/* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ----
+ */
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep);
 /** grad: shared equally by all elements that equal the maximum */
@@ -88,24 +90,28 @@ WEFT_API weft_tensor *weft_softmax(weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *x, int dim);
 
 /* ---- normalisation over the last dim; weight and bias may be NULL ---- */
-WEFT_API weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps);
+WEFT_API weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                      double eps);
 WEFT_API weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps);
 
 /* ---- models ---- */
 
-/** table [V,D], index [*] of i32 or i64 -> [*,D]. An index outside [0,V) ends the job. grad: to the table */
+/** table [V,D], index [*] of i32 or i64 -> [*,D]. An index outside [0,V) ends the job. grad: to the
+ * table */
 WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index);
 
 /** q, k, v [B,T,H,D] -> [B,T,H,D], softmax(q kT scale) v per head; with `causal` position t sees
  *  positions <= t. scale 0 means 1/sqrt(D). Blocked (Dao et al. 2022): no T x T matrix is kept. */
-WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal, double scale);
+WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,
+                                     double scale);
 
 /** The same for q, k, v packed as [B,T,3,H,D]: no copies to take them apart. */
 WEFT_API weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale);
 
 /** Mean over targets that are not `ignore_index` of -log softmax(logits)[target]; logits [*,V],
  *  target [*]. Logits sharded over V stay sharded: two small all-reduces forward, none backward. */
-WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target, int64_t ignore_index);
+WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target,
+                                         int64_t ignore_index);
 
 /** mean((a - b)^2) */
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
@@ -115,7 +121,8 @@ WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p);
 
 /* ---- shape; views share storage where strides allow ---- */
-WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape); /* one size may be -1 */
+WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim,
+                                   const int64_t *shape); /* one size may be -1 */
 WEFT_API weft_tensor *weft_permute(weft_tensor *x, const int *order);
 WEFT_API weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1);
 /** Elements [start, end) of a dim; negative bounds count from the end. */
@@ -123,7 +130,8 @@ WEFT_API weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t
 /** One element of a dim, which disappears. */
 WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
 /** `n` pieces by sizes[]; pieces are written to out[]. fails: WEFT_ERR_SHAPE unless sizes add up */
-WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const int64_t *sizes);
+WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n,
+                                const int64_t *sizes);
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);
 /** Repeat dims of size 1 (and new leading dims) without copying. */
 WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape);

@@ -69,7 +69,8 @@ static inline bool weft_placement_equal(weft_placement a, weft_placement b)
 WEFT_API int weft_placements_parse(weft_placement *out, int room, const char *text);
 
 /** "S(0),R" into `text`; returns the length as snprintf does. ranks: any; local */
-WEFT_API int weft_placements_print(const weft_placement *placements, int count, char *text, size_t bytes);
+WEFT_API int weft_placements_print(const weft_placement *placements, int count, char *text,
+                                   size_t bytes);
 
 /** The chunk rule: size and first element of chunk `index` of `n` elements over `ways`. An empty
  *  chunk has offset n. ranks: any; local */

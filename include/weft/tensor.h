@@ -16,13 +16,15 @@ typedef struct weft_scope weft_scope;
 
 /* ---- scopes ---- */
 
-/** Open a scope: tensors made from now on belong to it. ranks: any; local. gives: close it with weft_scope_close */
+/** Open a scope: tensors made from now on belong to it. ranks: any; local. gives: close it with
+ * weft_scope_close */
 WEFT_API weft_scope *weft_scope_open(void);
 
 /** Drop everything the scope owns; scopes opened inside it are closed too. ranks: any; local */
 WEFT_API void weft_scope_close(weft_scope *scope);
 
-/** Close the scope but hand `t` to the scope around it. ranks: any; local. gives: t (NULL for NULL) */
+/** Close the scope but hand `t` to the scope around it. ranks: any; local. gives: t (NULL for NULL)
+ */
 WEFT_API weft_tensor *weft_scope_return(weft_scope *scope, weft_tensor *t);
 
 /** Keep a tensor beyond its scope / drop what retain kept; NULL is allowed. ranks: any; local */
@@ -42,35 +44,43 @@ WEFT_API weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shap
 /** A plain tensor whose elements all are `value`. ranks: any; local. fails: as weft_empty */
 WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double value);
 
-/** A plain tensor with a copy of `data` (row-major, of `dtype`). ranks: any; local. fails: as weft_empty */
-WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, const void *data);
+/** A plain tensor with a copy of `data` (row-major, of `dtype`). ranks: any; local. fails: as
+ * weft_empty */
+WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape,
+                                     const void *data);
 
 /* ---- what a tensor is ---- */
 
-/** Number of dims; size of one dim of the global shape (negative counts from the end); element count. ranks: any; local */
+/** Number of dims; size of one dim of the global shape (negative counts from the end); element
+ * count. ranks: any; local */
 WEFT_API int weft_ndim(const weft_tensor *t);
 WEFT_API int64_t weft_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_numel(const weft_tensor *t);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *t);
 
-/** The mesh of a distributed tensor, NULL for a plain one; placement on one axis. ranks: any; local. gives: borrowed */
+/** The mesh of a distributed tensor, NULL for a plain one; placement on one axis. ranks: any;
+ * local. gives: borrowed */
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *t);
 WEFT_API weft_placement weft_tensor_placement(const weft_tensor *t, int axis);
 
-/** This rank's part: size and global offset of a dim, element stride, and first element. ranks: any; local */
+/** This rank's part: size and global offset of a dim, element stride, and first element. ranks:
+ * any; local */
 WEFT_API int64_t weft_local_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_offset(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_numel(const weft_tensor *t);
 WEFT_API void *weft_data(weft_tensor *t);
 
-/** The element of a one-element plain or replicated tensor; NaN (and an error) otherwise. ranks: any; local */
+/** The element of a one-element plain or replicated tensor; NaN (and an error) otherwise. ranks:
+ * any; local */
 WEFT_API double weft_item(const weft_tensor *t);
 
-/** Copy this rank's elements out, row-major, as f64. ranks: any; local. fails: WEFT_ERR_ARG when room is too small */
+/** Copy this rank's elements out, row-major, as f64. ranks: any; local. fails: WEFT_ERR_ARG when
+ * room is too small */
 WEFT_API weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room);
 
-/** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does. ranks: any; local */
+/** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does. ranks:
+ * any; local */
 WEFT_API int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes);
 
 /** The description and this rank's elements, at most eight per dim. ranks: any; local */

@@ -51,7 +51,8 @@ static weft_status count_consumers(struct wf_node *root)
 
         if (node->used)
             status = WF_FAIL(WEFT_ERR_STATE,
-                             "backward: the tape through %s was freed by an earlier backward; use weft_backward_retain "
+                             "backward: the tape through %s was freed by an earlier backward; use "
+                             "weft_backward_retain "
                              "for all but the last",
                              node->name);
         for (int i = 0; i < node->n_in; i++) {
@@ -69,10 +70,12 @@ static weft_status count_consumers(struct wf_node *root)
     return status;
 }
 
-/* Take over the gradient when nothing else holds its bytes, else copy: optimizers scale in place. */
+/* Take over the gradient when nothing else holds its bytes, else copy: optimizers scale in place.
+ */
 static weft_tensor *own_gradient(weft_tensor *grad)
 {
-    bool alone = grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous && !grad->requires_grad;
+    bool alone = grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous &&
+                 !grad->requires_grad;
 
     return alone ? grad : up.copy(grad);
 }
@@ -124,7 +127,8 @@ static weft_status run_vjp(struct wf_node *node)
         else if (weft_error_status() != WEFT_OK)
             status = weft_error_status();
         else
-            status = WF_FAIL(WEFT_ERR_STATE, "backward: %s has no gradient for input %d", node->name, i);
+            status =
+                WF_FAIL(WEFT_ERR_STATE, "backward: %s has no gradient for input %d", node->name, i);
     }
     weft_scope_close(scope);
     return status;
@@ -205,11 +209,15 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
     weft_scope *scope;
     weft_status status;
 
-    if (!t) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "backward: no tensor");
-    WF_NEED(t->requires_grad, WEFT_ERR_STATE, "backward: the tensor was not computed from anything that requires a gradient");
-    WF_NEED(gradient || t->layout->numel == 1, WEFT_ERR_SHAPE,
-            "backward: the tensor has %lld elements; only one-element tensors have an implied gradient",
-            (long long)t->layout->numel);
+    if (!t)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "backward: no tensor");
+    WF_NEED(t->requires_grad, WEFT_ERR_STATE,
+            "backward: the tensor was not computed from anything that requires a gradient");
+    WF_NEED(
+        gradient || t->layout->numel == 1, WEFT_ERR_SHAPE,
+        "backward: the tensor has %lld elements; only one-element tensors have an implied gradient",
+        (long long)t->layout->numel);
     scope = weft_scope_open();
     if (!gradient) gradient = up.ones(t);
     status = gradient ? walk(t, gradient, retain) : weft_error_status();
@@ -223,10 +231,14 @@ weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL
 
 weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 {
-    if (!gradient) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "backward_from: no gradient");
+    if (!gradient)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "backward_from: no gradient");
     if (t)
         for (int d = 0; d < weft_ndim(t); d++)
-            WF_NEED(weft_ndim(t) == weft_ndim(gradient) && weft_size(t, d) == weft_size(gradient, d), WEFT_ERR_SHAPE,
+            WF_NEED(weft_ndim(t) == weft_ndim(gradient) &&
+                        weft_size(t, d) == weft_size(gradient, d),
+                    WEFT_ERR_SHAPE,
                     "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
     return backward(t, gradient, false);
 }

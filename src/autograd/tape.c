@@ -42,7 +42,8 @@ static void connect(struct wf_node *node, int i, weft_tensor *in)
     }
 }
 
-struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in, weft_tensor *const *in)
+struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
+                               weft_tensor *const *in)
 {
     struct wf_node *node;
 
@@ -114,10 +115,11 @@ void weft_no_grad_end(void) { wf_no_grad_depth--; }
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
 {
     if (!t) return NULL;
-    WF_NEED_PTR(!t->node, WEFT_ERR_STATE, "set_requires_grad: the tensor is the result of %s, not a leaf",
-                t->node->name);
+    WF_NEED_PTR(!t->node, WEFT_ERR_STATE,
+                "set_requires_grad: the tensor is the result of %s, not a leaf", t->node->name);
     WF_NEED_PTR(!wanted || weft_dtype_is_float(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,
-                "set_requires_grad: %s tensors carry no gradient", weft_dtype_name(weft_tensor_dtype(t)));
+                "set_requires_grad: %s tensors carry no gradient",
+                weft_dtype_name(weft_tensor_dtype(t)));
     t->requires_grad = wanted;
     return t;
 }

@@ -35,7 +35,7 @@ struct wf_node {
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
     int32_t refs, n_in;
-    int32_t deps; /* consumers still to come during backward */
+    int32_t deps;  /* consumers still to come during backward */
     uint32_t mark; /* the backward that visited it last */
     bool used;     /* its saved tensors are gone */
     struct wf_node *next_free;
@@ -49,7 +49,8 @@ static inline bool wf_recording(void) { return wf_no_grad_depth == 0; }
  * A node with edges to the inputs that require gradients; `saved`: NULL entries allowed. The node
  * belongs to `out` afterwards, which now requires a gradient.
  */
-struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in, weft_tensor *const *in);
+struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
+                               weft_tensor *const *in);
 
 /** Keep a tensor for backward in a slot. */
 static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
@@ -65,11 +66,13 @@ static inline bool wf_node_wants(const struct wf_node *node, int i)
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
-    weft_tensor *(*ones)(const weft_tensor *like);                         /* seed gradient */
-    weft_tensor *(*settle)(weft_tensor *grad, const weft_tensor *leaf);   /* to the leaf's layout, pending sums may stay */
-    weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf);   /* pending sums too */
+    weft_tensor *(*ones)(const weft_tensor *like); /* seed gradient */
+    weft_tensor *(*settle)(
+        weft_tensor *grad,
+        const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */
+    weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf); /* pending sums too */
     weft_tensor *(*copy)(weft_tensor *grad);
-    bool (*add_into)(weft_tensor *a, weft_tensor *b);                      /* a += b where layouts agree */
+    bool (*add_into)(weft_tensor *a, weft_tensor *b); /* a += b where layouts agree */
 };
 void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 

@@ -1,19 +1,19 @@
 /* dtype.c: sizes, names and conversions of element types. i64 beyond 2^53 loses bits in load(). */
 #include "base/dtype.h"
 
-#define LOAD_STORE(tag, type)                                                                  \
-    static double load_##tag(const void *element)                                              \
-    {                                                                                          \
-        type value;                                                                            \
-                                                                                               \
-        memcpy(&value, element, sizeof value);                                                 \
-        return (double)value;                                                                  \
-    }                                                                                          \
-    static void store_##tag(void *element, double value)                                       \
-    {                                                                                          \
-        type narrow = (type)value;                                                             \
-                                                                                               \
-        memcpy(element, &narrow, sizeof narrow);                                               \
+#define LOAD_STORE(tag, type)                                                                      \
+    static double load_##tag(const void *element)                                                  \
+    {                                                                                              \
+        type value;                                                                                \
+                                                                                                   \
+        memcpy(&value, element, sizeof value);                                                     \
+        return (double)value;                                                                      \
+    }                                                                                              \
+    static void store_##tag(void *element, double value)                                           \
+    {                                                                                              \
+        type narrow = (type)value;                                                                 \
+                                                                                                   \
+        memcpy(element, &narrow, sizeof narrow);                                                   \
     }
 
 LOAD_STORE(f32, float)

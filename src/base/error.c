@@ -17,9 +17,15 @@ static _Thread_local struct {
 static wf_die_handler *die_handler;
 
 static const char *const status_names[WEFT_STATUS_COUNT] = {
-    [WEFT_OK] = "ok",         [WEFT_ERR_ARG] = "argument",        [WEFT_ERR_SHAPE] = "shape",
-    [WEFT_ERR_DTYPE] = "dtype", [WEFT_ERR_LAYOUT] = "layout",     [WEFT_ERR_NOT_FOUND] = "not found",
-    [WEFT_ERR_STATE] = "state", [WEFT_ERR_IO] = "io",             [WEFT_ERR_MEMORY] = "memory",
+    [WEFT_OK] = "ok",
+    [WEFT_ERR_ARG] = "argument",
+    [WEFT_ERR_SHAPE] = "shape",
+    [WEFT_ERR_DTYPE] = "dtype",
+    [WEFT_ERR_LAYOUT] = "layout",
+    [WEFT_ERR_NOT_FOUND] = "not found",
+    [WEFT_ERR_STATE] = "state",
+    [WEFT_ERR_IO] = "io",
+    [WEFT_ERR_MEMORY] = "memory",
     [WEFT_ERR_COMM] = "communication",
 };
 
@@ -66,8 +72,9 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
         return status;
     }
     record.status = status;
-    snprintf(record.message, sizeof record.message, "%s%s%s%.900s (%s:%d)", module[0] ? "in module " : "",
-             module, module[0] ? ": " : "", text, short_file(file), line);
+    snprintf(record.message, sizeof record.message, "%s%s%s%.900s (%s:%d)",
+             module[0] ? "in module " : "", module, module[0] ? ": " : "", text, short_file(file),
+             line);
     return status;
 }
 

@@ -26,23 +26,23 @@ void wf_error_set(weft_status status, const char *message);
 
 #define WF_FAIL(status, ...) wf_fail((status), __FILE__, __LINE__, __VA_ARGS__)
 #define WF_DIE(...) wf_die(__FILE__, __LINE__, __VA_ARGS__)
-#define WF_NEED(cond, status, ...)                                                             \
-    do {                                                                                       \
-        if (!(cond)) return WF_FAIL((status), __VA_ARGS__);                                    \
+#define WF_NEED(cond, status, ...)                                                                 \
+    do {                                                                                           \
+        if (!(cond)) return WF_FAIL((status), __VA_ARGS__);                                        \
     } while (0)
 /** WF_NEED for functions that return a pointer. */
-#define WF_NEED_PTR(cond, status, ...)                                                         \
-    do {                                                                                       \
-        if (!(cond)) return (void)WF_FAIL((status), __VA_ARGS__), NULL;                        \
+#define WF_NEED_PTR(cond, status, ...)                                                             \
+    do {                                                                                           \
+        if (!(cond)) return (void)WF_FAIL((status), __VA_ARGS__), NULL;                            \
     } while (0)
-#define WF_TRY(call)                                                                           \
-    do {                                                                                       \
-        weft_status wf_try_status = (call);                                                    \
-        if (wf_try_status != WEFT_OK) return wf_try_status;                                    \
+#define WF_TRY(call)                                                                               \
+    do {                                                                                           \
+        weft_status wf_try_status = (call);                                                        \
+        if (wf_try_status != WEFT_OK) return wf_try_status;                                        \
     } while (0)
-#define WF_TRY_PTR(call)                                                                       \
-    do {                                                                                       \
-        if ((call) != WEFT_OK) return NULL;                                                    \
+#define WF_TRY_PTR(call)                                                                           \
+    do {                                                                                           \
+        if ((call) != WEFT_OK) return NULL;                                                        \
     } while (0)
 /** Our own invariant; debug builds only, never with side effects. */
 #define WF_ASSERT(cond) assert(cond)

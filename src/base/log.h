@@ -13,7 +13,7 @@ void wf_log(enum wf_log_level level, const char *topic, const char *format, ...)
 void wf_log_set_rank(int rank);
 int wf_log_rank(void);
 
-#define WF_LOG(level, ...)                                                                     \
-    do {                                                                                       \
-        if ((int)(level) <= wf_log_threshold) wf_log((level), __VA_ARGS__);                    \
+#define WF_LOG(level, ...)                                                                         \
+    do {                                                                                           \
+        if ((int)(level) <= wf_log_threshold) wf_log((level), __VA_ARGS__);                        \
     } while (0)

@@ -41,5 +41,6 @@ void wf_observe_remove(int handle)
 void wf_observe(const struct wf_event *event)
 {
     for (int i = 0; i < MAX_OBSERVERS; i++)
-        if (observers[i].mask & (unsigned)event->kind) observers[i].observer(event, observers[i].payload);
+        if (observers[i].mask & (unsigned)event->kind)
+            observers[i].observer(event, observers[i].payload);
 }

@@ -33,8 +33,13 @@ static struct line *find(weft_ledger *ledger, const struct wf_event *event)
     for (size_t i = 0; i < ledger->n_lines; i++)
         if (same(&ledger->lines[i], event, module)) return &ledger->lines[i];
     ledger->lines = wf_realloc(ledger->lines, (ledger->n_lines + 1) * sizeof *ledger->lines);
-    ledger->lines[ledger->n_lines] = (struct line){wf_strdup(event->name), wf_strdup(event->axis), wf_strdup(module),
-                                                   event->where.phase, 0, 0, 0};
+    ledger->lines[ledger->n_lines] = (struct line){wf_strdup(event->name),
+                                                   wf_strdup(event->axis),
+                                                   wf_strdup(module),
+                                                   event->where.phase,
+                                                   0,
+                                                   0,
+                                                   0};
     return &ledger->lines[ledger->n_lines++];
 }
 
@@ -75,14 +80,16 @@ void weft_ledger_close(weft_ledger *ledger)
     wf_free(ledger);
 }
 
-static bool counts(const struct line *line, weft_coll kind, weft_direction direction, const char *module)
+static bool counts(const struct line *line, weft_coll kind, weft_direction direction,
+                   const char *module)
 {
     return (kind == WEFT_COLL_COUNT || strcmp(line->kind, wf_coll_name(kind)) == 0) &&
            (direction == WEFT_DIRECTION_ANY || (int)direction == (int)line->phase) &&
            (!module || strcmp(module, line->module) == 0);
 }
 
-int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind, weft_direction direction, const char *module)
+int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind, weft_direction direction,
+                          const char *module)
 {
     int64_t total = 0;
 
@@ -91,7 +98,8 @@ int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind, weft_direct
     return total;
 }
 
-int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind, weft_direction direction, const char *module)
+int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind, weft_direction direction,
+                          const char *module)
 {
     int64_t total = 0;
 
@@ -112,11 +120,13 @@ void weft_ledger_print(const weft_ledger *ledger, FILE *out)
 {
     static const char *const directions[] = {"forward", "backward", "optim"};
 
-    fprintf(out, "%-16s %-6s %-9s %8s %14s %9s  %s\n", "collective", "axis", "direction", "calls", "bytes", "ms", "module");
+    fprintf(out, "%-16s %-6s %-9s %8s %14s %9s  %s\n", "collective", "axis", "direction", "calls",
+            "bytes", "ms", "module");
     for (size_t i = 0; i < ledger->n_lines; i++) {
         const struct line *line = &ledger->lines[i];
 
-        fprintf(out, "%-16s %-6s %-9s %8lld %14lld %9.2f  %s\n", line->kind, line->axis, directions[line->phase],
-                (long long)line->count, (long long)line->bytes, 1e3 * line->seconds, line->module);
+        fprintf(out, "%-16s %-6s %-9s %8lld %14lld %9.2f  %s\n", line->kind, line->axis,
+                directions[line->phase], (long long)line->count, (long long)line->bytes,
+                1e3 * line->seconds, line->module);
     }
 }

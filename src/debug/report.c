@@ -3,6 +3,7 @@
 
 #include "base/knob.h"
 #include "device/pool.h"
+#include "tensor/tensor.h"
 
 weft_memory weft_memory_of(weft_memory_category category)
 {
@@ -15,14 +16,23 @@ void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
 
 void weft_memory_print(FILE *out)
 {
-    static const char *const names[] = {"weights", "gradients", "optimizer", "activations", "communication", "all"};
+    static const char *const names[] = {"weights",     "gradients",     "optimizer",
+                                        "activations", "communication", "all"};
 
     fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++) {
         weft_memory m = weft_memory_of((weft_memory_category)c);
 
-        fprintf(out, "%-14s %12.2f %12.2f\n", names[c], (double)m.live / 1048576, (double)m.peak / 1048576);
+        fprintf(out, "%-14s %12.2f %12.2f\n", names[c], (double)m.live / 1048576,
+                (double)m.peak / 1048576);
     }
+}
+
+weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
+{
+    if (t && category < WEFT_MEMORY_CATEGORIES)
+        wf_block_recategorize(t->block, (enum wf_category)category);
+    return t;
 }
 
 void weft_print_knobs(FILE *out) { wf_knobs_print(out); }

@@ -41,9 +41,13 @@ static size_t slot_bytes(const weft_tensor *grad)
 
 static void all_reduce(struct wf_block *block, size_t bytes, const struct group *group)
 {
-    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE, .comm = wf_mesh_comm(group->mesh, group->axis),
-                           .dtype = group->dtype, .reduce = WEFT_SUM, .count = bytes / wf_dtypes[group->dtype].size,
-                           .send = block->data, .recv = block->data};
+    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
+                           .comm = wf_mesh_comm(group->mesh, group->axis),
+                           .dtype = group->dtype,
+                           .reduce = WEFT_SUM,
+                           .count = bytes / wf_dtypes[group->dtype].size,
+                           .send = block->data,
+                           .recv = block->data};
 
     wf_comm_run(&coll);
 }

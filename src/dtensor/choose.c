@@ -29,7 +29,10 @@ struct search {
     int label; /* of the best, 0 when it shards none */
 };
 
-static bool distributed(const struct wf_infer *call, int i) { return call->in[i] && call->in[i]->mesh; }
+static bool distributed(const struct wf_infer *call, int i)
+{
+    return call->in[i] && call->in[i]->mesh;
+}
 
 static int dim_of(const int8_t *labels, int label)
 {
@@ -143,7 +146,8 @@ static void consider_linear(struct search *s, uint32_t set)
     weft_reduce reduce = WEFT_SUM;
 
     if (!set || !pending_reduce(s, set, &reduce)) return;
-    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype)) return;
+    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype))
+        return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
@@ -175,7 +179,8 @@ void wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_cho
     for (s.axis = 0; s.axis < weft_mesh_ndim(mesh); s.axis++) {
         s.any = false;
         consider_replicated(&s);
-        for (uint64_t left = used; left; left &= left - 1) consider_label(&s, __builtin_ctzll(left));
+        for (uint64_t left = used; left; left &= left - 1)
+            consider_label(&s, __builtin_ctzll(left));
         consider_linear(&s, call->row->linear & 0xff);
         consider_linear(&s, call->row->linear >> 8 & 0xff);
         if (s.label) s.ways[s.label] *= weft_mesh_axis_size(mesh, s.axis);

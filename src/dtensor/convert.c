@@ -19,7 +19,8 @@ static void pack(int64_t *words, const weft_placement *placements, int n)
 {
     for (int w = 0; w < PLACEMENT_WORDS; w++) words[w] = 0;
     for (int a = 0; a < n; a++) {
-        int64_t p = placements[a].kind | placements[a].reduce << 8 | (int64_t)(uint8_t)placements[a].dim << 16;
+        int64_t p = placements[a].kind | placements[a].reduce << 8 |
+                    (int64_t)(uint8_t)placements[a].dim << 16;
 
         words[a / 2] |= p << (a % 2 * 24);
     }
@@ -50,7 +51,8 @@ weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *ca
     struct wf_layout *in = plan->in[0];
 
     (void)call;
-    WF_NEED(in->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain; weft_distribute_tensor spreads it");
+    WF_NEED(in->mesh, WEFT_ERR_ARG,
+            "redistribute: the tensor is plain; weft_distribute_tensor spreads it");
     unpack(wanted, plan->attr, in->n_axes);
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
     WF_TRY(wf_plan_move_input(plan, 0, to));
@@ -94,13 +96,16 @@ weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
 
 enum { AT_MESH, AT_PLACEMENTS, AT_GIVEN = AT_PLACEMENTS + PLACEMENT_WORDS, AT_SHAPE };
 
-static void global_shape(int64_t *global, const struct wf_plan *plan, const weft_mesh *mesh, const weft_placement *placements)
+static void global_shape(int64_t *global, const struct wf_plan *plan, const weft_mesh *mesh,
+                         const weft_placement *placements)
 {
     const struct wf_desc *local = &plan->in[0]->desc;
 
-    for (int d = 0; d < local->ndim; d++) global[d] = plan->attr[AT_GIVEN] ? plan->attr[AT_SHAPE + d] : local->shape[d];
+    for (int d = 0; d < local->ndim; d++)
+        global[d] = plan->attr[AT_GIVEN] ? plan->attr[AT_SHAPE + d] : local->shape[d];
     for (int a = 0; !plan->attr[AT_GIVEN] && a < weft_mesh_ndim(mesh); a++)
-        if (placements[a].kind == WEFT_KIND_SHARD) global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
+        if (placements[a].kind == WEFT_KIND_SHARD)
+            global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
 }
 
 weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call)
@@ -112,18 +117,23 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
     struct wf_layout *layout;
 
     (void)call;
-    WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG, "from_local: the tensor is distributed already: %s", wf_infer_text(call));
+    WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG, "from_local: the tensor is distributed already: %s",
+            wf_infer_text(call));
     unpack(given, plan->attr + AT_PLACEMENTS, weft_mesh_ndim(mesh));
-    WF_TRY(wf_placements_normalize(placements, given, weft_mesh_ndim(mesh), local->ndim, "from_local"));
+    WF_TRY(wf_placements_normalize(placements, given, weft_mesh_ndim(mesh), local->ndim,
+                                   "from_local"));
     global_shape(global, plan, mesh, placements);
-    layout = wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim, global, local->stride);
+    layout = wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim, global,
+                           local->stride);
     wf_plan_set_output(plan, 0, layout);
     plan->used[0] = wf_layout_retain(plan->in[0]);
     for (int d = 0; d < local->ndim; d++)
         WF_NEED(layout->desc.shape[d] == local->shape[d], WEFT_ERR_SHAPE,
-                "from_local: this rank's part should have %lld elements in dim %d and has %lld (give the global shape "
+                "from_local: this rank's part should have %lld elements in dim %d and has %lld "
+                "(give the global shape "
                 "where shards are uneven): %s",
-                (long long)layout->desc.shape[d], d, (long long)local->shape[d], wf_infer_text(call));
+                (long long)layout->desc.shape[d], d, (long long)local->shape[d],
+                wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -137,7 +147,8 @@ void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in
     in[0] = weft_to_local(weft_redistribute(g, to), NULL);
 }
 
-weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements, const int64_t *shape)
+weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
+                             const int64_t *shape)
 {
     struct wf_args args = {.n_attr = AT_SHAPE};
 

@@ -16,7 +16,8 @@ static const struct wf_args no_args;
 /* One rank alone knows that its memory is full: its peers would wait for it forever. */
 static weft_tensor *out_of_memory(const struct wf_plan *plan)
 {
-    if (wf_comm_size(wf_comm_world()) > 1) WF_DIE("%s: %s", wf_ops[plan->op].name, weft_error_message());
+    if (wf_comm_size(wf_comm_world()) > 1)
+        WF_DIE("%s: %s", wf_ops[plan->op].name, weft_error_message());
     return NULL;
 }
 
@@ -25,9 +26,11 @@ static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
     const struct wf_redist_plan *move = plan->move[i];
     struct wf_block *block;
 
-    if (move->n_steps == 0) return wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
+    if (move->n_steps == 0)
+        return wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
     block = wf_redist_run(move, t->data);
-    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute") : out_of_memory(plan);
+    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute")
+                 : out_of_memory(plan);
 }
 
 /* Inputs in the layouts that the plan wants; false when memory is short. */
@@ -55,8 +58,8 @@ static weft_tensor *without_node(weft_tensor *t)
     return t->node ? wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin) : t;
 }
 
-static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used, weft_tensor *const *out,
-                   const struct wf_args *args)
+static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used,
+                   weft_tensor *const *out, const struct wf_args *args)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
     struct wf_node *node = wf_node_record(out[0], row->vjp, row->name, plan->n_in, in);
@@ -76,21 +79,24 @@ static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *co
     }
 }
 
-static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source, const struct wf_args *args)
+static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source,
+                             const struct wf_args *args)
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
 
-    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), (char *)source->data + at, wf_ops[plan->op].name);
+    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), (char *)source->data + at,
+                         wf_ops[plan->op].name);
 }
 
 /* Make the outputs and run the kernel on them. */
-static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *used, weft_tensor **out,
-                               const struct wf_args *args)
+static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *used,
+                               weft_tensor **out, const struct wf_args *args)
 {
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT];
 
-    for (int i = 0; i < plan->n_in; i++) from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    for (int i = 0; i < plan->n_in; i++)
+        from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
     for (int j = 0; j < plan->n_out; j++) {
         struct wf_block *block;
 
@@ -106,28 +112,33 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
     return out[0];
 }
 
-static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *used, const struct wf_args *args)
+static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *used,
+                             const struct wf_args *args)
 {
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT] = {args->into->data};
 
     if (plan->out[0] != args->into->layout) {
-        WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout", wf_ops[plan->op].name);
+        WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
+                wf_ops[plan->op].name);
         return NULL;
     }
-    for (int i = 0; i < plan->n_in; i++) from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    for (int i = 0; i < plan->n_in; i++)
+        from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
     plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return args->into;
 }
 
 static void tell(const struct wf_plan *plan)
 {
-    struct wf_event event = {.kind = WF_EVENT_OP, .name = wf_ops[plan->op].name, .axis = "", .where = wf_here};
+    struct wf_event event = {
+        .kind = WF_EVENT_OP, .name = wf_ops[plan->op].name, .axis = "", .where = wf_here};
 
     wf_observe(&event);
 }
 
-weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args, weft_tensor **more)
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
+                          weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];
     weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result;
@@ -151,7 +162,8 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     else
         result = out[0] = run_view(plan, used[0], args);
     if (result && !args->into) {
-        if (row->vjp && wf_recording() && wants_gradient(plan, in)) record(plan, in, used, out, args);
+        if (row->vjp && wf_recording() && wants_gradient(plan, in))
+            record(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
     }
     if (wf_observed & WF_EVENT_OP) tell(plan);

@@ -14,9 +14,13 @@
 static void broadcast_from(weft_tensor *t, weft_mesh *mesh, int source)
 {
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
-        struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST, .comm = wf_mesh_comm(mesh, a), .peer = source,
-                               .dtype = (weft_dtype)t->layout->desc.dtype, .count = (size_t)t->layout->desc.numel,
-                               .send = t->data, .recv = t->data};
+        struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
+                               .comm = wf_mesh_comm(mesh, a),
+                               .peer = source,
+                               .dtype = (weft_dtype)t->layout->desc.dtype,
+                               .count = (size_t)t->layout->desc.numel,
+                               .send = t->data,
+                               .recv = t->data};
 
         wf_comm_run(&coll);
     }
@@ -25,37 +29,45 @@ static void broadcast_from(weft_tensor *t, weft_mesh *mesh, int source)
 /* This rank's part of a whole tensor, as a fresh leaf. */
 static weft_tensor *own_part(weft_tensor *whole, weft_mesh *mesh, const weft_placement *placements)
 {
-    struct wf_layout *layout = wf_layout_new(mesh, placements, weft_tensor_dtype(whole), weft_ndim(whole),
-                                             whole->layout->desc.global, NULL);
-    weft_tensor *part = wf_tensor_empty(layout, (enum wf_category)whole->block->category, "distribute_tensor");
+    struct wf_layout *layout = wf_layout_new(mesh, placements, weft_tensor_dtype(whole),
+                                             weft_ndim(whole), whole->layout->desc.global, NULL);
+    weft_tensor *part =
+        wf_tensor_empty(layout, (enum wf_category)whole->block->category, "distribute_tensor");
     weft_tensor *view = whole, *copy;
     int64_t size = (int64_t)weft_dtype_size(weft_tensor_dtype(whole));
 
     wf_layout_release(layout);
     if (!part || part->layout->desc.numel == 0) return part;
     for (int d = 0; d < weft_ndim(part); d++)
-        view = weft_slice(view, d, weft_local_offset(part, d), weft_local_offset(part, d) + weft_local_size(part, d));
+        view = weft_slice(view, d, weft_local_offset(part, d),
+                          weft_local_offset(part, d) + weft_local_size(part, d));
     copy = weft_contiguous(view);
     if (!copy) return NULL;
     memcpy(part->data, copy->data, (size_t)(part->layout->desc.numel * size));
     return part;
 }
 
-static weft_status check(const weft_tensor *t, const weft_mesh *mesh, const weft_placement *placements, int source)
+static weft_status check(const weft_tensor *t, const weft_mesh *mesh,
+                         const weft_placement *placements, int source)
 {
-    WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "distribute_tensor: the tensor is distributed already; use weft_redistribute");
-    WF_NEED(!t->node, WEFT_ERR_ARG, "distribute_tensor: only leaf tensors can be distributed, not the result of %s",
+    WF_NEED(wf_is_plain(t), WEFT_ERR_ARG,
+            "distribute_tensor: the tensor is distributed already; use weft_redistribute");
+    WF_NEED(!t->node, WEFT_ERR_ARG,
+            "distribute_tensor: only leaf tensors can be distributed, not the result of %s",
             t->node->name);
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
         WF_NEED(placements[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
-                "distribute_tensor: axis %s cannot start as a pending sum", weft_mesh_axis_name(mesh, a));
-        WF_NEED(source < weft_mesh_axis_size(mesh, a), WEFT_ERR_ARG, "distribute_tensor: source rank %d on axis %s of %d",
-                source, weft_mesh_axis_name(mesh, a), weft_mesh_axis_size(mesh, a));
+                "distribute_tensor: axis %s cannot start as a pending sum",
+                weft_mesh_axis_name(mesh, a));
+        WF_NEED(source < weft_mesh_axis_size(mesh, a), WEFT_ERR_ARG,
+                "distribute_tensor: source rank %d on axis %s of %d", source,
+                weft_mesh_axis_name(mesh, a), weft_mesh_axis_size(mesh, a));
     }
     return WEFT_OK;
 }
 
-weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh, const weft_placement *placements, int source)
+weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
+                                    const weft_placement *placements, int source)
 {
     weft_placement normal[WEFT_MAX_AXES];
     weft_scope *scope;
@@ -63,12 +75,14 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh, const weft_
 
     if (!t || !mesh) return NULL;
     WF_TRY_PTR(check(t, mesh, placements, source));
-    WF_TRY_PTR(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(t), "distribute_tensor"));
+    WF_TRY_PTR(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(t),
+                                       "distribute_tensor"));
     scope = weft_scope_open();
     weft_no_grad_begin();
     part = weft_contiguous(t);
     if (source >= 0 && part) {
-        part = part == t ? wf_call1(WF_OP_copy, t) : part; /* the caller's tensor is not written to */
+        part =
+            part == t ? wf_call1(WF_OP_copy, t) : part; /* the caller's tensor is not written to */
         if (part) broadcast_from(part, mesh, source);
     }
     part = part ? own_part(part, mesh, normal) : NULL;
@@ -103,13 +117,15 @@ static weft_tensor *settle(weft_tensor *grad, const weft_tensor *leaf)
 
     if (wf_is_plain(leaf) || wf_is_plain(grad)) {
         WF_NEED_PTR(wf_is_plain(leaf) && wf_is_plain(grad), WEFT_ERR_LAYOUT,
-                    "backward: a %s leaf got a %s gradient", wf_is_plain(leaf) ? "plain" : "distributed",
+                    "backward: a %s leaf got a %s gradient",
+                    wf_is_plain(leaf) ? "plain" : "distributed",
                     wf_is_plain(grad) ? "plain" : "distributed");
         return grad;
     }
     memcpy(to, leaf->layout->placements, sizeof to);
     for (int a = 0; a < leaf->layout->n_axes; a++)
-        if (to[a].kind == WEFT_KIND_REPLICATE && grad->layout->placements[a].kind == WEFT_KIND_PARTIAL &&
+        if (to[a].kind == WEFT_KIND_REPLICATE &&
+            grad->layout->placements[a].kind == WEFT_KIND_PARTIAL &&
             grad->layout->placements[a].reduce == WEFT_SUM)
             to[a] = grad->layout->placements[a];
     return weft_redistribute(grad, to);
@@ -130,14 +146,19 @@ static bool add_into(weft_tensor *a, weft_tensor *b)
     struct wf_args args = {.into = a};
 
     if (a->layout->mesh != b->layout->mesh || a->refs != 1 || a->block->refs != 1) return false;
-    if (memcmp(a->layout->placements, b->layout->placements, sizeof a->layout->placements) != 0) return false;
+    if (memcmp(a->layout->placements, b->layout->placements, sizeof a->layout->placements) != 0)
+        return false;
     return wf_call(WF_OP_add, 2, in, &args) != NULL;
 }
 
 void wf_dtensor_init(void)
 {
-    static const struct wf_autograd_upcalls upcalls = {.add = weft_add, .ones = ones_like, .settle = settle,
-                                                       .reduce = reduce, .copy = copy, .add_into = add_into};
+    static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
+                                                       .ones = ones_like,
+                                                       .settle = settle,
+                                                       .reduce = reduce,
+                                                       .copy = copy,
+                                                       .add_into = add_into};
 
     wf_autograd_set_upcalls(&upcalls);
 }

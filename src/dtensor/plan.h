@@ -9,7 +9,8 @@
 #include "ops/plan.h"
 
 /** A cached plan for this call, or a new one; NULL with an error when the call is refused. */
-struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args);
+struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
+                            const struct wf_args *args);
 
 void wf_plan_free(struct wf_plan *plan);
 static inline void wf_plan_release(struct wf_plan *plan)

@@ -35,7 +35,8 @@ static uint64_t hash_of(const struct key *key)
 {
     uint64_t hash = (uint64_t)key->op * 0x9E3779B97F4A7C15u;
 
-    for (int i = 0; i < key->n_in; i++) hash = wf_mix(hash, key->in[i] ? key->in[i]->layout->hash : 1);
+    for (int i = 0; i < key->n_in; i++)
+        hash = wf_mix(hash, key->in[i] ? key->in[i]->layout->hash : 1);
     for (int i = 0; i < key->n_attr; i++) hash = wf_mix(hash, (uint64_t)key->attr[i]);
     if (key->want) hash = wf_mix(hash, key->want->hash);
     return hash ? hash : 1; /* 0 marks a free way */
@@ -43,7 +44,8 @@ static uint64_t hash_of(const struct key *key)
 
 static bool matches(const struct wf_plan *plan, const struct key *key)
 {
-    if (plan->op != key->op || plan->n_in != key->n_in || plan->n_attr != key->n_attr || plan->want != key->want)
+    if (plan->op != key->op || plan->n_in != key->n_in || plan->n_attr != key->n_attr ||
+        plan->want != key->want)
         return false;
     for (int i = 0; i < key->n_in; i++)
         if (plan->in[i] != (key->in[i] ? key->in[i]->layout : NULL)) return false;
@@ -87,7 +89,10 @@ static void insert(struct plan_set *set, struct wf_plan *plan)
     cache.stats.entries++;
 }
 
-static struct wf_layout *keep(struct wf_layout *layout) { return layout ? wf_layout_retain(layout) : NULL; }
+static struct wf_layout *keep(struct wf_layout *layout)
+{
+    return layout ? wf_layout_retain(layout) : NULL;
+}
 
 static struct wf_plan *new_plan(const struct key *key, uint64_t hash, const struct wf_args *args)
 {
@@ -118,10 +123,12 @@ static struct wf_plan *miss(const struct key *key, uint64_t hash, const struct w
     return plan;
 }
 
-struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
+struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
+                            const struct wf_args *args)
 {
     static const int64_t nothing;
-    struct key key = {op, n, args ? args->n_attr : 0, in, args ? args->attr : &nothing, args ? args->want : NULL};
+    struct key key = {
+        op, n, args ? args->n_attr : 0, in, args ? args->attr : &nothing, args ? args->want : NULL};
     uint64_t hash = hash_of(&key);
     struct plan_set *set;
 
@@ -151,6 +158,6 @@ void wf_plan_finalize(void)
 
 weft_cache_stats weft_cache_statistics(void)
 {
-    return (weft_cache_stats){cache.stats.hits, cache.stats.misses, cache.stats.evictions, cache.stats.entries,
-                              wf_layout_count()};
+    return (weft_cache_stats){cache.stats.hits, cache.stats.misses, cache.stats.evictions,
+                              cache.stats.entries, wf_layout_count()};
 }

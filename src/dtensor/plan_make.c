@@ -51,13 +51,14 @@ static weft_status find_mesh(const struct wf_infer *call, weft_mesh **mesh)
     *mesh = NULL;
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i] || !call->in[i]->mesh) continue;
-        WF_NEED(!*mesh || *mesh == call->in[i]->mesh, WEFT_ERR_LAYOUT, "%s: inputs are on different meshes: %s",
-                call->row->name, wf_infer_text(call));
+        WF_NEED(!*mesh || *mesh == call->in[i]->mesh, WEFT_ERR_LAYOUT,
+                "%s: inputs are on different meshes: %s", call->row->name, wf_infer_text(call));
         *mesh = call->in[i]->mesh;
     }
     for (int i = 0; *mesh && i < call->n_in; i++)
         WF_NEED(!call->in[i] || call->in[i]->mesh || call->in[i]->numel == 1, WEFT_ERR_LAYOUT,
-                "%s: input %d is plain while others are distributed: %s; wrap it with weft_distribute_tensor or "
+                "%s: input %d is plain while others are distributed: %s; wrap it with "
+                "weft_distribute_tensor or "
                 "weft_from_local",
                 call->row->name, i, wf_infer_text(call));
     return WEFT_OK;
@@ -86,7 +87,8 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
 {
     struct wf_layout *in = plan->in[i], *target;
 
-    if (memcmp(in->placements, to, (size_t)in->n_axes * sizeof *to) == 0 || count_once(plan, i, to)) {
+    if (memcmp(in->placements, to, (size_t)in->n_axes * sizeof *to) == 0 ||
+        count_once(plan, i, to)) {
         plan->used[i] = wf_layout_retain(in);
         return WEFT_OK;
     }
@@ -98,7 +100,8 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
     }
     if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
         wf_layout_release(target);
-        target = wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype, in->desc.ndim, in->desc.global, in->desc.stride);
+        target = wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype, in->desc.ndim,
+                               in->desc.global, in->desc.stride);
     }
     plan->used[i] = target;
     plan->moves = true;
@@ -117,21 +120,24 @@ static weft_status move_inputs(struct wf_plan *plan, const struct wf_choice *cho
     return WEFT_OK;
 }
 
-static struct wf_layout *output_layout(const struct wf_infer *call, int j, weft_mesh *mesh, const weft_placement *placements,
-                                       const int64_t *strides)
+static struct wf_layout *output_layout(const struct wf_infer *call, int j, weft_mesh *mesh,
+                                       const weft_placement *placements, const int64_t *strides)
 {
-    return wf_layout_new(mesh, placements, call->out[j].dtype, call->out[j].ndim, call->out[j].shape, strides);
+    return wf_layout_new(mesh, placements, call->out[j].dtype, call->out[j].ndim,
+                         call->out[j].shape, strides);
 }
 
 /* A view's strides follow from its input's; where none would do, the input is made row-major. */
-static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh, const weft_placement *placements)
+static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh,
+                      const weft_placement *placements)
 {
     struct wf_layout *box = output_layout(call, 0, mesh, placements, NULL);
     struct wf_view view = {0};
     int64_t size = (int64_t)wf_dtypes[box->desc.dtype].size;
 
     if (!call->row->view(call, &plan->used[0]->desc, box->desc.shape, &view)) {
-        struct wf_layout *row_major = wf_layout_with_placements(plan->used[0], plan->used[0]->placements);
+        struct wf_layout *row_major =
+            wf_layout_with_placements(plan->used[0], plan->used[0]->placements);
 
         memset(&view, 0, sizeof view);
         call->row->view(call, &row_major->desc, box->desc.shape, &view);
@@ -169,8 +175,12 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
 weft_status wf_plan_make(struct wf_plan *plan)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
-    struct wf_infer call = {.row = row, .n_in = plan->n_in, .n_out = row->n_out, .attr = plan->attr,
-                            .n_attr = plan->n_attr, .want = plan->want};
+    struct wf_infer call = {.row = row,
+                            .n_in = plan->n_in,
+                            .n_out = row->n_out,
+                            .attr = plan->attr,
+                            .n_attr = plan->n_attr,
+                            .want = plan->want};
     struct wf_choice choice = {0};
     weft_mesh *mesh;
 

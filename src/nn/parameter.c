@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <weft/autograd.h>
+#include <weft/debug.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -35,6 +36,7 @@ weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_ten
     if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
         !weft_set_requires_grad(parameter, true))
         return weft_error_status();
+    weft_memory_count_as(parameter, WEFT_MEMORY_WEIGHTS);
     m->parameters =
         wf_realloc(m->parameters, (size_t)(m->n_parameters + 1) * sizeof *m->parameters);
     m->parameters[m->n_parameters++] =
@@ -50,6 +52,7 @@ weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_ten
     slot = name ? find(m, name) : NULL;
     WF_NEED(slot, WEFT_ERR_NOT_FOUND, "set parameter: module '%s' (%s) has no parameter '%s'",
             m->path, m->kind->type, name ? name : "NULL");
+    weft_memory_count_as(parameter, WEFT_MEMORY_WEIGHTS);
     weft_retain(parameter);
     weft_release(slot->tensor);
     slot->tensor = parameter;
@@ -88,8 +91,7 @@ static size_t count_slots(const weft_module *m)
 {
     size_t n = (size_t)m->n_parameters;
 
-    for (int i = 0; i < m->n_children; i++)
-        n += count_slots(m->children[i]);
+    for (int i = 0; i < m->n_children; i++) n += count_slots(m->children[i]);
     return n;
 }
 
@@ -126,8 +128,7 @@ weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *v
     weft_status status;
 
     if (!m) return missing("each parameter");
-    while (seen.mask < 2 * count_slots(m))
-        seen.mask = 2 * seen.mask + 1;
+    while (seen.mask < 2 * count_slots(m)) seen.mask = 2 * seen.mask + 1;
     seen.slots = wf_calloc(seen.mask + 1, sizeof *seen.slots);
     status = visit_below(m, &seen, visit, payload);
     wf_free(seen.slots);

@@ -16,7 +16,8 @@ enum wf_op {
     WF_OP_COUNT
 };
 
-/** What a call declares beside its tensors. Attributes are part of the plan's key, scalars never. */
+/** What a call declares beside its tensors. Attributes are part of the plan's key, scalars never.
+ */
 struct wf_args {
     int n_attr;
     int64_t attr[WF_MAX_ATTR];
@@ -32,9 +33,11 @@ struct wf_args {
  * `in` may hold NULL for optional inputs; NULL for a required one gives NULL. `args` may be NULL.
  * `more` receives outputs 1.. (owned by the open scope), or is NULL.
  */
-weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args, weft_tensor **more);
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
+                          weft_tensor **more);
 
-static inline weft_tensor *wf_call(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
+static inline weft_tensor *wf_call(enum wf_op op, int n, weft_tensor *const *in,
+                                   const struct wf_args *args)
 {
     return wf_call_outs(op, n, in, args, NULL);
 }

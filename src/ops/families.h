@@ -4,15 +4,16 @@
 #include "ops/table.h"
 
 /* rules.c */
-wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw, wf_rule_reduce, wf_rule_but_dim,
-    wf_rule_reshape, wf_rule_permute, wf_rule_expand;
+wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw, wf_rule_reduce,
+    wf_rule_but_dim, wf_rule_reshape, wf_rule_permute, wf_rule_expand;
 
 /* pointwise.c */
 wf_shape_fn wf_shape_same, wf_shape_bcast, wf_shape_compare, wf_shape_where, wf_shape_cast;
-wf_vjp wf_vjp_add, wf_vjp_sub, wf_vjp_mul, wf_vjp_div, wf_vjp_pow, wf_vjp_maximum, wf_vjp_minimum, wf_vjp_where,
-    wf_vjp_neg, wf_vjp_exp, wf_vjp_log, wf_vjp_sqrt, wf_vjp_rsqrt, wf_vjp_square, wf_vjp_tanh, wf_vjp_sigmoid,
-    wf_vjp_relu, wf_vjp_silu, wf_vjp_gelu, wf_vjp_gelu_tanh, wf_vjp_add_scalar, wf_vjp_mul_scalar,
-    wf_vjp_pow_scalar, wf_vjp_rdiv_scalar, wf_vjp_cast, wf_vjp_copy;
+wf_vjp wf_vjp_add, wf_vjp_sub, wf_vjp_mul, wf_vjp_div, wf_vjp_pow, wf_vjp_maximum, wf_vjp_minimum,
+    wf_vjp_where, wf_vjp_neg, wf_vjp_exp, wf_vjp_log, wf_vjp_sqrt, wf_vjp_rsqrt, wf_vjp_square,
+    wf_vjp_tanh, wf_vjp_sigmoid, wf_vjp_relu, wf_vjp_silu, wf_vjp_gelu, wf_vjp_gelu_tanh,
+    wf_vjp_add_scalar, wf_vjp_mul_scalar, wf_vjp_pow_scalar, wf_vjp_rdiv_scalar, wf_vjp_cast,
+    wf_vjp_copy;
 
 /* matmul.c */
 wf_shape_fn wf_shape_matmul, wf_shape_linear, wf_shape_linear_dx, wf_shape_linear_dw;
@@ -23,19 +24,21 @@ wf_shape_fn wf_shape_reduce;
 wf_vjp wf_vjp_sum, wf_vjp_max, wf_vjp_softmax, wf_vjp_log_softmax;
 
 /* norm.c */
-wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm, wf_shape_rms_norm_grad;
+wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm,
+    wf_shape_rms_norm_grad;
 wf_vjp wf_vjp_layer_norm, wf_vjp_rms_norm;
 
 /* model.c: embedding, attention */
-wf_shape_fn wf_shape_embedding, wf_shape_embedding_grad, wf_shape_attention, wf_shape_attention_grad,
-    wf_shape_attention_packed, wf_shape_attention_packed_grad;
+wf_shape_fn wf_shape_embedding, wf_shape_embedding_grad, wf_shape_attention,
+    wf_shape_attention_grad, wf_shape_attention_packed, wf_shape_attention_packed_grad;
 wf_vjp wf_vjp_embedding, wf_vjp_attention, wf_vjp_attention_packed;
 
 /* loss.c */
 wf_shape_fn wf_shape_xent_sum, wf_shape_xent_loss;
 
 /* view.c */
-wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_expand, wf_shape_cat, wf_shape_slice_grad;
+wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_expand, wf_shape_cat,
+    wf_shape_slice_grad;
 wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_view_same;
 wf_vjp wf_vjp_reshape, wf_vjp_permute, wf_vjp_slice, wf_vjp_expand, wf_vjp_cat;
 
@@ -48,7 +51,8 @@ wf_vjp wf_vjp_dropout;
 /** Output j takes dtype and global shape of a layout. */
 void wf_infer_like(struct wf_infer *call, int j, const struct wf_layout *layout);
 
-/** "f32[8,16] R, f32[4]": the operands, for messages. The text lives until the thread's next call. */
+/** "f32[8,16] R, f32[4]": the operands, for messages. The text lives until the thread's next call.
+ */
 const char *wf_infer_text(const struct wf_infer *call);
 
 /** Sum a broadcast result's gradient back to the shape an input had. */
@@ -58,7 +62,8 @@ weft_tensor *wf_sum_to(weft_tensor *grad, struct wf_layout *layout);
 weft_tensor *wf_expand_to(weft_tensor *t, struct wf_layout *layout);
 
 /** Sum over the dims in a bit mask, times `scale`. */
-weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale, struct wf_layout *want);
+weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale,
+                         struct wf_layout *want);
 
 /** Bit mask of a list of dims; n = 0 means all. -1 with an error when one is out of range. */
 int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *who);

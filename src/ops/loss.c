@@ -4,7 +4,8 @@
  * Cross-entropy is three rows: the maximum over the vocabulary, the sum of exponentials with the
  * picked logit, and the loss. With logits sharded over the vocabulary the first two are pending
  * reductions of one and two numbers per token, and the backward needs no communication, since it
- * recomputes each rank's part of the softmax from its own logits (Megatron-LM, Shoeybi et al. 2019).
+ * recomputes each rank's part of the softmax from its own logits (Megatron-LM, Shoeybi et al.
+ * 2019).
  */
 #include <weft/ops.h>
 
@@ -22,7 +23,8 @@ static weft_status check(const struct wf_infer *call, int logits, int target)
     WF_NEED(z->ndim >= 1 && z->ndim == t->ndim + 1 && weft_dtype_is_float((weft_dtype)z->dtype) &&
                 (t->dtype == WEFT_I32 || t->dtype == WEFT_I64) &&
                 memcmp(z->global, t->global, (size_t)t->ndim * sizeof(int64_t)) == 0,
-            WEFT_ERR_SHAPE, "cross_entropy: needs logits [*,V] and an i32 or i64 target [*]: %s", wf_infer_text(call));
+            WEFT_ERR_SHAPE, "cross_entropy: needs logits [*,V] and an i32 or i64 target [*]: %s",
+            wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -32,7 +34,8 @@ weft_status wf_shape_xent_sum(struct wf_infer *call)
     const struct wf_desc *m = &call->in[1]->desc;
 
     WF_TRY(check(call, 0, 2));
-    WF_NEED(m->ndim + 1 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "cross_entropy: too many dims: %s", wf_infer_text(call));
+    WF_NEED(m->ndim + 1 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "cross_entropy: too many dims: %s",
+            wf_infer_text(call));
     call->out[0].dtype = m->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     call->out[0].ndim = m->ndim + 1;
     call->out[0].shape[0] = 2;
@@ -57,7 +60,8 @@ static void vjp_cross_entropy(const struct wf_node *n, weft_tensor *g, weft_tens
     weft_tensor *target = n->saved[TARGET];
     weft_tensor *share = weft_div(g, n->saved[COUNT]);
     weft_tensor *per_token = wf_expand_to(share, n->saved[MAXIMUM]->layout);
-    weft_tensor *operands[] = {n->saved[LOGITS], n->saved[MAXIMUM], n->saved[SUMS], target, per_token};
+    weft_tensor *operands[] = {n->saved[LOGITS], n->saved[MAXIMUM], n->saved[SUMS], target,
+                               per_token};
 
     in[0] = wf_call(WF_OP_xent_grad, 5, operands, &args);
 }
@@ -111,4 +115,7 @@ weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target, int64_
     return weft_scope_return(scope, loss);
 }
 
-weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b) { return weft_mean_all(weft_square(weft_sub(a, b))); }
+weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b)
+{
+    return weft_mean_all(weft_square(weft_sub(a, b)));
+}

@@ -13,7 +13,8 @@ static weft_status same_float(struct wf_infer *call)
         if (!call->in[i]) continue;
         WF_NEED(weft_dtype_is_float((weft_dtype)call->in[i]->desc.dtype) &&
                     call->in[i]->desc.dtype == call->in[0]->desc.dtype,
-                WEFT_ERR_DTYPE, "%s: needs floating-point tensors of one dtype: %s", call->row->name, wf_infer_text(call));
+                WEFT_ERR_DTYPE, "%s: needs floating-point tensors of one dtype: %s",
+                call->row->name, wf_infer_text(call));
     }
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
     return WEFT_OK;
@@ -26,15 +27,17 @@ weft_status wf_shape_matmul(struct wf_infer *call)
     bool ta = call->attr[0] != 0, tb = call->attr[1] != 0;
 
     WF_TRY(same_float(call));
-    WF_NEED(a->ndim >= 2 && b->ndim >= 2, WEFT_ERR_SHAPE, "matmul: both need two dims or more: %s", wf_infer_text(call));
+    WF_NEED(a->ndim >= 2 && b->ndim >= 2, WEFT_ERR_SHAPE, "matmul: both need two dims or more: %s",
+            wf_infer_text(call));
     WF_NEED(a->global[a->ndim - (ta ? 2 : 1)] == b->global[b->ndim - (tb ? 1 : 2)], WEFT_ERR_SHAPE,
             "matmul: inner sizes differ: %s", wf_infer_text(call));
     call->out[0].ndim = ndim;
     for (int r = 2; r < ndim; r++) {
-        int64_t m = r < a->ndim ? a->global[a->ndim - 1 - r] : 1, n = r < b->ndim ? b->global[b->ndim - 1 - r] : 1;
+        int64_t m = r < a->ndim ? a->global[a->ndim - 1 - r] : 1,
+                n = r < b->ndim ? b->global[b->ndim - 1 - r] : 1;
 
-        WF_NEED(m == n || m == 1 || n == 1, WEFT_ERR_SHAPE, "matmul: leading dims do not broadcast: %s",
-                wf_infer_text(call));
+        WF_NEED(m == n || m == 1 || n == 1, WEFT_ERR_SHAPE,
+                "matmul: leading dims do not broadcast: %s", wf_infer_text(call));
         call->out[0].shape[ndim - 1 - r] = m == 1 ? n : m;
     }
     call->out[0].shape[ndim - 2] = a->global[a->ndim - (ta ? 1 : 2)];
@@ -43,18 +46,19 @@ weft_status wf_shape_matmul(struct wf_infer *call)
 }
 
 /* Output 0: `n` dims of `a` from `from_a`, then `m` dims of `b` from `from_b`. */
-static weft_status joined(struct wf_infer *call, const struct wf_desc *a, int from_a, int n, const struct wf_desc *b,
-                          int from_b, int m)
+static weft_status joined(struct wf_infer *call, const struct wf_desc *a, int from_a, int n,
+                          const struct wf_desc *b, int from_b, int m)
 {
-    WF_NEED(n + m <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: the result would have %d dims: %s", call->row->name, n + m,
-            wf_infer_text(call));
+    WF_NEED(n + m <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: the result would have %d dims: %s",
+            call->row->name, n + m, wf_infer_text(call));
     call->out[0].ndim = n + m;
     memcpy(call->out[0].shape, a->global + from_a, (size_t)n * sizeof(int64_t));
     memcpy(call->out[0].shape + n, b->global + from_b, (size_t)m * sizeof(int64_t));
     return WEFT_OK;
 }
 
-static bool sizes_agree(const struct wf_desc *a, int from_a, const struct wf_desc *b, int from_b, int n)
+static bool sizes_agree(const struct wf_desc *a, int from_a, const struct wf_desc *b, int from_b,
+                        int n)
 {
     return memcmp(a->global + from_a, b->global + from_b, (size_t)n * sizeof(int64_t)) == 0;
 }
@@ -65,12 +69,14 @@ weft_status wf_shape_linear(struct wf_infer *call)
     int k = (int)call->attr[0], n = w->ndim - k, lead = x->ndim - k;
 
     WF_TRY(same_float(call));
-    WF_NEED(k >= 1 && n >= 1 && lead >= 0, WEFT_ERR_SHAPE, "linear: %d contracted dims do not fit: %s", k,
+    WF_NEED(k >= 1 && n >= 1 && lead >= 0, WEFT_ERR_SHAPE,
+            "linear: %d contracted dims do not fit: %s", k, wf_infer_text(call));
+    WF_NEED(sizes_agree(x, lead, w, n, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
             wf_infer_text(call));
-    WF_NEED(sizes_agree(x, lead, w, n, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s", wf_infer_text(call));
     if (call->n_in > 2 && call->in[2])
-        WF_NEED(call->in[2]->desc.ndim == n && sizes_agree(&call->in[2]->desc, 0, w, 0, n), WEFT_ERR_SHAPE,
-                "linear: the bias must have the weight's output dims: %s", wf_infer_text(call));
+        WF_NEED(call->in[2]->desc.ndim == n && sizes_agree(&call->in[2]->desc, 0, w, 0, n),
+                WEFT_ERR_SHAPE, "linear: the bias must have the weight's output dims: %s",
+                wf_infer_text(call));
     return joined(call, x, 0, lead, w, 0, n);
 }
 
@@ -100,9 +106,11 @@ void wf_vjp_matmul(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     weft_tensor *a = n->saved[0], *b = n->saved[1];
 
     if (wf_node_wants(n, 0))
-        in[0] = wf_sum_to(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb), wf_node_in(n, 0));
+        in[0] = wf_sum_to(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
+                          wf_node_in(n, 0));
     if (wf_node_wants(n, 1))
-        in[1] = wf_sum_to(tb ? weft_matmul_t(g, a, true, ta) : weft_matmul_t(a, g, !ta, false), wf_node_in(n, 1));
+        in[1] = wf_sum_to(tb ? weft_matmul_t(g, a, true, ta) : weft_matmul_t(a, g, !ta, false),
+                          wf_node_in(n, 1));
 }
 
 void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
@@ -124,7 +132,10 @@ void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
         in[2] = wf_sum_mask(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
 }
 
-weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b) { return weft_matmul_t(a, b, false, false); }
+weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
+{
+    return weft_matmul_t(a, b, false, false);
+}
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {

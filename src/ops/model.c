@@ -18,9 +18,10 @@ weft_status wf_shape_embedding(struct wf_infer *call)
 {
     const struct wf_desc *table = &call->in[0]->desc, *index = &call->in[1]->desc;
 
-    WF_NEED(table->ndim == 2 && weft_dtype_is_float((weft_dtype)table->dtype) && is_index(call->in[1]) &&
-                index->ndim < WEFT_MAX_DIMS,
-            WEFT_ERR_SHAPE, "embedding: needs a floating-point table [V,D] and an i32 or i64 index: %s",
+    WF_NEED(table->ndim == 2 && weft_dtype_is_float((weft_dtype)table->dtype) &&
+                is_index(call->in[1]) && index->ndim < WEFT_MAX_DIMS,
+            WEFT_ERR_SHAPE,
+            "embedding: needs a floating-point table [V,D] and an i32 or i64 index: %s",
             wf_infer_text(call));
     wf_infer_like(call, 0, call->in[1]);
     call->out[0].dtype = (weft_dtype)table->dtype;
@@ -48,7 +49,10 @@ void wf_vjp_embedding(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = wf_call(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, n->saved[1]}, &args);
 }
 
-weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index) { return wf_call2(WF_OP_embedding, table, index); }
+weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
+{
+    return wf_call2(WF_OP_embedding, table, index);
+}
 
 /* ---- attention ---- */
 
@@ -65,11 +69,13 @@ weft_status wf_shape_attention(struct wf_infer *call)
 {
     const struct wf_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc, *v = &call->in[2]->desc;
 
-    WF_NEED(q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && q->dtype == k->dtype && q->dtype == v->dtype &&
-                weft_dtype_is_float((weft_dtype)q->dtype),
-            WEFT_ERR_SHAPE, "attention: needs q, k, v [B,T,H,D] of one floating-point dtype: %s", wf_infer_text(call));
-    WF_NEED(memcmp(k->global, v->global, 4 * sizeof(int64_t)) == 0 && q->global[0] == k->global[0] &&
-                q->global[2] == k->global[2] && q->global[3] == k->global[3],
+    WF_NEED(q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && q->dtype == k->dtype &&
+                q->dtype == v->dtype && weft_dtype_is_float((weft_dtype)q->dtype),
+            WEFT_ERR_SHAPE, "attention: needs q, k, v [B,T,H,D] of one floating-point dtype: %s",
+            wf_infer_text(call));
+    WF_NEED(memcmp(k->global, v->global, 4 * sizeof(int64_t)) == 0 &&
+                q->global[0] == k->global[0] && q->global[2] == k->global[2] &&
+                q->global[3] == k->global[3],
             WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s", wf_infer_text(call));
     wf_infer_like(call, 0, call->in[0]);
     log_sum_exp(call, q, q->global[2]);
@@ -87,8 +93,8 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
 {
     const struct wf_desc *qkv = &call->in[0]->desc;
 
-    WF_NEED(qkv->ndim == 5 && qkv->global[2] == 3 && weft_dtype_is_float((weft_dtype)qkv->dtype), WEFT_ERR_SHAPE,
-            "attention_packed: needs qkv [B,T,3,H,D]: %s", wf_infer_text(call));
+    WF_NEED(qkv->ndim == 5 && qkv->global[2] == 3 && weft_dtype_is_float((weft_dtype)qkv->dtype),
+            WEFT_ERR_SHAPE, "attention_packed: needs qkv [B,T,3,H,D]: %s", wf_infer_text(call));
     call->out[0].dtype = (weft_dtype)qkv->dtype;
     call->out[0].ndim = 4;
     call->out[0].shape[0] = qkv->global[0];
@@ -108,7 +114,8 @@ weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_args args = {.n_attr = 1, .attr = {wf_node_plan(n)->attr[0]}, .scalars.s = {n->s[0]}};
-    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[2], n->saved[8], n->saved[9]}, *more[2] = {0};
+    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[2], n->saved[8], n->saved[9]},
+                *more[2] = {0};
 
     in[0] = wf_call_outs(WF_OP_attention_grad, 6, operands, &args, more);
     in[1] = more[0];
@@ -130,7 +137,8 @@ static double scale_or_default(double scale, const weft_tensor *t)
     return scale != 0 ? scale : 1 / sqrt((double)(d ? d : 1));
 }
 
-weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal, double scale)
+weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,
+                            double scale)
 {
     struct wf_args args = {.n_attr = 1, .attr = {causal}};
     weft_tensor *more[1];

@@ -25,10 +25,11 @@ static weft_status check(const struct wf_infer *call, int first)
             "%s: needs floating-point rows: %s", call->row->name, wf_infer_text(call));
     for (int i = first; i < call->n_in; i++) {
         if (!call->in[i]) continue;
-        WF_NEED(call->in[i]->desc.ndim == 1 && call->in[i]->desc.global[0] == x->global[x->ndim - 1] &&
+        WF_NEED(call->in[i]->desc.ndim == 1 &&
+                    call->in[i]->desc.global[0] == x->global[x->ndim - 1] &&
                     call->in[i]->desc.dtype == x->dtype,
-                WEFT_ERR_SHAPE, "%s: weight and bias must have the last dim's size and dtype: %s", call->row->name,
-                wf_infer_text(call));
+                WEFT_ERR_SHAPE, "%s: weight and bias must have the last dim's size and dtype: %s",
+                call->row->name, wf_infer_text(call));
     }
     return WEFT_OK;
 }
@@ -78,8 +79,10 @@ weft_status wf_shape_rms_norm_grad(struct wf_infer *call)
 void wf_vjp_layer_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {.n_attr = 2, .attr = {plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2]}};
-    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9], n->saved[10]}, *more[2] = {0};
+    struct wf_args args = {.n_attr = 2,
+                           .attr = {plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2]}};
+    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9], n->saved[10]},
+                *more[2] = {0};
 
     in[0] = wf_call_outs(WF_OP_layer_norm_grad, 5, operands, &args, more);
     in[1] = more[0];

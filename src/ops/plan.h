@@ -20,12 +20,12 @@ struct wf_plan {
     int64_t attr[WF_MAX_ATTR];
     /* what follows */
     uint8_t n_out;
-    bool moves;       /* some input is redistributed first */
-    bool copy_first;  /* a view that needs a row-major input */
-    bool absent[WF_MAX_IN]; /* an addend that another rank counts */
-    struct wf_layout *used[WF_MAX_IN];           /* what the kernel gets */
-    struct wf_redist_plan *move[WF_MAX_IN];      /* NULL: in[i] is used as it is */
-    struct wf_layout *out[WF_MAX_OUT];           /* NULL: not made */
+    bool moves;                             /* some input is redistributed first */
+    bool copy_first;                        /* a view that needs a row-major input */
+    bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
+    struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
+    struct wf_redist_plan *move[WF_MAX_IN]; /* NULL: in[i] is used as it is */
+    struct wf_layout *out[WF_MAX_OUT];      /* NULL: not made */
     size_t out_bytes[WF_MAX_OUT];
     uint8_t out_category[WF_MAX_OUT];
     int64_t view_offset, view_step; /* bytes */
@@ -36,7 +36,13 @@ struct wf_plan {
 };
 
 /** The plan behind a recorded node. */
-static inline const struct wf_plan *wf_node_plan(const struct wf_node *node) { return node->context; }
+static inline const struct wf_plan *wf_node_plan(const struct wf_node *node)
+{
+    return node->context;
+}
 
 /** Layout of the forward's input i, for gradients that should come in it. */
-static inline struct wf_layout *wf_node_in(const struct wf_node *node, int i) { return wf_node_plan(node)->in[i]; }
+static inline struct wf_layout *wf_node_in(const struct wf_node *node, int i)
+{
+    return wf_node_plan(node)->in[i];
+}

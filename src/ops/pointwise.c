@@ -58,16 +58,16 @@ static weft_status broadcast(struct wf_infer *call, int first)
             int64_t n = at >= 0 ? call->in[i]->desc.global[at] : 1;
 
             if (n == 1) continue;
-            WF_NEED(size == 1 || size == n, WEFT_ERR_SHAPE, "%s: shapes do not broadcast: %s", call->row->name,
-                    wf_infer_text(call));
+            WF_NEED(size == 1 || size == n, WEFT_ERR_SHAPE, "%s: shapes do not broadcast: %s",
+                    call->row->name, wf_infer_text(call));
             size = n;
         }
         call->out[0].shape[d] = size;
     }
     call->out[0].dtype = (weft_dtype)call->in[first]->desc.dtype;
     for (int i = first + 1; i < call->n_in; i++)
-        WF_NEED(call->in[i]->desc.dtype == call->in[first]->desc.dtype, WEFT_ERR_DTYPE, "%s: dtypes differ: %s",
-                call->row->name, wf_infer_text(call));
+        WF_NEED(call->in[i]->desc.dtype == call->in[first]->desc.dtype, WEFT_ERR_DTYPE,
+                "%s: dtypes differ: %s", call->row->name, wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -82,15 +82,15 @@ weft_status wf_shape_compare(struct wf_infer *call)
 
 weft_status wf_shape_where(struct wf_infer *call)
 {
-    WF_NEED(call->in[0]->desc.dtype == WEFT_BOOL, WEFT_ERR_DTYPE, "where: the condition must be bool: %s",
-            wf_infer_text(call));
+    WF_NEED(call->in[0]->desc.dtype == WEFT_BOOL, WEFT_ERR_DTYPE,
+            "where: the condition must be bool: %s", wf_infer_text(call));
     return broadcast(call, 1);
 }
 
 weft_status wf_shape_cast(struct wf_infer *call)
 {
-    WF_NEED(call->attr[0] >= 0 && call->attr[0] < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "cast: unknown dtype %d",
-            (int)call->attr[0]);
+    WF_NEED(call->attr[0] >= 0 && call->attr[0] < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE,
+            "cast: unknown dtype %d", (int)call->attr[0]);
     wf_infer_like(call, 0, call->in[0]);
     call->out[0].dtype = (weft_dtype)call->attr[0];
     return WEFT_OK;
@@ -146,7 +146,8 @@ void wf_vjp_div(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     weft_tensor *da = weft_div(g, n->saved[1]);
 
     if (wf_node_wants(n, 0)) in[0] = wf_sum_to(da, wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_neg(weft_mul(da, n->saved[8])), wf_node_in(n, 1));
+    if (wf_node_wants(n, 1))
+        in[1] = wf_sum_to(weft_neg(weft_mul(da, n->saved[8])), wf_node_in(n, 1));
 }
 
 /* y = a^b: da = g b a^(b-1), db = g y log a */
@@ -155,12 +156,15 @@ void wf_vjp_pow(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     weft_tensor *a = n->saved[0], *b = n->saved[1];
 
     if (wf_node_wants(n, 0))
-        in[0] = wf_sum_to(weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)))), wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_mul(g, weft_mul(n->saved[8], weft_log(a))), wf_node_in(n, 1));
+        in[0] = wf_sum_to(weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)))),
+                          wf_node_in(n, 0));
+    if (wf_node_wants(n, 1))
+        in[1] = wf_sum_to(weft_mul(g, weft_mul(n->saved[8], weft_log(a))), wf_node_in(n, 1));
 }
 
 /* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */
-static void share(const struct wf_node *n, weft_tensor *g, weft_tensor **in, weft_tensor *won, weft_tensor *won_or_equal)
+static void share(const struct wf_node *n, weft_tensor *g, weft_tensor **in, weft_tensor *won,
+                  weft_tensor *won_or_equal)
 {
     weft_dtype dtype = weft_tensor_dtype(g);
     weft_tensor *twice = weft_add(weft_cast(won, dtype), weft_cast(won_or_equal, dtype));
@@ -194,7 +198,10 @@ void wf_vjp_neg(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = weft_neg(g);
 }
 
-void wf_vjp_exp(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = weft_mul(g, n->saved[8]); }
+void wf_vjp_exp(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = weft_mul(g, n->saved[8]);
+}
 
 void wf_vjp_square(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
@@ -213,7 +220,10 @@ void wf_vjp_copy(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = g;
 }
 
-void wf_vjp_mul_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = weft_mul_scalar(g, n->s[0]); }
+void wf_vjp_mul_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = weft_mul_scalar(g, n->s[0]);
+}
 
 void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
@@ -224,20 +234,23 @@ void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 #define WF_UNARY(...)
 #define WF_BINARY(...)
 #define WF_COMPARE(...)
-#define WF_UNARY_GRAD(name, ...)                                                               \
-    void wf_vjp_##name(const struct wf_node *n, weft_tensor *g, weft_tensor **in)              \
-    {                                                                                          \
-        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[0] ? n->saved[0] : n->saved[8], n->s[0]); \
+#define WF_UNARY_GRAD(name, ...)                                                                   \
+    void wf_vjp_##name(const struct wf_node *n, weft_tensor *g, weft_tensor **in)                  \
+    {                                                                                              \
+        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[0] ? n->saved[0] : n->saved[8], n->s[0]);  \
     }
 #include "kernels/pointwise.def"
 
 /* ---- public functions ---- */
 
-#define BINARY(name)                                                                           \
-    weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b) { return wf_call2(WF_OP_##name, a, b); }
-#define UNARY(name)                                                                            \
+#define BINARY(name)                                                                               \
+    weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b)                                       \
+    {                                                                                              \
+        return wf_call2(WF_OP_##name, a, b);                                                       \
+    }
+#define UNARY(name)                                                                                \
     weft_tensor *weft_##name(weft_tensor *x) { return wf_call1(WF_OP_##name, x); }
-#define SCALAR(name)                                                                           \
+#define SCALAR(name)                                                                               \
     weft_tensor *weft_##name(weft_tensor *x, double s) { return scaled(WF_OP_##name, x, NULL, s); }
 
 BINARY(add)
@@ -285,7 +298,10 @@ weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
     return wf_call(WF_OP_cast, 1, &x, &args);
 }
 
-weft_tensor *weft_contiguous(weft_tensor *x) { return !x || x->layout->desc.contiguous ? x : wf_call1(WF_OP_copy, x); }
+weft_tensor *weft_contiguous(weft_tensor *x)
+{
+    return !x || x->layout->desc.contiguous ? x : wf_call1(WF_OP_copy, x);
+}
 
 weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
 {

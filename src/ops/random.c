@@ -28,9 +28,13 @@ static weft_status fill_in_place(enum wf_op op, weft_tensor *t, double first, do
 {
     struct wf_args args = {.scalars.s = {first, second}};
 
-    if (!t) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "%s: no tensor", wf_ops[op].name);
-    WF_NEED(!t->node, WEFT_ERR_STATE, "%s: values on the tape cannot change in place", wf_ops[op].name);
-    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_STATE, "%s: the tensor is a strided view", wf_ops[op].name);
+    if (!t)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "%s: no tensor", wf_ops[op].name);
+    WF_NEED(!t->node, WEFT_ERR_STATE, "%s: values on the tape cannot change in place",
+            wf_ops[op].name);
+    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_STATE, "%s: the tensor is a strided view",
+            wf_ops[op].name);
     args.scalars.v[0] = (int64_t)wf_generator.seed;
     args.scalars.v[1] = (int64_t)wf_generator.draw;
     args.want = t->layout;
@@ -40,11 +44,20 @@ static weft_status fill_in_place(enum wf_op op, weft_tensor *t, double first, do
     return WEFT_OK;
 }
 
-weft_status weft_uniform_(weft_tensor *t, double low, double high) { return fill_in_place(WF_OP_uniform, t, low, high); }
+weft_status weft_uniform_(weft_tensor *t, double low, double high)
+{
+    return fill_in_place(WF_OP_uniform, t, low, high);
+}
 
-weft_status weft_normal_(weft_tensor *t, double mean, double std) { return fill_in_place(WF_OP_normal, t, mean, std); }
+weft_status weft_normal_(weft_tensor *t, double mean, double std)
+{
+    return fill_in_place(WF_OP_normal, t, mean, std);
+}
 
-weft_status weft_fill_(weft_tensor *t, double value) { return fill_in_place(WF_OP_fill, t, value, 0); }
+weft_status weft_fill_(weft_tensor *t, double value)
+{
+    return fill_in_place(WF_OP_fill, t, value, 0);
+}
 
 void wf_vjp_dropout(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {

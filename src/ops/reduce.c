@@ -36,7 +36,8 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
     return mask;
 }
 
-weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale, struct wf_layout *want)
+weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale,
+                         struct wf_layout *want)
 {
     struct wf_args args = {.n_attr = 2, .attr = {mask, keep}, .scalars.s = {scale}, .want = want};
 
@@ -51,7 +52,8 @@ static weft_tensor *kept(const struct wf_node *n, weft_tensor *t)
     int ndim = plan->in[0]->desc.ndim;
 
     if (plan->attr[1] || !t) return t;
-    for (int d = 0; d < ndim; d++) shape[d] = plan->attr[0] >> d & 1 ? 1 : plan->in[0]->desc.global[d];
+    for (int d = 0; d < ndim; d++)
+        shape[d] = plan->attr[0] >> d & 1 ? 1 : plan->in[0]->desc.global[d];
     return wf_reshape_to(t, ndim, shape, NULL);
 }
 
@@ -112,7 +114,8 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     int64_t mask, count = 1;
 
     if (!x) return NULL;
-    WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE, "mean: needs floating-point numbers, not %s",
+    WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
+                "mean: needs floating-point numbers, not %s",
                 weft_dtype_name(weft_tensor_dtype(x)));
     mask = wf_dim_mask(x, n, dims, "mean");
     for (int d = 0; mask > 0 && d < weft_ndim(x); d++)

@@ -8,9 +8,15 @@
 
 #include "ops/families.h"
 
-static int ndim_of(const struct wf_infer *call, int i) { return call->in[i] ? call->in[i]->desc.ndim : 0; }
+static int ndim_of(const struct wf_infer *call, int i)
+{
+    return call->in[i] ? call->in[i]->desc.ndim : 0;
+}
 
-static int64_t size_of(const struct wf_infer *call, int i, int d) { return call->in[i]->desc.global[d]; }
+static int64_t size_of(const struct wf_infer *call, int i, int d)
+{
+    return call->in[i]->desc.global[d];
+}
 
 /* [*,m,k] x [*,k,n]: batch dims align from the right; transposed inputs swap their last two. */
 void wf_rule_matmul(const struct wf_infer *call, struct wf_labels *labels)
@@ -42,7 +48,12 @@ static void run_of_labels(int8_t *dims, int from, int count, int first)
     for (int i = 0; i < count; i++) dims[from + i] = (int8_t)(first + i);
 }
 
-enum { LEAD = 1, OUT_DIMS = LEAD + WEFT_MAX_DIMS, IN_DIMS = OUT_DIMS + WEFT_MAX_DIMS, LINEAR_LABELS = IN_DIMS + WEFT_MAX_DIMS };
+enum {
+    LEAD = 1,
+    OUT_DIMS = LEAD + WEFT_MAX_DIMS,
+    IN_DIMS = OUT_DIMS + WEFT_MAX_DIMS,
+    LINEAR_LABELS = IN_DIMS + WEFT_MAX_DIMS
+};
 
 /* x [*,K...], w [N...,K...], bias [N...] -> [*,N...] */
 void wf_rule_linear(const struct wf_infer *call, struct wf_labels *labels)
@@ -141,8 +152,10 @@ void wf_rule_reshape(const struct wf_infer *call, struct wf_labels *labels)
         label++;
         labels->in[0][first_i] = (int8_t)label;
         labels->out[0][first_j] = (int8_t)label;
-        if (old[first_i] != new[first_j]) labels->even |= 1u << label;
-        else if (first_i < i - 1 || first_j < j - 1) labels->even |= 1u << label;
+        if (old[first_i] != new[first_j])
+            labels->even |= 1u << label;
+        else if (first_i < i - 1 || first_j < j - 1)
+            labels->even |= 1u << label;
     }
     labels->count = label;
 }

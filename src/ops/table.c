@@ -28,14 +28,30 @@
 #define wf_NULL NULL
 
 const struct wf_op_row wf_ops[WF_OP_COUNT] = {
-#define WF_OP(id, in, req, outs, rule_, linear_, reduce_, shape_, kernel_, saves_, vjp_)       \
-    [WF_OP_##id] = {.name = #id, .n_in = in, .n_required = req, .n_out = outs, .rule_text = rule_, \
-                    .linear = linear_, .reduce = reduce_, .shape = wf_##shape_, .prepare = wf_##kernel_,     \
-                    .saves = saves_, .vjp = wf_##vjp_},
-#define WF_VIEW(id, rule_, linear_, shape_, view_, planner_, vjp_)                             \
-    [WF_OP_##id] = {.name = #id, .n_in = 1, .n_required = 1, .n_out = 1, .rule_text = rule_,       \
-                    .linear = linear_, .reduce = WEFT_SUM, .shape = wf_##shape_, .view = wf_##view_,         \
-                    .planner = wf_##planner_, .vjp = wf_##vjp_},
+#define WF_OP(id, in, req, outs, rule_, linear_, reduce_, shape_, kernel_, saves_, vjp_)           \
+    [WF_OP_##id] = {.name = #id,                                                                   \
+                    .n_in = in,                                                                    \
+                    .n_required = req,                                                             \
+                    .n_out = outs,                                                                 \
+                    .rule_text = rule_,                                                            \
+                    .linear = linear_,                                                             \
+                    .reduce = reduce_,                                                             \
+                    .shape = wf_##shape_,                                                          \
+                    .prepare = wf_##kernel_,                                                       \
+                    .saves = saves_,                                                               \
+                    .vjp = wf_##vjp_},
+#define WF_VIEW(id, rule_, linear_, shape_, view_, planner_, vjp_)                                 \
+    [WF_OP_##id] = {.name = #id,                                                                   \
+                    .n_in = 1,                                                                     \
+                    .n_required = 1,                                                               \
+                    .n_out = 1,                                                                    \
+                    .rule_text = rule_,                                                            \
+                    .linear = linear_,                                                             \
+                    .reduce = WEFT_SUM,                                                            \
+                    .shape = wf_##shape_,                                                          \
+                    .view = wf_##view_,                                                            \
+                    .planner = wf_##planner_,                                                      \
+                    .vjp = wf_##vjp_},
 #include "ops/ops.def"
 #undef WF_OP
 #undef WF_VIEW
@@ -56,19 +72,22 @@ static int letters_of(const char *term)
  * Labels of one operand. Star dims are numbered from the right of the result's star group, so
  * operands align as broadcasting does; a dim of size 1 that stands for more carries no label.
  */
-static const char *label_term(const char *term, int ndim, const int64_t *size, const int64_t *star_size, int8_t *labels)
+static const char *label_term(const char *term, int ndim, const int64_t *size,
+                              const int64_t *star_size, int8_t *labels)
 {
     int stars = ndim - letters_of(term), d = 0;
 
     for (; *term && *term != ',' && *term != '-'; term++) {
         if (*term != '*') {
-            if (ndim >= 0) labels[d++] = islower((unsigned char)*term) ? (int8_t)(*term - 'a' + 1) : 0;
+            if (ndim >= 0)
+                labels[d++] = islower((unsigned char)*term) ? (int8_t)(*term - 'a' + 1) : 0;
             continue;
         }
         for (int s = 0; s < stars; s++, d++) {
             int from_right = stars - 1 - s;
 
-            labels[d] = size[d] == star_size[from_right] ? (int8_t)(FIRST_STAR_LABEL + from_right) : 0;
+            labels[d] =
+                size[d] == star_size[from_right] ? (int8_t)(FIRST_STAR_LABEL + from_right) : 0;
         }
     }
     return *term == ',' ? term + 1 : term;
@@ -105,7 +124,8 @@ static void label_from_text(const struct wf_infer *call, struct wf_labels *label
     for (int i = 0; i < call->row->n_in && *text != '-'; i++) {
         const struct wf_layout *in = i < call->n_in ? call->in[i] : NULL;
 
-        text = label_term(text, in ? in->desc.ndim : -1, in ? in->desc.global : NULL, star, labels->in[i]);
+        text = label_term(text, in ? in->desc.ndim : -1, in ? in->desc.global : NULL, star,
+                          labels->in[i]);
     }
     text += 2; /* "->" */
     for (int j = 0; j < call->n_out; j++)

@@ -21,12 +21,14 @@ struct wf_infer {
     } out[WF_MAX_OUT]; /* filled in by the shape function */
 };
 
-/** Letters of a rule, per dim: 0 may not be sharded, > 0 a letter that stands wherever it stands. */
+/** Letters of a rule, per dim: 0 may not be sharded, > 0 a letter that stands wherever it stands.
+ */
 struct wf_labels {
     int8_t in[WF_MAX_IN][WEFT_MAX_DIMS];
     int8_t out[WF_MAX_OUT][WEFT_MAX_DIMS];
-    int count;     /* letters used: 1 .. count */
-    uint32_t even; /* bit of letters that only an even split may shard (dims that a reshape joins) */
+    int count; /* letters used: 1 .. count */
+    uint32_t
+        even; /* bit of letters that only an even split may shard (dims that a reshape joins) */
 };
 
 /** A view of a strided box: strides of the result and its first element's distance, in elements. */
@@ -40,12 +42,19 @@ struct wf_plan;
 
 typedef weft_status wf_shape_fn(struct wf_infer *call);
 typedef void wf_rule_fn(const struct wf_infer *call, struct wf_labels *labels);
-/** False when strides cannot express it: the input is made row-major first. `shape`: the result's box. */
-typedef bool wf_view_fn(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view);
+/** False when strides cannot express it: the input is made row-major first. `shape`: the result's
+ * box. */
+typedef bool wf_view_fn(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                        struct wf_view *view);
 /** Decides layouts itself (conversions). */
 typedef weft_status wf_planner(struct wf_plan *plan, const struct wf_infer *call);
 
-enum { WF_ANY_REDUCE = 1 << 30, WF_FLOATS_ONLY = 1 << 29, WF_ADDEND_SHIFT = 16, WF_MAX_ADDEND = 0xff };
+enum {
+    WF_ANY_REDUCE = 1 << 30,
+    WF_FLOATS_ONLY = 1 << 29,
+    WF_ADDEND_SHIFT = 16,
+    WF_MAX_ADDEND = 0xff
+};
 
 struct wf_op_row {
     const char *name;

@@ -12,7 +12,8 @@
 #include "ops/families.h"
 #include "ops/plan.h"
 
-static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers, struct wf_layout *want)
+static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers,
+                           struct wf_layout *want)
 {
     struct wf_args args = {.n_attr = n, .want = want};
 
@@ -33,13 +34,14 @@ weft_status wf_shape_reshape(struct wf_infer *call)
         call->out[0].shape[d] = call->attr[d];
         count *= call->attr[d];
     }
-    WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s", (long long)count,
-            wf_infer_text(call));
+    WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s",
+            (long long)count, wf_infer_text(call));
     return WEFT_OK;
 }
 
 /* Split the old box into runs that lie without gaps, and cut each new dim out of one run. */
-bool wf_view_reshape(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+bool wf_view_reshape(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                     struct wf_view *view)
 {
     int old = in->ndim - 1, n = call->out[0].ndim;
     int64_t run_size = 1, run_stride = 1, taken = 1;
@@ -101,7 +103,8 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
     }
     if (open >= 0) {
         WF_NEED_PTR(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
-                    "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel, (long long)rest);
+                    "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel,
+                    (long long)rest);
         sizes[open] = x->layout->numel / rest;
     }
     return wf_reshape_to(x, ndim, sizes, NULL);
@@ -127,7 +130,8 @@ weft_status wf_shape_permute(struct wf_infer *call)
     return WEFT_OK;
 }
 
-bool wf_view_permute(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+bool wf_view_permute(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                     struct wf_view *view)
 {
     (void)shape;
     for (int d = 0; d < in->ndim; d++) view->stride[d] = in->stride[call->attr[d]];
@@ -179,7 +183,8 @@ weft_status wf_shape_slice(struct wf_infer *call)
     return WEFT_OK;
 }
 
-bool wf_view_slice(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+bool wf_view_slice(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                   struct wf_view *view)
 {
     (void)shape;
     memcpy(view->stride, in->stride, sizeof in->stride);
@@ -198,7 +203,8 @@ void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
     int64_t dim = plan->attr[0];
-    struct wf_args args = {.n_attr = 2, .attr = {dim, plan->in[0]->desc.global[dim]}, .scalars.v = {n->v[0]}};
+    struct wf_args args = {
+        .n_attr = 2, .attr = {dim, plan->in[0]->desc.global[dim]}, .scalars.v = {n->v[0]}};
 
     in[0] = wf_call(WF_OP_slice_grad, 1, &g, &args);
 }
@@ -221,8 +227,9 @@ weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
     size = x->layout->desc.global[d];
     from = start < 0 ? start + size : start;
     to = end < 0 ? end + size : end;
-    WF_NEED_PTR(from >= 0 && from <= to && to <= size, WEFT_ERR_ARG, "slice: [%lld,%lld) of dim %d with size %lld",
-                (long long)start, (long long)end, d, (long long)size);
+    WF_NEED_PTR(from >= 0 && from <= to && to <= size, WEFT_ERR_ARG,
+                "slice: [%lld,%lld) of dim %d with size %lld", (long long)start, (long long)end, d,
+                (long long)size);
     return from == 0 && to == size ? x : slice_at(x, d, from, to - from);
 }
 
@@ -236,8 +243,8 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
     if (d < 0) return NULL;
     size = x->layout->desc.global[d];
     at = index < 0 ? index + size : index;
-    WF_NEED_PTR(at >= 0 && at < size, WEFT_ERR_ARG, "select: index %lld of dim %d with size %lld", (long long)index, d,
-                (long long)size);
+    WF_NEED_PTR(at >= 0 && at < size, WEFT_ERR_ARG, "select: index %lld of dim %d with size %lld",
+                (long long)index, d, (long long)size);
     for (int i = 0; i < weft_ndim(x); i++)
         if (i != d) shape[n++] = x->layout->desc.global[i];
     return wf_reshape_to(slice_at(x, d, at, 1), n, shape, NULL);
@@ -248,15 +255,19 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     int64_t start = 0, total = 0;
     int d;
 
-    if (!x) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "split: no tensor");
+    if (!x)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "split: no tensor");
     d = wf_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
     for (int i = 0; i < n; i++) {
-        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i, (long long)sizes[i]);
+        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i,
+                (long long)sizes[i]);
         total += sizes[i];
     }
-    WF_NEED(total == x->layout->desc.global[d], WEFT_ERR_SHAPE, "split: pieces add up to %lld, dim %d has %lld",
-            (long long)total, d, (long long)x->layout->desc.global[d]);
+    WF_NEED(total == x->layout->desc.global[d], WEFT_ERR_SHAPE,
+            "split: pieces add up to %lld, dim %d has %lld", (long long)total, d,
+            (long long)x->layout->desc.global[d]);
     for (int i = 0; i < n; i++) {
         out[i] = weft_slice(x, d, start, start + sizes[i]);
         if (!out[i]) return weft_error_status();
@@ -272,20 +283,22 @@ weft_status wf_shape_expand(struct wf_infer *call)
     const struct wf_desc *x = &call->in[0]->desc;
     int missing = call->n_attr - x->ndim;
 
-    WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s", call->n_attr,
-            wf_infer_text(call));
+    WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s",
+            call->n_attr, wf_infer_text(call));
     call->out[0].dtype = (weft_dtype)x->dtype;
     call->out[0].ndim = call->n_attr;
     for (int d = 0; d < call->n_attr; d++) {
-        WF_NEED(call->attr[d] >= 0 && (d < missing || x->global[d - missing] == call->attr[d] || x->global[d - missing] == 1),
-                WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s", (long long)call->attr[d], d,
-                wf_infer_text(call));
+        WF_NEED(call->attr[d] >= 0 && (d < missing || x->global[d - missing] == call->attr[d] ||
+                                       x->global[d - missing] == 1),
+                WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s",
+                (long long)call->attr[d], d, wf_infer_text(call));
         call->out[0].shape[d] = call->attr[d];
     }
     return WEFT_OK;
 }
 
-bool wf_view_expand(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+bool wf_view_expand(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                    struct wf_view *view)
 {
     int missing = call->n_attr - in->ndim;
 
@@ -303,7 +316,10 @@ weft_tensor *wf_expand_to(weft_tensor *t, struct wf_layout *layout)
     return shaped(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
 }
 
-void wf_vjp_expand(const struct wf_node *n, weft_tensor *g, weft_tensor **in) { in[0] = wf_sum_to(g, wf_node_in(n, 0)); }
+void wf_vjp_expand(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = wf_sum_to(g, wf_node_in(n, 0));
+}
 
 weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
 {
@@ -311,7 +327,8 @@ weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
     return shaped(WF_OP_expand, x, ndim, shape, NULL);
 }
 
-bool wf_view_same(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape, struct wf_view *view)
+bool wf_view_same(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
+                  struct wf_view *view)
 {
     (void)call;
     (void)shape;
@@ -334,8 +351,8 @@ weft_status wf_shape_cat(struct wf_infer *call)
         WF_NEED(x->ndim == call->out[0].ndim && x->dtype == call->in[0]->desc.dtype, WEFT_ERR_SHAPE,
                 "cat: dims or dtypes differ: %s", wf_infer_text(call));
         for (int d = 0; d < x->ndim; d++)
-            WF_NEED(d == dim || x->global[d] == call->out[0].shape[d], WEFT_ERR_SHAPE, "cat: sizes differ in dim %d: %s",
-                    d, wf_infer_text(call));
+            WF_NEED(d == dim || x->global[d] == call->out[0].shape[d], WEFT_ERR_SHAPE,
+                    "cat: sizes differ in dim %d: %s", d, wf_infer_text(call));
         call->out[0].shape[dim] += x->global[dim];
     }
     return WEFT_OK;

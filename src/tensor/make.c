@@ -7,11 +7,13 @@
 
 static weft_status check_shape(weft_dtype dtype, int ndim, const int64_t *shape)
 {
-    WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "new tensor: unknown dtype %d", (int)dtype);
-    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "new tensor: %d dims; 0 to %d are possible", ndim,
-            WEFT_MAX_DIMS);
+    WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "new tensor: unknown dtype %d",
+            (int)dtype);
+    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
+            "new tensor: %d dims; 0 to %d are possible", ndim, WEFT_MAX_DIMS);
     for (int d = 0; d < ndim; d++)
-        WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d", (long long)shape[d], d);
+        WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
+                (long long)shape[d], d);
     return WEFT_OK;
 }
 
@@ -36,7 +38,8 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double 
     if (!t) return NULL;
     size = wf_dtypes[dtype].size;
     wf_dtypes[dtype].store(element, value);
-    for (int64_t i = 0; i < t->layout->numel; i++) memcpy((char *)t->data + (size_t)i * size, element, size);
+    for (int64_t i = 0; i < t->layout->numel; i++)
+        memcpy((char *)t->data + (size_t)i * size, element, size);
     return t;
 }
 
@@ -44,6 +47,7 @@ weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, co
 {
     weft_tensor *t = weft_empty(dtype, ndim, shape);
 
-    if (t && t->layout->numel) memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
+    if (t && t->layout->numel)
+        memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
     return t;
 }

@@ -23,7 +23,8 @@ static void add_chunk(void)
 {
     weft_tensor *chunk = wf_calloc(HANDLES_PER_CHUNK, sizeof *chunk);
 
-    handles.chunks = wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
+    handles.chunks =
+        wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
     handles.chunks[handles.n_chunks++] = chunk;
     for (int i = 0; i < HANDLES_PER_CHUNK; i++) {
         chunk[i].next_free = handles.free;
@@ -31,7 +32,8 @@ static void add_chunk(void)
     }
 }
 
-weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin)
+weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
+                           const char *origin)
 {
     weft_tensor *t;
 
@@ -51,7 +53,8 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
     return t;
 }
 
-weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category, const char *origin)
+weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
+                             const char *origin)
 {
     size_t bytes = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
     struct wf_block *block = wf_block_new(bytes, category);
@@ -93,7 +96,8 @@ static void report_leaks(void)
         for (int i = 0; i < HANDLES_PER_CHUNK && shown < 8; i++) {
             if (chunk[i].refs <= 0) continue;
             weft_tensor_describe(&chunk[i], text, sizeof text);
-            WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", chunk[i].origin, text);
+            WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", chunk[i].origin,
+                   text);
             shown++;
         }
     }
@@ -191,10 +195,13 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
 {
     const struct wf_desc *desc;
 
-    if (!t) return weft_error_status() ? weft_error_status() : WF_FAIL(WEFT_ERR_ARG, "read_f64: no tensor");
+    if (!t)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "read_f64: no tensor");
     desc = &t->layout->desc;
-    WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements", (long long)room,
-            (long long)desc->numel);
-    for (int64_t i = 0; i < desc->numel; i++) out[i] = wf_dtypes[desc->dtype].load(wf_element(desc, t->data, i));
+    WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
+            (long long)room, (long long)desc->numel);
+    for (int64_t i = 0; i < desc->numel; i++)
+        out[i] = wf_dtypes[desc->dtype].load(wf_element(desc, t->data, i));
     return WEFT_OK;
 }

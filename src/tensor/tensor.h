@@ -21,17 +21,19 @@ struct weft_tensor {
     weft_tensor *grad;      /* leaves only; may be a pending sum until weft_grad is asked */
     const char *origin;     /* the op that made it, for the leak report */
     int32_t refs;
-    bool requires_grad;     /* a leaf that wants a gradient, or the result of a recorded op */
+    bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
     weft_tensor *next_free;
 };
 
 /**
  * A handle in the innermost scope. Takes over the caller's reference to `block`, retains `layout`.
  */
-weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin);
+weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
+                           const char *origin);
 
 /** A fresh contiguous tensor of this layout, elements undefined; NULL when memory is refused. */
-weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category, const char *origin);
+weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
+                             const char *origin);
 
 /** Called with the last reference; use weft_release. */
 void wf_tensor_free(weft_tensor *t);

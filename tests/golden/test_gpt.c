@@ -1,7 +1,8 @@
 /*
  * test_gpt.c: a small GPT in f64, tensor-parallel over all ranks, against PyTorch's numbers and
  * against the same model on one device: logits, loss, every gradient, weights after 3 AdamW steps.
- * With 6 heads, 19 words and 96 hidden units nothing divides evenly at 4 ranks; at 8, two have no heads.
+ * With 6 heads, 19 words and 96 hidden units nothing divides evenly at 4 ranks; at 8, two have no
+ * heads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +30,13 @@ static const weft_plan tensor_parallel[] = {
 
 static weft_module *new_gpt(const struct wt_golden *golden)
 {
-    weft_module *gpt = weft_gpt((weft_gpt_config){.vocab = VOCAB, .context = CONTEXT, .width = WIDTH, .heads = HEADS,
-                                                  .layers = LAYERS, .act = WEFT_GELU_TANH, .dtype = WEFT_F64});
+    weft_module *gpt = weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                                  .context = CONTEXT,
+                                                  .width = WIDTH,
+                                                  .heads = HEADS,
+                                                  .layers = LAYERS,
+                                                  .act = WEFT_GELU_TANH,
+                                                  .dtype = WEFT_F64});
 
     WT_ALL(gpt != NULL);
     WT_ALL(wt_golden_load(golden, gpt));
@@ -56,7 +62,8 @@ struct comparison {
     struct wt_tolerance tolerance;
 };
 
-static weft_status compare_one(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status compare_one(weft_module *m, const char *name, weft_tensor *parameter,
+                               void *payload)
 {
     const struct comparison *c = payload;
     bool gradient = strcmp(c->prefix, "grad") == 0;
@@ -76,7 +83,8 @@ static weft_status compare_one(weft_module *m, const char *name, weft_tensor *pa
     return WEFT_OK;
 }
 
-static void compare(const struct wt_golden *golden, weft_module *parallel, weft_module *plain, const char *prefix)
+static void compare(const struct wt_golden *golden, weft_module *parallel, weft_module *plain,
+                    const char *prefix)
 {
     struct comparison c = {golden, plain, prefix, WT_WITHIN(1e-10)};
 
@@ -99,7 +107,8 @@ static bool losses_match(const struct wt_golden *golden, const double *losses)
 {
     int64_t shape[] = {STEPS};
 
-    return wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, shape, losses), WT_WITHIN(1e-11));
+    return wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, shape, losses),
+                             WT_WITHIN(1e-11));
 }
 
 static void run(const weft_plan *plan)
@@ -168,10 +177,12 @@ WT_TEST(gpt__a_step_has_the_collectives_of_the_closed_form)
     WT_ALL(weft_parallelize_module(gpt, mesh, tensor_parallel) == WEFT_OK);
     ledger = weft_ledger_open();
     train(gpt, NULL, &loss);
-    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL), alone ? 0 : 2 * LAYERS + 3);
+    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL),
+          alone ? 0 : 2 * LAYERS + 3);
     WT_EQ(weft_ledger_bytes(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_FORWARD, NULL),
           alone ? 0 : (2 * LAYERS + 1) * activation + 3 * token);
-    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_BACKWARD, NULL), alone ? 0 : 2 * LAYERS + 1);
+    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_BACKWARD, NULL),
+          alone ? 0 : 2 * LAYERS + 1);
     WT_EQ(weft_ledger_bytes(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_BACKWARD, NULL),
           alone ? 0 : (2 * LAYERS + 1) * activation);
     weft_ledger_close(ledger);

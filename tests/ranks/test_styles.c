@@ -25,8 +25,14 @@ struct row {
 
 enum { BATCH = 8, SEED = 11 };
 
-#define COL(...) {WEFT_STYLE_COLWISE, {__VA_ARGS__}}
-#define ROW(...) {WEFT_STYLE_ROWWISE, {__VA_ARGS__}}
+#define COL(...)                                                                                   \
+    {                                                                                              \
+        WEFT_STYLE_COLWISE, { __VA_ARGS__ }                                                        \
+    }
+#define ROW(...)                                                                                   \
+    {                                                                                              \
+        WEFT_STYLE_ROWWISE, { __VA_ARGS__ }                                                        \
+    }
 #define AR WEFT_COLL_ALL_REDUCE
 #define AG WEFT_COLL_ALL_GATHER
 #define RS WEFT_COLL_REDUCE_SCATTER
@@ -39,18 +45,23 @@ static const struct row rows[] = {
     {"colwise uneven", COL(0), false, 16, 5, false, true, "R", 0, 1, NO, AR},
     {"colwise with empty shards", COL(0), false, 16, 2, false, true, "R", 0, 1, NO, AR},
     {"colwise without bias", COL(0), false, 7, 5, true, true, "R", 0, 1, NO, AR},
-    {"STYLE-25 colwise to R", COL(.output_layouts = "R"), false, 16, 10, false, true, "R", 1, 1, AG, AR},
-    {"STYLE-25 colwise to S(0)", COL(.output_layouts = "S(0)"), false, 16, 16, false, false, "R", 1, 1, A2A, A2A},
-    {"colwise from S(0)", COL(.input_layouts = "S(0)"), false, 16, 16, false, true, "S(0)", 1, 1, AG, RS},
+    {"STYLE-25 colwise to R", COL(.output_layouts = "R"), false, 16, 10, false, true, "R", 1, 1, AG,
+     AR},
+    {"STYLE-25 colwise to S(0)", COL(.output_layouts = "S(0)"), false, 16, 16, false, false, "R", 1,
+     1, A2A, A2A},
+    {"colwise from S(0)", COL(.input_layouts = "S(0)"), false, 16, 16, false, true, "S(0)", 1, 1,
+     AG, RS},
     {"STYLE-05 rowwise", ROW(0), false, 16, 16, false, true, "S(-1)", 1, 0, AR, NO},
     {"rowwise uneven", ROW(0), false, 5, 16, false, true, "S(-1)", 1, 0, AR, NO},
     {"rowwise with empty shards", ROW(0), false, 2, 3, false, true, "S(-1)", 1, 0, AR, NO},
     {"rowwise without bias", ROW(0), false, 5, 3, true, true, "S(-1)", 1, 0, AR, NO},
-    {"STYLE-06 rowwise to S(0)", ROW(.output_layouts = "S(0)"), false, 16, 16, false, true, "S(-1)", 1, 1, RS, AG},
+    {"STYLE-06 rowwise to S(0)", ROW(.output_layouts = "S(0)"), false, 16, 16, false, true, "S(-1)",
+     1, 1, RS, AG},
     {"rowwise from R", ROW(.input_layouts = "R"), false, 16, 16, false, false, "R", 1, 0, AR, NO},
     {"STYLE-03 colwise embedding", COL(0), true, 16, 16, true, false, "R", 0, 0, NO, NO},
     {"colwise embedding uneven", COL(0), true, 16, 5, true, false, "R", 0, 0, NO, NO},
-    {"colwise embedding to R", COL(.output_layouts = "R"), true, 16, 5, true, false, "R", 1, 0, AG, NO},
+    {"colwise embedding to R", COL(.output_layouts = "R"), true, 16, 5, true, false, "R", 1, 0, AG,
+     NO},
     {"STYLE-07 rowwise embedding", ROW(0), true, 16, 16, true, false, "R", 1, 0, AR, NO},
     {"rowwise embedding uneven", ROW(0), true, 5, 3, true, false, "R", 1, 0, AR, NO},
     {"rowwise embedding with empty shards", ROW(0), true, 2, 3, true, false, "R", 1, 0, AR, NO},
@@ -60,7 +71,8 @@ static weft_module *new_layer(const struct row *row)
 {
     weft_manual_seed(SEED);
     if (row->embedding)
-        return weft_embedding_new((weft_embedding_config){.rows = row->in, .width = row->out, .dtype = WEFT_F64});
+        return weft_embedding_new(
+            (weft_embedding_config){.rows = row->in, .width = row->out, .dtype = WEFT_F64});
     return weft_linear_new((weft_linear_config){
         .in = {row->in}, .out = {row->out}, .no_bias = row->no_bias, .dtype = WEFT_F64});
 }
@@ -76,7 +88,8 @@ static weft_tensor *whole_input(const struct row *row)
         values[i] = (double)((i * 37 + 11) % 101) / 50 - 1;
         index[i] = (i * 7 + 3) % row->in;
     }
-    x = row->embedding ? weft_from_data(WEFT_I64, 2, shape, index) : weft_from_data(WEFT_F64, 2, shape, values);
+    x = row->embedding ? weft_from_data(WEFT_I64, 2, shape, index)
+                       : weft_from_data(WEFT_F64, 2, shape, values);
     free(values);
     free(index);
     return x;
@@ -129,13 +142,15 @@ static const char *output_placement(const struct row *row)
     return row->style.kind == WEFT_STYLE_ROWWISE ? "R" : "S(-1)";
 }
 
-static weft_status gradient_matches(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status gradient_matches(weft_module *m, const char *name, weft_tensor *parameter,
+                                    void *payload)
 {
     weft_tensor *plain = weft_module_parameter(payload, name), *grad = weft_grad(parameter);
 
     (void)m;
     WT_ALL(grad != NULL);
-    WT_ALL(weft_placement_equal(weft_tensor_placement(grad, 0), weft_tensor_placement(parameter, 0)));
+    WT_ALL(
+        weft_placement_equal(weft_tensor_placement(grad, 0), weft_tensor_placement(parameter, 0)));
     WT_ALL(wt_near_tensors(grad, weft_grad(plain), WT_WITHIN(1e-12)));
     return WEFT_OK;
 }
@@ -161,14 +176,17 @@ static void check_row(const struct row *row)
     ledger = weft_ledger_open();
     y = weft_call(layer, x);
     WT_ALL(y != NULL && !weft_tensor_mesh(y));
-    WT_ALL(wt_near_tensors(y, part(weft_detach(r.y), mesh, output_placement(row)), WT_WITHIN(1e-12)));
+    WT_ALL(
+        wt_near_tensors(y, part(weft_detach(r.y), mesh, output_placement(row)), WT_WITHIN(1e-12)));
     expect(ledger, WEFT_DIRECTION_FORWARD, row->forward, row->forward_kind);
-    WT_ALL(weft_backward(weft_sum_all(weft_mul(y, part(r.weights, mesh, output_placement(row))))) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(weft_mul(y, part(r.weights, mesh, output_placement(row))))) ==
+           WEFT_OK);
     expect(ledger, WEFT_DIRECTION_BACKWARD, row->backward, row->backward_kind);
     weft_ledger_close(ledger);
     WT_ALL(weft_module_each_parameter(layer, gradient_matches, r.layer) == WEFT_OK);
     if (row->input_grad)
-        WT_ALL(wt_near_tensors(weft_grad(x), part(weft_grad(r.x), mesh, row->given), WT_WITHIN(1e-12)));
+        WT_ALL(wt_near_tensors(weft_grad(x), part(weft_grad(r.x), mesh, row->given),
+                               WT_WITHIN(1e-12)));
     weft_module_release(layer);
     weft_module_release(r.layer);
     weft_mesh_release(mesh);
@@ -210,7 +228,8 @@ WT_TEST(styles__keep_requires_grad)
 /* The pair of an MLP: one all-reduce forward, one backward, whatever the hidden width. */
 static void check_mlp(int64_t hidden)
 {
-    weft_mlp_config config = {.in = 6, .hidden = hidden, .out = 5, .act = WEFT_GELU, .dtype = WEFT_F64};
+    weft_mlp_config config = {
+        .in = 6, .hidden = hidden, .out = 5, .act = WEFT_GELU, .dtype = WEFT_F64};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
     weft_plan plan[] = {{"up", weft_colwise_parallel()}, {"down", weft_rowwise_parallel()}, {0}};
     int64_t shape[] = {4, 6};
@@ -248,7 +267,8 @@ static void check_mlp(int64_t hidden)
         static const char *const names[] = {"up.weight", "up.bias", "down.weight", "down.bias"};
 
         WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(mlp, names[i])),
-                               weft_grad(weft_module_parameter(plain, names[i])), WT_WITHIN(1e-12)));
+                               weft_grad(weft_module_parameter(plain, names[i])),
+                               WT_WITHIN(1e-12)));
     }
     weft_module_release(mlp);
     weft_module_release(plain);
@@ -262,11 +282,13 @@ WT_TEST(styles__an_mlp_pair_needs_one_all_reduce_each_way)
     check_mlp(2);
 }
 
-/* STYLE-23: a distributed input is taken with its own layout; rowwise from S(0) is one all-to-all. */
+/* STYLE-23: a distributed input is taken with its own layout; rowwise from S(0) is one all-to-all.
+ */
 WT_TEST(styles__a_distributed_input_keeps_its_layout)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_module *m = weft_linear_new((weft_linear_config){.in = {16}, .out = {16}, .dtype = WEFT_F64});
+    weft_module *m =
+        weft_linear_new((weft_linear_config){.in = {16}, .out = {16}, .dtype = WEFT_F64});
     weft_plan plan[] = {{"", weft_rowwise_parallel()}, {0}};
     weft_placement rows_sharded = weft_shard(0);
     int64_t shape[] = {8, 16};

@@ -66,7 +66,8 @@ static bool read_all(FILE *in, struct wt_golden *golden)
         struct entry *e;
 
         if (strcmp(kind, "end") == 0) return true;
-        golden->entries = realloc(golden->entries, (size_t)(golden->n + 1) * sizeof *golden->entries);
+        golden->entries =
+            realloc(golden->entries, (size_t)(golden->n + 1) * sizeof *golden->entries);
         e = &golden->entries[golden->n++];
         memset(e, 0, sizeof *e);
         memcpy(e->kind, kind, sizeof e->kind);
@@ -102,7 +103,8 @@ void wt_golden_close(struct wt_golden *golden)
 static const struct entry *find(const struct wt_golden *golden, const char *name, bool param)
 {
     for (int i = 0; i < golden->n; i++)
-        if ((strcmp(golden->entries[i].kind, "param") == 0) == param && strcmp(golden->entries[i].name, name) == 0)
+        if ((strcmp(golden->entries[i].kind, "param") == 0) == param &&
+            strcmp(golden->entries[i].name, name) == 0)
             return &golden->entries[i];
     return NULL;
 }
@@ -132,13 +134,15 @@ static weft_status load_one(weft_module *m, const char *name, weft_tensor *param
     const struct entry *e;
     double *values = weft_data(parameter);
 
-    snprintf(path, sizeof path, "%s%s%s", weft_module_path(m), weft_module_path(m)[0] ? "." : "", name);
+    snprintf(path, sizeof path, "%s%s%s", weft_module_path(m), weft_module_path(m)[0] ? "." : "",
+             name);
     e = find(loading->golden, path, true);
     if (!e || !same_shape(e, parameter) || weft_tensor_dtype(parameter) != WEFT_F64) {
         wt_note("%s", path);
         return WEFT_ERR_NOT_FOUND;
     }
-    for (int64_t i = 0; i < e->count; i++) values[i] = wt_golden_formula(i, e->index, e->scale, e->offset);
+    for (int64_t i = 0; i < e->count; i++)
+        values[i] = wt_golden_formula(i, e->index, e->scale, e->offset);
     loading->found++;
     return WEFT_OK;
 }
@@ -164,7 +168,8 @@ static void digest(double *out, const double *x, int64_t n)
     for (int i = 0; i < DIGEST_HEAD && i < n; i++) out[3 + i] = x[i];
 }
 
-bool wt_golden_matches(const struct wt_golden *golden, const char *name, weft_tensor *t, struct wt_tolerance tolerance)
+bool wt_golden_matches(const struct wt_golden *golden, const char *name, weft_tensor *t,
+                       struct wt_tolerance tolerance)
 {
     const struct entry *e = find(golden, name, false);
     double *values = t ? wt_values(t) : NULL, sums[DIGEST];
