@@ -20,22 +20,26 @@ const char *wf_net_error(int code, const char *call)
     return text;
 }
 
+static MPI_Comm copy(MPI_Comm comm)
+{
+    MPI_Comm twin;
+    MPI_Request request;
+
+    WF_MPI(MPI_Comm_idup(comm, &twin, &request));
+    wf_net_await(&request, "a new communicator");
+    return twin;
+}
+
 static struct wf_net *adopt(MPI_Comm comm)
 {
     struct wf_net *net = WF_NEW(struct wf_net);
 
     net->first = comm;
-    WF_MPI(MPI_Comm_dup(comm, &net->second));
+    net->second = copy(comm);
     return net;
 }
 
-struct wf_net *wf_net_new(MPI_Comm comm)
-{
-    MPI_Comm own;
-
-    WF_MPI(MPI_Comm_dup(comm, &own));
-    return adopt(own);
-}
+struct wf_net *wf_net_new(MPI_Comm comm) { return adopt(copy(comm)); }
 
 struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, int count, int tag)
 {

@@ -17,8 +17,7 @@ static inline int wf_tree_split(int n)
 {
     int split = 1;
 
-    while (split * 2 < n)
-        split *= 2;
+    while (split * 2 < n) split *= 2;
     return split;
 }
 

@@ -46,14 +46,12 @@ REDUCE_INT(i64, int64_t, uint64_t)
 
 LOOP_TARGET static void LOOP(widen)(float *out, const wf_bf16 *in, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = wf_bf16_to_f32(in[i]);
+    for (size_t i = 0; i < n; i++) out[i] = wf_bf16_to_f32(in[i]);
 }
 
 LOOP_TARGET static void LOOP(narrow)(wf_bf16 *out, const float *in, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = wf_f32_to_bf16(in[i]);
+    for (size_t i = 0; i < n; i++) out[i] = wf_f32_to_bf16(in[i]);
 }
 
 #define REDUCE_ROW(tag)                                                                            \

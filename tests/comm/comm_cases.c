@@ -84,8 +84,7 @@ static size_t sum(const size_t *counts, int n)
 {
     size_t total = 0;
 
-    for (int i = 0; i < n; i++)
-        total += counts[i];
+    for (int i = 0; i < n; i++) total += counts[i];
     return total;
 }
 
@@ -239,8 +238,7 @@ static int verdict(const struct run *run, const struct wf_comm *comm)
 {
     size_t at = 0;
 
-    while (at < run->recv_bytes && run->recv[at] == run->expected[at])
-        at++;
+    while (at < run->recv_bytes && run->recv[at] == run->expected[at]) at++;
     if (at == run->recv_bytes && run->recv[at] != 0xA5 && !run->test.in_place) {
         WF_FAIL(WEFT_ERR_COMM, "%s wrote behind its buffer", wf_coll_name(run->test.kind));
         return 1;
@@ -368,8 +366,7 @@ static int in_flight(struct wf_comm *comm, struct wf_comm *other, bool shared)
 
         begin(&runs[i], i % 3 == 2 ? other : comm, &test, 1000u + (unsigned)i);
     }
-    for (int i = 0; i < IN_FLIGHT; i++)
-        failed += end(&runs[i]);
+    for (int i = 0; i < IN_FLIGHT; i++) failed += end(&runs[i]);
     wf_free(runs);
     return failed;
 }
@@ -401,12 +398,9 @@ static int ring_of_messages(struct wf_comm *comm, size_t count)
                                message(comm, WEFT_COLL_RECV, from, count, in),
                                message(comm, WEFT_COLL_RECV, from, count, in + count)};
 
-    for (size_t i = 0; i < 2 * count; i++)
-        reference_element(&out[i], WEFT_I32, me, i, 77);
-    for (int i = 0; i < 4; i++)
-        wf_comm_start(&colls[i]);
-    for (int i = 0; i < 4; i++)
-        wf_comm_wait(&colls[i]);
+    for (size_t i = 0; i < 2 * count; i++) reference_element(&out[i], WEFT_I32, me, i, 77);
+    for (int i = 0; i < 4; i++) wf_comm_start(&colls[i]);
+    for (int i = 0; i < 4; i++) wf_comm_wait(&colls[i]);
     for (size_t i = 0; i < 2 * count; i++) {
         int32_t expected;
 
@@ -426,8 +420,7 @@ static int messages(struct wf_comm *comm)
     int failed = 0;
 
     if (wf_comm_size(comm) == 1) return 0;
-    for (EACH(i, counts))
-        failed += ring_of_messages(comm, counts[i]);
+    for (EACH(i, counts)) failed += ring_of_messages(comm, counts[i]);
     return failed;
 }
 
@@ -444,8 +437,7 @@ static struct wf_comm *reversed(void)
 {
     int ranks[MAX_RANKS], size = wf_comm_size(wf_comm_world());
 
-    for (int i = 0; i < size; i++)
-        ranks[i] = size - 1 - i;
+    for (int i = 0; i < size; i++) ranks[i] = size - 1 - i;
     return wf_comm_sub(ranks, size, "back");
 }
 
@@ -454,8 +446,7 @@ static struct wf_comm *same_parity(void)
     int ranks[MAX_RANKS], count = 0;
     int size = wf_comm_size(wf_comm_world()), me = wf_comm_rank(wf_comm_world());
 
-    for (int i = me % 2; i < size; i += 2)
-        ranks[count++] = i;
+    for (int i = me % 2; i < size; i += 2) ranks[count++] = i;
     return wf_comm_sub(ranks, count, "parity");
 }
 

@@ -65,8 +65,7 @@ static void run(const struct plan *plan, float *send, float *recv)
                            .send_counts = counts,
                            .recv_counts = counts};
 
-    for (int i = 0; i < TIMES; i++)
-        wf_comm_run(&coll);
+    for (int i = 0; i < TIMES; i++) wf_comm_run(&coll);
 }
 
 static int above(const char *name, const char *way, long long bytes, double wanted)

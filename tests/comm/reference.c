@@ -34,8 +34,7 @@ void reference_element(void *out, weft_dtype dtype, int rank, size_t index, unsi
         int split = 1;                                                                             \
                                                                                                    \
         if (n == 1) return name##_leaf(dtype, low, index, salt);                                   \
-        while (split * 2 < n)                                                                      \
-            split *= 2;                                                                            \
+        while (split * 2 < n) split *= 2;                                                          \
         a = name(dtype, reduce, low, split, index, salt);                                          \
         b = name(dtype, reduce, low + split, n - split, index, salt);                              \
         if (reduce == WEFT_MAX) return a > b ? a : b;                                              \

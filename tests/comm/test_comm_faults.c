@@ -182,8 +182,7 @@ static int do_alike(void *payload)
     struct wf_comm *comm = line();
 
     (void)payload;
-    for (size_t i = 0; i < 20; i++)
-        all_reduce(comm, i % COUNT);
+    for (size_t i = 0; i < 20; i++) all_reduce(comm, i % COUNT);
     return 0;
 }
 

@@ -29,6 +29,7 @@ up() {
 }
 
 down() {
+    [ -z "${job:-}" ] || kill -9 "$job" 2>/dev/null
     for name in $(ip netns list 2>/dev/null | awk '{print $1}' | grep "^wf$tag-"); do ip netns del "$name"; done
     ip link del "wb$tag" 2>/dev/null
     rm -f "$launcher"
@@ -57,8 +58,14 @@ shift 3
 command -v ip >/dev/null || skip "making hosts needs ip (iproute2)"
 write_launcher
 trap down EXIT
+trap 'exit 1' INT TERM
 up "$hosts" 2>/dev/null || skip "network namespaces cannot be made here"
 
 list=$(for i in $(seq "$hosts"); do echo "$net.$i"; done | paste -sd,)
 mpiexec -launcher ssh -launcher-exec "$launcher" -hosts "$list" -iface "wb$tag" \
-    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@"
+    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@" &
+job=$!
+wait "$job"
+status=$?
+job=
+exit "$status"
