@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
+#include <weft/dtensor.h>
 
 static const struct wf_args no_args;
 
@@ -137,6 +138,34 @@ static void tell(const struct wf_plan *plan)
     wf_observe(&event);
 }
 
+static bool plain_wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
+{
+    bool wanted = false;
+
+    for (int i = 0; i < plan->n_in; i++)
+        wanted |= in[i] && wf_is_plain(in[i]) && in[i]->requires_grad;
+    return wanted;
+}
+
+/* Plain numbers become replicated first, so that their gradients come back plain. */
+static weft_tensor *call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
+                                const struct wf_args *args, weft_tensor **more)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+    weft_tensor *lifted[WF_MAX_IN];
+    weft_mesh *mesh = NULL;
+
+    for (int i = 0; i < plan->n_in; i++)
+        if (in[i] && !wf_is_plain(in[i])) mesh = in[i]->layout->mesh;
+    for (int i = 0; i < plan->n_in; i++) {
+        bool plain = in[i] && wf_is_plain(in[i]);
+
+        lifted[i] = plain ? weft_from_local(in[i], mesh, replicated, NULL) : in[i];
+        if (plain && !lifted[i]) return NULL;
+    }
+    return wf_call_outs((enum wf_op)plan->op, plan->n_in, lifted, args, more);
+}
+
 weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
                           weft_tensor **more)
 {
@@ -151,6 +180,11 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;
     plan->refs++; /* a nested call may evict it */
+    if (plan->mixed && row->vjp && wf_recording() && plain_wants_gradient(plan, in)) {
+        result = call_lifted(plan, in, args, more);
+        wf_plan_release(plan);
+        return result;
+    }
     if (plan->moves || plan->copy_first) {
         used = moved_in;
         if (!prepare_inputs(plan, in, moved_in)) return wf_plan_release(plan), NULL;

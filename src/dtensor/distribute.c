@@ -22,7 +22,7 @@ static void broadcast_from(weft_tensor *t, weft_mesh *mesh, int source)
                                .send = t->data,
                                .recv = t->data};
 
-        wf_comm_run(&coll);
+        if (coll.comm && weft_mesh_axis_size(mesh, a) > 1) wf_comm_run(&coll);
     }
 }
 

@@ -187,6 +187,7 @@ weft_status wf_plan_make(struct wf_plan *plan)
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     if (row->planner) return row->planner(plan, &call);
     WF_TRY(find_mesh(&call, &mesh));
+    for (int i = 0; mesh && i < plan->n_in; i++) plan->mixed |= plan->in[i] && !plan->in[i]->mesh;
     WF_TRY(row->shape(&call));
     if (mesh) wf_choose(&call, mesh, &choice);
     WF_TRY(move_inputs(plan, &choice, mesh != NULL));

@@ -21,6 +21,7 @@ struct wf_plan {
     /* what follows */
     uint8_t n_out;
     bool moves;                             /* some input is redistributed first */
+    bool mixed;                             /* a plain number beside distributed inputs */
     bool copy_first;                        /* a view that needs a row-major input */
     bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
     struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
