@@ -1,0 +1,49 @@
+/* worlds.h: what most cases with ranks begin and end with: a mesh, a scope, a ledger, and no leak.
+ */
+#pragma once
+
+#include <weft/weft.h>
+
+#include "support/mpi_check.h"
+#include "support/near.h"
+
+struct wt_world {
+    weft_mesh *mesh;
+    weft_scope *scope;
+    weft_ledger *ledger;
+    int64_t tensors;
+};
+
+/** A mesh with one axis "tp" of all ranks, an open scope and ledger. */
+struct wt_world wt_world_open(void);
+/** "dp=..,tp=.." instead. The text takes printf arguments. */
+struct wt_world wt_world_open_mesh(const char *format, ...) WEFT_PRINTF(1, 2);
+/** Close them; no tensor may be left, on any rank. */
+void wt_world_close(struct wt_world *w);
+
+/** Collectives of a kind (WEFT_COLL_COUNT: all) since open or the last call of wt_moved. */
+int64_t wt_moved(struct wt_world *w, weft_coll kind);
+/** `count` collectives of one kind and no other happened, on more than one rank; none on one. */
+#define WT_MOVED(w, kind, count) wt_moved_only((w), (kind), (count), __FILE__, __LINE__)
+/** No collective happened. */
+#define WT_STILL(w) wt_moved_only((w), WEFT_COLL_COUNT, 0, __FILE__, __LINE__)
+void wt_moved_only(struct wt_world *w, weft_coll kind, int count, const char *file, int line);
+
+/** Element i of the tests' whole tensors; `which` tells operands apart. */
+double wt_element(int which, int64_t i);
+
+/** The whole tensor, plain, the same on every rank; 2 dims, or 3 with `c` > 0. */
+weft_tensor *wt_whole(weft_dtype dtype, int which, int64_t a, int64_t b);
+weft_tensor *wt_whole3(weft_dtype dtype, int which, int64_t a, int64_t b, int64_t c);
+
+/** The same, spread over the world's mesh without communication. */
+weft_tensor *wt_spread(struct wt_world *w, weft_tensor *whole, const char *placements);
+
+/** A pending reduction with local terms that all are `t`. */
+weft_tensor *wt_pending(struct wt_world *w, weft_tensor *t, weft_reduce reduce);
+
+/** Redistribute, with placements as text. */
+weft_tensor *wt_to(weft_tensor *t, const char *placements);
+
+/** The placements are these. */
+bool wt_is_placed(const weft_tensor *t, const char *placements);
