@@ -35,6 +35,8 @@ static weft_status fill_in_place(enum wf_op op, weft_tensor *t, double first, do
             wf_ops[op].name);
     WF_NEED(t->layout->desc.contiguous, WEFT_ERR_STATE, "%s: the tensor is a strided view",
             wf_ops[op].name);
+    WF_NEED(op == WF_OP_fill || !t->layout->partial, WEFT_ERR_LAYOUT,
+            "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
     args.scalars.v[0] = (int64_t)wf_generator.seed;
     args.scalars.v[1] = (int64_t)wf_generator.draw;
     args.want = t->layout;
