@@ -10,10 +10,10 @@ struct sizes {
 
 /* A scalar, empty ones, odd sizes, whole vectors, more than a gather buffer, many dims. */
 static const struct sizes some_shapes[] = {
-    {0, {0}},         {1, {0}},         {1, {1}},          {1, {7}},       {1, {64}},
-    {2, {8, 8}},      {2, {0, 4}},      {2, {3, 0}},       {2, {1, 37}},   {2, {5, 1}},
-    {2, {3, 300}},    {2, {300, 3}},    {3, {3, 5, 33}},   {3, {2, 1, 6}}, {4, {2, 3, 4, 5}},
-    {5, {2, 2, 1, 3, 2}},
+    {0, {0}},        {1, {0}},       {1, {1}},          {1, {7}},
+    {1, {64}},       {2, {8, 8}},    {2, {0, 4}},       {2, {3, 0}},
+    {2, {1, 37}},    {2, {5, 1}},    {2, {3, 300}},     {2, {300, 3}},
+    {3, {3, 5, 33}}, {3, {2, 1, 6}}, {4, {2, 3, 4, 5}}, {5, {2, 2, 1, 3, 2}},
 };
 enum { SHAPES = sizeof some_shapes / sizeof *some_shapes };
 
@@ -58,7 +58,8 @@ static inline void expect_guards(const struct operand *o)
 }
 
 /** Row-major number, in `in`, of the element that broadcasting puts at number i of shape `out`. */
-static inline int64_t broadcast_number(const struct wf_desc *in, const struct wf_desc *out, int64_t i)
+static inline int64_t broadcast_number(const struct wf_desc *in, const struct wf_desc *out,
+                                       int64_t i)
 {
     int64_t number = 0, stride = 1;
 

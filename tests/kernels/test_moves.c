@@ -179,12 +179,12 @@ START_TEST(fill__writes_every_element)
     for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
         for (int i = 0; i < SHAPES * 3; i++) {
             struct wf_scalars scalars = {.s = {values[i % 3]}};
-            struct operand y = operand_new((weft_dtype)t, PLAIN, some_shapes[i / 3].ndim,
-                                           some_shapes[i / 3].n);
+            struct operand y =
+                operand_new((weft_dtype)t, PLAIN, some_shapes[i / 3].ndim, some_shapes[i / 3].n);
             double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
             for (int64_t j = 0; j < y.desc.numel; j++)
-                want[j] = t == WEFT_BOOL ? values[i % 3] != 0
+                want[j] = t == WEFT_BOOL          ? values[i % 3] != 0
                           : wf_dtypes[t].is_float ? values[i % 3]
                                                   : trunc(values[i % 3]);
             call(wf_cpu_fill, &y, 0, NULL, &scalars);
@@ -220,9 +220,11 @@ START_TEST(cat__joins_along_any_dim)
                 for (int64_t j = 0; j < x[i].desc.numel; j++) {
                     int64_t n[3], r = j;
 
-                    for (int d = 2; d >= 0; r /= x[i].desc.shape[d--]) n[d] = r % x[i].desc.shape[d];
+                    for (int d = 2; d >= 0; r /= x[i].desc.shape[d--])
+                        n[d] = r % x[i].desc.shape[d];
                     n[dim] += at;
-                    ck_assert(y.values[(n[0] * shape[1] + n[1]) * shape[2] + n[2]] == x[i].values[j]);
+                    ck_assert(y.values[(n[0] * shape[1] + n[1]) * shape[2] + n[2]] ==
+                              x[i].values[j]);
                 }
             for (int i = 0; i < 4; i++) operand_free(&x[i]);
             operand_free(&y);
@@ -242,14 +244,16 @@ START_TEST(slice_grad__is_zero_outside_the_slice)
         small[dim] = first == 3 ? 0 : 2;
         d = operand_noise(WEFT_F32, c / 12, 3, small, 5);
         y = operand_new(WEFT_F32, PLAIN, 3, whole);
-        kernel_run(wf_cpu_slice_grad, &k, (struct operand *[]){&y}, (struct operand *[]){&d}, &scalars);
+        kernel_run(wf_cpu_slice_grad, &k, (struct operand *[]){&y}, (struct operand *[]){&d},
+                   &scalars);
         expect_guards(&y);
         for (int64_t i = 0; i < 120; i++) {
             int64_t n[] = {i / 30, i / 6 % 5, i % 6}, in = n[dim] - first;
             double want = 0;
 
             n[dim] = in;
-            if (in >= 0 && in < small[dim]) want = d.values[(n[0] * small[1] + n[1]) * small[2] + n[2]];
+            if (in >= 0 && in < small[dim])
+                want = d.values[(n[0] * small[1] + n[1]) * small[2] + n[2]];
             ck_assert(y.values[i] == want);
         }
         operand_free(&d);

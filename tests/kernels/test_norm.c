@@ -2,7 +2,7 @@
 #include "cases.h"
 
 static const struct sizes norm_shapes[] = {
-    {1, {1}},    {1, {33}},    {2, {8, 8}},      {2, {0, 5}},      {2, {70, 33}},
+    {1, {1}},      {1, {33}},       {2, {8, 8}},        {2, {0, 5}},    {2, {70, 33}},
     {2, {3, 768}}, {3, {2, 40, 7}}, {4, {2, 3, 2, 65}}, {3, {2, 0, 7}}, {2, {3, 1}},
 };
 enum { NORM_SHAPES = sizeof norm_shapes / sizeof *norm_shapes };
@@ -46,7 +46,8 @@ static void plain_row(struct norm_case *c, int64_t r)
 static struct norm_case case_new(bool layer, weft_dtype dtype, enum lie lie, const struct sizes *s,
                                  bool affine)
 {
-    struct norm_case c = {.layer = layer, .dtype = dtype, .s = s, .rows = 1, .n = s->n[s->ndim - 1]};
+    struct norm_case c = {
+        .layer = layer, .dtype = dtype, .s = s, .rows = 1, .n = s->n[s->ndim - 1]};
 
     c.real = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     for (int i = 0; i < s->ndim - 1; i++) c.rows *= s->n[i];
@@ -81,9 +82,13 @@ static void case_free(struct norm_case *c)
     free(c->db);
 }
 
-static double bound(weft_dtype dtype) { return dtype == WEFT_F64 ? 1e-12 : dtype == WEFT_F32 ? 1e-5 : 2e-2; }
+static double bound(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 1e-12 : dtype == WEFT_F32 ? 1e-5 : 2e-2;
+}
 
-static void check_forward(bool layer, weft_dtype dtype, enum lie lie, const struct sizes *s, bool affine)
+static void check_forward(bool layer, weft_dtype dtype, enum lie lie, const struct sizes *s,
+                          bool affine)
 {
     struct norm_case c = case_new(layer, dtype, lie, s, affine);
     struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
@@ -107,13 +112,15 @@ static void check_forward(bool layer, weft_dtype dtype, enum lie lie, const stru
 }
 
 /* `wanted`: 0 no gradient of parameters, 1 of the weight, 2 of all. */
-static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct sizes *s, int wanted)
+static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct sizes *s,
+                       int wanted)
 {
     struct norm_case c = case_new(layer, dtype, lie, s, wanted > 0);
     struct operand dx = operand_new(dtype, PLAIN, s->ndim, s->n);
     struct operand dw = operand_new(dtype, PLAIN, 1, &c.n), db = operand_new(dtype, PLAIN, 1, &c.n);
     struct operand *w = wanted > 0 ? &c.w : NULL;
-    struct operand *layer_in[] = {&c.d, &c.x, w, &c.mean, &c.rstd}, *rms_in[] = {&c.d, &c.x, w, &c.rstd};
+    struct operand *layer_in[] = {&c.d, &c.x, w, &c.mean, &c.rstd},
+                   *rms_in[] = {&c.d, &c.x, w, &c.rstd};
     struct operand *out[] = {&dx, wanted > 0 ? &dw : NULL, wanted > 1 ? &db : NULL};
     struct wf_kcall k = {.op = "norm_grad", .n_in = layer ? 5 : 4, .n_out = layer ? 3 : 2};
     double loose = dtype == WEFT_BF16 ? 4 : 1 + (double)c.rows / 10;

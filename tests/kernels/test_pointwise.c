@@ -208,7 +208,7 @@ enum { BINARIES = 7, POW = 4 };
 
 static double of_compare(int op, double a, double b)
 {
-    double of[] = {a == b, a != b, a < b, a <= b, a > b, a >= b};
+    double of[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
 
     return of[op];
 }
@@ -241,10 +241,10 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
     bool compare = op >= BINARIES, whole = !wf_dtypes[dtype].is_float;
     bool power = op == POW;
     struct operand a = operand_new(dtype, lie, pairs[pair].a.ndim, pairs[pair].a.n);
-    struct operand b = operand_new(dtype, lie == TURNED ? PLAIN : lie, pairs[pair].b.ndim,
-                                   pairs[pair].b.n);
-    struct operand y = operand_new(compare ? WEFT_BOOL : dtype, PLAIN, pairs[pair].y.ndim,
-                                   pairs[pair].y.n);
+    struct operand b =
+        operand_new(dtype, lie == TURNED ? PLAIN : lie, pairs[pair].b.ndim, pairs[pair].b.n);
+    struct operand y =
+        operand_new(compare ? WEFT_BOOL : dtype, PLAIN, pairs[pair].y.ndim, pairs[pair].y.n);
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
     struct wf_scalars scalars = {.s = {0}};
 
@@ -271,7 +271,10 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
         if (isnan(y.values[i]) && isnan(want[i])) y.values[i] = want[i] = 0;
     }
     expect_near(compare ? "compare" : "binary", &y, want,
-                compare || whole ? 0 : dtype == WEFT_F32 ? 4e-7 : dtype == WEFT_F64 ? 1e-15 : 5e-3);
+                compare || whole    ? 0
+                : dtype == WEFT_F32 ? 4e-7
+                : dtype == WEFT_F64 ? 1e-15
+                                    : 5e-3);
     expect_guards(&y);
     operand_free(&a);
     operand_free(&b);
@@ -294,8 +297,8 @@ START_TEST(binary__integers_never_trap)
     static const int64_t shape[] = {4};
     int32_t a[] = {INT32_MIN, 7, INT32_MAX, -7}, b[] = {-1, 0, 1, 2}, y[4];
     struct operand o = operand_new(WEFT_I32, PLAIN, 1, shape);
-    struct wf_kcall k = {.op = "div", .n_in = 2, .n_out = 1, .in = {&o.desc, &o.desc},
-                         .out = {&o.desc}};
+    struct wf_kcall k = {
+        .op = "div", .n_in = 2, .n_out = 1, .in = {&o.desc, &o.desc}, .out = {&o.desc}};
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA
@@ -345,8 +348,8 @@ START_TEST(binary__works_in_place)
     for (int side = 0; side < 2; side++) {
         struct operand a = operand_noise(WEFT_F32, PLAIN, 2, shape, 1);
         struct operand b = operand_noise(WEFT_F32, PLAIN, 2, shape, 2);
-        struct wf_kcall k = {.op = "sub", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc},
-                             .out = {&a.desc}};
+        struct wf_kcall k = {
+            .op = "sub", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc}, .out = {&a.desc}};
         struct operand *y = side ? &b : &a;
         double want[126];
 
@@ -367,8 +370,8 @@ START_TEST(binary__refuses_mixed_dtypes)
     static const int64_t shape[] = {4};
     struct operand a = operand_new(WEFT_F32, PLAIN, 1, shape);
     struct operand b = operand_new(WEFT_F64, PLAIN, 1, shape);
-    struct wf_kcall k = {.op = "add", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc},
-                         .out = {&a.desc}};
+    struct wf_kcall k = {
+        .op = "add", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc}, .out = {&a.desc}};
 
     ck_assert_int_eq(wf_cpu_add(&k), WEFT_ERR_DTYPE);
     weft_error_clear();

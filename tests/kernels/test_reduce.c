@@ -2,9 +2,9 @@
 #include "cases.h"
 
 static const struct sizes reduce_shapes[] = {
-    {0, {0}},          {1, {0}},       {1, {1}},       {1, {5000}},    {2, {8, 8}},
-    {2, {0, 4}},       {2, {3, 0}},    {2, {70, 300}}, {2, {300, 3}},  {3, {4, 5, 33}},
-    {3, {2, 1, 6}},    {4, {2, 3, 4, 5}}, {2, {130, 33}},
+    {0, {0}},       {1, {0}},          {1, {1}},       {1, {5000}},   {2, {8, 8}},
+    {2, {0, 4}},    {2, {3, 0}},       {2, {70, 300}}, {2, {300, 3}}, {3, {4, 5, 33}},
+    {3, {2, 1, 6}}, {4, {2, 3, 4, 5}}, {2, {130, 33}},
 };
 enum { REDUCE_SHAPES = sizeof reduce_shapes / sizeof *reduce_shapes };
 
@@ -33,8 +33,8 @@ static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *
 
         *to = max ? fmax(*to, x.values[i]) : *to + x.values[i] * scalars.s[0];
     }
-    kernel_run(max ? wf_cpu_max : wf_cpu_sum, &k, (struct operand *[]){&y}, (struct operand *[]){&x},
-               &scalars);
+    kernel_run(max ? wf_cpu_max : wf_cpu_sum, &k, (struct operand *[]){&y},
+               (struct operand *[]){&x}, &scalars);
     for (int64_t i = 0; i < y.desc.numel; i++)
         if (isinf(want[i]) && y.values[i] == want[i]) y.values[i] = want[i] = 0;
     expect_near(k.op, &y, want, dtype == WEFT_BF16 ? 5e-3 : 0);
@@ -98,7 +98,8 @@ START_TEST(max__passes_nan_on)
             x.values[at] = NAN;
             operand_write(&x);
             y = operand_new(WEFT_F32, PLAIN, 2, to);
-            kernel_run(wf_cpu_max, &k, (struct operand *[]){&y}, (struct operand *[]){&x}, &scalars);
+            kernel_run(wf_cpu_max, &k, (struct operand *[]){&y}, (struct operand *[]){&x},
+                       &scalars);
             ck_assert(isnan(y.values[mask & 1 ? at : 0]));
             ck_assert(!isnan(y.values[mask & 1 ? (at + 1) % 100 : 1]));
             operand_free(&x);

@@ -6,12 +6,19 @@
 static const int64_t lengths[] = {0, 1, 7, 64, 1001};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-static double bound(weft_dtype dtype) { return dtype == WEFT_F64 ? 1e-14 : dtype == WEFT_F32 ? 1e-6 : 1e-2; }
+static double bound(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 1e-14 : dtype == WEFT_F32 ? 1e-6 : 1e-2;
+}
 
 static void check_adamw(weft_dtype dtype, int64_t n)
 {
-    const struct wf_adamw_step step = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-4,
-                                       .weight_decay = 0.1, .correction1 = 0.271,
+    const struct wf_adamw_step step = {.lr = 0.01,
+                                       .beta1 = 0.9,
+                                       .beta2 = 0.99,
+                                       .eps = 1e-4,
+                                       .weight_decay = 0.1,
+                                       .correction1 = 0.271,
                                        .correction2 = 0.0297};
     struct operand o[4];
 
@@ -27,7 +34,8 @@ static void check_adamw(weft_dtype dtype, int64_t n)
         *w -= 0.01 * (0.1 * *w + *m / 0.271 / (sqrt(*v / 0.0297) + 1e-4));
     }
     for (int i = 0; i < 4; i++) {
-        double *want = memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
+        double *want =
+            memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
 
         operand_read(&o[i]);
         expect_near("adamw", &o[i], want, bound(dtype));
@@ -39,8 +47,8 @@ static void check_adamw(weft_dtype dtype, int64_t n)
 
 static void check_sgd(weft_dtype dtype, int64_t n, bool momentum, bool nesterov)
 {
-    const struct wf_sgd_step step = {.lr = 0.1, .momentum = momentum ? 0.8 : 0, .weight_decay = 0.2,
-                                     .nesterov = nesterov};
+    const struct wf_sgd_step step = {
+        .lr = 0.1, .momentum = momentum ? 0.8 : 0, .weight_decay = 0.2, .nesterov = nesterov};
     struct operand o[3];
 
     for (int i = 0; i < 3; i++) o[i] = operand_noise(dtype, PLAIN, 1, &n, (uint64_t)i);
@@ -52,7 +60,8 @@ static void check_sgd(weft_dtype dtype, int64_t n, bool momentum, bool nesterov)
         o[0].values[i] -= 0.1 * (!momentum ? h : nesterov ? h + 0.8 * *b : *b);
     }
     for (int i = 0; i < 3; i++) {
-        double *want = memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
+        double *want =
+            memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
 
         operand_read(&o[i]);
         expect_near("sgd", &o[i], want, bound(dtype));
@@ -63,7 +72,8 @@ static void check_sgd(weft_dtype dtype, int64_t n, bool momentum, bool nesterov)
 
 static void check_sums(weft_dtype dtype, int64_t n)
 {
-    struct operand x = operand_noise(dtype, PLAIN, 1, &n, 1), y = operand_noise(dtype, PLAIN, 1, &n, 2);
+    struct operand x = operand_noise(dtype, PLAIN, 1, &n, 1),
+                   y = operand_noise(dtype, PLAIN, 1, &n, 2);
     double *want = calloc((size_t)n + 1, sizeof *want), squares = 0;
 
     for (int64_t i = 0; i < n; i++) {

@@ -59,7 +59,8 @@ static void measure(int f, weft_dtype dtype)
     struct wf_scalars scalars = {.s = {0}};
 
     for (int i = 0; i < POINTS; i++) {
-        x.values[i] = functions[f].from + (functions[f].to - functions[f].from) * (i + 0.37) / POINTS;
+        x.values[i] =
+            functions[f].from + (functions[f].to - functions[f].from) * (i + 0.37) / POINTS;
         one.values[i] = 1;
     }
     operand_write(&x);
@@ -69,8 +70,9 @@ static void measure(int f, weft_dtype dtype)
         long double want = functions[f].of(x.values[i]);
         double error = (double)fabsl(y.values[i] - want) / ulp_of(dtype, (double)want);
 
-        ck_assert_msg(error <= functions[f].ulps, "%s %s: isa %d: at %.17g %.2f ulp", functions[f].name,
-                      wf_dtypes[dtype].name, wf_kernels_isa(), x.values[i], error);
+        ck_assert_msg(error <= functions[f].ulps, "%s %s: isa %d: at %.17g %.2f ulp",
+                      functions[f].name, wf_dtypes[dtype].name, wf_kernels_isa(), x.values[i],
+                      error);
     }
     operand_free(&x);
     operand_free(&y);
@@ -133,8 +135,9 @@ END_TEST
 
 START_TEST(pow__agrees_with_libm_everywhere)
 {
-    static const double v[] = {0,    1,  -1,  2,   -2,   0.5,      -0.5,      3,  -3,  1.5,
-                               1e10, 1e-10, 7, -7, 1.0001, INFINITY, -INFINITY, NAN, 16777217, 4.5};
+    static const double v[] = {0,      1,        -1,        2,    -2,       0.5, -0.5,
+                               3,      -3,       1.5,       1e10, 1e-10,    7,   -7,
+                               1.0001, INFINITY, -INFINITY, NAN,  16777217, 4.5};
     enum { N = sizeof v / sizeof *v };
     static const int64_t shape[] = {N * N};
     struct wf_scalars scalars = {.s = {0}};
@@ -142,7 +145,8 @@ START_TEST(pow__agrees_with_libm_everywhere)
     EACH_ISA
     for (int t = 0; t < 2; t++) {
         weft_dtype dtype = t ? WEFT_F64 : WEFT_F32;
-        struct operand a = operand_new(dtype, PLAIN, 1, shape), b = operand_new(dtype, PLAIN, 1, shape);
+        struct operand a = operand_new(dtype, PLAIN, 1, shape),
+                       b = operand_new(dtype, PLAIN, 1, shape);
         struct operand y = operand_new(dtype, PLAIN, 1, shape);
 
         for (int i = 0; i < N * N; i++) {

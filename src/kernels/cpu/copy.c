@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/pointwise.h"
 
-enum { TILE = 16 };
+enum { TILE = 8 };
 
 static void copy_nothing(const struct wf_copy *c, char *to, const char *from)
 {
@@ -29,8 +29,7 @@ static void copy_rows(const struct wf_copy *c, char *to, const char *from)
 {
     struct wf_walk walk = {.at = {to, from}};
 
-    do
-        memcpy(to + (walk.at[0] - to), walk.at[1], (size_t)(c->line.size * c->bytes));
+    do memcpy(to + (walk.at[0] - to), walk.at[1], (size_t)(c->line.size * c->bytes));
     while (wf_walk_next(&c->nest, &walk));
 }
 
@@ -41,34 +40,44 @@ static void copy_rows(const struct wf_copy *c, char *to, const char *from)
 
 static void copy_line(const struct wf_copy *c, char *to, const char *from)
 {
-    if (c->bytes == 4) COPY_STRIDED(uint32_t);
-    else if (c->bytes == 8) COPY_STRIDED(uint64_t);
-    else if (c->bytes == 2) COPY_STRIDED(uint16_t);
-    else COPY_STRIDED(uint8_t);
+    if (c->bytes == 4)
+        COPY_STRIDED(uint32_t);
+    else if (c->bytes == 8)
+        COPY_STRIDED(uint64_t);
+    else if (c->bytes == 2)
+        COPY_STRIDED(uint16_t);
+    else
+        COPY_STRIDED(uint8_t);
 }
 
 static void copy_lines(const struct wf_copy *c, char *to, const char *from)
 {
     struct wf_walk walk = {.at = {to, from}};
 
-    do
-        copy_line(c, to + (walk.at[0] - to), walk.at[1]);
+    do copy_line(c, to + (walk.at[0] - to), walk.at[1]);
     while (wf_walk_next(&c->nest, &walk));
 }
 
-/* `to` has stride 1 along the line and `from` along the rows: to[r][i] = from[i][r] in tiles. */
+/*
+ * `to` has stride 1 along the line and `from` along the rows: to[r][i] = from[i][r] in tiles, which
+ * are small because rows a power of two apart fall into the same few places of the cache.
+ */
 #define COPY_TILE(type)                                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        for (int64_t r = 0; r < rows; r++)                                                         \
+    for (int64_t r = 0; r < rows; r++)                                                             \
+        for (int64_t i = 0; i < n; i++)                                                            \
     *(type *)(void *)(to + r * c->rows.step[0] + i * (int64_t)sizeof(type)) =                      \
         *(const type *)(const void *)(from + i * c->line.step[1] + r * (int64_t)sizeof(type))
 
 static void copy_tile(const struct wf_copy *c, int64_t rows, int64_t n, char *to, const char *from)
 {
-    if (c->bytes == 4) COPY_TILE(uint32_t);
-    else if (c->bytes == 8) COPY_TILE(uint64_t);
-    else if (c->bytes == 2) COPY_TILE(uint16_t);
-    else COPY_TILE(uint8_t);
+    if (c->bytes == 4)
+        COPY_TILE(uint32_t);
+    else if (c->bytes == 8)
+        COPY_TILE(uint64_t);
+    else if (c->bytes == 2)
+        COPY_TILE(uint16_t);
+    else
+        COPY_TILE(uint8_t);
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -81,8 +90,8 @@ static void copy_transposed(const struct wf_copy *c, char *to, const char *from)
     do {
         char *y = to + (walk.at[0] - to);
 
-        for (int64_t r = 0; r < rows; r += TILE)
-            for (int64_t i = 0; i < n; i += TILE)
+        for (int64_t i = 0; i < n; i += TILE)
+            for (int64_t r = 0; r < rows; r += TILE)
                 copy_tile(c, least(TILE, rows - r), least(TILE, n - i),
                           y + r * c->rows.step[0] + i * c->bytes,
                           walk.at[1] + i * c->line.step[1] + r * c->bytes);
@@ -112,10 +121,14 @@ void wf_copy_make(struct wf_copy *c, int ndim, const int64_t *shape, const struc
     to_dense = c->line.size == 1 || c->line.step[0] == c->bytes;
     from_dense = c->line.size == 1 || c->line.step[1] == c->bytes;
     d = transposed_dim(c);
-    if (empty) c->run = copy_nothing;
-    else if (to_dense && from_dense) c->run = c->nest.n_dims ? copy_rows : copy_whole;
-    else if (to_dense && d >= 0) c->rows = wf_nest_take(&c->nest, d), c->run = copy_transposed;
-    else c->run = copy_lines;
+    if (empty)
+        c->run = copy_nothing;
+    else if (to_dense && from_dense)
+        c->run = c->nest.n_dims ? copy_rows : copy_whole;
+    else if (to_dense && d >= 0)
+        c->rows = wf_nest_take(&c->nest, d), c->run = copy_transposed;
+    else
+        c->run = copy_lines;
 }
 
 static void run_copy(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -155,8 +168,10 @@ static void run_fill(const struct wf_kcall *k, void *const *out, const void *con
 
     (void)in;
     p->store(&element, scalars->s[0]);
-    if (element) p->line(p->n, out[0], &value, scalars);
-    else memset(out[0], 0, (size_t)(p->n * p->bytes));
+    if (element)
+        p->line(p->n, out[0], &value, scalars);
+    else
+        memset(out[0], 0, (size_t)(p->n * p->bytes));
 }
 
 weft_status wf_cpu_fill(struct wf_kcall *k)
@@ -243,8 +258,7 @@ weft_status wf_cpu_slice_grad(struct wf_kcall *k)
     p->slab = y->shape[dim] * p->index;
     p->part = d->shape[dim] * p->index;
     p->outer = 1;
-    for (int i = 0; i < dim; i++)
-        p->outer *= y->shape[i];
+    for (int i = 0; i < dim; i++) p->outer *= y->shape[i];
     k->run = y->numel ? run_slice_grad : wf_run_nothing;
     return WEFT_OK;
 }

@@ -26,5 +26,5 @@
 #define WF_ISA_TABLE(type, name) extern const type name##_v2, name##_v3, name##_v4;
 
 /** A pointer to the table of the instruction set in force. */
-#define WF_ISA_PICK(name)                                                                      \
+#define WF_ISA_PICK(name)                                                                          \
     (wf_kernels_isa() == 4 ? &name##_v4 : wf_kernels_isa() == 3 ? &name##_v3 : &name##_v2)

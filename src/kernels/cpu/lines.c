@@ -11,8 +11,8 @@ enum { BLOCK = 256, MAX_LINE_INPUTS = 3 };
 
 struct lines {
     wf_line *line;
-    int64_t n;           /* elements of a line */
-    struct wf_nest nest; /* of lines; operand 0 is the output */
+    int64_t n;                       /* elements of a line */
+    struct wf_nest nest;             /* of lines; operand 0 is the output */
     int64_t stride[WF_MAX_OPERANDS]; /* along a line, in elements */
     bool gathered[WF_MAX_OPERANDS], one[WF_MAX_OPERANDS];
     int64_t bytes[WF_MAX_OPERANDS];
@@ -36,17 +36,21 @@ weft_status wf_need_dtype(const struct wf_kcall *k, int first, uint8_t dtype)
         type *to_ = to;                                                                            \
         const type *from_ = from;                                                                  \
                                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            to_[i] = from_[i * stride];                                                            \
+        for (int64_t i = 0; i < n; i++) to_[i] = from_[i * stride];                                \
     } while (0)
 
 void wf_gather(void *to, const void *from, int64_t n, int64_t stride, int64_t bytes)
 {
-    if (stride == 1) memcpy(to, from, (size_t)(n * bytes));
-    else if (bytes == 4) GATHER(uint32_t);
-    else if (bytes == 8) GATHER(uint64_t);
-    else if (bytes == 2) GATHER(uint16_t);
-    else GATHER(uint8_t);
+    if (stride == 1)
+        memcpy(to, from, (size_t)(n * bytes));
+    else if (bytes == 4)
+        GATHER(uint32_t);
+    else if (bytes == 8)
+        GATHER(uint64_t);
+    else if (bytes == 2)
+        GATHER(uint16_t);
+    else
+        GATHER(uint8_t);
 }
 
 void wf_run_nothing(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -67,8 +71,7 @@ static struct wf_walk walk_start(const struct lines *p, void *const *out, const 
 {
     struct wf_walk walk = {.at = {out[0]}};
 
-    for (int i = 1; i < p->nest.n_operands; i++)
-        walk.at[i] = in[i - 1];
+    for (int i = 1; i < p->nest.n_operands; i++) walk.at[i] = in[i - 1];
     return walk;
 }
 
@@ -146,8 +149,8 @@ weft_status wf_lines_prepare(struct wf_kcall *k, wf_line *const *forms, bool bin
         p->gathered[i] = p->stride[i] != 1 && p->n != 1 && !p->one[i];
         gather |= p->gathered[i];
     }
-    k->run = y->numel == 0 ? wf_run_nothing
-             : gather      ? run_gathered
+    k->run = y->numel == 0    ? wf_run_nothing
+             : gather         ? run_gathered
              : p->nest.n_dims ? run_lines
                               : run_flat;
     return WEFT_OK;

@@ -39,8 +39,10 @@ static void add_dim(struct wf_nest *nest, int64_t size, int d, const struct wf_s
         added.step[i] = operands[i].stride[d] * operands[i].bytes;
         joins = joins && before->step[i] == added.step[i] * size;
     }
-    if (joins) added.size *= before->size;
-    else nest->n_dims++;
+    if (joins)
+        added.size *= before->size;
+    else
+        nest->n_dims++;
     nest->dim[nest->n_dims - 1] = added;
 }
 
@@ -65,7 +67,6 @@ struct wf_dim wf_nest_take(struct wf_nest *nest, int d)
     nest->n_dims--;
     memmove(nest->dim + d, nest->dim + d + 1, (size_t)(nest->n_dims - d) * sizeof taken);
     nest->count = 1;
-    for (int i = 0; i < nest->n_dims; i++)
-        nest->count *= nest->dim[i].size;
+    for (int i = 0; i < nest->n_dims; i++) nest->count *= nest->dim[i].size;
     return taken;
 }

@@ -17,7 +17,7 @@ struct wf_dim {
 
 struct wf_nest {
     int n_dims, n_operands;
-    int64_t count; /* product of the sizes */
+    int64_t count;                    /* product of the sizes */
     struct wf_dim dim[WEFT_MAX_DIMS]; /* outermost first, none of size 1 */
 };
 
@@ -54,8 +54,7 @@ static inline bool wf_walk_next(const struct wf_nest *nest, struct wf_walk *walk
         int64_t back = 0;
 
         if (++walk->index[d] == nest->dim[d].size) back = nest->dim[d].size, walk->index[d] = 0;
-        for (int i = 0; i < nest->n_operands; i++)
-            walk->at[i] += nest->dim[d].step[i] * (1 - back);
+        for (int i = 0; i < nest->n_operands; i++) walk->at[i] += nest->dim[d].step[i] * (1 - back);
         if (!back) return true;
     }
     return false;

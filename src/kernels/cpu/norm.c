@@ -30,13 +30,13 @@ struct norm {
     void (*flush)(int64_t n, void *parts, double *totals);
     void (*store)(int64_t n, const double *totals, void *to);
     struct wf_rows rows;
-    int64_t real_bytes;           /* of the computing type */
+    int64_t real_bytes; /* of the computing type */
     struct parameter {
-        int place;      /* among the inputs; -1: left out */
+        int place; /* among the inputs; -1: left out */
         int64_t stride;
-        char *room;     /* the default, or room for a strided one */
+        char *room; /* the default, or room for a strided one */
     } weight, bias;
-    char *parts;                  /* NULL unless a parameter's gradient is wanted */
+    char *parts; /* NULL unless a parameter's gradient is wanted */
     double *totals;
 };
 
@@ -104,8 +104,7 @@ static void run_forward(const struct wf_kcall *k, void *const *out, const void *
         return;
     }
     if (p->rows.count == 0) return;
-    do
-        strided_row(p, &walk, &a, out[0]);
+    do strided_row(p, &walk, &a, out[0]);
     while (wf_walk_next(&p->rows.outer, &walk));
 }
 
@@ -160,11 +159,12 @@ static void run_grad(const struct wf_kcall *k, void *const *out, const void *con
     a.mean = p->at->mean >= 0 ? unconst(in[p->at->mean]) : NULL;
     a.rstd = unconst(in[p->at->rstd]);
     if (p->totals) memset(p->totals, 0, (size_t)(2 * p->rows.n) * sizeof *p->totals);
-    if (p->rows.dense) dense_blocks(p, &a);
-    else strided_blocks(p, &a, out[0], in);
+    if (p->rows.dense)
+        dense_blocks(p, &a);
+    else
+        strided_blocks(p, &a, out[0], in);
     if (wanted(k, p->at->dweight)) p->store(p->rows.n, p->totals, out[p->at->dweight]);
-    if (wanted(k, p->at->dbias))
-        p->store(p->rows.n, p->totals + p->rows.n, out[p->at->dbias]);
+    if (wanted(k, p->at->dbias)) p->store(p->rows.n, p->totals + p->rows.n, out[p->at->dbias]);
 }
 
 static struct parameter parameter(const struct wf_kcall *k, const struct norm *p, int place,
@@ -198,8 +198,8 @@ static weft_status check(const struct wf_kcall *k, const struct places *at)
     return WEFT_OK;
 }
 
-static weft_status prepare(struct wf_kcall *k, const struct places *at, const struct wf_norms *table,
-                           const struct wf_norm_loops *loops)
+static weft_status prepare(struct wf_kcall *k, const struct places *at,
+                           const struct wf_norms *table, const struct wf_norm_loops *loops)
 {
     uint8_t dtype = k->out[0]->dtype;
     struct norm *p;

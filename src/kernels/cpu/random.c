@@ -71,10 +71,11 @@ struct chunk {
     char *y;
 };
 
-typedef void fill_chunk(const struct box *p, const struct chunk *c, const struct wf_scalars *scalars);
+typedef void fill_chunk(const struct box *p, const struct chunk *c,
+                        const struct wf_scalars *scalars);
 
-static void each_chunk(const struct box *p, const char *x, char *y, const struct wf_scalars *scalars,
-                       fill_chunk *fill)
+static void each_chunk(const struct box *p, const char *x, char *y,
+                       const struct wf_scalars *scalars, fill_chunk *fill)
 {
     uint32_t words[CHUNK];
 
@@ -117,25 +118,29 @@ static double value_below(uint8_t dtype, double low, double high)
     return below < low ? low : below;
 }
 
-static void fill_uniform(const struct box *p, const struct chunk *c, const struct wf_scalars *scalars)
+static void fill_uniform(const struct box *p, const struct chunk *c,
+                         const struct wf_scalars *scalars)
 {
     double low = scalars->s[0], high = scalars->s[1];
     float values[CHUNK];
 
     p->loops->uniform(c->skip + c->n, c->words, values);
-    p->loops->affine[p->dtype](c->n, values + c->skip, c->y, low, high - low, low < high ? high : INFINITY,
-                               value_below(p->dtype, low, high));
+    p->loops->affine[p->dtype](c->n, values + c->skip, c->y, low, high - low,
+                               low < high ? high : INFINITY, value_below(p->dtype, low, high));
 }
 
-static void fill_normal(const struct box *p, const struct chunk *c, const struct wf_scalars *scalars)
+static void fill_normal(const struct box *p, const struct chunk *c,
+                        const struct wf_scalars *scalars)
 {
     float values[CHUNK];
 
     p->loops->normal((c->skip + c->n + 3) / 4 * 4, c->words, values);
-    p->loops->affine[p->dtype](c->n, values + c->skip, c->y, scalars->s[0], scalars->s[1], INFINITY, INFINITY);
+    p->loops->affine[p->dtype](c->n, values + c->skip, c->y, scalars->s[0], scalars->s[1], INFINITY,
+                               INFINITY);
 }
 
-static void fill_dropout(const struct box *p, const struct chunk *c, const struct wf_scalars *scalars)
+static void fill_dropout(const struct box *p, const struct chunk *c,
+                         const struct wf_scalars *scalars)
 {
     double drop = scalars->s[0];
 
@@ -182,8 +187,7 @@ static weft_status prepare(struct wf_kcall *k, wf_kernel_run *run)
     p->loops = WF_ISA_PICK(wf_random);
     p->dtype = y->dtype;
     p->bytes = wf_dtypes[y->dtype].size;
-    for (int d = 0; d < y->ndim; d++)
-        p->start += y->offset[d] * global.stride[d];
+    for (int d = 0; d < y->ndim; d++) p->start += y->offset[d] * global.stride[d];
     wf_nest_make(&p->outer, y->ndim, y->shape, 1, &global);
     inner = p->outer.n_dims - 1;
     if (inner >= 0 && p->outer.dim[inner].step[0] != 1) inner = -1;

@@ -22,8 +22,7 @@ void wf_rows_make(struct wf_rows *p, const struct wf_kcall *k, int n_in, int dim
         p->dense = p->dense && k->in[i]->contiguous;
     }
     p->stride = operands[0].stride[dim];
-    for (int i = 0; i <= n_in; i++)
-        p->row.step[i] = operands[i].stride[dim] * p->bytes;
+    for (int i = 0; i <= n_in; i++) p->row.step[i] = operands[i].stride[dim] * p->bytes;
     memcpy(shape, y->shape, sizeof shape);
     shape[dim] = 1;
     wf_nest_make(&p->outer, y->ndim, shape, n_in + 1, operands);

@@ -16,7 +16,7 @@ struct wf_rows {
     int64_t bytes;        /* of an element */
     struct wf_nest outer; /* of rows; walked in the output's order */
     struct wf_dim row;
-    char *scratch;        /* one row per operand */
+    char *scratch; /* one row per operand */
 };
 
 /** Plan rows along `dim` for out[0] and the first n_in inputs, all of one dtype and shape. */

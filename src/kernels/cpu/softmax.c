@@ -58,8 +58,7 @@ static void run_strided(const struct wf_kcall *k, void *const *out, const void *
         char *y = (char *)out[0] + (walk.at[0] - (char *)out[0]);
         const void *x[2] = {NULL, NULL};
 
-        for (int i = 0; i < k->n_in; i++)
-            x[i] = wf_row_in(&p->rows, i + 1, walk.at[i + 1]);
+        for (int i = 0; i < k->n_in; i++) x[i] = wf_row_in(&p->rows, i + 1, walk.at[i + 1]);
         p->loops.rows(1, p->rows.n, wf_row_out(&p->rows, y), x);
         wf_row_done(&p->rows, y);
     } while (wf_walk_next(&p->rows.outer, &walk));
@@ -76,10 +75,10 @@ static weft_status prepare(struct wf_kcall *k, const struct wf_softmax_loops *lo
     k->drop = drop;
     p->loops = loops[dtype];
     wf_rows_make(&p->rows, k, k->n_in, (int)k->attr[0]);
-    k->run = k->out[0]->numel == 0   ? wf_run_nothing
-             : !p->rows.dense        ? run_strided
-             : p->rows.stride == 1   ? run_rows
-                                     : run_columns;
+    k->run = k->out[0]->numel == 0 ? wf_run_nothing
+             : !p->rows.dense      ? run_strided
+             : p->rows.stride == 1 ? run_rows
+                                   : run_columns;
     return WEFT_OK;
 }
 

@@ -20,7 +20,10 @@
 
 #include "kernels/cpu/isa/norm.inc"
 
-#define ALL(f) {[WEFT_F32] = f##_f32, [WEFT_F64] = f##_f64, [WEFT_BF16] = f##_bf16}
+#define ALL(f)                                                                                     \
+    {                                                                                              \
+        [WEFT_F32] = f##_f32, [WEFT_F64] = f##_f64, [WEFT_BF16] = f##_bf16                         \
+    }
 #define LOOPS(op)                                                                                  \
     {                                                                                              \
         [WEFT_F32] = {op##_norm_f32, op##_norm_grad_f32},                                          \

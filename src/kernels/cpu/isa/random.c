@@ -10,29 +10,45 @@
 
 enum { LANES = WF_PHILOX_LANES };
 
+/* One round: c = the words of one block. The products' halves are taken apart as 32-bit numbers,
+ * which is the form that compilers turn into vector multiplications. */
+#define ROUND(k)                                                                                   \
+    do {                                                                                           \
+        uint32_t high0 = (uint32_t)(((uint64_t)0xD2511F53u * c0) >> 32);                           \
+        uint32_t high1 = (uint32_t)(((uint64_t)0xCD9E8D57u * c2) >> 32);                           \
+        uint32_t low0 = 0xD2511F53u * c0, low1 = 0xCD9E8D57u * c2;                                 \
+                                                                                                   \
+        c0 = high1 ^ c1 ^ (k0 + (k)*0x9E3779B9u);                                                  \
+        c2 = high0 ^ c3 ^ (k1 + (k)*0xBB67AE85u);                                                  \
+        c1 = low1;                                                                                 \
+        c3 = low0;                                                                                 \
+    } while (0)
+
 /* LANES consecutive blocks at once, word i of all of them in c[i]. */
 static void lanes(uint64_t first, uint64_t draw, uint64_t seed, uint32_t c[4][LANES])
 {
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
 
-    for (int l = 0; l < LANES; l++) {
-        c[0][l] = (uint32_t)(first + (uint64_t)l);
-        c[1][l] = (uint32_t)((first + (uint64_t)l) >> 32);
-        c[2][l] = (uint32_t)draw;
-        c[3][l] = (uint32_t)(draw >> 32);
-    }
-    for (int round = 0; round < 10; round++) {
 #pragma omp simd
-        for (int l = 0; l < LANES; l++) {
-            uint64_t a = (uint64_t)0xD2511F53u * c[0][l], b = (uint64_t)0xCD9E8D57u * c[2][l];
+    for (int l = 0; l < LANES; l++) {
+        uint32_t c0 = (uint32_t)first + (uint32_t)l;
+        uint32_t c1 = (uint32_t)(first >> 32) + (c0 < (uint32_t)first);
+        uint32_t c2 = (uint32_t)draw, c3 = (uint32_t)(draw >> 32);
 
-            c[0][l] = (uint32_t)(b >> 32) ^ c[1][l] ^ k0;
-            c[1][l] = (uint32_t)b;
-            c[2][l] = (uint32_t)(a >> 32) ^ c[3][l] ^ k1;
-            c[3][l] = (uint32_t)a;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        ROUND(0u);
+        ROUND(1u);
+        ROUND(2u);
+        ROUND(3u);
+        ROUND(4u);
+        ROUND(5u);
+        ROUND(6u);
+        ROUND(7u);
+        ROUND(8u);
+        ROUND(9u);
+        c[0][l] = c0;
+        c[1][l] = c1;
+        c[2][l] = c2;
+        c[3][l] = c3;
     }
 }
 
@@ -42,9 +58,13 @@ static void words(int64_t blocks, uint64_t first, uint64_t draw, uint64_t seed, 
 
     for (int64_t b = 0; b < blocks; b += LANES, to += 4 * LANES) {
         lanes(first + (uint64_t)b, draw, seed, c);
-        for (int l = 0; l < LANES; l++)
-            for (int i = 0; i < 4; i++)
-                to[4 * l + i] = c[i][l];
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            to[4 * l] = c[0][l];
+            to[4 * l + 1] = c[1][l];
+            to[4 * l + 2] = c[2][l];
+            to[4 * l + 3] = c[3][l];
+        }
     }
 }
 
@@ -52,8 +72,7 @@ static void words(int64_t blocks, uint64_t first, uint64_t draw, uint64_t seed, 
 static void uniform(int64_t n, const uint32_t *word, float *value)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        value[i] = (float)(int32_t)(word[i] >> 8) * 0x1p-24f;
+    for (int64_t i = 0; i < n; i++) value[i] = (float)(int32_t)(word[i] >> 8) * 0x1p-24f;
 }
 
 /* sin(v pi / 2) and cos(v pi / 2) for |v| <= 1/2 (tools/fit_vmath.py). */

@@ -26,7 +26,10 @@
 
 #include "kernels/cpu/isa/reduce.inc"
 
-#define LOOPS(tag, op) {op##_line_##tag, op##_columns_##tag, op##_start_##tag, op##_finish_##tag}
+#define LOOPS(tag, op)                                                                             \
+    {                                                                                              \
+        op##_line_##tag, op##_columns_##tag, op##_start_##tag, op##_finish_##tag                   \
+    }
 #define ALL(op)                                                                                    \
     {                                                                                              \
         [WEFT_F32] = LOOPS(f32, op), [WEFT_F64] = LOOPS(f64, op), [WEFT_BF16] = LOOPS(bf16, op),   \

@@ -16,7 +16,10 @@
 
 #include "kernels/cpu/isa/steps.inc"
 
-#define STEPS(tag) {adamw_##tag, sgd_##tag, sum_squares_##tag, scale_##tag, axpy_##tag}
+#define STEPS(tag)                                                                                 \
+    {                                                                                              \
+        adamw_##tag, sgd_##tag, sum_squares_##tag, scale_##tag, axpy_##tag                         \
+    }
 
 const struct wf_steps WF_ISA_NAME(wf_steps) = {
     .of = {[WEFT_F32] = STEPS(f32), [WEFT_F64] = STEPS(f64), [WEFT_BF16] = STEPS(bf16)}};
