@@ -119,8 +119,8 @@ static void build(struct training *t, weft_mesh *mesh)
 }
 
 /*
- * Bytes a rank cannot do without at the end of forward and backward: weights, gradients and two
- * moments of its share, and what the gradients need. Per layer and token: both norms' inputs and
+ * Bytes of one rank counted by hand: weights, gradients and two moments of its share, and what the
+ * gradients need of the forward pass. Per layer and token: both norms' inputs and
  * results (4 D), q, k, v and attention's output (4 D/r), one number per head, and the MLP's hidden
  * features before and after gelu (8 D/r). At the end a norm more (2 D) and the logits (V/r).
  */

@@ -1,6 +1,7 @@
 /* hand.c: the parts of hand.h that are no inner loop: ranks, memory, products, AdamW, reports. */
 #include "hand.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -13,10 +14,6 @@
 
 #include <dnnl.h>
 #include <mpi.h>
-#include <omp.h>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
 /* ---- ranks ---- */
 enum { LINE = 64, SPINS = 4000, WINDOW_ALIGN = 1024 };
@@ -30,12 +27,23 @@ static struct flag *flags; /* one per rank, at the start of the window */
 static unsigned posts;
 static float *window, *window_end;
 
+/* One core per rank: oneDNN would take them all. Its OpenMP runtime is loaded with it. */
+static void use_one_thread(void)
+{
+    union {
+        void *found;
+        void (*call)(int);
+    } set_threads = {dlsym(RTLD_DEFAULT, "omp_set_num_threads")};
+
+    if (set_threads.found) set_threads.call(1);
+}
+
 void hand_start(int *argc, char ***argv)
 {
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &hand_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &hand_ranks);
-    omp_set_num_threads(1); /* one core per rank; oneDNN would take them all */
+    use_one_thread();
 }
 
 int hand_finish(void) { return MPI_Finalize(); }
@@ -94,9 +102,9 @@ void hand_wait(void)
         int spins = 0;
         while ((int)(atomic_load_explicit(&flags[r].posts, memory_order_acquire) - posts) < 0) {
             if (++spins > SPINS) sched_yield();
-#if defined(__SSE__)
+#if defined(__x86_64__)
             else
-                _mm_pause();
+                __builtin_ia32_pause();
 #endif
         }
     }
@@ -138,8 +146,6 @@ typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
 /* Three perfect shuffles of eight rows transpose them. */
 static inline void transpose8(const float *src, long src_ld, float *dst, long dst_ld)
 {
-    typedef int lanes __attribute__((vector_size(32)));
-    const lanes low = {0, 8, 1, 9, 2, 10, 3, 11}, high = {4, 12, 5, 13, 6, 14, 7, 15};
     vec8 row[8], next[8];
 
 #pragma GCC unroll 8
@@ -148,8 +154,9 @@ static inline void transpose8(const float *src, long src_ld, float *dst, long ds
     for (int stage = 0; stage < 3; stage++) {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            next[2 * i] = __builtin_shuffle(row[i], row[i + 4], low);
-            next[2 * i + 1] = __builtin_shuffle(row[i], row[i + 4], high);
+            vec8 a = row[i], b = row[i + 4];
+            next[2 * i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * i + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) row[i] = next[i];
