@@ -10,32 +10,22 @@ struct attention_case {
 };
 
 static const struct attention_case cases[] = {
-    {1, 1, 1, 1, 1, true},
-    {2, 5, 5, 3, 4, true},
-    {1, 33, 33, 2, 7, true},
-    {1, 70, 70, 1, 64, true},
-    {1, 64, 64, 2, 16, false},
-    {2, 9, 21, 1, 5, false},
-    {1, 21, 9, 1, 5, false},
-    {1, 9, 21, 1, 8, true},  /* query i sees keys up to i + 12 */
-    {1, 21, 9, 1, 8, true},  /* the first 12 queries see nothing */
-    {1, 40, 7, 1, 3, true},
-    {1, 3, 600, 1, 10, true}, /* several blocks of keys */
-    {1, 300, 300, 1, 6, true},
-    {1, 20, 530, 1, 6, false},
-    {1, 130, 130, 1, 130, true},
-    {0, 4, 4, 2, 4, true},
-    {2, 4, 4, 0, 4, true},
-    {1, 0, 3, 2, 4, false},
-    {1, 3, 0, 2, 4, false},
-    {1, 3, 3, 1, 0, true},
+    {1, 1, 1, 1, 1, true},     {2, 5, 5, 3, 4, true},     {1, 33, 33, 2, 7, true},
+    {1, 70, 70, 1, 64, true},  {1, 64, 64, 2, 16, false}, {2, 9, 21, 1, 5, false},
+    {1, 21, 9, 1, 5, false},   {1, 9, 21, 1, 8, true},   /* query i sees keys up to i + 12 */
+    {1, 21, 9, 1, 8, true},                              /* the first 12 queries see nothing */
+    {1, 40, 7, 1, 3, true},    {1, 3, 600, 1, 10, true}, /* several blocks of keys */
+    {1, 300, 300, 1, 6, true}, {1, 20, 530, 1, 6, false}, {1, 130, 130, 1, 130, true},
+    {0, 4, 4, 2, 4, true},     {2, 4, 4, 0, 4, true},     {1, 0, 3, 2, 4, false},
+    {1, 3, 0, 2, 4, false},    {1, 3, 3, 1, 0, true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 #define SCALE 0.37
 
 /* One head's numbers: element (t, j) of batch b, head h of a [B,T,H,D] array. */
-static int64_t at(const struct attention_case *c, int64_t t_size, int64_t b, int64_t t, int64_t h, int64_t j)
+static int64_t at(const struct attention_case *c, int64_t t_size, int64_t b, int64_t t, int64_t h,
+                  int64_t j)
 {
     return ((b * t_size + t) * c->heads + h) * c->d + j;
 }
@@ -51,8 +41,8 @@ struct plain {
     double *probs; /* [B,H,Tq,Tk] */
 };
 
-static double score(const struct attention_case *c, const struct plain *x, int64_t b, int64_t h, int64_t i,
-                    int64_t l)
+static double score(const struct attention_case *c, const struct plain *x, int64_t b, int64_t h,
+                    int64_t i, int64_t l)
 {
     double sum = 0;
 
@@ -61,7 +51,8 @@ static double score(const struct attention_case *c, const struct plain *x, int64
     return SCALE * sum;
 }
 
-static void plain_query(const struct attention_case *c, struct plain *x, int64_t b, int64_t h, int64_t i)
+static void plain_query(const struct attention_case *c, struct plain *x, int64_t b, int64_t h,
+                        int64_t i)
 {
     int64_t row = (b * c->heads + h) * c->tq + i;
     double sum = 0, *probs = x->probs + row * c->tk;
@@ -111,8 +102,8 @@ static void plain_backward(const struct attention_case *c, const struct plain *x
 struct run {
     const struct attention_case *c;
     weft_dtype dtype, lse_dtype;
-    struct operand q, k, v, g;   /* inputs */
-    struct operand o, lse;       /* what the kernel gives */
+    struct operand q, k, v, g; /* inputs */
+    struct operand o, lse;     /* what the kernel gives */
     struct plain plain;
     double bound;
 };
@@ -120,7 +111,8 @@ struct run {
 static struct run run_new(const struct attention_case *c, weft_dtype dtype, enum lie lie)
 {
     struct run r = {.c = c, .dtype = dtype, .lse_dtype = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32};
-    int64_t queries[] = {c->batch, c->tq, c->heads, c->d}, keys[] = {c->batch, c->tk, c->heads, c->d};
+    int64_t queries[] = {c->batch, c->tq, c->heads, c->d},
+            keys[] = {c->batch, c->tk, c->heads, c->d};
     int64_t rows[] = {c->batch, c->heads, c->tq};
 
     r.q = operand_noise(dtype, lie, 4, queries, 1);
@@ -178,15 +170,15 @@ static void expect_lse(const struct run *r)
 START_TEST(attention__equals_plain_loops)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) {
-                struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
 
-                forward(&r);
-                expect_near("attention", &r.o, r.plain.o, r.bound);
-                expect_lse(&r);
-                run_free(&r);
-            }
+            forward(&r);
+            expect_near("attention", &r.o, r.plain.o, r.bound);
+            expect_lse(&r);
+            run_free(&r);
+        }
 }
 END_TEST
 
@@ -219,13 +211,13 @@ static void check_backward(struct run *r, int unwanted)
 START_TEST(attention_grad__equals_plain_gradients)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) {
-                struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            struct run r = run_new(&cases[_i], float_dtypes[d], (enum lie)lie);
 
-                check_backward(&r, lie - 1);
-                run_free(&r);
-            }
+            check_backward(&r, lie - 1);
+            run_free(&r);
+        }
 }
 END_TEST
 
@@ -277,7 +269,8 @@ START_TEST(attention_grad__equals_finite_differences)
 END_TEST
 
 /* Thirds of a [B,T,3,H,D] array as arrays of their own, or back. */
-static void move_third(const struct attention_case *c, double *packed, double *third, int part, bool split)
+static void move_third(const struct attention_case *c, double *packed, double *third, int part,
+                       bool split)
 {
     int64_t n = c->heads * c->d;
 
@@ -296,7 +289,8 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
     struct run r = run_new(c, dtype, PLAIN);
     struct operand *x[] = {&r.q, &r.k, &r.v};
     struct wf_kcall k = {.op = "attention_packed", .n_in = 1, .n_out = 2, .attr = {c->causal}};
-    struct wf_kcall grad = {.op = "attention_packed_grad", .n_in = 4, .n_out = 1, .attr = {c->causal}};
+    struct wf_kcall grad = {
+        .op = "attention_packed_grad", .n_in = 4, .n_out = 1, .attr = {c->causal}};
     double *want = calloc((size_t)qkv.desc.numel + 1, sizeof *want), *dx[3];
 
     for (int i = 0; i < 3; i++) {
@@ -326,15 +320,17 @@ START_TEST(attention_packed__equals_the_plain_form)
 {
     if (cases[_i].tq != cases[_i].tk) return;
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) check_packed(&cases[_i], float_dtypes[d], (enum lie)lie);
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++)
+            check_packed(&cases[_i], float_dtypes[d], (enum lie)lie);
 }
 END_TEST
 
 /* Scores of +-2000 times the scale: e^ of them does not exist, but the probabilities do. */
 START_TEST(attention__large_scores_neither_overflow_nor_vanish)
 {
-    EACH_ISA {
+    EACH_ISA
+    {
         struct run r = run_new(&(struct attention_case){1, 300, 300, 1, 1, true}, WEFT_F32, PLAIN);
 
         for (int64_t i = 0; i < 300; i++) {

@@ -1,4 +1,5 @@
-/* test_embedding.c: rows by index from any box of the table, and the gradient that adds them back. */
+/* test_embedding.c: rows by index from any box of the table, and the gradient that adds them back.
+ */
 #include <setjmp.h>
 
 #include "operands.h"
@@ -31,7 +32,8 @@ static struct operand indices(weft_dtype dtype, enum lie lie)
     return index;
 }
 
-static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index_dtype, enum lie lie)
+static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index_dtype,
+                         enum lie lie)
 {
     struct operand table = operand_noise(dtype, lie, 2, (int64_t[]){b->rows, b->cols}, 1);
     struct operand index = indices(index_dtype, lie);
@@ -90,11 +92,11 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
 START_TEST(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) {
-                check_grad(&boxes[_i], float_dtypes[d], WEFT_I32, (enum lie)lie);
-                check_grad(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
-            }
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            check_grad(&boxes[_i], float_dtypes[d], WEFT_I32, (enum lie)lie);
+            check_grad(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
+        }
 }
 END_TEST
 
@@ -163,8 +165,11 @@ START_TEST(embedding__refuses_indices_that_are_no_integers)
 {
     struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand index = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){2});
-    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1,
-                         .in = {&table.desc, &index.desc}, .out = {&table.desc}};
+    struct wf_kcall k = {.op = "embedding",
+                         .n_in = 2,
+                         .n_out = 1,
+                         .in = {&table.desc, &index.desc},
+                         .out = {&table.desc}};
 
     ck_assert_int_eq(wf_cpu_embedding(&k), WEFT_ERR_DTYPE);
     weft_error_clear();
@@ -180,7 +185,8 @@ int main(void)
 
     tcase_set_timeout(cases, 0);
     tcase_add_loop_test(cases, embedding__takes_rows_of_its_box_and_zeros_elsewhere, 0, BOXES);
-    tcase_add_loop_test(cases, embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, 0, BOXES);
+    tcase_add_loop_test(cases, embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, 0,
+                        BOXES);
     tcase_add_test(cases, embedding_grad__sums_bf16_in_f32);
     tcase_add_test(cases, embedding__an_index_outside_the_global_table_is_fatal);
     tcase_add_test(cases, embedding__refuses_indices_that_are_no_integers);

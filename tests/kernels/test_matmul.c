@@ -48,14 +48,14 @@ struct linear_case {
 static const struct linear_case linear_cases[] = {
     {{2, {3, 5}}, {2, {4, 5}}, 1},
     {{2, {1, 1}}, {2, {1, 1}}, 1},
-    {{2, {17, 40}}, {2, {33, 40}}, 1},     /* few rows: the turned form */
+    {{2, {17, 40}}, {2, {33, 40}}, 1}, /* few rows: the turned form */
     {{2, {16, 1024}}, {2, {130, 1024}}, 1},
     {{2, {64, 33}}, {2, {20, 33}}, 1},
     {{3, {5, 7, 48}}, {2, {100, 48}}, 1},
     {{2, {20, 30}}, {2, {40, 30}}, 1},
     {{2, {300, 70}}, {2, {65, 70}}, 1},
     {{2, {24, 40}}, {2, {30, 40}}, 1},
-    {{2, {24, 512}}, {2, {30, 512}}, 1},   /* dx: rows of w 2 KiB apart */
+    {{2, {24, 512}}, {2, {30, 512}}, 1},      /* dx: rows of w 2 KiB apart */
     {{3, {2, 3, 10}}, {4, {3, 2, 5, 10}}, 1}, /* N is three dims, as qkv */
     {{4, {2, 6, 3, 5}}, {3, {11, 3, 5}}, 2},  /* K is two dims, as the output of heads */
     {{1, {6}}, {2, {4, 6}}, 1},
@@ -160,16 +160,15 @@ static void check_dw(struct linear_run *r)
 START_TEST(linear__equals_plain_loops_for_any_strides)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) {
-                struct linear_run r =
-                    linear_start(&linear_cases[_i], float_dtypes[d], (enum lie)lie);
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            struct linear_run r = linear_start(&linear_cases[_i], float_dtypes[d], (enum lie)lie);
 
-                check_forward(&r, true, true);
-                check_dx(&r);
-                check_dw(&r);
-                linear_stop(&r);
-            }
+            check_forward(&r, true, true);
+            check_dx(&r);
+            check_dw(&r);
+            linear_stop(&r);
+        }
 }
 END_TEST
 
@@ -229,8 +228,8 @@ static void matmul_naive(const struct matmul_case *c, const double *a, const dou
 {
     int64_t m = c->y.n[c->y.ndim - 2], n = c->y.n[c->y.ndim - 1];
     int64_t k = c->a.n[c->a.ndim - (c->turn_a ? 2 : 1)];
-    struct naive p = {m, n, k, c->turn_a ? 1 : k, c->turn_a ? m : 1, c->turn_b ? 1 : n,
-                      c->turn_b ? k : 1};
+    struct naive p = {
+        m, n, k, c->turn_a ? 1 : k, c->turn_a ? m : 1, c->turn_b ? 1 : n, c->turn_b ? k : 1};
 
     for (int64_t i = 0; i < product(&c->y, 0, c->y.ndim - 2); i++)
         multiply(&p, a + batch_offset(&c->a, &c->y, i), b + batch_offset(&c->b, &c->y, i), NULL,
@@ -258,10 +257,10 @@ static void check_matmul(const struct matmul_case *c, weft_dtype dtype, enum lie
 START_TEST(matmul__equals_plain_loops_for_any_strides)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES * LIES; lie++)
-                check_matmul(&matmul_cases[_i], float_dtypes[d], (enum lie)(lie % LIES),
-                             (enum lie)(lie / LIES));
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES * LIES; lie++)
+            check_matmul(&matmul_cases[_i], float_dtypes[d], (enum lie)(lie % LIES),
+                         (enum lie)(lie / LIES));
 }
 END_TEST
 
@@ -269,8 +268,8 @@ START_TEST(matmul__refuses_integers_and_mixed_dtypes)
 {
     struct operand a = operand_new(WEFT_I32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand b = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
-    struct wf_kcall k = {.op = "matmul", .n_in = 2, .n_out = 1, .in = {&a.desc, &a.desc},
-                         .out = {&a.desc}};
+    struct wf_kcall k = {
+        .op = "matmul", .n_in = 2, .n_out = 1, .in = {&a.desc, &a.desc}, .out = {&a.desc}};
 
     ck_assert_int_eq(wf_cpu_matmul(&k), WEFT_ERR_DTYPE);
     ck_assert_ptr_null(k.prep);

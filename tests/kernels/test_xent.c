@@ -10,7 +10,8 @@ enum { IGNORE = -100 };
 /* A rank's columns of a vocabulary. */
 static const struct columns {
     int64_t classes, first, count;
-} parts[] = {{10, 0, 10}, {10, 0, 4}, {10, 4, 6}, {10, 10, 0}, {1, 0, 1}, {1000, 0, 1000}, {333, 32, 33}};
+} parts[] = {{10, 0, 10}, {10, 0, 4},      {10, 4, 6},   {10, 10, 0},
+             {1, 0, 1},   {1000, 0, 1000}, {333, 32, 33}};
 enum { PARTS = sizeof parts / sizeof *parts, LEAD = 2, TOKENS = 3, ROWS = LEAD * TOKENS };
 
 struct loss {
@@ -21,7 +22,8 @@ struct loss {
     struct wf_scalars scalars;
 };
 
-static struct loss loss_new(const struct columns *part, weft_dtype dtype, weft_dtype target, enum lie lie)
+static struct loss loss_new(const struct columns *part, weft_dtype dtype, weft_dtype target,
+                            enum lie lie)
 {
     struct loss l = {.part = part, .sums = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32};
     int64_t lead[] = {LEAD, TOKENS}, rows[] = {LEAD, TOKENS, part->count};
@@ -84,8 +86,7 @@ static void check_loss(struct loss *l)
     double want[ROWS] = {0};
 
     for (int64_t i = 0; i < ROWS; i++)
-        if (l->target.values[i] != IGNORE)
-            want[i] = log(l->sp.values[i]) - l->sp.values[ROWS + i];
+        if (l->target.values[i] != IGNORE) want[i] = log(l->sp.values[i]) - l->sp.values[ROWS + i];
     kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y},
                (struct operand *[]){&l->sp, &l->target}, &l->scalars);
     expect_near("xent_loss", &y, want, dtype_bound(l->sums));
@@ -115,22 +116,23 @@ static void check_grad(struct loss *l, weft_dtype dtype)
 START_TEST(xent__equals_plain_loops_for_any_columns_and_strides)
 {
     EACH_ISA
-        for (int d = 0; d < FLOAT_DTYPES; d++)
-            for (int lie = 0; lie < LIES; lie++) {
-                struct loss l = loss_new(&parts[_i], float_dtypes[d], lie % 2 ? WEFT_I32 : WEFT_I64,
-                                         (enum lie)lie);
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int lie = 0; lie < LIES; lie++) {
+            struct loss l =
+                loss_new(&parts[_i], float_dtypes[d], lie % 2 ? WEFT_I32 : WEFT_I64, (enum lie)lie);
 
-                check_sum(&l);
-                check_loss(&l);
-                check_grad(&l, float_dtypes[d]);
-                loss_free(&l);
-            }
+            check_sum(&l);
+            check_loss(&l);
+            check_grad(&l, float_dtypes[d]);
+            loss_free(&l);
+        }
 }
 END_TEST
 
 START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
 {
-    EACH_ISA {
+    EACH_ISA
+    {
         struct operand z = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){1, 40});
         struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){1});
         struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
@@ -162,8 +164,11 @@ static bool dies(double target)
 {
     struct loss l = loss_new(&parts[2], WEFT_F32, WEFT_I64, PLAIN);
     struct operand y = operand_new(WEFT_F32, PLAIN, 3, (int64_t[]){2, LEAD, TOKENS});
-    struct wf_kcall k = {.op = "xent_sum", .n_in = 3, .n_out = 1,
-                         .in = {&l.z.desc, &l.m.desc, &l.target.desc}, .out = {&y.desc}};
+    struct wf_kcall k = {.op = "xent_sum",
+                         .n_in = 3,
+                         .n_out = 1,
+                         .in = {&l.z.desc, &l.m.desc, &l.target.desc},
+                         .out = {&y.desc}};
     volatile bool dead = false;
 
     l.target.values[4] = target;
@@ -171,7 +176,8 @@ static bool dies(double target)
     ck_assert_int_eq(wf_cpu_xent_sum(&k), WEFT_OK);
     wf_die_set_handler(jump);
     if (setjmp(died) == 0)
-        k.run(&k, (void *[]){y.data}, (const void *[]){l.z.data, l.m.data, l.target.data}, &l.scalars);
+        k.run(&k, (void *[]){y.data}, (const void *[]){l.z.data, l.m.data, l.target.data},
+              &l.scalars);
     else
         dead = true;
     wf_die_set_handler(NULL);

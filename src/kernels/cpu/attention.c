@@ -88,8 +88,8 @@ static const struct wf_attention_loops *loops_for(uint8_t dtype)
 }
 
 /* [B,T,H,D], or with `part` 0..2 a third of [B,T,3,H,D]. */
-static void role_set(struct attention *p, int role, const struct wf_kcall *k, bool is_out, int index,
-                     int part)
+static void role_set(struct attention *p, int role, const struct wf_kcall *k, bool is_out,
+                     int index, int part)
 {
     const struct wf_desc *d = is_out ? k->out[index] : k->in[index];
     int packed = part >= 0;
@@ -117,8 +117,10 @@ static struct attention *attention_new(struct wf_kcall *k, const struct wf_desc 
     p->lse_bytes = q->dtype == WEFT_F64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
     p->batches = q->shape[0];
     p->heads = q->shape[2 + packed];
-    p->shape = (struct wf_attention){
-        .tq = q->shape[1], .tk = keys->shape[1], .d = q->shape[3 + packed], .causal = k->attr[0] != 0};
+    p->shape = (struct wf_attention){.tq = q->shape[1],
+                                     .tk = keys->shape[1],
+                                     .d = q->shape[3 + packed],
+                                     .causal = k->attr[0] != 0};
     k->prep = p;
     k->drop = attention_drop;
     k->run = attention_run;
@@ -159,8 +161,7 @@ weft_status wf_cpu_attention(struct wf_kcall *k)
 
     WF_TRY(need_dtypes(k, -1));
     p = attention_new(k, k->in[0], k->in[1], false);
-    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++)
-        role_set(p, i, k, false, i, -1);
+    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++) role_set(p, i, k, false, i, -1);
     role_set(p, WF_ATT_O, k, true, 0, -1);
     finish_forward(p);
     return WEFT_OK;
@@ -172,8 +173,7 @@ weft_status wf_cpu_attention_packed(struct wf_kcall *k)
 
     WF_TRY(need_dtypes(k, -1));
     p = attention_new(k, k->in[0], k->in[0], true);
-    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++)
-        role_set(p, i, k, false, 0, i);
+    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++) role_set(p, i, k, false, 0, i);
     role_set(p, WF_ATT_O, k, true, 0, -1);
     finish_forward(p);
     return WEFT_OK;
@@ -187,10 +187,8 @@ weft_status wf_cpu_attention_grad(struct wf_kcall *k)
     WF_TRY(need_dtypes(k, 5));
     p = attention_new(k, k->in[1], k->in[2], false);
     role_set(p, WF_ATT_DO, k, false, 0, -1);
-    for (int i = WF_ATT_Q; i <= WF_ATT_O; i++)
-        role_set(p, i, k, false, 1 + i, -1);
-    for (int i = 0; i < 3; i++)
-        role_set(p, WF_ATT_DQ + i, k, true, i, -1);
+    for (int i = WF_ATT_Q; i <= WF_ATT_O; i++) role_set(p, i, k, false, 1 + i, -1);
+    for (int i = 0; i < 3; i++) role_set(p, WF_ATT_DQ + i, k, true, i, -1);
     finish_backward(p, k, 5);
     return WEFT_OK;
 }

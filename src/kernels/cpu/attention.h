@@ -29,7 +29,8 @@ struct wf_attention_loops {
     size_t (*scratch)(const struct wf_attention *p);
     size_t (*grad_scratch)(const struct wf_attention *p);
     /** O and lse[tq] from Q, K, V. */
-    void (*forward)(const struct wf_attention *p, const struct wf_head *heads, void *lse, void *scratch);
+    void (*forward)(const struct wf_attention *p, const struct wf_head *heads, void *lse,
+                    void *scratch);
     /** DQ, DK, DV from the other heads and lse. */
     void (*backward)(const struct wf_attention *p, const struct wf_head *heads, const void *lse,
                      void *scratch);

@@ -37,7 +37,8 @@ static void lookup_drop(void *prep)
 }
 
 /** Row of this rank's box that holds global row index[i], -1 where another rank has it. */
-static int64_t row_of(const struct wf_kcall *k, const struct lookup *p, const void *index, int64_t i)
+static int64_t row_of(const struct wf_kcall *k, const struct lookup *p, const void *index,
+                      int64_t i)
 {
     bool wide = k->in[1]->dtype == WEFT_I64;
     int64_t row = wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
@@ -75,7 +76,8 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
                                const struct wf_scalars *scalars)
 {
     const struct lookup *p = k->prep;
-    char *scratch = wf_scratch(), *sums = p->wide ? scratch + p->d.scratch + p->index.scratch : out[0];
+    char *scratch = wf_scratch(),
+         *sums = p->wide ? scratch + p->d.scratch + p->index.scratch : out[0];
     const char *d = wf_operand_ready(&p->d, in[0], scratch);
     const void *index = wf_operand_ready(&p->index, in[1], scratch + p->d.scratch);
     int64_t cols = p->table->shape[1], sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;

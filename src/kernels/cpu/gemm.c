@@ -19,9 +19,14 @@
 static struct wf_blocked blocked_of(const struct wf_gemm *g)
 {
     return (struct wf_blocked){
-        .m = g->m, .n = g->n, .k = g->k, .ldc = g->ldc,
-        .a_m = g->ta ? 1 : g->lda, .a_k = g->ta ? g->lda : 1,
-        .b_k = g->tb ? 1 : g->ldb, .b_n = g->tb ? g->ldb : 1,
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .ldc = g->ldc,
+        .a_m = g->ta ? 1 : g->lda,
+        .a_k = g->ta ? g->lda : 1,
+        .b_k = g->tb ? 1 : g->ldb,
+        .b_n = g->tb ? g->ldb : 1,
     };
 }
 
@@ -53,8 +58,7 @@ static void run_sgemm(const struct wf_gemm *g, const void *a, const void *b, con
 
     (void)scratch;
     if (bias)
-        for (int64_t i = 0; i < g->m; i++)
-            memcpy(to + i * g->ldc, bias, (size_t)g->n * sizeof *to);
+        for (int64_t i = 0; i < g->m; i++) memcpy(to + i * g->ldc, bias, (size_t)g->n * sizeof *to);
     wf_dnnl_sgemm(g, a, b, bias ? 1.0f : 0.0f, c);
 }
 
@@ -63,8 +67,14 @@ static void run_turned(const struct wf_gemm *g, const void *a, const void *b, co
                        void *c, char *scratch)
 {
     const struct wf_blocked_table *t = g->loops;
-    struct wf_gemm other = {.ta = !g->tb, .tb = !g->ta, .m = g->n, .n = g->m, .k = g->k,
-                            .lda = g->ldb, .ldb = g->lda, .ldc = g->m};
+    struct wf_gemm other = {.ta = !g->tb,
+                            .tb = !g->ta,
+                            .m = g->n,
+                            .n = g->m,
+                            .k = g->k,
+                            .lda = g->ldb,
+                            .ldb = g->lda,
+                            .ldc = g->m};
 
     wf_dnnl_sgemm(&other, b, a, 0.0f, (float *)(void *)scratch);
     t->turn(g->m, g->n, scratch, bias, c);
@@ -107,8 +117,7 @@ static enum form f32_form(const struct wf_gemm *g)
     if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
         return g->m >= 6 && g->m <= (wide ? 128 : 32) ? TURNED : SGEMM;
     if (wide || wf_knobs.threads > 1) return SGEMM;
-    if (!g->ta && !g->tb)
-        return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN : SGEMM;
+    if (!g->ta && !g->tb) return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN : SGEMM;
     if (g->ta && !g->tb) return g->m * g->n <= 300000 && g->k >= 64 ? OWN : SGEMM;
     return SGEMM;
 }
@@ -166,9 +175,16 @@ static void prepare_widened(struct wf_gemm *g)
 {
     struct wf_gemm *inner = WF_NEW(struct wf_gemm);
 
-    *inner = (struct wf_gemm){.dtype = WEFT_F32, .ta = g->ta, .tb = g->tb, .bias = g->bias,
-                              .m = g->m, .n = g->n, .k = g->k,
-                              .lda = g->ta ? g->m : g->k, .ldb = g->tb ? g->k : g->n, .ldc = g->n};
+    *inner = (struct wf_gemm){.dtype = WEFT_F32,
+                              .ta = g->ta,
+                              .tb = g->tb,
+                              .bias = g->bias,
+                              .m = g->m,
+                              .n = g->n,
+                              .k = g->k,
+                              .lda = g->ta ? g->m : g->k,
+                              .ldb = g->tb ? g->k : g->n,
+                              .ldc = g->n};
     wf_gemm_prepare(inner);
     g->inner = inner;
     g->run = run_widened;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 struct wf_gemm;
-typedef void wf_gemm_run_fn(const struct wf_gemm *g, const void *a, const void *b,
-                            const void *bias, void *c, char *scratch);
+typedef void wf_gemm_run_fn(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                            void *c, char *scratch);
 
 struct wf_gemm {
     /* asked */
@@ -24,8 +24,8 @@ struct wf_gemm {
     int64_t lda, ldb, ldc; /* elements; at least 1 and at least the stored row */
     /* decided by wf_gemm_prepare */
     wf_gemm_run_fn *run;
-    size_t scratch;           /* bytes that run needs, 64-byte aligned */
-    const void *loops;        /* table of the own loops in force */
+    size_t scratch;               /* bytes that run needs, 64-byte aligned */
+    const void *loops;            /* table of the own loops in force */
     struct wf_dnnl_product *dnnl; /* bf16 */
     struct wf_gemm *inner;        /* the f32 product behind a bf16 one */
 };

@@ -15,10 +15,10 @@
 #include "base/knob.h"
 #include "base/mem.h"
 
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        dnnl_status_t try_status = (call);                                                     \
-        if (try_status != dnnl_success) WF_DIE("oneDNN: %s gave %d", #call, (int)try_status);  \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        dnnl_status_t try_status = (call);                                                         \
+        if (try_status != dnnl_success) WF_DIE("oneDNN: %s gave %d", #call, (int)try_status);      \
     } while (0)
 
 /* oneDNN may be built on OpenMP, TBB or neither; only the first needs to be held back. */
@@ -86,8 +86,8 @@ static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
 
 static const_dnnl_memory_desc_t desc_ref(const desc *d) { return *d; }
 
-static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                               const desc *d, bool bias)
+static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const desc *d,
+                               bool bias)
 {
     return dnnl_matmul_primitive_desc_create(plan, engine, d[ARG_A], d[ARG_B],
                                              bias ? d[ARG_BIAS] : NULL, d[ARG_C], NULL);
@@ -104,8 +104,8 @@ static void desc_free(desc *d) { (void)d; }
 
 static const dnnl_memory_desc_t *desc_ref(const desc *d) { return d; }
 
-static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                               const desc *d, bool bias)
+static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const desc *d,
+                               bool bias)
 {
     dnnl_matmul_desc_t product;
 

@@ -98,11 +98,11 @@ weft_status wf_cpu_linear(struct wf_kcall *k)
     int k_dims = (int)k->attr[0];
 
     return product_prepare(k, (struct form){
-        .left_split = k->in[0]->ndim - k_dims,
-        .right_split = k->in[1]->ndim - k_dims,
-        .turn_right = true,
-        .bias = k->n_in > 2 ? k->in[2] : NULL,
-    });
+                                  .left_split = k->in[0]->ndim - k_dims,
+                                  .right_split = k->in[1]->ndim - k_dims,
+                                  .turn_right = true,
+                                  .bias = k->n_in > 2 ? k->in[2] : NULL,
+                              });
 }
 
 weft_status wf_cpu_linear_dx(struct wf_kcall *k)
@@ -110,16 +110,16 @@ weft_status wf_cpu_linear_dx(struct wf_kcall *k)
     int n_dims = k->in[1]->ndim - (int)k->attr[0];
 
     return product_prepare(k, (struct form){
-        .left_split = k->in[0]->ndim - n_dims,
-        .right_split = n_dims,
-    });
+                                  .left_split = k->in[0]->ndim - n_dims,
+                                  .right_split = n_dims,
+                              });
 }
 
 weft_status wf_cpu_linear_dw(struct wf_kcall *k)
 {
     return product_prepare(k, (struct form){
-        .left_split = k->in[0]->ndim - (int)k->attr[1],
-        .right_split = k->in[1]->ndim - (int)k->attr[0],
-        .turn_left = true,
-    });
+                                  .left_split = k->in[0]->ndim - (int)k->attr[1],
+                                  .right_split = k->in[1]->ndim - (int)k->attr[0],
+                                  .turn_left = true,
+                              });
 }

@@ -18,7 +18,7 @@
 enum { A, B, Y, OPERANDS };
 
 struct matmul {
-    struct wf_desc matrix[2];    /* a and b without the dims that the batch walks over */
+    struct wf_desc matrix[2]; /* a and b without the dims that the batch walks over */
     struct wf_operand lies[2];
     struct wf_gemm gemm;
     struct wf_nest batch;

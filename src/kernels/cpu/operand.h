@@ -14,8 +14,8 @@
 struct wf_operand {
     int64_t rows, cols;
     int64_t ld;
-    bool transposed;     /* element (i,j) at i + j ld instead of i ld + j */
-    size_t scratch;      /* bytes for the copy, 0: read in place */
+    bool transposed; /* element (i,j) at i + j ld instead of i ld + j */
+    size_t scratch;  /* bytes for the copy, 0: read in place */
     struct wf_kcall copy;
     struct wf_desc dense; /* what copy writes */
 };

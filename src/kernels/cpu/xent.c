@@ -34,8 +34,7 @@ static void xent_drop(void *prep)
 {
     struct xent *p = prep;
 
-    for (int i = 0; i < p->n_in; i++)
-        wf_operand_drop(&p->in[i]);
+    for (int i = 0; i < p->n_in; i++) wf_operand_drop(&p->in[i]);
     wf_scratch_release();
     wf_free(p);
 }
@@ -64,7 +63,8 @@ static void real_put(const struct xent *p, void *x, int64_t i, double value)
         ((float *)x)[i] = (float)value;
 }
 
-static int64_t target_at(const struct wf_kcall *k, const struct xent *p, const void *targets, int64_t i)
+static int64_t target_at(const struct wf_kcall *k, const struct xent *p, const void *targets,
+                         int64_t i)
 {
     if (k->in[p->target]->dtype == WEFT_I64) return ((const int64_t *)targets)[i];
     return ((const int32_t *)targets)[i];
@@ -108,7 +108,8 @@ static void loss_run(const struct wf_kcall *k, void *const *out, const void *con
                      const struct wf_scalars *scalars)
 {
     const struct xent *p = k->prep;
-    int64_t rows = p->in[1].rows, bytes = p->sums_are_f64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
+    int64_t rows = p->in[1].rows,
+            bytes = p->sums_are_f64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
     const void *ready[MAX_OPERANDS];
 
     operands_ready(p, in, ready);

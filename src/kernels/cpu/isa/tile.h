@@ -21,17 +21,27 @@ enum { TILE_BYTES = 16, TILE_MR = 6, TILE_NV = 2 };
 enum { TILE_LANES = TILE_BYTES / (int)sizeof(WF_T), TILE_NR = TILE_NV * TILE_LANES };
 
 #define TILE_INLINE static inline __attribute__((always_inline))
+/* Unrolled early: otherwise gcc moves the whole tile through memory. */
 #if defined(__clang__)
 #define TILE_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define TILE_UNROLL _Pragma("GCC unroll 8") /* early; otherwise gcc moves the tile through memory */
+#define TILE_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 typedef WF_T vec __attribute__((vector_size(TILE_BYTES)));
 typedef WF_T loose_vec __attribute__((vector_size(TILE_BYTES), aligned(sizeof(WF_T)), may_alias));
 
+typedef __typeof__((vec){0} > (vec){0}) vec_mask;
+
 TILE_INLINE vec vec_load(const WF_T *p) { return (vec) * (const loose_vec *)p; }
 TILE_INLINE void vec_store(WF_T *p, vec v) { *(loose_vec *)p = (loose_vec)v; }
+
+TILE_INLINE vec vec_max(vec a, vec b)
+{
+    vec_mask larger = a > b;
+
+    return (vec)((larger & (vec_mask)a) | (~larger & (vec_mask)b));
+}
 
 /** c[i][j] = (add ? c[i][j] : 0) + sum over k of a[i si + k sk] b[k ldb + j], for a whole tile. */
 TILE_INLINE void tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const WF_T *b, int64_t ldb,
@@ -39,17 +49,15 @@ TILE_INLINE void tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const W
 {
     vec acc[TILE_MR][TILE_NV];
 
-    TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
-        TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
-            acc[i][j] = add ? vec_load(c + i * ldc + j * TILE_LANES) : (vec){0};
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+        acc[i][j] = add ? vec_load(c + i * ldc + j * TILE_LANES) : (vec){0};
     for (int64_t k = 0; k < kn; k++, a += sk, b += ldb) {
         vec right[TILE_NV];
 
         TILE_UNROLL for (int j = 0; j < TILE_NV; j++) right[j] = vec_load(b + j * TILE_LANES);
-        TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
-            TILE_UNROLL for (int j = 0; j < TILE_NV; j++) acc[i][j] += a[i * si] * right[j];
+        TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+            acc[i][j] += a[i * si] * right[j];
     }
-    TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
-        TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
-            vec_store(c + i * ldc + j * TILE_LANES, acc[i][j]);
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+        vec_store(c + i * ldc + j * TILE_LANES, acc[i][j]);
 }
