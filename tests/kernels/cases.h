@@ -17,6 +17,9 @@ static const struct sizes some_shapes[] = {
 };
 enum { SHAPES = sizeof some_shapes / sizeof *some_shapes };
 
+/** All the ways to lie in memory, one after the other. */
+static inline enum lie nth_lie(int i) { return (enum lie)(i % LIES); }
+
 /** A small call: prepare, run twice, drop; outputs are read. */
 static inline void call(wf_kernel_prepare *prepare, struct operand *y, int n_in,
                         struct operand *const *in, const struct wf_scalars *scalars)

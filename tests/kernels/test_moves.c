@@ -20,8 +20,9 @@ START_TEST(copy__makes_row_major)
 
     for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
         for (int lie = 0; lie < LIES; lie++) {
-            for (int i = 0; i < SHAPES; i++) check_copy((weft_dtype)t, lie, &some_shapes[i]);
-            check_copy((weft_dtype)t, lie, &larger);
+            for (int i = 0; i < SHAPES; i++)
+                check_copy((weft_dtype)t, nth_lie(lie), &some_shapes[i]);
+            check_copy((weft_dtype)t, nth_lie(lie), &larger);
         }
 }
 END_TEST
@@ -90,7 +91,7 @@ START_TEST(cast__goes_between_any_two)
         for (int i = 0; i < SHAPES; i++) {
             weft_dtype from = (weft_dtype)(pair / WEFT_DTYPE_COUNT);
             weft_dtype to = (weft_dtype)(pair % WEFT_DTYPE_COUNT);
-            struct operand x = operand_new(from, i % LIES, some_shapes[i].ndim, some_shapes[i].n);
+            struct operand x = operand_new(from, nth_lie(i), some_shapes[i].ndim, some_shapes[i].n);
             struct operand y = operand_new(to, PLAIN, some_shapes[i].ndim, some_shapes[i].n);
             double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
 
@@ -208,7 +209,7 @@ START_TEST(cat__joins_along_any_dim)
 
             for (int i = 0; i < 4; i++) {
                 shape[dim] = parts[i];
-                x[i] = operand_new((weft_dtype)t, i, 3, shape);
+                x[i] = operand_new((weft_dtype)t, nth_lie(i), 3, shape);
                 operand_whole(&x[i], (uint64_t)i, 90);
                 in[i] = &x[i];
             }
@@ -242,7 +243,7 @@ START_TEST(slice_grad__is_zero_outside_the_slice)
         struct operand d, y;
 
         small[dim] = first == 3 ? 0 : 2;
-        d = operand_noise(WEFT_F32, c / 12, 3, small, 5);
+        d = operand_noise(WEFT_F32, nth_lie(c / 12), 3, small, 5);
         y = operand_new(WEFT_F32, PLAIN, 3, whole);
         kernel_run(wf_cpu_slice_grad, &k, (struct operand *[]){&y}, (struct operand *[]){&d},
                    &scalars);

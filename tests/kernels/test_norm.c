@@ -52,7 +52,7 @@ static struct norm_case case_new(bool layer, weft_dtype dtype, enum lie lie, con
     c.real = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     for (int i = 0; i < s->ndim - 1; i++) c.rows *= s->n[i];
     c.x = operand_noise(dtype, lie, s->ndim, s->n, 1);
-    c.d = operand_noise(dtype, lie == PLAIN ? PLAIN : (lie + 1) % LIES, s->ndim, s->n, 2);
+    c.d = operand_noise(dtype, lie == PLAIN ? PLAIN : nth_lie((int)lie + 1), s->ndim, s->n, 2);
     c.w = operand_noise(dtype, lie, 1, &c.n, 3);
     c.b = operand_noise(dtype, lie, 1, &c.n, 4);
     c.mean = operand_new(c.real, PLAIN, s->ndim - 1, s->n);
@@ -144,7 +144,7 @@ START_TEST(norms__equal_plain_loops)
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
         for (int i = 0; i < NORM_SHAPES * 8; i++)
-            check_forward(i % 2, float_dtypes[t], i & 4 ? (i / 8 + t) % LIES : PLAIN,
+            check_forward(i % 2, float_dtypes[t], i & 4 ? nth_lie(i / 8 + t) : PLAIN,
                           &norm_shapes[i / 8], i / 2 % 2);
 }
 END_TEST
@@ -154,7 +154,7 @@ START_TEST(norm_grads__equal_plain_loops)
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
         for (int i = 0; i < NORM_SHAPES * 12; i++)
-            check_grad(i % 2, float_dtypes[t], i % 12 < 6 ? (i / 12 + t) % LIES : PLAIN,
+            check_grad(i % 2, float_dtypes[t], i % 12 < 6 ? nth_lie(i / 12 + t) : PLAIN,
                        &norm_shapes[i / 12], i / 2 % 3);
 }
 END_TEST
