@@ -134,15 +134,6 @@ static weft_status run_vjp(struct wf_node *node)
     return status;
 }
 
-static void let_go(struct wf_node *node)
-{
-    node->used = true;
-    for (int i = 0; i < WF_NODE_SAVED; i++) {
-        weft_release(node->saved[i]);
-        node->saved[i] = NULL;
-    }
-}
-
 static void drop_gradient(struct wf_node *node)
 {
     weft_release(node->grad);
@@ -179,7 +170,10 @@ static weft_status run_ready(struct wf_node *root, bool retain)
             return status;
         }
         drop_gradient(node);
-        if (!retain) let_go(node);
+        if (!retain) {
+            node->used = true;
+            wf_node_drop_saved(node);
+        }
         for (int i = 0; i < node->n_in; i++)
             if (node->producers[i] && --node->producers[i]->deps == 0) push(node->producers[i]);
     }

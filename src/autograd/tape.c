@@ -62,10 +62,17 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->mark = 0;
     node->used = false;
     for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
-    for (int i = 0; i < WF_NODE_SAVED; i++) node->saved[i] = NULL;
+    node->saved_slots = 0;
     out->node = node;
     out->requires_grad = true;
     return node;
+}
+
+void wf_node_drop_saved(struct wf_node *node)
+{
+    for (uint32_t left = node->saved_slots; left; left &= left - 1)
+        weft_release(node->saved[__builtin_ctz(left)]);
+    node->saved_slots = 0;
 }
 
 /* Drop what the node refers to. Producers that die of it are queued, not recursed into: a chain of
@@ -76,8 +83,7 @@ static void drop_references(struct wf_node *node)
         if (node->producers[i]) wf_node_release(node->producers[i]);
         if (node->leaves[i]) weft_release(node->leaves[i]);
     }
-    for (int i = 0; i < WF_NODE_SAVED; i++)
-        if (node->saved[i]) weft_release(node->saved[i]);
+    wf_node_drop_saved(node);
     if (node->grad) weft_release(node->grad);
     if (node->context) node->release_context(node->context);
 }

@@ -31,6 +31,7 @@ struct wf_node {
     struct wf_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
     weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
     weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
+    uint32_t saved_slots;                      /* bits of those in use */
     double s[4];                               /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
@@ -56,6 +57,7 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
 static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
 {
     node->saved[slot] = weft_retain(t);
+    node->saved_slots |= 1u << slot;
 }
 
 static inline bool wf_node_wants(const struct wf_node *node, int i)
@@ -78,6 +80,9 @@ void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
+
+/** Drop what a node keeps for backward. */
+void wf_node_drop_saved(struct wf_node *node);
 
 /** Free this thread's node lists. */
 void wf_autograd_finalize(void);

@@ -84,11 +84,12 @@ static bool same_placements(const struct wf_layout *layout, const weft_placement
 
 weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
 {
-    struct wf_args args = {.n_attr = PLACEMENT_WORDS};
+    int64_t words[PLACEMENT_WORDS];
+    struct wf_args args = {.n_attr = PLACEMENT_WORDS, .attr = words};
 
     if (!t) return NULL;
     if (t->layout->mesh && same_placements(t->layout, placements)) return t;
-    pack(args.attr, placements, t->layout->n_axes);
+    pack(words, placements, t->layout->n_axes);
     return wf_call(WF_OP_redistribute, 1, &t, &args);
 }
 
@@ -150,14 +151,15 @@ void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in
 weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
                              const int64_t *shape)
 {
-    struct wf_args args = {.n_attr = AT_SHAPE};
+    int64_t attr[AT_SHAPE + WEFT_MAX_DIMS];
+    struct wf_args args = {.n_attr = AT_SHAPE, .attr = attr};
 
     if (!local || !mesh) return NULL;
-    args.attr[AT_MESH] = (int64_t)(intptr_t)mesh;
-    pack(args.attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
-    args.attr[AT_GIVEN] = shape != NULL;
+    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
+    pack(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
+    attr[AT_GIVEN] = shape != NULL;
     if (shape) {
-        memcpy(args.attr + AT_SHAPE, shape, (size_t)weft_ndim(local) * sizeof *shape);
+        memcpy(attr + AT_SHAPE, shape, (size_t)weft_ndim(local) * sizeof *shape);
         args.n_attr += weft_ndim(local);
     }
     return wf_call(WF_OP_from_local, 1, &local, &args);
@@ -189,7 +191,8 @@ void wf_vjp_to_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 
 weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements)
 {
-    struct wf_args args = {.n_attr = PLACEMENT_WORDS};
+    int64_t words[PLACEMENT_WORDS];
+    struct wf_args args = {.n_attr = PLACEMENT_WORDS, .attr = words};
     weft_placement standard[WEFT_MAX_AXES];
 
     if (!t || !t->layout->mesh) return t;
@@ -198,7 +201,7 @@ weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements
         without_partial(standard, t->layout->n_axes);
         grad_placements = standard;
     }
-    pack(args.attr, grad_placements, t->layout->n_axes);
+    pack(words, grad_placements, t->layout->n_axes);
     return wf_call(WF_OP_to_local, 1, &t, &args);
 }
 

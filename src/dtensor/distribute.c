@@ -97,9 +97,11 @@ static weft_tensor *ones_like(const weft_tensor *t)
 {
     struct wf_args args = {.scalars.s = {1}};
     weft_placement placements[WEFT_MAX_AXES];
-    struct wf_layout *layout;
+    struct wf_layout *layout = t->layout;
     weft_tensor *ones;
 
+    args.want = layout;
+    if (layout->desc.contiguous && !layout->partial) return wf_call(WF_OP_fill, 0, NULL, &args);
     memcpy(placements, t->layout->placements, sizeof placements);
     for (int a = 0; a < t->layout->n_axes; a++)
         if (placements[a].kind == WEFT_KIND_PARTIAL) placements[a] = weft_replicate();
@@ -115,6 +117,7 @@ static weft_tensor *settle(weft_tensor *grad, const weft_tensor *leaf)
 {
     weft_placement to[WEFT_MAX_AXES];
 
+    if (grad->layout == leaf->layout) return grad;
     if (wf_is_plain(leaf) || wf_is_plain(grad)) {
         WF_NEED_PTR(wf_is_plain(leaf) && wf_is_plain(grad), WEFT_ERR_LAYOUT,
                     "backward: a %s leaf got a %s gradient",

@@ -22,35 +22,26 @@ static _Thread_local struct {
     struct wf_plan_stats stats;
 } cache;
 
-/* The call as the cache sees it. */
-struct key {
-    enum wf_op op;
-    int n_in, n_attr;
-    weft_tensor *const *in;
-    const int64_t *attr;
-    const struct wf_layout *want;
-};
-
-static uint64_t hash_of(const struct key *key)
+static uint64_t hash_of(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
 {
-    uint64_t hash = (uint64_t)key->op * 0x9E3779B97F4A7C15u;
+    uint64_t hash = (uint64_t)op * 0x9E3779B97F4A7C15u;
 
-    for (int i = 0; i < key->n_in; i++)
-        hash = wf_mix(hash, key->in[i] ? key->in[i]->layout->hash : 1);
-    for (int i = 0; i < key->n_attr; i++) hash = wf_mix(hash, (uint64_t)key->attr[i]);
-    if (key->want) hash = wf_mix(hash, key->want->hash);
-    return hash ? hash : 1; /* 0 marks a free way */
+    for (int i = 0; i < n; i++) hash = wf_mix(hash, in[i] ? in[i]->layout->hash : 1);
+    for (int i = 0; i < args->n_attr; i++) hash = wf_mix(hash, (uint64_t)args->attr[i]);
+    if (args->want) hash = wf_mix(hash, args->want->hash);
+    return hash | 1; /* 0 marks a free way */
 }
 
-static bool matches(const struct wf_plan *plan, const struct key *key)
+static bool matches(const struct wf_plan *plan, enum wf_op op, int n, weft_tensor *const *in,
+                    const struct wf_args *args)
 {
-    if (plan->op != key->op || plan->n_in != key->n_in || plan->n_attr != key->n_attr ||
-        plan->want != key->want)
+    if (plan->op != op || plan->n_in != n || plan->n_attr != args->n_attr ||
+        plan->want != args->want)
         return false;
-    for (int i = 0; i < key->n_in; i++)
-        if (plan->in[i] != (key->in[i] ? key->in[i]->layout : NULL)) return false;
-    for (int i = 0; i < key->n_attr; i++)
-        if (plan->attr[i] != key->attr[i]) return false;
+    for (int i = 0; i < n; i++)
+        if (plan->in[i] != (in[i] ? in[i]->layout : NULL)) return false;
+    for (int i = 0; i < args->n_attr; i++)
+        if (plan->attr[i] != args->attr[i]) return false;
     return true;
 }
 
@@ -94,53 +85,53 @@ static struct wf_layout *keep(struct wf_layout *layout)
     return layout ? wf_layout_retain(layout) : NULL;
 }
 
-static struct wf_plan *new_plan(const struct key *key, uint64_t hash, const struct wf_args *args)
+static struct wf_plan *new_plan(enum wf_op op, int n, weft_tensor *const *in,
+                                const struct wf_args *args, uint64_t hash)
 {
     struct wf_plan *plan = WF_NEW(struct wf_plan);
 
     plan->hash = hash;
-    plan->op = (uint16_t)key->op;
-    plan->n_in = (uint8_t)key->n_in;
-    plan->n_attr = (uint8_t)key->n_attr;
+    plan->op = (uint16_t)op;
+    plan->n_in = (uint8_t)n;
+    plan->n_attr = (uint8_t)args->n_attr;
     plan->refs = 1;
-    plan->want = keep(args ? args->want : NULL);
-    for (int i = 0; i < key->n_in; i++) plan->in[i] = keep(key->in[i] ? key->in[i]->layout : NULL);
-    memcpy(plan->attr, key->attr, (size_t)key->n_attr * sizeof *plan->attr);
+    plan->want = keep(args->want);
+    for (int i = 0; i < n; i++) plan->in[i] = keep(in[i] ? in[i]->layout : NULL);
+    for (int i = 0; i < args->n_attr; i++) plan->attr[i] = args->attr[i];
     return plan;
 }
 
-static struct wf_plan *miss(const struct key *key, uint64_t hash, const struct wf_args *args)
+static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
+                            const struct wf_args *args, uint64_t hash)
 {
-    struct wf_plan *plan = new_plan(key, hash, args);
+    struct wf_plan *plan = new_plan(op, n, in, args, hash);
 
     cache.stats.misses++;
     if (wf_plan_make(plan) != WEFT_OK) {
         wf_plan_release(plan);
         return NULL;
     }
-    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[key->op].name);
-    insert(&cache.sets[hash & cache.mask], plan);
+    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[op].name);
+    if (!cache.sets) make_cache();
+    insert(&cache.sets[hash >> 1 & cache.mask], plan);
     return plan;
 }
 
 struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args)
 {
-    static const int64_t nothing;
-    struct key key = {
-        op, n, args ? args->n_attr : 0, in, args ? args->attr : &nothing, args ? args->want : NULL};
-    uint64_t hash = hash_of(&key);
+    uint64_t hash = hash_of(op, n, in, args);
     struct plan_set *set;
 
-    if (!cache.sets) make_cache();
-    set = &cache.sets[hash & cache.mask];
+    if (!cache.sets) return miss(op, n, in, args, hash);
+    set = &cache.sets[hash >> 1 & cache.mask];
     for (int w = 0; w < WAYS; w++) {
-        if (set->hash[w] != hash || !matches(set->plan[w], &key)) continue;
+        if (set->hash[w] != hash || !matches(set->plan[w], op, n, in, args)) continue;
         set->plan[w]->stamp = ++cache.clock;
         cache.stats.hits++;
         return set->plan[w];
     }
-    return miss(&key, hash, args);
+    return miss(op, n, in, args, hash);
 }
 
 void wf_plan_release_context(void *plan) { wf_plan_release(plan); }

@@ -20,12 +20,19 @@ enum wf_op {
  */
 struct wf_args {
     int n_attr;
-    int64_t attr[WF_MAX_ATTR];
+    const int64_t *attr;
     struct wf_scalars scalars;
     struct wf_layout *want; /* the layout the result should have if that costs nothing more; for ops
                                without inputs, the layout it has */
     weft_tensor *into;      /* write the result here instead of making a tensor */
 };
+
+/** The declared attributes, for a wf_args initialiser. */
+#define WF_ATTR(...)                                                                               \
+    .n_attr = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .attr = (const int64_t[]) \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 /**
  * Run an op: find or make its plan, redistribute inputs that need it, run the kernel, record.

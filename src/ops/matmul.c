@@ -119,12 +119,12 @@ void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
     int64_t k = plan->attr[0], n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
 
     if (wf_node_wants(node, 0)) {
-        struct wf_args args = {.n_attr = 1, .attr = {k}, .want = plan->in[0]};
+        struct wf_args args = {WF_ATTR(k), .want = plan->in[0]};
 
         in[0] = wf_call(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]}, &args);
     }
     if (wf_node_wants(node, 1)) {
-        struct wf_args args = {.n_attr = 2, .attr = {k, n}, .want = plan->in[1]};
+        struct wf_args args = {WF_ATTR(k, n), .want = plan->in[1]};
 
         in[1] = wf_call(WF_OP_linear_dw, 2, (weft_tensor *[]){g, node->saved[0]}, &args);
     }
@@ -139,14 +139,14 @@ weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {
-    struct wf_args args = {.n_attr = 2, .attr = {ta, tb}};
+    struct wf_args args = {WF_ATTR(ta, tb)};
 
     return wf_call(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {k_dims}};
+    struct wf_args args = {WF_ATTR(k_dims)};
 
     return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
 }

@@ -44,7 +44,7 @@ weft_status wf_shape_embedding_grad(struct wf_infer *call)
 void wf_vjp_embedding(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_layout *table = wf_node_in(n, 0);
-    struct wf_args args = {.n_attr = 1, .attr = {table->desc.global[0]}, .want = table};
+    struct wf_args args = {WF_ATTR(table->desc.global[0]), .want = table};
 
     in[0] = wf_call(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, n->saved[1]}, &args);
 }
@@ -113,7 +113,7 @@ weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 
 void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {wf_node_plan(n)->attr[0]}, .scalars.s = {n->s[0]}};
+    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0]), .scalars.s = {n->s[0]}};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[2], n->saved[8], n->saved[9]},
                 *more[2] = {0};
 
@@ -124,7 +124,7 @@ void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 
 void wf_vjp_attention_packed(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {wf_node_plan(n)->attr[0]}, .scalars.s = {n->s[0]}};
+    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0]), .scalars.s = {n->s[0]}};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[8], n->saved[9]};
 
     in[0] = wf_call(WF_OP_attention_packed_grad, 4, operands, &args);
@@ -140,7 +140,7 @@ static double scale_or_default(double scale, const weft_tensor *t)
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,
                             double scale)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {causal}};
+    struct wf_args args = {WF_ATTR(causal)};
     weft_tensor *more[1];
 
     if (!q) return NULL;
@@ -150,7 +150,7 @@ weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool
 
 weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {causal}};
+    struct wf_args args = {WF_ATTR(causal)};
     weft_tensor *more[1];
 
     if (!qkv) return NULL;

@@ -79,8 +79,7 @@ weft_status wf_shape_rms_norm_grad(struct wf_infer *call)
 void wf_vjp_layer_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {.n_attr = 2,
-                           .attr = {plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2]}};
+    struct wf_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2])};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9], n->saved[10]},
                 *more[2] = {0};
 
@@ -92,7 +91,7 @@ void wf_vjp_layer_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in
 void wf_vjp_rms_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {.n_attr = 1, .attr = {plan->n_in > 1 && plan->in[1]}};
+    struct wf_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1])};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9]}, *more[1] = {0};
 
     in[0] = wf_call_outs(WF_OP_rms_norm_grad, 4, operands, &args, more);

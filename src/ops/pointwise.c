@@ -237,7 +237,7 @@ void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 #define WF_UNARY_GRAD(name, ...)                                                                   \
     void wf_vjp_##name(const struct wf_node *n, weft_tensor *g, weft_tensor **in)                  \
     {                                                                                              \
-        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[0] ? n->saved[0] : n->saved[8], n->s[0]);  \
+        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[n->saved_slots & 1 ? 0 : 8], n->s[0]);     \
     }
 #include "kernels/pointwise.def"
 
@@ -292,7 +292,7 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {dtype}};
+    struct wf_args args = {WF_ATTR(dtype)};
 
     if (x && weft_tensor_dtype(x) == dtype) return x;
     return wf_call(WF_OP_cast, 1, &x, &args);

@@ -39,7 +39,7 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
 weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale,
                          struct wf_layout *want)
 {
-    struct wf_args args = {.n_attr = 2, .attr = {mask, keep}, .scalars.s = {scale}, .want = want};
+    struct wf_args args = {WF_ATTR(mask, keep), .scalars.s = {scale}, .want = want};
 
     return mask < 0 ? NULL : wf_call(WF_OP_sum, 1, &t, &args);
 }
@@ -74,7 +74,7 @@ void wf_vjp_max(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 
 static weft_tensor *along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
 {
-    struct wf_args args = {.n_attr = 1, .attr = {dim}};
+    struct wf_args args = {WF_ATTR(dim)};
 
     return wf_call(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
 }
@@ -125,11 +125,10 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
 
 weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
 {
-    struct wf_args args = {.n_attr = 2, .attr = {0, keep}};
+    int64_t mask = x ? wf_dim_mask(x, n, dims, "max") : -1;
+    struct wf_args args = {WF_ATTR(mask, keep)};
 
-    if (!x) return NULL;
-    args.attr[0] = wf_dim_mask(x, n, dims, "max");
-    return args.attr[0] < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
+    return mask < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
 }
 
 weft_tensor *weft_sum_all(weft_tensor *x) { return weft_sum(x, 0, NULL, false); }

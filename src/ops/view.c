@@ -15,10 +15,8 @@
 static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers,
                            struct wf_layout *want)
 {
-    struct wf_args args = {.n_attr = n, .want = want};
+    struct wf_args args = {.n_attr = n, .attr = numbers, .want = want};
 
-    if (!t) return NULL;
-    memcpy(args.attr, numbers, (size_t)n * sizeof *numbers);
     return wf_call(op, 1, &t, &args);
 }
 
@@ -203,15 +201,14 @@ void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
     int64_t dim = plan->attr[0];
-    struct wf_args args = {
-        .n_attr = 2, .attr = {dim, plan->in[0]->desc.global[dim]}, .scalars.v = {n->v[0]}};
+    struct wf_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]}};
 
     in[0] = wf_call(WF_OP_slice_grad, 1, &g, &args);
 }
 
 static weft_tensor *slice_at(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
-    struct wf_args args = {.n_attr = 2, .attr = {dim, length}, .scalars.v = {start}};
+    struct wf_args args = {WF_ATTR(dim, length), .scalars.v = {start}};
 
     return wf_call(WF_OP_slice, 1, &x, &args);
 }
@@ -374,8 +371,8 @@ void wf_vjp_cat(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 /* Beyond the door's operand count, pieces are joined in groups. */
 weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
 {
-    struct wf_args args = {.n_attr = 1};
     weft_tensor *group[WF_MAX_IN];
+    struct wf_args args;
     int at = 0, d;
 
     WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
@@ -383,7 +380,7 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
         if (!x[i]) return NULL;
     d = wf_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
-    args.attr[0] = d;
+    args = (struct wf_args){WF_ATTR(d)};
     group[at++] = x[0];
     for (int i = 1; i < n; i++) {
         group[at++] = x[i];

@@ -106,7 +106,7 @@ struct wf_args wt_op_case_args(const struct wt_op_case *sample)
 {
     struct wf_args args = {.n_attr = sample->n_attr, .scalars = sample->scalars};
 
-    memcpy(args.attr, sample->attr, sizeof args.attr);
+    args.attr = sample->attr;
     return args;
 }
 

@@ -91,6 +91,9 @@ static void prepare_blocked(struct wf_gemm *g, const struct wf_blocked_table *lo
 
 enum form { SGEMM, TURNED, OWN };
 
+/* Up to so many multiplications oneDNN's own bookkeeping (which allocates) takes longer. */
+enum { TINY = 16 * 16 * 16 };
+
 /*
  * NOTE [f32 forms]. GFLOP/s of one core, weight N x K, rows m; Zen 3 (peak 105, AVX2), oneDNN 2.6.
  *
@@ -113,7 +116,7 @@ static enum form f32_form(const struct wf_gemm *g)
 {
     bool wide = wf_kernels_isa() == 4;
 
-    if (g->k == 0) return OWN;
+    if (g->m * g->n * g->k <= TINY) return OWN;
     if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
         return g->m >= 6 && g->m <= (wide ? 128 : 32) ? TURNED : SGEMM;
     if (wide || wf_knobs.threads > 1) return SGEMM;
