@@ -57,8 +57,8 @@ static struct wf_comm *make_world(int rank, int size)
 
 /*
  * No rank takes its memory away while a peer may still look at it. Everybody writes to everybody,
- * because MPI_Finalize of MPICH 4.0 over UCX and TCP hangs now and then when a connection has to be
- * made only to be closed: the peer may be past the point where it would answer.
+ * because MPI_Finalize of MPICH 4.0 over UCX may hang on a connection that is made only to be
+ * closed: the peer waits in a barrier of the launcher, where it answers nothing.
  */
 static void part_together(struct wf_comm_thread *thread)
 {

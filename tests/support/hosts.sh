@@ -61,9 +61,11 @@ trap down EXIT
 trap 'exit 1' INT TERM
 up "$hosts" 2>/dev/null || skip "network namespaces cannot be made here"
 
+# Ranks of one host need a UCX transport of their own although MPICH has a faster way for them: over
+# TCP those connections are made in MPI_Finalize only to be closed, which hangs now and then (4.0.2).
 list=$(for i in $(seq "$hosts"); do echo "$net.$i"; done | paste -sd,)
 mpiexec -launcher ssh -launcher-exec "$launcher" -hosts "$list" -iface "wb$tag" \
-    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@" &
+    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,sm,self -genv UCX_NET_DEVICES eth0 "$@" &
 job=$!
 wait "$job"
 status=$?
