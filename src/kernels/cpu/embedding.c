@@ -83,6 +83,7 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
     int64_t cols = p->table->shape[1], sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;
 
     (void)scalars;
+    if (p->table->numel == 0) return; /* this rank holds nothing of the table */
     memset(sums, 0, (size_t)(p->table->numel * sum_bytes));
     for (int64_t i = 0; i < p->index.rows; i++) {
         int64_t row = row_of(k, p, index, i);
