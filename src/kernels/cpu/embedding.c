@@ -121,7 +121,7 @@ weft_status wf_cpu_embedding(struct wf_kcall *k)
     WF_TRY(need_index(k));
     p = lookup_new(k, k->in[0]);
     wf_scratch_reserve(p->index.scratch);
-    k->run = embedding_run;
+    k->run = k->out[0]->numel ? embedding_run : wf_run_nothing;
     return WEFT_OK;
 }
 
@@ -146,6 +146,6 @@ weft_status wf_cpu_embedding_grad(struct wf_kcall *k)
     p->sums = p->wide ? wf_scratch_round((size_t)table->numel * sizeof(float)) : 0;
     wf_operand_prepare_dense(&p->d, k->in[0]);
     wf_scratch_reserve(p->index.scratch + p->d.scratch + p->sums);
-    k->run = embedding_grad_run;
+    k->run = table->numel ? embedding_grad_run : wf_run_nothing;
     return WEFT_OK;
 }

@@ -183,7 +183,7 @@ static weft_status prepare(struct wf_kcall *k, int logits, int target, wf_kernel
     wf_scratch_reserve(scratch);
     k->prep = p;
     k->drop = xent_drop;
-    k->run = run;
+    k->run = k->out[0]->numel ? run : wf_run_nothing;
     return WEFT_OK;
 }
 
