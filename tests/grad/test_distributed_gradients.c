@@ -18,44 +18,67 @@ struct reference {
     double *loss, *grad[WF_MAX_IN];
 };
 
+/* One placement per mesh axis; meshes with one axis use the first. */
+struct spot {
+    weft_placement axis[2];
+};
+
 /* ---- operands ---- */
 
-/* The term of rank r in a pending sum: noise that cancels, and the value on the last rank. */
-static weft_tensor *pending(const struct wt_sampled *s, int i, weft_mesh *mesh)
+/* Ranks that add up to one value, and this rank's number among them. */
+static void terms(weft_mesh *mesh, const struct spot *spot, int *count, int *mine)
 {
-    weft_placement p = weft_partial(WEFT_SUM);
+    *count = 1;
+    *mine = 0;
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        if (spot->axis[a].kind != WEFT_KIND_PARTIAL) continue;
+        *mine = *mine * weft_mesh_axis_size(mesh, a) + weft_mesh_coordinate(mesh, a);
+        *count *= weft_mesh_axis_size(mesh, a);
+    }
+}
+
+/* This rank's term, whole: noise, and what makes it the value on the last rank. */
+static weft_tensor *term_of(const struct wt_sampled *s, int i, int count, int mine)
+{
     weft_tensor *term = wt_sampled_plain(s, i);
     double *data = weft_data(term);
 
-    for (int64_t e = 0; e < weft_numel(term); e++) {
-        double sum = 0, mine = wt_noise((uint64_t)i + 50, (uint64_t)e, (uint64_t)wt_rank());
+    for (int64_t e = 0; count > 1 && e < weft_numel(term); e++) {
+        double sum = 0;
 
-        for (int r = 0; r < wt_ranks() - 1; r++)
+        for (int r = 0; r < count - 1; r++)
             sum += wt_noise((uint64_t)i + 50, (uint64_t)e, (uint64_t)r);
-        data[e] = wt_rank() < wt_ranks() - 1 ? mine : data[e] - sum;
+        data[e] = mine == count - 1 ? data[e] - sum
+                                    : wt_noise((uint64_t)i + 50, (uint64_t)e, (uint64_t)mine);
     }
-    return weft_from_local(term, mesh, &p, NULL);
+    return term;
 }
 
-static weft_tensor *placed(const struct wt_sampled *s, int i, weft_mesh *mesh, weft_placement p)
+static weft_tensor *placed(const struct wt_sampled *s, int i, weft_mesh *mesh,
+                           const struct spot *spot)
 {
+    struct spot whole = *spot;
     weft_tensor *t;
+    int count, mine;
 
     if (!s->operand[i].present) return NULL;
-    t = p.kind == WEFT_KIND_PARTIAL ? pending(s, i, mesh)
-                                    : weft_distribute_tensor(wt_sampled_plain(s, i), mesh, &p, -1);
+    terms(mesh, spot, &count, &mine);
+    for (int a = 0; a < 2; a++)
+        if (whole.axis[a].kind == WEFT_KIND_PARTIAL) whole.axis[a] = weft_replicate();
+    t = weft_distribute_tensor(term_of(s, i, count, mine), mesh, whole.axis, -1);
+    t = weft_from_local(weft_to_local(t, NULL), mesh, spot->axis, s->operand[i].shape);
     return wt_sampled_has_gradient(s, i) ? weft_set_requires_grad(t, true) : t;
 }
 
 static weft_tensor *loss_of(const struct wt_sampled *s, weft_tensor *const *in, weft_mesh *mesh)
 {
-    weft_placement p = weft_replicate();
+    static const struct spot replicated;
     weft_tensor *y = wt_sampled_call(s, in), *weights;
 
     if (!y) return NULL;
     weights = wt_weights_like(y);
-    return weft_sum_all(
-        weft_mul(y, mesh ? weft_distribute_tensor(weights, mesh, &p, -1) : weights));
+    if (mesh) weights = weft_distribute_tensor(weights, mesh, replicated.axis, -1);
+    return weft_sum_all(weft_mul(y, weights));
 }
 
 static struct reference plain_reference(const struct wt_sampled *s)
@@ -77,15 +100,26 @@ static struct reference plain_reference(const struct wt_sampled *s)
 
 /* ---- one placement of all inputs ---- */
 
+static void report(const struct wt_sampled *s, const struct spot *spots, weft_mesh *mesh)
+{
+    fprintf(stderr, "%s with", wt_op_case_text(s->sample, WEFT_F64));
+    for (int i = 0; i < s->n_in; i++) {
+        char text[32];
+
+        weft_placements_print(spots[i].axis, weft_mesh_ndim(mesh), text, sizeof text);
+        fprintf(stderr, " [%s]", text);
+    }
+    fprintf(stderr, ": %s\n", weft_error_message());
+}
+
 static bool check_placed(const struct wt_sampled *s, const struct reference *ref, weft_mesh *mesh,
-                         const weft_placement *p)
+                         const struct spot *spots)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *in[WF_MAX_IN] = {0}, *loss;
-    char text[64];
     bool good;
 
-    for (int i = 0; i < s->n_in; i++) in[i] = placed(s, i, mesh, p[i]);
+    for (int i = 0; i < s->n_in; i++) in[i] = placed(s, i, mesh, &spots[i]);
     loss = loss_of(s, in, mesh);
     good =
         loss && weft_backward(loss) == WEFT_OK && wt_near_full(loss, ref->loss, WT_WITHIN(bound));
@@ -93,11 +127,7 @@ static bool check_placed(const struct wt_sampled *s, const struct reference *ref
         if (!weft_requires_grad(in[i])) continue;
         good = wt_near_full(weft_grad(in[i]), ref->grad[i], WT_WITHIN(bound));
     }
-    if (!good) {
-        weft_placements_print(p, s->n_in, text, sizeof text);
-        fprintf(stderr, "%s with %s: %s\n", wt_op_case_text(s->sample, WEFT_F64), text,
-                weft_error_message());
-    }
+    if (!good) report(s, spots, mesh);
     weft_scope_close(scope);
     return good;
 }
@@ -110,44 +140,59 @@ static int placements_of(const struct wt_operand *o)
 
 static weft_placement numbered(const struct wt_operand *o, int index)
 {
-    if (index == 0) return weft_replicate();
+    if (index == 0 || index >= placements_of(o)) return weft_replicate();
     return index <= o->ndim ? weft_shard(index - 1) : weft_partial(WEFT_SUM);
 }
 
+/* Placements number `first` and `second` on the two axes. */
+static struct spot numbered_spot(const struct wt_operand *o, int first, int second)
+{
+    return (struct spot){{numbered(o, first), numbered(o, second)}};
+}
+
 /* Inputs one at a time, then all alike: together these reach every column of the rules. */
+static void try_placements(const struct wt_sampled *s, const struct reference *ref, weft_mesh *mesh)
+{
+    struct spot spots[WF_MAX_IN] = {0};
+    int most = 0, seconds = weft_mesh_ndim(mesh) - 1;
+
+    WT_ALL(check_placed(s, ref, mesh, spots));
+    for (int i = 0; i < s->n_in; i++) {
+        int n = placements_of(&s->operand[i]);
+
+        if (n > most) most = n;
+        for (int first = 0; first < n; first++)
+            for (int second = 0; second < (seconds ? n : 1); second++) {
+                spots[i] = numbered_spot(&s->operand[i], first, second);
+                WT_ALL(check_placed(s, ref, mesh, spots));
+            }
+        spots[i] = (struct spot){0};
+    }
+    for (int first = 1; s->n_in > 1 && first < most; first++)
+        for (int second = 0; second < (seconds ? most : 1); second++) {
+            for (int i = 0; i < s->n_in; i++)
+                spots[i] = numbered_spot(&s->operand[i], first, second);
+            WT_ALL(check_placed(s, ref, mesh, spots));
+        }
+}
+
 static void check_sample(const struct wt_op_case *sample, weft_mesh *mesh)
 {
-    weft_placement p[WF_MAX_IN] = {{0}};
     weft_scope *scope = weft_scope_open();
     struct wt_sampled s;
     struct reference ref;
 
     wt_sampled_open(&s, sample);
     ref = plain_reference(&s);
-    WT_ALL(check_placed(&s, &ref, mesh, p));
-    for (int i = 0; i < s.n_in; i++) {
-        for (int index = 1; index < placements_of(&s.operand[i]); index++) {
-            p[i] = numbered(&s.operand[i], index);
-            WT_ALL(check_placed(&s, &ref, mesh, p));
-        }
-        p[i] = weft_replicate();
-    }
-    for (int index = 1; s.n_in > 1 && index < WEFT_MAX_DIMS; index++) {
-        for (int i = 0; i < s.n_in; i++)
-            p[i] = index < placements_of(&s.operand[i]) ? numbered(&s.operand[i], index)
-                                                        : weft_replicate();
-        WT_ALL(check_placed(&s, &ref, mesh, p));
-    }
+    try_placements(&s, &ref, mesh);
     for (int i = 0; i < WF_MAX_IN; i++) free(ref.grad[i]);
     free(ref.loss);
     wt_sampled_close(&s);
     weft_scope_close(scope);
 }
 
-WT_TEST(gradients__of_distributed_calls_equal_those_of_plain_ones)
+static void check_all(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-
     for (int c = 0; c < wt_op_case_count; c++) {
         const struct wt_op_case *sample = &wt_op_cases[c];
 
@@ -157,10 +202,21 @@ WT_TEST(gradients__of_distributed_calls_equal_those_of_plain_ones)
     weft_mesh_release(mesh);
 }
 
+WT_TEST(gradients__of_distributed_calls_equal_those_of_plain_ones)
+{
+    check_all(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
+}
+
+WT_TEST(gradients__on_two_axes_equal_those_of_plain_calls)
+{
+    if (wt_ranks() == 4) check_all(weft_mesh_new(WEFT_CPU, "dp=2,tp=2"));
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(gradients__of_distributed_calls_equal_those_of_plain_ones),
+        WT_CASE(gradients__on_two_axes_equal_those_of_plain_calls),
         WT_END,
     };
 
