@@ -45,6 +45,8 @@ int main(int argc, char **argv)
     failed = comm_cases(NULL);
     if (failed) fprintf(stderr, "%d failures, first: %s\n", failed, weft_error_message());
     failed = worst(failed + wrong_backend(argc > 1 ? argv[1] : NULL));
+    if (wf_comm_rank(wf_comm_world()) == 0) printf("verdict: %s\n", failed ? "fail" : "pass");
+    fflush(stdout);
     wf_comm_finalize();
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
