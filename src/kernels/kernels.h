@@ -32,7 +32,7 @@ struct wf_kcall {
     void (*drop)(void *prep); /* NULL: wf_free */
     const char *op;           /* for messages */
     int n_in, n_out;
-    const struct wf_desc *in[WF_MAX_IN]; /* NULL: optional input left out */
+    const struct wf_desc *in[WF_MAX_IN];   /* NULL: optional input left out */
     const struct wf_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
     int64_t attr[WF_MAX_ATTR];
 };
@@ -45,6 +45,7 @@ typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
 #include "kernels/kernels.def"
 #undef WF_KERNEL
 
-/** Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512. */
+/** Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512.
+ */
 void wf_kernels_init(void);
 int wf_kernels_isa(void);
