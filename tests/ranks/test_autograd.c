@@ -12,17 +12,6 @@ static weft_tensor *leaf(double value)
     return weft_set_requires_grad(weft_full(WEFT_F64, 1, one_dim, value), true);
 }
 
-static bool is_all(weft_tensor *t, double value)
-{
-    double *got = wt_values(t);
-    bool good = got != NULL;
-
-    for (int64_t i = 0; good && i < weft_numel(t); i++) good = got[i] == value;
-    if (!good && got) wt_note("element 0 is %g, not %g", got[0], value);
-    free(got);
-    return good;
-}
-
 /* ---- what a tape is ---- */
 
 WT_TEST(backward__adds_to_the_gradients_of_earlier_ones)
@@ -31,12 +20,13 @@ WT_TEST(backward__adds_to_the_gradients_of_earlier_ones)
     weft_tensor *x = leaf(2), *held;
 
     WT_ALL(weft_backward(weft_sum_all(weft_square(x))) == WEFT_OK);
-    WT_ALL(is_all(weft_grad(x), 4));
+    WT_ALL(wt_is_all(weft_grad(x), 4));
     WT_ALL(weft_backward(weft_sum_all(weft_mul_scalar(x, 3))) == WEFT_OK);
-    WT_ALL(is_all(weft_grad(x), 7));
+    WT_ALL(wt_is_all(weft_grad(x), 7));
     held = weft_retain(weft_grad(x));
     WT_ALL(weft_backward(weft_sum_all(x)) == WEFT_OK);
-    WT_ALL(is_all(weft_grad(x), 8) && is_all(held, 7)); /* what somebody holds does not change */
+    WT_ALL(wt_is_all(weft_grad(x), 8) &&
+           wt_is_all(held, 7)); /* what somebody holds does not change */
     weft_release(held);
     weft_zero_grad(x);
     WT_ALL(weft_grad(x) == NULL);
@@ -51,7 +41,7 @@ WT_TEST(backward__leaves_do_not_share_gradients)
 
     WT_ALL(weft_backward(weft_sum_all(weft_add(a, b))) == WEFT_OK);
     WT_ALL(weft_data(weft_grad(a)) != weft_data(weft_grad(b)));
-    WT_ALL(weft_fill_(weft_grad(a), 5) == WEFT_OK && is_all(weft_grad(b), 1));
+    WT_ALL(weft_fill_(weft_grad(a), 5) == WEFT_OK && wt_is_all(weft_grad(b), 1));
     wt_world_close(&w);
 }
 
@@ -88,11 +78,11 @@ WT_TEST(tape__is_freed_by_backward_unless_retained)
     struct wt_world w = wt_world_open();
     weft_tensor *x = leaf(2), *loss = weft_sum_all(weft_square(x));
 
-    WT_ALL(weft_backward_retain(loss) == WEFT_OK && is_all(weft_grad(x), 4));
-    WT_ALL(weft_backward(loss) == WEFT_OK && is_all(weft_grad(x), 8));
+    WT_ALL(weft_backward_retain(loss) == WEFT_OK && wt_is_all(weft_grad(x), 4));
+    WT_ALL(weft_backward(loss) == WEFT_OK && wt_is_all(weft_grad(x), 8));
     WT_ALL(weft_backward(loss) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "weft_backward_retain");
-    WT_ALL(is_all(weft_grad(x), 8));
+    WT_ALL(wt_is_all(weft_grad(x), 8));
     wt_world_close(&w);
 }
 
@@ -105,7 +95,7 @@ WT_TEST(tape__half_freed_is_refused_whole)
     WT_ALL(weft_backward(weft_sum_all(shared)) == WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(weft_add(weft_square(z), shared))) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "freed by an earlier backward");
-    WT_ALL(weft_grad(z) == NULL && is_all(weft_grad(x), 4));
+    WT_ALL(weft_grad(z) == NULL && wt_is_all(weft_grad(x), 4));
     wt_world_close(&w);
 }
 
@@ -148,7 +138,8 @@ WT_TEST(tape__of_a_hundred_thousand_ops_needs_no_stack)
     weft_tensor *x = leaf(1);
 
     if (wt_ranks() <= 2) {
-        WT_ALL(weft_backward(weft_sum_all(chain(x, DEEP))) == WEFT_OK && is_all(weft_grad(x), 1));
+        WT_ALL(weft_backward(weft_sum_all(chain(x, DEEP))) == WEFT_OK &&
+               wt_is_all(weft_grad(x), 1));
         WT_ALL(chain(x, DEEP) != NULL);
     }
     wt_world_close(&w);
@@ -188,7 +179,7 @@ WT_TEST(backward__that_fails_leaves_no_pending_gradients)
     WT_ALL(weft_error_status() != WEFT_OK);
     weft_error_clear();
     weft_zero_grad(x);
-    WT_ALL(weft_backward(weft_sum_all(weft_square(x))) == WEFT_OK && is_all(weft_grad(x), 4));
+    WT_ALL(weft_backward(weft_sum_all(weft_square(x))) == WEFT_OK && wt_is_all(weft_grad(x), 4));
     wt_world_close(&w);
 }
 
@@ -230,7 +221,7 @@ WT_TEST(gradient__accumulates_after_it_was_reduced)
 
     for (int step = 1; step <= 3; step++) {
         WT_ALL(weft_backward(weft_sum_all(weft_mul(x, weight))) == WEFT_OK);
-        WT_ALL(is_all(weft_grad(weight), 7 * step));
+        WT_ALL(wt_is_all(weft_grad(weight), 7 * step));
     }
     wt_world_close(&w);
 }
@@ -255,7 +246,7 @@ WT_TEST(gradients__of_several_weights_are_reduced_together)
     WT_ALL(weft_reduce_gradients(leaves, COUNT + 2) == WEFT_OK);
     WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
     for (int i = 0; i < COUNT; i++)
-        WT_ALL(wt_is_placed(weft_grad(leaves[i]), "R") && is_all(weft_grad(leaves[i]), 7));
+        WT_ALL(wt_is_placed(weft_grad(leaves[i]), "R") && wt_is_all(weft_grad(leaves[i]), 7));
     WT_STILL(&w);
     WT_ALL(weft_reduce_gradients(leaves, COUNT + 2) == WEFT_OK);
     WT_STILL(&w);
@@ -280,7 +271,7 @@ WT_TEST(gradients__are_grouped_by_dtype_and_axis)
     wt_moved(&w, WEFT_COLL_COUNT);
     WT_ALL(weft_reduce_gradients(leaves, 2) == WEFT_OK);
     WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 4);
-    WT_ALL(is_all(weft_grad(leaves[0]), 8) && is_all(weft_grad(leaves[1]), 8));
+    WT_ALL(wt_is_all(weft_grad(leaves[0]), 8) && wt_is_all(weft_grad(leaves[1]), 8));
     wt_world_close(&w);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/tensor.h"
@@ -65,6 +66,34 @@ double wt_element(int which, int64_t i)
 {
     return which == 0 ? (double)((i * 37 + 11) % 101) / 50 - 1
                       : (double)((i * 53 + 7 * which) % 97) / 48 - 1;
+}
+
+weft_tensor *wt_constant(int64_t rows, int64_t columns, double value)
+{
+    return weft_full(WEFT_F32, 2, (int64_t[]){rows, columns}, value);
+}
+
+bool wt_is_all(weft_tensor *t, double value)
+{
+    weft_scope *scope = weft_scope_open();
+    double *got = wt_values(t);
+    bool good = got != NULL;
+
+    for (int64_t i = 0; good && i < weft_numel(t); i++) good = got[i] == value;
+    if (!good && got) wt_note("element 0 is %g, not %g", got[0], value);
+    free(got);
+    weft_scope_close(scope);
+    return good;
+}
+
+bool wt_local_is_all(const weft_tensor *t, double value)
+{
+    double room[1024];
+    bool good = t && weft_read_f64(t, room, 1024) == WEFT_OK;
+
+    for (int64_t i = 0; good && i < weft_local_numel(t); i++) good = room[i] == value;
+    if (!good && t && weft_local_numel(t)) wt_note("local element 0 is %g, not %g", room[0], value);
+    return good;
 }
 
 static weft_tensor *filled(weft_dtype dtype, int which, int ndim, const int64_t *shape)

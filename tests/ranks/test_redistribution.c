@@ -1,0 +1,283 @@
+/*
+ * test_redistribution.c: from one layout to another through the public functions: values, gradients
+ * and collectives. IDs are those of the acceptance cases; steps by themselves:
+ * unit/test_redistribute.c.
+ */
+#include <string.h>
+
+#include "ranks/worlds.h"
+
+/* ---- redistribute: values and counts ---- */
+
+struct move {
+    const char *from, *to;
+    weft_coll forward, backward; /* WEFT_COLL_COUNT: none */
+};
+
+/* RED-01 .. RED-08, RED-11, RED-14, RED-16 */
+static const struct move moves[] = {
+    {"S(0)", "R", WEFT_COLL_ALL_GATHER, WEFT_COLL_COUNT},
+    {"S(1)", "R", WEFT_COLL_ALL_GATHER, WEFT_COLL_COUNT},
+    {"R", "R", WEFT_COLL_COUNT, WEFT_COLL_COUNT},
+    {"R", "S(0)", WEFT_COLL_COUNT, WEFT_COLL_ALL_GATHER},
+    {"R", "S(1)", WEFT_COLL_COUNT, WEFT_COLL_ALL_GATHER},
+    {"S(0)", "S(1)", WEFT_COLL_ALL_TO_ALL, WEFT_COLL_ALL_TO_ALL},
+    {"S(1)", "S(0)", WEFT_COLL_ALL_TO_ALL, WEFT_COLL_ALL_TO_ALL},
+    {"S(1)", "S(-1)", WEFT_COLL_COUNT, WEFT_COLL_COUNT},
+};
+
+static void check_move(const struct move *m, int64_t rows, int64_t columns)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *whole = wt_whole(WEFT_F32, 0, rows, columns);
+    double *want = wt_values(whole), *want_grad = wt_values(wt_whole(WEFT_F32, 1, rows, columns));
+    weft_tensor *x = weft_set_requires_grad(wt_spread(&w, whole, m->from), true);
+    weft_tensor *y = wt_to(x, m->to);
+
+    WT_MOVED(&w, m->forward, m->forward != WEFT_COLL_COUNT);
+    WT_ALL(wt_is_placed(y, strcmp(m->to, "S(-1)") == 0 ? "S(1)" : m->to) &&
+           wt_near_local(y, want, WT_EXACT));
+    WT_ALL(weft_backward_from(y, wt_spread(&w, wt_whole(WEFT_F32, 1, rows, columns), m->to)) ==
+           WEFT_OK);
+    WT_ALL(wt_is_placed(weft_grad(x), m->from) && wt_near_local(weft_grad(x), want_grad, WT_EXACT));
+    WT_MOVED(&w, m->backward, m->backward != WEFT_COLL_COUNT);
+    free(want);
+    free(want_grad);
+    wt_world_close(&w);
+}
+
+WT_TEST(redistribute__moves_once_and_back)
+{
+    static const int64_t sizes[][2] = {{12, 3}, {13, 3}, {14, 3}, {3, 13}, {8, 8}, {8, 5}, {5, 5}};
+
+    for (size_t m = 0; m < sizeof moves / sizeof *moves; m++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            check_move(&moves[m], sizes[s][0], sizes[s][1]);
+}
+
+/* RED-08, RED-12's dtypes: one reduce-scatter or one all-reduce; the gradient comes back whole. */
+WT_TEST(redistribute__pending_sums_are_added_once)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
+    static const char *const to[] = {"R", "S(0)", "S(1)"};
+    static const int64_t rows[] = {12, 13, 3, 1};
+
+    for (int i = 0; i < 5 * 3 * 4; i++) {
+        struct wt_world w = wt_world_open();
+        const char *target = to[i % 3];
+        weft_tensor *ones = weft_full(dtypes[i / 3 % 5], 2, (int64_t[]){rows[i / 15], 5}, 1);
+        weft_tensor *y = wt_to(wt_pending(&w, ones, WEFT_SUM), target);
+
+        WT_MOVED(&w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
+        WT_ALL(wt_is_placed(y, target) && wt_local_is_all(y, wt_ranks()));
+        wt_world_close(&w);
+    }
+}
+
+WT_TEST(redistribute__gradient_of_a_pending_sum_is_replicated)
+{
+    static const char *const to[] = {"R", "S(0)", "S(1)"};
+
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *a = weft_set_requires_grad(wt_whole(WEFT_F64, 0, 5, 7), true);
+        weft_tensor *y = wt_to(wt_pending(&w, a, WEFT_SUM), to[i]);
+        double *want = wt_values(wt_whole(WEFT_F64, 1, 5, 7));
+
+        wt_moved(&w, WEFT_COLL_COUNT);
+        WT_ALL(weft_backward_from(y, wt_spread(&w, wt_whole(WEFT_F64, 1, 5, 7), to[i])) == WEFT_OK);
+        WT_ALL(wt_near_full(weft_grad(a), want, WT_EXACT));
+        WT_MOVED(&w, i ? WEFT_COLL_ALL_GATHER : WEFT_COLL_COUNT, i > 0);
+        free(want);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-04: nothing to do, forward and backward */
+WT_TEST(redistribute__pending_to_pending_is_the_tensor_itself)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_pending(&w, wt_constant(3, 5, 1), WEFT_SUM);
+
+    WT_ALL(wt_to(t, "P") == t);
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
+/* RED-18 */
+WT_TEST(redistribute__reduces_as_the_placement_says)
+{
+    int n = wt_ranks();
+    double product = 1;
+
+    for (int r = 0; r < n; r++) product *= 2;
+    const struct {
+        weft_reduce reduce;
+        double local, want;
+    } rows[] = {{WEFT_AVG, wt_rank() + 1, (n + 1) / 2.0},
+                {WEFT_MAX, wt_rank() + 1, n},
+                {WEFT_MIN, wt_rank() + 1, 1},
+                {WEFT_PRODUCT, 2, product}};
+
+    for (int i = 0; i < 4; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *t = wt_pending(&w, wt_constant(3, 5, rows[i].local), rows[i].reduce);
+
+        WT_ALL(wt_local_is_all(wt_to(t, "R"), rows[i].want));
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+        WT_ALL(wt_local_is_all(wt_to(t, "S(0)"), rows[i].want));
+        wt_world_close(&w);
+    }
+}
+
+/* RED-21 */
+WT_TEST(redistribute__empty_tensors_keep_their_shape)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_to(wt_spread(&w, wt_constant(0, 3, 1), "S(0)"), "R");
+
+    WT_ALL(wt_has_shape(t, 2, 0, 3) && wt_is_placed(t, "R"));
+    WT_EQ(weft_local_numel(t), 0);
+    t = wt_to(wt_to(t, "S(1)"), "S(0)");
+    WT_ALL(wt_has_shape(weft_full_tensor(t), 2, 0, 3));
+    wt_world_close(&w);
+}
+
+/* RED-30: a shard is a term of a sum when the rest is filled with zeros. */
+WT_TEST(redistribute__shard_to_pending_sum_is_local)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x =
+        weft_set_requires_grad(wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 3), "S(0)"), true);
+    weft_tensor *y = wt_to(x, "P");
+    double *want = wt_values(wt_whole(WEFT_F32, 0, 5, 3));
+
+    WT_STILL(&w);
+    WT_EQ(weft_local_numel(y), 15);
+    WT_ALL(wt_near_full(y, want, WT_EXACT));
+    wt_moved(&w, WEFT_COLL_COUNT);
+    WT_ALL(weft_backward_from(y, wt_spread(&w, wt_constant(5, 3, 1), "R")) == WEFT_OK);
+    WT_ALL(wt_is_placed(weft_grad(x), "S(0)") && wt_local_is_all(weft_grad(x), 1));
+    WT_STILL(&w);
+    free(want);
+    wt_world_close(&w);
+}
+
+WT_TEST(redistribute__refuses)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_spread(&w, wt_constant(4, 3, 1), "S(0)");
+
+    WT_ALL(!wt_to(t, "S(2)"));
+    WT_FAILED(WEFT_ERR_LAYOUT, "redistribute");
+    WT_ALL(!wt_to(wt_constant(4, 3, 1), "S(0)"));
+    WT_FAILED(WEFT_ERR_ARG, "plain");
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
+/* DT-21 */
+WT_TEST(full_tensor__is_the_whole_on_every_rank)
+{
+    static const char *const placements[] = {"R", "S(0)", "S(1)"};
+
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *whole = wt_whole(WEFT_F64, 0, 5, 7);
+        weft_tensor *x = weft_set_requires_grad(wt_spread(&w, whole, placements[i]), true);
+        weft_tensor *full = weft_full_tensor(x);
+        double *want = wt_values(whole);
+
+        WT_MOVED(&w, WEFT_COLL_ALL_GATHER, i > 0);
+        WT_ALL(weft_tensor_mesh(full) == NULL && wt_near_full(full, want, WT_EXACT));
+        WT_ALL(weft_backward(weft_sum_all(weft_mul(full, full))) == WEFT_OK);
+        for (int e = 0; e < 35; e++) want[e] *= 2;
+        WT_ALL(wt_near_local(weft_grad(x), want, WT_EXACT));
+        WT_STILL(&w);
+        free(want);
+        wt_world_close(&w);
+    }
+}
+
+/* ---- two mesh axes ---- */
+
+/* RED-24 .. RED-28, DT-33: every pair of placements, sizes that split evenly and not. */
+WT_TEST(redistribute__on_two_axes_keeps_the_value)
+{
+    static const char *const all[] = {"R,R",       "S(0),R",    "R,S(1)",    "S(0),S(0)",
+                                      "S(0),S(1)", "S(1),S(0)", "S(1),S(1)", "R,S(0)"};
+    static const int64_t sizes[][2] = {{8, 8}, {9, 5}, {3, 5}, {1, 3}};
+    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
+
+    for (int i = 0; i < 64 * 4; i++) {
+        struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+        weft_tensor *whole = wt_whole(WEFT_F32, 0, sizes[i / 64][0], sizes[i / 64][1]);
+        double *want = wt_values(whole);
+        weft_tensor *y = wt_to(wt_spread(&w, whole, all[i % 8]), all[i / 8 % 8]);
+
+        WT_ALL(wt_is_placed(y, all[i / 8 % 8]) && wt_near_local(y, want, WT_EXACT));
+        free(want);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-26, RED-27, RED-28: two steps suffice */
+WT_TEST(redistribute__on_two_axes_takes_few_steps)
+{
+    static const struct {
+        const char *from, *to;
+        int most;
+    } rows[] = {{"S(0),S(1)", "S(0),S(0)", 1}, {"S(0),S(1)", "S(1),S(0)", 2},
+                {"S(0),S(0)", "S(1),S(1)", 2}, {"S(0),S(0)", "R,R", 2},
+                {"S(0),R", "R,R", 1},          {"R,R", "S(0),S(1)", 0}};
+
+    if (wt_ranks() != 4) return;
+    for (int i = 0; i < 6; i++) {
+        struct wt_world w = wt_world_open_mesh("dp=2,tp=2");
+
+        WT_ALL(wt_to(wt_spread(&w, wt_constant(8, 8, 1), rows[i].from), rows[i].to) != NULL);
+        WT_ALL(wt_moved(&w, WEFT_COLL_COUNT) <= rows[i].most);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-23, RED-31: an axis of one rank never communicates, but its placement changes. */
+WT_TEST(redistribute__axis_of_one_rank_only_changes_labels)
+{
+    static const char *const from[] = {"S(0),S(1)", "S(0),R"}, *const to[] = {"S(0),S(0)",
+                                                                              "S(0),S(1)",
+                                                                              "S(0),R"};
+
+    for (int i = 0; i < 6; i++) {
+        struct wt_world w = wt_world_open_mesh("tp=%d,one=1", wt_ranks());
+        weft_tensor *whole = wt_whole(WEFT_F32, 0, 5, 3);
+        double *want = wt_values(whole);
+        weft_tensor *y = wt_to(wt_spread(&w, whole, from[i % 2]), to[i / 2]);
+
+        WT_ALL(wt_is_placed(y, to[i / 2]) && wt_near_local(y, want, WT_EXACT));
+        WT_STILL(&w);
+        free(want);
+        wt_world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(redistribute__moves_once_and_back),
+        WT_CASE(redistribute__pending_sums_are_added_once),
+        WT_CASE(redistribute__gradient_of_a_pending_sum_is_replicated),
+        WT_CASE(redistribute__pending_to_pending_is_the_tensor_itself),
+        WT_CASE(redistribute__reduces_as_the_placement_says),
+        WT_CASE(redistribute__empty_tensors_keep_their_shape),
+        WT_CASE(redistribute__shard_to_pending_sum_is_local),
+        WT_CASE(redistribute__refuses),
+        WT_CASE(full_tensor__is_the_whole_on_every_rank),
+        WT_CASE(redistribute__on_two_axes_keeps_the_value),
+        WT_CASE(redistribute__on_two_axes_takes_few_steps),
+        WT_CASE(redistribute__axis_of_one_rank_only_changes_labels),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "redistribution", cases);
+}
