@@ -8,7 +8,8 @@
 
 #include "ops/plan.h"
 
-/** A cached plan for this call, or a new one (`args` is not NULL here); NULL with an error when the call is refused. */
+/** A cached plan for this call, or a new one (`args` is not NULL here); NULL with an error when the
+ * call is refused. */
 struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args);
 
