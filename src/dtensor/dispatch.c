@@ -45,14 +45,6 @@ static bool prepare_inputs(const struct wf_plan *plan, weft_tensor *const *in, w
     return !plan->copy_first || used[0];
 }
 
-static bool wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
-{
-    bool wanted = false;
-
-    for (int i = 0; i < plan->n_in; i++) wanted |= in[i] && in[i]->requires_grad;
-    return wanted;
-}
-
 /* A node that held its own output would keep itself alive: it holds another handle to the bytes. */
 static weft_tensor *without_node(weft_tensor *t)
 {
@@ -173,14 +165,20 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result;
     weft_tensor *const *used = in;
     struct wf_plan *plan;
+    bool recorded = false; /* some input requires a gradient, and the tape is on */
 
-    for (int i = 0; i < row->n_required && i < n; i++)
-        if (!in[i]) return NULL;
+    for (int i = 0; i < n; i++) {
+        if (in[i])
+            recorded |= in[i]->requires_grad;
+        else if (i < row->n_required)
+            return NULL;
+    }
+    recorded = recorded && row->vjp && wf_recording();
     if (!args) args = &no_args;
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;
     plan->refs++; /* a nested call may evict it */
-    if (plan->mixed && row->vjp && wf_recording() && plain_wants_gradient(plan, in)) {
+    if (recorded && plan->mixed && plain_wants_gradient(plan, in)) {
         result = call_lifted(plan, in, args, more);
         wf_plan_release(plan);
         return result;
@@ -196,8 +194,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     else
         result = out[0] = run_view(plan, used[0], args);
     if (result && !args->into) {
-        if (row->vjp && wf_recording() && wants_gradient(plan, in))
-            record(plan, in, used, out, args);
+        if (recorded) record(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
     }
     if (wf_observed & WF_EVENT_OP) tell(plan);
