@@ -348,7 +348,7 @@ static void report_misses(int axes)
     f.w = spread(&f, COLS, weft_replicate());
     for (int i = 0; i < SHAPES; i++) {
         weft_scope *scope = weft_scope_open();
-        f.a = spread(&f, ROWS + 2 * i, weft_shard(0));
+        f.a = spread(&f, ROWS + 8 * i, weft_shard(0));
         double start = bench_now();
         bench_need(weft_matmul(f.a, f.w));
         double seen = bench_now();

@@ -70,14 +70,15 @@ static weft_status count_consumers(struct wf_node *root)
     return status;
 }
 
-/* Take over the gradient when nothing else holds its bytes, else copy: optimizers scale in place.
- */
-static weft_tensor *own_gradient(weft_tensor *grad)
+/* Put another tensor in the place of a leaf's gradient. */
+static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
 {
-    bool alone = grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous &&
-                 !grad->requires_grad;
-
-    return alone ? grad : up.copy(grad);
+    if (!grad) return weft_error_status();
+    wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
+    weft_retain(grad);
+    weft_release(leaf->grad);
+    leaf->grad = grad;
+    return WEFT_OK;
 }
 
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
@@ -86,13 +87,27 @@ weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 
     if (!mine) return weft_error_status();
     if (leaf->grad && up.add_into(leaf->grad, mine)) return WEFT_OK;
-    mine = leaf->grad ? up.add(leaf->grad, mine) : own_gradient(mine);
-    if (!mine) return weft_error_status();
-    wf_block_recategorize(mine->block, WF_MEM_GRADIENTS);
-    weft_retain(mine);
-    weft_release(leaf->grad);
-    leaf->grad = mine;
-    return WEFT_OK;
+    if (leaf->grad) mine = up.add(leaf->grad, mine);
+    return replace(leaf, mine);
+}
+
+/*
+ * Backward may leave two leaves with one gradient (of a sum), or a view as one. It is copied when
+ * somebody asks for it, because optimizers scale gradients in place.
+ */
+weft_status wf_leaf_own_gradient(weft_tensor *leaf)
+{
+    const weft_tensor *grad = leaf->grad;
+    weft_scope *scope;
+    weft_status status;
+
+    if (grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous) return WEFT_OK;
+    scope = weft_scope_open();
+    wf_no_grad_depth++;
+    status = replace(leaf, up.copy(leaf->grad));
+    wf_no_grad_depth--;
+    weft_scope_close(scope);
+    return status;
 }
 
 static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
@@ -237,20 +252,23 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
     return backward(t, gradient, false);
 }
 
+static weft_status reduce_pending(weft_tensor *leaf)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status status;
+
+    wf_no_grad_depth++;
+    status = replace(leaf, up.reduce(leaf->grad, leaf));
+    wf_no_grad_depth--;
+    weft_scope_close(scope);
+    return status;
+}
+
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
-    weft_tensor *whole;
-
-    if (!leaf || !leaf->grad || !leaf->grad->layout->partial) return leaf ? leaf->grad : NULL;
-    wf_no_grad_depth++;
-    whole = up.reduce(leaf->grad, leaf);
-    wf_no_grad_depth--;
-    if (!whole) return NULL;
-    wf_block_recategorize(whole->block, WF_MEM_GRADIENTS);
-    weft_retain(whole);
-    weft_release(leaf->grad);
-    leaf->grad = whole;
-    return whole;
+    if (!leaf || !leaf->grad) return NULL;
+    if (leaf->grad->layout->partial && reduce_pending(leaf) != WEFT_OK) return NULL;
+    return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 
 void weft_zero_grad(weft_tensor *leaf)

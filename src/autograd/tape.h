@@ -81,6 +81,9 @@ void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
 
+/** Make a leaf's gradient row-major bytes that nothing else holds. */
+weft_status wf_leaf_own_gradient(weft_tensor *leaf);
+
 /** Drop what a node keeps for backward. */
 void wf_node_drop_saved(struct wf_node *node);
 

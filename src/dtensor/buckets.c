@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -75,8 +76,11 @@ static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct 
     struct wf_block *block;
     size_t total = 0, at = 0;
 
-    for (int i = 0; i < n; i++)
-        if (belongs(leaves[i], group)) total += slot_bytes(leaves[i]->grad);
+    for (int i = 0; i < n; i++) {
+        if (!belongs(leaves[i], group)) continue;
+        WF_TRY(wf_leaf_own_gradient(leaves[i]));
+        total += slot_bytes(leaves[i]->grad);
+    }
     block = wf_block_new(total, WF_MEM_COMM);
     if (!block) return weft_error_status();
     memset(block->data, 0, total);

@@ -148,7 +148,8 @@ static bool add_into(weft_tensor *a, weft_tensor *b)
     weft_tensor *in[] = {a, b};
     struct wf_args args = {.into = a};
 
-    if (a->layout->mesh != b->layout->mesh || a->refs != 1 || a->block->refs != 1) return false;
+    if (a->layout->mesh != b->layout->mesh || !a->layout->desc.contiguous) return false;
+    if (a->refs != 1 || a->block->refs != 1) return false;
     if (memcmp(a->layout->placements, b->layout->placements, sizeof a->layout->placements) != 0)
         return false;
     return wf_call(WF_OP_add, 2, in, &args) != NULL;

@@ -16,11 +16,13 @@ struct plan_set {
     struct wf_plan *plan[WAYS];
 };
 
+static struct plan_set nothing; /* what a thread looks in before its first plan */
+
 static _Thread_local struct {
     struct plan_set *sets;
     uint64_t mask, clock;
-    struct wf_plan_stats stats;
-} cache;
+    struct wf_plan_stats stats; /* hits are counted by the clock */
+} cache = {.sets = &nothing};
 
 static uint64_t hash_of(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
 {
@@ -112,7 +114,7 @@ static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
         return NULL;
     }
     WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[op].name);
-    if (!cache.sets) make_cache();
+    if (cache.sets == &nothing) make_cache();
     insert(&cache.sets[hash >> 1 & cache.mask], plan);
     return plan;
 }
@@ -123,12 +125,10 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
     uint64_t hash = hash_of(op, n, in, args);
     struct plan_set *set;
 
-    if (!cache.sets) return miss(op, n, in, args, hash);
     set = &cache.sets[hash >> 1 & cache.mask];
     for (int w = 0; w < WAYS; w++) {
         if (set->hash[w] != hash || !matches(set->plan[w], op, n, in, args)) continue;
         set->plan[w]->stamp = ++cache.clock;
-        cache.stats.hits++;
         return set->plan[w];
     }
     return miss(op, n, in, args, hash);
@@ -136,19 +136,28 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
 
 void wf_plan_release_context(void *plan) { wf_plan_release(plan); }
 
-struct wf_plan_stats wf_plan_stats(void) { return cache.stats; }
+struct wf_plan_stats wf_plan_stats(void)
+{
+    struct wf_plan_stats stats = cache.stats;
+
+    stats.hits = (int64_t)cache.clock - stats.entries - stats.evictions; /* it ticks for both */
+    return stats;
+}
 
 void wf_plan_finalize(void)
 {
-    for (uint64_t s = 0; cache.sets && s <= cache.mask; s++)
+    for (uint64_t s = 0; s <= cache.mask; s++)
         for (int w = 0; w < WAYS; w++)
             if (cache.sets[s].plan[w]) wf_plan_release(cache.sets[s].plan[w]);
-    wf_free(cache.sets);
+    if (cache.sets != &nothing) wf_free(cache.sets);
     memset(&cache, 0, sizeof cache);
+    cache.sets = &nothing;
 }
 
 weft_cache_stats weft_cache_statistics(void)
 {
-    return (weft_cache_stats){cache.stats.hits, cache.stats.misses, cache.stats.evictions,
-                              cache.stats.entries, wf_layout_count()};
+    struct wf_plan_stats stats = wf_plan_stats();
+
+    return (weft_cache_stats){stats.hits, stats.misses, stats.evictions, stats.entries,
+                              wf_layout_count()};
 }

@@ -51,7 +51,7 @@ static weft_tensor *kept(const struct wf_node *n, weft_tensor *t)
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = plan->in[0]->desc.ndim;
 
-    if (plan->attr[1] || !t) return t;
+    if (plan->attr[1] || !t || weft_ndim(t) == 0) return t; /* without dims it broadcasts anyway */
     for (int d = 0; d < ndim; d++)
         shape[d] = plan->attr[0] >> d & 1 ? 1 : plan->in[0]->desc.global[d];
     return wf_reshape_to(t, ndim, shape, NULL);
@@ -131,6 +131,9 @@ weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
     return mask < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
 }
 
-weft_tensor *weft_sum_all(weft_tensor *x) { return weft_sum(x, 0, NULL, false); }
+weft_tensor *weft_sum_all(weft_tensor *x)
+{
+    return x ? wf_sum_mask(x, ((int64_t)1 << weft_ndim(x)) - 1, false, 1, NULL) : NULL;
+}
 
 weft_tensor *weft_mean_all(weft_tensor *x) { return weft_mean(x, 0, NULL, false); }
