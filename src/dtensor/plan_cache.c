@@ -16,13 +16,11 @@ struct plan_set {
     struct wf_plan *plan[WAYS];
 };
 
-static struct plan_set nothing; /* what a thread looks in before its first plan */
-
 static _Thread_local struct {
     struct plan_set *sets;
     uint64_t mask, clock;
     struct wf_plan_stats stats; /* hits are counted by the clock */
-} cache = {.sets = &nothing};
+} cache;
 
 static uint64_t hash_of(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args)
 {
@@ -114,7 +112,7 @@ static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
         return NULL;
     }
     WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[op].name);
-    if (cache.sets == &nothing) make_cache();
+    if (!cache.sets) make_cache();
     insert(&cache.sets[hash >> 1 & cache.mask], plan);
     return plan;
 }
@@ -125,6 +123,7 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
     uint64_t hash = hash_of(op, n, in, args);
     struct plan_set *set;
 
+    if (!cache.sets) return miss(op, n, in, args, hash);
     set = &cache.sets[hash >> 1 & cache.mask];
     for (int w = 0; w < WAYS; w++) {
         if (set->hash[w] != hash || !matches(set->plan[w], op, n, in, args)) continue;
@@ -146,12 +145,11 @@ struct wf_plan_stats wf_plan_stats(void)
 
 void wf_plan_finalize(void)
 {
-    for (uint64_t s = 0; s <= cache.mask; s++)
+    for (uint64_t s = 0; cache.sets && s <= cache.mask; s++)
         for (int w = 0; w < WAYS; w++)
             if (cache.sets[s].plan[w]) wf_plan_release(cache.sets[s].plan[w]);
-    if (cache.sets != &nothing) wf_free(cache.sets);
+    wf_free(cache.sets);
     memset(&cache, 0, sizeof cache);
-    cache.sets = &nothing;
 }
 
 weft_cache_stats weft_cache_statistics(void)

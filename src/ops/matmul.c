@@ -132,16 +132,23 @@ void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
         in[2] = wf_sum_mask(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
 }
 
+static weft_tensor *product(weft_tensor *a, weft_tensor *b, const int64_t *transposed)
+{
+    struct wf_args args = {.n_attr = 2, .attr = transposed};
+
+    return wf_call(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
+}
+
 weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
 {
-    return weft_matmul_t(a, b, false, false);
+    static const int64_t as_they_are[] = {false, false};
+
+    return product(a, b, as_they_are);
 }
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {
-    struct wf_args args = {WF_ATTR(ta, tb)};
-
-    return wf_call(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
+    return product(a, b, (const int64_t[]){ta, tb});
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
