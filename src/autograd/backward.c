@@ -91,6 +91,26 @@ weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
     return replace(leaf, mine);
 }
 
+static weft_tensor *row_major(weft_tensor *grad, const weft_tensor *leaf)
+{
+    (void)leaf;
+    return up.copy(grad);
+}
+
+/* Replace a leaf's gradient by what `make` makes of it, outside the tape. */
+static weft_status remake(weft_tensor *leaf,
+                          weft_tensor *(*make)(weft_tensor *, const weft_tensor *))
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status status;
+
+    wf_no_grad_depth++;
+    status = replace(leaf, make(leaf->grad, leaf));
+    wf_no_grad_depth--;
+    weft_scope_close(scope);
+    return status;
+}
+
 /*
  * Backward may leave two leaves with one gradient (of a sum), or a view as one. It is copied when
  * somebody asks for it, because optimizers scale gradients in place.
@@ -98,16 +118,9 @@ weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 weft_status wf_leaf_own_gradient(weft_tensor *leaf)
 {
     const weft_tensor *grad = leaf->grad;
-    weft_scope *scope;
-    weft_status status;
 
     if (grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous) return WEFT_OK;
-    scope = weft_scope_open();
-    wf_no_grad_depth++;
-    status = replace(leaf, up.copy(leaf->grad));
-    wf_no_grad_depth--;
-    weft_scope_close(scope);
-    return status;
+    return remake(leaf, row_major);
 }
 
 static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
@@ -252,22 +265,10 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
     return backward(t, gradient, false);
 }
 
-static weft_status reduce_pending(weft_tensor *leaf)
-{
-    weft_scope *scope = weft_scope_open();
-    weft_status status;
-
-    wf_no_grad_depth++;
-    status = replace(leaf, up.reduce(leaf->grad, leaf));
-    wf_no_grad_depth--;
-    weft_scope_close(scope);
-    return status;
-}
-
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
     if (!leaf || !leaf->grad) return NULL;
-    if (leaf->grad->layout->partial && reduce_pending(leaf) != WEFT_OK) return NULL;
+    if (leaf->grad->layout->partial && remake(leaf, up.reduce) != WEFT_OK) return NULL;
     return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 

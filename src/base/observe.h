@@ -11,7 +11,7 @@
 
 #include "base/where.h"
 
-enum wf_event_kind { WF_EVENT_OP = 1, WF_EVENT_COLL = 2, WF_EVENT_LAYOUT_MOVE = 4 };
+enum wf_event_kind { WF_EVENT_OP = 1, WF_EVENT_COLL = 2 };
 
 struct wf_event {
     enum wf_event_kind kind;

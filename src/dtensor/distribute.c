@@ -136,9 +136,7 @@ static weft_tensor *settle(weft_tensor *grad, const weft_tensor *leaf)
 
 static weft_tensor *reduce(weft_tensor *grad, const weft_tensor *leaf)
 {
-    weft_scope *scope = weft_scope_open();
-
-    return weft_scope_return(scope, weft_redistribute(grad, leaf->layout->placements));
+    return weft_redistribute(grad, leaf->layout->placements);
 }
 
 static weft_tensor *copy(weft_tensor *t) { return wf_call1(WF_OP_copy, t); }
