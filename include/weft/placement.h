@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <weft/error.h>
 #include <weft/mesh.h>
@@ -16,7 +17,8 @@
 typedef enum weft_placement_kind {
     WEFT_KIND_REPLICATE,
     WEFT_KIND_SHARD,
-    WEFT_KIND_PARTIAL /* each rank holds a term; the value is their reduction */
+    WEFT_KIND_PARTIAL, /* each rank holds a term; the value is their reduction */
+    WEFT_KIND_STRIDED  /* the dim is cut in `factor` pieces, each piece over the axis */
 } weft_placement_kind;
 
 typedef enum weft_reduce {
@@ -25,38 +27,72 @@ typedef enum weft_reduce {
     WEFT_PRODUCT,
     WEFT_MAX,
     WEFT_MIN,
+    WEFT_MASKED, /* a sum in which, per element, at most one rank's term is not zero */
+    WEFT_NORM,   /* (sum of |term|^p)^(1/p) */
     WEFT_REDUCE_COUNT
 } weft_reduce;
 
+/** How a shard's dim (or a segment of it) is cut over the ranks of an axis. */
+typedef enum weft_cut {
+    WEFT_CUT_CHUNKS,  /* the chunk rule above */
+    WEFT_CUT_BALANCED /* sizes differ by at most one, the larger ones first */
+} weft_cut;
+
+enum { WEFT_MAX_SEGMENTS = 4 };
+
+/**
+ * A value type; every field that its kind does not use is 0, so equal placements have equal bytes.
+ *
+ * A shard with segments cuts each segment of its dim over the axis, and a rank holds its part of
+ * the first, then of the second, ... : a fused QKV or gate-up weight. Segments are relative sizes:
+ * {4, 1, 1} cuts a dim of 6 k elements into 4 k, k and k.
+ */
 typedef struct weft_placement {
     uint8_t kind;   /* weft_placement_kind */
-    uint8_t reduce; /* weft_reduce; WEFT_KIND_PARTIAL only, else 0 */
-    int8_t dim;     /* WEFT_KIND_SHARD only, else 0; negative counts from the end */
+    uint8_t reduce; /* weft_reduce; partial only */
+    int8_t dim;     /* shard and strided shard; negative counts from the end */
+    uint8_t split;  /* weft_split; shard only */
+    uint8_t
+        order; /* shard: turn among the axes that shard this dim, 0 first; all 0: left to right */
+    uint8_t n_segments;
+    uint16_t segments[WEFT_MAX_SEGMENTS]; /* shard only; the first n_segments */
+    union {
+        int32_t factor; /* strided shard: pieces, at least 1 */
+        float p;        /* norm: finite and not 0 */
+    };
 } weft_placement;
 
 static inline weft_placement weft_replicate(void)
 {
-    weft_placement p = {WEFT_KIND_REPLICATE, 0, 0};
+    weft_placement p = {.kind = WEFT_KIND_REPLICATE};
     return p;
 }
 
 static inline weft_placement weft_shard(int dim)
 {
-    weft_placement p = {WEFT_KIND_SHARD, 0, 0};
+    weft_placement p = {.kind = WEFT_KIND_SHARD};
     p.dim = (int8_t)dim;
+    return p;
+}
+
+static inline weft_placement weft_strided_shard(int dim, int factor)
+{
+    weft_placement p = {.kind = WEFT_KIND_STRIDED};
+    p.dim = (int8_t)dim;
+    p.factor = factor;
     return p;
 }
 
 static inline weft_placement weft_partial(weft_reduce reduce)
 {
-    weft_placement p = {WEFT_KIND_PARTIAL, 0, 0};
+    weft_placement p = {.kind = WEFT_KIND_PARTIAL};
     p.reduce = (uint8_t)reduce;
     return p;
 }
 
 static inline bool weft_placement_equal(weft_placement a, weft_placement b)
 {
-    return a.kind == b.kind && a.reduce == b.reduce && a.dim == b.dim;
+    return memcmp(&a, &b, sizeof a) == 0;
 }
 
 /**

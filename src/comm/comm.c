@@ -40,7 +40,7 @@ static bool has_peer(weft_coll kind)
 static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
 {
     return dtype != WEFT_U8 && dtype != WEFT_BOOL && reduce != WEFT_AVG &&
-           (unsigned)reduce < WEFT_REDUCE_COUNT;
+           (unsigned)reduce < WEFT_MASKED; /* the last two end as sums */
 }
 
 static const char *wrong_with(const struct wf_coll *coll)

@@ -4,6 +4,7 @@
  * With 6 heads, 19 words and 96 hidden units nothing divides evenly at 4 ranks; at 8, two have no
  * heads.
  */
+/* mpi: 1 2 3 4 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

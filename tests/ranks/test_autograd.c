@@ -1,5 +1,6 @@
 /* test_autograd.c: the tape on plain and distributed tensors: accumulation, lifetime, reductions.
  */
+/* mpi: 1 2 3 4 */
 #include <string.h>
 
 #include "ranks/worlds.h"

@@ -2,13 +2,14 @@
  * test_dtensor.c: between plain and distributed tensors: values, gradients, collectives, refusals.
  * IDs are those of the acceptance cases. From one layout to another: test_redistribution.c.
  */
+/* mpi: 1 2 3 4 */
 #include <string.h>
 
 #include "ranks/worlds.h"
 #include "tensor/tensor.h"
 
-static const weft_placement replicated = {WEFT_KIND_REPLICATE, 0, 0};
-static const weft_placement sharded = {WEFT_KIND_SHARD, 0, 0};
+static const weft_placement replicated = {.kind = WEFT_KIND_REPLICATE};
+static const weft_placement sharded = {.kind = WEFT_KIND_SHARD};
 static const weft_placement summed = {WEFT_KIND_PARTIAL, WEFT_SUM, 0};
 
 /* ---- from_local, to_local ---- */

@@ -3,6 +3,7 @@
  * and collectives. IDs are those of the acceptance cases; steps by themselves:
  * unit/test_redistribute.c.
  */
+/* mpi: 1 2 3 4 */
 #include <string.h>
 
 #include "ranks/worlds.h"

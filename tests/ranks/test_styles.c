@@ -3,6 +3,7 @@
  * exactly the collectives that their rows promise. The table below has a row per case;
  * STYLE-nn are the behaviours of PyTorch's own suite that a case restates.
  */
+/* mpi: 1 2 3 4 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -224,7 +224,7 @@ END_TEST
 START_TEST(normalize__counts_dims_from_the_front)
 {
     weft_placement in[3] = {weft_shard(-1),
-                            {WEFT_KIND_REPLICATE, 3, 4},
+                            {.kind = WEFT_KIND_REPLICATE, .reduce = 3, .dim = 4},
                             {WEFT_KIND_PARTIAL, WEFT_MAX, 5}},
                    out[3];
 
@@ -273,7 +273,7 @@ START_TEST(normalize__refuses_what_is_no_placement)
 
     ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_ARG);
     weft_error_clear();
-    in[0] = (weft_placement){WEFT_KIND_PARTIAL, 77, 0};
+    in[0] = (weft_placement){.kind = WEFT_KIND_PARTIAL, .reduce = 77};
     ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_ARG);
     weft_error_clear();
     ck_assert_int_eq(wf_placements_normalize(out, NULL, 1, 2, "test"), WEFT_ERR_ARG);
