@@ -104,7 +104,7 @@ static weft_tensor *spread(const struct fixture *f, int64_t rows, weft_placement
 static weft_tensor *vector(const struct fixture *f)
 {
     int64_t shape[] = {COLS};
-    weft_placement whole[WEFT_MAX_AXES] = {{0, 0, 0}};
+    weft_placement whole[WEFT_MAX_AXES] = {{0}};
     weft_tensor *t = bench_need(weft_full(WEFT_F32, 1, shape, 0.25));
 
     return f->mesh ? bench_need(weft_from_local(t, f->mesh, whole, shape)) : t;

@@ -8,9 +8,8 @@
 #include "placement/layout.h"
 
 static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
-    [WEFT_SUM] = "sum", [WEFT_AVG] = "avg", [WEFT_PRODUCT] = "product",
-    [WEFT_MAX] = "max", [WEFT_MIN] = "min", [WEFT_MASKED] = "masked",
-    [WEFT_NORM] = "norm",
+    [WEFT_SUM] = "sum", [WEFT_AVG] = "avg",       [WEFT_PRODUCT] = "product", [WEFT_MAX] = "max",
+    [WEFT_MIN] = "min", [WEFT_MASKED] = "masked", [WEFT_NORM] = "norm",
 };
 
 /* ---- reading ---- */
