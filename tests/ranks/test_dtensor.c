@@ -10,7 +10,7 @@
 
 static const weft_placement replicated = {.kind = WEFT_KIND_REPLICATE};
 static const weft_placement sharded = {.kind = WEFT_KIND_SHARD};
-static const weft_placement summed = {WEFT_KIND_PARTIAL, WEFT_SUM, 0};
+static const weft_placement summed = {.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_SUM};
 
 /* ---- from_local, to_local ---- */
 

@@ -225,7 +225,7 @@ START_TEST(normalize__counts_dims_from_the_front)
 {
     weft_placement in[3] = {weft_shard(-1),
                             {.kind = WEFT_KIND_REPLICATE, .reduce = 3, .dim = 4},
-                            {WEFT_KIND_PARTIAL, WEFT_MAX, 5}},
+                            {.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_MAX, .dim = 5}},
                    out[3];
 
     ck_assert_int_eq(wf_placements_normalize(out, in, 3, 2, "test"), WEFT_OK);
@@ -269,7 +269,7 @@ END_TEST
 
 START_TEST(normalize__refuses_what_is_no_placement)
 {
-    weft_placement in[1] = {{9, 0, 0}}, out[1];
+    weft_placement in[1] = {{.kind = 9}}, out[1];
 
     ck_assert_int_eq(wf_placements_normalize(out, in, 1, 2, "test"), WEFT_ERR_ARG);
     weft_error_clear();
