@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "comm/comm.h"
+#include "dtensor/placements.h"
 #include "dtensor/setup.h"
 #include "mesh/mesh.h"
 #include "ops/families.h"
@@ -103,8 +104,7 @@ static weft_tensor *ones_like(const weft_tensor *t)
     args.want = layout;
     if (layout->desc.contiguous && !layout->partial) return wf_call(WF_OP_fill, 0, NULL, &args);
     memcpy(placements, t->layout->placements, sizeof placements);
-    for (int a = 0; a < t->layout->n_axes; a++)
-        if (placements[a].kind == WEFT_KIND_PARTIAL) placements[a] = weft_replicate();
+    wf_without_partial(placements, t->layout->n_axes);
     layout = wf_layout_with_placements(t->layout, placements);
     args.want = layout;
     ones = wf_call(WF_OP_fill, 0, NULL, &args);
