@@ -6,7 +6,12 @@
 
 typedef struct weft_mesh weft_mesh;
 
-typedef enum weft_device { WEFT_CPU } weft_device;
+/** Where the elements of a tensor are. */
+typedef enum weft_device {
+    WEFT_CPU,
+    WEFT_META, /* nowhere: shape, dtype and placements only (docs/concepts/ownership.md) */
+    WEFT_DEVICES
+} weft_device;
 
 /** This rank's number among all ranks of the program, and how many there are. ranks: any; local */
 WEFT_API int weft_world_rank(void);

@@ -49,6 +49,39 @@ WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape
 WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape,
                                      const void *data);
 
+/* ---- devices ---- */
+
+/**
+ * Where this thread makes new tensors that are not made from others: WEFT_CPU until told.
+ *
+ * On WEFT_META a tensor has shape, dtype and placements but no elements: a model of any size is
+ * made, spread over a mesh and even run in no time, and every op and gradient gives such tensors
+ * again. Nothing is sent, but ledgers book what would be. Random ops number their draws as usual.
+ * ranks: any; local. gives: the device before, to be set again. fails: WEFT_ERR_ARG for no device
+ */
+WEFT_API weft_device weft_set_default_device(weft_device device);
+
+/** Where a tensor's elements are. ranks: any; local */
+WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
+
+/**
+ * An undefined tensor of the same dtype, shape and placements on a device: how a meta tensor gets
+ * its elements after it was spread (PyTorch: empty_like, to_empty). Each rank makes room for its
+ * part only.
+ *
+ * ranks: any; local. gives: a row-major leaf owned by the open scope, that wants no gradient
+ * fails: WEFT_ERR_ARG for no device
+ */
+WEFT_API weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device);
+
+/**
+ * The tensor on another device, outside the tape. Device copies happen here and nowhere else.
+ *
+ * ranks: any; local. gives: t itself when it is there; to WEFT_META its shape without elements
+ * fails: WEFT_ERR_STATE from WEFT_META, where there is nothing to copy; WEFT_ERR_ARG for no device
+ */
+WEFT_API weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device);
+
 /* ---- what a tensor is ---- */
 
 /** Number of dims; size of one dim of the global shape (negative counts from the end); element
@@ -63,8 +96,8 @@ WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *t);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *t);
 WEFT_API weft_placement weft_tensor_placement(const weft_tensor *t, int axis);
 
-/** This rank's part: size and global offset of a dim, element stride, and first element. ranks:
- * any; local */
+/** This rank's part: size and global offset of a dim, element stride, and first element (NULL on
+ * the meta device). ranks: any; local */
 WEFT_API int64_t weft_local_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_offset(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);

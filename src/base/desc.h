@@ -15,6 +15,7 @@ struct wf_desc {
     int8_t ndim;
     bool contiguous; /* row-major without gaps (true for empty boxes) */
     bool first_term; /* for a pending sum: this rank is the first of every partial axis */
+    uint8_t device;  /* weft_device */
     int64_t numel;   /* elements in the box */
     int64_t shape[WEFT_MAX_DIMS];  /* the box */
     int64_t stride[WEFT_MAX_DIMS]; /* in elements */

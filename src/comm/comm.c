@@ -173,6 +173,19 @@ static void tell(const struct wf_coll *coll)
     wf_observe(&event);
 }
 
+void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int rank)
+{
+    struct wf_comm nobody = {.label = axis, .size = ranks, .rank = rank};
+    struct wf_coll planned = *coll;
+
+    if (!(wf_observed & WF_EVENT_COLL)) return;
+    planned.comm = &nobody;
+    planned.bytes = wf_coll_bytes(&planned);
+    planned.seconds = 0;
+    planned.where = wf_here;
+    tell(&planned);
+}
+
 void wf_comm_wait(struct wf_coll *coll)
 {
     double began;

@@ -100,6 +100,12 @@ void wf_comm_wait(struct wf_coll *coll);
 /** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
 void wf_comm_run(struct wf_coll *coll);
 
+/**
+ * Tell observers of a collective that is only planned: nothing is sent, `comm` and the buffers are
+ * not looked at. The line would be `axis` of `ranks` ranks, of which this is number `rank`.
+ */
+void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int rank);
+
 /** Payload bytes that the ledger books, per rank: all-reduce count; all-gather and gather the
  *  result; reduce-scatter and scatter the input; all-to-all what this rank sends; broadcast, send,
  *  recv count; barrier 0; all times the element size. */

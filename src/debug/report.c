@@ -12,6 +12,13 @@ weft_memory weft_memory_of(weft_memory_category category)
     return (weft_memory){stats.live, stats.peak, stats.cached};
 }
 
+weft_memory weft_memory_planned(weft_memory_category category)
+{
+    struct wf_pool_stats stats = wf_pool_planned((enum wf_category)category);
+
+    return (weft_memory){stats.live, stats.peak, stats.cached};
+}
+
 void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
 
 void weft_memory_print(FILE *out)

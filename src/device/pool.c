@@ -8,6 +8,8 @@
  */
 #include "device/pool.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -31,9 +33,10 @@
 #endif
 
 enum {
-    SLAB = 1 << 20,     /* small blocks are carved from slabs of this size */
-    LARGE = SLAB / 8,   /* larger classes get a region each */
-    ORPHAN_CLASS = 255, /* no request has it: blocks of a removed source are never used again */
+    SLAB = 1 << 20,      /* small blocks are carved from slabs of this size */
+    LARGE = SLAB / 8,    /* larger classes get a region each */
+    PLANNED_CLASS = 254, /* no request has it: blocks without storage */
+    ORPHAN_CLASS = 255,  /* nor this: blocks of a removed source are never used again */
     CLASSES = 256,
     CHUNK_HEADERS = 255
 };
@@ -50,10 +53,15 @@ struct chunk {
     struct header headers[CHUNK_HEADERS];
 };
 
+struct count {
+    int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
+    int64_t live_all, peak_all;
+};
+
 struct pool {
     int64_t until_failure; /* counts down on every request; fails on reaching 0 */
-    int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
-    int64_t live_all, peak_all, cached;
+    struct count real, planned;
+    int64_t cached;
     int comm_list; /* which lists serve WF_MEM_COMM: 1 while a shared source is installed */
     struct wf_block *idle[2][CLASSES]; /* private, shared */
     struct wf_region *slab[2];
@@ -243,17 +251,24 @@ static struct wf_block *refuse(struct pool *pool, size_t bytes, enum wf_category
 {
     pool->until_failure = INT64_MAX;
     WF_FAIL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
-            category_names[category], (long long)pool->live_all);
+            category_names[category], (long long)pool->real.live_all);
     return NULL;
 }
 
 /* ---- the hot path ---- */
 
-static void count_live(struct pool *pool, enum wf_category category, int64_t bytes)
+static void count_live(struct count *count, enum wf_category category, int64_t bytes)
 {
-    int64_t live = pool->live[category] += bytes;
+    int64_t live = count->live[category] += bytes;
 
-    if (live > pool->peak[category]) pool->peak[category] = live;
+    if (live > count->peak[category]) count->peak[category] = live;
+}
+
+static void count_new(struct count *count, const struct wf_block *block)
+{
+    count_live(count, block->category, block->bytes);
+    count->live_all += block->bytes;
+    if (count->live_all > count->peak_all) count->peak_all = count->live_all;
 }
 
 struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
@@ -275,10 +290,16 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
     block->refs = 1;
     block->category = (uint8_t)category;
     block->bytes = (int64_t)bytes;
-    count_live(pool, category, block->bytes);
-    pool->live_all += block->bytes;
-    if (pool->live_all > pool->peak_all) pool->peak_all = pool->live_all;
+    count_new(&pool->real, block);
     return block;
+}
+
+static void recycle_planned(struct pool *pool, struct wf_block *block)
+{
+    pool->planned.live[block->category] -= block->bytes;
+    pool->planned.live_all -= block->bytes;
+    block->next = pool->spare;
+    pool->spare = block;
 }
 
 void wf_block_recycle(struct wf_block *block)
@@ -287,19 +308,46 @@ void wf_block_recycle(struct wf_block *block)
     struct wf_block **list = &pool->idle[block->shared][block->size_class];
 
     WF_ASSERT(block->refs == 0);
+    if (block->size_class == PLANNED_CLASS) {
+        recycle_planned(pool, block);
+        return;
+    }
     FORBID(block->data, (size_t)block->capacity);
-    pool->live[block->category] -= block->bytes;
-    pool->live_all -= block->bytes;
+    pool->real.live[block->category] -= block->bytes;
+    pool->real.live_all -= block->bytes;
     pool->cached += block->capacity;
     block->next = *list;
     *list = block;
 }
 
+static struct count *count_of(const struct wf_block *block)
+{
+    return block->size_class == PLANNED_CLASS ? &mine->planned : &mine->real;
+}
+
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    mine->live[block->category] -= block->bytes;
+    struct count *count = count_of(block);
+
+    count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;
-    count_live(mine, category, block->bytes);
+    count_live(count, category, block->bytes);
+}
+
+struct wf_block *wf_block_planned(size_t bytes, enum wf_category category)
+{
+    struct pool *pool = my_pool();
+    struct wf_block *block;
+
+    if (!pool->spare) more_headers(pool);
+    block = pool->spare;
+    pool->spare = block->next;
+    *block = (struct wf_block){.refs = 1,
+                               .category = (uint8_t)category,
+                               .size_class = PLANNED_CLASS,
+                               .bytes = (int64_t)bytes};
+    count_new(&pool->planned, block);
+    return block;
 }
 
 /* ---- settings, figures, the end ---- */
@@ -337,21 +385,34 @@ void wf_pool_set_shared(const struct wf_mem_source *source)
     pool->refused = 0;
 }
 
+static struct wf_pool_stats stats_of(const struct count *count, enum wf_category category,
+                                     int64_t cached)
+{
+    if (category == WF_CATEGORIES)
+        return (struct wf_pool_stats){count->live_all, count->peak_all, cached};
+    return (struct wf_pool_stats){count->live[category], count->peak[category], 0};
+}
+
 struct wf_pool_stats wf_pool_stats(enum wf_category category)
 {
-    const struct pool *pool = my_pool();
+    return stats_of(&my_pool()->real, category, my_pool()->cached);
+}
 
-    if (category == WF_CATEGORIES)
-        return (struct wf_pool_stats){pool->live_all, pool->peak_all, pool->cached};
-    return (struct wf_pool_stats){pool->live[category], pool->peak[category], 0};
+struct wf_pool_stats wf_pool_planned(enum wf_category category)
+{
+    return stats_of(&my_pool()->planned, category, 0);
+}
+
+static void reset_peak(struct count *count)
+{
+    memcpy(count->peak, count->live, sizeof count->peak);
+    count->peak_all = count->live_all;
 }
 
 void wf_pool_reset_peak(void)
 {
-    struct pool *pool = my_pool();
-
-    for (int c = 0; c < WF_CATEGORIES; c++) pool->peak[c] = pool->live[c];
-    pool->peak_all = pool->live_all;
+    reset_peak(&my_pool()->real);
+    reset_peak(&my_pool()->planned);
 }
 
 int64_t wf_pool_system_calls(void) { return my_pool()->system_calls; }
@@ -371,9 +432,9 @@ void wf_pool_finalize(void)
 
     if (!mine) return;
     trim(mine, false);
-    if (mine->regions) {
+    if (mine->regions || mine->planned.live_all) {
         WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end",
-               (long long)mine->live_all);
+               (long long)mine->real.live_all);
         return;
     }
     for (chunk = mine->chunks; chunk; chunk = next) {

@@ -38,6 +38,12 @@ struct wf_block {
  */
 struct wf_block *wf_block_new(size_t bytes, enum wf_category category);
 
+/**
+ * A block without storage (data NULL), for tensors that only have a shape. It is counted apart:
+ * what it would take shows in wf_pool_planned. Cannot fail.
+ */
+struct wf_block *wf_block_planned(size_t bytes, enum wf_category category);
+
 /** Back to the free list of its class; called by wf_block_release. */
 void wf_block_recycle(struct wf_block *block);
 
@@ -73,6 +79,8 @@ struct wf_pool_stats {
 
 /** Bytes of one category, or of all for WF_CATEGORIES. `cached` is known for all only. */
 struct wf_pool_stats wf_pool_stats(enum wf_category category);
+/** The same of blocks without storage. */
+struct wf_pool_stats wf_pool_planned(enum wf_category category);
 void wf_pool_reset_peak(void);
 
 /** Requests that reached mmap or the shared source since the thread began: 0 in steady state. */

@@ -21,6 +21,7 @@ struct group {
     weft_mesh *mesh;
     int axis;
     weft_dtype dtype;
+    weft_device device;
 };
 
 static bool belongs(const weft_tensor *leaf, const struct group *group)
@@ -28,6 +29,7 @@ static bool belongs(const weft_tensor *leaf, const struct group *group)
     const struct wf_layout *grad = leaf && leaf->grad ? leaf->grad->layout : NULL;
 
     return grad && grad->mesh == group->mesh && grad->desc.dtype == group->dtype &&
+           grad->desc.device == group->device &&
            grad->placements[group->axis].kind == WEFT_KIND_PARTIAL &&
            leaf->layout->placements[group->axis].kind == WEFT_KIND_REPLICATE;
 }
@@ -42,15 +44,21 @@ static size_t slot_bytes(const weft_tensor *grad)
 
 static void all_reduce(struct wf_block *block, size_t bytes, const struct group *group)
 {
-    struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
-                           .comm = wf_mesh_comm(group->mesh, group->axis),
-                           .dtype = group->dtype,
-                           .reduce = WEFT_SUM,
-                           .count = bytes / wf_dtypes[group->dtype].size,
-                           .send = block->data,
-                           .recv = block->data};
+    struct wf_coll coll = {
+        .kind = WEFT_COLL_ALL_REDUCE,
+        .comm = group->device == WEFT_META ? NULL : wf_mesh_comm(group->mesh, group->axis),
+        .dtype = group->dtype,
+        .reduce = WEFT_SUM,
+        .count = bytes / wf_dtypes[group->dtype].size,
+        .send = block->data,
+        .recv = block->data};
 
-    wf_comm_run(&coll);
+    if (group->device == WEFT_META)
+        wf_comm_plan(&coll, weft_mesh_axis_name(group->mesh, group->axis),
+                     weft_mesh_axis_size(group->mesh, group->axis),
+                     weft_mesh_coordinate(group->mesh, group->axis));
+    else
+        wf_comm_run(&coll);
 }
 
 /* The leaf's gradient becomes its part of the buffer, no longer pending on the group's axis. */
@@ -71,8 +79,24 @@ static void adopt(weft_tensor *leaf, struct wf_block *block, void *data, int axi
     weft_scope_close(scope);
 }
 
+/* Lay the group's gradients one after another. */
+static void pack(struct wf_block *block, weft_tensor *const *leaves, int n,
+                 const struct group *group)
+{
+    char *at = block->data;
+
+    memset(at, 0, (size_t)block->bytes);
+    for (int i = 0; i < n; i++) {
+        if (!belongs(leaves[i], group)) continue;
+        memcpy(at, leaves[i]->grad->data,
+               (size_t)leaves[i]->grad->layout->desc.numel * wf_dtypes[group->dtype].size);
+        at += slot_bytes(leaves[i]->grad);
+    }
+}
+
 static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct group *group)
 {
+    bool meta = group->device == WEFT_META;
     struct wf_block *block;
     size_t total = 0, at = 0;
 
@@ -81,22 +105,15 @@ static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct 
         WF_TRY(wf_leaf_own_gradient(leaves[i]));
         total += slot_bytes(leaves[i]->grad);
     }
-    block = wf_block_new(total, WF_MEM_COMM);
+    block = meta ? wf_block_planned(total, WF_MEM_COMM) : wf_block_new(total, WF_MEM_COMM);
     if (!block) return weft_error_status();
-    memset(block->data, 0, total);
-    for (int i = 0; i < n; i++) {
-        if (!belongs(leaves[i], group)) continue;
-        memcpy((char *)block->data + at, leaves[i]->grad->data,
-               (size_t)leaves[i]->grad->layout->desc.numel * wf_dtypes[group->dtype].size);
-        at += slot_bytes(leaves[i]->grad);
-    }
+    if (!meta) pack(block, leaves, n, group);
     all_reduce(block, total, group);
-    at = 0;
     for (int i = 0; i < n; i++) {
         if (!belongs(leaves[i], group)) continue;
         size_t bytes = slot_bytes(leaves[i]->grad);
 
-        adopt(leaves[i], block, (char *)block->data + at, group->axis);
+        adopt(leaves[i], block, meta ? NULL : (char *)block->data + at, group->axis);
         at += bytes;
     }
     wf_block_release(block);
@@ -108,7 +125,8 @@ weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
     for (int i = 0; i < n; i++) {
         while (leaves[i] && leaves[i]->grad && leaves[i]->grad->layout->partial) {
             const struct wf_layout *grad = leaves[i]->grad->layout;
-            struct group group = {grad->mesh, 0, (weft_dtype)grad->desc.dtype};
+            struct group group = {grad->mesh, 0, (weft_dtype)grad->desc.dtype,
+                                  (weft_device)grad->desc.device};
 
             while (!belongs(leaves[i], &group)) group.axis++;
             WF_TRY(reduce_group(leaves, n, &group));

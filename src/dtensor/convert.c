@@ -38,7 +38,7 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
     const struct wf_desc *local = &plan->in[0]->desc;
     weft_placement given[WEFT_MAX_AXES], placements[WEFT_MAX_AXES];
     int64_t global[WEFT_MAX_DIMS];
-    struct wf_layout *layout;
+    const struct wf_desc *part;
 
     (void)call;
     WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG, "from_local: the tensor is distributed already: %s",
@@ -47,17 +47,17 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
     WF_TRY(wf_placements_normalize(placements, given, weft_mesh_ndim(mesh), local->ndim,
                                    "from_local"));
     global_shape(global, plan, mesh, placements);
-    layout = wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim, global,
-                           local->stride);
-    wf_plan_set_output(plan, 0, layout);
+    wf_plan_set_output(plan, 0,
+                       wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
+                                     global, local->stride));
+    part = &plan->out[0]->desc;
     plan->used[0] = wf_layout_retain(plan->in[0]);
     for (int d = 0; d < local->ndim; d++)
-        WF_NEED(layout->desc.shape[d] == local->shape[d], WEFT_ERR_SHAPE,
+        WF_NEED(part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
                 "from_local: this rank's part should have %lld elements in dim %d and has %lld "
                 "(give the global shape "
                 "where shards are uneven): %s",
-                (long long)layout->desc.shape[d], d, (long long)local->shape[d],
-                wf_infer_text(call));
+                (long long)part->shape[d], d, (long long)local->shape[d], wf_infer_text(call));
     return WEFT_OK;
 }
 

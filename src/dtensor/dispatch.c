@@ -29,7 +29,7 @@ static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
 
     if (move->n_steps == 0)
         return wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
-    block = wf_redist_run(move, t->data);
+    block = plan->meta ? wf_redist_pretend(move) : wf_redist_run(move, t->data);
     return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute")
                  : out_of_memory(plan);
 }
@@ -76,9 +76,9 @@ static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source,
                              const struct wf_args *args)
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
+    char *data = plan->meta ? NULL : (char *)source->data + at;
 
-    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), (char *)source->data + at,
-                         wf_ops[plan->op].name);
+    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), data, wf_ops[plan->op].name);
 }
 
 /* Make the outputs and run the kernel on them. */
@@ -96,12 +96,13 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
         out[j] = NULL;
         to[j] = NULL;
         if (!plan->out[j]) continue;
-        block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
+        block = plan->meta ? wf_block_planned(plan->out_bytes[j], plan->out_category[j])
+                           : wf_block_new(plan->out_bytes[j], plan->out_category[j]);
         if (!block) return out_of_memory(plan);
         out[j] = wf_tensor_new(plan->out[j], block, block->data, wf_ops[plan->op].name);
         to[j] = block->data;
     }
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return out[0];
 }
 
@@ -118,7 +119,7 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
     }
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return args->into;
 }
 

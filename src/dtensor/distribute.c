@@ -30,15 +30,17 @@ static void broadcast_from(weft_tensor *t, weft_mesh *mesh, int source)
 /* This rank's part of a whole tensor, as a fresh leaf. */
 static weft_tensor *own_part(weft_tensor *whole, weft_mesh *mesh, const weft_placement *placements)
 {
-    struct wf_layout *layout = wf_layout_new(mesh, placements, weft_tensor_dtype(whole),
-                                             weft_ndim(whole), whole->layout->desc.global, NULL);
+    struct wf_layout *layout =
+        wf_layout_onto(wf_layout_new(mesh, placements, weft_tensor_dtype(whole), weft_ndim(whole),
+                                     whole->layout->desc.global, NULL),
+                       weft_tensor_device(whole));
     weft_tensor *part =
         wf_tensor_empty(layout, (enum wf_category)whole->block->category, "distribute_tensor");
     weft_tensor *view = whole, *copy;
     int64_t size = (int64_t)weft_dtype_size(weft_tensor_dtype(whole));
 
     wf_layout_release(layout);
-    if (!part || part->layout->desc.numel == 0) return part;
+    if (!part || part->layout->desc.numel == 0 || wf_is_meta(part)) return part;
     for (int d = 0; d < weft_ndim(part); d++)
         view = weft_slice(view, d, weft_local_offset(part, d),
                           weft_local_offset(part, d) + weft_local_size(part, d));
@@ -81,7 +83,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     scope = weft_scope_open();
     weft_no_grad_begin();
     part = weft_contiguous(t);
-    if (source >= 0 && part) {
+    if (source >= 0 && part && !wf_is_meta(t)) {
         part =
             part == t ? wf_call1(WF_OP_copy, t) : part; /* the caller's tensor is not written to */
         if (part) broadcast_from(part, mesh, source);

@@ -39,10 +39,28 @@ void wf_plan_free(struct wf_plan *plan)
 
 void wf_plan_set_output(struct wf_plan *plan, int j, struct wf_layout *layout)
 {
+    if (plan->meta) layout = wf_layout_onto(layout, WEFT_META);
     plan->out[j] = layout;
     plan->out_bytes[j] = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
     plan->out_category[j] = layout->partial ? WF_MEM_COMM : WF_MEM_ACTIVATIONS;
     if (plan->n_out <= j) plan->n_out = (uint8_t)(j + 1);
+}
+
+static bool is_meta(const struct wf_layout *layout)
+{
+    return layout && layout->desc.device == WEFT_META;
+}
+
+/* One input without elements makes a call without elements; only single numbers go with it. */
+static weft_status find_device(struct wf_plan *plan, const struct wf_infer *call)
+{
+    plan->meta = plan->n_in == 0 && is_meta(plan->want);
+    for (int i = 0; i < plan->n_in; i++) plan->meta |= is_meta(plan->in[i]);
+    for (int i = 0; plan->meta && i < plan->n_in; i++)
+        WF_NEED(!plan->in[i] || is_meta(plan->in[i]) || plan->in[i]->numel == 1, WEFT_ERR_ARG,
+                "%s: input %d has elements while others are on the meta device: %s",
+                call->row->name, i, wf_infer_text(call));
+    return WEFT_OK;
 }
 
 /* The mesh of the distributed inputs; an op with none runs plain. */
@@ -100,8 +118,9 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
     }
     if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
         wf_layout_release(target);
-        target = wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype, in->desc.ndim,
-                               in->desc.global, in->desc.stride);
+        target = wf_layout_onto(wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype,
+                                              in->desc.ndim, in->desc.global, in->desc.stride),
+                                (weft_device)in->desc.device);
     }
     plan->used[i] = target;
     plan->moves = true;
@@ -155,6 +174,7 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
 {
     struct wf_kcall *k = &plan->kernel;
 
+    plan->n_out = (uint8_t)call->n_out;
     for (int j = 0; j < call->n_out; j++) {
         if (call->out[j].ndim < 0) continue;
         if (call->n_in == 0)
@@ -162,7 +182,7 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
         else
             wf_plan_set_output(plan, j, output_layout(call, j, mesh, choice->out[j], NULL));
     }
-    plan->n_out = (uint8_t)call->n_out;
+    if (plan->meta) return WEFT_OK;
     k->op = call->row->name;
     k->n_in = call->row->n_in < plan->n_in ? call->row->n_in : plan->n_in;
     k->n_out = call->n_out;
@@ -185,6 +205,7 @@ weft_status wf_plan_make(struct wf_plan *plan)
     weft_mesh *mesh;
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
+    WF_TRY(find_device(plan, &call));
     if (row->planner) return row->planner(plan, &call);
     WF_TRY(find_mesh(&call, &mesh));
     for (int i = 0; mesh && i < plan->n_in; i++) plan->mixed |= plan->in[i] && !plan->in[i]->mesh;

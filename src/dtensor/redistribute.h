@@ -62,6 +62,10 @@ void wf_redist_plan_free(struct wf_redist_plan *plan);
  */
 struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *src);
 
+/** The same for a tensor without elements: observers hear of each collective, and the blocks, the
+ *  result too, are planned ones. Needs no communicator. */
+struct wf_block *wf_redist_pretend(const struct wf_redist_plan *plan);
+
 /** "tp: S(0)->R all-gather, dp: R->S(1) chunk"; returns the length as snprintf does. */
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes);
 

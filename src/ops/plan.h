@@ -20,6 +20,7 @@ struct wf_plan {
     int64_t attr[WF_MAX_ATTR];
     /* what follows */
     uint8_t n_out;
+    bool meta;                              /* shapes only: no kernel, nothing is sent */
     bool moves;                             /* some input is redistributed first */
     bool mixed;                             /* a plain number beside distributed inputs */
     bool copy_first;                        /* a view that needs a row-major input */

@@ -21,6 +21,7 @@
 struct group {
     weft_mesh *mesh;
     bool sharded[WEFT_MAX_AXES];
+    bool meta;
     double squares;
 };
 
@@ -56,6 +57,7 @@ static weft_status collect(weft_module *m, const char *name, weft_tensor *parame
     all->items = wf_realloc(all->items, (size_t)(all->count + 1) * sizeof(weft_tensor *));
     all->items[all->count++] = grad;
     group = group_of(all, weft_tensor_mesh(grad));
+    group->meta |= weft_tensor_device(grad) == WEFT_META;
     for (int a = 0; a < axes_of(group->mesh); a++)
         group->sharded[a] |= weft_tensor_placement(grad, a).kind == WEFT_KIND_SHARD;
     return WEFT_OK;
@@ -87,9 +89,10 @@ static weft_status reduce(struct group *group)
     if (!any) return WEFT_OK;
     scope = weft_scope_open();
     sum = weft_full(WEFT_F64, 1, shape, group->squares);
+    if (group->meta) sum = weft_tensor_to(sum, WEFT_META);
     sum = sum ? weft_from_local(sum, group->mesh, pending, shape) : NULL;
     sum = sum ? weft_full_tensor(sum) : NULL;
-    if (sum) group->squares = weft_item(sum);
+    if (sum && !group->meta) group->squares = weft_item(sum);
     weft_scope_close(scope);
     return sum ? WEFT_OK : weft_error_status();
 }
@@ -101,7 +104,9 @@ static weft_status measure(struct gradients *all, double *norm)
     for (int i = 0; i < all->count; i++) {
         struct group *group = group_of(all, weft_tensor_mesh(all->items[i]));
 
-        if (counts_here(group, all->items[i]))
+        if (group->meta)
+            group->squares = NAN; /* nobody knows */
+        else if (counts_here(group, all->items[i]))
             group->squares +=
                 wf_cpu_sum_squares(weft_tensor_dtype(all->items[i]),
                                    weft_local_numel(all->items[i]), weft_data(all->items[i]));

@@ -44,6 +44,11 @@ static weft_status add_slot(weft_module *m, const char *name, weft_tensor *param
             "%s: parameter '%s' of module '%s' is a strided view; give the module a copy",
             optim->kind->name, name, weft_module_path(m));
     optim->slots = wf_realloc(optim->slots, (size_t)(optim->n_slots + 1) * sizeof *optim->slots);
+    WF_NEED(!optim->n_slots || optim->meta == (weft_tensor_device(parameter) == WEFT_META),
+            WEFT_ERR_ARG,
+            "%s: parameter '%s' of module '%s' is on another device than those before",
+            optim->kind->name, name, weft_module_path(m));
+    optim->meta = weft_tensor_device(parameter) == WEFT_META;
     optim->slots[optim->n_slots++] =
         (struct wf_slot){.tensor = weft_retain(parameter), .wanted = wanted};
     return WEFT_OK;
@@ -65,9 +70,10 @@ static weft_status make_state(weft_optim *optim, int n_states)
         if (optim->slots[i].wanted) bytes += state_bytes(optim->slots[i].tensor);
     }
     for (int s = 0; s < n_states; s++) {
-        optim->state[s] = wf_block_new(bytes, WF_MEM_OPTIMIZER);
+        optim->state[s] = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
+                                      : wf_block_new(bytes, WF_MEM_OPTIMIZER);
         if (!optim->state[s]) return weft_error_status();
-        memset(optim->state[s]->data, 0, bytes);
+        if (!optim->meta) memset(optim->state[s]->data, 0, bytes);
     }
     return WEFT_OK;
 }
@@ -172,7 +178,7 @@ static weft_status step(weft_optim *optim)
     WF_TRY(ask_gradients(optim));
     optim->steps++;
     for (int i = 0; i < optim->n_slots; i++)
-        if (optim->slots[i].grad) update_slot(optim, &optim->slots[i]);
+        if (optim->slots[i].grad && !optim->meta) update_slot(optim, &optim->slots[i]);
     weft_optim_zero_grad(optim);
     return WEFT_OK;
 }

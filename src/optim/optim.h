@@ -50,6 +50,7 @@ struct weft_optim {
     weft_tensor **leaves;  /* those that want a gradient */
     int n_leaves;
     int n_slots;
+    bool meta; /* parameters without elements: a step only asks for the gradients */
     struct wf_block *state[WF_OPTIM_STATES];
 };
 

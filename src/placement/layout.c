@@ -81,8 +81,9 @@ static bool fill_box(struct wf_layout *l)
 
 static uint64_t hash_of(const struct wf_layout *l)
 {
-    uint64_t hash =
-        wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.dtype << 8 | (uint8_t)l->desc.ndim);
+    uint64_t hash = wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.device << 16 |
+                                                             (uint64_t)l->desc.dtype << 8 |
+                                                             (uint8_t)l->desc.ndim);
 
     for (int a = 0; a < l->n_axes; a++)
         hash = wf_mix(hash, (uint64_t)l->placements[a].kind << 16 |
@@ -122,7 +123,7 @@ static bool same(const struct wf_layout *a, const struct wf_layout *b)
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
 
     return a->hash == b->hash && a->mesh == b->mesh && a->desc.dtype == b->desc.dtype &&
-           a->desc.ndim == b->desc.ndim &&
+           a->desc.ndim == b->desc.ndim && a->desc.device == b->desc.device &&
            memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
            memcmp(a->desc.global, b->desc.global, bytes) == 0 &&
            memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
@@ -192,23 +193,40 @@ struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placement
     return intern(&candidate);
 }
 
+struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device)
+{
+    struct wf_layout candidate = *layout;
+
+    if (layout->desc.device == device) return layout;
+    candidate.desc.device = (uint8_t)device;
+    candidate.hash = hash_of(&candidate);
+    wf_layout_release(layout);
+    return intern(&candidate);
+}
+
+static struct wf_layout *beside(const struct wf_layout *layout, struct wf_layout *variation)
+{
+    return wf_layout_onto(variation, (weft_device)layout->desc.device);
+}
+
 struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
                                             const weft_placement *placements)
 {
-    return wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
-                         layout->desc.ndim, layout->desc.global, NULL);
+    return beside(layout, wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
+                                        layout->desc.ndim, layout->desc.global, NULL));
 }
 
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype)
 {
-    return wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim,
-                         layout->desc.global, NULL);
+    return beside(layout, wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim,
+                                        layout->desc.global, NULL));
 }
 
 struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 {
-    return wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
-                         layout->desc.shape, layout->desc.stride);
+    return beside(layout,
+                  wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
+                                layout->desc.shape, layout->desc.stride));
 }
 
 /* ---- printing ---- */

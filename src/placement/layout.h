@@ -26,18 +26,20 @@ struct wf_layout {
 /**
  * The layout with these properties, retained for the caller.
  *
- * mesh NULL: plain, placements ignored. strides NULL: row-major. Dims in placements are already
- * counted from the front and valid; the caller has checked shapes.
+ * mesh NULL: plain, placements ignored. strides NULL: row-major. On WEFT_CPU. Dims in placements
+ * are already counted from the front and valid; the caller has checked shapes.
  */
 struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
                                 int ndim, const int64_t *global, const int64_t *strides);
 
-/** Variations of an existing layout, retained for the caller; row-major. */
+/** Variations of an existing layout on its device, retained for the caller; row-major. */
 struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
                                             const weft_placement *placements);
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype);
 /** The plain layout of this rank's box: same strides. */
 struct wf_layout *wf_layout_local(const struct wf_layout *layout);
+/** The layout on another device, strides kept; takes over the caller's reference. */
+struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device);
 
 static inline struct wf_layout *wf_layout_retain(struct wf_layout *layout)
 {

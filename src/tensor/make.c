@@ -23,7 +23,8 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shape)
     weft_tensor *t;
 
     WF_TRY_PTR(check_shape(dtype, ndim, shape));
-    layout = wf_layout_new(NULL, NULL, dtype, ndim, shape, NULL);
+    layout =
+        wf_layout_onto(wf_layout_new(NULL, NULL, dtype, ndim, shape, NULL), wf_default_device());
     t = wf_tensor_empty(layout, WF_MEM_ACTIVATIONS, "empty");
     wf_layout_release(layout);
     return t;
@@ -35,7 +36,7 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double 
     char element[8] = {0};
     size_t size;
 
-    if (!t) return NULL;
+    if (!t || wf_is_meta(t)) return t;
     size = wf_dtypes[dtype].size;
     wf_dtypes[dtype].store(element, value);
     for (int64_t i = 0; i < t->layout->numel; i++)
@@ -47,7 +48,7 @@ weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, co
 {
     weft_tensor *t = weft_empty(dtype, ndim, shape);
 
-    if (t && t->layout->numel)
+    if (t && t->layout->numel && !wf_is_meta(t))
         memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
     return t;
 }

@@ -57,7 +57,8 @@ weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category
                              const char *origin)
 {
     size_t bytes = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
-    struct wf_block *block = wf_block_new(bytes, category);
+    struct wf_block *block = layout->desc.device == WEFT_META ? wf_block_planned(bytes, category)
+                                                              : wf_block_new(bytes, category);
 
     return block ? wf_tensor_new(layout, block, block->data, origin) : NULL;
 }
@@ -188,6 +189,10 @@ double weft_item(const weft_tensor *t)
         WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
         return NAN;
     }
+    if (wf_is_meta(t)) {
+        WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
+        return NAN;
+    }
     return wf_dtypes[t->layout->desc.dtype].load(t->data);
 }
 
@@ -199,6 +204,8 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
         return weft_error_status() ? weft_error_status()
                                    : WF_FAIL(WEFT_ERR_ARG, "read_f64: no tensor");
     desc = &t->layout->desc;
+    WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
+            "read_f64: a tensor on the meta device has no elements");
     WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
             (long long)room, (long long)desc->numel);
     for (int64_t i = 0; i < desc->numel; i++)

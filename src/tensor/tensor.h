@@ -31,7 +31,13 @@ struct weft_tensor {
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
                            const char *origin);
 
-/** A fresh contiguous tensor of this layout, elements undefined; NULL when memory is refused. */
+/** The device of tensors that are made of nothing on this thread. */
+weft_device wf_default_device(void);
+
+/** True when there are no elements to read or write, whatever the shape. */
+static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.device == WEFT_META; }
+
+/** A fresh tensor of this layout, elements undefined; NULL when memory is refused. */
 weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
                              const char *origin);
 

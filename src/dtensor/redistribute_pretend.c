@@ -1,0 +1,48 @@
+/*
+ * redistribute_pretend.c: walks through a plan's actions without elements: blocks are only
+ * counted, collectives only announced. What would run is in redistribute_run.c.
+ */
+#include "base/dtype.h"
+#include "comm/comm.h"
+#include "dtensor/redistribute_program.h"
+
+static struct wf_block *planned(const struct wf_redist_plan *plan, int buffer)
+{
+    const struct wf_redist_buffer *b = &plan->program->buffers[buffer];
+
+    return wf_block_planned((size_t)b->elements * wf_dtypes[plan->from->desc.dtype].size,
+                            b->category);
+}
+
+static void announce(const struct wf_redist_plan *plan, const struct wf_redist_action *action)
+{
+    const weft_mesh *mesh = plan->from->mesh;
+    struct wf_coll coll = {.kind = action->coll,
+                           .dtype = (weft_dtype)plan->from->desc.dtype,
+                           .reduce = action->reduce,
+                           .count = action->count,
+                           .send_counts = action->send_counts,
+                           .recv_counts = action->recv_counts};
+
+    wf_comm_plan(&coll, weft_mesh_axis_name(mesh, action->axis),
+                 weft_mesh_axis_size(mesh, action->axis), weft_mesh_coordinate(mesh, action->axis));
+}
+
+struct wf_block *wf_redist_pretend(const struct wf_redist_plan *plan)
+{
+    const struct wf_redist_program *program = plan->program;
+    struct wf_block *blocks[WF_REDIST_MAX_BUFFERS], *result;
+
+    for (int i = 0; i < program->n_actions; i++) {
+        const struct wf_redist_action *action = &program->actions[i];
+
+        if (action->makes) blocks[action->dst] = planned(plan, action->dst);
+        if (action->act == WF_ACT_COLL) announce(plan, action);
+        for (int b = 1; action->drops >> b; b++)
+            if (action->drops >> b & 1) wf_block_release(blocks[b]);
+    }
+    result = blocks[program->result];
+    if (result->category == WF_MEM_COMM && !plan->to->partial)
+        wf_block_recategorize(result, WF_MEM_ACTIVATIONS);
+    return result;
+}

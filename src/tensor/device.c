@@ -1,0 +1,65 @@
+/*
+ * device.c: where elements are. A tensor on the meta device has shape, dtype and placements but no
+ * elements; ops on it give such tensors again, and what would be sent is only booked. The rest of
+ * the library asks the layout: desc.device.
+ */
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+static _Thread_local weft_device chosen;
+
+weft_device weft_set_default_device(weft_device device)
+{
+    weft_device before = chosen;
+
+    if ((unsigned)device < WEFT_DEVICES)
+        chosen = device;
+    else
+        WF_FAIL(WEFT_ERR_ARG, "default device: there is no device %d", (int)device);
+    return before;
+}
+
+weft_device wf_default_device(void) { return chosen; }
+
+weft_device weft_tensor_device(const weft_tensor *t)
+{
+    return t ? (weft_device)t->layout->desc.device : WEFT_CPU;
+}
+
+static weft_tensor *empty_on(const weft_tensor *t, weft_device device, bool keep_strides,
+                             const char *origin)
+{
+    enum wf_category category = (enum wf_category)t->block->category;
+    struct wf_layout *layout = keep_strides
+                                   ? wf_layout_retain(t->layout)
+                                   : wf_layout_with_placements(t->layout, t->layout->placements);
+    weft_tensor *empty;
+
+    layout = wf_layout_onto(layout, device);
+    empty = wf_tensor_empty(layout, category, origin);
+    wf_layout_release(layout);
+    return empty;
+}
+
+weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
+{
+    if (!t) return NULL;
+    WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "empty_like: there is no device %d",
+                (int)device);
+    return empty_on(t, device, false, "empty_like");
+}
+
+weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device)
+{
+    char text[256];
+
+    if (!t || weft_tensor_device(t) == device) return t;
+    weft_tensor_describe(t, text, sizeof text);
+    WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",
+                (int)device, text);
+    WF_NEED_PTR(weft_tensor_device(t) != WEFT_META, WEFT_ERR_STATE,
+                "to: %s is on the meta device and has no elements to copy; weft_empty_like makes "
+                "room for them",
+                text);
+    return empty_on(t, device, true, "to");
+}
