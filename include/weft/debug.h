@@ -19,6 +19,7 @@ typedef enum weft_coll {
     WEFT_COLL_SEND,
     WEFT_COLL_RECV,
     WEFT_COLL_BARRIER,
+    WEFT_COLL_REDUCE, /* a reduce-scatter whose whole result goes to one rank */
     WEFT_COLL_COUNT
 } weft_coll;
 

@@ -1,25 +1,36 @@
 /*
- * observe.h: who wants to hear of ops and collectives.
+ * observe.h: who wants to hear of ops, collectives and modules.
  *
- * The door, the comm funnel and the allocator are the only callers of wf_observe. Nothing listens
+ * The door, the comm funnel and module calls are the only callers of wf_observe. Nothing listens
  * in the normal case, and then it costs one load and a branch.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/where.h"
 
-enum wf_event_kind { WF_EVENT_OP = 1, WF_EVENT_COLL = 2 };
+enum wf_event_kind {
+    WF_EVENT_OP = 1,    /* an op has run, with all that it moved first */
+    WF_EVENT_COLL = 2,  /* a collective is complete, or was planned on tensors without elements */
+    WF_EVENT_ENTER = 4, /* a module's call begins */
+    WF_EVENT_LEAVE = 8  /* and ends, also when it failed */
+};
 
+/* Events come when something ends: what happened inside an op came before it and began later. */
 struct wf_event {
     enum wf_event_kind kind;
-    const char *name; /* op or collective */
-    const char *axis; /* mesh axis of a collective, "" outside a mesh */
-    size_t bytes;     /* payload of a collective on this rank (comm/comm.h defines it per kind) */
-    int ranks;        /* ranks that take part */
-    double seconds;   /* time spent in it, 0 when not timed */
+    const char *name;    /* op, collective, or the module's type */
+    const void *subject; /* an op's struct wf_plan, the module; NULL for a collective */
+    const char *axis;    /* mesh axis of a collective, "" outside a mesh */
+    size_t bytes;   /* payload of a collective on this rank (comm/comm.h defines it per kind) */
+    size_t sent;    /* what this rank sends of it, at least (comm/comm.h) */
+    int ranks;      /* ranks that take part */
+    bool coalesced; /* several tensors in one collective */
+    double began;   /* wf_now */
+    double seconds; /* time spent in it, 0 when not timed */
     struct wf_where where;
 };
 

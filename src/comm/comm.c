@@ -138,9 +138,9 @@ void wf_comm_run_quiet(struct wf_coll *coll)
 void wf_comm_start(struct wf_coll *coll)
 {
     bool watched = wf_observed & WF_EVENT_COLL;
-    double began = watched ? wf_now() : 0;
     weft_coll kind = coll->kind;
 
+    coll->began = watched ? wf_now() : 0;
     if (wf_knobs.check >= 1) check(coll);
     coll->bytes = wf_coll_bytes(coll);
     coll->where = wf_here;
@@ -149,7 +149,7 @@ void wf_comm_start(struct wf_coll *coll)
         kind != WEFT_COLL_RECV)
         wf_fingerprint_compare(coll);
     launch(coll);
-    if (watched) coll->seconds = wf_now() - began;
+    if (watched) coll->seconds = wf_now() - coll->began;
 }
 
 bool wf_comm_test(struct wf_coll *coll)
@@ -162,10 +162,13 @@ static void tell(const struct wf_coll *coll)
 {
     struct wf_event event = {
         .kind = WF_EVENT_COLL,
-        .name = wf_coll_name(coll->kind),
+        .name = wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind),
         .axis = coll->comm->label,
         .bytes = coll->bytes,
+        .sent = wf_coll_sent(coll),
         .ranks = coll->comm->size,
+        .coalesced = coll->coalesced,
+        .began = coll->began,
         .seconds = coll->seconds,
         .where = coll->where,
     };
@@ -181,6 +184,7 @@ void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int r
     if (!(wf_observed & WF_EVENT_COLL)) return;
     planned.comm = &nobody;
     planned.bytes = wf_coll_bytes(&planned);
+    planned.began = wf_now();
     planned.seconds = 0;
     planned.where = wf_here;
     tell(&planned);

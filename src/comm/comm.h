@@ -80,10 +80,13 @@ struct wf_coll {
     const size_t *send_counts, *recv_counts;
     const void *send;
     void *recv;
+    bool coalesced; /* for observers: several tensors, one after another */
+    bool rooted;    /* for observers: a reduce-scatter whose whole result goes to one rank */
     /* filled in by the funnel */
     void *state;    /* of the backend */
     size_t bytes;   /* wf_coll_bytes */
-    double seconds; /* spent in start and wait so far, when somebody listens */
+    double began;   /* at start, when somebody listens, */
+    double seconds; /* and what start and wait took so far */
     bool complete;
     uint8_t wide;          /* part of a tree: enum wf_reduce_wide */
     struct wf_where where; /* at start */
@@ -110,6 +113,12 @@ void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int r
  *  result; reduce-scatter and scatter the input; all-to-all what this rank sends; broadcast, send,
  *  recv count; barrier 0; all times the element size. */
 size_t wf_coll_bytes(const struct wf_coll *coll);
+/**
+ * Bytes that this rank sends, at least: of n bytes over t ranks an all-reduce sends 2 (t-1)/t n; an
+ * all-gather this rank's part to all others; a reduce-scatter, all-to-all and scatter what is not
+ * for itself; a gather its part; a broadcast and a send what the sender has. Others send nothing.
+ */
+size_t wf_coll_sent(const struct wf_coll *coll);
 const char *wf_coll_name(weft_coll kind);
 
 /** True when all ranks of the communicator can read `p` in place (zero-copy). */

@@ -18,6 +18,7 @@ static const char *const names[WEFT_COLL_COUNT] = {
     [WEFT_COLL_SEND] = "send",
     [WEFT_COLL_RECV] = "recv",
     [WEFT_COLL_BARRIER] = "barrier",
+    [WEFT_COLL_REDUCE] = "reduce",
 };
 
 static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
@@ -104,6 +105,29 @@ size_t wf_coll_bytes(const struct wf_coll *coll)
         return 0;
     default:
         return coll->count * element;
+    }
+}
+
+size_t wf_coll_sent(const struct wf_coll *coll)
+{
+    size_t element = weft_dtype_size(coll->dtype), others = (size_t)coll->comm->size - 1;
+    int rank = coll->comm->rank;
+    size_t sent = wf_coll_send_count(coll);
+
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_REDUCE:
+        return 2 * sent * others / (others + 1) * element;
+    case WEFT_COLL_ALL_GATHER:
+        return sent * others * element;
+    case WEFT_COLL_REDUCE_SCATTER:
+    case WEFT_COLL_ALL_TO_ALL:
+        return (sent - coll->send_counts[rank]) * element;
+    case WEFT_COLL_SCATTER:
+        return rank == coll->peer ? (sent - coll->send_counts[rank]) * element : 0;
+    case WEFT_COLL_GATHER:
+        return rank == coll->peer ? 0 : sent * element;
+    default:
+        return others ? sent * element : 0;
     }
 }
 

@@ -51,7 +51,8 @@ static void all_reduce(struct wf_block *block, size_t bytes, const struct group 
         .reduce = WEFT_SUM,
         .count = bytes / wf_dtypes[group->dtype].size,
         .send = block->data,
-        .recv = block->data};
+        .recv = block->data,
+        .coalesced = true};
 
     if (group->device == WEFT_META)
         wf_comm_plan(&coll, weft_mesh_axis_name(group->mesh, group->axis),

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/observe.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
@@ -123,10 +124,15 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
     return args->into;
 }
 
-static void tell(const struct wf_plan *plan)
+static void tell(const struct wf_plan *plan, double began)
 {
-    struct wf_event event = {
-        .kind = WF_EVENT_OP, .name = wf_ops[plan->op].name, .axis = "", .where = wf_here};
+    struct wf_event event = {.kind = WF_EVENT_OP,
+                             .name = wf_ops[plan->op].name,
+                             .subject = plan,
+                             .axis = "",
+                             .began = began,
+                             .seconds = wf_now() - began,
+                             .where = wf_here};
 
     wf_observe(&event);
 }
@@ -167,6 +173,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     weft_tensor *const *used = in;
     struct wf_plan *plan;
     bool recorded = false; /* some input requires a gradient, and the tape is on */
+    double began = wf_observed & WF_EVENT_OP ? wf_now() : 0;
 
     for (int i = 0; i < n; i++) {
         if (in[i])
@@ -198,7 +205,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
         if (recorded) record(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
     }
-    if (wf_observed & WF_EVENT_OP) tell(plan);
+    if (wf_observed & WF_EVENT_OP) tell(plan, began);
     wf_plan_release(plan);
     return result;
 }

@@ -3,7 +3,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/where.h"
+#include "base/observe.h"
+#include "base/sys.h"
 #include "nn/module.h"
 
 static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs, int n)
@@ -42,16 +43,32 @@ static weft_tensor *run(weft_module *m, weft_tensor *const *inputs, int n)
     return out;
 }
 
+static void tell(const weft_module *m, enum wf_event_kind kind, double began)
+{
+    struct wf_event event = {.kind = kind,
+                             .name = m->kind->type,
+                             .subject = m,
+                             .axis = "",
+                             .began = began,
+                             .seconds = wf_now() - began,
+                             .where = wf_here};
+
+    wf_observe(&event);
+}
+
 weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
 {
     struct wf_where before = wf_here;
     weft_scope *scope;
     weft_tensor *out;
+    double began = 0;
 
     if (!m) return NULL;
     wf_here.module = m->path;
+    if (wf_observed & WF_EVENT_ENTER) tell(m, WF_EVENT_ENTER, began = wf_now());
     scope = weft_scope_open();
     out = weft_scope_return(scope, run(m, inputs, n));
+    if (wf_observed & WF_EVENT_LEAVE) tell(m, WF_EVENT_LEAVE, began);
     wf_here = before;
     return out;
 }
