@@ -13,6 +13,7 @@
 #include <weft/dtensor.h>
 #include <weft/dtype.h>
 #include <weft/error.h>
+#include <weft/guard.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>

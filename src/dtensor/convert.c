@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dtensor/care.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
 #include "ops/families.h"
@@ -68,7 +69,7 @@ void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in
 
     memcpy(to, out->placements, sizeof to);
     wf_without_partial(to, out->n_axes);
-    in[0] = weft_to_local(weft_redistribute(g, to), NULL);
+    in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
 }
 
 weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,

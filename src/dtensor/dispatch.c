@@ -9,17 +9,16 @@
 #include "base/observe.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "dtensor/care.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
-#include <weft/dtensor.h>
 
 static const struct wf_args no_args;
 
 /* One rank alone knows that its memory is full: its peers would wait for it forever. */
 static weft_tensor *out_of_memory(const struct wf_plan *plan)
 {
-    if (wf_comm_size(wf_comm_world()) > 1)
-        WF_DIE("%s: %s", wf_ops[plan->op].name, weft_error_message());
+    if (wf_comm_size(wf_comm_world()) > 1) WF_DIE("%s: %s", plan->name, weft_error_message());
     return NULL;
 }
 
@@ -56,7 +55,7 @@ static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *co
                    weft_tensor *const *out, const struct wf_args *args)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
-    struct wf_node *node = wf_node_record(out[0], row->vjp, row->name, plan->n_in, in);
+    struct wf_node *node = wf_node_record(out[0], row->vjp, plan->name, plan->n_in, in);
 
     plan->refs++;
     node->context = plan;
@@ -79,7 +78,7 @@ static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source,
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
     char *data = plan->meta ? NULL : (char *)source->data + at;
 
-    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), data, wf_ops[plan->op].name);
+    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), data, plan->name);
 }
 
 /* Make the outputs and run the kernel on them. */
@@ -100,7 +99,7 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
         block = plan->meta ? wf_block_planned(plan->out_bytes[j], plan->out_category[j])
                            : wf_block_new(plan->out_bytes[j], plan->out_category[j]);
         if (!block) return out_of_memory(plan);
-        out[j] = wf_tensor_new(plan->out[j], block, block->data, wf_ops[plan->op].name);
+        out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
         to[j] = block->data;
     }
     if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);
@@ -115,7 +114,7 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
 
     if (plan->out[0] != args->into->layout) {
         WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
-                wf_ops[plan->op].name);
+                plan->name);
         return NULL;
     }
     for (int i = 0; i < plan->n_in; i++)
@@ -127,7 +126,7 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
 static void tell(const struct wf_plan *plan, double began)
 {
     struct wf_event event = {.kind = WF_EVENT_OP,
-                             .name = wf_ops[plan->op].name,
+                             .name = plan->name,
                              .subject = plan,
                              .axis = "",
                              .began = began,
@@ -135,34 +134,6 @@ static void tell(const struct wf_plan *plan, double began)
                              .where = wf_here};
 
     wf_observe(&event);
-}
-
-static bool plain_wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
-{
-    bool wanted = false;
-
-    for (int i = 0; i < plan->n_in; i++)
-        wanted |= in[i] && wf_is_plain(in[i]) && in[i]->requires_grad;
-    return wanted;
-}
-
-/* Plain numbers become replicated first, so that their gradients come back plain. */
-static weft_tensor *call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
-                                const struct wf_args *args, weft_tensor **more)
-{
-    static const weft_placement replicated[WEFT_MAX_AXES];
-    weft_tensor *lifted[WF_MAX_IN];
-    weft_mesh *mesh = NULL;
-
-    for (int i = 0; i < plan->n_in; i++)
-        if (in[i] && !wf_is_plain(in[i])) mesh = in[i]->layout->mesh;
-    for (int i = 0; i < plan->n_in; i++) {
-        bool plain = in[i] && wf_is_plain(in[i]);
-
-        lifted[i] = plain ? weft_from_local(in[i], mesh, replicated, NULL) : in[i];
-        if (plain && !lifted[i]) return NULL;
-    }
-    return wf_call_outs((enum wf_op)plan->op, plan->n_in, lifted, args, more);
 }
 
 weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
@@ -186,10 +157,14 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;
     plan->refs++; /* a nested call may evict it */
-    if (recorded && plan->mixed && plain_wants_gradient(plan, in)) {
-        result = call_lifted(plan, in, args, more);
-        wf_plan_release(plan);
-        return result;
+    if (plan->care) {
+        enum wf_verdict verdict = wf_take_care(plan, in, recorded);
+
+        if (verdict != WF_GO_ON) {
+            result = verdict == WF_LIFT ? wf_call_lifted(plan, in, args, more) : NULL;
+            wf_plan_release(plan);
+            return result;
+        }
     }
     if (plan->moves || plan->copy_first) {
         used = moved_in;

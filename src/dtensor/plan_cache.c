@@ -92,6 +92,7 @@ static struct wf_plan *new_plan(enum wf_op op, int n, weft_tensor *const *in,
 
     plan->hash = hash;
     plan->op = (uint16_t)op;
+    plan->name = wf_ops[op].name;
     plan->n_in = (uint8_t)n;
     plan->n_attr = (uint8_t)args->n_attr;
     plan->refs = 1;

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "dtensor/care.h"
 #include "dtensor/choose.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
@@ -73,13 +74,17 @@ static weft_status find_mesh(const struct wf_infer *call, weft_mesh **mesh)
                 "%s: inputs are on different meshes: %s", call->row->name, wf_infer_text(call));
         *mesh = call->in[i]->mesh;
     }
-    for (int i = 0; *mesh && i < call->n_in; i++)
-        WF_NEED(!call->in[i] || call->in[i]->mesh || call->in[i]->numel == 1, WEFT_ERR_LAYOUT,
-                "%s: input %d is plain while others are distributed: %s; wrap it with "
-                "weft_distribute_tensor or "
-                "weft_from_local",
-                call->row->name, i, wf_infer_text(call));
     return WEFT_OK;
+}
+
+/* A single plain number goes with distributed inputs as it is; anything larger only where the
+ * caller has said that plain tensors are replicated. */
+static weft_status find_plain(struct wf_plan *plan)
+{
+    for (int i = 0; i < plan->n_in; i++)
+        if (plan->in[i] && !plan->in[i]->mesh)
+            plan->care |= plan->in[i]->numel == 1 ? WF_CARE_NUMBER : WF_CARE_PLAIN;
+    return plan->care & WF_CARE_PLAIN ? wf_may_replicate(plan) : WEFT_OK;
 }
 
 /* An addend that goes from replicated to pending needs no zeros: other ranks leave it out. */
@@ -136,6 +141,7 @@ static weft_status move_inputs(struct wf_plan *plan, const struct wf_choice *cho
         else
             plan->used[i] = wf_layout_retain(plan->in[i]);
     }
+    if (plan->moves) plan->care |= WF_CARE_MOVES;
     return WEFT_OK;
 }
 
@@ -208,7 +214,8 @@ weft_status wf_plan_make(struct wf_plan *plan)
     WF_TRY(find_device(plan, &call));
     if (row->planner) return row->planner(plan, &call);
     WF_TRY(find_mesh(&call, &mesh));
-    for (int i = 0; mesh && i < plan->n_in; i++) plan->mixed |= plan->in[i] && !plan->in[i]->mesh;
+    if (mesh) WF_TRY(find_plain(plan));
+    if (plan->care & WF_CARE_PLAIN) return WEFT_OK; /* the door makes them replicated first */
     WF_TRY(row->shape(&call));
     if (mesh) wf_choose(&call, mesh, &choice);
     WF_TRY(move_inputs(plan, &choice, mesh != NULL));

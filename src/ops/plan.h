@@ -1,8 +1,8 @@
 /*
  * plan.h: what is remembered of a call (design D4): its key, and everything that follows from it.
  *
- * Made by dtensor/plan.c, used by the door on every hit and by gradients, which read the layouts
- * of the forward's inputs from it.
+ * Made by dtensor/plan_make.c, used by the door on every hit and by gradients, which read the
+ * layouts of the forward's inputs from it.
  */
 #pragma once
 
@@ -18,11 +18,13 @@ struct wf_plan {
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
     int64_t attr[WF_MAX_ATTR];
+    const char *name; /* the op's, for messages; lives as long as the library */
     /* what follows */
     uint8_t n_out;
     bool meta;                              /* shapes only: no kernel, nothing is sent */
     bool moves;                             /* some input is redistributed first */
-    bool mixed;                             /* a plain number beside distributed inputs */
+    uint8_t care;                           /* what is not simply carried out: dtensor/care.h */
+    bool warned;                            /* the guard has logged it */
     bool copy_first;                        /* a view that needs a row-major input */
     bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
     struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */

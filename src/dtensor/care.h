@@ -1,0 +1,30 @@
+/*
+ * care.h: calls that are not simply carried out. A plan that needs care says so in one byte, which
+ * is all that the door looks at; what follows is decided in care.c.
+ */
+#pragma once
+
+#include "dtensor/plan.h"
+
+enum wf_care {
+    WF_CARE_NUMBER = 1, /* a plain number beside distributed inputs */
+    WF_CARE_PLAIN = 2, /* a plain tensor of several elements beside them: nothing else is planned */
+    WF_CARE_MOVES = 4  /* an input is redistributed that nobody asked to */
+};
+
+enum wf_verdict { WF_GO_ON, WF_LIFT, WF_REFUSE };
+
+/** What the door does with this call; refused: the error is recorded. `recorded`: a gradient is
+ *  wanted of it. */
+enum wf_verdict wf_take_care(struct wf_plan *plan, weft_tensor *const *in, bool recorded);
+
+/** The call with its plain inputs as replicated ones. */
+weft_tensor *wf_call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
+                            const struct wf_args *args, weft_tensor **more);
+
+/** Refuses a plain tensor of several elements beside distributed ones unless that is allowed. */
+weft_status wf_may_replicate(const struct wf_plan *plan);
+
+/** A redistribution that `who` does of itself, under the guard's eye. */
+weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
+                                        const weft_placement *placements);

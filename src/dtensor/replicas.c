@@ -1,0 +1,51 @@
+/* replicas.c: replicas are compared by a hash, so that a check costs a few bytes on the wire. */
+#include "dtensor/replicas.h"
+
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "comm/comm.h"
+#include "mesh/mesh.h"
+#include <weft/autograd.h>
+#include <weft/ops.h>
+
+/* -1 when memory for a row-major copy is short; the hash itself is never negative. */
+static int64_t hash_of(weft_tensor *t)
+{
+    const struct wf_desc *desc;
+
+    weft_no_grad_begin();
+    t = weft_contiguous(t);
+    weft_no_grad_end();
+    if (!t) return -1;
+    desc = &t->layout->desc;
+    return (int64_t)(wf_hash_bytes(t->data, (size_t)desc->numel * wf_dtypes[desc->dtype].size) >>
+                     1);
+}
+
+static void reduce(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value)
+{
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
+                               .dtype = WEFT_I64,
+                               .reduce = how,
+                               .count = 1,
+                               .send = value,
+                               .recv = value};
+
+        if (!(axes >> a & 1) || weft_mesh_axis_size(mesh, a) == 1) continue;
+        coll.comm = wf_mesh_comm(mesh, a);
+        wf_comm_run(&coll);
+    }
+}
+
+bool wf_replicas_agree(weft_tensor *t, weft_mesh *mesh, unsigned axes)
+{
+    weft_scope *scope = weft_scope_open();
+    int64_t most = hash_of(t), least = most;
+
+    weft_scope_close(scope);
+    if (weft_mesh_coordinate(mesh, 0) < 0) return true;
+    reduce(mesh, axes, WEFT_MAX, &most);
+    reduce(mesh, axes, WEFT_MIN, &least);
+    return most == least;
+}

@@ -1,0 +1,12 @@
+/* replicas.h: do the ranks that should hold the same bytes do so? */
+#pragma once
+
+#include "tensor/tensor.h"
+
+/**
+ * Compare a hash of this rank's elements along the mesh axes in `axes` (a bit mask).
+ *
+ * Two small reductions per axis; every rank of the mesh gets the same answer for its lines. Ranks
+ * outside the mesh take no part and get true.
+ */
+bool wf_replicas_agree(weft_tensor *t, weft_mesh *mesh, unsigned axes);

@@ -1,0 +1,263 @@
+/*
+ * test_guard.c: redistribution that nobody asked for, and plain tensors beside distributed ones.
+ * IDs are those of the acceptance cases.
+ */
+/* mpi: 2 4 */
+#include "ranks/worlds.h"
+
+static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
+
+/* ---- the guard ---- */
+
+/* EXPL-01: at its size and at others, even and uneven. */
+WT_TEST(guard__refuses_a_product_that_gathers)
+{
+    const int64_t sizes[][2] = {{8, 128}, {5, 7}, {1, 9}};
+
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, sizes[i][0], sizes[i][1]), "S(0)");
+        weft_tensor *weight =
+            wt_spread(&w, wt_whole(WEFT_F32, 1, sizes[i][1], sizes[i][1]), "S(0)");
+        weft_tensor *y = weft_matmul(x, weight);
+        weft_guard before;
+
+        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1);
+        before = weft_guard_set(WEFT_GUARD_ERROR);
+        WT_EQ(before, WEFT_GUARD_OFF);
+        if (wt_ranks() > 1) { /* the plan is cached: the guard still sees it */
+            WT_ALL(!weft_matmul(x, weight));
+            WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: matmul, input ");
+            WT_ALL(!weft_matmul(x, weight));
+            WT_FAILED(WEFT_ERR_LAYOUT, "bytes");
+            WT_STILL(&w);
+        }
+        weight = wt_to(weight, "R");
+        WT_ALL(wt_near_tensors(weft_matmul(x, weight), y, WT_WITHIN(1e-5)));
+        weft_guard_set(before);
+        wt_world_close(&w);
+    }
+}
+
+/* Cutting a replicated operand costs nothing: only the strict guard objects. */
+WT_TEST(guard__strict_refuses_what_is_free_too)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
+    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "R");
+
+    weft_guard_set(WEFT_GUARD_ERROR);
+    WT_ALL(weft_add(a, b) != NULL);
+    weft_guard_set(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
+    if (wt_ranks() > 1) {
+        WT_ALL(!weft_add(a, b));
+        WT_FAILED(WEFT_ERR_LAYOUT, "add, input 1, f32[8,6] [R]");
+    }
+    WT_ALL(weft_add(a, wt_to(b, "S(0)")) != NULL);
+    weft_guard_set(WEFT_GUARD_OFF);
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
+WT_TEST(guard__warning_lets_the_call_pass)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
+    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)");
+    weft_guard before = weft_guard_set(WEFT_GUARD_WARN);
+
+    WT_ALL(weft_add(a, b) != NULL);
+    WT_ALL(weft_add(a, b) != NULL);
+    weft_guard_set(before);
+    WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 2 : 0);
+    wt_world_close(&w);
+}
+
+/* The inner region ends; the outer one's rule holds again. */
+WT_TEST(guard__regions_nest)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
+    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)");
+    weft_guard outer = weft_guard_set(WEFT_GUARD_ERROR), inner = weft_guard_set(WEFT_GUARD_OFF);
+
+    WT_ALL(weft_add(a, b) != NULL);
+    weft_guard_set(inner);
+    if (wt_ranks() > 1) {
+        WT_ALL(!weft_add(a, b));
+        WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution");
+    }
+    weft_guard_set(outer);
+    WT_ALL(weft_add(a, b) != NULL);
+    wt_world_close(&w);
+}
+
+/* from_local has to bring the gradient to its placements: refused in backward, nobody hangs. */
+WT_TEST(guard__watches_backward)
+{
+    struct wt_world w = wt_world_open();
+    weft_placement whole = weft_replicate();
+    weft_tensor *x = leaf(wt_constant(4, 6, 1)), *g;
+    weft_tensor *y = weft_mul_scalar(weft_from_local(x, w.mesh, &whole, NULL), 2);
+
+    g = wt_spread(&w, wt_constant(4, 6, 1), "S(0)");
+    weft_guard_set(WEFT_GUARD_ERROR);
+    if (wt_ranks() > 1) {
+        WT_ALL(weft_backward_from(y, g) != WEFT_OK);
+        WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: from_local's gradient");
+        WT_ALL(!weft_grad(x));
+        WT_STILL(&w);
+        y = weft_mul_scalar(weft_from_local(x, w.mesh, &whole, NULL), 2);
+    }
+    weft_guard_set(WEFT_GUARD_OFF);
+    WT_ALL(weft_backward_from(y, g) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(x), 2));
+    weft_zero_grad(x);
+    wt_world_close(&w);
+}
+
+static weft_tensor *add_inputs(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)m;
+    (void)n;
+    return weft_add(inputs[0], inputs[1]);
+}
+
+/* The module that the call came from is named. */
+WT_TEST(guard__names_the_module)
+{
+    static const weft_module_class adder = {.type = "adder", .forward = add_inputs, .inputs = 2};
+    struct wt_world w = wt_world_open();
+    weft_module *parent = weft_module_new(&adder, NULL), *child = weft_module_new(&adder, NULL);
+    weft_tensor *in[] = {wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)"),
+                         wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)")};
+
+    WT_ALL(weft_module_add_child(parent, "residual", child) == WEFT_OK);
+    weft_guard_set(WEFT_GUARD_ERROR);
+    if (wt_ranks() > 1) {
+        WT_ALL(!weft_call_n(child, in, 2));
+        WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: residual: add");
+    }
+    weft_guard_set(WEFT_GUARD_OFF);
+    weft_module_release(parent);
+    wt_world_close(&w);
+}
+
+/* ---- plain beside distributed ---- */
+
+/* DT-35 */
+WT_TEST(replication__is_off_until_it_is_asked_for)
+{
+    const int64_t columns[] = {3, 5};
+
+    for (int i = 0; i < 2; i++) {
+        struct wt_world w = wt_world_open();
+        weft_placement split = weft_shard(0);
+        weft_tensor *t = weft_from_local(wt_constant(4, columns[i], 1), w.mesh, &split, NULL);
+        weft_tensor *plain = weft_full(WEFT_F32, 1, &columns[i], 1), *sum;
+        weft_implicit_replication before;
+
+        WT_ALL(!weft_add(plain, t));
+        WT_FAILED(WEFT_ERR_LAYOUT, "add: mixed plain and distributed tensors: input 0 is plain");
+        before = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+        sum = weft_add(plain, t);
+        WT_ALL(sum && wt_has_shape(sum, 2, 4 * wt_ranks(), columns[i]));
+        WT_ALL(wt_is_placed(sum, "S(0)") && wt_local_is_all(sum, 2));
+        WT_ALL(wt_local_is_all(weft_add(t, plain), 2)); /* from the cache too */
+        weft_implicit_replication_set(before);
+        WT_ALL(!weft_add(plain, t)); /* also when the plan is known */
+        WT_FAILED(WEFT_ERR_LAYOUT, "mixed plain and distributed");
+        WT_STILL(&w);
+        wt_world_close(&w);
+    }
+}
+
+/* An inner region that ends leaves the outer one on. */
+WT_TEST(replication__regions_nest)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 4, 3), "S(0)");
+    weft_tensor *plain = wt_whole(WEFT_F32, 1, 4, 3);
+    weft_implicit_replication outer = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    weft_implicit_replication inner =
+        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+
+    weft_implicit_replication_set(inner);
+    WT_ALL(weft_add(t, plain) != NULL);
+    weft_implicit_replication_set(outer);
+    WT_ALL(!weft_add(t, plain));
+    WT_FAILED(WEFT_ERR_LAYOUT, "mixed");
+    wt_world_close(&w);
+}
+
+WT_TEST(replication__checked_refuses_different_bytes_on_all_ranks)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 4, 3), "S(0)");
+    weft_tensor *plain = wt_whole(WEFT_F32, 1, 4, 3);
+
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+    WT_ALL(weft_add(t, plain) != NULL);
+    WT_ALL(weft_add(t, weft_transpose(wt_whole(WEFT_F32, 2, 3, 4), 0, 1)) != NULL);
+    if (wt_rank() == wt_ranks() - 1) ((float *)weft_data(plain))[5] += 1;
+    if (wt_ranks() > 1) {
+        WT_ALL(!weft_add(t, plain));
+        WT_FAILED(WEFT_ERR_ARG, "differ between ranks");
+    }
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    wt_world_close(&w);
+}
+
+/* The gradient of a plain operand comes back plain and whole. */
+WT_TEST(replication__gradients_come_back_plain)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_spread(&w, wt_constant(8, 3, 1), "S(0)");
+    weft_tensor *plain = leaf(weft_full(WEFT_F32, 1, (int64_t[]){3}, 2));
+
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    WT_ALL(weft_backward(weft_sum_all(weft_mul(t, plain))) == WEFT_OK);
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    WT_ALL(wt_local_is_all(weft_grad(plain), 8) && !weft_tensor_mesh(weft_grad(plain)));
+    weft_zero_grad(plain);
+    wt_world_close(&w);
+}
+
+/* DT-36 */
+WT_TEST(replication__single_numbers_always_mix)
+{
+    for (int columns = 3; columns <= 5; columns += 2) {
+        struct wt_world w = wt_world_open();
+        weft_placement split = weft_shard(0);
+        weft_tensor *t = weft_from_local(wt_constant(1, columns, 1), w.mesh, &split, NULL);
+        weft_tensor *zero_dims = weft_full(WEFT_F32, 0, NULL, 1);
+        weft_tensor *one_dim = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1);
+
+        WT_ALL(wt_local_is_all(weft_add(t, zero_dims), 2));
+        WT_ALL(wt_local_is_all(weft_add(zero_dims, t), 2));
+        WT_ALL(wt_local_is_all(weft_add(t, one_dim), 2));
+        WT_ALL(wt_is_placed(weft_add(one_dim, t), "S(0)"));
+        WT_STILL(&w);
+        wt_world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(guard__refuses_a_product_that_gathers),
+        WT_CASE(guard__strict_refuses_what_is_free_too),
+        WT_CASE(guard__warning_lets_the_call_pass),
+        WT_CASE(guard__regions_nest),
+        WT_CASE(guard__watches_backward),
+        WT_CASE(guard__names_the_module),
+        WT_CASE(replication__is_off_until_it_is_asked_for),
+        WT_CASE(replication__regions_nest),
+        WT_CASE(replication__checked_refuses_different_bytes_on_all_ranks),
+        WT_CASE(replication__gradients_come_back_plain),
+        WT_CASE(replication__single_numbers_always_mix),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "guard", cases);
+}
