@@ -8,6 +8,7 @@
 #include "dtensor/plan.h"
 #include "dtensor/setup.h"
 #include "kernels/kernels.h"
+#include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 static void init_process(void)
@@ -23,6 +24,7 @@ static void finish_rank(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_finalize();
+    wf_mesh_finalize();
     wf_pool_finalize();
 }
 
@@ -32,6 +34,12 @@ weft_status weft_init(int *argc, char ***argv)
     return wf_comm_init(argc, argv);
 }
 
+weft_status weft_init_mpi(int comm)
+{
+    init_process();
+    return wf_comm_init_mpi(comm);
+}
+
 int weft_finalize(void)
 {
     int failed = weft_error_status() != WEFT_OK;
@@ -39,6 +47,7 @@ int weft_finalize(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_finalize();
+    wf_mesh_finalize();
     wf_comm_finalize();
     wf_pool_finalize();
     return failed;

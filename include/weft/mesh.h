@@ -1,5 +1,17 @@
-/* mesh.h: ranks as a grid with named axes. */
+/*
+ * mesh.h: ranks as a grid with named axes (docs/concepts/mesh.md).
+ *
+ * Meshes that are equal (sizes, names and ranks) are one object per rank, so `==` compares them.
+ * Making a mesh, cutting one and asking one sends nothing; the communicators of its lines are made
+ * when something is first sent along them, and equal lines of different meshes share one.
+ *
+ * Where a function names an axis by text, NULL or "" stands for the only axis of a 1-D mesh.
+ */
 #pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <weft/error.h>
 #include <weft/export.h>
@@ -13,30 +25,93 @@ typedef enum weft_device {
     WEFT_DEVICES
 } weft_device;
 
+/**
+ * The device called `text`: "cpu".
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_ARG for an unknown one, and for one with an index ("cpu:0"): a mesh says which
+ *        kind of device, a rank has one of it
+ */
+WEFT_API weft_status weft_device_parse(weft_device *device, const char *text);
+
 /** This rank's number among all ranks of the program, and how many there are. ranks: any; local */
 WEFT_API int weft_world_rank(void);
 WEFT_API int weft_world_size(void);
+
+/* ---- making ---- */
 
 /**
  * A grid of the first ranks of the world, described by text: "tp=4" or "dp=2,tp=4".
  *
  * The last axis varies fastest: in "dp=2,tp=4" rank 5 has dp 1, tp 1. Axis names are letters,
- * digits and '_', each used once. The format takes printf arguments.
- * ranks: collective over the world; every rank passes the same text
+ * digits and '_', each used once. The format takes printf arguments. Under mpiexec it starts the
+ * library when weft_init has not been called yet.
+ * ranks: all of the mesh, and any others, pass the same text; with WEFT_CHECK=2 all of the world
+ *        do, and what they pass is compared
  * gives: a mesh owned by the caller (weft_mesh_release); tensors and layouts retain it
  * fails: WEFT_ERR_ARG when the text is malformed, WEFT_ERR_COMM when the world has too few ranks
  */
 WEFT_API weft_mesh *weft_mesh_new(weft_device device, const char *format, ...) WEFT_PRINTF(2, 3);
 
+/**
+ * A grid of any ranks in any order: `ranks` holds their world numbers, the last axis varying
+ * fastest; NULL: the first of the world.
+ *
+ * `names` is "dp,tp", one name per axis, or NULL for axes without names.
+ * ranks: as weft_mesh_new
+ * gives: a mesh owned by the caller
+ * fails: WEFT_ERR_ARG for a size below 1, a bad name, as many names as not axes, a rank that is
+ *        not in the world or stands there twice; WEFT_ERR_COMM when the world has too few ranks
+ */
+WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes,
+                                         const char *names, const int *ranks);
+
+/**
+ * A grid of the members of a communicator of MPI, in its order. `comm` is MPI_Comm_c2f of it.
+ *
+ * `sizes` NULL: one axis of all members. The communicator is not kept: messages travel on the
+ * library's own.
+ * ranks: members of the communicator
+ * fails: WEFT_ERR_STATE without MPI, WEFT_ERR_ARG when a member is not in the world or the sizes
+ *        do not multiply to the number of members; else as weft_mesh_from_ranks
+ */
+WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const int *sizes,
+                                       const char *names);
+
+/**
+ * A mesh whose lines through this rank are given: `groups` are 1-D meshes, one per axis.
+ *
+ * `ranks` is the whole grid as in weft_mesh_from_ranks; it may be NULL for one group.
+ * ranks: all of the new mesh
+ * gives: a mesh owned by the caller; it communicates over the groups' communicators
+ * fails: WEFT_ERR_ARG when a group has other ranks than the grid's line; else as
+ *        weft_mesh_from_ranks
+ */
+WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const char *names,
+                                          const int *ranks);
+
+/**
+ * A mesh of any size without ranks behind it, for planning: this process plays rank `rank` of it.
+ *
+ * Layouts and plans are those of the real mesh, and tensors on WEFT_META go through whole programs:
+ * shapes, memory and the ledger come out as they would. What has elements cannot communicate.
+ * ranks: any; local
+ * gives: a mesh owned by the caller
+ * fails: WEFT_ERR_ARG when the text is malformed or has no such rank
+ */
+WEFT_API weft_mesh *weft_mesh_fake(int rank, const char *format, ...) WEFT_PRINTF(2, 3);
+
 /** One more owner / one owner less; NULL is allowed. ranks: any; local */
 WEFT_API weft_mesh *weft_mesh_retain(weft_mesh *mesh);
 WEFT_API void weft_mesh_release(weft_mesh *mesh);
 
+/* ---- asking ---- */
+
 /** Number of axes. ranks: any; local */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);
 
-/** Ranks along an axis, its name, and this rank's place on it (-1 outside the mesh). ranks: any;
- * local */
+/** Ranks along an axis, its name ("" without), and this rank's place on it (-1 outside the mesh).
+ * ranks: any; local */
 WEFT_API int weft_mesh_axis_size(const weft_mesh *mesh, int axis);
 WEFT_API const char *weft_mesh_axis_name(const weft_mesh *mesh, int axis);
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int axis);
@@ -47,14 +122,117 @@ WEFT_API int weft_mesh_axis(const weft_mesh *mesh, const char *name);
 /** All ranks of the mesh. ranks: any; local */
 WEFT_API int weft_mesh_size(const weft_mesh *mesh);
 
-/**
- * The one-axis mesh of the ranks that share this rank's other coordinates.
- *
- * ranks: local; every member calls it before it communicates over the result
- * gives: a mesh owned by the caller; the same communicator serves it and the parent's axis
- * fails: WEFT_ERR_NOT_FOUND when no axis has the name
- */
-WEFT_API weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *name);
+/** True when this rank is one of them, and when the mesh was made by weft_mesh_fake. ranks: any;
+ * local */
+WEFT_API bool weft_mesh_is_member(const weft_mesh *mesh);
+WEFT_API bool weft_mesh_is_fake(const weft_mesh *mesh);
 
-/** "(dp:2, tp:4)" into `text`; returns the length as snprintf does. ranks: any; local */
+/** The world numbers of all ranks, the last axis varying fastest, into `ranks` while there is room;
+ *  returns how many there are. ranks: any; local */
+WEFT_API int weft_mesh_ranks(const weft_mesh *mesh, int *ranks, int room);
+
+/** The coordinates of a rank of the world; false when it is outside. ranks: any; local */
+WEFT_API bool weft_mesh_find(const weft_mesh *mesh, int world_rank, int *coordinates);
+
+/** The same for meshes that are equal, on every rank. ranks: any; local */
+WEFT_API uint64_t weft_mesh_hash(const weft_mesh *mesh);
+
+/**
+ * This rank's place on the axis of that name.
+ *
+ * ranks: any; local
+ * fails: -1, with WEFT_ERR_ARG when no axis is named although there are several, WEFT_ERR_NOT_FOUND
+ *        when none has the name, WEFT_ERR_COMM on a rank outside the mesh
+ */
+WEFT_API int weft_mesh_local_rank(const weft_mesh *mesh, const char *name);
+
+/**
+ * The world numbers of the ranks on this rank's line along an axis, in their order.
+ *
+ * Written into `ranks` while there is room; returns how many there are. By index or by name.
+ * ranks: any; local
+ * fails: -1, as weft_mesh_local_rank, and with WEFT_ERR_COMM for a fake mesh, which has no groups
+ */
+WEFT_API int weft_mesh_group_ranks(const weft_mesh *mesh, int axis, int *ranks, int room);
+WEFT_API int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, int *ranks,
+                                      int room);
+
+/** Communicators made on this rank so far; what shares one is not counted again. ranks: any; local
+ */
+WEFT_API int weft_mesh_communicators(void);
+
+/** "(dp:2, tp:4)" into `text`, "(2, 4)" without names; returns the length as snprintf does. ranks:
+ * any; local */
 WEFT_API int weft_mesh_print(const weft_mesh *mesh, char *text, size_t bytes);
+
+/* ---- other meshes over the same ranks ---- */
+
+/**
+ * The mesh of the named axes, "tp" or "dp,tp" in any order, through this rank: the ranks that share
+ * its other coordinates. A rank outside gets the first such mesh and is outside that too.
+ *
+ * A name that weft_mesh_flatten gave to merged axes of the root counts as well.
+ * ranks: any; local
+ * gives: a mesh owned by the caller; its lines have the communicators of the mesh it was cut from
+ * fails: WEFT_ERR_NOT_FOUND when no axis has a name, WEFT_ERR_ARG for a mesh without names or an
+ *        axis taken twice
+ */
+WEFT_API weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *names);
+
+/** The same with the names one by one. ranks: any; local. gives, fails: as weft_mesh_sub */
+WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, int n_names, const char *const *names);
+
+/**
+ * The mesh that this one was last cut from by weft_mesh_sub and its kin, at the top; the mesh
+ * itself when it was not cut. ranks: any; local. gives: borrowed
+ */
+WEFT_API weft_mesh *weft_mesh_root(weft_mesh *mesh);
+
+/** The root's axis that this axis is; -1 for merged axes and axes without names. ranks: any; local
+ */
+WEFT_API int weft_mesh_root_axis(const weft_mesh *mesh, int axis);
+
+/**
+ * All ranks of the mesh as one axis, in their order; slice first to merge some axes only.
+ *
+ * The root remembers `name` (NULL: the axes' names joined by '_'): weft_mesh_sub finds it, and
+ * redistribution may then use one collective for the merged axes.
+ * ranks: any; local; all of the mesh do it alike
+ * gives: a mesh owned by the caller; the mesh itself when it has one axis of that name
+ * fails: WEFT_ERR_ARG when the name is malformed, missing, or taken for other axes
+ */
+WEFT_API weft_mesh *weft_mesh_flatten(weft_mesh *mesh, const char *name);
+
+/**
+ * One axis split in several; the product of `sizes` is its size.
+ *
+ * ranks: any; local
+ * gives: a mesh owned by the caller; only the new axes will need new communicators
+ * fails: WEFT_ERR_ARG for other sizes, bad names, or names where the mesh has none
+ */
+WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int *sizes,
+                                        const char *names);
+
+/**
+ * Meshes cut from one root, side by side: "dp" and "tp" give "dp,tp".
+ *
+ * ranks: any; local
+ * gives: a mesh owned by the caller
+ * fails: WEFT_ERR_ARG when they were not cut from one mesh or have an axis in common
+ */
+WEFT_API weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes);
+
+/* ---- the mesh that is meant when none is given ---- */
+
+/**
+ * From now on, functions given NULL for a mesh take this one, until it is popped; scopes nest. Each
+ * thread has its own. Pop names the mesh that it ends.
+ *
+ * ranks: any; local; all ranks of the mesh do it alike
+ * fails: WEFT_ERR_STATE when the mesh to pop is not the innermost
+ */
+WEFT_API weft_status weft_mesh_push(weft_mesh *mesh);
+WEFT_API weft_status weft_mesh_pop(weft_mesh *mesh);
+
+/** The innermost. ranks: any; local. gives: borrowed. fails: WEFT_ERR_STATE when there is none */
+WEFT_API weft_mesh *weft_mesh_current(void);

@@ -34,6 +34,15 @@
  */
 WEFT_API weft_status weft_init(int *argc, char ***argv);
 
+/**
+ * The same where MPI runs already and the members of one communicator are to be the world; `comm`
+ * is MPI_Comm_c2f of it. weft_finalize leaves MPI running.
+ *
+ * ranks: all members of the communicator, once, from the main thread
+ * fails: WEFT_ERR_STATE when MPI is not running or the library has begun already
+ */
+WEFT_API weft_status weft_init_mpi(int comm);
+
 /** End the library and report leaked tensors. ranks: all. gives: the exit status for main: 0, or 1
  *  when any rank holds an error */
 WEFT_API int weft_finalize(void);

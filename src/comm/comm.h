@@ -25,6 +25,12 @@ struct wf_comm; /* a group of ranks that communicate, in a fixed order */
 
 /** mpiexec's world when this process was started by it, else a world of one. Main thread, once. */
 weft_status wf_comm_init(int *argc, char ***argv);
+/** The same for the members of a communicator of MPI, which runs already. `comm` is MPI_Comm_c2f of
+ *  it. */
+weft_status wf_comm_init_mpi(int comm);
+/** False when this thread's world is still to begin: a launcher is there, wf_comm_init was not
+ *  called. */
+bool wf_comm_has_begun(void);
 /** Collective. Frees communicators and shared memory. */
 void wf_comm_finalize(void);
 
@@ -42,6 +48,10 @@ struct wf_comm *wf_comm_world(void);
  * all of them. `label` names it in errors and the ledger ("tp"); borrowed, must outlive the world.
  */
 struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label);
+
+/** The members of a communicator of MPI (MPI_Comm_c2f of it) as world ranks; the caller frees them.
+ *  fails: WEFT_ERR_STATE without MPI, WEFT_ERR_ARG when one is not in the world */
+weft_status wf_comm_mpi_members(int comm, int **world_ranks, int *count);
 
 int wf_comm_rank(const struct wf_comm *comm);
 int wf_comm_size(const struct wf_comm *comm);
@@ -99,6 +109,10 @@ void wf_comm_start(struct wf_coll *coll);
 /** True when wf_comm_wait would not have to wait; makes progress. */
 bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
+
+/** Every rank's `bytes` bytes, in rank order. Neither checked nor booked: for what the library asks
+ *  on its own account. */
+void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
 
 /** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
 void wf_comm_run(struct wf_coll *coll);

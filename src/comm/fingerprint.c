@@ -46,12 +46,12 @@ static uint64_t fingerprint(const struct wf_coll *coll)
     return mix_counts(hash, coll);
 }
 
-static void share(const struct wf_coll *coll, const void *mine, void *all, size_t bytes)
+void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t bytes)
 {
-    int size = coll->comm->size;
+    int size = comm->size;
     size_t *counts = wf_malloc((size_t)size * sizeof(size_t));
     struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER,
-                             .comm = coll->comm,
+                             .comm = comm,
                              .dtype = WEFT_U8,
                              .recv_counts = counts,
                              .send = mine,
@@ -72,7 +72,7 @@ static _Noreturn void name_mismatch(const struct wf_coll *coll, int other)
     snprintf(mine, sizeof mine, "%s%s%.64s (collective %llu)", what,
              coll->where.module ? " in module " : "", coll->where.module ? coll->where.module : "",
              (unsigned long long)*coll->comm->calls);
-    share(coll, mine, all, TEXT_BYTES);
+    wf_comm_share(coll->comm, mine, all, TEXT_BYTES);
     WF_DIE("ranks are about to do different collectives: rank %d: %s; rank %d: %s",
            coll->comm->world_ranks[me], mine, coll->comm->world_ranks[other],
            all + (size_t)other * TEXT_BYTES);
@@ -93,7 +93,7 @@ void wf_fingerprint_compare(const struct wf_coll *coll)
 
     ++*coll->comm->calls;
     mine = fingerprint(coll);
-    share(coll, &mine, all, sizeof mine);
+    wf_comm_share(coll->comm, &mine, all, sizeof mine);
     other = first_difference(all, coll->comm->size, coll->comm->rank);
     if (other >= 0) name_mismatch(coll, other);
     wf_free(all);

@@ -10,6 +10,7 @@
 #include "comm/shm.h"
 
 static bool mpi_is_ours; /* started here, so ended here */
+static bool has_begun;   /* the main thread's world */
 
 /* Started by mpiexec? Asked of the environment, so that a lone process never touches MPI. */
 static bool has_launcher(void)
@@ -31,8 +32,10 @@ static void end_job(void)
 
 static weft_status start_mpi(int *argc, char ***argv)
 {
-    int provided, running;
+    int provided, running, over;
 
+    MPI_Finalized(&over);
+    WF_NEED(!over, WEFT_ERR_COMM, "MPI has ended and cannot start again");
     MPI_Initialized(&running);
     if (running) return WEFT_OK;
     WF_NEED(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
@@ -41,12 +44,12 @@ static weft_status start_mpi(int *argc, char ***argv)
     return WEFT_OK;
 }
 
-static struct wf_comm *make_world(int rank, int size)
+static struct wf_comm *make_world(MPI_Comm comm, int rank, int size)
 {
     struct wf_comm_thread *thread = &wf_comm_thread;
     struct wf_comm *world = wf_comm_make(NULL, size, rank, "");
 
-    thread->net = wf_net_new(MPI_COMM_WORLD);
+    thread->net = wf_net_new(comm);
     if (wf_knobs.shm > 0) {
         thread->node = wf_node_open(thread->net->first, (int)wf_knobs.shm);
         if (thread->node->level > WF_NODE_NONE) wf_shm_open_desk(thread->node, world);
@@ -87,21 +90,99 @@ static void leave_world(struct wf_comm_thread *thread)
     *thread = (struct wf_comm_thread){0};
 }
 
-weft_status wf_comm_init(int *argc, char ***argv)
+static weft_status enter_world(MPI_Comm comm)
 {
     int rank, size;
 
-    WF_NEED(!wf_comm_thread.world, WEFT_ERR_STATE, "the world exists already");
-    if (!has_launcher()) return WEFT_OK;
-    WF_TRY(start_mpi(argc, argv));
     WF_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    WF_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    WF_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    WF_MPI(MPI_Comm_rank(comm, &rank));
+    WF_MPI(MPI_Comm_size(comm, &size));
     wf_log_set_rank(rank);
     wf_die_set_handler(end_job);
-    if (size == 1) return WEFT_OK;
-    wf_comm_thread.world = make_world(rank, size);
+    if (size > 1) wf_comm_thread.world = make_world(comm, rank, size);
     return WEFT_OK;
+}
+
+static weft_status begin(void)
+{
+    WF_NEED(!has_begun && !wf_comm_thread.world, WEFT_ERR_STATE,
+            "the library has begun already, by weft_init or with the first mesh");
+    has_begun = true;
+    return WEFT_OK;
+}
+
+weft_status wf_comm_init(int *argc, char ***argv)
+{
+    WF_TRY(begin());
+    if (!has_launcher()) return WEFT_OK;
+    WF_TRY(start_mpi(argc, argv));
+    return enter_world(MPI_COMM_WORLD);
+}
+
+static weft_status check_mpi(void)
+{
+    int running, over;
+
+    MPI_Initialized(&running);
+    MPI_Finalized(&over);
+    WF_NEED(running && !over, WEFT_ERR_STATE,
+            "a communicator of MPI is given, but MPI is not running");
+    return WEFT_OK;
+}
+
+weft_status wf_comm_init_mpi(int comm)
+{
+    WF_TRY(check_mpi());
+    WF_NEED(MPI_Comm_f2c(comm) != MPI_COMM_NULL, WEFT_ERR_ARG,
+            "the world cannot begin on MPI_COMM_NULL");
+    WF_TRY(begin());
+    return enter_world(MPI_Comm_f2c(comm));
+}
+
+bool wf_comm_has_begun(void) { return wf_comm_thread.world || has_begun || !has_launcher(); }
+
+/* All processes of the world; alone, this one. */
+static MPI_Comm whole_world(void)
+{
+    const struct wf_net *net = wf_comm_thread.net;
+
+    return net ? net->first : MPI_COMM_SELF;
+}
+
+static weft_status translate(MPI_Group group, int *ranks, int count)
+{
+    int *all = wf_malloc((size_t)count * sizeof *all), inside = 0;
+    MPI_Group world;
+
+    for (int i = 0; i < count; i++) all[i] = i;
+    WF_MPI(MPI_Comm_group(whole_world(), &world));
+    WF_MPI(MPI_Group_translate_ranks(group, count, all, world, ranks));
+    WF_MPI(MPI_Group_free(&world));
+    wf_free(all);
+    while (inside < count && ranks[inside] != MPI_UNDEFINED) inside++;
+    WF_NEED(inside == count, WEFT_ERR_ARG, "member %d of the MPI communicator is not in the world",
+            inside);
+    return WEFT_OK;
+}
+
+weft_status wf_comm_mpi_members(int comm, int **world_ranks, int *count)
+{
+    weft_status status;
+    MPI_Group group;
+
+    WF_NEED(!wf_comm_thread.world || wf_comm_thread.net, WEFT_ERR_STATE,
+            "ranks that are threads have no communicators of MPI");
+    WF_TRY(check_mpi());
+    WF_NEED(MPI_Comm_f2c(comm) != MPI_COMM_NULL, WEFT_ERR_ARG,
+            "a mesh cannot be made of MPI_COMM_NULL");
+    WF_MPI(MPI_Comm_group(MPI_Comm_f2c(comm), &group));
+    WF_MPI(MPI_Group_size(group, count));
+    *world_ranks = wf_malloc((size_t)*count * sizeof **world_ranks);
+    status = translate(group, *world_ranks, *count);
+    WF_MPI(MPI_Group_free(&group));
+    if (status == WEFT_OK) return WEFT_OK;
+    wf_free(*world_ranks);
+    return status;
 }
 
 void wf_comm_finalize(void)
@@ -110,6 +191,7 @@ void wf_comm_finalize(void)
         leave_world(&wf_comm_thread);
     else
         wf_comm_drop_subs();
+    has_begun = false;
     if (!mpi_is_ours) return;
     mpi_is_ours = false;
     wf_die_set_handler(NULL);

@@ -27,6 +27,7 @@ static MPI_Comm copy(MPI_Comm comm)
 
     WF_MPI(MPI_Comm_idup(comm, &twin, &request));
     wf_net_await(&request, "a new communicator");
+    WF_MPI(MPI_Comm_set_errhandler(twin, MPI_ERRORS_RETURN));
     return twin;
 }
 

@@ -1,4 +1,7 @@
-/* describe.c: reads "dp=2,tp=4". Whether the world has that many ranks is not asked here. */
+/*
+ * describe.c: reads "dp=2,tp=4", "dp,tp" and "cpu". Whether the world has that many ranks is not
+ * asked here.
+ */
 #include "mesh/describe.h"
 
 #include <ctype.h>
@@ -40,36 +43,104 @@ static weft_status read_size(int *size, const char **at, const char *name, const
     WF_NEED(end != *at && value >= 1 && value <= INT_MAX, WEFT_ERR_ARG,
             "mesh \"%s\": the size of \"%s\" is not a positive number", text, name);
     *size = (int)value;
-    *at = skip_blanks(end);
+    *at = end;
     return WEFT_OK;
 }
 
-static weft_status read_axis(struct wf_mesh_text *out, const char **at, const char *text)
+/* The name at `at` becomes names[axis]; each name is there once. */
+static weft_status read_new_name(char names[][WF_AXIS_NAME], int axis, const char **at,
+                                 const char *text)
 {
-    int axis = out->n_axes;
-
     WF_NEED(axis < WEFT_MAX_AXES, WEFT_ERR_ARG, "mesh \"%s\": more than %d axes", text,
             WEFT_MAX_AXES);
     *at = skip_blanks(*at);
-    WF_TRY(read_name(out->names[axis], at, text));
+    WF_TRY(read_name(names[axis], at, text));
     for (int a = 0; a < axis; a++)
-        WF_NEED(strcmp(out->names[a], out->names[axis]) != 0, WEFT_ERR_ARG,
-                "mesh \"%s\": two axes are called \"%s\"", text, out->names[axis]);
-    WF_TRY(read_size(&out->sizes[axis], at, out->names[axis], text));
-    out->n_axes++;
+        WF_NEED(strcmp(names[a], names[axis]) != 0, WEFT_ERR_ARG,
+                "mesh \"%s\": two axes are called \"%s\", but each axis name must be unique", text,
+                names[axis]);
+    return WEFT_OK;
+}
+
+/* True when something follows a comma. */
+static weft_status read_comma(bool *more, const char **at, const char *text)
+{
+    *at = skip_blanks(*at);
+    *more = **at != '\0';
+    if (!*more) return WEFT_OK;
+    WF_NEED(**at == ',', WEFT_ERR_ARG, "mesh \"%s\": unexpected '%c' at character %d", text, **at,
+            (int)(*at - text));
+    ++*at;
     return WEFT_OK;
 }
 
 weft_status wf_mesh_parse(struct wf_mesh_text *out, const char *text)
 {
     const char *at = text;
+    bool more = true;
 
     *out = (struct wf_mesh_text){0};
-    for (;;) {
-        WF_TRY(read_axis(out, &at, text));
-        if (*at == '\0') return WEFT_OK;
-        WF_NEED(*at == ',', WEFT_ERR_ARG, "mesh \"%s\": unexpected '%c' at character %d", text, *at,
-                (int)(at - text));
-        at++;
+    while (more) {
+        int axis = out->n_axes;
+
+        WF_TRY(read_new_name(out->names, axis, &at, text));
+        WF_TRY(read_size(&out->sizes[axis], &at, out->names[axis], text));
+        out->n_axes++;
+        WF_TRY(read_comma(&more, &at, text));
     }
+    return WEFT_OK;
+}
+
+static weft_status parse_names(char names[][WF_AXIS_NAME], int *count, const char *text)
+{
+    const char *at = text;
+    bool more = true;
+
+    for (*count = 0; more; ++*count) {
+        WF_TRY(read_new_name(names, *count, &at, text));
+        WF_TRY(read_comma(&more, &at, text));
+    }
+    return WEFT_OK;
+}
+
+int wf_mesh_parse_names(char names[][WF_AXIS_NAME], const char *text)
+{
+    int count;
+
+    return parse_names(names, &count, text) == WEFT_OK ? count : -1;
+}
+
+weft_status wf_mesh_parse_parts(struct wf_mesh_text *out, int n_axes, const int *sizes,
+                                const char *names)
+{
+    int n_names = n_axes;
+
+    *out = (struct wf_mesh_text){.n_axes = n_axes};
+    WF_NEED(n_axes >= 1 && n_axes <= WEFT_MAX_AXES, WEFT_ERR_ARG, "a mesh has 1 to %d axes, not %d",
+            WEFT_MAX_AXES, n_axes);
+    WF_NEED(sizes, WEFT_ERR_ARG, "a mesh of %d axes is asked for without their sizes", n_axes);
+    for (int a = 0; a < n_axes; a++) {
+        WF_NEED(sizes[a] >= 1, WEFT_ERR_ARG, "axis %d of a mesh has the size %d", a, sizes[a]);
+        out->sizes[a] = sizes[a];
+    }
+    if (names) n_names = wf_mesh_parse_names(out->names, names);
+    if (n_names < 0) return weft_error_status();
+    WF_NEED(n_names == n_axes, WEFT_ERR_ARG,
+            "mesh shape and axis names should have the same length: \"%s\" are %d names for %d "
+            "axes",
+            names, n_names, n_axes);
+    return WEFT_OK;
+}
+
+weft_status weft_device_parse(weft_device *device, const char *text)
+{
+    const char *colon = text ? strchr(text, ':') : NULL;
+
+    WF_NEED(!colon, WEFT_ERR_ARG,
+            "device \"%s\": a device type with an index is not supported; write \"%.*s\"", text,
+            (int)(colon - text), text);
+    WF_NEED(text && strcmp(text, "cpu") == 0, WEFT_ERR_ARG, "unknown device \"%s\"",
+            text ? text : "");
+    *device = WEFT_CPU;
+    return WEFT_OK;
 }

@@ -1,4 +1,4 @@
-/* mesh.h: the grid of ranks behind weft_mesh, and the communicator of each axis line. */
+/* mesh.h: the grid of ranks behind weft_mesh, and the communicators of its lines. */
 #pragma once
 
 #include <weft/mesh.h>
@@ -6,13 +6,32 @@
 struct wf_comm;
 
 /** The communicator of the line along `axis` through this rank; made when first used, then cached.
- *  All ranks of the line ask for it at the same point. NULL outside the mesh. */
+ *  All ranks of the line ask for it at the same point. NULL outside the mesh and on fake ones. */
 struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis);
+
+/** The same for several axes merged to one line, the last varying fastest. Bit a of `axes` stands
+ *  for axis a. */
+struct wf_comm *wf_mesh_merged_comm(weft_mesh *mesh, unsigned axes);
+
+/** wf_mesh_merged_comm where the user made a mesh of these axes by weft_mesh_flatten, else NULL. */
+struct wf_comm *wf_mesh_flattened(weft_mesh *mesh, unsigned axes);
+/** The same question without making a communicator; answered alike outside the mesh. */
+bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
 
 /** Sizes of all axes, and this rank's coordinates (-1 outside the mesh); borrowed. */
 const int *wf_mesh_sizes(const weft_mesh *mesh);
 const int *wf_mesh_coordinates(const weft_mesh *mesh);
+/** World ranks, the last axis varying fastest; weft_mesh_size of them; borrowed. */
+const int *wf_mesh_rank_list(const weft_mesh *mesh);
 
-/** A mesh of any size without ranks behind it, for planning and tests: coordinates as given. */
+/** A mesh of any size without ranks behind it, for planning and tests: coordinates as given.
+ *  names NULL: a0, a1, ... */
 weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates,
                         const char *const *names);
+
+/** What a function given `mesh` works on: the innermost default mesh for NULL. NULL when there is
+ *  none, or when the thread holds an error: the mesh may be missing because making it failed. */
+weft_mesh *wf_mesh_or_current(weft_mesh *mesh);
+
+/** End of a rank: drop what was pushed and never popped. */
+void wf_mesh_finalize(void);

@@ -1,0 +1,169 @@
+/*
+ * lines.c: who communicates along an axis: groups as lists of ranks, and their communicators. Those
+ * are made when they are first used; comm finds one with the same ranks again.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "mesh/grid.h"
+#include "mesh/label.h"
+
+enum { TEXT_BYTES = 256 };
+
+/* ---- groups ---- */
+
+/* The axis that is meant by a name, or by none. */
+static weft_status find_axis(const weft_mesh *mesh, const char *name, int *axis)
+{
+    char text[TEXT_BYTES];
+
+    weft_mesh_print(mesh, text, sizeof text);
+    *axis = 0;
+    if (!name || !name[0]) {
+        WF_NEED(mesh->text.n_axes == 1, WEFT_ERR_ARG,
+                "mesh %s: the axis needs to be specified when there is more than one", text);
+        return WEFT_OK;
+    }
+    *axis = weft_mesh_axis(mesh, name);
+    WF_NEED(*axis >= 0, WEFT_ERR_NOT_FOUND, "invalid axis name: mesh %s has no axis \"%s\"", text,
+            name);
+    return WEFT_OK;
+}
+
+static weft_status check_member(const weft_mesh *mesh)
+{
+    char text[TEXT_BYTES];
+
+    weft_mesh_print(mesh, text, sizeof text);
+    WF_NEED(mesh->me >= 0, WEFT_ERR_COMM, "rank %d is not in mesh %s", weft_world_rank(), text);
+    return WEFT_OK;
+}
+
+int weft_mesh_local_rank(const weft_mesh *mesh, const char *name)
+{
+    int axis;
+
+    if (find_axis(mesh, name, &axis) != WEFT_OK || check_member(mesh) != WEFT_OK) return -1;
+    return mesh->coordinates[axis];
+}
+
+static weft_status check_group(const weft_mesh *mesh, int axis)
+{
+    char text[TEXT_BYTES];
+
+    weft_mesh_print(mesh, text, sizeof text);
+    WF_NEED(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG, "mesh %s has no axis %d", text,
+            axis);
+    WF_NEED(!mesh->fake, WEFT_ERR_COMM,
+            "mesh %s: process groups not initialized: there are no ranks behind it", text);
+    return check_member(mesh);
+}
+
+int weft_mesh_group_ranks(const weft_mesh *mesh, int axis, int *ranks, int room)
+{
+    int size, *line;
+
+    if (check_group(mesh, axis) != WEFT_OK) return -1;
+    size = mesh->text.sizes[axis];
+    line = wf_malloc((size_t)size * sizeof *line);
+    wf_mesh_line(mesh, 1, &axis, line);
+    for (int i = 0; i < size && i < room; i++) ranks[i] = line[i];
+    wf_free(line);
+    return size;
+}
+
+int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, int *ranks, int room)
+{
+    int axis;
+
+    return find_axis(mesh, name, &axis) == WEFT_OK ? weft_mesh_group_ranks(mesh, axis, ranks, room)
+                                                   : -1;
+}
+
+int weft_mesh_communicators(void) { return wf_comm_count(); }
+
+/* ---- communicators ---- */
+
+/* Bits to axes, ascending. */
+static struct wf_merged list_of(unsigned axes)
+{
+    struct wf_merged list = {0};
+
+    for (int axis = 0; axis < WEFT_MAX_AXES; axis++)
+        if (axes >> axis & 1) list.axes[list.n_axes++] = axis;
+    return list;
+}
+
+/* The name that the user gave to these axes merged, if any. */
+static const char *merged_name(const weft_mesh *mesh, const struct wf_merged *axes)
+{
+    const weft_mesh *root = wf_mesh_root(mesh);
+    struct wf_merged piece;
+
+    for (int m = 0; m < root->n_merged; m++)
+        if (wf_mesh_piece(mesh, root->merged[m].name, &piece) && piece.n_axes == axes->n_axes &&
+            memcmp(piece.axes, axes->axes, (size_t)piece.n_axes * sizeof piece.axes[0]) == 0)
+            return root->merged[m].name;
+    return NULL;
+}
+
+/* The ledger and errors call a line by its axis: "tp", "dp_tp", or "axis 1" without names. */
+static const char *label_of(const weft_mesh *mesh, const struct wf_merged *axes)
+{
+    const char *given = axes->n_axes > 1 ? merged_name(mesh, axes) : NULL;
+    char label[WEFT_MAX_AXES * WF_AXIS_NAME] = "axis";
+    size_t length = wf_mesh_has_names(mesh) ? 0 : strlen(label);
+
+    for (int i = 0; !given && i < axes->n_axes; i++) {
+        const char *name = mesh->text.names[axes->axes[i]], digit[] = {(char)('0' + axes->axes[i])};
+        bool named = name[0] != '\0';
+        size_t bytes = named ? strlen(name) : 1;
+
+        if (i || !named) label[length++] = i && named ? '_' : ' ';
+        memcpy(label + length, named ? name : digit, bytes);
+        label[length += bytes] = '\0';
+    }
+    return wf_mesh_label(given ? given : label);
+}
+
+static struct wf_comm *make_comm(const weft_mesh *mesh, const struct wf_merged *axes)
+{
+    struct wf_comm *comm;
+    int size = 1, *ranks;
+
+    for (int i = 0; i < axes->n_axes; i++) size *= mesh->text.sizes[axes->axes[i]];
+    ranks = wf_malloc((size_t)size * sizeof *ranks);
+    wf_mesh_line(mesh, axes->n_axes, axes->axes, ranks);
+    comm = wf_comm_sub(ranks, size, label_of(mesh, axes));
+    wf_free(ranks);
+    return comm;
+}
+
+struct wf_comm *wf_mesh_merged_comm(weft_mesh *mesh, unsigned axes)
+{
+    struct wf_merged list;
+
+    if (mesh->lines[axes] || mesh->me < 0 || mesh->fake) return mesh->lines[axes];
+    list = list_of(axes);
+    mesh->lines[axes] = make_comm(mesh, &list);
+    return mesh->lines[axes];
+}
+
+struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis)
+{
+    return wf_mesh_merged_comm(mesh, 1u << axis);
+}
+
+bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes)
+{
+    struct wf_merged list = list_of(axes);
+
+    return merged_name(mesh, &list) != NULL;
+}
+
+struct wf_comm *wf_mesh_flattened(weft_mesh *mesh, unsigned axes)
+{
+    return wf_mesh_is_flattened(mesh, axes) ? wf_mesh_merged_comm(mesh, axes) : NULL;
+}
