@@ -41,8 +41,9 @@ static bool prepare_inputs(const struct wf_plan *plan, weft_tensor *const *in, w
         used[i] = plan->move[i] ? moved(plan, i, in[i]) : in[i];
         if (in[i] && !used[i]) return false;
     }
-    if (plan->copy_first) used[0] = wf_call1(WF_OP_copy, used[0]);
-    return !plan->copy_first || used[0];
+    if (!(plan->care & WF_CARE_COPY)) return true;
+    used[0] = wf_call1(WF_OP_copy, used[0]);
+    return used[0] != NULL;
 }
 
 /* A node that held its own output would keep itself alive: it holds another handle to the bytes. */
@@ -72,13 +73,13 @@ static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *co
     }
 }
 
-static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *source,
-                             const struct wf_args *args)
+static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *const *used,
+                             weft_tensor **out, const struct wf_args *args)
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
-    char *data = plan->meta ? NULL : (char *)source->data + at;
 
-    return wf_tensor_new(plan->out[0], wf_block_retain(source->block), data, plan->name);
+    return out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
+                                  (char *)used[0]->data + at, plan->name);
 }
 
 /* Make the outputs and run the kernel on them. */
@@ -96,13 +97,30 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
         out[j] = NULL;
         to[j] = NULL;
         if (!plan->out[j]) continue;
-        block = plan->meta ? wf_block_planned(plan->out_bytes[j], plan->out_category[j])
-                           : wf_block_new(plan->out_bytes[j], plan->out_category[j]);
+        block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
         if (!block) return out_of_memory(plan);
         out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
         to[j] = block->data;
     }
-    if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    return out[0];
+}
+
+/* Tensors without elements: handles and counted bytes, and nothing to compute. */
+static weft_tensor *run_meta(const struct wf_plan *plan, weft_tensor *const *used,
+                             weft_tensor **out, const struct wf_args *args)
+{
+    (void)args;
+    for (int j = 0; j < plan->n_out; j++) {
+        struct wf_block *block;
+
+        out[j] = NULL;
+        if (!plan->out[j]) continue;
+        block = wf_ops[plan->op].prepare
+                    ? wf_block_planned(plan->out_bytes[j], plan->out_category[j])
+                    : wf_block_retain(used[0]->block);
+        out[j] = wf_tensor_new(plan->out[j], block, NULL, plan->name);
+    }
     return out[0];
 }
 
@@ -165,17 +183,15 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
             wf_plan_release(plan);
             return result;
         }
-    }
-    if (plan->moves || plan->copy_first) {
         used = moved_in;
         if (!prepare_inputs(plan, in, moved_in)) return wf_plan_release(plan), NULL;
     }
     if (args->into)
         result = run_into(plan, used, args);
-    else if (row->prepare)
+    else if (plan->way == WF_WAY_KERNEL)
         result = run_kernel(plan, used, out, args);
     else
-        result = out[0] = run_view(plan, used[0], args);
+        result = (plan->way == WF_WAY_VIEW ? run_view : run_meta)(plan, used, out, args);
     if (result && !args->into) {
         if (recorded) record(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];

@@ -128,7 +128,7 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
                                 (weft_device)in->desc.device);
     }
     plan->used[i] = target;
-    plan->moves = true;
+    plan->care |= WF_CARE_ASKED;
     return WEFT_OK;
 }
 
@@ -141,7 +141,7 @@ static weft_status move_inputs(struct wf_plan *plan, const struct wf_choice *cho
         else
             plan->used[i] = wf_layout_retain(plan->in[i]);
     }
-    if (plan->moves) plan->care |= WF_CARE_MOVES;
+    if (plan->care & WF_CARE_ASKED) plan->care ^= WF_CARE_ASKED | WF_CARE_MOVES;
     return WEFT_OK;
 }
 
@@ -167,7 +167,7 @@ static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_me
         memset(&view, 0, sizeof view);
         call->row->view(call, &row_major->desc, box->desc.shape, &view);
         wf_layout_release(row_major);
-        plan->copy_first = true;
+        plan->care |= WF_CARE_COPY;
     }
     wf_layout_release(box);
     wf_plan_set_output(plan, 0, output_layout(call, 0, mesh, placements, view.stride));
@@ -212,6 +212,7 @@ weft_status wf_plan_make(struct wf_plan *plan)
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     WF_TRY(find_device(plan, &call));
+    plan->way = plan->meta ? WF_WAY_META : row->prepare ? WF_WAY_KERNEL : WF_WAY_VIEW;
     if (row->planner) return row->planner(plan, &call);
     WF_TRY(find_mesh(&call, &mesh));
     if (mesh) WF_TRY(find_plain(plan));

@@ -9,6 +9,8 @@
 #include "ops/table.h"
 
 struct wf_redist_plan;
+/** How a plan is carried out. */
+enum wf_way { WF_WAY_KERNEL, WF_WAY_VIEW, WF_WAY_META };
 
 struct wf_plan {
     /* key */
@@ -21,12 +23,11 @@ struct wf_plan {
     const char *name; /* the op's, for messages; lives as long as the library */
     /* what follows */
     uint8_t n_out;
-    bool meta;                              /* shapes only: no kernel, nothing is sent */
-    bool moves;                             /* some input is redistributed first */
-    uint8_t care;                           /* what is not simply carried out: dtensor/care.h */
-    bool warned;                            /* the guard has logged it */
-    bool copy_first;                        /* a view that needs a row-major input */
-    bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
+    uint8_t way;            /* enum wf_way */
+    bool meta;              /* shapes only: no kernel, nothing is sent */
+    uint8_t care;           /* what keeps it from being simply carried out: dtensor/care.h */
+    bool warned;            /* the guard has logged it */
+    bool absent[WF_MAX_IN]; /* an addend that another rank counts */
     struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
     struct wf_redist_plan *move[WF_MAX_IN]; /* NULL: in[i] is used as it is */
     struct wf_layout *out[WF_MAX_OUT];      /* NULL: not made */
