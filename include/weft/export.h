@@ -17,4 +17,4 @@
 
 /** Most dimensions a tensor can have, and most axes a mesh can have. */
 #define WEFT_MAX_DIMS 8
-#define WEFT_MAX_AXES 4
+#define WEFT_MAX_AXES 6

@@ -38,10 +38,11 @@ typedef enum weft_cut {
     WEFT_CUT_BALANCED /* sizes differ by at most one, the larger ones first */
 } weft_cut;
 
-enum { WEFT_MAX_SEGMENTS = 4 };
+enum { WEFT_MAX_SEGMENTS = 5 };
 
 /**
- * A value type; every field that its kind does not use is 0, so equal placements have equal bytes.
+ * A value type; every field that its kind does not use is 0, so equal placements have equal bytes
+ * (there is no padding).
  *
  * A shard with segments cuts each segment of its dim over the axis, and a rank holds its part of
  * the first, then of the second, ... : a fused QKV or gate-up weight. Segments are relative sizes:
@@ -51,9 +52,8 @@ typedef struct weft_placement {
     uint8_t kind;   /* weft_placement_kind */
     uint8_t reduce; /* weft_reduce; partial only */
     int8_t dim;     /* shard and strided shard; negative counts from the end */
-    uint8_t split;  /* weft_split; shard only */
-    uint8_t
-        order; /* shard: turn among the axes that shard this dim, 0 first; all 0: left to right */
+    uint8_t cut;    /* weft_cut; shard only */
+    uint8_t order;  /* shard: turn among the axes that shard this dim; all 0: left to right */
     uint8_t n_segments;
     uint16_t segments[WEFT_MAX_SEGMENTS]; /* shard only; the first n_segments */
     union {
@@ -75,6 +75,30 @@ static inline weft_placement weft_shard(int dim)
     return p;
 }
 
+/** A shard whose sizes differ by at most one. */
+static inline weft_placement weft_shard_balanced(int dim)
+{
+    weft_placement p = {.kind = WEFT_KIND_SHARD};
+    p.dim = (int8_t)dim;
+    p.cut = WEFT_CUT_BALANCED;
+    return p;
+}
+
+/**
+ * A shard of each of `count` segments of a dim; sizes are taken relative to each other, so the
+ * segments' real sizes will do. ranks: any; local. What cannot be (count above WEFT_MAX_SEGMENTS, a
+ * size of 0 or less or, in lowest terms, above 65535) is refused where the placement is used.
+ */
+WEFT_API weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes);
+
+/** The same shard, but cutting its dim in this turn (0 first) instead of left to right: among the
+ * axes that shard the dim each turn is taken once. */
+static inline weft_placement weft_in_turn(weft_placement shard, int turn)
+{
+    shard.order = (uint8_t)turn;
+    return shard;
+}
+
 static inline weft_placement weft_strided_shard(int dim, int factor)
 {
     weft_placement p = {.kind = WEFT_KIND_STRIDED};
@@ -90,13 +114,35 @@ static inline weft_placement weft_partial(weft_reduce reduce)
     return p;
 }
 
+/** A pending p-norm. Where p is infinite or 0 the terms combine by another reduction, and that is
+ * what it gives: P(max), P(min), P(sum). ranks: any; local */
+WEFT_API weft_placement weft_norm_partial(double p);
+
+/** What a placement is. A strided shard is no plain shard; weft_shards tells whether an axis cuts
+ * `dim` (counted from the front, as the placement's is) in either way. */
+static inline bool weft_is_replicate(weft_placement p) { return p.kind == WEFT_KIND_REPLICATE; }
+static inline bool weft_is_shard(weft_placement p) { return p.kind == WEFT_KIND_SHARD; }
+static inline bool weft_is_partial(weft_placement p) { return p.kind == WEFT_KIND_PARTIAL; }
+static inline bool weft_shards(weft_placement p, int dim)
+{
+    return (p.kind == WEFT_KIND_SHARD || p.kind == WEFT_KIND_STRIDED) && p.dim == dim;
+}
+
 static inline bool weft_placement_equal(weft_placement a, weft_placement b)
 {
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
 /**
- * Read "S(0)", "R", "P" (a sum), "P(max)", ... separated by commas.
+ * Read a list of placements, with or without commas between them:
+ *
+ *     R                     replicated
+ *     S(0)                  shard of dim 0; S(-1) of the last dim
+ *     S(0,balanced)         sizes that differ by at most one
+ *     S(0|4,1,1)            of each segment; S(0,balanced|4,1,1)
+ *     S(0)[1]               cut in this turn (any shard)
+ *     SS(0,2)               strided: 2 pieces, each cut
+ *     P, P(max), P(norm 2)  pending: a sum, avg, product, max, min, masked, norm
  *
  * ranks: any; local
  * gives: the number of placements written to `out` (at most `room`)
@@ -104,11 +150,24 @@ static inline bool weft_placement_equal(weft_placement a, weft_placement b)
  */
 WEFT_API int weft_placements_parse(weft_placement *out, int room, const char *text);
 
-/** "S(0),R" into `text`; returns the length as snprintf does. ranks: any; local */
+/** "S(0),R" into `text`, which weft_placements_parse reads back; returns the length as snprintf
+ * does. ranks: any; local */
 WEFT_API int weft_placements_print(const weft_placement *placements, int count, char *text,
+                                   size_t bytes);
+
+/** The same without commas: "RRS(1)". ranks: any; local */
+WEFT_API int weft_placements_brief(const weft_placement *placements, int count, char *text,
                                    size_t bytes);
 
 /** The chunk rule: size and first element of chunk `index` of `n` elements over `ways`. An empty
  *  chunk has offset n. ranks: any; local */
 WEFT_API int64_t weft_chunk_size(int64_t n, int ways, int index);
 WEFT_API int64_t weft_chunk_offset(int64_t n, int ways, int index);
+
+/** Elements that make chunk `index` as long as chunk 0. ranks: any; local */
+WEFT_API int64_t weft_chunk_padding(int64_t n, int ways, int index);
+
+/** The balanced rule: as above; sizes differ by at most one, the larger ones first. ranks: any;
+ * local */
+WEFT_API int64_t weft_balanced_size(int64_t n, int ways, int index);
+WEFT_API int64_t weft_balanced_offset(int64_t n, int ways, int index);

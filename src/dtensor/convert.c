@@ -29,8 +29,7 @@ static void global_shape(int64_t *global, const struct wf_plan *plan, const weft
     for (int d = 0; d < local->ndim; d++)
         global[d] = plan->attr[AT_GIVEN] ? plan->attr[at_shape(mesh) + d] : local->shape[d];
     for (int a = 0; !plan->attr[AT_GIVEN] && a < weft_mesh_ndim(mesh); a++)
-        if (placements[a].kind == WEFT_KIND_SHARD)
-            global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
+        if (wf_is_cut(placements[a])) global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
 }
 
 weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call)
@@ -48,6 +47,7 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
     WF_TRY(wf_placements_normalize(placements, given, weft_mesh_ndim(mesh), local->ndim,
                                    "from_local"));
     global_shape(global, plan, mesh, placements);
+    WF_TRY(wf_placements_fit(placements, weft_mesh_ndim(mesh), global, "from_local"));
     wf_plan_set_output(plan, 0,
                        wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
                                      global, local->stride));

@@ -80,6 +80,8 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     WF_TRY_PTR(check(t, mesh, placements, source));
     WF_TRY_PTR(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(t),
                                        "distribute_tensor"));
+    WF_TRY_PTR(wf_placements_fit(normal, weft_mesh_ndim(mesh), t->layout->desc.global,
+                                 "distribute_tensor"));
     scope = weft_scope_open();
     weft_no_grad_begin();
     part = weft_contiguous(t);

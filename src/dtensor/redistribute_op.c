@@ -22,6 +22,7 @@ weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *ca
             "redistribute: the tensor is plain; weft_distribute_tensor spreads it");
     wf_placements_unpack(wanted, plan->attr, in->n_axes);
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
+    WF_TRY(wf_placements_fit(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_plan_move_input(plan, 0, to));
     wf_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
     return WEFT_OK;

@@ -1,5 +1,5 @@
-/* chunk.c: which elements of a dim a rank holds. Integers only; knows no mesh and no tensor. */
-#include "placement/layout.h"
+/* chunk.c: the two rules by which elements are cut over ranks. Knows no placement. */
+#include <weft/placement.h>
 
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -17,33 +17,14 @@ int64_t weft_chunk_size(int64_t n, int ways, int index)
     return chunk_start(n, ways, (int64_t)index + 1) - chunk_start(n, ways, index);
 }
 
-static void empty_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global)
+int64_t weft_chunk_padding(int64_t n, int ways, int index)
 {
-    for (int d = 0; d < ndim; d++) {
-        shape[d] = 0;
-        offset[d] = global[d];
-    }
+    return weft_chunk_size(n, ways, 0) - weft_chunk_size(n, ways, index);
 }
 
-void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
-            const int *axis_sizes, const int *coordinates, const weft_placement *placements)
+int64_t weft_balanced_offset(int64_t n, int ways, int index)
 {
-    for (int d = 0; d < ndim; d++) {
-        shape[d] = global[d];
-        offset[d] = 0;
-    }
-    for (int a = 0; a < n_axes; a++) {
-        int d = placements[a].dim;
-        int64_t outer = d < ndim ? shape[d] : 0;
-
-        if (coordinates[a] < 0) {
-            empty_box(shape, offset, ndim, global);
-            return;
-        }
-        if (placements[a].kind != WEFT_KIND_SHARD) continue;
-        shape[d] = weft_chunk_size(outer, axis_sizes[a], coordinates[a]);
-        offset[d] += weft_chunk_offset(outer, axis_sizes[a], coordinates[a]);
-    }
-    for (int d = 0; d < ndim; d++)
-        if (shape[d] == 0) offset[d] = global[d];
+    return index * (n / ways) + min_of(index, n % ways);
 }
+
+int64_t weft_balanced_size(int64_t n, int ways, int index) { return n / ways + (index < n % ways); }

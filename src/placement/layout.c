@@ -1,6 +1,6 @@
 /*
  * layout.c: the table of layouts. A candidate is filled in on the stack and looked up; only when
- * it is new does it move to the heap. What a layout says of a rank is decided in chunk.c.
+ * it is new does it move to the heap. What a layout says of a rank is decided in part.c.
  */
 #include "placement/layout.h"
 
@@ -85,10 +85,12 @@ static uint64_t hash_of(const struct wf_layout *l)
                                                              (uint64_t)l->desc.dtype << 8 |
                                                              (uint8_t)l->desc.ndim);
 
-    for (int a = 0; a < l->n_axes; a++)
-        hash = wf_mix(hash, (uint64_t)l->placements[a].kind << 16 |
-                                (uint64_t)l->placements[a].reduce << 8 |
-                                (uint8_t)l->placements[a].dim);
+    for (int a = 0; a < l->n_axes; a++) {
+        uint64_t words[3] = {0};
+
+        memcpy(words, &l->placements[a], sizeof l->placements[a]);
+        for (int w = 0; w < 3; w++) hash = wf_mix(hash, words[w]);
+    }
     for (int d = 0; d < l->desc.ndim; d++) {
         hash = wf_mix(hash, (uint64_t)l->desc.global[d]);
         hash = wf_mix(hash, (uint64_t)l->desc.stride[d]);
@@ -110,6 +112,7 @@ static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *pla
     l->mesh = mesh;
     l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
     for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
+    l->boxes = wf_placements_make_boxes(l->placements, l->n_axes);
     inside = fill_box(l);
     l->desc.numel = inside ? product(l->desc.shape, ndim) : 0;
     fill_strides(&l->desc, strides);
@@ -233,7 +236,7 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 
 int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
 {
-    char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[64], mesh[256];
+    char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[WF_PLACEMENTS_TEXT], mesh[256];
     int length = 0;
 
     for (int d = 0; d < layout->desc.ndim; d++)

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/desc.h"
-#include <weft/placement.h>
+#include "placement/part.h"
 
 struct wf_layout {
     struct wf_desc desc; /* what kernels see */
@@ -19,6 +19,7 @@ struct wf_layout {
     uint64_t hash;
     int n_axes;   /* 0: plain */
     bool partial; /* some placement is a pending reduction */
+    bool boxes;   /* every rank's part is a box: no strided shards, no segments */
     int refs;
     struct wf_layout *next; /* in the table */
 };
@@ -57,17 +58,30 @@ static inline void wf_layout_release(struct wf_layout *layout)
 /** Layouts alive on this thread. */
 int64_t wf_layout_count(void);
 
-/** Check placements for a shape and write them with dims counted from the front. */
+/**
+ * Check placements for a tensor of `ndim` dims, and write them in the one way there is for each:
+ * dims counted from the front, segments in lowest terms, turns only where they are not left to
+ * right, unused fields 0.
+ * fails: WEFT_ERR_ARG for what is no placement, WEFT_ERR_LAYOUT for what does not go together
+ */
 weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes,
                                     int ndim, const char *who);
+
+/** Normal placements fit a shape: segments divide their dim. fails: WEFT_ERR_LAYOUT */
+weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
+                              const char *who);
+
+/** Room for any one placement as text, and for a list of them. */
+enum { WF_PLACEMENT_TEXT = 64, WF_PLACEMENTS_TEXT = WEFT_MAX_AXES * (WF_PLACEMENT_TEXT + 8) };
 
 /** "f32[8,16] [S(0),R] on (dp:2, tp:4)"; returns the length as snprintf does. */
 int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
 
 /**
- * The box of one rank: size and offset per dim for `ndim` dims of `global`, for the rank at
- * `coordinates` of a grid `axis_sizes`. Pure. Coordinates of -1 (outside the mesh) give an empty
- * box.
+ * What one rank holds: size and first element (the global size where there is none) per dim for
+ * `ndim` dims of `global`, for the rank at `coordinates` of a grid `axis_sizes`. Pure. Coordinates
+ * of -1 (outside the mesh) give an empty box. Where the part of a dim is more than one run
+ * placement/part.h tells which elements it has.
  */
 void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
             const int *axis_sizes, const int *coordinates, const weft_placement *placements);

@@ -1,140 +1,139 @@
-/* placement.c: placements as text, and which lists of placements make sense for a tensor. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* placement.c: which lists of placements make sense for a tensor, and the one way to write each. */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "placement/layout.h"
 
-static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
-    [WEFT_SUM] = "sum", [WEFT_AVG] = "avg",       [WEFT_PRODUCT] = "product", [WEFT_MAX] = "max",
-    [WEFT_MIN] = "min", [WEFT_MASKED] = "masked", [WEFT_NORM] = "norm",
+/* ---- making ---- */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
+{
+    weft_placement p = weft_shard(dim);
+    int64_t divisor = 0;
+
+    if (count < 0 || count > WEFT_MAX_SEGMENTS) {
+        p.n_segments = UINT8_MAX;
+        return p;
+    }
+    for (int s = 0; s < count; s++) divisor = common_divisor(divisor, sizes[s]);
+    if (count > 1) p.n_segments = (uint8_t)count;
+    for (int s = 0; s < p.n_segments; s++) {
+        int64_t size = sizes[s] > 0 ? sizes[s] / divisor : 0;
+
+        p.segments[s] = size <= UINT16_MAX ? (uint16_t)size : 0;
+    }
+    return p;
+}
+
+weft_placement weft_norm_partial(double power)
+{
+    weft_placement p = weft_partial(WEFT_NORM);
+
+    if (power == 0) return weft_partial(WEFT_SUM);
+    if (isinf(power)) return weft_partial(power > 0 ? WEFT_MAX : WEFT_MIN);
+    p.p = (float)power;
+    return p;
+}
+
+/* ---- one placement ---- */
+
+struct text {
+    char of[WF_PLACEMENT_TEXT];
 };
 
-/* ---- reading ---- */
-
-static const char *skip_blanks(const char *at)
+static struct text name_of(weft_placement p)
 {
-    while (isspace((unsigned char)*at)) at++;
-    return at;
+    struct text text;
+
+    weft_placements_print(&p, 1, text.of, sizeof text.of);
+    return text;
 }
 
-/* "(2)" after an S. gives: the character behind it, NULL when malformed */
-static const char *read_dim(weft_placement *p, const char *at)
-{
-    char *end;
-    long dim;
-
-    if (*at != '(') return NULL;
-    dim = strtol(at + 1, &end, 10);
-    if (end == at + 1 || *end != ')' || dim < -WEFT_MAX_DIMS || dim >= WEFT_MAX_DIMS) return NULL;
-    *p = weft_shard((int)dim);
-    return end + 1;
-}
-
-/* "(max)" after a P, or nothing. gives: the character behind it, NULL when malformed */
-static const char *read_reduce(weft_placement *p, const char *at)
-{
-    *p = weft_partial(WEFT_SUM);
-    if (*at != '(') return at;
-    at++;
-    for (int r = 0; r < WEFT_REDUCE_COUNT; r++) {
-        size_t length = strlen(reduce_names[r]);
-
-        if (strncmp(at, reduce_names[r], length) != 0 || at[length] != ')') continue;
-        p->reduce = (uint8_t)r;
-        return at + length + 1;
-    }
-    return NULL;
-}
-
-static const char *read_placement(weft_placement *p, const char *at)
-{
-    switch (*at) {
-    case 'R':
-        *p = weft_replicate();
-        return at + 1;
-    case 'S':
-        return read_dim(p, at + 1);
-    case 'P':
-        return read_reduce(p, at + 1);
-    default:
-        return NULL;
-    }
-}
-
-int weft_placements_parse(weft_placement *out, int room, const char *text)
-{
-    const char *at = text;
-
-    for (int count = 0;; count++) {
-        const char *start = skip_blanks(at);
-        weft_placement p;
-
-        at = read_placement(&p, start);
-        if (at) at = skip_blanks(at);
-        if (!at || (*at != ',' && *at != '\0')) {
-            WF_FAIL(WEFT_ERR_ARG,
-                    "placements \"%s\": \"%s\" at character %d is not S(dim), R, P or P(reduction)",
-                    text, start, (int)(start - text));
-            return -1;
-        }
-        if (count == room) {
-            WF_FAIL(WEFT_ERR_ARG, "placements \"%s\": more than %d, from character %d on", text,
-                    room, (int)(start - text));
-            return -1;
-        }
-        out[count] = p;
-        if (*at == '\0') return count + 1;
-        at++;
-    }
-}
-
-/* ---- printing ---- */
-
-static int print_placement(weft_placement p, char *text, size_t bytes)
-{
-    if (p.kind == WEFT_KIND_SHARD) return snprintf(text, bytes, "S(%d)", p.dim);
-    if (p.kind == WEFT_KIND_REPLICATE) return snprintf(text, bytes, "R");
-    if (p.reduce == WEFT_SUM) return snprintf(text, bytes, "P");
-    return snprintf(text, bytes, "P(%s)",
-                    p.reduce < WEFT_REDUCE_COUNT ? reduce_names[p.reduce] : "?");
-}
-
-int weft_placements_print(const weft_placement *placements, int count, char *text, size_t bytes)
-{
-    int length = 0;
-
-    if (bytes) text[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        char one[24];
-
-        print_placement(placements[i], one, sizeof one);
-        length += snprintf((size_t)length < bytes ? text + length : NULL,
-                           (size_t)length < bytes ? bytes - (size_t)length : 0, "%s%s",
-                           i ? "," : "", one);
-    }
-    return length;
-}
-
-/* ---- checking ---- */
-
-static weft_status normalize_shard(weft_placement *p, int ndim, int axis, const char *who)
+static weft_status check_dim(weft_placement *p, int ndim, int axis, const char *who)
 {
     int dim = p->dim < 0 ? p->dim + ndim : p->dim;
 
     WF_NEED(dim >= 0 && dim < ndim, WEFT_ERR_LAYOUT,
-            "%s: S(%d) on mesh axis %d, but the tensor has %d dims", who, p->dim, axis, ndim);
-    *p = weft_shard(dim);
+            "%s: %s on mesh axis %d, but the tensor has %d dims", who, name_of(*p).of, axis, ndim);
+    p->dim = (int8_t)dim;
     return WEFT_OK;
 }
 
-static bool commute(uint8_t a, uint8_t b)
+static weft_status normalize_shard(weft_placement *p, int axis, const char *who)
 {
-    bool sums = (a == WEFT_SUM || a == WEFT_AVG) && (b == WEFT_SUM || b == WEFT_AVG);
+    int64_t sizes[WEFT_MAX_SEGMENTS];
+    weft_placement given = *p;
 
-    return a == b || sums;
+    WF_NEED(given.cut <= WEFT_CUT_BALANCED, WEFT_ERR_ARG, "%s: unknown cut %d on mesh axis %d", who,
+            given.cut, axis);
+    WF_NEED(given.n_segments <= WEFT_MAX_SEGMENTS, WEFT_ERR_ARG,
+            "%s: a shard of dim %d on mesh axis %d in more than %d segments", who, given.dim, axis,
+            WEFT_MAX_SEGMENTS);
+    for (int s = 0; s < given.n_segments; s++) {
+        WF_NEED(given.segments[s] > 0, WEFT_ERR_ARG,
+                "%s: %s on mesh axis %d: the size of segment %d is not 1 to %d", who,
+                name_of(given).of, axis, s, UINT16_MAX);
+        sizes[s] = given.segments[s];
+    }
+    *p = weft_shard_segments(given.dim, given.n_segments, sizes);
+    p->cut = given.cut;
+    p->order = given.order;
+    return WEFT_OK;
+}
+
+static weft_status normalize_partial(weft_placement *p, int axis, const char *who)
+{
+    WF_NEED(p->reduce < WEFT_REDUCE_COUNT, WEFT_ERR_ARG, "%s: unknown reduction %d on mesh axis %d",
+            who, p->reduce, axis);
+    if (p->reduce != WEFT_NORM) {
+        *p = weft_partial((weft_reduce)p->reduce);
+        return WEFT_OK;
+    }
+    *p = weft_norm_partial((double)p->p);
+    WF_NEED(isfinite(p->p), WEFT_ERR_ARG, "%s: a norm of power %g on mesh axis %d", who,
+            (double)p->p, axis);
+    return WEFT_OK;
+}
+
+static weft_status normalize(weft_placement *p, int ndim, int axis, const char *who)
+{
+    switch (p->kind) {
+    case WEFT_KIND_REPLICATE:
+        *p = weft_replicate();
+        return WEFT_OK;
+    case WEFT_KIND_SHARD:
+        WF_TRY(normalize_shard(p, axis, who));
+        return check_dim(p, ndim, axis, who);
+    case WEFT_KIND_STRIDED:
+        WF_NEED(p->factor > 0, WEFT_ERR_ARG, "%s: %s on mesh axis %d: a dim has at least one piece",
+                who, name_of(*p).of, axis);
+        *p = weft_strided_shard(p->dim, p->factor);
+        return check_dim(p, ndim, axis, who);
+    case WEFT_KIND_PARTIAL:
+        return normalize_partial(p, axis, who);
+    default:
+        return WF_FAIL(WEFT_ERR_ARG, "%s: unknown placement kind %d on mesh axis %d", who, p->kind,
+                       axis);
+    }
+}
+
+/* ---- all of them ---- */
+
+static bool is_sum(weft_placement p)
+{
+    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
 /* A sum of maxima is not a maximum of sums, and a list does not say which is meant. */
@@ -143,12 +142,61 @@ static weft_status check_reductions(const weft_placement *p, int n_axes, const c
     int first = -1;
 
     for (int a = 0; a < n_axes; a++) {
-        if (p[a].kind != WEFT_KIND_PARTIAL) continue;
+        if (!weft_is_partial(p[a])) continue;
         if (first < 0) first = a;
-        WF_NEED(
-            commute(p[first].reduce, p[a].reduce), WEFT_ERR_LAYOUT,
-            "%s: P(%s) on mesh axis %d and P(%s) on axis %d: mixed reductions have no one meaning",
-            who, reduce_names[p[first].reduce], first, reduce_names[p[a].reduce], a);
+        WF_NEED(weft_placement_equal(p[first], p[a]) || (is_sum(p[first]) && is_sum(p[a])),
+                WEFT_ERR_LAYOUT,
+                "%s: mixed partial reductions are not supported: %s on mesh axis %d and %s on axis "
+                "%d have no one meaning",
+                who, name_of(p[first]).of, first, name_of(p[a]).of, a);
+    }
+    return WEFT_OK;
+}
+
+/* Turns 0, 1, ... each once; those that follow the axes are written as no turns at all. */
+static weft_status check_turns(weft_placement *p, int n_axes, int dim, const char *who)
+{
+    int count = 0, axis_of[WEFT_MAX_AXES];
+    bool turns = false, natural = true;
+
+    for (int a = 0; a < n_axes; a++) {
+        if (!weft_shards(p[a], dim)) continue;
+        axis_of[count++] = a;
+        turns |= p[a].order > 0;
+    }
+    for (int i = 0; turns && i < count; i++) {
+        const weft_placement *at = &p[axis_of[i]];
+
+        WF_NEED(at->kind == WEFT_KIND_SHARD, WEFT_ERR_LAYOUT,
+                "%s: dim %d has a strided shard on mesh axis %d and a shard order beside it", who,
+                dim, axis_of[i]);
+        WF_NEED(at->order < count, WEFT_ERR_LAYOUT,
+                "%s: turn %d on mesh axis %d, but %d axes shard dim %d", who, at->order, axis_of[i],
+                count, dim);
+        for (int j = 0; j < i; j++)
+            WF_NEED(p[axis_of[j]].order != at->order, WEFT_ERR_LAYOUT,
+                    "%s: mesh axes %d and %d both take turn %d at dim %d", who, axis_of[j],
+                    axis_of[i], at->order, dim);
+        natural &= at->order == i;
+    }
+    for (int i = 0; natural && i < count; i++) p[axis_of[i]].order = 0;
+    return WEFT_OK;
+}
+
+/* Segments are those of the whole dim: what another cut left has them only when it knew them. */
+static weft_status check_segments(const weft_placement *p, int n_axes, int dim, const char *who)
+{
+    int axes[WEFT_MAX_AXES], n = wf_dim_axes(axes, dim, n_axes, p);
+
+    for (int i = 1; i < n; i++) {
+        const weft_placement *before = &p[axes[i - 1]], *now = &p[axes[i]];
+
+        WF_NEED(!now->n_segments ||
+                    memcmp(before->segments, now->segments, sizeof now->segments) == 0,
+                WEFT_ERR_LAYOUT,
+                "%s: %s on mesh axis %d would cut what %s on axis %d left, where its segments are "
+                "no longer whole",
+                who, name_of(*now).of, axes[i], name_of(*before).of, axes[i - 1]);
     }
     return WEFT_OK;
 }
@@ -159,22 +207,26 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
     WF_NEED(in, WEFT_ERR_ARG, "%s: no placements given", who);
     for (int a = 0; a < n_axes; a++) {
         out[a] = in[a];
-        switch (in[a].kind) {
-        case WEFT_KIND_REPLICATE:
-            out[a] = weft_replicate();
-            break;
-        case WEFT_KIND_SHARD:
-            WF_TRY(normalize_shard(&out[a], ndim, a, who));
-            break;
-        case WEFT_KIND_PARTIAL:
-            WF_NEED(in[a].reduce < WEFT_REDUCE_COUNT, WEFT_ERR_ARG,
-                    "%s: unknown reduction %d on mesh axis %d", who, in[a].reduce, a);
-            out[a] = weft_partial((weft_reduce)in[a].reduce);
-            break;
-        default:
-            return WF_FAIL(WEFT_ERR_ARG, "%s: unknown placement kind %d on mesh axis %d", who,
-                           in[a].kind, a);
-        }
+        WF_TRY(normalize(&out[a], ndim, a, who));
+    }
+    for (int d = 0; d < ndim; d++) {
+        WF_TRY(check_turns(out, n_axes, d, who));
+        WF_TRY(check_segments(out, n_axes, d, who));
     }
     return check_reductions(out, n_axes, who);
+}
+
+weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
+                              const char *who)
+{
+    for (int a = 0; a < n_axes; a++) {
+        const weft_placement *p = &placements[a];
+        int64_t sum = 0;
+
+        for (int s = 0; s < p->n_segments; s++) sum += p->segments[s];
+        WF_NEED(sum == 0 || global[p->dim] % sum == 0, WEFT_ERR_LAYOUT,
+                "%s: %s on mesh axis %d: dim %d has %lld elements, no multiple of %lld", who,
+                name_of(*p).of, a, p->dim, (long long)global[p->dim], (long long)sum);
+    }
+    return WEFT_OK;
 }

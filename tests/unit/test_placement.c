@@ -156,8 +156,26 @@ END_TEST
 
 START_TEST(parse__what_is_printed_reads_back)
 {
-    static const char *const texts[] = {"S(0),R",   "R",          "P",          "P(max),S(1)",
-                                        "P(avg),P", "P(product)", "S(-1),S(7)", "P(min),R,R,S(2)"};
+    static const char *const texts[] = {"S(0),R",
+                                        "R",
+                                        "P",
+                                        "P(max),S(1)",
+                                        "P(avg),P",
+                                        "P(product)",
+                                        "S(-1),S(7)",
+                                        "P(min),R,R,S(2)",
+                                        "SS(0,2),S(0)",
+                                        "SS(-1,2147483647)",
+                                        "S(0,balanced)",
+                                        "S(0|4,1,1)",
+                                        "S(1,balanced|3,2)",
+                                        "S(1)[1],S(1)[0]",
+                                        "S(0|1,1)[1],S(0|1,1)[2],S(0|1,1)[0]",
+                                        "P(masked)",
+                                        "P(norm 2)",
+                                        "P(norm 0.5)",
+                                        "P(norm 3.1415927)",
+                                        "P(norm -1)"};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         weft_placement p[4];
@@ -183,9 +201,38 @@ END_TEST
 
 START_TEST(parse__nonsense_is_refused_with_its_place)
 {
-    static const char *const texts[] = {
-        "",   "S",   "S()", "S(0", "S(8)",    "S(-9)", "S(x)", "Q",     "R,,R",
-        "R,", "R R", "RR",  "P()", "P(mean)", "P(max", "s(0)", "S(0)x", "S(99999999999999999999)"};
+    static const char *const texts[] = {"",
+                                        "S",
+                                        "S()",
+                                        "S(0",
+                                        "S(8)",
+                                        "S(-9)",
+                                        "S(x)",
+                                        "Q",
+                                        "R,,R",
+                                        "R,",
+                                        "R;R",
+                                        "P()",
+                                        "P(mean)",
+                                        "P(max",
+                                        "s(0)",
+                                        "S(0)x",
+                                        "S(99999999999999999999)",
+                                        "SS(0)",
+                                        "SS(0,0)",
+                                        "S(0,2)",
+                                        "S(0|)",
+                                        "S(0|1,)",
+                                        "S(0|0,1)",
+                                        "S(0|1,2,3,4,5,6)",
+                                        "S(0)[",
+                                        "S(0)[x]",
+                                        "S(0)[9]",
+                                        "P(norm)",
+                                        "P(norm x)",
+                                        "P(norm 2",
+                                        "S(0,balanced",
+                                        "S(0|65536,1)"};
     weft_placement p[4];
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -1,0 +1,271 @@
+/*
+ * part.c: cuts along one dim, and walking them from a rank's elements to global ones and back.
+ *
+ * Each axis takes away elements of what the axis before it left, so a part is a stack of cuts. A
+ * cut never changes the order of elements; hence neither does a stack of them.
+ */
+#include "placement/part.h"
+
+#include "placement/layout.h"
+
+/* ---- one axis ---- */
+
+static struct wf_span share(int64_t begin, int64_t n, uint8_t rule, int ways, int me)
+{
+    bool balanced = rule == WEFT_CUT_BALANCED;
+    struct wf_span span = {
+        .start = begin + (balanced ? weft_balanced_offset : weft_chunk_offset)(n, ways, me),
+        .size = (balanced ? weft_balanced_size : weft_chunk_size)(n, ways, me),
+        .count = 1,
+    };
+
+    span.step = span.size;
+    return span;
+}
+
+static int share_of(int64_t at, int64_t n, uint8_t rule, int ways)
+{
+    int64_t small = n / ways, large = n % ways;
+
+    if (rule == WEFT_CUT_CHUNKS) return (int)(at / ((n + ways - 1) / ways));
+    if (at < large * (small + 1)) return (int)(at / (small + 1));
+    return (int)(large + (at - large * (small + 1)) / small);
+}
+
+/* Elements per piece of a strided shard; the last piece may have fewer, or there are none left. */
+static int64_t piece_size(int64_t n, int factor) { return n > factor ? (n - 1) / factor + 1 : 1; }
+
+static void cut_strided(struct wf_cut *cut, int64_t n, int factor, int ways, int me)
+{
+    int64_t piece = piece_size(n, factor), whole = n / piece, rest = n % piece;
+
+    cut->n = 2;
+    cut->span[0] = share(0, piece, WEFT_CUT_CHUNKS, ways, me);
+    cut->span[0].step = piece;
+    cut->span[0].count = whole;
+    cut->span[1] = share(whole * piece, rest, WEFT_CUT_CHUNKS, ways, me);
+}
+
+/* Where segment i begins in n elements. Of a cut in the same segments: where its parts do. */
+static int64_t segment_start(const struct wf_cut *before, const weft_placement *p, int64_t n, int i)
+{
+    int64_t sum = 0, upto = 0, at = 0;
+
+    if (before && before->n == p->n_segments) {
+        for (int s = 0; s < i; s++) at += before->span[s].count * before->span[s].size;
+        return at;
+    }
+    for (int s = 0; s < p->n_segments; s++) {
+        sum += p->segments[s];
+        if (s < i) upto += p->segments[s];
+    }
+    return n / sum * upto + n % sum * upto / sum;
+}
+
+static void cut_segments(struct wf_cut *cut, const struct wf_cut *before, const weft_placement *p,
+                         int64_t n, int ways, int me)
+{
+    cut->n = p->n_segments;
+    for (int s = 0; s < cut->n; s++) {
+        int64_t begin = segment_start(before, p, n, s), end = segment_start(before, p, n, s + 1);
+
+        cut->span[s] = share(begin, end - begin, p->cut, ways, me);
+    }
+}
+
+static int64_t elements(const struct wf_cut *cut)
+{
+    int64_t n = 0;
+
+    for (int s = 0; s < cut->n; s++) n += cut->span[s].count * cut->span[s].size;
+    return n;
+}
+
+static const struct wf_cut *last_cut(const struct wf_part *part)
+{
+    return part->n_cuts ? &part->cuts[part->n_cuts - 1] : NULL;
+}
+
+/* An axis of one rank keeps everything. */
+static void cut_part(struct wf_part *part, const weft_placement *p, int ways, int me)
+{
+    struct wf_cut *cut = &part->cuts[part->n_cuts];
+
+    if (ways == 1) return;
+    if (p->kind == WEFT_KIND_STRIDED) {
+        cut_strided(cut, part->size, p->factor, ways, me);
+    } else if (p->n_segments) {
+        cut_segments(cut, last_cut(part), p, part->size, ways, me);
+    } else {
+        cut->n = 1;
+        cut->span[0] = share(0, part->size, p->cut, ways, me);
+    }
+    part->size = elements(cut);
+    part->n_cuts++;
+}
+
+/* Which rank of the axis keeps element `at` of what the part is now. */
+static int keeper(const struct wf_part *part, const weft_placement *p, int ways, int64_t at)
+{
+    int64_t begin = 0, end = part->size, n = part->size;
+
+    if (p->kind == WEFT_KIND_STRIDED) {
+        int64_t piece = piece_size(n, p->factor);
+
+        begin = at / piece * piece;
+        if (end > begin + piece) end = begin + piece;
+    }
+    for (int s = 0; s < p->n_segments; s++) {
+        begin = segment_start(last_cut(part), p, n, s);
+        end = segment_start(last_cut(part), p, n, s + 1);
+        if (at < end) break;
+    }
+    return share_of(at - begin, end - begin, p->cut, ways);
+}
+
+/* ---- all axes ---- */
+
+int wf_dim_axes(int *axes, int dim, int n_axes, const weft_placement *placements)
+{
+    int n = 0;
+
+    for (int turn = 0; turn < n_axes; turn++)
+        for (int a = 0; a < n_axes; a++)
+            if (weft_shards(placements[a], dim) && placements[a].order == turn) axes[n++] = a;
+    return n;
+}
+
+bool wf_placements_make_boxes(const weft_placement *placements, int n_axes)
+{
+    for (int a = 0; a < n_axes; a++)
+        if (placements[a].kind == WEFT_KIND_STRIDED || placements[a].n_segments) return false;
+    return true;
+}
+
+void wf_part_of(struct wf_part *part, int dim, int64_t global, int n_axes, const int *axis_sizes,
+                const int *coordinates, const weft_placement *placements)
+{
+    int axes[WEFT_MAX_AXES], n = wf_dim_axes(axes, dim, n_axes, placements);
+
+    part->global = part->size = global;
+    part->n_cuts = 0;
+    for (int a = 0; a < n_axes; a++)
+        if (coordinates[a] < 0) part->size = 0;
+    for (int i = 0; part->size > 0 && i < n; i++)
+        cut_part(part, &placements[axes[i]], axis_sizes[axes[i]], coordinates[axes[i]]);
+}
+
+int64_t wf_part_locate(int *coordinates, int64_t index, int dim, int64_t global, int n_axes,
+                       const int *axis_sizes, const weft_placement *placements)
+{
+    int axes[WEFT_MAX_AXES], n = wf_dim_axes(axes, dim, n_axes, placements);
+    struct wf_part part = {.global = global, .size = global};
+    int64_t local = index;
+
+    for (int i = 0; i < n; i++) {
+        const weft_placement *p = &placements[axes[i]];
+        int ways = axis_sizes[axes[i]];
+
+        coordinates[axes[i]] = keeper(&part, p, ways, local);
+        cut_part(&part, p, ways, coordinates[axes[i]]);
+        local = wf_part_local(&part, index);
+    }
+    return local;
+}
+
+/* ---- walking ---- */
+
+/* Element `at` of what a cut keeps, in what it was cut from. `together`: so many follow it. */
+static int64_t outside(const struct wf_cut *cut, int64_t at, int64_t *together)
+{
+    const struct wf_span *span = cut->span;
+    int64_t inside;
+
+    for (; at >= span->count * span->size; span++) at -= span->count * span->size;
+    inside = at % span->size;
+    if (*together > span->size - inside) *together = span->size - inside;
+    return span->start + at / span->size * span->step + inside;
+}
+
+static int64_t inside(const struct wf_cut *cut, int64_t at)
+{
+    int64_t before = 0;
+
+    for (int s = 0; s < cut->n; s++) {
+        const struct wf_span *span = &cut->span[s];
+        int64_t from = at - span->start;
+
+        if (span->size > 0 && from >= 0 && from / span->step < span->count &&
+            from % span->step < span->size)
+            return before + from / span->step * span->size + from % span->step;
+        before += span->count * span->size;
+    }
+    return -1;
+}
+
+static struct wf_run stretch(const struct wf_part *part, int64_t local)
+{
+    struct wf_run run = {.offset = local, .size = part->size - local};
+
+    for (int c = part->n_cuts - 1; c >= 0; c--)
+        run.offset = outside(&part->cuts[c], run.offset, &run.size);
+    return run;
+}
+
+/* Two stretches may meet, where a strided shard's pieces are so short that one rank gets all. */
+struct wf_run wf_part_run(const struct wf_part *part, int64_t local)
+{
+    struct wf_run run = stretch(part, local), next;
+
+    while (local + run.size < part->size) {
+        next = stretch(part, local + run.size);
+        if (next.offset != run.offset + run.size) break;
+        run.size += next.size;
+    }
+    return run;
+}
+
+int64_t wf_part_runs(const struct wf_part *part, struct wf_run *runs, int64_t room)
+{
+    int64_t count = 0, at = 0;
+
+    for (; at < part->size; count++) {
+        struct wf_run run = wf_part_run(part, at);
+
+        if (count < room) runs[count] = run;
+        at += run.size;
+    }
+    return count;
+}
+
+int64_t wf_part_global(const struct wf_part *part, int64_t local)
+{
+    return stretch(part, local).offset;
+}
+
+int64_t wf_part_offset(const struct wf_part *part)
+{
+    return part->size > 0 ? wf_part_global(part, 0) : part->global;
+}
+
+int64_t wf_part_local(const struct wf_part *part, int64_t global)
+{
+    int64_t local = part->size > 0 ? global : -1;
+
+    for (int c = 0; local >= 0 && c < part->n_cuts; c++) local = inside(&part->cuts[c], local);
+    return local;
+}
+
+/* ---- boxes ---- */
+
+void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
+            const int *axis_sizes, const int *coordinates, const weft_placement *placements)
+{
+    for (int d = 0; d < ndim; d++) {
+        struct wf_part part;
+
+        wf_part_of(&part, d, global[d], n_axes, axis_sizes, coordinates, placements);
+        shape[d] = part.size;
+        offset[d] = wf_part_offset(&part);
+    }
+}
