@@ -44,7 +44,7 @@ START_TEST(mesh__malformed_texts_are_refused)
                                         ",",         "tp=1;",
                                         "tp=1,tp=1", "t p=1",
                                         "tp=1 dp=1", "tp==1",
-                                        "a-b=1",     "a=1,b=1,c=1,d=1,e=1",
+                                        "a-b=1",     "a=1,b=1,c=1,d=1,e=1,f=1,g=1",
                                         "tp=1.5",    "a_name_that_is_far_too_long_to_be_one=1"};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

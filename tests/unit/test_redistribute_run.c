@@ -55,7 +55,7 @@ static void pick_mesh(struct scene *s, unsigned *state, int ranks)
 /* Reductions of one list must commute: all of one kind, or sums and averages. */
 static void pick_placements(struct scene *s, unsigned *state, weft_placement *p)
 {
-    weft_reduce reduce = (weft_reduce)below(state, WEFT_REDUCE_COUNT);
+    weft_reduce reduce = (weft_reduce)below(state, WEFT_MASKED);
 
     for (int a = 0; a < s->n_axes; a++) {
         int pick = below(state, 6);
