@@ -1,132 +1,216 @@
-/* ledger.c: what was communicated: one line per kind, axis, direction and module. */
-#include <weft/debug.h>
+/*
+ * ledger.c: counts collectives and ops by kind, axis, direction and module. Modules and their
+ * parameters are in ledger_modules.c, texts in ledger_print.c.
+ */
+#include "debug/ledger.h"
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/observe.h"
 #include "comm/comm.h"
+#include "ops/plan.h"
 
-struct line {
-    const char *kind, *axis, *module; /* kind and axis are borrowed from comm and the mesh */
-    enum wf_phase phase;
-    int64_t count, bytes;
-    double seconds;
-};
-
-struct weft_ledger {
-    struct line *lines;
-    size_t n_lines;
-    int observer;
-};
-
-static bool same(const struct line *line, const struct wf_event *event, const char *module)
+static bool is_distributed(const struct wf_plan *plan)
 {
-    return strcmp(line->kind, event->name) == 0 && strcmp(line->axis, event->axis) == 0 &&
-           line->phase == event->where.phase && strcmp(line->module, module) == 0;
+    bool distributed = plan->out[0] && plan->out[0]->mesh;
+
+    for (int i = 0; i < plan->n_in; i++) distributed |= plan->in[i] && plan->in[i]->mesh;
+    return distributed;
 }
 
-static struct line *find(weft_ledger *ledger, const struct wf_event *event)
+/* Views that move nothing, and changes of dtype: what PyTorch's tables leave out too. */
+static bool is_trivial(const struct wf_plan *plan)
 {
-    const char *module = event->where.module ? event->where.module : "";
+    return (!wf_ops[plan->op].prepare && !plan->moves) || plan->op == WF_OP_cast;
+}
 
+static struct wf_ledger_line line_of(const struct wf_event *event)
+{
+    const struct wf_plan *plan = event->kind == WF_EVENT_OP ? event->subject : NULL;
+
+    return (struct wf_ledger_line){.kind = event->kind,
+                                   .name = (char *)event->name,
+                                   .axis = (char *)event->axis,
+                                   .path = (char *)(event->where.module ? event->where.module : ""),
+                                   .place = event->where.module,
+                                   .phase = event->where.phase,
+                                   .coalesced = event->coalesced,
+                                   .distributed = plan && is_distributed(plan),
+                                   .trivial = plan && is_trivial(plan)};
+}
+
+static uint64_t key_of(const struct wf_ledger_line *line)
+{
+    uint64_t key = wf_mix((uint64_t)(uintptr_t)line->place,
+                          (uint64_t)line->kind << 8 | (uint64_t)line->phase << 3 |
+                              (uint64_t)line->coalesced << 2 | (uint64_t)line->distributed << 1 |
+                              (uint64_t)line->trivial);
+
+    key = wf_mix(key, wf_hash_bytes(line->name, strlen(line->name)));
+    return wf_mix(key, wf_hash_bytes(line->axis, strlen(line->axis)));
+}
+
+static bool same(const struct wf_ledger_line *a, const struct wf_ledger_line *b)
+{
+    return a->key == b->key && a->kind == b->kind && a->place == b->place && a->phase == b->phase &&
+           a->coalesced == b->coalesced && a->distributed == b->distributed &&
+           a->trivial == b->trivial && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->axis, b->axis) == 0 && strcmp(a->path, b->path) == 0;
+}
+
+/* The slot of an equal line, or the free one where it belongs. */
+static uint32_t *slot_of(const weft_ledger *ledger, const struct wf_ledger_line *line)
+{
+    for (size_t at = (size_t)line->key;; at++) {
+        uint32_t *slot = &ledger->slots[at & (ledger->n_slots - 1)];
+
+        if (!*slot || same(&ledger->lines[*slot - 1], line)) return slot;
+    }
+}
+
+static void make_room(weft_ledger *ledger)
+{
+    if (2 * (ledger->n_lines + 1) <= ledger->n_slots) return;
+    wf_free(ledger->slots);
+    ledger->n_slots = ledger->n_slots ? 2 * ledger->n_slots : 64;
+    ledger->slots = wf_calloc(ledger->n_slots, sizeof *ledger->slots);
+    ledger->lines = wf_realloc(ledger->lines, ledger->n_slots / 2 * sizeof *ledger->lines);
     for (size_t i = 0; i < ledger->n_lines; i++)
-        if (same(&ledger->lines[i], event, module)) return &ledger->lines[i];
-    ledger->lines = wf_realloc(ledger->lines, (ledger->n_lines + 1) * sizeof *ledger->lines);
-    ledger->lines[ledger->n_lines] = (struct line){wf_strdup(event->name),
-                                                   wf_strdup(event->axis),
-                                                   wf_strdup(module),
-                                                   event->where.phase,
-                                                   0,
-                                                   0,
-                                                   0};
-    return &ledger->lines[ledger->n_lines++];
+        *slot_of(ledger, &ledger->lines[i]) = (uint32_t)i + 1;
+}
+
+static struct wf_ledger_line *find(weft_ledger *ledger, struct wf_ledger_line line)
+{
+    uint32_t *slot;
+
+    make_room(ledger);
+    line.key = key_of(&line);
+    slot = slot_of(ledger, &line);
+    if (!*slot) {
+        line.name = wf_strdup(line.name);
+        line.axis = wf_strdup(line.axis);
+        line.path = wf_strdup(line.path);
+        ledger->lines[ledger->n_lines++] = line;
+        *slot = (uint32_t)ledger->n_lines;
+    }
+    return &ledger->lines[*slot - 1];
 }
 
 static void record(const struct wf_event *event, void *payload)
 {
-    struct line *line = find(payload, event);
+    struct weft_ledger_sum sum = {.count = 1,
+                                  .coalesced = event->coalesced,
+                                  .bytes = (int64_t)event->bytes,
+                                  .sent = (int64_t)event->sent,
+                                  .seconds = event->seconds};
 
-    line->count++;
-    line->bytes += (int64_t)event->bytes;
-    line->seconds += event->seconds;
+    if (event->kind == WF_EVENT_ENTER)
+        wf_ledger_enter(payload, event);
+    else
+        wf_ledger_add(&find(payload, line_of(event))->sum, &sum);
+}
+
+/* ---- the scope ---- */
+
+static void listen(weft_ledger *ledger)
+{
+    ledger->observer = wf_observe_add(WF_EVENT_COLL | WF_EVENT_OP | WF_EVENT_ENTER, record, ledger);
+}
+
+static void forget(weft_ledger *ledger)
+{
+    for (size_t i = 0; i < ledger->n_lines; i++) {
+        wf_free(ledger->lines[i].name);
+        wf_free(ledger->lines[i].axis);
+        wf_free(ledger->lines[i].path);
+    }
+    wf_free(ledger->lines);
+    wf_free(ledger->slots);
+    ledger->lines = NULL;
+    ledger->slots = NULL;
+    ledger->n_lines = ledger->n_slots = 0;
+    wf_ledger_free_modules(ledger);
 }
 
 weft_ledger *weft_ledger_open(void)
 {
     weft_ledger *ledger = WF_NEW(weft_ledger);
 
-    ledger->observer = wf_observe_add(WF_EVENT_COLL, record, ledger);
+    wf_ledger_begin_modules(ledger);
+    listen(ledger);
     return ledger;
+}
+
+void weft_ledger_stop(weft_ledger *ledger)
+{
+    if (ledger->observer >= 0) wf_observe_remove(ledger->observer);
+    ledger->observer = -1;
 }
 
 void weft_ledger_reset(weft_ledger *ledger)
 {
-    for (size_t i = 0; i < ledger->n_lines; i++) {
-        wf_free((void *)ledger->lines[i].kind);
-        wf_free((void *)ledger->lines[i].axis);
-        wf_free((void *)ledger->lines[i].module);
-    }
-    wf_free(ledger->lines);
-    ledger->lines = NULL;
-    ledger->n_lines = 0;
+    forget(ledger);
+    wf_ledger_begin_modules(ledger);
+}
+
+void weft_ledger_start(weft_ledger *ledger)
+{
+    weft_ledger_reset(ledger);
+    if (ledger->observer < 0) listen(ledger);
 }
 
 void weft_ledger_close(weft_ledger *ledger)
 {
     if (!ledger) return;
-    wf_observe_remove(ledger->observer);
-    weft_ledger_reset(ledger);
+    weft_ledger_stop(ledger);
+    forget(ledger);
     wf_free(ledger);
 }
 
-static bool counts(const struct line *line, weft_coll kind, weft_direction direction,
-                   const char *module)
+/* ---- sums ---- */
+
+void wf_ledger_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *more)
 {
-    return (kind == WEFT_COLL_COUNT || strcmp(line->kind, wf_coll_name(kind)) == 0) &&
-           (direction == WEFT_DIRECTION_ANY || (int)direction == (int)line->phase) &&
-           (!module || strcmp(module, line->module) == 0);
+    sum->count += more->count;
+    sum->coalesced += more->coalesced;
+    sum->bytes += more->bytes;
+    sum->sent += more->sent;
+    sum->seconds += more->seconds;
+}
+
+bool wf_ledger_line_is(const struct wf_ledger_line *line, weft_coll kind, weft_direction direction)
+{
+    return line->kind == WF_EVENT_COLL &&
+           (kind == WEFT_COLL_COUNT || strcmp(line->name, wf_coll_name(kind)) == 0) &&
+           (direction == WEFT_DIRECTION_ANY || (int)direction == (int)line->phase);
+}
+
+weft_ledger_sum weft_ledger_total(const weft_ledger *ledger, weft_coll kind,
+                                  weft_direction direction, const char *module)
+{
+    weft_ledger_sum total = {0};
+
+    for (size_t i = 0; ledger && i < ledger->n_lines; i++)
+        if (wf_ledger_line_is(&ledger->lines[i], kind, direction) &&
+            (!module || strcmp(module, ledger->lines[i].path) == 0))
+            wf_ledger_add(&total, &ledger->lines[i].sum);
+    return total;
 }
 
 int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind, weft_direction direction,
                           const char *module)
 {
-    int64_t total = 0;
-
-    for (size_t i = 0; i < ledger->n_lines; i++)
-        if (counts(&ledger->lines[i], kind, direction, module)) total += ledger->lines[i].count;
-    return total;
+    return weft_ledger_total(ledger, kind, direction, module).count;
 }
 
 int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind, weft_direction direction,
                           const char *module)
 {
-    int64_t total = 0;
-
-    for (size_t i = 0; i < ledger->n_lines; i++)
-        if (counts(&ledger->lines[i], kind, direction, module)) total += ledger->lines[i].bytes;
-    return total;
+    return weft_ledger_total(ledger, kind, direction, module).bytes;
 }
 
 double weft_ledger_seconds(const weft_ledger *ledger)
 {
-    double total = 0;
-
-    for (size_t i = 0; i < ledger->n_lines; i++) total += ledger->lines[i].seconds;
-    return total;
-}
-
-void weft_ledger_print(const weft_ledger *ledger, FILE *out)
-{
-    static const char *const directions[] = {"forward", "backward", "optim"};
-
-    fprintf(out, "%-16s %-6s %-9s %8s %14s %9s  %s\n", "collective", "axis", "direction", "calls",
-            "bytes", "ms", "module");
-    for (size_t i = 0; i < ledger->n_lines; i++) {
-        const struct line *line = &ledger->lines[i];
-
-        fprintf(out, "%-16s %-6s %-9s %8lld %14lld %9.2f  %s\n", line->kind, line->axis,
-                directions[line->phase], (long long)line->count, (long long)line->bytes,
-                1e3 * line->seconds, line->module);
-    }
+    return weft_ledger_total(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL).seconds;
 }

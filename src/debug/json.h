@@ -1,0 +1,25 @@
+/* json.h: JSON, written as it comes: the nesting is kept, commas and escapes are seen to. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { WF_JSON_DEPTH = 16 };
+
+struct wf_json {
+    FILE *out;
+    int depth;
+    bool filled[WF_JSON_DEPTH]; /* something stands at this depth: a comma comes first */
+};
+
+/** Open '{' or '['; `key` names it inside an object, NULL inside a list. */
+void wf_json_open(struct wf_json *json, const char *key, char bracket);
+/** Close '}' or ']'. */
+void wf_json_close(struct wf_json *json, char bracket);
+
+void wf_json_text(struct wf_json *json, const char *key, const char *text);
+void wf_json_int(struct wf_json *json, const char *key, int64_t value);
+/** Not finite: null. */
+void wf_json_real(struct wf_json *json, const char *key, double value);
+void wf_json_bool(struct wf_json *json, const char *key, bool value);

@@ -1,0 +1,166 @@
+/*
+ * ledger_modules.c: the modules that a ledger met, as a tree, with their parameters' layouts. It
+ * hears of calls and puts no hook on anything.
+ */
+#include "debug/ledger.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "nn/module.h"
+
+static struct wf_ledger_module *append(weft_ledger *ledger, struct wf_ledger_module module)
+{
+    ledger->modules =
+        wf_realloc(ledger->modules, (size_t)(ledger->n_modules + 1) * sizeof *ledger->modules);
+    ledger->modules[ledger->n_modules] = module;
+    return &ledger->modules[ledger->n_modules++];
+}
+
+void wf_ledger_begin_modules(weft_ledger *ledger)
+{
+    append(ledger, (struct wf_ledger_module){.path = wf_strdup(""),
+                                             .name = wf_strdup("Global"),
+                                             .type = wf_strdup("program"),
+                                             .parent = -1});
+}
+
+static void drop_parameters(struct wf_ledger_module *module)
+{
+    for (int i = 0; i < module->n_parameters; i++) {
+        wf_free(module->parameters[i].name);
+        wf_free(module->parameters[i].layout);
+    }
+    wf_free(module->parameters);
+    module->parameters = NULL;
+    module->n_parameters = 0;
+}
+
+void wf_ledger_free_modules(weft_ledger *ledger)
+{
+    for (int i = 0; i < ledger->n_modules; i++) {
+        struct wf_ledger_module *module = &ledger->modules[i];
+
+        drop_parameters(module);
+        wf_free(module->path);
+        wf_free(module->name);
+        wf_free(module->type);
+    }
+    wf_free(ledger->modules);
+    ledger->modules = NULL;
+    ledger->n_modules = 0;
+}
+
+/* A freed module's address may come back for another one: its path must be the same too. */
+static int find(const weft_ledger *ledger, const void *place, const char *path)
+{
+    for (int i = 1; place && i < ledger->n_modules; i++)
+        if (ledger->modules[i].place == place && strcmp(ledger->modules[i].path, path) == 0)
+            return i;
+    return 0;
+}
+
+int wf_ledger_module_of(const weft_ledger *ledger, const struct wf_ledger_line *line)
+{
+    return find(ledger, line->place, line->path);
+}
+
+static char *full_name(const weft_module *m)
+{
+    const weft_module *root = m;
+
+    while (root->parent) root = root->parent;
+    return wf_format("%s%s%s", root->kind->type, m->path[0] ? "." : "", m->path);
+}
+
+static int add(weft_ledger *ledger, const weft_module *m)
+{
+    struct wf_ledger_module module = {.place = m->path,
+                                      .path = wf_strdup(m->path),
+                                      .name = full_name(m),
+                                      .type = wf_strdup(m->kind->type)};
+
+    for (const weft_module *up = m->parent; up && !module.parent; up = up->parent)
+        module.parent = find(ledger, up->path, up->path);
+    module.depth = ledger->modules[module.parent].depth + 1;
+    append(ledger, module);
+    return ledger->n_modules - 1;
+}
+
+static void note_parameters(struct wf_ledger_module *module, const weft_module *m)
+{
+    char layout[256];
+
+    drop_parameters(module);
+    module->parameters = wf_calloc((size_t)m->n_parameters, sizeof *module->parameters);
+    module->n_parameters = m->n_parameters;
+    for (int i = 0; i < m->n_parameters; i++) {
+        const weft_tensor *t = m->parameters[i].tensor;
+
+        weft_tensor_describe(t, layout, sizeof layout);
+        module->parameters[i] =
+            (struct wf_ledger_parameter){.name = wf_strdup(m->parameters[i].name),
+                                         .layout = wf_strdup(layout),
+                                         .distributed = weft_tensor_mesh(t) != NULL};
+    }
+}
+
+void wf_ledger_enter(weft_ledger *ledger, const struct wf_event *event)
+{
+    const weft_module *m = event->subject;
+    int at = find(ledger, m->path, m->path);
+
+    if (!at) at = add(ledger, m);
+    ledger->modules[at].calls++;
+    if (m->n_parameters) note_parameters(&ledger->modules[at], m);
+}
+
+/* ---- asking ---- */
+
+int weft_ledger_modules(const weft_ledger *ledger) { return ledger ? ledger->n_modules : 0; }
+
+const char *weft_ledger_module(const weft_ledger *ledger, int index)
+{
+    return index >= 0 && index < weft_ledger_modules(ledger) ? ledger->modules[index].name : NULL;
+}
+
+weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, weft_coll kind,
+                                         weft_direction direction)
+{
+    weft_ledger_sum total = {0};
+
+    if (index < 0 || index >= weft_ledger_modules(ledger)) return total;
+    for (size_t i = 0; i < ledger->n_lines; i++) {
+        int at;
+
+        if (!wf_ledger_line_is(&ledger->lines[i], kind, direction)) continue;
+        at = wf_ledger_module_of(ledger, &ledger->lines[i]);
+        while (at > index) at = ledger->modules[at].parent; /* parents come before children */
+        if (at == index) wf_ledger_add(&total, &ledger->lines[i].sum);
+    }
+    return total;
+}
+
+weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledger, bool distributed,
+                                               int index)
+{
+    for (int m = 0; index >= 0 && m < weft_ledger_modules(ledger); m++) {
+        const struct wf_ledger_module *module = &ledger->modules[m];
+
+        for (int i = 0; i < module->n_parameters; i++) {
+            const struct wf_ledger_parameter *p = &module->parameters[i];
+
+            if ((p->distributed || !distributed) && index-- == 0)
+                return (weft_ledger_parameter){module->name, p->name, p->layout, p->distributed};
+        }
+    }
+    return (weft_ledger_parameter){0};
+}
+
+int weft_ledger_parameters(const weft_ledger *ledger, bool distributed)
+{
+    int count = 0;
+
+    while (weft_ledger_parameter_at(ledger, distributed, count).name) count++;
+    return count;
+}

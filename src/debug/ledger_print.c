@@ -1,0 +1,161 @@
+/* ledger_print.c: a ledger as a flat table, as a tree of modules at four noise levels, as JSON. */
+#include <inttypes.h>
+
+#include "comm/comm.h"
+#include "debug/json.h"
+#include "debug/ledger.h"
+
+const char *wf_phase_name(enum wf_phase phase)
+{
+    static const char *const names[] = {"forward", "backward", "optim"};
+
+    return names[phase];
+}
+
+void weft_ledger_print(const weft_ledger *ledger, FILE *out)
+{
+    fprintf(out, "%-16s %-6s %-9s %8s %14s %9s  %s\n", "collective", "axis", "direction", "calls",
+            "bytes", "ms", "module");
+    for (size_t i = 0; i < ledger->n_lines; i++) {
+        const struct wf_ledger_line *line = &ledger->lines[i];
+
+        if (line->kind != WF_EVENT_COLL) continue;
+        fprintf(out, "%-16s %-6s %-9s %8" PRId64 " %14" PRId64 " %9.2f  %s\n", line->name,
+                line->axis, wf_phase_name(line->phase), line->sum.count, line->sum.bytes,
+                1e3 * line->sum.seconds, line->path);
+    }
+}
+
+/* ---- the tree ---- */
+
+static void print_totals(const weft_ledger *ledger, int module, FILE *out)
+{
+    int indent = 2 * ledger->modules[module].depth + 2;
+
+    for (int direction = 0; direction < WEFT_DIRECTION_ANY; direction++)
+        for (int kind = 0; kind < WEFT_COLL_COUNT; kind++) {
+            weft_ledger_sum sum = weft_ledger_module_total(ledger, module, (weft_coll)kind,
+                                                           (weft_direction)direction);
+
+            if (!sum.count) continue;
+            fprintf(out, "%*s%s %s: %" PRId64, indent, "", wf_phase_name((enum wf_phase)direction),
+                    wf_coll_name((weft_coll)kind), sum.count);
+            if (sum.coalesced) fprintf(out, " (%" PRId64 " coalesced)", sum.coalesced);
+            fprintf(out, ", %" PRId64 " bytes, %" PRId64 " sent\n", sum.bytes, sum.sent);
+        }
+}
+
+static bool is_shown(const struct wf_ledger_line *line, weft_noise noise)
+{
+    if (line->trivial) return noise >= WEFT_NOISE_ALL;
+    return noise >= (line->distributed ? WEFT_NOISE_DISTRIBUTED : WEFT_NOISE_OPS);
+}
+
+static void print_ops(const weft_ledger *ledger, int module, weft_noise noise, FILE *out)
+{
+    int indent = 2 * ledger->modules[module].depth + 2;
+
+    for (size_t i = 0; i < ledger->n_lines; i++) {
+        const struct wf_ledger_line *line = &ledger->lines[i];
+
+        if (line->kind != WF_EVENT_OP || wf_ledger_module_of(ledger, line) != module) continue;
+        if (!is_shown(line, noise)) continue;
+        fprintf(out, "%*s%s op %s: %" PRId64 "%s\n", indent, "", wf_phase_name(line->phase),
+                line->name, line->sum.count, line->distributed ? "" : " plain");
+    }
+}
+
+static void print_parameters(const struct wf_ledger_module *module, FILE *out)
+{
+    for (int i = 0; i < module->n_parameters; i++)
+        fprintf(out, "%*sparameter %s: %s\n", 2 * module->depth + 2, "", module->parameters[i].name,
+                module->parameters[i].layout);
+}
+
+static void print_below(const weft_ledger *ledger, int module, weft_noise noise, FILE *out)
+{
+    const struct wf_ledger_module *m = &ledger->modules[module];
+
+    fprintf(out, "%*s%s", 2 * m->depth, "", m->name);
+    if (module)
+        fprintf(out, " (%s), %" PRId64 " call%s", m->type, m->calls, m->calls == 1 ? "" : "s");
+    fputc('\n', out);
+    if (noise >= WEFT_NOISE_DISTRIBUTED) print_parameters(m, out);
+    print_totals(ledger, module, out);
+    print_ops(ledger, module, noise, out);
+    for (int child = module + 1; child < ledger->n_modules; child++)
+        if (ledger->modules[child].parent == module) print_below(ledger, child, noise, out);
+}
+
+void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FILE *out)
+{
+    print_below(ledger, 0, noise, out);
+}
+
+/* ---- JSON ---- */
+
+static void write_parameters(struct wf_json *json, const struct wf_ledger_module *module)
+{
+    wf_json_open(json, "parameters", '[');
+    for (int i = 0; i < module->n_parameters; i++) {
+        wf_json_open(json, NULL, '{');
+        wf_json_text(json, "name", module->parameters[i].name);
+        wf_json_text(json, "layout", module->parameters[i].layout);
+        wf_json_bool(json, "distributed", module->parameters[i].distributed);
+        wf_json_close(json, '}');
+    }
+    wf_json_close(json, ']');
+}
+
+static void write_line(struct wf_json *json, const struct wf_ledger_line *line)
+{
+    wf_json_open(json, NULL, '{');
+    wf_json_text(json, "name", line->name);
+    wf_json_text(json, "direction", wf_phase_name(line->phase));
+    wf_json_int(json, "count", line->sum.count);
+    if (line->kind == WF_EVENT_COLL) {
+        wf_json_text(json, "axis", line->axis);
+        wf_json_bool(json, "coalesced", line->coalesced);
+        wf_json_int(json, "bytes", line->sum.bytes);
+        wf_json_int(json, "sent", line->sum.sent);
+    } else {
+        wf_json_bool(json, "distributed", line->distributed);
+        wf_json_bool(json, "trivial", line->trivial);
+    }
+    wf_json_real(json, "seconds", line->sum.seconds);
+    wf_json_close(json, '}');
+}
+
+static void write_lines(struct wf_json *json, const weft_ledger *ledger, int module,
+                        enum wf_event_kind kind, const char *key)
+{
+    wf_json_open(json, key, '[');
+    for (size_t i = 0; i < ledger->n_lines; i++)
+        if (ledger->lines[i].kind == kind &&
+            wf_ledger_module_of(ledger, &ledger->lines[i]) == module)
+            write_line(json, &ledger->lines[i]);
+    wf_json_close(json, ']');
+}
+
+void weft_ledger_json(const weft_ledger *ledger, FILE *out)
+{
+    struct wf_json json = {.out = out};
+
+    wf_json_open(&json, NULL, '{');
+    wf_json_open(&json, "modules", '[');
+    for (int m = 0; m < ledger->n_modules; m++) {
+        const struct wf_ledger_module *module = &ledger->modules[m];
+
+        wf_json_open(&json, NULL, '{');
+        wf_json_text(&json, "name", module->name);
+        wf_json_text(&json, "type", module->type);
+        wf_json_int(&json, "depth", module->depth);
+        wf_json_int(&json, "calls", module->calls);
+        write_parameters(&json, module);
+        write_lines(&json, ledger, m, WF_EVENT_COLL, "collectives");
+        write_lines(&json, ledger, m, WF_EVENT_OP, "ops");
+        wf_json_close(&json, '}');
+    }
+    wf_json_close(&json, ']');
+    wf_json_close(&json, '}');
+}
