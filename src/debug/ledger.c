@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "dtensor/care.h"
 #include "ops/plan.h"
 
 static bool is_distributed(const struct wf_plan *plan)
@@ -22,7 +23,9 @@ static bool is_distributed(const struct wf_plan *plan)
 /* Views that move nothing, and changes of dtype: what PyTorch's tables leave out too. */
 static bool is_trivial(const struct wf_plan *plan)
 {
-    return (!wf_ops[plan->op].prepare && !plan->moves) || plan->op == WF_OP_cast;
+    bool moves = plan->care & (WF_CARE_MOVES | WF_CARE_ASKED);
+
+    return (!wf_ops[plan->op].prepare && !moves) || plan->op == WF_OP_cast;
 }
 
 static struct wf_ledger_line line_of(const struct wf_event *event)
