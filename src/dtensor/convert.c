@@ -138,8 +138,7 @@ weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_pla
 }
 
 weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
-                                  const weft_placement *placements,
-                                  weft_from_local_options options)
+                                  const weft_placement *placements, weft_from_local_options options)
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
 
@@ -151,8 +150,7 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
                 "from_local: pass both shape and stride at the same time, or neither");
     if (!placements) placements = replicated;
     if (options.stride) WF_TRY_PTR(wf_check_stride(local, options.shape, options.stride));
-    if (options.run_check)
-        WF_TRY_PTR(wf_check_over_mesh(local, mesh, placements, options.shape));
+    if (options.run_check) WF_TRY_PTR(wf_check_over_mesh(local, mesh, placements, options.shape));
     return from_local(local, mesh, placements, options.shape, options.grad_placements);
 }
 
