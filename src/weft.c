@@ -9,6 +9,7 @@
 #include "dtensor/setup.h"
 #include "kernels/kernels.h"
 #include "mesh/mesh.h"
+#include "random/generator.h"
 #include "tensor/tensor.h"
 
 static void init_process(void)
@@ -26,6 +27,7 @@ static void finish_rank(void)
     wf_plan_finalize();
     wf_mesh_finalize();
     wf_pool_finalize();
+    wf_generator_finalize();
 }
 
 weft_status weft_init(int *argc, char ***argv)
@@ -50,6 +52,7 @@ int weft_finalize(void)
     wf_mesh_finalize();
     wf_comm_finalize();
     wf_pool_finalize();
+    wf_generator_finalize();
     return failed;
 }
 

@@ -116,10 +116,6 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
 /** mean((a - b)^2) */
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
 
-/** Zero each element with probability p, scale the rest by 1/(1-p). The mask depends on the
- *  generator and the element's global index only (docs/concepts/random.md). */
-WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p);
-
 /* ---- shape; views share storage where strides allow ---- */
 WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim,
                                    const int64_t *shape); /* one size may be -1 */

@@ -9,11 +9,11 @@
 #pragma once
 
 #include <weft/autograd.h>
-#include <weft/collective.h>
 #include <weft/debug.h>
 #include <weft/dtensor.h>
 #include <weft/dtype.h>
 #include <weft/error.h>
+#include <weft/factory.h>
 #include <weft/guard.h>
 #include <weft/mesh.h>
 #include <weft/module.h>

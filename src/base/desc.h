@@ -10,6 +10,17 @@
 #include <weft/dtype.h>
 #include <weft/export.h>
 
+/** Consecutive elements of a dim. */
+struct wf_run {
+    int64_t offset, size;
+};
+
+/** Which elements of each dim a part that is no box holds, in growing order. */
+struct wf_dim_runs {
+    int64_t count[WEFT_MAX_DIMS];
+    struct wf_run *of[WEFT_MAX_DIMS];
+};
+
 struct wf_desc {
     uint8_t dtype;
     int8_t ndim;
@@ -21,4 +32,5 @@ struct wf_desc {
     int64_t stride[WEFT_MAX_DIMS]; /* in elements */
     int64_t global[WEFT_MAX_DIMS]; /* the whole tensor */
     int64_t offset[WEFT_MAX_DIMS]; /* of the box; the global size where the box is empty */
+    struct wf_dim_runs *runs;      /* NULL: `shape` elements from `offset` on, in every dim */
 };

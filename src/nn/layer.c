@@ -18,7 +18,8 @@ static weft_tensor *filled(weft_dtype dtype, int ndim, const int64_t *shape, enu
     if (filling == EQUAL) return weft_full(dtype, ndim, shape, value);
     t = weft_empty(dtype, ndim, shape);
     if (!t) return NULL;
-    WF_TRY_PTR(filling == NORMAL ? weft_normal_(t, 0, value) : weft_uniform_(t, -value, value));
+    WF_TRY_PTR(filling == NORMAL ? weft_normal_(t, 0, value, NULL)
+                                 : weft_uniform_(t, -value, value, NULL));
     return t;
 }
 

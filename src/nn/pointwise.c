@@ -1,5 +1,6 @@
 /* pointwise.c: activation functions and dropout as modules. */
 #include <weft/ops.h>
+#include <weft/random.h>
 
 #include "nn/layer.h"
 
@@ -41,7 +42,7 @@ static weft_tensor *drop(weft_module *m, weft_tensor *const *inputs, int n)
     const double *p = m->payload;
 
     (void)n;
-    return m->training && *p > 0 ? weft_dropout(inputs[0], *p) : inputs[0];
+    return m->training && *p > 0 ? weft_dropout(inputs[0], *p, NULL) : inputs[0];
 }
 
 static const weft_module_class class_dropout = {

@@ -51,7 +51,7 @@ wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_v
 wf_vjp wf_vjp_reshape, wf_vjp_permute, wf_vjp_slice, wf_vjp_expand, wf_vjp_cat;
 
 /* random.c */
-wf_shape_fn wf_shape_want;
+wf_shape_fn wf_shape_want, wf_shape_multinomial;
 wf_vjp wf_vjp_dropout;
 
 /* ---- shared by families ---- */

@@ -1,21 +1,17 @@
 /*
- * random.c: random ops. A draw is numbered by the thread's generator, an element by its global
- * index, so every rank gets its part of the same numbers and all generators stay in step.
+ * random.c: random ops. A call is one draw of a generator, an element its global index, so every
+ * rank gets its part of the same numbers and all generators stay in step.
  */
-#include "ops/random.h"
-
-#include <weft/ops.h>
 #include <weft/random.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "ops/families.h"
-#include "ops/plan.h"
-
-_Thread_local struct wf_generator wf_generator;
-
-void weft_manual_seed(uint64_t seed) { wf_generator = (struct wf_generator){.seed = seed}; }
+#include "ops/fill.h"
+#include "random/generator.h"
+#include <weft/dtensor.h>
 
 /* Ops without inputs take everything from the wanted layout. */
 weft_status wf_shape_want(struct wf_infer *call)
@@ -24,41 +20,300 @@ weft_status wf_shape_want(struct wf_infer *call)
     return WEFT_OK;
 }
 
-static weft_status fill_in_place(enum wf_op op, weft_tensor *t, double first, double second)
-{
-    struct wf_args args = {.scalars.s = {first, second}};
+/* ---- filling in place ---- */
 
+static weft_status check_target(enum wf_op op, const weft_tensor *t)
+{
     if (!t)
         return weft_error_status() ? weft_error_status()
                                    : WF_FAIL(WEFT_ERR_ARG, "%s: no tensor", wf_ops[op].name);
     WF_NEED(!t->node, WEFT_ERR_STATE, "%s: values on the tape cannot change in place",
             wf_ops[op].name);
-    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_STATE, "%s: the tensor is a strided view",
-            wf_ops[op].name);
-    WF_NEED(op == WF_OP_fill || !t->layout->partial, WEFT_ERR_LAYOUT,
-            "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
-    args.scalars.v[0] = (int64_t)wf_generator.seed;
-    args.scalars.v[1] = (int64_t)wf_generator.draw;
-    args.want = t->layout;
-    args.into = t;
-    if (!wf_call(op, 0, NULL, &args)) return weft_error_status();
-    if (op != WF_OP_fill) wf_generator.draw++;
     return WEFT_OK;
 }
 
-weft_status weft_uniform_(weft_tensor *t, double low, double high)
+weft_status wf_fill_by(enum wf_op op, weft_tensor *t, struct wf_args args)
 {
-    return fill_in_place(WF_OP_uniform, t, low, high);
-}
-
-weft_status weft_normal_(weft_tensor *t, double mean, double std)
-{
-    return fill_in_place(WF_OP_normal, t, mean, std);
+    WF_TRY(check_target(op, t));
+    args.want = t->layout;
+    args.into = t;
+    return wf_call(op, 0, NULL, &args) ? WEFT_OK : weft_error_status();
 }
 
 weft_status weft_fill_(weft_tensor *t, double value)
 {
-    return fill_in_place(WF_OP_fill, t, value, 0);
+    return wf_fill_by(WF_OP_fill, t, (struct wf_args){.scalars.s = {value}});
+}
+
+static bool outside_mesh(const struct wf_layout *layout)
+{
+    return layout->mesh && weft_mesh_ndim(layout->mesh) > 0 &&
+           weft_mesh_coordinate(layout->mesh, 0) < 0;
+}
+
+static void set_draw(struct wf_args *args, const weft_generator *g)
+{
+    args->scalars.v[0] = (int64_t)g->seed;
+    args->scalars.v[1] = (int64_t)g->draw;
+}
+
+/* This rank's part as a plain tensor: the same bytes. */
+static weft_tensor *part_of(weft_tensor *t)
+{
+    struct wf_layout *local = wf_layout_local(t->layout);
+    weft_tensor *part = wf_tensor_new(local, wf_block_retain(t->block), t->data, t->origin);
+
+    wf_layout_release(local);
+    return part;
+}
+
+static weft_status draw_into(enum wf_op op, weft_tensor *t, weft_generator *g, struct wf_args args)
+{
+    weft_scope *scope;
+    weft_status status;
+
+    WF_TRY(check_target(op, t));
+    WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
+            "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
+    g = wf_generator_of(g);
+    set_draw(&args, g);
+    scope = weft_scope_open();
+    status = wf_fill_by(op, wf_random_is_local() && t->layout->mesh ? part_of(t) : t, args);
+    weft_scope_close(scope);
+    if (status == WEFT_OK && !outside_mesh(t->layout)) g->draw++;
+    return status;
+}
+
+weft_status weft_uniform_(weft_tensor *t, double low, double high, weft_generator *g)
+{
+    WF_NEED(low <= high, WEFT_ERR_ARG, "uniform: from %g to %g", low, high);
+    return draw_into(WF_OP_uniform, t, g, (struct wf_args){.scalars.s = {low, high}});
+}
+
+weft_status weft_normal_(weft_tensor *t, double mean, double std, weft_generator *g)
+{
+    WF_NEED(std >= 0, WEFT_ERR_ARG, "normal: standard deviation %g", std);
+    return draw_into(WF_OP_normal, t, g, (struct wf_args){.scalars.s = {mean, std}});
+}
+
+weft_status weft_trunc_normal_(weft_tensor *t, double mean, double std, double low, double high,
+                               weft_generator *g)
+{
+    WF_NEED(std > 0, WEFT_ERR_ARG, "trunc_normal: standard deviation %g", std);
+    WF_NEED(low < high, WEFT_ERR_ARG, "trunc_normal: from %g to %g", low, high);
+    return draw_into(WF_OP_trunc_normal, t, g,
+                     (struct wf_args){.scalars.s = {mean, std, low, high}});
+}
+
+weft_status weft_log_normal_(weft_tensor *t, double mean, double std, weft_generator *g)
+{
+    WF_NEED(std >= 0, WEFT_ERR_ARG, "log_normal: standard deviation %g", std);
+    return draw_into(WF_OP_log_normal, t, g, (struct wf_args){.scalars.s = {mean, std}});
+}
+
+weft_status weft_exponential_(weft_tensor *t, double rate, weft_generator *g)
+{
+    WF_NEED(rate > 0, WEFT_ERR_ARG, "exponential: rate %g", rate);
+    return draw_into(WF_OP_exponential, t, g, (struct wf_args){.scalars.s = {rate}});
+}
+
+weft_status weft_geometric_(weft_tensor *t, double p, weft_generator *g)
+{
+    WF_NEED(p > 0 && p <= 1, WEFT_ERR_ARG, "geometric: probability %g", p);
+    return draw_into(WF_OP_geometric, t, g, (struct wf_args){.scalars.s = {p}});
+}
+
+weft_status weft_bernoulli_(weft_tensor *t, double p, weft_generator *g)
+{
+    WF_NEED(p >= 0 && p <= 1, WEFT_ERR_ARG, "bernoulli: probability %g", p);
+    return draw_into(WF_OP_bernoulli, t, g, (struct wf_args){.scalars.s = {p}});
+}
+
+/* Whole numbers from -largest to largest, all of which the dtype holds; bools and bytes begin at 0.
+ */
+static const uint64_t largest_exact[WEFT_DTYPE_COUNT] = {
+    [WEFT_F32] = 1 << 24,   [WEFT_F64] = (uint64_t)1 << 53, [WEFT_BF16] = 1 << 8,
+    [WEFT_I32] = INT32_MAX, [WEFT_I64] = INT64_MAX,         [WEFT_U8] = 255,
+    [WEFT_BOOL] = 1};
+
+static bool holds(weft_dtype dtype, int64_t value)
+{
+    uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    bool is_whole = dtype == WEFT_I32 || dtype == WEFT_I64; /* these hold one more below */
+
+    if (value < 0 && (dtype == WEFT_U8 || dtype == WEFT_BOOL)) return false;
+    return size <= largest_exact[dtype] + (value < 0 && is_whole);
+}
+
+weft_status weft_randint_(weft_tensor *t, int64_t low, int64_t high, weft_generator *g)
+{
+    WF_TRY(check_target(WF_OP_randint, t));
+    WF_NEED(low < high, WEFT_ERR_ARG, "randint: from %lld to %lld", (long long)low,
+            (long long)high);
+    WF_NEED(holds(weft_tensor_dtype(t), low) && holds(weft_tensor_dtype(t), high - 1), WEFT_ERR_ARG,
+            "randint: %s does not hold all of %lld .. %lld", weft_dtype_name(weft_tensor_dtype(t)),
+            (long long)low, (long long)(high - 1));
+    return draw_into(
+        WF_OP_randint, t, g,
+        (struct wf_args){.scalars.v = {0, 0, low, (int64_t)((uint64_t)high - (uint64_t)low)}});
+}
+
+weft_status weft_randperm_(weft_tensor *t, weft_generator *g)
+{
+    WF_TRY(check_target(WF_OP_randperm, t));
+    WF_NEED(weft_ndim(t) == 1, WEFT_ERR_SHAPE, "randperm: a tensor with %d dims; it needs one",
+            weft_ndim(t));
+    WF_NEED(weft_size(t, 0) == 0 || holds(weft_tensor_dtype(t), weft_size(t, 0) - 1), WEFT_ERR_ARG,
+            "randperm: %s does not hold %lld", weft_dtype_name(weft_tensor_dtype(t)),
+            (long long)weft_size(t, 0) - 1);
+    return draw_into(WF_OP_randperm, t, g, (struct wf_args){0});
+}
+
+/* ---- initialisation of weights ---- */
+
+/* Of the global shape: a rank's own part would give another variance for every sharding. */
+static weft_status fans(const weft_tensor *t, const char *who, double *in, double *out)
+{
+    double rest = 1;
+
+    WF_NEED(t, weft_error_status() ? weft_error_status() : WEFT_ERR_ARG, "%s: no tensor", who);
+    WF_NEED(weft_ndim(t) >= 2, WEFT_ERR_SHAPE, "%s: a weight with %d dims; it needs two or more",
+            who, weft_ndim(t));
+    for (int d = 2; d < weft_ndim(t); d++) rest *= (double)weft_size(t, d);
+    *in = (double)weft_size(t, 1) * rest;
+    *out = (double)weft_size(t, 0) * rest;
+    return WEFT_OK;
+}
+
+/* Values without spread where there is nothing to spread over. */
+static double spread(double variance_times_fan, double fan)
+{
+    return fan > 0 ? sqrt(variance_times_fan / fan) : 0;
+}
+
+static weft_status kaiming_std(const weft_tensor *t, double slope, weft_fan fan, double *std)
+{
+    double in, out;
+
+    WF_NEED(fan == WEFT_FAN_IN || fan == WEFT_FAN_OUT, WEFT_ERR_ARG, "kaiming: fan %d", (int)fan);
+    WF_TRY(fans(t, "kaiming", &in, &out));
+    *std = spread(2 / (1 + slope * slope), fan == WEFT_FAN_IN ? in : out);
+    return WEFT_OK;
+}
+
+static weft_status xavier_std(const weft_tensor *t, double gain, double *std)
+{
+    double in, out;
+
+    WF_TRY(fans(t, "xavier", &in, &out));
+    *std = fabs(gain) * spread(2, in + out);
+    return WEFT_OK;
+}
+
+/* A uniform distribution on [-bound, bound) has the standard deviation bound / sqrt(3). */
+static weft_status uniform_of_std(weft_tensor *t, double std, weft_generator *g)
+{
+    return weft_uniform_(t, -sqrt(3) * std, sqrt(3) * std, g);
+}
+
+weft_status weft_kaiming_uniform_(weft_tensor *t, double slope, weft_fan fan, weft_generator *g)
+{
+    double std;
+
+    WF_TRY(kaiming_std(t, slope, fan, &std));
+    return uniform_of_std(t, std, g);
+}
+
+weft_status weft_kaiming_normal_(weft_tensor *t, double slope, weft_fan fan, weft_generator *g)
+{
+    double std;
+
+    WF_TRY(kaiming_std(t, slope, fan, &std));
+    return weft_normal_(t, 0, std, g);
+}
+
+weft_status weft_xavier_uniform_(weft_tensor *t, double gain, weft_generator *g)
+{
+    double std;
+
+    WF_TRY(xavier_std(t, gain, &std));
+    return uniform_of_std(t, std, g);
+}
+
+weft_status weft_xavier_normal_(weft_tensor *t, double gain, weft_generator *g)
+{
+    double std;
+
+    WF_TRY(xavier_std(t, gain, &std));
+    return weft_normal_(t, 0, std, g);
+}
+
+/* ---- from tensors ---- */
+
+/* One draw of an op with an input. */
+static weft_tensor *draw_from(enum wf_op op, weft_tensor *x, weft_generator *g, struct wf_args args)
+{
+    weft_tensor *y;
+
+    g = wf_generator_of(g);
+    set_draw(&args, g);
+    y = wf_call(op, 1, &x, &args);
+    if (y && !outside_mesh(x->layout)) g->draw++;
+    return y;
+}
+
+/* One draw for each element of x; numbered by the rank's own part where that is asked for. */
+static weft_tensor *draw_each(enum wf_op op, weft_tensor *x, weft_generator *g, struct wf_args args)
+{
+    const struct wf_layout *layout = x->layout;
+
+    if (!wf_random_is_local() || !layout->mesh) return draw_from(op, x, g, args);
+    if (outside_mesh(layout)) return x;
+    return weft_from_local(draw_from(op, weft_to_local(x, NULL), g, args), layout->mesh,
+                           layout->placements, layout->desc.global);
+}
+
+static weft_tensor *reduced(weft_tensor *x)
+{
+    weft_placement to[WEFT_MAX_AXES];
+
+    if (!x->layout->partial) return x;
+    memcpy(to, x->layout->placements, sizeof to);
+    for (int a = 0; a < x->layout->n_axes; a++)
+        if (to[a].kind == WEFT_KIND_PARTIAL) to[a] = weft_replicate();
+    return weft_redistribute(x, to);
+}
+
+weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
+{
+    if (!p) return NULL;
+    p = reduced(p);
+    return p ? draw_each(WF_OP_bernoulli_of, p, g, (struct wf_args){0}) : NULL;
+}
+
+/* Attributes: n, whether indices are put back. */
+weft_status wf_shape_multinomial(struct wf_infer *call)
+{
+    int last = call->in[0]->desc.ndim - 1;
+    int64_t width = last >= 0 ? call->in[0]->desc.global[last] : 0, n = call->attr[0];
+
+    WF_NEED(last >= 0, WEFT_ERR_SHAPE, "multinomial: the weights have no dims");
+    WF_NEED(n >= 0 && (width > 0 || n == 0), WEFT_ERR_ARG, "multinomial: %lld indices of %lld",
+            (long long)n, (long long)width);
+    WF_NEED(call->attr[1] || n <= width, WEFT_ERR_ARG,
+            "multinomial: %lld indices of %lld without replacement", (long long)n,
+            (long long)width);
+    wf_infer_like(call, 0, call->in[0]);
+    call->out[0].dtype = WEFT_I64;
+    call->out[0].shape[last] = n;
+    return WEFT_OK;
+}
+
+weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_generator *g)
+{
+    if (!p) return NULL;
+    p = reduced(p);
+    return p ? draw_from(WF_OP_multinomial, p, g, (struct wf_args){WF_ATTR(n, replacement)}) : NULL;
 }
 
 void wf_vjp_dropout(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
@@ -68,13 +323,11 @@ void wf_vjp_dropout(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = wf_call(WF_OP_dropout, 1, &g, &args);
 }
 
-weft_tensor *weft_dropout(weft_tensor *x, double p)
+weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)
 {
-    struct wf_args args = {.scalars.s = {p}};
-
     if (!x) return NULL;
     WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: probability %g", p);
-    args.scalars.v[0] = (int64_t)wf_generator.seed;
-    args.scalars.v[1] = (int64_t)wf_generator.draw++;
-    return wf_call(WF_OP_dropout, 1, &x, &args);
+    WF_NEED_PTR(!x->layout->partial, WEFT_ERR_LAYOUT,
+                "dropout: a pending sum is not supported; redistribute it first");
+    return draw_each(WF_OP_dropout, x, g, (struct wf_args){.scalars.s = {p}});
 }

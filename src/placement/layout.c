@@ -119,6 +119,34 @@ static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *pla
     l->hash = hash_of(l);
 }
 
+/* The runs of every dim in one block; NULL where they follow from the box. */
+static struct wf_dim_runs *runs_of(const struct wf_layout *l)
+{
+    int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
+    struct wf_part part[WEFT_MAX_DIMS];
+    struct wf_dim_runs *runs;
+    struct wf_run *next;
+    int64_t total = 0;
+
+    if (l->boxes) return NULL;
+    for (int a = 0; a < l->n_axes; a++) {
+        sizes[a] = weft_mesh_axis_size(l->mesh, a);
+        coordinates[a] = weft_mesh_coordinate(l->mesh, a);
+    }
+    for (int d = 0; d < l->desc.ndim; d++) {
+        wf_part_of(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
+        total += wf_part_runs(&part[d], NULL, 0);
+    }
+    runs = wf_malloc(sizeof *runs + (size_t)total * sizeof *next);
+    next = (struct wf_run *)(runs + 1);
+    for (int d = 0; d < l->desc.ndim; d++, total -= runs->count[d - 1]) {
+        runs->of[d] = next;
+        runs->count[d] = wf_part_runs(&part[d], next, total);
+        next += runs->count[d];
+    }
+    return runs;
+}
+
 /* ---- the table ---- */
 
 static bool same(const struct wf_layout *a, const struct wf_layout *b)
@@ -161,6 +189,7 @@ static struct wf_layout *intern(const struct wf_layout *candidate)
         if (same(l, candidate)) return wf_layout_retain(l);
     l = wf_malloc(sizeof *l);
     *l = *candidate;
+    l->desc.runs = runs_of(l);
     l->refs = 1;
     l->next = *bucket;
     *bucket = l;
@@ -176,6 +205,7 @@ void wf_layout_forget(struct wf_layout *layout)
     while (*at != layout) at = &(*at)->next;
     *at = layout->next;
     weft_mesh_release(layout->mesh);
+    wf_free(layout->desc.runs);
     wf_free(layout);
     if (--table.count > 0) return;
     wf_free(table.buckets);

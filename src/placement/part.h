@@ -11,12 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/desc.h"
 #include <weft/placement.h>
-
-/* Consecutive elements of a dim. */
-struct wf_run {
-    int64_t offset, size;
-};
 
 /* `count` times `size` elements, the first at `start`, then every `step`; of what the cut before
  * left. */

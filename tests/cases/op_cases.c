@@ -10,13 +10,15 @@
 #include "base/hash.h"
 
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16)
-#define NUMBERS (FLOATS | 1u << WEFT_I32 | 1u << WEFT_I64)
+#define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
+#define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .n_attr = 0
 #define NO_SCALAR .scalars.s = {0}
 #define ATTR(n, ...) .n_attr = n, .attr = {__VA_ARGS__}
 #define S(number) .scalars.s = {number}
 #define V(number) .scalars.v = {number}
 #define DRAW(s0, s1, seed, draw) .scalars = {{s0, s1}, {seed, draw}}
+#define ALL(s0, s1, s2, s3, v0, v1, v2, v3) .scalars = {{s0, s1, s2, s3}, {v0, v1, v2, v3}}
 #define WT_OP(id, operands_, dtypes_, attributes, numbers)                                         \
     {.op = WF_OP_##id, .operands = operands_, .dtypes = dtypes_, attributes, numbers},
 

@@ -34,7 +34,7 @@ static void make_parameters(weft_tensor **p)
     weft_manual_seed(3);
     for (int i = 0; i < PARAMETERS; i++) {
         p[i] = weft_empty(WEFT_F32, shapes[i][1] ? 2 : 1, shapes[i]);
-        weft_normal_(p[i], 0, 1);
+        weft_normal_(p[i], 0, 1, NULL);
         weft_set_requires_grad(p[i], true);
     }
 }
@@ -48,7 +48,7 @@ static weft_status classify(weft_tensor *const *p)
     weft_tensor *target = weft_from_data(WEFT_I32, 1, &rows, targets);
     weft_tensor *h = weft_layer_norm(weft_embedding(p[0], index), p[3], p[5], 1e-5);
 
-    h = weft_dropout(weft_gelu(weft_linear(h, p[1], p[2], 1)), 0.1);
+    h = weft_dropout(weft_gelu(weft_linear(h, p[1], p[2], 1)), 0.1, NULL);
     return weft_backward(weft_cross_entropy(weft_linear(h, p[4], NULL, 1), target, -1));
 }
 

@@ -26,9 +26,9 @@ END_TEST
 
 static const struct wf_scalars draws = {.s = {-2, 3}, .v = {0x123456789abcdef, 7}};
 
-static uint32_t word_of(uint64_t index)
+static uint32_t word_of_plane(uint64_t index, uint64_t draw)
 {
-    uint64_t seed = (uint64_t)draws.v[0], draw = (uint64_t)draws.v[1];
+    uint64_t seed = (uint64_t)draws.v[0];
     uint32_t key[] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
     uint32_t counter[] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), (uint32_t)draw,
                           (uint32_t)(draw >> 32)};
@@ -37,13 +37,28 @@ static uint32_t word_of(uint64_t index)
     return out[index % 4];
 }
 
-static double uniform_of(uint64_t index) { return -2 + 5 * ((word_of(index) >> 8) * 0x1p-24); }
+static uint32_t word_of(uint64_t index) { return word_of_plane(index, (uint64_t)draws.v[1]); }
 
-static double normal_of(uint64_t index)
+/* In [0, 1): 24 bits, or for f64 the same and 29 more. */
+static double unit_of(uint64_t index, weft_dtype dtype)
+{
+    uint32_t low = word_of_plane(index, (uint64_t)draws.v[1] | (uint64_t)1 << 63);
+
+    if (dtype != WEFT_F64) return (word_of(index) >> 8) * 0x1p-24;
+    return (word_of(index) >> 5) * 0x1p-27 + (low >> 6) * 0x1p-53;
+}
+
+static double uniform_of(uint64_t index, weft_dtype dtype)
+{
+    return -2 + 5 * unit_of(index, dtype);
+}
+
+static double normal_of(uint64_t index, weft_dtype dtype)
 {
     uint64_t first = index & ~(uint64_t)1;
-    double r = sqrt(-2 * log(((word_of(first) >> 8) + 1) * 0x1p-24));
-    double angle = 2 * acos(-1) * ((word_of(first + 1) >> 8) * 0x1p-24);
+    double step = dtype == WEFT_F64 ? 0x1p-53 : 0x1p-24;
+    double r = sqrt(-2 * log(unit_of(first, dtype) + step));
+    double angle = 2 * acos(-1) * unit_of(first + 1, dtype);
 
     return -2 + 3 * r * (index & 1 ? sin(angle) : cos(angle));
 }
@@ -93,15 +108,15 @@ static uint64_t global_number(const struct box *b, int64_t i)
     return (uint64_t)number;
 }
 
-static void check_box(wf_kernel_prepare *kernel, double (*of)(uint64_t), const struct box *b,
-                      weft_dtype dtype)
+static void check_box(wf_kernel_prepare *kernel, double (*of)(uint64_t, weft_dtype),
+                      const struct box *b, weft_dtype dtype)
 {
     struct operand y = box_operand(b, dtype);
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
-    for (int64_t i = 0; i < y.desc.numel; i++) want[i] = of(global_number(b, i));
+    for (int64_t i = 0; i < y.desc.numel; i++) want[i] = of(global_number(b, i), dtype);
     call(kernel, &y, 0, NULL, &draws);
-    expect_near("random", &y, want, dtype == WEFT_BF16 ? 1e-2 : 1e-6);
+    expect_near("random", &y, want, dtype == WEFT_BF16 ? 1e-2 : dtype == WEFT_F32 ? 1e-6 : 1e-14);
     expect_guards(&y);
     operand_free(&y);
     free(want);

@@ -14,7 +14,7 @@ enum { DRAWS = 3 };
 static const int64_t shapes[][3] = {{8, 16, 1}, {5, 7, 3}, {1, 2, 3}, {13, 1, 1}};
 static const char *const placements[] = {"R", "S(0)", "S(1)", "S(2)"};
 
-typedef weft_status fill(weft_tensor *t, double a, double b);
+typedef weft_status fill(weft_tensor *t, double a, double b, weft_generator *g);
 
 static weft_tensor *empty(weft_dtype dtype, const int64_t *shape)
 {
@@ -27,8 +27,8 @@ static double *drawn_plain(fill *draw, weft_dtype dtype, const int64_t *shape)
     weft_tensor *t = empty(dtype, shape);
 
     weft_manual_seed(1234);
-    draw(empty(dtype, shapes[0]), 0, 1);
-    draw(t, -0.5, 2);
+    draw(empty(dtype, shapes[0]), 0, 1, NULL);
+    draw(t, -0.5, 2, NULL);
     return wt_values(t);
 }
 
@@ -41,8 +41,8 @@ static void check_draw(fill *draw, weft_dtype dtype, const int64_t *shape)
         weft_tensor *t = wt_spread(&w, empty(dtype, shape), placements[p]);
 
         weft_manual_seed(1234);
-        draw(wt_spread(&w, empty(dtype, shapes[0]), placements[(p + 1) % 4]), 0, 1);
-        WT_ALL(draw(t, -0.5, 2) == WEFT_OK);
+        draw(wt_spread(&w, empty(dtype, shapes[0]), placements[(p + 1) % 4]), 0, 1, NULL);
+        WT_ALL(draw(t, -0.5, 2, NULL) == WEFT_OK);
         WT_STILL(&w);
         WT_ALL(wt_near_local(t, want, WT_EXACT));
         WT_ALL(wt_near_full(t, want, WT_EXACT));
@@ -71,7 +71,7 @@ WT_TEST(random__bits_are_those_of_philox)
     double want[105];
 
     weft_manual_seed(seed);
-    WT_ALL(weft_uniform_(t, 0, 1) == WEFT_OK && weft_uniform_(t, 0, 1) == WEFT_OK);
+    WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
     for (uint32_t i = 0; i < 105; i++) {
         const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)},
                        counter[4] = {i / 4, 0, 1, 0};
@@ -89,27 +89,26 @@ static double *dropped_plain(const int64_t *shape, double **grad)
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F64, 3, shape, 1), true), *y;
 
     weft_manual_seed(99);
-    y = weft_dropout(x, 0.4);
+    y = weft_dropout(x, 0.4, NULL);
     weft_backward(weft_sum_all(y));
     *grad = wt_values(weft_grad(x));
     return wt_values(y);
 }
 
-/* The mask is the element's own, forward and backward; a pending sum is masked term by term. */
+/* The mask is the element's own, forward and backward. */
 WT_TEST(dropout__mask_does_not_depend_on_placement_or_ranks)
 {
     for (int s = 0; s < 4; s++) {
         double *want_grad, *want = dropped_plain(shapes[s], &want_grad);
 
-        for (int p = 0; p < 5; p++) {
+        for (int p = 0; p < 4; p++) {
             struct wt_world w = wt_world_open();
-            weft_tensor *ones = weft_full(WEFT_F64, 3, shapes[s], 1), *x, *y;
+            weft_tensor *ones = weft_full(WEFT_F64, 3, shapes[s], 1), *y;
+            weft_tensor *x = wt_spread(&w, ones, placements[p]);
 
-            x = p < 4 ? wt_spread(&w, ones, placements[p])
-                      : wt_pending(&w, weft_mul_scalar(ones, 1.0 / wt_ranks()), WEFT_SUM);
             weft_set_requires_grad(x, true);
             weft_manual_seed(99);
-            y = weft_dropout(x, 0.4);
+            y = weft_dropout(x, 0.4, NULL);
             WT_STILL(&w);
             WT_ALL(wt_near_full(y, want, WT_WITHIN(1e-14)));
             WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
@@ -131,7 +130,7 @@ WT_TEST(dropout__keeps_the_expected_share)
     bool scaled = true;
 
     weft_manual_seed(5);
-    got = wt_values(weft_dropout(x, 0.5));
+    got = wt_values(weft_dropout(x, 0.5, NULL));
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         scaled &= got[i] == 0 || got[i] == 2;
         kept += got[i] / 2;
@@ -152,14 +151,14 @@ WT_TEST(generator__draws_differ_and_repeat)
     for (int i = 0; i < 2 * DRAWS; i++) {
         if (i % DRAWS == 0) weft_manual_seed(17);
         t[i] = wt_spread(&w, empty(WEFT_F32, shapes[1]), "S(1)");
-        WT_ALL(weft_normal_(t[i], 0, 1) == WEFT_OK);
+        WT_ALL(weft_normal_(t[i], 0, 1, NULL) == WEFT_OK);
         values[i] = wt_values(t[i]);
     }
     WT_ALL(memcmp(values[0], values[1], 105 * sizeof(double)) != 0);
     for (int i = 0; i < DRAWS; i++)
         WT_ALL(memcmp(values[i], values[i + DRAWS], 105 * sizeof(double)) == 0);
     weft_manual_seed(((uint64_t)1 << 63) + 17); /* RNG-18: the high word counts */
-    WT_ALL(weft_normal_(t[0], 0, 1) == WEFT_OK && !wt_near_full(t[0], values[0], WT_EXACT));
+    WT_ALL(weft_normal_(t[0], 0, 1, NULL) == WEFT_OK && !wt_near_full(t[0], values[0], WT_EXACT));
     for (int i = 0; i < 2 * DRAWS; i++) free(values[i]);
     wt_world_close(&w);
 }
@@ -172,15 +171,15 @@ WT_TEST(random__refuses)
     weft_tensor *whole = weft_full(WEFT_I32, 1, (int64_t[]){4}, 1);
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), true);
 
-    WT_ALL(weft_uniform_(sum, 0, 1) == WEFT_ERR_LAYOUT);
+    WT_ALL(weft_uniform_(sum, 0, 1, NULL) == WEFT_ERR_LAYOUT);
     WT_FAILED(WEFT_ERR_LAYOUT, "pending");
-    WT_ALL(weft_normal_(whole, 0, 1) == WEFT_ERR_DTYPE);
+    WT_ALL(weft_normal_(whole, 0, 1, NULL) == WEFT_ERR_DTYPE);
     WT_FAILED(WEFT_ERR_DTYPE, "i32");
-    WT_ALL(weft_normal_(weft_square(x), 0, 1) == WEFT_ERR_STATE);
+    WT_ALL(weft_normal_(weft_square(x), 0, 1, NULL) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "in place");
-    WT_ALL(!weft_dropout(x, 1.5));
+    WT_ALL(!weft_dropout(x, 1.5, NULL));
     WT_FAILED(WEFT_ERR_ARG, "probability");
-    WT_ALL(weft_normal_(NULL, 0, 1) == WEFT_ERR_ARG);
+    WT_ALL(weft_normal_(NULL, 0, 1, NULL) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "no tensor");
     WT_ALL(weft_fill_(sum, 8) == WEFT_OK);
     WT_ALL(wt_near_full(

@@ -246,9 +246,9 @@ static void check_mlp(int64_t hidden)
     x = weft_empty(WEFT_F64, 2, shape);
     px = weft_empty(WEFT_F64, 2, shape);
     weft_manual_seed(3);
-    WT_ALL(weft_normal_(x, 0, 1) == WEFT_OK);
+    WT_ALL(weft_normal_(x, 0, 1, NULL) == WEFT_OK);
     weft_manual_seed(3);
-    WT_ALL(weft_normal_(px, 0, 1) == WEFT_OK);
+    WT_ALL(weft_normal_(px, 0, 1, NULL) == WEFT_OK);
     weft_set_requires_grad(x, true);
     weft_set_requires_grad(px, true);
     ledger = weft_ledger_open();

@@ -157,7 +157,19 @@ struct fill {
     wf_line *line;
     int64_t n, bytes;
     void (*store)(void *element, double value);
+    struct wf_copy spread; /* of one element over a strided output */
 };
+
+static void run_fill_strided(const struct wf_kcall *k, void *const *out, const void *const *in,
+                             const struct wf_scalars *scalars)
+{
+    const struct fill *p = k->prep;
+    char element[8];
+
+    (void)in;
+    p->store(element, scalars->s[0]);
+    p->spread.run(&p->spread, out[0], element);
+}
 
 static void run_fill(const struct wf_kcall *k, void *const *out, const void *const *in,
                      const struct wf_scalars *scalars)
@@ -176,14 +188,17 @@ static void run_fill(const struct wf_kcall *k, void *const *out, const void *con
 
 weft_status wf_cpu_fill(struct wf_kcall *k)
 {
-    const struct wf_dtype_info *info = &wf_dtypes[k->out[0]->dtype];
+    const struct wf_desc *y = k->out[0];
+    const struct wf_dtype_info *info = &wf_dtypes[y->dtype];
+    struct wf_strided one = {.bytes = info->size}, to = wf_strided_broadcast(y, y->ndim, y->shape);
     struct fill *p = k->prep = WF_NEW(struct fill);
 
-    p->n = k->out[0]->numel;
+    p->n = y->numel;
     p->bytes = info->size;
     p->store = info->store;
     p->line = WF_ISA_PICK(wf_moves)->fill[info->size];
-    k->run = p->n ? run_fill : wf_run_nothing;
+    if (!y->contiguous) wf_copy_make(&p->spread, y->ndim, y->shape, &to, &one);
+    k->run = p->n == 0 ? wf_run_nothing : y->contiguous ? run_fill : run_fill_strided;
     return WEFT_OK;
 }
 

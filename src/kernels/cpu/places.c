@@ -1,0 +1,106 @@
+/*
+ * places.c: the runs of a part. Dims that are held whole melt into the dim before them, so a shard
+ * of the first dim is one run whatever its shape.
+ */
+#include "kernels/cpu/places.h"
+
+#include "base/mem.h"
+
+static bool is_whole(const struct wf_desc *desc, int d)
+{
+    return desc->shape[d] == desc->global[d];
+}
+
+/* The runs of dim d, each index of which stands for `unit` elements. */
+static void make_runs(struct wf_places *p, const struct wf_desc *desc, int d, int64_t unit)
+{
+    p->n_runs = desc->runs && d >= 0 ? desc->runs->count[d] : 1;
+    p->runs = wf_malloc((size_t)p->n_runs * sizeof *p->runs);
+    for (int64_t r = 0; r < p->n_runs; r++) {
+        struct wf_run run = {0, 1};
+
+        if (d >= 0)
+            run = desc->runs ? desc->runs->of[d][r]
+                             : (struct wf_run){desc->offset[d], desc->shape[d]};
+        p->runs[r] = (struct wf_run){run.offset * unit, run.size * unit};
+    }
+}
+
+static void make_dim(struct wf_place_dim *dim, const struct wf_desc *desc, int d, int64_t unit)
+{
+    *dim = (struct wf_place_dim){
+        .size = desc->shape[d], .step = unit, .start = desc->offset[d] * unit};
+    if (!desc->runs || desc->runs->count[d] == 1) return;
+    dim->index = wf_malloc((size_t)dim->size * sizeof *dim->index);
+    for (int64_t r = 0, at = 0; r < desc->runs->count[d]; r++)
+        for (int64_t i = 0; i < desc->runs->of[d][r].size; i++)
+            dim->index[at++] = (desc->runs->of[d][r].offset + i) * unit;
+}
+
+void wf_places_make(struct wf_places *p, const struct wf_desc *desc)
+{
+    int64_t unit = 1;
+    int d = desc->ndim - 1;
+
+    *p = (struct wf_places){.count = desc->numel};
+    if (p->count == 0) return;
+    for (; d > 0 && is_whole(desc, d); d--) unit *= desc->global[d];
+    make_runs(p, desc, d, unit);
+    p->n_dims = d > 0 ? d : 0;
+    for (d--; d >= 0; d--) {
+        unit *= desc->global[d + 1];
+        make_dim(&p->dim[d], desc, d, unit);
+    }
+}
+
+void wf_places_drop(struct wf_places *p)
+{
+    for (int d = 0; d < p->n_dims; d++) wf_free(p->dim[d].index);
+    wf_free(p->runs);
+}
+
+static int64_t of_dim(const struct wf_place_dim *dim, int64_t index)
+{
+    return dim->index ? dim->index[index] : dim->start + index * dim->step;
+}
+
+struct wf_place_cursor wf_places_begin(const struct wf_places *p)
+{
+    struct wf_place_cursor cursor = {.places = p, .left = p->count};
+
+    for (int d = 0; d < p->n_dims; d++) cursor.base += of_dim(&p->dim[d], 0);
+    return cursor;
+}
+
+int64_t wf_places_next(const struct wf_place_cursor *cursor, int64_t *size)
+{
+    const struct wf_run *run = &cursor->places->runs[cursor->run];
+
+    *size = run->size - cursor->done;
+    return cursor->base + run->offset + cursor->done;
+}
+
+static void next_row(struct wf_place_cursor *cursor)
+{
+    const struct wf_places *p = cursor->places;
+
+    for (int d = p->n_dims - 1; d >= 0; d--) {
+        const struct wf_place_dim *dim = &p->dim[d];
+        int64_t from = of_dim(dim, cursor->index[d]);
+
+        cursor->index[d] = cursor->index[d] + 1 < dim->size ? cursor->index[d] + 1 : 0;
+        cursor->base += of_dim(dim, cursor->index[d]) - from;
+        if (cursor->index[d]) return;
+    }
+}
+
+void wf_places_advance(struct wf_place_cursor *cursor, int64_t size)
+{
+    cursor->left -= size;
+    cursor->done += size;
+    if (cursor->done < cursor->places->runs[cursor->run].size) return;
+    cursor->done = 0;
+    if (++cursor->run < cursor->places->n_runs) return;
+    cursor->run = 0;
+    if (cursor->left) next_row(cursor);
+}

@@ -1,0 +1,199 @@
+/*
+ * generator.c: generators, the thread's table of named ones, and which one is current.
+ *
+ * All of it is the thread's own: a rank may be a thread. Nothing here communicates; generators of
+ * different ranks agree because all ranks make the same draws.
+ */
+#include "random/generator.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+struct fork {
+    weft_generator *current; /* NULL: `copy` */
+    weft_generator copy;
+    struct fork *outer;
+};
+
+static _Thread_local struct {
+    weft_generator own; /* current outside all forks */
+    struct fork *fork;  /* innermost */
+    weft_generator *named;
+    int local;
+} state;
+
+static const uint64_t draws_end = (uint64_t)1 << 63;
+
+/* ---- objects ---- */
+
+weft_generator *weft_generator_new(uint64_t seed)
+{
+    weft_generator *g = WF_NEW(weft_generator);
+
+    g->seed = seed;
+    g->refs = 1;
+    return g;
+}
+
+weft_generator *weft_generator_retain(weft_generator *g)
+{
+    if (g) g->refs++;
+    return g;
+}
+
+void weft_generator_release(weft_generator *g)
+{
+    if (!g || --g->refs > 0) return;
+    wf_free(g->name);
+    wf_free(g);
+}
+
+weft_generator *wf_generator_of(weft_generator *given)
+{
+    if (given) return given;
+    if (!state.fork) return &state.own;
+    return state.fork->current ? state.fork->current : &state.fork->copy;
+}
+
+weft_generator *weft_generator_current(void) { return wf_generator_of(NULL); }
+
+uint64_t weft_generator_seed(const weft_generator *g) { return g->seed; }
+
+uint64_t weft_generator_draws(const weft_generator *g) { return g->draw; }
+
+void weft_generator_reseed(weft_generator *g, uint64_t seed)
+{
+    g = wf_generator_of(g);
+    g->seed = seed;
+    g->draw = 0;
+}
+
+void weft_manual_seed(uint64_t seed) { weft_generator_reseed(NULL, seed); }
+
+weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed)
+{
+    WF_NEED(mesh, WEFT_ERR_ARG, "manual_seed: no mesh");
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        WF_NEED(weft_mesh_coordinate(mesh, a) >= 0, WEFT_ERR_STATE,
+                "manual_seed requires the current rank to be a part of the device mesh");
+    weft_manual_seed(seed);
+    return WEFT_OK;
+}
+
+/* ---- state as bytes: two 64-bit numbers, the lowest byte first ---- */
+
+static void put(unsigned char *bytes, uint64_t word)
+{
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(word >> 8 * i);
+}
+
+static uint64_t take(const unsigned char *bytes)
+{
+    uint64_t word = 0;
+
+    for (int i = 0; i < 8; i++) word |= (uint64_t)bytes[i] << 8 * i;
+    return word;
+}
+
+void weft_generator_state(const weft_generator *g, unsigned char bytes[WEFT_GENERATOR_BYTES])
+{
+    put(bytes, g->seed);
+    put(bytes + 8, g->draw);
+}
+
+weft_status weft_generator_set_state(weft_generator *g,
+                                     const unsigned char bytes[WEFT_GENERATOR_BYTES])
+{
+    uint64_t draw = take(bytes + 8);
+
+    WF_NEED(draw < draws_end, WEFT_ERR_ARG, "generator: draw number %llu in a state; at most 2^63",
+            (unsigned long long)draw);
+    g = wf_generator_of(g);
+    g->seed = take(bytes);
+    g->draw = draw;
+    return WEFT_OK;
+}
+
+/* ---- the thread's table ---- */
+
+weft_generator *weft_generator_find(const char *name)
+{
+    for (weft_generator *g = state.named; g; g = g->next)
+        if (strcmp(g->name, name) == 0) return g;
+    return (void)WF_FAIL(WEFT_ERR_NOT_FOUND, "generator: none is named %s", name), NULL;
+}
+
+weft_generator *weft_generator_add(const char *name, uint64_t seed)
+{
+    weft_generator *g;
+
+    for (g = state.named; g; g = g->next) {
+        WF_NEED_PTR(strcmp(g->name, name) != 0, WEFT_ERR_STATE, "generator: %s is there already",
+                    name);
+        WF_NEED_PTR(g->first_seed != seed, WEFT_ERR_STATE,
+                    "generator: %s would repeat the numbers of %s: both have seed %llu", name,
+                    g->name, (unsigned long long)seed);
+    }
+    g = weft_generator_new(seed);
+    g->name = wf_strdup(name);
+    g->first_seed = seed;
+    g->next = state.named;
+    state.named = g;
+    return g;
+}
+
+void weft_generator_reset(void)
+{
+    while (state.named) {
+        weft_generator *g = state.named;
+
+        state.named = g->next;
+        weft_generator_release(g);
+    }
+}
+
+/* ---- forks ---- */
+
+void weft_generator_fork(weft_generator *g)
+{
+    struct fork *fork = WF_NEW(struct fork);
+    const weft_generator *outer = wf_generator_of(NULL);
+
+    fork->copy.seed = outer->seed;
+    fork->copy.draw = outer->draw;
+    fork->copy.refs = 1;
+    fork->current = weft_generator_retain(g);
+    fork->outer = state.fork;
+    state.fork = fork;
+}
+
+weft_status weft_generator_join(void)
+{
+    struct fork *fork = state.fork;
+
+    WF_NEED(fork, WEFT_ERR_STATE, "generator: join without a fork");
+    state.fork = fork->outer;
+    weft_generator_release(fork->current);
+    wf_free(fork);
+    return WEFT_OK;
+}
+
+/* ---- numbering by the rank's own part ---- */
+
+void weft_local_random_begin(void) { state.local++; }
+
+void weft_local_random_end(void)
+{
+    if (state.local > 0) state.local--;
+}
+
+bool wf_random_is_local(void) { return state.local > 0; }
+
+void wf_generator_finalize(void)
+{
+    while (state.fork) weft_generator_join();
+    weft_generator_reset();
+    memset(&state, 0, sizeof state);
+}
