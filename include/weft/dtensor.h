@@ -1,6 +1,10 @@
 /*
  * dtensor.h: between plain and distributed tensors, and from one layout to another.
  *
+ * Where a function takes a mesh, NULL is the innermost default mesh (weft_mesh_push); where it
+ * takes placements, one per mesh axis, NULL is replicated on every axis. Ranks outside a mesh may
+ * call all of this: they take no part in communication and get tensors without elements.
+ *
  * Gradient layouts follow PyTorch DTensor as of 2026 (docs/concepts/autograd.md): a backward never
  * turns a replicated gradient into a pending sum.
  */
@@ -9,14 +13,28 @@
 #include <weft/tensor.h>
 
 /**
- * Spread a tensor that every rank holds in full over a mesh.
+ * Placements as text, counted: "S(0),R" for a mesh of two axes, into `out` (WEFT_MAX_AXES of them).
  *
- * Each rank keeps its part of its own copy, so equal copies need no communication; with
- * `source` >= 0 the copy of that rank of each axis is broadcast first. A leaf stays a leaf.
+ * ranks: any; local. fails: WEFT_ERR_ARG for another number of placements than the mesh has axes,
+ *        and for text that cannot be read
+ */
+WEFT_API weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh,
+                                        const char *text);
+
+/**
+ * Spread a tensor that every rank has over a mesh.
+ *
+ * source -1: each rank keeps its part of its own copy, nothing is sent; right when copies are
+ * equal. source >= 0: the elements are those of the rank at that place of every axis (PyTorch's
+ * src_data_rank, 0 there): a scatter per axis that shards, a broadcast per other axis, axes of one
+ * rank apart; the other ranks' copies give dtype and shape only. Along an axis that is to be a
+ * pending reduction the first rank gets the value and the others what changes nothing, so integers
+ * stay exact. A leaf stays a leaf and wants a gradient as `t` does; a meta tensor stays one.
  * ranks: collective over `mesh` when source >= 0, else local
- * gives: a new tensor owned by the open scope; never shares storage with t
- * fails: WEFT_ERR_ARG when t is distributed or not a leaf, WEFT_ERR_LAYOUT for a dim that t lacks
- *        or a pending sum
+ * gives: a new tensor owned by the open scope; never shares storage with t, which is not written
+ *        to. A tensor that is spread so already is returned itself
+ * fails: WEFT_ERR_ARG when t is the result of an op, is distributed in another way, or an axis has
+ *        no rank `source`; WEFT_ERR_LAYOUT for placements that do not fit
  */
 WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
                                              const weft_placement *placements, int source);
@@ -25,14 +43,43 @@ WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
  * Call a rank's plain tensor its part of a distributed one. No data moves.
  *
  * `shape` is the global shape; NULL multiplies each sharded dim by the axis, which is right for
- * even shards only.
+ * even shards only. Each rank checks the size of its own part; weft_from_local_with can compare
+ * ranks.
  * ranks: local; every rank of the mesh does it alike
  * gives: a tensor owned by the open scope; shares storage with `local`
- * fails: WEFT_ERR_SHAPE when the local shape is not this rank's chunk of the global one
+ * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_SHAPE when the local shape is not this
+ *        rank's part of the global one
  * grad:  brought to `placements` (a pending sum comes as replicated), then unwrapped
  */
 WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,
                                       const weft_placement *placements, const int64_t *shape);
+
+/** What weft_from_local can be told more; all zero: nothing. */
+typedef struct weft_from_local_options {
+    /** Length of the list of placements, to be checked against the mesh; 0: not checked. */
+    int n_placements;
+    /** Shape and stride of the whole, both or neither. The stride is checked: no gaps, and dims in
+     *  the order in which they lie in the local tensor. */
+    const int64_t *shape, *stride;
+    /** How the gradient reaches the local tensor, instead of as `placements`: pending along an axis
+     *  where it is replicated otherwise saves the all-reduce, and leaves a term on each rank. */
+    const weft_placement *grad_placements;
+    /** Compare over the mesh: dtype, global shape, whether a gradient is wanted, that every part
+     * has the size it should have, and a hash of what should be replicas. Nothing is repaired. */
+    bool run_check;
+} weft_from_local_options;
+
+/**
+ * weft_from_local with options.
+ *
+ * ranks: with run_check collective over the mesh; else local
+ * fails: as weft_from_local; WEFT_ERR_ARG for shape without stride or stride without shape, for a
+ *        wrong number of placements, and for replicas that differ; what run_check finds is the same
+ *        error on every rank of the mesh
+ */
+WEFT_API weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
+                                           const weft_placement *placements,
+                                           weft_from_local_options options);
 
 /**
  * This rank's part as a plain tensor. No data moves.
@@ -40,13 +87,15 @@ WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,
  * ranks: any; local
  * gives: a tensor owned by the open scope; shares storage with t; t itself when it is plain
  * grad:  taken to have `grad_placements`; NULL: the placements of t, with replicated for a pending
- * sum
+ *        sum. A replicated tensor that each rank goes on to use differently has a pending gradient,
+ *        and only the caller knows: say so here
  */
 WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements);
 
 /** All of the tensor on every rank, plain: redistribute to replicated, then to_local. ranks:
- * collective over its mesh. grad: as those */
+ * collective over its mesh. grad: taken to be replicated, or to have `grad_placements` */
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
+WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
 
 /**
  * Change how a tensor is spread over its mesh without changing its value.

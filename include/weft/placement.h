@@ -64,13 +64,19 @@ typedef struct weft_placement {
 
 static inline weft_placement weft_replicate(void)
 {
-    weft_placement p = {.kind = WEFT_KIND_REPLICATE};
+    weft_placement p;
+
+    memset(&p, 0, sizeof p);
+    p.kind = WEFT_KIND_REPLICATE;
     return p;
 }
 
 static inline weft_placement weft_shard(int dim)
 {
-    weft_placement p = {.kind = WEFT_KIND_SHARD};
+    weft_placement p;
+
+    memset(&p, 0, sizeof p);
+    p.kind = WEFT_KIND_SHARD;
     p.dim = (int8_t)dim;
     return p;
 }
@@ -78,7 +84,10 @@ static inline weft_placement weft_shard(int dim)
 /** A shard whose sizes differ by at most one. */
 static inline weft_placement weft_shard_balanced(int dim)
 {
-    weft_placement p = {.kind = WEFT_KIND_SHARD};
+    weft_placement p;
+
+    memset(&p, 0, sizeof p);
+    p.kind = WEFT_KIND_SHARD;
     p.dim = (int8_t)dim;
     p.cut = WEFT_CUT_BALANCED;
     return p;
@@ -101,7 +110,10 @@ static inline weft_placement weft_in_turn(weft_placement shard, int turn)
 
 static inline weft_placement weft_strided_shard(int dim, int factor)
 {
-    weft_placement p = {.kind = WEFT_KIND_STRIDED};
+    weft_placement p;
+
+    memset(&p, 0, sizeof p);
+    p.kind = WEFT_KIND_STRIDED;
     p.dim = (int8_t)dim;
     p.factor = factor;
     return p;
@@ -109,7 +121,10 @@ static inline weft_placement weft_strided_shard(int dim, int factor)
 
 static inline weft_placement weft_partial(weft_reduce reduce)
 {
-    weft_placement p = {.kind = WEFT_KIND_PARTIAL};
+    weft_placement p;
+
+    memset(&p, 0, sizeof p);
+    p.kind = WEFT_KIND_PARTIAL;
     p.reduce = (uint8_t)reduce;
     return p;
 }

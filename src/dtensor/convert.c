@@ -1,6 +1,7 @@
 /*
  * convert.c: between plain and distributed tensors. Both ways are views that only change labels.
- * Gradient layouts: docs/concepts/autograd.md.
+ * What from_local compares over the mesh when it is asked to is in check_local.c; gradient layouts:
+ * docs/concepts/autograd.md.
  */
 #include <weft/dtensor.h>
 
@@ -8,83 +9,149 @@
 
 #include "base/error.h"
 #include "dtensor/care.h"
+#include "dtensor/check_local.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
+#include "mesh/mesh.h"
 #include "ops/families.h"
 
-/* ---- from_local: attributes are mesh, whether the shape is given, placements, and it ---- */
+/* ---- from_local: attributes are mesh, what is given, placements, and then that: the gradient's
+ * placements, the global shape ---- */
 
 enum { AT_MESH, AT_GIVEN, AT_PLACEMENTS };
+enum { GIVEN_GRADIENT = 1, GIVEN_SHAPE = 2 };
 
-static int at_shape(const weft_mesh *mesh)
+static int at_gradient(const weft_mesh *mesh)
 {
     return AT_PLACEMENTS + WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh);
 }
 
-static void global_shape(int64_t *global, const struct wf_plan *plan, const weft_mesh *mesh,
-                         const weft_placement *placements)
+static int at_shape(const weft_mesh *mesh, int64_t given)
 {
-    const struct wf_desc *local = &plan->in[0]->desc;
+    return at_gradient(mesh) +
+           (given & GIVEN_GRADIENT ? WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh) : 0);
+}
 
-    for (int d = 0; d < local->ndim; d++)
-        global[d] = plan->attr[AT_GIVEN] ? plan->attr[at_shape(mesh) + d] : local->shape[d];
-    for (int a = 0; !plan->attr[AT_GIVEN] && a < weft_mesh_ndim(mesh); a++)
+void wf_global_shape(int64_t *global, int ndim, const int64_t *local, const weft_mesh *mesh,
+                     const weft_placement *placements)
+{
+    memcpy(global, local, (size_t)ndim * sizeof *global);
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
         if (wf_is_cut(placements[a])) global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
+}
+
+/* A rank outside the mesh may hand in anything: it keeps nothing of it. */
+static weft_status check_size(const struct wf_plan *plan, const struct wf_infer *call)
+{
+    const struct wf_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
+
+    if (weft_mesh_coordinate(plan->out[0]->mesh, 0) < 0) return WEFT_OK;
+    for (int d = 0; d < local->ndim; d++)
+        WF_NEED(part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
+                "from_local: this rank's part should have %lld elements in dim %d and has %lld "
+                "(give the global shape where shards are uneven): %s",
+                (long long)part->shape[d], d, (long long)local->shape[d], wf_infer_text(call));
+    return WEFT_OK;
 }
 
 weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call)
 {
     weft_mesh *mesh = (weft_mesh *)(intptr_t)plan->attr[AT_MESH];
     const struct wf_desc *local = &plan->in[0]->desc;
-    weft_placement given[WEFT_MAX_AXES], placements[WEFT_MAX_AXES];
-    int64_t global[WEFT_MAX_DIMS];
-    const struct wf_desc *part;
+    int64_t given = plan->attr[AT_GIVEN], global[WEFT_MAX_DIMS];
+    weft_placement words[WEFT_MAX_AXES], placements[WEFT_MAX_AXES], gradient[WEFT_MAX_AXES];
+    int n = weft_mesh_ndim(mesh);
 
-    (void)call;
-    WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG, "from_local: the tensor is distributed already: %s",
+    WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG,
+            "from_local: the local tensor argument only accepts a plain tensor, this one is "
+            "distributed already: %s",
             wf_infer_text(call));
-    wf_placements_unpack(given, plan->attr + AT_PLACEMENTS, weft_mesh_ndim(mesh));
-    WF_TRY(wf_placements_normalize(placements, given, weft_mesh_ndim(mesh), local->ndim,
-                                   "from_local"));
-    global_shape(global, plan, mesh, placements);
-    WF_TRY(wf_placements_fit(placements, weft_mesh_ndim(mesh), global, "from_local"));
+    wf_placements_unpack(words, plan->attr + AT_PLACEMENTS, n);
+    WF_TRY(wf_placements_normalize(placements, words, n, local->ndim, "from_local"));
+    if (given & GIVEN_GRADIENT) {
+        wf_placements_unpack(words, plan->attr + at_gradient(mesh), n);
+        WF_TRY(wf_placements_normalize(gradient, words, n, local->ndim, "from_local's gradient"));
+    }
+    if (given & GIVEN_SHAPE)
+        memcpy(global, plan->attr + at_shape(mesh, given), (size_t)local->ndim * sizeof *global);
+    else
+        wf_global_shape(global, local->ndim, local->shape, mesh, placements);
+    WF_TRY(wf_placements_fit(placements, n, global, "from_local"));
     wf_plan_set_output(plan, 0,
                        wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
                                      global, local->stride));
-    part = &plan->out[0]->desc;
     plan->used[0] = wf_layout_retain(plan->in[0]);
-    for (int d = 0; d < local->ndim; d++)
-        WF_NEED(part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
-                "from_local: this rank's part should have %lld elements in dim %d and has %lld "
-                "(give the global shape "
-                "where shards are uneven): %s",
-                (long long)part->shape[d], d, (long long)local->shape[d], wf_infer_text(call));
-    return WEFT_OK;
+    return check_size(plan, call);
+}
+
+/* What a rank outside the mesh put in gave nothing to the result. */
+static weft_tensor *no_gradient(struct wf_layout *layout)
+{
+    struct wf_args args = {.want = layout};
+
+    return wf_call(WF_OP_fill, 0, NULL, &args);
 }
 
 void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_layout *out = wf_node_plan(n)->out[0];
+    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_layout *out = plan->out[0];
     weft_placement to[WEFT_MAX_AXES];
 
-    memcpy(to, out->placements, sizeof to);
-    wf_without_partial(to, out->n_axes);
+    if (weft_mesh_coordinate(out->mesh, 0) < 0) {
+        in[0] = no_gradient(plan->in[0]);
+        return;
+    }
+    if (plan->attr[AT_GIVEN] & GIVEN_GRADIENT) {
+        wf_placements_unpack(to, plan->attr + at_gradient(out->mesh), out->n_axes);
+    } else {
+        memcpy(to, out->placements, sizeof to);
+        wf_without_partial(to, out->n_axes);
+    }
     in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
+}
+
+static weft_tensor *from_local(weft_tensor *local, weft_mesh *mesh,
+                               const weft_placement *placements, const int64_t *shape,
+                               const weft_placement *gradient)
+{
+    int64_t attr[WF_MAX_ATTR];
+    struct wf_args args = {.attr = attr};
+
+    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
+    attr[AT_GIVEN] = (gradient ? GIVEN_GRADIENT : 0) | (shape ? GIVEN_SHAPE : 0);
+    wf_placements_pack(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
+    if (gradient) wf_placements_pack(attr + at_gradient(mesh), gradient, weft_mesh_ndim(mesh));
+    args.n_attr = at_shape(mesh, attr[AT_GIVEN]);
+    for (int d = 0; shape && d < weft_ndim(local); d++) attr[args.n_attr++] = shape[d];
+    return wf_call(WF_OP_from_local, 1, &local, &args);
 }
 
 weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
                              const int64_t *shape)
 {
-    int64_t attr[WF_MAX_ATTR];
-    struct wf_args args = {.attr = attr};
+    static const weft_placement replicated[WEFT_MAX_AXES];
 
-    if (!local || !mesh) return NULL;
-    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
-    attr[AT_GIVEN] = shape != NULL;
-    wf_placements_pack(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
-    args.n_attr = at_shape(mesh);
-    for (int d = 0; shape && d < weft_ndim(local); d++) attr[args.n_attr++] = shape[d];
-    return wf_call(WF_OP_from_local, 1, &local, &args);
+    if (!local) return NULL;
+    mesh = wf_mesh_or_current(mesh);
+    return mesh ? from_local(local, mesh, placements ? placements : replicated, shape, NULL) : NULL;
+}
+
+weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
+                                  const weft_placement *placements, weft_from_local_options options)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+
+    if (!local) return NULL;
+    mesh = wf_mesh_or_current(mesh);
+    if (!mesh) return NULL;
+    WF_TRY_PTR(wf_check_count("from_local", options.n_placements, mesh));
+    WF_NEED_PTR(!options.shape == !options.stride, WEFT_ERR_ARG,
+                "from_local: pass both shape and stride at the same time, or neither");
+    if (!placements) placements = replicated;
+    if (options.stride) WF_TRY_PTR(wf_check_stride(local, options.shape, options.stride));
+    if (options.run_check) WF_TRY_PTR(wf_check_over_mesh(local, mesh, placements, options.shape));
+    return from_local(local, mesh, placements, options.shape, options.grad_placements);
 }
 
 /* ---- to_local: attributes are the gradient's placements ---- */
@@ -128,9 +195,12 @@ weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements
     return wf_call(WF_OP_to_local, 1, &t, &args);
 }
 
-weft_tensor *weft_full_tensor(weft_tensor *t)
+weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements)
 {
-    weft_placement replicated[WEFT_MAX_AXES] = {{0}};
+    static const weft_placement replicated[WEFT_MAX_AXES];
 
-    return t && t->layout->mesh ? weft_to_local(weft_redistribute(t, replicated), NULL) : t;
+    if (!t || !t->layout->mesh) return t;
+    return weft_to_local(weft_redistribute(t, replicated), grad_placements);
 }
+
+weft_tensor *weft_full_tensor(weft_tensor *t) { return weft_full_tensor_with(t, NULL); }

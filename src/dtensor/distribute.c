@@ -1,96 +1,93 @@
-/* distribute.c: spreading a tensor that every rank holds, and what the tape asks of this layer. */
+/* distribute.c: what may be spread over a mesh, and what the tape asks of this layer. How elements
+ * reach their ranks is in spread.c. */
 #include <weft/dtensor.h>
 
 #include <string.h>
 
 #include "autograd/tape.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "dtensor/check_local.h"
 #include "dtensor/placements.h"
 #include "dtensor/setup.h"
+#include "dtensor/spread.h"
 #include "mesh/mesh.h"
 #include "ops/families.h"
 #include <weft/ops.h>
 
-static void broadcast_from(weft_tensor *t, weft_mesh *mesh, int source)
+weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh, const char *text)
 {
-    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
-        struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
-                               .comm = wf_mesh_comm(mesh, a),
-                               .peer = source,
-                               .dtype = (weft_dtype)t->layout->desc.dtype,
-                               .count = (size_t)t->layout->desc.numel,
-                               .send = t->data,
-                               .recv = t->data};
+    int count;
 
-        if (coll.comm && weft_mesh_axis_size(mesh, a) > 1) wf_comm_run(&coll);
-    }
+    if (!mesh)
+        return weft_error_status() != WEFT_OK ? weft_error_status()
+                                              : WF_FAIL(WEFT_ERR_ARG, "placements: no mesh");
+    count = weft_placements_parse(out, WEFT_MAX_AXES, text);
+    if (count < 0) return weft_error_status();
+    WF_NEED(count == weft_mesh_ndim(mesh), WEFT_ERR_ARG,
+            "placements \"%s\": placements and mesh axes must have the same length, not %d and %d",
+            text, count, weft_mesh_ndim(mesh));
+    return WEFT_OK;
 }
 
-/* This rank's part of a whole tensor, as a fresh leaf. */
-static weft_tensor *own_part(weft_tensor *whole, weft_mesh *mesh, const weft_placement *placements)
+/* A tensor that is spread already is what was asked for, or has to be redistributed. */
+static weft_tensor *spread_already(weft_tensor *t, const weft_mesh *mesh,
+                                   const weft_placement *placements)
 {
-    struct wf_layout *layout =
-        wf_layout_onto(wf_layout_new(mesh, placements, weft_tensor_dtype(whole), weft_ndim(whole),
-                                     whole->layout->desc.global, NULL),
-                       weft_tensor_device(whole));
-    weft_tensor *part =
-        wf_tensor_empty(layout, (enum wf_category)whole->block->category, "distribute_tensor");
-    weft_tensor *view = whole, *copy;
-    int64_t size = (int64_t)weft_dtype_size(weft_tensor_dtype(whole));
+    WF_NEED_PTR(t->layout->mesh == mesh, WEFT_ERR_ARG,
+                "distribute_tensor: the tensor is distributed already, on another mesh");
+    for (int a = 0; a < t->layout->n_axes; a++)
+        WF_NEED_PTR(weft_placement_equal(t->layout->placements[a], placements[a]), WEFT_ERR_ARG,
+                    "distribute_tensor: the tensor is distributed already with other placements; "
+                    "use weft_redistribute");
+    return t;
+}
 
-    wf_layout_release(layout);
-    if (!part || part->layout->desc.numel == 0 || wf_is_meta(part)) return part;
-    for (int d = 0; d < weft_ndim(part); d++)
-        view = weft_slice(view, d, weft_local_offset(part, d),
-                          weft_local_offset(part, d) + weft_local_size(part, d));
-    copy = weft_contiguous(view);
-    if (!copy) return NULL;
-    memcpy(part->data, copy->data, (size_t)(part->layout->desc.numel * size));
-    return part;
+static bool can_start_as(weft_placement p)
+{
+    return p.kind != WEFT_KIND_PARTIAL || (p.reduce != WEFT_MASKED && p.reduce != WEFT_NORM);
 }
 
 static weft_status check(const weft_tensor *t, const weft_mesh *mesh,
                          const weft_placement *placements, int source)
 {
-    WF_NEED(wf_is_plain(t), WEFT_ERR_ARG,
-            "distribute_tensor: the tensor is distributed already; use weft_redistribute");
     WF_NEED(!t->node, WEFT_ERR_ARG,
-            "distribute_tensor: only leaf tensors can be distributed, not the result of %s",
+            "distribute_tensor: only good to distribute leaf tensors, not the result of %s",
             t->node->name);
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
-        WF_NEED(placements[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
-                "distribute_tensor: axis %s cannot start as a pending sum",
+        WF_NEED(can_start_as(placements[a]), WEFT_ERR_LAYOUT,
+                "distribute_tensor: unsupported placement on axis %s: nothing can start as a "
+                "masked or norm reduction",
                 weft_mesh_axis_name(mesh, a));
         WF_NEED(source < weft_mesh_axis_size(mesh, a), WEFT_ERR_ARG,
                 "distribute_tensor: source rank %d on axis %s of %d", source,
                 weft_mesh_axis_name(mesh, a), weft_mesh_axis_size(mesh, a));
     }
-    return WEFT_OK;
+    return wf_placements_fit(placements, weft_mesh_ndim(mesh), t->layout->desc.global,
+                             "distribute_tensor");
 }
 
 weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
                                     const weft_placement *placements, int source)
 {
-    weft_placement normal[WEFT_MAX_AXES];
-    weft_scope *scope;
+    static const weft_placement replicated[WEFT_MAX_AXES];
+    weft_placement to[WEFT_MAX_AXES] = {{0}}, whole[WEFT_MAX_AXES];
     weft_tensor *part;
+    weft_scope *scope;
 
-    if (!t || !mesh) return NULL;
-    WF_TRY_PTR(check(t, mesh, placements, source));
-    WF_TRY_PTR(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(t),
-                                       "distribute_tensor"));
-    WF_TRY_PTR(wf_placements_fit(normal, weft_mesh_ndim(mesh), t->layout->desc.global,
-                                 "distribute_tensor"));
+    if (!t) return NULL;
+    mesh = wf_mesh_or_current(mesh);
+    if (!mesh) return NULL;
+    WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated,
+                                       weft_mesh_ndim(mesh), weft_ndim(t), "distribute_tensor"));
+    if (!wf_is_plain(t)) return spread_already(t, mesh, to);
+    WF_TRY_PTR(check(t, mesh, to, source));
+    memcpy(whole, to, sizeof whole);
+    wf_without_partial(whole, weft_mesh_ndim(mesh));
     scope = weft_scope_open();
     weft_no_grad_begin();
     part = weft_contiguous(t);
-    if (source >= 0 && part && !wf_is_meta(t)) {
-        part =
-            part == t ? wf_call1(WF_OP_copy, t) : part; /* the caller's tensor is not written to */
-        if (part) broadcast_from(part, mesh, source);
-    }
-    part = part ? own_part(part, mesh, normal) : NULL;
+    part = part ? wf_spread(part, mesh, whole, source) : NULL;
+    part = weft_redistribute(part, to); /* a pending reduction: the first rank has the value */
     weft_no_grad_end();
     if (part) part->requires_grad = t->requires_grad;
     return weft_scope_return(scope, part);

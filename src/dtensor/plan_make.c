@@ -13,6 +13,7 @@
 #include "dtensor/choose.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
+#include "dtensor/redistribute_program.h"
 #include "ops/families.h"
 
 static void release(struct wf_layout *layout)
@@ -106,6 +107,24 @@ static bool count_once(struct wf_plan *plan, int i, const weft_placement *to)
     return true;
 }
 
+/* What has elements cannot move where there are no ranks. */
+static weft_status check_ranks(const struct wf_plan *plan, const struct wf_redist_plan *move)
+{
+    const weft_mesh *mesh = move->from->mesh;
+    bool sends = false;
+    char text[128];
+
+    if (plan->meta || move->n_steps == 0 || !weft_mesh_is_fake(mesh)) return WEFT_OK;
+    for (int i = 0; i < move->program->n_actions; i++)
+        sends |= move->program->actions[i].act == WF_ACT_COLL;
+    if (!sends) return WEFT_OK;
+    weft_mesh_print(mesh, text, sizeof text);
+    return WF_FAIL(WEFT_ERR_COMM,
+                   "redistribute: mesh %s: process groups not initialized: there are no ranks "
+                   "behind it; tensors on the meta device show what would move",
+                   text);
+}
+
 weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement *to)
 {
     struct wf_layout *in = plan->in[i], *target;
@@ -121,6 +140,8 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
         wf_layout_release(target);
         return weft_error_status();
     }
+    plan->used[i] = target;
+    WF_TRY(check_ranks(plan, plan->move[i]));
     if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
         wf_layout_release(target);
         target = wf_layout_onto(wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype,

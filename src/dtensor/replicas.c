@@ -13,6 +13,7 @@ static int64_t hash_of(weft_tensor *t)
 {
     const struct wf_desc *desc;
 
+    if (wf_is_meta(t)) return 0;
     weft_no_grad_begin();
     t = weft_contiguous(t);
     weft_no_grad_end();
@@ -44,7 +45,7 @@ bool wf_replicas_agree(weft_tensor *t, weft_mesh *mesh, unsigned axes)
     int64_t most = hash_of(t), least = most;
 
     weft_scope_close(scope);
-    if (weft_mesh_coordinate(mesh, 0) < 0) return true;
+    if (weft_mesh_coordinate(mesh, 0) < 0 || wf_is_meta(t)) return true;
     reduce(mesh, axes, WEFT_MAX, &most);
     reduce(mesh, axes, WEFT_MIN, &least);
     return most == least;

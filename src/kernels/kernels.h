@@ -13,7 +13,7 @@
 #include "base/desc.h"
 #include <weft/error.h>
 
-enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_ATTR = 24, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
+enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_ATTR = 28, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
 
 /** Numbers that change from call to call without changing the plan. */
 struct wf_scalars {

@@ -210,6 +210,8 @@ WT_TEST(distribute__takes_the_copy_of_the_source_or_its_own)
     WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &replicated, -1), wt_rank()));
     WT_STILL(&w);
     WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &sharded, source), source));
+    WT_MOVED(&w, WEFT_COLL_SCATTER, 1);
+    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &replicated, source), source));
     WT_MOVED(&w, WEFT_COLL_BROADCAST, 1);
     WT_ALL(wt_local_is_all(mine, wt_rank()));
     wt_world_close(&w);
@@ -233,14 +235,14 @@ WT_TEST(distribute__refuses)
     struct wt_world w = wt_world_open();
     weft_tensor *leaf = weft_set_requires_grad(wt_constant(12, 3, 1), true),
                 *t = wt_constant(12, 3, 1);
-    weft_placement far = weft_shard(2), before = weft_shard(-3);
+    weft_placement far = weft_shard(2), before = weft_shard(-3), masked = weft_partial(WEFT_MASKED);
 
     WT_ALL(!weft_distribute_tensor(weft_mul_scalar(leaf, 2), w.mesh, &sharded, -1));
     WT_FAILED(WEFT_ERR_ARG, "leaf");
     WT_ALL(!weft_distribute_tensor(wt_spread(&w, t, "R"), w.mesh, &sharded, -1));
     WT_FAILED(WEFT_ERR_ARG, "distributed already");
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &summed, -1));
-    WT_FAILED(WEFT_ERR_LAYOUT, "pending");
+    WT_ALL(!weft_distribute_tensor(t, w.mesh, &masked, -1));
+    WT_FAILED(WEFT_ERR_LAYOUT, "unsupported placement");
     WT_ALL(!weft_distribute_tensor(t, w.mesh, &far, -1));
     WT_FAILED(WEFT_ERR_LAYOUT, "distribute_tensor");
     WT_ALL(!weft_distribute_tensor(t, w.mesh, &before, -1));

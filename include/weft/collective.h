@@ -1,0 +1,74 @@
+/*
+ * collective.h: collectives on plain tensors along one axis of a mesh, for programs that keep their
+ * own account of who holds what. Distributed tensors need none of this.
+ *
+ * All ranks of a line call together; lines work side by side. `mesh` NULL means the innermost
+ * default one (weft_mesh_push); `root` counts along the axis. Reductions are sum, product, max and
+ * min. Results are owned by the open scope. Nothing is recorded for gradients. Tensors on WEFT_META
+ * give results of the right shape, and only the ledger hears of it.
+ *
+ * Common failures: WEFT_ERR_ARG for a distributed tensor or an axis, root or dim that is not there;
+ * WEFT_ERR_COMM on a rank outside the mesh, and for a mesh without ranks behind it.
+ */
+#pragma once
+
+#include <weft/tensor.h>
+
+/** The root's elements into `t` on every rank; all have its shape. ranks: collective over lines of
+ *  `axis`. fails: as above */
+WEFT_API weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root);
+
+/**
+ * Part i of the root's list into `t` of rank i. All parts have the shape of `t`; they need not be
+ * contiguous. `parts` is looked at on the root only.
+ *
+ * ranks: collective over lines of `axis`
+ * fails: as above; a list that does not fit ends the job, for the root alone knows it
+ */
+WEFT_API weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh,
+                                       int axis, int root);
+
+/**
+ * All ranks' tensors one after another along `dim`, on every rank / on the root.
+ *
+ * They differ at most in that dim; `sizes` has its size on each rank, NULL when all are equal.
+ * ranks: collective over lines of `axis`
+ * gives: a new tensor; gather: on other ranks than the root one with size 0 in `dim`
+ * fails: as above; WEFT_ERR_SHAPE when `sizes` has another size for this rank
+ */
+WEFT_API weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes,
+                                           weft_mesh *mesh, int axis);
+WEFT_API weft_tensor *weft_mesh_gather(weft_tensor *t, int dim, const int64_t *sizes,
+                                       weft_mesh *mesh, int axis, int root);
+
+/**
+ * All ranks' tensors, of one shape, added up (or multiplied, ...) on every rank / on the root.
+ *
+ * ranks: collective over lines of `axis`
+ * gives: a new tensor; reduce: on other ranks than the root one without dims of its own: a shape of
+ *        [0]
+ * fails: as above; WEFT_ERR_DTYPE for a reduction that the dtype has not
+ */
+WEFT_API weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh,
+                                           int axis);
+WEFT_API weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh,
+                                       int axis, int root);
+
+/**
+ * This rank's chunk along `dim` (the chunk rule) of what all-reduce would give.
+ *
+ * ranks: collective over lines of `axis`. gives: a new tensor. fails: as weft_mesh_all_reduce
+ */
+WEFT_API weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduce,
+                                               weft_mesh *mesh, int axis);
+
+/**
+ * Chunk i along `split` goes to rank i, which puts what it gets side by side along `join`.
+ *
+ * The ranks' tensors differ at most in `join`; `sizes` as for all-gather, of that dim.
+ * ranks: collective over lines of `axis`
+ * gives: a new tensor
+ * fails: as weft_mesh_all_gather
+ */
+WEFT_API weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join,
+                                           const int64_t *sizes, weft_mesh *mesh, int axis);

@@ -1,0 +1,188 @@
+/*
+ * check_local.c: what from_local is given, compared over the mesh (PyTorch's run_check). It never
+ * repairs anything, and asks the mesh's ranks only: others need not call.
+ */
+#include "dtensor/check_local.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/comm.h"
+#include "dtensor/replicas.h"
+#include "mesh/mesh.h"
+#include <weft/autograd.h>
+
+weft_status wf_check_count(const char *who, int n_placements, const weft_mesh *mesh)
+{
+    WF_NEED(n_placements == 0 || n_placements == weft_mesh_ndim(mesh), WEFT_ERR_ARG,
+            "%s: placements and mesh axes must have the same length, not %d and %d", who,
+            n_placements, weft_mesh_ndim(mesh));
+    return WEFT_OK;
+}
+
+/* ---- strides ---- */
+
+/* The dims of more than one element, largest stride first; returns their number. */
+static int walk_order(int *order, int ndim, const int64_t *shape, const int64_t *stride)
+{
+    int n = 0;
+
+    for (int d = 0; d < ndim; d++) {
+        int at = n;
+
+        if (shape[d] < 2) continue;
+        for (; at > 0 && stride[order[at - 1]] < stride[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+        n++;
+    }
+    return n;
+}
+
+static bool is_dense(int n, const int *order, const int64_t *shape, const int64_t *stride)
+{
+    int64_t step = 1;
+
+    for (int i = n - 1; i >= 0; i--) {
+        if (stride[order[i]] != step) return false;
+        step *= shape[order[i]];
+    }
+    return true;
+}
+
+/* Dims that have but one element here may stand anywhere. */
+static bool agrees(const struct wf_desc *local, int n, const int *order)
+{
+    int64_t before = INT64_MAX;
+
+    for (int i = 0; i < n; i++) {
+        if (local->shape[order[i]] < 2) continue;
+        if (local->stride[order[i]] > before) return false;
+        before = local->stride[order[i]];
+    }
+    return true;
+}
+
+weft_status wf_check_stride(const weft_tensor *local, const int64_t *shape, const int64_t *stride)
+{
+    const struct wf_desc *desc = &local->layout->desc;
+    int order[WEFT_MAX_DIMS];
+    int n = walk_order(order, desc->ndim, shape, stride);
+
+    WF_NEED(is_dense(n, order, shape, stride), WEFT_ERR_ARG,
+            "from_local: the global stride does not walk the global shape without gaps");
+    WF_NEED(desc->numel == 0 || agrees(desc, n, order), WEFT_ERR_ARG,
+            "from_local: the local tensor's dims lie in another order than the global stride says");
+    return WEFT_OK;
+}
+
+/* ---- over the mesh ---- */
+
+/* What is compared first, and what can be compared when that agrees. */
+enum { DTYPE, GRADIENT, NDIM, FACTS };
+enum { FITS = WEFT_MAX_DIMS, SIZES }; /* after the global shape */
+
+/* Largest and smallest of every word over the ranks of the mesh. */
+static void extremes(weft_mesh *mesh, const int64_t *words, int n, int64_t *most, int64_t *least)
+{
+    int64_t both[2 * SIZES];
+
+    for (int i = 0; i < n; i++) {
+        both[i] = words[i];
+        both[n + i] = -words[i];
+    }
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
+                               .dtype = WEFT_I64,
+                               .reduce = WEFT_MAX,
+                               .count = 2 * (size_t)n,
+                               .send = both,
+                               .recv = both};
+
+        if (weft_mesh_axis_size(mesh, a) == 1) continue;
+        coll.comm = wf_mesh_comm(mesh, a);
+        wf_comm_run(&coll);
+    }
+    for (int i = 0; i < n; i++) {
+        most[i] = both[i];
+        least[i] = -both[n + i];
+    }
+}
+
+static bool is_its_part(const struct wf_desc *local, weft_mesh *mesh,
+                        const weft_placement *placements, const int64_t *global)
+{
+    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
+
+    wf_box(shape, offset, local->ndim, global, weft_mesh_ndim(mesh), wf_mesh_sizes(mesh),
+           wf_mesh_coordinates(mesh), placements);
+    return memcmp(shape, local->shape, (size_t)local->ndim * sizeof *shape) == 0;
+}
+
+static weft_status compare_facts(weft_tensor *local, weft_mesh *mesh)
+{
+    const struct wf_desc *desc = &local->layout->desc;
+    int64_t facts[FACTS] = {desc->dtype, weft_requires_grad(local), desc->ndim};
+    int64_t most[FACTS], least[FACTS];
+
+    extremes(mesh, facts, FACTS, most, least);
+    WF_NEED(most[DTYPE] == least[DTYPE], WEFT_ERR_DTYPE,
+            "from_local: inconsistent tensor metadata: dtype is %s on one rank and %s on another",
+            weft_dtype_name((weft_dtype)least[DTYPE]), weft_dtype_name((weft_dtype)most[DTYPE]));
+    WF_NEED(most[GRADIENT] == least[GRADIENT], WEFT_ERR_ARG,
+            "from_local: inconsistent tensor metadata: a gradient is wanted on some ranks only");
+    WF_NEED(most[NDIM] == least[NDIM], WEFT_ERR_SHAPE,
+            "from_local: inconsistent tensor metadata: %lld dims on one rank and %lld on another",
+            (long long)least[NDIM], (long long)most[NDIM]);
+    return WEFT_OK;
+}
+
+static weft_status compare_sizes(const struct wf_desc *local, weft_mesh *mesh,
+                                 const weft_placement *placements, const int64_t *shape)
+{
+    int64_t sizes[SIZES] = {0}, most[SIZES], least[SIZES];
+
+    if (shape)
+        memcpy(sizes, shape, (size_t)local->ndim * sizeof *shape);
+    else
+        wf_global_shape(sizes, local->ndim, local->shape, mesh, placements);
+    sizes[FITS] = is_its_part(local, mesh, placements, sizes);
+    extremes(mesh, sizes, SIZES, most, least);
+    for (int d = 0; d < local->ndim; d++)
+        WF_NEED(most[d] == least[d], WEFT_ERR_SHAPE,
+                "from_local: inconsistent tensor metadata: the global size of dim %d is %lld on "
+                "one rank and %lld on another (give the global shape where shards are uneven)",
+                d, (long long)least[d], (long long)most[d]);
+    WF_NEED(least[FITS], WEFT_ERR_SHAPE,
+            "from_local: some rank's local tensor has not the size of its part of the global "
+            "shape");
+    return WEFT_OK;
+}
+
+static weft_status compare_replicas(weft_tensor *local, weft_mesh *mesh,
+                                    const weft_placement *placements)
+{
+    unsigned axes = 0;
+    int64_t equal, most, least;
+
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (placements[a].kind == WEFT_KIND_REPLICATE) axes |= 1u << a;
+    if (!axes) return WEFT_OK;
+    equal = wf_replicas_agree(local, mesh, axes);
+    extremes(mesh, &equal, 1, &most, &least);
+    WF_NEED(least, WEFT_ERR_ARG,
+            "from_local: ranks that should hold the same elements hold different ones");
+    return WEFT_OK;
+}
+
+weft_status wf_check_over_mesh(weft_tensor *local, weft_mesh *mesh,
+                               const weft_placement *placements, const int64_t *shape)
+{
+    weft_placement normal[WEFT_MAX_AXES];
+
+    if (weft_mesh_coordinate(mesh, 0) < 0) return WEFT_OK;
+    WF_TRY(compare_facts(local, mesh));
+    WF_TRY(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(local),
+                                   "from_local"));
+    WF_TRY(compare_sizes(&local->layout->desc, mesh, normal, shape));
+    return compare_replicas(local, mesh, normal);
+}

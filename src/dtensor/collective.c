@@ -1,0 +1,406 @@
+/*
+ * collective.c: collectives on plain tensors. Each works out the shapes of the pieces that ranks
+ * exchange (pieces.h), packs them one behind another, and unpacks what comes. Who sends how is left
+ * to comm.
+ */
+#include <weft/collective.h>
+
+#include <string.h>
+
+#include <weft/autograd.h>
+#include <weft/ops.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "dtensor/pieces.h"
+#include "mesh/mesh.h"
+#include "tensor/tensor.h"
+
+enum { TEXT_BYTES = 256 };
+
+/* One collective under way: the line, and the pieces of the packed sides. */
+struct deal {
+    const char *who;
+    weft_mesh *mesh;
+    int axis, ways, me;
+    bool meta;
+    weft_tensor *t;
+    struct wf_coll coll;
+};
+
+/* ---- the line ---- */
+
+static weft_status check_line(const struct deal *d)
+{
+    char text[TEXT_BYTES];
+
+    weft_mesh_print(d->mesh, text, sizeof text);
+    WF_NEED(d->axis >= 0 && d->axis < weft_mesh_ndim(d->mesh), WEFT_ERR_ARG,
+            "%s: mesh %s has no axis %d", d->who, text, d->axis);
+    WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", d->who,
+            weft_world_rank(), text);
+    WF_NEED(!weft_mesh_is_fake(d->mesh) || d->meta, WEFT_ERR_COMM,
+            "%s: mesh %s: process groups not initialized: there are no ranks behind it", d->who,
+            text);
+    return WEFT_OK;
+}
+
+static weft_status open_deal(struct deal *d, const char *who, weft_coll kind, weft_tensor *t,
+                             weft_mesh *mesh, int axis)
+{
+    *d = (struct deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
+    if (!t || !d->mesh) return weft_error_status() ? weft_error_status() : WEFT_ERR_ARG;
+    WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
+    d->meta = wf_is_meta(t);
+    WF_TRY(check_line(d));
+    d->ways = weft_mesh_axis_size(d->mesh, axis);
+    d->me = weft_mesh_coordinate(d->mesh, axis);
+    d->coll = (struct wf_coll){.kind = kind,
+                               .comm = d->meta ? NULL : wf_mesh_comm(d->mesh, axis),
+                               .dtype = weft_tensor_dtype(t)};
+    return WEFT_OK;
+}
+
+static weft_status set_root(struct deal *d, int root)
+{
+    WF_NEED(root >= 0 && root < d->ways, WEFT_ERR_ARG, "%s: rank %d on axis %d of %d", d->who, root,
+            d->axis, d->ways);
+    d->coll.peer = root;
+    return WEFT_OK;
+}
+
+static weft_status set_reduce(struct deal *d, weft_reduce reduce)
+{
+    weft_dtype dtype = weft_tensor_dtype(d->t);
+
+    WF_NEED(reduce == WEFT_SUM || reduce == WEFT_PRODUCT || reduce == WEFT_MAX ||
+                reduce == WEFT_MIN,
+            WEFT_ERR_ARG, "%s: only sum, product, max and min are reduced over ranks", d->who);
+    WF_NEED(dtype != WEFT_U8 && dtype != WEFT_BOOL, WEFT_ERR_DTYPE, "%s: %s cannot be reduced",
+            d->who, weft_dtype_name(dtype));
+    d->coll.reduce = reduce;
+    return WEFT_OK;
+}
+
+static void run(struct deal *d)
+{
+    if (d->meta)
+        wf_comm_plan(&d->coll, weft_mesh_axis_name(d->mesh, d->axis), d->ways, d->me);
+    else
+        wf_comm_run(&d->coll);
+}
+
+/* ---- pieces ---- */
+
+static weft_status open_pieces(struct wf_pieces *p, const struct deal *d, int dim,
+                               const int64_t *sizes)
+{
+    p->ndim = weft_ndim(d->t);
+    p->dim = wf_dim(dim, p->ndim, d->who);
+    if (p->dim < 0) return weft_error_status();
+    memcpy(p->shape, d->t->layout->desc.shape, sizeof p->shape);
+    WF_NEED(!sizes || sizes[d->me] == p->shape[p->dim], WEFT_ERR_SHAPE,
+            "%s: dim %d has the size %lld here, not %lld as `sizes` says", d->who, p->dim,
+            (long long)p->shape[p->dim], (long long)sizes[d->me]);
+    p->sizes = wf_malloc((size_t)d->ways * sizeof *p->sizes);
+    for (int r = 0; r < d->ways; r++) p->sizes[r] = sizes ? sizes[r] : p->shape[p->dim];
+    return WEFT_OK;
+}
+
+/* ---- tensors; peers may wait already, so without memory the job ends ---- */
+
+static weft_tensor *need(const struct deal *d, weft_tensor *t)
+{
+    if (!t) WF_DIE("%s: %s", d->who, weft_error_message());
+    return t;
+}
+
+static weft_tensor *plain(const struct deal *d, int ndim, const int64_t *shape,
+                          enum wf_category category)
+{
+    struct wf_layout *layout =
+        wf_layout_new(NULL, NULL, weft_tensor_dtype(d->t), ndim, shape, NULL);
+    weft_tensor *t;
+
+    layout = wf_layout_onto(layout, weft_tensor_device(d->t));
+    t = wf_tensor_empty(layout, category, d->who);
+    wf_layout_release(layout);
+    return need(d, t);
+}
+
+/* Room for packed pieces that peers may read. */
+static weft_tensor *buffer(const struct deal *d, const size_t *counts)
+{
+    int64_t elements = 0;
+
+    for (int r = 0; r < d->ways; r++) elements += (int64_t)counts[r];
+    return plain(d, 1, &elements, WF_MEM_COMM);
+}
+
+static weft_tensor *shaped(const struct deal *d, const struct wf_pieces *p, int64_t size)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+
+    memcpy(shape, p->shape, sizeof shape);
+    shape[p->dim] = size;
+    return plain(d, p->ndim, shape, WF_MEM_ACTIVATIONS);
+}
+
+static weft_tensor *row_major_of(const struct deal *d, weft_tensor *t)
+{
+    weft_tensor *result;
+
+    weft_no_grad_begin();
+    result = weft_contiguous(t);
+    weft_no_grad_end();
+    return need(d, result);
+}
+
+/* ---- from one to all ---- */
+
+weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root)
+{
+    struct deal d;
+
+    WF_TRY(open_deal(&d, "mesh_broadcast", WEFT_COLL_BROADCAST, t, mesh, axis));
+    WF_TRY(set_root(&d, root));
+    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
+            "mesh_broadcast: the tensor is written to and must be row-major");
+    d.coll.count = (size_t)t->layout->desc.numel;
+    d.coll.send = d.coll.recv = t->data;
+    run(&d);
+    return WEFT_OK;
+}
+
+/* The root's list, packed. */
+static weft_tensor *pack_list(const struct deal *d, weft_tensor *const *parts)
+{
+    int64_t count = weft_numel(d->t), elements = count * d->ways;
+    size_t bytes = (size_t)count * wf_dtypes[d->coll.dtype].size;
+    weft_tensor *packed = plain(d, 1, &elements, WF_MEM_COMM);
+
+    if (d->meta) return packed;
+    for (int r = 0; r < d->ways; r++) {
+        weft_tensor *part = parts ? parts[r] : NULL;
+
+        if (!part || weft_tensor_dtype(part) != d->coll.dtype ||
+            weft_ndim(part) != weft_ndim(d->t) ||
+            memcmp(part->layout->desc.shape, d->t->layout->desc.shape,
+                   (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
+            WF_DIE("mesh_scatter: part %d is missing or has another shape or dtype than the result",
+                   r);
+        part = row_major_of(d, part);
+        if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, part->data, bytes);
+    }
+    return packed;
+}
+
+weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh, int axis,
+                              int root)
+{
+    struct deal d;
+    weft_scope *scope;
+    weft_tensor *packed;
+    size_t *counts;
+
+    WF_TRY(open_deal(&d, "mesh_scatter", WEFT_COLL_SCATTER, t, mesh, axis));
+    WF_TRY(set_root(&d, root));
+    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
+            "mesh_scatter: the tensor is written to and must be row-major");
+    scope = weft_scope_open();
+    packed = d.me == root ? pack_list(&d, parts) : NULL;
+    counts = wf_malloc((size_t)d.ways * sizeof *counts);
+    for (int r = 0; r < d.ways; r++) counts[r] = (size_t)weft_numel(t);
+    d.coll.send_counts = counts;
+    d.coll.send = packed ? packed->data : NULL;
+    d.coll.recv = t->data;
+    run(&d);
+    wf_free(counts);
+    weft_scope_close(scope);
+    return WEFT_OK;
+}
+
+/* ---- one after another ---- */
+
+/* Only `root` gets the result; -1: everybody. */
+static weft_tensor *gather(struct deal *d, const struct wf_pieces *p, int root)
+{
+    bool mine = root < 0 || d->me == root;
+    weft_tensor *result = shaped(d, p, mine ? wf_pieces_size(p, d->ways) : 0), *packed, *own;
+    size_t *counts = wf_pieces_counts(p, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    own = row_major_of(d, d->t);
+    packed = mine && p->dim > 0 ? buffer(d, counts) : result;
+    d->coll.recv_counts = counts;
+    d->coll.send = own->data;
+    d->coll.recv = packed->data;
+    run(d);
+    if (packed != result && !d->meta) wf_pieces_move(p, d->ways, result, packed->data, false);
+    weft_scope_close(scope);
+    wf_free(counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
+                                  int axis)
+{
+    struct deal d;
+    struct wf_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_all_gather", WEFT_COLL_ALL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(open_pieces(&p, &d, dim, sizes));
+    result = gather(&d, &p, -1);
+    wf_free(p.sizes);
+    return result;
+}
+
+weft_tensor *weft_mesh_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
+                              int axis, int root)
+{
+    struct deal d;
+    struct wf_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_gather", WEFT_COLL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(set_root(&d, root));
+    WF_TRY_PTR(open_pieces(&p, &d, dim, sizes));
+    result = gather(&d, &p, root);
+    wf_free(p.sizes);
+    return result;
+}
+
+/* ---- reductions ---- */
+
+weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis)
+{
+    struct deal d;
+    weft_scope *scope;
+    weft_tensor *own, *result;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_all_reduce", WEFT_COLL_ALL_REDUCE, t, mesh, axis));
+    WF_TRY_PTR(set_reduce(&d, reduce));
+    scope = weft_scope_open();
+    own = row_major_of(&d, t);
+    result = plain(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS);
+    d.coll.count = (size_t)weft_numel(t);
+    d.coll.send = own->data;
+    d.coll.recv = result->data;
+    run(&d);
+    return weft_scope_return(scope, result);
+}
+
+/* Rank r's share is p->sizes[r] of p->dim, in this order. */
+static weft_tensor *reduce_pieces(struct deal *d, const struct wf_pieces *p)
+{
+    weft_tensor *result = shaped(d, p, p->sizes[d->me]), *packed;
+    size_t *counts = wf_pieces_counts(p, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    packed = p->dim == 0 ? row_major_of(d, d->t) : buffer(d, counts);
+    if (p->dim > 0 && !d->meta) wf_pieces_move(p, d->ways, d->t, packed->data, true);
+    d->coll.send_counts = counts;
+    d->coll.send = packed->data;
+    d->coll.recv = result->data;
+    run(d);
+    weft_scope_close(scope);
+    wf_free(counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduce, weft_mesh *mesh,
+                                      int axis)
+{
+    struct deal d;
+    struct wf_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_reduce_scatter", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
+    WF_TRY_PTR(set_reduce(&d, reduce));
+    WF_TRY_PTR(open_pieces(&p, &d, dim, NULL));
+    for (int r = 0; r < d.ways; r++) p.sizes[r] = weft_chunk_size(p.shape[p.dim], d.ways, r);
+    result = reduce_pieces(&d, &p);
+    wf_free(p.sizes);
+    return result;
+}
+
+/* A reduce-scatter in which the root's share is everything. */
+weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis,
+                              int root)
+{
+    struct deal d;
+    weft_scope *scope;
+    weft_tensor *own, *result;
+    size_t *counts;
+    int64_t nothing = 0;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_reduce", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
+    WF_TRY_PTR(set_root(&d, root));
+    WF_TRY_PTR(set_reduce(&d, reduce));
+    scope = weft_scope_open();
+    own = row_major_of(&d, t);
+    result = d.me == root ? plain(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS)
+                          : plain(&d, 1, &nothing, WF_MEM_ACTIVATIONS);
+    counts = wf_calloc((size_t)d.ways, sizeof *counts);
+    counts[root] = (size_t)weft_numel(t);
+    d.coll.send_counts = counts;
+    d.coll.rooted = true;
+    d.coll.send = own->data;
+    d.coll.recv = result->data;
+    run(&d);
+    wf_free(counts);
+    return weft_scope_return(scope, result);
+}
+
+/* ---- all to all ---- */
+
+/* What goes out is cut along `out`, what comes in is joined along `in`. */
+static weft_tensor *exchange(struct deal *d, const struct wf_pieces *out,
+                             const struct wf_pieces *in)
+{
+    weft_tensor *result = shaped(d, in, wf_pieces_size(in, d->ways)), *packed, *got;
+    size_t *send_counts = wf_pieces_counts(out, d->ways),
+           *recv_counts = wf_pieces_counts(in, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    packed = buffer(d, send_counts);
+    got = buffer(d, recv_counts);
+    d->coll.send_counts = send_counts;
+    d->coll.recv_counts = recv_counts;
+    d->coll.send = packed->data;
+    d->coll.recv = got->data;
+    if (!d->meta) wf_pieces_move(out, d->ways, d->t, packed->data, true);
+    run(d);
+    if (!d->meta) wf_pieces_move(in, d->ways, result, got->data, false);
+    weft_scope_close(scope);
+    wf_free(send_counts);
+    wf_free(recv_counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join, const int64_t *sizes,
+                                  weft_mesh *mesh, int axis)
+{
+    struct deal d;
+    struct wf_pieces out, in;
+    weft_tensor *result;
+
+    WF_TRY_PTR(open_deal(&d, "mesh_all_to_all", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
+    WF_TRY_PTR(open_pieces(&in, &d, join, sizes));
+    if (open_pieces(&out, &d, split, NULL) != WEFT_OK) {
+        wf_free(in.sizes);
+        return NULL;
+    }
+    for (int r = 0; r < d.ways; r++) {
+        out.sizes[r] = weft_chunk_size(out.shape[out.dim], d.ways, r);
+        if (in.dim == out.dim) in.sizes[r] = weft_chunk_size(in.sizes[r], d.ways, d.me);
+    }
+    in.shape[out.dim] = out.sizes[d.me];
+    result = exchange(&d, &out, &in);
+    wf_free(in.sizes);
+    wf_free(out.sizes);
+    return result;
+}
