@@ -16,6 +16,7 @@
 #include <weft/error.h>
 #include <weft/factory.h>
 #include <weft/guard.h>
+#include <weft/inspect.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>
