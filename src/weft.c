@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "dtensor/plan.h"
+#include "dtensor/registry.h"
 #include "dtensor/setup.h"
 #include "kernels/kernels.h"
 #include "mesh/mesh.h"
@@ -25,6 +26,7 @@ static void finish_rank(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_finalize();
+    wf_registry_finalize();
     wf_mesh_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
@@ -49,6 +51,7 @@ int weft_finalize(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_finalize();
+    wf_registry_finalize();
     wf_mesh_finalize();
     wf_comm_finalize();
     wf_pool_finalize();

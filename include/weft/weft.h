@@ -25,6 +25,7 @@
 #include <weft/parallel.h>
 #include <weft/placement.h>
 #include <weft/random.h>
+#include <weft/register.h>
 #include <weft/tensor.h>
 
 #define WEFT_VERSION "0.1.0"

@@ -1,7 +1,11 @@
 /* choose.c: candidates of one axis at a time, and the cheapest of them. */
 #include "dtensor/choose.h"
 
+#include "base/error.h"
+#include "base/mem.h"
 #include "dtensor/redistribute.h"
+#include "dtensor/registry.h"
+#include "ops/families.h"
 
 struct candidate {
     weft_placement in[WF_MAX_IN], out[WF_MAX_OUT];
@@ -168,23 +172,106 @@ static uint64_t labels_in_use(const struct wf_labels *labels, int n_in, int n_ou
     return used & ~(uint64_t)1;
 }
 
-void wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_choice *choice)
+/* ---- strategies of a registered rule ---- */
+
+enum { MAX_STRATEGIES = 256 };
+
+struct weft_rule {
+    const struct wf_infer *call;
+    int count;
+    struct candidate strategies[MAX_STRATEGIES];
+};
+
+weft_status weft_rule_accept(weft_rule *rule, const weft_placement *in, const weft_placement *out)
+{
+    const struct wf_infer *call = rule->call;
+    struct candidate *c = &rule->strategies[rule->count];
+
+    WF_NEED(rule->count < MAX_STRATEGIES, WEFT_ERR_ARG,
+            "%s: its rule names more than %d strategies", call->name, MAX_STRATEGIES);
+    *c = (struct candidate){0};
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i])
+            WF_TRY(
+                wf_placements_normalize(&c->in[i], &in[i], 1, call->in[i]->desc.ndim, call->name));
+    for (int j = 0; j < call->n_out; j++)
+        if (call->out[j].ndim >= 0)
+            WF_TRY(wf_placements_normalize(&c->out[j], &out[j], 1, call->out[j].ndim, call->name));
+    rule->count++;
+    return WEFT_OK;
+}
+
+/* A plain number is whole on every rank, so what wants a part or a term of it is out. */
+static bool fits_plain_inputs(const struct wf_infer *call, const struct candidate *c)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] && !call->in[i]->mesh && c->in[i].kind != WEFT_KIND_REPLICATE) return false;
+    return true;
+}
+
+static void consider_strategies(struct search *s, const weft_rule *rule)
+{
+    for (int k = 0; k < rule->count; k++)
+        if (fits_plain_inputs(s->call, &rule->strategies[k])) consider(s, &rule->strategies[k], 0);
+}
+
+static weft_status ask_rule(const struct wf_infer *call, weft_rule **made)
+{
+    struct wf_user_rule rule = wf_user_rule((enum wf_op)(call->row - wf_ops), call->attr);
+    weft_op_info info;
+
+    *made = NULL;
+    if (!rule.function) {
+        WF_NEED(call->row != &wf_ops[WF_OP_custom], WEFT_ERR_LAYOUT,
+                "%s does not have a sharding strategy registered: %s", call->name,
+                wf_infer_text(call));
+        return WEFT_OK;
+    }
+    wf_op_info(&info, call);
+    *made = WF_NEW(weft_rule);
+    (*made)->call = call;
+    return rule.function(&info, *made, rule.payload);
+}
+
+/* ---- the search ---- */
+
+static void consider_rows_own(struct search *s, uint64_t used)
+{
+    for (uint64_t left = used; left; left &= left - 1) consider_label(s, __builtin_ctzll(left));
+    consider_linear(s, s->call->row->linear & 0xff);
+    consider_linear(s, s->call->row->linear >> 8 & 0xff);
+}
+
+static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice *choice)
+{
+    uint64_t used = 0;
+
+    if (!rule) {
+        wf_label_dims(s->call, &s->labels);
+        used = labels_in_use(&s->labels, s->call->n_in, s->call->n_out);
+    }
+    for (int label = 0; label < 64; label++) s->ways[label] = 1;
+    for (s->axis = 0; s->axis < weft_mesh_ndim(s->mesh); s->axis++) {
+        s->any = false;
+        consider_replicated(s);
+        if (rule)
+            consider_strategies(s, rule);
+        else
+            consider_rows_own(s, used);
+        if (s->label) s->ways[s->label] *= weft_mesh_axis_size(s->mesh, s->axis);
+        for (int i = 0; i < s->call->n_in; i++) choice->in[i][s->axis] = s->best.in[i];
+        for (int j = 0; j < s->call->n_out; j++) choice->out[j][s->axis] = s->best.out[j];
+        choice->cost += s->cost.inputs;
+    }
+}
+
+weft_status wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_choice *choice)
 {
     struct search s = {.call = call, .mesh = mesh};
-    uint64_t used;
+    weft_rule *rule;
+    weft_status status = ask_rule(call, &rule);
 
-    wf_label_dims(call, &s.labels);
-    used = labels_in_use(&s.labels, call->n_in, call->n_out);
-    for (int label = 0; label < 64; label++) s.ways[label] = 1;
-    for (s.axis = 0; s.axis < weft_mesh_ndim(mesh); s.axis++) {
-        s.any = false;
-        consider_replicated(&s);
-        for (uint64_t left = used; left; left &= left - 1)
-            consider_label(&s, __builtin_ctzll(left));
-        consider_linear(&s, call->row->linear & 0xff);
-        consider_linear(&s, call->row->linear >> 8 & 0xff);
-        if (s.label) s.ways[s.label] *= weft_mesh_axis_size(mesh, s.axis);
-        for (int i = 0; i < call->n_in; i++) choice->in[i][s.axis] = s.best.in[i];
-        for (int j = 0; j < call->n_out; j++) choice->out[j][s.axis] = s.best.out[j];
-    }
+    if (status == WEFT_OK) choose_by(&s, rule, choice);
+    wf_free(rule);
+    return status;
 }

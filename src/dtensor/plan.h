@@ -21,8 +21,14 @@ static inline void wf_plan_release(struct wf_plan *plan)
 /** For nodes, which hold their plan as a void pointer. */
 void wf_plan_release_context(void *plan);
 
-/** Fill in everything that follows from plan's key (make_plan.c). */
+/** Drop the cached plans of an op, of one registered op with `id` >= 0. Plans in use live on. */
+void wf_plan_forget(enum wf_op op, int64_t id);
+
+/** Fill in everything that follows from plan's key (plan_make.c). */
 weft_status wf_plan_make(struct wf_plan *plan);
+
+/** The part of it that follows from shapes and a rule. `call` has its inputs. */
+weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call);
 
 /** Let input i be redistributed to these placements before the op runs. */
 weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement *to);

@@ -7,6 +7,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dtensor/registry.h"
 #include <weft/debug.h>
 
 enum { WAYS = 8 };
@@ -92,7 +93,7 @@ static struct wf_plan *new_plan(enum wf_op op, int n, weft_tensor *const *in,
 
     plan->hash = hash;
     plan->op = (uint16_t)op;
-    plan->name = wf_ops[op].name;
+    plan->name = wf_op_name(op, args->attr);
     plan->n_in = (uint8_t)n;
     plan->n_attr = (uint8_t)args->n_attr;
     plan->refs = 1;
@@ -112,7 +113,7 @@ static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
         wf_plan_release(plan);
         return NULL;
     }
-    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", wf_ops[op].name);
+    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", plan->name);
     if (!cache.sets) make_cache();
     insert(&cache.sets[hash >> 1 & cache.mask], plan);
     return plan;
@@ -132,6 +133,21 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
         return set->plan[w];
     }
     return miss(op, n, in, args, hash);
+}
+
+void wf_plan_forget(enum wf_op op, int64_t id)
+{
+    for (uint64_t i = 0; cache.sets && i < WAYS * (cache.mask + 1); i++) {
+        struct plan_set *set = &cache.sets[i / WAYS];
+        struct wf_plan *plan = set->plan[i % WAYS];
+
+        if (!plan || plan->op != op || (id >= 0 && plan->attr[WF_CUSTOM_OP] != id)) continue;
+        set->plan[i % WAYS] = NULL;
+        set->hash[i % WAYS] = 0;
+        cache.stats.evictions++;
+        cache.stats.entries--;
+        wf_plan_release(plan);
+    }
 }
 
 void wf_plan_release_context(void *plan) { wf_plan_release(plan); }

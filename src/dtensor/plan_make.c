@@ -60,8 +60,8 @@ static weft_status find_device(struct wf_plan *plan, const struct wf_infer *call
     for (int i = 0; i < plan->n_in; i++) plan->meta |= is_meta(plan->in[i]);
     for (int i = 0; plan->meta && i < plan->n_in; i++)
         WF_NEED(!plan->in[i] || is_meta(plan->in[i]) || plan->in[i]->numel == 1, WEFT_ERR_ARG,
-                "%s: input %d has elements while others are on the meta device: %s",
-                call->row->name, i, wf_infer_text(call));
+                "%s: input %d has elements while others are on the meta device: %s", call->name, i,
+                wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -72,7 +72,7 @@ static weft_status find_mesh(const struct wf_infer *call, weft_mesh **mesh)
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i] || !call->in[i]->mesh) continue;
         WF_NEED(!*mesh || *mesh == call->in[i]->mesh, WEFT_ERR_LAYOUT,
-                "%s: inputs are on different meshes: %s", call->row->name, wf_infer_text(call));
+                "%s: inputs are on different meshes: %s", call->name, wf_infer_text(call));
         *mesh = call->in[i]->mesh;
     }
     return WEFT_OK;
@@ -210,7 +210,7 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
             wf_plan_set_output(plan, j, output_layout(call, j, mesh, choice->out[j], NULL));
     }
     if (plan->meta) return WEFT_OK;
-    k->op = call->row->name;
+    k->op = call->name;
     k->n_in = call->row->n_in < plan->n_in ? call->row->n_in : plan->n_in;
     k->n_out = call->n_out;
     for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
@@ -219,29 +219,35 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
     return call->row->prepare(k);
 }
 
+weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call)
+{
+    struct wf_choice choice = {0};
+    weft_mesh *mesh;
+
+    WF_TRY(find_mesh(call, &mesh));
+    if (mesh) WF_TRY(find_plain(plan));
+    if (plan->care & WF_CARE_PLAIN) return WEFT_OK; /* the door makes them replicated first */
+    WF_TRY(call->row->shape(call));
+    if (mesh) WF_TRY(wf_choose(call, mesh, &choice));
+    WF_TRY(move_inputs(plan, &choice, mesh != NULL));
+    if (call->row->prepare) return plan_kernel(plan, call, mesh, &choice);
+    plan_view(plan, call, mesh, choice.out[0]);
+    return WEFT_OK;
+}
+
 weft_status wf_plan_make(struct wf_plan *plan)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
     struct wf_infer call = {.row = row,
+                            .name = plan->name,
                             .n_in = plan->n_in,
                             .n_out = row->n_out,
                             .attr = plan->attr,
                             .n_attr = plan->n_attr,
                             .want = plan->want};
-    struct wf_choice choice = {0};
-    weft_mesh *mesh;
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     WF_TRY(find_device(plan, &call));
     plan->way = plan->meta ? WF_WAY_META : row->prepare ? WF_WAY_KERNEL : WF_WAY_VIEW;
-    if (row->planner) return row->planner(plan, &call);
-    WF_TRY(find_mesh(&call, &mesh));
-    if (mesh) WF_TRY(find_plain(plan));
-    if (plan->care & WF_CARE_PLAIN) return WEFT_OK; /* the door makes them replicated first */
-    WF_TRY(row->shape(&call));
-    if (mesh) wf_choose(&call, mesh, &choice);
-    WF_TRY(move_inputs(plan, &choice, mesh != NULL));
-    if (row->prepare) return plan_kernel(plan, &call, mesh, &choice);
-    plan_view(plan, &call, mesh, choice.out[0]);
-    return WEFT_OK;
+    return row->planner ? row->planner(plan, &call) : wf_plan_by_rule(plan, &call);
 }

@@ -21,9 +21,11 @@
 #define O0 (1u << 8)
 #define O1 (1u << 9)
 #define O2 (1u << 10)
+#define ALL_SAVED 0xfffu
 
-/* A rule column is text or FN(f); both become the two fields. */
+/* A rule column is text, FN(f) or PLANNER(f); each becomes two fields. */
 #define FN(f) NULL, .rule = wf_##f
+#define PLANNER(f) NULL, .planner = wf_##f
 /* A column without function. */
 #define wf_NULL NULL
 

@@ -9,6 +9,7 @@
 /** A call while its plan is made: global metadata only, equal on every rank. */
 struct wf_infer {
     const struct wf_op_row *row;
+    const char *name; /* for messages */
     int n_in, n_out;
     const struct wf_layout *in[WF_MAX_IN]; /* NULL: optional input left out */
     const int64_t *attr;
@@ -77,6 +78,11 @@ extern const struct wf_op_row wf_ops[WF_OP_COUNT];
 /** Label dims from rule_text or the row's function. */
 void wf_label_dims(const struct wf_infer *call, struct wf_labels *labels);
 
-/* upcalls into dtensor: conversions decide their own layouts and gradients */
+/* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
+ * has registered is known there */
+wf_planner wf_plan_custom;
+wf_shape_fn wf_shape_custom;
+wf_kernel_prepare wf_custom_kernel;
+wf_vjp wf_vjp_custom;
 wf_planner wf_plan_redistribute, wf_plan_from_local, wf_plan_to_local;
 wf_vjp wf_vjp_redistribute, wf_vjp_from_local, wf_vjp_to_local;
