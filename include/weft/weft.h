@@ -17,6 +17,7 @@
 #include <weft/factory.h>
 #include <weft/guard.h>
 #include <weft/inspect.h>
+#include <weft/layout.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>

@@ -71,6 +71,13 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
 weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
                               const char *who);
 
+/** There is one placement per mesh axis. fails: WEFT_ERR_LAYOUT */
+weft_status wf_placements_counted(const weft_mesh *mesh, int n_placements, const char *who);
+
+/** wf_placements_normalize for a shape that may be none. fails: also WEFT_ERR_SHAPE */
+weft_status wf_placements_for(weft_placement *out, const weft_placement *placements, int n_axes,
+                              int ndim, const int64_t *shape, const char *who);
+
 /** Room for any one placement as text, and for a list of them. */
 enum { WF_PLACEMENT_TEXT = 64, WF_PLACEMENTS_TEXT = WEFT_MAX_AXES * (WF_PLACEMENT_TEXT + 8) };
 

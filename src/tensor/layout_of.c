@@ -1,0 +1,27 @@
+/* layout_of.c: what a distributed tensor is on paper. */
+#include <weft/layout.h>
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+/* Strides of the whole tensor, with its dims in memory in the order in which the part's are. */
+static void whole_strides(int64_t *stride, const struct wf_desc *desc)
+{
+    for (int d = 0; d < desc->ndim; d++) {
+        stride[d] = 1;
+        for (int e = 0; e < desc->ndim; e++)
+            if (desc->global[e] > 1 && (desc->stride[e] < desc->stride[d] ||
+                                        (desc->stride[e] == desc->stride[d] && e > d)))
+                stride[d] *= desc->global[e];
+    }
+}
+
+weft_status weft_layout_of(weft_layout *out, const weft_tensor *t)
+{
+    const struct wf_layout *l = t->layout;
+
+    WF_NEED(l->mesh, WEFT_ERR_ARG, "layout: the tensor is plain");
+    WF_TRY(weft_layout_make(out, l->mesh, l->placements, l->n_axes, l->desc.ndim, l->desc.global));
+    if (!l->desc.contiguous) whole_strides(out->stride, &l->desc);
+    return WEFT_OK;
+}
