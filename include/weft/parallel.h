@@ -1,5 +1,6 @@
 /*
- * parallel.h: spread a module over a mesh (docs/concepts/styles.md).
+ * parallel.h: spread a module over a mesh (docs/concepts/styles.md). NULL for a mesh is the
+ * innermost default one (weft_mesh_push).
  *
  * A style says how a layer's parameters are split and which layouts its inputs and output have;
  * the rows are in src/parallel_styles/styles.def. The words follow PyTorch's tensor.parallel.

@@ -121,6 +121,7 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
     struct wf_distribution how = {
         .partition = partition, .input = input, .output = output, .payload = payload};
 
+    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
     if (!module || !mesh)
         return weft_error_status() != WEFT_OK
                    ? weft_error_status()

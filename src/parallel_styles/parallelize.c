@@ -58,6 +58,7 @@ weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const 
     weft_status status;
     int count;
 
+    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
     if (!module || !mesh || !plan)
         return weft_error_status() != WEFT_OK
                    ? weft_error_status()
