@@ -1,0 +1,111 @@
+/* chain.c: the choices, and the leaves that a chain begins with. */
+#include "traps/chain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+static uint64_t next(struct chain *c)
+{
+    uint64_t z = c->state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int chain_pick(struct chain *c, int n) { return (int)(next(c) >> 33) % n; }
+
+bool chain_once_in(struct chain *c, int n) { return chain_pick(c, n) == 0; }
+
+void chain_say(struct chain *c, const char *format, ...)
+{
+    size_t room = (size_t)(CHAIN_TEXT - c->used);
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(c->text + c->used, room, format, args);
+    va_end(args);
+    c->used = n < (int)room ? c->used + n : CHAIN_TEXT - 1;
+}
+
+int64_t chain_size(struct chain *c)
+{
+    if (chain_once_in(c, 12)) return 0;
+    return chain_once_in(c, 6) ? 1 : 2 + chain_pick(c, 7);
+}
+
+static weft_placement random_shard(struct chain *c, int ndim)
+{
+    return weft_shard(chain_pick(c, ndim));
+}
+
+/* One kind of pending reduction for all axes: a mixture has no meaning. */
+void chain_placements(struct chain *c, weft_placement *p, int ndim, bool pending)
+{
+    static const weft_reduce reductions[] = {WEFT_SUM, WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN};
+    weft_placement partial = weft_partial(reductions[chain_pick(c, 5)]);
+    char text[128];
+
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
+        if (ndim > 0 && !chain_once_in(c, 3))
+            p[a] = random_shard(c, ndim);
+        else
+            p[a] = pending && chain_once_in(c, 2) ? partial : weft_replicate();
+    }
+    weft_placements_print(p, weft_mesh_ndim(c->mesh), text, sizeof text);
+    chain_say(c, "%s", text);
+}
+
+static void say_shape(struct chain *c, int ndim, const int64_t *shape)
+{
+    chain_say(c, "[");
+    for (int d = 0; d < ndim; d++) chain_say(c, "%s%lld", d ? "," : "", (long long)shape[d]);
+    chain_say(c, "] ");
+}
+
+static void spread(struct chain *c, weft_tensor **t)
+{
+    weft_placement p[WEFT_MAX_AXES];
+
+    chain_placements(c, p, weft_ndim(t[0]), false);
+    t[1] = weft_distribute_tensor(t[0], c->mesh, p, -1);
+}
+
+void chain_leaf(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape)
+{
+    double *data;
+
+    t[0] = weft_empty(WEFT_F64, ndim, shape);
+    data = weft_data(t[0]);
+    for (int64_t i = 0; i < weft_numel(t[0]); i++)
+        data[i] = (double)(next(c) >> 11) / (double)(1ll << 52) - 1;
+    weft_set_requires_grad(t[0], true);
+    say_shape(c, ndim, shape);
+    spread(c, t);
+    if (c->leaves == CHAIN_LEAVES) abort();
+    c->leaf[c->leaves][0] = t[0];
+    c->leaf[c->leaves++][1] = t[1];
+}
+
+void chain_indices(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape, int limit)
+{
+    int32_t *data;
+
+    t[0] = weft_empty(WEFT_I32, ndim, shape);
+    data = weft_data(t[0]);
+    for (int64_t i = 0; i < weft_numel(t[0]); i++) data[i] = chain_pick(c, limit);
+    say_shape(c, ndim, shape);
+    spread(c, t);
+}
+
+int chain_ndim(const struct chain *c) { return weft_ndim(c->x[0]); }
+
+int64_t chain_dim(const struct chain *c, int dim) { return weft_size(c->x[0], dim); }
+
+void chain_shape(const struct chain *c, int64_t *shape)
+{
+    for (int d = 0; d < chain_ndim(c); d++) shape[d] = chain_dim(c, d);
+}
