@@ -158,3 +158,6 @@ typedef struct weft_cache_stats {
 
 /** The thread's plan cache. ranks: any; local */
 WEFT_API weft_cache_stats weft_cache_statistics(void);
+/** Forget this thread's plans and its figures; the next calls are planned anew. ranks: any; local
+ */
+WEFT_API void weft_cache_clear(void);

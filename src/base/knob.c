@@ -36,8 +36,9 @@ static long read_one(const char *variable, long standard)
 void wf_knobs_read(void)
 {
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        *knobs[i].value = read_one(knobs[i].variable, knobs[i].standard);
-    wf_log_threshold = (int)wf_knobs.log;
+        if (knobs[i].value != &wf_knobs.log)
+            *knobs[i].value = read_one(knobs[i].variable, knobs[i].standard);
+    wf_knobs.log = wf_log_configure(getenv("WEFT_LOG"));
 }
 
 void wf_knobs_print(FILE *out)

@@ -36,6 +36,10 @@ weft_status wf_plan_move_input(struct wf_plan *plan, int i, const weft_placement
 /** The plan's output j, retained by the plan. */
 void wf_plan_set_output(struct wf_plan *plan, int j, struct wf_layout *layout);
 
+/** "matmul(f32[8,4] [S(0)]->[R], f32[4,4] [S(1)]) -> f32[8,4] [S(1)] on (tp:2)"; inputs that are
+ * moved first show both. Returns the length as snprintf does. */
+int wf_plan_print(const struct wf_plan *plan, char *text, size_t bytes);
+
 struct wf_plan_stats {
     int64_t hits, misses, evictions, entries;
 };

@@ -103,6 +103,15 @@ static struct wf_plan *new_plan(enum wf_op op, int n, weft_tensor *const *in,
     return plan;
 }
 
+static void log_plan(const struct wf_plan *plan, const char *outcome)
+{
+    char text[1000];
+
+    if (!wf_log_wants(WF_LOG_DEBUG, "dtensor")) return;
+    wf_plan_print(plan, text, sizeof text);
+    wf_log(WF_LOG_DEBUG, "dtensor", "cache %s: %s", outcome, text);
+}
+
 static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args, uint64_t hash)
 {
@@ -113,7 +122,7 @@ static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
         wf_plan_release(plan);
         return NULL;
     }
-    WF_LOG(WF_LOG_DEBUG, "plan", "new plan for %s", plan->name);
+    if (wf_log_threshold >= WF_LOG_DEBUG) log_plan(plan, "miss");
     if (!cache.sets) make_cache();
     insert(&cache.sets[hash >> 1 & cache.mask], plan);
     return plan;
@@ -130,6 +139,7 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
     for (int w = 0; w < WAYS; w++) {
         if (set->hash[w] != hash || !matches(set->plan[w], op, n, in, args)) continue;
         set->plan[w]->stamp = ++cache.clock;
+        if (wf_log_threshold >= WF_LOG_DEBUG) log_plan(set->plan[w], "hit");
         return set->plan[w];
     }
     return miss(op, n, in, args, hash);
@@ -168,6 +178,8 @@ void wf_plan_finalize(void)
     wf_free(cache.sets);
     memset(&cache, 0, sizeof cache);
 }
+
+void weft_cache_clear(void) { wf_plan_finalize(); }
 
 weft_cache_stats weft_cache_statistics(void)
 {

@@ -1,0 +1,144 @@
+/* test_log.c: levels by topic, and what the plan cache says at debug level. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#include "base/log.h"
+#include "support/mpi_check.h"
+
+static char lines[4096];
+
+/* What a function writes to stderr. */
+static const char *said(void (*act)(void))
+{
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    size_t length;
+
+    dup2(fileno(file), STDERR_FILENO);
+    act();
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    length = fread(lines, 1, sizeof lines - 1, file);
+    lines[length] = '\0';
+    fclose(file);
+    return lines;
+}
+
+static int wanted(const char *topic)
+{
+    int level = -1;
+
+    while (level < WF_LOG_DEBUG && wf_log_wants((enum wf_log_level)(level + 1), topic)) level++;
+    return level;
+}
+
+START_TEST(log__levels_are_by_topic)
+{
+    static const struct {
+        const char *text;
+        int threshold, common, dtensor;
+    } cases[] = {
+        {NULL, 1, 1, 1},         {"", 1, 1, 1},           {"3", 3, 3, 3},
+        {"0", 0, 0, 0},          {"+dtensor", 3, 1, 3},   {"dtensor", 2, 1, 2},
+        {"-dtensor", 1, 1, 1},   {"3,-dtensor", 3, 3, 1}, {"0,+dtensor", 3, 0, 3},
+        {"+dtensor,0", 3, 0, 3}, {"+other", 3, 1, 1},     {"+dtensor,dtensor", 3, 1, 2},
+        {"2,,+other,", 3, 2, 2},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_int_eq(wf_log_configure(cases[i].text), cases[i].common);
+        ck_assert_int_eq(wf_log_threshold, cases[i].threshold);
+        ck_assert_int_eq(wanted("comm"), cases[i].common);
+        ck_assert_int_eq(wanted("dtensor"), cases[i].dtensor);
+    }
+    wf_log_configure(NULL);
+}
+END_TEST
+
+static const char *malformed;
+
+static void configure(void) { wf_log_configure(malformed); }
+
+START_TEST(log__what_cannot_be_read_is_reported)
+{
+    static const char *const texts[] = {"17", "+", "dtensor=3", "a b"};
+
+    malformed = "3,+dtensor";
+    ck_assert_str_eq(said(configure), "");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        malformed = texts[i];
+        ck_assert_ptr_nonnull(strstr(said(configure), texts[i]));
+        ck_assert_int_eq(wf_log_threshold, 1);
+    }
+}
+END_TEST
+
+static void compute(void)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *t = weft_full(WEFT_F32, 2, (int64_t[]){3, 5}, 1);
+
+    weft_relu(t);
+    weft_relu(t);
+    weft_scope_close(scope);
+}
+
+static int occurrences(const char *part)
+{
+    int count = 0;
+
+    for (const char *at = strstr(lines, part); at; at = strstr(at + 1, part)) count++;
+    return count;
+}
+
+START_TEST(log__cache_tells_hits_and_misses_with_their_schema)
+{
+    ck_assert_str_eq(said(compute), "");
+    wf_log_configure("+dtensor");
+    said(compute);
+    ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 2);
+    weft_cache_clear();
+    said(compute);
+    ck_assert_int_eq(occurrences("dtensor: cache miss: relu(f32[3,5]) -> f32[3,5]\n"), 1);
+    ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 1);
+    wf_log_configure("3,-dtensor");
+    ck_assert_str_eq(said(compute), "");
+    wf_log_configure(NULL);
+}
+END_TEST
+
+START_TEST(cache__counts_and_forgets)
+{
+    weft_cache_stats before, after;
+
+    weft_cache_clear();
+    before = weft_cache_statistics();
+    ck_assert_int_eq(before.plan_entries, 0);
+    ck_assert_int_eq(before.plan_hits, 0);
+    ck_assert_int_eq(before.plan_misses, 0);
+    for (int i = 0; i < 4; i++) compute();
+    after = weft_cache_statistics();
+    ck_assert_int_eq(after.plan_misses, 1);
+    ck_assert_int_eq(after.plan_hits, 7);
+    ck_assert_int_eq(after.plan_entries, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *tcase = tcase_create("log");
+
+    tcase_add_test(tcase, log__levels_are_by_topic);
+    tcase_add_test(tcase, log__what_cannot_be_read_is_reported);
+    tcase_add_test(tcase, log__cache_tells_hits_and_misses_with_their_schema);
+    tcase_add_test(tcase, cache__counts_and_forgets);
+    suite_add_tcase(suite, tcase);
+    return wt_unit_main(suite);
+}
