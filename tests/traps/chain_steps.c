@@ -124,7 +124,7 @@ static bool step_dropout(struct chain *c)
     chain_say(c, "dropout");
     for (int s = 0; s < 2; s++) {
         weft_manual_seed(seed);
-        c->x[s] = weft_dropout(c->x[s], 0.25);
+        c->x[s] = weft_dropout(c->x[s], 0.25, NULL);
     }
     return true;
 }
