@@ -117,11 +117,24 @@ static bool step_itself(struct chain *c)
     return true;
 }
 
+static void without_pending(struct chain *c)
+{
+    weft_placement p[WEFT_MAX_AXES];
+
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
+        p[a] = weft_tensor_placement(c->x[1], a);
+        if (weft_is_partial(p[a])) p[a] = weft_replicate();
+    }
+    c->x[1] = weft_redistribute(c->x[1], p);
+}
+
+/* The terms of a pending sum cannot be dropped one by one. */
 static bool step_dropout(struct chain *c)
 {
     uint64_t seed = (uint64_t)chain_pick(c, 1000);
 
     chain_say(c, "dropout");
+    without_pending(c);
     for (int s = 0; s < 2; s++) {
         weft_manual_seed(seed);
         c->x[s] = weft_dropout(c->x[s], 0.25, NULL);
