@@ -106,3 +106,15 @@ WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement
  * grad:  redistributes back; where t is a pending sum its gradient comes replicated
  */
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements);
+
+/* ---- what communication should take ---- */
+
+/**
+ * Tell planning what a collective over a mesh axis of this name (NULL: over any that is not named
+ * so) takes: microseconds to begin, and megabytes per second that a rank sends. The knobs
+ * WEFT_LATENCY_NS and WEFT_BANDWIDTH_MBS say it for what is not set.
+ *
+ * ranks: local; every rank says the same, or plans differ. Plans that are made already stay
+ * fails: WEFT_ERR_ARG for a negative latency or a bandwidth that is not positive
+ */
+WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s);

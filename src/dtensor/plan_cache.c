@@ -7,6 +7,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dtensor/redistribute_cost.h"
 #include "dtensor/registry.h"
 #include <weft/debug.h>
 
@@ -177,6 +178,7 @@ void wf_plan_finalize(void)
             if (cache.sets[s].plan[w]) wf_plan_release(cache.sets[s].plan[w]);
     wf_free(cache.sets);
     memset(&cache, 0, sizeof cache);
+    wf_link_finalize();
 }
 
 void weft_cache_clear(void) { wf_plan_finalize(); }

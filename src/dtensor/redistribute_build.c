@@ -1,20 +1,22 @@
 /*
- * redistribute_build.c: views, buffers and packing. It decides when a copy is needed to send or to
- * put together; which collectives there are is redistribute_program.c's.
+ * redistribute_build.c: views, buffers, parts and copies. It decides when a copy is needed to send
+ * or to put together; which collectives there are is redistribute_program.c's.
  */
 #include "dtensor/redistribute_build.h"
+
+#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 
 /* ---- shapes ---- */
 
-static int64_t product(const int64_t *shape, int from, int to)
+static int64_t product(const int64_t *shape, int n)
 {
-    int64_t n = 1;
+    int64_t elements = 1;
 
-    for (int d = from; d < to; d++) n *= shape[d];
-    return n;
+    for (int d = 0; d < n; d++) elements *= shape[d];
+    return elements;
 }
 
 static void row_major(int64_t *stride, int ndim, const int64_t *shape)
@@ -41,27 +43,77 @@ bool wf_build_is_contiguous(const struct wf_redist_builder *b)
 
 int64_t wf_build_elements(const struct wf_redist_builder *b)
 {
-    return product(b->view.shape, 0, b->ndim);
+    return product(b->view.shape, b->ndim);
 }
 
-/* Parts cut along a dim lie one after another when nothing but dims of one element precedes it. */
-static bool leads(const struct wf_redist_builder *b, int dim)
+/* ---- ranks that take part in a step ---- */
+
+int wf_build_ways(const struct wf_redist_builder *b, unsigned axes)
 {
-    return product(b->view.shape, 0, dim) <= 1;
+    int ways = 1;
+
+    for (unsigned left = axes; left; left &= left - 1) ways *= b->sizes[__builtin_ctz(left)];
+    return ways;
 }
 
-struct wf_redist_cut wf_build_cut(const struct wf_redist_builder *b, int axis, int dim)
+int wf_build_me(const struct wf_redist_builder *b, unsigned axes)
 {
-    struct wf_redist_cut cut = {dim, b->sizes[axis], b->coordinates[axis],
-                                b->plan->from->desc.global[dim]};
+    int me = 0;
 
-    for (int a = 0; a < axis; a++)
-        if (b->now[a].kind == WEFT_KIND_SHARD && b->now[a].dim == dim)
-            cut.n = weft_chunk_size(cut.n, b->sizes[a], b->coordinates[a]);
-    return cut;
+    for (unsigned left = axes; left; left &= left - 1) {
+        int a = __builtin_ctz(left);
+
+        me = me * b->sizes[a] + b->coordinates[a];
+    }
+    return me;
 }
 
-/* ---- actions and buffers ---- */
+void wf_build_member(const struct wf_redist_builder *b, unsigned axes, int member, int *coordinates)
+{
+    for (int a = b->plan->from->n_axes - 1; a >= 0; a--) {
+        coordinates[a] = b->coordinates[a];
+        if (!(axes >> a & 1)) continue;
+        coordinates[a] = member % b->sizes[a];
+        member /= b->sizes[a];
+    }
+}
+
+static void part_of(const struct wf_redist_builder *b, struct wf_part *part, int dim,
+                    const int *coordinates, const weft_placement *placements)
+{
+    wf_part_of(part, dim, b->plan->from->desc.global[dim], b->plan->from->n_axes, b->sizes,
+               coordinates, placements);
+}
+
+int64_t wf_build_shape(const struct wf_redist_builder *b, const int *coordinates,
+                       const weft_placement *placements, int64_t *shape)
+{
+    for (int d = 0; d < b->ndim; d++) {
+        struct wf_part part;
+
+        part_of(b, &part, d, coordinates, placements);
+        shape[d] = part.size;
+    }
+    return product(shape, b->ndim);
+}
+
+int64_t wf_build_meet(struct wf_redist_builder *b, const int *in_p, const weft_placement *p,
+                      const int *in_q, const weft_placement *q)
+{
+    int64_t elements = 1;
+
+    for (int d = 0; d < b->ndim; d++) {
+        struct wf_part x, y;
+
+        part_of(b, &x, d, in_p, p);
+        part_of(b, &y, d, in_q, q);
+        wf_overlap_find(&b->overlap[d], &x, &y);
+        elements *= b->overlap[d].total;
+    }
+    return elements;
+}
+
+/* ---- views, buffers, actions ---- */
 
 struct wf_redist_action *wf_build_action(struct wf_redist_builder *b, enum wf_redist_act act,
                                          int src, int dst)
@@ -92,95 +144,147 @@ void wf_build_look_at(struct wf_redist_builder *b, int buffer)
     row_major(b->view.stride, b->ndim, b->view.shape);
 }
 
-void wf_build_copy(const struct wf_redist_builder *b, struct wf_redist_action *action,
-                   const int64_t *shape, const struct wf_redist_view *src, int64_t src_offset,
-                   const struct wf_redist_view *dst, int64_t dst_offset)
+static struct wf_copy *add_copy(struct wf_redist_action *action)
 {
-    struct wf_copy *copy = &action->copies[action->n_copies];
+    int n = action->n_copies++;
 
-    if (product(shape, 0, b->ndim) == 0) return;
-    wf_copy_plan(copy, b->ndim, shape, src->stride, dst->stride, b->element);
-    copy->src_offset = (src->offset + src_offset) * (int64_t)b->element;
-    copy->dst_offset = (dst->offset + dst_offset) * (int64_t)b->element;
-    action->n_copies++;
-}
-
-struct wf_redist_action *wf_build_copies(struct wf_redist_builder *b, int src, int dst, int room)
-{
-    struct wf_redist_action *action = wf_build_action(b, WF_ACT_COPY, src, dst);
-
-    action->copies = wf_malloc((size_t)room * sizeof *action->copies);
-    return action;
+    if ((n & (n - 1)) == 0) /* full: room for twice as many */
+        action->copies =
+            wf_realloc(action->copies, (size_t)(n ? 2 * n : 1) * sizeof(struct wf_copy));
+    return &action->copies[n];
 }
 
 void wf_build_contiguous(struct wf_redist_builder *b, enum wf_category category)
 {
     struct wf_redist_view old = b->view;
     int buffer = wf_build_buffer(b, wf_build_elements(b), category);
-    struct wf_redist_action *action = wf_build_copies(b, old.buffer, buffer, 1);
+    struct wf_redist_action *action = wf_build_action(b, WF_ACT_COPY, old.buffer, buffer);
+    struct wf_copy *copy;
 
     wf_build_look_at(b, buffer);
-    wf_build_copy(b, action, old.shape, &old, 0, &b->view, 0);
+    if (wf_build_elements(b) == 0) return;
+    copy = add_copy(action);
+    wf_copy_plan(copy, b->ndim, old.shape, old.stride, b->view.stride, b->element);
+    copy->src_offset = old.offset * (int64_t)b->element;
+    copy->dst_offset = 0;
 }
 
-/* Between a view of the whole and its parts along a dim lying one after another. */
-static void add_part_copies(struct wf_redist_builder *b, struct wf_redist_action *action,
-                            struct wf_redist_cut cut, const struct wf_redist_view *whole,
-                            bool packing)
+void wf_build_own(struct wf_redist_builder *b)
 {
-    struct wf_redist_view part = *whole;
-    int64_t at = 0;
-
-    part.offset = 0;
-    for (int r = 0; r < cut.ways; r++) {
-        int64_t inside = weft_chunk_offset(cut.n, cut.ways, r) * whole->stride[cut.dim];
-
-        part.shape[cut.dim] = weft_chunk_size(cut.n, cut.ways, r);
-        row_major(part.stride, b->ndim, part.shape);
-        if (packing)
-            wf_build_copy(b, action, part.shape, whole, inside, &part, at);
-        else
-            wf_build_copy(b, action, part.shape, &part, at, whole, inside);
-        at += product(part.shape, 0, b->ndim);
-    }
+    if (b->view.buffer == 0 || !wf_build_is_contiguous(b))
+        wf_build_contiguous(b, WF_MEM_ACTIVATIONS);
 }
 
-void wf_build_pack(struct wf_redist_builder *b, struct wf_redist_cut cut)
+void wf_build_into(struct wf_redist_builder *b, int source, const int64_t *shape)
 {
-    struct wf_redist_action *action;
-    int buffer;
-
-    if (leads(b, cut.dim)) {
-        if (!wf_build_is_contiguous(b)) wf_build_contiguous(b, WF_MEM_COMM);
-        return;
-    }
-    buffer = wf_build_buffer(b, wf_build_elements(b), WF_MEM_COMM);
-    action = wf_build_copies(b, b->view.buffer, buffer, cut.ways);
-    add_part_copies(b, action, cut, &b->view, true);
-    b->view.buffer = buffer;
-    b->view.offset = 0;
-}
-
-void wf_build_unpack(struct wf_redist_builder *b, struct wf_redist_cut cut, int parts)
-{
-    struct wf_redist_action *action;
-
-    if (leads(b, cut.dim)) {
-        wf_build_look_at(b, parts);
-        return;
-    }
+    memcpy(b->view.shape, shape, sizeof b->view.shape);
     wf_build_look_at(b, wf_build_buffer(b, wf_build_elements(b), WF_MEM_ACTIVATIONS));
-    action = wf_build_copies(b, parts, b->view.buffer, cut.ways);
-    add_part_copies(b, action, cut, &b->view, false);
+    wf_build_action(b, WF_ACT_COPY, source, b->view.buffer);
 }
 
-size_t *wf_build_counts(const struct wf_redist_builder *b, struct wf_redist_cut cut)
-{
-    int64_t rest =
-        product(b->view.shape, 0, cut.dim) * product(b->view.shape, cut.dim + 1, b->ndim);
-    size_t *counts = wf_malloc((size_t)cut.ways * sizeof *counts);
+/* ---- copies of overlaps ---- */
 
-    for (int r = 0; r < cut.ways; r++)
-        counts[r] = (size_t)(weft_chunk_size(cut.n, cut.ways, r) * rest);
-    return counts;
+struct wf_build_side wf_build_view_side(const struct wf_redist_builder *b, enum wf_build_part part)
+{
+    struct wf_build_side side = {.part = part, .offset = b->view.offset};
+
+    memcpy(side.stride, b->view.stride, sizeof side.stride);
+    return side;
+}
+
+struct wf_build_side wf_build_rows(const struct wf_redist_builder *b, enum wf_build_part part,
+                                   const int64_t *shape, int64_t offset)
+{
+    struct wf_build_side side = {.part = part, .offset = offset};
+
+    row_major(side.stride, b->ndim, shape);
+    return side;
+}
+
+struct wf_build_side wf_build_shared(const struct wf_redist_builder *b, int64_t offset)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+
+    for (int d = 0; d < b->ndim; d++) shape[d] = b->overlap[d].total;
+    return wf_build_rows(b, WF_PART_SHARED, shape, offset);
+}
+
+static int64_t start_in(const struct wf_overlap_span *s, enum wf_build_part part)
+{
+    return part == WF_PART_P ? s->a : part == WF_PART_Q ? s->b : s->shared;
+}
+
+static int64_t step_in(const struct wf_overlap_span *s, enum wf_build_part part)
+{
+    return part == WF_PART_P ? s->a_step : part == WF_PART_Q ? s->b_step : s->size;
+}
+
+/* One copy of one span per dim: a repeated span is two loops. */
+static void copy_spans(struct wf_redist_builder *b, struct wf_redist_action *action,
+                       const struct wf_overlap_span *const *spans, const struct wf_build_side *src,
+                       const struct wf_build_side *dst)
+{
+    int64_t shape[WF_COPY_LOOPS], from[WF_COPY_LOOPS], to[WF_COPY_LOOPS];
+    int64_t src_at = src->offset, dst_at = dst->offset;
+    struct wf_copy *copy = add_copy(action);
+    int n = 0;
+
+    for (int d = 0; d < b->ndim; d++) {
+        const struct wf_overlap_span *s = spans[d];
+
+        src_at += start_in(s, src->part) * src->stride[d];
+        dst_at += start_in(s, dst->part) * dst->stride[d];
+        if (s->count > 1) {
+            shape[n] = s->count;
+            from[n] = step_in(s, src->part) * src->stride[d];
+            to[n++] = step_in(s, dst->part) * dst->stride[d];
+        }
+        shape[n] = s->size;
+        from[n] = src->stride[d];
+        to[n++] = dst->stride[d];
+    }
+    wf_copy_plan(copy, n, shape, from, to, b->element);
+    copy->src_offset = src_at * (int64_t)b->element;
+    copy->dst_offset = dst_at * (int64_t)b->element;
+}
+
+/* The next choice of a span per dim, the last dim's first; false after the last. */
+static bool next_choice(const struct wf_redist_builder *b, int *choice)
+{
+    for (int d = b->ndim - 1; d >= 0; d--) {
+        if (++choice[d] < b->overlap[d].n) return true;
+        choice[d] = 0;
+    }
+    return false;
+}
+
+void wf_build_copies(struct wf_redist_builder *b, const struct wf_build_side *src,
+                     const struct wf_build_side *dst)
+{
+    struct wf_redist_action *action = &b->program->actions[b->program->n_actions - 1];
+    const struct wf_overlap_span *spans[WEFT_MAX_DIMS];
+    int choice[WEFT_MAX_DIMS] = {0};
+
+    for (int d = 0; d < b->ndim; d++)
+        if (b->overlap[d].total == 0) return;
+    do {
+        for (int d = 0; d < b->ndim; d++) spans[d] = &b->overlap[d].spans[choice[d]];
+        copy_spans(b, action, spans, src, dst);
+    } while (next_choice(b, choice));
+}
+
+bool wf_build_take_back(struct wf_redist_builder *b, int64_t *shift)
+{
+    struct wf_redist_action *action = &b->program->actions[b->program->n_actions - 1];
+
+    *shift = action->n_copies ? action->copies[0].src_offset - action->copies[0].dst_offset : 0;
+    for (int i = 0; i < action->n_copies; i++) {
+        const struct wf_copy *copy = &action->copies[i];
+
+        if (copy->loops > 0 || copy->src_offset - copy->dst_offset != *shift) return false;
+    }
+    wf_free(action->copies);
+    b->program->n_actions--;
+    b->program->n_buffers--;
+    return true;
 }

@@ -1,9 +1,10 @@
 /*
- * redistribute_build.h: what programs are built of: a view that moves from buffer to buffer, and
- * the strided copies that lay its parts one after another or put them together again.
+ * redistribute_build.h: what programs are built of: a view that moves from buffer to buffer, the
+ * parts of the ranks that take part in a step, and the strided copies between them.
  */
 #pragma once
 
+#include "dtensor/redistribute_overlap.h"
 #include "dtensor/redistribute_program.h"
 
 struct wf_redist_view {
@@ -13,27 +14,35 @@ struct wf_redist_view {
 };
 
 struct wf_redist_builder {
-    const struct wf_redist_plan *plan;
+    struct wf_redist_plan *plan;
     struct wf_redist_program *program;
-    weft_placement now[WEFT_MAX_AXES];
     const int *sizes, *coordinates;
     int ndim;
     size_t element;
     int divisor; /* of the averages that are summed but not divided yet */
+    float power; /* of the norms that are summed but have no root yet; 0: none */
     struct wf_redist_view view;
+    struct wf_overlap overlap[WEFT_MAX_DIMS]; /* of two ranks' parts, filled in by wf_build_meet */
 };
 
-/* How one dim is cut along one axis: n elements over `ways`, this rank is number `me`. */
-struct wf_redist_cut {
-    int dim, ways, me;
-    int64_t n;
-};
+/* ---- ranks that take part in a step ---- */
 
-/** The cut of `dim` along `axis`: of the piece that the axes before it left. */
-struct wf_redist_cut wf_build_cut(const struct wf_redist_builder *b, int axis, int dim);
+int wf_build_ways(const struct wf_redist_builder *b, unsigned axes);
+/** This rank's number among them. */
+int wf_build_me(const struct wf_redist_builder *b, unsigned axes);
+/** The coordinates of number `member`. */
+void wf_build_member(const struct wf_redist_builder *b, unsigned axes, int member,
+                     int *coordinates);
 
-/** Elements per part of the view when it is cut. gives: wf_free */
-size_t *wf_build_counts(const struct wf_redist_builder *b, struct wf_redist_cut cut);
+/** Elements per dim that a rank holds; returns their number. */
+int64_t wf_build_shape(const struct wf_redist_builder *b, const int *coordinates,
+                       const weft_placement *placements, int64_t *shape);
+
+/** What two ranks both hold, one by `p` and the other by `q`, into b->overlap. gives: elements */
+int64_t wf_build_meet(struct wf_redist_builder *b, const int *in_p, const weft_placement *p,
+                      const int *in_q, const weft_placement *q);
+
+/* ---- views, buffers, actions ---- */
 
 int64_t wf_build_elements(const struct wf_redist_builder *b);
 bool wf_build_is_contiguous(const struct wf_redist_builder *b);
@@ -46,17 +55,45 @@ int wf_build_buffer(struct wf_redist_builder *b, int64_t elements, enum wf_categ
 /** The view becomes all of `buffer`, row-major, with the shape it has. */
 void wf_build_look_at(struct wf_redist_builder *b, int buffer);
 
-/** An action with room for so many copies, and one copy of it; offsets are in elements. */
-struct wf_redist_action *wf_build_copies(struct wf_redist_builder *b, int src, int dst, int room);
-void wf_build_copy(const struct wf_redist_builder *b, struct wf_redist_action *action,
-                   const int64_t *shape, const struct wf_redist_view *src, int64_t src_offset,
-                   const struct wf_redist_view *dst, int64_t dst_offset);
-
-/** Copy the view, row-major, to a buffer of its own. */
+/** Copy the view, row-major, to a buffer of its own; unless it is one already, the second. */
 void wf_build_contiguous(struct wf_redist_builder *b, enum wf_category category);
+void wf_build_own(struct wf_redist_builder *b);
 
-/** Lay the view's parts along a dim one after another, unless they do already. */
-void wf_build_pack(struct wf_redist_builder *b, struct wf_redist_cut cut);
+/** The view becomes a new buffer of this shape, to be filled by an action that copies from
+ *  `source`. */
+void wf_build_into(struct wf_redist_builder *b, int source, const int64_t *shape);
 
-/** The buffer `parts` holds the view's parts one after another: the view becomes the whole. */
-void wf_build_unpack(struct wf_redist_builder *b, struct wf_redist_cut cut, int parts);
+/* ---- copies of overlaps ---- */
+
+/* One side of a copy: the first or second of the parts that met, laid out by strides, or what they
+ * share, row-major. Offsets and strides in elements. */
+enum wf_build_part { WF_PART_P, WF_PART_Q, WF_PART_SHARED };
+struct wf_build_side {
+    enum wf_build_part part;
+    int64_t offset, stride[WEFT_MAX_DIMS];
+};
+
+/** What the view holds: its strides. A part in a buffer by itself: row-major. */
+struct wf_build_side wf_build_view_side(const struct wf_redist_builder *b, enum wf_build_part part);
+struct wf_build_side wf_build_rows(const struct wf_redist_builder *b, enum wf_build_part part,
+                                   const int64_t *shape, int64_t offset);
+struct wf_build_side wf_build_shared(const struct wf_redist_builder *b, int64_t offset);
+
+/** Copies of b->overlap, appended to the last action. */
+void wf_build_copies(struct wf_redist_builder *b, const struct wf_build_side *src,
+                     const struct wf_build_side *dst);
+
+/** Where the last action only moves one run of bytes as a whole, take it and the newest buffer, its
+ *  destination, back. gives: true, and how many bytes further on the source has what the
+ *  destination should have */
+bool wf_build_take_back(struct wf_redist_builder *b, int64_t *shift);
+
+/* ---- steps that communicate (redistribute_coll.c) ---- */
+
+void wf_build_all_reduce(struct wf_redist_builder *b, struct wf_redist_step *step);
+void wf_build_reduce_scatter(struct wf_redist_builder *b, struct wf_redist_step *step);
+void wf_build_all_gather(struct wf_redist_builder *b, struct wf_redist_step *step);
+void wf_build_exchange(struct wf_redist_builder *b, struct wf_redist_step *step);
+
+/** After a step: divide an average, take the root of a norm, once nothing is left to be summed. */
+void wf_build_end_reductions(struct wf_redist_builder *b, const struct wf_redist_step *step);

@@ -6,11 +6,14 @@
 
 #include <weft/export.h>
 
+/* A dim may be walked in two loops: repetitions of a run. */
+enum { WF_COPY_LOOPS = 2 * WEFT_MAX_DIMS };
+
 struct wf_copy {
     int loops;  /* around the runs, outermost first */
     size_t run; /* bytes that lie together on both sides */
-    int64_t count[WEFT_MAX_DIMS];
-    int64_t src_step[WEFT_MAX_DIMS], dst_step[WEFT_MAX_DIMS]; /* bytes */
+    int64_t count[WF_COPY_LOOPS];
+    int64_t src_step[WF_COPY_LOOPS], dst_step[WF_COPY_LOOPS]; /* bytes */
     int64_t src_offset, dst_offset;                           /* bytes; set by the caller */
 };
 

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "comm/comm.h"
 #include "dtensor/redistribute_program.h"
+#include "mesh/mesh.h"
 
 static struct wf_block *planned(const struct wf_redist_plan *plan, int buffer)
 {
@@ -14,6 +15,7 @@ static struct wf_block *planned(const struct wf_redist_plan *plan, int buffer)
                             b->category);
 }
 
+/* The line of several axes is numbered as its communicator would be, the last axis fastest. */
 static void announce(const struct wf_redist_plan *plan, const struct wf_redist_action *action)
 {
     const weft_mesh *mesh = plan->from->mesh;
@@ -23,9 +25,15 @@ static void announce(const struct wf_redist_plan *plan, const struct wf_redist_a
                            .count = action->count,
                            .send_counts = action->send_counts,
                            .recv_counts = action->recv_counts};
+    int ranks = 1, rank = 0;
 
-    wf_comm_plan(&coll, weft_mesh_axis_name(mesh, action->axis),
-                 weft_mesh_axis_size(mesh, action->axis), weft_mesh_coordinate(mesh, action->axis));
+    for (unsigned left = action->axes; left; left &= left - 1) {
+        int a = __builtin_ctz(left), size = weft_mesh_axis_size(mesh, a);
+
+        ranks *= size;
+        rank = rank * size + weft_mesh_coordinate(mesh, a);
+    }
+    wf_comm_plan(&coll, wf_mesh_line_name(mesh, action->axes), ranks, rank);
 }
 
 struct wf_block *wf_redist_pretend(const struct wf_redist_plan *plan)

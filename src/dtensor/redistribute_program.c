@@ -2,7 +2,7 @@
  * redistribute_program.c: turns steps into actions. It follows a view (a buffer, an offset, a
  * shape and strides) from the source to the target: a chunk only narrows the view, a collective
  * sends straight from it where it can, and each side of a collective is packed by at most one
- * strided copy. Runs when a plan is made; what it leaves is run without further decisions.
+ * action. Runs when a plan is made; what it leaves is run without further decisions.
  */
 #include "dtensor/redistribute_build.h"
 
@@ -13,133 +13,31 @@
 #include "base/mem.h"
 #include "mesh/mesh.h"
 
-/* ---- collectives ---- */
-
-static struct wf_redist_action *add_coll(struct wf_redist_builder *b, weft_coll coll, int axis,
-                                         int dst)
-{
-    struct wf_redist_action *action = wf_build_action(b, WF_ACT_COLL, b->view.buffer, dst);
-
-    action->coll = coll;
-    action->axis = (int8_t)axis;
-    action->src_offset = b->view.offset * (int64_t)b->element;
-    return action;
-}
-
-static void count_sent(struct wf_redist_builder *b, int64_t elements)
-{
-    b->program->bytes_sent += elements * (int64_t)b->element;
-}
-
-/* An average is a sum that is divided later. */
-static weft_reduce carried(struct wf_redist_builder *b, weft_reduce reduce, int axis)
-{
-    if (reduce != WEFT_AVG) return reduce;
-    b->divisor *= b->sizes[axis];
-    return WEFT_SUM;
-}
-
-static bool sums_follow(const struct wf_redist_builder *b)
-{
-    for (int a = 0; a < b->plan->from->n_axes; a++)
-        if (b->sizes[a] > 1 && b->now[a].kind == WEFT_KIND_PARTIAL &&
-            !weft_placement_equal(b->now[a], b->plan->to->placements[a]))
-            return true;
-    return false;
-}
-
-/* Once, when no reduction is left to finish: fewer passes, and less is rounded. */
-static void divide(struct wf_redist_builder *b)
-{
-    if (b->divisor == 1 || sums_follow(b)) return;
-    if (b->view.buffer == 0 || !wf_build_is_contiguous(b))
-        wf_build_contiguous(b, WF_MEM_ACTIVATIONS);
-    wf_build_action(b, WF_ACT_DIVIDE, b->view.buffer, b->view.buffer)->divisor = b->divisor;
-    b->divisor = 1;
-}
-
-static void all_gather(struct wf_redist_builder *b, int axis, int dim)
-{
-    struct wf_redist_cut cut = wf_build_cut(b, axis, dim);
-    struct wf_redist_action *action;
-    size_t *counts;
-    int parts;
-
-    if (!wf_build_is_contiguous(b)) wf_build_contiguous(b, WF_MEM_COMM);
-    counts = wf_build_counts(b, cut);
-    count_sent(b, wf_build_elements(b) * (cut.ways - 1));
-    b->view.shape[dim] = cut.n;
-    parts = wf_build_buffer(b, wf_build_elements(b), WF_MEM_COMM);
-    action = add_coll(b, WEFT_COLL_ALL_GATHER, axis, parts);
-    action->recv_counts = counts;
-    wf_build_unpack(b, cut, parts);
-}
-
-/* A buffer of ours is reduced in place; the source is read where it lies. */
-static void all_reduce(struct wf_redist_builder *b, int axis, weft_reduce reduce)
-{
-    struct wf_redist_action *action;
-    int dst;
-
-    if (!wf_build_is_contiguous(b)) wf_build_contiguous(b, WF_MEM_COMM);
-    dst = b->view.buffer;
-    if (dst == 0 || b->view.offset != 0)
-        dst = wf_build_buffer(b, wf_build_elements(b), WF_MEM_COMM);
-    b->program->buffers[dst].category = WF_MEM_COMM;
-    count_sent(b, 2 * wf_build_elements(b) * (b->sizes[axis] - 1) / b->sizes[axis]);
-    action = add_coll(b, WEFT_COLL_ALL_REDUCE, axis, dst);
-    action->reduce = carried(b, reduce, axis);
-    action->count = (size_t)wf_build_elements(b);
-    wf_build_look_at(b, dst);
-}
-
-static void reduce_scatter(struct wf_redist_builder *b, int axis, weft_reduce reduce, int dim)
-{
-    struct wf_redist_cut cut = wf_build_cut(b, axis, dim);
-    int64_t before = wf_build_elements(b);
-    struct wf_redist_action *action;
-    size_t *counts;
-    int dst;
-
-    wf_build_pack(b, cut);
-    counts = wf_build_counts(b, cut);
-    b->view.shape[dim] = weft_chunk_size(cut.n, cut.ways, cut.me);
-    count_sent(b, before - wf_build_elements(b));
-    dst = wf_build_buffer(b, wf_build_elements(b), WF_MEM_COMM);
-    action = add_coll(b, WEFT_COLL_REDUCE_SCATTER, axis, dst);
-    action->reduce = carried(b, reduce, axis);
-    action->send_counts = counts;
-    wf_build_look_at(b, dst);
-}
-
-static void all_to_all(struct wf_redist_builder *b, int axis, int from, int to)
-{
-    struct wf_redist_cut gathered = wf_build_cut(b, axis, from), cut = wf_build_cut(b, axis, to);
-    size_t *send_counts, *recv_counts;
-    struct wf_redist_action *action;
-    int parts;
-
-    wf_build_pack(b, cut);
-    send_counts = wf_build_counts(b, cut);
-    count_sent(b, wf_build_elements(b) - (int64_t)send_counts[cut.me]);
-    b->view.shape[to] = weft_chunk_size(cut.n, cut.ways, cut.me);
-    recv_counts = wf_build_counts(b, gathered);
-    b->view.shape[from] = gathered.n;
-    parts = wf_build_buffer(b, wf_build_elements(b), WF_MEM_COMM);
-    action = add_coll(b, WEFT_COLL_ALL_TO_ALL, axis, parts);
-    action->send_counts = send_counts;
-    action->recv_counts = recv_counts;
-    wf_build_unpack(b, gathered, parts);
-}
-
 /* ---- local steps ---- */
 
-static void chunk(struct wf_redist_builder *b, int axis, int dim)
+/* One run per dim narrows the view; anything else is put together anew. */
+static void chunk(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
-    struct wf_redist_cut cut = wf_build_cut(b, axis, dim);
+    struct wf_build_side whole = wf_build_view_side(b, WF_PART_P), part;
+    int64_t shape[WEFT_MAX_DIMS], offset = b->view.offset;
+    bool narrows = true;
 
-    b->view.offset += weft_chunk_offset(cut.n, cut.ways, cut.me) * b->view.stride[dim];
-    b->view.shape[dim] = weft_chunk_size(cut.n, cut.ways, cut.me);
+    wf_build_meet(b, b->coordinates, step->from, b->coordinates, step->to);
+    wf_build_shape(b, b->coordinates, step->to, shape);
+    for (int d = 0; d < b->ndim; d++) {
+        const struct wf_overlap *o = &b->overlap[d];
+
+        narrows &= o->n <= 1 && (o->n == 0 || o->spans[0].count == 1);
+        if (o->n > 0) offset += o->spans[0].a * b->view.stride[d];
+    }
+    if (narrows) {
+        b->view.offset = offset;
+        memcpy(b->view.shape, shape, sizeof shape);
+        return;
+    }
+    wf_build_into(b, b->view.buffer, shape);
+    part = wf_build_view_side(b, WF_PART_Q);
+    wf_build_copies(b, &whole, &part);
 }
 
 static void extreme(unsigned char *element, weft_dtype dtype, bool lowest)
@@ -158,76 +56,70 @@ static void extreme(unsigned char *element, weft_dtype dtype, bool lowest)
 }
 
 /* The element e with e + x = x, or whatever the reduction is. */
-static void neutral(unsigned char *element, weft_dtype dtype, weft_reduce reduce)
+static void neutral(unsigned char *element, weft_dtype dtype, weft_placement p)
 {
-    if (reduce == WEFT_MAX || reduce == WEFT_MIN)
-        extreme(element, dtype, reduce == WEFT_MAX);
+    if (p.reduce == WEFT_MAX || p.reduce == WEFT_MIN)
+        extreme(element, dtype, p.reduce == WEFT_MAX);
+    else if (p.reduce == WEFT_NORM && p.p < 0)
+        extreme(element, dtype, false);
     else
-        wf_dtypes[dtype].store(element, reduce == WEFT_PRODUCT ? 1 : 0);
+        wf_dtypes[dtype].store(element, p.reduce == WEFT_PRODUCT ? 1 : 0);
 }
 
-static int filled(struct wf_redist_builder *b, weft_reduce reduce)
+static int filled(struct wf_redist_builder *b, weft_placement to)
 {
     int buffer = wf_build_buffer(b, wf_build_elements(b), WF_MEM_ACTIVATIONS);
 
     neutral(wf_build_action(b, WF_ACT_FILL, buffer, buffer)->element,
-            (weft_dtype)b->plan->from->desc.dtype, reduce);
+            (weft_dtype)b->plan->from->desc.dtype, to);
     return buffer;
 }
 
-/* The first rank keeps what all have; the others' terms change nothing. */
-static void embed_whole(struct wf_redist_builder *b, int axis, weft_reduce reduce)
+/* The first rank keeps what all have, or each its part; the other terms change nothing. */
+static void embed(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
-    if (b->coordinates[axis] != 0) wf_build_look_at(b, filled(b, reduce));
-}
+    int axis = __builtin_ctz(step->axes), source = b->view.buffer;
+    struct wf_build_side part = wf_build_view_side(b, WF_PART_P), whole;
 
-/* This rank's part in a whole that changes nothing elsewhere. */
-static void embed_part(struct wf_redist_builder *b, int axis, int dim, weft_reduce reduce)
-{
-    struct wf_redist_cut cut = wf_build_cut(b, axis, dim);
-    struct wf_redist_view part = b->view;
-    struct wf_redist_action *action;
-
-    b->view.shape[dim] = cut.n;
-    wf_build_look_at(b, filled(b, reduce));
-    action = wf_build_copies(b, part.buffer, b->view.buffer, 1);
-    wf_build_copy(b, action, part.shape, &part, 0, &b->view,
-                  weft_chunk_offset(cut.n, cut.ways, cut.me) * b->view.stride[dim]);
+    if (!wf_is_cut(step->from[axis])) {
+        if (b->coordinates[axis] != 0) wf_build_look_at(b, filled(b, step->to[axis]));
+        return;
+    }
+    wf_build_shape(b, b->coordinates, step->to, b->view.shape);
+    wf_build_look_at(b, filled(b, step->to[axis]));
+    wf_build_meet(b, b->coordinates, step->from, b->coordinates, step->to);
+    wf_build_action(b, WF_ACT_COPY, source, b->view.buffer);
+    whole = wf_build_view_side(b, WF_PART_Q);
+    wf_build_copies(b, &part, &whole);
 }
 
 /* ---- the whole ---- */
 
-static void translate(struct wf_redist_builder *b, const struct wf_redist_step *step)
+static void translate(struct wf_redist_builder *b, struct wf_redist_step *step)
 {
-    weft_reduce from = (weft_reduce)step->from.reduce, to = (weft_reduce)step->to.reduce;
-
     switch ((enum wf_redist_kind)step->kind) {
     case WF_REDIST_CHUNK:
-        chunk(b, step->axis, step->to.dim);
+        chunk(b, step);
         break;
     case WF_REDIST_REDUCE_SCATTER:
-        reduce_scatter(b, step->axis, from, step->to.dim);
+        wf_build_reduce_scatter(b, step);
         break;
     case WF_REDIST_ALL_TO_ALL:
-        all_to_all(b, step->axis, step->from.dim, step->to.dim);
+        wf_build_exchange(b, step);
         break;
     case WF_REDIST_ALL_REDUCE:
-        all_reduce(b, step->axis, from);
+        wf_build_all_reduce(b, step);
         break;
     case WF_REDIST_ALL_GATHER:
-        all_gather(b, step->axis, step->from.dim);
+        wf_build_all_gather(b, step);
         break;
     case WF_REDIST_EMBED:
-        if (step->from.kind == WEFT_KIND_SHARD)
-            embed_part(b, step->axis, step->from.dim, to);
-        else
-            embed_whole(b, step->axis, to);
+        embed(b, step);
         break;
     case WF_REDIST_KINDS:
         break;
     }
-    b->now[step->axis] = step->to;
-    divide(b);
+    wf_build_end_reductions(b, step);
 }
 
 /* The result is a block of its own, all of it and nothing else. */
@@ -258,7 +150,7 @@ static void mark_lifetimes(struct wf_redist_program *p)
     }
 }
 
-struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *plan)
+struct wf_redist_program *wf_redist_program_new(struct wf_redist_plan *plan)
 {
     const struct wf_desc *desc = &plan->from->desc;
     struct wf_redist_builder b = {
@@ -266,7 +158,6 @@ struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *pla
 
     b.sizes = wf_mesh_sizes(plan->from->mesh);
     b.coordinates = wf_mesh_coordinates(plan->from->mesh);
-    memcpy(b.now, plan->from->placements, sizeof b.now);
     b.ndim = desc->ndim;
     b.element = weft_dtype_size((weft_dtype)desc->dtype);
     memcpy(b.view.shape, desc->shape, sizeof b.view.shape);
@@ -275,6 +166,7 @@ struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *pla
     for (int i = 0; i < plan->n_steps; i++) translate(&b, &plan->steps[i]);
     finish(&b);
     mark_lifetimes(b.program);
+    for (int d = 0; d < b.ndim; d++) wf_overlap_free(&b.overlap[d]);
     return b.program;
 }
 

@@ -11,14 +11,15 @@
 enum wf_redist_act {
     WF_ACT_COPY,   /* all copies, from buffer src to buffer dst */
     WF_ACT_FILL,   /* dst = the element that the reduction leaves unchanged */
-    WF_ACT_COLL,   /* a collective over `axis`, from src (at src_offset) to dst */
+    WF_ACT_COLL,   /* a collective over `axes`, from src (at src_offset) to dst */
     WF_ACT_DIVIDE, /* dst / divisor: the end of an average */
+    WF_ACT_POWER,  /* |dst| ^ power: the begin of a norm, and with 1 / power its end */
 };
 
 struct wf_redist_action {
     uint8_t act;
     uint8_t src, dst;
-    int8_t axis;
+    uint8_t axes;
     bool makes;         /* dst is a new block */
     uint64_t drops;     /* buffers that no later action uses, one bit each */
     int64_t src_offset; /* bytes */
@@ -32,8 +33,9 @@ struct wf_redist_action {
     weft_reduce reduce;
     size_t count;
     size_t *send_counts, *recv_counts; /* NULL where the collective has none */
-    /* WF_ACT_DIVIDE */
+    /* WF_ACT_DIVIDE, WF_ACT_POWER */
     int divisor;
+    double power;
 };
 
 struct wf_redist_buffer {
@@ -41,17 +43,17 @@ struct wf_redist_buffer {
     enum wf_category category;
 };
 
-/** Per step a packed, a received and an unpacked buffer; the source and the result. */
-enum { WF_REDIST_MAX_BUFFERS = 3 * WF_REDIST_MAX_STEPS + 2 };
+/** Per step a buffer of its own, a packed, a received and an unpacked one; source and result. */
+enum { WF_REDIST_MAX_BUFFERS = 4 * WF_REDIST_MAX_STEPS + 2 };
 
 struct wf_redist_program {
     int n_actions, n_buffers;
     int result; /* buffer */
-    int64_t bytes_sent;
     struct wf_redist_action *actions;
     struct wf_redist_buffer buffers[WF_REDIST_MAX_BUFFERS];
 };
 
-/** The program of a plan whose steps and layouts are filled in. gives: wf_redist_program_free */
-struct wf_redist_program *wf_redist_program_new(const struct wf_redist_plan *plan);
+/** The program of a plan whose steps and layouts are filled in; writes what each step sends to the
+ *  steps. gives: wf_redist_program_free */
+struct wf_redist_program *wf_redist_program_new(struct wf_redist_plan *plan);
 void wf_redist_program_free(struct wf_redist_program *program);

@@ -2,6 +2,7 @@
  * redistribute_run.c: carries out the actions of a plan. All decisions were made before: this
  * file only takes blocks, copies, and hands collectives to comm.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -63,7 +64,7 @@ static void collective(const struct run *run, const struct wf_redist_action *act
 {
     struct wf_coll coll = {
         .kind = action->coll,
-        .comm = wf_mesh_comm(run->plan->from->mesh, action->axis),
+        .comm = wf_mesh_merged_comm(run->plan->from->mesh, action->axes),
         .dtype = (weft_dtype)run->plan->from->desc.dtype,
         .reduce = action->reduce,
         .count = action->count,
@@ -96,6 +97,31 @@ static void divide(const struct run *run, const struct wf_redist_action *action)
         dtype->store(data + at, dtype->load(data + at) / action->divisor);
 }
 
+static void power_f32(float *data, size_t count, double power)
+{
+    if (power == 0.5)
+        for (size_t i = 0; i < count; i++) data[i] = sqrtf(data[i]);
+    else if (power == 2)
+        for (size_t i = 0; i < count; i++) data[i] *= data[i];
+    else
+        for (size_t i = 0; i < count; i++) data[i] = (float)pow(fabs((double)data[i]), power);
+}
+
+static void power(const struct run *run, const struct wf_redist_action *action)
+{
+    weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
+    const struct wf_dtype_info *dtype = &wf_dtypes[type];
+    size_t bytes = (size_t)run->blocks[action->dst]->bytes;
+    char *data = run->blocks[action->dst]->data;
+
+    if (type == WEFT_F32) {
+        power_f32(run->blocks[action->dst]->data, bytes / sizeof(float), action->power);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += dtype->size)
+        dtype->store(data + at, pow(fabs(dtype->load(data + at)), action->power));
+}
+
 static void drop(struct run *run, uint64_t buffers)
 {
     for (int b = 1; buffers >> b; b++)
@@ -108,7 +134,8 @@ struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *sr
                                 const struct wf_redist_action *) = {[WF_ACT_COPY] = copy,
                                                                     [WF_ACT_FILL] = fill,
                                                                     [WF_ACT_COLL] = collective,
-                                                                    [WF_ACT_DIVIDE] = divide};
+                                                                    [WF_ACT_DIVIDE] = divide,
+                                                                    [WF_ACT_POWER] = power};
     const struct wf_redist_program *program = plan->program;
     struct run run;
     struct wf_block *result;

@@ -128,6 +128,13 @@ static const char *label_of(const weft_mesh *mesh, const struct wf_merged *axes)
     return wf_mesh_label(given ? given : label);
 }
 
+const char *wf_mesh_line_name(const weft_mesh *mesh, unsigned axes)
+{
+    struct wf_merged list = list_of(axes);
+
+    return label_of(mesh, &list);
+}
+
 static struct wf_comm *make_comm(const weft_mesh *mesh, const struct wf_merged *axes)
 {
     struct wf_comm *comm;

@@ -1,5 +1,8 @@
 /* test_redistribute.c: plans of redistribution on pretended meshes, without data. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
@@ -7,34 +10,62 @@
 
 struct mesh_size {
     int n_axes, sizes[WEFT_MAX_AXES];
+    const char *flat; /* axes that the user has flattened: "a,b" */
 };
 
-static const struct mesh_size one = {1, {4}}, square = {2, {2, 2}}, cube = {3, {2, 2, 2}},
-                              wide = {2, {2, 4}};
+static const struct mesh_size one = {1, {4}, NULL}, square = {2, {2, 2}, NULL},
+                              cube = {3, {2, 2, 2}, NULL}, wide = {2, {2, 4}, NULL};
 
-/* The plan between two texts for the rank at the origin of a mesh, as text. */
-static const char *plan_text(const struct mesh_size *size, const char *from, const char *to)
+static weft_mesh *mesh_of(const struct mesh_size *size)
 {
-    static char text[512];
     static const char *const names[WEFT_MAX_AXES] = {"a", "b", "c", "d"};
-    static const int64_t shape[3] = {8, 9, 10};
     static const int origin[WEFT_MAX_AXES];
-    weft_mesh *mesh = wf_mesh_fake(size->n_axes, size->sizes, origin, names);
-    weft_placement p[WEFT_MAX_AXES], q[WEFT_MAX_AXES];
-    struct wf_layout *source, *target;
+
+    return wf_mesh_fake(size->n_axes, size->sizes, origin, names);
+}
+
+static struct wf_layout *layout_of(weft_mesh *mesh, const char *placements, int ndim,
+                                   const int64_t *shape)
+{
+    weft_placement p[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
+    int n = weft_mesh_ndim(mesh);
+
+    ck_assert_int_eq(weft_placements_parse(p, WEFT_MAX_AXES, placements), n);
+    ck_assert_int_eq(wf_placements_normalize(normal, p, n, ndim, "test"), WEFT_OK);
+    return wf_layout_new(mesh, normal, WEFT_F32, ndim, shape, NULL);
+}
+
+/* The plan between two texts for the rank at the origin of a mesh, as text without bytes. */
+static const char *plan_by(enum wf_redist_planner planner, const struct mesh_size *size,
+                           const char *from, const char *to)
+{
+    static char text[1024];
+    static const int64_t shape[3] = {8, 9, 10};
+    weft_mesh *mesh = mesh_of(size), *sub = NULL, *flat = NULL;
+    struct wf_layout *source = layout_of(mesh, from, 3, shape),
+                     *target = layout_of(mesh, to, 3, shape);
     struct wf_redist_plan *plan;
 
-    ck_assert_int_eq(weft_placements_parse(p, WEFT_MAX_AXES, from), size->n_axes);
-    ck_assert_int_eq(weft_placements_parse(q, WEFT_MAX_AXES, to), size->n_axes);
-    source = wf_layout_new(mesh, p, WEFT_F32, 3, shape, NULL);
-    target = wf_layout_new(mesh, q, WEFT_F32, 3, shape, NULL);
-    plan = wf_redist_plan_new(source, target);
+    if (size->flat) {
+        sub = weft_mesh_sub(mesh, size->flat);
+        flat = weft_mesh_flatten(sub, NULL);
+        ck_assert_ptr_nonnull(flat);
+    }
+    plan = wf_redist_plan_by(planner, source, target);
+    for (int i = 0; i < plan->n_steps; i++) plan->steps[i].bytes = 0;
     ck_assert_int_eq(wf_redist_print(plan, text, sizeof text), (int)strlen(text));
     wf_redist_plan_free(plan);
     wf_layout_release(source);
     wf_layout_release(target);
+    weft_mesh_release(flat);
+    weft_mesh_release(sub);
     weft_mesh_release(mesh);
     return text;
+}
+
+static const char *plan_text(const struct mesh_size *size, const char *from, const char *to)
+{
+    return plan_by(WF_PLANNER_CHEAPEST, size, from, to);
 }
 
 /* RED-46 */
@@ -52,7 +83,15 @@ START_TEST(plan__one_axis_needs_one_step)
         {"S(1)", "P", "a: S(1)->P embed"},
         {"S(1)", "P(max)", "a: S(1)->P(max) embed"},
         {"P", "P(max)", "a: P->R all-reduce"},
-        {"P(max)", "P", "a: P(max)->R all-reduce, a: R->P embed"},
+        {"P(max)", "P", "a: P(max)->R all-reduce; a: R->P embed"},
+        {"P(masked)", "P", ""},
+        {"P(norm 2)", "R", "a: P(norm 2)->R all-reduce"},
+        {"SS(0,2)", "R", "a: SS(0,2)->R all-gather"},
+        {"SS(0,2)", "S(0)", "a: SS(0,2)->S(0) all-to-all"},
+        {"P", "SS(0,2)", "a: P->SS(0,2) reduce-scatter"},
+        {"R", "S(1|2,1)", "a: R->S(1|2,1) chunk"},
+        {"S(1)", "S(1,balanced)", "a: S(1)->S(1,balanced) all-to-all"},
+        {"S(0)", "S(0,balanced)", ""},
         {"S(1)", "P(avg)", "a: S(1)->R all-gather"},
         {"R", "P(avg)", ""},
         {"R", "P(max)", ""},
@@ -67,26 +106,33 @@ START_TEST(plan__one_axis_needs_one_step)
 }
 END_TEST
 
-/* RED-25 to RED-28, PLC-32, RED-49: never more collectives than the peer */
-START_TEST(plan__several_axes_on_one_dim_are_taken_in_order)
+/* RED-25 to RED-28, RED-49, PLC-32: never more collectives than the peer. Where the peer gathers to
+ * make way for another axis, one all-to-all over both moves each element once. */
+START_TEST(plan__several_axes_on_one_dim)
 {
     static const char *const cases[][3] = {
         {"S(0),S(1)", "S(0),S(0)", "b: S(1)->S(0) all-to-all"},
-        {"S(0),S(1)", "S(1),S(0)",
-         "b: S(1)->R all-gather, a: S(0)->S(1) all-to-all, b: R->S(0) chunk"},
-        {"S(0),S(0)", "S(1),S(1)",
-         "b: S(0)->R all-gather, a: S(0)->S(1) all-to-all, b: R->S(1) chunk"},
-        {"S(0),S(2)", "S(1),S(0)", "a: S(0)->S(1) all-to-all, b: S(2)->S(0) all-to-all"},
+        {"S(0),S(1)", "S(1),S(0)", "a_b: S(0),S(1)->S(1),S(0) all-to-all"},
+        {"S(0),S(0)", "S(1),S(1)", "a_b: S(0),S(0)->S(1),S(1) all-to-all"},
+        {"S(0),S(2)", "S(1),S(0)", "a_b: S(0),S(2)->S(1),S(0) all-to-all"},
         {"S(1),S(1)", "S(1),S(2)", "b: S(1)->S(2) all-to-all"},
-        {"R,S(0)", "S(0),S(0)", "b: S(0)->R all-gather, a: R->S(0) chunk, b: R->S(0) chunk"},
-        {"S(0),S(0)", "R,S(0)", "b: S(0)->R all-gather, a: S(0)->R all-gather, b: R->S(0) chunk"},
-        {"S(0),S(0)", "R,R", "b: S(0)->R all-gather, a: S(0)->R all-gather"},
-        {"R,R", "S(0),S(0)", "a: R->S(0) chunk, b: R->S(0) chunk"},
-        {"R,S(0)", "S(0),R", "b: S(0)->R all-gather, a: R->S(0) chunk"},
+        {"S(0),S(0)", "S(0),R", "b: S(0)->R all-gather"},
+        {"R,S(0)", "S(0),S(0)", "a_b: R,S(0)->S(0),S(0) all-to-all"},
+        {"S(0),S(0)", "R,S(0)", "a_b: S(0),S(0)->R,S(0) all-to-all"},
+        {"S(0),R", "R,S(0)", "a_b: S(0),R->R,S(0) all-to-all"},
+        {"R,S(0)", "S(0),R", "a_b: R,S(0)->S(0),R all-to-all"},
+        {"S(0),S(0)", "S(0)[1],S(0)[0]", "a_b: S(0),S(0)->S(0)[1],S(0)[0] all-to-all"},
+        {"S(0)[1],S(0)[0]", "R,S(0)", "a: S(0)[1]->R all-gather"},
+        {"SS(0,2),S(0)", "S(0)[1],S(0)[0]", ""},
+        {"S(0),S(0)", "R,R", "b: S(0)->R all-gather; a: S(0)->R all-gather"},
+        {"S(0),S(1)", "R,R", "a: S(0)->R all-gather; b: S(1)->R all-gather"},
+        {"R,R", "S(0),S(0)", "a: R->S(0) chunk; b: R->S(0) chunk"},
         {"P,S(0)", "S(1),S(0)", "a: P->S(1) reduce-scatter"},
-        {"P,R", "R,S(0)", "b: R->S(0) chunk, a: P->R all-reduce"},
-        {"S(0),P", "R,R", "b: P->R all-reduce, a: S(0)->R all-gather"},
-        {"P,P", "R,R", "a: P->R all-reduce, b: P->R all-reduce"},
+        {"P,S(0)", "S(0),R",
+         "a: P->S(0)[1] reduce-scatter; a_b: S(0)[1],S(0)[0]->S(0),R all-to-all"},
+        {"P,R", "R,S(0)", "b: R->S(0) chunk; a: P->R all-reduce"},
+        {"S(0),P", "R,R", "b: P->R all-reduce; a: S(0)->R all-gather"},
+        {"P,P", "R,R", "a: P->R all-reduce; b: P->R all-reduce"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -94,21 +140,78 @@ START_TEST(plan__several_axes_on_one_dim_are_taken_in_order)
 }
 END_TEST
 
-/* RED-44 */
-START_TEST(plan__pending_sums_on_three_axes)
+/* RED-30: the gather of one axis, before the other is embedded */
+START_TEST(plan__shards_become_a_pending_sum_without_communication)
 {
-    ck_assert_str_eq(plan_text(&cube, "P,P,R", "S(0),S(1),R"),
-                     "a: P->S(0) reduce-scatter, b: P->S(1) reduce-scatter");
-    ck_assert_str_eq(plan_text(&cube, "P,P,S(0)", "S(0),S(0),S(0)"),
-                     "c: S(0)->R all-gather, a: P->S(0) reduce-scatter, b: P->S(0) reduce-scatter, "
-                     "c: R->S(0) chunk");
+    ck_assert_str_eq(plan_text(&square, "S(0),S(1)", "R,P"),
+                     "a: S(0)->R all-gather; b: S(1)->P embed");
+}
+END_TEST
+
+/* RED-35: the planner that takes one axis at a time */
+START_TEST(plan__greedy_takes_one_axis_at_a_time)
+{
+    static const char *const cases[][3] = {
+        {"S(0),S(1)", "S(1),S(0)",
+         "b: S(1)->R all-gather; a: S(0)->S(1) all-to-all; b: R->S(0) chunk"},
+        {"S(0),S(0)", "S(1),S(1)",
+         "b: S(0)->R all-gather; a: S(0)->S(1) all-to-all; b: R->S(1) chunk"},
+        {"R,S(0)", "S(0),R", "b: S(0)->R all-gather; a: R->S(0) chunk"},
+        {"S(0),S(0)", "R,S(0)", "b: S(0)->R all-gather; a: S(0)->R all-gather; b: R->S(0) chunk"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_str_eq(plan_by(WF_PLANNER_GREEDY, &square, cases[i][0], cases[i][1]),
+                         cases[i][2]);
+}
+END_TEST
+
+/* RED-34: what a rank lacks comes to it directly, instead of the peer's two gathers */
+START_TEST(plan__shard_order)
+{
+    static const char *const cases[][3] = {
+        {"S(0),S(0),S(0)", "R,S(0),S(0)", "a_b_c: S(0),S(0),S(0)->R,S(0),S(0) all-to-all"},
+        {"S(0)[1],S(0)[0],S(0)[2]", "R,S(0),S(0)", "a_c: S(0)[1],S(0)[2]->R,S(0) all-to-all"},
+        {"S(0)[1],S(0)[0],S(0)[2]", "S(0),S(0),R", ""},
+        {"S(0),S(0),R", "R,S(1),S(0)", ""},
+    };
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_str_eq(plan_text(&cube, cases[i][0], cases[i][1]), cases[i][2]);
+    for (int i = 2; i < 4; i++) ck_assert(plan_text(&cube, cases[i][0], cases[i][1])[0]);
+}
+END_TEST
+
+/* RED-39, RED-41, RED-42, RED-44, RED-45: one collective over axes that the user has flattened */
+START_TEST(plan__flattened_axes_are_one)
+{
+    static const struct mesh_size ab = {3, {2, 2, 2}, "a,b"}, abc = {3, {2, 2, 2}, "a,b,c"};
+    static const char *const on_ab[][3] = {
+        {"P,P,R", "R,R,R", "a_b: P,P->R,R all-reduce"},
+        {"P,P,P", "R,R,R", "c: P->R all-reduce; a_b: P,P->R,R all-reduce"},
+        {"P,P(avg),R", "R,R,R", "a_b: P,P(avg)->R,R all-reduce"},
+        {"P,R,R", "R,R,R", "a: P->R all-reduce"},
+        {"R,R,R", "R,R,R", ""},
+        {"S(0),S(0),R", "R,R,R", "a_b: S(0),S(0)->R,R all-gather"},
+        {"S(0),S(1),R", "R,R,R", "a: S(0)->R all-gather; b: S(1)->R all-gather"},
+        {"P,S(0),R", "R,R,R", "a: P->R all-reduce; b: S(0)->R all-gather"},
+        {"P,P,R", "S(0),S(0),R", "a_b: P,P->S(0),S(0) reduce-scatter"},
+        {"P,P,R", "S(1),S(1),R", "a_b: P,P->S(1),S(1) reduce-scatter"},
+        {"P,P,R", "S(0),S(1),R", "a: P->S(0) reduce-scatter; b: P->S(1) reduce-scatter"},
+        {"P,P,S(0)", "S(0),S(0),S(0)", ""},
+    };
+
+    for (size_t i = 0; i < sizeof on_ab / sizeof on_ab[0] - 1; i++)
+        ck_assert_str_eq(plan_text(&ab, on_ab[i][0], on_ab[i][1]), on_ab[i][2]);
+    ck_assert_str_eq(plan_text(&abc, "P,P,P", "R,R,R"), "a_b_c: P,P,P->R,R,R all-reduce");
+    ck_assert_str_eq(plan_text(&cube, "P,R,P", "R,R,R"), "a: P->R all-reduce; c: P->R all-reduce");
 }
 END_TEST
 
 /* RED-23, RED-31 */
 START_TEST(plan__axes_of_one_rank_have_no_steps)
 {
-    static const struct mesh_size flat = {2, {4, 1}};
+    static const struct mesh_size flat = {2, {4, 1}, NULL};
     static const char *const kinds[] = {"S(0)", "S(1)", "R", "P", "P(max)"};
 
     for (int i = 0; i < 5; i++)
@@ -171,58 +274,86 @@ static unsigned next_random(unsigned *state)
     return *state >> 16;
 }
 
+static int below(unsigned *state, int n) { return (int)(next_random(state) % (unsigned)n); }
+
 static weft_placement random_placement(unsigned *state)
 {
-    unsigned pick = next_random(state) % 6;
-
-    if (pick < 3) return weft_shard((int)(next_random(state) % 2));
-    return pick == 3 ? weft_replicate() : weft_partial(pick == 4 ? WEFT_SUM : WEFT_MAX);
-}
-
-/* The piece that an axis cuts or puts together is whole: no axis after it holds chunks of it. A
- * step taken too early, on a piece that an axis before it cuts anew, shows when that axis has its
- * turn. */
-static bool step_is_sound(const struct mesh_size *size, const weft_placement *now,
-                          const struct wf_redist_step *step)
-{
-    for (int a = step->axis + 1; a < size->n_axes; a++) {
-        if (size->sizes[a] == 1 || now[a].kind != WEFT_KIND_SHARD) continue;
-        if (step->from.kind == WEFT_KIND_SHARD && now[a].dim == step->from.dim) return false;
-        if (step->to.kind == WEFT_KIND_SHARD && now[a].dim == step->to.dim) return false;
+    switch (below(state, 9)) {
+    case 0:
+        return weft_replicate();
+    case 1:
+        return weft_strided_shard(below(state, 2), 1 + below(state, 3));
+    case 2:
+        return weft_shard_balanced(below(state, 2));
+    case 3:
+        return weft_partial(WEFT_SUM);
+    case 4:
+        return weft_partial(below(state, 2) ? WEFT_AVG : WEFT_MASKED);
+    default:
+        return weft_shard(below(state, 2));
     }
-    return weft_placement_equal(now[step->axis], step->from);
 }
 
-static bool may_differ(const struct mesh_size *size, int axis, weft_placement now,
-                       weft_placement to)
+/* What a step begins with is what the one before it ended with, but for axes whose label changed
+ * alone. */
+static bool goes_on(const struct wf_redist_problem *p, const weft_placement *now,
+                    const struct wf_redist_step *step)
 {
-    return size->sizes[axis] == 1 || weft_placement_equal(now, to) ||
-           (now.kind == WEFT_KIND_REPLICATE && to.kind == WEFT_KIND_PARTIAL &&
-            to.reduce == WEFT_MAX);
+    for (int a = 0; a < p->n_axes; a++) {
+        weft_placement x = now[a], y = step->from[a];
+
+        if (wf_is_cut(x)) x.order = y.order = 0;
+        if (p->sizes[a] > 1 && !weft_placement_equal(x, y) && (wf_is_cut(x) || !weft_is_partial(y)))
+            return false;
+    }
+    return true;
 }
 
-START_TEST(plan__leads_from_any_layout_to_any_other_by_sound_steps)
+static void random_problem(struct wf_redist_problem *p, unsigned *state, int *sizes,
+                           weft_placement *from, weft_placement *to)
+{
+    static const int64_t shape[2] = {24, 30};
+    weft_placement given[WEFT_MAX_AXES];
+
+    *p = (struct wf_redist_problem){.ndim = 2, .global = shape, .element = 4, .sizes = sizes};
+    p->n_axes = 1 + below(state, 4);
+    for (int a = 0; a < p->n_axes; a++) {
+        sizes[a] = 1 + below(state, 4);
+        p->links[a] = (struct wf_link){1 + below(state, 9), 100 * (1 + below(state, 90))};
+    }
+    p->flattened = below(state, 2) ? next_random(state) & 0xfee8 : 0;
+    for (int end = 0; end < 2; end++) {
+        for (int a = 0; a < p->n_axes; a++) given[a] = random_placement(state);
+        ck_assert_int_eq(wf_placements_normalize(end ? to : from, given, p->n_axes, 2, "test"),
+                         WEFT_OK);
+    }
+    p->from = from;
+    p->to = to;
+}
+
+/* RED-35: and the cheapest plan is never dearer than the greedy one */
+START_TEST(plan__leads_from_any_layout_to_any_other)
 {
     unsigned state = 11;
 
     for (int round = 0; round < 20000; round++) {
-        struct mesh_size size = {1 + (int)(next_random(&state) % 4), {0}};
-        weft_placement now[WEFT_MAX_AXES], to[WEFT_MAX_AXES];
         struct wf_redist_step steps[WF_REDIST_MAX_STEPS];
-        int count;
+        weft_placement from[WEFT_MAX_AXES], to[WEFT_MAX_AXES], now[WEFT_MAX_AXES];
+        int sizes[WEFT_MAX_AXES], count;
+        struct wf_redist_problem p;
+        double cheapest, greedy;
 
-        for (int a = 0; a < size.n_axes; a++) {
-            size.sizes[a] = 1 + (int)(next_random(&state) % 4);
-            now[a] = random_placement(&state);
-            to[a] = random_placement(&state);
-        }
-        count = wf_redist_steps(steps, size.n_axes, size.sizes, now, to);
-        ck_assert_int_le(count, WF_REDIST_MAX_STEPS);
+        random_problem(&p, &state, sizes, from, to);
+        count = wf_redist_steps(steps, &p, &cheapest);
+        memcpy(now, from, sizeof now);
         for (int i = 0; i < count; i++) {
-            ck_assert(step_is_sound(&size, now, &steps[i]));
-            now[steps[i].axis] = steps[i].to;
+            ck_assert(goes_on(&p, now, &steps[i]));
+            memcpy(now, steps[i].to, sizeof now);
         }
-        for (int a = 0; a < size.n_axes; a++) ck_assert(may_differ(&size, a, now[a], to[a]));
+        p.planner = WF_PLANNER_GREEDY;
+        count = wf_redist_steps(steps, &p, &greedy);
+        ck_assert_int_le(count, WF_REDIST_MAX_STEPS);
+        ck_assert(cheapest <= greedy * (1 + 1e-12));
     }
 }
 END_TEST
@@ -231,9 +362,8 @@ END_TEST
 
 START_TEST(cost__follows_the_closed_forms)
 {
-    static const int origin[2];
     static const int64_t shape[2] = {16, 32};
-    weft_mesh *mesh = wf_mesh_fake(2, wide.sizes, origin, NULL);
+    weft_mesh *mesh = mesh_of(&wide);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)}, s = weft_shard(0), r = weft_replicate(),
                    sum = weft_partial(WEFT_SUM);
     struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
@@ -246,6 +376,7 @@ START_TEST(cost__follows_the_closed_forms)
     ck_assert_int_eq(wf_redist_cost(l, 1, r, s), 0);
     ck_assert_int_eq(wf_redist_cost(l, 1, r, sum), 0);
     ck_assert_int_eq(wf_redist_cost(l, 1, s, s), 0);
+    ck_assert_int_eq(wf_redist_cost(l, 1, s, sum), WF_REDIST_NEVER);
     wf_layout_release(l);
     weft_mesh_release(mesh);
 }
@@ -253,22 +384,178 @@ END_TEST
 
 START_TEST(bytes__of_a_plan_are_those_of_its_steps)
 {
-    static const int origin[2];
     static const int64_t shape[2] = {16, 32};
-    weft_mesh *mesh = wf_mesh_fake(2, wide.sizes, origin, NULL);
-    weft_placement p[2] = {weft_shard(0), weft_partial(WEFT_SUM)},
-                   q[2] = {weft_replicate(), weft_shard(1)};
-    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL),
-                     *to = wf_layout_new(mesh, q, WEFT_F32, 2, shape, NULL);
+    weft_mesh *mesh = mesh_of(&wide);
+    struct wf_layout *from = layout_of(mesh, "S(0),P", 2, shape),
+                     *to = layout_of(mesh, "R,S(1)", 2, shape);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
     int64_t scattered = 8 * 32 * 4 * 3 / 4, gathered = 8 * 8 * 4;
+    char text[256];
 
     ck_assert_int_eq(plan->n_steps, 2);
     ck_assert_int_eq(wf_redist_bytes(plan), scattered + gathered);
+    wf_redist_print(plan, text, sizeof text);
+    ck_assert_str_eq(text, "b: P->S(1) reduce-scatter 768 B; a: S(0)->R all-gather 256 B");
+    ck_assert_int_eq(wf_redist_print(plan, text, 5), 60);
+    ck_assert_str_eq(text, "b: P");
     wf_redist_plan_free(plan);
     wf_layout_release(from);
     wf_layout_release(to);
     weft_mesh_release(mesh);
+}
+END_TEST
+
+static double time_of(const struct mesh_size *size, const int64_t *shape, const char *from,
+                      const char *to)
+{
+    weft_mesh *mesh = mesh_of(size);
+    struct wf_layout *source = layout_of(mesh, from, 2, shape),
+                     *target = layout_of(mesh, to, 2, shape);
+    double time = wf_redist_time(source, target->placements);
+
+    wf_layout_release(source);
+    wf_layout_release(target);
+    weft_mesh_release(mesh);
+    return time;
+}
+
+/* COST-01, COST-04 */
+START_TEST(time__of_one_axis)
+{
+    static const int64_t shapes[][2] = {{10, 10}, {1000, 3}};
+
+    for (int i = 0; i < 2; i++) {
+        const int64_t *s = shapes[i];
+        double gather = time_of(&one, s, "S(0)", "R"), scatter = time_of(&one, s, "P", "S(0)");
+
+        ck_assert(time_of(&one, s, "S(0)", "S(0)") == 0 && time_of(&one, s, "R", "R") == 0 &&
+                  time_of(&one, s, "P", "P") == 0);
+        ck_assert(gather > 0 && gather == scatter);
+        ck_assert(time_of(&one, s, "P", "R") + 1 < gather + scatter);
+        ck_assert(isinf(time_of(&one, s, "S(0)", "P")));
+        ck_assert(isinf(time_of(&one, s, "P", "P(avg)")));
+        ck_assert(isfinite(time_of(&one, s, "R", "P")));
+    }
+}
+END_TEST
+
+/* COST-02 */
+START_TEST(time__of_two_axes)
+{
+    static const int64_t shapes[][2] = {{8, 8}, {512, 1024}};
+
+    for (int i = 0; i < 2; i++) {
+        double reduce = time_of(&square, shapes[i], "P,P", "R,R");
+
+        ck_assert(reduce > time_of(&square, shapes[i], "S(0),S(0)", "R,R"));
+        ck_assert(reduce > time_of(&square, shapes[i], "P,P", "S(0),S(0)"));
+    }
+}
+END_TEST
+
+/* ---- all orders ---- */
+
+enum { MOST_ORDERS = 120 };
+
+/* Every way to shard the dims of a tensor over all three axes: lists of axes, one for each dim. */
+static int all_orders(weft_placement (*orders)[WEFT_MAX_AXES], int ndim)
+{
+    int n = 0;
+
+    for (int code = 0; code < ndim * ndim * ndim * 27; code++) {
+        int dims[3] = {code % ndim, code / ndim % ndim, code / ndim / ndim % ndim};
+        int rest = code / (ndim * ndim * ndim), turns[3] = {rest % 3, rest / 3 % 3, rest / 9};
+        bool whole = true;
+
+        for (int a = 0; a < 3; a++) { /* turns 0 .. k-1 for the k axes of a dim */
+            int at_it = 0, below_it = 0;
+
+            for (int b = 0; b < 3; b++) {
+                at_it += dims[b] == dims[a] && turns[b] == turns[a];
+                below_it += dims[b] == dims[a] && turns[b] < turns[a];
+            }
+            whole &= at_it == 1 && below_it == turns[a];
+        }
+        if (!whole) continue;
+        for (int a = 0; a < 3; a++) orders[n][a] = weft_in_turn(weft_shard(dims[a]), turns[a]);
+        n++;
+    }
+    return n;
+}
+
+/* RED-36: so many orders there are. RED-38: no detour is cheaper than the way found. */
+START_TEST(time__no_detour_pays)
+{
+    static const struct {
+        int ndim, orders;
+        int64_t shape[4];
+    } cases[] = {
+        {2, 24, {16, 8}}, {3, 60, {13, 2, 13}}, {2, 24, {5, 1000}}, {4, 120, {9, 7, 5, 3}}};
+    static double time[MOST_ORDERS][MOST_ORDERS];
+    static weft_placement orders[MOST_ORDERS][WEFT_MAX_AXES];
+
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        weft_mesh *mesh = mesh_of(&cube);
+        int n = all_orders(orders, cases[c].ndim);
+
+        ck_assert_int_eq(n, cases[c].orders);
+        for (int i = 0; i < n; i++) {
+            struct wf_layout *from =
+                wf_layout_new(mesh, orders[i], WEFT_F32, cases[c].ndim, cases[c].shape, NULL);
+
+            for (int j = 0; j < n; j++) time[i][j] = wf_redist_time(from, orders[j]);
+            wf_layout_release(from);
+        }
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                for (int k = 0; k < n; k++)
+                    if (time[i][k] > time[i][j] + time[j][k] + 1e-9)
+                        ck_abort_msg("%d dims, orders %d, %d, %d: %g, %g, together %g",
+                                     cases[c].ndim, i, j, k, time[i][j], time[j][k], time[i][k]);
+        weft_mesh_release(mesh);
+    }
+}
+END_TEST
+
+/* ---- the hint ---- */
+
+/* What is written to stderr while a plan is made. */
+static void plan_heard(const struct mesh_size *size, const char *from, char *heard, size_t bytes)
+{
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    size_t length;
+
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    plan_text(size, from, "R,R,R");
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    length = fread(heard, 1, bytes - 1, file);
+    heard[length] = '\0';
+    fclose(file);
+}
+
+/* RED-42 */
+START_TEST(hint__names_the_axes_that_could_be_one_once)
+{
+    static const struct mesh_size mesh = {3, {2, 3, 2}, NULL}, flat = {3, {2, 3, 2}, "a,b,c"};
+    char heard[512];
+
+    plan_heard(&mesh, "P,P,P", heard, sizeof heard);
+    ck_assert_ptr_nonnull(strstr(heard, "3 sequential all-reduce operations"));
+    ck_assert_ptr_nonnull(strstr(heard, "\"a\", \"b\", \"c\" are suboptimal"));
+    plan_heard(&mesh, "P,P,P", heard, sizeof heard);
+    ck_assert_str_eq(heard, "");
+    plan_heard(&mesh, "P,R,P", heard, sizeof heard);
+    ck_assert_ptr_nonnull(strstr(heard, "2 sequential all-reduce operations"));
+    ck_assert_ptr_nonnull(strstr(heard, "\"a\", \"c\" are suboptimal"));
+    plan_heard(&mesh, "S(0),P,R", heard, sizeof heard);
+    ck_assert_str_eq(heard, "");
+    plan_heard(&flat, "S(0),S(0),S(0)", heard, sizeof heard);
+    ck_assert_str_eq(heard, "");
 }
 END_TEST
 
@@ -278,14 +565,21 @@ int main(void)
     TCase *tc = tcase_create("redistribute");
 
     tcase_add_test(tc, plan__one_axis_needs_one_step);
-    tcase_add_test(tc, plan__several_axes_on_one_dim_are_taken_in_order);
-    tcase_add_test(tc, plan__pending_sums_on_three_axes);
+    tcase_add_test(tc, plan__several_axes_on_one_dim);
+    tcase_add_test(tc, plan__shards_become_a_pending_sum_without_communication);
+    tcase_add_test(tc, plan__greedy_takes_one_axis_at_a_time);
+    tcase_add_test(tc, plan__shard_order);
+    tcase_add_test(tc, plan__flattened_axes_are_one);
     tcase_add_test(tc, plan__axes_of_one_rank_have_no_steps);
     tcase_add_test(tc, plan__a_tensor_without_elements_has_no_steps);
     tcase_add_test(tc, plan__reducing_bytes_is_refused);
-    tcase_add_test(tc, plan__leads_from_any_layout_to_any_other_by_sound_steps);
+    tcase_add_test(tc, plan__leads_from_any_layout_to_any_other);
     tcase_add_test(tc, cost__follows_the_closed_forms);
     tcase_add_test(tc, bytes__of_a_plan_are_those_of_its_steps);
+    tcase_add_test(tc, time__of_one_axis);
+    tcase_add_test(tc, time__of_two_axes);
+    tcase_add_test(tc, time__no_detour_pays);
+    tcase_add_test(tc, hint__names_the_axes_that_could_be_one_once);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
 }

@@ -1,0 +1,26 @@
+/*
+ * redistribute_cost.h: what a collective should take: latency, hops and bytes, per mesh axis.
+ *
+ * Planners compare times, and all ranks must compare the same ones: links are set or measured by
+ * all ranks alike, and never looked at on the way.
+ */
+#pragma once
+
+#include <weft/mesh.h>
+
+/* Microseconds, and bytes per microsecond (MB/s). */
+struct wf_link {
+    double latency, bandwidth;
+};
+
+/** The link of an axis by its name: as set, as measured, or the knobs' values. */
+struct wf_link wf_link_of(const char *axis);
+
+/** Several axes together are as slow as the slowest of them. */
+struct wf_link wf_link_worst(const struct wf_link *links, unsigned axes);
+
+/** One collective in which each rank sends `bytes` and waits for `hops` others. */
+double wf_link_time(struct wf_link link, int hops, double bytes);
+
+/** Forget what was set on this thread. */
+void wf_link_finalize(void);

@@ -1,0 +1,117 @@
+/*
+ * redistribute_search.c: the cheapest way from one layout to another: Dijkstra's algorithm over the
+ * states of redistribute_graph.h. Ties go to what was found first, so all ranks find the same.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "dtensor/redistribute_graph.h"
+
+struct node {
+    struct wf_redist_state state;
+    struct wf_redist_move by; /* how it is reached at `cost`; by.to is the state */
+    double cost;
+    int before; /* node; -1: the source */
+    bool settled;
+};
+
+/* Nodes in the order in which they were found; `number` leads from a state's key to its node. */
+struct search {
+    const struct wf_redist_graph *graph;
+    struct node *nodes;
+    int n_nodes, room;
+    uint16_t *number; /* 0: not found yet, else node + 1 */
+};
+
+static unsigned key_of(const struct wf_redist_graph *graph, const struct wf_redist_state *s)
+{
+    unsigned key = 0;
+
+    for (int a = 0; a < graph->n_axes; a++)
+        key = key << 4 | (unsigned)s->place[a] << 2 | s->turn[a];
+    return key;
+}
+
+static void reach(struct search *s, const struct wf_redist_move *by, double cost, int before)
+{
+    uint16_t *number = &s->number[key_of(s->graph, &by->to)];
+    struct node *node;
+
+    if (!*number) {
+        if (s->n_nodes == s->room) {
+            s->room = s->room ? 2 * s->room : 64;
+            s->nodes = wf_realloc(s->nodes, (size_t)s->room * sizeof *s->nodes);
+        }
+        *number = (uint16_t)++s->n_nodes;
+        s->nodes[*number - 1] = (struct node){.settled = false};
+    } else if (s->nodes[*number - 1].cost <= cost) {
+        return;
+    }
+    node = &s->nodes[*number - 1];
+    node->state = by->to;
+    node->by = *by;
+    node->cost = cost;
+    node->before = before;
+}
+
+/* States are few (some dozens for three axes): a scan is as fast as a heap. */
+static int cheapest(const struct search *s)
+{
+    int best = -1;
+
+    for (int i = 0; i < s->n_nodes; i++)
+        if (!s->nodes[i].settled && (best < 0 || s->nodes[i].cost < s->nodes[best].cost)) best = i;
+    WF_ASSERT(best >= 0); /* gathering and reducing everything always leads to the target */
+    return best;
+}
+
+/* The number of the target's node. */
+static int search(struct search *s)
+{
+    struct wf_redist_move moves[WF_REDIST_MAX_MOVES], start = {.to = s->graph->from};
+
+    reach(s, &start, 0, -1);
+    for (;;) {
+        int at = cheapest(s), n;
+        struct wf_redist_state state = s->nodes[at].state;
+
+        if (wf_state_equal(&state, &s->graph->to)) return at;
+        s->nodes[at].settled = true;
+        n = wf_graph_moves(s->graph, &state, moves);
+        for (int i = 0; i < n; i++) reach(s, &moves[i], s->nodes[at].cost + moves[i].cost, at);
+    }
+}
+
+static int write_steps(const struct search *s, int at, struct wf_redist_step *steps)
+{
+    const struct node *node = &s->nodes[at];
+    int n;
+
+    if (node->before < 0) return 0;
+    n = write_steps(s, node->before, steps);
+    if (node->by.kind == WF_REDIST_KINDS) return n;
+    WF_ASSERT(n < WF_REDIST_MAX_STEPS);
+    wf_graph_step(s->graph, &s->nodes[node->before].state, &node->by, &steps[n]);
+    return n + 1;
+}
+
+int wf_redist_steps(struct wf_redist_step *steps, const struct wf_redist_problem *problem,
+                    double *cost)
+{
+    struct wf_redist_graph graph;
+    struct search s = {.graph = &graph};
+    int at, n;
+
+    wf_graph_init(&graph, problem);
+    *cost = 0;
+    if (wf_state_equal(&graph.from, &graph.to)) return 0;
+    if (problem->planner == WF_PLANNER_GREEDY) return wf_graph_greedy(&graph, steps, cost);
+    s.number = wf_calloc((size_t)1 << 4 * graph.n_axes, sizeof *s.number);
+    at = search(&s);
+    *cost = s.nodes[at].cost;
+    n = write_steps(&s, at, steps);
+    wf_free(s.nodes);
+    wf_free(s.number);
+    return n;
+}
