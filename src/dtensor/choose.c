@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "dtensor/cut_styles.h"
 #include "dtensor/redistribute.h"
 #include "dtensor/registry.h"
 #include "ops/families.h"
@@ -100,64 +101,92 @@ static bool splits_evenly(const struct search *s, int label, int in_dim, int out
            s->call->out[0].shape[out_dim] % ways == 0;
 }
 
-static void consider_label(struct search *s, int label)
+static weft_placement cut_like(weft_placement style, int dim)
+{
+    style.dim = (int8_t)dim;
+    return style;
+}
+
+static void consider_style(struct search *s, int label, weft_placement style)
 {
     const struct wf_infer *call = s->call;
     uint32_t addends = call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
     struct candidate c = {0};
     int out_dim = dim_of(s->labels.out[0], label);
 
-    if (label < 32 && s->labels.even >> label & 1 &&
-        !splits_evenly(s, label, dim_of(s->labels.in[0], label), out_dim))
-        return;
     for (int i = 0; i < call->n_in; i++) {
         int d = dim_of(s->labels.in[i], label);
 
         if (d >= 0)
-            c.in[i] = weft_shard(d);
+            c.in[i] = cut_like(style, d);
         else if (out_dim < 0 && addends >> i & 1 && call->in[i])
             c.in[i] = weft_partial(call->row->reduce);
     }
     for (int j = 0; j < call->n_out; j++) {
         int d = dim_of(s->labels.out[j], label);
 
-        c.out[j] = d >= 0 ? weft_shard(d) : weft_partial(call->row->reduce);
+        c.out[j] = d >= 0 ? cut_like(style, d) : weft_partial(call->row->reduce);
     }
     consider(s, &c, label);
 }
 
-/* The reduction in which an input of the set is pending now; none: nothing to pass through. */
-static bool pending_reduce(const struct search *s, uint32_t set, weft_reduce *reduce)
+static void consider_label(struct search *s, int label)
 {
-    bool any = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0;
+    struct wf_cut_styles styles;
+
+    if (label < 32 && s->labels.even >> label & 1 &&
+        !splits_evenly(s, label, dim_of(s->labels.in[0], label), dim_of(s->labels.out[0], label)))
+        return;
+    wf_cut_styles(&styles, s->call, &s->labels, s->mesh, s->axis, label);
+    for (int k = 0; k < styles.count; k++) consider_style(s, label, styles.style[k]);
+}
+
+static bool is_sum(weft_placement p)
+{
+    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
+}
+
+/*
+ * How the inputs of the set are pending now; false: in no way that passes through the op. A masked
+ * term stays one where a single input is pending; added to another it is a term as any.
+ */
+static bool find_pending(const struct search *s, uint32_t set, weft_placement *pending)
+{
+    bool any = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0, found = false;
+    int inputs = 0;
 
     for (int i = 0; i < s->call->n_in; i++) {
         weft_placement p;
 
         if (!(set >> i & 1) || !distributed(s->call, i)) continue;
+        inputs++;
         p = s->call->in[i]->placements[s->axis];
-        if (p.kind != WEFT_KIND_PARTIAL) continue;
-        *reduce = (weft_reduce)p.reduce;
-        return any || p.reduce == WEFT_SUM || p.reduce == WEFT_AVG;
+        if (!weft_is_partial(p)) continue;
+        if (!found) *pending = p;
+        if (p.reduce == WEFT_MASKED && is_sum(*pending) && !weft_placement_equal(p, *pending))
+            *pending = weft_partial(WEFT_SUM);
+        found = true;
     }
-    return false;
+    if (!found || any) return found;
+    if (pending->reduce == WEFT_MASKED && inputs > 1) *pending = weft_partial(WEFT_SUM);
+    return is_sum(*pending);
 }
 
 static void consider_linear(struct search *s, uint32_t set)
 {
     const struct wf_infer *call = s->call;
     struct candidate c = {0};
-    weft_reduce reduce = WEFT_SUM;
+    weft_placement pending;
 
-    if (!set || !pending_reduce(s, set, &reduce)) return;
+    if (!set || !find_pending(s, set, &pending)) return;
     if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype))
         return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
-        c.in[i] = weft_partial(reduce);
+        c.in[i] = pending;
     }
-    for (int j = 0; j < call->n_out; j++) c.out[j] = weft_partial(reduce);
+    for (int j = 0; j < call->n_out; j++) c.out[j] = pending;
     consider(s, &c, 0);
 }
 
@@ -242,6 +271,16 @@ static void consider_rows_own(struct search *s, uint64_t used)
     consider_linear(s, s->call->row->linear >> 8 & 0xff);
 }
 
+/* Each axis was chosen by itself; turns and segments only mean something together. Operands that
+ * share a letter have the same cuts of it, so they stay alike. */
+static void settle(const struct search *s, struct wf_choice *choice)
+{
+    int n_axes = weft_mesh_ndim(s->mesh);
+
+    for (int i = 0; i < s->call->n_in; i++) wf_placements_settle(choice->in[i], n_axes);
+    for (int j = 0; j < s->call->n_out; j++) wf_placements_settle(choice->out[j], n_axes);
+}
+
 static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice *choice)
 {
     uint64_t used = 0;
@@ -263,6 +302,7 @@ static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice 
         for (int j = 0; j < s->call->n_out; j++) choice->out[j][s->axis] = s->best.out[j];
         choice->cost += s->cost.inputs;
     }
+    settle(s, choice);
 }
 
 weft_status wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_choice *choice)

@@ -13,6 +13,7 @@
 #define ADDEND(mask) ((uint32_t)(mask) << WF_ADDEND_SHIFT)
 #define ANY_REDUCE ((uint32_t)WF_ANY_REDUCE)
 #define OF_FLOATS ((uint32_t)WF_FLOATS_ONLY)
+#define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
 #define I0 1u

@@ -53,6 +53,7 @@ typedef weft_status wf_planner(struct wf_plan *plan, const struct wf_infer *call
 enum {
     WF_ANY_REDUCE = 1 << 30,
     WF_FLOATS_ONLY = 1 << 29,
+    WF_BOXES_ONLY = 1 << 28,
     WF_ADDEND_SHIFT = 16,
     WF_MAX_ADDEND = 0xff
 };
@@ -63,7 +64,8 @@ struct wf_op_row {
     const char *rule_text;
     wf_rule_fn *rule;
     uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
-                        WF_FLOATS_ONLY: integers have no pending sums here */
+                        WF_FLOATS_ONLY: integers have no pending sums here,
+                        WF_BOXES_ONLY: shards must be single runs */
     weft_reduce reduce;
     wf_shape_fn *shape;
     wf_kernel_prepare *prepare; /* NULL: a view */

@@ -41,6 +41,8 @@ static struct group *group_of(struct gradients *all, weft_mesh *mesh)
     return &all->groups[all->n_groups++];
 }
 
+static bool is_sharded(weft_placement p) { return weft_shards(p, p.dim); }
+
 static int axes_of(const weft_mesh *mesh) { return mesh ? weft_mesh_ndim(mesh) : 0; }
 
 static weft_status collect(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
@@ -59,7 +61,7 @@ static weft_status collect(weft_module *m, const char *name, weft_tensor *parame
     group = group_of(all, weft_tensor_mesh(grad));
     group->meta |= weft_tensor_device(grad) == WEFT_META;
     for (int a = 0; a < axes_of(group->mesh); a++)
-        group->sharded[a] |= weft_tensor_placement(grad, a).kind == WEFT_KIND_SHARD;
+        group->sharded[a] |= is_sharded(weft_tensor_placement(grad, a));
     return WEFT_OK;
 }
 
@@ -67,7 +69,7 @@ static weft_status collect(weft_module *m, const char *name, weft_tensor *parame
 static bool counts_here(const struct group *group, const weft_tensor *grad)
 {
     for (int a = 0; a < axes_of(group->mesh); a++) {
-        bool whole = weft_tensor_placement(grad, a).kind != WEFT_KIND_SHARD;
+        bool whole = !is_sharded(weft_tensor_placement(grad, a));
 
         if (group->sharded[a] && whole && weft_mesh_coordinate(group->mesh, a) != 0) return false;
     }

@@ -137,7 +137,7 @@ static const int64_t *global_shape(int64_t *shape, const weft_module *m, const w
     int64_t known = 0;
 
     if (dim < 0 && -dim <= f->n_in && -dim <= ndim) known = f->in_sizes[f->n_in + dim];
-    if (declared.kind != WEFT_KIND_SHARD || !known) return NULL;
+    if (!weft_shards(declared, declared.dim) || !known) return NULL;
     for (int d = 0; d < ndim; d++) shape[d] = weft_size(x, d);
     shape[ndim + dim] = known;
     return shape;

@@ -71,6 +71,12 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
 weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
                               const char *who);
 
+/**
+ * Make normal a list of normal placements that was put together axis by axis: turns are counted
+ * anew, and left out beside strided shards; segments that an earlier cut has broken are dropped.
+ */
+void wf_placements_settle(weft_placement *placements, int n_axes);
+
 /** There is one placement per mesh axis. fails: WEFT_ERR_LAYOUT */
 weft_status wf_placements_counted(const weft_mesh *mesh, int n_placements, const char *who);
 

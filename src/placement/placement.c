@@ -201,6 +201,39 @@ static weft_status check_segments(const weft_placement *p, int n_axes, int dim, 
     return WEFT_OK;
 }
 
+static bool has_strided(const weft_placement *p, int n_axes, int dim)
+{
+    for (int a = 0; a < n_axes; a++)
+        if (p[a].kind == WEFT_KIND_STRIDED && p[a].dim == dim) return true;
+    return false;
+}
+
+static void settle_dim(weft_placement *p, int n_axes, int dim)
+{
+    int axes[WEFT_MAX_AXES], n;
+    bool natural = true;
+
+    for (int a = 0; has_strided(p, n_axes, dim) && a < n_axes; a++)
+        if (weft_shards(p[a], dim)) p[a].order = 0;
+    n = wf_dim_axes(axes, dim, n_axes, p);
+    for (int i = 1; i < n; i++) natural &= axes[i - 1] < axes[i];
+    for (int i = 0; i < n; i++) {
+        weft_placement *now = &p[axes[i]];
+
+        now->order = natural ? 0 : (uint8_t)i;
+        if (i == 0 || memcmp(now->segments, p[axes[i - 1]].segments, sizeof now->segments) == 0)
+            continue;
+        now->n_segments = 0;
+        memset(now->segments, 0, sizeof now->segments);
+    }
+}
+
+void wf_placements_settle(weft_placement *placements, int n_axes)
+{
+    for (int a = 0; a < n_axes; a++)
+        if (wf_is_cut(placements[a])) settle_dim(placements, n_axes, placements[a].dim);
+}
+
 weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes,
                                     int ndim, const char *who)
 {
