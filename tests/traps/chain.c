@@ -39,11 +39,52 @@ int64_t chain_size(struct chain *c)
 
 static weft_placement random_shard(struct chain *c, int ndim)
 {
-    return weft_shard(chain_pick(c, ndim));
+    int dim = chain_pick(c, ndim);
+
+    switch (chain_pick(c, 8)) {
+    case 0:
+        return weft_shard_balanced(dim);
+    case 1:
+        return weft_strided_shard(dim, 1 + chain_pick(c, 3));
+    default:
+        return weft_shard(dim);
+    }
+}
+
+/* The axes that shard a dim; true when all of them do it plainly. */
+static bool axes_of(const weft_placement *p, int n_axes, int dim, int *axes, int *count)
+{
+    bool plain = true;
+
+    *count = 0;
+    for (int a = 0; a < n_axes; a++) {
+        if (!weft_shards(p[a], dim)) continue;
+        plain &= weft_is_shard(p[a]);
+        axes[(*count)++] = a;
+    }
+    return plain;
+}
+
+/* Axes that share a dim may cut it in any order; one alone may cut it in segments. */
+static void vary(struct chain *c, weft_placement *p, int ndim, const int64_t *shape)
+{
+    static const int64_t segments[][3] = {{1, 1, 0}, {2, 1, 0}, {1, 1, 1}, {2, 1, 1}};
+    int axes[WEFT_MAX_AXES], n;
+
+    for (int d = 0; d < ndim; d++) {
+        const int64_t *sizes = segments[chain_pick(c, 4)];
+        int shift = chain_pick(c, WEFT_MAX_AXES);
+
+        if (!axes_of(p, weft_mesh_ndim(c->mesh), d, axes, &n)) continue;
+        for (int i = 0; n > 1 && i < n; i++) p[axes[i]] = weft_in_turn(p[axes[i]], (i + shift) % n);
+        if (n == 1 && chain_once_in(c, 4) && shape[d] % (sizes[0] + sizes[1] + sizes[2]) == 0)
+            p[axes[0]] = weft_shard_segments(d, sizes[2] ? 3 : 2, sizes);
+    }
 }
 
 /* One kind of pending reduction for all axes: a mixture has no meaning. */
-void chain_placements(struct chain *c, weft_placement *p, int ndim, bool pending)
+void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape,
+                      bool pending)
 {
     static const weft_reduce reductions[] = {WEFT_SUM, WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN};
     weft_placement partial = weft_partial(reductions[chain_pick(c, 5)]);
@@ -55,6 +96,7 @@ void chain_placements(struct chain *c, weft_placement *p, int ndim, bool pending
         else
             p[a] = pending && chain_once_in(c, 2) ? partial : weft_replicate();
     }
+    vary(c, p, ndim, shape);
     weft_placements_print(p, weft_mesh_ndim(c->mesh), text, sizeof text);
     chain_say(c, "%s", text);
 }
@@ -69,8 +111,10 @@ static void say_shape(struct chain *c, int ndim, const int64_t *shape)
 static void spread(struct chain *c, weft_tensor **t)
 {
     weft_placement p[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS];
 
-    chain_placements(c, p, weft_ndim(t[0]), false);
+    for (int d = 0; d < weft_ndim(t[0]); d++) shape[d] = weft_size(t[0], d);
+    chain_placements(c, p, weft_ndim(t[0]), shape, false);
     t[1] = weft_distribute_tensor(t[0], c->mesh, p, -1);
 }
 

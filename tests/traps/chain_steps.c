@@ -106,10 +106,12 @@ static bool step_binary(struct chain *c)
 static bool step_itself(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS];
     weft_tensor *other;
 
     chain_say(c, "x*tanh(x to ");
-    chain_placements(c, p, chain_ndim(c), false);
+    chain_shape(c, shape);
+    chain_placements(c, p, chain_ndim(c), shape, false);
     chain_say(c, ")");
     other = weft_redistribute(c->x[1], p);
     c->x[0] = weft_mul(c->x[0], weft_tanh(c->x[0]));

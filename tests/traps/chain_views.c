@@ -143,9 +143,11 @@ static bool step_contiguous(struct chain *c)
 static bool step_redistribute(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS];
 
     chain_say(c, "to ");
-    chain_placements(c, p, chain_ndim(c), true);
+    chain_shape(c, shape);
+    chain_placements(c, p, chain_ndim(c), shape, true);
     c->x[1] = weft_redistribute(c->x[1], p);
     return true;
 }

@@ -85,11 +85,24 @@ static bool equal_gradients(struct chain *c)
 
 /* ---- one chain ---- */
 
-/* All ranks of the world on one to three axes, once in four in an order of its own. */
-static weft_mesh *random_mesh(struct chain *c)
+static void random_order(struct chain *c, int *ranks)
 {
+    for (int r = 0; r < wt_ranks(); r++) ranks[r] = r;
+    for (int r = wt_ranks() - 1; r > 0 && chain_once_in(c, 2); r--) {
+        int other = chain_pick(c, r + 1), kept = ranks[r];
+
+        ranks[r] = ranks[other];
+        ranks[other] = kept;
+    }
+}
+
+/* All ranks of the world on one to three axes, some in an order of their own; a mesh of merged axes
+ * lets redistribution merge collectives. */
+static void random_mesh(struct chain *c)
+{
+    static const char *const names[] = {"a", "a,b", "a,b,c"}, *const merge[] = {"a,b", "b,c",
+                                                                                "a,b,c"};
     int left = wt_ranks(), n_axes = 1 + chain_pick(c, 3), sizes[3], ranks[64];
-    weft_mesh *mesh;
     char text[64];
 
     for (int a = 0; a < n_axes; a++) {
@@ -97,17 +110,18 @@ static weft_mesh *random_mesh(struct chain *c)
         while (left % sizes[a]) sizes[a]--;
         left /= sizes[a];
     }
-    for (int r = 0; r < wt_ranks(); r++) ranks[r] = r;
-    for (int r = wt_ranks() - 1; r > 0 && n_axes == 2; r--) {
-        int other = chain_pick(c, r + 1), kept = ranks[r];
-
-        ranks[r] = ranks[other];
-        ranks[other] = kept;
-    }
-    mesh = weft_mesh_from_ranks(WEFT_CPU, n_axes, sizes, NULL, ranks);
-    weft_mesh_print(mesh, text, sizeof text);
+    random_order(c, ranks);
+    c->mesh = weft_mesh_from_ranks(WEFT_CPU, n_axes, sizes, names[n_axes - 1], ranks);
+    weft_mesh_print(c->mesh, text, sizeof text);
     chain_say(c, "%s on %d ranks: ", text, wt_ranks());
-    return mesh;
+    if (n_axes > 1 && chain_once_in(c, 2)) {
+        const char *which = merge[n_axes == 2 ? 0 : chain_pick(c, 3)];
+        weft_mesh *part = weft_mesh_sub(c->mesh, which);
+
+        chain_say(c, "merged %s: ", which);
+        c->merged = weft_mesh_flatten(part, "merged");
+        weft_mesh_release(part);
+    }
 }
 
 static void first_operand(struct chain *c)
@@ -157,11 +171,12 @@ static void run_chains(uint64_t seed, int first, int chains)
         weft_scope *scope = weft_scope_open();
 
         chain_say(&c, "%llu:%d:1: ", (unsigned long long)seed, i);
-        c.mesh = random_mesh(&c);
+        random_mesh(&c);
         WT_ALL(run(&c, &finished));
         for (int l = 0; l < c.leaves; l++)
             for (int s = 0; s < 2; s++) weft_zero_grad(c.leaf[l][s]);
         weft_scope_close(scope);
+        weft_mesh_release(c.merged);
         weft_mesh_release(c.mesh);
         WT_EQ(wf_tensor_count(), tensors);
     }
