@@ -18,6 +18,7 @@
 #include <weft/guard.h>
 #include <weft/inspect.h>
 #include <weft/layout.h>
+#include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>

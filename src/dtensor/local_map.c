@@ -1,0 +1,232 @@
+/*
+ * local_map.c: a function on this rank's parts between unwrapping and wrapping. What typed calls
+ * can tell of the function's results is in local_types.c.
+ */
+#include <weft/local_map.h>
+
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "base/error.h"
+#include "dtensor/local_types.h"
+#include "dtensor/placements.h"
+#include "mesh/mesh.h"
+#include "placement/layout.h"
+#include <weft/dtensor.h>
+
+/* Placements of one argument or result as text, for messages. */
+struct text {
+    char of[WF_PLACEMENTS_TEXT];
+};
+
+static struct text name_of(const weft_placement *placements, int n)
+{
+    struct text text;
+
+    weft_placements_print(placements, n, text.of, sizeof text.of);
+    return text;
+}
+
+static weft_mesh *mesh_of(const weft_local_map *map, weft_tensor *const *in)
+{
+    for (int i = 0; !map->mesh && i < map->n_in; i++)
+        if (in[i] && !wf_is_plain(in[i])) return in[i]->layout->mesh;
+    return map->mesh;
+}
+
+/* ---- before anything is sent ---- */
+
+static bool needs_gradient(const weft_tensor *t) { return t->requires_grad && wf_recording(); }
+
+/* The gradient of what is replicated is whole on every rank, or a term on each; of the others it
+ * is what it must be. */
+static weft_status check_gradient(const weft_tensor *t, int i, const weft_placement *placements,
+                                  const weft_placement *gradient)
+{
+    int n = t->layout->n_axes;
+
+    for (int a = 0; a < n; a++) {
+        weft_placement p = placements[a], g = gradient ? gradient[a] : p;
+        bool right = weft_placement_equal(p, g);
+
+        WF_NEED(p.kind != WEFT_KIND_STRIDED, WEFT_ERR_LAYOUT,
+                "local_map: typed argument %d is a strided shard: %s", i, name_of(&p, 1).of);
+        if (p.kind == WEFT_KIND_REPLICATE) {
+            WF_NEED(gradient || !needs_gradient(t), WEFT_ERR_LAYOUT,
+                    "local_map: argument %d is replicated on axis %s and wants a gradient: in_grad "
+                    "must say whether that is R or P there",
+                    i, weft_mesh_axis_name(t->layout->mesh, a));
+            right = g.kind == WEFT_KIND_REPLICATE || g.kind == WEFT_KIND_PARTIAL;
+        } else if (p.kind == WEFT_KIND_PARTIAL) {
+            right = !gradient || g.kind == WEFT_KIND_REPLICATE;
+        }
+        WF_NEED(right, WEFT_ERR_LAYOUT,
+                "local_map: argument %d is %s on axis %s, so its gradient cannot be %s", i,
+                name_of(&p, 1).of, weft_mesh_axis_name(t->layout->mesh, a), name_of(&g, 1).of);
+    }
+    return WEFT_OK;
+}
+
+/* What argument i has to be; false in `moves` when it is so already. */
+static weft_status check_placed(const weft_local_map *map, const weft_tensor *t, int i,
+                                weft_placement *to, bool *moves)
+{
+    const struct wf_layout *layout = t->layout;
+
+    memcpy(to, layout->placements, sizeof layout->placements);
+    *moves = false;
+    if (!map->in) return WEFT_OK;
+    WF_NEED(map->in[i], WEFT_ERR_ARG,
+            "local_map: argument %d is distributed and expects placements, none are given", i);
+    WF_TRY(wf_placements_normalize(to, map->in[i], layout->n_axes, layout->desc.ndim, "local_map"));
+    WF_TRY(wf_placements_fit(to, layout->n_axes, layout->desc.global, "local_map"));
+    for (int a = 0; a < layout->n_axes; a++)
+        *moves |= !weft_placement_equal(to[a], layout->placements[a]);
+    WF_NEED(!*moves || map->redistribute_inputs, WEFT_ERR_LAYOUT,
+            "local_map: argument %d is placed [%s], expected is [%s]; set "
+            "redistribute_inputs=True (.redistribute_inputs = true) to have it moved",
+            i, name_of(layout->placements, layout->n_axes).of, name_of(to, layout->n_axes).of);
+    return WEFT_OK;
+}
+
+struct argument {
+    weft_placement to[WEFT_MAX_AXES], gradient[WEFT_MAX_AXES];
+    bool wrapped, moves, has_gradient;
+};
+
+static weft_status check_argument(const weft_local_map *map, weft_mesh *mesh, weft_tensor *t, int i,
+                                  struct argument *argument)
+{
+    const weft_placement *gradient = map->in_grad ? map->in_grad[i] : NULL;
+
+    argument->wrapped = t && !wf_is_plain(t);
+    if (!argument->wrapped) return WEFT_OK;
+    WF_NEED(t->layout->mesh == mesh, WEFT_ERR_LAYOUT,
+            "local_map: argument %d is on another mesh than the call", i);
+    WF_TRY(check_placed(map, t, i, argument->to, &argument->moves));
+    argument->has_gradient = gradient != NULL;
+    if (gradient)
+        WF_TRY(wf_placements_normalize(argument->gradient, gradient, t->layout->n_axes,
+                                       weft_ndim(t), "local_map's in_grad"));
+    if (!map->typed) return WEFT_OK;
+    return check_gradient(t, i, argument->to, gradient ? argument->gradient : NULL);
+}
+
+static weft_status check_call(const weft_local_map *map, weft_tensor *const *in)
+{
+    WF_NEED(map->function, WEFT_ERR_ARG, "local_map: there is no function");
+    WF_NEED(map->n_in >= 0 && map->n_in <= WEFT_LOCAL_MAP_TENSORS && map->n_out >= 0 &&
+                map->n_out <= WEFT_LOCAL_MAP_TENSORS,
+            WEFT_ERR_ARG, "local_map: %d arguments and %d results; %d are possible", map->n_in,
+            map->n_out, WEFT_LOCAL_MAP_TENSORS);
+    for (int i = 0; i < map->n_in; i++)
+        if (!in[i] && weft_error_status() != WEFT_OK) return weft_error_status();
+    return WEFT_OK;
+}
+
+/* ---- the call ---- */
+
+static weft_status unwrap(const struct argument *argument, weft_tensor *t, weft_tensor **local)
+{
+    *local = t;
+    if (!argument->wrapped) return WEFT_OK;
+    if (argument->moves) t = weft_redistribute(t, argument->to);
+    *local = weft_to_local(t, argument->has_gradient ? argument->gradient : NULL);
+    return *local ? WEFT_OK : weft_error_status();
+}
+
+static weft_status run(const weft_local_map *map, weft_tensor *const *local, weft_tensor **out)
+{
+    weft_status before = weft_error_status(), status;
+
+    for (int j = 0; j < map->n_out; j++) out[j] = NULL;
+    status = map->function(local, out, map->context);
+    if (status != WEFT_OK) return status;
+    return before == WEFT_OK ? weft_error_status() : WEFT_OK;
+}
+
+static weft_status check_result(const weft_placement *declared, const enum wf_across *across, int n,
+                                int j)
+{
+    for (int a = 0; a < n; a++) {
+        enum wf_across said = wf_across_of(declared[a]);
+        bool may_be_cast = across[a] == WF_VARYING && said == WF_PENDING;
+
+        WF_NEED(declared[a].kind != WEFT_KIND_STRIDED, WEFT_ERR_LAYOUT,
+                "local_map: typed result %d is declared a strided shard: %s", j,
+                name_of(&declared[a], 1).of);
+        WF_NEED(across[a] == WF_UNKNOWN || across[a] == said || may_be_cast, WEFT_ERR_LAYOUT,
+                "local_map: result %d is declared %s on mesh axis %d, but is %s there", j,
+                name_of(&declared[a], 1).of, a, wf_across_name(across[a]));
+    }
+    return WEFT_OK;
+}
+
+/* The function with a tape from every distributed argument to every result. */
+static weft_status run_typed(const weft_local_map *map, weft_mesh *mesh,
+                             const struct argument *arguments, weft_tensor **local,
+                             weft_tensor **out)
+{
+    struct wf_typed inputs[WEFT_LOCAL_MAP_TENSORS] = {{0}};
+    enum wf_across across[WEFT_LOCAL_MAP_TENSORS][WEFT_MAX_AXES] = {{WF_UNKNOWN}};
+    int n = 0, depth = wf_no_grad_depth;
+    weft_status status;
+
+    wf_no_grad_depth = 0;
+    for (int i = 0; i < map->n_in; i++) {
+        struct wf_typed *input = &inputs[n];
+
+        if (!arguments[i].wrapped) continue;
+        input->stand_in = !local[i]->requires_grad;
+        if (input->stand_in) local[i] = wf_types_follow(local[i]);
+        input->tensor = local[i];
+        for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+            input->across[a] = wf_across_of(arguments[i].to[a]);
+        n++;
+    }
+    status = run(map, local, out);
+    wf_types_infer(mesh, inputs, n, depth == 0, out, map->n_out, across);
+    wf_no_grad_depth = depth;
+    for (int j = 0; j < map->n_out && status == WEFT_OK; j++) {
+        const weft_placement *declared = map->out ? map->out[j] : NULL;
+
+        if (!out[j] || !wf_is_plain(out[j])) continue;
+        WF_NEED(declared, WEFT_ERR_LAYOUT,
+                "local_map: typed result %d is a tensor and has no placements", j);
+        status = check_result(declared, across[j], weft_mesh_ndim(mesh), j);
+    }
+    return status;
+}
+
+static weft_status wrap(const weft_local_map *map, weft_mesh *mesh, int j, weft_tensor **out)
+{
+    const weft_placement *declared = map->out ? map->out[j] : NULL;
+
+    if (!declared) return WEFT_OK;
+    WF_NEED(*out, WEFT_ERR_ARG, "local_map: result %d has placements but is no tensor", j);
+    *out = weft_from_local(*out, mesh, declared, map->out_shapes ? map->out_shapes[j] : NULL);
+    return *out ? WEFT_OK : weft_error_status();
+}
+
+weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *in,
+                                weft_tensor **out)
+{
+    struct argument arguments[WEFT_LOCAL_MAP_TENSORS] = {{.wrapped = false}};
+    weft_tensor *local[WEFT_LOCAL_MAP_TENSORS];
+    bool any = false;
+    weft_mesh *mesh;
+
+    WF_TRY(check_call(map, in));
+    mesh = mesh_of(map, in);
+    for (int i = 0; i < map->n_in; i++) {
+        WF_TRY(check_argument(map, mesh, in[i], i, &arguments[i]));
+        any |= arguments[i].wrapped;
+    }
+    for (int i = 0; i < map->n_in; i++) WF_TRY(unwrap(&arguments[i], in[i], &local[i]));
+    if (map->typed && any)
+        WF_TRY(run_typed(map, mesh, arguments, local, out));
+    else
+        WF_TRY(run(map, local, out));
+    for (int j = 0; any && j < map->n_out; j++) WF_TRY(wrap(map, mesh, j, &out[j]));
+    return WEFT_OK;
+}

@@ -1,0 +1,378 @@
+/*
+ * test_local_map.c: functions on local parts: what they see, what their results become, what is
+ * sent, and what typed calls refuse.
+ */
+/* mpi: 4 */
+#include <string.h>
+
+#include "ranks/worlds.h"
+#include "tensor/tensor.h"
+
+static const weft_placement whole[] = {{.kind = WEFT_KIND_REPLICATE}};
+static const weft_placement rows[] = {{.kind = WEFT_KIND_SHARD}};
+static const weft_placement columns[] = {{.kind = WEFT_KIND_SHARD, .dim = 1}};
+static const weft_placement summed[] = {{.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_SUM}};
+static const weft_placement strided[] = {{.kind = WEFT_KIND_STRIDED, .factor = 2}};
+
+static const int64_t sizes[][3] = {{16, 8, 12}, {5, 7, 3}, {2, 1, 4}};
+
+static weft_status product(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    (void)context;
+    out[0] = weft_matmul(in[0], in[1]);
+    return WEFT_OK;
+}
+
+/* The parts' product added up: what the context is for is the mesh. */
+static weft_status summed_product(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    out[0] = weft_mesh_all_reduce(weft_matmul(in[0], in[1]), WEFT_SUM, context, 0);
+    return WEFT_OK;
+}
+
+static weft_tensor *call(const weft_local_map *map, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *y = NULL;
+
+    return weft_local_map_call(map, (weft_tensor *[]){a, b}, &y) == WEFT_OK ? y : NULL;
+}
+
+/* LMAP-01: the struct is the decorated function: it is called twice. */
+WT_TEST(local_map__wraps_what_the_function_made_whole)
+{
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        const weft_placement *in[] = {columns, rows}, *out[] = {whole};
+        weft_local_map map = {.function = summed_product,
+                              .context = w.mesh,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = in,
+                              .out = out};
+        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
+                    *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
+        weft_tensor *sx = wt_spread(&w, x, "S(1)"), *sk = wt_spread(&w, k, "S(0)"), *y;
+
+        for (int again = 0; again < 2; again++) {
+            y = call(&map, sx, sk);
+            WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL), 1);
+            WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
+            WT_ALL(wt_is_placed(y, "R") &&
+                   wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
+        }
+        map.function = product;
+        out[0] = summed;
+        y = call(&map, sx, sk);
+        WT_STILL(&w);
+        WT_ALL(wt_is_placed(y, "P") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
+        wt_world_close(&w);
+    }
+}
+
+struct answer {
+    weft_mesh *mesh;
+    bool equal;
+    double factor;
+};
+
+/* A plain answer through the context: is the whole equal to the second argument? */
+static weft_status compare_whole(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    struct answer *answer = context;
+    weft_tensor *all = weft_mesh_all_gather(in[0], 0, NULL, answer->mesh, 0);
+    int64_t bytes = weft_numel(in[1]) * (int64_t)sizeof(float);
+
+    answer->equal = all && weft_numel(all) == weft_numel(in[1]) &&
+                    memcmp(weft_data(all), weft_data(in[1]), (size_t)bytes) == 0;
+    out[0] = all;
+    return all ? WEFT_OK : weft_error_status();
+}
+
+/* LMAP-02 */
+WT_TEST(local_map__hands_on_what_has_no_placements)
+{
+    for (int64_t n = 2; n < 5; n++) {
+        struct wt_world w = wt_world_open();
+        struct answer answer = {.mesh = w.mesh};
+        const weft_placement *in[] = {rows, NULL}, *none[] = {NULL}, *out[] = {rows};
+        weft_local_map map = {.function = compare_whole,
+                              .context = &answer,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = in,
+                              .out = none};
+        weft_tensor *plain = wt_whole(WEFT_F32, 0, n * wt_ranks(), 3), *y;
+
+        y = call(&map, wt_spread(&w, plain, "S(0)"), plain);
+        WT_ALL(answer.equal && weft_tensor_mesh(y) == NULL);
+        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
+        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
+        map.out = out; /* no argument is distributed: so is no result, whatever is declared */
+        y = call(&map, wt_constant(n, 3, wt_rank()), plain);
+        WT_ALL(!answer.equal && weft_tensor_mesh(y) == NULL);
+        WT_ALL(wt_has_shape(y, 2, n * wt_ranks(), (int64_t)3));
+        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
+        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
+        wt_world_close(&w);
+    }
+}
+
+/* LMAP-03: the uneven product says its global shape. */
+WT_TEST(local_map__takes_arguments_as_declared_or_as_they_come)
+{
+    for (int i = 0; i < 6; i++) {
+        struct wt_world w = wt_world_open();
+        const int64_t *size = sizes[i / 2], shape[] = {size[0], size[2]}, *shapes[] = {shape};
+        const weft_placement *in[] = {rows, whole}, *out[] = {rows};
+        weft_local_map map = {.function = product,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = i % 2 ? in : NULL,
+                              .out = out,
+                              .out_shapes = shapes};
+        weft_tensor *x = wt_whole(WEFT_F64, 0, size[0], size[1]),
+                    *k = wt_whole(WEFT_F64, 1, size[1], size[2]), *y;
+
+        y = call(&map, wt_spread(&w, x, "S(0)"), wt_spread(&w, k, "R"));
+        WT_STILL(&w);
+        WT_ALL(wt_is_placed(y, "S(0)") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
+        wt_world_close(&w);
+    }
+}
+
+static weft_status scaled(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    out[0] = weft_mul_scalar(in[0], *(double *)context);
+    out[1] = in[1];
+    return WEFT_OK;
+}
+
+/* LMAP-04: a number goes through the context. */
+WT_TEST(local_map__leaves_what_is_plain_alone)
+{
+    for (int i = 0; i < 4; i++) {
+        struct wt_world w = wt_world_open();
+        double two = 2;
+        const weft_placement *in[] = {rows, i % 2 ? rows : NULL}, *out[] = {rows, NULL};
+        weft_local_map map = {
+            .function = scaled, .context = &two, .n_in = 2, .n_out = 2, .in = in, .out = out};
+        weft_tensor *x = wt_constant(i < 2 ? 8 : 3 * wt_ranks(), 3, 1.5), *results[2];
+        weft_tensor *plain = wt_constant(2, 2, wt_rank());
+
+        if (i < 2 && 8 % wt_ranks()) x = wt_constant(wt_ranks(), 1, 1.5);
+        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(&w, x, "S(0)"), plain},
+                                   results) == WEFT_OK);
+        WT_ALL(wt_is_placed(results[0], "S(0)") && results[1] == plain);
+        WT_STILL(&w);
+        WT_ALL(wt_is_all(results[0], 3));
+        wt_moved(&w, WEFT_COLL_COUNT);
+        in[0] = NULL;
+        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(&w, x, "S(0)"), plain},
+                                   results) != WEFT_OK);
+        WT_FAILED(WEFT_ERR_ARG, "expects placements");
+        WT_STILL(&w);
+        wt_world_close(&w);
+    }
+}
+
+/* LMAP-05 */
+WT_TEST(local_map__moves_arguments_only_when_told)
+{
+    for (int i = 0; i < 2; i++) {
+        struct wt_world w = wt_world_open();
+        const weft_placement *in[] = {columns, rows}, *out[] = {whole};
+        weft_local_map map = {.function = summed_product,
+                              .context = w.mesh,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = in,
+                              .out = out,
+                              .redistribute_inputs = true};
+        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
+                    *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
+        weft_tensor *sx = wt_spread(&w, x, "S(0)"), *sk = wt_spread(&w, k, "S(1)"), *y;
+
+        y = call(&map, sx, sk);
+        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 3 : 1);
+        WT_ALL(wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
+        map.redistribute_inputs = false;
+        WT_ALL(call(&map, sx, sk) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, "set redistribute_inputs=True");
+        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 0);
+        wt_world_close(&w);
+    }
+}
+
+WT_TEST(local_map__refuses_another_mesh_and_a_missing_result)
+{
+    struct wt_world w = wt_world_open();
+    weft_mesh *other = weft_mesh_new(WEFT_CPU, "other=%d", wt_ranks());
+    const weft_placement *out[] = {rows, rows};
+    double one = 1;
+    weft_local_map map = {.function = scaled, .context = &one, .n_in = 2, .n_out = 2, .out = out};
+    weft_tensor *x = wt_spread(&w, wt_constant(wt_ranks(), 3, 1), "S(0)"), *results[2];
+
+    map.mesh = other;
+    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
+    WT_FAILED(WEFT_ERR_LAYOUT, "another mesh");
+    map.mesh = NULL;
+    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
+    WT_FAILED(WEFT_ERR_ARG, "result 1 has placements");
+    WT_STILL(&w);
+    weft_mesh_release(other);
+    wt_world_close(&w);
+}
+
+/* ---- gradients and types ---- */
+
+/* x S(0) [2n,3] times w R [3,4]: each rank's gradient of w is its rows' share. */
+static weft_tensor *weight_gradient(struct wt_world *w, bool typed, const weft_placement *declared)
+{
+    const weft_placement *in[] = {rows, whole}, *out[] = {rows}, *grad[] = {NULL, declared};
+    weft_local_map map = {.function = product,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = in,
+                          .out = out,
+                          .in_grad = declared ? grad : NULL,
+                          .typed = typed};
+    weft_tensor *x = wt_spread(w, wt_constant(2 * wt_ranks(), 3, 1), "S(0)"),
+                *k = wt_spread(w, wt_constant(3, 4, 1), "R"), *y;
+
+    weft_set_requires_grad(k, true);
+    y = call(&map, x, k);
+    if (!y || weft_backward(weft_sum_all(y)) != WEFT_OK) return NULL;
+    return weft_grad(k);
+}
+
+/* LMAP-08: untyped, a forgotten P is one rank's share; typed, it has to be said. */
+WT_TEST(local_map__typed_gradients_are_declared)
+{
+    struct wt_world w = wt_world_open();
+
+    WT_ALL(wt_local_is_all(weight_gradient(&w, false, NULL), 2));
+    WT_ALL(wt_is_all(weight_gradient(&w, false, summed), 2 * wt_ranks()));
+    WT_ALL(wt_is_all(weight_gradient(&w, true, summed), 2 * wt_ranks()));
+    WT_ALL(weight_gradient(&w, true, whole) != NULL);
+    WT_ALL(weight_gradient(&w, true, NULL) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "in_grad must say");
+    WT_ALL(weight_gradient(&w, true, rows) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "is R on axis tp, so its gradient cannot be S(0)");
+    WT_ALL(weight_gradient(&w, true, columns) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "is R on axis tp, so its gradient cannot be S(1)");
+    wt_world_close(&w);
+}
+
+static weft_status nonlinear(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    (void)context;
+    out[0] = weft_add(weft_exp(weft_mul_scalar(in[0], 2)), in[0]);
+    return WEFT_OK;
+}
+
+static weft_status linear(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    (void)context;
+    out[0] = weft_transpose(weft_add(weft_mul_scalar(in[0], 2), in[0]), 0, 1);
+    return WEFT_OK;
+}
+
+/* The whole of the argument, by way of a distributed tensor. */
+static weft_status gathered(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    const weft_placement *declared = context;
+    weft_tensor *t = weft_from_local(weft_mul_scalar(in[0], 3), NULL, declared, NULL);
+
+    out[0] = weft_full_tensor(t);
+    return WEFT_OK;
+}
+
+static weft_status with_constant(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    (void)context;
+    out[0] = weft_add(in[0], weft_full(WEFT_F32, 0, NULL, 1));
+    return WEFT_OK;
+}
+
+struct typed_case {
+    weft_local_function *function;
+    const weft_placement *in, *out;
+    const char *refused; /* part of the message; NULL: goes through */
+};
+
+static const struct typed_case typed_cases[] = {
+    {nonlinear, rows, whole, "declared R on mesh axis 0, but is varying"},
+    {nonlinear, rows, rows, NULL},
+    {nonlinear, rows, summed, NULL},
+    {nonlinear, whole, rows, "declared S(0) on mesh axis 0, but is replicated"},
+    {nonlinear, whole, summed, "declared P on mesh axis 0, but is replicated"},
+    {nonlinear, whole, whole, NULL},
+    {nonlinear, summed, whole, "declared R on mesh axis 0, but is varying"},
+    {linear, summed, summed, NULL},
+    {linear, summed, whole, "declared R on mesh axis 0, but is pending"},
+    {linear, summed, rows, "declared S(0) on mesh axis 0, but is pending"},
+    {linear, whole, whole, NULL},
+    {gathered, rows, whole, NULL},
+    {gathered, rows, rows, "declared S(0) on mesh axis 0, but is replicated"},
+    {with_constant, rows, whole, "declared R on mesh axis 0, but is varying"},
+    {with_constant, whole, rows, NULL}, /* nothing is known of a constant */
+    {linear, rows, strided, "strided"},
+    {linear, strided, rows, "strided"},
+    {linear, rows, NULL, "has no placements"},
+};
+
+/* LMAP-09: with a gradient, without one, and inside no_grad. */
+WT_TEST(local_map__typed_results_are_what_they_are_declared)
+{
+    for (int i = 0; i < 3 * (int)(sizeof typed_cases / sizeof *typed_cases); i++) {
+        const struct typed_case *c = &typed_cases[i / 3];
+        struct wt_world w = wt_world_open();
+        const weft_placement *in[] = {c->in}, *out[] = {c->out}, *grad[] = {summed};
+        weft_local_map map = {.function = c->function,
+                              .context = (void *)c->in,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .in = in,
+                              .out = out,
+                              .in_grad = c->in == whole ? grad : NULL,
+                              .typed = true};
+        weft_tensor *t = weft_from_local(wt_constant(2, 2, 0.5), w.mesh, c->in, NULL), *y = NULL;
+        weft_status status;
+
+        if (i % 3 != 1) weft_set_requires_grad(t, true);
+        if (i % 3 == 2) weft_no_grad_begin();
+        WT_ALL(weft_mesh_push(w.mesh) == WEFT_OK);
+        status = weft_local_map_call(&map, &t, &y);
+        WT_ALL(weft_mesh_pop(w.mesh) == WEFT_OK);
+        if (i % 3 == 2) weft_no_grad_end();
+        wt_note("case %d", i / 3);
+        if (c->refused) {
+            WT_ALL(status != WEFT_OK);
+            WT_FAILED(WEFT_ERR_LAYOUT, c->refused);
+        } else {
+            WT_ALL(status == WEFT_OK && weft_requires_grad(y) == (i % 3 == 0));
+        }
+        if (!c->refused && i % 3 == 0) {
+            WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+            WT_ALL(weft_grad(t) != NULL);
+        }
+        wt_world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(local_map__wraps_what_the_function_made_whole),
+        WT_CASE(local_map__hands_on_what_has_no_placements),
+        WT_CASE(local_map__takes_arguments_as_declared_or_as_they_come),
+        WT_CASE(local_map__leaves_what_is_plain_alone),
+        WT_CASE(local_map__moves_arguments_only_when_told),
+        WT_CASE(local_map__refuses_another_mesh_and_a_missing_result),
+        WT_CASE(local_map__typed_gradients_are_declared),
+        WT_CASE(local_map__typed_results_are_what_they_are_declared),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "local_map", cases);
+}
