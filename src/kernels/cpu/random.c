@@ -18,6 +18,7 @@
 #include "kernels/cpu/places.h"
 #include "kernels/cpu/pointwise.h"
 #include "kernels/cpu/scratch.h"
+#include <weft/random.h>
 
 enum { BLOCKS = 256, WORDS = 4 * BLOCKS };
 
