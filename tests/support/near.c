@@ -9,6 +9,7 @@
 #include <weft/dtensor.h>
 
 #include "support/mpi_check.h"
+#include "tensor/tensor.h"
 
 enum { INDEX_BYTES = 128 };
 
@@ -52,6 +53,17 @@ bool wt_near(const double *got, const double *want, int64_t n, struct wt_toleran
     return at < 0;
 }
 
+/* Where the element with this index in the rank's part is in the whole; parts need not be boxes. */
+static int64_t global_index(const weft_tensor *t, int dim, int64_t index)
+{
+    const struct wf_dim_runs *runs = t->layout->desc.runs;
+    const struct wf_run *run;
+
+    if (!runs) return index + weft_local_offset(t, dim);
+    for (run = runs->of[dim]; index >= run->size; run++) index -= run->size;
+    return run->offset + index;
+}
+
 /* "[1,0,3]" for a row-major position in a box of `t`'s local or global shape. */
 static void print_index(char *text, const weft_tensor *t, int64_t at, bool local)
 {
@@ -61,7 +73,7 @@ static void print_index(char *text, const weft_tensor *t, int64_t at, bool local
     for (int d = ndim - 1; d >= 0; d--) {
         int64_t size = local ? weft_local_size(t, d) : weft_size(t, d);
 
-        index[d] = at % size + (local ? weft_local_offset(t, d) : 0);
+        index[d] = local ? global_index(t, d, at % size) : at % size;
         at /= size;
     }
     for (int d = 0; d < ndim; d++)
@@ -125,7 +137,7 @@ bool wt_near_full(weft_tensor *t, const double *want, struct wt_tolerance tolera
     return near;
 }
 
-/* Position in the global row-major array of the i-th element of this rank's box. */
+/* Position in the global row-major array of the i-th element of this rank's part. */
 static int64_t global_position(const weft_tensor *t, int64_t i)
 {
     int64_t position = 0, stride = 1;
@@ -133,7 +145,7 @@ static int64_t global_position(const weft_tensor *t, int64_t i)
     for (int d = weft_ndim(t) - 1; d >= 0; d--) {
         int64_t size = weft_local_size(t, d);
 
-        position += (i % size + weft_local_offset(t, d)) * stride;
+        position += global_index(t, d, i % size) * stride;
         stride *= weft_size(t, d);
         i /= size;
     }
