@@ -47,8 +47,7 @@ weft_status weft_fill_(weft_tensor *t, double value)
 
 static bool outside_mesh(const struct wf_layout *layout)
 {
-    return layout->mesh && weft_mesh_ndim(layout->mesh) > 0 &&
-           weft_mesh_coordinate(layout->mesh, 0) < 0;
+    return layout->mesh && !weft_mesh_is_member(layout->mesh);
 }
 
 static void set_draw(struct wf_args *args, const weft_generator *g)

@@ -75,9 +75,8 @@ void weft_manual_seed(uint64_t seed) { weft_generator_reseed(NULL, seed); }
 weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed)
 {
     WF_NEED(mesh, WEFT_ERR_ARG, "manual_seed: no mesh");
-    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
-        WF_NEED(weft_mesh_coordinate(mesh, a) >= 0, WEFT_ERR_STATE,
-                "manual_seed requires the current rank to be a part of the device mesh");
+    WF_NEED(weft_mesh_is_member(mesh), WEFT_ERR_STATE,
+            "manual_seed requires the current rank to be a part of the device mesh");
     weft_manual_seed(seed);
     return WEFT_OK;
 }
