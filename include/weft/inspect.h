@@ -21,3 +21,51 @@
  */
 WEFT_API weft_status weft_visualize_sharding(const weft_tensor *t, FILE *out);
 WEFT_API weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out);
+
+/* ---- plans in words ---- */
+
+/**
+ * How a recorded result came about: the op, its inputs with what was moved and by which collectives
+ * with bytes and estimated time, and its outputs; then the ops that made its inputs, `depth` of
+ * them deep.
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_STATE for a tensor that no recorded op made, or whose tape was freed by backward
+ */
+WEFT_API weft_status weft_explain(const weft_tensor *t, int depth, FILE *out);
+
+/**
+ * What weft_redistribute would do, and what it would cost; nothing is sent.
+ *
+ * ranks: any; local
+ * fails: as weft_redistribute
+ */
+WEFT_API weft_status weft_explain_redistribute(const weft_tensor *t,
+                                               const weft_placement *placements, FILE *out);
+
+/* ---- traces: a scope that writes down what this rank does ---- */
+
+typedef struct weft_trace weft_trace;
+
+/**
+ * Record modules, ops with their layouts and redistributions, and collectives.
+ *
+ * With a path, weft_trace_close writes all ranks' records to that file in the format of Chrome's
+ * and Perfetto's trace viewers, one row per rank.
+ * ranks: collective over the world with a path, else local
+ * gives: close it
+ */
+WEFT_API weft_trace *weft_trace_open(const char *path);
+
+/**
+ * The records as indented text: what happened inside a module or an op stands below it. A
+ * redistribution is explicit when the program asked for it, else implicit. ranks: any; local
+ */
+WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
+
+/**
+ * Stop recording, write the file if one was named, and forget; NULL is allowed.
+ *
+ * ranks: as weft_trace_open. fails: WEFT_ERR_IO on all ranks when the first cannot write the file
+ */
+WEFT_API weft_status weft_trace_close(weft_trace *trace);

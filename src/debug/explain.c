@@ -1,0 +1,65 @@
+/* explain.c: plans in words: how a result came about, and what a redistribution would do. */
+#include <weft/inspect.h>
+
+#include "autograd/tape.h"
+#include "base/error.h"
+#include "dtensor/care.h"
+#include "dtensor/redistribute.h"
+#include "ops/plan.h"
+
+static void print_layout(const char *role, int index, const struct wf_layout *layout, int indent,
+                         FILE *out)
+{
+    char text[400];
+
+    wf_layout_print(layout, text, sizeof text);
+    fprintf(out, "%*s%s %d: %s\n", indent, "", role, index, text);
+}
+
+static void print_move(const struct wf_redist_plan *move, int indent, FILE *out)
+{
+    char placements[WF_PLACEMENTS_TEXT], steps[1000];
+
+    weft_placements_print(move->to->placements, move->to->n_axes, placements, sizeof placements);
+    fprintf(out, "%*sto [%s], ", indent, "", placements);
+    if (move->n_steps == 0) {
+        fprintf(out, "nothing moves\n");
+        return;
+    }
+    wf_redist_print(move, steps, sizeof steps);
+    fprintf(out, "%lld bytes sent, %.1f us estimated: %s\n", (long long)wf_redist_bytes(move),
+            move->cost, steps);
+}
+
+static void print_plan(const struct wf_plan *plan, int indent, FILE *out)
+{
+    for (int i = 0; i < plan->n_in; i++) {
+        if (!plan->in[i]) continue;
+        print_layout("input", i, plan->in[i], indent, out);
+        if (plan->absent[i])
+            fprintf(out, "%*scounted by the first rank only\n", indent + 2, "");
+        if (plan->move[i]) print_move(plan->move[i], indent + 2, out);
+    }
+    if (plan->care & WF_CARE_COPY)
+        fprintf(out, "%*sinput 0 is made row-major first\n", indent, "");
+    for (int j = 0; j < plan->n_out; j++)
+        if (plan->out[j]) print_layout("output", j, plan->out[j], indent, out);
+}
+
+static void print_node(const struct wf_node *node, int depth, int indent, FILE *out)
+{
+    fprintf(out, "%*s%s%s%s\n", indent, "", node->name,
+            node->module && node->module[0] ? " in " : "", node->module ? node->module : "");
+    if (node->context) print_plan(node->context, indent + 2, out);
+    for (int i = 0; depth > 0 && i < node->n_in; i++)
+        if (node->producers[i]) print_node(node->producers[i], depth - 1, indent + 4, out);
+}
+
+weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
+{
+    if (!t) return weft_error_status();
+    WF_NEED(t->node, WEFT_ERR_STATE,
+            "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
+    print_node(t->node, depth, 0, out);
+    return WEFT_OK;
+}

@@ -1,0 +1,131 @@
+/* trace.c: writes down what this rank does. Text is made while recording: plans may be forgotten.
+ */
+#include "debug/trace.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "comm/comm.h"
+#include "dtensor/care.h"
+#include "dtensor/redistribute.h"
+#include "nn/module.h"
+
+/* The lines of an op's redistributions: "input 0 implicit: tp: S(0)->R all-gather". */
+static char *moves_of(const struct wf_plan *plan)
+{
+    const char *who = plan->care & WF_CARE_ASKED ? "explicit" : "implicit";
+    char *lines = NULL;
+
+    for (int i = 0; i < plan->n_in; i++) {
+        char steps[512], *more;
+
+        if (!plan->move[i] || plan->move[i]->n_steps == 0) continue;
+        wf_redist_print(plan->move[i], steps, sizeof steps);
+        more =
+            wf_format("%s%sinput %d %s: %s", lines ? lines : "", lines ? "\n" : "", i, who, steps);
+        wf_free(lines);
+        lines = more;
+    }
+    return lines;
+}
+
+static char *name_of(const weft_module *m)
+{
+    return wf_format("%s%s%s", m->path, m->path[0] ? " " : "", m->kind->type);
+}
+
+static char *text_of(const struct wf_event *event)
+{
+    char text[1000];
+
+    if (event->kind == WF_EVENT_LEAVE) return name_of(event->subject);
+    if (event->kind == WF_EVENT_COLL) return wf_strdup(event->name);
+    wf_plan_print(event->subject, text, sizeof text);
+    return wf_strdup(text);
+}
+
+static struct wf_record *append(weft_trace *trace)
+{
+    if (trace->n_records == trace->room) {
+        size_t room = trace->room ? 2 * (size_t)trace->room : 256;
+
+        trace->records = wf_realloc(trace->records, room * sizeof *trace->records);
+        trace->open = wf_realloc(trace->open, room * sizeof *trace->open);
+        trace->room = (int)room;
+    }
+    return &trace->records[trace->n_records++];
+}
+
+/*
+ * Something ends after what happened inside it: those are the last records that are still at top
+ * level and ended after it began. A collective contains nothing, however long it was under way.
+ */
+static void nest(weft_trace *trace, const struct wf_record *r)
+{
+    int index = (int)(r - trace->records), *n = &trace->n_open;
+
+    while (r->kind != WF_EVENT_COLL && *n && trace->records[trace->open[*n - 1]].ended > r->began)
+        trace->records[trace->open[--*n]].parent = index;
+    trace->open[(*n)++] = index;
+}
+
+static void record(const struct wf_event *event, void *payload)
+{
+    struct wf_record *r = append(payload);
+
+    *r = (struct wf_record){.kind = event->kind,
+                            .phase = event->where.phase,
+                            .text = text_of(event),
+                            .module = wf_strdup(event->where.module ? event->where.module : ""),
+                            .moves = event->kind == WF_EVENT_OP ? moves_of(event->subject) : NULL,
+                            .axis = wf_strdup(event->axis),
+                            .bytes = event->bytes,
+                            .sent = event->sent,
+                            .began = event->began,
+                            .ended = wf_now(),
+                            .parent = -1};
+    nest(payload, r);
+}
+
+/* Ranks' clocks may differ: each counts from here. */
+static void wait_for_all(void)
+{
+    struct wf_coll coll = {.kind = WEFT_COLL_BARRIER, .comm = wf_comm_world()};
+    unsigned observed = wf_observed;
+
+    wf_observed = 0;
+    wf_comm_run(&coll);
+    wf_observed = observed;
+}
+
+weft_trace *weft_trace_open(const char *path)
+{
+    weft_trace *trace = WF_NEW(weft_trace);
+
+    if (path) wait_for_all();
+    trace->path = path ? wf_strdup(path) : NULL;
+    trace->began = wf_now();
+    trace->observer = wf_observe_add(WF_EVENT_OP | WF_EVENT_COLL | WF_EVENT_LEAVE, record, trace);
+    return trace;
+}
+
+weft_status weft_trace_close(weft_trace *trace)
+{
+    weft_status status = WEFT_OK;
+
+    if (!trace) return WEFT_OK;
+    wf_observe_remove(trace->observer);
+    if (trace->path) status = wf_trace_save(trace);
+    for (int i = 0; i < trace->n_records; i++) {
+        wf_free(trace->records[i].text);
+        wf_free(trace->records[i].module);
+        wf_free(trace->records[i].moves);
+        wf_free(trace->records[i].axis);
+    }
+    wf_free(trace->records);
+    wf_free(trace->open);
+    wf_free(trace->path);
+    wf_free(trace);
+    return status;
+}

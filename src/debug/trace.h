@@ -1,0 +1,36 @@
+/*
+ * trace.h: what a trace holds: a record per event, in the order in which they ended, and which
+ * records stand inside which.
+ */
+#pragma once
+
+#include <weft/inspect.h>
+
+#include "base/observe.h"
+
+struct wf_record {
+    enum wf_event_kind kind; /* op, collective, or the end of a module's call */
+    enum wf_phase phase;
+    char *text;         /* the plan; the collective's or the module's name */
+    char *module;       /* path; "" at top level */
+    char *moves;        /* an op's redistributions, a line each; NULL: none */
+    char *axis;         /* a collective's */
+    size_t bytes, sent; /* its as well */
+    double began, ended;
+    int parent; /* -1 at top level; larger than the record's own index */
+};
+
+struct weft_trace {
+    struct wf_record *records;
+    int *open; /* records at top level so far: what ends next may contain the last of them */
+    int n_records, n_open, room;
+    double began;
+    char *path; /* NULL: no file */
+    int observer;
+};
+
+/** This rank's records as events of the Chrome format, separated by commas (trace_chrome.c). */
+void wf_trace_events(const struct weft_trace *trace, FILE *out);
+
+/** Collect the events of all ranks, and write the file on the first. */
+weft_status wf_trace_save(const struct weft_trace *trace);
