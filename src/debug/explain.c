@@ -7,13 +7,12 @@
 #include "dtensor/redistribute.h"
 #include "ops/plan.h"
 
-static void print_layout(const char *role, int index, const struct wf_layout *layout, int indent,
-                         FILE *out)
+static void print_layout(const char *role, const struct wf_layout *layout, int indent, FILE *out)
 {
     char text[400];
 
     wf_layout_print(layout, text, sizeof text);
-    fprintf(out, "%*s%s %d: %s\n", indent, "", role, index, text);
+    fprintf(out, "%*s%s: %s\n", indent, "", role, text);
 }
 
 static void print_move(const struct wf_redist_plan *move, int indent, FILE *out)
@@ -35,15 +34,13 @@ static void print_plan(const struct wf_plan *plan, int indent, FILE *out)
 {
     for (int i = 0; i < plan->n_in; i++) {
         if (!plan->in[i]) continue;
-        print_layout("input", i, plan->in[i], indent, out);
-        if (plan->absent[i])
-            fprintf(out, "%*scounted by the first rank only\n", indent + 2, "");
+        print_layout("in", plan->in[i], indent, out);
+        if (plan->absent[i]) fprintf(out, "%*scounted by the first rank only\n", indent + 2, "");
         if (plan->move[i]) print_move(plan->move[i], indent + 2, out);
     }
-    if (plan->care & WF_CARE_COPY)
-        fprintf(out, "%*sinput 0 is made row-major first\n", indent, "");
+    if (plan->care & WF_CARE_COPY) fprintf(out, "%*sinput 0 is made row-major first\n", indent, "");
     for (int j = 0; j < plan->n_out; j++)
-        if (plan->out[j]) print_layout("output", j, plan->out[j], indent, out);
+        if (plan->out[j]) print_layout("out", plan->out[j], indent, out);
 }
 
 static void print_node(const struct wf_node *node, int depth, int indent, FILE *out)
@@ -61,5 +58,28 @@ weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
     WF_NEED(t->node, WEFT_ERR_STATE,
             "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
     print_node(t->node, depth, 0, out);
+    return WEFT_OK;
+}
+
+weft_status weft_explain_redistribute(const weft_tensor *t, const weft_placement *placements,
+                                      FILE *out)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    struct wf_layout *from, *target;
+    struct wf_redist_plan *plan;
+
+    if (!t) return weft_error_status();
+    from = t->layout;
+    WF_NEED(from->mesh, WEFT_ERR_ARG, "explain_redistribute: the tensor is plain");
+    WF_TRY(wf_placements_normalize(to, placements, from->n_axes, from->desc.ndim,
+                                   "explain_redistribute"));
+    WF_TRY(wf_placements_fit(to, from->n_axes, from->desc.global, "explain_redistribute"));
+    target = wf_layout_with_placements(from, to);
+    plan = wf_redist_plan_new(from, target);
+    wf_layout_release(target);
+    if (!plan) return weft_error_status();
+    print_layout("from", from, 0, out);
+    print_move(plan, 2, out);
+    wf_redist_plan_free(plan);
     return WEFT_OK;
 }

@@ -24,8 +24,10 @@ static void begin(struct wf_json *json, const char *key)
 {
     if (json->filled[json->depth]) fputc(',', json->out);
     json->filled[json->depth] = true;
-    if (json->depth <= 2) fputc('\n', json->out); /* one line per item of the outer lists */
-    if (!key) return;
+    if (!key) {
+        if (json->depth <= 2) fputc('\n', json->out); /* a line per item of the outer lists */
+        return;
+    }
     quote(json->out, key);
     fputc(':', json->out);
 }
@@ -62,7 +64,7 @@ void wf_json_real(struct wf_json *json, const char *key, double value)
 {
     begin(json, key);
     if (isfinite(value))
-        fprintf(json->out, "%.9g", value);
+        fprintf(json->out, "%.12g", value);
     else
         fputs("null", json->out);
 }

@@ -128,7 +128,8 @@ static void write_phases(struct wf_json *json, const weft_trace *trace)
             continue;
         }
         if (first) {
-            name = wf_format("%s %s", wf_phase_name(first->phase), first->module);
+            name = wf_format("%s%s%s", wf_phase_name(first->phase), first->module[0] ? " " : "",
+                             first->module);
             range(json, name, "module", first->began - trace->began, last->ended - trace->began);
             wf_json_close(json, '}');
             wf_free(name);

@@ -65,7 +65,10 @@ weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
 
     if (!m) return NULL;
     wf_here.module = m->path;
-    if (wf_observed & WF_EVENT_ENTER) tell(m, WF_EVENT_ENTER, began = wf_now());
+    if (wf_observed & (WF_EVENT_ENTER | WF_EVENT_LEAVE)) {
+        began = wf_now();
+        tell(m, WF_EVENT_ENTER, began);
+    }
     scope = weft_scope_open();
     out = weft_scope_return(scope, run(m, inputs, n));
     if (wf_observed & WF_EVENT_LEAVE) tell(m, WF_EVENT_LEAVE, began);

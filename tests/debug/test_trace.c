@@ -1,0 +1,248 @@
+/* test_trace.c: traces as text and in Chrome's format, and plans in words. */
+/* ranks: 1 2 4 */
+/* mpi: 2 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/observe.h"
+#include "debug/models.h"
+#include "debug/text.h"
+#include "debug/trace.h"
+#include "ranks/worlds.h"
+
+/* The line, and below it by so much these lines; NULL ends the list. */
+static bool has_lines(const char *text, const char *const *lines)
+{
+    for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        const char *c = at;
+        int i = 0;
+
+        while (lines[i] && strncmp(c, lines[i], strlen(lines[i])) == 0) {
+            c += strlen(lines[i++]);
+            if (*c == '\n') c++;
+        }
+        if (!lines[i]) return true;
+    }
+    wt_note("'%s' ... is not in\n%.800s", lines[0], text);
+    return false;
+}
+
+static char *printed(const weft_trace *trace)
+{
+    struct wt_text t;
+
+    wt_text_begin(&t);
+    weft_trace_print(trace, t.out);
+    return (char *)wt_text_end(&t);
+}
+
+WT_TEST(trace_text__shows_what_happened_inside_what)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 8, 10);
+    char linear[160];
+    weft_trace *trace;
+    char *text;
+
+    weft_set_requires_grad(x, true);
+    trace = weft_trace_open(NULL);
+    WT_ALL(weft_backward(weft_sum_all(weft_call(mlp, x))) == WEFT_OK);
+    text = printed(trace);
+    snprintf(linear, sizeof linear,
+             "    linear(f32[8,10] [R], f32[16,10] [S(0)], f32[16] [S(0)]) -> f32[8,16] [S(1)] on "
+             "(tp:%d)\n",
+             wt_ranks());
+    WT_ALL(has_lines(text, (const char *[]){"module MLP\n  module net1 linear", NULL}));
+    WT_ALL(strstr(text, linear) != NULL);
+    WT_ALL(has_lines(text, (const char *[]){"  module relu activation\n    relu(f32[8,", NULL}));
+    WT_EQ(wt_occurrences(text, "      redistribute input 0 explicit: tp: P->R all-reduce"),
+          wt_ranks() > 1);
+    WT_EQ(wt_occurrences(text, "      all-reduce tp: 320 bytes"), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(text, "\nbackward net1: linear_dw("), 1);
+    WT_EQ(wt_occurrences(text, "\n  all-reduce tp: 320 bytes"), wt_ranks() > 1); /* backward's */
+    free(text);
+    WT_ALL(weft_trace_close(trace) == WEFT_OK);
+    weft_module_release(mlp);
+    wt_world_close(&w);
+}
+
+/* What nobody asked for is called implicit. */
+WT_TEST(trace_text__tells_implicit_from_explicit)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 8), "S(0)");
+    weft_trace *trace = weft_trace_open(NULL);
+    char *text;
+
+    weft_add(a, wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 8), "S(1)"));
+    weft_full_tensor(a);
+    text = printed(trace);
+    wt_note("%s", text);
+    WT_EQ(wt_occurrences(text, " implicit: tp: S("), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(text, " explicit: tp: S(0)->R all-gather"), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(text, "\n  all-to-all tp: "), wt_ranks() > 1);
+    free(text);
+    weft_trace_close(trace);
+    wt_world_close(&w);
+}
+
+/* Off means off. */
+WT_TEST(trace__leaves_nobody_listening)
+{
+    unsigned before = wf_observed;
+    weft_trace *trace = weft_trace_open(NULL);
+
+    WT_ALL(wf_observed != before);
+    WT_ALL(weft_trace_close(trace) == WEFT_OK);
+    WT_ALL(wf_observed == before);
+    WT_ALL(weft_trace_close(NULL) == WEFT_OK);
+}
+
+/* ---- the file ---- */
+
+static char *contents(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    struct wt_text t;
+
+    if (!file) return NULL;
+    wt_text_begin(&t);
+    for (int c = fgetc(file); c != EOF; c = fgetc(file)) fputc(c, t.out);
+    fclose(file);
+    return (char *)wt_text_end(&t);
+}
+
+/* Ranges of one row nest: that is what viewers rely on. */
+static bool nests(const weft_trace *trace)
+{
+    for (int i = 0; i < trace->n_records; i++) {
+        const struct wf_record *r = &trace->records[i], *up = trace->records + r->parent;
+
+        if (r->ended < r->began) return false;
+        if (r->parent >= 0 && (r->began < up->began || r->ended > up->ended)) return false;
+        if (r->parent < 0 && i && trace->records[i - 1].ended > r->ended) return false;
+    }
+    return true;
+}
+
+/* A path that all ranks agree on. */
+static void make_path(char *path, size_t bytes)
+{
+    const char *folder = getenv("TMPDIR");
+    double number[1] = {wt_rank() == 0 ? (double)getpid() : 0};
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_placement sum = weft_partial(WEFT_SUM);
+    weft_tensor *t = weft_from_data(WEFT_F64, 1, (int64_t[]){1}, number);
+
+    snprintf(path, bytes, "%s/weft-trace-%.0f.json", folder ? folder : "/tmp",
+             weft_item(weft_full_tensor(weft_from_local(t, mesh, &sum, NULL))));
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(trace_file__is_json_with_a_row_per_rank)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_optim *sgd = weft_sgd(mlp, (weft_sgd_config){.lr = 0.1});
+    char path[256], *text = NULL;
+    weft_trace *trace;
+
+    make_path(path, sizeof path);
+    trace = weft_trace_open(path);
+    WT_ALL(weft_backward(weft_sum_all(weft_call(mlp, wt_whole(WEFT_F32, 0, 8, 10)))) == WEFT_OK);
+    WT_ALL(weft_step(sgd) == WEFT_OK);
+    WT_ALL(nests(trace));
+    WT_ALL(weft_trace_close(trace) == WEFT_OK);
+    if (wt_rank() == 0) text = contents(path);
+    if (wt_rank() == 0) remove(path);
+    WT_ALL(wt_rank() > 0 || (text && wt_is_json(text)));
+    if (text) wt_note("%.1500s", text);
+    WT_ALL(!text || wt_occurrences(text, "\"thread_name\"") == wt_ranks());
+    WT_ALL(!text || wt_occurrences(text, "{\"name\":\"rank 0\"}") == 1);
+    WT_ALL(!text ||
+           wt_occurrences(text, "\"name\":\"net2 linear\",\"cat\":\"module\"") == wt_ranks());
+    WT_ALL(!text || wt_occurrences(text, "\"name\":\"backward net1\"") == wt_ranks());
+    WT_ALL(!text || wt_occurrences(text, "\"name\":\"linear\",\"cat\":\"op\"") == 2 * wt_ranks());
+    WT_ALL(!text || wt_occurrences(text, "\"axis\":\"tp\",\"bytes\":320,") ==
+                        (wt_ranks() > 1 ? wt_ranks() : 0));
+    free(text);
+    weft_optim_release(sgd);
+    weft_module_release(mlp);
+    wt_world_close(&w);
+}
+
+WT_TEST(trace_file__that_cannot_be_written_fails_on_all_ranks)
+{
+    weft_trace *trace = weft_trace_open("/tmp/no/such/folder/trace.json");
+
+    WT_ALL(weft_trace_close(trace) == WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "/tmp/no/such/folder/trace.json");
+}
+
+/* ---- plans in words ---- */
+
+WT_TEST(explain__names_inputs_moves_and_outputs)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 128), "S(0)");
+    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 128), "S(1)");
+    struct wt_text t;
+
+    weft_set_requires_grad(a, true);
+    wt_text_begin(&t);
+    WT_ALL(weft_explain(weft_relu(weft_add(a, b)), 1, t.out) == WEFT_OK);
+    wt_text_end(&t);
+    wt_note("%s", t.text);
+    WT_ALL(strncmp(t.text, "relu\n  in: f32[8,128] [S(", 25) == 0);
+    WT_EQ(wt_occurrences(t.text, "\n    add\n      in: f32[8,128] [S(0)] on (tp:"), 1);
+    WT_EQ(wt_occurrences(t.text, "all-to-all"), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(t.text, " bytes sent, "), wt_ranks() > 1);
+    free(t.text);
+    WT_ALL(weft_explain(b, 0, stdout) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "no recorded op");
+    wt_world_close(&w);
+}
+
+WT_TEST(explain__of_a_redistribution_sends_nothing)
+{
+    struct wt_world w = wt_world_open();
+    weft_placement whole = weft_replicate(), nowhere = weft_shard(2);
+    char expected[64];
+    struct wt_text t;
+
+    for (int64_t share = 1; share <= 3; share += 2) {
+        weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, share * wt_ranks(), 16), "S(0)");
+
+        wt_text_begin(&t);
+        WT_ALL(weft_explain_redistribute(a, &whole, t.out) == WEFT_OK);
+        wt_text_end(&t);
+        wt_note("%s", t.text);
+        snprintf(expected, sizeof expected, "to [R], %d bytes sent, ",
+                 (int)(share * 16 * 4 * (wt_ranks() - 1)));
+        WT_EQ(wt_occurrences(t.text, wt_ranks() > 1 ? expected : "to [R], nothing moves"), 1);
+        WT_EQ(wt_occurrences(t.text, "tp: S(0)->R all-gather"), wt_ranks() > 1);
+        free(t.text);
+        WT_ALL(weft_explain_redistribute(a, &nowhere, stdout) == WEFT_ERR_LAYOUT);
+        WT_FAILED(WEFT_ERR_LAYOUT, "");
+    }
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(trace_text__shows_what_happened_inside_what),
+        WT_CASE(trace_text__tells_implicit_from_explicit),
+        WT_CASE(trace__leaves_nobody_listening),
+        WT_CASE(trace_file__is_json_with_a_row_per_rank),
+        WT_CASE(trace_file__that_cannot_be_written_fails_on_all_ranks),
+        WT_CASE(explain__names_inputs_moves_and_outputs),
+        WT_CASE(explain__of_a_redistribution_sends_nothing),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "trace", cases);
+}
