@@ -1,0 +1,232 @@
+/*
+ * test_ops_on_cuts.c: ops on operands that are strided, balanced, in segments or cut in another
+ * order: left so where all agree, without communication, and right in any case.
+ */
+/* ranks: 2 4 8 */
+/* mpi: 4 */
+#include <stdlib.h>
+
+#include "ranks/worlds.h"
+
+/* Cuts of 12 rows over (a, b). */
+static const char *const cuts[] = {
+    "SS(0,2),R",          "SS(0,3),S(0)",    "S(0),SS(0,2)",        "S(0)[1],S(0)[0]",
+    "S(0|2,1),R",         "R,S(0|1,2,3)",    "S(0,balanced),R",     "S(0|2,1)[1],S(0|2,1)[0]",
+    "S(0,balanced),S(1)", "SS(0,5),SS(1,2)", "S(0)[1],S(0|1,1)[0]", "SS(0,2),S(1,balanced)"};
+
+enum { CUTS = sizeof cuts / sizeof cuts[0] };
+
+static struct wt_world open_world(void) { return wt_world_open_mesh("a=2,b=%d", wt_ranks() / 2); }
+
+static double *whole_of(weft_tensor *t)
+{
+    double *values = wt_values(t);
+
+    if (!values) abort();
+    return values;
+}
+
+/* The distributed result has the values of the plain one, on this rank and in full. */
+static bool equals(weft_tensor *got, weft_tensor *plain)
+{
+    double *want = whole_of(plain);
+    bool pending = false, near;
+
+    for (int a = 0; got && a < weft_mesh_ndim(weft_tensor_mesh(got)); a++)
+        pending |= weft_is_partial(weft_tensor_placement(got, a));
+    near = got && (pending || wt_near_local(got, want, WT_WITHIN(1e-12))) &&
+           wt_near_full(got, want, WT_WITHIN(1e-12));
+    free(want);
+    return near;
+}
+
+WT_TEST(cuts__that_agree_stay_in_pointwise_ops)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
+
+    for (int i = 0; i < CUTS; i++) {
+        weft_tensor *a = wt_spread(&w, x, cuts[i]), *b = wt_spread(&w, y, cuts[i]), *z;
+
+        z = weft_gelu(weft_mul(weft_add(a, b), a));
+        WT_ALL(wt_is_placed(z, cuts[i]));
+        WT_STILL(&w);
+        WT_ALL(equals(z, weft_gelu(weft_mul(weft_add(x, y), x))));
+        wt_moved(&w, WEFT_COLL_COUNT);
+    }
+    wt_world_close(&w);
+}
+
+WT_TEST(cuts__that_differ_are_brought_together)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
+
+    for (int i = 0; i < CUTS; i++)
+        for (int j = 0; j < CUTS; j += 1 + i % 3)
+            WT_ALL(equals(weft_add(wt_spread(&w, x, cuts[i]), wt_spread(&w, y, cuts[j])),
+                          weft_add(x, y)));
+    wt_world_close(&w);
+}
+
+/* Contracting a dim that both operands have cut alike leaves a sum, and moves nothing. */
+WT_TEST(cuts__of_a_contracted_dim_leave_a_pending_sum)
+{
+    static const char *const pairs[][2] = {{"SS(1,2),R", "SS(0,2),R"},
+                                           {"S(1|2,1),R", "S(0|2,1),R"},
+                                           {"S(1)[1],S(1)[0]", "S(0)[1],S(0)[0]"},
+                                           {"SS(1,3),S(0)", "SS(0,3),R"},
+                                           {"S(1,balanced),R", "S(0,balanced),R"}};
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 5, 12), *y = wt_whole(WEFT_F64, 1, 12, 7);
+
+    for (int i = 0; i < 5; i++) {
+        weft_tensor *z = weft_matmul(wt_spread(&w, x, pairs[i][0]), wt_spread(&w, y, pairs[i][1]));
+
+        WT_ALL(z && weft_is_partial(weft_tensor_placement(z, 0)));
+        WT_STILL(&w);
+        WT_ALL(equals(z, weft_matmul(x, y)));
+        wt_moved(&w, WEFT_COLL_COUNT);
+    }
+    wt_world_close(&w);
+}
+
+/* A fused projection: the output has the weight's segments. */
+WT_TEST(cuts__of_a_fused_weight_are_those_of_its_output)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 5, 4), *weight = wt_whole(WEFT_F64, 1, 36, 4), *y;
+
+    y = weft_linear(wt_spread(&w, x, "R,R"), wt_spread(&w, weight, "S(0|4,1,1),R"), NULL, 1);
+    WT_ALL(wt_is_placed(y, "S(1|4,1,1),R"));
+    WT_STILL(&w);
+    WT_ALL(equals(y, weft_linear(x, weight, NULL, 1)));
+    wt_world_close(&w);
+}
+
+WT_TEST(cuts__reduce_and_permute_and_slice)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 6);
+    int rows = 0;
+
+    for (int i = 0; i < CUTS; i++) {
+        weft_tensor *t = wt_spread(&w, x, cuts[i]);
+
+        WT_ALL(equals(weft_sum(t, 1, &rows, false), weft_sum(x, 1, &rows, false)));
+        WT_ALL(equals(weft_mean(t, 1, &rows, true), weft_mean(x, 1, &rows, true)));
+        WT_ALL(equals(weft_max(t, 1, &rows, false), weft_max(x, 1, &rows, false)));
+        WT_ALL(equals(weft_softmax(t, 1), weft_softmax(x, 1)));
+        WT_ALL(equals(weft_softmax(t, 0), weft_softmax(x, 0)));
+        WT_ALL(equals(weft_transpose(t, 0, 1), weft_transpose(x, 0, 1)));
+        WT_ALL(equals(weft_slice(t, 0, 3, 10), weft_slice(x, 0, 3, 10)));
+        WT_ALL(equals(weft_slice(t, 1, 1, 4), weft_slice(x, 1, 1, 4)));
+        WT_ALL(equals(weft_reshape(t, 3, (int64_t[]){3, 4, 6}),
+                      weft_reshape(x, 3, (int64_t[]){3, 4, 6})));
+        WT_ALL(equals(weft_reshape(t, 1, (int64_t[]){72}), weft_reshape(x, 1, (int64_t[]){72})));
+    }
+    wt_world_close(&w);
+}
+
+/* Where a kernel asks which rows it has, the rows are brought to one run. */
+WT_TEST(cuts__of_a_vocabulary_are_brought_to_one_run)
+{
+    static const int64_t wanted[] = {0, 11, 5, 6, 7, 2};
+    struct wt_world w = open_world();
+    weft_tensor *table = wt_whole(WEFT_F64, 0, 12, 3), *logits = wt_whole(WEFT_F64, 1, 6, 12);
+    weft_tensor *rows = weft_from_data(WEFT_I64, 1, (int64_t[]){6}, wanted);
+    static const char *const columns[] = {"SS(1,2),R", "S(1|2,1),R", "S(1)[1],S(1)[0]",
+                                          "S(1,balanced),SS(0,2)"};
+
+    for (int i = 0; i < CUTS; i++)
+        WT_ALL(equals(weft_embedding(wt_spread(&w, table, cuts[i]), wt_spread(&w, rows, "R,R")),
+                      weft_embedding(table, rows)));
+    for (int i = 0; i < 4; i++)
+        WT_ALL(equals(
+            weft_cross_entropy(wt_spread(&w, logits, columns[i]), wt_spread(&w, rows, "R,R"), -100),
+            weft_cross_entropy(logits, rows, -100)));
+    wt_world_close(&w);
+}
+
+WT_TEST(cuts__gradients_come_in_the_leafs_cut)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
+    weft_tensor *plain = weft_set_requires_grad(wt_whole(WEFT_F64, 0, 12, 7), true);
+
+    WT_ALL(weft_backward(weft_sum_all(weft_square(weft_mul(plain, y)))) == WEFT_OK);
+    for (int i = 0; i < CUTS; i++) {
+        weft_tensor *a = weft_set_requires_grad(wt_spread(&w, x, cuts[i]), true);
+        weft_tensor *b = wt_spread(&w, y, cuts[(i + 1) % CUTS]);
+
+        WT_ALL(weft_backward(weft_sum_all(weft_square(weft_mul(a, b)))) == WEFT_OK);
+        WT_ALL(wt_is_placed(weft_grad(a), cuts[i]));
+        WT_ALL(equals(weft_grad(a), weft_grad(plain)));
+        weft_zero_grad(a);
+    }
+    weft_zero_grad(plain);
+    wt_world_close(&w);
+}
+
+/* ---- masked and norm partials ---- */
+
+/* Rank r of axis a has the rows of its share of the vocabulary, the others 0. */
+static weft_tensor *masked(struct wt_world *w, weft_tensor *x)
+{
+    weft_placement p[] = {weft_partial(WEFT_MASKED), weft_replicate()};
+    weft_tensor *term = weft_mul_scalar(x, weft_mesh_coordinate(w->mesh, 0) == 1);
+
+    return weft_from_local(term, w->mesh, p, NULL);
+}
+
+WT_TEST(pending__masked_terms_stay_masked_where_one_input_has_them)
+{
+    struct wt_world w = open_world();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 4, 3), *m = masked(&w, x), *sum;
+
+    WT_ALL(wt_is_placed(weft_transpose(m, 0, 1), "P(masked),R"));
+    WT_ALL(wt_is_placed(weft_mul_scalar(m, 3), "P(masked),R"));
+    WT_STILL(&w);
+    sum = weft_add(m, masked(&w, x)); /* two terms may not be zero then */
+    WT_ALL(equals(sum, weft_mul_scalar(x, 2)));
+    WT_ALL(equals(weft_mul_scalar(m, 3), weft_mul_scalar(x, 3)));
+    WT_ALL(equals(weft_gelu(m), weft_gelu(x)));
+    WT_ALL(equals(weft_add(m, wt_spread(&w, x, "R,R")), weft_mul_scalar(x, 2)));
+    wt_world_close(&w);
+}
+
+/* Terms of a 2-norm: (3, 4) is 5; copies keep it, arithmetic reduces first. */
+WT_TEST(pending__norms_keep_their_power_through_views)
+{
+    struct wt_world w = open_world();
+    weft_placement p[] = {weft_norm_partial(2), weft_replicate()};
+    weft_tensor *term =
+        weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, weft_mesh_coordinate(w.mesh, 0) ? 4 : 3);
+    weft_tensor *t = weft_from_local(term, w.mesh, p, NULL);
+    weft_tensor *five = weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 5);
+
+    WT_ALL(wt_is_placed(weft_transpose(t, 0, 1), "P(norm 2),R"));
+    WT_STILL(&w);
+    WT_ALL(equals(weft_transpose(t, 0, 1), weft_transpose(five, 0, 1)));
+    WT_ALL(equals(weft_mul_scalar(t, 2), weft_mul_scalar(five, 2)));
+    WT_ALL(equals(weft_add(t, t), weft_add(five, five)));
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(cuts__that_agree_stay_in_pointwise_ops),
+        WT_CASE(cuts__that_differ_are_brought_together),
+        WT_CASE(cuts__of_a_contracted_dim_leave_a_pending_sum),
+        WT_CASE(cuts__of_a_fused_weight_are_those_of_its_output),
+        WT_CASE(cuts__reduce_and_permute_and_slice),
+        WT_CASE(cuts__of_a_vocabulary_are_brought_to_one_run),
+        WT_CASE(cuts__gradients_come_in_the_leafs_cut),
+        WT_CASE(pending__masked_terms_stay_masked_where_one_input_has_them),
+        WT_CASE(pending__norms_keep_their_power_through_views),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "ops_on_cuts", cases);
+}
