@@ -102,10 +102,46 @@ WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement
  *
  * ranks: collective over the mesh axes whose placement changes; `placements` equal on every rank
  * gives: a tensor owned by the open scope; t itself when nothing changes
- * fails: WEFT_ERR_LAYOUT for a dim that t lacks, WEFT_ERR_ARG for a plain tensor
- * grad:  redistributes back; where t is a pending sum its gradient comes replicated
+ * fails: WEFT_ERR_LAYOUT for a dim that t lacks and for what would become a pending reduction (only
+ * a shard may become a sum), WEFT_ERR_ARG for a plain tensor grad:  redistributes back; where t is
+ * a pending sum its gradient comes replicated
  */
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements);
+
+typedef struct weft_redistribute_options {
+    unsigned forward;  /* WEFT_AS(dtype): cast before it moves; the result has it. 0: as it is */
+    unsigned backward; /* WEFT_AS(dtype): gradients move in it. 0: in the dtype of t */
+    bool async;        /* come back while the last collective is still under way */
+    bool greedy;       /* plan one axis at a time instead of the cheapest way */
+} weft_redistribute_options;
+
+/** A dtype as an option: 0 stands for none. */
+#define WEFT_AS(dtype) ((unsigned)(dtype) + 1)
+
+/**
+ * Redistribute with a cast before it, another dtype for gradients, or without waiting.
+ *
+ * A tensor that is under way may be viewed, sliced and passed on; whatever reads its elements first
+ * waits for it. t must not be written to until then.
+ * ranks, fails: as weft_redistribute. gives: a tensor owned by the open scope
+ * grad: cast to the backward dtype, redistributed, cast to the dtype of t
+ */
+WEFT_API weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placements,
+                                             const weft_redistribute_options *options);
+
+/** True while elements may be under way / wait for them; gives t. ranks: any; local */
+WEFT_API bool weft_is_pending(const weft_tensor *t);
+WEFT_API weft_tensor *weft_wait(weft_tensor *t);
+
+/**
+ * The plan of weft_redistribute(t, placements) as text, "tp: S(0)->R all-gather 96 B; dp: ...": its
+ * steps and the bytes that this rank sends in each; "" when nothing moves.
+ *
+ * ranks: any; local
+ * gives: the length as snprintf does; -1 with an error as weft_redistribute
+ */
+WEFT_API int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements,
+                                       char *text, size_t bytes);
 
 /* ---- what communication should take ---- */
 
@@ -118,3 +154,12 @@ WEFT_API weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *pl
  * fails: WEFT_ERR_ARG for a negative latency or a bandwidth that is not positive
  */
 WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s);
+
+/**
+ * Measure both for every axis of the mesh, some milliseconds each, and set what the slowest rank
+ * found. ranks: collective over the mesh. fails: WEFT_ERR_COMM outside the mesh or without ranks
+ */
+WEFT_API weft_status weft_link_measure(weft_mesh *mesh);
+
+/** What planning assumes of an axis of this name. ranks: any; local */
+WEFT_API void weft_link(const char *axis, double *latency_us, double *megabytes_per_s);

@@ -96,14 +96,14 @@ weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
     struct wf_layout *to;
     weft_status status;
 
-    if (!t || rules.guard == WEFT_GUARD_OFF) return weft_redistribute(t, placements);
+    if (!t || rules.guard == WEFT_GUARD_OFF) return wf_redistribute(t, placements);
     to = wf_layout_with_placements(t->layout, placements);
     move = wf_redist_plan_new(t->layout, to);
     wf_layout_release(to);
     if (!move) return NULL;
     status = guard_move(who, 0, move, false);
     wf_redist_plan_free(move);
-    return status == WEFT_OK ? weft_redistribute(t, placements) : NULL;
+    return status == WEFT_OK ? wf_redistribute(t, placements) : NULL;
 }
 
 /* ---- plain tensors beside distributed ones ---- */

@@ -27,8 +27,14 @@ static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
     const struct wf_redist_plan *move = plan->move[i];
     struct wf_block *block;
 
-    if (move->n_steps == 0)
-        return wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
+    if (move->n_steps == 0) {
+        weft_tensor *same =
+            wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
+
+        same->pending = t->pending;
+        return same;
+    }
+    wf_settled(t);
     block = plan->meta ? wf_redist_pretend(move) : wf_redist_run(move, t->data);
     return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute")
                  : out_of_memory(plan);
@@ -49,7 +55,12 @@ static bool prepare_inputs(const struct wf_plan *plan, weft_tensor *const *in, w
 /* A node that held its own output would keep itself alive: it holds another handle to the bytes. */
 static weft_tensor *without_node(weft_tensor *t)
 {
-    return t->node ? wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin) : t;
+    weft_tensor *other;
+
+    if (!t->node) return t;
+    other = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
+    other->pending = t->pending;
+    return other;
 }
 
 static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used,
@@ -78,8 +89,10 @@ static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *const *use
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
 
-    return out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
-                                  (char *)used[0]->data + at, plan->name);
+    out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
+                           (char *)used[0]->data + at, plan->name);
+    out[0]->pending = used[0]->pending;
+    return out[0];
 }
 
 /* Make the outputs and run the kernel on them. */
@@ -154,6 +167,12 @@ static void tell(const struct wf_plan *plan, double began)
     wf_observe(&event);
 }
 
+static void settle(int n, weft_tensor *const *used)
+{
+    for (int i = 0; i < n; i++)
+        if (used[i]) wf_settled(used[i]);
+}
+
 weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
                           weft_tensor **more)
 {
@@ -162,13 +181,16 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     weft_tensor *const *used = in;
     struct wf_plan *plan;
     bool recorded = false; /* some input requires a gradient, and the tape is on */
+    bool pending = false;  /* some input's elements are under way */
     double began = wf_observed & WF_EVENT_OP ? wf_now() : 0;
 
     for (int i = 0; i < n; i++) {
-        if (in[i])
+        if (in[i]) {
             recorded |= in[i]->requires_grad;
-        else if (i < row->n_required)
+            pending |= in[i]->pending;
+        } else if (i < row->n_required) {
             return NULL;
+        }
     }
     recorded = recorded && row->vjp && wf_recording();
     if (!args) args = &no_args;
@@ -186,6 +208,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
         used = moved_in;
         if (!prepare_inputs(plan, in, moved_in)) return wf_plan_release(plan), NULL;
     }
+    if (pending && plan->way == WF_WAY_KERNEL) settle(n, used);
     if (args->into)
         result = run_into(plan, used, args);
     else if (plan->way == WF_WAY_KERNEL)

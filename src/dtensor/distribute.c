@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "dtensor/check_local.h"
 #include "dtensor/placements.h"
+#include "dtensor/redistribute.h"
 #include "dtensor/setup.h"
 #include "dtensor/spread.h"
 #include "mesh/mesh.h"
@@ -87,7 +88,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     weft_no_grad_begin();
     part = weft_contiguous(t);
     part = part ? wf_spread(part, mesh, whole, source) : NULL;
-    part = weft_redistribute(part, to); /* a pending reduction: the first rank has the value */
+    part = wf_redistribute(part, to); /* a pending reduction: the first rank has the value */
     weft_no_grad_end();
     if (part) part->requires_grad = t->requires_grad;
     return weft_scope_return(scope, part);
@@ -113,6 +114,15 @@ static weft_tensor *ones_like(const weft_tensor *t)
     return ones;
 }
 
+/* A gradient never becomes pending because the leaf is. */
+static void leaf_placements(weft_placement *to, const weft_tensor *grad, const weft_tensor *leaf)
+{
+    memcpy(to, leaf->layout->placements, sizeof leaf->layout->placements);
+    for (int a = 0; a < leaf->layout->n_axes; a++)
+        if (weft_is_partial(to[a]) && !weft_is_partial(grad->layout->placements[a]))
+            to[a] = weft_replicate();
+}
+
 /* Placements of the leaf; where the leaf is replicated a pending sum may wait for the step. */
 static weft_tensor *settle(weft_tensor *grad, const weft_tensor *leaf)
 {
@@ -126,18 +136,20 @@ static weft_tensor *settle(weft_tensor *grad, const weft_tensor *leaf)
                     wf_is_plain(grad) ? "plain" : "distributed");
         return grad;
     }
-    memcpy(to, leaf->layout->placements, sizeof to);
+    leaf_placements(to, grad, leaf);
     for (int a = 0; a < leaf->layout->n_axes; a++)
-        if (to[a].kind == WEFT_KIND_REPLICATE &&
-            grad->layout->placements[a].kind == WEFT_KIND_PARTIAL &&
+        if (weft_is_replicate(to[a]) && weft_is_partial(grad->layout->placements[a]) &&
             grad->layout->placements[a].reduce == WEFT_SUM)
             to[a] = grad->layout->placements[a];
-    return weft_redistribute(grad, to);
+    return wf_redistribute(grad, to);
 }
 
 static weft_tensor *reduce(weft_tensor *grad, const weft_tensor *leaf)
 {
-    return weft_redistribute(grad, leaf->layout->placements);
+    weft_placement to[WEFT_MAX_AXES];
+
+    leaf_placements(to, grad, leaf);
+    return wf_redistribute(grad, to);
 }
 
 static weft_tensor *copy(weft_tensor *t) { return wf_call1(WF_OP_copy, t); }

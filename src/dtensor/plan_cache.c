@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dtensor/redistribute_cost.h"
+#include "dtensor/redistribute_flight.h"
 #include "dtensor/registry.h"
 #include <weft/debug.h>
 
@@ -173,6 +174,7 @@ struct wf_plan_stats wf_plan_stats(void)
 
 void wf_plan_finalize(void)
 {
+    wf_redist_land_all(); /* they keep plans */
     for (uint64_t s = 0; cache.sets && s <= cache.mask; s++)
         for (int w = 0; w < WAYS; w++)
             if (cache.sets[s].plan[w]) wf_plan_release(cache.sets[s].plan[w]);

@@ -9,6 +9,7 @@
 #include "device/pool.h"
 #include "dtensor/redistribute_cost.h"
 #include "placement/layout.h"
+#include <weft/tensor.h>
 
 /* Numbered in the order in which the greedy planner prefers them. */
 enum wf_redist_kind {
@@ -88,6 +89,9 @@ struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *sr
 /** The same for a tensor without elements: observers hear of each collective, and the blocks, the
  *  result too, are planned ones. Needs no communicator. */
 struct wf_block *wf_redist_pretend(const struct wf_redist_plan *plan);
+
+/** weft_redistribute of whatever the library itself needs: pending reductions too. */
+weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements);
 
 /** "all-gather" */
 const char *wf_redist_kind_name(enum wf_redist_kind kind);

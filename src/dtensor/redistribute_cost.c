@@ -11,9 +11,6 @@
 #include "base/mem.h"
 #include <weft/dtensor.h>
 
-/* A start costs as much as 11 more ranks: 6.6 us and 0.6 us in NCCL's tables. */
-static const double START_IN_HOPS = 11;
-
 struct entry {
     struct entry *next;
     char *axis; /* NULL: all that have no entry of their own */
@@ -55,7 +52,7 @@ struct wf_link wf_link_worst(const struct wf_link *links, unsigned axes)
 
 double wf_link_time(struct wf_link link, int hops, double bytes)
 {
-    return link.latency * (1 + hops / START_IN_HOPS) + bytes / link.bandwidth;
+    return link.latency * (1 + (double)hops / WF_START_IN_HOPS) + bytes / link.bandwidth;
 }
 
 weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s)
@@ -73,6 +70,14 @@ weft_status weft_link_set(const char *axis, double latency_us, double megabytes_
     }
     e->link = (struct wf_link){latency_us, megabytes_per_s};
     return WEFT_OK;
+}
+
+void weft_link(const char *axis, double *latency_us, double *megabytes_per_s)
+{
+    struct wf_link link = wf_link_of(axis);
+
+    *latency_us = link.latency;
+    *megabytes_per_s = link.bandwidth;
 }
 
 void wf_link_finalize(void)

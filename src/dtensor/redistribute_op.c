@@ -9,9 +9,22 @@
 #include "base/error.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
+#include "dtensor/redistribute_flight.h"
+#include "mesh/mesh.h"
 #include "ops/families.h"
+#include <weft/autograd.h>
+#include <weft/ops.h>
 
-/* Attributes are the target placements. */
+static void plan_greedily(struct wf_plan *plan)
+{
+    struct wf_redist_plan *cheapest = plan->move[0];
+
+    if (!cheapest) return;
+    plan->move[0] = wf_redist_plan_by(WF_PLANNER_GREEDY, cheapest->from, cheapest->to);
+    wf_redist_plan_free(cheapest);
+}
+
+/* Attributes are the target placements, and one more for another planner. */
 weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *call)
 {
     weft_placement to[WEFT_MAX_AXES], wanted[WEFT_MAX_AXES];
@@ -24,6 +37,7 @@ weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *ca
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
     WF_TRY(wf_placements_fit(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_plan_move_input(plan, 0, to));
+    if (plan->n_attr > WF_PLACEMENT_WORDS * in->n_axes) plan_greedily(plan);
     wf_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
     return WEFT_OK;
 }
@@ -36,7 +50,7 @@ void wf_vjp_redistribute(const struct wf_node *n, weft_tensor *g, weft_tensor **
 
     memcpy(to, from->placements, sizeof to);
     wf_without_partial(to, from->n_axes);
-    in[0] = weft_redistribute(g, to);
+    in[0] = wf_redistribute(g, to);
 }
 
 static bool same_placements(const struct wf_layout *layout, const weft_placement *placements)
@@ -44,20 +58,177 @@ static bool same_placements(const struct wf_layout *layout, const weft_placement
     for (int a = 0; a < layout->n_axes; a++) {
         weft_placement p = placements[a];
 
-        if (p.kind == WEFT_KIND_SHARD && p.dim < 0) p.dim = (int8_t)(p.dim + layout->desc.ndim);
+        if (wf_is_cut(p) && p.dim < 0) p.dim = (int8_t)(p.dim + layout->desc.ndim);
         if (!weft_placement_equal(layout->placements[a], p)) return false;
     }
     return true;
 }
 
-weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
+/* The attributes of the op. */
+static struct wf_args arguments(int64_t *words, const weft_tensor *t,
+                                const weft_placement *placements, enum wf_redist_planner planner)
 {
-    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES];
-    struct wf_args args = {.attr = words};
+    int n = t->layout->n_axes;
+
+    wf_placements_pack(words, placements, n);
+    words[WF_PLACEMENT_WORDS * n] = planner;
+    return (struct wf_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (planner != 0)};
+}
+
+weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
+{
+    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_args args;
 
     if (!t) return NULL;
     if (t->layout->mesh && same_placements(t->layout, placements)) return t;
-    wf_placements_pack(words, placements, t->layout->n_axes);
-    args.n_attr = WF_PLACEMENT_WORDS * t->layout->n_axes;
+    args = arguments(words, t, placements, WF_PLANNER_CHEAPEST);
     return wf_call(WF_OP_redistribute, 1, &t, &args);
+}
+
+/* ---- what users may ask for ---- */
+
+/* A pending reduction is what an op leaves, not a way to hold a value: only shards may become a
+ * sum, which takes nothing but zeros. */
+static weft_status refuse_pending(const struct wf_layout *from, const weft_placement *to)
+{
+    char was[WF_PLACEMENT_TEXT], is[WF_PLACEMENT_TEXT], layout[512];
+
+    for (int a = 0; a < from->n_axes; a++) {
+        if (!weft_is_partial(to[a]) || weft_placement_equal(from->placements[a], to[a])) continue;
+        if (wf_is_cut(from->placements[a]) && to[a].reduce == WEFT_SUM) continue;
+        weft_placements_print(&from->placements[a], 1, was, sizeof was);
+        weft_placements_print(&to[a], 1, is, sizeof is);
+        wf_layout_print(from, layout, sizeof layout);
+        return WF_FAIL(WEFT_ERR_LAYOUT,
+                       "redistribute: Can not redistribute from %s to %s on axis %s%s: %s", was, is,
+                       wf_mesh_line_name(from->mesh, 1u << a),
+                       weft_is_partial(from->placements[a])
+                           ? "; from one partial type to another is unsupported"
+                           : "; only a shard may become a pending sum",
+                       layout);
+    }
+    return WEFT_OK;
+}
+
+weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
+{
+    if (!t) return NULL;
+    if (t->layout->mesh) WF_TRY_PTR(refuse_pending(t->layout, placements));
+    return wf_redistribute(t, placements);
+}
+
+int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements, char *text,
+                              size_t bytes)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    struct wf_redist_plan *plan;
+    struct wf_layout *target;
+    int length = -1;
+
+    if (!t) return -1;
+    if (!t->layout->mesh) {
+        WF_FAIL(WEFT_ERR_ARG, "redistribute_explain: the tensor is plain");
+        return -1;
+    }
+    if (wf_placements_normalize(to, placements, t->layout->n_axes, weft_ndim(t), "redistribute") ||
+        wf_placements_fit(to, t->layout->n_axes, t->layout->desc.global, "redistribute"))
+        return -1;
+    target = wf_layout_with_placements(t->layout, to);
+    plan = wf_redist_plan_new(t->layout, target);
+    if (plan) length = wf_redist_print(plan, text, bytes);
+    wf_redist_plan_free(plan);
+    wf_layout_release(target);
+    return length;
+}
+
+/* ---- with options: cast, move, cast back ---- */
+
+/* The node's context is the layout of what was given; v[0] the dtype that gradients move in. */
+static void release_layout(void *layout) { wf_layout_release(layout); }
+
+static weft_tensor *in_dtype(weft_tensor *t, weft_dtype dtype)
+{
+    return t && weft_tensor_dtype(t) != dtype ? weft_cast(t, dtype) : t;
+}
+
+static void vjp_with(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_layout *from = n->context;
+    weft_placement to[WEFT_MAX_AXES];
+
+    memcpy(to, from->placements, sizeof to);
+    wf_without_partial(to, from->n_axes);
+    g = wf_redistribute(in_dtype(g, (weft_dtype)n->v[0]), to);
+    in[0] = in_dtype(g, (weft_dtype)from->desc.dtype);
+}
+
+/* A handle of its own for the result, which may be the tensor that was given. */
+static weft_tensor *recorded(weft_tensor *y, weft_tensor *t, weft_dtype backward)
+{
+    weft_tensor *result =
+        wf_tensor_new(y->layout, wf_block_retain(y->block), y->data, "redistribute");
+    struct wf_node *node = wf_node_record(result, vjp_with, "redistribute", 1, &t);
+
+    result->pending = y->pending;
+    node->context = wf_layout_retain(t->layout);
+    node->release_context = release_layout;
+    node->v[0] = backward;
+    return result;
+}
+
+static weft_tensor *started(weft_tensor *t, const struct wf_args *args)
+{
+    struct wf_plan *plan = wf_plan_for(WF_OP_redistribute, 1, &t, args);
+    struct wf_block *block;
+    weft_tensor *result;
+
+    if (!plan) return NULL;
+    if (plan->meta || !plan->move[0] || !wf_redist_can_fly(plan->move[0]))
+        return wf_call(WF_OP_redistribute, 1, &t, args);
+    wf_settled(t);
+    plan->refs++;
+    block = wf_redist_start(plan->move[0], t, plan, wf_plan_release_context);
+    result = wf_tensor_new(plan->out[0], block, block->data, "redistribute");
+    result->pending = true;
+    return result;
+}
+
+static weft_tensor *moved(weft_tensor *t, const weft_placement *placements,
+                          const weft_redistribute_options *o)
+{
+    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_args args;
+
+    if (!t || same_placements(t->layout, placements)) return t;
+    args = arguments(words, t, placements, o->greedy ? WF_PLANNER_GREEDY : WF_PLANNER_CHEAPEST);
+    return o->async ? started(t, &args) : wf_call(WF_OP_redistribute, 1, &t, &args);
+}
+
+static weft_status check_options(const weft_tensor *t, const weft_redistribute_options *o)
+{
+    WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
+    WF_NEED(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
+            "redistribute: unknown dtypes %d and %d", o->forward, o->backward);
+    return WEFT_OK;
+}
+
+weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placements,
+                                    const weft_redistribute_options *options)
+{
+    static const weft_redistribute_options none;
+    const weft_redistribute_options *o = options ? options : &none;
+    weft_dtype own, backward;
+    weft_tensor *y;
+
+    if (!t) return NULL;
+    WF_TRY_PTR(check_options(t, o));
+    WF_TRY_PTR(refuse_pending(t->layout, placements));
+    own = weft_tensor_dtype(t);
+    backward = o->backward ? (weft_dtype)(o->backward - 1) : own;
+    weft_no_grad_begin();
+    y = moved(in_dtype(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
+    weft_no_grad_end();
+    if (!y || !t->requires_grad || !wf_recording()) return y;
+    return y == t && backward == own ? t : recorded(y, t, backward);
 }

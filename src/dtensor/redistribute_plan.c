@@ -43,7 +43,8 @@ struct wf_redist_problem wf_redist_problem(const struct wf_layout *from, const w
         .to = to,
     };
 
-    for (int a = 0; a < p.n_axes; a++) p.links[a] = wf_link_of(weft_mesh_axis_name(from->mesh, a));
+    for (int a = 0; a < p.n_axes; a++)
+        p.links[a] = wf_link_of(wf_mesh_line_name(from->mesh, 1u << a));
     p.flattened = flattened_sets(from->mesh, p.n_axes, p.sizes);
     return p;
 }

@@ -2,20 +2,14 @@
  * redistribute_run.c: carries out the actions of a plan. All decisions were made before: this
  * file only takes blocks, copies, and hands collectives to comm.
  */
+#include "dtensor/redistribute_run.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "comm/comm.h"
-#include "dtensor/redistribute_program.h"
 #include "mesh/mesh.h"
-
-struct run {
-    const struct wf_redist_plan *plan;
-    const void *src;
-    struct wf_block *blocks[WF_REDIST_MAX_BUFFERS];
-};
 
 static size_t element_of(const struct wf_redist_plan *plan)
 {
@@ -23,20 +17,23 @@ static size_t element_of(const struct wf_redist_plan *plan)
 }
 
 /* Peers may wait for this rank already: without memory the job ends. */
-static void make_block(struct run *run, int buffer)
+void wf_run_make(struct wf_redist_run *run, const struct wf_redist_action *action)
 {
-    const struct wf_redist_buffer *b = &run->plan->program->buffers[buffer];
+    const struct wf_redist_buffer *b = &run->plan->program->buffers[action->dst];
+    struct wf_block *block;
 
-    run->blocks[buffer] = wf_block_new((size_t)b->elements * element_of(run->plan), b->category);
-    if (!run->blocks[buffer]) WF_DIE("redistribute: %s", weft_error_message());
+    if (!action->makes) return;
+    block = wf_block_new((size_t)b->elements * element_of(run->plan), b->category);
+    if (!block) WF_DIE("redistribute: %s", weft_error_message());
+    run->blocks[action->dst] = block;
 }
 
-static const void *source_of(const struct run *run, const struct wf_redist_action *action)
+static const void *source_of(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
     return action->src == 0 ? run->src : run->blocks[action->src]->data;
 }
 
-static void copy(const struct run *run, const struct wf_redist_action *action)
+static void copy(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
     const void *src = source_of(run, action);
     void *dst = run->blocks[action->dst]->data;
@@ -45,7 +42,7 @@ static void copy(const struct run *run, const struct wf_redist_action *action)
 }
 
 /* What is filled already is copied behind itself: twice as much each time. */
-static void fill(const struct run *run, const struct wf_redist_action *action)
+static void fill(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
     size_t bytes = (size_t)run->blocks[action->dst]->bytes, filled = element_of(run->plan);
     char *data = run->blocks[action->dst]->data;
@@ -60,9 +57,10 @@ static void fill(const struct run *run, const struct wf_redist_action *action)
     }
 }
 
-static void collective(const struct run *run, const struct wf_redist_action *action)
+struct wf_coll wf_run_collective(const struct wf_redist_run *run,
+                                 const struct wf_redist_action *action)
 {
-    struct wf_coll coll = {
+    return (struct wf_coll){
         .kind = action->coll,
         .comm = wf_mesh_merged_comm(run->plan->from->mesh, action->axes),
         .dtype = (weft_dtype)run->plan->from->desc.dtype,
@@ -73,6 +71,11 @@ static void collective(const struct run *run, const struct wf_redist_action *act
         .send = (const char *)source_of(run, action) + action->src_offset,
         .recv = run->blocks[action->dst]->data,
     };
+}
+
+static void collective(const struct wf_redist_run *run, const struct wf_redist_action *action)
+{
+    struct wf_coll coll = wf_run_collective(run, action);
 
     wf_comm_run(&coll);
 }
@@ -82,7 +85,7 @@ static void divide_f32(float *data, size_t count, float divisor)
     for (size_t i = 0; i < count; i++) data[i] /= divisor;
 }
 
-static void divide(const struct run *run, const struct wf_redist_action *action)
+static void divide(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
     weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
     const struct wf_dtype_info *dtype = &wf_dtypes[type];
@@ -107,7 +110,7 @@ static void power_f32(float *data, size_t count, double power)
         for (size_t i = 0; i < count; i++) data[i] = (float)pow(fabs((double)data[i]), power);
 }
 
-static void power(const struct run *run, const struct wf_redist_action *action)
+static void power(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
     weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
     const struct wf_dtype_info *dtype = &wf_dtypes[type];
@@ -122,35 +125,48 @@ static void power(const struct run *run, const struct wf_redist_action *action)
         dtype->store(data + at, pow(fabs(dtype->load(data + at)), action->power));
 }
 
-static void drop(struct run *run, uint64_t buffers)
-{
-    for (int b = 1; buffers >> b; b++)
-        if (buffers >> b & 1) wf_block_release(run->blocks[b]);
-}
+/* ---- one action, all actions ---- */
 
-struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *src)
+void wf_run_act(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
-    static void (*const acts[])(const struct run *,
+    static void (*const acts[])(const struct wf_redist_run *,
                                 const struct wf_redist_action *) = {[WF_ACT_COPY] = copy,
                                                                     [WF_ACT_FILL] = fill,
                                                                     [WF_ACT_COLL] = collective,
                                                                     [WF_ACT_DIVIDE] = divide,
                                                                     [WF_ACT_POWER] = power};
+
+    acts[action->act](run, action);
+}
+
+void wf_run_drop(struct wf_redist_run *run, const struct wf_redist_action *action)
+{
+    for (uint64_t left = action->drops & ~(uint64_t)1; left; left &= left - 1)
+        wf_block_release(run->blocks[__builtin_ctzll(left)]);
+}
+
+struct wf_block *wf_run_result(const struct wf_redist_run *run)
+{
+    struct wf_block *result = run->blocks[run->plan->program->result];
+
+    if (result->category == WF_MEM_COMM && !run->plan->to->partial)
+        wf_block_recategorize(result, WF_MEM_ACTIVATIONS);
+    return result;
+}
+
+struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *src)
+{
     const struct wf_redist_program *program = plan->program;
-    struct run run;
-    struct wf_block *result;
+    struct wf_redist_run run;
 
     run.plan = plan;
     run.src = src;
     for (int i = 0; i < program->n_actions; i++) {
         const struct wf_redist_action *action = &program->actions[i];
 
-        if (action->makes) make_block(&run, action->dst);
-        acts[action->act](&run, action);
-        if (action->drops) drop(&run, action->drops);
+        wf_run_make(&run, action);
+        wf_run_act(&run, action);
+        wf_run_drop(&run, action);
     }
-    result = run.blocks[program->result];
-    if (result->category == WF_MEM_COMM && !plan->to->partial)
-        wf_block_recategorize(result, WF_MEM_ACTIVATIONS);
-    return result;
+    return wf_run_result(&run);
 }

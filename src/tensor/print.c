@@ -33,6 +33,9 @@ void weft_tensor_print(const weft_tensor *t, FILE *out)
 
     weft_tensor_describe(t, text, sizeof text);
     fprintf(out, "%s ", text);
-    if (t && t->layout->desc.numel && !wf_is_meta(t)) print_dim(&t->layout->desc, t->data, 0, out);
+    if (t && t->layout->desc.numel && !wf_is_meta(t)) {
+        wf_settled(t);
+        print_dim(&t->layout->desc, t->data, 0, out);
+    }
     fputc('\n', out);
 }

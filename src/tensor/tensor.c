@@ -49,6 +49,7 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
     t->origin = origin;
     t->refs = 1;
     t->requires_grad = false;
+    t->pending = false;
     wf_scope_own(t);
     return t;
 }
@@ -166,7 +167,12 @@ int64_t weft_local_stride(const weft_tensor *t, int dim)
 
 int64_t weft_local_numel(const weft_tensor *t) { return t->layout->desc.numel; }
 
-void *weft_data(weft_tensor *t) { return t ? t->data : NULL; }
+void *weft_data(weft_tensor *t)
+{
+    if (!t) return NULL;
+    wf_settled(t);
+    return t->data;
+}
 
 const char *wf_element(const struct wf_desc *desc, const void *data, int64_t index)
 {
@@ -193,6 +199,7 @@ double weft_item(const weft_tensor *t)
         WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
         return NAN;
     }
+    wf_settled(t);
     return wf_dtypes[t->layout->desc.dtype].load(t->data);
 }
 
@@ -208,6 +215,7 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
             "read_f64: a tensor on the meta device has no elements");
     WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
             (long long)room, (long long)desc->numel);
+    wf_settled(t);
     for (int64_t i = 0; i < desc->numel; i++)
         out[i] = wf_dtypes[desc->dtype].load(wf_element(desc, t->data, i));
     return WEFT_OK;

@@ -22,6 +22,7 @@ struct weft_tensor {
     const char *origin;     /* the op that made it, for the leak report */
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
+    bool pending;       /* its elements may still be under way: wf_settled before they are used */
     weft_tensor *next_free;
 };
 
@@ -46,6 +47,13 @@ void wf_tensor_free(weft_tensor *t);
 
 /** Upcall: autograd drops the node of a dying handle. */
 void wf_node_release(struct wf_node *node);
+
+/** Upcall: dtensor waits for elements that are under way. */
+void wf_tensor_await(const weft_tensor *t);
+static inline void wf_settled(const weft_tensor *t)
+{
+    if (t->pending) wf_tensor_await(t);
+}
 
 /** Handles alive on this thread. */
 int64_t wf_tensor_count(void);
