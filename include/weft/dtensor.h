@@ -143,6 +143,21 @@ WEFT_API weft_tensor *weft_wait(weft_tensor *t);
 WEFT_API int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements,
                                        char *text, size_t bytes);
 
+/**
+ * The same tensor on another mesh, of which ranks, order and number may differ; the two may
+ * overlap. A pending reduction is carried out on the old mesh; after that one exchange brings every
+ * element to the ranks that need and lack it, from one of those that have it.
+ *
+ * ranks: collective over the ranks of both meshes; others may call it and take no part
+ * gives: a tensor owned by the open scope; shares storage where a rank's part stays the same and
+ *        nobody needs anything
+ * fails: WEFT_ERR_LAYOUT for placements that do not fit or are pending, WEFT_ERR_ARG for a plain
+ *        tensor
+ * grad:  brought back to the old mesh and placements; replicated where t is a pending sum
+ */
+WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
+                                                const weft_placement *placements);
+
 /* ---- what communication should take ---- */
 
 /**
