@@ -6,7 +6,9 @@
 
 #include <stdio.h>
 
-#include <weft/tensor.h>
+#include <weft/debug.h>
+#include <weft/module.h>
+#include <weft/optim.h>
 
 /* ---- who holds what ---- */
 
@@ -69,3 +71,40 @@ WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
  * ranks: as weft_trace_open. fails: WEFT_ERR_IO on all ranks when the first cannot write the file
  */
 WEFT_API weft_status weft_trace_close(weft_trace *trace);
+
+/* ---- forecasts: a training step without elements ---- */
+
+enum { WEFT_FORECAST_AXES = 12 };
+
+/** Communication along one mesh axis; axes that one collective runs over together count as one. */
+typedef struct weft_forecast_axis {
+    char name[64];
+    int ranks;
+    int64_t collectives, bytes, sent; /* of this rank, as a ledger counts them */
+    double seconds;                   /* by the model of weft_link_set */
+} weft_forecast_axis;
+
+typedef struct weft_forecast {
+    int64_t parameters; /* elements of the whole model */
+    /** Bytes of this rank after the step, and the most during it; the last for all together. */
+    weft_memory memory[WEFT_MEMORY_CATEGORIES + 1];
+    int n_axes;
+    weft_forecast_axis axes[WEFT_FORECAST_AXES];
+    double seconds; /* of all communication, nothing overlapped */
+} weft_forecast;
+
+/**
+ * What a training step of a model would take on this rank: forward, backward, reduction of
+ * gradients, and the optimizer's step unless it is NULL.
+ *
+ * The model and its inputs are made on WEFT_META (weft_set_default_device), usually on a mesh of
+ * weft_mesh_fake: layouts, plans, bytes and memory are those of the real program; nothing is
+ * computed or sent. A result of several elements is given a gradient in its own layout. Gradients
+ * stay. ranks: any; local fails: WEFT_ERR_STATE for a model with elements or without parameters;
+ * what the step fails with
+ */
+WEFT_API weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model,
+                                        weft_optim *optim, weft_tensor *const *inputs, int n);
+
+/** A table of memory by category and one of communication by axis. ranks: any; local */
+WEFT_API void weft_forecast_print(const weft_forecast *forecast, FILE *out);

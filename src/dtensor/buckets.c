@@ -110,6 +110,7 @@ static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct 
     if (!block) return weft_error_status();
     if (!meta) pack(block, leaves, n, group);
     all_reduce(block, total, group);
+    wf_block_recategorize(block, WF_MEM_GRADIENTS);
     for (int i = 0; i < n; i++) {
         if (!belongs(leaves[i], group)) continue;
         size_t bytes = slot_bytes(leaves[i]->grad);
