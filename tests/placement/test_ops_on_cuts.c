@@ -5,8 +5,11 @@
 /* ranks: 2 4 8 */
 /* mpi: 4 */
 #include <stdlib.h>
+#include <string.h>
 
+#include "placement/element_map.h"
 #include "ranks/worlds.h"
+#include "tensor/tensor.h"
 
 /* Cuts of 12 rows over (a, b). */
 static const char *const cuts[] = {
@@ -26,6 +29,18 @@ static double *whole_of(weft_tensor *t)
     return values;
 }
 
+/* The placements are as a user could have written them. */
+static bool is_normal(weft_tensor *t)
+{
+    const struct wf_layout *l = t->layout;
+    weft_placement normal[WEFT_MAX_AXES];
+
+    return wf_placements_normalize(normal, l->placements, l->n_axes, l->desc.ndim, "test") ==
+               WEFT_OK &&
+           wf_placements_fit(normal, l->n_axes, l->desc.global, "test") == WEFT_OK &&
+           memcmp(normal, l->placements, (size_t)l->n_axes * sizeof *normal) == 0;
+}
+
 /* The distributed result has the values of the plain one, on this rank and in full. */
 static bool equals(weft_tensor *got, weft_tensor *plain)
 {
@@ -34,7 +49,7 @@ static bool equals(weft_tensor *got, weft_tensor *plain)
 
     for (int a = 0; got && a < weft_mesh_ndim(weft_tensor_mesh(got)); a++)
         pending |= weft_is_partial(weft_tensor_placement(got, a));
-    near = got && (pending || wt_near_local(got, want, WT_WITHIN(1e-12))) &&
+    near = got && is_normal(got) && (pending || wt_near_local(got, want, WT_WITHIN(1e-12))) &&
            wt_near_full(got, want, WT_WITHIN(1e-12));
     free(want);
     return near;
@@ -168,6 +183,66 @@ WT_TEST(cuts__gradients_come_in_the_leafs_cut)
     wt_world_close(&w);
 }
 
+/* ---- any cuts ---- */
+
+/* Any normal placements of a square matrix of 12 by 12 on the world's mesh, drawn until they are.
+ */
+static void random_cuts(struct wt_world *w, weft_placement *p, uint64_t *state)
+{
+    static const int64_t segments[][3] = {{1, 1, 1}, {1, 2, 3}, {4, 1, 1}};
+    int n_axes = weft_mesh_ndim(w->mesh);
+
+    do {
+        weft_error_clear();
+        for (int a = 0; a < n_axes; a++) {
+            int dim = wt_below(state, 2);
+
+            p[a] = weft_replicate();
+            if (wt_below(state, 4) == 0) continue;
+            p[a] = weft_shard(dim);
+            if (wt_below(state, 4) == 0)
+                p[a] = weft_shard_segments(dim, 3, segments[wt_below(state, 3)]);
+            p[a].cut = (uint8_t)wt_below(state, 2);
+            p[a].order = (uint8_t)(wt_below(state, 2) * wt_below(state, 3));
+            if (wt_below(state, 4) == 0) p[a] = weft_strided_shard(dim, 1 + wt_below(state, 5));
+        }
+    } while (wf_placements_normalize(p, p, n_axes, 2, "test") != WEFT_OK);
+}
+
+/* Whatever is chosen, axis by axis, is a layout that can be had, and the values are right. */
+static void random_ops(const char *mesh, uint64_t seed)
+{
+    struct wt_world w = wt_world_open_mesh("%s", mesh);
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 12), *y = wt_whole(WEFT_F64, 1, 12, 12);
+
+    for (int round = 0; round < 60; round++) {
+        weft_scope *scope = weft_scope_open();
+        weft_placement p[WEFT_MAX_AXES], q[WEFT_MAX_AXES];
+        weft_tensor *a, *b;
+
+        random_cuts(&w, p, &seed);
+        random_cuts(&w, q, &seed);
+        a = weft_distribute_tensor(x, w.mesh, p, -1);
+        b = weft_distribute_tensor(y, w.mesh, q, -1);
+        WT_ALL(equals(weft_add(a, b), weft_add(x, y)));
+        WT_ALL(equals(weft_matmul(a, b), weft_matmul(x, y)));
+        WT_ALL(equals(weft_matmul(weft_transpose(a, 0, 1), b),
+                      weft_matmul(weft_transpose(x, 0, 1), y)));
+        WT_ALL(equals(weft_cat(2, (weft_tensor *[]){a, b}, 1),
+                      weft_cat(2, (weft_tensor *[]){x, y}, 1)));
+        weft_scope_close(scope);
+    }
+    wt_world_close(&w);
+}
+
+WT_TEST(cuts__drawn_at_random_give_right_values)
+{
+    static const uint64_t seeds[] = {3, 1968, 20261121};
+    const char *mesh = wt_ranks() == 8 ? "a=2,b=2,c=2" : wt_ranks() == 4 ? "a=2,b=2" : "a=1,b=2";
+
+    for (int i = 0; i < 3; i++) random_ops(mesh, seeds[i]);
+}
+
 /* ---- masked and norm partials ---- */
 
 /* Rank r of axis a has the rows of its share of the vocabulary, the others 0. */
@@ -223,6 +298,7 @@ int main(int argc, char **argv)
         WT_CASE(cuts__reduce_and_permute_and_slice),
         WT_CASE(cuts__of_a_vocabulary_are_brought_to_one_run),
         WT_CASE(cuts__gradients_come_in_the_leafs_cut),
+        WT_CASE(cuts__drawn_at_random_give_right_values),
         WT_CASE(pending__masked_terms_stay_masked_where_one_input_has_them),
         WT_CASE(pending__norms_keep_their_power_through_views),
         WT_END,

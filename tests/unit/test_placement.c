@@ -327,6 +327,89 @@ START_TEST(normalize__refuses_what_is_no_placement)
 }
 END_TEST
 
+START_TEST(normalize__refuses_fields_out_of_range)
+{
+    static const struct {
+        weft_placement p;
+        const char *part;
+    } cases[] = {
+        {{.kind = WEFT_KIND_SHARD, .cut = 7}, "unknown cut 7"},
+        {{.kind = WEFT_KIND_SHARD, .n_segments = 6}, "in more than 5 segments"},
+        {{.kind = WEFT_KIND_SHARD, .n_segments = 2, .segments = {3}}, "segment 1 is not 1 to"},
+        {{.kind = WEFT_KIND_STRIDED, .factor = 0}, "at least one piece"},
+        {{.kind = WEFT_KIND_STRIDED, .factor = -2}, "at least one piece"},
+        {{.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_NORM, .p = 0.0f / 0.0f}, "a norm of power"},
+    };
+    int64_t many[6] = {1, 1, 1, 1, 1, 1}, huge[2] = {65537, 1}, none[2] = {4, 0};
+    weft_placement bad[] = {weft_shard_segments(0, 6, many), weft_shard_segments(0, 2, huge),
+                            weft_shard_segments(0, 2, none)};
+    weft_placement out[1];
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_error_clear();
+        ck_assert_int_eq(wf_placements_normalize(out, &cases[i].p, 1, 2, "test"), WEFT_ERR_ARG);
+        ck_assert_msg(strstr(weft_error_message(), cases[i].part) != NULL, "%s",
+                      weft_error_message());
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        weft_error_clear();
+        ck_assert_int_eq(wf_placements_normalize(out, &bad[i], 1, 2, "test"), WEFT_ERR_ARG);
+    }
+}
+END_TEST
+
+static void expect_list(const weft_placement *p, int count, const char *text)
+{
+    char got[128];
+
+    weft_placements_print(p, count, got, sizeof got);
+    ck_assert_str_eq(got, text);
+}
+
+START_TEST(normalize__writes_each_layout_in_one_way)
+{
+    static const char *const pairs[][2] = {
+        {"S(0)[0],S(0)[1],S(1)", "S(0),S(0),S(1)"}, {"S(0|8,2,2),R,R", "S(0|4,1,1),R,R"},
+        {"S(-1|7),S(0),R", "S(1),S(0),R"},          {"S(0)[1],S(-2)[0],R", "S(0)[1],S(0)[0],R"},
+        {"P(norm 0),P,P(avg)", "P,P,P(avg)"},       {"P(masked),P,R", "P(masked),P,R"}};
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        weft_placement p[3];
+
+        ck_assert_int_eq(weft_placements_parse(p, 3, pairs[i][0]), 3);
+        ck_assert_int_eq(wf_placements_normalize(p, p, 3, 2, "test"), WEFT_OK);
+        expect_list(p, 3, pairs[i][1]);
+    }
+}
+END_TEST
+
+/* Lists put together axis by axis, as the choice of an op's layouts does. */
+START_TEST(settle__makes_a_list_normal)
+{
+    static const char *const pairs[][2] = {
+        {"S(0)[2],S(0)[1],R", "S(0)[1],S(0)[0],R"},
+        {"S(0)[1],R,R", "S(0),R,R"},
+        {"S(0)[1],S(0)[1],R", "S(0),S(0),R"},
+        {"S(0)[1],S(0)[0],S(0)[0]", "S(0)[2],S(0)[0],S(0)[1]"},
+        {"S(0)[1],SS(0,2),S(0)", "S(0),SS(0,2),S(0)"},
+        {"S(0),S(0|2,1),S(0|2,1)", "S(0),S(0),S(0)"},
+        {"S(0|2,1),S(0|2,1),S(0|1,1)", "S(0|2,1),S(0|2,1),S(0)"},
+        {"S(0),S(0|2,1)[1],S(1)", "S(0),S(0),S(1)"},
+        {"S(1)[1],S(1|2,1)[0],P", "S(1)[1],S(1|2,1)[0],P"},
+    };
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        weft_placement p[3], again[3];
+
+        ck_assert_int_eq(weft_placements_parse(p, 3, pairs[i][0]), 3);
+        wf_placements_settle(p, 3);
+        expect_list(p, 3, pairs[i][1]);
+        ck_assert_int_eq(wf_placements_normalize(again, p, 3, 2, "test"), WEFT_OK);
+        ck_assert(memcmp(again, p, sizeof p) == 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("placement");
@@ -347,6 +430,9 @@ int main(void)
     tcase_add_test(tc, normalize__refuses_a_dim_that_the_tensor_lacks);
     tcase_add_test(tc, normalize__refuses_reductions_that_do_not_commute);
     tcase_add_test(tc, normalize__refuses_what_is_no_placement);
+    tcase_add_test(tc, normalize__refuses_fields_out_of_range);
+    tcase_add_test(tc, normalize__writes_each_layout_in_one_way);
+    tcase_add_test(tc, settle__makes_a_list_normal);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
 }
