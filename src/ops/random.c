@@ -272,21 +272,22 @@ static weft_tensor *draw_each(enum wf_op op, weft_tensor *x, weft_generator *g, 
                            layout->placements, layout->desc.global);
 }
 
-static weft_tensor *reduced(weft_tensor *x)
+/* With every pending axis replicated, and every axis that cuts `dim` (-1: none is meant). */
+static weft_tensor *replicated_along(weft_tensor *x, int dim)
 {
     weft_placement to[WEFT_MAX_AXES];
 
-    if (!x->layout->partial) return x;
+    if (!x->layout->mesh) return x;
     memcpy(to, x->layout->placements, sizeof to);
     for (int a = 0; a < x->layout->n_axes; a++)
-        if (to[a].kind == WEFT_KIND_PARTIAL) to[a] = weft_replicate();
+        if (to[a].kind == WEFT_KIND_PARTIAL || weft_shards(to[a], dim)) to[a] = weft_replicate();
     return weft_redistribute(x, to);
 }
 
 weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
 {
     if (!p) return NULL;
-    p = reduced(p);
+    p = replicated_along(p, -1);
     return p ? draw_each(WF_OP_bernoulli_of, p, g, (struct wf_args){0}) : NULL;
 }
 
@@ -311,7 +312,7 @@ weft_status wf_shape_multinomial(struct wf_infer *call)
 weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_generator *g)
 {
     if (!p) return NULL;
-    p = reduced(p);
+    p = replicated_along(p, weft_ndim(p) - 1);
     return p ? draw_from(WF_OP_multinomial, p, g, (struct wf_args){WF_ATTR(n, replacement)}) : NULL;
 }
 

@@ -142,6 +142,25 @@ bool wt_rows_differ(const double *rows, int64_t count, int64_t n)
     return true;
 }
 
+double *wt_local_rows(weft_tensor *t, int64_t n)
+{
+    double *mine = calloc((size_t)n + 1, sizeof *mine), *all;
+
+    WT_ALL(t && weft_local_numel(t) == n && weft_read_f64(t, mine, n) == WEFT_OK);
+    all = wt_of_all_ranks(mine, n);
+    free(mine);
+    return all;
+}
+
+void wt_parts_differ(weft_tensor *t, int64_t n, const char *what)
+{
+    double *all = wt_local_rows(t, n);
+
+    wt_note("%s", what);
+    WT_ALL(wt_rows_differ(all, wt_ranks(), n));
+    free(all);
+}
+
 bool wt_generator_is(uint64_t seed, uint64_t draws)
 {
     const weft_generator *g = weft_generator_current();

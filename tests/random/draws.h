@@ -28,6 +28,12 @@ weft_tensor *wt_placed(struct wt_world *w, weft_dtype dtype, int ndim, const int
 /** n numbers of every rank of the world, one rank after the other; the caller frees. ranks: all */
 double *wt_of_all_ranks(const double *mine, int64_t n);
 
+/** The n elements of t that each rank of the world holds, as wt_of_all_ranks. ranks: all */
+double *wt_local_rows(weft_tensor *t, int64_t n);
+
+/** No two ranks hold the same n elements; `what` is for the report. ranks: all */
+void wt_parts_differ(weft_tensor *t, int64_t n, const char *what);
+
 /** No two of `count` rows of n numbers are equal. */
 bool wt_rows_differ(const double *rows, int64_t count, int64_t n);
 
