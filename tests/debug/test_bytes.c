@@ -183,6 +183,33 @@ WT_TEST(bytes__data_parallel_step_sends_its_gradients_once)
     wt_world_close(&w);
 }
 
+/* COMM-13: whatever the shards; nothing is padded, so there is no padding to count */
+WT_TEST(bytes__moving_in_bf16_halves_them)
+{
+    static const weft_redistribute_options half = {.forward = WEFT_AS(WEFT_BF16)};
+    struct wt_world w = wt_world_open();
+    weft_placement whole = weft_replicate();
+
+    for (int64_t rows = 5; rows <= 16; rows += 11) {
+        weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, rows, 6), "S(0)");
+        weft_ledger_sum full, halved;
+
+        weft_ledger_reset(w.ledger);
+        WT_ALL(weft_redistribute(t, &whole) != NULL);
+        full = weft_ledger_total(w.ledger, WEFT_COLL_ALL_GATHER, FORWARD, NULL);
+        weft_ledger_reset(w.ledger);
+        WT_ALL(weft_redistribute_with(t, &whole, &half) != NULL);
+        halved = weft_ledger_total(w.ledger, WEFT_COLL_ALL_GATHER, FORWARD, NULL);
+        WT_EQ(full.count, wt_ranks() > 1);
+        WT_EQ(halved.count, full.count);
+        WT_EQ(full.bytes, wt_ranks() > 1 ? rows * 6 * 4 : 0);
+        WT_EQ(2 * halved.bytes, full.bytes);
+        WT_EQ(full.sent, weft_local_numel(t) * 4 * (wt_ranks() - 1));
+        WT_EQ(2 * halved.sent, full.sent);
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -191,6 +218,7 @@ int main(int argc, char **argv)
         WT_CASE(bytes__embedding_rows_send_2k_or_k),
         WT_CASE(bytes__loss_over_sharded_classes_sends_12_bytes_per_token),
         WT_CASE(bytes__data_parallel_step_sends_its_gradients_once),
+        WT_CASE(bytes__moving_in_bf16_halves_them),
         WT_END,
     };
 
