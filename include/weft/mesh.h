@@ -44,8 +44,8 @@ WEFT_API int weft_world_size(void);
  * A grid of the first ranks of the world, described by text: "tp=4" or "dp=2,tp=4".
  *
  * The last axis varies fastest: in "dp=2,tp=4" rank 5 has dp 1, tp 1. Axis names are letters,
- * digits and '_', each used once. The format takes printf arguments. Under mpiexec it starts the
- * library when weft_init has not been called yet.
+ * digits and '_', each used once. The format takes printf arguments. The library is started when
+ * weft_init has not been called yet.
  * ranks: all of the mesh, and any others, pass the same text; with WEFT_CHECK=2 all of the world
  *        do, and what they pass is compared
  * gives: a mesh owned by the caller (weft_mesh_release); tensors and layouts retain it

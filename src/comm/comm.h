@@ -28,9 +28,10 @@ weft_status wf_comm_init(int *argc, char ***argv);
 /** The same for the members of a communicator of MPI, which runs already. `comm` is MPI_Comm_c2f of
  *  it. */
 weft_status wf_comm_init_mpi(int comm);
-/** False when this thread's world is still to begin: a launcher is there, wf_comm_init was not
- *  called. */
+/** False when this thread has no world yet and wf_comm_init was not called. */
 bool wf_comm_has_begun(void);
+/** It was called on behalf of a program that may still call it itself, once. */
+void wf_comm_began_early(void);
 /** Collective. Frees communicators and shared memory. */
 void wf_comm_finalize(void);
 

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "comm/shm.h"
 
-static bool mpi_is_ours; /* started here, so ended here */
-static bool has_begun;   /* the main thread's world */
+static bool mpi_is_ours;                             /* started here, so ended here */
+static enum { NOT_BEGUN, BEGUN_EARLY, BEGUN } stage; /* of the main thread's world */
 
 /* Started by mpiexec? Asked of the environment, so that a lone process never touches MPI. */
 static bool has_launcher(void)
@@ -105,14 +105,18 @@ static weft_status enter_world(MPI_Comm comm)
 
 static weft_status begin(void)
 {
-    WF_NEED(!has_begun && !wf_comm_thread.world, WEFT_ERR_STATE,
+    WF_NEED(stage == NOT_BEGUN && !wf_comm_thread.world, WEFT_ERR_STATE,
             "the library has begun already, by weft_init or with the first mesh");
-    has_begun = true;
+    stage = BEGUN;
     return WEFT_OK;
 }
 
 weft_status wf_comm_init(int *argc, char ***argv)
 {
+    if (stage == BEGUN_EARLY) {
+        stage = BEGUN;
+        return WEFT_OK;
+    }
     WF_TRY(begin());
     if (!has_launcher()) return WEFT_OK;
     WF_TRY(start_mpi(argc, argv));
@@ -139,7 +143,9 @@ weft_status wf_comm_init_mpi(int comm)
     return enter_world(MPI_Comm_f2c(comm));
 }
 
-bool wf_comm_has_begun(void) { return wf_comm_thread.world || has_begun || !has_launcher(); }
+bool wf_comm_has_begun(void) { return wf_comm_thread.world || stage != NOT_BEGUN; }
+
+void wf_comm_began_early(void) { stage = BEGUN_EARLY; }
 
 /* All processes of the world; alone, this one. */
 static MPI_Comm whole_world(void)
@@ -191,7 +197,7 @@ void wf_comm_finalize(void)
         leave_world(&wf_comm_thread);
     else
         wf_comm_drop_subs();
-    has_begun = false;
+    stage = NOT_BEGUN;
     if (!mpi_is_ours) return;
     mpi_is_ours = false;
     wf_die_set_handler(NULL);

@@ -53,6 +53,7 @@ static weft_status open_deal(struct deal *d, const char *who, weft_coll kind, we
     *d = (struct deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
     if (!t || !d->mesh) return weft_error_status() ? weft_error_status() : WEFT_ERR_ARG;
     WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
+    wf_settled(t);
     d->meta = wf_is_meta(t);
     WF_TRY(check_line(d));
     d->ways = weft_mesh_axis_size(d->mesh, axis);
@@ -155,7 +156,8 @@ static weft_tensor *row_major_of(const struct deal *d, weft_tensor *t)
     weft_no_grad_begin();
     result = weft_contiguous(t);
     weft_no_grad_end();
-    return need(d, result);
+    wf_settled(need(d, result));
+    return result;
 }
 
 /* ---- from one to all ---- */

@@ -106,11 +106,14 @@ static weft_mesh *make(const struct wf_mesh_text *text, const int *ranks)
 
 /* ---- from text and arrays ---- */
 
-/* A mesh may be the first thing that a program makes: under mpiexec the world must begin before. */
+/* A mesh may be the first thing that a program makes: the world must begin before. */
 static weft_status begin(weft_device device)
 {
     WF_NEED(device == WEFT_CPU, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
-    return wf_comm_has_begun() ? WEFT_OK : weft_init(NULL, NULL);
+    if (wf_comm_has_begun()) return WEFT_OK;
+    WF_TRY(weft_init(NULL, NULL));
+    wf_comm_began_early();
+    return WEFT_OK;
 }
 
 static weft_status parse(struct wf_mesh_text *out, const char *format, va_list args)

@@ -186,6 +186,14 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
     weft_mesh_release(mesh);
 }
 
+/* Threads have no communicators of MPI; how processes use theirs is in starts.c. */
+WT_TEST(meshes__from_mpi_need_processes)
+{
+    if (strcmp(wf_comm_backend(wf_comm_world()), "local") != 0) return;
+    WT_ALL(!weft_mesh_from_mpi(WEFT_CPU, 0, 1, NULL, "tp"));
+    WT_FAILED(WEFT_ERR_STATE, "threads have no communicators of MPI");
+}
+
 WT_TEST(meshes__without_ranks_have_the_rank_that_is_played)
 {
     WT_ALL(!weft_mesh_fake(4, "tp=4"));
@@ -252,6 +260,7 @@ int main(int argc, char **argv)
         WT_CASE(meshes__without_ranks_carry_distributed_tensors),
         WT_CASE(meshes__without_ranks_have_the_rank_that_is_played),
         WT_CASE(meshes__come_from_the_groups_of_another),
+        WT_CASE(meshes__from_mpi_need_processes),
         WT_END,
     };
     return wt_main(argc, argv, "meshes", cases);
