@@ -147,6 +147,48 @@ WT_TEST(ledger__counts_each_raw_collective_under_its_name)
     wt_world_close(&w);
 }
 
+/* One collective of this kind and no other since the ledger last forgot, with this payload. */
+static void one(struct wt_world *w, weft_coll kind, int64_t bytes)
+{
+    WT_EQ(counted(w, kind), 1);
+    WT_EQ(counted(w, ALL), 1);
+    WT_EQ(weft_ledger_bytes(w->ledger, kind, ANY, NULL), bytes);
+    weft_ledger_reset(w->ledger);
+}
+
+/* COMM-03: the forms that programs call, on matrices of two sizes */
+WT_TEST(ledger__counts_each_public_collective_under_its_name)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *parts[8];
+    int ranks = wt_ranks();
+
+    for (int64_t columns = 3; columns <= 5; columns += 2) {
+        weft_tensor *t = wt_whole(WEFT_F32, 0, ranks, columns);
+        int64_t bytes = ranks * columns * 4;
+
+        for (int r = 0; r < ranks; r++) parts[r] = wt_whole(WEFT_F32, r, ranks, columns);
+        weft_ledger_reset(w.ledger);
+        WT_ALL(weft_mesh_all_reduce(t, WEFT_SUM, w.mesh, 0) != NULL);
+        one(&w, WEFT_COLL_ALL_REDUCE, bytes);
+        WT_ALL(weft_mesh_all_gather(t, 1, NULL, w.mesh, 0) != NULL);
+        one(&w, WEFT_COLL_ALL_GATHER, ranks * bytes);
+        WT_ALL(weft_mesh_reduce_scatter(t, 0, WEFT_SUM, w.mesh, 0) != NULL);
+        one(&w, WEFT_COLL_REDUCE_SCATTER, bytes);
+        WT_ALL(weft_mesh_all_to_all(t, 0, 1, NULL, w.mesh, 0) != NULL);
+        one(&w, WEFT_COLL_ALL_TO_ALL, bytes);
+        WT_ALL(weft_mesh_broadcast(t, w.mesh, 0, ranks - 1) == WEFT_OK);
+        one(&w, WEFT_COLL_BROADCAST, bytes);
+        WT_ALL(weft_mesh_scatter(t, parts, w.mesh, 0, 0) == WEFT_OK);
+        one(&w, WEFT_COLL_SCATTER, ranks * bytes);
+        WT_ALL(weft_mesh_gather(t, 0, NULL, w.mesh, 0, ranks - 1) != NULL);
+        one(&w, WEFT_COLL_GATHER, ranks * bytes);
+        WT_ALL(weft_mesh_reduce(t, WEFT_SUM, w.mesh, 0, 0) != NULL);
+        one(&w, WEFT_COLL_REDUCE, bytes);
+    }
+    wt_world_close(&w);
+}
+
 /* COMM-04 */
 WT_TEST(ledger__stops_starts_again_and_nests)
 {
@@ -330,6 +372,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(ledger__counts_what_a_module_does_itself),
         WT_CASE(ledger__counts_each_raw_collective_under_its_name),
+        WT_CASE(ledger__counts_each_public_collective_under_its_name),
         WT_CASE(ledger__stops_starts_again_and_nests),
         WT_CASE(ledger__leaves_no_hooks_behind),
         WT_CASE(ledger__knows_parameters_and_their_layouts),
