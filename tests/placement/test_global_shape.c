@@ -3,6 +3,7 @@
 /* mpi: 4 8 */
 #include <string.h>
 
+#include "placement/element_map.h"
 #include "ranks/worlds.h"
 
 static bool is(const int64_t *shape, int64_t rows, int64_t columns)
@@ -44,6 +45,27 @@ WT_TEST(global_shape__knows_several_axes)
     WT_ALL(weft_global_shape(shape, w.mesh, both, 1, 2, (int64_t[]){4, 4}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_LAYOUT, "expected one placement per mesh axis");
     wt_world_close(&w);
+}
+
+/* Whatever the cuts, parts by a layout add up to its shape. */
+WT_TEST(global_shape__of_parts_by_any_layout_is_its_shape)
+{
+    uint64_t state = 8;
+
+    for (int round = 0; round < 40; round++) {
+        struct wt_world w = wt_world_open();
+        struct wt_layout_case c;
+        int64_t part[3], got[3];
+        weft_layout l;
+
+        do wt_random_layout(&c, &state);
+        while (c.n_axes > 1); /* its mesh is the world's */
+        WT_ALL(weft_layout_make(&l, w.mesh, c.p, 1, c.ndim, c.global) == WEFT_OK);
+        weft_layout_part(&l, NULL, part, NULL, NULL);
+        WT_ALL(weft_global_shape(got, w.mesh, c.p, 1, c.ndim, part) == WEFT_OK);
+        WT_ALL(memcmp(got, c.global, (size_t)c.ndim * sizeof *got) == 0);
+        wt_world_close(&w);
+    }
 }
 
 WT_TEST(global_shape__refuses_parts_that_do_not_fit_on_all_ranks)
@@ -124,6 +146,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(global_shape__adds_up_parts_of_any_sizes),
         WT_CASE(global_shape__knows_several_axes),
+        WT_CASE(global_shape__of_parts_by_any_layout_is_its_shape),
         WT_CASE(global_shape__refuses_parts_that_do_not_fit_on_all_ranks),
         WT_CASE(global_shape__is_for_ranks_of_the_mesh),
         WT_CASE(global_shape__of_even_parts_is_that_of_the_gathered_tensor),

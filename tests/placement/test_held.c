@@ -283,6 +283,36 @@ WT_TEST(held__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer)
     }
 }
 
+/* The same error on every rank, before anything is sent. */
+WT_TEST(held__refuses_placements_that_do_not_fit)
+{
+    static const struct {
+        const char *placements, *part;
+    } cases[] = {{"S(0|4,1,1),R", "no multiple of 6"},
+                 {"S(0)[1],R", "turn 1 on mesh axis 0"},
+                 {"S(0)[1],S(0)[1]", "both take turn 1"},
+                 {"S(0),S(0|2,5)", "no longer whole"},
+                 {"S(0)[1],SS(0,2)", "strided shard"},
+                 {"SS(2,2),R", "SS(2,2) on mesh axis 0, but the tensor has 2 dims"}};
+    struct wt_world w = wt_world_open_mesh("a=2,b=4");
+    weft_tensor *x = numbered(2, (int64_t[]){7, 5}), *t = wt_spread(&w, x, "S(0),S(1)");
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_placement p[2];
+
+        WT_ALL(weft_placements_parse(p, 2, cases[i].placements) == 2);
+        WT_ALL(weft_redistribute(t, p) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
+        WT_ALL(weft_distribute_tensor(x, w.mesh, p, 0) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
+        WT_ALL(weft_from_local(x, w.mesh, p, (int64_t[]){7, 5}) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
+    }
+    WT_STILL(&w);
+    WT_ALL(holds_its_part(t));
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -295,6 +325,7 @@ int main(int argc, char **argv)
         WT_CASE(held__by_shard_order_is_as_strided),
         WT_CASE(held__in_segments_and_balanced_comes_back),
         WT_CASE(held__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer),
+        WT_CASE(held__refuses_placements_that_do_not_fit),
         WT_END,
     };
 

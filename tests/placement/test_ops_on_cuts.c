@@ -215,7 +215,7 @@ static void random_ops(const char *mesh, uint64_t seed)
     struct wt_world w = wt_world_open_mesh("%s", mesh);
     weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 12), *y = wt_whole(WEFT_F64, 1, 12, 12);
 
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 30; round++) {
         weft_scope *scope = weft_scope_open();
         weft_placement p[WEFT_MAX_AXES], q[WEFT_MAX_AXES];
         weft_tensor *a, *b;
