@@ -45,6 +45,9 @@ struct weft_ledger {
 /** The module that a line belongs to; 0 when it was not called while the ledger was open. */
 int wf_ledger_module_of(const weft_ledger *ledger, const struct wf_ledger_line *line);
 
+/** The line belongs to the module or to something inside it; everything is inside module 0. */
+bool wf_ledger_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line, int module);
+
 /** Note that a module is called (ledger_modules.c). */
 void wf_ledger_enter(weft_ledger *ledger, const struct wf_event *event);
 

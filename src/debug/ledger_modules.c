@@ -65,6 +65,14 @@ int wf_ledger_module_of(const weft_ledger *ledger, const struct wf_ledger_line *
     return find(ledger, line->place, line->path);
 }
 
+bool wf_ledger_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line, int module)
+{
+    int at = wf_ledger_module_of(ledger, line);
+
+    while (at > module) at = ledger->modules[at].parent; /* parents come before children */
+    return at == module;
+}
+
 static char *full_name(const weft_module *m)
 {
     const weft_module *root = m;
@@ -130,14 +138,10 @@ weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, w
     weft_ledger_sum total = {0};
 
     if (index < 0 || index >= weft_ledger_modules(ledger)) return total;
-    for (size_t i = 0; i < ledger->n_lines; i++) {
-        int at;
-
-        if (!wf_ledger_line_is(&ledger->lines[i], kind, direction)) continue;
-        at = wf_ledger_module_of(ledger, &ledger->lines[i]);
-        while (at > index) at = ledger->modules[at].parent; /* parents come before children */
-        if (at == index) wf_ledger_add(&total, &ledger->lines[i].sum);
-    }
+    for (size_t i = 0; i < ledger->n_lines; i++)
+        if (wf_ledger_line_is(&ledger->lines[i], kind, direction) &&
+            wf_ledger_is_within(ledger, &ledger->lines[i], index))
+            wf_ledger_add(&total, &ledger->lines[i].sum);
     return total;
 }
 

@@ -1,7 +1,7 @@
 /* ledger_print.c: a ledger as a flat table, as a tree of modules at four noise levels, as JSON. */
 #include <inttypes.h>
+#include <string.h>
 
-#include "comm/comm.h"
 #include "debug/json.h"
 #include "debug/ledger.h"
 
@@ -28,21 +28,38 @@ void weft_ledger_print(const weft_ledger *ledger, FILE *out)
 
 /* ---- the tree ---- */
 
+/* What belongs on one line of a module: the same kind, axis and direction, there or further in. */
+static bool is_same_sum(const struct wf_ledger_line *a, const struct wf_ledger_line *b)
+{
+    return a->kind == WF_EVENT_COLL && b->kind == WF_EVENT_COLL && a->phase == b->phase &&
+           strcmp(a->name, b->name) == 0 && strcmp(a->axis, b->axis) == 0;
+}
+
+/* The sum is printed where its first line stands. */
+static void print_total(const weft_ledger *ledger, int module, size_t first, FILE *out)
+{
+    const struct wf_ledger_line *line = &ledger->lines[first];
+    weft_ledger_sum sum = {0};
+
+    for (size_t i = 0; i < ledger->n_lines; i++) {
+        if (!is_same_sum(&ledger->lines[i], line)) continue;
+        if (!wf_ledger_is_within(ledger, &ledger->lines[i], module)) continue;
+        if (i < first) return;
+        wf_ledger_add(&sum, &ledger->lines[i].sum);
+    }
+    fprintf(out, "%*s%s %s%s%s: %" PRId64, 2 * ledger->modules[module].depth + 2, "",
+            wf_phase_name(line->phase), line->name, line->axis[0] ? " " : "", line->axis,
+            sum.count);
+    if (sum.coalesced) fprintf(out, " (%" PRId64 " coalesced)", sum.coalesced);
+    fprintf(out, ", %" PRId64 " bytes, %" PRId64 " sent\n", sum.bytes, sum.sent);
+}
+
 static void print_totals(const weft_ledger *ledger, int module, FILE *out)
 {
-    int indent = 2 * ledger->modules[module].depth + 2;
-
-    for (int direction = 0; direction < WEFT_DIRECTION_ANY; direction++)
-        for (int kind = 0; kind < WEFT_COLL_COUNT; kind++) {
-            weft_ledger_sum sum = weft_ledger_module_total(ledger, module, (weft_coll)kind,
-                                                           (weft_direction)direction);
-
-            if (!sum.count) continue;
-            fprintf(out, "%*s%s %s: %" PRId64, indent, "", wf_phase_name((enum wf_phase)direction),
-                    wf_coll_name((weft_coll)kind), sum.count);
-            if (sum.coalesced) fprintf(out, " (%" PRId64 " coalesced)", sum.coalesced);
-            fprintf(out, ", %" PRId64 " bytes, %" PRId64 " sent\n", sum.bytes, sum.sent);
-        }
+    for (size_t i = 0; i < ledger->n_lines; i++)
+        if (ledger->lines[i].kind == WF_EVENT_COLL &&
+            wf_ledger_is_within(ledger, &ledger->lines[i], module))
+            print_total(ledger, module, i, out);
 }
 
 static bool is_shown(const struct wf_ledger_line *line, weft_noise noise)

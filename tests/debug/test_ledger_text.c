@@ -43,7 +43,7 @@ WT_TEST(ledger_table__has_four_noise_levels)
         wt_note("noise %d:\n%s", noise, text[noise]);
         WT_ALL(strncmp(text[noise], "Global\n", 7) == 0);
         WT_EQ(wt_occurrences(text[noise], "    MLP.net2 (linear), 1 call\n"), 1);
-        WT_EQ(wt_occurrences(text[noise], "forward all-reduce: 1, 800 bytes, 1200 sent"),
+        WT_EQ(wt_occurrences(text[noise], "forward all-reduce tp: 1, 800 bytes, 1200 sent"),
               wt_ranks() == 4 ? 3 : 0);
         WT_EQ(wt_occurrences(text[noise], "parameter weight: f32[16,10] [S(0)]"), noise >= 1);
         WT_EQ(wt_occurrences(text[noise], "forward op linear: 1\n"), noise >= 1 ? 2 : 0);
