@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <weft/layout.h>
 #include <weft/tensor.h>
 
 /**
@@ -96,6 +97,88 @@ WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_p
  * collective over its mesh. grad: taken to be replicated, or to have `grad_placements` */
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
+
+/* ---- apart, and together again ---- */
+
+/** What a distributed tensor is beside its local elements; a value. The mesh in it is borrowed. */
+typedef struct weft_flat {
+    weft_layout layout;
+    weft_dtype dtype;
+    weft_device device;
+    bool requires_grad;
+} weft_flat;
+
+/**
+ * The local tensor of a distributed one, and all the rest in `rest`: outside the tape, nothing is
+ * copied. weft_tensor_unflatten makes it one again.
+ *
+ * ranks: any; local. gives: a plain tensor owned by the open scope; shares storage with t
+ * fails: WEFT_ERR_ARG for a plain tensor
+ */
+WEFT_API weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest);
+
+/**
+ * A distributed leaf straight from a local tensor and what it is part of: outside the tape, nothing
+ * is copied or sent. Gradients stay with the leaf; weft_from_local passes them on to `local`, and a
+ * warning says so where `local` wants them and the leaf does not.
+ *
+ * ranks: any; local; all ranks of the mesh alike
+ * gives: a tensor owned by the open scope; shares storage with `local`
+ * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_DTYPE for another dtype;
+ *        WEFT_ERR_SHAPE when it is not this rank's part
+ */
+WEFT_API weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest);
+
+/** Same layout, dtype and device; equal ones have equal hashes, which are the same on all ranks.
+ *  ranks: any; local */
+WEFT_API bool weft_flat_equal(const weft_flat *a, const weft_flat *b);
+WEFT_API uint64_t weft_flat_hash(const weft_flat *flat);
+
+/**
+ * This rank's part and what it is part of, as bytes for weft_tensor_load.
+ *
+ * For a program that ends and goes on with the same number of ranks; the machine's byte order.
+ * Plain tensors too. Strides are not kept: elements are written row-major.
+ * ranks: any; local
+ * gives: how many bytes it takes; they are written when `room` is enough
+ * fails: -1, with WEFT_ERR_ARG for a mesh without ranks or no tensor
+ */
+WEFT_API int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room);
+
+/**
+ * The tensor that weft_tensor_save wrote on this rank, over the same ranks.
+ *
+ * ranks: all of the mesh, each with its own bytes
+ * gives: a leaf owned by the open scope, that wants a gradient as the saved one did
+ * fails: WEFT_ERR_IO for bytes that are cut off, are no tensor, or are another rank's part; as
+ *        weft_mesh_from_ranks where the world has no such ranks
+ */
+WEFT_API weft_tensor *weft_tensor_load(const void *bytes, int64_t size);
+
+/* ---- made like others ---- */
+
+/**
+ * An undefined tensor of t's dtype, device and mesh, of any shape; placed as t where the shape is
+ * t's, replicated where it is another or where t is pending. `stride` walks the whole without gaps,
+ * dims in any order; NULL: row-major.
+ *
+ * ranks: local; all ranks of the mesh alike. gives: a leaf owned by the open scope
+ * fails: WEFT_ERR_SHAPE for a shape that cannot be, WEFT_ERR_ARG for a stride with gaps
+ */
+WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape,
+                                     const int64_t *stride);
+
+/**
+ * t seen with another shape and stride (of the whole tensor, in elements).
+ *
+ * Its own give t itself, its own in another order of dims give weft_permute. Anything else would
+ * show elements of other ranks, and is refused.
+ * ranks: any; local. fails: WEFT_ERR_ARG for any other shape, stride or offset. grad: as permute
+ */
+WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape,
+                                      const int64_t *stride, int64_t offset);
+
+/* ---- from one layout to another ---- */
 
 /**
  * Change how a tensor is spread over its mesh without changing its value.

@@ -65,7 +65,8 @@ WEFT_API weft_device weft_set_default_device(weft_device device);
 WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
 
 /**
- * An undefined tensor of the same dtype, shape and placements on a device: how a meta tensor gets
+ * An undefined tensor of the same dtype, shape and placements (replicated for pending ones) on a
+ * device: how a meta tensor gets
  * its elements after it was spread (PyTorch: empty_like, to_empty). Each rank makes room for its
  * part only.
  *

@@ -3,6 +3,8 @@
  * elements; ops on it give such tensors again, and what would be sent is only booked. The rest of
  * the library asks the layout: desc.device.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "tensor/tensor.h"
 
@@ -26,27 +28,29 @@ weft_device weft_tensor_device(const weft_tensor *t)
     return t ? (weft_device)t->layout->desc.device : WEFT_CPU;
 }
 
-static weft_tensor *empty_on(const weft_tensor *t, weft_device device, bool keep_strides,
-                             const char *origin)
+/* Takes over the reference to the layout. */
+static weft_tensor *empty_with(struct wf_layout *layout, const weft_tensor *t, weft_device device,
+                               const char *origin)
 {
-    enum wf_category category = (enum wf_category)t->block->category;
-    struct wf_layout *layout = keep_strides
-                                   ? wf_layout_retain(t->layout)
-                                   : wf_layout_with_placements(t->layout, t->layout->placements);
     weft_tensor *empty;
 
     layout = wf_layout_onto(layout, device);
-    empty = wf_tensor_empty(layout, category, origin);
+    empty = wf_tensor_empty(layout, (enum wf_category)t->block->category, origin);
     wf_layout_release(layout);
     return empty;
 }
 
 weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
 {
+    weft_placement placements[WEFT_MAX_AXES];
+
     if (!t) return NULL;
     WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "empty_like: there is no device %d",
                 (int)device);
-    return empty_on(t, device, false, "empty_like");
+    memcpy(placements, t->layout->placements, sizeof placements);
+    for (int a = 0; a < t->layout->n_axes; a++)
+        if (placements[a].kind == WEFT_KIND_PARTIAL) placements[a] = weft_replicate();
+    return empty_with(wf_layout_with_placements(t->layout, placements), t, device, "empty_like");
 }
 
 weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device)
@@ -61,5 +65,5 @@ weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device)
                 "to: %s is on the meta device and has no elements to copy; weft_empty_like makes "
                 "room for them",
                 text);
-    return empty_on(t, device, true, "to");
+    return empty_with(wf_layout_retain(t->layout), t, device, "to");
 }
