@@ -21,6 +21,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
     rest->requires_grad = t->requires_grad;
     local = wf_layout_local(t->layout);
     part = wf_tensor_new(local, wf_block_retain(t->block), t->data, "flatten");
+    part->pending = t->pending;
     wf_layout_release(local);
     return part;
 }
@@ -63,6 +64,7 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
     if (check(local, rest, &layout->desc) == WEFT_OK) {
         t = wf_tensor_new(layout, wf_block_retain(local->block), local->data, "unflatten");
         t->requires_grad = rest->requires_grad;
+        t->pending = local->pending;
     }
     wf_layout_release(layout);
     return t;

@@ -42,12 +42,21 @@ enum wf_across wf_across_of(weft_placement p)
     return p.kind == WEFT_KIND_REPLICATE ? WF_SAME : WF_VARYING;
 }
 
+/* Another handle to the elements, off the tape. */
+static weft_tensor *plain_handle(const weft_tensor *t)
+{
+    weft_tensor *other = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
+
+    other->pending = t->pending;
+    return other;
+}
+
 weft_tensor *wf_types_follow(weft_tensor *t)
 {
     weft_tensor *leaf;
 
     if (!weft_dtype_is_float(weft_tensor_dtype(t))) return t;
-    leaf = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
+    leaf = plain_handle(t);
     leaf->requires_grad = true;
     return leaf;
 }
@@ -209,11 +218,6 @@ static void cut_stand_ins(const struct walk *walk)
             node->leaves[i] = NULL;
         }
     }
-}
-
-static weft_tensor *plain_handle(const weft_tensor *t)
-{
-    return wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
 }
 
 void wf_types_infer(const weft_mesh *mesh, const struct wf_typed *inputs, int n_in, bool gradients,

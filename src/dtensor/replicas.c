@@ -18,6 +18,7 @@ static int64_t hash_of(weft_tensor *t)
     t = weft_contiguous(t);
     weft_no_grad_end();
     if (!t) return -1;
+    wf_settled(t);
     desc = &t->layout->desc;
     return (int64_t)(wf_hash_bytes(t->data, (size_t)desc->numel * wf_dtypes[desc->dtype].size) >>
                      1);

@@ -123,6 +123,7 @@ int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room)
         weft_no_grad_begin();
         flat = weft_contiguous(t);
         weft_no_grad_end();
+        if (flat) wf_settled(flat);
         if (flat) memcpy((char *)bytes + elements_at, flat->data, (size_t)head.bytes);
         weft_scope_close(scope);
         if (!flat) return -1;

@@ -166,6 +166,7 @@ weft_tensor *wf_spread(weft_tensor *whole, weft_mesh *mesh, const weft_placement
                        weft_tensor_device(whole));
     weft_tensor *t;
 
+    wf_settled(whole);
     parts_at(&piece, wf_mesh_coordinates(mesh), piece.done, piece.parts);
     sent = source >= 0 && member && !wf_is_meta(whole);
     if (sent) deal(&piece, placements, source);
