@@ -24,11 +24,13 @@ static void plan_greedily(struct wf_plan *plan)
     wf_redist_plan_free(cheapest);
 }
 
-/* Attributes are the target placements, and one more for another planner. */
+/* Attributes are the target placements, and one more where axes of the mesh are flattened or
+ * another planner is wanted. */
 weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *call)
 {
     weft_placement to[WEFT_MAX_AXES], wanted[WEFT_MAX_AXES];
     struct wf_layout *in = plan->in[0];
+    int n = WF_PLACEMENT_WORDS * in->n_axes;
 
     (void)call;
     WF_NEED(in->mesh, WEFT_ERR_ARG,
@@ -37,7 +39,7 @@ weft_status wf_plan_redistribute(struct wf_plan *plan, const struct wf_infer *ca
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
     WF_TRY(wf_placements_fit(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_plan_move_input(plan, 0, to));
-    if (plan->n_attr > WF_PLACEMENT_WORDS * in->n_axes) plan_greedily(plan);
+    if (plan->n_attr > n && (plan->attr[n] & 0xff) == WF_PLANNER_GREEDY) plan_greedily(plan);
     wf_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
     return WEFT_OK;
 }
@@ -68,11 +70,12 @@ static bool same_placements(const struct wf_layout *layout, const weft_placement
 static struct wf_args arguments(int64_t *words, const weft_tensor *t,
                                 const weft_placement *placements, enum wf_redist_planner planner)
 {
-    int n = t->layout->n_axes;
+    int n = t->layout->n_axes, merges = t->layout->mesh ? wf_mesh_merges(t->layout->mesh) : 0;
+    int64_t extra = (int64_t)merges << 8 | planner;
 
     wf_placements_pack(words, placements, n);
-    words[WF_PLACEMENT_WORDS * n] = planner;
-    return (struct wf_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (planner != 0)};
+    words[WF_PLACEMENT_WORDS * n] = extra;
+    return (struct wf_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (extra != 0)};
 }
 
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)

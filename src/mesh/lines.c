@@ -163,6 +163,8 @@ struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis)
     return wf_mesh_merged_comm(mesh, 1u << axis);
 }
 
+int wf_mesh_merges(const weft_mesh *mesh) { return wf_mesh_root(mesh)->n_merged; }
+
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes)
 {
     struct wf_merged list = list_of(axes);

@@ -20,6 +20,8 @@ const char *wf_mesh_line_name(const weft_mesh *mesh, unsigned axes);
 struct wf_comm *wf_mesh_flattened(weft_mesh *mesh, unsigned axes);
 /** The same question without making a communicator; answered alike outside the mesh. */
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
+/** How often the user has merged axes of this mesh's root: plans made before know less. */
+int wf_mesh_merges(const weft_mesh *mesh);
 
 /** Sizes of all axes, and this rank's coordinates (-1 outside the mesh); borrowed. */
 const int *wf_mesh_sizes(const weft_mesh *mesh);

@@ -15,7 +15,8 @@ struct move {
     weft_coll forward, backward; /* WEFT_COLL_COUNT: none */
 };
 
-/* RED-01 .. RED-08, RED-11, RED-14, RED-16 */
+/* RED-01, RED-02, RED-03, RED-06, RED-11, RED-14, RED-16 (there is no complex dtype; f64 moves as
+ * many bytes) */
 static const struct move moves[] = {
     {"S(0)", "R", WEFT_COLL_ALL_GATHER, WEFT_COLL_COUNT},
     {"S(1)", "R", WEFT_COLL_ALL_GATHER, WEFT_COLL_COUNT},
@@ -27,18 +28,18 @@ static const struct move moves[] = {
     {"S(1)", "S(-1)", WEFT_COLL_COUNT, WEFT_COLL_COUNT},
 };
 
-static void check_move(const struct move *m, int64_t rows, int64_t columns)
+static void check_move(const struct move *m, weft_dtype dtype, int64_t rows, int64_t columns)
 {
     struct wt_world w = wt_world_open();
-    weft_tensor *whole = wt_whole(WEFT_F32, 0, rows, columns);
-    double *want = wt_values(whole), *want_grad = wt_values(wt_whole(WEFT_F32, 1, rows, columns));
+    weft_tensor *whole = wt_whole(dtype, 0, rows, columns);
+    double *want = wt_values(whole), *want_grad = wt_values(wt_whole(dtype, 1, rows, columns));
     weft_tensor *x = weft_set_requires_grad(wt_spread(&w, whole, m->from), true);
     weft_tensor *y = wt_to(x, m->to);
 
     WT_MOVED(&w, m->forward, m->forward != WEFT_COLL_COUNT);
     WT_ALL(wt_is_placed(y, strcmp(m->to, "S(-1)") == 0 ? "S(1)" : m->to) &&
            wt_near_local(y, want, WT_EXACT));
-    WT_ALL(weft_backward_from(y, wt_spread(&w, wt_whole(WEFT_F32, 1, rows, columns), m->to)) ==
+    WT_ALL(weft_backward_from(y, wt_spread(&w, wt_whole(dtype, 1, rows, columns), m->to)) ==
            WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), m->from) && wt_near_local(weft_grad(x), want_grad, WT_EXACT));
     WT_MOVED(&w, m->backward, m->backward != WEFT_COLL_COUNT);
@@ -49,28 +50,54 @@ static void check_move(const struct move *m, int64_t rows, int64_t columns)
 
 WT_TEST(redistribute__moves_once_and_back)
 {
-    static const int64_t sizes[][2] = {{12, 3}, {13, 3}, {14, 3}, {3, 13}, {8, 8}, {8, 5}, {5, 5}};
+    static const int64_t sizes[][2] = {{12, 3}, {13, 3}, {14, 3}, {3, 12}, {3, 13},
+                                       {3, 14}, {8, 8},  {8, 5},  {5, 8},  {5, 5}};
 
     for (size_t m = 0; m < sizeof moves / sizeof *moves; m++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            check_move(&moves[m], sizes[s][0], sizes[s][1]);
+            check_move(&moves[m], s % 2 ? WEFT_F64 : WEFT_F32, sizes[s][0], sizes[s][1]);
 }
 
-/* RED-08, RED-12's dtypes: one reduce-scatter or one all-reduce; the gradient comes back whole. */
+/* RED-14 */
+WT_TEST(redistribute__moves_three_dims)
+{
+    static const int64_t sizes[][3] = {{8, 8, 8}, {5, 3, 7}};
+
+    for (int i = 0; i < 4; i++) {
+        struct wt_world w = wt_world_open();
+        const int64_t *n = sizes[i / 2];
+        weft_tensor *whole = wt_whole3(WEFT_F32, 0, n[0], n[1], n[2]);
+        double *want = wt_values(whole);
+        weft_tensor *y =
+            wt_to(wt_spread(&w, whole, i % 2 ? "S(1)" : "S(0)"), i % 2 ? "S(0)" : "S(1)");
+
+        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
+        WT_ALL(wt_near_local(y, want, WT_EXACT));
+        free(want);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-08: one reduce-scatter or one all-reduce, chunks as large as they come. */
 WT_TEST(redistribute__pending_sums_are_added_once)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
     static const char *const to[] = {"R", "S(0)", "S(1)"};
-    static const int64_t rows[] = {12, 13, 3, 1};
+    static const int64_t sizes[][2] = {{12, 3}, {13, 3}, {14, 3}, {3, 12},
+                                       {3, 13}, {3, 14}, {1, 5}};
 
-    for (int i = 0; i < 5 * 3 * 4; i++) {
+    for (int i = 0; i < 5 * 3 * 7; i++) {
         struct wt_world w = wt_world_open();
         const char *target = to[i % 3];
-        weft_tensor *ones = weft_full(dtypes[i / 3 % 5], 2, (int64_t[]){rows[i / 15], 5}, 1);
+        const int64_t *size = sizes[i / 15];
+        weft_tensor *ones = weft_full(dtypes[i / 3 % 5], 2, size, 1);
         weft_tensor *y = wt_to(wt_pending(&w, ones, WEFT_SUM), target);
 
         WT_MOVED(&w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
         WT_ALL(wt_is_placed(y, target) && wt_local_is_all(y, wt_ranks()));
+        for (int d = 0; d < 2; d++)
+            WT_EQ(weft_local_size(y, d),
+                  i % 3 == d + 1 ? weft_chunk_size(size[d], wt_ranks(), wt_rank()) : size[d]);
         wt_world_close(&w);
     }
 }
@@ -94,15 +121,72 @@ WT_TEST(redistribute__gradient_of_a_pending_sum_is_replicated)
     }
 }
 
-/* RED-04: nothing to do, forward and backward */
+/* RED-04: nothing to do, forward and backward; a replicated gradient stays what it is */
 WT_TEST(redistribute__pending_to_pending_is_the_tensor_itself)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_pending(&w, wt_constant(3, 5, 1), WEFT_SUM);
+    static const int64_t rows[] = {12, 3};
 
-    WT_ALL(wt_to(t, "P") == t);
-    WT_STILL(&w);
-    wt_world_close(&w);
+    for (int i = 0; i < 4; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *ones = wt_constant(rows[i / 2], 5, 1), *t, *g;
+
+        t = weft_set_requires_grad(wt_pending(&w, ones, WEFT_SUM), true);
+        g = i % 2 ? wt_spread(&w, ones, "R") : wt_pending(&w, ones, WEFT_SUM);
+        WT_ALL(wt_to(t, "P") == t);
+        WT_ALL(weft_backward_from(wt_to(t, "P"), g) == WEFT_OK);
+        WT_ALL(wt_is_placed(weft_grad(t), i % 2 ? "R" : "P") && wt_local_is_all(weft_grad(t), 1));
+        WT_STILL(&w);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-05: the gradient that to_local declares as pending is reduced once */
+WT_TEST(redistribute__gradient_declared_pending_is_reduced)
+{
+    static const int64_t rows[] = {12, 5};
+
+    for (int i = 0; i < 2; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x =
+            weft_set_requires_grad(wt_spread(&w, wt_constant(rows[i], 3, 2), "R"), true);
+        weft_placement pending = weft_partial(WEFT_SUM);
+        weft_tensor *y = weft_to_local(wt_to(x, "R"), &pending);
+
+        WT_STILL(&w);
+        WT_ALL(weft_backward_from(y, wt_constant(rows[i], 3, 1)) == WEFT_OK);
+        WT_ALL(wt_local_is_all(weft_grad(x), wt_ranks()));
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+        wt_world_close(&w);
+    }
+}
+
+/* RED-09, RED-22, RED-30: what would become pending; nothing is sent, and the next call works */
+WT_TEST(redistribute__refuses_what_would_be_pending)
+{
+    static const char *const one[][2] = {{"R", "P"},         {"R", "P(max)"}, {"S(0)", "P(avg)"},
+                                         {"S(0)", "P(max)"}, {"P", "P(avg)"}, {"P(max)", "P"}},
+                             *const two[][2] = {{"S(0),R", "S(0),P"},
+                                                {"S(0),R", "R,P"},
+                                                {"S(0),P(product)", "R,P"},
+                                                {"S(0),R", "P,P(avg)"}};
+
+    for (int i = 0; i < 10; i++) {
+        struct wt_world w = i < 6 ? wt_world_open() : wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
+        const char *const *names = i < 6 ? one[i] : two[i - 6];
+        weft_placement p[WEFT_MAX_AXES];
+        weft_tensor *t;
+
+        weft_placements_parse(p, WEFT_MAX_AXES, names[0]);
+        t = weft_from_local(wt_constant(2, 3, 1), w.mesh, p, NULL);
+        WT_ALL(t && !wt_to(t, names[1]));
+        WT_FAILED(WEFT_ERR_LAYOUT, "Can not redistribute");
+        WT_ALL(!weft_redistribute_with(t, (weft_placements_parse(p, WEFT_MAX_AXES, names[1]), p),
+                                       NULL));
+        WT_FAILED(WEFT_ERR_LAYOUT, "Can not redistribute");
+        WT_STILL(&w);
+        WT_ALL(wt_to(t, i < 6 ? "R" : "R,R") != NULL);
+        wt_world_close(&w);
+    }
 }
 
 /* RED-18 */
@@ -202,7 +286,7 @@ WT_TEST(full_tensor__is_the_whole_on_every_rank)
 
 /* ---- two mesh axes ---- */
 
-/* RED-24 .. RED-28, DT-33: every pair of placements, sizes that split evenly and not. */
+/* DT-33: every pair of placements, sizes that split evenly and not. */
 WT_TEST(redistribute__on_two_axes_keeps_the_value)
 {
     static const char *const all[] = {"R,R",       "S(0),R",    "R,S(1)",    "S(0),S(0)",
@@ -222,7 +306,7 @@ WT_TEST(redistribute__on_two_axes_keeps_the_value)
     }
 }
 
-/* RED-26, RED-27, RED-28: two steps suffice */
+/* RED-25, RED-26: the peer's counts are never passed */
 WT_TEST(redistribute__on_two_axes_takes_few_steps)
 {
     static const struct {
@@ -266,9 +350,12 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(redistribute__moves_once_and_back),
+        WT_CASE(redistribute__moves_three_dims),
         WT_CASE(redistribute__pending_sums_are_added_once),
         WT_CASE(redistribute__gradient_of_a_pending_sum_is_replicated),
         WT_CASE(redistribute__pending_to_pending_is_the_tensor_itself),
+        WT_CASE(redistribute__gradient_declared_pending_is_reduced),
+        WT_CASE(redistribute__refuses_what_would_be_pending),
         WT_CASE(redistribute__reduces_as_the_placement_says),
         WT_CASE(redistribute__empty_tensors_keep_their_shape),
         WT_CASE(redistribute__shard_to_pending_sum_is_local),
