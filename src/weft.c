@@ -18,6 +18,7 @@ static void init_process(void)
     wf_knobs_read();
     wf_kernels_init();
     wf_dtensor_init();
+    wf_mesh_on_change(wf_plan_forget_all);
 }
 
 /* What a rank leaves behind, in the order in which it can go: tensors, tape, plans, bytes. */

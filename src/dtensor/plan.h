@@ -23,6 +23,8 @@ void wf_plan_release_context(void *plan);
 
 /** Drop the cached plans of an op, of one registered op with `id` >= 0. Plans in use live on. */
 void wf_plan_forget(enum wf_op op, int64_t id);
+/** Drop all of them: something changed that plans follow from, on all ranks alike. */
+void wf_plan_forget_all(void);
 
 /** Fill in everything that follows from plan's key (plan_make.c). */
 weft_status wf_plan_make(struct wf_plan *plan);

@@ -147,13 +147,18 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
     return miss(op, n, in, args, hash);
 }
 
-void wf_plan_forget(enum wf_op op, int64_t id)
+static bool is_of(const struct wf_plan *plan, int op, int64_t id)
+{
+    return op < 0 || (plan->op == op && (id < 0 || plan->attr[WF_CUSTOM_OP] == id));
+}
+
+static void forget(int op, int64_t id)
 {
     for (uint64_t i = 0; cache.sets && i < WAYS * (cache.mask + 1); i++) {
         struct plan_set *set = &cache.sets[i / WAYS];
         struct wf_plan *plan = set->plan[i % WAYS];
 
-        if (!plan || plan->op != op || (id >= 0 && plan->attr[WF_CUSTOM_OP] != id)) continue;
+        if (!plan || !is_of(plan, op, id)) continue;
         set->plan[i % WAYS] = NULL;
         set->hash[i % WAYS] = 0;
         cache.stats.evictions++;
@@ -161,6 +166,10 @@ void wf_plan_forget(enum wf_op op, int64_t id)
         wf_plan_release(plan);
     }
 }
+
+void wf_plan_forget(enum wf_op op, int64_t id) { forget((int)op, id); }
+
+void wf_plan_forget_all(void) { forget(-1, -1); }
 
 void wf_plan_release_context(void *plan) { wf_plan_release(plan); }
 

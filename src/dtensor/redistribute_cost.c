@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/knob.h"
 #include "base/mem.h"
+#include "dtensor/plan.h"
 #include <weft/dtensor.h>
 
 struct entry {
@@ -69,6 +70,7 @@ weft_status weft_link_set(const char *axis, double latency_us, double megabytes_
         entries = e;
     }
     e->link = (struct wf_link){latency_us, megabytes_per_s};
+    wf_plan_forget_all();
     return WEFT_OK;
 }
 

@@ -1,7 +1,7 @@
 /* current.c: the stack of default meshes of a thread. */
 #include "base/error.h"
 #include "base/mem.h"
-#include "mesh/mesh.h"
+#include "mesh/grid.h"
 
 static _Thread_local struct {
     weft_mesh **at;
@@ -47,4 +47,5 @@ void wf_mesh_finalize(void)
     wf_free(stack.at);
     stack.at = NULL;
     stack.room = 0;
+    wf_mesh_forget_merged();
 }

@@ -4,6 +4,8 @@
  *
  * NOTE [root]: equal meshes are one object, so a mesh may have been cut from several. It remembers
  * the last one, at the top: a root is never itself cut from something, which keeps owners acyclic.
+ * One that is made again by other means forgets it. So a root depends on what the program did last,
+ * never on whether the mesh was still there, which ranks answer differently.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,15 +27,6 @@ weft_mesh *weft_mesh_root(weft_mesh *mesh)
 int weft_mesh_root_axis(const weft_mesh *mesh, int axis)
 {
     return weft_mesh_axis(wf_mesh_root(mesh), mesh->text.names[axis]);
-}
-
-static void set_root(weft_mesh *mesh, weft_mesh *root)
-{
-    weft_mesh *old = mesh->root;
-
-    if (mesh == root) return;
-    mesh->root = weft_mesh_retain(root);
-    weft_mesh_release(old);
 }
 
 /* ---- lines and cuts ---- */
@@ -76,7 +69,8 @@ int wf_mesh_line(const weft_mesh *mesh, int n_axes, const int *axes, int *ranks)
 
 weft_mesh *wf_mesh_cut(weft_mesh *mesh, int n_pieces, const struct wf_merged *pieces)
 {
-    weft_mesh candidate = {.text.n_axes = n_pieces, .fake = mesh->fake}, *cut;
+    weft_mesh candidate = {
+        .text.n_axes = n_pieces, .fake = mesh->fake, .root = weft_mesh_root(mesh)};
     int axes[WEFT_MAX_AXES], n_axes = 0, size = 1;
 
     for (int p = 0; p < n_pieces; p++) {
@@ -90,9 +84,7 @@ weft_mesh *wf_mesh_cut(weft_mesh *mesh, int n_pieces, const struct wf_merged *pi
     }
     candidate.ranks = wf_malloc((size_t)size * sizeof(int));
     candidate.me = wf_mesh_line(mesh, n_axes, axes, candidate.ranks);
-    cut = wf_mesh_intern(&candidate);
-    set_root(cut, weft_mesh_root(mesh));
-    return cut;
+    return wf_mesh_intern(&candidate);
 }
 
 /* ---- slices ---- */
@@ -237,9 +229,7 @@ static weft_status remember(weft_mesh *root, const struct wf_merged *whole)
                 "mesh %s: the name \"%s\" is taken for other axes", text, whole->name);
         return WEFT_OK;
     }
-    root->merged =
-        wf_realloc(root->merged, (size_t)(root->n_merged + 1) * sizeof(struct wf_merged));
-    root->merged[root->n_merged++] = *whole;
+    wf_mesh_remember(root, whole);
     return WEFT_OK;
 }
 

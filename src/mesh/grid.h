@@ -30,14 +30,19 @@ struct weft_mesh {
     struct wf_comm
         *lines[1 << WEFT_MAX_AXES]; /* by the axes that a line merges, bit a for axis a */
     weft_mesh *root;                /* it was cut from; NULL: not cut */
-    struct wf_merged *merged;
+    struct wf_merged *merged;       /* any: the table owns the mesh too (NOTE [merged]) */
     int n_merged;
     weft_mesh *next; /* in the table */
 };
 
-/** The mesh equal to the candidate, which has text, ranks, me and fake; one more owner. Takes over
- *  candidate->ranks. */
+/** The mesh equal to the candidate, which has text, ranks, me, fake and root; one more owner. Takes
+ * over candidate->ranks. An equal mesh that is there already gets the candidate's root. */
 weft_mesh *wf_mesh_intern(const weft_mesh *candidate);
+
+/** Remember that the user merged axes of this mesh. */
+void wf_mesh_remember(weft_mesh *mesh, const struct wf_merged *merged);
+/** End of a rank: nothing is merged any more, and nothing kept for it. */
+void wf_mesh_forget_merged(void);
 
 /** The ranks of the line through this rank along these axes, the last varying fastest; through the
  *  first rank where this one is outside. `ranks` has room for them. gives: this rank's place on it,

@@ -2,6 +2,11 @@
  * mesh.c: the table of meshes, and what a mesh says of itself. Equal meshes are the same pointer
  * (layouts compare meshes by pointer): one that is asked for twice is found in the thread's table
  * and retained. How meshes are made is in make.c and cut.c, who communicates in lines.c.
+ *
+ * NOTE [merged]: redistribution uses one collective where the user merged axes, so all ranks must
+ * agree on what is merged. What a rank still holds of a mesh that the user let go depends on which
+ * plans it cached, and they differ between ranks. Hence a mesh with merged axes stays in the table
+ * until the rank ends, and whenever the axes that count as merged change, plans are made anew.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +17,7 @@
 #include "mesh/grid.h"
 
 static _Thread_local weft_mesh *meshes;
+static void (*on_change)(void);
 
 int weft_world_rank(void) { return wf_comm_rank(wf_comm_world()); }
 
@@ -43,6 +49,43 @@ static bool same(const weft_mesh *a, const weft_mesh *b)
            memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof(int)) == 0;
 }
 
+void wf_mesh_on_change(void (*hook)(void)) { on_change = hook; }
+
+static int merged_of(const weft_mesh *mesh) { return mesh ? mesh->n_merged : 0; }
+
+static void set_root(weft_mesh *mesh, weft_mesh *root)
+{
+    weft_mesh *old = mesh->root;
+
+    if (old == root || mesh == root) return;
+    mesh->root = weft_mesh_retain(root);
+    if (on_change && (merged_of(old) || merged_of(root))) on_change();
+    weft_mesh_release(old);
+}
+
+void wf_mesh_remember(weft_mesh *mesh, const struct wf_merged *merged)
+{
+    if (mesh->n_merged == 0) weft_mesh_retain(mesh);
+    mesh->merged = wf_realloc(mesh->merged, (size_t)(mesh->n_merged + 1) * sizeof *mesh->merged);
+    mesh->merged[mesh->n_merged++] = *merged;
+    if (on_change) on_change();
+}
+
+void wf_mesh_forget_merged(void)
+{
+    weft_mesh *mesh = meshes;
+
+    while (mesh) {
+        if (mesh->n_merged == 0) {
+            mesh = mesh->next;
+            continue;
+        }
+        mesh->n_merged = 0;
+        weft_mesh_release(mesh);
+        mesh = meshes; /* its root may be gone too */
+    }
+}
+
 weft_mesh *wf_mesh_intern(const weft_mesh *candidate)
 {
     weft_mesh *mesh = WF_NEW(weft_mesh), *twin;
@@ -56,8 +99,11 @@ weft_mesh *wf_mesh_intern(const weft_mesh *candidate)
         if (!same(twin, mesh)) continue;
         wf_free(mesh->ranks);
         wf_free(mesh);
-        return weft_mesh_retain(twin);
+        weft_mesh_retain(twin);
+        set_root(twin, candidate->root);
+        return twin;
     }
+    mesh->root = weft_mesh_retain(candidate->root);
     mesh->refs = 1;
     mesh->next = meshes;
     meshes = mesh;

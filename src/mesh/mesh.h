@@ -38,5 +38,12 @@ weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates,
  *  none, or when the thread holds an error: the mesh may be missing because making it failed. */
 weft_mesh *wf_mesh_or_current(weft_mesh *mesh);
 
-/** End of a rank: drop what was pushed and never popped. */
+/**
+ * Call `hook` on a rank whenever something changes there that plans follow from: which axes of a
+ * mesh are merged. Once per process, before any rank runs. Ranks cache different plans; those made
+ * before and after such a change must not meet in one collective.
+ */
+void wf_mesh_on_change(void (*hook)(void));
+
+/** End of a rank: drop what was pushed and never popped, and meshes kept for their merged axes. */
 void wf_mesh_finalize(void);

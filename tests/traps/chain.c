@@ -82,21 +82,17 @@ static void vary(struct chain *c, weft_placement *p, int ndim, const int64_t *sh
     }
 }
 
-/* One kind of pending reduction for all axes: a mixture has no meaning. */
-void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape,
-                      bool pending)
+void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape)
 {
-    static const weft_reduce reductions[] = {WEFT_SUM, WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN};
-    weft_placement partial = weft_partial(reductions[chain_pick(c, 5)]);
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++)
+        p[a] = ndim > 0 && !chain_once_in(c, 3) ? random_shard(c, ndim) : weft_replicate();
+    vary(c, p, ndim, shape);
+}
+
+void chain_say_placements(struct chain *c, const weft_placement *p)
+{
     char text[128];
 
-    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
-        if (ndim > 0 && !chain_once_in(c, 3))
-            p[a] = random_shard(c, ndim);
-        else
-            p[a] = pending && chain_once_in(c, 2) ? partial : weft_replicate();
-    }
-    vary(c, p, ndim, shape);
     weft_placements_print(p, weft_mesh_ndim(c->mesh), text, sizeof text);
     chain_say(c, "%s", text);
 }
@@ -114,7 +110,8 @@ static void spread(struct chain *c, weft_tensor **t)
     int64_t shape[WEFT_MAX_DIMS];
 
     for (int d = 0; d < weft_ndim(t[0]); d++) shape[d] = weft_size(t[0], d);
-    chain_placements(c, p, weft_ndim(t[0]), shape, false);
+    chain_placements(c, p, weft_ndim(t[0]), shape);
+    chain_say_placements(c, p);
     t[1] = weft_distribute_tensor(t[0], c->mesh, p, -1);
 }
 

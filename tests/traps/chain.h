@@ -28,9 +28,9 @@ bool chain_once_in(struct chain *c, int n);
 void chain_say(struct chain *c, const char *format, ...) WEFT_PRINTF(2, 3);
 /** A random size of a dim, 0 and 1 among them. */
 int64_t chain_size(struct chain *c);
-/** Random placements for a tensor of this shape; `pending` ones too when asked for. */
-void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape,
-                      bool pending);
+/** Random placements for a tensor of this shape, none of them pending. */
+void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape);
+void chain_say_placements(struct chain *c, const weft_placement *p);
 /** New operands with random elements in [-1, 1) and random placements; leaves that want a
  * gradient. */
 void chain_leaf(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape);

@@ -111,7 +111,8 @@ static bool step_itself(struct chain *c)
 
     chain_say(c, "x*tanh(x to ");
     chain_shape(c, shape);
-    chain_placements(c, p, chain_ndim(c), shape, false);
+    chain_placements(c, p, chain_ndim(c), shape);
+    chain_say_placements(c, p);
     chain_say(c, ")");
     other = weft_redistribute(c->x[1], p);
     c->x[0] = weft_mul(c->x[0], weft_tanh(c->x[0]));

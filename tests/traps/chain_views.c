@@ -140,15 +140,61 @@ static bool step_contiguous(struct chain *c)
 
 /* ---- layouts ---- */
 
+static bool is_sum(weft_placement p) { return weft_is_partial(p) && p.reduce == WEFT_SUM; }
+
+/* A shard may become a pending sum, and what is pending may stay so. */
 static bool step_redistribute(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
     int64_t shape[WEFT_MAX_DIMS];
+    bool sums = true;
 
-    chain_say(c, "to ");
     chain_shape(c, shape);
-    chain_placements(c, p, chain_ndim(c), shape, true);
+    chain_placements(c, p, chain_ndim(c), shape);
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
+        weft_placement now = weft_tensor_placement(c->x[1], a);
+
+        if (!weft_is_partial(now)) continue;
+        sums &= is_sum(now);
+        if (chain_once_in(c, 3)) p[a] = now;
+    }
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
+        weft_placement now = weft_tensor_placement(c->x[1], a);
+
+        if (weft_is_replicate(p[a]) && sums && (weft_is_shard(now) || is_sum(now)))
+            p[a] = weft_partial(WEFT_SUM);
+    }
+    chain_say(c, "to ");
+    chain_say_placements(c, p);
     c->x[1] = weft_redistribute(c->x[1], p);
+    return true;
+}
+
+/* Every rank hands in a term. What a rank computes from a replicated tensor by itself has a part of
+ * the gradient only, which to_local must be told; equal terms of an average or a maximum have all
+ * of it. */
+static bool step_pending(struct chain *c)
+{
+    static const weft_reduce reductions[] = {WEFT_SUM, WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN};
+    weft_placement partial = weft_partial(reductions[chain_pick(c, 5)]);
+    weft_placement p[WEFT_MAX_AXES], gradient[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS];
+    double share = 1;
+
+    for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
+        p[a] = gradient[a] = weft_tensor_placement(c->x[1], a);
+        if (weft_is_partial(p[a])) return false;
+        if (!weft_is_replicate(p[a])) continue;
+        p[a] = partial;
+        if (!is_sum(partial)) continue;
+        gradient[a] = partial;
+        share /= weft_mesh_axis_size(c->mesh, a);
+    }
+    chain_shape(c, shape);
+    chain_say(c, "pending ");
+    chain_say_placements(c, p);
+    c->x[1] = weft_from_local(weft_mul_scalar(weft_to_local(c->x[1], gradient), share), c->mesh, p,
+                              shape);
     return true;
 }
 
@@ -172,9 +218,10 @@ static bool step_local(struct chain *c)
 bool chain_view(struct chain *c)
 {
     static bool (*const steps[])(struct chain *) = {
-        step_merge,        step_merge,        step_divide,       step_divide,     step_permute,
-        step_slice,        step_swap,         step_cat,          step_expand,     step_local,
-        step_redistribute, step_redistribute, step_redistribute, step_contiguous,
+        step_merge,        step_merge,      step_divide,       step_divide,
+        step_permute,      step_slice,      step_swap,         step_cat,
+        step_expand,       step_local,      step_redistribute, step_redistribute,
+        step_redistribute, step_contiguous, step_pending,      step_pending,
     };
 
     return steps[chain_pick(c, sizeof steps / sizeof *steps)](c);
