@@ -48,3 +48,15 @@ WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 /** Stop / resume recording on this thread; regions nest. ranks: any; local */
 WEFT_API void weft_no_grad_begin(void);
 WEFT_API void weft_no_grad_end(void);
+
+/**
+ * The same plain tensor without what is known of it.
+ *
+ * A plain tensor that came out of a mesh (weft_to_local, and all that is computed from it) has a
+ * type per mesh axis: the same on all ranks or not, a part, a term, and what its gradient is. Calls
+ * in which types do not go together are refused (docs/concepts/autograd.md). A program that knows
+ * better, because it communicates by itself, says so with this.
+ * ranks: any; local. gives: a tensor owned by the open scope, shares storage with t; t itself when
+ * nothing is known of it. grad: as it is
+ */
+WEFT_API weft_tensor *weft_untyped(weft_tensor *t);

@@ -10,6 +10,7 @@
 #include "base/where.h"
 #include "dtensor/redistribute.h"
 #include "dtensor/replicas.h"
+#include "dtensor/types.h"
 #include "ops/families.h"
 #include <weft/dtensor.h>
 #include <weft/guard.h>
@@ -172,6 +173,8 @@ static bool plain_wants_gradient(const struct wf_plan *plan, weft_tensor *const 
 
 enum wf_verdict wf_take_care(struct wf_plan *plan, weft_tensor *const *in, bool recorded)
 {
+    if (plan->care & WF_CARE_TYPES && wf_types_check(plan, in, recorded) != WEFT_OK)
+        return WF_REFUSE;
     if (plan->care & WF_CARE_PLAIN) return wf_may_replicate(plan) ? WF_REFUSE : WF_LIFT;
     if (plan->care & WF_CARE_MOVES && rules.guard && guard_moves(plan) != WEFT_OK) return WF_REFUSE;
     if (plan->care & WF_CARE_NUMBER && recorded && plain_wants_gradient(plan, in)) return WF_LIFT;

@@ -11,7 +11,8 @@ enum wf_care {
     WF_CARE_PLAIN = 2, /* a plain tensor of several elements beside them: nothing else is planned */
     WF_CARE_MOVES = 4, /* an input is redistributed that nobody asked to */
     WF_CARE_ASKED = 8, /* an input is redistributed, which is what the op is for */
-    WF_CARE_COPY = 16  /* a view whose input is made row-major first */
+    WF_CARE_TYPES = 32, /* the inputs' gradient types do not go together: types.h */
+    WF_CARE_COPY = 16   /* a view whose input is made row-major first */
 };
 
 enum wf_verdict { WF_GO_ON, WF_LIFT, WF_REFUSE };

@@ -12,6 +12,7 @@
 #include "dtensor/check_local.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
+#include "dtensor/types.h"
 #include "mesh/mesh.h"
 #include "ops/families.h"
 
@@ -81,6 +82,7 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
                        wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
                                      global, local->stride));
     plan->used[0] = wf_layout_retain(plan->in[0]);
+    wf_types_enter(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL);
     return check_size(plan, call);
 }
 
@@ -160,11 +162,13 @@ weft_status wf_plan_to_local(struct wf_plan *plan, const struct wf_infer *call)
 {
     weft_placement given[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
     struct wf_layout *in = plan->in[0];
+    struct wf_types types;
 
     (void)call;
     wf_placements_unpack(given, plan->attr, in->n_axes);
     WF_TRY(wf_placements_normalize(normal, given, in->n_axes, in->desc.ndim, "to_local"));
-    wf_plan_set_output(plan, 0, wf_layout_local(in));
+    WF_TRY(wf_types_leave(&types, in, normal));
+    wf_plan_set_output(plan, 0, wf_layout_typed(wf_layout_local(in), &types));
     plan->used[0] = wf_layout_retain(in);
     return WEFT_OK;
 }

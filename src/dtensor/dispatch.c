@@ -137,13 +137,24 @@ static weft_tensor *run_meta(const struct wf_plan *plan, weft_tensor *const *use
     return out[0];
 }
 
+/* Types of plain tensors say nothing about bytes. */
+static bool same_place(const struct wf_layout *a, const struct wf_layout *b)
+{
+    size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.shape[0];
+
+    if (a == b || a->mesh || b->mesh) return a == b;
+    return a->desc.dtype == b->desc.dtype && a->desc.ndim == b->desc.ndim &&
+           a->desc.device == b->desc.device && memcmp(a->desc.shape, b->desc.shape, bytes) == 0 &&
+           memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
+}
+
 static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *used,
                              const struct wf_args *args)
 {
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT] = {args->into->data};
 
-    if (plan->out[0] != args->into->layout) {
+    if (!same_place(plan->out[0], args->into->layout)) {
         WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
                 plan->name);
         return NULL;

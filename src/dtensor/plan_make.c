@@ -14,6 +14,7 @@
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
 #include "dtensor/redistribute_program.h"
+#include "dtensor/types.h"
 #include "ops/families.h"
 
 static void release(struct wf_layout *layout)
@@ -166,18 +167,26 @@ static weft_status move_inputs(struct wf_plan *plan, const struct wf_choice *cho
     return WEFT_OK;
 }
 
-static struct wf_layout *output_layout(const struct wf_infer *call, int j, weft_mesh *mesh,
-                                       const weft_placement *placements, const int64_t *strides)
+/* How outputs lie; `types` is NULL for distributed ones and for plain ones without types. */
+struct outcome {
+    weft_mesh *mesh;
+    const struct wf_choice *choice;
+    const struct wf_types *types;
+};
+
+static struct wf_layout *output_layout(const struct wf_infer *call, int j, const struct outcome *o,
+                                       const int64_t *strides)
 {
-    return wf_layout_new(mesh, placements, call->out[j].dtype, call->out[j].ndim,
-                         call->out[j].shape, strides);
+    struct wf_layout *layout = wf_layout_new(o->mesh, o->choice->out[j], call->out[j].dtype,
+                                             call->out[j].ndim, call->out[j].shape, strides);
+
+    return o->types ? wf_layout_typed(layout, &o->types[j]) : layout;
 }
 
 /* A view's strides follow from its input's; where none would do, the input is made row-major. */
-static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh,
-                      const weft_placement *placements)
+static void plan_view(struct wf_plan *plan, const struct wf_infer *call, const struct outcome *o)
 {
-    struct wf_layout *box = output_layout(call, 0, mesh, placements, NULL);
+    struct wf_layout *box = output_layout(call, 0, o, NULL);
     struct wf_view view = {0};
     int64_t size = (int64_t)wf_dtypes[box->desc.dtype].size;
 
@@ -191,13 +200,13 @@ static void plan_view(struct wf_plan *plan, const struct wf_infer *call, weft_me
         plan->care |= WF_CARE_COPY;
     }
     wf_layout_release(box);
-    wf_plan_set_output(plan, 0, output_layout(call, 0, mesh, placements, view.stride));
+    wf_plan_set_output(plan, 0, output_layout(call, 0, o, view.stride));
     plan->view_offset = view.offset * size;
     plan->view_step = view.step * size;
 }
 
-static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call, weft_mesh *mesh,
-                               const struct wf_choice *choice)
+static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call,
+                               const struct outcome *o)
 {
     struct wf_kcall *k = &plan->kernel;
 
@@ -207,7 +216,7 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
         if (call->n_in == 0)
             wf_plan_set_output(plan, j, wf_layout_retain(plan->want));
         else
-            wf_plan_set_output(plan, j, output_layout(call, j, mesh, choice->out[j], NULL));
+            wf_plan_set_output(plan, j, output_layout(call, j, o, NULL));
     }
     if (plan->meta) return WEFT_OK;
     k->op = call->name;
@@ -222,16 +231,23 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
 weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call)
 {
     struct wf_choice choice = {0};
+    struct wf_types types[WF_MAX_OUT];
+    struct outcome outcome = {.choice = &choice};
     weft_mesh *mesh;
 
     WF_TRY(find_mesh(call, &mesh));
     if (mesh) WF_TRY(find_plain(plan));
+    if (mesh) wf_types_number(plan, mesh);
     if (plan->care & WF_CARE_PLAIN) return WEFT_OK; /* the door makes them replicated first */
     WF_TRY(call->row->shape(call));
-    if (mesh) WF_TRY(wf_choose(call, mesh, &choice));
+    outcome.mesh = mesh;
+    if (mesh)
+        WF_TRY(wf_choose(call, mesh, &choice));
+    else if (wf_types_local(plan, call, types))
+        outcome.types = types;
     WF_TRY(move_inputs(plan, &choice, mesh != NULL));
-    if (call->row->prepare) return plan_kernel(plan, call, mesh, &choice);
-    plan_view(plan, call, mesh, choice.out[0]);
+    if (call->row->prepare) return plan_kernel(plan, call, &outcome);
+    plan_view(plan, call, &outcome);
     return WEFT_OK;
 }
 

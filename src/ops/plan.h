@@ -12,6 +12,13 @@ struct wf_redist_plan;
 /** How a plan is carried out. */
 enum wf_way { WF_WAY_KERNEL, WF_WAY_VIEW, WF_WAY_META };
 
+/** What is wrong with the types of a plan's inputs (dtensor/types.h); NULL reasons: nothing. */
+struct wf_trouble {
+    const char *wrong, *share;
+    uint8_t wrong_input, wrong_axis;
+    uint8_t no_gradient, share_axis; /* bits of inputs of which no gradient may be wanted */
+};
+
 struct wf_plan {
     /* key */
     uint64_t hash;
@@ -35,6 +42,7 @@ struct wf_plan {
     uint8_t out_category[WF_MAX_OUT];
     int64_t view_offset, view_step; /* bytes */
     struct wf_kcall kernel;
+    struct wf_trouble trouble;
     /* cache */
     int32_t refs;
     uint64_t stamp; /* when it was last hit */

@@ -5,7 +5,8 @@
 #include "ops/families.h"
 #include "ops/plan.h"
 
-/* attr[0] bit mask of reduced dims, attr[1] keep them with size 1. */
+/* attr[0] bit mask of reduced dims, attr[1] keep them with size 1, attr[2] of a sum: it is a mean.
+ */
 weft_status wf_shape_reduce(struct wf_infer *call)
 {
     const struct wf_desc *x = &call->in[0]->desc;
@@ -112,6 +113,7 @@ weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
 weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
 {
     int64_t mask, count = 1;
+    struct wf_args args;
 
     if (!x) return NULL;
     WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
@@ -120,7 +122,8 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     mask = wf_dim_mask(x, n, dims, "mean");
     for (int d = 0; mask > 0 && d < weft_ndim(x); d++)
         if (mask >> d & 1) count *= x->layout->desc.global[d];
-    return wf_sum_mask(x, mask, keep, 1.0 / (double)count, NULL);
+    args = (struct wf_args){WF_ATTR(mask, keep, true), .scalars.s = {1.0 / (double)count}};
+    return mask < 0 ? NULL : wf_call(WF_OP_sum, 1, &x, &args);
 }
 
 weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)

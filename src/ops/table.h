@@ -82,8 +82,7 @@ void wf_label_dims(const struct wf_infer *call, struct wf_labels *labels);
 
 /* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
  * has registered is known there */
-wf_planner wf_plan_custom;
-wf_planner wf_plan_remesh;
+wf_planner wf_plan_custom, wf_plan_remesh, wf_plan_untyped;
 wf_kernel_prepare wf_remesh_kernel;
 wf_vjp wf_vjp_remesh;
 wf_shape_fn wf_shape_custom;

@@ -91,6 +91,12 @@ static uint64_t hash_of(const struct wf_layout *l)
         memcpy(words, &l->placements[a], sizeof l->placements[a]);
         for (int w = 0; w < 3; w++) hash = wf_mix(hash, words[w]);
     }
+    for (int a = 0; l->types.mesh && a < WEFT_MAX_AXES; a++) {
+        const struct wf_type *type = &l->types.axis[a];
+
+        hash = wf_mix(hash, (uint64_t)type->kind << 16 | (uint64_t)(uint8_t)type->dim << 8 |
+                                type->reduce);
+    }
     for (int d = 0; d < l->desc.ndim; d++) {
         hash = wf_mix(hash, (uint64_t)l->desc.global[d]);
         hash = wf_mix(hash, (uint64_t)l->desc.stride[d]);
@@ -153,8 +159,10 @@ static bool same(const struct wf_layout *a, const struct wf_layout *b)
 {
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
 
-    return a->hash == b->hash && a->mesh == b->mesh && a->desc.dtype == b->desc.dtype &&
-           a->desc.ndim == b->desc.ndim && a->desc.device == b->desc.device &&
+    return a->hash == b->hash && a->mesh == b->mesh && a->types.mesh == b->types.mesh &&
+           memcmp(a->types.axis, b->types.axis, sizeof a->types.axis) == 0 &&
+           a->desc.dtype == b->desc.dtype && a->desc.ndim == b->desc.ndim &&
+           a->desc.device == b->desc.device &&
            memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
            memcmp(a->desc.global, b->desc.global, bytes) == 0 &&
            memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
@@ -195,6 +203,7 @@ static struct wf_layout *intern(const struct wf_layout *candidate)
     *bucket = l;
     table.count++;
     weft_mesh_retain(l->mesh);
+    weft_mesh_retain(l->types.mesh);
     return l;
 }
 
@@ -205,6 +214,7 @@ void wf_layout_forget(struct wf_layout *layout)
     while (*at != layout) at = &(*at)->next;
     *at = layout->next;
     weft_mesh_release(layout->mesh);
+    weft_mesh_release(layout->types.mesh);
     wf_free(layout->desc.runs);
     wf_free(layout);
     if (--table.count > 0) return;
@@ -226,6 +236,14 @@ struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placement
     return intern(&candidate);
 }
 
+static struct wf_layout *replaced(struct wf_layout *layout, const struct wf_layout *candidate)
+{
+    struct wf_layout *other = intern(candidate);
+
+    wf_layout_release(layout);
+    return other;
+}
+
 struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device)
 {
     struct wf_layout candidate = *layout;
@@ -233,8 +251,17 @@ struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device)
     if (layout->desc.device == device) return layout;
     candidate.desc.device = (uint8_t)device;
     candidate.hash = hash_of(&candidate);
-    wf_layout_release(layout);
-    return intern(&candidate);
+    return replaced(layout, &candidate);
+}
+
+struct wf_layout *wf_layout_typed(struct wf_layout *layout, const struct wf_types *types)
+{
+    static const struct wf_types none;
+    struct wf_layout candidate = *layout;
+
+    candidate.types = types ? *types : none;
+    candidate.hash = hash_of(&candidate);
+    return replaced(layout, &candidate);
 }
 
 static struct wf_layout *beside(const struct wf_layout *layout, struct wf_layout *variation)
@@ -264,6 +291,33 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 
 /* ---- printing ---- */
 
+static void print_type(struct wf_type type, char *text, size_t bytes)
+{
+    static const char *const names[WF_TYPE_KINDS] = {"-", "I", "R", NULL, "V", NULL};
+
+    if (type.kind == WF_TYPE_S)
+        snprintf(text, bytes, "S(%d)", type.dim);
+    else if (type.kind == WF_TYPE_P)
+        weft_placements_print((weft_placement[]){weft_partial((weft_reduce)type.reduce)}, 1, text,
+                              bytes);
+    else
+        snprintf(text, bytes, "%s", names[type.kind]);
+}
+
+static int print_types(const struct wf_types *types, char *text, size_t bytes)
+{
+    char list[WF_PLACEMENTS_TEXT] = "", mesh[256];
+    size_t at = 0;
+
+    for (int a = 0; a < weft_mesh_ndim(types->mesh); a++) {
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s", a ? "," : "");
+        print_type(types->axis[a], list + at, sizeof list - at);
+        at += strlen(list + at);
+    }
+    weft_mesh_print(types->mesh, mesh, sizeof mesh);
+    return snprintf(text, bytes, " {%s} of %s", list, mesh);
+}
+
 int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
 {
     char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[WF_PLACEMENTS_TEXT], mesh[256];
@@ -272,9 +326,13 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
     for (int d = 0; d < layout->desc.ndim; d++)
         length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%lld", d ? "," : "",
                            (long long)layout->desc.global[d]);
-    if (!layout->mesh)
-        return snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype),
-                        shape);
+    if (!layout->mesh) {
+        length =
+            snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype), shape);
+        if (layout->types.mesh && (size_t)length < bytes)
+            length += print_types(&layout->types, text + length, bytes - (size_t)length);
+        return length;
+    }
     weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);
     weft_mesh_print(layout->mesh, mesh, sizeof mesh);
     return snprintf(text, bytes, "%s[%s] [%s] on %s",

@@ -11,11 +11,36 @@
 #include "base/desc.h"
 #include "placement/part.h"
 
+/**
+ * What a plain tensor is along one axis of the mesh that it came from, and what its gradient then
+ * is (design D5). Which of them go together is said in dtensor/types.def.
+ */
+enum wf_type_kind {
+    WF_TYPE_NONE, /* nothing is known */
+    WF_TYPE_I,    /* the same on every rank, as its gradient is */
+    WF_TYPE_R,    /* the same on every rank; each rank's gradient is a term */
+    WF_TYPE_S,    /* each rank has its part of a dim, and of the gradient's */
+    WF_TYPE_V,    /* it varies from rank to rank in no known way, and so does its gradient */
+    WF_TYPE_P,    /* each rank has a term; the gradient is the same on every rank */
+    WF_TYPE_KINDS
+};
+
+/** Part of a plain layout; all zero where nothing is known. */
+struct wf_types {
+    weft_mesh *mesh; /* NULL: no types */
+    struct wf_type {
+        uint8_t kind;
+        int8_t dim;     /* S */
+        uint8_t reduce; /* P */
+    } axis[WEFT_MAX_AXES];
+};
+
 struct wf_layout {
     struct wf_desc desc; /* what kernels see */
     weft_mesh *mesh;     /* NULL: plain */
     weft_placement placements[WEFT_MAX_AXES];
-    int64_t numel; /* global */
+    struct wf_types types; /* plain ones only */
+    int64_t numel;         /* global */
     uint64_t hash;
     int n_axes;   /* 0: plain */
     bool partial; /* some placement is a pending reduction */
@@ -39,6 +64,8 @@ struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype);
 /** The plain layout of this rank's box: same strides. */
 struct wf_layout *wf_layout_local(const struct wf_layout *layout);
+/** The plain layout with other types, NULL: without any; takes over the caller's reference. */
+struct wf_layout *wf_layout_typed(struct wf_layout *layout, const struct wf_types *types);
 /** The layout on another device, strides kept; takes over the caller's reference. */
 struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device);
 
@@ -87,7 +114,8 @@ weft_status wf_placements_for(weft_placement *out, const weft_placement *placeme
 /** Room for any one placement as text, and for a list of them. */
 enum { WF_PLACEMENT_TEXT = 64, WF_PLACEMENTS_TEXT = WEFT_MAX_AXES * (WF_PLACEMENT_TEXT + 8) };
 
-/** "f32[8,16] [S(0),R] on (dp:2, tp:4)"; returns the length as snprintf does. */
+/** "f32[8,16] [S(0),R] on (dp:2, tp:4)", "f32[8,16] {I,S(0)} of (dp:2, tp:4)"; returns the length
+ * as snprintf does. */
 int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
 
 /**

@@ -1,0 +1,359 @@
+/* types.c: reads types.def for conversions, and derives the types of what plain ops make. */
+#include "dtensor/types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/where.h"
+#include "dtensor/care.h"
+#include "ops/families.h"
+#include <weft/autograd.h>
+
+enum verdict { UNKNOWN, FINE, NO_GRADIENT, WRONG };
+
+/* ---- the table ---- */
+
+enum { KINDS = WEFT_KIND_STRIDED + 1 };
+
+static const uint8_t leaves[KINDS][KINDS] = {
+#define WF_LEAVES(placement, gradient, type)                                                       \
+    [WEFT_KIND_##placement][WEFT_KIND_##gradient] = WF_TYPE_##type,
+#define WF_ENTERS(...)
+#define WF_BESIDE(...)
+#include "dtensor/types.def"
+#undef WF_LEAVES
+#undef WF_ENTERS
+};
+
+static const struct {
+    enum verdict verdict;
+    const char *reason;
+} enters[WF_TYPE_KINDS][KINDS] = {
+#define WF_LEAVES(...)
+#define WF_ENTERS(type, placement, verdict, reason)                                                \
+    [WF_TYPE_##type][WEFT_KIND_##placement] = {verdict, reason},
+#include "dtensor/types.def"
+#undef WF_ENTERS
+#undef WF_BESIDE
+};
+
+static const uint8_t beside[WF_TYPE_KINDS][WF_TYPE_KINDS] = {
+#define WF_ENTERS(...)
+#define WF_BESIDE(type, other, verdict) [WF_TYPE_##type][WF_TYPE_##other] = verdict,
+#include "dtensor/types.def"
+#undef WF_LEAVES
+#undef WF_ENTERS
+#undef WF_BESIDE
+};
+
+static const char counted_per_rank[] =
+    "it would be added to the term of every rank, and so be counted once per rank";
+static const char not_linear[] =
+    "ranks hold terms of a reduction, which this op cannot pass through; reduce them first";
+static const char share_only[] = "its gradient would be this rank's share only";
+
+/* ---- what a plan is told ---- */
+
+static void is_wrong(struct wf_plan *plan, int input, int axis, const char *reason)
+{
+    if (plan->trouble.wrong) return;
+    plan->trouble.wrong = reason;
+    plan->trouble.wrong_input = (uint8_t)input;
+    plan->trouble.wrong_axis = (uint8_t)axis;
+    plan->care |= WF_CARE_TYPES;
+}
+
+static void wants_no_gradient(struct wf_plan *plan, int input, int axis, const char *reason)
+{
+    plan->trouble.share = reason;
+    plan->trouble.share_axis = (uint8_t)axis;
+    plan->trouble.no_gradient |= (uint8_t)(1u << input);
+    plan->care |= WF_CARE_TYPES;
+}
+
+/* ---- conversions ---- */
+
+weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
+                           const weft_placement *gradient)
+{
+    memset(types, 0, sizeof *types);
+    for (int a = 0; a < in->n_axes; a++) {
+        weft_placement p = in->placements[a];
+        char text[2][WF_PLACEMENT_TEXT];
+        uint8_t kind = leaves[p.kind][gradient[a].kind];
+
+        if (weft_mesh_axis_size(in->mesh, a) == 1) continue;
+        if (kind == WF_TYPE_S && !weft_placement_equal(p, gradient[a])) kind = WF_TYPE_NONE;
+        weft_placements_print(&p, 1, text[0], sizeof text[0]);
+        weft_placements_print(&gradient[a], 1, text[1], sizeof text[1]);
+        WF_NEED(kind != WF_TYPE_NONE, WEFT_ERR_LAYOUT,
+                "to_local: on axis %s the tensor is %s, and its gradient cannot come back as %s",
+                weft_mesh_axis_name(in->mesh, a), text[0], text[1]);
+        types->mesh = in->mesh;
+        types->axis[a].kind = kind;
+        if (kind == WF_TYPE_S) types->axis[a].dim = p.dim;
+        if (kind == WF_TYPE_P) types->axis[a].reduce = p.reduce;
+    }
+    return WEFT_OK;
+}
+
+static bool is_sum(uint8_t reduce) { return reduce == WEFT_SUM || reduce == WEFT_MASKED; }
+
+static void enter_axis(struct wf_plan *plan, int axis, struct wf_type type, weft_placement p,
+                       const weft_placement *gradient)
+{
+    int kind = p.kind == WEFT_KIND_STRIDED ? WEFT_KIND_SHARD : p.kind;
+    enum verdict verdict = enters[type.kind][kind].verdict;
+    const char *reason = enters[type.kind][kind].reason;
+
+    if (type.kind == WF_TYPE_S && verdict == FINE && type.dim != p.dim)
+        is_wrong(plan, 0, axis, "ranks hold parts of another dim");
+    else if (type.kind == WF_TYPE_P && verdict == FINE && type.reduce != p.reduce &&
+             !(is_sum(type.reduce) && is_sum(p.reduce)))
+        is_wrong(plan, 0, axis, "ranks hold terms of another reduction");
+    else if (verdict == WRONG)
+        is_wrong(plan, 0, axis, reason);
+    else if (verdict == NO_GRADIENT && !(gradient && gradient->kind == WEFT_KIND_PARTIAL))
+        wants_no_gradient(plan, 0, axis, reason);
+}
+
+void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
+                    const weft_placement *gradient)
+{
+    const struct wf_types *types = &plan->in[0]->types;
+
+    if (types->mesh != plan->out[0]->mesh) return;
+    for (int a = 0; a < plan->out[0]->n_axes; a++)
+        enter_axis(plan, a, types->axis[a], placements[a], gradient ? &gradient[a] : NULL);
+}
+
+void wf_types_number(struct wf_plan *plan, const weft_mesh *mesh)
+{
+    for (int i = 0; i < plan->n_in; i++) {
+        const struct wf_layout *in = plan->in[i];
+
+        if (!in || in->types.mesh != mesh) continue;
+        for (int a = 0; a < WEFT_MAX_AXES; a++)
+            if (enters[in->types.axis[a].kind][WEFT_KIND_REPLICATE].verdict == WRONG)
+                is_wrong(plan, i, a, enters[in->types.axis[a].kind][WEFT_KIND_REPLICATE].reason);
+    }
+}
+
+/* ---- plain ops ---- */
+
+/* One mesh axis of a call on plain tensors. */
+struct local {
+    struct wf_plan *plan;
+    const struct wf_infer *call;
+    const struct wf_labels *labels;
+    int axis;
+    bool known; /* the op has a rule */
+    struct wf_type in[WF_MAX_IN];
+    uint32_t seen; /* bits of kinds */
+};
+
+static bool seen(const struct local *l, enum wf_type_kind kind) { return l->seen >> kind & 1; }
+
+static void meet(struct local *l)
+{
+    for (int i = 0; i < l->call->n_in; i++)
+        for (int j = 0; l->call->in[i] && j < l->call->n_in; j++)
+            if (l->call->in[j] && i != j && beside[l->in[i].kind][l->in[j].kind] == NO_GRADIENT)
+                wants_no_gradient(l->plan, i, l->axis, share_only);
+}
+
+/* What a mean leaves pending is an average of the ranks' means. */
+static uint8_t pending_reduce(const struct wf_infer *call)
+{
+    bool mean = call->row == &wf_ops[WF_OP_sum] && call->n_attr > 2 && call->attr[2];
+
+    return (uint8_t)(mean ? WEFT_AVG : call->row->reduce);
+}
+
+/* The first input of `set` that is no term, -1 when all are and nothing else differs from rank to
+ * rank; -2 when the set is not the one that this call needs. */
+static int not_pending(const struct local *l, uint32_t set)
+{
+    int missing = -1;
+
+    for (int i = 0; i < l->call->n_in; i++) {
+        bool term = l->in[i].kind == WF_TYPE_P;
+
+        if (!l->call->in[i]) continue;
+        if (set >> i & 1 && !term) missing = missing < 0 ? i : missing;
+        if (!(set >> i & 1) && (term || l->in[i].kind == WF_TYPE_S || l->in[i].kind == WF_TYPE_V))
+            return -2;
+    }
+    return missing;
+}
+
+static bool passes(const struct wf_infer *call, uint8_t reduce)
+{
+    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype))
+        return false;
+    return call->row->linear & (uint32_t)WF_ANY_REDUCE || is_sum(reduce) || reduce == WEFT_AVG;
+}
+
+static void pending(struct local *l, struct wf_types *out)
+{
+    const uint32_t linear = l->call->row->linear, sets[] = {linear & 0xff, linear >> 8 & 0xff};
+    int first = 0, missing = -2;
+
+    while (l->in[first].kind != WF_TYPE_P) first++;
+    for (int k = 0; k < 2 && missing == -2 && passes(l->call, l->in[first].reduce); k++)
+        if (sets[k] >> first & 1) missing = not_pending(l, sets[k]);
+    if (missing >= 0) is_wrong(l->plan, missing, l->axis, counted_per_rank);
+    if (missing == -2) is_wrong(l->plan, first, l->axis, not_linear);
+    for (int j = 0; j < l->call->n_out; j++)
+        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_P, 0, l->in[first].reduce};
+}
+
+static int dim_of(const int8_t *labels, int label)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++)
+        if (labels[d] == label) return d;
+    return -1;
+}
+
+/* Every part is of the dim that the label names, and what is whole lacks that dim. */
+static bool matches(const struct local *l, int label)
+{
+    for (int i = 0; i < l->call->n_in; i++) {
+        int d = dim_of(l->labels->in[i], label);
+        struct wf_type type = l->in[i];
+
+        if (!l->call->in[i]) continue;
+        if (type.kind == WF_TYPE_S ? d != type.dim : type.kind != WF_TYPE_NONE && d >= 0)
+            return false;
+    }
+    return true;
+}
+
+static void sharded(struct local *l, int label, struct wf_types *out)
+{
+    uint32_t addends = l->call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
+
+    for (int j = 0; j < l->call->n_out; j++) {
+        int d = dim_of(l->labels->out[j], label);
+
+        out[j].axis[l->axis] = d >= 0 ? (struct wf_type){WF_TYPE_S, (int8_t)d, 0}
+                                      : (struct wf_type){WF_TYPE_P, 0, pending_reduce(l->call)};
+    }
+    for (int i = 0; i < l->call->n_in && dim_of(l->labels->out[0], label) < 0; i++)
+        if (addends >> i & 1 && l->call->in[i]) is_wrong(l->plan, i, l->axis, counted_per_rank);
+}
+
+static void vary(struct local *l, struct wf_types *out)
+{
+    int label = 1;
+
+    while (label < 64 && (seen(l, WF_TYPE_V) || !l->known || !matches(l, label))) label++;
+    if (label < 64) {
+        sharded(l, label, out);
+        return;
+    }
+    for (int j = 0; j < l->call->n_out; j++)
+        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_V, 0, 0};
+}
+
+static void along_axis(struct local *l, struct wf_types *out)
+{
+    meet(l);
+    if (seen(l, WF_TYPE_P) && l->known) {
+        pending(l, out);
+    } else if (l->seen & (1u << WF_TYPE_S | 1u << WF_TYPE_V | 1u << WF_TYPE_P)) {
+        vary(l, out);
+    } else {
+        uint8_t kind = seen(l, WF_TYPE_R) ? WF_TYPE_R : seen(l, WF_TYPE_I) ? WF_TYPE_I : 0;
+
+        for (int j = 0; j < l->call->n_out; j++)
+            out[j].axis[l->axis] = (struct wf_type){kind, 0, 0};
+    }
+}
+
+/* The one mesh that typed inputs come from; NULL where there is none, or more than one. */
+static weft_mesh *origin_of(const struct wf_infer *call)
+{
+    weft_mesh *mesh = NULL;
+
+    for (int i = 0; i < call->n_in; i++) {
+        if (!call->in[i] || !call->in[i]->types.mesh) continue;
+        if (mesh && mesh != call->in[i]->types.mesh) return NULL;
+        mesh = call->in[i]->types.mesh;
+    }
+    return mesh;
+}
+
+bool wf_types_local(struct wf_plan *plan, const struct wf_infer *call, struct wf_types *out)
+{
+    struct local l = {.plan = plan, .call = call};
+    weft_mesh *mesh = origin_of(call);
+    struct wf_labels labels;
+
+    if (!mesh) return false;
+    l.known = call->row->rule || call->row->rule_text;
+    memset(&labels, 0, sizeof labels);
+    if (l.known) wf_label_dims(call, &labels);
+    l.labels = &labels;
+    for (int j = 0; j < call->n_out; j++) out[j] = (struct wf_types){.mesh = mesh};
+    for (l.axis = 0; l.axis < weft_mesh_ndim(mesh); l.axis++) {
+        l.seen = 0;
+        for (int i = 0; i < call->n_in; i++) {
+            l.in[i] = call->in[i] ? call->in[i]->types.axis[l.axis] : (struct wf_type){0};
+            l.seen |= 1u << l.in[i].kind;
+        }
+        along_axis(&l, out);
+    }
+    return true;
+}
+
+/* ---- giving up what is known ---- */
+
+weft_status wf_plan_untyped(struct wf_plan *plan, const struct wf_infer *call)
+{
+    (void)call;
+    plan->used[0] = wf_layout_retain(plan->in[0]);
+    wf_plan_set_output(plan, 0, wf_layout_typed(wf_layout_retain(plan->in[0]), NULL));
+    return WEFT_OK;
+}
+
+weft_tensor *weft_untyped(weft_tensor *t)
+{
+    return t && t->layout->types.mesh ? wf_call1(WF_OP_untyped, t) : t;
+}
+
+/* ---- the refusal ---- */
+
+static weft_status refuse(const struct wf_plan *plan, int input, int axis, const char *what,
+                          const char *reason)
+{
+    const struct wf_layout *in = plan->in[input];
+    weft_mesh *mesh = in->types.mesh;
+    char text[384], as[WF_PLACEMENT_TEXT + 8] = "";
+
+    for (int i = 0; i < plan->n_in && !mesh; i++)
+        if (plan->in[i]) mesh = plan->in[i]->types.mesh;
+    wf_layout_print(in, text, sizeof text);
+    if (plan->op == WF_OP_from_local) {
+        memcpy(as, " as ", 4);
+        weft_placements_print(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
+    }
+    return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s", wf_where_module(),
+                   wf_here.module ? ": " : "", plan->name, input, text, as,
+                   weft_mesh_axis_name(mesh, axis), what, reason);
+}
+
+weft_status wf_types_check(const struct wf_plan *plan, weft_tensor *const *in, bool recorded)
+{
+    const struct wf_trouble *trouble = &plan->trouble;
+
+    if (wf_here.phase == WF_BACKWARD) return WEFT_OK; /* right because the forward was */
+    if (trouble->wrong)
+        return refuse(plan, trouble->wrong_input, trouble->wrong_axis, "", trouble->wrong);
+    for (int i = 0; i < plan->n_in && recorded; i++)
+        if (trouble->no_gradient >> i & 1 && in[i] && in[i]->requires_grad)
+            return refuse(plan, i, trouble->share_axis, "it wants a gradient, and ",
+                          trouble->share);
+    return WEFT_OK;
+}

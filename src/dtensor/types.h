@@ -1,0 +1,25 @@
+/*
+ * types.h: types of plain tensors that came out of a mesh (docs/concepts/autograd.md). Where each
+ * goes wrong is data, types.def; here is what reads it. All of it runs when a plan is made.
+ */
+#pragma once
+
+#include "dtensor/plan.h"
+
+/** The types of to_local's result. fails: WEFT_ERR_LAYOUT for a gradient that no result has */
+weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
+                           const weft_placement *gradient);
+
+/** Let the plan of from_local know what its input may not be; `gradient` as far as it is given. */
+void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
+                    const weft_placement *gradient);
+
+/** Types of a plain call's outputs; false when they have none. Lets the plan know what its inputs
+ * may not be. */
+bool wf_types_local(struct wf_plan *plan, const struct wf_infer *call, struct wf_types *out);
+
+/** A plain number beside distributed inputs stands for the same number on every rank. */
+void wf_types_number(struct wf_plan *plan, const weft_mesh *mesh);
+
+/** Refuse what the plan knows to be wrong; `recorded`: a gradient is wanted. */
+weft_status wf_types_check(const struct wf_plan *plan, weft_tensor *const *in, bool recorded);
