@@ -131,7 +131,8 @@ static weft_status unwrap(const struct argument *argument, weft_tensor *t, weft_
     *local = t;
     if (!argument->wrapped) return WEFT_OK;
     if (argument->moves) t = weft_redistribute(t, argument->to);
-    *local = weft_to_local(t, argument->has_gradient ? argument->gradient : NULL);
+    /* what the function may do with it is for this file to say, not for the door */
+    *local = weft_untyped(weft_to_local(t, argument->has_gradient ? argument->gradient : NULL));
     return *local ? WEFT_OK : weft_error_status();
 }
 

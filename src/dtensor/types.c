@@ -195,6 +195,17 @@ static bool passes(const struct wf_infer *call, uint8_t reduce)
     return call->row->linear & (uint32_t)WF_ANY_REDUCE || is_sum(reduce) || reduce == WEFT_AVG;
 }
 
+/* The term that stands where none can pass. */
+static int culprit(const struct local *l, uint32_t set)
+{
+    int first = -1;
+
+    for (int i = l->call->n_in - 1; i >= 0; i--)
+        if (l->in[i].kind == WF_TYPE_P && (first < 0 || !(set >> i & 1) || set >> first & 1))
+            first = i;
+    return first;
+}
+
 static void pending(struct local *l, struct wf_types *out)
 {
     const uint32_t linear = l->call->row->linear, sets[] = {linear & 0xff, linear >> 8 & 0xff};
@@ -204,7 +215,7 @@ static void pending(struct local *l, struct wf_types *out)
     for (int k = 0; k < 2 && missing == -2 && passes(l->call, l->in[first].reduce); k++)
         if (sets[k] >> first & 1) missing = not_pending(l, sets[k]);
     if (missing >= 0) is_wrong(l->plan, missing, l->axis, counted_per_rank);
-    if (missing == -2) is_wrong(l->plan, first, l->axis, not_linear);
+    if (missing == -2) is_wrong(l->plan, culprit(l, sets[0]), l->axis, not_linear);
     for (int j = 0; j < l->call->n_out; j++)
         out[j].axis[l->axis] = (struct wf_type){WF_TYPE_P, 0, l->in[first].reduce};
 }
