@@ -66,7 +66,8 @@ static weft_tensor *placed(const struct wt_sampled *s, int i, weft_mesh *mesh,
     for (int a = 0; a < 2; a++)
         if (whole.axis[a].kind == WEFT_KIND_PARTIAL) whole.axis[a] = weft_replicate();
     t = weft_distribute_tensor(term_of(s, i, count, mine), mesh, whole.axis, -1);
-    t = weft_from_local(weft_untyped(weft_to_local(t, NULL)), mesh, spot->axis, s->operand[i].shape);
+    t = weft_from_local(weft_untyped(weft_to_local(t, NULL)), mesh, spot->axis,
+                        s->operand[i].shape);
     return wt_sampled_has_gradient(s, i) ? weft_set_requires_grad(t, true) : t;
 }
 
