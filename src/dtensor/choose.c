@@ -146,20 +146,15 @@ static bool is_sum(weft_placement p)
     return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
-/*
- * How the inputs of the set are pending now; false: in no way that passes through the op. A masked
- * term stays one where a single input is pending; added to another it is a term as any.
- */
+/* How the inputs of the set are pending now; false: in no way that passes through the op. */
 static bool find_pending(const struct search *s, uint32_t set, weft_placement *pending)
 {
     bool any = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0, found = false;
-    int inputs = 0;
 
     for (int i = 0; i < s->call->n_in; i++) {
         weft_placement p;
 
         if (!(set >> i & 1) || !distributed(s->call, i)) continue;
-        inputs++;
         p = s->call->in[i]->placements[s->axis];
         if (!weft_is_partial(p)) continue;
         if (!found) *pending = p;
@@ -167,9 +162,15 @@ static bool find_pending(const struct search *s, uint32_t set, weft_placement *p
             *pending = weft_partial(WEFT_SUM);
         found = true;
     }
-    if (!found || any) return found;
-    if (pending->reduce == WEFT_MASKED && inputs > 1) *pending = weft_partial(WEFT_SUM);
-    return is_sum(*pending);
+    return found && (any || is_sum(*pending));
+}
+
+/* Masked terms are moved as such; what is computed of them, or added up, is a term as any. */
+static weft_placement pending_result(const struct search *s, weft_placement pending)
+{
+    bool moved = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0;
+
+    return pending.reduce == WEFT_MASKED && !moved ? weft_partial(WEFT_SUM) : pending;
 }
 
 static void consider_linear(struct search *s, uint32_t set)
@@ -186,7 +187,7 @@ static void consider_linear(struct search *s, uint32_t set)
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
         c.in[i] = pending;
     }
-    for (int j = 0; j < call->n_out; j++) c.out[j] = pending;
+    for (int j = 0; j < call->n_out; j++) c.out[j] = pending_result(s, pending);
     consider(s, &c, 0);
 }
 

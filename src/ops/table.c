@@ -16,6 +16,7 @@
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
+#define MASKED WEFT_MASKED
 #define I0 1u
 #define I1 2u
 #define I2 4u

@@ -26,13 +26,23 @@ static void split_index(int64_t *index, const struct wf_desc *box, int64_t at)
     }
 }
 
+/* A part that is no box has runs. */
+static int64_t global_index(const struct wf_desc *box, int d, int64_t index)
+{
+    const struct wf_run *run;
+
+    if (!box->runs) return index + box->offset[d];
+    for (run = box->runs->of[d]; index >= run->size; run++) index -= run->size;
+    return run->offset + index;
+}
+
 static int64_t global_at(const struct wf_desc *box, int64_t at)
 {
     int64_t index[WEFT_MAX_DIMS], position = 0;
 
     split_index(index, box, at);
     for (int d = 0; d < box->ndim; d++)
-        position = position * box->global[d] + index[d] + box->offset[d];
+        position = position * box->global[d] + global_index(box, d, index[d]);
     return position;
 }
 
@@ -78,6 +88,7 @@ static double last_term(const struct wt_operand *operand, int i, weft_reduce red
 static double term(const struct wt_operand *operand, int i, weft_reduce reduce, double value,
                    int64_t at, int rank, int ranks)
 {
+    if (reduce == WEFT_MASKED) return at % ranks == rank ? value : 0;
     return rank < ranks - 1 ? free_term(operand, i, reduce, value, at, rank)
                             : last_term(operand, i, reduce, value, at, ranks);
 }
@@ -143,8 +154,13 @@ static bool terms_equal(const double *const *parts, const struct wf_desc *box, i
 {
     for (int64_t e = 0; e < global_numel(box); e++) {
         double value = parts[0][e];
+        int terms = value != 0;
 
-        for (int r = 1; r < ranks; r++) value = reduced(reduce, value, parts[r][e]);
+        for (int r = 1; r < ranks; r++) {
+            value = reduced(reduce, value, parts[r][e]);
+            terms += parts[r][e] != 0;
+        }
+        if (reduce == WEFT_MASKED && terms > 1) return false;
         if (reduce == WEFT_AVG) value /= ranks;
         if (!near(value, want[e], tolerance_of((weft_dtype)box->dtype))) return false;
     }

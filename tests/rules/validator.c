@@ -303,8 +303,9 @@ static void try_all(struct wt_verdict *verdict, const struct bench *b)
     } while (i < b->n_in);
 }
 
+/* Every dim with this letter is cut alike. */
 static void try_label(struct wt_verdict *verdict, const struct bench *b,
-                      const struct wf_labels *labels, int label)
+                      const struct wf_labels *labels, int label, weft_placement style)
 {
     weft_placement in[WF_MAX_IN] = {{0}};
     bool used = false;
@@ -312,10 +313,30 @@ static void try_label(struct wt_verdict *verdict, const struct bench *b,
     for (int i = 0; i < b->n_in; i++)
         for (int d = 0; d < b->operand[i].ndim; d++) {
             if (labels->in[i][d] != label) continue;
-            in[i] = weft_shard(d);
+            in[i] = style;
+            in[i].dim = (int8_t)d;
             used = true;
         }
     if (used) judge_placed(verdict, b, in, NULL);
+}
+
+static void try_labels(struct wt_verdict *verdict, const struct bench *b)
+{
+    const weft_placement styles[] = {weft_shard(0), weft_shard_balanced(0),
+                                     weft_strided_shard(0, 2), weft_strided_shard(0, 3)};
+    struct wf_layout *layout[WF_MAX_IN];
+    struct wf_labels labels;
+    struct wf_infer infer;
+
+    for (int i = 0; i < b->n_in; i++) layout[i] = operand_layout(b, i, NULL, weft_replicate());
+    begin_infer(b, &infer, layout);
+    if (b->row->shape(&infer) != WEFT_OK) abort();
+    wf_label_dims(&infer, &labels);
+    for (int i = 0; i < b->n_in; i++)
+        if (layout[i]) wf_layout_release(layout[i]);
+    for (int label = 1; label < 64; label++)
+        for (size_t k = 0; k < sizeof styles / sizeof styles[0]; k++)
+            try_label(verdict, b, &labels, label, styles[k]);
 }
 
 static void try_set(struct wt_verdict *verdict, const struct bench *b, uint32_t set,
@@ -331,17 +352,6 @@ static void try_set(struct wt_verdict *verdict, const struct bench *b, uint32_t 
 /* Rows of many inputs: what the row itself offers. */
 static void try_offered(struct wt_verdict *verdict, const struct bench *b)
 {
-    struct wf_layout *layout[WF_MAX_IN];
-    struct wf_labels labels;
-    struct wf_infer infer;
-
-    for (int i = 0; i < b->n_in; i++) layout[i] = operand_layout(b, i, NULL, weft_replicate());
-    begin_infer(b, &infer, layout);
-    if (b->row->shape(&infer) != WEFT_OK) abort();
-    wf_label_dims(&infer, &labels);
-    for (int i = 0; i < b->n_in; i++)
-        if (layout[i]) wf_layout_release(layout[i]);
-    for (int label = 0; label < 64; label++) try_label(verdict, b, &labels, label);
     for (int reduce = WEFT_SUM; reduce < WEFT_REDUCE_COUNT; reduce++) {
         if (reduce > WEFT_SUM && !weft_dtype_is_float(b->dtype)) break;
         try_set(verdict, b, b->row->linear & 0xff, (weft_reduce)reduce);
@@ -373,10 +383,9 @@ void wt_validate(struct wt_verdict *verdict, const struct wf_op_row *row,
                      wt_op_case_text(sample, dtype), weft_error_message());
     } else if (row->n_in == 0) {
         try_wanted(verdict, &b);
-    } else if (b.n_in <= FEW) {
-        try_all(verdict, &b);
     } else {
-        try_offered(verdict, &b);
+        (b.n_in <= FEW ? try_all : try_offered)(verdict, &b);
+        try_labels(verdict, &b);
     }
     close_bench(&b);
 }
