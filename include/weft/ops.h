@@ -100,6 +100,9 @@ WEFT_API weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double 
  * table */
 WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index);
 
+/** A table per item: tables [B,V,D], index [B,*] -> [B,*,D]. Otherwise as weft_embedding. */
+WEFT_API weft_tensor *weft_embedding_batch(weft_tensor *tables, weft_tensor *index);
+
 /** q, k, v [B,T,H,D] -> [B,T,H,D], softmax(q kT scale) v per head; with `causal` position t sees
  *  positions <= t. scale 0 means 1/sqrt(D). Blocked (Dao et al. 2022): no T x T matrix is kept. */
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,

@@ -37,9 +37,10 @@ wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm,
 wf_vjp wf_vjp_layer_norm, wf_vjp_rms_norm;
 
 /* model.c: embedding, attention */
-wf_shape_fn wf_shape_embedding, wf_shape_embedding_grad, wf_shape_attention,
-    wf_shape_attention_grad, wf_shape_attention_packed, wf_shape_attention_packed_grad;
-wf_vjp wf_vjp_embedding, wf_vjp_attention, wf_vjp_attention_packed;
+wf_shape_fn wf_shape_embedding, wf_shape_embedding_grad, wf_shape_embedding_batch,
+    wf_shape_embedding_batch_grad, wf_shape_attention, wf_shape_attention_grad,
+    wf_shape_attention_packed, wf_shape_attention_packed_grad;
+wf_vjp wf_vjp_embedding, wf_vjp_embedding_batch, wf_vjp_attention, wf_vjp_attention_packed;
 
 /* loss.c */
 wf_shape_fn wf_shape_xent_sum, wf_shape_xent_loss;

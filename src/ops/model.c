@@ -54,6 +54,50 @@ weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
     return wf_call2(WF_OP_embedding, table, index);
 }
 
+/* table [B,V,D], index [B,*] -> [B,*,D] */
+weft_status wf_shape_embedding_batch(struct wf_infer *call)
+{
+    const struct wf_desc *table = &call->in[0]->desc, *index = &call->in[1]->desc;
+
+    WF_NEED(table->ndim == 3 && weft_dtype_is_float((weft_dtype)table->dtype) &&
+                is_index(call->in[1]) && index->ndim >= 1 && index->ndim < WEFT_MAX_DIMS &&
+                table->global[0] == index->global[0],
+            WEFT_ERR_SHAPE,
+            "embedding_batch: needs floating-point tables [B,V,D] and an i32 or i64 index [B,*]: "
+            "%s",
+            wf_infer_text(call));
+    wf_infer_like(call, 0, call->in[1]);
+    call->out[0].dtype = (weft_dtype)table->dtype;
+    call->out[0].shape[call->out[0].ndim++] = table->global[2];
+    return WEFT_OK;
+}
+
+/* d [B,*,D], index [B,*] -> [B, attr[0], D] */
+weft_status wf_shape_embedding_batch_grad(struct wf_infer *call)
+{
+    const struct wf_desc *d = &call->in[0]->desc;
+
+    call->out[0].dtype = (weft_dtype)d->dtype;
+    call->out[0].ndim = 3;
+    call->out[0].shape[0] = d->global[0];
+    call->out[0].shape[1] = call->attr[0];
+    call->out[0].shape[2] = d->global[d->ndim - 1];
+    return WEFT_OK;
+}
+
+void wf_vjp_embedding_batch(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_layout *table = wf_node_in(n, 0);
+    struct wf_args args = {WF_ATTR(table->desc.global[1]), .want = table};
+
+    in[0] = wf_call(WF_OP_embedding_batch_grad, 2, (weft_tensor *[]){g, n->saved[1]}, &args);
+}
+
+weft_tensor *weft_embedding_batch(weft_tensor *tables, weft_tensor *index)
+{
+    return wf_call2(WF_OP_embedding_batch, tables, index);
+}
+
 /* ---- attention ---- */
 
 static void log_sum_exp(struct wf_infer *call, const struct wf_desc *q, int64_t heads)

@@ -53,8 +53,7 @@ WT_TEST(flat__gives_the_local_tensor_and_takes_it_back)
 
     for (int i = 0; i < 6; i++) {
         struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_to(wt_spread(&w, wt_whole(WEFT_F64, 0, 7, 4), "R"), layouts[i]), *local,
-                    *back;
+        weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F64, 0, 7, 4), layouts[i]), *local, *back;
         weft_flat rest, again;
 
         wt_moved(&w, WEFT_COLL_COUNT);
@@ -139,7 +138,7 @@ WT_TEST(save__and_load_give_each_rank_its_part_back)
         struct wt_world w = wt_world_open();
         weft_tensor *whole =
             wt_whole(i % 2 ? WEFT_F32 : WEFT_BF16, 0, sizes[i / 6][0], sizes[i / 6][1]);
-        weft_tensor *t = wt_to(wt_spread(&w, whole, "R"), layouts[i % 6]), *back;
+        weft_tensor *t = wt_spread(&w, whole, layouts[i % 6]), *back;
 
         weft_set_requires_grad(t, true);
         wt_moved(&w, WEFT_COLL_COUNT);

@@ -3,6 +3,8 @@
  *
  *   y[i][j] = table[index[i]][j]          dtable[r][j] = sum over i with index[i] = r of d[i][j]
  *
+ * With a table per item, [B,V,D], the indices are [B,*]: each looks in the table of its item.
+ *
  * An index counts rows of the global table; this rank holds some of its rows and columns. Rows held
  * elsewhere give zeros and take nothing, so the ranks' results add up to the whole.
  */
@@ -21,6 +23,8 @@ struct lookup {
     struct wf_operand index, d;
     const struct wf_desc *table; /* the box of the table or of its gradient */
     const struct wf_embedding *loops;
+    int rows;      /* the dim of the table's rows: 0, or 1 with a table per item */
+    int64_t items; /* tables */
     int64_t bytes; /* of an element */
     bool wide;     /* sums are f32 beside bf16 rows */
     size_t sums;   /* bytes of scratch for them */
@@ -43,11 +47,17 @@ static int64_t row_of(const struct wf_kcall *k, const struct lookup *p, const vo
     bool wide = k->in[1]->dtype == WEFT_I64;
     int64_t row = wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
 
-    if (row < 0 || row >= p->table->global[0])
+    if (row < 0 || row >= p->table->global[p->rows])
         WF_DIE("%s: index %lld at position %lld is outside the table of %lld rows", k->op,
-               (long long)row, (long long)i, (long long)p->table->global[0]);
-    row -= p->table->offset[0];
-    return row >= 0 && row < p->table->shape[0] ? row : -1;
+               (long long)row, (long long)i, (long long)p->table->global[p->rows]);
+    row -= p->table->offset[p->rows];
+    return row >= 0 && row < p->table->shape[p->rows] ? row : -1;
+}
+
+/** Which of the tables index i looks in. */
+static int64_t item_of(const struct lookup *p, int64_t i)
+{
+    return p->items > 1 ? i / (p->index.rows / p->items) : 0;
 }
 
 static void embedding_run(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -56,19 +66,22 @@ static void embedding_run(const struct wf_kcall *k, void *const *out, const void
     const struct lookup *p = k->prep;
     const void *index = wf_operand_ready(&p->index, in[1], wf_scratch());
     const char *table = in[0];
-    int64_t cols = p->table->shape[1], row_step = p->table->stride[0] * p->bytes;
+    int64_t cols = p->table->shape[p->rows + 1], column_step = p->table->stride[p->rows + 1],
+            row_step = p->table->stride[p->rows] * p->bytes,
+            item_step = p->table->stride[0] * p->bytes; /* not used where there is one item */
     char *to = out[0];
 
     (void)scalars;
     for (int64_t i = 0; i < p->index.rows; i++, to += cols * p->bytes) {
         int64_t row = row_of(k, p, index, i);
+        const char *from = table + item_of(p, i) * item_step + row * row_step;
 
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
-        else if (p->table->stride[1] == 1)
-            memcpy(to, table + row * row_step, (size_t)(cols * p->bytes));
+        else if (column_step == 1)
+            memcpy(to, from, (size_t)(cols * p->bytes));
         else
-            wf_gather(to, table + row * row_step, cols, p->table->stride[1], p->bytes);
+            wf_gather(to, from, cols, column_step, p->bytes);
     }
 }
 
@@ -80,7 +93,8 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
          *sums = p->wide ? scratch + p->d.scratch + p->index.scratch : out[0];
     const char *d = wf_operand_ready(&p->d, in[0], scratch);
     const void *index = wf_operand_ready(&p->index, in[1], scratch + p->d.scratch);
-    int64_t cols = p->table->shape[1], sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;
+    int64_t cols = p->table->shape[p->rows + 1], rows = p->table->shape[p->rows],
+            sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;
 
     (void)scalars;
     if (p->table->numel == 0) return; /* this rank holds nothing of the table */
@@ -88,7 +102,9 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
     for (int64_t i = 0; i < p->index.rows; i++) {
         int64_t row = row_of(k, p, index, i);
 
-        if (row >= 0) p->loops->add(cols, sums + row * cols * sum_bytes, d + i * cols * p->bytes);
+        if (row >= 0)
+            p->loops->add(cols, sums + (item_of(p, i) * rows + row) * cols * sum_bytes,
+                          d + i * cols * p->bytes);
     }
     if (p->wide) p->loops->round(p->table->numel, out[0], sums);
 }
@@ -107,6 +123,8 @@ static struct lookup *lookup_new(struct wf_kcall *k, const struct wf_desc *table
     struct lookup *p = WF_NEW(struct lookup);
 
     p->table = table;
+    p->rows = table->ndim - 2;
+    p->items = p->rows ? table->shape[0] : 1;
     p->bytes = wf_dtypes[table->dtype].size;
     wf_operand_prepare_dense(&p->index, k->in[1]);
     k->prep = p;
