@@ -248,7 +248,7 @@ WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
  * so) takes: microseconds to begin, and megabytes per second that a rank sends. The knobs
  * WEFT_LATENCY_NS and WEFT_BANDWIDTH_MBS say it for what is not set.
  *
- * ranks: local; every rank says the same, or plans differ. Plans that are made already stay
+ * ranks: local; every rank says the same, or plans differ. Plans are made anew
  * fails: WEFT_ERR_ARG for a negative latency or a bandwidth that is not positive
  */
 WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s);

@@ -1,6 +1,7 @@
 /*
- * test_same_choice.c: all ranks choose alike. Traps 14, 15, 16 and 27 and weaknesses 10.4-9 and 15 of
- * other libraries: caches that differ between ranks, ranks outside a mesh, what a rank alone does.
+ * test_same_choice.c: all ranks choose alike. Traps 14, 15, 16 and 27 and weaknesses 10.4-9 and 15
+ * of other libraries: caches that differ between ranks, ranks outside a mesh, what a rank alone
+ * does.
  */
 #include "ranks/worlds.h"
 
@@ -48,7 +49,8 @@ WT_TEST(merging__is_seen_by_plans_that_are_cached)
     wt_world_close(&w);
 }
 
-/* A mesh that was let go lives on in some ranks' plans. The next one like it is the same for all. */
+/* A mesh that was let go lives on in some ranks' plans. The next one like it is the same for all.
+ */
 WT_TEST(merging__is_remembered_by_all_ranks_or_none)
 {
     for (int round = 0; round < 3; round++) {
