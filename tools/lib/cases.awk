@@ -1,6 +1,7 @@
 # cases.awk: the case IDs that a text names, one a line: RED-26, lists RED-26, 27 and 30, ranges RED-26..30,
-# RED-26 .. RED-30 or RED-26 to 30. A bare number continues a list only where it has as many digits as the ID
-# before it and nothing but more of the list, punctuation or the end follows: "RED-26, 16 ranks" names one case.
+# RED-26 .. RED-30 or RED-26 to 30, where those inside have the word "between" after them: they need not exist.
+# A bare number continues a list only where it has as many digits as the ID before it and nothing but more of
+# the list, punctuation or the end follows: "RED-26, 16 ranks" names one case.
 {
     rest = $0
     while (match(rest, /[A-Z][A-Z]+-[0-9][0-9]+/)) {
@@ -22,7 +23,8 @@ function name(area, number,   last, digits) {
             sub(/.*[^0-9]/, "", last)
             rest = substr(rest, RSTART + RLENGTH)
         }
-        for (i = number + 0; i <= last + 0; i++) printf "%s-%0*d\n", area, digits, i
+        for (i = number + 0; i <= last + 0; i++)
+            printf "%s-%0*d%s\n", area, digits, i, i == number + 0 || i == last + 0 ? "" : " between"
         if (!match(rest, /^(,| and|, and)[ \t]+[0-9]+/)) return
         number = substr(rest, RSTART, RLENGTH)
         sub(/.*[ \t]/, "", number)
