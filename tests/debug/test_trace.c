@@ -173,6 +173,35 @@ WT_TEST(trace_file__is_json_with_a_row_per_rank)
     wt_world_close(&w);
 }
 
+/* What was under way while something else happened is a pair of events, for ranges must nest. */
+WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
+{
+    static const weft_redistribute_options later = {.async = true};
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 64, 64), "S(0)"), *moving;
+    weft_placement whole = weft_replicate();
+    weft_trace *trace = weft_trace_open(NULL);
+    struct wt_text t;
+
+    moving = weft_redistribute_with(a, &whole, &later);
+    weft_relu(a);
+    weft_wait(moving);
+    weft_redistribute(a, &whole);
+    wt_text_begin(&t);
+    fputc('[', t.out);
+    wf_trace_events(trace, t.out);
+    fputc(']', t.out);
+    wt_text_end(&t);
+    wt_note("%s", t.text);
+    WT_ALL(wt_is_json(t.text));
+    WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"b\""), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"e\""), wt_ranks() > 1);
+    WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"X\""), wt_ranks() > 1);
+    free(t.text);
+    weft_trace_close(trace);
+    wt_world_close(&w);
+}
+
 WT_TEST(trace_file__that_cannot_be_written_fails_on_all_ranks)
 {
     weft_trace *trace = weft_trace_open("/tmp/no/such/folder/trace.json");
@@ -238,6 +267,7 @@ int main(int argc, char **argv)
         WT_CASE(trace_text__tells_implicit_from_explicit),
         WT_CASE(trace__leaves_nobody_listening),
         WT_CASE(trace_file__is_json_with_a_row_per_rank),
+        WT_CASE(trace_events__of_overlapping_collectives_are_pairs),
         WT_CASE(trace_file__that_cannot_be_written_fails_on_all_ranks),
         WT_CASE(explain__names_inputs_moves_and_outputs),
         WT_CASE(explain__of_a_redistribution_sends_nothing),
