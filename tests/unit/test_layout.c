@@ -41,6 +41,33 @@ START_TEST(layout__equal_ones_are_the_same_pointer)
 }
 END_TEST
 
+/* PLC-37: as the library holds them; layouts that differ in one field of a placement are others. */
+START_TEST(layout__placements_are_told_apart_by_every_field)
+{
+    static const char *const texts[] = {
+        "S(0),S(0)",    "S(0)[1],S(0)[0]", "S(0,balanced),S(0)", "S(0|2,1),S(0)",  "S(0|1,2),S(0)",
+        "SS(0,2),S(0)", "SS(0,1),S(0)",    "S(0),SS(0,2)",       "S(1),S(0)",      "R,S(0)",
+        "P,S(0)",       "P(masked),S(0)",  "P(norm 2),S(0)",     "P(norm 3),S(0)", "S(0|2,1),R"};
+    enum { COUNT = sizeof texts / sizeof texts[0] };
+    weft_mesh *mesh = mesh_of(2, 2, 1, 0);
+    struct wf_layout *l[COUNT];
+    int64_t shape[2] = {6, 5};
+
+    for (int i = 0; i < COUNT; i++) {
+        weft_placement p[2];
+
+        ck_assert_int_eq(weft_placements_parse(p, 2, texts[i]), 2);
+        l[i] = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
+        for (int j = 0; j < i; j++) ck_assert(l[i] != l[j] && l[i]->hash != l[j]->hash);
+    }
+    ck_assert(l[0]->boxes && l[1]->boxes && l[2]->boxes && !l[3]->boxes && !l[5]->boxes);
+    ck_assert_ptr_null(l[1]->desc.runs);
+    ck_assert_int_eq(l[14]->desc.runs->count[0], 2); /* the second half of 4, and of 2 */
+    for (int i = 0; i < COUNT; i++) wf_layout_release(l[i]);
+    weft_mesh_release(mesh);
+}
+END_TEST
+
 START_TEST(layout__holds_its_mesh)
 {
     weft_mesh *mesh = mesh_of(2, 2, 0, 0);
@@ -204,6 +231,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, NULL, nothing_is_left);
     tcase_add_test(tc, layout__equal_ones_are_the_same_pointer);
+    tcase_add_test(tc, layout__placements_are_told_apart_by_every_field);
     tcase_add_test(tc, layout__holds_its_mesh);
     tcase_add_test(tc, layout__describes_this_ranks_box);
     tcase_add_test(tc, layout__of_a_rank_outside_the_mesh_has_no_elements);
