@@ -157,6 +157,12 @@ WEFT_API int weft_mesh_group_ranks(const weft_mesh *mesh, int axis, int *ranks, 
 WEFT_API int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, int *ranks,
                                       int room);
 
+/** The world numbers of any line along an axis; lines count with the last of the other axes
+ * fastest. Written as weft_mesh_group_ranks does; 0 for an axis or line that is not there. ranks:
+ * any; local
+ */
+WEFT_API int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, int room);
+
 /** Communicators made on this rank so far; what shares one is not counted again. ranks: any; local
  */
 WEFT_API int weft_mesh_communicators(void);

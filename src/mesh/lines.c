@@ -2,6 +2,7 @@
  * lines.c: who communicates along an axis: groups as lists of ranks, and their communicators. Those
  * are made when they are first used; comm finds one with the same ranks again.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -82,6 +83,23 @@ int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, int *ranks
                                                    : -1;
 }
 
+int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, int room)
+{
+    int size, first = 0;
+
+    if (axis < 0 || axis >= mesh->text.n_axes) return 0;
+    size = mesh->text.sizes[axis];
+    if (line < 0 || line >= mesh->size / size) return 0;
+    for (int a = mesh->text.n_axes - 1; a >= 0; a--) {
+        if (a == axis) continue;
+        first += line % mesh->text.sizes[a] * mesh->steps[a];
+        line /= mesh->text.sizes[a];
+    }
+    for (int i = 0; i < size && i < room; i++)
+        ranks[i] = mesh->ranks[first + i * mesh->steps[axis]];
+    return size;
+}
+
 int weft_mesh_communicators(void) { return wf_comm_count(); }
 
 /* ---- communicators ---- */
@@ -113,17 +131,17 @@ static const char *merged_name(const weft_mesh *mesh, const struct wf_merged *ax
 static const char *label_of(const weft_mesh *mesh, const struct wf_merged *axes)
 {
     const char *given = axes->n_axes > 1 ? merged_name(mesh, axes) : NULL;
-    char label[WEFT_MAX_AXES * WF_AXIS_NAME] = "axis";
-    size_t length = wf_mesh_has_names(mesh) ? 0 : strlen(label);
+    char label[WEFT_MAX_AXES * WF_AXIS_NAME] = "";
+    int length = 0;
 
     for (int i = 0; !given && i < axes->n_axes; i++) {
-        const char *name = mesh->text.names[axes->axes[i]], digit[] = {(char)('0' + axes->axes[i])};
-        bool named = name[0] != '\0';
-        size_t bytes = named ? strlen(name) : 1;
+        const char *name = mesh->text.names[axes->axes[i]];
+        size_t room = sizeof label - (size_t)length;
 
-        if (i || !named) label[length++] = i && named ? '_' : ' ';
-        memcpy(label + length, named ? name : digit, bytes);
-        label[length += bytes] = '\0';
+        if (name[0])
+            length += snprintf(label + length, room, "%s%s", i ? "_" : "", name);
+        else
+            length += snprintf(label + length, room, "%s%d", i ? "_" : "axis ", axes->axes[i]);
     }
     return wf_mesh_label(given ? given : label);
 }

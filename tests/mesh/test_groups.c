@@ -81,6 +81,27 @@ WT_TEST(groups__are_the_same_by_index_name_and_slice)
     weft_mesh_release(mesh);
 }
 
+/* All lines of an axis: at 8 ranks (2,4) has {0,4}, {1,5}, {2,6}, {3,7} along its first. */
+WT_TEST(groups__of_other_ranks_can_be_listed)
+{
+    weft_mesh *mesh = weft_mesh_fake(5, "replicate=2,shard=4"), *deep;
+    int ranks[MOST];
+
+    for (int line = 0; line < 4; line++) {
+        WT_EQ(weft_mesh_line_ranks(mesh, 0, line, ranks, MOST), 2);
+        WT_ALL(ranks[0] == line && ranks[1] == line + 4);
+    }
+    WT_EQ(weft_mesh_line_ranks(mesh, 1, 1, ranks, 1), 4);
+    WT_EQ(ranks[0], 4);
+    WT_ALL(weft_mesh_line_ranks(mesh, 1, 2, NULL, 0) == 0);
+    WT_ALL(weft_mesh_line_ranks(mesh, 2, 0, NULL, 0) == 0);
+    deep = weft_mesh_fake(0, "a=2,b=3,c=4");
+    WT_EQ(weft_mesh_line_ranks(deep, 1, 5, ranks, MOST), 3);
+    WT_ALL(ranks[0] == 13 && ranks[1] == 17 && ranks[2] == 21);
+    weft_mesh_release(deep);
+    weft_mesh_release(mesh);
+}
+
 /* MESH-04: and a 1-D mesh needs no name */
 WT_TEST(groups__need_an_axis_when_there_are_several)
 {
@@ -222,6 +243,7 @@ int main(int argc, char **argv)
         WT_CASE(groups__of_two_axes_are_columns_and_rows),
         WT_CASE(groups__of_three_axes_share_the_other_coordinates),
         WT_CASE(groups__are_the_same_by_index_name_and_slice),
+        WT_CASE(groups__of_other_ranks_can_be_listed),
         WT_CASE(groups__need_an_axis_when_there_are_several),
         WT_CASE(groups__place_a_rank_by_name_index_and_slice_alike),
         WT_CASE(groups__count_coordinates_with_the_last_axis_fastest),
