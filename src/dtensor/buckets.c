@@ -58,7 +58,7 @@ static void all_reduce(struct wf_block *block, size_t bytes, const struct group 
         wf_comm_plan(&coll, weft_mesh_axis_name(group->mesh, group->axis),
                      weft_mesh_axis_size(group->mesh, group->axis),
                      weft_mesh_coordinate(group->mesh, group->axis));
-    else
+    else if (coll.comm && weft_mesh_axis_size(group->mesh, group->axis) > 1)
         wf_comm_run(&coll);
 }
 
@@ -122,17 +122,24 @@ static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct 
     return WEFT_OK;
 }
 
+/* The group of the first axis along which a leaf's gradient waits; false when there is none. The
+ * gradient of a leaf that is itself pending may stay so. */
+static bool find_group(struct group *group, const weft_tensor *leaf)
+{
+    const struct wf_layout *grad = leaf && leaf->grad ? leaf->grad->layout : NULL;
+
+    if (!grad || !grad->partial) return false;
+    *group =
+        (struct group){grad->mesh, 0, (weft_dtype)grad->desc.dtype, (weft_device)grad->desc.device};
+    while (group->axis < grad->n_axes && !belongs(leaf, group)) group->axis++;
+    return group->axis < grad->n_axes;
+}
+
 weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
 {
-    for (int i = 0; i < n; i++) {
-        while (leaves[i] && leaves[i]->grad && leaves[i]->grad->layout->partial) {
-            const struct wf_layout *grad = leaves[i]->grad->layout;
-            struct group group = {grad->mesh, 0, (weft_dtype)grad->desc.dtype,
-                                  (weft_device)grad->desc.device};
+    struct group group;
 
-            while (!belongs(leaves[i], &group)) group.axis++;
-            WF_TRY(reduce_group(leaves, n, &group));
-        }
-    }
+    for (int i = 0; i < n; i++)
+        while (find_group(&group, leaves[i])) WF_TRY(reduce_group(leaves, n, &group));
     return WEFT_OK;
 }

@@ -193,8 +193,8 @@ static bool step_pending(struct chain *c)
     chain_shape(c, shape);
     chain_say(c, "pending ");
     chain_say_placements(c, p);
-    c->x[1] = weft_from_local(weft_mul_scalar(weft_to_local(c->x[1], gradient), share), c->mesh, p,
-                              shape);
+    c->x[1] = weft_untyped(weft_mul_scalar(weft_to_local(c->x[1], gradient), share));
+    c->x[1] = weft_from_local(c->x[1], c->mesh, p, shape);
     return true;
 }
 
