@@ -69,6 +69,26 @@ WEFT_API weft_status weft_module_add_parameter(weft_module *m, const char *name,
 WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
                                                weft_tensor *parameter);
 
+/**
+ * Give parameters of the tree that are on the meta device elements on another one; each rank makes
+ * room for its part only. Parameters that a layer made get the first values that they would have
+ * had with elements from the start, whatever was drawn since; those of one's own are undefined.
+ *
+ * So a model is made without elements, spread over a mesh, and only then takes memory, with the
+ * bits of the same model made in one piece. ranks: local; every rank of the parameters' meshes
+ * alike fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_MEMORY. The tree is then as before
+ */
+WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device);
+
+/**
+ * Replace every floating-point parameter of the tree by one of another dtype, placed alike, that
+ * wants a gradient as the old one did and has none yet. Make optimizers afterwards.
+ *
+ * ranks: local; every rank of the parameters' meshes alike
+ * fails: WEFT_ERR_DTYPE for a dtype that is none of floats. The tree is then as before
+ */
+WEFT_API weft_status weft_module_cast(weft_module *m, weft_dtype dtype);
+
 /** Free a module that has no parent, with its children; NULL is allowed. ranks: any; local */
 WEFT_API void weft_module_release(weft_module *m);
 

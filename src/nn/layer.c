@@ -8,32 +8,50 @@ weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes)
     return weft_module_new(kind, wf_calloc(1, bytes));
 }
 
-enum filling { NORMAL, UNIFORM, EQUAL };
-
-static weft_tensor *filled(weft_dtype dtype, int ndim, const int64_t *shape, enum filling filling,
-                           double value)
+static weft_status fill(weft_tensor *t, const struct wf_first_values *first, weft_generator *g)
 {
-    weft_tensor *t;
+    switch (first->filling) {
+    case WF_FILL_NORMAL:
+        return weft_normal_(t, 0, first->value, g);
+    case WF_FILL_UNIFORM:
+        return weft_uniform_(t, -first->value, first->value, g);
+    case WF_FILL_EQUAL:
+        return weft_fill_(t, first->value);
+    default:
+        return WEFT_OK;
+    }
+}
 
-    if (filling == EQUAL) return weft_full(dtype, ndim, shape, value);
-    t = weft_empty(dtype, ndim, shape);
-    if (!t) return NULL;
-    WF_TRY_PTR(filling == NORMAL ? weft_normal_(t, 0, value, NULL)
-                                 : weft_uniform_(t, -value, value, NULL));
-    return t;
+weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first)
+{
+    weft_generator *g;
+    weft_status status;
+
+    if (first->filling == WF_FILL_UNKNOWN) return WEFT_OK;
+    g = weft_generator_new(0);
+    status = weft_generator_set_state(g, first->state);
+    if (status == WEFT_OK) status = fill(t, first, g);
+    weft_generator_release(g);
+    return status;
 }
 
 static weft_status add(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                       const int64_t *shape, enum filling filling, double value)
+                       const int64_t *shape, enum wf_filling filling, double value)
 {
+    struct wf_first_values first = {.filling = filling, .value = value};
     weft_scope *scope;
     weft_status status;
+    weft_tensor *t;
 
     WF_NEED(m, WEFT_ERR_ARG, "parameter %s: the module is NULL", name);
     WF_NEED(weft_dtype_is_float(dtype), WEFT_ERR_DTYPE, "%s: parameter %s cannot be %s",
             m->kind->type, name, weft_dtype_name(dtype));
+    weft_generator_state(weft_generator_current(), first.state);
     scope = weft_scope_open();
-    status = weft_module_add_parameter(m, name, filled(dtype, ndim, shape, filling, value));
+    t = weft_empty(dtype, ndim, shape);
+    status = t ? fill(t, &first, NULL) : weft_error_status();
+    if (status == WEFT_OK) status = weft_module_add_parameter(m, name, t);
+    if (status == WEFT_OK) m->parameters[m->n_parameters - 1].first = first;
     weft_scope_close(scope);
     return status;
 }
@@ -41,19 +59,19 @@ static weft_status add(weft_module *m, const char *name, weft_dtype dtype, int n
 weft_status wf_parameter_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                                 const int64_t *shape, double std)
 {
-    return add(m, name, dtype, ndim, shape, NORMAL, std);
+    return add(m, name, dtype, ndim, shape, WF_FILL_NORMAL, std);
 }
 
 weft_status wf_parameter_uniform(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                                  const int64_t *shape, double bound)
 {
-    return add(m, name, dtype, ndim, shape, UNIFORM, bound);
+    return add(m, name, dtype, ndim, shape, WF_FILL_UNIFORM, bound);
 }
 
 weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                               const int64_t *shape, double value)
 {
-    return add(m, name, dtype, ndim, shape, EQUAL, value);
+    return add(m, name, dtype, ndim, shape, WF_FILL_EQUAL, value);
 }
 
 weft_status wf_need_size(const char *layer, const char *field, int64_t size)

@@ -16,6 +16,9 @@ weft_status wf_parameter_uniform(weft_module *m, const char *name, weft_dtype dt
 weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                               const int64_t *shape, double value);
 
+/** Fill in what `first` says, as if the generator it names were drawn from for the first time. */
+weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first);
+
 /** WEFT_ERR_ARG naming layer and field unless size >= 1. */
 weft_status wf_need_size(const char *layer, const char *field, int64_t size);
 

@@ -7,10 +7,21 @@
 #pragma once
 
 #include <weft/nn.h>
+#include <weft/random.h>
+
+enum wf_filling { WF_FILL_UNKNOWN, WF_FILL_NORMAL, WF_FILL_UNIFORM, WF_FILL_EQUAL };
+
+/* How a parameter got its first values, for when it gets its elements later. */
+struct wf_first_values {
+    enum wf_filling filling;
+    double value;                              /* standard deviation, bound, or the value */
+    unsigned char state[WEFT_GENERATOR_BYTES]; /* of the generator, before */
+};
 
 struct wf_parameter {
     char *name;
     weft_tensor *tensor; /* one reference */
+    struct wf_first_values first;
 };
 
 struct wf_hook {
