@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/mpi_check.h"
 #include <weft/weft.h>
@@ -37,6 +38,7 @@ START_TEST(philox__words_are_those_of_curand)
 {
     uint64_t seed = seeds[_i];
     unsigned *words = words_of(seed);
+    int wrong = 0; /* libcheck writes a line for every assertion */
 
     for (uint32_t t = 0; t < THREADS; t++)
         for (uint32_t b = 0; b < BLOCKS; b++) {
@@ -45,8 +47,9 @@ START_TEST(philox__words_are_those_of_curand)
             uint32_t got[4];
 
             weft_philox(got, counter, key);
-            ck_assert_mem_eq(got, words + 4 * (t + THREADS * b), sizeof got);
+            wrong += memcmp(got, words + 4 * (t + THREADS * b), sizeof got) != 0;
         }
+    ck_assert_int_eq(wrong, 0);
     free(words);
 }
 END_TEST
