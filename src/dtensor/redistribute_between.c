@@ -350,11 +350,6 @@ static size_t total(const size_t *counts, int n)
     return sum;
 }
 
-int64_t wf_between_bytes(const struct wf_between *b)
-{
-    return (int64_t)(total(b->send_counts, b->n_ranks) * wf_dtypes[b->dtype].size);
-}
-
 /* ---- running it ---- */
 
 /* Peers may wait already: without memory the job ends. */

@@ -24,6 +24,3 @@ bool wf_between_moves(const struct wf_between *between);
 /** This rank's part by `to` into `dst`. Collective over the ranks of both meshes when something
  *  moves; ranks in neither take no part. */
 void wf_between_run(const struct wf_between *between, void *dst, const void *src);
-
-/** Bytes that this rank sends. */
-int64_t wf_between_bytes(const struct wf_between *between);

@@ -189,8 +189,3 @@ bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes)
 
     return merged_name(mesh, &list) != NULL;
 }
-
-struct wf_comm *wf_mesh_flattened(weft_mesh *mesh, unsigned axes)
-{
-    return wf_mesh_is_flattened(mesh, axes) ? wf_mesh_merged_comm(mesh, axes) : NULL;
-}

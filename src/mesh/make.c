@@ -87,7 +87,7 @@ static weft_status compare(const weft_mesh *mesh)
 /* ranks NULL: the first of the world; else copied */
 static weft_mesh *make(const struct wf_mesh_text *text, const int *ranks)
 {
-    weft_mesh candidate = {.text = *text}, *mesh;
+    weft_mesh candidate = {.text = *text};
     int world = weft_world_size(), count = count_ranks(text, world);
     char shape[TEXT_BYTES];
 
@@ -98,8 +98,14 @@ static weft_mesh *make(const struct wf_mesh_text *text, const int *ranks)
     candidate.ranks = numbered(count);
     if (ranks) memcpy(candidate.ranks, ranks, (size_t)count * sizeof *ranks);
     candidate.me = place_of(weft_world_rank(), candidate.ranks, count);
-    mesh = wf_mesh_intern(&candidate);
-    if (wf_knobs.check < 2 || world == 1 || compare(mesh) == WEFT_OK) return mesh;
+    return wf_mesh_intern(&candidate);
+}
+
+/* For what all of the world makes together. */
+static weft_mesh *agreed(weft_mesh *mesh)
+{
+    if (!mesh || wf_knobs.check < 2 || weft_world_size() == 1) return mesh;
+    if (compare(mesh) == WEFT_OK) return mesh;
     weft_mesh_release(mesh);
     return NULL;
 }
@@ -139,7 +145,7 @@ weft_mesh *weft_mesh_new(weft_device device, const char *format, ...)
     va_end(args);
     WF_TRY_PTR(status);
     WF_TRY_PTR(begin(device));
-    return make(&text, NULL);
+    return agreed(make(&text, NULL));
 }
 
 weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes, const char *names,
@@ -149,7 +155,7 @@ weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes
 
     WF_TRY_PTR(wf_mesh_parse_parts(&text, n_axes, sizes, names));
     WF_TRY_PTR(begin(device));
-    return make(&text, ranks);
+    return agreed(make(&text, ranks));
 }
 
 /* ---- from communicators ---- */
@@ -202,6 +208,7 @@ static weft_status check_groups(int n_groups, weft_mesh *const *groups, int *siz
 weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const char *names,
                                  const int *ranks)
 {
+    struct wf_mesh_text text;
     int sizes[WEFT_MAX_AXES];
     weft_status status = WEFT_OK;
     weft_mesh *mesh;
@@ -211,7 +218,8 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     WF_TRY_PTR(check_groups(n_groups, groups, sizes));
     WF_NEED_PTR(ranks || n_groups == 1, WEFT_ERR_ARG,
                 "mesh: the grid of ranks is needed for %d groups", n_groups);
-    mesh = weft_mesh_from_ranks(WEFT_CPU, n_groups, sizes, names, ranks ? ranks : groups[0]->ranks);
+    WF_TRY_PTR(wf_mesh_parse_parts(&text, n_groups, sizes, names));
+    mesh = make(&text, ranks ? ranks : groups[0]->ranks);
     for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
         status = check_group(mesh, g, groups[g]);
     if (status == WEFT_OK) return mesh;

@@ -16,9 +16,7 @@ struct wf_comm *wf_mesh_merged_comm(weft_mesh *mesh, unsigned axes);
 /** What the ledger and errors call this line: "tp", "dp_tp"; lives as long as the process. */
 const char *wf_mesh_line_name(const weft_mesh *mesh, unsigned axes);
 
-/** wf_mesh_merged_comm where the user made a mesh of these axes by weft_mesh_flatten, else NULL. */
-struct wf_comm *wf_mesh_flattened(weft_mesh *mesh, unsigned axes);
-/** The same question without making a communicator; answered alike outside the mesh. */
+/** The user made a mesh of these axes by weft_mesh_flatten; answered alike outside the mesh. */
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
 /** How often the user has merged axes of this mesh's root: plans made before know less. */
 int wf_mesh_merges(const weft_mesh *mesh);

@@ -35,6 +35,25 @@ WT_TEST(agreement__is_not_asked_of_meshes_side_by_side)
     weft_mesh_release(mesh);
 }
 
+/* What only the ranks of a mesh make is not compared over the world. */
+WT_TEST(agreement__is_not_asked_of_groups)
+{
+    weft_mesh *line, *grid;
+
+    if (wt_rank() == 0) {
+        line = weft_mesh_fake(0, "tp=1");
+        grid = weft_mesh_from_groups(1, (weft_mesh *[]){line}, "tp", NULL);
+        weft_mesh_release(grid);
+        weft_mesh_release(line);
+    }
+    WT_ALL(wt_rank() > 0 || wt_failed_with(WEFT_ERR_ARG, "with ranks behind it"));
+    line = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, "tp", (int[]){wt_rank()});
+    grid = wt_rank() ? NULL : weft_mesh_from_groups(1, &line, "dp", NULL);
+    WT_ALL(wt_rank() || (grid && weft_mesh_is_member(grid)));
+    weft_mesh_release(grid);
+    weft_mesh_release(line);
+}
+
 WT_TEST(agreement__leaves_equal_meshes_alone)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks());
@@ -48,6 +67,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(agreement__is_asked_of_all_ranks_of_a_mesh),
         WT_CASE(agreement__is_not_asked_of_meshes_side_by_side),
+        WT_CASE(agreement__is_not_asked_of_groups),
         WT_CASE(agreement__leaves_equal_meshes_alone),
         WT_END,
     };

@@ -173,7 +173,7 @@ WT_TEST(axes__can_be_merged)
     weft_mesh *mesh = three_axes(sizes), *part = weft_mesh_sub(mesh, "Rep,Shard"), *flat, *again;
 
     tp = sizes[2];
-    WT_ALL(!wf_mesh_is_flattened(mesh, 3) && !wf_mesh_flattened(mesh, 3));
+    WT_ALL(!wf_mesh_is_flattened(mesh, 3));
     flat = weft_mesh_flatten(part, NULL);
     for (int i = 0; i < sizes[0] * sizes[1]; i++) want[i] = i * tp + rank % tp;
     WT_ALL(weft_mesh_ndim(flat) == 1 && holds(flat, sizes[0] * sizes[1], want));
@@ -185,8 +185,9 @@ WT_TEST(axes__can_be_merged)
     weft_mesh_release(flat); /* the root remembers the name, not the mesh */
     again = weft_mesh_sub(part, "Rep_Shard");
     WT_ALL(again && holds(again, sizes[0] * sizes[1], want));
-    WT_ALL(wf_mesh_flattened(mesh, 3) == wf_mesh_comm(again, 0));
-    WT_ALL(wf_mesh_flattened(part, 3) == wf_mesh_comm(again, 0));
+    WT_ALL(wf_mesh_is_flattened(mesh, 3) && wf_mesh_is_flattened(part, 3));
+    WT_ALL(wf_mesh_merged_comm(mesh, 3) == wf_mesh_comm(again, 0));
+    WT_ALL(wf_mesh_merged_comm(part, 3) == wf_mesh_comm(again, 0));
     WT_ALL(!wf_mesh_is_flattened(mesh, 5) && !wf_mesh_is_flattened(mesh, 7));
     weft_mesh_release(again);
     again = weft_mesh_sub(mesh, "TP,Rep_Shard");
