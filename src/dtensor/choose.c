@@ -1,4 +1,4 @@
-/* choose.c: candidates of one axis at a time, and the cheapest of them. */
+/* choose.c: candidates of one axis at a time, and the cheapest of them in time. */
 #include "dtensor/choose.h"
 
 #include "base/error.h"
@@ -13,9 +13,9 @@ struct candidate {
 };
 
 /*
- * Compared in this order. Bytes that inputs move come first; what it would take to bring the result
- * to the layout its caller would like only decides between equals, because the caller may never
- * ask for it; then operands rather stay as they are.
+ * Compared in this order. What moving the inputs takes comes first, in picoseconds so that a byte
+ * counts; what it would take to bring the result to the layout its caller would like only decides
+ * between equals, because the caller may never ask for it; then operands rather stay as they are.
  */
 struct cost {
     int64_t inputs, wish, labels;
@@ -27,6 +27,9 @@ struct search {
     struct wf_labels labels;
     int ways[64]; /* ranks that already shard a label on earlier axes */
     int axis;
+    struct wf_link link; /* of this axis */
+    /* the inputs with the axes before this one as they were chosen: what is left to move here */
+    struct wf_layout now[WF_MAX_IN];
     /* best so far */
     bool any;
     struct candidate best;
@@ -52,6 +55,17 @@ static bool cheaper(struct cost a, struct cost b)
     return a.wish != b.wish ? a.wish < b.wish : a.labels < b.labels;
 }
 
+/* A collective has a start, so one that moves much may take less than three that move little. */
+static int64_t time_of(const struct search *s, int i, weft_placement from, weft_placement to)
+{
+    int64_t bytes = wf_redist_cost(&s->now[i], s->axis, from, to);
+    int hops = weft_mesh_axis_size(s->mesh, s->axis) - 1;
+
+    if (bytes == 0 || bytes >= WF_REDIST_NEVER) return bytes;
+    if (weft_is_partial(from) && !wf_is_cut(to)) hops *= 2;
+    return (int64_t)(1e6 * wf_link_time(s->link, hops, (double)bytes));
+}
+
 static struct cost cost_of(const struct search *s, const struct candidate *c)
 {
     const struct wf_infer *call = s->call;
@@ -63,7 +77,7 @@ static struct cost cost_of(const struct search *s, const struct candidate *c)
         if (!distributed(call, i)) continue;
         now = call->in[i]->placements[s->axis];
         if (weft_placement_equal(now, c->in[i])) continue;
-        cost.inputs += wf_redist_cost(call->in[i], s->axis, now, c->in[i]);
+        cost.inputs += time_of(s, i, now, c->in[i]);
         cost.labels++;
     }
     if (call->want && call->want->mesh == s->mesh) {
@@ -286,20 +300,28 @@ static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice 
 {
     uint64_t used = 0;
 
+    choice->cost = 0;
+    s->label = 0;
     if (!rule) {
         wf_label_dims(s->call, &s->labels);
         used = labels_in_use(&s->labels, s->call->n_in, s->call->n_out);
     }
     for (int label = 0; label < 64; label++) s->ways[label] = 1;
+    for (int i = 0; i < s->call->n_in; i++)
+        if (distributed(s->call, i)) s->now[i] = *s->call->in[i];
     for (s->axis = 0; s->axis < weft_mesh_ndim(s->mesh); s->axis++) {
         s->any = false;
+        s->link = wf_link_of(weft_mesh_axis_name(s->mesh, s->axis));
         consider_replicated(s);
         if (rule)
             consider_strategies(s, rule);
         else
             consider_rows_own(s, used);
         if (s->label) s->ways[s->label] *= weft_mesh_axis_size(s->mesh, s->axis);
-        for (int i = 0; i < s->call->n_in; i++) choice->in[i][s->axis] = s->best.in[i];
+        for (int i = 0; i < s->call->n_in; i++) {
+            choice->in[i][s->axis] = s->best.in[i];
+            s->now[i].placements[s->axis] = s->best.in[i];
+        }
         for (int j = 0; j < s->call->n_out; j++) choice->out[j][s->axis] = s->best.out[j];
         choice->cost += s->cost.inputs;
     }
@@ -308,10 +330,12 @@ static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice 
 
 weft_status wf_choose(const struct wf_infer *call, const weft_mesh *mesh, struct wf_choice *choice)
 {
-    struct search s = {.call = call, .mesh = mesh};
+    struct search s;
     weft_rule *rule;
     weft_status status = ask_rule(call, &rule);
 
+    s.call = call;
+    s.mesh = mesh;
     if (status == WEFT_OK) choose_by(&s, rule, choice);
     wf_free(rule);
     return status;

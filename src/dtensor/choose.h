@@ -13,7 +13,7 @@
 struct wf_choice {
     weft_placement in[WF_MAX_IN][WEFT_MAX_AXES];
     weft_placement out[WF_MAX_OUT][WEFT_MAX_AXES];
-    int64_t cost; /* of moving the inputs, all axes together */
+    int64_t cost; /* picoseconds that moving the inputs should take, all axes together */
 };
 
 /**

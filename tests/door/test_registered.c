@@ -7,6 +7,7 @@
 
 #include "dtensor/choose.h"
 #include "dtensor/redistribute.h"
+#include "dtensor/registry.h"
 #include "ranks/worlds.h"
 #include "tensor/tensor.h"
 
@@ -113,6 +114,25 @@ static weft_tensor *run_one(int op, int n, const weft_argument *arguments)
 
 /* ---- strategies and their cost ---- */
 
+/* What the chooser counts for a registered op of two inputs, in microseconds. */
+static double chosen_cost(int op, weft_tensor *const *in)
+{
+    int64_t attr[WF_CUSTOM_FIRST] = {
+        [WF_CUSTOM_OP] = op, [WF_CUSTOM_COUNTS] = 0x11, [WF_CUSTOM_LENGTH] = WF_CUSTOM_FIRST};
+    struct wf_infer call = {.row = &wf_ops[WF_OP_custom],
+                            .name = "two",
+                            .n_in = 2,
+                            .n_out = 1,
+                            .in = {in[0]->layout, in[1]->layout},
+                            .attr = attr,
+                            .n_attr = WF_CUSTOM_FIRST};
+    struct wf_choice choice = {0};
+
+    if (wf_shape_custom(&call) != WEFT_OK) return -1;
+    return wf_choose(&call, in[0]->layout->mesh, &choice) == WEFT_OK ? (double)choice.cost / 1e6
+                                                                     : -1;
+}
+
 /* COST-06: at its size and at an uneven one. */
 WT_TEST(registered__replicate_everything)
 {
@@ -130,6 +150,16 @@ WT_TEST(registered__replicate_everything)
             spread[i] = wt_spread(&w, whole[i], "S(0),S(1)");
             arguments[i] = weft_tensor_argument(spread[i]);
         }
+        if (k ==
+            0) { /* the model of the whole change; it may use other orders where sizes differ */
+            const weft_placement whole_placements[2] = {{0}};
+            double sum = wf_redist_time(spread[0]->layout, whole_placements) +
+                         wf_redist_time(spread[1]->layout, whole_placements);
+
+            WT_ALL(fabs(chosen_cost(op, spread) - sum) <= 1e-3 * sum ||
+                   weft_mesh_axis_size(w.mesh, 0) != weft_mesh_axis_size(w.mesh, 1));
+            WT_ALL(chosen_cost(op, spread) >= sum * 0.999);
+        }
         for (int a = 0; a < 2; a++) axes += weft_mesh_axis_size(w.mesh, a) > 1;
         y = run_one(op, 2, arguments);
         WT_ALL(y && wt_is_placed(y, "R,R"));
@@ -140,6 +170,34 @@ WT_TEST(registered__replicate_everything)
               weft_ledger_count(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL));
         WT_ALL(wt_near_tensors(y, weft_add(whole[0], whole[1]), WT_EXACT));
         WT_ALL(weft_unregister_op("two") == WEFT_OK);
+        wt_world_close(&w);
+    }
+}
+
+/* COST-03: one all-reduce of the pending operand beats a reduce-scatter and two all-gathers. */
+WT_TEST(cost__latency_counts)
+{
+    const int64_t sizes[][3] = {{50, 6, 8}, {7, 5, 3}};
+
+    for (int k = 0; k < 2; k++) {
+        struct wt_world w = wt_world_open();
+        const weft_placement split = weft_shard(0), whole = weft_replicate();
+        weft_tensor *x = wt_whole(WEFT_F32, 0, sizes[k][0], sizes[k][1]);
+        weft_tensor *weight = wt_whole(WEFT_F32, 1, sizes[k][2], sizes[k][1]);
+        weft_tensor *bias = weft_reshape(wt_whole(WEFT_F32, 2, 1, sizes[k][2]), 1, &sizes[k][2]);
+        weft_tensor *px = wt_pending(&w, x, WEFT_SUM), *y;
+        weft_tensor *sw = wt_spread(&w, weight, "S(0)"), *sb = wt_spread(&w, bias, "S(0)");
+
+        if (wt_ranks() > 1)
+            WT_ALL(wf_redist_time(px->layout, &whole) < wf_redist_time(px->layout, &split) +
+                                                            wf_redist_time(sw->layout, &whole) +
+                                                            wf_redist_time(sb->layout, &whole));
+        y = weft_linear(px, sw, sb, 1);
+        WT_ALL(y && (wt_ranks() == 1 || wt_is_placed(y, "S(1)")));
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+        y = wt_to(y, "R");
+        WT_ALL(wt_near_tensors(y, weft_linear(weft_mul_scalar(x, wt_ranks()), weight, bias, 1),
+                               WT_WITHIN(1e-4)));
         wt_world_close(&w);
     }
 }
@@ -520,6 +578,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(registered__replicate_everything),
+        WT_CASE(cost__latency_counts),
         WT_CASE(registered__lists_are_one_argument),
         WT_CASE(registered__the_cheapest_strategy_wins),
         WT_CASE(registered__without_a_rule_it_is_refused),
