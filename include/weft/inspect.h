@@ -99,9 +99,10 @@ typedef struct weft_forecast {
  *
  * The model and its inputs are made on WEFT_META (weft_set_default_device), usually on a mesh of
  * weft_mesh_fake: layouts, plans, bytes and memory are those of the real program; nothing is
- * computed or sent. A result of several elements is given a gradient in its own layout. Gradients
- * stay. ranks: any; local fails: WEFT_ERR_STATE for a model with elements or without parameters;
- * what the step fails with
+ * computed or sent. A result of several elements is given a gradient in its own layout.
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_STATE for a model with elements or without parameters; what the step fails with
  */
 WEFT_API weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model,
                                         weft_optim *optim, weft_tensor *const *inputs, int n);

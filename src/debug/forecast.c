@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/observe.h"
 #include "comm/comm.h"
+#include "debug/report.h"
 #include "dtensor/redistribute_cost.h"
 
 /* ---- communication ---- */
@@ -130,14 +131,11 @@ weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model, weft
 
 void weft_forecast_print(const weft_forecast *f, FILE *out)
 {
-    static const char *const names[] = {"weights",     "gradients",     "optimizer",
-                                        "activations", "communication", "all"};
-
     fprintf(out, "%" PRId64 " parameters\n", f->parameters);
     fprintf(out, "%-14s %14s %14s  MiB per rank\n", "memory", "after", "most");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++)
-        fprintf(out, "%-14s %14.2f %14.2f\n", names[c], (double)f->memory[c].live / 1048576,
-                (double)f->memory[c].peak / 1048576);
+        fprintf(out, "%-14s %14.2f %14.2f\n", wf_memory_name(c),
+                (double)f->memory[c].live / 1048576, (double)f->memory[c].peak / 1048576);
     fprintf(out, "%-14s %6s %12s %14s %14s %10s\n", "communication", "ranks", "collectives",
             "bytes", "sent", "ms");
     for (int a = 0; a < f->n_axes; a++)

@@ -1,5 +1,5 @@
 /* report.c: memory by category, knobs. */
-#include <weft/debug.h>
+#include "debug/report.h"
 
 #include "base/knob.h"
 #include "device/pool.h"
@@ -21,16 +21,21 @@ weft_memory weft_memory_planned(weft_memory_category category)
 
 void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
 
-void weft_memory_print(FILE *out)
+const char *wf_memory_name(int category)
 {
     static const char *const names[] = {"weights",     "gradients",     "optimizer",
                                         "activations", "communication", "all"};
 
+    return names[category];
+}
+
+void weft_memory_print(FILE *out)
+{
     fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++) {
         weft_memory m = weft_memory_of((weft_memory_category)c);
 
-        fprintf(out, "%-14s %12.2f %12.2f\n", names[c], (double)m.live / 1048576,
+        fprintf(out, "%-14s %12.2f %12.2f\n", wf_memory_name(c), (double)m.live / 1048576,
                 (double)m.peak / 1048576);
     }
 }
