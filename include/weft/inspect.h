@@ -36,15 +36,6 @@ WEFT_API weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out
  */
 WEFT_API weft_status weft_explain(const weft_tensor *t, int depth, FILE *out);
 
-/**
- * What weft_redistribute would do, and what it would cost; nothing is sent.
- *
- * ranks: any; local
- * fails: as weft_redistribute
- */
-WEFT_API weft_status weft_explain_redistribute(const weft_tensor *t,
-                                               const weft_placement *placements, FILE *out);
-
 /* ---- traces: a scope that writes down what this rank does ---- */
 
 typedef struct weft_trace weft_trace;

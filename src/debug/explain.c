@@ -1,11 +1,10 @@
-/* explain.c: plans in words: how a result came about, and what a redistribution would do. */
+/* explain.c: how a result came about, read from its tape. */
 #include <weft/inspect.h>
 
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "dtensor/care.h"
 #include "dtensor/redistribute.h"
-#include "ops/plan.h"
 
 static void print_layout(const char *role, const struct wf_layout *layout, int indent, FILE *out)
 {
@@ -47,7 +46,8 @@ static void print_node(const struct wf_node *node, int depth, int indent, FILE *
 {
     fprintf(out, "%*s%s%s%s\n", indent, "", node->name,
             node->module && node->module[0] ? " in " : "", node->module ? node->module : "");
-    if (node->context) print_plan(node->context, indent + 2, out);
+    if (node->release_context == wf_plan_release_context) /* other nodes keep other things */
+        print_plan(node->context, indent + 2, out);
     for (int i = 0; depth > 0 && i < node->n_in; i++)
         if (node->producers[i]) print_node(node->producers[i], depth - 1, indent + 4, out);
 }
@@ -58,28 +58,5 @@ weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
     WF_NEED(t->node, WEFT_ERR_STATE,
             "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
     print_node(t->node, depth, 0, out);
-    return WEFT_OK;
-}
-
-weft_status weft_explain_redistribute(const weft_tensor *t, const weft_placement *placements,
-                                      FILE *out)
-{
-    weft_placement to[WEFT_MAX_AXES];
-    struct wf_layout *from, *target;
-    struct wf_redist_plan *plan;
-
-    if (!t) return weft_error_status();
-    from = t->layout;
-    WF_NEED(from->mesh, WEFT_ERR_ARG, "explain_redistribute: the tensor is plain");
-    WF_TRY(wf_placements_normalize(to, placements, from->n_axes, from->desc.ndim,
-                                   "explain_redistribute"));
-    WF_TRY(wf_placements_fit(to, from->n_axes, from->desc.global, "explain_redistribute"));
-    target = wf_layout_with_placements(from, to);
-    plan = wf_redist_plan_new(from, target);
-    wf_layout_release(target);
-    if (!plan) return weft_error_status();
-    print_layout("from", from, 0, out);
-    print_move(plan, 2, out);
-    wf_redist_plan_free(plan);
     return WEFT_OK;
 }
