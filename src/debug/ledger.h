@@ -20,6 +20,7 @@ struct wf_ledger_line {
 
 struct wf_ledger_parameter {
     char *name, *layout;
+    uint64_t hash; /* of the layout: the text is made anew when it changes */
     bool distributed;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "nn/module.h"
+#include "tensor/tensor.h"
 
 static struct wf_ledger_module *append(weft_ledger *ledger, struct wf_ledger_module module)
 {
@@ -95,10 +96,19 @@ static int add(weft_ledger *ledger, const weft_module *m)
     return ledger->n_modules - 1;
 }
 
+static bool is_known(const struct wf_ledger_module *module, const weft_module *m)
+{
+    if (module->n_parameters != m->n_parameters) return false;
+    for (int i = 0; i < m->n_parameters; i++)
+        if (module->parameters[i].hash != m->parameters[i].tensor->layout->hash) return false;
+    return true;
+}
+
 static void note_parameters(struct wf_ledger_module *module, const weft_module *m)
 {
     char layout[256];
 
+    if (is_known(module, m)) return;
     drop_parameters(module);
     module->parameters = wf_calloc((size_t)m->n_parameters, sizeof *module->parameters);
     module->n_parameters = m->n_parameters;
@@ -109,6 +119,7 @@ static void note_parameters(struct wf_ledger_module *module, const weft_module *
         module->parameters[i] =
             (struct wf_ledger_parameter){.name = wf_strdup(m->parameters[i].name),
                                          .layout = wf_strdup(layout),
+                                         .hash = t->layout->hash,
                                          .distributed = weft_tensor_mesh(t) != NULL};
     }
 }
@@ -120,7 +131,7 @@ void wf_ledger_enter(weft_ledger *ledger, const struct wf_event *event)
 
     if (!at) at = add(ledger, m);
     ledger->modules[at].calls++;
-    if (m->n_parameters) note_parameters(&ledger->modules[at], m);
+    note_parameters(&ledger->modules[at], m);
 }
 
 /* ---- asking ---- */

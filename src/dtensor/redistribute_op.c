@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/observe.h"
+#include "base/sys.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute_flight.h"
@@ -183,6 +185,7 @@ static weft_tensor *recorded(weft_tensor *y, weft_tensor *t, weft_dtype backward
 static weft_tensor *started(weft_tensor *t, const struct wf_args *args)
 {
     struct wf_plan *plan = wf_plan_for(WF_OP_redistribute, 1, &t, args);
+    double began = wf_observed & WF_EVENT_OP ? wf_now() : 0;
     struct wf_block *block;
     weft_tensor *result;
 
@@ -194,6 +197,7 @@ static weft_tensor *started(weft_tensor *t, const struct wf_args *args)
     block = wf_redist_start(plan->move[0], t, plan, wf_plan_release_context);
     result = wf_tensor_new(plan->out[0], block, block->data, "redistribute");
     result->pending = true;
+    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began);
     return result;
 }
 

@@ -159,6 +159,103 @@ WT_TEST(forecast__of_many_ranks_follows_the_closed_form)
     weft_set_default_device(before);
 }
 
+/* ---- three axes: batch over dp, sequence over cp, features over tp ---- */
+
+static const struct row {
+    const char *path, *weight, *bias, *input, *output;
+} rows[] = {
+    {"attn.qkv", "R,R,S(1)", "R,R,S(1)", NULL, "S(0),S(3),S(3)"},
+    {"attn.proj", "R,R,S(1)", "R,R,R", "S(0),S(1),S(2)", "S(0),S(1),R"},
+    {"mlp.up", "R,R,S(0)", "R,R,S(0)", NULL, NULL},
+    {"mlp.down", "R,R,S(1)", "R,R,R", NULL, "S(0),S(1),R"},
+};
+
+static weft_status move_input(weft_module *m, weft_tensor **inputs, int n, void *payload)
+{
+    (void)m;
+    (void)n;
+    inputs[0] = wt_to(inputs[0], payload);
+    return inputs[0] ? WEFT_OK : weft_error_status();
+}
+
+static weft_tensor *move_output(weft_module *m, weft_tensor *output, void *payload)
+{
+    (void)m;
+    return wt_to(output, payload);
+}
+
+static void spread(weft_module *m, const char *name, weft_mesh *mesh, const char *text)
+{
+    weft_placement p[WEFT_MAX_AXES];
+    weft_tensor *t = weft_module_parameter(m, name);
+
+    weft_placements_parse(p, WEFT_MAX_AXES, text);
+    WEFT_CHECK(weft_module_set_parameter(m, name, weft_distribute_tensor(t, mesh, p, -1)));
+}
+
+static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    const char *path = strchr(weft_module_path(m), '.');
+
+    (void)payload;
+    for (size_t i = 0; path && i < sizeof rows / sizeof *rows; i++) {
+        const struct row *row = &rows[i];
+
+        if (strcmp(path + 1, row->path) != 0) continue;
+        spread(m, "weight", mesh, row->weight);
+        spread(m, "bias", mesh, row->bias);
+        if (row->input) WEFT_CHECK(weft_module_on_input(m, move_input, (void *)row->input, NULL));
+        if (row->output)
+            WEFT_CHECK(weft_module_on_output(m, move_output, (void *)row->output, NULL));
+    }
+    return WEFT_OK;
+}
+
+/* Communication along tp in one step of so many blocks. */
+static weft_forecast_axis blocks_on_tp(weft_mesh *mesh, int n, int64_t width)
+{
+    weft_placement p[3] = {weft_shard(0), weft_shard(1), weft_replicate()};
+    weft_module *model = weft_sequential_new();
+    weft_tensor *x = weft_empty(WEFT_F32, 3, (int64_t[]){32, 512, width});
+    weft_forecast f;
+    char name[8];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        WEFT_CHECK(weft_module_add_child(
+            model, name, weft_block_new((weft_block_config){.width = width, .heads = 64})));
+    }
+    WEFT_CHECK(weft_distribute_module(model, mesh, partition, NULL, NULL, NULL));
+    x = weft_distribute_tensor(x, mesh, p, -1);
+    WT_ALL(weft_forecast_step(&f, model, NULL, &x, 1) == WEFT_OK);
+    weft_module_release(model);
+    for (int a = 0; a < f.n_axes; a++)
+        if (strcmp(f.axes[a].name, "tp") == 0) return f.axes[a];
+    return (weft_forecast_axis){.ranks = -1};
+}
+
+/* A block more sends 8 k more: four all-reduces of a rank's activation, and its norms' gradients,
+ * which are terms on tp, in the reduction of all. */
+WT_TEST(forecast__of_a_thousand_ranks_adds_8k_per_block)
+{
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_mesh *mesh = weft_mesh_fake(0, "dp=16,cp=4,tp=16");
+    weft_scope *scope = weft_scope_open();
+
+    for (int64_t width = 512; width <= 1024; width += 512) {
+        weft_forecast_axis few = blocks_on_tp(mesh, 2, width), more = blocks_on_tp(mesh, 3, width);
+        int64_t activation = 2 * 128 * width * 4, norms = 4 * width * 4;
+
+        WT_EQ(few.ranks, 16);
+        WT_EQ(more.collectives - few.collectives, 4);
+        WT_EQ(more.bytes - few.bytes, 4 * activation + norms);
+        WT_EQ(more.sent - few.sent, (8 * activation + 2 * norms) / 16 * 15);
+    }
+    weft_scope_close(scope);
+    weft_mesh_release(mesh);
+    weft_set_default_device(before);
+}
+
 WT_TEST(forecast__refuses_models_with_elements)
 {
     weft_module *real = wt_mlp(), *empty = weft_sequential_new();
@@ -195,6 +292,7 @@ int main(int argc, char **argv)
         WT_CASE(forecast__is_what_a_real_step_then_does),
         WT_CASE(forecast__of_every_rank_adds_up),
         WT_CASE(forecast__of_many_ranks_follows_the_closed_form),
+        WT_CASE(forecast__of_a_thousand_ranks_adds_8k_per_block),
         WT_CASE(forecast__refuses_models_with_elements),
         WT_CASE(forecast_print__has_memory_and_communication),
         WT_END,

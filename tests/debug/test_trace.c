@@ -194,6 +194,7 @@ WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
     wt_text_end(&t);
     wt_note("%s", t.text);
     WT_ALL(wt_is_json(t.text));
+    WT_EQ(wt_occurrences(t.text, "\"name\":\"redistribute\",\"cat\":\"op\""), 2);
     WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"b\""), wt_ranks() > 1);
     WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"e\""), wt_ranks() > 1);
     WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"X\""), wt_ranks() > 1);
