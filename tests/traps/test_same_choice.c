@@ -99,6 +99,138 @@ WT_TEST(links__are_seen_by_plans_that_are_cached)
     wt_world_close(&w);
 }
 
+/* ---- trap 14: what is in a plan's key ---- */
+
+static int64_t misses(void) { return weft_cache_statistics().plan_misses; }
+
+/* Numbers are in no key: what changes with every step makes no plans. */
+WT_TEST(cache__does_not_grow_with_numbers)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x =
+        weft_set_requires_grad(wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)"), true);
+    int64_t before = 0;
+
+    for (int i = 0; i < 20; i++) {
+        weft_tensor *y = weft_mul_scalar(weft_add_scalar(x, i), 1 + i);
+
+        y = weft_add(weft_pow_scalar(y, 1 + 0.5 * i), weft_rdiv_scalar(y, i));
+        y = weft_dropout(weft_layer_norm(y, NULL, NULL, 1e-5 * (i + 1)), 0.01 * i, NULL);
+        y = weft_select(weft_transpose(y, 0, 1), 0, i % 6);
+        WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+        weft_zero_grad(x);
+        if (i == 0) before = misses();
+    }
+    WT_EQ(misses(), before);
+    wt_world_close(&w);
+}
+
+/* Whatever changes the result's shape or layout is: the same tensor, asked differently. */
+WT_TEST(cache__knows_every_attribute)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *plain = wt_whole(WEFT_F64, 0, 6, 6), *x = wt_spread(&w, plain, "S(0)");
+    static const bool truth[] = {false, true};
+
+    for (int round = 0; round < 2; round++) {
+        for (int d = 0; d < 2; d++) {
+            WT_ALL(wt_near_tensors(weft_softmax(x, d), weft_softmax(plain, d), WT_WITHIN(1e-14)));
+            WT_ALL(wt_near_tensors(weft_slice(x, d, 1, 4), weft_slice(plain, d, 1, 4), WT_EXACT));
+            WT_ALL(wt_near_tensors(weft_slice(x, d, 1, 5), weft_slice(plain, d, 1, 5), WT_EXACT));
+            for (int keep = 0; keep < 2; keep++)
+                WT_ALL(wt_near_tensors(weft_sum(x, 1, &d, truth[keep]),
+                                       weft_sum(plain, 1, &d, truth[keep]), WT_WITHIN(1e-14)));
+        }
+        for (int t = 0; t < 4; t++)
+            WT_ALL(wt_near_tensors(weft_matmul_t(x, x, t & 1, t >> 1),
+                                   weft_matmul_t(plain, plain, t & 1, t >> 1), WT_WITHIN(1e-13)));
+        for (int n = 1; n < 4; n++)
+            WT_ALL(wt_near_tensors(weft_cat(n, (weft_tensor *[]){x, x, x}, 1),
+                                   weft_cat(n, (weft_tensor *[]){plain, plain, plain}, 1),
+                                   WT_EXACT));
+        WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_F32)), WEFT_F32);
+        WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_I64)), WEFT_I64);
+    }
+    wt_world_close(&w);
+}
+
+/* Lengths that grow with every step must not fill the memory; evicted plans come back right. */
+WT_TEST(cache__is_bounded)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *plain = wt_whole(WEFT_F32, 0, 70, 70), *x = wt_spread(&w, plain, "R");
+    weft_cache_stats stats;
+
+    for (int64_t rows = 1; rows <= 70; rows++)
+        for (int64_t columns = 1; columns <= 70; columns++) {
+            weft_scope *scope = weft_scope_open();
+
+            WT_EQ(weft_numel(weft_slice(weft_slice(x, 0, 0, rows), 1, 0, columns)), rows * columns);
+            weft_scope_close(scope);
+        }
+    stats = weft_cache_statistics();
+    WT_ALL(stats.plan_entries <= 4096 && stats.plan_evictions > 0);
+    WT_ALL(stats.layout_entries < 4 * 4096);
+    WT_ALL(wt_near_tensors(weft_slice(weft_slice(x, 0, 0, 2), 1, 0, 3),
+                           weft_slice(weft_slice(plain, 0, 0, 2), 1, 0, 3), WT_EXACT));
+    weft_cache_clear();
+    wt_world_close(&w);
+}
+
+/* ---- trap 17, weakness 10.4-9: checks ask the ranks of the mesh, not the world ---- */
+
+WT_TEST(checks__ask_the_mesh_only)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", (wt_ranks() + 1) / 2);
+    weft_placement whole = weft_replicate(), rows = weft_shard(0);
+    bool fine = true;
+
+    if (weft_mesh_is_member(mesh)) { /* the others do not even call */
+        weft_tensor *mine = wt_constant(2, 3, 1), *t;
+
+        t = weft_from_local_with(mine, mesh, &whole, (weft_from_local_options){.run_check = true});
+        fine = t != NULL;
+        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+        t = weft_from_local_with(mine, mesh, &rows, (weft_from_local_options){.run_check = true});
+        fine = fine && t && weft_add(t, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1));
+        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+        if (weft_mesh_coordinate(mesh, 0) == 1) mine = wt_constant(2, 3, 2);
+        if (weft_mesh_size(mesh) > 1) {
+            t = weft_from_local_with(mine, mesh, &whole,
+                                     (weft_from_local_options){.run_check = true});
+            fine = fine && !t && wt_failed_with(WEFT_ERR_ARG, "from_local");
+        }
+    }
+    WT_ALL(fine);
+    weft_mesh_release(mesh);
+}
+
+/* ---- trap 16: random numbers ---- */
+
+/* Two axes that shard one dim, with ranks that get nothing: no number twice, the same numbers as on
+ * one device, nothing sent, and generators in step. */
+WT_TEST(random__numbers_of_nested_shards_are_those_of_the_whole)
+{
+    for (int64_t n = 1; n <= 21; n += 5) {
+        struct wt_world w = open_two_axes();
+        weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {n}}, spread = spec;
+        weft_tensor *plain, *t;
+        uint64_t draws;
+
+        spread.mesh = w.mesh;
+        spread.placements[0] = spread.placements[1] = weft_shard(0);
+        weft_manual_seed(7);
+        plain = weft_make_randn(spec, NULL);
+        draws = weft_generator_draws(weft_generator_current());
+        weft_manual_seed(7);
+        t = weft_make_randn(spread, NULL);
+        WT_EQ(weft_generator_draws(weft_generator_current()), draws);
+        WT_STILL(&w);
+        WT_ALL(wt_near_tensors(t, plain, WT_EXACT));
+        wt_world_close(&w);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -106,6 +238,11 @@ int main(int argc, char **argv)
         WT_CASE(merging__is_remembered_by_all_ranks_or_none),
         WT_CASE(merging__reaches_slices_of_the_mesh_they_were_cut_from),
         WT_CASE(links__are_seen_by_plans_that_are_cached),
+        WT_CASE(cache__does_not_grow_with_numbers),
+        WT_CASE(cache__knows_every_attribute),
+        WT_CASE(cache__is_bounded),
+        WT_CASE(checks__ask_the_mesh_only),
+        WT_CASE(random__numbers_of_nested_shards_are_those_of_the_whole),
         WT_END,
     };
 
