@@ -32,6 +32,10 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
         int d = wf_dim(dims[i], weft_ndim(t), who);
 
         if (d < 0) return -1;
+        if (mask >> d & 1) {
+            WF_FAIL(WEFT_ERR_ARG, "%s: dim %d is named twice", who, d);
+            return -1;
+        }
         mask |= (int64_t)1 << d;
     }
     return mask;
