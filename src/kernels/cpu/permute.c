@@ -25,7 +25,8 @@ struct permute {
 /* A call's own map. */
 struct map {
     int64_t n;
-    int lower; /* bits of the lower half */
+    int lower;    /* bits of the lower half */
+    int64_t coin; /* 0 or 1 */
     uint64_t lower_mask, upper_mask, key[STEPS];
 };
 
@@ -49,6 +50,7 @@ static void make_map(struct map *m, int64_t n, const struct wf_scalars *scalars)
             philox_block((uint64_t)s, (uint64_t)scalars->v[1], (uint64_t)scalars->v[0]);
 
         m->key[s] = (uint64_t)w.w[0] << 32 | w.w[1];
+        m->coin = w.w[2] & 1;
     }
 }
 
@@ -65,6 +67,7 @@ static int64_t map_once(const struct map *m, int64_t index)
 
 static int64_t map_of(const struct map *m, int64_t index)
 {
+    if (index < 2) index ^= m->coin;
     do index = map_once(m, index);
     while (index >= m->n);
     return index;
