@@ -179,8 +179,16 @@ static inline double log_of_rest(double p)
     return lost == 0 ? -p : log_f64(rest) * (p / lost);
 }
 
-/** x with Phi(x) = p for p <= 1/2, no further out than 37: a rough start (Abramowitz &
- * Stegun 26.2.23), then Halley's steps, each of which triples the digits. */
+/** Halley's step towards Phi(x) = p: it triples the digits. */
+static inline double nearer_quantile(double x, double p)
+{
+    double u = (normcdf_f64(x) - p) / (0.39894228040143268 * gauss_f64(x));
+
+    return x - u / (1 + x * u * 0.5);
+}
+
+/** x with Phi(x) = p for p <= 1/2, no further out than 37: a rough start (Abramowitz & Stegun
+ *  26.2.23), then two steps. */
 static inline double lower_quantile(double p)
 {
     double share = p < 1e-300 ? 1e-300 : p, t = sqrt(-2 * log_f64(share));
@@ -188,12 +196,7 @@ static inline double lower_quantile(double p)
                    (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) -
                t;
 
-    for (int step = 0; step < 2; step++) {
-        double slope = 0.39894228040143268 * gauss_f64(x), u = (normcdf_f64(x) - share) / slope;
-
-        x -= u / (1 + x * u * 0.5);
-    }
-    return x;
+    return nearer_quantile(nearer_quantile(x, share), share);
 }
 
 /** x with Phi(x) = p. */
