@@ -190,6 +190,21 @@ WT_TEST(sharding_svg__has_a_cell_per_piece)
     WT_EQ(cells("dp=16,tp=64", 1, (int64_t[]){64}, "R,S(0)", cell), 64);
 }
 
+/* The picture that docs/concepts/debugging.md shows is the one that is drawn. */
+WT_TEST(sharding_svg__in_the_documentation_is_up_to_date)
+{
+    char *text =
+        drawn("dp=2,tp=4", 2, (int64_t[]){5, 16}, "S(0),S(1)", weft_visualize_sharding_svg);
+    FILE *file = fopen(WT_SOURCE_DIR "/docs/concepts/sharding.svg", "r");
+    const char *at = text;
+    int c = EOF;
+
+    while (file && (c = fgetc(file)) != EOF && c == (unsigned char)*at) at++;
+    WT_ALL(file && c == EOF && *at == '\0');
+    fclose(file);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -199,6 +214,7 @@ int main(int argc, char **argv)
         WT_CASE(sharding_text__of_many_ranks_is_short),
         WT_CASE(sharding_text__is_written_by_the_first_rank),
         WT_CASE(sharding_svg__has_a_cell_per_piece),
+        WT_CASE(sharding_svg__in_the_documentation_is_up_to_date),
         WT_END,
     };
 
