@@ -26,7 +26,7 @@ typedef enum weft_device {
 } weft_device;
 
 /**
- * The device called `text`: "cpu".
+ * The device called `text`: "cpu" or "meta".
  *
  * ranks: any; local
  * fails: WEFT_ERR_ARG for an unknown one, and for one with an index ("cpu:0"): a mesh says which
@@ -121,6 +121,10 @@ WEFT_API int weft_mesh_axis(const weft_mesh *mesh, const char *name);
 
 /** All ranks of the mesh. ranks: any; local */
 WEFT_API int weft_mesh_size(const weft_mesh *mesh);
+
+/** Where the elements of tensors over the mesh are; weft_from_local and weft_distribute_tensor
+ * bring them there. Cut and merged meshes are where the mesh is. ranks: any; local */
+WEFT_API weft_device weft_mesh_device(const weft_mesh *mesh);
 
 /** True when this rank is one of them, and when the mesh was made by weft_mesh_fake. ranks: any;
  * local */

@@ -113,6 +113,12 @@ void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in
     in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
 }
 
+/* What is to be part of a tensor over the mesh is brought to the mesh's device. */
+static weft_tensor *on_device_of(weft_mesh *mesh, weft_tensor *t)
+{
+    return wf_is_plain(t) && !wf_is_meta(t) ? weft_tensor_to(t, weft_mesh_device(mesh)) : t;
+}
+
 static weft_tensor *from_local(weft_tensor *local, weft_mesh *mesh,
                                const weft_placement *placements, const int64_t *shape,
                                const weft_placement *gradient)
@@ -120,6 +126,8 @@ static weft_tensor *from_local(weft_tensor *local, weft_mesh *mesh,
     int64_t attr[WF_MAX_ATTR];
     struct wf_args args = {.attr = attr};
 
+    local = on_device_of(mesh, local);
+    if (!local) return NULL;
     attr[AT_MESH] = (int64_t)(intptr_t)mesh;
     attr[AT_GIVEN] = (gradient ? GIVEN_GRADIENT : 0) | (shape ? GIVEN_SHAPE : 0);
     wf_placements_pack(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));

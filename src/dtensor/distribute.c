@@ -86,7 +86,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     wf_without_partial(whole, weft_mesh_ndim(mesh));
     scope = weft_scope_open();
     weft_no_grad_begin();
-    part = weft_contiguous(t);
+    part = weft_contiguous(wf_is_meta(t) ? t : weft_tensor_to(t, weft_mesh_device(mesh)));
     part = part ? wf_spread(part, mesh, whole, source) : NULL;
     part = wf_redistribute(part, to); /* a pending reduction: the first rank has the value */
     weft_no_grad_end();

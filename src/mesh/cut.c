@@ -69,8 +69,10 @@ int wf_mesh_line(const weft_mesh *mesh, int n_axes, const int *axes, int *ranks)
 
 weft_mesh *wf_mesh_cut(weft_mesh *mesh, int n_pieces, const struct wf_merged *pieces)
 {
-    weft_mesh candidate = {
-        .text.n_axes = n_pieces, .fake = mesh->fake, .root = weft_mesh_root(mesh)};
+    weft_mesh candidate = {.text.n_axes = n_pieces,
+                           .fake = mesh->fake,
+                           .device = mesh->device,
+                           .root = weft_mesh_root(mesh)};
     int axes[WEFT_MAX_AXES], n_axes = 0, size = 1;
 
     for (int p = 0; p < n_pieces; p++) {
@@ -300,6 +302,7 @@ weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int
     WF_TRY_PTR(check_unique(&candidate.text));
     candidate.me = mesh->me;
     candidate.fake = mesh->fake;
+    candidate.device = mesh->device;
     candidate.ranks = wf_malloc((size_t)mesh->size * sizeof(int));
     memcpy(candidate.ranks, mesh->ranks, (size_t)mesh->size * sizeof(int));
     return wf_mesh_intern(&candidate);

@@ -134,13 +134,16 @@ weft_status wf_mesh_parse_parts(struct wf_mesh_text *out, int n_axes, const int 
 
 weft_status weft_device_parse(weft_device *device, const char *text)
 {
+    static const char *const names[WEFT_DEVICES] = {[WEFT_CPU] = "cpu", [WEFT_META] = "meta"};
     const char *colon = text ? strchr(text, ':') : NULL;
 
     WF_NEED(!colon, WEFT_ERR_ARG,
             "device \"%s\": a device type with an index is not supported; write \"%.*s\"", text,
             (int)(colon - text), text);
-    WF_NEED(text && strcmp(text, "cpu") == 0, WEFT_ERR_ARG, "unknown device \"%s\"",
-            text ? text : "");
-    *device = WEFT_CPU;
-    return WEFT_OK;
+    for (int d = 0; text && d < WEFT_DEVICES; d++) {
+        if (strcmp(text, names[d]) != 0) continue;
+        *device = (weft_device)d;
+        return WEFT_OK;
+    }
+    return WF_FAIL(WEFT_ERR_ARG, "unknown device \"%s\"", text ? text : "");
 }

@@ -20,6 +20,7 @@ struct weft_mesh {
     int *ranks;               /* world numbers, the last axis varying fastest */
     int me;                   /* this rank's place among them, -1 outside */
     bool fake;
+    weft_device device;
     /* what follows from it */
     int size;
     int coordinates[WEFT_MAX_AXES]; /* -1 outside the mesh */

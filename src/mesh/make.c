@@ -85,9 +85,9 @@ static weft_status compare(const weft_mesh *mesh)
 }
 
 /* ranks NULL: the first of the world; else copied */
-static weft_mesh *make(const struct wf_mesh_text *text, const int *ranks)
+static weft_mesh *make(weft_device device, const struct wf_mesh_text *text, const int *ranks)
 {
-    weft_mesh candidate = {.text = *text};
+    weft_mesh candidate = {.text = *text, .device = device};
     int world = weft_world_size(), count = count_ranks(text, world);
     char shape[TEXT_BYTES];
 
@@ -115,7 +115,7 @@ static weft_mesh *agreed(weft_mesh *mesh)
 /* A mesh may be the first thing that a program makes: the world must begin before. */
 static weft_status begin(weft_device device)
 {
-    WF_NEED(device == WEFT_CPU, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
+    WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
     if (wf_comm_has_begun()) return WEFT_OK;
     WF_TRY(weft_init(NULL, NULL));
     wf_comm_began_early();
@@ -145,7 +145,7 @@ weft_mesh *weft_mesh_new(weft_device device, const char *format, ...)
     va_end(args);
     WF_TRY_PTR(status);
     WF_TRY_PTR(begin(device));
-    return agreed(make(&text, NULL));
+    return agreed(make(device, &text, NULL));
 }
 
 weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes, const char *names,
@@ -155,7 +155,7 @@ weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes
 
     WF_TRY_PTR(wf_mesh_parse_parts(&text, n_axes, sizes, names));
     WF_TRY_PTR(begin(device));
-    return agreed(make(&text, ranks));
+    return agreed(make(device, &text, ranks));
 }
 
 /* ---- from communicators ---- */
@@ -171,7 +171,7 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const in
     WF_TRY_PTR(wf_comm_mpi_members(comm, &ranks, &count));
     if (wf_mesh_parse_parts(&text, sizes ? n_axes : 1, sizes ? sizes : &count, names) == WEFT_OK) {
         if (count_ranks(&text, count) == count)
-            mesh = make(&text, ranks);
+            mesh = make(device, &text, ranks);
         else
             WF_FAIL(WEFT_ERR_ARG, "mesh: the sizes do not multiply to the communicator's %d ranks",
                     count);
@@ -200,6 +200,8 @@ static weft_status check_groups(int n_groups, weft_mesh *const *groups, int *siz
     for (int g = 0; g < n_groups; g++) {
         WF_NEED(groups[g]->text.n_axes == 1 && !groups[g]->fake, WEFT_ERR_ARG,
                 "mesh: group %d is not a mesh of one axis with ranks behind it", g);
+        WF_NEED(groups[g]->device == groups[0]->device, WEFT_ERR_ARG,
+                "mesh: groups 0 and %d are on different devices", g);
         sizes[g] = groups[g]->size;
     }
     return WEFT_OK;
@@ -219,7 +221,7 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     WF_NEED_PTR(ranks || n_groups == 1, WEFT_ERR_ARG,
                 "mesh: the grid of ranks is needed for %d groups", n_groups);
     WF_TRY_PTR(wf_mesh_parse_parts(&text, n_groups, sizes, names));
-    mesh = make(&text, ranks ? ranks : groups[0]->ranks);
+    mesh = make(groups[0]->device, &text, ranks ? ranks : groups[0]->ranks);
     for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
         status = check_group(mesh, g, groups[g]);
     if (status == WEFT_OK) return mesh;

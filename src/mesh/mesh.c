@@ -39,13 +39,13 @@ static void fill(weft_mesh *mesh)
             mesh->me < 0 ? -1 : mesh->me / mesh->steps[axis] % text->sizes[axis];
     mesh->hash = wf_mix(wf_hash_bytes(text, sizeof *text),
                         wf_hash_bytes(mesh->ranks, (size_t)mesh->size * sizeof(int)));
-    mesh->hash = wf_mix(mesh->hash, mesh->fake);
+    mesh->hash = wf_mix(mesh->hash, (uint64_t)mesh->device << 1 | mesh->fake);
 }
 
 static bool same(const weft_mesh *a, const weft_mesh *b)
 {
-    return a->hash == b->hash && a->me == b->me && a->fake == b->fake && a->size == b->size &&
-           memcmp(&a->text, &b->text, sizeof a->text) == 0 &&
+    return a->hash == b->hash && a->me == b->me && a->fake == b->fake && a->device == b->device &&
+           a->size == b->size && memcmp(&a->text, &b->text, sizeof a->text) == 0 &&
            memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof(int)) == 0;
 }
 
@@ -94,6 +94,7 @@ weft_mesh *wf_mesh_intern(const weft_mesh *candidate)
     mesh->ranks = candidate->ranks;
     mesh->me = candidate->me;
     mesh->fake = candidate->fake;
+    mesh->device = candidate->device;
     fill(mesh);
     for (twin = meshes; twin; twin = twin->next) {
         if (!same(twin, mesh)) continue;
@@ -151,6 +152,8 @@ int weft_mesh_axis(const weft_mesh *mesh, const char *name)
 int weft_mesh_size(const weft_mesh *mesh) { return mesh->size; }
 
 bool weft_mesh_is_member(const weft_mesh *mesh) { return mesh->me >= 0; }
+
+weft_device weft_mesh_device(const weft_mesh *mesh) { return mesh->device; }
 
 bool weft_mesh_is_fake(const weft_mesh *mesh) { return mesh->fake; }
 

@@ -98,6 +98,39 @@ WT_TEST(meta__has_no_elements_to_read)
     wt_world_close(&w);
 }
 
+/* DT-40: local data is brought to the mesh's device; what is meta stays meta on any mesh. */
+WT_TEST(meta__mesh_takes_local_data_there)
+{
+    static const int64_t sizes[][2] = {{3, 3}, {5, 2}, {0, 4}};
+
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        weft_mesh *mesh = weft_mesh_new(WEFT_META, "tp=%d", wt_ranks()), *cut;
+        weft_placement rowwise = weft_shard(0);
+        weft_tensor *local = wt_constant(sizes[i][0], sizes[i][1], 2), *t;
+
+        WT_ALL(mesh != w.mesh && weft_mesh_device(mesh) == WEFT_META);
+        WT_ALL(weft_mesh_device(w.mesh) == WEFT_CPU);
+        cut = weft_mesh_sub(mesh, "tp");
+        WT_ALL(cut == mesh);
+        t = weft_from_local(local, mesh, &rowwise, NULL);
+        WT_ALL(weft_tensor_device(t) == WEFT_META && weft_data(t) == NULL);
+        WT_ALL(wt_has_shape(t, 2, sizes[i][0] * wt_ranks(), sizes[i][1]));
+        t = weft_distribute_tensor(weft_set_requires_grad(local, true), mesh, &rowwise, 0);
+        WT_ALL(weft_tensor_device(t) == WEFT_META && weft_requires_grad(t));
+        WT_ALL(weft_tensor_device(weft_mul_scalar(t, 2)) == WEFT_META);
+        WT_ALL(weft_tensor_device(local) == WEFT_CPU && wt_local_is_all(local, 2));
+        t = weft_from_local(local, w.mesh, &rowwise, NULL);
+        WT_ALL(weft_data(t) == weft_data(local));
+        t = weft_from_local(meta(2, 2), w.mesh, &rowwise, NULL);
+        WT_ALL(weft_tensor_device(t) == WEFT_META);
+        WT_STILL(&w);
+        weft_mesh_release(cut);
+        weft_mesh_release(mesh);
+        wt_world_close(&w);
+    }
+}
+
 /* ---- a training step ---- */
 
 static const weft_plan plan[] = {
@@ -223,6 +256,7 @@ int main(int argc, char **argv)
         WT_CASE(meta__gets_elements_after_it_was_spread),
         WT_CASE(meta__goes_through_from_local),
         WT_CASE(meta__has_no_elements_to_read),
+        WT_CASE(meta__mesh_takes_local_data_there),
         WT_CASE(meta__books_what_a_real_step_sends_and_holds),
         WT_CASE(meta__plans_for_a_mesh_without_ranks),
         WT_END,

@@ -127,7 +127,7 @@ WT_TEST(meshes__are_on_a_kind_of_device_not_on_one_of_them)
     WT_ALL(weft_device_parse(&device, "quantum") == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "unknown device");
     WT_ALL(weft_device_parse(&device, "cpu") == WEFT_OK && device == WEFT_CPU);
-    WT_ALL(!weft_mesh_new(WEFT_META, "tp=1"));
+    WT_ALL(!weft_mesh_new(WEFT_DEVICES, "tp=1"));
     WT_FAILED(WEFT_ERR_ARG, "device");
 }
 
