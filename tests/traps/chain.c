@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/mpi_check.h"
+
 /* splitmix64 (Steele, Lea, Flood 2014) */
 static uint64_t next(struct chain *c)
 {
@@ -36,6 +38,54 @@ int64_t chain_size(struct chain *c)
     if (chain_once_in(c, 12)) return 0;
     return chain_once_in(c, 6) ? 1 : 2 + chain_pick(c, 7);
 }
+
+/* ---- meshes ---- */
+
+static void random_order(struct chain *c, int *ranks)
+{
+    for (int r = 0; r < wt_ranks(); r++) ranks[r] = r;
+    for (int r = wt_ranks() - 1; r > 0 && chain_once_in(c, 2); r--) {
+        int other = chain_pick(c, r + 1), kept = ranks[r];
+
+        ranks[r] = ranks[other];
+        ranks[other] = kept;
+    }
+}
+
+/* Merged axes let redistribution merge collectives. */
+static void merge_axes(struct chain *c, int n_axes)
+{
+    static const char *const merge[] = {"a,b", "b,c", "a,b,c"};
+    const char *which = merge[n_axes == 2 ? 0 : chain_pick(c, 3)];
+    weft_mesh *part = weft_mesh_sub(c->mesh, which);
+
+    chain_say(c, "merged %s: ", which);
+    c->made[c->meshes++] = part;
+    c->made[c->meshes++] = weft_mesh_flatten(part, "merged");
+}
+
+/* Some meshes leave ranks out, some have ranks in an order of their own. */
+void chain_mesh(struct chain *c)
+{
+    static const char *const names[] = {"a", "a,b", "a,b,c"};
+    int left = wt_ranks(), n_axes = 1 + chain_pick(c, 3), sizes[3], ranks[64];
+    char text[64];
+
+    if (chain_once_in(c, 6)) left = 1 + chain_pick(c, left);
+    for (int a = 0; a < n_axes; a++) {
+        sizes[a] = a == n_axes - 1 ? left : 1 + chain_pick(c, left);
+        while (left % sizes[a]) sizes[a]--;
+        left /= sizes[a];
+    }
+    random_order(c, ranks);
+    c->mesh = weft_mesh_from_ranks(WEFT_CPU, n_axes, sizes, names[n_axes - 1], ranks);
+    c->made[c->meshes++] = c->mesh;
+    weft_mesh_print(c->mesh, text, sizeof text);
+    chain_say(c, "%s of %d ranks: ", text, wt_ranks());
+    if (n_axes > 1 && chain_once_in(c, 2)) merge_axes(c, n_axes);
+}
+
+/* ---- placements ---- */
 
 static weft_placement random_shard(struct chain *c, int ndim)
 {
@@ -96,6 +146,8 @@ void chain_say_placements(struct chain *c, const weft_placement *p)
     weft_placements_print(p, weft_mesh_ndim(c->mesh), text, sizeof text);
     chain_say(c, "%s", text);
 }
+
+/* ---- leaves ---- */
 
 static void say_shape(struct chain *c, int ndim, const int64_t *shape)
 {

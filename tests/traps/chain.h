@@ -8,11 +8,13 @@
 
 #include <weft/weft.h>
 
-enum { CHAIN_LEAVES = 24, CHAIN_TEXT = 500, CHAIN_ROOM = 4096 };
+enum { CHAIN_LEAVES = 24, CHAIN_MESHES = 16, CHAIN_TEXT = 500, CHAIN_ROOM = 4096 };
 
 struct chain {
     uint64_t state;
-    weft_mesh *mesh, *merged;
+    weft_mesh *mesh;               /* of x */
+    weft_mesh *made[CHAIN_MESHES]; /* to be released */
+    int meshes;
     weft_tensor *x[2];
     weft_tensor *leaf[CHAIN_LEAVES][2];
     int leaves;
@@ -28,6 +30,8 @@ bool chain_once_in(struct chain *c, int n);
 void chain_say(struct chain *c, const char *format, ...) WEFT_PRINTF(2, 3);
 /** A random size of a dim, 0 and 1 among them. */
 int64_t chain_size(struct chain *c);
+/** From now on a new mesh: ranks of the world on one to three axes. */
+void chain_mesh(struct chain *c);
 /** Random placements for a tensor of this shape, none of them pending. */
 void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape);
 void chain_say_placements(struct chain *c, const weft_placement *p);

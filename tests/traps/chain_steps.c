@@ -4,6 +4,8 @@
  */
 #include "traps/chain.h"
 
+#include <string.h>
+
 /* ---- pointwise ---- */
 
 static bool step_unary(struct chain *c)
@@ -99,6 +101,21 @@ static bool step_binary(struct chain *c)
     chain_say(c, "%s%s ", ops[i].name, swapped ? " swapped" : "");
     chain_leaf(c, y, broadcast_shape(c, shape), shape);
     BOTH(c, swapped ? ops[i].op(y[s], x) : ops[i].op(x, y[s]))
+    return true;
+}
+
+/* A plain number beside distributed tensors; its gradient is whole on every rank of the mesh. */
+static bool step_number(struct chain *c)
+{
+    weft_tensor *number[2];
+    int64_t one = 1;
+
+    if (c->leaves == CHAIN_LEAVES || weft_mesh_size(c->mesh) < weft_world_size()) return false;
+    number[0] = weft_set_requires_grad(weft_full(WEFT_F64, chain_pick(c, 2), &one, 0.75), true);
+    number[1] = weft_set_requires_grad(weft_full(WEFT_F64, weft_ndim(number[0]), &one, 0.75), true);
+    chain_say(c, "*number");
+    memcpy(c->leaf[c->leaves++], number, sizeof number);
+    BOTH(c, weft_mul(x, number[s]))
     return true;
 }
 
@@ -268,11 +285,11 @@ static int64_t largest(const struct chain *c) { return c->x[0] ? weft_numel(c->x
 void chain_step(struct chain *c)
 {
     static bool (*const steps[])(struct chain *) = {
-        step_unary,  step_positive, step_scalar,  step_binary,    step_binary,    step_itself,
-        step_reduce, step_reduce,   step_softmax, step_norm,      step_dropout,   step_matmul,
-        step_matmul, step_linear,   step_linear,  step_embedding, step_attention, chain_view,
-        chain_view,  chain_view,    chain_view,   chain_view,     chain_view,     chain_view,
-        chain_view,  chain_view,    chain_view,
+        step_unary,  step_positive, step_scalar,  step_binary, step_binary,    step_itself,
+        step_reduce, step_reduce,   step_softmax, step_norm,   step_dropout,   step_number,
+        step_matmul, step_matmul,   step_linear,  step_linear, step_embedding, step_attention,
+        chain_view,  chain_view,    chain_view,   chain_view,  chain_view,     chain_view,
+        chain_view,  chain_view,    chain_view,   chain_view,
     };
     const int n = sizeof steps / sizeof *steps;
 

@@ -156,7 +156,10 @@ static bool step_redistribute(struct chain *c)
 
         if (!weft_is_partial(now)) continue;
         sums &= is_sum(now);
-        if (chain_once_in(c, 3)) p[a] = now;
+        if (!chain_once_in(c, 3)) continue;
+        p[a] = now;
+        for (int b = 0; b < weft_mesh_ndim(c->mesh); b++)
+            p[b].order = 0; /* a turn may be free now */
     }
     for (int a = 0; a < weft_mesh_ndim(c->mesh); a++) {
         weft_placement now = weft_tensor_placement(c->x[1], a);
@@ -166,7 +169,25 @@ static bool step_redistribute(struct chain *c)
     }
     chain_say(c, "to ");
     chain_say_placements(c, p);
-    c->x[1] = weft_redistribute(c->x[1], p);
+    c->x[1] = weft_redistribute_with(
+        c->x[1], p,
+        &(weft_redistribute_options){.async = chain_once_in(c, 3), .greedy = chain_once_in(c, 3)});
+    return true;
+}
+
+/* To another mesh, where the chain goes on. */
+static bool step_remesh(struct chain *c)
+{
+    weft_placement p[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS];
+
+    if (c->meshes + 3 > CHAIN_MESHES || !chain_once_in(c, 2)) return false;
+    chain_say(c, "to mesh ");
+    chain_mesh(c);
+    chain_shape(c, shape);
+    chain_placements(c, p, chain_ndim(c), shape);
+    chain_say_placements(c, p);
+    c->x[1] = weft_redistribute_to_mesh(c->x[1], c->mesh, p);
     return true;
 }
 
@@ -218,10 +239,10 @@ static bool step_local(struct chain *c)
 bool chain_view(struct chain *c)
 {
     static bool (*const steps[])(struct chain *) = {
-        step_merge,        step_merge,      step_divide,       step_divide,
-        step_permute,      step_slice,      step_swap,         step_cat,
-        step_expand,       step_local,      step_redistribute, step_redistribute,
-        step_redistribute, step_contiguous, step_pending,      step_pending,
+        step_merge,        step_merge,        step_divide,       step_divide,     step_permute,
+        step_slice,        step_swap,         step_cat,          step_expand,     step_local,
+        step_redistribute, step_redistribute, step_redistribute, step_contiguous, step_pending,
+        step_remesh,       step_pending,
     };
 
     return steps[chain_pick(c, sizeof steps / sizeof *steps)](c);
