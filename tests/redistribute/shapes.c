@@ -24,6 +24,22 @@ weft_tensor *shape_spread(weft_mesh *mesh, weft_tensor *whole, const char *place
     return weft_distribute_tensor(whole, mesh, p, -1);
 }
 
+weft_tensor *shape_local(const weft_tensor *t, double factor)
+{
+    int64_t size[WEFT_MAX_DIMS], n = weft_local_numel(t);
+    double *values = malloc((size_t)(n + 1) * sizeof *values);
+    weft_tensor *local;
+    float *data;
+
+    for (int d = 0; d < weft_ndim(t); d++) size[d] = weft_local_size(t, d);
+    local = weft_empty(WEFT_F32, weft_ndim(t), size);
+    data = weft_data(local);
+    if (weft_read_f64(t, values, n) != WEFT_OK) local = NULL;
+    for (int64_t i = 0; local && i < n; i++) data[i] = (float)(values[i] * factor);
+    free(values);
+    return local;
+}
+
 /* The axes of each dim have the turns 0, 1, ... */
 static bool is_order(const int *dims, const int *turns)
 {

@@ -14,6 +14,10 @@ weft_tensor *shape_whole(const struct shape *shape, bool positive);
 /** The placements as text: the mesh decides how many. */
 weft_tensor *shape_spread(weft_mesh *mesh, weft_tensor *whole, const char *placements);
 
+/** This rank's elements times a factor, a plain tensor that comes from nowhere: what it stands for
+ * is for the caller to say. */
+weft_tensor *shape_local(const weft_tensor *t, double factor);
+
 enum { SHAPE_MOST_ORDERS = 120 };
 
 /** Every way to shard the dims of a tensor over all of three axes; returns how many there are. */

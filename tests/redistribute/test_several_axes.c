@@ -113,7 +113,7 @@ WT_TEST(redistribute__axes_of_one_rank_never_communicate)
         snprintf(source, sizeof source, "S(0),%s", from[i % 3]);
         snprintf(target, sizeof target, "S(0),%s", to[i / 3 % 3]);
         weft_placements_parse(p, 2, source);
-        x = weft_from_local(weft_to_local(wt_spread(&w, whole, "S(0),R"), NULL), w.mesh, p,
+        x = weft_from_local(shape_local(wt_spread(&w, whole, "S(0),R"), 1), w.mesh, p,
                             (int64_t[]){rows[i / 9], 6});
         y = wt_to(x, target);
         WT_ALL(wt_is_placed(y, target) && shape_same_local(y, wt_spread(&w, whole, target)));
@@ -274,10 +274,8 @@ static weft_tensor *with_terms(struct wt_world *w, weft_tensor *whole, const wef
         if (p[a].reduce == WEFT_SUM) *value *= 3; /* 1 + 2; of positive terms 1 is the least */
     }
     for (int d = 0; d < weft_ndim(whole); d++) shape[d] = weft_size(whole, d);
-    return weft_from_local(
-        weft_mul_scalar(weft_to_local(weft_distribute_tensor(whole, w->mesh, spread, -1), NULL),
-                        factor),
-        w->mesh, p, shape);
+    return weft_from_local(shape_local(weft_distribute_tensor(whole, w->mesh, spread, -1), factor),
+                           w->mesh, p, shape);
 }
 
 static void check_terms(struct wt_world *w, weft_tensor *whole, const weft_placement *p)
@@ -374,8 +372,8 @@ static void check_flat(const char *mesh, const char *flat, const struct flat_cas
         spread[a] = weft_is_partial(p[a]) ? weft_replicate() : p[a];
         if (weft_is_partial(p[a])) value *= weft_mesh_axis_size(w.mesh, a);
     }
-    x = weft_from_local(weft_to_local(weft_distribute_tensor(ones, w.mesh, spread, -1), NULL),
-                        w.mesh, p, shape.size);
+    x = weft_from_local(shape_local(weft_distribute_tensor(ones, w.mesh, spread, -1), 1), w.mesh, p,
+                        shape.size);
     wt_moved(&w, WEFT_COLL_COUNT);
     y = wt_to(x, c->to);
     wt_note("%s to %s", c->from, c->to);

@@ -91,8 +91,7 @@ static weft_tensor *spread(const struct scene *s, weft_mesh *mesh, weft_tensor *
     }
     part = weft_distribute_tensor(whole, mesh, whole_there, -1);
     if (!has_sums(s, p) || !part) return part;
-    part = weft_mul_scalar(weft_to_local(part, NULL), factor);
-    return weft_from_local(part, mesh, p, s->shape.size);
+    return weft_from_local(shape_local(part, factor), mesh, p, s->shape.size);
 }
 
 static void without_sums(const struct scene *s, const weft_placement *p, weft_placement *out)
