@@ -114,6 +114,31 @@ WT_TEST(random__does_not_depend_on_segments)
     wt_world_close(&w);
 }
 
+/* The formula that docs/concepts/random.md promises, from the public block function. */
+WT_TEST(random__bits_are_those_of_philox)
+{
+    static const uint64_t seeds[] = {0x123456789abcdef0u, ((uint64_t)1 << 63) + 42};
+    struct wt_world w = wt_world_open();
+
+    for (int s = 0; s < 2; s++) {
+        const uint32_t key[2] = {(uint32_t)seeds[s], (uint32_t)(seeds[s] >> 32)};
+        weft_tensor *t = wt_placed(&w, WEFT_F32, 2, (int64_t[]){15, 7}, "S(0)");
+        double want[105];
+
+        weft_manual_seed(seeds[s]);
+        WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
+        for (uint32_t i = 0; i < 105; i++) {
+            const uint32_t counter[4] = {i / 4, 0, 1, 0};
+            uint32_t words[4];
+
+            weft_philox(words, counter, key);
+            want[i] = (words[i % 4] >> 8) * 0x1p-24;
+        }
+        WT_ALL(wt_is_part_of(t, want));
+    }
+    wt_world_close(&w);
+}
+
 WT_TEST(random__fills_tensors_without_dims_or_elements)
 {
     static const struct sample samples[] = {{0, {0}}, {1, {0}}, {2, {0, 3}}};
@@ -298,6 +323,7 @@ int main(int argc, char **argv)
         WT_CASE(random__does_not_depend_on_the_mesh),
         WT_CASE(random__does_not_depend_on_three_axes),
         WT_CASE(random__does_not_depend_on_segments),
+        WT_CASE(random__bits_are_those_of_philox),
         WT_CASE(random__fills_tensors_without_dims_or_elements),
         WT_CASE(random__fills_strided_views),
         WT_CASE(random__leaves_gaps_of_views_alone),

@@ -167,6 +167,29 @@ WT_TEST(random__refuses_pending_sums)
     wt_world_close(&w);
 }
 
+/* A leaf may be filled; what the tape made may not, and NULL is no tensor. TEN-11: a constant may
+ * fill the terms of a pending sum. */
+WT_TEST(fill__refuses_what_the_tape_holds)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), true);
+    weft_tensor *sum = wt_pending(&w, weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), WEFT_SUM);
+
+    weft_manual_seed(SEED);
+    WT_ALL(weft_normal_(weft_square(x), 0, 1, NULL) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "in place");
+    WT_ALL(weft_fill_(weft_square(x), 1) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "in place");
+    WT_ALL(weft_normal_(NULL, 0, 1, NULL) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "no tensor");
+    WT_ALL(weft_normal_(weft_full(WEFT_I32, 0, NULL, 1), 0, 1, NULL) == WEFT_ERR_DTYPE);
+    WT_FAILED(WEFT_ERR_DTYPE, "i32");
+    WT_ALL(wt_generator_is(SEED, 0));
+    WT_ALL(weft_normal_(x, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
+    WT_ALL(weft_fill_(sum, 8) == WEFT_OK && wt_is_all(sum, 8 * wt_ranks()));
+    wt_world_close(&w);
+}
+
 /* RNG-24: like a pending sum is a replicated tensor. */
 WT_TEST(like__of_a_pending_sum_is_replicated)
 {
@@ -323,6 +346,7 @@ int main(int argc, char **argv)
         WT_CASE(dropout__of_a_plain_part_uses_the_whole_tensors_mask),
         WT_CASE(dropout__keeps_the_expected_share),
         WT_CASE(random__refuses_pending_sums),
+        WT_CASE(fill__refuses_what_the_tape_holds),
         WT_CASE(like__of_a_pending_sum_is_replicated),
         WT_CASE(bernoulli__reduces_pending_chances),
         WT_CASE(bernoulli__takes_chances_from_a_tensor),
