@@ -263,10 +263,10 @@ WT_TEST(axis_of_one__changes_labels_only)
     struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
     weft_tensor *x =
         weft_set_requires_grad(wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 3), "S(0),S(1)"), true);
-    static const char *const layouts[] = {"R,S(1)", "S(1),S(1)", "S(0),S(1)"};
+    static const char *const layouts[] = {"P,S(1)", "R,S(1)", "S(1),S(1)", "S(0),S(1)"};
     weft_tensor *y = x;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         y = wt_to(y, layouts[i]);
         WT_ALL(wt_is_placed(y, layouts[i]) && weft_data(y) == weft_data(x));
     }
@@ -314,6 +314,62 @@ WT_TEST(all_to_all__is_one)
     }
 }
 
+/* Weakness 10.4-10: between a strided and a plain shard there is one exchange, and a pending sum
+ * becomes a strided shard without being made whole. */
+WT_TEST(strided__moves_are_direct)
+{
+    for (int64_t n = 3; n <= 24; n += 7) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *t = wt_spread(&w, counted(n), "SS(0,2)");
+
+        t = wt_to(t, "S(0)");
+        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
+        WT_ALL(wt_is_placed(t, "S(0)") && holds_count(t, n));
+        wt_moved(&w, WEFT_COLL_COUNT);
+        t = wt_to(t, "SS(0,3)");
+        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
+        WT_ALL(wt_is_placed(t, "SS(0,3)") && holds_count(t, n));
+        t = wt_spread(&w, counted(n), "P");
+        wt_moved(&w, WEFT_COLL_COUNT);
+        t = wt_to(t, "SS(0,2)");
+        WT_MOVED(&w, WEFT_COLL_REDUCE_SCATTER, 1);
+        WT_ALL(wt_is_placed(t, "SS(0,2)") && holds_count(t, n));
+        wt_world_close(&w);
+    }
+}
+
+/* Weakness 10.4-10: a shard order survives ops, and what follows from it is known of every rank: no
+ * two parts overlap, and together they are the whole. */
+WT_TEST(strided__parts_do_not_overlap)
+{
+    static const char *const layouts[] = {"SS(0,2),S(0)", "S(0)[1],S(0)", "SS(0,3),SS(0,2)"};
+
+    for (int i = 0; i < 3; i++)
+        for (int64_t n = 1; n <= 24; n += 5) {
+            struct wt_world w = open_two_axes();
+            weft_tensor *t = wt_spread(&w, counted(n), layouts[i]);
+            int times[24] = {0};
+            weft_layout layout;
+
+            t = weft_mul_scalar(t, 1);
+            WT_ALL(wt_is_placed(t, layouts[i]) && holds_count(t, n));
+            WT_ALL(weft_layout_of(&layout, t) == WEFT_OK);
+            for (int r = 0; r < wt_ranks(); r++) {
+                weft_chunk chunks[24];
+                int at[WEFT_MAX_AXES];
+                int64_t count;
+
+                WT_ALL(weft_mesh_find(w.mesh, r, at));
+                count = weft_layout_chunks(&layout, at, chunks, 24);
+                for (int64_t k = 0; k < count; k++)
+                    for (int64_t e = 0; e < chunks[k].size[0]; e++)
+                        times[chunks[k].offset[0] + e]++;
+            }
+            for (int64_t e = 0; e < n; e++) WT_EQ(times[e], 1);
+            wt_world_close(&w);
+        }
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -329,6 +385,8 @@ int main(int argc, char **argv)
         WT_CASE(axis_of_one__changes_labels_only),
         WT_CASE(distribute__twice),
         WT_CASE(all_to_all__is_one),
+        WT_CASE(strided__moves_are_direct),
+        WT_CASE(strided__parts_do_not_overlap),
         WT_END,
     };
 
