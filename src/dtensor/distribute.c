@@ -11,6 +11,7 @@
 #include "dtensor/redistribute.h"
 #include "dtensor/setup.h"
 #include "dtensor/spread.h"
+#include "dtensor/types.h"
 #include "mesh/mesh.h"
 #include "ops/families.h"
 #include <weft/ops.h>
@@ -63,6 +64,7 @@ static weft_status check(const weft_tensor *t, const weft_mesh *mesh,
                 "distribute_tensor: source rank %d on axis %s of %d", source,
                 weft_mesh_axis_name(mesh, a), weft_mesh_axis_size(mesh, a));
     }
+    if (source < 0) WF_TRY(wf_types_same(t->layout, mesh, "distribute_tensor"));
     return wf_placements_fit(placements, weft_mesh_ndim(mesh), t->layout->desc.global,
                              "distribute_tensor");
 }

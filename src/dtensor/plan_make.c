@@ -213,7 +213,7 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
     plan->n_out = (uint8_t)call->n_out;
     for (int j = 0; j < call->n_out; j++) {
         if (call->out[j].ndim < 0) continue;
-        if (call->n_in == 0)
+        if (call->n_in == 0 && plan->want)
             wf_plan_set_output(plan, j, wf_layout_retain(plan->want));
         else
             wf_plan_set_output(plan, j, output_layout(call, j, o, NULL));

@@ -140,6 +140,21 @@ void wf_types_number(struct wf_plan *plan, const weft_mesh *mesh)
     }
 }
 
+weft_status wf_types_same(const struct wf_layout *plain, const weft_mesh *mesh, const char *who)
+{
+    char text[384];
+
+    for (int a = 0; plain->types.mesh == mesh && a < weft_mesh_ndim(mesh); a++) {
+        uint8_t kind = plain->types.axis[a].kind;
+
+        if (enters[kind][WEFT_KIND_REPLICATE].verdict != WRONG) continue;
+        wf_layout_print(plain, text, sizeof text);
+        return WF_FAIL(WEFT_ERR_LAYOUT, "%s: %s: on axis %s %s", who, text,
+                       weft_mesh_axis_name(mesh, a), enters[kind][WEFT_KIND_REPLICATE].reason);
+    }
+    return WEFT_OK;
+}
+
 /* ---- plain ops ---- */
 
 /* One mesh axis of a call on plain tensors. */

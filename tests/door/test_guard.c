@@ -73,6 +73,32 @@ WT_TEST(guard__warning_lets_the_call_pass)
     wt_world_close(&w);
 }
 
+/* A block whose redistributions are all asked for: nothing else moves, forward or backward. */
+WT_TEST(guard__lets_a_tensor_parallel_block_pass)
+{
+    const int64_t hidden[] = {8, 5};
+
+    for (int k = 0; k < 2; k++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "R"));
+        weft_tensor *up = leaf(wt_spread(&w, wt_whole(WEFT_F32, 1, hidden[k], 4), "S(0)"));
+        weft_tensor *down = leaf(wt_spread(&w, wt_whole(WEFT_F32, 2, 4, hidden[k]), "S(1)"));
+        weft_tensor *head = leaf(wt_spread(&w, wt_whole(WEFT_F32, 3, 7, 4), "S(0)"));
+        weft_tensor *target =
+            weft_from_data(WEFT_I64, 1, (int64_t[]){6}, (int64_t[]){0, 3, 6, 1, 5, 2});
+        weft_tensor *y;
+
+        weft_guard_set(WEFT_GUARD_ERROR);
+        y = weft_linear(weft_gelu(weft_linear(x, up, NULL, 1)), down, NULL, 1);
+        y = weft_linear(wt_to(y, "R"), head, NULL, 1);
+        y = weft_cross_entropy(y, wt_spread(&w, target, "R"), -100);
+        WT_ALL(y && weft_backward(y) == WEFT_OK);
+        WT_ALL(weft_grad(x) && weft_grad(up) && weft_grad(down) && weft_grad(head));
+        weft_guard_set(WEFT_GUARD_OFF);
+        wt_world_close(&w);
+    }
+}
+
 /* The inner region ends; the outer one's rule holds again. */
 WT_TEST(guard__regions_nest)
 {
@@ -248,6 +274,7 @@ int main(int argc, char **argv)
         WT_CASE(guard__refuses_a_product_that_gathers),
         WT_CASE(guard__strict_refuses_what_is_free_too),
         WT_CASE(guard__warning_lets_the_call_pass),
+        WT_CASE(guard__lets_a_tensor_parallel_block_pass),
         WT_CASE(guard__regions_nest),
         WT_CASE(guard__watches_backward),
         WT_CASE(guard__names_the_module),

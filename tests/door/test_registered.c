@@ -524,6 +524,37 @@ WT_TEST(registered__arguments_need_not_be_tensors)
     }
 }
 
+static weft_status counted(weft_op_info *info, void *payload)
+{
+    (void)payload;
+    info->out[0] = (weft_operand){.present = true, .dtype = WEFT_F32, .ndim = 1};
+    info->out[0].shape[0] = info->integers[0];
+    return WEFT_OK;
+}
+
+/* No tensor at all: the result is plain. And a tensor without elements: no kernel runs. */
+WT_TEST(registered__without_tensors_or_elements)
+{
+    struct wt_world w = wt_world_open();
+    weft_op_spec count = sum_spec("count", NULL), dims = sum_spec("dims", every_dim);
+    weft_argument n[] = {weft_integer_argument(5), weft_number_argument(2)};
+    weft_tensor *y, *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)");
+    weft_argument on_meta;
+    int op;
+
+    count.shape = counted;
+    op = weft_register_op(&count);
+    y = run_one(op, 2, n);
+    WT_ALL(y && !weft_tensor_mesh(y) && wt_local_is_all(y, 0));
+    WT_ALL(weft_unregister_op("count") == WEFT_OK);
+    op = weft_register_op(&dims);
+    on_meta = weft_tensor_argument(weft_tensor_to(x, WEFT_META));
+    y = run_one(op, 1, &on_meta);
+    WT_ALL(y && weft_tensor_device(y) == WEFT_META && wt_is_placed(y, "S(0)"));
+    WT_ALL(weft_unregister_op("dims") == WEFT_OK);
+    wt_world_close(&w);
+}
+
 WT_TEST(registered__gradients_flow)
 {
     struct wt_world w = wt_world_open();
@@ -588,6 +619,7 @@ int main(int argc, char **argv)
         WT_CASE(rules__of_unknown_ops_are_refused),
         WT_CASE(registered__several_outputs_are_all_distributed),
         WT_CASE(registered__arguments_need_not_be_tensors),
+        WT_CASE(registered__without_tensors_or_elements),
         WT_CASE(registered__gradients_flow),
         WT_CASE(registered__bad_calls_are_refused),
         WT_END,

@@ -289,6 +289,19 @@ WT_TEST(term__used_as_the_value)
     wt_world_close(&w);
 }
 
+/* A part handed to every rank as if it were the whole. */
+WT_TEST(part__distributed_as_the_whole)
+{
+    struct wt_world w = wt_world_open();
+    const weft_placement split = weft_shard(0), whole = weft_replicate();
+    weft_tensor *part = local_of(&w, wt_whole(WEFT_F32, 0, 8, 3), "S(0)");
+
+    REFUSED(weft_distribute_tensor(part, w.mesh, &split, -1), "ranks hold different parts");
+    part = weft_to_local(wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 3), "R"), NULL);
+    WT_ALL(weft_distribute_tensor(part, w.mesh, &whole, -1) != NULL);
+    wt_world_close(&w);
+}
+
 /* ---- the right programs pass, forward and backward ---- */
 
 /* Column-wise then row-wise by hand: the conjugate pairs as conversions, gradients as one device's.
@@ -362,6 +375,7 @@ int main(int argc, char **argv)
         WT_CASE(mean__of_parts_summed),
         WT_CASE(mean__by_the_count_of_one_rank),
         WT_CASE(term__used_as_the_value),
+        WT_CASE(part__distributed_as_the_whole),
         WT_CASE(pairs__a_block_by_hand),
         WT_CASE(pairs__input_of_a_column_wise_layer),
         WT_CASE(pairs__gradients_that_no_tensor_has),
