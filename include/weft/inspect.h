@@ -56,6 +56,22 @@ WEFT_API weft_trace *weft_trace_open(const char *path);
  */
 WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
 
+/** Stop recording; what was recorded stays. ranks: any; local */
+WEFT_API void weft_trace_stop(weft_trace *trace);
+
+/** Record a hash and the norm of this rank's part of every op's result from now on. Reads all
+ *  elements, and waits for those that are under way. ranks: any; local */
+WEFT_API void weft_trace_hash_results(weft_trace *trace);
+
+/**
+ * Where two runs part: prints the ops of this rank whose results differ, with the difference of
+ * their norms, up to the first call that is another one or that only one run has.
+ *
+ * ranks: any; local
+ * gives: the number of lines printed; 0 when the runs are alike
+ */
+WEFT_API int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out);
+
 /**
  * Stop recording, write the file if one was named, and forget; NULL is allowed.
  *

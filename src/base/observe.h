@@ -19,12 +19,15 @@ enum wf_event_kind {
     WF_EVENT_LEAVE = 8  /* and ends, also when it failed */
 };
 
+struct weft_tensor;
+
 /* Events come when something ends: what happened inside an op came before it and began later. */
 struct wf_event {
     enum wf_event_kind kind;
     const char *name;    /* op, collective, or the module's type */
     const void *subject; /* an op's struct wf_plan, the module; NULL for a collective */
-    const char *axis;    /* mesh axis of a collective, "" outside a mesh */
+    const struct weft_tensor *result; /* of an op; NULL: it failed */
+    const char *axis;                 /* mesh axis of a collective, "" outside a mesh */
     size_t bytes;   /* payload of a collective on this rank (comm/comm.h defines it per kind) */
     size_t sent;    /* what this rank sends of it, at least (comm/comm.h) */
     int ranks;      /* ranks that take part */

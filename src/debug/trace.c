@@ -2,8 +2,9 @@
  */
 #include "debug/trace.h"
 
-#include <string.h>
+#include <math.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "comm/comm.h"
@@ -45,7 +46,7 @@ static char *text_of(const struct wf_event *event)
     return wf_strdup(text);
 }
 
-static struct wf_record *append(weft_trace *trace)
+static void append(weft_trace *trace, struct wf_record r)
 {
     if (trace->n_records == trace->room) {
         size_t room = trace->room ? 2 * (size_t)trace->room : 256;
@@ -54,38 +55,56 @@ static struct wf_record *append(weft_trace *trace)
         trace->open = wf_realloc(trace->open, room * sizeof *trace->open);
         trace->room = (int)room;
     }
-    return &trace->records[trace->n_records++];
+    trace->records[trace->n_records++] = r;
 }
 
 /*
  * Something ends after what happened inside it: those are the last records that are still at top
  * level and ended after it began. A collective contains nothing, however long it was under way.
  */
-static void nest(weft_trace *trace, const struct wf_record *r)
+static void nest(weft_trace *trace, int index)
 {
-    int index = (int)(r - trace->records), *n = &trace->n_open;
+    const struct wf_record *r = &trace->records[index];
+    int *n = &trace->n_open;
 
     while (r->kind != WF_EVENT_COLL && *n && trace->records[trace->open[*n - 1]].ended > r->began)
         trace->records[trace->open[--*n]].parent = index;
     trace->open[(*n)++] = index;
 }
 
+/* This rank's elements as numbers, so that layouts of memory do not matter. */
+static void hash_result(struct wf_record *r, const weft_tensor *t)
+{
+    int64_t n = t ? weft_local_numel(t) : 0;
+    double *values = wf_malloc((size_t)n * sizeof *values);
+
+    if (t && weft_tensor_device(t) != WEFT_META && weft_read_f64(t, values, n) == WEFT_OK) {
+        r->hash = wf_hash_bytes(values, (size_t)n * sizeof *values);
+        for (int64_t i = 0; i < n; i++) r->norm += values[i] * values[i];
+        r->norm = sqrt(r->norm);
+    }
+    wf_free(values);
+}
+
+/* Hashing may wait for elements under way, and then another record comes in between. */
 static void record(const struct wf_event *event, void *payload)
 {
-    struct wf_record *r = append(payload);
+    weft_trace *trace = payload;
+    struct wf_record r = {.kind = event->kind,
+                          .phase = event->where.phase,
+                          .text = text_of(event),
+                          .module = wf_strdup(event->where.module ? event->where.module : ""),
+                          .moves = event->kind == WF_EVENT_OP ? moves_of(event->subject) : NULL,
+                          .axis = wf_strdup(event->axis),
+                          .bytes = event->bytes,
+                          .sent = event->sent,
+                          .began = event->began,
+                          .ended = wf_now(),
+                          .parent = -1};
 
-    *r = (struct wf_record){.kind = event->kind,
-                            .phase = event->where.phase,
-                            .text = text_of(event),
-                            .module = wf_strdup(event->where.module ? event->where.module : ""),
-                            .moves = event->kind == WF_EVENT_OP ? moves_of(event->subject) : NULL,
-                            .axis = wf_strdup(event->axis),
-                            .bytes = event->bytes,
-                            .sent = event->sent,
-                            .began = event->began,
-                            .ended = wf_now(),
-                            .parent = -1};
-    nest(payload, r);
+    if (trace->hashes && event->kind == WF_EVENT_OP) hash_result(&r, event->result);
+    append(trace, r);
+    nest(trace, trace->n_records - 1);
 }
 
 /* Ranks' clocks may differ: each counts from here. */
@@ -110,12 +129,20 @@ weft_trace *weft_trace_open(const char *path)
     return trace;
 }
 
+void weft_trace_hash_results(weft_trace *trace) { trace->hashes = true; }
+
+void weft_trace_stop(weft_trace *trace)
+{
+    if (trace->observer >= 0) wf_observe_remove(trace->observer);
+    trace->observer = -1;
+}
+
 weft_status weft_trace_close(weft_trace *trace)
 {
     weft_status status = WEFT_OK;
 
     if (!trace) return WEFT_OK;
-    wf_observe_remove(trace->observer);
+    weft_trace_stop(trace);
     if (trace->path) status = wf_trace_save(trace);
     for (int i = 0; i < trace->n_records; i++) {
         wf_free(trace->records[i].text);

@@ -17,6 +17,8 @@ struct wf_record {
     char *axis;         /* a collective's */
     size_t bytes, sent; /* its as well */
     double began, ended;
+    uint64_t hash; /* of an op's result, and its norm; 0 when not asked for */
+    double norm;
     int parent; /* -1 at top level; larger than the record's own index */
 };
 
@@ -25,8 +27,9 @@ struct weft_trace {
     int *open; /* records at top level so far: what ends next may contain the last of them */
     int n_records, n_open, room;
     double began;
-    char *path; /* NULL: no file */
-    int observer;
+    char *path;   /* NULL: no file */
+    int observer; /* -1: stopped */
+    bool hashes;  /* of results too */
 };
 
 /** This rank's records as events of the Chrome format, separated by commas (trace_chrome.c). */

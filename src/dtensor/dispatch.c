@@ -167,11 +167,12 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
     return args->into;
 }
 
-void wf_plan_tell(const struct wf_plan *plan, double began)
+void wf_plan_tell(const struct wf_plan *plan, double began, const weft_tensor *result)
 {
     struct wf_event event = {.kind = WF_EVENT_OP,
                              .name = plan->name,
                              .subject = plan,
+                             .result = result,
                              .axis = "",
                              .began = began,
                              .seconds = wf_now() - began,
@@ -232,7 +233,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
         if (recorded) record(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
     }
-    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began);
+    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began, result);
     wf_plan_release(plan);
     return result;
 }

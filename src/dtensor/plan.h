@@ -13,8 +13,8 @@
 struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args);
 
-/** Tell observers that a call with this plan began then and has ended now. */
-void wf_plan_tell(const struct wf_plan *plan, double began);
+/** Tell observers that a call with this plan began then, and has ended now with this result. */
+void wf_plan_tell(const struct wf_plan *plan, double began, const weft_tensor *result);
 
 void wf_plan_free(struct wf_plan *plan);
 static inline void wf_plan_release(struct wf_plan *plan)

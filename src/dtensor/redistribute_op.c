@@ -197,7 +197,7 @@ static weft_tensor *started(weft_tensor *t, const struct wf_args *args)
     block = wf_redist_start(plan->move[0], t, plan, wf_plan_release_context);
     result = wf_tensor_new(plan->out[0], block, block->data, "redistribute");
     result->pending = true;
-    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began);
+    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began, result);
     return result;
 }
 

@@ -88,6 +88,45 @@ WT_TEST(trace_text__tells_implicit_from_explicit)
     wt_world_close(&w);
 }
 
+static weft_trace *hashed(weft_tensor *x, double scale, bool further)
+{
+    weft_trace *trace = weft_trace_open(NULL);
+    weft_tensor *y;
+
+    weft_trace_hash_results(trace);
+    y = weft_relu(weft_mul_scalar(weft_neg(x), scale));
+    if (further) weft_exp(y);
+    weft_trace_stop(trace);
+    weft_neg(y); /* is not recorded */
+    return trace;
+}
+
+/* A last bit is seen, and where it came from. */
+WT_TEST(trace_compare__finds_where_runs_part)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 9), "S(1)");
+    weft_trace *runs[] = {hashed(x, 2, false), hashed(x, 2, false), hashed(x, 2 + 1e-6, false),
+                          hashed(x, 2, true), hashed(weft_transpose(x, 0, 1), 2, false)};
+    static const int differences[] = {0, 0, 2, 1, 1};
+    const char *const said[] = {NULL, NULL, "op 1: mul_scalar(", "op 3: none, against exp(",
+                                ", against neg(f32[9,8]"};
+
+    for (int i = 0; i < 5; i++) {
+        bool empty = weft_local_numel(x) == 0 && i == 2;
+        struct wt_text t;
+
+        wt_text_begin(&t);
+        WT_EQ(weft_trace_compare(runs[0], runs[i], t.out), empty ? 0 : differences[i]);
+        wt_text_end(&t);
+        wt_note("%d: %s", i, t.text);
+        WT_ALL(!said[i] || empty || strstr(t.text, said[i]));
+        free(t.text);
+    }
+    for (int i = 0; i < 5; i++) weft_trace_close(runs[i]);
+    wt_world_close(&w);
+}
+
 /* Off means off. */
 WT_TEST(trace__leaves_nobody_listening)
 {
@@ -180,7 +219,7 @@ WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
     struct wt_world w = wt_world_open();
     weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 64, 64), "S(0)"), *moving;
     weft_placement whole = weft_replicate();
-    weft_trace *trace = weft_trace_open(NULL);
+    weft_trace *trace = weft_trace_open(NULL), *hashing;
     struct wt_text t;
 
     moving = weft_redistribute_with(a, &whole, &later);
@@ -200,6 +239,13 @@ WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
     WT_EQ(wt_occurrences(t.text, "\"cat\":\"collective\",\"ph\":\"X\""), wt_ranks() > 1);
     free(t.text);
     weft_trace_close(trace);
+    hashing = weft_trace_open(NULL); /* waits for results, while it makes their records */
+    weft_trace_hash_results(hashing);
+    moving = weft_redistribute_with(a, &whole, &later);
+    WT_EQ(hashing->n_records, wt_ranks() > 1 ? 2 : 1);
+    WT_ALL(hashing->records[hashing->n_records - 1].norm > 0);
+    WT_ALL(weft_wait(moving) != NULL);
+    weft_trace_close(hashing);
     wt_world_close(&w);
 }
 
@@ -257,6 +303,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(trace_text__shows_what_happened_inside_what),
         WT_CASE(trace_text__tells_implicit_from_explicit),
+        WT_CASE(trace_compare__finds_where_runs_part),
         WT_CASE(trace__leaves_nobody_listening),
         WT_CASE(trace_file__is_json_with_a_row_per_rank),
         WT_CASE(trace_events__of_overlapping_collectives_are_pairs),

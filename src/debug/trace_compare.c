@@ -1,0 +1,38 @@
+/* trace_compare.c: where two runs part: op by op, in the order in which they ended. */
+#include <math.h>
+#include <string.h>
+
+#include "debug/trace.h"
+
+/* The next op at or after `index`; NULL at the end. */
+static const struct wf_record *next_op(const weft_trace *trace, int *index)
+{
+    while (*index < trace->n_records && trace->records[*index].kind != WF_EVENT_OP) ++*index;
+    return *index < trace->n_records ? &trace->records[(*index)++] : NULL;
+}
+
+static double relative(double a, double b)
+{
+    double largest = fmax(fabs(a), fabs(b));
+
+    return largest > 0 ? fabs(a - b) / largest : 0;
+}
+
+int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out)
+{
+    int at_a = 0, at_b = 0, differences = 0;
+
+    for (int op = 0;; op++) {
+        const struct wf_record *x = next_op(a, &at_a), *y = next_op(b, &at_b);
+
+        if (!x && !y) return differences;
+        if (!x || !y || strcmp(x->text, y->text) != 0) {
+            fprintf(out, "op %d: %s, against %s\n", op, x ? x->text : "none", y ? y->text : "none");
+            return differences + 1;
+        }
+        if (x->hash == y->hash) continue;
+        fprintf(out, "op %d: %s: norms %.9g and %.9g, relative difference %.3g\n", op, x->text,
+                x->norm, y->norm, relative(x->norm, y->norm));
+        differences++;
+    }
+}
