@@ -56,31 +56,32 @@ static void set_draw(struct wf_args *args, const weft_generator *g)
     args->scalars.v[1] = (int64_t)g->draw;
 }
 
-/* This rank's part as a plain tensor: the same bytes. */
-static weft_tensor *part_of(weft_tensor *t)
+/* Into this rank's part as a plain tensor: the same bytes, numbered from 0. */
+static weft_status fill_part(enum wf_op op, weft_tensor *t, struct wf_args args)
 {
+    weft_scope *scope = weft_scope_open();
     struct wf_layout *local = wf_layout_local(t->layout);
     weft_tensor *part = wf_tensor_new(local, wf_block_retain(t->block), t->data, t->origin);
+    weft_status status = wf_fill_by(op, part, args);
 
     wf_layout_release(local);
-    return part;
+    weft_scope_close(scope);
+    return status;
 }
 
 static weft_status draw_into(enum wf_op op, weft_tensor *t, weft_generator *g, struct wf_args args)
 {
-    weft_scope *scope;
-    weft_status status;
+    bool by_part;
 
     WF_TRY(check_target(op, t));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
             "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
+    by_part = wf_random_is_local() && t->layout->mesh;
     g = wf_generator_of(g);
     set_draw(&args, g);
-    scope = weft_scope_open();
-    status = wf_fill_by(op, wf_random_is_local() && t->layout->mesh ? part_of(t) : t, args);
-    weft_scope_close(scope);
-    if (status == WEFT_OK && !outside_mesh(t->layout)) g->draw++;
-    return status;
+    WF_TRY((by_part ? fill_part : wf_fill_by)(op, t, args));
+    if (!outside_mesh(t->layout)) g->draw++;
+    return WEFT_OK;
 }
 
 weft_status weft_uniform_(weft_tensor *t, double low, double high, weft_generator *g)

@@ -119,15 +119,17 @@ weft_status weft_generator_set_state(weft_generator *g,
 
 weft_generator *weft_generator_find(const char *name)
 {
-    for (weft_generator *g = state.named; g; g = g->next)
+    for (weft_generator *g = state.named; g && name; g = g->next)
         if (strcmp(g->name, name) == 0) return g;
-    return (void)WF_FAIL(WEFT_ERR_NOT_FOUND, "generator: none is named %s", name), NULL;
+    return (void)WF_FAIL(WEFT_ERR_NOT_FOUND, "generator: none is named %s", name ? name : "(NULL)"),
+           NULL;
 }
 
 weft_generator *weft_generator_add(const char *name, uint64_t seed)
 {
     weft_generator *g;
 
+    WF_NEED_PTR(name, WEFT_ERR_ARG, "generator: no name");
     for (g = state.named; g; g = g->next) {
         WF_NEED_PTR(strcmp(g->name, name) != 0, WEFT_ERR_STATE, "generator: %s is there already",
                     name);

@@ -11,7 +11,7 @@ struct wt_draw {
     const char *name;
     wt_draw_fn *fill;
     weft_dtype dtype;
-    bool continuous; /* two elements are all but never equal */
+    bool coin; /* 0 or 1: eight elements may well equal eight others */
 };
 
 extern const struct wt_draw wt_draws[];

@@ -260,7 +260,7 @@ WT_TEST(random__parts_differ)
         weft_tensor *t = wt_placed(&w, draw->dtype, 2, shape, "S(1)"), *like;
         bool is_float = weft_dtype_is_float(draw->dtype);
 
-        if (i % 2 == 0 && !draw->continuous) continue;
+        if (i % 2 == 0 && draw->coin) continue;
         WT_ALL(draw->fill(t, NULL) == WEFT_OK);
         wt_parts_differ(t, shape[0], draw->name);
         if (!is_float) continue;
@@ -270,6 +270,41 @@ WT_TEST(random__parts_differ)
         WT_ALL(wt_is_placed(like, "S(1)") && weft_tensor_dtype(like) == draw->dtype);
         wt_parts_differ(like, shape[0], "randint_like");
     }
+    wt_world_close(&w);
+}
+
+/* Where the peer's next op starts among the numbers of the one before (two axes on one dim, uneven
+ * parts): no number comes twice, in an op or in the next one. */
+static void check_no_repeats(struct wt_world *w, const int64_t *shape, const char *placements)
+{
+    enum { OPS = 3 };
+    int64_t n = shape[0] * shape[1];
+    double all[OPS * 64];
+
+    for (int i = 0; i < OPS; i++) {
+        weft_tensor *t = wt_placed(w, WEFT_F64, 2, shape, placements);
+        double *values;
+
+        WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
+        values = wt_values(t);
+        memcpy(all + i * n, values, (size_t)n * sizeof *all);
+        free(values);
+    }
+    WT_ALL(wt_rows_differ(all, OPS * n, 1));
+}
+
+WT_TEST(draws__never_repeat_numbers)
+{
+    struct wt_world w = wt_world_open();
+
+    weft_manual_seed(SEED);
+    check_no_repeats(&w, (int64_t[]){5, 3}, "S(0)");
+    check_no_repeats(&w, (int64_t[]){8, 4}, "S(1)");
+    wt_world_close(&w);
+    if (wt_ranks() % 2) return;
+    w = wt_world_open_mesh("a=2,b=%d", wt_ranks() / 2);
+    check_no_repeats(&w, (int64_t[]){8, 4}, "S(0),S(0)");
+    check_no_repeats(&w, (int64_t[]){9, 7}, "S(1),S(1)");
     wt_world_close(&w);
 }
 
@@ -330,6 +365,7 @@ int main(int argc, char **argv)
         WT_CASE(random__fills_many_short_runs),
         WT_CASE(randperm__does_not_depend_on_the_placement),
         WT_CASE(random__parts_differ),
+        WT_CASE(draws__never_repeat_numbers),
         WT_CASE(factories__parts_differ_and_replicas_are_equal),
         WT_CASE(random__communicates_never),
         WT_END,

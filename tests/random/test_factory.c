@@ -70,9 +70,9 @@ WT_TEST(factories__make_each_ranks_part)
 /* INIT-01: a constant of a part. */
 WT_TEST(fill__sets_each_ranks_part)
 {
-    static const int64_t shapes[][2] = {{8, 4}, {5, 3}};
+    const int64_t shapes[][2] = {{8 * wt_ranks(), 4}, {8, 4}, {5, 3}};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct wt_world w = wt_world_open();
         weft_tensor *t = wt_placed(&w, WEFT_F64, 2, shapes[i], "S(0)");
 

@@ -48,19 +48,19 @@ static double *dropped_plain(const int64_t *shape, double **grad)
 WT_TEST(dropout__mask_does_not_depend_on_the_placement)
 {
     static const int64_t shapes[][2] = {{8, 16}, {5, 7}, {1, 3}};
-    static const char *const layouts[] = {"R", "S(0)", "S(1)"};
+    static const char *const layouts[] = {"R", "S(0)", "S(1)", "S(1,balanced)", "SS(0,2)"};
 
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 15; i++) {
         struct wt_world w = wt_world_open();
-        const int64_t *shape = shapes[i / 3];
+        const int64_t *shape = shapes[i / 5];
         double *grad, *want = dropped_plain(shape, &grad);
-        weft_tensor *x = wt_placed(&w, WEFT_F64, 2, shape, layouts[i % 3]), *y;
+        weft_tensor *x = wt_placed(&w, WEFT_F64, 2, shape, layouts[i % 5]), *y;
 
         weft_fill_(weft_set_requires_grad(x, true), 1);
         weft_manual_seed(99);
         y = weft_dropout(x, 0.4, NULL);
         WT_STILL(&w);
-        WT_ALL(wt_is_placed(y, layouts[i % 3]) && wt_is_part_of(y, want));
+        WT_ALL(wt_is_placed(y, layouts[i % 5]) && wt_is_part_of(y, want));
         WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
         WT_ALL(wt_is_part_of(weft_grad(x), grad));
         free(want);
@@ -240,12 +240,12 @@ WT_TEST(bernoulli__reduces_pending_chances)
 /* Each element by its own chance, in any placement. */
 WT_TEST(bernoulli__takes_chances_from_a_tensor)
 {
-    static const char *const layouts[] = {"R", "S(0)", "S(1)"};
+    static const char *const layouts[] = {"R", "S(0)", "S(1)", "S(1,balanced)", "SS(0,3)"};
     const int64_t shape[] = {40, 25};
 
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 15; i++) {
         struct wt_world w = wt_world_open();
-        weft_dtype dtype = (weft_dtype)(i / 3);
+        weft_dtype dtype = (weft_dtype)(i / 5);
         weft_tensor *p = weft_make_linspace((weft_spec){.ndim = 1, .shape = {1000}}, 0, 1), *y;
         double *want, right = 0, expected = 0;
 
@@ -258,9 +258,9 @@ WT_TEST(bernoulli__takes_chances_from_a_tensor)
         }
         WT_ALL(want[0] == 0 && want[999] == 1 && fabs(right - expected) < 25);
         weft_manual_seed(SEED);
-        y = weft_bernoulli(wt_spread(&w, p, layouts[i % 3]), NULL);
+        y = weft_bernoulli(wt_spread(&w, p, layouts[i % 5]), NULL);
         WT_STILL(&w);
-        WT_ALL(wt_is_placed(y, layouts[i % 3]) && wt_is_part_of(y, want));
+        WT_ALL(wt_is_placed(y, layouts[i % 5]) && wt_is_part_of(y, want));
         free(want);
         wt_world_close(&w);
     }

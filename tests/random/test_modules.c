@@ -137,6 +137,23 @@ WT_TEST(uniform__is_equal_on_all_replicas)
     }
 }
 
+/* Without elements a draw is counted all the same, so what follows does not depend on them. */
+WT_TEST(meta__draws_are_counted)
+{
+    struct wt_world w = wt_world_open();
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_tensor *t = wt_placed(&w, WEFT_F32, 2, (int64_t[]){9, 4}, "S(0)");
+
+    weft_manual_seed(SEED);
+    WT_ALL(weft_normal_(t, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
+    WT_ALL(weft_tensor_device(weft_dropout(t, 0.5, NULL)) == WEFT_META && wt_generator_is(SEED, 2));
+    WT_ALL(weft_tensor_device(weft_rand_like(t, NULL)) == WEFT_META && wt_generator_is(SEED, 3));
+    WT_ALL(weft_fill_(t, 1) == WEFT_OK && wt_generator_is(SEED, 3));
+    weft_set_default_device(before);
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
 /* By parts, equal parts are filled alike; dropout and bernoulli follow the same numbering. */
 WT_TEST(local_random__numbers_each_part_from_0)
 {
@@ -257,6 +274,7 @@ int main(int argc, char **argv)
         WT_CASE(colwise__weights_differ_on_two_axes),
         WT_CASE(colwise__weights_are_equal_over_data_parallel_ranks),
         WT_CASE(uniform__is_equal_on_all_replicas),
+        WT_CASE(meta__draws_are_counted),
         WT_CASE(local_random__numbers_each_part_from_0),
         WT_CASE(steps__repeat_after_the_same_seed),
         WT_END,

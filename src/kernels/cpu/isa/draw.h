@@ -4,7 +4,7 @@
  * Add, multiply, divide and square root only, each rounded by itself (no contraction), so that
  * every machine and every device that evaluates these expressions gets the same bits. No branches
  * or tables, so that loops around the functions vectorise. Nothing here knows CPUs: a device
- * backend includes this file too.
+ * backend evaluates the same lines.
  *
  * Element i of a draw is lane i % 4 of the Philox block i / 4. What needs more than 32 bits takes a
  * second word from the same place of the draw's second plane (WF_SECOND_PLANE set in its number).
