@@ -163,7 +163,7 @@ static bool is_sum(weft_placement p)
 /* How the inputs of the set are pending now; false: in no way that passes through the op. */
 static bool find_pending(const struct search *s, uint32_t set, weft_placement *pending)
 {
-    bool any = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0, found = false;
+    bool found = false;
 
     for (int i = 0; i < s->call->n_in; i++) {
         weft_placement p;
@@ -176,7 +176,7 @@ static bool find_pending(const struct search *s, uint32_t set, weft_placement *p
             *pending = weft_partial(WEFT_SUM);
         found = true;
     }
-    return found && (any || is_sum(*pending));
+    return found && wf_terms_pass(s->call, (weft_reduce)pending->reduce);
 }
 
 /* Masked terms are moved as such; what is computed of them, or added up, is a term as any. */
@@ -194,8 +194,6 @@ static void consider_linear(struct search *s, uint32_t set)
     weft_placement pending;
 
     if (!set || !find_pending(s, set, &pending)) return;
-    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype))
-        return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */

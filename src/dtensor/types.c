@@ -203,13 +203,6 @@ static int not_pending(const struct local *l, uint32_t set)
     return missing;
 }
 
-static bool passes(const struct wf_infer *call, uint8_t reduce)
-{
-    if (call->row->linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(call->out[0].dtype))
-        return false;
-    return call->row->linear & (uint32_t)WF_ANY_REDUCE || is_sum(reduce) || reduce == WEFT_AVG;
-}
-
 /* The term that stands where none can pass. */
 static int culprit(const struct local *l, uint32_t set)
 {
@@ -227,7 +220,8 @@ static void pending(struct local *l, struct wf_types *out)
     int first = 0, missing = -2;
 
     while (l->in[first].kind != WF_TYPE_P) first++;
-    for (int k = 0; k < 2 && missing == -2 && passes(l->call, l->in[first].reduce); k++)
+    for (int k = 0;
+         k < 2 && missing == -2 && wf_terms_pass(l->call, (weft_reduce)l->in[first].reduce); k++)
         if (sets[k] >> first & 1) missing = not_pending(l, sets[k]);
     if (missing >= 0) is_wrong(l->plan, missing, l->axis, counted_per_rank);
     if (missing == -2) is_wrong(l->plan, culprit(l, sets[0]), l->axis, not_linear);

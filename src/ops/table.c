@@ -14,6 +14,7 @@
 #define ANY_REDUCE ((uint32_t)WF_ANY_REDUCE)
 #define OF_FLOATS ((uint32_t)WF_FLOATS_ONLY)
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
+#define RISING ((uint32_t)WF_RISING)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
 #define MASKED WEFT_MASKED
@@ -144,4 +145,16 @@ void wf_label_dims(const struct wf_infer *call, struct wf_labels *labels)
         call->row->rule(call, labels);
     else
         label_from_text(call, labels);
+}
+
+bool wf_terms_pass(const struct wf_infer *call, weft_reduce reduce)
+{
+    uint32_t linear = call->row->linear;
+    weft_dtype dtype = call->out[0].dtype;
+
+    if (linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(dtype)) return false;
+    if (linear & (uint32_t)WF_RISING)
+        return (reduce == WEFT_MAX || reduce == WEFT_MIN) && dtype != WEFT_BOOL;
+    return linear & (uint32_t)WF_ANY_REDUCE || reduce == WEFT_SUM || reduce == WEFT_AVG ||
+           reduce == WEFT_MASKED;
 }

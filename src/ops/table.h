@@ -54,6 +54,7 @@ enum {
     WF_ANY_REDUCE = 1 << 30,
     WF_FLOATS_ONLY = 1 << 29,
     WF_BOXES_ONLY = 1 << 28,
+    WF_RISING = 1 << 27,
     WF_ADDEND_SHIFT = 16,
     WF_MAX_ADDEND = 0xff
 };
@@ -65,7 +66,9 @@ struct wf_op_row {
     wf_rule_fn *rule;
     uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
                         WF_FLOATS_ONLY: integers have no pending sums here,
-                        WF_BOXES_ONLY: shards must be single runs */
+                        WF_BOXES_ONLY: shards must be single runs,
+                        WF_RISING: a larger element never gives a smaller one, so maxima and minima
+                        pass instead of sums, unless the result is bool */
     weft_reduce reduce;
     wf_shape_fn *shape;
     wf_kernel_prepare *prepare; /* NULL: a view */
@@ -79,6 +82,9 @@ extern const struct wf_op_row wf_ops[WF_OP_COUNT];
 
 /** Label dims from rule_text or the row's function. */
 void wf_label_dims(const struct wf_infer *call, struct wf_labels *labels);
+
+/** True where terms of this reduction pass through the sets of the op's linear column. */
+bool wf_terms_pass(const struct wf_infer *call, weft_reduce reduce);
 
 /* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
  * has registered is known there */

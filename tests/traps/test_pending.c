@@ -193,7 +193,8 @@ WT_TEST(pending__integers_stay_exact)
     }
 }
 
-/* Weakness 10.4-14: views and copies of what is pending send nothing, whatever the reduction. */
+/* Weakness 10.4-14: views and copies, and casts of maxima, of what is pending send nothing,
+ * whatever the reduction. */
 WT_TEST(pending__passes_views_and_copies)
 {
     static const weft_reduce all[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN, WEFT_PRODUCT};
@@ -210,6 +211,10 @@ WT_TEST(pending__passes_views_and_copies)
         WT_ALL(wt_is_placed(y, names[i]));
         y = weft_cat(2, (weft_tensor *[]){y, weft_slice(y, 1, 0, 1)}, 1);
         WT_ALL(wt_is_placed(y, names[i]));
+        if (all[i] == WEFT_MAX || all[i] == WEFT_MIN) { /* rounding keeps the order */
+            y = weft_cast(weft_cast(y, WEFT_BF16), WEFT_I32);
+            WT_ALL(wt_is_placed(y, names[i]));
+        }
         WT_STILL(&w);
         wt_world_close(&w);
     }
