@@ -183,6 +183,49 @@ WT_TEST(bytes__data_parallel_step_sends_its_gradients_once)
     wt_world_close(&w);
 }
 
+static weft_status spread_tokens(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
+                                 void *payload)
+{
+    weft_placement tokens = weft_shard(1);
+
+    (void)m;
+    (void)n;
+    (void)payload;
+    inputs[0] = weft_from_local(inputs[0], mesh, &tokens, NULL);
+    return inputs[0] ? WEFT_OK : weft_error_status();
+}
+
+/* Norms under a sharded sequence: each rank has a term of their gradients, 2 h numbers a layer,
+ * summed once a step, all in one. */
+WT_TEST(bytes__norms_of_a_sharded_sequence_send_2h_per_layer)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int64_t width = 16; width <= 48; width += 32) {
+        weft_module *layer = weft_sequential_new();
+        weft_ledger_sum sum;
+        weft_optim *sgd;
+
+        for (int i = 0; i < 2; i++)
+            WEFT_CHECK(
+                weft_module_add_child(layer, i ? "second" : "first",
+                                      weft_rms_norm_new((weft_norm_config){.width = width})));
+        WEFT_CHECK(weft_distribute_module(layer, w.mesh, NULL, spread_tokens, NULL, NULL));
+        sgd = weft_sgd(layer, (weft_sgd_config){.lr = 0.1});
+        weft_ledger_reset(w.ledger);
+        WT_ALL(weft_backward(weft_sum_all(weft_call(layer, wt_whole3(WEFT_F32, 0, 2, 3, width)))) ==
+               WEFT_OK);
+        WT_ALL(weft_step(sgd) == WEFT_OK);
+        sum = weft_ledger_total(w.ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM, NULL);
+        WT_EQ(sum.count, wt_ranks() > 1);
+        WT_EQ(sum.coalesced, sum.count);
+        WT_EQ(sum.bytes, wt_ranks() > 1 ? 2 * width * 4 : 0);
+        weft_optim_release(sgd);
+        weft_module_release(layer);
+    }
+    wt_world_close(&w);
+}
+
 /* COMM-13: whatever the shards; nothing is padded, so there is no padding to count */
 WT_TEST(bytes__moving_in_bf16_halves_them)
 {
@@ -218,6 +261,7 @@ int main(int argc, char **argv)
         WT_CASE(bytes__embedding_rows_send_2k_or_k),
         WT_CASE(bytes__loss_over_sharded_classes_sends_12_bytes_per_token),
         WT_CASE(bytes__data_parallel_step_sends_its_gradients_once),
+        WT_CASE(bytes__norms_of_a_sharded_sequence_send_2h_per_layer),
         WT_CASE(bytes__moving_in_bf16_halves_them),
         WT_END,
     };
