@@ -32,7 +32,7 @@ WEFT_API weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out
  * them deep.
  *
  * ranks: any; local
- * fails: WEFT_ERR_STATE for a tensor that no recorded op made, or whose tape was freed by backward
+ * fails: WEFT_ERR_STATE for a tensor that no recorded op made
  */
 WEFT_API weft_status weft_explain(const weft_tensor *t, int depth, FILE *out);
 
