@@ -241,6 +241,27 @@ WT_TEST(axes__merged_lines_reduce)
     weft_mesh_release(mesh);
 }
 
+/* pytorch.md 8, trap 26: labels change, nothing is sent and nothing copied */
+WT_TEST(axes__of_one_rank_change_labels_only)
+{
+    static const weft_placement to[][2] = {{{.kind = WEFT_KIND_REPLICATE}},
+                                           {{.kind = WEFT_KIND_SHARD, .dim = 1}},
+                                           {{.kind = WEFT_KIND_SHARD, .dim = 0}}};
+    struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
+    weft_placement pending[] = {weft_partial(WEFT_SUM), weft_replicate()};
+    weft_tensor *t = weft_from_local(wt_whole(WEFT_F32, 1, 5, 4), w.mesh, pending, NULL);
+
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        weft_tensor *next = weft_redistribute(t, to[i]);
+
+        WT_ALL(weft_placement_equal(weft_tensor_placement(next, 0), to[i][0]));
+        WT_ALL(weft_data(next) == weft_data(t));
+        t = next;
+    }
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
 WT_TEST(axes__can_be_split)
 {
     int n = wt_ranks(), half = n / 2;
@@ -352,6 +373,7 @@ int main(int argc, char **argv)
         WT_CASE(axes__can_be_merged),
         WT_CASE(axes__merged_keep_their_names_apart),
         WT_CASE(axes__merged_lines_reduce),
+        WT_CASE(axes__of_one_rank_change_labels_only),
         WT_CASE(axes__can_be_split),
         WT_CASE(axes__of_one_root_go_side_by_side),
         WT_CASE(axes__of_two_roots_may_be_one_mesh),
