@@ -49,8 +49,8 @@ static bool can_start_as(weft_placement p)
     return p.kind != WEFT_KIND_PARTIAL || (p.reduce != WEFT_MASKED && p.reduce != WEFT_NORM);
 }
 
-static weft_status check(const weft_tensor *t, const weft_mesh *mesh,
-                         const weft_placement *placements, int source)
+static weft_status check(const weft_tensor *t, weft_mesh *mesh, const weft_placement *placements,
+                         int source)
 {
     WF_NEED(!t->node, WEFT_ERR_ARG,
             "distribute_tensor: only good to distribute leaf tensors, not the result of %s",

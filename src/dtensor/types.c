@@ -74,6 +74,19 @@ static void wants_no_gradient(struct wf_plan *plan, int input, int axis, const c
 
 /* ---- conversions ---- */
 
+/* What is known along an axis of a mesh: of the tensor's own, or of one cut from the same mesh. */
+static struct wf_type type_on(const struct wf_types *types, weft_mesh *mesh, int axis)
+{
+    int own = axis;
+
+    if (!types->mesh) return (struct wf_type){0};
+    if (types->mesh != mesh) {
+        if (weft_mesh_root(types->mesh) != weft_mesh_root(mesh)) return (struct wf_type){0};
+        own = weft_mesh_axis(types->mesh, weft_mesh_axis_name(mesh, axis));
+    }
+    return own >= 0 ? types->axis[own] : (struct wf_type){0};
+}
+
 weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
                            const weft_placement *gradient)
 {
@@ -123,29 +136,28 @@ void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
 {
     const struct wf_types *types = &plan->in[0]->types;
 
-    if (types->mesh != plan->out[0]->mesh) return;
     for (int a = 0; a < plan->out[0]->n_axes; a++)
-        enter_axis(plan, a, types->axis[a], placements[a], gradient ? &gradient[a] : NULL);
+        enter_axis(plan, a, type_on(types, plan->out[0]->mesh, a), placements[a],
+                   gradient ? &gradient[a] : NULL);
 }
 
-void wf_types_number(struct wf_plan *plan, const weft_mesh *mesh)
+void wf_types_number(struct wf_plan *plan, weft_mesh *mesh)
 {
-    for (int i = 0; i < plan->n_in; i++) {
-        const struct wf_layout *in = plan->in[i];
+    for (int i = 0; i < plan->n_in; i++)
+        for (int a = 0; plan->in[i] && a < weft_mesh_ndim(mesh); a++) {
+            uint8_t kind = type_on(&plan->in[i]->types, mesh, a).kind;
 
-        if (!in || in->types.mesh != mesh) continue;
-        for (int a = 0; a < WEFT_MAX_AXES; a++)
-            if (enters[in->types.axis[a].kind][WEFT_KIND_REPLICATE].verdict == WRONG)
-                is_wrong(plan, i, a, enters[in->types.axis[a].kind][WEFT_KIND_REPLICATE].reason);
-    }
+            if (enters[kind][WEFT_KIND_REPLICATE].verdict == WRONG)
+                is_wrong(plan, i, a, enters[kind][WEFT_KIND_REPLICATE].reason);
+        }
 }
 
-weft_status wf_types_same(const struct wf_layout *plain, const weft_mesh *mesh, const char *who)
+weft_status wf_types_same(const struct wf_layout *plain, weft_mesh *mesh, const char *who)
 {
     char text[384];
 
-    for (int a = 0; plain->types.mesh == mesh && a < weft_mesh_ndim(mesh); a++) {
-        uint8_t kind = plain->types.axis[a].kind;
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        uint8_t kind = type_on(&plain->types, mesh, a).kind;
 
         if (enters[kind][WEFT_KIND_REPLICATE].verdict != WRONG) continue;
         wf_layout_print(plain, text, sizeof text);
@@ -345,23 +357,30 @@ weft_tensor *weft_untyped(weft_tensor *t)
 
 /* ---- the refusal ---- */
 
+/* The mesh whose axes the plan's trouble speaks of. */
+static weft_mesh *troubled(const struct wf_plan *plan)
+{
+    if (plan->op == WF_OP_from_local) return plan->out[0]->mesh;
+    for (int i = 0; i < plan->n_in; i++)
+        if (plan->in[i] && plan->in[i]->mesh) return plan->in[i]->mesh;
+    for (int i = 0; i < plan->n_in; i++)
+        if (plan->in[i] && plan->in[i]->types.mesh) return plan->in[i]->types.mesh;
+    return NULL;
+}
+
 static weft_status refuse(const struct wf_plan *plan, int input, int axis, const char *what,
                           const char *reason)
 {
-    const struct wf_layout *in = plan->in[input];
-    weft_mesh *mesh = in->types.mesh;
     char text[384], as[WF_PLACEMENT_TEXT + 8] = "";
 
-    for (int i = 0; i < plan->n_in && !mesh; i++)
-        if (plan->in[i]) mesh = plan->in[i]->types.mesh;
-    wf_layout_print(in, text, sizeof text);
+    wf_layout_print(plan->in[input], text, sizeof text);
     if (plan->op == WF_OP_from_local) {
         memcpy(as, " as ", 4);
         weft_placements_print(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
     }
     return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s", wf_where_module(),
                    wf_here.module ? ": " : "", plan->name, input, text, as,
-                   weft_mesh_axis_name(mesh, axis), what, reason);
+                   weft_mesh_axis_name(troubled(plan), axis), what, reason);
 }
 
 weft_status wf_types_check(const struct wf_plan *plan, weft_tensor *const *in, bool recorded)

@@ -19,10 +19,10 @@ void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
 bool wf_types_local(struct wf_plan *plan, const struct wf_infer *call, struct wf_types *out);
 
 /** A plain number beside distributed inputs stands for the same number on every rank. */
-void wf_types_number(struct wf_plan *plan, const weft_mesh *mesh);
+void wf_types_number(struct wf_plan *plan, weft_mesh *mesh);
 
 /** The plain tensor is not known to differ between ranks of the mesh. fails: WEFT_ERR_LAYOUT */
-weft_status wf_types_same(const struct wf_layout *plain, const weft_mesh *mesh, const char *who);
+weft_status wf_types_same(const struct wf_layout *plain, weft_mesh *mesh, const char *who);
 
 /** Refuse what the plan knows to be wrong; `recorded`: a gradient is wanted. */
 weft_status wf_types_check(const struct wf_plan *plan, weft_tensor *const *in, bool recorded);

@@ -302,6 +302,28 @@ WT_TEST(part__distributed_as_the_whole)
     wt_world_close(&w);
 }
 
+/* The table holds on two axes, and between a mesh and its slices. */
+WT_TEST(part__known_by_slices_of_its_mesh)
+{
+    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
+    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+    const weft_placement whole = weft_replicate(), pending = weft_partial(WEFT_SUM);
+    weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
+    weft_tensor *x = local_of(&w, wt_whole(WEFT_F32, 0, 8, 6), "R,S(1)"), *y;
+
+    WT_ALL(tp != NULL);
+    if (weft_mesh_size(tp) > 1) {
+        WT_ALL(!weft_from_local(x, tp, &whole, NULL));
+        WT_FAILED(WEFT_ERR_LAYOUT, "as R: on axis tp ranks hold different parts");
+    }
+    y = weft_matmul(x, local_of(&w, wt_whole(WEFT_F32, 1, 6, 3), "R,S(0)"));
+    y = weft_from_local(y, tp, &pending, NULL);
+    WT_ALL(wt_near_tensors(y, weft_matmul(wt_whole(WEFT_F32, 0, 8, 6), wt_whole(WEFT_F32, 1, 6, 3)),
+                           WT_WITHIN(1e-5)));
+    weft_mesh_release(tp);
+    wt_world_close(&w);
+}
+
 /* ---- the right programs pass, forward and backward ---- */
 
 /* Column-wise then row-wise by hand: the conjugate pairs as conversions, gradients as one device's.
@@ -376,6 +398,7 @@ int main(int argc, char **argv)
         WT_CASE(mean__by_the_count_of_one_rank),
         WT_CASE(term__used_as_the_value),
         WT_CASE(part__distributed_as_the_whole),
+        WT_CASE(part__known_by_slices_of_its_mesh),
         WT_CASE(pairs__a_block_by_hand),
         WT_CASE(pairs__input_of_a_column_wise_layer),
         WT_CASE(pairs__gradients_that_no_tensor_has),
