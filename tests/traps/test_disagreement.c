@@ -1,0 +1,152 @@
+/*
+ * test_disagreement.c: programs whose ranks do different things end with a sentence, none hangs.
+ * Weakness 10.4-15 of other libraries. Each runs in a child process, whose standard error is read.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#include "base/error.h"
+#include "support/mpi_check.h"
+
+enum { RANKS = 4, TEXT_BYTES = 4096, DIED = 3 };
+
+static weft_tensor *matrix(void) { return weft_full(WEFT_F32, 2, (int64_t[]){8, 6}, 1); }
+
+static weft_tensor *spread(weft_mesh *mesh, weft_placement p)
+{
+    return weft_distribute_tensor(matrix(), mesh, &p, -1);
+}
+
+static int failed(weft_tensor *t) { return t ? 0 : 1; }
+
+/* ---- programs ---- */
+
+/* Two ranks think of one axis of four, two of one of two. */
+static int make_other_meshes(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_rank() < 2 ? 2 : RANKS);
+
+    (void)payload;
+    return mesh ? failed(weft_full_tensor(spread(mesh, weft_shard(0)))) : 1;
+}
+
+static int order_ranks_differently(void *payload)
+{
+    const int forward[] = {0, 1, 2, 3}, backward[] = {3, 2, 1, 0}, sizes[] = {2, 2};
+    weft_placement p[] = {weft_shard(0), weft_replicate()};
+    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, sizes, "dp,tp",
+                                           weft_world_rank() == 1 ? backward : forward);
+
+    (void)payload;
+    return mesh ? failed(weft_full_tensor(weft_distribute_tensor(matrix(), mesh, p, -1))) : 1;
+}
+
+static int redistribute_differently(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement to = weft_world_rank() == 2 ? weft_shard(1) : weft_replicate();
+
+    (void)payload;
+    return failed(weft_redistribute(spread(mesh, weft_shard(0)), &to));
+}
+
+/* Only rank 0 wants to print the value. */
+static int gather_on_one_rank(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_tensor *t = spread(mesh, weft_shard(0));
+
+    (void)payload;
+    if (weft_world_rank() == 0) return failed(weft_full_tensor(t));
+    sleep(20);
+    return 0;
+}
+
+static int disagree_on_a_size(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement sum = weft_partial(WEFT_SUM), whole = weft_replicate();
+    int64_t n = weft_world_rank() == 3 ? 7 : 6;
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 1, &n, 1), mesh, &sum, NULL);
+
+    (void)payload;
+    return failed(weft_redistribute(t, &whole));
+}
+
+static const struct program {
+    int (*body)(void *payload);
+    const char *check;
+    const char *says[2];
+} programs[] = {
+    {make_other_meshes, "1", {"not arrived: rank", "WEFT_TIMEOUT"}},
+    {make_other_meshes, "2", {"makes another mesh", ""}},
+    {order_ranks_differently, "1", {"not arrived: rank", "WEFT_TIMEOUT"}},
+    {order_ranks_differently, "2", {"makes another mesh", ""}},
+    {redistribute_differently, "2", {"different collectives", "all-to-all"}},
+    {gather_on_one_rank, "1", {"not arrived: rank 1, 2, 3", "all-gather"}},
+    {disagree_on_a_size, "2", {"all-reduce sum of 6 f32", "all-reduce sum of 7 f32"}},
+};
+
+/* ---- running them ---- */
+
+static void leave(void) { _exit(DIED); }
+
+/* An error that all ranks are told counts as an end with a sentence, too. */
+static _Noreturn void run(const struct program *p, int out)
+{
+    dup2(out, STDERR_FILENO);
+    setenv("WEFT_TIMEOUT", "1", 1);
+    setenv("WEFT_CHECK", p->check, 1);
+    wf_die_set_handler(leave);
+    weft_run(RANKS, p->body, NULL);
+    dprintf(STDERR_FILENO, "%s", weft_error_message());
+    _exit(weft_error_status() == WEFT_OK ? 0 : DIED);
+}
+
+static void listen_to(int in, char *text)
+{
+    size_t used = 0;
+    ssize_t got;
+
+    while (used + 1 < TEXT_BYTES && (got = read(in, text + used, TEXT_BYTES - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+}
+
+START_TEST(ranks__that_disagree_end_with_a_sentence)
+{
+    const struct program *p = &programs[_i];
+    char text[TEXT_BYTES];
+    int ends[2], status;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) run(p, ends[1]);
+    close(ends[1]);
+    listen_to(ends[0], text);
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == DIED, "%d: status %d, said: %s", _i,
+                  status, text);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(strstr(text, p->says[i]), "%d: no '%s' in: %s", _i, p->says[i], text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("disagreement");
+    TCase *cases = tcase_create("disagreement");
+
+    tcase_add_loop_test(cases, ranks__that_disagree_end_with_a_sentence, 0,
+                        (int)(sizeof programs / sizeof *programs));
+    suite_add_tcase(suite, cases);
+    return wt_unit_main(suite);
+}
