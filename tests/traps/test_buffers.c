@@ -2,6 +2,7 @@
  * test_buffers.c: who shares memory with whom, and when memory may be used again. Traps 18 and 22:
  * a caller's tensor is never written to, and a transfer that is under way keeps what it reads.
  */
+/* mpi: 4 */
 #include "ranks/worlds.h"
 
 static bool is_all(weft_tensor *t, float value)

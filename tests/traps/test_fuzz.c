@@ -6,6 +6,7 @@
  *
  * runs other chains, or one again.
  */
+/* mpi: 4 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

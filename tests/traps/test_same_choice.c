@@ -3,6 +3,7 @@
  * of other libraries: caches that differ between ranks, ranks outside a mesh, what a rank alone
  * does.
  */
+/* mpi: 4 */
 #include "ranks/worlds.h"
 
 /* Two axes, the first of two ranks where the number is even. */
