@@ -60,9 +60,9 @@ enum { WEFT_LOCAL_MAP_TENSORS = 8 };
  * each uses for its own share. The gradient of the second is a sum over ranks, and is wrong,
  * silently, unless in_grad says P. With `typed`, an argument that wants a gradient and is
  * replicated has to say which (P or R), a sharded one has its own gradient, a pending one a
- * replicated one; and a result must not be declared replicated when it follows from what differs
- * between ranks, nor pending or sharded when it is the same on all. What is the same follows from
- * the tape, so typed calls record one even where no gradient is wanted.
+ * replicated one; and inside the function and for its results the table of gradient types holds
+ * (docs/concepts/autograd.md): a result must not be declared replicated when it follows from what
+ * differs between ranks, nor pending or sharded when it is the same on all.
  *
  * ranks: as the function and the redistributions; all ranks of the mesh alike
  * gives: out[0 .. n_out), owned by the open scope

@@ -1,6 +1,6 @@
 /*
- * local_map.c: a function on this rank's parts between unwrapping and wrapping. What typed calls
- * can tell of the function's results is in local_types.c.
+ * local_map.c: a function on this rank's parts between unwrapping and wrapping. In typed calls the
+ * parts keep their types (dtensor/types.h): ops inside the function and the wrapping check them.
  */
 #include <weft/local_map.h>
 
@@ -8,7 +8,6 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
-#include "dtensor/local_types.h"
 #include "dtensor/placements.h"
 #include "mesh/mesh.h"
 #include "placement/layout.h"
@@ -126,13 +125,14 @@ static weft_status check_call(const weft_local_map *map, weft_tensor *const *in)
 
 /* ---- the call ---- */
 
-static weft_status unwrap(const struct argument *argument, weft_tensor *t, weft_tensor **local)
+static weft_status unwrap(const weft_local_map *map, const struct argument *argument,
+                          weft_tensor *t, weft_tensor **local)
 {
     *local = t;
     if (!argument->wrapped) return WEFT_OK;
     if (argument->moves) t = weft_redistribute(t, argument->to);
-    /* what the function may do with it is for this file to say, not for the door */
-    *local = weft_untyped(weft_to_local(t, argument->has_gradient ? argument->gradient : NULL));
+    *local = weft_to_local(t, argument->has_gradient ? argument->gradient : NULL);
+    if (!map->typed) *local = weft_untyped(*local); /* whatever the function does with it */
     return *local ? WEFT_OK : weft_error_status();
 }
 
@@ -146,57 +146,22 @@ static weft_status run(const weft_local_map *map, weft_tensor *const *local, wef
     return before == WEFT_OK ? weft_error_status() : WEFT_OK;
 }
 
-static weft_status check_result(const weft_placement *declared, const enum wf_across *across, int n,
-                                int j)
+/* That a result is what it is declared to be is for weft_from_local to say. */
+static weft_status check_results(const weft_local_map *map, weft_mesh *mesh,
+                                 weft_tensor *const *out)
 {
-    for (int a = 0; a < n; a++) {
-        enum wf_across said = wf_across_of(declared[a]);
-        bool may_be_cast = across[a] == WF_VARYING && said == WF_PENDING;
-
-        WF_NEED(declared[a].kind != WEFT_KIND_STRIDED, WEFT_ERR_LAYOUT,
-                "local_map: typed result %d is declared a strided shard: %s", j,
-                name_of(&declared[a], 1).of);
-        WF_NEED(across[a] == WF_UNKNOWN || across[a] == said || may_be_cast, WEFT_ERR_LAYOUT,
-                "local_map: result %d is declared %s on mesh axis %d, but is %s there", j,
-                name_of(&declared[a], 1).of, a, wf_across_name(across[a]));
-    }
-    return WEFT_OK;
-}
-
-/* The function with a tape from every distributed argument to every result. */
-static weft_status run_typed(const weft_local_map *map, weft_mesh *mesh,
-                             const struct argument *arguments, weft_tensor **local,
-                             weft_tensor **out)
-{
-    struct wf_typed inputs[WEFT_LOCAL_MAP_TENSORS] = {{0}};
-    enum wf_across across[WEFT_LOCAL_MAP_TENSORS][WEFT_MAX_AXES] = {{WF_UNKNOWN}};
-    int n = 0, depth = wf_no_grad_depth;
-    weft_status status;
-
-    wf_no_grad_depth = 0;
-    for (int i = 0; i < map->n_in; i++) {
-        struct wf_typed *input = &inputs[n];
-
-        if (!arguments[i].wrapped) continue;
-        input->stand_in = !local[i]->requires_grad;
-        if (input->stand_in) local[i] = wf_types_follow(local[i]);
-        input->tensor = local[i];
-        for (int a = 0; a < weft_mesh_ndim(mesh); a++)
-            input->across[a] = wf_across_of(arguments[i].to[a]);
-        n++;
-    }
-    status = run(map, local, out);
-    wf_types_infer(mesh, inputs, n, depth == 0, out, map->n_out, across);
-    wf_no_grad_depth = depth;
-    for (int j = 0; j < map->n_out && status == WEFT_OK; j++) {
+    for (int j = 0; j < map->n_out; j++) {
         const weft_placement *declared = map->out ? map->out[j] : NULL;
 
         if (!out[j] || !wf_is_plain(out[j])) continue;
         WF_NEED(declared, WEFT_ERR_LAYOUT,
                 "local_map: typed result %d is a tensor and has no placements", j);
-        status = check_result(declared, across[j], weft_mesh_ndim(mesh), j);
+        for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+            WF_NEED(declared[a].kind != WEFT_KIND_STRIDED, WEFT_ERR_LAYOUT,
+                    "local_map: typed result %d is declared a strided shard: %s", j,
+                    name_of(&declared[a], 1).of);
     }
-    return status;
+    return WEFT_OK;
 }
 
 static weft_status wrap(const weft_local_map *map, weft_mesh *mesh, int j, weft_tensor **out)
@@ -223,11 +188,9 @@ weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *i
         WF_TRY(check_argument(map, mesh, in[i], i, &arguments[i]));
         any |= arguments[i].wrapped;
     }
-    for (int i = 0; i < map->n_in; i++) WF_TRY(unwrap(&arguments[i], in[i], &local[i]));
-    if (map->typed && any)
-        WF_TRY(run_typed(map, mesh, arguments, local, out));
-    else
-        WF_TRY(run(map, local, out));
+    for (int i = 0; i < map->n_in; i++) WF_TRY(unwrap(map, &arguments[i], in[i], &local[i]));
+    WF_TRY(run(map, local, out));
+    if (map->typed && any) WF_TRY(check_results(map, mesh, out));
     for (int j = 0; any && j < map->n_out; j++) WF_TRY(wrap(map, mesh, j, &out[j]));
     return WEFT_OK;
 }
