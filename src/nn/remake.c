@@ -93,7 +93,7 @@ weft_status weft_module_materialize(weft_module *m, weft_device device)
     if (!m) return missing("materialize");
     WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
             "materialize: there are no elements on device %d", (int)device);
-    return remake_all(m, with_elements, device);
+    return remake_all(m, with_elements, (int)device);
 }
 
 static weft_tensor *cast(const struct wf_parameter *p, int dtype)
