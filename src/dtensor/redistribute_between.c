@@ -1,7 +1,7 @@
 /*
- * redistribute_between.c: plans and runs the exchange between two meshes. It decides who serves
- * whom; which elements two parts share is found in redistribute_overlap.c, how they are copied is
- * built in redistribute_build.c.
+ * redistribute_between.c: plans the exchange between two meshes. It decides who serves whom; which
+ * elements two parts share is found in redistribute_overlap.c, how they are copied is built in
+ * redistribute_build.c.
  *
  * A part of the source is held by one rank, or by several alike where axes do not cut. Parts do not
  * overlap, so between two ranks there is at most one message each way: what the sender's part and
@@ -12,24 +12,9 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/mem.h"
-#include "comm/comm.h"
-#include "device/pool.h"
 #include "dtensor/redistribute_build.h"
 #include "mesh/mesh.h"
-
-enum { OWN, PACK, UNPACK }; /* actions */
-
-struct wf_between {
-    bool moves;
-    int n_ranks; /* of both meshes together; 0: this rank is in neither */
-    int *ranks;  /* their world numbers, ascending */
-    weft_dtype dtype;
-    size_t *send_counts, *recv_counts; /* per such rank */
-    struct wf_redist_program *program; /* copies: source to result, source to packed, packed to
-                                          result */
-};
 
 /* A mesh and what its ranks hold. */
 struct side {
@@ -41,6 +26,7 @@ struct side {
 
 struct planner {
     struct side from, to;
+    int me, world;          /* this rank, or the one that is played; ranks are below `world` */
     int n_parts, n_holders; /* of the source; every part has as many holders */
     int *part_of;           /* by place in the source's mesh */
     int *holders;           /* n_holders places per part */
@@ -49,10 +35,28 @@ struct planner {
 
 /* ---- the two sides ---- */
 
-static void open_side(struct side *side, const struct wf_layout *layout)
+/* Without ranks behind a mesh this process is the one that the mesh says. */
+static int rank_on(const weft_mesh *mesh)
 {
-    int world = weft_world_size();
+    const int *sizes = wf_mesh_sizes(mesh), *coordinates = wf_mesh_coordinates(mesh);
+    int place = 0;
 
+    if (!weft_mesh_is_fake(mesh)) return weft_world_rank();
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) place = place * sizes[a] + coordinates[a];
+    return wf_mesh_rank_list(mesh)[place];
+}
+
+static int above_all(int above, const weft_mesh *mesh)
+{
+    const int *ranks = wf_mesh_rank_list(mesh);
+
+    for (int i = 0; i < weft_mesh_size(mesh); i++)
+        if (ranks[i] >= above) above = ranks[i] + 1;
+    return above;
+}
+
+static void open_side(struct side *side, const struct wf_layout *layout, int world)
+{
     side->layout = layout;
     side->sizes = wf_mesh_sizes(layout->mesh);
     side->ranks = wf_mesh_rank_list(layout->mesh);
@@ -209,7 +213,7 @@ static void count_message(int holder, int receiver, int64_t elements, void *payl
 /* What I send is of my part; what I get is of the parts that my new one meets. */
 static void count_messages(struct planner *p, struct wf_between *b)
 {
-    struct my_counts mine = {b, weft_world_rank()};
+    struct my_counts mine = {b, p->me};
     int had = p->from.place_of[mine.me], get = p->to.place_of[mine.me];
 
     b->send_counts = wf_calloc((size_t)b->n_ranks, sizeof *b->send_counts);
@@ -277,7 +281,7 @@ static void build_unpack(struct planner *p, const struct wf_between *b, int get)
 
 static void build(struct planner *p, struct wf_between *b)
 {
-    int me = weft_world_rank(), had = p->from.place_of[me], get = p->to.place_of[me];
+    int had = p->from.place_of[p->me], get = p->to.place_of[p->me];
 
     b->program = WF_NEW(struct wf_redist_program);
     p->builder.program = b->program;
@@ -293,11 +297,9 @@ static void build(struct planner *p, struct wf_between *b)
 /* None when this rank is in neither mesh. */
 static void list_ranks(const struct planner *p, struct wf_between *b)
 {
-    int world = weft_world_size(), me = weft_world_rank();
-
-    if (p->from.place_of[me] < 0 && p->to.place_of[me] < 0) return;
-    b->ranks = wf_malloc((size_t)world * sizeof(int));
-    for (int rank = 0; rank < world; rank++)
+    if (p->from.place_of[p->me] < 0 && p->to.place_of[p->me] < 0) return;
+    b->ranks = wf_malloc((size_t)p->world * sizeof(int));
+    for (int rank = 0; rank < p->world; rank++)
         if (p->from.place_of[rank] >= 0 || p->to.place_of[rank] >= 0) b->ranks[b->n_ranks++] = rank;
 }
 
@@ -316,8 +318,10 @@ struct wf_between *wf_between_new(const struct wf_layout *from, const struct wf_
     struct planner p = {0};
 
     b->dtype = (weft_dtype)from->desc.dtype;
-    open_side(&p.from, from);
-    open_side(&p.to, to);
+    p.me = b->me = rank_on(from->mesh);
+    p.world = above_all(above_all(p.me + 1, from->mesh), to->mesh);
+    open_side(&p.from, from, p.world);
+    open_side(&p.to, to, p.world);
     find_parts(&p);
     b->moves = anything_moves(&p);
     list_ranks(&p, b);
@@ -327,74 +331,4 @@ struct wf_between *wf_between_new(const struct wf_layout *from, const struct wf_
     }
     close_planner(&p);
     return b;
-}
-
-void wf_between_free(void *between)
-{
-    struct wf_between *b = between;
-
-    if (b->program) wf_redist_program_free(b->program);
-    wf_free(b->send_counts);
-    wf_free(b->recv_counts);
-    wf_free(b->ranks);
-    wf_free(b);
-}
-
-bool wf_between_moves(const struct wf_between *b) { return b->moves; }
-
-static size_t total(const size_t *counts, int n)
-{
-    size_t sum = 0;
-
-    for (int i = 0; i < n; i++) sum += counts[i];
-    return sum;
-}
-
-/* ---- running it ---- */
-
-/* Peers may wait already: without memory the job ends. */
-static struct wf_block *buffer(const struct wf_between *b, const size_t *counts)
-{
-    struct wf_block *block =
-        wf_block_new(total(counts, b->n_ranks) * wf_dtypes[b->dtype].size, WF_MEM_COMM);
-
-    if (!block) WF_DIE("redistribute to mesh: %s", weft_error_message());
-    return block;
-}
-
-static void copy(const struct wf_between *b, int action, void *dst, const void *src)
-{
-    const struct wf_redist_action *a = &b->program->actions[action];
-
-    for (int i = 0; i < a->n_copies; i++) wf_copy_run(&a->copies[i], dst, src);
-}
-
-/* Own elements are copied while the others travel. */
-static void exchange(const struct wf_between *b, void *dst, const void *src)
-{
-    struct wf_block *packed = buffer(b, b->send_counts), *got = buffer(b, b->recv_counts);
-    struct wf_coll coll = {.kind = WEFT_COLL_ALL_TO_ALL,
-                           .comm = wf_comm_sub(b->ranks, b->n_ranks, "between meshes"),
-                           .dtype = b->dtype,
-                           .send_counts = b->send_counts,
-                           .recv_counts = b->recv_counts,
-                           .send = packed->data,
-                           .recv = got->data};
-
-    copy(b, PACK, packed->data, src);
-    wf_comm_start(&coll);
-    copy(b, OWN, dst, src);
-    wf_comm_wait(&coll);
-    copy(b, UNPACK, dst, got->data);
-    wf_block_release(packed);
-    wf_block_release(got);
-}
-
-void wf_between_run(const struct wf_between *b, void *dst, const void *src)
-{
-    if (b->n_ranks == 0) return;
-    if (b->moves)
-        exchange(b, dst, src);
-    else
-        copy(b, OWN, dst, src);
 }

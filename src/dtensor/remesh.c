@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/observe.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute_between.h"
@@ -61,7 +62,7 @@ static weft_status check_target(const struct wf_plan *plan, const weft_mesh *mes
 static bool stays(const struct wf_between *between, const struct wf_layout *from,
                   const struct wf_layout *to)
 {
-    return !wf_between_moves(between) && from->desc.numel == to->desc.numel;
+    return !between->moves && from->desc.numel == to->desc.numel;
 }
 
 static void plan_move(struct wf_plan *plan, struct wf_layout *to)
@@ -134,12 +135,29 @@ void wf_vjp_remesh(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = weft_redistribute_to_mesh(g, from->mesh, to);
 }
 
+/* What has no elements takes no kernel: the ledger hears of it from here. */
+static void announce(const struct wf_layout *from, const struct wf_layout *to)
+{
+    weft_placement own[WEFT_MAX_AXES];
+    struct wf_layout *source;
+    struct wf_between *between;
+
+    if (weft_mesh_is_fake(from->mesh) != weft_mesh_is_fake(to->mesh)) return;
+    reduced(own, from);
+    source = wf_layout_with_placements(from, own);
+    between = wf_between_new(source, to);
+    wf_between_pretend(between);
+    wf_between_free(between);
+    wf_layout_release(source);
+}
+
 weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                        const weft_placement *placements)
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
     int64_t attr[WF_MAX_ATTR];
     struct wf_args args = {.attr = attr};
+    weft_tensor *result;
 
     if (!t) return NULL;
     mesh = wf_mesh_or_current(mesh);
@@ -149,5 +167,8 @@ weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
     attr[AT_MESH] = (int64_t)(intptr_t)mesh;
     wf_placements_pack(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
     args.n_attr = AT_PLACEMENTS + WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh);
-    return wf_call(WF_OP_remesh, 1, &t, &args);
+    result = wf_call(WF_OP_remesh, 1, &t, &args);
+    if (result && wf_is_meta(result) && wf_observed & WF_EVENT_COLL)
+        announce(t->layout, result->layout);
+    return result;
 }

@@ -348,6 +348,33 @@ WT_TEST(between__meshes_where_nothing_moves_bytes_are_shared)
     weft_mesh_release(grid);
 }
 
+static int64_t booked(const char *placements)
+{
+    weft_mesh *many = weft_mesh_fake(3, "dp=16"), *few = weft_mesh_fake(3, "tp=4");
+    weft_placement sharded = weft_shard(0), from;
+    weft_tensor *t = weft_tensor_to(wt_whole(WEFT_F32, 1, 96, 4), WEFT_META);
+    weft_ledger *ledger;
+    int64_t sent;
+
+    weft_placements_parse(&from, 1, placements);
+    t = weft_distribute_tensor(t, many, &from, -1);
+    ledger = weft_ledger_open();
+    t = weft_redistribute_to_mesh(t, few, &sharded);
+    sent = weft_ledger_bytes(ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL);
+    weft_ledger_close(ledger);
+    WT_EQ(weft_local_size(t, 0), 24);
+    weft_mesh_release(many);
+    weft_mesh_release(few);
+    return sent;
+}
+
+/* On paper: of 16 ranks this process plays number 3, whose rows 18 to 23 rank 0 of 4 needs. */
+WT_TEST(between__meshes_without_ranks_moves_are_booked)
+{
+    WT_EQ(booked("S(0)"), 6 * 4 * 4);
+    WT_EQ(booked("R"), 0);
+}
+
 WT_TEST(between__meshes_what_does_not_fit_is_refused)
 {
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
@@ -381,6 +408,7 @@ int main(int argc, char **argv)
         WT_CASE(between__meshes_that_have_no_rank_in_common),
         WT_CASE(between__meshes_replicas_share_the_load),
         WT_CASE(between__meshes_where_nothing_moves_bytes_are_shared),
+        WT_CASE(between__meshes_without_ranks_moves_are_booked),
         WT_CASE(between__meshes_what_does_not_fit_is_refused),
         WT_END,
     };
