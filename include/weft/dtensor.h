@@ -35,7 +35,8 @@ WEFT_API weft_status weft_placements_on(weft_placement *out, const weft_mesh *me
  * gives: a new tensor owned by the open scope; never shares storage with t, which is not written
  *        to. A tensor that is spread so already is returned itself
  * fails: WEFT_ERR_ARG when t is the result of an op, is distributed in another way, or an axis has
- *        no rank `source`; WEFT_ERR_LAYOUT for placements that do not fit
+ *        no rank `source`; WEFT_ERR_LAYOUT for placements that do not fit; WEFT_ERR_COMM for
+ *        elements from a source on a mesh without ranks
  */
 WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
                                              const weft_placement *placements, int source);

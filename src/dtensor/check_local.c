@@ -179,7 +179,9 @@ weft_status wf_check_over_mesh(weft_tensor *local, weft_mesh *mesh,
 {
     weft_placement normal[WEFT_MAX_AXES];
 
-    if (weft_mesh_coordinate(mesh, 0) < 0) return WEFT_OK;
+    if (weft_mesh_coordinate(mesh, 0) < 0 || wf_is_meta(local)) return WEFT_OK;
+    WF_NEED(!weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
+            "from_local: the mesh has no ranks behind it to compare with");
     WF_TRY(compare_facts(local, mesh));
     WF_TRY(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(local),
                                    "from_local"));

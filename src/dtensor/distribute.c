@@ -55,6 +55,8 @@ static weft_status check(const weft_tensor *t, weft_mesh *mesh, const weft_place
     WF_NEED(!t->node, WEFT_ERR_ARG,
             "distribute_tensor: only good to distribute leaf tensors, not the result of %s",
             t->node->name);
+    WF_NEED(source < 0 || wf_is_meta(t) || !weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
+            "distribute_tensor: the mesh has no ranks behind it, and so no source");
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
         WF_NEED(can_start_as(placements[a]), WEFT_ERR_LAYOUT,
                 "distribute_tensor: unsupported placement on axis %s: nothing can start as a "

@@ -265,6 +265,28 @@ WT_TEST(distribute__refuses_what_is_no_leaf_and_what_is_spread)
     wt_world_close(&w);
 }
 
+/* Without ranks behind the mesh there is nobody to send or to compare. */
+WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
+{
+    struct wt_world w = wt_world_open();
+    weft_mesh *fake = weft_mesh_fake(1, "tp=3");
+    weft_placement rows = weft_shard(0);
+    weft_tensor *whole = wt_whole(WEFT_F64, 0, 7, 2), *t;
+    double want[6];
+
+    t = weft_distribute_tensor(whole, fake, &rows, -1);
+    for (int i = 0; i < 6; i++) want[i] = wt_element(0, 6 + i);
+    WT_ALL(t && weft_local_numel(t) == 6 && memcmp(weft_data(t), want, sizeof want) == 0);
+    WT_ALL(!weft_distribute_tensor(whole, fake, &rows, 0));
+    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_ALL(!weft_from_local_with(whole, fake, &rows, (weft_from_local_options){.run_check = true}));
+    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_ALL(weft_distribute_tensor(weft_tensor_to(whole, WEFT_META), fake, &rows, 0));
+    WT_STILL(&w);
+    weft_mesh_release(fake);
+    wt_world_close(&w);
+}
+
 /* ---- the mesh that is meant ---- */
 
 /* DT-29: on 8 ranks as the case has it; nested meshes of other sizes on others. */
@@ -339,6 +361,7 @@ int main(int argc, char **argv)
         WT_CASE(distribute__may_start_as_a_pending_reduction),
         WT_CASE(distribute__counts_placements),
         WT_CASE(distribute__refuses_what_is_no_leaf_and_what_is_spread),
+        WT_CASE(distribute__on_a_mesh_without_ranks_keeps_its_own),
         WT_CASE(mesh__is_the_innermost_pushed_one),
         WT_CASE(mesh__of_some_ranks_leaves_the_others_alone),
         WT_END,
