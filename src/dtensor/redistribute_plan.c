@@ -20,6 +20,7 @@ static uint32_t flattened_sets(const weft_mesh *mesh, int n_axes, const int *siz
 {
     uint32_t sets = 0;
 
+    if (wf_mesh_merges(mesh) == 0) return 0;
     for (unsigned axes = 3; axes >> n_axes == 0; axes++) {
         unsigned large = 0;
 
@@ -80,10 +81,11 @@ static bool same_parts(const struct wf_redist_problem *p, int dim)
  * of axes may be another's strided shard. The same on all ranks. */
 static bool moves_nothing(const struct wf_redist_problem *p)
 {
-    for (int a = 0; a < p->n_axes; a++)
-        if (p->sizes[a] > 1 && weft_is_partial(p->from[a]) | weft_is_partial(p->to[a]) &&
-            !weft_placement_equal(p->from[a], p->to[a]))
-            return false;
+    for (int a = 0; a < p->n_axes; a++) {
+        bool pending = weft_is_partial(p->from[a]) || weft_is_partial(p->to[a]);
+
+        if (p->sizes[a] > 1 && pending && !weft_placement_equal(p->from[a], p->to[a])) return false;
+    }
     for (int d = 0; d < p->ndim; d++)
         if (!same_parts(p, d)) return false;
     return true;
@@ -110,14 +112,15 @@ static void find_steps(struct wf_redist_plan *plan, enum wf_redist_planner plann
 {
     struct wf_redist_problem problem;
 
-    if (plan->from->numel == 0 || plan->from->n_axes == 0 ||
-        wf_mesh_coordinates(plan->from->mesh)[0] < 0)
-        return;
+    if (plan->from->numel == 0 || plan->from->n_axes == 0) return;
     problem = wf_redist_problem(plan->from, plan->to->placements);
     problem.planner = planner;
     if (!moves_nothing(&problem))
         plan->n_steps = wf_redist_steps(plan->steps, &problem, &plan->cost);
 }
+
+/* Such a rank refuses what the others refuse, but has nothing to do. */
+static bool is_outside(const weft_mesh *mesh) { return mesh && wf_mesh_coordinates(mesh)[0] < 0; }
 
 struct wf_redist_plan *wf_redist_plan_by(enum wf_redist_planner planner, struct wf_layout *from,
                                          struct wf_layout *to)
@@ -132,6 +135,7 @@ struct wf_redist_plan *wf_redist_plan_by(enum wf_redist_planner planner, struct 
         wf_redist_plan_free(plan);
         return NULL;
     }
+    if (is_outside(plan->from->mesh)) plan->n_steps = 0;
     if (plan->n_steps > 0) plan->program = wf_redist_program_new(plan);
     if (planner == WF_PLANNER_CHEAPEST) wf_redist_hint(plan);
     return plan;
