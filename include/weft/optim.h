@@ -58,6 +58,30 @@ WEFT_API void weft_optim_set_lr(weft_optim *optim, double lr);
 WEFT_API double weft_optim_lr(const weft_optim *optim);
 WEFT_API int64_t weft_optim_steps(const weft_optim *optim);
 
+/* ---- what an optimizer remembers: for checkpoints (weft/checkpoint.h) ---- */
+
+/** How many tensors of state a parameter has, and what each is called ("exp_avg"; NULL: there is
+ * none of that number). ranks: any; local */
+WEFT_API int weft_optim_states(const weft_optim *optim);
+WEFT_API const char *weft_optim_state_name(const weft_optim *optim, int state);
+
+/**
+ * A parameter's state as a tensor, spread as the parameter is; writing to it changes the optimizer.
+ *
+ * ranks: any; local
+ * gives: a tensor owned by the open scope that shares the optimizer's storage
+ * fails: WEFT_ERR_NOT_FOUND for a tensor that is none of its parameters, WEFT_ERR_ARG for a state
+ *        that there is not, WEFT_ERR_STATE for a parameter that wanted no gradient
+ */
+WEFT_API weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, int state);
+
+/** Updates that a parameter had (bias correction counts them); set them, and the steps taken.
+ * ranks: any; all alike. fails: WEFT_ERR_NOT_FOUND as above, WEFT_ERR_ARG for a negative number */
+WEFT_API int64_t weft_optim_updates(const weft_optim *optim, const weft_tensor *parameter);
+WEFT_API weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *parameter,
+                                            int64_t updates);
+WEFT_API weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps);
+
 /**
  * Scale all gradients of a module so that their global 2-norm is at most `max_norm`.
  *

@@ -29,6 +29,7 @@
 #include <weft/random.h>
 #include <weft/register.h>
 #include <weft/tensor.h>
+#include <weft/weights.h>
 
 #define WEFT_VERSION "0.1.0"
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "debug/json.h"
+#include "base/json.h"
 #include "debug/ledger.h"
 
 const char *wf_phase_name(enum wf_phase phase)

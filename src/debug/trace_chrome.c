@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/observe.h"
 #include "comm/comm.h"
-#include "debug/json.h"
 #include "debug/ledger.h"
 #include "debug/trace.h"
 

@@ -19,7 +19,8 @@ static void update(const weft_optim *optim, const struct wf_update *u)
     wf_cpu_adamw(u->dtype, u->count, u->w, u->g, u->state[0], u->state[1], &step);
 }
 
-static const struct wf_optim_kind adamw = {.name = "adamw", .update = update};
+static const struct wf_optim_kind adamw = {
+    .name = "adamw", .state_names = {"exp_avg", "exp_avg_sq"}, .update = update};
 
 weft_optim *weft_adamw(weft_module *module, weft_adamw_config config)
 {

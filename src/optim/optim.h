@@ -24,6 +24,7 @@ struct wf_update {
 
 struct wf_optim_kind {
     const char *name;
+    const char *state_names[WF_OPTIM_STATES]; /* as PyTorch calls them */
     void (*update)(const weft_optim *optim, const struct wf_update *u);
 };
 

@@ -14,7 +14,8 @@ static void update(const weft_optim *optim, const struct wf_update *u)
     wf_cpu_sgd(u->dtype, u->count, u->w, u->g, u->state[0], &step);
 }
 
-static const struct wf_optim_kind sgd = {.name = "sgd", .update = update};
+static const struct wf_optim_kind sgd = {
+    .name = "sgd", .state_names = {"momentum_buffer"}, .update = update};
 
 weft_optim *weft_sgd(weft_module *module, weft_sgd_config config)
 {

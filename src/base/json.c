@@ -1,5 +1,5 @@
 /* json.c: JSON, written as it comes. */
-#include "debug/json.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>

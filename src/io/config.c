@@ -1,0 +1,185 @@
+/* config.c: reading config.json, and refusing by name what it must not say. */
+#include "io/config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/file_map.h"
+
+static bool read_item(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct wf_config *c = payload;
+    struct wf_config_item item = {.type = wf_json_peek(r)};
+    const char *from = r->at; /* after blanks */
+
+    if (item.type == WF_JSON_STRING) {
+        item.text = wf_json_string(r);
+        if (!item.text) return false;
+    } else {
+        if (!wf_json_skip(r)) return false;
+        item.text = wf_format("%.*s", (int)(r->at - from), from);
+    }
+    item.key = wf_strdup(key);
+    c->items = wf_realloc(c->items, (size_t)(c->count + 1) * sizeof *c->items);
+    c->items[c->count++] = item;
+    return true;
+}
+
+static void release(struct wf_config *c)
+{
+    for (int64_t i = 0; i < c->count; i++) {
+        wf_free(c->items[i].key);
+        wf_free(c->items[i].text);
+    }
+    wf_free(c->items);
+    c->items = NULL;
+    c->count = 0;
+}
+
+weft_status wf_config_open(struct wf_config *c, const char *path)
+{
+    struct wf_json_reader r;
+    struct wf_file_map map;
+
+    *c = (struct wf_config){.path = path};
+    WF_NEED(path, WEFT_ERR_ARG, "config: the path is NULL");
+    WF_TRY(wf_file_map(&map, path));
+    wf_json_begin(&r, map.bytes ? map.bytes : "", map.size);
+    if (wf_json_object(&r, read_item, c)) wf_json_end(&r);
+    wf_file_unmap(&map);
+    if (!r.failed) return WEFT_OK;
+    release(c);
+    return WF_FAIL(WEFT_ERR_IO, "%s: %s", path, r.problem);
+}
+
+weft_status wf_config_close(struct wf_config *c)
+{
+    for (int64_t i = 0; i < c->count && c->status == WEFT_OK; i++)
+        if (!c->items[i].asked)
+            WF_LOG(WF_LOG_WARN, "io", "%s: \"%s\" is not known here and not used", c->path,
+                   c->items[i].key);
+    release(c);
+    return c->status;
+}
+
+void wf_config_refuse(struct wf_config *c, const char *key, const char *format, ...)
+{
+    char why[256];
+    va_list args;
+
+    if (c->status != WEFT_OK) return;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    c->status = WF_FAIL(WEFT_ERR_ARG, "%s: \"%s\" %s", c->path, key, why);
+}
+
+/* The value; NULL for a missing one and for null. */
+static struct wf_config_item *ask(struct wf_config *c, const char *key)
+{
+    for (int64_t i = 0; i < c->count; i++) {
+        if (strcmp(c->items[i].key, key) != 0) continue;
+        c->items[i].asked = true;
+        return c->items[i].type == WF_JSON_NULL ? NULL : &c->items[i];
+    }
+    return NULL;
+}
+
+static void refuse_type(struct wf_config *c, const struct wf_config_item *item, const char *wanted)
+{
+    wf_config_refuse(c, item->key, "is %s, not %s", wf_json_type_name(item->type), wanted);
+}
+
+static int64_t size_of(struct wf_config *c, const struct wf_config_item *item)
+{
+    struct wf_json_reader r;
+    int64_t size = 0;
+
+    wf_json_begin(&r, item->text, strlen(item->text));
+    if (item->type != WF_JSON_NUMBER || !wf_json_integer(&r, &size))
+        refuse_type(c, item, "an integer");
+    else if (size < 1 || size > INT32_MAX)
+        wf_config_refuse(c, item->key, "is %lld", (long long)size);
+    return size;
+}
+
+int64_t wf_config_size(struct wf_config *c, const char *key, int64_t standard)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    if (item) return size_of(c, item);
+    if (!standard) wf_config_refuse(c, key, "is missing");
+    return standard;
+}
+
+int64_t wf_config_optional_size(struct wf_config *c, const char *key)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    return item ? size_of(c, item) : 0;
+}
+
+double wf_config_real(struct wf_config *c, const char *key, double standard)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    if (!item) return standard;
+    if (item->type != WF_JSON_NUMBER) refuse_type(c, item, "a number");
+    return strtod(item->text, NULL);
+}
+
+bool wf_config_flag(struct wf_config *c, const char *key, bool standard)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    if (!item) return standard;
+    if (item->type != WF_JSON_TRUE && item->type != WF_JSON_FALSE)
+        refuse_type(c, item, "true or false");
+    return item->type == WF_JSON_TRUE;
+}
+
+weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
+                                          const char *standard)
+{
+    static const struct {
+        const char *name;
+        weft_activation_kind kind;
+    } known[] = {
+        {"gelu", WEFT_GELU}, {"gelu_new", WEFT_GELU_TANH}, {"gelu_pytorch_tanh", WEFT_GELU_TANH},
+        {"relu", WEFT_RELU}, {"silu", WEFT_SILU},          {"swish", WEFT_SILU}};
+    const struct wf_config_item *item = ask(c, key);
+    const char *name = item ? item->text : standard;
+
+    if (item && item->type != WF_JSON_STRING) refuse_type(c, item, "a string");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, name) == 0) return known[i].kind;
+    wf_config_refuse(c, key, "is \"%.80s\", an activation that is not supported", name);
+    return WEFT_GELU;
+}
+
+void wf_config_only_flag(struct wf_config *c, const char *key, bool value)
+{
+    if (wf_config_flag(c, key, value) != value)
+        wf_config_refuse(c, key, "is %s, which is not supported", value ? "false" : "true");
+}
+
+void wf_config_only_text(struct wf_config *c, const char *key, const char *value)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    if (!item) return;
+    if (item->type != WF_JSON_STRING)
+        refuse_type(c, item, "a string");
+    else if (strcmp(item->text, value) != 0)
+        wf_config_refuse(c, key, "is \"%.80s\", not \"%s\"", item->text, value);
+}
+
+void wf_config_ignore(struct wf_config *c, const char *const *keys)
+{
+    for (int i = 0; keys[i]; i++) ask(c, keys[i]);
+}

@@ -1,0 +1,47 @@
+/* config.h: a model's config.json: the values of its outermost object, asked for by key. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/nn.h>
+
+#include "io/json_reader.h"
+
+struct wf_config {
+    const char *path; /* borrowed */
+    struct wf_config_item {
+        char *key, *text; /* a string's characters, else the value as it is written */
+        enum wf_json_type type;
+        bool asked;
+    } * items;
+    int64_t count;
+    weft_status status; /* the first failure; later questions do nothing */
+};
+
+/** fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_IO */
+weft_status wf_config_open(struct wf_config *c, const char *path);
+
+/** Tell in the log which keys nobody asked for and close. gives: the first failure */
+weft_status wf_config_close(struct wf_config *c);
+
+/* Values: `standard` is what a missing key or null means; without (0, NULL) the key must be there.
+ */
+int64_t wf_config_size(struct wf_config *c, const char *key, int64_t standard);
+/** null and missing are 0. */
+int64_t wf_config_optional_size(struct wf_config *c, const char *key);
+double wf_config_real(struct wf_config *c, const char *key, double standard);
+bool wf_config_flag(struct wf_config *c, const char *key, bool standard);
+weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
+                                          const char *standard);
+
+/** The key is missing, null or has this value; anything else is refused as not supported. */
+void wf_config_only_flag(struct wf_config *c, const char *key, bool value);
+void wf_config_only_text(struct wf_config *c, const char *key, const char *value);
+
+/** Keys that say nothing about what is computed; ended by NULL. */
+void wf_config_ignore(struct wf_config *c, const char *const *keys);
+
+/** Refuse: records a failure that names file and key. */
+void wf_config_refuse(struct wf_config *c, const char *key, const char *format, ...)
+    WEFT_PRINTF(3, 4);

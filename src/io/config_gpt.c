@@ -1,0 +1,77 @@
+/* config_gpt.c: GPT-2's config.json. */
+#include <weft/weights.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "io/config.h"
+
+/* What is said about generation, initialisation, heads for other tasks, and the program that wrote
+ * the file. Dropout is one number here, so the three must be asked apart. */
+static const char *const beside[] = {"architectures",
+                                     "bos_token_id",
+                                     "eos_token_id",
+                                     "pad_token_id",
+                                     "initializer_range",
+                                     "n_ctx",
+                                     "summary_activation",
+                                     "summary_first_dropout",
+                                     "summary_proj_to_labels",
+                                     "summary_type",
+                                     "summary_use_proj",
+                                     "task_specific_params",
+                                     "tie_word_embeddings",
+                                     "torch_dtype",
+                                     "dtype",
+                                     "transformers_version",
+                                     "use_cache",
+                                     "_name_or_path",
+                                     "_attn_implementation_autoset",
+                                     NULL};
+
+static void read_dropout(weft_gpt_config *config, struct wf_config *c)
+{
+    double rest = wf_config_real(c, "resid_pdrop", 0.1);
+    double embed = wf_config_real(c, "embd_pdrop", 0.1);
+    double attention = wf_config_real(c, "attn_pdrop", 0.1);
+
+    config->dropout = rest;
+    if (embed != rest)
+        wf_config_refuse(c, "embd_pdrop", "is %g and resid_pdrop %g; they must be equal", embed,
+                         rest);
+    if (attention > 0)
+        WF_LOG(WF_LOG_INFO, "io", "%s: \"attn_pdrop\" is %g; attention weights are not dropped",
+               c->path, attention);
+}
+
+static void read_model(weft_gpt_config *config, struct wf_config *c)
+{
+    wf_config_only_text(c, "model_type", "gpt2");
+    config->vocab = wf_config_size(c, "vocab_size", 50257);
+    config->context = wf_config_size(c, "n_positions", 1024);
+    config->width = wf_config_size(c, "n_embd", 0);
+    config->heads = wf_config_size(c, "n_head", 0);
+    config->layers = (int)wf_config_size(c, "n_layer", 0);
+    config->hidden = wf_config_optional_size(c, "n_inner");
+    config->act = wf_config_activation(c, "activation_function", "gelu_new");
+    if (wf_config_real(c, "layer_norm_epsilon", 1e-5) != 1e-5)
+        wf_config_refuse(c, "layer_norm_epsilon", "is not 1e-05, which is not supported");
+    wf_config_only_flag(c, "scale_attn_weights", true);
+    wf_config_only_flag(c, "scale_attn_by_inverse_layer_idx", false);
+    wf_config_only_flag(c, "reorder_and_upcast_attn", false);
+    wf_config_only_flag(c, "add_cross_attention", false);
+    read_dropout(config, c);
+    wf_config_ignore(c, beside);
+}
+
+weft_status weft_gpt_config_read(weft_gpt_config *config, const char *path)
+{
+    weft_gpt_config read = {0};
+    struct wf_config c;
+
+    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
+    WF_TRY(wf_config_open(&c, path));
+    read_model(&read, &c);
+    WF_TRY(wf_config_close(&c));
+    *config = read;
+    return WEFT_OK;
+}

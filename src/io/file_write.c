@@ -1,0 +1,180 @@
+/* file_write.c: the header of a file to be, and the system calls that make it last. */
+#include "io/file_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "io/element.h"
+#include "io/weights.h"
+
+void wf_out_add(struct wf_out *out, const struct wf_out_entry *entry)
+{
+    out->entries = wf_realloc(out->entries, (size_t)(out->n_entries + 1) * sizeof *out->entries);
+    out->entries[out->n_entries++] = *entry;
+}
+
+void wf_out_note(struct wf_out *out, const char *key, const char *value)
+{
+    out->notes = wf_realloc(out->notes, (size_t)(out->n_notes + 1) * sizeof *out->notes);
+    out->notes[out->n_notes++] = (struct wf_out_note){key, value};
+}
+
+void wf_out_free(struct wf_out *out)
+{
+    wf_free(out->entries);
+    wf_free(out->notes);
+    wf_free(out->header);
+    *out = (struct wf_out){0};
+}
+
+/* ---- the header ---- */
+
+static int by_alignment(const void *a, const void *b)
+{
+    const struct wf_out_entry *x = a, *y = b;
+    int left = wf_element_type(x->type)->alignment, right = wf_element_type(y->type)->alignment;
+
+    return left != right ? right - left : strcmp(x->name, y->name);
+}
+
+static void place(struct wf_out *out)
+{
+    int64_t at = 0;
+
+    if (out->n_entries)
+        qsort(out->entries, (size_t)out->n_entries, sizeof *out->entries, by_alignment);
+    for (int64_t i = 0; i < out->n_entries; i++) {
+        struct wf_out_entry *entry = &out->entries[i];
+
+        entry->begin = at;
+        entry->bytes = wf_element_type(entry->type)->bits / 8;
+        for (int d = 0; d < entry->ndim; d++) entry->bytes *= entry->shape[d];
+        at += entry->bytes;
+    }
+    out->data_bytes = (size_t)at;
+}
+
+static void write_entry(struct wf_json *json, const struct wf_out_entry *entry)
+{
+    wf_json_open(json, entry->name, '{');
+    wf_json_text(json, "dtype", wf_element_type(entry->type)->name);
+    wf_json_open(json, "shape", '[');
+    for (int d = 0; d < entry->ndim; d++) wf_json_int(json, NULL, entry->shape[d]);
+    wf_json_close(json, ']');
+    wf_json_open(json, "data_offsets", '[');
+    wf_json_int(json, NULL, entry->begin);
+    wf_json_int(json, NULL, entry->begin + entry->bytes);
+    wf_json_close(json, ']');
+    wf_json_close(json, '}');
+}
+
+static void write_json(FILE *file, const struct wf_out *out)
+{
+    struct wf_json json = {.out = file};
+
+    wf_json_open(&json, NULL, '{');
+    if (out->n_notes) {
+        wf_json_open(&json, "__metadata__", '{');
+        for (int64_t i = 0; i < out->n_notes; i++)
+            wf_json_text(&json, out->notes[i].key, out->notes[i].value);
+        wf_json_close(&json, '}');
+    }
+    for (int64_t i = 0; i < out->n_entries; i++) write_entry(&json, &out->entries[i]);
+    wf_json_close(&json, '}');
+}
+
+void wf_out_plan(struct wf_out *out)
+{
+    char *text = NULL;
+    size_t length = 0;
+    uint64_t padded;
+    FILE *file = open_memstream(&text, &length);
+
+    if (!file) WF_DIE("no memory for a file's header");
+    place(out);
+    write_json(file, out);
+    fclose(file);
+    padded = (length + 7) / 8 * 8;
+    out->header_bytes = 8 + (size_t)padded;
+    out->header = wf_malloc(out->header_bytes);
+    for (int i = 0; i < 8; i++) out->header[i] = (char)(padded >> 8 * i & 0xFF);
+    memset(out->header + 8, ' ', (size_t)padded);
+    memcpy(out->header + 8, text, length);
+    wf_free(text);
+}
+
+/* ---- files ---- */
+
+weft_status wf_file_create(int *fd, const char *path, size_t bytes)
+{
+    int error;
+
+    *fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    WF_NEED(*fd >= 0, WEFT_ERR_IO, "%s: cannot create: %s", path, strerror(errno));
+    error = bytes ? posix_fallocate(*fd, 0, (off_t)bytes) : 0;
+    if (error == EOPNOTSUPP || error == EINVAL)
+        error = ftruncate(*fd, (off_t)bytes) == 0 ? 0 : errno;
+    if (!error) return WEFT_OK;
+    close(*fd);
+    *fd = -1;
+    return WF_FAIL(WEFT_ERR_IO, "%s: no room for %zu bytes: %s", path, bytes, strerror(error));
+}
+
+weft_status wf_file_open(int *fd, const char *path)
+{
+    *fd = open(path, O_WRONLY | O_CLOEXEC);
+    WF_NEED(*fd >= 0, WEFT_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
+weft_status wf_file_put(int fd, const char *path, const void *bytes, size_t count, size_t offset)
+{
+    const char *from = bytes;
+
+    while (count > 0) {
+        ssize_t n = pwrite(fd, from, count, (off_t)offset);
+
+        if (n < 0 && errno == EINTR) continue;
+        WF_NEED(n > 0, WEFT_ERR_IO, "%s: cannot write %zu bytes at %zu: %s", path, count, offset,
+                n < 0 ? strerror(errno) : "nothing is written");
+        from += n;
+        count -= (size_t)n;
+        offset += (size_t)n;
+    }
+    return WEFT_OK;
+}
+
+weft_status wf_file_finish(int fd, const char *path)
+{
+    bool synced = fsync(fd) == 0;
+    int error = errno;
+
+    if (close(fd) != 0 && synced) {
+        synced = false;
+        error = errno;
+    }
+    WF_NEED(synced, WEFT_ERR_IO, "%s: not on disk: %s", path, strerror(error));
+    return WEFT_OK;
+}
+
+weft_status wf_file_rename(const char *from, const char *to)
+{
+    char *folder = wf_path_beside(to, ".");
+    int fd;
+
+    if (rename(from, to) != 0) {
+        wf_free(folder);
+        return WF_FAIL(WEFT_ERR_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    wf_free(folder);
+    WF_NEED(fd >= 0, WEFT_ERR_IO, "%s: its folder cannot be opened: %s", to, strerror(errno));
+    return wf_file_finish(fd, to);
+}

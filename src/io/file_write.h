@@ -1,0 +1,52 @@
+/*
+ * file_write.h: safetensors files as they are written: a list of entries, the header that it makes,
+ * and bytes put in their places under a temporary name until the file is complete.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/error.h>
+#include <weft/tensor.h>
+
+struct wf_out_entry {
+    const char *name; /* borrowed */
+    int type;         /* wf_element_type */
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    int64_t begin, bytes; /* of its data, from data's first; filled in by wf_out_plan */
+    int index;            /* the writer's own */
+};
+
+struct wf_out_note {
+    const char *key, *value; /* borrowed */
+};
+
+struct wf_out {
+    struct wf_out_entry *entries;
+    int64_t n_entries;
+    struct wf_out_note *notes;
+    int64_t n_notes;
+    char *header; /* the length and the JSON, padded to 8 bytes */
+    size_t header_bytes, data_bytes;
+};
+
+void wf_out_add(struct wf_out *out, const struct wf_out_entry *entry);
+void wf_out_note(struct wf_out *out, const char *key, const char *value);
+
+/** Order the entries (largest alignment first, then by name), place them, write the header. */
+void wf_out_plan(struct wf_out *out);
+void wf_out_free(struct wf_out *out);
+
+/* ---- files. All of these fail with WEFT_ERR_IO naming the path; on this rank alone ---- */
+
+/** Create (or empty) a file of this size / open it to write. */
+weft_status wf_file_create(int *fd, const char *path, size_t bytes);
+weft_status wf_file_open(int *fd, const char *path);
+weft_status wf_file_put(int fd, const char *path, const void *bytes, size_t count, size_t offset);
+/** To the disk, and close; closes in any case. */
+weft_status wf_file_finish(int fd, const char *path);
+/** Rename over `to`, and bring the folder's new list of names to the disk. */
+weft_status wf_file_rename(const char *from, const char *to);

@@ -1,0 +1,158 @@
+/* json_string.c: UTF-8 and the strings of JSON. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "io/json_reader.h"
+
+/* Length of the sequence at `s`, of which `room` bytes are there; 0 when it is none. */
+static size_t utf8_length(const unsigned char *s, size_t room)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code;
+    size_t n;
+
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (room < n) return 0;
+    code = s[0] & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0;
+        code = code << 6 | (s[i] & 0x3Fu);
+    }
+    return code < least[n] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : n;
+}
+
+size_t wf_utf8_prefix(const char *text, size_t bytes)
+{
+    size_t at = 0;
+
+    while (at < bytes) {
+        size_t n = utf8_length((const unsigned char *)text + at, bytes - at);
+
+        if (n == 0) break;
+        at += n;
+    }
+    return at;
+}
+
+static char *put_utf8(char *to, uint32_t code)
+{
+    if (code < 0x80) {
+        *to++ = (char)code;
+        return to;
+    }
+    if (code < 0x800) {
+        *to++ = (char)(0xC0 | code >> 6);
+    } else {
+        if (code < 0x10000) {
+            *to++ = (char)(0xE0 | code >> 12);
+        } else {
+            *to++ = (char)(0xF0 | code >> 18);
+            *to++ = (char)(0x80 | (code >> 12 & 0x3F));
+        }
+        *to++ = (char)(0x80 | (code >> 6 & 0x3F));
+    }
+    *to++ = (char)(0x80 | (code & 0x3F));
+    return to;
+}
+
+/* Four hexadecimal digits after "\u". */
+static bool hex4(struct wf_json_reader *r, uint32_t *code)
+{
+    *code = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = r->at < r->end ? *r->at : '\0';
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+
+        if (digit < 0) return wf_json_refuse(r, "\\u takes four hexadecimal digits");
+        *code = *code << 4 | (uint32_t)digit;
+        r->at++;
+    }
+    return true;
+}
+
+/* What follows "\u": one unit, or two surrogates. */
+static bool unicode_escape(struct wf_json_reader *r, char **to)
+{
+    uint32_t code, low;
+
+    if (!hex4(r, &code)) return false;
+    if (code == 0) return wf_json_refuse(r, "a string contains \\u0000");
+    if (code >= 0xD800 && code < 0xDC00) {
+        if (r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
+            return wf_json_refuse(r, "half of a surrogate pair");
+        r->at += 2;
+        if (!hex4(r, &low)) return false;
+        if (low < 0xDC00 || low >= 0xE000) return wf_json_refuse(r, "half of a surrogate pair");
+        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    } else if (code >= 0xDC00 && code < 0xE000) {
+        return wf_json_refuse(r, "half of a surrogate pair");
+    }
+    *to = put_utf8(*to, code);
+    return true;
+}
+
+static bool escape(struct wf_json_reader *r, char **to)
+{
+    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+    const char *found;
+    char c = r->at < r->end ? *r->at : '\0';
+
+    if (c == 'u') {
+        r->at++;
+        return unicode_escape(r, to);
+    }
+    found = c ? strchr(from, c) : NULL;
+    if (!found) return wf_json_refuse(r, "an unknown escape in a string");
+    *(*to)++ = into[found - from];
+    r->at++;
+    return true;
+}
+
+/* Decode up to the closing quote into `to`, which has room for the rest of the string. */
+static bool decode(struct wf_json_reader *r, char *to)
+{
+    while (r->at < r->end && *r->at != '"') {
+        if (*r->at == '\\') {
+            r->at++;
+            if (!escape(r, &to)) return false;
+        } else if ((unsigned char)*r->at < 0x20) {
+            return wf_json_refuse(r, "a control character in a string");
+        } else {
+            *to++ = *r->at++;
+        }
+    }
+    if (r->at == r->end) return wf_json_refuse(r, "a string without end");
+    r->at++;
+    *to = '\0';
+    return true;
+}
+
+/* Bytes up to the closing quote, or to the end: what a decoded string takes at most. */
+static size_t raw_length(const struct wf_json_reader *r)
+{
+    const char *at = r->at;
+
+    while (at < r->end && *at != '"') at += *at == '\\' && at + 1 < r->end ? 2 : 1;
+    return (size_t)(at - r->at);
+}
+
+char *wf_json_string(struct wf_json_reader *r)
+{
+    enum wf_json_type type = wf_json_peek(r);
+    char *text;
+
+    if (type != WF_JSON_STRING) {
+        wf_json_refuse(r, "%s where a string should be", wf_json_type_name(type));
+        return NULL;
+    }
+    r->at++;
+    text = wf_malloc(raw_length(r) + 1);
+    if (decode(r, text)) return text;
+    wf_free(text);
+    return NULL;
+}

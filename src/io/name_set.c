@@ -1,0 +1,53 @@
+/* name_set.c: open addressing with a content hash, so that a file cannot make it slow easily. */
+#include "io/name_set.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+static char **slot_of(const struct wf_name_set *set, const char *name)
+{
+    size_t at = (size_t)wf_hash_bytes(name, strlen(name));
+
+    for (;; at++) {
+        char **slot = &set->slots[at & (set->size - 1)];
+
+        if (!*slot || strcmp(*slot, name) == 0) return slot;
+    }
+}
+
+static void grow(struct wf_name_set *set)
+{
+    struct wf_name_set larger = {.size = set->size ? 2 * set->size : 16, .count = set->count};
+
+    larger.slots = wf_calloc(larger.size, sizeof *larger.slots);
+    for (size_t i = 0; i < set->size; i++)
+        if (set->slots[i]) *slot_of(&larger, set->slots[i]) = set->slots[i];
+    wf_free(set->slots);
+    *set = larger;
+}
+
+bool wf_name_set_add(struct wf_name_set *set, char *name)
+{
+    char **slot;
+
+    if (2 * (set->count + 1) > set->size) grow(set);
+    slot = slot_of(set, name);
+    if (*slot) return false;
+    *slot = name;
+    set->count++;
+    return true;
+}
+
+bool wf_name_set_has(const struct wf_name_set *set, const char *name)
+{
+    return set->size > 0 && *slot_of(set, name) != NULL;
+}
+
+void wf_name_set_free(struct wf_name_set *set)
+{
+    for (size_t i = 0; i < set->size; i++) wf_free(set->slots[i]);
+    wf_free(set->slots);
+    *set = (struct wf_name_set){0};
+}

@@ -1,0 +1,298 @@
+/* safetensors.c: from the bytes of a file to a checked list of entries. */
+#include "io/safetensors.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/element.h"
+#include "io/json_reader.h"
+
+/* ---- one tensor: {"dtype": .., "shape": [..], "data_offsets": [begin, end]} ---- */
+
+struct fields {
+    struct wf_entry *entry;
+    bool dtype, shape, offsets;
+    int64_t offset[2];
+};
+
+static bool read_type(struct wf_json_reader *r, struct wf_entry *entry)
+{
+    char *text = wf_json_string(r);
+
+    if (!text) return false;
+    entry->type = wf_element_type_find(text);
+    if (entry->type < 0) wf_json_refuse(r, "unknown dtype \"%.40s\"", text);
+    wf_free(text);
+    return entry->type >= 0;
+}
+
+static bool read_size(struct wf_json_reader *r, int64_t index, void *payload)
+{
+    struct wf_entry *entry = payload;
+    int64_t size;
+
+    if (!wf_json_integer(r, &size)) return false;
+    if (size < 0) return wf_json_refuse(r, "size %lld in the shape", (long long)size);
+    if ((index & (index - 1)) == 0) /* room doubles */
+        entry->shape =
+            wf_realloc(entry->shape, (size_t)(index ? 2 * index : 1) * sizeof *entry->shape);
+    entry->shape[index] = size;
+    entry->ndim = (int)(index + 1);
+    return true;
+}
+
+static bool read_offset(struct wf_json_reader *r, int64_t index, void *payload)
+{
+    struct fields *fields = payload;
+    int64_t offset;
+
+    if (index == 2) return wf_json_refuse(r, "more than two data_offsets");
+    if (!wf_json_integer(r, &offset)) return false;
+    if (offset < 0) return wf_json_refuse(r, "data offset %lld", (long long)offset);
+    fields->offset[index] = offset;
+    fields->offsets = index == 1;
+    return true;
+}
+
+static bool read_field(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct fields *fields = payload;
+
+    if (strcmp(key, "dtype") == 0) return fields->dtype = read_type(r, fields->entry);
+    if (strcmp(key, "shape") == 0)
+        return fields->shape = wf_json_array(r, read_size, fields->entry);
+    if (strcmp(key, "data_offsets") == 0) {
+        if (!wf_json_array(r, read_offset, fields)) return false;
+        return fields->offsets || wf_json_refuse(r, "fewer than two data_offsets");
+    }
+    return wf_json_skip(r);
+}
+
+/* Bytes that shape and dtype take; false, with the reason, when there is no such number. */
+static bool data_bytes(struct wf_json_reader *r, struct wf_entry *entry, uint64_t *bytes)
+{
+    uint64_t numel = 1, bits;
+    bool empty = false;
+
+    for (int d = 0; d < entry->ndim; d++) empty |= entry->shape[d] == 0;
+    for (int d = 0; d < entry->ndim && !empty; d++) {
+        if (numel > INT64_MAX / 64 / (uint64_t)entry->shape[d])
+            return wf_json_refuse(r, "the shape has more elements than can be counted");
+        numel *= (uint64_t)entry->shape[d];
+    }
+    if (empty) numel = 0;
+    bits = numel * (uint64_t)wf_element_type(entry->type)->bits;
+    if (bits % 8 != 0)
+        return wf_json_refuse(r, "%llu bits are no whole number of bytes",
+                              (unsigned long long)bits);
+    entry->numel = (int64_t)numel;
+    *bytes = bits / 8;
+    return true;
+}
+
+static bool read_entry(struct wf_json_reader *r, struct wf_entry *entry)
+{
+    struct fields fields = {.entry = entry};
+    uint64_t bytes = 0;
+
+    if (!wf_json_object(r, read_field, &fields)) return false;
+    if (!fields.dtype || !fields.shape || !fields.offsets)
+        return wf_json_refuse(r, "no %s",
+                              !fields.dtype   ? "dtype"
+                              : !fields.shape ? "shape"
+                                              : "data_offsets");
+    if (fields.offset[1] < fields.offset[0])
+        return wf_json_refuse(r, "data ends at %lld, before it begins at %lld",
+                              (long long)fields.offset[1], (long long)fields.offset[0]);
+    if (!data_bytes(r, entry, &bytes)) return false;
+    entry->begin = (uint64_t)fields.offset[0];
+    entry->end = (uint64_t)fields.offset[1];
+    if (entry->end - entry->begin != bytes)
+        return wf_json_refuse(r, "dtype and shape take %llu bytes, data_offsets %llu",
+                              (unsigned long long)bytes,
+                              (unsigned long long)(entry->end - entry->begin));
+    return true;
+}
+
+/* ---- the header ---- */
+
+struct header {
+    struct wf_safetensors *file;
+    char *name;
+};
+
+static bool read_note(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct wf_safetensors *file = payload;
+    char *value = wf_json_string(r);
+
+    if (!value) return false;
+    if ((file->n_notes & (file->n_notes - 1)) == 0)
+        file->notes = wf_realloc(file->notes, (size_t)(file->n_notes ? 2 * file->n_notes : 1) *
+                                                  sizeof *file->notes);
+    file->notes[file->n_notes++] = (struct wf_note){wf_strdup(key), value};
+    return true;
+}
+
+static bool read_member(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct header *header = payload;
+    struct wf_safetensors *file = header->file;
+    struct wf_entry *entry;
+
+    wf_free(header->name);
+    header->name = wf_strdup(key); /* for messages */
+    if (strcmp(key, "__metadata__") == 0) return wf_json_object(r, read_note, file);
+    if ((file->n_entries & (file->n_entries - 1)) == 0)
+        file->entries = wf_realloc(
+            file->entries, (size_t)(file->n_entries ? 2 * file->n_entries : 1) * sizeof *entry);
+    entry = &file->entries[file->n_entries++];
+    *entry = (struct wf_entry){.name = wf_strdup(key)};
+    return read_entry(r, entry);
+}
+
+static weft_status read_header(struct wf_safetensors *file, const char *text, size_t bytes)
+{
+    struct header header = {.file = file};
+    struct wf_json_reader r;
+    weft_status status = WEFT_OK;
+
+    wf_json_begin(&r, text, bytes);
+    if (!r.failed && (bytes == 0 || text[0] != '{'))
+        wf_json_refuse(&r, "the header does not begin with '{'");
+    if (!r.failed && wf_json_object(&r, read_member, &header)) {
+        wf_free(header.name);
+        header.name = NULL;
+        wf_json_end(&r);
+    }
+    if (r.failed)
+        status =
+            WF_FAIL(WEFT_ERR_IO, "%s: %s%s%sheader, %s", file->path, header.name ? "tensor '" : "",
+                    header.name ? header.name : "", header.name ? "': " : "", r.problem);
+    wf_free(header.name);
+    return status;
+}
+
+/* ---- the data ---- */
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct wf_entry *x = a, *y = b;
+
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* The entries lie one behind another and fill the data. */
+static weft_status check_data(struct wf_safetensors *file, uint64_t room)
+{
+    uint64_t at = 0;
+
+    if (file->n_entries)
+        qsort(file->entries, (size_t)file->n_entries, sizeof *file->entries, by_begin);
+    for (int64_t i = 0; i < file->n_entries; i++) {
+        const struct wf_entry *entry = &file->entries[i];
+
+        WF_NEED(entry->begin >= at, WEFT_ERR_IO,
+                "%s: tensor '%s': its data begin at %llu, inside those of '%s', which end at %llu",
+                file->path, entry->name, (unsigned long long)entry->begin,
+                file->entries[i - 1].name, (unsigned long long)at);
+        WF_NEED(entry->begin == at, WEFT_ERR_IO,
+                "%s: tensor '%s': its data begin at %llu and leave a hole after %llu", file->path,
+                entry->name, (unsigned long long)entry->begin, (unsigned long long)at);
+        WF_NEED(entry->end <= room, WEFT_ERR_IO,
+                "%s: tensor '%s': its data end at %llu, and the file has %llu bytes of data "
+                "(cut short?)",
+                file->path, entry->name, (unsigned long long)entry->end, (unsigned long long)room);
+        at = entry->end;
+    }
+    WF_NEED(at == room, WEFT_ERR_IO, "%s: %llu bytes follow the last tensor", file->path,
+            (unsigned long long)(room - at));
+    return WEFT_OK;
+}
+
+static uint64_t little_endian(const unsigned char *bytes)
+{
+    uint64_t value = 0;
+
+    for (int i = 7; i >= 0; i--) value = value << 8 | bytes[i];
+    return value;
+}
+
+static weft_status parse(struct wf_safetensors *file, const unsigned char *bytes, size_t size)
+{
+    uint64_t length;
+
+    WF_NEED(size >= 8, WEFT_ERR_IO,
+            "%s: %zu bytes; a safetensors file begins with 8 bytes of length", file->path, size);
+    length = little_endian(bytes);
+    WF_NEED(length <= WF_SAFETENSORS_HEADER, WEFT_ERR_IO,
+            "%s: a header of %llu bytes; at most %d are possible (no safetensors file?)",
+            file->path, (unsigned long long)length, WF_SAFETENSORS_HEADER);
+    WF_NEED(length <= size - 8, WEFT_ERR_IO, "%s: a header of %llu bytes in a file of %zu",
+            file->path, (unsigned long long)length, size);
+    file->data = bytes + 8 + length;
+    WF_TRY(read_header(file, (const char *)bytes + 8, (size_t)length));
+    return check_data(file, size - 8 - length);
+}
+
+weft_status wf_safetensors_parse(struct wf_safetensors *file, const char *path, const void *bytes,
+                                 size_t size)
+{
+    weft_status status;
+
+    *file = (struct wf_safetensors){.path = wf_strdup(path)};
+    status = parse(file, bytes, size);
+    if (status != WEFT_OK) wf_safetensors_close(file);
+    return status;
+}
+
+weft_status wf_safetensors_open(struct wf_safetensors *file, const char *path)
+{
+    struct wf_file_map map;
+    weft_status status;
+
+    *file = (struct wf_safetensors){0};
+    WF_TRY(wf_file_map(&map, path));
+    status = wf_safetensors_parse(file, path, map.bytes, map.size);
+    if (status == WEFT_OK)
+        file->map = map;
+    else
+        wf_file_unmap(&map);
+    return status;
+}
+
+void wf_safetensors_close(struct wf_safetensors *file)
+{
+    for (int64_t i = 0; i < file->n_entries; i++) {
+        wf_free(file->entries[i].name);
+        wf_free(file->entries[i].shape);
+    }
+    for (int64_t i = 0; i < file->n_notes; i++) {
+        wf_free(file->notes[i].key);
+        wf_free(file->notes[i].value);
+    }
+    wf_free(file->entries);
+    wf_free(file->notes);
+    wf_free(file->path);
+    wf_file_unmap(&file->map);
+    *file = (struct wf_safetensors){0};
+}
+
+const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, const char *name)
+{
+    for (int64_t i = 0; i < file->n_entries; i++)
+        if (strcmp(file->entries[i].name, name) == 0) return &file->entries[i];
+    return NULL;
+}
+
+const char *wf_safetensors_note(const struct wf_safetensors *file, const char *key)
+{
+    for (int64_t i = 0; i < file->n_notes; i++)
+        if (strcmp(file->notes[i].key, key) == 0) return file->notes[i].value;
+    return NULL;
+}

@@ -1,0 +1,54 @@
+/*
+ * safetensors.h: the header of a safetensors file, checked to the last byte (format: 8 bytes of
+ * length, JSON, data). What the elements mean is element.h's, which of them are read slices.h's.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include <weft/error.h>
+
+#include "io/file_map.h"
+
+enum { WF_SAFETENSORS_HEADER = 100000000 }; /* longest header, as everybody's reader has it */
+
+struct wf_entry {
+    char *name;
+    int type; /* wf_element_type */
+    int ndim;
+    int64_t *shape;
+    int64_t numel;
+    uint64_t begin, end; /* of its data, bytes from data's first */
+};
+
+struct wf_note {
+    char *key, *value;
+};
+
+struct wf_safetensors {
+    char *path;
+    struct wf_file_map map;
+    const unsigned char *data;
+    struct wf_entry *entries; /* by begin, then name */
+    int64_t n_entries;
+    struct wf_note *notes; /* __metadata__, in the file's order */
+    int64_t n_notes;
+};
+
+/**
+ * Map and check a file. Every breach of the format has a sentence of its own, that names the file
+ * and the tensor.
+ *
+ * gives: closed by wf_safetensors_close. fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_IO; on this rank alone
+ */
+weft_status wf_safetensors_open(struct wf_safetensors *file, const char *path);
+
+/** The same for bytes in memory, which stay the caller's; `path` is for messages. */
+weft_status wf_safetensors_parse(struct wf_safetensors *file, const char *path, const void *bytes,
+                                 size_t size);
+
+void wf_safetensors_close(struct wf_safetensors *file);
+
+/** NULL when there is none. */
+const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, const char *name);
+const char *wf_safetensors_note(const struct wf_safetensors *file, const char *key);

@@ -1,0 +1,24 @@
+/* weight_names.h: from a parameter's path to names in a file, by the rules of a family. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <weft/weights.h>
+
+enum { WF_JOINED = 8 }; /* most names that one parameter is joined from */
+
+/** A rule's alternatives for one path: the names of each, in order. */
+struct wf_candidates {
+    const weft_weight_rule *rule; /* NULL: none fits (or there are no rules) */
+    char *names[16][WF_JOINED];   /* wf_malloc'ed; what is in brackets present first */
+    int joined[16];
+    int count;
+};
+
+/** `names` NULL: the path itself. fails: WEFT_ERR_ARG for a rule that cannot be read */
+weft_status wf_candidates_of(struct wf_candidates *c, const weft_weight_names *names,
+                             const char *path);
+void wf_candidates_free(struct wf_candidates *c);
+
+/** True when a name may be in a file without being asked for. */
+bool wf_name_ignored(const weft_weight_names *names, const char *name);

@@ -1,0 +1,269 @@
+/* weights.c: opening one or several files as one set of names. The format is safetensors.c's. */
+#include "io/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/element.h"
+#include "io/json_reader.h"
+
+static int by_name(const void *a, const void *b)
+{
+    const struct wf_weight *x = a, *y = b;
+
+    return strcmp(x->told.name, y->told.name);
+}
+
+static void add_item(weft_weights *w, const struct wf_safetensors *file,
+                     const struct wf_entry *entry)
+{
+    if ((w->n_items & (w->n_items - 1)) == 0)
+        w->items =
+            wf_realloc(w->items, (size_t)(w->n_items ? 2 * w->n_items : 1) * sizeof *w->items);
+    w->items[w->n_items++] =
+        (struct wf_weight){.told = {.name = entry->name,
+                                    .file = file->path,
+                                    .dtype = wf_element_type(entry->type)->name,
+                                    .ndim = entry->ndim,
+                                    .shape = entry->shape,
+                                    .bytes = (int64_t)(entry->end - entry->begin)},
+                           .file = file,
+                           .entry = entry};
+}
+
+static void sort_items(weft_weights *w)
+{
+    if (w->n_items) qsort(w->items, (size_t)w->n_items, sizeof *w->items, by_name);
+}
+
+/* ---- one file ---- */
+
+static weft_status open_file(weft_weights *w, const char *path)
+{
+    w->files = WF_NEW(struct wf_safetensors);
+    WF_TRY(wf_safetensors_open(w->files, path));
+    w->n_files = 1;
+    for (int64_t i = 0; i < w->files->n_entries; i++) add_item(w, w->files, &w->files->entries[i]);
+    return WEFT_OK;
+}
+
+/* ---- an index: {"weight_map": {tensor: file}} ---- */
+
+struct index {
+    const char *path;
+    char **tensors, **files; /* as listed: tensors[i] is in files[i] */
+    int64_t count;
+    bool found;
+};
+
+static bool read_place(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct index *index = payload;
+    char *file = wf_json_string(r);
+
+    if (!file) return false;
+    if (!file[0] || file[0] == '.' || strchr(file, '/')) {
+        wf_json_refuse(r, "\"%.80s\" is no name of a file beside the index", file);
+        wf_free(file);
+        return false;
+    }
+    if ((index->count & (index->count - 1)) == 0) {
+        size_t room = (size_t)(index->count ? 2 * index->count : 1);
+
+        index->tensors = wf_realloc(index->tensors, room * sizeof *index->tensors);
+        index->files = wf_realloc(index->files, room * sizeof *index->files);
+    }
+    index->tensors[index->count] = wf_strdup(key);
+    index->files[index->count++] = file;
+    return true;
+}
+
+static bool read_member(struct wf_json_reader *r, const char *key, void *payload)
+{
+    struct index *index = payload;
+
+    if (strcmp(key, "weight_map") != 0) return wf_json_skip(r);
+    index->found = true;
+    return wf_json_object(r, read_place, index);
+}
+
+static weft_status parse_index(struct index *index, const struct wf_file_map *map)
+{
+    struct wf_json_reader r;
+
+    wf_json_begin(&r, map->bytes ? map->bytes : "", map->size);
+    if (wf_json_object(&r, read_member, index)) wf_json_end(&r);
+    WF_NEED(!r.failed, WEFT_ERR_IO, "%s: %s", index->path, r.problem);
+    WF_NEED(index->found, WEFT_ERR_IO, "%s: no weight_map", index->path);
+    return WEFT_OK;
+}
+
+static struct wf_safetensors *file_of(weft_weights *w, const char *path)
+{
+    for (int i = 0; i < w->n_files; i++)
+        if (strcmp(w->files[i].path, path) == 0) return &w->files[i];
+    return NULL;
+}
+
+/* Room for all files is made at once: items point into them. */
+static weft_status open_listed(weft_weights *w, const struct index *index)
+{
+    weft_status status = WEFT_OK;
+
+    w->files = wf_calloc((size_t)index->count + 1, sizeof *w->files);
+    for (int64_t i = 0; i < index->count && status == WEFT_OK; i++) {
+        char *path = wf_path_beside(index->path, index->files[i]);
+
+        if (!file_of(w, path)) {
+            status = wf_safetensors_open(&w->files[w->n_files], path);
+            if (status == WEFT_OK) w->n_files++;
+        }
+        wf_free(path);
+    }
+    return status;
+}
+
+static weft_status place_listed(weft_weights *w, const struct index *index)
+{
+    for (int64_t i = 0; i < index->count; i++) {
+        char *path = wf_path_beside(index->path, index->files[i]);
+        const struct wf_safetensors *file = file_of(w, path);
+        const struct wf_entry *entry = wf_safetensors_find(file, index->tensors[i]);
+
+        wf_free(path);
+        WF_NEED(entry, WEFT_ERR_IO, "%s: tensor '%s' should be in %s, and is not", index->path,
+                index->tensors[i], file->path);
+        add_item(w, file, entry);
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_index(weft_weights *w, const char *path)
+{
+    struct index index = {.path = path};
+    struct wf_file_map map;
+    weft_status status;
+
+    WF_TRY(wf_file_map(&map, path));
+    status = parse_index(&index, &map);
+    wf_file_unmap(&map);
+    if (status == WEFT_OK) status = open_listed(w, &index);
+    if (status == WEFT_OK) status = place_listed(w, &index);
+    for (int64_t i = 0; i < index.count; i++) {
+        wf_free(index.tensors[i]);
+        wf_free(index.files[i]);
+    }
+    wf_free(index.tensors);
+    wf_free(index.files);
+    return status;
+}
+
+/* ---- a path ---- */
+
+char *wf_path_beside(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? wf_format("%.*s/%s", (int)(slash - path), path, name) : wf_strdup(name);
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0;
+}
+
+static weft_status open_folder(weft_weights *w, const char *path)
+{
+    char *one = wf_format("%s/model.safetensors", path);
+    char *many = wf_format("%s/model.safetensors.index.json", path);
+    weft_status status;
+
+    if (exists(many))
+        status = open_index(w, many);
+    else if (exists(one))
+        status = open_file(w, one);
+    else
+        status = WF_FAIL(WEFT_ERR_NOT_FOUND,
+                         "%s: neither model.safetensors nor model.safetensors.index.json", path);
+    wf_free(one);
+    wf_free(many);
+    return status;
+}
+
+static weft_status open_path(weft_weights *w, const char *path)
+{
+    size_t n = strlen(path);
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return open_folder(w, path);
+    if (n > 5 && strcmp(path + n - 5, ".json") == 0) return open_index(w, path);
+    return open_file(w, path);
+}
+
+weft_weights *weft_weights_open(const char *path)
+{
+    weft_weights *w;
+
+    WF_NEED_PTR(path, WEFT_ERR_ARG, "weights: the path is NULL");
+    w = WF_NEW(weft_weights);
+    if (open_path(w, path) == WEFT_OK) {
+        sort_items(w);
+        return w;
+    }
+    weft_weights_close(w);
+    return NULL;
+}
+
+void weft_weights_close(weft_weights *weights)
+{
+    if (!weights) return;
+    for (int i = 0; i < weights->n_files; i++) wf_safetensors_close(&weights->files[i]);
+    wf_free(weights->files);
+    wf_free(weights->items);
+    wf_free(weights);
+}
+
+/* ---- asking ---- */
+
+int64_t weft_weights_count(const weft_weights *weights) { return weights ? weights->n_items : 0; }
+
+const weft_weight *weft_weights_at(const weft_weights *weights, int64_t index)
+{
+    return weights && index >= 0 && index < weights->n_items ? &weights->items[index].told : NULL;
+}
+
+static const struct wf_weight *stored(const weft_weights *w, const char *name)
+{
+    const struct wf_weight key = {.told = {.name = name}};
+
+    return w->n_items ? bsearch(&key, w->items, (size_t)w->n_items, sizeof key, by_name) : NULL;
+}
+
+const char *weft_weights_note(const weft_weights *weights, const char *key)
+{
+    const char *note = NULL;
+
+    for (int i = 0; weights && key && i < weights->n_files && !note; i++)
+        note = wf_safetensors_note(&weights->files[i], key);
+    return note;
+}
+
+const struct wf_weight *wf_weights_find(const weft_weights *weights, const char *name)
+{
+    const struct wf_weight *found = stored(weights, name);
+    const char *other = found ? NULL : weft_weights_note(weights, name);
+
+    return other ? stored(weights, other) : found;
+}
+
+const weft_weight *weft_weights_find(const weft_weights *weights, const char *name)
+{
+    const struct wf_weight *found = weights && name ? wf_weights_find(weights, name) : NULL;
+
+    return found ? &found->told : NULL;
+}

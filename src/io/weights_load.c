@@ -1,0 +1,130 @@
+/* weights_load.c: a module from a file and into one, by a family's names. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/agree.h"
+#include "io/weights_map.h"
+#include "io/weights_write.h"
+#include "tensor/tensor.h"
+
+/* ---- load ---- */
+
+static weft_status fill_from(const struct wf_fill *fill, const struct wf_source *source,
+                             const struct wf_held *held)
+{
+    const struct wf_weight *item = source->item;
+    struct wf_run whole[WEFT_MAX_DIMS];
+    struct wf_piece piece;
+
+    wf_piece_of(&piece, whole, item->entry->type, weft_ndim(fill->tensor),
+                fill->tensor->layout->desc.global);
+    whole[0] = (struct wf_run){source->form.first, source->form.rows};
+    memcpy(piece.stride, source->form.stride, sizeof piece.stride);
+    piece.data = item->file->data + item->entry->begin;
+    WF_NEED(wf_piece_read(fill->tensor, held, &piece), WEFT_ERR_DTYPE,
+            "%s: tensor '%s': a number does not fit %s", item->told.file, item->told.name,
+            weft_dtype_name(weft_tensor_dtype(fill->tensor)));
+    return WEFT_OK;
+}
+
+static weft_status fill_all(const struct wf_weights_map *map)
+{
+    weft_status status = WEFT_OK;
+
+    for (int64_t i = 0; i < map->count; i++) {
+        const struct wf_fill *fill = &map->fills[i];
+        struct wf_held held;
+
+        wf_held_by(&held, fill->tensor);
+        for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
+            status = fill_from(fill, &fill->sources[s], &held);
+        wf_held_free(&held);
+    }
+    return status;
+}
+
+static weft_status given(const weft_module *module, const weft_weights *weights)
+{
+    if (module && weights) return WEFT_OK;
+    if (weft_error_status() != WEFT_OK) return weft_error_status();
+    return WF_FAIL(WEFT_ERR_ARG, "load weights: %s is NULL", module ? "weights" : "module");
+}
+
+weft_status weft_weights_load(weft_module *module, weft_weights *weights,
+                              const weft_weight_names *names)
+{
+    struct wf_weights_map map = {0};
+    weft_status status = given(module, weights);
+
+    if (status == WEFT_OK) status = wf_weights_map_make(&map, module, weights, names);
+    status = wf_agree(status);
+    if (status == WEFT_OK) status = wf_agree(fill_all(&map));
+    wf_weights_map_free(&map);
+    return status;
+}
+
+/* ---- save ---- */
+
+struct saving {
+    weft_module *root;
+    const weft_weight_names *names;
+    struct wf_job *jobs;
+    int64_t count;
+};
+
+static void add_job(struct saving *saving, const char *name, weft_tensor *t,
+                    const weft_weight_rule *rule, int64_t first, int64_t rows)
+{
+    int ndim = weft_ndim(t), split = rule && rule->rows ? rule->rows : 1;
+    const int64_t *shape = t->layout->desc.global;
+    struct wf_job *job;
+    struct wf_form form;
+
+    saving->jobs = wf_realloc(saving->jobs, (size_t)(saving->count + 1) * sizeof *saving->jobs);
+    job = &saving->jobs[saving->count++];
+    *job = (struct wf_job){.name = wf_strdup(name), .tensor = t, .ndim = ndim};
+    memcpy(job->shape, shape, sizeof job->shape);
+    if (!rule || ndim == 0) return;
+    if (split > ndim) split = ndim;
+    wf_form_make(&form, job->shape, &job->ndim, first, rows, ndim, shape, split, rule->transposed);
+    job->first = first;
+    job->rows = rows;
+    job->strided = true;
+    memcpy(job->stride, form.stride, sizeof job->stride);
+}
+
+static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    struct saving *saving = payload;
+    char *path = wf_parameter_path(saving->root, m, name);
+    struct wf_candidates c;
+    weft_status status = wf_candidates_of(&c, saving->names, path);
+    int64_t size = weft_ndim(parameter) ? weft_size(parameter, 0) : 1;
+
+    if (status == WEFT_OK && !c.count)
+        status = WF_FAIL(WEFT_ERR_NOT_FOUND, "save weights: %s has no name for parameter '%s'",
+                         saving->names->family, path);
+    if (status == WEFT_OK && size % c.joined[0] != 0)
+        status = WF_FAIL(WEFT_ERR_SHAPE, "save weights: '%s' has %lld rows for %d names", path,
+                         (long long)size, c.joined[0]);
+    wf_free(path);
+    for (int k = 0; status == WEFT_OK && k < c.joined[0]; k++)
+        add_job(saving, c.names[0][k], parameter, c.rule, k * (size / c.joined[0]),
+                size / c.joined[0]);
+    wf_candidates_free(&c);
+    return status;
+}
+
+weft_status weft_weights_save(weft_module *module, const char *path, const weft_weight_names *names)
+{
+    struct saving saving = {.root = module, .names = names};
+    weft_status status;
+
+    status = weft_module_each_parameter(module, add_parameter, &saving);
+    if (status == WEFT_OK) status = wf_weights_write(path, saving.jobs, saving.count);
+    for (int64_t i = 0; i < saving.count; i++) wf_free((char *)saving.jobs[i].name);
+    wf_free(saving.jobs);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* weights_map.c: matching parameters with a file's tensors. What is wrong is collected, so that one
+ * look at the message tells all of it. */
+#include "io/weights_map.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/element.h"
+#include "tensor/tensor.h"
+
+enum { LISTED = 6, LIST_TEXT = 420 };
+
+/* Names of one kind of problem: the first few, and how many. */
+struct list {
+    char text[LIST_TEXT];
+    int64_t count;
+};
+
+static WEFT_PRINTF(2, 3) void add(struct list *list, const char *format, ...)
+{
+    size_t used = strlen(list->text);
+    va_list args;
+
+    if (list->count++ >= LISTED || used + 2 >= sizeof list->text) return;
+    if (used) used += (size_t)snprintf(list->text + used, sizeof list->text - used, ", ");
+    va_start(args, format);
+    vsnprintf(list->text + used, sizeof list->text - used, format, args);
+    va_end(args);
+}
+
+/* "; and N more" fits behind any list. */
+static const char *rest(char *text, size_t room, const struct list *list)
+{
+    text[0] = '\0';
+    if (list->count > LISTED)
+        snprintf(text, room, " and %lld more", (long long)(list->count - LISTED));
+    return text;
+}
+
+struct matching {
+    struct wf_weights_map *map;
+    weft_module *root;
+    weft_weights *weights;
+    const weft_weight_names *names;
+    bool *used; /* per item of the weights */
+    struct list missing, unexpected, misfits;
+};
+
+char *wf_parameter_path(const weft_module *root, const weft_module *m, const char *name)
+{
+    const char *path = weft_module_path(m);
+    size_t above = strlen(weft_module_path(root));
+
+    if (above) path += path[above] == '.' ? above + 1 : above;
+    return path[0] ? wf_format("%s.%s", path, name) : wf_strdup(name);
+}
+
+/* The first alternative of which every name is there. */
+static int choose(const struct wf_candidates *c, const struct matching *matching,
+                  const struct wf_weight **items)
+{
+    for (int i = 0; i < c->count; i++) {
+        int found = 0;
+
+        while (found < c->joined[i] &&
+               (items[found] = wf_weights_find(matching->weights, c->names[i][found])))
+            found++;
+        if (found == c->joined[i]) return found;
+    }
+    return 0;
+}
+
+static void misfit(struct matching *matching, const struct wf_fill *fill,
+                   const struct wf_weight *item)
+{
+    char has[WF_SHAPE_TEXT], wants[WF_SHAPE_TEXT];
+    weft_tensor *t = fill->tensor;
+
+    add(&matching->misfits, "%s %s %s for %s %s %s", item->told.name, item->told.dtype,
+        wf_shape_text(has, item->told.ndim, item->told.shape), fill->path,
+        weft_dtype_name(weft_tensor_dtype(t)),
+        wf_shape_text(wants, weft_ndim(t), t->layout->desc.global));
+}
+
+static void fit(struct matching *matching, struct wf_fill *fill, const struct wf_weight **items,
+                bool transposed)
+{
+    const int64_t *shape = fill->tensor->layout->desc.global;
+    int ndim = weft_ndim(fill->tensor);
+    weft_dtype dtype = weft_tensor_dtype(fill->tensor);
+    int64_t first = 0;
+
+    for (int i = 0; i < fill->n_sources; i++) {
+        const struct wf_weight *item = items[i];
+        struct wf_form *form = &fill->sources[i].form;
+
+        fill->sources[i].item = item;
+        matching->used[item - matching->weights->items] = true;
+        if (!wf_form_of(form, first, ndim, shape, transposed, item->told.ndim, item->told.shape) ||
+            !wf_element_converts(item->entry->type, dtype)) {
+            misfit(matching, fill, item);
+            return;
+        }
+        first += form->rows;
+    }
+    if (ndim > 0 && first != shape[0]) misfit(matching, fill, items[fill->n_sources - 1]);
+}
+
+static weft_status match(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    struct matching *matching = payload;
+    struct wf_weights_map *map = matching->map;
+    const struct wf_weight *items[WF_JOINED];
+    struct wf_candidates candidates;
+    struct wf_fill *fill;
+    char *path = wf_parameter_path(matching->root, m, name);
+    weft_status status = wf_candidates_of(&candidates, matching->names, path);
+
+    if (status == WEFT_OK) status = wf_need_elements("load weights", path, parameter);
+    map->fills = wf_realloc(map->fills, (size_t)(map->count + 1) * sizeof *map->fills);
+    fill = &map->fills[map->count++];
+    *fill = (struct wf_fill){.path = path, .tensor = parameter};
+    if (status != WEFT_OK) return status;
+    fill->n_sources = choose(&candidates, matching, items);
+    if (fill->n_sources)
+        fit(matching, fill, items, candidates.rule && candidates.rule->transposed);
+    else if (candidates.count)
+        add(&matching->missing, "%s (%s)", path, candidates.names[0][0]);
+    else
+        add(&matching->missing, "%s (no rule)", path);
+    wf_candidates_free(&candidates);
+    return WEFT_OK;
+}
+
+static void find_unexpected(struct matching *matching)
+{
+    const weft_weights *w = matching->weights;
+
+    for (int64_t i = 0; i < w->n_items; i++) {
+        const char *name = w->items[i].told.name;
+
+        if (!matching->used[i] && !wf_name_ignored(matching->names, name))
+            add(&matching->unexpected, "%s", name);
+    }
+}
+
+static weft_status verdict(const struct matching *matching)
+{
+    const struct list *a = &matching->missing, *b = &matching->unexpected, *c = &matching->misfits;
+    char more[3][48];
+    int64_t n = a->count + b->count + c->count;
+
+    if (!n) return WEFT_OK;
+    return WF_FAIL(c->count ? WEFT_ERR_SHAPE : WEFT_ERR_NOT_FOUND,
+                   "load weights: %lld parameters are not in the file: %.240s%s; %lld names in the "
+                   "file are not asked for: %.240s%s; %lld do not fit: %.240s%s",
+                   (long long)a->count, a->count ? a->text : "-", rest(more[0], sizeof more[0], a),
+                   (long long)b->count, b->count ? b->text : "-", rest(more[1], sizeof more[1], b),
+                   (long long)c->count, c->count ? c->text : "-", rest(more[2], sizeof more[2], c));
+}
+
+weft_status wf_weights_map_make(struct wf_weights_map *map, weft_module *module,
+                                weft_weights *weights, const weft_weight_names *names)
+{
+    struct matching matching = {.map = map, .root = module, .weights = weights, .names = names};
+    weft_status status;
+
+    *map = (struct wf_weights_map){0};
+    matching.used = wf_calloc((size_t)weights->n_items + 1, sizeof *matching.used);
+    status = weft_module_each_parameter(module, match, &matching);
+    if (status == WEFT_OK) {
+        find_unexpected(&matching);
+        status = verdict(&matching);
+    }
+    wf_free(matching.used);
+    return status;
+}
+
+void wf_weights_map_free(struct wf_weights_map *map)
+{
+    for (int64_t i = 0; i < map->count; i++) wf_free(map->fills[i].path);
+    wf_free(map->fills);
+    *map = (struct wf_weights_map){0};
+}

@@ -1,0 +1,184 @@
+/* weights_write.c: tensors into one file. Rank 0 makes the file with its header, every rank puts in
+ * what it holds, rank 0 gives the file its name. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "io/agree.h"
+#include "io/element.h"
+#include "io/file_write.h"
+#include "io/name_set.h"
+#include "io/owners.h"
+#include "io/weights.h"
+#include "io/weights_write.h"
+#include "io/writing.h"
+#include "tensor/tensor.h"
+
+/* The first job with the same tensor: it is stored there. */
+static int64_t stored_at(const struct wf_job *jobs, int64_t i)
+{
+    for (int64_t j = 0; j < i; j++)
+        if (jobs[j].tensor == jobs[i].tensor && jobs[j].first == jobs[i].first) return j;
+    return i;
+}
+
+static weft_status check(const struct wf_job *jobs, int64_t count)
+{
+    struct wf_name_set names = {0};
+    weft_status status = WEFT_OK;
+
+    for (int64_t i = 0; i < count && status == WEFT_OK; i++) {
+        const char *name = jobs[i].name;
+        char *copy;
+
+        status = !name || !name[0]
+                     ? WF_FAIL(WEFT_ERR_ARG, "write weights: tensor %lld has no name", (long long)i)
+                     : wf_need_elements("write weights", name, jobs[i].tensor);
+        if (status != WEFT_OK) break;
+        copy = wf_strdup(name);
+        if (wf_name_set_add(&names, copy) && strcmp(name, "__metadata__") != 0) continue;
+        status =
+            WF_FAIL(WEFT_ERR_ARG, "write weights: the name '%s' stands twice or is reserved", name);
+        if (strcmp(name, "__metadata__") != 0) wf_free(copy);
+    }
+    wf_name_set_free(&names);
+    return status;
+}
+
+/* What all ranks must have alike: names and layouts. */
+static uint64_t fingerprint(const struct wf_job *jobs, int64_t count)
+{
+    uint64_t hash = (uint64_t)count;
+    char text[512];
+
+    for (int64_t i = 0; i < count; i++) {
+        weft_tensor_describe(jobs[i].tensor, text, sizeof text);
+        hash = wf_mix(hash, wf_hash_bytes(text, strlen(text)));
+        hash = wf_mix(hash, wf_hash_bytes(jobs[i].name, strlen(jobs[i].name)));
+    }
+    return hash;
+}
+
+static void plan(struct wf_out *out, const struct wf_job *jobs, int64_t count)
+{
+    wf_out_note(out, "format", "pt"); /* what readers of PyTorch models look for */
+    for (int64_t i = 0; i < count; i++) {
+        int64_t first = stored_at(jobs, i);
+        struct wf_out_entry entry = {.name = jobs[i].name,
+                                     .type = wf_element_type_of(weft_tensor_dtype(jobs[i].tensor)),
+                                     .ndim = jobs[i].ndim,
+                                     .index = (int)i};
+
+        memcpy(entry.shape, jobs[i].shape, sizeof entry.shape);
+        if (first == i)
+            wf_out_add(out, &entry);
+        else
+            wf_out_note(out, jobs[i].name, jobs[first].name);
+    }
+    wf_out_plan(out);
+}
+
+static weft_status create(const struct wf_out *out, const char *path)
+{
+    weft_status status;
+    int fd;
+
+    WF_TRY(wf_file_create(&fd, path, out->header_bytes + out->data_bytes));
+    status = wf_file_put(fd, path, out->header, out->header_bytes, 0);
+    if (status == WEFT_OK) return wf_file_finish(fd, path);
+    close(fd);
+    return status;
+}
+
+static weft_status write_entry(struct wf_writing *w, const struct wf_out *out,
+                               const struct wf_out_entry *entry, const struct wf_job *job)
+{
+    size_t base = out->header_bytes + (size_t)entry->begin;
+    struct wf_run whole[WEFT_MAX_DIMS];
+    struct wf_piece piece;
+    struct wf_held held;
+    weft_status status;
+
+    wf_piece_of(&piece, whole, entry->type, weft_ndim(job->tensor),
+                job->tensor->layout->desc.global);
+    if (job->rows) whole[0] = (struct wf_run){job->first, job->rows};
+    if (job->strided) memcpy(piece.stride, job->stride, sizeof piece.stride);
+    wf_held_by(&held, job->tensor);
+    status = wf_writing_piece(w, base, job->tensor, &held, &piece);
+    wf_held_free(&held);
+    return status;
+}
+
+/* Every rank decides about every entry, and writes its own. */
+static weft_status write_mine(const struct wf_out *out, const struct wf_job *jobs, const char *path)
+{
+    struct wf_owners owners;
+    struct wf_writing w;
+    weft_status status, finished;
+    int fd;
+
+    WF_TRY(wf_file_open(&fd, path));
+    wf_owners_begin(&owners, weft_world_size(), weft_world_rank());
+    wf_writing_begin(&w, fd, path);
+    status = WEFT_OK;
+    for (int64_t i = 0; i < out->n_entries && status == WEFT_OK; i++) {
+        const struct wf_job *job = &jobs[out->entries[i].index];
+
+        if (wf_owners_take(&owners, job->tensor))
+            status = write_entry(&w, out, &out->entries[i], job);
+    }
+    wf_writing_end(&w);
+    wf_owners_end(&owners);
+    finished = wf_file_finish(fd, path);
+    return status != WEFT_OK ? status : finished;
+}
+
+static weft_status write_all(const struct wf_out *out, const struct wf_job *jobs, const char *path)
+{
+    bool first = weft_world_rank() == 0;
+    char *part = wf_format("%s.part", path);
+    weft_status status = wf_agree(first ? create(out, part) : WEFT_OK);
+
+    if (status == WEFT_OK) status = wf_agree(write_mine(out, jobs, part));
+    if (status == WEFT_OK) status = wf_agree(first ? wf_file_rename(part, path) : WEFT_OK);
+    if (status != WEFT_OK && first) unlink(part);
+    wf_free(part);
+    return status;
+}
+
+weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_t count)
+{
+    struct wf_out out = {0};
+    weft_status status;
+
+    WF_NEED(path && path[0], WEFT_ERR_ARG, "write weights: no path");
+    WF_TRY(check(jobs, count));
+    WF_TRY(wf_agree_same("write weights: the list of tensors", fingerprint(jobs, count)));
+    plan(&out, jobs, count);
+    status = write_all(&out, jobs, path);
+    wf_out_free(&out);
+    return status;
+}
+
+weft_status weft_weights_write(const char *path, const weft_named_tensor *tensors, int64_t count)
+{
+    struct wf_job *jobs;
+    weft_status status;
+
+    WF_NEED(count >= 0 && (tensors || count == 0), WEFT_ERR_ARG, "write weights: %lld tensors",
+            (long long)count);
+    jobs = wf_calloc((size_t)count + 1, sizeof *jobs);
+    for (int64_t i = 0; i < count; i++) {
+        weft_tensor *t = tensors[i].tensor;
+
+        jobs[i] = (struct wf_job){.name = tensors[i].name, .tensor = t};
+        if (!t) continue; /* refused below, by its name */
+        jobs[i].ndim = weft_ndim(t);
+        memcpy(jobs[i].shape, t->layout->desc.global, sizeof jobs[i].shape);
+    }
+    status = wf_weights_write(path, jobs, count);
+    wf_free(jobs);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* weights_write.h: writing tensors in another form than they have in memory. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <weft/weights.h>
+
+struct wf_job {
+    const char *name;
+    weft_tensor *tensor;
+    int ndim;                     /* of the file's tensor, */
+    int64_t shape[WEFT_MAX_DIMS]; /* with as many elements */
+    int64_t first, rows;          /* only these of the tensor's dim 0; rows 0: all */
+    bool strided; /* elements lie in the file by `stride`, one per dim of `tensor` */
+    int64_t stride[WEFT_MAX_DIMS];
+};
+
+/** weft_weights_write of such jobs. ranks, fails: as that */
+weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_t count);
