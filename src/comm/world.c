@@ -56,23 +56,24 @@ static bool same_ranks(const struct wf_comm *comm, const int *world_ranks, int c
 /* A communicator over the same ranks, whatever its label. */
 static const struct wf_comm *find_state(const int *world_ranks, int count)
 {
-    const struct wf_comm_thread *thread = &wf_comm_thread;
     const struct wf_comm *world = wf_comm_world();
 
     if (same_ranks(world, world_ranks, count)) return world;
-    for (int i = 0; i < thread->n_comms; i++)
-        if (same_ranks(thread->comms[i], world_ranks, count)) return thread->comms[i];
+    for (int i = 0; i < wf_comm_thread.n_comms; i++) {
+        const struct wf_comm *comm = wf_comm_thread.comms[i];
+
+        if (same_ranks(comm, world_ranks, count)) return comm;
+    }
     return NULL;
 }
 
 static struct wf_comm *find(const int *world_ranks, int count, const char *label)
 {
-    const struct wf_comm_thread *thread = &wf_comm_thread;
+    for (int i = 0; i < wf_comm_thread.n_comms; i++) {
+        struct wf_comm *comm = wf_comm_thread.comms[i];
 
-    for (int i = 0; i < thread->n_comms; i++)
-        if (same_ranks(thread->comms[i], world_ranks, count) &&
-            strcmp(thread->comms[i]->label, label) == 0)
-            return thread->comms[i];
+        if (same_ranks(comm, world_ranks, count) && strcmp(comm->label, label) == 0) return comm;
+    }
     return NULL;
 }
 
