@@ -3,7 +3,8 @@
  *
  * Where a function takes a mesh, NULL is the innermost default mesh (weft_mesh_push); where it
  * takes placements, one per mesh axis, NULL is replicated on every axis. Ranks outside a mesh may
- * call all of this: they take no part in communication and get tensors without elements.
+ * call all of this: they take no part in communication and get tensors without elements
+ * (a plain number, which has one, is 0 there).
  *
  * Gradient layouts follow PyTorch DTensor as of 2026 (docs/concepts/autograd.md): a backward never
  * turns a replicated gradient into a pending sum.

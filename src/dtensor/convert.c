@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "dtensor/care.h"
 #include "dtensor/check_local.h"
@@ -166,6 +167,22 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
 
 /* ---- to_local: attributes are the gradient's placements ---- */
 
+static void zero(const struct wf_kcall *k, void *const *out, const void *const *in,
+                 const struct wf_scalars *scalars)
+{
+    (void)in;
+    (void)scalars;
+    memset(out[0], 0, wf_dtypes[k->out[0]->dtype].size);
+}
+
+/* A plain number has an element wherever it is. A rank outside the mesh has none to give it. */
+static void plan_absent_number(struct wf_plan *plan)
+{
+    plan->way = WF_WAY_KERNEL;
+    plan->kernel.run = zero;
+    plan->kernel.out[0] = &plan->out[0]->desc;
+}
+
 weft_status wf_plan_to_local(struct wf_plan *plan, const struct wf_infer *call)
 {
     weft_placement given[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
@@ -178,6 +195,8 @@ weft_status wf_plan_to_local(struct wf_plan *plan, const struct wf_infer *call)
     WF_TRY(wf_types_leave(&types, in, normal));
     wf_plan_set_output(plan, 0, wf_layout_typed(wf_layout_local(in), &types));
     plan->used[0] = wf_layout_retain(in);
+    if (in->desc.ndim == 0 && !weft_mesh_is_member(in->mesh) && !plan->meta)
+        plan_absent_number(plan);
     return WEFT_OK;
 }
 

@@ -156,6 +156,15 @@ static void say_shape(struct chain *c, int ndim, const int64_t *shape)
     chain_say(c, "] ");
 }
 
+weft_tensor *chain_place(const struct chain *c, weft_tensor *t)
+{
+    bool wanted = weft_requires_grad(t);
+
+    if (!c->meta) return t;
+    t = weft_tensor_to(t, WEFT_META);
+    return wanted ? weft_set_requires_grad(t, true) : t;
+}
+
 static void spread(struct chain *c, weft_tensor **t)
 {
     weft_placement p[WEFT_MAX_AXES];
@@ -164,7 +173,7 @@ static void spread(struct chain *c, weft_tensor **t)
     for (int d = 0; d < weft_ndim(t[0]); d++) shape[d] = weft_size(t[0], d);
     chain_placements(c, p, weft_ndim(t[0]), shape);
     chain_say_placements(c, p);
-    t[1] = weft_distribute_tensor(t[0], c->mesh, p, -1);
+    t[1] = weft_distribute_tensor(chain_place(c, t[0]), c->mesh, p, -1);
 }
 
 void chain_leaf(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape)

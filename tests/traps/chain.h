@@ -12,6 +12,7 @@ enum { CHAIN_LEAVES = 24, CHAIN_MESHES = 16, CHAIN_TEXT = 500, CHAIN_ROOM = 4096
 
 struct chain {
     uint64_t state;
+    bool meta;                     /* side 1 has no elements */
     weft_mesh *mesh;               /* of x */
     weft_mesh *made[CHAIN_MESHES]; /* to be released */
     int meshes;
@@ -38,6 +39,8 @@ void chain_say_placements(struct chain *c, const weft_placement *p);
 /** New operands with random elements in [-1, 1) and random placements; leaves that want a
  * gradient. */
 void chain_leaf(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape);
+/** A tensor on the device that side 1 works on; wants a gradient as t does. */
+weft_tensor *chain_place(const struct chain *c, weft_tensor *t);
 /** Integers in [0, limit), which want none. */
 void chain_indices(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape, int limit);
 

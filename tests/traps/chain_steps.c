@@ -113,6 +113,7 @@ static bool step_number(struct chain *c)
     if (c->leaves == CHAIN_LEAVES || weft_mesh_size(c->mesh) < weft_world_size()) return false;
     number[0] = weft_set_requires_grad(weft_full(WEFT_F64, chain_pick(c, 2), &one, 0.75), true);
     number[1] = weft_set_requires_grad(weft_full(WEFT_F64, weft_ndim(number[0]), &one, 0.75), true);
+    number[1] = chain_place(c, number[1]);
     chain_say(c, "*number");
     memcpy(c->leaf[c->leaves++], number, sizeof number);
     BOTH(c, weft_mul(x, number[s]))

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ranks/worlds.h"
 #include "tensor/tensor.h"
@@ -124,6 +125,14 @@ static bool run(struct chain *c, int *finished)
     return true;
 }
 
+static void drop(struct chain *c, weft_scope *scope)
+{
+    for (int l = 0; l < c->leaves; l++)
+        for (int s = 0; s < 2; s++) weft_zero_grad(c->leaf[l][s]);
+    weft_scope_close(scope);
+    while (c->meshes > 0) weft_mesh_release(c->made[--c->meshes]);
+}
+
 static void run_chains(uint64_t seed, int first, int chains)
 {
     int64_t tensors = wf_tensor_count();
@@ -136,10 +145,7 @@ static void run_chains(uint64_t seed, int first, int chains)
         chain_say(&c, "%llu:%d:1: ", (unsigned long long)seed, i);
         chain_mesh(&c);
         WT_ALL(run(&c, &finished));
-        for (int l = 0; l < c.leaves; l++)
-            for (int s = 0; s < 2; s++) weft_zero_grad(c.leaf[l][s]);
-        weft_scope_close(scope);
-        while (c.meshes > 0) weft_mesh_release(c.made[--c.meshes]);
+        drop(&c, scope);
         WT_EQ(wf_tensor_count(), tensors);
     }
     WT_ALL(finished * 4 >= chains * 3);
@@ -150,6 +156,70 @@ WT_TEST(chains__equal_one_device_1) { run_chains(1, 0, CHAINS); }
 WT_TEST(chains__equal_one_device_2) { run_chains(20, 0, CHAINS); }
 
 WT_TEST(chains__equal_one_device_3) { run_chains(300, 0, CHAINS); }
+
+/* ---- the same without elements ---- */
+
+struct books {
+    char result[256]; /* what the chain gives */
+    weft_ledger_sum sums[WEFT_COLL_COUNT];
+};
+
+/* The chain on side 1, forward and backward, and what it sends or would send. */
+static void keep_books(struct chain *c, struct books *books)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss[2] = {NULL};
+    weft_ledger *ledger;
+    int steps;
+
+    chain_mesh(c);
+    steps = 1 + chain_pick(c, STEPS);
+    ledger = weft_ledger_open();
+    first_operand(c);
+    for (int i = 0; i < steps && c->x[0] && c->x[1]; i++) chain_step(c);
+    if (c->x[0] && c->x[1]) {
+        weft_tensor_describe(c->x[1], books->result, sizeof books->result);
+        chain_loss(c, loss);
+        if (loss[1]) weft_backward(loss[1]);
+    }
+    for (int k = 0; k < WEFT_COLL_COUNT; k++)
+        books->sums[k] = weft_ledger_total(ledger, (weft_coll)k, WEFT_DIRECTION_ANY, NULL);
+    weft_ledger_close(ledger);
+    weft_error_clear();
+    drop(c, scope);
+}
+
+static bool same_books(const struct chain *c, const struct books *real, const struct books *meta)
+{
+    if (strncmp(real->result, meta->result, strlen(real->result)) != 0) {
+        wt_note("%s: %s, without elements %s", c->text, real->result, meta->result);
+        return false;
+    }
+    for (int k = 0; k < WEFT_COLL_COUNT; k++) {
+        weft_ledger_sum a = real->sums[k], b = meta->sums[k];
+
+        if (a.count == b.count && a.bytes == b.bytes && a.sent == b.sent) continue;
+        wt_note("%s: collective %d: %lld of %lld bytes, without elements %lld of %lld", c->text, k,
+                (long long)a.count, (long long)a.sent, (long long)b.count, (long long)b.sent);
+        return false;
+    }
+    return true;
+}
+
+/* Layouts, and what is booked as sent, are those of the real chain. */
+WT_TEST(chains__without_elements_send_what_real_ones_send)
+{
+    for (uint64_t i = 0; i < CHAINS; i++) {
+        struct chain real = {.state = (uint64_t)5 << 32 | i},
+                     meta = {.state = real.state, .meta = true};
+        struct books books[2] = {{.result = ""}};
+
+        chain_say(&real, "5:%d: ", (int)i);
+        keep_books(&real, &books[0]);
+        keep_books(&meta, &books[1]);
+        WT_ALL(same_books(&real, &books[0], &books[1]));
+    }
+}
 
 WT_TEST(other__chains_from_outside)
 {
@@ -167,6 +237,7 @@ int main(int argc, char **argv)
         WT_CASE(chains__equal_one_device_1),
         WT_CASE(chains__equal_one_device_2),
         WT_CASE(chains__equal_one_device_3),
+        WT_CASE(chains__without_elements_send_what_real_ones_send),
         WT_CASE(other__chains_from_outside),
         WT_END,
     };

@@ -206,6 +206,25 @@ WT_TEST(checks__ask_the_mesh_only)
     weft_mesh_release(mesh);
 }
 
+/* ---- trap 27: ranks outside ---- */
+
+/* A plain number has an element on every rank, also where the mesh has none for it. */
+WT_TEST(outside__numbers_are_zero)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=1");
+    weft_placement whole = weft_replicate();
+    weft_tensor *x, *loss;
+
+    x = weft_distribute_tensor(wt_constant(2, 3, 1), mesh, &whole, -1);
+    weft_set_requires_grad(x, true);
+    loss = weft_mul_scalar(weft_to_local(weft_sum_all(x), NULL), 2);
+    WT_ALL(weft_item(loss) == (weft_mesh_is_member(mesh) ? 12 : 0));
+    WT_ALL(weft_backward(loss) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(x), 2));
+    weft_zero_grad(x);
+    weft_mesh_release(mesh);
+}
+
 /* ---- trap 16: random numbers ---- */
 
 /* Two axes that shard one dim, with ranks that get nothing: no number twice, the same numbers as on
@@ -243,6 +262,7 @@ int main(int argc, char **argv)
         WT_CASE(cache__knows_every_attribute),
         WT_CASE(cache__is_bounded),
         WT_CASE(checks__ask_the_mesh_only),
+        WT_CASE(outside__numbers_are_zero),
         WT_CASE(random__numbers_of_nested_shards_are_those_of_the_whole),
         WT_END,
     };
