@@ -205,6 +205,15 @@ static void plan_view(struct wf_plan *plan, const struct wf_infer *call, const s
     plan->view_step = view.step * size;
 }
 
+static void run_nothing(const struct wf_kcall *k, void *const *out, const void *const *in,
+                        const struct wf_scalars *scalars)
+{
+    (void)k;
+    (void)out;
+    (void)in;
+    (void)scalars;
+}
+
 static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call,
                                const struct outcome *o)
 {
@@ -225,7 +234,11 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
     for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
     for (int j = 0; j < call->n_out; j++) k->out[j] = plan->out[j] ? &plan->out[j]->desc : NULL;
     memcpy(k->attr, plan->attr, sizeof k->attr);
-    return call->row->prepare(k);
+    WF_TRY(call->row->prepare(k));
+    /* A rank outside the mesh has no elements, not even that of a number: a kernel that takes rows
+     * from a shape without dims would see one. */
+    if (plan->out[0]->mesh && !weft_mesh_is_member(plan->out[0]->mesh)) k->run = run_nothing;
+    return WEFT_OK;
 }
 
 weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call)

@@ -225,6 +225,26 @@ WT_TEST(outside__numbers_are_zero)
     weft_mesh_release(mesh);
 }
 
+/* Ops whose results have no dims where an operand has one, as norms of a vector have: there is not
+ * one row there either. */
+WT_TEST(outside__vectors_have_no_rows)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=1");
+    weft_placement whole = weft_replicate();
+    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){5}, 3), *y;
+    int64_t local;
+
+    x = weft_set_requires_grad(weft_distribute_tensor(x, mesh, &whole, -1), true);
+    y = weft_layer_norm(weft_rms_norm(x, NULL, 1e-5), NULL, NULL, 1e-5);
+    y = weft_add(weft_softmax(y, 0), weft_max(y, 0, NULL, false));
+    WT_ALL(weft_backward(weft_mean_all(y)) == WEFT_OK);
+    local = weft_mesh_is_member(mesh) ? 5 : 0;
+    WT_EQ(weft_local_numel(y), local);
+    WT_EQ(weft_local_numel(weft_grad(x)), local);
+    weft_zero_grad(x);
+    weft_mesh_release(mesh);
+}
+
 /* ---- trap 16: random numbers ---- */
 
 /* Two axes that shard one dim, with ranks that get nothing: no number twice, the same numbers as on
@@ -263,6 +283,7 @@ int main(int argc, char **argv)
         WT_CASE(cache__is_bounded),
         WT_CASE(checks__ask_the_mesh_only),
         WT_CASE(outside__numbers_are_zero),
+        WT_CASE(outside__vectors_have_no_rows),
         WT_CASE(random__numbers_of_nested_shards_are_those_of_the_whole),
         WT_END,
     };
