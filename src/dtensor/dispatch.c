@@ -97,7 +97,18 @@ static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *const *use
     return out[0];
 }
 
-/* Make the outputs and run the kernel on them. */
+/* False when memory is short. */
+static inline bool make_output(const struct wf_plan *plan, int j, weft_tensor **out, void **to)
+{
+    struct wf_block *block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
+
+    if (!block) return out_of_memory(plan) != NULL;
+    out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
+    to[j] = block->data;
+    return true;
+}
+
+/* Make the outputs, the first always, and run the kernel on them. */
 static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *used,
                                weft_tensor **out, const struct wf_args *args)
 {
@@ -106,16 +117,11 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
 
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
-    for (int j = 0; j < plan->n_out; j++) {
-        struct wf_block *block;
-
+    if (!make_output(plan, 0, out, to)) return NULL;
+    for (int j = 1; j < plan->n_out; j++) {
         out[j] = NULL;
         to[j] = NULL;
-        if (!plan->out[j]) continue;
-        block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
-        if (!block) return out_of_memory(plan);
-        out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
-        to[j] = block->data;
+        if (plan->out[j] && !make_output(plan, j, out, to)) return NULL;
     }
     plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return out[0];
