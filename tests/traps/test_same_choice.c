@@ -126,6 +126,43 @@ WT_TEST(cache__does_not_grow_with_numbers)
     wt_world_close(&w);
 }
 
+static weft_tensor *no_forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)m;
+    (void)n;
+    return inputs[0];
+}
+
+/* The same for optimizers, whose step sizes change with every step (PyTorch issue 109306). */
+WT_TEST(cache__does_not_grow_with_steps)
+{
+    static const weft_module_class kind = {.type = "parameters", .forward = no_forward};
+
+    for (int adam = 0; adam < 2; adam++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *p = wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)");
+        weft_module *m = weft_module_new(&kind, NULL);
+        weft_optim *optim;
+        int64_t before = 0;
+
+        weft_set_requires_grad(p, true);
+        WT_EQ(weft_module_add_parameter(m, "weight", p), WEFT_OK);
+        optim = adam ? weft_adamw(m, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.1})
+                     : weft_sgd(m, (weft_sgd_config){.lr = 0.1, .momentum = 0.9});
+        for (int step = 0; step < 5; step++) {
+            weft_optim_set_lr(optim, 0.1 / (step + 1));
+            WT_EQ(weft_backward(weft_sum_all(weft_square(p))), WEFT_OK);
+            WT_EQ(weft_clip_grad_norm(m, 1.0 + step, NULL), WEFT_OK);
+            WT_EQ(weft_step(optim), WEFT_OK);
+            if (step == 0) before = misses();
+        }
+        WT_EQ(misses(), before);
+        weft_optim_release(optim);
+        weft_module_release(m);
+        wt_world_close(&w);
+    }
+}
+
 /* Whatever changes the result's shape or layout is: the same tensor, asked differently. */
 WT_TEST(cache__knows_every_attribute)
 {
@@ -279,6 +316,7 @@ int main(int argc, char **argv)
         WT_CASE(merging__reaches_slices_of_the_mesh_they_were_cut_from),
         WT_CASE(links__are_seen_by_plans_that_are_cached),
         WT_CASE(cache__does_not_grow_with_numbers),
+        WT_CASE(cache__does_not_grow_with_steps),
         WT_CASE(cache__knows_every_attribute),
         WT_CASE(cache__is_bounded),
         WT_CASE(checks__ask_the_mesh_only),
