@@ -9,6 +9,7 @@
 #pragma once
 
 #include <weft/autograd.h>
+#include <weft/checkpoint.h>
 #include <weft/collective.h>
 #include <weft/debug.h>
 #include <weft/dtensor.h>

@@ -1,0 +1,79 @@
+/* part_text.c: runs as text. */
+#include "io/part_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { RUN_TEXT = 44 };
+
+char *wf_part_text(const struct wf_held *held, int ndim, uint64_t hash)
+{
+    size_t room = 32, at = 0;
+    char *text;
+
+    for (int d = 0; d < ndim; d++) room += (size_t)held->n_runs[d] * RUN_TEXT + 1;
+    text = wf_malloc(room);
+    for (int d = 0; d < ndim; d++) {
+        if (d) text[at++] = ';';
+        for (int64_t i = 0; i < held->n_runs[d]; i++)
+            at += (size_t)snprintf(text + at, room - at, "%s%" PRId64 "+%" PRId64, i ? "," : "",
+                                   held->runs[d][i].offset, held->runs[d][i].size);
+    }
+    snprintf(text + at, room - at, "|%016" PRIx64, hash);
+    return text;
+}
+
+/* A number that is not negative; moves on. */
+static bool number(const char **at, int64_t *value)
+{
+    char *end;
+
+    if (**at < '0' || **at > '9') return false;
+    errno = 0;
+    *value = strtoll(*at, &end, 10);
+    *at = end;
+    return errno == 0;
+}
+
+/* The runs of one dim; `size` elements together, none beyond `global`. */
+static bool parse_dim(struct wf_held *held, int d, const char **at, int64_t size, int64_t global)
+{
+    int64_t end = 0, total = 0;
+
+    while (**at != ';' && **at != '|') {
+        struct wf_run run;
+        int64_t n = held->n_runs[d];
+
+        if (n && *(*at)++ != ',') return false;
+        if (!number(at, &run.offset) || *(*at)++ != '+' || !number(at, &run.size)) return false;
+        if (run.size < 1 || run.offset < end || run.offset > global - run.size) return false;
+        if ((n & (n - 1)) == 0)
+            held->runs[d] =
+                wf_realloc(held->runs[d], (size_t)(n ? 2 * n : 1) * sizeof *held->runs[d]);
+        held->runs[d][held->n_runs[d]++] = run;
+        end = run.offset + run.size;
+        total += run.size;
+    }
+    return total == size;
+}
+
+bool wf_part_parse(struct wf_held *held, uint64_t *hash, const char *text, int ndim,
+                   const int64_t *shape, const int64_t *global)
+{
+    char *end;
+
+    *held = (struct wf_held){{0}, {0}};
+    if (!strchr(text, '|')) return false;
+    for (int d = 0; d < ndim; d++) {
+        if (d && *text++ != ';') return false;
+        if (!parse_dim(held, d, &text, shape[d], global[d])) return false;
+    }
+    if (*text++ != '|' || strlen(text) != 16) return false;
+    *hash = strtoull(text, &end, 16);
+    return *end == '\0';
+}

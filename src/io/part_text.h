@@ -1,0 +1,18 @@
+/* part_text.h: which elements of a tensor an entry of a checkpoint has, and its checksum, as text:
+ * "0+4,8+4;0+16|0123456789abcdef", runs of each dim as first+count. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/slices.h"
+
+/** wf_malloc'ed; its length does not depend on `hash`. */
+char *wf_part_text(const struct wf_held *held, int ndim, uint64_t hash);
+
+/**
+ * Read it back, checked: runs grow, lie within `global` and make up `shape`.
+ * gives: freed by wf_held_free, also after false
+ */
+bool wf_part_parse(struct wf_held *held, uint64_t *hash, const char *text, int ndim,
+                   const int64_t *shape, const int64_t *global);

@@ -1,0 +1,227 @@
+/* state.c: lists of things with names. How things become text is in state_value.c. */
+#include "io/state.h"
+
+#include <string.h>
+
+#include <weft/autograd.h>
+#include <weft/dtensor.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/weights_map.h"
+#include "tensor/tensor.h"
+
+weft_state *weft_state_new(void) { return WF_NEW(weft_state); }
+
+void weft_state_release(weft_state *state)
+{
+    if (!state) return;
+    for (int64_t i = 0; i < state->count; i++) {
+        wf_free(state->items[i].name);
+        weft_release(state->items[i].tensor);
+    }
+    wf_free(state->items);
+    wf_free(state);
+}
+
+int64_t wf_state_find(const weft_state *state, const char *name)
+{
+    for (int64_t i = 0; i < state->count; i++)
+        if (strcmp(state->items[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* Takes over `name`. */
+static weft_status add(weft_state *state, char *name, struct wf_item item)
+{
+    weft_status status = WEFT_OK;
+
+    if (!state)
+        status = WF_FAIL(WEFT_ERR_ARG, "state: the list is NULL");
+    else if (!name[0] || strcmp(name, "__metadata__") == 0)
+        status = WF_FAIL(WEFT_ERR_ARG, "state: '%s' is no name", name);
+    else if (wf_state_find(state, name) >= 0)
+        status = WF_FAIL(WEFT_ERR_ARG, "state: the name '%s' is in use", name);
+    else if (!item.where && !item.tensor)
+        status = weft_error_status() != WEFT_OK
+                     ? weft_error_status()
+                     : WF_FAIL(WEFT_ERR_ARG, "state: '%s' is NULL", name);
+    else if (item.thing == WF_THING_TENSOR && item.tensor->layout->partial)
+        status = WF_FAIL(WEFT_ERR_LAYOUT,
+                         "state: tensor '%s' is a pending reduction, of which each rank has a "
+                         "term only; redistribute it first",
+                         name);
+    if (status != WEFT_OK) {
+        wf_free(name);
+        return status;
+    }
+    item.name = name;
+    weft_retain(item.tensor);
+    if ((state->count & (state->count - 1)) == 0)
+        state->items = wf_realloc(state->items, (size_t)(state->count ? 2 * state->count : 1) *
+                                                    sizeof *state->items);
+    state->items[state->count++] = item;
+    return WEFT_OK;
+}
+
+static weft_status add_thing(weft_state *state, const char *name, enum wf_thing thing, void *where,
+                             size_t bytes)
+{
+    return add(state, wf_strdup(name ? name : ""),
+               (struct wf_item){.thing = thing, .where = where, .bytes = bytes});
+}
+
+weft_status weft_state_add_tensor(weft_state *state, const char *name, weft_tensor *t)
+{
+    return add(state, wf_strdup(name ? name : ""),
+               (struct wf_item){.thing = WF_THING_TENSOR, .tensor = t});
+}
+
+weft_status weft_state_add_int(weft_state *state, const char *name, int64_t *value)
+{
+    return add_thing(state, name, WF_THING_INT, value, 0);
+}
+
+weft_status weft_state_add_real(weft_state *state, const char *name, double *value)
+{
+    return add_thing(state, name, WF_THING_REAL, value, 0);
+}
+
+weft_status weft_state_add_bytes(weft_state *state, const char *name, void *bytes, size_t count)
+{
+    return add_thing(state, name, WF_THING_BYTES, bytes, count);
+}
+
+weft_status weft_state_add_generator(weft_state *state, const char *name, weft_generator *g)
+{
+    return add_thing(state, name, WF_THING_GENERATOR, g ? g : weft_generator_current(), 0);
+}
+
+/* ---- many at once ---- */
+
+struct adding {
+    weft_state *state;
+    const char *prefix;
+    weft_module *root;
+    weft_optim *optim;
+};
+
+static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    struct adding *adding = payload;
+    char *path = wf_parameter_path(adding->root, m, name);
+    char *full = wf_format("%s.%s", adding->prefix, path);
+
+    wf_free(path);
+    return add(adding->state, full,
+               (struct wf_item){.thing = WF_THING_TENSOR, .tensor = parameter});
+}
+
+weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_module *module)
+{
+    struct adding adding = {.state = state, .prefix = prefix, .root = module};
+
+    WF_NEED(prefix && prefix[0], WEFT_ERR_ARG, "state: a module needs a name");
+    return weft_module_each_parameter(module, add_parameter, &adding);
+}
+
+/* What an optimizer remembers of one parameter; nothing of a frozen one. */
+static weft_status add_memory(weft_module *m, const char *name, weft_tensor *parameter,
+                              void *payload)
+{
+    struct adding *adding = payload;
+    weft_status status = WEFT_OK;
+    char *path;
+
+    if (!weft_requires_grad(parameter)) return WEFT_OK;
+    path = wf_parameter_path(adding->root, m, name);
+    for (int s = 0; s < weft_optim_states(adding->optim) && status == WEFT_OK; s++) {
+        weft_scope *scope = weft_scope_open();
+
+        status = add(
+            adding->state,
+            wf_format("%s.%s.%s", adding->prefix, path, weft_optim_state_name(adding->optim, s)),
+            (struct wf_item){.thing = WF_THING_TENSOR,
+                             .tensor = weft_optim_state(adding->optim, parameter, s)});
+        weft_scope_close(scope);
+    }
+    if (status == WEFT_OK)
+        status = add(adding->state, wf_format("%s.%s.updates", adding->prefix, path),
+                     (struct wf_item){
+                         .thing = WF_THING_UPDATES, .tensor = parameter, .where = adding->optim});
+    wf_free(path);
+    return status;
+}
+
+weft_status weft_state_add_optim(weft_state *state, const char *prefix, weft_optim *optim,
+                                 weft_module *module)
+{
+    struct adding adding = {.state = state, .prefix = prefix, .root = module, .optim = optim};
+
+    WF_NEED(prefix && prefix[0], WEFT_ERR_ARG, "state: an optimizer needs a name");
+    WF_TRY(add(state, wf_format("%s.steps", prefix),
+               (struct wf_item){.thing = WF_THING_STEPS, .where = optim}));
+    WF_TRY(add(state, wf_format("%s.lr", prefix),
+               (struct wf_item){.thing = WF_THING_RATE, .where = optim}));
+    return weft_module_each_parameter(module, add_memory, &adding);
+}
+
+weft_status weft_state_add_state(weft_state *state, const char *prefix, const weft_state *other)
+{
+    WF_NEED(other && other != state && prefix && prefix[0], WEFT_ERR_ARG,
+            "state: a list in a list is another one and has a name");
+    for (int64_t i = 0; i < other->count; i++)
+        WF_TRY(add(state, wf_format("%s.%s", prefix, other->items[i].name), other->items[i]));
+    return WEFT_OK;
+}
+
+/* ---- asking ---- */
+
+int64_t weft_state_count(const weft_state *state) { return state ? state->count : 0; }
+
+const char *weft_state_name(const weft_state *state, int64_t index)
+{
+    return state && index >= 0 && index < state->count ? state->items[index].name : NULL;
+}
+
+weft_tensor *weft_state_tensor(const weft_state *state, const char *name)
+{
+    int64_t at = state && name ? wf_state_find(state, name) : -1;
+
+    return at >= 0 && state->items[at].thing == WF_THING_TENSOR ? state->items[at].tensor : NULL;
+}
+
+static bool is_listed(const int *ranks, int count)
+{
+    bool listed = !ranks;
+
+    for (int i = 0; ranks && i < count; i++) listed |= ranks[i] == weft_world_rank();
+    return listed;
+}
+
+weft_state *weft_state_gather(const weft_state *state, const int *ranks, int count)
+{
+    weft_state *whole;
+    weft_status status = WEFT_OK;
+    bool wanted = is_listed(ranks, count);
+
+    if (!state) return NULL;
+    whole = weft_state_new();
+    weft_no_grad_begin();
+    for (int64_t i = 0; i < state->count && status == WEFT_OK; i++) {
+        weft_scope *scope = weft_scope_open();
+        struct wf_item item = state->items[i];
+
+        if (item.thing == WF_THING_TENSOR) {
+            item.tensor = weft_full_tensor(item.tensor);
+            if (!item.tensor) status = weft_error_status();
+        }
+        if (wanted && status == WEFT_OK) status = add(whole, wf_strdup(item.name), item);
+        weft_scope_close(scope);
+    }
+    weft_no_grad_end();
+    if (status == WEFT_OK) return whole;
+    weft_state_release(whole);
+    return NULL;
+}

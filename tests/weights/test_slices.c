@@ -1,0 +1,220 @@
+/* test_slices.c: what a rank needs of what a file has, on paper; who writes what several have. */
+#include <stdlib.h>
+
+#include <weft/weft.h>
+
+#include "base/mem.h"
+#include "io/owners.h"
+#include "io/part_text.h"
+#include "io/slices.h"
+#include "mesh/mesh.h"
+#include "support/mpi_check.h"
+
+static void expect(struct wf_run tensor, struct wf_run file, struct wf_slice want)
+{
+    struct wf_slice *slices;
+    int64_t n = wf_slices(&slices, &tensor, 1, &file, 1);
+
+    ck_assert_int_eq(n, want.count > 0);
+    if (n) {
+        ck_assert_int_eq(slices->in_tensor, want.in_tensor);
+        ck_assert_int_eq(slices->in_file, want.in_file);
+        ck_assert_int_eq(slices->count, want.count);
+    }
+    wf_free(slices);
+}
+
+/* CKPT-09: 128 elements saved by 8 ranks, wanted by 4; saved by 4, wanted by 8 */
+START_TEST(slices__chunks_of_one_number_of_ranks_are_read_by_another)
+{
+    for (int64_t r = 0; r < 8; r++)
+        expect((struct wf_run){32, 32}, (struct wf_run){16 * r, 16},
+               (struct wf_slice){.in_tensor = r == 3 ? 16 : 0, .count = r == 2 || r == 3 ? 16 : 0});
+    for (int64_t r = 0; r < 4; r++)
+        expect((struct wf_run){16, 16}, (struct wf_run){32 * r, 32},
+               (struct wf_slice){.in_file = 16, .count = r == 0 ? 16 : 0});
+    for (int64_t r = 0; r < 3; r++) /* 10 elements of 3 ranks (4, 4, 2) wanted as [5, 9) */
+        expect((struct wf_run){5, 4}, (struct wf_run){4 * r, r == 2 ? 2 : 4},
+               (struct wf_slice){.in_tensor = r == 2 ? 3 : 0,
+                                 .in_file = r == 1 ? 1 : 0,
+                                 .count = r == 1   ? 3
+                                          : r == 2 ? 1
+                                                   : 0});
+}
+END_TEST
+
+/* CKPT-11 */
+START_TEST(slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next)
+{
+    expect((struct wf_run){4, 7}, (struct wf_run){0, 8}, (struct wf_slice){0, 4, 4});
+    expect((struct wf_run){4, 7}, (struct wf_run){8, 8}, (struct wf_slice){4, 0, 3});
+    expect((struct wf_run){4, 7}, (struct wf_run){16, 8}, (struct wf_slice){0, 0, 0});
+    expect((struct wf_run){2, 20}, (struct wf_run){5, 3}, (struct wf_slice){3, 0, 3});
+}
+END_TEST
+
+/* Every pair of lists of runs of 8 elements, against a list of elements. */
+START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
+{
+    for (unsigned a = 0; a < 256; a++)
+        for (unsigned b = 0; b < 256; b++) {
+            struct wf_run runs[2][8];
+            int64_t n[2] = {0, 0}, covered = 0, slices_n;
+            unsigned bits[] = {a, b};
+            struct wf_slice *slices;
+
+            for (int side = 0; side < 2; side++)
+                for (int i = 0; i < 8; i++) {
+                    if (!(bits[side] >> i & 1)) continue;
+                    if (i > 0 && (bits[side] >> (i - 1) & 1))
+                        runs[side][n[side] - 1].size++;
+                    else
+                        runs[side][n[side]++] = (struct wf_run){i, 1};
+                }
+            slices_n = wf_slices(&slices, runs[0], n[0], runs[1], n[1]);
+            for (int64_t s = 0; s < slices_n; s++) covered += slices[s].count;
+            ck_assert_int_eq(covered, __builtin_popcount(a & b));
+            for (int64_t s = 0; s < slices_n; s++) {
+                int64_t in[] = {slices[s].in_tensor, slices[s].in_file};
+                int at[2] = {0, 0};
+
+                for (int side = 0; side < 2; side++) /* the element with that number */
+                    for (int64_t left = in[side];; at[side]++)
+                        if ((bits[side] >> at[side] & 1) && left-- == 0) break;
+                ck_assert_int_eq(at[0], at[1]);
+            }
+            wf_free(slices);
+        }
+}
+END_TEST
+
+/* How many of `count` tensors each rank of a mesh writes. */
+static void shares(weft_tensor *(*make)(int which, int rank), int count, int ranks, int *writes)
+{
+    for (int r = 0; r < ranks; r++) {
+        weft_scope *scope = weft_scope_open();
+        struct wf_owners owners;
+
+        writes[r] = 0;
+        wf_owners_begin(&owners, ranks, r);
+        for (int i = 0; i < count; i++) writes[r] += wf_owners_take(&owners, make(i, r));
+        wf_owners_end(&owners);
+        weft_scope_close(scope);
+    }
+}
+
+static int ways;
+
+static weft_tensor *spread(int rank, int64_t n, const char *text)
+{
+    weft_mesh *mesh = weft_mesh_fake(rank, "tp=%d", ways);
+    weft_placement p[WEFT_MAX_AXES];
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_tensor *t = weft_empty(WEFT_F32, 1, &n);
+
+    weft_set_default_device(before);
+    ck_assert_int_eq(weft_placements_on(p, mesh, text), WEFT_OK);
+    t = weft_distribute_tensor(t, mesh, p, -1);
+    weft_mesh_release(mesh);
+    ck_assert_msg(t != NULL, "%s", weft_error_message());
+    return t;
+}
+
+static weft_tensor *duplicate_first(int which, int rank)
+{
+    return which == 0 ? spread(rank, 10, "R") : spread(rank, 8 * ways, "S(0)");
+}
+
+static weft_tensor *own_first(int which, int rank) { return duplicate_first(1 - which, rank); }
+
+static int sum(const int *values, int n)
+{
+    int total = 0;
+
+    for (int i = 0; i < n; i++) total += values[i];
+    return total;
+}
+
+/* CKPT-08, CKPT-12: what every rank has is written once, what is sharded by each; in either order,
+ * and by any number of ranks */
+START_TEST(owners__duplicates_are_written_once)
+{
+    int writes[8];
+
+    for (ways = 2; ways <= 8; ways++) {
+        shares(duplicate_first, 2, ways, writes);
+        ck_assert_int_eq(sum(writes, ways), ways + 1);
+        ck_assert_int_eq(writes[0], 2);
+        for (int r = 1; r < ways; r++) ck_assert_int_eq(writes[r], 1);
+        shares(own_first, 2, ways, writes);
+        ck_assert_int_eq(writes[0], 2);
+        ck_assert_int_eq(sum(writes, ways), ways + 1);
+    }
+}
+END_TEST
+
+static weft_tensor *replicas(int which, int rank) { return spread(rank, 10 + which, "R"); }
+
+/* Twelve replicas of nearly the same size: a fair share each. */
+START_TEST(owners__the_rank_with_the_least_to_write_takes_the_next)
+{
+    int writes[4];
+
+    ways = 4;
+    shares(replicas, 12, ways, writes);
+    for (int r = 0; r < 4; r++) ck_assert_int_eq(writes[r], 3);
+}
+END_TEST
+
+START_TEST(part_text__what_is_written_reads_back_and_nonsense_does_not)
+{
+    static const char *const bad[] = {"",
+                                      "0+4;0+2",
+                                      "0+4;0+2|123",
+                                      "0+4|0123456789abcdef",
+                                      "0+4;0+3|0123456789abcdef",
+                                      "0+2,1+2;0+2|0123456789abcdef",
+                                      "4+4;0+2|0123456789abcdef",
+                                      "-1+4;0+2|0123456789abcdef",
+                                      "0+4;0+2|0123456789abcdeg",
+                                      "0+4;0+2;0+1|0123456789abcdef",
+                                      "0+99999999999999999999;0+2|0123456789abcdef",
+                                      "0+4,;0+2|0123456789abcdef",
+                                      "0+4;0+2|0123456789abcdef0",
+                                      "0-4;0+2|0123456789abcdef",
+                                      "0+0,0+4;0+2|0123456789abcdef"};
+    int64_t shape[] = {4, 2}, global[] = {7, 2};
+    struct wf_run rows[] = {{0, 1}, {3, 3}}, columns[] = {{0, 2}};
+    struct wf_held held = {{2, 1}, {rows, columns}}, again;
+    char *text = wf_part_text(&held, 2, 0x0123456789abcdefu);
+    uint64_t hash;
+
+    ck_assert_str_eq(text, "0+1,3+3;0+2|0123456789abcdef");
+    ck_assert(wf_part_parse(&again, &hash, text, 2, shape, global));
+    ck_assert(hash == 0x0123456789abcdefu);
+    ck_assert_int_eq(again.n_runs[0], 2);
+    ck_assert_int_eq(again.runs[0][1].offset, 3);
+    wf_held_free(&again);
+    wf_free(text);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_msg(!wf_part_parse(&again, &hash, bad[i], 2, shape, global), "%s", bad[i]);
+        wf_held_free(&again);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("slices");
+    TCase *tc = tcase_create("slices");
+
+    tcase_add_test(tc, slices__chunks_of_one_number_of_ranks_are_read_by_another);
+    tcase_add_test(
+        tc, slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next);
+    tcase_add_test(tc, slices__runs_of_any_form_meet_where_both_have_elements);
+    tcase_add_test(tc, owners__duplicates_are_written_once);
+    tcase_add_test(tc, owners__the_rank_with_the_least_to_write_takes_the_next);
+    tcase_add_test(tc, part_text__what_is_written_reads_back_and_nonsense_does_not);
+    suite_add_tcase(suite, tc);
+    return wt_unit_main(suite);
+}
