@@ -206,7 +206,8 @@ WEFT_API int weft_mesh_root_axis(const weft_mesh *mesh, int axis);
  * All ranks of the mesh as one axis, in their order; slice first to merge some axes only.
  *
  * The root remembers `name` (NULL: the axes' names joined by '_'): weft_mesh_sub finds it, and
- * redistribution may then use one collective for the merged axes.
+ * redistribution may then use one collective for the merged axes. Meshes equal to the root that are
+ * made later on this rank have it too; plans made before are made anew.
  * ranks: any; local; all of the mesh do it alike
  * gives: a mesh owned by the caller; the mesh itself when it has one axis of that name
  * fails: WEFT_ERR_ARG when the name is malformed, missing, or taken for other axes

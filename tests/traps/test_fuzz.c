@@ -16,7 +16,7 @@
 #include "tensor/tensor.h"
 #include "traps/chain.h"
 
-enum { CHAINS = 60, STEPS = 6 };
+enum { CHAINS = 40, STEPS = 6 };
 
 /* Sums are taken in another order on more ranks; that is all that may differ. */
 static const double tolerance = 1e-9;

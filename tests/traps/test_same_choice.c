@@ -6,12 +6,13 @@
 /* mpi: 4 */
 #include "ranks/worlds.h"
 
-/* Two axes, the first of two ranks where the number is even. */
-static struct wt_world open_two_axes(void)
+/* Two axes, the first of two ranks where the number is even. A mesh whose axes were merged stays so
+ * while the process lives, so each case has a name of its own for the first. */
+static struct wt_world open_two_axes(const char *name)
 {
     int first = wt_ranks() % 2 ? 1 : 2;
 
-    return wt_world_open_mesh("dp=%d,tp=%d", first, wt_ranks() / first);
+    return wt_world_open_mesh("%s=%d,tp=%d", name, first, wt_ranks() / first);
 }
 
 static weft_tensor *pending_twice(weft_mesh *mesh)
@@ -39,7 +40,7 @@ static void reduce_twice(struct wt_world *w, weft_mesh *mesh, bool merged)
  * that the others never begin. */
 WT_TEST(merging__is_seen_by_plans_that_are_cached)
 {
-    struct wt_world w = open_two_axes();
+    struct wt_world w = open_two_axes("seen");
     weft_mesh *merged;
 
     reduce_twice(&w, w.mesh, false);
@@ -55,7 +56,7 @@ WT_TEST(merging__is_seen_by_plans_that_are_cached)
 WT_TEST(merging__is_remembered_by_all_ranks_or_none)
 {
     for (int round = 0; round < 3; round++) {
-        struct wt_world w = open_two_axes();
+        struct wt_world w = open_two_axes("kept");
 
         if (round == 1) weft_mesh_release(weft_mesh_flatten(w.mesh, "all"));
         reduce_twice(&w, w.mesh, round >= 1);
@@ -69,7 +70,7 @@ WT_TEST(merging__reaches_slices_of_the_mesh_they_were_cut_from)
 {
     int first = wt_ranks() % 2 ? 1 : 2, second = wt_ranks() / first;
     weft_mesh *whole, *part;
-    struct wt_world w = open_two_axes();
+    struct wt_world w = open_two_axes("whole");
 
     for (int round = 0; round < 3; round++) {
         whole = weft_mesh_new(WEFT_CPU, "one=1,x=%d,y=%d", first, second);
@@ -87,7 +88,7 @@ WT_TEST(merging__reaches_slices_of_the_mesh_they_were_cut_from)
 /* Plans follow from the cost of links; those made before a link was set do not outlive it. */
 WT_TEST(links__are_seen_by_plans_that_are_cached)
 {
-    struct wt_world w = open_two_axes();
+    struct wt_world w = open_two_axes("dp");
     weft_cache_stats before;
 
     reduce_twice(&w, w.mesh, false);
@@ -289,7 +290,7 @@ WT_TEST(outside__vectors_have_no_rows)
 WT_TEST(random__numbers_of_nested_shards_are_those_of_the_whole)
 {
     for (int64_t n = 1; n <= 21; n += 5) {
-        struct wt_world w = open_two_axes();
+        struct wt_world w = open_two_axes("random");
         weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {n}}, spread = spec;
         weft_tensor *plain, *t;
         uint64_t draws;
