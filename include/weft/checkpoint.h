@@ -35,7 +35,7 @@ WEFT_API weft_status weft_state_add_int(weft_state *state, const char *name, int
 WEFT_API weft_status weft_state_add_real(weft_state *state, const char *name, double *value);
 WEFT_API weft_status weft_state_add_bytes(weft_state *state, const char *name, void *bytes,
                                           size_t count);
-/** NULL: the current generator. */
+/** NULL: the current generator. ranks: any; local, all alike */
 WEFT_API weft_status weft_state_add_generator(weft_state *state, const char *name,
                                               weft_generator *g);
 
