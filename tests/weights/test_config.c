@@ -1,0 +1,110 @@
+/* test_config.c: config.json, and what it must not say. */
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/weights.h>
+
+#include "support/mpi_check.h"
+#include "weights/scratch.h"
+
+static weft_status read_text(weft_gpt_config *config, const char *text)
+{
+    const char *path = wt_scratch("config.json");
+
+    weft_error_clear();
+    wt_write_text(path, text);
+    return weft_gpt_config_read(config, path);
+}
+
+/* The keys that GPT-2's own file has. */
+START_TEST(gpt2__a_config_as_it_is_published)
+{
+    weft_gpt_config c;
+
+    ck_assert_int_eq(
+        read_text(&c, "{\n  \"activation_function\": \"gelu_new\",\n  \"architectures\": "
+                      "[\"GPT2LMHeadModel\"],\n  \"attn_pdrop\": 0.1,\n  \"bos_token_id\": 50256,\n"
+                      "  \"embd_pdrop\": 0.1,\n  \"eos_token_id\": 50256,\n  "
+                      "\"initializer_range\": 0.02,\n  \"layer_norm_epsilon\": 1e-05,\n  "
+                      "\"model_type\": \"gpt2\",\n  \"n_ctx\": 1024,\n  \"n_embd\": 768,\n  "
+                      "\"n_head\": 12,\n  \"n_layer\": 12,\n  \"n_positions\": 1024,\n  "
+                      "\"resid_pdrop\": 0.1,\n  \"summary_activation\": null,\n  "
+                      "\"task_specific_params\": {\"text-generation\": {\"do_sample\": true}},\n  "
+                      "\"vocab_size\": 50257\n}\n"),
+        WEFT_OK);
+    ck_assert_int_eq(c.vocab, 50257);
+    ck_assert_int_eq(c.context, 1024);
+    ck_assert_int_eq(c.width, 768);
+    ck_assert_int_eq(c.heads, 12);
+    ck_assert_int_eq(c.layers, 12);
+    ck_assert_int_eq(c.hidden, 0);
+    ck_assert_int_eq(c.act, WEFT_GELU_TANH);
+    ck_assert(c.dropout == 0.1);
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+    weft_status status;
+} bad[] = {
+    {"{\"n_head\":2,\"n_layer\":1}", "\"n_embd\" is missing", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_layer\":1}", "\"n_head\" is missing", WEFT_ERR_ARG},
+    {"{\"n_embd\":\"8\",\"n_head\":2,\"n_layer\":1}", "\"n_embd\" is a string, not an integer",
+     WEFT_ERR_ARG},
+    {"{\"n_embd\":8.5,\"n_head\":2,\"n_layer\":1}", "\"n_embd\" is a number, not an integer",
+     WEFT_ERR_ARG},
+    {"{\"n_embd\":-8,\"n_head\":2,\"n_layer\":1}", "\"n_embd\" is -8", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"activation_function\":\"mish\"}",
+     "\"activation_function\" is \"mish\"", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"model_type\":\"llama\"}",
+     "\"model_type\" is \"llama\", not \"gpt2\"", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"scale_attn_by_inverse_layer_idx\":true}",
+     "\"scale_attn_by_inverse_layer_idx\" is true, which is not supported", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"scale_attn_weights\":false}",
+     "\"scale_attn_weights\" is false", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"scale_attn_weights\":1}",
+     "\"scale_attn_weights\" is a number, not true or false", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":1e-6}",
+     "\"layer_norm_epsilon\"", WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"embd_pdrop\":0.2}", "\"embd_pdrop\" is 0.2",
+     WEFT_ERR_ARG},
+    {"{\"n_embd\":8,\"n_embd\":8}", "\"n_embd\" stands twice", WEFT_ERR_IO},
+    {"[]", "an array where an object", WEFT_ERR_IO},
+    {"", "no value where an object", WEFT_ERR_IO},
+};
+
+START_TEST(gpt2__what_is_not_supported_is_refused_by_name)
+{
+    weft_gpt_config c = {.width = 77};
+
+    ck_assert_int_eq(read_text(&c, bad[_i].text), bad[_i].status);
+    ck_assert_msg(strstr(weft_error_message(), bad[_i].says), "%s: %s", bad[_i].text,
+                  weft_error_message());
+    ck_assert_msg(strstr(weft_error_message(), "config.json"), "%s", weft_error_message());
+    ck_assert_int_eq(c.width, 77);
+    weft_error_clear();
+}
+END_TEST
+
+START_TEST(gpt2__no_file_is_told_by_its_name)
+{
+    weft_gpt_config c;
+
+    ck_assert_int_eq(weft_gpt_config_read(&c, wt_scratch("none.json")), WEFT_ERR_NOT_FOUND);
+    ck_assert(strstr(weft_error_message(), "none.json"));
+    weft_error_clear();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config");
+    TCase *tc = tcase_create("config");
+
+    tcase_add_test(tc, gpt2__a_config_as_it_is_published);
+    tcase_add_loop_test(tc, gpt2__what_is_not_supported_is_refused_by_name, 0,
+                        sizeof bad / sizeof bad[0]);
+    tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
+    suite_add_tcase(suite, tc);
+    return wt_scratch_end(wt_unit_main(suite));
+}

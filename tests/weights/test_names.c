@@ -1,0 +1,280 @@
+/* test_names.c: models under the names and in the forms that Hugging Face's files have. */
+/* mpi: 2 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks/worlds.h"
+#include "weights/scratch.h"
+
+enum { VOCAB = 19, CONTEXT = 8, WIDTH = 12, HEADS = 3, LAYERS = 2, HEAD = WIDTH / HEADS };
+
+static weft_module *gpt(uint64_t seed)
+{
+    weft_manual_seed(seed);
+    return weft_gpt((weft_gpt_config){
+        .vocab = VOCAB, .context = CONTEXT, .width = WIDTH, .heads = HEADS, .layers = LAYERS});
+}
+
+/* Spread by heads; three heads are no multiple of most numbers of ranks. */
+static weft_module *spread_gpt(struct wt_world *w, uint64_t seed)
+{
+    weft_module *m = gpt(seed);
+
+    WT_EQ(weft_parallelize_module(m, w->mesh,
+                                  (weft_plan[]){{"wte", weft_rowwise_parallel()},
+                                                {"blocks.*.attn.qkv", weft_colwise_parallel()},
+                                                {"blocks.*.attn.proj", weft_rowwise_parallel()},
+                                                {"blocks.*.mlp.up", weft_colwise_parallel()},
+                                                {"blocks.*.mlp.down", weft_rowwise_parallel()},
+                                                {"head", weft_colwise_parallel()},
+                                                {0}}),
+          WEFT_OK);
+    return m;
+}
+
+struct pair {
+    weft_module *other;
+    bool same;
+    int count;
+};
+
+static weft_status compare(weft_module *m, const char *name, weft_tensor *t, void *payload)
+{
+    struct pair *pair = payload;
+    char path[128];
+
+    snprintf(path, sizeof path, "%s%s%s", weft_module_path(m), weft_module_path(m)[0] ? "." : "",
+             name);
+    pair->same &= wt_near_tensors(t, weft_module_parameter(pair->other, path), WT_EXACT);
+    pair->count++;
+    return WEFT_OK;
+}
+
+static bool same_models(weft_module *a, weft_module *b)
+{
+    struct pair pair = {.other = b, .same = true};
+
+    weft_module_each_parameter(a, compare, &pair);
+    return pair.same && pair.count == weft_module_parameters(b);
+}
+
+static bool has_shape(const weft_weight *w, int ndim, int64_t a, int64_t b)
+{
+    return w && w->ndim == ndim && w->shape[0] == a && (ndim < 2 || w->shape[1] == b);
+}
+
+/* Spread to file to plain, and back; the file has the shapes and the order that GPT-2's have. */
+WT_TEST(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout)
+{
+    struct wt_world w = wt_world_open();
+    const weft_weight_names *names = weft_weight_family("gpt2");
+    weft_module *spread = spread_gpt(&w, 1), *plain = gpt(2), *again = spread_gpt(&w, 3);
+    const char *path = wt_scratch("gpt.safetensors");
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(spread, path, names), WEFT_OK);
+    file = weft_weights_open(path);
+    WT_EQ(weft_weights_count(file), weft_module_parameters(plain));
+    WT_ALL(has_shape(weft_weights_find(file, "transformer.h.1.attn.c_attn.weight"), 2, WIDTH,
+                     3 * WIDTH));
+    WT_ALL(has_shape(weft_weights_find(file, "transformer.h.0.attn.c_attn.bias"), 1, 3 * WIDTH, 0));
+    WT_ALL(
+        has_shape(weft_weights_find(file, "transformer.h.0.attn.c_proj.weight"), 2, WIDTH, WIDTH));
+    WT_ALL(
+        has_shape(weft_weights_find(file, "transformer.h.0.mlp.c_fc.weight"), 2, WIDTH, 4 * WIDTH));
+    WT_ALL(has_shape(weft_weights_find(file, "transformer.wte.weight"), 2, VOCAB, WIDTH));
+    WT_ALL(weft_weights_find(file, "lm_head.weight") != NULL);
+    WT_EQ(weft_weights_load(plain, file, names), WEFT_OK);
+    WT_EQ(weft_weights_load(again, file, names), WEFT_OK);
+    WT_ALL(same_models(spread, plain));
+    WT_ALL(same_models(again, plain));
+    weft_weights_close(file);
+    weft_module_release(spread);
+    weft_module_release(plain);
+    weft_module_release(again);
+    wt_world_close(&w);
+}
+
+/* Element by element: column (k, h, d) of c_attn is row [k, h, d] of ours, and row h d of c_proj is
+ * column [h, d]. */
+WT_TEST(gpt2__fused_and_transposed_matrices_are_what_they_say)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *m = gpt(1);
+    weft_weights *file;
+    double *ours, *theirs;
+    bool same = true;
+
+    WT_EQ(weft_weights_save(m, wt_scratch("forms.safetensors"), weft_weight_family("gpt2")),
+          WEFT_OK);
+    file = weft_weights_open(wt_scratch("forms.safetensors"));
+    ours = wt_values(weft_module_parameter(m, "blocks.1.attn.qkv.weight"));
+    theirs =
+        wt_values(weft_weights_read(file, "transformer.h.1.attn.c_attn.weight", 0, NULL, NULL));
+    for (int row = 0; row < 3 * WIDTH; row++) /* ((k * HEADS) + h) * HEAD + d */
+        for (int c = 0; c < WIDTH; c++)
+            same &= ours[row * WIDTH + c] == theirs[c * 3 * WIDTH + row];
+    WT_ALL(same);
+    free(ours);
+    free(theirs);
+    ours = wt_values(weft_module_parameter(m, "blocks.0.attn.proj.weight"));
+    theirs =
+        wt_values(weft_weights_read(file, "transformer.h.0.attn.c_proj.weight", 0, NULL, NULL));
+    for (int out = 0; out < WIDTH; out++)
+        for (int in = 0; in < WIDTH; in++)
+            same &= ours[out * WIDTH + in] == theirs[in * WIDTH + out];
+    WT_ALL(same);
+    free(ours);
+    free(theirs);
+    weft_weights_close(file);
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
+/* As the files of the hub are: no prefix, no head of its own, masks among the weights. */
+WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
+{
+    struct wt_world w = wt_world_open();
+    const weft_weight_names *names = weft_weight_family("gpt2");
+    weft_module *from = gpt(1), *to = spread_gpt(&w, 2);
+    const char *path = wt_scratch("hub.safetensors");
+    weft_named_tensor list[64];
+    char text[64][64];
+    weft_weights *file, *hub;
+    int n = 0;
+
+    WT_EQ(weft_weights_save(from, wt_scratch("full.safetensors"), names), WEFT_OK);
+    file = weft_weights_open(wt_scratch("full.safetensors"));
+    for (int64_t i = 0; i < weft_weights_count(file); i++) {
+        const char *name = weft_weights_at(file, i)->name;
+
+        if (strcmp(name, "lm_head.weight") == 0) continue;
+        snprintf(text[n], sizeof text[n], "%s", name + strlen("transformer."));
+        list[n] = (weft_named_tensor){text[n], weft_weights_read(file, name, 0, NULL, NULL)};
+        n++;
+    }
+    list[n++] = (weft_named_tensor){"h.0.attn.bias", wt_constant(CONTEXT, CONTEXT, 1)};
+    list[n++] = (weft_named_tensor){"h.1.attn.masked_bias", weft_full(WEFT_F32, 0, NULL, -1e4)};
+    WT_EQ(weft_weights_write(path, list, n), WEFT_OK);
+    hub = weft_weights_open(path);
+    WT_EQ(weft_weights_load(to, hub, names), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_module_parameter(to, "head.weight"),
+                           weft_module_parameter(from, "wte.weight"), WT_EXACT));
+    WT_ALL(wt_near_tensors(weft_module_parameter(to, "blocks.1.mlp.down.weight"),
+                           weft_module_parameter(from, "blocks.1.mlp.down.weight"), WT_EXACT));
+    weft_weights_close(file);
+    weft_weights_close(hub);
+    weft_module_release(from);
+    weft_module_release(to);
+    wt_world_close(&w);
+}
+
+WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *m = gpt(1), *same = gpt(1);
+    weft_named_tensor list[] = {{"wte.weight", wt_whole(WEFT_F32, 1, VOCAB, WIDTH)},
+                                {"wpe.weight", wt_whole(WEFT_F32, 1, CONTEXT + 1, WIDTH)},
+                                {"h.0.attn.c_attn.weight", wt_whole(WEFT_F32, 1, 3 * WIDTH, WIDTH)},
+                                {"surprise", wt_constant(1, 1, 1)}};
+    weft_weights *file;
+
+    WT_EQ(weft_weights_write(wt_scratch("wrong.safetensors"), list, 4), WEFT_OK);
+    file = weft_weights_open(wt_scratch("wrong.safetensors"));
+    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_FAILED(WEFT_ERR_SHAPE, "25 parameters are not in the file: blocks.0.norm1.weight");
+    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_FAILED(WEFT_ERR_SHAPE, "1 names in the file are not asked for: surprise");
+    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_FAILED(WEFT_ERR_SHAPE, "2 do not fit: wpe.weight F32 [9,12] for wpe.weight f32 [8,12], "
+                              "h.0.attn.c_attn.weight F32 [36,12]");
+    WT_ALL(same_models(m, same));
+    WT_EQ(weft_weights_load(m, weft_weights_open(wt_scratch("none")), NULL), WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "none");
+    WT_ALL(!weft_weight_family("gpt5"));
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "no family 'gpt5'; there are gpt2");
+    weft_weights_close(file);
+    weft_module_release(m);
+    weft_module_release(same);
+    wt_world_close(&w);
+}
+
+/* ---- rules of one's own ---- */
+
+static weft_module *fused(uint64_t seed)
+{
+    weft_module *m = weft_sequential_new();
+
+    weft_manual_seed(seed);
+    weft_module_add_child(m, "qkv",
+                          weft_linear_new((weft_linear_config){
+                              .in = {WIDTH}, .out = {3, HEADS, HEAD}, .out_split = 1}));
+    return m;
+}
+
+static const weft_weight_rule apart[] = {
+    {.parameter = "qkv.*", .name = "a.query.* + a.key.* + a.value.*", .rows = 3}};
+static const weft_weight_names apart_names = {.family = "apart", .n_rules = 1, .rules = apart};
+
+/* Queries, keys and values of their own in the file, one parameter in the model. */
+WT_TEST(rules__joined_names_are_one_parameter)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *from = fused(1), *to = fused(2);
+    weft_tensor *whole = weft_module_parameter(from, "qkv.weight");
+    weft_weights *file;
+
+    WT_EQ(weft_parallelize_module(to, w.mesh, (weft_plan[]){{"qkv", weft_colwise_parallel()}, {0}}),
+          WEFT_OK);
+    WT_EQ(weft_weights_save(from, wt_scratch("apart.safetensors"), &apart_names), WEFT_OK);
+    file = weft_weights_open(wt_scratch("apart.safetensors"));
+    WT_EQ(weft_weights_count(file), 6);
+    WT_ALL(has_shape(weft_weights_find(file, "a.key.weight"), 2, WIDTH, WIDTH));
+    WT_ALL(has_shape(weft_weights_find(file, "a.value.bias"), 1, WIDTH, 0));
+    WT_ALL(wt_near_tensors(weft_weights_read(file, "a.key.weight", 0, NULL, NULL),
+                           weft_reshape(weft_select(whole, 0, 1), 2, (int64_t[]){WIDTH, WIDTH}),
+                           WT_EXACT));
+    WT_EQ(weft_weights_load(to, file, &apart_names), WEFT_OK);
+    WT_ALL(same_models(from, to));
+    weft_weights_close(file);
+    weft_module_release(from);
+    weft_module_release(to);
+    wt_world_close(&w);
+}
+
+/* Without rules names are paths, and shapes are kept. */
+WT_TEST(rules__none_means_paths)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *from = fused(1), *to = fused(2);
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(from, wt_scratch("paths.safetensors"), NULL), WEFT_OK);
+    file = weft_weights_open(wt_scratch("paths.safetensors"));
+    WT_EQ(weft_weights_find(file, "qkv.weight")->ndim, 4);
+    WT_EQ(weft_weights_load(to, file, NULL), WEFT_OK);
+    WT_ALL(same_models(from, to));
+    WT_EQ(weft_weights_save(from, wt_scratch("x.safetensors"), weft_weight_family("gpt2")),
+          WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "gpt2 has no name for parameter 'qkv.weight'");
+    weft_weights_close(file);
+    weft_module_release(from);
+    weft_module_release(to);
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout),
+        WT_CASE(gpt2__fused_and_transposed_matrices_are_what_they_say),
+        WT_CASE(gpt2__names_without_prefix_tied_heads_and_masks_are_taken),
+        WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
+        WT_CASE(rules__joined_names_are_one_parameter),
+        WT_CASE(rules__none_means_paths),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "names", cases));
+}
