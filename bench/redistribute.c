@@ -5,7 +5,8 @@
  *     run: mpiexec -n 2 redistribute
  *     run: mpiexec -n 1 redistribute plan
  *
- * redistribute.vs_raw is our median over theirs: below 1, ours is faster. Ours is the public call,
+ * redistribute.vs_raw.MOVE.SIZE is our median over theirs, redistribute.vs_raw the median of those:
+ * below 1, ours is faster. Ours is the public call,
  * with its plan looked up, its result made and given back; theirs has all its buffers beforehand.
  * Both read the same source. A plan is looked up by its op's key on a mesh of one rank, and made
  * for rank 0 of a fake mesh of 2 x 4 x 8.
@@ -120,8 +121,9 @@ static weft_tensor *make_source(const struct pair *p, int64_t rows, int64_t colu
     return t;
 }
 
-static void measure(weft_mesh *mesh, enum hand_move move, int64_t rows, int64_t columns,
-                    const char *size)
+/* gives: our median over theirs */
+static double measure(weft_mesh *mesh, enum hand_move move, int64_t rows, int64_t columns,
+                      const char *size)
 {
     size_t bytes = (size_t)(rows * columns) * sizeof(float);
     int rounds = bytes > 1 << 24 ? 7 : MOST_ROUNDS, batch = bytes <= 1 << 16 ? 200 : 1;
@@ -150,6 +152,7 @@ static void measure(weft_mesh *mesh, enum hand_move move, int64_t rows, int64_t 
     hand_matrix_free(&p.hand);
     for (int b = 0; b < 3; b++) wf_block_release(blocks[b]);
     weft_scope_close(scope);
+    return us / them;
 }
 
 static void measure_all(void)
@@ -162,11 +165,16 @@ static void measure_all(void)
                  {"1MiB", 512, 512},    {"1MiB_uneven", 513, 511},
                  {"16MiB", 2048, 2048}, {"16MiB_uneven", 2049, 2047},
                  {"64MiB", 4096, 4096}, {"64MiB_uneven", 4097, 4095}};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
     weft_mesh *mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
+    double ratios[SIZES * HAND_MOVES];
+    int n = 0;
 
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (int s = 0; s < SIZES; s++)
         for (int m = 0; m < HAND_MOVES; m++)
-            measure(mesh, (enum hand_move)m, sizes[s].rows, sizes[s].columns, sizes[s].name);
+            ratios[n++] =
+                measure(mesh, (enum hand_move)m, sizes[s].rows, sizes[s].columns, sizes[s].name);
+    if (weft_world_rank() == 0) bench_line(median(ratios, n), "ratio", "redistribute.vs_raw");
     weft_mesh_release(mesh);
 }
 
