@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include <weft/dtensor.h>
 #include <weft/module.h>
 
@@ -47,26 +49,68 @@ typedef struct weft_style_options {
      *  NULL: what the style wants. Plain further inputs are replicated. A plain input that is
      *  sharded along a dim that the layer does not know must be sharded evenly. */
     const char *input_layouts;
-    /** What the output is redistributed to. NULL: R for row-wise and loss, sharded for column-wise
-     */
+    /** What the output is redistributed to. NULL: R for row-wise and loss, as the op gives it for
+     *  others */
     const char *output_layouts;
     /** true: hand on the distributed output (PyTorch's use_local_output=False). false: this rank's
      *  part as a plain tensor */
     bool keep_distributed;
+    /** Prepare-module and, as the sequence dim "S(1)", sequence parallel. */
+    const char *desired_input_layouts;
+    /** Prepare-module only. There, output_layouts is what a plain output is a part of. */
+    const char *desired_output_layouts;
+    /** Prepare-module only: hand this rank's part of the inputs to the module as plain tensors. */
+    bool local_inputs;
 } weft_style_options;
 
 typedef enum weft_style_kind {
     WEFT_STYLE_COLWISE,
     WEFT_STYLE_ROWWISE,
     WEFT_STYLE_LOSS,
+    WEFT_STYLE_SEQUENCE,
+    WEFT_STYLE_PREPARE,
+    WEFT_STYLE_CUSTOM,
     WEFT_STYLES
 } weft_style_kind;
 
-/** A row of the table with its options; a small value. */
+/**
+ * All that a style is: the three functions of weft_distribute_module. The library's own styles are
+ * made of the same table.
+ */
+typedef struct weft_style_functions {
+    const char *name;                   /* for messages */
+    weft_partition_function *partition; /* NULL: the parameters stay as they are */
+    weft_input_function *input;         /* NULL: inputs go in as they come */
+    weft_output_function *output;       /* NULL: the output is handed on as it is */
+} weft_style_functions;
+
+/** A style with its options; a small value. Fields that its kind does not use are 0. */
 typedef struct weft_style {
     weft_style_kind kind;
     weft_style_options options;
+    const weft_style_functions *functions; /* WEFT_STYLE_CUSTOM */
+    void *payload;                         /* given to them */
+    bool optional; /* a pattern without a match is as it should be: no warning, no error */
+    int line;      /* of the text that a plan was read from, for messages; 0: none */
 } weft_style;
+
+static inline weft_style weft_style_make(weft_style_kind kind, weft_style_options options)
+{
+    weft_style style;
+
+    memset(&style, 0, sizeof style);
+    style.kind = kind;
+    style.options = options;
+    return style;
+}
+
+static inline weft_style_options weft_style_defaults(void)
+{
+    weft_style_options options;
+
+    memset(&options, 0, sizeof options);
+    return options;
+}
 
 /**
  * Split a linear layer's output dim or an embedding's width.
@@ -76,15 +120,12 @@ typedef struct weft_style {
  */
 static inline weft_style weft_colwise_parallel_with(weft_style_options options)
 {
-    weft_style style = {WEFT_STYLE_COLWISE, {0, 0, 0}};
-    style.options = options;
-    return style;
+    return weft_style_make(WEFT_STYLE_COLWISE, options);
 }
 
 static inline weft_style weft_colwise_parallel(void)
 {
-    weft_style_options options = {0, 0, 0};
-    return weft_colwise_parallel_with(options);
+    return weft_colwise_parallel_with(weft_style_defaults());
 }
 
 /**
@@ -95,15 +136,12 @@ static inline weft_style weft_colwise_parallel(void)
  */
 static inline weft_style weft_rowwise_parallel_with(weft_style_options options)
 {
-    weft_style style = {WEFT_STYLE_ROWWISE, {0, 0, 0}};
-    style.options = options;
-    return style;
+    return weft_style_make(WEFT_STYLE_ROWWISE, options);
 }
 
 static inline weft_style weft_rowwise_parallel(void)
 {
-    weft_style_options options = {0, 0, 0};
-    return weft_rowwise_parallel_with(options);
+    return weft_rowwise_parallel_with(weft_style_defaults());
 }
 
 /**
@@ -112,15 +150,84 @@ static inline weft_style weft_rowwise_parallel(void)
  */
 static inline weft_style weft_loss_parallel_with(weft_style_options options)
 {
-    weft_style style = {WEFT_STYLE_LOSS, {0, 0, 0}};
-    style.options = options;
-    return style;
+    return weft_style_make(WEFT_STYLE_LOSS, options);
 }
 
 static inline weft_style weft_loss_parallel(void)
 {
-    weft_style_options options = {0, 0, 0};
-    return weft_loss_parallel_with(options);
+    return weft_loss_parallel_with(weft_style_defaults());
+}
+
+/**
+ * Layer norm, RMS norm, dropout or positions on a part of the sequence: without communication.
+ *
+ * The input is sharded along the sequence dim, desired_input_layouts, "S(1)" where that is NULL;
+ * so is the output. Parameters are replicated (all ranks must have equal ones); their gradients
+ * stay pending sums, for weft_reduce_gradients (or an optimizer's step) to reduce together. Plain
+ * inputs must be sharded evenly; distributed ones need not be. Without options the output stays
+ * distributed, as PyTorch's; with options keep_distributed says so. ranks: any; local
+ */
+static inline weft_style weft_sequence_parallel_with(weft_style_options options)
+{
+    return weft_style_make(WEFT_STYLE_SEQUENCE, options);
+}
+
+static inline weft_style weft_sequence_parallel(void)
+{
+    weft_style_options options = weft_style_defaults();
+
+    options.keep_distributed = true;
+    return weft_sequence_parallel_with(options);
+}
+
+/**
+ * Move the inputs or the output of any module; its parameters stay as they are.
+ *
+ * `layouts` has an entry per input, in the order of the call: "S(0), none"; what a plain tensor is
+ * a part of. `desired` has as many; what it is redistributed to. "none" in `layouts`: the input is
+ * handed through untouched; in `desired`: it becomes distributed and is not moved. A distributed
+ * tensor is taken with the layout that it has. Inputs are handed to the module distributed, the
+ * output as this rank's part; the general form says otherwise with local_inputs and
+ * keep_distributed (PyTorch's use_local_input, and the opposite of its use_local_output).
+ * ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different length or layouts
+ * that cannot be read; when called: WEFT_ERR_ARG for another number of inputs
+ */
+static inline weft_style weft_prepare_module_input_output(weft_style_options options)
+{
+    return weft_style_make(WEFT_STYLE_PREPARE, options);
+}
+
+static inline weft_style weft_prepare_module_input(const char *layouts, const char *desired)
+{
+    weft_style_options options = weft_style_defaults();
+
+    options.input_layouts = layouts;
+    options.desired_input_layouts = desired;
+    return weft_prepare_module_input_output(options);
+}
+
+static inline weft_style weft_prepare_module_output(const char *layouts, const char *desired)
+{
+    weft_style_options options = weft_style_defaults();
+
+    options.output_layouts = layouts;
+    options.desired_output_layouts = desired;
+    return weft_prepare_module_input_output(options);
+}
+
+/**
+ * A style of one's own. With `partition` the module is distributed as by weft_distribute_module
+ * (parameters that it leaves plain become replicated); without, only the hooks are put on it.
+ * `functions` is read when the plan is applied, `payload` must live as long as the module.
+ * ranks: any; local. fails, when applied: WEFT_ERR_ARG without any function
+ */
+static inline weft_style weft_custom_style(const weft_style_functions *functions, void *payload)
+{
+    weft_style style = weft_style_make(WEFT_STYLE_CUSTOM, weft_style_defaults());
+
+    style.functions = functions;
+    style.payload = payload;
+    return style;
 }
 
 /* ---- plans ---- */
@@ -139,15 +246,19 @@ typedef struct weft_plan {
  * plain parameters. Everything is checked first: on failure nothing has changed. A tensor that
  * several modules have as a parameter stays one tensor.
  *
+ * As in PyTorch, a pattern that matches no module is a warning (in the log, of rank 0) and the rest
+ * is applied, and so is no plan at all; weft_parallelize_module_strict refuses both.
  * ranks: every rank of the mesh alike; nothing is sent
- * fails: WEFT_ERR_NOT_FOUND for a pattern that matches no module; WEFT_ERR_STATE for a module that
- *        is matched twice or was distributed before; WEFT_ERR_ARG for a mesh with more than one
- *        axis (take weft_mesh_sub), a layout that cannot be read, or a style that does not support
- *        the module's type; WEFT_ERR_LAYOUT when a shared tensor would be spread in two ways
+ * fails: WEFT_ERR_STATE for a module that is matched twice or was distributed before; WEFT_ERR_ARG
+ *        for a mesh with more than one axis (take weft_mesh_sub), a layout that cannot be read, or
+ *        a style that does not support the module's type; WEFT_ERR_LAYOUT when a shared tensor
+ *        would be spread in two ways; strict: WEFT_ERR_NOT_FOUND for a pattern without match
  */
 WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
                                              const weft_plan *plan);
+WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
+                                                    const weft_plan *plan);
 
 /** What a plan means: a line per matched module with its style and layouts.
- *  ranks: any; local. fails: as weft_parallelize_module for patterns, layouts and types */
+ *  ranks: any; local. fails: as weft_parallelize_module_strict for patterns, layouts and types */
 WEFT_API weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out);

@@ -47,8 +47,8 @@ static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, in
     return weft_add(x_btd, weft_slice(table_ld, 0, 0, length));
 }
 
-static const weft_module_class class_position = {.type = "position embedding",
-                                                 .forward = add_positions};
+const weft_module_class wf_class_position = {.type = "position embedding",
+                                             .forward = add_positions};
 
 weft_module *weft_position_new(weft_position_config config)
 {
@@ -57,7 +57,7 @@ weft_module *weft_position_new(weft_position_config config)
 
     WF_TRY_PTR(wf_need_size("position embedding", "length", config.length));
     WF_TRY_PTR(wf_need_size("position embedding", "width", config.width));
-    m = weft_module_new(&class_position, NULL);
+    m = weft_module_new(&wf_class_position, NULL);
     return wf_layer_done(m, wf_parameter_normal(m, "weight", config.dtype, 2, shape,
                                                 config.std > 0 ? config.std : 1));
 }

@@ -73,4 +73,5 @@ void wf_hooks_truncate(struct wf_hooks *hooks, int count);
 weft_module **wf_module_list(weft_module *root, int *count);
 
 /* The classes that styles have rows for. */
-extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_cross_entropy;
+extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_position,
+    wf_class_layer_norm, wf_class_rms_norm, wf_class_dropout, wf_class_cross_entropy;

@@ -28,9 +28,9 @@ static weft_tensor *rms_norm(weft_module *m, weft_tensor *const *inputs, int n)
     return weft_rms_norm(inputs[0], parameter(m, 0), norm->eps);
 }
 
-static const weft_module_class class_layer_norm = {
+const weft_module_class wf_class_layer_norm = {
     .type = "layer norm", .forward = layer_norm, .free = wf_free};
-static const weft_module_class class_rms_norm = {
+const weft_module_class wf_class_rms_norm = {
     .type = "RMS norm", .forward = rms_norm, .free = wf_free};
 
 static weft_module *make(const weft_module_class *kind, const weft_norm_config *c, bool bias)
@@ -50,10 +50,10 @@ static weft_module *make(const weft_module_class *kind, const weft_norm_config *
 
 weft_module *weft_layer_norm_new(weft_norm_config config)
 {
-    return make(&class_layer_norm, &config, !config.no_bias);
+    return make(&wf_class_layer_norm, &config, !config.no_bias);
 }
 
 weft_module *weft_rms_norm_new(weft_norm_config config)
 {
-    return make(&class_rms_norm, &config, false);
+    return make(&wf_class_rms_norm, &config, false);
 }

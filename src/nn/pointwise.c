@@ -45,15 +45,14 @@ static weft_tensor *drop(weft_module *m, weft_tensor *const *inputs, int n)
     return m->training && *p > 0 ? weft_dropout(inputs[0], *p, NULL) : inputs[0];
 }
 
-static const weft_module_class class_dropout = {
-    .type = "dropout", .forward = drop, .free = wf_free};
+const weft_module_class wf_class_dropout = {.type = "dropout", .forward = drop, .free = wf_free};
 
 weft_module *weft_dropout_new(double p)
 {
     weft_module *m;
 
     WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: p is %g; it must lie in [0, 1]", p);
-    m = wf_layer_new(&class_dropout, sizeof p);
+    m = wf_layer_new(&wf_class_dropout, sizeof p);
     *(double *)m->payload = p;
     return m;
 }

@@ -105,10 +105,10 @@ weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distr
     weft_status status;
 
     *h = (struct hooked){.how = *how, .mesh = weft_mesh_retain(mesh), .refs = 1};
-    status = partition_all(m, mesh, how);
+    status = how->hooks_only ? WEFT_OK : partition_all(m, mesh, how);
     if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
     if (status == WEFT_OK) status = install(m, h);
-    if (status == WEFT_OK) m->distributed = true;
+    if (status == WEFT_OK && !how->hooks_only) m->distributed = true;
     wf_snapshot_drop(snapshot, status != WEFT_OK);
     let_go(h);
     return status;

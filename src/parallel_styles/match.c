@@ -1,8 +1,10 @@
 /* match.c: which modules the patterns of a plan mean. A token between dots never crosses one. */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
@@ -36,32 +38,58 @@ static void match_below(struct found *found, weft_module *m, const weft_plan *li
     wf_free(token);
 }
 
-static weft_status match_line(struct found *found, weft_module *root, const weft_plan *line)
+/* "plan line 3", "plan". */
+static const char *place_of(char *text, size_t bytes, const weft_plan *line)
+{
+    if (line->style.line)
+        snprintf(text, bytes, "plan line %d", line->style.line);
+    else
+        snprintf(text, bytes, "plan");
+    return text;
+}
+
+static weft_status report_unmatched(const weft_plan *line, bool strict)
+{
+    char place[32];
+
+    if (line->style.optional) return WEFT_OK;
+    place_of(place, sizeof place, line);
+    WF_NEED(!strict, WEFT_ERR_NOT_FOUND, "%s: pattern '%s' matches no module", place,
+            line->pattern);
+    if (wf_log_rank() <= 0)
+        WF_LOG(WF_LOG_WARN, "plan", "%s: pattern '%s' could not be resolved: it matches no module",
+               place, line->pattern);
+    return WEFT_OK;
+}
+
+static weft_status match_line(struct found *found, weft_module *root, const weft_plan *line,
+                              bool strict)
 {
     int before = found->count;
+    char place[32];
 
     if (line->pattern[0])
         match_below(found, root, line, line->pattern);
     else
         add(found, root, line);
-    WF_NEED(found->count > before, WEFT_ERR_NOT_FOUND, "plan: pattern '%s' matches no module",
-            line->pattern);
+    if (found->count == before) return report_unmatched(line, strict);
     for (int i = before; i < found->count; i++)
         for (int j = 0; j < before; j++)
             WF_NEED(found->items[i].module != found->items[j].module, WEFT_ERR_STATE,
-                    "plan: module '%s' is matched by '%s' and by '%s'",
-                    found->items[i].module->path, found->items[j].line->pattern, line->pattern);
+                    "%s: module '%s' is matched by '%s' and by '%s'",
+                    place_of(place, sizeof place, line), found->items[i].module->path,
+                    found->items[j].line->pattern, line->pattern);
     return WEFT_OK;
 }
 
 weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
-                          const weft_plan *plan)
+                          const weft_plan *plan, bool strict)
 {
     struct found found = {0};
     weft_status status = WEFT_OK;
 
     for (const weft_plan *line = plan; line->pattern && status == WEFT_OK; line++)
-        status = match_line(&found, root, line);
+        status = match_line(&found, root, line, strict);
     if (status != WEFT_OK) {
         wf_free(found.items);
         found = (struct found){0};

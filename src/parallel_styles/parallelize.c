@@ -4,6 +4,7 @@
  * All checks use what every rank knows, so that either all ranks change their module or none does.
  */
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
@@ -33,7 +34,7 @@ static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match 
 {
     for (int i = 0; i < count; i++) {
         WF_TRY(wf_style_resolve(&uses[i], matches[i].module, matches[i].line->style));
-        WF_TRY(check_module(matches[i].module));
+        if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
     return WEFT_OK;
 }
@@ -51,7 +52,18 @@ static weft_status apply_all(weft_module *root, weft_mesh *mesh, const struct wf
     return status;
 }
 
-weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
+/* Without a plan: a warning, unless there is none because it could not be made. */
+static weft_status no_plan(bool strict)
+{
+    if (weft_error_status() != WEFT_OK) return weft_error_status();
+    WF_NEED(!strict, WEFT_ERR_ARG, "parallelize: plan is NULL");
+    if (wf_log_rank() <= 0)
+        WF_LOG(WF_LOG_WARN, "plan", "parallelize: no plan is given, the module stays as it is");
+    return WEFT_OK;
+}
+
+static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
+                               bool strict)
 {
     struct wf_match *matches;
     struct wf_style_use *uses;
@@ -59,12 +71,13 @@ weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const 
     int count;
 
     if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    if (!module || !mesh || !plan)
+    if (!module || !mesh)
         return weft_error_status() != WEFT_OK
                    ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "parallelize: module, mesh or plan is NULL");
+                   : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
+    if (!plan) return no_plan(strict);
     WF_TRY(check_mesh(mesh));
-    WF_TRY(wf_plan_match(&matches, &count, module, plan));
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
     uses = wf_calloc((size_t)count + 1, sizeof *uses);
     status = resolve_all(uses, matches, count);
     if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
@@ -73,15 +86,27 @@ weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const 
     return status;
 }
 
+weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
+{
+    return parallelize(module, mesh, plan, false);
+}
+
+weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
+                                           const weft_plan *plan)
+{
+    return parallelize(module, mesh, plan, true);
+}
+
 /* ---- for people ---- */
 
 static void print_use(const struct wf_match *match, const struct wf_style_use *use, FILE *out)
 {
-    const weft_placement parts[] = {use->weight, use->bias, use->declared, use->wants, use->output};
+    const weft_placement parts[] = {use->weight, use->bias, use->inputs[0].declared,
+                                    use->inputs[0].wants, use->output.wants};
     char text[5][16];
 
     for (int i = 0; i < 5; i++) weft_placements_print(&parts[i], 1, text[i], sizeof text[i]);
-    fprintf(out, "%-24s %s: ", match->module->path, wf_style_name(use->kind));
+    fprintf(out, "%-24s %s: ", match->module->path, wf_style_name(match->line->style));
     if (match->module->n_parameters > 0) fprintf(out, "weight %s, ", text[0]);
     if (match->module->n_parameters > 1) fprintf(out, "bias %s, ", text[1]);
     fprintf(out, "input %s -> %s, output %s%s\n", text[2], text[3], text[4],
@@ -96,7 +121,7 @@ weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *ou
     int count;
 
     WF_NEED(module && plan, WEFT_ERR_ARG, "plan print: module or plan is NULL");
-    WF_TRY(wf_plan_match(&matches, &count, module, plan));
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
     for (int i = 0; i < count && status == WEFT_OK; i++) {
         status = wf_style_resolve(&use, matches[i].module, matches[i].line->style);
         if (status == WEFT_OK) print_use(&matches[i], &use, out);

@@ -6,24 +6,27 @@
  */
 #include "parallel_styles/style.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/where.h"
 
 /* ---- rows ---- */
 
-enum share { SHARE_R, SHARE_P, SHARE_OUT, SHARE_IN };
+enum share { SHARE_R, SHARE_P, SHARE_OUT, SHARE_IN, SHARE_SEQ, SHARE_NO };
 
 struct row {
     weft_style_kind style;
     const weft_module_class *kind;
-    enum share weight, bias, wants, gives;
+    enum share weight, bias, wants, gives, back;
+    int own;
 };
 
 static const struct row rows[] = {
-#define WF_STYLE(style, module, weight, bias, wants, gives)                                        \
-    {WEFT_STYLE_##style, &wf_class_##module, SHARE_##weight,                                       \
-     SHARE_##bias,       SHARE_##wants,      SHARE_##gives},
+#define WF_STYLE(style, module, weight, bias, wants, gives, back, own)                             \
+    {WEFT_STYLE_##style, &wf_class_##module, SHARE_##weight, SHARE_##bias,                         \
+     SHARE_##wants,      SHARE_##gives,      SHARE_##back,   own},
 #include "parallel_styles/styles.def"
 #undef WF_STYLE
 };
@@ -31,11 +34,25 @@ static const struct row rows[] = {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static const char *const names[WEFT_STYLES] = {
-    [WEFT_STYLE_COLWISE] = "colwise", [WEFT_STYLE_ROWWISE] = "rowwise", [WEFT_STYLE_LOSS] = "loss"};
+    [WEFT_STYLE_COLWISE] = "colwise", [WEFT_STYLE_ROWWISE] = "rowwise",
+    [WEFT_STYLE_LOSS] = "loss",       [WEFT_STYLE_SEQUENCE] = "sequence",
+    [WEFT_STYLE_PREPARE] = "prepare", [WEFT_STYLE_CUSTOM] = "custom"};
 
-const char *wf_style_name(weft_style_kind kind)
+const char *wf_style_name(weft_style style)
 {
-    return (unsigned)kind < WEFT_STYLES ? names[kind] : "unknown";
+    if (style.kind == WEFT_STYLE_CUSTOM && style.functions && style.functions->name)
+        return style.functions->name;
+    return (unsigned)style.kind < WEFT_STYLES ? names[style.kind] : "unknown";
+}
+
+weft_style_kind wf_style_find(const char *name, size_t length)
+{
+    int kind = 0;
+
+    while (kind < WEFT_STYLES &&
+           (strlen(names[kind]) != length || strncmp(names[kind], name, length) != 0))
+        kind++;
+    return (weft_style_kind)kind;
 }
 
 static const struct row *find_row(const weft_module *m, weft_style_kind style)
@@ -59,7 +76,7 @@ static void list_types(char *text, size_t bytes, weft_style_kind style)
 
 /* ---- resolving ---- */
 
-static weft_placement placed(enum share share, int out_dim, int in_dim)
+static weft_placement placed(enum share share, int out_dim, int in_dim, weft_placement sequence)
 {
     switch (share) {
     case SHARE_OUT:
@@ -68,6 +85,8 @@ static weft_placement placed(enum share share, int out_dim, int in_dim)
         return weft_shard(in_dim);
     case SHARE_P:
         return weft_partial(WEFT_SUM);
+    case SHARE_SEQ:
+        return sequence;
     default:
         return weft_replicate();
     }
@@ -75,46 +94,91 @@ static weft_placement placed(enum share share, int out_dim, int in_dim)
 
 static weft_status override(weft_placement *placement, const char *text, const char *field)
 {
-    int count;
+    struct wf_layouts layouts;
 
     if (!text) return WEFT_OK;
-    count = weft_placements_parse(placement, 1, text);
-    if (count < 0) return weft_error_status();
-    WF_NEED(count == 1, WEFT_ERR_ARG, "%s \"%s\": one placement is needed, not %d", field, text,
-            count);
+    WF_TRY(wf_layouts_read(&layouts, text, field));
+    WF_NEED(layouts.count == 1 && layouts.given[0], WEFT_ERR_ARG,
+            "%s \"%s\": one placement is needed, not %d", field, text,
+            layouts.count == 1 ? 0 : layouts.count);
+    *placement = layouts.at[0];
     return WEFT_OK;
 }
 
-weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style)
+static void fill_row(struct wf_style_use *use, const struct row *row, const struct wf_features *f,
+                     weft_placement sequence)
 {
+    const weft_placement everywhere = weft_replicate();
+
+    use->functions = &wf_row_functions;
+    use->weight = placed(row->weight, f->weight_out, f->weight_in, sequence);
+    use->bias = placed(row->bias, f->bias_out, 0, sequence);
+    use->gives = placed(row->gives, f->output_dim, 0, sequence);
+    use->gradient = placed(row->back, 0, f->input_dim, sequence);
+    use->has_gradient = row->back != SHARE_NO;
+    use->forward_collectives = row->own;
+    for (int i = 0; i < WEFT_MODULE_INPUTS; i++)
+        use->inputs[i] = (struct wf_crossing){true, true, everywhere, everywhere};
+    use->inputs[0].wants = placed(row->wants, 0, f->input_dim, sequence);
+    use->inputs[0].declared = use->inputs[0].wants;
+    use->output = (struct wf_crossing){true, true, use->gives, use->gives};
+    if (use->gives.kind == WEFT_KIND_PARTIAL) use->output.wants = everywhere;
+}
+
+static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, weft_style style)
+{
+    static const struct wf_features nothing_to_split = {0};
     const struct row *row = find_row(m, style.kind);
-    const struct wf_features *f = m->features;
-    struct wf_where before = wf_here;
-    weft_status status;
+    const weft_style_options *o = &style.options;
+    weft_placement sequence = weft_shard(1);
     char types[128];
 
     if (!row) {
         list_types(types, sizeof types, style.kind);
         return WF_FAIL(WEFT_ERR_ARG, "style %s does not support module '%s' of type %s (only: %s)",
-                       wf_style_name(style.kind), m->path, m->kind->type, types);
+                       wf_style_name(style), m->path, m->kind->type, types);
     }
-    *use = (struct wf_style_use){.kind = style.kind,
-                                 .weight = placed(row->weight, f->weight_out, f->weight_in),
-                                 .bias = placed(row->bias, f->bias_out, 0),
-                                 .wants = placed(row->wants, 0, f->input_dim),
-                                 .output = placed(row->gives, f->output_dim, 0),
-                                 .keep_distributed = style.options.keep_distributed};
-    use->declared = use->wants;
-    if (use->output.kind == WEFT_KIND_PARTIAL) use->output = weft_replicate();
+    WF_NEED(!o->desired_output_layouts && !o->local_inputs &&
+                (!o->desired_input_layouts || style.kind == WEFT_STYLE_SEQUENCE),
+            WEFT_ERR_ARG, "style %s: it has no desired layouts of its own and hands on no inputs",
+            wf_style_name(style));
+    WF_TRY(override(&sequence, o->desired_input_layouts, "desired_input_layouts"));
+    WF_NEED(sequence.kind == WEFT_KIND_SHARD, WEFT_ERR_ARG,
+            "style sequence: desired_input_layouts \"%s\" is no shard", o->desired_input_layouts);
+    fill_row(use, row, m->features ? m->features : &nothing_to_split, sequence);
+    use->keep_distributed = o->keep_distributed;
+    WF_TRY(override(&use->inputs[0].declared, o->input_layouts, "input_layouts"));
+    return override(&use->output.wants, o->output_layouts, "output_layouts");
+}
+
+static weft_status resolve_custom(struct wf_style_use *use, weft_style style)
+{
+    WF_NEED(style.functions, WEFT_ERR_ARG, "a custom style without functions");
+    WF_NEED(style.functions->partition || style.functions->input || style.functions->output,
+            WEFT_ERR_ARG, "custom style %s: every function is NULL", wf_style_name(style));
+    use->functions = style.functions;
+    use->payload = style.payload;
+    return WEFT_OK;
+}
+
+weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style)
+{
+    struct wf_where before = wf_here;
+    weft_status status;
+
+    *use = (struct wf_style_use){.kind = style.kind};
     wf_here.module = m->path;
-    status = override(&use->declared, style.options.input_layouts, "input_layouts");
-    if (status == WEFT_OK)
-        status = override(&use->output, style.options.output_layouts, "output_layouts");
+    if (style.kind == WEFT_STYLE_CUSTOM)
+        status = resolve_custom(use, style);
+    else if (style.kind == WEFT_STYLE_PREPARE)
+        status = wf_prepare_resolve(use, style.options);
+    else
+        status = resolve_row(use, m, style);
     wf_here = before;
     return status;
 }
 
-/* ---- applying ---- */
+/* ---- the functions of a row ---- */
 
 static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
 {
@@ -125,48 +189,10 @@ static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
     return WEFT_OK;
 }
 
-/*
- * The global shape of which a plain input is a part. A feature dim's size is known from the layer,
- * so uneven shards are fine there; any other sharded dim can only be taken for even (NULL).
- */
-static const int64_t *global_shape(int64_t *shape, const weft_module *m, const weft_tensor *x,
-                                   weft_placement declared)
-{
-    const struct wf_features *f = m->features;
-    int ndim = weft_ndim(x), dim = declared.dim < 0 ? declared.dim : declared.dim - ndim;
-    int64_t known = 0;
-
-    if (dim < 0 && -dim <= f->n_in && -dim <= ndim) known = f->in_sizes[f->n_in + dim];
-    if (!weft_shards(declared, declared.dim) || !known) return NULL;
-    for (int d = 0; d < ndim; d++) shape[d] = weft_size(x, d);
-    shape[ndim + dim] = known;
-    return shape;
-}
-
-static weft_tensor *take_input(const weft_module *m, weft_tensor *x, weft_mesh *mesh,
-                               weft_placement declared, weft_placement wants)
-{
-    int64_t shape[WEFT_MAX_DIMS];
-    weft_mesh *own = weft_tensor_mesh(x);
-
-    if (!own)
-        x = weft_from_local(x, mesh, &declared, global_shape(shape, m, x, declared));
-    else
-        WF_NEED_PTR(weft_mesh_ndim(own) == 1, WEFT_ERR_LAYOUT,
-                    "%s: an input lies on a mesh of %d axes, the style on one", m->kind->type,
-                    weft_mesh_ndim(own));
-    return x ? weft_redistribute(x, &wants) : NULL;
-}
-
 static weft_status take_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
                                void *payload)
 {
-    const struct wf_style_use *use = payload;
-
-    inputs[0] = take_input(m, inputs[0], mesh, use->declared, use->wants);
-    for (int i = 1; i < n && inputs[i - 1]; i++)
-        inputs[i] = take_input(m, inputs[i], mesh, weft_replicate(), weft_replicate());
-    return inputs[n - 1] ? WEFT_OK : weft_error_status();
+    return wf_cross_inputs(m, inputs, n, mesh, payload);
 }
 
 static weft_tensor *hand_output(weft_module *m, weft_tensor *output, weft_mesh *mesh, void *payload)
@@ -174,22 +200,29 @@ static weft_tensor *hand_output(weft_module *m, weft_tensor *output, weft_mesh *
     const struct wf_style_use *use = payload;
     weft_tensor *y;
 
-    (void)mesh;
     WF_NEED_PTR(weft_tensor_mesh(output), WEFT_ERR_LAYOUT, "%s: the output of style %s is plain",
-                m->kind->type, wf_style_name(use->kind));
-    y = weft_redistribute(output, &use->output);
+                m->kind->type, names[use->kind]);
+    y = wf_cross(m, output, mesh, &use->output);
     return y && !use->keep_distributed ? weft_to_local(y, NULL) : y;
 }
 
+const weft_style_functions wf_row_functions = {"row", partition, take_inputs, hand_output};
+
 weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
 {
-    struct wf_style_use *kept = WF_NEW(struct wf_style_use);
-    struct wf_distribution how = {.partition = partition,
-                                  .input = take_inputs,
-                                  .output = hand_output,
-                                  .payload = kept,
-                                  .release = wf_free};
+    const weft_style_functions *f = use->functions;
+    struct wf_distribution how = {.partition = f->partition,
+                                  .input = f->input,
+                                  .output = f->output,
+                                  .hooks_only = !f->partition,
+                                  .payload = use->payload};
 
-    *kept = *use;
+    if (use->kind != WEFT_STYLE_CUSTOM) {
+        struct wf_style_use *kept = WF_NEW(struct wf_style_use);
+
+        *kept = *use;
+        how.payload = kept;
+        how.release = wf_free;
+    }
     return wf_distribute(m, mesh, &how);
 }

@@ -7,27 +7,78 @@
 
 #include "nn/module.h"
 
+/** What happens to one tensor on its way into or out of a module. */
+struct wf_crossing {
+    bool taken;              /* false: it is handed through as it is */
+    bool moved;              /* false: `wants` says nothing, it keeps its layout */
+    weft_placement declared; /* what a plain tensor is a part of */
+    weft_placement wants;    /* what it is redistributed to */
+};
+
 /** Everything a style does to one module, as placements on one mesh axis. */
 struct wf_style_use {
     weft_style_kind kind;
+    const weft_style_functions *functions;
+    void *payload;               /* of a custom style */
     weft_placement weight, bias; /* of the parameters */
-    weft_placement declared;     /* what a plain first input is a part of */
-    weft_placement wants;        /* what the first input becomes */
-    weft_placement output;       /* what the output becomes */
-    bool keep_distributed;
+    struct wf_crossing inputs[WEFT_MODULE_INPUTS];
+    int n_inputs; /* a call must have so many; 0: any number */
+    struct wf_crossing output;
+    weft_placement gives;    /* what the op makes, before the output is moved */
+    weft_placement gradient; /* what the op's backward makes of the first input's gradient */
+    bool has_gradient;       /* the first input has one that the row knows */
+    bool local_inputs;       /* inputs are handed on as plain tensors */
+    bool keep_distributed;   /* the output is not */
+    int forward_collectives; /* of the op itself */
 };
 
-/** "colwise", "rowwise", "loss". */
-const char *wf_style_name(weft_style_kind kind);
+/** "colwise", "rowwise", ... */
+const char *wf_style_name(weft_style style);
+
+/** The kind with this name (`length` bytes); WEFT_STYLES when there is none. */
+weft_style_kind wf_style_find(const char *name, size_t length);
 
 /**
  * Look the style's row up and fill in the module's dims and the user's options.
- * fails: WEFT_ERR_ARG naming style, type and path when the style has no row for the module
+ * fails: WEFT_ERR_ARG naming style, type and path when the style has no row for the module, and
+ *        for options that cannot be read or that the style does not have
  */
 weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style);
 
+/** The part of it for prepare-module. */
+weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options options);
+
 /** Distribute the parameters and install the hooks of a resolved style. */
 weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
+
+/** The functions of the styles that are rows, and of prepare-module; payload: wf_style_use. */
+extern const weft_style_functions wf_row_functions, wf_prepare_functions;
+
+/* ---- layouts as text ---- */
+
+/** A list of layouts, one per tensor, "none" for one that is left alone. */
+struct wf_layouts {
+    int count;
+    bool given[WEFT_MODULE_INPUTS];
+    weft_placement at[WEFT_MODULE_INPUTS];
+};
+
+/** Read "S(0), none"; `field` is for messages. fails: WEFT_ERR_ARG */
+weft_status wf_layouts_read(struct wf_layouts *layouts, const char *text, const char *field);
+
+/**
+ * Take a tensor across: a plain one becomes a part of what is declared, a distributed one keeps its
+ * own layout (a wrong declaration cannot spoil it), and both are then moved to what is wanted.
+ * gives: a distributed tensor; t itself when the crossing does not take it
+ */
+weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
+                      const struct wf_crossing *crossing);
+
+/** wf_cross over all inputs of a call. */
+weft_status wf_cross_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
+                            const struct wf_style_use *use);
+
+/* ---- distributing ---- */
 
 /** A module's own share of weft_distribute_module; `release` frees the payload with the last hook.
  */
@@ -35,6 +86,7 @@ struct wf_distribution {
     weft_partition_function *partition;
     weft_input_function *input;
     weft_output_function *output;
+    bool hooks_only; /* parameters stay as they are */
     void *payload;
     void (*release)(void *payload);
 };
@@ -55,6 +107,8 @@ weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot);
 /** End the snapshot: with `restore` the tree is as it was, else it stays as it is now. */
 void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore);
 
+/* ---- plans ---- */
+
 /** A module that a line of a plan matches. */
 struct wf_match {
     weft_module *module;
@@ -62,8 +116,9 @@ struct wf_match {
 };
 
 /**
- * All matches of a plan, in its order; wf_malloc'ed, `*count` of them.
+ * All matches of a plan, in its order; wf_malloc'ed, `*count` of them. A pattern without match is a
+ * warning (unless its style is optional), with `strict` an error.
  * fails: WEFT_ERR_NOT_FOUND for a pattern without match, WEFT_ERR_STATE for a module matched twice
  */
 weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
-                          const weft_plan *plan);
+                          const weft_plan *plan, bool strict);

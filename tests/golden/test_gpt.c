@@ -19,13 +19,13 @@
 enum { LAYERS = 2, WIDTH = 24, HEADS = 6, CONTEXT = 8, BATCH = 2, VOCAB = 19, STEPS = 3 };
 
 static const weft_plan tensor_parallel[] = {
-    {"wte", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.mlp.up", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.mlp.down", {WEFT_STYLE_ROWWISE, {0}}},
-    {"head", {WEFT_STYLE_COLWISE, {.keep_distributed = true}}},
-    {"loss", {WEFT_STYLE_LOSS, {0}}},
+    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
+    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}}},
+    {"loss", {.kind = WEFT_STYLE_LOSS}},
     {0},
 };
 
@@ -153,10 +153,10 @@ WT_TEST(gpt__tensor_parallel_equals_one_device_and_pytorch) { run(tensor_paralle
 WT_TEST(gpt__replicated_embedding_and_gathered_logits_equal_too)
 {
     static const weft_plan plan[] = {
-        {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
-        {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
-        {"wte", {WEFT_STYLE_COLWISE, {.output_layouts = "R"}}},
-        {"head", {WEFT_STYLE_COLWISE, {.output_layouts = "R"}}},
+        {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
+        {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
+        {"wte", {.kind = WEFT_STYLE_COLWISE, .options = {.output_layouts = "R"}}},
+        {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.output_layouts = "R"}}},
         {0},
     };
 

@@ -60,7 +60,7 @@ WT_TEST(plan__wildcards_stay_between_dots)
         weft_module *root = stack();
         weft_mesh *mesh = world_mesh();
         weft_plan plan[] = {{cases[i].pattern, weft_colwise_parallel()}, {0}};
-        weft_status status = weft_parallelize_module(root, mesh, plan);
+        weft_status status = weft_parallelize_module_strict(root, mesh, plan);
 
         wt_note("pattern %s", cases[i].pattern);
         WT_EQ(status == WEFT_OK, cases[i].matches > 0);
@@ -80,7 +80,7 @@ static void refused(const weft_plan *plan, weft_status status, const char *part)
     weft_module *root = stack();
     weft_mesh *mesh = world_mesh();
 
-    WT_EQ(weft_parallelize_module(root, mesh, plan), status);
+    WT_EQ(weft_parallelize_module_strict(root, mesh, plan), status);
     WT_FAILED(status, part);
     WT_EQ(count_distributed(root), 0);
     weft_module_release(root);

@@ -208,7 +208,10 @@ static bool counts_are(const struct use *u, const weft_ledger *ledger, weft_dire
 
 static weft_style style_of(const struct use *u, bool keep)
 {
-    return (weft_style){u->style, {u->input, u->output, keep}};
+    weft_style_options options = {
+        .input_layouts = u->input, .output_layouts = u->output, .keep_distributed = keep};
+
+    return (weft_style){.kind = u->style, .options = options};
 }
 
 /* What the module is called with, made from the leaf x (distributed as `given`). */

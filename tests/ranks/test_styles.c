@@ -28,11 +28,11 @@ enum { BATCH = 8, SEED = 11 };
 
 #define COL(...)                                                                                   \
     {                                                                                              \
-        WEFT_STYLE_COLWISE, { __VA_ARGS__ }                                                        \
+        .kind = WEFT_STYLE_COLWISE, .options = { __VA_ARGS__ }                                     \
     }
 #define ROW(...)                                                                                   \
     {                                                                                              \
-        WEFT_STYLE_ROWWISE, { __VA_ARGS__ }                                                        \
+        .kind = WEFT_STYLE_ROWWISE, .options = { __VA_ARGS__ }                                     \
     }
 #define AR WEFT_COLL_ALL_REDUCE
 #define AG WEFT_COLL_ALL_GATHER

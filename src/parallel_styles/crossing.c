@@ -1,0 +1,109 @@
+/*
+ * crossing.c: how tensors go into a module and come out of it: layouts as text, and the step from
+ * plain to distributed and on to the wanted layout. Which layouts those are is decided elsewhere.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+/* ---- layouts as text ---- */
+
+/* The end of the entry that begins at `text`: a comma outside parentheses, or the end. */
+static const char *entry_end(const char *text)
+{
+    int depth = 0;
+
+    for (; *text && (*text != ',' || depth > 0); text++) {
+        if (*text == '(') depth++;
+        if (*text == ')') depth--;
+    }
+    return text;
+}
+
+static weft_status read_entry(struct wf_layouts *layouts, const char *entry)
+{
+    weft_placement *at = &layouts->at[layouts->count];
+    size_t length;
+
+    entry += strspn(entry, " \t");
+    length = strcspn(entry, " \t");
+    layouts->given[layouts->count] = length != 4 || strncmp(entry, "none", 4) != 0;
+    if (layouts->given[layouts->count] && weft_placements_parse(at, 1, entry) < 0)
+        return weft_error_status();
+    layouts->count++;
+    return WEFT_OK;
+}
+
+weft_status wf_layouts_read(struct wf_layouts *layouts, const char *text, const char *field)
+{
+    weft_status status = WEFT_OK;
+    const char *at = text, *end;
+
+    memset(layouts, 0, sizeof *layouts);
+    do {
+        char *entry;
+
+        WF_NEED(layouts->count < WEFT_MODULE_INPUTS, WEFT_ERR_ARG,
+                "%s \"%s\": more than %d layouts", field, text, WEFT_MODULE_INPUTS);
+        end = entry_end(at);
+        entry = wf_format("%.*s", (int)(end - at), at);
+        status = read_entry(layouts, entry);
+        wf_free(entry);
+        at = end + 1;
+    } while (status == WEFT_OK && *end);
+    return status;
+}
+
+/* ---- crossing ---- */
+
+/*
+ * The global shape of which a plain tensor is a part. A feature dim's size is known from the layer,
+ * so uneven shards are fine there; any other sharded dim can only be taken for even (NULL).
+ */
+static const int64_t *global_shape(int64_t *shape, const weft_module *m, const weft_tensor *x,
+                                   weft_placement declared)
+{
+    const struct wf_features *f = m->features;
+    int ndim = weft_ndim(x), dim = declared.dim < 0 ? declared.dim : declared.dim - ndim;
+    int64_t known = 0;
+
+    if (f && dim < 0 && -dim <= f->n_in && -dim <= ndim) known = f->in_sizes[f->n_in + dim];
+    if (!weft_shards(declared, declared.dim) || !known) return NULL;
+    for (int d = 0; d < ndim; d++) shape[d] = weft_size(x, d);
+    shape[ndim + dim] = known;
+    return shape;
+}
+
+weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
+                      const struct wf_crossing *crossing)
+{
+    weft_placement declared = crossing->declared;
+    weft_mesh *own = weft_tensor_mesh(t);
+    int64_t shape[WEFT_MAX_DIMS];
+
+    if (!crossing->taken) return t;
+    if (!own)
+        t = weft_from_local(t, mesh, &declared, global_shape(shape, m, t, declared));
+    else
+        WF_NEED_PTR(weft_mesh_ndim(own) == 1, WEFT_ERR_LAYOUT,
+                    "%s: an input lies on a mesh of %d axes, the style on one", m->kind->type,
+                    weft_mesh_ndim(own));
+    return t && crossing->moved ? weft_redistribute(t, &crossing->wants) : t;
+}
+
+weft_status wf_cross_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
+                            const struct wf_style_use *use)
+{
+    WF_NEED(!use->n_inputs || n == use->n_inputs, WEFT_ERR_ARG,
+            "%s: module inputs and input_layouts should have same length, not %d and %d",
+            m->kind->type, n, use->n_inputs);
+    for (int i = 0; i < n; i++) {
+        inputs[i] = wf_cross(m, inputs[i], mesh, &use->inputs[i]);
+        if (inputs[i] && use->local_inputs && use->inputs[i].taken)
+            inputs[i] = weft_to_local(inputs[i], NULL);
+        if (!inputs[i]) return weft_error_status();
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,88 @@
+/* given.c: what the tests of this folder start from. */
+#include "styles/given.h"
+
+#include <stdlib.h>
+
+weft_mesh *given_mesh(void) { return weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()); }
+
+static double element(int which, int64_t i)
+{
+    return which ? (double)((i * 53 + 7) % 97) / 48 - 1 : (double)((i * 37 + 11) % 101) / 50 - 1;
+}
+
+static weft_tensor *make(int which, int ndim, const int64_t *shape)
+{
+    int64_t n = 1;
+    weft_tensor *t;
+    double *values;
+
+    for (int d = 0; d < ndim; d++) n *= shape[d];
+    values = malloc((size_t)n * sizeof *values + 1);
+    for (int64_t i = 0; i < n; i++) values[i] = element(which, i);
+    t = weft_from_data(WEFT_F64, ndim, shape, values);
+    free(values);
+    return t;
+}
+
+weft_tensor *given(int which, int64_t a, int64_t b, int64_t c)
+{
+    int64_t shape[] = {a, b, c};
+
+    return make(which, c ? 3 : b ? 2 : 1, shape);
+}
+
+weft_tensor *given_like(const weft_tensor *t)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+
+    for (int d = 0; d < weft_ndim(t); d++) shape[d] = weft_size(t, d);
+    return make(1, weft_ndim(t), shape);
+}
+
+weft_tensor *given_spread(weft_tensor *whole, weft_mesh *mesh, const char *layout)
+{
+    weft_placement p;
+
+    WT_ALL(weft_placements_parse(&p, 1, layout) == 1);
+    return weft_distribute_tensor(whole, mesh, &p, -1);
+}
+
+weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout)
+{
+    return weft_to_local(given_spread(whole, mesh, layout), NULL);
+}
+
+bool given_is(const weft_tensor *t, const char *layout)
+{
+    weft_placement p;
+
+    return t && weft_tensor_mesh(t) && weft_placements_parse(&p, 1, layout) == 1 &&
+           weft_placement_equal(weft_tensor_placement(t, 0), p);
+}
+
+void given_moved(weft_ledger *ledger, weft_coll kind, int count, const char *text, const char *file,
+                 int line)
+{
+    int64_t all = weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
+    int64_t own = weft_ledger_count(ledger, kind, WEFT_DIRECTION_ANY, NULL);
+    int64_t wanted = wt_ranks() > 1 ? count : 0;
+
+    weft_ledger_reset(ledger);
+    if (all != wanted || own != wanted)
+        wt_note("%lld collectives, %lld of the kind", (long long)all, (long long)own);
+    wt_all(all == wanted && own == wanted, text, file, line);
+}
+
+static weft_tensor *same(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)m;
+    (void)n;
+    return inputs[0];
+}
+
+weft_module *given_identity(void)
+{
+    static const weft_module_class kind = {.type = "identity", .forward = same};
+
+    return weft_module_new(&kind, NULL);
+}
