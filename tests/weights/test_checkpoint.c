@@ -507,6 +507,28 @@ WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
     wt_world_close(&w);
 }
 
+/* Only rank 1 sees that its file cannot be made. */
+WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = zeros(&w, 8, 2, "S(1)");
+    weft_state *state = state_of("t", wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    char path[512];
+
+    save_one(wt_scratch("full"), wt_spread(&w, wt_constant(8, 2, 4), "S(0)"));
+    snprintf(path, sizeof path, "%s/g000002-r00001.safetensors", wt_scratch("full"));
+    if (wt_rank() == 0) mkdir(path, 0777);
+    WT_ALL(true);
+    if (wt_ranks() > 1) {
+        WT_EQ(weft_checkpoint_save(wt_scratch("full"), state), WEFT_ERR_IO);
+        WT_FAILED(WEFT_ERR_IO, "g000002-r00001.safetensors: cannot create");
+    }
+    load_one(wt_scratch("full"), t);
+    WT_ALL(wt_local_is_all(t, 4));
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -523,6 +545,7 @@ int main(int argc, char **argv)
         WT_CASE(refused__what_the_checkpoint_lacks_or_has_otherwise),
         WT_CASE(refused__damaged_files_and_nothing_is_changed),
         WT_CASE(saving__again_replaces_and_leaves_nothing_behind),
+        WT_CASE(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays),
         WT_END,
     };
 

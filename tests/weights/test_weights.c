@@ -2,8 +2,10 @@
  * together they are the whole. */
 /* mpi: 2 4 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/dtype.h"
 #include "ranks/worlds.h"
@@ -131,6 +133,43 @@ WT_TEST(read__what_cannot_be_is_refused_on_all_ranks)
     weft_set_default_device(WEFT_CPU);
     WT_FAILED(WEFT_ERR_STATE, "no elements");
     weft_weights_close(file);
+    wt_world_close(&w);
+}
+
+/* 64 GiB, of which one rank of 4,096 reads 16 MiB: what reads more does not end in time. */
+WT_TEST(read__a_rank_touches_its_slices_only)
+{
+    enum { ROWS = 1 << 24, COLUMNS = 1024, RANKS = 4096, MINE = 5 };
+    static const char header[] = "{\"big\":{\"dtype\":\"F32\",\"shape\":[16777216,1024],"
+                                 "\"data_offsets\":[0,68719476736]}}";
+    struct wt_world w = wt_world_open();
+    weft_mesh *many = weft_mesh_fake(MINE, "tp=%d", RANKS);
+    weft_placement rows[] = {weft_shard(0)};
+    const char *path = wt_scratch("big.safetensors");
+    unsigned char length[8] = {sizeof header - 1};
+    const int64_t first = (int64_t)MINE * (ROWS / RANKS) * COLUMNS;
+    const float value = 2.5f;
+    weft_weights *file;
+    weft_tensor *t;
+
+    if (wt_rank() == 0) {
+        FILE *out = fopen(path, "wb");
+
+        fwrite(length, 1, 8, out);
+        fwrite(header, 1, sizeof header - 1, out);
+        fseeko(out, (off_t)(8 + sizeof header - 1) + 4 * (off_t)(first + 3), SEEK_SET);
+        fwrite(&value, sizeof value, 1, out);
+        fclose(out);
+        if (truncate(path, (off_t)(8 + sizeof header - 1) + (off_t)4 * ROWS * COLUMNS) != 0)
+            abort();
+    }
+    WT_ALL(true);
+    file = weft_weights_open(path);
+    t = weft_weights_read(file, "big", 0, many, rows);
+    WT_EQ(weft_local_size(t, 0), ROWS / RANKS);
+    WT_ALL(((float *)weft_data(t))[3] == 2.5f && ((float *)weft_data(t))[4] == 0);
+    weft_weights_close(file);
+    weft_mesh_release(many);
     wt_world_close(&w);
 }
 
@@ -296,6 +335,7 @@ int main(int argc, char **argv)
         WT_CASE(golden__every_rank_has_its_slices_in_any_layout),
         WT_CASE(read__numbers_are_converted),
         WT_CASE(read__what_cannot_be_is_refused_on_all_ranks),
+        WT_CASE(read__a_rank_touches_its_slices_only),
         WT_CASE(write__any_layout_reads_back_in_any_other),
         WT_CASE(write__two_axes_write_replicas_once),
         WT_CASE(write__tied_tensors_are_stored_once_and_found_by_both_names),
