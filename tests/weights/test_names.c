@@ -170,6 +170,30 @@ WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
     wt_world_close(&w);
 }
 
+/* Made without elements, spread, and filled: no rank ever has the whole. */
+WT_TEST(gpt2__a_model_without_elements_gets_them_from_the_file)
+{
+    struct wt_world w = wt_world_open();
+    const weft_weight_names *names = weft_weight_family("gpt2");
+    weft_module *from = gpt(1), *to;
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(from, wt_scratch("meta.safetensors"), names), WEFT_OK);
+    weft_set_default_device(WEFT_META);
+    to = spread_gpt(&w, 2);
+    weft_set_default_device(WEFT_CPU);
+    file = weft_weights_open(wt_scratch("meta.safetensors"));
+    WT_EQ(weft_weights_load(to, file, names), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'wte.weight' has no elements");
+    WT_EQ(weft_module_materialize(to, WEFT_CPU), WEFT_OK);
+    WT_EQ(weft_weights_load(to, file, names), WEFT_OK);
+    WT_ALL(same_models(from, to));
+    weft_weights_close(file);
+    weft_module_release(from);
+    weft_module_release(to);
+    wt_world_close(&w);
+}
+
 WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
 {
     struct wt_world w = wt_world_open();
@@ -270,6 +294,7 @@ int main(int argc, char **argv)
         WT_CASE(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout),
         WT_CASE(gpt2__fused_and_transposed_matrices_are_what_they_say),
         WT_CASE(gpt2__names_without_prefix_tied_heads_and_masks_are_taken),
+        WT_CASE(gpt2__a_model_without_elements_gets_them_from_the_file),
         WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
         WT_CASE(rules__joined_names_are_one_parameter),
         WT_CASE(rules__none_means_paths),
