@@ -289,6 +289,16 @@ static void vary(struct local *l, struct wf_types *out)
         out[j].axis[l->axis] = (struct wf_type){WF_TYPE_V, 0, 0};
 }
 
+/* A plain tensor of the program's own may be another one on each rank, and so may be what is made
+ * with it; a number is taken to be the same. */
+static bool beside_own(const struct local *l)
+{
+    for (int i = 0; i < l->call->n_in; i++)
+        if (l->call->in[i] && l->in[i].kind == WF_TYPE_NONE && l->call->in[i]->numel > 1)
+            return true;
+    return false;
+}
+
 static void along_axis(struct local *l, struct wf_types *out)
 {
     meet(l);
@@ -298,6 +308,8 @@ static void along_axis(struct local *l, struct wf_types *out)
         vary(l, out);
     } else {
         uint8_t kind = seen(l, WF_TYPE_R) ? WF_TYPE_R : seen(l, WF_TYPE_I) ? WF_TYPE_I : 0;
+
+        if (beside_own(l)) kind = WF_TYPE_NONE;
 
         for (int j = 0; j < l->call->n_out; j++)
             out[j].axis[l->axis] = (struct wf_type){kind, 0, 0};

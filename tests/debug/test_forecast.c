@@ -218,7 +218,7 @@ static weft_forecast_axis blocks_on_tp(weft_mesh *mesh, int n, int64_t width)
     weft_module *model = weft_sequential_new();
     weft_tensor *x = weft_empty(WEFT_F32, 3, (int64_t[]){32, 512, width});
     weft_forecast f;
-    char name[8];
+    char name[12];
 
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "%d", i);

@@ -58,6 +58,25 @@ WT_TEST(to_local__used_differently_on_each_rank)
     wt_world_close(&w);
 }
 
+/* Trap 4: a column-wise product by hand: what meets rows of the rank's own is not known to be equal
+ * any more, and may be called a part. */
+WT_TEST(to_local__meets_rows_of_the_ranks_own)
+{
+    struct wt_world w = wt_world_open();
+    int64_t rows[] = {2, 3}, whole[] = {4, 2 * wt_ranks()};
+    weft_placement sum = weft_partial(WEFT_SUM), columns = weft_shard(-1);
+    weft_tensor *x = leaf(wt_spread(&w, wt_constant(4, 3, 1), "R"));
+    weft_tensor *own = weft_full(WEFT_F32, 2, rows, wt_rank() + 1), *y;
+
+    y = weft_linear(weft_to_local(x, &sum), own, NULL, 1);
+    y = weft_from_local(y, w.mesh, &columns, whole);
+    WT_ALL(y && wt_is_placed(y, "S(1)") && wt_local_is_all(y, 3.0 * (wt_rank() + 1)));
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    WT_ALL(wt_is_placed(weft_grad(x), "R") &&
+           wt_local_is_all(weft_grad(x), 2.0 * (double)sum_of_places()));
+    wt_world_close(&w);
+}
+
 /* Trap 5: a gradient that arrives as terms is summed for a replicated input, unless the caller says
  * that terms will do. */
 WT_TEST(from_local__replicated_sums_gradients_unless_told)
@@ -271,6 +290,7 @@ int main(int argc, char **argv)
         WT_CASE(gradient__through_a_pending_sum_is_not_scaled),
         WT_CASE(to_local__of_a_pending_sum_takes_a_replicated_gradient),
         WT_CASE(to_local__used_differently_on_each_rank),
+        WT_CASE(to_local__meets_rows_of_the_ranks_own),
         WT_CASE(from_local__replicated_sums_gradients_unless_told),
         WT_CASE(norms__of_sharded_sequences_are_reduced_at_once),
         WT_CASE(reduce_gradients__leaves_others_alone),
