@@ -49,6 +49,23 @@ WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 WEFT_API void weft_no_grad_begin(void);
 WEFT_API void weft_no_grad_end(void);
 
+/** Computes one tensor from `n` inputs with ops; called again in backward. */
+typedef weft_tensor *weft_recomputable(weft_tensor *const *in, int n, void *payload);
+
+/**
+ * run(in, n, payload), of which the tape keeps the inputs only: what lies between is computed again
+ * when backward comes to it (activation checkpointing). Leaves that `run` uses beside its inputs,
+ * such as parameters, get their gradients as usual; other tensors that were computed from leaves
+ * must be inputs. `run` itself sees to it that it draws the same random numbers.
+ *
+ * ranks: as `run`; the second time, every rank that runs backward
+ * gives: a tensor owned by the open scope. `release(payload)` (NULL: nothing) is called when no
+ *        further run can come
+ * fails: WEFT_ERR_ARG for more than 8 inputs or a missing one; what `run` fails with
+ */
+WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int n,
+                                      void *payload, void (*release)(void *payload));
+
 /**
  * The same plain tensor without what is known of it.
  *

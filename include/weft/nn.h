@@ -12,12 +12,14 @@
 #pragma once
 
 #include <weft/module.h>
+#include <weft/ops.h>
 
 typedef enum weft_activation_kind {
     WEFT_GELU,      /* with the error function */
     WEFT_GELU_TANH, /* GPT-2's form */
     WEFT_RELU,
     WEFT_SILU,
+    WEFT_TANH,
     WEFT_ACTIVATIONS
 } weft_activation_kind;
 
@@ -76,6 +78,9 @@ WEFT_API weft_module *weft_dropout_new(double p);
 /** A pointwise function as a module. */
 WEFT_API weft_module *weft_activation_new(weft_activation_kind kind);
 
+/** x [*, 2, h] -> act(x[..., 0, :]) x[..., 1, :] [*, h]; with WEFT_SILU in one op (SwiGLU). */
+WEFT_API weft_module *weft_gate_new(weft_activation_kind kind);
+
 /**
  * (logits [*, V], target [*]) -> mean cross-entropy over targets that are not `ignore_index`.
  *
@@ -89,13 +94,19 @@ typedef struct weft_cross_entropy_config {
 WEFT_API weft_module *weft_cross_entropy_new(weft_cross_entropy_config config);
 
 /** Children called one after the other, in the order they are added; without any, the input itself.
- */
+ * Further inputs, such as a mask, are given to every child. */
 WEFT_API weft_module *weft_sequential_new(void);
 
-/** x [*, in] -> down(act(up(x))) [*, out]; children up, act, down. */
+/**
+ * x [*, in] -> down(act(up(x))) [*, out]; children up, act, down.
+ *
+ * `gated` makes act a weft_gate_new and up.weight [2, hidden, in]: gate first, then up. Column-wise
+ * splits its dim 1, so every rank has the gate that goes with its part.
+ */
 typedef struct weft_mlp_config {
     int64_t in, hidden, out;
     weft_activation_kind act;
+    bool gated;
     bool no_bias;
     double std, out_std; /* as weft_linear_config's std, for up and for down (0: std) */
     weft_dtype dtype;
@@ -103,22 +114,39 @@ typedef struct weft_mlp_config {
 WEFT_API weft_module *weft_mlp(weft_mlp_config config);
 
 /**
- * Causal self-attention, x [B, T, width] -> [B, T, width]; children qkv, proj.
+ * Self-attention, (x [B, T, width] [, mask]) -> [B, T, width]; children qkv, proj.
  *
- * qkv.weight is [3, heads, width / heads, width] and proj.weight [width, heads, width / heads], so
+ * qkv.weight is [3, heads, D, width] with D = width / heads, and proj.weight [width, heads, D], so
  * that qkv column-wise and proj row-wise split by heads, also when heads do not divide evenly.
+ * With kv_heads = G or rotary positions they are [G, heads / G + 2, D, width], where each group has
+ * its query heads, then its key, then its value, and [width, G, heads / G, D]. These split by
+ * groups: when there are more ranks than groups, the last ranks hold none.
+ * A mask is one of weft_attention_options. weft_module_cache is for generation.
  */
 typedef struct weft_attention_config {
     int64_t width, heads;
-    bool no_bias;
+    int64_t kv_heads;           /* keys and values, each for heads / kv_heads heads; 0: heads */
+    bool bidirectional;         /* every token sees every token, not only those before it */
+    weft_rotary_options rotary; /* with base > 0: queries and keys are turned */
+    bool no_bias, no_proj_bias;
     double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
     weft_dtype dtype;
 } weft_attention_config;
 WEFT_API weft_module *weft_attention_new(weft_attention_config config);
 
+/** What a block computes again in backward instead of keeping it: only its inputs are kept. */
+typedef enum weft_recompute {
+    WEFT_RECOMPUTE_NONE,
+    WEFT_RECOMPUTE_MLP,  /* selective: norm2 and mlp, whose inner results are the largest */
+    WEFT_RECOMPUTE_BLOCK /* all of it */
+} weft_recompute;
+
 /**
- * Pre-norm transformer block, h = x + attn(norm1(x)), h + mlp(norm2(h)), with dropout on both
- * branches; children norm1, attn, norm2, mlp, and drop when dropout > 0.
+ * Transformer block, (x [, mask]): h = x + attn(norm1(x)), h + mlp(norm2(h)), or with `post_norm`
+ * h = norm1(x + attn(x)), norm2(h + mlp(h)); dropout on both branches. Children norm1, attn, norm2,
+ * mlp, and drop when dropout > 0.
+ *
+ * What is recomputed draws the same random numbers and communicates again.
  */
 typedef struct weft_block_config {
     int64_t width, heads;
@@ -129,11 +157,18 @@ typedef struct weft_block_config {
     bool no_bias;
     double std, out_std;
     weft_dtype dtype;
+    int64_t kv_heads; /* as in weft_attention_config, also the next two */
+    bool bidirectional;
+    weft_rotary_options rotary;
+    bool rms;   /* RMS norms */
+    bool gated; /* as in weft_mlp_config */
+    bool post_norm;
+    weft_recompute recompute;
 } weft_block_config;
 WEFT_API weft_module *weft_block_new(weft_block_config config);
 
 /**
- * GPT: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
+ * GPT-2: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
  *
  * Children wte, wpe, drop (when dropout > 0), blocks.0 ..., norm_f, head (no bias), loss.
  * First values as GPT-2: normal with std 0.02, projections into the residual stream
@@ -146,8 +181,72 @@ typedef struct weft_gpt_config {
     weft_activation_kind act;
     double dropout;
     weft_dtype dtype;
+    bool tied;  /* head.weight is wte.weight: one parameter, one gradient */
+    double eps; /* of the norms; 0 means 1e-5 */
+    weft_recompute recompute;
 } weft_gpt_config;
 WEFT_API weft_module *weft_gpt(weft_gpt_config config);
 
-/** weft_call_n(gpt, {tokens, targets}, 2). ranks, gives, fails: as weft_call */
+/** weft_call_n(gpt, {tokens, targets}, 2), for weft_llama too. ranks, gives, fails: as weft_call */
 WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_tensor *targets);
+
+/**
+ * Llama: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
+ *
+ * Children wte, blocks.0 ..., norm_f, head, loss as weft_gpt's, without positions of their own:
+ * rotary ones in attention, grouped keys and values, RMS norms, a gated MLP with SiLU, no biases.
+ * The same plans fit. First values normal with std 0.02.
+ */
+typedef struct weft_llama_config {
+    int64_t vocab, width, heads;
+    int64_t kv_heads; /* 0 means heads */
+    int layers;
+    int64_t hidden;             /* 0 means 4 width */
+    double eps;                 /* 0 means 1e-5 */
+    weft_rotary_options rotary; /* base 0 means 10000 */
+    bool tied;
+    weft_dtype dtype;
+    weft_recompute recompute;
+} weft_llama_config;
+WEFT_API weft_module *weft_llama(weft_llama_config config);
+
+/**
+ * BERT: (tokens [B, T] [, mask [, types [B, T]]]) -> last hidden states [B, T, width].
+ *
+ * mask: as weft_attention_options', [B, T] of bool: false where a batch entry is padded. Types are
+ * sentence numbers, 0 when left out. Children wte, wtt, wpe, norm_e, drop (when dropout > 0),
+ * blocks.0 ... (post-norm), pooler (with `pooler`). First values normal with std 0.02.
+ */
+typedef struct weft_bert_config {
+    int64_t vocab, context, width, heads;
+    int layers;
+    int64_t types;  /* 0 means 2 */
+    int64_t hidden; /* 0 means 4 width */
+    weft_activation_kind act;
+    double dropout;
+    double eps; /* of the norms; 0 means 1e-12 */
+    bool pooler;
+    weft_dtype dtype;
+    weft_recompute recompute;
+} weft_bert_config;
+WEFT_API weft_module *weft_bert(weft_bert_config config);
+
+/** tanh(pooler(the first token's hidden state)): [B, T, width] -> [B, width].
+ *  ranks, gives: as weft_call. fails: WEFT_ERR_NOT_FOUND for a model without pooler */
+WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
+
+/**
+ * Remember keys and values of up to `tokens` tokens in every attention of the tree, in their heads'
+ * own layout, and where positions go on: every call from now on is given the tokens that follow
+ * those of the calls before. What was remembered is forgotten; 0 ends it. Without recording only
+ * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens.
+ * Masks are [B or 1, T or 1, tokens] then.
+ *
+ * ranks: local, but all ranks alike. fails: WEFT_ERR_ARG for a negative number
+ */
+WEFT_API weft_status weft_module_cache(weft_module *m, int64_t tokens);
+
+/** How many tokens are remembered / forget those behind the first `tokens`.
+ *  ranks: local, all alike. fails: WEFT_ERR_ARG for more than there are */
+WEFT_API int64_t weft_module_cached(weft_module *m);
+WEFT_API weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens);

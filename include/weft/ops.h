@@ -111,6 +111,65 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
 /** The same for q, k, v packed as [B,T,3,H,D]: no copies to take them apart. */
 WEFT_API weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale);
 
+/** What attention can be asked for; what is not named is 0. */
+typedef struct weft_attention_options {
+    bool causal;         /* query i sees keys up to i + (Tk - unused_keys) - Tq */
+    bool grouped;        /* weft_attention_packed_with only: qkv is [B,T,G,R+2,D] */
+    double scale;        /* 0 means 1/sqrt(D) */
+    weft_tensor *mask;   /* [B,Tk], or [B or 1, Tq or 1, Tk]: bool, true where a key is seen, or of
+                            the queries' dtype, added to the scaled scores. It has no gradient */
+    int64_t unused_keys; /* at the end of k and v: a cache with room. May change from call to call
+                            at no cost */
+} weft_attention_options;
+
+/**
+ * Attention with fewer key than query heads, masks, and keys from a cache.
+ *
+ * shape: q [B,Tq,H,D], k and v [B,Tk,G,D] with H a multiple of G -> [B,Tq,H,D]; or q [B,Tq,G,R,D]
+ *        -> the same. Query heads g R .. (g + 1) R - 1 look at key head g
+ * ranks: any; batch entries, groups and R may be sharded. With [B,Tq,H,D] only if groups divide
+ *        evenly; [B,Tq,G,R,D] shards over G or R however many ranks there are
+ * fails: WEFT_ERR_SHAPE; WEFT_ERR_ARG for a mask that wants a gradient or more unused keys than
+ *        keys. A query that sees no key gives 0 (PyTorch: NaN), and has no gradient
+ */
+WEFT_API weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                          weft_attention_options options);
+
+/**
+ * The same for packed heads: [B,T,3,H,D] -> [B,T,H,D], or with `grouped` [B,T,G,R+2,D], where each
+ * group holds its R query heads, its key and its value -> [B,T,G,R,D].
+ */
+WEFT_API weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options);
+
+/** How rotary positions turn; what is not named is 0. */
+typedef struct weft_rotary_options {
+    double base;      /* 0 means 10000 */
+    int64_t dims;     /* leading elements of a head that turn, even; 0: all */
+    int64_t heads;    /* leading entries of the dim before the last that turn; 0: all */
+    bool interleaved; /* pairs are neighbours (GPT-J), not halves apart (Llama in Hugging Face's
+                         weights) */
+    int64_t offset;   /* added to every position; may change from call to call at no cost */
+    double factor;    /* positions are this much denser; with the three below Llama 3.1's rule: only
+                         waves that turn fewer than `low` times in `length` positions, blended up to
+                         `high` */
+    double low, high, length;
+} weft_rotary_options;
+
+/**
+ * Rotary positions (Su et al. 2021): pairs of a head's elements turned by position times frequency.
+ *
+ * shape: x [B,T,...,D], positions i32 or i64 [B,T] or NULL (0 .. T - 1) -> as x
+ * ranks: any; every dim but D may be sharded, T too: a part knows where it begins. Without a mesh
+ *        say so with `offset`
+ * fails: WEFT_ERR_SHAPE, WEFT_ERR_ARG for options that do not go together
+ * grad:  turned back
+ */
+WEFT_API weft_tensor *weft_rotary(weft_tensor *x, weft_tensor *positions,
+                                  weft_rotary_options options);
+
+/** silu(x[..., 0, :]) x[..., 1, :]: x [*,2,H] -> [*,H], gate and up from one product. */
+WEFT_API weft_tensor *weft_swiglu(weft_tensor *x);
+
 /** Mean over targets that are not `ignore_index` of -log softmax(logits)[target]; logits [*,V],
  *  target [*]. Logits sharded over V stay sharded: two small all-reduces forward, none backward. */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target,
@@ -136,5 +195,14 @@ WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);
 WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape);
 /** A row-major copy, or x itself where it is row-major already. */
 WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
+/**
+ * Write x over the elements of `into`, which may be a row-major view of a larger tensor: a slice of
+ * its first dim, say.
+ *
+ * ranks: every rank of the tensors' mesh. grad: none; what was saved for backward is not protected
+ * fails: WEFT_ERR_SHAPE when shape, dtype or layout differ or `into` has gaps, WEFT_ERR_STATE when
+ *        it is the result of a recorded op
+ */
+WEFT_API weft_status weft_copy_(weft_tensor *into, weft_tensor *x);
 /** The same values outside the tape. grad: none */
 WEFT_API weft_tensor *weft_detach(weft_tensor *x);

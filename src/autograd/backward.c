@@ -16,6 +16,7 @@ static struct wf_autograd_upcalls up;
 static _Thread_local struct {
     struct wf_node **items; /* a stack: nodes to visit, then nodes that are ready */
     size_t count, room;
+    size_t base; /* where this walk's part begins: a vjp may walk a tape of its own (recompute.c) */
     uint32_t epoch;
 } work;
 
@@ -23,7 +24,7 @@ void wf_backward_finalize(void)
 {
     wf_free(work.items);
     work.items = NULL;
-    work.count = work.room = 0;
+    work.count = work.room = work.base = 0;
 }
 
 void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls) { up = *upcalls; }
@@ -46,7 +47,7 @@ static weft_status count_consumers(struct wf_node *root)
     root->mark = work.epoch;
     root->deps = 0;
     push(root);
-    while (work.count) {
+    while (work.count > work.base) {
         struct wf_node *node = work.items[--work.count];
 
         if (node->used)
@@ -171,10 +172,10 @@ static void drop_gradient(struct wf_node *node)
 /* After a failure: gradients that no vjp consumed must not survive into the next walk. */
 static void drop_pending(struct wf_node *root)
 {
-    work.count = 0;
+    work.count = work.base;
     work.epoch++;
     push(root);
-    while (work.count) {
+    while (work.count > work.base) {
         struct wf_node *node = work.items[--work.count];
 
         if (node->mark == work.epoch) continue;
@@ -189,7 +190,7 @@ static void drop_pending(struct wf_node *root)
 static weft_status run_ready(struct wf_node *root, bool retain)
 {
     push(root);
-    while (work.count) {
+    while (work.count > work.base) {
         struct wf_node *node = work.items[--work.count];
         weft_status status = run_vjp(node);
 
@@ -211,10 +212,13 @@ static weft_status run_ready(struct wf_node *root, bool retain)
 static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
 {
     struct wf_where before = wf_here;
+    size_t base = work.base;
     weft_status status;
 
     if (!t->node) return wf_leaf_accumulate(t, gradient);
-    WF_TRY(count_consumers(t->node));
+    work.base = work.count;
+    status = count_consumers(t->node);
+    if (status != WEFT_OK) return work.base = base, status;
     t->node->grad = weft_retain(gradient);
     t->node->refs++;
     wf_no_grad_depth++;
@@ -222,6 +226,7 @@ static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
     status = run_ready(t->node, retain);
     wf_here = before;
     wf_no_grad_depth--;
+    work.base = base;
     wf_node_release(t->node);
     return status;
 }

@@ -1,52 +1,154 @@
 /*
- * attention.c: causal self-attention with queries, keys and values from one product.
+ * attention.c: self-attention with queries, keys and values from one product.
  *
- * Shapes: B batch, T tokens, C width, H heads, D = C / H. The packed product [B,T,3,H,D] goes into
- * the fused kernel as it is; H is a dim of both weights, so heads can be split unevenly.
+ * Shapes: B batch, T tokens, C width, H heads, G groups of R = H / G heads that share a key and a
+ * value, D = C / H. The packed product, [B,T,3,H,D] or [B,T,G,R+2,D], goes into the fused kernel as
+ * it is; H or G is a dim of both weights, so heads can be split unevenly. Only with a cache it is
+ * taken apart, because keys and values then stay.
  */
+#include <weft/autograd.h>
 #include <weft/ops.h>
 
+#include "nn/cache.h"
 #include "nn/layer.h"
 
 struct attention {
     weft_module *qkv, *proj;
+    bool causal, grouped, turned;
+    int64_t repeats;            /* R */
+    weft_rotary_options rotary; /* where `turned` */
+    struct wf_cache cache;
 };
+
+static weft_tensor *turn(const struct attention *a, weft_tensor *qkv)
+{
+    weft_rotary_options rotary = a->rotary;
+
+    if (!a->turned) return qkv;
+    rotary.heads = a->repeats + 1;
+    rotary.offset = a->cache.used;
+    return weft_rotary(qkv, NULL, rotary);
+}
+
+static weft_tensor *attend(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+{
+    weft_attention_options options = {.causal = a->causal, .grouped = a->grouped, .mask = mask};
+
+    return weft_attention_packed_with(turn(a, qkv), options);
+}
+
+static weft_tensor *batch_first(weft_tensor *x_tbgd)
+{
+    static const int order[] = {1, 0, 2, 3};
+
+    return weft_permute(x_tbgd, order);
+}
+
+/* The same with keys and values of the tokens before. */
+static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+{
+    weft_attention_options options = {.causal = a->causal, .mask = mask};
+    int dim = a->grouped ? 3 : 2;
+    int64_t r = a->grouped ? a->repeats : 1;
+    weft_tensor *q;
+
+    WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
+                "attention: a cache is for generation, between weft_no_grad_begin and _end");
+    qkv = turn(a, qkv);
+    q = a->grouped ? weft_slice(qkv, dim, 0, r) : weft_select(qkv, dim, 0);
+    WF_TRY_PTR(wf_cache_append(&a->cache, weft_select(qkv, dim, r), weft_select(qkv, dim, r + 1)));
+    options.unused_keys = a->cache.room - a->cache.used;
+    return weft_attention_with(q, batch_first(a->cache.k_lbgd), batch_first(a->cache.v_lbgd),
+                               options);
+}
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
-    const struct attention *attention = m->payload;
-    weft_tensor *qkv_bt3hd = weft_call(attention->qkv, inputs[0]);
+    struct attention *a = m->payload;
+    weft_tensor *qkv = weft_call(a->qkv, inputs[0]), *mask = n > 1 ? inputs[1] : NULL;
 
-    (void)n;
-    return weft_call(attention->proj, weft_attention_packed(qkv_bt3hd, true, 0));
+    return weft_call(a->proj, a->cache.room ? attend_cached(a, qkv, mask) : attend(a, qkv, mask));
+}
+
+static void drop(void *payload)
+{
+    struct attention *a = payload;
+
+    wf_cache_clear(&a->cache);
+    wf_free(a);
 }
 
 static const weft_module_class class_attention = {
-    .type = "attention", .forward = forward, .free = wf_free};
+    .type = "attention", .forward = forward, .free = drop, .optional = 1};
 
-static weft_status build(weft_module *m, const weft_attention_config *c)
+struct wf_cache *wf_attention_cache(weft_module *m)
 {
-    struct attention *attention = m->payload;
+    return m->kind == &class_attention ? &((struct attention *)m->payload)->cache : NULL;
+}
 
+static weft_status check(const weft_attention_config *c)
+{
     WF_TRY(wf_need_size("attention", "width", c->width));
     WF_TRY(wf_need_size("attention", "heads", c->heads));
     WF_NEED(c->width % c->heads == 0, WEFT_ERR_ARG,
             "attention: width %lld is no multiple of %lld heads", (long long)c->width,
             (long long)c->heads);
-    attention->qkv = weft_linear_new((weft_linear_config){.in = {c->width},
-                                                          .out = {3, c->heads, c->width / c->heads},
-                                                          .out_split = 1,
-                                                          .no_bias = c->no_bias,
-                                                          .std = c->std,
-                                                          .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "qkv", attention->qkv));
-    attention->proj =
-        weft_linear_new((weft_linear_config){.in = {c->heads, c->width / c->heads},
-                                             .out = {c->width},
-                                             .no_bias = c->no_bias,
-                                             .std = c->out_std > 0 ? c->out_std : c->std,
-                                             .dtype = c->dtype});
-    return weft_module_add_child(m, "proj", attention->proj);
+    WF_NEED(c->kv_heads >= 0 && (!c->kv_heads || c->heads % c->kv_heads == 0), WEFT_ERR_ARG,
+            "attention: %lld heads cannot share %lld keys evenly", (long long)c->heads,
+            (long long)c->kv_heads);
+    WF_NEED(c->rotary.base >= 0, WEFT_ERR_ARG, "attention: rotary.base is %g", c->rotary.base);
+    return WEFT_OK;
+}
+
+static weft_module *qkv_new(const struct attention *a, const weft_attention_config *c)
+{
+    int64_t d = c->width / c->heads;
+    weft_linear_config linear = {.in = {c->width},
+                                 .out = {3, c->heads, d},
+                                 .out_split = 1,
+                                 .no_bias = c->no_bias,
+                                 .std = c->std,
+                                 .dtype = c->dtype};
+
+    if (a->grouped) {
+        linear.out[0] = c->heads / a->repeats;
+        linear.out[1] = a->repeats + 2;
+        linear.out_split = 0;
+    }
+    return weft_linear_new(linear);
+}
+
+static weft_module *proj_new(const struct attention *a, const weft_attention_config *c)
+{
+    int64_t d = c->width / c->heads;
+    weft_linear_config linear = {.in = {c->heads, d},
+                                 .out = {c->width},
+                                 .no_bias = c->no_bias || c->no_proj_bias,
+                                 .std = c->out_std > 0 ? c->out_std : c->std,
+                                 .dtype = c->dtype};
+
+    if (a->grouped) {
+        linear.in[0] = c->heads / a->repeats;
+        linear.in[1] = a->repeats;
+        linear.in[2] = d;
+    }
+    return weft_linear_new(linear);
+}
+
+static weft_status build(weft_module *m, const weft_attention_config *c)
+{
+    struct attention *a = m->payload;
+
+    WF_TRY(check(c));
+    a->causal = !c->bidirectional;
+    a->turned = c->rotary.base > 0;
+    a->grouped = a->turned || c->kv_heads > 0;
+    a->repeats = c->kv_heads ? c->heads / c->kv_heads : 1;
+    a->rotary = c->rotary;
+    a->qkv = qkv_new(a, c);
+    WF_TRY(weft_module_add_child(m, "qkv", a->qkv));
+    a->proj = proj_new(a, c);
+    return weft_module_add_child(m, "proj", a->proj);
 }
 
 weft_module *weft_attention_new(weft_attention_config config)

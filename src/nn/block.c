@@ -1,4 +1,7 @@
-/* block.c: a pre-norm transformer block. */
+/*
+ * block.c: a transformer block, normalised before its branches (GPT, Llama) or after (BERT), and
+ * what of it is computed again in backward instead of kept.
+ */
 #include <weft/ops.h>
 
 #include "nn/layer.h"
@@ -6,36 +9,71 @@
 struct block {
     weft_module *norm1, *attn, *norm2, *mlp;
     weft_module *drop; /* NULL without dropout */
+    bool post_norm;
+    weft_recompute recompute;
 };
 
+/* x + body(norm(x)), or norm(x + body(x)); in[0] is x, the rest goes to the body. */
 static weft_tensor *branch(const struct block *block, weft_module *norm, weft_module *body,
-                           weft_tensor *x_btc)
+                           weft_tensor *const *in, int n)
 {
-    weft_tensor *y_btc = weft_call(body, weft_call(norm, x_btc));
+    weft_tensor *inner[] = {block->post_norm ? in[0] : weft_call(norm, in[0]),
+                            n > 1 ? in[1] : NULL};
+    weft_tensor *y_btc = weft_call_n(body, inner, n), *sum_btc;
 
-    return weft_add(x_btc, block->drop ? weft_call(block->drop, y_btc) : y_btc);
+    sum_btc = weft_add(in[0], block->drop ? weft_call(block->drop, y_btc) : y_btc);
+    return block->post_norm ? weft_call(norm, sum_btc) : sum_btc;
+}
+
+static weft_tensor *mlp_branch(weft_tensor *const *in, int n, void *payload)
+{
+    const struct block *block = payload;
+
+    return branch(block, block->norm2, block->mlp, in, n);
+}
+
+static weft_tensor *both_branches(weft_tensor *const *in, int n, void *payload)
+{
+    const struct block *block = payload;
+    weft_tensor *h_btc = branch(block, block->norm1, block->attn, in, n);
+
+    return mlp_branch(&h_btc, 1, payload);
 }
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
-    const struct block *block = m->payload;
-    weft_tensor *h_btc = branch(block, block->norm1, block->attn, inputs[0]);
+    struct block *block = m->payload;
+    weft_tensor *h_btc;
 
-    (void)n;
-    return branch(block, block->norm2, block->mlp, h_btc);
+    if (block->recompute == WEFT_RECOMPUTE_BLOCK)
+        return wf_recomputed(both_branches, inputs, n, block);
+    h_btc = branch(block, block->norm1, block->attn, inputs, n);
+    if (block->recompute == WEFT_RECOMPUTE_MLP) return wf_recomputed(mlp_branch, &h_btc, 1, block);
+    return mlp_branch(&h_btc, 1, block);
 }
 
-static const weft_module_class class_block = {.type = "block", .forward = forward, .free = wf_free};
+static const weft_module_class class_block = {
+    .type = "block", .forward = forward, .free = wf_free, .optional = 1};
+
+static weft_module *norm_new(const weft_block_config *c)
+{
+    weft_norm_config norm = {
+        .width = c->width, .eps = c->eps, .no_bias = c->no_bias, .dtype = c->dtype};
+
+    return c->rms ? weft_rms_norm_new(norm) : weft_layer_norm_new(norm);
+}
 
 static weft_status add_attention(weft_module *m, const weft_block_config *c)
 {
     struct block *block = m->payload;
 
-    block->norm1 = weft_layer_norm_new((weft_norm_config){
-        .width = c->width, .eps = c->eps, .no_bias = c->no_bias, .dtype = c->dtype});
+    block->norm1 = norm_new(c);
     WF_TRY(weft_module_add_child(m, "norm1", block->norm1));
     block->attn = weft_attention_new((weft_attention_config){.width = c->width,
                                                              .heads = c->heads,
+                                                             .kv_heads = c->kv_heads,
+                                                             .bidirectional = c->bidirectional,
+                                                             .rotary = c->rotary,
                                                              .no_bias = c->no_bias,
                                                              .std = c->std,
                                                              .out_std = c->out_std,
@@ -47,13 +85,13 @@ static weft_status add_mlp(weft_module *m, const weft_block_config *c)
 {
     struct block *block = m->payload;
 
-    block->norm2 = weft_layer_norm_new((weft_norm_config){
-        .width = c->width, .eps = c->eps, .no_bias = c->no_bias, .dtype = c->dtype});
+    block->norm2 = norm_new(c);
     WF_TRY(weft_module_add_child(m, "norm2", block->norm2));
     block->mlp = weft_mlp((weft_mlp_config){.in = c->width,
                                             .hidden = c->hidden ? c->hidden : 4 * c->width,
                                             .out = c->width,
                                             .act = c->act,
+                                            .gated = c->gated,
                                             .no_bias = c->no_bias,
                                             .std = c->std,
                                             .out_std = c->out_std,
@@ -66,7 +104,13 @@ static weft_status add_mlp(weft_module *m, const weft_block_config *c)
 
 static weft_status build(weft_module *m, const weft_block_config *c)
 {
+    struct block *block = m->payload;
+
     WF_NEED(c->dropout >= 0 && c->dropout <= 1, WEFT_ERR_ARG, "block: dropout is %g", c->dropout);
+    WF_NEED((unsigned)c->recompute <= WEFT_RECOMPUTE_BLOCK, WEFT_ERR_ARG, "block: recompute is %d",
+            (int)c->recompute);
+    block->post_norm = c->post_norm;
+    block->recompute = c->recompute;
     WF_TRY(add_attention(m, c));
     return add_mlp(m, c);
 }

@@ -1,6 +1,7 @@
 /* embedding.c: rows of a table, by index and by position. */
 #include <weft/ops.h>
 
+#include "nn/cache.h"
 #include "nn/layer.h"
 
 /* ---- by index ---- */
@@ -35,20 +36,27 @@ weft_module *weft_embedding_new(weft_embedding_config config)
 static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, int n)
 {
     weft_tensor *x_btd = inputs[0], *table_ld = m->parameters[0].tensor;
-    int64_t length;
+    struct wf_cache *cache = m->payload;
+    int64_t first = cache->used, end;
 
     (void)n;
     WF_NEED_PTR(weft_ndim(x_btd) >= 2, WEFT_ERR_SHAPE, "position embedding: the input has %d dims",
                 weft_ndim(x_btd));
-    length = weft_size(x_btd, -2);
-    WF_NEED_PTR(length <= weft_size(table_ld, 0), WEFT_ERR_SHAPE,
-                "position embedding: %lld positions, the table has %lld", (long long)length,
+    end = first + weft_size(x_btd, -2);
+    WF_NEED_PTR(end <= weft_size(table_ld, 0), WEFT_ERR_SHAPE,
+                "position embedding: %lld positions, the table has %lld", (long long)end,
                 (long long)weft_size(table_ld, 0));
-    return weft_add(x_btd, weft_slice(table_ld, 0, 0, length));
+    if (cache->room) cache->used = end;
+    return weft_add(x_btd, weft_slice(table_ld, 0, first, end));
 }
 
-const weft_module_class wf_class_position = {.type = "position embedding",
-                                             .forward = add_positions};
+const weft_module_class wf_class_position = {
+    .type = "position embedding", .forward = add_positions, .free = wf_free};
+
+struct wf_cache *wf_position_cache(weft_module *m)
+{
+    return m->kind == &wf_class_position ? m->payload : NULL;
+}
 
 weft_module *weft_position_new(weft_position_config config)
 {
@@ -57,7 +65,7 @@ weft_module *weft_position_new(weft_position_config config)
 
     WF_TRY_PTR(wf_need_size("position embedding", "length", config.length));
     WF_TRY_PTR(wf_need_size("position embedding", "width", config.width));
-    m = weft_module_new(&wf_class_position, NULL);
+    m = wf_layer_new(&wf_class_position, sizeof(struct wf_cache));
     return wf_layer_done(m, wf_parameter_normal(m, "weight", config.dtype, 2, shape,
                                                 config.std > 0 ? config.std : 1));
 }

@@ -1,4 +1,7 @@
-/* mlp.c: two linear layers with an activation between them. */
+/*
+ * mlp.c: two linear layers with an activation between them, or with a gate: then the first gives
+ * gate and up [*,2,hidden] from one product, and splits over ranks by hidden.
+ */
 #include "nn/layer.h"
 
 struct mlp {
@@ -15,6 +18,19 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 
 static const weft_module_class class_mlp = {.type = "mlp", .forward = forward, .free = wf_free};
 
+static weft_module *up_new(const weft_mlp_config *c)
+{
+    weft_linear_config linear = {
+        .in = {c->in}, .out = {c->hidden}, .no_bias = c->no_bias, .std = c->std, .dtype = c->dtype};
+
+    if (c->gated) {
+        linear.out[0] = 2;
+        linear.out[1] = c->hidden;
+        linear.out_split = 1;
+    }
+    return weft_linear_new(linear);
+}
+
 static weft_status build(weft_module *m, const weft_mlp_config *c)
 {
     struct mlp *mlp = m->payload;
@@ -22,13 +38,9 @@ static weft_status build(weft_module *m, const weft_mlp_config *c)
     WF_TRY(wf_need_size("mlp", "in", c->in));
     WF_TRY(wf_need_size("mlp", "hidden", c->hidden));
     WF_TRY(wf_need_size("mlp", "out", c->out));
-    mlp->up = weft_linear_new((weft_linear_config){.in = {c->in},
-                                                   .out = {c->hidden},
-                                                   .no_bias = c->no_bias,
-                                                   .std = c->std,
-                                                   .dtype = c->dtype});
+    mlp->up = up_new(c);
     WF_TRY(weft_module_add_child(m, "up", mlp->up));
-    mlp->act = weft_activation_new(c->act);
+    mlp->act = c->gated ? weft_gate_new(c->act) : weft_activation_new(c->act);
     WF_TRY(weft_module_add_child(m, "act", mlp->act));
     mlp->down = weft_linear_new((weft_linear_config){.in = {c->hidden},
                                                      .out = {c->out},

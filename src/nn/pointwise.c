@@ -1,4 +1,4 @@
-/* pointwise.c: activation functions and dropout as modules. */
+/* pointwise.c: activation functions, gates and dropout as modules. */
 #include <weft/ops.h>
 #include <weft/random.h>
 
@@ -7,10 +7,8 @@
 /* ---- activations ---- */
 
 static weft_tensor *(*const functions[WEFT_ACTIVATIONS])(weft_tensor *x) = {
-    [WEFT_GELU] = weft_gelu,
-    [WEFT_GELU_TANH] = weft_gelu_tanh,
-    [WEFT_RELU] = weft_relu,
-    [WEFT_SILU] = weft_silu,
+    [WEFT_GELU] = weft_gelu, [WEFT_GELU_TANH] = weft_gelu_tanh, [WEFT_RELU] = weft_relu,
+    [WEFT_SILU] = weft_silu, [WEFT_TANH] = weft_tanh,
 };
 
 static weft_tensor *activate(weft_module *m, weft_tensor *const *inputs, int n)
@@ -24,16 +22,35 @@ static weft_tensor *activate(weft_module *m, weft_tensor *const *inputs, int n)
 static const weft_module_class class_activation = {
     .type = "activation", .forward = activate, .free = wf_free};
 
-weft_module *weft_activation_new(weft_activation_kind kind)
+/* x [*,2,h], gate and up, -> [*,h] */
+static weft_tensor *gate(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const weft_activation_kind *kind = m->payload;
+
+    (void)n;
+    if (*kind == WEFT_SILU) return weft_swiglu(inputs[0]);
+    return weft_mul(functions[*kind](weft_select(inputs[0], -2, 0)), weft_select(inputs[0], -2, 1));
+}
+
+static const weft_module_class class_gate = {.type = "gate", .forward = gate, .free = wf_free};
+
+static weft_module *make(const weft_module_class *class, weft_activation_kind kind)
 {
     weft_module *m;
 
     WF_NEED_PTR((unsigned)kind < WEFT_ACTIVATIONS, WEFT_ERR_ARG, "activation: unknown kind %d",
                 (int)kind);
-    m = wf_layer_new(&class_activation, sizeof kind);
+    m = wf_layer_new(class, sizeof kind);
     *(weft_activation_kind *)m->payload = kind;
     return m;
 }
+
+weft_module *weft_activation_new(weft_activation_kind kind)
+{
+    return make(&class_activation, kind);
+}
+
+weft_module *weft_gate_new(weft_activation_kind kind) { return make(&class_gate, kind); }
 
 /* ---- dropout ---- */
 

@@ -1,15 +1,18 @@
-/* sequential.c: children called one after the other. */
+/* sequential.c: children called one after the other; further inputs go to every one of them. */
+#include <string.h>
+
 #include "nn/layer.h"
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
-    weft_tensor *x = inputs[0];
+    weft_tensor *in[WEFT_MODULE_INPUTS];
 
-    (void)n;
-    for (int i = 0; i < m->n_children && x; i++) x = weft_call(m->children[i], x);
-    return x;
+    memcpy(in, inputs, (size_t)n * sizeof *in);
+    for (int i = 0; i < m->n_children && in[0]; i++) in[0] = weft_call_n(m->children[i], in, n);
+    return in[0];
 }
 
-static const weft_module_class class_sequential = {.type = "sequential", .forward = forward};
+static const weft_module_class class_sequential = {
+    .type = "sequential", .forward = forward, .optional = WEFT_MODULE_INPUTS - 1};
 
 weft_module *weft_sequential_new(void) { return weft_module_new(&class_sequential, NULL); }

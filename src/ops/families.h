@@ -36,11 +36,22 @@ wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm,
     wf_shape_rms_norm_grad;
 wf_vjp wf_vjp_layer_norm, wf_vjp_rms_norm;
 
-/* model.c: embedding, attention */
+/* model.c: embeddings */
 wf_shape_fn wf_shape_embedding, wf_shape_embedding_grad, wf_shape_embedding_batch,
-    wf_shape_embedding_batch_grad, wf_shape_attention, wf_shape_attention_grad,
-    wf_shape_attention_packed, wf_shape_attention_packed_grad;
-wf_vjp wf_vjp_embedding, wf_vjp_embedding_batch, wf_vjp_attention, wf_vjp_attention_packed;
+    wf_shape_embedding_batch_grad;
+wf_vjp wf_vjp_embedding, wf_vjp_embedding_batch;
+
+/* attention.c */
+wf_shape_fn wf_shape_attention, wf_shape_attention_grad, wf_shape_attention_packed,
+    wf_shape_attention_packed_grad;
+wf_rule_fn wf_rule_attention, wf_rule_attention_grad, wf_rule_attention_packed,
+    wf_rule_attention_packed_grad;
+wf_vjp wf_vjp_attention, wf_vjp_attention_packed;
+
+/* transformer.c: rotary positions, SwiGLU */
+wf_shape_fn wf_shape_rotary, wf_shape_swiglu, wf_shape_swiglu_grad;
+wf_rule_fn wf_rule_rotary;
+wf_vjp wf_vjp_rotary, wf_vjp_swiglu;
 
 /* loss.c */
 wf_shape_fn wf_shape_xent_sum, wf_shape_xent_loss;

@@ -314,3 +314,14 @@ weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
     WF_NEED_PTR(a->layout->desc.contiguous, WEFT_ERR_STATE, "add_inplace: a is a strided view");
     return wf_call(WF_OP_add, 2, in, &args);
 }
+
+weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
+{
+    struct wf_args args = {.into = into};
+
+    if (!into || !x)
+        return weft_error_status() ? weft_error_status()
+                                   : WF_FAIL(WEFT_ERR_ARG, "copy_: a tensor is NULL");
+    WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
+    return wf_call(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
+}

@@ -21,6 +21,7 @@
 #define I0 1u
 #define I1 2u
 #define I2 4u
+#define I3 8u
 #define O0 (1u << 8)
 #define O1 (1u << 9)
 #define O2 (1u << 10)

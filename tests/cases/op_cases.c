@@ -19,6 +19,18 @@
 #define V(number) .scalars.v = {number}
 #define DRAW(s0, s1, seed, draw) .scalars = {{s0, s1}, {seed, draw}}
 #define ALL(s0, s1, s2, s3, v0, v1, v2, v3) .scalars = {{s0, s1, s2, s3}, {v0, v1, v2, v3}}
+/* base 100, factor 4, low 1, high 4, length 64 as the bits of doubles */
+#define ROTARY(back, interleaved, dims, heads, scaling)                                            \
+    .n_attr = 10, .attr = {back,                                                                   \
+                           interleaved,                                                            \
+                           dims,                                                                   \
+                           heads,                                                                  \
+                           scaling,                                                                \
+                           0x4059000000000000,                                                     \
+                           0x4010000000000000,                                                     \
+                           0x3ff0000000000000,                                                     \
+                           0x4010000000000000,                                                     \
+                           0x4050000000000000}
 #define WT_OP(id, operands_, dtypes_, attributes, numbers)                                         \
     {.op = WF_OP_##id, .operands = operands_, .dtypes = dtypes_, attributes, numbers},
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write gpt.txt, mlp.txt and embedding.txt: results of small PyTorch models in double precision.
+"""Write gpt.txt, gpt_tied.txt, llama.txt, bert.txt, mlp.txt and embedding.txt: results of small PyTorch models in double precision.
 
 The weights and inputs follow a formula (PROVENANCE.md), so the files hold results only. PyTorch is
 used for the operations and their gradients; AdamW is PyTorch's own optimizer. PROVENANCE.md says
@@ -135,6 +135,10 @@ def mlp(x, p, name):
     return linear(F.gelu(linear(x, p, name + "up"), approximate="tanh"), p, name + "down")
 
 
+def gpt_tied_table():
+    return [row for row in gpt_table() if row[0] != "head.weight"]
+
+
 def gpt_forward(p):
     i = torch.arange(BATCH * CONTEXT)
     tokens = ((7 * i + 3) % VOCAB).reshape(BATCH, CONTEXT)
@@ -144,8 +148,117 @@ def gpt_forward(p):
         at = f"blocks.{layer}."
         x = x + gpt_attention(norm(x, p, at + "norm1"), p, at + "attn")
         x = x + mlp(norm(x, p, at + "norm2"), p, at + "mlp.")
-    logits = linear(norm(x, p, "norm_f"), p, "head")
+    logits = linear(norm(x, p, "norm_f"), p, "head" if "head.weight" in p else "wte")
     return logits, F.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
+
+
+# ---- Llama: rotary positions scaled as in Llama 3.1, grouped keys, RMS norms, SwiGLU ----
+GROUPS, HIDDEN = 3, 20
+ROPE = dict(base=100.0, factor=4.0, low=1.0, high=4.0, length=16.0)
+
+
+def llama_table():
+    c, hd, r = WIDTH, WIDTH // HEADS, HEADS // GROUPS
+    table = [("wte.weight", (VOCAB, c), 0.5, 0.0)]
+    for layer in range(LAYERS):
+        at = f"blocks.{layer}."
+        table += [
+            (at + "norm1.weight", (c,), 0.1, 1.0),
+            (at + "attn.qkv.weight", (GROUPS, r + 2, hd, c), 0.3, 0.0),
+            (at + "attn.proj.weight", (c, GROUPS, r, hd), 0.3, 0.0),
+            (at + "norm2.weight", (c,), 0.1, 1.0),
+            (at + "mlp.up.weight", (2, HIDDEN, c), 0.3, 0.0),
+            (at + "mlp.down.weight", (c, HIDDEN), 0.3, 0.0),
+        ]
+    return table + [("norm_f.weight", (c,), 0.1, 1.0), ("head.weight", (VOCAB, c), 0.5, 0.0)]
+
+
+def rms_norm(x, p, name):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * p[name + ".weight"]
+
+
+def rope_frequencies(dims):
+    """Hugging Face's rope_type "llama3"."""
+    frequency = ROPE["base"] ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
+    wave = 2 * math.pi / frequency
+    low_wave, high_wave = ROPE["length"] / ROPE["low"], ROPE["length"] / ROPE["high"]
+    smooth = (ROPE["length"] / wave - ROPE["low"]) / (ROPE["high"] - ROPE["low"])
+    blend = (1 - smooth) * frequency / ROPE["factor"] + smooth * frequency
+    scaled = torch.where(wave > low_wave, frequency / ROPE["factor"], frequency)
+    return torch.where((wave <= low_wave) & (wave >= high_wave), blend, scaled)
+
+
+def rotate(x):
+    """x [B,H,T,D]: halves as pairs."""
+    t, d = x.shape[-2:]
+    angle = torch.arange(t, dtype=torch.float64)[:, None] * rope_frequencies(d)
+    cos, sin = torch.cat((angle, angle), -1).cos(), torch.cat((angle, angle), -1).sin()
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat((-b, a), -1) * sin
+
+
+def llama_attention(x, p, name):
+    b, t, c = x.shape
+    hd, r = c // HEADS, HEADS // GROUPS
+    w = p[name + ".qkv.weight"]
+    heads = lambda part: F.linear(x, part.reshape(-1, c)).reshape(b, t, -1, hd).transpose(1, 2)
+    q, k, v = heads(w[:, :r]), heads(w[:, r]), heads(w[:, r + 1])
+    k, v = rotate(k).repeat_interleave(r, 1), v.repeat_interleave(r, 1)
+    y = F.scaled_dot_product_attention(rotate(q), k, v, is_causal=True)
+    return linear(y.transpose(1, 2).reshape(b, t, c), p, name + ".proj")
+
+
+def llama_forward(p):
+    i = torch.arange(BATCH * CONTEXT)
+    tokens = ((7 * i + 3) % VOCAB).reshape(BATCH, CONTEXT)
+    targets = ((5 * i + 1) % VOCAB).reshape(BATCH, CONTEXT)
+    x = p["wte.weight"][tokens]
+    for layer in range(LAYERS):
+        at = f"blocks.{layer}."
+        x = x + llama_attention(rms_norm(x, p, at + "norm1"), p, at + "attn")
+        gate, up = linear(rms_norm(x, p, at + "norm2"), p, at + "mlp.up").chunk(2, -1)
+        x = x + linear(F.silu(gate) * up, p, at + "mlp.down")
+    logits = linear(rms_norm(x, p, "norm_f"), p, "head")
+    return logits, F.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
+
+
+# ---- BERT: three embeddings, post-norm blocks, padding, a pooler ----
+def bert_table():
+    c = WIDTH
+    table = [
+        ("wte.weight", (VOCAB, c), 0.5, 0.0),
+        ("wtt.weight", (2, c), 0.5, 0.0),
+        ("wpe.weight", (CONTEXT, c), 0.5, 0.0),
+        ("norm_e.weight", (c,), 0.1, 1.0),
+        ("norm_e.bias", (c,), 0.1, 0.0),
+    ]
+    table += [row for row in gpt_table() if row[0].startswith("blocks.")]
+    return table + [("pooler.weight", (c, c), 0.3, 0.0), ("pooler.bias", (c,), 0.1, 0.0)]
+
+
+def bert_norm(x, p, name):
+    return F.layer_norm(x, (x.shape[-1],), p[name + ".weight"], p[name + ".bias"], 1e-12)
+
+
+def bert_forward(p):
+    i = torch.arange(BATCH * CONTEXT)
+    tokens = ((7 * i + 3) % VOCAB).reshape(BATCH, CONTEXT)
+    types = (i // 3 % 2).reshape(BATCH, CONTEXT)
+    mask = (i < BATCH * CONTEXT - 3).reshape(BATCH, 1, 1, CONTEXT)  # the last entry ends in padding
+    x = p["wte.weight"][tokens] + p["wtt.weight"][types] + p["wpe.weight"]
+    x = bert_norm(x, p, "norm_e")
+    for layer in range(LAYERS):
+        at = f"blocks.{layer}."
+        qkv = linear(x, p, at + "attn.qkv").reshape(BATCH, CONTEXT, 3, HEADS, WIDTH // HEADS)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        y = linear(y.transpose(1, 2).reshape(x.shape), p, at + "attn.proj")
+        x = bert_norm(x + y, p, at + "norm1")
+        y = linear(F.gelu(linear(x, p, at + "mlp.up")), p, at + "mlp.down")
+        x = bert_norm(x + y, p, at + "norm2")
+    pooled = torch.tanh(linear(x[:, 0], p, "pooler"))
+    loss = F.mse_loss(x, formula(20, x.shape, 1.0, 0.0))
+    return x, loss + F.mse_loss(pooled, formula(21, pooled.shape, 1.0, 0.0))
 
 
 # ---- MLP with a mean squared error, and an embedding whose rows repeat ----
@@ -176,6 +289,9 @@ def embedding_forward(p):
 
 MODELS = {
     "gpt": (gpt_table, gpt_forward),
+    "gpt_tied": (gpt_tied_table, gpt_forward),
+    "llama": (llama_table, llama_forward),
+    "bert": (bert_table, bert_forward),
     "mlp": (mlp_table, mlp_forward),
     "embedding": (embedding_table, embedding_forward),
 }

@@ -39,7 +39,7 @@ weft_tensor *wt_sampled_plain(const struct wt_sampled *s, int i)
 
 bool wt_sampled_has_gradient(const struct wt_sampled *s, int i)
 {
-    return wf_ops[s->sample->op].vjp && s->operand[i].present &&
+    return wf_ops[s->sample->op].vjp && s->operand[i].present && s->operand[i].domain != 'm' &&
            weft_dtype_is_float(s->operand[i].dtype);
 }
 

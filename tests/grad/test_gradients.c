@@ -105,7 +105,8 @@ START_TEST(gradients__equal_central_differences)
     n = wt_operands(operand, sample, WEFT_F64);
     check_sample(sample, -1);
     for (int i = 0; n > 1 && i < n; i++)
-        if (operand[i].present && weft_dtype_is_float(operand[i].dtype)) check_sample(sample, i);
+        if (operand[i].present && operand[i].domain != 'm' && weft_dtype_is_float(operand[i].dtype))
+            check_sample(sample, i);
 }
 END_TEST
 

@@ -1,13 +1,18 @@
 /*
- * attention.c: O = softmax(scale Q K^T) V per batch entry and head, and its gradient.
+ * attention.c: O = softmax(scale Q K^T + mask) V per batch entry and head, and its gradient.
  *
- *   attention          q [B,Tq,H,D]  k, v [B,Tk,H,D] -> o [B,Tq,H,D], lse [B,H,Tq]
- *   attention_packed   qkv [B,T,3,H,D]               -> the same
+ *   attention          q [B,Tq,H,D]    k, v [B,Tk,H,D]  -> o [B,Tq,H,D], lse [B,H,Tq]
+ *                      q [B,Tq,G,R,D]  k, v [B,Tk,G,D]  -> o [B,Tq,G,R,D], lse [B,G,R,Tq]
+ *   attention_packed   qkv [B,T,3,H,D] or, grouped, [B,T,G,R+2,D]  -> the same
  *
- * This file finds each head's rows in the operands, packed or not; the arithmetic is in isa/.
- * With the causal attribute query i sees keys up to i + Tk - Tq; a query that sees none gives 0.
+ * R query heads of a group share its keys and values. mask [B or 1, Tq or 1, Tk] is left out, bool
+ * (true: seen) or added. The last v[0] keys are not there yet (a cache with room). This file finds
+ * each head's rows in the operands; the arithmetic is in isa/. With the causal attribute query i
+ * sees keys up to i + Tk - v[0] - Tq; a query that sees none gives 0.
  */
 #include "kernels/cpu/attention.h"
+
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -20,16 +25,19 @@
 struct role {
     bool used, is_out;
     int index;
-    int64_t offset, batch, row, head, col; /* elements */
+    int64_t offset, batch, row, group, repeat, col; /* elements */
 };
 
 struct attention {
     const struct wf_attention_loops *loops;
     struct wf_attention shape;
-    int64_t batches, heads, bytes, lse_bytes;
+    int64_t batches, groups, repeats, bytes, lse_bytes;
     struct role role[WF_ATT_GRAD_HEADS];
     struct wf_operand lse; /* as an input */
     int lse_index;
+    int mask_index; /* -1: none */
+    int64_t mask_batch;
+    int64_t key_gradients; /* bytes of dK, and of dV, where these are outputs of their own */
     bool backward;
 };
 
@@ -43,15 +51,49 @@ static void attention_drop(void *prep)
 }
 
 /* Roles of one head. `first` holds each role's operand. */
-static void heads_at(const struct attention *p, char *const *first, int64_t b, int64_t h,
+static void heads_at(const struct attention *p, char *const *first, int64_t b, int64_t g, int64_t r,
                      struct wf_head *heads)
 {
     for (int i = 0; i < WF_ATT_GRAD_HEADS; i++) {
-        const struct role *r = &p->role[i];
-        int64_t at = r->offset + b * r->batch + h * r->head;
+        const struct role *role = &p->role[i];
+        int64_t at = role->offset + b * role->batch + g * role->group + r * role->repeat;
 
-        heads[i] = (struct wf_head){first[i] ? first[i] + at * p->bytes : NULL, r->row, r->col};
+        heads[i] =
+            (struct wf_head){first[i] ? first[i] + at * p->bytes : NULL, role->row, role->col};
     }
+}
+
+static void mask_at(const struct attention *p, const void *const *in, int64_t b,
+                    struct wf_attention *shape)
+{
+    if (p->mask_index < 0) return;
+    shape->mask = (const char *)in[p->mask_index] +
+                  b * p->mask_batch * (shape->mask_bool ? (int64_t)sizeof(bool) : p->bytes);
+}
+
+/* The heads of one group, one after the other: they share packed keys and values. */
+static void run_group(const struct attention *p, struct wf_attention *shape, char *const *first,
+                      int64_t b, int64_t g, char *lse, char *scratch)
+{
+    for (int64_t r = 0; r < p->repeats; r++) {
+        struct wf_head heads[WF_ATT_GRAD_HEADS];
+        int64_t at = ((b * p->groups + g) * p->repeats + r) * shape->tq * p->lse_bytes;
+
+        shape->first = r == 0;
+        shape->last = r == p->repeats - 1;
+        heads_at(p, first, b, g, r, heads);
+        if (p->backward)
+            p->loops->backward(shape, heads, lse + at, scratch + p->lse.scratch);
+        else
+            p->loops->forward(shape, heads, lse + at, scratch);
+    }
+}
+
+/* Keys that are not there, or that no query here looks at, get no gradient. */
+static void clear_key_gradients(const struct attention *p, void *const *out)
+{
+    for (int i = WF_ATT_DK; i <= WF_ATT_DV; i++)
+        if (p->role[i].used) memset(out[p->role[i].index], 0, (size_t)p->key_gradients);
 }
 
 static void attention_run(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -59,24 +101,21 @@ static void attention_run(const struct wf_kcall *k, void *const *out, const void
 {
     const struct attention *p = k->prep;
     struct wf_attention shape = p->shape;
-    char *scratch = wf_scratch(), *first[WF_ATT_GRAD_HEADS] = {0};
-    const char *lse_in = p->backward ? wf_operand_ready(&p->lse, in[p->lse_index], scratch) : NULL;
+    char *scratch = wf_scratch(), *first[WF_ATT_GRAD_HEADS] = {0}, *lse;
 
     shape.scale = scalars->s[0];
+    shape.tk -= scalars->v[0];
     for (int i = 0; i < WF_ATT_GRAD_HEADS; i++) {
         const struct role *r = &p->role[i];
 
         if (r->used) first[i] = r->is_out ? out[r->index] : (void *)(uintptr_t)in[r->index];
     }
-    for (int64_t i = 0; i < p->batches * p->heads; i++) {
-        struct wf_head heads[WF_ATT_GRAD_HEADS];
-        int64_t lse = i * shape.tq * p->lse_bytes;
-
-        heads_at(p, first, i / p->heads, i % p->heads, heads);
-        if (p->backward)
-            p->loops->backward(&shape, heads, lse_in + lse, scratch + p->lse.scratch);
-        else
-            p->loops->forward(&shape, heads, (char *)out[p->lse_index] + lse, scratch);
+    lse = p->backward ? (void *)(uintptr_t)wf_operand_ready(&p->lse, in[p->lse_index], scratch)
+                      : out[p->lse_index];
+    if (p->backward && (scalars->v[0] || !p->repeats)) clear_key_gradients(p, out);
+    for (int64_t b = 0; b < p->batches; b++) {
+        mask_at(p, in, b, &shape);
+        for (int64_t g = 0; g < p->groups; g++) run_group(p, &shape, first, b, g, lse, scratch);
     }
 }
 
@@ -87,39 +126,49 @@ static const struct wf_attention_loops *loops_for(uint8_t dtype)
     return dtype == WEFT_BF16 ? WF_ISA_PICK(wf_attention_bf16) : NULL;
 }
 
-/* [B,T,H,D], or with `part` 0..2 a third of [B,T,3,H,D]. */
+/* The ways operands hold heads: what comes after [B, T]. */
+enum form {
+    HEADS,   /* [H,D] */
+    GROUPS,  /* [G,R,D] */
+    THIRDS,  /* [3,H,D] */
+    GROUPED, /* [G,R+2,D] */
+};
+
+/* Part 0 is Q (or O), 1 K, 2 V; only packed forms have several. */
 static void role_set(struct attention *p, int role, const struct wf_kcall *k, bool is_out,
-                     int index, int part)
+                     int index, enum form form, int part)
 {
     const struct wf_desc *d = is_out ? k->out[index] : k->in[index];
-    int packed = part >= 0;
+    struct role *r = &p->role[role];
 
     if (!d) return;
-    p->role[role] = (struct role){
-        .used = true,
-        .is_out = is_out,
-        .index = index,
-        .offset = packed ? part * d->stride[2] : 0,
-        .batch = d->stride[0],
-        .row = d->stride[1],
-        .head = d->stride[2 + packed],
-        .col = d->stride[3 + packed],
-    };
+    *r = (struct role){.used = true,
+                       .is_out = is_out,
+                       .index = index,
+                       .batch = d->stride[0],
+                       .row = d->stride[1],
+                       .group = d->stride[form == THIRDS ? 3 : 2],
+                       .col = d->stride[form == HEADS ? 3 : 4]};
+    if (form == THIRDS) r->offset = part * d->stride[2];
+    if (form == GROUPED && part) r->offset = (p->repeats + part - 1) * d->stride[3];
+    if (form == GROUPS || (form == GROUPED && part == 0)) r->repeat = d->stride[3];
 }
 
 static struct attention *attention_new(struct wf_kcall *k, const struct wf_desc *q,
-                                       const struct wf_desc *keys, bool packed)
+                                       const struct wf_desc *keys, enum form form)
 {
     struct attention *p = WF_NEW(struct attention);
 
     p->loops = loops_for(q->dtype);
-    p->bytes = wf_dtypes[q->dtype].size;
+    p->bytes = (int64_t)wf_dtypes[q->dtype].size;
     p->lse_bytes = q->dtype == WEFT_F64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
     p->batches = q->shape[0];
-    p->heads = q->shape[2 + packed];
+    p->groups = q->shape[form == THIRDS ? 3 : 2];
+    p->repeats = form == GROUPS ? q->shape[3] : form == GROUPED ? q->shape[3] - 2 : 1;
+    p->mask_index = -1;
     p->shape = (struct wf_attention){.tq = q->shape[1],
                                      .tk = keys->shape[1],
-                                     .d = q->shape[3 + packed],
+                                     .d = q->shape[form == HEADS ? 3 : 4],
                                      .causal = k->attr[0] != 0};
     k->prep = p;
     k->drop = attention_drop;
@@ -127,7 +176,7 @@ static struct attention *attention_new(struct wf_kcall *k, const struct wf_desc 
     return p;
 }
 
-static weft_status need_dtypes(const struct wf_kcall *k, int lse_input)
+static weft_status need_dtypes(const struct wf_kcall *k, int lse_input, int mask_input)
 {
     uint8_t dtype = k->in[0]->dtype, lse = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
 
@@ -135,15 +184,41 @@ static weft_status need_dtypes(const struct wf_kcall *k, int lse_input)
     for (int i = 0; i < k->n_in; i++) {
         uint8_t want = i == lse_input ? lse : dtype;
 
+        if (!k->in[i] || (i == mask_input && k->in[i]->dtype == WEFT_BOOL)) continue;
         WF_NEED(k->in[i]->dtype == want, WEFT_ERR_DTYPE, "%s: %s where %s belongs", k->op,
                 wf_dtypes[k->in[i]->dtype].name, wf_dtypes[want].name);
     }
     return WEFT_OK;
 }
 
+static void set_mask(struct attention *p, const struct wf_kcall *k, int index)
+{
+    const struct wf_desc *mask = index < k->n_in ? k->in[index] : NULL;
+
+    if (!mask) return;
+    p->mask_index = index;
+    p->mask_batch = mask->global[0] == 1 ? 0 : mask->stride[0];
+    p->shape.mask_bool = mask->dtype == WEFT_BOOL;
+    p->shape.mask_row = mask->global[1] == 1 ? 0 : mask->stride[1];
+    p->shape.mask_col = mask->stride[2];
+}
+
+/* A single query per head: the heads of a group are rows that all see the same keys. */
+static void join_heads(struct attention *p)
+{
+    if (p->shape.tq != 1 || p->repeats == 1) return;
+    p->shape.tq = p->repeats;
+    p->shape.causal = false;
+    p->shape.mask_row = 0;
+    p->role[WF_ATT_Q].row = p->role[WF_ATT_Q].repeat;
+    p->role[WF_ATT_O].row = p->role[WF_ATT_O].repeat;
+    p->repeats = 1;
+}
+
 static void finish_forward(struct attention *p)
 {
     p->lse_index = 1;
+    join_heads(p);
     wf_scratch_reserve(p->loops->scratch(&p->shape));
 }
 
@@ -155,57 +230,75 @@ static void finish_backward(struct attention *p, const struct wf_kcall *k, int l
     wf_scratch_reserve(p->lse.scratch + p->loops->grad_scratch(&p->shape));
 }
 
+/* in: q, k, v, mask */
 weft_status wf_cpu_attention(struct wf_kcall *k)
 {
+    enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
     struct attention *p;
 
-    WF_TRY(need_dtypes(k, -1));
-    p = attention_new(k, k->in[0], k->in[1], false);
-    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++) role_set(p, i, k, false, i, -1);
-    role_set(p, WF_ATT_O, k, true, 0, -1);
+    WF_TRY(need_dtypes(k, -1, 3));
+    p = attention_new(k, k->in[0], k->in[1], form);
+    role_set(p, WF_ATT_Q, k, false, 0, form, 0);
+    role_set(p, WF_ATT_K, k, false, 1, HEADS, 0);
+    role_set(p, WF_ATT_V, k, false, 2, HEADS, 0);
+    role_set(p, WF_ATT_O, k, true, 0, form, 0);
+    set_mask(p, k, 3);
     finish_forward(p);
     return WEFT_OK;
 }
 
+/* in: qkv, mask */
 weft_status wf_cpu_attention_packed(struct wf_kcall *k)
 {
+    enum form form = k->attr[1] ? GROUPED : THIRDS;
     struct attention *p;
 
-    WF_TRY(need_dtypes(k, -1));
-    p = attention_new(k, k->in[0], k->in[0], true);
-    for (int i = WF_ATT_Q; i <= WF_ATT_V; i++) role_set(p, i, k, false, 0, i);
-    role_set(p, WF_ATT_O, k, true, 0, -1);
+    WF_TRY(need_dtypes(k, -1, 1));
+    p = attention_new(k, k->in[0], k->in[0], form);
+    for (int i = 0; i < 3; i++) role_set(p, WF_ATT_Q + i, k, false, 0, form, i);
+    role_set(p, WF_ATT_O, k, true, 0, form == GROUPED ? GROUPS : HEADS, 0);
+    set_mask(p, k, 1);
     finish_forward(p);
     return WEFT_OK;
 }
 
-/* in: do, q, k, v, o, lse */
+/* in: do, q, k, v, o, lse, mask */
 weft_status wf_cpu_attention_grad(struct wf_kcall *k)
 {
+    enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
     struct attention *p;
 
-    WF_TRY(need_dtypes(k, 5));
-    p = attention_new(k, k->in[1], k->in[2], false);
-    role_set(p, WF_ATT_DO, k, false, 0, -1);
-    for (int i = WF_ATT_Q; i <= WF_ATT_O; i++) role_set(p, i, k, false, 1 + i, -1);
-    for (int i = 0; i < 3; i++) role_set(p, WF_ATT_DQ + i, k, true, i, -1);
+    WF_TRY(need_dtypes(k, 5, 6));
+    p = attention_new(k, k->in[1], k->in[2], form);
+    role_set(p, WF_ATT_DO, k, false, 0, form, 0);
+    role_set(p, WF_ATT_Q, k, false, 1, form, 0);
+    role_set(p, WF_ATT_K, k, false, 2, HEADS, 0);
+    role_set(p, WF_ATT_V, k, false, 3, HEADS, 0);
+    role_set(p, WF_ATT_O, k, false, 4, form, 0);
+    role_set(p, WF_ATT_DQ, k, true, 0, form, 0);
+    role_set(p, WF_ATT_DK, k, true, 1, HEADS, 0);
+    role_set(p, WF_ATT_DV, k, true, 2, HEADS, 0);
+    p->key_gradients = k->in[2]->numel * p->bytes;
+    set_mask(p, k, 6);
     finish_backward(p, k, 5);
     return WEFT_OK;
 }
 
-/* in: do, qkv, o, lse */
+/* in: do, qkv, o, lse, mask */
 weft_status wf_cpu_attention_packed_grad(struct wf_kcall *k)
 {
+    enum form form = k->attr[1] ? GROUPED : THIRDS, heads = k->attr[1] ? GROUPS : HEADS;
     struct attention *p;
 
-    WF_TRY(need_dtypes(k, 3));
-    p = attention_new(k, k->in[1], k->in[1], true);
-    role_set(p, WF_ATT_DO, k, false, 0, -1);
-    role_set(p, WF_ATT_O, k, false, 2, -1);
+    WF_TRY(need_dtypes(k, 3, 4));
+    p = attention_new(k, k->in[1], k->in[1], form);
+    role_set(p, WF_ATT_DO, k, false, 0, heads, 0);
+    role_set(p, WF_ATT_O, k, false, 2, heads, 0);
     for (int i = 0; i < 3; i++) {
-        role_set(p, WF_ATT_Q + i, k, false, 1, i);
-        role_set(p, WF_ATT_DQ + i, k, true, 0, i);
+        role_set(p, WF_ATT_Q + i, k, false, 1, form, i);
+        role_set(p, WF_ATT_DQ + i, k, true, 0, form, i);
     }
+    set_mask(p, k, 4);
     finish_backward(p, k, 3);
     return WEFT_OK;
 }

@@ -6,7 +6,12 @@
 struct wf_attention {
     int64_t tq, tk, d; /* queries, keys, head size */
     bool causal;       /* query i sees keys up to i + tk - tq */
+    bool first, last;  /* of the query heads that share keys and values: these are packed by the
+                          first, and their gradients written by the last */
+    bool mask_bool;    /* the mask says which keys are seen; otherwise it is added to the scores */
     double scale;
+    const void *mask; /* [tq, tk] of bytes or of the element type; NULL: none */
+    int64_t mask_row, mask_col;
 };
 
 /** One head's [T, D] within a strided tensor. Strides in elements. */

@@ -1,0 +1,119 @@
+/* bert.c: an encoder in BERT's form: tokens, sentence numbers and positions, post-norm blocks. */
+#include <weft/ops.h>
+
+#include "nn/decoder.h"
+
+struct bert {
+    weft_module *wte, *wtt, *wpe, *norm_e, *blocks;
+    weft_module *drop, *pooler; /* may be NULL */
+};
+
+static weft_tensor *embed(const struct bert *bert, weft_tensor *tokens, weft_tensor *types)
+{
+    weft_tensor *x_btc;
+
+    if (!types) types = weft_mul_scalar(tokens, 0);
+    x_btc = weft_add(weft_call(bert->wte, tokens), weft_call(bert->wtt, types));
+    x_btc = weft_call(bert->norm_e, weft_call(bert->wpe, x_btc));
+    return bert->drop ? weft_call(bert->drop, x_btc) : x_btc;
+}
+
+static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const struct bert *bert = m->payload;
+    weft_tensor *in[2];
+
+    WF_NEED_PTR(weft_ndim(inputs[0]) == 2, WEFT_ERR_SHAPE, "bert: tokens have %d dims, not 2",
+                weft_ndim(inputs[0]));
+    in[0] = embed(bert, inputs[0], n > 2 ? inputs[2] : NULL);
+    in[1] = n > 1 ? inputs[1] : NULL;
+    return weft_call_n(bert->blocks, in, n > 1 ? 2 : 1);
+}
+
+static const weft_module_class class_bert = {
+    .type = "bert", .forward = forward, .free = wf_free, .optional = 2};
+
+static const double bert_std = 0.02, bert_eps = 1e-12;
+
+static weft_status check(const weft_bert_config *c)
+{
+    WF_TRY(wf_need_size("bert", "vocab", c->vocab));
+    WF_TRY(wf_need_size("bert", "context", c->context));
+    WF_TRY(wf_need_size("bert", "width", c->width));
+    WF_TRY(wf_need_size("bert", "heads", c->heads));
+    WF_NEED(c->types >= 0, WEFT_ERR_ARG, "bert: types is %lld", (long long)c->types);
+    return wf_need_size("bert", "layers", c->layers);
+}
+
+static weft_module *table_new(const weft_bert_config *c, int64_t rows)
+{
+    return weft_embedding_new((weft_embedding_config){
+        .rows = rows, .width = c->width, .std = bert_std, .dtype = c->dtype});
+}
+
+static weft_status add_embeddings(weft_module *m, const weft_bert_config *c, double eps)
+{
+    struct bert *bert = m->payload;
+
+    bert->wte = table_new(c, c->vocab);
+    WF_TRY(weft_module_add_child(m, "wte", bert->wte));
+    bert->wtt = table_new(c, c->types ? c->types : 2);
+    WF_TRY(weft_module_add_child(m, "wtt", bert->wtt));
+    bert->wpe = weft_position_new((weft_position_config){
+        .length = c->context, .width = c->width, .std = bert_std, .dtype = c->dtype});
+    WF_TRY(weft_module_add_child(m, "wpe", bert->wpe));
+    bert->norm_e =
+        weft_layer_norm_new((weft_norm_config){.width = c->width, .eps = eps, .dtype = c->dtype});
+    WF_TRY(weft_module_add_child(m, "norm_e", bert->norm_e));
+    if (c->dropout <= 0) return WEFT_OK;
+    bert->drop = weft_dropout_new(c->dropout);
+    return weft_module_add_child(m, "drop", bert->drop);
+}
+
+static weft_status add_pooler(weft_module *m, const weft_bert_config *c)
+{
+    struct bert *bert = m->payload;
+
+    if (!c->pooler) return WEFT_OK;
+    bert->pooler = weft_linear_new((weft_linear_config){
+        .in = {c->width}, .out = {c->width}, .std = bert_std, .dtype = c->dtype});
+    return weft_module_add_child(m, "pooler", bert->pooler);
+}
+
+static weft_status build(weft_module *m, const weft_bert_config *c)
+{
+    struct bert *bert = m->payload;
+    double eps = c->eps > 0 ? c->eps : bert_eps;
+
+    WF_TRY(check(c));
+    WF_TRY(add_embeddings(m, c, eps));
+    bert->blocks = wf_blocks_add(m, c->layers,
+                                 (weft_block_config){.width = c->width,
+                                                     .heads = c->heads,
+                                                     .hidden = c->hidden,
+                                                     .act = c->act,
+                                                     .dropout = c->dropout,
+                                                     .eps = eps,
+                                                     .bidirectional = true,
+                                                     .post_norm = true,
+                                                     .std = bert_std,
+                                                     .dtype = c->dtype,
+                                                     .recompute = c->recompute});
+    if (!bert->blocks) return weft_error_status();
+    return add_pooler(m, c);
+}
+
+weft_module *weft_bert(weft_bert_config config)
+{
+    weft_module *m = wf_layer_new(&class_bert, sizeof(struct bert));
+
+    return wf_layer_done(m, build(m, &config));
+}
+
+weft_tensor *weft_bert_pooled(weft_module *m, weft_tensor *hidden)
+{
+    if (!m || !hidden) return NULL;
+    WF_NEED_PTR(m->kind == &class_bert && ((struct bert *)m->payload)->pooler, WEFT_ERR_NOT_FOUND,
+                "bert pooled: module '%s' (%s) has no pooler", m->path, m->kind->type);
+    return weft_tanh(weft_call(((struct bert *)m->payload)->pooler, weft_select(hidden, 1, 0)));
+}

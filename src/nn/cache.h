@@ -1,0 +1,20 @@
+/* cache.h: what generation remembers of one attention or position layer (weft_module_cache). */
+#pragma once
+
+#include "nn/module.h"
+
+/** Keys and values of the tokens seen so far, positions first so that a step is one run of rows. */
+struct wf_cache {
+    int64_t room; /* tokens; 0: nothing is remembered */
+    int64_t used;
+    weft_tensor *k_lbgd, *v_lbgd; /* made by the first call */
+};
+
+/** Write k and v [B,T,G,D] behind what is there, then count their tokens. */
+weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor *v);
+
+void wf_cache_clear(struct wf_cache *cache);
+
+/** The cache of a layer that can have one, else NULL; part of the layer's payload. */
+struct wf_cache *wf_attention_cache(weft_module *m);
+struct wf_cache *wf_position_cache(weft_module *m);

@@ -1,0 +1,108 @@
+/*
+ * decoder.c: a decoder-only transformer.
+ *
+ * With targets it computes the loss inside the module, so that the logits are a temporary of the
+ * call and a style can keep them sharded between head and loss.
+ */
+#include "nn/decoder.h"
+
+#include <stdio.h>
+
+struct decoder {
+    weft_module *wte, *blocks, *norm_f, *head, *loss;
+    weft_module *wpe;  /* NULL without learned positions */
+    weft_module *drop; /* NULL without dropout */
+};
+
+weft_tensor *wf_decoder_forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const struct decoder *d = m->payload;
+    weft_tensor *x_btc, *pair[2];
+
+    WF_NEED_PTR(weft_ndim(inputs[0]) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
+                m->kind->type, weft_ndim(inputs[0]));
+    x_btc = weft_call(d->wte, inputs[0]);
+    if (d->wpe) x_btc = weft_call(d->wpe, x_btc);
+    if (d->drop) x_btc = weft_call(d->drop, x_btc);
+    x_btc = weft_call(d->norm_f, weft_call(d->blocks, x_btc));
+    pair[0] = weft_call(d->head, x_btc);
+    pair[1] = inputs[n - 1];
+    return n == 1 ? pair[0] : weft_call_n(d->loss, pair, 2);
+}
+
+static weft_status check(const struct wf_decoder_config *c)
+{
+    WF_TRY(wf_need_size(c->name, "vocab", c->vocab));
+    WF_TRY(wf_need_size(c->name, "width", c->block.width));
+    WF_TRY(wf_need_size(c->name, "heads", c->block.heads));
+    return wf_need_size(c->name, "layers", c->layers);
+}
+
+static weft_status add_embeddings(weft_module *m, const struct wf_decoder_config *c)
+{
+    struct decoder *d = m->payload;
+    int64_t width = c->block.width;
+
+    d->wte = weft_embedding_new((weft_embedding_config){
+        .rows = c->vocab, .width = width, .std = c->std, .dtype = c->block.dtype});
+    WF_TRY(weft_module_add_child(m, "wte", d->wte));
+    if (c->context) {
+        d->wpe = weft_position_new((weft_position_config){
+            .length = c->context, .width = width, .std = c->std, .dtype = c->block.dtype});
+        WF_TRY(weft_module_add_child(m, "wpe", d->wpe));
+    }
+    if (c->block.dropout <= 0) return WEFT_OK;
+    d->drop = weft_dropout_new(c->block.dropout);
+    return weft_module_add_child(m, "drop", d->drop);
+}
+
+weft_module *wf_blocks_add(weft_module *m, int layers, weft_block_config block)
+{
+    weft_module *blocks = weft_sequential_new();
+    char name[16];
+
+    WF_TRY_PTR(weft_module_add_child(m, "blocks", blocks));
+    for (int i = 0; i < layers; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        WF_TRY_PTR(weft_module_add_child(blocks, name, weft_block_new(block)));
+    }
+    return blocks;
+}
+
+static weft_status add_head(weft_module *m, const struct wf_decoder_config *c)
+{
+    struct decoder *d = m->payload;
+    weft_norm_config norm = {.width = c->block.width, .eps = c->block.eps, .dtype = c->block.dtype};
+
+    d->norm_f = c->block.rms ? weft_rms_norm_new(norm) : weft_layer_norm_new(norm);
+    WF_TRY(weft_module_add_child(m, "norm_f", d->norm_f));
+    d->head = weft_linear_new((weft_linear_config){.in = {c->block.width},
+                                                   .out = {c->vocab},
+                                                   .no_bias = true,
+                                                   .std = c->std,
+                                                   .dtype = c->block.dtype});
+    WF_TRY(weft_module_add_child(m, "head", d->head));
+    if (c->tied)
+        WF_TRY(
+            weft_module_set_parameter(d->head, "weight", weft_module_parameter(d->wte, "weight")));
+    d->loss = weft_cross_entropy_new((weft_cross_entropy_config){.classes = c->vocab});
+    return weft_module_add_child(m, "loss", d->loss);
+}
+
+static weft_status build(weft_module *m, const struct wf_decoder_config *c)
+{
+    struct decoder *d = m->payload;
+
+    WF_TRY(check(c));
+    WF_TRY(add_embeddings(m, c));
+    d->blocks = wf_blocks_add(m, c->layers, c->block);
+    if (!d->blocks) return weft_error_status();
+    return add_head(m, c);
+}
+
+weft_module *wf_decoder_new(const weft_module_class *class, const struct wf_decoder_config *c)
+{
+    weft_module *m = wf_layer_new(class, sizeof(struct decoder));
+
+    return wf_layer_done(m, build(m, c));
+}

@@ -1,0 +1,300 @@
+/*
+ * attention.c: attention over separate and packed heads: shapes, sharding rules, gradients.
+ *
+ * Batch entries, groups of heads and, where they are a dim, the query heads of a group may be
+ * sharded; positions and head size may not. What a mask of size 1 in a dim says holds for all of
+ * it.
+ */
+#include <weft/ops.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/plan.h"
+
+enum { BATCH = 1, GROUP, REPEAT, LETTERS = REPEAT };
+
+static bool is_float(const struct wf_desc *d) { return weft_dtype_is_float((weft_dtype)d->dtype); }
+
+/* lse: [B,H,T] or [B,G,R,T]: the heads of the output before its positions. */
+static void log_sum_exp(struct wf_infer *call)
+{
+    int n = call->out[0].ndim;
+    const int64_t *o = call->out[0].shape;
+
+    call->out[1].dtype = call->out[0].dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    call->out[1].ndim = n - 1;
+    call->out[1].shape[0] = o[0];
+    for (int d = 2; d < n - 1; d++) call->out[1].shape[d - 1] = o[d];
+    call->out[1].shape[n - 2] = o[1];
+}
+
+/* mask [B or 1, Tq or 1, Tk], bool or of the scores' dtype */
+static weft_status check_mask(const struct wf_infer *call, int index, int64_t tk)
+{
+    const struct wf_desc *x = &call->in[0]->desc, *mask;
+
+    if (index >= call->n_in || !call->in[index]) return WEFT_OK;
+    mask = &call->in[index]->desc;
+    WF_NEED(mask->ndim == 3 && (mask->global[0] == 1 || mask->global[0] == x->global[0]) &&
+                (mask->global[1] == 1 || mask->global[1] == x->global[1]) &&
+                mask->global[2] == tk && (mask->dtype == WEFT_BOOL || mask->dtype == x->dtype),
+            WEFT_ERR_SHAPE,
+            "%s: a mask is [B or 1, Tq or 1, Tk], bool or of the queries' dtype: %s", call->name,
+            wf_infer_text(call));
+    return WEFT_OK;
+}
+
+/* q [B,T,H,D] or [B,T,G,R,D], k and v [B,Tk,H or G,D], mask */
+weft_status wf_shape_attention(struct wf_infer *call)
+{
+    const struct wf_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc, *v = &call->in[2]->desc;
+
+    WF_NEED((q->ndim == 4 || q->ndim == 5) && k->ndim == 4 && v->ndim == 4 &&
+                q->dtype == k->dtype && q->dtype == v->dtype && is_float(q),
+            WEFT_ERR_SHAPE,
+            "attention: needs q [B,T,H,D] or [B,T,G,R,D] and k, v [B,T,H,D] of one floating-point "
+            "dtype: %s",
+            wf_infer_text(call));
+    WF_NEED(memcmp(k->global, v->global, 4 * sizeof(int64_t)) == 0 &&
+                q->global[0] == k->global[0] && q->global[2] == k->global[2] &&
+                q->global[q->ndim - 1] == k->global[3],
+            WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s", wf_infer_text(call));
+    WF_TRY(check_mask(call, 3, k->global[1]));
+    wf_infer_like(call, 0, call->in[0]);
+    log_sum_exp(call);
+    return WEFT_OK;
+}
+
+weft_status wf_shape_attention_grad(struct wf_infer *call)
+{
+    for (int j = 0; j < 3; j++) wf_infer_like(call, j, call->in[1 + j]);
+    return WEFT_OK;
+}
+
+/* qkv [B,T,3,H,D], or with attr[1] [B,T,G,R+2,D], mask */
+weft_status wf_shape_attention_packed(struct wf_infer *call)
+{
+    const struct wf_desc *qkv = &call->in[0]->desc;
+    bool grouped = call->attr[1] != 0, fits = qkv->ndim == 5 && is_float(qkv);
+
+    WF_NEED(fits && (grouped ? qkv->global[3] > 2 : qkv->global[2] == 3), WEFT_ERR_SHAPE,
+            "attention_packed: needs qkv %s: %s", grouped ? "[B,T,G,R+2,D]" : "[B,T,3,H,D]",
+            wf_infer_text(call));
+    WF_TRY(check_mask(call, 1, qkv->global[1]));
+    wf_infer_like(call, 0, call->in[0]);
+    if (grouped) {
+        call->out[0].shape[3] -= 2;
+    } else {
+        call->out[0].ndim = 4;
+        memmove(&call->out[0].shape[2], &call->out[0].shape[3], 2 * sizeof(int64_t));
+    }
+    log_sum_exp(call);
+    return WEFT_OK;
+}
+
+weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
+{
+    wf_infer_like(call, 0, call->in[1]);
+    return WEFT_OK;
+}
+
+/* ---- rules ---- */
+
+/* Letters of [B,T,H,D] or [B,T,G,R,D]. */
+static void label_heads(int8_t *dims, int n)
+{
+    dims[0] = BATCH;
+    dims[2] = GROUP;
+    if (n == 5) dims[3] = REPEAT;
+}
+
+static void label_lse(int8_t *dims, int n)
+{
+    dims[0] = BATCH;
+    dims[1] = GROUP;
+    if (n == 4) dims[2] = REPEAT;
+}
+
+static void label_mask(const struct wf_infer *call, int i, struct wf_labels *labels)
+{
+    if (i < call->n_in && call->in[i] && call->in[i]->desc.global[0] == call->in[0]->desc.global[0])
+        labels->in[i][0] = BATCH;
+}
+
+void wf_rule_attention(const struct wf_infer *call, struct wf_labels *labels)
+{
+    int n = call->in[0]->desc.ndim;
+
+    label_heads(labels->in[0], n);
+    label_heads(labels->in[1], 4);
+    label_heads(labels->in[2], 4);
+    label_mask(call, 3, labels);
+    label_heads(labels->out[0], n);
+    label_lse(labels->out[1], n - 1);
+    labels->count = LETTERS;
+}
+
+/* do, q, k, v, o, lse, mask -> dq, dk, dv */
+void wf_rule_attention_grad(const struct wf_infer *call, struct wf_labels *labels)
+{
+    int n = call->in[0]->desc.ndim;
+
+    label_heads(labels->in[0], n);
+    label_heads(labels->in[1], n);
+    label_heads(labels->in[2], 4);
+    label_heads(labels->in[3], 4);
+    label_heads(labels->in[4], n);
+    label_lse(labels->in[5], n - 1);
+    label_mask(call, 6, labels);
+    label_heads(labels->out[0], n);
+    label_heads(labels->out[1], 4);
+    label_heads(labels->out[2], 4);
+    labels->count = LETTERS;
+}
+
+/* The query heads of a group lie in one dim with its key and value, so that dim stays whole. */
+static void label_packed(const struct wf_infer *call, int8_t *dims)
+{
+    dims[0] = BATCH;
+    dims[call->attr[1] ? 2 : 3] = GROUP;
+}
+
+void wf_rule_attention_packed(const struct wf_infer *call, struct wf_labels *labels)
+{
+    label_packed(call, labels->in[0]);
+    label_mask(call, 1, labels);
+    label_heads(labels->out[0], 4);
+    label_lse(labels->out[1], 3);
+    labels->count = LETTERS;
+}
+
+/* do, qkv, o, lse, mask -> dqkv */
+void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_labels *labels)
+{
+    label_heads(labels->in[0], 4);
+    label_packed(call, labels->in[1]);
+    label_heads(labels->in[2], 4);
+    label_lse(labels->in[3], 3);
+    label_mask(call, 4, labels);
+    label_packed(call, labels->out[0]);
+    labels->count = LETTERS;
+}
+
+/* ---- gradients ---- */
+
+/* The mask, where there is one. */
+static weft_tensor *mask_saved(const struct wf_node *n, int input)
+{
+    return wf_node_plan(n)->n_in > input ? n->saved[input] : NULL;
+}
+
+void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0]), .scalars.s = {n->s[0]},
+                           .scalars.v = {n->v[0]}};
+    weft_tensor *operands[] = {g,           n->saved[0], n->saved[1],     n->saved[2],
+                               n->saved[8], n->saved[9], mask_saved(n, 3)},
+                *more[2] = {0};
+
+    in[0] = wf_call_outs(WF_OP_attention_grad, 7, operands, &args, more);
+    in[1] = more[0];
+    in[2] = more[1];
+}
+
+void wf_vjp_attention_packed(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_plan *plan = wf_node_plan(n);
+    struct wf_args args = {WF_ATTR(plan->attr[0], plan->attr[1]), .scalars.s = {n->s[0]}};
+    weft_tensor *operands[] = {g, n->saved[0], n->saved[8], n->saved[9], mask_saved(n, 1)};
+
+    in[0] = wf_call(WF_OP_attention_packed_grad, 5, operands, &args);
+}
+
+/* ---- calls ---- */
+
+static double scale_or_default(double scale, const weft_tensor *t)
+{
+    int64_t d = weft_ndim(t) ? t->layout->desc.global[weft_ndim(t) - 1] : 1;
+
+    return scale != 0 ? scale : 1 / sqrt((double)(d ? d : 1));
+}
+
+/* [B,Tk] says which keys exist, for every query. */
+static weft_tensor *mask_of(const weft_attention_options *options)
+{
+    weft_tensor *mask = options->mask;
+    int64_t shape[3] = {0, 1, 0};
+
+    if (!mask || weft_ndim(mask) != 2) return mask;
+    shape[0] = weft_size(mask, 0);
+    shape[2] = weft_size(mask, 1);
+    return weft_reshape(mask, 3, shape);
+}
+
+static weft_tensor *attend(weft_tensor *q, weft_tensor *k, weft_tensor *v, weft_tensor *mask,
+                           const weft_attention_options *options)
+{
+    struct wf_args args = {WF_ATTR(options->causal),
+                           .scalars.s = {scale_or_default(options->scale, q)},
+                           .scalars.v = {options->unused_keys}};
+    weft_tensor *more[1];
+
+    return wf_call_outs(WF_OP_attention, 4, (weft_tensor *[]){q, k, v, mask}, &args, more);
+}
+
+/* q [B,T,H,D] with fewer heads in k: [B,T,G,R,D] and back. */
+static weft_tensor *attend_grouped(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                   weft_tensor *mask, const weft_attention_options *options)
+{
+    int64_t groups = weft_size(k, 2), heads = weft_size(q, 2), d = weft_size(q, 3);
+    int64_t split[] = {weft_size(q, 0), weft_size(q, 1), groups, heads / groups, d};
+    int64_t whole[] = {split[0], split[1], heads, d};
+
+    return weft_reshape(attend(weft_reshape(q, 5, split), k, v, mask, options), 4, whole);
+}
+
+weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                 weft_attention_options options)
+{
+    weft_tensor *mask = mask_of(&options);
+    int64_t keys, unused = options.unused_keys;
+
+    if (!q || !k || !v || (options.mask && !mask)) return NULL;
+    WF_NEED_PTR(!mask || !weft_requires_grad(mask), WEFT_ERR_ARG,
+                "attention: a mask has no gradient; detach it");
+    keys = weft_ndim(k) == 4 ? weft_size(k, 1) : 0;
+    WF_NEED_PTR(unused >= 0 && unused <= keys, WEFT_ERR_ARG, "attention: %lld of %lld keys unused",
+                (long long)unused, (long long)keys);
+    if (weft_ndim(q) == 4 && weft_ndim(k) == 4 && weft_size(k, 2) > 0 &&
+        weft_size(q, 2) > weft_size(k, 2) && weft_size(q, 2) % weft_size(k, 2) == 0)
+        return attend_grouped(q, k, v, mask, &options);
+    return attend(q, k, v, mask, &options);
+}
+
+weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options)
+{
+    weft_tensor *mask = mask_of(&options), *more[1];
+    struct wf_args args = {WF_ATTR(options.causal, options.grouped)};
+
+    if (!qkv || (options.mask && !mask)) return NULL;
+    WF_NEED_PTR(!mask || !weft_requires_grad(mask), WEFT_ERR_ARG,
+                "attention_packed: a mask has no gradient; detach it");
+    WF_NEED_PTR(options.unused_keys == 0, WEFT_ERR_ARG, "attention_packed: all keys are used");
+    args.scalars.s[0] = scale_or_default(options.scale, qkv);
+    return wf_call_outs(WF_OP_attention_packed, 2, (weft_tensor *[]){qkv, mask}, &args, more);
+}
+
+weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,
+                            double scale)
+{
+    return weft_attention_with(q, k, v, (weft_attention_options){.causal = causal, .scale = scale});
+}
+
+weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale)
+{
+    return weft_attention_packed_with(qkv,
+                                      (weft_attention_options){.causal = causal, .scale = scale});
+}

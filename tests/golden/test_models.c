@@ -1,0 +1,277 @@
+/*
+ * test_models.c: small Llama, BERT and GPT-2 with a tied head in f64, tensor-parallel over all
+ * ranks, against PyTorch's numbers: result, loss, every gradient, weights after 3 AdamW steps.
+ * Llama has 3 groups of keys, so from 4 ranks on some have no heads; nothing else divides evenly
+ * either.
+ */
+/* mpi: 3 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "support/golden.h"
+#include "support/mpi_check.h"
+#include "support/near.h"
+
+enum { LAYERS = 2, WIDTH = 24, HEADS = 6, GROUPS = 3, CONTEXT = 8, BATCH = 2, VOCAB = 19 };
+enum { HIDDEN = 20, STEPS = 3, TOKENS = BATCH * CONTEXT };
+
+static const weft_plan decoder_plan[] = {
+    {"wte", {WEFT_STYLE_ROWWISE, {0}}},
+    {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
+    {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
+    {"blocks.*.mlp.up", {WEFT_STYLE_COLWISE, {0}}},
+    {"blocks.*.mlp.down", {WEFT_STYLE_ROWWISE, {0}}},
+    {"head", {WEFT_STYLE_COLWISE, {.keep_distributed = true}}},
+    {"loss", {WEFT_STYLE_LOSS, {0}}},
+    {0},
+};
+
+static const weft_plan encoder_plan[] = {
+    {"wte", {WEFT_STYLE_ROWWISE, {0}}},
+    {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
+    {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
+    {"blocks.*.mlp.up", {WEFT_STYLE_COLWISE, {0}}},
+    {"blocks.*.mlp.down", {WEFT_STYLE_ROWWISE, {0}}},
+    {0},
+};
+
+/* ---- what goes in ---- */
+
+static weft_tensor *whole_numbers(int64_t step, int64_t start, int64_t slower, int64_t below)
+{
+    int64_t values[TOKENS], shape[] = {BATCH, CONTEXT};
+
+    for (int64_t i = 0; i < TOKENS; i++) values[i] = (step * (i / slower) + start) % below;
+    return weft_from_data(WEFT_I64, 2, shape, values);
+}
+
+static weft_tensor *input(void) { return whole_numbers(7, 3, 1, VOCAB); }
+
+static weft_tensor *padding(void)
+{
+    int64_t shape[] = {BATCH, CONTEXT};
+    bool seen[TOKENS];
+
+    for (int i = 0; i < TOKENS; i++) seen[i] = i < TOKENS - 3;
+    return weft_from_data(WEFT_BOOL, 2, shape, seen);
+}
+
+static weft_tensor *by_formula(int index, const weft_tensor *like)
+{
+    double values[BATCH * CONTEXT * WIDTH];
+    int64_t shape[WEFT_MAX_DIMS];
+
+    for (int d = 0; d < weft_ndim(like); d++) shape[d] = weft_size(like, d);
+    for (int64_t i = 0; i < weft_numel(like); i++) values[i] = wt_golden_formula(i, index, 1, 0);
+    return weft_from_data(WEFT_F64, weft_ndim(like), shape, values);
+}
+
+/* ---- the models ---- */
+
+struct model {
+    const char *golden;
+    weft_module *(*make)(weft_recompute recompute, weft_dtype dtype);
+    weft_tensor *(*result)(weft_module *m);
+    weft_tensor *(*loss)(weft_module *m);
+    const weft_plan *plan;
+};
+
+static weft_module *new_llama(weft_recompute recompute, weft_dtype dtype)
+{
+    return weft_llama(
+        (weft_llama_config){.vocab = VOCAB,
+                            .width = WIDTH,
+                            .heads = HEADS,
+                            .kv_heads = GROUPS,
+                            .layers = LAYERS,
+                            .hidden = HIDDEN,
+                            .rotary = {.base = 100, .factor = 4, .low = 1, .high = 4, .length = 16},
+                            .dtype = dtype,
+                            .recompute = recompute});
+}
+
+static weft_module *new_tied_gpt(weft_recompute recompute, weft_dtype dtype)
+{
+    return weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                      .context = CONTEXT,
+                                      .width = WIDTH,
+                                      .heads = HEADS,
+                                      .layers = LAYERS,
+                                      .act = WEFT_GELU_TANH,
+                                      .tied = true,
+                                      .dtype = dtype,
+                                      .recompute = recompute});
+}
+
+static weft_module *new_bert(weft_recompute recompute, weft_dtype dtype)
+{
+    return weft_bert((weft_bert_config){.vocab = VOCAB,
+                                        .context = CONTEXT,
+                                        .width = WIDTH,
+                                        .heads = HEADS,
+                                        .layers = LAYERS,
+                                        .pooler = true,
+                                        .dtype = dtype,
+                                        .recompute = recompute});
+}
+
+static weft_tensor *logits(weft_module *m) { return weft_call(m, input()); }
+
+static weft_tensor *decoder_loss(weft_module *m)
+{
+    return weft_gpt_loss(m, input(), whole_numbers(5, 1, 1, VOCAB));
+}
+
+static weft_tensor *hidden(weft_module *m)
+{
+    weft_tensor *in[] = {input(), padding(), whole_numbers(1, 0, 3, 2)};
+
+    return weft_call_n(m, in, 3);
+}
+
+static weft_tensor *bert_loss(weft_module *m)
+{
+    weft_tensor *h = hidden(m), *pooled = weft_bert_pooled(m, h);
+
+    if (!pooled) return NULL;
+    return weft_add(weft_mse(h, by_formula(20, h)), weft_mse(pooled, by_formula(21, pooled)));
+}
+
+static const struct model llama = {"llama", new_llama, logits, decoder_loss, decoder_plan};
+static const struct model tied_gpt = {"gpt_tied", new_tied_gpt, logits, decoder_loss, NULL};
+static const struct model bert = {"bert", new_bert, hidden, bert_loss, encoder_plan};
+
+/* ---- against PyTorch ---- */
+
+struct comparison {
+    const struct wt_golden *golden;
+    const char *prefix; /* "grad" or "after" */
+};
+
+static weft_status compare_one(weft_module *m, const char *name, weft_tensor *parameter,
+                               void *payload)
+{
+    const struct comparison *c = payload;
+    bool gradient = strcmp(c->prefix, "grad") == 0;
+    char key[128];
+
+    snprintf(key, sizeof key, "%s.%s.%s", c->prefix, weft_module_path(m), name);
+    WT_ALL(wt_golden_matches(c->golden, key, gradient ? weft_grad(parameter) : parameter,
+                             WT_WITHIN(1e-9)));
+    return WEFT_OK;
+}
+
+static void compare(const struct wt_golden *golden, weft_module *m, const char *prefix)
+{
+    struct comparison c = {golden, prefix};
+
+    WT_ALL(weft_module_each_parameter(m, compare_one, &c) == WEFT_OK);
+}
+
+static void train(const struct model *model, weft_module *m, weft_optim *optim, double *loss)
+{
+    weft_scope *s = weft_scope_open();
+    weft_tensor *l = model->loss(m);
+
+    WT_ALL(l != NULL);
+    *loss = weft_item(l);
+    WT_ALL(weft_backward(l) == WEFT_OK);
+    if (optim) WT_ALL(weft_step(optim) == WEFT_OK);
+    weft_scope_close(s);
+}
+
+static void run(const struct model *model, weft_recompute recompute)
+{
+    struct wt_golden *golden = wt_golden_open(model->golden);
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_module *m = model->make(recompute, WEFT_F64);
+    double losses[STEPS];
+    int64_t steps = STEPS;
+    weft_optim *optim;
+
+    WT_ALL(golden && m && wt_golden_load(golden, m));
+    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan) == WEFT_OK);
+    WT_ALL(wt_golden_matches(golden, "result", model->result(m), WT_WITHIN(1e-10)));
+    train(model, m, NULL, &losses[0]);
+    compare(golden, m, "grad");
+    optim = weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01});
+    weft_optim_zero_grad(optim);
+    for (int step = 0; step < STEPS; step++) train(model, m, optim, &losses[step]);
+    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, &steps, losses),
+                             WT_WITHIN(1e-10)));
+    compare(golden, m, "after");
+    weft_optim_release(optim);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+    wt_golden_close(golden);
+}
+
+WT_TEST(models__llama_equals_pytorch) { run(&llama, WEFT_RECOMPUTE_NONE); }
+WT_TEST(models__bert_equals_pytorch) { run(&bert, WEFT_RECOMPUTE_NONE); }
+WT_TEST(models__gpt_with_tied_head_equals_pytorch) { run(&tied_gpt, WEFT_RECOMPUTE_NONE); }
+
+WT_TEST(models__recomputing_changes_no_number)
+{
+    run(&llama, WEFT_RECOMPUTE_MLP);
+    run(&llama, WEFT_RECOMPUTE_BLOCK);
+    run(&bert, WEFT_RECOMPUTE_BLOCK);
+}
+
+/* ---- bf16 ---- */
+
+static weft_status is_bf16(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    double *grad = wt_values(weft_grad(parameter)), sum = 0;
+
+    (void)m;
+    (void)name;
+    (void)payload;
+    WT_ALL(weft_tensor_dtype(parameter) == WEFT_BF16 && grad != NULL);
+    for (int64_t i = 0; i < weft_numel(parameter); i++) sum += fabs(grad[i]);
+    free(grad);
+    WT_ALL(isfinite(sum) && sum > 0);
+    return WEFT_OK;
+}
+
+/* The golden weights rounded to bf16 give nearly the golden loss, and gradients everywhere. */
+static void run_in_bf16(const struct model *model, double loss)
+{
+    struct wt_golden *golden = wt_golden_open(model->golden);
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_module *m = model->make(WEFT_RECOMPUTE_MLP, WEFT_F64);
+    double got = 0;
+
+    WT_ALL(golden && m && wt_golden_load(golden, m));
+    WT_ALL(weft_module_cast(m, WEFT_BF16) == WEFT_OK);
+    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan) == WEFT_OK);
+    train(model, m, NULL, &got);
+    WT_ALL(fabs(got - loss) < 0.03 * loss);
+    WT_ALL(weft_module_each_parameter(m, is_bf16, NULL) == WEFT_OK);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+    wt_golden_close(golden);
+}
+
+WT_TEST(models__run_in_bf16)
+{
+    run_in_bf16(&llama, 4.094);
+    run_in_bf16(&tied_gpt, 4.879);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(models__llama_equals_pytorch),
+        WT_CASE(models__bert_equals_pytorch),
+        WT_CASE(models__gpt_with_tied_head_equals_pytorch),
+        WT_CASE(models__recomputing_changes_no_number),
+        WT_CASE(models__run_in_bf16),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "models", cases);
+}
