@@ -20,22 +20,22 @@ enum { LAYERS = 2, WIDTH = 24, HEADS = 6, GROUPS = 3, CONTEXT = 8, BATCH = 2, VO
 enum { HIDDEN = 20, STEPS = 3, TOKENS = BATCH * CONTEXT };
 
 static const weft_plan decoder_plan[] = {
-    {"wte", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.mlp.up", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.mlp.down", {WEFT_STYLE_ROWWISE, {0}}},
-    {"head", {WEFT_STYLE_COLWISE, {.keep_distributed = true}}},
-    {"loss", {WEFT_STYLE_LOSS, {0}}},
+    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
+    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}}},
+    {"loss", {.kind = WEFT_STYLE_LOSS}},
     {0},
 };
 
 static const weft_plan encoder_plan[] = {
-    {"wte", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.attn.qkv", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.attn.proj", {WEFT_STYLE_ROWWISE, {0}}},
-    {"blocks.*.mlp.up", {WEFT_STYLE_COLWISE, {0}}},
-    {"blocks.*.mlp.down", {WEFT_STYLE_ROWWISE, {0}}},
+    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
     {0},
 };
 
