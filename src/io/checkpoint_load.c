@@ -15,6 +15,7 @@
 #include "io/checkpoint.h"
 #include "io/element.h"
 #include "io/manifest.h"
+#include "io/name_index.h"
 #include "io/part_text.h"
 #include "io/safetensors.h"
 #include "io/state.h"
@@ -34,6 +35,7 @@ struct loading {
     const char *path;
     weft_state *state;
     struct wf_manifest manifest;
+    struct wf_name_index items, tensors, values; /* of the state, and of the manifest's lists */
     struct wf_safetensors *files;
     int n_files;
     struct found *found; /* by item */
@@ -42,18 +44,31 @@ struct loading {
 
 /* ---- the list: everything that is asked for is there, in the same shape ---- */
 
+static void index_names(struct loading *l)
+{
+    for (int64_t i = 0; i < l->state->count; i++)
+        wf_name_index_add(&l->items, l->state->items[i].name, i);
+    for (int64_t i = 0; i < l->manifest.n_tensors; i++)
+        wf_name_index_add(&l->tensors, l->manifest.tensors[i].name, i);
+    for (int64_t i = 0; i < l->manifest.n_values; i++)
+        wf_name_index_add(&l->values, l->manifest.values[i].name, i);
+    wf_name_index_sort(&l->items);
+    wf_name_index_sort(&l->tensors);
+    wf_name_index_sort(&l->values);
+}
+
 static const struct wf_manifest_tensor *listed_tensor(const struct loading *l, const char *name)
 {
-    for (int64_t i = 0; i < l->manifest.n_tensors; i++)
-        if (strcmp(l->manifest.tensors[i].name, name) == 0) return &l->manifest.tensors[i];
-    return NULL;
+    int64_t at = wf_name_index_find(&l->tensors, name);
+
+    return at >= 0 ? &l->manifest.tensors[at] : NULL;
 }
 
 static const char *listed_value(const struct loading *l, const char *name)
 {
-    for (int64_t i = 0; i < l->manifest.n_values; i++)
-        if (strcmp(l->manifest.values[i].name, name) == 0) return l->manifest.values[i].text;
-    return NULL;
+    int64_t at = wf_name_index_find(&l->values, name);
+
+    return at >= 0 ? l->manifest.values[at].text : NULL;
 }
 
 static weft_status check_missing(const struct loading *l)
@@ -144,7 +159,7 @@ static weft_status add_found(struct loading *l, const struct wf_safetensors *fil
     const struct wf_layout *layout;
     bool ok;
 
-    found.item = wf_state_find(l->state, entry->name);
+    found.item = wf_name_index_find(&l->items, entry->name);
     if (found.item < 0 || l->state->items[found.item].thing != WF_THING_TENSOR) return WEFT_OK;
     layout = l->state->items[found.item].tensor->layout;
     ok = note && entry->ndim == layout->desc.ndim &&
@@ -200,6 +215,7 @@ static weft_status check_sums(const struct loading *l)
 static weft_status look(struct loading *l)
 {
     WF_TRY(wf_manifest_read(&l->manifest, l->path));
+    index_names(l);
     WF_TRY(check_things(l));
     WF_TRY(open_files(l));
     WF_TRY(find_parts(l));
@@ -248,6 +264,9 @@ static void loading_free(struct loading *l)
 {
     for (int64_t i = 0; i < l->n_found; i++) wf_held_free(&l->found[i].held);
     for (int i = 0; i < l->n_files; i++) wf_safetensors_close(&l->files[i]);
+    wf_name_index_free(&l->items);
+    wf_name_index_free(&l->tensors);
+    wf_name_index_free(&l->values);
     wf_free(l->found);
     wf_free(l->files);
     wf_manifest_free(&l->manifest);

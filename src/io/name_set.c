@@ -40,11 +40,6 @@ bool wf_name_set_add(struct wf_name_set *set, char *name)
     return true;
 }
 
-bool wf_name_set_has(const struct wf_name_set *set, const char *name)
-{
-    return set->size > 0 && *slot_of(set, name) != NULL;
-}
-
 void wf_name_set_free(struct wf_name_set *set)
 {
     for (size_t i = 0; i < set->size; i++) wf_free(set->slots[i]);

@@ -11,5 +11,4 @@ struct wf_name_set {
 
 /** Take `name` (wf_malloc'ed) in; false, and the caller keeps it, when it is there already. */
 bool wf_name_set_add(struct wf_name_set *set, char *name);
-bool wf_name_set_has(const struct wf_name_set *set, const char *name);
 void wf_name_set_free(struct wf_name_set *set);

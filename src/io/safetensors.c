@@ -215,6 +215,16 @@ static weft_status check_data(struct wf_safetensors *file, uint64_t room)
     return WEFT_OK;
 }
 
+static void index_names(struct wf_safetensors *file)
+{
+    for (int64_t i = 0; i < file->n_entries; i++)
+        wf_name_index_add(&file->entry_names, file->entries[i].name, i);
+    for (int64_t i = 0; i < file->n_notes; i++)
+        wf_name_index_add(&file->note_names, file->notes[i].key, i);
+    wf_name_index_sort(&file->entry_names);
+    wf_name_index_sort(&file->note_names);
+}
+
 static uint64_t little_endian(const unsigned char *bytes)
 {
     uint64_t value = 0;
@@ -237,7 +247,9 @@ static weft_status parse(struct wf_safetensors *file, const unsigned char *bytes
             file->path, (unsigned long long)length, size);
     file->data = bytes + 8 + length;
     WF_TRY(read_header(file, (const char *)bytes + 8, (size_t)length));
-    return check_data(file, size - 8 - length);
+    WF_TRY(check_data(file, size - 8 - length));
+    index_names(file);
+    return WEFT_OK;
 }
 
 weft_status wf_safetensors_parse(struct wf_safetensors *file, const char *path, const void *bytes,
@@ -276,6 +288,8 @@ void wf_safetensors_close(struct wf_safetensors *file)
         wf_free(file->notes[i].key);
         wf_free(file->notes[i].value);
     }
+    wf_name_index_free(&file->entry_names);
+    wf_name_index_free(&file->note_names);
     wf_free(file->entries);
     wf_free(file->notes);
     wf_free(file->path);
@@ -285,14 +299,14 @@ void wf_safetensors_close(struct wf_safetensors *file)
 
 const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, const char *name)
 {
-    for (int64_t i = 0; i < file->n_entries; i++)
-        if (strcmp(file->entries[i].name, name) == 0) return &file->entries[i];
-    return NULL;
+    int64_t at = wf_name_index_find(&file->entry_names, name);
+
+    return at >= 0 ? &file->entries[at] : NULL;
 }
 
 const char *wf_safetensors_note(const struct wf_safetensors *file, const char *key)
 {
-    for (int64_t i = 0; i < file->n_notes; i++)
-        if (strcmp(file->notes[i].key, key) == 0) return file->notes[i].value;
-    return NULL;
+    int64_t at = wf_name_index_find(&file->note_names, key);
+
+    return at >= 0 ? file->notes[at].value : NULL;
 }

@@ -9,6 +9,7 @@
 #include <weft/error.h>
 
 #include "io/file_map.h"
+#include "io/name_index.h"
 
 enum { WF_SAFETENSORS_HEADER = 100000000 }; /* longest header, as everybody's reader has it */
 
@@ -33,6 +34,7 @@ struct wf_safetensors {
     int64_t n_entries;
     struct wf_note *notes; /* __metadata__, in the file's order */
     int64_t n_notes;
+    struct wf_name_index entry_names, note_names;
 };
 
 /**

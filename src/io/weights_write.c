@@ -154,7 +154,7 @@ weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_
     weft_status status;
 
     WF_NEED(path && path[0], WEFT_ERR_ARG, "write weights: no path");
-    WF_TRY(check(jobs, count));
+    WF_TRY(wf_agree(check(jobs, count)));
     WF_TRY(wf_agree_same("write weights: the list of tensors", fingerprint(jobs, count)));
     plan(&out, jobs, count);
     status = write_all(&out, jobs, path);
