@@ -106,16 +106,17 @@ WEFT_API weft_status weft_weights_write(const char *path, const weft_named_tenso
  *     h.*.ln_1.weight            that one
  *     [transformer.]wte.weight   with or without what is in brackets
  *     lm_head.weight|wte.weight  the first of these that is there
- *     q.weight+k.weight+v.weight all of these, one behind another along the first dim
+ *     q.weight+k.weight+v.weight all of these, one behind another along the dim `join`
  *
  * The parameter may have its dims split further than the file ([3, heads, head, in] from
  * [3 heads head, in]): only the order of elements counts. A transposed matrix is [in, out] in the
  * file (GPT-2's Conv1D). `rows` matters when writing: how many leading dims of the parameter are
- * the first dim of the file's matrix, 0 meaning one.
+ * the first dim of the file's matrix, 0 meaning one; of joined names each but the first gets one
+ * index of the dim `join`.
  */
 typedef struct weft_weight_rule {
     const char *parameter, *name;
-    int rows;
+    int rows, join;
     bool transposed;
 } weft_weight_rule;
 
@@ -129,7 +130,7 @@ typedef struct weft_weight_names {
 } weft_weight_names;
 
 /**
- * The names of a family: "gpt2" for weft_gpt.
+ * The names of a family: "gpt2" for weft_gpt, "llama" for weft_llama, "bert" for weft_bert.
  *
  * ranks: any; local. gives: borrowed. fails: WEFT_ERR_NOT_FOUND listing the families
  */
@@ -155,10 +156,14 @@ WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
 /* ---- config.json ---- */
 
 /**
- * A GPT-2 model's config.json.
+ * A model's config.json: of GPT-2, Llama (also 3.1's stretched positions), BERT. Dropout is the
+ * file's, of hidden states; attention weights are never dropped. The model is in f32 unless the
+ * caller sets `dtype`.
  *
  * ranks: any; local
  * fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_IO for what is no JSON; WEFT_ERR_ARG naming a key that is
- *        missing, of the wrong type, or set to what is not supported
+ *        missing, of the wrong type, or set to what is not supported; *config is unchanged then
  */
 WEFT_API weft_status weft_gpt_config_read(weft_gpt_config *config, const char *path);
+WEFT_API weft_status weft_llama_config_read(weft_llama_config *config, const char *path);
+WEFT_API weft_status weft_bert_config_read(weft_bert_config *config, const char *path);

@@ -143,6 +143,14 @@ bool wf_config_flag(struct wf_config *c, const char *key, bool standard)
     return item->type == WF_JSON_TRUE;
 }
 
+const char *wf_config_text(struct wf_config *c, const char *key, const char *standard)
+{
+    const struct wf_config_item *item = ask(c, key);
+
+    if (item && item->type != WF_JSON_STRING) refuse_type(c, item, "a string");
+    return item ? item->text : standard;
+}
+
 weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
                                           const char *standard)
 {
@@ -177,6 +185,28 @@ void wf_config_only_text(struct wf_config *c, const char *key, const char *value
         refuse_type(c, item, "a string");
     else if (strcmp(item->text, value) != 0)
         wf_config_refuse(c, key, "is \"%.80s\", not \"%s\"", item->text, value);
+}
+
+bool wf_config_enter(struct wf_config *inner, struct wf_config *c, const char *key)
+{
+    const struct wf_config_item *item = ask(c, key);
+    struct wf_json_reader r;
+
+    if (!item) return false;
+    *inner = (struct wf_config){.path = c->path};
+    wf_json_begin(&r, item->text, strlen(item->text));
+    if (item->type != WF_JSON_OBJECT)
+        refuse_type(c, item, "an object");
+    else
+        wf_json_object(&r, read_item, inner); /* it was read before, so it can be */
+    return true;
+}
+
+void wf_config_leave(struct wf_config *inner, struct wf_config *c)
+{
+    weft_status status = wf_config_close(inner);
+
+    if (c->status == WEFT_OK) c->status = status;
 }
 
 void wf_config_ignore(struct wf_config *c, const char *const *keys)

@@ -32,12 +32,19 @@ int64_t wf_config_size(struct wf_config *c, const char *key, int64_t standard);
 int64_t wf_config_optional_size(struct wf_config *c, const char *key);
 double wf_config_real(struct wf_config *c, const char *key, double standard);
 bool wf_config_flag(struct wf_config *c, const char *key, bool standard);
+/** Borrowed from the config, or `standard`. */
+const char *wf_config_text(struct wf_config *c, const char *key, const char *standard);
 weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
                                           const char *standard);
 
 /** The key is missing, null or has this value; anything else is refused as not supported. */
 void wf_config_only_flag(struct wf_config *c, const char *key, bool value);
 void wf_config_only_text(struct wf_config *c, const char *key, const char *value);
+
+/** An object that is a value, as a config of its own; false when it is missing or null. */
+bool wf_config_enter(struct wf_config *inner, struct wf_config *c, const char *key);
+/** Close it; its failure is the outer one's. */
+void wf_config_leave(struct wf_config *inner, struct wf_config *c);
 
 /** Keys that say nothing about what is computed; ended by NULL. */
 void wf_config_ignore(struct wf_config *c, const char *const *keys);

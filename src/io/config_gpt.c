@@ -19,7 +19,6 @@ static const char *const beside[] = {"architectures",
                                      "summary_type",
                                      "summary_use_proj",
                                      "task_specific_params",
-                                     "tie_word_embeddings",
                                      "torch_dtype",
                                      "dtype",
                                      "transformers_version",
@@ -53,8 +52,8 @@ static void read_model(weft_gpt_config *config, struct wf_config *c)
     config->layers = (int)wf_config_size(c, "n_layer", 0);
     config->hidden = wf_config_optional_size(c, "n_inner");
     config->act = wf_config_activation(c, "activation_function", "gelu_new");
-    if (wf_config_real(c, "layer_norm_epsilon", 1e-5) != 1e-5)
-        wf_config_refuse(c, "layer_norm_epsilon", "is not 1e-05, which is not supported");
+    config->eps = wf_config_real(c, "layer_norm_epsilon", 1e-5);
+    config->tied = wf_config_flag(c, "tie_word_embeddings", true);
     wf_config_only_flag(c, "scale_attn_weights", true);
     wf_config_only_flag(c, "scale_attn_by_inverse_layer_idx", false);
     wf_config_only_flag(c, "reorder_and_upcast_attn", false);

@@ -33,12 +33,72 @@ static const weft_weight_rule gpt2_rules[] = {
     {.parameter = "norm_f.*", .name = "[transformer.]ln_f.*"},
     {.parameter = "head.weight", .name = "lm_head.weight|[transformer.]wte.weight"},
 };
-static const char *const gpt2_ignored[] = {"*.attn.bias", "*.attn.masked_bias", NULL};
+static const char *const gpt2_ignored[] = {"*.attn.bias", "*.attn.masked_bias",
+                                           "lm_head.weight", /* of a tied model: the embedding */
+                                           NULL};
+
+/* Our groups hold their query heads, their key and their value; gate and up are one matrix. */
+static const weft_weight_rule llama_rules[] = {
+    {.parameter = "wte.weight", .name = "[model.]embed_tokens.weight"},
+    {.parameter = "blocks.*.norm1.weight", .name = "[model.]layers.*.input_layernorm.weight"},
+    {.parameter = "blocks.*.attn.qkv.weight",
+     .name = "[model.]layers.*.self_attn.q_proj.weight + [model.]layers.*.self_attn.k_proj.weight "
+             "+ [model.]layers.*.self_attn.v_proj.weight",
+     .rows = 3,
+     .join = 1},
+    {.parameter = "blocks.*.attn.proj.weight", .name = "[model.]layers.*.self_attn.o_proj.weight"},
+    {.parameter = "blocks.*.norm2.weight",
+     .name = "[model.]layers.*.post_attention_layernorm.weight"},
+    {.parameter = "blocks.*.mlp.up.weight",
+     .name = "[model.]layers.*.mlp.gate_proj.weight + [model.]layers.*.mlp.up_proj.weight",
+     .rows = 2},
+    {.parameter = "blocks.*.mlp.down.weight", .name = "[model.]layers.*.mlp.down_proj.weight"},
+    {.parameter = "norm_f.weight", .name = "[model.]norm.weight"},
+    {.parameter = "head.weight", .name = "lm_head.weight|[model.]embed_tokens.weight"},
+};
+static const char *const llama_ignored[] = {"*.rotary_emb.inv_freq", "lm_head.weight", NULL};
+
+/* Older files say gamma and beta in norms. A model for a task has layers behind the encoder. */
+static const weft_weight_rule bert_rules[] = {
+    {.parameter = "wte.weight", .name = "[bert.]embeddings.word_embeddings.weight"},
+    {.parameter = "wtt.weight", .name = "[bert.]embeddings.token_type_embeddings.weight"},
+    {.parameter = "wpe.weight", .name = "[bert.]embeddings.position_embeddings.weight"},
+    {.parameter = "norm_e.weight",
+     .name = "[bert.]embeddings.LayerNorm.weight|[bert.]embeddings.LayerNorm.gamma"},
+    {.parameter = "norm_e.bias",
+     .name = "[bert.]embeddings.LayerNorm.bias|[bert.]embeddings.LayerNorm.beta"},
+    {.parameter = "blocks.*.attn.qkv.*",
+     .name = "[bert.]encoder.layer.*.attention.self.query.* + "
+             "[bert.]encoder.layer.*.attention.self.key.* + "
+             "[bert.]encoder.layer.*.attention.self.value.*",
+     .rows = 3},
+    {.parameter = "blocks.*.attn.proj.*",
+     .name = "[bert.]encoder.layer.*.attention.output.dense.*"},
+    {.parameter = "blocks.*.norm1.weight",
+     .name = "[bert.]encoder.layer.*.attention.output.LayerNorm.weight|"
+             "[bert.]encoder.layer.*.attention.output.LayerNorm.gamma"},
+    {.parameter = "blocks.*.norm1.bias",
+     .name = "[bert.]encoder.layer.*.attention.output.LayerNorm.bias|"
+             "[bert.]encoder.layer.*.attention.output.LayerNorm.beta"},
+    {.parameter = "blocks.*.mlp.up.*", .name = "[bert.]encoder.layer.*.intermediate.dense.*"},
+    {.parameter = "blocks.*.mlp.down.*", .name = "[bert.]encoder.layer.*.output.dense.*"},
+    {.parameter = "blocks.*.norm2.weight",
+     .name = "[bert.]encoder.layer.*.output.LayerNorm.weight|"
+             "[bert.]encoder.layer.*.output.LayerNorm.gamma"},
+    {.parameter = "blocks.*.norm2.bias",
+     .name = "[bert.]encoder.layer.*.output.LayerNorm.bias|"
+             "[bert.]encoder.layer.*.output.LayerNorm.beta"},
+    {.parameter = "pooler.*", .name = "[bert.]pooler.dense.*"},
+};
+static const char *const bert_ignored[] = {
+    "*embeddings.position_ids", "cls.*", "*pooler.dense.*", "classifier.*", "qa_outputs.*", NULL};
 
 #define RULES(list) .n_rules = (int)(sizeof(list) / sizeof(list)[0]), .rules = (list)
 
 static const weft_weight_names families[] = {
     {.family = "gpt2", RULES(gpt2_rules), .ignored = gpt2_ignored},
+    {.family = "llama", RULES(llama_rules), .ignored = llama_ignored},
+    {.family = "bert", RULES(bert_rules), .ignored = bert_ignored},
 };
 
 const weft_weight_names *weft_weight_family(const char *family)

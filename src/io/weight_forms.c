@@ -40,19 +40,20 @@ static int split_of(const int64_t *shape, int ndim, int64_t out, int64_t in)
     return -1;
 }
 
-bool wf_form_of(struct wf_form *form, int64_t first, int ndim, const int64_t *shape,
+bool wf_form_of(struct wf_form *form, int join, int64_t first, int ndim, const int64_t *shape,
                 bool transposed, int file_ndim, const int64_t *file_shape)
 {
-    int64_t numel = product(file_shape, 0, file_ndim), sizes[WEFT_MAX_DIMS] = {0};
-    int64_t row = ndim ? product(shape, 1, ndim) : 1;
+    int64_t numel = product(file_shape, 0, file_ndim), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
     int split;
 
     *form = (struct wf_form){.first = first, .rows = 1};
     if (ndim == 0) return numel == 1 && first == 0;
-    if (numel == 0 || row == 0 || numel % row != 0) return false;
-    form->rows = numel / row;
-    for (int d = 0; d < ndim; d++) sizes[d] = d ? shape[d] : form->rows;
-    if (form->rows > shape[0] - first) return false;
+    if (join >= ndim) return false;
+    for (int d = 0; d < ndim; d++)
+        if (d != join) others *= sizes[d] = shape[d];
+    if (numel == 0 || others == 0 || numel % others != 0) return false;
+    form->rows = sizes[join] = numel / others;
+    if (form->rows > shape[join] - first) return false;
     if (!transposed) {
         fill_strides(form->stride, sizes, 0, ndim, 1);
         return merges(sizes, ndim, file_shape, file_ndim);
@@ -64,12 +65,13 @@ bool wf_form_of(struct wf_form *form, int64_t first, int ndim, const int64_t *sh
     return true;
 }
 
-void wf_form_make(struct wf_form *form, int64_t *file_shape, int *file_ndim, int64_t first,
-                  int64_t rows, int ndim, const int64_t *shape, int split, bool transposed)
+void wf_form_make(struct wf_form *form, int64_t *file_shape, int *file_ndim, int join,
+                  int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+                  bool transposed)
 {
     int64_t sizes[WEFT_MAX_DIMS] = {0}, out, in;
 
-    for (int d = 0; d < ndim; d++) sizes[d] = d ? shape[d] : rows;
+    for (int d = 0; d < ndim; d++) sizes[d] = d == join ? rows : shape[d];
     out = product(sizes, 0, split);
     in = product(sizes, split, ndim);
     *form = (struct wf_form){.first = first, .rows = rows};

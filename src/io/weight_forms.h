@@ -7,7 +7,7 @@
 
 #include "io/slices.h"
 
-/** Rows `first` .. of a parameter's dim 0, as one tensor of a file has them. */
+/** Indices `first` .. of a parameter's dim `join`, as one tensor of a file has them. */
 struct wf_form {
     int64_t first, rows;
     int64_t stride[WEFT_MAX_DIMS]; /* in the file, per dim of the parameter */
@@ -18,10 +18,11 @@ struct wf_form {
  * parameter may be merged in it, and swapped as a whole where it is transposed.
  * gives: false when shapes do not fit
  */
-bool wf_form_of(struct wf_form *form, int64_t first, int ndim, const int64_t *shape,
+bool wf_form_of(struct wf_form *form, int join, int64_t first, int ndim, const int64_t *shape,
                 bool transposed, int file_ndim, const int64_t *file_shape);
 
 /** The form and shape that a file gets for rows [first, first + rows): a matrix, the dims from
  *  `split` on being its second; a vector for a parameter of one dim. */
-void wf_form_make(struct wf_form *form, int64_t *file_shape, int *file_ndim, int64_t first,
-                  int64_t rows, int ndim, const int64_t *shape, int split, bool transposed);
+void wf_form_make(struct wf_form *form, int64_t *file_shape, int *file_ndim, int join,
+                  int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+                  bool transposed);

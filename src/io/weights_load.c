@@ -19,7 +19,7 @@ static weft_status fill_from(const struct wf_fill *fill, const struct wf_source 
 
     wf_piece_of(&piece, whole, item->entry->type, weft_ndim(fill->tensor),
                 fill->tensor->layout->desc.global);
-    whole[0] = (struct wf_run){source->form.first, source->form.rows};
+    whole[fill->join] = (struct wf_run){source->form.first, source->form.rows};
     memcpy(piece.stride, source->form.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
     WF_NEED(wf_piece_read(fill->tensor, held, &piece), WEFT_ERR_DTYPE,
@@ -87,11 +87,31 @@ static void add_job(struct saving *saving, const char *name, weft_tensor *t,
     memcpy(job->shape, shape, sizeof job->shape);
     if (!rule || ndim == 0) return;
     if (split > ndim) split = ndim;
-    wf_form_make(&form, job->shape, &job->ndim, first, rows, ndim, shape, split, rule->transposed);
+    wf_form_make(&form, job->shape, &job->ndim, rule->join, first, rows, ndim, shape, split,
+                 rule->transposed);
+    job->join = rule->join;
     job->first = first;
     job->rows = rows;
     job->strided = true;
     memcpy(job->stride, form.stride, sizeof job->stride);
+}
+
+/* Each name but the first has one index of the dim along which they are joined. */
+static weft_status add_jobs(struct saving *saving, const struct wf_candidates *c, const char *path,
+                            weft_tensor *t)
+{
+    int join = c->rule ? c->rule->join : 0, names = c->joined[0];
+    int64_t size = weft_ndim(t) > join ? weft_size(t, join) : 1, first = 0;
+
+    WF_NEED(size >= names, WEFT_ERR_SHAPE, "save weights: '%s' has %lld parts for %d names", path,
+            (long long)size, names);
+    for (int k = 0; k < names; k++) {
+        int64_t rows = k ? 1 : size - names + 1;
+
+        add_job(saving, c->names[0][k], t, c->rule, first, rows);
+        first += rows;
+    }
+    return WEFT_OK;
 }
 
 static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
@@ -101,18 +121,13 @@ static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *
     char *path = wf_parameter_path(saving->root, m, name);
     struct wf_candidates c;
     weft_status status = wf_candidates_of(&c, saving->names, path);
-    int64_t size = weft_ndim(parameter) ? weft_size(parameter, 0) : 1;
 
-    if (status == WEFT_OK && !c.count)
-        status = WF_FAIL(WEFT_ERR_NOT_FOUND, "save weights: %s has no name for parameter '%s'",
-                         saving->names->family, path);
-    if (status == WEFT_OK && size % c.joined[0] != 0)
-        status = WF_FAIL(WEFT_ERR_SHAPE, "save weights: '%s' has %lld rows for %d names", path,
-                         (long long)size, c.joined[0]);
+    if (status == WEFT_OK)
+        status =
+            c.count ? add_jobs(saving, &c, path, parameter)
+                    : WF_FAIL(WEFT_ERR_NOT_FOUND, "save weights: %s has no name for parameter '%s'",
+                              saving->names->family, path);
     wf_free(path);
-    for (int k = 0; status == WEFT_OK && k < c.joined[0]; k++)
-        add_job(saving, c.names[0][k], parameter, c.rule, k * (size / c.joined[0]),
-                size / c.joined[0]);
     wf_candidates_free(&c);
     return status;
 }

@@ -86,27 +86,29 @@ static void misfit(struct matching *matching, const struct wf_fill *fill,
 }
 
 static void fit(struct matching *matching, struct wf_fill *fill, const struct wf_weight **items,
-                bool transposed)
+                const weft_weight_rule *rule)
 {
     const int64_t *shape = fill->tensor->layout->desc.global;
     int ndim = weft_ndim(fill->tensor);
     weft_dtype dtype = weft_tensor_dtype(fill->tensor);
     int64_t first = 0;
 
+    fill->join = rule ? rule->join : 0;
     for (int i = 0; i < fill->n_sources; i++) {
         const struct wf_weight *item = items[i];
         struct wf_form *form = &fill->sources[i].form;
 
         fill->sources[i].item = item;
         matching->used[item - matching->weights->items] = true;
-        if (!wf_form_of(form, first, ndim, shape, transposed, item->told.ndim, item->told.shape) ||
+        if (!wf_form_of(form, fill->join, first, ndim, shape, rule && rule->transposed,
+                        item->told.ndim, item->told.shape) ||
             !wf_element_converts(item->entry->type, dtype)) {
             misfit(matching, fill, item);
             return;
         }
         first += form->rows;
     }
-    if (ndim > 0 && first != shape[0]) misfit(matching, fill, items[fill->n_sources - 1]);
+    if (ndim > 0 && first != shape[fill->join]) misfit(matching, fill, items[fill->n_sources - 1]);
 }
 
 static weft_status match(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
@@ -126,7 +128,7 @@ static weft_status match(weft_module *m, const char *name, weft_tensor *paramete
     if (status != WEFT_OK) return status;
     fill->n_sources = choose(&candidates, matching, items);
     if (fill->n_sources)
-        fit(matching, fill, items, candidates.rule && candidates.rule->transposed);
+        fit(matching, fill, items, candidates.rule);
     else if (candidates.count)
         add(&matching->missing, "%s (%s)", path, candidates.names[0][0]);
     else

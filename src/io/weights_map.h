@@ -8,7 +8,7 @@
 struct wf_fill {
     char *path;
     weft_tensor *tensor; /* borrowed from the module */
-    int n_sources;
+    int n_sources, join; /* joined along this dim */
     struct wf_source {
         const struct wf_weight *item;
         struct wf_form form;

@@ -103,7 +103,7 @@ static weft_status write_entry(struct wf_writing *w, const struct wf_out *out,
 
     wf_piece_of(&piece, whole, entry->type, weft_ndim(job->tensor),
                 job->tensor->layout->desc.global);
-    if (job->rows) whole[0] = (struct wf_run){job->first, job->rows};
+    if (job->rows) whole[job->join] = (struct wf_run){job->first, job->rows};
     if (job->strided) memcpy(piece.stride, job->stride, sizeof piece.stride);
     wf_held_by(&held, job->tensor);
     status = wf_writing_piece(w, base, job->tensor, &held, &piece);

@@ -10,8 +10,9 @@ struct wf_job {
     weft_tensor *tensor;
     int ndim;                     /* of the file's tensor, */
     int64_t shape[WEFT_MAX_DIMS]; /* with as many elements */
-    int64_t first, rows;          /* only these of the tensor's dim 0; rows 0: all */
-    bool strided; /* elements lie in the file by `stride`, one per dim of `tensor` */
+    int join;
+    int64_t first, rows; /* only these of the tensor's dim `join`; rows 0: all */
+    bool strided;        /* elements lie in the file by `stride`, one per dim of `tensor` */
     int64_t stride[WEFT_MAX_DIMS];
 };
 

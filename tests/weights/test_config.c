@@ -39,7 +39,7 @@ START_TEST(gpt2__a_config_as_it_is_published)
     ck_assert_int_eq(c.layers, 12);
     ck_assert_int_eq(c.hidden, 0);
     ck_assert_int_eq(c.act, WEFT_GELU_TANH);
-    ck_assert(c.dropout == 0.1);
+    ck_assert(c.dropout == 0.1 && c.eps == 1e-5 && c.tied);
 }
 END_TEST
 
@@ -64,8 +64,6 @@ static const struct {
      "\"scale_attn_weights\" is false", WEFT_ERR_ARG},
     {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"scale_attn_weights\":1}",
      "\"scale_attn_weights\" is a number, not true or false", WEFT_ERR_ARG},
-    {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":1e-6}",
-     "\"layer_norm_epsilon\"", WEFT_ERR_ARG},
     {"{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"embd_pdrop\":0.2}", "\"embd_pdrop\" is 0.2",
      WEFT_ERR_ARG},
     {"{\"n_embd\":8,\"n_embd\":8}", "\"n_embd\" stands twice", WEFT_ERR_IO},

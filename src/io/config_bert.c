@@ -1,0 +1,60 @@
+/* config_bert.c: BERT's config.json. */
+#include <weft/weights.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "io/config.h"
+
+static const char *const beside[] = {"architectures",
+                                     "bos_token_id",
+                                     "eos_token_id",
+                                     "pad_token_id",
+                                     "initializer_range",
+                                     "torch_dtype",
+                                     "dtype",
+                                     "transformers_version",
+                                     "use_cache",
+                                     "classifier_dropout",
+                                     "gradient_checkpointing",
+                                     "tie_word_embeddings",
+                                     "_name_or_path",
+                                     NULL};
+
+static void read_model(weft_bert_config *config, struct wf_config *c)
+{
+    double attention;
+
+    wf_config_only_text(c, "model_type", "bert");
+    wf_config_only_text(c, "position_embedding_type", "absolute");
+    wf_config_only_flag(c, "is_decoder", false);
+    wf_config_only_flag(c, "add_cross_attention", false);
+    config->vocab = wf_config_size(c, "vocab_size", 30522);
+    config->context = wf_config_size(c, "max_position_embeddings", 512);
+    config->width = wf_config_size(c, "hidden_size", 0);
+    config->heads = wf_config_size(c, "num_attention_heads", 0);
+    config->layers = (int)wf_config_size(c, "num_hidden_layers", 0);
+    config->hidden = wf_config_size(c, "intermediate_size", 0);
+    config->types = wf_config_size(c, "type_vocab_size", 2);
+    config->act = wf_config_activation(c, "hidden_act", "gelu");
+    config->eps = wf_config_real(c, "layer_norm_eps", 1e-12);
+    config->dropout = wf_config_real(c, "hidden_dropout_prob", 0.1);
+    attention = wf_config_real(c, "attention_probs_dropout_prob", 0.1);
+    if (attention > 0)
+        WF_LOG(WF_LOG_INFO, "io",
+               "%s: \"attention_probs_dropout_prob\" is %g; attention weights are not dropped",
+               c->path, attention);
+    wf_config_ignore(c, beside);
+}
+
+weft_status weft_bert_config_read(weft_bert_config *config, const char *path)
+{
+    weft_bert_config read = {0};
+    struct wf_config c;
+
+    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
+    WF_TRY(wf_config_open(&c, path));
+    read_model(&read, &c);
+    WF_TRY(wf_config_close(&c));
+    *config = read;
+    return WEFT_OK;
+}

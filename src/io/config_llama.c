@@ -1,0 +1,93 @@
+/* config_llama.c: Llama's config.json. Positions are stretched by an object of its own,
+ * "rope_scaling" in older files and "rope_parameters", with the base in it, in newer ones. */
+#include <string.h>
+
+#include <weft/weights.h>
+
+#include "base/error.h"
+#include "io/config.h"
+
+static const char *const beside[] = {"architectures",
+                                     "bos_token_id",
+                                     "eos_token_id",
+                                     "pad_token_id",
+                                     "initializer_range",
+                                     "max_position_embeddings",
+                                     "torch_dtype",
+                                     "dtype",
+                                     "transformers_version",
+                                     "use_cache",
+                                     "pretraining_tp",
+                                     "_name_or_path",
+                                     NULL};
+
+/* Which rule stretches positions: none, "linear", or Llama 3.1's. */
+static void read_rule(weft_rotary_options *rotary, struct wf_config *c)
+{
+    const char *kind = wf_config_text(c, "rope_type", "");
+
+    if (!kind[0]) kind = wf_config_text(c, "type", "default");
+    if (strcmp(kind, "default") == 0) return;
+    if (strcmp(kind, "linear") != 0 && strcmp(kind, "llama3") != 0) {
+        wf_config_refuse(c, "rope_type", "is \"%.40s\", which is not supported", kind);
+        return;
+    }
+    rotary->factor = wf_config_real(c, "factor", 1);
+    if (strcmp(kind, "linear") == 0) return;
+    rotary->low = wf_config_real(c, "low_freq_factor", 1);
+    rotary->high = wf_config_real(c, "high_freq_factor", 4);
+    rotary->length = wf_config_real(c, "original_max_position_embeddings", 8192);
+}
+
+static void read_positions(weft_rotary_options *rotary, struct wf_config *c)
+{
+    static const char *const places[] = {"rope_parameters", "rope_scaling"};
+    struct wf_config inner;
+
+    rotary->base = wf_config_real(c, "rope_theta", 10000);
+    for (int i = 0; i < 2; i++) {
+        if (!wf_config_enter(&inner, c, places[i])) continue;
+        rotary->base = wf_config_real(&inner, "rope_theta", rotary->base);
+        read_rule(rotary, &inner);
+        wf_config_leave(&inner, c);
+    }
+}
+
+static void read_model(weft_llama_config *config, struct wf_config *c)
+{
+    int64_t head;
+
+    wf_config_only_text(c, "model_type", "llama");
+    wf_config_only_text(c, "hidden_act", "silu");
+    wf_config_only_flag(c, "attention_bias", false);
+    wf_config_only_flag(c, "mlp_bias", false);
+    config->vocab = wf_config_size(c, "vocab_size", 32000);
+    config->width = wf_config_size(c, "hidden_size", 0);
+    config->heads = wf_config_size(c, "num_attention_heads", 0);
+    config->kv_heads = wf_config_optional_size(c, "num_key_value_heads");
+    config->layers = (int)wf_config_size(c, "num_hidden_layers", 0);
+    config->hidden = wf_config_size(c, "intermediate_size", 0);
+    config->eps = wf_config_real(c, "rms_norm_eps", 1e-6);
+    config->tied = wf_config_flag(c, "tie_word_embeddings", false);
+    head = wf_config_optional_size(c, "head_dim");
+    if (head && head * config->heads != config->width)
+        wf_config_refuse(c, "head_dim", "is %lld, not hidden_size / num_attention_heads",
+                         (long long)head);
+    if (wf_config_real(c, "attention_dropout", 0) != 0)
+        wf_config_refuse(c, "attention_dropout", "is not 0, which is not supported");
+    read_positions(&config->rotary, c);
+    wf_config_ignore(c, beside);
+}
+
+weft_status weft_llama_config_read(weft_llama_config *config, const char *path)
+{
+    weft_llama_config read = {0};
+    struct wf_config c;
+
+    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
+    WF_TRY(wf_config_open(&c, path));
+    read_model(&read, &c);
+    WF_TRY(wf_config_close(&c));
+    *config = read;
+    return WEFT_OK;
+}
