@@ -31,7 +31,7 @@ void report_model(weft_module *gpt, const weft_plan *plan, weft_mesh *mesh)
     if (!speaks()) return;
     weft_mesh_print(mesh, text, sizeof text);
     printf("GPT with %" PRId64 " parameters on %s\n\nplan\n", weft_module_numel(gpt), text);
-    weft_plan_print(gpt, plan, stdout);
+    weft_plan_print(gpt, mesh, plan, stdout);
     printf("\n%6s %10s %9s %9s %10s %6s\n", "step", "loss", "norm", "lr", "tokens/s", "comm");
     fflush(stdout);
 }

@@ -259,6 +259,50 @@ WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mes
 WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                                     const weft_plan *plan);
 
-/** What a plan means: a line per matched module with its style and layouts.
- *  ranks: any; local. fails: as weft_parallelize_module_strict for patterns, layouts and types */
-WEFT_API weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out);
+/**
+ * What a plan means: every module that it matches or that has parameters, each parameter with its
+ * layout and its bytes on this rank, and the collectives of a step, forward and backward: those of
+ * the styles, for inputs that come as declared and gradients that come as the output was handed on.
+ * What prepare-module's gradients take depends on the module, and what a style of one's own does is
+ * its own: both are left out. A dim counted from the end counts as another one than any counted
+ * from the front.
+ *
+ * ranks: any; local. fails: as weft_parallelize_module_strict for mesh, patterns, layouts and types
+ */
+WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
+                                     FILE *out);
+
+/**
+ * A plan from text: on each line a pattern, a style and its options, between spaces; "#" begins a
+ * comment, "." stands for the module itself.
+ *
+ *     blocks.*.norm?     sequence
+ *     blocks.*.mlp.up    colwise  input=S(1)
+ *     blocks.*.mlp.down  rowwise  output=S(1) keep
+ *     blocks.*.drop      sequence optional
+ *
+ * Styles: colwise, rowwise, loss, sequence, prepare. Options: input=, output=, desired_input=,
+ * desired_output= (layouts without spaces: "S(0),none"), keep and local (the output distributed or
+ * this rank's part: sequence keeps unless told), local_inputs, optional.
+ * ranks: any; local; every rank needs the same text
+ * gives: a plan owned by the caller (weft_plan_release), or NULL; it may be released once applied
+ * fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a file: WEFT_ERR_IO too
+ */
+WEFT_API weft_plan *weft_plan_parse(const char *text);
+WEFT_API weft_plan *weft_plan_read(const char *path);
+/** NULL is allowed; only for plans that were parsed or read. ranks: any; local */
+WEFT_API void weft_plan_release(weft_plan *plan);
+
+/* ---- ready plans ---- */
+
+/**
+ * Plans for weft_gpt: attention by heads, MLP by hidden features, embedding, head and loss by
+ * vocabulary. With sequence parallelism, norms, dropout, positions and the residual stream hold a
+ * part of the tokens each, and all-reduces become an all-gather and a reduce-scatter; the gradients
+ * of the norms then wait for one all-reduce per step (weft_reduce_gradients or an optimizer's
+ * step).
+ *
+ * ranks: any; local. gives: a plan that lives as long as the program
+ */
+WEFT_API const weft_plan *weft_gpt_plan(void);
+WEFT_API const weft_plan *weft_gpt_plan_sequence(void);

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
-static weft_status check_mesh(const weft_mesh *mesh)
+weft_status wf_plan_check_mesh(const weft_mesh *mesh)
 {
     char text[128];
 
@@ -33,7 +33,10 @@ static weft_status check_module(const weft_module *m)
 static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count)
 {
     for (int i = 0; i < count; i++) {
-        WF_TRY(wf_style_resolve(&uses[i], matches[i].module, matches[i].line->style));
+        weft_style style = matches[i].line->style;
+
+        if (wf_style_resolve(&uses[i], matches[i].module, style) != WEFT_OK)
+            return wf_plan_blame("plan", style.line);
         if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
     return WEFT_OK;
@@ -76,7 +79,7 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
     if (!plan) return no_plan(strict);
-    WF_TRY(check_mesh(mesh));
+    WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
     uses = wf_calloc((size_t)count + 1, sizeof *uses);
     status = resolve_all(uses, matches, count);
@@ -95,37 +98,4 @@ weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                            const weft_plan *plan)
 {
     return parallelize(module, mesh, plan, true);
-}
-
-/* ---- for people ---- */
-
-static void print_use(const struct wf_match *match, const struct wf_style_use *use, FILE *out)
-{
-    const weft_placement parts[] = {use->weight, use->bias, use->inputs[0].declared,
-                                    use->inputs[0].wants, use->output.wants};
-    char text[5][16];
-
-    for (int i = 0; i < 5; i++) weft_placements_print(&parts[i], 1, text[i], sizeof text[i]);
-    fprintf(out, "%-24s %s: ", match->module->path, wf_style_name(match->line->style));
-    if (match->module->n_parameters > 0) fprintf(out, "weight %s, ", text[0]);
-    if (match->module->n_parameters > 1) fprintf(out, "bias %s, ", text[1]);
-    fprintf(out, "input %s -> %s, output %s%s\n", text[2], text[3], text[4],
-            use->keep_distributed ? "" : ", local");
-}
-
-weft_status weft_plan_print(weft_module *module, const weft_plan *plan, FILE *out)
-{
-    struct wf_match *matches;
-    struct wf_style_use use;
-    weft_status status = WEFT_OK;
-    int count;
-
-    WF_NEED(module && plan, WEFT_ERR_ARG, "plan print: module or plan is NULL");
-    WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
-    for (int i = 0; i < count && status == WEFT_OK; i++) {
-        status = wf_style_resolve(&use, matches[i].module, matches[i].line->style);
-        if (status == WEFT_OK) print_use(&matches[i], &use, out);
-    }
-    wf_free(matches);
-    return status;
 }

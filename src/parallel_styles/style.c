@@ -20,13 +20,13 @@ struct row {
     weft_style_kind style;
     const weft_module_class *kind;
     enum share weight, bias, wants, gives, back;
-    int own;
+    enum wf_own own;
 };
 
 static const struct row rows[] = {
 #define WF_STYLE(style, module, weight, bias, wants, gives, back, own)                             \
     {WEFT_STYLE_##style, &wf_class_##module, SHARE_##weight, SHARE_##bias,                         \
-     SHARE_##wants,      SHARE_##gives,      SHARE_##back,   own},
+     SHARE_##wants,      SHARE_##gives,      SHARE_##back,   WF_OWN_##own},
 #include "parallel_styles/styles.def"
 #undef WF_STYLE
 };
@@ -116,7 +116,7 @@ static void fill_row(struct wf_style_use *use, const struct row *row, const stru
     use->gives = placed(row->gives, f->output_dim, 0, sequence);
     use->gradient = placed(row->back, 0, f->input_dim, sequence);
     use->has_gradient = row->back != SHARE_NO;
-    use->forward_collectives = row->own;
+    use->own = row->own;
     for (int i = 0; i < WEFT_MODULE_INPUTS; i++)
         use->inputs[i] = (struct wf_crossing){true, true, everywhere, everywhere};
     use->inputs[0].wants = placed(row->wants, 0, f->input_dim, sequence);

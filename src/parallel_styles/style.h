@@ -15,6 +15,14 @@ struct wf_crossing {
     weft_placement wants;    /* what it is redistributed to */
 };
 
+/** What an operation sends by itself, beside the moves of its inputs and output. */
+enum wf_own {
+    WF_OWN_NOTHING,
+    WF_OWN_SUMS,   /* forward, the largest logit and the sums of a loss: 2 all-reduces */
+    WF_OWN_GATHER, /* backward, its parameter's gradient: an all-gather */
+    WF_OWN_LATER   /* nothing now: its parameters' gradients wait for weft_reduce_gradients */
+};
+
 /** Everything a style does to one module, as placements on one mesh axis. */
 struct wf_style_use {
     weft_style_kind kind;
@@ -29,7 +37,7 @@ struct wf_style_use {
     bool has_gradient;       /* the first input has one that the row knows */
     bool local_inputs;       /* inputs are handed on as plain tensors */
     bool keep_distributed;   /* the output is not */
-    int forward_collectives; /* of the op itself */
+    enum wf_own own;
 };
 
 /** "colwise", "rowwise", ... */
@@ -122,3 +130,9 @@ struct wf_match {
  */
 weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
                           const weft_plan *plan, bool strict);
+
+/** Styles work along one mesh axis. fails: WEFT_ERR_ARG */
+weft_status wf_plan_check_mesh(const weft_mesh *mesh);
+
+/** Put "NAME line N: " before the failure that was just recorded (line 0: leave it); its status. */
+weft_status wf_plan_blame(const char *name, int line);

@@ -1,0 +1,230 @@
+/*
+ * plan_print.c: a plan for people: every parameter with its layout and bytes on this rank, and the
+ * collectives that a step issues, from the rows alone: nothing runs.
+ */
+#include <weft/autograd.h>
+#include <weft/debug.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+enum { MOVES = WEFT_COLL_ALL_TO_ALL + 1, FORWARD = 0, BACKWARD = 1 };
+
+static const char *const move_names[MOVES] = {[WEFT_COLL_ALL_REDUCE] = "all-reduce",
+                                              [WEFT_COLL_ALL_GATHER] = "all-gather",
+                                              [WEFT_COLL_REDUCE_SCATTER] = "reduce-scatter",
+                                              [WEFT_COLL_ALL_TO_ALL] = "all-to-all"};
+
+struct printer {
+    FILE *out;
+    int ways, index; /* ranks of the axis, and which this is */
+    int moves[2][MOVES];
+    int64_t bytes, whole;     /* of parameters: on this rank, and all */
+    int waiting;              /* parameters whose gradient waits for weft_reduce_gradients */
+    const weft_tensor **seen; /* parameters, so that a shared one is counted once */
+    int n_seen;
+};
+
+/* ---- collectives ---- */
+
+/* What a redistribution takes; WEFT_COLL_COUNT for nothing. */
+static weft_coll move_of(const struct printer *p, weft_placement from, weft_placement to)
+{
+    bool sharded = weft_is_shard(to);
+
+    if (p->ways == 1 || weft_placement_equal(from, to)) return WEFT_COLL_COUNT;
+    if (weft_is_partial(from)) return sharded ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE;
+    if (weft_is_replicate(from)) return WEFT_COLL_COUNT;
+    return sharded ? WEFT_COLL_ALL_TO_ALL : WEFT_COLL_ALL_GATHER;
+}
+
+static void print_move(struct printer *p, int direction, const char *what, weft_placement from,
+                       weft_placement to)
+{
+    weft_coll move = move_of(p, from, to);
+    char text[2][32];
+
+    weft_placements_print(&from, 1, text[0], sizeof text[0]);
+    weft_placements_print(&to, 1, text[1], sizeof text[1]);
+    fprintf(p->out, "%s %s -> %s", what, text[0], text[1]);
+    if (move == WEFT_COLL_COUNT) return;
+    fprintf(p->out, " %s", move_names[move]);
+    p->moves[direction][move]++;
+}
+
+static void print_forward(struct printer *p, const struct wf_style_use *use)
+{
+    const char *between = "";
+    int n = use->n_inputs ? use->n_inputs : use->kind == WEFT_STYLE_PREPARE ? 0 : 1;
+
+    fprintf(p->out, "    forward: ");
+    for (int i = 0; i < n; i++) {
+        if (!use->inputs[i].taken || !use->inputs[i].moved) continue;
+        fprintf(p->out, "%s", between);
+        print_move(p, FORWARD, "input", use->inputs[i].declared, use->inputs[i].wants);
+        between = "; ";
+    }
+    if (use->own == WF_OWN_SUMS && p->ways > 1) {
+        fprintf(p->out, "%sthe op 2 all-reduce", between);
+        p->moves[FORWARD][WEFT_COLL_ALL_REDUCE] += 2;
+        between = "; ";
+    }
+    if (use->output.taken && use->output.moved) {
+        fprintf(p->out, "%s", between);
+        print_move(p, FORWARD, "output", use->output.declared, use->output.wants);
+    }
+    fprintf(p->out, "%s\n", use->keep_distributed ? "" : ", handed on as a part");
+}
+
+/* How many of the module's own parameters do. */
+static int wants_gradient(const weft_module *m)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->n_parameters; i++) n += weft_requires_grad(m->parameters[i].tensor);
+    return n;
+}
+
+/* The gradient of the output comes in the layout that was handed on. */
+static void print_backward(struct printer *p, const weft_module *m, const struct wf_style_use *use)
+{
+    weft_placement given = use->output.declared;
+
+    if (weft_is_partial(given)) given = weft_replicate();
+    fprintf(p->out, "    backward: ");
+    print_move(p, BACKWARD, "output", use->output.wants, given);
+    if (use->has_gradient) {
+        fprintf(p->out, "; ");
+        print_move(p, BACKWARD, "input", use->gradient, use->inputs[0].declared);
+    }
+    if (use->own == WF_OWN_GATHER && p->ways > 1 && wants_gradient(m)) {
+        fprintf(p->out, "; the parameter's all-gather");
+        p->moves[BACKWARD][WEFT_COLL_ALL_GATHER]++;
+    }
+    fprintf(p->out, "\n");
+}
+
+/* ---- parameters ---- */
+
+static bool first_time(struct printer *p, const weft_tensor *t)
+{
+    for (int i = 0; i < p->n_seen; i++)
+        if (p->seen[i] == t) return false;
+    p->seen = wf_realloc(p->seen, (size_t)(p->n_seen + 1) * sizeof(void *));
+    p->seen[p->n_seen++] = t;
+    return true;
+}
+
+static int64_t elements_here(const struct printer *p, const weft_tensor *t, weft_placement placed)
+{
+    int dim = placed.dim < 0 ? placed.dim + weft_ndim(t) : placed.dim;
+    int64_t n = 1;
+
+    for (int d = 0; d < weft_ndim(t); d++)
+        n *= weft_shards(placed, placed.dim) && d == dim
+                 ? weft_chunk_size(weft_size(t, d), p->ways, p->index)
+                 : weft_size(t, d);
+    return n;
+}
+
+static void print_parameter(struct printer *p, const struct wf_parameter *parameter,
+                            const weft_placement *placed)
+{
+    weft_tensor *t = parameter->tensor;
+    int64_t element = (int64_t)weft_dtype_size(weft_tensor_dtype(t));
+    int64_t bytes = element * elements_here(p, t, placed ? *placed : weft_replicate());
+    char layout[32] = "plain";
+
+    if (placed) weft_placements_print(placed, 1, layout, sizeof layout);
+    fprintf(p->out, "    %-8s %s[", parameter->name, weft_dtype_name(weft_tensor_dtype(t)));
+    for (int d = 0; d < weft_ndim(t); d++)
+        fprintf(p->out, "%s%lld", d ? "," : "", (long long)weft_size(t, d));
+    fprintf(p->out, "] %s, %lld B", layout, (long long)bytes);
+    if (first_time(p, t)) {
+        p->bytes += bytes;
+        p->whole += element * weft_numel(t);
+        fprintf(p->out, "\n");
+    } else {
+        fprintf(p->out, ", shared\n");
+    }
+}
+
+static void print_module(struct printer *p, const weft_module *m, const weft_plan *line,
+                         const struct wf_style_use *use)
+{
+    bool rows = use && use->functions == &wf_row_functions;
+
+    if (!use && m->n_parameters == 0) return;
+    fprintf(p->out, "%-24s %s%s%s\n", m->path[0] ? m->path : ".",
+            use ? wf_style_name(line->style) : "", use ? " " : "no style, ", m->kind->type);
+    for (int i = 0; i < m->n_parameters; i++)
+        print_parameter(p, &m->parameters[i], rows ? i == 0 ? &use->weight : &use->bias : NULL);
+    if (rows && use->own == WF_OWN_LATER) p->waiting += wants_gradient(m);
+    if (use && use->kind != WEFT_STYLE_CUSTOM) print_forward(p, use);
+    if (rows) print_backward(p, m, use);
+}
+
+static void print_moves(const struct printer *p, int direction, const char *name)
+{
+    const char *between = "";
+
+    fprintf(p->out, "a %s issues ", name);
+    for (int i = 0; i < MOVES; i++) {
+        if (!p->moves[direction][i]) continue;
+        fprintf(p->out, "%s%d %s", between, p->moves[direction][i], move_names[i]);
+        between = ", ";
+    }
+    fprintf(p->out, "%s\n", *between ? "" : "no collective");
+}
+
+/* ---- the whole ---- */
+
+static weft_status print_all(struct printer *p, weft_module *root, const struct wf_match *matches,
+                             int count)
+{
+    weft_status status = WEFT_OK;
+    struct wf_style_use use;
+    int n;
+    weft_module **modules = wf_module_list(root, &n);
+
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        int at = 0;
+
+        while (at < count && matches[at].module != modules[i]) at++;
+        if (at < count) status = wf_style_resolve(&use, modules[i], matches[at].line->style);
+        if (status == WEFT_OK)
+            print_module(p, modules[i], at < count ? matches[at].line : NULL,
+                         at < count ? &use : NULL);
+    }
+    wf_free(modules);
+    return status;
+}
+
+weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_plan *plan, FILE *out)
+{
+    struct printer p = {.out = out};
+    struct wf_match *matches;
+    weft_status status;
+    int count;
+
+    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
+    WF_NEED(module && mesh && plan, WEFT_ERR_ARG, "plan print: module, mesh or plan is NULL");
+    WF_TRY(wf_plan_check_mesh(mesh));
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
+    p.ways = weft_mesh_axis_size(mesh, 0);
+    p.index = weft_mesh_coordinate(mesh, 0);
+    status = print_all(&p, module, matches, count);
+    if (status == WEFT_OK) {
+        fprintf(out, "parameters: %lld B on this rank of %lld B\n", (long long)p.bytes,
+                (long long)p.whole);
+        print_moves(&p, FORWARD, "forward");
+        print_moves(&p, BACKWARD, "backward");
+        if (p.waiting && p.ways > 1)
+            fprintf(out, "gradients of %d parameters wait for one all-reduce per step\n",
+                    p.waiting);
+    }
+    wf_free(p.seen);
+    wf_free(matches);
+    return status;
+}

@@ -1,0 +1,188 @@
+/*
+ * plan_text.c: plans as text, a line per pattern:
+ *
+ *     # what is split how
+ *     blocks.*.norm?     sequence
+ *     blocks.*.mlp.down  rowwise  output=S(1) keep
+ *
+ * A plan that was read is one block of memory: the lines, then a copy of the text that their
+ * patterns and layouts point into.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+/* The line being read. */
+struct reader {
+    const char *name; /* of the file, "plan" for text */
+    int line;
+};
+
+static const char spaces[] = " \t\r";
+
+weft_status wf_plan_blame(const char *name, int line)
+{
+    weft_status status = weft_error_status();
+    char *cause, *from;
+
+    if (!line || status == WEFT_OK) return status;
+    cause = wf_strdup(weft_error_message());
+    from = strrchr(cause, '('); /* where in the source: the new failure has its own */
+    if (from && from > cause) from[-1] = '\0';
+    weft_error_clear();
+    WF_FAIL(status, "%s line %d: %s", name, line, cause);
+    wf_free(cause);
+    return status;
+}
+
+/* The next word of a line, ended by a NUL; NULL at the end. */
+static char *next_word(char **at)
+{
+    char *word = *at + strspn(*at, spaces);
+
+    if (!*word) return NULL;
+    *at = word + strcspn(word, spaces);
+    if (**at) *(*at)++ = '\0';
+    return word;
+}
+
+/* ---- words ---- */
+
+static weft_status read_layouts(const struct reader *r, const char *text, const char *field)
+{
+    struct wf_layouts layouts;
+
+    if (wf_layouts_read(&layouts, text, field) == WEFT_OK) return WEFT_OK;
+    return wf_plan_blame(r->name, r->line);
+}
+
+/* "input=S(0)": true when the word is one of those. */
+static bool read_setting(weft_style_options *o, const char *word, const char **value)
+{
+    const struct {
+        const char *name, **field;
+    } settings[] = {{"input=", &o->input_layouts},
+                    {"output=", &o->output_layouts},
+                    {"desired_input=", &o->desired_input_layouts},
+                    {"desired_output=", &o->desired_output_layouts}};
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        size_t length = strlen(settings[i].name);
+
+        if (strncmp(word, settings[i].name, length) != 0) continue;
+        *value = *settings[i].field = word + length;
+        return true;
+    }
+    return false;
+}
+
+static weft_status read_word(const struct reader *r, weft_style *style, const char *word)
+{
+    const char *layouts = NULL;
+
+    if (read_setting(&style->options, word, &layouts)) return read_layouts(r, layouts, word);
+    if (strcmp(word, "keep") == 0 || strcmp(word, "local") == 0)
+        style->options.keep_distributed = *word == 'k';
+    else if (strcmp(word, "local_inputs") == 0)
+        style->options.local_inputs = true;
+    else if (strcmp(word, "optional") == 0)
+        style->optional = true;
+    else
+        return WF_FAIL(WEFT_ERR_ARG,
+                       "%s line %d: '%s' is none of input=, output=, desired_input=, "
+                       "desired_output=, keep, local, local_inputs and optional",
+                       r->name, r->line, word);
+    return WEFT_OK;
+}
+
+static weft_status read_style(const struct reader *r, weft_style *style, const char *name)
+{
+    weft_style_kind kind = wf_style_find(name, strlen(name));
+
+    WF_NEED(kind < WEFT_STYLE_CUSTOM, WEFT_ERR_ARG,
+            "%s line %d: '%s' is none of colwise, rowwise, loss, sequence and prepare", r->name,
+            r->line, name);
+    *style = kind == WEFT_STYLE_SEQUENCE ? weft_sequence_parallel()
+                                         : weft_style_make(kind, weft_style_defaults());
+    style->line = r->line;
+    return WEFT_OK;
+}
+
+/* One line; `plan->pattern` stays NULL when there is nothing on it. */
+static weft_status read_line(const struct reader *r, weft_plan *plan, char *text)
+{
+    char *pattern, *word;
+
+    text[strcspn(text, "#")] = '\0';
+    pattern = next_word(&text);
+    if (!pattern) return WEFT_OK;
+    word = next_word(&text);
+    WF_NEED(word, WEFT_ERR_ARG, "%s line %d: pattern '%s' has no style", r->name, r->line, pattern);
+    WF_TRY(read_style(r, &plan->style, word));
+    while ((word = next_word(&text))) WF_TRY(read_word(r, &plan->style, word));
+    plan->pattern = strcmp(pattern, ".") == 0 ? "" : pattern;
+    return WEFT_OK;
+}
+
+/* ---- texts and files ---- */
+
+static weft_plan *parse(const char *text, const char *name)
+{
+    struct reader reader = {.name = name};
+    size_t length = strlen(text), lines = 2;
+    weft_status status = WEFT_OK;
+    weft_plan *plan, *next;
+    char *at;
+
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    next = plan = wf_calloc(1, lines * sizeof *plan + length + 1);
+    at = memcpy(plan + lines, text, length + 1);
+    while (at && status == WEFT_OK) {
+        char *end = strchr(at, '\n');
+
+        if (end) *end = '\0';
+        reader.line++;
+        status = read_line(&reader, next, at);
+        if (next->pattern) next++;
+        at = end ? end + 1 : NULL;
+    }
+    if (status == WEFT_OK) return plan;
+    wf_free(plan);
+    return NULL;
+}
+
+weft_plan *weft_plan_parse(const char *text)
+{
+    if (weft_error_status() != WEFT_OK) return NULL;
+    WF_NEED_PTR(text, WEFT_ERR_ARG, "plan parse: text is NULL");
+    return parse(text, "plan");
+}
+
+weft_plan *weft_plan_read(const char *path)
+{
+    size_t length = 0, got;
+    char *text = NULL;
+    weft_plan *plan;
+    FILE *file;
+
+    if (weft_error_status() != WEFT_OK) return NULL;
+    WF_NEED_PTR(path, WEFT_ERR_ARG, "plan read: path is NULL");
+    file = fopen(path, "r");
+    WF_NEED_PTR(file, WEFT_ERR_IO, "plan read: %s cannot be opened", path);
+    do {
+        text = wf_realloc(text, length + 4096 + 1);
+        got = fread(text + length, 1, 4096, file);
+        length += got;
+    } while (got > 0);
+    text[length] = '\0';
+    plan = ferror(file) ? ((void)WF_FAIL(WEFT_ERR_IO, "plan read: %s cannot be read", path), NULL)
+                        : parse(text, path);
+    fclose(file);
+    wf_free(text);
+    return plan;
+}
+
+void weft_plan_release(weft_plan *plan) { wf_free(plan); }

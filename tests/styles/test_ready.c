@@ -1,0 +1,187 @@
+/*
+ * test_ready.c: GPT under the ready plans, with and without sequence parallelism: loss and every
+ * gradient equal one device's, and the collectives are those that weft_plan_print promises.
+ */
+/* mpi: 2 */
+#include <string.h>
+
+#include "styles/given.h"
+
+static weft_module *gpt(double dropout, int64_t vocab, int64_t heads)
+{
+    weft_manual_seed(7);
+    return weft_gpt((weft_gpt_config){.vocab = vocab,
+                                      .context = 12,
+                                      .width = 4 * heads,
+                                      .heads = heads,
+                                      .layers = 2,
+                                      .hidden = 10,
+                                      .act = WEFT_GELU_TANH,
+                                      .dropout = dropout,
+                                      .dtype = WEFT_F64});
+}
+
+static weft_tensor *tokens(int64_t length, int64_t vocab, int64_t shift)
+{
+    int64_t shape[] = {2, length}, index[2 * 12];
+
+    for (int64_t i = 0; i < 2 * length; i++) index[i] = (i * 5 + shift) % vocab;
+    return weft_from_data(WEFT_I64, 2, shape, index);
+}
+
+static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    weft_module *one = weft_module_child(payload, weft_module_path(m));
+
+    wt_note("%s.%s", weft_module_path(m), name);
+    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
+                           WT_WITHIN(1e-11)));
+    return WEFT_OK;
+}
+
+struct leaves {
+    weft_tensor *of[64];
+    int n;
+};
+
+static weft_status collect(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    struct leaves *leaves = payload;
+
+    (void)m;
+    (void)name;
+    leaves->of[leaves->n++] = parameter;
+    return WEFT_OK;
+}
+
+struct step {
+    int64_t forward[4], backward[4];
+};
+
+static void count(struct step *step, const weft_ledger *ledger)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        step->forward[kind] =
+            weft_ledger_count(ledger, (weft_coll)kind, WEFT_DIRECTION_FORWARD, NULL);
+        step->backward[kind] =
+            weft_ledger_count(ledger, (weft_coll)kind, WEFT_DIRECTION_BACKWARD, NULL);
+    }
+}
+
+static void check(const weft_plan *plan, double dropout, int64_t length, int64_t vocab,
+                  int64_t heads, struct step *step)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = gpt(dropout, vocab, heads), *many = gpt(dropout, vocab, heads);
+    weft_tensor *x = tokens(length, vocab, 3), *t = tokens(length, vocab, 8), *loss, *loss_one;
+    struct leaves leaves = {.n = 0};
+    weft_ledger *ledger;
+
+    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+    weft_manual_seed(2);
+    loss_one = weft_gpt_loss(one, x, t);
+    WT_EQ(weft_backward(loss_one), WEFT_OK);
+    weft_manual_seed(2);
+    ledger = weft_ledger_open();
+    loss = weft_gpt_loss(many, x, t);
+    WT_ALL(loss != NULL);
+    WT_EQ(weft_backward(loss), WEFT_OK);
+    count(step, ledger);
+    WT_ALL(wt_near_tensors(loss, loss_one, WT_WITHIN(1e-12)));
+    WT_EQ(weft_module_each_parameter(many, collect, &leaves), WEFT_OK);
+    weft_ledger_reset(ledger);
+    WT_EQ(weft_reduce_gradients(leaves.of, leaves.n), WEFT_OK);
+    if (plan == weft_gpt_plan_sequence())
+        GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
+    else
+        GIVEN_STILL(ledger);
+    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    weft_ledger_close(ledger);
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+static void check_plan(const weft_plan *plan)
+{
+    struct step step;
+
+    check(plan, 0, 12, 24, 8, &step);
+    check(plan, 0, 7, 13, 3, &step);
+    check(plan, 0, 3, 5, 2, &step);
+}
+
+WT_TEST(ready__gpt_equals_one_device) { check_plan(weft_gpt_plan()); }
+
+WT_TEST(ready__gpt_with_sequence_parallelism_equals_one_device)
+{
+    check_plan(weft_gpt_plan_sequence());
+}
+
+WT_TEST(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws)
+{
+    struct step step;
+
+    check(weft_gpt_plan_sequence(), 0.25, 12, 24, 8, &step);
+    check(weft_gpt_plan_sequence(), 0.25, 7, 13, 3, &step);
+}
+
+/* "a forward issues 2 all-reduce, ...": the figures, which is all-reduce, all-gather,
+ * reduce-scatter, all-to-all. */
+static void check_promise(const char *text, const char *head, const int64_t counts[4])
+{
+    static const char *const names[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all"};
+    const char *at = strstr(text, head), *end = at ? strchr(at, '\n') : NULL;
+
+    WT_ALL(at && end);
+    for (int kind = 0; kind < 4; kind++) {
+        const char *name = strstr(at, names[kind]), *digit;
+        int64_t said = 0, place = 1;
+
+        if (name && name < end)
+            for (digit = name - 2; *digit >= '0' && *digit <= '9'; digit--, place *= 10)
+                said += (*digit - '0') * place;
+        wt_note("%.*s: %lld %s", (int)(end - at), at, (long long)counts[kind], names[kind]);
+        WT_EQ(said, counts[kind]);
+    }
+}
+
+WT_TEST(ready__a_step_issues_what_the_plan_prints)
+{
+    const weft_plan *plans[] = {weft_gpt_plan(), weft_gpt_plan_sequence()};
+
+    for (int i = 0; i < 2; i++) {
+        weft_mesh *mesh = given_mesh();
+        weft_module *m = gpt(0, 24, 8);
+        FILE *file = tmpfile();
+        char text[16384];
+        struct step step;
+        size_t n;
+
+        WT_ALL(file != NULL);
+        WT_EQ(weft_plan_print(m, mesh, plans[i], file), WEFT_OK);
+        rewind(file);
+        n = fread(text, 1, sizeof text - 1, file);
+        text[n] = '\0';
+        fclose(file);
+        check(plans[i], 0, 12, 24, 8, &step);
+        check_promise(text, "a forward issues", step.forward);
+        check_promise(text, "a backward issues", step.backward);
+        weft_module_release(m);
+        weft_mesh_release(mesh);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(ready__gpt_equals_one_device),
+        WT_CASE(ready__gpt_with_sequence_parallelism_equals_one_device),
+        WT_CASE(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws),
+        WT_CASE(ready__a_step_issues_what_the_plan_prints),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "ready", cases);
+}
