@@ -135,8 +135,8 @@ static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, w
 
     if (!row) {
         list_types(types, sizeof types, style.kind);
-        return WF_FAIL(WEFT_ERR_ARG, "style %s does not support module '%s' of type %s (only: %s)",
-                       wf_style_name(style), m->path, m->kind->type, types);
+        return WF_FAIL(WEFT_ERR_ARG, "style %s does not support modules of type %s (only: %s)",
+                       wf_style_name(style), m->kind->type, types);
     }
     WF_NEED(!o->desired_output_layouts && !o->local_inputs &&
                 (!o->desired_input_layouts || style.kind == WEFT_STYLE_SEQUENCE),

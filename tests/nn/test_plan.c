@@ -98,9 +98,10 @@ WT_TEST(plan__refusals_change_nothing)
             "'net0.hello' matches no module");
     refused((weft_plan[]){{"layers.0.net1", col}, {"layers.*.net1", row}, {0}}, WEFT_ERR_STATE,
             "'layers.0.net1' is matched by 'layers.0.net1' and by 'layers.*.net1'");
-    refused((weft_plan[]){{"layers.0.net1", col}, {"norm", row}, {0}}, WEFT_ERR_ARG,
-            "style rowwise does not support module 'norm' of type layer norm (only: linear, "
-            "embedding)");
+    refused(
+        (weft_plan[]){{"layers.0.net1", col}, {"norm", row}, {0}}, WEFT_ERR_ARG,
+        "in module norm: style rowwise does not support modules of type layer norm (only: linear, "
+        "embedding)");
     refused((weft_plan[]){{"layers.0.net1", col}, {"layers.1.net1", unreadable}, {0}}, WEFT_ERR_ARG,
             "layers.1.net1");
     refused((weft_plan[]){{"layers.0.net1", two}, {0}}, WEFT_ERR_ARG, "layers.0.net1");

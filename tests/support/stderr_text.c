@@ -1,0 +1,53 @@
+/* stderr_text.c: file descriptor 2 turned to a temporary file and back. */
+#include "support/stderr_text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/mpi_check.h"
+
+static FILE *text; /* NULL while nothing is kept */
+static int kept;
+static char written[4096];
+
+void wt_stderr_begin(void)
+{
+    WT_ALL(true); /* everybody's earlier lines are out */
+    if (wt_rank() == 0) {
+        text = tmpfile();
+        fflush(stderr);
+        kept = dup(STDERR_FILENO);
+        dup2(fileno(text), STDERR_FILENO);
+    }
+    WT_ALL(true);
+}
+
+static void end(void)
+{
+    size_t length;
+
+    if (!text) return;
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(text);
+    length = fread(written, 1, sizeof written - 1, text);
+    written[length] = '\0';
+    fclose(text);
+    text = NULL;
+}
+
+int wt_stderr_times(const char *part)
+{
+    int times = 0;
+
+    WT_ALL(true);
+    if (wt_rank() != 0) return -1;
+    end();
+    for (const char *at = written; (at = strstr(at, part)); at++) times++;
+    if (!times) wt_note("stderr: \"%.200s\"", written);
+    return times;
+}
+
+bool wt_stderr_had(const char *part) { return wt_stderr_times(part) != 0; }

@@ -1,0 +1,13 @@
+/* stderr_text.h: what the library wrote to stderr, for tests of warnings. */
+#pragma once
+
+#include <stdbool.h>
+
+/** From now on what this process writes is kept. All ranks together; threads share a stderr, so
+ *  that rank 0 answers for all of its process. */
+void wt_stderr_begin(void);
+
+/** Until the first of these calls: whether what was written contains `part` / how often (-1 on
+ *  ranks other than 0). All ranks together. The text is shown when it does not. */
+bool wt_stderr_had(const char *part);
+int wt_stderr_times(const char *part);
