@@ -84,6 +84,53 @@ START_TEST(gpt2__what_is_not_supported_is_refused_by_name)
 }
 END_TEST
 
+#define LLAMA                                                                                      \
+    "{\"hidden_size\":16,\"num_attention_heads\":4,\"num_hidden_layers\":1,\"intermediate_size\":" \
+    "8"
+#define BERT LLAMA
+
+static const struct {
+    bool bert;
+    const char *text, *says; /* NULL: nothing is wrong */
+} others[] = {
+    {false, LLAMA "}", NULL},
+    {false, LLAMA ",\"rope_scaling\":null,\"rope_theta\":500000.0}", NULL},
+    {false, LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}}", NULL},
+    {false, LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\"}}", "\"rope_type\" is \"yarn\""},
+    {false, LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":\"8\"}}",
+     "\"factor\" is a string, not a number"},
+    {false, LLAMA ",\"rope_scaling\":2}", "\"rope_scaling\" is a number, not an object"},
+    {false, LLAMA ",\"attention_bias\":true}", "\"attention_bias\" is true"},
+    {false, LLAMA ",\"mlp_bias\":true}", "\"mlp_bias\" is true"},
+    {false, LLAMA ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\", not \"silu\""},
+    {false, LLAMA ",\"head_dim\":8}", "\"head_dim\" is 8"},
+    {false, LLAMA ",\"attention_dropout\":0.1}", "\"attention_dropout\""},
+    {false, "{\"hidden_size\":16}", "\"num_attention_heads\" is missing"},
+    {true, BERT "}", NULL},
+    {true, BERT ",\"position_embedding_type\":\"relative_key\"}",
+     "\"position_embedding_type\" is \"relative_key\""},
+    {true, BERT ",\"is_decoder\":true}", "\"is_decoder\" is true"},
+    {true, BERT ",\"hidden_act\":\"mish\"}", "\"hidden_act\" is \"mish\""},
+    {true, BERT ",\"model_type\":\"roberta\"}", "\"model_type\" is \"roberta\""},
+};
+
+START_TEST(others__what_is_not_supported_is_refused_by_name)
+{
+    const char *path = wt_scratch("config.json"), *says = others[_i].says;
+    weft_llama_config llama;
+    weft_bert_config bert;
+    weft_status status;
+
+    weft_error_clear();
+    wt_write_text(path, others[_i].text);
+    status =
+        others[_i].bert ? weft_bert_config_read(&bert, path) : weft_llama_config_read(&llama, path);
+    ck_assert_int_eq(status, says ? WEFT_ERR_ARG : WEFT_OK);
+    ck_assert_msg(!says || strstr(weft_error_message(), says), "%s", weft_error_message());
+    weft_error_clear();
+}
+END_TEST
+
 START_TEST(gpt2__no_file_is_told_by_its_name)
 {
     weft_gpt_config c;
@@ -102,6 +149,8 @@ int main(void)
     tcase_add_test(tc, gpt2__a_config_as_it_is_published);
     tcase_add_loop_test(tc, gpt2__what_is_not_supported_is_refused_by_name, 0,
                         sizeof bad / sizeof bad[0]);
+    tcase_add_loop_test(tc, others__what_is_not_supported_is_refused_by_name, 0,
+                        sizeof others / sizeof others[0]);
     tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
     suite_add_tcase(suite, tc);
     return wt_scratch_end(wt_unit_main(suite));

@@ -1,45 +1,82 @@
 /* test_hub.c: models as the transformers package saves them compute here what they compute there.
  */
 /* mpi: 2 */
-#include "ranks/worlds.h"
+#include <stdio.h>
 
-#define FOLDER                                                                                     \
-    WT_SOURCE_DIR "/"                                                                              \
-                  "tests/golden/gpt2"
+#include "ranks/worlds.h"
+#include "weights/scratch.h"
 
 struct model {
     weft_module *module;
     weft_weights *results;
-    weft_tensor *tokens, *targets;
+    weft_tensor *tokens;
 };
 
-static struct model open_model(struct wt_world *w, bool spread)
+static const char *path_of(const char *family, const char *file)
 {
-    struct model m = {.results = weft_weights_open(FOLDER "/results.safetensors")};
-    weft_weights *weights = weft_weights_open(FOLDER);
+    static _Thread_local char path[512];
+
+    snprintf(path, sizeof path, "%s/tests/golden/hub-%s%s", WT_SOURCE_DIR, family, file);
+    return path;
+}
+
+static weft_module *gpt2(void)
+{
     weft_gpt_config config;
 
-    WT_EQ(weft_gpt_config_read(&config, FOLDER "/config.json"), WEFT_OK);
-    WT_EQ(config.vocab, 17);
-    WT_ALL(config.dropout == 0.1 && config.tied);
+    WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
+    WT_ALL(config.vocab == 17 && config.dropout == 0.1 && config.tied);
     config.dropout = 0;
-    m.module = weft_gpt(config);
-    if (spread)
-        WT_EQ(weft_parallelize_module(
-                  m.module, w->mesh,
-                  (weft_plan[]){{"wte", weft_rowwise_parallel()},
-                                {"blocks.*.attn.qkv", weft_colwise_parallel()},
-                                {"blocks.*.attn.proj", weft_rowwise_parallel()},
-                                {"blocks.*.mlp.up", weft_colwise_parallel()},
-                                {"blocks.*.mlp.down", weft_rowwise_parallel()},
-                                {"head", weft_colwise_parallel_with(
-                                             (weft_style_options){.output_layouts = "R"})},
-                                {0}}),
-              WEFT_OK);
-    WT_EQ(weft_weights_load(m.module, weights, weft_weight_family("gpt2")), WEFT_OK);
+    return weft_gpt(config);
+}
+
+static weft_module *llama(void)
+{
+    weft_llama_config config;
+
+    WT_EQ(weft_llama_config_read(&config, path_of("llama", "/config.json")), WEFT_OK);
+    WT_ALL(config.kv_heads == 2 && config.eps == 1e-5 && !config.tied);
+    WT_ALL(config.rotary.base == 50 && config.rotary.factor == 4 && config.rotary.length == 8);
+    return weft_llama(config);
+}
+
+static weft_module *bert(void)
+{
+    weft_bert_config config;
+
+    WT_EQ(weft_bert_config_read(&config, path_of("bert", "/config.json")), WEFT_OK);
+    WT_ALL(config.hidden == 20 && config.types == 2 && config.act == WEFT_GELU);
+    config.dropout = 0;
+    config.pooler = true;
+    return weft_bert(config);
+}
+
+/* Heads and features are cut unevenly by most numbers of ranks. */
+static void spread(struct wt_world *w, weft_module *m)
+{
+    WT_EQ(weft_parallelize_module(m, w->mesh,
+                                  (weft_plan[]){{"blocks.*.attn.qkv", weft_colwise_parallel()},
+                                                {"blocks.*.attn.proj", weft_rowwise_parallel()},
+                                                {"blocks.*.mlp.up", weft_colwise_parallel()},
+                                                {"blocks.*.mlp.down", weft_rowwise_parallel()},
+                                                {0}}),
+          WEFT_OK);
+}
+
+static struct model open_model(struct wt_world *w, const char *family, weft_module *module,
+                               bool is_spread)
+{
+    struct model m = {.module = module,
+                      .results = weft_weights_open(path_of(family, "/results.safetensors"))};
+    weft_weights *weights = weft_weights_open(path_of(family, ""));
+    weft_status status;
+
+    if (is_spread) spread(w, module);
+    status = weft_weights_load(module, weights, weft_weight_family(family));
+    wt_note("%s", weft_error_message());
+    WT_EQ(status, WEFT_OK);
     weft_weights_close(weights);
     m.tokens = weft_weights_read(m.results, "tokens", 0, NULL, NULL);
-    m.targets = weft_weights_read(m.results, "targets", 0, NULL, NULL);
     return m;
 }
 
@@ -54,20 +91,15 @@ static weft_tensor *result(const struct model *m, const char *name)
     return weft_weights_read(m->results, name, 0, NULL, NULL);
 }
 
-WT_TEST(gpt2__logits_and_loss_are_those_of_transformers)
+/* Logits, and the loss, whose gradients are asked for. */
+static void run_language_model(const struct model *m)
 {
-    struct wt_world w = wt_world_open();
+    weft_tensor *targets = result(m, "targets");
+    weft_tensor *loss = weft_gpt_loss(m->module, m->tokens, targets);
 
-    for (int spread = 0; spread < 2; spread++) {
-        struct model m = open_model(&w, spread);
-        weft_tensor *logits = weft_call(m.module, m.tokens);
-
-        WT_ALL(wt_near_tensors(logits, result(&m, "logits"), WT_WITHIN(1e-5)));
-        WT_ALL(wt_near_tensors(weft_gpt_loss(m.module, m.tokens, m.targets), result(&m, "loss"),
-                               WT_WITHIN(1e-5)));
-        close_model(&m);
-    }
-    wt_world_close(&w);
+    WT_ALL(wt_near_tensors(weft_call(m->module, m->tokens), result(m, "logits"), WT_WITHIN(1e-5)));
+    WT_ALL(wt_near_tensors(loss, result(m, "loss"), WT_WITHIN(1e-5)));
+    WT_EQ(weft_backward(loss), WEFT_OK);
 }
 
 static weft_tensor *grad_of(const struct model *m, const char *path)
@@ -75,35 +107,118 @@ static weft_tensor *grad_of(const struct model *m, const char *path)
     return weft_full_tensor(weft_grad(weft_module_parameter(m->module, path)));
 }
 
-/* Transposed and fused weights get their gradients in that form, too. */
-WT_TEST(gpt2__gradients_are_those_of_transformers)
+/* A gradient, seen in the shape that the file's has, is that one. */
+static bool is_grad(const struct model *m, weft_tensor *grad, const char *name)
+{
+    weft_tensor *want = result(m, name);
+    int64_t shape[2] = {weft_size(want, 0), weft_ndim(want) > 1 ? weft_size(want, 1) : 1};
+
+    return wt_near_tensors(weft_reshape(grad, weft_ndim(want), shape), want, WT_WITHIN(2e-5));
+}
+
+/* Transposed and fused weights get their gradients in that form, too; tied ones that of both uses.
+ */
+WT_TEST(gpt2__computes_what_transformers_computes)
 {
     struct wt_world w = wt_world_open();
-    const struct wt_tolerance near = WT_WITHIN(2e-5);
 
-    for (int spread = 0; spread < 2; spread++) {
-        struct model m = open_model(&w, spread);
-        weft_tensor *qkv, *bias, *proj, *fc;
+    for (int i = 0; i < 2; i++) {
+        struct model m = open_model(&w, "gpt2", gpt2(), i);
+        weft_tensor *qkv, *proj, *up;
+        int64_t flat[] = {36, 12}, square[] = {12, 12};
 
-        WT_EQ(weft_backward(weft_gpt_loss(m.module, m.tokens, m.targets)), WEFT_OK);
-        qkv = weft_transpose(result(&m, "grad.transformer.h.0.attn.c_attn.weight"), 0, 1);
-        bias = result(&m, "grad.transformer.h.0.attn.c_attn.bias");
-        proj = weft_transpose(result(&m, "grad.transformer.h.1.attn.c_proj.weight"), 0, 1);
-        fc = weft_transpose(result(&m, "grad.transformer.h.1.mlp.c_fc.weight"), 0, 1);
-        WT_ALL(wt_near_tensors(grad_of(&m, "blocks.0.attn.qkv.weight"),
-                               weft_reshape(qkv, 4, (int64_t[]){3, 3, 4, 12}), near));
-        WT_ALL(wt_near_tensors(grad_of(&m, "blocks.0.attn.qkv.bias"),
-                               weft_reshape(bias, 3, (int64_t[]){3, 3, 4}), near));
-        WT_ALL(wt_near_tensors(grad_of(&m, "blocks.1.attn.proj.weight"),
-                               weft_reshape(proj, 3, (int64_t[]){12, 3, 4}), near));
-        WT_ALL(wt_near_tensors(grad_of(&m, "blocks.1.mlp.up.weight"), fc, near));
-        WT_ALL(wt_near_tensors(grad_of(&m, "norm_f.weight"),
-                               result(&m, "grad.transformer.ln_f.weight"), near));
-        WT_ALL(wt_near_tensors(grad_of(&m, "wpe.weight"), result(&m, "grad.transformer.wpe.weight"),
-                               near));
-        /* Tied: the sum of both uses. */
-        WT_ALL(wt_near_tensors(grad_of(&m, "wte.weight"), result(&m, "grad.transformer.wte.weight"),
-                               near));
+        run_language_model(&m);
+        qkv = weft_reshape(grad_of(&m, "blocks.0.attn.qkv.weight"), 2, flat);
+        proj = weft_reshape(grad_of(&m, "blocks.1.attn.proj.weight"), 2, square);
+        up = grad_of(&m, "blocks.1.mlp.up.weight");
+        WT_ALL(is_grad(&m, weft_transpose(qkv, 0, 1), "grad.transformer.h.0.attn.c_attn.weight"));
+        WT_ALL(is_grad(&m, weft_transpose(proj, 0, 1), "grad.transformer.h.1.attn.c_proj.weight"));
+        WT_ALL(is_grad(&m, weft_transpose(up, 0, 1), "grad.transformer.h.1.mlp.c_fc.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.bias"),
+                       "grad.transformer.h.0.attn.c_attn.bias"));
+        WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.transformer.ln_f.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "wpe.weight"), "grad.transformer.wpe.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
+        close_model(&m);
+    }
+    wt_world_close(&w);
+}
+
+/* Groups of heads of which each name has a part; gate and up one matrix; stretched positions. */
+WT_TEST(llama__computes_what_transformers_computes)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 2; i++) {
+        struct model m = open_model(&w, "llama", llama(), i);
+        weft_tensor *qkv[2], *up;
+
+        run_language_model(&m);
+        qkv[0] = grad_of(&m, "blocks.0.attn.qkv.weight");
+        qkv[1] = grad_of(&m, "blocks.1.attn.qkv.weight");
+        up = grad_of(&m, "blocks.1.mlp.up.weight");
+        WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 0, 2),
+                       "grad.model.layers.0.self_attn.q_proj.weight"));
+        WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 2, 3),
+                       "grad.model.layers.0.self_attn.k_proj.weight"));
+        WT_ALL(is_grad(&m, weft_slice(qkv[1], 1, 3, 4),
+                       "grad.model.layers.1.self_attn.v_proj.weight"));
+        WT_ALL(is_grad(&m, weft_select(up, 0, 0), "grad.model.layers.1.mlp.gate_proj.weight"));
+        WT_ALL(is_grad(&m, weft_select(up, 0, 1), "grad.model.layers.1.mlp.up_proj.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.model.norm.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "head.weight"), "grad.lm_head.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
+        close_model(&m);
+    }
+    wt_world_close(&w);
+}
+
+WT_TEST(bert__computes_what_transformers_computes)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 2; i++) {
+        struct model m = open_model(&w, "bert", bert(), i);
+        weft_tensor *in[] = {m.tokens, result(&m, "mask")};
+        weft_tensor *hidden = weft_call_n(m.module, in, 2);
+
+        WT_ALL(wt_near_tensors(hidden, result(&m, "hidden"), WT_WITHIN(1e-5)));
+        WT_ALL(wt_near_tensors(weft_bert_pooled(m.module, hidden), result(&m, "pooled"),
+                               WT_WITHIN(1e-5)));
+        close_model(&m);
+    }
+    wt_world_close(&w);
+}
+
+/* Written under the family's names, a model has the names, shapes and numbers of the file it came
+ * from. */
+WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
+{
+    static const char *const families[] = {"gpt2", "llama", "bert"};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3; i++) {
+        weft_module *module = i == 0 ? gpt2() : i == 1 ? llama() : bert();
+        struct model m = open_model(&w, families[i], module, true);
+        weft_weights *from = weft_weights_open(path_of(families[i], "")), *again;
+        const char *path = wt_scratch("again.safetensors");
+
+        WT_EQ(weft_weights_save(m.module, path, weft_weight_family(families[i])), WEFT_OK);
+        again = weft_weights_open(path);
+        WT_EQ(weft_weights_count(again), weft_weights_count(from));
+        for (int64_t k = 0; k < weft_weights_count(from); k++) {
+            const char *name = weft_weights_at(from, k)->name, *ours = name;
+            char longer[128];
+
+            snprintf(longer, sizeof longer, "bert.%s", name);
+            if (i == 2) ours = longer; /* a bare encoder has no prefix */
+            wt_note("%s", name);
+            WT_ALL(weft_weights_find(again, ours) != NULL);
+            WT_ALL(wt_near_tensors(weft_weights_read(again, ours, 0, NULL, NULL),
+                                   weft_weights_read(from, name, 0, NULL, NULL), WT_EXACT));
+        }
+        weft_weights_close(from);
+        weft_weights_close(again);
         close_model(&m);
     }
     wt_world_close(&w);
@@ -112,10 +227,12 @@ WT_TEST(gpt2__gradients_are_those_of_transformers)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(gpt2__logits_and_loss_are_those_of_transformers),
-        WT_CASE(gpt2__gradients_are_those_of_transformers),
+        WT_CASE(gpt2__computes_what_transformers_computes),
+        WT_CASE(llama__computes_what_transformers_computes),
+        WT_CASE(bert__computes_what_transformers_computes),
+        WT_CASE(hub__a_model_saved_again_is_the_file_it_came_from),
         WT_END,
     };
 
-    return wt_main(argc, argv, "hub", cases);
+    return wt_scratch_end(wt_main(argc, argv, "hub", cases));
 }
