@@ -193,6 +193,7 @@ static void check_row(const struct row *row)
     weft_mesh_release(mesh);
 }
 
+/* STYLE-01, STYLE-03, STYLE-05, STYLE-06, STYLE-07, STYLE-25: the rows above say which is which. */
 WT_TEST(styles__every_row_equals_one_device)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -283,32 +284,100 @@ WT_TEST(styles__an_mlp_pair_needs_one_all_reduce_each_way)
     check_mlp(2);
 }
 
-/* STYLE-23: a distributed input is taken with its own layout; rowwise from S(0) is one all-to-all.
- */
-WT_TEST(styles__a_distributed_input_keeps_its_layout)
+struct fed {
+    const char *name;
+    weft_style style;
+    weft_coll first, second; /* what a forward issues; NO: nothing more */
+};
+
+static void check_fed(const struct fed *fed, int64_t height)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
     weft_module *m =
         weft_linear_new((weft_linear_config){.in = {16}, .out = {16}, .dtype = WEFT_F64});
-    weft_plan plan[] = {{"", weft_rowwise_parallel()}, {0}};
+    weft_plan plan[] = {{"", fed->style}, {0}};
     weft_placement rows_sharded = weft_shard(0);
-    int64_t shape[] = {8, 16};
-    weft_tensor *x = weft_full(WEFT_F64, 2, shape, 0.5), *want = weft_call(m, x), *y;
+    int64_t shape[] = {height, 16}, moves = 1 + (fed->second != NO);
+    weft_tensor *x = weft_full(WEFT_F64, 2, shape, 0.5), *want, *y;
     weft_ledger *ledger;
 
+    wt_note("%s", fed->name);
+    weft_no_grad_begin();
+    want = weft_call(m, x);
     WT_ALL(weft_parallelize_module(m, mesh, plan) == WEFT_OK);
     ledger = weft_ledger_open();
     y = weft_call(m, weft_distribute_tensor(x, mesh, &rows_sharded, -1));
     WT_ALL(y != NULL);
     if (wt_ranks() > 1) {
-        WT_EQ(weft_ledger_count(ledger, A2A, WEFT_DIRECTION_ANY, NULL), 1);
-        WT_EQ(weft_ledger_count(ledger, AR, WEFT_DIRECTION_ANY, NULL), 1);
-        WT_EQ(weft_ledger_count(ledger, NO, WEFT_DIRECTION_ANY, NULL), 2);
+        WT_EQ(weft_ledger_count(ledger, fed->first, WEFT_DIRECTION_ANY, NULL), 1);
+        if (fed->second != NO)
+            WT_EQ(weft_ledger_count(ledger, fed->second, WEFT_DIRECTION_ANY, NULL), 1);
+        WT_EQ(weft_ledger_count(ledger, NO, WEFT_DIRECTION_ANY, NULL), moves);
     }
     weft_ledger_close(ledger);
-    WT_ALL(wt_near_tensors(y, want, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(y,
+                           part(want, mesh, output_placement(&(struct row){.style = fed->style})),
+                           WT_WITHIN(1e-12)));
+    weft_no_grad_end();
     weft_module_release(m);
     weft_mesh_release(mesh);
+}
+
+/* STYLE-23: a distributed input is taken with its own layout, whatever was declared. */
+WT_TEST(styles__a_distributed_input_keeps_its_layout)
+{
+    static const struct fed cases[] = {
+        {"rowwise", ROW(0), A2A, AR},
+        {"rowwise, declared R", ROW(.input_layouts = "R"), A2A, AR},
+        {"colwise", COL(0), AG, NO},
+        {"colwise, declared S(0)", COL(.input_layouts = "S(0)"), AG, NO},
+        {"colwise, declared S(1)", COL(.input_layouts = "S(1)"), AG, NO},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_scope *scope = weft_scope_open();
+
+        check_fed(&cases[i], 8);
+        check_fed(&cases[i], 13);
+        weft_scope_close(scope);
+    }
+}
+
+/* STYLE-26: the output stays distributed, with its layout; a dim from the end is stored from the
+ * front. */
+WT_TEST(styles__keep_the_output_distributed)
+{
+    static const struct {
+        weft_style style;
+        int64_t in, out;
+        weft_placement output;
+    } cases[] = {
+        {COL(.keep_distributed = true), 16, 16, {.kind = WEFT_KIND_SHARD, .dim = 1}},
+        {COL(.keep_distributed = true), 7, 5, {.kind = WEFT_KIND_SHARD, .dim = 1}},
+        {COL(.output_layouts = "R", .keep_distributed = true), 7, 5, {.kind = WEFT_KIND_REPLICATE}},
+        {ROW(.input_layouts = "R", .keep_distributed = true), 7, 5, {.kind = WEFT_KIND_REPLICATE}},
+        {ROW(.input_layouts = "R", .output_layouts = "S(-2)", .keep_distributed = true),
+         7,
+         5,
+         {.kind = WEFT_KIND_SHARD, .dim = 0}},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+        struct row row = {.in = cases[i].in, .out = cases[i].out};
+        weft_module *one = new_layer(&row), *many = new_layer(&row);
+        weft_tensor *x = whole_input(&row), *y;
+        weft_plan plan[] = {{"", cases[i].style}, {0}};
+
+        WT_ALL(weft_parallelize_module(many, mesh, plan) == WEFT_OK);
+        y = weft_call(many, x);
+        WT_ALL(y && weft_tensor_mesh(y));
+        WT_ALL(weft_placement_equal(weft_tensor_placement(y, 0), cases[i].output));
+        WT_ALL(wt_near_tensors(y, weft_call(one, x), WT_WITHIN(1e-12)));
+        weft_module_release(one);
+        weft_module_release(many);
+        weft_mesh_release(mesh);
+    }
 }
 
 int main(int argc, char **argv)
@@ -318,6 +387,7 @@ int main(int argc, char **argv)
         WT_CASE(styles__keep_requires_grad),
         WT_CASE(styles__an_mlp_pair_needs_one_all_reduce_each_way),
         WT_CASE(styles__a_distributed_input_keeps_its_layout),
+        WT_CASE(styles__keep_the_output_distributed),
         WT_END,
     };
 
