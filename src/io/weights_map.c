@@ -125,7 +125,10 @@ static weft_status match(weft_module *m, const char *name, weft_tensor *paramete
     map->fills = wf_realloc(map->fills, (size_t)(map->count + 1) * sizeof *map->fills);
     fill = &map->fills[map->count++];
     *fill = (struct wf_fill){.path = path, .tensor = parameter};
-    if (status != WEFT_OK) return status;
+    if (status != WEFT_OK) {
+        wf_candidates_free(&candidates);
+        return status;
+    }
     fill->n_sources = choose(&candidates, matching, items);
     if (fill->n_sources)
         fit(matching, fill, items, candidates.rule);
