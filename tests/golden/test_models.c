@@ -142,7 +142,7 @@ static weft_tensor *bert_loss(weft_module *m)
 }
 
 static const struct model llama = {"llama", new_llama, logits, decoder_loss, decoder_plan};
-static const struct model tied_gpt = {"gpt_tied", new_tied_gpt, logits, decoder_loss, NULL};
+static const struct model tied_gpt = {"gpt_tied", new_tied_gpt, logits, decoder_loss, decoder_plan};
 static const struct model bert = {"bert", new_bert, hidden, bert_loss, encoder_plan};
 
 /* ---- against PyTorch ---- */
