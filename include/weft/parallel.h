@@ -296,11 +296,11 @@ WEFT_API void weft_plan_release(weft_plan *plan);
 /* ---- ready plans ---- */
 
 /**
- * Plans for weft_gpt: attention by heads, MLP by hidden features, embedding, head and loss by
- * vocabulary. With sequence parallelism, norms, dropout, positions and the residual stream hold a
- * part of the tokens each, and all-reduces become an all-gather and a reduce-scatter; the gradients
- * of the norms then wait for one all-reduce per step (weft_reduce_gradients or an optimizer's
- * step).
+ * Plans for weft_gpt and weft_llama: attention by heads, MLP by hidden features, embedding, head
+ * and loss by vocabulary; tied or not. With sequence parallelism, norms, dropout, positions and the
+ * residual stream hold a part of the tokens each, and all-reduces become an all-gather and a
+ * reduce-scatter; the gradients of the norms then wait for one all-reduce per step
+ * (weft_reduce_gradients or an optimizer's step).
  *
  * ranks: any; local. gives: a plan that lives as long as the program
  */

@@ -1,6 +1,7 @@
 /*
- * gpt_plan.c: ready plans for weft_gpt: attention by heads, the MLP by hidden features, embedding,
- * head and loss by vocabulary. Layers that a configuration may leave out are optional.
+ * gpt_plan.c: ready plans for weft_gpt and weft_llama: attention by heads, the MLP by hidden
+ * features, embedding, head and loss by vocabulary. Layers that a configuration or a family may
+ * leave out are optional.
  */
 #include <weft/parallel.h>
 
@@ -22,7 +23,7 @@ static const weft_plan tensor_parallel[] = {
 
 static const weft_plan with_sequence[] = {
     {"wte", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
-    {"wpe", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}}},
+    {"wpe", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}, .optional = true}},
     {"drop",
      {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}, .optional = true}},
     {"blocks.*.norm?", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}}},

@@ -1,24 +1,42 @@
 /*
- * test_ready.c: GPT under the ready plans, with and without sequence parallelism: loss and every
- * gradient equal one device's, and the collectives are those that weft_plan_print promises.
+ * test_ready.c: GPT and Llama under the ready plans, with and without sequence parallelism: loss
+ * and every gradient equal one device's, and the collectives are those that weft_plan_print
+ * promises.
  */
 /* mpi: 2 */
 #include <string.h>
 
 #include "styles/given.h"
 
-static weft_module *gpt(double dropout, int64_t vocab, int64_t heads)
+/* A model of 2 layers. */
+struct model {
+    bool llama, tied;
+    double dropout;
+    int64_t vocab, heads, kv_heads;
+};
+
+static weft_module *make(const struct model *model)
 {
     weft_manual_seed(7);
-    return weft_gpt((weft_gpt_config){.vocab = vocab,
+    if (model->llama)
+        return weft_llama((weft_llama_config){.vocab = model->vocab,
+                                              .width = 4 * model->heads,
+                                              .heads = model->heads,
+                                              .kv_heads = model->kv_heads,
+                                              .layers = 2,
+                                              .hidden = 10,
+                                              .tied = model->tied,
+                                              .dtype = WEFT_F64});
+    return weft_gpt((weft_gpt_config){.vocab = model->vocab,
                                       .context = 12,
-                                      .width = 4 * heads,
-                                      .heads = heads,
+                                      .width = 4 * model->heads,
+                                      .heads = model->heads,
                                       .layers = 2,
                                       .hidden = 10,
                                       .act = WEFT_GELU_TANH,
-                                      .dropout = dropout,
-                                      .dtype = WEFT_F64});
+                                      .dropout = model->dropout,
+                                      .dtype = WEFT_F64,
+                                      .tied = model->tied});
 }
 
 static weft_tensor *tokens(int64_t length, int64_t vocab, int64_t shift)
@@ -69,12 +87,13 @@ static void count(struct step *step, const weft_ledger *ledger)
     }
 }
 
-static void check(const weft_plan *plan, double dropout, int64_t length, int64_t vocab,
-                  int64_t heads, struct step *step)
+static void check(const weft_plan *plan, const struct model *model, int64_t length,
+                  struct step *step)
 {
     weft_mesh *mesh = given_mesh();
-    weft_module *one = gpt(dropout, vocab, heads), *many = gpt(dropout, vocab, heads);
-    weft_tensor *x = tokens(length, vocab, 3), *t = tokens(length, vocab, 8), *loss, *loss_one;
+    weft_module *one = make(model), *many = make(model);
+    weft_tensor *x = tokens(length, model->vocab, 3), *t = tokens(length, model->vocab, 8), *loss,
+                *loss_one;
     struct leaves leaves = {.n = 0};
     weft_ledger *ledger;
 
@@ -103,18 +122,36 @@ static void check(const weft_plan *plan, double dropout, int64_t length, int64_t
     weft_mesh_release(mesh);
 }
 
+static const struct model even = {.vocab = 24, .heads = 8};
+
 static void check_plan(const weft_plan *plan)
 {
+    static const struct {
+        struct model model;
+        int64_t length;
+    } cases[] = {
+        {{.vocab = 24, .heads = 8}, 12},
+        {{.vocab = 13, .heads = 3}, 7},
+        {{.vocab = 5, .heads = 2}, 3},
+        {{.tied = true, .vocab = 13, .heads = 3}, 7},
+        {{.llama = true, .vocab = 24, .heads = 8, .kv_heads = 8}, 12},
+        {{.llama = true, .vocab = 13, .heads = 6, .kv_heads = 3}, 7},
+        {{.llama = true, .tied = true, .vocab = 13, .heads = 4, .kv_heads = 1}, 5},
+    };
     struct step step;
 
-    check(plan, 0, 12, 24, 8, &step);
-    check(plan, 0, 7, 13, 3, &step);
-    check(plan, 0, 3, 5, 2, &step);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_scope *scope = weft_scope_open();
+
+        wt_note("case %d", (int)i);
+        check(plan, &cases[i].model, cases[i].length, &step);
+        weft_scope_close(scope);
+    }
 }
 
-WT_TEST(ready__gpt_equals_one_device) { check_plan(weft_gpt_plan()); }
+WT_TEST(ready__models_equal_one_device) { check_plan(weft_gpt_plan()); }
 
-WT_TEST(ready__gpt_with_sequence_parallelism_equals_one_device)
+WT_TEST(ready__models_with_sequence_parallelism_equal_one_device)
 {
     check_plan(weft_gpt_plan_sequence());
 }
@@ -123,8 +160,10 @@ WT_TEST(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws)
 {
     struct step step;
 
-    check(weft_gpt_plan_sequence(), 0.25, 12, 24, 8, &step);
-    check(weft_gpt_plan_sequence(), 0.25, 7, 13, 3, &step);
+    check(weft_gpt_plan_sequence(), &(struct model){.dropout = 0.25, .vocab = 24, .heads = 8}, 12,
+          &step);
+    check(weft_gpt_plan_sequence(), &(struct model){.dropout = 0.25, .vocab = 13, .heads = 3}, 7,
+          &step);
 }
 
 /* "a forward issues 2 all-reduce, ...": the figures, which is all-reduce, all-gather,
@@ -153,7 +192,7 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
 
     for (int i = 0; i < 2; i++) {
         weft_mesh *mesh = given_mesh();
-        weft_module *m = gpt(0, 24, 8);
+        weft_module *m = make(&even);
         FILE *file = tmpfile();
         char text[16384];
         struct step step;
@@ -165,7 +204,7 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
         n = fread(text, 1, sizeof text - 1, file);
         text[n] = '\0';
         fclose(file);
-        check(plans[i], 0, 12, 24, 8, &step);
+        check(plans[i], &even, 12, &step);
         check_promise(text, "a forward issues", step.forward);
         check_promise(text, "a backward issues", step.backward);
         weft_module_release(m);
@@ -176,8 +215,8 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(ready__gpt_equals_one_device),
-        WT_CASE(ready__gpt_with_sequence_parallelism_equals_one_device),
+        WT_CASE(ready__models_equal_one_device),
+        WT_CASE(ready__models_with_sequence_parallelism_equal_one_device),
         WT_CASE(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws),
         WT_CASE(ready__a_step_issues_what_the_plan_prints),
         WT_END,
