@@ -306,3 +306,8 @@ WEFT_API void weft_plan_release(weft_plan *plan);
  */
 WEFT_API const weft_plan *weft_gpt_plan(void);
 WEFT_API const weft_plan *weft_gpt_plan_sequence(void);
+
+/** The same for weft_bert; the model gives plain hidden states, with sequence parallelism through
+ *  one more all-gather. ranks: any; local. gives: a plan that lives as long as the program */
+WEFT_API const weft_plan *weft_bert_plan(void);
+WEFT_API const weft_plan *weft_bert_plan_sequence(void);

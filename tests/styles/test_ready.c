@@ -1,6 +1,6 @@
 /*
- * test_ready.c: GPT and Llama under the ready plans, with and without sequence parallelism: loss
- * and every gradient equal one device's, and the collectives are those that weft_plan_print
+ * test_ready.c: GPT, Llama and BERT under the ready plans, with and without sequence parallelism:
+ * loss and every gradient equal one device's, and the collectives are those that weft_plan_print
  * promises.
  */
 /* mpi: 2 */
@@ -166,6 +166,68 @@ WT_TEST(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws)
           &step);
 }
 
+/* ---- BERT ---- */
+
+static weft_tensor *run_bert(weft_module *bert, weft_tensor *x, weft_tensor *mask)
+{
+    weft_tensor *inputs[] = {x, mask}, *hidden, *pooled;
+
+    weft_manual_seed(2);
+    hidden = weft_call_n(bert, inputs, 2);
+    pooled = weft_bert_pooled(bert, hidden);
+    return weft_add(weft_sum_all(weft_mul(hidden, given_like(hidden))),
+                    weft_sum_all(weft_mul(pooled, given_like(pooled))));
+}
+
+static void check_bert(const weft_plan *plan, int64_t length, int64_t vocab, int64_t heads,
+                       double dropout)
+{
+    weft_bert_config config = {.vocab = vocab,
+                               .context = 12,
+                               .width = 4 * heads,
+                               .heads = heads,
+                               .layers = 2,
+                               .hidden = 10,
+                               .dropout = dropout,
+                               .pooler = true,
+                               .dtype = WEFT_F64};
+    weft_mesh *mesh = given_mesh();
+    weft_tensor *x = tokens(length, vocab, 3), *y, *y_one;
+    weft_module *one, *many;
+    bool seen[2 * 12];
+
+    for (int64_t i = 0; i < 2 * length; i++) seen[i] = i < 2 * length - 2;
+    weft_manual_seed(7);
+    one = weft_bert(config);
+    weft_manual_seed(7);
+    many = weft_bert(config);
+    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+    y_one = run_bert(one, x, weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, length}, seen));
+    y = run_bert(many, x, weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, length}, seen));
+    WT_ALL(y && !weft_tensor_mesh(y));
+    WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-11)));
+    WT_EQ(weft_backward(y_one), WEFT_OK);
+    WT_EQ(weft_backward(y), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(ready__bert_equals_one_device)
+{
+    const weft_plan *plans[] = {weft_bert_plan(), weft_bert_plan_sequence()};
+
+    for (int i = 0; i < 2; i++) {
+        wt_note("plan %d", i);
+        check_bert(plans[i], 12, 24, 8, 0);
+        check_bert(plans[i], 7, 13, 3, 0);
+        check_bert(plans[i], 3, 5, 2, i ? 0.25 : 0);
+    }
+}
+
+/* ---- promises ---- */
+
 /* "a forward issues 2 all-reduce, ...": the figures, which is all-reduce, all-gather,
  * reduce-scatter, all-to-all. */
 static void check_promise(const char *text, const char *head, const int64_t counts[4])
@@ -218,6 +280,7 @@ int main(int argc, char **argv)
         WT_CASE(ready__models_equal_one_device),
         WT_CASE(ready__models_with_sequence_parallelism_equal_one_device),
         WT_CASE(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws),
+        WT_CASE(ready__bert_equals_one_device),
         WT_CASE(ready__a_step_issues_what_the_plan_prints),
         WT_END,
     };

@@ -1,7 +1,7 @@
 /*
- * gpt_plan.c: ready plans for weft_gpt and weft_llama: attention by heads, the MLP by hidden
- * features, embedding, head and loss by vocabulary. Layers that a configuration or a family may
- * leave out are optional.
+ * ready_plans.c: plans for the models of nn: attention by heads, the MLP by hidden features,
+ * embedding, head and loss by vocabulary. Layers that a configuration or a family may leave out are
+ * optional.
  */
 #include <weft/parallel.h>
 
@@ -40,6 +40,40 @@ static const weft_plan with_sequence[] = {
     {0},
 };
 
+static const weft_plan encoder[] = {
+    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
+    {0},
+};
+
+/* The hidden states are handed on whole: what follows, a pooler or a loss, has no style. */
+static const weft_plan encoder_with_sequence[] = {
+    {"wte", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
+    {"wtt", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
+    {"wpe", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}}},
+    {"norm_e", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}}},
+    {"drop",
+     {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}, .optional = true}},
+    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE, .options = {.input_layouts = "S(1)"}}},
+    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
+    {"blocks.*.norm?", {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}}},
+    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE, .options = {.input_layouts = "S(1)"}}},
+    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
+    {"blocks.*.drop",
+     {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}, .optional = true}},
+    {"",
+     {.kind = WEFT_STYLE_PREPARE,
+      .options = {.output_layouts = "S(1)", .desired_output_layouts = "R"}}},
+    {0},
+};
+
 const weft_plan *weft_gpt_plan(void) { return tensor_parallel; }
 
 const weft_plan *weft_gpt_plan_sequence(void) { return with_sequence; }
+
+const weft_plan *weft_bert_plan(void) { return encoder; }
+
+const weft_plan *weft_bert_plan_sequence(void) { return encoder_with_sequence; }
