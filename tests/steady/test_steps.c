@@ -1,0 +1,117 @@
+/*
+ * test_steps.c: what a training step must not do once it has run: ask malloc for memory, make a
+ * plan, or redistribute what no style and no module asked to redistribute.
+ */
+#include "ranks/worlds.h"
+#include "support/malloc_count.h"
+
+enum { VOCAB = 19, CONTEXT = 6, BATCH = 2, WARM = 4, STEPS = 6 };
+
+struct training {
+    struct wt_world world;
+    weft_module *gpt;
+    weft_optim *adam;
+    weft_tensor *tokens, *targets;
+};
+
+static weft_tensor *text(int first)
+{
+    int64_t shape[] = {BATCH, CONTEXT}, words[BATCH * CONTEXT];
+
+    for (int i = 0; i < BATCH * CONTEXT; i++) words[i] = (5 * i + first) % VOCAB;
+    return weft_from_data(WEFT_I64, 2, shape, words);
+}
+
+static struct training start(void)
+{
+    struct training t = {.world = wt_world_open()};
+
+    weft_manual_seed(3);
+    t.gpt = weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                       .context = CONTEXT,
+                                       .width = 24,
+                                       .heads = 6,
+                                       .layers = 2,
+                                       .dtype = WEFT_F64});
+    WT_ALL(weft_parallelize_module(t.gpt, t.world.mesh, weft_gpt_plan()) == WEFT_OK);
+    t.adam = weft_adamw(t.gpt, (weft_adamw_config){.lr = 1e-3});
+    t.tokens = text(0);
+    t.targets = text(5);
+    WT_ALL(t.adam && t.tokens && t.targets);
+    return t;
+}
+
+static void end(struct training *t)
+{
+    weft_optim_release(t->adam);
+    weft_module_release(t->gpt);
+    wt_world_close(&t->world);
+}
+
+static double step(struct training *t)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss = weft_gpt_loss(t->gpt, t->tokens, t->targets);
+    weft_status status = loss ? weft_backward(loss) : weft_error_status();
+    double value = status == WEFT_OK && weft_step(t->adam) == WEFT_OK ? weft_item(loss) : -1;
+
+    weft_optim_zero_grad(t->adam);
+    weft_scope_close(scope);
+    return value;
+}
+
+/* Every op, gradient and collective of a step comes from the caches; only the optimizer's walk over
+ * the modules makes a list. All ranks are threads of this process and counted together. In f64,
+ * because oneDNN, which has no such products, asks for room of its own. */
+WT_TEST(step__asks_malloc_once)
+{
+    struct training t = start();
+    weft_cache_stats before, after;
+    int64_t calls;
+    double loss = 0, last = 0;
+
+    weft_ledger_close(t.world.ledger); /* it keeps a book that grows */
+    t.world.ledger = NULL;
+    for (int i = 0; i < WARM; i++) last = step(&t);
+    before = weft_cache_statistics();
+    WT_ALL(last > 0);
+    calls = malloc_count();
+    for (int i = 0; i < STEPS; i++) loss = step(&t);
+    calls = malloc_count() - calls;
+    after = weft_cache_statistics();
+    WT_ALL(calls <= STEPS * wt_ranks());
+    WT_EQ(after.plan_misses, before.plan_misses);
+    WT_ALL(loss > 0 && loss < last);
+    t.world.ledger = weft_ledger_open();
+    end(&t);
+}
+
+/* A model under styles, its loss, clipping and the optimizer never move what nobody asked them to
+ * move. (Backward sums gradients where a plain tensor entered, which the guard reports.) */
+WT_TEST(step__redistributes_nothing_by_itself)
+{
+    struct training t = start();
+    weft_guard before = weft_guard_set(WEFT_GUARD_ERROR);
+    weft_tensor *loss = weft_gpt_loss(t.gpt, t.tokens, t.targets);
+    weft_status backward;
+
+    WT_ALL(loss != NULL);
+    weft_guard_set(before);
+    backward = weft_backward(loss);
+    before = weft_guard_set(WEFT_GUARD_ERROR);
+    WT_ALL(backward == WEFT_OK && weft_clip_grad_norm(t.gpt, 1.0, NULL) == WEFT_OK);
+    WT_ALL(weft_step(t.adam) == WEFT_OK);
+    weft_guard_set(before);
+    end(&t);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(step__asks_malloc_once),
+        WT_CASE(step__redistributes_nothing_by_itself),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "steady", cases);
+}
