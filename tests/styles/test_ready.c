@@ -174,6 +174,7 @@ static weft_tensor *run_bert(weft_module *bert, weft_tensor *x, weft_tensor *mas
 
     weft_manual_seed(2);
     hidden = weft_call_n(bert, inputs, 2);
+    WT_ALL(hidden != NULL);
     pooled = weft_bert_pooled(bert, hidden);
     return weft_add(weft_sum_all(weft_mul(hidden, given_like(hidden))),
                     weft_sum_all(weft_mul(pooled, given_like(pooled))));
