@@ -67,21 +67,20 @@ static char *expand(const char *from, int length, const struct stars *stars, boo
 static weft_status add_alternative(struct wf_candidates *c, const char *from, int length,
                                    const struct stars *stars, bool brackets)
 {
-    int n = 0;
+    int n = 0, mine = c->count;
 
-    WF_NEED(c->count < 16, WEFT_ERR_ARG, "weight names: '%s' has too many alternatives",
-            c->rule->name);
+    WF_NEED(mine < 16, WEFT_ERR_ARG, "weight names: '%s' has too many alternatives", c->rule->name);
+    c->count++; /* what is made of it before a refusal is freed with the rest */
     for (int at = 0; at <= length;) {
         int part = 0;
 
         while (at + part < length && from[at + part] != '+') part++;
         WF_NEED(n < WF_JOINED, WEFT_ERR_ARG, "weight names: '%s' joins more than %d names",
                 c->rule->name, WF_JOINED);
-        c->names[c->count][n++] = expand(from + at, part, stars, brackets);
-        c->joined[c->count] = n;
+        c->names[mine][n++] = expand(from + at, part, stars, brackets);
+        c->joined[mine] = n;
         at += part + 1;
     }
-    c->count++;
     return WEFT_OK;
 }
 

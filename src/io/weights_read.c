@@ -67,7 +67,8 @@ static weft_status check(const struct wf_weight *item, const weft_tensor *t)
     const int64_t *shape = t->layout->desc.global;
     int ndim = weft_ndim(t);
 
-    WF_NEED(w->ndim == ndim && memcmp(w->shape, shape, (size_t)ndim * sizeof *shape) == 0,
+    WF_NEED(w->ndim == ndim &&
+                (ndim == 0 || memcmp(w->shape, shape, (size_t)ndim * sizeof *shape) == 0),
             WEFT_ERR_SHAPE, "%s: tensor '%s' is %s, not %s", w->file, w->name,
             wf_shape_text(has, w->ndim, w->shape), wf_shape_text(wants, ndim, shape));
     WF_NEED(wf_element_converts(item->entry->type, weft_tensor_dtype(t)), WEFT_ERR_DTYPE,

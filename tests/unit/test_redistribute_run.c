@@ -437,6 +437,7 @@ static int rounds(void *payload)
         first = WF_FAIL(WEFT_ERR_STATE, "blocks are left");
     if (first == WEFT_OK && wf_layout_count() != 0)
         first = WF_FAIL(WEFT_ERR_STATE, "layouts are left");
+    wf_mesh_finalize();
     wf_pool_finalize();
     return (int)first;
 }
