@@ -277,9 +277,17 @@ static weft_status ask_rule(const struct wf_infer *call, weft_rule **made)
 
 /* ---- the search ---- */
 
+/* Nothing that is looked at later can be cheaper. */
+static bool for_nothing(const struct search *s)
+{
+    return s->cost.inputs == 0 && s->cost.wish == 0 && s->cost.labels == 0;
+}
+
 static void consider_rows_own(struct search *s, uint64_t used)
 {
-    for (uint64_t left = used; left; left &= left - 1) consider_label(s, __builtin_ctzll(left));
+    for (uint64_t left = used; left && !for_nothing(s); left &= left - 1)
+        consider_label(s, __builtin_ctzll(left));
+    if (for_nothing(s)) return;
     consider_linear(s, s->call->row->linear & 0xff);
     consider_linear(s, s->call->row->linear >> 8 & 0xff);
 }
