@@ -187,10 +187,19 @@ static bool slot_is_free(const struct wf_engine_op *op)
     return true;
 }
 
+/* Peers write an all-reduce's result where they can, else into this rank's staging buffer. They
+ * take its next chunk as leave to write there again, so what comes back staged is sent staged. */
+static bool comes_back_staged(const struct wf_engine_op *op)
+{
+    return op->coll->kind == WEFT_COLL_ALL_REDUCE && op->bytes > WF_ENGINE_INLINE &&
+           !reaches(op->engine, op->coll->recv, op->bytes);
+}
+
 static enum wf_engine_mode choose_mode(const struct wf_engine_op *op)
 {
     if (!sends_any(op)) return WF_MODE_NONE;
     if (op->bytes <= WF_ENGINE_INLINE) return WF_MODE_INLINE;
+    if (comes_back_staged(op)) return WF_MODE_STAGED;
     if (reaches(op->engine, op->coll->send, op->bytes)) return WF_MODE_DIRECT;
     return WF_MODE_STAGED;
 }
@@ -208,8 +217,7 @@ static void post(struct wf_engine_op *op)
     mine->bytes = op->bytes;
     mine->send = (uintptr_t)coll->send - engine->low;
     mine->recv = (uintptr_t)coll->recv - engine->low;
-    mine->recv_staged = coll->kind == WEFT_COLL_ALL_REDUCE && op->mode != WF_MODE_INLINE &&
-                        !reaches(engine, coll->recv, op->bytes);
+    mine->recv_staged = comes_back_staged(op);
     wf_engine_fill(op, mine);
     atomic_store_explicit(&mine->posted, op->number + 1, memory_order_release);
 }
@@ -252,7 +260,7 @@ static void lay_ready(struct wf_engine_op *op)
 {
     size_t chunk = wf_engine_chunk(op);
     uint64_t chunks = (op->bytes + chunk - 1) / chunk;
-    bool back = op->coll->kind == WEFT_COLL_ALL_REDUCE;
+    bool back = wf_engine_slot(op, op->engine->rank)->recv_staged != 0;
 
     while (op->staged < chunks) {
         uint64_t k = op->staged;

@@ -24,7 +24,8 @@ struct test_case {
     size_t count;
     enum deal deal;
     bool in_place, shared;
-    int root; /* modulo the number of ranks */
+    bool send_apart, odd_apart; /* send, and all of odd ranks, lies in the other kind of memory */
+    int root;                   /* modulo the number of ranks */
 };
 
 /* A case in the making on one communicator. */
@@ -126,10 +127,10 @@ static size_t recv_count(const struct run *run)
     }
 }
 
-static unsigned char *buffer(struct run *run, struct wf_block **block, size_t bytes)
+static unsigned char *buffer(struct wf_block **block, size_t bytes, bool shared)
 {
     *block = NULL;
-    if (!run->test.shared) return wf_malloc(bytes);
+    if (!shared) return wf_malloc(bytes);
     *block = wf_block_new(bytes, WF_MEM_COMM);
     if (!*block) WF_DIE("no block of %zu bytes", bytes);
     return (*block)->data;
@@ -209,6 +210,7 @@ static void expect(struct run *run)
 static void begin(struct run *run, struct wf_comm *comm, const struct test_case *test,
                   unsigned salt)
 {
+    bool shared = test->shared != (test->odd_apart && wf_comm_rank(comm) % 2);
     size_t sends, bytes;
 
     memset(run, 0, sizeof *run);
@@ -225,9 +227,11 @@ static void begin(struct run *run, struct wf_comm *comm, const struct test_case 
     sends = send_count(run);
     run->recv_bytes = recv_count(run) * run->element;
     bytes = sends * run->element > run->recv_bytes ? sends * run->element : run->recv_bytes;
-    run->recv = buffer(run, &run->recv_block, bytes + GUARD);
+    run->recv = buffer(&run->recv_block, bytes + GUARD, shared);
     memset(run->recv, 0xA5, bytes + GUARD);
-    run->send = test->in_place ? run->recv : buffer(run, &run->send_block, bytes + GUARD);
+    run->send = test->in_place
+                    ? run->recv
+                    : buffer(&run->send_block, bytes + GUARD, shared != test->send_apart);
     fill(run, run->send, sends);
     run->coll.send = run->send;
     run->coll.recv = run->recv;
@@ -334,6 +338,25 @@ static int shapes(struct wf_comm *comm, bool shared, size_t limit)
                 if (!weft_dtype_is_float(test.dtype)) continue;
                 failed += run_one(comm, &test);
             }
+    return failed;
+}
+
+/* What peers can read and write in place beside what they cannot, over many staging chunks. */
+static int mixtures(struct wf_comm *comm)
+{
+    int failed = 0;
+
+    for (EACH(k, kinds))
+        for (int mix = 0; mix < 8; mix++) {
+            struct test_case test = {.kind = kinds[k],
+                                     .count = 350003,
+                                     .deal = UNEVEN,
+                                     .shared = mix & 1,
+                                     .send_apart = mix & 2,
+                                     .odd_apart = mix & 4};
+
+            failed += run_one(comm, &test);
+        }
     return failed;
 }
 
@@ -474,6 +497,7 @@ int comm_cases(void *payload)
     failed += shapes(world, true, most) + shapes(world, false, most);
     failed += shapes(parity, true, 20000) + shapes(back, false, 20000);
     failed += copies(world) + copies(parity);
+    if (wf_comm_size(world) <= 4) failed += mixtures(world);
     failed += in_flight(world, parity, true) + in_flight(back, parity, false);
     failed += messages(world) + messages(back) + messages(parity);
     barrier(world);
