@@ -88,7 +88,7 @@ void bench_fill(weft_tensor *t, int stream, int64_t first, float scale, float of
 {
     float *data = weft_data(bench_need(t));
 
-    for (int64_t i = 0; i < weft_numel(t); i++)
+    for (int64_t i = 0; i < weft_local_numel(t); i++)
         data[i] = scale * hand_value((uint64_t)stream, (uint64_t)(first + i)) + offset;
 }
 
