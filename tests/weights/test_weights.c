@@ -147,7 +147,7 @@ static long touched(void)
 }
 
 /* 4 GiB, of which one rank of 1,024 reads 4 MiB. Reading all would take 65,536 page faults, at 16
- * pages each; a part takes some thousands under a sanitizer, which has pages of its own. */
+ * pages each. */
 WT_TEST(read__a_rank_touches_its_slices_only)
 {
     enum { ROWS = 1 << 20, COLUMNS = 1024, RANKS = 1024, MINE = 5 };
@@ -180,7 +180,11 @@ WT_TEST(read__a_rank_touches_its_slices_only)
     file = weft_weights_open(path);
     t = weft_weights_read(file, "big", 0, many, rows);
     WT_ALL(t != NULL);
+#ifndef __SANITIZE_THREAD__ /* whose shadow has many more pages */
     WT_ALL(touched() - before < 16000);
+#else
+    (void)before;
+#endif
     WT_EQ(weft_local_size(t, 0), ROWS / RANKS);
     WT_ALL(((float *)weft_data(t))[3] == 2.5f && ((float *)weft_data(t))[4] == 0);
     weft_weights_close(file);
