@@ -18,17 +18,6 @@
 
 enum { LAYERS = 2, WIDTH = 24, HEADS = 6, CONTEXT = 8, BATCH = 2, VOCAB = 19, STEPS = 3 };
 
-static const weft_plan tensor_parallel[] = {
-    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
-    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}}},
-    {"loss", {.kind = WEFT_STYLE_LOSS}},
-    {0},
-};
-
 static weft_module *new_gpt(const struct wt_golden *golden)
 {
     weft_module *gpt = weft_gpt((weft_gpt_config){.vocab = VOCAB,
@@ -148,7 +137,7 @@ static void run(const weft_plan *plan)
     wt_golden_close(golden);
 }
 
-WT_TEST(gpt__tensor_parallel_equals_one_device_and_pytorch) { run(tensor_parallel); }
+WT_TEST(gpt__tensor_parallel_equals_one_device_and_pytorch) { run(weft_gpt_plan()); }
 
 WT_TEST(gpt__replicated_embedding_and_gathered_logits_equal_too)
 {
@@ -175,7 +164,7 @@ WT_TEST(gpt__a_step_has_the_collectives_of_the_closed_form)
     bool alone = wt_ranks() == 1;
     double loss;
 
-    WT_ALL(weft_parallelize_module(gpt, mesh, tensor_parallel) == WEFT_OK);
+    WT_ALL(weft_parallelize_module(gpt, mesh, weft_gpt_plan()) == WEFT_OK);
     ledger = weft_ledger_open();
     train(gpt, NULL, &loss);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL),

@@ -19,26 +19,6 @@
 enum { LAYERS = 2, WIDTH = 24, HEADS = 6, GROUPS = 3, CONTEXT = 8, BATCH = 2, VOCAB = 19 };
 enum { HIDDEN = 20, STEPS = 3, TOKENS = BATCH * CONTEXT };
 
-static const weft_plan decoder_plan[] = {
-    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
-    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}}},
-    {"loss", {.kind = WEFT_STYLE_LOSS}},
-    {0},
-};
-
-static const weft_plan encoder_plan[] = {
-    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.attn.qkv", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
-    {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
-    {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
-    {0},
-};
-
 /* ---- what goes in ---- */
 
 static weft_tensor *whole_numbers(int64_t step, int64_t start, int64_t slower, int64_t below)
@@ -77,7 +57,7 @@ struct model {
     weft_module *(*make)(weft_recompute recompute, weft_dtype dtype);
     weft_tensor *(*result)(weft_module *m);
     weft_tensor *(*loss)(weft_module *m);
-    const weft_plan *plan;
+    const weft_plan *(*plan)(void);
 };
 
 static weft_module *new_llama(weft_recompute recompute, weft_dtype dtype)
@@ -141,9 +121,10 @@ static weft_tensor *bert_loss(weft_module *m)
     return weft_add(weft_mse(h, by_formula(20, h)), weft_mse(pooled, by_formula(21, pooled)));
 }
 
-static const struct model llama = {"llama", new_llama, logits, decoder_loss, decoder_plan};
-static const struct model tied_gpt = {"gpt_tied", new_tied_gpt, logits, decoder_loss, decoder_plan};
-static const struct model bert = {"bert", new_bert, hidden, bert_loss, encoder_plan};
+static const struct model llama = {"llama", new_llama, logits, decoder_loss, weft_gpt_plan};
+static const struct model tied_gpt = {"gpt_tied", new_tied_gpt, logits, decoder_loss,
+                                      weft_gpt_plan};
+static const struct model bert = {"bert", new_bert, hidden, bert_loss, weft_bert_plan};
 
 /* ---- against PyTorch ---- */
 
@@ -194,7 +175,7 @@ static void run(const struct model *model, weft_recompute recompute)
     weft_optim *optim;
 
     WT_ALL(golden && m && wt_golden_load(golden, m));
-    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan) == WEFT_OK);
+    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan()) == WEFT_OK);
     WT_ALL(wt_golden_matches(golden, "result", model->result(m), WT_WITHIN(1e-10)));
     train(model, m, NULL, &losses[0]);
     compare(golden, m, "grad");
@@ -247,7 +228,7 @@ static void run_in_bf16(const struct model *model, double loss)
 
     WT_ALL(golden && m && wt_golden_load(golden, m));
     WT_ALL(weft_module_cast(m, WEFT_BF16) == WEFT_OK);
-    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan) == WEFT_OK);
+    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan()) == WEFT_OK);
     train(model, m, NULL, &got);
     WT_ALL(fabs(got - loss) < 0.03 * loss);
     WT_ALL(weft_module_each_parameter(m, is_bf16, NULL) == WEFT_OK);
