@@ -7,52 +7,49 @@
 #include "base/error.h"
 #include "parallel_styles/style.h"
 
-static void fill(struct wf_crossing *crossings, const struct wf_layouts *declared,
-                 const struct wf_layouts *desired)
+/* What is declared and what is wanted, a layout per place; `count` 0 where neither is said. */
+static weft_status read_pair(struct wf_crossing *crossings, int *count, const char *declared_text,
+                             const char *desired_text, const char *field, const char *desired_field)
 {
-    for (int i = 0; i < declared->count; i++)
-        crossings[i] = (struct wf_crossing){.taken = declared->given[i],
-                                            .moved = desired->given[i],
-                                            .declared = declared->at[i],
-                                            .wants = desired->at[i]};
+    struct wf_layouts declared, desired;
+
+    *count = 0;
+    if (!declared_text && !desired_text) return WEFT_OK;
+    WF_NEED(declared_text && desired_text, WEFT_ERR_ARG, "prepare module: %s and %s go together",
+            field, desired_field);
+    WF_TRY(wf_layouts_read(&declared, declared_text, field));
+    WF_TRY(wf_layouts_read(&desired, desired_text, desired_field));
+    WF_NEED(declared.count == desired.count, WEFT_ERR_ARG,
+            "prepare module: %s and %s should have same length, not %d and %d", field,
+            desired_field, declared.count, desired.count);
+    for (int i = 0; i < declared.count; i++)
+        crossings[i] = (struct wf_crossing){.taken = declared.given[i],
+                                            .moved = desired.given[i],
+                                            .declared = declared.at[i],
+                                            .wants = desired.at[i]};
+    *count = declared.count;
+    return WEFT_OK;
 }
 
 static weft_status resolve_inputs(struct wf_style_use *use, const weft_style_options *o)
 {
-    struct wf_layouts declared, desired;
-
-    if (!o->input_layouts && !o->desired_input_layouts) return WEFT_OK;
-    WF_NEED(o->input_layouts && o->desired_input_layouts, WEFT_ERR_ARG,
-            "prepare module: input_layouts and desired_input_layouts go together");
-    WF_TRY(wf_layouts_read(&declared, o->input_layouts, "input_layouts"));
-    WF_TRY(wf_layouts_read(&desired, o->desired_input_layouts, "desired_input_layouts"));
-    WF_NEED(declared.count == desired.count, WEFT_ERR_ARG,
-            "prepare module: input_layouts and desired_input_layouts should have same length, not "
-            "%d and %d",
-            declared.count, desired.count);
-    fill(use->inputs, &declared, &desired);
-    use->n_inputs = declared.count;
-    return WEFT_OK;
+    return read_pair(use->inputs, &use->n_inputs, o->input_layouts, o->desired_input_layouts,
+                     "input_layouts", "desired_input_layouts");
 }
 
 static weft_status resolve_output(struct wf_style_use *use, const weft_style_options *o)
 {
-    struct wf_layouts declared, desired;
+    bool said = o->output_layouts || o->desired_output_layouts;
+    struct wf_crossing outputs[WEFT_MODULE_INPUTS];
+    int count;
 
-    if (!o->output_layouts && !o->desired_output_layouts) return WEFT_OK;
-    WF_NEED(o->output_layouts && o->desired_output_layouts, WEFT_ERR_ARG,
-            "prepare module: output_layouts and desired_output_layouts go together");
-    WF_TRY(wf_layouts_read(&declared, o->output_layouts, "output_layouts"));
-    WF_TRY(wf_layouts_read(&desired, o->desired_output_layouts, "desired_output_layouts"));
-    WF_NEED(declared.count == desired.count, WEFT_ERR_ARG,
-            "prepare module: output_layouts and desired_output_layouts should have same length, "
-            "not %d and %d",
-            declared.count, desired.count);
-    WF_NEED(declared.count == 1, WEFT_ERR_ARG,
+    WF_TRY(read_pair(outputs, &count, o->output_layouts, o->desired_output_layouts,
+                     "output_layouts", "desired_output_layouts"));
+    WF_NEED(!said || count == 1, WEFT_ERR_ARG,
             "prepare module: module outputs and output_layouts should have same length, not 1 and "
             "%d",
-            declared.count);
-    fill(&use->output, &declared, &desired);
+            count);
+    if (said) use->output = outputs[0];
     return WEFT_OK;
 }
 
