@@ -76,19 +76,6 @@ static double theirs(struct buffers buffers, size_t bytes, int batch)
     return (bench_now() - start) / batch;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
-
 static void measure(size_t bytes, const char *size, int our_batch, int their_batch)
 {
     double our[ROUNDS], their[ROUNDS], us, them;
@@ -101,8 +88,8 @@ static void measure(size_t bytes, const char *size, int our_batch, int their_bat
         our[i] = ours(shared, bytes, our_batch);
         their[i] = theirs(own, bytes, their_batch);
     }
-    us = median(our, ROUNDS);
-    them = median(their, ROUNDS);
+    us = bench_median(our, ROUNDS);
+    them = bench_median(their, ROUNDS);
     if (wf_comm_rank(wf_comm_world()) == 0) {
         printf("%d ranks, %s: %.2f us, MPI_Allreduce %.2f us\n", ranks, size, us * 1e6, them * 1e6);
         bench_line(them / us, "ratio", "allreduce.vs_mpich_%d.%s", ranks, size);

@@ -332,13 +332,6 @@ static void report_entries(weft_mesh *mesh)
 }
 
 /* ---- misses: a product with a shape not seen before, beyond the same product seen ---- */
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void report_misses(int axes)
 {
     enum { SHAPES = 101 };
@@ -356,8 +349,7 @@ static void report_misses(int axes)
         us[i] = 1e6 * (2 * seen - start - bench_now());
         weft_scope_close(scope);
     }
-    qsort(us, SHAPES, sizeof *us, ascending);
-    bench_line(us[SHAPES / 2], "us", "dispatch.miss_us.%dd", axes);
+    bench_line(bench_median(us, SHAPES), "us", "dispatch.miss_us.%dd", axes);
     weft_mesh_release(f.mesh);
 }
 

@@ -95,15 +95,6 @@ static weft_tensor *text(const struct model *m, int64_t first)
 static void build(struct training *t, weft_mesh *mesh)
 {
     const struct model *m = &t->size;
-    weft_plan plan[] = {
-        {"wte", weft_rowwise_parallel()},
-        {"blocks.*.attn.qkv", weft_colwise_parallel()},
-        {"blocks.*.attn.proj", weft_rowwise_parallel()},
-        {"blocks.*.mlp.up", weft_colwise_parallel()},
-        {"blocks.*.mlp.down", weft_rowwise_parallel()},
-        {"head", weft_colwise_parallel_with((weft_style_options){.keep_distributed = true})},
-        {"loss", weft_loss_parallel()},
-        {0}};
 
     t->gpt = bench_need(weft_gpt((weft_gpt_config){.vocab = m->vocab,
                                                    .context = m->context,
@@ -112,7 +103,7 @@ static void build(struct training *t, weft_mesh *mesh)
                                                    .layers = m->layers,
                                                    .act = WEFT_GELU_TANH}));
     fill_model(t);
-    WEFT_CHECK(weft_parallelize_module(t->gpt, mesh, plan));
+    WEFT_CHECK(weft_parallelize_module(t->gpt, mesh, weft_gpt_plan()));
     t->adam = bench_need(weft_adamw(t->gpt, (weft_adamw_config){.lr = 3e-4, .weight_decay = 0.01}));
     t->tokens = text(m, 0);
     t->targets = text(m, 1);

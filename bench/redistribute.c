@@ -26,19 +26,6 @@
 
 enum { MOST_ROUNDS = 31 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
-
 /* ---- against moves by hand ---- */
 
 static const struct {
@@ -143,8 +130,8 @@ static double measure(weft_mesh *mesh, enum hand_move move, int64_t rows, int64_
         our[i] = ours(&p, batch);
         their[i] = theirs(&p, batch);
     }
-    us = median(our, rounds);
-    them = median(their, rounds);
+    us = bench_median(our, rounds);
+    them = bench_median(their, rounds);
     if (weft_world_rank() == 0) {
         printf("%s %s: %.2f us, by hand %.2f us\n", moves[move].name, size, us * 1e6, them * 1e6);
         bench_line(us / them, "ratio", "redistribute.vs_raw.%s.%s", moves[move].name, size);
@@ -174,7 +161,7 @@ static void measure_all(void)
         for (int m = 0; m < HAND_MOVES; m++)
             ratios[n++] =
                 measure(mesh, (enum hand_move)m, sizes[s].rows, sizes[s].columns, sizes[s].name);
-    if (weft_world_rank() == 0) bench_line(median(ratios, n), "ratio", "redistribute.vs_raw");
+    if (weft_world_rank() == 0) bench_line(bench_median(ratios, n), "ratio", "redistribute.vs_raw");
     weft_mesh_release(mesh);
 }
 
@@ -202,7 +189,7 @@ static void measure_hit(void)
         for (int c = 0; c < CALLS; c++) bench_need(wf_plan_for(WF_OP_redistribute, 1, &t, &args));
         seconds[i] = (bench_cpu_now() - start) / CALLS;
     }
-    bench_line(median(seconds, MOST_ROUNDS) * 1e9, "ns", "redistribute.plan_hit_ns");
+    bench_line(bench_median(seconds, MOST_ROUNDS) * 1e9, "ns", "redistribute.plan_hit_ns");
     weft_scope_close(scope);
     weft_mesh_release(mesh);
 }
@@ -237,7 +224,7 @@ static void measure_plan(void)
             seconds[r] = bench_cpu_now() - start;
             wf_redist_plan_free(plan);
         }
-        if (median(seconds, MOST_ROUNDS) > worst) worst = median(seconds, MOST_ROUNDS);
+        if (bench_median(seconds, MOST_ROUNDS) > worst) worst = bench_median(seconds, MOST_ROUNDS);
     }
     bench_line(worst * 1e6, "us", "redistribute.plan_us");
     for (int i = 0; i < LAYOUTS; i++) wf_layout_release(layouts[i]);

@@ -60,6 +60,12 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double bench_median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return values[n / 2];
+}
+
 struct bench_times bench_steps(weft_mesh *mesh, int n, void (*step)(void *payload), void *payload)
 {
     double *seconds = bench_need(malloc((size_t)n * sizeof *seconds));
@@ -72,8 +78,8 @@ struct bench_times bench_steps(weft_mesh *mesh, int n, void (*step)(void *payloa
         meet(mesh);
         seconds[i] = bench_now() - start;
     }
-    qsort(seconds, (size_t)n, sizeof *seconds, compare);
-    times = (struct bench_times){seconds[0], seconds[n / 2]};
+    times.median = bench_median(seconds, n);
+    times.min = seconds[0];
     free(seconds);
     return times;
 }

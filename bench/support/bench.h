@@ -37,6 +37,9 @@ struct bench_run {
 void bench_pair(int ranks, int rounds, const char *ours, const char *theirs, const char *arguments,
                 struct bench_run *our, struct bench_run *their);
 
+/** The middle of `n` values, the upper one of two; sorts them. */
+double bench_median(double *values, int n);
+
 /** Elements of an f32 tensor become scale * (stream's values from `first` on) + offset. */
 void bench_fill(weft_tensor *t, int stream, int64_t first, float scale, float offset);
 
