@@ -1,0 +1,21 @@
+# lib.sh: what the tests of the examples share. Source it: makes the folder $work, sets $failed.
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # the scripts that source this end with $failed
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# refused NAME PART COMMAND...: ends with an error, and one line that contains PART.
+refused() {
+    local name=$1 part=$2
+    shift 2
+    if timeout 100 "$@" > "$work/out" 2> "$work/err" < /dev/null; then
+        echo "$name: was not refused"
+        failed=1
+    elif [ "$(grep -c -- "$part" "$work/err")" -ne 1 ]; then
+        echo "$name: '$part' is not said once:"
+        cat "$work/err"
+        failed=1
+    fi
+}
