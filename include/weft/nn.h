@@ -121,12 +121,18 @@ WEFT_API weft_module *weft_mlp(weft_mlp_config config);
  * With kv_heads = G or rotary positions they are [G, heads / G + 2, D, width], where each group has
  * its query heads, then its key, then its value, and [width, G, heads / G, D]. These split by
  * groups: when there are more ranks than groups, the last ranks hold none.
+ * `by_heads` is for more ranks than groups: qkv has q_weight [heads, D, width], kv_weight
+ * [G, 2, D, width] and their biases, and proj.weight is [width, heads, D]. Query heads split
+ * wherever ranks divide them. Where that is within groups, every rank holds kv_weight and computes
+ * the keys and values of its own heads, and kv_weight's gradient is a pending sum until
+ * weft_reduce_gradients or an optimizer's step.
  * A mask is one of weft_attention_options. weft_module_cache is for generation.
  */
 typedef struct weft_attention_config {
     int64_t width, heads;
-    int64_t kv_heads;           /* keys and values, each for heads / kv_heads heads; 0: heads */
-    bool bidirectional;         /* every token sees every token, not only those before it */
+    int64_t kv_heads;   /* keys and values, each for heads / kv_heads heads; 0: heads */
+    bool bidirectional; /* every token sees every token, not only those before it */
+    bool by_heads;
     weft_rotary_options rotary; /* with base > 0: queries and keys are turned */
     bool no_bias, no_proj_bias;
     double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
@@ -157,7 +163,8 @@ typedef struct weft_block_config {
     bool no_bias;
     double std, out_std;
     weft_dtype dtype;
-    int64_t kv_heads; /* as in weft_attention_config, also the next two */
+    int64_t kv_heads; /* as in weft_attention_config, also the next three */
+    bool by_heads;
     bool bidirectional;
     weft_rotary_options rotary;
     bool rms;   /* RMS norms */
@@ -200,6 +207,7 @@ WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_
 typedef struct weft_llama_config {
     int64_t vocab, width, heads;
     int64_t kv_heads; /* 0 means heads */
+    bool by_heads;    /* as in weft_attention_config: for more ranks than kv_heads */
     int layers;
     int64_t hidden;             /* 0 means 4 width */
     double eps;                 /* 0 means 1e-5 */

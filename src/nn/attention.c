@@ -4,7 +4,9 @@
  * Shapes: B batch, T tokens, C width, H heads, G groups of R = H / G heads that share a key and a
  * value, D = C / H. The packed product, [B,T,3,H,D] or [B,T,G,R+2,D], goes into the fused kernel as
  * it is; H or G is a dim of both weights, so heads can be split unevenly. Only with a cache it is
- * taken apart, because keys and values then stay.
+ * taken apart, because keys and values then stay. With `by_heads` the packed product comes from
+ * grouped.c, where a rank's part may have more groups than G and fewer heads in each than R, so
+ * what there is of both is always read from the product.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -14,8 +16,7 @@
 
 struct attention {
     weft_module *qkv, *proj;
-    bool causal, grouped, turned;
-    int64_t repeats;            /* R */
+    bool causal, grouped, turned, by_heads;
     weft_rotary_options rotary; /* where `turned` */
     struct wf_cache cache;
 };
@@ -24,8 +25,8 @@ static weft_tensor *turn(const struct attention *a, weft_tensor *qkv)
 {
     weft_rotary_options rotary = a->rotary;
 
-    if (!a->turned) return qkv;
-    rotary.heads = a->repeats + 1;
+    if (!a->turned || !qkv) return qkv;
+    rotary.heads = weft_size(qkv, 3) - 1;
     rotary.offset = a->cache.used;
     return weft_rotary(qkv, NULL, rotary);
 }
@@ -49,9 +50,11 @@ static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv, weft_te
 {
     weft_attention_options options = {.causal = a->causal, .mask = mask};
     int dim = a->grouped ? 3 : 2;
-    int64_t r = a->grouped ? a->repeats : 1;
+    int64_t r;
     weft_tensor *q;
 
+    if (!qkv) return NULL;
+    r = a->grouped ? weft_size(qkv, 3) - 2 : 1;
     WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
                 "attention: a cache is for generation, between weft_no_grad_begin and _end");
     qkv = turn(a, qkv);
@@ -62,12 +65,25 @@ static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv, weft_te
                                options);
 }
 
+/* [B,T,G,R,D] -> [B,T,H,D] */
+static weft_tensor *heads_in_a_row(weft_tensor *y)
+{
+    int64_t shape[4];
+
+    if (!y) return NULL;
+    for (int d = 0; d < 3; d++) shape[d] = weft_size(y, d);
+    shape[2] *= weft_size(y, 3);
+    shape[3] = weft_size(y, 4);
+    return weft_reshape(y, 4, shape);
+}
+
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     struct attention *a = m->payload;
-    weft_tensor *qkv = weft_call(a->qkv, inputs[0]), *mask = n > 1 ? inputs[1] : NULL;
+    weft_tensor *qkv = weft_call(a->qkv, inputs[0]), *mask = n > 1 ? inputs[1] : NULL, *y;
 
-    return weft_call(a->proj, a->cache.room ? attend_cached(a, qkv, mask) : attend(a, qkv, mask));
+    y = a->cache.room ? attend_cached(a, qkv, mask) : attend(a, qkv, mask);
+    return weft_call(a->proj, a->by_heads ? heads_in_a_row(y) : y);
 }
 
 static void drop(void *payload)
@@ -100,6 +116,22 @@ static weft_status check(const weft_attention_config *c)
     return WEFT_OK;
 }
 
+static int64_t groups_of(const weft_attention_config *c)
+{
+    return c->kv_heads ? c->kv_heads : c->heads;
+}
+
+static weft_module *qkv_by_heads(const weft_attention_config *c)
+{
+    return wf_grouped_new(&(struct wf_grouped_config){.in = c->width,
+                                                      .heads = c->heads,
+                                                      .groups = groups_of(c),
+                                                      .head_dim = c->width / c->heads,
+                                                      .no_bias = c->no_bias,
+                                                      .std = c->std,
+                                                      .dtype = c->dtype});
+}
+
 static weft_module *qkv_new(const struct attention *a, const weft_attention_config *c)
 {
     int64_t d = c->width / c->heads;
@@ -111,8 +143,8 @@ static weft_module *qkv_new(const struct attention *a, const weft_attention_conf
                                  .dtype = c->dtype};
 
     if (a->grouped) {
-        linear.out[0] = c->heads / a->repeats;
-        linear.out[1] = a->repeats + 2;
+        linear.out[0] = groups_of(c);
+        linear.out[1] = c->heads / groups_of(c) + 2;
         linear.out_split = 0;
     }
     return weft_linear_new(linear);
@@ -127,9 +159,9 @@ static weft_module *proj_new(const struct attention *a, const weft_attention_con
                                  .std = c->out_std > 0 ? c->out_std : c->std,
                                  .dtype = c->dtype};
 
-    if (a->grouped) {
-        linear.in[0] = c->heads / a->repeats;
-        linear.in[1] = a->repeats;
+    if (a->grouped && !a->by_heads) {
+        linear.in[0] = groups_of(c);
+        linear.in[1] = c->heads / groups_of(c);
         linear.in[2] = d;
     }
     return weft_linear_new(linear);
@@ -142,10 +174,10 @@ static weft_status build(weft_module *m, const weft_attention_config *c)
     WF_TRY(check(c));
     a->causal = !c->bidirectional;
     a->turned = c->rotary.base > 0;
-    a->grouped = a->turned || c->kv_heads > 0;
-    a->repeats = c->kv_heads ? c->heads / c->kv_heads : 1;
+    a->by_heads = c->by_heads;
+    a->grouped = a->turned || c->kv_heads > 0 || c->by_heads;
     a->rotary = c->rotary;
-    a->qkv = qkv_new(a, c);
+    a->qkv = c->by_heads ? qkv_by_heads(c) : qkv_new(a, c);
     WF_TRY(weft_module_add_child(m, "qkv", a->qkv));
     a->proj = proj_new(a, c);
     return weft_module_add_child(m, "proj", a->proj);

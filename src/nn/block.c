@@ -72,6 +72,7 @@ static weft_status add_attention(weft_module *m, const weft_block_config *c)
     block->attn = weft_attention_new((weft_attention_config){.width = c->width,
                                                              .heads = c->heads,
                                                              .kv_heads = c->kv_heads,
+                                                             .by_heads = c->by_heads,
                                                              .bidirectional = c->bidirectional,
                                                              .rotary = c->rotary,
                                                              .no_bias = c->no_bias,

@@ -1,6 +1,7 @@
 /* layer.c: parameters with first values, and the common steps of constructors. */
 #include "nn/layer.h"
 
+#include <weft/ops.h>
 #include <weft/random.h>
 
 weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes)
@@ -72,6 +73,18 @@ weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype
                               const int64_t *shape, double value)
 {
     return add(m, name, dtype, ndim, shape, WF_FILL_EQUAL, value);
+}
+
+weft_tensor *wf_parameter_taken(const struct wf_parameter *p)
+{
+    int64_t shape[WEFT_MAX_DIMS], table[] = {0, -1};
+    int n = weft_ndim(p->tensor);
+
+    if (!p->rows) return p->tensor;
+    table[0] = weft_size(p->tensor, 0);
+    for (int d = 0; d < n; d++) shape[d] = weft_size(p->tensor, d);
+    shape[0] = weft_numel(p->rows);
+    return weft_reshape(weft_embedding(weft_reshape(p->tensor, 2, table), p->rows), n, shape);
 }
 
 weft_status wf_need_size(const char *layer, const char *field, int64_t size)

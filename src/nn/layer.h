@@ -19,6 +19,18 @@ weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype
 /** Fill in what `first` says, as if the generator it names were drawn from for the first time. */
 weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first);
 
+/** A parameter as a forward takes it: its `rows`. */
+weft_tensor *wf_parameter_taken(const struct wf_parameter *p);
+
+/** Queries, keys and values (grouped.c): x [*, in] -> [*, groups, heads / groups + 2, head_dim]. */
+struct wf_grouped_config {
+    int64_t in, heads, groups, head_dim;
+    bool no_bias;
+    double std; /* as weft_linear_config's */
+    weft_dtype dtype;
+};
+weft_module *wf_grouped_new(const struct wf_grouped_config *c);
+
 /** WEFT_ERR_ARG naming layer and field unless size >= 1. */
 weft_status wf_need_size(const char *layer, const char *field, int64_t size);
 

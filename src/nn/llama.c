@@ -15,6 +15,7 @@ weft_module *weft_llama(weft_llama_config c)
     decoder.block = (weft_block_config){.width = c.width,
                                         .heads = c.heads,
                                         .kv_heads = c.kv_heads,
+                                        .by_heads = c.by_heads,
                                         .hidden = c.hidden,
                                         .act = WEFT_SILU,
                                         .gated = true,

@@ -41,6 +41,7 @@ static void free_module(weft_module *m)
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     for (int i = 0; i < m->n_parameters; i++) {
         weft_release(m->parameters[i].tensor);
+        weft_release(m->parameters[i].rows);
         wf_free(m->parameters[i].name);
     }
     wf_hooks_truncate(&m->on_input, 0);

@@ -22,6 +22,7 @@ struct wf_parameter {
     char *name;
     weft_tensor *tensor; /* one reference */
     struct wf_first_values first;
+    weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */
 };
 
 struct wf_hook {
@@ -46,6 +47,8 @@ struct wf_features {
     int output_dim, input_dim;       /* the dims that go with weight_out, weight_in */
     int n_in;                        /* trailing dims of the input whose sizes the layer knows, */
     int64_t in_sizes[WEFT_MAX_DIMS]; /* in order; 0: not known after all */
+    int shared_from;                 /* parameters from this one on are shared by what is split: */
+    int64_t sharers; /* an index of their dim 0 serves so many of weight_out. 0: there are none */
 };
 
 struct weft_module {
@@ -74,4 +77,5 @@ weft_module **wf_module_list(weft_module *root, int *count);
 
 /* The classes that styles have rows for. */
 extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_position,
-    wf_class_layer_norm, wf_class_rms_norm, wf_class_dropout, wf_class_cross_entropy;
+    wf_class_layer_norm, wf_class_rms_norm, wf_class_dropout, wf_class_cross_entropy,
+    wf_class_grouped;

@@ -30,12 +30,13 @@ static weft_status check_module(const weft_module *m)
     return WEFT_OK;
 }
 
-static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count)
+static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count,
+                               int ways)
 {
     for (int i = 0; i < count; i++) {
         weft_style style = matches[i].line->style;
 
-        if (wf_style_resolve(&uses[i], matches[i].module, style) != WEFT_OK)
+        if (wf_style_resolve(&uses[i], matches[i].module, style, ways) != WEFT_OK)
             return wf_plan_blame("plan", style.line);
         if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
@@ -82,7 +83,7 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
     uses = wf_calloc((size_t)count + 1, sizeof *uses);
-    status = resolve_all(uses, matches, count);
+    status = resolve_all(uses, matches, count, weft_mesh_axis_size(mesh, 0));
     if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
     wf_free(uses);
     wf_free(matches);

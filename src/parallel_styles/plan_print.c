@@ -77,12 +77,12 @@ static void print_forward(struct printer *p, const struct wf_style_use *use)
     fprintf(p->out, "%s\n", use->keep_distributed ? "" : ", handed on as a part");
 }
 
-/* How many of the module's own parameters do. */
+/* How many of the module's own parameters do; where some are shared by what is split, of those. */
 static int wants_gradient(const weft_module *m)
 {
-    int n = 0;
+    int n = 0, first = m->features ? m->features->shared_from : 0;
 
-    for (int i = 0; i < m->n_parameters; i++) n += weft_requires_grad(m->parameters[i].tensor);
+    for (int i = first; i < m->n_parameters; i++) n += weft_requires_grad(m->parameters[i].tensor);
     return n;
 }
 
@@ -159,7 +159,7 @@ static void print_module(struct printer *p, const weft_module *m, const weft_pla
     fprintf(p->out, "%-24s %s%s%s\n", m->path[0] ? m->path : ".",
             use ? wf_style_name(line->style) : "", use ? " " : "no style, ", m->kind->type);
     for (int i = 0; i < m->n_parameters; i++)
-        print_parameter(p, &m->parameters[i], rows ? i == 0 ? &use->weight : &use->bias : NULL);
+        print_parameter(p, &m->parameters[i], rows ? wf_style_placement(use, m, i) : NULL);
     if (rows && use->own == WF_OWN_LATER) p->waiting += wants_gradient(m);
     if (use && use->kind != WEFT_STYLE_CUSTOM) print_forward(p, use);
     if (rows) print_backward(p, m, use);
@@ -192,7 +192,8 @@ static weft_status print_all(struct printer *p, weft_module *root, const struct 
         int at = 0;
 
         while (at < count && matches[at].module != modules[i]) at++;
-        if (at < count) status = wf_style_resolve(&use, modules[i], matches[at].line->style);
+        if (at < count)
+            status = wf_style_resolve(&use, modules[i], matches[at].line->style, p->ways);
         if (status == WEFT_OK)
             print_module(p, modules[i], at < count ? matches[at].line : NULL,
                          at < count ? &use : NULL);

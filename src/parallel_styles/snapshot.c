@@ -6,7 +6,7 @@
 
 struct state {
     weft_module *module;
-    weft_tensor **tensors; /* one reference each */
+    weft_tensor **tensors; /* one reference each, n_tensors parameters, then their rows */
     int n_tensors, n_on_input, n_on_output;
     bool distributed;
 };
@@ -24,8 +24,11 @@ static struct state state_of(weft_module *m)
                       .n_on_output = m->on_output.count,
                       .distributed = m->distributed};
 
-    s.tensors = wf_calloc((size_t)s.n_tensors + 1, sizeof *s.tensors);
-    for (int i = 0; i < s.n_tensors; i++) s.tensors[i] = weft_retain(m->parameters[i].tensor);
+    s.tensors = wf_calloc(2 * (size_t)s.n_tensors + 1, sizeof *s.tensors);
+    for (int i = 0; i < s.n_tensors; i++) {
+        s.tensors[i] = weft_retain(m->parameters[i].tensor);
+        if (m->parameters[i].rows) s.tensors[s.n_tensors + i] = weft_retain(m->parameters[i].rows);
+    }
     return s;
 }
 
@@ -113,7 +116,10 @@ static void swap(weft_tensor **a, weft_tensor **b)
 
 static void restore_state(struct state *s)
 {
-    for (int i = 0; i < s->n_tensors; i++) swap(&s->tensors[i], &s->module->parameters[i].tensor);
+    for (int i = 0; i < s->n_tensors; i++) {
+        swap(&s->tensors[i], &s->module->parameters[i].tensor);
+        swap(&s->tensors[s->n_tensors + i], &s->module->parameters[i].rows);
+    }
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);
     s->module->distributed = s->distributed;
@@ -125,7 +131,7 @@ void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore)
         struct state *s = &snapshot->states[i];
 
         if (restore) restore_state(s);
-        for (int j = 0; j < s->n_tensors; j++) weft_release(s->tensors[j]);
+        for (int j = 0; j < 2 * s->n_tensors; j++) weft_release(s->tensors[j]);
         wf_free(s->tensors);
     }
     wf_free(snapshot->states);

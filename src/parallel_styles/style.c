@@ -125,7 +125,8 @@ static void fill_row(struct wf_style_use *use, const struct row *row, const stru
     if (use->gives.kind == WEFT_KIND_PARTIAL) use->output.wants = everywhere;
 }
 
-static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, weft_style style)
+static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, weft_style style,
+                               int ways)
 {
     static const struct wf_features nothing_to_split = {0};
     const struct row *row = find_row(m, style.kind);
@@ -146,6 +147,7 @@ static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, w
     WF_NEED(sequence.kind == WEFT_KIND_SHARD, WEFT_ERR_ARG,
             "style sequence: desired_input_layouts \"%s\" is no shard", o->desired_input_layouts);
     fill_row(use, row, m->features ? m->features : &nothing_to_split, sequence);
+    wf_share_resolve(use, m, ways);
     use->keep_distributed = o->keep_distributed;
     WF_TRY(override(&use->inputs[0].declared, o->input_layouts, "input_layouts"));
     return override(&use->output.wants, o->output_layouts, "output_layouts");
@@ -161,7 +163,8 @@ static weft_status resolve_custom(struct wf_style_use *use, weft_style style)
     return WEFT_OK;
 }
 
-weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style)
+weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style,
+                             int ways)
 {
     struct wf_where before = wf_here;
     weft_status status;
@@ -173,20 +176,29 @@ weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, wef
     else if (style.kind == WEFT_STYLE_PREPARE)
         status = wf_prepare_resolve(use, style.options);
     else
-        status = resolve_row(use, m, style);
+        status = resolve_row(use, m, style, ways);
     wf_here = before;
     return status;
 }
 
 /* ---- the functions of a row ---- */
 
+const weft_placement *wf_style_placement(const struct wf_style_use *use, const weft_module *m,
+                                         int index)
+{
+    if (index == 0) return &use->weight;
+    return m->features && m->features->shared_from && index >= m->features->shared_from
+               ? &use->shared
+               : &use->bias;
+}
+
 static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
 {
     const struct wf_style_use *use = payload;
 
     for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(wf_distribute_parameter(m, i, mesh, i == 0 ? &use->weight : &use->bias));
-    return WEFT_OK;
+        WF_TRY(wf_distribute_parameter(m, i, mesh, wf_style_placement(use, m, i)));
+    return wf_share_rows(m, mesh, use);
 }
 
 static weft_status take_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,

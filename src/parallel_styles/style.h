@@ -29,6 +29,8 @@ struct wf_style_use {
     const weft_style_functions *functions;
     void *payload;               /* of a custom style */
     weft_placement weight, bias; /* of the parameters */
+    weft_placement shared;       /* of those that features->shared_from names */
+    int64_t copies;              /* how many parts share each of their entries; 0: cut alike */
     struct wf_crossing inputs[WEFT_MODULE_INPUTS];
     int n_inputs; /* a call must have so many; 0: any number */
     struct wf_crossing output;
@@ -47,11 +49,20 @@ const char *wf_style_name(weft_style style);
 weft_style_kind wf_style_find(const char *name, size_t length);
 
 /**
- * Look the style's row up and fill in the module's dims and the user's options.
+ * Look the style's row up and fill in the module's dims and the user's options, for so many ranks.
  * fails: WEFT_ERR_ARG naming style, type and path when the style has no row for the module, and
  *        for options that cannot be read or that the style does not have
  */
-weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style);
+weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style,
+                             int ways);
+
+/** How parameter `index` of the module is placed by a style that is a row. */
+const weft_placement *wf_style_placement(const struct wf_style_use *use, const weft_module *m,
+                                         int index);
+
+/** The part of it for parameters that are shared by what is split, and what applies it. */
+void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways);
+weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
 
 /** The part of it for prepare-module. */
 weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options options);

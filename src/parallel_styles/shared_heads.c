@@ -1,0 +1,64 @@
+/*
+ * shared_heads.c: keys and values when query heads are split over ranks, also within the groups
+ * that share a key and a value.
+ *
+ * H query heads in groups of R are cut by the chunk rule, c = ceil(H / ranks) each. Where that cuts
+ * between groups only, keys and values are cut alike. Otherwise each rank takes R' = gcd(c, R)
+ * heads at a time as a group of its own, and the key and value of the group that they came from:
+ * every cut is then one between such groups. The parameter stays whole on every rank, so that it is
+ * one parameter to norms and checkpoints; ranks compute only the keys and values that they use, and
+ * its gradient is their pending sum.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways)
+{
+    const struct wf_features *f = m->features;
+    int64_t groups, chunk, unit;
+
+    if (!f || !f->shared_from) return;
+    groups = weft_size(m->parameters[f->shared_from].tensor, 0);
+    chunk = weft_chunk_size(groups * f->sharers, ways, 0);
+    unit = gcd(chunk, f->sharers);
+    use->shared = weft_shard(0);
+    if (chunk == f->sharers * weft_chunk_size(groups, ways, 0)) return;
+    use->shared = weft_replicate();
+    use->copies = f->sharers / unit;
+    use->own = WF_OWN_LATER;
+}
+
+weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
+{
+    const weft_placement split = weft_shard(0);
+    int64_t count, *index;
+    weft_tensor *rows;
+    int from;
+
+    if (!use->copies) return WEFT_OK;
+    from = m->features->shared_from;
+    count = weft_size(m->parameters[from].tensor, 0) * use->copies;
+    index = wf_malloc((size_t)count * sizeof *index);
+    for (int64_t i = 0; i < count; i++) index[i] = i / use->copies;
+    rows = weft_from_data(WEFT_I64, 1, &count, index);
+    wf_free(index);
+    rows = weft_distribute_tensor(rows, mesh, &split, -1);
+    if (!rows) return weft_error_status();
+    for (int i = from; i < m->n_parameters; i++) {
+        weft_release(m->parameters[i].rows);
+        m->parameters[i].rows = weft_retain(rows);
+    }
+    return WEFT_OK;
+}

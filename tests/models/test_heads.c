@@ -1,0 +1,291 @@
+/*
+ * test_heads.c: attention whose query heads are split over ranks also within the groups that share
+ * a key and a value: with more ranks than groups, with heads that do not divide, with more ranks
+ * than heads. One device is the yardstick.
+ */
+/* mpi: 4 */
+#include <math.h>
+
+#include "styles/given.h"
+#include "weights/scratch.h"
+
+enum { D = 4, VOCAB = 13, BATCH = 2, TOKENS = 5, STEPS = 3 };
+
+static const struct {
+    int64_t heads, groups;
+} cases[] = {{8, 2}, {8, 1}, {6, 2}, {5, 5}, {5, 1}, {12, 4}, {4, 2}, {3, 1}, {0, 0}};
+
+static weft_module *llama(int64_t heads, int64_t groups, bool by_heads)
+{
+    weft_manual_seed(7);
+    return weft_llama((weft_llama_config){.vocab = VOCAB,
+                                          .width = heads * D,
+                                          .heads = heads,
+                                          .kv_heads = groups,
+                                          .by_heads = by_heads,
+                                          .layers = 2,
+                                          .hidden = 10,
+                                          .dtype = WEFT_F64});
+}
+
+static weft_tensor *tokens(int64_t shift)
+{
+    int64_t shape[] = {BATCH, TOKENS}, index[BATCH * TOKENS];
+
+    for (int64_t i = 0; i < BATCH * TOKENS; i++) index[i] = (i * 5 + shift) % VOCAB;
+    return weft_from_data(WEFT_I64, 2, shape, index);
+}
+
+static weft_tensor *loss_of(weft_module *m) { return weft_gpt_loss(m, tokens(3), tokens(8)); }
+
+/* ---- balance ---- */
+
+/* Query heads of this rank, and the groups that they reach into. */
+static int64_t heads_here(int64_t heads) { return weft_chunk_size(heads, wt_ranks(), wt_rank()); }
+
+/* What a rank computes: its query heads, and keys and values for no more than these. */
+WT_TEST(heads__are_split_evenly_and_keys_computed_where_they_are_used)
+{
+    weft_mesh *mesh = given_mesh();
+
+    for (int i = 0; cases[i].heads; i++) {
+        int64_t h = cases[i].heads, g = cases[i].groups;
+        weft_module *m = llama(h, g, true), *qkv = weft_module_child(m, "blocks.0.attn.qkv");
+        weft_tensor *q, *y;
+
+        wt_note("%d heads, %d groups", (int)h, (int)g);
+        WT_EQ(weft_parallelize_module_strict(m, mesh, weft_gpt_plan()), WEFT_OK);
+        q = weft_to_local(weft_module_parameter(qkv, "q_weight"), NULL);
+        WT_EQ(weft_size(q, 0), heads_here(h));
+        y = weft_call(qkv, given(0, BATCH, TOKENS, h * D));
+        WT_ALL(y && !weft_tensor_mesh(y));
+        WT_EQ(weft_size(y, 2) * (weft_size(y, 3) - 2), heads_here(h));
+        WT_ALL(weft_size(y, 2) <= heads_here(h));
+        if (g % wt_ranks() == 0) WT_EQ(weft_size(y, 2), g / wt_ranks());
+        if (h % wt_ranks() == 0 && wt_ranks() % g == 0) WT_EQ(weft_size(y, 2), 1);
+        weft_module_release(m);
+    }
+    weft_mesh_release(mesh);
+}
+
+/* ---- training ---- */
+
+static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    weft_module *one = weft_module_child(payload, weft_module_path(m));
+
+    wt_note("gradient of %s.%s", weft_module_path(m), name);
+    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
+                           WT_WITHIN(1e-11)));
+    return WEFT_OK;
+}
+
+static weft_status same_value(weft_module *m, const char *name, weft_tensor *parameter,
+                              void *payload)
+{
+    weft_module *one = weft_module_child(payload, weft_module_path(m));
+
+    wt_note("%s.%s", weft_module_path(m), name);
+    WT_ALL(wt_near_tensors(parameter, weft_module_parameter(one, name), WT_WITHIN(1e-10)));
+    return WEFT_OK;
+}
+
+/* Loss, every gradient, the global norm, and weights after some clipped steps. */
+static void trains_alike(weft_module *one, weft_module *many)
+{
+    weft_sgd_config config = {.lr = 0.3, .momentum = 0.9};
+    weft_optim *a = weft_sgd(one, config), *b = weft_sgd(many, config);
+
+    for (int step = 0; step < STEPS; step++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *want = loss_of(one), *got = loss_of(many);
+        double norm_one, norm_many;
+
+        WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
+        WT_EQ(weft_backward(want), WEFT_OK);
+        WT_EQ(weft_backward(got), WEFT_OK);
+        WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+        WT_EQ(weft_clip_grad_norm(one, 0.01, &norm_one), WEFT_OK);
+        WT_EQ(weft_clip_grad_norm(many, 0.01, &norm_many), WEFT_OK);
+        WT_ALL(fabs(norm_many - norm_one) <= 1e-11 * norm_one);
+        WT_EQ(weft_step(a), WEFT_OK);
+        WT_EQ(weft_step(b), WEFT_OK);
+        weft_optim_zero_grad(a);
+        weft_optim_zero_grad(b);
+        weft_scope_close(scope);
+    }
+    WT_EQ(weft_module_each_parameter(many, same_value, one), WEFT_OK);
+    weft_optim_release(a);
+    weft_optim_release(b);
+}
+
+static void train_under(const weft_plan *plan)
+{
+    weft_mesh *mesh = given_mesh();
+
+    for (int i = 0; cases[i].heads; i++) {
+        weft_module *one = llama(cases[i].heads, cases[i].groups, true);
+        weft_module *many = llama(cases[i].heads, cases[i].groups, true);
+
+        WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+        trains_alike(one, many);
+        weft_module_release(one);
+        weft_module_release(many);
+    }
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(heads__more_ranks_than_groups_train_as_one_device) { train_under(weft_gpt_plan()); }
+
+WT_TEST(heads__with_sequence_parallelism_train_as_one_device)
+{
+    train_under(weft_gpt_plan_sequence());
+}
+
+/* Frozen keys and values: no gradient, and nothing is sent for them. */
+WT_TEST(heads__frozen_keys_stay_frozen)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = llama(8, 2, true);
+    weft_tensor *frozen = weft_module_parameter(m, "blocks.0.attn.qkv.kv_weight");
+    weft_optim *sgd;
+
+    weft_set_requires_grad(frozen, false);
+    WT_EQ(weft_parallelize_module_strict(m, mesh, weft_gpt_plan()), WEFT_OK);
+    frozen = weft_module_parameter(m, "blocks.0.attn.qkv.kv_weight");
+    WT_ALL(!weft_requires_grad(frozen));
+    sgd = weft_sgd(m, (weft_sgd_config){.lr = 0.1});
+    WT_EQ(weft_backward(loss_of(m)), WEFT_OK);
+    WT_ALL(weft_grad(frozen) == NULL);
+    WT_ALL(weft_grad(weft_module_parameter(m, "blocks.1.attn.qkv.kv_weight")) != NULL);
+    WT_EQ(weft_step(sgd), WEFT_OK);
+    weft_optim_release(sgd);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+/* The gradients of keys and values that ranks share wait for one all-reduce, all together. */
+WT_TEST(heads__shared_gradients_are_reduced_once)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = llama(8, 2, true);
+    weft_tensor *shared[2];
+    weft_ledger *ledger;
+
+    WT_EQ(weft_parallelize_module_strict(m, mesh, weft_gpt_plan()), WEFT_OK);
+    for (int i = 0; i < 2; i++)
+        shared[i] = weft_module_parameter(m, i ? "blocks.1.attn.qkv.kv_weight"
+                                               : "blocks.0.attn.qkv.kv_weight");
+    WT_EQ(weft_backward(loss_of(m)), WEFT_OK);
+    WT_ALL(given_is(shared[0], wt_ranks() > 2 ? "R" : "S(0)"));
+    ledger = weft_ledger_open();
+    WT_EQ(weft_reduce_gradients(shared, 2), WEFT_OK);
+    if (wt_ranks() > 2) {
+        int64_t bytes = 2 * weft_numel(shared[0]) * (int64_t)sizeof(double);
+
+        WT_EQ(weft_ledger_bytes(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL), bytes);
+        GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
+    } else {
+        GIVEN_STILL(ledger);
+    }
+    WT_ALL(weft_grad(shared[0]) != NULL && weft_grad(shared[1]) != NULL);
+    GIVEN_STILL(ledger);
+    weft_ledger_close(ledger);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+/* ---- generation ---- */
+
+WT_TEST(heads__a_cache_holds_the_keys_that_a_rank_uses)
+{
+    weft_mesh *mesh = given_mesh();
+
+    for (int i = 0; cases[i].heads; i++) {
+        weft_module *one = llama(cases[i].heads, cases[i].groups, true);
+        weft_module *many = llama(cases[i].heads, cases[i].groups, true);
+        weft_tensor *want = weft_call(one, tokens(3)), *in = tokens(3);
+
+        wt_note("case %d", i);
+        WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
+        weft_no_grad_begin();
+        WT_EQ(weft_module_cache(many, TOKENS), WEFT_OK);
+        WT_ALL(wt_near_tensors(weft_call(many, weft_slice(in, 1, 0, 3)), weft_slice(want, 1, 0, 3),
+                               WT_WITHIN(1e-11)));
+        for (int t = 3; t < TOKENS; t++)
+            WT_ALL(wt_near_tensors(weft_call(many, weft_slice(in, 1, t, t + 1)),
+                                   weft_slice(want, 1, t, t + 1), WT_WITHIN(1e-11)));
+        weft_no_grad_end();
+        weft_module_release(one);
+        weft_module_release(many);
+    }
+    weft_mesh_release(mesh);
+}
+
+/* ---- files ---- */
+
+static void store(const char *path, weft_module *m, bool load)
+{
+    weft_state *state = weft_state_new();
+
+    WT_EQ(weft_state_add_module(state, "model", m), WEFT_OK);
+    if (load)
+        WT_EQ(weft_checkpoint_load(path, state), WEFT_OK);
+    else
+        WT_EQ(weft_checkpoint_save(path, state), WEFT_OK);
+    weft_state_release(state);
+}
+
+/* A parameter is one entry however many ranks hold it; any mesh reads what another wrote; the
+ * family's names are those of the packed form. */
+WT_TEST(heads__files_have_each_weight_once)
+{
+    weft_mesh *mesh = given_mesh();
+
+    for (int i = 0; cases[i].heads; i += 2) {
+        int64_t h = cases[i].heads, g = cases[i].groups;
+        weft_module *many = llama(h, g, true), *again = llama(h, g, true);
+        weft_module *packed = llama(h, g, false);
+        const char *path = wt_scratch("heads.weft"), *hub = wt_scratch("heads.safetensors");
+        weft_weights *file;
+
+        wt_note("%d heads, %d groups", (int)h, (int)g);
+        WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
+        WT_EQ(weft_fill_(weft_module_parameter(again, "blocks.0.attn.qkv.kv_weight"), 0), WEFT_OK);
+        store(path, many, false);
+        store(path, again, true);
+        WT_EQ(weft_module_each_parameter(many, same_value, again), WEFT_OK);
+        WT_EQ(weft_weights_save(many, hub, weft_weight_family("llama")), WEFT_OK);
+        file = weft_weights_open(hub);
+        WT_EQ(weft_size(
+                  weft_weights_read(file, "model.layers.0.self_attn.k_proj.weight", 0, NULL, NULL),
+                  0),
+              g * D);
+        WT_EQ(weft_weights_load(packed, file, weft_weight_family("llama")), WEFT_OK);
+        WT_ALL(wt_near_tensors(loss_of(packed), loss_of(many), WT_WITHIN(1e-11)));
+        WT_EQ(weft_weights_load(again, file, weft_weight_family("llama")), WEFT_OK);
+        WT_EQ(weft_module_each_parameter(many, same_value, again), WEFT_OK);
+        weft_weights_close(file);
+        weft_module_release(many);
+        weft_module_release(again);
+        weft_module_release(packed);
+    }
+    weft_mesh_release(mesh);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case list[] = {
+        WT_CASE(heads__are_split_evenly_and_keys_computed_where_they_are_used),
+        WT_CASE(heads__more_ranks_than_groups_train_as_one_device),
+        WT_CASE(heads__with_sequence_parallelism_train_as_one_device),
+        WT_CASE(heads__frozen_keys_stay_frozen),
+        WT_CASE(heads__shared_gradients_are_reduced_once),
+        WT_CASE(heads__a_cache_holds_the_keys_that_a_rank_uses),
+        WT_CASE(heads__files_have_each_weight_once),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "heads", list));
+}
