@@ -29,12 +29,15 @@ typedef enum weft_activation_kind {
  * `in` and `out` list sizes, ended by 0: {.in = {384}, .out = {3, 6, 64}, .out_split = 1} makes
  * queries, keys and values for 6 heads of 64. Column-wise styles split the output dim `out_split`,
  * row-wise ones the input dim `in_split`.
+ * `transposed` stores the weight as [in..., out...], as GPT-2's Conv1D does; products read it as it
+ * lies.
  * Without `std` both parameters are uniform in +-1/sqrt(product of `in`), as in PyTorch; with it
  * the weight is normal and the bias zero.
  */
 typedef struct weft_linear_config {
     int64_t in[WEFT_MAX_DIMS], out[WEFT_MAX_DIMS];
     int in_split, out_split;
+    bool transposed;
     bool no_bias;
     double std;
     weft_dtype dtype;
@@ -107,6 +110,7 @@ typedef struct weft_mlp_config {
     int64_t in, hidden, out;
     weft_activation_kind act;
     bool gated;
+    bool transposed; /* as in weft_linear_config, of up and down */
     bool no_bias;
     double std, out_std; /* as weft_linear_config's std, for up and for down (0: std) */
     weft_dtype dtype;
@@ -134,6 +138,7 @@ typedef struct weft_attention_config {
     bool bidirectional; /* every token sees every token, not only those before it */
     bool by_heads;
     weft_rotary_options rotary; /* with base > 0: queries and keys are turned */
+    bool transposed;            /* as in weft_linear_config, of qkv and proj; not with by_heads */
     bool no_bias, no_proj_bias;
     double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
     weft_dtype dtype;
@@ -167,8 +172,9 @@ typedef struct weft_block_config {
     bool by_heads;
     bool bidirectional;
     weft_rotary_options rotary;
-    bool rms;   /* RMS norms */
-    bool gated; /* as in weft_mlp_config */
+    bool rms;        /* RMS norms */
+    bool gated;      /* as in weft_mlp_config */
+    bool transposed; /* as in weft_linear_config, of all four */
     bool post_norm;
     weft_recompute recompute;
 } weft_block_config;
@@ -188,8 +194,10 @@ typedef struct weft_gpt_config {
     weft_activation_kind act;
     double dropout;
     weft_dtype dtype;
-    bool tied;  /* head.weight is wte.weight: one parameter, one gradient */
-    double eps; /* of the norms; 0 means 1e-5 */
+    bool tied;       /* head.weight is wte.weight: one parameter, one gradient */
+    double eps;      /* of the norms; 0 means 1e-5 */
+    bool transposed; /* weights of blocks are [in, out], as in GPT-2's own files: family
+                        "gpt2-conv1d" */
     weft_recompute recompute;
 } weft_gpt_config;
 WEFT_API weft_module *weft_gpt(weft_gpt_config config);

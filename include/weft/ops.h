@@ -76,6 +76,8 @@ WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, boo
  * remaining dims of w are the output dims, so that heads can be a dim of their own.
  */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
+/** The same with the weight stored as w [K...,N...] (GPT-2's Conv1D): read as it lies. */
+WEFT_API weft_tensor *weft_linear_t(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
 
 /* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ----
  */

@@ -130,7 +130,8 @@ typedef struct weft_weight_names {
 } weft_weight_names;
 
 /**
- * The names of a family: "gpt2" for weft_gpt, "llama" for weft_llama, "bert" for weft_bert.
+ * The names of a family: "gpt2" for weft_gpt, "gpt2-conv1d" for one with transposed weights,
+ * "llama" for weft_llama, "bert" for weft_bert.
  *
  * ranks: any; local. gives: borrowed. fails: WEFT_ERR_NOT_FOUND listing the families
  */

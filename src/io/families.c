@@ -6,33 +6,39 @@
 
 /* GPT-2 keeps matrices as [in, out] (its Conv1D), the head is the embedding unless it stands
  * there, and older files have the causal mask among the weights. */
-static const weft_weight_rule gpt2_rules[] = {
-    {.parameter = "wte.weight", .name = "[transformer.]wte.weight"},
-    {.parameter = "wpe.weight", .name = "[transformer.]wpe.weight"},
-    {.parameter = "blocks.*.norm1.*", .name = "[transformer.]h.*.ln_1.*"},
-    {.parameter = "blocks.*.attn.qkv.weight",
-     .name = "[transformer.]h.*.attn.c_attn.weight",
-     .rows = 3,
-     .transposed = true},
-    {.parameter = "blocks.*.attn.qkv.bias",
-     .name = "[transformer.]h.*.attn.c_attn.bias",
-     .rows = 3},
-    {.parameter = "blocks.*.attn.proj.weight",
-     .name = "[transformer.]h.*.attn.c_proj.weight",
-     .transposed = true},
-    {.parameter = "blocks.*.attn.proj.bias", .name = "[transformer.]h.*.attn.c_proj.bias"},
-    {.parameter = "blocks.*.norm2.*", .name = "[transformer.]h.*.ln_2.*"},
-    {.parameter = "blocks.*.mlp.up.weight",
-     .name = "[transformer.]h.*.mlp.c_fc.weight",
-     .transposed = true},
-    {.parameter = "blocks.*.mlp.up.bias", .name = "[transformer.]h.*.mlp.c_fc.bias"},
-    {.parameter = "blocks.*.mlp.down.weight",
-     .name = "[transformer.]h.*.mlp.c_proj.weight",
-     .transposed = true},
-    {.parameter = "blocks.*.mlp.down.bias", .name = "[transformer.]h.*.mlp.c_proj.bias"},
-    {.parameter = "norm_f.*", .name = "[transformer.]ln_f.*"},
-    {.parameter = "head.weight", .name = "lm_head.weight|[transformer.]wte.weight"},
-};
+#define GPT2(turned, qkv_rows, proj_rows)                                                          \
+    {.parameter = "wte.weight", .name = "[transformer.]wte.weight"},                               \
+        {.parameter = "wpe.weight", .name = "[transformer.]wpe.weight"},                           \
+        {.parameter = "blocks.*.norm1.*", .name = "[transformer.]h.*.ln_1.*"},                     \
+        {.parameter = "blocks.*.attn.qkv.weight",                                                  \
+         .name = "[transformer.]h.*.attn.c_attn.weight",                                           \
+         .rows = (qkv_rows),                                                                       \
+         .transposed = (turned)},                                                                  \
+        {.parameter = "blocks.*.attn.qkv.bias",                                                    \
+         .name = "[transformer.]h.*.attn.c_attn.bias",                                             \
+         .rows = 3},                                                                               \
+        {.parameter = "blocks.*.attn.proj.weight",                                                 \
+         .name = "[transformer.]h.*.attn.c_proj.weight",                                           \
+         .rows = (proj_rows),                                                                      \
+         .transposed = (turned)},                                                                  \
+        {.parameter = "blocks.*.attn.proj.bias", .name = "[transformer.]h.*.attn.c_proj.bias"},    \
+        {.parameter = "blocks.*.norm2.*", .name = "[transformer.]h.*.ln_2.*"},                     \
+        {.parameter = "blocks.*.mlp.up.weight",                                                    \
+         .name = "[transformer.]h.*.mlp.c_fc.weight",                                              \
+         .transposed = (turned)},                                                                  \
+        {.parameter = "blocks.*.mlp.up.bias", .name = "[transformer.]h.*.mlp.c_fc.bias"},          \
+        {.parameter = "blocks.*.mlp.down.weight",                                                  \
+         .name = "[transformer.]h.*.mlp.c_proj.weight",                                            \
+         .transposed = (turned)},                                                                  \
+        {.parameter = "blocks.*.mlp.down.bias", .name = "[transformer.]h.*.mlp.c_proj.bias"},      \
+        {.parameter = "norm_f.*", .name = "[transformer.]ln_f.*"},                                 \
+    {                                                                                              \
+        .parameter = "head.weight", .name = "lm_head.weight|[transformer.]wte.weight"              \
+    }
+
+/* Ours are [out, in] with heads as dims, or lie as the file's do. */
+static const weft_weight_rule gpt2_rules[] = {GPT2(true, 3, 1)};
+static const weft_weight_rule conv1d_rules[] = {GPT2(false, 1, 2)};
 static const char *const gpt2_ignored[] = {"*.attn.bias", "*.attn.masked_bias",
                                            "lm_head.weight", /* of a tied model: the embedding */
                                            NULL};
@@ -104,6 +110,7 @@ static const char *const bert_ignored[] = {
 
 static const weft_weight_names families[] = {
     {.family = "gpt2", RULES(gpt2_rules), .ignored = gpt2_ignored},
+    {.family = "gpt2-conv1d", RULES(conv1d_rules), .ignored = gpt2_ignored},
     {.family = "llama", RULES(llama_rules), .ignored = llama_ignored},
     {.family = "bert", RULES(bert_rules), .ignored = bert_ignored},
 };

@@ -112,6 +112,8 @@ static weft_status check(const weft_attention_config *c)
     WF_NEED(c->kv_heads >= 0 && (!c->kv_heads || c->heads % c->kv_heads == 0), WEFT_ERR_ARG,
             "attention: %lld heads cannot share %lld keys evenly", (long long)c->heads,
             (long long)c->kv_heads);
+    WF_NEED(!c->by_heads || !c->transposed, WEFT_ERR_ARG,
+            "attention: by_heads has no transposed weights");
     WF_NEED(c->rotary.base >= 0, WEFT_ERR_ARG, "attention: rotary.base is %g", c->rotary.base);
     return WEFT_OK;
 }
@@ -138,6 +140,7 @@ static weft_module *qkv_new(const struct attention *a, const weft_attention_conf
     weft_linear_config linear = {.in = {c->width},
                                  .out = {3, c->heads, d},
                                  .out_split = 1,
+                                 .transposed = c->transposed,
                                  .no_bias = c->no_bias,
                                  .std = c->std,
                                  .dtype = c->dtype};
@@ -155,6 +158,7 @@ static weft_module *proj_new(const struct attention *a, const weft_attention_con
     int64_t d = c->width / c->heads;
     weft_linear_config linear = {.in = {c->heads, d},
                                  .out = {c->width},
+                                 .transposed = c->transposed,
                                  .no_bias = c->no_bias || c->no_proj_bias,
                                  .std = c->out_std > 0 ? c->out_std : c->std,
                                  .dtype = c->dtype};

@@ -19,6 +19,7 @@ weft_module *weft_gpt(weft_gpt_config c)
                                         .heads = c.heads,
                                         .hidden = c.hidden,
                                         .act = c.act,
+                                        .transposed = c.transposed,
                                         .dropout = c.dropout,
                                         .eps = c.eps,
                                         .std = gpt2_std,

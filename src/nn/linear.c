@@ -12,6 +12,7 @@
 
 struct linear {
     struct wf_features features; /* n_in is the number of contracted dims */
+    bool transposed;             /* the weight is [in...,out...] */
 };
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
@@ -20,7 +21,8 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *bias = m->n_parameters > 1 ? m->parameters[1].tensor : NULL;
 
     (void)n;
-    return weft_linear(inputs[0], m->parameters[0].tensor, bias, linear->features.n_in);
+    return (linear->transposed ? weft_linear_t : weft_linear)(inputs[0], m->parameters[0].tensor,
+                                                              bias, linear->features.n_in);
 }
 
 const weft_module_class wf_class_linear = {.type = "linear", .forward = forward, .free = wf_free};
@@ -54,8 +56,8 @@ static weft_status add_parameters(weft_module *m, const weft_linear_config *c, i
     int64_t shape[WEFT_MAX_DIMS], fan_in = 1;
     double bound;
 
-    for (int i = 0; i < n_out; i++) shape[i] = c->out[i];
-    for (int i = 0; i < n_in; i++) shape[n_out + i] = c->in[i];
+    for (int i = 0; i < n_out; i++) shape[c->transposed ? n_in + i : i] = c->out[i];
+    for (int i = 0; i < n_in; i++) shape[c->transposed ? i : n_out + i] = c->in[i];
     for (int i = 0; i < n_in; i++) fan_in *= c->in[i];
     bound = 1 / sqrt((double)fan_in);
     if (c->std > 0)
@@ -63,21 +65,23 @@ static weft_status add_parameters(weft_module *m, const weft_linear_config *c, i
     else
         WF_TRY(wf_parameter_uniform(m, "weight", c->dtype, n_out + n_in, shape, bound));
     if (c->no_bias) return WEFT_OK;
-    if (c->std > 0) return wf_parameter_fill(m, "bias", c->dtype, n_out, shape, 0);
-    return wf_parameter_uniform(m, "bias", c->dtype, n_out, shape, bound);
+    if (c->std > 0) return wf_parameter_fill(m, "bias", c->dtype, n_out, c->out, 0);
+    return wf_parameter_uniform(m, "bias", c->dtype, n_out, c->out, bound);
 }
 
 weft_module *weft_linear_new(weft_linear_config config)
 {
     int n_in = count_sizes(config.in), n_out = count_sizes(config.out);
+    int first_out = config.transposed ? n_in : 0, first_in = config.transposed ? 0 : n_out;
     struct wf_features *features;
     weft_module *m;
 
     WF_TRY_PTR(check(&config, n_in, n_out));
     m = wf_layer_new(&wf_class_linear, sizeof(struct linear));
+    ((struct linear *)m->payload)->transposed = config.transposed;
     features = &((struct linear *)m->payload)->features;
-    *features = (struct wf_features){.weight_out = config.out_split,
-                                     .weight_in = n_out + config.in_split,
+    *features = (struct wf_features){.weight_out = first_out + config.out_split,
+                                     .weight_in = first_in + config.in_split,
                                      .bias_out = config.out_split,
                                      .output_dim = config.out_split - n_out,
                                      .input_dim = config.in_split - n_in,

@@ -20,8 +20,12 @@ static const weft_module_class class_mlp = {.type = "mlp", .forward = forward, .
 
 static weft_module *up_new(const weft_mlp_config *c)
 {
-    weft_linear_config linear = {
-        .in = {c->in}, .out = {c->hidden}, .no_bias = c->no_bias, .std = c->std, .dtype = c->dtype};
+    weft_linear_config linear = {.in = {c->in},
+                                 .out = {c->hidden},
+                                 .transposed = c->transposed,
+                                 .no_bias = c->no_bias,
+                                 .std = c->std,
+                                 .dtype = c->dtype};
 
     if (c->gated) {
         linear.out[0] = 2;
@@ -44,6 +48,7 @@ static weft_status build(weft_module *m, const weft_mlp_config *c)
     WF_TRY(weft_module_add_child(m, "act", mlp->act));
     mlp->down = weft_linear_new((weft_linear_config){.in = {c->hidden},
                                                      .out = {c->out},
+                                                     .transposed = c->transposed,
                                                      .no_bias = c->no_bias,
                                                      .std = c->out_std > 0 ? c->out_std : c->std,
                                                      .dtype = c->dtype});

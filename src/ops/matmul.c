@@ -67,17 +67,18 @@ weft_status wf_shape_linear(struct wf_infer *call)
 {
     const struct wf_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
     int k = (int)call->attr[0], n = w->ndim - k, lead = x->ndim - k;
+    int from_k = call->attr[1] ? 0 : n, from_n = call->attr[1] ? k : 0; /* dims of w */
 
     WF_TRY(same_float(call));
     WF_NEED(k >= 1 && n >= 1 && lead >= 0, WEFT_ERR_SHAPE,
             "linear: %d contracted dims do not fit: %s", k, wf_infer_text(call));
-    WF_NEED(sizes_agree(x, lead, w, n, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
+    WF_NEED(sizes_agree(x, lead, w, from_k, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
             wf_infer_text(call));
     if (call->n_in > 2 && call->in[2])
-        WF_NEED(call->in[2]->desc.ndim == n && sizes_agree(&call->in[2]->desc, 0, w, 0, n),
+        WF_NEED(call->in[2]->desc.ndim == n && sizes_agree(&call->in[2]->desc, 0, w, from_n, n),
                 WEFT_ERR_SHAPE, "linear: the bias must have the weight's output dims: %s",
                 wf_infer_text(call));
-    return joined(call, x, 0, lead, w, 0, n);
+    return joined(call, x, 0, lead, w, from_n, n);
 }
 
 weft_status wf_shape_linear_dx(struct wf_infer *call)
@@ -86,7 +87,7 @@ weft_status wf_shape_linear_dx(struct wf_infer *call)
     int k = (int)call->attr[0], n = w->ndim - k;
 
     WF_TRY(same_float(call));
-    return joined(call, d, 0, d->ndim - n, w, n, k);
+    return joined(call, d, 0, d->ndim - n, w, call->attr[1] ? 0 : n, k);
 }
 
 weft_status wf_shape_linear_dw(struct wf_infer *call)
@@ -117,16 +118,20 @@ void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(node);
     int64_t k = plan->attr[0], n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
+    bool transposed = plan->attr[1] != 0;
 
     if (wf_node_wants(node, 0)) {
-        struct wf_args args = {WF_ATTR(k), .want = plan->in[0]};
+        struct wf_args args = {WF_ATTR(k, transposed), .want = plan->in[0]};
 
         in[0] = wf_call(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]}, &args);
     }
     if (wf_node_wants(node, 1)) {
-        struct wf_args args = {WF_ATTR(k, n), .want = plan->in[1]};
+        weft_tensor *x = node->saved[0];
+        struct wf_args args = {WF_ATTR(transposed ? n : k, transposed ? k : n),
+                               .want = plan->in[1]};
 
-        in[1] = wf_call(WF_OP_linear_dw, 2, (weft_tensor *[]){g, node->saved[0]}, &args);
+        in[1] = wf_call(WF_OP_linear_dw, 2,
+                        (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, &args);
     }
     if (plan->n_in > 2 && wf_node_wants(node, 2))
         in[2] = wf_sum_mask(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
@@ -151,9 +156,20 @@ weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
     return product(a, b, (const int64_t[]){ta, tb});
 }
 
-weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
+static weft_tensor *linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims,
+                           bool transposed)
 {
-    struct wf_args args = {WF_ATTR(k_dims)};
+    struct wf_args args = {WF_ATTR(k_dims, transposed)};
 
     return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
+}
+
+weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
+{
+    return linear(x, w, bias, k_dims, false);
+}
+
+weft_tensor *weft_linear_t(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
+{
+    return linear(x, w, bias, k_dims, true);
 }

@@ -55,30 +55,35 @@ enum {
     LINEAR_LABELS = IN_DIMS + WEFT_MAX_DIMS
 };
 
-/* x [*,K...], w [N...,K...], bias [N...] -> [*,N...] */
+/* w [N...,K...], or with `transposed` [K...,N...] */
+static void label_weight(int8_t *dims, int n, int k, bool transposed)
+{
+    run_of_labels(dims, transposed ? k : 0, n, OUT_DIMS);
+    run_of_labels(dims, transposed ? 0 : n, k, IN_DIMS);
+}
+
+/* x [*,K...], w, bias [N...] -> [*,N...]; attr: contracted dims, w is transposed */
 void wf_rule_linear(const struct wf_infer *call, struct wf_labels *labels)
 {
     int k = (int)call->attr[0], lead = ndim_of(call, 0) - k, n = ndim_of(call, 1) - k;
 
     run_of_labels(labels->in[0], 0, lead, LEAD);
     run_of_labels(labels->in[0], lead, k, IN_DIMS);
-    run_of_labels(labels->in[1], 0, n, OUT_DIMS);
-    run_of_labels(labels->in[1], n, k, IN_DIMS);
+    label_weight(labels->in[1], n, k, call->attr[1] != 0);
     run_of_labels(labels->in[2], 0, n, OUT_DIMS);
     run_of_labels(labels->out[0], 0, lead, LEAD);
     run_of_labels(labels->out[0], lead, n, OUT_DIMS);
     labels->count = LINEAR_LABELS;
 }
 
-/* d [*,N...], w [N...,K...] -> [*,K...] */
+/* d [*,N...], w -> [*,K...]; attr as linear's */
 void wf_rule_linear_dx(const struct wf_infer *call, struct wf_labels *labels)
 {
     int k = (int)call->attr[0], n = ndim_of(call, 1) - k, lead = ndim_of(call, 0) - n;
 
     run_of_labels(labels->in[0], 0, lead, LEAD);
     run_of_labels(labels->in[0], lead, n, OUT_DIMS);
-    run_of_labels(labels->in[1], 0, n, OUT_DIMS);
-    run_of_labels(labels->in[1], n, k, IN_DIMS);
+    label_weight(labels->in[1], n, k, call->attr[1] != 0);
     run_of_labels(labels->out[0], 0, lead, LEAD);
     run_of_labels(labels->out[0], lead, k, IN_DIMS);
     labels->count = LINEAR_LABELS;

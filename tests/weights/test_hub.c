@@ -2,6 +2,7 @@
  */
 /* mpi: 2 */
 #include <stdio.h>
+#include <string.h>
 
 #include "ranks/worlds.h"
 #include "weights/scratch.h"
@@ -12,11 +13,13 @@ struct model {
     weft_tensor *tokens;
 };
 
+/* "gpt2-conv1d" is another way to read "gpt2". */
 static const char *path_of(const char *family, const char *file)
 {
     static _Thread_local char path[512];
 
-    snprintf(path, sizeof path, "%s/tests/golden/hub-%s%s", WT_SOURCE_DIR, family, file);
+    snprintf(path, sizeof path, "%s/tests/golden/hub-%.*s%s", WT_SOURCE_DIR,
+             (int)strcspn(family, "-"), family, file);
     return path;
 }
 
@@ -30,6 +33,17 @@ static weft_module *gpt2(void)
     return weft_gpt(config);
 }
 
+/* The same with weights that lie as the file's do. */
+static weft_module *conv1d(void)
+{
+    weft_gpt_config config;
+
+    WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
+    config.dropout = 0;
+    config.transposed = true;
+    return weft_gpt(config);
+}
+
 static weft_module *llama(void)
 {
     weft_llama_config config;
@@ -37,6 +51,16 @@ static weft_module *llama(void)
     WT_EQ(weft_llama_config_read(&config, path_of("llama", "/config.json")), WEFT_OK);
     WT_ALL(config.kv_heads == 2 && config.eps == 1e-5 && !config.tied);
     WT_ALL(config.rotary.base == 50 && config.rotary.factor == 4 && config.rotary.length == 8);
+    return weft_llama(config);
+}
+
+/* The same, for more ranks than keys. */
+static weft_module *by_heads(void)
+{
+    weft_llama_config config;
+
+    WT_EQ(weft_llama_config_read(&config, path_of("llama", "/config.json")), WEFT_OK);
+    config.by_heads = true;
     return weft_llama(config);
 }
 
@@ -144,6 +168,29 @@ WT_TEST(gpt2__computes_what_transformers_computes)
     wt_world_close(&w);
 }
 
+/* Weights that lie as in the file: gradients do too, as they are. */
+WT_TEST(gpt2__computes_the_same_with_transposed_weights)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 2; i++) {
+        struct model m = open_model(&w, "gpt2-conv1d", conv1d(), i);
+
+        run_language_model(&m);
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.weight"),
+                       "grad.transformer.h.0.attn.c_attn.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.bias"),
+                       "grad.transformer.h.0.attn.c_attn.bias"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.weight"),
+                       "grad.transformer.h.1.attn.c_proj.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.mlp.up.weight"),
+                       "grad.transformer.h.1.mlp.c_fc.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
+        close_model(&m);
+    }
+    wt_world_close(&w);
+}
+
 /* Groups of heads of which each name has a part; gate and up one matrix; stretched positions. */
 WT_TEST(llama__computes_what_transformers_computes)
 {
@@ -194,16 +241,23 @@ WT_TEST(bert__computes_what_transformers_computes)
  * from. */
 WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
 {
-    static const char *const families[] = {"gpt2", "llama", "bert"};
+    static const struct {
+        const char *family;
+        weft_module *(*make)(void);
+    } families[] = {{"gpt2", gpt2},
+                    {"gpt2-conv1d", conv1d},
+                    {"llama", llama},
+                    {"llama", by_heads},
+                    {"bert", bert}};
     struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 3; i++) {
-        weft_module *module = i == 0 ? gpt2() : i == 1 ? llama() : bert();
-        struct model m = open_model(&w, families[i], module, true);
-        weft_weights *from = weft_weights_open(path_of(families[i], "")), *again;
+    for (int i = 0; i < 5; i++) {
+        const char *family = families[i].family;
+        struct model m = open_model(&w, family, families[i].make(), true);
+        weft_weights *from = weft_weights_open(path_of(family, "")), *again;
         const char *path = wt_scratch("again.safetensors");
 
-        WT_EQ(weft_weights_save(m.module, path, weft_weight_family(families[i])), WEFT_OK);
+        WT_EQ(weft_weights_save(m.module, path, weft_weight_family(family)), WEFT_OK);
         again = weft_weights_open(path);
         WT_EQ(weft_weights_count(again), weft_weights_count(from));
         for (int64_t k = 0; k < weft_weights_count(from); k++) {
@@ -211,7 +265,7 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
             char longer[128];
 
             snprintf(longer, sizeof longer, "bert.%s", name);
-            if (i == 2) ours = longer; /* a bare encoder has no prefix */
+            if (i == 4) ours = longer; /* a bare encoder has no prefix */
             wt_note("%s", name);
             WT_ALL(weft_weights_find(again, ours) != NULL);
             WT_ALL(wt_near_tensors(weft_weights_read(again, ours, 0, NULL, NULL),
@@ -228,6 +282,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(gpt2__computes_what_transformers_computes),
+        WT_CASE(gpt2__computes_the_same_with_transposed_weights),
         WT_CASE(llama__computes_what_transformers_computes),
         WT_CASE(bert__computes_what_transformers_computes),
         WT_CASE(hub__a_model_saved_again_is_the_file_it_came_from),

@@ -217,7 +217,7 @@ WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
     WT_EQ(weft_weights_load(m, weft_weights_open(wt_scratch("none")), NULL), WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "none");
     WT_ALL(!weft_weight_family("gpt5"));
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no family 'gpt5'; there are gpt2, llama, bert");
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "no family 'gpt5'; there are gpt2, gpt2-conv1d, llama, bert");
     weft_weights_close(file);
     weft_module_release(m);
     weft_module_release(same);

@@ -3,6 +3,9 @@
  *
  *   x [*,K...]  w [N...,K...]  bias [N...] or NULL  y, d [*,N...]
  *
+ * attr: contracted dims, and of y and dx whether w is [K...,N...]; dw of that is dw of x and d
+ * exchanged.
+ *
  * Each is one product of two operands seen as matrices.
  */
 #include "base/dtype.h"
@@ -96,11 +99,12 @@ static weft_status product_prepare(struct wf_kcall *k, struct form f)
 weft_status wf_cpu_linear(struct wf_kcall *k)
 {
     int k_dims = (int)k->attr[0];
+    bool transposed = k->attr[1] != 0;
 
     return product_prepare(k, (struct form){
                                   .left_split = k->in[0]->ndim - k_dims,
-                                  .right_split = k->in[1]->ndim - k_dims,
-                                  .turn_right = true,
+                                  .right_split = transposed ? k_dims : k->in[1]->ndim - k_dims,
+                                  .turn_right = !transposed,
                                   .bias = k->n_in > 2 ? k->in[2] : NULL,
                               });
 }
@@ -108,10 +112,12 @@ weft_status wf_cpu_linear(struct wf_kcall *k)
 weft_status wf_cpu_linear_dx(struct wf_kcall *k)
 {
     int n_dims = k->in[1]->ndim - (int)k->attr[0];
+    bool transposed = k->attr[1] != 0;
 
     return product_prepare(k, (struct form){
                                   .left_split = k->in[0]->ndim - n_dims,
-                                  .right_split = n_dims,
+                                  .right_split = transposed ? (int)k->attr[0] : n_dims,
+                                  .turn_right = transposed,
                               });
 }
 
