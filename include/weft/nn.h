@@ -206,6 +206,14 @@ WEFT_API weft_module *weft_gpt(weft_gpt_config config);
 WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_tensor *targets);
 
 /**
+ * Logits of the token that follows, [B, vocab]: weft_call(gpt, tokens)'s last position, without the
+ * others' (for weft_llama too). What hooks on `gpt` itself do to its inputs and output is left out.
+ *
+ * ranks, gives: as weft_call. fails: as weft_call; WEFT_ERR_ARG for a module of another kind
+ */
+WEFT_API weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens);
+
+/**
  * Llama: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
  *
  * Children wte, blocks.0 ..., norm_f, head, loss as weft_gpt's, without positions of their own:

@@ -88,6 +88,21 @@ WEFT_API weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep
 WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
 WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
 
+/**
+ * The k largest elements along a dim, largest first, and in `indices` (NULL: not wanted) where they
+ * are; of equal ones the first comes first. Not-a-number is larger than any number.
+ *
+ * shape: x [*, n, *] -> [*, k, *]; indices i64 of that shape
+ * ranks: every rank of x's mesh. Where the dim is split each rank picks its own k, and only those
+ *        are gathered
+ * fails: WEFT_ERR_ARG for more than n, WEFT_ERR_DTYPE for u8 and bool
+ * grad:  none
+ */
+WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices);
+
+/** Where the largest element along a dim is: weft_topk's index, i64 without the dim. */
+WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
+
 WEFT_API weft_tensor *weft_softmax(weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *x, int dim);
 

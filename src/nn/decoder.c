@@ -14,20 +14,42 @@ struct decoder {
     weft_module *drop; /* NULL without dropout */
 };
 
+/* What the last block gives. */
+static weft_tensor *hidden_states(const weft_module *m, weft_tensor *tokens_bt)
+{
+    const struct decoder *d = m->payload;
+    weft_tensor *x_btc;
+
+    WF_NEED_PTR(weft_ndim(tokens_bt) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
+                m->kind->type, weft_ndim(tokens_bt));
+    x_btc = weft_call(d->wte, tokens_bt);
+    if (d->wpe) x_btc = weft_call(d->wpe, x_btc);
+    if (d->drop) x_btc = weft_call(d->drop, x_btc);
+    return weft_call(d->blocks, x_btc);
+}
+
 weft_tensor *wf_decoder_forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     const struct decoder *d = m->payload;
-    weft_tensor *x_btc, *pair[2];
+    weft_tensor *x_btc = weft_call(d->norm_f, hidden_states(m, inputs[0]));
+    weft_tensor *pair[] = {weft_call(d->head, x_btc), inputs[n - 1]};
 
-    WF_NEED_PTR(weft_ndim(inputs[0]) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
-                m->kind->type, weft_ndim(inputs[0]));
-    x_btc = weft_call(d->wte, inputs[0]);
-    if (d->wpe) x_btc = weft_call(d->wpe, x_btc);
-    if (d->drop) x_btc = weft_call(d->drop, x_btc);
-    x_btc = weft_call(d->norm_f, weft_call(d->blocks, x_btc));
-    pair[0] = weft_call(d->head, x_btc);
-    pair[1] = inputs[n - 1];
     return n == 1 ? pair[0] : weft_call_n(d->loss, pair, 2);
+}
+
+weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens)
+{
+    const struct decoder *d;
+    weft_tensor *x_btc;
+
+    if (!gpt || !tokens) return NULL;
+    WF_NEED_PTR(gpt->kind->forward == wf_decoder_forward, WEFT_ERR_ARG,
+                "gpt_next: a %s says nothing of the next token", gpt->kind->type);
+    d = gpt->payload;
+    x_btc = hidden_states(gpt, tokens);
+    if (!x_btc) return NULL;
+    x_btc = weft_slice(x_btc, 1, weft_size(x_btc, 1) - 1, weft_size(x_btc, 1));
+    return weft_select(weft_call(d->head, weft_call(d->norm_f, x_btc)), 1, 0);
 }
 
 static weft_status check(const struct wf_decoder_config *c)

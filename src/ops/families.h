@@ -31,6 +31,9 @@ wf_vjp wf_vjp_matmul, wf_vjp_linear;
 wf_shape_fn wf_shape_reduce;
 wf_vjp wf_vjp_sum, wf_vjp_max, wf_vjp_softmax, wf_vjp_log_softmax;
 
+/* topk.c */
+wf_shape_fn wf_shape_topk;
+
 /* norm.c */
 wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm,
     wf_shape_rms_norm_grad;

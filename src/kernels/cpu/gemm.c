@@ -1,6 +1,7 @@
 /*
  * gemm.c: which form of a product serves which shape.
  *
+ *   x W^T, few x  own loops that read W once (NOTE [few rows])
  *   f64           own loops (oneDNN has no f64 product)
  *   bf16          oneDNN where the machine has kernels for it, else converted to f32 and back
  *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
@@ -14,6 +15,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/blocked.h"
 #include "kernels/cpu/gemm_dnnl.h"
+#include "kernels/cpu/gemv.h"
 #include "kernels/cpu/scratch.h"
 
 static struct wf_blocked blocked_of(const struct wf_gemm *g)
@@ -90,6 +92,43 @@ static void prepare_blocked(struct wf_gemm *g, const struct wf_blocked_table *lo
     g->run = run_blocked;
     g->loops = loops;
     g->scratch = wf_scratch_round((size_t)loops->scratch_elements(&p) * element);
+}
+
+static struct wf_gemv gemv_of(const struct wf_gemm *g)
+{
+    return (struct wf_gemv){
+        .m = g->m, .n = g->n, .k = g->k, .ldx = g->lda, .ldw = g->ldb, .ldy = g->ldc};
+}
+
+static void run_gemv(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                     void *c, char *scratch)
+{
+    const struct wf_gemv_table *t = g->loops;
+    struct wf_gemv p = gemv_of(g);
+
+    t->product(&p, a, b, bias, c, scratch);
+}
+
+static void prepare_gemv(struct wf_gemm *g)
+{
+    const struct wf_gemv_table *loops = g->dtype == WEFT_F32   ? WF_ISA_PICK(wf_gemv_f32)
+                                        : g->dtype == WEFT_F64 ? WF_ISA_PICK(wf_gemv_f64)
+                                                               : WF_ISA_PICK(wf_gemv_bf16);
+    struct wf_gemv p = gemv_of(g);
+
+    g->run = run_gemv;
+    g->loops = loops;
+    g->scratch = wf_scratch_round(loops->scratch_bytes(&p));
+}
+
+/*
+ * NOTE [few rows]. x W^T with up to so many rows waits for W to come from memory.
+ */
+enum { FEW = 4 };
+
+static bool has_few_rows(const struct wf_gemm *g)
+{
+    return !g->ta && g->tb && g->m <= FEW && g->n > g->m && g->k > 0 && wf_knobs.threads <= 1;
 }
 
 enum form { SGEMM, TURNED, OWN };
@@ -203,7 +242,9 @@ void wf_gemm_prepare(struct wf_gemm *g)
     g->scratch = 0;
     g->run = run_nothing;
     if (g->m == 0 || g->n == 0) return;
-    if (g->dtype == WEFT_F32) {
+    if (has_few_rows(g)) {
+        prepare_gemv(g);
+    } else if (g->dtype == WEFT_F32) {
         prepare_f32(g);
     } else if (g->dtype == WEFT_F64) {
         prepare_blocked(g, WF_ISA_PICK(wf_blocked_f64), sizeof(double));

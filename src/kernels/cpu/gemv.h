@@ -1,0 +1,22 @@
+/* gemv.h: the product of a few rows with a large matrix; gemm.c decides when it serves. */
+#pragma once
+
+#include "kernels/cpu/isa.h"
+
+/** y[m,n] = x[m,k] w[n,k]^T, all row-major. */
+struct wf_gemv {
+    int64_t m, n, k;
+    int64_t ldx, ldw, ldy;
+};
+
+struct wf_gemv_table {
+    /** Bytes of scratch that product needs. */
+    size_t (*scratch_bytes)(const struct wf_gemv *p);
+    /** y = x w^T + bias[n] (NULL: none); w is read once, in the order in which it lies. */
+    void (*product)(const struct wf_gemv *p, const void *x, const void *w, const void *bias,
+                    void *y, void *scratch);
+};
+
+WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_f32)
+WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_f64)
+WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_bf16)

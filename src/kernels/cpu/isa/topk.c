@@ -1,0 +1,41 @@
+/* topk.c: the loops of topk. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/cpu/topk.h"
+
+#define WF_TYPE_F32
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
+#define WF_TYPE_F64
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
+#define WF_TYPE_BF16
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
+#define WF_TYPE_I32
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
+#define WF_TYPE_I64
+#include "kernels/cpu/isa/type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
+#define LOOPS(tag)                                                                                 \
+    {                                                                                              \
+        scratch_bytes_##tag, row_##tag                                                             \
+    }
+
+const struct wf_topks WF_ISA_NAME(wf_topks) = {.of = {[WEFT_F32] = LOOPS(f32),
+                                                      [WEFT_F64] = LOOPS(f64),
+                                                      [WEFT_BF16] = LOOPS(bf16),
+                                                      [WEFT_I32] = LOOPS(i32),
+                                                      [WEFT_I64] = LOOPS(i64)}};

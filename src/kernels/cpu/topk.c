@@ -1,0 +1,70 @@
+/*
+ * topk.c: the k largest elements of each row.
+ *
+ *   x [*,n]  labels [*,n] of i64 or NULL  ->  values [*,k], indices [*,k] of i64
+ *
+ * Indices are labels, or positions counted from v[0].
+ */
+#include "kernels/cpu/topk.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/lines.h"
+#include "kernels/cpu/operand.h"
+#include "kernels/cpu/scratch.h"
+
+struct topk {
+    struct wf_topk_loops loops;
+    struct wf_operand x, labels;
+    int64_t bytes;
+};
+
+static void topk_drop(void *prep)
+{
+    struct topk *p = prep;
+
+    wf_operand_drop(&p->x);
+    wf_operand_drop(&p->labels);
+    wf_scratch_release();
+    wf_free(p);
+}
+
+static void topk_run(const struct wf_kcall *k, void *const *out, const void *const *in,
+                     const struct wf_scalars *scalars)
+{
+    const struct topk *p = k->prep;
+    char *scratch = wf_scratch(), *copied = scratch + p->x.scratch;
+    const char *x = wf_operand_ready(&p->x, in[0], scratch);
+    const int64_t *labels =
+        k->n_in > 1 && in[1] ? wf_operand_ready(&p->labels, in[1], copied) : NULL;
+    int64_t n = k->attr[0];
+
+    for (int64_t i = 0; i < p->x.rows; i++) {
+        struct wf_topk_row row = {.n = p->x.cols,
+                                  .first = scalars ? scalars->v[0] : 0,
+                                  .x = x + i * p->x.ld * p->bytes,
+                                  .labels = labels ? labels + i * p->labels.ld : NULL};
+
+        p->loops.row(&row, n, (char *)out[0] + i * n * p->bytes, (int64_t *)out[1] + i * n,
+                     copied + p->labels.scratch);
+    }
+}
+
+weft_status wf_cpu_topk(struct wf_kcall *k)
+{
+    const struct wf_desc *x = k->in[0];
+    struct topk *p;
+
+    if (!WF_ISA_PICK(wf_topks)->of[x->dtype].row) return wf_no_kernel(k, x->dtype);
+    p = WF_NEW(struct topk);
+    p->loops = WF_ISA_PICK(wf_topks)->of[x->dtype];
+    p->bytes = wf_dtypes[x->dtype].size;
+    wf_operand_prepare_rows(&p->x, x, x->ndim - 1);
+    if (k->n_in > 1 && k->in[1]) wf_operand_prepare_rows(&p->labels, k->in[1], x->ndim - 1);
+    wf_scratch_reserve(p->x.scratch + p->labels.scratch + p->loops.scratch_bytes(k->attr[0]));
+    k->prep = p;
+    k->drop = topk_drop;
+    k->run = topk_run;
+    return WEFT_OK;
+}

@@ -1,0 +1,107 @@
+/*
+ * topk.c: the largest elements along a dim, and where they are.
+ *
+ * A dim that is split over ranks stays where it is: each rank picks its own k, these are gathered,
+ * and the best of them picked again.
+ */
+#include <weft/dtensor.h>
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "ops/families.h"
+
+/* attr[0] k; attr[1] the row may have fewer. */
+weft_status wf_shape_topk(struct wf_infer *call)
+{
+    const struct wf_desc *x = &call->in[0]->desc;
+    int last = x->ndim - 1;
+
+    WF_NEED(last >= 0, WEFT_ERR_SHAPE, "topk: a number has no largest elements");
+    WF_NEED(call->attr[0] >= 0 && (call->attr[1] || call->attr[0] <= x->global[last]), WEFT_ERR_ARG,
+            "topk: %lld of %lld elements", (long long)call->attr[0], (long long)x->global[last]);
+    for (int j = 0; j < 2; j++) {
+        wf_infer_like(call, j, call->in[0]);
+        call->out[j].shape[last] = call->attr[0];
+    }
+    call->out[1].dtype = WEFT_I64;
+    return WEFT_OK;
+}
+
+/* Values and where they are; `labels` NULL: positions from `first` on. */
+static weft_tensor *pick(weft_tensor *x, weft_tensor *labels, int64_t k, bool fewer, int64_t first,
+                         weft_tensor **indices)
+{
+    struct wf_args args = {WF_ATTR(k, fewer), .scalars.v = {first}};
+
+    return wf_call_outs(WF_OP_topk, 2, (weft_tensor *[]){x, labels}, &args, indices);
+}
+
+/*
+ * How candidates are spread when the last dim is: placements, and how many ranks share a row; 1
+ * when it is whole, or split in a way of which not every rank has one run.
+ */
+static int64_t spread(const weft_tensor *x, weft_placement *placements)
+{
+    const weft_mesh *mesh = weft_tensor_mesh(x);
+    int last = weft_ndim(x) - 1;
+    int64_t ways = 1;
+
+    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) {
+        weft_placement p = weft_tensor_placement(x, a);
+        bool whole = p.kind == WEFT_KIND_REPLICATE || (p.kind == WEFT_KIND_SHARD && p.dim != last);
+
+        placements[a] = p;
+        if (whole) continue;
+        if (!weft_placement_equal(p, weft_shard(last))) return 1;
+        ways *= weft_mesh_axis_size(mesh, a);
+    }
+    return ways;
+}
+
+/* The k best of every rank, whole on every rank. */
+static weft_tensor *candidates(weft_tensor *x, int64_t k, int64_t ways, weft_placement *placements,
+                               weft_tensor **indices)
+{
+    weft_mesh *mesh = weft_tensor_mesh(x);
+    int last = weft_ndim(x) - 1;
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_tensor *values =
+        pick(weft_to_local(x, NULL), NULL, k, true, weft_local_offset(x, last), indices);
+
+    for (int d = 0; d < last; d++) shape[d] = weft_size(x, d);
+    shape[last] = k * ways;
+    values = weft_from_local(values, mesh, placements, shape);
+    *indices = weft_from_local(*indices, mesh, placements, shape);
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (weft_placement_equal(placements[a], weft_shard(last))) placements[a] = weft_replicate();
+    *indices = weft_redistribute(*indices, placements);
+    return weft_redistribute(values, placements);
+}
+
+weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices)
+{
+    weft_placement placements[WEFT_MAX_AXES];
+    weft_tensor *labels = NULL, *values;
+    int d = x ? wf_dim(dim, weft_ndim(x), "topk") : -1, last = x ? weft_ndim(x) - 1 : 0;
+    int64_t ways;
+
+    if (indices) *indices = NULL;
+    if (d < 0) return NULL;
+    WF_NEED_PTR(k >= 0 && k <= weft_size(x, d), WEFT_ERR_ARG, "topk: %lld of %lld elements",
+                (long long)k, (long long)weft_size(x, d));
+    x = weft_detach(d == last ? x : weft_transpose(x, d, last));
+    ways = x ? spread(x, placements) : 1;
+    if (ways > 1) x = candidates(x, k, ways, placements, &labels);
+    values = x ? pick(x, labels, k, false, 0, &labels) : NULL;
+    if (!values) return NULL;
+    if (d != last) values = weft_transpose(values, d, last);
+    if (indices) *indices = d == last ? labels : weft_transpose(labels, d, last);
+    return values;
+}
+
+weft_tensor *weft_argmax(weft_tensor *x, int dim)
+{
+    weft_tensor *indices;
+
+    return weft_topk(x, 1, dim, &indices) ? weft_select(indices, dim, 0) : NULL;
+}
