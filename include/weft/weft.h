@@ -11,6 +11,7 @@
 #include <weft/autograd.h>
 #include <weft/checkpoint.h>
 #include <weft/collective.h>
+#include <weft/data_parallel.h>
 #include <weft/debug.h>
 #include <weft/dtensor.h>
 #include <weft/dtype.h>

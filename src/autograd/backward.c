@@ -84,8 +84,11 @@ static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
 
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 {
-    weft_tensor *mine = up.settle(grad, leaf);
+    weft_tensor *mine;
 
+    WF_NEED(!leaf->kept || !leaf->kept->reduced, WEFT_ERR_STATE,
+            "backward: the gradients were reduced already; take the step or drop them first");
+    mine = up.settle(grad, leaf);
     if (!mine) return weft_error_status();
     if (leaf->grad && up.add_into(leaf->grad, mine)) return WEFT_OK;
     if (leaf->grad) mine = up.add(leaf->grad, mine);
@@ -273,6 +276,7 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
     if (!leaf || !leaf->grad) return NULL;
+    if (leaf->kept && leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK) return NULL;
     if (leaf->grad->layout->partial && remake(leaf, up.reduce) != WEFT_OK) return NULL;
     return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
@@ -282,4 +286,5 @@ void weft_zero_grad(weft_tensor *leaf)
     if (!leaf) return;
     weft_release(leaf->grad);
     leaf->grad = NULL;
+    if (leaf->kept) leaf->kept->reduced = leaf->kept->keeper->reduced = false;
 }

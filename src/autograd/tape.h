@@ -65,6 +65,24 @@ static inline bool wf_node_wants(const struct wf_node *node, int i)
     return node->producers[i] || node->leaves[i];
 }
 
+/**
+ * Somebody who reduces the gradients of many leaves together, along one axis of their meshes: data
+ * parallelism. Until then they stay pending there, or wait in some other way to be finished.
+ */
+struct wf_keeper {
+    int axis;
+    /** Make all gradients of its leaves final. Nothing is sent when they are since the last drop.
+     */
+    weft_status (*reduce)(struct wf_keeper *keeper);
+    bool reduced; /* nothing was dropped since the last time */
+};
+
+/** What a keeper knows of one leaf, which points to it. */
+struct wf_kept {
+    struct wf_keeper *keeper;
+    bool reduced; /* the gradient is final: none may be added to it */
+};
+
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);

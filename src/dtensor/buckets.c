@@ -2,7 +2,8 @@
  * buckets.c: pending gradients of replicated parameters, reduced together.
  *
  * Gradients that are pending over the same axis of the same mesh lie one after another in one
- * buffer for one all-reduce, and are then views of it: nothing is copied back.
+ * buffer for one all-reduce, and are then views of it: nothing is copied back. Axes along which a
+ * leaf has a keeper are left to that, afterwards, when nothing else of the gradient is pending.
  */
 #include <weft/autograd.h>
 
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "dtensor/buckets.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
 #include <weft/ops.h>
@@ -24,12 +26,18 @@ struct group {
     weft_device device;
 };
 
+/* Along this axis somebody else reduces the leaf's gradient, with others. */
+static bool is_kept(const weft_tensor *leaf, int axis)
+{
+    return leaf->kept && leaf->kept->keeper->axis == axis;
+}
+
 static bool belongs(const weft_tensor *leaf, const struct group *group)
 {
     const struct wf_layout *grad = leaf && leaf->grad ? leaf->grad->layout : NULL;
 
-    return grad && grad->mesh == group->mesh && grad->desc.dtype == group->dtype &&
-           grad->desc.device == group->device &&
+    return grad && !is_kept(leaf, group->axis) && grad->mesh == group->mesh &&
+           grad->desc.dtype == group->dtype && grad->desc.device == group->device &&
            grad->placements[group->axis].kind == WEFT_KIND_PARTIAL &&
            leaf->layout->placements[group->axis].kind == WEFT_KIND_REPLICATE;
 }
@@ -135,11 +143,22 @@ static bool find_group(struct group *group, const weft_tensor *leaf)
     return group->axis < grad->n_axes;
 }
 
-weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
+weft_status wf_reduce_groups(weft_tensor *const *leaves, int n)
 {
     struct group group;
 
     for (int i = 0; i < n; i++)
         while (find_group(&group, leaves[i])) WF_TRY(reduce_group(leaves, n, &group));
+    return WEFT_OK;
+}
+
+weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
+{
+    WF_TRY(wf_reduce_groups(leaves, n));
+    for (int i = 0; i < n; i++) {
+        struct wf_kept *kept = leaves[i] ? leaves[i]->kept : NULL;
+
+        if (kept) WF_TRY(kept->keeper->reduce(kept->keeper));
+    }
     return WEFT_OK;
 }

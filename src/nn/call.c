@@ -1,4 +1,5 @@
-/* call.c: one call of a module: where it is, its hooks, its forward, and what outlives it. */
+/* call.c: one call of a module: where it is, its hooks, the parameters lent to it, its forward, and
+ * what outlives it. */
 #include <string.h>
 
 #include "base/error.h"
@@ -22,6 +23,33 @@ static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs
     return WEFT_OK;
 }
 
+/* ---- parameters that are lent ---- */
+
+static void take_back(weft_module *m)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        struct wf_parameter *p = &m->parameters[i];
+
+        if (p->own) p->tensor = p->own;
+        p->own = NULL;
+    }
+}
+
+static weft_status lend(weft_module *m)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        struct wf_parameter *p = &m->parameters[i];
+        weft_tensor *lent = m->lending.lend(p->tensor, m->lending.payload);
+
+        if (!lent) return weft_error_status();
+        p->own = p->tensor;
+        p->tensor = lent;
+    }
+    return WEFT_OK;
+}
+
+/* ---- one call ---- */
+
 static weft_tensor *run(weft_module *m, weft_tensor *const *inputs, int n)
 {
     weft_tensor *in[WEFT_MODULE_INPUTS];
@@ -40,6 +68,14 @@ static weft_tensor *run(weft_module *m, weft_tensor *const *inputs, int n)
 
         out = hook.output(m, out, hook.payload);
     }
+    return out;
+}
+
+static weft_tensor *run_lent(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *out = lend(m) == WEFT_OK ? run(m, inputs, n) : NULL;
+
+    take_back(m);
     return out;
 }
 
@@ -70,7 +106,7 @@ weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
         tell(m, WF_EVENT_ENTER, began);
     }
     scope = weft_scope_open();
-    out = weft_scope_return(scope, run(m, inputs, n));
+    out = weft_scope_return(scope, (m->lending.lend ? run_lent : run)(m, inputs, n));
     if (wf_observed & WF_EVENT_LEAVE) tell(m, WF_EVENT_LEAVE, began);
     wf_here = before;
     return out;

@@ -21,6 +21,7 @@ struct wf_first_values {
 struct wf_parameter {
     char *name;
     weft_tensor *tensor; /* one reference */
+    weft_tensor *own;    /* during a call that lends: the parameter; `tensor` is borrowed then */
     struct wf_first_values first;
     weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */
 };
@@ -35,6 +36,17 @@ struct wf_hook {
 struct wf_hooks {
     struct wf_hook *items;
     int count;
+};
+
+/**
+ * What a call puts in the place of the module's own parameters, for as long as it takes: parameters
+ * kept in one layout and used in another.
+ */
+struct wf_lending {
+    /** A tensor of the open scope for `parameter`; NULL with an error recorded. */
+    weft_tensor *(*lend)(weft_tensor *parameter, void *payload); /* NULL: nothing is lent */
+    void *payload;
+    void (*release)(void *payload);
 };
 
 /**
@@ -64,6 +76,7 @@ struct weft_module {
     struct wf_parameter *parameters;
     int n_parameters;
     struct wf_hooks on_input, on_output;
+    struct wf_lending lending;
     const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool distributed; /* weft_distribute_module was called on it */

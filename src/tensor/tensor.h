@@ -12,6 +12,7 @@
 #include "placement/layout.h"
 
 struct wf_node;
+struct wf_kept;
 
 struct weft_tensor {
     struct wf_layout *layout;
@@ -19,6 +20,7 @@ struct weft_tensor {
     struct wf_block *block; /* the bytes, shared with views */
     struct wf_node *node;   /* the tape node that made it; NULL for leaves and outside the tape */
     weft_tensor *grad;      /* leaves only; may be a pending sum until weft_grad is asked */
+    struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
     const char *origin;     /* the op that made it, for the leak report */
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */

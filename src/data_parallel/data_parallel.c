@@ -1,0 +1,376 @@
+/*
+ * data_parallel.c: making a module a replica, and what a step then takes: a backward with its
+ * number of tokens, and the mean loss. See NOTE [replicas].
+ */
+#include "data_parallel/data_parallel.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <weft/autograd.h>
+#include <weft/dtensor.h>
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "dtensor/redistribute.h"
+#include "mesh/mesh.h"
+#include "ops/call.h"
+#include "tensor/tensor.h"
+
+enum { DEFAULT_BUCKET = 25 << 20 };
+
+static void let_go(void *payload)
+{
+    struct wf_replicas *r = payload;
+
+    if (--r->refs) return;
+    for (int i = 0; i < r->n_members; i++) {
+        struct wf_member *m = &r->members[i];
+
+        m->leaf->kept = NULL;
+        weft_release(m->leaf);
+        wf_layout_release(m->lent);
+        wf_layout_release(m->whole);
+    }
+    wf_buckets_free(r);
+    weft_mesh_release(r->mesh);
+    wf_free(r->members);
+    wf_free(r);
+}
+
+/* ---- what each parameter becomes ---- */
+
+/* A parameter of the tree on its way. */
+struct change {
+    weft_module *module; /* the first that has it, */
+    const char *name;    /* and its name there */
+    weft_tensor *from;
+    struct wf_layout *whole;
+    weft_tensor *leaf;
+};
+
+struct making {
+    struct wf_replicas *r;
+    weft_mesh *model; /* of the styles; NULL: all parameters are plain */
+    weft_mesh *both;  /* the replicas' axis before those */
+    struct change *changes;
+    int count;
+};
+
+static weft_status list_parameter(weft_module *m, const char *name, weft_tensor *parameter,
+                                  void *payload)
+{
+    struct making *making = payload;
+    weft_mesh *mesh = weft_tensor_mesh(parameter);
+    const struct wf_desc *desc = &parameter->layout->desc;
+
+    WF_NEED(!parameter->kept, WEFT_ERR_STATE,
+            "data parallel: parameter '%s' of module '%s' is a replica's already", name,
+            weft_module_path(m));
+    WF_NEED(desc->contiguous, WEFT_ERR_ARG,
+            "data parallel: parameter '%s' of module '%s' is a strided view; give the module a "
+            "copy",
+            name, weft_module_path(m));
+    WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
+            "data parallel: parameter '%s' of module '%s' is a pending reduction", name,
+            weft_module_path(m));
+    WF_NEED(!mesh || !making->model || mesh == making->model, WEFT_ERR_ARG,
+            "data parallel: parameter '%s' of module '%s' is on another mesh than those before",
+            name, weft_module_path(m));
+    if (mesh) making->model = mesh;
+    making->changes =
+        wf_realloc(making->changes, (size_t)(making->count + 1) * sizeof *making->changes);
+    making->changes[making->count++] =
+        (struct change){.module = m, .name = name, .from = parameter};
+    return WEFT_OK;
+}
+
+static weft_status check_modules(weft_module *module)
+{
+    int count;
+    weft_module **modules = wf_module_list(module, &count);
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < count && status == WEFT_OK; i++)
+        if (modules[i]->lending.lend)
+            status = WF_FAIL(WEFT_ERR_STATE, "data parallel: module '%s' (%s) is a replica already",
+                             modules[i]->path, modules[i]->kind->type);
+    wf_free(modules);
+    return status;
+}
+
+static weft_status join_meshes(struct making *making)
+{
+    weft_mesh *meshes[] = {making->r->mesh, making->model};
+
+    making->both = making->model ? weft_mesh_concatenate(2, meshes) : weft_mesh_retain(meshes[0]);
+    return making->both ? WEFT_OK : weft_error_status();
+}
+
+/* A dim that is cut in segments or with strides is not cut once more. */
+static bool is_closed(const struct wf_layout *layout, int dim)
+{
+    for (int a = 0; a < layout->n_axes; a++) {
+        weft_placement p = layout->placements[a];
+
+        if (weft_shards(p, dim) && (p.n_segments || !weft_is_shard(p))) return true;
+    }
+    return false;
+}
+
+/* Cut over the replicas after all other axes had their turn, so that gathering along axis 0 gives
+ * what the styles made. */
+static void cut_placements(weft_placement *to, const struct wf_layout *whole)
+{
+    bool turns = false;
+    int dim = 0, cuts = 0;
+
+    memcpy(to, whole->placements, sizeof whole->placements);
+    while (dim < whole->desc.ndim && is_closed(whole, dim)) dim++;
+    if (dim == whole->desc.ndim) return;
+    to[0] = weft_shard(dim);
+    for (int a = 1; a < whole->n_axes; a++) turns |= weft_shards(to[a], dim) && to[a].order;
+    for (int a = 1; a < whole->n_axes; a++) {
+        if (!weft_shards(to[a], dim)) continue;
+        if (!turns) to[a].order = (uint8_t)cuts;
+        cuts++;
+    }
+    to[0].order = (uint8_t)cuts;
+}
+
+/* The parameter over both meshes, with the bytes that it has. */
+static weft_tensor *spread(const struct making *making, weft_tensor *parameter)
+{
+    const struct wf_layout *from = parameter->layout;
+    weft_placement placements[WEFT_MAX_AXES] = {{0}}; /* R */
+    struct wf_layout *layout;
+    weft_tensor *t;
+
+    for (int a = 0; a < from->n_axes; a++) placements[a + 1] = from->placements[a];
+    layout = wf_layout_new(making->both, placements, (weft_dtype)from->desc.dtype, from->desc.ndim,
+                           from->desc.global, from->desc.stride);
+    layout = wf_layout_onto(layout, (weft_device)from->desc.device);
+    t = wf_tensor_new(layout, wf_block_retain(parameter->block), parameter->data, "replica");
+    wf_layout_release(layout);
+    return t;
+}
+
+/* A part that keeps the whole's bytes alive would save no memory. */
+static weft_tensor *cut(weft_tensor *whole)
+{
+    weft_placement to[WEFT_MAX_AXES];
+
+    cut_placements(to, whole->layout);
+    if (weft_is_replicate(to[0])) return whole;
+    return wf_call1(WF_OP_copy, wf_redistribute(whole, to));
+}
+
+static weft_status make_leaves(struct making *making)
+{
+    weft_tensor **wholes = wf_calloc((size_t)making->count + 1, sizeof(weft_tensor *));
+    int different;
+
+    for (int i = 0; i < making->count; i++) wholes[i] = spread(making, making->changes[i].from);
+    different = wf_replicas_start(making->r, making->both, wholes, making->count);
+    for (int i = 0; i < making->count && different < 0; i++) {
+        struct change *change = &making->changes[i];
+
+        change->whole = wholes[i]->layout;
+        change->leaf = making->r->config.shard ? cut(wholes[i]) : wholes[i];
+        if (!change->leaf) break;
+        change->leaf->requires_grad = change->from->requires_grad;
+    }
+    wf_free(wholes);
+    if (weft_error_status() != WEFT_OK) return weft_error_status();
+    WF_NEED(different < 0, WEFT_ERR_ARG,
+            "data parallel: replicas differ in parameter '%s' of module '%s'; make them with equal "
+            "seeds or have them copied (WEFT_REPLICAS_COPIED)",
+            making->changes[different].name, weft_module_path(making->changes[different].module));
+    return WEFT_OK;
+}
+
+/* ---- putting them in place ---- */
+
+static void adopt(struct wf_replicas *r, struct making *making)
+{
+    r->members = wf_calloc((size_t)making->count + 1, sizeof *r->members);
+    r->n_members = making->count;
+    for (int i = 0; i < making->count; i++) {
+        struct change *change = &making->changes[i];
+
+        r->members[i] = (struct wf_member){.kept = {.keeper = &r->keeper},
+                                           .leaf = weft_retain(change->leaf),
+                                           .lent = wf_layout_retain(change->from->layout),
+                                           .whole = wf_layout_retain(change->whole)};
+        change->leaf->kept = &r->members[i].kept;
+        r->meta |= wf_is_meta(change->leaf);
+    }
+    wf_buckets_make(r);
+}
+
+static weft_tensor *leaf_of(const struct making *making, const weft_tensor *from)
+{
+    int i = 0;
+
+    while (making->changes[i].from != from) i++;
+    return making->changes[i].leaf;
+}
+
+static weft_status install(weft_module *m, struct wf_replicas *r, const struct making *making)
+{
+    for (int i = 0; i < m->n_parameters; i++)
+        WF_TRY(weft_module_set_parameter(m, m->parameters[i].name,
+                                         leaf_of(making, m->parameters[i].tensor)));
+    m->lending = (struct wf_lending){wf_replica_lend, r, let_go};
+    r->refs++;
+    return WEFT_OK;
+}
+
+static weft_status install_all(weft_module *module, struct wf_replicas *r,
+                               const struct making *making)
+{
+    int count;
+    weft_module **modules = wf_module_list(module, &count);
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < count && status == WEFT_OK; i++) status = install(modules[i], r, making);
+    wf_free(modules);
+    return status;
+}
+
+static weft_status make(weft_module *module, struct wf_replicas *r)
+{
+    struct making making = {.r = r};
+    weft_status status = weft_module_each_parameter(module, list_parameter, &making);
+
+    if (status == WEFT_OK) status = join_meshes(&making);
+    if (status == WEFT_OK) status = make_leaves(&making);
+    if (status == WEFT_OK) adopt(r, &making);
+    if (status == WEFT_OK) status = install_all(module, r, &making);
+    weft_mesh_release(making.both);
+    wf_free(making.changes);
+    return status;
+}
+
+weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
+                               weft_data_parallel_config config)
+{
+    struct wf_replicas *r;
+    weft_scope *scope;
+    weft_status status;
+
+    if (!module || !mesh)
+        return weft_error_status() != WEFT_OK
+                   ? weft_error_status()
+                   : WF_FAIL(WEFT_ERR_ARG, "data parallel: module or mesh is NULL");
+    WF_NEED(weft_mesh_ndim(mesh) == 1, WEFT_ERR_ARG,
+            "data parallel: replicas are along one axis, the mesh has %d; use weft_mesh_sub or "
+            "weft_mesh_flatten",
+            weft_mesh_ndim(mesh));
+    WF_TRY(check_modules(module));
+    r = WF_NEW(struct wf_replicas);
+    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce},
+                              .refs = 1,
+                              .mesh = weft_mesh_retain(mesh),
+                              .config = config,
+                              .mean_loss = NAN};
+    if (!r->config.bucket_bytes) r->config.bucket_bytes = DEFAULT_BUCKET;
+    scope = weft_scope_open();
+    weft_no_grad_begin();
+    status = make(module, r);
+    weft_no_grad_end();
+    weft_scope_close(scope);
+    let_go(r);
+    return status;
+}
+
+/* ---- a step ---- */
+
+static struct wf_replicas *replicas_of(const weft_module *module, const char *who)
+{
+    if (!module) {
+        if (weft_error_status() == WEFT_OK) WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", who);
+        return NULL;
+    }
+    WF_NEED_PTR(module->lending.lend == wf_replica_lend, WEFT_ERR_STATE,
+                "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
+                module->kind->type);
+    return module->lending.payload;
+}
+
+static weft_status value_of(weft_tensor *loss, double *value)
+{
+    weft_tensor *plain;
+
+    WF_NEED(weft_numel(loss) == 1, WEFT_ERR_SHAPE, "data parallel: the loss has %lld elements",
+            (long long)weft_numel(loss));
+    weft_no_grad_begin();
+    plain = weft_full_tensor(loss);
+    weft_no_grad_end();
+    if (!plain) return weft_error_status();
+    *value = wf_is_meta(plain) ? NAN : weft_item(plain);
+    return WEFT_OK;
+}
+
+/* Gradients of a step that was given up take their tokens with them. */
+static void forget_dropped(struct wf_replicas *r)
+{
+    for (int i = 0; i < r->n_members; i++)
+        if (r->members[i].leaf->grad) return;
+    r->tokens = r->loss = 0;
+}
+
+static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tokens)
+{
+    double value = 0;
+
+    WF_TRY(value_of(loss, &value));
+    forget_dropped(r);
+    if (tokens == 0 && !r->config.shard) return WEFT_OK;
+    WF_TRY(weft_backward(weft_mul_scalar(loss, tokens)));
+    r->tokens += tokens;
+    if (tokens > 0) r->loss += tokens * value;
+    return WEFT_OK;
+}
+
+weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, int64_t tokens)
+{
+    struct wf_replicas *r = replicas_of(module, "data parallel backward");
+    weft_scope *scope;
+    weft_status status;
+
+    if (!r) return weft_error_status();
+    if (!loss)
+        return weft_error_status() != WEFT_OK
+                   ? weft_error_status()
+                   : WF_FAIL(WEFT_ERR_ARG, "data parallel backward: the loss is NULL");
+    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel backward: %lld tokens", (long long)tokens);
+    scope = weft_scope_open();
+    status = backward(r, loss, (double)tokens);
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *tokens)
+{
+    const struct wf_replicas *r = replicas_of(module, "data parallel loss");
+
+    if (!r) return weft_error_status();
+    if (loss) *loss = r->mean_loss;
+    if (tokens) *tokens = (int64_t)r->all_tokens;
+    return WEFT_OK;
+}
+
+weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
+                                    double *of_all)
+{
+    const struct wf_replicas *r = replicas_of(module, "data parallel mean");
+    double sums[] = {(double)tokens, tokens > 0 ? mean * (double)tokens : 0};
+
+    if (!r) return weft_error_status();
+    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel mean: %lld tokens", (long long)tokens);
+    wf_replicas_sum(r, sums, 2);
+    *of_all = sums[0] > 0 ? sums[1] / sums[0] : NAN;
+    return WEFT_OK;
+}

@@ -1,0 +1,70 @@
+/*
+ * data_parallel.h: what the files of this folder share: the state of a module that is a replica.
+ *
+ * NOTE [replicas] A parameter is kept as a leaf over the replicas' axis (axis 0 of its mesh) and
+ * those that it had before. A call of its module is lent the same bytes in the layout from before
+ * (lend.c). The way back labels the gradient as pending along axis 0, and the rest follows from
+ * layouts: replicated leaves let it wait there, however many backwards add to it, for the buckets
+ * (gradient_buckets.c); leaves sharded along axis 0 take it by a reduce-scatter.
+ */
+#pragma once
+
+#include <weft/data_parallel.h>
+
+#include "autograd/tape.h"
+#include "comm/comm.h"
+#include "nn/module.h"
+
+struct wf_replicas;
+
+/* A parameter. */
+struct wf_member {
+    struct wf_kept kept;     /* its leaf points here */
+    weft_tensor *leaf;       /* one reference */
+    struct wf_layout *lent;  /* what a call of its module sees */
+    struct wf_layout *whole; /* over the leaf's mesh, replicated along axis 0 */
+    bool wanted;             /* it wanted a gradient when the buckets were made, */
+    bool bucketed;           /* and is in one of them */
+    bool taken;              /* that bucket has its gradient */
+};
+
+/* Gradients that travel together, one after another in one block. */
+struct wf_bucket {
+    int *members; /* numbers of them */
+    int count;
+    size_t bytes;
+    struct wf_block *block; /* from the start on until the gradients are views of it */
+    struct wf_coll coll;
+};
+
+struct wf_replicas {
+    struct wf_keeper keeper;
+    int refs;
+    weft_mesh *mesh; /* one axis */
+    weft_data_parallel_config config;
+    struct wf_member *members;
+    int n_members;
+    bool meta; /* parameters without elements */
+    struct wf_bucket *buckets;
+    int n_buckets;
+    double tokens, loss;          /* this replica's, since the last reduction: sums */
+    double all_tokens, mean_loss; /* of all, at the last reduction */
+};
+
+/** What the module's calls are lent; wf_lending's function. payload: struct wf_replicas. */
+weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload);
+
+/** Sort the members that want gradients into buckets. */
+void wf_buckets_make(struct wf_replicas *r);
+void wf_buckets_free(struct wf_replicas *r);
+
+/** wf_keeper's function. */
+weft_status wf_replicas_reduce(struct wf_keeper *keeper);
+
+/** Sum `count` numbers over the replicas, in place. */
+void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);
+
+/** See to it that the replicas of `count` tensors over `both` begin alike; gives the number of the
+ *  first that does not, the same on every rank of `both`, or -1. */
+int wf_replicas_start(const struct wf_replicas *r, weft_mesh *both, weft_tensor *const *tensors,
+                      int count);
