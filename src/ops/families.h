@@ -56,7 +56,7 @@ wf_shape_fn wf_shape_rotary, wf_shape_swiglu, wf_shape_swiglu_grad;
 wf_rule_fn wf_rule_rotary;
 wf_vjp wf_vjp_rotary, wf_vjp_swiglu;
 
-/* loss.c */
+/* cross_entropy.c */
 wf_shape_fn wf_shape_xent_sum, wf_shape_xent_loss;
 
 /* view.c */

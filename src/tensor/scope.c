@@ -10,6 +10,7 @@
 struct weft_scope {
     size_t start;
     weft_scope *outer;
+    unsigned modes;
 };
 
 static _Thread_local struct {
@@ -40,9 +41,14 @@ weft_scope *weft_scope_open(void)
         scope = WF_NEW(weft_scope);
     scope->start = stack.count;
     scope->outer = stack.open;
+    scope->modes = stack.open ? stack.open->modes : 0;
     stack.open = scope;
     return scope;
 }
+
+void wf_scope_set_mode(enum wf_mode mode) { stack.open->modes |= mode; }
+
+bool wf_scope_mode(enum wf_mode mode) { return stack.open && stack.open->modes & mode; }
 
 static void drop_above(size_t start)
 {

@@ -8,3 +8,10 @@ void wf_scope_own(weft_tensor *t);
 
 /** Close every scope and drop the stack. */
 void wf_scope_finalize(void);
+
+/** What holds until a scope closes, however it comes to that: scopes opened inside inherit it. */
+enum wf_mode { WF_MODE_LOSS_PARALLEL = 1 };
+
+/** Turn a mode on in the innermost scope / is it on? Outside every scope nothing is. */
+void wf_scope_set_mode(enum wf_mode mode);
+bool wf_scope_mode(enum wf_mode mode);

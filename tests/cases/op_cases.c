@@ -17,6 +17,8 @@
 #define ATTR(n, ...) .n_attr = n, .attr = {__VA_ARGS__}
 #define S(number) .scalars.s = {number}
 #define V(number) .scalars.v = {number}
+#define XENT(smoothing, z_loss, ignored, classes)                                                  \
+    .scalars = {{smoothing, z_loss}, {ignored, classes}}
 #define DRAW(s0, s1, seed, draw) .scalars = {{s0, s1}, {seed, draw}}
 #define ALL(s0, s1, s2, s3, v0, v1, v2, v3) .scalars = {{s0, s1, s2, s3}, {v0, v1, v2, v3}}
 /* base 100, factor 4, low 1, high 4, length 64 as the bits of doubles */

@@ -1,9 +1,5 @@
 /* test_xent.c: cross-entropy's three kernels against plain loops, whole and split vocabularies. */
-#include <setjmp.h>
-
 #include "operands.h"
-
-#include "base/error.h"
 
 enum { IGNORE = -100 };
 
@@ -14,27 +10,35 @@ static const struct columns {
              {1, 0, 1},   {1000, 0, 1000}, {333, 32, 33}};
 enum { PARTS = sizeof parts / sizeof *parts, LEAD = 2, TOKENS = 3, ROWS = LEAD * TOKENS };
 
+/* Plain; class weights; smoothing; all of it. */
+static const struct terms {
+    bool weighted;
+    double smoothing, z_loss;
+} terms[] = {{false, 0, 0}, {true, 0, 0}, {false, 0.1, 0}, {true, 0.25, 0.5}, {true, 1, 0}};
+enum { TERMS = sizeof terms / sizeof *terms };
+
 struct loss {
     const struct columns *part;
+    const struct terms *terms;
     weft_dtype sums;
-    struct operand z, m, target, sp, g;
-    double want_sp[2 * ROWS];
+    struct operand z, m, target, sp, g, weight;
     struct wf_scalars scalars;
 };
 
-static struct loss loss_new(const struct columns *part, weft_dtype dtype, weft_dtype target,
-                            enum lie lie)
+static struct loss loss_new(const struct columns *part, const struct terms *t, weft_dtype dtype,
+                            weft_dtype target, enum lie lie)
 {
-    struct loss l = {.part = part, .sums = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32};
+    struct loss l = {.part = part, .terms = t, .sums = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32};
     int64_t lead[] = {LEAD, TOKENS}, rows[] = {LEAD, TOKENS, part->count};
 
-    l.scalars.v[0] = IGNORE;
+    l.scalars = (struct wf_scalars){{t->smoothing, t->z_loss}, {IGNORE, part->classes}};
     l.z = operand_noise(dtype, lie, 3, rows, 1);
     l.z.desc.global[2] = part->classes;
     l.z.desc.offset[2] = part->first;
     l.m = operand_noise(l.sums, lie, 2, lead, 2);
     l.g = operand_noise(l.sums, lie, 2, lead, 3);
     l.sp = operand_noise(l.sums, lie, 3, (int64_t[]){2, LEAD, TOKENS}, 4);
+    l.weight = operand_noise(l.sums, lie, 1, &part->classes, 5);
     for (int i = 0; i < ROWS; i++) l.sp.values[i] = 2 + i + l.sp.values[i];
     operand_write(&l.sp);
     l.target = operand_new(target, lie, 2, lead);
@@ -51,30 +55,48 @@ static void loss_free(struct loss *l)
     operand_free(&l->target);
     operand_free(&l->sp);
     operand_free(&l->g);
+    operand_free(&l->weight);
 }
 
-/* The column of this part that row i's target is, or -1. */
-static int64_t column(const struct loss *l, int64_t i)
-{
-    int64_t c = (int64_t)l->target.values[i] - l->part->first;
+static struct operand *weight_of(struct loss *l) { return l->terms->weighted ? &l->weight : NULL; }
 
-    return l->target.values[i] != IGNORE && c >= 0 && c < l->part->count ? c : -1;
+static bool is_class(const struct loss *l, int64_t i)
+{
+    return l->target.values[i] >= 0 && l->target.values[i] < (double)l->part->classes;
+}
+
+/* w_j q_j for class j under row i's target. */
+static double term(const struct loss *l, int64_t i, int64_t j)
+{
+    double eps = l->terms->smoothing, w = l->terms->weighted ? l->weight.values[j] : 1;
+
+    return w * ((1 - eps) * ((double)j == l->target.values[i]) + eps / (double)l->part->classes);
+}
+
+static double together(const struct loss *l, int64_t i)
+{
+    double sum = 0;
+
+    for (int64_t j = 0; j < l->part->classes; j++) sum += term(l, i, j);
+    return sum;
 }
 
 static void check_sum(struct loss *l)
 {
     struct operand y = operand_new(l->sums, PLAIN, 3, (int64_t[]){2, LEAD, TOKENS});
-    struct wf_kcall k = {.op = "xent_sum", .n_in = 3, .n_out = 1};
+    struct wf_kcall k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
     double want[2 * ROWS] = {0};
 
     for (int64_t i = 0; i < ROWS; i++) {
-        const double *z = l->z.values + i * l->part->count;
+        const double *z = l->z.values + i * l->part->count, m = l->m.values[i];
 
-        for (int64_t j = 0; j < l->part->count; j++) want[i] += exp(z[j] - l->m.values[i]);
-        if (column(l, i) >= 0) want[ROWS + i] = z[column(l, i)] - l->m.values[i];
+        for (int64_t j = 0; j < l->part->count; j++) {
+            want[i] += exp(z[j] - m);
+            if (is_class(l, i)) want[ROWS + i] += term(l, i, l->part->first + j) * (z[j] - m);
+        }
     }
     kernel_run(wf_cpu_xent_sum, &k, (struct operand *[]){&y},
-               (struct operand *[]){&l->z, &l->m, &l->target}, &l->scalars);
+               (struct operand *[]){&l->z, &l->m, &l->target, weight_of(l)}, &l->scalars);
     expect_near("xent_sum", &y, want, dtype_bound(l->sums));
     operand_free(&y);
 }
@@ -82,32 +104,44 @@ static void check_sum(struct loss *l)
 static void check_loss(struct loss *l)
 {
     struct operand y = operand_new(l->sums, PLAIN, 2, (int64_t[]){LEAD, TOKENS});
-    struct wf_kcall k = {.op = "xent_loss", .n_in = 2, .n_out = 1};
-    double want[ROWS] = {0};
+    struct operand totals = operand_new(l->sums, PLAIN, 1, (int64_t[]){3});
+    struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
+    double want[ROWS] = {0}, sums[3] = {0};
 
-    for (int64_t i = 0; i < ROWS; i++)
-        if (l->target.values[i] != IGNORE) want[i] = log(l->sp.values[i]) - l->sp.values[ROWS + i];
-    kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y},
-               (struct operand *[]){&l->sp, &l->target}, &l->scalars);
+    for (int64_t i = 0; i < ROWS; i++) {
+        double log_s = log(l->sp.values[i]), lse = l->m.values[i] + log_s;
+
+        if (!is_class(l, i)) continue;
+        want[i] = together(l, i) * log_s - l->sp.values[ROWS + i] + l->terms->z_loss * lse * lse;
+        sums[0] += want[i];
+        sums[1] += l->terms->weighted ? l->weight.values[(int64_t)l->target.values[i]] : 1;
+    }
+    kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y, &totals},
+               (struct operand *[]){&l->sp, &l->m, &l->target, weight_of(l)}, &l->scalars);
     expect_near("xent_loss", &y, want, dtype_bound(l->sums));
+    expect_near("xent_loss totals", &totals, sums, 4 * dtype_bound(l->sums));
     operand_free(&y);
+    operand_free(&totals);
 }
 
 static void check_grad(struct loss *l, weft_dtype dtype)
 {
     struct operand dz = operand_new(dtype, PLAIN, 3, l->z.desc.shape);
-    struct wf_kcall k = {.op = "xent_grad", .n_in = 5, .n_out = 1};
+    struct wf_kcall k = {.op = "xent_grad", .n_in = 6, .n_out = 1};
     double *want = calloc((size_t)dz.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < ROWS; i++)
-        for (int64_t j = 0; j < l->part->count && l->target.values[i] != IGNORE; j++) {
+        for (int64_t j = 0; j < l->part->count && is_class(l, i); j++) {
             int64_t at = i * l->part->count + j;
-            double share = exp(l->z.values[at] - l->m.values[i]) / l->sp.values[i];
+            double s = l->sp.values[i], lse = l->m.values[i] + log(s);
+            double share = exp(l->z.values[at] - l->m.values[i]) / s;
 
-            want[at] = l->g.values[i] * (share - (j == column(l, i)));
+            share *= together(l, i) + 2 * l->terms->z_loss * lse;
+            want[at] = l->g.values[i] * (share - term(l, i, l->part->first + j));
         }
     kernel_run(wf_cpu_xent_grad, &k, (struct operand *[]){&dz},
-               (struct operand *[]){&l->z, &l->m, &l->sp, &l->target, &l->g}, &l->scalars);
+               (struct operand *[]){&l->z, &l->m, &l->sp, &l->target, &l->g, weight_of(l)},
+               &l->scalars);
     expect_near("xent_grad", &dz, want, dtype_bound(dtype));
     free(want);
     operand_free(&dz);
@@ -117,9 +151,9 @@ START_TEST(xent__equals_plain_loops_for_any_columns_and_strides)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
-        for (int lie = 0; lie < LIES; lie++) {
-            struct loss l =
-                loss_new(&parts[_i], float_dtypes[d], lie % 2 ? WEFT_I32 : WEFT_I64, (enum lie)lie);
+        for (int lie = 0; lie < LIES * TERMS; lie++) {
+            struct loss l = loss_new(&parts[_i], &terms[lie / LIES], float_dtypes[d],
+                                     lie % 2 ? WEFT_I32 : WEFT_I64, (enum lie)(lie % LIES));
 
             check_sum(&l);
             check_loss(&l);
@@ -137,7 +171,7 @@ START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
         struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){1});
         struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
         struct operand sp = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 1});
-        struct wf_kcall k = {.op = "xent_sum", .n_in = 3, .n_out = 1};
+        struct wf_kcall k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
 
         for (int i = 0; i < 40; i++) z.values[i] = i == 7 ? 3000 : i == 8 ? -INFINITY : -3000;
         m.values[0] = 3000;
@@ -146,7 +180,8 @@ START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
         operand_write(&m);
         operand_write(&target);
         kernel_run(wf_cpu_xent_sum, &k, (struct operand *[]){&sp},
-                   (struct operand *[]){&z, &m, &target}, &(struct wf_scalars){.v = {IGNORE}});
+                   (struct operand *[]){&z, &m, &target, NULL},
+                   &(struct wf_scalars){.v = {IGNORE}});
         ck_assert_double_eq(sp.values[0], 1);
         ck_assert_double_eq(sp.values[1], -INFINITY);
         operand_free(&z);
@@ -157,42 +192,50 @@ START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
 }
 END_TEST
 
-static jmp_buf died;
-static void jump(void) { longjmp(died, 1); }
-
-static bool dies(double target)
+START_TEST(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
 {
-    struct loss l = loss_new(&parts[2], WEFT_F32, WEFT_I64, PLAIN);
-    struct operand y = operand_new(WEFT_F32, PLAIN, 3, (int64_t[]){2, LEAD, TOKENS});
-    struct wf_kcall k = {.op = "xent_sum",
-                         .n_in = 3,
-                         .n_out = 1,
-                         .in = {&l.z.desc, &l.m.desc, &l.target.desc},
-                         .out = {&y.desc}};
-    volatile bool dead = false;
+    EACH_ISA
+    {
+        struct loss l = loss_new(&parts[2], &terms[3], WEFT_F32, WEFT_I64, PLAIN);
+        struct operand y = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){LEAD, TOKENS});
+        struct operand totals = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){3});
+        struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
 
-    l.target.values[4] = target;
-    operand_write(&l.target);
-    ck_assert_int_eq(wf_cpu_xent_sum(&k), WEFT_OK);
-    wf_die_set_handler(jump);
-    if (setjmp(died) == 0)
-        k.run(&k, (void *[]){y.data}, (const void *[]){l.z.data, l.m.data, l.target.data},
-              &l.scalars);
-    else
-        dead = true;
-    wf_die_set_handler(NULL);
-    k.drop(k.prep);
-    operand_free(&y);
-    loss_free(&l);
-    return dead;
+        l.target.values[1] = 10;
+        l.target.values[4] = -1;
+        operand_write(&l.target);
+        check_sum(&l);
+        check_grad(&l, WEFT_F32);
+        kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y, &totals},
+                   (struct operand *[]){&l.sp, &l.m, &l.target, &l.weight}, &l.scalars);
+        for (int i = 0; i < ROWS; i++) ck_assert_int_eq(isnan(y.values[i]) != 0, i == 1 || i == 4);
+        ck_assert(isnan(totals.values[0]));
+        ck_assert_double_eq(totals.values[2], 2);
+        operand_free(&totals);
+        operand_free(&y);
+        loss_free(&l);
+    }
 }
+END_TEST
 
-START_TEST(xent__a_target_outside_the_classes_is_fatal_unless_ignored)
+START_TEST(xent__of_no_rows_has_totals)
 {
-    ck_assert(dies(10));
-    ck_assert(dies(-1));
-    ck_assert(!dies(IGNORE));
-    ck_assert(!dies(0)); /* another rank's column */
+    struct operand sp = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 0});
+    struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){0});
+    struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){0});
+    struct operand y = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){0});
+    struct operand totals = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){3});
+    struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
+
+    kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y, &totals},
+               (struct operand *[]){&sp, &m, &target, NULL},
+               &(struct wf_scalars){.v = {IGNORE, 5}});
+    expect_near("xent_loss totals", &totals, (double[3]){0}, 0);
+    operand_free(&sp);
+    operand_free(&m);
+    operand_free(&target);
+    operand_free(&y);
+    operand_free(&totals);
 }
 END_TEST
 
@@ -204,7 +247,8 @@ int main(void)
     tcase_set_timeout(cases, 0);
     tcase_add_loop_test(cases, xent__equals_plain_loops_for_any_columns_and_strides, 0, PARTS);
     tcase_add_test(cases, xent__large_logits_neither_overflow_nor_lose_the_loss);
-    tcase_add_test(cases, xent__a_target_outside_the_classes_is_fatal_unless_ignored);
+    tcase_add_test(cases, xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number);
+    tcase_add_test(cases, xent__of_no_rows_has_totals);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

@@ -1,12 +1,15 @@
 /*
  * xent.c: cross-entropy with logits, in three steps that a sharded vocabulary can reduce between.
  *
- *   sum    s = sum_j e^(z_j - m), p = z_target - m
- *   loss   log s - p
- *   grad   dz_j = g (e^(z_j - m) / s - [j = target])
+ *   sum    s = sum_j e^(z_j - m), p = sum_j w_j q_j (z_j - m)
+ *   loss   W log s - p + zeta (m + log s)^2
+ *   grad   dz_j = g ((W + 2 zeta (m + log s)) e^(z_j - m) / s - w_j q_j)
  *
- * z may be some columns of the global vocabulary: s and p are then this rank's part. Rows whose
- * target is ignored give p = 0, loss 0 and gradient 0.
+ * with class weights w (1 unless given), the target's distribution q_j = (1 - eps) [j = target] +
+ * eps / V under smoothing eps over all V classes, W = sum_j w_j q_j and zeta the z-loss. z may be
+ * some columns of the global vocabulary: s and p are then this rank's part, and W needs no
+ * exchange, since every rank has all weights. Rows whose target is ignored give p = 0, loss 0 and
+ * gradient 0; those whose target is no class are counted, and their loss is NaN.
  */
 #include "kernels/cpu/xent.h"
 
@@ -20,14 +23,24 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/scratch.h"
 
-enum { MAX_OPERANDS = 5 };
+enum { MAX_OPERANDS = 6 };
 
 struct xent {
     const struct wf_xent_loops *loops;
     struct wf_operand in[MAX_OPERANDS];
     int n_in;
-    int target; /* which input it is */
+    int target, weight; /* which inputs they are */
     bool sums_are_f64;
+};
+
+/* The terms of a loss that all rows of a call share. */
+struct terms {
+    const struct xent *p;
+    const void *targets, *weights; /* weights: NULL where all are 1 */
+    double target_share;           /* 1 - eps */
+    double class_share;            /* eps / V */
+    double all_weights;            /* sum over all classes; read under smoothing only */
+    int64_t classes, ignored;
 };
 
 static void xent_drop(void *prep)
@@ -40,12 +53,13 @@ static void xent_drop(void *prep)
 }
 
 /* Every operand as dense rows, copied behind each other into scratch where it is not. */
-static void operands_ready(const struct xent *p, const void *const *in, const void **ready)
+static void operands_ready(const struct wf_kcall *k, const void *const *in, const void **ready)
 {
+    const struct xent *p = k->prep;
     char *scratch = wf_scratch();
 
     for (int i = 0; i < p->n_in; i++) {
-        ready[i] = wf_operand_ready(&p->in[i], in[i], scratch);
+        ready[i] = k->in[i] ? wf_operand_ready(&p->in[i], in[i], scratch) : NULL;
         scratch += p->in[i].scratch;
     }
 }
@@ -63,24 +77,57 @@ static void real_put(const struct xent *p, void *x, int64_t i, double value)
         ((float *)x)[i] = (float)value;
 }
 
-static int64_t target_at(const struct wf_kcall *k, const struct xent *p, const void *targets,
-                         int64_t i)
+static struct terms terms_of(const struct wf_kcall *k, const void *const *ready, int64_t classes,
+                             const struct wf_scalars *scalars)
 {
-    if (k->in[p->target]->dtype == WEFT_I64) return ((const int64_t *)targets)[i];
-    return ((const int32_t *)targets)[i];
+    const struct xent *p = k->prep;
+    struct terms t = {.p = p,
+                      .targets = ready[p->target],
+                      .weights = p->weight < p->n_in ? ready[p->weight] : NULL,
+                      .target_share = 1 - scalars->s[0],
+                      .class_share = scalars->s[0] / (double)classes,
+                      .all_weights = (double)classes,
+                      .classes = classes,
+                      .ignored = scalars->v[0]};
+
+    if (scalars->s[0] != 0 && t.weights) {
+        t.all_weights = 0;
+        for (int64_t j = 0; j < classes; j++) t.all_weights += real_at(p, t.weights, j);
+    }
+    return t;
 }
 
-/** The target's column of this rank's box, -1 where another rank has it. */
-static int64_t column_of(const struct wf_kcall *k, int64_t target, int64_t row)
-{
-    const struct wf_desc *z = k->in[0];
-    int last = z->ndim - 1;
+enum { IGNORED = -1, NO_CLASS = -2 };
 
-    if (target < 0 || target >= z->global[last])
-        WF_DIE("%s: target %lld at position %lld is outside the %lld classes", k->op,
-               (long long)target, (long long)row, (long long)z->global[last]);
-    target -= z->offset[last];
-    return target >= 0 && target < z->shape[last] ? target : -1;
+/* The class that row i is to have. */
+static int64_t class_of(const struct wf_kcall *k, const struct terms *t, int64_t i)
+{
+    int64_t target = k->in[t->p->target]->dtype == WEFT_I64 ? ((const int64_t *)t->targets)[i]
+                                                            : ((const int32_t *)t->targets)[i];
+
+    if (target == t->ignored) return IGNORED;
+    return target >= 0 && target < t->classes ? target : NO_CLASS;
+}
+
+static double weight_of(const struct terms *t, int64_t class)
+{
+    return t->weights ? real_at(t->p, t->weights, class) : 1;
+}
+
+/* W of a row: what its terms weigh together. */
+static double weight_together(const struct terms *t, int64_t class)
+{
+    double all = t->class_share != 0 ? t->class_share * t->all_weights : 0;
+
+    return t->target_share * weight_of(t, class) + all;
+}
+
+/* The weights of this rank's columns, which begin at `first`. */
+static const void *weights_from(const struct terms *t, int64_t first)
+{
+    size_t bytes = t->p->sums_are_f64 ? sizeof(double) : sizeof(float);
+
+    return t->weights ? (const char *)t->weights + (size_t)first * bytes : NULL;
 }
 
 static void sum_run(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -88,17 +135,24 @@ static void sum_run(const struct wf_kcall *k, void *const *out, const void *cons
 {
     const struct xent *p = k->prep;
     const struct wf_operand *z = &p->in[0];
-    int64_t bytes = wf_dtypes[k->in[0]->dtype].size, rows = p->in[1].rows;
-    const void *ready[MAX_OPERANDS];
+    const struct wf_dtype_info *type = &wf_dtypes[k->in[0]->dtype];
+    int64_t rows = p->in[1].rows, first = k->in[0]->offset[k->in[0]->ndim - 1];
+    const void *ready[MAX_OPERANDS], *weights;
+    struct terms t;
 
-    operands_ready(p, in, ready);
+    operands_ready(k, in, ready);
+    t = terms_of(k, ready, k->in[0]->global[k->in[0]->ndim - 1], scalars);
+    weights = weights_from(&t, first);
     for (int64_t i = 0; i < rows; i++) {
-        const char *row = (const char *)ready[0] + i * z->ld * bytes;
-        int64_t target = target_at(k, p, ready[2], i);
-        int64_t column = target == scalars->v[0] ? -1 : column_of(k, target, i);
+        const char *row = (const char *)ready[0] + i * z->ld * type->size;
+        int64_t class = class_of(k, &t, i), column = class - first;
         double m = real_at(p, ready[1], i), picked = 0;
 
-        if (column >= 0) picked = wf_dtypes[k->in[0]->dtype].load(row + column * bytes) - m;
+        if (class >= 0 && column >= 0 && column < z->cols)
+            picked =
+                t.target_share * weight_of(&t, class) * (type->load(row + column * type->size) - m);
+        if (class >= 0 && t.class_share != 0)
+            picked += t.class_share * p->loops->lean(z->cols, row, m, weights);
         real_put(p, out[0], i, p->loops->sum(z->cols, row, m));
         real_put(p, out[0], rows + i, picked);
     }
@@ -108,14 +162,32 @@ static void loss_run(const struct wf_kcall *k, void *const *out, const void *con
                      const struct wf_scalars *scalars)
 {
     const struct xent *p = k->prep;
-    int64_t rows = p->in[1].rows,
-            bytes = p->sums_are_f64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
+    double total = 0, weights = 0, zeta = scalars->s[1];
+    int64_t rows = p->in[1].rows, bad = 0;
     const void *ready[MAX_OPERANDS];
+    struct terms t;
 
-    operands_ready(p, in, ready);
-    p->loops->loss(rows, ready[0], (const char *)ready[0] + rows * bytes, out[0]);
-    for (int64_t i = 0; i < rows; i++)
-        if (target_at(k, p, ready[1], i) == scalars->v[0]) real_put(p, out[0], i, 0);
+    operands_ready(k, in, ready);
+    t = terms_of(k, ready, scalars->v[1], scalars);
+    p->loops->log(rows, ready[0], out[0]);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t class = class_of(k, &t, i);
+        double log_s = real_at(p, out[0], i), lse = real_at(p, ready[1], i) + log_s, loss = 0;
+
+        if (class >= 0) {
+            loss = weight_together(&t, class) * log_s - real_at(p, ready[0], rows + i);
+            if (zeta != 0) loss += zeta * lse * lse;
+            weights += weight_of(&t, class);
+        } else if (class == NO_CLASS) {
+            loss = (double)NAN;
+            bad++;
+        }
+        real_put(p, out[0], i, loss);
+        total += loss;
+    }
+    real_put(p, out[1], 0, total);
+    real_put(p, out[1], 1, weights);
+    real_put(p, out[1], 2, (double)bad);
 }
 
 static void grad_run(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -124,26 +196,33 @@ static void grad_run(const struct wf_kcall *k, void *const *out, const void *con
     const struct xent *p = k->prep;
     const struct wf_operand *z = &p->in[0];
     const struct wf_dtype_info *type = &wf_dtypes[k->in[0]->dtype];
-    const void *ready[MAX_OPERANDS];
+    int64_t first = k->in[0]->offset[k->in[0]->ndim - 1];
+    const void *ready[MAX_OPERANDS], *weights;
+    struct terms t;
 
-    operands_ready(p, in, ready);
+    operands_ready(k, in, ready);
+    t = terms_of(k, ready, k->in[0]->global[k->in[0]->ndim - 1], scalars);
+    weights = weights_from(&t, first);
     for (int64_t i = 0; i < p->in[1].rows; i++) {
         const char *row = (const char *)ready[0] + i * z->ld * type->size;
         char *dz = (char *)out[0] + i * z->cols * type->size;
-        int64_t target = target_at(k, p, ready[3], i), column;
-        double m = real_at(p, ready[1], i), g = real_at(p, ready[4], i);
-        double s = real_at(p, ready[2], i), z_target;
+        int64_t class = class_of(k, &t, i), column = class - first;
+        double m = real_at(p, ready[1], i), s = real_at(p, ready[2], i);
+        double g = real_at(p, ready[4], i), share, z_target;
 
-        if (target == scalars->v[0]) {
+        if (class < 0) {
             memset(dz, 0, (size_t)(z->cols * type->size));
             continue;
         }
-        p->loops->grad(z->cols, row, m, g / s, dz);
-        column = column_of(k, target, i);
-        if (column < 0) continue;
+        share = weight_together(&t, class);
+        if (scalars->s[1] != 0) share += 2 * scalars->s[1] * (m + log(s));
+        p->loops->grad(z->cols, row, m, g * share / s, g * t.class_share, weights, dz);
+        if (column < 0 || column >= z->cols) continue;
         /* From the logit itself, since dz holds a rounded value. */
         z_target = type->load(row + column * type->size);
-        type->store(dz + column * type->size, g * (exp(z_target - m) / s - 1));
+        share *= exp(z_target - m) / s;
+        share -= (t.target_share + t.class_share) * weight_of(&t, class);
+        type->store(dz + column * type->size, g * share);
     }
 }
 
@@ -156,13 +235,16 @@ static weft_status need_dtypes(const struct wf_kcall *k, int logits, int target)
     WF_NEED(t == WEFT_I32 || t == WEFT_I64, WEFT_ERR_DTYPE, "%s: targets are i32 or i64, not %s",
             k->op, wf_dtypes[t].name);
     for (int i = logits; i < k->n_in; i++)
-        WF_NEED(i == target || k->in[i]->dtype == sums, WEFT_ERR_DTYPE, "%s: %s beside %s", k->op,
-                wf_dtypes[k->in[i]->dtype].name, wf_dtypes[k->in[0]->dtype].name);
+        WF_NEED(i == target || !k->in[i] || k->in[i]->dtype == sums, WEFT_ERR_DTYPE,
+                "%s: %s beside %s", k->op, wf_dtypes[k->in[i]->dtype].name,
+                wf_dtypes[k->in[0]->dtype].name);
     return WEFT_OK;
 }
 
-/* The first `logits` inputs (0 or 1) have rows of their own; the others are one number per row. */
-static weft_status prepare(struct wf_kcall *k, int logits, int target, wf_kernel_run *run)
+/* The first `logits` inputs (0 or 1) have rows of their own; the others are one number per row,
+ * or, the last, per class. */
+static weft_status prepare(struct wf_kcall *k, int logits, int target, int weight,
+                           wf_kernel_run *run)
 {
     struct xent *p;
     size_t scratch = 0;
@@ -172,8 +254,10 @@ static weft_status prepare(struct wf_kcall *k, int logits, int target, wf_kernel
     p->loops = &WF_ISA_PICK(wf_xents)->of[k->in[0]->dtype];
     p->n_in = k->n_in;
     p->target = target;
+    p->weight = weight;
     p->sums_are_f64 = k->in[0]->dtype == WEFT_F64;
     for (int i = 0; i < k->n_in; i++) {
+        if (!k->in[i]) continue;
         if (i < logits)
             wf_operand_prepare_rows(&p->in[i], k->in[i], k->in[i]->ndim - 1);
         else
@@ -183,10 +267,10 @@ static weft_status prepare(struct wf_kcall *k, int logits, int target, wf_kernel
     wf_scratch_reserve(scratch);
     k->prep = p;
     k->drop = xent_drop;
-    k->run = k->out[0]->numel ? run : wf_run_nothing;
+    k->run = run;
     return WEFT_OK;
 }
 
-weft_status wf_cpu_xent_sum(struct wf_kcall *k) { return prepare(k, 1, 2, sum_run); }
-weft_status wf_cpu_xent_loss(struct wf_kcall *k) { return prepare(k, 0, 1, loss_run); }
-weft_status wf_cpu_xent_grad(struct wf_kcall *k) { return prepare(k, 1, 3, grad_run); }
+weft_status wf_cpu_xent_sum(struct wf_kcall *k) { return prepare(k, 1, 2, 3, sum_run); }
+weft_status wf_cpu_xent_loss(struct wf_kcall *k) { return prepare(k, 0, 2, 3, loss_run); }
+weft_status wf_cpu_xent_grad(struct wf_kcall *k) { return prepare(k, 1, 3, 5, grad_run); }

@@ -6,10 +6,13 @@
 struct wf_xent_loops {
     /** sum over j of e^(z[j] - m) */
     double (*sum)(int64_t n, const void *z, double m);
-    /** loss[i] = log s[i] - p[i] */
-    void (*loss)(int64_t n, const void *s, const void *p, void *loss);
-    /** dz[j] = scale e^(z[j] - m) */
-    void (*grad)(int64_t n, const void *z, double m, double scale, void *dz);
+    /** sum over j of w[j] (z[j] - m); w NULL: all 1 */
+    double (*lean)(int64_t n, const void *z, double m, const void *w);
+    /** y[i] = log s[i] */
+    void (*log)(int64_t n, const void *s, void *y);
+    /** dz[j] = scale e^(z[j] - m) - lean w[j] */
+    void (*grad)(int64_t n, const void *z, double m, double scale, double lean, const void *w,
+                 void *dz);
 };
 
 struct wf_xents {

@@ -19,7 +19,7 @@
 #include "kernels/cpu/isa/xent.inc"
 
 const struct wf_xents WF_ISA_NAME(wf_xents) = {{
-    [WEFT_F32] = {xent_sum_f32, xent_loss_f32, xent_grad_f32},
-    [WEFT_F64] = {xent_sum_f64, xent_loss_f64, xent_grad_f64},
-    [WEFT_BF16] = {xent_sum_bf16, xent_loss_bf16, xent_grad_bf16},
+    [WEFT_F32] = {xent_sum_f32, xent_lean_f32, xent_log_f32, xent_grad_f32},
+    [WEFT_F64] = {xent_sum_f64, xent_lean_f64, xent_log_f64, xent_grad_f64},
+    [WEFT_BF16] = {xent_sum_bf16, xent_lean_bf16, xent_log_bf16, xent_grad_bf16},
 }};

@@ -1,0 +1,270 @@
+/*
+ * cross_entropy.c: cross-entropy with logits, sharded in any way.
+ *
+ * Three ops: the maximum over the classes, the sum of exponentials beside the picked logits, and
+ * the loss. With logits sharded over the classes the first two are pending reductions of one and
+ * two numbers per token; the backward recomputes each rank's part of the softmax from its own
+ * logits and sends nothing (Megatron-LM, Shoeybi et al. 2019). Class weights and label smoothing
+ * add to the picked number and cost no further one. What is computed is in kernels/cpu/xent.c.
+ */
+#include <weft/ops.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/plan.h"
+#include "tensor/scope.h"
+#include <weft/dtensor.h>
+
+/* ---- shapes ---- */
+
+static weft_status check(const struct wf_infer *call)
+{
+    const struct wf_desc *z = &call->in[0]->desc, *t = &call->in[2]->desc;
+    const struct wf_desc *w = call->in[3] ? &call->in[3]->desc : NULL;
+
+    WF_NEED(z->ndim >= 1 && z->ndim == t->ndim + 1 && weft_dtype_is_float((weft_dtype)z->dtype) &&
+                (t->dtype == WEFT_I32 || t->dtype == WEFT_I64) &&
+                memcmp(z->global, t->global, (size_t)t->ndim * sizeof(int64_t)) == 0,
+            WEFT_ERR_SHAPE, "cross_entropy: needs logits [*,V] and an i32 or i64 target [*]: %s",
+            wf_infer_text(call));
+    WF_NEED(!w || (w->ndim == 1 && w->global[0] == z->global[z->ndim - 1]), WEFT_ERR_SHAPE,
+            "cross_entropy: class weights are [V], one per class: %s", wf_infer_text(call));
+    return WEFT_OK;
+}
+
+/* z [*,V], m [*], target [*], w [V] or none -> [2,*] */
+weft_status wf_shape_xent_sum(struct wf_infer *call)
+{
+    const struct wf_desc *m = &call->in[1]->desc;
+
+    WF_TRY(check(call));
+    WF_NEED(m->ndim + 1 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "cross_entropy: too many dims: %s",
+            wf_infer_text(call));
+    call->out[0].dtype = m->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    call->out[0].ndim = m->ndim + 1;
+    call->out[0].shape[0] = 2;
+    memcpy(call->out[0].shape + 1, m->global, (size_t)m->ndim * sizeof(int64_t));
+    return WEFT_OK;
+}
+
+/* sp [2,*], m [*], target [*], w [V] or none -> [*], totals [3] */
+weft_status wf_shape_xent_loss(struct wf_infer *call)
+{
+    wf_infer_like(call, 0, call->in[1]);
+    call->out[1].dtype = call->out[0].dtype;
+    call->out[1].ndim = 1;
+    call->out[1].shape[0] = 3;
+    return WEFT_OK;
+}
+
+/* ---- the arguments ---- */
+
+static bool shards(const weft_tensor *t, int dim)
+{
+    for (int a = 0; a < t->layout->n_axes; a++)
+        if (weft_shards(t->layout->placements[a], dim)) return true;
+    return false;
+}
+
+/* A plain tensor is the same on every rank, as far as the block is concerned. */
+static weft_tensor *everywhere(weft_tensor *t, weft_mesh *mesh)
+{
+    return t && wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
+}
+
+/* Inside a loss_parallel block: `z` has its classes sharded, and plain tensors become replicas. */
+static weft_status take_in_block(const weft_tensor *z, weft_tensor **target, weft_tensor **weight)
+{
+    int last = weft_ndim(z) - 1;
+    char text[128] = "plain";
+    bool others = false;
+
+    weft_placements_print(z->layout->placements, z->layout->n_axes, text, sizeof text);
+    for (int a = 0; a < z->layout->n_axes; a++) {
+        weft_placement p = z->layout->placements[a];
+
+        WF_NEED(!weft_is_partial(p), WEFT_ERR_LAYOUT,
+                "cross_entropy in loss_parallel: logits must be Shard or Replicate on every axis, "
+                "not %s",
+                text);
+        others |= !weft_is_replicate(p) && !weft_shards(p, last);
+    }
+    WF_NEED(shards(z, last), WEFT_ERR_LAYOUT,
+            "cross_entropy in loss_parallel: logits must be sharded over their classes, not %s "
+            "(classes last)",
+            wf_is_plain(z) ? "plain" : text);
+    WF_NEED(!others || !wf_is_plain(*target), WEFT_ERR_LAYOUT,
+            "cross_entropy in loss_parallel: with logits %s a plain target would say nothing of "
+            "its part; it requires a DTensor (weft_distribute_tensor)",
+            text);
+    *target = everywhere(*target, z->layout->mesh);
+    *weight = everywhere(*weight, z->layout->mesh);
+    return *target ? WEFT_OK : weft_error_status();
+}
+
+static weft_status check_options(const weft_cross_entropy_options *o)
+{
+    WF_NEED(o->smoothing >= 0 && o->smoothing <= 1, WEFT_ERR_ARG,
+            "cross_entropy: smoothing is %g, outside 0 .. 1", o->smoothing);
+    WF_NEED(o->z_loss >= 0 && isfinite(o->z_loss), WEFT_ERR_ARG, "cross_entropy: z_loss is %g",
+            o->z_loss);
+    WF_NEED((unsigned)o->reduction <= WEFT_LOSS_NONE, WEFT_ERR_ARG,
+            "cross_entropy: there is no reduction %d", (int)o->reduction);
+    WF_NEED(!o->weight || !weft_requires_grad(o->weight), WEFT_ERR_ARG,
+            "cross_entropy: class weights have no gradient");
+    return WEFT_OK;
+}
+
+/* The logits with their classes last. */
+static weft_tensor *classes_last(weft_tensor *z, int class_dim)
+{
+    int order[WEFT_MAX_DIMS], n = weft_ndim(z), at = 0, d;
+
+    if (class_dim == 0 || n == 0) return z;
+    d = wf_dim(class_dim, n, "cross_entropy");
+    if (d < 0) return NULL;
+    for (int i = 0; i < n; i++)
+        if (i != d) order[at++] = i;
+    order[at] = d;
+    return d == n - 1 ? z : weft_permute(z, order);
+}
+
+/* ---- the loss ---- */
+
+enum { LOGITS, MAXIMUM, SUMS, TARGET, COUNT, WEIGHT };
+enum { TOTAL, WEIGHTS, NO_CLASS };
+
+/* d loss / d logits, in the logits' own layout. */
+static void vjp_cross_entropy(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_args args = {.scalars = {.s = {n->s[0], n->s[1]}, .v = {n->v[0]}}};
+    weft_tensor *share = n->saved[COUNT] ? weft_div(g, n->saved[COUNT]) : g;
+    weft_tensor *per_token = wf_expand_to(share, n->saved[MAXIMUM]->layout);
+    weft_tensor *operands[] = {n->saved[LOGITS], n->saved[MAXIMUM], n->saved[SUMS],
+                               n->saved[TARGET], per_token,         n->saved[WEIGHT]};
+
+    in[0] = wf_call(WF_OP_xent_grad, 6, operands, &args);
+}
+
+static weft_tensor *whole(weft_tensor *t)
+{
+    weft_placement replicated[WEFT_MAX_AXES];
+
+    if (!t || !t->layout->partial) return t;
+    for (int a = 0; a < t->layout->n_axes; a++) {
+        replicated[a] = t->layout->placements[a];
+        if (replicated[a].kind == WEFT_KIND_PARTIAL) replicated[a] = weft_replicate();
+    }
+    return weft_redistribute(t, replicated);
+}
+
+/*
+ * Targets that are no class, as the kernel counted them. Where the totals are whole every rank has
+ * the same count, and all return an error; a part of the batch is known to its own ranks only.
+ */
+static weft_status check_targets(const weft_tensor *totals, int64_t classes)
+{
+    const struct wf_desc *d = &totals->layout->desc;
+    const char *at = totals->data;
+    double count;
+
+    if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
+    count = wf_dtypes[d->dtype].load(at + NO_CLASS * wf_dtypes[d->dtype].size);
+    if (count == 0) return WEFT_OK;
+    if (totals->layout->partial)
+        WF_DIE("cross_entropy: %g targets of this rank's part are outside the %lld classes", count,
+               (long long)classes);
+    return WF_FAIL(WEFT_ERR_ARG,
+                   "cross_entropy: %g targets are outside the %lld classes and not ignored", count,
+                   (long long)classes);
+}
+
+/* What backward needs beside the logits. */
+struct parts {
+    weft_tensor *m, *sums, *count;
+};
+
+static weft_tensor *forward(weft_tensor *z, weft_tensor *target, weft_tensor *weight,
+                            const weft_cross_entropy_options *o, struct parts *parts)
+{
+    int last = -1;
+    int64_t classes = weft_ndim(z) ? z->layout->desc.global[weft_ndim(z) - 1] : 0;
+    struct wf_args args = {
+        .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
+    weft_tensor *m, *losses, *totals = NULL;
+
+    m = weft_ndim(z) ? whole(weft_max(z, 1, &last, false)) : z;
+    if (m && weft_tensor_dtype(m) == WEFT_BF16) m = weft_cast(m, WEFT_F32);
+    parts->m = m;
+    if (m && weight && weft_tensor_dtype(weight) != weft_tensor_dtype(m))
+        weight = weft_cast(weight, weft_tensor_dtype(m));
+    parts->sums = whole(wf_call(WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, target, weight}, &args));
+    losses = wf_call_outs(WF_OP_xent_loss, 4, (weft_tensor *[]){parts->sums, m, target, weight},
+                          &args, &totals);
+    if (!losses) return NULL;
+    if (o->reduction == WEFT_LOSS_MEAN) totals = whole(totals);
+    if (!totals || check_targets(totals, classes) != WEFT_OK) return NULL;
+    if (o->reduction == WEFT_LOSS_NONE) return losses;
+    if (o->reduction == WEFT_LOSS_SUM) return weft_select(totals, 0, TOTAL);
+    parts->count = weft_select(totals, 0, WEIGHTS);
+    return weft_div(weft_select(totals, 0, TOTAL), parts->count);
+}
+
+static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
+                                  const weft_cross_entropy_options *o)
+{
+    weft_tensor *z = classes_last(logits, o->class_dim), *weight = o->weight, *loss;
+    struct parts parts = {0};
+
+    if (!z || check_options(o) != WEFT_OK) return NULL;
+    if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &target, &weight));
+    weft_no_grad_begin();
+    loss = forward(z, target, weight, o, &parts);
+    weft_no_grad_end();
+    if (loss && z->requires_grad && wf_recording()) {
+        struct wf_node *n = wf_node_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
+
+        n->s[0] = o->smoothing;
+        n->s[1] = o->z_loss;
+        n->v[0] = o->ignore_index;
+        wf_node_save(n, LOGITS, z);
+        wf_node_save(n, MAXIMUM, parts.m);
+        wf_node_save(n, SUMS, parts.sums);
+        wf_node_save(n, TARGET, target);
+        if (parts.count) wf_node_save(n, COUNT, parts.count);
+        if (weight) wf_node_save(n, WEIGHT, weight);
+    }
+    return loss;
+}
+
+weft_tensor *weft_cross_entropy_with(weft_tensor *logits, weft_tensor *target,
+                                     weft_cross_entropy_options options)
+{
+    weft_scope *scope;
+
+    if (!logits || !target) return NULL;
+    if (options.ignore_index == 0) options.ignore_index = -100;
+    if (options.ignore_index == WEFT_IGNORE_ZERO) options.ignore_index = 0;
+    scope = weft_scope_open();
+    return weft_scope_return(scope, cross_entropy(logits, target, &options));
+}
+
+weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target, int64_t ignore_index)
+{
+    weft_cross_entropy_options options = {.ignore_index =
+                                              ignore_index ? ignore_index : WEFT_IGNORE_ZERO};
+
+    return weft_cross_entropy_with(logits, target, options);
+}
+
+weft_scope *weft_loss_parallel_open(void)
+{
+    weft_scope *scope = weft_scope_open();
+
+    wf_scope_set_mode(WF_MODE_LOSS_PARALLEL);
+    return scope;
+}
