@@ -1,0 +1,207 @@
+/*
+ * test_loss_parallel.c: cross-entropy on logits that are sharded over their classes, as other
+ * libraries' loss_parallel cases have it. Where the peer needs three all-reduces (the maximum, the
+ * sum of exponentials, the picked value) two are needed here, since the last two travel together.
+ */
+/* mpi: 2 4 */
+#include <math.h>
+
+#include "loss/check.h"
+
+/* A mesh of dp=2 and as many tp as that leaves; one rank is dp=1,tp=1. */
+static struct wt_world two_axes(void)
+{
+    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
+
+    return wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+}
+
+/* ---- values, gradients, collectives ---- */
+
+/* LOSS-01, LOSS-18: even and uneven classes, fewer classes than ranks, with and without weights. */
+WT_TEST(loss_parallel__equals_one_device_with_two_all_reduces)
+{
+    static const int64_t shapes[][2] = {{8, 16}, {8, 10}, {5, 7}, {3, 2}, {0, 6}};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 10; i++)
+        for (int block = 0; block < 2; block++)
+            check_losses(&w,
+                         &(struct check){.oracle = {.ndim = 2,
+                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1]},
+                                                    .class_dim = 1},
+                                         .weighted = i % 2,
+                                         .logits = "S(1)",
+                                         .target = block ? NULL : "R",
+                                         .block = block});
+    wt_world_close(&w);
+}
+
+/* LOSS-02: the class dim need not be the last. */
+WT_TEST(loss_parallel__with_classes_in_the_middle)
+{
+    static const int64_t shapes[][3] = {{8, 16, 12}, {3, 5, 7}, {2, 3, 1}};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 6; i++)
+        check_losses(&w, &(struct check){.oracle = {.ndim = 3,
+                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1],
+                                                              shapes[i / 2][2]},
+                                                    .class_dim = 1},
+                                         .weighted = i % 2,
+                                         .logits = "S(1)",
+                                         .target = "R"});
+    check_losses(&w, &(struct check){.oracle = {.ndim = 2, .shape = {9, 4}, .class_dim = 0},
+                                     .logits = "S(0)",
+                                     .target = "R"});
+    wt_world_close(&w);
+}
+
+/* LOSS-04, LOSS-06, LOSS-07: tokens over dp, classes over tp; a mean is that of all ranks' tokens.
+ */
+WT_TEST(loss_parallel__on_two_axes)
+{
+    static const int64_t shapes[][2] = {{8, 16}, {7, 10}, {1, 5}, {13, 3}};
+    struct wt_world w = two_axes();
+
+    for (int i = 0; i < 8; i++)
+        check_losses(&w, &(struct check){.oracle = {.ndim = 2,
+                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1]},
+                                                    .class_dim = 1},
+                                         .weighted = i % 2,
+                                         .logits = "S(0),S(1)",
+                                         .target = "S(0),R"});
+    check_losses(&w, &(struct check){.oracle = {.ndim = 3, .shape = {4, 6, 5}, .class_dim = 1},
+                                     .logits = "S(2),S(1)",
+                                     .target = "S(1),R"});
+    check_losses(&w, &(struct check){.oracle = {.ndim = 2, .shape = {6, 9}, .class_dim = 1},
+                                     .logits = "S(1),S(0)",
+                                     .target = "R,S(0)",
+                                     .block = true});
+    wt_world_close(&w);
+}
+
+/* LOSS-08 */
+WT_TEST(loss_parallel__with_a_replicated_axis)
+{
+    struct wt_world w = two_axes();
+
+    for (int weighted = 0; weighted < 2; weighted++)
+        for (int block = 0; block < 2; block++) {
+            struct check c = {.oracle = {.ndim = 2, .shape = {8, 16}, .class_dim = 1},
+                              .weighted = weighted,
+                              .logits = "R,S(1)",
+                              .target = block ? NULL : "R,R",
+                              .block = block};
+
+            check_losses(&w, &c);
+            c.oracle.shape[0] = 5;
+            c.oracle.shape[1] = 11;
+            check_losses(&w, &c);
+        }
+    wt_world_close(&w);
+}
+
+/* Classes over both axes of a mesh: the rank's run of classes is a part of a part. */
+WT_TEST(loss_parallel__over_two_axes_at_once)
+{
+    struct wt_world w = two_axes();
+    struct check c = {.oracle = {.ndim = 2, .shape = {4, 13}, .class_dim = 1},
+                      .weighted = true,
+                      .logits = "S(1),S(1)",
+                      .target = "R,R"};
+
+    check_losses(&w, &c);
+    wt_world_close(&w);
+}
+
+/* LOSS-22: one token without a dim of its own. */
+WT_TEST(loss_parallel__of_one_token)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int64_t classes = 1; classes <= 8; classes++)
+        check_losses(&w, &(struct check){.oracle = {.ndim = 1, .shape = {classes}},
+                                         .weighted = classes % 2,
+                                         .logits = "S(0)",
+                                         .target = "R"});
+    wt_world_close(&w);
+}
+
+/* ---- figures ---- */
+
+static const double given_losses[] = {4.463503, 0, 0.944418, 4.483108};
+
+/* x[i][j] = ((7i + 3j) mod 5) - 2, [4,6], and targets 0, -100, 5, 3 or all -100. */
+static weft_tensor *given_loss(struct wt_world *w, bool all_ignored, weft_loss_reduction reduction,
+                               weft_tensor **x)
+{
+    static const int64_t targets[2][4] = {{0, -100, 5, 3}, {-100, -100, -100, -100}};
+    double values[24];
+
+    for (int i = 0; i < 24; i++) values[i] = (7 * (i / 6) + 3 * (i % 6)) % 5 - 2;
+    *x = weft_cast(weft_from_data(WEFT_F64, 2, (int64_t[]){4, 6}, values), WEFT_F32);
+    *x = weft_set_requires_grad(wt_spread(w, *x, "S(1)"), true);
+    return weft_cross_entropy_with(
+        *x, wt_spread(w, weft_from_data(WEFT_I64, 1, (int64_t[]){4}, targets[all_ignored]), "R"),
+        (weft_cross_entropy_options){.reduction = reduction});
+}
+
+/* LOSS-13: at 4 ranks the classes are 2, 2, 2, 0. */
+WT_TEST(loss_parallel__ignores_targets)
+{
+    struct wt_world w = wt_world_open();
+    const double sum = 9.891029, mean = 3.297010;
+    weft_tensor *x, *grad;
+
+    WT_ALL(wt_near_full(given_loss(&w, false, WEFT_LOSS_NONE, &x), given_losses, WT_WITHIN(1e-6)));
+    WT_ALL(wt_near_full(given_loss(&w, false, WEFT_LOSS_SUM, &x), &sum, WT_WITHIN(1e-6)));
+    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 4);
+    x = NULL;
+    WT_ALL(weft_backward(given_loss(&w, false, WEFT_LOSS_MEAN, &x)) == WEFT_OK);
+    grad = weft_grad(x);
+    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
+    WT_ALL(wt_is_placed(grad, "S(1)"));
+    WT_ALL(wt_is_all(weft_slice(grad, 0, 1, 2), 0));
+    WT_ALL(!wt_is_all(weft_slice(grad, 0, 0, 1), 0));
+    WT_ALL(wt_near_full(given_loss(&w, false, WEFT_LOSS_MEAN, &x), &mean, WT_WITHIN(1e-6)));
+    wt_world_close(&w);
+}
+
+/* LOSS-16: nothing is left to take the mean of; every gradient is 0, that of the mean too. */
+WT_TEST(loss_parallel__of_ignored_targets_only)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3; i++) {
+        weft_loss_reduction reduction = (weft_loss_reduction)i;
+        weft_tensor *x, *loss = given_loss(&w, true, reduction, &x);
+
+        if (reduction == WEFT_LOSS_MEAN)
+            WT_ALL(isnan(weft_item(loss)));
+        else
+            WT_ALL(wt_is_all(loss, 0));
+        WT_ALL(weft_backward(weft_sum_all(loss)) == WEFT_OK);
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
+        WT_ALL(wt_is_all(weft_grad(x), 0));
+        wt_moved(&w, WEFT_COLL_COUNT);
+    }
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(loss_parallel__equals_one_device_with_two_all_reduces),
+        WT_CASE(loss_parallel__with_classes_in_the_middle),
+        WT_CASE(loss_parallel__on_two_axes),
+        WT_CASE(loss_parallel__with_a_replicated_axis),
+        WT_CASE(loss_parallel__over_two_axes_at_once),
+        WT_CASE(loss_parallel__of_one_token),
+        WT_CASE(loss_parallel__ignores_targets),
+        WT_CASE(loss_parallel__of_ignored_targets_only),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "loss_parallel", cases);
+}
