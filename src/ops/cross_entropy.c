@@ -63,6 +63,13 @@ weft_status wf_shape_xent_loss(struct wf_infer *call)
 
 /* ---- the arguments ---- */
 
+/* What the loss is made of beside the logits, and backward needs. */
+struct parts {
+    weft_tensor *target, *weight; /* weight: NULL where all are 1 */
+    weft_tensor *m, *sums;        /* the largest logits, and what xent_sum gives, whole */
+    weft_tensor *count;           /* what a mean divides by, or NULL */
+};
+
 static bool shards(const weft_tensor *t, int dim)
 {
     for (int a = 0; a < t->layout->n_axes; a++)
@@ -73,11 +80,11 @@ static bool shards(const weft_tensor *t, int dim)
 /* A plain tensor is the same on every rank, as far as the block is concerned. */
 static weft_tensor *everywhere(weft_tensor *t, weft_mesh *mesh)
 {
-    return t && wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
+    return wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
 }
 
 /* Inside a loss_parallel block: `z` has its classes sharded, and plain tensors become replicas. */
-static weft_status take_in_block(const weft_tensor *z, weft_tensor **target, weft_tensor **weight)
+static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
 {
     int last = weft_ndim(z) - 1;
     char text[128] = "plain";
@@ -97,13 +104,15 @@ static weft_status take_in_block(const weft_tensor *z, weft_tensor **target, wef
             "cross_entropy in loss_parallel: logits must be sharded over their classes, not %s "
             "(classes last)",
             wf_is_plain(z) ? "plain" : text);
-    WF_NEED(!others || !wf_is_plain(*target), WEFT_ERR_LAYOUT,
+    WF_NEED(!others || !wf_is_plain(parts->target), WEFT_ERR_LAYOUT,
             "cross_entropy in loss_parallel: with logits %s a plain target would say nothing of "
             "its part; it requires a DTensor (weft_distribute_tensor)",
             text);
-    *target = everywhere(*target, z->layout->mesh);
-    *weight = everywhere(*weight, z->layout->mesh);
-    return *target ? WEFT_OK : weft_error_status();
+    parts->target = everywhere(parts->target, z->layout->mesh);
+    if (!parts->target) return weft_error_status();
+    if (!parts->weight) return WEFT_OK;
+    parts->weight = everywhere(parts->weight, z->layout->mesh);
+    return parts->weight ? WEFT_OK : weft_error_status();
 }
 
 static weft_status check_options(const weft_cross_entropy_options *o)
@@ -183,13 +192,8 @@ static weft_status check_targets(const weft_tensor *totals, int64_t classes)
                    (long long)classes);
 }
 
-/* What backward needs beside the logits. */
-struct parts {
-    weft_tensor *m, *sums, *count;
-};
-
-static weft_tensor *forward(weft_tensor *z, weft_tensor *target, weft_tensor *weight,
-                            const weft_cross_entropy_options *o, struct parts *parts)
+static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,
+                            struct parts *parts)
 {
     int last = -1;
     int64_t classes = weft_ndim(z) ? z->layout->desc.global[weft_ndim(z) - 1] : 0;
@@ -197,14 +201,15 @@ static weft_tensor *forward(weft_tensor *z, weft_tensor *target, weft_tensor *we
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    m = weft_ndim(z) ? whole(weft_max(z, 1, &last, false)) : z;
-    if (m && weft_tensor_dtype(m) == WEFT_BF16) m = weft_cast(m, WEFT_F32);
-    parts->m = m;
-    if (m && weight && weft_tensor_dtype(weight) != weft_tensor_dtype(m))
-        weight = weft_cast(weight, weft_tensor_dtype(m));
-    parts->sums = whole(wf_call(WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, target, weight}, &args));
-    losses = wf_call_outs(WF_OP_xent_loss, 4, (weft_tensor *[]){parts->sums, m, target, weight},
-                          &args, &totals);
+    parts->m = m = weft_ndim(z) ? whole(weft_max(z, 1, &last, false)) : z;
+    if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
+    if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
+        parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
+    parts->sums = whole(
+        wf_call(WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, parts->target, parts->weight}, &args));
+    losses = wf_call_outs(WF_OP_xent_loss, 4,
+                          (weft_tensor *[]){parts->sums, m, parts->target, parts->weight}, &args,
+                          &totals);
     if (!losses) return NULL;
     if (o->reduction == WEFT_LOSS_MEAN) totals = whole(totals);
     if (!totals || check_targets(totals, classes) != WEFT_OK) return NULL;
@@ -217,13 +222,13 @@ static weft_tensor *forward(weft_tensor *z, weft_tensor *target, weft_tensor *we
 static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
                                   const weft_cross_entropy_options *o)
 {
-    weft_tensor *z = classes_last(logits, o->class_dim), *weight = o->weight, *loss;
-    struct parts parts = {0};
+    weft_tensor *z = classes_last(logits, o->class_dim), *loss;
+    struct parts parts = {.target = target, .weight = o->weight};
 
     if (!z || check_options(o) != WEFT_OK) return NULL;
-    if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &target, &weight));
+    if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &parts));
     weft_no_grad_begin();
-    loss = forward(z, target, weight, o, &parts);
+    loss = forward(z, o, &parts);
     weft_no_grad_end();
     if (loss && z->requires_grad && wf_recording()) {
         struct wf_node *n = wf_node_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
@@ -234,9 +239,9 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
         wf_node_save(n, LOGITS, z);
         wf_node_save(n, MAXIMUM, parts.m);
         wf_node_save(n, SUMS, parts.sums);
-        wf_node_save(n, TARGET, target);
-        if (parts.count) wf_node_save(n, COUNT, parts.count);
-        if (weight) wf_node_save(n, WEIGHT, weight);
+        wf_node_save(n, TARGET, parts.target);
+        wf_node_save(n, COUNT, parts.count);
+        wf_node_save(n, WEIGHT, parts.weight);
     }
     return loss;
 }

@@ -43,12 +43,12 @@ weft_tensor *check_weight(struct wt_world *w, const struct check *c)
 
 weft_cross_entropy_options check_options(const struct check *c, weft_loss_reduction reduction)
 {
-    return (weft_cross_entropy_options){
-        .ignore_index = c->oracle.ignored,
-        .smoothing = c->oracle.smoothing,
-        .z_loss = c->oracle.z_loss,
-        .reduction = reduction,
-        .class_dim = c->oracle.class_dim == c->oracle.ndim - 1 ? 0 : c->oracle.class_dim};
+    return (weft_cross_entropy_options){.ignore_index = c->oracle.ignored,
+                                        .smoothing = c->oracle.smoothing,
+                                        .z_loss = c->oracle.z_loss,
+                                        .reduction = reduction,
+                                        .class_dim = c->oracle.class_dim -
+                                                     (c->oracle.class_dim ? 0 : c->oracle.ndim)};
 }
 
 /* Axes of more than one rank that shard the class dim / another one. */
@@ -77,7 +77,7 @@ static int64_t local_tokens(const weft_tensor *z, int class_dim)
 static void check_moves(struct wt_world *w, const struct check *c, const weft_tensor *z,
                         weft_loss_reduction reduction)
 {
-    int over_classes = axes(w, c, true);
+    int over_classes = c->oracle.tokens ? axes(w, c, true) : 0;
     int over_tokens = reduction == WEFT_LOSS_MEAN ? axes(w, c, false) : 0;
     int64_t number = c->dtype == WEFT_F64 ? 8 : 4;
     int64_t per_token = 2 * number + (int64_t)weft_dtype_size(c->dtype);

@@ -16,24 +16,33 @@ static struct wt_world two_axes(void)
     return wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
 }
 
+/* Nothing more; class weights; smoothing; z-loss; all of it. */
+static struct check with_terms(int i, struct check c)
+{
+    c.weighted = i % 5 == 1 || i % 5 == 4;
+    c.oracle.smoothing = i % 5 == 2 ? 0.1 : i % 5 == 4 ? 0.4 : 0;
+    c.oracle.z_loss = i % 5 == 3 ? 1e-2 : i % 5 == 4 ? 0.5 : 0;
+    return c;
+}
+
 /* ---- values, gradients, collectives ---- */
 
-/* LOSS-01, LOSS-18: even and uneven classes, fewer classes than ranks, with and without weights. */
+/* LOSS-01, LOSS-18: even and uneven classes, fewer classes than ranks, no tokens. */
 WT_TEST(loss_parallel__equals_one_device_with_two_all_reduces)
 {
     static const int64_t shapes[][2] = {{8, 16}, {8, 10}, {5, 7}, {3, 2}, {0, 6}};
     struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 10; i++)
-        for (int block = 0; block < 2; block++)
-            check_losses(&w,
-                         &(struct check){.oracle = {.ndim = 2,
-                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1]},
-                                                    .class_dim = 1},
-                                         .weighted = i % 2,
-                                         .logits = "S(1)",
-                                         .target = block ? NULL : "R",
-                                         .block = block});
+    for (int i = 0; i < 25; i++) {
+        const int64_t *s = shapes[i / 5];
+        struct check c = with_terms(
+            i, (struct check){.oracle = {2, {s[0], s[1]}, 1}, .logits = "S(1)", .target = "R"});
+
+        check_losses(&w, &c);
+        c.target = NULL;
+        c.block = true;
+        check_losses(&w, &c);
+    }
     wt_world_close(&w);
 }
 
@@ -42,18 +51,17 @@ WT_TEST(loss_parallel__with_classes_in_the_middle)
 {
     static const int64_t shapes[][3] = {{8, 16, 12}, {3, 5, 7}, {2, 3, 1}};
     struct wt_world w = wt_world_open();
+    struct check first = {.oracle = {2, {9, 4}, 0}, .logits = "S(0)", .target = "R"};
 
-    for (int i = 0; i < 6; i++)
-        check_losses(&w, &(struct check){.oracle = {.ndim = 3,
-                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1],
-                                                              shapes[i / 2][2]},
-                                                    .class_dim = 1},
-                                         .weighted = i % 2,
-                                         .logits = "S(1)",
-                                         .target = "R"});
-    check_losses(&w, &(struct check){.oracle = {.ndim = 2, .shape = {9, 4}, .class_dim = 0},
-                                     .logits = "S(0)",
-                                     .target = "R"});
+    for (int i = 0; i < 15; i++) {
+        const int64_t *s = shapes[i / 5];
+        struct check c = with_terms(
+            i,
+            (struct check){.oracle = {3, {s[0], s[1], s[2]}, 1}, .logits = "S(1)", .target = "R"});
+
+        check_losses(&w, &c);
+    }
+    check_losses(&w, &first);
     wt_world_close(&w);
 }
 
@@ -63,42 +71,39 @@ WT_TEST(loss_parallel__on_two_axes)
 {
     static const int64_t shapes[][2] = {{8, 16}, {7, 10}, {1, 5}, {13, 3}};
     struct wt_world w = two_axes();
+    struct check middle = {.oracle = {3, {4, 6, 5}, 1}, .logits = "S(2),S(1)", .target = "S(1),R"};
+    struct check turned = {
+        .oracle = {2, {6, 9}, 1}, .logits = "S(1),S(0)", .target = "R,S(0)", .block = true};
 
-    for (int i = 0; i < 8; i++)
-        check_losses(&w, &(struct check){.oracle = {.ndim = 2,
-                                                    .shape = {shapes[i / 2][0], shapes[i / 2][1]},
-                                                    .class_dim = 1},
-                                         .weighted = i % 2,
-                                         .logits = "S(0),S(1)",
-                                         .target = "S(0),R"});
-    check_losses(&w, &(struct check){.oracle = {.ndim = 3, .shape = {4, 6, 5}, .class_dim = 1},
-                                     .logits = "S(2),S(1)",
-                                     .target = "S(1),R"});
-    check_losses(&w, &(struct check){.oracle = {.ndim = 2, .shape = {6, 9}, .class_dim = 1},
-                                     .logits = "S(1),S(0)",
-                                     .target = "R,S(0)",
-                                     .block = true});
+    for (int i = 0; i < 20; i++) {
+        const int64_t *s = shapes[i / 5];
+        struct check c = with_terms(i, (struct check){.oracle = {2, {s[0], s[1]}, 1},
+                                                      .logits = "S(0),S(1)",
+                                                      .target = "S(0),R"});
+
+        check_losses(&w, &c);
+    }
+    check_losses(&w, &middle);
+    check_losses(&w, &turned);
     wt_world_close(&w);
 }
 
 /* LOSS-08 */
 WT_TEST(loss_parallel__with_a_replicated_axis)
 {
+    static const int64_t shapes[][2] = {{8, 16}, {5, 11}};
     struct wt_world w = two_axes();
 
-    for (int weighted = 0; weighted < 2; weighted++)
-        for (int block = 0; block < 2; block++) {
-            struct check c = {.oracle = {.ndim = 2, .shape = {8, 16}, .class_dim = 1},
-                              .weighted = weighted,
-                              .logits = "R,S(1)",
-                              .target = block ? NULL : "R,R",
-                              .block = block};
+    for (int i = 0; i < 10; i++) {
+        const int64_t *s = shapes[i / 5];
+        struct check c = with_terms(
+            i, (struct check){.oracle = {2, {s[0], s[1]}, 1}, .logits = "R,S(1)", .target = "R,R"});
 
-            check_losses(&w, &c);
-            c.oracle.shape[0] = 5;
-            c.oracle.shape[1] = 11;
-            check_losses(&w, &c);
-        }
+        check_losses(&w, &c);
+        c.target = NULL;
+        c.block = true;
+        check_losses(&w, &c);
+    }
     wt_world_close(&w);
 }
 
@@ -106,12 +111,13 @@ WT_TEST(loss_parallel__with_a_replicated_axis)
 WT_TEST(loss_parallel__over_two_axes_at_once)
 {
     struct wt_world w = two_axes();
-    struct check c = {.oracle = {.ndim = 2, .shape = {4, 13}, .class_dim = 1},
-                      .weighted = true,
-                      .logits = "S(1),S(1)",
-                      .target = "R,R"};
 
-    check_losses(&w, &c);
+    for (int i = 0; i < 5; i++) {
+        struct check c = with_terms(
+            i, (struct check){.oracle = {2, {4, 13}, 1}, .logits = "S(1),S(1)", .target = "R,R"});
+
+        check_losses(&w, &c);
+    }
     wt_world_close(&w);
 }
 
@@ -120,11 +126,13 @@ WT_TEST(loss_parallel__of_one_token)
 {
     struct wt_world w = wt_world_open();
 
-    for (int64_t classes = 1; classes <= 8; classes++)
-        check_losses(&w, &(struct check){.oracle = {.ndim = 1, .shape = {classes}},
-                                         .weighted = classes % 2,
-                                         .logits = "S(0)",
-                                         .target = "R"});
+    for (int64_t classes = 1; classes <= 8; classes++) {
+        struct check c =
+            with_terms((int)classes,
+                       (struct check){.oracle = {1, {classes}}, .logits = "S(0)", .target = "R"});
+
+        check_losses(&w, &c);
+    }
     wt_world_close(&w);
 }
 
