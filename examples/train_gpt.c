@@ -1,12 +1,12 @@
 /*
- * train_gpt.c: train a GPT on the bytes of a file, tensor-parallel over all ranks.
+ * train_gpt.c: train a GPT-2 or Llama model on a file, tensor- and data-parallel over all ranks.
  *
- *     train_gpt --data FILE                    one process
- *     mpiexec -n 2 train_gpt --data FILE       two: the same losses
- *     train_gpt --data FILE --ranks 4          four threads of one process
+ *     train_gpt --data FILE                                  one process
+ *     mpiexec -n 2 train_gpt --data FILE                     two: the same losses
+ *     train_gpt --data FILE --ranks 4 --mesh dp=2,tp=2       four threads of one process
  *
- * Here are the model, the plan and the loop; options, batches, reports and sampling are in
- * train_gpt/.
+ * Here is the loop; in train_gpt/ are options (options.def lists them), mesh, plan and model
+ * (setup.c), batches (text.c), checkpoints (resume.c), reports and sampling.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,37 +17,24 @@
 
 #include "train_gpt/options.h"
 #include "train_gpt/report.h"
+#include "train_gpt/resume.h"
 #include "train_gpt/sample.h"
+#include "train_gpt/say.h"
+#include "train_gpt/setup.h"
 #include "train_gpt/text.h"
 
-enum { VOCAB = 256, VALIDATION_BATCHES = 4, PLAN_LINES = 8 };
+enum { VALIDATION_BATCHES = 4 };
 
 struct trainer {
     const struct options *o;
-    weft_mesh *mesh;
-    weft_module *gpt;
-    weft_optim *optim;
-    weft_ledger *comm; /* the whole run, for the share of time */
+    struct setup s;
     struct text text;
     struct report report;
-    int32_t *tokens, *targets; /* one batch */
+    struct progress progress;
+    weft_ledger *comm;         /* the whole run, for the share of time */
+    int first_row, rows;       /* this replica's, of the --batch rows of every batch */
+    int32_t *tokens, *targets; /* them */
 };
-
-/* Attention by heads, the MLP by hidden features, embedding, head and loss by vocabulary. */
-static void make_plan(weft_plan plan[PLAN_LINES])
-{
-    weft_style sharded_logits =
-        weft_colwise_parallel_with((weft_style_options){.keep_distributed = true});
-
-    plan[0] = (weft_plan){"wte", weft_rowwise_parallel()};
-    plan[1] = (weft_plan){"blocks.*.attn.qkv", weft_colwise_parallel()};
-    plan[2] = (weft_plan){"blocks.*.attn.proj", weft_rowwise_parallel()};
-    plan[3] = (weft_plan){"blocks.*.mlp.up", weft_colwise_parallel()};
-    plan[4] = (weft_plan){"blocks.*.mlp.down", weft_rowwise_parallel()};
-    plan[5] = (weft_plan){"head", sharded_logits};
-    plan[6] = (weft_plan){"loss", weft_loss_parallel()};
-    plan[7] = (weft_plan){0};
-}
 
 static double now(void)
 {
@@ -59,39 +46,70 @@ static double now(void)
 
 /* ---- one batch ---- */
 
-static weft_tensor *loss_of(struct trainer *t, enum part part, int64_t step)
+/* The mean loss over this replica's rows of one batch. */
+static weft_tensor *loss_of(struct trainer *t, enum part part, int64_t step, int batch)
 {
-    const struct options *o = t->o;
-    int64_t shape[] = {o->batch, o->context};
+    struct piece piece = {.part = part,
+                          .seed = (uint64_t)t->progress.seed,
+                          .step = step,
+                          .first_row = batch * t->o->batch + t->first_row,
+                          .rows = t->rows,
+                          .context = t->o->context};
+    int64_t shape[] = {t->rows, t->o->context};
 
-    text_batch(&t->text, part, o->seed, step, o->batch, o->context, t->tokens, t->targets);
-    return weft_gpt_loss(t->gpt, weft_from_data(WEFT_I32, 2, shape, t->tokens),
+    text_batch(&t->text, piece, t->tokens, t->targets);
+    return weft_gpt_loss(t->s.model, weft_from_data(WEFT_I32, 2, shape, t->tokens),
                          weft_from_data(WEFT_I32, 2, shape, t->targets));
 }
 
-static double learning_rate(const struct options *o, int step)
+static double learning_rate(const struct options *o, int64_t step)
 {
-    weft_schedule schedule = {.kind = WEFT_SCHEDULE_COSINE,
+    weft_schedule schedule = {.kind = (weft_schedule_kind)o->schedule,
                               .lr = o->lr,
-                              .min_lr = o->lr / 10,
+                              .min_lr = o->min_lr,
                               .warmup = o->warmup,
                               .total = o->steps};
 
     return weft_schedule_lr(&schedule, step);
 }
 
-static weft_status train_step(struct trainer *t, int step, struct step_result *r)
+/* What dropout draws depends on step, batch and replica alone, so that a resumed run repeats it. */
+static void seed_dropout(const struct trainer *t, int64_t step, int batch)
+{
+    uint64_t seed = (uint64_t)t->progress.seed;
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, word[4];
+    uint32_t counter[4] = {(uint32_t)step, (uint32_t)batch, (uint32_t)setup_replica(&t->s),
+                           UINT32_MAX - 1};
+
+    weft_philox(word, counter, key);
+    weft_manual_seed((uint64_t)word[1] << 32 | word[0]);
+}
+
+/* Forward and backward of one batch out of o->accumulate; adds to the loss. */
+static weft_status run_batch(struct trainer *t, int64_t step, int batch, double *sum)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = loss_of(t, TRAIN, step);
-    weft_status status = loss ? weft_backward(loss) : weft_error_status();
+    weft_tensor *loss;
+    weft_status status;
 
-    if (status == WEFT_OK) status = weft_clip_grad_norm(t->gpt, t->o->clip, &r->norm);
-    weft_optim_set_lr(t->optim, r->lr);
-    if (status == WEFT_OK) status = weft_step(t->optim);
-    if (status == WEFT_OK) r->loss = weft_item(loss);
+    seed_dropout(t, step, batch);
+    loss = loss_of(t, TRAIN, step, batch);
+    status = loss ? WEFT_OK : weft_error_status();
+    if (status == WEFT_OK) status = weft_backward(weft_mul_scalar(loss, 1.0 / t->o->accumulate));
+    if (status == WEFT_OK) *sum += weft_item(loss) / t->o->accumulate;
     weft_scope_close(scope);
     return status;
+}
+
+static weft_status train_step(struct trainer *t, int64_t step, struct step_result *r)
+{
+    weft_status status = WEFT_OK;
+
+    for (int batch = 0; batch < t->o->accumulate && status == WEFT_OK; batch++)
+        status = run_batch(t, step, batch, &r->loss);
+    if (status == WEFT_OK) status = weft_clip_grad_norm(t->s.model, t->o->clip, &r->norm);
+    weft_optim_set_lr(t->s.optim, r->lr);
+    return status == WEFT_OK ? weft_step(t->s.optim) : status;
 }
 
 static weft_status validate(struct trainer *t, double *mean)
@@ -101,154 +119,169 @@ static weft_status validate(struct trainer *t, double *mean)
 
     *mean = NAN;
     if (!t->text.validation) return WEFT_OK;
-    weft_module_train(t->gpt, false);
+    weft_module_train(t->s.model, false);
     weft_no_grad_begin();
     for (int i = 0; i < VALIDATION_BATCHES && status == WEFT_OK; i++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *loss = loss_of(t, VALIDATION, i);
+        weft_tensor *loss = loss_of(t, VALIDATION, i, 0);
 
         status = loss ? WEFT_OK : weft_error_status();
         if (loss) sum += weft_item(loss);
         weft_scope_close(scope);
     }
     weft_no_grad_end();
-    weft_module_train(t->gpt, true);
+    weft_module_train(t->s.model, true);
     *mean = sum / VALIDATION_BATCHES;
     return status;
 }
 
 /* ---- the run ---- */
 
-static weft_status run_steps(struct trainer *t, weft_ledger **last)
+static weft_status save(struct trainer *t)
 {
-    for (int step = 0; step < t->o->steps; step++) {
-        struct step_result r = {.step = step,
-                                .lr = learning_rate(t->o, step),
-                                .tokens = (double)t->o->batch * t->o->context};
-        double start = now(), comm = weft_ledger_seconds(t->comm);
-        weft_status status;
+    return progress_save(t->o->checkpoint, t->s.model, t->s.optim, &t->progress);
+}
 
-        if (step == t->o->steps - 1) *last = weft_ledger_open();
-        status = train_step(t, step, &r);
-        if (status != WEFT_OK) return status;
-        r.seconds = now() - start;
-        r.comm = weft_ledger_seconds(t->comm) - comm;
-        report_step(&t->report, &r);
-    }
-    return WEFT_OK;
+static weft_status run_step(struct trainer *t, weft_ledger **last, bool is_last)
+{
+    struct step_result r = {.step = (int)t->progress.step,
+                            .lr = learning_rate(t->o, t->progress.step),
+                            .tokens = (double)t->o->batch * t->o->context * t->o->accumulate};
+    double start = now(), comm = weft_ledger_seconds(t->comm);
+    weft_status status;
+
+    if (is_last) *last = weft_ledger_open();
+    status = train_step(t, t->progress.step, &r);
+    if (status != WEFT_OK) return status;
+    r.seconds = now() - start;
+    r.comm = weft_ledger_seconds(t->comm) - comm;
+    report_step(&t->report, &r);
+    t->progress.step++;
+    return !is_last && t->o->every && t->progress.step % t->o->every == 0 ? save(t) : WEFT_OK;
 }
 
 static weft_status run(struct trainer *t)
 {
+    const struct options *o = t->o;
+    int64_t end = o->until && o->until < o->steps ? o->until : o->steps;
+    struct sampling sampling = {.vocab = t->s.vocab,
+                                .first = text_token(&t->text, 0),
+                                .count = o->sample,
+                                .context = o->context,
+                                .seed = o->seed,
+                                .bytes = o->token_bytes == 1};
     weft_ledger *last = NULL;
     double validation = NAN;
-    weft_status status = run_steps(t, &last);
+    weft_status status = WEFT_OK;
 
-    if (status == WEFT_OK) report_costs(&t->report, last);
+    while (status == WEFT_OK && t->progress.step < end)
+        status = run_step(t, &last, t->progress.step == end - 1);
+    if (status == WEFT_OK && last) report_costs(&t->report, last);
     weft_ledger_close(last);
+    if (status == WEFT_OK && o->checkpoint) status = save(t);
     if (status == WEFT_OK) status = validate(t, &validation);
     if (status == WEFT_OK) report_validation(&t->report, validation);
-    if (status == WEFT_OK && t->o->sample)
-        status = sample_text(t->gpt, t->text.bytes, 1, t->o->sample, t->o->context, t->o->seed);
-    return status;
+    return status == WEFT_OK && o->sample ? sample_text(t->s.model, &sampling) : status;
 }
 
 /* ---- setting up ---- */
 
 /* True on every rank when it is true on every rank: one rank's file may be missing. */
-static bool all_ranks(weft_mesh *mesh, bool mine)
+static bool all_ranks(bool mine)
 {
-    weft_placement least = weft_partial(WEFT_MIN);
-    int64_t shape[] = {1};
+    weft_mesh *world = weft_mesh_new(WEFT_CPU, "all=%d", weft_world_size());
     weft_scope *scope = weft_scope_open();
-    weft_tensor *flag = weft_full(WEFT_F64, 1, shape, mine);
+    weft_tensor *flag = weft_full(WEFT_F64, 0, NULL, mine);
     bool all;
 
-    flag = flag ? weft_from_local(flag, mesh, &least, shape) : NULL;
-    flag = flag ? weft_full_tensor(flag) : NULL;
+    flag = weft_mesh_all_reduce(flag, WEFT_MIN, world, 0);
     all = flag && weft_item(flag) == 1;
     weft_scope_close(scope);
+    weft_mesh_release(world);
     return all;
 }
 
-static bool open_files(struct trainer *t)
+static weft_status open_files(struct trainer *t)
 {
     const struct options *o = t->o;
-    char problem[512] = "";
-    bool mine = text_load(&t->text, o->data, o->context, problem, sizeof problem) &&
+    char problem[512] = "another rank cannot read its file";
+    bool mine = text_load(&t->text, o->data, o->token_bytes, t->s.vocab, o->context, problem,
+                          sizeof problem) &&
                 report_open(&t->report, o, problem, sizeof problem);
 
-    if (all_ranks(t->mesh, mine)) return true;
-    if (weft_world_rank() == 0)
-        fprintf(stderr, "train_gpt: %s\n",
-                problem[0] ? problem : "another rank cannot read its file");
-    return false;
+    if (all_ranks(mine)) return WEFT_OK;
+    complain("%s", problem);
+    return WEFT_ERR_IO;
 }
 
-static weft_status build(struct trainer *t)
+/* Rows of every batch go to replicas as evenly as they can. */
+static weft_status share_rows(struct trainer *t)
 {
-    const struct options *o = t->o;
-    size_t batch = (size_t)o->batch * (size_t)o->context;
-    weft_plan plan[PLAN_LINES];
-    weft_status status;
+    int n = setup_replicas(&t->s), i = setup_replica(&t->s), batch = t->o->batch;
+    size_t count;
 
-    t->gpt = weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                        .context = o->context,
-                                        .width = o->width,
-                                        .heads = o->heads,
-                                        .layers = o->layers,
-                                        .act = WEFT_GELU_TANH,
-                                        .dtype = o->dtype});
-    make_plan(plan);
-    status = weft_parallelize_module(t->gpt, t->mesh, plan);
+    if (batch < n) {
+        complain("--batch %d has no row for each of %d replicas", batch, n);
+        return WEFT_ERR_ARG;
+    }
+    t->first_row = (int)((int64_t)batch * i / n);
+    t->rows = (int)((int64_t)batch * (i + 1) / n) - t->first_row;
+    count = (size_t)t->rows * (size_t)t->o->context;
+    t->tokens = malloc(count * sizeof *t->tokens);
+    t->targets = malloc(count * sizeof *t->targets);
+    return t->tokens && t->targets ? WEFT_OK : WEFT_ERR_MEMORY;
+}
+
+static weft_status prepare(struct trainer *t)
+{
+    weft_status status = setup_make(&t->s, t->o, false);
+
+    if (status == WEFT_OK) status = open_files(t);
+    if (status == WEFT_OK) status = share_rows(t);
     if (status != WEFT_OK) return status;
-    t->optim = weft_adamw(t->gpt, (weft_adamw_config){.lr = o->lr, .weight_decay = 0.01});
-    t->tokens = malloc(batch * sizeof *t->tokens);
-    t->targets = malloc(batch * sizeof *t->targets);
-    if (!t->optim || !t->tokens || !t->targets) return WEFT_ERR_MEMORY;
+    t->progress = (struct progress){.seed = (int64_t)t->o->seed,
+                                    .tokens = t->text.train + t->text.validation};
+    if (t->o->resume)
+        status = progress_load(t->o->checkpoint, t->s.model, t->s.optim, &t->progress);
     t->comm = weft_ledger_open();
-    report_model(t->gpt, plan, t->mesh);
-    return WEFT_OK;
+    if (status == WEFT_OK) report_model(t->s.model, t->s.mesh);
+    return status;
 }
 
 static void take_down(struct trainer *t)
 {
-    if (t->comm) weft_ledger_close(t->comm);
-    weft_optim_release(t->optim);
-    weft_module_release(t->gpt);
-    weft_mesh_release(t->mesh);
+    weft_ledger_close(t->comm);
+    setup_free(&t->s);
     report_close(&t->report);
     text_free(&t->text);
     free(t->tokens);
     free(t->targets);
 }
 
+static weft_status forecast(struct trainer *t)
+{
+    weft_status status = setup_make(&t->s, t->o, true);
+
+    return status == WEFT_OK ? setup_forecast(&t->s) : status;
+}
+
 /* What every rank does. */
 static int train(void *payload)
 {
     struct trainer t = {.o = payload};
-    weft_status status = WEFT_OK;
-    bool opened;
+    weft_status status = t.o->dry_run ? forecast(&t) : prepare(&t);
 
-    weft_manual_seed(t.o->seed);
-    t.mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
-    opened = t.mesh && open_files(&t);
-    if (opened) status = build(&t);
-    if (opened && status == WEFT_OK) status = run(&t);
-    if (weft_world_rank() == 0 && weft_error_status() != WEFT_OK)
-        fprintf(stderr, "train_gpt: %s\n", weft_error_message());
+    if (status == WEFT_OK && !t.o->dry_run) status = run(&t);
+    if (weft_error_status() != WEFT_OK) complain("%s", weft_error_message());
     take_down(&t);
-    return opened && status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* A mistake in the command line, or --help: told once, by the first rank. */
 static int explain(struct options *o, bool right, int argc, char **argv)
 {
-    if (weft_world_rank() != 0) return right ? EXIT_SUCCESS : EXIT_FAILURE;
-    if (right)
-        options_help(argv[0]);
-    else
-        options_read(o, argc, argv, true);
+    if (weft_world_rank() == 0 && right) options_help(argv[0]);
+    if (weft_world_rank() == 0 && !right) options_read(o, argc, argv, true);
     return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

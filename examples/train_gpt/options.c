@@ -1,176 +1,212 @@
-/* options.c: the command line, by argp. */
+/* options.c: the command line, by argp: its rows are in options.def. */
 #include "options.h"
 
 #include <argp.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum key {
-    KEY_DATA = 'd',
-    KEY_HELP = '?',
-    KEY_LAYERS = 256,
-    KEY_WIDTH,
-    KEY_HEADS,
-    KEY_CONTEXT,
-    KEY_BATCH,
-    KEY_STEPS,
-    KEY_LR,
-    KEY_WARMUP,
-    KEY_CLIP,
-    KEY_RANKS,
-    KEY_SEED,
-    KEY_DTYPE,
-    KEY_JSONL,
-    KEY_SAMPLE
+#include <weft/dtype.h>
+
+enum kind { TEXT, INT, REAL, SEED, CHOICE, FLAG };
+
+struct row {
+    const char *name, *argument, *usual, *help;
+    enum kind kind;
+    int least;
+    size_t field;
 };
 
-static const struct argp_option table[] = {
-    {"data", KEY_DATA, "FILE", 0, "Text to learn, any bytes (required)", 0},
-    {"layers", KEY_LAYERS, "N", 0, "Transformer blocks (6)", 0},
-    {"width", KEY_WIDTH, "N", 0, "Features per token (384)", 0},
-    {"heads", KEY_HEADS, "N", 0, "Attention heads; must divide the width (6)", 0},
-    {"context", KEY_CONTEXT, "N", 0, "Bytes the model sees at once (256)", 0},
-    {"batch", KEY_BATCH, "N", 0, "Sequences per step (8)", 0},
-    {"steps", KEY_STEPS, "N", 0, "Training steps (100)", 0},
-    {"lr", KEY_LR, "X", 0, "Highest learning rate (3e-4); falls to a tenth along a cosine", 0},
-    {"warmup", KEY_WARMUP, "N", 0, "Steps over which the rate rises (10)", 0},
-    {"clip", KEY_CLIP, "X", 0, "Largest norm of all gradients; 0: no limit (1)", 0},
-    {"ranks", KEY_RANKS, "N", 0, "Run as N threads of this process, without mpiexec", 0},
-    {"seed", KEY_SEED, "N", 0, "Seed of weights, batches and sample (1)", 0},
-    {"dtype", KEY_DTYPE, "f32|f64", 0, "Element type of the weights (f32)", 0},
-    {"jsonl", KEY_JSONL, "FILE", 0, "Also write a line of JSON per step", 0},
-    {"sample", KEY_SAMPLE, "N", 0, "Bytes of text to generate at the end (200)", 0},
-    {"help", KEY_HELP, NULL, 0, "Show this text", -1},
-    {"usage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
-    {0}};
+static const struct row rows[] = {
+#define OPTION(field, name, argument, kind, least, usual, help)                                    \
+    {name, argument, usual, help, kind, least, offsetof(struct options, field)},
+#include "options.def"
+#undef OPTION
+};
+
+enum { ROWS = sizeof rows / sizeof *rows, KEY_FIRST = 256, KEY_HELP = '?' };
+
+/* The place of `text` among words between '|'; -1 when it is none of them. */
+static int place(const char *words, const char *text)
+{
+    size_t length = strlen(text);
+
+    for (int i = 0;; i++) {
+        size_t word = strcspn(words, "|");
+
+        if (word == length && !strncmp(words, text, word)) return i;
+        if (!words[word]) return -1;
+        words += word + 1;
+    }
+}
 
 /* Each reader answers 0 or EINVAL; argp_error() prints only in a loud parse, and never exits here.
  */
 
-static error_t read_int(int *out, int least, const char *name, const char *text,
-                        struct argp_state *state)
+static error_t read_int(const struct row *row, int *out, const char *text, struct argp_state *state)
 {
     char *end;
     long value = strtol(text, &end, 10);
 
     *out = (int)value;
-    if (*text && !*end && value >= least && value <= INT_MAX) return 0;
-    argp_error(state, "--%s %s: a whole number of at least %d is needed", name, text, least);
+    if (*text && !*end && value >= row->least && value <= INT_MAX) return 0;
+    argp_error(state, "--%s %s: a whole number of at least %d is needed", row->name, text,
+               row->least);
     return EINVAL;
 }
 
-static error_t read_double(double *out, const char *name, const char *text,
-                           struct argp_state *state)
+static error_t read_real(const struct row *row, double *out, const char *text,
+                         struct argp_state *state)
 {
     char *end;
 
     *out = strtod(text, &end);
     if (*text && !*end && *out >= 0) return 0;
-    argp_error(state, "--%s %s: a number of at least 0 is needed", name, text);
+    argp_error(state, "--%s %s: a number of at least 0 is needed", row->name, text);
     return EINVAL;
 }
 
-static error_t read_seed(uint64_t *out, const char *text, struct argp_state *state)
+static error_t read_seed(const struct row *row, uint64_t *out, const char *text,
+                         struct argp_state *state)
 {
     char *end;
 
     *out = strtoull(text, &end, 10);
     if (*text && !*end) return 0;
-    argp_error(state, "--seed %s: a whole number is needed", text);
+    argp_error(state, "--%s %s: a whole number is needed", row->name, text);
     return EINVAL;
 }
 
-static error_t read_dtype(weft_dtype *out, const char *text, struct argp_state *state)
+static error_t read_choice(const struct row *row, int *out, const char *text,
+                           struct argp_state *state)
 {
-    *out = strcmp(text, "f64") ? WEFT_F32 : WEFT_F64;
-    if (!strcmp(text, weft_dtype_name(*out))) return 0;
-    argp_error(state, "--dtype %s: f32 or f64 is needed", text);
+    *out = place(row->argument, text);
+    if (*out >= 0) return 0;
+    argp_error(state, "--%s %s: one of %s is needed", row->name, text, row->argument);
     return EINVAL;
 }
 
-static error_t check_whole(const struct options *o, struct argp_state *state)
+static error_t read_row(const struct row *row, struct options *o, const char *text,
+                        struct argp_state *state)
 {
-    if (o->help || (o->data && o->width % o->heads == 0)) return 0;
-    if (!o->data)
-        argp_error(state, "--data FILE is missing");
-    else
-        argp_error(state, "--width %d is no multiple of --heads %d", o->width, o->heads);
-    return EINVAL;
+    void *field = (char *)o + row->field;
+
+    switch (row->kind) {
+    case TEXT:
+        return *(const char **)field = text, 0;
+    case FLAG:
+        return *(bool *)field = true, 0;
+    case INT:
+        return read_int(row, field, text, state);
+    case REAL:
+        return read_real(row, field, text, state);
+    case SEED:
+        return read_seed(row, field, text, state);
+    case CHOICE:
+        break;
+    }
+    return read_choice(row, field, text, state);
+}
+
+/* What is wrong with them together; NULL when nothing is. */
+static const char *together(const struct options *o)
+{
+    bool own_sizes = !o->config && !o->weights;
+
+    if (o->help) return NULL;
+    if (!o->data && !o->dry_run) return "--data FILE is missing";
+    if (own_sizes && o->width % o->heads) return "--width is no multiple of --heads";
+    if (own_sizes && o->kv_heads && o->heads % o->kv_heads)
+        return "--heads is no multiple of --kv-heads";
+    if (o->token_bytes == 3 || o->token_bytes > 4) return "--token-bytes: 1, 2 or 4 is needed";
+    if (o->model == LLAMA && o->dropout > 0) return "--dropout: Llama has none";
+    if (o->resume && !o->checkpoint) return "--resume needs --checkpoint DIR";
+    if (o->every && !o->checkpoint) return "--every needs --checkpoint DIR";
+    if (o->plan && (o->sequence || o->loss == OFF))
+        return "--plan FILE says it all: without --sequence-parallel and --loss-parallel";
+    return NULL;
+}
+
+static error_t read_end(struct options *o, struct argp_state *state)
+{
+    const char *problem = together(o);
+
+    if (o->bf16) o->dtype = WEFT_BF16;
+    if (o->min_lr < 0) o->min_lr = o->lr / 10;
+    if (problem) argp_error(state, "%s", problem);
+    return problem ? EINVAL : 0;
 }
 
 static error_t read_option(int key, char *text, struct argp_state *state)
 {
     struct options *o = state->input;
 
-    switch (key) {
-    case KEY_DATA:
-        o->data = text;
-        return 0;
-    case KEY_JSONL:
-        o->jsonl = text;
-        return 0;
-    case KEY_HELP:
-        o->help = true;
-        return 0;
-    case KEY_LAYERS:
-        return read_int(&o->layers, 1, "layers", text, state);
-    case KEY_WIDTH:
-        return read_int(&o->width, 1, "width", text, state);
-    case KEY_HEADS:
-        return read_int(&o->heads, 1, "heads", text, state);
-    case KEY_CONTEXT:
-        return read_int(&o->context, 1, "context", text, state);
-    case KEY_BATCH:
-        return read_int(&o->batch, 1, "batch", text, state);
-    case KEY_STEPS:
-        return read_int(&o->steps, 1, "steps", text, state);
-    case KEY_WARMUP:
-        return read_int(&o->warmup, 0, "warmup", text, state);
-    case KEY_RANKS:
-        return read_int(&o->ranks, 1, "ranks", text, state);
-    case KEY_SAMPLE:
-        return read_int(&o->sample, 0, "sample", text, state);
-    case KEY_LR:
-        return read_double(&o->lr, "lr", text, state);
-    case KEY_CLIP:
-        return read_double(&o->clip, "clip", text, state);
-    case KEY_SEED:
-        return read_seed(&o->seed, text, state);
-    case KEY_DTYPE:
-        return read_dtype(&o->dtype, text, state);
-    case ARGP_KEY_END:
-        return check_whole(o, state);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key >= KEY_FIRST && key < KEY_FIRST + ROWS)
+        return read_row(&rows[key - KEY_FIRST], o, text, state);
+    if (key == KEY_HELP) return o->help = true, 0;
+    return key == ARGP_KEY_END ? read_end(o, state) : ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp argp = {.options = table,
-                                 .parser = read_option,
-                                 .doc = "Train a GPT on the bytes of a file, on one process, on "
-                                        "threads (--ranks) or under mpiexec."};
+/* ---- what argp is told ---- */
+
+struct command_line {
+    struct argp argp;
+    struct argp_option options[ROWS + 3]; /* help, usage, and the end */
+    char help[ROWS][160];
+};
+
+static void describe(struct command_line *c)
+{
+    *c = (struct command_line){
+        .argp = {.options = c->options,
+                 .parser = read_option,
+                 .doc = "Train a GPT-2 or Llama model on the tokens of a file, on one process, on "
+                        "threads (--ranks) or under mpiexec."}};
+    for (int i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+
+        snprintf(c->help[i], sizeof c->help[i], *row->usual ? "%s (%s)" : "%s", row->help,
+                 row->usual);
+        c->options[i] = (struct argp_option){
+            .name = row->name, .key = KEY_FIRST + i, .arg = row->argument, .doc = c->help[i]};
+    }
+    c->options[ROWS] =
+        (struct argp_option){.name = "help", .key = KEY_HELP, .doc = "Show this text", .group = -1};
+    c->options[ROWS + 1] =
+        (struct argp_option){.name = "usage", .flags = OPTION_ALIAS | OPTION_HIDDEN};
+}
 
 bool options_read(struct options *o, int argc, char **argv, bool loud)
 {
     unsigned flags = ARGP_NO_EXIT | ARGP_NO_HELP | (loud ? 0u : ARGP_NO_ERRS);
+    struct command_line c;
 
-    *o = (struct options){.layers = 6,
+    describe(&c);
+    *o = (struct options){.token_bytes = 1,
+                          .vocab = 256,
+                          .layers = 6,
                           .width = 384,
                           .heads = 6,
                           .context = 256,
                           .batch = 8,
+                          .accumulate = 1,
                           .steps = 100,
                           .warmup = 10,
                           .sample = 200,
                           .seed = 1,
                           .lr = 3e-4,
-                          .clip = 1,
-                          .dtype = WEFT_F32};
-    return argp_parse(&argp, argc, argv, flags, NULL, o) == 0;
+                          .min_lr = -1,
+                          .decay = 0.01,
+                          .schedule = 2,
+                          .clip = 1};
+    return argp_parse(&c.argp, argc, argv, flags, NULL, o) == 0;
 }
 
 void options_help(char *program)
 {
-    argp_help(&argp, stdout, ARGP_HELP_LONG | ARGP_HELP_USAGE | ARGP_HELP_DOC, program);
+    struct command_line c;
+
+    describe(&c);
+    argp_help(&c.argp, stdout, ARGP_HELP_LONG | ARGP_HELP_USAGE | ARGP_HELP_DOC, program);
 }

@@ -1,21 +1,25 @@
-/* options.h: what the user asked for. */
+/* options.h: what the user asked for. The names and meanings are in options.def. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <weft/dtype.h>
+enum family { GPT2, LLAMA };
+enum on_off { ON, OFF };
 
 struct options {
-    const char *data;
-    const char *jsonl; /* NULL: no log */
-    int layers, width, heads, context, batch, steps, warmup;
+    const char *data, *config, *weights, *mesh, *plan, *checkpoint, *jsonl; /* NULL: not given */
+    int model;                                                              /* an enum family */
+    int recompute;                                                          /* a weft_recompute */
+    int schedule; /* a weft_schedule_kind */
+    int dtype;    /* a weft_dtype */
+    int loss;     /* an enum on_off */
+    int token_bytes, vocab, layers, width, heads, kv_heads, hidden, context, batch, accumulate;
+    int steps, until, warmup, every, sample;
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
-    int sample;
     uint64_t seed;
-    double lr, clip;
-    weft_dtype dtype;
-    bool help;
+    double dropout, lr, min_lr, decay, clip;
+    bool tied, bf16, sequence, shard, print_plan, dry_run, resume, help;
 };
 
 /**

@@ -12,7 +12,7 @@ bool report_open(struct report *report, const struct options *o, char *problem, 
 {
     *report = (struct report){0};
     if (!speaks() || !o->jsonl) return true;
-    report->jsonl = fopen(o->jsonl, "w");
+    report->jsonl = fopen(o->jsonl, o->resume ? "a" : "w");
     if (!report->jsonl)
         snprintf(problem, (size_t)room, "cannot write %s: %s", o->jsonl, strerror(errno));
     return report->jsonl != NULL;
@@ -24,14 +24,14 @@ void report_close(struct report *report)
     report->jsonl = NULL;
 }
 
-void report_model(weft_module *gpt, const weft_plan *plan, weft_mesh *mesh)
+void report_model(weft_module *model, weft_mesh *mesh)
 {
     char text[128];
 
     if (!speaks()) return;
     weft_mesh_print(mesh, text, sizeof text);
-    printf("GPT with %" PRId64 " parameters on %s\n\nplan\n", weft_module_numel(gpt), text);
-    weft_plan_print(gpt, mesh, plan, stdout);
+    printf("%s with %" PRId64 " parameters on %s\n", weft_module_type(model),
+           weft_module_numel(model), text);
     printf("\n%6s %10s %9s %9s %10s %6s\n", "step", "loss", "norm", "lr", "tokens/s", "comm");
     fflush(stdout);
 }
@@ -41,7 +41,7 @@ void report_step(struct report *report, const struct step_result *r)
     double rate = r->tokens / r->seconds, share = r->comm / r->seconds;
 
     if (!speaks()) return;
-    if (r->step > 0) {
+    if (report->steps++ > 0) {
         report->seconds += r->seconds;
         report->tokens += r->tokens;
     }

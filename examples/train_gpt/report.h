@@ -16,13 +16,14 @@ struct step_result {
 };
 
 struct report {
-    FILE *jsonl;            /* NULL on other ranks and without --jsonl */
+    FILE *jsonl; /* NULL on other ranks and without --jsonl */
+    int steps;
     double seconds, tokens; /* over all steps but the first, which makes plans and buffers */
 };
 
-/** Open the log. Returns false on the rank that could not. */
+/** Open the log, which a resumed run goes on with. Returns false on the rank that could not. */
 bool report_open(struct report *report, const struct options *o, char *problem, int room);
-void report_model(weft_module *gpt, const weft_plan *plan, weft_mesh *mesh);
+void report_model(weft_module *model, weft_mesh *mesh);
 void report_step(struct report *report, const struct step_result *r);
 /** Speed over the run, the collectives of one step, and memory. */
 void report_costs(struct report *report, const weft_ledger *step);

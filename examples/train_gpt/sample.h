@@ -3,7 +3,13 @@
 
 #include <weft/weft.h>
 
-/** Generate and print `count` bytes that go on from `prompt`; every rank computes, rank 0 prints.
- */
-weft_status sample_text(weft_module *gpt, const unsigned char *prompt, int prompt_bytes, int count,
-                        int context, uint64_t seed);
+struct sampling {
+    int64_t vocab;
+    int32_t first; /* the token to go on from */
+    int count, context;
+    uint64_t seed;
+    bool bytes; /* tokens are characters; else they are printed as numbers */
+};
+
+/** Generate and print `count` tokens; every rank computes, rank 0 prints. */
+weft_status sample_text(weft_module *model, const struct sampling *s);

@@ -35,19 +35,44 @@ static unsigned char *read_all(const char *path, int64_t *count)
     return bytes;
 }
 
-bool text_load(struct text *text, const char *path, int context, char *problem, int room)
+int32_t text_token(const struct text *text, int64_t index)
 {
-    int64_t count;
+    const unsigned char *at = text->bytes + index * text->token_bytes;
+    uint32_t token = 0;
+
+    for (int i = text->token_bytes - 1; i >= 0; i--) token = token << 8 | at[i];
+    return (int32_t)token;
+}
+
+/* The first token that is none of the vocabulary's; `count` when there is none. */
+static int64_t first_unknown(const struct text *text, int64_t count, int64_t vocab)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (text_token(text, i) < 0 || text_token(text, i) >= vocab) return i;
+    return count;
+}
+
+bool text_load(struct text *text, const char *path, int token_bytes, int64_t vocab, int context,
+               char *problem, int room)
+{
+    int64_t count, unknown;
 
     errno = 0;
+    text->token_bytes = token_bytes;
     text->bytes = read_all(path, &count);
     if (!text->bytes) {
         snprintf(problem, (size_t)room, "cannot read %s: %s", path, strerror(errno ? errno : EIO));
         return false;
     }
-    if (count < context + 1) {
-        snprintf(problem, (size_t)room, "%s has %lld bytes; a context of %d needs %d", path,
+    count /= token_bytes;
+    unknown = first_unknown(text, count, vocab);
+    if (unknown < count)
+        snprintf(problem, (size_t)room, "%s has token %ld; the model knows those below %lld", path,
+                 (long)text_token(text, unknown), (long long)vocab);
+    else if (count < context + 1)
+        snprintf(problem, (size_t)room, "%s has %lld tokens; a context of %d needs %d", path,
                  (long long)count, context, context + 1);
+    if (unknown < count || count < context + 1) {
         text_free(text);
         return false;
     }
@@ -64,29 +89,29 @@ void text_free(struct text *text)
     text->bytes = NULL;
 }
 
-/* A number below `range` for row `row` of batch `step`. */
-static int64_t draw(uint64_t seed, enum part part, int64_t step, int row, int64_t range)
+/* A number below `range` for one row of a batch. */
+static int64_t draw(struct piece p, int row, int64_t range)
 {
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    uint32_t counter[4] = {(uint32_t)step, (uint32_t)(step >> 32), (uint32_t)row, (uint32_t)part};
+    uint32_t key[2] = {(uint32_t)p.seed, (uint32_t)(p.seed >> 32)};
+    uint32_t counter[4] = {(uint32_t)p.step, (uint32_t)(p.step >> 32), (uint32_t)row,
+                           (uint32_t)p.part};
     uint32_t word[4];
 
     weft_philox(word, counter, key);
     return (int64_t)(((uint64_t)word[0] << 31 | word[1] >> 1) % (uint64_t)range);
 }
 
-void text_batch(const struct text *text, enum part part, uint64_t seed, int64_t step, int batch,
-                int context, int32_t *tokens, int32_t *targets)
+void text_batch(const struct text *text, struct piece piece, int32_t *tokens, int32_t *targets)
 {
-    const unsigned char *from = text->bytes + (part == TRAIN ? 0 : text->train);
-    int64_t count = part == TRAIN ? text->train : text->validation;
+    int64_t from = piece.part == TRAIN ? 0 : text->train;
+    int64_t count = piece.part == TRAIN ? text->train : text->validation;
 
-    for (int row = 0; row < batch; row++) {
-        const unsigned char *at = from + draw(seed, part, step, row, count - context);
+    for (int row = piece.first_row; row < piece.first_row + piece.rows; row++) {
+        int64_t at = from + draw(piece, row, count - piece.context);
 
-        for (int i = 0; i < context; i++) {
-            *tokens++ = at[i];
-            *targets++ = at[i + 1];
+        for (int i = 0; i < piece.context; i++) {
+            *tokens++ = text_token(text, at + i);
+            *targets++ = text_token(text, at + i + 1);
         }
     }
 }
