@@ -136,14 +136,14 @@ static weft_status add_memory(weft_module *m, const char *name, weft_tensor *par
 
     if (!weft_requires_grad(parameter)) return WEFT_OK;
     path = wf_parameter_path(adding->root, m, name);
-    for (int s = 0; s < weft_optim_states(adding->optim) && status == WEFT_OK; s++) {
+    for (int s = 0; s < weft_optim_states(adding->optim, parameter) && status == WEFT_OK; s++) {
         weft_scope *scope = weft_scope_open();
 
-        status = add(
-            adding->state,
-            wf_format("%s.%s.%s", adding->prefix, path, weft_optim_state_name(adding->optim, s)),
-            (struct wf_item){.thing = WF_THING_TENSOR,
-                             .tensor = weft_optim_state(adding->optim, parameter, s)});
+        status = add(adding->state,
+                     wf_format("%s.%s.%s", adding->prefix, path,
+                               weft_optim_state_name(adding->optim, parameter, s)),
+                     (struct wf_item){.thing = WF_THING_TENSOR,
+                                      .tensor = weft_optim_state(adding->optim, parameter, s)});
         weft_scope_close(scope);
     }
     if (status == WEFT_OK)

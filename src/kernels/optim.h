@@ -1,36 +1,65 @@
 /*
  * optim.h: what optimizers do to flat arrays of parameters, each in one pass over memory.
- * f32 and f64; arrays have `count` elements of `dtype` without gaps.
+ * Arrays have `count` elements of their dtype without gaps.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <weft/dtype.h>
+#include "base/dtype.h"
 
-struct wf_adamw_step {
-    double lr, beta1, beta2, eps, weight_decay;
-    double correction1, correction2; /* 1 - beta^step */
+/** The loops; s0, s1, s2 are states, and d = sign g + decay w in all of them. */
+enum wf_step_loop {
+    WF_STEP_SGD,      /* s0: momentum, or NULL */
+    WF_STEP_ADAM,     /* s0, s1: moments; s2: largest second moment, or NULL */
+    WF_STEP_ADAMAX,   /* s0: moment; s1: norm */
+    WF_STEP_ADAGRAD,  /* s0: sum of squares */
+    WF_STEP_RMSPROP,  /* s0: mean square; s1: mean, or NULL; s2: momentum, or NULL */
+    WF_STEP_ADADELTA, /* s0: mean square; s1: the same of the steps */
+    WF_STEP_ASGD,     /* s0: average of w */
+    WF_STEP_LION,     /* s0: momentum */
+    WF_STEP_MUON,     /* s0: momentum; s1: the direction, written; w stays */
+    WF_STEP_LOOPS
+};
+enum { WF_STEP_STATES = 3 };
+
+/** The numbers of one step, for each loop those that its formula in cpu/isa/update.inc names. */
+struct wf_step {
+    double sign, decay;  /* of d */
+    double keep;         /* what is left of w before it moves */
+    double rate;         /* of the move along a state, */
+    double rate_d;       /* and along d */
+    double beta1, take1; /* first moment: beta1 s + take1 d */
+    double beta2, take2; /* second moment */
+    double root, eps;    /* denominator: root sqrt(s) + eps */
 };
 
-/** w -= lr (wd w + (m / correction1) / (sqrt(v / correction2) + eps)), after m and v took in g. */
-void wf_cpu_adamw(weft_dtype dtype, int64_t count, void *w, const void *g, void *m, void *v,
-                  const struct wf_adamw_step *step);
-
-struct wf_sgd_step {
-    double lr, momentum, weight_decay;
-    bool nesterov;
+struct wf_step_arrays {
+    weft_dtype dtype;      /* of w and the states: f32 or f64 */
+    weft_dtype grad_dtype; /* the same, or bf16 beside f32 */
+    int64_t count;
+    void *w;
+    const void *g;
+    void *state[WF_STEP_STATES];
+    wf_bf16
+        *rounded; /* the parameter whose master w is (wf_cpu_meet), written at last; NULL: none */
 };
 
-/** h = g + wd w; buffer = momentum buffer + h; w -= lr buffer (nesterov: h + momentum buffer).
- *  buffer NULL: no momentum. */
-void wf_cpu_sgd(weft_dtype dtype, int64_t count, void *w, const void *g, void *buffer,
-                const struct wf_sgd_step *step);
+void wf_cpu_step(enum wf_step_loop loop, const struct wf_step_arrays *arrays,
+                 const struct wf_step *step);
 
-/** Sum of squares, added up in f64. Also bf16. */
+/** Where `master` does not round to w, somebody wrote to w: it is taken over. */
+void wf_cpu_meet(int64_t count, float *master, const wf_bf16 *w);
+
+/* ---- gradients: f32, f64 and bf16; sums are added up in f64 ---- */
+
+/** Sum of |x|^p; the largest |x| (0 of nothing), NaN when there is one. */
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x);
+double wf_cpu_sum_powers(weft_dtype dtype, int64_t count, const void *x, double p);
+double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x);
 
-/** x *= s and y += a x. Also bf16. */
+/** x *= s, y += a x, x brought into [-limit, limit]. */
 void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s);
 void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
+void wf_cpu_limit(weft_dtype dtype, int64_t count, void *x, double limit);

@@ -1,10 +1,10 @@
 /*
- * clip.c: the norm of all gradients together, and scaling by it.
+ * clip.c: the norm of all gradients together, scaling by it, and clipping each element.
  *
  * Every element counts once: where an axis shards some gradient of a mesh, each rank adds what it
  * holds, and gradients that are replicated along that axis are added by its first rank only. The
- * sums are then pending sums of one-element tensors, and the library's own redistribution does the
- * rest: one collective per mesh axis that shards anything, none otherwise.
+ * sums are then pending reductions of one-element tensors, and the library's own redistribution
+ * does the rest: one collective per mesh axis that shards anything, none otherwise.
  */
 #include <math.h>
 
@@ -22,7 +22,7 @@ struct group {
     weft_mesh *mesh;
     bool sharded[WEFT_MAX_AXES];
     bool meta;
-    double squares;
+    double total; /* sum of powers, or the largest */
 };
 
 struct gradients {
@@ -30,6 +30,7 @@ struct gradients {
     int count;
     struct group *groups;
     int n_groups;
+    double p;
 };
 
 static struct group *group_of(struct gradients *all, weft_mesh *mesh)
@@ -45,6 +46,24 @@ static bool is_sharded(weft_placement p) { return weft_shards(p, p.dim); }
 
 static int axes_of(const weft_mesh *mesh) { return mesh ? weft_mesh_ndim(mesh) : 0; }
 
+static void add_item(struct gradients *all, weft_tensor *t)
+{
+    if ((all->count & (all->count - 1)) == 0)
+        all->items = wf_realloc(all->items,
+                                (size_t)(all->count ? 2 * all->count : 1) * sizeof(weft_tensor *));
+    all->items[all->count++] = t;
+}
+
+/* ---- finding them ---- */
+
+static weft_status add_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    (void)m;
+    (void)name;
+    add_item(payload, parameter);
+    return WEFT_OK;
+}
+
 static weft_status collect(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
 {
     struct gradients *all = payload;
@@ -56,14 +75,36 @@ static weft_status collect(weft_module *m, const char *name, weft_tensor *parame
     WF_NEED(wf_is_dense(grad), WEFT_ERR_STATE,
             "clip: the gradient of '%s' in module '%s' is a strided view", name,
             weft_module_path(m));
-    all->items = wf_realloc(all->items, (size_t)(all->count + 1) * sizeof(weft_tensor *));
-    all->items[all->count++] = grad;
+    add_item(all, grad);
     group = group_of(all, weft_tensor_mesh(grad));
     group->meta |= weft_tensor_device(grad) == WEFT_META;
-    for (int a = 0; a < axes_of(group->mesh); a++)
-        group->sharded[a] |= is_sharded(weft_tensor_placement(grad, a));
+    for (int a = 0; a < axes_of(group->mesh); a++) {
+        weft_placement p = weft_tensor_placement(grad, a);
+
+        WF_NEED(!weft_is_partial(p), WEFT_ERR_LAYOUT,
+                "clip: '%s' in module '%s' is a pending reduction, as its gradient is", name,
+                weft_module_path(m));
+        group->sharded[a] |= is_sharded(p);
+    }
     return WEFT_OK;
 }
+
+/* All gradients of a module, pending sums of all of them reduced together before. */
+static weft_status find_all(struct gradients *all, weft_module *module)
+{
+    WF_TRY(weft_module_each_parameter(module, add_leaf, all));
+    WF_TRY(weft_reduce_gradients(all->items, all->count));
+    all->count = 0;
+    return weft_module_each_parameter(module, collect, all);
+}
+
+static void drop_all(struct gradients *all)
+{
+    wf_free(all->items);
+    wf_free(all->groups);
+}
+
+/* ---- the norm ---- */
 
 /* Whether this rank's elements of the gradient are counted here and not by another rank. */
 static bool counts_here(const struct group *group, const weft_tensor *grad)
@@ -76,7 +117,24 @@ static bool counts_here(const struct group *group, const weft_tensor *grad)
     return true;
 }
 
-static weft_status reduce(struct group *group)
+static double combine(double p, double a, double b)
+{
+    if (!isinf(p)) return a + b;
+    return isnan(a) || a > b ? a : b;
+}
+
+static double measure_one(double p, weft_tensor *grad)
+{
+    weft_dtype dtype = weft_tensor_dtype(grad);
+    int64_t count = weft_local_numel(grad);
+    const void *data = weft_data(grad);
+
+    if (isinf(p)) return wf_cpu_max_abs(dtype, count, data);
+    return p == 2 ? wf_cpu_sum_squares(dtype, count, data)
+                  : wf_cpu_sum_powers(dtype, count, data, p);
+}
+
+static weft_status reduce(struct group *group, double p)
 {
     weft_placement pending[WEFT_MAX_AXES] = {{0}};
     int64_t shape[] = {1};
@@ -85,69 +143,48 @@ static weft_status reduce(struct group *group)
     bool any = false;
 
     for (int a = 0; a < axes_of(group->mesh); a++) {
-        if (group->sharded[a]) pending[a] = weft_partial(WEFT_SUM);
+        if (group->sharded[a]) pending[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
         any |= group->sharded[a];
     }
     if (!any) return WEFT_OK;
     scope = weft_scope_open();
-    sum = weft_full(WEFT_F64, 1, shape, group->squares);
+    sum = weft_full(WEFT_F64, 1, shape, group->total);
     if (group->meta) sum = weft_tensor_to(sum, WEFT_META);
     sum = sum ? weft_from_local(sum, group->mesh, pending, shape) : NULL;
     sum = sum ? weft_full_tensor(sum) : NULL;
-    if (sum && !group->meta) group->squares = weft_item(sum);
+    if (sum && !group->meta) group->total = weft_item(sum);
     weft_scope_close(scope);
     return sum ? WEFT_OK : weft_error_status();
 }
 
 static weft_status measure(struct gradients *all, double *norm)
 {
-    double squares = 0;
+    double total = 0;
 
     for (int i = 0; i < all->count; i++) {
         struct group *group = group_of(all, weft_tensor_mesh(all->items[i]));
 
         if (group->meta)
-            group->squares = NAN; /* nobody knows */
+            group->total = NAN; /* nobody knows */
         else if (counts_here(group, all->items[i]))
-            group->squares +=
-                wf_cpu_sum_squares(weft_tensor_dtype(all->items[i]),
-                                   weft_local_numel(all->items[i]), weft_data(all->items[i]));
+            group->total = combine(all->p, group->total, measure_one(all->p, all->items[i]));
     }
     for (int i = 0; i < all->n_groups; i++) {
-        WF_TRY(reduce(&all->groups[i]));
-        squares += all->groups[i].squares;
+        WF_TRY(reduce(&all->groups[i], all->p));
+        total = combine(all->p, all->groups[i].total, total);
     }
-    *norm = sqrt(squares);
+    *norm = isinf(all->p) ? total : all->p == 2 ? sqrt(total) : pow(total, 1 / all->p);
     return WEFT_OK;
 }
 
-static weft_status count_leaf(weft_module *m, const char *name, weft_tensor *parameter,
-                              void *payload)
-{
-    struct gradients *all = payload;
+/* ---- clipping ---- */
 
-    (void)m;
-    (void)name;
-    all->items = wf_realloc(all->items, (size_t)(all->count + 1) * sizeof(weft_tensor *));
-    all->items[all->count++] = parameter;
-    return WEFT_OK;
-}
-
-/* Pending sums of all parameters together, before each is asked for. */
-static weft_status reduce_pending(struct gradients *all, weft_module *module)
-{
-    WF_TRY(weft_module_each_parameter(module, count_leaf, all));
-    WF_TRY(weft_reduce_gradients(all->items, all->count));
-    all->count = 0;
-    return WEFT_OK;
-}
-
-static weft_status clip(struct gradients *all, weft_module *module, double max_norm, double *norm)
+static weft_status clip_norm(struct gradients *all, weft_module *module, double max_norm,
+                             double *norm)
 {
     double factor;
 
-    WF_TRY(reduce_pending(all, module));
-    WF_TRY(weft_module_each_parameter(module, collect, all));
+    WF_TRY(find_all(all, module));
     WF_TRY(measure(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
@@ -157,22 +194,57 @@ static weft_status clip(struct gradients *all, weft_module *module, double max_n
     return WEFT_OK;
 }
 
+static weft_status clip_value(struct gradients *all, weft_module *module, double limit)
+{
+    WF_TRY(find_all(all, module));
+    for (int i = 0; i < all->count; i++)
+        if (weft_tensor_device(all->items[i]) != WEFT_META)
+            wf_cpu_limit(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
+                         weft_data(all->items[i]), limit);
+    return WEFT_OK;
+}
+
+static weft_status check_module(const weft_module *module)
+{
+    if (module) return WEFT_OK;
+    return weft_error_status() != WEFT_OK ? weft_error_status()
+                                          : WF_FAIL(WEFT_ERR_ARG, "clip: the module is NULL");
+}
+
+weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p, double *norm)
+{
+    struct wf_where before = wf_here;
+    struct gradients all = {.p = p};
+    weft_status status;
+    double measured = 0;
+
+    WF_TRY(check_module(module));
+    WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
+    WF_NEED(p > 0, WEFT_ERR_ARG, "clip: a norm has p > 0, this one %g", p);
+    wf_here.phase = WF_OPTIM;
+    status = clip_norm(&all, module, max_norm, &measured);
+    wf_here = before;
+    drop_all(&all);
+    if (norm) *norm = measured;
+    return status;
+}
+
 weft_status weft_clip_grad_norm(weft_module *module, double max_norm, double *norm)
+{
+    return weft_clip_grad_pnorm(module, max_norm, 2, norm);
+}
+
+weft_status weft_clip_grad_value(weft_module *module, double limit)
 {
     struct wf_where before = wf_here;
     struct gradients all = {0};
     weft_status status;
-    double measured = 0;
 
-    if (!module)
-        return weft_error_status() != WEFT_OK ? weft_error_status()
-                                              : WF_FAIL(WEFT_ERR_ARG, "clip: the module is NULL");
-    WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
+    WF_TRY(check_module(module));
+    WF_NEED(limit >= 0, WEFT_ERR_ARG, "clip: limit is %g", limit);
     wf_here.phase = WF_OPTIM;
-    status = clip(&all, module, max_norm, &measured);
+    status = clip_value(&all, module, limit);
     wf_here = before;
-    if (norm) *norm = measured;
-    wf_free(all.items);
-    wf_free(all.groups);
+    drop_all(&all);
     return status;
 }

@@ -1,9 +1,9 @@
 /*
  * optim.c: making an optimizer and taking a step with it.
  *
- * State lies in one block per kind of state, each parameter's part on a cache line of its own, and
- * covers this rank's elements only. A step first asks for every gradient, which reduces pending
- * sums together, and then updates parameter after parameter without communication.
+ * State lies in one block, a parameter's states one after another, each on cache lines of its own,
+ * and covers this rank's elements only. A step first asks for every gradient, which reduces pending
+ * sums together, and then updates parameter after parameter.
  */
 #include "optim/optim.h"
 
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/where.h"
+#include "nn/module.h"
 
 enum { CACHE_LINE = 64 };
 
@@ -29,82 +30,175 @@ bool wf_is_dense(const weft_tensor *t)
     return true;
 }
 
-/* ---- making ---- */
+/* ---- making: the list ---- */
+
+/* The parameter's path below the optimizer's module. */
+static char *path_of(const weft_optim *optim, const weft_module *m, const char *name)
+{
+    const char *root = weft_module_path(optim->module), *path = weft_module_path(m);
+
+    path += strlen(root) + (root[0] && path[strlen(root)] == '.');
+    return path[0] ? wf_format("%s.%s", path, name) : wf_strdup(name);
+}
 
 static weft_status add_slot(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
 {
     weft_optim *optim = payload;
-    weft_dtype dtype = weft_tensor_dtype(parameter);
     bool wanted = weft_requires_grad(parameter);
 
-    WF_NEED(!wanted || dtype == WEFT_F32 || dtype == WEFT_F64, WEFT_ERR_DTYPE,
-            "%s: parameter '%s' of module '%s' is %s; f32 and f64 can be updated",
-            optim->kind->name, name, weft_module_path(m), weft_dtype_name(dtype));
     WF_NEED(!wanted || wf_is_dense(parameter), WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is a strided view; give the module a copy",
             optim->kind->name, name, weft_module_path(m));
-    optim->slots = wf_realloc(optim->slots, (size_t)(optim->n_slots + 1) * sizeof *optim->slots);
     WF_NEED(!optim->n_slots || optim->meta == (weft_tensor_device(parameter) == WEFT_META),
             WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is on another device than those before",
             optim->kind->name, name, weft_module_path(m));
+    optim->slots = wf_realloc(optim->slots, (size_t)(optim->n_slots + 1) * sizeof *optim->slots);
     optim->meta = weft_tensor_device(parameter) == WEFT_META;
-    optim->slots[optim->n_slots++] =
-        (struct wf_slot){.tensor = weft_retain(parameter), .wanted = wanted};
+    optim->slots[optim->n_slots++] = (struct wf_slot){.tensor = weft_retain(parameter),
+                                                      .path = path_of(optim, m, name),
+                                                      .wanted = wanted,
+                                                      .lr_factor = 1};
     return WEFT_OK;
 }
 
-static size_t state_bytes(const weft_tensor *t)
+struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter)
 {
-    size_t bytes = (size_t)weft_local_numel(t) * weft_dtype_size(weft_tensor_dtype(t));
-
-    return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    for (int i = 0; optim && i < optim->n_slots; i++)
+        if (optim->slots[i].tensor == parameter) return &optim->slots[i];
+    return NULL;
 }
 
-static weft_status make_state(weft_optim *optim, int n_states)
+/* Where parameters are in the tree, shared ones several times: a step looks whether they still
+ * are. */
+static void list_places(weft_optim *optim)
+{
+    int n_modules, n = 0;
+    weft_module **modules = wf_module_list(optim->module, &n_modules);
+
+    for (int i = 0; i < n_modules; i++) n += modules[i]->n_parameters;
+    optim->places = wf_calloc((size_t)n + 1, sizeof *optim->places);
+    for (int i = 0; i < n_modules; i++) {
+        for (int p = 0; p < modules[i]->n_parameters; p++) {
+            const struct wf_slot *slot = wf_slot_of(optim, modules[i]->parameters[p].tensor);
+
+            optim->places[optim->n_places++] = (struct wf_place){
+                .module = modules[i], .index = p, .slot = (int)(slot - optim->slots)};
+        }
+    }
+    wf_free(modules);
+}
+
+static void list_leaves(weft_optim *optim)
+{
+    optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
+    for (int i = 0; i < optim->n_slots; i++)
+        if (optim->slots[i].wanted) optim->leaves[optim->n_leaves++] = optim->slots[i].tensor;
+}
+
+/* ---- making: state ---- */
+
+weft_dtype wf_state_dtype(const weft_tensor *parameter)
+{
+    return weft_tensor_dtype(parameter) == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+}
+
+const char *wf_state_name(const struct wf_optim_kind *kind, int s)
+{
+    return s == WF_OPTIM_MASTER ? "master" : kind->states[s];
+}
+
+unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *slot)
+{
+    unsigned keeps = 0;
+
+    if (!slot->wanted) return 0;
+    for (int s = 0; s < WF_STEP_STATES; s++)
+        if (kind->states[s]) keeps |= 1u << s;
+    if (kind->keeps) keeps &= kind->keeps(&slot->config, slot->tensor);
+    if (weft_tensor_dtype(slot->tensor) == WEFT_BF16) keeps |= 1u << WF_OPTIM_MASTER;
+    return keeps;
+}
+
+static void *state_at(const weft_optim *optim, const struct wf_slot *slot, int s)
+{
+    if (optim->meta || !(slot->keeps >> s & 1)) return NULL;
+    return (char *)optim->state->data + slot->offset[s];
+}
+
+static size_t place_slot(struct wf_slot *slot, size_t at)
+{
+    size_t bytes =
+        (size_t)weft_local_numel(slot->tensor) * weft_dtype_size(wf_state_dtype(slot->tensor));
+
+    for (int s = 0; s < WF_OPTIM_STATES; s++) {
+        slot->offset[s] = at;
+        if (slot->keeps >> s & 1) at += (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    }
+    return at;
+}
+
+/* First values that are not 0. */
+static void begin_slot(const weft_optim *optim, const struct wf_slot *slot)
+{
+    double start = optim->kind->start ? optim->kind->start(&slot->config) : 0;
+    int64_t count = weft_local_numel(slot->tensor);
+    void *first = state_at(optim, slot, 0), *master = state_at(optim, slot, WF_OPTIM_MASTER);
+    bool wide = wf_state_dtype(slot->tensor) == WEFT_F64;
+
+    for (int64_t i = 0; first && start != 0 && i < count; i++)
+        if (wide)
+            ((double *)first)[i] = start;
+        else
+            ((float *)first)[i] = (float)start;
+    if (master) wf_cpu_meet(count, master, weft_data(slot->tensor));
+}
+
+weft_status wf_optim_make_state(weft_optim *optim)
 {
     size_t bytes = 0;
 
-    for (int i = 0; i < optim->n_slots; i++) {
-        optim->slots[i].offset = bytes;
-        if (optim->slots[i].wanted) bytes += state_bytes(optim->slots[i].tensor);
-    }
-    for (int s = 0; s < n_states; s++) {
-        optim->state[s] = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
-                                      : wf_block_new(bytes, WF_MEM_OPTIMIZER);
-        if (!optim->state[s]) return weft_error_status();
-        if (!optim->meta) memset(optim->state[s]->data, 0, bytes);
-    }
+    if (optim->state) wf_block_release(optim->state);
+    for (int i = 0; i < optim->n_slots; i++) bytes = place_slot(&optim->slots[i], bytes);
+    optim->state = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
+                               : wf_block_new(bytes, WF_MEM_OPTIMIZER);
+    if (!optim->state) return weft_error_status();
+    if (optim->meta) return WEFT_OK;
+    memset(optim->state->data, 0, bytes);
+    for (int i = 0; i < optim->n_slots; i++) begin_slot(optim, &optim->slots[i]);
     return WEFT_OK;
 }
 
-weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module, double lr,
-                         int n_states)
+static weft_status make(weft_optim *optim, const union wf_config *config)
 {
+    WF_TRY(weft_module_each_parameter(optim->module, add_slot, optim));
+    list_leaves(optim);
+    list_places(optim);
+    WF_NEED(optim->n_leaves > 0, WEFT_ERR_ARG,
+            "%s: module '%s' (%s) has no parameter that wants a gradient", optim->kind->name,
+            weft_module_path(optim->module), weft_module_type(optim->module));
+    for (int i = 0; i < optim->n_slots; i++) {
+        optim->slots[i].config = *config;
+        optim->slots[i].keeps = wf_slot_keeps(optim->kind, &optim->slots[i]);
+    }
+    return wf_optim_make_state(optim);
+}
+
+weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
+                         const union wf_config *config)
+{
+    union wf_config complete = *config;
     weft_optim *optim;
-    weft_status status;
-    bool any = false;
 
     if (!module) {
         if (weft_error_status() == WEFT_OK)
             WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", kind->name);
         return NULL;
     }
-    WF_NEED_PTR(lr >= 0, WEFT_ERR_ARG, "%s: lr is %g", kind->name, lr);
+    WF_TRY_PTR(wf_config_complete(kind, &complete));
     optim = WF_NEW(weft_optim);
-    *optim = (weft_optim){.kind = kind, .module = module, .lr = lr, .n_states = n_states};
-    status = weft_module_each_parameter(module, add_slot, optim);
-    optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
-    for (int i = 0; i < optim->n_slots; i++) {
-        if (optim->slots[i].wanted) optim->leaves[optim->n_leaves++] = optim->slots[i].tensor;
-        any |= optim->slots[i].wanted;
-    }
-    if (status == WEFT_OK && !any)
-        status =
-            WF_FAIL(WEFT_ERR_ARG, "%s: module '%s' (%s) has no parameter that wants a gradient",
-                    kind->name, weft_module_path(module), weft_module_type(module));
-    if (status == WEFT_OK) status = make_state(optim, n_states);
-    if (status == WEFT_OK) return optim;
+    *optim = (weft_optim){.kind = kind, .module = module, .lr = complete.lr};
+    if (make(optim, &complete) == WEFT_OK) return optim;
     weft_optim_release(optim);
     return NULL;
 }
@@ -112,30 +206,44 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module, 
 void weft_optim_release(weft_optim *optim)
 {
     if (!optim) return;
-    for (int i = 0; i < optim->n_slots; i++) weft_release(optim->slots[i].tensor);
-    for (int s = 0; s < WF_OPTIM_STATES; s++)
-        if (optim->state[s]) wf_block_release(optim->state[s]);
+    for (int i = 0; i < optim->n_slots; i++) {
+        weft_release(optim->slots[i].tensor);
+        wf_free(optim->slots[i].path);
+    }
+    if (optim->state) wf_block_release(optim->state);
     wf_free(optim->leaves);
+    wf_free(optim->places);
     wf_free(optim->slots);
     wf_free(optim);
 }
 
 /* ---- stepping ---- */
 
-struct walk {
-    const weft_optim *optim;
-    int next;
-};
-
-static weft_status check_slot(weft_module *m, const char *name, weft_tensor *parameter,
-                              void *payload)
+static weft_status check_places(const weft_optim *optim)
 {
-    struct walk *walk = payload;
-    int i = walk->next++;
+    for (int i = 0; i < optim->n_places; i++) {
+        const struct wf_place *place = &optim->places[i];
+        const struct wf_parameter *p = &place->module->parameters[place->index];
 
-    WF_NEED(i < walk->optim->n_slots && walk->optim->slots[i].tensor == parameter, WEFT_ERR_STATE,
-            "%s: parameter '%s' of module '%s' was replaced after the optimizer was made",
-            walk->optim->kind->name, name, weft_module_path(m));
+        WF_NEED(p->tensor == optim->slots[place->slot].tensor, WEFT_ERR_STATE,
+                "%s: parameter '%s' of module '%s' was replaced after the optimizer was made",
+                optim->kind->name, p->name, weft_module_path(place->module));
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_gradient(const weft_optim *optim, const struct wf_slot *slot)
+{
+    weft_dtype dtype = weft_tensor_dtype(slot->grad);
+    bool wide = wf_state_dtype(slot->tensor) == WEFT_F64;
+
+    WF_NEED(wf_is_dense(slot->grad) &&
+                weft_local_numel(slot->grad) == weft_local_numel(slot->tensor),
+            WEFT_ERR_STATE, "%s: the gradient of '%s' is not laid out as its parameter",
+            optim->kind->name, slot->path);
+    WF_NEED(wide ? dtype == WEFT_F64 : dtype == WEFT_F32 || dtype == WEFT_BF16, WEFT_ERR_DTYPE,
+            "%s: parameter '%s' is %s, its gradient %s", optim->kind->name, slot->path,
+            weft_dtype_name(weft_tensor_dtype(slot->tensor)), weft_dtype_name(dtype));
     return WEFT_OK;
 }
 
@@ -143,42 +251,49 @@ static weft_status check_slot(weft_module *m, const char *name, weft_tensor *par
 static weft_status ask_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
-    struct walk walk = {.optim = optim};
 
-    WF_TRY(weft_module_each_parameter(optim->module, check_slot, &walk));
+    WF_TRY(check_places(optim));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
         struct wf_slot *slot = &optim->slots[i];
 
         slot->grad = slot->wanted ? weft_grad(slot->tensor) : NULL;
         if (weft_error_status() != before) return weft_error_status();
-        WF_NEED(!slot->grad || (wf_is_dense(slot->grad) &&
-                                weft_local_numel(slot->grad) == weft_local_numel(slot->tensor)),
-                WEFT_ERR_STATE, "%s: a gradient is not laid out as its parameter",
-                optim->kind->name);
+        if (slot->grad) WF_TRY(check_gradient(optim, slot));
     }
     return WEFT_OK;
 }
 
-static void update_slot(weft_optim *optim, struct wf_slot *slot)
+static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
 {
-    struct wf_update u = {.dtype = weft_tensor_dtype(slot->tensor),
-                          .count = weft_local_numel(slot->tensor),
-                          .w = weft_data(slot->tensor),
-                          .g = weft_data(slot->grad),
-                          .step = ++slot->step};
+    const struct wf_optim_kind *kind = optim->kind;
+    double lr = optim->lr * slot->lr_factor;
+    struct wf_step step = {.sign = 1, .keep = 1};
+    struct wf_step_arrays a = {.dtype = wf_state_dtype(slot->tensor),
+                               .grad_dtype = weft_tensor_dtype(slot->grad),
+                               .count = weft_local_numel(slot->tensor),
+                               .w = weft_data(slot->tensor),
+                               .g = weft_data(slot->grad)};
 
-    for (int s = 0; s < optim->n_states; s++)
-        u.state[s] = (char *)optim->state[s]->data + slot->offset;
-    if (u.count) optim->kind->update(optim, &u);
+    for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = state_at(optim, slot, s);
+    if (slot->keeps >> WF_OPTIM_MASTER & 1) {
+        a.rounded = a.w;
+        a.w = state_at(optim, slot, WF_OPTIM_MASTER);
+    }
+    slot->step++;
+    if (kind->update) return kind->update(slot, &a, lr);
+    if (optim->meta || a.count == 0) return WEFT_OK;
+    kind->prepare(&step, slot, lr);
+    wf_cpu_step(kind->loop, &a, &step);
+    return WEFT_OK;
 }
 
-static weft_status step(weft_optim *optim)
+static weft_status take_step(weft_optim *optim)
 {
     WF_TRY(ask_gradients(optim));
     optim->steps++;
     for (int i = 0; i < optim->n_slots; i++)
-        if (optim->slots[i].grad && !optim->meta) update_slot(optim, &optim->slots[i]);
+        if (optim->slots[i].grad) WF_TRY(update_slot(optim, &optim->slots[i]));
     weft_optim_zero_grad(optim);
     return WEFT_OK;
 }
@@ -193,7 +308,7 @@ weft_status weft_step(weft_optim *optim)
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_ARG, "step: the optimizer is NULL");
     wf_here.phase = WF_OPTIM;
-    status = step(optim);
+    status = take_step(optim);
     wf_here = before;
     return status;
 }
@@ -210,6 +325,20 @@ void weft_optim_zero_grad(weft_optim *optim)
 void weft_optim_set_lr(weft_optim *optim, double lr)
 {
     if (optim) optim->lr = lr;
+}
+
+weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr)
+{
+    double value;
+
+    if (!(optim && lr) && weft_error_status() != WEFT_OK) return weft_error_status();
+    WF_NEED(optim && lr, WEFT_ERR_ARG, "set_lr: an argument is NULL");
+    WF_NEED(weft_numel(lr) == 1, WEFT_ERR_ARG, "set_lr: a tensor of %lld elements, not one",
+            (long long)weft_numel(lr));
+    value = weft_item(lr);
+    WF_NEED(value >= 0, WEFT_ERR_ARG, "set_lr: lr is %g", value);
+    optim->lr = value;
+    return WEFT_OK;
 }
 
 double weft_optim_lr(const weft_optim *optim) { return optim->lr; }

@@ -1,40 +1,95 @@
 /*
- * optim.h: what all optimizers share: the list of parameters, sharded state, one step.
+ * optim.h: what all optimizers share: the list of parameters, their settings, sharded state, a
+ * step.
  *
- * An optimizer is a row: how many values of state an element has, and how one parameter's local
- * elements are updated. Everything else is the same for all and stands in optim.c.
+ * An optimizer is a row: its settings, what it remembers of an element, and the numbers of a step,
+ * which one of the kernels' loops (kernels/optim.h) then takes. Everything else is the same for all
+ * and stands in optim.c and settings.c.
  */
 #pragma once
 
 #include <weft/optim.h>
 
 #include "device/pool.h"
+#include "kernels/optim.h"
 
-enum { WF_OPTIM_STATES = 2 };
+/* A row's own states, then the master of a bf16 parameter. */
+enum { WF_OPTIM_MASTER = WF_STEP_STATES, WF_OPTIM_STATES };
 
-/** One parameter's local elements during a step. */
-struct wf_update {
-    weft_dtype dtype;
-    int64_t count;
-    void *w;
-    const void *g;
-    void *state[WF_OPTIM_STATES];
-    int64_t step; /* updates of this parameter, this one included */
+/** All configs begin with the learning rate. */
+union wf_config {
+    double lr;
+    weft_sgd_config sgd;
+    weft_adam_config adam;
+    weft_nadam_config nadam;
+    weft_radam_config radam;
+    weft_adamax_config adamax;
+    weft_adagrad_config adagrad;
+    weft_rmsprop_config rmsprop;
+    weft_adadelta_config adadelta;
+    weft_asgd_config asgd;
+    weft_lion_config lion;
+    weft_muon_config muon;
 };
 
-struct wf_optim_kind {
+enum wf_setting_type { WF_SETTING_REAL, WF_SETTING_FLAG, WF_SETTING_INT };
+
+/** A field of a config. */
+struct wf_setting {
     const char *name;
-    const char *state_names[WF_OPTIM_STATES]; /* as PyTorch calls them */
-    void (*update)(const weft_optim *optim, const struct wf_update *u);
+    size_t offset;
+    enum wf_setting_type type;
+    double fallback; /* what 0 in a config means */
+    double below;    /* 0: no limit */
+    bool any_sign;
 };
+
+/* Rows of a list of settings; CONFIG names the config's type. */
+/* clang-format off */
+#define WF_REAL(field, fallback, below) \
+    {#field, offsetof(CONFIG, field), WF_SETTING_REAL, fallback, below, false}
+#define WF_INT(field, fallback, below) \
+    {#field, offsetof(CONFIG, field), WF_SETTING_INT, fallback, below, false}
+#define WF_FLAG(field) {#field, offsetof(CONFIG, field), WF_SETTING_FLAG, 0, 2, false}
+#define WF_SETTINGS_END {NULL, 0, WF_SETTING_REAL, 0, 0, false}
+/* clang-format on */
 
 /** A parameter as it was when the optimizer was made. */
 struct wf_slot {
     weft_tensor *tensor; /* one reference */
+    char *path;          /* below the optimizer's module */
     bool wanted;         /* it wanted a gradient, so it has state */
-    size_t offset;       /* of its state, bytes */
-    int64_t step;
+    unsigned keeps;      /* bit s: it has state s */
+    size_t offset[WF_OPTIM_STATES];
+    union wf_config config;
+    double lr_factor;
+    int64_t step;      /* updates so far */
     weft_tensor *grad; /* during a step */
+    double product;    /* NAdam: of the momenta of `product_of` updates; made again at need */
+    int64_t product_of;
+};
+
+struct wf_optim_kind {
+    const char *name;
+    const char *states[WF_STEP_STATES]; /* as PyTorch calls them */
+    enum wf_step_loop loop;
+    const struct wf_setting *settings; /* ends in WF_SETTINGS_END */
+    /** Bits of the states that a parameter needs; NULL: all. */
+    unsigned (*keeps)(const union wf_config *c, const weft_tensor *parameter);
+    /** What the first state begins with; NULL: 0. */
+    double (*start)(const union wf_config *c);
+    /** Settings that do not go together; NULL: all do. */
+    weft_status (*check)(const union wf_config *c);
+    /** The numbers of a step, `slot->step` counting it; all 0 but sign (1 or -1), keep (1). */
+    void (*prepare)(struct wf_step *step, struct wf_slot *slot, double lr);
+    /** Instead of prepare and loop; meta parameters come here too, without elements. */
+    weft_status (*update)(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr);
+};
+
+/** A parameter's place in the tree. */
+struct wf_place {
+    weft_module *module;
+    int index, slot;
 };
 
 struct weft_optim {
@@ -42,22 +97,41 @@ struct weft_optim {
     weft_module *module;
     double lr;
     int64_t steps;
-    int n_states;
-    union {
-        weft_sgd_config sgd;
-        weft_adamw_config adamw;
-    } config;
     struct wf_slot *slots; /* every parameter of the module, in its order */
-    weft_tensor **leaves;  /* those that want a gradient */
-    int n_leaves;
-    int n_slots;
-    bool meta; /* parameters without elements: a step only asks for the gradients */
-    struct wf_block *state[WF_OPTIM_STATES];
+    struct wf_place *places;
+    weft_tensor **leaves; /* those that want a gradient */
+    int n_slots, n_places, n_leaves;
+    bool meta; /* parameters without elements */
+    struct wf_block *state;
 };
 
-/** An optimizer over the module's parameters with `n_states` zeroed values per local element. */
-weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module, double lr,
-                         int n_states);
+/** An optimizer over the module's parameters. */
+weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
+                         const union wf_config *config);
+
+/** Dtype of a parameter's state, in which it is updated. */
+weft_dtype wf_state_dtype(const weft_tensor *parameter);
+
+/** What a slot has to keep by its settings, the master included. */
+unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *slot);
+
+/** Make room for the states of all slots, at their first values; older state is dropped. */
+weft_status wf_optim_make_state(weft_optim *optim);
+
+/** The name of state `s` of a kind, the master's too. */
+const char *wf_state_name(const struct wf_optim_kind *kind, int s);
+
+/** The slot of a parameter, NULL: none. */
+struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter);
+
+/** Put the defaults in the place of zeros, then check. fails: WEFT_ERR_ARG */
+weft_status wf_config_complete(const struct wf_optim_kind *kind, union wf_config *config);
+
+/** AdamW's or Adam's numbers for a step. */
+struct wf_adam {
+    double lr, beta1, beta2, eps, weight_decay;
+};
+void wf_adam_prepare(struct wf_step *step, const struct wf_adam *adam, int64_t updates);
 
 /** True when this rank's elements lie row-major without gaps. */
 bool wf_is_dense(const weft_tensor *t);

@@ -1,31 +1,118 @@
-/* sgd.c: settings of stochastic gradient descent; the arithmetic is kernels/optim.h's. */
+/* sgd.c: rows of optimizers that go along the gradient itself: SGD, its average, its sign. */
+#include <math.h>
+
 #include "base/error.h"
-#include "kernels/optim.h"
 #include "optim/optim.h"
 
-static void update(const weft_optim *optim, const struct wf_update *u)
-{
-    const weft_sgd_config *c = &optim->config.sgd;
-    struct wf_sgd_step step = {.lr = optim->lr,
-                               .momentum = c->momentum,
-                               .weight_decay = c->weight_decay,
-                               .nesterov = c->nesterov};
+/* ---- SGD ---- */
 
-    wf_cpu_sgd(u->dtype, u->count, u->w, u->g, u->state[0], &step);
+#define CONFIG weft_sgd_config
+static const struct wf_setting sgd_settings[] = {
+    WF_REAL(momentum, 0, 0), WF_REAL(dampening, 0, 0), WF_REAL(weight_decay, 0, 0),
+    WF_FLAG(nesterov),       WF_FLAG(maximize),        WF_SETTINGS_END};
+#undef CONFIG
+
+static weft_status sgd_check(const union wf_config *config)
+{
+    const weft_sgd_config *c = &config->sgd;
+
+    WF_NEED(!c->nesterov || (c->momentum > 0 && c->dampening == 0), WEFT_ERR_ARG,
+            "sgd: nesterov needs momentum and no dampening; they are %g and %g", c->momentum,
+            c->dampening);
+    return WEFT_OK;
 }
 
-static const struct wf_optim_kind sgd = {
-    .name = "sgd", .state_names = {"momentum_buffer"}, .update = update};
+static unsigned sgd_keeps(const union wf_config *c, const weft_tensor *parameter)
+{
+    (void)parameter;
+    return c->sgd.momentum > 0;
+}
+
+static void sgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_sgd_config *c = &slot->config.sgd;
+    bool first = slot->step == 1;
+
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+    step->rate = c->nesterov ? lr * c->momentum : lr;
+    step->rate_d = c->nesterov ? lr : 0;
+    step->beta1 = first ? 0 : c->momentum;
+    step->take1 = first ? 1 : 1 - c->dampening;
+}
 
 weft_optim *weft_sgd(weft_module *module, weft_sgd_config config)
 {
-    weft_optim *optim;
+    static const struct wf_optim_kind kind = {.name = "sgd",
+                                              .states = {"momentum_buffer"},
+                                              .loop = WF_STEP_SGD,
+                                              .settings = sgd_settings,
+                                              .check = sgd_check,
+                                              .keeps = sgd_keeps,
+                                              .prepare = sgd_prepare};
 
-    WF_NEED_PTR(config.momentum >= 0 && config.weight_decay >= 0, WEFT_ERR_ARG,
-                "sgd: momentum is %g, weight_decay %g", config.momentum, config.weight_decay);
-    WF_NEED_PTR(!config.nesterov || config.momentum > 0, WEFT_ERR_ARG,
-                "sgd: nesterov needs momentum");
-    optim = wf_optim_new(&sgd, module, config.lr, config.momentum > 0);
-    if (optim) optim->config.sgd = config;
-    return optim;
+    return wf_optim_new(&kind, module, &(union wf_config){.sgd = config});
+}
+
+/* ---- averaged SGD ---- */
+
+#define CONFIG weft_asgd_config
+static const struct wf_setting asgd_settings[] = {
+    WF_REAL(lambd, 1e-4, 0),     WF_REAL(alpha, 0.75, 0), WF_REAL(t0, 1e6, 0),
+    WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize),       WF_SETTINGS_END};
+#undef CONFIG
+
+static void asgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_asgd_config *c = &slot->config.asgd;
+    double before = (double)(slot->step - 1);
+
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+    step->rate = lr / pow(1 + c->lambd * lr * before, c->alpha);
+    step->keep = 1 - c->lambd * step->rate;
+    step->take1 = 1 / fmax(1, before - c->t0);
+}
+
+weft_optim *weft_asgd(weft_module *module, weft_asgd_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "asgd",
+                                              .states = {"ax"},
+                                              .loop = WF_STEP_ASGD,
+                                              .settings = asgd_settings,
+                                              .prepare = asgd_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.asgd = config});
+}
+
+/* ---- Lion ---- */
+
+#define CONFIG weft_lion_config
+static const struct wf_setting lion_settings[] = {WF_REAL(beta1, 0.9, 1), WF_REAL(beta2, 0.99, 1),
+                                                  WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize),
+                                                  WF_SETTINGS_END};
+#undef CONFIG
+
+static void lion_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_lion_config *c = &slot->config.lion;
+
+    step->sign = c->maximize ? -1 : 1;
+    step->keep = 1 - lr * c->weight_decay;
+    step->rate = lr;
+    step->beta1 = c->beta1;
+    step->take1 = 1 - c->beta1;
+    step->beta2 = c->beta2;
+    step->take2 = 1 - c->beta2;
+}
+
+weft_optim *weft_lion(weft_module *module, weft_lion_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "lion",
+                                              .states = {"exp_avg"},
+                                              .loop = WF_STEP_LION,
+                                              .settings = lion_settings,
+                                              .prepare = lion_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.lion = config});
 }

@@ -6,52 +6,66 @@
 #include "optim/optim.h"
 #include "tensor/tensor.h"
 
-int weft_optim_states(const weft_optim *optim) { return optim ? optim->n_states : 0; }
-
-const char *weft_optim_state_name(const weft_optim *optim, int state)
+int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter)
 {
-    return optim && state >= 0 && state < optim->n_states ? optim->kind->state_names[state] : NULL;
+    const struct wf_slot *slot = wf_slot_of(optim, parameter);
+    int n = 0;
+
+    for (unsigned keeps = slot ? slot->keeps : 0; keeps; keeps &= keeps - 1) n++;
+    return n;
 }
 
-static struct wf_slot *slot_of(const weft_optim *optim, const weft_tensor *parameter)
+/* The row's number of the n-th state that the parameter has, -1: there is none. */
+static int nth_state(const struct wf_slot *slot, int n)
 {
-    for (int i = 0; optim && i < optim->n_slots; i++)
-        if (optim->slots[i].tensor == parameter) return &optim->slots[i];
-    return NULL;
+    for (int s = 0; slot && n >= 0 && s < WF_OPTIM_STATES; s++)
+        if (slot->keeps >> s & 1 && n-- == 0) return s;
+    return -1;
+}
+
+const char *weft_optim_state_name(const weft_optim *optim, const weft_tensor *parameter, int state)
+{
+    int s = nth_state(wf_slot_of(optim, parameter), state);
+
+    return s >= 0 ? wf_state_name(optim->kind, s) : NULL;
 }
 
 weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, int state)
 {
-    const struct wf_slot *slot = slot_of(optim, parameter);
-    struct wf_block *block;
-    void *data;
+    const struct wf_slot *slot = wf_slot_of(optim, parameter);
+    int s = nth_state(slot, state);
+    struct wf_layout *layout;
+    weft_tensor *t;
 
     if (!optim || !parameter) return NULL;
     WF_NEED_PTR(slot, WEFT_ERR_NOT_FOUND, "%s: no such parameter", optim->kind->name);
-    WF_NEED_PTR(state >= 0 && state < optim->n_states, WEFT_ERR_ARG, "%s: state %d; there are %d",
-                optim->kind->name, state, optim->n_states);
     WF_NEED_PTR(slot->wanted, WEFT_ERR_STATE, "%s: a frozen parameter has no state",
                 optim->kind->name);
-    block = optim->state[state];
-    data = optim->meta ? NULL : (char *)block->data + slot->offset;
-    return wf_tensor_new(slot->tensor->layout, wf_block_retain(block), data,
-                         optim->kind->state_names[state]);
+    WF_NEED_PTR(s >= 0, WEFT_ERR_ARG, "%s: state %d; there are %d", optim->kind->name, state,
+                weft_optim_states(optim, parameter));
+    layout = wf_layout_with_dtype(slot->tensor->layout, wf_state_dtype(slot->tensor));
+    t = wf_tensor_new(layout, wf_block_retain(optim->state),
+                      optim->meta ? NULL : (char *)optim->state->data + slot->offset[s],
+                      wf_state_name(optim->kind, s));
+    wf_layout_release(layout);
+    return t;
 }
 
 int64_t weft_optim_updates(const weft_optim *optim, const weft_tensor *parameter)
 {
-    const struct wf_slot *slot = slot_of(optim, parameter);
+    const struct wf_slot *slot = wf_slot_of(optim, parameter);
 
     return slot ? slot->step : 0;
 }
 
 weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *parameter, int64_t updates)
 {
-    struct wf_slot *slot = slot_of(optim, parameter);
+    struct wf_slot *slot = wf_slot_of(optim, parameter);
 
     WF_NEED(updates >= 0, WEFT_ERR_ARG, "optimizer: %lld updates", (long long)updates);
     WF_NEED(slot, WEFT_ERR_NOT_FOUND, "optimizer: no such parameter");
     slot->step = updates;
+    slot->product_of = 0; /* what was made of the updates before is no longer true */
     return WEFT_OK;
 }
 

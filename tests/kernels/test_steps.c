@@ -1,9 +1,10 @@
-/* test_steps.c: the optimizers' passes against their formulas in f64. */
+/* test_steps.c: the optimizers' passes over parameters and gradients against their formulas in f64.
+ */
 #include "cases.h"
 
 #include "kernels/optim.h"
 
-static const int64_t lengths[] = {0, 1, 7, 64, 1001};
+static const int64_t lengths[] = {0, 1, 7, 64, 2001};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static double bound(weft_dtype dtype)
@@ -11,76 +12,184 @@ static double bound(weft_dtype dtype)
     return dtype == WEFT_F64 ? 1e-14 : dtype == WEFT_F32 ? 1e-6 : 1e-2;
 }
 
-static void check_adamw(weft_dtype dtype, int64_t n)
+/* Element by element what a loop does to w and its states, in f64. */
+static void formula(enum wf_step_loop loop, const struct wf_step *p, double *w, double g,
+                    double **s)
 {
-    const struct wf_adamw_step step = {.lr = 0.01,
-                                       .beta1 = 0.9,
-                                       .beta2 = 0.99,
-                                       .eps = 1e-4,
-                                       .weight_decay = 0.1,
-                                       .correction1 = 0.271,
-                                       .correction2 = 0.0297};
-    struct operand o[4];
+    double d = p->sign * g + p->decay * *w, size;
 
-    for (int i = 0; i < 4; i++) o[i] = operand_noise(dtype, PLAIN, 1, &n, (uint64_t)i);
-    for (int64_t i = 0; i < n; i++) o[3].values[i] = fabs(o[3].values[i]);
-    operand_write(&o[3]);
-    wf_cpu_adamw(dtype, n, o[0].data, o[1].data, o[2].data, o[3].data, &step);
-    for (int64_t i = 0; i < n; i++) {
-        double g = o[1].values[i], *w = &o[0].values[i], *m = &o[2].values[i], *v = &o[3].values[i];
-
-        *m = 0.9 * *m + 0.1 * g;
-        *v = 0.99 * *v + 0.01 * g * g;
-        *w -= 0.01 * (0.1 * *w + *m / 0.271 / (sqrt(*v / 0.0297) + 1e-4));
+    switch (loop) {
+    case WF_STEP_SGD:
+        if (s[0]) *s[0] = p->beta1 * *s[0] + p->take1 * d;
+        *w = p->keep * *w - (s[0] ? p->rate * *s[0] + p->rate_d * d : p->rate * d);
+        break;
+    case WF_STEP_ADAM:
+        *s[0] = p->beta1 * *s[0] + p->take1 * d;
+        *s[1] = p->beta2 * *s[1] + p->take2 * d * d;
+        if (s[2]) *s[2] = fmax(*s[2], *s[1]);
+        size = p->root * sqrt(s[2] ? *s[2] : *s[1]) + p->eps;
+        *w = p->keep * *w - (p->rate * *s[0] + p->rate_d * d) / size;
+        break;
+    case WF_STEP_ADAMAX:
+        *s[0] = p->beta1 * *s[0] + p->take1 * d;
+        *s[1] = fmax(p->beta2 * *s[1], fabs(d) + p->eps);
+        *w -= p->rate * *s[0] / *s[1];
+        break;
+    case WF_STEP_ADAGRAD:
+        *s[0] += d * d;
+        *w -= p->rate * d / (sqrt(*s[0]) + p->eps);
+        break;
+    case WF_STEP_RMSPROP:
+        size = *s[0] = p->beta2 * *s[0] + p->take2 * d * d;
+        if (s[1]) *s[1] = p->beta2 * *s[1] + p->take2 * d;
+        if (s[1]) size = fmax(0, size - *s[1] * *s[1]);
+        d /= sqrt(size) + p->eps;
+        if (s[2]) d = *s[2] = p->beta1 * *s[2] + d;
+        *w -= p->rate * d;
+        break;
+    case WF_STEP_ADADELTA:
+        *s[0] = p->beta2 * *s[0] + p->take2 * d * d;
+        d *= sqrt(*s[1] + p->eps) / sqrt(*s[0] + p->eps);
+        *s[1] = p->beta2 * *s[1] + p->take2 * d * d;
+        *w -= p->rate * d;
+        break;
+    case WF_STEP_ASGD:
+        *w = p->keep * *w - p->rate * d;
+        *s[0] += p->take1 * (*w - *s[0]);
+        break;
+    case WF_STEP_LION:
+        size = p->beta1 * *s[0] + p->take1 * d;
+        *w = p->keep * *w - p->rate * (size > 0 ? 1 : size < 0 ? -1 : 0);
+        *s[0] = p->beta2 * *s[0] + p->take2 * d;
+        break;
+    default:
+        *s[0] = p->beta1 * *s[0] + p->take1 * d;
+        *s[1] = p->rate * *s[0] + p->rate_d * d;
     }
-    for (int i = 0; i < 4; i++) {
-        double *want =
-            memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
+}
 
-        operand_read(&o[i]);
-        expect_near("adamw", &o[i], want, bound(dtype));
+/* States that every loop needs, and those that it takes as well. */
+static const unsigned needs[WF_STEP_LOOPS] = {0, 3, 3, 1, 1, 3, 1, 1, 3},
+                      takes[WF_STEP_LOOPS] = {1, 7, 3, 1, 7, 3, 1, 1, 3};
+
+enum { W, G, S0, OPERANDS = S0 + WF_STEP_STATES };
+
+static struct operand *make_operands(weft_dtype dtype, weft_dtype grad_dtype, int64_t n)
+{
+    struct operand *o = calloc(OPERANDS, sizeof *o);
+
+    for (int i = 0; i < OPERANDS; i++) {
+        o[i] = operand_noise(i == G ? grad_dtype : dtype, PLAIN, 1, &n, (uint64_t)i);
+        /* Second moments are not negative, and larger than the first one's square. */
+        for (int64_t k = 0; i >= S0 && k < n; k++)
+            o[i].values[k] = i == S0 ? fabs(o[i].values[k]) + 1.5 : fabs(o[i].values[k]);
+        operand_write(&o[i]);
+        operand_read(&o[i]); /* as rounded */
+    }
+    return o;
+}
+
+static void check_and_free(struct operand *o, weft_dtype dtype, double **want)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        if (i != G) {
+            operand_read(&o[i]);
+            expect_near("step", &o[i], want[i], bound(dtype));
+        }
         expect_guards(&o[i]);
         operand_free(&o[i]);
-        free(want);
+        free(want[i]);
     }
+    free(o);
 }
 
-static void check_sgd(weft_dtype dtype, int64_t n, bool momentum, bool nesterov)
+static void check_loop(enum wf_step_loop loop, unsigned states, weft_dtype dtype,
+                       weft_dtype grad_dtype, int64_t n)
 {
-    const struct wf_sgd_step step = {
-        .lr = 0.1, .momentum = momentum ? 0.8 : 0, .weight_decay = 0.2, .nesterov = nesterov};
-    struct operand o[3];
+    const struct wf_step step = {-1, 0.2, 0.97, 0.05, 0.02, 0.8, 0.3, 0.9, 0.1, 1.5, 1e-3};
+    struct operand *o = make_operands(dtype, grad_dtype, n);
+    struct wf_step_arrays a = {.dtype = dtype, .grad_dtype = grad_dtype, .count = n};
+    double *want[OPERANDS];
 
-    for (int i = 0; i < 3; i++) o[i] = operand_noise(dtype, PLAIN, 1, &n, (uint64_t)i);
-    wf_cpu_sgd(dtype, n, o[0].data, o[1].data, momentum ? o[2].data : NULL, &step);
-    for (int64_t i = 0; i < n; i++) {
-        double h = o[1].values[i] + 0.2 * o[0].values[i], *b = &o[2].values[i];
+    for (int i = 0; i < OPERANDS; i++)
+        want[i] =
+            memcpy(calloc((size_t)n + 1, sizeof(double)), o[i].values, (size_t)n * sizeof(double));
+    for (int64_t k = 0; k < n; k++) {
+        double *s[WF_STEP_STATES];
 
-        if (momentum) *b = 0.8 * *b + h;
-        o[0].values[i] -= 0.1 * (!momentum ? h : nesterov ? h + 0.8 * *b : *b);
+        for (int i = 0; i < WF_STEP_STATES; i++) s[i] = states >> i & 1 ? &want[S0 + i][k] : NULL;
+        formula(loop, &step, &want[W][k], want[G][k], s);
     }
-    for (int i = 0; i < 3; i++) {
-        double *want =
-            memcpy(calloc((size_t)n + 1, sizeof *want), o[i].values, (size_t)n * sizeof *want);
+    a.w = o[W].data;
+    a.g = o[G].data;
+    for (int i = 0; i < WF_STEP_STATES; i++) a.state[i] = states >> i & 1 ? o[S0 + i].data : NULL;
+    wf_cpu_step(loop, &a, &step);
+    check_and_free(o, dtype, want);
+}
 
-        operand_read(&o[i]);
-        expect_near("sgd", &o[i], want, bound(dtype));
-        operand_free(&o[i]);
-        free(want);
+START_TEST(updates__equal_their_formulas)
+{
+    EACH_ISA
+    for (int i = 0; i < LENGTHS * WF_STEP_LOOPS * 8; i++) {
+        enum wf_step_loop loop = (enum wf_step_loop)(i / 8 % WF_STEP_LOOPS);
+        unsigned states = (unsigned)i % 8;
+        int64_t n = lengths[i / 8 / WF_STEP_LOOPS];
+
+        if ((states & needs[loop]) != needs[loop] || (states & ~takes[loop])) continue;
+        check_loop(loop, states, WEFT_F32, WEFT_F32, n);
+        check_loop(loop, states, WEFT_F64, WEFT_F64, n);
+        check_loop(loop, states, WEFT_F32, WEFT_BF16, n);
     }
 }
+END_TEST
+
+/* A bf16 parameter goes on from its master, but from itself where somebody wrote to it. */
+START_TEST(masters__are_rounded_and_followed)
+{
+    enum { N = 2500 };
+    const struct wf_step step = {.sign = 1, .keep = 1, .rate = 0.25};
+    static float master[N], g[N];
+    static wf_bf16 w[N];
+    const struct wf_step_arrays a = {
+        .count = N, .w = master, .g = g, .rounded = w}; /* zeros are f32 */
+
+    EACH_ISA
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            master[i] = 1.0f + (float)i * 0x1p-20f;
+            w[i] = i % 3 ? wf_f32_to_bf16(master[i]) : wf_f32_to_bf16(7.5f);
+            g[i] = (float)(i % 5) * 0x1p-12f;
+        }
+        wf_cpu_step(WF_STEP_SGD, &a, &step);
+        for (int i = 0; i < N; i++) {
+            float want = (i % 3 ? 1.0f + (float)i * 0x1p-20f : 7.5f) - 0.25f * g[i];
+
+            ck_assert(master[i] == want);
+            ck_assert_int_eq(w[i], wf_f32_to_bf16(want));
+        }
+    }
+}
+END_TEST
 
 static void check_sums(weft_dtype dtype, int64_t n)
 {
     struct operand x = operand_noise(dtype, PLAIN, 1, &n, 1),
                    y = operand_noise(dtype, PLAIN, 1, &n, 2);
-    double *want = calloc((size_t)n + 1, sizeof *want), squares = 0;
+    double *want = calloc((size_t)n + 1, sizeof *want), squares = 0, sum = 0, cubes = 0, most = 0;
 
     for (int64_t i = 0; i < n; i++) {
-        squares += x.values[i] * x.values[i];
+        double size = fabs(x.values[i]);
+
+        squares += size * size;
+        sum += size;
+        cubes += size * size * size;
+        most = fmax(most, size);
         want[i] = y.values[i] - 1.5 * x.values[i];
     }
     ck_assert(fabs(wf_cpu_sum_squares(dtype, n, x.data) - squares) <= 1e-12 * squares);
+    ck_assert(fabs(wf_cpu_sum_powers(dtype, n, x.data, 1) - sum) <= 1e-12 * sum);
+    ck_assert(fabs(wf_cpu_sum_powers(dtype, n, x.data, 3) - cubes) <= 1e-12 * cubes);
+    ck_assert(wf_cpu_max_abs(dtype, n, x.data) == most);
     wf_cpu_axpy(dtype, n, y.data, -1.5, x.data);
     operand_read(&y);
     expect_near("axpy", &y, want, bound(dtype));
@@ -88,6 +197,10 @@ static void check_sums(weft_dtype dtype, int64_t n)
     wf_cpu_scale(dtype, n, x.data, 0.3);
     operand_read(&x);
     expect_near("scale", &x, want, bound(dtype));
+    for (int64_t i = 0; i < n; i++) want[i] = fmin(0.125, fmax(-0.125, x.values[i]));
+    wf_cpu_limit(dtype, n, x.data, 0.125);
+    operand_read(&x);
+    expect_near("limit", &x, want, 0);
     expect_guards(&x);
     expect_guards(&y);
     operand_free(&x);
@@ -95,7 +208,7 @@ static void check_sums(weft_dtype dtype, int64_t n)
     free(want);
 }
 
-START_TEST(steps__equal_their_formulas)
+START_TEST(gradients__are_summed_scaled_and_limited)
 {
     EACH_ISA
     for (int i = 0; i < LENGTHS * FLOAT_DTYPES; i++) {
@@ -103,11 +216,6 @@ START_TEST(steps__equal_their_formulas)
         int64_t n = lengths[i / FLOAT_DTYPES];
 
         check_sums(dtype, n);
-        if (dtype == WEFT_BF16) continue; /* of parameters, f32 and f64 are promised */
-        check_adamw(dtype, n);
-        check_sgd(dtype, n, false, false);
-        check_sgd(dtype, n, true, false);
-        check_sgd(dtype, n, true, true);
     }
 }
 END_TEST
@@ -117,7 +225,9 @@ int main(void)
     Suite *suite = suite_create("steps");
     TCase *tests = tcase_create("steps");
 
-    tcase_add_test(tests, steps__equal_their_formulas);
+    tcase_add_test(tests, updates__equal_their_formulas);
+    tcase_add_test(tests, masters__are_rounded_and_followed);
+    tcase_add_test(tests, gradients__are_summed_scaled_and_limited);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

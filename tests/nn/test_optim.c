@@ -12,11 +12,13 @@
 
 WT_TEST(schedule__rises_then_falls)
 {
-    weft_schedule cosine = {WEFT_SCHEDULE_COSINE, 1, 0.1, 4, 12},
-                  line = {WEFT_SCHEDULE_LINEAR, 1, 0.1, 4, 12};
-    weft_schedule flat = {.kind = WEFT_SCHEDULE_CONSTANT, .lr = 0.5},
-                  short_one = {WEFT_SCHEDULE_LINEAR, 1, 0.1, 4, 2};
+    weft_schedule cosine = {
+        .kind = WEFT_SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 4, .total = 12};
+    weft_schedule line = cosine, short_one = cosine;
+    weft_schedule flat = {.kind = WEFT_SCHEDULE_CONSTANT, .lr = 0.5};
 
+    line.kind = short_one.kind = WEFT_SCHEDULE_LINEAR;
+    short_one.total = 2;
     WT_ALL(weft_schedule_lr(&cosine, 0) == 0.25);
     WT_ALL(weft_schedule_lr(&cosine, 3) == 1);
     WT_ALL(weft_schedule_lr(&cosine, 4) == 1);
@@ -195,7 +197,7 @@ WT_TEST(optim__bad_settings_are_refused)
     WT_ALL(weft_sgd(w.m, (weft_sgd_config){.lr = 1, .nesterov = true}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "nesterov");
     WT_ALL(weft_adamw(w.m, (weft_adamw_config){.lr = 1, .beta1 = 1}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "betas");
+    WT_FAILED(WEFT_ERR_ARG, "beta1 is 1");
     WT_ALL(weft_adamw(NULL, (weft_adamw_config){.lr = 1}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "NULL");
     drop_world(&w);

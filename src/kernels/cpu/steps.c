@@ -1,7 +1,14 @@
-/* steps.c: kernels/optim.h; a parameter's dtype was checked when its optimizer was made. */
+/*
+ * steps.c: kernels/optim.h; dtypes were checked when the optimizer was made.
+ *
+ * Loops know f32 and f64 only. What is bf16 goes through them in pieces that stay in the first
+ * cache: widened before, rounded after, so that memory is still passed over once.
+ */
 #include "kernels/cpu/steps.h"
 
 #include "base/error.h"
+
+enum { PIECE = 1024 };
 
 static const struct wf_steps_of *steps_of(weft_dtype dtype)
 {
@@ -9,21 +16,58 @@ static const struct wf_steps_of *steps_of(weft_dtype dtype)
     return &WF_ISA_PICK(wf_steps)->of[dtype];
 }
 
-void wf_cpu_adamw(weft_dtype dtype, int64_t count, void *w, const void *g, void *m, void *v,
-                  const struct wf_adamw_step *step)
+static void step_pieces(const struct wf_steps *loops, wf_step_function *update,
+                        const struct wf_step_arrays *a, const struct wf_step *step)
 {
-    steps_of(dtype)->adamw(count, w, g, m, v, step);
+    float wide[PIECE];
+
+    for (int64_t i = 0; i < a->count; i += PIECE) {
+        int64_t n = a->count - i < PIECE ? a->count - i : PIECE;
+        float *w = (float *)a->w + i;
+        const void *g = wide;
+        void *state[WF_STEP_STATES];
+
+        for (int s = 0; s < WF_STEP_STATES; s++)
+            state[s] = a->state[s] ? (float *)a->state[s] + i : NULL;
+        if (a->grad_dtype == WEFT_BF16)
+            loops->widen(n, wide, (const wf_bf16 *)a->g + i);
+        else
+            g = (const float *)a->g + i;
+        if (a->rounded) loops->meet(n, w, a->rounded + i);
+        update(n, w, g, state, step);
+        if (a->rounded) loops->round(n, a->rounded + i, w);
+    }
 }
 
-void wf_cpu_sgd(weft_dtype dtype, int64_t count, void *w, const void *g, void *buffer,
-                const struct wf_sgd_step *step)
+void wf_cpu_step(enum wf_step_loop loop, const struct wf_step_arrays *a, const struct wf_step *step)
 {
-    steps_of(dtype)->sgd(count, w, g, buffer, step);
+    const struct wf_steps *loops = WF_ISA_PICK(wf_steps);
+    wf_step_function *update = loops->update[a->dtype][loop];
+
+    if (a->rounded || a->grad_dtype != a->dtype)
+        step_pieces(loops, update, a, step);
+    else
+        update(a->count, a->w, a->g, a->state, step);
+}
+
+void wf_cpu_meet(int64_t count, float *master, const wf_bf16 *w)
+{
+    WF_ISA_PICK(wf_steps)->meet(count, master, w);
 }
 
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x)
 {
     return steps_of(dtype)->sum_squares(count, x);
+}
+
+double wf_cpu_sum_powers(weft_dtype dtype, int64_t count, const void *x, double p)
+{
+    return steps_of(dtype)->sum_powers(count, x, p);
+}
+
+double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x)
+{
+    return steps_of(dtype)->max_abs(count, x);
 }
 
 void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s)
@@ -34,4 +78,9 @@ void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s)
 void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x)
 {
     steps_of(dtype)->axpy(count, y, a, x);
+}
+
+void wf_cpu_limit(weft_dtype dtype, int64_t count, void *x, double limit)
+{
+    steps_of(dtype)->limit(count, x, limit);
 }

@@ -4,17 +4,24 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/optim.h"
 
+typedef void wf_step_function(int64_t n, void *w, const void *g, void *const *state,
+                              const struct wf_step *step);
+
 struct wf_steps_of {
-    void (*adamw)(int64_t n, void *w, const void *g, void *m, void *v,
-                  const struct wf_adamw_step *step);
-    void (*sgd)(int64_t n, void *w, const void *g, void *buffer, const struct wf_sgd_step *step);
     double (*sum_squares)(int64_t n, const void *x);
+    double (*sum_powers)(int64_t n, const void *x, double p);
+    double (*max_abs)(int64_t n, const void *x);
     void (*scale)(int64_t n, void *x, double s);
     void (*axpy)(int64_t n, void *y, double a, const void *x);
+    void (*limit)(int64_t n, void *x, double limit);
 };
 
 struct wf_steps {
+    wf_step_function *update[WEFT_F64 + 1][WF_STEP_LOOPS];
     struct wf_steps_of of[WEFT_BF16 + 1];
+    void (*meet)(int64_t n, float *master, const wf_bf16 *w);
+    void (*widen)(int64_t n, float *to, const wf_bf16 *from);
+    void (*round)(int64_t n, wf_bf16 *to, const float *from);
 };
 
 WF_ISA_TABLE(struct wf_steps, wf_steps)

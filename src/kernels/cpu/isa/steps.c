@@ -5,21 +5,56 @@
 #include "kernels/cpu/isa/type.h"
 
 #include "kernels/cpu/isa/steps.inc"
+#include "kernels/cpu/isa/update.inc"
 
 #define WF_TYPE_F64
 #include "kernels/cpu/isa/type.h"
 
 #include "kernels/cpu/isa/steps.inc"
+#include "kernels/cpu/isa/update.inc"
 
 #define WF_TYPE_BF16
 #include "kernels/cpu/isa/type.h"
 
 #include "kernels/cpu/isa/steps.inc"
 
+static void meet(int64_t n, float *master, const wf_bf16 *w)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float written = wf_bf16_to_f32(w[i]);
+
+        master[i] = bf16_from_f32(master[i]) == w[i] ? master[i] : written;
+    }
+}
+
+static void widen(int64_t n, float *to, const wf_bf16 *from)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = wf_bf16_to_f32(from[i]);
+}
+
+static void round_off(int64_t n, wf_bf16 *to, const float *from)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = bf16_from_f32(from[i]);
+}
+
 #define STEPS(tag)                                                                                 \
     {                                                                                              \
-        adamw_##tag, sgd_##tag, sum_squares_##tag, scale_##tag, axpy_##tag                         \
+        sum_squares_##tag, sum_powers_##tag, max_abs_##tag, scale_##tag, axpy_##tag, limit_##tag   \
+    }
+#define UPDATES(tag)                                                                               \
+    {                                                                                              \
+        [WF_STEP_SGD] = sgd_##tag, [WF_STEP_ADAM] = adam_##tag, [WF_STEP_ADAMAX] = adamax_##tag,   \
+        [WF_STEP_ADAGRAD] = adagrad_##tag, [WF_STEP_RMSPROP] = rmsprop_##tag,                      \
+        [WF_STEP_ADADELTA] = adadelta_##tag, [WF_STEP_ASGD] = asgd_##tag,                          \
+        [WF_STEP_LION] = lion_##tag, [WF_STEP_MUON] = muon_##tag                                   \
     }
 
 const struct wf_steps WF_ISA_NAME(wf_steps) = {
-    .of = {[WEFT_F32] = STEPS(f32), [WEFT_F64] = STEPS(f64), [WEFT_BF16] = STEPS(bf16)}};
+    .update = {[WEFT_F32] = UPDATES(f32), [WEFT_F64] = UPDATES(f64)},
+    .of = {[WEFT_F32] = STEPS(f32), [WEFT_F64] = STEPS(f64), [WEFT_BF16] = STEPS(bf16)},
+    .meet = meet,
+    .widen = widen,
+    .round = round_off};

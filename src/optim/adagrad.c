@@ -1,0 +1,107 @@
+/* adagrad.c: rows of optimizers that divide by the size of past gradients: Adagrad, RMSprop,
+ * Adadelta. */
+#include "optim/optim.h"
+
+/* ---- Adagrad ---- */
+
+#define CONFIG weft_adagrad_config
+static const struct wf_setting adagrad_settings[] = {
+    WF_REAL(lr_decay, 0, 0), WF_REAL(weight_decay, 0, 0), WF_REAL(initial_accumulator, 0, 0),
+    WF_REAL(eps, 1e-10, 0),  WF_FLAG(maximize),           WF_SETTINGS_END};
+#undef CONFIG
+
+static double adagrad_start(const union wf_config *c) { return c->adagrad.initial_accumulator; }
+
+static void adagrad_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_adagrad_config *c = &slot->config.adagrad;
+
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+    step->rate = lr / (1 + (double)(slot->step - 1) * c->lr_decay);
+    step->eps = c->eps;
+}
+
+weft_optim *weft_adagrad(weft_module *module, weft_adagrad_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "adagrad",
+                                              .states = {"sum"},
+                                              .loop = WF_STEP_ADAGRAD,
+                                              .settings = adagrad_settings,
+                                              .start = adagrad_start,
+                                              .prepare = adagrad_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.adagrad = config});
+}
+
+/* ---- RMSprop ---- */
+
+#define CONFIG weft_rmsprop_config
+static const struct wf_setting rmsprop_settings[] = {
+    WF_REAL(alpha, 0.99, 0), WF_REAL(eps, 1e-8, 0), WF_REAL(weight_decay, 0, 0),
+    WF_REAL(momentum, 0, 0), WF_FLAG(centered),     WF_FLAG(maximize),
+    WF_SETTINGS_END};
+#undef CONFIG
+
+static unsigned rmsprop_keeps(const union wf_config *c, const weft_tensor *parameter)
+{
+    (void)parameter;
+    return 1u | (c->rmsprop.centered ? 2u : 0) | (c->rmsprop.momentum > 0 ? 4u : 0);
+}
+
+static void rmsprop_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_rmsprop_config *c = &slot->config.rmsprop;
+
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+    step->rate = lr;
+    step->beta1 = c->momentum;
+    step->beta2 = c->alpha;
+    step->take2 = 1 - c->alpha;
+    step->eps = c->eps;
+}
+
+weft_optim *weft_rmsprop(weft_module *module, weft_rmsprop_config config)
+{
+    static const struct wf_optim_kind kind = {
+        .name = "rmsprop",
+        .states = {"square_avg", "grad_avg", "momentum_buffer"},
+        .loop = WF_STEP_RMSPROP,
+        .settings = rmsprop_settings,
+        .keeps = rmsprop_keeps,
+        .prepare = rmsprop_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.rmsprop = config});
+}
+
+/* ---- Adadelta ---- */
+
+#define CONFIG weft_adadelta_config
+static const struct wf_setting adadelta_settings[] = {WF_REAL(rho, 0.9, 0), WF_REAL(eps, 1e-6, 0),
+                                                      WF_REAL(weight_decay, 0, 0),
+                                                      WF_FLAG(maximize), WF_SETTINGS_END};
+#undef CONFIG
+
+static void adadelta_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_adadelta_config *c = &slot->config.adadelta;
+
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+    step->rate = lr;
+    step->beta2 = c->rho;
+    step->take2 = 1 - c->rho;
+    step->eps = c->eps;
+}
+
+weft_optim *weft_adadelta(weft_module *module, weft_adadelta_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "adadelta",
+                                              .states = {"square_avg", "acc_delta"},
+                                              .loop = WF_STEP_ADADELTA,
+                                              .settings = adadelta_settings,
+                                              .prepare = adadelta_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.adadelta = config});
+}

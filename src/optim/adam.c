@@ -1,0 +1,203 @@
+/* adam.c: rows of Adam and its kin. All but Adamax are one loop with other numbers: see
+ * WF_STEP_ADAM in kernels/cpu/isa/update.inc. */
+#include <math.h>
+
+#include "base/error.h"
+#include "optim/optim.h"
+
+#define ADAM_SETTINGS                                                                              \
+    WF_REAL(beta1, 0.9, 1), WF_REAL(beta2, 0.999, 1), WF_REAL(eps, 1e-8, 0),                       \
+        WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize)
+
+/* ---- Adam and AdamW ---- */
+
+#define CONFIG weft_adam_config
+static const struct wf_setting adam_settings[] = {ADAM_SETTINGS, WF_FLAG(amsgrad), WF_SETTINGS_END};
+#undef CONFIG
+
+static unsigned adam_keeps(const union wf_config *c, const weft_tensor *parameter)
+{
+    (void)parameter;
+    return c->adam.amsgrad ? 7 : 3;
+}
+
+void wf_adam_prepare(struct wf_step *step, const struct wf_adam *a, int64_t updates)
+{
+    step->rate = a->lr / (1 - pow(a->beta1, (double)updates));
+    step->root = 1 / sqrt(1 - pow(a->beta2, (double)updates));
+    step->eps = a->eps;
+    step->beta1 = a->beta1;
+    step->take1 = 1 - a->beta1;
+    step->beta2 = a->beta2;
+    step->take2 = 1 - a->beta2;
+}
+
+/* Weight decay is part of the gradient, or apart. */
+static void decay(struct wf_step *step, double lr, double weight_decay, bool decoupled)
+{
+    if (decoupled)
+        step->keep = 1 - lr * weight_decay;
+    else
+        step->decay = weight_decay;
+}
+
+static void adam(struct wf_step *step, const struct wf_slot *slot, double lr, bool decoupled)
+{
+    const weft_adam_config *c = &slot->config.adam;
+
+    wf_adam_prepare(
+        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
+        slot->step);
+    step->sign = c->maximize ? -1 : 1;
+    decay(step, lr, c->weight_decay, decoupled);
+}
+
+static void adam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    adam(step, slot, lr, false);
+}
+
+static void adamw_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    adam(step, slot, lr, true);
+}
+
+weft_optim *weft_adam(weft_module *module, weft_adam_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "adam",
+                                              .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+                                              .loop = WF_STEP_ADAM,
+                                              .settings = adam_settings,
+                                              .keeps = adam_keeps,
+                                              .prepare = adam_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.adam = config});
+}
+
+weft_optim *weft_adamw(weft_module *module, weft_adamw_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "adamw",
+                                              .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+                                              .loop = WF_STEP_ADAM,
+                                              .settings = adam_settings,
+                                              .keeps = adam_keeps,
+                                              .prepare = adamw_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.adam = config});
+}
+
+/* ---- NAdam ---- */
+
+#define CONFIG weft_nadam_config
+static const struct wf_setting nadam_settings[] = {ADAM_SETTINGS, WF_REAL(momentum_decay, 4e-3, 0),
+                                                   WF_FLAG(decoupled), WF_SETTINGS_END};
+#undef CONFIG
+
+static double momentum_at(const weft_nadam_config *c, int64_t step)
+{
+    return c->beta1 * (1 - 0.5 * pow(0.96, (double)step * c->momentum_decay));
+}
+
+/* The product of the momenta of all updates up to this one; from the start after a checkpoint. */
+static double momenta(struct wf_slot *slot)
+{
+    if (slot->product_of >= slot->step || slot->product_of == 0) {
+        slot->product_of = 0;
+        slot->product = 1;
+    }
+    while (slot->product_of < slot->step)
+        slot->product *= momentum_at(&slot->config.nadam, ++slot->product_of);
+    return slot->product;
+}
+
+static void nadam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_nadam_config *c = &slot->config.nadam;
+    double product = momenta(slot), next = momentum_at(c, slot->step + 1);
+
+    wf_adam_prepare(step, &(struct wf_adam){.beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
+                    slot->step);
+    step->rate = lr * next / (1 - product * next);
+    step->rate_d = lr * (1 - momentum_at(c, slot->step)) / (1 - product);
+    step->sign = c->maximize ? -1 : 1;
+    decay(step, lr, c->weight_decay, c->decoupled);
+}
+
+weft_optim *weft_nadam(weft_module *module, weft_nadam_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "nadam",
+                                              .states = {"exp_avg", "exp_avg_sq"},
+                                              .loop = WF_STEP_ADAM,
+                                              .settings = nadam_settings,
+                                              .prepare = nadam_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.nadam = config});
+}
+
+/* ---- RAdam ---- */
+
+#define CONFIG weft_radam_config
+static const struct wf_setting radam_settings[] = {ADAM_SETTINGS, WF_FLAG(decoupled),
+                                                   WF_SETTINGS_END};
+#undef CONFIG
+
+/* Adam's step without its bias correction of v, times the rectification; as long as there is none,
+ * a step along the first moment alone: the denominator is then 0 sqrt(v) + 1. */
+static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_radam_config *c = &slot->config.radam;
+    double t = (double)slot->step, left = pow(c->beta2, t);
+    double most = 2 / (1 - c->beta2) - 1, length = most - 2 * t * left / (1 - left);
+    bool rectified = length > 5;
+
+    wf_adam_prepare(
+        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
+        slot->step);
+    step->root = rectified ? 1 : 0;
+    if (rectified)
+        step->rate *= sqrt((1 - left) * (length - 4) * (length - 2) * most /
+                           ((most - 4) * (most - 2) * length));
+    else
+        step->eps = 1;
+    step->sign = c->maximize ? -1 : 1;
+    decay(step, lr, c->weight_decay, c->decoupled);
+}
+
+weft_optim *weft_radam(weft_module *module, weft_radam_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "radam",
+                                              .states = {"exp_avg", "exp_avg_sq"},
+                                              .loop = WF_STEP_ADAM,
+                                              .settings = radam_settings,
+                                              .prepare = radam_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.radam = config});
+}
+
+/* ---- Adamax ---- */
+
+#define CONFIG weft_adamax_config
+static const struct wf_setting adamax_settings[] = {ADAM_SETTINGS, WF_SETTINGS_END};
+#undef CONFIG
+
+static void adamax_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+{
+    const weft_adamax_config *c = &slot->config.adamax;
+
+    wf_adam_prepare(
+        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
+        slot->step);
+    step->sign = c->maximize ? -1 : 1;
+    step->decay = c->weight_decay;
+}
+
+weft_optim *weft_adamax(weft_module *module, weft_adamax_config config)
+{
+    static const struct wf_optim_kind kind = {.name = "adamax",
+                                              .states = {"exp_avg", "exp_inf"},
+                                              .loop = WF_STEP_ADAMAX,
+                                              .settings = adamax_settings,
+                                              .prepare = adamax_prepare};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.adamax = config});
+}

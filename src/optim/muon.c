@@ -1,0 +1,199 @@
+/*
+ * muon.c: Muon's row: the momentum of a matrix, made nearly orthogonal.
+ *
+ * Newton and Schulz's iteration needs X XT of the whole matrix X, with the shorter of its two dims
+ * outside. Sharded along the longer dim that is a product of what each rank has and one sum over
+ * the ranks; all else is local. So a matrix that is sharded in another way is brought there first
+ * and the result is brought back, by the library's own redistribution, and every number of ranks
+ * computes the same.
+ */
+#include <math.h>
+
+#include <weft/autograd.h>
+#include <weft/dtensor.h>
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "optim/optim.h"
+#include "tensor/tensor.h"
+
+#define CONFIG weft_muon_config
+static const struct wf_setting settings[] = {
+    WF_REAL(momentum, 0.95, 1),
+    WF_REAL(weight_decay, 0, 0),
+    {"a", offsetof(CONFIG, a), WF_SETTING_REAL, 3.4445, 0, true},
+    {"b", offsetof(CONFIG, b), WF_SETTING_REAL, -4.775, 0, true},
+    {"c", offsetof(CONFIG, c), WF_SETTING_REAL, 2.0315, 0, true},
+    WF_REAL(eps, 1e-7, 0),
+    WF_INT(ns_steps, 5, 100),
+    WF_INT(rate, 0, WEFT_MUON_SPECTRAL + 1),
+    WF_FLAG(no_nesterov),
+    WF_FLAG(maximize),
+    WF_REAL(beta1, 0.9, 1),
+    WF_REAL(beta2, 0.999, 1),
+    WF_REAL(adamw_eps, 1e-8, 0),
+    WF_FLAG(adamw),
+    WF_SETTINGS_END};
+#undef CONFIG
+
+enum { MOMENTUM = 1, MOMENTS = 6 }; /* bits of the states */
+
+static unsigned keeps(const union wf_config *c, const weft_tensor *parameter)
+{
+    return weft_ndim(parameter) == 2 && !c->muon.adamw ? MOMENTUM : MOMENTS;
+}
+
+/* ---- the iteration ---- */
+
+static int longer_dim(const weft_tensor *x) { return weft_size(x, 0) > weft_size(x, 1) ? 0 : 1; }
+
+/* Sharded along the longer dim only. */
+static weft_tensor *along_longer(weft_tensor *x)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    weft_mesh *mesh = weft_tensor_mesh(x);
+    int dim = longer_dim(x);
+    bool moves = false;
+
+    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) {
+        to[a] = weft_tensor_placement(x, a);
+        moves |= weft_shards(to[a], 1 - dim);
+    }
+    for (int a = 0; moves && a < weft_mesh_ndim(mesh); a++)
+        if (weft_shards(to[a], to[a].dim)) to[a] = weft_shard(dim);
+    return moves ? weft_redistribute(x, to) : x;
+}
+
+static weft_tensor *replicated(weft_tensor *t)
+{
+    return t && weft_tensor_mesh(t) ? weft_redistribute(t, NULL) : t;
+}
+
+/* x / max(its norm, eps): no singular value is above 1. */
+static weft_tensor *normalized(weft_tensor *x, double eps)
+{
+    weft_tensor *norm = weft_sqrt(replicated(weft_sum_all(weft_square(x))));
+    weft_tensor *least = weft_full(weft_tensor_dtype(x), 0, NULL, eps);
+
+    return weft_div(x, weft_maximum(norm, least));
+}
+
+/* a x + (b g + c g g) x with g = x xT, or from the right with g = xT x where x is tall. */
+static weft_tensor *iterate(weft_tensor *x, const weft_muon_config *c)
+{
+    bool tall = longer_dim(x) == 0;
+    weft_tensor *g = replicated(weft_matmul_t(x, x, tall, !tall));
+    weft_tensor *p = weft_add(weft_mul_scalar(g, c->b), weft_mul_scalar(weft_matmul(g, g), c->c));
+
+    return weft_add(weft_mul_scalar(x, c->a), tall ? weft_matmul(x, p) : weft_matmul(p, x));
+}
+
+/* With the placements that `direction` has. */
+static weft_tensor *orthogonal(weft_tensor *direction, const weft_muon_config *c)
+{
+    weft_placement back[WEFT_MAX_AXES];
+    weft_mesh *mesh = weft_tensor_mesh(direction);
+    weft_tensor *x = normalized(along_longer(direction), c->eps);
+
+    for (int i = 0; i < c->ns_steps && x; i++) {
+        weft_scope *scope = weft_scope_open();
+
+        x = weft_scope_return(scope, iterate(x, c));
+    }
+    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++)
+        back[a] = weft_tensor_placement(direction, a);
+    return mesh ? weft_redistribute(x, back) : x;
+}
+
+/* ---- a step ---- */
+
+static void adamw_step(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+{
+    const weft_muon_config *c = &slot->config.muon;
+    struct wf_step step = {.sign = c->maximize ? -1 : 1, .keep = 1 - lr * c->weight_decay};
+
+    for (int s = 0; s < WF_STEP_STATES; s++)
+        arrays->state[s] = s + 1 < WF_STEP_STATES ? arrays->state[s + 1] : NULL;
+    wf_adam_prepare(
+        &step,
+        &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adamw_eps},
+        slot->step);
+    wf_cpu_step(WF_STEP_ADAM, arrays, &step);
+}
+
+/* What the momentum says, as a tensor like the parameter. */
+static weft_tensor *direction_of(struct wf_slot *slot, const struct wf_step_arrays *arrays)
+{
+    const weft_muon_config *c = &slot->config.muon;
+    struct wf_layout *layout = wf_layout_with_dtype(slot->tensor->layout, arrays->dtype);
+    weft_tensor *direction = wf_tensor_empty(layout, WF_MEM_OPTIMIZER, "muon");
+    struct wf_step step = {.sign = c->maximize ? -1 : 1,
+                           .beta1 = c->momentum,
+                           .take1 = 1 - c->momentum,
+                           .rate = c->no_nesterov ? 1 : c->momentum,
+                           .rate_d = c->no_nesterov ? 0 : 1 - c->momentum};
+    struct wf_step_arrays taken = *arrays;
+
+    wf_layout_release(layout);
+    if (!direction || wf_is_meta(direction)) return direction;
+    taken.rounded = NULL; /* w is not written yet */
+    taken.state[1] = direction->data;
+    wf_cpu_step(WF_STEP_MUON, &taken, &step);
+    return direction;
+}
+
+static double rate_of(const weft_muon_config *c, const weft_tensor *w, double lr)
+{
+    double rows = (double)weft_size(w, 0), columns = (double)weft_size(w, 1);
+
+    if (rows == 0 || columns == 0) return lr;
+    if (c->rate == WEFT_MUON_MATCH_ADAMW) return 0.2 * lr * sqrt(fmax(rows, columns));
+    return lr * sqrt(c->rate == WEFT_MUON_SPECTRAL ? rows / columns : fmax(1, rows / columns));
+}
+
+static weft_status matrix_step(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+{
+    const weft_muon_config *c = &slot->config.muon;
+    double rate = rate_of(c, slot->tensor, lr);
+    struct wf_step step = {.sign = 1, .keep = 1 - lr * c->weight_decay, .rate = rate};
+    weft_tensor *direction = orthogonal(direction_of(slot, arrays), c);
+
+    if (!direction) return weft_error_status();
+    if (wf_is_meta(direction)) return WEFT_OK;
+    wf_settled(direction);
+    if (!wf_is_dense(direction)) WF_DIE("muon: a redistributed matrix has gaps");
+    arrays->g = direction->data;
+    arrays->grad_dtype = arrays->dtype;
+    arrays->state[0] = NULL;
+    wf_cpu_step(WF_STEP_SGD, arrays, &step);
+    return WEFT_OK;
+}
+
+static weft_status update(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+{
+    weft_status status = WEFT_OK;
+    weft_scope *scope;
+
+    if (slot->keeps & MOMENTUM) {
+        scope = weft_scope_open();
+        weft_no_grad_begin();
+        status = matrix_step(slot, arrays, lr);
+        weft_no_grad_end();
+        weft_scope_close(scope);
+    } else if (arrays->count && !wf_is_meta(slot->tensor)) {
+        adamw_step(slot, arrays, lr);
+    }
+    return status;
+}
+
+weft_optim *weft_muon(weft_module *module, weft_muon_config config)
+{
+    static const struct wf_optim_kind kind = {
+        .name = "muon",
+        .states = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
+        .settings = settings,
+        .keeps = keeps,
+        .update = update};
+
+    return wf_optim_new(&kind, module, &(union wf_config){.muon = config});
+}
