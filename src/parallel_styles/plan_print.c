@@ -4,6 +4,7 @@
  */
 #include <weft/autograd.h>
 #include <weft/debug.h>
+#include <weft/layout.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -18,7 +19,8 @@ static const char *const move_names[MOVES] = {[WEFT_COLL_ALL_REDUCE] = "all-redu
 
 struct printer {
     FILE *out;
-    int ways, index; /* ranks of the axis, and which this is */
+    weft_mesh *mesh;
+    int ways; /* ranks of its axis */
     int moves[2][MOVES];
     int64_t bytes, whole;     /* of parameters: on this rank, and all */
     int waiting;              /* parameters whose gradient waits for weft_reduce_gradients */
@@ -43,7 +45,7 @@ static void print_move(struct printer *p, int direction, const char *what, weft_
                        weft_placement to)
 {
     weft_coll move = move_of(p, from, to);
-    char text[2][32];
+    char text[2][64];
 
     weft_placements_print(&from, 1, text[0], sizeof text[0]);
     weft_placements_print(&to, 1, text[1], sizeof text[1]);
@@ -116,26 +118,31 @@ static bool first_time(struct printer *p, const weft_tensor *t)
     return true;
 }
 
-static int64_t elements_here(const struct printer *p, const weft_tensor *t, weft_placement placed)
+static weft_status count_here(int64_t *n, const struct printer *p, const weft_tensor *t,
+                              const weft_placement *placed)
 {
-    int dim = placed.dim < 0 ? placed.dim + weft_ndim(t) : placed.dim;
-    int64_t n = 1;
+    int64_t shape[WEFT_MAX_DIMS], part[WEFT_MAX_DIMS];
+    weft_layout layout;
 
-    for (int d = 0; d < weft_ndim(t); d++)
-        n *= weft_shards(placed, placed.dim) && d == dim
-                 ? weft_chunk_size(weft_size(t, d), p->ways, p->index)
-                 : weft_size(t, d);
-    return n;
+    *n = weft_numel(t);
+    if (!placed) return WEFT_OK;
+    for (int d = 0; d < weft_ndim(t); d++) shape[d] = weft_size(t, d);
+    WF_TRY(weft_layout_make(&layout, p->mesh, placed, 1, weft_ndim(t), shape));
+    weft_layout_part(&layout, NULL, part, NULL, NULL);
+    *n = 1;
+    for (int d = 0; d < weft_ndim(t); d++) *n *= part[d];
+    return WEFT_OK;
 }
 
-static void print_parameter(struct printer *p, const struct wf_parameter *parameter,
-                            const weft_placement *placed)
+static weft_status print_parameter(struct printer *p, const struct wf_parameter *parameter,
+                                   const weft_placement *placed)
 {
     weft_tensor *t = parameter->tensor;
-    int64_t element = (int64_t)weft_dtype_size(weft_tensor_dtype(t));
-    int64_t bytes = element * elements_here(p, t, placed ? *placed : weft_replicate());
-    char layout[32] = "plain";
+    int64_t element = (int64_t)weft_dtype_size(weft_tensor_dtype(t)), bytes;
+    char layout[64] = "plain";
 
+    WF_TRY(count_here(&bytes, p, t, placed));
+    bytes *= element;
     if (placed) weft_placements_print(placed, 1, layout, sizeof layout);
     fprintf(p->out, "    %-8s %s[", parameter->name, weft_dtype_name(weft_tensor_dtype(t)));
     for (int d = 0; d < weft_ndim(t); d++)
@@ -148,21 +155,23 @@ static void print_parameter(struct printer *p, const struct wf_parameter *parame
     } else {
         fprintf(p->out, ", shared\n");
     }
+    return WEFT_OK;
 }
 
-static void print_module(struct printer *p, const weft_module *m, const weft_plan *line,
-                         const struct wf_style_use *use)
+static weft_status print_module(struct printer *p, const weft_module *m, const weft_plan *line,
+                                const struct wf_style_use *use)
 {
     bool rows = use && use->functions == &wf_row_functions;
 
-    if (!use && m->n_parameters == 0) return;
+    if (!use && m->n_parameters == 0) return WEFT_OK;
     fprintf(p->out, "%-24s %s%s%s\n", m->path[0] ? m->path : ".",
             use ? wf_style_name(line->style) : "", use ? " " : "no style, ", m->kind->type);
     for (int i = 0; i < m->n_parameters; i++)
-        print_parameter(p, &m->parameters[i], rows ? wf_style_placement(use, m, i) : NULL);
+        WF_TRY(print_parameter(p, &m->parameters[i], rows ? wf_style_placement(use, m, i) : NULL));
     if (rows && use->own == WF_OWN_LATER) p->waiting += wants_gradient(m);
     if (use && use->kind != WEFT_STYLE_CUSTOM) print_forward(p, use);
     if (rows) print_backward(p, m, use);
+    return WEFT_OK;
 }
 
 static void print_moves(const struct printer *p, int direction, const char *name)
@@ -195,8 +204,8 @@ static weft_status print_all(struct printer *p, weft_module *root, const struct 
         if (at < count)
             status = wf_style_resolve(&use, modules[i], matches[at].line->style, p->ways);
         if (status == WEFT_OK)
-            print_module(p, modules[i], at < count ? matches[at].line : NULL,
-                         at < count ? &use : NULL);
+            status = print_module(p, modules[i], at < count ? matches[at].line : NULL,
+                                  at < count ? &use : NULL);
     }
     wf_free(modules);
     return status;
@@ -214,7 +223,7 @@ weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_pla
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
     p.ways = weft_mesh_axis_size(mesh, 0);
-    p.index = weft_mesh_coordinate(mesh, 0);
+    p.mesh = mesh;
     status = print_all(&p, module, matches, count);
     if (status == WEFT_OK) {
         fprintf(out, "parameters: %lld B on this rank of %lld B\n", (long long)p.bytes,

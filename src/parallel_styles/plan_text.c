@@ -67,7 +67,8 @@ static bool read_setting(weft_style_options *o, const char *word, const char **v
     } settings[] = {{"input=", &o->input_layouts},
                     {"output=", &o->output_layouts},
                     {"desired_input=", &o->desired_input_layouts},
-                    {"desired_output=", &o->desired_output_layouts}};
+                    {"desired_output=", &o->desired_output_layouts},
+                    {"segments=", &o->segments}};
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         size_t length = strlen(settings[i].name);
@@ -83,7 +84,8 @@ static weft_status read_word(const struct reader *r, weft_style *style, const ch
 {
     const char *layouts = NULL;
 
-    if (read_setting(&style->options, word, &layouts)) return read_layouts(r, layouts, word);
+    if (read_setting(&style->options, word, &layouts))
+        return layouts == style->options.segments ? WEFT_OK : read_layouts(r, layouts, word);
     if (strcmp(word, "keep") == 0 || strcmp(word, "local") == 0)
         style->options.keep_distributed = *word == 'k';
     else if (strcmp(word, "local_inputs") == 0)
@@ -93,7 +95,7 @@ static weft_status read_word(const struct reader *r, weft_style *style, const ch
     else
         return WF_FAIL(WEFT_ERR_ARG,
                        "%s line %d: '%s' is none of input=, output=, desired_input=, "
-                       "desired_output=, keep, local, local_inputs and optional",
+                       "desired_output=, segments=, keep, local, local_inputs and optional",
                        r->name, r->line, word);
     return WEFT_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "parallel_styles/style.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -125,6 +126,65 @@ static void fill_row(struct wf_style_use *use, const struct row *row, const stru
     if (use->gives.kind == WEFT_KIND_PARTIAL) use->output.wants = everywhere;
 }
 
+/* "3" or "4,1,1" */
+static weft_status read_segments(weft_placement *segments, const char *text)
+{
+    int64_t sizes[WEFT_MAX_SEGMENTS] = {1, 1, 1, 1, 1};
+    const char *at = text;
+    int count = 0;
+
+    do {
+        char *end;
+
+        WF_NEED(count < WEFT_MAX_SEGMENTS, WEFT_ERR_ARG, "segments \"%s\": more than %d", text,
+                WEFT_MAX_SEGMENTS);
+        sizes[count] = strtol(at, &end, 10);
+        WF_NEED(end != at && sizes[count] > 0 && sizes[count] <= UINT16_MAX &&
+                    (*end == ',' || !*end),
+                WEFT_ERR_ARG, "segments \"%s\": sizes are whole numbers with commas between them",
+                text);
+        count++;
+        at = *end ? end + 1 : end;
+    } while (*at);
+    if (count == 1) {
+        WF_NEED(sizes[0] <= WEFT_MAX_SEGMENTS, WEFT_ERR_ARG, "segments \"%s\": more than %d", text,
+                WEFT_MAX_SEGMENTS);
+        count = (int)sizes[0];
+        sizes[0] = 1;
+    }
+    *segments = weft_shard_segments(0, count, sizes);
+    return WEFT_OK;
+}
+
+static void cut_in(weft_placement *p, weft_placement segments)
+{
+    if (!weft_is_shard(*p)) return;
+    segments.dim = p->dim;
+    *p = segments;
+}
+
+/* Everything that goes with the split dim of the weight is cut as it is. */
+static weft_status resolve_segments(struct wf_style_use *use, const weft_module *m,
+                                    const char *text)
+{
+    weft_placement segments;
+
+    if (!text) return WEFT_OK;
+    WF_NEED(m->kind == &wf_class_linear, WEFT_ERR_ARG,
+            "style %s: segments are for linear layers, not for %s", names[use->kind],
+            m->kind->type);
+    WF_TRY(read_segments(&segments, text));
+    cut_in(&use->weight, segments);
+    cut_in(&use->bias, segments);
+    cut_in(&use->gives, segments);
+    cut_in(&use->gradient, segments);
+    cut_in(&use->inputs[0].wants, segments);
+    cut_in(&use->inputs[0].declared, segments);
+    cut_in(&use->output.declared, segments);
+    cut_in(&use->output.wants, segments);
+    return WEFT_OK;
+}
+
 static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, weft_style style,
                                int ways)
 {
@@ -148,6 +208,7 @@ static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, w
             "style sequence: desired_input_layouts \"%s\" is no shard", o->desired_input_layouts);
     fill_row(use, row, m->features ? m->features : &nothing_to_split, sequence);
     wf_share_resolve(use, m, ways);
+    WF_TRY(resolve_segments(use, m, o->segments));
     use->keep_distributed = o->keep_distributed;
     WF_TRY(override(&use->inputs[0].declared, o->input_layouts, "input_layouts"));
     return override(&use->output.wants, o->output_layouts, "output_layouts");

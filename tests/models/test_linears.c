@@ -1,9 +1,11 @@
 /*
  * test_linears.c: linear layers under column-wise and row-wise styles in every form that they can
- * have: transposed storage. One device is the yardstick; nothing divides evenly.
+ * have: transposed storage, several things in one dim. One device is the yardstick; nothing divides
+ * evenly.
  */
 /* mpi: 3 */
 #include "styles/given.h"
+#include "weights/scratch.h"
 
 enum { ROWS = 5, IN = 7, OUT = 10 };
 
@@ -90,12 +92,172 @@ WT_TEST(transposed__styles_split_the_dims_that_they_mean)
     weft_mesh_release(mesh);
 }
 
+/* ---- several things behind one another ---- */
+
+static weft_module *fused(int64_t in, int64_t out)
+{
+    weft_manual_seed(5);
+    return weft_linear_new((weft_linear_config){.in = {in}, .out = {out}, .dtype = WEFT_F64});
+}
+
+/* This rank's part of elements [first, first + count) of the last dim. */
+static weft_tensor *part_of(weft_tensor *t, weft_mesh *mesh, int64_t first, int64_t count)
+{
+    return given_part(weft_detach(weft_slice(t, -1, first, first + count)), mesh, "S(-1)");
+}
+
+/* Styles with segments against one device: output, gradients, and what each rank holds. */
+static void check_fused(const char *style, const char *placed, int64_t in, int64_t out)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *plain = fused(in, out), *m = fused(in, out);
+    weft_tensor *x = given(0, ROWS, in, 0), *again = given(0, ROWS, in, 0);
+
+    wt_note("%s", style);
+    apply(m, mesh, style);
+    WT_ALL(given_is(parameter(m, "weight"), placed));
+    WT_ALL(same(run(m, x), run(plain, again)));
+    WT_ALL(same(weft_grad(x), weft_grad(again)));
+    WT_ALL(given_is(weft_grad(parameter(m, "weight")), placed));
+    WT_ALL(same(weft_grad(parameter(m, "weight")), weft_grad(parameter(plain, "weight"))));
+    WT_ALL(same(weft_grad(parameter(m, "bias")), weft_grad(parameter(plain, "bias"))));
+    weft_module_release(plain);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(segments__layers_equal_one_device)
+{
+    check_fused("colwise keep segments=3", "S(0|1,1,1)", IN, 3 * OUT);
+    check_fused("colwise output=R segments=2", "S(0|1,1)", IN, 2 * 3);
+    check_fused("colwise keep segments=4,1,1", "S(0|4,1,1)", IN, 6 * 2);
+    check_fused("rowwise input=R segments=3", "S(1|1,1,1)", 3 * IN, OUT);
+    check_fused("rowwise input=R segments=4,1,1", "S(1|4,1,1)", 6 * 2, OUT);
+    check_fused("colwise keep segments=1", "S(0)", IN, OUT);
+}
+
+/* What a rank is handed is its part of each, so that code for one device finds them again. */
+WT_TEST(segments__a_rank_has_its_part_of_each)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *plain = fused(IN, 6 * OUT), *m = fused(IN, 6 * OUT);
+    weft_tensor *x = given(0, ROWS, IN, 0), *y, *want, *parts[3];
+
+    apply(m, mesh, "colwise segments=4,1,1");
+    y = weft_call(m, x);
+    want = weft_call(plain, x);
+    parts[0] = part_of(want, mesh, 0, 4 * OUT);
+    parts[1] = part_of(want, mesh, 4 * OUT, OUT);
+    parts[2] = part_of(want, mesh, 5 * OUT, OUT);
+    WT_ALL(y && !weft_tensor_mesh(y));
+    WT_ALL(same(y, weft_cat(3, parts, 1)));
+    weft_module_release(plain);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+/* A column-wise layer's parts go into a row-wise one as they are: one all-reduce, no other move. */
+WT_TEST(segments__two_layers_move_nothing_between_them)
+{
+    static const weft_plan plan[] = {
+        {"0", {.kind = WEFT_STYLE_COLWISE, .options = {.segments = "3"}}},
+        {"1", {.kind = WEFT_STYLE_ROWWISE, .options = {.segments = "3"}}},
+        {0}};
+    weft_mesh *mesh = given_mesh();
+    weft_module *both[2];
+    weft_tensor *x = given(0, ROWS, IN, 0), *y, *want;
+    weft_ledger *ledger;
+
+    for (int i = 0; i < 2; i++) {
+        both[i] = weft_sequential_new();
+        WT_EQ(weft_module_add_child(both[i], "0", fused(IN, 3 * OUT)), WEFT_OK);
+        WT_EQ(weft_module_add_child(both[i], "1", fused(3 * OUT, IN)), WEFT_OK);
+    }
+    WT_EQ(weft_parallelize_module_strict(both[1], mesh, plan), WEFT_OK);
+    ledger = weft_ledger_open();
+    y = weft_call(both[1], x);
+    GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
+    weft_ledger_close(ledger);
+    want = weft_call(both[0], x);
+    WT_ALL(same(y, want));
+    for (int i = 0; i < 2; i++) weft_module_release(both[i]);
+    weft_mesh_release(mesh);
+}
+
+/* Files have the weight as one device has it. */
+WT_TEST(segments__checkpoints_are_in_the_order_of_one_device)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *plain = fused(IN, 3 * OUT), *m = fused(IN, 3 * OUT), *again;
+    const char *path = wt_scratch("fused.weft"), *hub = wt_scratch("fused.safetensors");
+    weft_state *state = weft_state_new();
+    weft_weights *file;
+
+    apply(m, mesh, "colwise segments=3");
+    WT_EQ(weft_state_add_module(state, "m", m), WEFT_OK);
+    WT_EQ(weft_checkpoint_save(path, state), WEFT_OK);
+    weft_state_release(state);
+    WT_EQ(weft_weights_save(m, hub, NULL), WEFT_OK);
+    file = weft_weights_open(hub);
+    WT_ALL(same(weft_weights_read(file, "weight", 0, NULL, NULL), parameter(plain, "weight")));
+    weft_manual_seed(99);
+    again = weft_linear_new((weft_linear_config){.in = {IN}, .out = {3 * OUT}, .dtype = WEFT_F64});
+    state = weft_state_new();
+    WT_EQ(weft_state_add_module(state, "m", again), WEFT_OK);
+    WT_EQ(weft_checkpoint_load(path, state), WEFT_OK);
+    WT_ALL(same(parameter(again, "weight"), parameter(plain, "weight")));
+    WT_EQ(weft_fill_(parameter(m, "weight"), 0), WEFT_OK);
+    WT_EQ(weft_weights_load(m, file, NULL), WEFT_OK);
+    WT_ALL(same(parameter(m, "weight"), parameter(plain, "weight")));
+    WT_ALL(given_is(parameter(m, "weight"), "S(0|1,1,1)"));
+    weft_weights_close(file);
+    weft_state_release(state);
+    weft_module_release(again);
+    weft_module_release(plain);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(segments__what_cannot_be_is_refused)
+{
+    static const char *const wrong[] = {"segments=",           "segments=0",    "segments=1,x",
+                                        "segments=6",          "segments=1,-1", "segments=3,1",
+                                        "segments=1,1,1,1,1,1"};
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = fused(IN, OUT), *table;
+    weft_style_options options = {.segments = "2"};
+    weft_plan plan[] = {{"", weft_colwise_parallel_with(options)}, {0}};
+    char text[64];
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_plan *parsed;
+
+        snprintf(text, sizeof text, ". colwise %s", wrong[i]);
+        parsed = weft_plan_parse(text);
+        wt_note("%s", text);
+        WT_ALL(weft_parallelize_module(m, mesh, parsed) != WEFT_OK);
+        WT_ALL(!weft_tensor_mesh(parameter(m, "weight")));
+        weft_error_clear();
+        weft_plan_release(parsed);
+    }
+    table = weft_embedding_new((weft_embedding_config){.rows = 4, .width = 4});
+    WT_FAILED(weft_parallelize_module(table, mesh, plan), "segments are for linear layers");
+    weft_module_release(table);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(transposed__styles_split_the_dims_that_they_mean),
+        WT_CASE(segments__layers_equal_one_device),
+        WT_CASE(segments__a_rank_has_its_part_of_each),
+        WT_CASE(segments__two_layers_move_nothing_between_them),
+        WT_CASE(segments__checkpoints_are_in_the_order_of_one_device),
+        WT_CASE(segments__what_cannot_be_is_refused),
         WT_END,
     };
 
-    return wt_main(argc, argv, "linears", cases);
+    return wt_scratch_end(wt_main(argc, argv, "linears", cases));
 }
