@@ -47,7 +47,8 @@ WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh
 typedef struct weft_style_options {
     /** What a plain first input is a part of; a distributed one is taken with its own layout.
      *  NULL: what the style wants. Plain further inputs are replicated. A plain input that is
-     *  sharded along a dim that the layer does not know must be sharded evenly. */
+     *  sharded along a dim that the layer does not know must be sharded evenly: one that
+     *  is known to be an uneven part is refused. */
     const char *input_layouts;
     /** What the output is redistributed to. NULL: R for row-wise and loss, as the op gives it for
      *  others */

@@ -83,7 +83,7 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
                        wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
                                      global, local->stride));
     plan->used[0] = wf_layout_retain(plan->in[0]);
-    wf_types_enter(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL);
+    wf_types_enter(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL, given & GIVEN_SHAPE);
     return check_size(plan, call);
 }
 

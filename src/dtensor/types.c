@@ -87,6 +87,22 @@ static struct wf_type type_on(const struct wf_types *types, weft_mesh *mesh, int
     return own >= 0 ? types->axis[own] : (struct wf_type){0};
 }
 
+/* Parts of a dim differ in size: no rank can tell from its own what the whole is. However a dim is
+ * cut, the first rank's part is the largest. */
+static bool is_uneven(const struct wf_layout *in, int dim)
+{
+    static const int first[WEFT_MAX_AXES];
+    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], parts = 1;
+    int sizes[WEFT_MAX_AXES];
+
+    for (int a = 0; a < in->n_axes; a++) {
+        sizes[a] = weft_mesh_axis_size(in->mesh, a);
+        if (weft_shards(in->placements[a], dim)) parts *= sizes[a];
+    }
+    wf_box(shape, offset, in->desc.ndim, in->desc.global, in->n_axes, sizes, first, in->placements);
+    return shape[dim] * parts != in->desc.global[dim];
+}
+
 weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
                            const weft_placement *gradient)
 {
@@ -105,7 +121,10 @@ weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
                 weft_mesh_axis_name(in->mesh, a), text[0], text[1]);
         types->mesh = in->mesh;
         types->axis[a].kind = kind;
-        if (kind == WF_TYPE_S) types->axis[a].dim = p.dim;
+        if (kind == WF_TYPE_S) {
+            types->axis[a].dim = p.dim;
+            types->axis[a].uneven = is_uneven(in, p.dim);
+        }
         if (kind == WF_TYPE_P) types->axis[a].reduce = p.reduce;
     }
     return WEFT_OK;
@@ -114,7 +133,7 @@ weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
 static bool is_sum(uint8_t reduce) { return reduce == WEFT_SUM || reduce == WEFT_MASKED; }
 
 static void enter_axis(struct wf_plan *plan, int axis, struct wf_type type, weft_placement p,
-                       const weft_placement *gradient)
+                       const weft_placement *gradient, bool sized)
 {
     int kind = p.kind == WEFT_KIND_STRIDED ? WEFT_KIND_SHARD : p.kind;
     enum verdict verdict = enters[type.kind][kind].verdict;
@@ -122,6 +141,10 @@ static void enter_axis(struct wf_plan *plan, int axis, struct wf_type type, weft
 
     if (type.kind == WF_TYPE_S && verdict == FINE && type.dim != p.dim)
         is_wrong(plan, 0, axis, "ranks hold parts of another dim");
+    else if (type.uneven && kind == WEFT_KIND_SHARD && verdict == FINE && !sized)
+        is_wrong(plan, 0, axis,
+                 "ranks hold parts of different sizes, of which none tells the "
+                 "global shape; give it, or hand the tensor on distributed");
     else if (type.kind == WF_TYPE_P && verdict == FINE && type.reduce != p.reduce &&
              !(is_sum(type.reduce) && is_sum(p.reduce)))
         is_wrong(plan, 0, axis, "ranks hold terms of another reduction");
@@ -132,13 +155,13 @@ static void enter_axis(struct wf_plan *plan, int axis, struct wf_type type, weft
 }
 
 void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
-                    const weft_placement *gradient)
+                    const weft_placement *gradient, bool sized)
 {
     const struct wf_types *types = &plan->in[0]->types;
 
     for (int a = 0; a < plan->out[0]->n_axes; a++)
         enter_axis(plan, a, type_on(types, plan->out[0]->mesh, a), placements[a],
-                   gradient ? &gradient[a] : NULL);
+                   gradient ? &gradient[a] : NULL, sized);
 }
 
 void wf_types_number(struct wf_plan *plan, weft_mesh *mesh)
@@ -178,6 +201,7 @@ struct local {
     bool known; /* the op has a rule */
     struct wf_type in[WF_MAX_IN];
     uint32_t seen; /* bits of kinds */
+    bool uneven;   /* some input is */
 };
 
 static bool seen(const struct local *l, enum wf_type_kind kind) { return l->seen >> kind & 1; }
@@ -238,7 +262,7 @@ static void pending(struct local *l, struct wf_types *out)
     if (missing >= 0) is_wrong(l->plan, missing, l->axis, counted_per_rank);
     if (missing == -2) is_wrong(l->plan, culprit(l, sets[0]), l->axis, not_linear);
     for (int j = 0; j < l->call->n_out; j++)
-        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_P, 0, l->in[first].reduce};
+        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_P, 0, l->in[first].reduce, false};
 }
 
 static int dim_of(const int8_t *labels, int label)
@@ -269,8 +293,9 @@ static void sharded(struct local *l, int label, struct wf_types *out)
     for (int j = 0; j < l->call->n_out; j++) {
         int d = dim_of(l->labels->out[j], label);
 
-        out[j].axis[l->axis] = d >= 0 ? (struct wf_type){WF_TYPE_S, (int8_t)d, 0}
-                                      : (struct wf_type){WF_TYPE_P, 0, pending_reduce(l->call)};
+        out[j].axis[l->axis] = d >= 0
+                                   ? (struct wf_type){WF_TYPE_S, (int8_t)d, 0, l->uneven}
+                                   : (struct wf_type){WF_TYPE_P, 0, pending_reduce(l->call), false};
     }
     for (int i = 0; i < l->call->n_in && dim_of(l->labels->out[0], label) < 0; i++)
         if (addends >> i & 1 && l->call->in[i]) is_wrong(l->plan, i, l->axis, counted_per_rank);
@@ -286,7 +311,7 @@ static void vary(struct local *l, struct wf_types *out)
         return;
     }
     for (int j = 0; j < l->call->n_out; j++)
-        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_V, 0, 0};
+        out[j].axis[l->axis] = (struct wf_type){WF_TYPE_V, 0, 0, l->uneven};
 }
 
 /* A plain tensor of the program's own may be another one on each rank, and so may be what is made
@@ -312,7 +337,7 @@ static void along_axis(struct local *l, struct wf_types *out)
         if (beside_own(l)) kind = WF_TYPE_NONE;
 
         for (int j = 0; j < l->call->n_out; j++)
-            out[j].axis[l->axis] = (struct wf_type){kind, 0, 0};
+            out[j].axis[l->axis] = (struct wf_type){kind, 0, 0, false};
     }
 }
 
@@ -343,9 +368,11 @@ bool wf_types_local(struct wf_plan *plan, const struct wf_infer *call, struct wf
     for (int j = 0; j < call->n_out; j++) out[j] = (struct wf_types){.mesh = mesh};
     for (l.axis = 0; l.axis < weft_mesh_ndim(mesh); l.axis++) {
         l.seen = 0;
+        l.uneven = false;
         for (int i = 0; i < call->n_in; i++) {
             l.in[i] = call->in[i] ? call->in[i]->types.axis[l.axis] : (struct wf_type){0};
             l.seen |= 1u << l.in[i].kind;
+            l.uneven |= l.in[i].uneven;
         }
         along_axis(&l, out);
     }

@@ -10,9 +10,10 @@
 weft_status wf_types_leave(struct wf_types *types, const struct wf_layout *in,
                            const weft_placement *gradient);
 
-/** Let the plan of from_local know what its input may not be; `gradient` as far as it is given. */
+/** Let the plan of from_local know what its input may not be; `gradient` as far as it is given,
+ * `sized` where the global shape is. */
 void wf_types_enter(struct wf_plan *plan, const weft_placement *placements,
-                    const weft_placement *gradient);
+                    const weft_placement *gradient, bool sized);
 
 /** Types of a plain call's outputs; false when they have none. Lets the plan know what its inputs
  * may not be. */

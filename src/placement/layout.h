@@ -32,6 +32,7 @@ struct wf_types {
         uint8_t kind;
         int8_t dim;     /* S */
         uint8_t reduce; /* P */
+        bool uneven;    /* S, V: of parts that do not all have the same size */
     } axis[WEFT_MAX_AXES];
 };
 

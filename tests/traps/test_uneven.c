@@ -136,6 +136,26 @@ WT_TEST(from_local__of_uneven_parts_needs_the_global_shape)
     }
 }
 
+/* Trap 2 once more: parts that came out of a mesh are known to be uneven, also after ops, and then
+ * nobody may leave the shape out. Even ones, and the peer's ranks, would go on with another shape.
+ */
+WT_TEST(from_local__of_parts_known_to_be_uneven)
+{
+    for (int64_t n = 1; n <= 9; n++) {
+        struct wt_world w = wt_world_open();
+        weft_placement rows = weft_shard(0);
+        weft_tensor *part = weft_to_local(wt_spread(&w, counted(n), "S(0)"), NULL), *t;
+
+        part = weft_add_scalar(weft_reshape(weft_square(part), 2, (int64_t[]){-1, 1}), 1);
+        t = weft_from_local(part, w.mesh, &rows, NULL);
+        WT_ALL(!t == (n % wt_ranks() != 0));
+        if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "parts of different sizes");
+        t = weft_from_local(part, w.mesh, &rows, (int64_t[]){n, 1});
+        WT_ALL(t && weft_numel(t) == n);
+        wt_world_close(&w);
+    }
+}
+
 /* ---- redistribution on several axes ---- */
 
 /* Only shards may be asked to become a pending sum. */
@@ -378,6 +398,7 @@ int main(int argc, char **argv)
         WT_CASE(merged_axes__do_not_change_uneven_nested_chunks),
         WT_CASE(merged_axes__gather_strided_shards),
         WT_CASE(from_local__of_uneven_parts_needs_the_global_shape),
+        WT_CASE(from_local__of_parts_known_to_be_uneven),
         WT_CASE(redistribute__undoes_inner_axes_first),
         WT_CASE(gather__of_views_along_any_dim),
         WT_CASE(views__speak_of_global_sizes),

@@ -1,0 +1,180 @@
+/* pair.c: a model on one device and spread, step by step. */
+#include "transformer/pair.h"
+
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+struct pair pair_open(weft_module *one, weft_module *many, weft_dtype dtype)
+{
+    return (struct pair){.mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
+                         .one = one,
+                         .many = many,
+                         .ledger = weft_ledger_open(),
+                         .dtype = dtype,
+                         .near = WT_WITHIN(dtype == WEFT_F64 ? 1e-12 : 1e-5)};
+}
+
+void pair_optimize(struct pair *p, weft_optim *(*make)(weft_module *m))
+{
+    p->optim_one = make(p->one);
+    p->optim_many = make(p->many);
+    WT_ALL(p->optim_one && p->optim_many);
+}
+
+void pair_close(struct pair *p)
+{
+    weft_ledger_close(p->ledger);
+    weft_optim_release(p->optim_one);
+    weft_optim_release(p->optim_many);
+    weft_module_release(p->one);
+    weft_module_release(p->many);
+    weft_mesh_release(p->mesh);
+}
+
+/* ---- parameters ---- */
+
+static weft_status freeze(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    const char *path = weft_module_path(m);
+    bool wanted = false;
+
+    (void)name;
+    for (const char *const *want = payload; *want; want++)
+        wanted |= strncmp(path, *want, strlen(*want)) == 0;
+    return weft_set_requires_grad(parameter, wanted) ? WEFT_OK : weft_error_status();
+}
+
+void pair_train_only(weft_module *m, const char *const *names)
+{
+    WT_EQ(weft_module_each_parameter(m, freeze, (void *)(uintptr_t)names), WEFT_OK);
+}
+
+static weft_tensor *other(const struct pair *p, weft_module *m, const char *name)
+{
+    wt_note("%s.%s", weft_module_path(m), name);
+    return weft_module_parameter(weft_module_child(p->one, weft_module_path(m)), name);
+}
+
+static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    struct pair *p = payload;
+    weft_tensor *want = weft_grad(other(p, m, name)), *got = weft_grad(parameter);
+
+    WT_ALL(!want == !got);
+    if (!want) return WEFT_OK;
+    /* as its parameter lies: an optimizer has nothing to move */
+    WT_ALL(
+        !weft_tensor_mesh(parameter) ||
+        weft_placement_equal(weft_tensor_placement(got, 0), weft_tensor_placement(parameter, 0)));
+    WT_ALL(wt_near_tensors(got, want, p->near));
+    return WEFT_OK;
+}
+
+static weft_status drop_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    (void)m;
+    (void)name;
+    (void)payload;
+    weft_zero_grad(parameter);
+    return WEFT_OK;
+}
+
+void pair_gradients(struct pair *p)
+{
+    WT_EQ(weft_module_each_parameter(p->many, same_gradient, p), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(p->one, drop_gradient, NULL), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(p->many, drop_gradient, NULL), WEFT_OK);
+}
+
+static weft_status same_value(weft_module *m, const char *name, weft_tensor *parameter,
+                              void *payload)
+{
+    struct pair *p = payload;
+
+    WT_ALL(wt_near_tensors(parameter, other(p, m, name), p->near));
+    return WEFT_OK;
+}
+
+static weft_status count_pending(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    (void)m;
+    (void)name;
+    /* weft_grad would reduce it, so look at what the leaf holds */
+    *(int *)payload += parameter->grad && parameter->grad->layout->partial;
+    return WEFT_OK;
+}
+
+/* ---- steps ---- */
+
+/* What was sent since the last time, in one direction and no other. */
+static void check_sent(struct pair *p, weft_direction direction, struct pair_count count)
+{
+    const int wanted[] = {[WEFT_COLL_ALL_REDUCE] = count.all_reduce,
+                          [WEFT_COLL_ALL_GATHER] = count.all_gather,
+                          [WEFT_COLL_REDUCE_SCATTER] = count.reduce_scatter,
+                          [WEFT_COLL_ALL_TO_ALL] = count.all_to_all};
+    int64_t sum = 0;
+
+    for (int kind = 0; kind <= WEFT_COLL_ALL_TO_ALL; kind++) {
+        int64_t sent = weft_ledger_count(p->ledger, (weft_coll)kind, direction, NULL);
+
+        wt_note("kind %d, direction %d", kind, (int)direction);
+        WT_EQ(sent, wt_ranks() > 1 ? wanted[kind] : 0);
+        sum += sent;
+    }
+    WT_EQ(weft_ledger_count(p->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), sum);
+    weft_ledger_reset(p->ledger);
+}
+
+weft_tensor *pair_forward(struct pair *p, weft_tensor *x, weft_tensor **one,
+                          struct pair_count count)
+{
+    weft_tensor *many;
+
+    *one = weft_call(p->one, x);
+    weft_ledger_reset(p->ledger);
+    many = weft_call(p->many, x);
+    WT_ALL(many != NULL);
+    check_sent(p, WEFT_DIRECTION_FORWARD, count);
+    WT_ALL(wt_near_tensors(many, *one, p->near));
+    return many;
+}
+
+/* A sum in which every element counts differently. */
+static weft_tensor *weighted(weft_tensor *y)
+{
+    weft_tensor *weights = weft_reshape(
+        weft_make_linspace((weft_spec){.dtype = WEFT_F64, .ndim = 1, .shape = {weft_numel(y)}}, -1,
+                           1.5),
+        weft_ndim(y), y->layout->desc.global);
+
+    return weft_sum_all(weft_mul(y, weft_cast(weights, weft_tensor_dtype(y))));
+}
+
+void pair_backward(struct pair *p, weft_tensor *one, weft_tensor *many, struct pair_count count,
+                   int pending)
+{
+    weft_tensor *loss = weighted(many);
+    int left = 0;
+
+    WT_EQ(weft_backward(weighted(one)), WEFT_OK);
+    weft_ledger_reset(p->ledger);
+    WT_EQ(weft_backward(loss), WEFT_OK);
+    check_sent(p, WEFT_DIRECTION_BACKWARD, count);
+    WT_EQ(weft_module_each_parameter(p->many, count_pending, &left), WEFT_OK);
+    WT_EQ(left, wt_ranks() > 1 ? pending : left);
+}
+
+void pair_step(struct pair *p, int pending)
+{
+    WT_EQ(weft_step(p->optim_one), WEFT_OK);
+    weft_ledger_reset(p->ledger);
+    WT_EQ(weft_step(p->optim_many), WEFT_OK);
+    p->near = WT_WITHIN(p->dtype == WEFT_F64 ? 1e-8 : 1e-4);
+    check_sent(p, WEFT_DIRECTION_OPTIM, (struct pair_count){.all_reduce = pending > 0});
+    WT_EQ(weft_module_each_parameter(p->many, same_value, p), WEFT_OK);
+}
