@@ -94,8 +94,10 @@ static weft_status run_batch(struct trainer *t, int64_t step, int batch, double 
 
     seed_dropout(t, step, batch);
     loss = loss_of(t, TRAIN, step, batch);
-    status = loss ? WEFT_OK : weft_error_status();
-    if (status == WEFT_OK) status = weft_backward(weft_mul_scalar(loss, 1.0 / t->o->accumulate));
+    if (t->s.dp)
+        status = weft_data_parallel_backward(t->s.model, loss, (int64_t)t->rows * t->o->context);
+    else
+        status = weft_backward(weft_mul_scalar(loss, 1.0 / t->o->accumulate));
     if (status == WEFT_OK) *sum += weft_item(loss) / t->o->accumulate;
     weft_scope_close(scope);
     return status;
@@ -108,6 +110,8 @@ static weft_status train_step(struct trainer *t, int64_t step, struct step_resul
     for (int batch = 0; batch < t->o->accumulate && status == WEFT_OK; batch++)
         status = run_batch(t, step, batch, &r->loss);
     if (status == WEFT_OK) status = weft_clip_grad_norm(t->s.model, t->o->clip, &r->norm);
+    if (status == WEFT_OK && t->s.dp)
+        status = weft_data_parallel_loss(t->s.model, &r->loss, NULL); /* of all replicas */
     weft_optim_set_lr(t->s.optim, r->lr);
     return status == WEFT_OK ? weft_step(t->s.optim) : status;
 }
@@ -132,6 +136,8 @@ static weft_status validate(struct trainer *t, double *mean)
     weft_no_grad_end();
     weft_module_train(t->s.model, true);
     *mean = sum / VALIDATION_BATCHES;
+    if (status == WEFT_OK && t->s.dp)
+        status = weft_data_parallel_mean(t->s.model, *mean, t->rows, mean);
     return status;
 }
 

@@ -123,6 +123,7 @@ static const char *together(const struct options *o)
     if (o->model == LLAMA && o->dropout > 0) return "--dropout: Llama has none";
     if (o->resume && !o->checkpoint) return "--resume needs --checkpoint DIR";
     if (o->every && !o->checkpoint) return "--every needs --checkpoint DIR";
+    if (o->shard && (!o->mesh || !strstr(o->mesh, "dp="))) return "--shard needs --mesh dp=N,...";
     if (o->plan && (o->sequence || o->loss == OFF))
         return "--plan FILE says it all: without --sequence-parallel and --loss-parallel";
     return NULL;

@@ -157,6 +157,17 @@ static weft_status load(struct setup *s)
     return status;
 }
 
+/* Replicas are made alike: equal seeds, equal files. A forecast has no elements to compare. */
+static weft_status replicate(struct setup *s, bool fake)
+{
+    weft_data_parallel_config config = {.backwards = s->o->accumulate,
+                                        .shard = s->o->shard,
+                                        .start =
+                                            fake ? WEFT_REPLICAS_TRUSTED : WEFT_REPLICAS_COMPARED};
+
+    return weft_data_parallel(s->model, s->dp, config);
+}
+
 /* Spread the model, then give it elements. */
 static weft_status spread(struct setup *s, bool fake)
 {
@@ -167,6 +178,7 @@ static weft_status spread(struct setup *s, bool fake)
         status = weft_plan_print(s->model, s->tp, s->plan, stdout);
     if (status == WEFT_OK && !fake) status = weft_module_materialize(s->model, WEFT_CPU);
     if (status == WEFT_OK && !fake && s->o->weights) status = load(s);
+    if (status == WEFT_OK && s->dp) status = replicate(s, fake);
     return status;
 }
 
