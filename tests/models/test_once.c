@@ -1,0 +1,272 @@
+/*
+ * test_once.c: what parallel layers easily count more than once or move without need: the bias of a
+ * row-wise layer, tied weights, frozen parameters, gradients of embeddings, a vocabulary that does
+ * not divide. One device is the yardstick.
+ */
+/* mpi: 3 */
+#include <string.h>
+
+#include "styles/given.h"
+#include "weights/scratch.h"
+
+enum { VOCAB = 13, WIDTH = 6, BATCH = 3, TOKENS = 5 };
+
+static bool same(weft_tensor *got, weft_tensor *want)
+{
+    return got && want && wt_near_tensors(got, want, WT_WITHIN(1e-12));
+}
+
+static weft_tensor *tokens(void)
+{
+    int64_t shape[] = {BATCH, TOKENS}, index[BATCH * TOKENS];
+
+    for (int64_t i = 0; i < BATCH * TOKENS; i++) index[i] = (i * 5 + 3) % VOCAB;
+    return weft_from_data(WEFT_I64, 2, shape, index);
+}
+
+static void apply(weft_module *m, weft_mesh *mesh, const char *text)
+{
+    weft_plan *plan = weft_plan_parse(text);
+
+    WT_EQ(weft_parallelize_module_strict(m, mesh, plan), WEFT_OK);
+    weft_plan_release(plan);
+}
+
+/* ---- bias ---- */
+
+static weft_module *linear(void)
+{
+    weft_manual_seed(3);
+    return weft_linear_new((weft_linear_config){.in = {VOCAB}, .out = {WIDTH}, .dtype = WEFT_F64});
+}
+
+static void check_bias(const char *output, const char *given_as)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = linear(), *many = linear();
+    weft_tensor *x = given(0, BATCH, TOKENS, VOCAB), *y, *want, *bias;
+    char plan[96];
+
+    wt_note("output %s, input %s", output, given_as);
+    snprintf(plan, sizeof plan, ". rowwise input=%s output=%s keep", given_as, output);
+    apply(many, mesh, plan);
+    bias = weft_module_parameter(many, "bias");
+    y = weft_call(many, given_spread(x, mesh, given_as));
+    WT_ALL(given_is(y, output));
+    want = weft_call(one, x);
+    WT_ALL(same(y, want));
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(want, given_like(want)))), WEFT_OK);
+    y = weft_full_tensor(y);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
+    WT_ALL(given_is(weft_grad(bias), "R"));
+    WT_ALL(same(weft_grad(bias), weft_grad(weft_module_parameter(one, "bias"))));
+    WT_ALL(same(weft_grad(weft_module_parameter(many, "weight")),
+                weft_grad(weft_module_parameter(one, "weight"))));
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(bias__is_added_once_whichever_output_is_asked_for)
+{
+    static const char *const outputs[] = {"R", "S(0)", "S(1)", "S(2)", "P"};
+
+    for (int i = 0; i < 5; i++) {
+        check_bias(outputs[i], "S(2)");
+        check_bias(outputs[i], "R");
+    }
+}
+
+/* ---- tied weights ---- */
+
+static weft_module *gpt(bool tied)
+{
+    weft_manual_seed(7);
+    return weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                      .context = TOKENS,
+                                      .width = WIDTH,
+                                      .heads = 3,
+                                      .layers = 1,
+                                      .hidden = 10,
+                                      .tied = tied,
+                                      .dtype = WEFT_F64});
+}
+
+WT_TEST(tied__weights_are_one_parameter_with_one_gradient)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = gpt(true), *many = gpt(true);
+    int before = weft_module_parameters(many);
+    weft_tensor *table;
+
+    WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
+    table = weft_module_parameter(many, "wte.weight");
+    WT_ALL(table == weft_module_parameter(many, "head.weight"));
+    WT_ALL(given_is(table, "S(0)"));
+    WT_EQ(weft_module_parameters(many), before);
+    WT_EQ(weft_backward(weft_gpt_loss(one, tokens(), tokens())), WEFT_OK);
+    WT_EQ(weft_backward(weft_gpt_loss(many, tokens(), tokens())), WEFT_OK);
+    WT_ALL(given_is(weft_grad(table), "S(0)"));
+    WT_ALL(same(weft_grad(table), weft_grad(weft_module_parameter(one, "wte.weight"))));
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(tied__weights_that_would_be_spread_two_ways_are_refused)
+{
+    static const char *const plans[] = {"wte colwise\nhead colwise", "wte rowwise\nhead rowwise"};
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = gpt(true);
+
+    for (int i = 0; i < 2; i++) {
+        weft_plan *plan = weft_plan_parse(plans[i]);
+        weft_tensor *before = weft_module_parameter(m, "wte.weight");
+
+        WT_FAILED(weft_parallelize_module(m, mesh, plan), "are one tensor");
+        WT_ALL(weft_module_parameter(m, "wte.weight") == before);
+        WT_ALL(weft_module_parameter(m, "head.weight") == before);
+        weft_plan_release(plan);
+    }
+    WT_EQ(weft_backward(weft_gpt_loss(m, tokens(), tokens())), WEFT_OK);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+/* ---- frozen parameters ---- */
+
+static weft_status freeze(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    (void)m;
+    (void)name;
+    (void)payload;
+    weft_set_requires_grad(parameter, false);
+    return WEFT_OK;
+}
+
+static weft_status has_none(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    (void)payload;
+    wt_note("%s.%s", weft_module_path(m), name);
+    WT_ALL(!weft_requires_grad(parameter) && !weft_grad(parameter));
+    return WEFT_OK;
+}
+
+/* Under every plan: all but the last norm frozen. Backward stops there, so that nothing of the
+ * blocks is computed or sent. */
+WT_TEST(frozen__parameters_cost_nothing_under_any_plan)
+{
+    const weft_plan *plans[] = {weft_gpt_plan(), weft_gpt_plan_sequence()};
+    static const char *const stays[] = {"wte", "wpe", "blocks", "head"};
+
+    for (int i = 0; i < 2; i++) {
+        weft_mesh *mesh = given_mesh();
+        weft_module *m = gpt(false);
+        weft_ledger *ledger;
+        weft_tensor *loss;
+
+        for (int k = 0; k < 4; k++)
+            weft_module_each_parameter(weft_module_child(m, stays[k]), freeze, NULL);
+        WT_EQ(weft_parallelize_module_strict(m, mesh, plans[i]), WEFT_OK);
+        loss = weft_gpt_loss(m, tokens(), tokens());
+        ledger = weft_ledger_open();
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        for (int k = 0; k < 4; k++)
+            weft_module_each_parameter(weft_module_child(m, stays[k]), has_none, NULL);
+        WT_ALL(weft_requires_grad(weft_module_parameter(m, "norm_f.weight")));
+        /* the head's input, summed; in parts of the sequence it stays a part */
+        GIVEN_MOVED(ledger, i ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
+        weft_ledger_close(ledger);
+        weft_module_release(m);
+        weft_mesh_release(mesh);
+    }
+}
+
+/* ---- embeddings ---- */
+
+/* The gradient of rows is made where the rows are: nothing is sent, and no rank holds more. */
+WT_TEST(embedding__rows_have_their_gradient_where_they_are)
+{
+    static const int64_t sizes[] = {VOCAB, 2, 64};
+    weft_mesh *mesh = given_mesh();
+
+    for (int i = 0; i < 3; i++) {
+        weft_module *m = weft_embedding_new(
+            (weft_embedding_config){.rows = sizes[i], .width = WIDTH, .dtype = WEFT_F64});
+        int64_t here = weft_chunk_size(sizes[i], wt_ranks(), wt_rank()), index[4];
+        weft_tensor *y, *grad;
+        weft_ledger *ledger;
+
+        for (int k = 0; k < 4; k++) index[k] = k * 5 % sizes[i];
+        apply(m, mesh, ". rowwise");
+        y = weft_call(m, weft_from_data(WEFT_I64, 1, (int64_t[]){4}, index));
+        ledger = weft_ledger_open();
+        WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
+        grad = weft_grad(weft_module_parameter(m, "weight"));
+        GIVEN_STILL(ledger);
+        WT_ALL(given_is(grad, "S(0)"));
+        grad = weft_to_local(grad, NULL);
+        WT_EQ(weft_numel(grad), here * WIDTH);
+        weft_ledger_close(ledger);
+        weft_module_release(m);
+    }
+    weft_mesh_release(mesh);
+}
+
+/* ---- a vocabulary that does not divide ---- */
+
+static void check_state(weft_module *m)
+{
+    const char *path = wt_scratch("vocab.safetensors");
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(m, path, NULL), WEFT_OK);
+    file = weft_weights_open(path);
+    WT_EQ(weft_weights_find(file, "wte.weight")->shape[0], VOCAB);
+    WT_EQ(weft_weights_find(file, "head.weight")->shape[0], VOCAB);
+    weft_weights_close(file);
+}
+
+/* Nobody sees padding: not in parameters, files, logits, or what is drawn from them. */
+WT_TEST(vocabulary__has_no_padding)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = gpt(false), *m = gpt(false);
+    weft_tensor *logits, *p, *drawn[2];
+    int64_t flat[] = {BATCH * TOKENS, VOCAB};
+
+    WT_EQ(weft_parallelize_module_strict(m, mesh, weft_gpt_plan()), WEFT_OK);
+    WT_EQ(weft_size(weft_module_parameter(m, "head.weight"), 0), VOCAB);
+    check_state(m);
+    weft_no_grad_begin();
+    logits = weft_call(m, tokens());
+    WT_ALL(given_is(logits, "S(2)"));
+    WT_EQ(weft_size(logits, -1), VOCAB);
+    WT_ALL(same(logits, weft_call(one, tokens())));
+    for (int i = 0; i < 2; i++) {
+        p = weft_softmax(i ? weft_full_tensor(logits) : weft_call(one, tokens()), -1);
+        weft_manual_seed(5);
+        drawn[i] = weft_multinomial(weft_reshape(p, 2, flat), 4, true, NULL);
+        WT_ALL(drawn[i] != NULL);
+    }
+    WT_ALL(wt_near_tensors(drawn[1], drawn[0], WT_EXACT));
+    weft_no_grad_end();
+    weft_module_release(one);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(bias__is_added_once_whichever_output_is_asked_for),
+        WT_CASE(tied__weights_are_one_parameter_with_one_gradient),
+        WT_CASE(tied__weights_that_would_be_spread_two_ways_are_refused),
+        WT_CASE(frozen__parameters_cost_nothing_under_any_plan),
+        WT_CASE(embedding__rows_have_their_gradient_where_they_are),
+        WT_CASE(vocabulary__has_no_padding),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "once", cases));
+}
