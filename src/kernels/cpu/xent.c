@@ -146,14 +146,18 @@ static void sum_run(const struct wf_kcall *k, void *const *out, const void *cons
     for (int64_t i = 0; i < rows; i++) {
         const char *row = (const char *)ready[0] + i * z->ld * type->size;
         int64_t class = class_of(k, &t, i), column = class - first;
-        double m = real_at(p, ready[1], i), picked = 0;
+        double m = real_at(p, ready[1], i), picked = 0, sum;
 
+        if (class >= 0 && t.class_share != 0) {
+            sum = p->loops->sums(z->cols, row, m, weights, &picked);
+            picked *= t.class_share;
+        } else {
+            sum = p->loops->sum(z->cols, row, m);
+        }
         if (class >= 0 && column >= 0 && column < z->cols)
-            picked =
+            picked +=
                 t.target_share * weight_of(&t, class) * (type->load(row + column * type->size) - m);
-        if (class >= 0 && t.class_share != 0)
-            picked += t.class_share * p->loops->lean(z->cols, row, m, weights);
-        real_put(p, out[0], i, p->loops->sum(z->cols, row, m));
+        real_put(p, out[0], i, sum);
         real_put(p, out[0], rows + i, picked);
     }
 }

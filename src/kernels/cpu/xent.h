@@ -6,8 +6,8 @@
 struct wf_xent_loops {
     /** sum over j of e^(z[j] - m) */
     double (*sum)(int64_t n, const void *z, double m);
-    /** sum over j of w[j] (z[j] - m); w NULL: all 1 */
-    double (*lean)(int64_t n, const void *z, double m, const void *w);
+    /** the same, and in `weighted` the sum of w[j] (z[j] - m); w NULL: all 1 */
+    double (*sums)(int64_t n, const void *z, double m, const void *w, double *weighted);
     /** y[i] = log s[i] */
     void (*log)(int64_t n, const void *s, void *y);
     /** dz[j] = scale e^(z[j] - m) - lean w[j] */
