@@ -13,13 +13,13 @@
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-10 * (1 + fabs(b)); }
 
-/* Three steps of two batches each, clipped. */
+/* Two steps of two batches each, clipped. */
 static void train(struct twins *t, tw_counts *counts)
 {
-    for (int step = 0; step < 3; step++) {
-        double norm[2];
+    for (int step = 0; step < 2; step++) {
+        double norm[2], loss, mean = tw_backward(t, 2 * step, 2, counts);
+        int64_t tokens;
 
-        tw_backward(t, 2 * step, counts);
         WT_EQ(weft_clip_grad_norm(t->whole, 0.5, &norm[0]), WEFT_OK);
         WT_EQ(weft_clip_grad_norm(t->replica, 0.5, &norm[1]), WEFT_OK);
         WT_ALL(near(norm[1], norm[0]));
@@ -27,6 +27,9 @@ static void train(struct twins *t, tw_counts *counts)
         WT_EQ(weft_step(t->whole_optim), WEFT_OK);
         WT_EQ(weft_step(t->replica_optim), WEFT_OK);
         WT_ALL(tw_same_parameters(t));
+        WT_EQ(weft_data_parallel_loss(t->replica, &loss, &tokens), WEFT_OK);
+        WT_ALL(near(loss, mean));
+        WT_EQ(tokens, t->tokens);
     }
 }
 
@@ -40,12 +43,82 @@ static void train_everywhere(struct tw_options o, tw_counts *counts)
     }
 }
 
+/* The later rows count less and less; of the third none, so that some replicas have no token. */
+static bool some(int row, int position) { return row != 2 && position >= row; }
+
+static bool only_the_first_row(int row, int position)
+{
+    (void)position;
+    return row == 0;
+}
+
 WT_TEST(replicas__train_as_one_device) { train_everywhere((struct tw_options){0}, tw_all); }
+
+WT_TEST(replicas__without_styles)
+{
+    train_everywhere((struct tw_options){.unplanned = true}, some);
+}
+
+WT_TEST(replicas__weigh_by_the_tokens_that_count)
+{
+    train_everywhere((struct tw_options){0}, some);
+    train_everywhere((struct tw_options){.config.shard = true}, some);
+}
+
+WT_TEST(replicas__need_no_tokens)
+{
+    train_everywhere((struct tw_options){0}, only_the_first_row);
+    train_everywhere((struct tw_options){.config.shard = true}, only_the_first_row);
+}
+
+WT_TEST(replicas__with_sequence_parallelism)
+{
+    train_everywhere((struct tw_options){.sequence = true}, some);
+    train_everywhere((struct tw_options){.sequence = true, .config.shard = true}, some);
+}
+
+WT_TEST(replicas__with_tied_weights)
+{
+    train_everywhere((struct tw_options){.tied = true}, some);
+    train_everywhere((struct tw_options){.tied = true, .config.shard = true}, some);
+}
+
+WT_TEST(replicas__with_frozen_parameters)
+{
+    struct tw_options o = {.frozen = "blocks.0.mlp.up.weight"};
+
+    train_everywhere(o, some);
+    o.config.shard = true;
+    train_everywhere(o, some);
+}
+
+WT_TEST(replicas__with_recomputation)
+{
+    struct tw_options o = {.recompute = WEFT_RECOMPUTE_BLOCK};
+
+    train_everywhere(o, some);
+    o.config.shard = true;
+    train_everywhere(o, some);
+}
+
+WT_TEST(replicas__in_small_buckets)
+{
+    train_everywhere((struct tw_options){.config.bucket_bytes = 1}, some);
+    train_everywhere((struct tw_options){.config.bucket_bytes = 1000, .sequence = true}, some);
+}
 
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(replicas__train_as_one_device),
+        WT_CASE(replicas__without_styles),
+        WT_CASE(replicas__weigh_by_the_tokens_that_count),
+        WT_CASE(replicas__need_no_tokens),
+        WT_CASE(replicas__with_sequence_parallelism),
+        WT_CASE(replicas__with_tied_weights),
+        WT_CASE(replicas__with_frozen_parameters),
+        WT_CASE(replicas__with_recomputation),
+        WT_CASE(replicas__in_small_buckets),
         WT_END,
     };
     return wt_main(argc, argv, "replicas", cases);

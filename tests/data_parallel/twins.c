@@ -75,34 +75,47 @@ bool tw_all(int row, int position)
     return true;
 }
 
-weft_tensor *tw_loss(weft_module *model, int batch, int first, int step, tw_counts *counts,
-                     int64_t *tokens)
+weft_tensor *tw_loss(weft_module *model, int batch, int first, int step, tw_counts *counts)
 {
     int32_t in[TW_ROWS * TW_CONTEXT], out[TW_ROWS * TW_CONTEXT];
     int64_t shape[] = {0, TW_CONTEXT}, n = 0;
 
-    *tokens = 0;
     for (int row = first; row < TW_ROWS; row += step, shape[0]++)
         for (int i = 0; i < TW_CONTEXT; i++, n++) {
             in[n] = (batch * 5 + row * 3 + i * 7) % TW_VOCAB;
             out[n] = counts(row, i) ? (in[n] * 2 + batch) % TW_VOCAB : TW_IGNORED;
-            *tokens += out[n] != TW_IGNORED;
         }
     return weft_gpt_loss(model, weft_from_data(WEFT_I32, 2, shape, in),
                          weft_from_data(WEFT_I32, 2, shape, out));
 }
 
-void tw_backward(struct twins *t, int batch, tw_counts *counts)
+static int64_t count(int first, int step, tw_counts *counts)
 {
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *loss;
-    int64_t tokens;
+    int64_t tokens = 0;
 
-    loss = tw_loss(t->whole, batch, 0, 1, counts, &tokens);
-    WT_EQ(weft_backward(loss), WEFT_OK);
-    loss = tw_loss(t->replica, batch, t->me, t->replicas, counts, &tokens);
-    WT_EQ(weft_data_parallel_backward(t->replica, loss, tokens), WEFT_OK);
-    weft_scope_close(scope);
+    for (int row = first; row < TW_ROWS; row += step)
+        for (int i = 0; i < TW_CONTEXT; i++) tokens += counts(row, i);
+    return tokens;
+}
+
+double tw_backward(struct twins *t, int batch, int batches, tw_counts *counts)
+{
+    int64_t of_all = batches * count(0, 1, counts), mine = count(t->me, t->replicas, counts);
+    double mean = 0;
+
+    for (int i = 0; i < batches; i++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *loss = tw_loss(t->whole, batch + i, 0, 1, counts);
+
+        loss = weft_mul_scalar(loss, 1.0 / batches);
+        mean += weft_item(loss);
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        loss = tw_loss(t->replica, batch + i, t->me, t->replicas, counts);
+        WT_EQ(weft_data_parallel_backward(t->replica, loss, mine), WEFT_OK);
+        weft_scope_close(scope);
+    }
+    t->tokens = of_all;
+    return mean;
 }
 
 /* ---- comparing ---- */

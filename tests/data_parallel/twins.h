@@ -25,6 +25,7 @@ struct twins {
     int replicas, me;
     weft_module *whole, *replica;
     weft_optim *whole_optim, *replica_optim;
+    int64_t tokens; /* of all, in the last tw_backward */
 };
 
 /** All meshes "dp,tp" of all ranks, one after another; false: there are no more. Begin with dp 0.
@@ -38,12 +39,11 @@ void tw_close(struct twins *t);
 typedef bool tw_counts(int row, int position);
 bool tw_all(int row, int position);
 
-/** The loss over rows first, first + step, ... of batch number `batch`; how many targets count. */
-weft_tensor *tw_loss(weft_module *model, int batch, int first, int step, tw_counts *counts,
-                     int64_t *tokens);
+/** The mean loss over rows first, first + step, ... of batch number `batch`. */
+weft_tensor *tw_loss(weft_module *model, int batch, int first, int step, tw_counts *counts);
 
-/** Backward of a batch by both twins. */
-void tw_backward(struct twins *t, int batch, tw_counts *counts);
+/** Backward by both twins of the mean over `batches` batches, one after another; that mean. */
+double tw_backward(struct twins *t, int batch, int batches, tw_counts *counts);
 /** All gradients / all parameters are the same numbers in both. */
 bool tw_same_gradients(struct twins *t);
 bool tw_same_parameters(struct twins *t);
