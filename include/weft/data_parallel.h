@@ -33,8 +33,10 @@ typedef struct weft_data_parallel_config {
     /** Gradients travel in buckets of at most so many bytes, the last parameters first; a larger
      *  parameter alone. 0: 25 MiB */
     size_t bucket_bytes;
-    /** Backwards per step. While the last of them runs, a bucket is sent as soon as its gradients
-     *  are complete. 0: not known; all are sent when the gradients are asked for */
+    /** Calls of weft_data_parallel_backward per step, on every replica. While the last of them
+     *  runs, a bucket is sent as soon as its gradients are complete, and gradients are dropped on
+     *  all replicas alike from then on. 0: any number; all buckets are sent when gradients are
+     *  asked for */
     int backwards;
     /** Parameters, gradients and optimizer states are cut over the axis too, along dim 0 (where
      *  segments are cut along another one, that one is whole): gathered for a call of their module
@@ -66,7 +68,7 @@ WEFT_API weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
  * replicas and backwards, however many each had. `loss` has one element.
  *
  * The counts are added up when the gradients are reduced, as integers, and divide the sum of all.
- * A replica without tokens gives 0; unless parameters are sharded it may leave the call out.
+ * A replica without tokens gives 0; with neither `shard` nor `backwards` it may leave the call out.
  * With weft_backward instead, a step has the mean over the replicas of their sums.
  * ranks: as weft_backward
  * fails: WEFT_ERR_STATE for a module that is no replica, and when gradients that were reduced have

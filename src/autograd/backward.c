@@ -59,6 +59,7 @@ static weft_status count_consumers(struct wf_node *root)
         for (int i = 0; i < node->n_in; i++) {
             struct wf_node *producer = node->producers[i];
 
+            if (node->leaves[i] && node->leaves[i]->kept) node->leaves[i]->kept->awaited++;
             if (!producer) continue;
             if (producer->mark != work.epoch) {
                 producer->mark = work.epoch;
@@ -127,11 +128,20 @@ weft_status wf_leaf_own_gradient(weft_tensor *leaf)
     return remake(leaf, row_major);
 }
 
+static weft_status deliver_to_leaf(weft_tensor *leaf, weft_tensor *grad)
+{
+    struct wf_kept *kept = leaf->kept;
+
+    WF_TRY(wf_leaf_accumulate(leaf, grad));
+    if (!kept || --kept->awaited > 0 || !kept->keeper->listening) return WEFT_OK;
+    return kept->keeper->arrived(kept->keeper, kept);
+}
+
 static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
 {
     struct wf_node *producer = node->producers[i];
 
-    if (node->leaves[i]) return wf_leaf_accumulate(node->leaves[i], grad);
+    if (node->leaves[i]) return deliver_to_leaf(node->leaves[i], grad);
     if (producer->grad) {
         weft_tensor *sum = up.add(producer->grad, grad);
 
@@ -275,16 +285,22 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
+    struct wf_keeper *keeper = leaf && leaf->kept ? leaf->kept->keeper : NULL;
+
+    if (keeper && (leaf->grad || keeper->under_way) && keeper->reduce(keeper) != WEFT_OK)
+        return NULL;
     if (!leaf || !leaf->grad) return NULL;
-    if (leaf->kept && leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK) return NULL;
     if (leaf->grad->layout->partial && remake(leaf, up.reduce) != WEFT_OK) return NULL;
     return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 
 void weft_zero_grad(weft_tensor *leaf)
 {
+    struct wf_keeper *keeper = leaf && leaf->kept ? leaf->kept->keeper : NULL;
+
     if (!leaf) return;
+    if (keeper && !keeper->reduced) keeper->dropped(keeper);
     weft_release(leaf->grad);
     leaf->grad = NULL;
-    if (leaf->kept) leaf->kept->reduced = leaf->kept->keeper->reduced = false;
+    if (keeper) leaf->kept->reduced = keeper->reduced = false;
 }

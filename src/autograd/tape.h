@@ -75,11 +75,18 @@ struct wf_keeper {
      */
     weft_status (*reduce)(struct wf_keeper *keeper);
     bool reduced; /* nothing was dropped since the last time */
+    /** A walk has delivered the last of a leaf's gradient. Called while `listening`. */
+    weft_status (*arrived)(struct wf_keeper *keeper, struct wf_kept *kept);
+    bool listening;
+    bool under_way; /* gradients have left their leaves and are not back */
+    /** Gradients are about to be dropped that were not reduced. */
+    void (*dropped)(struct wf_keeper *keeper);
 };
 
 /** What a keeper knows of one leaf, which points to it. */
 struct wf_kept {
     struct wf_keeper *keeper;
+    int awaited;  /* deliveries to come in the walks that have begun */
     bool reduced; /* the gradient is final: none may be added to it */
 };
 

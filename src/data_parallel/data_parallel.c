@@ -270,7 +270,9 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
             weft_mesh_ndim(mesh));
     WF_TRY(check_modules(module));
     r = WF_NEW(struct wf_replicas);
-    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce},
+    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce,
+                                         .arrived = wf_replicas_arrived,
+                                         .dropped = wf_replicas_dropped},
                               .refs = 1,
                               .mesh = weft_mesh_retain(mesh),
                               .config = config,
@@ -316,6 +318,7 @@ static weft_status value_of(weft_tensor *loss, double *value)
 /* Gradients of a step that was given up take their tokens with them. */
 static void forget_dropped(struct wf_replicas *r)
 {
+    if (r->keeper.under_way) return;
     for (int i = 0; i < r->n_members; i++)
         if (r->members[i].leaf->grad) return;
     r->tokens = r->loss = 0;
@@ -323,12 +326,16 @@ static void forget_dropped(struct wf_replicas *r)
 
 static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tokens)
 {
+    weft_status status = WEFT_OK;
     double value = 0;
 
     WF_TRY(value_of(loss, &value));
     forget_dropped(r);
-    if (tokens == 0 && !r->config.shard) return WEFT_OK;
-    WF_TRY(weft_backward(weft_mul_scalar(loss, tokens)));
+    if (++r->backwards == r->config.backwards) wf_buckets_listen(r);
+    if (tokens > 0 || r->config.shard) status = weft_backward(weft_mul_scalar(loss, tokens));
+    if (status == WEFT_OK) status = wf_buckets_send(r);
+    r->keeper.listening = false;
+    if (status != WEFT_OK) return status;
     r->tokens += tokens;
     if (tokens > 0) r->loss += tokens * value;
     return WEFT_OK;

@@ -5,7 +5,7 @@
  * those that it had before. A call of its module is lent the same bytes in the layout from before
  * (lend.c). The way back labels the gradient as pending along axis 0, and the rest follows from
  * layouts: replicated leaves let it wait there, however many backwards add to it, for the buckets
- * (gradient_buckets.c); leaves sharded along axis 0 take it by a reduce-scatter.
+ * (gradient_buckets.c, bucket_list.c); leaves sharded along axis 0 take it by a reduce-scatter.
  */
 #pragma once
 
@@ -23,9 +23,10 @@ struct wf_member {
     weft_tensor *leaf;       /* one reference */
     struct wf_layout *lent;  /* what a call of its module sees */
     struct wf_layout *whole; /* over the leaf's mesh, replicated along axis 0 */
-    bool wanted;             /* it wanted a gradient when the buckets were made, */
-    bool bucketed;           /* and is in one of them */
-    bool taken;              /* that bucket has its gradient */
+    bool wanted;             /* it wanted a gradient when the buckets were made */
+    int bucket;              /* its number; -1: none */
+    bool arrived;            /* its gradient is complete, and may go with the bucket */
+    bool taken;              /* the bucket has it */
 };
 
 /* Gradients that travel together, one after another in one block. */
@@ -33,6 +34,7 @@ struct wf_bucket {
     int *members; /* numbers of them */
     int count;
     size_t bytes;
+    int missing;            /* members that have not arrived */
     struct wf_block *block; /* from the start on until the gradients are views of it */
     struct wf_coll coll;
 };
@@ -46,7 +48,8 @@ struct wf_replicas {
     int n_members;
     bool meta; /* parameters without elements */
     struct wf_bucket *buckets;
-    int n_buckets;
+    int n_buckets, n_started;
+    int backwards;                /* since the last reduction */
     double tokens, loss;          /* this replica's, since the last reduction: sums */
     double all_tokens, mean_loss; /* of all, at the last reduction */
 };
@@ -54,15 +57,35 @@ struct wf_replicas {
 /** What the module's calls are lent; wf_lending's function. payload: struct wf_replicas. */
 weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload);
 
-/** Sort the members that want gradients into buckets. */
+size_t wf_member_bytes(const struct wf_member *member);
+
+/* ---- bucket_list.c ---- */
+
+/** Sort the members that want gradients into buckets; again where others want some than before. */
 void wf_buckets_make(struct wf_replicas *r);
+void wf_buckets_refresh(struct wf_replicas *r);
 void wf_buckets_free(struct wf_replicas *r);
 
-/** wf_keeper's function. */
+/** The last backward of a step begins, in which buckets may be sent. */
+void wf_buckets_listen(struct wf_replicas *r);
+/** It ends: what has not been sent is. So messages of the program that come next come next on every
+ *  replica, whatever its backward was like. */
+weft_status wf_buckets_send(struct wf_replicas *r);
+weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept);
+
+/* ---- gradient_buckets.c ---- */
+
+/** Take the members' gradients and begin to add up. */
+weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket);
+
 weft_status wf_replicas_reduce(struct wf_keeper *keeper);
+/** Buckets that have left are taken in first, on all replicas alike. */
+void wf_replicas_dropped(struct wf_keeper *keeper);
 
 /** Sum `count` numbers over the replicas, in place. */
 void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);
+
+/* ---- same_start.c ---- */
 
 /** See to it that the replicas of `count` tensors over `both` begin alike; gives the number of the
  *  first that does not, the same on every rank of `both`, or -1. */

@@ -17,75 +17,9 @@
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
-/* ---- which gradients travel together ---- */
-
-static size_t bytes_of(const struct wf_member *m)
+static weft_dtype dtype_of(const struct wf_member *m)
 {
-    const struct wf_desc *desc = &m->leaf->layout->desc;
-
-    return (size_t)desc->numel * wf_dtypes[desc->dtype].size;
-}
-
-static uint8_t dtype_of(const struct wf_member *m) { return m->leaf->layout->desc.dtype; }
-
-/* Cut leaves are reduced by backward. */
-static bool waits(const struct wf_member *m)
-{
-    return m->leaf->requires_grad && weft_is_replicate(m->leaf->layout->placements[0]);
-}
-
-static void put(struct wf_replicas *r, struct wf_bucket *bucket, int member)
-{
-    bucket->members[bucket->count++] = member;
-    bucket->bytes += bytes_of(&r->members[member]);
-    r->members[member].bucketed = true;
-}
-
-/* The last member that is in no bucket yet, and those before it that fit in beside it. */
-static void fill(struct wf_replicas *r, struct wf_bucket *bucket, int last)
-{
-    uint8_t dtype = dtype_of(&r->members[last]);
-
-    *bucket = (struct wf_bucket){.members = wf_calloc((size_t)last + 1, sizeof(int))};
-    put(r, bucket, last);
-    for (int i = last - 1; i >= 0; i--) {
-        const struct wf_member *m = &r->members[i];
-
-        if (m->bucketed || !waits(m) || dtype_of(m) != dtype) continue;
-        if (bucket->bytes + bytes_of(m) > r->config.bucket_bytes) return;
-        put(r, bucket, i);
-    }
-}
-
-void wf_buckets_make(struct wf_replicas *r)
-{
-    wf_buckets_free(r);
-    for (int i = 0; i < r->n_members; i++) {
-        r->members[i].bucketed = false;
-        r->members[i].wanted = r->members[i].leaf->requires_grad;
-    }
-    for (int i = r->n_members - 1; i >= 0; i--) {
-        if (r->members[i].bucketed || !waits(&r->members[i])) continue;
-        r->buckets = wf_realloc(r->buckets, (size_t)(r->n_buckets + 1) * sizeof *r->buckets);
-        fill(r, &r->buckets[r->n_buckets++], i);
-    }
-}
-
-void wf_buckets_free(struct wf_replicas *r)
-{
-    for (int b = 0; b < r->n_buckets; b++) wf_free(r->buckets[b].members);
-    wf_free(r->buckets);
-    r->buckets = NULL;
-    r->n_buckets = 0;
-}
-
-/* Parameters may be frozen and thawed between steps. */
-static void make_again_where_changed(struct wf_replicas *r)
-{
-    int i = 0;
-
-    while (i < r->n_members && r->members[i].wanted == r->members[i].leaf->requires_grad) i++;
-    if (i < r->n_members) wf_buckets_make(r);
+    return (weft_dtype)m->leaf->layout->desc.dtype;
 }
 
 /* ---- talking to the other replicas ---- */
@@ -132,18 +66,18 @@ static weft_status take(struct wf_member *m, char *to)
 {
     m->taken = has_news(m);
     if (m->taken) WF_TRY(wf_leaf_own_gradient(m->leaf));
-    if (to && !m->taken) memset(to, 0, bytes_of(m));
+    if (to && !m->taken) memset(to, 0, wf_member_bytes(m));
     if (!m->taken) return WEFT_OK;
     wf_settled(m->leaf->grad);
-    if (to) memcpy(to, m->leaf->grad->data, bytes_of(m));
+    if (to) memcpy(to, m->leaf->grad->data, wf_member_bytes(m));
     weft_release(m->leaf->grad);
     m->leaf->grad = NULL;
     return WEFT_OK;
 }
 
-static weft_status start_bucket(struct wf_replicas *r, struct wf_bucket *bucket)
+weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
 {
-    uint8_t dtype = dtype_of(&r->members[bucket->members[0]]);
+    weft_dtype dtype = dtype_of(&r->members[bucket->members[0]]);
     size_t at = 0;
 
     bucket->block = r->meta ? wf_block_planned(bucket->bytes, WF_MEM_COMM)
@@ -153,12 +87,26 @@ static weft_status start_bucket(struct wf_replicas *r, struct wf_bucket *bucket)
         struct wf_member *m = &r->members[bucket->members[i]];
 
         WF_TRY(take(m, r->meta ? NULL : (char *)bucket->block->data + at));
-        at += bytes_of(m);
+        at += wf_member_bytes(m);
     }
-    bucket->coll = (struct wf_coll){.dtype = (weft_dtype)dtype,
+    bucket->coll = (struct wf_coll){.dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
     start(r, &bucket->coll, bucket->block->data);
+    return WEFT_OK;
+}
+
+/* A gradient grew after its bucket had left, on some replica: the bucket goes once more. */
+static weft_status send_rest(struct wf_replicas *r, struct wf_bucket *bucket)
+{
+    struct wf_bucket rest = *bucket;
+
+    WF_TRY(wf_bucket_start(r, &rest));
+    wait(&rest.coll);
+    if (!r->meta)
+        wf_cpu_axpy(rest.coll.dtype, (int64_t)rest.coll.count, bucket->block->data, 1,
+                    rest.block->data);
+    wf_block_release(rest.block);
     return WEFT_OK;
 }
 
@@ -175,25 +123,23 @@ static void adopt(struct wf_member *m, struct wf_block *block, void *data)
     m->kept.reduced = true;
 }
 
+/* The sums are divided, and the leaves get them. */
 static void finish_bucket(struct wf_replicas *r, struct wf_bucket *bucket, const double *had,
                           double factor)
 {
     char *at = bucket->block->data;
 
-    wait(&bucket->coll);
     wf_block_recategorize(bucket->block, WF_MEM_GRADIENTS);
     if (!r->meta) wf_cpu_scale(bucket->coll.dtype, (int64_t)bucket->coll.count, at, factor);
     for (int i = 0; i < bucket->count; i++) {
         struct wf_member *m = &r->members[bucket->members[i]];
 
         if (had[bucket->members[i]] > 0) adopt(m, bucket->block, at);
-        if (!r->meta) at += bytes_of(m);
+        if (!r->meta) at += wf_member_bytes(m);
     }
     wf_block_release(bucket->block);
     bucket->block = NULL;
 }
-
-/* ---- all of them ---- */
 
 /* A cut leaf's gradient is reduced already, and only to be divided. */
 static weft_status finish_cut(const struct wf_replicas *r, struct wf_member *m, double factor)
@@ -203,10 +149,11 @@ static weft_status finish_cut(const struct wf_replicas *r, struct wf_member *m, 
     m->kept.reduced = true;
     if (r->meta) return WEFT_OK;
     wf_settled(m->leaf->grad);
-    wf_cpu_scale((weft_dtype)dtype_of(m), m->leaf->grad->layout->desc.numel, m->leaf->grad->data,
-                 factor);
+    wf_cpu_scale(dtype_of(m), m->leaf->grad->layout->desc.numel, m->leaf->grad->data, factor);
     return WEFT_OK;
 }
+
+/* ---- all of them ---- */
 
 /* What is pending along other axes, in one collective for all leaves; a replica decides by itself
  * what that is. */
@@ -221,51 +168,80 @@ static weft_status reduce_other_axes(struct wf_replicas *r)
     return status;
 }
 
-/* numbers: tokens, loss, and for each member how many replicas have a gradient. Counts are whole
- * numbers, of which f64 adds up exactly what anybody can count. */
-enum { TOKENS, LOSS, HAD };
+/*
+ * What the replicas tell each other, added up: tokens, loss, and for each member how many have a
+ * gradient, and how many have more of it than what the bucket took. Counts are whole numbers, and
+ * f64 adds up exactly as many as anybody has.
+ */
+struct news {
+    double *numbers;
+    const double *tokens, *loss, *had, *rest;
+};
 
-static void agree(struct wf_replicas *r, double *numbers)
+static struct news exchange(struct wf_replicas *r)
+{
+    int n = r->n_members;
+    double *numbers = wf_calloc(2 + 2 * (size_t)n, sizeof *numbers);
+
+    numbers[0] = r->tokens;
+    numbers[1] = r->loss;
+    for (int i = 0; i < n; i++) {
+        const struct wf_member *m = &r->members[i];
+
+        numbers[2 + i] = m->bucket >= 0 ? m->taken || has_news(m) : has_news(m);
+        numbers[2 + n + i] = m->bucket >= 0 && has_news(m);
+    }
+    wf_replicas_sum(r, numbers, 2 + 2 * n);
+    return (struct news){numbers, numbers, numbers + 1, numbers + 2, numbers + 2 + n};
+}
+
+static bool has_rest(const struct wf_bucket *bucket, const struct news *news)
+{
+    for (int i = 0; i < bucket->count; i++)
+        if (news->rest[bucket->members[i]] > 0) return true;
+    return false;
+}
+
+static weft_status finish(struct wf_replicas *r, const struct news *news)
+{
+    double factor = 1 / (*news->tokens > 0 ? *news->tokens : weft_mesh_axis_size(r->mesh, 0));
+
+    for (int b = 0; b < r->n_buckets; b++) wait(&r->buckets[b].coll);
+    for (int b = 0; b < r->n_buckets; b++)
+        if (has_rest(&r->buckets[b], news)) WF_TRY(send_rest(r, &r->buckets[b]));
+    for (int b = 0; b < r->n_buckets; b++) finish_bucket(r, &r->buckets[b], news->had, factor);
+    for (int i = 0; i < r->n_members; i++)
+        if (r->members[i].bucket < 0) WF_TRY(finish_cut(r, &r->members[i], factor));
+    return WEFT_OK;
+}
+
+/* The loss of a step stays until there is another. */
+static void keep_loss(struct wf_replicas *r, const struct news *news)
 {
     bool any = false;
 
-    numbers[TOKENS] = r->tokens;
-    numbers[LOSS] = r->loss;
-    for (int i = 0; i < r->n_members; i++) {
-        struct wf_member *m = &r->members[i];
-
-        numbers[HAD + i] = m->bucketed ? m->taken : has_news(m);
-    }
-    wf_replicas_sum(r, numbers, HAD + r->n_members);
-    for (int i = 0; i < r->n_members; i++) any |= numbers[HAD + i] > 0;
-    if (!any) return;
-    r->all_tokens = numbers[TOKENS];
-    r->mean_loss = numbers[LOSS] / numbers[TOKENS];
+    for (int i = 0; i < r->n_members; i++) any |= news->had[i] > 0;
     r->tokens = r->loss = 0;
-}
-
-static weft_status finish_all(struct wf_replicas *r, const double *numbers)
-{
-    double factor = 1 / (numbers[TOKENS] > 0 ? numbers[TOKENS] : weft_mesh_axis_size(r->mesh, 0));
-
-    for (int b = 0; b < r->n_buckets; b++) finish_bucket(r, &r->buckets[b], numbers + HAD, factor);
-    for (int i = 0; i < r->n_members; i++)
-        if (!r->members[i].bucketed) WF_TRY(finish_cut(r, &r->members[i], factor));
-    return WEFT_OK;
+    if (!any) return;
+    r->all_tokens = *news->tokens;
+    r->mean_loss = *news->loss / *news->tokens;
 }
 
 static weft_status reduce(struct wf_replicas *r)
 {
-    double *numbers;
+    struct news news;
     weft_status status;
 
     WF_TRY(reduce_other_axes(r));
-    make_again_where_changed(r);
-    for (int b = 0; b < r->n_buckets; b++) WF_TRY(start_bucket(r, &r->buckets[b]));
-    numbers = wf_calloc((size_t)(HAD + r->n_members), sizeof *numbers);
-    agree(r, numbers);
-    status = finish_all(r, numbers);
-    wf_free(numbers);
+    if (r->n_started == 0) wf_buckets_refresh(r);
+    for (; r->n_started < r->n_buckets; r->n_started++)
+        WF_TRY(wf_bucket_start(r, &r->buckets[r->n_started]));
+    news = exchange(r);
+    status = finish(r, &news);
+    keep_loss(r, &news);
+    wf_free(news.numbers);
+    r->n_started = r->backwards = 0;
+    r->keeper.under_way = false;
     r->keeper.reduced = status == WEFT_OK;
     return status;
 }
@@ -281,4 +257,12 @@ weft_status wf_replicas_reduce(struct wf_keeper *keeper)
     status = reduce(r);
     weft_scope_close(scope);
     return status;
+}
+
+void wf_replicas_dropped(struct wf_keeper *keeper)
+{
+    struct wf_replicas *r = (struct wf_replicas *)keeper;
+
+    if (r->config.backwards && r->backwards >= r->config.backwards) keeper->reduce(keeper);
+    r->backwards = 0;
 }

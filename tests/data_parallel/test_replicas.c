@@ -107,6 +107,18 @@ WT_TEST(replicas__in_small_buckets)
     train_everywhere((struct tw_options){.config.bucket_bytes = 1000, .sequence = true}, some);
 }
 
+WT_TEST(replicas__send_buckets_during_backward)
+{
+    struct tw_options o = {.config = {.backwards = 2, .bucket_bytes = 1000}};
+
+    train_everywhere(o, some);
+    o.sequence = o.tied = true;
+    train_everywhere(o, only_the_first_row);
+    o.recompute = WEFT_RECOMPUTE_BLOCK;
+    o.config.backwards = 1;
+    train_everywhere(o, some);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -119,6 +131,7 @@ int main(int argc, char **argv)
         WT_CASE(replicas__with_frozen_parameters),
         WT_CASE(replicas__with_recomputation),
         WT_CASE(replicas__in_small_buckets),
+        WT_CASE(replicas__send_buckets_during_backward),
         WT_END,
     };
     return wt_main(argc, argv, "replicas", cases);

@@ -51,6 +51,7 @@ struct twins tw_open(int dp, int tp, struct tw_options o)
     t.whole_optim = weft_adamw(t.whole, (weft_adamw_config){.lr = 0.01, .weight_decay = 0.1});
     t.replica_optim = weft_adamw(t.replica, (weft_adamw_config){.lr = 0.01, .weight_decay = 0.1});
     WT_ALL(t.whole_optim && t.replica_optim);
+    weft_mesh_release(weft_mesh_flatten(t.world.mesh, NULL));
     weft_ledger_reset(t.world.ledger);
     return t;
 }
