@@ -1,0 +1,25 @@
+/* options.h: what the user asked for. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    const char *model, *checkpoint; /* where weights come from; neither: random ones */
+    const char *prompt, *tokens;    /* a text, or token numbers */
+    /* sizes of a model that is not described by files */
+    bool llama, tied;
+    int vocab, layers, width, heads, kv_heads, hidden, context;
+    int count, batch, chunk, top_k, stop; /* stop -1: no such token */
+    double temperature, top_p;
+    uint64_t seed;
+    int dtype; /* a weft_dtype */
+    int ranks; /* threads of this process; 0: the processes that mpiexec started */
+    bool ids, help;
+};
+
+/** Read the command line. With `loud` a mistake is printed to stderr; without, nothing is. */
+bool options_read(struct options *o, int argc, char **argv, bool loud);
+
+/** What --help prints. */
+void options_help(char *program);
