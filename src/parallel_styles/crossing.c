@@ -76,6 +76,16 @@ static const int64_t *global_shape(int64_t *shape, const weft_module *m, const w
     return shape;
 }
 
+/* Terms of which at most one is not zero (a row-wise embedding's) are terms of a sum as they are.
+ */
+static bool is_wanted_sum(const weft_tensor *t, weft_placement wants)
+{
+    weft_placement p = weft_tensor_placement(t, 0);
+
+    return weft_is_partial(p) && p.reduce == WEFT_MASKED &&
+           weft_placement_equal(wants, weft_partial(WEFT_SUM));
+}
+
 weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
                       const struct wf_crossing *crossing)
 {
@@ -90,7 +100,8 @@ weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
         WF_NEED_PTR(weft_mesh_ndim(own) == 1, WEFT_ERR_LAYOUT,
                     "%s: an input lies on a mesh of %d axes, the style on one", m->kind->type,
                     weft_mesh_ndim(own));
-    return t && crossing->moved ? weft_redistribute(t, &crossing->wants) : t;
+    if (!t || !crossing->moved || is_wanted_sum(t, crossing->wants)) return t;
+    return weft_redistribute(t, &crossing->wants);
 }
 
 weft_status wf_cross_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
