@@ -76,8 +76,17 @@ WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, boo
  * remaining dims of w are the output dims, so that heads can be a dim of their own.
  */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
-/** The same with the weight stored as w [K...,N...] (GPT-2's Conv1D): read as it lies. */
-WEFT_API weft_tensor *weft_linear_t(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
+
+/** What a linear layer can be asked for; what is not named is 0. */
+typedef struct weft_linear_options {
+    int k_dims;      /* as weft_linear's; 0 means 1 */
+    bool transposed; /* the weight is stored as w [K...,N...] (GPT-2's Conv1D): read as it lies */
+    bool wide;       /* a product of bf16 is given in f32, before it is rounded */
+    bool wide_gradient; /* so is the gradient of x: for sums of several. What gave x then gets a
+                           gradient in f32; weft_redistribute_with casts it */
+} weft_linear_options;
+WEFT_API weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                                       weft_linear_options options);
 
 /* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ----
  */

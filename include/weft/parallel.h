@@ -67,6 +67,11 @@ typedef struct weft_style_options {
      *  output (column-wise) or the input (row-wise). Relative sizes "4,1,1", or how many equal ones
      *  "3"; at most WEFT_MAX_SEGMENTS. The whole weight keeps its order, in checkpoints too. */
     const char *segments;
+    /** Column-wise and row-wise: the sums that a layer in bf16 leaves pending, its output
+     * (row-wise) or its input's gradient (column-wise), are sums of products in f32 that are
+     * rounded once, when they are complete. They move in twice the bytes. Without, each product is
+     * rounded, then added in f32 and rounded again. */
+    bool f32_sums;
 } weft_style_options;
 
 typedef enum weft_style_kind {
@@ -288,11 +293,11 @@ WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const
  *     blocks.*.drop      sequence optional
  *
  * Styles: colwise, rowwise, loss, sequence, prepare. Options: input=, output=, desired_input=,
- * desired_output= (layouts without spaces: "S(0),none"), segments=, keep and local (the output
- * distributed or this rank's part: sequence keeps unless told), local_inputs, optional. ranks: any;
- * local; every rank needs the same text gives: a plan owned by the caller (weft_plan_release), or
- * NULL; it may be released once applied fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a
- * file: WEFT_ERR_IO too
+ * desired_output= (layouts without spaces: "S(0),none"), segments=, f32_sums, keep and local (the
+ * output distributed or this rank's part: sequence keeps unless told), local_inputs, optional.
+ * ranks: any; local; every rank needs the same text gives: a plan owned by the caller
+ * (weft_plan_release), or NULL; it may be released once applied fails: WEFT_ERR_ARG naming the
+ * line; weft_plan_read, from a file: WEFT_ERR_IO too
  */
 WEFT_API weft_plan *weft_plan_parse(const char *text);
 WEFT_API weft_plan *weft_plan_read(const char *path);

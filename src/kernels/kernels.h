@@ -21,6 +21,13 @@ struct wf_scalars {
     int64_t v[WF_MAX_VALUE];
 };
 
+/* What linear's and linear_dx's second attribute says. */
+enum {
+    WF_LINEAR_TRANSPOSED = 1,   /* the weight is [K...,N...] */
+    WF_LINEAR_WIDE = 2,         /* the product of bf16 is given in f32 */
+    WF_LINEAR_WIDE_GRADIENT = 4 /* linear only: so is its input's gradient */
+};
+
 struct wf_kcall;
 typedef void wf_kernel_run(const struct wf_kcall *k, void *const *out, const void *const *in,
                            const struct wf_scalars *scalars);

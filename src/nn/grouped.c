@@ -33,16 +33,18 @@ static weft_tensor *packed(weft_tensor *q, weft_tensor *kv)
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
-    bool biased = m->n_parameters > 2;
-    weft_tensor *taken[4] = {0};
+    weft_linear_options options = {.wide_gradient = m->wide_gradient};
+    int each = m->n_parameters / 2; /* a weight, or a weight and a bias */
+    weft_tensor *both[2];
 
     (void)n;
-    for (int i = 0; i < m->n_parameters; i++) taken[i] = wf_parameter_taken(&m->parameters[i]);
-    if (biased)
-        return packed(weft_linear(inputs[0], taken[0], taken[1], 1),
-                      weft_linear(inputs[0], taken[2], taken[3], 1));
-    return packed(weft_linear(inputs[0], taken[0], NULL, 1),
-                  weft_linear(inputs[0], taken[1], NULL, 1));
+    for (int i = 0; i < 2; i++) {
+        const struct wf_parameter *weight = &m->parameters[i * each];
+        weft_tensor *bias = each > 1 ? wf_parameter_taken(weight + 1) : NULL;
+
+        both[i] = weft_linear_with(inputs[0], wf_parameter_taken(weight), bias, options);
+    }
+    return packed(both[0], both[1]);
 }
 
 const weft_module_class wf_class_grouped = {

@@ -21,8 +21,11 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *bias = m->n_parameters > 1 ? m->parameters[1].tensor : NULL;
 
     (void)n;
-    return (linear->transposed ? weft_linear_t : weft_linear)(inputs[0], m->parameters[0].tensor,
-                                                              bias, linear->features.n_in);
+    return weft_linear_with(inputs[0], m->parameters[0].tensor, bias,
+                            (weft_linear_options){.k_dims = linear->features.n_in,
+                                                  .transposed = linear->transposed,
+                                                  .wide = m->wide,
+                                                  .wide_gradient = m->wide_gradient});
 }
 
 const weft_module_class wf_class_linear = {.type = "linear", .forward = forward, .free = wf_free};

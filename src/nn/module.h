@@ -79,7 +79,8 @@ struct weft_module {
     struct wf_lending lending;
     const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
-    bool distributed; /* weft_distribute_module was called on it */
+    bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
+    bool distributed;         /* weft_distribute_module was called on it */
 };
 
 /** Give up the hooks after the first `count`. */

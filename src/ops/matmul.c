@@ -63,13 +63,22 @@ static bool sizes_agree(const struct wf_desc *a, int from_a, const struct wf_des
     return memcmp(a->global + from_a, b->global + from_b, (size_t)n * sizeof(int64_t)) == 0;
 }
 
+/* A product of bf16 is a sum in f32; who adds products up may want it before it is rounded. */
+static void widen_output(struct wf_infer *call)
+{
+    if ((call->attr[1] & WF_LINEAR_WIDE) && call->out[0].dtype == WEFT_BF16)
+        call->out[0].dtype = WEFT_F32;
+}
+
 weft_status wf_shape_linear(struct wf_infer *call)
 {
     const struct wf_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
     int k = (int)call->attr[0], n = w->ndim - k, lead = x->ndim - k;
-    int from_k = call->attr[1] ? 0 : n, from_n = call->attr[1] ? k : 0; /* dims of w */
+    bool turned = (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+    int from_k = turned ? 0 : n, from_n = turned ? k : 0; /* dims of w */
 
     WF_TRY(same_float(call));
+    widen_output(call);
     WF_NEED(k >= 1 && n >= 1 && lead >= 0, WEFT_ERR_SHAPE,
             "linear: %d contracted dims do not fit: %s", k, wf_infer_text(call));
     WF_NEED(sizes_agree(x, lead, w, from_k, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
@@ -87,7 +96,8 @@ weft_status wf_shape_linear_dx(struct wf_infer *call)
     int k = (int)call->attr[0], n = w->ndim - k;
 
     WF_TRY(same_float(call));
-    return joined(call, d, 0, d->ndim - n, w, call->attr[1] ? 0 : n, k);
+    widen_output(call);
+    return joined(call, d, 0, d->ndim - n, w, call->attr[1] & WF_LINEAR_TRANSPOSED ? 0 : n, k);
 }
 
 weft_status wf_shape_linear_dw(struct wf_infer *call)
@@ -118,10 +128,14 @@ void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(node);
     int64_t k = plan->attr[0], n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
-    bool transposed = plan->attr[1] != 0;
+    bool transposed = (plan->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
+    if (weft_tensor_dtype(g) != (weft_dtype)plan->in[0]->desc.dtype) /* of a wide product */
+        g = weft_cast(g, (weft_dtype)plan->in[0]->desc.dtype);
     if (wf_node_wants(node, 0)) {
-        struct wf_args args = {WF_ATTR(k, transposed), .want = plan->in[0]};
+        bool wide = (plan->attr[1] & WF_LINEAR_WIDE_GRADIENT) != 0;
+        int64_t how = (transposed ? WF_LINEAR_TRANSPOSED : 0) | (wide ? WF_LINEAR_WIDE : 0);
+        struct wf_args args = {WF_ATTR(k, how), .want = plan->in[0]};
 
         in[0] = wf_call(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]}, &args);
     }
@@ -156,20 +170,19 @@ weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
     return product(a, b, (const int64_t[]){ta, tb});
 }
 
-static weft_tensor *linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims,
-                           bool transposed)
+weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                              weft_linear_options o)
 {
-    struct wf_args args = {WF_ATTR(k_dims, transposed)};
+    int64_t how = (o.transposed ? WF_LINEAR_TRANSPOSED : 0) | (o.wide ? WF_LINEAR_WIDE : 0) |
+                  (o.wide_gradient ? WF_LINEAR_WIDE_GRADIENT : 0);
+    struct wf_args args = {WF_ATTR(o.k_dims ? o.k_dims : 1, how)};
 
     return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
 {
-    return linear(x, w, bias, k_dims, false);
-}
+    struct wf_args args = {WF_ATTR(k_dims, 0)};
 
-weft_tensor *weft_linear_t(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
-{
-    return linear(x, w, bias, k_dims, true);
+    return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
 }

@@ -62,14 +62,14 @@ static void label_weight(int8_t *dims, int n, int k, bool transposed)
     run_of_labels(dims, transposed ? 0 : n, k, IN_DIMS);
 }
 
-/* x [*,K...], w, bias [N...] -> [*,N...]; attr: contracted dims, w is transposed */
+/* x [*,K...], w, bias [N...] -> [*,N...]; attr: contracted dims, WF_LINEAR_* */
 void wf_rule_linear(const struct wf_infer *call, struct wf_labels *labels)
 {
     int k = (int)call->attr[0], lead = ndim_of(call, 0) - k, n = ndim_of(call, 1) - k;
 
     run_of_labels(labels->in[0], 0, lead, LEAD);
     run_of_labels(labels->in[0], lead, k, IN_DIMS);
-    label_weight(labels->in[1], n, k, call->attr[1] != 0);
+    label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
     run_of_labels(labels->in[2], 0, n, OUT_DIMS);
     run_of_labels(labels->out[0], 0, lead, LEAD);
     run_of_labels(labels->out[0], lead, n, OUT_DIMS);
@@ -83,7 +83,7 @@ void wf_rule_linear_dx(const struct wf_infer *call, struct wf_labels *labels)
 
     run_of_labels(labels->in[0], 0, lead, LEAD);
     run_of_labels(labels->in[0], lead, n, OUT_DIMS);
-    label_weight(labels->in[1], n, k, call->attr[1] != 0);
+    label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
     run_of_labels(labels->out[0], 0, lead, LEAD);
     run_of_labels(labels->out[0], lead, k, IN_DIMS);
     labels->count = LINEAR_LABELS;

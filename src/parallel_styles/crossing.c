@@ -86,6 +86,27 @@ static bool is_wanted_sum(const weft_tensor *t, weft_placement wants)
            weft_placement_equal(wants, weft_partial(WEFT_SUM));
 }
 
+/*
+ * A pending sum of bf16 that is in f32: the module's product, which is rounded once it is reduced,
+ * or the gradient of its input, which this makes room for.
+ */
+static weft_tensor *move_wide(weft_tensor *t, const weft_placement *wants)
+{
+    bool product = weft_tensor_dtype(t) == WEFT_F32;
+    weft_redistribute_options options = {.backward = WEFT_AS(product ? WEFT_BF16 : WEFT_F32)};
+    weft_tensor *moved = weft_redistribute_with(t, wants, &options);
+
+    return product ? weft_cast(moved, WEFT_BF16) : moved;
+}
+
+static weft_tensor *move(const weft_module *m, weft_tensor *t, const struct wf_crossing *crossing)
+{
+    bool half = crossing->wide && m->n_parameters > 0 &&
+                weft_tensor_dtype(m->parameters[0].tensor) == WEFT_BF16;
+
+    return half ? move_wide(t, &crossing->wants) : weft_redistribute(t, &crossing->wants);
+}
+
 weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
                       const struct wf_crossing *crossing)
 {
@@ -101,7 +122,7 @@ weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
                     "%s: an input lies on a mesh of %d axes, the style on one", m->kind->type,
                     weft_mesh_ndim(own));
     if (!t || !crossing->moved || is_wanted_sum(t, crossing->wants)) return t;
-    return weft_redistribute(t, &crossing->wants);
+    return move(m, t, crossing);
 }
 
 weft_status wf_cross_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,

@@ -90,13 +90,16 @@ static weft_status read_word(const struct reader *r, weft_style *style, const ch
         style->options.keep_distributed = *word == 'k';
     else if (strcmp(word, "local_inputs") == 0)
         style->options.local_inputs = true;
+    else if (strcmp(word, "f32_sums") == 0)
+        style->options.f32_sums = true;
     else if (strcmp(word, "optional") == 0)
         style->optional = true;
     else
-        return WF_FAIL(WEFT_ERR_ARG,
-                       "%s line %d: '%s' is none of input=, output=, desired_input=, "
-                       "desired_output=, segments=, keep, local, local_inputs and optional",
-                       r->name, r->line, word);
+        return WF_FAIL(
+            WEFT_ERR_ARG,
+            "%s line %d: '%s' is none of input=, output=, desired_input=, "
+            "desired_output=, segments=, keep, local, local_inputs, f32_sums and optional",
+            r->name, r->line, word);
     return WEFT_OK;
 }
 

@@ -58,7 +58,8 @@ weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options opti
     WF_NEED(options.input_layouts || options.desired_input_layouts || options.output_layouts ||
                 options.desired_output_layouts,
             WEFT_ERR_ARG, "prepare module: neither inputs nor output have layouts");
-    WF_NEED(!options.segments, WEFT_ERR_ARG, "prepare module: it splits no weight in segments");
+    WF_NEED(!options.segments && !options.f32_sums, WEFT_ERR_ARG,
+            "prepare module: it splits no weight, segments and f32_sums have no meaning");
     WF_TRY(resolve_inputs(use, &options));
     WF_TRY(resolve_output(use, &options));
     use->functions = &wf_prepare_functions;

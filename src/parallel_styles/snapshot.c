@@ -8,7 +8,7 @@ struct state {
     weft_module *module;
     weft_tensor **tensors; /* one reference each, n_tensors parameters, then their rows */
     int n_tensors, n_on_input, n_on_output;
-    bool distributed;
+    bool wide, wide_gradient, distributed;
 };
 
 struct wf_snapshot {
@@ -22,6 +22,8 @@ static struct state state_of(weft_module *m)
                       .n_tensors = m->n_parameters,
                       .n_on_input = m->on_input.count,
                       .n_on_output = m->on_output.count,
+                      .wide = m->wide,
+                      .wide_gradient = m->wide_gradient,
                       .distributed = m->distributed};
 
     s.tensors = wf_calloc(2 * (size_t)s.n_tensors + 1, sizeof *s.tensors);
@@ -122,6 +124,8 @@ static void restore_state(struct state *s)
     }
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);
+    s->module->wide = s->wide;
+    s->module->wide_gradient = s->wide_gradient;
     s->module->distributed = s->distributed;
 }
 

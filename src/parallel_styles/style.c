@@ -119,10 +119,12 @@ static void fill_row(struct wf_style_use *use, const struct row *row, const stru
     use->has_gradient = row->back != SHARE_NO;
     use->own = row->own;
     for (int i = 0; i < WEFT_MODULE_INPUTS; i++)
-        use->inputs[i] = (struct wf_crossing){true, true, everywhere, everywhere};
+        use->inputs[i] = (struct wf_crossing){
+            .taken = true, .moved = true, .declared = everywhere, .wants = everywhere};
     use->inputs[0].wants = placed(row->wants, 0, f->input_dim, sequence);
     use->inputs[0].declared = use->inputs[0].wants;
-    use->output = (struct wf_crossing){true, true, use->gives, use->gives};
+    use->output = (struct wf_crossing){
+        .taken = true, .moved = true, .declared = use->gives, .wants = use->gives};
     if (use->gives.kind == WEFT_KIND_PARTIAL) use->output.wants = everywhere;
 }
 
@@ -185,6 +187,21 @@ static weft_status resolve_segments(struct wf_style_use *use, const weft_module 
     return WEFT_OK;
 }
 
+/* An embedding has one term per element, so that nothing is rounded. */
+static weft_status resolve_sums(struct wf_style_use *use, const weft_module *m,
+                                const weft_style_options *o)
+{
+    bool splits = use->kind == WEFT_STYLE_COLWISE || use->kind == WEFT_STYLE_ROWWISE;
+
+    if (!o->f32_sums) return WEFT_OK;
+    WF_NEED(splits, WEFT_ERR_ARG, "style %s: it leaves no sums pending, f32_sums has no meaning",
+            names[use->kind]);
+    if (m->kind == &wf_class_embedding) return WEFT_OK;
+    use->output.wide = weft_is_partial(use->gives);
+    use->inputs[0].wide = use->has_gradient && weft_is_partial(use->gradient);
+    return WEFT_OK;
+}
+
 static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, weft_style style,
                                int ways)
 {
@@ -209,6 +226,7 @@ static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, w
     fill_row(use, row, m->features ? m->features : &nothing_to_split, sequence);
     wf_share_resolve(use, m, ways);
     WF_TRY(resolve_segments(use, m, o->segments));
+    WF_TRY(resolve_sums(use, m, o));
     use->keep_distributed = o->keep_distributed;
     WF_TRY(override(&use->inputs[0].declared, o->input_layouts, "input_layouts"));
     return override(&use->output.wants, o->output_layouts, "output_layouts");
@@ -259,6 +277,8 @@ static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
 
     for (int i = 0; i < m->n_parameters; i++)
         WF_TRY(wf_distribute_parameter(m, i, mesh, wf_style_placement(use, m, i)));
+    m->wide = use->output.wide;
+    m->wide_gradient = use->inputs[0].wide;
     return wf_share_rows(m, mesh, use);
 }
 

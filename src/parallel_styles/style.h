@@ -13,6 +13,7 @@ struct wf_crossing {
     bool moved;              /* false: `wants` says nothing, it keeps its layout */
     weft_placement declared; /* what a plain tensor is a part of */
     weft_placement wants;    /* what it is redistributed to */
+    bool wide; /* where the module is in bf16, its product comes and its gradient goes in f32 */
 };
 
 /** What an operation sends by itself, beside the moves of its inputs and output. */

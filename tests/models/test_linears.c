@@ -1,9 +1,11 @@
 /*
  * test_linears.c: linear layers under column-wise and row-wise styles in every form that they can
- * have: transposed storage, several things in one dim. One device is the yardstick; nothing divides
- * evenly.
+ * have: transposed storage, several things in one dim, sums in f32. One device is the yardstick;
+ * nothing divides evenly.
  */
 /* mpi: 3 */
+#include <math.h>
+
 #include "styles/given.h"
 #include "weights/scratch.h"
 
@@ -247,6 +249,189 @@ WT_TEST(segments__what_cannot_be_is_refused)
     weft_mesh_release(mesh);
 }
 
+/* ---- sums in f32 ---- */
+
+enum { LONG = 64, WIDE = 48 };
+
+static weft_module *half(bool bias)
+{
+    weft_module *m;
+
+    weft_manual_seed(11);
+    m = weft_linear_new((weft_linear_config){.in = {LONG}, .out = {WIDE}, .no_bias = !bias});
+    WT_EQ(weft_module_cast(m, WEFT_BF16), WEFT_OK);
+    return m;
+}
+
+/* The same weights with nothing rounded. */
+static weft_module *exact(bool bias)
+{
+    weft_module *m = half(bias);
+
+    WT_EQ(weft_module_cast(m, WEFT_F64), WEFT_OK);
+    return m;
+}
+
+static weft_tensor *in_bf16(weft_tensor *t) { return weft_detach(weft_cast(t, WEFT_BF16)); }
+
+/* Of |got - want|, over the largest |want|. */
+struct error {
+    double largest, usual; /* root of the mean square */
+};
+
+static struct error error_of(weft_tensor *got, weft_tensor *want)
+{
+    weft_tensor *gap = weft_sub(weft_cast(weft_full_tensor(got), WEFT_F64), want);
+    double scale = weft_item(weft_max(weft_square(want), 0, NULL, false));
+
+    gap = weft_square(gap);
+    return (struct error){sqrt(weft_item(weft_max(gap, 0, NULL, false)) / scale),
+                          sqrt(weft_item(weft_mean_all(gap)) / scale)};
+}
+
+struct errors {
+    struct error output, gradient;
+};
+
+static struct errors run_half(const char *style, bool bias)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = half(bias), *f64 = exact(bias);
+    weft_tensor *x = in_bf16(given(0, ROWS, LONG, 0)), *g = in_bf16(given(1, ROWS, WIDE, 0));
+    weft_tensor *x64 = weft_detach(weft_cast(x, WEFT_F64)), *y, *y64;
+    struct errors errors;
+    weft_dtype dtype;
+
+    weft_set_requires_grad(x, true);
+    weft_set_requires_grad(x64, true);
+    apply(m, mesh, style);
+    y = weft_full_tensor(weft_call(m, x));
+    y64 = weft_call(f64, x64);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, g))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y64, weft_cast(g, WEFT_F64)))), WEFT_OK);
+    dtype = weft_tensor_dtype(y);
+    WT_EQ(dtype, WEFT_BF16);
+    dtype = weft_tensor_dtype(weft_grad(x));
+    WT_EQ(dtype, WEFT_BF16);
+    errors.output = error_of(y, y64);
+    errors.gradient = error_of(weft_grad(x), weft_grad(x64));
+    weft_module_release(m);
+    weft_module_release(f64);
+    weft_mesh_release(mesh);
+    return errors;
+}
+
+/* Rounded once at the end, a sum is within half a bf16 step of the exact one; on many ranks it is
+ * nearer than where each product was rounded before. */
+static void check_rounding(const struct error *rough, const struct error *fine)
+{
+    static const double half_step = 1.0 / 256 * 1.001;
+
+    WT_ALL(fine->largest <= half_step);
+    if (wt_ranks() >= 4) WT_ALL(fine->usual < 0.9 * rough->usual);
+}
+
+WT_TEST(f32_sums__round_once)
+{
+    for (int bias = 0; bias < 2; bias++) {
+        struct errors rough, fine;
+
+        rough = run_half("rowwise input=R keep", bias);
+        fine = run_half("rowwise input=R keep f32_sums", bias);
+        check_rounding(&rough.output, &fine.output);
+        fine = run_half("rowwise input=R output=S(0) keep f32_sums", bias);
+        check_rounding(&rough.output, &fine.output);
+        rough = run_half("colwise keep", bias);
+        fine = run_half("colwise keep f32_sums", bias);
+        check_rounding(&rough.gradient, &fine.gradient);
+    }
+}
+
+/* Forward and backward have as many collectives as without, those of sums twice the bytes. */
+WT_TEST(f32_sums__move_once)
+{
+    static const char *const plans[] = {"rowwise input=R", "rowwise input=R f32_sums", "colwise",
+                                        "colwise f32_sums"};
+    weft_mesh *mesh = given_mesh();
+    int64_t sizes[4] = {ROWS * WIDE * 2, ROWS * WIDE * 4, ROWS * LONG * 2, ROWS * LONG * 4};
+
+    for (int i = 0; i < 4; i++) {
+        weft_module *m = half(true);
+        weft_tensor *x = in_bf16(given(0, ROWS, LONG, 0)), *y;
+        weft_ledger *ledger;
+        weft_dtype dtype;
+
+        weft_set_requires_grad(x, i >= 2);
+        apply(m, mesh, plans[i]);
+        ledger = weft_ledger_open();
+        y = weft_call(m, x);
+        dtype = weft_tensor_dtype(y);
+        WT_EQ(dtype, WEFT_BF16);
+        WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
+        if (wt_ranks() > 1)
+            WT_EQ(weft_ledger_bytes(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL),
+                  sizes[i]);
+        GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
+        weft_ledger_close(ledger);
+        weft_module_release(m);
+    }
+    weft_mesh_release(mesh);
+}
+
+/* A whole model in bf16, with parts of the sequence and heads shared by ranks, under f32 sums. */
+WT_TEST(f32_sums__train_a_model)
+{
+    static const char text[] = "wte rowwise output=S(1) keep f32_sums\n"
+                               "blocks.*.norm? sequence\n"
+                               "blocks.*.attn.qkv colwise input=S(1) f32_sums\n"
+                               "blocks.*.attn.proj rowwise output=S(1) keep f32_sums\n"
+                               "blocks.*.mlp.up colwise input=S(1) f32_sums\n"
+                               "blocks.*.mlp.down rowwise output=S(1) keep f32_sums\n"
+                               "norm_f sequence\n"
+                               "head colwise input=S(1) keep f32_sums\nloss loss\n";
+    weft_mesh *mesh = given_mesh();
+    weft_plan *plan = weft_plan_parse(text);
+    int64_t shape[] = {2, 5}, index[] = {1, 5, 2, 0, 3, 6, 4, 1, 1, 2};
+    weft_tensor *tokens = weft_from_data(WEFT_I64, 2, shape, index);
+    double loss[2];
+
+    for (int i = 0; i < 2; i++) {
+        weft_module *m;
+
+        weft_manual_seed(2);
+        m = weft_llama((weft_llama_config){.vocab = 7,
+                                           .width = 24,
+                                           .heads = 6,
+                                           .kv_heads = 2,
+                                           .by_heads = true,
+                                           .layers = 2,
+                                           .hidden = 10,
+                                           .dtype = WEFT_BF16});
+        if (i) WT_EQ(weft_parallelize_module_strict(m, mesh, plan), WEFT_OK);
+        for (int step = 0; step < 3; step++) {
+            weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
+            weft_tensor *y = weft_gpt_loss(m, tokens, tokens);
+
+            WT_EQ(weft_backward(y), WEFT_OK);
+            WT_EQ(weft_step(sgd), WEFT_OK);
+            weft_optim_zero_grad(sgd);
+            weft_optim_release(sgd);
+            loss[i] = weft_item(y);
+        }
+        weft_module_release(m);
+    }
+    WT_ALL(loss[0] < 1.9 && fabs(loss[1] - loss[0]) < 0.05 * loss[0]);
+    weft_plan_release(plan);
+    weft_mesh_release(mesh);
+}
+
+/* Models in f32 and f64 are as they were. */
+WT_TEST(f32_sums__change_nothing_where_nothing_is_rounded)
+{
+    check_fused("rowwise input=R f32_sums", "S(1)", IN, OUT);
+    check_fused("colwise keep f32_sums", "S(0)", IN, OUT);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -256,6 +441,10 @@ int main(int argc, char **argv)
         WT_CASE(segments__two_layers_move_nothing_between_them),
         WT_CASE(segments__checkpoints_are_in_the_order_of_one_device),
         WT_CASE(segments__what_cannot_be_is_refused),
+        WT_CASE(f32_sums__round_once),
+        WT_CASE(f32_sums__move_once),
+        WT_CASE(f32_sums__train_a_model),
+        WT_CASE(f32_sums__change_nothing_where_nothing_is_rounded),
         WT_END,
     };
 

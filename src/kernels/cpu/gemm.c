@@ -128,7 +128,8 @@ enum { FEW = 4 };
 
 static bool has_few_rows(const struct wf_gemm *g)
 {
-    return !g->ta && g->tb && g->m <= FEW && g->n > g->m && g->k > 0 && wf_knobs.threads <= 1;
+    return !g->wide && !g->ta && g->tb && g->m <= FEW && g->n > g->m && g->k > 0 &&
+           wf_knobs.threads <= 1;
 }
 
 enum form { SGEMM, TURNED, OWN };
@@ -198,20 +199,21 @@ static void widen(int64_t rows, int64_t cols, const wf_bf16 *from, int64_t ld, f
         for (int64_t j = 0; j < cols; j++) to[i * cols + j] = wf_bf16_to_f32(from[i * ld + j]);
 }
 
-/* Without bf16 kernels: A, B, bias and C pass through f32 copies. */
+/* Without bf16 kernels: A, B, bias and a bf16 C pass through f32 copies. */
 static void run_widened(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
                         void *c, char *scratch)
 {
     char *wide_a = scratch, *wide_b = wide_a + f32_bytes(g->m * g->k);
     char *wide_bias = wide_b + f32_bytes(g->k * g->n), *wide_c = wide_bias + f32_bytes(g->n);
-    char *rest = wide_c + f32_bytes(g->m * g->n);
+    char *rest = wide_c + (g->wide ? 0 : f32_bytes(g->m * g->n));
     const float *from = (const void *)wide_c;
     wf_bf16 *to = c;
 
     widen(g->ta ? g->k : g->m, g->ta ? g->m : g->k, a, g->lda, (float *)(void *)wide_a);
     widen(g->tb ? g->n : g->k, g->tb ? g->k : g->n, b, g->ldb, (float *)(void *)wide_b);
     if (bias) widen(1, g->n, bias, g->n, (float *)(void *)wide_bias);
-    wf_gemm_run(g->inner, wide_a, wide_b, bias ? wide_bias : NULL, wide_c, rest);
+    wf_gemm_run(g->inner, wide_a, wide_b, bias ? wide_bias : NULL, g->wide ? c : wide_c, rest);
+    if (g->wide) return;
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) to[i * g->ldc + j] = wf_f32_to_bf16(from[i * g->n + j]);
 }
@@ -229,12 +231,12 @@ static void prepare_widened(struct wf_gemm *g)
                               .k = g->k,
                               .lda = g->ta ? g->m : g->k,
                               .ldb = g->tb ? g->k : g->n,
-                              .ldc = g->n};
+                              .ldc = g->wide ? g->ldc : g->n};
     wf_gemm_prepare(inner);
     g->inner = inner;
     g->run = run_widened;
     g->scratch = f32_bytes(g->m * g->k) + f32_bytes(g->k * g->n) + f32_bytes(g->n) +
-                 f32_bytes(g->m * g->n) + inner->scratch;
+                 (g->wide ? 0 : f32_bytes(g->m * g->n)) + inner->scratch;
 }
 
 void wf_gemm_prepare(struct wf_gemm *g)

@@ -19,6 +19,7 @@ struct wf_gemm {
     /* asked */
     uint8_t dtype; /* f32, f64, bf16 */
     bool ta, tb;   /* A is stored [k,m], B is stored [n,k] */
+    bool wide;     /* of bf16: C is f32 */
     bool bias;     /* a bias may come */
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* elements; at least 1 and at least the stored row */

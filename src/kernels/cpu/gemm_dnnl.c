@@ -77,9 +77,10 @@ struct wf_dnnl_product {
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t desc;
 
-static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides)
+static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                      dnnl_data_type_t type)
 {
-    TRY(dnnl_memory_desc_create_with_strides(d, 2, dims, dnnl_bf16, strides));
+    TRY(dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides));
 }
 
 static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
@@ -95,9 +96,10 @@ static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
 #else
 typedef dnnl_memory_desc_t desc;
 
-static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides)
+static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                      dnnl_data_type_t type)
 {
-    TRY(dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_bf16, strides));
+    TRY(dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides));
 }
 
 static void desc_free(desc *d) { (void)d; }
@@ -115,11 +117,12 @@ static dnnl_status_t plan_make(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
 }
 #endif
 
-static void matrix_desc(desc *d, int64_t rows, int64_t cols, int64_t ld, bool transposed)
+static void matrix_desc(desc *d, int64_t rows, int64_t cols, int64_t ld, bool transposed,
+                        dnnl_data_type_t type)
 {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
 
-    desc_make(d, dims, strides);
+    desc_make(d, dims, strides, type);
 }
 
 /** The primitive, NULL where oneDNN has no kernel for this machine but its plain reference. */
@@ -151,10 +154,10 @@ struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
     desc d[ARGS];
     bool served;
 
-    matrix_desc(&d[ARG_A], g->m, g->k, g->lda, g->ta);
-    matrix_desc(&d[ARG_B], g->k, g->n, g->ldb, g->tb);
-    matrix_desc(&d[ARG_C], g->m, g->n, g->ldc, false);
-    matrix_desc(&d[ARG_BIAS], 1, g->n, g->n, false);
+    matrix_desc(&d[ARG_A], g->m, g->k, g->lda, g->ta, dnnl_bf16);
+    matrix_desc(&d[ARG_B], g->k, g->n, g->ldb, g->tb, dnnl_bf16);
+    matrix_desc(&d[ARG_C], g->m, g->n, g->ldc, false, g->wide ? dnnl_f32 : dnnl_bf16);
+    matrix_desc(&d[ARG_BIAS], 1, g->n, g->n, false, dnnl_bf16);
     TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
     for (int i = 0; i < ARGS; i++)

@@ -3,7 +3,7 @@
  *
  *   x [*,K...]  w [N...,K...]  bias [N...] or NULL  y, d [*,N...]
  *
- * attr: contracted dims, and of y and dx whether w is [K...,N...]; dw of that is dw of x and d
+ * attr: contracted dims, and of y and dx WF_LINEAR_*; dw of a transposed w is dw of x and d
  * exchanged.
  *
  * Each is one product of two operands seen as matrices.
@@ -54,7 +54,7 @@ static void product_run(const struct wf_kcall *k, void *const *out, const void *
     wf_gemm_run(&p->gemm, a, b, added, out[0], bias + p->bias.scratch);
 }
 
-static void product_gemm(struct product *p, const struct form *f, int dtype)
+static void product_gemm(struct product *p, const struct form *f, int dtype, bool wide)
 {
     const struct wf_operand *a = &p->left, *b = &p->right;
     int64_t n = f->turn_right ? b->rows : b->cols;
@@ -63,6 +63,7 @@ static void product_gemm(struct product *p, const struct form *f, int dtype)
         .dtype = (uint8_t)dtype,
         .ta = a->transposed != f->turn_left,
         .tb = b->transposed != f->turn_right,
+        .wide = wide,
         .bias = p->has_bias,
         .m = f->turn_left ? a->cols : a->rows,
         .n = n,
@@ -76,7 +77,7 @@ static void product_gemm(struct product *p, const struct form *f, int dtype)
 
 static weft_status product_prepare(struct wf_kcall *k, struct form f)
 {
-    int dtype = k->out[0]->dtype;
+    int dtype = k->in[0]->dtype;
     struct product *p;
 
     if (!wf_dtypes[dtype].is_float) return wf_no_kernel(k, (uint8_t)dtype);
@@ -91,7 +92,7 @@ static weft_status product_prepare(struct wf_kcall *k, struct form f)
     wf_operand_prepare(&p->right, k->in[1], f.right_split);
     p->has_bias = f.bias != NULL;
     if (f.bias) wf_operand_prepare_dense(&p->bias, f.bias);
-    product_gemm(p, &f, dtype);
+    product_gemm(p, &f, dtype, k->out[0]->dtype != dtype);
     wf_scratch_reserve(p->left.scratch + p->right.scratch + p->bias.scratch + p->gemm.scratch);
     return WEFT_OK;
 }
@@ -99,7 +100,7 @@ static weft_status product_prepare(struct wf_kcall *k, struct form f)
 weft_status wf_cpu_linear(struct wf_kcall *k)
 {
     int k_dims = (int)k->attr[0];
-    bool transposed = k->attr[1] != 0;
+    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
     return product_prepare(k, (struct form){
                                   .left_split = k->in[0]->ndim - k_dims,
@@ -112,7 +113,7 @@ weft_status wf_cpu_linear(struct wf_kcall *k)
 weft_status wf_cpu_linear_dx(struct wf_kcall *k)
 {
     int n_dims = k->in[1]->ndim - (int)k->attr[0];
-    bool transposed = k->attr[1] != 0;
+    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
     return product_prepare(k, (struct form){
                                   .left_split = k->in[0]->ndim - n_dims,
