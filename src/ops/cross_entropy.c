@@ -171,6 +171,16 @@ static weft_tensor *whole(weft_tensor *t)
     return weft_redistribute(t, replicated);
 }
 
+/* True when ranks hold terms of it. */
+static bool varies(const weft_tensor *t)
+{
+    for (int a = 0; a < t->layout->n_axes; a++)
+        if (weft_is_partial(t->layout->placements[a]) &&
+            weft_mesh_axis_size(t->layout->mesh, a) > 1)
+            return true;
+    return false;
+}
+
 /*
  * Targets that are no class, as the kernel counted them. Where the totals are whole every rank has
  * the same count, and all return an error; a part of the batch is known to its own ranks only.
@@ -184,12 +194,13 @@ static weft_status check_targets(const weft_tensor *totals, int64_t classes)
     if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
     count = wf_dtypes[d->dtype].load(at + NO_CLASS * wf_dtypes[d->dtype].size);
     if (count == 0) return WEFT_OK;
-    if (totals->layout->partial)
-        WF_DIE("cross_entropy: %g targets of this rank's part are outside the %lld classes", count,
-               (long long)classes);
+    if (varies(totals))
+        WF_DIE("cross_entropy: %g of this rank's targets are no class (outside the %lld classes "
+               "and not ignored)",
+               count, (long long)classes);
     return WF_FAIL(WEFT_ERR_ARG,
-                   "cross_entropy: %g targets are outside the %lld classes and not ignored", count,
-                   (long long)classes);
+                   "cross_entropy: %g %s no class (outside the %lld classes and not ignored)",
+                   count, count == 1 ? "target is" : "targets are", (long long)classes);
 }
 
 static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,

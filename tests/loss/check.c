@@ -163,22 +163,32 @@ static void check_one(struct wt_world *w, const struct check *c, weft_loss_reduc
     weft_scope_close(block);
 }
 
-/* The logits as the dtype holds them. */
-static void round_logits(struct oracle *o, weft_dtype dtype)
+void check_round(struct check *c)
 {
-    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->z), dtype);
+    struct oracle *o = &c->oracle;
+    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->z), c->dtype);
 
     weft_read_f64(z, o->z, o->count);
+}
+
+void check_prepare(struct check *c)
+{
+    oracle_new(&c->oracle, c->weighted);
+    check_round(c);
+}
+
+void check_reductions(struct wt_world *w, struct check *c)
+{
+    check_one(w, c, WEFT_LOSS_MEAN);
+    check_one(w, c, WEFT_LOSS_SUM);
+    check_one(w, c, WEFT_LOSS_NONE);
 }
 
 void check_losses(struct wt_world *w, const struct check *c)
 {
     struct check own = *c;
 
-    oracle_new(&own.oracle, c->weighted);
-    round_logits(&own.oracle, c->dtype);
-    check_one(w, &own, WEFT_LOSS_MEAN);
-    check_one(w, &own, WEFT_LOSS_SUM);
-    check_one(w, &own, WEFT_LOSS_NONE);
+    check_prepare(&own);
+    check_reductions(w, &own);
     oracle_free(&own.oracle);
 }

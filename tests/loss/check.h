@@ -17,6 +17,13 @@ struct check {
 /** Every reduction of it. `w` has a ledger and nothing booked. */
 void check_losses(struct wt_world *w, const struct check *c);
 
+/** The same in two steps, between which logits, targets and weights of the oracle may be changed;
+ *  oracle_free ends it. */
+void check_prepare(struct check *c);
+/** Make the oracle's logits what the dtype holds of them. */
+void check_round(struct check *c);
+void check_reductions(struct wt_world *w, struct check *c);
+
 /** The options and tensors that a check stands for, for cases that go their own way. */
 weft_cross_entropy_options check_options(const struct check *c, weft_loss_reduction reduction);
 /** The logits as a leaf that wants a gradient / targets / class weights (NULL without). */

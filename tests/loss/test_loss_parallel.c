@@ -197,6 +197,51 @@ WT_TEST(loss_parallel__of_ignored_targets_only)
     wt_world_close(&w);
 }
 
+/* LOSS-20: exponentials neither overflow nor vanish, whichever rank has the large logits; bf16 is
+ * computed in f32, and the loss is f32 as it is on one device. */
+WT_TEST(loss_parallel__of_large_logits)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3 * wt_ranks(); i++) {
+        struct check c = {.oracle = {2, {6, 4 * wt_ranks() - 1}, 1},
+                          .dtype = (weft_dtype)(i % 3), /* f32, f64, bf16 */
+                          .logits = "S(1)",
+                          .target = "R"};
+
+        check_prepare(&c);
+        for (int64_t at = 0; at < c.oracle.count; at++)
+            c.oracle.z[at] = at % c.oracle.classes / 4 == i / 3 ? 1e4
+                             : at % 2                           ? -1e4
+                                                                : c.oracle.z[at];
+        check_round(&c);
+        check_reductions(&w, &c);
+        oracle_free(&c.oracle);
+    }
+    wt_world_close(&w);
+}
+
+/* bf16 logits over classes and tokens: the maximum travels as bf16, the rest as f32. */
+WT_TEST(loss_parallel__of_other_dtypes)
+{
+    struct wt_world w = two_axes();
+
+    for (int i = 0; i < 10; i++) {
+        struct check c = with_terms(i, (struct check){.oracle = {2, {7, 10}, 1},
+                                                      .dtype = i < 5 ? WEFT_F64 : WEFT_BF16,
+                                                      .logits = "S(0),S(1)",
+                                                      .target = "S(0),R"});
+        weft_tensor *loss;
+
+        check_losses(&w, &c);
+        check_prepare(&c);
+        loss = weft_cross_entropy(check_logits(&w, &c), check_target(&w, &c), -100);
+        WT_ALL(weft_tensor_dtype(loss) == (i < 5 ? WEFT_F64 : WEFT_F32));
+        oracle_free(&c.oracle);
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -208,6 +253,8 @@ int main(int argc, char **argv)
         WT_CASE(loss_parallel__of_one_token),
         WT_CASE(loss_parallel__ignores_targets),
         WT_CASE(loss_parallel__of_ignored_targets_only),
+        WT_CASE(loss_parallel__of_large_logits),
+        WT_CASE(loss_parallel__of_other_dtypes),
         WT_END,
     };
 
