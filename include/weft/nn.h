@@ -85,14 +85,15 @@ WEFT_API weft_module *weft_activation_new(weft_activation_kind kind);
 WEFT_API weft_module *weft_gate_new(weft_activation_kind kind);
 
 /**
- * (logits [*, V], target [*]) -> mean cross-entropy over targets that are not `ignore_index`.
+ * (logits [*, V], target [*]) -> weft_cross_entropy_with; without options the mean.
  *
  * `classes` is V; it lets weft_loss_parallel take plain pieces of the logits when V is not a
- * multiple of the ranks.
+ * multiple of the ranks. Class weights become the parameter "weight", which is not trained; they
+ * are plain here, and replicated by a style. fails: WEFT_ERR_ARG
  */
 typedef struct weft_cross_entropy_config {
     int64_t classes;
-    int64_t ignore_index; /* 0 means -100, PyTorch's default */
+    weft_cross_entropy_options options;
 } weft_cross_entropy_config;
 WEFT_API weft_module *weft_cross_entropy_new(weft_cross_entropy_config config);
 

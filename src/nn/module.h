@@ -51,13 +51,15 @@ struct wf_lending {
 
 /**
  * How the dims of a layer's weight, input and output belong together: all that a column-wise or
- * row-wise style has to know. Dims of input and output count from the end.
+ * row-wise style has to know. Dims of input and output count from the end, but for a loss whose class
+ * dim the user counts from the front.
  */
 struct wf_features {
     int weight_out, weight_in;       /* dims of the weight that the styles split */
     int bias_out;                    /* the dim of the bias that goes with weight_out */
     int output_dim, input_dim;       /* the dims that go with weight_out, weight_in */
-    int n_in;                        /* trailing dims of the input whose sizes the layer knows, */
+    int n_in;                        /* trailing (negative: leading) dims of the input whose sizes
+                                        the layer knows, */
     int64_t in_sizes[WEFT_MAX_DIMS]; /* in order; 0: not known after all */
     int shared_from;                 /* parameters from this one on are shared by what is split: */
     int64_t sharers; /* an index of their dim 0 serves so many of weight_out. 0: there are none */

@@ -2,6 +2,7 @@
  * crossing.c: how tensors go into a module and come out of it: layouts as text, and the step from
  * plain to distributed and on to the wanted layout. Which layouts those are is decided elsewhere.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -66,13 +67,15 @@ static const int64_t *global_shape(int64_t *shape, const weft_module *m, const w
                                    weft_placement declared)
 {
     const struct wf_features *f = m->features;
-    int ndim = weft_ndim(x), dim = declared.dim < 0 ? declared.dim : declared.dim - ndim;
+    int ndim = weft_ndim(x), dim = declared.dim < 0 ? declared.dim + ndim : declared.dim;
+    int from = f && f->n_in > 0 ? ndim - f->n_in : 0, n_known = f ? abs(f->n_in) : 0;
     int64_t known = 0;
 
-    if (f && dim < 0 && -dim <= f->n_in && -dim <= ndim) known = f->in_sizes[f->n_in + dim];
+    if (dim >= 0 && dim < ndim && dim >= from && dim - from < n_known)
+        known = f->in_sizes[dim - from];
     if (!weft_shards(declared, declared.dim) || !known) return NULL;
     for (int d = 0; d < ndim; d++) shape[d] = weft_size(x, d);
-    shape[ndim + dim] = known;
+    shape[dim] = known;
     return shape;
 }
 

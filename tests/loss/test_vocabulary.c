@@ -1,0 +1,163 @@
+/*
+ * test_vocabulary.c: a vocabulary split over ranks, as Megatron-LM's cases have it, and what a
+ * shard without rows does to a maximum and a loss.
+ */
+/* mpi: 4 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "loss/check.h"
+
+/* Of every rank the same logits: 0 .. 7 again and again over `columns` of them. */
+static weft_tensor *repeated(struct wt_world *w, int64_t tokens, int64_t columns)
+{
+    const weft_placement split = weft_shard(1);
+    float *data = malloc((size_t)(tokens * columns) * sizeof *data);
+    weft_tensor *part;
+
+    for (int64_t i = 0; i < tokens * columns; i++) data[i] = (float)(i % columns % 8);
+    part = weft_from_data(WEFT_F32, 2, (int64_t[]){tokens, columns}, data);
+    free(data);
+    return weft_from_local(part, w->mesh, &split, NULL);
+}
+
+/* MEG-08: at 4 ranks 128 classes, and a loss of log(16 sum_k e^k) - target mod 8. */
+WT_TEST(vocabulary__repeated_logits)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int64_t columns = 32; columns <= 64; columns += 32) {
+        double want[16], sum = 0;
+        int64_t targets[16], tokens = 16;
+        weft_tensor *loss;
+
+        for (int k = 0; k < 8; k++) sum += exp(k);
+        for (int i = 0; i < 16; i++) {
+            targets[i] = 2 * i * (columns / 32);
+            want[i] = log((double)(columns * wt_ranks() / 8) * sum) - (double)(targets[i] % 8);
+        }
+        loss = weft_cross_entropy_with(
+            repeated(&w, tokens, columns),
+            wt_spread(&w, weft_from_data(WEFT_I64, 1, &tokens, targets), "R"),
+            (weft_cross_entropy_options){.reduction = WEFT_LOSS_NONE});
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
+        WT_ALL(wt_near_full(loss, want, WT_WITHIN(1e-5)));
+        if (wt_ranks() == 4 && columns == 32)
+            for (int i = 0; i < 16; i++) WT_ALL(fabs(want[i] - (10.2309 - i % 4 * 2)) < 1e-4);
+    }
+    wt_world_close(&w);
+}
+
+/* MEG-09: a group is a mesh. Two all-reduces (the peer: 3), on the lines of tp and nowhere else. */
+WT_TEST(vocabulary__over_the_group_that_is_meant)
+{
+    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
+    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+    weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
+    const weft_placement split = weft_shard(1);
+
+    for (int64_t classes = 3; classes <= 16; classes += 13) {
+        struct check c = {.oracle = {2, {4, classes}, 1}, .weighted = true};
+        weft_tensor *z, *target, *loss;
+
+        check_prepare(&c);
+        z = weft_distribute_tensor(weft_detach(check_logits(&w, &c)), tp, &split, -1);
+        target = weft_distribute_tensor(check_target(&w, &c), tp, NULL, -1);
+        wt_moved(&w, WEFT_COLL_COUNT);
+        loss = weft_cross_entropy(z, target, -100);
+        WT_ALL(weft_tensor_mesh(loss) == tp);
+        if (weft_mesh_axis_size(tp, 0) > 1)
+            WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
+        else
+            WT_STILL(&w);
+        WT_ALL(wt_near_tensors(loss,
+                               weft_cross_entropy(check_logits(&w, &c), check_target(&w, &c), -100),
+                               WT_WITHIN(1e-5)));
+        oracle_free(&c.oracle);
+    }
+    weft_mesh_release(tp);
+    wt_world_close(&w);
+}
+
+/* MEG-09: on one rank it is plain cross-entropy. */
+WT_TEST(vocabulary__of_one_rank)
+{
+    weft_mesh *one = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){0});
+    const weft_placement split = weft_shard(1);
+    const float logits[] = {1, 2, 3, 0.5f, -0.5f, 1};
+    const int64_t targets[] = {2, 0}, two = 2;
+    weft_tensor *z = weft_from_data(WEFT_F32, 2, (int64_t[]){2, 3}, logits);
+    weft_tensor *target = weft_from_data(WEFT_I64, 1, &two, targets);
+    weft_tensor *want = weft_cross_entropy(z, target, -100), *loss;
+
+    loss = weft_cross_entropy(weft_distribute_tensor(z, one, &split, -1),
+                              weft_distribute_tensor(target, one, NULL, -1), -100);
+    if (weft_mesh_is_member(one)) loss = weft_to_local(loss, NULL);
+    WT_ALL(!weft_mesh_is_member(one) || weft_item(loss) == weft_item(want));
+    weft_mesh_release(one);
+}
+
+/* MEG-19: from the size of the whole, from that of a part, and as tensors have it. */
+WT_TEST(vocabulary__range_of_a_rank)
+{
+    struct wt_world w = wt_world_open();
+    int ways = wt_ranks();
+
+    for (int64_t part = 1; part <= 1600; part += 533) {
+        int64_t vocabulary = part * ways, of_1600 = weft_chunk_size(1600, ways, wt_rank());
+        weft_tensor *table = wt_spread(&w, weft_full(WEFT_F32, 1, &vocabulary, 1), "S(0)");
+
+        WT_EQ(weft_chunk_size(vocabulary, ways, wt_rank()), part);
+        WT_EQ(weft_chunk_offset(vocabulary, ways, wt_rank()), wt_rank() * part);
+        WT_EQ(weft_local_size(table, 0), part);
+        WT_EQ(weft_local_offset(table, 0), wt_rank() * part);
+        if (1600 % ways == 0) {
+            WT_EQ(weft_chunk_offset(1600, ways, wt_rank()), wt_rank() * (1600 / ways));
+            WT_EQ(of_1600, 1600 / ways);
+        }
+    }
+    wt_world_close(&w);
+}
+
+/*
+ * Weakness 4 of pytorch.md 10.4: with fewer rows than ranks the peer's maximum raises on the ranks
+ * that have none, and its loss leaves them out of a collective that the others wait in.
+ */
+WT_TEST(vocabulary__with_ranks_that_have_nothing)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int64_t rows = 1; rows <= wt_ranks() + 1; rows++) {
+        weft_tensor *whole = weft_set_requires_grad(wt_whole(WEFT_F64, 0, rows, 3), true);
+        weft_tensor *x = weft_set_requires_grad(wt_spread(&w, weft_detach(whole), "S(0)"), true);
+        weft_tensor *most = weft_max(x, 1, (int[]){0}, false);
+        weft_tensor *want = weft_max(whole, 1, (int[]){0}, false);
+
+        WT_ALL(wt_near_tensors(most, want, WT_EXACT));
+        WT_ALL(
+            wt_near_tensors(weft_max(x, 0, NULL, true), weft_max(whole, 0, NULL, true), WT_EXACT));
+        WT_ALL(weft_backward(weft_sum_all(most)) == WEFT_OK);
+        WT_ALL(weft_backward(weft_sum_all(want)) == WEFT_OK);
+        WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(whole), WT_EXACT));
+        check_losses(&w, &(struct check){.oracle = {2, {3, rows}, 1},
+                                         .weighted = true,
+                                         .dtype = WEFT_F64,
+                                         .logits = "S(1)",
+                                         .target = "R"});
+    }
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(vocabulary__repeated_logits),
+        WT_CASE(vocabulary__over_the_group_that_is_meant),
+        WT_CASE(vocabulary__of_one_rank),
+        WT_CASE(vocabulary__range_of_a_rank),
+        WT_CASE(vocabulary__with_ranks_that_have_nothing),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "vocabulary", cases);
+}
