@@ -51,10 +51,11 @@ static weft_status complain(const char *problem)
 static int64_t read_prompt(struct writer *w)
 {
     const struct options *o = w->o;
+    const char *folder = o->tokenizer ? o->tokenizer : o->model;
     char problem[512] = "";
     int64_t n = -1;
 
-    w->text = text_open(o->tokens && o->ids ? NULL : o->model, problem, sizeof problem);
+    w->text = text_open(o->tokens && o->ids ? NULL : folder, problem, sizeof problem);
     if (w->text && o->tokens)
         n = text_numbers(o->tokens, w->model.vocab, &w->prompt, problem, sizeof problem);
     if (w->text && o->prompt)
@@ -205,7 +206,7 @@ static void print_sequence(const struct writer *w, int64_t row)
 
         if (i > 0 && has_stopped(w, row, i)) break;
         if (w->o->ids)
-            printf("%d ", id);
+            printf(i > -w->prompt_tokens ? " %d" : "%d", id);
         else
             text_print(w->text, id, stdout);
     }

@@ -250,7 +250,9 @@ struct bpe *bpe_read(const char *folder, char *problem, int room)
     char *vocab = whole ? NULL : read_file(folder, "vocab.json");
     char *merges = vocab ? read_file(folder, "merges.txt") : NULL;
     struct bpe *b = whole || vocab ? calloc(1, sizeof *b) : NULL;
-    bool usable = b && (whole ? read_tokenizer(b, whole) : read_pair(b, vocab, merges));
+    const char *json = whole ? whole : vocab;
+    bool usable =
+        b && json_skip(&json) && (whole ? read_tokenizer(b, whole) : read_pair(b, vocab, merges));
 
     if (!usable && (whole || vocab))
         snprintf(problem, (size_t)room,

@@ -111,7 +111,7 @@ long json_number(const char **at)
     return value;
 }
 
-void json_skip(const char **at)
+bool json_skip(const char **at)
 {
     int depth = 0;
 
@@ -123,9 +123,10 @@ void json_skip(const char **at)
         else if (c)
             ++*at;
         depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-        if (!c) return;
+        if (!c) return false;
     } while (depth > 0);
     *at += strcspn(*at, ",]} \t\r\n"); /* the rest of a number or word */
+    return true;
 }
 
 const char *json_find(const char *json, const char *name)

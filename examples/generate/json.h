@@ -19,8 +19,8 @@ bool json_key(const char **at, char *out, size_t room);
 /** A whole number; 0 for anything else. */
 long json_number(const char **at);
 
-/** Pass over a value of any kind. */
-void json_skip(const char **at);
+/** Pass over a value of any kind; false when the text ends before it does. */
+bool json_skip(const char **at);
 
 /** The value of a name in the object at `json`; NULL when there is none. */
 const char *json_find(const char *json, const char *name);

@@ -21,10 +21,11 @@ struct row {
 
 static const struct row rows[] = {
     {"model", "DIR", TEXT, 0, AT(model),
-     "Hugging Face folder of a GPT-2 or Llama: config.json, weights, and for text a byte-level "
-     "tokenizer"},
+     "Hugging Face folder of a GPT-2 or Llama: config.json and weights"},
     {"checkpoint", "DIR", TEXT, 0, AT(checkpoint),
      "Weights that train_gpt has saved; its sizes are given again"},
+    {"tokenizer", "DIR", TEXT, 0, AT(tokenizer),
+     "Folder with tokenizer.json, or vocab.json and merges.txt (that of --model; without: bytes)"},
     {"prompt", "TEXT", TEXT, 0, AT(prompt), "Text to go on from"},
     {"tokens", "\"N N ..\"", TEXT, 0, AT(tokens), "Token numbers instead"},
     {"count", "N", INT, 0, AT(count), "Tokens to write (64)"},

@@ -6,6 +6,7 @@
 
 struct options {
     const char *model, *checkpoint; /* where weights come from; neither: random ones */
+    const char *tokenizer;          /* NULL: where the weights come from */
     const char *prompt, *tokens;    /* a text, or token numbers */
     /* sizes of a model that is not described by files */
     bool llama, tied;

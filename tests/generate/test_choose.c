@@ -1,0 +1,156 @@
+/*
+ * test_choose.c: examples/generate's choice of the next token: by what it may choose, how often,
+ * and that it is the same wherever the logits lie.
+ */
+/* ranks: 1 2 3 4 5 8 */
+/* mpi: 3 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "generate/choose.h"
+#include "ranks/worlds.h"
+
+enum { VOCAB = 11, ROWS = 3, MANY = 4000 };
+
+/* Logits of which the largest is at 4 in row 0, at 5 in row 1, .. */
+static weft_tensor *logits(int64_t rows, int64_t vocab)
+{
+    weft_tensor *t = weft_full(WEFT_F32, 2, (int64_t[]){rows, vocab}, 0);
+    float *x = weft_data(t);
+
+    for (int64_t i = 0; i < rows * vocab; i++) {
+        int64_t row = i / vocab % vocab, away = (i % vocab - row - 4 + 2 * vocab) % vocab;
+
+        x[i] = -0.4f * (float)away;
+    }
+    return t;
+}
+
+static struct choice choice_of(double temperature, int64_t top_k, double top_p)
+{
+    return (struct choice){temperature, top_k, top_p, weft_generator_new(7)};
+}
+
+WT_TEST(choose__the_likeliest)
+{
+    struct wt_world w = wt_world_open();
+    struct choice c = choice_of(0, 0, 1);
+    int32_t ids[ROWS];
+
+    WT_ALL(choose(wt_spread(&w, logits(ROWS, VOCAB), "S(1)"), &c, ids) == WEFT_OK);
+    for (int i = 0; i < ROWS; i++) WT_EQ(ids[i], 4 + i);
+    WT_EQ(weft_generator_draws(c.g), 0);
+    weft_generator_release(c.g);
+    wt_world_close(&w);
+}
+
+static void check_same(struct choice like)
+{
+    struct wt_world w = wt_world_open();
+    struct choice a = choice_of(like.temperature, like.top_k, like.top_p);
+    struct choice b = choice_of(like.temperature, like.top_k, like.top_p);
+    weft_tensor *whole = logits(ROWS, VOCAB);
+
+    for (int i = 0; i < 20; i++) {
+        int32_t here[ROWS], there[ROWS];
+
+        WT_ALL(choose(whole, &a, here) == WEFT_OK);
+        WT_ALL(choose(wt_spread(&w, whole, "S(1)"), &b, there) == WEFT_OK);
+        WT_ALL(!memcmp(here, there, sizeof here));
+    }
+    weft_generator_release(a.g);
+    weft_generator_release(b.g);
+    wt_world_close(&w);
+}
+
+WT_TEST(choose__the_same_wherever_logits_lie)
+{
+    check_same((struct choice){.temperature = 1, .top_p = 1});
+    check_same((struct choice){.temperature = 2, .top_k = 4, .top_p = 1});
+    check_same((struct choice){.temperature = 0.7, .top_p = 0.8});
+    check_same((struct choice){.temperature = 1, .top_k = 6, .top_p = 0.7});
+}
+
+/* How often each token is chosen, against its probability among the `kept` likeliest. */
+static void check_often(struct choice c, int kept)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *spread = wt_spread(&w, logits(MANY, VOCAB), "S(1)");
+    int32_t *ids = calloc(MANY, sizeof *ids);
+    int often[VOCAB] = {0};
+    double sum = 0;
+
+    WT_ALL(choose(spread, &c, ids) == WEFT_OK);
+    for (int i = 0; i < MANY; i++) often[(ids[i] - i % VOCAB - 4 + 3 * VOCAB) % VOCAB]++;
+    free(ids);
+    for (int j = 0; j < kept; j++) sum += exp(-0.4 * j / c.temperature);
+    for (int j = 0; j < VOCAB; j++) {
+        double want = j < kept ? MANY * exp(-0.4 * j / c.temperature) / sum : 0;
+
+        wt_note("token %d: %d times, not %.1f", j, often[j], want);
+        WT_ALL(fabs(often[j] - want) <= 5 * sqrt(want));
+    }
+    weft_generator_release(c.g);
+    wt_world_close(&w);
+}
+
+WT_TEST(choose__by_probability) { check_often(choice_of(1, 0, 1), VOCAB); }
+WT_TEST(choose__by_temperature) { check_often(choice_of(0.5, 0, 1), VOCAB); }
+WT_TEST(choose__among_the_top_k) { check_often(choice_of(1, 4, 1), 4); }
+
+/* 1, .67, .45, .30, .20 .. of 2.995: three make up 0.7, and of the first four (2.42) two 0.65. */
+WT_TEST(choose__among_the_top_p)
+{
+    check_often(choice_of(1, 0, 0.7), 3);
+    check_often(choice_of(1, 4, 0.65), 2);
+    check_often(choice_of(1, 0, 1e-9), 1);
+}
+
+/* Many equal logits: more candidates are asked for until they make up p. */
+WT_TEST(choose__top_p_of_many)
+{
+    struct wt_world w = wt_world_open();
+    struct choice c = choice_of(1, 0, 0.9);
+    weft_tensor *flat = wt_spread(&w, weft_full(WEFT_F32, 2, (int64_t[]){2, 700}, 1), "S(1)");
+    int32_t ids[2], most = 0;
+
+    for (int i = 0; i < 60; i++) {
+        WT_ALL(choose(flat, &c, ids) == WEFT_OK);
+        WT_ALL(ids[0] < 631 && ids[1] < 631);
+        most = ids[0] > most ? ids[0] : most;
+    }
+    WT_ALL(most > 300);
+    weft_generator_release(c.g);
+    wt_world_close(&w);
+}
+
+WT_TEST(choose__of_bf16)
+{
+    struct wt_world w = wt_world_open();
+    struct choice c = choice_of(1, 3, 1);
+    int32_t ids[ROWS];
+
+    WT_ALL(choose(wt_spread(&w, weft_cast(logits(ROWS, VOCAB), WEFT_BF16), "S(1)"), &c, ids) ==
+           WEFT_OK);
+    for (int i = 0; i < ROWS; i++) WT_ALL(ids[i] >= 4 + i && ids[i] < 7 + i);
+    weft_generator_release(c.g);
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(choose__the_likeliest),
+        WT_CASE(choose__the_same_wherever_logits_lie),
+        WT_CASE(choose__by_probability),
+        WT_CASE(choose__by_temperature),
+        WT_CASE(choose__among_the_top_k),
+        WT_CASE(choose__among_the_top_p),
+        WT_CASE(choose__top_p_of_many),
+        WT_CASE(choose__of_bf16),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "choose", cases);
+}
