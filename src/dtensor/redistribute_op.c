@@ -116,9 +116,12 @@ static weft_status refuse_pending(const struct wf_layout *from, const weft_place
     return WEFT_OK;
 }
 
+static const weft_placement replicated[WEFT_MAX_AXES]; /* what NULL stands for */
+
 weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
 {
     if (!t) return NULL;
+    if (!placements) placements = replicated;
     if (t->layout->mesh) WF_TRY_PTR(refuse_pending(t->layout, placements));
     return wf_redistribute(t, placements);
 }
@@ -132,6 +135,7 @@ int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placem
     int length = -1;
 
     if (!t) return -1;
+    if (!placements) placements = replicated;
     if (!t->layout->mesh) {
         WF_FAIL(WEFT_ERR_ARG, "redistribute_explain: the tensor is plain");
         return -1;
@@ -229,6 +233,7 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     weft_tensor *y;
 
     if (!t) return NULL;
+    if (!placements) placements = replicated;
     WF_TRY_PTR(check_options(t, o));
     WF_TRY_PTR(refuse_pending(t->layout, placements));
     own = weft_tensor_dtype(t);

@@ -38,6 +38,7 @@ class Report:
     """One golden file: named tensors, whole when small, as a digest when large."""
 
     def __init__(self, title):
+        self.whole = WHOLE
         self.lines = [f"# {title}; PyTorch {torch.__version__}, float64; see PROVENANCE.md"]
 
     def parameters(self, table):
@@ -46,7 +47,7 @@ class Report:
 
     def tensor(self, name, t):
         flat = t.detach().reshape(-1)
-        if flat.numel() <= WHOLE:
+        if flat.numel() <= self.whole:
             self.lines.append(f"tensor {name} {self.shape(t.shape)}")
             self.lines.extend(f"{v:.17g}" for v in flat.tolist())
             return

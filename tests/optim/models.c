@@ -1,0 +1,135 @@
+/* models.c: see models.h; weights and input are those of tests/golden/make_optim.py. */
+#include "optim/models.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/golden.h"
+
+static const char *const names[] = {"net1.weight", "net1.bias", "net2.weight", "net2.bias"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static weft_tensor *by_formula(const struct wt_mlp *mlp, int index, double scale, int ndim,
+                               const int64_t *shape)
+{
+    int64_t count = ndim == 2 ? shape[0] * shape[1] : shape[0];
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    weft_tensor *t;
+
+    for (int64_t i = 0; i < count; i++) values[i] = wt_golden_formula(i, index, scale, 0);
+    t = weft_cast(weft_from_data(WEFT_F64, ndim, shape, values), mlp->dtype);
+    free(values);
+    return t;
+}
+
+static void set(weft_module *m, const char *name, weft_tensor *t)
+{
+    weft_module_set_parameter(m, name, weft_set_requires_grad(t, true));
+}
+
+static weft_module *make_module(const struct wt_mlp *mlp)
+{
+    const int64_t *n = mlp->sizes;
+    weft_module *m = weft_sequential_new();
+
+    for (int layer = 0; layer < 2; layer++) {
+        weft_module *linear = weft_linear_new(
+            (weft_linear_config){.in = {n[layer + 1]}, .out = {n[layer + 2]}, .dtype = mlp->dtype});
+        int64_t shape[] = {n[layer + 2], n[layer + 1]};
+
+        set(linear, "weight", by_formula(mlp, 2 * layer, 0.5, 2, shape));
+        set(linear, "bias", by_formula(mlp, 2 * layer + 1, 0.5, 1, shape));
+        weft_module_add_child(m, layer ? "net2" : "net1", linear);
+        if (!layer) weft_module_add_child(m, "relu", weft_activation_new(WEFT_RELU));
+    }
+    return m;
+}
+
+static weft_status shard(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    static const char *const own[] = {"weight", "bias"};
+    const struct wt_mlp *mlp = payload;
+
+    if (strcmp(weft_module_type(m), "linear") != 0) return WEFT_OK;
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *p = weft_module_parameter(m, own[i]);
+        weft_placement to[WEFT_MAX_AXES];
+        weft_status status = weft_placements_on(to, mesh, mlp->placements);
+
+        for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+            if (to[a].dim >= weft_ndim(p)) to[a] = weft_shard(0);
+        if (status == WEFT_OK)
+            status = weft_module_set_parameter(m, own[i], weft_distribute_tensor(p, mesh, to, -1));
+        if (status != WEFT_OK) return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status input(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
+                         void *payload)
+{
+    weft_placement to[WEFT_MAX_AXES] = {weft_shard(0)};
+
+    (void)m;
+    (void)n;
+    (void)payload;
+    for (int a = 1; a < weft_mesh_ndim(mesh); a++) to[a] = weft_replicate();
+    inputs[0] = weft_distribute_tensor(inputs[0], mesh, to, -1);
+    return inputs[0] ? WEFT_OK : weft_error_status();
+}
+
+static weft_tensor *output(weft_module *m, weft_tensor *y, weft_mesh *mesh, void *payload)
+{
+    (void)m;
+    (void)mesh;
+    (void)payload;
+    return weft_full_tensor(y);
+}
+
+void wt_mlp_open(struct wt_mlp *mlp, weft_mesh *mesh)
+{
+    mlp->mesh = mesh;
+    mlp->module = make_module(mlp);
+    mlp->input = weft_retain(mlp->varied_input ? by_formula(mlp, 9, 1, 2, mlp->sizes)
+                                               : weft_full(mlp->dtype, 2, mlp->sizes, 1));
+    WT_ALL(mlp->module && mlp->input);
+    if (mlp->placements)
+        WT_EQ(weft_distribute_module(mlp->module, mesh, shard, input, output, mlp), WEFT_OK);
+}
+
+void wt_mlp_close(struct wt_mlp *mlp)
+{
+    weft_module_release(mlp->module);
+    weft_release(mlp->input);
+}
+
+weft_status wt_mlp_backward(struct wt_mlp *mlp)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss = weft_sum_all(weft_call(mlp->module, mlp->input));
+    weft_status status = loss ? weft_backward(loss) : weft_error_status();
+
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_tensor *wt_mlp_weights(struct wt_mlp *mlp)
+{
+    double *all = NULL;
+    int64_t count = 0;
+    weft_tensor *t;
+
+    for (int i = NAMES - 1; i >= 0; i--) {
+        weft_tensor *p = weft_module_parameter(mlp->module, names[i]);
+        double *values = wt_values(p);
+
+        if (!values) return NULL;
+        all = realloc(all, (size_t)(count + weft_numel(p) + 1) * sizeof *all);
+        memcpy(all + count, values, (size_t)weft_numel(p) * sizeof *all);
+        count += weft_numel(p);
+        free(values);
+    }
+    t = weft_from_data(WEFT_F64, 1, &count, all);
+    free(all);
+    return t;
+}
