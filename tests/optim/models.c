@@ -12,10 +12,12 @@ enum { NAMES = sizeof names / sizeof *names };
 static weft_tensor *by_formula(const struct wt_mlp *mlp, int index, double scale, int ndim,
                                const int64_t *shape)
 {
-    int64_t count = ndim == 2 ? shape[0] * shape[1] : shape[0];
-    double *values = calloc((size_t)count + 1, sizeof *values);
+    int64_t count = 1;
+    double *values;
     weft_tensor *t;
 
+    for (int d = 0; d < ndim; d++) count *= shape[d];
+    values = calloc((size_t)count + 1, sizeof *values);
     for (int64_t i = 0; i < count; i++) values[i] = wt_golden_formula(i, index, scale, 0);
     t = weft_cast(weft_from_data(WEFT_F64, ndim, shape, values), mlp->dtype);
     free(values);
@@ -132,4 +134,67 @@ weft_tensor *wt_mlp_weights(struct wt_mlp *mlp)
     t = weft_from_data(WEFT_F64, 1, &count, all);
     free(all);
     return t;
+}
+
+/* ---- parameters with gradients of one's own ---- */
+
+static weft_tensor *first(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)m;
+    (void)n;
+    return inputs[0];
+}
+
+void wt_bag_open(struct wt_bag *bag)
+{
+    static const weft_module_class kind = {.type = "bag", .forward = first};
+
+    *bag = (struct wt_bag){.module = weft_module_new(&kind, NULL)};
+}
+
+void wt_bag_close(struct wt_bag *bag)
+{
+    for (int i = 0; i < bag->n; i++) weft_release(bag->items[i].factor);
+    weft_module_release(bag->module);
+}
+
+static weft_tensor *spread(weft_tensor *t, weft_mesh *mesh, const char *placements)
+{
+    weft_placement to[WEFT_MAX_AXES];
+
+    if (!placements) return t;
+    WT_EQ(weft_placements_on(to, mesh, placements), WEFT_OK);
+    return weft_distribute_tensor(t, mesh, to, -1);
+}
+
+void wt_bag_add(struct wt_bag *bag, const char *name, weft_tensor *parameter, weft_tensor *factor,
+                weft_mesh *mesh, const char *placements, const char *factor_placements)
+{
+    weft_tensor *f = spread(factor, mesh, factor_placements ? factor_placements : placements);
+
+    WT_EQ(weft_module_add_parameter(bag->module, name, spread(parameter, mesh, placements)),
+          WEFT_OK);
+    bag->items[bag->n++] = (struct wt_bag_item){name, weft_retain(f)};
+}
+
+weft_status wt_bag_backward(struct wt_bag *bag)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < bag->n && status == WEFT_OK; i++) {
+        weft_tensor *p = weft_module_parameter(bag->module, bag->items[i].name);
+        weft_tensor *loss = weft_full_tensor(weft_sum_all(weft_mul(p, bag->items[i].factor)));
+
+        status = loss ? weft_backward(loss) : weft_error_status();
+    }
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_tensor *wt_numbers(weft_dtype dtype, int which, int ndim, const int64_t *shape)
+{
+    struct wt_mlp formula = {.dtype = dtype};
+
+    return by_formula(&formula, which, 1, ndim, shape);
 }

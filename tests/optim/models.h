@@ -1,4 +1,7 @@
-/* models.h: the small model that optimizers are tried on: linear, relu, linear, summed up. */
+/*
+ * models.h: what optimizers are tried on: a small model (linear, relu, linear, summed up), and a
+ * bag of parameters whose gradients are known.
+ */
 #pragma once
 
 #include "ranks/worlds.h"
@@ -22,3 +25,33 @@ weft_status wt_mlp_backward(struct wt_mlp *mlp);
 
 /** All parameters as one plain f64 vector, the last one first. */
 weft_tensor *wt_mlp_weights(struct wt_mlp *mlp);
+
+/* ---- parameters with gradients of one's own ---- */
+
+enum { WT_BAG = 8 };
+
+struct wt_bag {
+    weft_module *module;
+    int n;
+    struct wt_bag_item {
+        const char *name;
+        weft_tensor *factor; /* one reference */
+    } items[WT_BAG];
+};
+
+void wt_bag_open(struct wt_bag *bag);
+void wt_bag_close(struct wt_bag *bag);
+
+/**
+ * Add a parameter, spread over `mesh` by `placements` (NULL: plain). Its gradient is `factor`,
+ * spread likewise by `factor_placements` (NULL: as the parameter), summed over leading dims that
+ * the parameter lacks: sharded there it is a pending sum.
+ */
+void wt_bag_add(struct wt_bag *bag, const char *name, weft_tensor *parameter, weft_tensor *factor,
+                weft_mesh *mesh, const char *placements, const char *factor_placements);
+
+/** Add the gradients of all of them to those that are there. */
+weft_status wt_bag_backward(struct wt_bag *bag);
+
+/** A plain tensor of `dims` sizes, by the tests' formula. */
+weft_tensor *wt_numbers(weft_dtype dtype, int which, int ndim, const int64_t *shape);

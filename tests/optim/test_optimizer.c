@@ -1,5 +1,5 @@
-/* test_optim.c: schedules, updates and clipping against their formulas, however parameters are
- * spread. */
+/* test_optimizer.c: schedules, and updates against their formulas over parameters that are sharded,
+ * replicated and plain; what is refused. */
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +29,30 @@ WT_TEST(schedule__rises_then_falls)
     WT_ALL(fabs(weft_schedule_lr(&cosine, 1000) - 0.1) < 1e-15);
     WT_ALL(weft_schedule_lr(&flat, 0) == 0.5 && weft_schedule_lr(&flat, 1000) == 0.5);
     WT_ALL(weft_schedule_lr(&short_one, 5) == 0.1);
+}
+
+static double at(weft_schedule s, weft_schedule_kind kind, int64_t step)
+{
+    s.kind = kind;
+    return weft_schedule_lr(&s, step);
+}
+
+WT_TEST(schedule__multiplies_or_restarts)
+{
+    weft_schedule s = {.lr = 1, .min_lr = 0, .warmup = 4, .gamma = 0.5, .period = 3};
+    weft_schedule above = s;
+
+    above.min_lr = 0.2;
+    for (int kind = WEFT_SCHEDULE_STEP; kind <= WEFT_SCHEDULE_RESTARTS; kind++) {
+        WT_ALL(at(s, (weft_schedule_kind)kind, 1) == 0.5);
+        WT_ALL(at(s, (weft_schedule_kind)kind, 4) == 1);
+    }
+    WT_ALL(at(s, WEFT_SCHEDULE_STEP, 6) == 1 && at(s, WEFT_SCHEDULE_STEP, 7) == 0.5);
+    WT_ALL(at(s, WEFT_SCHEDULE_STEP, 12) == 0.25 && at(above, WEFT_SCHEDULE_STEP, 12) == 0.4);
+    WT_ALL(at(s, WEFT_SCHEDULE_EXPONENTIAL, 7) == 0.125);
+    WT_ALL(fabs(at(s, WEFT_SCHEDULE_INVERSE_SQRT, 16) - 0.5) < 1e-15);
+    WT_ALL(fabs(at(s, WEFT_SCHEDULE_RESTARTS, 5) - 0.75) < 1e-15);
+    WT_ALL(at(s, WEFT_SCHEDULE_RESTARTS, 7) == 1 && at(s, WEFT_SCHEDULE_RESTARTS, 10) == 1);
 }
 
 /* ---- a module with three parameters: loss = sum(c * w), so that the gradient is c ---- */
@@ -127,6 +151,30 @@ WT_TEST(adamw__follows_its_formula)
     drop_world(&w);
 }
 
+/* Lion has no counterpart in PyTorch. */
+WT_TEST(lion__follows_its_formula)
+{
+    struct world w = make_world();
+    weft_optim *optim = weft_lion(w.m, (weft_lion_config){.lr = 0.1, .weight_decay = 0.2});
+    double want[COUNT], g[COUNT], m[COUNT] = {0};
+
+    fill(want, 0);
+    fill(g, 5);
+    for (int t = 1; t <= 3; t++) {
+        WT_EQ(backward(&w), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+        for (int i = 0; i < COUNT; i++) {
+            double way = 0.9 * m[i] + 0.1 * g[i];
+
+            want[i] = want[i] * (1 - 0.1 * 0.2) - 0.1 * ((way > 0) - (way < 0));
+            m[i] = 0.99 * m[i] + 0.01 * g[i];
+        }
+        WT_ALL(all_near(&w, want));
+    }
+    weft_optim_release(optim);
+    drop_world(&w);
+}
+
 WT_TEST(sgd__follows_its_formula)
 {
     for (int nesterov = 0; nesterov < 2; nesterov++) {
@@ -198,39 +246,18 @@ WT_TEST(optim__bad_settings_are_refused)
     WT_FAILED(WEFT_ERR_ARG, "nesterov");
     WT_ALL(weft_adamw(w.m, (weft_adamw_config){.lr = 1, .beta1 = 1}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "beta1 is 1");
+    WT_ALL(
+        weft_sgd(w.m, (weft_sgd_config){
+                          .lr = 1, .momentum = 0.9, .dampening = 0.1, .nesterov = true}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "no dampening");
+    WT_ALL(weft_rmsprop(w.m, (weft_rmsprop_config){.lr = 1, .alpha = -0.5}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "rmsprop: alpha is -0.5");
+    WT_ALL(weft_muon(w.m, (weft_muon_config){.lr = 1, .ns_steps = 100}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "muon: ns_steps is 100");
+    WT_ALL(weft_adadelta(w.m, (weft_adadelta_config){.lr = NAN}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "lr is");
     WT_ALL(weft_adamw(NULL, (weft_adamw_config){.lr = 1}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "NULL");
-    drop_world(&w);
-}
-
-WT_TEST(clip__counts_every_element_once)
-{
-    struct world w = make_world();
-    weft_ledger *ledger = weft_ledger_open();
-    double g[COUNT], squares = 0, norm;
-
-    fill(g, 5);
-    for (int i = 0; i < COUNT; i++) squares += 3 * g[i] * g[i];
-    WT_EQ(backward(&w), WEFT_OK);
-    weft_ledger_reset(ledger);
-    WT_EQ(weft_clip_grad_norm(w.m, 0, &norm), WEFT_OK);
-    WT_ALL(fabs(norm - sqrt(squares)) < 1e-12);
-    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), wt_ranks() > 1);
-    WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM, NULL),
-          wt_ranks() > 1);
-    weft_ledger_close(ledger);
-    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
-
-    WT_EQ(weft_clip_grad_norm(w.m, 0.5, NULL), WEFT_OK);
-    for (int i = 0; i < COUNT; i++) g[i] *= 0.5 / (norm + 1e-6);
-    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "a")), g, WT_WITHIN(1e-12)));
-    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "b")), g, WT_WITHIN(1e-12)));
-    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "c")), g, WT_WITHIN(1e-12)));
-    WT_EQ(weft_clip_grad_norm(w.m, 100, &norm), WEFT_OK);
-    WT_ALL(fabs(norm - 0.5) < 1e-5);
-    WT_ALL(wt_near_full(weft_grad(weft_module_parameter(w.m, "b")), g, WT_WITHIN(1e-12)));
-    WT_EQ(weft_clip_grad_norm(w.m, -1, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "max_norm is -1");
     drop_world(&w);
 }
 
@@ -238,14 +265,15 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(schedule__rises_then_falls),
+        WT_CASE(schedule__multiplies_or_restarts),
         WT_CASE(adamw__follows_its_formula),
+        WT_CASE(lion__follows_its_formula),
         WT_CASE(sgd__follows_its_formula),
         WT_CASE(sgd__without_momentum_keeps_no_state),
         WT_CASE(optim__notices_a_replaced_parameter),
         WT_CASE(optim__bad_settings_are_refused),
-        WT_CASE(clip__counts_every_element_once),
         WT_END,
     };
 
-    return wt_main(argc, argv, "optim", cases);
+    return wt_main(argc, argv, "optimizer", cases);
 }

@@ -1,0 +1,204 @@
+/* test_muon.c: matrices in every layout are updated as on one device; what that sends. */
+/* mpi: 4 */
+#include <math.h>
+#include <string.h>
+
+#include "optim/models.h"
+
+enum { STEPS = 3 };
+
+/* A matrix, and a vector that AdamW updates. */
+static void fill(struct wt_bag *bag, weft_dtype dtype, const int64_t *shape, weft_mesh *mesh,
+                 const char *placements)
+{
+    static const char *const vector = "R,R,R,R";
+    char axes[16] = "";
+
+    wt_bag_open(bag);
+    if (placements) strncat(axes, vector, (size_t)(2 * weft_mesh_ndim(mesh) - 1));
+    wt_bag_add(bag, "matrix", wt_numbers(dtype, 1, 2, shape), wt_numbers(dtype, 2, 2, shape), mesh,
+               placements, NULL);
+    wt_bag_add(bag, "vector", wt_numbers(dtype, 3, 1, shape), wt_numbers(dtype, 4, 1, shape), mesh,
+               placements ? axes : NULL, NULL);
+}
+
+static void compare(struct wt_world *world, const int64_t *shape, const char *placements,
+                    weft_dtype dtype, struct wt_tolerance near)
+{
+    struct wt_bag spread, alone;
+    weft_muon_config config = {.lr = 0.02, .weight_decay = 0.1};
+    weft_optim *optims[2];
+
+    fill(&spread, dtype, shape, world->mesh, placements);
+    fill(&alone, dtype, shape, NULL, NULL);
+    optims[0] = weft_muon(spread.module, config);
+    optims[1] = weft_muon(alone.module, config);
+    for (int step = 0; step < STEPS; step++) {
+        WT_EQ(wt_bag_backward(&spread), WEFT_OK);
+        WT_EQ(wt_bag_backward(&alone), WEFT_OK);
+        for (int i = 0; i < 2; i++) WT_EQ(weft_step(optims[i]), WEFT_OK);
+        for (int i = 0; i < 2; i++) {
+            weft_tensor *got = weft_module_parameter(spread.module, spread.items[i].name);
+            weft_tensor *want = weft_module_parameter(alone.module, spread.items[i].name);
+            weft_scope *scope = weft_scope_open();
+
+            wt_note("%s of %lld x %lld", placements, (long long)shape[0], (long long)shape[1]);
+            WT_ALL(wt_near_tensors(got, want, near));
+            weft_scope_close(scope);
+        }
+    }
+    for (int i = 0; i < 2; i++) weft_optim_release(optims[i]);
+    wt_bag_close(&spread);
+    wt_bag_close(&alone);
+}
+
+static const int64_t shapes[][2] = {{16, 10}, {7, 13}, {5, 5}, {3, 2}, {1, 6}, {9, 1}, {0, 4}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+WT_TEST(matrix__in_any_layout_is_updated_as_on_one_device)
+{
+    static const char *const layouts[] = {"R",       "S(0)",       "S(1)",
+                                          "SS(0,2)", "S(1|1,2,1)", "S(0,balanced)"};
+
+    for (int i = 0; i < SHAPES * 6; i++) {
+        struct wt_world world = wt_world_open();
+
+        if (strchr(layouts[i % 6], '|') && shapes[i / 6][1] % 4) {
+            wt_world_close(&world);
+            continue; /* segments cut whole sizes */
+        }
+        compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F64, WT_WITHIN(1e-10));
+        if (i / 6 < 2) compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F32, WT_WITHIN(2e-4));
+        wt_world_close(&world);
+    }
+}
+
+WT_TEST(matrix__over_two_axes)
+{
+    static const char *const layouts[] = {"S(0),S(1)", "S(1),S(0)", "S(0),S(0)",
+                                          "R,S(1)",    "S(0),R",    "S(1)[1],S(1)[0]"};
+    int outer = wt_ranks() % 2 ? 1 : 2;
+
+    for (int i = 0; i < 5 * 6; i++) {
+        struct wt_world world = wt_world_open_mesh("dp=%d,tp=%d", outer, wt_ranks() / outer);
+
+        compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F64, WT_WITHIN(1e-10));
+        wt_world_close(&world);
+    }
+}
+
+/* Along its longer dim a matrix is not moved: its norm and a product per iteration are added up.
+ * Along the other it goes there and back. Replicated it sends nothing. */
+WT_TEST(matrix__sends_what_the_docs_say)
+{
+    static const char *const layouts[] = {"R", "S(0)", "S(1)"};
+
+    for (int i = 0; i < 6; i++) {
+        struct wt_world world = wt_world_open();
+        const int64_t shape[] = {i < 3 ? 24 : 16, i < 3 ? 16 : 24};
+        bool many = wt_ranks() > 1, longer = (i % 3 == 1) == (i < 3);
+        struct wt_bag bag;
+        weft_optim *optim;
+
+        fill(&bag, WEFT_F32, shape, world.mesh, layouts[i % 3]);
+        optim = weft_muon(bag.module, (weft_muon_config){.lr = 0.02, .ns_steps = 4});
+        WT_EQ(wt_bag_backward(&bag), WEFT_OK);
+        wt_moved(&world, WEFT_COLL_COUNT);
+        weft_ledger_reset(world.ledger);
+        WT_EQ(weft_step(optim), WEFT_OK);
+        if (i % 3 == 0) {
+            WT_STILL(&world);
+        } else {
+            weft_ledger *l = world.ledger;
+            weft_direction any = WEFT_DIRECTION_OPTIM;
+
+            WT_EQ(weft_ledger_count(l, WEFT_COLL_ALL_REDUCE, any, NULL), many ? 5 : 0);
+            WT_EQ(weft_ledger_bytes(l, WEFT_COLL_ALL_REDUCE, any, NULL),
+                  many ? 4 * 16 * 16 * 4 + 4 : 0);
+            WT_EQ(weft_ledger_count(l, WEFT_COLL_ALL_TO_ALL, any, NULL), many && !longer ? 2 : 0);
+            WT_EQ(weft_ledger_count(l, WEFT_COLL_COUNT, any, NULL), !many ? 0 : longer ? 5 : 7);
+            weft_ledger_reset(l);
+        }
+        weft_optim_release(optim);
+        wt_bag_close(&bag);
+        wt_world_close(&world);
+    }
+}
+
+/* The singular values of what the iteration gives lie near 1: for w = 0 the step is the rate times
+ * that matrix, and x xT is near the identity. */
+WT_TEST(direction__is_nearly_orthogonal)
+{
+    struct wt_world world = wt_world_open();
+    const int64_t shape[] = {4, 9};
+    double w[36];
+    struct wt_bag bag;
+    weft_optim *optim;
+    weft_tensor *p;
+
+    wt_bag_open(&bag);
+    wt_bag_add(&bag, "w", weft_full(WEFT_F64, 2, shape, 0), wt_numbers(WEFT_F64, 2, 2, shape),
+               world.mesh, "S(0)", NULL);
+    optim = weft_muon(bag.module, (weft_muon_config){.lr = 1});
+    WT_EQ(wt_bag_backward(&bag), WEFT_OK);
+    WT_EQ(weft_step(optim), WEFT_OK);
+    p = weft_full_tensor(weft_module_parameter(bag.module, "w"));
+    WT_EQ(weft_read_f64(p, w, 36), WEFT_OK);
+    for (int i = 0; i < 16; i++) {
+        double product = 0;
+
+        for (int k = 0; k < 9; k++) product += w[i / 4 * 9 + k] * w[i % 4 * 9 + k];
+        WT_ALL(i / 4 == i % 4 ? product > 0.4 && product < 1.5 : fabs(product) < 0.4);
+    }
+    weft_optim_release(optim);
+    wt_bag_close(&bag);
+    wt_world_close(&world);
+}
+
+/* A parameter that is given to AdamW has its states, and goes as under AdamW. */
+WT_TEST(adamw__can_have_a_matrix)
+{
+    struct wt_world world = wt_world_open();
+    const int64_t shape[] = {7, 5};
+    struct wt_bag bags[2];
+    weft_optim *muon, *adamw;
+    weft_tensor *p;
+
+    for (int i = 0; i < 2; i++) fill(&bags[i], WEFT_F64, shape, world.mesh, "S(0)");
+    muon = weft_muon(bags[0].module, (weft_muon_config){.lr = 0.1, .weight_decay = 0.2});
+    adamw = weft_adamw(bags[1].module, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.2});
+    p = weft_module_parameter(bags[0].module, "matrix");
+    WT_EQ(weft_optim_states(muon, p), 1);
+    WT_EQ(weft_optim_set(muon, "matrix", "adamw", 1), WEFT_OK);
+    WT_EQ(weft_optim_states(muon, p), 2);
+    WT_ALL(strcmp(weft_optim_state_name(muon, p, 1), "exp_avg_sq") == 0);
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < 2; i++) WT_EQ(wt_bag_backward(&bags[i]), WEFT_OK);
+        WT_EQ(weft_step(muon), WEFT_OK);
+        WT_EQ(weft_step(adamw), WEFT_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        WT_ALL(wt_near_tensors(weft_module_parameter(bags[0].module, bags[0].items[i].name),
+                               weft_module_parameter(bags[1].module, bags[0].items[i].name),
+                               WT_EXACT));
+    WT_EQ(weft_optim_set(muon, "matrix", "adamw", 0), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "adamw decides what is remembered of 'matrix'");
+    weft_optim_release(muon);
+    weft_optim_release(adamw);
+    for (int i = 0; i < 2; i++) wt_bag_close(&bags[i]);
+    wt_world_close(&world);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(matrix__in_any_layout_is_updated_as_on_one_device),
+        WT_CASE(matrix__over_two_axes),
+        WT_CASE(matrix__sends_what_the_docs_say),
+        WT_CASE(direction__is_nearly_orthogonal),
+        WT_CASE(adamw__can_have_a_matrix),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "muon", cases);
+}
