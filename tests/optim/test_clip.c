@@ -187,7 +187,7 @@ static weft_status look_at(weft_module *m, const char *name, weft_tensor *p, voi
     (void)name;
     sizes->placed &=
         g && weft_placement_equal(weft_tensor_placement(g, 0), weft_tensor_placement(p, 0));
-    if (strcmp(weft_module_type(m), "layer_norm") == 0)
+    if (strcmp(weft_module_type(m), "layer norm") == 0)
         sizes->norms += (weft_numel(p) * 8 + 63) / 64 * 64;
     return WEFT_OK;
 }
