@@ -51,8 +51,8 @@ struct wf_lending {
 
 /**
  * How the dims of a layer's weight, input and output belong together: all that a column-wise or
- * row-wise style has to know. Dims of input and output count from the end, but for a loss whose class
- * dim the user counts from the front.
+ * row-wise style has to know. Dims of input and output count from the end, but for a loss whose
+ * class dim the user counts from the front.
  */
 struct wf_features {
     int weight_out, weight_in;       /* dims of the weight that the styles split */

@@ -220,7 +220,7 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     WT_FAILED(WEFT_ERR_ARG, "(only: layer norm, RMS norm, dropout, position embedding)");
     WT_EQ(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", weft_colwise_parallel()}, {0}}),
           WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "(only: linear, embedding)");
+    WT_FAILED(WEFT_ERR_ARG, "(only: linear, grouped linear, embedding)");
     WT_EQ(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", pending}, {0}}), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "is no shard");
     WT_EQ(weft_parallelize_module(m, mesh, (weft_plan[]){{"", desired}, {0}}), WEFT_ERR_ARG);
