@@ -66,7 +66,7 @@ static void add_bucket(struct wf_replicas *r, int last)
         const struct wf_member *m = &r->members[i];
 
         if (m->bucket >= 0 || !travels(m) || !go_together(r, m, &r->members[last])) continue;
-        if (b->bytes + wf_member_bytes(m) > r->config.bucket_bytes) return;
+        if (b->bytes && b->bytes + wf_member_bytes(m) > r->config.bucket_bytes) return;
         put(r, number, i);
     }
 }

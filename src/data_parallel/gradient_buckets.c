@@ -92,7 +92,7 @@ weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
     bucket->coll = (struct wf_coll){.dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
-    start(r, &bucket->coll, bucket->block->data);
+    if (bucket->bytes) start(r, &bucket->coll, bucket->block->data); /* else empty in all */
     return WEFT_OK;
 }
 
