@@ -95,11 +95,14 @@ static weft_style style_of(const struct ws_case *c)
                                             [WS_SEQUENCE] = WEFT_STYLE_SEQUENCE,
                                             [WS_LOSS] = WEFT_STYLE_LOSS};
     enum ws_style_id style = ws_subject_of(c)->style;
+    enum ws_layer_id layer = ws_subject_of(c)->layer;
+    bool fused = layer == WS_FUSED || layer == WS_UNFUSED;
 
     if (style == WS_CUSTOM) return custom(c);
     if (style > WS_CUSTOM) return prepare(c);
     return weft_style_make(kinds[style],
-                           (weft_style_options){.input_layouts = ws_input_of(c)->layout,
+                           (weft_style_options){.segments = fused ? "3" : NULL,
+                                                .input_layouts = ws_input_of(c)->layout,
                                                 .output_layouts = ws_output_of(c)->layout,
                                                 .keep_distributed = ws_output_of(c)->distributed});
 }

@@ -23,7 +23,7 @@ const int ws_n_subjects = sizeof ws_subjects / sizeof *ws_subjects;
 _Static_assert(sizeof ws_subjects / sizeof *ws_subjects <= WS_SUBJECTS, "WS_SUBJECTS is too small");
 
 const struct ws_layer ws_layers[WS_LAYERS] = {
-#define WS_LAYER(id, input, output, known, depth) [WS_##id] = {input, output, known, depth},
+#define WS_LAYER(id, make, input, output, known, depth) [WS_##id] = {input, output, known, depth},
 #include "rows.def"
 #undef WS_LAYER
 };
@@ -155,8 +155,8 @@ void ws_layouts_of(struct ws_layouts *l, const struct ws_case *c)
     const char *in = ws_input_of(c)->layout, *out = ws_output_of(c)->layout;
 
 #define RESOLVED(text, ndim) ws_placement((text) == IN ? in : (text) == OUT ? out : (text), ndim)
-    l->given = ws_placement(in, n_in);
     l->wants = RESOLVED(s->wants, n_in);
+    l->given = in ? ws_placement(in, n_in) : l->wants;
     l->gives = RESOLVED(s->gives, n_out);
     l->out = out ? ws_placement(out, n_out) : ws_gradient_of(l->gives);
     if (weft_is_partial(l->gives) && weft_is_partial(l->out)) l->out = l->gives;
@@ -194,16 +194,34 @@ static bool nothing_frozen(const struct ws_case *c, const struct ws_grid *grid)
     return ws_is_frozen(c) && !*ws_subject_of(c)->parameters;
 }
 
+static bool is_prepare(const struct ws_case *c)
+{
+    enum ws_style_id style = ws_subject_of(c)->style;
+
+    return style == WS_PREPARE_INPUT || style == WS_PREPARE_OUTPUT || style == WS_PREPARE_BOTH;
+}
+
+static bool must_say(const struct ws_case *c, const struct ws_grid *grid)
+{
+    (void)grid;
+    return !ws_input_of(c)->layout && (is_prepare(c) || ws_subject_of(c)->style == WS_CUSTOM);
+}
+
+static bool input_is(const struct ws_case *c, const char *layout)
+{
+    return ws_input_of(c)->layout && strcmp(ws_input_of(c)->layout, layout) == 0;
+}
+
 static bool index_pending(const struct ws_case *c, const struct ws_grid *grid)
 {
     (void)grid;
-    return is_index(c) && strcmp(ws_input_of(c)->layout, "P") == 0;
+    return is_index(c) && input_is(c, "P");
 }
 
 static bool input_twice(const struct ws_case *c, const struct ws_grid *grid)
 {
     (void)grid;
-    return is_index(c) && strcmp(ws_input_of(c)->layout, "S(-1)") == 0;
+    return is_index(c) && input_is(c, "S(-1)");
 }
 
 static bool has_no_dims(const struct ws_case *c, const struct ws_grid *grid)
@@ -216,11 +234,8 @@ static bool has_no_dims(const struct ws_case *c, const struct ws_grid *grid)
 
 static bool says_nothing(const struct ws_case *c, const struct ws_grid *grid)
 {
-    enum ws_style_id style = ws_subject_of(c)->style;
-
     (void)grid;
-    return !ws_output_of(c)->layout &&
-           (style == WS_PREPARE_INPUT || style == WS_PREPARE_OUTPUT || style == WS_PREPARE_BOTH);
+    return !ws_output_of(c)->layout && is_prepare(c);
 }
 
 static bool has_own_layout(const struct ws_case *c, const struct ws_grid *grid)

@@ -172,6 +172,28 @@ static weft_module *make_linear(const struct make *m)
         .in = {SIZE('C')}, .out = {SIZE('O')}, .no_bias = m->no_bias, .dtype = m->dtype});
 }
 
+static weft_module *make_transposed(const struct make *m)
+{
+    return weft_linear_new((weft_linear_config){.in = {SIZE('C')},
+                                                .out = {SIZE('O')},
+                                                .transposed = true,
+                                                .no_bias = m->no_bias,
+                                                .dtype = m->dtype});
+}
+
+/* Three things in one dim of the output, or of the input. */
+static weft_module *make_fused(const struct make *m)
+{
+    return weft_linear_new((weft_linear_config){
+        .in = {SIZE('C')}, .out = {SIZE('Q')}, .no_bias = m->no_bias, .dtype = m->dtype});
+}
+
+static weft_module *make_unfused(const struct make *m)
+{
+    return weft_linear_new((weft_linear_config){
+        .in = {SIZE('Q')}, .out = {SIZE('O')}, .no_bias = m->no_bias, .dtype = m->dtype});
+}
+
 static weft_module *make_heads(const struct make *m)
 {
     return weft_linear_new((weft_linear_config){.in = {SIZE('C')},
@@ -275,6 +297,18 @@ static weft_module *make_grouped(const struct make *m)
                                                       .dtype = m->dtype});
 }
 
+/* All heads look at one key and value. */
+static weft_module *make_shared(const struct make *m)
+{
+    return weft_attention_new((weft_attention_config){.width = SIZE('M'),
+                                                      .heads = SIZE('M') / 4,
+                                                      .kv_heads = 1,
+                                                      .by_heads = true,
+                                                      .rotary = {.base = 10000},
+                                                      .no_bias = m->no_bias,
+                                                      .dtype = m->dtype});
+}
+
 /* Where the patterns of the ready plans find it. */
 static weft_module *make_block(const struct make *m, weft_block_config config)
 {
@@ -321,23 +355,10 @@ static weft_module *make_bert_block(const struct make *m)
 #undef SIZE
 
 static weft_module *(*const makers[WS_LAYERS])(const struct make *) = {
-    [WS_LINEAR] = make_linear,
-    [WS_HEADS] = make_heads,
-    [WS_JOIN] = make_join,
-    [WS_EMBEDDING] = make_embedding,
-    [WS_LAYER_NORM] = make_layer_norm,
-    [WS_RMS_NORM] = make_rms_norm,
-    [WS_DROPOUT] = make_dropout,
-    [WS_POSITION] = make_position,
-    [WS_SCALE] = make_scale,
-    [WS_CROSS_ENTROPY] = make_cross_entropy,
-    [WS_MLP] = make_mlp,
-    [WS_GATED_MLP] = make_gated_mlp,
-    [WS_ATTENTION] = make_attention,
-    [WS_GROUPED] = make_grouped,
-    [WS_GPT_BLOCK] = make_gpt_block,
-    [WS_LLAMA_BLOCK] = make_llama_block,
-    [WS_BERT_BLOCK] = make_bert_block};
+#define WS_LAYER(id, make, input, output, known, depth) [WS_##id] = make_##make,
+#include "rows.def"
+#undef WS_LAYER
+};
 
 weft_module *ws_module(const struct ws_case *c, int ways, uint64_t seed)
 {
@@ -373,12 +394,13 @@ void ws_parameters_of(struct ws_parameters *p, weft_module *m)
     if (m) weft_module_each_parameter(m, collect, p);
 }
 
-/* "up.weight=S(0) down.bias=R,later": the word that begins with the name. */
+/* "up.weight=S(0) down.bias=R+later": the word that begins with the name. */
 bool ws_parameter_layout(weft_placement *layout, bool *later, const struct ws_case *c,
-                         const char *name, int ndim)
+                         const char *name, const weft_tensor *parameter, int ways)
 {
     const char *at = ws_subject_of(c)->parameters;
     size_t length = strlen(name);
+    bool shared;
     char text[32];
 
     while (*at && (strncmp(at, name, length) != 0 || at[length] != '=')) {
@@ -388,8 +410,10 @@ bool ws_parameter_layout(weft_placement *layout, bool *later, const struct ws_ca
     *later = false;
     if (!*at) return false;
     at += length + 1;
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(at, ", "), at);
-    *layout = ws_placement(text, ndim);
-    *later = strncmp(at + strlen(text), ",later", 6) == 0;
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(at, "+ "), at);
+    at += strlen(text);
+    shared = strncmp(at, "+shared", 7) == 0; /* by all ranks; one rank shares with nobody */
+    *later = strncmp(at, "+later", 6) == 0 || (shared && ways > 1);
+    *layout = ws_placement(shared && ways == 1 ? "S(0)" : text, weft_ndim(parameter));
     return true;
 }

@@ -22,11 +22,14 @@ enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL };
 static const weft_coll kinds[WS_KINDS] = {WEFT_COLL_ALL_REDUCE, WEFT_COLL_ALL_GATHER,
                                           WEFT_COLL_REDUCE_SCATTER, WEFT_COLL_ALL_TO_ALL};
 
-/* Where a tensor is moved: over how many ranks, which this one is, and how large it is. */
+/* Where a tensor is moved, and how large it is. */
 struct place {
-    int ways, index, ndim;
+    weft_mesh *mesh;
+    int ways, ndim;
     int64_t shape[WEFT_MAX_DIMS], element;
 };
+
+enum { BOXES = 16 };
 
 static int64_t numel(const struct place *at)
 {
@@ -36,16 +39,43 @@ static int64_t numel(const struct place *at)
     return n;
 }
 
-/* Elements of this rank's part where `dim` is cut, and of that also where `other` is (-1: not). */
-static int64_t part(const struct place *at, int dim, int other)
+/* The boxes that this rank holds where the tensor is placed so. */
+static int boxes_of(weft_chunk boxes[BOXES], const struct place *at, weft_placement p)
+{
+    weft_layout layout;
+
+    if (weft_layout_make(&layout, at->mesh, &p, 1, at->ndim, at->shape) != WEFT_OK) return 0;
+    return (int)weft_layout_chunks(&layout, NULL, boxes, BOXES);
+}
+
+/* Elements that two boxes have in common. */
+static int64_t common(const struct place *at, const weft_chunk *a, const weft_chunk *b)
 {
     int64_t n = 1;
 
-    for (int d = 0; d < at->ndim; d++)
-        n *= d == dim || d == other ? weft_chunk_size(at->shape[d], at->ways, at->index)
-                                    : at->shape[d];
+    for (int d = 0; d < at->ndim; d++) {
+        int64_t first = a->offset[d] > b->offset[d] ? a->offset[d] : b->offset[d];
+        int64_t end_a = a->offset[d] + a->size[d], end_b = b->offset[d] + b->size[d];
+        int64_t end = end_a < end_b ? end_a : end_b;
+
+        n *= end > first ? end - first : 0;
+    }
     return n;
 }
+
+/* Elements that this rank holds in both placements. */
+static int64_t kept(const struct place *at, weft_placement from, weft_placement to)
+{
+    weft_chunk a[BOXES], b[BOXES];
+    int n_a = boxes_of(a, at, from), n_b = boxes_of(b, at, to);
+    int64_t n = 0;
+
+    for (int i = 0; i < n_a; i++)
+        for (int j = 0; j < n_b; j++) n += common(at, &a[i], &b[j]);
+    return n;
+}
+
+static int64_t part(const struct place *at, weft_placement p) { return kept(at, p, p); }
 
 static void add(struct ws_tally *tally, int kind, int64_t bytes, int64_t sent)
 {
@@ -69,22 +99,22 @@ static void move(struct ws_tally *tally, const struct place *at, weft_placement 
     if (weft_is_partial(from) && weft_is_replicate(to)) {
         reduce_all(tally, n, e, at->ways);
     } else if (weft_is_partial(from)) {
-        add(tally, REDUCE_SCATTER, n * e, (n - part(at, to.dim, -1)) * e);
+        add(tally, REDUCE_SCATTER, n * e, (n - part(at, to)) * e);
     } else if (weft_is_replicate(to)) {
-        add(tally, ALL_GATHER, n * e, part(at, from.dim, -1) * (at->ways - 1) * e);
+        add(tally, ALL_GATHER, n * e, part(at, from) * (at->ways - 1) * e);
     } else {
-        int64_t own = part(at, from.dim, -1);
+        int64_t own = part(at, from);
 
-        add(tally, ALL_TO_ALL, own * e, (own - part(at, from.dim, to.dim)) * e);
+        add(tally, ALL_TO_ALL, own * e, (own - kept(at, from, to)) * e);
     }
 }
 
-static struct place place_of(const struct ws_case *c, const char *dims, int ways, int index)
+static struct place place_of(const struct ws_case *c, const char *dims, weft_mesh *mesh)
 {
     bool is_index = strlen(dims) == 2 && ws_subject_of(c)->layer == WS_EMBEDDING;
-    struct place at = {.ways = ways, .index = index};
+    struct place at = {.mesh = mesh, .ways = weft_mesh_size(mesh)};
 
-    at.ndim = ws_shape(at.shape, dims, (enum ws_size)c->at[WS_SIZE_COLUMN], ways);
+    at.ndim = ws_shape(at.shape, dims, (enum ws_size)c->at[WS_SIZE_COLUMN], at.ways);
     at.element = (int64_t)weft_dtype_size(is_index ? WEFT_I64 : ws_dtype_of(c));
     return at;
 }
@@ -137,7 +167,7 @@ static void later(struct ws_tally *tally, const struct ws_case *c, const struct 
         weft_placement layout;
         bool waits;
 
-        ws_parameter_layout(&layout, &waits, c, p->at[i].name, weft_ndim(p->at[i].tensor));
+        ws_parameter_layout(&layout, &waits, c, p->at[i].name, p->at[i].tensor, x->ways);
         if (waits) n += (elements + line - 1) / line * line;
     }
     if (input_waits(c, l)) n += (numel(x) + line - 1) / line * line;
@@ -145,10 +175,10 @@ static void later(struct ws_tally *tally, const struct ws_case *c, const struct 
 }
 
 struct ws_tally ws_expected(const struct ws_case *c, enum ws_phase phase,
-                            const struct ws_parameters *parameters, int ways, int index)
+                            const struct ws_parameters *parameters, weft_mesh *mesh)
 {
-    struct place x = place_of(c, ws_layer_of(c)->input, ways, index);
-    struct place y = place_of(c, ws_layer_of(c)->output, ways, index);
+    struct place x = place_of(c, ws_layer_of(c)->input, mesh);
+    struct place y = place_of(c, ws_layer_of(c)->output, mesh);
     struct ws_tally tally = {.others = 0};
     struct ws_layouts l;
 

@@ -20,7 +20,7 @@
 /* ---- rows ---- */
 
 enum ws_layer_id {
-#define WS_LAYER(id, input, output, known, depth) WS_##id,
+#define WS_LAYER(id, make, input, output, known, depth) WS_##id,
 #include "rows.def"
 #undef WS_LAYER
     WS_LAYERS
@@ -188,10 +188,10 @@ struct ws_parameters {
 };
 void ws_parameters_of(struct ws_parameters *p, weft_module *m);
 
-/** The layout that the rows name for a parameter; false: it stays plain. `later`: its gradient
- *  waits. */
+/** The layout that the rows name for a parameter over so many ranks; false: it stays plain.
+ *  `later`: its gradient waits. */
 bool ws_parameter_layout(weft_placement *layout, bool *later, const struct ws_case *c,
-                         const char *name, int ndim);
+                         const char *name, const weft_tensor *parameter, int ways);
 
 /** Put the style of the case on a module. */
 weft_status ws_apply(weft_module *m, weft_mesh *mesh, const struct ws_case *c);
@@ -235,9 +235,9 @@ struct ws_tally {
 
 enum ws_phase { WS_FORWARD, WS_BACKWARD, WS_LATER };
 
-/** What this rank, at place `index` of the axis, should send in a phase. */
+/** What this rank of the axis should send in a phase; `parameters` are those of one device. */
 struct ws_tally ws_expected(const struct ws_case *c, enum ws_phase phase,
-                            const struct ws_parameters *parameters, int ways, int index);
+                            const struct ws_parameters *parameters, weft_mesh *mesh);
 /** What a ledger has heard; anything in another direction counts as others. */
 struct ws_tally ws_heard(const weft_ledger *ledger, weft_direction direction);
 extern const char *const ws_kind_names[WS_KINDS];

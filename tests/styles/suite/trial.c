@@ -92,8 +92,7 @@ static void set_up(struct trial *t)
 static void check_tally(struct trial *t, enum ws_phase phase, weft_direction direction)
 {
     static const char *const names[] = {"forward", "backward", "reducing gradients"};
-    struct ws_tally want =
-        ws_expected(t->c, phase, &t->run->reference.parameters, t->ways, t->index);
+    struct ws_tally want = ws_expected(t->c, phase, &t->run->reference.parameters, t->mesh);
     struct ws_tally got = ws_heard(t->ledger, direction);
     bool last = weft_world_rank() == t->run->grid.ranks - 1;
 
@@ -193,7 +192,7 @@ static void check_parameter(struct trial *t, int i)
     weft_tensor *p = t->parameters.at[i].tensor;
     weft_placement layout;
     bool later, frozen = ws_is_frozen(t->c);
-    bool distributed = ws_parameter_layout(&layout, &later, t->c, name, weft_ndim(p));
+    bool distributed = ws_parameter_layout(&layout, &later, t->c, name, p, t->ways);
     char what[96];
 
     snprintf(what, sizeof what, "gradient of %s", name);
