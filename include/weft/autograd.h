@@ -67,6 +67,23 @@ WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const
                                       void *payload, void (*release)(void *payload));
 
 /**
+ * Open a scope in which what backward will need is kept in parts where all ranks have it (Megatron:
+ * distribute saved activations; PyTorch: input_reshard).
+ *
+ * A floating-point tensor that is replicated along an axis of `mesh` costs each rank of it a part:
+ * every operation recorded in the scope keeps 1/ranks of its elements, and its backward gathers
+ * them again, one all-gather each. Of weft_recomputed it is the inputs that are kept, so there it
+ * is one per input of the whole piece. Parameters stay whole, and so does what has fewer elements
+ * than the axis has ranks. Of several axes it is the innermost. A plain tensor of which nothing is
+ * known is taken to be the same on every rank of the mesh.
+ *
+ * ranks: local, but all ranks of the mesh alike; backward is then collective over the mesh
+ * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope
+ *        around it. The mesh must live as long as the scope
+ */
+WEFT_API weft_scope *weft_saved_parts_open(weft_mesh *mesh);
+
+/**
  * The same plain tensor without what is known of it.
  *
  * A plain tensor that came out of a mesh (weft_to_local, and all that is computed from it) has a

@@ -18,6 +18,26 @@
  *  `axis`. fails: as above */
 WEFT_API weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root);
 
+/** A tensor of a batch, by name. */
+typedef struct weft_batch_entry {
+    const char *key;
+    weft_tensor *tensor;
+} weft_batch_entry;
+
+/**
+ * The root's tensors to every rank: what a data loader made that only one rank of each line runs.
+ *
+ * All ranks list the same keys in the same order; the others need not know shapes or dtypes, which
+ * may differ from key to key, and their tensors are replaced. Two broadcasts, however many tensors.
+ * ranks: collective over lines of `axis`
+ * gives: in the entries of other ranks than the root new plain tensors, owned by the open scope,
+ *        which share one block
+ * fails: as above; WEFT_ERR_ARG, on every rank, where the root has no plain tensor with elements
+ *        for a key. Other keys than the root's end the job
+ */
+WEFT_API weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, weft_mesh *mesh,
+                                               int axis, int root);
+
 /**
  * Part i of the root's list into `t` of rank i. All parts have the shape of `t`; they need not be
  * contiguous. `parts` is looked at on the root only.

@@ -263,7 +263,8 @@ WEFT_API weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1);
 WEFT_API weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end);
 /** One element of a dim, which disappears. */
 WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
-/** `n` pieces by sizes[]; pieces are written to out[]. fails: WEFT_ERR_SHAPE unless sizes add up */
+/** `n` pieces by sizes[] (NULL: equal ones); pieces are written to out[]. fails: WEFT_ERR_SHAPE
+ *  unless sizes add up, or `n` divides the dim */
 WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n,
                                 const int64_t *sizes);
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);

@@ -60,6 +60,20 @@ WEFT_API void weft_manual_seed(uint64_t seed);
  */
 WEFT_API weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed);
 
+/** The name of the generator whose seed differs along an axis (Megatron's name for it). */
+#define WEFT_MODEL_PARALLEL_RNG "model-parallel-rng"
+
+/**
+ * Two seeds from one: the current generator gets `seed`, the same on every rank, and the one named
+ * WEFT_MODEL_PARALLEL_RNG, added if it is not there, seed + 2718 + this rank's place along the axis
+ * (Megatron's rule). For programs that draw into plain parts: fork to it where each rank must draw
+ * its own numbers. Distributed tensors need only one seed, for their numbers belong to elements.
+ *
+ * ranks: any; local, all alike
+ * fails: WEFT_ERR_ARG for an axis that is not there; as weft_manual_seed_on
+ */
+WEFT_API weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64_t seed);
+
 enum { WEFT_GENERATOR_BYTES = 16 };
 
 /** The state as bytes, the same on every machine / set it. ranks: any; local. fails: WEFT_ERR_ARG

@@ -161,7 +161,10 @@ static weft_status run_vjp(struct wf_node *node)
     weft_status status = WEFT_OK;
 
     wf_here.module = node->module;
-    node->vjp(node, node->grad, in_grads);
+    if (node->parts)
+        wf_node_run_whole(node, in_grads);
+    else
+        node->vjp(node, node->grad, in_grads);
     for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
         if (!wf_node_wants(node, i)) continue;
         if (in_grads[i])

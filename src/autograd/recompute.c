@@ -77,6 +77,7 @@ static void record(weft_tensor *out, struct piece *piece, weft_tensor *const *in
     node->context = piece;
     node->release_context = release_piece;
     for (int i = 0; i < piece->n; i++) wf_node_save(node, i, in[i]);
+    wf_node_cut_saved(node);
 }
 
 weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int n, void *payload,

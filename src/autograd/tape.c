@@ -63,6 +63,7 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->used = false;
     for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
     node->saved_slots = 0;
+    node->parts = NULL;
     out->node = node;
     out->requires_grad = true;
     return node;
@@ -73,6 +74,8 @@ void wf_node_drop_saved(struct wf_node *node)
     for (uint32_t left = node->saved_slots; left; left &= left - 1)
         weft_release(node->saved[__builtin_ctz(left)]);
     node->saved_slots = 0;
+    wf_parts_free(node->parts);
+    node->parts = NULL;
 }
 
 /* Drop what the node refers to. Producers that die of it are queued, not recursed into: a chain of

@@ -13,6 +13,7 @@
 enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12 };
 
 struct wf_node;
+struct wf_parts;
 
 /**
  * Compute gradients of a node's inputs from `grad`, the gradient of its output.
@@ -32,6 +33,7 @@ struct wf_node {
     weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
     weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
     uint32_t saved_slots;                      /* bits of those in use */
+    struct wf_parts *parts;                    /* which of them are parts; NULL: none */
     double s[4];                               /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
@@ -59,6 +61,21 @@ static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
     node->saved[slot] = weft_retain(t);
     node->saved_slots |= 1u << slot;
 }
+
+/** Cut what a node keeps, if the open scope says so: when all of it is saved. */
+void wf_node_cut_saved(struct wf_node *node);
+
+/** Run the vjp of a node with parts on whole tensors; collective where they are cut. */
+void wf_node_run_whole(struct wf_node *node, weft_tensor **in_grads);
+void wf_parts_free(struct wf_parts *parts);
+
+/**
+ * Upcalls: this rank's part of a tensor that all ranks along an axis of the mesh hold, as a plain
+ * tensor of the open scope, and `*whole` for putting it together again (borrowed from a tensor of
+ * the open scope); NULL when it is none of those, or without memory.
+ */
+weft_tensor *wf_tensor_cut(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
+weft_tensor *wf_tensor_join(weft_tensor *part, weft_mesh *mesh, struct wf_layout *whole);
 
 static inline bool wf_node_wants(const struct wf_node *node, int i)
 {

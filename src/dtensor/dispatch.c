@@ -82,6 +82,7 @@ static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *co
         else if (slot >= WF_MAX_IN && slot - WF_MAX_IN < plan->n_out)
             wf_node_save(node, slot, without_node(out[slot - WF_MAX_IN]));
     }
+    wf_node_cut_saved(node);
 }
 
 static weft_tensor *run_view(const struct wf_plan *plan, weft_tensor *const *used,

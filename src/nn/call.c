@@ -105,7 +105,8 @@ weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
         began = wf_now();
         tell(m, WF_EVENT_ENTER, began);
     }
-    scope = weft_scope_open();
+    scope =
+        m->surroundings.open ? m->surroundings.open(m->surroundings.payload) : weft_scope_open();
     out = weft_scope_return(scope, (m->lending.lend ? run_lent : run)(m, inputs, n));
     if (wf_observed & WF_EVENT_LEAVE) tell(m, WF_EVENT_LEAVE, began);
     wf_here = before;

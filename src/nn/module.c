@@ -47,6 +47,7 @@ static void free_module(weft_module *m)
     wf_hooks_truncate(&m->on_input, 0);
     wf_hooks_truncate(&m->on_output, 0);
     if (m->lending.release) m->lending.release(m->lending.payload);
+    if (m->surroundings.release) m->surroundings.release(m->surroundings.payload);
     if (m->kind->free) m->kind->free(m->payload);
     for (int i = 0; i < m->n_paths; i++) wf_free(m->paths[i]);
     wf_free(m->paths);

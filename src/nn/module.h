@@ -49,6 +49,13 @@ struct wf_lending {
     void (*release)(void *payload);
 };
 
+/** The scope in which the module's calls run, instead of a plain one. */
+struct wf_surroundings {
+    weft_scope *(*open)(void *payload); /* NULL: weft_scope_open */
+    void *payload;
+    void (*release)(void *payload);
+};
+
 /**
  * How the dims of a layer's weight, input and output belong together: all that a column-wise or
  * row-wise style has to know. Dims of input and output count from the end, but for a loss whose
@@ -79,6 +86,7 @@ struct weft_module {
     int n_parameters;
     struct wf_hooks on_input, on_output;
     struct wf_lending lending;
+    struct wf_surroundings surroundings;
     const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */

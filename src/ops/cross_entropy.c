@@ -253,6 +253,7 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
         wf_node_save(n, TARGET, parts.target);
         wf_node_save(n, COUNT, parts.count);
         wf_node_save(n, WEIGHT, parts.weight);
+        wf_node_cut_saved(n);
     }
     return loss;
 }

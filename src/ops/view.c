@@ -247,9 +247,29 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
     return wf_reshape_to(slice_at(x, d, at, 1), n, shape, NULL);
 }
 
+static weft_status check_pieces(int64_t size, int dim, int n, const int64_t *sizes)
+{
+    int64_t total = 0;
+
+    if (!sizes) {
+        WF_NEED(n > 0 && size % n == 0, WEFT_ERR_SHAPE,
+                "split: dim %d has %lld elements, which are no %d equal pieces", dim,
+                (long long)size, n);
+        return WEFT_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i,
+                (long long)sizes[i]);
+        total += sizes[i];
+    }
+    WF_NEED(total == size, WEFT_ERR_SHAPE, "split: pieces add up to %lld, dim %d has %lld",
+            (long long)total, dim, (long long)size);
+    return WEFT_OK;
+}
+
 weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const int64_t *sizes)
 {
-    int64_t start = 0, total = 0;
+    int64_t start = 0, size;
     int d;
 
     if (!x)
@@ -257,18 +277,14 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
                                    : WF_FAIL(WEFT_ERR_ARG, "split: no tensor");
     d = wf_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
+    size = x->layout->desc.global[d];
+    WF_TRY(check_pieces(size, d, n, sizes));
     for (int i = 0; i < n; i++) {
-        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i,
-                (long long)sizes[i]);
-        total += sizes[i];
-    }
-    WF_NEED(total == x->layout->desc.global[d], WEFT_ERR_SHAPE,
-            "split: pieces add up to %lld, dim %d has %lld", (long long)total, d,
-            (long long)x->layout->desc.global[d]);
-    for (int i = 0; i < n; i++) {
-        out[i] = weft_slice(x, d, start, start + sizes[i]);
+        int64_t piece = sizes ? sizes[i] : size / n;
+
+        out[i] = weft_slice(x, d, start, start + piece);
         if (!out[i]) return weft_error_status();
-        start += sizes[i];
+        start += piece;
     }
     return WEFT_OK;
 }

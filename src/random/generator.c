@@ -117,12 +117,20 @@ weft_status weft_generator_set_state(weft_generator *g,
 
 /* ---- the thread's table ---- */
 
+static weft_generator *find(const char *name)
+{
+    weft_generator *g = state.named;
+
+    while (g && strcmp(g->name, name) != 0) g = g->next;
+    return g;
+}
+
 weft_generator *weft_generator_find(const char *name)
 {
-    for (weft_generator *g = state.named; g && name; g = g->next)
-        if (strcmp(g->name, name) == 0) return g;
-    return (void)WF_FAIL(WEFT_ERR_NOT_FOUND, "generator: none is named %s", name ? name : "(NULL)"),
-           NULL;
+    weft_generator *g = name ? find(name) : NULL;
+
+    WF_NEED_PTR(g, WEFT_ERR_NOT_FOUND, "generator: none is named %s", name ? name : "(NULL)");
+    return g;
 }
 
 weft_generator *weft_generator_add(const char *name, uint64_t seed)
@@ -143,6 +151,23 @@ weft_generator *weft_generator_add(const char *name, uint64_t seed)
     g->next = state.named;
     state.named = g;
     return g;
+}
+
+weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64_t seed)
+{
+    enum { APART = 2718 };
+    weft_generator *own = find(WEFT_MODEL_PARALLEL_RNG);
+    uint64_t mine;
+
+    WF_NEED(!mesh || (axis >= 0 && axis < weft_mesh_ndim(mesh)), WEFT_ERR_ARG,
+            "manual_seed: the mesh has no axis %d", axis);
+    WF_TRY(weft_manual_seed_on(mesh, seed));
+    mine = seed + APART + (uint64_t)weft_mesh_coordinate(mesh, axis);
+    if (own)
+        weft_generator_reseed(own, mine);
+    else if (!weft_generator_add(WEFT_MODEL_PARALLEL_RNG, mine))
+        return weft_error_status();
+    return WEFT_OK;
 }
 
 void weft_generator_reset(void)

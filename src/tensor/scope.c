@@ -11,6 +11,7 @@ struct weft_scope {
     size_t start;
     weft_scope *outer;
     unsigned modes;
+    weft_mesh *parts;
 };
 
 static _Thread_local struct {
@@ -42,6 +43,7 @@ weft_scope *weft_scope_open(void)
     scope->start = stack.count;
     scope->outer = stack.open;
     scope->modes = stack.open ? stack.open->modes : 0;
+    scope->parts = stack.open ? stack.open->parts : NULL;
     stack.open = scope;
     return scope;
 }
@@ -49,6 +51,10 @@ weft_scope *weft_scope_open(void)
 void wf_scope_set_mode(enum wf_mode mode) { stack.open->modes |= mode; }
 
 bool wf_scope_mode(enum wf_mode mode) { return stack.open && stack.open->modes & mode; }
+
+void wf_scope_set_parts(weft_mesh *mesh) { stack.open->parts = mesh; }
+
+weft_mesh *wf_scope_parts(void) { return stack.open ? stack.open->parts : NULL; }
 
 static void drop_above(size_t start)
 {

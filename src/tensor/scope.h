@@ -15,3 +15,7 @@ enum wf_mode { WF_MODE_LOSS_PARALLEL = 1 };
 /** Turn a mode on in the innermost scope / is it on? Outside every scope nothing is. */
 void wf_scope_set_mode(enum wf_mode mode);
 bool wf_scope_mode(enum wf_mode mode);
+
+/** The same for the mesh over which what backward needs is cut; NULL: it is kept whole. */
+void wf_scope_set_parts(weft_mesh *mesh);
+weft_mesh *wf_scope_parts(void);

@@ -379,43 +379,6 @@ WT_TEST(recompute__runs_again_only_where_gradients_flow)
     weft_error_clear();
 }
 
-/* a + b from inputs that are kept in parts and gathered again in backward. */
-static weft_tensor *sum_of_gathered(weft_tensor *const *in, int n, void *payload)
-{
-    weft_placement whole = weft_replicate();
-
-    (void)n;
-    (void)payload;
-    return weft_add(weft_redistribute(in[0], &whole), weft_redistribute(in[1], &whole));
-}
-
-static void recompute_from_parts(weft_mesh *mesh, int64_t rows)
-{
-    int64_t shape[] = {rows, 4};
-    weft_placement cut = weft_shard(0);
-    weft_tensor *a = weft_distribute_tensor(weft_full(WEFT_F64, 2, shape, 1), mesh, &cut, -1);
-    weft_tensor *b = weft_distribute_tensor(weft_full(WEFT_F64, 2, shape, 2), mesh, &cut, -1);
-    weft_tensor *y, *flat, *in[] = {weft_set_requires_grad(a, true), b};
-
-    if (rows % wt_ranks() == 0) WT_EQ(weft_numel(weft_to_local(a, NULL)), 4 * rows / wt_ranks());
-    y = weft_recomputed(sum_of_gathered, in, 2, NULL, NULL);
-    WT_ALL(same(y, weft_full(WEFT_F64, 2, shape, 3)));
-    flat = weft_reshape(y, 1, (int64_t[]){4 * rows}); /* the result is shared by a view */
-    WT_ALL(weft_backward(weft_add(weft_mul_scalar(weft_sum_all(y), 0.5),
-                                  weft_mul_scalar(weft_sum_all(flat), 0.5))) == WEFT_OK);
-    WT_ALL(same(weft_grad(a), weft_full(WEFT_F64, 2, shape, 1)));
-}
-
-/* MEG-17 */
-WT_TEST(recompute__keeps_inputs_in_parts)
-{
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-
-    recompute_from_parts(mesh, 4); /* 16 elements, 8 on each of two ranks */
-    recompute_from_parts(mesh, 7);
-    weft_mesh_release(mesh);
-}
-
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -430,7 +393,6 @@ int main(int argc, char **argv)
         WT_CASE(cache__generation_equals_the_whole_sequence),
         WT_CASE(recompute__draws_the_same_numbers_and_keeps_less),
         WT_CASE(recompute__runs_again_only_where_gradients_flow),
-        WT_CASE(recompute__keeps_inputs_in_parts),
         WT_END,
     };
 

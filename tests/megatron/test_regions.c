@@ -1,0 +1,265 @@
+/*
+ * test_regions.c: Megatron's region functions are two lines here: say what a plain tensor is
+ * (weft_from_local), and what it shall be (weft_redistribute). Forward and backward of each follow
+ * from that; the tests have the lines, and the values of Megatron's own tests.
+ */
+/* ranks: 1 2 3 4 6 8 */
+/* mpi: 8 */
+#include "megatron/lines.h"
+
+static const weft_placement whole = {.kind = WEFT_KIND_REPLICATE};
+static const weft_placement terms = {.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_SUM};
+
+static weft_placement part(int dim) { return weft_shard(dim); }
+
+/* ---- the regions ---- */
+
+/* Copy to: nothing forward; each rank goes on by itself, so backward sums their gradients. */
+static weft_tensor *copy_to(struct lines *l, weft_tensor *x)
+{
+    return weft_to_local(weft_from_local(x, l->tp, &whole, NULL), &terms);
+}
+
+/* Reduce from: a sum forward, nothing backward. */
+static weft_tensor *reduce_from(struct lines *l, weft_tensor *x)
+{
+    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &terms, NULL), &whole), NULL);
+}
+
+/* From parts of a dim to all of it, or back: each is the other's backward. */
+static weft_tensor *gather_from(struct lines *l, weft_tensor *x, int dim)
+{
+    weft_placement p = part(dim);
+
+    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &p, NULL), &whole), NULL);
+}
+
+static weft_tensor *scatter_to(struct lines *l, weft_tensor *x, int dim)
+{
+    weft_placement p = part(dim);
+
+    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &whole, NULL), &p), NULL);
+}
+
+/* From a term on each rank to a part of the sum; backward gathers. */
+static weft_tensor *reduce_scatter_to(struct lines *l, weft_tensor *x, int dim)
+{
+    weft_placement p = part(dim);
+
+    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &terms, NULL), &p), NULL);
+}
+
+/* ---- what is expected: of an element, for the group that begins at `first` ---- */
+
+static double sum_of_ranks(int64_t i, const void *payload)
+{
+    const struct lines *l = payload;
+
+    (void)i;
+    return (double)(l->ways * l->first + l->ways * (l->ways - 1) / 2);
+}
+
+static double own_rank(int64_t i, const void *payload)
+{
+    const struct lines *l = payload;
+
+    (void)i;
+    return l->first + l->place;
+}
+
+/* Eight elements of each rank in turn. */
+static double rank_of_eight(int64_t i, const void *payload)
+{
+    return ((const struct lines *)payload)->first + (double)(i / 8);
+}
+
+static double own_place(int64_t i, const void *payload)
+{
+    (void)i;
+    return ((const struct lines *)payload)->place;
+}
+
+static double place_times_ways(int64_t i, const void *payload)
+{
+    return own_place(i, payload) * ((const struct lines *)payload)->ways;
+}
+
+/* Rows of four: in a gathered tensor row k is of rank k. */
+static double rank_of_row(int64_t i, const void *payload)
+{
+    return ((const struct lines *)payload)->first + (double)(i / 4);
+}
+
+static double own_rows(int64_t i, const void *payload)
+{
+    const struct lines *l = payload;
+
+    return (double)(2 * l->place + i / 4);
+}
+
+static weft_tensor *wanted(weft_tensor *t) { return weft_set_requires_grad(t, true); }
+
+/* [rows, columns], each element its row, or its column. */
+static weft_tensor *counted(int64_t rows, int64_t columns, bool by_row)
+{
+    weft_tensor *t = lines_full(rows, columns, 0);
+    double *at = weft_data(t);
+
+    for (int64_t i = 0; i < rows * columns; i++)
+        at[i] = (double)(by_row ? i / columns : i % columns);
+    return t;
+}
+
+/* MEG-01: 6 in ranks 0 to 3, 22 in ranks 4 to 7. */
+WT_TEST(copy_to__sums_gradients)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(lines_full(8, 4, wt_rank())), *y = copy_to(&l, x);
+
+    WT_ALL(lines_are(y, own_rank, &l));
+    LINES_STILL(&l);
+    WT_EQ(weft_backward_from(y, lines_full(8, 4, wt_rank())), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_REDUCE, 1);
+    WT_ALL(lines_are(weft_grad(x), sum_of_ranks, &l));
+    lines_close(&l);
+}
+
+/* MEG-02 */
+WT_TEST(reduce_from__sums_values)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(lines_full(8, 4, wt_rank())), *y = reduce_from(&l, x);
+
+    WT_ALL(lines_are(y, sum_of_ranks, &l));
+    LINES_SENT(&l, WEFT_COLL_ALL_REDUCE, 1);
+    WT_EQ(weft_backward_from(y, lines_full(8, 4, wt_rank())), WEFT_OK);
+    LINES_STILL(&l);
+    WT_ALL(lines_are(weft_grad(x), own_rank, &l));
+    lines_close(&l);
+}
+
+/* MEG-04: the last dim; backward cuts a rank's column out. */
+WT_TEST(gather_from__is_cut_again)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(lines_full(8, 1, wt_rank())), *y;
+
+    y = gather_from(&l, lines_full(8, 0, wt_rank()), -1);
+    WT_EQ(weft_numel(y), 8 * l.ways);
+    WT_ALL(lines_are(y, rank_of_eight, &l));
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    y = gather_from(&l, x, -1);
+    WT_ALL(wt_has_shape(y, 2, (int64_t)8, (int64_t)l.ways));
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_EQ(weft_backward_from(y, counted(8, l.ways, false)), WEFT_OK);
+    LINES_STILL(&l);
+    WT_ALL(wt_has_shape(weft_grad(x), 2, (int64_t)8, (int64_t)1));
+    WT_ALL(lines_are(weft_grad(x), own_place, &l));
+    lines_close(&l);
+}
+
+/* MEG-05: rows 2k and 2k + 1; backward gathers. */
+WT_TEST(scatter_to__is_gathered_again)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(counted(2 * l.ways, 4, true)), *y = scatter_to(&l, x, 0);
+
+    LINES_STILL(&l);
+    WT_ALL(wt_has_shape(y, 2, (int64_t)2, (int64_t)4));
+    WT_ALL(lines_are(y, own_rows, &l));
+    WT_EQ(weft_backward_from(y, weft_detach(y)), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(wt_near_tensors(weft_grad(x), x, WT_EXACT));
+    lines_close(&l);
+}
+
+/* MEG-07 */
+WT_TEST(reduce_scatter_to__is_gathered_again)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(counted(l.ways, 4, true)), *y = reduce_scatter_to(&l, x, 0);
+
+    LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
+    WT_ALL(wt_has_shape(y, 2, (int64_t)1, (int64_t)4));
+    WT_ALL(lines_are(y, place_times_ways, &l));
+    WT_EQ(weft_backward_from(y, lines_full(1, 4, wt_rank())), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(lines_are(weft_grad(x), rank_of_row, &l));
+    lines_close(&l);
+}
+
+/* Megatron needs sizes that divide; these are told. */
+WT_TEST(regions__of_uneven_parts)
+{
+    struct lines l = lines_open();
+    int64_t rows = 2 * l.ways + 1, shape[] = {rows, 3};
+    weft_placement p = part(0);
+    weft_tensor *all = wanted(counted(rows, 3, true)), *mine = scatter_to(&l, all, 0), *y;
+
+    WT_EQ(weft_size(mine, 0), weft_chunk_size(rows, l.ways, l.place));
+    y = weft_to_local(weft_redistribute(weft_from_local(mine, l.tp, &p, shape), &whole), NULL);
+    WT_ALL(wt_near_tensors(y, all, WT_EXACT));
+    weft_ledger_reset(l.ledger);
+    WT_EQ(weft_backward_from(y, weft_detach(all)), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(all), all, WT_EXACT));
+    lines_close(&l);
+}
+
+/* ---- a linear layer whose weight is frozen ---- */
+
+static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
+{
+    const weft_plan plan[] = {
+        {"", weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"})}, {0}};
+    weft_module *m = weft_linear_new(
+        (weft_linear_config){.in = {weft_size(input, -1)}, .out = {out}, .dtype = WEFT_F64});
+    weft_tensor *weight = weft_module_parameter(m, "weight"), *x = wanted(weft_detach(input)), *y;
+
+    weft_fill_(weight, 1);
+    weft_fill_(weft_module_parameter(m, "bias"), 0);
+    weft_set_requires_grad(weight, false);
+    WT_EQ(weft_parallelize_module(m, l->tp, plan), WEFT_OK);
+    y = weft_call(m, x);
+    weft_ledger_reset(l->ledger);
+    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+    LINES_SENT(l, WEFT_COLL_ALL_REDUCE, 1);
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_full_like(x, (double)out), WT_WITHIN(1e-12)));
+    WT_ALL(!weft_grad(weft_module_parameter(m, "weight")));
+    WT_ALL(weft_grad(weft_module_parameter(m, "bias")) != NULL);
+    WT_ALL(wt_near_tensors(
+        y,
+        weft_expand(weft_sum(input, 1, (int[]){-1}, true), weft_ndim(y),
+                    (int64_t[]){weft_size(y, 0), weft_size(y, 1), weft_ndim(y) > 2 ? out : 0}),
+        WT_WITHIN(1e-12)));
+    weft_module_release(m);
+}
+
+/* MEG-11: one output feature per rank of eight in Megatron; the ranks of a group here, and sizes
+ * that do not divide. A group of one sends nothing. */
+WT_TEST(frozen__weight_gets_no_gradient)
+{
+    struct lines l = lines_open();
+    weft_tensor *eye = weft_make_eye((weft_spec){.dtype = WEFT_F64, .ndim = 2, .shape = {8, 8}}, 0);
+
+    check_frozen(&l, eye, 8);
+    check_frozen(&l, eye, 5);
+    check_frozen(&l, weft_reshape(counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 8);
+    check_frozen(&l, weft_reshape(counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 7);
+    lines_close(&l);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(copy_to__sums_gradients),
+        WT_CASE(reduce_from__sums_values),
+        WT_CASE(gather_from__is_cut_again),
+        WT_CASE(scatter_to__is_gathered_again),
+        WT_CASE(reduce_scatter_to__is_gathered_again),
+        WT_CASE(regions__of_uneven_parts),
+        WT_CASE(frozen__weight_gets_no_gradient),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "regions", cases);
+}
