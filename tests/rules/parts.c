@@ -130,7 +130,7 @@ double *wt_read_box(const struct wf_desc *box, const int64_t *stride, const void
 static double tolerance_of(weft_dtype dtype)
 {
     static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.06};
+        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.07};
 
     return bounds[dtype];
 }
