@@ -121,7 +121,7 @@ WEFT_API weft_module *weft_mlp(weft_mlp_config config);
 /**
  * Self-attention, (x [B, T, width] [, mask]) -> [B, T, width]; children qkv, proj.
  *
- * qkv.weight is [3, heads, D, width] with D = width / heads, and proj.weight [width, heads, D], so
+ * qkv.weight is [3, heads, D, width] with D = head_dim, and proj.weight [width, heads, D], so
  * that qkv column-wise and proj row-wise split by heads, also when heads do not divide evenly.
  * With kv_heads = G or rotary positions they are [G, heads / G + 2, D, width], where each group has
  * its query heads, then its key, then its value, and [width, G, heads / G, D]. These split by
@@ -132,15 +132,19 @@ WEFT_API weft_module *weft_mlp(weft_mlp_config config);
  * the keys and values of its own heads, and kv_weight's gradient is a pending sum until
  * weft_reduce_gradients or an optimizer's step.
  * A mask is one of weft_attention_options. weft_module_cache is for generation.
+ * `dropout` of the attention weights, while training, is the same at every number of ranks; it
+ * keeps the weights, [B, heads, T, T].
  */
 typedef struct weft_attention_config {
     int64_t width, heads;
+    int64_t head_dim;   /* 0 means width / heads */
     int64_t kv_heads;   /* keys and values, each for heads / kv_heads heads; 0: heads */
     bool bidirectional; /* every token sees every token, not only those before it */
     bool by_heads;
     weft_rotary_options rotary; /* with base > 0: queries and keys are turned */
     bool transposed;            /* as in weft_linear_config, of qkv and proj; not with by_heads */
     bool no_bias, no_proj_bias;
+    double dropout;
     double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
     weft_dtype dtype;
 } weft_attention_config;
@@ -169,7 +173,8 @@ typedef struct weft_block_config {
     bool no_bias;
     double std, out_std;
     weft_dtype dtype;
-    int64_t kv_heads; /* as in weft_attention_config, also the next three */
+    int64_t kv_heads; /* as in weft_attention_config, also the next four */
+    int64_t head_dim;
     bool by_heads;
     bool bidirectional;
     weft_rotary_options rotary;
@@ -177,6 +182,8 @@ typedef struct weft_block_config {
     bool gated;      /* as in weft_mlp_config */
     bool transposed; /* as in weft_linear_config, of all four */
     bool post_norm;
+    bool attention_bias, mlp_bias; /* with no_bias: but these have one */
+    double attention_dropout;      /* of attention weights; `dropout` is of both branches */
     weft_recompute recompute;
 } weft_block_config;
 WEFT_API weft_module *weft_block_new(weft_block_config config);
@@ -195,10 +202,11 @@ typedef struct weft_gpt_config {
     weft_activation_kind act;
     double dropout;
     weft_dtype dtype;
-    bool tied;       /* head.weight is wte.weight: one parameter, one gradient */
-    double eps;      /* of the norms; 0 means 1e-5 */
-    bool transposed; /* weights of blocks are [in, out], as in GPT-2's own files: family
-                        "gpt2-conv1d" */
+    bool tied;                /* head.weight is wte.weight: one parameter, one gradient */
+    double eps;               /* of the norms; 0 means 1e-5 */
+    bool transposed;          /* weights of blocks are [in, out], as in GPT-2's own files: family
+                                 "gpt2-conv1d" */
+    double attention_dropout; /* of attention weights */
     weft_recompute recompute;
 } weft_gpt_config;
 WEFT_API weft_module *weft_gpt(weft_gpt_config config);
@@ -231,6 +239,9 @@ typedef struct weft_llama_config {
     weft_rotary_options rotary; /* base 0 means 10000 */
     bool tied;
     weft_dtype dtype;
+    int64_t head_dim;              /* 0 means width / heads */
+    bool attention_bias, mlp_bias; /* of all products of the one, of the other */
+    double attention_dropout;      /* of attention weights */
     weft_recompute recompute;
 } weft_llama_config;
 WEFT_API weft_module *weft_llama(weft_llama_config config);
@@ -252,6 +263,7 @@ typedef struct weft_bert_config {
     double eps; /* of the norms; 0 means 1e-12 */
     bool pooler;
     weft_dtype dtype;
+    double attention_dropout; /* of attention weights */
     weft_recompute recompute;
 } weft_bert_config;
 WEFT_API weft_module *weft_bert(weft_bert_config config);

@@ -158,7 +158,7 @@ WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
 
 /**
  * A model's config.json: of GPT-2, Llama (also 3.1's stretched positions), BERT. Dropout is the
- * file's, of hidden states; attention weights are never dropped. The model is in f32 unless the
+ * file's, of hidden states and of attention weights. The model is in f32 unless the
  * caller sets `dtype`.
  *
  * ranks: any; local

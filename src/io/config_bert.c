@@ -2,7 +2,6 @@
 #include <weft/weights.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "io/config.h"
 
 static const char *const beside[] = {"architectures",
@@ -22,8 +21,6 @@ static const char *const beside[] = {"architectures",
 
 static void read_model(weft_bert_config *config, struct wf_config *c)
 {
-    double attention;
-
     wf_config_only_text(c, "model_type", "bert");
     wf_config_only_text(c, "position_embedding_type", "absolute");
     wf_config_only_flag(c, "is_decoder", false);
@@ -38,11 +35,7 @@ static void read_model(weft_bert_config *config, struct wf_config *c)
     config->act = wf_config_activation(c, "hidden_act", "gelu");
     config->eps = wf_config_real(c, "layer_norm_eps", 1e-12);
     config->dropout = wf_config_real(c, "hidden_dropout_prob", 0.1);
-    attention = wf_config_real(c, "attention_probs_dropout_prob", 0.1);
-    if (attention > 0)
-        WF_LOG(WF_LOG_INFO, "io",
-               "%s: \"attention_probs_dropout_prob\" is %g; attention weights are not dropped",
-               c->path, attention);
+    config->attention_dropout = wf_config_real(c, "attention_probs_dropout_prob", 0.1);
     wf_config_ignore(c, beside);
 }
 

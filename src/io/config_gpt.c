@@ -2,11 +2,10 @@
 #include <weft/weights.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "io/config.h"
 
 /* What is said about generation, initialisation, heads for other tasks, and the program that wrote
- * the file. Dropout is one number here, so the three must be asked apart. */
+ * the file. */
 static const char *const beside[] = {"architectures",
                                      "bos_token_id",
                                      "eos_token_id",
@@ -31,15 +30,12 @@ static void read_dropout(weft_gpt_config *config, struct wf_config *c)
 {
     double rest = wf_config_real(c, "resid_pdrop", 0.1);
     double embed = wf_config_real(c, "embd_pdrop", 0.1);
-    double attention = wf_config_real(c, "attn_pdrop", 0.1);
 
     config->dropout = rest;
+    config->attention_dropout = wf_config_real(c, "attn_pdrop", 0.1);
     if (embed != rest)
         wf_config_refuse(c, "embd_pdrop", "is %g and resid_pdrop %g; they must be equal", embed,
                          rest);
-    if (attention > 0)
-        WF_LOG(WF_LOG_INFO, "io", "%s: \"attn_pdrop\" is %g; attention weights are not dropped",
-               c->path, attention);
 }
 
 static void read_model(weft_gpt_config *config, struct wf_config *c)

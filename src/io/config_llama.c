@@ -55,12 +55,10 @@ static void read_positions(weft_rotary_options *rotary, struct wf_config *c)
 
 static void read_model(weft_llama_config *config, struct wf_config *c)
 {
-    int64_t head;
-
     wf_config_only_text(c, "model_type", "llama");
     wf_config_only_text(c, "hidden_act", "silu");
-    wf_config_only_flag(c, "attention_bias", false);
-    wf_config_only_flag(c, "mlp_bias", false);
+    config->attention_bias = wf_config_flag(c, "attention_bias", false);
+    config->mlp_bias = wf_config_flag(c, "mlp_bias", false);
     config->vocab = wf_config_size(c, "vocab_size", 32000);
     config->width = wf_config_size(c, "hidden_size", 0);
     config->heads = wf_config_size(c, "num_attention_heads", 0);
@@ -69,12 +67,8 @@ static void read_model(weft_llama_config *config, struct wf_config *c)
     config->hidden = wf_config_size(c, "intermediate_size", 0);
     config->eps = wf_config_real(c, "rms_norm_eps", 1e-6);
     config->tied = wf_config_flag(c, "tie_word_embeddings", false);
-    head = wf_config_optional_size(c, "head_dim");
-    if (head && head * config->heads != config->width)
-        wf_config_refuse(c, "head_dim", "is %lld, not hidden_size / num_attention_heads",
-                         (long long)head);
-    if (wf_config_real(c, "attention_dropout", 0) != 0)
-        wf_config_refuse(c, "attention_dropout", "is not 0, which is not supported");
+    config->head_dim = wf_config_optional_size(c, "head_dim");
+    config->attention_dropout = wf_config_real(c, "attention_dropout", 0);
     read_positions(&config->rotary, c);
     wf_config_ignore(c, beside);
 }

@@ -2,21 +2,24 @@
  * attention.c: self-attention with queries, keys and values from one product.
  *
  * Shapes: B batch, T tokens, C width, H heads, G groups of R = H / G heads that share a key and a
- * value, D = C / H. The packed product, [B,T,3,H,D] or [B,T,G,R+2,D], goes into the fused kernel as
- * it is; H or G is a dim of both weights, so heads can be split unevenly. Only with a cache it is
- * taken apart, because keys and values then stay. With `by_heads` the packed product comes from
+ * value, D head size. The packed product, [B,T,3,H,D] or [B,T,G,R+2,D], goes into the fused kernel
+ * as it is; H or G is a dim of both weights, so heads can be split unevenly. Only with a cache it
+ * is taken apart, because keys and values then stay. With `by_heads` the packed product comes from
  * grouped.c, where a rank's part may have more groups than G and fewer heads in each than R, so
  * what there is of both is always read from the product.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
+#include "nn/attention_dropout.h"
 #include "nn/cache.h"
 #include "nn/layer.h"
 
 struct attention {
     weft_module *qkv, *proj;
     bool causal, grouped, turned, by_heads;
+    double dropout;             /* of the attention weights */
+    int64_t heads;              /* of the whole */
     weft_rotary_options rotary; /* where `turned` */
     struct wf_cache cache;
 };
@@ -36,6 +39,26 @@ static weft_tensor *attend(const struct attention *a, weft_tensor *qkv, weft_ten
     weft_attention_options options = {.causal = a->causal, .grouped = a->grouped, .mask = mask};
 
     return weft_attention_packed_with(turn(a, qkv), options);
+}
+
+/* The same with some of the weights left out. */
+static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+{
+    struct wf_dropped dropped = {.mask = mask,
+                                 .causal = a->causal,
+                                 .p = a->dropout,
+                                 .made_by = a->qkv->parameters[0].tensor};
+    int dim = a->grouped ? 3 : 2;
+    int64_t r;
+
+    qkv = turn(a, qkv);
+    if (!qkv) return NULL;
+    r = a->grouped ? weft_size(qkv, 3) - 2 : 1;
+    dropped.heads_in_all = a->heads / r;
+    dropped.q = a->grouped ? weft_slice(qkv, dim, 0, r) : weft_select(qkv, dim, 0);
+    dropped.k = weft_select(qkv, dim, r);
+    dropped.v = weft_select(qkv, dim, r + 1);
+    return wf_attend_dropped(&dropped);
 }
 
 static weft_tensor *batch_first(weft_tensor *x_tbgd)
@@ -82,7 +105,12 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     struct attention *a = m->payload;
     weft_tensor *qkv = weft_call(a->qkv, inputs[0]), *mask = n > 1 ? inputs[1] : NULL, *y;
 
-    y = a->cache.room ? attend_cached(a, qkv, mask) : attend(a, qkv, mask);
+    if (a->cache.room)
+        y = attend_cached(a, qkv, mask);
+    else if (m->training && a->dropout > 0)
+        y = attend_dropped(a, qkv, mask);
+    else
+        y = attend(a, qkv, mask);
     return weft_call(a->proj, a->by_heads ? heads_in_a_row(y) : y);
 }
 
@@ -106,9 +134,11 @@ static weft_status check(const weft_attention_config *c)
 {
     WF_TRY(wf_need_size("attention", "width", c->width));
     WF_TRY(wf_need_size("attention", "heads", c->heads));
-    WF_NEED(c->width % c->heads == 0, WEFT_ERR_ARG,
-            "attention: width %lld is no multiple of %lld heads", (long long)c->width,
-            (long long)c->heads);
+    WF_NEED(c->head_dim > 0 || (c->head_dim == 0 && c->width % c->heads == 0), WEFT_ERR_ARG,
+            "attention: width %lld is no multiple of %lld heads, head_dim is %lld",
+            (long long)c->width, (long long)c->heads, (long long)c->head_dim);
+    WF_NEED(c->dropout >= 0 && c->dropout <= 1, WEFT_ERR_ARG, "attention: dropout is %g",
+            c->dropout);
     WF_NEED(c->kv_heads >= 0 && (!c->kv_heads || c->heads % c->kv_heads == 0), WEFT_ERR_ARG,
             "attention: %lld heads cannot share %lld keys evenly", (long long)c->heads,
             (long long)c->kv_heads);
@@ -116,6 +146,11 @@ static weft_status check(const weft_attention_config *c)
             "attention: by_heads has no transposed weights");
     WF_NEED(c->rotary.base >= 0, WEFT_ERR_ARG, "attention: rotary.base is %g", c->rotary.base);
     return WEFT_OK;
+}
+
+static int64_t head_dim(const weft_attention_config *c)
+{
+    return c->head_dim ? c->head_dim : c->width / c->heads;
 }
 
 static int64_t groups_of(const weft_attention_config *c)
@@ -128,7 +163,7 @@ static weft_module *qkv_by_heads(const weft_attention_config *c)
     return wf_grouped_new(&(struct wf_grouped_config){.in = c->width,
                                                       .heads = c->heads,
                                                       .groups = groups_of(c),
-                                                      .head_dim = c->width / c->heads,
+                                                      .head_dim = head_dim(c),
                                                       .no_bias = c->no_bias,
                                                       .std = c->std,
                                                       .dtype = c->dtype});
@@ -136,7 +171,7 @@ static weft_module *qkv_by_heads(const weft_attention_config *c)
 
 static weft_module *qkv_new(const struct attention *a, const weft_attention_config *c)
 {
-    int64_t d = c->width / c->heads;
+    int64_t d = head_dim(c);
     weft_linear_config linear = {.in = {c->width},
                                  .out = {3, c->heads, d},
                                  .out_split = 1,
@@ -155,7 +190,7 @@ static weft_module *qkv_new(const struct attention *a, const weft_attention_conf
 
 static weft_module *proj_new(const struct attention *a, const weft_attention_config *c)
 {
-    int64_t d = c->width / c->heads;
+    int64_t d = head_dim(c);
     weft_linear_config linear = {.in = {c->heads, d},
                                  .out = {c->width},
                                  .transposed = c->transposed,
@@ -177,6 +212,8 @@ static weft_status build(weft_module *m, const weft_attention_config *c)
 
     WF_TRY(check(c));
     a->causal = !c->bidirectional;
+    a->dropout = c->dropout;
+    a->heads = c->heads;
     a->turned = c->rotary.base > 0;
     a->by_heads = c->by_heads;
     a->grouped = a->turned || c->kv_heads > 0 || c->by_heads;

@@ -93,6 +93,7 @@ static weft_status build(weft_module *m, const weft_bert_config *c)
                                                      .hidden = c->hidden,
                                                      .act = c->act,
                                                      .dropout = c->dropout,
+                                                     .attention_dropout = c->attention_dropout,
                                                      .eps = eps,
                                                      .bidirectional = true,
                                                      .post_norm = true,

@@ -66,17 +66,20 @@ static weft_module *norm_new(const weft_block_config *c)
 static weft_status add_attention(weft_module *m, const weft_block_config *c)
 {
     struct block *block = m->payload;
+    bool no_bias = c->no_bias && !c->attention_bias;
 
     block->norm1 = norm_new(c);
     WF_TRY(weft_module_add_child(m, "norm1", block->norm1));
     block->attn = weft_attention_new((weft_attention_config){.width = c->width,
+                                                             .head_dim = c->head_dim,
+                                                             .dropout = c->attention_dropout,
                                                              .heads = c->heads,
                                                              .kv_heads = c->kv_heads,
                                                              .by_heads = c->by_heads,
                                                              .bidirectional = c->bidirectional,
                                                              .rotary = c->rotary,
                                                              .transposed = c->transposed,
-                                                             .no_bias = c->no_bias,
+                                                             .no_bias = no_bias,
                                                              .std = c->std,
                                                              .out_std = c->out_std,
                                                              .dtype = c->dtype});
@@ -95,7 +98,7 @@ static weft_status add_mlp(weft_module *m, const weft_block_config *c)
                                             .act = c->act,
                                             .gated = c->gated,
                                             .transposed = c->transposed,
-                                            .no_bias = c->no_bias,
+                                            .no_bias = c->no_bias && !c->mlp_bias,
                                             .std = c->std,
                                             .out_std = c->out_std,
                                             .dtype = c->dtype});

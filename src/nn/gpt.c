@@ -21,6 +21,7 @@ weft_module *weft_gpt(weft_gpt_config c)
                                         .act = c.act,
                                         .transposed = c.transposed,
                                         .dropout = c.dropout,
+                                        .attention_dropout = c.attention_dropout,
                                         .eps = c.eps,
                                         .std = gpt2_std,
                                         .out_std = gpt2_std / sqrt(2.0 * c.layers),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_hub.py FOLDER: small models of the transformers package, saved as it saves models, and what they
-compute: FOLDER/hub-{gpt2,llama,bert} with config.json, model.safetensors, and results.safetensors.
+compute: FOLDER/hub-{gpt2,llama,llama_bias,bert} with config.json, model.safetensors, and results.safetensors.
 
 Results: tokens [2,8]; of gpt2 and llama logits [2,8,17], the loss of predicting targets [2,8], and
 gradients of some weights by their names; of bert the hidden states and the pooled first token under a mask
@@ -100,6 +100,34 @@ language_model(
         "model.layers.1.mlp.up_proj.weight",
         "model.norm.weight",
         "lm_head.weight",
+    ],
+)
+language_model(
+    LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=17,
+            hidden_size=12,
+            intermediate_size=9,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=4,
+            attention_bias=True,
+            mlp_bias=True,
+            max_position_embeddings=32,
+            tie_word_embeddings=True,
+            attn_implementation="eager",
+        )
+    ),
+    "hub-llama_bias",
+    [
+        "model.embed_tokens.weight",
+        "model.layers.0.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.k_proj.bias",
+        "model.layers.1.self_attn.o_proj.weight",
+        "model.layers.1.self_attn.o_proj.bias",
+        "model.layers.1.mlp.up_proj.bias",
+        "model.layers.0.mlp.down_proj.bias",
     ],
 )
 bert = fill(

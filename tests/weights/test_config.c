@@ -39,7 +39,7 @@ START_TEST(gpt2__a_config_as_it_is_published)
     ck_assert_int_eq(c.layers, 12);
     ck_assert_int_eq(c.hidden, 0);
     ck_assert_int_eq(c.act, WEFT_GELU_TANH);
-    ck_assert(c.dropout == 0.1 && c.eps == 1e-5 && c.tied);
+    ck_assert(c.dropout == 0.1 && c.attention_dropout == 0.1 && c.eps == 1e-5 && c.tied);
 }
 END_TEST
 
@@ -100,11 +100,11 @@ static const struct {
     {false, LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":\"8\"}}",
      "\"factor\" is a string, not a number"},
     {false, LLAMA ",\"rope_scaling\":2}", "\"rope_scaling\" is a number, not an object"},
-    {false, LLAMA ",\"attention_bias\":true}", "\"attention_bias\" is true"},
-    {false, LLAMA ",\"mlp_bias\":true}", "\"mlp_bias\" is true"},
+    {false, LLAMA ",\"attention_bias\":true,\"mlp_bias\":true}", NULL},
+    {false, LLAMA ",\"attention_bias\":1}", "\"attention_bias\" is a number"},
     {false, LLAMA ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\", not \"silu\""},
-    {false, LLAMA ",\"head_dim\":8}", "\"head_dim\" is 8"},
-    {false, LLAMA ",\"attention_dropout\":0.1}", "\"attention_dropout\""},
+    {false, LLAMA ",\"head_dim\":8,\"attention_dropout\":0.1}", NULL},
+    {false, LLAMA ",\"head_dim\":0}", "\"head_dim\" is 0"},
     {false, "{\"hidden_size\":16}", "\"num_attention_heads\" is missing"},
     {true, BERT "}", NULL},
     {true, BERT ",\"position_embedding_type\":\"relative_key\"}",

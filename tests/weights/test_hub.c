@@ -29,7 +29,7 @@ static weft_module *gpt2(void)
 
     WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
     WT_ALL(config.vocab == 17 && config.dropout == 0.1 && config.tied);
-    config.dropout = 0;
+    config.dropout = config.attention_dropout = 0;
     return weft_gpt(config);
 }
 
@@ -39,7 +39,7 @@ static weft_module *conv1d(void)
     weft_gpt_config config;
 
     WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
-    config.dropout = 0;
+    config.dropout = config.attention_dropout = 0;
     config.transposed = true;
     return weft_gpt(config);
 }
@@ -64,13 +64,32 @@ static weft_module *by_heads(void)
     return weft_llama(config);
 }
 
+/* Biases everywhere, heads of another size than width / heads, a tied head. */
+static weft_module *llama_bias(void)
+{
+    weft_llama_config config;
+
+    WT_EQ(weft_llama_config_read(&config, path_of("llama_bias", "/config.json")), WEFT_OK);
+    WT_ALL(config.head_dim == 4 && config.attention_bias && config.mlp_bias && config.tied);
+    return weft_llama(config);
+}
+
+static weft_module *bias_by_heads(void)
+{
+    weft_llama_config config;
+
+    WT_EQ(weft_llama_config_read(&config, path_of("llama_bias", "/config.json")), WEFT_OK);
+    config.by_heads = true;
+    return weft_llama(config);
+}
+
 static weft_module *bert(void)
 {
     weft_bert_config config;
 
     WT_EQ(weft_bert_config_read(&config, path_of("bert", "/config.json")), WEFT_OK);
     WT_ALL(config.hidden == 20 && config.types == 2 && config.act == WEFT_GELU);
-    config.dropout = 0;
+    config.dropout = config.attention_dropout = 0;
     config.pooler = true;
     return weft_bert(config);
 }
@@ -87,16 +106,25 @@ static void spread(struct wt_world *w, weft_module *m)
           WEFT_OK);
 }
 
-static struct model open_model(struct wt_world *w, const char *family, weft_module *module,
+/* The family whose names a folder has: "llama" of "llama_bias". */
+static const weft_weight_names *names_of(const char *folder)
+{
+    char family[32];
+
+    snprintf(family, sizeof family, "%.*s", (int)strcspn(folder, "_"), folder);
+    return weft_weight_family(family);
+}
+
+static struct model open_model(struct wt_world *w, const char *folder, weft_module *module,
                                bool is_spread)
 {
     struct model m = {.module = module,
-                      .results = weft_weights_open(path_of(family, "/results.safetensors"))};
-    weft_weights *weights = weft_weights_open(path_of(family, ""));
+                      .results = weft_weights_open(path_of(folder, "/results.safetensors"))};
+    weft_weights *weights = weft_weights_open(path_of(folder, ""));
     weft_status status;
 
     if (is_spread) spread(w, module);
-    status = weft_weights_load(module, weights, weft_weight_family(family));
+    status = weft_weights_load(module, weights, names_of(folder));
     wt_note("%s", weft_error_message());
     WT_EQ(status, WEFT_OK);
     weft_weights_close(weights);
@@ -220,6 +248,40 @@ WT_TEST(llama__computes_what_transformers_computes)
     wt_world_close(&w);
 }
 
+/* Both forms of the queries, keys and values. */
+WT_TEST(llama__with_biases_computes_what_transformers_computes)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 4; i++) {
+        struct model m =
+            open_model(&w, "llama_bias", i / 2 ? bias_by_heads() : llama_bias(), i % 2);
+        weft_tensor *q, *k;
+
+        run_language_model(&m);
+        if (i / 2) {
+            q = grad_of(&m, "blocks.0.attn.qkv.q_weight");
+            k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.kv_bias"), 1, 0, 1);
+        } else {
+            q = weft_slice(grad_of(&m, "blocks.0.attn.qkv.weight"), 1, 0, 3);
+            k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.bias"), 1, 3, 4);
+        }
+        WT_ALL(is_grad(&m, q, "grad.model.layers.0.self_attn.q_proj.weight"));
+        WT_ALL(is_grad(&m, k, "grad.model.layers.0.self_attn.k_proj.bias"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.weight"),
+                       "grad.model.layers.1.self_attn.o_proj.weight"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.bias"),
+                       "grad.model.layers.1.self_attn.o_proj.bias"));
+        WT_ALL(is_grad(&m, weft_slice(grad_of(&m, "blocks.1.mlp.up.bias"), 0, 1, 2),
+                       "grad.model.layers.1.mlp.up_proj.bias"));
+        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.mlp.down.bias"),
+                       "grad.model.layers.0.mlp.down_proj.bias"));
+        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
+        close_model(&m);
+    }
+    wt_world_close(&w);
+}
+
 WT_TEST(bert__computes_what_transformers_computes)
 {
     struct wt_world w = wt_world_open();
@@ -244,20 +306,18 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
     static const struct {
         const char *family;
         weft_module *(*make)(void);
-    } families[] = {{"gpt2", gpt2},
-                    {"gpt2-conv1d", conv1d},
-                    {"llama", llama},
-                    {"llama", by_heads},
+    } families[] = {{"gpt2", gpt2},      {"gpt2-conv1d", conv1d},    {"llama", llama},
+                    {"llama", by_heads}, {"llama_bias", llama_bias}, {"llama_bias", bias_by_heads},
                     {"bert", bert}};
     struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 7; i++) {
         const char *family = families[i].family;
         struct model m = open_model(&w, family, families[i].make(), true);
         weft_weights *from = weft_weights_open(path_of(family, "")), *again;
         const char *path = wt_scratch("again.safetensors");
 
-        WT_EQ(weft_weights_save(m.module, path, weft_weight_family(family)), WEFT_OK);
+        WT_EQ(weft_weights_save(m.module, path, names_of(family)), WEFT_OK);
         again = weft_weights_open(path);
         WT_EQ(weft_weights_count(again), weft_weights_count(from));
         for (int64_t k = 0; k < weft_weights_count(from); k++) {
@@ -265,7 +325,7 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
             char longer[128];
 
             snprintf(longer, sizeof longer, "bert.%s", name);
-            if (i == 4) ours = longer; /* a bare encoder has no prefix */
+            if (i == 6) ours = longer; /* a bare encoder has no prefix */
             wt_note("%s", name);
             WT_ALL(weft_weights_find(again, ours) != NULL);
             WT_ALL(wt_near_tensors(weft_weights_read(again, ours, 0, NULL, NULL),
@@ -284,6 +344,7 @@ int main(int argc, char **argv)
         WT_CASE(gpt2__computes_what_transformers_computes),
         WT_CASE(gpt2__computes_the_same_with_transposed_weights),
         WT_CASE(llama__computes_what_transformers_computes),
+        WT_CASE(llama__with_biases_computes_what_transformers_computes),
         WT_CASE(bert__computes_what_transformers_computes),
         WT_CASE(hub__a_model_saved_again_is_the_file_it_came_from),
         WT_END,

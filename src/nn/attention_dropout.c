@@ -1,0 +1,135 @@
+/*
+ * attention_dropout.c: attention step by step, because dropout needs the weights themselves.
+ *
+ * Shapes: B batch, T tokens, H heads, or G groups of R heads, D head size. Weights are [B,H,T,T] or
+ * [B,G,R,T,T], in either form the same elements in the same order, and which of them are dropped is
+ * a matter of their place among all. Where heads are split over ranks and these are a plain part of
+ * them, that place is known from the weight that made them.
+ */
+#include "nn/attention_dropout.h"
+
+#include <math.h>
+
+#include <weft/dtensor.h>
+#include <weft/factory.h>
+#include <weft/ops.h>
+
+static const double far_below = -1e30; /* exp of it is 0; bf16 has it, too */
+
+/* [B,T,H,D] -> [B,H,T,D], [B,T,G,R,D] -> [B,G,R,T,D] */
+static weft_tensor *heads_first(weft_tensor *x)
+{
+    static const int four[] = {0, 2, 1, 3}, five[] = {0, 2, 3, 1, 4};
+
+    return x ? weft_permute(x, weft_ndim(x) == 5 ? five : four) : NULL;
+}
+
+static weft_tensor *tokens_first(weft_tensor *x)
+{
+    static const int four[] = {0, 2, 1, 3}, five[] = {0, 3, 1, 2, 4};
+
+    return x ? weft_permute(x, weft_ndim(x) == 5 ? five : four) : NULL;
+}
+
+/* Keys or values [B,T,G,D] with the dims of heads_first(q). */
+static weft_tensor *beside(weft_tensor *k, int ndim)
+{
+    int64_t shape[5];
+
+    k = heads_first(k);
+    if (!k || ndim == 4) return k;
+    for (int d = 0; d < 2; d++) shape[d] = weft_size(k, d);
+    shape[2] = 1;
+    for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(k, d);
+    return weft_reshape(k, 5, shape);
+}
+
+/* A plain tensor that every rank has, on x's mesh. */
+static weft_tensor *as_placed(weft_tensor *t, const weft_tensor *x)
+{
+    weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R */
+    weft_mesh *mesh = weft_tensor_mesh(x);
+
+    return t && mesh && !weft_tensor_mesh(t) ? weft_from_local(t, mesh, everywhere, NULL) : t;
+}
+
+/* A mask [B,T] or [B or 1,T or 1,T] with the dims of the scores. */
+static weft_tensor *widened(weft_tensor *mask, int ndim)
+{
+    int64_t shape[5] = {1, 1, 1, 1, 1};
+
+    shape[0] = weft_size(mask, 0);
+    if (weft_ndim(mask) == 3) shape[ndim - 2] = weft_size(mask, 1);
+    shape[ndim - 1] = weft_size(mask, -1);
+    return weft_reshape(mask, ndim, shape);
+}
+
+static weft_tensor *number(const weft_tensor *like, double value)
+{
+    return weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value);
+}
+
+/* True where a query sees a key; NULL: everywhere. */
+static weft_tensor *seen_of(const struct wf_dropped *a, weft_tensor *mask,
+                            const weft_tensor *scores)
+{
+    int64_t t = weft_size(scores, -1);
+    weft_spec square = {.dtype = WEFT_BOOL, .ndim = 2, .shape = {t, t}},
+              none = {.dtype = WEFT_BOOL};
+    weft_tensor *causal = a->causal ? as_placed(weft_make_tril(square, 0), scores) : NULL;
+
+    if (!mask) return causal;
+    if (weft_tensor_dtype(mask) != WEFT_BOOL) mask = weft_gt(mask, number(mask, far_below));
+    return causal ? weft_where(causal, mask, weft_make_zeros(none)) : mask;
+}
+
+/* A query that sees nothing has no weights at all, as in weft_attention_with. */
+static weft_tensor *softmax_of_seen(weft_tensor *scores, weft_tensor *seen)
+{
+    if (!seen) return weft_softmax(scores, -1);
+    scores = weft_where(seen, scores, number(scores, far_below));
+    return scores ? weft_where(seen, weft_softmax(scores, -1), number(scores, 0)) : NULL;
+}
+
+/* Weights of this rank's heads, which are dim 1, as part of all. */
+static weft_tensor *as_part(weft_tensor *weights, const struct wf_dropped *a)
+{
+    weft_mesh *mesh = weft_tensor_mesh(a->made_by);
+    weft_placement cut[WEFT_MAX_AXES] = {{0}};
+    int64_t shape[5];
+
+    for (int axis = 0; axis < weft_mesh_ndim(mesh); axis++) {
+        weft_placement p = weft_tensor_placement(a->made_by, axis);
+
+        if (!weft_is_shard(p)) continue;
+        cut[axis] = p;
+        cut[axis].dim = 1;
+    }
+    for (int d = 0; d < weft_ndim(weights); d++) shape[d] = weft_size(weights, d);
+    shape[1] = a->heads_in_all;
+    return weft_from_local(weights, mesh, cut, shape);
+}
+
+static weft_tensor *dropped(weft_tensor *weights, const struct wf_dropped *a)
+{
+    bool part = weights && weft_tensor_mesh(a->made_by) && !weft_tensor_mesh(weights);
+
+    if (!part) return weft_dropout(weights, a->p, NULL);
+    return weft_to_local(weft_dropout(as_part(weights, a), a->p, NULL), NULL);
+}
+
+weft_tensor *wf_attend_dropped(const struct wf_dropped *a)
+{
+    weft_tensor *q = heads_first(a->q), *scores, *mask = NULL, *weights;
+    int n;
+
+    if (!q || !a->k || !a->v) return NULL;
+    n = weft_ndim(q);
+    scores = weft_mul_scalar(weft_matmul_t(q, beside(a->k, n), false, true),
+                             1 / sqrt((double)weft_size(q, -1)));
+    if (!scores) return NULL;
+    if (a->mask) mask = as_placed(widened(a->mask, n), scores);
+    if (mask && weft_tensor_dtype(mask) != WEFT_BOOL) scores = weft_add(scores, mask);
+    weights = softmax_of_seen(scores, seen_of(a, mask, scores));
+    return tokens_first(weft_matmul(dropped(weights, a), beside(a->v, n)));
+}

@@ -1,0 +1,17 @@
+/* attention_dropout.h: attention that leaves out some of its weights, for training. */
+#pragma once
+
+#include "nn/module.h"
+
+struct wf_dropped {
+    weft_tensor *q;     /* [B,T,H,D] or [B,T,G,R,D] */
+    weft_tensor *k, *v; /* [B,T,H,D], [B,T,G,D] */
+    weft_tensor *mask;  /* as in weft_attention_options, or NULL */
+    bool causal;
+    double p;
+    weft_tensor *made_by; /* the weight that q, k and v come from: it says whose heads these are */
+    int64_t heads_in_all; /* H or G of the whole, where q is one rank's part of them */
+};
+
+/** softmax(q kT / sqrt(D) + mask), some of it zero and the rest larger, times v: shaped as q. */
+weft_tensor *wf_attend_dropped(const struct wf_dropped *a);
