@@ -1,0 +1,396 @@
+/* test_edges.c: what replicas refuse, how they begin, and steps that are not like the others. */
+#include <math.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "data_parallel/twins.h"
+
+/* ---- layers of which a call uses some ---- */
+
+struct parts {
+    weft_module *layers[3];
+    unsigned used; /* bits */
+};
+
+static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    const struct parts *p = weft_module_payload(m);
+    weft_tensor *x = inputs[0];
+
+    (void)n;
+    for (int i = 0; i < 3; i++)
+        if (p->used >> i & 1) x = weft_call(p->layers[i], x);
+    return x;
+}
+
+static const weft_module_class class_parts = {.type = "parts", .forward = forward};
+
+static weft_module *new_parts(struct parts *p)
+{
+    weft_module *m = weft_module_new(&class_parts, p);
+    const char *names[] = {"a", "b", "c"};
+
+    weft_manual_seed(3);
+    for (int i = 0; i < 3; i++) {
+        p->layers[i] = weft_linear_new(
+            (weft_linear_config){.in = {3}, .out = {3}, .std = 1, .dtype = WEFT_F64});
+        WT_EQ(weft_module_add_child(m, names[i], p->layers[i]), WEFT_OK);
+    }
+    p->used = 7;
+    return m;
+}
+
+static weft_tensor *some_rows(void) { return wt_whole(WEFT_F64, 5, 2, 3); }
+
+static weft_tensor *loss_of(weft_module *m) { return weft_sum_all(weft_call(m, some_rows())); }
+
+/* Replicas, and the same module on one device. */
+struct replicas {
+    struct wt_world world;
+    struct parts parts, whole_parts;
+    weft_module *m, *whole;
+};
+
+static void open(struct replicas *r, weft_data_parallel_config config)
+{
+    *r = (struct replicas){.world = wt_world_open_mesh("dp=%d", wt_ranks())};
+    r->m = new_parts(&r->parts);
+    r->whole = new_parts(&r->whole_parts);
+    WT_EQ(weft_data_parallel(r->m, r->world.mesh, config), WEFT_OK);
+}
+
+static void close(struct replicas *r)
+{
+    weft_module_release(r->m);
+    weft_module_release(r->whole);
+    wt_world_close(&r->world);
+}
+
+/* ---- refusals ---- */
+
+WT_TEST(refused__before_anything_changed)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
+    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp"), *other = weft_mesh_new(WEFT_CPU, "x=1");
+    struct parts parts;
+    weft_module *m = new_parts(&parts);
+    weft_data_parallel_config config = {0};
+    double mean;
+
+    WT_ALL(weft_data_parallel(NULL, dp, config) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "module or mesh is NULL");
+    WT_ALL(weft_data_parallel(m, w.mesh, config) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "along one axis, the mesh has 2");
+    WT_ALL(weft_data_parallel_backward(m, some_rows(), 1) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "is no replica");
+    WT_ALL(weft_data_parallel_loss(m, &mean, NULL) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "is no replica");
+    WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
+    WT_EQ(weft_data_parallel(m, dp, config), WEFT_OK);
+    WT_ALL(weft_data_parallel(m, dp, config) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "is a replica already");
+    WT_ALL(weft_data_parallel_backward(m, loss_of(m), -1) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "-1 tokens");
+    WT_ALL(weft_data_parallel_backward(m, some_rows(), 1) == WEFT_ERR_SHAPE);
+    WT_FAILED(WEFT_ERR_SHAPE, "the loss has 6 elements");
+    weft_module_release(m);
+    weft_mesh_release(other);
+    weft_mesh_release(dp);
+    wt_world_close(&w);
+}
+
+WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
+{
+    struct wt_world w = wt_world_open();
+    weft_mesh *line = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    struct parts parts;
+    weft_module *m = new_parts(&parts);
+
+    WT_EQ(weft_parallelize_module(m, w.mesh, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
+          WEFT_OK);
+    WT_ALL(weft_data_parallel(m, line, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
+    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) != WEFT_OK);
+    weft_error_clear();
+    WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "a.weight")) == w.mesh);
+    weft_module_release(m);
+    weft_mesh_release(line);
+    wt_world_close(&w);
+}
+
+WT_TEST(refused__a_backward_between_reduction_and_step)
+{
+    struct replicas r;
+    double norm;
+
+    open(&r, (weft_data_parallel_config){0});
+    WT_EQ(weft_backward(loss_of(r.m)), WEFT_OK);
+    WT_EQ(weft_clip_grad_norm(r.m, 1, &norm), WEFT_OK);
+    WT_ALL(weft_backward(loss_of(r.m)) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "take the step or drop them");
+    close(&r);
+}
+
+WT_TEST(refused__a_parameter_that_was_replaced)
+{
+    struct replicas r;
+    weft_tensor *w;
+
+    open(&r, (weft_data_parallel_config){0});
+    w = weft_full(WEFT_F64, 2, (int64_t[]){3, 3}, 0);
+    WT_EQ(weft_module_set_parameter(r.parts.layers[0], "weight", w), WEFT_OK);
+    WT_ALL(loss_of(r.m) == NULL);
+    WT_FAILED(WEFT_ERR_STATE, "replaced after weft_data_parallel");
+    WT_ALL(weft_module_parameter(r.m, "a.weight") == w);
+    WT_ALL(weft_tensor_mesh(weft_module_parameter(r.m, "a.bias")) != NULL);
+    close(&r);
+}
+
+/* ---- how replicas begin ---- */
+
+/* One element of one parameter is another number on the last replica. */
+static weft_module *unlike(struct parts *parts)
+{
+    weft_module *m = new_parts(parts);
+
+    ((double *)weft_data(weft_module_parameter(m, "b.weight")))[4] += wt_rank() == wt_ranks() - 1;
+    return m;
+}
+
+WT_TEST(start__finds_what_differs)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
+    struct parts parts;
+    weft_module *m = unlike(&parts);
+    weft_status status = weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0});
+
+    WT_EQ(status, wt_ranks() > 1 ? WEFT_ERR_ARG : WEFT_OK);
+    if (wt_ranks() > 1) {
+        WT_FAILED(WEFT_ERR_ARG, "differ in parameter 'weight' of module 'b'");
+        WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "b.weight")));
+    }
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
+/* The difference is on one line of replicas: the other lines hear of it. */
+WT_TEST(start__finds_what_differs_on_every_rank)
+{
+    for (int dp = 1, tp; tw_next_mesh(&dp, &tp);) {
+        struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, tp);
+        weft_mesh *replicas = weft_mesh_sub(w.mesh, "dp"), *tp_mesh = weft_mesh_sub(w.mesh, "tp");
+        struct parts parts;
+        weft_module *m = unlike(&parts);
+
+        WT_EQ(
+            weft_parallelize_module(m, tp_mesh, (weft_plan[]){{"c", weft_colwise_parallel()}, {0}}),
+            WEFT_OK);
+        WT_ALL(weft_data_parallel(m, replicas, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
+        WT_FAILED(WEFT_ERR_ARG, "differ in parameter 'weight' of module 'b'");
+        weft_module_release(m);
+        weft_mesh_release(replicas);
+        weft_mesh_release(tp_mesh);
+        wt_world_close(&w);
+    }
+}
+
+WT_TEST(start__copies_the_first)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
+    struct parts parts, good;
+    weft_module *m = unlike(&parts), *first = new_parts(&good);
+    weft_data_parallel_config config = {.start = WEFT_REPLICAS_COPIED};
+
+    if (wt_ranks() == 1) ((double *)weft_data(weft_module_parameter(m, "b.weight")))[4] -= 1;
+    WT_EQ(weft_data_parallel(m, w.mesh, config), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_to_local(weft_module_parameter(m, "b.weight"), NULL),
+                           weft_module_parameter(first, "b.weight"), WT_WITHIN(1e-15)));
+    weft_module_release(m);
+    weft_module_release(first);
+    wt_world_close(&w);
+}
+
+WT_TEST(start__trusts_without_a_message)
+{
+    struct replicas r;
+
+    open(&r, (weft_data_parallel_config){.start = WEFT_REPLICAS_TRUSTED});
+    WT_STILL(&r.world);
+    close(&r);
+}
+
+/* ---- steps that are not like the others ---- */
+
+static bool grad_is(struct replicas *r, const char *name, weft_tensor *want)
+{
+    weft_tensor *grad = weft_grad(weft_module_parameter(r->m, name));
+
+    return want ? grad && wt_near_tensors(grad, want, WT_WITHIN(1e-13)) : !grad;
+}
+
+/* b is used by nobody, a by the first replica only. */
+WT_TEST(unused__is_zeros_where_some_use_it_and_nothing_where_nobody_does)
+{
+    weft_data_parallel_config configs[] = {
+        {0}, {.bucket_bytes = 80, .backwards = 1}, {.bucket_bytes = 1}};
+
+    for (int i = 0; i < 3; i++) {
+        struct replicas r;
+        weft_tensor *leaf, *want;
+
+        open(&r, configs[i]);
+        r.parts.used = wt_rank() == 0 ? 5 : 4;
+        WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 1), WEFT_OK);
+        leaf = weft_module_parameter(r.m, "c.bias");
+        WT_EQ(weft_reduce_gradients(&leaf, 1), WEFT_OK);
+        r.whole_parts.used = 5;
+        WT_EQ(weft_backward(weft_mul_scalar(loss_of(r.whole), 1.0 / wt_ranks())), WEFT_OK);
+        want = weft_grad(weft_module_parameter(r.whole, "a.weight"));
+        WT_ALL(grad_is(&r, "a.weight", want));
+        WT_ALL(grad_is(&r, "b.weight", NULL));
+        r.whole_parts.used = 4;
+        WT_EQ(weft_backward(weft_mul_scalar(loss_of(r.whole), 1 - 1.0 / wt_ranks())), WEFT_OK);
+        WT_ALL(grad_is(&r, "c.weight", weft_grad(weft_module_parameter(r.whole, "c.weight"))));
+        close(&r);
+    }
+}
+
+/* Replicas that have nothing to do may leave the backward out. */
+WT_TEST(backward__may_be_left_out_without_tokens)
+{
+    struct replicas r;
+    weft_optim *optim;
+    double loss;
+    int64_t tokens;
+
+    open(&r, (weft_data_parallel_config){0});
+    optim = weft_sgd(r.m, (weft_sgd_config){.lr = 0.1});
+    if (wt_rank() == wt_ranks() / 2)
+        WT_EQ(1, 1 + (weft_data_parallel_backward(r.m, loss_of(r.m), 5) != WEFT_OK));
+    else
+        WT_EQ(1, 1);
+    WT_EQ(weft_step(optim), WEFT_OK);
+    WT_EQ(weft_data_parallel_loss(r.m, &loss, &tokens), WEFT_OK);
+    WT_EQ(tokens, 5);
+    weft_optim_release(optim);
+    close(&r);
+}
+
+WT_TEST(plain_backward__is_the_mean_over_replicas)
+{
+    struct replicas r;
+    double loss;
+
+    open(&r, (weft_data_parallel_config){0});
+    WT_EQ(weft_backward(weft_mul_scalar(loss_of(r.m), wt_rank())), WEFT_OK);
+    WT_EQ(weft_backward(weft_mul_scalar(loss_of(r.whole), (wt_ranks() - 1) / 2.0)), WEFT_OK);
+    WT_ALL(grad_is(&r, "a.weight", weft_grad(weft_module_parameter(r.whole, "a.weight"))));
+    WT_EQ(weft_data_parallel_loss(r.m, &loss, NULL), WEFT_OK);
+    WT_ALL(isnan(loss));
+    close(&r);
+}
+
+/* Tokens of gradients that were dropped do not count, also when buckets had left. */
+WT_TEST(dropped__gradients_take_their_tokens_along)
+{
+    for (int backwards = 0; backwards < 3; backwards++) {
+        struct replicas r;
+        weft_optim *optim;
+        int64_t tokens;
+
+        open(&r, (weft_data_parallel_config){.backwards = backwards, .bucket_bytes = 100});
+        optim = weft_sgd(r.m, (weft_sgd_config){.lr = 0.1});
+        WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 100), WEFT_OK);
+        weft_optim_zero_grad(optim);
+        WT_ALL(grad_is(&r, "a.weight", NULL));
+        for (int i = 0; i < 2; i++)
+            WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 3), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+        WT_EQ(weft_data_parallel_loss(r.m, NULL, &tokens), WEFT_OK);
+        WT_EQ(tokens, 6 * wt_ranks());
+        weft_optim_release(optim);
+        close(&r);
+    }
+}
+
+/* Two optimizers over parts of the module: the first step reduces for both. */
+WT_TEST(optimizers__of_parts_step_one_after_another)
+{
+    struct replicas r;
+    weft_optim *one, *parts[2];
+
+    open(&r, (weft_data_parallel_config){0});
+    one = weft_sgd(r.whole, (weft_sgd_config){.lr = 0.1});
+    parts[0] = weft_sgd(r.parts.layers[0], (weft_sgd_config){.lr = 0.1});
+    parts[1] = weft_sgd(r.parts.layers[2], (weft_sgd_config){.lr = 0.1});
+    WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 2), WEFT_OK);
+    WT_EQ(weft_backward(loss_of(r.whole)), WEFT_OK);
+    WT_EQ(weft_step(one), WEFT_OK);
+    for (int i = 0; i < 2; i++) WT_EQ(weft_step(parts[i]), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_module_parameter(r.m, "a.weight"),
+                           weft_module_parameter(r.whole, "a.weight"), WT_WITHIN(1e-13)));
+    WT_ALL(wt_near_tensors(weft_module_parameter(r.m, "c.weight"),
+                           weft_module_parameter(r.whole, "c.weight"), WT_WITHIN(1e-13)));
+    weft_optim_release(one);
+    for (int i = 0; i < 2; i++) weft_optim_release(parts[i]);
+    close(&r);
+}
+
+/* A parameter may be frozen and thawed between steps. */
+WT_TEST(frozen__between_steps)
+{
+    struct replicas r;
+    weft_tensor *w;
+
+    open(&r, (weft_data_parallel_config){.backwards = 1});
+    w = weft_module_parameter(r.m, "b.weight");
+    for (int step = 0; step < 4; step++) {
+        WT_ALL(weft_set_requires_grad(w, step % 2 == 0) != NULL);
+        WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 1), WEFT_OK);
+        WT_EQ(weft_reduce_gradients(&w, 1), WEFT_OK);
+        WT_ALL(!weft_grad(w) == (step % 2 == 1));
+        WT_ALL(weft_grad(weft_module_parameter(r.m, "a.weight")) != NULL);
+        for (int i = 0; i < 3; i++) {
+            weft_zero_grad(weft_module_parameter(r.parts.layers[i], "weight"));
+            weft_zero_grad(weft_module_parameter(r.parts.layers[i], "bias"));
+        }
+    }
+    close(&r);
+}
+
+WT_TEST(mean__weighs_by_tokens)
+{
+    struct replicas r;
+    double mean, sum = 0, count = 0;
+
+    open(&r, (weft_data_parallel_config){0});
+    for (int i = 0; i < wt_ranks(); i++) sum += 1.5 * i * i, count += i;
+    WT_EQ(weft_data_parallel_mean(r.m, wt_rank() ? 1.5 * wt_rank() : NAN, wt_rank(), &mean),
+          WEFT_OK);
+    WT_ALL(wt_ranks() == 1 ? isnan(mean) : fabs(mean - sum / count) < 1e-13);
+    close(&r);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(refused__before_anything_changed),
+        WT_CASE(refused__a_mesh_that_does_not_go_with_the_styles),
+        WT_CASE(refused__a_backward_between_reduction_and_step),
+        WT_CASE(refused__a_parameter_that_was_replaced),
+        WT_CASE(start__finds_what_differs),
+        WT_CASE(start__finds_what_differs_on_every_rank),
+        WT_CASE(start__copies_the_first),
+        WT_CASE(start__trusts_without_a_message),
+        WT_CASE(unused__is_zeros_where_some_use_it_and_nothing_where_nobody_does),
+        WT_CASE(backward__may_be_left_out_without_tokens),
+        WT_CASE(plain_backward__is_the_mean_over_replicas),
+        WT_CASE(dropped__gradients_take_their_tokens_along),
+        WT_CASE(optimizers__of_parts_step_one_after_another),
+        WT_CASE(frozen__between_steps),
+        WT_CASE(mean__weighs_by_tokens),
+        WT_END,
+    };
+    return wt_main(argc, argv, "edges", cases);
+}
