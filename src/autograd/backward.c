@@ -87,8 +87,7 @@ weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
 
-    WF_NEED(!leaf->kept || !leaf->kept->reduced, WEFT_ERR_STATE,
-            "backward: the gradients were reduced already; take the step or drop them first");
+    if (leaf->kept) WF_TRY(leaf->kept->keeper->growing(leaf->kept->keeper, leaf->kept));
     mine = up.settle(grad, leaf);
     if (!mine) return weft_error_status();
     if (leaf->grad && up.add_into(leaf->grad, mine)) return WEFT_OK;
@@ -288,22 +287,19 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
-    struct wf_keeper *keeper = leaf && leaf->kept ? leaf->kept->keeper : NULL;
-
-    if (keeper && (leaf->grad || keeper->under_way) && keeper->reduce(keeper) != WEFT_OK)
+    if (!leaf) return NULL;
+    if (leaf->kept && leaf->requires_grad &&
+        leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK)
         return NULL;
-    if (!leaf || !leaf->grad) return NULL;
+    if (!leaf->grad) return NULL;
     if (leaf->grad->layout->partial && remake(leaf, up.reduce) != WEFT_OK) return NULL;
     return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 
 void weft_zero_grad(weft_tensor *leaf)
 {
-    struct wf_keeper *keeper = leaf && leaf->kept ? leaf->kept->keeper : NULL;
-
     if (!leaf) return;
-    if (keeper && !keeper->reduced) keeper->dropped(keeper);
+    if (leaf->kept) leaf->kept->keeper->dropped(leaf->kept->keeper, leaf->kept);
     weft_release(leaf->grad);
     leaf->grad = NULL;
-    if (keeper) leaf->kept->reduced = keeper->reduced = false;
 }

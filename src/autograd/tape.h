@@ -82,29 +82,31 @@ static inline bool wf_node_wants(const struct wf_node *node, int i)
     return node->producers[i] || node->leaves[i];
 }
 
+struct wf_kept;
+
 /**
  * Somebody who reduces the gradients of many leaves together, along one axis of their meshes: data
  * parallelism. Until then they stay pending there, or wait in some other way to be finished.
  */
 struct wf_keeper {
     int axis;
-    /** Make all gradients of its leaves final. Nothing is sent when they are since the last drop.
-     */
+    bool reduced;   /* and none of its leaves' gradients was dropped since */
+    bool listening; /* to `arrived` */
+    /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
     weft_status (*reduce)(struct wf_keeper *keeper);
-    bool reduced; /* nothing was dropped since the last time */
-    /** A walk has delivered the last of a leaf's gradient. Called while `listening`. */
+    /** A walk has delivered the last of a leaf's gradient. */
     weft_status (*arrived)(struct wf_keeper *keeper, struct wf_kept *kept);
-    bool listening;
-    bool under_way; /* gradients have left their leaves and are not back */
-    /** Gradients are about to be dropped that were not reduced. */
-    void (*dropped)(struct wf_keeper *keeper);
+    /** Something is about to be added to a gradient. */
+    weft_status (*growing)(struct wf_keeper *keeper, struct wf_kept *kept);
+    /** A gradient is about to be dropped. */
+    void (*dropped)(struct wf_keeper *keeper, struct wf_kept *kept);
 };
 
 /** What a keeper knows of one leaf, which points to it. */
 struct wf_kept {
     struct wf_keeper *keeper;
     int awaited;  /* deliveries to come in the walks that have begun */
-    bool reduced; /* the gradient is final: none may be added to it */
+    bool reduced; /* the gradient is final */
 };
 
 /** What the tape needs from above; set once per process. */

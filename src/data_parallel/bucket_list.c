@@ -131,7 +131,6 @@ static weft_status send(struct wf_replicas *r, bool all)
             return WEFT_OK;
         WF_TRY(wf_bucket_start(r, bucket));
         r->n_started++;
-        r->keeper.under_way = true;
     }
     return WEFT_OK;
 }

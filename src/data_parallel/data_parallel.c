@@ -30,6 +30,7 @@ static void let_go(void *payload)
 
         m->leaf->kept = NULL;
         weft_release(m->leaf);
+        weft_release(m->before);
         wf_layout_release(m->lent);
         wf_layout_release(m->whole);
     }
@@ -272,6 +273,7 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     r = WF_NEW(struct wf_replicas);
     *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce,
                                          .arrived = wf_replicas_arrived,
+                                         .growing = wf_replicas_growing,
                                          .dropped = wf_replicas_dropped},
                               .refs = 1,
                               .mesh = weft_mesh_retain(mesh),
@@ -318,7 +320,7 @@ static weft_status value_of(weft_tensor *loss, double *value)
 /* Gradients of a step that was given up take their tokens with them. */
 static void forget_dropped(struct wf_replicas *r)
 {
-    if (r->keeper.under_way) return;
+    if (r->n_started) return;
     for (int i = 0; i < r->n_members; i++)
         if (r->members[i].leaf->grad) return;
     r->tokens = r->loss = 0;

@@ -22,6 +22,7 @@ struct wf_member {
     struct wf_kept kept;     /* its leaf points here */
     weft_tensor *leaf;       /* one reference */
     struct wf_layout *lent;  /* what a call of its module sees */
+    weft_tensor *before;     /* a gradient of an earlier step that is still to be used, or NULL */
     struct wf_layout *whole; /* over the leaf's mesh, replicated along axis 0 */
     bool wanted;             /* it wanted a gradient when the buckets were made */
     int bucket;              /* its number; -1: none */
@@ -79,8 +80,8 @@ weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept);
 weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket);
 
 weft_status wf_replicas_reduce(struct wf_keeper *keeper);
-/** Buckets that have left are taken in first, on all replicas alike. */
-void wf_replicas_dropped(struct wf_keeper *keeper);
+weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept);
+void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept);
 
 /** Sum `count` numbers over the replicas, in place. */
 void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);

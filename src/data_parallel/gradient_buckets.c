@@ -110,6 +110,15 @@ static weft_status send_rest(struct wf_replicas *r, struct wf_bucket *bucket)
     return WEFT_OK;
 }
 
+/* What is left of an earlier step, here or since more came to it, is added as it is. */
+static void add_before(const struct wf_member *m, void *data)
+{
+    const weft_tensor *before = m->before ? m->before : m->leaf->grad;
+
+    if (before && before->data)
+        wf_cpu_axpy(dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
+}
+
 /* The leaf's gradient is now its part of the bucket. */
 static void adopt(struct wf_member *m, struct wf_block *block, void *data)
 {
@@ -117,10 +126,10 @@ static void adopt(struct wf_member *m, struct wf_block *block, void *data)
         wf_layout_with_placements(m->leaf->layout, m->leaf->layout->placements);
     weft_tensor *grad = wf_tensor_new(layout, wf_block_retain(block), data, "reduce_gradients");
 
+    add_before(m, data);
     wf_layout_release(layout);
     weft_release(m->leaf->grad);
     m->leaf->grad = weft_retain(grad);
-    m->kept.reduced = true;
 }
 
 /* The sums are divided, and the leaves get them. */
@@ -144,12 +153,16 @@ static void finish_bucket(struct wf_replicas *r, struct wf_bucket *bucket, const
 /* A cut leaf's gradient is reduced already, and only to be divided. */
 static weft_status finish_cut(const struct wf_replicas *r, struct wf_member *m, double factor)
 {
+    weft_tensor *grad;
+
     if (!has_news(m)) return WEFT_OK;
     WF_TRY(wf_leaf_own_gradient(m->leaf));
-    m->kept.reduced = true;
+    grad = m->leaf->grad;
     if (r->meta) return WEFT_OK;
-    wf_settled(m->leaf->grad);
-    wf_cpu_scale(dtype_of(m), m->leaf->grad->layout->desc.numel, m->leaf->grad->data, factor);
+    wf_settled(grad);
+    wf_cpu_scale(dtype_of(m), grad->layout->desc.numel, grad->data, factor);
+    if (m->before)
+        wf_cpu_axpy(dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
     return WEFT_OK;
 }
 
@@ -215,16 +228,23 @@ static weft_status finish(struct wf_replicas *r, const struct news *news)
     return WEFT_OK;
 }
 
-/* The loss of a step stays until there is another. */
-static void keep_loss(struct wf_replicas *r, const struct news *news)
+/* A step has its gradients. Where nobody had any it may still get some. */
+static void settle(struct wf_replicas *r, const struct news *news)
 {
     bool any = false;
 
     for (int i = 0; i < r->n_members; i++) any |= news->had[i] > 0;
+    r->n_started = r->backwards = 0;
     r->tokens = r->loss = 0;
+    r->keeper.reduced = true;
     if (!any) return;
     r->all_tokens = *news->tokens;
     r->mean_loss = *news->loss / *news->tokens;
+    for (int i = 0; i < r->n_members; i++) {
+        r->members[i].kept.reduced = true;
+        weft_release(r->members[i].before);
+        r->members[i].before = NULL;
+    }
 }
 
 static weft_status reduce(struct wf_replicas *r)
@@ -238,11 +258,8 @@ static weft_status reduce(struct wf_replicas *r)
         WF_TRY(wf_bucket_start(r, &r->buckets[r->n_started]));
     news = exchange(r);
     status = finish(r, &news);
-    keep_loss(r, &news);
+    if (status == WEFT_OK) settle(r, &news);
     wf_free(news.numbers);
-    r->n_started = r->backwards = 0;
-    r->keeper.under_way = false;
-    r->keeper.reduced = status == WEFT_OK;
     return status;
 }
 
@@ -259,10 +276,30 @@ weft_status wf_replicas_reduce(struct wf_keeper *keeper)
     return status;
 }
 
-void wf_replicas_dropped(struct wf_keeper *keeper)
+weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept)
+{
+    struct wf_member *m = (struct wf_member *)kept;
+
+    if (!kept->reduced) keeper->reduced = false;
+    WF_NEED(!keeper->reduced, WEFT_ERR_STATE,
+            "backward: the gradients were reduced over the replicas already; take the step or drop "
+            "them first");
+    if (!kept->reduced) return WEFT_OK;
+    m->before = m->leaf->grad;
+    m->leaf->grad = NULL;
+    kept->reduced = false;
+    return WEFT_OK;
+}
+
+/* Buckets that have left are taken in first: those of all replicas have. */
+void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept)
 {
     struct wf_replicas *r = (struct wf_replicas *)keeper;
+    struct wf_member *m = (struct wf_member *)kept;
 
     if (r->config.backwards && r->backwards >= r->config.backwards) keeper->reduce(keeper);
     r->backwards = 0;
+    weft_release(m->before);
+    m->before = NULL;
+    kept->reduced = keeper->reduced = false;
 }

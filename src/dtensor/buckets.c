@@ -62,11 +62,12 @@ static void all_reduce(struct wf_block *block, size_t bytes, const struct group 
         .recv = block->data,
         .coalesced = true};
 
+    if (weft_mesh_axis_size(group->mesh, group->axis) == 1) return;
     if (group->device == WEFT_META)
         wf_comm_plan(&coll, weft_mesh_axis_name(group->mesh, group->axis),
                      weft_mesh_axis_size(group->mesh, group->axis),
                      weft_mesh_coordinate(group->mesh, group->axis));
-    else if (coll.comm && weft_mesh_axis_size(group->mesh, group->axis) > 1)
+    else if (coll.comm)
         wf_comm_run(&coll);
 }
 
