@@ -180,7 +180,8 @@ WT_TEST(prepare__several_inputs_by_place)
     check_both_inputs(3, false);
 }
 
-/* The peer trusts the declaration of a distributed input and would leave this one sharded. */
+/* Weakness 10.4-13: the peer trusts the declaration of a distributed input and would leave this one
+ * sharded. All combinations: tests/traps/test_weaknesses.c. */
 WT_TEST(prepare__a_wrong_declaration_does_no_harm)
 {
     weft_mesh *mesh = given_mesh();

@@ -152,7 +152,10 @@ static weft_tensor *weighted(weft_tensor *y)
                            1.5),
         weft_ndim(y), y->layout->desc.global);
 
-    return weft_sum_all(weft_mul(y, weft_cast(weights, weft_tensor_dtype(y))));
+    weights = weft_cast(weights, weft_tensor_dtype(y));
+    if (weft_tensor_mesh(y))
+        weights = weft_distribute_tensor(weights, weft_tensor_mesh(y), NULL, -1);
+    return weft_sum_all(weft_mul(y, weights));
 }
 
 void pair_backward(struct pair *p, weft_tensor *one, weft_tensor *many, struct pair_count count,

@@ -5,6 +5,12 @@
 
 /* ---- column-wise, then row-wise ---- */
 
+struct sizes {
+    int64_t in, hidden, out;
+};
+
+static const struct sizes sizes[] = {{10, 16, 10}, {7, 13, 5}, {3, 2, 1}};
+
 static weft_module *mlp(int64_t in, int64_t hidden, int64_t out, weft_dtype dtype)
 {
     weft_module *m = weft_sequential_new();
@@ -20,11 +26,24 @@ static weft_module *mlp(int64_t in, int64_t hidden, int64_t out, weft_dtype dtyp
     return m;
 }
 
-static struct pair mlps(int64_t in, int64_t hidden, int64_t out, weft_dtype dtype)
+static const weft_plan whole[] = {
+    {"net1", {.kind = WEFT_STYLE_COLWISE}}, {"net2", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
+
+/* Inputs and outputs by rows. */
+static const weft_plan by_rows[] = {
+    {"",
+     {.kind = WEFT_STYLE_PREPARE,
+      .options = {.input_layouts = "R", .desired_input_layouts = "S(0)"}}},
+    {"net1", {.kind = WEFT_STYLE_COLWISE, .options = {.input_layouts = "S(0)"}}},
+    {"net2",
+     {.kind = WEFT_STYLE_ROWWISE, .options = {.output_layouts = "S(0)", .keep_distributed = true}}},
+    {0},
+};
+
+static struct pair mlps(const struct sizes *s, weft_dtype dtype, const weft_plan *plan)
 {
-    static const weft_plan plan[] = {
-        {"net1", {.kind = WEFT_STYLE_COLWISE}}, {"net2", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
-    struct pair p = pair_open(mlp(in, hidden, out, dtype), mlp(in, hidden, out, dtype), dtype);
+    struct pair p = pair_open(mlp(s->in, s->hidden, s->out, dtype),
+                              mlp(s->in, s->hidden, s->out, dtype), dtype);
 
     WT_EQ(weft_parallelize_module(p.many, p.mesh, plan), WEFT_OK);
     return p;
@@ -42,16 +61,17 @@ static weft_tensor *input(int64_t rows, int64_t columns, weft_dtype dtype)
 
 static weft_optim *sgd(weft_module *m) { return weft_sgd(m, (weft_sgd_config){.lr = 0.25}); }
 
-static void train(int64_t in, int64_t hidden, int64_t out, weft_dtype dtype)
+/* Steps of pairs that send `forward` and `backward`. */
+static void train(struct pair p, weft_tensor *x, struct pair_count forward,
+                  struct pair_count backward)
 {
-    struct pair p = mlps(in, hidden, out, dtype);
-    weft_tensor *x = input(8, in, dtype), *one, *many;
+    weft_tensor *one, *many;
 
     pair_optimize(&p, sgd);
     for (int step = 0; step < 3; step++) {
-        many = pair_forward(&p, x, &one, (struct pair_count){.all_reduce = 1});
+        many = pair_forward(&p, x, &one, forward);
         if (step == 2) break;
-        pair_backward(&p, one, many, (struct pair_count){0}, 0);
+        pair_backward(&p, one, many, backward, 0);
         if (step == 0)
             pair_gradients(&p);
         else
@@ -60,26 +80,71 @@ static void train(int64_t in, int64_t hidden, int64_t out, weft_dtype dtype)
     pair_close(&p);
 }
 
-/* EX-01: the input needs no gradient, so backward sends nothing. */
+/* EX-01: the input needs no gradient, so backward sends nothing. By rows a sum becomes a gather of
+ * the input and a scattered sum, which backward gathers. */
 WT_TEST(mlp__trains_as_on_one_device)
 {
-    train(10, 16, 10, WEFT_F32);
-    train(10, 16, 10, WEFT_F64);
-    train(7, 13, 5, WEFT_F64);
-    train(3, 2, 1, WEFT_F32);
+    for (int i = 0; i < 3; i++)
+        for (int d = 0; d < 2; d++) {
+            weft_dtype dtype = d ? WEFT_F64 : WEFT_F32;
+            weft_tensor *x = input(8, sizes[i].in, dtype);
+
+            train(mlps(&sizes[i], dtype, whole), x, (struct pair_count){.all_reduce = 1},
+                  (struct pair_count){0});
+            train(mlps(&sizes[i], dtype, by_rows), x,
+                  (struct pair_count){.all_gather = 1, .reduce_scatter = 1},
+                  (struct pair_count){.all_gather = 1});
+        }
+}
+
+static weft_tensor *call_child(weft_tensor *const *in, int n, void *payload)
+{
+    (void)n;
+    return weft_call(weft_module_child_at(payload, 0), in[0]);
+}
+
+static weft_tensor *call_again(weft_module *m, weft_tensor *const *in, int n)
+{
+    return weft_recomputed(call_child, in, n, m, NULL);
+}
+
+/* Its forward keeps the input only. */
+static weft_module *forgetful(weft_module *m)
+{
+    static const weft_module_class kind = {.type = "forgetful", .forward = call_again};
+    weft_module *outer = weft_module_new(&kind, NULL);
+
+    weft_module_add_child(outer, "mlp", m);
+    return outer;
+}
+
+/* EX-01 with activations computed again in backward, which communicates as forward did. */
+WT_TEST(mlp__trains_without_keeping_activations)
+{
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *x = input(8, sizes[i].in, WEFT_F64);
+        struct pair p = mlps(&sizes[i], WEFT_F64, whole);
+
+        p.one = forgetful(p.one);
+        p.many = forgetful(p.many);
+        train(p, x, (struct pair_count){.all_reduce = 1}, (struct pair_count){.all_reduce = 1});
+        p = mlps(&sizes[i], WEFT_F64, by_rows);
+        p.one = forgetful(p.one);
+        p.many = forgetful(p.many);
+        train(p, x, (struct pair_count){.all_gather = 1, .reduce_scatter = 1},
+              (struct pair_count){.all_gather = 2, .reduce_scatter = 1});
+    }
 }
 
 /* EX-03 */
 WT_TEST(mlp__answers_without_gradients)
 {
-    static const int64_t sizes[][3] = {{10, 16, 10}, {7, 13, 5}, {3, 2, 1}};
-
     for (int i = 0; i < 3; i++) {
-        struct pair p = mlps(sizes[i][0], sizes[i][1], sizes[i][2], WEFT_F32);
+        struct pair p = mlps(&sizes[i], WEFT_F32, whole);
         weft_tensor *one, *many;
 
         weft_no_grad_begin();
-        many = pair_forward(&p, input(8, sizes[i][0], WEFT_F32), &one,
+        many = pair_forward(&p, input(8, sizes[i].in, WEFT_F32), &one,
                             (struct pair_count){.all_reduce = 1});
         weft_no_grad_end();
         WT_ALL(!weft_requires_grad(many));
@@ -150,6 +215,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(mlp__trains_as_on_one_device),
+        WT_CASE(mlp__trains_without_keeping_activations),
         WT_CASE(mlp__answers_without_gradients),
         WT_CASE(weights__are_tied_after_they_are_spread),
         WT_END,
