@@ -112,7 +112,8 @@ static weft_status share(struct embedder *e, int32_t *numbers, int64_t count)
 static weft_status next_batch(struct embedder *e)
 {
     struct batch *b = &e->batch;
-    int32_t sizes[2] = {speaks() ? input_next(&e->input, b) : 0, b->width};
+    int32_t rows = speaks() ? input_next(&e->input, b) : 0;
+    int32_t sizes[] = {rows, b->width};
     weft_status status = share(e, sizes, 2);
 
     if (status != WEFT_OK) return status;
@@ -207,7 +208,9 @@ static weft_status open_input(struct embedder *e)
     }
     e->batch.ids = calloc((size_t)o->batch * (size_t)o->length, sizeof *e->batch.ids);
     e->batch.lengths = calloc((size_t)o->batch, sizeof *e->batch.lengths);
-    return e->batch.ids && e->batch.lengths ? status : WEFT_ERR_MEMORY;
+    if (e->batch.ids && e->batch.lengths) return status;
+    fprintf(stderr, "embed: no memory for batches on rank %d\n", weft_world_rank());
+    abort(); /* the other ranks cannot go on without this one */
 }
 
 static void take_down(struct embedder *e)

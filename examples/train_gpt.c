@@ -233,9 +233,9 @@ static weft_status share_rows(struct trainer *t)
     t->first_row = (int)((int64_t)batch * i / n);
     t->rows = (int)((int64_t)batch * (i + 1) / n) - t->first_row;
     count = (size_t)t->rows * (size_t)t->o->context;
-    t->tokens = malloc(count * sizeof *t->tokens);
-    t->targets = malloc(count * sizeof *t->targets);
-    return t->tokens && t->targets ? WEFT_OK : WEFT_ERR_MEMORY;
+    t->tokens = room_for(count, sizeof *t->tokens);
+    t->targets = room_for(count, sizeof *t->targets);
+    return WEFT_OK;
 }
 
 static weft_status prepare(struct trainer *t)
@@ -250,7 +250,7 @@ static weft_status prepare(struct trainer *t)
     if (t->o->resume)
         status = progress_load(t->o->checkpoint, t->s.model, t->s.optim, &t->progress);
     t->comm = weft_ledger_open();
-    if (status == WEFT_OK) report_model(t->s.model, t->s.mesh);
+    if (status == WEFT_OK) report_model(t->s.model, t->s.mesh, t->progress.step);
     return status;
 }
 

@@ -24,7 +24,7 @@ void report_close(struct report *report)
     report->jsonl = NULL;
 }
 
-void report_model(weft_module *model, weft_mesh *mesh)
+void report_model(weft_module *model, weft_mesh *mesh, int64_t steps_done)
 {
     char text[128];
 
@@ -32,6 +32,7 @@ void report_model(weft_module *model, weft_mesh *mesh)
     weft_mesh_print(mesh, text, sizeof text);
     printf("%s with %" PRId64 " parameters on %s\n", weft_module_type(model),
            weft_module_numel(model), text);
+    if (steps_done) printf("resumed after %" PRId64 " steps\n", steps_done);
     printf("\n%6s %10s %9s %9s %10s %6s\n", "step", "loss", "norm", "lr", "tokens/s", "comm");
     fflush(stdout);
 }

@@ -23,7 +23,7 @@ struct report {
 
 /** Open the log, which a resumed run goes on with. Returns false on the rank that could not. */
 bool report_open(struct report *report, const struct options *o, char *problem, int room);
-void report_model(weft_module *model, weft_mesh *mesh);
+void report_model(weft_module *model, weft_mesh *mesh, int64_t steps_done);
 void report_step(struct report *report, const struct step_result *r);
 /** Speed over the run, the collectives of one step, and memory. */
 void report_costs(struct report *report, const weft_ledger *step);

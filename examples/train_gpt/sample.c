@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "say.h"
+
 enum { LENGTH_STEP = 32 };
 static const double temperature = 0.8;
 
@@ -78,14 +80,14 @@ static weft_status generate(weft_module *model, const struct sampling *s, int32_
 
 weft_status sample_text(weft_module *model, const struct sampling *s)
 {
-    int32_t *window = calloc((size_t)s->context + LENGTH_STEP, sizeof *window);
-    double *scores = calloc((size_t)s->vocab, sizeof *scores);
-    weft_status status = WEFT_ERR_MEMORY;
+    int32_t *window = room_for((size_t)s->context + LENGTH_STEP, sizeof *window);
+    double *scores = room_for((size_t)s->vocab, sizeof *scores);
+    weft_status status;
 
     if (weft_world_rank() == 0) printf("\nsample\n");
     weft_module_train(model, false);
     weft_no_grad_begin();
-    if (window && scores) status = generate(model, s, window, scores);
+    status = generate(model, s, window, scores);
     weft_no_grad_end();
     weft_module_train(model, true);
     if (weft_world_rank() == 0) putchar('\n');

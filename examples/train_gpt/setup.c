@@ -4,23 +4,10 @@
  */
 #include "setup.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "say.h"
-
-void complain(const char *format, ...)
-{
-    va_list list;
-
-    if (weft_world_rank() != 0) return;
-    fputs("train_gpt: ", stderr);
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fputc('\n', stderr);
-}
 
 /* ---- mesh ---- */
 
