@@ -21,8 +21,8 @@ struct embedder {
     const struct options *o;
     weft_mesh *mesh;
     weft_module *bert;
-    int64_t width;
-    struct input input; /* rank 0 */
+    int64_t vocab, width; /* of the model */
+    struct input input;   /* rank 0 */
     struct batch batch;
     weft_tensor *kept; /* for --similarity: [lines, width] */
 };
@@ -50,6 +50,7 @@ static weft_status build(struct embedder *e)
                     (long long)config.context);
         return WEFT_ERR_ARG;
     }
+    e->vocab = config.vocab;
     e->width = config.width;
     before = weft_set_default_device(WEFT_META);
     e->bert = weft_bert(config);
@@ -125,6 +126,20 @@ static weft_status next_batch(struct embedder *e)
     return status == WEFT_OK ? share(e, b->ids, (int64_t)b->rows * b->width) : status;
 }
 
+static weft_status check_known(const struct embedder *e)
+{
+    const struct batch *b = &e->batch;
+
+    for (int64_t i = 0; i < (int64_t)b->rows * b->width; i++) {
+        if (b->ids[i] < e->vocab) continue;
+        if (speaks())
+            fprintf(stderr, "embed: token %d: the model knows those below %lld\n", b->ids[i],
+                    (long long)e->vocab);
+        return WEFT_ERR_ARG;
+    }
+    return WEFT_OK;
+}
+
 static void print_tokens(const struct batch *b)
 {
     for (int i = 0; i < b->rows; i++)
@@ -171,6 +186,8 @@ static weft_status do_batch(struct embedder *e)
         if (speaks()) print_tokens(&e->batch);
         return WEFT_OK;
     }
+    status = check_known(e);
+    if (status != WEFT_OK) return status;
     scope = weft_scope_open();
     rows = embed(e);
     status = rows ? WEFT_OK : weft_error_status();
