@@ -44,10 +44,8 @@ static weft_tensor *attend(const struct attention *a, weft_tensor *qkv, weft_ten
 /* The same with some of the weights left out. */
 static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
 {
-    struct wf_dropped dropped = {.mask = mask,
-                                 .causal = a->causal,
-                                 .p = a->dropout,
-                                 .made_by = a->qkv->parameters[0].tensor};
+    struct wf_dropped dropped = {
+        .mask = mask, .causal = a->causal, .p = a->dropout, .made_by = a->qkv};
     int dim = a->grouped ? 3 : 2;
     int64_t r;
 

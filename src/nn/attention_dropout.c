@@ -3,14 +3,12 @@
  *
  * Shapes: B batch, T tokens, H heads, or G groups of R heads, D head size. Weights are [B,H,T,T] or
  * [B,G,R,T,T], in either form the same elements in the same order, and which of them are dropped is
- * a matter of their place among all. Where heads are split over ranks and these are a plain part of
- * them, that place is known from the weight that made them.
+ * a matter of their place among all, which the module that made q, k and v knows (its `parts`).
  */
 #include "nn/attention_dropout.h"
 
 #include <math.h>
 
-#include <weft/dtensor.h>
 #include <weft/factory.h>
 #include <weft/ops.h>
 
@@ -44,15 +42,6 @@ static weft_tensor *beside(weft_tensor *k, int ndim)
     return weft_reshape(k, 5, shape);
 }
 
-/* A plain tensor that every rank has, on x's mesh. */
-static weft_tensor *as_placed(weft_tensor *t, const weft_tensor *x)
-{
-    weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R */
-    weft_mesh *mesh = weft_tensor_mesh(x);
-
-    return t && mesh && !weft_tensor_mesh(t) ? weft_from_local(t, mesh, everywhere, NULL) : t;
-}
-
 /* A mask [B,T] or [B or 1,T or 1,T] with the dims of the scores. */
 static weft_tensor *widened(weft_tensor *mask, int ndim)
 {
@@ -69,6 +58,15 @@ static weft_tensor *number(const weft_tensor *like, double value)
     return weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value);
 }
 
+/* What every rank has, where the scores are. */
+static weft_tensor *beside_scores(const struct wf_dropped *a, weft_tensor *t,
+                                  const weft_tensor *scores)
+{
+    const struct wf_parts *parts = a->made_by->parts;
+
+    return parts ? parts->beside(t, scores) : t;
+}
+
 /* True where a query sees a key; NULL: everywhere. */
 static weft_tensor *seen_of(const struct wf_dropped *a, weft_tensor *mask,
                             const weft_tensor *scores)
@@ -76,7 +74,7 @@ static weft_tensor *seen_of(const struct wf_dropped *a, weft_tensor *mask,
     int64_t t = weft_size(scores, -1);
     weft_spec square = {.dtype = WEFT_BOOL, .ndim = 2, .shape = {t, t}},
               none = {.dtype = WEFT_BOOL};
-    weft_tensor *causal = a->causal ? as_placed(weft_make_tril(square, 0), scores) : NULL;
+    weft_tensor *causal = a->causal ? beside_scores(a, weft_make_tril(square, 0), scores) : NULL;
 
     if (!mask) return causal;
     if (weft_tensor_dtype(mask) != WEFT_BOOL) mask = weft_gt(mask, number(mask, far_below));
@@ -91,31 +89,13 @@ static weft_tensor *softmax_of_seen(weft_tensor *scores, weft_tensor *seen)
     return scores ? weft_where(seen, weft_softmax(scores, -1), number(scores, 0)) : NULL;
 }
 
-/* Weights of this rank's heads, which are dim 1, as part of all. */
-static weft_tensor *as_part(weft_tensor *weights, const struct wf_dropped *a)
-{
-    weft_mesh *mesh = weft_tensor_mesh(a->made_by);
-    weft_placement cut[WEFT_MAX_AXES] = {{0}};
-    int64_t shape[5];
-
-    for (int axis = 0; axis < weft_mesh_ndim(mesh); axis++) {
-        weft_placement p = weft_tensor_placement(a->made_by, axis);
-
-        if (!weft_is_shard(p)) continue;
-        cut[axis] = p;
-        cut[axis].dim = 1;
-    }
-    for (int d = 0; d < weft_ndim(weights); d++) shape[d] = weft_size(weights, d);
-    shape[1] = a->heads_in_all;
-    return weft_from_local(weights, mesh, cut, shape);
-}
-
+/* Heads are dim 1 of the weights. */
 static weft_tensor *dropped(weft_tensor *weights, const struct wf_dropped *a)
 {
-    bool part = weights && weft_tensor_mesh(a->made_by) && !weft_tensor_mesh(weights);
+    const struct wf_parts *parts = a->made_by->parts;
 
-    if (!part) return weft_dropout(weights, a->p, NULL);
-    return weft_to_local(weft_dropout(as_part(weights, a), a->p, NULL), NULL);
+    return parts ? parts->drop(a->made_by, weights, 1, a->heads_in_all, a->p)
+                 : weft_dropout(weights, a->p, NULL);
 }
 
 weft_tensor *wf_attend_dropped(const struct wf_dropped *a)
@@ -128,7 +108,7 @@ weft_tensor *wf_attend_dropped(const struct wf_dropped *a)
     scores = weft_mul_scalar(weft_matmul_t(q, beside(a->k, n), false, true),
                              1 / sqrt((double)weft_size(q, -1)));
     if (!scores) return NULL;
-    if (a->mask) mask = as_placed(widened(a->mask, n), scores);
+    if (a->mask) mask = beside_scores(a, widened(a->mask, n), scores);
     if (mask && weft_tensor_dtype(mask) != WEFT_BOOL) scores = weft_add(scores, mask);
     weights = softmax_of_seen(scores, seen_of(a, mask, scores));
     return tokens_first(weft_matmul(dropped(weights, a), beside(a->v, n)));

@@ -9,7 +9,7 @@ struct wf_dropped {
     weft_tensor *mask;  /* as in weft_attention_options, or NULL */
     bool causal;
     double p;
-    weft_tensor *made_by; /* the weight that q, k and v come from: it says whose heads these are */
+    weft_module *made_by; /* of q, k and v: it knows whose heads these are */
     int64_t heads_in_all; /* H or G of the whole, where q is one rank's part of them */
 };
 

@@ -72,6 +72,15 @@ struct wf_features {
     int64_t sharers; /* an index of their dim 0 serves so many of weight_out. 0: there are none */
 };
 
+/** What is known of a module's parts to whoever spread it (parallel_styles/parts.c). */
+struct wf_parts {
+    /** t, which every rank has, where `like` is; t itself when that is plain. */
+    weft_tensor *(*beside)(weft_tensor *t, const weft_tensor *like);
+    /** Dropout of x, which may be a plain part: its dim `dim`, of `size` in all, is cut as m's
+     * first parameter is. */
+    weft_tensor *(*drop)(const weft_module *m, weft_tensor *x, int dim, int64_t size, double p);
+};
+
 struct weft_module {
     const weft_module_class *kind;
     void *payload;
@@ -87,7 +96,8 @@ struct weft_module {
     struct wf_hooks on_input, on_output;
     struct wf_lending lending;
     struct wf_surroundings surroundings;
-    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
+    const struct wf_parts *parts;       /* NULL: it is not spread */
+    const struct wf_features *features; /** NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
     bool distributed;         /* weft_distribute_module was called on it */

@@ -66,6 +66,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
         status = weft_error_status();
     else
         status = weft_module_set_parameter(m, p->name, t);
+    if (status == WEFT_OK) m->parts = &wf_parts;
     weft_scope_close(scope);
     return status;
 }

@@ -116,6 +116,10 @@ weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distr
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements);
 
+/** Given to every module with a distributed parameter; it looks at the parameter when it is asked.
+ */
+extern const struct wf_parts wf_parts;
+
 /** How a tree was, to return to when a change of several steps fails on the way. */
 struct wf_snapshot;
 struct wf_snapshot *wf_snapshot_take(weft_module *root);
