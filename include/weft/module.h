@@ -131,7 +131,9 @@ WEFT_API weft_status weft_module_each_parameter(weft_module *m, weft_parameter_v
 WEFT_API int weft_module_parameters(weft_module *m);
 WEFT_API int64_t weft_module_numel(weft_module *m);
 
-/** The tree with types, parameters and their layouts. ranks: any; local */
+/** The tree as a table: of every module and parameter its path, its type or shape and layout, and
+ *  how many elements it has, how many of them are trained and how many are on this rank. What is
+ *  shared is counted once. ranks: any; local */
 WEFT_API void weft_module_print(weft_module *m, FILE *out);
 
 /* ---- running ---- */

@@ -1,28 +1,132 @@
-/* module_print.c: a tree as text, for people. */
+/*
+ * module_print.c: a tree as a table for people: a line per module and per parameter, with layouts
+ * and how many elements there are: in all, of those that are trained, and on this rank. A tensor
+ * that several modules share is counted once.
+ */
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
+#include <weft/autograd.h>
+
+#include "base/mem.h"
 #include "nn/module.h"
 
-static void print_parameter(const struct wf_parameter *p, int indent, FILE *out)
+struct counts {
+    int64_t all, trained, here, bytes_here;
+};
+
+struct line {
+    char *path, *what; /* wf_malloc'ed */
+    struct counts counts;
+    bool counted;              /* false: it is shared, and was counted above */
+    const weft_tensor *tensor; /* of a parameter */
+};
+
+struct table {
+    struct line *lines;
+    int count;
+};
+
+static void count_tensor(struct counts *c, const weft_tensor *t)
 {
+    int64_t here = weft_local_numel(t);
+
+    c->all += weft_numel(t);
+    c->trained += weft_requires_grad(t) ? weft_numel(t) : 0;
+    c->here += here;
+    c->bytes_here += here * (int64_t)weft_dtype_size(weft_tensor_dtype(t));
+}
+
+static weft_status count_one(weft_module *m, const char *name, weft_tensor *parameter,
+                             void *payload)
+{
+    (void)m;
+    (void)name;
+    count_tensor(payload, parameter);
+    return WEFT_OK;
+}
+
+static void add(struct table *table, struct line line)
+{
+    table->lines = wf_realloc(table->lines, (size_t)(table->count + 1) * sizeof *table->lines);
+    table->lines[table->count++] = line;
+}
+
+/* The line of a parameter that is this tensor; NULL. */
+static const struct line *find(const struct table *table, const weft_tensor *t)
+{
+    for (int i = 0; i < table->count; i++)
+        if (table->lines[i].tensor == t) return &table->lines[i];
+    return NULL;
+}
+
+static void add_parameter(struct table *table, const weft_module *m, const struct wf_parameter *p)
+{
+    const struct line *first = find(table, p->tensor);
+    struct line line = {.counted = !first, .tensor = first ? NULL : p->tensor};
     char text[256];
 
     weft_tensor_describe(p->tensor, text, sizeof text);
-    fprintf(out, "%*s%s: %s\n", indent, "", p->name, text);
+    line.path = wf_format("%s%s%s", m->path, m->path[0] ? "." : "", p->name);
+    line.what = first ? wf_format("is %s", first->path) : wf_strdup(text);
+    if (!first) count_tensor(&line.counts, p->tensor);
+    add(table, line);
 }
 
-static void print_below(weft_module *m, int indent, FILE *out)
+static void add_module(struct table *table, weft_module *m)
 {
-    const char *label = m->name[0] ? m->name : "model";
+    struct line line = {.counted = true};
 
-    fprintf(out, "%*s%s (%s)", indent, "", label, m->kind->type);
-    if (m->n_children || !m->parent) fprintf(out, " %" PRId64 " parameters", weft_module_numel(m));
-    fputc('\n', out);
-    for (int i = 0; i < m->n_parameters; i++) print_parameter(&m->parameters[i], indent + 2, out);
-    for (int i = 0; i < m->n_children; i++) print_below(m->children[i], indent + 2, out);
+    weft_module_each_parameter(m, count_one, &line.counts);
+    line.path = wf_strdup(m->path[0] ? m->path : ".");
+    line.what = wf_strdup(m->kind->type);
+    add(table, line);
+    for (int i = 0; i < m->n_parameters; i++) add_parameter(table, m, &m->parameters[i]);
+    for (int i = 0; i < m->n_children; i++) add_module(table, m->children[i]);
+}
+
+static int longer(int width, const char *text)
+{
+    int length = (int)strlen(text);
+
+    return length > width ? length : width;
+}
+
+static void print_lines(const struct table *table, FILE *out)
+{
+    int path = 4, what = 4; /* their headings */
+
+    for (int i = 0; i < table->count; i++) {
+        path = longer(path, table->lines[i].path);
+        what = longer(what, table->lines[i].what);
+    }
+    fprintf(out, "%-*s  %-*s  %12s  %12s  %12s\n", path, "path", what, "what", "parameters",
+            "trained", "on this rank");
+    for (int i = 0; i < table->count; i++) {
+        const struct line *l = &table->lines[i];
+
+        if (l->counted)
+            fprintf(out, "%-*s  %-*s  %12" PRId64 "  %12" PRId64 "  %12" PRId64 "\n", path, l->path,
+                    what, l->what, l->counts.all, l->counts.trained, l->counts.here);
+        else
+            fprintf(out, "%-*s  %s\n", path, l->path, l->what);
+    }
 }
 
 void weft_module_print(weft_module *m, FILE *out)
 {
-    if (m) print_below(m, 0, out);
+    struct table table = {0};
+
+    if (!m) return;
+    add_module(&table, m);
+    print_lines(&table, out);
+    fprintf(out, "%" PRId64 " parameters, %" PRId64 " trained, %" PRId64 " bytes on this rank\n",
+            table.lines[0].counts.all, table.lines[0].counts.trained,
+            table.lines[0].counts.bytes_here);
+    for (int i = 0; i < table.count; i++) {
+        wf_free(table.lines[i].path);
+        wf_free(table.lines[i].what);
+    }
+    wf_free(table.lines);
 }
