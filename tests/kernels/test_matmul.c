@@ -49,6 +49,8 @@ static const struct linear_case linear_cases[] = {
     {{2, {3, 5}}, {2, {4, 5}}, 1},
     {{2, {1, 1}}, {2, {1, 1}}, 1},
     {{2, {1, 40}}, {2, {33, 40}}, 1}, /* few rows of x: w is read once */
+    {{2, {1, 33}}, {2, {2, 33}}, 1},
+    {{2, {1, 70}}, {2, {4, 70}}, 1},
     {{2, {2, 67}}, {2, {18, 67}}, 1},
     {{2, {3, 96}}, {2, {20, 96}}, 1},
     {{2, {4, 35}}, {2, {9, 35}}, 1},
@@ -105,9 +107,9 @@ static void linear_stop(struct linear_run *r)
     operand_free(&r->bias);
 }
 
-static void check_forward(struct linear_run *r, bool described, bool given)
+static void check_forward_to(struct linear_run *r, weft_dtype dtype, bool described, bool given)
 {
-    struct operand y = operand_new(r->dtype, PLAIN, r->y.ndim, r->y.n);
+    struct operand y = operand_new(dtype, PLAIN, r->y.ndim, r->y.n);
     struct wf_kcall k = {.op = "linear", .n_in = 3, .n_out = 1, .attr = {r->c->k_dims}};
     struct naive p = {r->rows, r->n, r->k, r->k, 1, 1, r->k};
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
@@ -122,10 +124,15 @@ static void check_forward(struct linear_run *r, bool described, bool given)
     ck_assert_int_eq(wf_cpu_linear(&k), WEFT_OK);
     k.run(&k, out, in, NULL);
     operand_read(&y);
-    expect_near("linear", &y, want, bound_for(r->dtype, r->k));
+    expect_near("linear", &y, want, bound_for(dtype, r->k));
     if (k.drop) k.drop(k.prep);
     free(want);
     operand_free(&y);
+}
+
+static void check_forward(struct linear_run *r, bool described, bool given)
+{
+    check_forward_to(r, r->dtype, described, given);
 }
 
 static void check_dx(struct linear_run *r)
@@ -171,6 +178,7 @@ START_TEST(linear__equals_plain_loops_for_any_strides)
             struct linear_run r = linear_start(&linear_cases[_i], float_dtypes[d], (enum lie)lie);
 
             check_forward(&r, true, true);
+            if (r.dtype == WEFT_BF16) check_forward_to(&r, WEFT_F32, true, true);
             check_dx(&r);
             check_dw(&r);
             linear_stop(&r);

@@ -1,7 +1,7 @@
 /*
  * gemm.c: which form of a product serves which shape.
  *
- *   x W^T, few x  own loops that read W once (NOTE [few rows])
+ *   x W^T, few x  own loops that read W once (NOTE [few rows]); bf16 also more, without oneDNN's
  *   f64           own loops (oneDNN has no f64 product)
  *   bf16          oneDNN where the machine has kernels for it, else converted to f32 and back
  *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
@@ -96,8 +96,13 @@ static void prepare_blocked(struct wf_gemm *g, const struct wf_blocked_table *lo
 
 static struct wf_gemv gemv_of(const struct wf_gemm *g)
 {
-    return (struct wf_gemv){
-        .m = g->m, .n = g->n, .k = g->k, .ldx = g->lda, .ldw = g->ldb, .ldy = g->ldc};
+    return (struct wf_gemv){.m = g->m,
+                            .n = g->n,
+                            .k = g->k,
+                            .ldx = g->lda,
+                            .ldw = g->ldb,
+                            .ldy = g->ldc,
+                            .wide = g->wide};
 }
 
 static void run_gemv(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
@@ -122,13 +127,20 @@ static void prepare_gemv(struct wf_gemm *g)
 }
 
 /*
- * NOTE [few rows]. x W^T with up to so many rows waits for W to come from memory.
+ * NOTE [few rows]. x W^T with few rows waits for W to come from memory. GB/s of W, 1536 x 768, one
+ * Zen 3 core that reads 22:
+ *
+ *     rows                1      2      3      4      5      6      8
+ *     f32 gemv           20     19     18     14     13      8      9
+ *         oneDNN         19     10      7      7      6      7      9 (turned)
+ *     bf16 gemv          18     15     12      9      8      6      5
+ *         widened         1      1      1      1      1      1    0.7
  */
-enum { FEW = 4 };
+enum { FEW = 5, FEW_NARROW = 8, FEW_WIDENED = 16 };
 
-static bool has_few_rows(const struct wf_gemm *g)
+static bool has_rows(const struct wf_gemm *g, int64_t most)
 {
-    return !g->wide && !g->ta && g->tb && g->m <= FEW && g->n > g->m && g->k > 0 &&
+    return !g->ta && g->tb && g->m <= most && g->n > g->m && g->n >= WF_GEMV_COLUMNS && g->k > 0 &&
            wf_knobs.threads <= 1;
 }
 
@@ -239,22 +251,30 @@ static void prepare_widened(struct wf_gemm *g)
                  (g->wide ? 0 : f32_bytes(g->m * g->n)) + inner->scratch;
 }
 
+static void prepare_bf16(struct wf_gemm *g)
+{
+    if (g->k > 0) g->dnnl = wf_dnnl_product_new(g);
+    g->run = run_bf16;
+    if (g->dnnl) return;
+    if (has_rows(g, FEW_WIDENED))
+        prepare_gemv(g);
+    else
+        prepare_widened(g);
+}
+
 void wf_gemm_prepare(struct wf_gemm *g)
 {
     g->scratch = 0;
     g->run = run_nothing;
     if (g->m == 0 || g->n == 0) return;
-    if (has_few_rows(g)) {
+    if (has_rows(g, g->dtype == WEFT_BF16 ? FEW_NARROW : FEW))
         prepare_gemv(g);
-    } else if (g->dtype == WEFT_F32) {
+    else if (g->dtype == WEFT_F32)
         prepare_f32(g);
-    } else if (g->dtype == WEFT_F64) {
+    else if (g->dtype == WEFT_F64)
         prepare_blocked(g, WF_ISA_PICK(wf_blocked_f64), sizeof(double));
-    } else {
-        if (g->k > 0) g->dnnl = wf_dnnl_product_new(g);
-        g->run = run_bf16;
-        if (!g->dnnl) prepare_widened(g);
-    }
+    else
+        prepare_bf16(g);
 }
 
 void wf_gemm_drop(struct wf_gemm *g)

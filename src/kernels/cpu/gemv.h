@@ -1,12 +1,17 @@
 /* gemv.h: the product of a few rows with a large matrix; gemm.c decides when it serves. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "kernels/cpu/isa.h"
 
-/** y[m,n] = x[m,k] w[n,k]^T, all row-major. */
+enum { WF_GEMV_COLUMNS = 4 };
+
+/** y[m,n] = x[m,k] w[n,k]^T, all row-major; n is at least WF_GEMV_COLUMNS. */
 struct wf_gemv {
     int64_t m, n, k;
     int64_t ldx, ldw, ldy;
+    bool wide; /* of bf16: y is f32 */
 };
 
 struct wf_gemv_table {
