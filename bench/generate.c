@@ -31,18 +31,18 @@ struct writing {
     struct reading reading;
 };
 
-/* Where the time of a token goes, on this rank. */
-struct split {
-    double collectives;
+/* What a token costs this rank, and how much of it is communication, waiting included. */
+struct cost {
+    double seconds, collectives;
     int64_t ops;
 };
 
 static void take_event(const struct wf_event *event, void *payload)
 {
-    struct split *split = payload;
+    struct cost *cost = payload;
 
-    if (event->kind == WF_EVENT_COLL) split->collectives += event->seconds;
-    if (event->kind == WF_EVENT_OP) split->ops++;
+    if (event->kind == WF_EVENT_COLL) cost->collectives += event->seconds;
+    if (event->kind == WF_EVENT_OP) cost->ops++;
 }
 
 /* ---- one token ---- */
@@ -59,11 +59,16 @@ static void write_token(struct writing *w, const int32_t *tokens, int64_t count)
     weft_scope_close(scope);
 }
 
-static void write_next(void *payload)
+static struct cost write_next(struct writing *w)
 {
-    struct writing *w = payload;
+    struct cost cost = {0};
+    int handle = wf_observe_add(WF_EVENT_COLL | WF_EVENT_OP, take_event, &cost);
+    double start = bench_now();
 
     write_token(w, w->newest, 1);
+    cost.seconds = bench_now() - start;
+    wf_observe_remove(handle);
+    return cost;
 }
 
 static void write_prompt(struct writing *w)
@@ -117,61 +122,57 @@ static void build(struct writing *w)
     w->newest = bench_need(calloc((size_t)w->batch, sizeof *w->newest));
 }
 
-/* Seconds in collectives and ops of a token, on average over a few. */
-static struct split split_of(struct writing *w)
+/* Times of both, in turn: they meet the same machine. */
+struct measured {
+    struct cost token; /* the fastest */
+    double median;
+    struct bench_times read;
+};
+
+static struct measured measure(struct writing *w, int rounds)
 {
-    enum { TOKENS = 8 };
-    struct split split = {0};
-    int handle = wf_observe_add(WF_EVENT_COLL | WF_EVENT_OP, take_event, &split);
+    struct measured m = {.token.seconds = 1e30, .read.min = 1e30};
+    int tokens = rounds * TOKENS_IN_A_ROUND;
+    double *seconds = bench_need(calloc((size_t)tokens, sizeof *seconds));
 
-    for (int i = 0; i < TOKENS; i++) write_next(w);
-    wf_observe_remove(handle);
-    split.collectives /= TOKENS;
-    split.ops /= TOKENS;
-    return split;
-}
+    for (int i = 0; i < tokens; i++) {
+        struct cost cost = write_next(w);
 
-/* Tokens and reads in turn: both meet the same machine. */
-static void measure(struct writing *w, int rounds, struct bench_times *token,
-                    struct bench_times *read)
-{
-    *token = *read = (struct bench_times){.min = 1e30, .median = 1e30};
-    for (int i = 0; i < rounds; i++) {
-        struct bench_times t = bench_steps(w->mesh, TOKENS_IN_A_ROUND, write_next, w);
-        struct bench_times r = bench_steps(w->mesh, READS_IN_A_ROUND, read_weights, w);
+        seconds[i] = cost.seconds;
+        if (cost.seconds < m.token.seconds) m.token = cost;
+        if (i % TOKENS_IN_A_ROUND == 0) {
+            struct bench_times read = bench_steps(w->mesh, READS_IN_A_ROUND, read_weights, w);
 
-        token->min = t.min < token->min ? t.min : token->min;
-        token->median = t.median < token->median ? t.median : token->median;
-        read->min = r.min < read->min ? r.min : read->min;
-        read->median = r.median < read->median ? r.median : read->median;
+            if (read.min < m.read.min) m.read = read;
+        }
     }
+    m.median = bench_median(seconds, tokens);
+    free(seconds);
+    return m;
 }
 
-static void report(struct writing *w, const struct bench_times *token,
-                   const struct bench_times *read, const struct split *split)
+static void report(const struct writing *w, const struct measured *m)
 {
     const char *dtype = weft_dtype_name(w->dtype);
-    double bound = read->min, rest = token->min - bound - split->collectives;
+    double batch = (double)w->batch, bound = m->read.min, bytes = w->reading.bytes;
+    double rest = m->token.seconds - bound - m->token.collectives;
 
     if (weft_world_rank() != 0) return;
-    bench_line(w->reading.bytes * weft_world_size() / bound * 1e-9, "GB/s", "generate.bandwidth.%s",
-               dtype);
-    bench_line((double)w->batch / token->min, "tokens/s", "generate.tokens_per_s.%s", dtype);
-    bench_line((double)w->batch / token->median, "tokens/s", "generate.median_tokens_per_s.%s",
-               dtype);
-    bench_line(1e3 * token->min, "ms", "generate.token_ms.%s", dtype);
+    bench_line(bytes * weft_world_size() / bound * 1e-9, "GB/s", "generate.bandwidth.%s", dtype);
+    bench_line(batch / m->token.seconds, "tokens/s", "generate.tokens_per_s.%s", dtype);
+    bench_line(batch / m->median, "tokens/s", "generate.median_tokens_per_s.%s", dtype);
+    bench_line(1e3 * m->token.seconds, "ms", "generate.token_ms.%s", dtype);
     bench_line(1e3 * bound, "ms", "generate.read_ms.%s", dtype);
-    bench_line(1e3 * split->collectives, "ms", "generate.collectives_ms.%s", dtype);
-    bench_line(1e6 * rest / (double)split->ops, "us", "generate.rest_us_per_op.%s", dtype);
-    bench_line(bound / token->min, "ratio", "generate.vs_bound.%s", dtype);
+    bench_line(1e3 * m->token.collectives, "ms", "generate.collectives_ms.%s", dtype);
+    bench_line(1e6 * rest / (double)m->token.ops, "us", "generate.rest_us_per_op.%s", dtype);
+    bench_line(bound / m->token.seconds, "ratio", "generate.vs_bound.%s", dtype);
 }
 
 int main(int argc, char **argv)
 {
     struct writing w = {.dtype = WEFT_F32, .batch = 1};
-    struct bench_times token, read;
-    struct split split;
-    int rounds = argc > 2 ? atoi(argv[2]) : 4;
+    int rounds = argc > 2 ? atoi(argv[2]) : 8;
+    struct measured m;
 
     if (argc > 1 && !strcmp(argv[1], "bf16")) w.dtype = WEFT_BF16;
     if (argc > 3) w.batch = atoll(argv[3]);
@@ -180,10 +181,10 @@ int main(int argc, char **argv)
     build(&w);
     weft_no_grad_begin();
     write_prompt(&w);
-    split = split_of(&w);
-    measure(&w, rounds, &token, &read);
+    write_next(&w);
+    m = measure(&w, rounds);
     weft_no_grad_end();
-    report(&w, &token, &read, &split);
+    report(&w, &m);
     free(w.newest);
     weft_module_release(w.gpt);
     weft_mesh_release(w.mesh);
