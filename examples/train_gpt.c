@@ -68,7 +68,9 @@ static double learning_rate(const struct options *o, int64_t step)
                               .lr = o->lr,
                               .min_lr = o->min_lr,
                               .warmup = o->warmup,
-                              .total = o->steps};
+                              .total = o->steps,
+                              .gamma = o->gamma,
+                              .period = o->period};
 
     return weft_schedule_lr(&schedule, step);
 }

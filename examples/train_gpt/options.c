@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/dtype.h>
+#include <weft/optim.h>
 
 enum kind { TEXT, INT, REAL, SEED, CHOICE, FLAG };
 
@@ -194,12 +194,14 @@ bool options_read(struct options *o, int argc, char **argv, bool loud)
                           .accumulate = 1,
                           .steps = 100,
                           .warmup = 10,
+                          .period = 20,
                           .sample = 200,
                           .seed = 1,
                           .lr = 3e-4,
                           .min_lr = -1,
                           .decay = 0.01,
-                          .schedule = 2,
+                          .gamma = 0.5,
+                          .schedule = WEFT_SCHEDULE_COSINE,
                           .clip = 1};
     return argp_parse(&c.argp, argc, argv, flags, NULL, o) == 0;
 }

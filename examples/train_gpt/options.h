@@ -15,10 +15,10 @@ struct options {
     int dtype;    /* a weft_dtype */
     int loss;     /* an enum on_off */
     int token_bytes, vocab, layers, width, heads, kv_heads, hidden, context, batch, accumulate;
-    int steps, until, warmup, every, sample;
+    int steps, until, warmup, period, every, sample;
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
     uint64_t seed;
-    double dropout, lr, min_lr, decay, clip;
+    double dropout, lr, min_lr, gamma, decay, clip;
     bool tied, bf16, sequence, shard, print_plan, dry_run, resume, help;
 };
 
