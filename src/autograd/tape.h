@@ -72,7 +72,7 @@ void wf_parts_free(struct wf_parts *parts);
 /**
  * Upcalls: this rank's part of a tensor that all ranks along an axis of the mesh hold, as a plain
  * tensor of the open scope, and `*whole` for putting it together again (borrowed from a tensor of
- * the open scope); NULL when it is none of those, or without memory.
+ * the open scope); NULL when it is none of those.
  */
 weft_tensor *wf_tensor_cut(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
 weft_tensor *wf_tensor_join(weft_tensor *part, weft_mesh *mesh, struct wf_layout *whole);

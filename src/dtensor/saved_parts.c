@@ -10,8 +10,7 @@
 
 #include "autograd/tape.h"
 #include "base/dtype.h"
-#include "mesh/mesh.h"
-#include "ops/call.h"
+#include "base/error.h"
 
 /* The axis of the tensor's own mesh that is this axis of `mesh`; -1: there is none. */
 static int own_axis(weft_mesh *own, weft_mesh *mesh, int axis)
@@ -90,7 +89,8 @@ weft_tensor *wf_tensor_cut(weft_tensor *t, weft_mesh *mesh, struct wf_layout **w
     t = weft_contiguous(t);
     wf_no_grad_depth--;
     part = t ? part_for(t, (t->layout->desc.numel + ways - 1) / ways) : NULL;
-    if (!part) return NULL;
+    /* the other ranks will gather it */
+    if (!part) WF_DIE("no memory for a part of what backward needs: %s", weft_error_message());
     if (!wf_is_meta(t)) fill(part, t, weft_mesh_coordinate(mesh, axis));
     *whole = t->layout;
     return part;
