@@ -19,6 +19,14 @@
 struct session {
     const struct options *options;
     struct ws_results results;
+    int64_t spoiled[WS_SPOILS]; /* cases of the self-test in which there was such a thing */
+};
+
+static const char *const spoils[WS_SPOILS] = {
+    [WS_SPOIL_NOTHING] = "nothing",
+#define WS_SPOIL(id, name) [WS_SPOIL_##id] = name,
+#include "rows.def"
+#undef WS_SPOIL
 };
 
 enum { SHOWN = 20 }; /* failures that are told in full */
@@ -98,28 +106,35 @@ static void run_case(struct ws_run *run, const struct ws_case *c, struct session
     if (weft_world_rank() == 0) ws_results_add(results, c, passed);
 }
 
-/* A spoiled case must fail, unless there was nothing to spoil; unspoiled it must pass. */
+/* Did any rank spoil what it was told to? */
+static bool any_spoiled(const struct ws_run *run)
+{
+    int32_t spoiled = run->spoiled;
+    weft_tensor *any = weft_from_data(WEFT_I32, 0, NULL, &spoiled);
+
+    return weft_item(weft_mesh_all_reduce(any, WEFT_MAX, run->world, 0)) != 0;
+}
+
+/* A case must pass as it is, and fail in every way in which something in it is spoiled. */
 static void test_case(struct ws_run *run, const struct ws_case *c, struct session *session)
 {
     char name[WS_NAME];
 
     ws_case_name(name, c, &run->grid);
     for (int spoil = 0; spoil < WS_SPOILS; spoil++) {
-        weft_tensor *any;
-        int32_t spoiled;
-        bool passed;
+        bool passed, spoiled;
         int rank;
 
         run->spoil = (enum ws_spoil)spoil;
         passed = ws_try(run, c, &rank);
-        spoiled = run->spoiled;
-        any = weft_mesh_all_reduce(weft_from_data(WEFT_I32, 0, NULL, &spoiled), WEFT_MAX,
-                                   run->world, 0);
+        spoiled = any_spoiled(run);
         if (weft_world_rank() != 0) continue;
-        if (passed == (weft_item(any) != 0))
-            printf("FAILED self-test %d of %s: it %s\n", spoil, name, passed ? "passed" : "failed");
-        if (spoil && !spoiled && weft_item(any) == 0) continue;
-        ws_results_add(&session->results, c, passed == (weft_item(any) == 0));
+        if (passed == spoiled)
+            printf("FAILED self-test of %s: spoiled is %s, and it %s\n", name, spoils[spoil],
+                   passed ? "passed" : "failed");
+        if (spoil && !spoiled) continue;
+        session->spoiled[spoil]++;
+        ws_results_add(&session->results, c, passed != spoiled);
     }
     run->spoil = WS_SPOIL_NOTHING;
 }
@@ -184,26 +199,48 @@ static int run_ranks(void *payload)
     return status == WEFT_OK && weft_error_status() == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* What the self-test spoiled, how often; false when there was nothing of some kind. */
+static bool report_self_test(const struct session *session)
+{
+    bool all = true;
+
+    for (int i = 1; i < WS_SPOILS; i++) {
+        printf("spoiled %" PRId64 " times: %s\n", session->spoiled[i], spoils[i]);
+        all &= session->spoiled[i] > 0;
+    }
+    return all;
+}
+
 static int report(const struct session *session)
 {
     const struct ws_results *results = &session->results;
     int64_t all = results->passed + results->failed;
+    bool complete = !session->options->self_test || report_self_test(session);
 
-    if (session->options->list) return EXIT_SUCCESS;
     if (session->options->matrix) ws_matrix_print(results);
     printf("%s%" PRId64 " cases, %" PRId64 " passed\n", session->options->matrix ? "\n" : "", all,
            results->passed);
     if (!all) fprintf(stderr, "weft-styles: no case is named so\n");
-    return all && !results->failed ? EXIT_SUCCESS : EXIT_FAILURE;
+    return all && complete && !results->failed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int run_threads(struct session *session)
 {
+    const struct options *o = session->options;
     int code = EXIT_SUCCESS;
 
-    for (int i = 0; i < session->options->n_ranks && code == EXIT_SUCCESS; i++)
-        code = weft_run(session->options->ranks[i], run_ranks, session);
-    return code ? code : report(session);
+    for (int i = 0; i < o->n_ranks && code == EXIT_SUCCESS; i++)
+        code = weft_run(o->ranks[i], run_ranks, session);
+    return code || o->list ? code : report(session);
+}
+
+/* What every process does; the first one reports. */
+static int run_process(struct session *session)
+{
+    int code = run_ranks(session);
+
+    if (code || session->options->list || weft_world_rank() != 0) return code;
+    return report(session);
 }
 
 /* A mistake in the command line, or --help: told once, by the first rank. */
@@ -227,8 +264,7 @@ int main(int argc, char **argv)
     session.options = &o;
     if (right && !o.help && o.n_ranks) return run_threads(&session);
     WEFT_CHECK(weft_init(&argc, &argv));
-    code = right && !o.help ? run_ranks(&session) : explain(&o, right, argc, argv);
-    if (right && !o.help && code == EXIT_SUCCESS && weft_world_rank() == 0) code = report(&session);
+    code = right && !o.help ? run_process(&session) : explain(&o, right, argc, argv);
     ended = weft_finalize();
     return code ? code : ended;
 }

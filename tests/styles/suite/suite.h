@@ -247,13 +247,9 @@ extern const char *const ws_kind_names[WS_KINDS];
 /** What the self-test spoils, so that a case must fail. */
 enum ws_spoil {
     WS_SPOIL_NOTHING,
-    WS_SPOIL_OUTPUT,
-    WS_SPOIL_INPUT_GRADIENT,
-    WS_SPOIL_PARAMETER_GRADIENT,
-    WS_SPOIL_FORWARD_COUNT,
-    WS_SPOIL_BACKWARD_BYTES,
-    WS_SPOIL_STATE,
-    WS_SPOIL_ONE_RANK, /* one rank alone sees another number of collectives */
+#define WS_SPOIL(id, name) WS_SPOIL_##id,
+#include "rows.def"
+#undef WS_SPOIL
     WS_SPOILS
 };
 
