@@ -78,12 +78,6 @@ static const struct choice frozen[] = {
 #undef WS_FROZEN
 };
 
-const char *const ws_reasons[WS_REASONS] = {
-#define WS_ABSENT(test, reason) reason,
-#include "rows.def"
-#undef WS_ABSENT
-};
-
 /* The names of a column stand `step` bytes apart. */
 static const struct column {
     const void *names;
@@ -138,7 +132,7 @@ weft_placement ws_placement(const char *text, int ndim)
 {
     weft_placement p = weft_replicate();
 
-    weft_placements_parse(&p, 1, text);
+    if (text) weft_placements_parse(&p, 1, text);
     if (p.dim < 0) p.dim = (int8_t)(p.dim + ndim);
     return p;
 }
@@ -164,136 +158,6 @@ void ws_layouts_of(struct ws_layouts *l, const struct ws_case *c)
     l->back = l->has_back ? RESOLVED(s->back, n_in) : weft_replicate();
 #undef RESOLVED
     if (s->back == IN || s->back == OUT) l->back = ws_gradient_of(l->back);
-}
-
-/* ---- what does not exist ---- */
-
-static bool is_uneven(const struct ws_case *c) { return c->at[WS_SIZE_COLUMN] != WS_EVEN; }
-
-static bool other_mesh(const struct ws_case *c, const struct ws_grid *grid)
-{
-    return !grid->ways[c->at[WS_MESH]];
-}
-
-static bool one_rank(const struct ws_case *c, const struct ws_grid *grid)
-{
-    return grid->ways[c->at[WS_MESH]] == 1 && is_uneven(c);
-}
-
-static bool is_index(const struct ws_case *c) { return ws_subject_of(c)->layer == WS_EMBEDDING; }
-
-static bool has_no_bias(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return ws_has_bias(c) && !strstr(ws_subject_of(c)->parameters, "bias");
-}
-
-static bool nothing_frozen(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return ws_is_frozen(c) && !*ws_subject_of(c)->parameters;
-}
-
-static bool is_prepare(const struct ws_case *c)
-{
-    enum ws_style_id style = ws_subject_of(c)->style;
-
-    return style == WS_PREPARE_INPUT || style == WS_PREPARE_OUTPUT || style == WS_PREPARE_BOTH;
-}
-
-static bool must_say(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return !ws_input_of(c)->layout && (is_prepare(c) || ws_subject_of(c)->style == WS_CUSTOM);
-}
-
-static bool input_is(const struct ws_case *c, const char *layout)
-{
-    return ws_input_of(c)->layout && strcmp(ws_input_of(c)->layout, layout) == 0;
-}
-
-static bool index_pending(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return is_index(c) && input_is(c, "P");
-}
-
-static bool input_twice(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return is_index(c) && input_is(c, "S(-1)");
-}
-
-static bool has_no_dims(const struct ws_case *c, const struct ws_grid *grid)
-{
-    const char *out = ws_output_of(c)->layout;
-
-    (void)grid;
-    return ws_subject_of(c)->style == WS_LOSS && out && out[0] == 'S';
-}
-
-static bool says_nothing(const struct ws_case *c, const struct ws_grid *grid)
-{
-    (void)grid;
-    return !ws_output_of(c)->layout && is_prepare(c);
-}
-
-static bool has_own_layout(const struct ws_case *c, const struct ws_grid *grid)
-{
-    enum ws_style_id style = ws_subject_of(c)->style;
-    const char *in = ws_input_of(c)->name, *out = ws_output_of(c)->name;
-
-    (void)grid;
-    if (style == WS_READY) return strcmp(in, "in=R") != 0 || strcmp(out, "out=R") != 0;
-    return style == WS_READY_SEQUENCE &&
-           (strcmp(in, "fed=S(1)") != 0 || strcmp(out, "kept=S(1)") != 0);
-}
-
-static bool never_pending(const struct ws_case *c, const struct ws_grid *grid)
-{
-    struct ws_layouts l;
-
-    (void)grid;
-    ws_layouts_of(&l, c);
-    return (weft_is_replicate(l.gives) && weft_is_partial(l.out)) ||
-           (weft_is_replicate(l.given) && weft_is_partial(l.wants));
-}
-
-/* What is added to, x or the table, decides the layout, and on one rank neither costs anything. */
-static bool one_is_whole(const struct ws_case *c, const struct ws_grid *grid)
-{
-    struct ws_layouts l;
-
-    ws_layouts_of(&l, c);
-    return ws_subject_of(c)->layer == WS_POSITION && grid->ways[c->at[WS_MESH]] == 1 &&
-           weft_is_partial(l.out);
-}
-
-static bool taken_for_even(const struct ws_case *c, const struct ws_grid *grid)
-{
-    const struct ws_layer *layer = ws_layer_of(c);
-    struct ws_layouts l;
-    int known = (int)strlen(layer->input) - layer->known;
-
-    (void)grid;
-    ws_layouts_of(&l, c);
-    return !ws_input_of(c)->distributed && is_uneven(c) && weft_is_shard(l.given) &&
-           l.given.dim < known;
-}
-
-static bool (*const absent_tests[WS_REASONS])(const struct ws_case *, const struct ws_grid *) = {
-#define WS_ABSENT(test, reason) test,
-#include "rows.def"
-#undef WS_ABSENT
-};
-
-/* The first reason for which the combination does not exist; WS_REASONS: it does. */
-static int reason_of(const struct ws_case *c, const struct ws_grid *grid)
-{
-    int reason = 0;
-
-    while (reason < WS_REASONS && !absent_tests[reason](c, grid)) reason++;
-    return reason;
 }
 
 /* ---- the product ---- */
@@ -389,7 +253,7 @@ struct ws_case *ws_cases(int *count, ws_absences absent, const struct ws_grid *g
         int reason, subject = c.subject;
         bool more, chosen = matches(filter, &c, grid);
 
-        reason = chosen ? reason_of(&c, grid) : WS_REASONS;
+        reason = chosen ? ws_reason_of(&c, grid) : WS_REASONS;
         if (reason < WS_REASONS)
             absent[reason][subject]++;
         else if (chosen)

@@ -1,8 +1,10 @@
 /*
  * suite.h: the regression suite of the styles: what its parts share. Rows are in rows.def.
  *
- *   cases.c      the product of the rows: names, what does not exist and why, filters, pairs
- *   layers.c     the modules of the rows, their sizes and their numbers
+ *   cases.c      the product of the rows: names, layouts, filters, pairs
+ *   absent.c     what does not exist, and why
+ *   numbers.c    sizes, and the numbers that go in
+ *   layers.c     the modules of the rows and their parameters
  *   apply.c      the styles of the rows
  *   reference.c  what one device computes
  *   moves.c      closed forms of what is communicated
@@ -122,7 +124,10 @@ bool ws_is_frozen(const struct ws_case *c);
 /** "colwise/linear/in=S(0)/out=R/uneven/n4/2d/bf16/bias/frozen" */
 void ws_case_name(char text[WS_NAME], const struct ws_case *c, const struct ws_grid *grid);
 
-/** Cases by subject, or reasons for which there are none. */
+/** The first reason for which a combination does not exist; WS_REASONS: it does. */
+int ws_reason_of(const struct ws_case *c, const struct ws_grid *grid);
+
+/** How many combinations do not exist, by reason and subject. */
 typedef int64_t ws_absences[WS_REASONS][WS_SUBJECTS];
 
 /**
@@ -146,13 +151,15 @@ struct ws_layouts {
 };
 
 void ws_layouts_of(struct ws_layouts *layouts, const struct ws_case *c);
+/** NULL: R */
 weft_placement ws_placement(const char *text, int ndim);
 /** What a gradient of a tensor placed so comes as: a pending sum's is whole. */
 weft_placement ws_gradient_of(weft_placement p);
 
 /* ---- sizes, numbers, modules ---- */
 
-/** The shape of dims by letters ("BTC"); returns their number. */
+/** The size of a dim ('B'), and the shape of several ("BTC"); returns their number. */
+int64_t ws_size_of(char letter, enum ws_size size, int ways);
 int ws_shape(int64_t *shape, const char *dims, enum ws_size size, int ways);
 
 enum ws_which { WS_X, WS_G, WS_TARGET, WS_TERM };
