@@ -20,7 +20,12 @@
 
 enum { DEFAULT_BUCKET = 25 << 20 };
 
-static void let_go(void *payload)
+static void release_layout(struct wf_layout *layout)
+{
+    if (layout) wf_layout_release(layout);
+}
+
+void wf_replicas_release(void *payload)
 {
     struct wf_replicas *r = payload;
 
@@ -33,10 +38,14 @@ static void let_go(void *payload)
         weft_release(m->before);
         wf_layout_release(m->lent);
         wf_layout_release(m->whole);
+        release_layout(m->given);
+        release_layout(m->term);
     }
     wf_buckets_free(r);
     weft_mesh_release(r->mesh);
     wf_free(r->members);
+    wf_free(r->leaves);
+    wf_free(r->numbers);
     wf_free(r);
 }
 
@@ -197,6 +206,8 @@ static void adopt(struct wf_replicas *r, struct making *making)
 {
     r->members = wf_calloc((size_t)making->count + 1, sizeof *r->members);
     r->n_members = making->count;
+    r->leaves = wf_calloc((size_t)making->count + 1, sizeof *r->leaves);
+    r->numbers = wf_calloc(wf_news_count(r), sizeof *r->numbers);
     for (int i = 0; i < making->count; i++) {
         struct change *change = &making->changes[i];
 
@@ -205,6 +216,7 @@ static void adopt(struct wf_replicas *r, struct making *making)
                                            .lent = wf_layout_retain(change->from->layout),
                                            .whole = wf_layout_retain(change->whole)};
         change->leaf->kept = &r->members[i].kept;
+        r->leaves[i] = change->leaf;
         r->meta |= wf_is_meta(change->leaf);
     }
     wf_buckets_make(r);
@@ -223,7 +235,7 @@ static weft_status install(weft_module *m, struct wf_replicas *r, const struct m
     for (int i = 0; i < m->n_parameters; i++)
         WF_TRY(weft_module_set_parameter(m, m->parameters[i].name,
                                          leaf_of(making, m->parameters[i].tensor)));
-    m->lending = (struct wf_lending){wf_replica_lend, r, let_go};
+    m->lending = (struct wf_lending){wf_replica_lend, r, wf_replicas_release};
     r->refs++;
     return WEFT_OK;
 }
@@ -285,7 +297,7 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     status = make(module, r);
     weft_no_grad_end();
     weft_scope_close(scope);
-    let_go(r);
+    wf_replicas_release(r);
     return status;
 }
 

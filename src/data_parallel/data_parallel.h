@@ -23,6 +23,8 @@ struct wf_member {
     weft_tensor *leaf;       /* one reference */
     struct wf_layout *lent;  /* what a call of its module sees */
     weft_tensor *before;     /* a gradient of an earlier step that is still to be used, or NULL */
+    struct wf_layout *given; /* of the last gradient that came back, */
+    struct wf_layout *term;  /* and as a term of the leaf's */
     struct wf_layout *whole; /* over the leaf's mesh, replicated along axis 0 */
     bool wanted;             /* it wanted a gradient when the buckets were made */
     int bucket;              /* its number; -1: none */
@@ -47,13 +49,18 @@ struct wf_replicas {
     weft_data_parallel_config config;
     struct wf_member *members;
     int n_members;
-    bool meta; /* parameters without elements */
+    weft_tensor **leaves; /* of the members */
+    double *numbers;      /* room for what replicas tell each other */
+    bool meta;            /* parameters without elements */
     struct wf_bucket *buckets;
     int n_buckets, n_started;
     int backwards;                /* since the last reduction */
     double tokens, loss;          /* this replica's, since the last reduction: sums */
     double all_tokens, mean_loss; /* of all, at the last reduction */
 };
+
+/** One user less; the last one frees it. payload: struct wf_replicas. */
+void wf_replicas_release(void *payload);
 
 /** What the module's calls are lent; wf_lending's function. payload: struct wf_replicas. */
 weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload);
@@ -82,6 +89,9 @@ weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket);
 weft_status wf_replicas_reduce(struct wf_keeper *keeper);
 weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept);
 void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept);
+
+/** How many numbers replicas tell each other in a step. */
+size_t wf_news_count(const struct wf_replicas *r);
 
 /** Sum `count` numbers over the replicas, in place. */
 void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);

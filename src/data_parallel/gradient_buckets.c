@@ -10,7 +10,6 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "dtensor/buckets.h"
 #include "kernels/optim.h"
@@ -122,12 +121,10 @@ static void add_before(const struct wf_member *m, void *data)
 /* The leaf's gradient is now its part of the bucket. */
 static void adopt(struct wf_member *m, struct wf_block *block, void *data)
 {
-    struct wf_layout *layout =
-        wf_layout_with_placements(m->leaf->layout, m->leaf->layout->placements);
-    weft_tensor *grad = wf_tensor_new(layout, wf_block_retain(block), data, "reduce_gradients");
+    weft_tensor *grad =
+        wf_tensor_new(m->leaf->layout, wf_block_retain(block), data, "reduce_gradients");
 
     add_before(m, data);
-    wf_layout_release(layout);
     weft_release(m->leaf->grad);
     m->leaf->grad = weft_retain(grad);
 }
@@ -168,44 +165,31 @@ static weft_status finish_cut(const struct wf_replicas *r, struct wf_member *m, 
 
 /* ---- all of them ---- */
 
-/* What is pending along other axes, in one collective for all leaves; a replica decides by itself
- * what that is. */
-static weft_status reduce_other_axes(struct wf_replicas *r)
-{
-    weft_tensor **leaves = wf_calloc((size_t)r->n_members + 1, sizeof *leaves);
-    weft_status status;
-
-    for (int i = 0; i < r->n_members; i++) leaves[i] = r->members[i].leaf;
-    status = wf_reduce_groups(leaves, r->n_members);
-    wf_free(leaves);
-    return status;
-}
-
 /*
  * What the replicas tell each other, added up: tokens, loss, and for each member how many have a
  * gradient, and how many have more of it than what the bucket took. Counts are whole numbers, and
  * f64 adds up exactly as many as anybody has.
  */
 struct news {
-    double *numbers;
     const double *tokens, *loss, *had, *rest;
 };
 
+size_t wf_news_count(const struct wf_replicas *r) { return 2 + 2 * (size_t)r->n_members; }
+
 static struct news exchange(struct wf_replicas *r)
 {
-    int n = r->n_members;
-    double *numbers = wf_calloc(2 + 2 * (size_t)n, sizeof *numbers);
+    double *had = r->numbers + 2, *rest = had + r->n_members;
 
-    numbers[0] = r->tokens;
-    numbers[1] = r->loss;
-    for (int i = 0; i < n; i++) {
+    r->numbers[0] = r->tokens;
+    r->numbers[1] = r->loss;
+    for (int i = 0; i < r->n_members; i++) {
         const struct wf_member *m = &r->members[i];
 
-        numbers[2 + i] = m->bucket >= 0 ? m->taken || has_news(m) : has_news(m);
-        numbers[2 + n + i] = m->bucket >= 0 && has_news(m);
+        rest[i] = m->bucket >= 0 && has_news(m);
+        had[i] = has_news(m) || (m->bucket >= 0 && m->taken);
     }
-    wf_replicas_sum(r, numbers, 2 + 2 * n);
-    return (struct news){numbers, numbers, numbers + 1, numbers + 2, numbers + 2 + n};
+    wf_replicas_sum(r, r->numbers, (int)wf_news_count(r));
+    return (struct news){r->numbers, r->numbers + 1, had, rest};
 }
 
 static bool has_rest(const struct wf_bucket *bucket, const struct news *news)
@@ -250,17 +234,16 @@ static void settle(struct wf_replicas *r, const struct news *news)
 static weft_status reduce(struct wf_replicas *r)
 {
     struct news news;
-    weft_status status;
 
-    WF_TRY(reduce_other_axes(r));
+    /* along other axes all leaves together; a replica decides by itself what is pending there */
+    WF_TRY(wf_reduce_groups(r->leaves, r->n_members));
     if (r->n_started == 0) wf_buckets_refresh(r);
     for (; r->n_started < r->n_buckets; r->n_started++)
         WF_TRY(wf_bucket_start(r, &r->buckets[r->n_started]));
     news = exchange(r);
-    status = finish(r, &news);
-    if (status == WEFT_OK) settle(r, &news);
-    wf_free(news.numbers);
-    return status;
+    WF_TRY(finish(r, &news));
+    settle(r, &news);
+    return WEFT_OK;
 }
 
 weft_status wf_replicas_reduce(struct wf_keeper *keeper)

@@ -4,8 +4,6 @@
  */
 #include "data_parallel/data_parallel.h"
 
-#include <string.h>
-
 #include "base/error.h"
 #include "dtensor/redistribute.h"
 #include "tensor/tensor.h"
@@ -19,30 +17,40 @@ static weft_tensor *relabel(weft_tensor *t, struct wf_layout *layout)
     return other;
 }
 
-/* Each replica's gradient is a term; along the other axes it is what backward made of it. */
-static void give_back(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)
+/* The layout of a leaf's gradient that came back in this one: each replica's is a term; along the
+ * other axes it is what backward made of it. */
+static struct wf_layout *layout_of_term(struct wf_member *m, struct wf_layout *given)
 {
-    const struct wf_layout *whole = node->context, *g = grad->layout;
     weft_placement placements[WEFT_MAX_AXES] = {{0}}; /* R */
-    struct wf_layout *layout;
 
+    if (m->given == given) return m->term;
+    if (m->given) wf_layout_release(m->given);
+    if (m->term) wf_layout_release(m->term);
     placements[0] = weft_partial(WEFT_SUM);
-    for (int a = 0; a < g->n_axes; a++) placements[a + 1] = g->placements[a];
-    layout = wf_layout_new(whole->mesh, placements, (weft_dtype)g->desc.dtype, g->desc.ndim,
-                           g->desc.global, g->desc.stride);
-    layout = wf_layout_onto(layout, (weft_device)g->desc.device);
-    in_grads[0] = relabel(grad, layout);
-    wf_layout_release(layout);
+    for (int a = 0; a < given->n_axes; a++) placements[a + 1] = given->placements[a];
+    m->given = wf_layout_retain(given);
+    m->term =
+        wf_layout_onto(wf_layout_new(m->whole->mesh, placements, (weft_dtype)given->desc.dtype,
+                                     given->desc.ndim, given->desc.global, given->desc.stride),
+                       (weft_device)given->desc.device);
+    return m->term;
 }
 
-static void release_layout(void *layout) { wf_layout_release(layout); }
+static void give_back(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)
+{
+    struct wf_replicas *r = node->context;
 
-static void record(weft_tensor *lent, const struct wf_member *member)
+    in_grads[0] = relabel(grad, layout_of_term(&r->members[node->v[0]], grad->layout));
+}
+
+static void record(weft_tensor *lent, struct wf_replicas *r, const struct wf_member *member)
 {
     struct wf_node *node = wf_node_record(lent, give_back, "replica", 1, &member->leaf);
 
-    node->context = wf_layout_retain(member->whole);
-    node->release_context = release_layout;
+    r->refs++;
+    node->context = r;
+    node->release_context = wf_replicas_release;
+    node->v[0] = member - r->members;
 }
 
 weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload)
@@ -58,6 +66,6 @@ weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload)
     weft_no_grad_end();
     if (!whole) return NULL;
     lent = relabel(whole, member->lent);
-    if (parameter->requires_grad && wf_recording()) record(lent, member);
+    if (parameter->requires_grad && wf_recording()) record(lent, r, member);
     return lent;
 }
