@@ -1,6 +1,7 @@
 /* pair.c: a model on one device and spread, step by step. */
 #include "transformer/pair.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tensor/tensor.h"
@@ -50,25 +51,51 @@ void pair_train_only(weft_module *m, const char *const *names)
     WT_EQ(weft_module_each_parameter(m, freeze, (void *)(uintptr_t)names), WEFT_OK);
 }
 
-static weft_tensor *other(const struct pair *p, weft_module *m, const char *name)
+/* A walk over all parameters, with one verdict at its end: every verdict is a collective. */
+struct walk {
+    const struct pair *p;
+    bool good;
+    char first_bad[96];
+};
+
+static void judge(struct walk *walk, const weft_module *m, const char *name, bool good)
 {
-    wt_note("%s.%s", weft_module_path(m), name);
-    return weft_module_parameter(weft_module_child(p->one, weft_module_path(m)), name);
+    if (good || !walk->good) return;
+    walk->good = false;
+    snprintf(walk->first_bad, sizeof walk->first_bad, "%s.%s", weft_module_path(m), name);
+}
+
+static void walk_all(struct pair *p, weft_parameter_visitor *visit)
+{
+    struct walk walk = {.p = p, .good = true};
+
+    WT_EQ(weft_module_each_parameter(p->many, visit, &walk), WEFT_OK);
+    if (!walk.good) wt_note("%s", walk.first_bad);
+    WT_ALL(walk.good);
+}
+
+static weft_tensor *other(const struct walk *walk, weft_module *m, const char *name)
+{
+    return weft_module_parameter(weft_module_child(walk->p->one, weft_module_path(m)), name);
+}
+
+/* A gradient lies as its parameter does: an optimizer has nothing to move. */
+static bool lies_as(const weft_tensor *grad, const weft_tensor *parameter)
+{
+    return !weft_tensor_mesh(parameter) ||
+           weft_placement_equal(weft_tensor_placement(grad, 0),
+                                weft_tensor_placement(parameter, 0));
 }
 
 static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
                                  void *payload)
 {
-    struct pair *p = payload;
-    weft_tensor *want = weft_grad(other(p, m, name)), *got = weft_grad(parameter);
+    struct walk *walk = payload;
+    weft_tensor *want = weft_grad(other(walk, m, name)), *got = weft_grad(parameter);
 
-    WT_ALL(!want == !got);
-    if (!want) return WEFT_OK;
-    /* as its parameter lies: an optimizer has nothing to move */
-    WT_ALL(
-        !weft_tensor_mesh(parameter) ||
-        weft_placement_equal(weft_tensor_placement(got, 0), weft_tensor_placement(parameter, 0)));
-    WT_ALL(wt_near_tensors(got, want, p->near));
+    judge(walk, m, name, !want == !got);
+    if (want && got)
+        judge(walk, m, name, lies_as(got, parameter) && wt_near_tensors(got, want, walk->p->near));
     return WEFT_OK;
 }
 
@@ -84,7 +111,7 @@ static weft_status drop_gradient(weft_module *m, const char *name, weft_tensor *
 
 void pair_gradients(struct pair *p)
 {
-    WT_EQ(weft_module_each_parameter(p->many, same_gradient, p), WEFT_OK);
+    walk_all(p, same_gradient);
     WT_EQ(weft_module_each_parameter(p->one, drop_gradient, NULL), WEFT_OK);
     WT_EQ(weft_module_each_parameter(p->many, drop_gradient, NULL), WEFT_OK);
 }
@@ -92,9 +119,9 @@ void pair_gradients(struct pair *p)
 static weft_status same_value(weft_module *m, const char *name, weft_tensor *parameter,
                               void *payload)
 {
-    struct pair *p = payload;
+    struct walk *walk = payload;
 
-    WT_ALL(wt_near_tensors(parameter, other(p, m, name), p->near));
+    judge(walk, m, name, wt_near_tensors(parameter, other(walk, m, name), walk->p->near));
     return WEFT_OK;
 }
 
@@ -118,14 +145,19 @@ static void check_sent(struct pair *p, weft_direction direction, struct pair_cou
                           [WEFT_COLL_REDUCE_SCATTER] = count.reduce_scatter,
                           [WEFT_COLL_ALL_TO_ALL] = count.all_to_all};
     int64_t sum = 0;
+    bool good = true;
 
     for (int kind = 0; kind <= WEFT_COLL_ALL_TO_ALL; kind++) {
         int64_t sent = weft_ledger_count(p->ledger, (weft_coll)kind, direction, NULL);
 
-        wt_note("kind %d, direction %d", kind, (int)direction);
-        WT_EQ(sent, wt_ranks() > 1 ? wanted[kind] : 0);
+        if (good && sent != (wt_ranks() > 1 ? wanted[kind] : 0)) {
+            wt_note("direction %d: %lld of kind %d, not %d", (int)direction, (long long)sent, kind,
+                    wanted[kind]);
+            good = false;
+        }
         sum += sent;
     }
+    WT_ALL(good);
     WT_EQ(weft_ledger_count(p->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), sum);
     weft_ledger_reset(p->ledger);
 }
@@ -179,5 +211,5 @@ void pair_step(struct pair *p, int pending)
     WT_EQ(weft_step(p->optim_many), WEFT_OK);
     p->near = WT_WITHIN(p->dtype == WEFT_F64 ? 1e-8 : 1e-4);
     check_sent(p, WEFT_DIRECTION_OPTIM, (struct pair_count){.all_reduce = pending > 0});
-    WT_EQ(weft_module_each_parameter(p->many, same_value, p), WEFT_OK);
+    walk_all(p, same_value);
 }
