@@ -252,6 +252,8 @@ static weft_status ask_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
 
+    WF_NEED(optim->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
+            optim->kind->name);
     WF_TRY(check_places(optim));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {

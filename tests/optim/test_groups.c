@@ -70,6 +70,21 @@ WT_TEST(pattern__goes_token_by_token)
     wt_world_close(&world);
 }
 
+WT_TEST(path__begins_below_the_optimizers_module)
+{
+    struct wt_world world = wt_world_open();
+    weft_module *gpt = make_gpt(&world), *block = weft_module_child(gpt, "blocks.1");
+    weft_optim *adamw = weft_adamw(block, (weft_adamw_config){.lr = 1, .weight_decay = 0.1});
+
+    WT_EQ(weft_optim_set(adamw, "mlp.up.bias", "weight_decay", 0), WEFT_OK);
+    WT_EQ(with(adamw, block, "weight_decay", 0), 1);
+    WT_EQ(weft_optim_set(adamw, "blocks.**", "weight_decay", 0), WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "'blocks.**'");
+    weft_optim_release(adamw);
+    weft_module_release(gpt);
+    wt_world_close(&world);
+}
+
 /* No decay for biases and norms, a slower head: as one optimizer each. */
 WT_TEST(group__is_updated_as_by_an_optimizer_of_its_own)
 {
@@ -187,6 +202,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(pattern__goes_token_by_token),
+        WT_CASE(path__begins_below_the_optimizers_module),
         WT_CASE(group__is_updated_as_by_an_optimizer_of_its_own),
         WT_CASE(setting__that_decides_state_holds_from_the_first_step),
         WT_CASE(setting__that_cannot_be_is_refused),

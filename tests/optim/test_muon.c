@@ -155,6 +155,37 @@ WT_TEST(direction__is_nearly_orthogonal)
     wt_world_close(&world);
 }
 
+/* A step without elements sends, on paper, what a step with elements sends. */
+WT_TEST(forecast__counts_what_the_iteration_sends)
+{
+    for (int meta = 0; meta < 2; meta++) {
+        struct wt_world world = wt_world_open();
+        const int64_t shape[] = {24, 16};
+        weft_device before = weft_set_default_device(meta ? WEFT_META : WEFT_CPU);
+        weft_placement by_columns = weft_shard(1);
+        weft_module *linear =
+            weft_linear_new((weft_linear_config){.in = {16}, .out = {24}, .no_bias = true});
+        weft_tensor *x = weft_full(WEFT_F32, 2, shape, 1), *w;
+        weft_optim *muon;
+
+        weft_set_default_device(before);
+        w = weft_distribute_tensor(weft_module_parameter(linear, "weight"), world.mesh, &by_columns,
+                                   -1);
+        WT_EQ(weft_module_set_parameter(linear, "weight", w), WEFT_OK);
+        muon = weft_muon(linear, (weft_muon_config){.lr = 0.1});
+        x = weft_distribute_tensor(x, world.mesh, &by_columns, -1);
+        WT_EQ(weft_backward(weft_sum_all(weft_call(linear, x))), WEFT_OK);
+        weft_ledger_reset(world.ledger);
+        WT_EQ(weft_step(muon), WEFT_OK);
+        WT_EQ(weft_ledger_count(world.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL),
+              wt_ranks() > 1 ? 8 : 0);
+        weft_ledger_reset(world.ledger);
+        weft_optim_release(muon);
+        weft_module_release(linear);
+        wt_world_close(&world);
+    }
+}
+
 /* A parameter that is given to AdamW has its states, and goes as under AdamW. */
 WT_TEST(adamw__can_have_a_matrix)
 {
@@ -196,6 +227,7 @@ int main(int argc, char **argv)
         WT_CASE(matrix__over_two_axes),
         WT_CASE(matrix__sends_what_the_docs_say),
         WT_CASE(direction__is_nearly_orthogonal),
+        WT_CASE(forecast__counts_what_the_iteration_sends),
         WT_CASE(adamw__can_have_a_matrix),
         WT_END,
     };

@@ -18,13 +18,18 @@
 
 #include "kernels/cpu/isa/steps.inc"
 
+/* In 32 bits, so that the loop has lanes of one width; where master is no number neither is w, and
+ * it does not matter which of them is taken. */
 static void meet(int64_t n, float *master, const wf_bf16 *w)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float written = wf_bf16_to_f32(w[i]);
+        uint32_t written = (uint32_t)w[i] << 16, bits, rounded;
 
-        master[i] = bf16_from_f32(master[i]) == w[i] ? master[i] : written;
+        memcpy(&bits, &master[i], sizeof bits);
+        rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+        bits = rounded == written ? bits : written;
+        memcpy(&master[i], &bits, sizeof bits);
     }
 }
 
