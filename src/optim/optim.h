@@ -127,9 +127,9 @@ struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter
 /** Put the defaults in the place of zeros, then check. fails: WEFT_ERR_ARG */
 weft_status wf_config_complete(const struct wf_optim_kind *kind, union wf_config *config);
 
-/** AdamW's or Adam's numbers for a step. */
+/** Adam's numbers for a step, without sign and decay, which are whose row it is. */
 struct wf_adam {
-    double lr, beta1, beta2, eps, weight_decay;
+    double lr, beta1, beta2, eps;
 };
 void wf_adam_prepare(struct wf_step *step, const struct wf_adam *adam, int64_t updates);
 
