@@ -224,7 +224,10 @@ typedef struct weft_cross_entropy_options {
  * nothing; weights, smoothing and z-loss cost nothing more. Where tokens are sharded too, a sum is
  * a pending sum along those axes, and a mean (over the tokens of all ranks) sends 12 bytes.
  *
- * shape: logits [*,V] (or with V at class_dim), target [*] of i32 or i64 -> [], or [*]
+ * shape: logits [*,V] (or with V at class_dim), target [*] of i32 or i64 -> [], or [*]. A target of
+ *        floating-point numbers is a distribution over the classes for each token, [*,V] as the
+ *        logits: nothing is ignored, a mean is over all tokens, and the gradient goes to it too
+ *        (12 bytes per token in the second all-reduce when it is sharded over the classes)
  * fails: WEFT_ERR_SHAPE; WEFT_ERR_ARG for options out of range and for a target that is neither a
  *        class nor ignored. A rank that alone knows of such a target (a sum or no reduction, with
  *        tokens sharded) ends the job

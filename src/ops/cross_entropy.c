@@ -7,7 +7,7 @@
  * logits and sends nothing (Megatron-LM, Shoeybi et al. 2019). Class weights and label smoothing
  * add to the picked number and cost no further one. What is computed is in kernels/cpu/xent.c.
  */
-#include <weft/ops.h>
+#include "ops/cross_entropy.h"
 
 #include <math.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static void vjp_cross_entropy(const struct wf_node *n, weft_tensor *g, weft_tens
     in[0] = wf_call(WF_OP_xent_grad, 6, operands, &args);
 }
 
-static weft_tensor *whole(weft_tensor *t)
+weft_tensor *wf_loss_whole(weft_tensor *t)
 {
     weft_placement replicated[WEFT_MAX_AXES];
 
@@ -212,17 +212,17 @@ static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    parts->m = m = weft_ndim(z) ? whole(weft_max(z, 1, &last, false)) : z;
+    parts->m = m = weft_ndim(z) ? wf_loss_whole(weft_max(z, 1, &last, false)) : z;
     if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
     if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
         parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
-    parts->sums = whole(
+    parts->sums = wf_loss_whole(
         wf_call(WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, parts->target, parts->weight}, &args));
     losses = wf_call_outs(WF_OP_xent_loss, 4,
                           (weft_tensor *[]){parts->sums, m, parts->target, parts->weight}, &args,
                           &totals);
     if (!losses) return NULL;
-    if (o->reduction == WEFT_LOSS_MEAN) totals = whole(totals);
+    if (o->reduction == WEFT_LOSS_MEAN) totals = wf_loss_whole(totals);
     if (!totals || check_targets(totals, classes) != WEFT_OK) return NULL;
     if (o->reduction == WEFT_LOSS_NONE) return losses;
     if (o->reduction == WEFT_LOSS_SUM) return weft_select(totals, 0, TOTAL);
@@ -236,8 +236,12 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
     weft_tensor *z = classes_last(logits, o->class_dim), *loss;
     struct parts parts = {.target = target, .weight = o->weight};
 
-    if (!z || check_options(o) != WEFT_OK) return NULL;
+    if (weft_dtype_is_float(weft_tensor_dtype(target)))
+        parts.target = classes_last(target, o->class_dim);
+    if (!z || !parts.target || check_options(o) != WEFT_OK) return NULL;
     if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &parts));
+    if (weft_dtype_is_float(weft_tensor_dtype(target)))
+        return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
     weft_no_grad_begin();
     loss = forward(z, o, &parts);
     weft_no_grad_end();

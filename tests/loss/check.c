@@ -25,6 +25,10 @@ weft_tensor *check_target(struct wt_world *w, const struct check *c)
     weft_tensor *t;
     int n = 0;
 
+    if (o->probability) {
+        t = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->probability), c->dtype);
+        return c->target ? wt_spread(w, t, c->target) : t;
+    }
     for (int d = 0; d < o->ndim; d++)
         if (d != o->class_dim) shape[n++] = o->shape[d];
     t = weft_from_data(WEFT_I64, n, shape, o->target);
@@ -80,11 +84,12 @@ static void check_moves(struct wt_world *w, const struct check *c, const weft_te
     int over_classes = c->oracle.tokens ? axes(w, c, true) : 0;
     int over_tokens = reduction == WEFT_LOSS_MEAN ? axes(w, c, false) : 0;
     int64_t number = c->dtype == WEFT_F64 ? 8 : 4;
-    int64_t per_token = 2 * number + (int64_t)weft_dtype_size(c->dtype);
+    int64_t per_token = (c->sums ? c->sums : 2) * number + (int64_t)weft_dtype_size(c->dtype);
+    int64_t per_mean = (c->totals ? c->totals : 3) * number;
     int64_t bytes = over_classes * per_token * local_tokens(z, c->oracle.class_dim);
 
     WT_EQ(weft_ledger_bytes(w->ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL),
-          bytes + over_tokens * 3 * number);
+          bytes + over_tokens * per_mean);
     WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL),
           2 * over_classes + over_tokens);
     weft_ledger_reset(w->ledger);

@@ -12,6 +12,7 @@ struct check {
     const char *logits; /* placements on the world's mesh; NULL: all is plain */
     const char *target; /* NULL: plain */
     bool block;         /* inside weft_loss_parallel_open */
+    int sums, totals;   /* numbers of the second all-reduce per token, of that of a mean; 0: 2, 3 */
 };
 
 /** Every reduction of it. `w` has a ledger and nothing booked. */

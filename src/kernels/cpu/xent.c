@@ -271,7 +271,8 @@ static weft_status prepare(struct wf_kcall *k, int logits, int target, int weigh
     wf_scratch_reserve(scratch);
     k->prep = p;
     k->drop = xent_drop;
-    k->run = run;
+    k->run =
+        k->out[0]->numel || k->n_out > 1 ? run : wf_run_nothing; /* totals are always written */
     return WEFT_OK;
 }
 

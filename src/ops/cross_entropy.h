@@ -1,0 +1,11 @@
+/* cross_entropy.h: what the two files of cross-entropy share. */
+#pragma once
+
+#include <weft/ops.h>
+
+/** Reduce what is pending; t itself where nothing is. */
+weft_tensor *wf_loss_whole(weft_tensor *t);
+
+/** Cross-entropy with probabilities [*,V] as targets; classes last in both. grad: to both */
+weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, weft_tensor *weight,
+                                   const weft_cross_entropy_options *o);
