@@ -122,6 +122,26 @@ static weft_tensor *cross_entropy(weft_tensor *x, weft_tensor *y)
     return weft_cross_entropy(x, weft_from_data(WEFT_I64, 1, (int64_t[]){5}, targets), -100);
 }
 
+/* Classes first, every option, single losses weighed by y. */
+static weft_tensor *cross_entropy_with(weft_tensor *x, weft_tensor *y)
+{
+    int64_t targets[] = {1, 0, -100, 4};
+    weft_tensor *weight = weft_from_data(WEFT_F64, 1, (int64_t[]){5}, (double[]){1, 2, 0, 3, 0.5});
+    weft_cross_entropy_options options = {
+        .weight = weight, .smoothing = 0.2, .z_loss = 0.3, .reduction = WEFT_LOSS_NONE};
+    weft_tensor *target = weft_from_data(WEFT_I64, 1, (int64_t[]){4}, targets), *losses;
+
+    options.class_dim = -2;
+    losses = weft_cross_entropy_with(x, target, options);
+    return weft_sum_all(weft_mul(losses, weft_select(y, 0, 0)));
+}
+
+static weft_tensor *soft_cross_entropy(weft_tensor *x, weft_tensor *y)
+{
+    return weft_cross_entropy_with(x, y,
+                                   (weft_cross_entropy_options){.smoothing = 0.2, .z_loss = 0.3});
+}
+
 static weft_tensor *pieces(weft_tensor *x, weft_tensor *y)
 {
     weft_tensor *piece[3];
@@ -151,8 +171,10 @@ static const struct {
     composite *f;
     int64_t x[2], y[2];
 } composites[] = {
-    {weft_mse, {5, 4}, {5, 4}}, {weft_mse, {5, 4}, {1, 4}},   {cross_entropy, {5, 4}, {1, 1}},
-    {pieces, {5, 4}, {5, 5}},   {used_twice, {5, 4}, {4, 2}}, {strided, {5, 4}, {4, 5}},
+    {weft_mse, {5, 4}, {5, 4}},           {weft_mse, {5, 4}, {1, 4}},
+    {cross_entropy, {5, 4}, {1, 1}},      {pieces, {5, 4}, {5, 5}},
+    {used_twice, {5, 4}, {4, 2}},         {strided, {5, 4}, {4, 5}},
+    {cross_entropy_with, {5, 4}, {1, 4}}, {soft_cross_entropy, {5, 4}, {5, 4}},
 };
 
 static void fill(double *values, int64_t n, int which)

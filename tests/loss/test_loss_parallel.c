@@ -242,6 +242,82 @@ WT_TEST(loss_parallel__of_other_dtypes)
     wt_world_close(&w);
 }
 
+/* Class weights of any dtype become the losses' own. */
+WT_TEST(loss_parallel__with_weights_of_another_dtype)
+{
+    static const weft_dtype dtypes[][2] = {
+        {WEFT_F32, WEFT_F64}, {WEFT_F32, WEFT_BF16}, {WEFT_F64, WEFT_F32}, {WEFT_BF16, WEFT_BF16}};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 4; i++) {
+        struct check c = {.oracle = {2, {5, 7}, 1},
+                          .weighted = true,
+                          .dtype = dtypes[i][0],
+                          .logits = "S(1)",
+                          .target = "R"};
+        weft_cross_entropy_options options = {.smoothing = 0.1};
+        weft_tensor *z, *same = NULL;
+
+        check_prepare(&c);
+        for (int j = 0; j < 7; j++) c.oracle.weight[j] = 0.5 + j; /* exact in each of them */
+        for (int k = 0; k < 2; k++) {
+            weft_tensor *weight = check_weight(&w, &c), *loss;
+
+            options.weight = k ? weft_cast(weight, dtypes[i][1]) : weight;
+            z = check_logits(&w, &c);
+            loss = weft_cross_entropy_with(z, check_target(&w, &c), options);
+            WT_ALL(weft_backward(loss) == WEFT_OK);
+            if (k) WT_ALL(wt_near_tensors(weft_grad(z), same, WT_EXACT));
+            same = weft_grad(z);
+        }
+        oracle_free(&c.oracle);
+    }
+    wt_world_close(&w);
+}
+
+/* What the first rank has. */
+static double first_of_all(struct wt_world *w, double value)
+{
+    const weft_placement everywhere = weft_replicate();
+    weft_tensor *t = weft_full(WEFT_F64, 0, NULL, value);
+
+    return weft_item(weft_distribute_tensor(t, w->mesh, &everywhere, 0));
+}
+
+/* A token's loss has the same bits wherever it is computed from all its classes, and every rank has
+ * the same bits of a loss whose classes are sharded. */
+WT_TEST(loss_parallel__has_the_same_bits)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 10; i++) {
+        struct check c = with_terms(i, (struct check){.oracle = {2, {7, 300}, 1},
+                                                      .logits = i < 5 ? "S(0)" : "S(1)",
+                                                      .target = i < 5 ? "S(0)" : "R"});
+        weft_cross_entropy_options options;
+        weft_tensor *loss, *again, *whole;
+        double mine;
+
+        check_prepare(&c);
+        options = check_options(&c, i < 5 ? WEFT_LOSS_NONE : WEFT_LOSS_MEAN);
+        options.weight = check_weight(&w, &c);
+        loss = weft_cross_entropy_with(check_logits(&w, &c), check_target(&w, &c), options);
+        again = weft_cross_entropy_with(check_logits(&w, &c), check_target(&w, &c), options);
+        WT_ALL(wt_near_tensors(loss, again, WT_EXACT));
+        if (i < 5) {
+            c.logits = c.target = NULL;
+            options.weight = check_weight(&w, &c);
+            whole = weft_cross_entropy_with(check_logits(&w, &c), check_target(&w, &c), options);
+            WT_ALL(wt_near_tensors(loss, whole, WT_EXACT));
+        } else {
+            mine = weft_item(loss);
+            WT_EQ((int64_t)(mine * 0x1p40), (int64_t)(first_of_all(&w, mine) * 0x1p40));
+        }
+        oracle_free(&c.oracle);
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -255,6 +331,8 @@ int main(int argc, char **argv)
         WT_CASE(loss_parallel__of_ignored_targets_only),
         WT_CASE(loss_parallel__of_large_logits),
         WT_CASE(loss_parallel__of_other_dtypes),
+        WT_CASE(loss_parallel__with_weights_of_another_dtype),
+        WT_CASE(loss_parallel__has_the_same_bits),
         WT_END,
     };
 
