@@ -55,7 +55,8 @@ static weft_tensor *widened(weft_tensor *mask, int ndim)
 
 static weft_tensor *number(const weft_tensor *like, double value)
 {
-    return weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value);
+    return weft_tensor_to(weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value),
+                          weft_tensor_device(like));
 }
 
 /* What every rank has, where the scores are. */
@@ -64,6 +65,7 @@ static weft_tensor *beside_scores(const struct wf_dropped *a, weft_tensor *t,
 {
     const struct wf_parts *parts = a->made_by->parts;
 
+    t = weft_tensor_to(t, weft_tensor_device(scores));
     return parts ? parts->beside(t, scores) : t;
 }
 
@@ -78,7 +80,9 @@ static weft_tensor *seen_of(const struct wf_dropped *a, weft_tensor *mask,
 
     if (!mask) return causal;
     if (weft_tensor_dtype(mask) != WEFT_BOOL) mask = weft_gt(mask, number(mask, far_below));
-    return causal ? weft_where(causal, mask, weft_make_zeros(none)) : mask;
+    if (!causal) return mask;
+    return weft_where(causal, mask,
+                      weft_tensor_to(weft_make_zeros(none), weft_tensor_device(scores)));
 }
 
 /* A query that sees nothing has no weights at all, as in weft_attention_with. */

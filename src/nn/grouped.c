@@ -22,9 +22,10 @@ struct grouped {
 static weft_tensor *packed(weft_tensor *q, weft_tensor *kv)
 {
     int64_t shape[WEFT_MAX_DIMS], groups;
-    int n = weft_ndim(kv);
+    int n;
 
     if (!q || !kv) return NULL;
+    n = weft_ndim(kv);
     for (int d = 0; d < n; d++) shape[d] = weft_size(kv, d);
     groups = shape[n - 3];
     shape[n - 2] = groups ? weft_size(q, n - 3) / groups : 1;

@@ -79,12 +79,14 @@ weft_tensor *wf_parameter_taken(const struct wf_parameter *p)
 {
     int64_t shape[WEFT_MAX_DIMS], table[] = {0, -1};
     int n = weft_ndim(p->tensor);
+    weft_tensor *rows;
 
     if (!p->rows) return p->tensor;
+    rows = weft_tensor_to(p->rows, weft_tensor_device(p->tensor));
     table[0] = weft_size(p->tensor, 0);
     for (int d = 0; d < n; d++) shape[d] = weft_size(p->tensor, d);
     shape[0] = weft_numel(p->rows);
-    return weft_reshape(weft_embedding(weft_reshape(p->tensor, 2, table), p->rows), n, shape);
+    return weft_reshape(weft_embedding(weft_reshape(p->tensor, 2, table), rows), n, shape);
 }
 
 weft_status wf_need_size(const char *layer, const char *field, int64_t size)

@@ -43,6 +43,7 @@ void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways)
 weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
 {
     const weft_placement split = weft_shard(0);
+    weft_device before;
     int64_t count, *index;
     weft_tensor *rows;
     int from;
@@ -52,7 +53,9 @@ weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style
     count = weft_size(m->parameters[from].tensor, 0) * use->copies;
     index = wf_malloc((size_t)count * sizeof *index);
     for (int64_t i = 0; i < count; i++) index[i] = i / use->copies;
+    before = weft_set_default_device(WEFT_CPU); /* a model may be planned without elements */
     rows = weft_from_data(WEFT_I64, 1, &count, index);
+    weft_set_default_device(before);
     wf_free(index);
     rows = weft_distribute_tensor(rows, mesh, &split, -1);
     if (!rows) return weft_error_status();

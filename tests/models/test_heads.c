@@ -196,6 +196,32 @@ WT_TEST(heads__shared_gradients_are_reduced_once)
     weft_mesh_release(mesh);
 }
 
+/* ---- without elements ---- */
+
+/* Made on the meta device, spread, planned, and only then filled: the model made in one piece. */
+WT_TEST(heads__models_are_planned_without_elements)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_tensor *x, *in[2];
+    weft_module *one = llama(8, 2, true), *many;
+    weft_forecast forecast;
+
+    weft_set_default_device(WEFT_META);
+    many = llama(8, 2, true);
+    x = tokens(3);
+    WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
+    weft_set_default_device(WEFT_CPU);
+    in[0] = in[1] = x;
+    WT_EQ(weft_forecast_step(&forecast, many, NULL, in, 2), WEFT_OK);
+    WT_EQ(forecast.parameters, weft_module_numel(one));
+    WT_EQ(weft_module_materialize(many, WEFT_CPU), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(many, same_value, one), WEFT_OK);
+    WT_ALL(wt_near_tensors(loss_of(many), loss_of(one), WT_WITHIN(1e-11)));
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
 /* ---- generation ---- */
 
 WT_TEST(heads__a_cache_holds_the_keys_that_a_rank_uses)
@@ -282,6 +308,7 @@ int main(int argc, char **argv)
         WT_CASE(heads__with_sequence_parallelism_train_as_one_device),
         WT_CASE(heads__frozen_keys_stay_frozen),
         WT_CASE(heads__shared_gradients_are_reduced_once),
+        WT_CASE(heads__models_are_planned_without_elements),
         WT_CASE(heads__a_cache_holds_the_keys_that_a_rank_uses),
         WT_CASE(heads__files_have_each_weight_once),
         WT_END,
