@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/where.h"
+#include "tensor/scope.h"
 
 static struct wf_autograd_upcalls up;
 
@@ -261,6 +262,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
         "backward: the tensor has %lld elements; only one-element tensors have an implied gradient",
         (long long)t->layout->numel);
     scope = weft_scope_open();
+    wf_scope_set_parts(NULL); /* what a vjp computes again it needs at once */
     if (!gradient) gradient = up.ones(t);
     status = gradient ? walk(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);

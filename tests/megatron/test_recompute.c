@@ -181,6 +181,23 @@ WT_TEST(parts__only_of_what_all_ranks_have)
     lines_close(&l);
 }
 
+/* Without elements the same is booked, and nothing sent; backward may run in the scope. */
+WT_TEST(parts__without_elements)
+{
+    struct lines l = lines_open();
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_scope *parts = weft_saved_parts_open(l.tp);
+    weft_tensor *w[] = {wanted(weft_empty(WEFT_F64, 2, (int64_t[]){8, 8}))}, *y;
+
+    y = run(&l, made(wanted(weft_empty(WEFT_F64, 2, (int64_t[]){6, 8}))), w, AGAIN_IN_PARTS);
+    WT_EQ(elements_kept(y, 0), share(48, l.ways));
+    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    weft_scope_close(parts);
+    weft_set_default_device(before);
+    lines_close(&l);
+}
+
 /* ---- a model ---- */
 
 static weft_module *gpt(struct lines *l, weft_recompute recompute, bool parts)
@@ -279,9 +296,13 @@ WT_TEST(parts__are_refused_without_a_mesh)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(parts__of_the_inputs_of_a_sum),      WT_CASE(recompute__what_was_dropped),
-        WT_CASE(parts__only_of_what_all_ranks_have), WT_CASE(parts__of_the_blocks_of_a_model),
-        WT_CASE(parts__are_refused_without_a_mesh),  WT_END,
+        WT_CASE(parts__of_the_inputs_of_a_sum),
+        WT_CASE(recompute__what_was_dropped),
+        WT_CASE(parts__only_of_what_all_ranks_have),
+        WT_CASE(parts__without_elements),
+        WT_CASE(parts__of_the_blocks_of_a_model),
+        WT_CASE(parts__are_refused_without_a_mesh),
+        WT_END,
     };
 
     return wt_main(argc, argv, "recompute", cases);
