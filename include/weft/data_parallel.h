@@ -13,6 +13,11 @@
  * Parameters become tensors over both axes, "R" along the first (or sharded there), so clipping,
  * optimizers, checkpoints and weights files see them whole. In a call of a module they are lent to
  * it as they were before: the model, its styles and its inputs know nothing of the replicas.
+ *
+ * Gradients become final all together, and weft_grad of one is collective over the replicas until
+ * they are. One that no replica has stays missing; one that some have is zeros on the others. A
+ * backward between that and the step (or weft_zero_grad) is refused. The messages of a step: an
+ * all-reduce per bucket, and one of 16 bytes and 16 per parameter.
  */
 #pragma once
 

@@ -334,7 +334,7 @@ static void forget_dropped(struct wf_replicas *r)
 {
     if (r->n_started) return;
     for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].leaf->grad) return;
+        if (r->members[i].leaf->grad && !r->members[i].kept.reduced) return;
     r->tokens = r->loss = 0;
 }
 

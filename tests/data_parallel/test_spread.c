@@ -1,6 +1,6 @@
 /* test_spread.c: replicas' parameters are tensors over both axes: they give the numbers of tensors
  * that are used as such, and go to files and come back as any others. */
-/* ranks: 1 2 3 4 6 */
+/* ranks: 1 2 3 4 6 8 */
 /* mpi: 4 */
 #include <weft/weft.h>
 
@@ -95,6 +95,58 @@ WT_TEST(replicas__give_the_numbers_of_tensors_over_both_axes)
         compare(dp, tp, false);
         compare(dp, tp, true);
     }
+}
+
+/* ---- more axes ---- */
+
+/* Parameters over two axes, one dim by both of them; replicas over one axis, or two merged. */
+static void compare_on(const char *format, const char *axes, bool shard)
+{
+    struct wt_world w = wt_world_open_mesh("%s", format);
+    weft_mesh *some = weft_mesh_sub(w.mesh, axes), *dp = weft_mesh_flatten(some, NULL);
+    weft_mesh *model = weft_mesh_sub(w.mesh, weft_mesh_ndim(some) == 1 ? "x,y" : "x");
+    const char *spreads[2][2] = {{"S(1),S(1)", "S(0)[1],S(0)[0]"}, {"S(1)", "S(0)"}};
+    const char **spread = spreads[weft_mesh_ndim(model) == 1];
+    weft_module *m = weft_module_new(&class_net, NULL);
+    weft_tensor *w1 = weft_set_requires_grad(first(), true);
+    weft_tensor *w2 = weft_set_requires_grad(second(), true), *in[2];
+    weft_placement placements[2][WEFT_MAX_AXES];
+
+    for (int i = 0; i < 2; i++) WT_EQ(weft_placements_on(placements[i], model, spread[i]), WEFT_OK);
+    WT_EQ(weft_module_add_parameter(m, "w1",
+                                    weft_distribute_tensor(first(), model, placements[0], -1)),
+          WEFT_OK);
+    WT_EQ(weft_module_add_parameter(m, "w2",
+                                    weft_distribute_tensor(second(), model, placements[1], -1)),
+          WEFT_OK);
+    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard = shard}), WEFT_OK);
+    in[0] = weft_from_local(input(), model, NULL, NULL);
+    in[1] = weft_from_local(wanted(), model, NULL, NULL);
+    WT_EQ(weft_data_parallel_backward(m, weft_call_n(m, in, 2), 3), WEFT_OK);
+    WT_EQ(weft_backward(loss_of(input(), wanted(), w1, w2)), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w1")), weft_grad(w1),
+                           WT_WITHIN(1e-13)));
+    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w2")), weft_grad(w2),
+                           WT_WITHIN(1e-13)));
+    weft_module_release(m);
+    weft_mesh_release(model);
+    weft_mesh_release(dp);
+    weft_mesh_release(some);
+    wt_world_close(&w);
+}
+
+WT_TEST(replicas__of_parameters_over_several_axes)
+{
+    static const char *const meshes[] = {"a=1,x=1,y=1", "a=2,x=1,y=1", "a=1,x=3,y=1",
+                                         "a=2,x=2,y=1", "a=1,x=2,y=2", "a=2,x=1,y=3",
+                                         "a=3,x=2,y=1", "a=2,x=2,y=2"};
+    static const int sizes[] = {1, 2, 3, 4, 4, 6, 6, 8};
+
+    for (int i = 0; i < 8; i++)
+        for (int shard = 0; sizes[i] == wt_ranks() && shard < 2; shard++) {
+            compare_on(meshes[i], "a", shard);
+            compare_on(meshes[i], "a,y", shard);
+        }
 }
 
 /* ---- checkpoints ---- */
@@ -255,6 +307,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(replicas__give_the_numbers_of_tensors_over_both_axes),
+        WT_CASE(replicas__of_parameters_over_several_axes),
         WT_CASE(checkpoint__of_replicas_loads_on_other_meshes),
         WT_CASE(forecast__has_the_messages_of_a_step),
         WT_CASE(buckets__are_of_one_dtype),
