@@ -14,8 +14,8 @@
 static const char IN[] = "IN", OUT[] = "OUT";
 
 const struct ws_subject ws_subjects[] = {
-#define WS_SUBJECT(name, style, layer, parameters, wants, gives, back, own, times)                 \
-    {name, WS_##style, WS_##layer, parameters, wants, gives, back, WS_##own, times},
+#define WS_SUBJECT(name, style, layer, wants, gives, back, own, times, parameters)                 \
+    {name, WS_##style, WS_##layer, wants, gives, back, WS_##own, times, parameters},
 #include "rows.def"
 #undef WS_SUBJECT
 };

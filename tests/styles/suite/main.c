@@ -66,8 +66,9 @@ static weft_status add_meshes(struct ws_run *run, const struct options *o)
     if (o->mesh) {
         own = weft_mesh_new(WEFT_CPU, "%s", o->mesh);
         if (own && weft_mesh_size(own) != n) {
-            fprintf(stderr, "weft-styles: --mesh %s has %d ranks, there are %d\n", o->mesh,
-                    weft_mesh_size(own), n);
+            if (weft_world_rank() == 0)
+                fprintf(stderr, "weft-styles: --mesh %s has %d ranks, there are %d\n", o->mesh,
+                        weft_mesh_size(own), n);
             weft_mesh_release(own);
             return WEFT_ERR_ARG;
         }

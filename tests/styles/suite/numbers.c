@@ -49,6 +49,8 @@ int ws_shape(int64_t *shape, const char *letters, enum ws_size size, int ways)
 
 /* ---- numbers ---- */
 
+enum which { X, G, TARGET, TERM };
+
 /* The finalizer of splitmix64 (Steele et al. 2014). */
 static uint64_t mix(uint64_t x)
 {
@@ -63,17 +65,17 @@ static uint64_t draw(struct ws_source source, int which, int64_t i)
     return mix(mix(mix(source.seed) + (uint64_t)source.group * 16 + (uint64_t)which) + (uint64_t)i);
 }
 
-double ws_element(struct ws_source source, enum ws_which which, int64_t i)
+static double element(struct ws_source source, enum which which, int64_t i)
 {
-    return ((double)(draw(source, which, i) % 33) - 16) / 16;
+    return ((double)(draw(source, (int)which, i) % 33) - 16) / 16;
 }
 
-double ws_term(struct ws_source source, int index, int ways, int64_t i)
+static double term_of(struct ws_source source, int index, int ways, int64_t i)
 {
-    double first = ws_element(source, WS_X, i), term = 0;
+    double first = element(source, X, i), term = 0;
 
     for (int r = 1; r < ways; r++) {
-        double of_r = ((double)(draw(source, WS_TERM + r, i) % 9) - 4) / 16;
+        double of_r = ((double)(draw(source, TERM + r, i) % 9) - 4) / 16;
 
         if (r == index) term = of_r;
         first -= of_r;
@@ -98,7 +100,7 @@ static weft_tensor *index_tensor(const struct ws_case *c, int ways, struct ws_so
     if (!t) return NULL;
     of = weft_data(t);
     for (int64_t i = 0; i < weft_numel(t); i++) {
-        uint64_t drawn = draw(source, WS_TARGET, i);
+        uint64_t drawn = draw(source, TARGET, i);
 
         of[i] = ignored && i % 4 == 1 ? -100 : (int64_t)(drawn % (uint64_t)rows);
     }
@@ -117,7 +119,7 @@ static weft_tensor *input_tensor(const struct ws_case *c, int index, int ways,
     if (!t) return NULL;
     of = weft_data(t);
     for (int64_t i = 0; i < weft_numel(t); i++)
-        of[i] = index < 0 ? ws_element(source, WS_X, i) : ws_term(source, index, ways, i);
+        of[i] = index < 0 ? element(source, X, i) : term_of(source, index, ways, i);
     return weft_cast(t, ws_dtype_of(c));
 }
 
@@ -148,7 +150,7 @@ weft_tensor *ws_output_gradient(const weft_tensor *y, struct ws_source source)
     t = weft_empty(WEFT_F64, weft_ndim(y), shape);
     if (!t) return NULL;
     of = weft_data(t);
-    for (int64_t i = 0; i < weft_numel(t); i++) of[i] = ws_element(source, WS_G, i);
+    for (int64_t i = 0; i < weft_numel(t); i++) of[i] = element(source, G, i);
     if (weft_ndim(y) == 0) of[0] = 0.75; /* a loss must not be lost */
     return weft_cast(t, weft_tensor_dtype(y));
 }

@@ -7,9 +7,16 @@
 
 #include "suite.h"
 
-bool ws_numbers_read(struct ws_numbers *numbers, const weft_tensor *t)
+static void numbers_free(struct ws_numbers *numbers)
 {
-    ws_numbers_free(numbers);
+    free(numbers->of);
+    *numbers = (struct ws_numbers){0};
+}
+
+/* false: with the error recorded */
+static bool numbers_read(struct ws_numbers *numbers, const weft_tensor *t)
+{
+    numbers_free(numbers);
     if (!t) return false;
     numbers->ndim = weft_ndim(t);
     numbers->n = weft_numel(t);
@@ -24,12 +31,6 @@ bool ws_numbers_read(struct ws_numbers *numbers, const weft_tensor *t)
     return true;
 }
 
-void ws_numbers_free(struct ws_numbers *numbers)
-{
-    free(numbers->of);
-    *numbers = (struct ws_numbers){0};
-}
-
 void ws_reference_clear(struct ws_reference *r)
 {
     weft_release(r->x);
@@ -37,9 +38,9 @@ void ws_reference_clear(struct ws_reference *r)
     weft_release(r->y);
     weft_release(r->g);
     weft_module_release(r->module);
-    ws_numbers_free(&r->y_numbers);
-    ws_numbers_free(&r->x_gradient);
-    for (int i = 0; i < WS_PARAMETERS; i++) ws_numbers_free(&r->gradient[i]);
+    numbers_free(&r->y_numbers);
+    numbers_free(&r->x_gradient);
+    for (int i = 0; i < WS_PARAMETERS; i++) numbers_free(&r->gradient[i]);
     *r = (struct ws_reference){0};
 }
 
@@ -65,11 +66,11 @@ static weft_status run(struct ws_reference *r, const struct ws_case *c, struct w
     r->g = weft_retain(ws_output_gradient(r->y, source));
     if (weft_backward_from(r->y, r->g) != WEFT_OK) return weft_error_status();
     r->draws = weft_generator_draws(weft_generator_current());
-    ok = ws_numbers_read(&r->y_numbers, r->y);
-    if (weft_requires_grad(r->x)) ok &= ws_numbers_read(&r->x_gradient, weft_grad(r->x));
+    ok = numbers_read(&r->y_numbers, r->y);
+    if (weft_requires_grad(r->x)) ok &= numbers_read(&r->x_gradient, weft_grad(r->x));
     ws_parameters_of(&r->parameters, r->module);
     for (int i = 0; i < r->parameters.n; i++)
-        ok &= ws_numbers_read(&r->gradient[i], weft_grad(r->parameters.at[i].tensor));
+        ok &= numbers_read(&r->gradient[i], weft_grad(r->parameters.at[i].tensor));
     return ok ? WEFT_OK : weft_error_status();
 }
 

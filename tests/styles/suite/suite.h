@@ -68,9 +68,10 @@ struct ws_subject {
     const char *name;
     enum ws_style_id style;
     enum ws_layer_id layer;
-    const char *parameters, *wants, *gives, *back;
+    const char *wants, *gives, *back;
     enum ws_own own;
     int times;
+    const char *parameters;
 };
 
 /** How a tensor comes or goes. */
@@ -162,27 +163,22 @@ weft_placement ws_gradient_of(weft_placement p);
 int64_t ws_size_of(char letter, enum ws_size size, int ways);
 int ws_shape(int64_t *shape, const char *dims, enum ws_size size, int ways);
 
-enum ws_which { WS_X, WS_G, WS_TARGET, WS_TERM };
-
 /** What every number follows from. */
 struct ws_source {
     uint64_t seed;
     int group; /* which group of ranks shares the layer */
 };
 
-/** Element i: a multiple of 1/16 in [-1, 1], so that bf16 has it and sums of some exactly. */
-double ws_element(struct ws_source source, enum ws_which which, int64_t i);
-/** The term of rank `index` of `ways` in a pending sum that is ws_element; as exact. */
-double ws_term(struct ws_source source, int index, int ways, int64_t i);
-
 /** The module of a case, plain, its parameters the same whenever it is made; the caller frees. */
 weft_module *ws_module(const struct ws_case *c, int ways, uint64_t seed);
-/** The first input, whole and plain, and what else the layer is called with (NULL: nothing). */
+/** The first input, whole and plain, and what else the layer is called with (NULL: nothing).
+ * Numbers are multiples of 1/16 in [-1, 1], so that bf16 has them and sums of some of them exactly.
+ */
 weft_tensor *ws_input(const struct ws_case *c, int ways, struct ws_source source);
 weft_tensor *ws_target(const struct ws_case *c, int ways, struct ws_source source);
 /** The gradient of the output, whole and plain. */
 weft_tensor *ws_output_gradient(const weft_tensor *y, struct ws_source source);
-/** Another tensor with the numbers of ws_term. */
+/** The term of rank `index` of `ways` in a pending sum that is the first input; as exact. */
 weft_tensor *ws_input_term(const struct ws_case *c, int index, int ways, struct ws_source source);
 
 /** The parameters of a tree, each with its path without the model around it. */
@@ -288,9 +284,6 @@ bool ws_check_layout(struct ws_run *run, const char *what, weft_tensor *t, weft_
  *  collective over its mesh when it is pending */
 void ws_compare(struct ws_run *run, const char *what, weft_tensor *t, weft_placement layout,
                 const struct ws_numbers *want, int depth, enum ws_spoil spoil);
-/** Read a plain tensor. false: with the error recorded */
-bool ws_numbers_read(struct ws_numbers *numbers, const weft_tensor *t);
-void ws_numbers_free(struct ws_numbers *numbers);
 /** Of this rank's elements; equal ones have equal hashes. */
 uint64_t ws_hash(const weft_tensor *t, uint64_t before);
 
@@ -307,7 +300,6 @@ struct ws_watch {
 void ws_watch_begin(struct ws_watch *w, const struct ws_run *run, const struct ws_parameters *p);
 /** Complain of what is not as it was. */
 void ws_watch_end(const struct ws_watch *w, struct ws_run *run, const struct ws_parameters *p);
-uint64_t ws_hash_parameters(const struct ws_parameters *p, bool gradients);
 
 /* ---- results ---- */
 

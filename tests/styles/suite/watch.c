@@ -5,7 +5,7 @@
  */
 #include "suite.h"
 
-uint64_t ws_hash_parameters(const struct ws_parameters *p, bool gradients)
+static uint64_t hash_parameters(const struct ws_parameters *p, bool gradients)
 {
     uint64_t hash = 0;
 
@@ -18,7 +18,7 @@ uint64_t ws_hash_parameters(const struct ws_parameters *p, bool gradients)
 
 static uint64_t hash_reference(const struct ws_reference *r)
 {
-    uint64_t hash = ws_hash_parameters(&r->parameters, true);
+    uint64_t hash = hash_parameters(&r->parameters, true);
 
     hash = ws_hash(r->x, hash);
     if (weft_requires_grad(r->x)) hash = ws_hash(weft_grad(r->x), hash);
@@ -38,7 +38,7 @@ static void look(struct ws_watch *w, const struct ws_run *run, const struct ws_p
     w->training = weft_module_training(run->reference.module);
     w->seed = weft_generator_seed(weft_generator_current());
     w->reference = hash_reference(&run->reference);
-    w->parameters = ws_hash_parameters(p, false);
+    w->parameters = hash_parameters(p, false);
 }
 
 void ws_watch_begin(struct ws_watch *w, const struct ws_run *run, const struct ws_parameters *p)
@@ -86,8 +86,8 @@ void ws_watch_end(const struct ws_watch *before, struct ws_run *run, const struc
     if (now.reference != before->reference)
         ws_fail(run, "a tensor of the module on one device has changed");
     if (now.parameters != before->parameters) ws_fail(run, "forward or backward wrote a parameter");
-    whole = ws_hash_parameters(p, true);
+    whole = hash_parameters(p, true);
     check_reference(run);
-    if (ws_hash_parameters(p, true) != whole)
+    if (hash_parameters(p, true) != whole)
         ws_fail(run, "the module on one device changed the parallel one");
 }
