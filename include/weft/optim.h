@@ -154,6 +154,8 @@ typedef struct weft_muon_config {
     bool no_nesterov, maximize;
     double beta1, beta2, adamw_eps; /* of what AdamW updates: 0.9, 0.999, 1e-8 */
     bool adamw;                     /* it updates this parameter, matrix or not: for groups */
+    int row_dims; /* a parameter with more than two dims is a matrix: so many of its first are rows.
+                     0: AdamW updates it */
 } weft_muon_config;
 
 /**
@@ -162,7 +164,8 @@ typedef struct weft_muon_config {
  * The momentum of a matrix is replaced by a nearly orthogonal one through Newton and Schulz's
  * iteration, over the whole matrix, however it is sharded: see docs/concepts/optimizers.md for what
  * that sends. It runs in f32 (f64 for f64), PyTorch's in bf16. Embedding tables and heads are
- * better off with AdamW: weft_optim_set(muon, "wte.*", "adamw", 1).
+ * better off with AdamW: weft_optim_set(muon, "wte.*", "adamw", 1). Heads as dims make no matrix by
+ * themselves: weft_optim_set(muon, "**.attn.qkv.weight", "row_dims", 3).
  * ranks: making it as weft_sgd; its weft_step is collective over the meshes of sharded matrices
  * gives, fails: as weft_sgd
  */

@@ -33,14 +33,74 @@ static const struct wf_setting settings[] = {
     WF_REAL(beta2, 0.999, 1),
     WF_REAL(adamw_eps, 1e-8, 0),
     WF_FLAG(adamw),
+    WF_INT(row_dims, 0, WEFT_MAX_DIMS),
     WF_SETTINGS_END};
 #undef CONFIG
 
 enum { MOMENTUM = 1, MOMENTS = 6 }; /* bits of the states */
 
+/* How many of a parameter's first dims are rows; 0: it is no matrix. */
+static int row_dims(const union wf_config *c, const weft_tensor *parameter)
+{
+    int ndim = weft_ndim(parameter);
+
+    if (c->muon.adamw) return 0;
+    return ndim == 2 ? 1 : c->muon.row_dims < ndim ? c->muon.row_dims : 0;
+}
+
 static unsigned keeps(const union wf_config *c, const weft_tensor *parameter)
 {
-    return weft_ndim(parameter) == 2 && !c->muon.adamw ? MOMENTUM : MOMENTS;
+    return row_dims(c, parameter) ? MOMENTUM : MOMENTS;
+}
+
+/* ---- many dims as two ---- */
+
+/* x with every axis that cuts a dim cutting `dim` instead, or none when dim is -1. */
+static weft_tensor *cut_along(weft_tensor *x, int dim)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    weft_mesh *mesh = weft_tensor_mesh(x);
+
+    if (!mesh) return x;
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        to[a] = weft_tensor_placement(x, a);
+        if (weft_shards(to[a], to[a].dim)) to[a] = dim >= 0 ? weft_shard(dim) : weft_replicate();
+    }
+    return weft_redistribute(x, to);
+}
+
+/* A dim that is all rows or all columns, -1: there is none. */
+static int lone_dim(const weft_tensor *x, int rows)
+{
+    return rows == 1 ? 0 : rows == weft_ndim(x) - 1 ? rows : -1;
+}
+
+/* The first `rows` dims as one and the others as one. Dims that melt into one may not be cut: the
+ * rank's part of the result would not be what it has. */
+static weft_tensor *as_matrix(weft_tensor *x, int rows)
+{
+    int lone = lone_dim(x, rows);
+    int64_t shape[] = {1, 1};
+
+    if (weft_ndim(x) == 2) return x;
+    for (int d = 0; d < weft_ndim(x); d++) shape[d >= rows] *= weft_size(x, d);
+    return weft_reshape(cut_along(x, lone), 2, shape);
+}
+
+/* The matrix as `like` is, dims and placements. */
+static weft_tensor *as_before(weft_tensor *x, const weft_tensor *like, int rows)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    weft_mesh *mesh = weft_tensor_mesh(like);
+    int lone = lone_dim(like, rows);
+    int64_t shape[WEFT_MAX_DIMS];
+
+    if (weft_ndim(like) > 2) {
+        for (int d = 0; d < weft_ndim(like); d++) shape[d] = weft_size(like, d);
+        x = x ? weft_reshape(cut_along(x, lone > 0 ? 1 : lone), weft_ndim(like), shape) : NULL;
+    }
+    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) to[a] = weft_tensor_placement(like, a);
+    return mesh ? weft_redistribute(x, to) : x;
 }
 
 /* ---- the iteration ---- */
@@ -50,18 +110,13 @@ static int longer_dim(const weft_tensor *x) { return weft_size(x, 0) > weft_size
 /* Sharded along the longer dim only. */
 static weft_tensor *along_longer(weft_tensor *x)
 {
-    weft_placement to[WEFT_MAX_AXES];
     weft_mesh *mesh = weft_tensor_mesh(x);
     int dim = longer_dim(x);
     bool moves = false;
 
-    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) {
-        to[a] = weft_tensor_placement(x, a);
-        moves |= weft_shards(to[a], 1 - dim);
-    }
-    for (int a = 0; moves && a < weft_mesh_ndim(mesh); a++)
-        if (weft_shards(to[a], to[a].dim)) to[a] = weft_shard(dim);
-    return moves ? weft_redistribute(x, to) : x;
+    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++)
+        moves |= weft_shards(weft_tensor_placement(x, a), 1 - dim);
+    return moves ? cut_along(x, dim) : x;
 }
 
 static weft_tensor *replicated(weft_tensor *t)
@@ -73,7 +128,7 @@ static weft_tensor *replicated(weft_tensor *t)
 static weft_tensor *normalized(weft_tensor *x, double eps)
 {
     weft_tensor *norm = weft_sqrt(replicated(weft_sum_all(weft_square(x))));
-    weft_tensor *least = weft_full(weft_tensor_dtype(x), 0, NULL, eps);
+    weft_tensor *least = norm ? weft_full(weft_tensor_dtype(x), 0, NULL, eps) : NULL;
 
     return weft_div(x, weft_maximum(norm, least));
 }
@@ -88,21 +143,18 @@ static weft_tensor *iterate(weft_tensor *x, const weft_muon_config *c)
     return weft_add(weft_mul_scalar(x, c->a), tall ? weft_matmul(x, p) : weft_matmul(p, x));
 }
 
-/* With the placements that `direction` has. */
-static weft_tensor *orthogonal(weft_tensor *direction, const weft_muon_config *c)
+/* With the dims and placements that `direction` has. */
+static weft_tensor *orthogonal(weft_tensor *direction, const weft_muon_config *c, int rows)
 {
-    weft_placement back[WEFT_MAX_AXES];
-    weft_mesh *mesh = weft_tensor_mesh(direction);
-    weft_tensor *x = normalized(along_longer(direction), c->eps);
+    weft_tensor *x = direction ? as_matrix(direction, rows) : NULL;
 
+    x = x ? normalized(along_longer(x), c->eps) : NULL;
     for (int i = 0; i < c->ns_steps && x; i++) {
         weft_scope *scope = weft_scope_open();
 
         x = weft_scope_return(scope, iterate(x, c));
     }
-    for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++)
-        back[a] = weft_tensor_placement(direction, a);
-    return mesh ? weft_redistribute(x, back) : x;
+    return x ? as_before(x, direction, rows) : NULL;
 }
 
 /* ---- a step ---- */
@@ -142,10 +194,12 @@ static weft_tensor *direction_of(struct wf_slot *slot, const struct wf_step_arra
     return direction;
 }
 
-static double rate_of(const weft_muon_config *c, const weft_tensor *w, double lr)
+static double rate_of(const weft_muon_config *c, const weft_tensor *w, int n_rows, double lr)
 {
-    double rows = (double)weft_size(w, 0), columns = (double)weft_size(w, 1);
+    double rows = 1, columns = 1;
 
+    for (int d = 0; d < weft_ndim(w); d++)
+        *(d < n_rows ? &rows : &columns) *= (double)weft_size(w, d);
     if (rows == 0 || columns == 0) return lr;
     if (c->rate == WEFT_MUON_MATCH_ADAMW) return 0.2 * lr * sqrt(fmax(rows, columns));
     return lr * sqrt(c->rate == WEFT_MUON_SPECTRAL ? rows / columns : fmax(1, rows / columns));
@@ -154,9 +208,10 @@ static double rate_of(const weft_muon_config *c, const weft_tensor *w, double lr
 static weft_status matrix_step(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
 {
     const weft_muon_config *c = &slot->config.muon;
-    double rate = rate_of(c, slot->tensor, lr);
-    struct wf_step step = {.sign = 1, .keep = 1 - lr * c->weight_decay, .rate = rate};
-    weft_tensor *direction = orthogonal(direction_of(slot, arrays), c);
+    int rows = row_dims(&slot->config, slot->tensor);
+    struct wf_step step = {
+        .sign = 1, .keep = 1 - lr * c->weight_decay, .rate = rate_of(c, slot->tensor, rows, lr)};
+    weft_tensor *direction = orthogonal(direction_of(slot, arrays), c, rows);
 
     if (!direction) return weft_error_status();
     if (wf_is_meta(direction)) return WEFT_OK;

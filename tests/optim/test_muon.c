@@ -87,6 +87,88 @@ WT_TEST(matrix__over_two_axes)
     }
 }
 
+/* A weight with heads as dims goes as the same numbers with two dims. */
+WT_TEST(heads__are_rows_or_columns)
+{
+    static const char *const layouts[] = {"R", "S(0)", "S(1)", "S(2)", "S(3)", "S(1,balanced)"};
+    const int64_t many[] = {3, 5, 2, 7};
+
+    for (int i = 0; i < 6 * 3; i++) {
+        struct wt_world world = wt_world_open();
+        int rows = 1 + i / 6;
+        int64_t two[] = {rows == 1 ? 3 : rows == 2 ? 15 : 30, rows == 1 ? 70 : rows == 2 ? 14 : 7};
+        struct wt_bag bags[2];
+        weft_optim *optims[2];
+        weft_tensor *flat;
+
+        for (int k = 0; k < 2; k++) {
+            const int64_t *shape = k ? two : many;
+
+            wt_bag_open(&bags[k]);
+            wt_bag_add(&bags[k], "w", wt_numbers(WEFT_F64, 1, k ? 2 : 4, shape),
+                       wt_numbers(WEFT_F64, 2, k ? 2 : 4, shape), world.mesh,
+                       k ? NULL : layouts[i % 6], NULL);
+            optims[k] = weft_muon(bags[k].module, (weft_muon_config){.lr = 0.1, .momentum = 0.5});
+            if (k == 0) WT_EQ(weft_optim_set(optims[k], "w", "row_dims", rows), WEFT_OK);
+            for (int step = 0; step < 2; step++) {
+                WT_EQ(wt_bag_backward(&bags[k]), WEFT_OK);
+                WT_EQ(weft_step(optims[k]), WEFT_OK);
+            }
+        }
+        flat = weft_reshape(weft_full_tensor(weft_module_parameter(bags[0].module, "w")), 2, two);
+        wt_note("%s, %d dims are rows", layouts[i % 6], rows);
+        WT_ALL(wt_near_tensors(weft_detach(flat), weft_module_parameter(bags[1].module, "w"),
+                               WT_WITHIN(1e-10)));
+        for (int k = 0; k < 2; k++) {
+            weft_optim_release(optims[k]);
+            wt_bag_close(&bags[k]);
+        }
+        wt_world_close(&world);
+    }
+}
+
+/* The last of three losses of a small GPT-2, all of whose inner weights are matrices. */
+static double last_loss(weft_mesh *mesh)
+{
+    int64_t size[] = {2, 4}, tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    weft_tensor *text = weft_from_data(WEFT_I64, 2, size, tokens);
+    weft_module *gpt;
+    weft_optim *muon;
+    double value = 0;
+
+    weft_manual_seed(5);
+    gpt = weft_gpt((weft_gpt_config){
+        .vocab = 11, .context = 4, .width = 12, .heads = 3, .layers = 2, .dtype = WEFT_F64});
+    if (mesh) WT_EQ(weft_parallelize_module(gpt, mesh, weft_gpt_plan_sequence()), WEFT_OK);
+    muon = weft_muon(gpt, (weft_muon_config){.lr = 0.02, .weight_decay = 0.1});
+    WT_EQ(weft_optim_set(muon, "**.attn.qkv.weight", "row_dims", 3), WEFT_OK);
+    WT_EQ(weft_optim_set(muon, "**.attn.proj.weight", "row_dims", 1), WEFT_OK);
+    WT_EQ(weft_optim_set(muon, "w?e.*", "adamw", 1), WEFT_OK);
+    WT_EQ(weft_optim_set(muon, "head.*", "adamw", 1), WEFT_OK);
+    for (int step = 0; step < 3; step++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *loss = weft_gpt_loss(gpt, text, text);
+
+        value = weft_item(loss);
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_EQ(weft_step(muon), WEFT_OK);
+        weft_scope_close(scope);
+    }
+    weft_optim_release(muon);
+    weft_module_release(gpt);
+    return value;
+}
+
+WT_TEST(model__learns_as_on_one_device)
+{
+    struct wt_world world = wt_world_open();
+    double spread = last_loss(world.mesh), alone = last_loss(NULL);
+
+    wt_note("%.15g, not %.15g", spread, alone);
+    WT_ALL(fabs(spread - alone) < 1e-9);
+    wt_world_close(&world);
+}
+
 /* Along its longer dim a matrix is not moved: its norm and a product per iteration are added up.
  * Along the other it goes there and back. Replicated it sends nothing. */
 WT_TEST(matrix__sends_what_the_docs_say)
@@ -225,6 +307,8 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(matrix__in_any_layout_is_updated_as_on_one_device),
         WT_CASE(matrix__over_two_axes),
+        WT_CASE(heads__are_rows_or_columns),
+        WT_CASE(model__learns_as_on_one_device),
         WT_CASE(matrix__sends_what_the_docs_say),
         WT_CASE(direction__is_nearly_orthogonal),
         WT_CASE(forecast__counts_what_the_iteration_sends),
