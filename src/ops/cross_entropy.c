@@ -171,19 +171,21 @@ weft_tensor *wf_loss_whole(weft_tensor *t)
     return weft_redistribute(t, replicated);
 }
 
-/* True when ranks hold terms of it. */
-static bool varies(const weft_tensor *t)
+/* True when every rank of the world has the same of it. */
+static bool is_everybodys(const weft_tensor *t)
 {
+    weft_mesh *mesh = t->layout->mesh;
+
+    if ((mesh ? weft_mesh_size(mesh) : 1) < weft_world_size()) return false;
     for (int a = 0; a < t->layout->n_axes; a++)
-        if (weft_is_partial(t->layout->placements[a]) &&
-            weft_mesh_axis_size(t->layout->mesh, a) > 1)
-            return true;
-    return false;
+        if (weft_is_partial(t->layout->placements[a]) && weft_mesh_axis_size(mesh, a) > 1)
+            return false;
+    return true;
 }
 
 /*
- * Targets that are no class, as the kernel counted them. Where the totals are whole every rank has
- * the same count, and all return an error; a part of the batch is known to its own ranks only.
+ * Targets that are no class, as the kernel counted them. Where all ranks have the same count, all
+ * return an error; of a part of the batch, or on a part of the world, some ranks alone know.
  */
 static weft_status check_targets(const weft_tensor *totals, int64_t classes)
 {
@@ -194,7 +196,7 @@ static weft_status check_targets(const weft_tensor *totals, int64_t classes)
     if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
     count = wf_dtypes[d->dtype].load(at + NO_CLASS * wf_dtypes[d->dtype].size);
     if (count == 0) return WEFT_OK;
-    if (varies(totals))
+    if (!is_everybodys(totals))
         WF_DIE("cross_entropy: %g of this rank's targets are no class (outside the %lld classes "
                "and not ignored)",
                count, (long long)classes);
