@@ -27,7 +27,8 @@ struct toy_plan {
     bool keep;     /* modules hand on distributed tensors: parts may then be uneven */
 };
 
-/** Spread a toy; wt_ranks() ranks alike. Ties survive. */
+/** Spread a toy, all ranks of the mesh alike. Ties survive. Norms are replicated where distributed
+ *  tensors come to them. */
 weft_status toy_parallelize(weft_module *toy, weft_mesh *mesh, struct toy_plan plan);
 
 /** Token numbers below `vocab`, the same on every rank; `shift` makes others. */
