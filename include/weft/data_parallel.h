@@ -51,7 +51,8 @@ typedef struct weft_data_parallel_config {
 } weft_data_parallel_config;
 
 /**
- * Make the module one of the replicas along `mesh`, which has one axis.
+ * Make the module one of the replicas along `mesh`, which has one axis (or several that
+ * weft_mesh_flatten merged).
  *
  * After parallel styles, weft_module_cast and weft_module_materialize; before optimizers and the
  * first backward. Every parameter of the tree is replaced: a plain one by one over `mesh` (and the
