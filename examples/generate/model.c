@@ -41,6 +41,8 @@ static weft_status make_llama(struct model *m, const struct options *o, const ch
 
     if (status != WEFT_OK) return status;
     config.dtype = (weft_dtype)o->dtype;
+    /* Files fit either form; random weights of the two would differ. */
+    config.by_heads = path && config.kv_heads && config.kv_heads < weft_world_size();
     m->vocab = config.vocab;
     m->module = weft_llama(config);
     return m->module ? WEFT_OK : weft_error_status();

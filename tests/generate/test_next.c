@@ -40,7 +40,19 @@ static weft_module *new_narrow(weft_dtype dtype)
         .vocab = VOCAB, .width = WIDTH, .heads = 10, .kv_heads = 2, .layers = 1, .dtype = dtype});
 }
 
-static weft_module *(*const models[])(weft_dtype) = {new_gpt, new_llama, new_narrow};
+/* There every rank computes keys for the heads it has. */
+static weft_module *new_by_heads(weft_dtype dtype)
+{
+    return weft_llama((weft_llama_config){.vocab = VOCAB,
+                                          .width = WIDTH,
+                                          .heads = 10,
+                                          .kv_heads = 2,
+                                          .layers = 1,
+                                          .by_heads = true,
+                                          .dtype = dtype});
+}
+
+static weft_module *(*const models[])(weft_dtype) = {new_gpt, new_llama, new_narrow, new_by_heads};
 enum { MODELS = sizeof models / sizeof *models };
 
 /* Tokens [first, first + n) of every sequence. */
