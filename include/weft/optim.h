@@ -150,7 +150,7 @@ typedef struct weft_muon_config {
     double a, b, c;                /* of the polynomial: 3.4445, -4.775, 2.0315 */
     double eps;                    /* 1e-7 */
     int ns_steps;                  /* 5 */
-    int rate;                      /* a weft_muon_rate */
+    weft_muon_rate rate;
     bool no_nesterov, maximize;
     double beta1, beta2, adamw_eps; /* of what AdamW updates: 0.9, 0.999, 1e-8 */
     bool adamw;                     /* it updates this parameter, matrix or not: for groups */
