@@ -17,7 +17,9 @@ static struct wt_world two_axes(void)
 
 static struct check plain_check(int64_t tokens, int64_t classes)
 {
-    struct check c = {.oracle = {2, {tokens, classes}, 1}, .logits = "S(1)", .target = "R"};
+    struct check c = {.oracle = {.ndim = 2, .shape = {tokens, classes}, .class_dim = 1},
+                      .logits = "S(1)",
+                      .target = "R"};
 
     check_prepare(&c);
     return c;
@@ -28,7 +30,7 @@ static void still_works(struct wt_world *w)
 {
     int axes = weft_mesh_ndim(w->mesh);
 
-    check_losses(w, &(struct check){.oracle = {2, {3, 5}, 1},
+    check_losses(w, &(struct check){.oracle = {.ndim = 2, .shape = {3, 5}, .class_dim = 1},
                                     .logits = axes == 1 ? "S(1)" : "R,S(1)",
                                     .target = axes == 1 ? "R" : "R,R"});
 }
@@ -72,7 +74,8 @@ WT_TEST(block__refuses_logits_that_are_not_sharded_over_their_classes)
 WT_TEST(block__goes_by_the_class_dim)
 {
     struct wt_world w = wt_world_open();
-    struct check c = {.oracle = {3, {4, 6, 8}, 1}, .logits = "S(2)", .target = "R"};
+    struct check c = {
+        .oracle = {.ndim = 3, .shape = {4, 6, 8}, .class_dim = 1}, .logits = "S(2)", .target = "R"};
 
     check_prepare(&c);
     refused(&w, &c, "loss_parallel");
@@ -210,7 +213,9 @@ WT_TEST(target__that_is_no_class_is_an_error_on_all_ranks)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 12; i++) {
-        struct check c = {.oracle = {2, {5, 7}, 1}, .logits = "S(1)", .target = "R"};
+        struct check c = {.oracle = {.ndim = 2, .shape = {5, 7}, .class_dim = 1},
+                          .logits = "S(1)",
+                          .target = "R"};
         weft_cross_entropy_options options = check_options(&c, (weft_loss_reduction)(i / 4));
         weft_tensor *z, *loss;
 
@@ -232,7 +237,8 @@ WT_TEST(target__of_one_token_that_is_no_class)
     struct wt_world w = wt_world_open();
 
     for (int64_t classes = 6; classes <= 8; classes += 2) {
-        struct check c = {.oracle = {1, {classes}}, .logits = "S(0)", .target = "R"};
+        struct check c = {
+            .oracle = {.ndim = 1, .shape = {classes}}, .logits = "S(0)", .target = "R"};
         weft_tensor *z, *target;
 
         check_prepare(&c);
@@ -254,7 +260,9 @@ WT_TEST(target__in_a_part_of_the_tokens_is_an_error_on_all_ranks)
     struct wt_world w = two_axes();
 
     for (int64_t at = 0; at < 7; at += 6) {
-        struct check c = {.oracle = {2, {7, 9}, 1}, .logits = "S(0),S(1)", .target = "S(0),R"};
+        struct check c = {.oracle = {.ndim = 2, .shape = {7, 9}, .class_dim = 1},
+                          .logits = "S(0),S(1)",
+                          .target = "S(0),R"};
 
         check_prepare(&c);
         c.oracle.target[at] = 9;
@@ -302,9 +310,12 @@ static bool dies(struct wt_world *w, struct check *c, weft_mesh *mesh, weft_loss
 WT_TEST(target__that_some_ranks_alone_know_of_ends_the_job)
 {
     struct wt_world w = two_axes();
-    struct check parts = {.oracle = {2, {8, 9}, 1}, .logits = "S(0),S(1)", .target = "S(0),R"};
-    struct check line = {.oracle = {2, {8, 9}, 1}, .logits = "S(1)", .target = "R"};
-    struct check plain = {.oracle = {2, {8, 9}, 1}};
+    struct check parts = {.oracle = {.ndim = 2, .shape = {8, 9}, .class_dim = 1},
+                          .logits = "S(0),S(1)",
+                          .target = "S(0),R"};
+    struct check line = {
+        .oracle = {.ndim = 2, .shape = {8, 9}, .class_dim = 1}, .logits = "S(1)", .target = "R"};
+    struct check plain = {.oracle = {.ndim = 2, .shape = {8, 9}, .class_dim = 1}};
     weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
     bool alone = weft_mesh_axis_size(w.mesh, 0) == 1;
 

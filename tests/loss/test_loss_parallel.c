@@ -36,7 +36,9 @@ WT_TEST(loss_parallel__equals_one_device_with_two_all_reduces)
     for (int i = 0; i < 25; i++) {
         const int64_t *s = shapes[i / 5];
         struct check c = with_terms(
-            i, (struct check){.oracle = {2, {s[0], s[1]}, 1}, .logits = "S(1)", .target = "R"});
+            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
+                              .logits = "S(1)",
+                              .target = "R"});
 
         check_losses(&w, &c);
         c.target = NULL;
@@ -51,13 +53,15 @@ WT_TEST(loss_parallel__with_classes_in_the_middle)
 {
     static const int64_t shapes[][3] = {{8, 16, 12}, {3, 5, 7}, {2, 3, 1}};
     struct wt_world w = wt_world_open();
-    struct check first = {.oracle = {2, {9, 4}, 0}, .logits = "S(0)", .target = "R"};
+    struct check first = {
+        .oracle = {.ndim = 2, .shape = {9, 4}, .class_dim = 0}, .logits = "S(0)", .target = "R"};
 
     for (int i = 0; i < 15; i++) {
         const int64_t *s = shapes[i / 5];
         struct check c = with_terms(
-            i,
-            (struct check){.oracle = {3, {s[0], s[1], s[2]}, 1}, .logits = "S(1)", .target = "R"});
+            i, (struct check){.oracle = {.ndim = 3, .shape = {s[0], s[1], s[2]}, .class_dim = 1},
+                              .logits = "S(1)",
+                              .target = "R"});
 
         check_losses(&w, &c);
     }
@@ -71,15 +75,20 @@ WT_TEST(loss_parallel__on_two_axes)
 {
     static const int64_t shapes[][2] = {{8, 16}, {7, 10}, {1, 5}, {13, 3}};
     struct wt_world w = two_axes();
-    struct check middle = {.oracle = {3, {4, 6, 5}, 1}, .logits = "S(2),S(1)", .target = "S(1),R"};
-    struct check turned = {
-        .oracle = {2, {6, 9}, 1}, .logits = "S(1),S(0)", .target = "R,S(0)", .block = true};
+    struct check middle = {.oracle = {.ndim = 3, .shape = {4, 6, 5}, .class_dim = 1},
+                           .logits = "S(2),S(1)",
+                           .target = "S(1),R"};
+    struct check turned = {.oracle = {.ndim = 2, .shape = {6, 9}, .class_dim = 1},
+                           .logits = "S(1),S(0)",
+                           .target = "R,S(0)",
+                           .block = true};
 
     for (int i = 0; i < 20; i++) {
         const int64_t *s = shapes[i / 5];
-        struct check c = with_terms(i, (struct check){.oracle = {2, {s[0], s[1]}, 1},
-                                                      .logits = "S(0),S(1)",
-                                                      .target = "S(0),R"});
+        struct check c = with_terms(
+            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
+                              .logits = "S(0),S(1)",
+                              .target = "S(0),R"});
 
         check_losses(&w, &c);
     }
@@ -97,7 +106,9 @@ WT_TEST(loss_parallel__with_a_replicated_axis)
     for (int i = 0; i < 10; i++) {
         const int64_t *s = shapes[i / 5];
         struct check c = with_terms(
-            i, (struct check){.oracle = {2, {s[0], s[1]}, 1}, .logits = "R,S(1)", .target = "R,R"});
+            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
+                              .logits = "R,S(1)",
+                              .target = "R,R"});
 
         check_losses(&w, &c);
         c.target = NULL;
@@ -113,8 +124,10 @@ WT_TEST(loss_parallel__over_two_axes_at_once)
     struct wt_world w = two_axes();
 
     for (int i = 0; i < 5; i++) {
-        struct check c = with_terms(
-            i, (struct check){.oracle = {2, {4, 13}, 1}, .logits = "S(1),S(1)", .target = "R,R"});
+        struct check c =
+            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {4, 13}, .class_dim = 1},
+                                         .logits = "S(1),S(1)",
+                                         .target = "R,R"});
 
         check_losses(&w, &c);
     }
@@ -128,8 +141,9 @@ WT_TEST(loss_parallel__of_one_token)
 
     for (int64_t classes = 1; classes <= 8; classes++) {
         struct check c =
-            with_terms((int)classes,
-                       (struct check){.oracle = {1, {classes}}, .logits = "S(0)", .target = "R"});
+            with_terms((int)classes, (struct check){.oracle = {.ndim = 1, .shape = {classes}},
+                                                    .logits = "S(0)",
+                                                    .target = "R"});
 
         check_losses(&w, &c);
     }
@@ -204,7 +218,7 @@ WT_TEST(loss_parallel__of_large_logits)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 3 * wt_ranks(); i++) {
-        struct check c = {.oracle = {2, {6, 4 * wt_ranks() - 1}, 1},
+        struct check c = {.oracle = {.ndim = 2, .shape = {6, 4 * wt_ranks() - 1}, .class_dim = 1},
                           .dtype = (weft_dtype)(i % 3), /* f32, f64, bf16 */
                           .logits = "S(1)",
                           .target = "R"};
@@ -227,10 +241,11 @@ WT_TEST(loss_parallel__of_other_dtypes)
     struct wt_world w = two_axes();
 
     for (int i = 0; i < 10; i++) {
-        struct check c = with_terms(i, (struct check){.oracle = {2, {7, 10}, 1},
-                                                      .dtype = i < 5 ? WEFT_F64 : WEFT_BF16,
-                                                      .logits = "S(0),S(1)",
-                                                      .target = "S(0),R"});
+        struct check c =
+            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {7, 10}, .class_dim = 1},
+                                         .dtype = i < 5 ? WEFT_F64 : WEFT_BF16,
+                                         .logits = "S(0),S(1)",
+                                         .target = "S(0),R"});
         weft_tensor *loss;
 
         check_losses(&w, &c);
@@ -250,7 +265,7 @@ WT_TEST(loss_parallel__with_weights_of_another_dtype)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 4; i++) {
-        struct check c = {.oracle = {2, {5, 7}, 1},
+        struct check c = {.oracle = {.ndim = 2, .shape = {5, 7}, .class_dim = 1},
                           .weighted = true,
                           .dtype = dtypes[i][0],
                           .logits = "S(1)",
@@ -291,9 +306,10 @@ WT_TEST(loss_parallel__has_the_same_bits)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 10; i++) {
-        struct check c = with_terms(i, (struct check){.oracle = {2, {7, 300}, 1},
-                                                      .logits = i < 5 ? "S(0)" : "S(1)",
-                                                      .target = i < 5 ? "S(0)" : "R"});
+        struct check c =
+            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {7, 300}, .class_dim = 1},
+                                         .logits = i < 5 ? "S(0)" : "S(1)",
+                                         .target = i < 5 ? "S(0)" : "R"});
         weft_cross_entropy_options options;
         weft_tensor *loss, *again, *whole;
         double mine;

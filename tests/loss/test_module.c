@@ -5,7 +5,8 @@
 static struct check given(int i)
 {
     static const int64_t shapes[][3] = {{6, 11}, {4, 16}, {3, 2}};
-    struct check c = {.oracle = {2, {shapes[i % 3][0], shapes[i % 3][1]}, 1}};
+    struct check c = {
+        .oracle = {.ndim = 2, .shape = {shapes[i % 3][0], shapes[i % 3][1]}, .class_dim = 1}};
 
     c.weighted = i % 2;
     c.oracle.smoothing = i % 4 / 2 * 0.2;
@@ -75,7 +76,7 @@ WT_TEST(module__has_its_classes_in_the_middle)
     const weft_plan plan[] = {{"", weft_loss_parallel()}, {0}};
 
     for (int i = 0; i < 2; i++) {
-        struct check c = {.oracle = {3, {2, 7 + i, 5}, 1}};
+        struct check c = {.oracle = {.ndim = 3, .shape = {2, 7 + i, 5}, .class_dim = 1}};
         weft_cross_entropy_config config = {.options = {.class_dim = dims[i], .smoothing = 0.1}};
         weft_tensor *z, *target, *want, *loss;
         weft_module *m;

@@ -11,7 +11,7 @@
 static struct check given(int64_t tokens, int64_t classes, int i, const char *logits,
                           const char *target)
 {
-    struct check c = {.oracle = {2, {tokens, classes}, 1},
+    struct check c = {.oracle = {.ndim = 2, .shape = {tokens, classes}, .class_dim = 1},
                       .weighted = i & 1,
                       .logits = logits,
                       .target = target,

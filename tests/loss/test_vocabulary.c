@@ -57,7 +57,8 @@ WT_TEST(vocabulary__over_the_group_that_is_meant)
     const weft_placement split = weft_shard(1);
 
     for (int64_t classes = 3; classes <= 16; classes += 13) {
-        struct check c = {.oracle = {2, {4, classes}, 1}, .weighted = true};
+        struct check c = {.oracle = {.ndim = 2, .shape = {4, classes}, .class_dim = 1},
+                          .weighted = true};
         weft_tensor *z, *target, *loss;
 
         check_prepare(&c);
@@ -139,7 +140,7 @@ WT_TEST(vocabulary__with_ranks_that_have_nothing)
         WT_ALL(weft_backward(weft_sum_all(most)) == WEFT_OK);
         WT_ALL(weft_backward(weft_sum_all(want)) == WEFT_OK);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(whole), WT_EXACT));
-        check_losses(&w, &(struct check){.oracle = {2, {3, rows}, 1},
+        check_losses(&w, &(struct check){.oracle = {.ndim = 2, .shape = {3, rows}, .class_dim = 1},
                                          .weighted = true,
                                          .dtype = WEFT_F64,
                                          .logits = "S(1)",
