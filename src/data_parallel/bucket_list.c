@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/where.h"
 #include "data_parallel/data_parallel.h"
 #include "tensor/tensor.h"
 
@@ -135,6 +136,18 @@ static weft_status send(struct wf_replicas *r, bool all)
     return WEFT_OK;
 }
 
+/* A bucket is of no module, and of backward wherever that is when it leaves. */
+static weft_status send_from_nowhere(struct wf_replicas *r, bool all)
+{
+    struct wf_where before = wf_here;
+    weft_status status;
+
+    wf_here = (struct wf_where){.phase = WF_BACKWARD};
+    status = send(r, all);
+    wf_here = before;
+    return status;
+}
+
 weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept)
 {
     struct wf_replicas *r = (struct wf_replicas *)keeper;
@@ -144,12 +157,12 @@ weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept)
     if (m->bucket < 0 || m->arrived || may_be_pending(m)) return WEFT_OK;
     m->arrived = true;
     r->buckets[m->bucket].missing--;
-    return send(r, false);
+    return send_from_nowhere(r, false);
 }
 
 weft_status wf_buckets_send(struct wf_replicas *r)
 {
     if (!r->keeper.listening) return WEFT_OK;
     r->keeper.listening = false;
-    return send(r, true);
+    return send_from_nowhere(r, true);
 }

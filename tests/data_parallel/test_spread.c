@@ -241,6 +241,7 @@ static void forecast(int dp, int tp, bool shard)
         weft_mesh *axes[] = {weft_mesh_sub(meshes[i], "dp"), weft_mesh_sub(meshes[i], "tp")};
         weft_module *model = small_gpt();
 
+        weft_mesh_release(weft_mesh_flatten(meshes[i], NULL)); /* as cases before may have done */
         weft_ledger_reset(w.ledger);
         step_of_replica(model, axes[0], axes[1], shard);
         sums[i] = weft_ledger_total(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
