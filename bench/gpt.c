@@ -1,43 +1,19 @@
 /*
- * gpt.c: step time of a GPT on 2 ranks, against the same step written by hand; its memory.
+ * gpt.c: step time of a GPT on 2 ranks, against the same step written by hand; what it keeps and
+ * sends, plain and with sequence parallelism and recomputation.
  *
- *     gpt                                                              both models, both programs
- *     mpiexec -n 2 gpt LAYERS WIDTH HEADS CONTEXT BATCH VOCAB STEPS    the library's step alone
+ *     gpt                       both models, both programs
+ *     mpiexec -n 2 gpt ...      the library's step alone: words in support/decoder.h
  *
  * Forward, backward and AdamW; weights and tokens as in hand/gpt.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "hand/value.h"
-#include "support/bench.h"
+#include "support/decoder.h"
 
-enum { RANKS = 2, ROUNDS = 2 };
-
-struct model {
-    int layers;
-    int64_t width, heads, context, batch, vocab;
-};
-
-struct training {
-    struct model size;
-    weft_module *gpt;
-    weft_optim *adam;
-    weft_tensor *tokens, *targets;
-    double loss;
-};
-
-static void step(void *payload)
-{
-    struct training *t = payload;
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = weft_gpt_loss(t->gpt, t->tokens, t->targets);
-
-    WEFT_CHECK(weft_backward(loss));
-    WEFT_CHECK(weft_step(t->adam));
-    t->loss = weft_item(loss);
-    weft_scope_close(scope);
-}
+enum { RANKS = 2, ROUNDS = 2, SIZES = 8 };
 
 /* ---- the first values of hand/gpt_setup.c ---- */
 static const float scale = 0.035f;
@@ -64,106 +40,27 @@ static void fill_block(weft_module *block, int layer, int64_t width)
         fill(block, rows[i], 5, (6 * layer + i) * width, i == 0 || i == 3 ? 1 : 0);
 }
 
-static void fill_model(const struct training *t)
+static weft_module *make(const struct bench_decoder *m)
 {
+    weft_module *gpt = bench_need(weft_gpt((weft_gpt_config){.vocab = m->vocab,
+                                                             .context = m->context,
+                                                             .width = m->width,
+                                                             .heads = m->heads,
+                                                             .layers = m->layers,
+                                                             .act = WEFT_GELU_TANH,
+                                                             .recompute = m->recompute}));
     char path[32];
 
-    fill(t->gpt, "wte.weight", 1, 0, 0);
-    fill(t->gpt, "head.weight", 2, 0, 0);
-    fill(t->gpt, "wpe.weight", 4, 0, 0);
-    for (int l = 0; l < t->size.layers; l++) {
+    fill(gpt, "wte.weight", 1, 0, 0);
+    fill(gpt, "head.weight", 2, 0, 0);
+    fill(gpt, "wpe.weight", 4, 0, 0);
+    for (int l = 0; l < m->layers; l++) {
         snprintf(path, sizeof path, "blocks.%d", l);
-        fill_block(weft_module_child(t->gpt, path), l, t->size.width);
+        fill_block(weft_module_child(gpt, path), l, m->width);
     }
-    fill(t->gpt, "norm_f.weight", 5, 6 * t->size.layers * t->size.width, 1);
-    fill(t->gpt, "norm_f.bias", 5, (6 * t->size.layers + 1) * t->size.width, 0);
-}
-
-static weft_tensor *text(const struct model *m, int64_t first)
-{
-    int64_t shape[] = {m->batch, m->context};
-    weft_tensor *t = bench_need(weft_empty(WEFT_I32, 2, shape));
-    int32_t *data = weft_data(t);
-
-    for (int64_t i = 0; i < weft_numel(t); i++) {
-        float unit = hand_value(3, (uint64_t)(first + i)) * 0.5f + 0.5f;
-        data[i] = (int32_t)(unit * (float)m->vocab) % (int32_t)m->vocab;
-    }
-    return t;
-}
-
-static void build(struct training *t, weft_mesh *mesh)
-{
-    const struct model *m = &t->size;
-
-    t->gpt = bench_need(weft_gpt((weft_gpt_config){.vocab = m->vocab,
-                                                   .context = m->context,
-                                                   .width = m->width,
-                                                   .heads = m->heads,
-                                                   .layers = m->layers,
-                                                   .act = WEFT_GELU_TANH}));
-    fill_model(t);
-    WEFT_CHECK(weft_parallelize_module(t->gpt, mesh, weft_gpt_plan()));
-    t->adam = bench_need(weft_adamw(t->gpt, (weft_adamw_config){.lr = 3e-4, .weight_decay = 0.01}));
-    t->tokens = text(m, 0);
-    t->targets = text(m, 1);
-}
-
-/*
- * Bytes of one rank counted by hand: weights, gradients and two moments of its share, and what the
- * gradients need of the forward pass. Per layer and token: both norms' inputs and
- * results (4 D), q, k, v and attention's output (4 D/r), one number per head, and the MLP's hidden
- * features before and after gelu (8 D/r). At the end a norm more (2 D) and the logits (V/r).
- */
-static double bound_bytes(const struct model *m, int ranks)
-{
-    double d = (double)m->width, v = (double)m->vocab, tokens = (double)(m->batch * m->context);
-    double r = ranks, layers = m->layers;
-    double split = layers * (12 * d * d + 7 * d) + 2 * v * d;
-    double whole = layers * 6 * d + 2 * d + (double)m->context * d;
-    double per_token = layers * (4 * d + 12 * d / r + (double)m->heads / r) + 2 * d + v / r;
-
-    return 4 * (4 * (split / r + whole) + tokens * per_token);
-}
-
-static void report_memory(const struct model *m)
-{
-    double peak = (double)weft_memory_of(WEFT_MEMORY_CATEGORIES).peak;
-
-    if (weft_world_rank() != 0) return;
-    printf("peak_bytes %.0f bound %.0f\n", peak, bound_bytes(m, weft_world_size()));
-    weft_memory_print(stdout);
-}
-
-static int train(int *argc, char ***argv)
-{
-    char **word = *argv;
-    struct training t = {.size = {.layers = atoi(word[1]),
-                                  .width = atoll(word[2]),
-                                  .heads = atoll(word[3]),
-                                  .context = atoll(word[4]),
-                                  .batch = atoll(word[5]),
-                                  .vocab = atoll(word[6])}};
-    int steps = atoi(word[7]);
-    weft_scope *scope;
-    weft_mesh *mesh;
-
-    WEFT_CHECK(weft_init(argc, argv));
-    mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
-    scope = weft_scope_open();
-    build(&t, mesh);
-    for (int i = 0; i < 5; i++) {
-        if (i == 2) weft_memory_reset_peak();
-        step(&t);
-        if (weft_world_rank() == 0) printf("loss %d %.9f\n", i, t.loss);
-    }
-    report_memory(&t.size);
-    if (steps > 0) bench_report(bench_steps(mesh, steps, step, &t));
-    weft_optim_release(t.adam);
-    weft_module_release(t.gpt);
-    weft_scope_close(scope);
-    weft_mesh_release(mesh);
-    return weft_finalize();
+    fill(gpt, "norm_f.weight", 5, 6 * m->layers * m->width, 1);
+    fill(gpt, "norm_f.bias", 5, (6 * m->layers + 1) * m->width, 0);
+    return gpt;
 }
 
 static void measure(const char *name, const char *arguments)
@@ -176,12 +73,36 @@ static void measure(const char *name, const char *arguments)
     bench_line(our.step_ms / their.step_ms, "ratio", "gpt.vs_hand.%s", name);
     bench_line(their.gemm_ms / our.step_ms, "ratio", "gpt.gemm_share.%s", name);
     bench_line(our.peak_bytes / our.bound_bytes, "ratio", "memory.vs_bound.%s", name);
+    bench_line(our.sent_bytes / our.sent_bound, "ratio", "gpt.comm_vs_closed_form.%s", name);
+}
+
+/* The library's step in other ways: what it keeps and sends, and what that costs in time. */
+static void measure_ways(const char *name, const char *arguments)
+{
+    static const char *const ways[] = {"sequence", "recompute=mlp", "recompute=block",
+                                       "sequence recompute=block", "bf16"};
+    char words[128], key[64];
+    struct bench_run plain, run;
+
+    bench_one(RANKS, "gpt", arguments, &plain);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        snprintf(words, sizeof words, "%s %s", arguments, ways[i]);
+        snprintf(key, sizeof key, "%s.%s", name, ways[i]);
+        for (char *c = key; *c; c++)
+            if (*c == ' ' || *c == '=') *c = '_';
+        bench_one(RANKS, "gpt", words, &run);
+        bench_line(run.step_ms / plain.step_ms, "ratio", "gpt.time_vs_plain.%s", key);
+        if (run.bound_bytes > 0 && !strstr(ways[i], "bf16"))
+            bench_line(run.peak_bytes / run.bound_bytes, "ratio", "memory.vs_bound.%s", key);
+        bench_line(run.sent_bytes / run.sent_bound, "ratio", "gpt.comm_vs_closed_form.%s", key);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 8) return train(&argc, &argv);
+    if (argc >= SIZES) return bench_train_decoder(argc, argv, (struct bench_decoder){0}, make);
     measure("6x384", "6 384 6 256 8 256 12");
+    measure_ways("6x384", "6 384 6 256 8 256 6");
     measure("12x768", "12 768 12 256 4 50304 4");
     return EXIT_SUCCESS;
 }

@@ -125,6 +125,9 @@ static void read_line(const char *line, struct bench_run *run)
         keep_smaller(&run->gemm_ms, first);
     } else if (sscanf(line, "loss 4 %lf", &first) == 1) {
         run->loss = first;
+    } else if (sscanf(line, "comm_bytes %lf bound %lf", &first, &second) == 2) {
+        run->sent_bytes = first;
+        run->sent_bound = second;
     } else {
         sscanf(line, "peak_bytes %lf bound %lf", &run->peak_bytes, &run->bound_bytes);
     }
@@ -143,6 +146,12 @@ static void run_program(int ranks, const char *name, const char *arguments, stru
         fprintf(stderr, "failed: %s\n", command);
         exit(EXIT_FAILURE);
     }
+}
+
+void bench_one(int ranks, const char *name, const char *arguments, struct bench_run *run)
+{
+    *run = (struct bench_run){0};
+    run_program(ranks, name, arguments, run);
 }
 
 void bench_pair(int ranks, int rounds, const char *ours, const char *theirs, const char *arguments,

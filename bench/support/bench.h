@@ -26,8 +26,9 @@ void bench_report(struct bench_times times);
 /** What a step program printed, the best of its runs. */
 struct bench_run {
     double step_ms, median_ms, gemm_ms; /* 0 when the program does not print it */
-    double peak_bytes, bound_bytes;
-    double loss; /* of the fifth step */
+    double peak_bytes, bound_bytes;     /* kept by a rank, and counted by hand */
+    double sent_bytes, sent_bound; /* carried by its collectives in a step, and counted by hand */
+    double loss;                   /* of the fifth step */
 };
 
 /**
@@ -36,6 +37,9 @@ struct bench_run {
  */
 void bench_pair(int ranks, int rounds, const char *ours, const char *theirs, const char *arguments,
                 struct bench_run *our, struct bench_run *their);
+
+/** One run of a program of this folder, by itself. */
+void bench_one(int ranks, const char *name, const char *arguments, struct bench_run *run);
 
 /** The middle of `n` values, the upper one of two; sorts them. */
 double bench_median(double *values, int n);
