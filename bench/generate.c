@@ -153,19 +153,19 @@ static struct measured measure(struct writing *w, int rounds)
 
 static void report(const struct writing *w, const struct measured *m)
 {
-    const char *dtype = weft_dtype_name(w->dtype);
+    const char *suffix = w->dtype == WEFT_BF16 ? ".bf16" : "";
     double batch = (double)w->batch, bound = m->read.min, bytes = w->reading.bytes;
     double rest = m->token.seconds - bound - m->token.collectives;
 
     if (weft_world_rank() != 0) return;
-    bench_line(bytes * weft_world_size() / bound * 1e-9, "GB/s", "generate.bandwidth.%s", dtype);
-    bench_line(batch / m->token.seconds, "tokens/s", "generate.tokens_per_s.%s", dtype);
-    bench_line(batch / m->median, "tokens/s", "generate.median_tokens_per_s.%s", dtype);
-    bench_line(1e3 * m->token.seconds, "ms", "generate.token_ms.%s", dtype);
-    bench_line(1e3 * bound, "ms", "generate.read_ms.%s", dtype);
-    bench_line(1e3 * m->token.collectives, "ms", "generate.collectives_ms.%s", dtype);
-    bench_line(1e6 * rest / (double)m->token.ops, "us", "generate.rest_us_per_op.%s", dtype);
-    bench_line(bound / m->token.seconds, "ratio", "generate.vs_bound.%s", dtype);
+    bench_line(bytes * weft_world_size() / bound * 1e-9, "GB/s", "generate.bandwidth%s", suffix);
+    bench_line(batch / m->token.seconds, "tokens/s", "generate.tokens_per_s%s", suffix);
+    bench_line(batch / m->median, "tokens/s", "generate.median_tokens_per_s%s", suffix);
+    bench_line(1e3 * m->token.seconds, "ms", "generate.token_ms%s", suffix);
+    bench_line(1e3 * bound, "ms", "generate.read_ms%s", suffix);
+    bench_line(1e3 * m->token.collectives, "ms", "generate.collectives_ms%s", suffix);
+    bench_line(1e6 * rest / (double)m->token.ops, "us", "generate.rest_us_per_op%s", suffix);
+    bench_line(bound / m->token.seconds, "ratio", "generate.vs_bound%s", suffix);
 }
 
 int main(int argc, char **argv)

@@ -16,6 +16,7 @@ import gpt
 from common import result, run_ranks, seconds, threads
 
 LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, PROMPT = 12, 768, 12, 1024, 50257, 16
+SUFFIX = {"f32": "", "bf16": ".bf16"}
 
 
 class Attention(gpt.Attention):
@@ -63,7 +64,7 @@ def measure(prefix, dtype, model):
         newest[0] = model(newest[0]).argmax(-1, keepdim=True)
 
     time = seconds(step, 3, 12, 6)
-    result(f"generate.{prefix}token_ms.{dtype}", 1e3 * time, "ms")
+    result(f"generate.{prefix}token_ms{SUFFIX[dtype]}", 1e3 * time, "ms")
 
 
 def two_ranks(dtype):
