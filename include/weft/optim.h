@@ -176,7 +176,8 @@ WEFT_API void weft_optim_release(weft_optim *optim);
 
 /**
  * Update every parameter that has a gradient, then drop the gradients: there is no zero_grad to
- * forget. Gradients accumulate over as many backwards as come before one step.
+ * forget. Gradients accumulate over as many backwards as come before one step, unless
+ * backward updates (weft_optim_update_in_backward).
  *
  * A bf16 parameter that was written to since its last update goes on from what was written.
  * ranks: collective over the meshes of gradients that are pending sums, else local
@@ -184,6 +185,27 @@ WEFT_API void weft_optim_release(weft_optim *optim);
  *        for a gradient of another width than f32 or bf16 (f64 for f64)
  */
 WEFT_API weft_status weft_step(weft_optim *optim);
+
+/**
+ * Update parameters while backward is under way, or no longer.
+ *
+ * Each is updated as soon as all of its gradient has come and nothing in this backward uses it any
+ * more (other uses of a shared parameter, pieces that are computed again), and the gradient is
+ * dropped at once: no more than a few are alive together, and the next is written where the last
+ * one is still in cache. weft_step updates what is left (gradients that are pending sums, and those
+ * of weft_data_parallel) and counts the step. The numbers are the same, bit for bit.
+ *
+ * It is one backward then for each step: what a later one would add is refused before it changes
+ * anything, with WEFT_ERR_STATE, as clipping is. weft_grad gives NULL for what was updated. The
+ * learning rate and other settings have to be there before backward. A backward that fails has
+ * updated what came before. Call it between a step and the next forward.
+ *
+ * PyTorch: Tensor.register_post_accumulate_grad_hook, with an optimizer per parameter.
+ * ranks: every rank alike; local. Muon's collectives go out during backward
+ * fails: WEFT_ERR_STATE when another optimizer updates one of the parameters in backward, and, to
+ *        turn it off, between a backward and its step
+ */
+WEFT_API weft_status weft_optim_update_in_backward(weft_optim *optim, bool on);
 
 /** Drop the gradients without an update. ranks: any; local */
 WEFT_API void weft_optim_zero_grad(weft_optim *optim);

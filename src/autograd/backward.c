@@ -39,7 +39,17 @@ static void push(struct wf_node *node)
     work.items[work.count++] = node;
 }
 
-/* First pass. Refuses a tape that was walked before, before anything has changed. */
+static weft_status await(const weft_tensor *leaf)
+{
+    struct wf_kept *kept = leaf->kept;
+
+    if (!kept) return WEFT_OK;
+    kept->awaited++;
+    return kept->keeper->once ? kept->keeper->growing(kept->keeper, kept) : WEFT_OK;
+}
+
+/* First pass. Refuses a tape that was walked before, and one that leads to a leaf that takes no
+ * more, before anything has changed. */
 static weft_status count_consumers(struct wf_node *root)
 {
     weft_status status = WEFT_OK;
@@ -60,7 +70,11 @@ static weft_status count_consumers(struct wf_node *root)
         for (int i = 0; i < node->n_in; i++) {
             struct wf_node *producer = node->producers[i];
 
-            if (node->leaves[i] && node->leaves[i]->kept) node->leaves[i]->kept->awaited++;
+            if (node->leaves[i]) {
+                weft_status refused = await(node->leaves[i]);
+
+                if (status == WEFT_OK) status = refused;
+            }
             if (!producer) continue;
             if (producer->mark != work.epoch) {
                 producer->mark = work.epoch;
@@ -128,13 +142,20 @@ weft_status wf_leaf_own_gradient(weft_tensor *leaf)
     return remake(leaf, row_major);
 }
 
-static weft_status deliver_to_leaf(weft_tensor *leaf, weft_tensor *grad)
+weft_status wf_leaf_maybe_arrived(weft_tensor *leaf)
 {
     struct wf_kept *kept = leaf->kept;
 
-    WF_TRY(wf_leaf_accumulate(leaf, grad));
-    if (!kept || --kept->awaited > 0 || !kept->keeper->listening) return WEFT_OK;
+    if (kept->awaited > 0 || kept->pieces > 0 || !kept->keeper->listening) return WEFT_OK;
     return kept->keeper->arrived(kept->keeper, kept);
+}
+
+static weft_status deliver_to_leaf(weft_tensor *leaf, weft_tensor *grad)
+{
+    WF_TRY(wf_leaf_accumulate(leaf, grad));
+    if (!leaf->kept) return WEFT_OK;
+    leaf->kept->awaited--;
+    return wf_leaf_maybe_arrived(leaf);
 }
 
 static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
@@ -185,7 +206,8 @@ static void drop_gradient(struct wf_node *node)
     node->grad = NULL;
 }
 
-/* After a failure: gradients that no vjp consumed must not survive into the next walk. */
+/* After a failure: gradients that no vjp consumed must not survive into the next walk, nor may that
+ * wait for deliveries of this one. */
 static void drop_pending(struct wf_node *root)
 {
     work.count = work.base;
@@ -197,8 +219,10 @@ static void drop_pending(struct wf_node *root)
         if (node->mark == work.epoch) continue;
         node->mark = work.epoch;
         drop_gradient(node);
-        for (int i = 0; i < node->n_in; i++)
+        for (int i = 0; i < node->n_in; i++) {
             if (node->producers[i]) push(node->producers[i]);
+            if (node->leaves[i] && node->leaves[i]->kept) node->leaves[i]->kept->awaited = 0;
+        }
     }
 }
 
@@ -234,7 +258,11 @@ static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
     if (!t->node) return wf_leaf_accumulate(t, gradient);
     work.base = work.count;
     status = count_consumers(t->node);
-    if (status != WEFT_OK) return work.base = base, status;
+    if (status != WEFT_OK) {
+        drop_pending(t->node);
+        work.base = base;
+        return status;
+    }
     t->node->grad = weft_retain(gradient);
     t->node->refs++;
     wf_no_grad_depth++;

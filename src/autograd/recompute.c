@@ -3,7 +3,8 @@
  *
  * The first run is not recorded. In backward the piece runs once more on leaves with the bytes of
  * its inputs, is walked at once, and the gradients of those leaves go on to where the inputs came
- * from. Parameters in the piece are leaves of the inner walk like of any other.
+ * from. Parameters in the piece are leaves of the inner walk like of any other. Who keeps them is
+ * told while the piece runs first that it will use them once more (struct wf_uses).
  */
 #include "autograd/tape.h"
 
@@ -15,15 +16,60 @@ struct piece {
     void *payload;
     void (*release)(void *payload);
     int n;
+    struct wf_uses uses; /* until it has run again */
 };
+
+/* ---- leaves that are used again ---- */
+
+static bool has_use(const struct wf_uses *uses, const weft_tensor *leaf)
+{
+    for (int i = 0; i < uses->count; i++)
+        if (uses->leaves[i] == leaf) return true;
+    return false;
+}
+
+void wf_uses_add(int n, weft_tensor *const *in)
+{
+    struct wf_uses *uses = wf_uses;
+
+    for (int i = 0; i < n; i++) {
+        if (!in[i] || !in[i]->kept || has_use(uses, in[i])) continue;
+        if (uses->count == uses->room) {
+            uses->room = uses->room ? 2 * uses->room : 16;
+            uses->leaves = wf_realloc(uses->leaves, (size_t)uses->room * sizeof *uses->leaves);
+        }
+        uses->leaves[uses->count++] = weft_retain(in[i]);
+        in[i]->kept->pieces++;
+    }
+}
+
+/* They are not used again by this piece. */
+static weft_status drop_uses(struct piece *piece, bool walked)
+{
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < piece->uses.count; i++) {
+        weft_tensor *leaf = piece->uses.leaves[i];
+
+        if (leaf->kept && leaf->kept->pieces > 0) leaf->kept->pieces--;
+        if (leaf->kept && walked && status == WEFT_OK) status = wf_leaf_maybe_arrived(leaf);
+        weft_release(leaf);
+    }
+    wf_free(piece->uses.leaves);
+    piece->uses = (struct wf_uses){0};
+    return status;
+}
 
 static void release_piece(void *context)
 {
     struct piece *piece = context;
 
+    drop_uses(piece, false);
     if (piece->release) piece->release(piece->payload);
     wf_free(piece);
 }
+
+/* ---- running ---- */
 
 /* A leaf with the bytes of t. */
 static weft_tensor *leaf_like(const weft_tensor *t, bool wanted)
@@ -47,15 +93,29 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
     return out;
 }
 
+/* The first run. Where an outer piece is on its first, it is that which will use the leaves. */
+static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
+{
+    bool outermost = wf_recording();
+    weft_tensor *out;
+
+    if (outermost) wf_uses = &piece->uses;
+    wf_no_grad_depth++;
+    out = piece->run(in, piece->n, piece->payload);
+    wf_no_grad_depth--;
+    if (outermost) wf_uses = NULL;
+    return out;
+}
+
 static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)
 {
-    const struct piece *piece = node->context;
+    struct piece *piece = node->context;
     weft_tensor *in[WF_NODE_INPUTS], *out;
 
     for (int i = 0; i < piece->n; i++) in[i] = leaf_like(node->saved[i], wf_node_wants(node, i));
     out = run_again(piece, in);
     if (!out || !out->requires_grad) return; /* everything in it is frozen */
-    if (weft_backward_from(out, grad) != WEFT_OK) return;
+    if (weft_backward_from(out, grad) != WEFT_OK || drop_uses(piece, true) != WEFT_OK) return;
     for (int i = 0; i < piece->n; i++) in_grads[i] = in[i]->grad;
 }
 
@@ -86,12 +146,8 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
     struct piece *piece = WF_NEW(struct piece);
     weft_tensor *out = NULL;
 
-    *piece = (struct piece){run, payload, release, n};
-    if (check(run, in, n) == WEFT_OK) {
-        wf_no_grad_depth++;
-        out = run(in, n, payload);
-        wf_no_grad_depth--;
-    }
+    *piece = (struct piece){.run = run, .payload = payload, .release = release, .n = n};
+    if (check(run, in, n) == WEFT_OK) out = run_first(piece, in);
     if (!out || !wf_recording() || !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
         release_piece(piece);
         return out;

@@ -8,6 +8,7 @@
 enum { NODES_PER_CHUNK = 64 };
 
 _Thread_local int wf_no_grad_depth;
+_Thread_local struct wf_uses *wf_uses;
 
 static _Thread_local struct {
     struct wf_node *free;

@@ -85,16 +85,19 @@ static inline bool wf_node_wants(const struct wf_node *node, int i)
 struct wf_kept;
 
 /**
- * Somebody who reduces the gradients of many leaves together, along one axis of their meshes: data
- * parallelism. Until then they stay pending there, or wait in some other way to be finished.
+ * Somebody who takes care of many leaves' gradients. Data parallelism reduces them together, along
+ * one axis of their meshes; until then they stay pending there, or wait in some other way to be
+ * finished. An optimizer uses them up while backward is still under way.
  */
 struct wf_keeper {
-    int axis;
+    int axis;       /* -1: none is reduced */
     bool reduced;   /* and none of its leaves' gradients was dropped since */
     bool listening; /* to `arrived` */
+    bool once;      /* `growing` only looks: it is asked before a walk has changed anything, too */
     /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
     weft_status (*reduce)(struct wf_keeper *keeper);
-    /** A walk has delivered the last of a leaf's gradient. */
+    /** A walk has delivered the last of a leaf's gradient, and nothing in it uses the leaf any
+     * more. */
     weft_status (*arrived)(struct wf_keeper *keeper, struct wf_kept *kept);
     /** Something is about to be added to a gradient. */
     weft_status (*growing)(struct wf_keeper *keeper, struct wf_kept *kept);
@@ -106,8 +109,29 @@ struct wf_keeper {
 struct wf_kept {
     struct wf_keeper *keeper;
     int awaited;  /* deliveries to come in the walks that have begun */
+    int pieces;   /* that use the leaf and are still to be run again (recompute.c) */
     bool reduced; /* the gradient is final */
 };
+
+/** Call `arrived` if nothing more is to come to the leaf. */
+weft_status wf_leaf_maybe_arrived(weft_tensor *leaf);
+
+/** Kept leaves that a piece used when it ran without being recorded; each holds a reference. */
+struct wf_uses {
+    weft_tensor **leaves;
+    int count, room;
+};
+
+/** Of the piece that is running; NULL: none. */
+extern _Thread_local struct wf_uses *wf_uses;
+void wf_uses_add(int n, weft_tensor *const *in);
+
+/** For tensors that are used and not recorded. gives: false */
+static inline bool wf_unrecorded(int n, weft_tensor *const *in)
+{
+    if (wf_uses) wf_uses_add(n, in);
+    return false;
+}
 
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {

@@ -76,8 +76,9 @@ static weft_status list_parameter(weft_module *m, const char *name, weft_tensor 
     const struct wf_desc *desc = &parameter->layout->desc;
 
     WF_NEED(!parameter->kept, WEFT_ERR_STATE,
-            "data parallel: parameter '%s' of module '%s' is a replica's already", name,
-            weft_module_path(m));
+            "data parallel: parameter '%s' of module '%s' is a replica's already, or an "
+            "optimizer's that updates it in backward",
+            name, weft_module_path(m));
     WF_NEED(desc->contiguous, WEFT_ERR_ARG,
             "data parallel: parameter '%s' of module '%s' is a strided view; give the module a "
             "copy",

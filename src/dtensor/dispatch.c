@@ -213,7 +213,7 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
             return NULL;
         }
     }
-    recorded = recorded && row->vjp && wf_recording();
+    recorded = recorded && (wf_recording() || wf_unrecorded(n, in)) && row->vjp;
     if (!args) args = &no_args;
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;

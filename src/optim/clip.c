@@ -58,8 +58,10 @@ static void add_item(struct gradients *all, weft_tensor *t)
 
 static weft_status add_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
 {
-    (void)m;
-    (void)name;
+    WF_NEED(!wf_optim_in_backward(parameter), WEFT_ERR_STATE,
+            "clip: parameter '%s' of module '%s' is updated in backward "
+            "(weft_optim_update_in_backward): its gradient is gone before all are known",
+            name, weft_module_path(m));
     add_item(payload, parameter);
     return WEFT_OK;
 }

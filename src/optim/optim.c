@@ -206,6 +206,7 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
 void weft_optim_release(weft_optim *optim)
 {
     if (!optim) return;
+    wf_optim_leave_backward(optim);
     for (int i = 0; i < optim->n_slots; i++) {
         weft_release(optim->slots[i].tensor);
         wf_free(optim->slots[i].path);
@@ -288,6 +289,12 @@ static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
     kind->prepare(&step, slot, lr);
     wf_cpu_step(kind->loop, &a, &step);
     return WEFT_OK;
+}
+
+weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot)
+{
+    WF_TRY(check_gradient(optim, slot));
+    return update_slot(optim, slot);
 }
 
 static weft_status take_step(weft_optim *optim)

@@ -10,6 +10,7 @@
 
 #include <weft/optim.h>
 
+#include "autograd/tape.h"
 #include "device/pool.h"
 #include "kernels/optim.h"
 
@@ -56,6 +57,7 @@ struct wf_setting {
 
 /** A parameter as it was when the optimizer was made. */
 struct wf_slot {
+    struct wf_kept kept; /* in backward (in_backward.c): its tensor points here. reduced: updated */
     weft_tensor *tensor; /* one reference */
     char *path;          /* below the optimizer's module */
     bool wanted;         /* it wanted a gradient, so it has state */
@@ -93,6 +95,7 @@ struct wf_place {
 };
 
 struct weft_optim {
+    struct wf_keeper keeper; /* of the slots that are updated in backward */
     const struct wf_optim_kind *kind;
     weft_module *module;
     double lr;
@@ -117,6 +120,15 @@ unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *s
 
 /** Make room for the states of all slots, at their first values; older state is dropped. */
 weft_status wf_optim_make_state(weft_optim *optim);
+
+/** Check slot->grad, and update the slot's parameter by it. */
+weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot);
+
+/** Backward no longer updates the parameters. */
+void wf_optim_leave_backward(weft_optim *optim);
+
+/** The optimizer that updates a parameter in backward, NULL: none. */
+const weft_optim *wf_optim_in_backward(const weft_tensor *parameter);
 
 /** The name of state `s` of a kind, the master's too. */
 const char *wf_state_name(const struct wf_optim_kind *kind, int s);
