@@ -85,11 +85,13 @@ typedef struct weft_linear_options {
     bool wide_gradient; /* so is the gradient of x: for sums of several. What gave x then gets a
                            gradient in f32; weft_redistribute_with casts it */
 } weft_linear_options;
+
+/** weft_linear, asked for more. The result and the gradients have the types of x, w and bias but
+ *  where `wide` says f32. */
 WEFT_API weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                        weft_linear_options options);
 
-/* ---- reductions; `dims` lists dims (negative counts from the end), n = 0 means all of them ----
- */
+/* ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ---- */
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep);
 /** grad: shared equally by all elements that equal the maximum */
@@ -112,6 +114,7 @@ WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor 
 /** Where the largest element along a dim is: weft_topk's index, i64 without the dim. */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
 
+/** exp(x) over its sum along a dim, and the logarithm of that; a dim that is split is gathered. */
 WEFT_API weft_tensor *weft_softmax(weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *x, int dim);
 

@@ -139,8 +139,7 @@ WEFT_API weft_optim *weft_lion(weft_module *module, weft_lion_config config);
 /** How Muon's rate depends on a matrix of `rows` by `columns`. */
 typedef enum weft_muon_rate {
     WEFT_MUON_ORIGINAL,    /* lr sqrt(max(1, rows / columns)) */
-    WEFT_MUON_MATCH_ADAMW, /* 0.2 lr sqrt(max(rows, columns)): rates and decays found for AdamW do
-                            */
+    WEFT_MUON_MATCH_ADAMW, /* 0.2 lr sqrt(max(rows, columns)), so that AdamW's lr and decay serve */
     WEFT_MUON_SPECTRAL     /* lr sqrt(rows / columns) */
 } weft_muon_rate;
 

@@ -295,9 +295,9 @@ WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const
  * Styles: colwise, rowwise, loss, sequence, prepare. Options: input=, output=, desired_input=,
  * desired_output= (layouts without spaces: "S(0),none"), segments=, f32_sums, keep and local (the
  * output distributed or this rank's part: sequence keeps unless told), local_inputs, optional.
- * ranks: any; local; every rank needs the same text gives: a plan owned by the caller
- * (weft_plan_release), or NULL; it may be released once applied fails: WEFT_ERR_ARG naming the
- * line; weft_plan_read, from a file: WEFT_ERR_IO too
+ * ranks: any; local; every rank needs the same text
+ * gives: a plan owned by the caller (weft_plan_release), or NULL; it may be released once applied
+ * fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a file: WEFT_ERR_IO too
  */
 WEFT_API weft_plan *weft_plan_parse(const char *text);
 WEFT_API weft_plan *weft_plan_read(const char *path);
