@@ -30,6 +30,7 @@ add_library(weft_test_support STATIC
     ${PROJECT_SOURCE_DIR}/tests/support/mpi_check.c
     ${PROJECT_SOURCE_DIR}/tests/support/golden.c
     ${PROJECT_SOURCE_DIR}/tests/support/near.c
+    ${PROJECT_SOURCE_DIR}/tests/support/near_modules.c
     ${PROJECT_SOURCE_DIR}/tests/support/stderr_text.c)
 target_include_directories(weft_test_support PUBLIC
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

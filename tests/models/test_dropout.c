@@ -4,6 +4,7 @@
  */
 /* mpi: 3 */
 #include "styles/given.h"
+#include "support/near_modules.h"
 
 enum { VOCAB = 13, BATCH = 2, TOKENS = 5, LAYERS = 2 };
 
@@ -83,17 +84,6 @@ static weft_tensor *run(weft_module *m, const struct model *c)
     return y ? weft_sum_all(weft_mul(y, given_like(y))) : NULL;
 }
 
-static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    wt_note("gradient of %s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
-                           WT_WITHIN(1e-11)));
-    return WEFT_OK;
-}
-
 static void check(const struct model *c, const weft_plan *plan)
 {
     weft_mesh *mesh = given_mesh();
@@ -106,7 +96,7 @@ static void check(const struct model *c, const weft_plan *plan)
     WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
     WT_EQ(weft_backward(want), WEFT_OK);
     WT_EQ(weft_backward(got), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
     weft_module_train(one, false);
     weft_module_train(many, false);
     WT_ALL(wt_near_tensors(run(many, c), run(one, c), WT_WITHIN(1e-11)));

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "styles/given.h"
+#include "support/near_modules.h"
 #include "weights/scratch.h"
 
 enum { D = 4, VOCAB = 13, BATCH = 2, TOKENS = 5, STEPS = 3 };
@@ -70,27 +71,6 @@ WT_TEST(heads__are_split_evenly_and_keys_computed_where_they_are_used)
 
 /* ---- training ---- */
 
-static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    wt_note("gradient of %s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
-                           WT_WITHIN(1e-11)));
-    return WEFT_OK;
-}
-
-static weft_status same_value(weft_module *m, const char *name, weft_tensor *parameter,
-                              void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    wt_note("%s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(parameter, weft_module_parameter(one, name), WT_WITHIN(1e-10)));
-    return WEFT_OK;
-}
-
 /* Loss, every gradient, the global norm, and weights after some clipped steps. */
 static void trains_alike(weft_module *one, weft_module *many)
 {
@@ -105,7 +85,7 @@ static void trains_alike(weft_module *one, weft_module *many)
         WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
         WT_EQ(weft_backward(want), WEFT_OK);
         WT_EQ(weft_backward(got), WEFT_OK);
-        WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+        WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
         WT_EQ(weft_clip_grad_norm(one, 0.01, &norm_one), WEFT_OK);
         WT_EQ(weft_clip_grad_norm(many, 0.01, &norm_many), WEFT_OK);
         WT_ALL(fabs(norm_many - norm_one) <= 1e-11 * norm_one);
@@ -115,7 +95,7 @@ static void trains_alike(weft_module *one, weft_module *many)
         weft_optim_zero_grad(b);
         weft_scope_close(scope);
     }
-    WT_EQ(weft_module_each_parameter(many, same_value, one), WEFT_OK);
+    WT_NEAR_PARAMETERS(many, one, WT_WITHIN(1e-10));
     weft_optim_release(a);
     weft_optim_release(b);
 }
@@ -215,7 +195,7 @@ WT_TEST(heads__models_are_planned_without_elements)
     WT_EQ(weft_forecast_step(&forecast, many, NULL, in, 2), WEFT_OK);
     WT_EQ(forecast.parameters, weft_module_numel(one));
     WT_EQ(weft_module_materialize(many, WEFT_CPU), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(many, same_value, one), WEFT_OK);
+    WT_NEAR_PARAMETERS(many, one, WT_WITHIN(1e-10));
     WT_ALL(wt_near_tensors(loss_of(many), loss_of(one), WT_WITHIN(1e-11)));
     weft_module_release(one);
     weft_module_release(many);
@@ -281,7 +261,7 @@ WT_TEST(heads__files_have_each_weight_once)
         WT_EQ(weft_fill_(weft_module_parameter(again, "blocks.0.attn.qkv.kv_weight"), 0), WEFT_OK);
         store(path, many, false);
         store(path, again, true);
-        WT_EQ(weft_module_each_parameter(many, same_value, again), WEFT_OK);
+        WT_NEAR_PARAMETERS(many, again, WT_WITHIN(1e-10));
         WT_EQ(weft_weights_save(many, hub, weft_weight_family("llama")), WEFT_OK);
         file = weft_weights_open(hub);
         WT_EQ(weft_size(
@@ -291,7 +271,7 @@ WT_TEST(heads__files_have_each_weight_once)
         WT_EQ(weft_weights_load(packed, file, weft_weight_family("llama")), WEFT_OK);
         WT_ALL(wt_near_tensors(loss_of(packed), loss_of(many), WT_WITHIN(1e-11)));
         WT_EQ(weft_weights_load(again, file, weft_weight_family("llama")), WEFT_OK);
-        WT_EQ(weft_module_each_parameter(many, same_value, again), WEFT_OK);
+        WT_NEAR_PARAMETERS(many, again, WT_WITHIN(1e-10));
         weft_weights_close(file);
         weft_module_release(many);
         weft_module_release(again);

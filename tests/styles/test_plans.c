@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "styles/given.h"
+#include "support/near_modules.h"
 #include "support/stderr_text.h"
 
 /* ---- models ---- */
@@ -59,16 +60,6 @@ static weft_module *contained(void) { return inside("dummy_encoder", mlp()); }
 
 /* ---- one device against many ---- */
 
-static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
-                           WT_WITHIN(1e-12)));
-    return WEFT_OK;
-}
-
 /* `distributed` parameters are spread; the model gives what one device gives. */
 static void check_model(weft_module *(*make)(void), weft_mesh *mesh, const weft_plan *plan,
                         int64_t rows, int distributed)
@@ -88,7 +79,7 @@ static void check_model(weft_module *(*make)(void), weft_mesh *mesh, const weft_
     WT_EQ(weft_ledger_parameters(ledger, true), distributed);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, given_like(y)))), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
     weft_ledger_close(ledger);
     weft_module_release(one);
     weft_module_release(many);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "styles/given.h"
+#include "support/near_modules.h"
 
 /* A model of 2 layers. */
 struct model {
@@ -45,17 +46,6 @@ static weft_tensor *tokens(int64_t length, int64_t vocab, int64_t shift)
 
     for (int64_t i = 0; i < 2 * length; i++) index[i] = (i * 5 + shift) % vocab;
     return weft_from_data(WEFT_I64, 2, shape, index);
-}
-
-static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    wt_note("%s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
-                           WT_WITHIN(1e-11)));
-    return WEFT_OK;
 }
 
 struct leaves {
@@ -115,7 +105,7 @@ static void check(const weft_plan *plan, const struct model *model, int64_t leng
         GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
     else
         GIVEN_STILL(ledger);
-    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
     weft_ledger_close(ledger);
     weft_module_release(one);
     weft_module_release(many);
@@ -209,7 +199,7 @@ static void check_bert(const weft_plan *plan, int64_t length, int64_t vocab, int
     WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-11)));
     WT_EQ(weft_backward(y_one), WEFT_OK);
     WT_EQ(weft_backward(y), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
     weft_module_release(one);
     weft_module_release(many);
     weft_mesh_release(mesh);

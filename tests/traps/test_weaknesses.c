@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ranks/worlds.h"
+#include "support/near_modules.h"
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 
@@ -158,17 +159,6 @@ static weft_tensor *loss_of(weft_module *m, weft_tensor *tokens, weft_tensor *ta
     return weft_call_n(weft_module_child(m, "loss"), in, 2);
 }
 
-static weft_status same_gradient(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
-{
-    weft_module *one = weft_module_child(payload, weft_module_path(m));
-
-    wt_note("%s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(weft_grad(parameter), weft_grad(weft_module_parameter(one, name)),
-                           WT_WITHIN(1e-13)));
-    return WEFT_OK;
-}
-
 /* Weakness 10.4-4: an embedding by rows and a loss by classes, where the last ranks have none. */
 WT_TEST(weakness_4__vocabularies_smaller_than_the_ranks)
 {
@@ -187,7 +177,7 @@ WT_TEST(weakness_4__vocabularies_smaller_than_the_ranks)
         loss = loss_of(many, tokens, targets);
         WT_ALL(wt_near_tensors(loss, loss_of(one, tokens, targets), WT_WITHIN(1e-13)));
         WT_EQ(weft_backward(loss), WEFT_OK);
-        WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+        WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-13));
         weft_module_release(one);
         weft_module_release(many);
         wt_world_close(&w);
@@ -305,7 +295,7 @@ WT_TEST(weakness_6__norms_are_reduced_once)
     WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
     WT_ALL(norm - want < 1e-11 && want - norm < 1e-11);
     WT_EQ(weft_module_each_parameter(many, as_the_parameter, NULL), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(many, same_gradient, one), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-13));
     wt_moved(&w, WEFT_COLL_COUNT);
     WT_EQ(weft_step(optim), WEFT_OK);
     WT_STILL(&w);

@@ -1,0 +1,40 @@
+/* near_modules.c: two modules compared parameter by parameter. */
+#include "support/near_modules.h"
+
+#include <stdio.h>
+
+#include <weft/autograd.h>
+
+#include "support/mpi_check.h"
+
+struct walk {
+    weft_module *want;
+    bool gradients;
+    struct wt_tolerance tolerance;
+    const char *file;
+    int line;
+};
+
+/* An assertion per parameter: all ranks stop at the same one, and none waits for it in the next. */
+static weft_status visit(weft_module *m, const char *name, weft_tensor *got, void *payload)
+{
+    const struct walk *walk = payload;
+    weft_tensor *want =
+        weft_module_parameter(weft_module_child(walk->want, weft_module_path(m)), name);
+    char what[256];
+
+    if (walk->gradients) got = weft_grad(got), want = want ? weft_grad(want) : NULL;
+    snprintf(what, sizeof what, "%s of %s.%s is near", walk->gradients ? "gradient" : "value",
+             weft_module_path(m), name);
+    wt_all(wt_near_tensors(got, want, walk->tolerance), what, walk->file, walk->line);
+    return WEFT_OK;
+}
+
+void wt_near_modules(weft_module *got, weft_module *want, bool gradients,
+                     struct wt_tolerance tolerance, const char *file, int line)
+{
+    struct walk walk = {want, gradients, tolerance, file, line};
+
+    wt_all(weft_module_each_parameter(got, visit, &walk) == WEFT_OK, "every parameter is visited",
+           file, line);
+}

@@ -1,0 +1,21 @@
+/*
+ * near_modules.h: is a distributed module what the same module on one device is?
+ *
+ * Parameters are paired by path. Each is an assertion of its own, which names the parameter; it is
+ * collective over the meshes of both modules, so all ranks must reach it.
+ */
+#pragma once
+
+#include <weft/module.h>
+
+#include "support/near.h"
+
+/** Every parameter has a gradient, and it is near that of `want`'s parameter. */
+#define WT_NEAR_GRADIENTS(got, want, tolerance)                                                    \
+    wt_near_modules((got), (want), true, (tolerance), __FILE__, __LINE__)
+/** Every parameter is near `want`'s. */
+#define WT_NEAR_PARAMETERS(got, want, tolerance)                                                   \
+    wt_near_modules((got), (want), false, (tolerance), __FILE__, __LINE__)
+
+void wt_near_modules(weft_module *got, weft_module *want, bool gradients,
+                     struct wt_tolerance tolerance, const char *file, int line);
