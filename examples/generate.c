@@ -258,26 +258,4 @@ static int run(void *payload)
     return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* A mistake in the command line, or --help: told once, by the first rank. */
-static int explain(struct options *o, bool right, int argc, char **argv)
-{
-    if (weft_world_rank() != 0) return right ? EXIT_SUCCESS : EXIT_FAILURE;
-    if (right)
-        options_help(argv[0]);
-    else
-        options_read(o, argc, argv, true);
-    return right ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-int main(int argc, char **argv)
-{
-    struct options o;
-    bool right = options_read(&o, argc, argv, false);
-    int code, ended;
-
-    if (right && !o.help && o.ranks) return weft_run(o.ranks, run, &o);
-    WEFT_CHECK(weft_init(&argc, &argv));
-    code = right && !o.help ? run(&o) : explain(&o, right, argc, argv);
-    ended = weft_finalize();
-    return code ? code : ended;
-}
+int main(int argc, char **argv) { return options_run(argc, argv, run); }

@@ -1,4 +1,4 @@
-/* options.h: what the user asked for. */
+/* options.h: what the user asked for. The names and meanings are in options.def. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +8,8 @@ struct options {
     char *const *files; /* ended by NULL; none: standard input */
     int ranks;          /* threads of this process; 0: the processes that mpiexec started */
     int batch, length;
-    bool ids, tokens, similarity, sequence, help;
+    bool ids, tokens, similarity, sequence;
 };
 
-/** Read the command line. With `loud` a mistake is printed to stderr; without, nothing is, so that
- * one rank can speak for all. */
-bool options_read(struct options *o, int argc, char **argv, bool loud);
-
-/** What --help prints. */
-void options_help(char *program);
+/** Read them, and have every rank do `run`; see common/command_line.h. gives: the exit code */
+int options_run(int argc, char **argv, int (*run)(void *options));

@@ -1,4 +1,4 @@
-/* options.h: what the user asked for. */
+/* options.h: what the user asked for. The names and meanings are in options.def. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,11 +16,8 @@ struct options {
     uint64_t seed;
     int dtype; /* a weft_dtype */
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
-    bool ids, help;
+    bool ids;
 };
 
-/** Read the command line. With `loud` a mistake is printed to stderr; without, nothing is. */
-bool options_read(struct options *o, int argc, char **argv, bool loud);
-
-/** What --help prints. */
-void options_help(char *program);
+/** Read them, and have every rank do `run`; see common/command_line.h. gives: the exit code */
+int options_run(int argc, char **argv, int (*run)(void *options));

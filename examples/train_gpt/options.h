@@ -19,14 +19,8 @@ struct options {
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
     uint64_t seed;
     double dropout, lr, min_lr, gamma, decay, clip;
-    bool tied, bf16, sequence, shard, print_plan, dry_run, resume, help;
+    bool tied, bf16, sequence, shard, print_plan, dry_run, resume;
 };
 
-/**
- * Read the command line. With `loud` a mistake is printed to stderr; without, nothing is, so that
- * one rank can speak for all.
- */
-bool options_read(struct options *o, int argc, char **argv, bool loud);
-
-/** What --help prints. */
-void options_help(char *program);
+/** Read them, and have every rank do `run`; see common/command_line.h. gives: the exit code */
+int options_run(int argc, char **argv, int (*run)(void *options));
