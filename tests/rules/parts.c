@@ -130,15 +130,28 @@ double *wt_read_box(const struct wf_desc *box, const int64_t *stride, const void
 static double tolerance_of(weft_dtype dtype)
 {
     static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.07};
+        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.03};
 
     return bounds[dtype];
 }
 
-static bool near(double got, double want, double bound)
+static bool near(double got, double want, double allowed)
 {
-    return got == want || (isnan(got) && isnan(want)) ||
-           fabs(got - want) <= bound * (1 + fabs(want));
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= allowed;
+}
+
+static double allowed_of(double want, weft_dtype dtype)
+{
+    return tolerance_of(dtype) * (1 + fabs(want));
+}
+
+/* What a term of a sum may lose when it is rounded to nearest: terms that cancel are larger than
+ * what they add up to, and bf16 keeps 8 bits of each. */
+static double rounding_of(double term, weft_dtype dtype, weft_reduce reduce)
+{
+    bool added = reduce == WEFT_SUM || reduce == WEFT_AVG;
+
+    return added && dtype == WEFT_BF16 ? ldexp(fabs(term), -8) : 0;
 }
 
 static int64_t global_numel(const struct wf_desc *box)
@@ -152,17 +165,20 @@ static int64_t global_numel(const struct wf_desc *box)
 static bool terms_equal(const double *const *parts, const struct wf_desc *box, int ranks,
                         weft_reduce reduce, const double *want)
 {
+    weft_dtype dtype = (weft_dtype)box->dtype;
+
     for (int64_t e = 0; e < global_numel(box); e++) {
-        double value = parts[0][e];
+        double value = parts[0][e], lost = rounding_of(value, dtype, reduce);
         int terms = value != 0;
 
         for (int r = 1; r < ranks; r++) {
             value = reduced(reduce, value, parts[r][e]);
+            lost += rounding_of(parts[r][e], dtype, reduce);
             terms += parts[r][e] != 0;
         }
         if (reduce == WEFT_MASKED && terms > 1) return false;
         if (reduce == WEFT_AVG) value /= ranks;
-        if (!near(value, want[e], tolerance_of((weft_dtype)box->dtype))) return false;
+        if (!near(value, want[e], allowed_of(want[e], dtype) + lost)) return false;
     }
     return true;
 }
@@ -177,7 +193,7 @@ bool wt_glued_equals(const double *const *parts, const struct wf_desc *const *bo
     for (int r = 0; r < ranks; r++) {
         for (int64_t e = 0; e < boxes[r]->numel; e++)
             if (!near(parts[r][e], want[global_at(boxes[r], e)],
-                      tolerance_of((weft_dtype)boxes[r]->dtype)))
+                      allowed_of(want[global_at(boxes[r], e)], (weft_dtype)boxes[r]->dtype)))
                 return false;
         covered += boxes[r]->numel;
     }
