@@ -41,11 +41,12 @@ WEFT_API weft_module *weft_module_new(const weft_module_class *kind, void *paylo
 WEFT_API void *weft_module_payload(const weft_module *m);
 
 /**
- * Put `child` under `parent`. The parent owns it afterwards; on failure it is released.
+ * Put `child` under `parent`. The parent owns it afterwards; on failure it is released, unless it
+ * is part of a tree.
  *
  * ranks: any; local
- * fails: WEFT_ERR_ARG for an empty name, one with a dot, one in use, or a child that has a parent;
- *        with either pointer NULL the failure that made it NULL
+ * fails: WEFT_ERR_ARG for an empty name, one with a dot, one in use, or a child that has a parent
+ * or is the parent's own root; with either pointer NULL the failure that made it NULL
  */
 WEFT_API weft_status weft_module_add_child(weft_module *parent, const char *name,
                                            weft_module *child);

@@ -100,17 +100,20 @@ static void rename_below(weft_module *parent)
     }
 }
 
+static const weft_module *root_of(const weft_module *m)
+{
+    while (m && m->parent) m = m->parent;
+    return m;
+}
+
 static weft_status check_child(const weft_module *parent, const char *name,
                                const weft_module *child)
 {
-    const weft_module *root = parent;
-
-    while (root->parent) root = root->parent;
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
             "add child: module '%s' has a child '%s' already", parent->path, name);
-    WF_NEED(!child->parent && child != root, WEFT_ERR_ARG,
+    WF_NEED(!child->parent && child != root_of(parent), WEFT_ERR_ARG,
             "add child: '%s' is part of a tree already (as '%s')", name, child->path);
     return WEFT_OK;
 }
@@ -126,7 +129,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     else
         status = check_child(parent, name, child);
     if (status != WEFT_OK) {
-        weft_module_release(child);
+        if (child != root_of(parent)) weft_module_release(child);
         return status;
     }
     parent->children =

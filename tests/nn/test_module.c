@@ -86,6 +86,10 @@ WT_TEST(module__bad_children_are_refused_and_released)
     WT_FAILED(WEFT_ERR_ARG, "'a.b' is no name");
     WT_EQ(weft_module_add_child(root, "again", weft_module_child(root, "first")), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
+    WT_EQ(weft_module_add_child(root, "itself", root), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
+    WT_EQ(weft_module_add_child(weft_module_child(root, "first"), "above", root), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
     WT_EQ(weft_module_add_child(root, "none", NULL), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "NULL");
     WT_EQ(weft_module_children(root), 2);
