@@ -26,12 +26,10 @@ endif()
 add_custom_target(weft_tests_unit)
 add_custom_target(weft_tests_local)
 
-add_library(weft_test_support STATIC
-    ${PROJECT_SOURCE_DIR}/tests/support/mpi_check.c
-    ${PROJECT_SOURCE_DIR}/tests/support/golden.c
-    ${PROJECT_SOURCE_DIR}/tests/support/near.c
-    ${PROJECT_SOURCE_DIR}/tests/support/near_modules.c
-    ${PROJECT_SOURCE_DIR}/tests/support/stderr_text.c)
+add_library(weft_test_support STATIC)
+foreach(part given golden mpi_check near near_modules scratch stderr_text worlds)
+    target_sources(weft_test_support PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/${part}.c)
+endforeach()
 target_include_directories(weft_test_support PUBLIC
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(weft_test_support PUBLIC WT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

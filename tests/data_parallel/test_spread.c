@@ -5,7 +5,7 @@
 #include <weft/weft.h>
 
 #include "data_parallel/twins.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 /* ---- beside tensors over both axes ---- */
 

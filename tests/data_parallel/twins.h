@@ -6,7 +6,7 @@
 
 #include <weft/weft.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { TW_ROWS = 5, TW_CONTEXT = 6, TW_VOCAB = 13, TW_IGNORED = -100 };
 

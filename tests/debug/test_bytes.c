@@ -6,7 +6,7 @@
 /* ranks: 1 2 3 4 8 */
 /* mpi: 2 */
 #include "debug/models.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static const weft_direction FORWARD = WEFT_DIRECTION_FORWARD, BACKWARD = WEFT_DIRECTION_BACKWARD;
 

@@ -6,7 +6,7 @@
 
 #include "debug/models.h"
 #include "debug/text.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static const weft_direction ANY = WEFT_DIRECTION_ANY;
 

@@ -7,7 +7,7 @@
 #include "comm/comm.h"
 #include "debug/models.h"
 #include "nn/module.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static const weft_coll AR = WEFT_COLL_ALL_REDUCE, AG = WEFT_COLL_ALL_GATHER,
                        RS = WEFT_COLL_REDUCE_SCATTER, ALL = WEFT_COLL_COUNT;

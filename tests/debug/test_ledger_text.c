@@ -5,7 +5,7 @@
 
 #include "debug/models.h"
 #include "debug/text.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* The text's own test: what is no JSON is not taken for it. */
 WT_TEST(json__is_told_from_other_text)

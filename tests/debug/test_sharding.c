@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "debug/text.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* A tensor without elements on a mesh without ranks, drawn. */
 static char *drawn(const char *mesh_text, int ndim, const int64_t *shape, const char *placements,

@@ -9,7 +9,7 @@
 #include "debug/models.h"
 #include "debug/text.h"
 #include "debug/trace.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* The line, and below it by so much these lines; NULL ends the list. */
 static bool has_lines(const char *text, const char *const *lines)

@@ -1,7 +1,7 @@
 /* programs.h: functions that a program registers, shared by the tests of registered ops. */
 #pragma once
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /** Elements of a part, and the one with this row-major index. */
 int64_t door_numel(const weft_part *p);

@@ -3,7 +3,7 @@
  * IDs are those of the acceptance cases.
  */
 /* mpi: 2 4 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 

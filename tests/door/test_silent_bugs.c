@@ -6,7 +6,7 @@
 /* mpi: 2 4 */
 #include <stdlib.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 

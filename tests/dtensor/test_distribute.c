@@ -9,7 +9,7 @@
 
 #include "dtensor/part_copy.h"
 #include "mesh/mesh.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static weft_tensor *spread_from(struct wt_world *w, weft_tensor *t, const char *text, int source)

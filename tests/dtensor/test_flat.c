@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
 #include "support/stderr_text.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 /* ---- a local tensor and the rest ---- */

@@ -5,7 +5,7 @@
 /* mpi: 4 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static const weft_placement whole[] = {{.kind = WEFT_KIND_REPLICATE}};

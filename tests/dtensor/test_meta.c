@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mesh/mesh.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static weft_tensor *meta(int64_t a, int64_t b)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static const weft_placement whole[] = {{.kind = WEFT_KIND_REPLICATE}};

@@ -10,7 +10,7 @@
 
 #include "generate/bpe.h"
 #include "support/mpi_check.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 enum { LINE = 2048 };
 

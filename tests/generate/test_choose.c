@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "generate/choose.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 11, ROWS = 3, MANY = 4000 };
 

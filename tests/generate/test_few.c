@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { B = 2, Q = 20, K = 27, G = 2, R = 3, D = 10, FEW = 4, UNUSED = 3 };
 

@@ -6,7 +6,7 @@
 /* mpi: 2 3 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 37, WIDTH = 40, HEADS = 5, KV = 5, LENGTH = 24, BATCH = 2 };
 

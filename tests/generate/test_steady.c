@@ -2,8 +2,8 @@
  * test_steady.c: what writing one more token must not do once it has run: ask malloc for memory,
  * make a plan, or send more than it must.
  */
-#include "ranks/worlds.h"
 #include "support/malloc_count.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 37, BATCH = 2, ROOM = 32, WARM = 6, STEPS = 8 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* A few values over and over, so that there are many ties, and the places where they are. */
 static double value_at(int64_t i) { return (double)((i * 7919 + 3) % 11) - 5; }

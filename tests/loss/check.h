@@ -3,7 +3,7 @@
 #pragma once
 
 #include "loss/oracle.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 struct check {
     struct oracle oracle; /* shape, class_dim, smoothing, z_loss, ignored */

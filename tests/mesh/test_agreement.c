@@ -3,7 +3,7 @@
 /* mpi: 4 */
 #include <stdlib.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { MOST = 8 };
 

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 #include "mesh/mesh.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { MOST = 8 };
 

@@ -9,7 +9,7 @@
 
 #include "mesh/mesh.h"
 #include "placement/part.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 enum { MOST = 8, ROUNDS = 60 };

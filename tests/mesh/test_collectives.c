@@ -1,7 +1,7 @@
 /* test_collectives.c: collectives on plain tensors along an axis of a mesh. */
 /* ranks: 1 2 3 4 8 */
 /* mpi: 3 8 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static weft_tensor *constant(int rows, int columns, double value)
 {

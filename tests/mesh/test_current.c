@@ -2,7 +2,7 @@
 /* ranks: 1 2 4 8 */
 /* mpi: 8 */
 #include "mesh/mesh.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 WT_TEST(current__is_the_innermost)
 {

@@ -1,7 +1,7 @@
 /* test_outside.c: tensors over meshes that leave ranks of the world out. */
 /* ranks: 3 4 8 */
 /* mpi: 8 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* Ranks 0, 2, 4, ... */
 static weft_mesh *even_ranks(int count)

@@ -3,7 +3,7 @@
  * heads and groups that divide and that do not, with masks, recomputed, and none in evaluation.
  */
 /* mpi: 3 */
-#include "styles/given.h"
+#include "support/given.h"
 #include "support/near_modules.h"
 
 enum { VOCAB = 13, BATCH = 2, TOKENS = 5, LAYERS = 2 };

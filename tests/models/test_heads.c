@@ -6,9 +6,9 @@
 /* mpi: 4 */
 #include <math.h>
 
-#include "styles/given.h"
+#include "support/given.h"
 #include "support/near_modules.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 enum { D = 4, VOCAB = 13, BATCH = 2, TOKENS = 5, STEPS = 3 };
 

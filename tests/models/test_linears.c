@@ -6,8 +6,8 @@
 /* mpi: 3 */
 #include <math.h>
 
-#include "styles/given.h"
-#include "weights/scratch.h"
+#include "support/given.h"
+#include "support/scratch.h"
 
 enum { ROWS = 5, IN = 7, OUT = 10 };
 

@@ -6,8 +6,8 @@
 /* mpi: 3 */
 #include <string.h>
 
-#include "styles/given.h"
-#include "weights/scratch.h"
+#include "support/given.h"
+#include "support/scratch.h"
 
 enum { VOCAB = 13, WIDTH = 6, BATCH = 3, TOKENS = 5 };
 

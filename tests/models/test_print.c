@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "styles/given.h"
+#include "support/given.h"
 
 enum { VOCAB = 13, WIDTH = 6, BYTES = 16384 };
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 struct wt_mlp {
     int64_t sizes[4]; /* rows of the input; its width, the hidden and the output width */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "optim/models.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 static const int64_t shape[] = {9, 5};
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "placement/element_map.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static bool is(const int64_t *shape, int64_t rows, int64_t columns)
 {

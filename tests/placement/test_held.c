@@ -4,7 +4,7 @@
  */
 /* ranks: 8 */
 /* mpi: 8 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 enum { ROOM = 4096 };
 

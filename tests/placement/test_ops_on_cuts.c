@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "placement/element_map.h"
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 /* Cuts of 12 rows over (a, b). */

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 typedef weft_status wt_draw_fn(weft_tensor *t, weft_generator *g);
 

@@ -3,7 +3,7 @@
 /* mpi: 1 2 3 4 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static const int64_t one_dim[] = {3};

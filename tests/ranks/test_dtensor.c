@@ -5,7 +5,7 @@
 /* mpi: 1 2 3 4 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 static const weft_placement replicated = {.kind = WEFT_KIND_REPLICATE};

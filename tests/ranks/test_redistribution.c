@@ -6,7 +6,7 @@
 /* mpi: 1 2 3 4 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* ---- redistribute: values and counts ---- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 weft_tensor *shape_whole(const struct shape *shape, bool positive)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
 #include "redistribute/shapes.h"
+#include "support/worlds.h"
 
 /* A mesh of one axis more in front where there are more ranks than a case needs. */
 static struct wt_world open_square(void)

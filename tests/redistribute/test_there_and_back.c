@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
 #include "redistribute/shapes.h"
+#include "support/worlds.h"
 
 enum { ROUNDS = 150 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static weft_tensor *with(weft_tensor *t, const char *to, weft_redistribute_options options)
 {

@@ -1,6 +1,6 @@
 /* test_replicas.c: a step of replicas that has run before asks malloc for nothing either. */
-#include "ranks/worlds.h"
 #include "support/malloc_count.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 19, CONTEXT = 6, WARM = 4, STEPS = 4 };
 

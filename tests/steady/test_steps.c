@@ -2,8 +2,8 @@
  * test_steps.c: what a training step must not do once it has run: ask malloc for memory, make a
  * plan, or redistribute what no style and no module asked to redistribute.
  */
-#include "ranks/worlds.h"
 #include "support/malloc_count.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 19, CONTEXT = 6, BATCH = 2, WARM = 4, STEPS = 6 };
 

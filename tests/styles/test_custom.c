@@ -4,7 +4,7 @@
 /* mpi: 3 */
 #include <string.h>
 
-#include "styles/given.h"
+#include "support/given.h"
 
 /* ---- a style: split a linear layer's weight by rows, gather the output, count the calls ---- */
 

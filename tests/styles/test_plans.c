@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "styles/given.h"
+#include "support/given.h"
 #include "support/near_modules.h"
 #include "support/stderr_text.h"
 

@@ -2,7 +2,7 @@
  * test_prepare.c: prepare-module moves inputs and output of any module and leaves parameters alone.
  */
 /* mpi: 4 */
-#include "styles/given.h"
+#include "support/given.h"
 
 /* ---- modules of the cases ---- */
 

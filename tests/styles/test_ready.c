@@ -6,7 +6,7 @@
 /* mpi: 2 */
 #include <string.h>
 
-#include "styles/given.h"
+#include "support/given.h"
 #include "support/near_modules.h"
 
 /* A model of 2 layers. */

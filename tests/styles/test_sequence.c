@@ -3,7 +3,7 @@
  * backward; gradients of parameters wait as pending sums and are reduced together, once.
  */
 /* mpi: 4 */
-#include "styles/given.h"
+#include "support/given.h"
 #include "tensor/tensor.h"
 
 enum kind { LAYER_NORM, LAYER_NORM_PLAIN, RMS_NORM, POSITION };

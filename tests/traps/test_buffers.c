@@ -3,7 +3,7 @@
  * a caller's tensor is never written to, and a transfer that is under way keeps what it reads.
  */
 /* mpi: 4 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 static bool is_all(weft_tensor *t, float value)
 {

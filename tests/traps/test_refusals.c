@@ -6,7 +6,7 @@
 /* mpi: 3 */
 #include <string.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 #include "tensor/tensor.h"
 
 struct operands {

@@ -4,7 +4,7 @@
  * does.
  */
 /* mpi: 4 */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* Two axes, the first of two ranks where the number is even. A mesh whose axes were merged stays so
  * while the process lives, so each case has a name of its own for the first. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 /* Two axes, the first of two ranks where the number is even. */
 static struct wt_world open_two_axes(void)

@@ -5,8 +5,8 @@
 /* mpi: 3 */
 #include <stdlib.h>
 
-#include "ranks/worlds.h"
 #include "support/near_modules.h"
+#include "support/worlds.h"
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 

@@ -7,8 +7,8 @@
 
 #include "io/manifest.h"
 #include "io/safetensors.h"
-#include "ranks/worlds.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
+#include "support/worlds.h"
 
 /* A state of one tensor. */
 static weft_state *state_of(const char *name, weft_tensor *t)

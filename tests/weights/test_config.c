@@ -5,7 +5,7 @@
 #include <weft/weights.h>
 
 #include "support/mpi_check.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 static weft_status read_text(weft_gpt_config *config, const char *text)
 {

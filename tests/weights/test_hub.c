@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
+#include "support/worlds.h"
 
 struct model {
     weft_module *module;

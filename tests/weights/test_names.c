@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranks/worlds.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
+#include "support/worlds.h"
 
 enum { VOCAB = 19, CONTEXT = 8, WIDTH = 12, HEADS = 3, LAYERS = 2, HEAD = WIDTH / HEADS };
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
-#include "ranks/worlds.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
+#include "support/worlds.h"
 
 #define GOLDEN                                                                                     \
     WT_SOURCE_DIR "/"                                                                              \

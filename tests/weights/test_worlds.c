@@ -5,7 +5,7 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 struct job {
     const char *path; /* a thread's own scratch paths would be others */

@@ -1,5 +1,5 @@
 /* worlds.c: meshes, tensors and counts for cases with ranks. */
-#include "ranks/worlds.h"
+#include "support/worlds.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,12 +50,13 @@ int64_t wt_moved(struct wt_world *w, weft_coll kind)
     return count;
 }
 
-void wt_moved_only(struct wt_world *w, weft_coll kind, int count, const char *file, int line)
+void wt_moved_only(weft_ledger *ledger, weft_coll kind, int count, const char *file, int line)
 {
-    int64_t of_kind = weft_ledger_count(w->ledger, kind, WEFT_DIRECTION_ANY, NULL);
-    int64_t all = wt_moved(w, WEFT_COLL_COUNT);
+    int64_t of_kind = weft_ledger_count(ledger, kind, WEFT_DIRECTION_ANY, NULL);
+    int64_t all = weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
     int64_t wanted = wt_ranks() > 1 ? count : 0;
 
+    weft_ledger_reset(ledger);
     if (of_kind != wanted || all != wanted)
         wt_note("%lld of the kind and %lld collectives, not %lld", (long long)of_kind,
                 (long long)all, (long long)wanted);

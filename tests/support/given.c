@@ -1,14 +1,9 @@
-/* given.c: what the tests of this folder start from. */
-#include "styles/given.h"
+/* given.c: what tests of modules and styles start from. */
+#include "support/given.h"
 
 #include <stdlib.h>
 
 weft_mesh *given_mesh(void) { return weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()); }
-
-static double element(int which, int64_t i)
-{
-    return which ? (double)((i * 53 + 7) % 97) / 48 - 1 : (double)((i * 37 + 11) % 101) / 50 - 1;
-}
 
 static weft_tensor *make(int which, int ndim, const int64_t *shape)
 {
@@ -18,7 +13,7 @@ static weft_tensor *make(int which, int ndim, const int64_t *shape)
 
     for (int d = 0; d < ndim; d++) n *= shape[d];
     values = malloc((size_t)n * sizeof *values + 1);
-    for (int64_t i = 0; i < n; i++) values[i] = element(which, i);
+    for (int64_t i = 0; i < n; i++) values[i] = wt_element(which, i);
     t = weft_from_data(WEFT_F64, ndim, shape, values);
     free(values);
     return t;
@@ -54,23 +49,7 @@ weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout)
 
 bool given_is(const weft_tensor *t, const char *layout)
 {
-    weft_placement p;
-
-    return t && weft_tensor_mesh(t) && weft_placements_parse(&p, 1, layout) == 1 &&
-           weft_placement_equal(weft_tensor_placement(t, 0), p);
-}
-
-void given_moved(weft_ledger *ledger, weft_coll kind, int count, const char *text, const char *file,
-                 int line)
-{
-    int64_t all = weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
-    int64_t own = weft_ledger_count(ledger, kind, WEFT_DIRECTION_ANY, NULL);
-    int64_t wanted = wt_ranks() > 1 ? count : 0;
-
-    weft_ledger_reset(ledger);
-    if (all != wanted || own != wanted)
-        wt_note("%lld collectives, %lld of the kind", (long long)all, (long long)own);
-    wt_all(all == wanted && own == wanted, text, file, line);
+    return t && weft_tensor_mesh(t) && wt_is_placed(t, layout);
 }
 
 static weft_tensor *same(weft_module *m, weft_tensor *const *inputs, int n)

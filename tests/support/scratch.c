@@ -1,6 +1,6 @@
 /* scratch.c: one folder per job, named by its process group so that all processes of mpiexec agree.
  */
-#include "weights/scratch.h"
+#include "support/scratch.h"
 
 #include <dirent.h>
 #include <stdio.h>

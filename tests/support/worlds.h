@@ -24,10 +24,10 @@ void wt_world_close(struct wt_world *w);
 /** Collectives of a kind (WEFT_COLL_COUNT: all) since open or the last call of wt_moved. */
 int64_t wt_moved(struct wt_world *w, weft_coll kind);
 /** `count` collectives of one kind and no other happened, on more than one rank; none on one. */
-#define WT_MOVED(w, kind, count) wt_moved_only((w), (kind), (count), __FILE__, __LINE__)
+#define WT_MOVED(w, kind, count) wt_moved_only((w)->ledger, (kind), (count), __FILE__, __LINE__)
 /** No collective happened. */
-#define WT_STILL(w) wt_moved_only((w), WEFT_COLL_COUNT, 0, __FILE__, __LINE__)
-void wt_moved_only(struct wt_world *w, weft_coll kind, int count, const char *file, int line);
+#define WT_STILL(w) wt_moved_only((w)->ledger, WEFT_COLL_COUNT, 0, __FILE__, __LINE__)
+void wt_moved_only(weft_ledger *ledger, weft_coll kind, int count, const char *file, int line);
 
 /** Element i of the tests' whole tensors; `which` tells operands apart. */
 double wt_element(int which, int64_t i);

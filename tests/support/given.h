@@ -1,18 +1,15 @@
-/* given.h: inputs by the fill rule of the acceptance cases, and the meshes and parts of this
- * folder.
- */
+/* given.h: what tests of modules and styles start from: whole inputs, a rank's plain part of them.
+ * Meshes, scopes and ledgers are their own, where worlds.h opens all three. */
 #pragma once
 
 #include <weft/weft.h>
 
-#include "support/mpi_check.h"
-#include "support/near.h"
+#include "support/worlds.h"
 
 /** A mesh with one axis "tp" of all ranks. */
 weft_mesh *given_mesh(void);
 
-/** ((i * 37 + 11) mod 101) / 50 - 1 (`which` 0) or ((i * 53 + 7) mod 97) / 48 - 1, f64, the same on
- *  every rank. Sizes end with 0. */
+/** Elements wt_element(which, i), f64, the same on every rank. Sizes end with 0. */
 weft_tensor *given(int which, int64_t a, int64_t b, int64_t c);
 
 /** Another of the second kind, shaped like t. */
@@ -25,13 +22,10 @@ weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout)
 /** True when t is distributed over one axis like this. */
 bool given_is(const weft_tensor *t, const char *layout);
 
-/** Collectives since the ledger was opened or last asked: exactly these (none on one rank). */
+/** Collectives since the ledger was opened or last asked: as WT_MOVED and WT_STILL. */
 #define GIVEN_MOVED(ledger, kind, count)                                                           \
-    given_moved((ledger), (kind), (count), #kind " " #count, __FILE__, __LINE__)
-#define GIVEN_STILL(ledger)                                                                        \
-    given_moved((ledger), WEFT_COLL_COUNT, 0, "no collective", __FILE__, __LINE__)
-void given_moved(weft_ledger *ledger, weft_coll kind, int count, const char *text, const char *file,
-                 int line);
+    wt_moved_only((ledger), (kind), (count), __FILE__, __LINE__)
+#define GIVEN_STILL(ledger) wt_moved_only((ledger), WEFT_COLL_COUNT, 0, __FILE__, __LINE__)
 
 /** A parameter-free module that gives back its one input. */
 weft_module *given_identity(void);
