@@ -201,7 +201,8 @@ static inline weft_style weft_sequence_parallel(void)
  * output as this rank's part; the general form says otherwise with local_inputs and
  * keep_distributed (PyTorch's use_local_input, and the opposite of its use_local_output).
  * ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different length or layouts
- * that cannot be read; when called: WEFT_ERR_ARG for another number of inputs
+ * that cannot be read; when called: WEFT_ERR_ARG for another number of inputs, WEFT_ERR_LAYOUT for
+ * a tensor on another mesh than the style's, as by all styles
  */
 static inline weft_style weft_prepare_module_input_output(weft_style_options options)
 {

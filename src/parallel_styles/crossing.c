@@ -110,6 +110,18 @@ static weft_tensor *move(const weft_module *m, weft_tensor *t, const struct wf_c
     return half ? move_wide(t, &crossing->wants) : weft_redistribute(t, &crossing->wants);
 }
 
+static weft_tensor *on_another_mesh(const weft_module *m, const weft_mesh *own,
+                                    const weft_mesh *mesh)
+{
+    char theirs[128], ours[128];
+
+    weft_mesh_print(own, theirs, sizeof theirs);
+    weft_mesh_print(mesh, ours, sizeof ours);
+    WF_FAIL(WEFT_ERR_LAYOUT, "%s: a tensor lies on mesh %s, the style on %s", m->kind->type, theirs,
+            ours);
+    return NULL;
+}
+
 weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
                       const struct wf_crossing *crossing)
 {
@@ -120,10 +132,8 @@ weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
     if (!crossing->taken) return t;
     if (!own)
         t = weft_from_local(t, mesh, &declared, global_shape(shape, m, t, declared));
-    else
-        WF_NEED_PTR(weft_mesh_ndim(own) == 1, WEFT_ERR_LAYOUT,
-                    "%s: an input lies on a mesh of %d axes, the style on one", m->kind->type,
-                    weft_mesh_ndim(own));
+    else if (own != mesh)
+        return on_another_mesh(m, own, mesh);
     if (!t || !crossing->moved || is_wanted_sum(t, crossing->wants)) return t;
     return move(m, t, crossing);
 }

@@ -59,8 +59,9 @@ static weft_status read_layouts(const struct reader *r, const char *text, const 
     return wf_plan_blame(r->name, r->line);
 }
 
-/* "input=S(0)": true when the word is one of those. */
-static bool read_setting(weft_style_options *o, const char *word, const char **value)
+/* "input=S(0)": true when the word is one of those. `before`: what an earlier one has said. */
+static bool read_setting(weft_style_options *o, const char *word, const char **value,
+                         const char **before)
 {
     const struct {
         const char *name, **field;
@@ -74,6 +75,7 @@ static bool read_setting(weft_style_options *o, const char *word, const char **v
         size_t length = strlen(settings[i].name);
 
         if (strncmp(word, settings[i].name, length) != 0) continue;
+        *before = *settings[i].field;
         *value = *settings[i].field = word + length;
         return true;
     }
@@ -82,10 +84,13 @@ static bool read_setting(weft_style_options *o, const char *word, const char **v
 
 static weft_status read_word(const struct reader *r, weft_style *style, const char *word)
 {
-    const char *layouts = NULL;
+    const char *layouts = NULL, *before = NULL;
 
-    if (read_setting(&style->options, word, &layouts))
+    if (read_setting(&style->options, word, &layouts, &before)) {
+        WF_NEED(!before, WEFT_ERR_ARG, "%s line %d: '%s', but '%s' was said before", r->name,
+                r->line, word, before);
         return layouts == style->options.segments ? WEFT_OK : read_layouts(r, layouts, word);
+    }
     if (strcmp(word, "keep") == 0 || strcmp(word, "local") == 0)
         style->options.keep_distributed = *word == 'k';
     else if (strcmp(word, "local_inputs") == 0)

@@ -333,7 +333,7 @@ WT_TEST(style__inputs_on_a_larger_mesh_are_refused)
           WEFT_OK);
     WT_ALL(weft_call(m, weft_distribute_tensor(make_input(LINEAR, 6), mesh, everywhere, -1)) ==
            NULL);
-    WT_FAILED(WEFT_ERR_LAYOUT, "mesh of 2 axes");
+    WT_FAILED(WEFT_ERR_LAYOUT, "a tensor lies on mesh (dp:1, tp:");
     weft_module_release(m);
     weft_mesh_release(tp);
     weft_mesh_release(mesh);

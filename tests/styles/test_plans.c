@@ -274,6 +274,8 @@ WT_TEST(plans__faults_in_text_are_named_by_line)
         {"net1 colwise output=S(x)", "plan line 1: placements \"S(x)\""},
         {"#\nnet1 colwise input=", "plan line 2: placements \"\""},
         {"net1 colwise keeps", "plan line 1: 'keeps' is none of input="},
+        {"net1 colwise input=S(0) output=R input=R",
+         "plan line 1: 'input=R', but 'S(0)' was said before"},
         {"net1 colwise output = R", "plan line 1: 'output' is none of input="},
     };
 

@@ -104,6 +104,28 @@ WT_TEST(prepare__lists_of_different_length_are_refused)
     }
 }
 
+/* Before anything moves: what is there is moved over the style's mesh and no other. */
+WT_TEST(prepare__refuses_a_tensor_on_another_mesh)
+{
+    weft_mesh *mesh = given_mesh(), *other = weft_mesh_new(WEFT_CPU, "x=%d", wt_ranks());
+    weft_module *in = given_identity(), *out = given_identity();
+    weft_tensor *x = given_spread(given(0, 8, 3, 0), other, "S(0)");
+    weft_ledger *ledger = weft_ledger_open();
+
+    apply(in, mesh, weft_prepare_module_input("S(0)", "R"));
+    apply(out, mesh, weft_prepare_module_output("S(0)", "R"));
+    WT_ALL(weft_call(in, x) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "a tensor lies on mesh (x:");
+    WT_ALL(weft_call(out, x) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "the style on (tp:");
+    GIVEN_STILL(ledger);
+    weft_ledger_close(ledger);
+    weft_module_release(in);
+    weft_module_release(out);
+    weft_mesh_release(mesh);
+    weft_mesh_release(other);
+}
+
 /* STYLE-12: only a call knows how many inputs there are. */
 WT_TEST(prepare__a_call_needs_as_many_inputs_as_layouts)
 {
@@ -314,6 +336,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(prepare__an_input_is_moved_to_the_desired_layout),
         WT_CASE(prepare__lists_of_different_length_are_refused),
+        WT_CASE(prepare__refuses_a_tensor_on_another_mesh),
         WT_CASE(prepare__a_call_needs_as_many_inputs_as_layouts),
         WT_CASE(prepare__none_leaves_an_input_alone),
         WT_CASE(prepare__several_inputs_by_place),
