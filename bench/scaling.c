@@ -46,19 +46,24 @@ static struct figures figures_of(struct scaled_run *run)
                                      bench_median(run->bandwidth, SCALED_ROUNDS)}};
 }
 
-/* Seconds of the first model's step on one rank: while every core runs one, and on its CPU. */
+/* The first model's step on one rank, while every core runs one. */
 struct machine {
     int cores;
-    double busy, cpu;
-    struct scaled_link link;
+    struct figures one;
 };
 
-/* Several ranks on a core take turns. */
+/* Seconds that a core has to compute for the rank that has most to do. */
 static double computing(const struct machine *machine, const struct bench_decoder *m, int ranks)
+{
+    return machine->one.cpu * scaled_work(m, ranks);
+}
+
+/* By the clock and on as few cores as there are, where ranks take turns. */
+static double elapsed(const struct machine *machine, const struct bench_decoder *m, int ranks)
 {
     double turns = ranks > machine->cores ? (double)ranks / machine->cores : 1;
 
-    return machine->busy * scaled_work(m, ranks) * turns;
+    return machine->one.step * scaled_work(m, ranks) * turns;
 }
 
 static void print_run(struct scaled_run *run, const struct machine *machine)
@@ -80,12 +85,12 @@ static void print_run(struct scaled_run *run, const struct machine *machine)
     bench_line(1e3 * seen.cpu, "ms", "scaling.%s.cpu_ms", name);
     bench_line(1e3 * seen.in_comm, "ms", "scaling.%s.comm_ms", name);
     bench_line(1e3 * seen.least_in_comm, "ms", "scaling.%s.comm_least_ms", name);
-    bench_line(computed / seen.step, "ratio", "scaling.%s.efficiency", name);
-    bench_line(machine->cpu * scaled_work(&run->model, run->ranks) / seen.cpu, "ratio",
-               "scaling.%s.cpu_efficiency", name);
+    bench_line(elapsed(machine, &run->model, run->ranks) / seen.step, "ratio",
+               "scaling.%s.efficiency", name);
+    bench_line(computed / seen.cpu, "ratio", "scaling.%s.cpu_efficiency", name);
     bench_line(1e3 * predicted, "ms", "scaling.%s.predicted_ms", name);
     bench_line(1e3 * f.result.seconds, "ms", "scaling.%s.predicted_comm_ms", name);
-    bench_line(predicted / seen.step - 1, "ratio", "scaling.%s.error", name);
+    bench_line(predicted / seen.cpu - 1, "ratio", "scaling.%s.error", name);
     bench_line((double)run->bytes / f.bytes_by_hand, "ratio", "scaling.%s.bytes_vs_closed_form",
                name);
     bench_line((double)run->bytes / f.bytes, "ratio", "scaling.%s.bytes_vs_forecast", name);
@@ -95,12 +100,12 @@ static void print_run(struct scaled_run *run, const struct machine *machine)
 static void print_prediction(const char *links, struct scaled_forecast *f,
                              const struct machine *machine)
 {
-    double even = machine->busy * scaled_work(&f->model, 1) / f->tp, predicted;
+    double even = computing(machine, &f->model, 1) / f->tp, predicted;
     char mesh[32];
 
     snprintf(mesh, sizeof mesh, f->dp > 1 ? "tp%d_dp%d" : "tp%d", f->tp, f->dp);
     scaled_predict(f);
-    predicted = machine->busy * scaled_work(&f->model, f->tp) + f->result.seconds;
+    predicted = computing(machine, &f->model, f->tp) + f->result.seconds;
     bench_line(1e3 * predicted, "ms", "scaling.%s.predicted_ms.%s", links, mesh);
     bench_line(1e3 * f->result.seconds, "ms", "scaling.%s.predicted_comm_ms.%s", links, mesh);
     bench_line(even / predicted, "ratio", "scaling.%s.predicted_efficiency.%s", links, mesh);
@@ -114,20 +119,20 @@ static void print_prediction(const char *links, struct scaled_forecast *f,
  */
 static const struct scaled_link network = {2.7 * 11, 19300.0 / NODE};
 
-static void predict(const struct machine *machine)
+static void predict(const struct machine *machine, struct scaled_link node)
 {
-    double rate = scaled_rate(1);
     static const struct {
         int dp, tp;
     } meshes[] = {{1, 8}, {1, 16}, {1, 32}, {1, 64}, {1, 128}, {1, 256}, {1, 512}, {8, 8}, {64, 8}};
+    double rate = scaled_rate(1);
 
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
         int tp = meshes[i].tp;
         struct scaled_forecast f = {.model = scaled_model(tp), .dp = meshes[i].dp, .tp = tp};
 
-        f.along_tp = f.along_dp = machine->link;
+        f.along_tp = f.along_dp = node;
         print_prediction("node", &f, machine);
-        f.along_tp = tp > NODE ? network : machine->link;
+        f.along_tp = tp > NODE ? network : node;
         f.along_dp = network;
         print_prediction("network", &f, machine);
         if (f.dp == 1) bench_line(scaled_rate(tp) / rate, "ratio", "scaling.thin_rate.tp%d", tp);
@@ -149,20 +154,17 @@ int main(void)
         [STRONG2] = {.name = "strong.tp2", .ranks = 2, .model = scaled_model(1)},
         [STRONG4] = {.name = "strong.tp4", .ranks = 4, .model = scaled_model(1)},
     };
-    struct figures alone, all;
+    struct figures alone;
 
     for (int round = 0; round < SCALED_ROUNDS; round++)
         for (int i = 0; i < RUNS; i++) scaled_measure(&runs[i]);
     alone = figures_of(&runs[ALONE]);
-    all = figures_of(&runs[BUSY]);
-    machine.busy = all.step;
-    machine.cpu = all.cpu;
-    machine.link = figures_of(&runs[TP2]).link;
+    machine.one = figures_of(&runs[BUSY]);
     bench_line(1e3 * alone.step, "ms", "scaling.tp1.step_ms");
     bench_line(1e3 * alone.cpu, "ms", "scaling.tp1.cpu_ms");
-    bench_line(1e3 * all.step, "ms", "scaling.tp1.step_ms_all_cores");
-    bench_line(1e3 * all.cpu, "ms", "scaling.tp1.cpu_ms_all_cores");
+    bench_line(1e3 * machine.one.step, "ms", "scaling.tp1.step_ms_all_cores");
+    bench_line(1e3 * machine.one.cpu, "ms", "scaling.tp1.cpu_ms_all_cores");
     for (int i = TP2; i < RUNS; i++) print_run(&runs[i], &machine);
-    predict(&machine);
+    predict(&machine, figures_of(&runs[TP2]).link);
     return 0;
 }

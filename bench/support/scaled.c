@@ -159,10 +159,10 @@ static int multiply(void *payload)
 
     for (int i = 0; i < WARM + PRODUCTS; i++) {
         weft_scope *inner = weft_scope_open();
-        double began = bench_now();
+        double began = bench_cpu_now();
 
         bench_need(weft_linear(weft_linear(x, up, NULL, 1), down, NULL, 1));
-        seconds[i] = bench_now() - began;
+        seconds[i] = bench_cpu_now() - began;
         weft_scope_close(inner);
     }
     thin->seconds = bench_median(seconds + WARM, PRODUCTS);

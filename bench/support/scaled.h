@@ -8,7 +8,7 @@
 
 #include "support/decoder.h"
 
-enum { SCALED_ROUNDS = 5, SCALED_RANKS = 4 };
+enum { SCALED_ROUNDS = 3, SCALED_RANKS = 4 };
 
 /** The model that `ranks`, a power of two, work on together. */
 struct bench_decoder scaled_model(int ranks);
@@ -51,6 +51,6 @@ struct scaled_forecast {
 
 void scaled_predict(struct scaled_forecast *f);
 
-/** Elements of an MLP's weights that one rank of so many gets through in a second, without
- *  gradients: its products, computed here. */
+/** Elements of an MLP's weights that one rank of so many gets through in a second of its CPU,
+ * without gradients: its products, computed here. */
 double scaled_rate(int ranks);
