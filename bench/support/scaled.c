@@ -2,7 +2,7 @@
 #include "support/scaled.h"
 
 enum { WIDTH = 512, HEAD = 64, LAYERS = 2, CONTEXT = 128, BATCH = 2, VOCAB = 1024 };
-enum { WARM = 2, STEPS = 4, PRODUCTS = 15 };
+enum { WARM = 2, STEPS = 4, LINKS = 5, PRODUCTS = 15 };
 
 struct bench_decoder scaled_model(int ranks)
 {
@@ -92,13 +92,15 @@ static void step(void *payload)
 
 static void measure_links(struct scaled_run *run, weft_mesh *mesh)
 {
-    double latency, bandwidth;
+    double latency[LINKS], bandwidth[LINKS];
 
-    WEFT_CHECK(weft_link_measure(mesh));
-    weft_link("tp", &latency, &bandwidth);
+    for (int i = 0; i < LINKS; i++) {
+        WEFT_CHECK(weft_link_measure(mesh));
+        weft_link("tp", &latency[i], &bandwidth[i]);
+    }
     if (weft_world_rank() != 0) return;
-    run->latency[run->round] = latency;
-    run->bandwidth[run->round] = bandwidth;
+    run->latency[run->round] = bench_median(latency, LINKS);
+    run->bandwidth[run->round] = bench_median(bandwidth, LINKS);
 }
 
 static int train(void *payload)

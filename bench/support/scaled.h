@@ -28,7 +28,7 @@ struct scaled_run {
     struct bench_decoder model;
     double step[SCALED_ROUNDS];
     double cpu[SCALED_ROUNDS][SCALED_RANKS], in_comm[SCALED_ROUNDS][SCALED_RANKS];
-    double latency[SCALED_ROUNDS], bandwidth[SCALED_ROUNDS]; /* us, MB/s: weft_link_measure's */
+    double latency[SCALED_ROUNDS], bandwidth[SCALED_ROUNDS]; /* us, MB/s */
     int64_t bytes; /* of a step's collectives, on one rank */
     int round;     /* that is measured next */
 };
