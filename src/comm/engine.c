@@ -218,6 +218,7 @@ static void post(struct wf_engine_op *op)
     mine->send = (uintptr_t)coll->send - engine->low;
     mine->recv = (uintptr_t)coll->recv - engine->low;
     mine->recv_staged = comes_back_staged(op);
+    mine->what = wf_engine_what(coll);
     wf_engine_fill(op, mine);
     atomic_store_explicit(&mine->posted, op->number + 1, memory_order_release);
 }
@@ -249,6 +250,7 @@ static bool have_arrived(struct wf_engine_op *op)
 
         if (!reads_from(op, rank)) continue;
         if (!has_posted(op, rank)) return false;
+        if (!op->pair) wf_engine_agree(op, rank);
         needs = rounds_of(op, wf_engine_slot(op, rank));
         rounds = needs > rounds ? needs : rounds;
     }

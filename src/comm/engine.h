@@ -29,7 +29,7 @@ struct wf_engine_slot {
     uint64_t send, recv;                  /* offsets in the rank's reach */
     uint64_t recv_staged;                 /* all-reduce: results go through the staging buffer */
     uint64_t bytes;                       /* of send */
-    uint64_t fill;
+    uint64_t what;                        /* wf_engine_what */
     uint64_t words[]; /* all-to-all: the first byte of every rank's part; then the inline bytes */
 };
 
@@ -89,6 +89,12 @@ struct wf_engine_slot *wf_engine_slot(const struct wf_engine_op *op, int rank);
 char *wf_engine_payload(const struct wf_engine_op *op, int rank);
 /** Where chunk `round` of a rank's staged send lies. */
 char *wf_engine_stage(const struct wf_engine_op *op, int rank, uint64_t round);
+
+/** Kind of a collective, and of one that adds up dtype and reduction: the same on all its ranks. */
+uint64_t wf_engine_what(const struct wf_coll *coll);
+/** Ends the job with a sentence unless the slot of a peer, which has arrived, is of the same
+ *  collective and holds as many bytes as this rank takes it to. */
+void wf_engine_agree(const struct wf_engine_op *op, int rank);
 
 /** Fill in the slot's payload / lay chunk `op->staged` ready. */
 void wf_engine_fill(struct wf_engine_op *op, struct wf_engine_slot *mine);

@@ -78,6 +78,19 @@ static int disagree_on_a_size(void *payload)
     return failed(weft_redistribute(t, &whole));
 }
 
+/* Rows 4, 4, 4, 1, called a part of S(0) without the whole's shape: three ranks think of 16 rows.
+ */
+static int hand_in_uneven_parts(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement rows = weft_shard(0);
+    int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
+
+    (void)payload;
+    return failed(
+        weft_full_tensor(weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL)));
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -90,6 +103,9 @@ static const struct program {
     {redistribute_differently, "2", {"different collectives", "all-to-all"}},
     {gather_on_one_rank, "1", {"not arrived: rank 1, 2, 3", "all-gather"}},
     {disagree_on_a_size, "2", {"all-reduce sum of 6 f32", "all-reduce sum of 7 f32"}},
+    {disagree_on_a_size, "1", {"24 bytes", "28 bytes"}},
+    {redistribute_differently, "1", {"different collectives", "all-to-all"}},
+    {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
 };
 
 /* ---- running them ---- */
