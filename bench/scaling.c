@@ -124,7 +124,6 @@ static void predict(const struct machine *machine, struct scaled_link node)
     static const struct {
         int dp, tp;
     } meshes[] = {{1, 8}, {1, 16}, {1, 32}, {1, 64}, {1, 128}, {1, 256}, {1, 512}, {8, 8}, {64, 8}};
-    double rate = scaled_rate(1);
 
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
         int tp = meshes[i].tp;
@@ -135,7 +134,8 @@ static void predict(const struct machine *machine, struct scaled_link node)
         f.along_tp = tp > NODE ? network : node;
         f.along_dp = network;
         print_prediction("network", &f, machine);
-        if (f.dp == 1) bench_line(scaled_rate(tp) / rate, "ratio", "scaling.thin_rate.tp%d", tp);
+        if (f.dp == 1)
+            bench_line(scaled_rate(tp) / scaled_rate(1), "ratio", "scaling.thin_rate.tp%d", tp);
     }
 }
 
