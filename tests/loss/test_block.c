@@ -2,7 +2,7 @@
  * test_block.c: what cross-entropy refuses, and the scope in which it must be computed in parallel.
  * A refusal is the same on all ranks, and collectives work after it.
  */
-/* mpi: 2 4 */
+/* mpi: 4 */
 #include <setjmp.h>
 
 #include "base/error.h"

@@ -3,7 +3,7 @@
  * libraries' loss_parallel cases have it. Where the peer needs three all-reduces (the maximum, the
  * sum of exponentials, the picked value) two are needed here, since the last two travel together.
  */
-/* mpi: 2 4 */
+/* mpi: 4 */
 #include <math.h>
 
 #include "loss/check.h"

@@ -13,7 +13,7 @@ enum { VOCAB = 13, WIDTH = 6, BATCH = 3, TOKENS = 5 };
 
 static bool same(weft_tensor *got, weft_tensor *want)
 {
-    return got && want && wt_near_tensors(got, want, WT_WITHIN(1e-12));
+    return wt_near_tensors(got, want, WT_WITHIN(1e-12));
 }
 
 static weft_tensor *tokens(void)

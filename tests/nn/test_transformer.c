@@ -36,7 +36,7 @@ static weft_tensor *noise(int ndim, const int64_t *shape)
 
 static bool same(weft_tensor *got, weft_tensor *want)
 {
-    return got && want && wt_near_tensors(got, want, WT_WITHIN(1e-11));
+    return wt_near_tensors(got, want, WT_WITHIN(1e-11));
 }
 
 /* ---- attention ---- */

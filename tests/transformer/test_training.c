@@ -3,7 +3,7 @@
  * gradients, parameters after a step of Adam, and outputs after that; and communicates what its
  * plan says, no more.
  */
-/* mpi: 2 4 */
+/* mpi: 4 */
 #include "transformer/pair.h"
 #include "transformer/toy.h"
 
