@@ -53,6 +53,7 @@ static weft_optim *adadelta(weft_module *m)
     return weft_adadelta(m, (weft_adadelta_config){.lr = 1});
 }
 static weft_optim *nadam(weft_module *m) { return weft_nadam(m, (weft_nadam_config){.lr = 1e-4}); }
+static weft_optim *radam(weft_module *m) { return weft_radam(m, (weft_radam_config){.lr = 1e-4}); }
 static weft_optim *adamax(weft_module *m)
 {
     return weft_adamax(m, (weft_adamax_config){.lr = 1e-4});
@@ -61,8 +62,8 @@ static weft_optim *asgd(weft_module *m) { return weft_asgd(m, (weft_asgd_config)
 static weft_optim *lion(weft_module *m) { return weft_lion(m, (weft_lion_config){.lr = 1e-4}); }
 static weft_optim *muon(weft_module *m) { return weft_muon(m, (weft_muon_config){.lr = 1e-4}); }
 
-static maker *const makers[] = {sgd,   adam,   adamw, adagrad, rmsprop, adadelta,
-                                nadam, adamax, asgd,  lion,    muon};
+static maker *const makers[] = {sgd,   adam,  adamw,  adagrad, rmsprop, adadelta,
+                                nadam, radam, adamax, asgd,    lion,    muon};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
 /* Masters go exactly as the same parameter in f32, and the parameter is the master rounded. */
