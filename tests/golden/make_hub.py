@@ -2,8 +2,9 @@
 """make_hub.py FOLDER: small models of the transformers package, saved as it saves models, and what they
 compute: FOLDER/hub-{gpt2,llama,llama_bias,bert} with config.json, model.safetensors, and results.safetensors.
 
-Results: tokens [2,8]; of gpt2 and llama logits [2,8,17], the loss of predicting targets [2,8], and
-gradients of some weights by their names; of bert the hidden states and the pooled first token under a mask
+Results: tokens [2,8]; of gpt2 and llama logits [2,8,17], the loss of predicting targets [2,8], gradients of
+some weights by their names, and the losses [5] of as many steps of AdamW (rate 0.01, weight decay 0.01) on
+that one batch; of bert the hidden states and the pooled first token under a mask
 [2,8] that leaves out the last two tokens of the second row.
 
 Every weight's element i (row-major) is ((37 i + 11 + 97 p) mod 101) / 250 - 0.2, p its place among the
@@ -36,19 +37,40 @@ def fill(model):
 def save(model, results, name):
     model.save_pretrained(FOLDER / name)
     (FOLDER / name / "generation_config.json").unlink(missing_ok=True)
+    save_results(results, name)
+
+
+def save_results(results, name):
     results = {key: value.detach().contiguous() for key, value in results.items()}
     save_file(results, FOLDER / name / "results.safetensors")
+
+
+def loss_of(logits):
+    return torch.nn.functional.cross_entropy(logits.reshape(16, 17), TARGETS.reshape(16))
+
+
+def train(model, steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.01)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        losses.append(loss_of(model(TOKENS).logits))
+        losses[-1].backward()
+        optimizer.step()
+    return torch.stack(losses)
 
 
 def language_model(model, name, kept):
     model = fill(model)
     logits = model(TOKENS).logits
-    loss = torch.nn.functional.cross_entropy(logits.reshape(16, 17), TARGETS.reshape(16))
+    loss = loss_of(logits)
     loss.backward()
     parameters = dict(model.named_parameters())
-    results = {"grad." + key: parameters[key].grad for key in kept}
+    results = {"grad." + key: parameters[key].grad.clone() for key in kept}
     results.update(tokens=TOKENS, targets=TARGETS, logits=logits, loss=loss)
-    save(model, results, name)
+    save(model, results, name)  # with the first weights
+    results["losses"] = train(model, 5)
+    save_results(results, name)
 
 
 language_model(

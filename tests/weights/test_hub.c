@@ -154,6 +154,24 @@ static void run_language_model(const struct model *m)
     WT_EQ(weft_backward(loss), WEFT_OK);
 }
 
+/* Five steps of AdamW, from the weights of the file. */
+static void trains_alike(const struct model *m)
+{
+    weft_optim *optim =
+        weft_adamw(m->module, (weft_adamw_config){.lr = 0.01, .weight_decay = 0.01});
+    weft_tensor *targets = result(m, "targets"), *losses = result(m, "losses");
+
+    weft_optim_zero_grad(optim);
+    for (int64_t step = 0; step < weft_size(losses, 0); step++) {
+        weft_tensor *loss = weft_gpt_loss(m->module, m->tokens, targets);
+
+        WT_ALL(wt_near_tensors(loss, weft_select(losses, 0, step), WT_WITHIN(3e-5)));
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+    }
+    weft_optim_release(optim);
+}
+
 static weft_tensor *grad_of(const struct model *m, const char *path)
 {
     return weft_full_tensor(weft_grad(weft_module_parameter(m->module, path)));
@@ -191,6 +209,7 @@ WT_TEST(gpt2__computes_what_transformers_computes)
         WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.transformer.ln_f.weight"));
         WT_ALL(is_grad(&m, grad_of(&m, "wpe.weight"), "grad.transformer.wpe.weight"));
         WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
+        trains_alike(&m);
         close_model(&m);
     }
     wt_world_close(&w);
@@ -214,6 +233,7 @@ WT_TEST(gpt2__computes_the_same_with_transposed_weights)
         WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.mlp.up.weight"),
                        "grad.transformer.h.1.mlp.c_fc.weight"));
         WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
+        trains_alike(&m);
         close_model(&m);
     }
     wt_world_close(&w);
@@ -243,6 +263,7 @@ WT_TEST(llama__computes_what_transformers_computes)
         WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.model.norm.weight"));
         WT_ALL(is_grad(&m, grad_of(&m, "head.weight"), "grad.lm_head.weight"));
         WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
+        trains_alike(&m);
         close_model(&m);
     }
     wt_world_close(&w);
@@ -277,6 +298,7 @@ WT_TEST(llama__with_biases_computes_what_transformers_computes)
         WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.mlp.down.bias"),
                        "grad.model.layers.0.mlp.down_proj.bias"));
         WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
+        trains_alike(&m);
         close_model(&m);
     }
     wt_world_close(&w);
