@@ -14,7 +14,7 @@ static _Thread_local struct {
     char message[MESSAGE_BYTES];
 } record;
 
-static wf_die_handler *die_handler;
+static _Atomic(wf_die_handler *) die_handler; /* ranks are threads, and each may set it */
 
 static const char *const status_names[WEFT_STATUS_COUNT] = {
     [WEFT_OK] = "ok",
@@ -83,6 +83,7 @@ void wf_die_set_handler(wf_die_handler *handler) { die_handler = handler; }
 void wf_die(const char *file, int line, const char *format, ...)
 {
     char text[MESSAGE_BYTES];
+    wf_die_handler *handler;
     va_list args;
 
     va_start(args, format);
@@ -90,6 +91,7 @@ void wf_die(const char *file, int line, const char *format, ...)
     va_end(args);
     fprintf(stderr, "weft: rank %d: %s (%s:%d)\n", wf_log_rank(), text, short_file(file), line);
     fflush(stderr);
-    if (die_handler) die_handler();
+    handler = die_handler;
+    if (handler) handler();
     abort();
 }
