@@ -4,8 +4,7 @@
  *     mlp                              both, at 16, 128 and 512 tokens
  *     mpiexec -n 2 mlp TOKENS STEPS    the library's step alone
  *
- * Forward, backward (also to the input) and AdamW, which takes each gradient as soon as it is
- * there, as in hand/mlp.c; weights and data are the same, too.
+ * Forward, backward (also to the input) and AdamW; weights and data as in hand/mlp.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +46,6 @@ static void build(struct training *t, weft_mesh *mesh, int64_t tokens)
     bench_fill(weft_module_parameter(t->mlp, "down.bias"), 4, 0, 1.0f / 64, 0);
     WEFT_CHECK(weft_parallelize_module(t->mlp, mesh, plan));
     t->adam = bench_need(weft_adamw(t->mlp, (weft_adamw_config){.lr = 3e-4, .weight_decay = 0.01}));
-    WEFT_CHECK(weft_optim_update_in_backward(t->adam, true));
     t->x = bench_need(weft_empty(WEFT_F32, 2, shape));
     t->target = bench_need(weft_empty(WEFT_F32, 2, shape));
     bench_fill(t->x, 5, 0, 1.7f, 0);

@@ -209,8 +209,6 @@ int bench_train_decoder(int argc, char **argv, struct bench_decoder size, bench_
     scope = weft_scope_open();
     build(&t, &size, make, mesh);
     first_steps(&t, &size);
-    /* As the hand-written step does it; what is kept was measured without. */
-    WEFT_CHECK(weft_optim_update_in_backward(t.adam, true));
     if (size.steps > 0) bench_report(bench_steps(mesh, size.steps, step, &t));
     weft_optim_release(t.adam);
     weft_module_release(t.model);
