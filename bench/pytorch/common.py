@@ -74,6 +74,19 @@ class AdamW:
             part.zero_grad()
 
 
+def decoder_step(model, context, batch, vocab, **adam):
+    """A training step of a decoder on one batch of random tokens: cross-entropy, backward, AdamW."""
+    torch.manual_seed(1)
+    tokens, targets = torch.randint(vocab, (batch, context)), torch.randint(vocab, (batch, context))
+    optimizer = AdamW(model, **adam)
+
+    def step():
+        torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).backward()
+        optimizer.step_and_clear()
+
+    return step
+
+
 @contextlib.contextmanager
 def threads(n):
     before = torch.get_num_threads()

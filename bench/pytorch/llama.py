@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from common import AdamW, result, run_ranks, seconds, threads
+from common import decoder_step, result, run_ranks, seconds, threads
 
 
 def turned(x, angles):
@@ -80,18 +80,6 @@ def plan(layers):
     return inner | ends
 
 
-def make_step(model, context, batch, vocab, **adam):
-    torch.manual_seed(1)
-    tokens, targets = torch.randint(vocab, (batch, context)), torch.randint(vocab, (batch, context))
-    optimizer = AdamW(model, **adam)
-
-    def step():
-        F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).backward()
-        optimizer.step_and_clear()
-
-    return step
-
-
 def report(prefix, sizes, step):
     layers, width, _, _, _, context, batch, _ = sizes
     time = seconds(step, 1, 2, 2)
@@ -103,14 +91,14 @@ def two_ranks(sizes):
     torch.manual_seed(0)
     model = Llama(layers, width, heads, kv_heads, hidden, vocab)
     model = parallelize_module(model, init_device_mesh("cpu", (2,)), plan(layers))
-    report("", sizes, make_step(model, context, batch, vocab, foreach=True))
+    report("", sizes, decoder_step(model, context, batch, vocab, foreach=True))
 
 
 def one_process(sizes):
     layers, width, heads, kv_heads, hidden, context, batch, vocab = sizes
     with threads(2):
         model = Llama(layers, width, heads, kv_heads, hidden, vocab)
-        report("one_process_", sizes, make_step(model, context, batch, vocab, fused=True))
+        report("one_process_", sizes, decoder_step(model, context, batch, vocab, fused=True))
 
 
 if __name__ == "__main__":
