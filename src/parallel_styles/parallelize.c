@@ -31,13 +31,14 @@ static weft_status check_module(const weft_module *m)
 }
 
 static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count,
-                               int ways)
+                               int ways, int source)
 {
     for (int i = 0; i < count; i++) {
         weft_style style = matches[i].line->style;
 
         if (wf_style_resolve(&uses[i], matches[i].module, style, ways) != WEFT_OK)
             return wf_plan_blame("plan", style.line);
+        uses[i].source = source;
         if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
     return WEFT_OK;
@@ -66,24 +67,27 @@ static weft_status no_plan(bool strict)
     return WEFT_OK;
 }
 
-static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
-                               bool strict)
+weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
+                                         const weft_plan *plan, weft_parallelize_options options)
 {
     struct wf_match *matches;
     struct wf_style_use *uses;
     weft_status status;
-    int count;
+    int count, ways, source = (int)options.source - 1;
 
     if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
     if (!module || !mesh)
         return weft_error_status() != WEFT_OK
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
-    if (!plan) return no_plan(strict);
+    if (!plan) return no_plan(options.strict);
     WF_TRY(wf_plan_check_mesh(mesh));
-    WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
+    ways = weft_mesh_axis_size(mesh, 0);
+    WF_NEED(source < ways, WEFT_ERR_ARG, "parallelize: source rank %d on a mesh of %d", source,
+            ways);
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, options.strict));
     uses = wf_calloc((size_t)count + 1, sizeof *uses);
-    status = resolve_all(uses, matches, count, weft_mesh_axis_size(mesh, 0));
+    status = resolve_all(uses, matches, count, ways, source);
     if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
     wf_free(uses);
     wf_free(matches);
@@ -92,11 +96,12 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
 
 weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
 {
-    return parallelize(module, mesh, plan, false);
+    return weft_parallelize_module_with(module, mesh, plan, (weft_parallelize_options){0});
 }
 
 weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                            const weft_plan *plan)
 {
-    return parallelize(module, mesh, plan, true);
+    return weft_parallelize_module_with(module, mesh, plan,
+                                        (weft_parallelize_options){.strict = true});
 }
