@@ -11,7 +11,7 @@ struct options {
     const char *tokenizer;          /* NULL: where the weights come from */
     const char *prompt, *tokens;    /* a text, or token numbers */
     struct decoder decoder;
-    bool llama;                                    /* what --model DIR does not say */
+    bool llama;                                    /* without --model: the family */
     int context, count, batch, chunk, top_k, stop; /* stop -1: no such token */
     double temperature, top_p;
     uint64_t seed;
