@@ -17,6 +17,7 @@
 #include <weft/weft.h>
 
 #include "common/command_line.h"
+#include "common/say.h"
 
 enum { ROWS = 6, WIDTH = 20, HIDDEN = 50, LOW = 4, STEPS = 20 };
 
@@ -165,7 +166,7 @@ static int compare(void *payload)
         if (self == 0) printf("step %2d  loss %.6f, on one rank %.6f\n", i, losses[i], expected[i]);
     }
     if (self == 0 && status == WEFT_OK) printf("largest relative difference %.1e\n", worst);
-    if (self == 0 && status != WEFT_OK) fprintf(stderr, "custom_style: %s\n", weft_error_message());
+    if (status != WEFT_OK) complain("%s", weft_error_message());
     weft_mesh_release(alone);
     weft_mesh_release(all);
     return status == WEFT_OK && worst < 1e-5 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -14,6 +14,7 @@
 #include <weft/weft.h>
 
 #include "common/command_line.h"
+#include "common/say.h"
 
 enum { DOCUMENTS = 6, LENGTH = 24, VOCAB = 64, IGNORED = -100 };
 
@@ -134,8 +135,7 @@ static int run(void *payload)
     weft_manual_seed(1);
     status = build(&t);
     if (status == WEFT_OK && weft_mesh_is_member(t.mesh)) status = train(&t);
-    if (status != WEFT_OK && weft_world_rank() == 0)
-        fprintf(stderr, "two_axes: %s\n", weft_error_message());
+    if (status != WEFT_OK) complain("%s", weft_error_message());
     weft_optim_release(t.optim);
     weft_module_release(t.gpt);
     weft_mesh_release(t.dp);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "say.h"
+#include "common/say.h"
 
 /* ---- mesh ---- */
 
