@@ -98,6 +98,8 @@ static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
     return WEFT_OK;
 }
 
+weft_tensor *wf_no_gradient(const weft_tensor *of) { return up.filled(of, 0); }
+
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
@@ -179,13 +181,15 @@ static weft_status run_vjp(struct wf_node *node)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
     weft_scope *scope = weft_scope_open();
-    weft_status status = WEFT_OK;
+    weft_status before = weft_error_status(), status;
 
     wf_here.module = node->module;
     if (node->parts)
         wf_node_run_whole(node, in_grads);
     else
         node->vjp(node, node->grad, in_grads);
+    /* a piece that runs again may want no gradient for its inputs, only for leaves in it */
+    status = before == WEFT_OK ? weft_error_status() : WEFT_OK;
     for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
         if (!wf_node_wants(node, i)) continue;
         if (in_grads[i])
@@ -291,7 +295,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
         (long long)t->layout->numel);
     scope = weft_scope_open();
     wf_scope_set_parts(NULL); /* what a vjp computes again it needs at once */
-    if (!gradient) gradient = up.ones(t);
+    if (!gradient) gradient = up.filled(t, 1);
     status = gradient ? walk(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);
     return status;

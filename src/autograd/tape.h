@@ -136,7 +136,7 @@ static inline bool wf_unrecorded(int n, weft_tensor *const *in)
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
-    weft_tensor *(*ones)(const weft_tensor *like); /* seed gradient */
+    weft_tensor *(*filled)(const weft_tensor *like, double value); /* a gradient that is known */
     weft_tensor *(*settle)(
         weft_tensor *grad,
         const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */
@@ -148,6 +148,9 @@ void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
+
+/** The gradient of what a result does not depend on; of the open scope. */
+weft_tensor *wf_no_gradient(const weft_tensor *of);
 
 /** Make a leaf's gradient row-major bytes that nothing else holds. */
 weft_status wf_leaf_own_gradient(weft_tensor *leaf);

@@ -100,12 +100,12 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
 
 /* ---- the tape's upcalls ---- */
 
-static weft_tensor *ones_like(const weft_tensor *t)
+static weft_tensor *filled(const weft_tensor *t, double value)
 {
-    struct wf_args args = {.scalars.s = {1}};
+    struct wf_args args = {.scalars.s = {value}};
     weft_placement placements[WEFT_MAX_AXES];
     struct wf_layout *layout = t->layout;
-    weft_tensor *ones;
+    weft_tensor *full;
 
     args.want = layout;
     if (layout->desc.contiguous && !layout->partial) return wf_call(WF_OP_fill, 0, NULL, &args);
@@ -113,9 +113,9 @@ static weft_tensor *ones_like(const weft_tensor *t)
     wf_without_partial(placements, t->layout->n_axes);
     layout = wf_layout_with_placements(t->layout, placements);
     args.want = layout;
-    ones = wf_call(WF_OP_fill, 0, NULL, &args);
+    full = wf_call(WF_OP_fill, 0, NULL, &args);
     wf_layout_release(layout);
-    return ones;
+    return full;
 }
 
 /* A gradient never becomes pending because the leaf is. */
@@ -173,7 +173,7 @@ static bool add_into(weft_tensor *a, weft_tensor *b)
 void wf_dtensor_init(void)
 {
     static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
-                                                       .ones = ones_like,
+                                                       .filled = filled,
                                                        .settle = settle,
                                                        .reduce = reduce,
                                                        .copy = copy,
