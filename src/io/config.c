@@ -176,6 +176,13 @@ void wf_config_only_flag(struct wf_config *c, const char *key, bool value)
         wf_config_refuse(c, key, "is %s, which is not supported", value ? "false" : "true");
 }
 
+void wf_config_only_real(struct wf_config *c, const char *key, double value)
+{
+    double got = wf_config_real(c, key, value);
+
+    if (got != value) wf_config_refuse(c, key, "is %g, which is not supported", got);
+}
+
 void wf_config_only_text(struct wf_config *c, const char *key, const char *value)
 {
     const struct wf_config_item *item = ask(c, key);
