@@ -101,7 +101,6 @@ static error_t read_value(const struct option_row *option, void *field, const ch
     case SEED:
         return read_seed(option, field, text, state);
     case CHOICE:
-    case HEADING: /* has no key, and never comes here */
         break;
     }
     return read_choice(option, field, text, state);
@@ -109,8 +108,7 @@ static error_t read_value(const struct option_row *option, void *field, const ch
 
 static error_t read_end(struct reading *r, struct argp_state *state)
 {
-    bool asks = r->line->complete && !r->help;
-    const char *problem = asks ? r->line->complete(r->values) : NULL;
+    const char *problem = r->help ? NULL : r->line->complete(r->values);
 
     if (problem) argp_error(state, "%s", problem);
     return problem ? EINVAL : 0;
@@ -142,7 +140,6 @@ static error_t read_key(int key, char *text, struct argp_state *state)
 static void describe(struct reading *r, const struct command_line *line, void *values)
 {
     struct argp_option *out = r->options;
-    int group = 0;
 
     assert(line->count <= MOST);
     *r = (struct reading){
@@ -152,17 +149,12 @@ static void describe(struct reading *r, const struct command_line *line, void *v
     for (int i = 0; i < line->count; i++) {
         const struct option_row *option = &line->options[i];
 
-        if (option->kind == HEADING) {
-            *out++ = (struct argp_option){.doc = option->help, .group = ++group};
-            continue;
-        }
         snprintf(r->texts[i], sizeof r->texts[i], *option->usual ? "%s (%s)" : "%s", option->help,
                  option->usual);
         *out++ = (struct argp_option){.name = option->name,
                                       .key = KEY_FIRST + i,
                                       .arg = option->argument,
-                                      .doc = r->texts[i],
-                                      .group = group};
+                                      .doc = r->texts[i]};
     }
     *out++ =
         (struct argp_option){.name = "help", .key = KEY_HELP, .doc = "Show this text", .group = -1};

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/say.h"
+#include "say.h"
 
 enum { LENGTH_STEP = 32 };
 static const double temperature = 0.8;

@@ -303,13 +303,14 @@ typedef enum weft_schedule_kind {
     WEFT_SCHEDULE_STEP,         /* times gamma every `period` steps */
     WEFT_SCHEDULE_EXPONENTIAL,  /* times gamma every step */
     WEFT_SCHEDULE_INVERSE_SQRT, /* times sqrt(warmup / step) */
-    WEFT_SCHEDULE_RESTARTS      /* half a cosine over each `period` steps */
+    WEFT_SCHEDULE_RESTARTS,     /* half a cosine over each `period` steps */
+    WEFT_SCHEDULE_WSD           /* stays, then a line over the last `period` steps */
 } weft_schedule_kind;
 
 /**
  * Learning rate by step: rises linearly to `lr` over `warmup` steps, then stays, or falls towards
- * `min_lr`. A line and a cosine are there at step `total`, and stay; what other kinds multiply is
- * the distance to min_lr.
+ * `min_lr`. A line and a cosine are there at step `total`, and stay, and so is WSD (Megatron:
+ * warm-up, stable, decay); what other kinds multiply is the distance to min_lr.
  */
 typedef struct weft_schedule {
     weft_schedule_kind kind;

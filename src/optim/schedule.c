@@ -25,6 +25,8 @@ static double left(const weft_schedule *s, int64_t at)
         return sqrt(scale / (scale + (double)at));
     case WEFT_SCHEDULE_RESTARTS:
         return half_cosine((double)(at % period) / (double)period);
+    case WEFT_SCHEDULE_WSD:
+        return fmax(0, fmin(1, (double)(span - at) / (double)period));
     default:
         return 1;
     }

@@ -31,14 +31,13 @@ static weft_status check_module(const weft_module *m)
 }
 
 static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count,
-                               int ways, int source)
+                               int ways)
 {
     for (int i = 0; i < count; i++) {
         weft_style style = matches[i].line->style;
 
         if (wf_style_resolve(&uses[i], matches[i].module, style, ways) != WEFT_OK)
             return wf_plan_blame("plan", style.line);
-        uses[i].source = source;
         if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
     return WEFT_OK;
@@ -67,27 +66,24 @@ static weft_status no_plan(bool strict)
     return WEFT_OK;
 }
 
-weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
-                                         const weft_plan *plan, weft_parallelize_options options)
+static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
+                               bool strict)
 {
     struct wf_match *matches;
     struct wf_style_use *uses;
     weft_status status;
-    int count, ways, source = (int)options.source - 1;
+    int count;
 
     if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
     if (!module || !mesh)
         return weft_error_status() != WEFT_OK
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
-    if (!plan) return no_plan(options.strict);
+    if (!plan) return no_plan(strict);
     WF_TRY(wf_plan_check_mesh(mesh));
-    ways = weft_mesh_axis_size(mesh, 0);
-    WF_NEED(source < ways, WEFT_ERR_ARG, "parallelize: source rank %d on a mesh of %d", source,
-            ways);
-    WF_TRY(wf_plan_match(&matches, &count, module, plan, options.strict));
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
     uses = wf_calloc((size_t)count + 1, sizeof *uses);
-    status = resolve_all(uses, matches, count, ways, source);
+    status = resolve_all(uses, matches, count, weft_mesh_axis_size(mesh, 0));
     if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
     wf_free(uses);
     wf_free(matches);
@@ -96,12 +92,11 @@ weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
 
 weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
 {
-    return weft_parallelize_module_with(module, mesh, plan, (weft_parallelize_options){0});
+    return parallelize(module, mesh, plan, false);
 }
 
 weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                            const weft_plan *plan)
 {
-    return weft_parallelize_module_with(module, mesh, plan,
-                                        (weft_parallelize_options){.strict = true});
+    return parallelize(module, mesh, plan, true);
 }

@@ -395,5 +395,5 @@ int main(void)
     tcase_add_test(tests, binary__works_in_place);
     tcase_add_test(tests, binary__refuses_mixed_dtypes);
     suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
+    return run_suite(suite);
 }

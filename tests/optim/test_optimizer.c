@@ -55,6 +55,21 @@ WT_TEST(schedule__multiplies_or_restarts)
     WT_ALL(at(s, WEFT_SCHEDULE_RESTARTS, 7) == 1 && at(s, WEFT_SCHEDULE_RESTARTS, 10) == 1);
 }
 
+WT_TEST(schedule__stays_then_falls)
+{
+    const weft_schedule s = {
+        .kind = WEFT_SCHEDULE_WSD, .lr = 1, .min_lr = 0.2, .warmup = 2, .total = 20, .period = 8};
+    weft_schedule sudden = s;
+
+    sudden.period = 0;
+    WT_ALL(weft_schedule_lr(&s, 0) == 0.5 && weft_schedule_lr(&s, 2) == 1);
+    WT_ALL(weft_schedule_lr(&s, 11) == 1 && weft_schedule_lr(&s, 12) == 1);
+    WT_ALL(fabs(weft_schedule_lr(&s, 14) - 0.8) < 1e-15);
+    WT_ALL(fabs(weft_schedule_lr(&s, 19) - 0.3) < 1e-15);
+    WT_ALL(weft_schedule_lr(&s, 20) == 0.2 && weft_schedule_lr(&s, 1000) == 0.2);
+    WT_ALL(weft_schedule_lr(&sudden, 19) == 1 && weft_schedule_lr(&sudden, 20) == 0.2);
+}
+
 /* ---- a module with three parameters: loss = sum(c * w), so that the gradient is c ---- */
 
 enum { ROWS = 5, COLS = 3, COUNT = ROWS * COLS };
@@ -266,6 +281,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(schedule__rises_then_falls),
         WT_CASE(schedule__multiplies_or_restarts),
+        WT_CASE(schedule__stays_then_falls),
         WT_CASE(adamw__follows_its_formula),
         WT_CASE(lion__follows_its_formula),
         WT_CASE(sgd__follows_its_formula),

@@ -1,7 +1,6 @@
 /* say.c: one voice for all ranks. */
 #include "say.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@ void complain(const char *format, ...)
     va_list list;
 
     if (weft_world_rank() != 0) return;
-    fprintf(stderr, "%s: ", program_invocation_short_name);
+    fputs("train_gpt: ", stderr);
     va_start(list, format);
     vfprintf(stderr, format, list);
     va_end(list);
@@ -22,10 +21,10 @@ void complain(const char *format, ...)
 
 void *room_for(size_t count, size_t size)
 {
-    void *room = calloc(count ? count : 1, size);
+    void *room = calloc(count, size);
 
     if (room) return room;
-    fprintf(stderr, "%s: no memory for %zu bytes on rank %d\n", program_invocation_short_name,
-            count * size, weft_world_rank());
+    fprintf(stderr, "train_gpt: no memory for %zu bytes on rank %d\n", count * size,
+            weft_world_rank());
     abort();
 }

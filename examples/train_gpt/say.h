@@ -3,8 +3,7 @@
 
 #include <stddef.h>
 
-/** "PROGRAM: ..." on stderr, by rank 0 only: for what every rank knows alike, and what it alone has
- * read. */
+/** "train_gpt: ..." on stderr, by rank 0 only: for what every rank knows alike. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 
 /** Zeroed memory. A rank that gets none ends the whole job: the others cannot go on without it. */
