@@ -276,7 +276,8 @@ WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
  * Remember keys and values of up to `tokens` tokens in every attention of the tree, in their heads'
  * own layout, and where positions go on: every call from now on is given the tokens that follow
  * those of the calls before. What was remembered is forgotten; 0 ends it. Without recording only
- * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens.
+ * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens; one
+ * that fails for another reason may have left its own: rewind to how many there were.
  * Masks are [B or 1, T or 1, tokens] then.
  *
  * ranks: local, but all ranks alike. fails: WEFT_ERR_ARG for a negative number

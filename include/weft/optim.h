@@ -247,8 +247,8 @@ WEFT_API double weft_optim_setting(const weft_optim *optim, const weft_tensor *p
 /* ---- what an optimizer remembers: for checkpoints (weft/checkpoint.h) ---- */
 
 /** How many tensors of state a parameter has, and what each is called ("exp_avg"; NULL: there is
- * none of that number). Frozen parameters have none. Last comes "master" where there is one. ranks:
- * any; local */
+ * none of that number). Frozen parameters have none. Last comes "master" where there is one.
+ * ranks: any; local */
 WEFT_API int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter);
 WEFT_API const char *weft_optim_state_name(const weft_optim *optim, const weft_tensor *parameter,
                                            int state);

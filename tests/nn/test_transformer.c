@@ -206,6 +206,12 @@ static void generate(weft_module *m, weft_tensor *want)
     WT_EQ(weft_error_status(), WEFT_ERR_SHAPE);
     WT_ALL(weft_module_cache_rewind(m, 5) == WEFT_ERR_ARG);
     weft_error_clear();
+    WT_ALL(weft_module_cache(m, 4) == WEFT_OK);
+    WT_ALL(weft_call(m, weft_slice(in, 1, 0, 3)) != NULL);
+    WT_ALL(!weft_call(m, weft_slice(in, 1, 3, 5)));
+    WT_FAILED(WEFT_ERR_SHAPE, "2 tokens behind 3 in a cache for 4");
+    WT_EQ(weft_module_cached(m), 3); /* the next goes on where the last good call ended */
+    WT_ALL(same(weft_call(m, weft_slice(in, 1, 3, 4)), weft_slice(want, 1, 3, 4)));
     WT_ALL(weft_module_cache(m, 0) == WEFT_OK);
     WT_ALL(same(weft_call(m, in), want));
     weft_scope_close(scope);
