@@ -97,14 +97,17 @@ struct weft_module {
     struct wf_lending lending;
     struct wf_surroundings surroundings;
     const struct wf_parts *parts;       /* NULL: it is not spread */
-    const struct wf_features *features; /** NULL: no style can split it; part of the payload */
+    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
-    bool distributed;         /* weft_distribute_module was called on it */
+    bool distributed;         /* a partition has run on it and what is below */
 };
 
 /** Give up the hooks after the first `count`. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
+
+/** Put every parameter of the tree on the meta device, for trying out on it what costs memory. */
+weft_status wf_module_empty(weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */
 weft_module **wf_module_list(weft_module *root, int *count);

@@ -1,6 +1,6 @@
 /*
- * remake.c: all parameters of a tree replaced by others of the same shapes: with elements, of
- * another dtype. What several modules share they go on sharing; a failure changes nothing.
+ * remake.c: all parameters of a tree replaced by others of the same shapes: with elements, without,
+ * of another dtype. What several modules share they go on sharing; a failure changes nothing.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -95,6 +95,13 @@ weft_status weft_module_materialize(weft_module *m, weft_device device)
             "materialize: there are no elements on device %d", (int)device);
     return remake_all(m, with_elements, (int)device);
 }
+
+static weft_tensor *without_elements(const struct wf_parameter *p, int device)
+{
+    return weft_empty_like(p->tensor, (weft_device)device);
+}
+
+weft_status wf_module_empty(weft_module *m) { return remake_all(m, without_elements, WEFT_META); }
 
 static weft_tensor *cast(const struct wf_parameter *p, int dtype)
 {
