@@ -64,8 +64,8 @@ typedef struct weft_position_config {
 } weft_position_config;
 WEFT_API weft_module *weft_position_new(weft_position_config config);
 
-/** Normalise the last dim; parameters weight (ones) and, for layer norm, bias (zeros), both
- * [width]. */
+/** x [*, width] -> [*, width], the last dim normalised; parameters weight (ones) and, for layer norm,
+ *  bias (zeros), both [width]. Without a weight there is no bias. */
 typedef struct weft_norm_config {
     int64_t width;
     double eps; /* 0 means 1e-5 */
@@ -75,10 +75,10 @@ typedef struct weft_norm_config {
 WEFT_API weft_module *weft_layer_norm_new(weft_norm_config config);
 WEFT_API weft_module *weft_rms_norm_new(weft_norm_config config);
 
-/** Dropout with probability p while training, the input itself in evaluation. */
+/** Dropout with probability p in [0, 1] while training, the input itself in evaluation. */
 WEFT_API weft_module *weft_dropout_new(double p);
 
-/** A pointwise function as a module. */
+/** A pointwise function as a module: x [*] -> [*]. */
 WEFT_API weft_module *weft_activation_new(weft_activation_kind kind);
 
 /** x [*, 2, h] -> act(x[..., 0, :]) x[..., 1, :] [*, h]; with WEFT_SILU in one op (SwiGLU). */

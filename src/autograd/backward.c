@@ -284,9 +284,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
     weft_scope *scope;
     weft_status status;
 
-    if (!t)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "backward: no tensor");
+    WF_NEED_GIVEN(t, "backward: no tensor");
     WF_NEED(t->requires_grad, WEFT_ERR_STATE,
             "backward: the tensor was not computed from anything that requires a gradient");
     WF_NEED(
@@ -307,9 +305,7 @@ weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL
 
 weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 {
-    if (!gradient)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "backward_from: no gradient");
+    WF_NEED_GIVEN(gradient, "backward_from: no gradient");
     if (t)
         for (int d = 0; d < weft_ndim(t); d++)
             WF_NEED(weft_ndim(t) == weft_ndim(gradient) &&

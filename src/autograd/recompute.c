@@ -145,10 +145,7 @@ static weft_status check(weft_recomputable *run, weft_tensor *const *in, int n)
 {
     WF_NEED(run && n >= 0 && n <= WF_NODE_INPUTS, WEFT_ERR_ARG, "recomputed: %s, %d inputs",
             run ? "a function" : "no function", n);
-    for (int i = 0; i < n; i++)
-        if (!in[i])
-            return weft_error_status() ? weft_error_status()
-                                       : WF_FAIL(WEFT_ERR_ARG, "recomputed: input %d is NULL", i);
+    for (int i = 0; i < n; i++) WF_NEED_GIVEN(in[i], "recomputed: input %d is NULL", i);
     return WEFT_OK;
 }
 

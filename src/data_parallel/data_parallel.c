@@ -276,10 +276,7 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     weft_scope *scope;
     weft_status status;
 
-    if (!module || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "data parallel: module or mesh is NULL");
+    WF_NEED_GIVEN(module && mesh, "data parallel: module or mesh is NULL");
     WF_NEED(weft_mesh_ndim(mesh) == 1, WEFT_ERR_ARG,
             "data parallel: replicas are along one axis, the mesh has %d; use weft_mesh_sub or "
             "weft_mesh_flatten",

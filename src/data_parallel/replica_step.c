@@ -14,10 +14,7 @@
 
 static struct wf_replicas *replicas_of(const weft_module *module, const char *who)
 {
-    if (!module) {
-        if (weft_error_status() == WEFT_OK) WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", who);
-        return NULL;
-    }
+    WF_NEED_PTR(module, WEFT_ERR_ARG, "%s: the module is NULL", who);
     WF_NEED_PTR(module->lending.lend == wf_replica_lend, WEFT_ERR_STATE,
                 "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
                 module->kind->type);
@@ -71,10 +68,7 @@ weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, 
     weft_status status;
 
     if (!r) return weft_error_status();
-    if (!loss)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "data parallel backward: the loss is NULL");
+    WF_NEED_GIVEN(loss, "data parallel backward: the loss is NULL");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel backward: %lld tokens", (long long)tokens);
     scope = weft_scope_open();
     status = backward(r, loss, (double)tokens);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 /* An entry in the header. */
@@ -122,7 +123,7 @@ weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, weft_mesh 
     WF_NEED(n >= 0 && (batch || n == 0), WEFT_ERR_ARG, "broadcast_batch: no batch");
     for (int i = 0; i < n; i++)
         WF_NEED(batch[i].key, WEFT_ERR_ARG, "broadcast_batch: entry %d has no key", i);
-    if (!mesh) mesh = weft_mesh_current();
+    mesh = wf_mesh_or_current(mesh);
     before = weft_set_default_device(WEFT_CPU);
     weft_no_grad_begin();
     status = send(batch, n, mesh, axis, root);

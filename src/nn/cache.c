@@ -111,9 +111,7 @@ static void rewind_below(weft_module *m, int64_t tokens)
 
 weft_status weft_module_cache(weft_module *m, int64_t tokens)
 {
-    if (!m)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "cache: the module is NULL");
+    WF_NEED_GIVEN(m, "cache: the module is NULL");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "cache: room for %lld tokens", (long long)tokens);
     set_below(m, tokens);
     return WEFT_OK;

@@ -109,6 +109,7 @@ static const weft_module *root_of(const weft_module *m)
 static weft_status check_child(const weft_module *parent, const char *name,
                                const weft_module *child)
 {
+    WF_NEED_GIVEN(parent && child, "add child: a module is NULL");
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
@@ -120,14 +121,8 @@ static weft_status check_child(const weft_module *parent, const char *name,
 
 weft_status weft_module_add_child(weft_module *parent, const char *name, weft_module *child)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = check_child(parent, name, child);
 
-    if (!parent || !child)
-        status = weft_error_status() != WEFT_OK
-                     ? weft_error_status()
-                     : WF_FAIL(WEFT_ERR_ARG, "add child: a module is NULL");
-    else
-        status = check_child(parent, name, child);
     if (status != WEFT_OK) {
         if (child != root_of(parent)) weft_module_release(child);
         return status;

@@ -72,12 +72,6 @@ static weft_status remake_all(weft_module *root, remake_function *remake, int wh
     return status;
 }
 
-static weft_status missing(const char *what)
-{
-    if (weft_error_status() != WEFT_OK) return weft_error_status();
-    return WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", what);
-}
-
 static weft_tensor *with_elements(const struct wf_parameter *p, int device)
 {
     weft_tensor *t;
@@ -90,7 +84,7 @@ static weft_tensor *with_elements(const struct wf_parameter *p, int device)
 
 weft_status weft_module_materialize(weft_module *m, weft_device device)
 {
-    if (!m) return missing("materialize");
+    WF_NEED_GIVEN(m, "materialize: the module is NULL");
     WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
             "materialize: there are no elements on device %d", (int)device);
     return remake_all(m, with_elements, (int)device);
@@ -117,7 +111,7 @@ static weft_tensor *cast(const struct wf_parameter *p, int dtype)
 
 weft_status weft_module_cast(weft_module *m, weft_dtype dtype)
 {
-    if (!m) return missing("cast");
+    WF_NEED_GIVEN(m, "cast: the module is NULL");
     WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "cast: there is no dtype %d",
             (int)dtype);
     WF_NEED(weft_dtype_is_float(dtype), WEFT_ERR_DTYPE, "cast: parameters cannot be %s",

@@ -8,6 +8,13 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
+weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who)
+{
+    if (!*mesh && weft_error_status() == WEFT_OK) *mesh = weft_mesh_current();
+    WF_NEED_GIVEN(module && *mesh, "%s: %s is NULL", who, module ? "mesh" : "module");
+    return WEFT_OK;
+}
+
 weft_status wf_plan_check_mesh(const weft_mesh *mesh)
 {
     char text[128];
@@ -81,11 +88,7 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
     weft_status status;
     int count;
 
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    if (!module || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
+    WF_TRY(wf_style_subject(module, &mesh, "parallelize"));
     if (!plan) return no_plan(strict);
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));

@@ -234,8 +234,8 @@ weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_pla
     weft_status status;
     int count;
 
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    WF_NEED(module && mesh && plan, WEFT_ERR_ARG, "plan print: module, mesh or plan is NULL");
+    WF_TRY(wf_style_subject(module, &mesh, "plan print"));
+    WF_NEED_GIVEN(plan, "plan print: plan is NULL");
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
     p.ways = weft_mesh_axis_size(mesh, 0);

@@ -108,6 +108,10 @@ struct wf_distribution {
 };
 weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distribution *how);
 
+/** What a style is applied to: the module, and the default mesh where `*mesh` is NULL. fails:
+ *  WEFT_ERR_ARG when one is missing, or what made it so */
+weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who);
+
 /** Replace a plain parameter by its distributed form; whether it wants a gradient survives. */
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements);
