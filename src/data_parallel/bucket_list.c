@@ -7,7 +7,6 @@
  * reduced there first, is put behind the rest when buckets leave during backward.
  */
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/where.h"
 #include "data_parallel/data_parallel.h"
