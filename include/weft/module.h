@@ -92,7 +92,8 @@ WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device)
  */
 WEFT_API weft_status weft_module_cast(weft_module *m, weft_dtype dtype);
 
-/** Free a module that has no parent, with its children; NULL is allowed. ranks: any; local */
+/** Free a module that has no parent, with its children; NULL is allowed. Backward of its calls may
+ *  come later, but where it computes again (weft_recompute). ranks: any; local */
 WEFT_API void weft_module_release(weft_module *m);
 
 /* ---- the tree ---- */

@@ -150,7 +150,8 @@ typedef struct weft_attention_config {
 } weft_attention_config;
 WEFT_API weft_module *weft_attention_new(weft_attention_config config);
 
-/** What a block computes again in backward instead of keeping it: only its inputs are kept. */
+/** What a block computes again in backward instead of keeping it: only its inputs are kept. The block
+ *  must live until then. */
 typedef enum weft_recompute {
     WEFT_RECOMPUTE_NONE,
     WEFT_RECOMPUTE_MLP,  /* selective: norm2 and mlp, whose inner results are the largest */

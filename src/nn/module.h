@@ -85,9 +85,7 @@ struct weft_module {
     const weft_module_class *kind;
     void *payload;
     char *name;
-    const char *path; /* the newest of paths */
-    char **paths;     /* older ones stay: tape nodes and ledgers may hold them */
-    int n_paths;
+    const char *path; /* of wf_path_take */
     weft_module *parent;
     weft_module **children;
     int n_children;
