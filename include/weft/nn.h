@@ -64,8 +64,8 @@ typedef struct weft_position_config {
 } weft_position_config;
 WEFT_API weft_module *weft_position_new(weft_position_config config);
 
-/** x [*, width] -> [*, width], the last dim normalised; parameters weight (ones) and, for layer norm,
- *  bias (zeros), both [width]. Without a weight there is no bias. */
+/** x [*, width] -> [*, width], the last dim normalised; parameters weight (ones) and, for layer
+ * norm, bias (zeros), both [width]. Without a weight there is no bias. */
 typedef struct weft_norm_config {
     int64_t width;
     double eps; /* 0 means 1e-5 */
@@ -150,8 +150,8 @@ typedef struct weft_attention_config {
 } weft_attention_config;
 WEFT_API weft_module *weft_attention_new(weft_attention_config config);
 
-/** What a block computes again in backward instead of keeping it: only its inputs are kept. The block
- *  must live until then. */
+/** What a block computes again in backward instead of keeping it: only its inputs are kept. The
+ * block must live until then. */
 typedef enum weft_recompute {
     WEFT_RECOMPUTE_NONE,
     WEFT_RECOMPUTE_MLP,  /* selective: norm2 and mlp, whose inner results are the largest */

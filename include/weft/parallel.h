@@ -276,8 +276,8 @@ WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_me
  * What a plan means: every module that it matches or that has parameters, each parameter with its
  * layout and its bytes on this rank, and the collectives of a step, forward and backward: those of
  * the styles, for inputs that come as declared and gradients that come as the output was handed on.
- * What prepare-module's gradients take depends on the module, and what a style of one's own sends is
- * its own: both are left out. A dim counted from the end counts as another one than any counted
+ * What prepare-module's gradients take depends on the module, and what a style of one's own sends
+ * is its own: both are left out. A dim counted from the end counts as another one than any counted
  * from the front.
  *
  * The plan is applied to parameters without elements and taken back; modules that were distributed
