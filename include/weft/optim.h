@@ -231,10 +231,10 @@ WEFT_API weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tens
  * `pattern` is one of parameter paths below the optimizer's module, token by token between dots as
  * in plans (*, ?, [..]); a token ** stands for any number of them. Later calls win. Settings that
  * decide what is remembered (momentum, amsgrad, centered, adamw) can be changed before the first
- * step, which forgets state that was written.
+ * update, which forgets state that was written.
  * ranks: any; all alike
  * fails: WEFT_ERR_NOT_FOUND for a pattern without match or a name that the optimizer does not have;
- *        WEFT_ERR_ARG for a value out of range; WEFT_ERR_STATE for what the first step has fixed
+ *        WEFT_ERR_ARG for a value out of range; WEFT_ERR_STATE for what the first update has fixed
  */
 WEFT_API weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
                                     double value);
@@ -281,7 +281,8 @@ WEFT_API weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps);
  * norm that is no number.
  * ranks: collective over the mesh axes that shard a parameter; one all-reduce of 8 bytes per axis,
  *        after pending sums were reduced together
- * fails: WEFT_ERR_ARG for a negative max_norm
+ * fails: WEFT_ERR_ARG for a negative max_norm, WEFT_ERR_STATE when a parameter is updated in
+ *        backward; then nothing is scaled, and `norm` not written
  */
 WEFT_API weft_status weft_clip_grad_norm(weft_module *module, double max_norm, double *norm);
 
@@ -290,7 +291,7 @@ WEFT_API weft_status weft_clip_grad_norm(weft_module *module, double max_norm, d
 WEFT_API weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
                                           double *norm);
 
-/** Bring every element of every gradient into [-limit, limit]. fails: WEFT_ERR_ARG for a negative
+/** Bring every element of every gradient into [-limit, limit]. fails: as above, for a negative
  *  limit. ranks: collective over the meshes of gradients that are pending sums, else local */
 WEFT_API weft_status weft_clip_grad_value(weft_module *module, double limit);
 

@@ -169,6 +169,13 @@ weft_status wf_optim_make_state(weft_optim *optim)
     return WEFT_OK;
 }
 
+weft_status wf_optim_need_state(const weft_optim *optim)
+{
+    WF_NEED(optim->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
+            optim->kind->name);
+    return WEFT_OK;
+}
+
 static weft_status make(weft_optim *optim, const union wf_config *config)
 {
     WF_TRY(weft_module_each_parameter(optim->module, add_slot, optim));
@@ -253,8 +260,7 @@ static weft_status ask_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
 
-    WF_NEED(optim->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
-            optim->kind->name);
+    WF_TRY(wf_optim_need_state(optim));
     WF_TRY(check_places(optim));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
@@ -293,6 +299,7 @@ static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
 
 weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot)
 {
+    WF_TRY(wf_optim_need_state(optim));
     WF_TRY(check_gradient(optim, slot));
     return update_slot(optim, slot);
 }

@@ -121,6 +121,9 @@ unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *s
 /** Make room for the states of all slots, at their first values; older state is dropped. */
 weft_status wf_optim_make_state(weft_optim *optim);
 
+/** Fails when that found no memory. */
+weft_status wf_optim_need_state(const weft_optim *optim);
+
 /** Check slot->grad, and update the slot's parameter by it. */
 weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot);
 
