@@ -3,7 +3,6 @@
 
 #include "autograd/tape.h"
 #include "base/knob.h"
-#include "base/where.h"
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "dtensor/plan.h"
@@ -32,7 +31,6 @@ static void finish_rank(void)
     wf_mesh_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
-    wf_paths_finalize();
 }
 
 weft_status weft_init(int *argc, char ***argv)
@@ -59,7 +57,6 @@ int weft_finalize(void)
     wf_comm_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
-    wf_paths_finalize();
     return failed;
 }
 

@@ -20,7 +20,9 @@ weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh, const
 {
     int count;
 
-    WF_NEED_GIVEN(mesh, "placements: no mesh");
+    if (!mesh)
+        return weft_error_status() != WEFT_OK ? weft_error_status()
+                                              : WF_FAIL(WEFT_ERR_ARG, "placements: no mesh");
     count = weft_placements_parse(out, WEFT_MAX_AXES, text);
     if (count < 0) return weft_error_status();
     WF_NEED(count == weft_mesh_ndim(mesh), WEFT_ERR_ARG,
@@ -98,12 +100,12 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
 
 /* ---- the tape's upcalls ---- */
 
-static weft_tensor *filled(const weft_tensor *t, double value)
+static weft_tensor *ones_like(const weft_tensor *t)
 {
-    struct wf_args args = {.scalars.s = {value}};
+    struct wf_args args = {.scalars.s = {1}};
     weft_placement placements[WEFT_MAX_AXES];
     struct wf_layout *layout = t->layout;
-    weft_tensor *full;
+    weft_tensor *ones;
 
     args.want = layout;
     if (layout->desc.contiguous && !layout->partial) return wf_call(WF_OP_fill, 0, NULL, &args);
@@ -111,9 +113,9 @@ static weft_tensor *filled(const weft_tensor *t, double value)
     wf_without_partial(placements, t->layout->n_axes);
     layout = wf_layout_with_placements(t->layout, placements);
     args.want = layout;
-    full = wf_call(WF_OP_fill, 0, NULL, &args);
+    ones = wf_call(WF_OP_fill, 0, NULL, &args);
     wf_layout_release(layout);
-    return full;
+    return ones;
 }
 
 /* A gradient never becomes pending because the leaf is. */
@@ -171,7 +173,7 @@ static bool add_into(weft_tensor *a, weft_tensor *b)
 void wf_dtensor_init(void)
 {
     static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
-                                                       .filled = filled,
+                                                       .ones = ones_like,
                                                        .settle = settle,
                                                        .reduce = reduce,
                                                        .copy = copy,

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
 
 /* ---- shapes ---- */
@@ -149,7 +148,9 @@ static struct wf_copy *add_copy(struct wf_redist_action *action)
 {
     int n = action->n_copies++;
 
-    action->copies = wf_grown(action->copies, n, sizeof(struct wf_copy));
+    if ((n & (n - 1)) == 0) /* full: room for twice as many */
+        action->copies =
+            wf_realloc(action->copies, (size_t)(n ? 2 * n : 1) * sizeof(struct wf_copy));
     return &action->copies[n];
 }
 

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
 #include "base/mem.h"
 
 void wf_name_index_add(struct wf_name_index *index, const char *name, int64_t at)
 {
-    index->items = wf_grown(index->items, index->count, sizeof *index->items);
+    int64_t n = index->count;
+
+    if ((n & (n - 1)) == 0)
+        index->items = wf_realloc(index->items, (size_t)(n ? 2 * n : 1) * sizeof *index->items);
     index->items[index->count++] = (struct wf_name_at){name, at};
 }
 

@@ -5,14 +5,13 @@
 
 #include <weft/weights.h>
 
-/** Most names that one parameter is joined from, and ways to say them. */
-enum { WF_JOINED = 8, WF_ALTERNATIVES = 16 };
+enum { WF_JOINED = 8 }; /* most names that one parameter is joined from */
 
 /** A rule's alternatives for one path: the names of each, in order. */
 struct wf_candidates {
-    const weft_weight_rule *rule;            /* NULL: none fits (or there are no rules) */
-    char *names[WF_ALTERNATIVES][WF_JOINED]; /* wf_malloc'ed; what is in brackets present first */
-    int joined[WF_ALTERNATIVES];
+    const weft_weight_rule *rule; /* NULL: none fits (or there are no rules) */
+    char *names[16][WF_JOINED];   /* wf_malloc'ed; what is in brackets present first */
+    int joined[16];
     int count;
 };
 

@@ -2,7 +2,6 @@
  * block.c: a transformer block, normalised before its branches (GPT, Llama) or after (BERT), and
  * what of it is computed again in backward instead of kept.
  */
-#include <weft/autograd.h>
 #include <weft/ops.h>
 
 #include "nn/layer.h"
@@ -47,10 +46,9 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *h_btc;
 
     if (block->recompute == WEFT_RECOMPUTE_BLOCK)
-        return weft_recomputed(both_branches, inputs, n, block, NULL);
+        return wf_recomputed(both_branches, inputs, n, block);
     h_btc = branch(block, block->norm1, block->attn, inputs, n);
-    if (block->recompute == WEFT_RECOMPUTE_MLP)
-        return weft_recomputed(mlp_branch, &h_btc, 1, block, NULL);
+    if (block->recompute == WEFT_RECOMPUTE_MLP) return wf_recomputed(mlp_branch, &h_btc, 1, block);
     return mlp_branch(&h_btc, 1, block);
 }
 
