@@ -68,7 +68,6 @@ static double learning_rate(const struct options *o, int64_t step)
                               .lr = o->lr,
                               .min_lr = o->min_lr,
                               .warmup = o->warmup,
-                              .stable = o->stable,
                               .total = o->steps,
                               .gamma = o->gamma,
                               .period = o->period};

@@ -3,6 +3,7 @@
 
 #include "autograd/tape.h"
 #include "base/knob.h"
+#include "base/where.h"
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "dtensor/plan.h"
@@ -31,6 +32,7 @@ static void finish_rank(void)
     wf_mesh_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
+    wf_paths_finalize();
 }
 
 weft_status weft_init(int *argc, char ***argv)
@@ -57,6 +59,7 @@ int weft_finalize(void)
     wf_comm_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
+    wf_paths_finalize();
     return failed;
 }
 

@@ -15,7 +15,7 @@ struct options {
     int dtype;    /* a weft_dtype */
     int loss;     /* an enum on_off */
     int token_bytes, vocab, layers, width, heads, kv_heads, hidden, context, batch, accumulate;
-    int steps, until, warmup, stable, period, every, sample;
+    int steps, until, warmup, period, every, sample;
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
     uint64_t seed;
     double dropout, lr, min_lr, gamma, decay, clip;

@@ -56,12 +56,15 @@ typedef weft_tensor *weft_recomputable(weft_tensor *const *in, int n, void *payl
  * run(in, n, payload), of which the tape keeps the inputs only: what lies between is computed again
  * when backward comes to it (activation checkpointing). Leaves that `run` uses beside its inputs,
  * such as parameters, get their gradients as usual; other tensors that were computed from leaves
- * must be inputs. `run` itself sees to it that it draws the same random numbers.
+ * must be inputs. An input that the result does not depend on gets zeros. Every generator of the
+ * thread gives it the same random numbers again, and goes on afterwards where it was (PyTorch's
+ * preserve_rng_state, Megatron's checkpoint). Pieces nest.
  *
  * ranks: as `run`; the second time, every rank that runs backward
  * gives: a tensor owned by the open scope. `release(payload)` (NULL: nothing) is called when no
  *        further run can come
- * fails: WEFT_ERR_ARG for more than 8 inputs or a missing one; what `run` fails with
+ * fails: WEFT_ERR_ARG for more than 8 inputs or a missing one; what `run` fails with. Backward:
+ *        WEFT_ERR_STATE for an input that wants a gradient and that `run` does not use
  */
 WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int n,
                                       void *payload, void (*release)(void *payload));

@@ -27,8 +27,8 @@ WEFT_API void weft_state_release(weft_state *state);
  *
  * ranks: any; local, all alike. Numbers, bytes and generators are taken to be the same on all ranks
  * when they are saved; whatever a pointer points to must live as long as the list
- * fails: WEFT_ERR_ARG for an empty name or one in use, or without a thing; WEFT_ERR_LAYOUT for a
- *        pending reduction, of which no rank has the value
+ * fails: WEFT_ERR_ARG for an empty name, one in use or not UTF-8, or without a thing;
+ *        WEFT_ERR_LAYOUT for a pending reduction, of which no rank has the value
  */
 WEFT_API weft_status weft_state_add_tensor(weft_state *state, const char *name, weft_tensor *t);
 WEFT_API weft_status weft_state_add_int(weft_state *state, const char *name, int64_t *value);
@@ -45,7 +45,7 @@ WEFT_API weft_status weft_state_add_generator(weft_state *state, const char *nam
  * parameter was updated, steps taken and learning rate; all of another list.
  *
  * `module` is the optimizer's.
- * ranks: any; local, all alike. fails: as above
+ * ranks: any; local, all alike. fails: as above, and the list is what it was
  */
 WEFT_API weft_status weft_state_add_module(weft_state *state, const char *prefix,
                                            weft_module *module);

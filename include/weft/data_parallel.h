@@ -60,10 +60,13 @@ typedef struct weft_data_parallel_config {
  * parameter that several modules have stays one; frozen ones stay frozen.
  * ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
  *        TRUSTED
+ * gives: nothing; the module keeps the mesh. Released between a backward and its step, it waits for
+ *        buckets that the other replicas are still adding up
  * fails: WEFT_ERR_ARG without module or mesh, for a mesh with several axes, for one that was not
- *        cut from the mesh of the parameters' styles or is part of it, for a strided parameter, and
- *        for replicas that differ; WEFT_ERR_STATE when it was done before. The tree is then as
- *        before, but for copied values
+ *        cut from the mesh of the parameters' styles or is part of it, for a strided parameter, for
+ *        a config outside of what is said there, and for replicas that differ; WEFT_ERR_STATE when
+ *        it was done before or only some parameters have elements. The tree is then as before, but
+ *        for copied values
  */
 WEFT_API weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
                                         weft_data_parallel_config config);
@@ -94,7 +97,7 @@ WEFT_API weft_status weft_data_parallel_loss(weft_module *module, double *loss, 
 
 /**
  * The mean over all replicas' tokens of something that has `mean` over this one's `tokens`: a
- * validation loss. NAN without any.
+ * validation loss. NAN without any. `of_all` is not NULL.
  *
  * ranks: collective over the replicas, one all-reduce of 16 bytes
  * fails: WEFT_ERR_STATE for a module that is no replica, WEFT_ERR_ARG for a negative count

@@ -32,8 +32,8 @@ typedef enum weft_direction {
 
 /* ---- the ledger: a scope that counts this rank's collectives ---- */
 
-/** Start recording. Several ledgers may be open; each hears everything. ranks: any; local. gives:
- *  close it */
+/** Start recording. Several ledgers may be open; each hears everything. ranks: any; local.
+ *  gives: close it */
 WEFT_API weft_ledger *weft_ledger_open(void);
 /** Stop recording and forget everything; NULL is allowed. ranks: any; local */
 WEFT_API void weft_ledger_close(weft_ledger *ledger);
@@ -118,8 +118,8 @@ typedef enum weft_noise {
 WEFT_API void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FILE *out);
 
 /** All of it as one JSON object: {"modules": [{"name", "type", "depth", "parameters",
- * "collectives", "ops"}]}; a module's figures are its own, without those of its children. ranks:
- * any; local */
+ * "collectives", "ops"}]}; a module's figures are its own, without those of its children.
+ * ranks: any; local */
 WEFT_API void weft_ledger_json(const weft_ledger *ledger, FILE *out);
 
 /* ---- memory, settings, caches ---- */

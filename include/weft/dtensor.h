@@ -95,8 +95,8 @@ WEFT_API weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
  */
 WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements);
 
-/** All of the tensor on every rank, plain: redistribute to replicated, then to_local. ranks:
- * collective over its mesh. grad: taken to be replicated, or to have `grad_placements` */
+/** All of the tensor on every rank, plain: redistribute to replicated, then to_local.
+ * ranks: collective over its mesh. grad: taken to be replicated, or to have `grad_placements` */
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
 

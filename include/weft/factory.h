@@ -28,8 +28,8 @@ typedef struct weft_spec {
     bool requires_grad;
 } weft_spec;
 
-/** The spec of a tensor; what is pending in t is replicated in it, and it wants no gradient. ranks:
- * any; local */
+/** The spec of a tensor; what is pending in t is replicated in it, and it wants no gradient.
+ * ranks: any; local */
 WEFT_API weft_spec weft_spec_of(const weft_tensor *t);
 
 /* ---- constants ---- */

@@ -162,8 +162,8 @@ WEFT_API int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, i
                                       int room);
 
 /** The world numbers of any line along an axis; lines count with the last of the other axes
- * fastest. Written as weft_mesh_group_ranks does; 0 for an axis or line that is not there. ranks:
- * any; local
+ * fastest. Written as weft_mesh_group_ranks does; 0 for an axis or line that is not there.
+ * ranks: any; local
  */
 WEFT_API int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, int room);
 
@@ -171,8 +171,8 @@ WEFT_API int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int
  */
 WEFT_API int weft_mesh_communicators(void);
 
-/** "(dp:2, tp:4)" into `text`, "(2, 4)" without names; returns the length as snprintf does. ranks:
- * any; local */
+/** "(dp:2, tp:4)" into `text`, "(2, 4)" without names; returns the length as snprintf does.
+ * ranks: any; local */
 WEFT_API int weft_mesh_print(const weft_mesh *mesh, char *text, size_t bytes);
 
 /* ---- other meshes over the same ranks ---- */

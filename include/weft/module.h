@@ -76,8 +76,10 @@ WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
  * had with elements from the start, whatever was drawn since; those of one's own are undefined.
  *
  * So a model is made without elements, spread over a mesh, and only then takes memory, with the
- * bits of the same model made in one piece. ranks: local; every rank of the parameters' meshes
- * alike fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_MEMORY. The tree is then as before
+ * bits of the same model made in one piece.
+ *
+ * ranks: local; every rank of the parameters' meshes alike
+ * fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_MEMORY. The tree is then as before
  */
 WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device);
 
@@ -90,19 +92,20 @@ WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device)
  */
 WEFT_API weft_status weft_module_cast(weft_module *m, weft_dtype dtype);
 
-/** Free a module that has no parent, with its children; NULL is allowed. ranks: any; local */
+/** Free a module that has no parent, with its children; NULL is allowed. Backward of its calls may
+ *  come later, but where it computes again (weft_recompute). ranks: any; local */
 WEFT_API void weft_module_release(weft_module *m);
 
 /* ---- the tree ---- */
 
-/** Type, name in the parent and path from the root ("" for a root). ranks: any; local. gives:
- * borrowed */
+/** Type, name in the parent and path from the root ("" for a root).
+ *  ranks: any; local. gives: borrowed */
 WEFT_API const char *weft_module_type(const weft_module *m);
 WEFT_API const char *weft_module_name(const weft_module *m);
 WEFT_API const char *weft_module_path(const weft_module *m);
 
-/** Children in the order they were added. ranks: any; local. gives: borrowed; NULL for a wrong
- * index */
+/** Children in the order they were added.
+ *  ranks: any; local. gives: borrowed; NULL for a wrong index */
 WEFT_API int weft_module_children(const weft_module *m);
 WEFT_API weft_module *weft_module_child_at(const weft_module *m, int index);
 
@@ -146,13 +149,13 @@ WEFT_API void weft_module_print(weft_module *m, FILE *out);
  * the ledger and traces name the module's path.
  * ranks: as the module's operations and hooks
  * gives: a tensor owned by the open scope; NULL when m or an input is NULL
- * fails: WEFT_ERR_ARG for a number of inputs that the module does not take
+ * fails: WEFT_ERR_ARG for a number of inputs that the module does not take; as forward and hooks
  */
 WEFT_API weft_tensor *weft_call(weft_module *m, weft_tensor *x);
 WEFT_API weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n);
 
-/** Training (the state after construction) or evaluation, for the whole tree: dropout asks. ranks:
- * any; local */
+/** Training (the state after construction) or evaluation, for the whole tree: dropout asks.
+ *  ranks: any; local */
 WEFT_API void weft_module_train(weft_module *m, bool training);
 WEFT_API bool weft_module_training(const weft_module *m);
 

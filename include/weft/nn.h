@@ -64,8 +64,8 @@ typedef struct weft_position_config {
 } weft_position_config;
 WEFT_API weft_module *weft_position_new(weft_position_config config);
 
-/** Normalise the last dim; parameters weight (ones) and, for layer norm, bias (zeros), both
- * [width]. */
+/** x [*, width] -> [*, width], the last dim normalised; parameters weight (ones) and, for layer
+ * norm, bias (zeros), both [width]. Without a weight there is no bias. */
 typedef struct weft_norm_config {
     int64_t width;
     double eps; /* 0 means 1e-5 */
@@ -75,10 +75,10 @@ typedef struct weft_norm_config {
 WEFT_API weft_module *weft_layer_norm_new(weft_norm_config config);
 WEFT_API weft_module *weft_rms_norm_new(weft_norm_config config);
 
-/** Dropout with probability p while training, the input itself in evaluation. */
+/** Dropout with probability p in [0, 1] while training, the input itself in evaluation. */
 WEFT_API weft_module *weft_dropout_new(double p);
 
-/** A pointwise function as a module. */
+/** A pointwise function as a module: x [*] -> [*]. */
 WEFT_API weft_module *weft_activation_new(weft_activation_kind kind);
 
 /** x [*, 2, h] -> act(x[..., 0, :]) x[..., 1, :] [*, h]; with WEFT_SILU in one op (SwiGLU). */
@@ -150,7 +150,8 @@ typedef struct weft_attention_config {
 } weft_attention_config;
 WEFT_API weft_module *weft_attention_new(weft_attention_config config);
 
-/** What a block computes again in backward instead of keeping it: only its inputs are kept. */
+/** What a block computes again in backward instead of keeping it: only its inputs are kept. The
+ * block must live until then. */
 typedef enum weft_recompute {
     WEFT_RECOMPUTE_NONE,
     WEFT_RECOMPUTE_MLP,  /* selective: norm2 and mlp, whose inner results are the largest */
@@ -276,7 +277,8 @@ WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
  * Remember keys and values of up to `tokens` tokens in every attention of the tree, in their heads'
  * own layout, and where positions go on: every call from now on is given the tokens that follow
  * those of the calls before. What was remembered is forgotten; 0 ends it. Without recording only
- * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens.
+ * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens; one
+ * that fails for another reason may have left its own: rewind to how many there were.
  * Masks are [B or 1, T or 1, tokens] then.
  *
  * ranks: local, but all ranks alike. fails: WEFT_ERR_ARG for a negative number

@@ -32,7 +32,8 @@ typedef weft_tensor *weft_output_function(weft_module *m, weft_tensor *output, w
  * three may be NULL. `payload` must live as long as the module.
  * ranks: every rank of the mesh alike; each keeps its part of its own copy, nothing is sent
  * fails: WEFT_ERR_STATE when it was already called on this module, WEFT_ERR_ARG without module or
- *        mesh, and what `partition` fails with; the tree is then as before
+ *        mesh, WEFT_ERR_LAYOUT when a shared tensor would be spread in two ways, and what
+ *        `partition` fails with; the tree is then as before
  */
 WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                             weft_partition_function *partition,
@@ -275,11 +276,13 @@ WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_me
  * What a plan means: every module that it matches or that has parameters, each parameter with its
  * layout and its bytes on this rank, and the collectives of a step, forward and backward: those of
  * the styles, for inputs that come as declared and gradients that come as the output was handed on.
- * What prepare-module's gradients take depends on the module, and what a style of one's own does is
- * its own: both are left out. A dim counted from the end counts as another one than any counted
+ * What prepare-module's gradients take depends on the module, and what a style of one's own sends
+ * is its own: both are left out. A dim counted from the end counts as another one than any counted
  * from the front.
  *
- * ranks: any; local. fails: as weft_parallelize_module_strict for mesh, patterns, layouts and types
+ * The plan is applied to parameters without elements and taken back; modules that were distributed
+ * before are printed as they are. Partitions of one's own run for that: on meta tensors.
+ * ranks: any; local. fails: as weft_parallelize_module_strict, but for those modules
  */
 WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
                                      FILE *out);

@@ -16,8 +16,8 @@
 
 typedef struct weft_generator weft_generator;
 
-/** A generator that starts at draw 0 / one more owner / one owner less; NULL is allowed. ranks:
- * any; local, all alike. gives: a generator owned by the caller */
+/** A generator that starts at draw 0 / one more owner / one owner less; NULL is allowed.
+ * ranks: any; local, all alike. gives: a generator owned by the caller */
 WEFT_API weft_generator *weft_generator_new(uint64_t seed);
 WEFT_API weft_generator *weft_generator_retain(weft_generator *g);
 WEFT_API void weft_generator_release(weft_generator *g);

@@ -66,9 +66,8 @@ WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
 
 /**
  * An undefined tensor of the same dtype, shape and placements (replicated for pending ones) on a
- * device: how a meta tensor gets
- * its elements after it was spread (PyTorch: empty_like, to_empty). Each rank makes room for its
- * part only.
+ * device: how a meta tensor gets its elements after it was spread (PyTorch: empty_like, to_empty).
+ * Each rank makes room for its part only.
  *
  * ranks: any; local. gives: a row-major leaf owned by the open scope, that wants no gradient
  * fails: WEFT_ERR_ARG for no device
@@ -105,16 +104,16 @@ WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_numel(const weft_tensor *t);
 WEFT_API void *weft_data(weft_tensor *t);
 
-/** The element of a one-element plain or replicated tensor; NaN (and an error) otherwise. ranks:
- * any; local */
+/** The element of a one-element plain or replicated tensor; NaN (and an error) otherwise.
+ * ranks: any; local */
 WEFT_API double weft_item(const weft_tensor *t);
 
 /** Copy this rank's elements out, row-major, as f64. ranks: any; local. fails: WEFT_ERR_ARG when
  * room is too small */
 WEFT_API weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room);
 
-/** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does. ranks:
- * any; local */
+/** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does.
+ * ranks: any; local */
 WEFT_API int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes);
 
 /** The description and this rank's elements, at most eight per dim. ranks: any; local */

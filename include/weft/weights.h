@@ -89,8 +89,8 @@ typedef struct weft_named_tensor {
  *
  * The file appears under its name when it is complete and on disk; until then what was there stays.
  * ranks: all of the world, with equal lists
- * fails: WEFT_ERR_ARG for a name that is empty or stands twice, WEFT_ERR_LAYOUT for a pending
- *        reduction, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks
+ * fails: WEFT_ERR_ARG for a name that is empty, no UTF-8 or stands twice, WEFT_ERR_LAYOUT for a
+ *        pending reduction, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks
  */
 WEFT_API weft_status weft_weights_write(const char *path, const weft_named_tensor *tensors,
                                         int64_t count);

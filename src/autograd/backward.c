@@ -98,6 +98,8 @@ static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
     return WEFT_OK;
 }
 
+weft_tensor *wf_no_gradient(const weft_tensor *of) { return up.filled(of, 0); }
+
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
@@ -179,13 +181,15 @@ static weft_status run_vjp(struct wf_node *node)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
     weft_scope *scope = weft_scope_open();
-    weft_status status = WEFT_OK;
+    weft_status before = weft_error_status(), status;
 
     wf_here.module = node->module;
     if (node->parts)
         wf_node_run_whole(node, in_grads);
     else
         node->vjp(node, node->grad, in_grads);
+    /* a piece that runs again may want no gradient for its inputs, only for leaves in it */
+    status = before == WEFT_OK ? weft_error_status() : WEFT_OK;
     for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
         if (!wf_node_wants(node, i)) continue;
         if (in_grads[i])
@@ -280,9 +284,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
     weft_scope *scope;
     weft_status status;
 
-    if (!t)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "backward: no tensor");
+    WF_NEED_GIVEN(t, "backward: no tensor");
     WF_NEED(t->requires_grad, WEFT_ERR_STATE,
             "backward: the tensor was not computed from anything that requires a gradient");
     WF_NEED(
@@ -291,7 +293,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
         (long long)t->layout->numel);
     scope = weft_scope_open();
     wf_scope_set_parts(NULL); /* what a vjp computes again it needs at once */
-    if (!gradient) gradient = up.ones(t);
+    if (!gradient) gradient = up.filled(t, 1);
     status = gradient ? walk(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);
     return status;
@@ -303,9 +305,7 @@ weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL
 
 weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 {
-    if (!gradient)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "backward_from: no gradient");
+    WF_NEED_GIVEN(gradient, "backward_from: no gradient");
     if (t)
         for (int d = 0; d < weft_ndim(t); d++)
             WF_NEED(weft_ndim(t) == weft_ndim(gradient) &&

@@ -2,21 +2,24 @@
  * recompute.c: a node that stands for a whole piece of forward, and makes it again in backward.
  *
  * The first run is not recorded. In backward the piece runs once more on leaves with the bytes of
- * its inputs, is walked at once, and the gradients of those leaves go on to where the inputs came
- * from. Parameters in the piece are leaves of the inner walk like of any other. Who keeps them is
- * told while the piece runs first that it will use them once more (struct wf_uses).
+ * its inputs and with the random numbers of the first time, is walked at once, and the gradients of
+ * those leaves go on to where the inputs came from. Parameters in the piece are leaves of the inner
+ * walk like of any other. Who keeps them is told while the piece runs first that it will use them
+ * once more (struct wf_uses).
  */
 #include "autograd/tape.h"
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "random/generator.h"
 
 struct piece {
     weft_recomputable *run;
     void *payload;
     void (*release)(void *payload);
     int n;
-    struct wf_uses uses; /* until it has run again */
+    struct wf_uses uses;    /* until it has run again */
+    struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
 
 /* ---- leaves that are used again ---- */
@@ -65,6 +68,7 @@ static void release_piece(void *context)
     struct piece *piece = context;
 
     drop_uses(piece, false);
+    wf_draws_free(piece->draws);
     if (piece->release) piece->release(piece->payload);
     wf_free(piece);
 }
@@ -88,7 +92,9 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
     weft_tensor *out;
 
     wf_no_grad_depth = 0;
+    wf_draws_begin(piece->draws);
     out = piece->run(in, piece->n, piece->payload);
+    wf_draws_end(piece->draws);
     wf_no_grad_depth = depth;
     return out;
 }
@@ -99,7 +105,10 @@ static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
     bool outermost = wf_recording();
     weft_tensor *out;
 
-    if (outermost) wf_uses = &piece->uses;
+    if (outermost) {
+        wf_uses = &piece->uses;
+        piece->draws = wf_draws_save();
+    }
     wf_no_grad_depth++;
     out = piece->run(in, piece->n, piece->payload);
     wf_no_grad_depth--;
@@ -107,26 +116,36 @@ static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
     return out;
 }
 
+/* Gradients of the leaves `in`, to which the second run leads; none if all of it is frozen. */
+static weft_status walk_again(struct piece *piece, weft_tensor *const *in, weft_tensor *grad)
+{
+    weft_tensor *out = run_again(piece, in);
+
+    if (!out)
+        return weft_error_status()
+                   ? weft_error_status()
+                   : WF_FAIL(WEFT_ERR_STATE, "recomputed: nothing came of the second run");
+    if (!out->requires_grad) return WEFT_OK;
+    WF_TRY(weft_backward_from(out, grad));
+    return drop_uses(piece, true);
+}
+
 static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)
 {
     struct piece *piece = node->context;
-    weft_tensor *in[WF_NODE_INPUTS], *out;
+    weft_tensor *in[WF_NODE_INPUTS];
 
     for (int i = 0; i < piece->n; i++) in[i] = leaf_like(node->saved[i], wf_node_wants(node, i));
-    out = run_again(piece, in);
-    if (!out || !out->requires_grad) return; /* everything in it is frozen */
-    if (weft_backward_from(out, grad) != WEFT_OK || drop_uses(piece, true) != WEFT_OK) return;
-    for (int i = 0; i < piece->n; i++) in_grads[i] = in[i]->grad;
+    if (walk_again(piece, in, grad) != WEFT_OK) return;
+    for (int i = 0; i < piece->n; i++)
+        if (wf_node_wants(node, i)) in_grads[i] = in[i]->grad ? in[i]->grad : wf_no_gradient(in[i]);
 }
 
 static weft_status check(weft_recomputable *run, weft_tensor *const *in, int n)
 {
     WF_NEED(run && n >= 0 && n <= WF_NODE_INPUTS, WEFT_ERR_ARG, "recomputed: %s, %d inputs",
             run ? "a function" : "no function", n);
-    for (int i = 0; i < n; i++)
-        if (!in[i])
-            return weft_error_status() ? weft_error_status()
-                                       : WF_FAIL(WEFT_ERR_ARG, "recomputed: input %d is NULL", i);
+    for (int i = 0; i < n; i++) WF_NEED_GIVEN(in[i], "recomputed: input %d is NULL", i);
     return WEFT_OK;
 }
 

@@ -75,7 +75,7 @@ void wf_node_drop_saved(struct wf_node *node)
     for (uint32_t left = node->saved_slots; left; left &= left - 1)
         weft_release(node->saved[__builtin_ctz(left)]);
     node->saved_slots = 0;
-    wf_parts_free(node->parts);
+    wf_saved_parts_free(node->parts);
     node->parts = NULL;
 }
 

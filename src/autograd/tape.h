@@ -13,7 +13,7 @@
 enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12 };
 
 struct wf_node;
-struct wf_parts;
+struct wf_saved_parts;
 
 /**
  * Compute gradients of a node's inputs from `grad`, the gradient of its output.
@@ -33,7 +33,7 @@ struct wf_node {
     weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
     weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
     uint32_t saved_slots;                      /* bits of those in use */
-    struct wf_parts *parts;                    /* which of them are parts; NULL: none */
+    struct wf_saved_parts *parts;              /* which of them are parts; NULL: none */
     double s[4];                               /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
@@ -67,7 +67,7 @@ void wf_node_cut_saved(struct wf_node *node);
 
 /** Run the vjp of a node with parts on whole tensors; collective where they are cut. */
 void wf_node_run_whole(struct wf_node *node, weft_tensor **in_grads);
-void wf_parts_free(struct wf_parts *parts);
+void wf_saved_parts_free(struct wf_saved_parts *parts);
 
 /**
  * Upcalls: this rank's part of a tensor that all ranks along an axis of the mesh hold, as a plain
@@ -136,7 +136,7 @@ static inline bool wf_unrecorded(int n, weft_tensor *const *in)
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
-    weft_tensor *(*ones)(const weft_tensor *like); /* seed gradient */
+    weft_tensor *(*filled)(const weft_tensor *like, double value); /* a gradient that is known */
     weft_tensor *(*settle)(
         weft_tensor *grad,
         const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */
@@ -148,6 +148,9 @@ void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
+
+/** The gradient of what a result does not depend on; of the open scope. */
+weft_tensor *wf_no_gradient(const weft_tensor *of);
 
 /** Make a leaf's gradient row-major bytes that nothing else holds. */
 weft_status wf_leaf_own_gradient(weft_tensor *leaf);

@@ -30,6 +30,14 @@ void wf_error_set(weft_status status, const char *message);
     do {                                                                                           \
         if (!(cond)) return WF_FAIL((status), __VA_ARGS__);                                        \
     } while (0)
+/** WF_NEED for what a caller made in the same expression: when it is missing because that failed,
+ * the failure is passed on. */
+#define WF_NEED_GIVEN(pointer, ...)                                                                \
+    do {                                                                                           \
+        if (!(pointer))                                                                            \
+            return weft_error_status() != WEFT_OK ? weft_error_status()                            \
+                                                  : WF_FAIL(WEFT_ERR_ARG, __VA_ARGS__);            \
+    } while (0)
 /** WF_NEED for functions that return a pointer. */
 #define WF_NEED_PTR(cond, status, ...)                                                             \
     do {                                                                                           \

@@ -7,7 +7,6 @@
  * reduced there first, is put behind the rest when buckets leave during backward.
  */
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/where.h"
 #include "data_parallel/data_parallel.h"
@@ -123,29 +122,24 @@ void wf_buckets_listen(struct wf_replicas *r)
 
 /* The next buckets, as far as they are complete; with `all` the others too, but for those that wait
  * for another axis. */
-static weft_status send(struct wf_replicas *r, bool all)
+static void send(struct wf_replicas *r, bool all)
 {
-    while (r->n_started < r->n_buckets) {
+    for (; r->n_started < r->n_buckets; r->n_started++) {
         struct wf_bucket *bucket = &r->buckets[r->n_started];
 
-        if (bucket->missing && (!all || may_be_pending(&r->members[bucket->members[0]])))
-            return WEFT_OK;
-        WF_TRY(wf_bucket_start(r, bucket));
-        r->n_started++;
+        if (bucket->missing && (!all || may_be_pending(&r->members[bucket->members[0]]))) return;
+        wf_bucket_start(r, bucket);
     }
-    return WEFT_OK;
 }
 
 /* A bucket is of no module, and of backward wherever that is when it leaves. */
-static weft_status send_from_nowhere(struct wf_replicas *r, bool all)
+static void send_from_nowhere(struct wf_replicas *r, bool all)
 {
     struct wf_where before = wf_here;
-    weft_status status;
 
     wf_here = (struct wf_where){.phase = WF_BACKWARD};
-    status = send(r, all);
+    send(r, all);
     wf_here = before;
-    return status;
 }
 
 weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept)
@@ -157,12 +151,13 @@ weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept)
     if (m->bucket < 0 || m->arrived || may_be_pending(m)) return WEFT_OK;
     m->arrived = true;
     r->buckets[m->bucket].missing--;
-    return send_from_nowhere(r, false);
+    send_from_nowhere(r, false);
+    return WEFT_OK;
 }
 
-weft_status wf_buckets_send(struct wf_replicas *r)
+void wf_buckets_send(struct wf_replicas *r)
 {
-    if (!r->keeper.listening) return WEFT_OK;
+    if (!r->keeper.listening) return;
     r->keeper.listening = false;
-    return send_from_nowhere(r, true);
+    send_from_nowhere(r, true);
 }

@@ -1,7 +1,4 @@
-/*
- * data_parallel.c: making a module a replica, and what a step then takes: a backward with its
- * number of tokens, and the mean loss. See NOTE [replicas].
- */
+/* data_parallel.c: making a module a replica: all of it, or nothing. See NOTE [replicas]. */
 #include "data_parallel/data_parallel.h"
 
 #include <math.h>
@@ -9,7 +6,6 @@
 
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
-#include <weft/ops.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -30,6 +26,7 @@ void wf_replicas_release(void *payload)
     struct wf_replicas *r = payload;
 
     if (--r->refs) return;
+    wf_buckets_give_up(r);
     for (int i = 0; i < r->n_members; i++) {
         struct wf_member *m = &r->members[i];
 
@@ -89,6 +86,11 @@ static weft_status list_parameter(weft_module *m, const char *name, weft_tensor 
     WF_NEED(!mesh || !making->model || mesh == making->model, WEFT_ERR_ARG,
             "data parallel: parameter '%s' of module '%s' is on another mesh than those before",
             name, weft_module_path(m));
+    WF_NEED(!making->count || wf_is_meta(parameter) == wf_is_meta(making->changes[0].from),
+            WEFT_ERR_STATE,
+            "data parallel: parameter '%s' of module '%s' %s elements, unlike those before; "
+            "weft_module_materialize comes first",
+            name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
     if (mesh) making->model = mesh;
     making->changes =
         wf_realloc(making->changes, (size_t)(making->count + 1) * sizeof *making->changes);
@@ -218,7 +220,7 @@ static void adopt(struct wf_replicas *r, struct making *making)
                                            .whole = wf_layout_retain(change->whole)};
         change->leaf->kept = &r->members[i].kept;
         r->leaves[i] = change->leaf;
-        r->meta |= wf_is_meta(change->leaf);
+        r->meta = wf_is_meta(change->leaf);
     }
     wf_buckets_make(r);
 }
@@ -274,14 +276,14 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     weft_scope *scope;
     weft_status status;
 
-    if (!module || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "data parallel: module or mesh is NULL");
+    WF_NEED_GIVEN(module && mesh, "data parallel: module or mesh is NULL");
     WF_NEED(weft_mesh_ndim(mesh) == 1, WEFT_ERR_ARG,
             "data parallel: replicas are along one axis, the mesh has %d; use weft_mesh_sub or "
             "weft_mesh_flatten",
             weft_mesh_ndim(mesh));
+    WF_NEED(config.backwards >= 0, WEFT_ERR_ARG, "data parallel: %d backwards", config.backwards);
+    WF_NEED((unsigned)config.start <= WEFT_REPLICAS_TRUSTED, WEFT_ERR_ARG,
+            "data parallel: there is no start %d", (int)config.start);
     WF_TRY(check_modules(module));
     r = WF_NEW(struct wf_replicas);
     *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce,
@@ -300,99 +302,4 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     weft_scope_close(scope);
     wf_replicas_release(r);
     return status;
-}
-
-/* ---- a step ---- */
-
-static struct wf_replicas *replicas_of(const weft_module *module, const char *who)
-{
-    if (!module) {
-        if (weft_error_status() == WEFT_OK) WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", who);
-        return NULL;
-    }
-    WF_NEED_PTR(module->lending.lend == wf_replica_lend, WEFT_ERR_STATE,
-                "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
-                module->kind->type);
-    return module->lending.payload;
-}
-
-static weft_status value_of(weft_tensor *loss, double *value)
-{
-    weft_tensor *plain;
-
-    WF_NEED(weft_numel(loss) == 1, WEFT_ERR_SHAPE, "data parallel: the loss has %lld elements",
-            (long long)weft_numel(loss));
-    weft_no_grad_begin();
-    plain = weft_full_tensor(loss);
-    weft_no_grad_end();
-    if (!plain) return weft_error_status();
-    *value = wf_is_meta(plain) ? NAN : weft_item(plain);
-    return WEFT_OK;
-}
-
-/* Gradients of a step that was given up take their tokens with them. */
-static void forget_dropped(struct wf_replicas *r)
-{
-    if (r->n_started) return;
-    for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].leaf->grad && !r->members[i].kept.reduced) return;
-    r->tokens = r->loss = 0;
-}
-
-static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tokens)
-{
-    weft_status status = WEFT_OK;
-    double value = 0;
-
-    WF_TRY(value_of(loss, &value));
-    forget_dropped(r);
-    if (++r->backwards == r->config.backwards) wf_buckets_listen(r);
-    if (tokens > 0 || r->config.shard) status = weft_backward(weft_mul_scalar(loss, tokens));
-    if (status == WEFT_OK) status = wf_buckets_send(r);
-    r->keeper.listening = false;
-    if (status != WEFT_OK) return status;
-    r->tokens += tokens;
-    if (tokens > 0) r->loss += tokens * value;
-    return WEFT_OK;
-}
-
-weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, int64_t tokens)
-{
-    struct wf_replicas *r = replicas_of(module, "data parallel backward");
-    weft_scope *scope;
-    weft_status status;
-
-    if (!r) return weft_error_status();
-    if (!loss)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "data parallel backward: the loss is NULL");
-    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel backward: %lld tokens", (long long)tokens);
-    scope = weft_scope_open();
-    status = backward(r, loss, (double)tokens);
-    weft_scope_close(scope);
-    return status;
-}
-
-weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *tokens)
-{
-    const struct wf_replicas *r = replicas_of(module, "data parallel loss");
-
-    if (!r) return weft_error_status();
-    if (loss) *loss = r->mean_loss;
-    if (tokens) *tokens = (int64_t)r->all_tokens;
-    return WEFT_OK;
-}
-
-weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
-                                    double *of_all)
-{
-    const struct wf_replicas *r = replicas_of(module, "data parallel mean");
-    double sums[] = {(double)tokens, tokens > 0 ? mean * (double)tokens : 0};
-
-    if (!r) return weft_error_status();
-    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel mean: %lld tokens", (long long)tokens);
-    wf_replicas_sum(r, sums, 2);
-    *of_all = sums[0] > 0 ? sums[1] / sums[0] : NAN;
-    return WEFT_OK;
 }

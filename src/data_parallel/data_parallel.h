@@ -78,13 +78,15 @@ void wf_buckets_free(struct wf_replicas *r);
 void wf_buckets_listen(struct wf_replicas *r);
 /** It ends: what has not been sent is. So messages of the program that come next come next on every
  *  replica, whatever its backward was like. */
-weft_status wf_buckets_send(struct wf_replicas *r);
+void wf_buckets_send(struct wf_replicas *r);
 weft_status wf_replicas_arrived(struct wf_keeper *keeper, struct wf_kept *kept);
 
 /* ---- gradient_buckets.c ---- */
 
 /** Take the members' gradients and begin to add up. */
-weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket);
+void wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket);
+/** Let buckets that have left arrive, and drop them: nobody wants them any more. */
+void wf_buckets_give_up(struct wf_replicas *r);
 
 weft_status wf_replicas_reduce(struct wf_keeper *keeper);
 weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept);

@@ -60,53 +60,65 @@ void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count)
 
 static bool has_news(const struct wf_member *m) { return m->leaf->grad && !m->kept.reduced; }
 
+/* Bytes of its own. The other replicas are on their way, so without memory the job ends. */
+static void own_gradient(const struct wf_member *m)
+{
+    if (wf_leaf_own_gradient(m->leaf) != WEFT_OK) WF_DIE("data parallel: %s", weft_error_message());
+    wf_settled(m->leaf->grad);
+}
+
 /* The gradient's bytes, or zeros, to their place; the gradient itself is given up. */
-static weft_status take(struct wf_member *m, char *to)
+static void take(struct wf_member *m, char *to)
 {
     m->taken = has_news(m);
-    if (m->taken) WF_TRY(wf_leaf_own_gradient(m->leaf));
-    if (to && !m->taken) memset(to, 0, wf_member_bytes(m));
-    if (!m->taken) return WEFT_OK;
-    wf_settled(m->leaf->grad);
+    if (!m->taken) {
+        if (to) memset(to, 0, wf_member_bytes(m));
+        return;
+    }
+    own_gradient(m);
     if (to) memcpy(to, m->leaf->grad->data, wf_member_bytes(m));
     weft_release(m->leaf->grad);
     m->leaf->grad = NULL;
-    return WEFT_OK;
 }
 
-weft_status wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
+static struct wf_block *block_for(const struct wf_replicas *r, size_t bytes)
+{
+    struct wf_block *block =
+        r->meta ? wf_block_planned(bytes, WF_MEM_COMM) : wf_block_new(bytes, WF_MEM_COMM);
+
+    if (!block) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
+    return block;
+}
+
+void wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
 {
     weft_dtype dtype = dtype_of(&r->members[bucket->members[0]]);
     size_t at = 0;
 
-    bucket->block = r->meta ? wf_block_planned(bucket->bytes, WF_MEM_COMM)
-                            : wf_block_new(bucket->bytes, WF_MEM_COMM);
-    if (!bucket->block) return weft_error_status();
+    bucket->block = block_for(r, bucket->bytes);
     for (int i = 0; i < bucket->count; i++) {
         struct wf_member *m = &r->members[bucket->members[i]];
 
-        WF_TRY(take(m, r->meta ? NULL : (char *)bucket->block->data + at));
+        take(m, r->meta ? NULL : (char *)bucket->block->data + at);
         at += wf_member_bytes(m);
     }
     bucket->coll = (struct wf_coll){.dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
     if (bucket->bytes) start(r, &bucket->coll, bucket->block->data); /* else empty in all */
-    return WEFT_OK;
 }
 
 /* A gradient grew after its bucket had left, on some replica: the bucket goes once more. */
-static weft_status send_rest(struct wf_replicas *r, struct wf_bucket *bucket)
+static void send_rest(struct wf_replicas *r, const struct wf_bucket *bucket)
 {
     struct wf_bucket rest = *bucket;
 
-    WF_TRY(wf_bucket_start(r, &rest));
+    wf_bucket_start(r, &rest);
     wait(&rest.coll);
     if (!r->meta)
         wf_cpu_axpy(rest.coll.dtype, (int64_t)rest.coll.count, bucket->block->data, 1,
                     rest.block->data);
     wf_block_release(rest.block);
-    return WEFT_OK;
 }
 
 /* What is left of an earlier step, here or since more came to it, is added as it is. */
@@ -148,19 +160,27 @@ static void finish_bucket(struct wf_replicas *r, struct wf_bucket *bucket, const
 }
 
 /* A cut leaf's gradient is reduced already, and only to be divided. */
-static weft_status finish_cut(const struct wf_replicas *r, struct wf_member *m, double factor)
+static void finish_cut(const struct wf_replicas *r, const struct wf_member *m, double factor)
 {
     weft_tensor *grad;
 
-    if (!has_news(m)) return WEFT_OK;
-    WF_TRY(wf_leaf_own_gradient(m->leaf));
+    if (!has_news(m)) return;
+    own_gradient(m);
     grad = m->leaf->grad;
-    if (r->meta) return WEFT_OK;
-    wf_settled(grad);
+    if (r->meta) return;
     wf_cpu_scale(dtype_of(m), grad->layout->desc.numel, grad->data, factor);
     if (m->before)
         wf_cpu_axpy(dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
-    return WEFT_OK;
+}
+
+/* The other replicas sum what has left, so it has to get there before its bytes go. */
+void wf_buckets_give_up(struct wf_replicas *r)
+{
+    for (int b = 0; b < r->n_started; b++) {
+        wait(&r->buckets[b].coll);
+        wf_block_release(r->buckets[b].block);
+    }
+    r->n_started = 0;
 }
 
 /* ---- all of them ---- */
@@ -199,17 +219,16 @@ static bool has_rest(const struct wf_bucket *bucket, const struct news *news)
     return false;
 }
 
-static weft_status finish(struct wf_replicas *r, const struct news *news)
+static void finish(struct wf_replicas *r, const struct news *news)
 {
     double factor = 1 / (*news->tokens > 0 ? *news->tokens : weft_mesh_axis_size(r->mesh, 0));
 
     for (int b = 0; b < r->n_buckets; b++) wait(&r->buckets[b].coll);
     for (int b = 0; b < r->n_buckets; b++)
-        if (has_rest(&r->buckets[b], news)) WF_TRY(send_rest(r, &r->buckets[b]));
+        if (has_rest(&r->buckets[b], news)) send_rest(r, &r->buckets[b]);
     for (int b = 0; b < r->n_buckets; b++) finish_bucket(r, &r->buckets[b], news->had, factor);
     for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].bucket < 0) WF_TRY(finish_cut(r, &r->members[i], factor));
-    return WEFT_OK;
+        if (r->members[i].bucket < 0) finish_cut(r, &r->members[i], factor);
 }
 
 /* A step has its gradients. Where nobody had any it may still get some. */
@@ -239,9 +258,9 @@ static weft_status reduce(struct wf_replicas *r)
     WF_TRY(wf_reduce_groups(r->leaves, r->n_members));
     if (r->n_started == 0) wf_buckets_refresh(r);
     for (; r->n_started < r->n_buckets; r->n_started++)
-        WF_TRY(wf_bucket_start(r, &r->buckets[r->n_started]));
+        wf_bucket_start(r, &r->buckets[r->n_started]);
     news = exchange(r);
-    WF_TRY(finish(r, &news));
+    finish(r, &news);
     settle(r, &news);
     return WEFT_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 /* An entry in the header. */
@@ -57,16 +58,22 @@ static weft_status agree(int64_t *words, int64_t *bytes, const weft_batch_entry 
     return WEFT_OK;
 }
 
+/* Peers may wait already: without memory the job ends. */
+static weft_tensor *need(weft_tensor *t)
+{
+    if (!t) WF_DIE("broadcast_batch: %s", weft_error_message());
+    return t;
+}
+
 /* The root's elements into the buffer. */
 static void pack(weft_tensor *buffer, const int64_t *words, const weft_batch_entry *batch, int n)
 {
     char *at = buffer->data;
 
     for (int i = 0; i < n; i++, words += WORDS) {
-        weft_tensor *t = weft_contiguous(batch[i].tensor);
+        weft_tensor *t = need(weft_contiguous(batch[i].tensor));
         int64_t used, room = bytes_of(words);
 
-        if (!t) WF_DIE("broadcast_batch: %s", weft_error_message());
         wf_settled(t);
         used = weft_numel(t) * (int64_t)weft_dtype_size(weft_tensor_dtype(t));
         if (used) memcpy(at, t->data, (size_t)used);
@@ -92,12 +99,11 @@ static void unpack(weft_batch_entry *batch, int n, weft_tensor *buffer, const in
 
 static weft_status send(weft_batch_entry *batch, int n, weft_mesh *mesh, int axis, int root)
 {
-    weft_tensor *header = weft_full(WEFT_I64, 2, (int64_t[]){n, WORDS}, 0), *buffer;
+    weft_tensor *header = need(weft_full(WEFT_I64, 2, (int64_t[]){n, WORDS}, 0)), *buffer;
     bool there = mesh && weft_mesh_is_member(mesh) && axis >= 0 && axis < weft_mesh_ndim(mesh);
     bool mine = there && weft_mesh_coordinate(mesh, axis) == root;
     int64_t *words, bytes;
 
-    if (!header) return weft_error_status();
     words = header->data;
     for (int i = 0; i < n && mine; i++) {
         words[i * WORDS + KEY] = key_of(batch[i].key);
@@ -105,8 +111,7 @@ static weft_status send(weft_batch_entry *batch, int n, weft_mesh *mesh, int axi
     }
     WF_TRY(weft_mesh_broadcast(header, mesh, axis, root));
     WF_TRY(agree(words, &bytes, batch, n));
-    buffer = weft_empty(WEFT_U8, 1, &bytes);
-    if (!buffer) return weft_error_status();
+    buffer = need(weft_empty(WEFT_U8, 1, &bytes));
     if (mine) pack(buffer, words, batch, n);
     WF_TRY(weft_mesh_broadcast(buffer, mesh, axis, root));
     if (!mine) unpack(batch, n, buffer, words);
@@ -122,7 +127,7 @@ weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, weft_mesh 
     WF_NEED(n >= 0 && (batch || n == 0), WEFT_ERR_ARG, "broadcast_batch: no batch");
     for (int i = 0; i < n; i++)
         WF_NEED(batch[i].key, WEFT_ERR_ARG, "broadcast_batch: entry %d has no key", i);
-    if (!mesh) mesh = weft_mesh_current();
+    mesh = wf_mesh_or_current(mesh);
     before = weft_set_default_device(WEFT_CPU);
     weft_no_grad_begin();
     status = send(batch, n, mesh, axis, root);

@@ -116,7 +116,7 @@ static weft_status reduce_group(weft_tensor *const *leaves, int n, const struct 
         total += slot_bytes(leaves[i]->grad);
     }
     block = meta ? wf_block_planned(total, WF_MEM_COMM) : wf_block_new(total, WF_MEM_COMM);
-    if (!block) return weft_error_status();
+    if (!block) WF_DIE("reduce gradients: %s", weft_error_message()); /* the others go on */
     if (!meta) pack(block, leaves, n, group);
     all_reduce(block, total, group);
     wf_block_recategorize(block, WF_MEM_GRADIENTS);

@@ -16,10 +16,14 @@ struct candidate {
  * Compared in this order. What moving the inputs takes comes first, in picoseconds so that a byte
  * counts; what it would take to bring the result to the layout its caller would like only decides
  * between equals, because the caller may never ask for it; then operands rather stay as they are.
+ * Last of all those that are not replicated: to change them is free on one rank, and a message on
+ * more, and a program should have the same layouts on both.
  */
 struct cost {
-    int64_t inputs, wish, labels;
+    int64_t inputs, wish, changes;
 };
+
+enum { CHANGE = 1, CHANGE_THAT_SENDS = WF_MAX_IN + 1 };
 
 struct search {
     const struct wf_infer *call;
@@ -52,7 +56,7 @@ static int dim_of(const int8_t *labels, int label)
 static bool cheaper(struct cost a, struct cost b)
 {
     if (a.inputs != b.inputs) return a.inputs < b.inputs;
-    return a.wish != b.wish ? a.wish < b.wish : a.labels < b.labels;
+    return a.wish != b.wish ? a.wish < b.wish : a.changes < b.changes;
 }
 
 /* A collective has a start, so one that moves much may take less than three that move little. */
@@ -78,11 +82,12 @@ static struct cost cost_of(const struct search *s, const struct candidate *c)
         now = call->in[i]->placements[s->axis];
         if (weft_placement_equal(now, c->in[i])) continue;
         cost.inputs += time_of(s, i, now, c->in[i]);
-        cost.labels++;
+        cost.changes += weft_is_replicate(now) ? CHANGE : CHANGE_THAT_SENDS;
     }
     if (call->want && call->want->mesh == s->mesh) {
         weft_placement want = call->want->placements[s->axis];
 
+        if (weft_is_partial(want)) want = weft_replicate(); /* as a pending sum's gradient is */
         if (!weft_placement_equal(c->out[0], want))
             cost.wish = 1 + wf_redist_cost(call->want, s->axis, c->out[0], want);
     }
@@ -280,7 +285,7 @@ static weft_status ask_rule(const struct wf_infer *call, weft_rule **made)
 /* Nothing that is looked at later can be cheaper. */
 static bool for_nothing(const struct search *s)
 {
-    return s->cost.inputs == 0 && s->cost.wish == 0 && s->cost.labels == 0;
+    return s->cost.inputs == 0 && s->cost.wish == 0 && s->cost.changes == 0;
 }
 
 static void consider_rows_own(struct search *s, uint64_t used)

@@ -51,7 +51,7 @@ static weft_status open_deal(struct deal *d, const char *who, weft_coll kind, we
                              weft_mesh *mesh, int axis)
 {
     *d = (struct deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
-    if (!t || !d->mesh) return weft_error_status() ? weft_error_status() : WEFT_ERR_ARG;
+    WF_NEED_GIVEN(t && d->mesh, "%s: the tensor is NULL", who);
     WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
     wf_settled(t);
     d->meta = wf_is_meta(t);

@@ -16,6 +16,7 @@
 #include "dtensor/types.h"
 #include "mesh/mesh.h"
 #include "ops/families.h"
+#include "tensor/shape.h"
 
 /* ---- from_local: attributes are mesh, what is given, placements, and then that: the gradient's
  * placements, the global shape ---- */
@@ -78,6 +79,8 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
         memcpy(global, plan->attr + at_shape(mesh, given), (size_t)local->ndim * sizeof *global);
     else
         wf_global_shape(global, local->ndim, local->shape, mesh, placements);
+    WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
+            "from_local: no shape of a whole: %s", wf_infer_text(call));
     WF_TRY(wf_placements_fit(placements, n, global, "from_local"));
     wf_plan_set_output(plan, 0,
                        wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,

@@ -20,9 +20,7 @@ weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh, const
 {
     int count;
 
-    if (!mesh)
-        return weft_error_status() != WEFT_OK ? weft_error_status()
-                                              : WF_FAIL(WEFT_ERR_ARG, "placements: no mesh");
+    WF_NEED_GIVEN(mesh, "placements: no mesh");
     count = weft_placements_parse(out, WEFT_MAX_AXES, text);
     if (count < 0) return weft_error_status();
     WF_NEED(count == weft_mesh_ndim(mesh), WEFT_ERR_ARG,
@@ -100,12 +98,12 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
 
 /* ---- the tape's upcalls ---- */
 
-static weft_tensor *ones_like(const weft_tensor *t)
+static weft_tensor *filled(const weft_tensor *t, double value)
 {
-    struct wf_args args = {.scalars.s = {1}};
+    struct wf_args args = {.scalars.s = {value}};
     weft_placement placements[WEFT_MAX_AXES];
     struct wf_layout *layout = t->layout;
-    weft_tensor *ones;
+    weft_tensor *full;
 
     args.want = layout;
     if (layout->desc.contiguous && !layout->partial) return wf_call(WF_OP_fill, 0, NULL, &args);
@@ -113,9 +111,9 @@ static weft_tensor *ones_like(const weft_tensor *t)
     wf_without_partial(placements, t->layout->n_axes);
     layout = wf_layout_with_placements(t->layout, placements);
     args.want = layout;
-    ones = wf_call(WF_OP_fill, 0, NULL, &args);
+    full = wf_call(WF_OP_fill, 0, NULL, &args);
     wf_layout_release(layout);
-    return ones;
+    return full;
 }
 
 /* A gradient never becomes pending because the leaf is. */
@@ -173,7 +171,7 @@ static bool add_into(weft_tensor *a, weft_tensor *b)
 void wf_dtensor_init(void)
 {
     static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
-                                                       .ones = ones_like,
+                                                       .filled = filled,
                                                        .settle = settle,
                                                        .reduce = reduce,
                                                        .copy = copy,

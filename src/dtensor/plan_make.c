@@ -16,6 +16,7 @@
 #include "dtensor/redistribute_program.h"
 #include "dtensor/types.h"
 #include "ops/families.h"
+#include "tensor/shape.h"
 
 static void release(struct wf_layout *layout)
 {
@@ -241,6 +242,16 @@ static weft_status plan_kernel(struct wf_plan *plan, const struct wf_infer *call
     return WEFT_OK;
 }
 
+/* A broadcast or an expansion may be of more elements than there can be. */
+static weft_status check_counts(const struct wf_infer *call)
+{
+    for (int j = 0; j < call->n_out; j++)
+        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].ndim, call->out[j].shape) >= 0,
+                WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
+                wf_infer_text(call));
+    return WEFT_OK;
+}
+
 weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call)
 {
     struct wf_choice choice = {0};
@@ -253,6 +264,7 @@ weft_status wf_plan_by_rule(struct wf_plan *plan, struct wf_infer *call)
     if (mesh) wf_types_number(plan, mesh);
     if (plan->care & WF_CARE_PLAIN) return WEFT_OK; /* the door makes them replicated first */
     WF_TRY(call->row->shape(call));
+    WF_TRY(check_counts(call));
     outcome.mesh = mesh;
     if (mesh)
         WF_TRY(wf_choose(call, mesh, &choice));

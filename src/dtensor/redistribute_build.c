@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 /* ---- shapes ---- */
@@ -148,9 +149,7 @@ static struct wf_copy *add_copy(struct wf_redist_action *action)
 {
     int n = action->n_copies++;
 
-    if ((n & (n - 1)) == 0) /* full: room for twice as many */
-        action->copies =
-            wf_realloc(action->copies, (size_t)(n ? 2 * n : 1) * sizeof(struct wf_copy));
+    action->copies = wf_grown(action->copies, n, sizeof(struct wf_copy));
     return &action->copies[n];
 }
 

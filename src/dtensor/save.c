@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "mesh/mesh.h"
 #include "placement/layout.h"
+#include "tensor/shape.h"
 #include "tensor/tensor.h"
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -133,18 +134,6 @@ int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room)
 
 /* ---- reading ---- */
 
-/* The product of sizes, -1 where one is negative or it is larger than memory can be. */
-static int64_t product(const int64_t *shape, int ndim)
-{
-    int64_t numel = 1;
-
-    for (int d = 0; d < ndim; d++) {
-        if (shape[d] < 0 || (shape[d] > 0 && numel > INT64_MAX / 8 / shape[d])) return -1;
-        numel *= shape[d];
-    }
-    return numel;
-}
-
 static bool is_sound(const struct head *head, int64_t size)
 {
     int64_t numel, ranks = 1;
@@ -154,8 +143,8 @@ static bool is_sound(const struct head *head, int64_t size)
         head->ndim < 0 || head->ndim > WEFT_MAX_DIMS || head->n_axes < -1 || head->n_axes == 0 ||
         head->n_axes > WEFT_MAX_AXES || head->names[NAMES - 1])
         return false;
-    numel = product(head->local, head->ndim);
-    if (numel < 0 || product(head->shape, head->ndim) < 0) return false;
+    numel = wf_shape_numel(head->ndim, head->local);
+    if (numel < 0 || wf_shape_numel(head->ndim, head->shape) < 0) return false;
     for (int a = 0; a < head->n_axes; a++) {
         if (head->sizes[a] < 1 || head->sizes[a] > INT32_MAX / ranks) return false;
         ranks *= head->sizes[a];

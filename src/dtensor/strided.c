@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "dtensor/placements.h"
 #include "placement/layout.h"
+#include "tensor/shape.h"
 #include "tensor/tensor.h"
 #include <weft/ops.h>
 
@@ -65,6 +66,8 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     for (int d = 0; d < ndim; d++)
         WF_NEED_PTR(shape[d] >= 0, WEFT_ERR_SHAPE, "new_empty: size %lld in dim %d",
                     (long long)shape[d], d);
+    WF_NEED_PTR(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+                "new_empty: more elements in %d dims than can be counted", ndim);
     WF_NEED_PTR(!stride || walks_without_gaps(ndim, shape, stride), WEFT_ERR_ARG,
                 "new_empty: the stride does not walk the shape without gaps");
     if (has_shape(t, ndim, shape)) memcpy(placements, t->layout->placements, sizeof placements);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/agree.h"
@@ -165,9 +166,7 @@ static weft_status add_found(struct loading *l, const struct wf_safetensors *fil
     ok = note && entry->ndim == layout->desc.ndim &&
          wf_part_parse(&found.held, &found.hash, note, entry->ndim, entry->shape,
                        layout->desc.global);
-    if ((l->n_found & (l->n_found - 1)) == 0)
-        l->found =
-            wf_realloc(l->found, (size_t)(l->n_found ? 2 * l->n_found : 1) * sizeof *l->found);
+    l->found = wf_grown(l->found, l->n_found, sizeof found);
     l->found[l->n_found++] = found;
     WF_NEED(ok, WEFT_ERR_IO, "%s: tensor '%s': its note does not say which part it is", file->path,
             entry->name);
@@ -228,21 +227,17 @@ static weft_status look(struct loading *l)
 static weft_status copy_part(const struct loading *l, const struct found *found)
 {
     weft_tensor *t = l->state->items[found->item].tensor;
-    struct wf_run whole[WEFT_MAX_DIMS];
+    const struct wf_entry *entry = found->entry;
     struct wf_piece piece;
     struct wf_held held;
     bool fits;
 
-    wf_piece_of(&piece, whole, found->entry->type, found->entry->ndim, found->entry->shape);
-    for (int d = 0; d < found->entry->ndim; d++) {
-        piece.runs[d] = found->held.runs[d];
-        piece.n_runs[d] = found->held.n_runs[d];
-    }
-    piece.data = found->file->data + found->entry->begin;
+    wf_piece_of_part(&piece, &found->held, entry->type, entry->ndim, entry->shape);
+    piece.data = found->file->data + entry->begin;
     wf_held_by(&held, t);
     fits = wf_piece_read(t, &held, &piece);
     wf_held_free(&held);
-    WF_NEED(fits, WEFT_ERR_DTYPE, "%s: '%s': a number does not fit %s", l->path, found->entry->name,
+    WF_NEED(fits, WEFT_ERR_DTYPE, "%s: '%s': a number does not fit %s", l->path, entry->name,
             weft_dtype_name(weft_tensor_dtype(t)));
     return WEFT_OK;
 }

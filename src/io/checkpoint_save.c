@@ -136,14 +136,9 @@ static weft_status write_data(const struct share *share, const weft_state *state
     for (int64_t i = 0; i < share->out.n_entries && status == WEFT_OK; i++) {
         const struct wf_out_entry *entry = &share->out.entries[i];
         const struct wf_held *held = &share->held[entry->index];
-        struct wf_run whole[WEFT_MAX_DIMS];
         struct wf_piece piece;
 
-        wf_piece_of(&piece, whole, entry->type, entry->ndim, entry->shape);
-        for (int d = 0; d < entry->ndim; d++) {
-            piece.runs[d] = held->runs[d];
-            piece.n_runs[d] = held->n_runs[d];
-        }
+        wf_piece_of_part(&piece, held, entry->type, entry->ndim, entry->shape);
         status = wf_writing_piece(&w, share->out.header_bytes + (size_t)entry->begin,
                                   state->items[entry->index].tensor, held, &piece);
     }

@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "io/file_map.h"
 
+enum { CONFIG_BYTES = 1 << 26 }; /* what is larger is another file */
+
 static bool read_item(struct wf_json_reader *r, const char *key, void *payload)
 {
     struct wf_config *c = payload;
@@ -50,7 +52,10 @@ weft_status wf_config_open(struct wf_config *c, const char *path)
     WF_NEED(path, WEFT_ERR_ARG, "config: the path is NULL");
     WF_TRY(wf_file_map(&map, path));
     wf_json_begin(&r, map.bytes ? map.bytes : "", map.size);
-    if (wf_json_object(&r, read_item, c)) wf_json_end(&r);
+    if (map.size > CONFIG_BYTES)
+        wf_json_refuse(&r, "%zu bytes are no config", map.size);
+    else if (wf_json_object(&r, read_item, c))
+        wf_json_end(&r);
     wf_file_unmap(&map);
     if (!r.failed) return WEFT_OK;
     release(c);
@@ -174,6 +179,13 @@ void wf_config_only_flag(struct wf_config *c, const char *key, bool value)
 {
     if (wf_config_flag(c, key, value) != value)
         wf_config_refuse(c, key, "is %s, which is not supported", value ? "false" : "true");
+}
+
+void wf_config_only_real(struct wf_config *c, const char *key, double value)
+{
+    double got = wf_config_real(c, key, value);
+
+    if (got != value) wf_config_refuse(c, key, "is %g, which is not supported", got);
 }
 
 void wf_config_only_text(struct wf_config *c, const char *key, const char *value)

@@ -39,6 +39,7 @@ weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
 
 /** The key is missing, null or has this value; anything else is refused as not supported. */
 void wf_config_only_flag(struct wf_config *c, const char *key, bool value);
+void wf_config_only_real(struct wf_config *c, const char *key, double value);
 void wf_config_only_text(struct wf_config *c, const char *key, const char *value);
 
 /** An object that is a value, as a config of its own; false when it is missing or null. */

@@ -45,9 +45,11 @@ static void read_positions(weft_rotary_options *rotary, struct wf_config *c)
     struct wf_config inner;
 
     rotary->base = wf_config_real(c, "rope_theta", 10000);
+    wf_config_only_real(c, "partial_rotary_factor", 1); /* Llama's heads turn as a whole */
     for (int i = 0; i < 2; i++) {
         if (!wf_config_enter(&inner, c, places[i])) continue;
         rotary->base = wf_config_real(&inner, "rope_theta", rotary->base);
+        wf_config_only_real(&inner, "partial_rotary_factor", 1);
         read_rule(rotary, &inner);
         wf_config_leave(&inner, c);
     }

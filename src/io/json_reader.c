@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "io/name_set.h"
 
+enum { NUMBER_TEXT = 400 };
+
 void wf_json_begin(struct wf_json_reader *r, const char *text, size_t bytes)
 {
     size_t good = wf_utf8_prefix(text, bytes);
@@ -198,7 +200,8 @@ static const char *number_end(const char *at, const char *end, bool *whole)
     return at;
 }
 
-/* A number's text, NUL-terminated; the caller frees. */
+/* A number's text, NUL-terminated; the caller frees. A longer one is a mistake, and cutting it
+ * would change it. */
 static char *number_text(struct wf_json_reader *r, bool *whole)
 {
     const char *stop;
@@ -207,7 +210,9 @@ static char *number_text(struct wf_json_reader *r, bool *whole)
     if (!need_type(r, WF_JSON_NUMBER)) return NULL;
     stop = number_end(r->at, r->end, whole);
     if (!stop) return wf_json_refuse(r, "a malformed number"), NULL;
-    text = wf_format("%.*s", (int)(stop - r->at < 400 ? stop - r->at : 400), r->at);
+    if (stop - r->at > NUMBER_TEXT)
+        return wf_json_refuse(r, "a number of %lld characters", (long long)(stop - r->at)), NULL;
+    text = wf_format("%.*s", (int)(stop - r->at), r->at);
     r->at = stop;
     return text;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -22,16 +23,9 @@ enum { VERSION = 1, SEAL_BYTES = 27 }; /* of "\"hash\":\"0123456789abcdef\"}\n" 
 
 /* ---- the lists ---- */
 
-/* Room for one more: doubled at powers of two. */
-static void *grown(void *items, int64_t count, size_t size)
-{
-    return (count & (count - 1)) == 0 ? wf_realloc(items, (size_t)(count ? 2 * count : 1) * size)
-                                      : items;
-}
-
 void wf_manifest_add_file(struct wf_manifest *m, char *name, int64_t bytes, uint64_t hash)
 {
-    m->files = grown(m->files, m->n_files, sizeof *m->files);
+    m->files = wf_grown(m->files, m->n_files, sizeof *m->files);
     m->files[m->n_files++] = (struct wf_manifest_file){name, bytes, hash};
 }
 
@@ -40,7 +34,7 @@ void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, int ndi
 {
     struct wf_manifest_tensor *t;
 
-    m->tensors = grown(m->tensors, m->n_tensors, sizeof *m->tensors);
+    m->tensors = wf_grown(m->tensors, m->n_tensors, sizeof *m->tensors);
     t = &m->tensors[m->n_tensors++];
     *t = (struct wf_manifest_tensor){.name = name, .type = type, .ndim = ndim};
     for (int d = 0; d < ndim; d++) t->shape[d] = shape[d];
@@ -48,7 +42,7 @@ void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, int ndi
 
 void wf_manifest_add_value(struct wf_manifest *m, char *name, char *text)
 {
-    m->values = grown(m->values, m->n_values, sizeof *m->values);
+    m->values = wf_grown(m->values, m->n_values, sizeof *m->values);
     m->values[m->n_values++] = (struct wf_manifest_value){name, text};
 }
 

@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 void wf_name_index_add(struct wf_name_index *index, const char *name, int64_t at)
 {
-    int64_t n = index->count;
-
-    if ((n & (n - 1)) == 0)
-        index->items = wf_realloc(index->items, (size_t)(n ? 2 * n : 1) * sizeof *index->items);
+    index->items = wf_grown(index->items, index->count, sizeof *index->items);
     index->items[index->count++] = (struct wf_name_at){name, at};
 }
 

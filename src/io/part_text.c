@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 enum { RUN_TEXT = 44 };
@@ -52,9 +53,7 @@ static bool parse_dim(struct wf_held *held, int d, const char **at, int64_t size
         if (n && *(*at)++ != ',') return false;
         if (!number(at, &run.offset) || *(*at)++ != '+' || !number(at, &run.size)) return false;
         if (run.size < 1 || run.offset < end || run.offset > global - run.size) return false;
-        if ((n & (n - 1)) == 0)
-            held->runs[d] =
-                wf_realloc(held->runs[d], (size_t)(n ? 2 * n : 1) * sizeof *held->runs[d]);
+        held->runs[d] = wf_grown(held->runs[d], n, sizeof run);
         held->runs[d][held->n_runs[d]++] = run;
         end = run.offset + run.size;
         total += run.size;

@@ -1,14 +1,23 @@
 /* safetensors.c: from the bytes of a file to a checked list of entries. */
 #include "io/safetensors.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/element.h"
 #include "io/json_reader.h"
+
+static const char notes_key[] = "__metadata__";
+
+bool wf_is_tensor_name(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    return bytes > 0 && strcmp(name, notes_key) != 0 && wf_utf8_prefix(name, bytes) == bytes;
+}
 
 /* ---- one tensor: {"dtype": .., "shape": [..], "data_offsets": [begin, end]} ---- */
 
@@ -36,9 +45,7 @@ static bool read_size(struct wf_json_reader *r, int64_t index, void *payload)
 
     if (!wf_json_integer(r, &size)) return false;
     if (size < 0) return wf_json_refuse(r, "size %lld in the shape", (long long)size);
-    if ((index & (index - 1)) == 0) /* room doubles */
-        entry->shape =
-            wf_realloc(entry->shape, (size_t)(index ? 2 * index : 1) * sizeof *entry->shape);
+    entry->shape = wf_grown(entry->shape, index, sizeof *entry->shape);
     entry->shape[index] = size;
     entry->ndim = (int)(index + 1);
     return true;
@@ -130,9 +137,7 @@ static bool read_note(struct wf_json_reader *r, const char *key, void *payload)
     char *value = wf_json_string(r);
 
     if (!value) return false;
-    if ((file->n_notes & (file->n_notes - 1)) == 0)
-        file->notes = wf_realloc(file->notes, (size_t)(file->n_notes ? 2 * file->n_notes : 1) *
-                                                  sizeof *file->notes);
+    file->notes = wf_grown(file->notes, file->n_notes, sizeof *file->notes);
     file->notes[file->n_notes++] = (struct wf_note){wf_strdup(key), value};
     return true;
 }
@@ -145,10 +150,8 @@ static bool read_member(struct wf_json_reader *r, const char *key, void *payload
 
     wf_free(header->name);
     header->name = wf_strdup(key); /* for messages */
-    if (strcmp(key, "__metadata__") == 0) return wf_json_object(r, read_note, file);
-    if ((file->n_entries & (file->n_entries - 1)) == 0)
-        file->entries = wf_realloc(
-            file->entries, (size_t)(file->n_entries ? 2 * file->n_entries : 1) * sizeof *entry);
+    if (strcmp(key, notes_key) == 0) return wf_json_object(r, read_note, file);
+    file->entries = wf_grown(file->entries, file->n_entries, sizeof *entry);
     entry = &file->entries[file->n_entries++];
     *entry = (struct wf_entry){.name = wf_strdup(key)};
     return read_entry(r, entry);

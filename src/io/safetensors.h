@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <weft/error.h>
@@ -50,6 +51,10 @@ weft_status wf_safetensors_parse(struct wf_safetensors *file, const char *path, 
                                  size_t size);
 
 void wf_safetensors_close(struct wf_safetensors *file);
+
+/** True for what a file can call a tensor: neither empty nor reserved, and UTF-8, so that it can be
+ * read again. */
+bool wf_is_tensor_name(const char *name);
 
 /** NULL when there is none. */
 const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, const char *name);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/element.h"
 #include "mesh/mesh.h"
@@ -10,8 +11,7 @@
 
 static void add_slice(struct wf_slice **slices, int64_t *n, struct wf_slice slice)
 {
-    if ((*n & (*n - 1)) == 0)
-        *slices = wf_realloc(*slices, (size_t)(*n ? 2 * *n : 1) * sizeof **slices);
+    *slices = wf_grown(*slices, *n, sizeof slice);
     (*slices)[(*n)++] = slice;
 }
 

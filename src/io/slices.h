@@ -32,8 +32,7 @@ struct wf_piece {
     int64_t stride[WEFT_MAX_DIMS];
 };
 
-/** This rank's runs of each dim of a tensor; `storage` is wf_malloc'ed behind them. False when it
- * has no elements. */
+/** This rank's runs of each dim of a tensor. gives: freed by wf_held_free */
 struct wf_held {
     int64_t n_runs[WEFT_MAX_DIMS];
     struct wf_run *runs[WEFT_MAX_DIMS];

@@ -7,19 +7,29 @@
 #include <weft/dtensor.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
+#include "io/safetensors.h"
 #include "io/weights_map.h"
 #include "tensor/tensor.h"
 
 weft_state *weft_state_new(void) { return WF_NEW(weft_state); }
 
+/* Keep the first `count` things. */
+static void keep_first(weft_state *state, int64_t count)
+{
+    while (state->count > count) {
+        struct wf_item *last = &state->items[--state->count];
+
+        wf_free(last->name);
+        weft_release(last->tensor);
+    }
+}
+
 void weft_state_release(weft_state *state)
 {
     if (!state) return;
-    for (int64_t i = 0; i < state->count; i++) {
-        wf_free(state->items[i].name);
-        weft_release(state->items[i].tensor);
-    }
+    keep_first(state, 0);
     wf_free(state->items);
     wf_free(state);
 }
@@ -38,7 +48,7 @@ static weft_status add(weft_state *state, char *name, struct wf_item item)
 
     if (!state)
         status = WF_FAIL(WEFT_ERR_ARG, "state: the list is NULL");
-    else if (!name[0] || strcmp(name, "__metadata__") == 0)
+    else if (!wf_is_tensor_name(name))
         status = WF_FAIL(WEFT_ERR_ARG, "state: '%s' is no name", name);
     else if (wf_state_find(state, name) >= 0)
         status = WF_FAIL(WEFT_ERR_ARG, "state: the name '%s' is in use", name);
@@ -57,9 +67,7 @@ static weft_status add(weft_state *state, char *name, struct wf_item item)
     }
     item.name = name;
     weft_retain(item.tensor);
-    if ((state->count & (state->count - 1)) == 0)
-        state->items = wf_realloc(state->items, (size_t)(state->count ? 2 * state->count : 1) *
-                                                    sizeof *state->items);
+    state->items = wf_grown(state->items, state->count, sizeof *state->items);
     state->items[state->count++] = item;
     return WEFT_OK;
 }
@@ -97,7 +105,13 @@ weft_status weft_state_add_generator(weft_state *state, const char *name, weft_g
     return add_thing(state, name, WF_THING_GENERATOR, g ? g : weft_generator_current(), 0);
 }
 
-/* ---- many at once ---- */
+/* ---- many at once: all, or none where one is refused ---- */
+
+static weft_status all_or_none(weft_state *state, int64_t before, weft_status status)
+{
+    if (state && status != WEFT_OK) keep_first(state, before);
+    return status;
+}
 
 struct adding {
     weft_state *state;
@@ -121,9 +135,10 @@ static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *
 weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_module *module)
 {
     struct adding adding = {.state = state, .prefix = prefix, .root = module};
+    int64_t before = weft_state_count(state);
 
     WF_NEED(prefix && prefix[0], WEFT_ERR_ARG, "state: a module needs a name");
-    return weft_module_each_parameter(module, add_parameter, &adding);
+    return all_or_none(state, before, weft_module_each_parameter(module, add_parameter, &adding));
 }
 
 /* What an optimizer remembers of one parameter; nothing of a frozen one. */
@@ -154,26 +169,39 @@ static weft_status add_memory(weft_module *m, const char *name, weft_tensor *par
     return status;
 }
 
+static weft_status add_optim(struct adding *adding)
+{
+    WF_TRY(add(adding->state, wf_format("%s.steps", adding->prefix),
+               (struct wf_item){.thing = WF_THING_STEPS, .where = adding->optim}));
+    WF_TRY(add(adding->state, wf_format("%s.lr", adding->prefix),
+               (struct wf_item){.thing = WF_THING_RATE, .where = adding->optim}));
+    return weft_module_each_parameter(adding->root, add_memory, adding);
+}
+
 weft_status weft_state_add_optim(weft_state *state, const char *prefix, weft_optim *optim,
                                  weft_module *module)
 {
     struct adding adding = {.state = state, .prefix = prefix, .root = module, .optim = optim};
+    int64_t before = weft_state_count(state);
 
     WF_NEED(prefix && prefix[0], WEFT_ERR_ARG, "state: an optimizer needs a name");
-    WF_TRY(add(state, wf_format("%s.steps", prefix),
-               (struct wf_item){.thing = WF_THING_STEPS, .where = optim}));
-    WF_TRY(add(state, wf_format("%s.lr", prefix),
-               (struct wf_item){.thing = WF_THING_RATE, .where = optim}));
-    return weft_module_each_parameter(module, add_memory, &adding);
+    return all_or_none(state, before, add_optim(&adding));
+}
+
+static weft_status add_items(weft_state *state, const char *prefix, const weft_state *other)
+{
+    for (int64_t i = 0; i < other->count; i++)
+        WF_TRY(add(state, wf_format("%s.%s", prefix, other->items[i].name), other->items[i]));
+    return WEFT_OK;
 }
 
 weft_status weft_state_add_state(weft_state *state, const char *prefix, const weft_state *other)
 {
+    int64_t before = weft_state_count(state);
+
     WF_NEED(other && other != state && prefix && prefix[0], WEFT_ERR_ARG,
             "state: a list in a list is another one and has a name");
-    for (int64_t i = 0; i < other->count; i++)
-        WF_TRY(add(state, wf_format("%s.%s", prefix, other->items[i].name), other->items[i]));
-    return WEFT_OK;
+    return all_or_none(state, before, add_items(state, prefix, other));
 }
 
 /* ---- asking ---- */

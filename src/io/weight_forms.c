@@ -51,7 +51,11 @@ bool wf_form_of(struct wf_form *form, int join, int64_t first, int ndim, const i
     if (join >= ndim) return false;
     for (int d = 0; d < ndim; d++)
         if (d != join) others *= sizes[d] = shape[d];
-    if (numel == 0 || others == 0 || numel % others != 0) return false;
+    if (numel == 0) { /* without elements any form will do */
+        form->rows = others ? 0 : shape[join] - first;
+        return true;
+    }
+    if (others == 0 || numel % others != 0) return false;
     form->rows = sizes[join] = numel / others;
     if (form->rows > shape[join] - first) return false;
     if (!transposed) {

@@ -69,7 +69,8 @@ static weft_status add_alternative(struct wf_candidates *c, const char *from, in
 {
     int n = 0, mine = c->count;
 
-    WF_NEED(mine < 16, WEFT_ERR_ARG, "weight names: '%s' has too many alternatives", c->rule->name);
+    WF_NEED(mine < WF_ALTERNATIVES, WEFT_ERR_ARG, "weight names: '%s' has too many alternatives",
+            c->rule->name);
     c->count++; /* what is made of it before a refusal is freed with the rest */
     for (int at = 0; at <= length;) {
         int part = 0;
@@ -81,6 +82,14 @@ static weft_status add_alternative(struct wf_candidates *c, const char *from, in
         c->joined[mine] = n;
         at += part + 1;
     }
+    return WEFT_OK;
+}
+
+static weft_status check_rule(const weft_weight_rule *rule)
+{
+    WF_NEED(rule->name && rule->rows >= 0 && rule->join >= 0 && rule->join < WEFT_MAX_DIMS,
+            WEFT_ERR_ARG, "weight names: the rule for '%s' has rows %d, join %d%s", rule->parameter,
+            rule->rows, rule->join, rule->name ? "" : " and no name");
     return WEFT_OK;
 }
 
@@ -114,11 +123,9 @@ weft_status wf_candidates_of(struct wf_candidates *c, const weft_weight_names *n
     for (int i = 0; i < names->n_rules && !c->rule; i++)
         if (matches(names->rules[i].parameter, path, &stars)) c->rule = &names->rules[i];
     if (!c->rule) return WEFT_OK;
+    WF_TRY(check_rule(c->rule));
     status = add_rule(c, &stars);
-    if (status != WEFT_OK) {
-        c->count = c->count < 16 ? c->count + 1 : 16; /* the unfinished one, too */
-        wf_candidates_free(c);
-    }
+    if (status != WEFT_OK) wf_candidates_free(c);
     return status;
 }
 

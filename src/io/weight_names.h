@@ -5,13 +5,14 @@
 
 #include <weft/weights.h>
 
-enum { WF_JOINED = 8 }; /* most names that one parameter is joined from */
+/** Most names that one parameter is joined from, and ways to say them. */
+enum { WF_JOINED = 8, WF_ALTERNATIVES = 16 };
 
 /** A rule's alternatives for one path: the names of each, in order. */
 struct wf_candidates {
-    const weft_weight_rule *rule; /* NULL: none fits (or there are no rules) */
-    char *names[16][WF_JOINED];   /* wf_malloc'ed; what is in brackets present first */
-    int joined[16];
+    const weft_weight_rule *rule;            /* NULL: none fits (or there are no rules) */
+    char *names[WF_ALTERNATIVES][WF_JOINED]; /* wf_malloc'ed; what is in brackets present first */
+    int joined[WF_ALTERNATIVES];
     int count;
 };
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/element.h"
 #include "io/json_reader.h"
@@ -20,9 +21,7 @@ static int by_name(const void *a, const void *b)
 static void add_item(weft_weights *w, const struct wf_safetensors *file,
                      const struct wf_entry *entry)
 {
-    if ((w->n_items & (w->n_items - 1)) == 0)
-        w->items =
-            wf_realloc(w->items, (size_t)(w->n_items ? 2 * w->n_items : 1) * sizeof *w->items);
+    w->items = wf_grown(w->items, w->n_items, sizeof *w->items);
     w->items[w->n_items++] =
         (struct wf_weight){.told = {.name = entry->name,
                                     .file = file->path,
@@ -70,12 +69,8 @@ static bool read_place(struct wf_json_reader *r, const char *key, void *payload)
         wf_free(file);
         return false;
     }
-    if ((index->count & (index->count - 1)) == 0) {
-        size_t room = (size_t)(index->count ? 2 * index->count : 1);
-
-        index->tensors = wf_realloc(index->tensors, room * sizeof *index->tensors);
-        index->files = wf_realloc(index->files, room * sizeof *index->files);
-    }
+    index->tensors = wf_grown(index->tensors, index->count, sizeof *index->tensors);
+    index->files = wf_grown(index->files, index->count, sizeof *index->files);
     index->tensors[index->count] = wf_strdup(key);
     index->files[index->count++] = file;
     return true;

@@ -32,6 +32,10 @@ weft_status wf_need_elements(const char *who, const char *name, const weft_tenso
 void wf_piece_of(struct wf_piece *piece, struct wf_run *whole, int type, int ndim,
                  const int64_t *shape);
 
+/** The same of the elements of each dim that `held` has, which make up `shape`. */
+void wf_piece_of_part(struct wf_piece *piece, const struct wf_held *held, int type, int ndim,
+                      const int64_t *shape);
+
 /** "[2,3]" into `text`; gives it. */
 enum { WF_SHAPE_TEXT = 24 * WEFT_MAX_DIMS };
 const char *wf_shape_text(char *text, int ndim, const int64_t *shape);

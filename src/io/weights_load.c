@@ -103,8 +103,8 @@ static weft_status add_jobs(struct saving *saving, const struct wf_candidates *c
     int join = c->rule ? c->rule->join : 0, names = c->joined[0];
     int64_t size = weft_ndim(t) > join ? weft_size(t, join) : 1, first = 0;
 
-    WF_NEED(size >= names, WEFT_ERR_SHAPE, "save weights: '%s' has %lld parts for %d names", path,
-            (long long)size, names);
+    WF_NEED(size >= names || names == 1, WEFT_ERR_SHAPE,
+            "save weights: '%s' has %lld parts for %d names", path, (long long)size, names);
     for (int k = 0; k < names; k++) {
         int64_t rows = k ? 1 : size - names + 1;
 

@@ -31,7 +31,7 @@ static WEFT_PRINTF(2, 3) void add(struct list *list, const char *format, ...)
     va_end(args);
 }
 
-/* "; and N more" fits behind any list. */
+/* " and N more", where there are, to stand behind a list. */
 static const char *rest(char *text, size_t room, const struct list *list)
 {
     text[0] = '\0';

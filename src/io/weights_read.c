@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/element.h"
 #include "io/weights.h"
+#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 const char *wf_shape_text(char *text, int ndim, const int64_t *shape)
@@ -33,18 +34,36 @@ weft_status wf_need_elements(const char *who, const char *name, const weft_tenso
     return WEFT_OK;
 }
 
-void wf_piece_of(struct wf_piece *piece, struct wf_run *whole, int type, int ndim,
-                 const int64_t *shape)
+/* Row-major strides; which elements of the dims is still to be said. */
+static void begin_piece(struct wf_piece *piece, int type, int ndim, const int64_t *shape)
 {
     int64_t stride = 1;
 
     *piece = (struct wf_piece){.type = type};
     for (int d = ndim - 1; d >= 0; d--) {
+        piece->stride[d] = stride;
+        stride *= shape[d];
+    }
+}
+
+void wf_piece_of(struct wf_piece *piece, struct wf_run *whole, int type, int ndim,
+                 const int64_t *shape)
+{
+    begin_piece(piece, type, ndim, shape);
+    for (int d = 0; d < ndim; d++) {
         whole[d] = (struct wf_run){0, shape[d]};
         piece->runs[d] = &whole[d];
         piece->n_runs[d] = shape[d] > 0;
-        piece->stride[d] = stride;
-        stride *= shape[d];
+    }
+}
+
+void wf_piece_of_part(struct wf_piece *piece, const struct wf_held *held, int type, int ndim,
+                      const int64_t *shape)
+{
+    begin_piece(piece, type, ndim, shape);
+    for (int d = 0; d < ndim; d++) {
+        piece->runs[d] = held->runs[d];
+        piece->n_runs[d] = held->n_runs[d];
     }
 }
 
@@ -134,6 +153,7 @@ weft_tensor *weft_weights_read(weft_weights *weights, const char *name, unsigned
     WF_NEED_PTR(item->told.ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
                 "%s: tensor '%s' has %d dims; at most %d can be read", item->told.file, name,
                 item->told.ndim, WEFT_MAX_DIMS);
+    WF_TRY_PTR(wf_shape_check(dtype, item->told.ndim, item->told.shape));
     WF_NEED_PTR(!placements || mesh, WEFT_ERR_ARG, "read weights: placements without a mesh");
     if (mesh && placements)
         WF_TRY_PTR(wf_placements_for(normal, placements, weft_mesh_ndim(mesh), item->told.ndim,

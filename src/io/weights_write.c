@@ -24,6 +24,16 @@ static int64_t stored_at(const struct wf_job *jobs, int64_t i)
     return i;
 }
 
+static weft_status check_name(struct wf_name_set *names, const char *name)
+{
+    char *copy = wf_strdup(name);
+
+    if (wf_is_tensor_name(name) && wf_name_set_add(names, copy)) return WEFT_OK;
+    wf_free(copy);
+    return WF_FAIL(WEFT_ERR_ARG,
+                   "write weights: the name '%s' stands twice, is reserved or not UTF-8", name);
+}
+
 static weft_status check(const struct wf_job *jobs, int64_t count)
 {
     struct wf_name_set names = {0};
@@ -31,17 +41,11 @@ static weft_status check(const struct wf_job *jobs, int64_t count)
 
     for (int64_t i = 0; i < count && status == WEFT_OK; i++) {
         const char *name = jobs[i].name;
-        char *copy;
 
         status = !name || !name[0]
                      ? WF_FAIL(WEFT_ERR_ARG, "write weights: tensor %lld has no name", (long long)i)
                      : wf_need_elements("write weights", name, jobs[i].tensor);
-        if (status != WEFT_OK) break;
-        copy = wf_strdup(name);
-        if (wf_name_set_add(&names, copy) && strcmp(name, "__metadata__") != 0) continue;
-        status =
-            WF_FAIL(WEFT_ERR_ARG, "write weights: the name '%s' stands twice or is reserved", name);
-        if (strcmp(name, "__metadata__") != 0) wf_free(copy);
+        if (status == WEFT_OK) status = check_name(&names, name);
     }
     wf_name_set_free(&names);
     return status;

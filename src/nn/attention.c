@@ -41,22 +41,39 @@ static weft_tensor *attend(const struct attention *a, weft_tensor *qkv, weft_ten
     return weft_attention_packed_with(turn(a, qkv), options);
 }
 
+/* What is packed in the product, as views of it. */
+struct apart {
+    weft_tensor *q; /* [B,T,H,D] or [B,T,G,R,D] */
+    weft_tensor *k, *v;
+};
+
+static struct apart take_apart(const struct attention *a, weft_tensor *qkv)
+{
+    int dim = a->grouped ? 3 : 2;
+    int64_t r = a->grouped ? weft_size(qkv, 3) - 2 : 1;
+
+    return (struct apart){.q = a->grouped ? weft_slice(qkv, dim, 0, r) : weft_select(qkv, dim, 0),
+                          .k = weft_select(qkv, dim, r),
+                          .v = weft_select(qkv, dim, r + 1)};
+}
+
 /* The same with some of the weights left out. */
 static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
 {
-    struct wf_dropped dropped = {
-        .mask = mask, .causal = a->causal, .p = a->dropout, .made_by = a->qkv};
-    int dim = a->grouped ? 3 : 2;
-    int64_t r;
+    struct apart apart;
 
     qkv = turn(a, qkv);
     if (!qkv) return NULL;
-    r = a->grouped ? weft_size(qkv, 3) - 2 : 1;
-    dropped.heads_in_all = a->heads / r;
-    dropped.q = a->grouped ? weft_slice(qkv, dim, 0, r) : weft_select(qkv, dim, 0);
-    dropped.k = weft_select(qkv, dim, r);
-    dropped.v = weft_select(qkv, dim, r + 1);
-    return wf_attend_dropped(&dropped);
+    apart = take_apart(a, qkv);
+    return wf_attend_dropped(&(struct wf_dropped){
+        .q = apart.q,
+        .k = apart.k,
+        .v = apart.v,
+        .mask = mask,
+        .causal = a->causal,
+        .p = a->dropout,
+        .made_by = a->qkv,
+        .heads_in_all = a->grouped ? a->heads / (weft_size(qkv, 3) - 2) : a->heads});
 }
 
 static weft_tensor *batch_first(weft_tensor *x_tbgd)
@@ -70,19 +87,17 @@ static weft_tensor *batch_first(weft_tensor *x_tbgd)
 static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv, weft_tensor *mask)
 {
     weft_attention_options options = {.causal = a->causal, .mask = mask};
-    int dim = a->grouped ? 3 : 2;
-    int64_t r;
-    weft_tensor *q;
+    struct apart apart;
 
     if (!qkv) return NULL;
-    r = a->grouped ? weft_size(qkv, 3) - 2 : 1;
     WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
                 "attention: a cache is for generation, between weft_no_grad_begin and _end");
     qkv = turn(a, qkv);
-    q = a->grouped ? weft_slice(qkv, dim, 0, r) : weft_select(qkv, dim, 0);
-    WF_TRY_PTR(wf_cache_append(&a->cache, weft_select(qkv, dim, r), weft_select(qkv, dim, r + 1)));
+    if (!qkv) return NULL;
+    apart = take_apart(a, qkv);
+    WF_TRY_PTR(wf_cache_append(&a->cache, apart.k, apart.v));
     options.unused_keys = a->cache.room - a->cache.used;
-    return weft_attention_with(q, batch_first(a->cache.k_lbgd), batch_first(a->cache.v_lbgd),
+    return weft_attention_with(apart.q, batch_first(a->cache.k_lbgd), batch_first(a->cache.v_lbgd),
                                options);
 }
 

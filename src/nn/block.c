@@ -2,6 +2,7 @@
  * block.c: a transformer block, normalised before its branches (GPT, Llama) or after (BERT), and
  * what of it is computed again in backward instead of kept.
  */
+#include <weft/autograd.h>
 #include <weft/ops.h>
 
 #include "nn/layer.h"
@@ -46,9 +47,10 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *h_btc;
 
     if (block->recompute == WEFT_RECOMPUTE_BLOCK)
-        return wf_recomputed(both_branches, inputs, n, block);
+        return weft_recomputed(both_branches, inputs, n, block, NULL);
     h_btc = branch(block, block->norm1, block->attn, inputs, n);
-    if (block->recompute == WEFT_RECOMPUTE_MLP) return wf_recomputed(mlp_branch, &h_btc, 1, block);
+    if (block->recompute == WEFT_RECOMPUTE_MLP)
+        return weft_recomputed(mlp_branch, &h_btc, 1, block, NULL);
     return mlp_branch(&h_btc, 1, block);
 }
 

@@ -46,15 +46,21 @@ static weft_status make_room(struct wf_cache *cache, weft_tensor *k, weft_tensor
     return cache->k_lbgd && cache->v_lbgd ? WEFT_OK : weft_error_status();
 }
 
+weft_status wf_cache_need_room(const struct wf_cache *cache, const char *layer, int64_t tokens)
+{
+    WF_NEED(!cache->room || cache->used + tokens <= cache->room, WEFT_ERR_SHAPE,
+            "%s: %lld tokens behind %lld in a cache for %lld", layer, (long long)tokens,
+            (long long)cache->used, (long long)cache->room);
+    return WEFT_OK;
+}
+
 weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor *v)
 {
     int64_t tokens;
 
     if (!k || !v) return weft_error_status();
     tokens = weft_size(k, 1);
-    WF_NEED(cache->used + tokens <= cache->room, WEFT_ERR_SHAPE,
-            "attention: %lld tokens behind %lld in a cache for %lld", (long long)tokens,
-            (long long)cache->used, (long long)cache->room);
+    WF_TRY(wf_cache_need_room(cache, "attention", tokens));
     WF_TRY(make_room(cache, k, v));
     WF_NEED(weft_size(k, 0) == weft_size(cache->k_lbgd, 1), WEFT_ERR_SHAPE,
             "attention: a batch of %lld, the cache was begun with %lld", (long long)weft_size(k, 0),
@@ -105,9 +111,7 @@ static void rewind_below(weft_module *m, int64_t tokens)
 
 weft_status weft_module_cache(weft_module *m, int64_t tokens)
 {
-    if (!m)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "cache: the module is NULL");
+    WF_NEED_GIVEN(m, "cache: the module is NULL");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "cache: room for %lld tokens", (long long)tokens);
     set_below(m, tokens);
     return WEFT_OK;

@@ -10,6 +10,9 @@ struct wf_cache {
     weft_tensor *k_lbgd, *v_lbgd; /* made by the first call */
 };
 
+/** WEFT_ERR_SHAPE unless `tokens` more fit, or nothing is remembered anyway. */
+weft_status wf_cache_need_room(const struct wf_cache *cache, const char *layer, int64_t tokens);
+
 /** Write k and v [B,T,G,D] behind what is there, then count their tokens. */
 weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor *v);
 

@@ -16,10 +16,7 @@ static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs
     WF_NEED(n >= least && n <= most, WEFT_ERR_ARG, "%s takes %d%s input%s, not %d", m->kind->type,
             least, most > least ? " or more" : "", most > 1 ? "s" : "", n);
     for (int i = 0; i < n; i++)
-        if (!inputs[i])
-            return weft_error_status() != WEFT_OK
-                       ? weft_error_status()
-                       : WF_FAIL(WEFT_ERR_ARG, "input %d of %s is NULL", i, m->kind->type);
+        WF_NEED_GIVEN(inputs[i], "input %d of %s is NULL", i, m->kind->type);
     return WEFT_OK;
 }
 

@@ -35,7 +35,7 @@ weft_module *weft_embedding_new(weft_embedding_config config)
 
 static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, int n)
 {
-    weft_tensor *x_btd = inputs[0], *table_ld = m->parameters[0].tensor;
+    weft_tensor *x_btd = inputs[0], *table_ld = m->parameters[0].tensor, *y_btd;
     struct wf_cache *cache = m->payload;
     int64_t first = cache->used, end;
 
@@ -46,8 +46,10 @@ static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, in
     WF_NEED_PTR(end <= weft_size(table_ld, 0), WEFT_ERR_SHAPE,
                 "position embedding: %lld positions, the table has %lld", (long long)end,
                 (long long)weft_size(table_ld, 0));
-    if (cache->room) cache->used = end;
-    return weft_add(x_btd, weft_slice(table_ld, 0, first, end));
+    WF_TRY_PTR(wf_cache_need_room(cache, "position embedding", end - first));
+    y_btd = weft_add(x_btd, weft_slice(table_ld, 0, first, end));
+    if (y_btd && cache->room) cache->used = end;
+    return y_btd;
 }
 
 const weft_module_class wf_class_position = {

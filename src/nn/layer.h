@@ -36,9 +36,3 @@ weft_status wf_need_size(const char *layer, const char *field, int64_t size);
 
 /** m when `status` is good, else m is released: how every constructor ends. */
 weft_module *wf_layer_done(weft_module *m, weft_status status);
-
-/** Part of a module's forward. */
-typedef weft_tensor *wf_part(weft_tensor *const *in, int n, void *payload);
-
-/** part(in, n, payload), keeping only inputs and result for backward. */
-weft_tensor *wf_recomputed(wf_part *part, weft_tensor *const *in, int n, void *payload);

@@ -9,13 +9,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-
-static void set_path(weft_module *m, char *path)
-{
-    m->paths = wf_realloc(m->paths, (size_t)(m->n_paths + 1) * sizeof *m->paths);
-    m->paths[m->n_paths++] = path;
-    m->path = path;
-}
+#include "base/where.h"
 
 weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 {
@@ -32,7 +26,7 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
     m->payload = payload;
     m->name = wf_strdup("");
     m->training = true;
-    set_path(m, wf_strdup(""));
+    m->path = wf_path_take("");
     return m;
 }
 
@@ -49,8 +43,7 @@ static void free_module(weft_module *m)
     if (m->lending.release) m->lending.release(m->lending.payload);
     if (m->surroundings.release) m->surroundings.release(m->surroundings.payload);
     if (m->kind->free) m->kind->free(m->payload);
-    for (int i = 0; i < m->n_paths; i++) wf_free(m->paths[i]);
-    wf_free(m->paths);
+    wf_path_give_back(m->path);
     wf_free(m->name);
     wf_free(m->children);
     wf_free(m->parameters);
@@ -93,9 +86,11 @@ static void rename_below(weft_module *parent)
 {
     for (int i = 0; i < parent->n_children; i++) {
         weft_module *child = parent->children[i];
-        const char *dot = parent->path[0] ? "." : "";
+        char *path = wf_format("%s%s%s", parent->path, parent->path[0] ? "." : "", child->name);
 
-        set_path(child, wf_format("%s%s%s", parent->path, dot, child->name));
+        wf_path_give_back(child->path);
+        child->path = wf_path_take(path);
+        wf_free(path);
         rename_below(child);
     }
 }
@@ -109,6 +104,7 @@ static const weft_module *root_of(const weft_module *m)
 static weft_status check_child(const weft_module *parent, const char *name,
                                const weft_module *child)
 {
+    WF_NEED_GIVEN(parent && child, "add child: a module is NULL");
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
@@ -120,14 +116,8 @@ static weft_status check_child(const weft_module *parent, const char *name,
 
 weft_status weft_module_add_child(weft_module *parent, const char *name, weft_module *child)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = check_child(parent, name, child);
 
-    if (!parent || !child)
-        status = weft_error_status() != WEFT_OK
-                     ? weft_error_status()
-                     : WF_FAIL(WEFT_ERR_ARG, "add child: a module is NULL");
-    else
-        status = check_child(parent, name, child);
     if (status != WEFT_OK) {
         if (child != root_of(parent)) weft_module_release(child);
         return status;

@@ -85,9 +85,7 @@ struct weft_module {
     const weft_module_class *kind;
     void *payload;
     char *name;
-    const char *path; /* the newest of paths */
-    char **paths;     /* older ones stay: tape nodes and ledgers may hold them */
-    int n_paths;
+    const char *path; /* of wf_path_take */
     weft_module *parent;
     weft_module **children;
     int n_children;
@@ -97,14 +95,17 @@ struct weft_module {
     struct wf_lending lending;
     struct wf_surroundings surroundings;
     const struct wf_parts *parts;       /* NULL: it is not spread */
-    const struct wf_features *features; /** NULL: no style can split it; part of the payload */
+    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
-    bool distributed;         /* weft_distribute_module was called on it */
+    bool distributed;         /* a partition has run on it and what is below */
 };
 
 /** Give up the hooks after the first `count`. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
+
+/** Put every parameter of the tree on the meta device, for trying out on it what costs memory. */
+weft_status wf_module_empty(weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */
 weft_module **wf_module_list(weft_module *root, int *count);

@@ -20,15 +20,9 @@ static struct wf_parameter *find(weft_module *m, const char *name)
     return NULL;
 }
 
-static weft_status missing(const char *what)
-{
-    if (weft_error_status() != WEFT_OK) return weft_error_status();
-    return WF_FAIL(WEFT_ERR_ARG, "%s: module or tensor is NULL", what);
-}
-
 weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
 {
-    if (!m || !parameter) return missing("add parameter");
+    WF_NEED_GIVEN(m && parameter, "add parameter: module or tensor is NULL");
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add parameter: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find(m, name), WEFT_ERR_ARG, "add parameter: module '%s' has a parameter '%s' already",
@@ -48,7 +42,7 @@ weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_ten
 {
     struct wf_parameter *slot;
 
-    if (!m || !parameter) return missing("set parameter");
+    WF_NEED_GIVEN(m && parameter, "set parameter: module or tensor is NULL");
     slot = name ? find(m, name) : NULL;
     WF_NEED(slot, WEFT_ERR_NOT_FOUND, "set parameter: module '%s' (%s) has no parameter '%s'",
             m->path, m->kind->type, name ? name : "NULL");
@@ -127,7 +121,7 @@ weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *v
     struct seen seen = {.mask = 15};
     weft_status status;
 
-    if (!m) return missing("each parameter");
+    WF_NEED_GIVEN(m, "each parameter: the module is NULL");
     while (seen.mask < 2 * count_slots(m)) seen.mask = 2 * seen.mask + 1;
     seen.slots = wf_calloc(seen.mask + 1, sizeof *seen.slots);
     status = visit_below(m, &seen, visit, payload);

@@ -1,6 +1,6 @@
 /*
- * remake.c: all parameters of a tree replaced by others of the same shapes: with elements, of
- * another dtype. What several modules share they go on sharing; a failure changes nothing.
+ * remake.c: all parameters of a tree replaced by others of the same shapes: with elements, without,
+ * of another dtype. What several modules share they go on sharing; a failure changes nothing.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -72,12 +72,6 @@ static weft_status remake_all(weft_module *root, remake_function *remake, int wh
     return status;
 }
 
-static weft_status missing(const char *what)
-{
-    if (weft_error_status() != WEFT_OK) return weft_error_status();
-    return WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", what);
-}
-
 static weft_tensor *with_elements(const struct wf_parameter *p, int device)
 {
     weft_tensor *t;
@@ -90,11 +84,18 @@ static weft_tensor *with_elements(const struct wf_parameter *p, int device)
 
 weft_status weft_module_materialize(weft_module *m, weft_device device)
 {
-    if (!m) return missing("materialize");
+    WF_NEED_GIVEN(m, "materialize: the module is NULL");
     WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
             "materialize: there are no elements on device %d", (int)device);
     return remake_all(m, with_elements, (int)device);
 }
+
+static weft_tensor *without_elements(const struct wf_parameter *p, int device)
+{
+    return weft_empty_like(p->tensor, (weft_device)device);
+}
+
+weft_status wf_module_empty(weft_module *m) { return remake_all(m, without_elements, WEFT_META); }
 
 static weft_tensor *cast(const struct wf_parameter *p, int dtype)
 {
@@ -110,7 +111,7 @@ static weft_tensor *cast(const struct wf_parameter *p, int dtype)
 
 weft_status weft_module_cast(weft_module *m, weft_dtype dtype)
 {
-    if (!m) return missing("cast");
+    WF_NEED_GIVEN(m, "cast: the module is NULL");
     WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "cast: there is no dtype %d",
             (int)dtype);
     WF_NEED(weft_dtype_is_float(dtype), WEFT_ERR_DTYPE, "cast: parameters cannot be %s",

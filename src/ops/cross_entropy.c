@@ -21,18 +21,29 @@
 
 /* ---- shapes ---- */
 
+static const char needs_target[] = "needs logits [*,V] and an i32 or i64 target [*]";
+static const char needs_weight[] = "class weights are [V], one per class";
+
+static bool target_fits(const struct wf_desc *z, const struct wf_desc *t)
+{
+    return z->ndim >= 1 && z->ndim == t->ndim + 1 && weft_dtype_is_float((weft_dtype)z->dtype) &&
+           (t->dtype == WEFT_I32 || t->dtype == WEFT_I64) &&
+           memcmp(z->global, t->global, (size_t)t->ndim * sizeof(int64_t)) == 0;
+}
+
+static bool weight_fits(const struct wf_desc *z, const struct wf_desc *w)
+{
+    return w->ndim == 1 && w->global[0] == z->global[z->ndim - 1];
+}
+
 static weft_status check(const struct wf_infer *call)
 {
-    const struct wf_desc *z = &call->in[0]->desc, *t = &call->in[2]->desc;
-    const struct wf_desc *w = call->in[3] ? &call->in[3]->desc : NULL;
+    const struct wf_desc *z = &call->in[0]->desc;
 
-    WF_NEED(z->ndim >= 1 && z->ndim == t->ndim + 1 && weft_dtype_is_float((weft_dtype)z->dtype) &&
-                (t->dtype == WEFT_I32 || t->dtype == WEFT_I64) &&
-                memcmp(z->global, t->global, (size_t)t->ndim * sizeof(int64_t)) == 0,
-            WEFT_ERR_SHAPE, "cross_entropy: needs logits [*,V] and an i32 or i64 target [*]: %s",
-            wf_infer_text(call));
-    WF_NEED(!w || (w->ndim == 1 && w->global[0] == z->global[z->ndim - 1]), WEFT_ERR_SHAPE,
-            "cross_entropy: class weights are [V], one per class: %s", wf_infer_text(call));
+    WF_NEED(target_fits(z, &call->in[2]->desc), WEFT_ERR_SHAPE, "cross_entropy: %s: %s",
+            needs_target, wf_infer_text(call));
+    WF_NEED(!call->in[3] || weight_fits(z, &call->in[3]->desc), WEFT_ERR_SHAPE,
+            "cross_entropy: %s: %s", needs_weight, wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -70,6 +81,27 @@ struct parts {
     weft_tensor *count;           /* what a mean divides by, or NULL */
 };
 
+weft_status wf_loss_refuse(const char *needs, const weft_tensor *z, const weft_tensor *other)
+{
+    char text[2][200];
+
+    weft_tensor_describe(z, text[0], sizeof text[0]);
+    weft_tensor_describe(other, text[1], sizeof text[1]);
+    return WF_FAIL(WEFT_ERR_SHAPE, "cross_entropy: %s: %s, %s", needs, text[0], text[1]);
+}
+
+/* As the ops' shapes are checked, but before the maximum is sent. */
+static weft_status check_shapes(const weft_tensor *z, const struct parts *parts)
+{
+    const struct wf_desc *desc = &z->layout->desc;
+
+    if (!target_fits(desc, &parts->target->layout->desc))
+        return wf_loss_refuse(needs_target, z, parts->target);
+    if (parts->weight && !weight_fits(desc, &parts->weight->layout->desc))
+        return wf_loss_refuse(needs_weight, z, parts->weight);
+    return WEFT_OK;
+}
+
 static bool shards(const weft_tensor *t, int dim)
 {
     for (int a = 0; a < t->layout->n_axes; a++)
@@ -83,64 +115,38 @@ static weft_tensor *everywhere(weft_tensor *t, weft_mesh *mesh)
     return wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
 }
 
-/* Sharded over their classes, and nowhere pending. */
-static weft_status block_takes_logits(const weft_tensor *z, const char *text)
-{
-    WF_NEED(!z->layout->partial, WEFT_ERR_LAYOUT,
-            "cross_entropy in loss_parallel: logits must be Shard or Replicate on every axis, not "
-            "%s",
-            text);
-    WF_NEED(shards(z, weft_ndim(z) - 1), WEFT_ERR_LAYOUT,
-            "cross_entropy in loss_parallel: logits must be sharded over their classes, not %s "
-            "(classes last)",
-            text);
-    return WEFT_OK;
-}
-
-/* A target of which every rank has what its logits need. The classes are last, so tokens have the
- * same dims in both. */
-static weft_status block_takes_target(const weft_tensor *z, const weft_tensor *target,
-                                      const char *text)
-{
-    bool plain = wf_is_plain(target), has = true;
-    char other[128];
-
-    for (int a = 0; a < z->layout->n_axes; a++) {
-        weft_placement p = z->layout->placements[a];
-
-        if (plain)
-            has &= weft_is_replicate(p) || weft_shards(p, weft_ndim(z) - 1);
-        else if (target->layout->mesh == z->layout->mesh)
-            has &= weft_is_replicate(target->layout->placements[a]) ||
-                   weft_placement_equal(target->layout->placements[a], p);
-    }
-    WF_NEED(has || !plain, WEFT_ERR_LAYOUT,
-            "cross_entropy in loss_parallel: with logits %s a plain target would say nothing of "
-            "its part; it requires a DTensor (weft_distribute_tensor)",
-            text);
-    if (has) return WEFT_OK;
-    weft_placements_print(target->layout->placements, target->layout->n_axes, other, sizeof other);
-    return WF_FAIL(WEFT_ERR_LAYOUT,
-                   "cross_entropy in loss_parallel: expected a target that is replicated or "
-                   "sharded as the logits, %s, but got %s",
-                   text, other);
-}
-
-/* Inside a loss_parallel block: `z` has its classes sharded, and plain tensors become replicas. */
-static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
+static weft_status refuse_in_block(const weft_tensor *z, const char *before, const char *after)
 {
     char text[128] = "plain";
 
     if (!wf_is_plain(z))
         weft_placements_print(z->layout->placements, z->layout->n_axes, text, sizeof text);
-    WF_TRY(block_takes_logits(z, text));
-    WF_TRY(block_takes_target(z, parts->target, text));
+    return WF_FAIL(WEFT_ERR_LAYOUT, "cross_entropy in loss_parallel: %s %s%s", before, text, after);
+}
+
+/* Inside a loss_parallel block: `z` has its classes sharded, and plain tensors become replicas. */
+static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
+{
+    int last = weft_ndim(z) - 1;
+    bool others = false;
+
+    for (int a = 0; a < z->layout->n_axes; a++) {
+        weft_placement p = z->layout->placements[a];
+
+        if (weft_is_partial(p))
+            return refuse_in_block(z, "logits must be Shard or Replicate on every axis, not", "");
+        others |= !weft_is_replicate(p) && !weft_shards(p, last);
+    }
+    if (!shards(z, last))
+        return refuse_in_block(z, "logits must be sharded over their classes, not",
+                               " (classes last)");
+    if (others && wf_is_plain(parts->target))
+        return refuse_in_block(z, "with logits",
+                               " a plain target would say nothing of its part; it requires a "
+                               "DTensor (weft_distribute_tensor)");
     parts->target = everywhere(parts->target, z->layout->mesh);
     if (!parts->target) return weft_error_status();
     if (!parts->weight) return WEFT_OK;
-    for (int a = 0; a < parts->weight->layout->n_axes; a++)
-        WF_NEED(weft_is_replicate(parts->weight->layout->placements[a]), WEFT_ERR_LAYOUT,
-                "cross_entropy in loss_parallel: expected class weights that are replicated");
     parts->weight = everywhere(parts->weight, z->layout->mesh);
     return parts->weight ? WEFT_OK : weft_error_status();
 }
@@ -239,12 +245,12 @@ static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,
                             struct parts *parts)
 {
     int last = -1;
-    int64_t classes = weft_ndim(z) ? z->layout->desc.global[weft_ndim(z) - 1] : 0;
+    int64_t classes = weft_size(z, last);
     struct wf_args args = {
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    parts->m = m = weft_ndim(z) ? wf_loss_whole(weft_max(z, 1, &last, false)) : z;
+    parts->m = m = wf_loss_whole(weft_max(z, 1, &last, false));
     if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
     if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
         parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
@@ -274,6 +280,7 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
     if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &parts));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
+    WF_TRY_PTR(check_shapes(z, &parts));
     weft_no_grad_begin();
     loss = forward(z, o, &parts);
     weft_no_grad_end();

@@ -3,6 +3,9 @@
 
 #include <weft/ops.h>
 
+/** Fails: what cross-entropy needs, and the two tensors that are not so. */
+weft_status wf_loss_refuse(const char *needs, const weft_tensor *z, const weft_tensor *other);
+
 /** Reduce what is pending; t itself where nothing is. */
 weft_tensor *wf_loss_whole(weft_tensor *t);
 

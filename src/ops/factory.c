@@ -10,19 +10,14 @@
 
 #include "base/error.h"
 #include "ops/fill.h"
+#include "tensor/shape.h"
 #include <weft/autograd.h>
 
 /* ---- empty ---- */
 
 static weft_status check_spec(const weft_spec *spec)
 {
-    WF_NEED((unsigned)spec->dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE,
-            "new tensor: unknown dtype %d", (int)spec->dtype);
-    WF_NEED(spec->ndim >= 0 && spec->ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
-            "new tensor: %d dims; 0 to %d are possible", spec->ndim, WEFT_MAX_DIMS);
-    for (int d = 0; d < spec->ndim; d++)
-        WF_NEED(spec->shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
-                (long long)spec->shape[d], d);
+    WF_TRY(wf_shape_check(spec->dtype, spec->ndim, spec->shape));
     WF_NEED(!spec->requires_grad || weft_dtype_is_float(spec->dtype), WEFT_ERR_DTYPE,
             "new tensor: %s carries no gradient", weft_dtype_name(spec->dtype));
     return WEFT_OK;

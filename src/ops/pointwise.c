@@ -150,16 +150,24 @@ void wf_vjp_div(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
         in[1] = wf_sum_to(weft_neg(weft_mul(da, n->saved[8])), wf_node_in(n, 1));
 }
 
-/* y = a^b: da = g b a^(b-1), db = g y log a */
+/* y = a^b: da = g b a^(b-1), 0 where b is; db = g y log a, 0 where a is and b >= 0 */
 void wf_vjp_pow(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *a = n->saved[0], *b = n->saved[1];
+    weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
 
-    if (wf_node_wants(n, 0))
-        in[0] = wf_sum_to(weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)))),
-                          wf_node_in(n, 0));
-    if (wf_node_wants(n, 1))
-        in[1] = wf_sum_to(weft_mul(g, weft_mul(n->saved[8], weft_log(a))), wf_node_in(n, 1));
+    if (wf_node_wants(n, 0)) {
+        weft_tensor *slope = weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)));
+
+        in[0] = wf_sum_to(weft_mul(g, weft_where(weft_eq(b, zero), zero, slope)), wf_node_in(n, 0));
+    }
+    if (wf_node_wants(n, 1)) {
+        weft_tensor *slope = weft_mul(n->saved[8], weft_log(a));
+        weft_tensor *at_zero = weft_where(weft_ge(b, zero), zero, slope);
+
+        slope = weft_where(weft_eq(a, zero), at_zero, slope);
+        in[1] = wf_sum_to(weft_mul(g, slope), wf_node_in(n, 1));
+    }
 }
 
 /* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */

@@ -21,15 +21,15 @@ static weft_status check(const weft_tensor *z, const weft_tensor *target,
 {
     const struct wf_desc *a = &z->layout->desc, *b = &target->layout->desc;
 
-    WF_NEED(a->ndim == b->ndim && a->ndim >= 1 && weft_dtype_is_float((weft_dtype)a->dtype) &&
-                memcmp(a->global, b->global, (size_t)a->ndim * sizeof a->global[0]) == 0,
-            WEFT_ERR_SHAPE, "cross_entropy: probabilities are [*,V] as the logits are");
+    if (a->ndim != b->ndim || a->ndim < 1 || !weft_dtype_is_float((weft_dtype)a->dtype) ||
+        memcmp(a->global, b->global, (size_t)a->ndim * sizeof a->global[0]) != 0)
+        return wf_loss_refuse("probabilities are [*,V] as the logits are", z, target);
     WF_NEED(o->ignore_index < 0, WEFT_ERR_ARG,
             "cross_entropy: a target of probabilities has no index %lld to be ignored",
             (long long)o->ignore_index);
-    WF_NEED(!o->weight ||
-                (weft_ndim(o->weight) == 1 && weft_size(o->weight, 0) == a->global[a->ndim - 1]),
-            WEFT_ERR_SHAPE, "cross_entropy: class weights are [V], one per class");
+    if (o->weight &&
+        (weft_ndim(o->weight) != 1 || weft_size(o->weight, 0) != a->global[a->ndim - 1]))
+        return wf_loss_refuse("class weights are [V], one per class", z, o->weight);
     return WEFT_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/plan.h"
+#include "tensor/shape.h"
 
 static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers,
                            struct wf_layout *want)
@@ -24,14 +25,12 @@ static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *
 
 weft_status wf_shape_reshape(struct wf_infer *call)
 {
-    int64_t count = 1;
+    int64_t count = wf_shape_numel(call->n_attr, call->attr);
 
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
     call->out[0].ndim = call->n_attr;
-    for (int d = 0; d < call->n_attr; d++) {
-        call->out[0].shape[d] = call->attr[d];
-        count *= call->attr[d];
-    }
+    for (int d = 0; d < call->n_attr; d++) call->out[0].shape[d] = call->attr[d];
+    WF_NEED(count >= 0, WEFT_ERR_SHAPE, "reshape: no shape for %s", wf_infer_text(call));
     WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s",
             (long long)count, wf_infer_text(call));
     return WEFT_OK;
@@ -85,7 +84,7 @@ void wf_vjp_reshape(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 
 weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
 {
-    int64_t sizes[WEFT_MAX_DIMS], rest = 1;
+    int64_t sizes[WEFT_MAX_DIMS], rest;
     int open = -1;
 
     if (!x) return NULL;
@@ -94,12 +93,12 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
         WF_NEED_PTR(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
                     "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
         sizes[d] = shape[d];
-        if (shape[d] < 0)
-            open = d;
-        else
-            rest *= shape[d];
+        if (shape[d] >= 0) continue;
+        open = d;
+        sizes[d] = 1;
     }
     if (open >= 0) {
+        rest = wf_shape_numel(ndim, sizes);
         WF_NEED_PTR(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
                     "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel,
                     (long long)rest);

@@ -1,5 +1,8 @@
-/* adam.c: rows of Adam and its kin. All but Adamax are one loop with other numbers: see
- * WF_STEP_ADAM in kernels/cpu/isa/update.inc. */
+/*
+ * adam.c: rows of Adam and its kin. All but Adamax are one loop with other numbers: see
+ * WF_STEP_ADAM in kernels/cpu/isa/update.inc. Their configs begin alike, so that in the union
+ * config.adam names rates, eps and weight decay of each of them.
+ */
 #include <math.h>
 
 #include "base/error.h"
@@ -8,6 +11,13 @@
 #define ADAM_SETTINGS                                                                              \
     WF_REAL(beta1, 0.9, 1), WF_REAL(beta2, 0.999, 1), WF_REAL(eps, 1e-8, 0),                       \
         WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize)
+
+#define BEGINS_AS_ADAM(config)                                                                     \
+    _Static_assert(offsetof(config, weight_decay) == offsetof(weft_adam_config, weight_decay),     \
+                   "config.adam names what all of them begin with")
+BEGINS_AS_ADAM(weft_nadam_config);
+BEGINS_AS_ADAM(weft_radam_config);
+BEGINS_AS_ADAM(weft_adamax_config);
 
 /* ---- Adam and AdamW ---- */
 
@@ -32,34 +42,30 @@ void wf_adam_prepare(struct wf_step *step, const struct wf_adam *a, int64_t upda
     step->take2 = 1 - a->beta2;
 }
 
-/* Weight decay is part of the gradient, or apart. */
-static void decay(struct wf_step *step, double lr, double weight_decay, bool decoupled)
-{
-    if (decoupled)
-        step->keep = 1 - lr * weight_decay;
-    else
-        step->decay = weight_decay;
-}
-
-static void adam(struct wf_step *step, const struct wf_slot *slot, double lr, bool decoupled)
+/* What is Adam's in all of them; weight decay is part of the gradient, or apart. */
+static void begin(struct wf_step *step, const struct wf_slot *slot, double lr, bool decoupled)
 {
     const weft_adam_config *c = &slot->config.adam;
 
     wf_adam_prepare(
         step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
         slot->step);
-    step->sign = c->maximize ? -1 : 1;
-    decay(step, lr, c->weight_decay, decoupled);
+    if (decoupled)
+        step->keep = 1 - lr * c->weight_decay;
+    else
+        step->decay = c->weight_decay;
 }
 
 static void adam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 {
-    adam(step, slot, lr, false);
+    begin(step, slot, lr, false);
+    step->sign = slot->config.adam.maximize ? -1 : 1;
 }
 
 static void adamw_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 {
-    adam(step, slot, lr, true);
+    begin(step, slot, lr, true);
+    step->sign = slot->config.adam.maximize ? -1 : 1;
 }
 
 weft_optim *weft_adam(weft_module *module, weft_adam_config config)
@@ -115,12 +121,10 @@ static void nadam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     const weft_nadam_config *c = &slot->config.nadam;
     double product = momenta(slot), next = momentum_at(c, slot->step + 1);
 
-    wf_adam_prepare(step, &(struct wf_adam){.beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
-                    slot->step);
+    begin(step, slot, lr, c->decoupled);
     step->rate = lr * next / (1 - product * next);
     step->rate_d = lr * (1 - momentum_at(c, slot->step)) / (1 - product);
     step->sign = c->maximize ? -1 : 1;
-    decay(step, lr, c->weight_decay, c->decoupled);
 }
 
 weft_optim *weft_nadam(weft_module *module, weft_nadam_config config)
@@ -150,9 +154,7 @@ static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     double most = 2 / (1 - c->beta2) - 1, length = most - 2 * t * left / (1 - left);
     bool rectified = length > 5;
 
-    wf_adam_prepare(
-        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
-        slot->step);
+    begin(step, slot, lr, c->decoupled);
     step->root = rectified ? 1 : 0;
     if (rectified)
         step->rate *= sqrt((1 - left) * (length - 4) * (length - 2) * most /
@@ -160,7 +162,6 @@ static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     else
         step->eps = 1;
     step->sign = c->maximize ? -1 : 1;
-    decay(step, lr, c->weight_decay, c->decoupled);
 }
 
 weft_optim *weft_radam(weft_module *module, weft_radam_config config)
@@ -182,13 +183,8 @@ static const struct wf_setting adamax_settings[] = {ADAM_SETTINGS, WF_SETTINGS_E
 
 static void adamax_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 {
-    const weft_adamax_config *c = &slot->config.adamax;
-
-    wf_adam_prepare(
-        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
-        slot->step);
-    step->sign = c->maximize ? -1 : 1;
-    step->decay = c->weight_decay;
+    begin(step, slot, lr, false);
+    step->sign = slot->config.adamax.maximize ? -1 : 1;
 }
 
 weft_optim *weft_adamax(weft_module *module, weft_adamax_config config)

@@ -12,6 +12,7 @@
 #include <weft/dtensor.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/where.h"
 #include "kernels/optim.h"
@@ -48,9 +49,7 @@ static int axes_of(const weft_mesh *mesh) { return mesh ? weft_mesh_ndim(mesh) :
 
 static void add_item(struct gradients *all, weft_tensor *t)
 {
-    if ((all->count & (all->count - 1)) == 0)
-        all->items = wf_realloc(all->items,
-                                (size_t)(all->count ? 2 * all->count : 1) * sizeof(weft_tensor *));
+    all->items = wf_grown(all->items, all->count, sizeof(weft_tensor *));
     all->items[all->count++] = t;
 }
 
@@ -227,7 +226,7 @@ weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
     status = clip_norm(&all, module, max_norm, &measured);
     wf_here = before;
     drop_all(&all);
-    if (norm) *norm = measured;
+    if (norm && status == WEFT_OK) *norm = measured;
     return status;
 }
 

@@ -187,6 +187,8 @@ static weft_tensor *direction_of(struct wf_slot *slot, const struct wf_step_arra
     struct wf_step_arrays taken = *arrays;
 
     wf_layout_release(layout);
+    if (!direction && weft_world_size() > 1) /* the others go on to wait for this rank's part */
+        WF_DIE("muon: %s", weft_error_message());
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */
     taken.state[1] = direction->data;

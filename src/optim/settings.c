@@ -98,6 +98,7 @@ static const struct wf_setting *find(const struct wf_optim_kind *kind, const cha
 struct change {
     const struct wf_setting *setting;
     double value;
+    bool fixed;  /* what is remembered cannot change any more */
     bool put;    /* else it is only checked */
     bool remake; /* found: some parameter has to keep other state */
 };
@@ -111,8 +112,8 @@ static weft_status change_one(weft_optim *optim, struct wf_slot *slot, struct ch
     else
         put_value(change->setting, &changed.config, change->value);
     changed.keeps = wf_slot_keeps(optim->kind, &changed);
-    WF_NEED(changed.keeps == slot->keeps || optim->steps == 0, WEFT_ERR_STATE,
-            "%s: %s decides what is remembered of '%s', and there were steps", optim->kind->name,
+    WF_NEED(changed.keeps == slot->keeps || !change->fixed, WEFT_ERR_STATE,
+            "%s: %s decides what is remembered of '%s', and there were updates", optim->kind->name,
             change->setting->name, slot->path);
     if (optim->kind->check) WF_TRY(optim->kind->check(&changed.config));
     change->remake |= changed.keeps != slot->keeps;
@@ -134,6 +135,15 @@ static weft_status change_all(weft_optim *optim, const char *pattern, struct cha
     return WEFT_OK;
 }
 
+/* Updates in backward come before the step that counts them. */
+static bool has_updated(const weft_optim *optim)
+{
+    bool any = optim->steps > 0;
+
+    for (int i = 0; i < optim->n_slots; i++) any |= optim->slots[i].step > 0;
+    return any;
+}
+
 weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
                            double value)
 {
@@ -144,10 +154,11 @@ weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *s
     change.setting = find(optim->kind, setting);
     if (!change.setting) return WEFT_ERR_NOT_FOUND;
     WF_TRY(check_one(optim->kind, change.setting, value));
+    change.fixed = has_updated(optim);
     WF_TRY(change_all(optim, pattern, &change));
     change.put = true;
     WF_TRY(change_all(optim, pattern, &change));
-    return change.remake ? wf_optim_make_state(optim) : WEFT_OK;
+    return change.remake || !optim->state ? wf_optim_make_state(optim) : WEFT_OK;
 }
 
 double weft_optim_setting(const weft_optim *optim, const weft_tensor *parameter,

@@ -26,13 +26,12 @@ static const char *entry_end(const char *text)
 static weft_status read_entry(struct wf_layouts *layouts, const char *entry)
 {
     weft_placement *at = &layouts->at[layouts->count];
-    size_t length;
+    bool none;
 
     entry += strspn(entry, " \t");
-    length = strcspn(entry, " \t");
-    layouts->given[layouts->count] = length != 4 || strncmp(entry, "none", 4) != 0;
-    if (layouts->given[layouts->count] && weft_placements_parse(at, 1, entry) < 0)
-        return weft_error_status();
+    none = strncmp(entry, "none", 4) == 0 && !entry[4 + strspn(entry + 4, " \t")];
+    layouts->given[layouts->count] = !none;
+    if (!none && weft_placements_parse(at, 1, entry) < 0) return weft_error_status();
     layouts->count++;
     return WEFT_OK;
 }

@@ -122,12 +122,7 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
     struct wf_distribution how = {
         .partition = partition, .input = input, .output = output, .payload = payload};
 
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    if (!module || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "distribute module: %s is NULL",
-                             module ? "mesh" : "module");
+    WF_TRY(wf_style_subject(module, &mesh, "distribute module"));
     WF_NEED(!module->distributed, WEFT_ERR_STATE,
             "distribute module: module '%s' (%s) was distributed before", module->path,
             module->kind->type);

@@ -8,6 +8,13 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
+weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who)
+{
+    if (!*mesh && weft_error_status() == WEFT_OK) *mesh = weft_mesh_current();
+    WF_NEED_GIVEN(module && *mesh, "%s: %s is NULL", who, module ? "mesh" : "module");
+    return WEFT_OK;
+}
+
 weft_status wf_plan_check_mesh(const weft_mesh *mesh)
 {
     char text[128];
@@ -20,37 +27,45 @@ weft_status wf_plan_check_mesh(const weft_mesh *mesh)
                    text);
 }
 
-static weft_status check_module(const weft_module *m)
-{
-    bool plain = !m->distributed;
-
-    for (int i = 0; i < m->n_parameters; i++) plain &= !weft_tensor_mesh(m->parameters[i].tensor);
-    WF_NEED(plain, WEFT_ERR_STATE, "parallelize: module '%s' (%s) was distributed before", m->path,
-            m->kind->type);
-    return WEFT_OK;
-}
-
-static weft_status resolve_all(struct wf_style_use *uses, const struct wf_match *matches, int count,
-                               int ways)
+weft_status wf_plan_resolve(struct wf_match *matches, int count, int ways)
 {
     for (int i = 0; i < count; i++) {
         weft_style style = matches[i].line->style;
 
-        if (wf_style_resolve(&uses[i], matches[i].module, style, ways) != WEFT_OK)
+        if (wf_style_resolve(&matches[i].use, matches[i].module, style, ways) != WEFT_OK)
             return wf_plan_blame("plan", style.line);
-        if (uses[i].functions->partition) WF_TRY(check_module(matches[i].module));
     }
     return WEFT_OK;
 }
 
-static weft_status apply_all(weft_module *root, weft_mesh *mesh, const struct wf_style_use *uses,
-                             const struct wf_match *matches, int count)
+bool wf_is_spread(const weft_module *m)
+{
+    bool spread = m->distributed;
+
+    for (int i = 0; i < m->n_parameters; i++)
+        spread |= weft_tensor_mesh(m->parameters[i].tensor) != NULL;
+    return spread;
+}
+
+static weft_status check_all(const struct wf_match *matches, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const weft_module *m = matches[i].module;
+
+        WF_NEED(!matches[i].use.functions->partition || !wf_is_spread(m), WEFT_ERR_STATE,
+                "parallelize: module '%s' (%s) was distributed before", m->path, m->kind->type);
+    }
+    return WEFT_OK;
+}
+
+weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
+                          int count)
 {
     struct wf_snapshot *snapshot = wf_snapshot_take(root);
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
-        status = wf_style_apply(matches[i].module, mesh, &uses[i]);
+        status = wf_style_apply(matches[i].module, mesh, &matches[i].use);
     if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
     wf_snapshot_drop(snapshot, status != WEFT_OK);
     return status;
@@ -70,22 +85,16 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
                                bool strict)
 {
     struct wf_match *matches;
-    struct wf_style_use *uses;
     weft_status status;
     int count;
 
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    if (!module || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "parallelize: module or mesh is NULL");
+    WF_TRY(wf_style_subject(module, &mesh, "parallelize"));
     if (!plan) return no_plan(strict);
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
-    uses = wf_calloc((size_t)count + 1, sizeof *uses);
-    status = resolve_all(uses, matches, count, weft_mesh_axis_size(mesh, 0));
-    if (status == WEFT_OK) status = apply_all(module, mesh, uses, matches, count);
-    wf_free(uses);
+    status = wf_plan_resolve(matches, count, weft_mesh_axis_size(mesh, 0));
+    if (status == WEFT_OK) status = check_all(matches, count);
+    if (status == WEFT_OK) status = wf_plan_apply(module, mesh, matches, count);
     wf_free(matches);
     return status;
 }

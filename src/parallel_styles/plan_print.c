@@ -1,10 +1,10 @@
 /*
  * plan_print.c: a plan for people: every parameter with its layout and bytes on this rank, and the
- * collectives that a step issues, from the rows alone: nothing runs.
+ * collectives that a step issues. The plan is applied to parameters without elements, and taken
+ * back; the collectives follow from the rows alone: nothing runs.
  */
 #include <weft/autograd.h>
 #include <weft/debug.h>
-#include <weft/layout.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -19,8 +19,7 @@ static const char *const move_names[MOVES] = {[WEFT_COLL_ALL_REDUCE] = "all-redu
 
 struct printer {
     FILE *out;
-    weft_mesh *mesh;
-    int ways; /* ranks of its axis */
+    int ways; /* ranks of the mesh's axis */
     int moves[2][MOVES];
     int64_t bytes, whole;     /* of parameters: on this rank, and all */
     int waiting;              /* parameters whose gradient waits for weft_reduce_gradients */
@@ -76,7 +75,8 @@ static void print_forward(struct printer *p, const struct wf_style_use *use)
         fprintf(p->out, "%s", between);
         print_move(p, FORWARD, "output", use->output.declared, use->output.wants);
     }
-    fprintf(p->out, "%s\n", use->keep_distributed ? "" : ", handed on as a part");
+    fprintf(p->out, "%s\n",
+            use->output.taken && !use->keep_distributed ? ", handed on as a part" : "");
 }
 
 /* How many of the module's own parameters do; where some are shared by what is split, of those. */
@@ -118,36 +118,28 @@ static bool first_time(struct printer *p, const weft_tensor *t)
     return true;
 }
 
-static weft_status count_here(int64_t *n, const struct printer *p, const weft_tensor *t,
-                              const weft_placement *placed)
+static const char *layout_of(char *text, size_t bytes, const weft_tensor *t)
 {
-    int64_t shape[WEFT_MAX_DIMS], part[WEFT_MAX_DIMS];
-    weft_layout layout;
+    weft_placement placements[WEFT_MAX_AXES];
+    weft_mesh *mesh = weft_tensor_mesh(t);
 
-    *n = weft_numel(t);
-    if (!placed) return WEFT_OK;
-    for (int d = 0; d < weft_ndim(t); d++) shape[d] = weft_size(t, d);
-    WF_TRY(weft_layout_make(&layout, p->mesh, placed, 1, weft_ndim(t), shape));
-    weft_layout_part(&layout, NULL, part, NULL, NULL);
-    *n = 1;
-    for (int d = 0; d < weft_ndim(t); d++) *n *= part[d];
-    return WEFT_OK;
+    if (!mesh) return "plain";
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) placements[a] = weft_tensor_placement(t, a);
+    weft_placements_print(placements, weft_mesh_ndim(mesh), text, bytes);
+    return text;
 }
 
-static weft_status print_parameter(struct printer *p, const struct wf_parameter *parameter,
-                                   const weft_placement *placed)
+static void print_parameter(struct printer *p, const struct wf_parameter *parameter)
 {
-    weft_tensor *t = parameter->tensor;
-    int64_t element = (int64_t)weft_dtype_size(weft_tensor_dtype(t)), bytes;
-    char layout[64] = "plain";
+    const weft_tensor *t = parameter->tensor;
+    int64_t element = (int64_t)weft_dtype_size(weft_tensor_dtype(t));
+    int64_t bytes = element * weft_local_numel(t);
+    char layout[256];
 
-    WF_TRY(count_here(&bytes, p, t, placed));
-    bytes *= element;
-    if (placed) weft_placements_print(placed, 1, layout, sizeof layout);
     fprintf(p->out, "    %-8s %s[", parameter->name, weft_dtype_name(weft_tensor_dtype(t)));
     for (int d = 0; d < weft_ndim(t); d++)
         fprintf(p->out, "%s%lld", d ? "," : "", (long long)weft_size(t, d));
-    fprintf(p->out, "] %s, %lld B", layout, (long long)bytes);
+    fprintf(p->out, "] %s, %lld B", layout_of(layout, sizeof layout, t), (long long)bytes);
     if (first_time(p, t)) {
         p->bytes += bytes;
         p->whole += element * weft_numel(t);
@@ -155,23 +147,25 @@ static weft_status print_parameter(struct printer *p, const struct wf_parameter 
     } else {
         fprintf(p->out, ", shared\n");
     }
-    return WEFT_OK;
 }
 
-static weft_status print_module(struct printer *p, const weft_module *m, const weft_plan *line,
-                                const struct wf_style_use *use)
+static void print_module(struct printer *p, const weft_module *m, const struct wf_match *match)
 {
-    bool rows = use && use->functions == &wf_row_functions;
+    const struct wf_style_use *use = match ? &match->use : NULL;
 
-    if (!use && m->n_parameters == 0) return WEFT_OK;
+    if (!use && m->n_parameters == 0) return;
     fprintf(p->out, "%-24s %s%s%s\n", m->path[0] ? m->path : ".",
-            use ? wf_style_name(line->style) : "", use ? " " : "no style, ", m->kind->type);
-    for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(print_parameter(p, &m->parameters[i], rows ? wf_style_placement(use, m, i) : NULL));
-    if (rows && use->own == WF_OWN_LATER) p->waiting += wants_gradient(m);
-    if (use && use->kind != WEFT_STYLE_CUSTOM) print_forward(p, use);
-    if (rows) print_backward(p, m, use);
-    return WEFT_OK;
+            use ? wf_style_name(match->line->style) : "", use ? " " : "no style, ", m->kind->type);
+    for (int i = 0; i < m->n_parameters; i++) print_parameter(p, &m->parameters[i]);
+    if (!use) return;
+    if (use->kind == WEFT_STYLE_CUSTOM) {
+        fprintf(p->out, "    forward, backward: as its functions do\n");
+        return;
+    }
+    print_forward(p, use);
+    if (use->kind == WEFT_STYLE_PREPARE) return;
+    if (use->own == WF_OWN_LATER) p->waiting += wants_gradient(m);
+    print_backward(p, m, use);
 }
 
 static void print_moves(const struct printer *p, int direction, const char *name)
@@ -187,54 +181,70 @@ static void print_moves(const struct printer *p, int direction, const char *name
     fprintf(p->out, "%s\n", *between ? "" : "no collective");
 }
 
+static void print_sums(const struct printer *p)
+{
+    fprintf(p->out, "parameters: %lld B on this rank of %lld B\n", (long long)p->bytes,
+            (long long)p->whole);
+    print_moves(p, FORWARD, "forward");
+    print_moves(p, BACKWARD, "backward");
+    if (p->waiting && p->ways > 1)
+        fprintf(p->out, "gradients of %d parameters wait for one all-reduce per step\n",
+                p->waiting);
+}
+
 /* ---- the whole ---- */
 
-static weft_status print_all(struct printer *p, weft_module *root, const struct wf_match *matches,
-                             int count)
+/* What was spread before shows how. */
+static weft_status apply_rest(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
+                              int count)
 {
-    weft_status status = WEFT_OK;
-    struct wf_style_use use;
+    struct wf_match *rest = wf_calloc((size_t)count + 1, sizeof *rest);
+    weft_status status;
+    int n = 0;
+
+    for (int i = 0; i < count; i++)
+        if (!wf_is_spread(matches[i].module)) rest[n++] = matches[i];
+    status = wf_plan_apply(root, mesh, rest, n);
+    wf_free(rest);
+    return status;
+}
+
+static void print_all(struct printer *p, weft_module *root, const struct wf_match *matches,
+                      int count)
+{
     int n;
     weft_module **modules = wf_module_list(root, &n);
 
-    for (int i = 0; i < n && status == WEFT_OK; i++) {
+    for (int i = 0; i < n; i++) {
         int at = 0;
 
         while (at < count && matches[at].module != modules[i]) at++;
-        if (at < count)
-            status = wf_style_resolve(&use, modules[i], matches[at].line->style, p->ways);
-        if (status == WEFT_OK)
-            status = print_module(p, modules[i], at < count ? matches[at].line : NULL,
-                                  at < count ? &use : NULL);
+        print_module(p, modules[i], at < count ? &matches[at] : NULL);
     }
     wf_free(modules);
-    return status;
+    print_sums(p);
+    wf_free(p->seen);
 }
 
 weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_plan *plan, FILE *out)
 {
     struct printer p = {.out = out};
+    struct wf_snapshot *snapshot;
     struct wf_match *matches;
     weft_status status;
     int count;
 
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    WF_NEED(module && mesh && plan, WEFT_ERR_ARG, "plan print: module, mesh or plan is NULL");
+    WF_TRY(wf_style_subject(module, &mesh, "plan print"));
+    WF_NEED_GIVEN(plan, "plan print: plan is NULL");
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
     p.ways = weft_mesh_axis_size(mesh, 0);
-    p.mesh = mesh;
-    status = print_all(&p, module, matches, count);
-    if (status == WEFT_OK) {
-        fprintf(out, "parameters: %lld B on this rank of %lld B\n", (long long)p.bytes,
-                (long long)p.whole);
-        print_moves(&p, FORWARD, "forward");
-        print_moves(&p, BACKWARD, "backward");
-        if (p.waiting && p.ways > 1)
-            fprintf(out, "gradients of %d parameters wait for one all-reduce per step\n",
-                    p.waiting);
-    }
-    wf_free(p.seen);
+    snapshot = wf_snapshot_take(module);
+    status = wf_plan_resolve(matches, count, p.ways);
+    if (status == WEFT_OK) status = wf_module_empty(module);
+    if (status == WEFT_OK) status = apply_rest(module, mesh, matches, count);
+    if (status == WEFT_OK) print_all(&p, module, matches, count);
+    wf_snapshot_drop(snapshot, true);
     wf_free(matches);
     return status;
 }

@@ -10,11 +10,7 @@ static void let_go(void *payload) { weft_mesh_release(payload); }
 
 weft_status weft_module_save_parts(weft_module *m, weft_mesh *mesh)
 {
-    if (!mesh && weft_error_status() == WEFT_OK) mesh = weft_mesh_current();
-    if (!m || !mesh)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "save parts: module or mesh is NULL");
+    WF_TRY(wf_style_subject(m, &mesh, "save parts"));
     weft_mesh_retain(mesh);
     if (m->surroundings.release) m->surroundings.release(m->surroundings.payload);
     m->surroundings = (struct wf_surroundings){open_parts, mesh, let_go};

@@ -40,28 +40,35 @@ void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways)
     use->own = WF_OWN_LATER;
 }
 
-weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
+/* Which key and value each group of query heads takes; split as those are. */
+static weft_tensor *row_numbers(weft_mesh *mesh, int64_t count, int64_t copies)
 {
     const weft_placement split = weft_shard(0);
-    weft_device before;
-    int64_t count, *index;
+    int64_t *index = wf_malloc((size_t)count * sizeof *index);
+    weft_device before = weft_set_default_device(WEFT_CPU); /* a model may be without elements */
+    weft_tensor *rows;
+
+    for (int64_t i = 0; i < count; i++) index[i] = i / copies;
+    rows = weft_from_data(WEFT_I64, 1, &count, index);
+    weft_set_default_device(before);
+    wf_free(index);
+    return weft_distribute_tensor(rows, mesh, &split, -1);
+}
+
+weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
+{
+    weft_scope *scope;
     weft_tensor *rows;
     int from;
 
     if (!use->copies) return WEFT_OK;
     from = m->features->shared_from;
-    count = weft_size(m->parameters[from].tensor, 0) * use->copies;
-    index = wf_malloc((size_t)count * sizeof *index);
-    for (int64_t i = 0; i < count; i++) index[i] = i / use->copies;
-    before = weft_set_default_device(WEFT_CPU); /* a model may be planned without elements */
-    rows = weft_from_data(WEFT_I64, 1, &count, index);
-    weft_set_default_device(before);
-    wf_free(index);
-    rows = weft_distribute_tensor(rows, mesh, &split, -1);
-    if (!rows) return weft_error_status();
-    for (int i = from; i < m->n_parameters; i++) {
+    scope = weft_scope_open();
+    rows = row_numbers(mesh, weft_size(m->parameters[from].tensor, 0) * use->copies, use->copies);
+    for (int i = from; i < m->n_parameters && rows; i++) {
         weft_release(m->parameters[i].rows);
         m->parameters[i].rows = weft_retain(rows);
     }
-    return WEFT_OK;
+    weft_scope_close(scope);
+    return rows ? WEFT_OK : weft_error_status();
 }

@@ -262,8 +262,8 @@ weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, wef
 
 /* ---- the functions of a row ---- */
 
-const weft_placement *wf_style_placement(const struct wf_style_use *use, const weft_module *m,
-                                         int index)
+static const weft_placement *placement_of(const struct wf_style_use *use, const weft_module *m,
+                                          int index)
 {
     if (index == 0) return &use->weight;
     return m->features && m->features->shared_from && index >= m->features->shared_from
@@ -276,7 +276,7 @@ static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
     const struct wf_style_use *use = payload;
 
     for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(wf_distribute_parameter(m, i, mesh, wf_style_placement(use, m, i)));
+        WF_TRY(wf_distribute_parameter(m, i, mesh, placement_of(use, m, i)));
     m->wide = use->output.wide;
     m->wide_gradient = use->inputs[0].wide;
     return wf_share_rows(m, mesh, use);

@@ -57,10 +57,6 @@ weft_style_kind wf_style_find(const char *name, size_t length);
 weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style,
                              int ways);
 
-/** How parameter `index` of the module is placed by a style that is a row. */
-const weft_placement *wf_style_placement(const struct wf_style_use *use, const weft_module *m,
-                                         int index);
-
 /** The part of it for parameters that are shared by what is split, and what applies it. */
 void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways);
 weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
@@ -112,6 +108,10 @@ struct wf_distribution {
 };
 weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distribution *how);
 
+/** What a style is applied to: the module, and the default mesh where `*mesh` is NULL. fails:
+ *  WEFT_ERR_ARG when one is missing, or what made it so */
+weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who);
+
 /** Replace a plain parameter by its distributed form; whether it wants a gradient survives. */
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements);
@@ -133,10 +133,11 @@ void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore);
 
 /* ---- plans ---- */
 
-/** A module that a line of a plan matches. */
+/** A module that a line of a plan matches, and what the line's style does to it. */
 struct wf_match {
     weft_module *module;
     const weft_plan *line;
+    struct wf_style_use use; /* from wf_plan_resolve on */
 };
 
 /**
@@ -146,6 +147,17 @@ struct wf_match {
  */
 weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
                           const weft_plan *plan, bool strict);
+
+/** Resolve the styles of all matches, for so many ranks. fails: as wf_style_resolve, for the first
+ */
+weft_status wf_plan_resolve(struct wf_match *matches, int count, int ways);
+
+/** True when the module or one of its parameters is spread over a mesh. */
+bool wf_is_spread(const weft_module *m);
+
+/** Apply resolved styles, one after another; on failure the tree is as it was. */
+weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
+                          int count);
 
 /** Styles work along one mesh axis. fails: WEFT_ERR_ARG */
 weft_status wf_plan_check_mesh(const weft_mesh *mesh);

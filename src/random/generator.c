@@ -1,5 +1,6 @@
 /*
- * generator.c: generators, the thread's table of named ones, and which one is current.
+ * generator.c: generators, which of them have names, which one is current, and how to go back to
+ * where they all stood.
  *
  * All of it is the thread's own: a rank may be a thread. Nothing here communicates; generators of
  * different ranks agree because all ranks make the same draws.
@@ -18,9 +19,9 @@ struct fork {
 };
 
 static _Thread_local struct {
-    weft_generator own; /* current outside all forks */
-    struct fork *fork;  /* innermost */
-    weft_generator *named;
+    weft_generator own;  /* current outside all forks */
+    struct fork *fork;   /* innermost */
+    weft_generator *all; /* but `own`; the youngest first */
     int local;
 } state;
 
@@ -34,6 +35,8 @@ weft_generator *weft_generator_new(uint64_t seed)
 
     g->seed = seed;
     g->refs = 1;
+    g->next = state.all;
+    state.all = g;
     return g;
 }
 
@@ -43,9 +46,20 @@ weft_generator *weft_generator_retain(weft_generator *g)
     return g;
 }
 
+/* A generator that outlived weft_finalize is in no list. */
+static void leave(const weft_generator *g)
+{
+    for (weft_generator **at = &state.all; *at; at = &(*at)->next)
+        if (*at == g) {
+            *at = g->next;
+            return;
+        }
+}
+
 void weft_generator_release(weft_generator *g)
 {
     if (!g || --g->refs > 0) return;
+    leave(g);
     wf_free(g->name);
     wf_free(g);
 }
@@ -115,13 +129,13 @@ weft_status weft_generator_set_state(weft_generator *g,
     return WEFT_OK;
 }
 
-/* ---- the thread's table ---- */
+/* ---- names: those who have one are kept by the thread ---- */
 
 static weft_generator *find(const char *name)
 {
-    weft_generator *g = state.named;
+    weft_generator *g = state.all;
 
-    while (g && strcmp(g->name, name) != 0) g = g->next;
+    while (g && (!g->name || strcmp(g->name, name) != 0)) g = g->next;
     return g;
 }
 
@@ -138,7 +152,8 @@ weft_generator *weft_generator_add(const char *name, uint64_t seed)
     weft_generator *g;
 
     WF_NEED_PTR(name, WEFT_ERR_ARG, "generator: no name");
-    for (g = state.named; g; g = g->next) {
+    for (g = state.all; g; g = g->next) {
+        if (!g->name) continue;
         WF_NEED_PTR(strcmp(g->name, name) != 0, WEFT_ERR_STATE, "generator: %s is there already",
                     name);
         WF_NEED_PTR(g->first_seed != seed, WEFT_ERR_STATE,
@@ -148,8 +163,6 @@ weft_generator *weft_generator_add(const char *name, uint64_t seed)
     g = weft_generator_new(seed);
     g->name = wf_strdup(name);
     g->first_seed = seed;
-    g->next = state.named;
-    state.named = g;
     return g;
 }
 
@@ -172,10 +185,13 @@ weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64_t seed)
 
 void weft_generator_reset(void)
 {
-    while (state.named) {
-        weft_generator *g = state.named;
+    weft_generator *next;
 
-        state.named = g->next;
+    for (weft_generator *g = state.all; g; g = next) {
+        next = g->next;
+        if (!g->name) continue;
+        wf_free(g->name);
+        g->name = NULL;
         weft_generator_release(g);
     }
 }
@@ -216,6 +232,77 @@ void weft_local_random_end(void)
 }
 
 bool wf_random_is_local(void) { return state.local > 0; }
+
+/* ---- drawing the same numbers again ---- */
+
+struct place {
+    uint64_t seed, draw;
+};
+
+struct kept {
+    weft_generator *g;
+    struct place then, now;
+};
+
+struct wf_draws {
+    weft_generator *forked; /* current then; NULL: the thread's own, or a copy */
+    struct place current;
+    struct fork *outer; /* while they are drawn again */
+    int local_then, local_now, count;
+    struct kept each[];
+};
+
+static struct place place_of(const weft_generator *g) { return (struct place){g->seed, g->draw}; }
+
+static void go_to(weft_generator *g, struct place place)
+{
+    g->seed = place.seed;
+    g->draw = place.draw;
+}
+
+struct wf_draws *wf_draws_save(void)
+{
+    struct wf_draws *draws;
+    int n = 0;
+
+    for (weft_generator *g = state.all; g; g = g->next) n++;
+    draws = wf_calloc(1, sizeof *draws + (size_t)n * sizeof *draws->each);
+    for (weft_generator *g = state.all; g; g = g->next)
+        draws->each[draws->count++] = (struct kept){weft_generator_retain(g), .then = place_of(g)};
+    draws->forked = state.fork ? state.fork->current : NULL; /* one of `each` */
+    draws->current = place_of(wf_generator_of(NULL));
+    draws->local_then = state.local;
+    return draws;
+}
+
+void wf_draws_free(struct wf_draws *draws)
+{
+    for (int i = 0; draws && i < draws->count; i++) weft_generator_release(draws->each[i].g);
+    wf_free(draws);
+}
+
+void wf_draws_begin(struct wf_draws *draws)
+{
+    for (int i = 0; i < draws->count; i++) {
+        struct kept *kept = &draws->each[i];
+
+        kept->now = place_of(kept->g);
+        go_to(kept->g, kept->then);
+    }
+    draws->outer = state.fork;
+    weft_generator_fork(draws->forked);
+    if (!draws->forked) go_to(wf_generator_of(NULL), draws->current);
+    draws->local_now = state.local;
+    state.local = draws->local_then;
+}
+
+void wf_draws_end(struct wf_draws *draws)
+{
+    state.local = draws->local_now;
+    while (state.fork && state.fork != draws->outer)
+        weft_generator_join(); /* a failure leaves more */
+    for (int i = 0; i < draws->count; i++) go_to(draws->each[i].g, draws->each[i].now);
+}
 
 void wf_generator_finalize(void)
 {

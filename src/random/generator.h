@@ -12,10 +12,10 @@
 
 struct weft_generator {
     uint64_t seed, draw; /* draw < 2^63 */
-    char *name;          /* NULL: in no table */
+    char *name;          /* NULL: the thread does not keep it */
     uint64_t first_seed; /* what it was added with */
     int refs;
-    weft_generator *next; /* in the thread's table */
+    weft_generator *next; /* among the thread's */
 };
 
 /** `given`, or the thread's current generator for NULL. */
@@ -23,6 +23,19 @@ weft_generator *wf_generator_of(weft_generator *given);
 
 /** Elements are numbered within this rank's part (weft_local_random_begin). */
 bool wf_random_is_local(void);
+
+/**
+ * Where the thread's random numbers stand: all its generators, which of them is current, and how
+ * elements are numbered.
+ */
+struct wf_draws;
+struct wf_draws *wf_draws_save(void);
+void wf_draws_free(struct wf_draws *draws); /* NULL is allowed */
+
+/** Between these, which may come again, numbers are drawn as they were after `draws` was saved;
+ * what comes later is drawn as if nothing had been. */
+void wf_draws_begin(struct wf_draws *draws);
+void wf_draws_end(struct wf_draws *draws);
 
 /** Drop what the thread holds: forks, named generators; its own starts again. */
 void wf_generator_finalize(void);

@@ -3,9 +3,10 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static weft_status check_shape(weft_dtype dtype, int ndim, const int64_t *shape)
+weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape)
 {
     WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "new tensor: unknown dtype %d",
             (int)dtype);
@@ -14,6 +15,8 @@ static weft_status check_shape(weft_dtype dtype, int ndim, const int64_t *shape)
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
                 (long long)shape[d], d);
+    WF_NEED(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+            "new tensor: more elements in %d dims than can be counted", ndim);
     return WEFT_OK;
 }
 
@@ -22,7 +25,7 @@ weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shape)
     struct wf_layout *layout;
     weft_tensor *t;
 
-    WF_TRY_PTR(check_shape(dtype, ndim, shape));
+    WF_TRY_PTR(wf_shape_check(dtype, ndim, shape));
     layout =
         wf_layout_onto(wf_layout_new(NULL, NULL, dtype, ndim, shape, NULL), wf_default_device());
     t = wf_tensor_empty(layout, WF_MEM_ACTIVATIONS, "empty");

@@ -86,6 +86,10 @@ WT_TEST(refused__before_anything_changed)
     WT_FAILED(WEFT_ERR_STATE, "is no replica");
     WT_ALL(weft_data_parallel_loss(m, &mean, NULL) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "is no replica");
+    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.backwards = -1}) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "-1 backwards");
+    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = 3}) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "no start 3");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
     WT_EQ(weft_data_parallel(m, dp, config), WEFT_OK);
     WT_ALL(weft_data_parallel(m, dp, config) == WEFT_ERR_STATE);
@@ -116,6 +120,21 @@ WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
     WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "a.weight")) == w.mesh);
     weft_module_release(m);
     weft_mesh_release(line);
+    wt_world_close(&w);
+}
+
+WT_TEST(refused__parameters_of_which_some_have_elements)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
+    struct parts parts;
+    weft_module *m = new_parts(&parts);
+    weft_tensor *meta = weft_empty_like(weft_module_parameter(m, "b.bias"), WEFT_META);
+
+    WT_EQ(weft_module_set_parameter(parts.layers[1], "bias", meta), WEFT_OK);
+    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) == WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "parameter 'bias' of module 'b' has no elements");
+    WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
+    weft_module_release(m);
     wt_world_close(&w);
 }
 
@@ -313,6 +332,20 @@ WT_TEST(dropped__gradients_take_their_tokens_along)
     }
 }
 
+/* The module goes while others still add up what it sent. */
+WT_TEST(released__with_buckets_on_their_way)
+{
+    for (int backwards = 0; backwards < 2; backwards++) {
+        int64_t before = weft_memory_of(WEFT_MEMORY_COMMUNICATION).live;
+        struct replicas r;
+
+        open(&r, (weft_data_parallel_config){.backwards = backwards, .bucket_bytes = 100});
+        WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 3), WEFT_OK);
+        close(&r);
+        WT_EQ(weft_memory_of(WEFT_MEMORY_COMMUNICATION).live, before);
+    }
+}
+
 /* Two optimizers over parts of the module: the first step reduces for both. */
 WT_TEST(optimizers__of_parts_step_one_after_another)
 {
@@ -411,6 +444,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(refused__before_anything_changed),
         WT_CASE(refused__a_mesh_that_does_not_go_with_the_styles),
+        WT_CASE(refused__parameters_of_which_some_have_elements),
         WT_CASE(refused__a_backward_between_reduction_and_step),
         WT_CASE(refused__a_parameter_that_was_replaced),
         WT_CASE(start__finds_what_differs),
@@ -421,6 +455,7 @@ int main(int argc, char **argv)
         WT_CASE(backward__may_be_left_out_without_tokens),
         WT_CASE(plain_backward__is_the_mean_over_replicas),
         WT_CASE(dropped__gradients_take_their_tokens_along),
+        WT_CASE(released__with_buckets_on_their_way),
         WT_CASE(optimizers__of_parts_step_one_after_another),
         WT_CASE(left_over__gradients_go_on_growing),
         WT_CASE(frozen__between_steps),

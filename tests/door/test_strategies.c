@@ -124,10 +124,52 @@ WT_TEST(registered__the_cheapest_strategy_wins)
         y = door_run(op, 2,
                      (weft_argument[]){weft_tensor_argument(wt_spread(&w, a, "S(0)")),
                                        weft_tensor_argument(wt_spread(&w, b, "R"))});
-        WT_ALL(y && (wt_ranks() == 1 || wt_is_placed(y, "S(0)"))); /* one rank: all cost nothing */
+        WT_ALL(y && wt_is_placed(y, "S(0)"));
         WT_STILL(&w);
         WT_ALL(wt_near_tensors(y, weft_add(a, b), WT_EXACT));
         WT_ALL(weft_unregister_op("dims") == WEFT_OK);
+        wt_world_close(&w);
+    }
+}
+
+/* Where nothing costs anything, on one rank, the same is chosen as where it does. */
+WT_TEST(layouts__on_one_rank_are_those_on_several)
+{
+    const int64_t rows[] = {12, 5, 1};
+
+    for (int k = 0; k < 3; k++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, rows[k], 8), "S(0)");
+        weft_tensor *r = wt_spread(&w, wt_whole(WEFT_F32, 1, rows[k], 8), "R"), *y;
+
+        y = weft_where(weft_gt(r, r), x, r);
+        WT_ALL(y && wt_is_placed(y, "S(0)"));
+        WT_ALL(wt_is_placed(weft_add(r, x), "S(0)"));
+        WT_STILL(&w);
+        WT_ALL(wt_near_tensors(wt_to(weft_add(r, x), "P"), weft_add(r, x), WT_EXACT));
+        wt_world_close(&w);
+    }
+}
+
+/* A pending sum's gradient is whole: a product of whole operands that makes it leaves no terms. */
+WT_TEST(gradient__of_a_pending_sum_is_made_without_messages)
+{
+    const int64_t sizes[][3] = {{6, 8, 5}, {5, 3, 7}};
+
+    for (int k = 0; k < 2; k++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 4, sizes[k][0]), "S(1)"), *sum, *y;
+        weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 1, sizes[k][1], sizes[k][0]), "S(1)");
+        weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 2, sizes[k][2], sizes[k][1]), "R");
+
+        WT_ALL(weft_set_requires_grad(x, true) != NULL);
+        sum = weft_linear(x, a, NULL, 1);
+        y = wt_to(weft_linear(sum, b, NULL, 1), "R");
+        WT_ALL(y && wt_is_placed(sum, "P"));
+        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+        WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+        WT_STILL(&w);
+        WT_ALL(wt_is_placed(weft_grad(x), "S(1)"));
         wt_world_close(&w);
     }
 }
@@ -220,6 +262,8 @@ int main(int argc, char **argv)
         WT_CASE(registered__replicate_everything),
         WT_CASE(cost__latency_counts),
         WT_CASE(registered__the_cheapest_strategy_wins),
+        WT_CASE(layouts__on_one_rank_are_those_on_several),
+        WT_CASE(gradient__of_a_pending_sum_is_made_without_messages),
         WT_CASE(rules__softmax_of_ones_own),
         WT_CASE(rules__replace_a_built_in_one_also_for_cached_calls),
         WT_CASE(rules__of_unknown_ops_are_refused),

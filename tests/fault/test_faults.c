@@ -134,6 +134,30 @@ START_TEST(memory__failure_does_not_change_later_results)
 }
 END_TEST
 
+/* Without its state an optimizer refuses to step, until there is memory for it. */
+START_TEST(memory__may_fail_for_an_optimizers_state)
+{
+    weft_module *m = weft_linear_new((weft_linear_config){.in = {WIDTH}, .out = {HIDDEN}});
+    weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
+    weft_tensor *weight = weft_module_parameter(m, "weight");
+
+    wf_pool_fail_at(1);
+    ck_assert_int_eq(weft_optim_set(sgd, "**", "momentum", 0.5), WEFT_ERR_MEMORY);
+    wf_pool_fail_at(0);
+    weft_error_clear();
+    ck_assert(weft_optim_state(sgd, weight, 0) == NULL);
+    ck_assert_int_eq(weft_error_status(), WEFT_ERR_STATE);
+    weft_error_clear();
+    ck_assert_int_eq(weft_step(sgd), WEFT_ERR_STATE);
+    weft_error_clear();
+    ck_assert_int_eq(weft_optim_set(sgd, "**", "momentum", 0.5), WEFT_OK);
+    ck_assert(weft_optim_state(sgd, weight, 0) != NULL);
+    ck_assert_int_eq(weft_step(sgd), WEFT_OK);
+    weft_optim_release(sgd);
+    weft_module_release(m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("faults");
@@ -142,6 +166,7 @@ int main(void)
     tcase_add_checked_fixture(memory, set_up, NULL);
     tcase_add_test(memory, memory__may_fail_anywhere_in_a_classifier);
     tcase_add_test(memory, memory__may_fail_anywhere_in_attention_and_views);
+    tcase_add_test(memory, memory__may_fail_for_an_optimizers_state);
     tcase_add_test(memory, memory__failure_does_not_change_later_results);
     suite_add_tcase(suite, memory);
     return wt_unit_main(suite);

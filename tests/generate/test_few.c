@@ -85,10 +85,30 @@ WT_TEST(attention__of_few_queries_is_that_of_many)
     check(WEFT_BF16, 2e-2);
 }
 
+/* One query that is no number, and nothing that is one among its scores: it must not look as if it
+ * saw no key. */
+WT_TEST(attention__not_a_number_stays)
+{
+    static const int counts[] = {1, FEW, Q};
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int64_t queries[] = {1, counts[i], G, D}, keys[] = {1, K, G, D};
+        weft_tensor *q = noise(WEFT_F32, 4, queries), *k = noise(WEFT_F32, 4, keys), *o;
+        bool as_it_was = true;
+
+        ((float *)weft_data(q))[0] = NAN;
+        o = weft_attention(q, k, k, false, 0);
+        for (int64_t j = 0; j < weft_numel(o); j++)
+            as_it_was &= isnan(((float *)weft_data(o))[j]) ? j < D : j >= D;
+        wt_note("%d queries", counts[i]);
+        WT_ALL(as_it_was);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {WT_CASE(attention__of_few_queries_is_that_of_many),
-                                           WT_END};
+                                           WT_CASE(attention__not_a_number_stays), WT_END};
 
     return wt_main(argc, argv, "few", cases);
 }

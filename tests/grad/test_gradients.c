@@ -236,6 +236,30 @@ START_TEST(gradients__are_shared_by_equal_elements)
 }
 END_TEST
 
+/* a^b at a = 0 and at b = 0, where its formula has 0 times infinity; as in PyTorch. */
+START_TEST(gradients__of_powers_of_zero)
+{
+    static const double base[] = {0, 0, 0, 2, 0}, power[] = {0, 1, 2, 0, 0.5};
+    static const double to_base[] = {0, 1, 0, 0, INFINITY},
+                        to_power[] = {0, 0, 0, 0.6931471805599453, 0};
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *a =
+        weft_set_requires_grad(weft_from_data(WEFT_F64, 1, (int64_t[]){5}, base), true);
+    weft_tensor *b =
+        weft_set_requires_grad(weft_from_data(WEFT_F64, 1, (int64_t[]){5}, power), true);
+
+    ck_assert_int_eq(weft_backward(weft_sum_all(weft_pow(a, b))), WEFT_OK);
+    for (int i = 0; i < 5; i++) {
+        double da = ((double *)weft_data(weft_grad(a)))[i];
+        double db = ((double *)weft_data(weft_grad(b)))[i];
+
+        ck_assert_msg(da == to_base[i], "d %g^%g: %g", base[i], power[i], da);
+        ck_assert_msg(fabs(db - to_power[i]) < 1e-15, "d %g^%g: %g", base[i], power[i], db);
+    }
+    weft_scope_close(scope);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gradients");
@@ -247,6 +271,7 @@ int main(void)
     tcase_add_loop_test(more, gradients__of_composites_equal_central_differences, 0,
                         (int)(sizeof composites / sizeof *composites));
     tcase_add_test(more, gradients__are_shared_by_equal_elements);
+    tcase_add_test(more, gradients__of_powers_of_zero);
     suite_add_tcase(suite, rows);
     suite_add_tcase(suite, more);
     return wt_unit_main(suite);

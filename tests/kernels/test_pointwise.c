@@ -365,6 +365,32 @@ START_TEST(binary__works_in_place)
 }
 END_TEST
 
+/* In a vector and behind the last whole one; the other elements are what they are anyway. */
+START_TEST(not_a_number__is_passed_on)
+{
+    static wf_kernel_prepare *const kernels[] = {wf_cpu_relu, wf_cpu_maximum, wf_cpu_minimum};
+    static const int64_t shape[] = {37};
+    struct wf_scalars scalars = {.s = {0}};
+
+    EACH_ISA
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (int c = 0; c < 2 * 3; c++) {
+            struct operand x[2], y = operand_new(float_dtypes[t], PLAIN, 1, shape);
+            int side = c % 2, n_in = c / 2 ? 2 : 1;
+
+            for (int i = 0; i < 2; i++) x[i] = operand_noise(float_dtypes[t], PLAIN, 1, shape, 1);
+            x[n_in == 2 ? side : 0].values[5] = x[n_in == 2 ? side : 0].values[36] = NAN;
+            operand_write(&x[0]);
+            operand_write(&x[1]);
+            call(kernels[c / 2], &y, n_in, (struct operand *[]){&x[0], &x[1]}, &scalars);
+            for (int i = 0; i < 37; i++) ck_assert_int_eq(isnan(y.values[i]), i == 5 || i == 36);
+            operand_free(&x[0]);
+            operand_free(&x[1]);
+            operand_free(&y);
+        }
+}
+END_TEST
+
 START_TEST(binary__refuses_mixed_dtypes)
 {
     static const int64_t shape[] = {4};
@@ -393,6 +419,7 @@ int main(void)
     tcase_add_test(tests, binary__integers_never_trap);
     tcase_add_test(tests, binary__repeated_dims_are_read_as_such);
     tcase_add_test(tests, binary__works_in_place);
+    tcase_add_test(tests, not_a_number__is_passed_on);
     tcase_add_test(tests, binary__refuses_mixed_dtypes);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

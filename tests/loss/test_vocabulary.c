@@ -149,6 +149,152 @@ WT_TEST(vocabulary__with_ranks_that_have_nothing)
     wt_world_close(&w);
 }
 
+/* ---- what programs of other libraries do with vocabulary-parallel logits ---- */
+
+static const struct wt_tolerance close_to = {1e-11, 1e-11};
+static const int64_t vocabularies[] = {16, 11, 3};
+
+enum { ROWS = 3, COLUMNS = 2 };
+
+/* Classes of ROWS x COLUMNS tokens as a view of their transpose; every fifth one is ignored. */
+static weft_tensor *turned_targets(int64_t classes)
+{
+    int64_t ids[ROWS * COLUMNS];
+
+    for (int64_t i = 0; i < ROWS * COLUMNS; i++) ids[i] = i == 4 ? -100 : (7 * i + 2) % classes;
+    return weft_transpose(weft_from_data(WEFT_I64, 2, (int64_t[]){COLUMNS, ROWS}, ids), 0, 1);
+}
+
+static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(weft_detach(t), true); }
+
+/* Logits that are the middle of a longer buffer, and targets that lie by columns. */
+static void check_views(struct wt_world *w, int64_t classes)
+{
+    const weft_cross_entropy_options each = {.reduction = WEFT_LOSS_NONE};
+    const weft_placement split = weft_shard(2);
+    int64_t shape[] = {ROWS, COLUMNS, classes};
+    int64_t first = weft_chunk_offset(classes, wt_ranks(), wt_rank());
+    int64_t end = first + weft_chunk_size(classes, wt_ranks(), wt_rank());
+    weft_tensor *whole = leaf(wt_whole3(WEFT_F64, 0, ROWS, COLUMNS, classes)), *want, *loss;
+    weft_tensor *buffer = leaf(weft_cat(2, (weft_tensor *[]){whole, whole}, 2)), *part, *scale;
+    weft_tensor *target = turned_targets(classes);
+
+    part = weft_slice(buffer, 2, first, end);
+    scale = wt_whole(WEFT_F64, 1, ROWS, COLUMNS);
+    want = weft_cross_entropy_with(whole, target, each);
+    loss = weft_cross_entropy_with(weft_from_local(part, w->mesh, &split, shape),
+                                   weft_distribute_tensor(target, w->mesh, NULL, -1), each);
+    WT_ALL(wt_near_tensors(loss, want, close_to));
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(want, scale))), WEFT_OK);
+    scale = weft_distribute_tensor(scale, w->mesh, NULL, -1);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(loss, scale))), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_slice(weft_grad(buffer), 2, first, end),
+                           weft_slice(weft_grad(whole), 2, first, end), close_to));
+    WT_ALL(weft_item(weft_sum_all(
+               weft_square(weft_slice(weft_grad(buffer), 2, classes, 2 * classes)))) == 0);
+}
+
+/* MEG-10: logits that another function gave as a view, a loss per token, and its gradient. */
+WT_TEST(vocabulary__of_views)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3; i++) check_views(&w, vocabularies[i]);
+    wt_world_close(&w);
+}
+
+/* The logarithm of the sum of exponentials over all classes, by ordinary ops. */
+static weft_tensor *log_sum(weft_tensor *z)
+{
+    weft_tensor *top = weft_detach(weft_max(z, 1, (int[]){-1}, true));
+    weft_tensor *sum = weft_sum(weft_exp(weft_sub(z, top)), 1, (int[]){-1}, true);
+
+    return weft_reshape(weft_add(weft_log(sum), top), 2, (int64_t[]){ROWS, COLUMNS});
+}
+
+WT_TEST(vocabulary__log_of_the_sum_over_ranks)
+{
+    static const double coefficient = 1e-2;
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3; i++) {
+        weft_cross_entropy_options o = {.reduction = WEFT_LOSS_NONE};
+        weft_tensor *z = wt_whole3(WEFT_F64, 0, ROWS, COLUMNS, vocabularies[i]), *term;
+        weft_tensor *one = leaf(z), *many = leaf(wt_spread(&w, z, "S(2)")), *with, *without;
+
+        wt_moved(&w, WEFT_COLL_COUNT);
+        term = log_sum(many);
+        WT_ALL(wt_near_tensors(term, log_sum(z), close_to));
+        term = weft_mul_scalar(weft_square(term), coefficient);
+        WT_EQ(weft_backward(weft_sum_all(term)), WEFT_OK);
+        WT_EQ(weft_backward(weft_sum_all(weft_mul_scalar(weft_square(log_sum(one)), coefficient))),
+              WEFT_OK);
+        WT_ALL(wt_is_placed(weft_grad(many), "S(2)"));
+        WT_ALL(wt_near_tensors(weft_grad(many), weft_grad(one), close_to));
+        without = weft_cross_entropy_with(one, turned_targets(3), o);
+        o.z_loss = coefficient;
+        with = weft_cross_entropy_with(one, turned_targets(3), o);
+        z = weft_ge(weft_cast(turned_targets(3), WEFT_F64), weft_full(WEFT_F64, 0, NULL, 0));
+        term = weft_mul(weft_full_tensor(term), weft_cast(z, WEFT_F64)); /* those that count */
+        WT_ALL(wt_near_tensors(weft_sub(with, without), term, close_to));
+    }
+    wt_world_close(&w);
+}
+
+/* NeMo and Megatron smooth by eps V / (V - 1), V being all classes, which is a smoothing here. */
+WT_TEST(vocabulary__smoothed_as_by_megatron)
+{
+    static const double eps = 0.1;
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 3; i++) {
+        double v = (double)vocabularies[i], s = eps * v / (v - 1);
+        weft_cross_entropy_options plain = {.reduction = WEFT_LOSS_NONE, .ignore_index = -1},
+                                   smooth = plain;
+        weft_tensor *z = wt_whole3(WEFT_F64, 0, ROWS, COLUMNS, vocabularies[i]), *want, *target;
+
+        target = weft_cast(
+            weft_make_arange((weft_spec){.dtype = WEFT_F64, .ndim = 1, .shape = {ROWS * COLUMNS}},
+                             0, 0.5),
+            WEFT_I64);
+        target = weft_reshape(target, 2, (int64_t[]){ROWS, COLUMNS}); /* 0 0 1 1 2 2 */
+        smooth.smoothing = s;
+        want = weft_mean(weft_log_softmax(z, -1), 1, (int[]){-1}, false);
+        want = weft_sub(weft_mul_scalar(weft_cross_entropy_with(z, target, plain), 1 - s),
+                        weft_mul_scalar(want, s));
+        WT_ALL(wt_near_tensors(
+            weft_cross_entropy_with(wt_spread(&w, z, "S(2)"), wt_spread(&w, target, "R"), smooth),
+            want, close_to));
+    }
+    wt_world_close(&w);
+}
+
+/* The next token's loss: logits but the last position's, targets but the first, whichever dim of
+ * the logits is split. */
+WT_TEST(vocabulary__of_the_tokens_that_follow)
+{
+    enum { BATCH = 2, TOKENS = 5, CLASSES = 7 };
+    static const char *const layouts[] = {"S(2)", "S(1)", "S(0)", "R"};
+    struct wt_world w = wt_world_open();
+    int64_t ids[BATCH * TOKENS] = {1, 5, -100, 6, 2, 0, 3, 4, -100, 6};
+    weft_tensor *z = wt_whole3(WEFT_F64, 0, BATCH, TOKENS, CLASSES), *one = leaf(z), *want;
+    weft_tensor *target = weft_from_data(WEFT_I64, 2, (int64_t[]){BATCH, TOKENS}, ids);
+
+    want = weft_cross_entropy(weft_slice(one, 1, 0, -1), weft_slice(target, 1, 1, TOKENS), -100);
+    WT_EQ(weft_backward(want), WEFT_OK);
+    for (int i = 0; i < 4; i++) {
+        weft_tensor *many = leaf(wt_spread(&w, z, layouts[i])), *loss;
+        weft_tensor *ids_there = wt_spread(&w, target, i % 3 ? layouts[i] : "R");
+
+        loss = weft_cross_entropy(weft_slice(many, 1, 0, -1), weft_slice(ids_there, 1, 1, TOKENS),
+                                  -100);
+        WT_ALL(wt_near_tensors(loss, want, close_to));
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_ALL(wt_near_tensors(weft_grad(many), weft_grad(one), close_to));
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -157,6 +303,10 @@ int main(int argc, char **argv)
         WT_CASE(vocabulary__of_one_rank),
         WT_CASE(vocabulary__range_of_a_rank),
         WT_CASE(vocabulary__with_ranks_that_have_nothing),
+        WT_CASE(vocabulary__of_views),
+        WT_CASE(vocabulary__log_of_the_sum_over_ranks),
+        WT_CASE(vocabulary__smoothed_as_by_megatron),
+        WT_CASE(vocabulary__of_the_tokens_that_follow),
         WT_END,
     };
 

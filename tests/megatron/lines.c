@@ -42,6 +42,16 @@ weft_tensor *lines_full(int64_t a, int64_t b, double value)
     return weft_full(WEFT_F64, b ? 2 : 1, (int64_t[]){a, b}, value);
 }
 
+weft_tensor *lines_counted(int64_t rows, int64_t columns, bool by_row)
+{
+    weft_tensor *t = lines_full(rows, columns, 0);
+    double *at = weft_data(t);
+
+    for (int64_t i = 0; i < rows * columns; i++)
+        at[i] = (double)(by_row ? i / columns : i % columns);
+    return t;
+}
+
 bool lines_are(const weft_tensor *t, double (*value)(int64_t i, const void *payload),
                const void *payload)
 {

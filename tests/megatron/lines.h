@@ -27,6 +27,9 @@ void lines_sent(struct lines *l, weft_coll kind, int count, const char *file, in
 /** A plain f64 tensor [a] or [a, b] (b > 0) of one value. */
 weft_tensor *lines_full(int64_t a, int64_t b, double value);
 
+/** The same [rows, columns], each element its row, or its column. */
+weft_tensor *lines_counted(int64_t rows, int64_t columns, bool by_row);
+
 /** Element i of the rank's own is `value(i, payload)`. */
 bool lines_are(const weft_tensor *t, double (*value)(int64_t i, const void *payload),
                const void *payload);

@@ -99,17 +99,6 @@ static double own_rows(int64_t i, const void *payload)
 
 static weft_tensor *wanted(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 
-/* [rows, columns], each element its row, or its column. */
-static weft_tensor *counted(int64_t rows, int64_t columns, bool by_row)
-{
-    weft_tensor *t = lines_full(rows, columns, 0);
-    double *at = weft_data(t);
-
-    for (int64_t i = 0; i < rows * columns; i++)
-        at[i] = (double)(by_row ? i / columns : i % columns);
-    return t;
-}
-
 /* MEG-01: 6 in ranks 0 to 3, 22 in ranks 4 to 7. */
 WT_TEST(copy_to__sums_gradients)
 {
@@ -151,7 +140,7 @@ WT_TEST(gather_from__is_cut_again)
     y = gather_from(&l, x, -1);
     WT_ALL(wt_has_shape(y, 2, (int64_t)8, (int64_t)l.ways));
     LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_EQ(weft_backward_from(y, counted(8, l.ways, false)), WEFT_OK);
+    WT_EQ(weft_backward_from(y, lines_counted(8, l.ways, false)), WEFT_OK);
     LINES_STILL(&l);
     WT_ALL(wt_has_shape(weft_grad(x), 2, (int64_t)8, (int64_t)1));
     WT_ALL(lines_are(weft_grad(x), own_place, &l));
@@ -162,7 +151,7 @@ WT_TEST(gather_from__is_cut_again)
 WT_TEST(scatter_to__is_gathered_again)
 {
     struct lines l = lines_open();
-    weft_tensor *x = wanted(counted(2 * l.ways, 4, true)), *y = scatter_to(&l, x, 0);
+    weft_tensor *x = wanted(lines_counted(2 * l.ways, 4, true)), *y = scatter_to(&l, x, 0);
 
     LINES_STILL(&l);
     WT_ALL(wt_has_shape(y, 2, (int64_t)2, (int64_t)4));
@@ -173,11 +162,40 @@ WT_TEST(scatter_to__is_gathered_again)
     lines_close(&l);
 }
 
+static double rank_of_column(int64_t i, const void *payload)
+{
+    const struct lines *l = payload;
+
+    return (double)(l->first + i % l->ways);
+}
+
+/* MEG-03: the last dim, of matrices and of vectors; backward gathers. */
+WT_TEST(scatter_to__features_are_gathered_again)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = wanted(lines_counted(8, l.ways, false)), *y = scatter_to(&l, x, -1);
+
+    LINES_STILL(&l);
+    WT_ALL(wt_has_shape(y, 2, (int64_t)8, (int64_t)1));
+    WT_ALL(lines_are(y, own_place, &l));
+    WT_EQ(weft_backward_from(y, lines_full(8, 1, wt_rank())), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(wt_has_shape(weft_grad(x), 2, (int64_t)8, (int64_t)l.ways));
+    WT_ALL(lines_are(weft_grad(x), rank_of_column, &l));
+    x = wanted(lines_full(8 * l.ways, 0, 1));
+    y = scatter_to(&l, x, -1);
+    WT_ALL(wt_has_shape(y, 1, (int64_t)8));
+    WT_EQ(weft_backward_from(y, lines_full(8, 0, wt_rank())), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(lines_are(weft_grad(x), rank_of_eight, &l));
+    lines_close(&l);
+}
+
 /* MEG-07 */
 WT_TEST(reduce_scatter_to__is_gathered_again)
 {
     struct lines l = lines_open();
-    weft_tensor *x = wanted(counted(l.ways, 4, true)), *y = reduce_scatter_to(&l, x, 0);
+    weft_tensor *x = wanted(lines_counted(l.ways, 4, true)), *y = reduce_scatter_to(&l, x, 0);
 
     LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
     WT_ALL(wt_has_shape(y, 2, (int64_t)1, (int64_t)4));
@@ -185,6 +203,55 @@ WT_TEST(reduce_scatter_to__is_gathered_again)
     WT_EQ(weft_backward_from(y, lines_full(1, 4, wt_rank())), WEFT_OK);
     LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
     WT_ALL(lines_are(weft_grad(x), rank_of_row, &l));
+    lines_close(&l);
+}
+
+static double sum_of_columns(int64_t i, const void *payload)
+{
+    const struct lines *l = payload;
+
+    return 50.0 * l->ways * (l->ways - 1) + (double)(l->ways * (2 * l->place + i % 2));
+}
+
+/* Along the last dim of a matrix that lies by columns. */
+WT_TEST(reduce_scatter_to__features_of_a_transposed_matrix)
+{
+    struct lines l = lines_open();
+    weft_tensor *x = weft_add_scalar(lines_counted(2 * l.ways, 2, true), 100 * l.place), *y;
+
+    y = reduce_scatter_to(&l, weft_transpose(wanted(x), 0, 1), -1);
+    LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
+    WT_ALL(wt_has_shape(y, 2, (int64_t)2, (int64_t)2));
+    WT_ALL(lines_are(y, sum_of_columns, &l));
+    WT_EQ(weft_backward_from(y, lines_full(2, 2, wt_rank())), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(lines_are(weft_grad(x), rank_of_row, &l));
+    lines_close(&l);
+}
+
+/* MEG-06: a gradient that is the same on all ranks is cut, one that each rank has a term of is
+ * summed; a strided column, on its way while the program goes on. */
+WT_TEST(gather_from__a_sequence_without_waiting)
+{
+    const weft_redistribute_options flying = {.async = true};
+    const weft_placement rows = part(0);
+    struct lines l = lines_open();
+
+    for (int summed = 0; summed < 2; summed++) {
+        weft_tensor *x = wanted(lines_full(4, 2, wt_rank())), *y = weft_select(x, 1, 0), *grad;
+
+        y = weft_redistribute_with(weft_from_local(y, l.tp, &rows, NULL), &whole, &flying);
+        y = weft_wait(weft_to_local(y, summed ? &terms : NULL));
+        LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+        WT_ALL(!weft_is_pending(y) && wt_has_shape(y, 1, (int64_t)(4 * l.ways)));
+        WT_ALL(lines_are(y, rank_of_row, &l));
+        WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+        LINES_SENT(&l, summed ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_COUNT, summed);
+        grad = weft_grad(x);
+        WT_ALL(wt_near_tensors(weft_select(grad, 1, 0), lines_full(4, 0, summed ? l.ways : 1),
+                               WT_EXACT));
+        WT_ALL(wt_near_tensors(weft_select(grad, 1, 1), lines_full(4, 0, 0), WT_EXACT));
+    }
     lines_close(&l);
 }
 
@@ -200,7 +267,7 @@ WT_TEST(gather_from__sequence_before_a_tensor_parallel_region)
     LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
     WT_ALL(wt_has_shape(y, 2, (int64_t)(2 * l.ways), (int64_t)4));
     WT_ALL(lines_are(y, rank_of_eight, &l));
-    WT_EQ(weft_backward_from(y, counted(2 * l.ways, 4, true)), WEFT_OK);
+    WT_EQ(weft_backward_from(y, lines_counted(2 * l.ways, 4, true)), WEFT_OK);
     LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
     for (int row = 0; row < 2; row++)
         WT_ALL(wt_near_tensors(weft_select(weft_grad(x), 0, row),
@@ -226,13 +293,51 @@ WT_TEST(all_to_all__between_sequence_and_features)
     lines_close(&l);
 }
 
+struct tokens {
+    const struct lines *lines;
+    int64_t first; /* of this rank's */
+};
+
+/* Of rank s, token t and its feature c: 100 s + 10 t + c. */
+static double of_token(int64_t i, const void *payload)
+{
+    const struct tokens *tokens = payload;
+    int64_t width = 2 * tokens->lines->ways;
+
+    return (double)(100 * (i % width / 2) + 10 * (tokens->first + i / width) + i % 2);
+}
+
+/* From parts of the features to parts of the sequence, also when tokens do not divide. */
+WT_TEST(all_to_all__from_features_to_sequence)
+{
+    const weft_placement rows = part(0), columns = part(1);
+    struct lines l = lines_open();
+
+    for (int64_t n = l.ways; n <= l.ways + 1; n++) {
+        weft_tensor *x = lines_full(n, 2, 0), *y;
+        struct tokens tokens = {&l, weft_chunk_offset(n, l.ways, l.place)};
+        double *at = weft_data(x);
+
+        for (int64_t i = 0; i < 2 * n; i++) at[i] = (double)(100 * l.place + 10 * (i / 2) + i % 2);
+        y = weft_redistribute(weft_from_local(wanted(x), l.tp, &columns, NULL), &rows);
+        y = weft_to_local(y, NULL);
+        LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
+        WT_EQ(weft_size(y, 0), weft_chunk_size(n, l.ways, l.place));
+        WT_ALL(lines_are(y, of_token, &tokens));
+        WT_EQ(weft_backward_from(y, weft_detach(y)), WEFT_OK);
+        LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
+        WT_ALL(wt_near_tensors(weft_grad(x), weft_detach(x), WT_EXACT));
+    }
+    lines_close(&l);
+}
+
 /* Megatron needs sizes that divide; these are told. */
 WT_TEST(regions__of_uneven_parts)
 {
     struct lines l = lines_open();
     int64_t rows = 2 * l.ways + 1, shape[] = {rows, 3};
     weft_placement p = part(0);
-    weft_tensor *all = wanted(counted(rows, 3, true)), *mine = scatter_to(&l, all, 0), *y;
+    weft_tensor *all = wanted(lines_counted(rows, 3, true)), *mine = scatter_to(&l, all, 0), *y;
 
     WT_EQ(weft_size(mine, 0), weft_chunk_size(rows, l.ways, l.place));
     y = weft_to_local(weft_redistribute(weft_from_local(mine, l.tp, &p, shape), &whole), NULL);
@@ -243,47 +348,6 @@ WT_TEST(regions__of_uneven_parts)
     lines_close(&l);
 }
 
-/* ---- a linear layer whose weight is frozen ---- */
-
-static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
-{
-    const weft_plan plan[] = {
-        {"", weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"})}, {0}};
-    weft_module *m = weft_linear_new(
-        (weft_linear_config){.in = {weft_size(input, -1)}, .out = {out}, .dtype = WEFT_F64});
-    weft_tensor *weight = weft_module_parameter(m, "weight"), *x = wanted(weft_detach(input)), *y;
-
-    weft_fill_(weight, 1);
-    weft_fill_(weft_module_parameter(m, "bias"), 0);
-    weft_set_requires_grad(weight, false);
-    WT_EQ(weft_parallelize_module(m, l->tp, plan), WEFT_OK);
-    y = weft_call(m, x);
-    weft_ledger_reset(l->ledger);
-    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
-    LINES_SENT(l, WEFT_COLL_ALL_REDUCE, 1);
-    WT_ALL(wt_near_tensors(weft_grad(x), weft_full_like(x, (double)out), WT_WITHIN(1e-12)));
-    WT_ALL(!weft_grad(weft_module_parameter(m, "weight")));
-    WT_ALL(weft_grad(weft_module_parameter(m, "bias")) != NULL);
-    /* every feature is the sum of its row */
-    WT_ALL(wt_near_tensors(weft_sub(y, weft_sum(input, 1, (int[]){-1}, true)), weft_zeros_like(y),
-                           WT_WITHIN(1e-12)));
-    weft_module_release(m);
-}
-
-/* MEG-11: one output feature per rank of eight in Megatron; the ranks of a group here, and sizes
- * that do not divide. A group of one sends nothing. */
-WT_TEST(frozen__weight_gets_no_gradient)
-{
-    struct lines l = lines_open();
-    weft_tensor *eye = weft_make_eye((weft_spec){.dtype = WEFT_F64, .ndim = 2, .shape = {8, 8}}, 0);
-
-    check_frozen(&l, eye, 8);
-    check_frozen(&l, eye, 5);
-    check_frozen(&l, weft_reshape(counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 8);
-    check_frozen(&l, weft_reshape(counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 7);
-    lines_close(&l);
-}
-
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -291,11 +355,14 @@ int main(int argc, char **argv)
         WT_CASE(reduce_from__sums_values),
         WT_CASE(gather_from__is_cut_again),
         WT_CASE(scatter_to__is_gathered_again),
+        WT_CASE(scatter_to__features_are_gathered_again),
         WT_CASE(reduce_scatter_to__is_gathered_again),
+        WT_CASE(reduce_scatter_to__features_of_a_transposed_matrix),
+        WT_CASE(gather_from__a_sequence_without_waiting),
         WT_CASE(gather_from__sequence_before_a_tensor_parallel_region),
         WT_CASE(all_to_all__between_sequence_and_features),
+        WT_CASE(all_to_all__from_features_to_sequence),
         WT_CASE(regions__of_uneven_parts),
-        WT_CASE(frozen__weight_gets_no_gradient),
         WT_END,
     };
 

@@ -213,6 +213,33 @@ WT_TEST(hooks__change_inputs_and_outputs_and_are_released)
     WT_EQ(seen.released, 3);
 }
 
+/* Backward may come when the module is gone; the next one may lie where that was. */
+WT_TEST(module__that_is_gone_is_booked_where_it_was)
+{
+    static const char *const names[] = {"one", "two", "six"};
+    weft_style whole = weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"});
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_scope *scope = weft_scope_open();
+    weft_ledger *ledger = weft_ledger_open();
+
+    for (int i = 0; i < 3; i++) {
+        weft_module *root = weft_sequential_new();
+        weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){2, 4}, 1), *y;
+
+        weft_module_add_child(root, names[i],
+                              weft_linear_new((weft_linear_config){.in = {4}, .out = {6}}));
+        WT_EQ(weft_parallelize_module(root, mesh, (weft_plan[]){{names[i], whole}, {0}}), WEFT_OK);
+        y = weft_call(root, weft_set_requires_grad(x, true));
+        weft_module_release(root);
+        WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+        WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_BACKWARD, names[i]),
+              wt_ranks() > 1);
+    }
+    weft_ledger_close(ledger);
+    weft_scope_close(scope);
+    weft_mesh_release(mesh);
+}
+
 WT_TEST(module__payload_is_freed_with_it)
 {
     static const weft_module_class owner = {.type = "owner", .forward = plus_one, .free = free};
@@ -265,6 +292,7 @@ int main(int argc, char **argv)
         WT_CASE(call__counts_inputs),
         WT_CASE(call__errors_name_the_path_and_the_place_is_restored),
         WT_CASE(hooks__change_inputs_and_outputs_and_are_released),
+        WT_CASE(module__that_is_gone_is_booked_where_it_was),
         WT_CASE(module__payload_is_freed_with_it),
         WT_CASE(module__evaluation_switches_dropout_off),
         WT_CASE(layers__bad_configs_are_refused),

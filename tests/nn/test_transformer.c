@@ -1,11 +1,9 @@
 /*
- * test_transformer.c: what transformers are made of, on all ranks: grouped heads, masks, rotary
- * positions, gates, caches for generation, and blocks that are computed again in backward. Models
- * as a whole are compared with PyTorch in tests/golden.
+ * test_transformer.c: what transformers are made of, on all ranks: grouped heads, masks, gates,
+ * caches for generation, and blocks that are computed again in backward. Models as a whole are
+ * compared with PyTorch in tests/golden.
  */
 /* mpi: 2 */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weft/weft.h>
@@ -147,55 +145,6 @@ WT_TEST(attention__refuses_what_does_not_fit)
     weft_error_clear();
 }
 
-/* ---- rotary positions ---- */
-
-static double turned(const double *x, int64_t position, int j, bool interleaved)
-{
-    int pair = interleaved ? j / 2 : j % (D / 2), second = interleaved ? j % 2 : j / (D / 2);
-    int a = interleaved ? 2 * pair : pair, b = interleaved ? a + 1 : a + D / 2;
-    double angle = (double)position * pow(10000, -2.0 * pair / D);
-
-    return second ? x[b] * cos(angle) + x[a] * sin(angle) : x[a] * cos(angle) - x[b] * sin(angle);
-}
-
-static void rotary_equals_formula(bool interleaved)
-{
-    weft_rotary_options options = {.interleaved = interleaved, .offset = 5};
-    weft_tensor *x = NOISE(B, T, G, D);
-    const double *from = weft_data(x);
-    double want[B * T * G * D];
-
-    for (int i = 0; i < B * T * G * D; i++)
-        want[i] = turned(from + i / D * D, 5 + i / (D * G) % T, i % D, interleaved);
-    WT_ALL(wt_near_full(weft_rotary(x, NULL, options), want, WT_WITHIN(1e-12)));
-}
-
-WT_TEST(rotary__turns_pairs_by_their_position)
-{
-    rotary_equals_formula(false);
-    rotary_equals_formula(true);
-}
-
-/* A part of the tokens knows where it begins; positions by index are the same. */
-WT_TEST(rotary__is_the_same_for_parts_and_for_indexes)
-{
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_tensor *x = NOISE(B, T, G, D), *want = weft_rotary(x, NULL, (weft_rotary_options){0});
-    weft_placement tokens = weft_shard(1);
-    int64_t shape[] = {B, T}, index[B * T];
-
-    for (int i = 0; i < B * T; i++) index[i] = i % T;
-    WT_ALL(same(
-        weft_rotary(weft_distribute_tensor(x, mesh, &tokens, -1), NULL, (weft_rotary_options){0}),
-        want));
-    WT_ALL(same(weft_rotary(x, weft_from_data(WEFT_I64, 2, shape, index), (weft_rotary_options){0}),
-                want));
-    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.dims = 3}));
-    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.low = 1}));
-    weft_error_clear();
-    weft_mesh_release(mesh);
-}
-
 /* ---- gates ---- */
 
 WT_TEST(gate__is_the_activation_of_the_first_half_times_the_second)
@@ -257,6 +206,12 @@ static void generate(weft_module *m, weft_tensor *want)
     WT_EQ(weft_error_status(), WEFT_ERR_SHAPE);
     WT_ALL(weft_module_cache_rewind(m, 5) == WEFT_ERR_ARG);
     weft_error_clear();
+    WT_ALL(weft_module_cache(m, 4) == WEFT_OK);
+    WT_ALL(weft_call(m, weft_slice(in, 1, 0, 3)) != NULL);
+    WT_ALL(!weft_call(m, weft_slice(in, 1, 3, 5)));
+    WT_FAILED(WEFT_ERR_SHAPE, "2 tokens behind 3 in a cache for 4");
+    WT_EQ(weft_module_cached(m), 3); /* the next goes on where the last good call ended */
+    WT_ALL(same(weft_call(m, weft_slice(in, 1, 3, 4)), weft_slice(want, 1, 3, 4)));
     WT_ALL(weft_module_cache(m, 0) == WEFT_OK);
     WT_ALL(same(weft_call(m, in), want));
     weft_scope_close(scope);
@@ -387,8 +342,6 @@ int main(int argc, char **argv)
         WT_CASE(attention__masks_hide_padding),
         WT_CASE(attention__a_query_that_sees_nothing_gives_zero),
         WT_CASE(attention__refuses_what_does_not_fit),
-        WT_CASE(rotary__turns_pairs_by_their_position),
-        WT_CASE(rotary__is_the_same_for_parts_and_for_indexes),
         WT_CASE(gate__is_the_activation_of_the_first_half_times_the_second),
         WT_CASE(cache__generation_equals_the_whole_sequence),
         WT_CASE(recompute__draws_the_same_numbers_and_keeps_less),

@@ -295,6 +295,26 @@ WT_TEST(update__comes_with_the_last_use)
     }
 }
 
+/* The first step is still to come, but what is remembered of the update is not forgotten. */
+WT_TEST(setting__that_decides_state_holds_from_the_first_update)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *root = shared_mlp(w.mesh);
+    weft_optim *optim = sgd(root);
+    struct loops loops = {.mlp = weft_module_child(root, "mlp")};
+    weft_tensor *x = wt_whole(WEFT_F32, 1, 4, 6);
+
+    WT_EQ(weft_optim_update_in_backward(optim, true), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(run_loops(&loops, x))), WEFT_OK);
+    WT_EQ(weft_optim_set(optim, "mlp.up.*", "momentum", 0), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "momentum decides what is remembered of 'mlp.up.weight'");
+    WT_EQ(weft_optim_states(optim, weft_module_parameter(root, "mlp.up.weight")), 1);
+    WT_EQ(weft_step(optim), WEFT_OK);
+    weft_optim_release(optim);
+    weft_module_release(root);
+    wt_world_close(&w);
+}
+
 /* ---- memory ---- */
 
 static weft_status largest_of(weft_module *m, const char *name, weft_tensor *p, void *payload)
@@ -492,6 +512,7 @@ int main(int argc, char **argv)
         WT_CASE(twins__in_bf16),
         WT_CASE(shared_weight__in_pieces_waits_for_the_last),
         WT_CASE(update__comes_with_the_last_use),
+        WT_CASE(setting__that_decides_state_holds_from_the_first_update),
         WT_CASE(gradients__are_not_alive_together),
         WT_CASE(later_backward__is_refused_and_changes_nothing),
         WT_CASE(used_tape__is_refused_and_the_next_goes_on),

@@ -150,6 +150,33 @@ WT_TEST(custom__a_failing_partition_leaves_the_tree_as_it_was)
     weft_mesh_release(mesh);
 }
 
+/* Below a module that a partition has spread everything is, also what no line names. */
+WT_TEST(custom__is_printed_with_what_it_makes)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = pair(5);
+    struct counts counts = {0};
+    weft_plan plan[] = {{"a", weft_custom_style(&by_rows, &counts)}, {0}};
+    weft_tensor *before = weft_module_parameter(m, "a.weight");
+    char text[2048], after[2048], want[128];
+    int rows = (5 + wt_ranks() - 1) / wt_ranks(), mine = 5 - wt_rank() * rows;
+
+    mine = mine < 0 ? 0 : mine < rows ? mine : rows;
+    given_plan_text(text, sizeof text, m, mesh, plan);
+    WT_ALL(weft_module_parameter(m, "a.weight") == before && !weft_tensor_mesh(before));
+    snprintf(want, sizeof want, "by rows linear\n    weight   f64[5,6] S(0), %d B\n", mine * 6 * 8);
+    WT_ALL(strstr(text, want) != NULL);
+    WT_ALL(strstr(text, "    bias     f64[5] R, 40 B\n") != NULL);
+    WT_ALL(strstr(text, "no style, linear\n    weight   f64[4,5] plain, 160 B\n") != NULL);
+    snprintf(want, sizeof want, "parameters: %d B on this rank of 472 B\n", 232 + mine * 48);
+    WT_ALL(strstr(text, want) != NULL);
+    WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_OK);
+    given_plan_text(after, sizeof after, m, mesh, plan);
+    WT_ALL(strcmp(text, after) == 0);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
 WT_TEST(custom__without_functions_is_refused)
 {
     static const weft_style_functions nothing = {"nothing", NULL, NULL, NULL};
@@ -174,6 +201,7 @@ int main(int argc, char **argv)
         WT_CASE(custom__equals_one_device),
         WT_CASE(custom__hooks_alone_leave_parameters_as_they_are),
         WT_CASE(custom__a_failing_partition_leaves_the_tree_as_it_was),
+        WT_CASE(custom__is_printed_with_what_it_makes),
         WT_CASE(custom__without_functions_is_refused),
         WT_END,
     };

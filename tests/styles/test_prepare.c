@@ -85,6 +85,7 @@ WT_TEST(prepare__lists_of_different_length_are_refused)
         {{.desired_output_layouts = "R"}, "go together"},
         {{.input_layouts = "S(x)", .desired_input_layouts = "R"}, "S(x)"},
         {{.input_layouts = "S(0,balanced) R", .desired_input_layouts = "R"}, "more than 1"},
+        {{.input_layouts = "none R", .desired_input_layouts = "R"}, "is not S(dim)"},
         {{.input_layouts = "S(0),,R", .desired_input_layouts = "R"}, "is not S(dim)"},
         {{0}, "neither inputs nor output"},
     };

@@ -65,3 +65,18 @@ weft_module *given_identity(void)
 
     return weft_module_new(&kind, NULL);
 }
+
+void given_plan_text(char *text, size_t bytes, weft_module *m, weft_mesh *mesh,
+                     const weft_plan *plan)
+{
+    FILE *file = tmpfile();
+    size_t n;
+
+    WT_ALL(file != NULL);
+    WT_EQ(weft_plan_print(m, mesh, plan, file), WEFT_OK);
+    rewind(file);
+    n = fread(text, 1, bytes, file);
+    WT_ALL(n > 0 && n < bytes);
+    text[n < bytes ? n : bytes - 1] = '\0';
+    fclose(file);
+}

@@ -27,5 +27,9 @@ bool given_is(const weft_tensor *t, const char *layout);
     wt_moved_only((ledger), (kind), (count), __FILE__, __LINE__)
 #define GIVEN_STILL(ledger) wt_moved_only((ledger), WEFT_COLL_COUNT, 0, __FILE__, __LINE__)
 
+/** What weft_plan_print says, in `text` (`bytes` are enough). */
+void given_plan_text(char *text, size_t bytes, weft_module *m, weft_mesh *mesh,
+                     const weft_plan *plan);
+
 /** A parameter-free module that gives back its one input. */
 weft_module *given_identity(void);

@@ -9,6 +9,8 @@
 #include "support/worlds.h"
 #include "tensor/tensor.h"
 
+static const int64_t VAST = (int64_t)1 << 32;
+
 struct operands {
     weft_mesh *mesh, *two;
     weft_tensor *plain, *rows, *whole, *sum, *integers, *result, *elsewhere;

@@ -265,6 +265,38 @@ static double train(weft_module *m, weft_optim *optim, int from, int to)
     return loss;
 }
 
+/* A list takes all of several things, or none. */
+WT_TEST(refused__a_module_of_which_one_name_is_in_use)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *m = spread_mlp(&w, true, 1);
+    weft_optim *optim = weft_adamw(m, (weft_adamw_config){.lr = 1});
+    weft_state *state = weft_state_new(), *other = module_state(m);
+    int64_t epoch = 3;
+
+    WT_EQ(weft_state_add_int(state, "a.net2.weight", &epoch), WEFT_OK);
+    WT_EQ(weft_state_add_module(state, "a", m), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "the name 'a.net2.weight' is in use");
+    WT_EQ(weft_state_count(state), 1);
+    WT_EQ(weft_state_add_int(state, "b.net2.weight.exp_avg", &epoch), WEFT_OK);
+    WT_EQ(weft_state_add_optim(state, "b", optim, m), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "exp_avg' is in use");
+    WT_EQ(weft_state_count(state), 2);
+    WT_EQ(weft_state_add_int(state, "c.model.net2.bias", &epoch), WEFT_OK);
+    WT_EQ(weft_state_add_state(state, "c", other), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "bias' is in use");
+    WT_EQ(weft_state_count(state), 3);
+    WT_EQ(weft_state_add_state(state, "d", other), WEFT_OK);
+    WT_EQ(weft_state_count(state), 3 + 4);
+    WT_EQ(weft_state_add_int(state, "\xff", &epoch), WEFT_ERR_ARG); /* nobody could read it */
+    WT_FAILED(WEFT_ERR_ARG, "is no name");
+    weft_state_release(state);
+    weft_state_release(other);
+    weft_optim_release(optim);
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
 /* CKPT-05: a step changes the parameters, loading brings them back; and the optimizer, so that the
  * same steps give the same bits */
 WT_TEST(training__goes_on_as_if_it_had_not_stopped)
@@ -537,6 +569,7 @@ int main(int argc, char **argv)
         WT_CASE(tensor__another_mesh),
         WT_CASE(plan__everything_is_stored_once),
         WT_CASE(module__rows_of_parameters_become_a_tensor_parallel_model),
+        WT_CASE(refused__a_module_of_which_one_name_is_in_use),
         WT_CASE(training__goes_on_as_if_it_had_not_stopped),
         WT_CASE(extra__numbers_bytes_and_generators_come_back),
         WT_CASE(gather__whole_tensors_on_the_ranks_that_want_them),

@@ -100,6 +100,10 @@ static const struct {
     {false, LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":\"8\"}}",
      "\"factor\" is a string, not a number"},
     {false, LLAMA ",\"rope_scaling\":2}", "\"rope_scaling\" is a number, not an object"},
+    {false, LLAMA ",\"rope_parameters\":{\"rope_theta\":1e6,\"partial_rotary_factor\":1.0}}", NULL},
+    {false, LLAMA ",\"rope_parameters\":{\"partial_rotary_factor\":0.25}}",
+     "\"partial_rotary_factor\" is 0.25, which is not supported"},
+    {false, LLAMA ",\"partial_rotary_factor\":0.5}", "\"partial_rotary_factor\" is 0.5"},
     {false, LLAMA ",\"attention_bias\":true,\"mlp_bias\":true}", NULL},
     {false, LLAMA ",\"attention_bias\":1}", "\"attention_bias\" is a number"},
     {false, LLAMA ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\", not \"silu\""},
@@ -131,6 +135,21 @@ START_TEST(others__what_is_not_supported_is_refused_by_name)
 }
 END_TEST
 
+/* A number is read whole or not at all. */
+START_TEST(gpt2__an_endless_number_is_refused)
+{
+    char text[600] = "{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":0.";
+    weft_gpt_config c;
+
+    memset(text + strlen(text), '0', 450);
+    strcpy(text + strlen(text), "1e450}");
+    ck_assert_int_eq(read_text(&c, text), WEFT_ERR_IO);
+    ck_assert_msg(strstr(weft_error_message(), "a number of 457 characters"), "%s",
+                  weft_error_message());
+    weft_error_clear();
+}
+END_TEST
+
 START_TEST(gpt2__no_file_is_told_by_its_name)
 {
     weft_gpt_config c;
@@ -151,6 +170,7 @@ int main(void)
                         sizeof bad / sizeof bad[0]);
     tcase_add_loop_test(tc, others__what_is_not_supported_is_refused_by_name, 0,
                         sizeof others / sizeof others[0]);
+    tcase_add_test(tc, gpt2__an_endless_number_is_refused);
     tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
     suite_add_tcase(suite, tc);
     return wt_scratch_end(wt_unit_main(suite));

@@ -288,6 +288,67 @@ WT_TEST(rules__none_means_paths)
     wt_world_close(&w);
 }
 
+/* Parameters without elements are in the file, too. */
+WT_TEST(rules__parameters_may_be_empty)
+{
+    static const int64_t shapes[][3] = {{0}, {3, 0, 2}, {0, 4}, {2}};
+    static const int ndims[] = {1, 3, 2, 1};
+    static const char *const names[] = {"a", "b", "c", "d"};
+    static const weft_weight_rule turned[] = {{.parameter = "c", .name = "c", .transposed = true},
+                                              {.parameter = "*", .name = "*"}};
+    static const weft_weight_names rules = {.family = "empty", .n_rules = 2, .rules = turned};
+    const weft_weight_names *families[] = {NULL, &rules};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < 2; i++) {
+        weft_module *m[] = {weft_sequential_new(), weft_sequential_new()};
+        weft_weights *file;
+
+        for (int k = 0; k < 8; k++)
+            WT_EQ(weft_module_add_parameter(
+                      m[k / 4], names[k % 4],
+                      weft_full(WEFT_F32, ndims[k % 4], shapes[k % 4], 1 + k / 4)),
+                  WEFT_OK);
+        WT_EQ(weft_weights_save(m[0], wt_scratch("empty.safetensors"), families[i]), WEFT_OK);
+        file = weft_weights_open(wt_scratch("empty.safetensors"));
+        WT_EQ(weft_weights_count(file), 4);
+        WT_EQ(weft_weights_load(m[1], file, families[i]), WEFT_OK);
+        WT_ALL(same_models(m[0], m[1]));
+        weft_weights_close(file);
+        weft_module_release(m[0]);
+        weft_module_release(m[1]);
+    }
+    wt_world_close(&w);
+}
+
+/* A rule that cannot be meant is refused before a file is touched, by all ranks. */
+WT_TEST(rules__beyond_the_dims_are_refused)
+{
+    static const weft_weight_rule wrong[] = {
+        {.parameter = "qkv.*", .name = "a.*", .join = -1},
+        {.parameter = "qkv.*", .name = "a.*", .join = WEFT_MAX_DIMS},
+        {.parameter = "qkv.*", .name = "a.*", .rows = -2},
+        {.parameter = "qkv.*"},
+    };
+    struct wt_world w = wt_world_open();
+    weft_module *m = fused(1);
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(m, wt_scratch("right.safetensors"), NULL), WEFT_OK);
+    file = weft_weights_open(wt_scratch("right.safetensors"));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_weight_names names = {.family = "wrong", .n_rules = 1, .rules = &wrong[i]};
+
+        WT_EQ(weft_weights_load(m, file, &names), WEFT_ERR_ARG);
+        WT_FAILED(WEFT_ERR_ARG, "the rule for 'qkv.*'");
+        WT_EQ(weft_weights_save(m, wt_scratch("wrong.safetensors"), &names), WEFT_ERR_ARG);
+        WT_FAILED(WEFT_ERR_ARG, "the rule for 'qkv.*'");
+    }
+    weft_weights_close(file);
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -298,6 +359,8 @@ int main(int argc, char **argv)
         WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
         WT_CASE(rules__joined_names_are_one_parameter),
         WT_CASE(rules__none_means_paths),
+        WT_CASE(rules__parameters_may_be_empty),
+        WT_CASE(rules__beyond_the_dims_are_refused),
         WT_END,
     };
 

@@ -84,12 +84,6 @@ static bool never_pending(const struct facts *f)
            (weft_is_replicate(f->l.given) && weft_is_partial(f->l.wants));
 }
 
-/* The op takes the layout of x or of the table, and on one rank neither costs anything. */
-static bool one_is_whole(const struct facts *f)
-{
-    return f->ways == 1 && f->subject->layer == WS_POSITION && weft_is_partial(f->l.out);
-}
-
 static bool must_be_even(const struct facts *f)
 {
     const struct ws_layer *layer = ws_layer_of(f->c);

@@ -1,5 +1,6 @@
 /*
- * parts.c: what nodes keep for backward where all ranks of a line would keep the same: a part each.
+ * node_parts.c: what nodes keep for backward where all ranks of a line would keep the same: a part
+ * each.
  *
  * Which tensors those are, how one is cut and put together again is decided above, in
  * dtensor/saved_parts.c; here is when. A vjp sees whole tensors, which live as long as it runs.
@@ -10,7 +11,7 @@
 #include "base/mem.h"
 #include "tensor/scope.h"
 
-struct wf_parts {
+struct wf_saved_parts {
     weft_mesh *mesh;
     uint32_t slots;                         /* bits of saved tensors that are parts, */
     struct wf_layout *whole[WF_NODE_SAVED]; /* of tensors with this layout */
@@ -24,10 +25,10 @@ weft_scope *weft_saved_parts_open(weft_mesh *mesh)
     return scope;
 }
 
-static struct wf_parts *parts_of(struct wf_node *node, weft_mesh *mesh)
+static struct wf_saved_parts *parts_of(struct wf_node *node, weft_mesh *mesh)
 {
     if (!node->parts) {
-        node->parts = WF_NEW(struct wf_parts);
+        node->parts = WF_NEW(struct wf_saved_parts);
         node->parts->mesh = weft_mesh_retain(mesh);
     }
     return node->parts;
@@ -37,7 +38,7 @@ static void cut(struct wf_node *node, int slot, weft_mesh *mesh)
 {
     struct wf_layout *whole;
     weft_tensor *t = node->saved[slot], *part = t ? wf_tensor_cut(t, mesh, &whole) : NULL;
-    struct wf_parts *parts;
+    struct wf_saved_parts *parts;
 
     if (!part) return;
     parts = parts_of(node, mesh);
@@ -58,7 +59,7 @@ void wf_node_cut_saved(struct wf_node *node)
 
 void wf_node_run_whole(struct wf_node *node, weft_tensor **in_grads)
 {
-    const struct wf_parts *parts = node->parts;
+    const struct wf_saved_parts *parts = node->parts;
     weft_tensor *kept[WF_NODE_SAVED];
     bool good = true;
 
@@ -74,7 +75,7 @@ void wf_node_run_whole(struct wf_node *node, weft_tensor **in_grads)
     memcpy(node->saved, kept, sizeof kept);
 }
 
-void wf_parts_free(struct wf_parts *parts)
+void wf_saved_parts_free(struct wf_saved_parts *parts)
 {
     if (!parts) return;
     for (uint32_t left = parts->slots; left; left &= left - 1)

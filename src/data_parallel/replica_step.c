@@ -1,0 +1,101 @@
+/*
+ * replica_step.c: what a step of replicas takes: a backward with its number of tokens, and the mean
+ * loss over the tokens of all.
+ */
+#include <math.h>
+
+#include <weft/autograd.h>
+#include <weft/dtensor.h>
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "data_parallel/data_parallel.h"
+#include "tensor/tensor.h"
+
+static struct wf_replicas *replicas_of(const weft_module *module, const char *who)
+{
+    WF_NEED_PTR(module, WEFT_ERR_ARG, "%s: the module is NULL", who);
+    WF_NEED_PTR(module->lending.lend == wf_replica_lend, WEFT_ERR_STATE,
+                "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
+                module->kind->type);
+    return module->lending.payload;
+}
+
+static weft_status value_of(weft_tensor *loss, double *value)
+{
+    weft_tensor *plain;
+
+    WF_NEED(weft_numel(loss) == 1, WEFT_ERR_SHAPE, "data parallel: the loss has %lld elements",
+            (long long)weft_numel(loss));
+    weft_no_grad_begin();
+    plain = weft_full_tensor(loss);
+    weft_no_grad_end();
+    if (!plain) return weft_error_status();
+    *value = wf_is_meta(plain) ? NAN : weft_item(plain);
+    return WEFT_OK;
+}
+
+/* Gradients of a step that was given up take their tokens with them. */
+static void forget_dropped(struct wf_replicas *r)
+{
+    if (r->n_started) return;
+    for (int i = 0; i < r->n_members; i++)
+        if (r->members[i].leaf->grad && !r->members[i].kept.reduced) return;
+    r->tokens = r->loss = 0;
+}
+
+static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tokens)
+{
+    weft_status status = WEFT_OK;
+    double value = 0;
+
+    WF_TRY(value_of(loss, &value));
+    forget_dropped(r);
+    if (++r->backwards == r->config.backwards) wf_buckets_listen(r);
+    if (tokens > 0 || r->config.shard) status = weft_backward(weft_mul_scalar(loss, tokens));
+    if (status == WEFT_OK) wf_buckets_send(r);
+    r->keeper.listening = false;
+    WF_TRY(status);
+    r->tokens += tokens;
+    if (tokens > 0) r->loss += tokens * value;
+    return WEFT_OK;
+}
+
+weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, int64_t tokens)
+{
+    struct wf_replicas *r = replicas_of(module, "data parallel backward");
+    weft_scope *scope;
+    weft_status status;
+
+    if (!r) return weft_error_status();
+    WF_NEED_GIVEN(loss, "data parallel backward: the loss is NULL");
+    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel backward: %lld tokens", (long long)tokens);
+    scope = weft_scope_open();
+    status = backward(r, loss, (double)tokens);
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *tokens)
+{
+    const struct wf_replicas *r = replicas_of(module, "data parallel loss");
+
+    if (!r) return weft_error_status();
+    if (loss) *loss = r->mean_loss;
+    if (tokens) *tokens = (int64_t)r->all_tokens;
+    return WEFT_OK;
+}
+
+weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
+                                    double *of_all)
+{
+    const struct wf_replicas *r = replicas_of(module, "data parallel mean");
+    double sums[] = {(double)tokens, tokens > 0 ? mean * (double)tokens : 0};
+
+    if (!r) return weft_error_status();
+    WF_NEED(of_all, WEFT_ERR_ARG, "data parallel mean: nowhere to put it");
+    WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel mean: %lld tokens", (long long)tokens);
+    wf_replicas_sum(r, sums, 2);
+    *of_all = sums[0] > 0 ? sums[1] / sums[0] : NAN;
+    return WEFT_OK;
+}

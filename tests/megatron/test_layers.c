@@ -1,0 +1,225 @@
+/*
+ * test_layers.c: what Megatron's tests assert of layers: frozen weights, products of bf16 that are
+ * given in f32, first values that do not depend on the ranks, and how many parameters there are.
+ */
+/* ranks: 1 2 3 4 6 8 */
+/* mpi: 8 */
+#include "megatron/lines.h"
+
+static weft_tensor *wanted(weft_tensor *t) { return weft_set_requires_grad(t, true); }
+
+/* ---- a linear layer whose weight is frozen ---- */
+
+static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
+{
+    const weft_plan plan[] = {
+        {"", weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"})}, {0}};
+    weft_module *m = weft_linear_new(
+        (weft_linear_config){.in = {weft_size(input, -1)}, .out = {out}, .dtype = WEFT_F64});
+    weft_tensor *weight = weft_module_parameter(m, "weight"), *x = wanted(weft_detach(input)), *y;
+
+    weft_fill_(weight, 1);
+    weft_fill_(weft_module_parameter(m, "bias"), 0);
+    weft_set_requires_grad(weight, false);
+    WT_EQ(weft_parallelize_module(m, l->tp, plan), WEFT_OK);
+    y = weft_call(m, x);
+    weft_ledger_reset(l->ledger);
+    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+    LINES_SENT(l, WEFT_COLL_ALL_REDUCE, 1);
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_full_like(x, (double)out), WT_WITHIN(1e-12)));
+    WT_ALL(!weft_grad(weft_module_parameter(m, "weight")));
+    WT_ALL(weft_grad(weft_module_parameter(m, "bias")) != NULL);
+    /* every feature is the sum of its row */
+    WT_ALL(wt_near_tensors(weft_sub(y, weft_sum(input, 1, (int[]){-1}, true)), weft_zeros_like(y),
+                           WT_WITHIN(1e-12)));
+    weft_module_release(m);
+}
+
+/* MEG-11: one output feature per rank of eight in Megatron; the ranks of a group here, and sizes
+ * that do not divide. A group of one sends nothing. */
+WT_TEST(frozen__weight_gets_no_gradient)
+{
+    struct lines l = lines_open();
+    weft_tensor *eye = weft_make_eye((weft_spec){.dtype = WEFT_F64, .ndim = 2, .shape = {8, 8}}, 0);
+
+    check_frozen(&l, eye, 8);
+    check_frozen(&l, eye, 5);
+    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 8);
+    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 7);
+    lines_close(&l);
+}
+
+/* ---- f32 out of bf16 ---- */
+
+static weft_tensor *noise(int ndim, const int64_t *shape)
+{
+    weft_spec spec = {.dtype = WEFT_BF16, .ndim = ndim};
+
+    for (int d = 0; d < ndim; d++) spec.shape[d] = shape[d];
+    return weft_make_randn(spec, NULL);
+}
+
+/* A leaf with the elements of t, plain or in a layout. */
+static weft_tensor *leaf(struct lines *l, weft_tensor *t, const weft_placement *p)
+{
+    t = weft_detach(t);
+    return wanted(p ? weft_distribute_tensor(t, l->tp, p, -1) : t);
+}
+
+/* Backward from the sum of the output, y. */
+static void step(weft_tensor *x, weft_tensor *w, bool wide, weft_tensor **y)
+{
+    *y = weft_linear_with(x, w, NULL, (weft_linear_options){.wide = wide});
+    WT_EQ(weft_backward(weft_sum_all(*y)), WEFT_OK);
+    WT_EQ(weft_tensor_dtype(weft_grad(x)), WEFT_BF16);
+    WT_EQ(weft_tensor_dtype(weft_grad(w)), WEFT_BF16);
+}
+
+static void check_wide(struct lines *l, int64_t in, int64_t out)
+{
+    const weft_placement whole = weft_replicate(), rows = weft_shard(0), columns = weft_shard(1),
+                         features = weft_shard(2);
+    const weft_placement *on_x[] = {NULL, &whole, &features}, *on_w[] = {NULL, &rows, &columns};
+    weft_tensor *x = noise(3, (int64_t[]){4, 3, in}), *w = noise(2, (int64_t[]){out, in}), *want;
+    weft_tensor *x0 = leaf(l, x, NULL), *w0 = leaf(l, w, NULL), *narrow;
+
+    want = weft_linear(weft_cast(x, WEFT_F32), weft_cast(w, WEFT_F32), NULL, 1);
+    step(x0, w0, false, &narrow);
+    WT_EQ(weft_tensor_dtype(narrow), WEFT_BF16);
+    for (int i = 0; i < 3; i++) {
+        struct wt_tolerance near = i ? WT_WITHIN(2e-2) : WT_EXACT;
+        weft_tensor *xi = leaf(l, x, on_x[i]), *wi = leaf(l, w, on_w[i]), *y;
+
+        step(xi, wi, true, &y);
+        WT_EQ(weft_tensor_dtype(y), WEFT_F32);
+        WT_ALL(wt_near_tensors(y, want, WT_WITHIN(1e-4)));
+        WT_ALL(wt_near_tensors(weft_grad(xi), weft_grad(x0), near));
+        WT_ALL(wt_near_tensors(weft_grad(wi), weft_grad(w0), near));
+    }
+}
+
+/* The product is not rounded to bf16, its gradients are as ever; whole, column-wise, row-wise. */
+WT_TEST(linear__of_bf16_in_f32)
+{
+    struct lines l = lines_open();
+
+    check_wide(&l, 16, 32);
+    check_wide(&l, 7, 5);
+    lines_close(&l);
+}
+
+/* ---- first values ---- */
+
+static weft_module *layers(int64_t size)
+{
+    weft_module *m = weft_sequential_new();
+
+    weft_module_add_child(
+        m, "table",
+        weft_embedding_new((weft_embedding_config){.rows = size, .width = 4, .std = 0.02}));
+    weft_module_add_child(
+        m, "up", weft_linear_new((weft_linear_config){.in = {size}, .out = {size}, .std = 0.02}));
+    weft_module_add_child(m, "down",
+                          weft_linear_new((weft_linear_config){.in = {size}, .out = {size}}));
+    return m;
+}
+
+static void check_first_values(struct lines *l, int64_t size)
+{
+    static const char *const names[] = {"table.weight", "up.weight", "up.bias", "down.weight",
+                                        "down.bias"};
+    const weft_plan plan[] = {{"table", weft_rowwise_parallel()},
+                              {"up", weft_colwise_parallel()},
+                              {"down", weft_rowwise_parallel()},
+                              {0}};
+    weft_module *one, *many;
+    weft_device before;
+
+    weft_manual_seed(42);
+    one = layers(size);
+    WT_EQ(weft_manual_seed_parallel(l->mesh, 1, 41), WEFT_OK); /* which must not matter */
+    weft_manual_seed(42);
+    before = weft_set_default_device(WEFT_META);
+    many = layers(size);
+    weft_set_default_device(before);
+    WT_EQ(weft_parallelize_module(many, l->tp, plan), WEFT_OK);
+    WT_EQ(weft_module_materialize(many, WEFT_CPU), WEFT_OK);
+    for (int i = 0; i < 5; i++)
+        WT_ALL(wt_near_tensors(weft_module_parameter(many, names[i]),
+                               weft_module_parameter(one, names[i]), WT_EXACT));
+    WT_EQ(weft_local_size(weft_module_parameter(many, "table.weight"), 0),
+          weft_chunk_size(size, l->ways, l->place));
+    WT_EQ(weft_local_size(weft_module_parameter(many, "down.weight"), 1),
+          weft_chunk_size(size, l->ways, l->place));
+    weft_generator_reset();
+    weft_module_release(one);
+    weft_module_release(many);
+}
+
+/* A rank's part is the slice of what one device has, made without the whole. */
+WT_TEST(weights__are_slices_of_those_of_one_device)
+{
+    struct lines l = lines_open();
+
+    check_first_values(&l, 16);
+    check_first_values(&l, 10);
+    lines_close(&l);
+}
+
+/* ---- how many parameters ---- */
+
+static weft_module *attention(void)
+{
+    return weft_attention_new((weft_attention_config){.width = 128, .heads = 4});
+}
+
+static weft_module *mlp(void)
+{
+    return weft_mlp((weft_mlp_config){.in = 12, .hidden = 48, .out = 12});
+}
+
+static weft_module *block(void)
+{
+    return weft_block_new((weft_block_config){.width = 64, .heads = 4});
+}
+
+static weft_module *gpt(void)
+{
+    return weft_gpt(
+        (weft_gpt_config){.vocab = 100, .context = 4, .width = 12, .heads = 4, .layers = 2});
+}
+
+/* Megatron's figures, its norms beside the modules that it fuses them into: 66,304 with a norm, and
+ * 100,096 in two blocks and a norm. */
+WT_TEST(parameters__are_as_many_as_in_megatron)
+{
+    static const struct {
+        weft_module *(*make)(void);
+        int64_t count;
+    } rows[] = {
+        {attention, 66304 - 2 * 128}, {mlp, 1212}, {block, (100096 - 2 * 64) / 2}, {gpt, 6240}};
+    struct lines l = lines_open();
+
+    for (int i = 0; i < 4; i++) {
+        weft_module *m = rows[i].make();
+
+        WT_EQ(weft_module_numel(m), rows[i].count);
+        if (i == 3) WT_EQ(weft_parallelize_module(m, l.tp, weft_gpt_plan()), WEFT_OK);
+        WT_EQ(weft_module_numel(m), rows[i].count);
+        weft_module_release(m);
+    }
+    lines_close(&l);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(frozen__weight_gets_no_gradient),
+        WT_CASE(linear__of_bf16_in_f32),
+        WT_CASE(weights__are_slices_of_those_of_one_device),
+        WT_CASE(parameters__are_as_many_as_in_megatron),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "layers", cases);
+}

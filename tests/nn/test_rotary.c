@@ -1,0 +1,173 @@
+/*
+ * test_rotary.c: rotary positions against their formula: pairs that lie apart or side by side, a
+ * part of a head, stretched positions; of parts of a tensor, by index, and their gradients.
+ */
+/* ranks: 1 2 3 4 8 */
+/* mpi: 3 */
+#include <math.h>
+
+#include "support/worlds.h"
+
+enum { B = 2, T = 7, H = 3, D = 8, COUNT = B * T * H * D };
+
+static const weft_rotary_options forms[] = {
+    {0},
+    {.interleaved = true},
+    {.dims = 4},
+    {.dims = 6, .interleaved = true},
+    {.dims = 2, .base = 100, .offset = 3},
+    {.heads = 2},
+    {.factor = 4, .offset = 1000},
+    {.base = 500000, .factor = 8, .low = 1, .high = 4, .length = 8192, .offset = 5000},
+    {.base = 500000,
+     .factor = 8,
+     .low = 1,
+     .high = 4,
+     .length = 8192,
+     .dims = 6,
+     .interleaved = true},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* Llama 3.1 says its rule by wave lengths. */
+static double frequency(const weft_rotary_options *o, int dims, int pair)
+{
+    double f = pow(o->base > 0 ? o->base : 10000, -2.0 * pair / dims), wave = 2 * acos(-1) / f,
+           smooth;
+
+    if (o->factor == 0) return f;
+    if (o->length == 0) return f / o->factor;
+    if (wave < o->length / o->high) return f;
+    if (wave > o->length / o->low) return f / o->factor;
+    smooth = (o->length / wave - o->low) / (o->high - o->low);
+    return (1 - smooth) * f / o->factor + smooth * f;
+}
+
+/* Element j of a head, turned. */
+static double turned(const double *x, const weft_rotary_options *o, double position, int j)
+{
+    int dims = o->dims ? (int)o->dims : D, half = dims / 2;
+    int pair = o->interleaved ? j / 2 : j % half, second = o->interleaved ? j % 2 : j / half;
+    int a = o->interleaved ? 2 * pair : pair, b = o->interleaved ? a + 1 : a + half;
+    double angle = position * frequency(o, dims, pair);
+
+    if (j >= dims) return x[j];
+    return second ? x[b] * cos(angle) + x[a] * sin(angle) : x[a] * cos(angle) - x[b] * sin(angle);
+}
+
+/* All of [B,T,H,D]; `sense` -1 turns back. */
+static void expect(double *want, const double *x, const weft_rotary_options *o,
+                   const int64_t *index, int sense)
+{
+    for (int i = 0; i < COUNT; i++) {
+        int64_t token = i / (H * D), position = index ? index[token] : token % T;
+        bool turns = o->heads == 0 || i / D % H < o->heads;
+
+        want[i] =
+            turns ? turned(x + i / D * D, o, sense * (double)(position + o->offset), i % D) : x[i];
+    }
+}
+
+static weft_tensor *heads(int which)
+{
+    static const int64_t shape[] = {B, T, H, D};
+
+    return weft_reshape(wt_whole(WEFT_F64, which, 1, COUNT), 4, shape);
+}
+
+/* Forward and backward, of a tensor that lies like this. */
+static void check(struct wt_world *w, const weft_rotary_options *o, const char *layout,
+                  const int64_t *index, const char *index_layout)
+{
+    weft_tensor *x = heads(0), *g = heads(1), *at = NULL, *y;
+    double want[COUNT];
+
+    x = weft_set_requires_grad(weft_detach(layout ? wt_spread(w, x, layout) : x), true);
+    if (index) at = weft_from_data(WEFT_I64, 2, (int64_t[]){B, T}, index);
+    if (index && layout) at = wt_spread(w, at, index_layout);
+    wt_moved(w, WEFT_COLL_COUNT);
+    y = weft_rotary(x, at, *o);
+    WT_STILL(w);
+    expect(want, weft_data(heads(0)), o, index, 1);
+    WT_ALL(wt_near_full(y, want, WT_WITHIN(1e-12)));
+    WT_EQ(weft_backward_from(y, layout ? wt_spread(w, g, layout) : g), WEFT_OK);
+    expect(want, weft_data(heads(1)), o, index, -1);
+    WT_ALL(wt_near_full(weft_grad(x), want, WT_WITHIN(1e-12)));
+}
+
+WT_TEST(rotary__follows_its_formula)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < FORMS; i++) check(&w, &forms[i], NULL, NULL, NULL);
+    wt_world_close(&w);
+}
+
+/* A part of the tokens knows where it begins, a part of the heads which they are. */
+WT_TEST(rotary__of_parts_moves_nothing)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < FORMS; i++) {
+        check(&w, &forms[i], "S(1)", NULL, NULL);
+        check(&w, &forms[i], "S(0)", NULL, NULL);
+        if (forms[i].heads == 0) check(&w, &forms[i], "S(2)", NULL, NULL);
+    }
+    wt_world_close(&w);
+}
+
+/* Positions by index, as of sequences packed one behind another. */
+WT_TEST(rotary__takes_positions)
+{
+    static const int64_t index[B * T] = {0, 1, 2, 0, 1, 2, 3, 9, 8, 7, 0, 0, 1, 500};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < FORMS; i++) {
+        check(&w, &forms[i], NULL, index, NULL);
+        check(&w, &forms[i], "S(1)", index, "S(1)");
+        if (forms[i].heads == 0) check(&w, &forms[i], "S(2)", index, "R");
+    }
+    wt_world_close(&w);
+}
+
+/* What attention sees is how far tokens are apart. */
+WT_TEST(rotary__leaves_distances_to_attention)
+{
+    for (int i = 0; i < FORMS; i++) {
+        weft_rotary_options o = forms[i];
+        weft_tensor *near, *far;
+
+        near = weft_attention(weft_rotary(heads(0), NULL, o), weft_rotary(heads(1), NULL, o),
+                              heads(2), true, 0);
+        o.offset += 77;
+        far = weft_attention(weft_rotary(heads(0), NULL, o), weft_rotary(heads(1), NULL, o),
+                             heads(2), true, 0);
+        WT_ALL(wt_near_tensors(far, near, WT_WITHIN(1e-10)));
+    }
+}
+
+WT_TEST(rotary__refuses)
+{
+    weft_tensor *x = heads(0);
+
+    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.dims = 3}));
+    WT_FAILED(WEFT_ERR_SHAPE, "even number of dims");
+    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.dims = D + 2}));
+    WT_FAILED(WEFT_ERR_SHAPE, "even number of dims");
+    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.low = 1}));
+    WT_FAILED(WEFT_ERR_ARG, "low < high");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(rotary__follows_its_formula),
+        WT_CASE(rotary__of_parts_moves_nothing),
+        WT_CASE(rotary__takes_positions),
+        WT_CASE(rotary__leaves_distances_to_attention),
+        WT_CASE(rotary__refuses),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "rotary", cases);
+}
