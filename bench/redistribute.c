@@ -6,10 +6,9 @@
  *     run: mpiexec -n 1 redistribute plan
  *
  * redistribute.vs_raw.MOVE.SIZE is our median over theirs, redistribute.vs_raw the median of those:
- * below 1, ours is faster. Ours is the public call,
- * with its plan looked up, its result made and given back; theirs has all its buffers beforehand.
- * Both read the same source. A plan is looked up by its op's key on a mesh of one rank, and made
- * for rank 0 of a fake mesh of 2 x 4 x 8.
+ * below 1, ours is faster. Ours is the public call, with its plan looked up, its result made and
+ * given back; theirs has all its buffers beforehand. Both read the same source. A plan is looked up
+ * by its op's key on a mesh of one rank, and made for rank 0 of a fake mesh of 2 x 4 x 8.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,10 @@
 
 enum { NODE = 8 }; /* ranks of a machine */
 
+/* Seconds: medians over rounds. */
 struct figures {
-    double step, cpu,
-        in_comm;          /* seconds: medians over rounds, the latter two of means over ranks */
+    double step;
+    double cpu, in_comm;  /* of means over ranks */
     double least_in_comm; /* of the rank that the others wait for: nearest to what moving takes */
     struct scaled_link link;
 };

@@ -3,7 +3,7 @@
  *
  *     custom_style                 one process
  *     mpiexec -n 3 custom_style    the same losses on three
- *     custom_style 4               four threads of one process
+ *     custom_style --ranks 4       four threads of one process
  *
  * The layer is a frozen linear one with a low-rank adapter beside it, x -> x W' + bias + x A' B',
  * of which only A and B are trained (Hu et al. 2021). It is written for one device. The style is
@@ -15,6 +15,9 @@
 #include <stdlib.h>
 
 #include <weft/weft.h>
+
+#include "common/command_line.h"
+#include "common/say.h"
 
 enum { ROWS = 6, WIDTH = 20, HIDDEN = 50, LOW = 4, STEPS = 20 };
 
@@ -163,7 +166,7 @@ static int compare(void *payload)
         if (self == 0) printf("step %2d  loss %.6f, on one rank %.6f\n", i, losses[i], expected[i]);
     }
     if (self == 0 && status == WEFT_OK) printf("largest relative difference %.1e\n", worst);
-    if (self == 0 && status != WEFT_OK) fprintf(stderr, "custom_style: %s\n", weft_error_message());
+    if (status != WEFT_OK) complain("%s", weft_error_message());
     weft_mesh_release(alone);
     weft_mesh_release(all);
     return status == WEFT_OK && worst < 1e-5 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -171,11 +174,17 @@ static int compare(void *payload)
 
 int main(int argc, char **argv)
 {
-    int ranks = argc > 1 ? atoi(argv[1]) : 0, code, ended;
+    static const struct option_row ranks = {.name = "ranks",
+                                            .argument = "N",
+                                            .usual = "",
+                                            .help = "Run as N threads of this process",
+                                            .kind = INT,
+                                            .least = 1};
+    static const struct command_line line = {
+        .doc = "Train a layer and a style that are no part of the library, beside one rank alone.",
+        .options = &ranks,
+        .count = 1};
+    int threads = 0; /* 0: the processes that mpiexec started */
 
-    if (ranks > 0) return weft_run(ranks, compare, NULL);
-    WEFT_CHECK(weft_init(&argc, &argv));
-    code = compare(NULL);
-    ended = weft_finalize();
-    return code ? code : ended;
+    return command_line_run(&line, &threads, argc, argv, compare);
 }

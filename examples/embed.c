@@ -14,6 +14,7 @@
 
 #include <weft/weft.h>
 
+#include "common/say.h"
 #include "embed/input.h"
 #include "embed/options.h"
 
@@ -45,9 +46,8 @@ static weft_status build(struct embedder *e)
     status = weft_bert_config_read(&config, path);
     if (status != WEFT_OK) return status;
     if (e->o->length > config.context) {
-        if (speaks())
-            fprintf(stderr, "embed: --length %d: the model takes %lld tokens\n", e->o->length,
-                    (long long)config.context);
+        complain("--length %d: the model takes %lld tokens", e->o->length,
+                 (long long)config.context);
         return WEFT_ERR_ARG;
     }
     e->vocab = config.vocab;
@@ -120,8 +120,10 @@ static weft_status next_batch(struct embedder *e)
     if (status != WEFT_OK) return status;
     b->rows = sizes[0];
     b->width = sizes[1];
-    if (b->rows < 0 && speaks()) fprintf(stderr, "embed: %s\n", e->input.problem);
-    if (b->rows < 0) return WEFT_ERR_IO;
+    if (b->rows < 0) {
+        complain("%s", e->input.problem);
+        return WEFT_ERR_IO;
+    }
     status = share(e, b->lengths, b->rows);
     return status == WEFT_OK ? share(e, b->ids, (int64_t)b->rows * b->width) : status;
 }
@@ -132,9 +134,7 @@ static weft_status check_known(const struct embedder *e)
 
     for (int64_t i = 0; i < (int64_t)b->rows * b->width; i++) {
         if (b->ids[i] < e->vocab) continue;
-        if (speaks())
-            fprintf(stderr, "embed: token %d: the model knows those below %lld\n", b->ids[i],
-                    (long long)e->vocab);
+        complain("token %d: the model knows those below %lld", b->ids[i], (long long)e->vocab);
         return WEFT_ERR_ARG;
     }
     return WEFT_OK;
@@ -220,14 +220,12 @@ static weft_status open_input(struct embedder *e)
     weft_status status = share(e, &opened, 1);
 
     if (status == WEFT_OK && !opened) {
-        if (speaks()) fprintf(stderr, "embed: %s\n", e->input.problem);
+        complain("%s", e->input.problem);
         return WEFT_ERR_IO;
     }
-    e->batch.ids = calloc((size_t)o->batch * (size_t)o->length, sizeof *e->batch.ids);
-    e->batch.lengths = calloc((size_t)o->batch, sizeof *e->batch.lengths);
-    if (e->batch.ids && e->batch.lengths) return status;
-    fprintf(stderr, "embed: no memory for batches on rank %d\n", weft_world_rank());
-    abort(); /* the other ranks cannot go on without this one */
+    e->batch.ids = room_for((size_t)o->batch * (size_t)o->length, sizeof *e->batch.ids);
+    e->batch.lengths = room_for((size_t)o->batch, sizeof *e->batch.lengths);
+    return status;
 }
 
 static void take_down(struct embedder *e)
@@ -251,8 +249,7 @@ static int embed_lines(void *payload)
     status = e.mesh ? open_input(&e) : weft_error_status();
     if (status == WEFT_OK && !e.o->tokens) status = build(&e);
     if (status == WEFT_OK) status = run(&e);
-    if (speaks() && weft_error_status() != WEFT_OK)
-        fprintf(stderr, "embed: %s\n", weft_error_message());
+    if (weft_error_status() != WEFT_OK) complain("%s", weft_error_message());
     take_down(&e);
     weft_no_grad_end();
     return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;

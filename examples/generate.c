@@ -14,6 +14,7 @@
 
 #include <weft/weft.h>
 
+#include "common/say.h"
 #include "generate/choose.h"
 #include "generate/model.h"
 #include "generate/options.h"
@@ -39,13 +40,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What is wrong with the input is told by rank 0, which alone reads it, and fails on all ranks. */
-static weft_status complain(const char *problem)
-{
-    fprintf(stderr, "generate: %s\n", problem);
-    return WEFT_ERR_ARG;
-}
-
 /* ---- the prompt: rank 0 reads it, everybody gets it ---- */
 
 static int64_t read_prompt(struct writer *w)
@@ -60,7 +54,7 @@ static int64_t read_prompt(struct writer *w)
         n = text_numbers(o->tokens, w->model.vocab, &w->prompt, problem, sizeof problem);
     if (w->text && o->prompt)
         n = text_tokens(w->text, o->prompt, w->model.vocab, &w->prompt, problem, sizeof problem);
-    if (n < 0) complain(problem);
+    if (n < 0) complain("%s", problem);
     return n;
 }
 
@@ -82,7 +76,7 @@ static weft_status share_prompt(struct writer *w)
     int64_t n = w->prompt_tokens;
 
     if (status == WEFT_OK && weft_world_rank() != 0)
-        w->prompt = calloc((size_t)n, sizeof *w->prompt);
+        w->prompt = room_for((size_t)n, sizeof *w->prompt);
     if (status == WEFT_OK) {
         weft_tensor *ids = weft_from_data(WEFT_I32, 1, &n, w->prompt);
 
@@ -112,12 +106,12 @@ static weft_status go_on(struct writer *w, const int32_t *ids, int64_t n, int32_
 /* Tokens [first, first + n) of the prompt, for every sequence. */
 static weft_status read_chunk(struct writer *w, int64_t first, int64_t n)
 {
-    int32_t *ids = malloc((size_t)(n * w->o->batch) * sizeof *ids);
+    int32_t *ids = room_for((size_t)(n * w->o->batch), sizeof *ids);
     bool last = first + n == w->prompt_tokens;
-    weft_status status = WEFT_ERR_MEMORY;
+    weft_status status;
 
-    for (int64_t i = 0; ids && i < n * w->o->batch; i++) ids[i] = w->prompt[first + i % n];
-    if (ids) status = go_on(w, ids, n, last ? w->written : NULL);
+    for (int64_t i = 0; i < n * w->o->batch; i++) ids[i] = w->prompt[first + i % n];
+    status = go_on(w, ids, n, last ? w->written : NULL);
     free(ids);
     return status;
 }
@@ -171,13 +165,11 @@ static weft_status write_on(struct writer *w)
 static weft_status check_room(const struct writer *w)
 {
     int64_t needed = w->prompt_tokens + w->o->count - 1; /* the last one is not read again */
-    char problem[128];
 
     if (!w->model.context || needed <= w->model.context) return WEFT_OK;
-    snprintf(problem, sizeof problem,
-             "a prompt of %" PRId64 " tokens and %d more: the model sees %" PRId64,
+    complain("a prompt of %" PRId64 " tokens and %d more: the model sees %" PRId64,
              w->prompt_tokens, w->o->count, w->model.context);
-    return weft_world_rank() == 0 ? complain(problem) : WEFT_ERR_ARG;
+    return WEFT_ERR_ARG;
 }
 
 static weft_status generate(struct writer *w)
@@ -185,8 +177,7 @@ static weft_status generate(struct writer *w)
     size_t tokens = (size_t)w->o->count * (size_t)w->o->batch;
     weft_status status = check_room(w);
 
-    w->written = calloc(tokens + 1, sizeof *w->written);
-    if (status == WEFT_OK && !w->written) status = WEFT_ERR_MEMORY;
+    w->written = room_for(tokens, sizeof *w->written);
     if (status == WEFT_OK)
         status = weft_module_cache(w->model.module, w->prompt_tokens + w->o->count);
     if (status != WEFT_OK || w->o->count == 0) return status;
@@ -252,8 +243,7 @@ static int run(void *payload)
     if (status == WEFT_OK) status = share_prompt(&w);
     if (status == WEFT_OK) status = generate(&w);
     if (status == WEFT_OK) report(&w);
-    if (weft_world_rank() == 0 && weft_error_status() != WEFT_OK)
-        fprintf(stderr, "generate: %s\n", weft_error_message());
+    if (weft_error_status() != WEFT_OK) complain("%s", weft_error_message());
     take_down(&w);
     return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -10,9 +10,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weft/weft.h>
+
+#include "common/command_line.h"
+#include "common/say.h"
 
 enum { DOCUMENTS = 6, LENGTH = 24, VOCAB = 64, IGNORED = -100 };
 
@@ -133,8 +135,7 @@ static int run(void *payload)
     weft_manual_seed(1);
     status = build(&t);
     if (status == WEFT_OK && weft_mesh_is_member(t.mesh)) status = train(&t);
-    if (status != WEFT_OK && weft_world_rank() == 0)
-        fprintf(stderr, "two_axes: %s\n", weft_error_message());
+    if (status != WEFT_OK) complain("%s", weft_error_message());
     weft_optim_release(t.optim);
     weft_module_release(t.gpt);
     weft_mesh_release(t.dp);
@@ -143,58 +144,17 @@ static int run(void *payload)
     return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* ---- the command line ---- */
-
-static bool read_number(int *number, const char *text)
-{
-    char *end;
-    long value = text ? strtol(text, &end, 10) : 0;
-
-    *number = (int)value;
-    return text && *end == '\0' && value >= 1 && value <= 1000000;
-}
-
-/* The argument that is wrong; NULL when none is. */
-static const char *read_options(struct options *o, char **argv)
-{
-    for (char **at = argv + 1; *at; at++) {
-        const char *name = *at;
-        bool right = true;
-
-        if (!strcmp(name, "--shard"))
-            o->shard = true;
-        else if (!strcmp(name, "--sequence"))
-            o->sequence = true;
-        else if (!strcmp(name, "--mesh"))
-            right = (o->mesh = *++at) != NULL;
-        else if (!strcmp(name, "--ranks"))
-            right = read_number(&o->ranks, *++at);
-        else if (!strcmp(name, "--steps"))
-            right = read_number(&o->steps, *++at);
-        else if (!strcmp(name, "--accumulate"))
-            right = read_number(&o->accumulate, *++at);
-        else
-            right = false;
-        if (!right) return name;
-    }
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
+    static const struct option_row rows[] = {
+#include "two_axes/options.def"
+    };
+    static const struct command_line line = {
+        .doc = "Train a small GPT by replicas along dp, each split over tp; their batches differ.",
+        .options = rows,
+        .count = sizeof rows / sizeof *rows,
+        .ranks = offsetof(struct options, ranks)};
     struct options o = {.steps = 20, .accumulate = 2};
-    const char *wrong = read_options(&o, argv);
-    int code = EXIT_FAILURE, ended;
 
-    if (!wrong && o.ranks) return weft_run(o.ranks, run, &o);
-    WEFT_CHECK(weft_init(&argc, &argv));
-    if (!wrong)
-        code = run(&o);
-    else if (weft_world_rank() == 0)
-        fprintf(stderr,
-                "two_axes: %s: usage: two_axes [--mesh dp=2,tp=2] [--ranks N] [--steps N] "
-                "[--accumulate N] [--shard] [--sequence]\n",
-                wrong);
-    ended = weft_finalize();
-    return code ? code : ended;
+    return command_line_run(&line, &o, argc, argv, run);
 }

@@ -101,6 +101,7 @@ static error_t read_value(const struct option_row *option, void *field, const ch
     case SEED:
         return read_seed(option, field, text, state);
     case CHOICE:
+    case HEADING: /* has no key, and never comes here */
         break;
     }
     return read_choice(option, field, text, state);
@@ -108,7 +109,8 @@ static error_t read_value(const struct option_row *option, void *field, const ch
 
 static error_t read_end(struct reading *r, struct argp_state *state)
 {
-    const char *problem = r->help ? NULL : r->line->complete(r->values);
+    bool asks = r->line->complete && !r->help;
+    const char *problem = asks ? r->line->complete(r->values) : NULL;
 
     if (problem) argp_error(state, "%s", problem);
     return problem ? EINVAL : 0;
@@ -140,6 +142,7 @@ static error_t read_key(int key, char *text, struct argp_state *state)
 static void describe(struct reading *r, const struct command_line *line, void *values)
 {
     struct argp_option *out = r->options;
+    int group = 0;
 
     assert(line->count <= MOST);
     *r = (struct reading){
@@ -149,12 +152,17 @@ static void describe(struct reading *r, const struct command_line *line, void *v
     for (int i = 0; i < line->count; i++) {
         const struct option_row *option = &line->options[i];
 
+        if (option->kind == HEADING) {
+            *out++ = (struct argp_option){.doc = option->help, .group = ++group};
+            continue;
+        }
         snprintf(r->texts[i], sizeof r->texts[i], *option->usual ? "%s (%s)" : "%s", option->help,
                  option->usual);
         *out++ = (struct argp_option){.name = option->name,
                                       .key = KEY_FIRST + i,
                                       .arg = option->argument,
-                                      .doc = r->texts[i]};
+                                      .doc = r->texts[i],
+                                      .group = group};
     }
     *out++ =
         (struct argp_option){.name = "help", .key = KEY_HELP, .doc = "Show this text", .group = -1};

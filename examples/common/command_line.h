@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What an option's field is: const char *, int, double, uint64_t, int, bool. */
-enum option_kind { TEXT, INT, REAL, SEED, CHOICE, FLAG };
+/* What an option's field is: const char *, int, double, uint64_t, int, bool; a heading has none. */
+enum option_kind { TEXT, INT, REAL, SEED, CHOICE, FLAG, HEADING };
 
 struct option_row {
     const char *name;
@@ -25,6 +25,9 @@ struct option_row {
 #define OPTION(field, name, argument, kind, least, usual, help)                                    \
     {name, argument, usual, help, kind, least, offsetof(struct options, field)},
 
+/* A row above options that --help lists together. */
+#define OPTION_GROUP(text) {NULL, NULL, "", text, HEADING, 0, 0},
+
 struct command_line {
     const char *doc;
     const struct option_row *options;
@@ -32,7 +35,8 @@ struct command_line {
     size_t ranks;      /* offset of an int: threads of this process; 0: the processes there are */
     const char *words; /* what words behind the options are, in --help; NULL: there may be none */
     size_t rest;       /* offset of a char *const *, set to those words when there are any */
-    const char *(*complete)(void *values); /* when all are read: what is wrong with them together */
+    /* when all are read: what is wrong with them together; NULL: nothing can be */
+    const char *(*complete)(void *values);
 };
 
 /**

@@ -10,18 +10,10 @@
 
 static weft_status make_gpt(struct model *m, const struct options *o, const char *path)
 {
-    weft_gpt_config config = {.vocab = o->vocab,
-                              .context = o->context,
-                              .width = o->width,
-                              .heads = o->heads,
-                              .layers = o->layers,
-                              .hidden = o->hidden,
-                              .act = WEFT_GELU_TANH,
-                              .tied = o->tied};
-    weft_status status = path ? weft_gpt_config_read(&config, path) : WEFT_OK;
+    weft_gpt_config config;
+    weft_status status = decoder_gpt(&o->decoder, o->context, path, &config);
 
     if (status != WEFT_OK) return status;
-    config.dtype = (weft_dtype)o->dtype;
     m->vocab = config.vocab;
     m->context = config.context;
     m->module = weft_gpt(config);
@@ -30,17 +22,10 @@ static weft_status make_gpt(struct model *m, const struct options *o, const char
 
 static weft_status make_llama(struct model *m, const struct options *o, const char *path)
 {
-    weft_llama_config config = {.vocab = o->vocab,
-                                .width = o->width,
-                                .heads = o->heads,
-                                .kv_heads = o->kv_heads,
-                                .layers = o->layers,
-                                .hidden = o->hidden,
-                                .tied = o->tied};
-    weft_status status = path ? weft_llama_config_read(&config, path) : WEFT_OK;
+    weft_llama_config config;
+    weft_status status = decoder_llama(&o->decoder, path, &config);
 
     if (status != WEFT_OK) return status;
-    config.dtype = (weft_dtype)o->dtype;
     /* Files fit either form; random weights of the two would differ. */
     config.by_heads = path && config.kv_heads && config.kv_heads < weft_world_size();
     m->vocab = config.vocab;

@@ -10,10 +10,8 @@ static const char *together(void *values)
 
     if (!o->prompt == !o->tokens) return "one of --prompt and --tokens is needed";
     if (o->model && o->checkpoint) return "--model and --checkpoint: weights come from one of them";
-    if (o->width % o->heads) return "--width is no multiple of --heads";
-    if (o->kv_heads && o->heads % o->kv_heads) return "--heads is no multiple of --kv-heads";
     if (o->top_p <= 0 || o->top_p > 1) return "--top-p: a number above 0, and at most 1, is needed";
-    return NULL;
+    return o->model ? NULL : decoder_problem(&o->decoder);
 }
 
 static const struct option_row rows[] = {
@@ -29,10 +27,7 @@ int options_run(int argc, char **argv, int (*run)(void *options))
         .count = sizeof rows / sizeof *rows,
         .ranks = offsetof(struct options, ranks),
         .complete = together};
-    struct options o = {.vocab = 256,
-                        .layers = 6,
-                        .width = 384,
-                        .heads = 6,
+    struct options o = {.decoder = decoder_usual,
                         .context = 256,
                         .count = 64,
                         .batch = 1,

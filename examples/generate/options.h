@@ -4,17 +4,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/decoder.h"
+
 struct options {
     const char *model, *checkpoint; /* where weights come from; neither: random ones */
     const char *tokenizer;          /* NULL: where the weights come from */
     const char *prompt, *tokens;    /* a text, or token numbers */
-    /* sizes of a model that is not described by files */
-    bool llama, tied;
-    int vocab, layers, width, heads, kv_heads, hidden, context;
-    int count, batch, chunk, top_k, stop; /* stop -1: no such token */
+    struct decoder decoder;
+    bool llama;                                    /* without --model: the family */
+    int context, count, batch, chunk, top_k, stop; /* stop -1: no such token */
     double temperature, top_p;
     uint64_t seed;
-    int dtype; /* a weft_dtype */
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
     bool ids;
 };

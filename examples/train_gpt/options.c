@@ -10,27 +10,22 @@
 /* What is wrong with them together; NULL when nothing is. */
 static const char *together(const struct options *o)
 {
-    bool own_sizes = !o->config && !o->weights;
-
     if (!o->data && !o->dry_run) return "--data FILE is missing";
-    if (own_sizes && o->width % o->heads) return "--width is no multiple of --heads";
-    if (own_sizes && o->kv_heads && o->heads % o->kv_heads)
-        return "--heads is no multiple of --kv-heads";
     if (o->token_bytes == 3 || o->token_bytes > 4) return "--token-bytes: 1, 2 or 4 is needed";
-    if (o->model == LLAMA && o->dropout > 0) return "--dropout: Llama has none";
+    if (o->model == LLAMA && o->decoder.dropout > 0) return "--dropout: Llama has none";
     if (o->resume && !o->checkpoint) return "--resume needs --checkpoint DIR";
     if (o->every && !o->checkpoint) return "--every needs --checkpoint DIR";
     if (o->shard && (!o->mesh || !strstr(o->mesh, "dp="))) return "--shard needs --mesh dp=N,...";
     if (o->plan && (o->sequence || o->loss == OFF))
         return "--plan FILE says it all: without --sequence-parallel and --loss-parallel";
-    return NULL;
+    return o->config || o->weights ? NULL : decoder_problem(&o->decoder);
 }
 
 static const char *complete(void *values)
 {
     struct options *o = values;
 
-    if (o->bf16) o->dtype = WEFT_BF16;
+    if (o->bf16) o->decoder.dtype = WEFT_BF16;
     if (o->min_lr < 0) o->min_lr = o->lr / 10;
     return together(o);
 }
@@ -48,11 +43,8 @@ int options_run(int argc, char **argv, int (*run)(void *options))
         .count = sizeof rows / sizeof *rows,
         .ranks = offsetof(struct options, ranks),
         .complete = complete};
-    struct options o = {.token_bytes = 1,
-                        .vocab = 256,
-                        .layers = 6,
-                        .width = 384,
-                        .heads = 6,
+    struct options o = {.decoder = decoder_usual,
+                        .token_bytes = 1,
                         .context = 256,
                         .batch = 8,
                         .accumulate = 1,

@@ -4,22 +4,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/decoder.h"
+
 enum family { GPT2, LLAMA };
 enum on_off { ON, OFF };
 
 struct options {
     const char *data, *config, *weights, *mesh, *plan, *checkpoint, *jsonl; /* NULL: not given */
     int model;                                                              /* an enum family */
-    int recompute;                                                          /* a weft_recompute */
+    struct decoder decoder;
     int schedule; /* a weft_schedule_kind */
-    int dtype;    /* a weft_dtype */
     int loss;     /* an enum on_off */
-    int token_bytes, vocab, layers, width, heads, kv_heads, hidden, context, batch, accumulate;
+    int token_bytes, context, batch, accumulate;
     int steps, until, warmup, period, every, sample;
     int ranks; /* threads of this process; 0: the processes that mpiexec started */
     uint64_t seed;
-    double dropout, lr, min_lr, gamma, decay, clip;
-    bool tied, bf16, sequence, shard, print_plan, dry_run, resume;
+    double lr, min_lr, gamma, decay, clip;
+    bool bf16, sequence, shard, print_plan, dry_run, resume;
 };
 
 /** Read them, and have every rank do `run`; see common/command_line.h. gives: the exit code */

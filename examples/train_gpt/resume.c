@@ -1,7 +1,7 @@
 /* resume.c: one list of what belongs to a run, saved and loaded. */
 #include "resume.h"
 
-#include "say.h"
+#include "common/say.h"
 
 static weft_status list(weft_state *state, weft_module *model, weft_optim *optim,
                         struct progress *progress)

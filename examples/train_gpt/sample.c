@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "common/say.h"
 
 enum { LENGTH_STEP = 32 };
 static const double temperature = 0.8;

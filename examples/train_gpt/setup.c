@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "say.h"
+#include "common/say.h"
 
 /* ---- mesh ---- */
 
@@ -89,26 +89,15 @@ static const char *config_path(const struct options *o, char *room, size_t bytes
 
 static weft_status make_gpt(struct setup *s, const char *path)
 {
-    const struct options *o = s->o;
-    weft_gpt_config config = {.vocab = o->vocab,
-                              .context = o->context,
-                              .width = o->width,
-                              .heads = o->heads,
-                              .layers = o->layers,
-                              .hidden = o->hidden,
-                              .act = WEFT_GELU_TANH,
-                              .dropout = o->dropout,
-                              .tied = o->tied};
-    weft_status status = path ? weft_gpt_config_read(&config, path) : WEFT_OK;
+    weft_gpt_config config;
+    weft_status status = decoder_gpt(&s->o->decoder, s->o->context, path, &config);
 
     if (status != WEFT_OK) return status;
-    if (o->context > config.context) {
-        complain("--context %d: the model takes %lld tokens", o->context,
+    if (s->o->context > config.context) {
+        complain("--context %d: the model takes %lld tokens", s->o->context,
                  (long long)config.context);
         return WEFT_ERR_ARG;
     }
-    config.dtype = (weft_dtype)o->dtype;
-    config.recompute = (weft_recompute)o->recompute;
     s->vocab = config.vocab;
     s->model = weft_gpt(config);
     return s->model ? WEFT_OK : weft_error_status();
@@ -116,19 +105,10 @@ static weft_status make_gpt(struct setup *s, const char *path)
 
 static weft_status make_llama(struct setup *s, const char *path)
 {
-    const struct options *o = s->o;
-    weft_llama_config config = {.vocab = o->vocab,
-                                .width = o->width,
-                                .heads = o->heads,
-                                .kv_heads = o->kv_heads,
-                                .layers = o->layers,
-                                .hidden = o->hidden,
-                                .tied = o->tied};
-    weft_status status = path ? weft_llama_config_read(&config, path) : WEFT_OK;
+    weft_llama_config config;
+    weft_status status = decoder_llama(&s->o->decoder, path, &config);
 
     if (status != WEFT_OK) return status;
-    config.dtype = (weft_dtype)o->dtype;
-    config.recompute = (weft_recompute)o->recompute;
     s->vocab = config.vocab;
     s->model = weft_llama(config);
     return s->model ? WEFT_OK : weft_error_status();

@@ -2,7 +2,6 @@
  * test_comm_faults.c: what ends a job, and what it says then. Each case runs in a child process,
  * whose standard error is compared.
  */
-#include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/knob.h"
 #include "comm/comm.h"
+#include "support/mpi_check.h"
 
 enum { RANKS = 4, COUNT = 5 };
 
@@ -198,16 +198,10 @@ int main(void)
 {
     Suite *suite = suite_create("comm_faults");
     TCase *cases = tcase_create("faults");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_loop_test(cases, fault__ends_the_job_with_a_sentence, 0,
                         (int)(sizeof faults / sizeof *faults));
     tcase_add_test(cases, fault__equal_collectives_pass_the_fingerprint);
     suite_add_tcase(suite, cases);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return wt_unit_main(suite);
 }

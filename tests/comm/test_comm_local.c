@@ -1,5 +1,4 @@
 /* test_comm_local.c: every collective on 1 to 8 threads, and what wf_comm_run_local promises. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm_cases.h"
 #include "device/pool.h"
+#include "support/mpi_check.h"
 
 static const int rank_counts[] = {1, 2, 3, 4, 8};
 
@@ -109,8 +109,6 @@ int main(void)
 {
     Suite *suite = suite_create("comm_local");
     TCase *cases = tcase_create("local");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_loop_test(cases, local__every_collective_equals_the_serial_tree, 0,
                         (int)(sizeof rank_counts / sizeof *rank_counts));
@@ -120,9 +118,5 @@ int main(void)
     tcase_add_test(cases, local__no_ranks_is_an_error);
     tcase_add_test(cases, self__outside_ranks_the_world_is_one);
     suite_add_tcase(suite, cases);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return wt_unit_main(suite);
 }

@@ -19,3 +19,13 @@ refused() {
         failed=1
     fi
 }
+
+# helped COMMAND...: --help is no failure, and is printed once.
+helped() {
+    if ! timeout 100 "$@" --help > "$work/out" 2> "$work/err" < /dev/null || [ -s "$work/err" ] ||
+        [ "$(grep -c '^Usage: ' "$work/out")" -ne 1 ]; then
+        echo "$* --help:"
+        cat "$work/out" "$work/err"
+        failed=1
+    fi
+}

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/knob.h"
 #include "base/mem.h"
 #include "kernels/kernels.h"
+#include "support/mpi_check.h"
 
 /** How an operand lies in memory. */
 enum lie { PLAIN, GAPS, TURNED, SPREAD, LIES };
@@ -167,15 +167,3 @@ static inline double dtype_bound(weft_dtype dtype)
 
 static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
 enum { FLOAT_DTYPES = 3 };
-
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}

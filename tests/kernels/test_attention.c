@@ -360,5 +360,5 @@ int main(void)
     tcase_add_loop_test(tests, attention_packed__equals_the_plain_form, 0, CASES);
     tcase_add_test(tests, attention__large_scores_neither_overflow_nor_vanish);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -191,5 +191,5 @@ int main(void)
     tcase_add_test(cases, embedding__an_index_outside_the_global_table_is_fatal);
     tcase_add_test(cases, embedding__refuses_indices_that_are_no_integers);
     suite_add_tcase(suite, cases);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

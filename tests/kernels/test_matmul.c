@@ -307,5 +307,5 @@ int main(void)
     tcase_add_loop_test(cases, matmul__equals_plain_loops_for_any_strides, 0, MATMUL_CASES);
     tcase_add_test(cases, matmul__refuses_integers_and_mixed_dtypes);
     suite_add_tcase(suite, cases);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

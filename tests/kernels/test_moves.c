@@ -278,5 +278,5 @@ int main(void)
     tcase_add_test(tests, cat__joins_along_any_dim);
     tcase_add_test(tests, slice_grad__is_zero_outside_the_slice);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

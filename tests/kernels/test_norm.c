@@ -189,5 +189,5 @@ int main(void)
     tcase_add_test(tests, norm_grads__equal_plain_loops);
     tcase_add_test(tests, layer_norm__large_mean_keeps_small_spread);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

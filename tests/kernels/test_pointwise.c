@@ -422,5 +422,5 @@ int main(void)
     tcase_add_test(tests, not_a_number__is_passed_on);
     tcase_add_test(tests, binary__refuses_mixed_dtypes);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

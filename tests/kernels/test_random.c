@@ -271,5 +271,5 @@ int main(void)
     tcase_add_test(tests, random__refuses_integers);
     tcase_add_test(tests, dropout__belongs_to_global_elements);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -130,5 +130,5 @@ int main(void)
     tcase_add_test(tests, max__passes_nan_on);
     tcase_add_test(tests, reductions__refuse_what_they_lack);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -136,5 +136,5 @@ int main(void)
     tcase_add_test(tests, softmax_grad__equals_plain_loops);
     tcase_add_test(tests, softmax__masked_and_infinite_scores);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -229,5 +229,5 @@ int main(void)
     tcase_add_test(tests, masters__are_rounded_and_followed);
     tcase_add_test(tests, gradients__are_summed_scaled_and_limited);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -181,5 +181,5 @@ int main(void)
     tcase_add_test(tests, functions__go_to_their_limits);
     tcase_add_test(tests, pow__agrees_with_libm_everywhere);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

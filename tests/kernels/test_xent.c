@@ -250,5 +250,5 @@ int main(void)
     tcase_add_test(cases, xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number);
     tcase_add_test(cases, xent__of_no_rows_has_totals);
     suite_add_tcase(suite, cases);
-    return run_suite(suite);
+    return wt_unit_main(suite);
 }

@@ -272,7 +272,7 @@ START_TEST(even__the_whole_has_the_sharded_dims_times_the_axes)
 }
 END_TEST
 
-/* PLC-24, as numbers; ranks.global_shape has it as tensors */
+/* PLC-24, as numbers; test_global_shape.c has it as tensors */
 START_TEST(even__the_part_of_the_whole_is_the_part)
 {
     weft_mesh *mesh = weft_mesh_fake(77, "a=8,b=8,c=4");

@@ -8,38 +8,16 @@
 #include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
 #include "redistribute/shapes.h"
+#include "support/fakes.h"
 #include "support/mpi_check.h"
 
-struct mesh_size {
-    int n_axes, sizes[WEFT_MAX_AXES];
-};
-
-static const struct mesh_size one = {1, {4}}, square = {2, {2, 2}}, cube = {3, {2, 2, 2}},
-                              wide = {2, {2, 4}};
-
-static weft_mesh *mesh_of(const struct mesh_size *size)
-{
-    static const char *const names[WEFT_MAX_AXES] = {"a", "b", "c", "d"};
-    static const int origin[WEFT_MAX_AXES];
-
-    return wf_mesh_fake(size->n_axes, size->sizes, origin, names);
-}
-
-static struct wf_layout *layout_of(weft_mesh *mesh, const char *placements, int ndim,
-                                   const int64_t *shape)
-{
-    weft_placement p[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
-    int n = weft_mesh_ndim(mesh);
-
-    ck_assert_int_eq(weft_placements_parse(p, WEFT_MAX_AXES, placements), n);
-    ck_assert_int_eq(wf_placements_normalize(normal, p, n, ndim, "test"), WEFT_OK);
-    return wf_layout_new(mesh, normal, WEFT_F32, ndim, shape, NULL);
-}
+static const struct wt_grid one = {1, {4}}, square = {2, {2, 2}}, cube = {3, {2, 2, 2}},
+                            wide = {2, {2, 4}};
 
 START_TEST(cost__follows_the_closed_forms)
 {
     static const int64_t shape[2] = {16, 32};
-    weft_mesh *mesh = mesh_of(&wide);
+    weft_mesh *mesh = wt_fake_mesh(&wide);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)}, s = weft_shard(0), r = weft_replicate(),
                    sum = weft_partial(WEFT_SUM);
     struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
@@ -61,9 +39,9 @@ END_TEST
 START_TEST(bytes__of_a_plan_are_those_of_its_steps)
 {
     static const int64_t shape[2] = {16, 32};
-    weft_mesh *mesh = mesh_of(&wide);
-    struct wf_layout *from = layout_of(mesh, "S(0),P", 2, shape),
-                     *to = layout_of(mesh, "R,S(1)", 2, shape);
+    weft_mesh *mesh = wt_fake_mesh(&wide);
+    struct wf_layout *from = wt_fake_layout(mesh, "S(0),P", 2, shape),
+                     *to = wt_fake_layout(mesh, "R,S(1)", 2, shape);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
     int64_t scattered = 8 * 32 * 4 * 3 / 4, gathered = 8 * 8 * 4;
     char text[256];
@@ -81,12 +59,12 @@ START_TEST(bytes__of_a_plan_are_those_of_its_steps)
 }
 END_TEST
 
-static double time_of(const struct mesh_size *size, const int64_t *shape, const char *from,
+static double time_of(const struct wt_grid *size, const int64_t *shape, const char *from,
                       const char *to)
 {
-    weft_mesh *mesh = mesh_of(size);
-    struct wf_layout *source = layout_of(mesh, from, 2, shape),
-                     *target = layout_of(mesh, to, 2, shape);
+    weft_mesh *mesh = wt_fake_mesh(size);
+    struct wf_layout *source = wt_fake_layout(mesh, from, 2, shape),
+                     *target = wt_fake_layout(mesh, to, 2, shape);
     double time = wf_redist_time(source, target->placements);
 
     wf_layout_release(source);
@@ -141,7 +119,7 @@ START_TEST(time__no_detour_pays)
     static weft_placement orders[SHAPE_MOST_ORDERS][WEFT_MAX_AXES];
 
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        weft_mesh *mesh = mesh_of(&cube);
+        weft_mesh *mesh = wt_fake_mesh(&cube);
         int n = shape_orders(orders, cases[c].ndim);
 
         ck_assert_int_eq(n, cases[c].orders);

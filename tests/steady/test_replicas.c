@@ -48,7 +48,7 @@ static void train(int dp, int tp, weft_data_parallel_config config)
     weft_ledger_close(w.ledger); /* it keeps a book that grows */
     for (int i = 0; i < WARM; i++) WT_EQ(step(gpt, adam, in, target), WEFT_OK);
     before = weft_cache_statistics();
-    WT_ALL(true);
+    WT_ALL(true); /* every rank has come so far: their calls of malloc are counted together */
     calls = malloc_count();
     for (int i = 0; i < STEPS && status == WEFT_OK; i++) status = step(gpt, adam, in, target);
     calls = malloc_count() - calls;

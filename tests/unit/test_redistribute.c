@@ -5,34 +5,16 @@
 
 #include "dtensor/redistribute_program.h"
 #include "mesh/mesh.h"
+#include "support/fakes.h"
 #include "support/mpi_check.h"
 
 struct mesh_size {
-    int n_axes, sizes[WEFT_MAX_AXES];
+    struct wt_grid grid;
     const char *flat; /* axes that the user has flattened: "a,b" */
 };
 
-static const struct mesh_size one = {1, {4}, NULL}, square = {2, {2, 2}, NULL},
-                              cube = {3, {2, 2, 2}, NULL};
-
-static weft_mesh *mesh_of(const struct mesh_size *size)
-{
-    static const char *const names[WEFT_MAX_AXES] = {"a", "b", "c", "d"};
-    static const int origin[WEFT_MAX_AXES];
-
-    return wf_mesh_fake(size->n_axes, size->sizes, origin, names);
-}
-
-static struct wf_layout *layout_of(weft_mesh *mesh, const char *placements, int ndim,
-                                   const int64_t *shape)
-{
-    weft_placement p[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
-    int n = weft_mesh_ndim(mesh);
-
-    ck_assert_int_eq(weft_placements_parse(p, WEFT_MAX_AXES, placements), n);
-    ck_assert_int_eq(wf_placements_normalize(normal, p, n, ndim, "test"), WEFT_OK);
-    return wf_layout_new(mesh, normal, WEFT_F32, ndim, shape, NULL);
-}
+static const struct mesh_size one = {{1, {4}}, NULL}, square = {{2, {2, 2}}, NULL},
+                              cube = {{3, {2, 2, 2}}, NULL};
 
 /* The plan between two texts for the rank at the origin of a mesh, as text without bytes. */
 static const char *plan_by(enum wf_redist_planner planner, const struct mesh_size *size,
@@ -40,9 +22,9 @@ static const char *plan_by(enum wf_redist_planner planner, const struct mesh_siz
 {
     static char text[1024];
     static const int64_t shape[3] = {8, 9, 10};
-    weft_mesh *mesh = mesh_of(size), *sub = NULL, *flat = NULL;
-    struct wf_layout *source = layout_of(mesh, from, 3, shape),
-                     *target = layout_of(mesh, to, 3, shape);
+    weft_mesh *mesh = wt_fake_mesh(&size->grid), *sub = NULL, *flat = NULL;
+    struct wf_layout *source = wt_fake_layout(mesh, from, 3, shape),
+                     *target = wt_fake_layout(mesh, to, 3, shape);
     struct wf_redist_plan *plan;
 
     if (size->flat) {
@@ -184,7 +166,7 @@ END_TEST
 /* RED-39, RED-41, RED-42, RED-44, RED-45: one collective over axes that the user has flattened */
 START_TEST(plan__flattened_axes_are_one)
 {
-    static const struct mesh_size ab = {3, {2, 2, 2}, "a,b"}, abc = {3, {2, 2, 2}, "a,b,c"};
+    static const struct mesh_size ab = {{3, {2, 2, 2}}, "a,b"}, abc = {{3, {2, 2, 2}}, "a,b,c"};
     static const char *const on_ab[][3] = {
         {"P,P,R", "R,R,R", "a_b: P,P->R,R all-reduce"},
         {"P,P,P", "R,R,R", "c: P->R all-reduce; a_b: P,P->R,R all-reduce"},
@@ -210,7 +192,7 @@ END_TEST
 /* RED-23, RED-31 */
 START_TEST(plan__axes_of_one_rank_have_no_steps)
 {
-    static const struct mesh_size flat = {2, {4, 1}, NULL};
+    static const struct mesh_size flat = {{2, {4, 1}}, NULL};
     static const char *const kinds[] = {"S(0)", "S(1)", "R", "P", "P(max)"};
 
     for (int i = 0; i < 5; i++)
@@ -363,9 +345,9 @@ END_TEST
 static void count_copies(const int64_t *shape, const char *from, const char *to, int *before,
                          int *behind)
 {
-    weft_mesh *mesh = mesh_of(&square);
-    struct wf_layout *source = layout_of(mesh, from, 3, shape),
-                     *target = layout_of(mesh, to, 3, shape);
+    weft_mesh *mesh = wt_fake_mesh(&square.grid);
+    struct wf_layout *source = wt_fake_layout(mesh, from, 3, shape),
+                     *target = wt_fake_layout(mesh, to, 3, shape);
     struct wf_redist_plan *plan = wf_redist_plan_new(source, target);
     bool sent = false;
 
@@ -430,7 +412,7 @@ static void plan_heard(const struct mesh_size *size, const char *from, char *hea
 /* RED-42 */
 START_TEST(hint__names_the_axes_that_could_be_one_once)
 {
-    static const struct mesh_size mesh = {3, {2, 3, 2}, NULL}, flat = {3, {2, 3, 2}, "a,b,c"};
+    static const struct mesh_size mesh = {{3, {2, 3, 2}}, NULL}, flat = {{3, {2, 3, 2}}, "a,b,c"};
     char heard[512];
 
     plan_heard(&mesh, "P,P,P", heard, sizeof heard);

@@ -448,14 +448,21 @@ static const struct {
 
 enum { SEEDS = 3 };
 
-START_TEST(redistribute__any_layout_to_any_other_keeps_the_value)
+static void run_on(int ranks, int (*body)(void *), void *payload)
 {
-    int world = _i / SEEDS, status;
-    struct board board = {.seed = 1000u + (unsigned)_i, .rounds = worlds[world].rounds};
+    int status;
 
     weft_error_clear();
-    status = wf_comm_run_local(worlds[world].ranks, rounds, &board);
-    ck_assert_msg(status == 0, "%d ranks: %s", worlds[world].ranks, weft_error_message());
+    status = wf_comm_run_local(ranks, body, payload);
+    ck_assert_msg(status == 0, "%d ranks: %s", ranks, weft_error_message());
+}
+
+START_TEST(redistribute__any_layout_to_any_other_keeps_the_value)
+{
+    int world = _i / SEEDS;
+    struct board board = {.seed = 1000u + (unsigned)_i, .rounds = worlds[world].rounds};
+
+    run_on(worlds[world].ranks, rounds, &board);
 }
 END_TEST
 
@@ -498,14 +505,7 @@ static int steady(void *payload)
     return 0;
 }
 
-START_TEST(redistribute__again_asks_the_system_for_nothing)
-{
-    int status;
-
-    weft_error_clear();
-    status = wf_comm_run_local(4, steady, NULL);
-    ck_assert_msg(status == 0, "%s", weft_error_message());
-}
+START_TEST(redistribute__again_asks_the_system_for_nothing) { run_on(4, steady, NULL); }
 END_TEST
 
 /* Ranks that the mesh leaves out neither wait nor hold anything. */
@@ -535,14 +535,7 @@ static int outside(void *payload)
     return 0;
 }
 
-START_TEST(redistribute__leaves_ranks_outside_the_mesh_alone)
-{
-    int status;
-
-    weft_error_clear();
-    status = wf_comm_run_local(3, outside, NULL);
-    ck_assert_msg(status == 0, "%s", weft_error_message());
-}
+START_TEST(redistribute__leaves_ranks_outside_the_mesh_alone) { run_on(3, outside, NULL); }
 END_TEST
 
 int main(void)

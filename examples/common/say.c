@@ -1,6 +1,7 @@
 /* say.c: one voice for all ranks. */
 #include "say.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ void complain(const char *format, ...)
     va_list list;
 
     if (weft_world_rank() != 0) return;
-    fputs("train_gpt: ", stderr);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
     va_start(list, format);
     vfprintf(stderr, format, list);
     va_end(list);
@@ -21,10 +22,10 @@ void complain(const char *format, ...)
 
 void *room_for(size_t count, size_t size)
 {
-    void *room = calloc(count, size);
+    void *room = calloc(count ? count : 1, size);
 
     if (room) return room;
-    fprintf(stderr, "train_gpt: no memory for %zu bytes on rank %d\n", count * size,
-            weft_world_rank());
+    fprintf(stderr, "%s: no memory for %zu bytes on rank %d\n", program_invocation_short_name,
+            count * size, weft_world_rank());
     abort();
 }
