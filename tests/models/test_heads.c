@@ -123,6 +123,57 @@ WT_TEST(heads__with_sequence_parallelism_train_as_one_device)
     train_under(weft_gpt_plan_sequence());
 }
 
+/* ---- computed again ---- */
+
+static weft_module *dropping(weft_recompute recompute)
+{
+    weft_manual_seed(7);
+    return weft_llama((weft_llama_config){.vocab = VOCAB,
+                                          .width = 8 * D,
+                                          .heads = 8,
+                                          .kv_heads = 2,
+                                          .by_heads = true,
+                                          .layers = 2,
+                                          .hidden = 10,
+                                          .tied = true,
+                                          .attention_dropout = 0.3,
+                                          .dtype = WEFT_F64,
+                                          .recompute = recompute});
+}
+
+static void check_again(weft_recompute recompute, const weft_plan *plan, bool parts)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = dropping(WEFT_RECOMPUTE_NONE), *many = dropping(recompute);
+    weft_module *blocks = weft_module_child(many, "blocks");
+    weft_tensor *want, *got;
+
+    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+    for (int i = 0; i < weft_module_children(blocks) && parts; i++)
+        WT_EQ(weft_module_save_parts(weft_module_child_at(blocks, i), mesh), WEFT_OK);
+    weft_manual_seed(5);
+    want = loss_of(one);
+    weft_manual_seed(5);
+    got = loss_of(many);
+    WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
+    WT_EQ(weft_backward(want), WEFT_OK);
+    WT_EQ(weft_backward(got), WEFT_OK);
+    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+/* With weights dropped, embeddings tied, and what is kept in parts. */
+WT_TEST(heads__computed_again_train_as_one_device)
+{
+    for (int kind = WEFT_RECOMPUTE_MLP; kind <= WEFT_RECOMPUTE_BLOCK; kind++) {
+        check_again((weft_recompute)kind, weft_gpt_plan(), false);
+        check_again((weft_recompute)kind, weft_gpt_plan(), true);
+        check_again((weft_recompute)kind, weft_gpt_plan_sequence(), false);
+    }
+}
+
 /* Frozen keys and values: no gradient, and nothing is sent for them. */
 WT_TEST(heads__frozen_keys_stay_frozen)
 {
@@ -286,6 +337,7 @@ int main(int argc, char **argv)
         WT_CASE(heads__are_split_evenly_and_keys_computed_where_they_are_used),
         WT_CASE(heads__more_ranks_than_groups_train_as_one_device),
         WT_CASE(heads__with_sequence_parallelism_train_as_one_device),
+        WT_CASE(heads__computed_again_train_as_one_device),
         WT_CASE(heads__frozen_keys_stay_frozen),
         WT_CASE(heads__shared_gradients_are_reduced_once),
         WT_CASE(heads__models_are_planned_without_elements),
