@@ -12,12 +12,14 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "random/generator.h"
+#include "tensor/scope.h"
 
 struct piece {
     weft_recomputable *run;
     void *payload;
     void (*release)(void *payload);
     int n;
+    unsigned modes;         /* of the scope it ran in first */
     struct wf_uses uses;    /* until it has run again */
     struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
@@ -92,6 +94,7 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
     weft_tensor *out;
 
     wf_no_grad_depth = 0;
+    wf_scope_set_modes(piece->modes); /* in the vjp's own scope */
     wf_draws_begin(piece->draws);
     out = piece->run(in, piece->n, piece->payload);
     wf_draws_end(piece->draws);
@@ -165,7 +168,8 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
     struct piece *piece = WF_NEW(struct piece);
     weft_tensor *out = NULL;
 
-    *piece = (struct piece){.run = run, .payload = payload, .release = release, .n = n};
+    *piece = (struct piece){
+        .run = run, .payload = payload, .release = release, .n = n, .modes = wf_scope_modes()};
     if (check(run, in, n) == WEFT_OK) out = run_first(piece, in);
     if (!out || !wf_recording() || !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
         release_piece(piece);

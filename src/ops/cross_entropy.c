@@ -277,7 +277,7 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         parts.target = classes_last(target, o->class_dim);
     if (!z || !parts.target || check_options(o) != WEFT_OK) return NULL;
-    if (wf_scope_mode(WF_MODE_LOSS_PARALLEL)) WF_TRY_PTR(take_in_block(z, &parts));
+    if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL) WF_TRY_PTR(take_in_block(z, &parts));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
     WF_TRY_PTR(check_shapes(z, &parts));
@@ -325,6 +325,6 @@ weft_scope *weft_loss_parallel_open(void)
 {
     weft_scope *scope = weft_scope_open();
 
-    wf_scope_set_mode(WF_MODE_LOSS_PARALLEL);
+    wf_scope_set_modes(wf_scope_modes() | WF_MODE_LOSS_PARALLEL);
     return scope;
 }

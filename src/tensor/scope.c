@@ -48,9 +48,9 @@ weft_scope *weft_scope_open(void)
     return scope;
 }
 
-void wf_scope_set_mode(enum wf_mode mode) { stack.open->modes |= mode; }
+void wf_scope_set_modes(unsigned modes) { stack.open->modes = modes; }
 
-bool wf_scope_mode(enum wf_mode mode) { return stack.open && stack.open->modes & mode; }
+unsigned wf_scope_modes(void) { return stack.open ? stack.open->modes : 0; }
 
 void wf_scope_set_parts(weft_mesh *mesh) { stack.open->parts = mesh; }
 

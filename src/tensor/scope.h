@@ -12,9 +12,10 @@ void wf_scope_finalize(void);
 /** What holds until a scope closes, however it comes to that: scopes opened inside inherit it. */
 enum wf_mode { WF_MODE_LOSS_PARALLEL = 1 };
 
-/** Turn a mode on in the innermost scope / is it on? Outside every scope nothing is. */
-void wf_scope_set_mode(enum wf_mode mode);
-bool wf_scope_mode(enum wf_mode mode);
+/** The modes that are on in the innermost scope, as bits / others instead. Outside every scope
+ * nothing is on. */
+unsigned wf_scope_modes(void);
+void wf_scope_set_modes(unsigned modes);
 
 /** The same for the mesh over which what backward needs is cut; NULL: it is kept whole. */
 void wf_scope_set_parts(weft_mesh *mesh);

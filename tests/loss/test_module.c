@@ -99,6 +99,41 @@ WT_TEST(module__has_its_classes_in_the_middle)
     wt_world_close(&w);
 }
 
+/* Output layer and loss in one piece, of which nothing as long as the vocabulary is kept. */
+static weft_tensor *head(weft_tensor *const *in, int n, void *payload)
+{
+    return weft_cross_entropy(weft_linear(in[0], payload, NULL, 1), in[n - 1], -100);
+}
+
+/* What is computed again runs where it ran: inside the block that made a plain target a replica, or
+ * outside of one that refuses whole logits, wherever backward is called. */
+WT_TEST(module__computed_again_is_in_its_own_block)
+{
+    enum { TOKENS = 5, WIDTH = 4, CLASSES = 11 };
+    struct wt_world w = wt_world_open();
+    const int64_t ids[] = {3, 10, -100, 0, 7}, tokens = TOKENS;
+    weft_tensor *weight = wt_whole(WEFT_F64, 1, CLASSES, WIDTH), *want;
+    weft_tensor *x = weft_set_requires_grad(wt_whole(WEFT_F64, 0, TOKENS, WIDTH), true);
+    weft_tensor *target = weft_from_data(WEFT_I64, 1, &tokens, ids);
+
+    want = head((weft_tensor *[]){x, target}, 2, weight);
+    WT_EQ(weft_backward(want), WEFT_OK);
+    for (int inside = 0; inside < 2; inside++) {
+        weft_tensor *split = wt_spread(&w, weft_detach(weight), inside ? "S(0)" : "R"), *loss;
+        weft_tensor *many = weft_set_requires_grad(wt_spread(&w, weft_detach(x), "R"), true);
+        weft_tensor *in[] = {many, inside ? target : wt_spread(&w, target, "R")};
+        weft_scope *block = inside ? weft_loss_parallel_open() : weft_scope_open();
+
+        loss = weft_scope_return(block, weft_recomputed(head, in, 2, split, NULL));
+        WT_ALL(wt_near_tensors(loss, want, WT_WITHIN(1e-12)));
+        block = inside ? weft_scope_open() : weft_loss_parallel_open();
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_ALL(wt_near_tensors(weft_grad(many), weft_grad(x), WT_WITHIN(1e-12)));
+        weft_scope_close(block);
+    }
+    wt_world_close(&w);
+}
+
 WT_TEST(module__refuses_what_no_loss_has)
 {
     weft_tensor *weight = weft_full(WEFT_F32, 2, (int64_t[]){2, 2}, 1);
@@ -116,6 +151,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(module__is_the_op_whole_and_in_pieces),
         WT_CASE(module__has_its_classes_in_the_middle),
+        WT_CASE(module__computed_again_is_in_its_own_block),
         WT_CASE(module__refuses_what_no_loss_has),
         WT_END,
     };
