@@ -213,6 +213,7 @@ static weft_status check_sums(const struct loading *l)
 
 static weft_status look(struct loading *l)
 {
+    WF_NEED_GIVEN(l->state, "checkpoint: the list is NULL");
     WF_TRY(wf_manifest_read(&l->manifest, l->path));
     index_names(l);
     WF_TRY(check_things(l));
@@ -273,13 +274,7 @@ weft_status weft_checkpoint_load(const char *path, weft_state *state)
     weft_status status;
 
     WF_TRY(wf_checkpoint_path(path));
-    if (state)
-        status = look(&l);
-    else
-        status = weft_error_status() != WEFT_OK
-                     ? weft_error_status()
-                     : WF_FAIL(WEFT_ERR_ARG, "checkpoint: the list is NULL");
-    status = wf_agree(status);
+    status = wf_agree(look(&l));
     if (status == WEFT_OK) status = wf_agree(copy_all(&l));
     loading_free(&l);
     return status;

@@ -42,9 +42,7 @@ weft_status wf_checkpoint_path(const char *path)
 
 static weft_status check(const weft_state *state)
 {
-    if (!state)
-        return weft_error_status() != WEFT_OK ? weft_error_status()
-                                              : WF_FAIL(WEFT_ERR_ARG, "checkpoint: no state");
+    WF_NEED_GIVEN(state, "checkpoint: the list is NULL");
     for (int64_t i = 0; i < state->count; i++)
         if (state->items[i].thing == WF_THING_TENSOR)
             WF_TRY(wf_need_elements("checkpoint", state->items[i].name, state->items[i].tensor));

@@ -41,26 +41,24 @@ int64_t wf_state_find(const weft_state *state, const char *name)
     return -1;
 }
 
+static weft_status check(const weft_state *state, const char *name, const struct wf_item *item)
+{
+    WF_NEED(state, WEFT_ERR_ARG, "state: the list is NULL");
+    WF_NEED(wf_is_tensor_name(name), WEFT_ERR_ARG, "state: '%s' is no name", name);
+    WF_NEED(wf_state_find(state, name) < 0, WEFT_ERR_ARG, "state: the name '%s' is in use", name);
+    WF_NEED_GIVEN(item->where || item->tensor, "state: '%s' is NULL", name);
+    WF_NEED(item->thing != WF_THING_TENSOR || !item->tensor->layout->partial, WEFT_ERR_LAYOUT,
+            "state: tensor '%s' is a pending reduction, of which each rank has a term only; "
+            "redistribute it first",
+            name);
+    return WEFT_OK;
+}
+
 /* Takes over `name`. */
 static weft_status add(weft_state *state, char *name, struct wf_item item)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = check(state, name, &item);
 
-    if (!state)
-        status = WF_FAIL(WEFT_ERR_ARG, "state: the list is NULL");
-    else if (!wf_is_tensor_name(name))
-        status = WF_FAIL(WEFT_ERR_ARG, "state: '%s' is no name", name);
-    else if (wf_state_find(state, name) >= 0)
-        status = WF_FAIL(WEFT_ERR_ARG, "state: the name '%s' is in use", name);
-    else if (!item.where && !item.tensor)
-        status = weft_error_status() != WEFT_OK
-                     ? weft_error_status()
-                     : WF_FAIL(WEFT_ERR_ARG, "state: '%s' is NULL", name);
-    else if (item.thing == WF_THING_TENSOR && item.tensor->layout->partial)
-        status = WF_FAIL(WEFT_ERR_LAYOUT,
-                         "state: tensor '%s' is a pending reduction, of which each rank has a "
-                         "term only; redistribute it first",
-                         name);
     if (status != WEFT_OK) {
         wf_free(name);
         return status;

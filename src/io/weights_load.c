@@ -44,21 +44,19 @@ static weft_status fill_all(const struct wf_weights_map *map)
     return status;
 }
 
-static weft_status given(const weft_module *module, const weft_weights *weights)
+static weft_status look(struct wf_weights_map *map, weft_module *module, weft_weights *weights,
+                        const weft_weight_names *names)
 {
-    if (module && weights) return WEFT_OK;
-    if (weft_error_status() != WEFT_OK) return weft_error_status();
-    return WF_FAIL(WEFT_ERR_ARG, "load weights: %s is NULL", module ? "weights" : "module");
+    WF_NEED_GIVEN(module && weights, "load weights: %s is NULL", module ? "weights" : "module");
+    return wf_weights_map_make(map, module, weights, names);
 }
 
 weft_status weft_weights_load(weft_module *module, weft_weights *weights,
                               const weft_weight_names *names)
 {
     struct wf_weights_map map = {0};
-    weft_status status = given(module, weights);
+    weft_status status = wf_agree(look(&map, module, weights, names));
 
-    if (status == WEFT_OK) status = wf_weights_map_make(&map, module, weights, names);
-    status = wf_agree(status);
     if (status == WEFT_OK) status = wf_agree(fill_all(&map));
     wf_weights_map_free(&map);
     return status;

@@ -21,8 +21,7 @@ const char *wf_shape_text(char *text, int ndim, const int64_t *shape)
 
 weft_status wf_need_elements(const char *who, const char *name, const weft_tensor *t)
 {
-    WF_NEED(t, weft_error_status() != WEFT_OK ? weft_error_status() : WEFT_ERR_ARG,
-            "%s: tensor '%s' is NULL", who, name);
+    WF_NEED_GIVEN(t, "%s: tensor '%s' is NULL", who, name);
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
             "%s: tensor '%s' is a pending reduction, of which each rank has a term only; "
             "redistribute it first",
@@ -70,9 +69,7 @@ void wf_piece_of_part(struct wf_piece *piece, const struct wf_held *held, int ty
 static weft_status find(const struct wf_weight **item, const weft_weights *weights,
                         const char *name)
 {
-    if (!weights)
-        return weft_error_status() != WEFT_OK ? weft_error_status()
-                                              : WF_FAIL(WEFT_ERR_ARG, "weights: NULL");
+    WF_NEED_GIVEN(weights, "weights: NULL");
     WF_NEED(name, WEFT_ERR_ARG, "weights: the name is NULL");
     *item = wf_weights_find(weights, name);
     WF_NEED(*item, WEFT_ERR_NOT_FOUND, "weights: no tensor '%s'", name);

@@ -327,9 +327,7 @@ weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
 {
     struct wf_args args = {.into = into};
 
-    if (!into || !x)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "copy_: a tensor is NULL");
+    WF_NEED_GIVEN(into && x, "copy_: a tensor is NULL");
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
     return wf_call(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
 }

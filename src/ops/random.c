@@ -24,9 +24,7 @@ weft_status wf_shape_want(struct wf_infer *call)
 
 static weft_status check_target(enum wf_op op, const weft_tensor *t)
 {
-    if (!t)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "%s: no tensor", wf_ops[op].name);
+    WF_NEED_GIVEN(t, "%s: no tensor", wf_ops[op].name);
     WF_NEED(!t->node, WEFT_ERR_STATE, "%s: values on the tape cannot change in place",
             wf_ops[op].name);
     return WEFT_OK;
@@ -176,7 +174,7 @@ static weft_status fans(const weft_tensor *t, const char *who, double *in, doubl
 {
     double rest = 1;
 
-    WF_NEED(t, weft_error_status() ? weft_error_status() : WEFT_ERR_ARG, "%s: no tensor", who);
+    WF_NEED_GIVEN(t, "%s: no tensor", who);
     WF_NEED(weft_ndim(t) >= 2, WEFT_ERR_SHAPE, "%s: a weight with %d dims; it needs two or more",
             who, weft_ndim(t));
     for (int d = 2; d < weft_ndim(t); d++) rest *= (double)weft_size(t, d);

@@ -271,9 +271,7 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     int64_t start = 0, size;
     int d;
 
-    if (!x)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "split: no tensor");
+    WF_NEED_GIVEN(x, "split: no tensor");
     d = wf_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
     size = x->layout->desc.global[d];

@@ -205,13 +205,6 @@ static weft_status clip_value(struct gradients *all, weft_module *module, double
     return WEFT_OK;
 }
 
-static weft_status check_module(const weft_module *module)
-{
-    if (module) return WEFT_OK;
-    return weft_error_status() != WEFT_OK ? weft_error_status()
-                                          : WF_FAIL(WEFT_ERR_ARG, "clip: the module is NULL");
-}
-
 weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p, double *norm)
 {
     struct wf_where before = wf_here;
@@ -219,7 +212,7 @@ weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
     weft_status status;
     double measured = 0;
 
-    WF_TRY(check_module(module));
+    WF_NEED_GIVEN(module, "clip: the module is NULL");
     WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
     WF_NEED(p > 0, WEFT_ERR_ARG, "clip: a norm has p > 0, this one %g", p);
     wf_here.phase = WF_OPTIM;
@@ -241,7 +234,7 @@ weft_status weft_clip_grad_value(weft_module *module, double limit)
     struct gradients all = {0};
     weft_status status;
 
-    WF_TRY(check_module(module));
+    WF_NEED_GIVEN(module, "clip: the module is NULL");
     WF_NEED(limit >= 0, WEFT_ERR_ARG, "clip: limit is %g", limit);
     wf_here.phase = WF_OPTIM;
     status = clip_value(&all, module, limit);

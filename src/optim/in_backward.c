@@ -114,9 +114,6 @@ static weft_status turn_on(weft_optim *optim)
 
 weft_status weft_optim_update_in_backward(weft_optim *optim, bool on)
 {
-    if (!optim)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "update in backward: the optimizer is NULL");
+    WF_NEED_GIVEN(optim, "update in backward: the optimizer is NULL");
     return on ? turn_on(optim) : turn_off(optim);
 }

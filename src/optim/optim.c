@@ -319,10 +319,7 @@ weft_status weft_step(weft_optim *optim)
     struct wf_where before = wf_here;
     weft_status status;
 
-    if (!optim)
-        return weft_error_status() != WEFT_OK
-                   ? weft_error_status()
-                   : WF_FAIL(WEFT_ERR_ARG, "step: the optimizer is NULL");
+    WF_NEED_GIVEN(optim, "step: the optimizer is NULL");
     wf_here.phase = WF_OPTIM;
     status = take_step(optim);
     wf_here = before;
@@ -347,8 +344,7 @@ weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr)
 {
     double value;
 
-    if (!(optim && lr) && weft_error_status() != WEFT_OK) return weft_error_status();
-    WF_NEED(optim && lr, WEFT_ERR_ARG, "set_lr: an argument is NULL");
+    WF_NEED_GIVEN(optim && lr, "set_lr: an argument is NULL");
     WF_NEED(weft_numel(lr) == 1, WEFT_ERR_ARG, "set_lr: a tensor of %lld elements, not one",
             (long long)weft_numel(lr));
     value = weft_item(lr);

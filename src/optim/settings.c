@@ -149,8 +149,8 @@ weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *s
 {
     struct change change = {.value = value};
 
-    if (!optim && weft_error_status() != WEFT_OK) return weft_error_status();
-    WF_NEED(optim && pattern && setting, WEFT_ERR_ARG, "optim_set: an argument is NULL");
+    WF_NEED_GIVEN(optim, "optim_set: the optimizer is NULL");
+    WF_NEED(pattern && setting, WEFT_ERR_ARG, "optim_set: an argument is NULL");
     change.setting = find(optim->kind, setting);
     if (!change.setting) return WEFT_ERR_NOT_FOUND;
     WF_TRY(check_one(optim->kind, change.setting, value));

@@ -207,9 +207,7 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
 {
     const struct wf_desc *desc;
 
-    if (!t)
-        return weft_error_status() ? weft_error_status()
-                                   : WF_FAIL(WEFT_ERR_ARG, "read_f64: no tensor");
+    WF_NEED_GIVEN(t, "read_f64: no tensor");
     desc = &t->layout->desc;
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
             "read_f64: a tensor on the meta device has no elements");
