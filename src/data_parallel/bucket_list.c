@@ -7,6 +7,7 @@
  * reduced there first, is put behind the rest when buckets leave during backward.
  */
 #include "base/dtype.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/where.h"
 #include "data_parallel/data_parallel.h"
@@ -55,10 +56,10 @@ static void put(struct wf_replicas *r, int bucket, int member)
 /* A bucket of member `last`, and of those before it that are in none yet and fit in. */
 static void add_bucket(struct wf_replicas *r, int last)
 {
-    int number = r->n_buckets++;
+    int number = r->n_buckets;
     struct wf_bucket *b;
 
-    r->buckets = wf_realloc(r->buckets, (size_t)r->n_buckets * sizeof *r->buckets);
+    r->buckets = wf_grown(r->buckets, r->n_buckets++, sizeof *r->buckets);
     b = &r->buckets[number];
     *b = (struct wf_bucket){.members = wf_calloc((size_t)last + 1, sizeof(int))};
     put(r, number, last);

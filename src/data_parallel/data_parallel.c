@@ -8,6 +8,7 @@
 #include <weft/dtensor.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
@@ -92,8 +93,7 @@ static weft_status list_parameter(weft_module *m, const char *name, weft_tensor 
             "weft_module_materialize comes first",
             name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
     if (mesh) making->model = mesh;
-    making->changes =
-        wf_realloc(making->changes, (size_t)(making->count + 1) * sizeof *making->changes);
+    making->changes = wf_grown(making->changes, making->count, sizeof *making->changes);
     making->changes[making->count++] =
         (struct change){.module = m, .name = name, .from = parameter};
     return WEFT_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/observe.h"
 #include "base/sys.h"
@@ -118,7 +119,7 @@ static weft_status add_hook(weft_module *m, struct wf_hooks *hooks, struct wf_ho
         if (hook.release) hook.release(hook.payload);
         return WF_FAIL(WEFT_ERR_ARG, "module hook: %s is NULL", m ? "the hook" : "the module");
     }
-    hooks->items = wf_realloc(hooks->items, (size_t)(hooks->count + 1) * sizeof *hooks->items);
+    hooks->items = wf_grown(hooks->items, hooks->count, sizeof *hooks->items);
     hooks->items[hooks->count++] = hook;
     return WEFT_OK;
 }

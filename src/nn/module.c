@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/where.h"
 
@@ -122,8 +123,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
         if (child != root_of(parent)) weft_module_release(child);
         return status;
     }
-    parent->children =
-        wf_realloc(parent->children, (size_t)(parent->n_children + 1) * sizeof(weft_module *));
+    parent->children = wf_grown(parent->children, parent->n_children, sizeof(weft_module *));
     parent->children[parent->n_children++] = child;
     child->parent = parent;
     wf_free(child->name);
@@ -153,7 +153,7 @@ weft_module *weft_module_child(weft_module *m, const char *path)
 
 static void list_below(weft_module *m, weft_module ***list, int *count)
 {
-    *list = wf_realloc(*list, (size_t)(*count + 1) * sizeof **list);
+    *list = wf_grown(*list, *count, sizeof **list);
     (*list)[(*count)++] = m;
     for (int i = 0; i < m->n_children; i++) list_below(m->children[i], list, count);
 }

@@ -9,6 +9,7 @@
 
 #include <weft/autograd.h>
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "nn/module.h"
 
@@ -49,7 +50,7 @@ static weft_status count_one(weft_module *m, const char *name, weft_tensor *para
 
 static void add(struct table *table, struct line line)
 {
-    table->lines = wf_realloc(table->lines, (size_t)(table->count + 1) * sizeof *table->lines);
+    table->lines = wf_grown(table->lines, table->count, sizeof *table->lines);
     table->lines[table->count++] = line;
 }
 

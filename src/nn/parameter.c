@@ -10,6 +10,7 @@
 #include <weft/debug.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "nn/module.h"
 
@@ -31,8 +32,7 @@ weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_ten
         !weft_set_requires_grad(parameter, true))
         return weft_error_status();
     weft_memory_count_as(parameter, WEFT_MEMORY_WEIGHTS);
-    m->parameters =
-        wf_realloc(m->parameters, (size_t)(m->n_parameters + 1) * sizeof *m->parameters);
+    m->parameters = wf_grown(m->parameters, m->n_parameters, sizeof *m->parameters);
     m->parameters[m->n_parameters++] =
         (struct wf_parameter){.name = wf_strdup(name), .tensor = weft_retain(parameter)};
     return WEFT_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
@@ -15,7 +16,7 @@ struct found {
 
 static void add(struct found *found, weft_module *m, const weft_plan *line)
 {
-    found->items = wf_realloc(found->items, (size_t)(found->count + 1) * sizeof *found->items);
+    found->items = wf_grown(found->items, found->count, sizeof *found->items);
     found->items[found->count++] = (struct wf_match){.module = m, .line = line};
 }
 

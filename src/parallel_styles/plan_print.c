@@ -7,6 +7,7 @@
 #include <weft/debug.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
@@ -113,7 +114,7 @@ static bool first_time(struct printer *p, const weft_tensor *t)
 {
     for (int i = 0; i < p->n_seen; i++)
         if (p->seen[i] == t) return false;
-    p->seen = wf_realloc(p->seen, (size_t)(p->n_seen + 1) * sizeof(void *));
+    p->seen = wf_grown(p->seen, p->n_seen, sizeof(void *));
     p->seen[p->n_seen++] = t;
     return true;
 }
