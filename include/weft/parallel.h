@@ -272,6 +272,32 @@ WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mes
 WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                                     const weft_plan *plan);
 
+/** What weft_parallelize_module can be told more; all zero: nothing. */
+typedef struct weft_parallelize_options {
+    bool strict; /* as weft_parallelize_module_strict */
+    /** WEFT_SOURCE(place): parameters that the plan spreads get the elements of the rank at that
+     *  place of the mesh (PyTorch's src_data_rank, 0 there), by a scatter or a broadcast each.
+     *  0: each rank keeps its part of its own copy. */
+    unsigned source;
+} weft_parallelize_options;
+
+/** A place on a mesh as an option: 0 stands for none. */
+#define WEFT_SOURCE(place) ((unsigned)(place) + 1)
+
+/**
+ * weft_parallelize_module with options; with a source, for ranks whose models differ.
+ *
+ * Parameters of modules without a style stay as they are, and so do those that a custom style's
+ * partition spreads by itself. Those on the meta device have no elements to send: equal seeds give
+ * them equal ones.
+ * ranks: every rank of the mesh alike; collective with a source
+ * fails: as weft_parallelize_module; WEFT_ERR_ARG for a source that the mesh does not have;
+ *        WEFT_ERR_COMM for elements from a source on a mesh without ranks
+ */
+WEFT_API weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
+                                                  const weft_plan *plan,
+                                                  weft_parallelize_options options);
+
 /**
  * What a plan means: every module that it matches or that has parameters, each parameter with its
  * layout and its bytes on this rank, and the collectives of a step, forward and backward: those of

@@ -54,11 +54,11 @@ static weft_status install(weft_module *m, struct hooked *h)
 }
 
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
-                                    const weft_placement *placements)
+                                    const weft_placement *placements, int source)
 {
     struct wf_parameter *p = &m->parameters[index];
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = weft_distribute_tensor(p->tensor, mesh, placements, -1);
+    weft_tensor *t = weft_distribute_tensor(p->tensor, mesh, placements, source);
     bool wanted = weft_requires_grad(p->tensor);
     weft_status status = WEFT_OK;
 
@@ -71,13 +71,13 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
     return status;
 }
 
-static weft_status replicate_rest(weft_module *m, weft_mesh *mesh)
+static weft_status replicate_rest(weft_module *m, weft_mesh *mesh, int source)
 {
     weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R on every axis */
 
     for (int i = 0; i < m->n_parameters; i++)
         if (!weft_tensor_mesh(m->parameters[i].tensor))
-            WF_TRY(wf_distribute_parameter(m, i, mesh, everywhere));
+            WF_TRY(wf_distribute_parameter(m, i, mesh, everywhere, source));
     return WEFT_OK;
 }
 
@@ -92,7 +92,7 @@ static weft_status partition_all(weft_module *root, weft_mesh *mesh,
     for (int i = 0; i < count && status == WEFT_OK; i++) {
         wf_here.module = modules[i]->path;
         if (how->partition) status = how->partition(modules[i], mesh, how->payload);
-        if (status == WEFT_OK) status = replicate_rest(modules[i], mesh);
+        if (status == WEFT_OK) status = replicate_rest(modules[i], mesh, how->source);
     }
     wf_here = before;
     wf_free(modules);
@@ -120,7 +120,7 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                    weft_output_function *output, void *payload)
 {
     struct wf_distribution how = {
-        .partition = partition, .input = input, .output = output, .payload = payload};
+        .partition = partition, .input = input, .output = output, .source = -1, .payload = payload};
 
     WF_TRY(wf_style_subject(module, &mesh, "distribute module"));
     WF_NEED(!module->distributed, WEFT_ERR_STATE,

@@ -81,19 +81,23 @@ static weft_status no_plan(bool strict)
     return WEFT_OK;
 }
 
-static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
-                               bool strict)
+weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
+                                         const weft_plan *plan, weft_parallelize_options options)
 {
+    int count, ways, source = (int)options.source - 1;
     struct wf_match *matches;
     weft_status status;
-    int count;
 
     WF_TRY(wf_style_subject(module, &mesh, "parallelize"));
-    if (!plan) return no_plan(strict);
+    if (!plan) return no_plan(options.strict);
     WF_TRY(wf_plan_check_mesh(mesh));
-    WF_TRY(wf_plan_match(&matches, &count, module, plan, strict));
-    status = wf_plan_resolve(matches, count, weft_mesh_axis_size(mesh, 0));
+    ways = weft_mesh_axis_size(mesh, 0);
+    WF_NEED(source < ways, WEFT_ERR_ARG, "parallelize: source rank %d on a mesh of %d", source,
+            ways);
+    WF_TRY(wf_plan_match(&matches, &count, module, plan, options.strict));
+    status = wf_plan_resolve(matches, count, ways);
     if (status == WEFT_OK) status = check_all(matches, count);
+    for (int i = 0; i < count; i++) matches[i].use.source = source;
     if (status == WEFT_OK) status = wf_plan_apply(module, mesh, matches, count);
     wf_free(matches);
     return status;
@@ -101,11 +105,12 @@ static weft_status parallelize(weft_module *module, weft_mesh *mesh, const weft_
 
 weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh, const weft_plan *plan)
 {
-    return parallelize(module, mesh, plan, false);
+    return weft_parallelize_module_with(module, mesh, plan, (weft_parallelize_options){0});
 }
 
 weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                            const weft_plan *plan)
 {
-    return parallelize(module, mesh, plan, true);
+    return weft_parallelize_module_with(module, mesh, plan,
+                                        (weft_parallelize_options){.strict = true});
 }

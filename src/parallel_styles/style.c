@@ -248,7 +248,7 @@ weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, wef
     struct wf_where before = wf_here;
     weft_status status;
 
-    *use = (struct wf_style_use){.kind = style.kind};
+    *use = (struct wf_style_use){.kind = style.kind, .source = -1};
     wf_here.module = m->path;
     if (style.kind == WEFT_STYLE_CUSTOM)
         status = resolve_custom(use, style);
@@ -276,7 +276,7 @@ static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
     const struct wf_style_use *use = payload;
 
     for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(wf_distribute_parameter(m, i, mesh, placement_of(use, m, i)));
+        WF_TRY(wf_distribute_parameter(m, i, mesh, placement_of(use, m, i), use->source));
     m->wide = use->output.wide;
     m->wide_gradient = use->inputs[0].wide;
     return wf_share_rows(m, mesh, use);
@@ -308,6 +308,7 @@ weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_styl
                                   .input = f->input,
                                   .output = f->output,
                                   .hooks_only = !f->partition,
+                                  .source = use->source,
                                   .payload = use->payload};
 
     if (use->kind != WEFT_STYLE_CUSTOM) {

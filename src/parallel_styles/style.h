@@ -41,6 +41,7 @@ struct wf_style_use {
     bool local_inputs;       /* inputs are handed on as plain tensors */
     bool keep_distributed;   /* the output is not */
     enum wf_own own;
+    int source; /* the rank whose elements the parameters get; -1: each rank keeps its own */
 };
 
 /** "colwise", "rowwise", ... */
@@ -103,6 +104,7 @@ struct wf_distribution {
     weft_input_function *input;
     weft_output_function *output;
     bool hooks_only; /* parameters stay as they are */
+    int source;      /* as weft_distribute_tensor, of those that `partition` leaves plain */
     void *payload;
     void (*release)(void *payload);
 };
@@ -112,9 +114,10 @@ weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distr
  *  WEFT_ERR_ARG when one is missing, or what made it so */
 weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who);
 
-/** Replace a plain parameter by its distributed form; whether it wants a gradient survives. */
+/** Replace a plain parameter by its distributed form, as weft_distribute_tensor; whether it wants a
+ *  gradient survives. */
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
-                                    const weft_placement *placements);
+                                    const weft_placement *placements, int source);
 
 /** Given to every module with a distributed parameter; it looks at the parameter when it is asked.
  */

@@ -167,6 +167,30 @@ WT_TEST(plan__keeps_what_wants_a_gradient)
     weft_mesh_release(mesh);
 }
 
+/* Plans of one part after another, each below the module that it is given. */
+WT_TEST(plan__of_a_part_of_the_tree)
+{
+    weft_module *root = stack(), *first = weft_module_child(root, "layers.0");
+    weft_mesh *mesh = world_mesh();
+    weft_plan itself[] = {{"", weft_colwise_parallel()}, {0}};
+    weft_plan below[] = {{"net2", weft_rowwise_parallel()}, {0}};
+    weft_plan all[] = {{"layers.1.net?", weft_colwise_parallel()},
+                       {"layers.0.net2", weft_colwise_parallel()},
+                       {0}};
+    weft_plan hooks[] = {{"layers.*", weft_prepare_module_input("R", "R")}, {0}};
+
+    WT_EQ(weft_parallelize_module(weft_module_child(first, "net1"), mesh, itself), WEFT_OK);
+    WT_EQ(weft_parallelize_module(first, mesh, below), WEFT_OK);
+    WT_EQ(count_distributed(root), 2);
+    WT_EQ(weft_parallelize_module(root, mesh, all), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'layers.0.net2' (linear) was distributed before");
+    WT_EQ(count_distributed(root), 2);
+    WT_EQ(weft_parallelize_module(root, mesh, hooks), WEFT_OK);
+    WT_EQ(weft_parallelize_module(root, mesh, hooks), WEFT_OK);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
 /* An embedding and a head that share their weight [12,6]. */
 static weft_module *tied(void)
 {
@@ -238,6 +262,26 @@ WT_TEST(distribute_module__replicates_what_is_not_partitioned)
     weft_mesh_release(mesh);
 }
 
+/* What styles have spread stays so; only the rest becomes replicated. */
+WT_TEST(distribute_module__takes_the_rest_of_a_tree_with_styles)
+{
+    weft_module *root = stack();
+    weft_mesh *mesh = world_mesh();
+    weft_plan plan[] = {{"layers.*.net1", weft_colwise_parallel()}, {0}};
+    weft_tensor *before;
+
+    WT_EQ(weft_parallelize_module(root, mesh, plan), WEFT_OK);
+    before = weft_module_parameter(root, "layers.1.net1.weight");
+    WT_EQ(weft_distribute_module(root, mesh, NULL, NULL, NULL, NULL), WEFT_OK);
+    WT_EQ(count_distributed(root), 5);
+    WT_ALL(weft_module_parameter(root, "layers.1.net1.weight") == before);
+    WT_EQ(weft_tensor_placement(before, 0).kind, WEFT_KIND_SHARD);
+    WT_EQ(weft_tensor_placement(weft_module_parameter(root, "layers.1.net2.weight"), 0).kind,
+          WEFT_KIND_REPLICATE);
+    weft_module_release(root);
+    weft_mesh_release(mesh);
+}
+
 WT_TEST(distribute_module__a_failing_partition_leaves_the_tree_as_it_was)
 {
     weft_module *root = stack();
@@ -263,8 +307,10 @@ int main(int argc, char **argv)
         WT_CASE(plan__an_empty_one_changes_nothing),
         WT_CASE(plan__needs_one_axis),
         WT_CASE(plan__keeps_what_wants_a_gradient),
+        WT_CASE(plan__of_a_part_of_the_tree),
         WT_CASE(plan__shared_parameters_stay_one_or_are_refused),
         WT_CASE(distribute_module__replicates_what_is_not_partitioned),
+        WT_CASE(distribute_module__takes_the_rest_of_a_tree_with_styles),
         WT_CASE(distribute_module__a_failing_partition_leaves_the_tree_as_it_was),
         WT_END,
     };

@@ -60,7 +60,15 @@ static weft_module *contained(void) { return inside("dummy_encoder", mlp()); }
 
 /* ---- one device against many ---- */
 
-/* `distributed` parameters are spread; the model gives what one device gives. */
+static void step(weft_module *m)
+{
+    weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 0.25});
+
+    WT_EQ(weft_step(sgd), WEFT_OK);
+    weft_optim_release(sgd);
+}
+
+/* `distributed` parameters are spread; the model gives what one device gives, and learns it. */
 static void check_model(weft_module *(*make)(void), weft_mesh *mesh, const weft_plan *plan,
                         int64_t rows, int distributed)
 {
@@ -80,6 +88,9 @@ static void check_model(weft_module *(*make)(void), weft_mesh *mesh, const weft_
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, given_like(y)))), WEFT_OK);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
+    step(one);
+    step(many);
+    WT_NEAR_PARAMETERS(many, one, WT_WITHIN(1e-12));
     weft_ledger_close(ledger);
     weft_module_release(one);
     weft_module_release(many);
@@ -90,14 +101,24 @@ static weft_style gathered(void)
     return weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"});
 }
 
-/* PAPI-01, PAPI-02, PAPI-04, PAPI-08, PAPI-09 */
+/* PAPI-01, PAPI-02, PAPI-04, PAPI-08, PAPI-09; and the module itself beside those below it */
 WT_TEST(plans__keys_and_wildcards)
 {
     weft_style col = weft_colwise_parallel(), row = weft_rowwise_parallel();
+    weft_style from_rows =
+        weft_colwise_parallel_with((weft_style_options){.input_layouts = "S(0)"});
+    weft_style to_rows = weft_rowwise_parallel_with((weft_style_options){.output_layouts = "S(0)"});
+    weft_style cut =
+        weft_prepare_module_input_output((weft_style_options){.input_layouts = "R",
+                                                              .desired_input_layouts = "S(0)",
+                                                              .output_layouts = "S(0)",
+                                                              .desired_output_layouts = "R"});
+    weft_style to_kept_rows = weft_rowwise_parallel_with(
+        (weft_style_options){.output_layouts = "S(0)", .keep_distributed = true});
     const struct {
         const char *name;
         weft_module *(*make)(void);
-        weft_plan plan[3];
+        weft_plan plan[4];
         int64_t rows;
         int distributed;
     } cases[] = {
@@ -114,6 +135,8 @@ WT_TEST(plans__keys_and_wildcards)
         {"PAPI-08 []", mlp, {{"net[1-2]", gathered()}}, 12, 4},
         {"one of them", mlp, {{"*[!1u]", gathered()}}, 7, 2},
         {"PAPI-09", stacked, {{"layers.*.net[1]", col}, {"layers.*.net[2]", row}}, 12, 8},
+        {"rows outside", mlp, {{"", cut}, {"net1", from_rows}, {"net2", to_rows}}, 24, 4},
+        {"any rows", mlp, {{"", cut}, {"net1", from_rows}, {"net2", to_kept_rows}}, 7, 4},
         {"one layer", stacked, {{"layers.1.net1", col}, {"layers.[1-9].net2", row}}, 3, 4},
     };
     weft_mesh *mesh = given_mesh();

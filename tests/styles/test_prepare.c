@@ -169,7 +169,10 @@ WT_TEST(prepare__none_leaves_an_input_alone)
     }
 }
 
-static void check_both_inputs(int64_t per_rank, bool distributed)
+/* How x comes: as this rank's part of S(0), as that tensor itself, or whole and left alone. */
+enum first { PART, FED, LEFT };
+
+static void check_two_inputs(int64_t per_rank, enum first first)
 {
     static const int two = 2;
     weft_mesh *mesh = given_mesh();
@@ -180,12 +183,16 @@ static void check_both_inputs(int64_t per_rank, bool distributed)
     weft_ledger *ledger;
 
     want = weft_call_n(one, pair, 2);
-    apply(many, mesh, weft_prepare_module_input("S(0), S(0)", "R, R"));
-    pair[0] = distributed ? given_spread(x, mesh, "S(0)") : given_part(x, mesh, "S(0)");
+    if (first == LEFT)
+        apply(many, mesh, weft_prepare_module_input("none, S(0)", "none, R"));
+    else
+        apply(many, mesh, weft_prepare_module_input("S(0), S(0)", "R, R"));
+    if (first != LEFT)
+        pair[0] = first == FED ? given_spread(x, mesh, "S(0)") : given_part(x, mesh, "S(0)");
     pair[1] = given_part(z, mesh, "S(0)");
     ledger = weft_ledger_open();
     got = weft_call_n(many, pair, 2);
-    GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 2);
+    GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, first == LEFT ? 1 : 2);
     WT_ALL(got && weft_tensor_mesh(got));
     WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-12)));
     weft_ledger_close(ledger);
@@ -198,9 +205,11 @@ static void check_both_inputs(int64_t per_rank, bool distributed)
  * (docs/decisions/0011-inputs-have-places-not-names.md). */
 WT_TEST(prepare__several_inputs_by_place)
 {
-    check_both_inputs(1, false);
-    check_both_inputs(1, true);
-    check_both_inputs(3, false);
+    check_two_inputs(1, PART);
+    check_two_inputs(1, FED);
+    check_two_inputs(1, LEFT);
+    check_two_inputs(3, PART);
+    check_two_inputs(3, LEFT);
 }
 
 /* Weakness 10.4-13: the peer trusts the declaration of a distributed input and would leave this one

@@ -4,6 +4,7 @@
  */
 /* mpi: 4 */
 #include "support/given.h"
+#include "support/near_modules.h"
 #include "tensor/tensor.h"
 
 enum kind { LAYER_NORM, LAYER_NORM_PLAIN, RMS_NORM, POSITION };
@@ -188,6 +189,73 @@ WT_TEST(sequence__hands_on_what_the_options_say)
     weft_mesh_release(mesh);
 }
 
+/* An input that is cut along another dim than the style's: moved there, and its gradient back. */
+static void check_fed(const struct row *row, const char *fed, const char *along, const char *layout)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = make(row), *many = make(row);
+    weft_tensor *x_one = weft_set_requires_grad(given(0, row->a, row->b, row->c), true);
+    weft_tensor *y_one = weft_call(one, x_one), *c = given_like(y_one), *x, *y;
+    weft_ledger *ledger;
+
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, c))), WEFT_OK);
+    WT_EQ(weft_parallelize_module(many, mesh, (weft_plan[]){{"", style_along(along)}, {0}}),
+          WEFT_OK);
+    x = weft_set_requires_grad(given_spread(weft_detach(x_one), mesh, fed), true);
+    c = given_spread(c, mesh, layout);
+    wt_note("%s, fed %s", row->name, fed);
+    ledger = weft_ledger_open();
+    y = weft_call(many, x);
+    GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
+    WT_ALL(given_is(y, layout));
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, c))), WEFT_OK);
+    GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
+    WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(x_one), WT_WITHIN(1e-12)));
+    check_reduction(many, one, ledger);
+    weft_ledger_close(ledger);
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(sequence__moves_an_input_that_is_cut_otherwise)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].along) continue;
+        check_fed(&rows[i], "S(0)", NULL, "S(1)");
+        check_fed(&rows[i], "S(0)", "S(-2)", "S(1)");
+        check_fed(&rows[i], "S(-1)", "S(0)", "S(0)");
+    }
+}
+
+/* A dim that the norm averages over can be the sequence's too: it is gathered inside, and the
+ * output is cut again. */
+WT_TEST(sequence__along_what_a_norm_averages)
+{
+    for (int i = 0; i < 3; i++) {
+        weft_mesh *mesh = given_mesh();
+        weft_module *one = make(&rows[i]), *many = make(&rows[i]);
+        weft_tensor *x_one = weft_set_requires_grad(given(0, 3, 5, 12), true), *x, *y;
+        weft_tensor *y_one = weft_call(one, x_one), *c = given_like(y_one);
+
+        wt_note("%s", rows[i].name);
+        WT_EQ(weft_parallelize_module(many, mesh, (weft_plan[]){{"", style_along("S(-1)")}, {0}}),
+              WEFT_OK);
+        WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, c))), WEFT_OK);
+        x = weft_set_requires_grad(given_spread(weft_detach(x_one), mesh, "S(0)"), true);
+        y = weft_call(many, x);
+        WT_ALL(given_is(y, "S(2)"));
+        WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
+        WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_spread(c, mesh, "S(2)")))), WEFT_OK);
+        WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(x_one), WT_WITHIN(1e-12)));
+        WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
+        weft_module_release(one);
+        weft_module_release(many);
+        weft_mesh_release(mesh);
+    }
+}
+
 /* A frozen norm stays frozen (the peer makes it trainable). */
 WT_TEST(sequence__frozen_parameters_stay_frozen)
 {
@@ -238,6 +306,8 @@ int main(int argc, char **argv)
         WT_CASE(sequence__norms_equal_one_device_without_communication),
         WT_CASE(sequence__dropout_draws_what_one_device_draws),
         WT_CASE(sequence__hands_on_what_the_options_say),
+        WT_CASE(sequence__moves_an_input_that_is_cut_otherwise),
+        WT_CASE(sequence__along_what_a_norm_averages),
         WT_CASE(sequence__frozen_parameters_stay_frozen),
         WT_CASE(sequence__refuses_what_has_no_sequence),
         WT_END,
