@@ -248,8 +248,9 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  *
  * Logits sharded over their classes are never gathered, inside or outside. Inside, a cross-entropy
  * with logits that are sharded otherwise, pending or whole is refused, instead of costing what
- * nobody meant; and a plain target or plain class weights are taken for replicated ones, a target
- * as long as no other dim of the logits is sharded. Backward may run inside or outside.
+ * nobody meant, and so is a target that is neither replicated nor sharded as the logits are; a
+ * plain target or plain class weights are taken for replicated ones, a target as long as no other
+ * dim of the logits is sharded. Backward may run inside or outside.
  *
  * ranks: any; local, but all ranks alike
  * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope

@@ -124,29 +124,43 @@ static weft_status refuse_in_block(const weft_tensor *z, const char *before, con
     return WF_FAIL(WEFT_ERR_LAYOUT, "cross_entropy in loss_parallel: %s %s%s", before, text, after);
 }
 
-/* Inside a loss_parallel block: `z` has its classes sharded, and plain tensors become replicas. */
-static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
+/* The classes are last, so tokens have the same dims in logits and target. */
+static weft_status block_takes_target(const weft_tensor *z, const weft_tensor *target)
 {
-    int last = weft_ndim(z) - 1;
-    bool others = false;
+    bool plain = wf_is_plain(target), has = true;
 
     for (int a = 0; a < z->layout->n_axes; a++) {
         weft_placement p = z->layout->placements[a];
 
-        if (weft_is_partial(p))
-            return refuse_in_block(z, "logits must be Shard or Replicate on every axis, not", "");
-        others |= !weft_is_replicate(p) && !weft_shards(p, last);
+        if (plain)
+            has &= weft_is_replicate(p) || weft_shards(p, weft_ndim(z) - 1);
+        else if (target->layout->mesh == z->layout->mesh)
+            has &= weft_is_replicate(target->layout->placements[a]) ||
+                   weft_placement_equal(target->layout->placements[a], p);
     }
-    if (!shards(z, last))
+    if (has) return WEFT_OK;
+    return refuse_in_block(z, "with logits",
+                           plain ? " a plain target would say nothing of its part; it requires a "
+                                   "DTensor (weft_distribute_tensor)"
+                                 : " expected a target that is replicated or sharded as they are");
+}
+
+/* Inside a loss_parallel block: `z` has its classes sharded, a rank has of target and weights what
+ * its part of `z` needs, and plain tensors become replicas. */
+static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
+{
+    if (z->layout->partial)
+        return refuse_in_block(z, "logits must be Shard or Replicate on every axis, not", "");
+    if (!shards(z, weft_ndim(z) - 1))
         return refuse_in_block(z, "logits must be sharded over their classes, not",
                                " (classes last)");
-    if (others && wf_is_plain(parts->target))
-        return refuse_in_block(z, "with logits",
-                               " a plain target would say nothing of its part; it requires a "
-                               "DTensor (weft_distribute_tensor)");
+    WF_TRY(block_takes_target(z, parts->target));
     parts->target = everywhere(parts->target, z->layout->mesh);
     if (!parts->target) return weft_error_status();
     if (!parts->weight) return WEFT_OK;
+    for (int a = 0; a < parts->weight->layout->n_axes; a++)
+        if (!weft_is_replicate(parts->weight->layout->placements[a]))
+            return refuse_in_block(z, "with logits", " expected class weights that are replicated");
     parts->weight = everywhere(parts->weight, z->layout->mesh);
     return parts->weight ? WEFT_OK : weft_error_status();
 }
