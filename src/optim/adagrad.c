@@ -1,5 +1,6 @@
 /* adagrad.c: rows of optimizers that divide by the size of past gradients: Adagrad, RMSprop,
  * Adadelta. */
+#include "base/error.h"
 #include "optim/optim.h"
 
 /* ---- Adagrad ---- */
@@ -83,6 +84,12 @@ static const struct wf_setting adadelta_settings[] = {WF_REAL(rho, 0.9, 0), WF_R
                                                       WF_FLAG(maximize), WF_SETTINGS_END};
 #undef CONFIG
 
+static weft_status adadelta_check(const union wf_config *c)
+{
+    WF_NEED(c->adadelta.rho <= 1, WEFT_ERR_ARG, "adadelta: rho is %g, above 1", c->adadelta.rho);
+    return WEFT_OK;
+}
+
 static void adadelta_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 {
     const weft_adadelta_config *c = &slot->config.adadelta;
@@ -101,6 +108,7 @@ weft_optim *weft_adadelta(weft_module *module, weft_adadelta_config config)
                                               .states = {"square_avg", "acc_delta"},
                                               .loop = WF_STEP_ADADELTA,
                                               .settings = adadelta_settings,
+                                              .check = adadelta_check,
                                               .prepare = adadelta_prepare};
 
     return wf_optim_new(&kind, module, &(union wf_config){.adadelta = config});

@@ -2,8 +2,9 @@
  * optim.c: making an optimizer and taking a step with it.
  *
  * State lies in one block, a parameter's states one after another, each on cache lines of its own,
- * and covers this rank's elements only. A step first asks for every gradient, which reduces pending
- * sums together, and then updates parameter after parameter.
+ * and covers this rank's elements only; parameters that want a gradient later on get blocks of
+ * their own then. A step first asks for every gradient, which reduces pending sums together, and
+ * then updates parameter after parameter.
  */
 #include "optim/optim.h"
 
@@ -44,21 +45,15 @@ static char *path_of(const weft_optim *optim, const weft_module *m, const char *
 static weft_status add_slot(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
 {
     weft_optim *optim = payload;
-    bool wanted = weft_requires_grad(parameter);
 
-    WF_NEED(!wanted || wf_is_dense(parameter), WEFT_ERR_ARG,
-            "%s: parameter '%s' of module '%s' is a strided view; give the module a copy",
-            optim->kind->name, name, weft_module_path(m));
     WF_NEED(!optim->n_slots || optim->meta == (weft_tensor_device(parameter) == WEFT_META),
             WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is on another device than those before",
             optim->kind->name, name, weft_module_path(m));
     optim->slots = wf_realloc(optim->slots, (size_t)(optim->n_slots + 1) * sizeof *optim->slots);
     optim->meta = weft_tensor_device(parameter) == WEFT_META;
-    optim->slots[optim->n_slots++] = (struct wf_slot){.tensor = weft_retain(parameter),
-                                                      .path = path_of(optim, m, name),
-                                                      .wanted = wanted,
-                                                      .lr_factor = 1};
+    optim->slots[optim->n_slots++] = (struct wf_slot){
+        .tensor = weft_retain(parameter), .path = path_of(optim, m, name), .lr_factor = 1};
     return WEFT_OK;
 }
 
@@ -89,11 +84,17 @@ static void list_places(weft_optim *optim)
     wf_free(modules);
 }
 
-static void list_leaves(weft_optim *optim)
+/* From now on the parameter is updated, if it wants a gradient. */
+static weft_status want(weft_optim *optim, struct wf_slot *slot)
 {
-    optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
-    for (int i = 0; i < optim->n_slots; i++)
-        if (optim->slots[i].wanted) optim->leaves[optim->n_leaves++] = optim->slots[i].tensor;
+    if (!weft_requires_grad(slot->tensor)) return WEFT_OK;
+    WF_NEED(wf_is_dense(slot->tensor), WEFT_ERR_ARG,
+            "%s: parameter '%s' is a strided view; give the module a copy", optim->kind->name,
+            slot->path);
+    slot->wanted = true;
+    slot->keeps = wf_slot_keeps(optim->kind, slot);
+    optim->leaves[optim->n_leaves++] = slot->tensor;
+    return WEFT_OK;
 }
 
 /* ---- making: state ---- */
@@ -123,7 +124,7 @@ unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *s
 static void *state_at(const weft_optim *optim, const struct wf_slot *slot, int s)
 {
     if (optim->meta || !(slot->keeps >> s & 1)) return NULL;
-    return (char *)optim->state->data + slot->offset[s];
+    return (char *)slot->state->data + slot->offset[s];
 }
 
 static size_t place_slot(struct wf_slot *slot, size_t at)
@@ -154,24 +155,42 @@ static void begin_slot(const weft_optim *optim, const struct wf_slot *slot)
     if (master) wf_cpu_meet(count, master, weft_data(slot->tensor));
 }
 
-weft_status wf_optim_make_state(weft_optim *optim)
+static void drop_state(struct wf_slot *slot)
 {
+    if (slot->state) wf_block_release(slot->state);
+    slot->state = NULL;
+}
+
+/* Room for the states of `n` slots, at their first values; older state is dropped. */
+static weft_status give_state(const weft_optim *optim, struct wf_slot *slots, int n)
+{
+    struct wf_block *block;
     size_t bytes = 0;
 
-    if (optim->state) wf_block_release(optim->state);
-    for (int i = 0; i < optim->n_slots; i++) bytes = place_slot(&optim->slots[i], bytes);
-    optim->state = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
-                               : wf_block_new(bytes, WF_MEM_OPTIMIZER);
-    if (!optim->state) return weft_error_status();
-    if (optim->meta) return WEFT_OK;
-    memset(optim->state->data, 0, bytes);
-    for (int i = 0; i < optim->n_slots; i++) begin_slot(optim, &optim->slots[i]);
+    for (int i = 0; i < n; i++) {
+        drop_state(&slots[i]);
+        bytes = place_slot(&slots[i], bytes);
+    }
+    block = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
+                        : wf_block_new(bytes, WF_MEM_OPTIMIZER);
+    if (!block) return weft_error_status();
+    if (!optim->meta) memset(block->data, 0, bytes);
+    for (int i = 0; i < n; i++) {
+        slots[i].state = wf_block_retain(block);
+        if (!optim->meta) begin_slot(optim, &slots[i]);
+    }
+    wf_block_release(block);
     return WEFT_OK;
 }
 
-weft_status wf_optim_need_state(const weft_optim *optim)
+weft_status wf_optim_make_state(weft_optim *optim)
 {
-    WF_NEED(optim->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
+    return give_state(optim, optim->slots, optim->n_slots);
+}
+
+weft_status wf_optim_need_state(const weft_optim *optim, const struct wf_slot *slot)
+{
+    WF_NEED(slot->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
             optim->kind->name);
     return WEFT_OK;
 }
@@ -179,15 +198,15 @@ weft_status wf_optim_need_state(const weft_optim *optim)
 static weft_status make(weft_optim *optim, const union wf_config *config)
 {
     WF_TRY(weft_module_each_parameter(optim->module, add_slot, optim));
-    list_leaves(optim);
     list_places(optim);
+    optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
+    for (int i = 0; i < optim->n_slots; i++) {
+        optim->slots[i].config = *config;
+        WF_TRY(want(optim, &optim->slots[i]));
+    }
     WF_NEED(optim->n_leaves > 0, WEFT_ERR_ARG,
             "%s: module '%s' (%s) has no parameter that wants a gradient", optim->kind->name,
             weft_module_path(optim->module), weft_module_type(optim->module));
-    for (int i = 0; i < optim->n_slots; i++) {
-        optim->slots[i].config = *config;
-        optim->slots[i].keeps = wf_slot_keeps(optim->kind, &optim->slots[i]);
-    }
     return wf_optim_make_state(optim);
 }
 
@@ -215,10 +234,10 @@ void weft_optim_release(weft_optim *optim)
     if (!optim) return;
     wf_optim_leave_backward(optim);
     for (int i = 0; i < optim->n_slots; i++) {
+        drop_state(&optim->slots[i]);
         weft_release(optim->slots[i].tensor);
         wf_free(optim->slots[i].path);
     }
-    if (optim->state) wf_block_release(optim->state);
     wf_free(optim->leaves);
     wf_free(optim->places);
     wf_free(optim->slots);
@@ -255,13 +274,32 @@ static weft_status check_gradient(const weft_optim *optim, const struct wf_slot 
     return WEFT_OK;
 }
 
+/* A parameter that never had state is updated from now on, if it wants a gradient. */
+static weft_status thaw(weft_optim *optim, struct wf_slot *slot)
+{
+    WF_TRY(want(optim, slot));
+    if (!slot->wanted || give_state(optim, slot, 1) == WEFT_OK) return WEFT_OK;
+    slot->wanted = false;
+    slot->keeps = 0;
+    optim->n_leaves--;
+    return weft_error_status();
+}
+
+static weft_status check_state(weft_optim *optim)
+{
+    for (int i = 0; i < optim->n_slots; i++)
+        WF_TRY(optim->slots[i].wanted ? wf_optim_need_state(optim, &optim->slots[i])
+                                      : thaw(optim, &optim->slots[i]));
+    return WEFT_OK;
+}
+
 /* All gradients, before anything is updated: pending sums are reduced here. */
 static weft_status ask_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
 
-    WF_TRY(wf_optim_need_state(optim));
     WF_TRY(check_places(optim));
+    WF_TRY(check_state(optim));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
         struct wf_slot *slot = &optim->slots[i];
@@ -299,7 +337,7 @@ static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
 
 weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot)
 {
-    WF_TRY(wf_optim_need_state(optim));
+    WF_TRY(wf_optim_need_state(optim, slot));
     WF_TRY(check_gradient(optim, slot));
     return update_slot(optim, slot);
 }
@@ -330,7 +368,7 @@ void weft_optim_zero_grad(weft_optim *optim)
 {
     if (!optim) return;
     for (int i = 0; i < optim->n_slots; i++) {
-        if (optim->slots[i].wanted) weft_zero_grad(optim->slots[i].tensor);
+        weft_zero_grad(optim->slots[i].tensor);
         optim->slots[i].grad = NULL;
     }
 }

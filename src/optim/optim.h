@@ -60,8 +60,9 @@ struct wf_slot {
     struct wf_kept kept; /* in backward (in_backward.c): its tensor points here. reduced: updated */
     weft_tensor *tensor; /* one reference */
     char *path;          /* below the optimizer's module */
-    bool wanted;         /* it wanted a gradient, so it has state */
+    bool wanted;         /* it has wanted a gradient, so it has state */
     unsigned keeps;      /* bit s: it has state s */
+    struct wf_block *state; /* one reference; NULL: there was no memory */
     size_t offset[WF_OPTIM_STATES];
     union wf_config config;
     double lr_factor;
@@ -102,10 +103,9 @@ struct weft_optim {
     int64_t steps;
     struct wf_slot *slots; /* every parameter of the module, in its order */
     struct wf_place *places;
-    weft_tensor **leaves; /* those that want a gradient */
+    weft_tensor **leaves; /* those that have wanted a gradient */
     int n_slots, n_places, n_leaves;
     bool meta; /* parameters without elements */
-    struct wf_block *state;
 };
 
 /** An optimizer over the module's parameters. */
@@ -122,7 +122,7 @@ unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *s
 weft_status wf_optim_make_state(weft_optim *optim);
 
 /** Fails when that found no memory. */
-weft_status wf_optim_need_state(const weft_optim *optim);
+weft_status wf_optim_need_state(const weft_optim *optim, const struct wf_slot *slot);
 
 /** Check slot->grad, and update the slot's parameter by it. */
 weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot);

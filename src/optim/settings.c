@@ -144,6 +144,15 @@ static bool has_updated(const weft_optim *optim)
     return any;
 }
 
+static bool has_state(const weft_optim *optim)
+{
+    bool all = true;
+
+    for (int i = 0; i < optim->n_slots; i++)
+        all &= !optim->slots[i].wanted || optim->slots[i].state;
+    return all;
+}
+
 weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
                            double value)
 {
@@ -158,7 +167,7 @@ weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *s
     WF_TRY(change_all(optim, pattern, &change));
     change.put = true;
     WF_TRY(change_all(optim, pattern, &change));
-    return change.remake || !optim->state ? wf_optim_make_state(optim) : WEFT_OK;
+    return change.remake || !has_state(optim) ? wf_optim_make_state(optim) : WEFT_OK;
 }
 
 double weft_optim_setting(const weft_optim *optim, const weft_tensor *parameter,

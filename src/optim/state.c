@@ -43,10 +43,10 @@ weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, i
                 optim->kind->name);
     WF_NEED_PTR(s >= 0, WEFT_ERR_ARG, "%s: state %d; there are %d", optim->kind->name, state,
                 weft_optim_states(optim, parameter));
-    WF_TRY_PTR(wf_optim_need_state(optim));
+    WF_TRY_PTR(wf_optim_need_state(optim, slot));
     layout = wf_layout_with_dtype(slot->tensor->layout, wf_state_dtype(slot->tensor));
-    t = wf_tensor_new(layout, wf_block_retain(optim->state),
-                      optim->meta ? NULL : (char *)optim->state->data + slot->offset[s],
+    t = wf_tensor_new(layout, wf_block_retain(slot->state),
+                      optim->meta ? NULL : (char *)slot->state->data + slot->offset[s],
                       wf_state_name(optim->kind, s));
     wf_layout_release(layout);
     return t;
