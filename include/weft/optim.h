@@ -31,7 +31,8 @@ typedef struct weft_sgd_config {
 /**
  * Stochastic gradient descent over all parameters of a module that want a gradient.
  *
- * Make it after the module was distributed and before the first backward.
+ * Make it after the module was distributed and before the first backward. Parameters that are
+ * frozen then and want a gradient later join it at the next step.
  * ranks: every rank alike; local
  * gives: an optimizer owned by the caller (weft_optim_release); the module must outlive it
  * fails: WEFT_ERR_ARG for a setting out of its range or a module without parameters. Here and for
@@ -247,7 +248,8 @@ WEFT_API double weft_optim_setting(const weft_optim *optim, const weft_tensor *p
 /* ---- what an optimizer remembers: for checkpoints (weft/checkpoint.h) ---- */
 
 /** How many tensors of state a parameter has, and what each is called ("exp_avg"; NULL: there is
- * none of that number). Frozen parameters have none. Last comes "master" where there is one.
+ * none of that number). Parameters that have never wanted a gradient have none. Last comes "master"
+ * where there is one.
  * ranks: any; local */
 WEFT_API int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter);
 WEFT_API const char *weft_optim_state_name(const weft_optim *optim, const weft_tensor *parameter,
@@ -278,7 +280,7 @@ WEFT_API weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps);
  *
  * Every element of every parameter counts once, however it is spread. `norm` (may be NULL) gets
  * the norm before scaling, the same on every rank; max_norm 0 only measures. Nothing is scaled by a
- * norm that is no number.
+ * norm that is no number; where it shall end the run (PyTorch: error_if_nonfinite), look at it.
  * ranks: collective over the mesh axes that shard a parameter; one all-reduce of 8 bytes per axis,
  *        after pending sums were reduced together
  * fails: WEFT_ERR_ARG for a negative max_norm, WEFT_ERR_STATE when a parameter is updated in
@@ -305,13 +307,20 @@ typedef enum weft_schedule_kind {
     WEFT_SCHEDULE_EXPONENTIAL,  /* times gamma every step */
     WEFT_SCHEDULE_INVERSE_SQRT, /* times sqrt(warmup / step) */
     WEFT_SCHEDULE_RESTARTS,     /* half a cosine over each `period` steps */
-    WEFT_SCHEDULE_WSD           /* stays, then a line over the last `period` steps */
+    WEFT_SCHEDULE_WSD,          /* stays, then a line over the last `period` steps */
+    WEFT_SCHEDULE_POLYNOMIAL,   /* (1 - way)^power, way going from 0 to 1 */
+    WEFT_SCHEDULE_MULTISTEP,    /* times gamma at each milestone */
+    WEFT_SCHEDULE_ONE_CYCLE     /* half a cosine up, half a cosine down */
 } weft_schedule_kind;
 
 /**
- * Learning rate by step: rises linearly to `lr` over `warmup` steps, then stays, or falls towards
- * `min_lr`. A line and a cosine are there at step `total`, and stay, and so is WSD (Megatron:
- * warm-up, stable, decay); what other kinds multiply is the distance to min_lr.
+ * Learning rate by step: rises in a line from start_lr to `lr` over `warmup` steps, then stays, or
+ * falls towards `min_lr`. A line, a cosine and a polynomial are there at step `total`, and stay,
+ * and so is WSD (Megatron: warm-up, stable, decay); what other kinds multiply is the distance to
+ * min_lr.
+ *
+ * One cycle (Smith and Topin 2019) has start_lr at step 0, lr at step warmup - 1 and min_lr at step
+ * total - 1; momentum goes against it by a schedule of its own and weft_optim_set.
  */
 typedef struct weft_schedule {
     weft_schedule_kind kind;
@@ -319,7 +328,13 @@ typedef struct weft_schedule {
     int64_t warmup, total;
     double gamma;
     int64_t period; /* 0 means 1 */
+    int64_t growth; /* of restarts: each period is so many times as long as the last; 0 means 1 */
+    double start_lr;
+    double power;              /* 0 means 1 */
+    const int64_t *milestones; /* steps counted from 0, rising */
+    int n_milestones;
 } weft_schedule;
 
-/** The rate for a step counted from 0; the first warm-up step has lr / warmup. ranks: any; local */
+/** The rate for a step counted from 0; of a warm-up in a line, the first step is 1 / warmup of the
+ *  way up. ranks: any; local */
 WEFT_API double weft_schedule_lr(const weft_schedule *schedule, int64_t step);

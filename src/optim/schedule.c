@@ -3,7 +3,29 @@
 
 #include <weft/optim.h>
 
+/* From 1 down to 0. */
 static double half_cosine(double done) { return 0.5 * (1 + cos(acos(-1.0) * done)); }
+
+static int milestones_until(const weft_schedule *s, int64_t step)
+{
+    int n = 0;
+
+    while (n < s->n_milestones && s->milestones[n] <= step) n++;
+    return n;
+}
+
+/* How much is done of the period that `at` is in; each is `growth` times as long as the last. */
+static double done_of_period(const weft_schedule *s, int64_t at)
+{
+    int64_t period = s->period > 0 ? s->period : 1;
+
+    if (s->growth <= 1) at %= period;
+    while (at >= period) {
+        at -= period;
+        period *= s->growth;
+    }
+    return (double)at / (double)period;
+}
 
 /* How much of the way from lr to min_lr is left `at` steps after the warm-up. */
 static double left(const weft_schedule *s, int64_t at)
@@ -24,16 +46,34 @@ static double left(const weft_schedule *s, int64_t at)
     case WEFT_SCHEDULE_INVERSE_SQRT:
         return sqrt(scale / (scale + (double)at));
     case WEFT_SCHEDULE_RESTARTS:
-        return half_cosine((double)(at % period) / (double)period);
+        return half_cosine(done_of_period(s, at));
     case WEFT_SCHEDULE_WSD:
         return fmax(0, fmin(1, (double)(span - at) / (double)period));
+    case WEFT_SCHEDULE_POLYNOMIAL:
+        return pow(1 - done, s->power > 0 ? s->power : 1);
+    case WEFT_SCHEDULE_MULTISTEP:
+        return pow(s->gamma, milestones_until(s, s->warmup + at));
     default:
         return 1;
     }
 }
 
+/* Up by half a cosine until step warmup - 1, and down by another until step total - 1. */
+static double one_cycle(const weft_schedule *s, int64_t step)
+{
+    int64_t peak = s->warmup > 0 ? s->warmup - 1 : 0, span = s->total - 1 - peak;
+
+    if (step < peak)
+        return s->lr + (s->start_lr - s->lr) * half_cosine((double)step / (double)peak);
+    step -= peak;
+    return s->min_lr +
+           (s->lr - s->min_lr) * half_cosine(step < span ? (double)step / (double)span : 1);
+}
+
 double weft_schedule_lr(const weft_schedule *s, int64_t step)
 {
-    if (step < s->warmup) return s->lr * (double)(step + 1) / (double)s->warmup;
+    if (s->kind == WEFT_SCHEDULE_ONE_CYCLE) return one_cycle(s, step);
+    if (step < s->warmup)
+        return s->start_lr + (s->lr - s->start_lr) * (double)(step + 1) / (double)s->warmup;
     return s->min_lr + (s->lr - s->min_lr) * left(s, step - s->warmup);
 }

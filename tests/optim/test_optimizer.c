@@ -1,5 +1,5 @@
-/* test_optimizer.c: schedules, and updates against their formulas over parameters that are sharded,
- * replicated and plain; what is refused. */
+/* test_optimizer.c: updates against their formulas over parameters that are sharded, replicated and
+ * plain; what is refused. */
 #include <math.h>
 #include <string.h>
 
@@ -7,68 +7,6 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
-
-/* ---- schedules ---- */
-
-WT_TEST(schedule__rises_then_falls)
-{
-    weft_schedule cosine = {
-        .kind = WEFT_SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 4, .total = 12};
-    weft_schedule line = cosine, short_one = cosine;
-    weft_schedule flat = {.kind = WEFT_SCHEDULE_CONSTANT, .lr = 0.5};
-
-    line.kind = short_one.kind = WEFT_SCHEDULE_LINEAR;
-    short_one.total = 2;
-    WT_ALL(weft_schedule_lr(&cosine, 0) == 0.25);
-    WT_ALL(weft_schedule_lr(&cosine, 3) == 1);
-    WT_ALL(weft_schedule_lr(&cosine, 4) == 1);
-    WT_ALL(fabs(weft_schedule_lr(&cosine, 8) - 0.55) < 1e-15);
-    WT_ALL(fabs(weft_schedule_lr(&cosine, 6) - (0.1 + 0.45 * (1 + sqrt(0.5)))) < 1e-15);
-    WT_ALL(fabs(weft_schedule_lr(&line, 6) - (0.1 + 0.9 * 0.75)) < 1e-15);
-    WT_ALL(fabs(weft_schedule_lr(&line, 12) - 0.1) < 1e-15);
-    WT_ALL(fabs(weft_schedule_lr(&cosine, 1000) - 0.1) < 1e-15);
-    WT_ALL(weft_schedule_lr(&flat, 0) == 0.5 && weft_schedule_lr(&flat, 1000) == 0.5);
-    WT_ALL(weft_schedule_lr(&short_one, 5) == 0.1);
-}
-
-static double at(weft_schedule s, weft_schedule_kind kind, int64_t step)
-{
-    s.kind = kind;
-    return weft_schedule_lr(&s, step);
-}
-
-WT_TEST(schedule__multiplies_or_restarts)
-{
-    weft_schedule s = {.lr = 1, .min_lr = 0, .warmup = 4, .gamma = 0.5, .period = 3};
-    weft_schedule above = s;
-
-    above.min_lr = 0.2;
-    for (int kind = WEFT_SCHEDULE_STEP; kind <= WEFT_SCHEDULE_RESTARTS; kind++) {
-        WT_ALL(at(s, (weft_schedule_kind)kind, 1) == 0.5);
-        WT_ALL(at(s, (weft_schedule_kind)kind, 4) == 1);
-    }
-    WT_ALL(at(s, WEFT_SCHEDULE_STEP, 6) == 1 && at(s, WEFT_SCHEDULE_STEP, 7) == 0.5);
-    WT_ALL(at(s, WEFT_SCHEDULE_STEP, 12) == 0.25 && at(above, WEFT_SCHEDULE_STEP, 12) == 0.4);
-    WT_ALL(at(s, WEFT_SCHEDULE_EXPONENTIAL, 7) == 0.125);
-    WT_ALL(fabs(at(s, WEFT_SCHEDULE_INVERSE_SQRT, 16) - 0.5) < 1e-15);
-    WT_ALL(fabs(at(s, WEFT_SCHEDULE_RESTARTS, 5) - 0.75) < 1e-15);
-    WT_ALL(at(s, WEFT_SCHEDULE_RESTARTS, 7) == 1 && at(s, WEFT_SCHEDULE_RESTARTS, 10) == 1);
-}
-
-WT_TEST(schedule__stays_then_falls)
-{
-    const weft_schedule s = {
-        .kind = WEFT_SCHEDULE_WSD, .lr = 1, .min_lr = 0.2, .warmup = 2, .total = 20, .period = 8};
-    weft_schedule sudden = s;
-
-    sudden.period = 0;
-    WT_ALL(weft_schedule_lr(&s, 0) == 0.5 && weft_schedule_lr(&s, 2) == 1);
-    WT_ALL(weft_schedule_lr(&s, 11) == 1 && weft_schedule_lr(&s, 12) == 1);
-    WT_ALL(fabs(weft_schedule_lr(&s, 14) - 0.8) < 1e-15);
-    WT_ALL(fabs(weft_schedule_lr(&s, 19) - 0.3) < 1e-15);
-    WT_ALL(weft_schedule_lr(&s, 20) == 0.2 && weft_schedule_lr(&s, 1000) == 0.2);
-    WT_ALL(weft_schedule_lr(&sudden, 19) == 1 && weft_schedule_lr(&sudden, 20) == 0.2);
-}
 
 /* ---- a module with three parameters: loss = sum(c * w), so that the gradient is c ---- */
 
@@ -190,13 +128,23 @@ WT_TEST(lion__follows_its_formula)
     drop_world(&w);
 }
 
+/* The settings of PyTorch's own tests of sharded SGD, and all of them together. */
+static const weft_sgd_config sgds[] = {
+    {.momentum = 0},
+    {.momentum = 0.05},
+    {.momentum = 0.06, .dampening = 0.07},
+    {.momentum = 0.08, .weight_decay = 0.05, .nesterov = true, .maximize = true},
+    {.momentum = 0.9, .weight_decay = 0.2, .nesterov = true},
+    {.momentum = 0.9, .dampening = 0.5, .weight_decay = 0.2, .maximize = true},
+    {.weight_decay = 0.1, .maximize = true},
+};
+
 WT_TEST(sgd__follows_its_formula)
 {
-    for (int nesterov = 0; nesterov < 2; nesterov++) {
+    for (size_t i = 0; i < sizeof sgds / sizeof *sgds; i++) {
         struct world w = make_world();
-        weft_optim *optim = weft_sgd(
-            w.m, (weft_sgd_config){
-                     .lr = 0.1, .momentum = 0.9, .weight_decay = 0.2, .nesterov = nesterov});
+        weft_sgd_config c = sgds[i];
+        weft_optim *optim = weft_sgd(w.m, c);
         double want[COUNT], g[COUNT], v[COUNT] = {0};
 
         fill(want, 0);
@@ -205,11 +153,12 @@ WT_TEST(sgd__follows_its_formula)
             weft_optim_set_lr(optim, 0.1 / (t + 1));
             WT_EQ(backward(&w), WEFT_OK);
             WT_EQ(weft_step(optim), WEFT_OK);
-            for (int i = 0; i < COUNT; i++) {
-                double h = g[i] + 0.2 * want[i];
+            for (int k = 0; k < COUNT; k++) {
+                double d = (c.maximize ? -g[k] : g[k]) + c.weight_decay * want[k];
 
-                v[i] = 0.9 * v[i] + h;
-                want[i] -= 0.1 / (t + 1) * (nesterov ? h + 0.9 * v[i] : v[i]);
+                v[k] = t == 0 ? d : c.momentum * v[k] + (1 - c.dampening) * d;
+                if (c.momentum > 0) d = c.nesterov ? d + c.momentum * v[k] : v[k];
+                want[k] -= 0.1 / (t + 1) * d;
             }
             WT_ALL(all_near(&w, want));
         }
@@ -271,6 +220,20 @@ WT_TEST(optim__bad_settings_are_refused)
     WT_FAILED(WEFT_ERR_ARG, "muon: ns_steps is 100");
     WT_ALL(weft_adadelta(w.m, (weft_adadelta_config){.lr = NAN}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "lr is");
+    WT_ALL(weft_adadelta(w.m, (weft_adadelta_config){.lr = 1, .rho = 1.1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "rho is 1.1");
+    WT_ALL(weft_adagrad(w.m, (weft_adagrad_config){.lr = 1, .lr_decay = -0.5}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "lr_decay is -0.5");
+    WT_ALL(weft_adamax(w.m, (weft_adamax_config){.lr = 1, .beta2 = 1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "beta2 is 1");
+    WT_ALL(weft_nadam(w.m, (weft_nadam_config){.lr = 1, .momentum_decay = -0.2}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "momentum_decay is -0.2");
+    WT_ALL(weft_radam(w.m, (weft_radam_config){.lr = 1, .weight_decay = -1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "weight_decay is -1");
+    WT_ALL(weft_asgd(w.m, (weft_asgd_config){.lr = 1, .weight_decay = -0.5}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "weight_decay is -0.5");
+    WT_ALL(weft_sgd(w.m, (weft_sgd_config){.lr = 1, .momentum = -0.5}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "momentum is -0.5");
     WT_ALL(weft_adamw(NULL, (weft_adamw_config){.lr = 1}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "NULL");
     drop_world(&w);
@@ -279,9 +242,6 @@ WT_TEST(optim__bad_settings_are_refused)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(schedule__rises_then_falls),
-        WT_CASE(schedule__multiplies_or_restarts),
-        WT_CASE(schedule__stays_then_falls),
         WT_CASE(adamw__follows_its_formula),
         WT_CASE(lion__follows_its_formula),
         WT_CASE(sgd__follows_its_formula),
