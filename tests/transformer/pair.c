@@ -37,10 +37,10 @@ void pair_close(struct pair *p)
 
 static weft_status freeze(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
 {
-    const char *path = weft_module_path(m);
+    char path[96];
     bool wanted = false;
 
-    (void)name;
+    snprintf(path, sizeof path, "%s.%s", weft_module_path(m), name);
     for (const char *const *want = payload; *want; want++)
         wanted |= strncmp(path, *want, strlen(*want)) == 0;
     return weft_set_requires_grad(parameter, wanted) ? WEFT_OK : weft_error_status();

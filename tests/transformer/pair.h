@@ -29,7 +29,8 @@ struct pair pair_open(weft_module *one, weft_module *many, weft_dtype dtype);
 void pair_optimize(struct pair *p, weft_optim *(*make)(weft_module *m));
 void pair_close(struct pair *p);
 
-/** Only parameters whose path begins with one of `names` (NULL ends) want a gradient. */
+/** Only parameters whose path ("net1.weight") begins with one of `names` (NULL ends) want a
+ *  gradient. */
 void pair_train_only(weft_module *m, const char *const *names);
 
 /** Outputs are equal; the spread one is returned and what was sent is this (nothing on one rank).

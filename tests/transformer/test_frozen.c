@@ -9,7 +9,7 @@
 static weft_optim *adam(weft_module *m) { return weft_adamw(m, (weft_adamw_config){.lr = 0.25}); }
 
 struct row {
-    const char *train[5]; /* paths of modules; NULL ends */
+    const char *train[7]; /* beginnings of paths; NULL ends */
     struct pair_count backward;
     int pending;
 };
@@ -109,6 +109,23 @@ WT_TEST(frozen__a_layer_in_the_middle)
     check(&positions, true);
 }
 
+/* Single weights and biases here and there, as the peer varies them: of each pair one gradient is a
+ * pending sum, the norm's. */
+WT_TEST(frozen__all_but_single_parameters)
+{
+    static const struct row varied = {{"tok_embeddings.weight", "layers.0.attention.wv.weight",
+                                       "layers.0.feed_forward.w1.bias", "layers.1.ffn_norm.bias",
+                                       "layers.1.feed_forward.w2.weight", "output.weight"},
+                                      {.reduce_scatter = 5, .all_gather = 5},
+                                      1};
+    static const struct row biases = {{"layers.0.feed_forward.w2.bias", "layers.1.ffn_norm.weight"},
+                                      {.reduce_scatter = 3, .all_gather = 3},
+                                      1};
+
+    check(&varied, true);
+    check(&biases, true);
+}
+
 /* Without parts of the sequence, each of wq, wk, wv, w1 and output sums its input's gradient. */
 WT_TEST(frozen__on_whole_sequences)
 {
@@ -126,9 +143,13 @@ WT_TEST(frozen__on_whole_sequences)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(frozen__all_but_the_end),        WT_CASE(frozen__all_but_tokens_and_output),
-        WT_CASE(frozen__all_but_ends_and_norms), WT_CASE(frozen__a_layer_in_the_middle),
-        WT_CASE(frozen__on_whole_sequences),     WT_END,
+        WT_CASE(frozen__all_but_the_end),
+        WT_CASE(frozen__all_but_tokens_and_output),
+        WT_CASE(frozen__all_but_ends_and_norms),
+        WT_CASE(frozen__a_layer_in_the_middle),
+        WT_CASE(frozen__all_but_single_parameters),
+        WT_CASE(frozen__on_whole_sequences),
+        WT_END,
     };
 
     return wt_main(argc, argv, "frozen", cases);

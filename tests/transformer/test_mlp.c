@@ -97,6 +97,57 @@ WT_TEST(mlp__trains_as_on_one_device)
         }
 }
 
+/* ---- rows of each rank's own ---- */
+
+static const weft_plan own_rows[] = {
+    {"net1", {.kind = WEFT_STYLE_COLWISE, .options = {.input_layouts = "S(0)"}}},
+    {"net2", {.kind = WEFT_STYLE_ROWWISE, .options = {.output_layouts = "S(0)"}}},
+    {0},
+};
+
+/* This rank's run of rows, as a plain tensor. */
+static weft_tensor *rows_of_mine(weft_tensor *all)
+{
+    int64_t rows = weft_size(all, 0) / wt_ranks(), first = rows * weft_world_rank();
+
+    return weft_contiguous(weft_slice(all, 0, first, first + rows));
+}
+
+/* Plain inputs and outputs that differ from rank to rank are parts of a batch: two all-gathers and
+ * a reduce-scatter, in forward and backward together, and gradients summed over all ranks. */
+WT_TEST(mlp__trains_on_rows_that_each_rank_brings)
+{
+    for (int i = 0; i < 6; i++) {
+        const struct sizes *s = &sizes[i / 2];
+        struct pair p = mlps(s, i % 2 ? WEFT_F64 : WEFT_F32, own_rows);
+        weft_tensor *x = input(8 * wt_ranks(), s->in, p.dtype);
+
+        pair_optimize(&p, sgd);
+        for (int step = 0; step < 3; step++) {
+            weft_tensor *one = weft_call(p.one, x), *mine;
+            bool many = wt_ranks() > 1;
+
+            weft_ledger_reset(p.ledger);
+            mine = weft_call(p.many, rows_of_mine(x));
+            WT_ALL(mine && !weft_tensor_mesh(mine));
+            WT_ALL(wt_near_tensors(mine, rows_of_mine(one), p.near));
+            if (step == 2) break;
+            WT_EQ(weft_backward(weft_sum_all(weft_square(mine))), WEFT_OK);
+            WT_EQ(weft_ledger_count(p.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL),
+                  2 * many);
+            WT_EQ(weft_ledger_count(p.ledger, WEFT_COLL_REDUCE_SCATTER, WEFT_DIRECTION_ANY, NULL),
+                  many);
+            WT_EQ(weft_ledger_count(p.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 3 * many);
+            WT_EQ(weft_backward(weft_sum_all(weft_square(one))), WEFT_OK);
+            if (step == 0)
+                pair_gradients(&p);
+            else
+                pair_step(&p, 0);
+        }
+        pair_close(&p);
+    }
+}
+
 static weft_tensor *call_child(weft_tensor *const *in, int n, void *payload)
 {
     (void)n;
@@ -215,6 +266,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(mlp__trains_as_on_one_device),
+        WT_CASE(mlp__trains_on_rows_that_each_rank_brings),
         WT_CASE(mlp__trains_without_keeping_activations),
         WT_CASE(mlp__answers_without_gradients),
         WT_CASE(weights__are_tied_after_they_are_spread),
