@@ -44,16 +44,18 @@ void wf_global_shape(int64_t *global, int ndim, const int64_t *local, const weft
 }
 
 /* A rank outside the mesh may hand in anything: it keeps nothing of it. */
-static weft_status check_size(const struct wf_plan *plan, const struct wf_infer *call)
+static weft_status check_size(const struct wf_plan *plan, const struct wf_infer *call, bool given)
 {
     const struct wf_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
 
     if (weft_mesh_coordinate(plan->out[0]->mesh, 0) < 0) return WEFT_OK;
     for (int d = 0; d < local->ndim; d++)
-        WF_NEED(part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
-                "from_local: this rank's part should have %lld elements in dim %d and has %lld "
-                "(give the global shape where shards are uneven): %s",
-                (long long)part->shape[d], d, (long long)local->shape[d], wf_infer_text(call));
+        WF_NEED(
+            part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
+            "from_local: this rank's part should have %lld of %lld elements in dim %d and has "
+            "%lld%s: %s",
+            (long long)part->shape[d], (long long)part->global[d], d, (long long)local->shape[d],
+            given ? "" : " (give the global shape where shards are uneven)", wf_infer_text(call));
     return WEFT_OK;
 }
 
@@ -87,7 +89,7 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
                                      global, local->stride));
     plan->used[0] = wf_layout_retain(plan->in[0]);
     wf_types_enter(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL, given & GIVEN_SHAPE);
-    return check_size(plan, call);
+    return check_size(plan, call, given & GIVEN_SHAPE);
 }
 
 /* What a rank outside the mesh put in gave nothing to the result. */
