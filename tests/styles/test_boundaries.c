@@ -166,6 +166,72 @@ WT_TEST(boundaries__norms_of_heads_need_none)
     check_head_norms(2, 6, 2);
 }
 
+/* ---- layers that are called twice, and gradients that add up ---- */
+
+/* body(x) + body(2 x), where body is norm, net1, ReLU, net2 */
+static weft_tensor *run_body_twice(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *sum = NULL;
+
+    (void)n;
+    for (int time = 1; time <= 2; time++) {
+        weft_tensor *y = weft_call(weft_module_child_at(m, 0), weft_mul_scalar(inputs[0], time));
+
+        y = weft_relu(weft_call(weft_module_child_at(m, 1), y));
+        y = weft_call(weft_module_child_at(m, 2), y);
+        sum = sum ? weft_add(sum, y) : y;
+    }
+    return sum;
+}
+
+static weft_module *body(int64_t hidden)
+{
+    static const weft_module_class kind = {.type = "body twice", .forward = run_body_twice};
+    weft_norm_config norm = {.width = 10, .dtype = WEFT_F64};
+    weft_module *m = weft_module_new(&kind, NULL);
+
+    weft_manual_seed(4);
+    weft_module_add_child(m, "norm", weft_layer_norm_new(norm));
+    add_linear(m, "net1", (weft_linear_config){.in = {10}, .out = {hidden}});
+    add_linear(m, "net2", (weft_linear_config){.in = {hidden}, .out = {10}});
+    return m;
+}
+
+/* The norm's gradients are pending sums; looking at them between two backwards reduces them, and
+ * what comes later is pending again. */
+static void check_sums(int64_t hidden, int look_after)
+{
+    static const char *const layouts[] = {"S(1)", "R", "S(0)"};
+    weft_style down = weft_rowwise_parallel_with(
+        (weft_style_options){.output_layouts = "S(1)", .keep_distributed = true});
+    weft_plan plan[] = {
+        {"norm", weft_sequence_parallel()}, {"net1", weft_colwise_parallel()}, {"net2", down}, {0}};
+    weft_mesh *mesh = given_mesh();
+    weft_module *one = body(hidden), *many = body(hidden);
+
+    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *x = given(i, 2, 5 + i, 10), *y_one = weft_call(one, x), *c = given_like(y_one);
+        weft_tensor *y = weft_call(many, given_spread(x, mesh, layouts[i]));
+
+        wt_note("hidden %d, call %d", (int)hidden, i);
+        WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
+        begin_backward(y_one, c);
+        begin_backward(y, given_spread(c, mesh, "S(1)"));
+        if (i >= look_after) WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
+    }
+    weft_module_release(one);
+    weft_module_release(many);
+    weft_mesh_release(mesh);
+}
+
+WT_TEST(boundaries__of_layers_that_are_called_twice)
+{
+    check_sums(16, 2);
+    check_sums(13, 0);
+    check_sums(3, 1);
+}
+
 /* ---- a module that sees plain parts ---- */
 
 /* a b + c, which knows of no mesh: refuses anything but plain tensors */
@@ -233,6 +299,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(boundaries__of_several_branches_are_crossed_once),
         WT_CASE(boundaries__norms_of_heads_need_none),
+        WT_CASE(boundaries__of_layers_that_are_called_twice),
         WT_CASE(boundaries__of_a_module_that_knows_no_mesh),
         WT_END,
     };

@@ -276,6 +276,19 @@ WT_TEST(source__that_is_not_there_is_refused)
     weft_mesh_release(mesh);
 }
 
+WT_TEST(source__on_a_mesh_without_ranks_is_refused)
+{
+    weft_mesh *mesh = weft_mesh_fake(1, "tp=4");
+    weft_module *m = model(SEED, 13);
+
+    WT_EQ(spread_from(m, mesh, whole_plan, 2), WEFT_ERR_COMM);
+    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "net1.weight")));
+    WT_EQ(spread_from(m, mesh, whole_plan, -1), WEFT_OK);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
 /* Ranks outside the mesh call the same, hold nothing and wait for nobody. */
 WT_TEST(source__on_a_mesh_of_some_ranks)
 {
@@ -315,6 +328,7 @@ int main(int argc, char **argv)
         WT_CASE(source__shared_parameters_stay_one),
         WT_CASE(source__of_what_a_custom_style_leaves_plain),
         WT_CASE(source__that_is_not_there_is_refused),
+        WT_CASE(source__on_a_mesh_without_ranks_is_refused),
         WT_CASE(source__on_a_mesh_of_some_ranks),
         WT_END,
     };
