@@ -30,7 +30,7 @@ static weft_tensor *turn(const struct attention *a, weft_tensor *qkv)
 
     if (!a->turned || !qkv) return qkv;
     rotary.heads = weft_size(qkv, 3) - 1;
-    rotary.offset = a->cache.used;
+    rotary.offset += a->cache.used;
     return weft_rotary(qkv, NULL, rotary);
 }
 
@@ -143,6 +143,21 @@ struct wf_cache *wf_attention_cache(weft_module *m)
     return m->kind == &class_attention ? &((struct attention *)m->payload)->cache : NULL;
 }
 
+/* A base says that positions turn heads, the layer which ones. */
+static weft_status check_rotary(const weft_rotary_options *o)
+{
+    bool more = o->dims != 0 || o->interleaved || o->offset != 0 || o->factor != 0 || o->low != 0 ||
+                o->high != 0 || o->length != 0;
+
+    WF_NEED(o->base >= 0, WEFT_ERR_ARG, "attention: rotary.base is %g", o->base);
+    WF_NEED(o->base > 0 || !more, WEFT_ERR_ARG,
+            "attention: rotary options turn nothing without rotary.base, usually 10000");
+    WF_NEED(o->heads == 0, WEFT_ERR_ARG,
+            "attention: rotary.heads is %lld, but queries and keys turn, all of them",
+            (long long)o->heads);
+    return WEFT_OK;
+}
+
 static weft_status check(const weft_attention_config *c)
 {
     WF_TRY(wf_need_size("attention", "width", c->width));
@@ -157,8 +172,7 @@ static weft_status check(const weft_attention_config *c)
             (long long)c->kv_heads);
     WF_NEED(!c->by_heads || !c->transposed, WEFT_ERR_ARG,
             "attention: by_heads has no transposed weights");
-    WF_NEED(c->rotary.base >= 0, WEFT_ERR_ARG, "attention: rotary.base is %g", c->rotary.base);
-    return WEFT_OK;
+    return check_rotary(&c->rotary);
 }
 
 static int64_t head_dim(const weft_attention_config *c)

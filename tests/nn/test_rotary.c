@@ -146,6 +146,73 @@ WT_TEST(rotary__leaves_distances_to_attention)
     }
 }
 
+/* ---- in an attention layer ---- */
+
+enum { G = 3, R = 2, WIDTH = 5 };
+
+/* Queries and keys taken out of the product, and turned one by one. */
+static weft_tensor *by_hand(weft_module *m, weft_tensor *x, weft_rotary_options o)
+{
+    weft_tensor *qkv = weft_linear(x, weft_module_parameter(m, "qkv.weight"),
+                                   weft_module_parameter(m, "qkv.bias"), 1);
+    weft_tensor *q = weft_rotary(weft_slice(qkv, 3, 0, R), NULL, o);
+    weft_tensor *k = weft_rotary(weft_select(qkv, 3, R), NULL, o);
+
+    q = weft_attention_with(q, k, weft_select(qkv, 3, R + 1),
+                            (weft_attention_options){.causal = true});
+    return weft_linear(q, weft_module_parameter(m, "proj.weight"),
+                       weft_module_parameter(m, "proj.bias"), 3);
+}
+
+static void check_layer(struct wt_world *w, weft_rotary_options o)
+{
+    const weft_plan plan[] = {
+        {"qkv", weft_colwise_parallel()}, {"proj", weft_rowwise_parallel()}, {0}};
+    weft_tensor *x = weft_set_requires_grad(wt_whole3(WEFT_F64, 0, B, T, WIDTH), true);
+    weft_tensor *again = weft_set_requires_grad(weft_detach(x), true), *want, *got;
+    weft_module *m;
+
+    if (o.base == 0) o.base = 10000;
+    m = weft_attention_new((weft_attention_config){.width = WIDTH,
+                                                   .heads = G * R,
+                                                   .kv_heads = G,
+                                                   .head_dim = D,
+                                                   .rotary = o,
+                                                   .dtype = WEFT_F64});
+    want = by_hand(m, x, o);
+    WT_EQ(weft_parallelize_module(m, w->mesh, plan), WEFT_OK);
+    got = weft_call(m, again);
+    WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
+    WT_EQ(weft_backward(weft_sum_all(weft_square(want))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_square(got))), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(again), weft_grad(x), WT_WITHIN(1e-10)));
+    weft_module_release(m);
+}
+
+WT_TEST(rotary__of_an_attention_layer)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < FORMS; i++)
+        if (forms[i].heads == 0) check_layer(&w, forms[i]);
+    wt_world_close(&w);
+}
+
+/* What would be overlooked is refused. */
+WT_TEST(rotary__of_an_attention_layer_needs_a_base)
+{
+    weft_attention_config c = {.width = 8, .heads = 2, .rotary = {.dims = 2}};
+
+    WT_ALL(!weft_attention_new(c));
+    WT_FAILED(WEFT_ERR_ARG, "without rotary.base");
+    c.rotary = (weft_rotary_options){.base = 100, .heads = 1};
+    WT_ALL(!weft_attention_new(c));
+    WT_FAILED(WEFT_ERR_ARG, "rotary.heads is 1");
+    c.rotary = (weft_rotary_options){.base = -1};
+    WT_ALL(!weft_attention_new(c));
+    WT_FAILED(WEFT_ERR_ARG, "rotary.base is -1");
+}
+
 WT_TEST(rotary__refuses)
 {
     weft_tensor *x = heads(0);
@@ -165,6 +232,8 @@ int main(int argc, char **argv)
         WT_CASE(rotary__of_parts_moves_nothing),
         WT_CASE(rotary__takes_positions),
         WT_CASE(rotary__leaves_distances_to_attention),
+        WT_CASE(rotary__of_an_attention_layer),
+        WT_CASE(rotary__of_an_attention_layer_needs_a_base),
         WT_CASE(rotary__refuses),
         WT_END,
     };
