@@ -92,8 +92,8 @@ weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
     if (!plan) return no_plan(options.strict);
     WF_TRY(wf_plan_check_mesh(mesh));
     ways = weft_mesh_axis_size(mesh, 0);
-    WF_NEED(source < ways, WEFT_ERR_ARG, "parallelize: source rank %d on a mesh of %d", source,
-            ways);
+    WF_NEED(source >= -1 && source < ways, WEFT_ERR_ARG,
+            "parallelize: source rank %d on a mesh of %d", source, ways);
     WF_TRY(wf_plan_match(&matches, &count, module, plan, options.strict));
     status = wf_plan_resolve(matches, count, ways);
     if (status == WEFT_OK) status = check_all(matches, count);

@@ -266,6 +266,8 @@ WT_TEST(source__that_is_not_there_is_refused)
 
     WT_EQ(spread_from(m, mesh, whole_plan, wt_ranks()), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank");
+    WT_EQ(spread_from(m, mesh, whole_plan, -2), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank -2");
     WT_EQ(spread_from(m, mesh, (weft_plan[]){{"net9", weft_colwise_parallel()}, {0}}, wt_ranks()),
           WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank");
