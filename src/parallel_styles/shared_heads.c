@@ -10,19 +10,9 @@
  * its gradient is their pending sum.
  */
 #include "base/error.h"
+#include "base/gcd.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways)
 {
@@ -32,7 +22,7 @@ void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways)
     if (!f || !f->shared_from) return;
     groups = weft_size(m->parameters[f->shared_from].tensor, 0);
     chunk = weft_chunk_size(groups * f->sharers, ways, 0);
-    unit = gcd(chunk, f->sharers);
+    unit = wf_gcd(chunk, f->sharers);
     use->shared = weft_shard(0);
     if (chunk == f->sharers * weft_chunk_size(groups, ways, 0)) return;
     use->shared = weft_replicate();

@@ -3,20 +3,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/gcd.h"
 #include "placement/layout.h"
 
 /* ---- making ---- */
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
 {
@@ -27,7 +17,7 @@ weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
         p.n_segments = UINT8_MAX;
         return p;
     }
-    for (int s = 0; s < count; s++) divisor = common_divisor(divisor, sizes[s]);
+    for (int s = 0; s < count; s++) divisor = wf_gcd(divisor, sizes[s]);
     if (count > 1) p.n_segments = (uint8_t)count;
     for (int s = 0; s < p.n_segments; s++) {
         int64_t size = sizes[s] > 0 ? sizes[s] / divisor : 0;
