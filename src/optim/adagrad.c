@@ -23,17 +23,8 @@ static void adagrad_prepare(struct wf_step *step, struct wf_slot *slot, double l
     step->eps = c->eps;
 }
 
-weft_optim *weft_adagrad(weft_module *module, weft_adagrad_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "adagrad",
-                                              .states = {"sum"},
-                                              .loop = WF_STEP_ADAGRAD,
-                                              .settings = adagrad_settings,
-                                              .start = adagrad_start,
-                                              .prepare = adagrad_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.adagrad = config});
-}
+WF_OPTIM_ROW(adagrad, .states = {"sum"}, .loop = WF_STEP_ADAGRAD, .settings = adagrad_settings,
+             .start = adagrad_start, .prepare = adagrad_prepare)
 
 /* ---- RMSprop ---- */
 
@@ -63,18 +54,9 @@ static void rmsprop_prepare(struct wf_step *step, struct wf_slot *slot, double l
     step->eps = c->eps;
 }
 
-weft_optim *weft_rmsprop(weft_module *module, weft_rmsprop_config config)
-{
-    static const struct wf_optim_kind kind = {
-        .name = "rmsprop",
-        .states = {"square_avg", "grad_avg", "momentum_buffer"},
-        .loop = WF_STEP_RMSPROP,
-        .settings = rmsprop_settings,
-        .keeps = rmsprop_keeps,
-        .prepare = rmsprop_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.rmsprop = config});
-}
+WF_OPTIM_ROW(rmsprop, .states = {"square_avg", "grad_avg", "momentum_buffer"},
+             .loop = WF_STEP_RMSPROP, .settings = rmsprop_settings, .keeps = rmsprop_keeps,
+             .prepare = rmsprop_prepare)
 
 /* ---- Adadelta ---- */
 
@@ -102,14 +84,5 @@ static void adadelta_prepare(struct wf_step *step, struct wf_slot *slot, double 
     step->eps = c->eps;
 }
 
-weft_optim *weft_adadelta(weft_module *module, weft_adadelta_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "adadelta",
-                                              .states = {"square_avg", "acc_delta"},
-                                              .loop = WF_STEP_ADADELTA,
-                                              .settings = adadelta_settings,
-                                              .check = adadelta_check,
-                                              .prepare = adadelta_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.adadelta = config});
-}
+WF_OPTIM_ROW(adadelta, .states = {"square_avg", "acc_delta"}, .loop = WF_STEP_ADADELTA,
+             .settings = adadelta_settings, .check = adadelta_check, .prepare = adadelta_prepare)

@@ -68,29 +68,11 @@ static void adamw_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->sign = slot->config.adam.maximize ? -1 : 1;
 }
 
-weft_optim *weft_adam(weft_module *module, weft_adam_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "adam",
-                                              .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-                                              .loop = WF_STEP_ADAM,
-                                              .settings = adam_settings,
-                                              .keeps = adam_keeps,
-                                              .prepare = adam_prepare};
+WF_OPTIM_ROW(adam, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
+             .settings = adam_settings, .keeps = adam_keeps, .prepare = adam_prepare)
 
-    return wf_optim_new(&kind, module, &(union wf_config){.adam = config});
-}
-
-weft_optim *weft_adamw(weft_module *module, weft_adamw_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "adamw",
-                                              .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-                                              .loop = WF_STEP_ADAM,
-                                              .settings = adam_settings,
-                                              .keeps = adam_keeps,
-                                              .prepare = adamw_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.adam = config});
-}
+WF_OPTIM_ROW(adamw, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
+             .settings = adam_settings, .keeps = adam_keeps, .prepare = adamw_prepare)
 
 /* ---- NAdam ---- */
 
@@ -127,16 +109,8 @@ static void nadam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->sign = c->maximize ? -1 : 1;
 }
 
-weft_optim *weft_nadam(weft_module *module, weft_nadam_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "nadam",
-                                              .states = {"exp_avg", "exp_avg_sq"},
-                                              .loop = WF_STEP_ADAM,
-                                              .settings = nadam_settings,
-                                              .prepare = nadam_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.nadam = config});
-}
+WF_OPTIM_ROW(nadam, .states = {"exp_avg", "exp_avg_sq"}, .loop = WF_STEP_ADAM,
+             .settings = nadam_settings, .prepare = nadam_prepare)
 
 /* ---- RAdam ---- */
 
@@ -164,16 +138,8 @@ static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->sign = c->maximize ? -1 : 1;
 }
 
-weft_optim *weft_radam(weft_module *module, weft_radam_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "radam",
-                                              .states = {"exp_avg", "exp_avg_sq"},
-                                              .loop = WF_STEP_ADAM,
-                                              .settings = radam_settings,
-                                              .prepare = radam_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.radam = config});
-}
+WF_OPTIM_ROW(radam, .states = {"exp_avg", "exp_avg_sq"}, .loop = WF_STEP_ADAM,
+             .settings = radam_settings, .prepare = radam_prepare)
 
 /* ---- Adamax ---- */
 
@@ -187,13 +153,5 @@ static void adamax_prepare(struct wf_step *step, struct wf_slot *slot, double lr
     step->sign = slot->config.adamax.maximize ? -1 : 1;
 }
 
-weft_optim *weft_adamax(weft_module *module, weft_adamax_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "adamax",
-                                              .states = {"exp_avg", "exp_inf"},
-                                              .loop = WF_STEP_ADAMAX,
-                                              .settings = adamax_settings,
-                                              .prepare = adamax_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.adamax = config});
-}
+WF_OPTIM_ROW(adamax, .states = {"exp_avg", "exp_inf"}, .loop = WF_STEP_ADAMAX,
+             .settings = adamax_settings, .prepare = adamax_prepare)

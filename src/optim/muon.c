@@ -243,14 +243,5 @@ static weft_status update(struct wf_slot *slot, struct wf_step_arrays *arrays, d
     return status;
 }
 
-weft_optim *weft_muon(weft_module *module, weft_muon_config config)
-{
-    static const struct wf_optim_kind kind = {
-        .name = "muon",
-        .states = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
-        .settings = settings,
-        .keeps = keeps,
-        .update = update};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.muon = config});
-}
+WF_OPTIM_ROW(muon, .states = {"momentum_buffer", "exp_avg", "exp_avg_sq"}, .settings = settings,
+             .keeps = keeps, .update = update)

@@ -22,6 +22,7 @@ union wf_config {
     double lr;
     weft_sgd_config sgd;
     weft_adam_config adam;
+    weft_adamw_config adamw;
     weft_nadam_config nadam;
     weft_radam_config radam;
     weft_adamax_config adamax;
@@ -55,7 +56,7 @@ struct wf_setting {
 #define WF_SETTINGS_END {NULL, 0, WF_SETTING_REAL, 0, 0, false}
 /* clang-format on */
 
-/** A parameter as it was when the optimizer was made. */
+/** A parameter of the module, and what is remembered of it. */
 struct wf_slot {
     struct wf_kept kept; /* in backward (in_backward.c): its tensor points here. reduced: updated */
     weft_tensor *tensor; /* one reference */
@@ -111,6 +112,15 @@ struct weft_optim {
 /** An optimizer over the module's parameters. */
 weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
                          const union wf_config *config);
+
+/** weft_NAME, which makes an optimizer of the row that follows. */
+#define WF_OPTIM_ROW(NAME, ...)                                                                    \
+    weft_optim *weft_##NAME(weft_module *module, weft_##NAME##_config config)                      \
+    {                                                                                              \
+        static const struct wf_optim_kind kind = {.name = #NAME, __VA_ARGS__};                     \
+                                                                                                   \
+        return wf_optim_new(&kind, module, &(union wf_config){.NAME = config});                    \
+    }
 
 /** Dtype of a parameter's state, in which it is updated. */
 weft_dtype wf_state_dtype(const weft_tensor *parameter);

@@ -41,18 +41,8 @@ static void sgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->take1 = first ? 1 : 1 - c->dampening;
 }
 
-weft_optim *weft_sgd(weft_module *module, weft_sgd_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "sgd",
-                                              .states = {"momentum_buffer"},
-                                              .loop = WF_STEP_SGD,
-                                              .settings = sgd_settings,
-                                              .check = sgd_check,
-                                              .keeps = sgd_keeps,
-                                              .prepare = sgd_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.sgd = config});
-}
+WF_OPTIM_ROW(sgd, .states = {"momentum_buffer"}, .loop = WF_STEP_SGD, .settings = sgd_settings,
+             .check = sgd_check, .keeps = sgd_keeps, .prepare = sgd_prepare)
 
 /* ---- averaged SGD ---- */
 
@@ -74,16 +64,8 @@ static void asgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->take1 = 1 / fmax(1, before - c->t0);
 }
 
-weft_optim *weft_asgd(weft_module *module, weft_asgd_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "asgd",
-                                              .states = {"ax"},
-                                              .loop = WF_STEP_ASGD,
-                                              .settings = asgd_settings,
-                                              .prepare = asgd_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.asgd = config});
-}
+WF_OPTIM_ROW(asgd, .states = {"ax"}, .loop = WF_STEP_ASGD, .settings = asgd_settings,
+             .prepare = asgd_prepare)
 
 /* ---- Lion ---- */
 
@@ -106,13 +88,5 @@ static void lion_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
     step->take2 = 1 - c->beta2;
 }
 
-weft_optim *weft_lion(weft_module *module, weft_lion_config config)
-{
-    static const struct wf_optim_kind kind = {.name = "lion",
-                                              .states = {"exp_avg"},
-                                              .loop = WF_STEP_LION,
-                                              .settings = lion_settings,
-                                              .prepare = lion_prepare};
-
-    return wf_optim_new(&kind, module, &(union wf_config){.lion = config});
-}
+WF_OPTIM_ROW(lion, .states = {"exp_avg"}, .loop = WF_STEP_LION, .settings = lion_settings,
+             .prepare = lion_prepare)
