@@ -34,11 +34,7 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 static void free_module(weft_module *m)
 {
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
-    for (int i = 0; i < m->n_parameters; i++) {
-        weft_release(m->parameters[i].tensor);
-        weft_release(m->parameters[i].rows);
-        wf_free(m->parameters[i].name);
-    }
+    wf_parameters_truncate(m, 0);
     wf_hooks_truncate(&m->on_input, 0);
     wf_hooks_truncate(&m->on_output, 0);
     if (m->lending.release) m->lending.release(m->lending.payload);

@@ -101,8 +101,9 @@ struct weft_module {
     bool distributed;         /* a partition has run on it and what is below */
 };
 
-/** Give up the hooks after the first `count`. */
+/** Give up the hooks / the module's own parameters after the first `count`. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
+void wf_parameters_truncate(weft_module *m, int count);
 
 /** Put every parameter of the tree on the meta device, for trying out on it what costs memory. */
 weft_status wf_module_empty(weft_module *m);

@@ -38,6 +38,17 @@ weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_ten
     return WEFT_OK;
 }
 
+void wf_parameters_truncate(weft_module *m, int count)
+{
+    while (m->n_parameters > count) {
+        struct wf_parameter p = m->parameters[--m->n_parameters];
+
+        weft_release(p.tensor);
+        weft_release(p.rows);
+        wf_free(p.name);
+    }
+}
+
 weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_tensor *parameter)
 {
     struct wf_parameter *slot;

@@ -8,6 +8,7 @@ struct state {
     weft_module *module;
     weft_tensor **tensors; /* one reference each, n_tensors parameters, then their rows */
     int n_tensors, n_on_input, n_on_output;
+    const struct wf_parts *parts;
     bool wide, wide_gradient, distributed;
 };
 
@@ -22,6 +23,7 @@ static struct state state_of(weft_module *m)
                       .n_tensors = m->n_parameters,
                       .n_on_input = m->on_input.count,
                       .n_on_output = m->on_output.count,
+                      .parts = m->parts,
                       .wide = m->wide,
                       .wide_gradient = m->wide_gradient,
                       .distributed = m->distributed};
@@ -118,12 +120,14 @@ static void swap(weft_tensor **a, weft_tensor **b)
 
 static void restore_state(struct state *s)
 {
+    wf_parameters_truncate(s->module, s->n_tensors); /* a partition may have added some */
     for (int i = 0; i < s->n_tensors; i++) {
         swap(&s->tensors[i], &s->module->parameters[i].tensor);
         swap(&s->tensors[s->n_tensors + i], &s->module->parameters[i].rows);
     }
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);
+    s->module->parts = s->parts;
     s->module->wide = s->wide;
     s->module->wide_gradient = s->wide_gradient;
     s->module->distributed = s->distributed;

@@ -177,6 +177,45 @@ WT_TEST(custom__is_printed_with_what_it_makes)
     weft_mesh_release(mesh);
 }
 
+/* ---- a style that gives a layer a parameter of its own ---- */
+
+static weft_status add_scale(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    const bool *fails = payload;
+    weft_tensor *one = weft_full(WEFT_F64, 1, (int64_t[]){1}, 1);
+    weft_status status =
+        weft_module_add_parameter(m, "scale", weft_distribute_tensor(one, mesh, NULL, -1));
+
+    if (status != WEFT_OK || !*fails) return status;
+    return weft_module_child(m, "nowhere") ? WEFT_OK : WEFT_ERR_NOT_FOUND;
+}
+
+static const weft_style_functions scaled = {"scaled", add_scale, NULL, NULL};
+
+WT_TEST(custom__parameters_of_a_partition_come_and_go_with_it)
+{
+    weft_mesh *mesh = given_mesh();
+    weft_module *m = pair(5);
+    bool fails = false;
+    weft_plan plan[] = {{"a", weft_custom_style(&scaled, &fails)}, {0}};
+    char text[2048];
+
+    for (int i = 0; i < 2; i++) {
+        given_plan_text(text, sizeof text, m, mesh, plan);
+        WT_ALL(strstr(text, "    scale    f64[1] R, 8 B\n") != NULL);
+        WT_EQ(weft_module_parameters(m), 4);
+    }
+    fails = true;
+    WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "nowhere");
+    WT_EQ(weft_module_parameters(m), 4);
+    fails = false;
+    WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_OK);
+    WT_EQ(weft_module_parameters(m), 5);
+    weft_module_release(m);
+    weft_mesh_release(mesh);
+}
+
 WT_TEST(custom__without_functions_is_refused)
 {
     static const weft_style_functions nothing = {"nothing", NULL, NULL, NULL};
@@ -202,6 +241,7 @@ int main(int argc, char **argv)
         WT_CASE(custom__hooks_alone_leave_parameters_as_they_are),
         WT_CASE(custom__a_failing_partition_leaves_the_tree_as_it_was),
         WT_CASE(custom__is_printed_with_what_it_makes),
+        WT_CASE(custom__parameters_of_a_partition_come_and_go_with_it),
         WT_CASE(custom__without_functions_is_refused),
         WT_END,
     };
