@@ -215,7 +215,8 @@ static weft_status open_files(struct trainer *t)
     char problem[512] = "another rank cannot read its file";
     bool mine = text_load(&t->text, o->data, o->token_bytes, t->s.vocab, o->context, problem,
                           sizeof problem) &&
-                report_open(&t->report, o, problem, sizeof problem);
+                report_open(&t->report, o, problem, sizeof problem) &&
+                progress_folder(o, problem, sizeof problem);
 
     if (all_ranks(mine)) return WEFT_OK;
     complain("%s", problem);

@@ -1,7 +1,25 @@
 /* resume.c: one list of what belongs to a run, saved and loaded. */
 #include "resume.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common/say.h"
+
+bool progress_folder(const struct options *o, char *problem, int room)
+{
+    const char *folder = o->checkpoint;
+
+    if (!folder || weft_world_rank() != 0) return true;
+    if ((o->resume || mkdir(folder, 0777) == 0 || errno == EEXIST) &&
+        access(folder, W_OK | X_OK) == 0)
+        return true;
+    snprintf(problem, (size_t)room, "cannot save to %s: %s", folder, strerror(errno));
+    return false;
+}
 
 static weft_status list(weft_state *state, weft_module *model, weft_optim *optim,
                         struct progress *progress)
