@@ -6,6 +6,7 @@
 
 #include <weft/nn.h>
 
+#include "base/error.h"
 #include "io/json_reader.h"
 
 struct wf_config {
@@ -53,3 +54,18 @@ void wf_config_ignore(struct wf_config *c, const char *const *keys);
 /** Refuse: records a failure that names file and key. */
 void wf_config_refuse(struct wf_config *c, const char *key, const char *format, ...)
     WEFT_PRINTF(3, 4);
+
+/** weft_NAME_config_read: what `read_model` asks, put into *config when nothing is refused. */
+#define WF_CONFIG_READER(NAME, read_model)                                                         \
+    weft_status weft_##NAME##_config_read(weft_##NAME##_config *config, const char *path)          \
+    {                                                                                              \
+        weft_##NAME##_config read = {0};                                                           \
+        struct wf_config c;                                                                        \
+                                                                                                   \
+        WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");                                \
+        WF_TRY(wf_config_open(&c, path));                                                          \
+        read_model(&read, &c);                                                                     \
+        WF_TRY(wf_config_close(&c));                                                               \
+        *config = read;                                                                            \
+        return WEFT_OK;                                                                            \
+    }

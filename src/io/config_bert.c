@@ -1,7 +1,6 @@
 /* config_bert.c: BERT's config.json. */
 #include <weft/weights.h>
 
-#include "base/error.h"
 #include "io/config.h"
 
 static const char *const beside[] = {"architectures",
@@ -39,15 +38,4 @@ static void read_model(weft_bert_config *config, struct wf_config *c)
     wf_config_ignore(c, beside);
 }
 
-weft_status weft_bert_config_read(weft_bert_config *config, const char *path)
-{
-    weft_bert_config read = {0};
-    struct wf_config c;
-
-    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
-    WF_TRY(wf_config_open(&c, path));
-    read_model(&read, &c);
-    WF_TRY(wf_config_close(&c));
-    *config = read;
-    return WEFT_OK;
-}
+WF_CONFIG_READER(bert, read_model)

@@ -1,7 +1,6 @@
 /* config_gpt.c: GPT-2's config.json. */
 #include <weft/weights.h>
 
-#include "base/error.h"
 #include "io/config.h"
 
 /* What is said about generation, initialisation, heads for other tasks, and the program that wrote
@@ -58,15 +57,4 @@ static void read_model(weft_gpt_config *config, struct wf_config *c)
     wf_config_ignore(c, beside);
 }
 
-weft_status weft_gpt_config_read(weft_gpt_config *config, const char *path)
-{
-    weft_gpt_config read = {0};
-    struct wf_config c;
-
-    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
-    WF_TRY(wf_config_open(&c, path));
-    read_model(&read, &c);
-    WF_TRY(wf_config_close(&c));
-    *config = read;
-    return WEFT_OK;
-}
+WF_CONFIG_READER(gpt, read_model)

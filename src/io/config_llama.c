@@ -4,7 +4,6 @@
 
 #include <weft/weights.h>
 
-#include "base/error.h"
 #include "io/config.h"
 
 static const char *const beside[] = {"architectures",
@@ -75,15 +74,4 @@ static void read_model(weft_llama_config *config, struct wf_config *c)
     wf_config_ignore(c, beside);
 }
 
-weft_status weft_llama_config_read(weft_llama_config *config, const char *path)
-{
-    weft_llama_config read = {0};
-    struct wf_config c;
-
-    WF_NEED(config, WEFT_ERR_ARG, "config: nowhere to put it");
-    WF_TRY(wf_config_open(&c, path));
-    read_model(&read, &c);
-    WF_TRY(wf_config_close(&c));
-    *config = read;
-    return WEFT_OK;
-}
+WF_CONFIG_READER(llama, read_model)
