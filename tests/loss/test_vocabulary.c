@@ -194,7 +194,7 @@ static void check_views(struct wt_world *w, int64_t classes)
                weft_square(weft_slice(weft_grad(buffer), 2, classes, 2 * classes)))) == 0);
 }
 
-/* MEG-10: logits that another function gave as a view, a loss per token, and its gradient. */
+/* Logits that another function gave as a view, a loss per token, and its gradient. */
 WT_TEST(vocabulary__of_views)
 {
     struct wt_world w = wt_world_open();

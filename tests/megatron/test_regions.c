@@ -169,7 +169,7 @@ static double rank_of_column(int64_t i, const void *payload)
     return (double)(l->first + i % l->ways);
 }
 
-/* MEG-03: the last dim, of matrices and of vectors; backward gathers. */
+/* The last dim, of matrices and of vectors; backward gathers. */
 WT_TEST(scatter_to__features_are_gathered_again)
 {
     struct lines l = lines_open();
@@ -229,7 +229,7 @@ WT_TEST(reduce_scatter_to__features_of_a_transposed_matrix)
     lines_close(&l);
 }
 
-/* MEG-06: a gradient that is the same on all ranks is cut, one that each rank has a term of is
+/* A gradient that is the same on all ranks is cut, one that each rank has a term of is
  * summed; a strided column, on its way while the program goes on. */
 WT_TEST(gather_from__a_sequence_without_waiting)
 {
