@@ -381,12 +381,27 @@ void wf_vjp_cat(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
     }
 }
 
-/* Beyond the door's operand count, pieces are joined in groups. */
+/* Beyond the door's operand count, pieces are joined in groups, and these. */
+static weft_tensor *join(int n, weft_tensor *const *x, const struct wf_args *args)
+{
+    int parts = n < WF_MAX_IN ? n : WF_MAX_IN;
+    weft_tensor *group[WF_MAX_IN];
+
+    if (n == 1) return x[0];
+    for (int i = 0, from = 0; i < parts; i++) {
+        int some = (n - from) / (parts - i);
+
+        group[i] = join(some, x + from, args);
+        if (!group[i]) return NULL;
+        from += some;
+    }
+    return wf_call(WF_OP_cat, parts, group, args);
+}
+
 weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
 {
-    weft_tensor *group[WF_MAX_IN];
     struct wf_args args;
-    int at = 0, d;
+    int d;
 
     WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
     for (int i = 0; i < n; i++)
@@ -394,12 +409,5 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     d = wf_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
     args = (struct wf_args){WF_ATTR(d)};
-    group[at++] = x[0];
-    for (int i = 1; i < n; i++) {
-        group[at++] = x[i];
-        if (at < WF_MAX_IN && i < n - 1) continue;
-        group[0] = wf_call(WF_OP_cat, at, group, &args);
-        at = 1;
-    }
-    return group[0];
+    return join(n, x, &args);
 }

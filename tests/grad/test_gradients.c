@@ -260,6 +260,41 @@ START_TEST(gradients__of_powers_of_zero)
 }
 END_TEST
 
+/* More pieces than an op has inputs, some of them empty: element i of the whole is i, and so is its
+ * gradient. */
+START_TEST(gradients__of_many_pieces_joined)
+{
+    enum { MOST = 70 };
+    static const int counts[] = {1, 8, 9, 17, MOST};
+    weft_scope *scope = weft_scope_open();
+    double number[MOST];
+    weft_tensor *piece[MOST], *whole, *weights;
+
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        int n = counts[c], at = 0;
+
+        for (int i = 0; i < MOST; i++) number[i] = i;
+        for (int i = 0; i < n; i++) {
+            int64_t size = i % 3 != 1;
+
+            piece[i] =
+                weft_set_requires_grad(weft_from_data(WEFT_F64, 1, &size, number + at), true);
+            at += (int)size;
+        }
+        whole = weft_cat(n, piece, 0);
+        weights = weft_from_data(WEFT_F64, 1, (int64_t[]){at}, number);
+        ck_assert_int_eq(weft_numel(whole), at);
+        ck_assert_int_eq(weft_backward(weft_sum_all(weft_mul(whole, weights))), WEFT_OK);
+        for (int i = 0; i < at; i++) ck_assert(((double *)weft_data(whole))[i] == i);
+        for (int i = 0; i < n; i++)
+            if (weft_numel(piece[i]))
+                ck_assert(*(double *)weft_data(weft_grad(piece[i])) ==
+                          *(double *)weft_data(piece[i]));
+    }
+    weft_scope_close(scope);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gradients");
@@ -272,6 +307,7 @@ int main(void)
                         (int)(sizeof composites / sizeof *composites));
     tcase_add_test(more, gradients__are_shared_by_equal_elements);
     tcase_add_test(more, gradients__of_powers_of_zero);
+    tcase_add_test(more, gradients__of_many_pieces_joined);
     suite_add_tcase(suite, rows);
     suite_add_tcase(suite, more);
     return wt_unit_main(suite);
