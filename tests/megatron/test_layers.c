@@ -1,6 +1,7 @@
 /*
  * test_layers.c: what Megatron's tests assert of layers: frozen weights, products of bf16 that are
- * given in f32, first values that do not depend on the ranks, and how many parameters there are.
+ * given in f32, attention of sequences in parts, first values that do not depend on the ranks, and
+ * how many parameters there are.
  */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 8 */
@@ -105,6 +106,60 @@ WT_TEST(linear__of_bf16_in_f32)
 
     check_wide(&l, 16, 32);
     check_wide(&l, 7, 5);
+    lines_close(&l);
+}
+
+/* ---- attention between two all-to-alls ---- */
+
+enum { BATCH = 2, TOKENS = 7, WIDTH = 6, HEADS = 4, SIZE = 3 };
+
+static weft_tensor *numbers(int ndim, const int64_t *shape)
+{
+    return weft_cast(noise(ndim, shape), WEFT_F64);
+}
+
+static weft_tensor *moved(weft_tensor *t, const weft_placement *p)
+{
+    return p ? weft_redistribute(t, p) : t;
+}
+
+/* w: of queries, keys, values and the output. Tokens are in parts outside, heads inside. */
+static weft_tensor *attend(weft_tensor *x, weft_tensor *const *w, const weft_placement *tokens,
+                           const weft_placement *heads)
+{
+    weft_tensor *p[3];
+
+    for (int i = 0; i < 3; i++) p[i] = moved(weft_linear(x, w[i], NULL, 1), heads);
+    return weft_linear(moved(weft_attention(p[0], p[1], p[2], true, 0), tokens), w[3], NULL, 2);
+}
+
+/* What Colossal-AI and DeepSpeed call Ulysses; here tokens and heads need not divide. */
+WT_TEST(attention__of_parts_of_the_sequence)
+{
+    struct lines l = lines_open();
+    const weft_placement whole = weft_replicate(), tokens = weft_shard(1), heads = weft_shard(2);
+    weft_tensor *t = numbers(3, (int64_t[]){BATCH, TOKENS, WIDTH}), *x = leaf(&l, t, NULL);
+    weft_tensor *parts = leaf(&l, t, &tokens), *w[4], *copies[4], *want, *got;
+
+    for (int i = 0; i < 4; i++) {
+        t = i < 3 ? numbers(3, (int64_t[]){HEADS, SIZE, WIDTH})
+                  : numbers(3, (int64_t[]){WIDTH, HEADS, SIZE});
+        w[i] = leaf(&l, t, NULL);
+        copies[i] = leaf(&l, t, &whole);
+    }
+    want = attend(x, w, NULL, NULL);
+    weft_ledger_reset(l.ledger);
+    got = attend(parts, copies, &tokens, &heads);
+    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 4);
+    WT_ALL(wt_near_tensors(got, want, WT_WITHIN(1e-11)));
+    weft_ledger_reset(l.ledger);
+    WT_EQ(weft_backward(weft_sum_all(weft_square(want))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_square(got))), WEFT_OK);
+    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 4); /* gradients of weights are still pending */
+    WT_ALL(wt_near_tensors(weft_grad(parts), weft_grad(x), WT_WITHIN(1e-10)));
+    for (int i = 0; i < 4; i++)
+        WT_ALL(wt_near_tensors(weft_grad(copies[i]), weft_grad(w[i]), WT_WITHIN(1e-10)));
+    weft_ledger_reset(l.ledger);
     lines_close(&l);
 }
 
@@ -216,6 +271,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(frozen__weight_gets_no_gradient),
         WT_CASE(linear__of_bf16_in_f32),
+        WT_CASE(attention__of_parts_of_the_sequence),
         WT_CASE(weights__are_slices_of_those_of_one_device),
         WT_CASE(parameters__are_as_many_as_in_megatron),
         WT_END,
