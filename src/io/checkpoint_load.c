@@ -100,6 +100,8 @@ static weft_status check_tensor(const struct loading *l, const struct wf_item *i
     int ndim = weft_ndim(item->tensor);
 
     WF_TRY(wf_need_elements("load checkpoint", item->name, item->tensor));
+    WF_NEED(!item->tensor->node, WEFT_ERR_STATE, "load checkpoint: '%s' is the result of %s",
+            item->name, item->tensor->origin);
     WF_NEED(listed->ndim == ndim && memcmp(listed->shape, shape, (size_t)ndim * sizeof *shape) == 0,
             WEFT_ERR_SHAPE, "%s: '%s' is %s, not %s", l->path, item->name,
             wf_shape_text(has, listed->ndim, listed->shape), wf_shape_text(wants, ndim, shape));

@@ -470,6 +470,10 @@ WT_TEST(refused__what_the_checkpoint_lacks_or_has_otherwise)
     WT_EQ(weft_state_add_int(state, "t", &n), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "'t' is in use");
     weft_state_release(state);
+    state = state_of("t", weft_neg(weft_set_requires_grad(wt_constant(4, 2, 1), true)));
+    WT_EQ(weft_checkpoint_load(wt_scratch("other"), state), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'t' is the result of neg");
+    weft_state_release(state);
     WT_EQ(n, 3);
     WT_ALL(wt_local_is_all(t, 0));
     wt_world_close(&w);
