@@ -14,8 +14,10 @@ static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs
     int least = m->kind->inputs ? m->kind->inputs : 1;
     int most = least + m->kind->optional;
 
-    WF_NEED(n >= least && n <= most, WEFT_ERR_ARG, "%s takes %d%s input%s, not %d", m->kind->type,
-            least, most > least ? " or more" : "", most > 1 ? "s" : "", n);
+    WF_NEED(n >= least, WEFT_ERR_ARG, "%s takes at least %d input%s, not %d", m->kind->type, least,
+            least > 1 ? "s" : "", n);
+    WF_NEED(n <= most, WEFT_ERR_ARG, "%s takes at most %d input%s, not %d", m->kind->type, most,
+            most > 1 ? "s" : "", n);
     for (int i = 0; i < n; i++)
         WF_NEED_GIVEN(inputs[i], "input %d of %s is NULL", i, m->kind->type);
     return WEFT_OK;

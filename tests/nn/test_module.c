@@ -150,7 +150,9 @@ WT_TEST(call__counts_inputs)
     WT_ALL(weft_item(weft_call_n(m, in, 1)) == 1);
     WT_ALL(weft_item(weft_call_n(m, in, 2)) == 3);
     WT_ALL(weft_call_n(m, in, 3) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "both takes 1 or more inputs, not 3");
+    WT_FAILED(WEFT_ERR_ARG, "both takes at most 2 inputs, not 3");
+    WT_ALL(weft_call_n(m, in, 0) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "both takes at least 1 input, not 0");
     weft_module_release(m);
 }
 
