@@ -90,8 +90,7 @@ WEFT_API weft_status weft_checkpoint_save(const char *path, const weft_state *st
  * weft_weights_read_into does.
  * ranks: all of the world
  * fails: WEFT_ERR_NOT_FOUND without a complete checkpoint, and for names that it lacks (all in one
- *        message); WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for things that differ; WEFT_ERR_STATE for
- * tensors without elements and results of recorded ops; WEFT_ERR_IO for files that are damaged; on
- *        all ranks
+ *        message); WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for things that differ; WEFT_ERR_IO for damaged
+ *        files; WEFT_ERR_STATE for tensors without elements and results of ops; on all ranks
  */
 WEFT_API weft_status weft_checkpoint_load(const char *path, weft_state *state);
