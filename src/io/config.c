@@ -135,7 +135,7 @@ double wf_config_real(struct wf_config *c, const char *key, double standard)
 
     if (!item) return standard;
     if (item->type != WF_JSON_NUMBER) refuse_type(c, item, "a number");
-    return strtod(item->text, NULL);
+    return wf_json_value_of(item->text);
 }
 
 bool wf_config_flag(struct wf_config *c, const char *key, bool standard)

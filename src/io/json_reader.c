@@ -3,6 +3,7 @@
 #include "io/json_reader.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,13 +233,22 @@ bool wf_json_integer(struct wf_json_reader *r, int64_t *value)
     return ok;
 }
 
+double wf_json_value_of(const char *number)
+{
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    double value = strtod_l(number, NULL, plain);
+
+    freelocale(plain);
+    return value;
+}
+
 bool wf_json_number(struct wf_json_reader *r, double *value)
 {
     bool whole;
     char *text = number_text(r, &whole);
 
     if (!text) return false;
-    *value = strtod(text, NULL);
+    *value = wf_json_value_of(text);
     wf_free(text);
     return true;
 }

@@ -58,6 +58,8 @@ char *wf_json_string(struct wf_json_reader *r);
 /** An integer written as one: no fraction, no exponent, in range. */
 bool wf_json_integer(struct wf_json_reader *r, int64_t *value);
 bool wf_json_number(struct wf_json_reader *r, double *value);
+/** The value of a number's text. The program's locale may have another decimal point. */
+double wf_json_value_of(const char *number);
 bool wf_json_boolean(struct wf_json_reader *r, bool *value);
 /** Any value, checked and forgotten. */
 bool wf_json_skip(struct wf_json_reader *r);

@@ -1,6 +1,9 @@
 /* state_value.c: things that are no tensors, as text and back. Reals are written in base 16, which
- * keeps every bit. */
+ * keeps every bit, as whole numbers times powers of two: a decimal point is another character
+ * elsewhere. */
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +24,17 @@ static char *hex(const unsigned char *bytes, size_t count)
     return text;
 }
 
+static char *real_text(double value)
+{
+    int exponent;
+    double fraction = frexp(value, &exponent);
+
+    if (!isfinite(value)) return wf_format("real %a", value);
+    return wf_format("real %s0x%llxp%d", signbit(value) ? "-" : "",
+                     (unsigned long long)ldexp(fabs(fraction), DBL_MANT_DIG),
+                     exponent - DBL_MANT_DIG);
+}
+
 char *wf_value_text(const struct wf_item *item)
 {
     unsigned char state[WEFT_GENERATOR_BYTES];
@@ -29,11 +43,11 @@ char *wf_value_text(const struct wf_item *item)
     case WF_THING_INT:
         return wf_format("int %lld", (long long)*(const int64_t *)item->where);
     case WF_THING_REAL:
-        return wf_format("real %a", *(const double *)item->where);
+        return real_text(*(const double *)item->where);
     case WF_THING_STEPS:
         return wf_format("int %lld", (long long)weft_optim_steps(item->where));
     case WF_THING_RATE:
-        return wf_format("real %a", weft_optim_lr(item->where));
+        return real_text(weft_optim_lr(item->where));
     case WF_THING_UPDATES:
         return wf_format("int %lld", (long long)weft_optim_updates(item->where, item->tensor));
     case WF_THING_GENERATOR:

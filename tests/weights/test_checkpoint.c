@@ -1,6 +1,8 @@
 /* test_checkpoint.c: what is saved in one layout is loaded in any other, bit by bit, or not at all.
  */
 /* mpi: 2 4 */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -346,7 +348,7 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     weft_generator *g = weft_generator_new(5);
     weft_state *state = weft_state_new(), *inner = weft_state_new();
     int64_t number = 1;
-    double real = 0.1, nothing = 0.0 / 1.0;
+    double real = 0.1, nothing = -0.0, least = -DBL_TRUE_MIN, most = INFINITY;
     char text[] = "any bytes";
 
     weft_uniform_(wt_spread(&w, wt_constant(3, 3, 0), "S(0)"), 0, 1, g);
@@ -355,6 +357,8 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     weft_state_add_int(inner, "number", &number);
     weft_state_add_real(inner, "real", &real);
     weft_state_add_real(inner, "nothing", &nothing);
+    weft_state_add_real(inner, "least", &least);
+    weft_state_add_real(inner, "most", &most);
     weft_state_add_tensor(inner, "tensor", extra);
     weft_state_add_bytes(inner, "text", text, sizeof text);
     weft_state_add_generator(inner, "generator", g);
@@ -362,7 +366,7 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     WT_EQ(weft_checkpoint_save(wt_scratch("extra"), state), WEFT_OK);
     number = 10;
     real = 10;
-    nothing = 3;
+    nothing = least = most = 3;
     memset(text, 'x', sizeof text);
     *(int64_t *)weft_data(extra) = 10;
     weft_fill_(a, 10);
@@ -372,7 +376,8 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     WT_ALL(wt_near_tensors(a, wt_whole(WEFT_F32, 1, 4, 1), WT_EXACT));
     WT_ALL(wt_near_tensors(b, wt_whole(WEFT_F32, 2, 4, 1), WT_EXACT));
     WT_EQ(number, 1);
-    WT_ALL(real == 0.1 && nothing == 0);
+    WT_ALL(real == 0.1 && nothing == 0 && signbit(nothing));
+    WT_ALL(least == -DBL_TRUE_MIN && most == INFINITY);
     WT_ALL(strcmp(text, "any bytes") == 0);
     WT_EQ(*(int64_t *)weft_data(extra), 0);
     WT_EQ(weft_generator_seed(g), 5);

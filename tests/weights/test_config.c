@@ -1,4 +1,5 @@
 /* test_config.c: config.json, and what it must not say. */
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,6 +136,22 @@ START_TEST(others__what_is_not_supported_is_refused_by_name)
 }
 END_TEST
 
+/* Where a program's locale has a decimal comma; the machine need not know one. */
+START_TEST(gpt2__numbers_are_read_in_any_locale)
+{
+    static const char *const with_comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de"};
+    weft_gpt_config c;
+    weft_status status;
+
+    for (size_t i = 0; i < sizeof with_comma / sizeof *with_comma; i++)
+        if (setlocale(LC_NUMERIC, with_comma[i])) break;
+    status = read_text(&c, "{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"attn_pdrop\":0.25}");
+    setlocale(LC_NUMERIC, "C");
+    ck_assert_int_eq(status, WEFT_OK);
+    ck_assert(c.attention_dropout == 0.25);
+}
+END_TEST
+
 /* A number is read whole or not at all. */
 START_TEST(gpt2__an_endless_number_is_refused)
 {
@@ -170,6 +187,7 @@ int main(void)
                         sizeof bad / sizeof bad[0]);
     tcase_add_loop_test(tc, others__what_is_not_supported_is_refused_by_name, 0,
                         sizeof others / sizeof others[0]);
+    tcase_add_test(tc, gpt2__numbers_are_read_in_any_locale);
     tcase_add_test(tc, gpt2__an_endless_number_is_refused);
     tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
     suite_add_tcase(suite, tc);
