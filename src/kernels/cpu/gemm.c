@@ -158,11 +158,11 @@ enum { TINY = 16 * 16 * 16 };
  *     sgemm              576 x 384         55     73     82     91     95
  *     turned                               67     88     89     90     90
  *   d W, rows of W a multiple of 2 KiB apart (they share few cache sets)
- *     sgemm              2048 x 1024       37     45     42     45     44     (256: 44, 384: 89)
- *     own                                  36     54     62     73     78     (256: 84, 384: 79)
- *   d^T x, 2048 rows     768 x 384   512 x 512   576 x 384   640 x 640   1536 x 768
- *     sgemm                     75          48          84          88           83
- *     own                       89          79          89          85           79
+ *     sgemm              2048 x 1024       23     35     39     43     42     (256: 44, 384: 84)
+ *     own                                  25     39     56     74     79     (256: 82, 384: 79)
+ *   d^T x, 512 rows      768 x 384   512 x 512   576 x 384   640 x 640   1536 x 768
+ *     sgemm                     58          54          63          75           76
+ *     own                       77          81          78          76           76
  *
  * With AVX-512 (Zen 5) the turned form won up to 128 rows (150 against 230) and sgemm was never
  * far from the peak otherwise.
