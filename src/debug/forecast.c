@@ -11,6 +11,7 @@
 #include <weft/autograd.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/observe.h"
 #include "comm/comm.h"
@@ -70,7 +71,7 @@ static weft_status add_leaf(weft_module *m, const char *name, weft_tensor *param
 
     (void)m;
     (void)name;
-    leaves->items = wf_realloc(leaves->items, (size_t)(leaves->n + 1) * sizeof *leaves->items);
+    leaves->items = wf_grown(leaves->items, leaves->n, sizeof *leaves->items);
     leaves->items[leaves->n++] = parameter;
     leaves->real |= weft_tensor_device(parameter) != WEFT_META;
     return WEFT_OK;

@@ -2,6 +2,7 @@
  * ledger_modules.c: the modules that a ledger met, as a tree, with their parameters' layouts. It
  * hears of calls and puts no hook on anything.
  */
+#include "base/grow.h"
 #include "debug/ledger.h"
 
 #include <string.h>
@@ -12,8 +13,7 @@
 
 static struct wf_ledger_module *append(weft_ledger *ledger, struct wf_ledger_module module)
 {
-    ledger->modules =
-        wf_realloc(ledger->modules, (size_t)(ledger->n_modules + 1) * sizeof *ledger->modules);
+    ledger->modules = wf_grown(ledger->modules, ledger->n_modules, sizeof *ledger->modules);
     ledger->modules[ledger->n_modules] = module;
     return &ledger->modules[ledger->n_modules++];
 }

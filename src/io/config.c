@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/file_map.h"
@@ -27,7 +28,7 @@ static bool read_item(struct wf_json_reader *r, const char *key, void *payload)
         item.text = wf_format("%.*s", (int)(r->at - from), from);
     }
     item.key = wf_strdup(key);
-    c->items = wf_realloc(c->items, (size_t)(c->count + 1) * sizeof *c->items);
+    c->items = wf_grown(c->items, c->count, sizeof *c->items);
     c->items[c->count++] = item;
     return true;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "io/element.h"
@@ -16,13 +17,13 @@
 
 void wf_out_add(struct wf_out *out, const struct wf_out_entry *entry)
 {
-    out->entries = wf_realloc(out->entries, (size_t)(out->n_entries + 1) * sizeof *out->entries);
+    out->entries = wf_grown(out->entries, out->n_entries, sizeof *out->entries);
     out->entries[out->n_entries++] = *entry;
 }
 
 void wf_out_note(struct wf_out *out, const char *key, const char *value)
 {
-    out->notes = wf_realloc(out->notes, (size_t)(out->n_notes + 1) * sizeof *out->notes);
+    out->notes = wf_grown(out->notes, out->n_notes, sizeof *out->notes);
     out->notes[out->n_notes++] = (struct wf_out_note){key, value};
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/agree.h"
 #include "io/weights_map.h"
@@ -79,7 +80,7 @@ static void add_job(struct saving *saving, const char *name, weft_tensor *t,
     struct wf_job *job;
     struct wf_form form;
 
-    saving->jobs = wf_realloc(saving->jobs, (size_t)(saving->count + 1) * sizeof *saving->jobs);
+    saving->jobs = wf_grown(saving->jobs, saving->count, sizeof *saving->jobs);
     job = &saving->jobs[saving->count++];
     *job = (struct wf_job){.name = wf_strdup(name), .tensor = t, .ndim = ndim};
     memcpy(job->shape, shape, sizeof job->shape);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/element.h"
 #include "tensor/tensor.h"
@@ -122,7 +123,7 @@ static weft_status match(weft_module *m, const char *name, weft_tensor *paramete
     weft_status status = wf_candidates_of(&candidates, matching->names, path);
 
     if (status == WEFT_OK) status = wf_need_elements("load weights", path, parameter);
-    map->fills = wf_realloc(map->fills, (size_t)(map->count + 1) * sizeof *map->fills);
+    map->fills = wf_grown(map->fills, map->count, sizeof *map->fills);
     fill = &map->fills[map->count++];
     *fill = (struct wf_fill){.path = path, .tensor = parameter};
     if (status != WEFT_OK) {

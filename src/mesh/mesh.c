@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "comm/comm.h"
@@ -66,7 +67,7 @@ static void set_root(weft_mesh *mesh, weft_mesh *root)
 void wf_mesh_remember(weft_mesh *mesh, const struct wf_merged *merged)
 {
     if (mesh->n_merged == 0) weft_mesh_retain(mesh);
-    mesh->merged = wf_realloc(mesh->merged, (size_t)(mesh->n_merged + 1) * sizeof *mesh->merged);
+    mesh->merged = wf_grown(mesh->merged, mesh->n_merged, sizeof *mesh->merged);
     mesh->merged[mesh->n_merged++] = *merged;
     if (on_change) on_change();
 }

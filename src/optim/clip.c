@@ -38,7 +38,7 @@ static struct group *group_of(struct gradients *all, weft_mesh *mesh)
 {
     for (int i = 0; i < all->n_groups; i++)
         if (all->groups[i].mesh == mesh) return &all->groups[i];
-    all->groups = wf_realloc(all->groups, (size_t)(all->n_groups + 1) * sizeof *all->groups);
+    all->groups = wf_grown(all->groups, all->n_groups, sizeof *all->groups);
     all->groups[all->n_groups] = (struct group){.mesh = mesh};
     return &all->groups[all->n_groups++];
 }

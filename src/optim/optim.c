@@ -13,6 +13,7 @@
 #include <weft/autograd.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/where.h"
 #include "nn/module.h"
@@ -50,7 +51,7 @@ static weft_status add_slot(weft_module *m, const char *name, weft_tensor *param
             WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is on another device than those before",
             optim->kind->name, name, weft_module_path(m));
-    optim->slots = wf_realloc(optim->slots, (size_t)(optim->n_slots + 1) * sizeof *optim->slots);
+    optim->slots = wf_grown(optim->slots, optim->n_slots, sizeof *optim->slots);
     optim->meta = weft_tensor_device(parameter) == WEFT_META;
     optim->slots[optim->n_slots++] = (struct wf_slot){
         .tensor = weft_retain(parameter), .path = path_of(optim, m, name), .lr_factor = 1};
