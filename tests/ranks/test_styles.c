@@ -11,6 +11,7 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/style_rows.h"
 
 struct row {
     const char *name;
@@ -26,14 +27,6 @@ struct row {
 
 enum { BATCH = 8, SEED = 11 };
 
-#define COL(...)                                                                                   \
-    {                                                                                              \
-        .kind = WEFT_STYLE_COLWISE, .options = { __VA_ARGS__ }                                     \
-    }
-#define ROW(...)                                                                                   \
-    {                                                                                              \
-        .kind = WEFT_STYLE_ROWWISE, .options = { __VA_ARGS__ }                                     \
-    }
 #define AR WEFT_COLL_ALL_REDUCE
 #define AG WEFT_COLL_ALL_GATHER
 #define RS WEFT_COLL_REDUCE_SCATTER

@@ -7,6 +7,7 @@
 
 #include "support/given.h"
 #include "support/near_modules.h"
+#include "support/style_rows.h"
 
 /* ---- tensors and layers ---- */
 
@@ -52,15 +53,6 @@ struct way {
     weft_style style;
     const char *in, *out;
 };
-
-#define COL(...)                                                                                   \
-    {                                                                                              \
-        .kind = WEFT_STYLE_COLWISE, .options = { __VA_ARGS__ }                                     \
-    }
-#define ROW(...)                                                                                   \
-    {                                                                                              \
-        .kind = WEFT_STYLE_ROWWISE, .options = { __VA_ARGS__ }                                     \
-    }
 
 static const struct way ways[] = {
     {"colwise", COL(0), "R", "S(-1)"},
