@@ -6,6 +6,10 @@
 
 #include "kernels/cpu/gemm.h"
 
+/** Before any other use of oneDNN: keep it from instructions that this machine only seems to have.
+ */
+void wf_dnnl_init(void);
+
 /** C = op(A) op(B) + beta C in f32. */
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c);
 

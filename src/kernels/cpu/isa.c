@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/knob.h"
+#include "kernels/cpu/gemm_dnnl.h"
 
 /* Relaxed: ranks may be threads, but every one of them computes the same value. */
 static _Atomic int level;
@@ -29,6 +30,7 @@ void wf_kernels_init(void)
 {
     int found = machine_level();
 
+    wf_dnnl_init();
     if (wf_knobs.isa > 0 && wf_knobs.isa < found) found = wf_knobs.isa < 2 ? 2 : (int)wf_knobs.isa;
     atomic_store_explicit(&level, found, memory_order_relaxed);
 }
