@@ -26,3 +26,21 @@ function(weft_isa_sources layer)
     endif()
     set(WEFT_ISA_OBJECTS ${WEFT_ISA_OBJECTS} PARENT_SCOPE)
 endfunction()
+
+# weft_amx_sources(layer FILES...): compile each file once, for AVX-512 and AMX tiles. Where the
+# compiler or the machine has none, the file says so in its table.
+include(CheckCCompilerFlag)
+check_c_compiler_flag("-mamx-tile -mamx-bf16 -mavx512bf16" WEFT_HAS_AMX)
+function(weft_amx_sources layer)
+    add_library(weft_${layer}_amx OBJECT ${ARGN})
+    target_link_libraries(weft_${layer}_amx PRIVATE weft_flags)
+    target_compile_options(weft_${layer}_amx PRIVATE -O3)
+    target_include_directories(weft_${layer}_amx PRIVATE ${WEFT_LAYER_ROOT}/${layer}
+        ${WEFT_LAYER_ROOT}/base ${PROJECT_SOURCE_DIR}/include)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND WEFT_HAS_AMX)
+        target_compile_options(weft_${layer}_amx PRIVATE -march=x86-64-v4
+            -mprefer-vector-width=512 -mamx-tile -mamx-bf16 -mavx512bf16)
+        target_compile_definitions(weft_${layer}_amx PRIVATE WF_AMX)
+    endif()
+    set(WEFT_ISA_OBJECTS ${WEFT_ISA_OBJECTS} weft_${layer}_amx PARENT_SCOPE)
+endfunction()

@@ -52,7 +52,9 @@ typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
 #include "kernels/kernels.def"
 #undef WF_KERNEL
 
-/** Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512.
+/**
+ * Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512,
+ * 5 AVX-512 with AMX tiles for bf16.
  */
 void wf_kernels_init(void);
 int wf_kernels_isa(void);

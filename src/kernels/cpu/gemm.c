@@ -1,9 +1,10 @@
 /*
  * gemm.c: which form of a product serves which shape.
  *
- *   x W^T, few x  own loops that read W once (NOTE [few rows]); bf16 also more, without oneDNN's
+ *   x W^T, few x  own loops that read W once (NOTE [few rows])
  *   f64           own loops (oneDNN has no f64 product)
- *   bf16          oneDNN where the machine has kernels for it, else converted to f32 and back
+ *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles]); oneDNN where it has
+ *                 kernels for the machine; else converted to f32 and back
  *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
  */
 #include "kernels/cpu/gemm.h"
@@ -17,6 +18,7 @@
 #include "kernels/cpu/gemm_dnnl.h"
 #include "kernels/cpu/gemv.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/tiles.h"
 
 static struct wf_blocked blocked_of(const struct wf_gemm *g)
 {
@@ -136,7 +138,7 @@ static void prepare_gemv(struct wf_gemm *g)
  *     bf16 gemv          18     15     12      9      8      6      5
  *         widened         1      1      1      1      1      1    0.7
  */
-enum { FEW = 5, FEW_NARROW = 8, FEW_WIDENED = 16 };
+enum { FEW = 5, FEW_TILES = 3, FEW_NARROW = 8, FEW_WIDENED = 16 };
 
 static bool has_rows(const struct wf_gemm *g, int64_t most)
 {
@@ -169,7 +171,7 @@ enum { TINY = 16 * 16 * 16 };
  */
 static enum form f32_form(const struct wf_gemm *g)
 {
-    bool wide = wf_kernels_isa() == 4;
+    bool wide = wf_kernels_isa() >= 4;
 
     if (g->m * g->n * g->k <= TINY) return OWN;
     if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
@@ -251,6 +253,66 @@ static void prepare_widened(struct wf_gemm *g)
                  (g->wide ? 0 : f32_bytes(g->m * g->n)) + inner->scratch;
 }
 
+/*
+ * NOTE [tiles]. GFLOP/s of one core of a Xeon with AMX, weight N x K, m rows; oneDNN 2.6, its bf16
+ * with AVX512_BF16 (here, where the palette of tiles is hidden, it has no other).
+ *
+ *                                   tiles                oneDNN f32         oneDNN bf16
+ *      N x K        m      x W^T    d W   d^T x          (the three)        (the three)
+ *     576 x 384   2048      1090   1180     690         160  170  165       86   86   83
+ *     384 x 192   2048      1090   1040     560         168  175  169       86   87   83
+ *     768 x 384   2048      1110   1100     620         148  155  122       77   78   75
+ *     384 x 768   2048      1110   1150     610         158  164  169       77   82   74
+ *    1152 x 768   1024      1075   1090     810         151  132  151       85   79   81
+ *     768 x 384   1024      1110   1100     910         164  172  168       83   84   84
+ *    1536 x 768   1024      1100   1055     800         159  169  136       79   76   76
+ *     768 x 1536  1024      1060   1030     730         132  160  136       58   84   73
+ *   25152 x 768   1024       710    740     620          97  106  105       66   68   67
+ *
+ *   x W^T, m =                 3      4      8     16     32     64    128    256
+ *    1536 x 768   tiles                    230    440    830    860    940   1030
+ *                 gemv        84     79     93
+ *                 f32                47     60    120    153    145    140    157
+ *     768 x 384   tiles                    380    660   1050   1060   1090   1070
+ *                 gemv        77     73     82
+ *
+ * With W from memory, GB/s of W (1536 x 768): gemv 13, 11, 8, 7 for m = 3, 4, 6, 8, tiles 12 for
+ * all of them and up to 32.
+ */
+static bool on_tiles(const struct wf_gemm *g)
+{
+    return g->dtype == WEFT_BF16 && g->k > 0 && wf_kernels_isa() >= 5;
+}
+
+static struct wf_tiles tiles_of(const struct wf_gemm *g)
+{
+    return (struct wf_tiles){.m = g->m,
+                             .n = g->n,
+                             .k = g->k,
+                             .lda = g->lda,
+                             .ldb = g->ldb,
+                             .ldc = g->ldc,
+                             .ta = g->ta,
+                             .tb = g->tb,
+                             .wide = g->wide};
+}
+
+static void run_tiles(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                      void *c, char *scratch)
+{
+    struct wf_tiles p = tiles_of(g);
+
+    wf_tiles_amx.product(&p, a, b, bias, c, scratch);
+}
+
+static void prepare_tiles(struct wf_gemm *g)
+{
+    struct wf_tiles p = tiles_of(g);
+
+    g->run = run_tiles;
+    g->scratch = wf_scratch_round(wf_tiles_amx.scratch_bytes(&p));
+}
+
 static void prepare_bf16(struct wf_gemm *g)
 {
     if (g->k > 0) g->dnnl = wf_dnnl_product_new(g);
@@ -267,12 +329,14 @@ void wf_gemm_prepare(struct wf_gemm *g)
     g->scratch = 0;
     g->run = run_nothing;
     if (g->m == 0 || g->n == 0) return;
-    if (has_rows(g, g->dtype == WEFT_BF16 ? FEW_NARROW : FEW))
+    if (has_rows(g, g->dtype != WEFT_BF16 ? FEW : on_tiles(g) ? FEW_TILES : FEW_NARROW))
         prepare_gemv(g);
     else if (g->dtype == WEFT_F32)
         prepare_f32(g);
     else if (g->dtype == WEFT_F64)
         prepare_blocked(g, WF_ISA_PICK(wf_blocked_f64), sizeof(double));
+    else if (on_tiles(g))
+        prepare_tiles(g);
     else
         prepare_bf16(g);
 }

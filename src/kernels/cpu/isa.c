@@ -1,10 +1,11 @@
-/* isa.c: which of the three compilations of cpu/isa/ this machine runs. */
+/* isa.c: which of the three compilations of cpu/isa/ this machine runs, and whether cpu/amx/. */
 #include "kernels/cpu/isa.h"
 
 #include <stdatomic.h>
 
 #include "base/knob.h"
 #include "kernels/cpu/gemm_dnnl.h"
+#include "kernels/cpu/tiles.h"
 
 /* Relaxed: ranks may be threads, but every one of them computes the same value. */
 static _Atomic int level;
@@ -20,7 +21,7 @@ static int machine_level(void)
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return 3;
-    return 4;
+    return wf_tiles_granted() ? 5 : 4;
 #else
     return 2;
 #endif

@@ -11,6 +11,7 @@
  *     const struct wf_norms *t = WF_ISA_PICK(wf_norms);         cpu/norm.c, in prepare
  *
  * Files in cpu/ itself are compiled once, for the baseline; they choose, they hold no hot loops.
+ * Those in cpu/amx/ are compiled once, for AMX tiles.
  */
 #pragma once
 
@@ -25,6 +26,6 @@
 /** Declare the three tables. */
 #define WF_ISA_TABLE(type, name) extern const type name##_v2, name##_v3, name##_v4;
 
-/** A pointer to the table of the instruction set in force. */
+/** A pointer to the table of the instruction set in force; level 5, AMX, is v4 and tiles.h. */
 #define WF_ISA_PICK(name)                                                                          \
-    (wf_kernels_isa() == 4 ? &name##_v4 : wf_kernels_isa() == 3 ? &name##_v3 : &name##_v2)
+    (wf_kernels_isa() >= 4 ? &name##_v4 : wf_kernels_isa() == 3 ? &name##_v3 : &name##_v2)

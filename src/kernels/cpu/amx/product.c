@@ -1,0 +1,292 @@
+/*
+ * product.c: C = op(A) op(B) (+ bias) in bf16 on AMX tiles.
+ *
+ * Columns of B, as many as stay in L2, are packed into tiles (pack.h). Then strip after strip of 32
+ * rows of A, packed unless it lies right, meets them all; a block of its k stays in L1 meanwhile.
+ * Four tiles of C accumulate in registers, so that every tile of A and B is loaded for two
+ * products. They pass through memory in f32 between blocks of k and are rounded once, at the end.
+ *
+ * The order of a sum depends on k alone. Numbers below 2^-126 count as zero: the instruction takes
+ * and gives them so, and the one that rounds does too.
+ */
+#include "kernels/cpu/tiles.h"
+
+#if defined(WF_AMX) /* by cmake/WeftIsa.cmake; compilers differ in what they define themselves */
+#include <stdatomic.h>
+
+#include "kernels/cpu/amx/pack.h"
+
+enum {
+    STRIP = 2 * LINES,     /* rows of A and columns of B of one block of tiles */
+    SPAN = 2048,           /* k of one pass over the product */
+    BLOCK = 512,           /* k of a strip of A that L1 keeps */
+    PANEL_BYTES = 3 << 19, /* of packed B that L2 keeps */
+};
+
+static int64_t at_most(int64_t x, int64_t limit) { return x < limit ? x : limit; }
+static int64_t ceil_div(int64_t x, int64_t unit) { return (x + unit - 1) / unit; }
+static int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
+
+/** The size of parts of x that are alike, at most `limit` each, and whole units. */
+static int64_t parts(int64_t x, int64_t limit, int64_t unit)
+{
+    return round_up(ceil_div(x, ceil_div(x, limit)), unit);
+}
+
+/* Where finished sums go: rows of C, with bias along them. */
+struct target {
+    char *at;
+    int64_t ldc;
+    bool wide;
+    const wf_bf16 *bias;
+};
+
+/* A product or, turned, its transpose C^T = B^T A^T, and how it is cut. */
+struct job {
+    bool turned;
+    int64_t m, n, k;
+    struct wf_side left, right;
+    struct target c;
+    int64_t span, block; /* of k */
+    int64_t columns;     /* of the right operand packed at a time */
+    wf_bf16 *strip, *panel;
+    float *sums; /* what waits for more k: a strip, or all where k has several spans */
+    int64_t sums_ld;
+};
+
+/*
+ * Tiles to turn: an operand's where it does not lie as its side wants it, and C's if the product is
+ * turned. So a few rows meet a large W that is never turned, and of d^T x the smaller side is.
+ */
+static bool better_turned(const struct wf_tiles *p)
+{
+    int64_t m = ceil_div(p->m, LINES), n = ceil_div(p->n, LINES), k = ceil_div(p->k, DEPTH);
+
+    return (p->ta ? 0 : m * k) + (p->tb ? 0 : n * k) + m * n <
+           (p->ta ? m * k : 0) + (p->tb ? n * k : 0);
+}
+
+static struct job job_of(const struct wf_tiles *p)
+{
+    bool turned = better_turned(p);
+    struct wf_side a = {.ld = p->lda, .across = p->ta}, b = {.ld = p->ldb, .across = !p->tb};
+    struct job j = {.turned = turned,
+                    .m = turned ? p->n : p->m,
+                    .n = turned ? p->m : p->n,
+                    .k = p->k,
+                    .left = turned ? b : a,
+                    .right = turned ? a : b,
+                    .c = {.ldc = p->ldc, .wide = p->wide}};
+
+    j.span = parts(p->k, SPAN, DEPTH);
+    j.block = parts(at_most(p->k, j.span), BLOCK, DEPTH);
+    j.columns = parts(j.n, PANEL_BYTES / (int64_t)sizeof(wf_bf16) / j.span / STRIP * STRIP, STRIP);
+    j.sums_ld = j.k > j.span ? round_up(j.n, STRIP) : j.k > j.block ? j.columns : 0;
+    return j;
+}
+
+static size_t scratch_bytes(const struct wf_tiles *p)
+{
+    struct job j = job_of(p);
+    int64_t packed = j.span * (STRIP + j.columns) * (int64_t)sizeof(wf_bf16);
+    int64_t rows = j.k > j.span ? round_up(j.m, STRIP) : STRIP;
+
+    return (size_t)(packed + rows * j.sums_ld * (int64_t)sizeof(float));
+}
+
+static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} whole_tiles __attribute__((aligned(64))) = {.palette = 1,
+                                              .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                                              .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+/* Two lines of tiles of the left operand: elements to the next row, k and line. */
+struct lines {
+    const wf_bf16 *at;
+    int64_t ld, step, below;
+};
+
+/**
+ * to[32][32] = from (NULL: 0) + the product of `steps` pairs of tiles of A and of B, whose lines
+ * are next_b apart. `both` lines of A, or the upper one alone.
+ */
+AMX_INLINE void multiply(bool both, int64_t steps, struct lines a, const wf_bf16 *b, int64_t next_b,
+                         const float *from, int64_t from_ld, float *to, int64_t to_ld)
+{
+    size_t bytes = (size_t)from_ld * sizeof *from, row = (size_t)a.ld * sizeof *a.at;
+
+    if (from) {
+        _tile_loadd(0, from, bytes);
+        _tile_loadd(1, from + LINES, bytes);
+        if (both) _tile_loadd(2, from + LINES * from_ld, bytes);
+        if (both) _tile_loadd(3, from + LINES * from_ld + LINES, bytes);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (; steps > 0; steps--, a.at += a.step, b += TILE) {
+        _tile_loadd(6, b, 64);
+        _tile_loadd(4, a.at, row);
+        _tile_loadd(7, b + next_b, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        if (!both) continue;
+        _tile_loadd(5, a.at + a.below, row);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    bytes = (size_t)to_ld * sizeof *to;
+    _tile_stored(0, to, bytes);
+    _tile_stored(1, to + LINES, bytes);
+    if (!both) return;
+    _tile_stored(2, to + LINES * to_ld, bytes);
+    _tile_stored(3, to + LINES * to_ld + LINES, bytes);
+}
+
+static inline int64_t element_bytes(bool wide) { return wide ? sizeof(float) : sizeof(wf_bf16); }
+
+AMX_INLINE void write_row(const struct target *t, int64_t row, __m512 sum, __mmask16 mask)
+{
+    char *to = t->at + row * t->ldc * element_bytes(t->wide);
+
+    if (t->wide)
+        _mm512_mask_storeu_ps(to, mask, sum);
+    else
+        _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(sum));
+}
+
+AMX_INLINE __m512 widened(const wf_bf16 *from, __mmask16 mask)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(load_line(from, mask), 16));
+}
+
+/** Up to 16 x 16 finished sums, 32 to a row, into rows of C. */
+AMX_INLINE void write_tile(const struct target *t, bool turned, const float *from, int64_t rows,
+                           int64_t cols)
+{
+    __mmask16 mask = (__mmask16)first(cols);
+    __m512 added = t->bias ? widened(t->bias, mask) : _mm512_setzero_ps();
+    __m512i word[LINES];
+
+    AMX_UNROLL for (int i = 0; i < LINES; i++) word[i] =
+        _mm512_load_si512((const void *)(from + i * STRIP));
+    if (turned) turn(word);
+    AMX_UNROLL for (int i = 0; i < LINES; i++) if (i < rows)
+        write_row(t, i, _mm512_add_ps(_mm512_castsi512_ps(word[i]), added), mask);
+}
+
+/** 32 x 32 sums, or their transpose, of which C takes rows x cols. */
+static void write_out(struct target t, bool turned, const float *from, int64_t rows, int64_t cols)
+{
+    for (int64_t j = 0; j < cols; j += LINES) {
+        struct target down = t;
+
+        for (int64_t i = 0; i < rows; i += LINES) {
+            if (turned)
+                write_tile(&down, true, from + j * STRIP + i, rows - i, cols - j);
+            else
+                write_tile(&down, false, from + i * STRIP + j, rows - i, cols - j);
+            down.at += LINES * t.ldc * element_bytes(t.wide);
+        }
+        t.at += LINES * element_bytes(t.wide);
+        if (t.bias) t.bias += LINES;
+    }
+}
+
+/* A strip of the left operand, some columns of the right one, one span of k. */
+struct place {
+    int64_t row, rows, column, columns, k, depth;
+    struct lines a;
+};
+
+static void finish(const struct job *j, const struct place *at, int64_t column, const float *sums)
+{
+    int64_t cols = at_most(STRIP, at->columns - column), row = at->row;
+    struct target t = j->c;
+
+    column += at->column;
+    t.at += (j->turned ? column * t.ldc + row : row * t.ldc + column) * element_bytes(t.wide);
+    if (t.bias) t.bias += j->turned ? row : column;
+    if (j->turned)
+        write_out(t, true, sums, cols, at->rows);
+    else
+        write_out(t, false, sums, at->rows, cols);
+}
+
+/** A block of k for 32 columns: into the sums, or, with the last k, into C. */
+static void block(const struct job *j, const struct place *at, int64_t k, int64_t column)
+{
+    _Alignas(64) float last[STRIP * STRIP];
+    bool ends = k + j->block >= at->depth && at->k + at->depth == j->k;
+    int64_t steps = ceil_div(at_most(j->block, at->depth - k), DEPTH),
+            next = packed_line(at->depth);
+    const wf_bf16 *b = j->panel + column / LINES * next + k * LINES;
+    float *sums = j->k > j->span ? j->sums + at->row * j->sums_ld + at->column : j->sums;
+    const float *from = at->k + k > 0 ? sums + column : NULL;
+    float *to = ends ? last : sums + column;
+    int64_t to_ld = ends ? STRIP : j->sums_ld;
+    struct lines a = at->a;
+
+    a.at += k / DEPTH * a.step;
+    if (at->rows > LINES)
+        multiply(true, steps, a, b, next, from, j->sums_ld, to, to_ld);
+    else
+        multiply(false, steps, a, b, next, from, j->sums_ld, to, to_ld);
+    if (ends) finish(j, at, column, last);
+}
+
+/** Whole strips that lie along k are read where they lie, the others packed. */
+static struct lines lines_of(const struct job *j, const struct place *at)
+{
+    const struct wf_side *s = &j->left;
+
+    if (!s->across && at->rows == STRIP && at->depth % DEPTH == 0)
+        return (struct lines){s->from + at->row * s->ld + at->k, s->ld, DEPTH, LINES * s->ld};
+    pack(s, false, at->row, at->rows, at->k, at->depth, j->strip);
+    return (struct lines){j->strip, DEPTH, TILE, packed_line(at->depth)};
+}
+
+static void panel(const struct job *j, struct place at)
+{
+    pack(&j->right, true, at.column, at.columns, at.k, at.depth, j->panel);
+    for (at.row = 0; at.row < j->m; at.row += STRIP) {
+        at.rows = at_most(STRIP, j->m - at.row);
+        at.a = lines_of(j, &at);
+        /* What the compiler is told of a tile's load does not name the memory that it reads. */
+        atomic_signal_fence(memory_order_seq_cst);
+        for (int64_t k = 0; k < at.depth; k += j->block)
+            for (int64_t column = 0; column < at.columns; column += STRIP) block(j, &at, k, column);
+    }
+}
+
+static void product(const struct wf_tiles *p, const void *a, const void *b, const void *bias,
+                    void *c, void *scratch)
+{
+    struct job j = job_of(p);
+    struct place at = {0};
+
+    j.left.from = j.turned ? b : a;
+    j.right.from = j.turned ? a : b;
+    j.c.at = c;
+    j.c.bias = bias;
+    j.strip = scratch;
+    j.panel = j.strip + STRIP * j.span;
+    j.sums = (float *)(void *)(j.panel + j.columns * j.span);
+    _tile_loadconfig(&whole_tiles);
+    for (at.k = 0; at.k < j.k; at.k += j.span)
+        for (at.column = 0; at.column < j.n; at.column += j.columns) {
+            at.depth = at_most(j.span, j.k - at.k);
+            at.columns = at_most(j.columns, j.n - at.column);
+            panel(&j, at);
+        }
+    _tile_release();
+}
+
+const struct wf_tiles_table wf_tiles_amx = {true, scratch_bytes, product};
+#else
+const struct wf_tiles_table wf_tiles_amx = {0};
+#endif
