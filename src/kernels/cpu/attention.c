@@ -50,10 +50,12 @@ static void attention_drop(void *prep)
     wf_free(p);
 }
 
-/* Roles of one head. `first` holds each role's operand. */
-static void heads_at(const struct attention *p, char *const *first, int64_t b, int64_t g, int64_t r,
+/* Roles of head n, of all batches' heads. `first` holds each role's operand. */
+static void heads_at(const struct attention *p, char *const *first, int64_t n,
                      struct wf_head *heads)
 {
+    int64_t r = n % p->repeats, g = n / p->repeats % p->groups, b = n / p->repeats / p->groups;
+
     for (int i = 0; i < WF_ATT_GRAD_HEADS; i++) {
         const struct role *role = &p->role[i];
         int64_t at = role->offset + b * role->batch + g * role->group + r * role->repeat;
@@ -61,6 +63,18 @@ static void heads_at(const struct attention *p, char *const *first, int64_t b, i
         heads[i] =
             (struct wf_head){first[i] ? first[i] + at * p->bytes : NULL, role->row, role->col};
     }
+}
+
+/* The roles of head n + 1 that head n does not share with it. */
+static const struct wf_head *next_heads(const struct attention *p, char *const *first, int64_t n,
+                                        struct wf_head *heads)
+{
+    if (n + 1 == p->batches * p->groups * p->repeats) return NULL;
+    heads_at(p, first, n + 1, heads);
+    if ((n + 1) % p->repeats)
+        heads[WF_ATT_K].data = heads[WF_ATT_V].data = heads[WF_ATT_DK].data =
+            heads[WF_ATT_DV].data = NULL;
+    return heads;
 }
 
 static void mask_at(const struct attention *p, const void *const *in, int64_t b,
@@ -71,22 +85,21 @@ static void mask_at(const struct attention *p, const void *const *in, int64_t b,
                   b * p->mask_batch * (shape->mask_bool ? (int64_t)sizeof(bool) : p->bytes);
 }
 
-/* The heads of one group, one after the other: they share packed keys and values. */
-static void run_group(const struct attention *p, struct wf_attention *shape, char *const *first,
-                      int64_t b, int64_t g, char *lse, char *scratch)
+/* Those of a group come one after the other: they share packed keys and values. */
+static void run_head(const struct attention *p, struct wf_attention *shape, char *const *first,
+                     int64_t n, char *lse, char *scratch)
 {
-    for (int64_t r = 0; r < p->repeats; r++) {
-        struct wf_head heads[WF_ATT_GRAD_HEADS];
-        int64_t at = ((b * p->groups + g) * p->repeats + r) * shape->tq * p->lse_bytes;
+    struct wf_head heads[WF_ATT_GRAD_HEADS], next[WF_ATT_GRAD_HEADS];
 
-        shape->first = r == 0;
-        shape->last = r == p->repeats - 1;
-        heads_at(p, first, b, g, r, heads);
-        if (p->backward)
-            p->loops->backward(shape, heads, lse + at, scratch + p->lse.scratch);
-        else
-            p->loops->forward(shape, heads, lse + at, scratch);
-    }
+    lse += n * shape->tq * p->lse_bytes;
+    shape->first = n % p->repeats == 0;
+    shape->last = (n + 1) % p->repeats == 0;
+    shape->next = next_heads(p, first, n, next);
+    heads_at(p, first, n, heads);
+    if (p->backward)
+        p->loops->backward(shape, heads, lse, scratch + p->lse.scratch);
+    else
+        p->loops->forward(shape, heads, lse, scratch);
 }
 
 /* Keys that are not there, or that no query here looks at, get no gradient. */
@@ -113,9 +126,9 @@ static void attention_run(const struct wf_kcall *k, void *const *out, const void
     lse = p->backward ? (void *)(uintptr_t)wf_operand_ready(&p->lse, in[p->lse_index], scratch)
                       : out[p->lse_index];
     if (p->backward && (scalars->v[0] || !p->repeats)) clear_key_gradients(p, out);
-    for (int64_t b = 0; b < p->batches; b++) {
-        mask_at(p, in, b, &shape);
-        for (int64_t g = 0; g < p->groups; g++) run_group(p, &shape, first, b, g, lse, scratch);
+    for (int64_t n = 0; n < p->batches * p->groups * p->repeats; n++) {
+        mask_at(p, in, n / (p->groups * p->repeats), &shape);
+        run_head(p, &shape, first, n, lse, scratch);
     }
 }
 

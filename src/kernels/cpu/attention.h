@@ -3,6 +3,12 @@
 
 #include "kernels/cpu/isa.h"
 
+/** One head's [T, D] within a strided tensor. Strides in elements. */
+struct wf_head {
+    void *data;
+    int64_t row, col;
+};
+
 struct wf_attention {
     int64_t tq, tk, d; /* queries, keys, head size */
     bool causal;       /* query i sees keys up to i + tk - tq */
@@ -12,12 +18,8 @@ struct wf_attention {
     double scale;
     const void *mask; /* [tq, tk] of bytes or of the element type; NULL: none */
     int64_t mask_row, mask_col;
-};
-
-/** One head's [T, D] within a strided tensor. Strides in elements. */
-struct wf_head {
-    void *data;
-    int64_t row, col;
+    const struct wf_head *next; /* what comes after this head, NULL where it is the last; only asked
+                                   for in advance, so a head that need not be has data = NULL */
 };
 
 enum wf_attention_forward { WF_ATT_Q, WF_ATT_K, WF_ATT_V, WF_ATT_O, WF_ATT_HEADS };
