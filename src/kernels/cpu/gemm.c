@@ -166,20 +166,43 @@ enum { TINY = 16 * 16 * 16 };
  *     sgemm                     58          54          63          75           76
  *     own                       77          81          78          76           76
  *
- * With AVX-512 (Zen 5) the turned form won up to 128 rows (150 against 230) and sgemm was never
- * far from the peak otherwise.
+ * One Xeon core with AVX-512 (peak 178):
+ *
+ *   x W^T, few rows      N x K          m = 8     16     32     64    128    384
+ *     sgemm              2048 x 1024       34     58     83    105    135    155
+ *     turned                               46     82    113    113    133    143
+ *     own                                  46     60     82    104    142    140
+ *   d W, rows of W a multiple of 4 KiB apart
+ *     sgemm              2048 x 1024              62           107    136    150
+ *     own                                         57           110    147    140
+ *   elsewhere sgemm is never far from the peak (d W of 768 x 384, 128 rows: 173, own 161; d^T x:
+ *   160, own 150)
  */
-static enum form f32_form(const struct wf_gemm *g)
+static enum form f32_form_wide(const struct wf_gemm *g)
 {
-    bool wide = wf_kernels_isa() >= 4;
+    bool some = g->m > 64 && g->m <= 160 && wf_knobs.threads <= 1;
 
-    if (g->m * g->n * g->k <= TINY) return OWN;
+    if (!g->ta && g->tb && g->n > g->m) {
+        if (some) return OWN;
+        return g->m >= 6 && g->m <= 128 && g->ldc == g->n ? TURNED : SGEMM;
+    }
+    return some && !g->ta && !g->tb && g->ldb % 1024 == 0 ? OWN : SGEMM;
+}
+
+static enum form f32_form_narrow(const struct wf_gemm *g)
+{
     if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
-        return g->m >= 6 && g->m <= (wide ? 128 : 32) ? TURNED : SGEMM;
-    if (wide || wf_knobs.threads > 1) return SGEMM;
+        return g->m >= 6 && g->m <= 32 ? TURNED : SGEMM;
+    if (wf_knobs.threads > 1) return SGEMM;
     if (!g->ta && !g->tb) return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN : SGEMM;
     if (g->ta && !g->tb) return g->m * g->n <= 300000 && g->k >= 64 ? OWN : SGEMM;
     return SGEMM;
+}
+
+static enum form f32_form(const struct wf_gemm *g)
+{
+    if (g->m * g->n * g->k <= TINY) return OWN;
+    return wf_kernels_isa() >= 4 ? f32_form_wide(g) : f32_form_narrow(g);
 }
 
 static void prepare_f32(struct wf_gemm *g)

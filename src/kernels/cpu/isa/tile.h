@@ -50,6 +50,13 @@ TILE_INLINE vec vec_max(vec a, vec b)
 /* How many rows of the right operand ahead a copying tile asks for. */
 enum { TILE_AHEAD = 32 };
 
+/** Memory that later tiles read: a line of it is asked for every TILE_ASK rows, `step` apart. */
+struct tile_ahead {
+    const WF_T *at; /* NULL: nothing is asked for */
+    int64_t step;
+};
+enum { TILE_ASK = 4 };
+
 /*
  * tile() that also leaves a dense copy [kn][TILE_NR] of the right operand in `keep` (NULL: none),
  * for the tiles below it. Reading it from afar then costs no pass of its own.
@@ -57,7 +64,8 @@ enum { TILE_AHEAD = 32 };
  * C is asked for first and added last, so that it is on its way while the tile computes.
  */
 TILE_INLINE void tile_keep(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const WF_T *b,
-                           int64_t ldb, WF_T *c, int64_t ldc, bool add, WF_T *keep)
+                           int64_t ldb, WF_T *c, int64_t ldc, bool add, WF_T *keep,
+                           struct tile_ahead ahead)
 {
     vec acc[TILE_MR][TILE_NV];
 
@@ -71,6 +79,8 @@ TILE_INLINE void tile_keep(int64_t kn, const WF_T *a, int64_t si, int64_t sk, co
         vec right[TILE_NV];
 
         TILE_UNROLL for (int j = 0; j < TILE_NV; j++) right[j] = vec_load(b + j * TILE_LANES);
+        if (ahead.at && k % TILE_ASK == 0)
+            __builtin_prefetch(ahead.at + k / TILE_ASK * ahead.step, 0, 2);
         if (keep) {
             __builtin_prefetch(b + TILE_AHEAD * ldb);
             TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
@@ -91,5 +101,5 @@ TILE_INLINE void tile_keep(int64_t kn, const WF_T *a, int64_t si, int64_t sk, co
 TILE_INLINE void tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const WF_T *b, int64_t ldb,
                       WF_T *c, int64_t ldc, bool add)
 {
-    tile_keep(kn, a, si, sk, b, ldb, c, ldc, add, NULL);
+    tile_keep(kn, a, si, sk, b, ldb, c, ldc, add, NULL, (struct tile_ahead){NULL, 0});
 }
