@@ -165,6 +165,7 @@ static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
     struct wf_node *producer = node->producers[i];
 
     if (node->leaves[i]) return deliver_to_leaf(node->leaves[i], grad);
+    if (producer->grad && up.add_into(producer->grad, grad)) return WEFT_OK;
     if (producer->grad) {
         weft_tensor *sum = up.add(producer->grad, grad);
 
