@@ -19,7 +19,7 @@
 enum {
     STRIP = 2 * LINES,     /* rows of A and columns of B of one block of tiles */
     SPAN = 2048,           /* k of one pass over the product */
-    BLOCK = 512,           /* k of a strip of A that L1 keeps */
+    BLOCK = 384,           /* k of a strip of A that L1 keeps */
     PANEL_BYTES = 3 << 19, /* of packed B that L2 keeps */
 };
 
@@ -33,10 +33,10 @@ static int64_t parts(int64_t x, int64_t limit, int64_t unit)
     return round_up(ceil_div(x, ceil_div(x, limit)), unit);
 }
 
-/* Where finished sums go: rows of C, with bias along them. */
+/* Where finished sums go: some of C, with bias along its rows. */
 struct target {
     char *at;
-    int64_t ldc;
+    int64_t rows, cols, ldc;
     bool wide;
     const wf_bf16 *bias;
 };
@@ -108,34 +108,40 @@ struct lines {
     int64_t ld, step, below;
 };
 
-/**
- * to[32][32] = from (NULL: 0) + the product of `steps` pairs of tiles of A and of B, whose lines
- * are next_b apart. `both` lines of A, or the upper one alone.
- */
-AMX_INLINE void multiply(bool both, int64_t steps, struct lines a, const wf_bf16 *b, int64_t next_b,
-                         const float *from, int64_t from_ld, float *to, int64_t to_ld)
-{
-    size_t bytes = (size_t)from_ld * sizeof *from, row = (size_t)a.ld * sizeof *a.at;
+/* What a block of 32 x 32 sums is made of. */
+struct feed {
+    int64_t steps; /* of 32 k */
+    struct lines a;
+    const wf_bf16 *b;
+    int64_t next_b;    /* from its first line of tiles to its second */
+    const float *from; /* earlier sums, NULL: none */
+    int64_t from_ld;
+};
 
-    if (from) {
-        _tile_loadd(0, from, bytes);
-        _tile_loadd(1, from + LINES, bytes);
-        if (both) _tile_loadd(2, from + LINES * from_ld, bytes);
-        if (both) _tile_loadd(3, from + LINES * from_ld + LINES, bytes);
+/** to[32][32] = earlier sums + a b, of `both` lines of A or the upper one alone. */
+AMX_INLINE void multiply(bool both, struct feed f, float *to, int64_t to_ld)
+{
+    size_t bytes = (size_t)f.from_ld * sizeof *to, row = (size_t)f.a.ld * sizeof *f.a.at;
+
+    if (f.from) {
+        _tile_loadd(0, f.from, bytes);
+        _tile_loadd(1, f.from + LINES, bytes);
+        if (both) _tile_loadd(2, f.from + LINES * f.from_ld, bytes);
+        if (both) _tile_loadd(3, f.from + LINES * f.from_ld + LINES, bytes);
     } else {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (; steps > 0; steps--, a.at += a.step, b += TILE) {
-        _tile_loadd(6, b, 64);
-        _tile_loadd(4, a.at, row);
-        _tile_loadd(7, b + next_b, 64);
+    for (; f.steps > 0; f.steps--, f.a.at += f.a.step, f.b += TILE) {
+        _tile_loadd(6, f.b, 64);
+        _tile_loadd(4, f.a.at, row);
+        _tile_loadd(7, f.b + f.next_b, 64);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         if (!both) continue;
-        _tile_loadd(5, a.at + a.below, row);
+        _tile_loadd(5, f.a.at + f.a.below, row);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
@@ -179,17 +185,17 @@ AMX_INLINE void write_tile(const struct target *t, bool turned, const float *fro
         write_row(t, i, _mm512_add_ps(_mm512_castsi512_ps(word[i]), added), mask);
 }
 
-/** 32 x 32 sums, or their transpose, of which C takes rows x cols. */
-static void write_out(struct target t, bool turned, const float *from, int64_t rows, int64_t cols)
+/** 32 x 32 sums, or their transpose, of which C takes what exists. */
+static void write_out(struct target t, bool turned, const float *from)
 {
-    for (int64_t j = 0; j < cols; j += LINES) {
+    for (int64_t j = 0; j < t.cols; j += LINES) {
         struct target down = t;
 
-        for (int64_t i = 0; i < rows; i += LINES) {
+        for (int64_t i = 0; i < t.rows; i += LINES) {
             if (turned)
-                write_tile(&down, true, from + j * STRIP + i, rows - i, cols - j);
+                write_tile(&down, true, from + j * STRIP + i, t.rows - i, t.cols - j);
             else
-                write_tile(&down, false, from + i * STRIP + j, rows - i, cols - j);
+                write_tile(&down, false, from + i * STRIP + j, t.rows - i, t.cols - j);
             down.at += LINES * t.ldc * element_bytes(t.wide);
         }
         t.at += LINES * element_bytes(t.wide);
@@ -203,18 +209,18 @@ struct place {
     struct lines a;
 };
 
-static void finish(const struct job *j, const struct place *at, int64_t column, const float *sums)
+/** The part of C that 32 columns of a strip are. */
+static struct target target_of(const struct job *j, const struct place *at, int64_t column)
 {
-    int64_t cols = at_most(STRIP, at->columns - column), row = at->row;
+    int64_t columns = at_most(STRIP, at->columns - column), of_c = at->column + column;
+    int64_t row = j->turned ? of_c : at->row, col = j->turned ? at->row : of_c;
     struct target t = j->c;
 
-    column += at->column;
-    t.at += (j->turned ? column * t.ldc + row : row * t.ldc + column) * element_bytes(t.wide);
-    if (t.bias) t.bias += j->turned ? row : column;
-    if (j->turned)
-        write_out(t, true, sums, cols, at->rows);
-    else
-        write_out(t, false, sums, at->rows, cols);
+    t.rows = j->turned ? columns : at->rows;
+    t.cols = j->turned ? at->rows : columns;
+    t.at += (row * t.ldc + col) * element_bytes(t.wide);
+    if (t.bias) t.bias += col;
+    return t;
 }
 
 /** A block of k for 32 columns: into the sums, or, with the last k, into C. */
@@ -222,21 +228,26 @@ static void block(const struct job *j, const struct place *at, int64_t k, int64_
 {
     _Alignas(64) float last[STRIP * STRIP];
     bool ends = k + j->block >= at->depth && at->k + at->depth == j->k;
-    int64_t steps = ceil_div(at_most(j->block, at->depth - k), DEPTH),
-            next = packed_line(at->depth);
-    const wf_bf16 *b = j->panel + column / LINES * next + k * LINES;
-    float *sums = j->k > j->span ? j->sums + at->row * j->sums_ld + at->column : j->sums;
-    const float *from = at->k + k > 0 ? sums + column : NULL;
-    float *to = ends ? last : sums + column;
-    int64_t to_ld = ends ? STRIP : j->sums_ld;
-    struct lines a = at->a;
+    float *sums = (j->k > j->span ? j->sums + at->row * j->sums_ld + at->column : j->sums) + column;
+    float *to = ends ? last : sums;
+    int64_t to_ld = ends ? STRIP : j->sums_ld, next = packed_line(at->depth);
+    struct feed f = {.steps = ceil_div(at_most(j->block, at->depth - k), DEPTH),
+                     .a = at->a,
+                     .b = j->panel + column / LINES * next + k * LINES,
+                     .next_b = next,
+                     .from = at->k + k > 0 ? sums : NULL,
+                     .from_ld = j->sums_ld};
+    struct target t = target_of(j, at, column);
 
-    a.at += k / DEPTH * a.step;
+    f.a.at += k / DEPTH * f.a.step;
     if (at->rows > LINES)
-        multiply(true, steps, a, b, next, from, j->sums_ld, to, to_ld);
+        multiply(true, f, to, to_ld);
     else
-        multiply(false, steps, a, b, next, from, j->sums_ld, to, to_ld);
-    if (ends) finish(j, at, column, last);
+        multiply(false, f, to, to_ld);
+    if (ends && j->turned)
+        write_out(t, true, last);
+    else if (ends)
+        write_out(t, false, last);
 }
 
 /** Whole strips that lie along k are read where they lie, the others packed. */
