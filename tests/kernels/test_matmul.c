@@ -304,12 +304,11 @@ enum { EDGES = sizeof edges / sizeof *edges, FORMS = 16, GAP = 3 };
 static const struct {
     int64_t m, n, k;
 } large[] = {
-    {33, 50, 513},   /* two blocks of k */
-    {40, 450, 1700}, /* columns of B in two parts, */
-    {450, 40, 1700}, /* or rows, where the product is turned */
-    {35, 40, 2100},  /* two spans of k, */
-    {33, 770, 2050}, /* of columns in two parts */
-    {3, 700, 96},    /* few rows of a large matrix */
+    {33, 50, 513},   {40, 450, 1700}, /* columns of B in two parts, */
+    {450, 40, 1700},                  /* or rows, where the product is turned */
+    {35, 40, 2100},                   /* two spans of k, */
+    {33, 770, 2050},                  /* of columns in two parts */
+    {3, 700, 96},                     /* few rows of a large matrix */
 };
 enum { LARGE = sizeof large / sizeof *large };
 

@@ -2,9 +2,10 @@
  * product.c: C = op(A) op(B) (+ bias) in bf16 on AMX tiles.
  *
  * Columns of B, as many as stay in L2, are packed into tiles (pack.h). Then strip after strip of 32
- * rows of A, packed unless it lies right, meets them all; a block of its k stays in L1 meanwhile.
- * Four tiles of C accumulate in registers, so that every tile of A and B is loaded for two
- * products. They pass through memory in f32 between blocks of k and are rounded once, at the end.
+ * rows of A, packed unless it lies right, meets them all. Four tiles of C accumulate in registers,
+ * so that every tile of A and B is loaded for two products. They do so for as many k as a strip and
+ * a panel of B fit into L2 (shorter blocks, which L1 would keep, were slower for what C then
+ * moves), pass through memory in f32 if there are more, and are rounded once, at the end.
  *
  * The order of a sum depends on k alone. Numbers below 2^-126 count as zero: the instruction takes
  * and gives them so, and the one that rounds does too.
@@ -19,7 +20,6 @@
 enum {
     STRIP = 2 * LINES,     /* rows of A and columns of B of one block of tiles */
     SPAN = 2048,           /* k of one pass over the product */
-    BLOCK = 384,           /* k of a strip of A that L1 keeps */
     PANEL_BYTES = 3 << 19, /* of packed B that L2 keeps */
 };
 
@@ -47,10 +47,10 @@ struct job {
     int64_t m, n, k;
     struct wf_side left, right;
     struct target c;
-    int64_t span, block; /* of k */
-    int64_t columns;     /* of the right operand packed at a time */
+    int64_t span;    /* of k */
+    int64_t columns; /* of the right operand packed at a time */
     wf_bf16 *strip, *panel;
-    float *sums; /* what waits for more k: a strip, or all where k has several spans */
+    float *sums; /* where k has several spans: of all of C, but for the last */
     int64_t sums_ld;
 };
 
@@ -79,9 +79,8 @@ static struct job job_of(const struct wf_tiles *p)
                     .c = {.ldc = p->ldc, .wide = p->wide}};
 
     j.span = parts(p->k, SPAN, DEPTH);
-    j.block = parts(at_most(p->k, j.span), BLOCK, DEPTH);
     j.columns = parts(j.n, PANEL_BYTES / (int64_t)sizeof(wf_bf16) / j.span / STRIP * STRIP, STRIP);
-    j.sums_ld = j.k > j.span ? round_up(j.n, STRIP) : j.k > j.block ? j.columns : 0;
+    j.sums_ld = j.k > j.span ? round_up(j.n, STRIP) : 0;
     return j;
 }
 
@@ -89,9 +88,8 @@ static size_t scratch_bytes(const struct wf_tiles *p)
 {
     struct job j = job_of(p);
     int64_t packed = j.span * (STRIP + j.columns) * (int64_t)sizeof(wf_bf16);
-    int64_t rows = j.k > j.span ? round_up(j.m, STRIP) : STRIP;
 
-    return (size_t)(packed + rows * j.sums_ld * (int64_t)sizeof(float));
+    return (size_t)(packed + round_up(j.m, STRIP) * j.sums_ld * (int64_t)sizeof(float));
 }
 
 static const struct {
@@ -223,31 +221,30 @@ static struct target target_of(const struct job *j, const struct place *at, int6
     return t;
 }
 
-/** A block of k for 32 columns: into the sums, or, with the last k, into C. */
-static void block(const struct job *j, const struct place *at, int64_t k, int64_t column)
+/** A span of k for 32 columns: into the sums, or, if it is the last, into C. */
+static void block(const struct job *j, const struct place *at, int64_t column)
 {
     _Alignas(64) float last[STRIP * STRIP];
-    bool ends = k + j->block >= at->depth && at->k + at->depth == j->k;
-    float *sums = (j->k > j->span ? j->sums + at->row * j->sums_ld + at->column : j->sums) + column;
-    float *to = ends ? last : sums;
+    bool ends = at->k + at->depth == j->k;
+    int64_t place = at->row * j->sums_ld + at->column + column;
+    float *sums = j->sums_ld ? j->sums + place : last, *to = ends ? last : sums;
     int64_t to_ld = ends ? STRIP : j->sums_ld, next = packed_line(at->depth);
-    struct feed f = {.steps = ceil_div(at_most(j->block, at->depth - k), DEPTH),
+    struct feed f = {.steps = ceil_div(at->depth, DEPTH),
                      .a = at->a,
-                     .b = j->panel + column / LINES * next + k * LINES,
+                     .b = j->panel + column / LINES * next,
                      .next_b = next,
-                     .from = at->k + k > 0 ? sums : NULL,
+                     .from = at->k > 0 ? sums : NULL,
                      .from_ld = j->sums_ld};
-    struct target t = target_of(j, at, column);
 
-    f.a.at += k / DEPTH * f.a.step;
     if (at->rows > LINES)
         multiply(true, f, to, to_ld);
     else
         multiply(false, f, to, to_ld);
-    if (ends && j->turned)
-        write_out(t, true, last);
-    else if (ends)
-        write_out(t, false, last);
+    if (!ends) return;
+    if (j->turned)
+        write_out(target_of(j, at, column), true, last);
+    else
+        write_out(target_of(j, at, column), false, last);
 }
 
 /** Whole strips that lie along k are read where they lie, the others packed. */
@@ -269,8 +266,7 @@ static void panel(const struct job *j, struct place at)
         at.a = lines_of(j, &at);
         /* What the compiler is told of a tile's load does not name the memory that it reads. */
         atomic_signal_fence(memory_order_seq_cst);
-        for (int64_t k = 0; k < at.depth; k += j->block)
-            for (int64_t column = 0; column < at.columns; column += STRIP) block(j, &at, k, column);
+        for (int64_t column = 0; column < at.columns; column += STRIP) block(j, &at, column);
     }
 }
 
