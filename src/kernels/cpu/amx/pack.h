@@ -4,7 +4,7 @@
  * A tile of A is 16 lines (rows of A) of 32 k. A tile of B is 16 pairs of k, each with its two
  * elements of 16 lines (columns of B). Read as words of 32 bits, pairs of k, the two are each
  * other's transpose, so an operand is loaded in the order in which it lies and turned where its
- * product wants the other. What lies outside the operand is zero.
+ * product wants the other. What a tile has beyond the operand is zero.
  */
 #pragma once
 
@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/dtype.h"
 
@@ -150,7 +149,10 @@ static void pack_across(bool turned, const wf_bf16 *from, int64_t ld, int64_t li
 /** Elements of 16 packed lines. */
 AMX_INLINE int64_t packed_line(int64_t depth) { return (depth + DEPTH - 1) / DEPTH * TILE; }
 
-/** Lines from `line` on, k from `k` on, as tiles of the left or the right operand. */
+/**
+ * Lines from `line` on, k from `k` on, as tiles of the left or the right operand. A block of 32 may
+ * read 16 lines more, whatever they are: their sums are not used.
+ */
 static void pack(const struct wf_side *s, bool right, int64_t line, int64_t lines, int64_t k,
                  int64_t depth, wf_bf16 *to)
 {
@@ -160,7 +162,4 @@ static void pack(const struct wf_side *s, bool right, int64_t line, int64_t line
         pack_across(!right, s->from + k * s->ld + line, s->ld, lines, depth, to, next);
     else
         pack_along(right, s->from + line * s->ld + k, s->ld, lines, depth, to, next);
-    /* An odd number of tiles of lines: the blocks of 32 read one more. */
-    if ((lines + LINES - 1) / LINES % 2 != 0)
-        memset(to + (lines + LINES - 1) / LINES * next, 0, (size_t)next * sizeof *to);
 }
