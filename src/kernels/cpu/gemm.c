@@ -138,7 +138,7 @@ static void prepare_gemv(struct wf_gemm *g)
  *     bf16 gemv          18     15     12      9      8      6      5
  *         widened         1      1      1      1      1      1    0.7
  */
-enum { FEW = 5, FEW_TILES = 3, FEW_NARROW = 8, FEW_WIDENED = 16 };
+enum { FEW = 5, FEW_TILES = 2, FEW_NARROW = 8, FEW_WIDENED = 16 };
 
 static bool has_rows(const struct wf_gemm *g, int64_t most)
 {
