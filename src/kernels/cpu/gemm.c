@@ -299,8 +299,10 @@ static void prepare_widened(struct wf_gemm *g)
  *     768 x 384   tiles                    380    660   1050   1060   1090   1070
  *                 gemv        77     73     82
  *
- * With W from memory, GB/s of W (1536 x 768): gemv 13, 11, 8, 7 for m = 3, 4, 6, 8, tiles 12 for
- * all of them and up to 32.
+ *   W from memory: GB/s of W, 1536 x 768
+ *     m =       1    2    3    4    6    8   16   32   64
+ *     gemv     24   22   21   16   13    9    5    3    1
+ *     tiles    22   22   22   21   21   16   14   12    9
  */
 static bool on_tiles(const struct wf_gemm *g)
 {
