@@ -100,6 +100,13 @@ static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
 
 weft_tensor *wf_no_gradient(const weft_tensor *of) { return up.filled(of, 0); }
 
+/* What has arrived so far (NULL: nothing) and grad, in place where nobody else holds the first. */
+static weft_tensor *gathered(weft_tensor *so_far, weft_tensor *grad)
+{
+    if (!so_far) return grad;
+    return up.add_into(so_far, grad) ? so_far : up.add(so_far, grad);
+}
+
 weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
@@ -107,9 +114,7 @@ weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
     if (leaf->kept) WF_TRY(leaf->kept->keeper->growing(leaf->kept->keeper, leaf->kept));
     mine = up.settle(grad, leaf);
     if (!mine) return weft_error_status();
-    if (leaf->grad && up.add_into(leaf->grad, mine)) return WEFT_OK;
-    if (leaf->grad) mine = up.add(leaf->grad, mine);
-    return replace(leaf, mine);
+    return replace(leaf, gathered(leaf->grad, mine));
 }
 
 static weft_tensor *row_major(weft_tensor *grad, const weft_tensor *leaf)
@@ -163,18 +168,14 @@ static weft_status deliver_to_leaf(weft_tensor *leaf, weft_tensor *grad)
 static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
 {
     struct wf_node *producer = node->producers[i];
+    weft_tensor *sum;
 
     if (node->leaves[i]) return deliver_to_leaf(node->leaves[i], grad);
-    if (producer->grad && up.add_into(producer->grad, grad)) return WEFT_OK;
-    if (producer->grad) {
-        weft_tensor *sum = up.add(producer->grad, grad);
-
-        if (!sum) return weft_error_status();
-        weft_release(producer->grad);
-        producer->grad = weft_retain(sum);
-    } else {
-        producer->grad = weft_retain(grad);
-    }
+    sum = gathered(producer->grad, grad);
+    if (!sum) return weft_error_status();
+    weft_retain(sum);
+    weft_release(producer->grad);
+    producer->grad = sum;
     return WEFT_OK;
 }
 
