@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/round.h"
+
 /* ---- plan ---- */
 
 /* Make the dim of `count` elements one more loop, inside those that are there. */
@@ -98,8 +100,6 @@ static void copy_rows(const struct wf_copy *c, char *dst, const char *src)
  */
 enum { TILE = 16 };
 
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static bool crosses(const struct wf_copy *c, int outer)
 {
     int inner = outer + 1;
@@ -114,7 +114,7 @@ static void copy_tiles(const struct wf_copy *c, int outer, char *dst, const char
     int inner = outer + 1;
 
     for (int64_t j = 0; j < c->count[inner]; j += TILE) {
-        row.count[inner] = min_of(TILE, c->count[inner] - j);
+        row.count[inner] = wf_at_most(TILE, c->count[inner] - j);
         for (int64_t i = 0; i < c->count[outer]; i++)
             copy_rows(&row, dst + i * c->dst_step[outer] + j * c->dst_step[inner],
                       src + i * c->src_step[outer] + j * c->src_step[inner]);

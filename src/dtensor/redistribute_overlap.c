@@ -2,8 +2,7 @@
 #include "dtensor/redistribute_overlap.h"
 
 #include "base/mem.h"
-
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+#include "base/round.h"
 
 static bool continues(const struct wf_overlap_span *s, int64_t a, int64_t b)
 {
@@ -54,7 +53,7 @@ void wf_overlap_find(struct wf_overlap *o, const struct wf_part *a, const struct
     for (;;) {
         int64_t end_a = in_a.offset + in_a.size, end_b = in_b.offset + in_b.size;
         int64_t begin = in_a.offset > in_b.offset ? in_a.offset : in_b.offset;
-        int64_t end = min_of(end_a, end_b);
+        int64_t end = wf_at_most(end_a, end_b);
 
         if (begin < end)
             append(o, at_a + begin - in_a.offset, at_b + begin - in_b.offset, end - begin);

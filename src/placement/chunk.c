@@ -1,13 +1,13 @@
 /* chunk.c: the two rules by which elements are cut over ranks. Knows no placement. */
 #include <weft/placement.h>
 
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+#include "base/round.h"
 
 static int64_t chunk_start(int64_t n, int ways, int64_t index)
 {
-    int64_t full = (n + ways - 1) / ways;
+    int64_t full = wf_ceil_div(n, ways);
 
-    return min_of(index * full, n);
+    return wf_at_most(index * full, n);
 }
 
 int64_t weft_chunk_offset(int64_t n, int ways, int index) { return chunk_start(n, ways, index); }
@@ -24,7 +24,7 @@ int64_t weft_chunk_padding(int64_t n, int ways, int index)
 
 int64_t weft_balanced_offset(int64_t n, int ways, int index)
 {
-    return index * (n / ways) + min_of(index, n % ways);
+    return index * (n / ways) + wf_at_most(index, n % ways);
 }
 
 int64_t weft_balanced_size(int64_t n, int ways, int index) { return n / ways + (index < n % ways); }

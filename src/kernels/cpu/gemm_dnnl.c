@@ -7,9 +7,6 @@
  */
 #include "kernels/cpu/gemm_dnnl.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
-#endif
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <string.h>
@@ -17,6 +14,7 @@
 #include "base/error.h"
 #include "base/knob.h"
 #include "base/mem.h"
+#include "kernels/cpu/tiles.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -58,26 +56,13 @@ static void threads_end(int before)
     if (before && before != (int)wf_knobs.threads) omp.set(before);
 }
 
-/** Whether CPUID shows AMX (leaf 7) but not the palette of its tiles (leaf 1DH). */
-static bool palette_hidden(void)
-{
-#if defined(__x86_64__) && defined(__GNUC__)
-    unsigned a, b, c, d;
-
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 24 & 1)) return false;
-    return !__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a == 0;
-#else
-    return false;
-#endif
-}
-
 /*
- * Some virtual machines hide the palette. oneDNN (2.6, and 3.x inside PyTorch 2.15) then configures
+ * Where the palette is hidden, oneDNN (2.6, and 3.x inside PyTorch 2.15) then configures
  * no tiles, and its first instruction on one ends the process; AVX-512 it does right.
  */
 void wf_dnnl_init(void)
 {
-    if (palette_hidden()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    if (wf_tiles_palette_hidden()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c)

@@ -1,4 +1,4 @@
-/* tiles.c: whether the machine and the operating system let this process use AMX tiles. */
+/* tiles.c: what CPUID and the operating system say of AMX tiles. */
 #include "kernels/cpu/tiles.h"
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
@@ -11,7 +11,7 @@ enum { REQUEST_STATE = 0x1023, TILE_CONFIG = 17, TILE_DATA = 18 };
 
 static bool bit(unsigned word, int number) { return (word >> number & 1) != 0; }
 
-/* Leaf 1DH, the palette of tiles, is not asked: some virtual machines hide it. */
+/* The palette is not asked for: see wf_tiles_palette_hidden. */
 static bool machine_has(void)
 {
     unsigned a, b, c, d;
@@ -32,9 +32,18 @@ static bool system_saves(void)
 
 bool wf_tiles_granted(void)
 {
-    return wf_tiles_amx.built && machine_has() && system_saves() &&
+    return wf_tiles_amx.product && machine_has() && system_saves() &&
            syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+}
+
+bool wf_tiles_palette_hidden(void)
+{
+    unsigned a, b, c, d;
+
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !bit(d, 24)) return false; /* AMX-TILE */
+    return !__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a == 0;
 }
 #else
 bool wf_tiles_granted(void) { return false; }
+bool wf_tiles_palette_hidden(void) { return false; }
 #endif

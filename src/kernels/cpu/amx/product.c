@@ -15,6 +15,7 @@
 #if defined(WF_AMX) /* by cmake/WeftIsa.cmake; compilers differ in what they define themselves */
 #include <stdatomic.h>
 
+#include "base/round.h"
 #include "kernels/cpu/amx/pack.h"
 
 enum {
@@ -23,14 +24,10 @@ enum {
     PANEL_BYTES = 3 << 19, /* of packed B that L2 keeps */
 };
 
-static int64_t at_most(int64_t x, int64_t limit) { return x < limit ? x : limit; }
-static int64_t ceil_div(int64_t x, int64_t unit) { return (x + unit - 1) / unit; }
-static int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
-
 /** The size of parts of x that are alike, at most `limit` each, and whole units. */
 static int64_t parts(int64_t x, int64_t limit, int64_t unit)
 {
-    return round_up(ceil_div(x, ceil_div(x, limit)), unit);
+    return wf_round_up(wf_ceil_div(x, wf_ceil_div(x, limit)), unit);
 }
 
 /* Where finished sums go: some of C, with bias along its rows. */
@@ -58,15 +55,16 @@ struct job {
  * Tiles to turn: an operand's where it does not lie as its side wants it, and C's if the product is
  * turned. So a few rows meet a large W that is never turned, and of d^T x the smaller side is.
  */
-static bool better_turned(const struct wf_tiles *p)
+static bool better_turned(const struct wf_gemm *p)
 {
-    int64_t m = ceil_div(p->m, LINES), n = ceil_div(p->n, LINES), k = ceil_div(p->k, DEPTH);
+    int64_t m = wf_ceil_div(p->m, LINES), n = wf_ceil_div(p->n, LINES),
+            k = wf_ceil_div(p->k, DEPTH);
 
     return (p->ta ? 0 : m * k) + (p->tb ? 0 : n * k) + m * n <
            (p->ta ? m * k : 0) + (p->tb ? n * k : 0);
 }
 
-static struct job job_of(const struct wf_tiles *p)
+static struct job job_of(const struct wf_gemm *p)
 {
     bool turned = better_turned(p);
     struct wf_side a = {.ld = p->lda, .across = p->ta}, b = {.ld = p->ldb, .across = !p->tb};
@@ -80,16 +78,16 @@ static struct job job_of(const struct wf_tiles *p)
 
     j.span = parts(p->k, SPAN, DEPTH);
     j.columns = parts(j.n, PANEL_BYTES / (int64_t)sizeof(wf_bf16) / j.span / STRIP * STRIP, STRIP);
-    j.sums_ld = j.k > j.span ? round_up(j.n, STRIP) : 0;
+    j.sums_ld = j.k > j.span ? wf_round_up(j.n, STRIP) : 0;
     return j;
 }
 
-static size_t scratch_bytes(const struct wf_tiles *p)
+static size_t scratch_bytes(const struct wf_gemm *p)
 {
     struct job j = job_of(p);
     int64_t packed = j.span * (STRIP + j.columns) * (int64_t)sizeof(wf_bf16);
 
-    return (size_t)(packed + round_up(j.m, STRIP) * j.sums_ld * (int64_t)sizeof(float));
+    return (size_t)(packed + wf_round_up(j.m, STRIP) * j.sums_ld * (int64_t)sizeof(float));
 }
 
 static const struct {
@@ -210,7 +208,7 @@ struct place {
 /** The part of C that 32 columns of a strip are. */
 static struct target target_of(const struct job *j, const struct place *at, int64_t column)
 {
-    int64_t columns = at_most(STRIP, at->columns - column), of_c = at->column + column;
+    int64_t columns = wf_at_most(STRIP, at->columns - column), of_c = at->column + column;
     int64_t row = j->turned ? of_c : at->row, col = j->turned ? at->row : of_c;
     struct target t = j->c;
 
@@ -229,7 +227,7 @@ static void block(const struct job *j, const struct place *at, int64_t column)
     int64_t place = at->row * j->sums_ld + at->column + column;
     float *sums = j->sums_ld ? j->sums + place : last, *to = ends ? last : sums;
     int64_t to_ld = ends ? STRIP : j->sums_ld, next = packed_line(at->depth);
-    struct feed f = {.steps = ceil_div(at->depth, DEPTH),
+    struct feed f = {.steps = wf_ceil_div(at->depth, DEPTH),
                      .a = at->a,
                      .b = j->panel + column / LINES * next,
                      .next_b = next,
@@ -241,10 +239,7 @@ static void block(const struct job *j, const struct place *at, int64_t column)
     else
         multiply(false, f, to, to_ld);
     if (!ends) return;
-    if (j->turned)
-        write_out(target_of(j, at, column), true, last);
-    else
-        write_out(target_of(j, at, column), false, last);
+    write_out(target_of(j, at, column), j->turned, last);
 }
 
 /** Whole strips that lie along k are read where they lie, the others packed. */
@@ -262,7 +257,7 @@ static void panel(const struct job *j, struct place at)
 {
     pack(&j->right, true, at.column, at.columns, at.k, at.depth, j->panel);
     for (at.row = 0; at.row < j->m; at.row += STRIP) {
-        at.rows = at_most(STRIP, j->m - at.row);
+        at.rows = wf_at_most(STRIP, j->m - at.row);
         at.a = lines_of(j, &at);
         /* What the compiler is told of a tile's load does not name the memory that it reads. */
         atomic_signal_fence(memory_order_seq_cst);
@@ -270,8 +265,8 @@ static void panel(const struct job *j, struct place at)
     }
 }
 
-static void product(const struct wf_tiles *p, const void *a, const void *b, const void *bias,
-                    void *c, void *scratch)
+static void product(const struct wf_gemm *p, const void *a, const void *b, const void *bias,
+                    void *c, char *scratch)
 {
     struct job j = job_of(p);
     struct place at = {0};
@@ -280,20 +275,20 @@ static void product(const struct wf_tiles *p, const void *a, const void *b, cons
     j.right.from = j.turned ? a : b;
     j.c.at = c;
     j.c.bias = bias;
-    j.strip = scratch;
+    j.strip = (wf_bf16 *)(void *)scratch;
     j.panel = j.strip + STRIP * j.span;
     j.sums = (float *)(void *)(j.panel + j.columns * j.span);
     _tile_loadconfig(&whole_tiles);
     for (at.k = 0; at.k < j.k; at.k += j.span)
         for (at.column = 0; at.column < j.n; at.column += j.columns) {
-            at.depth = at_most(j.span, j.k - at.k);
-            at.columns = at_most(j.columns, j.n - at.column);
+            at.depth = wf_at_most(j.span, j.k - at.k);
+            at.columns = wf_at_most(j.columns, j.n - at.column);
             panel(&j, at);
         }
     _tile_release();
 }
 
-const struct wf_tiles_table wf_tiles_amx = {true, scratch_bytes, product};
+const struct wf_tiles_table wf_tiles_amx = {scratch_bytes, product};
 #else
 const struct wf_tiles_table wf_tiles_amx = {0};
 #endif

@@ -56,6 +56,7 @@ struct tile_ahead {
     int64_t step;
 };
 enum { TILE_ASK = 4 };
+#define TILE_NOTHING ((struct tile_ahead){NULL, 0})
 
 /*
  * tile() that also leaves a dense copy [kn][TILE_NR] of the right operand in `keep` (NULL: none),
@@ -101,5 +102,5 @@ TILE_INLINE void tile_keep(int64_t kn, const WF_T *a, int64_t si, int64_t sk, co
 TILE_INLINE void tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk, const WF_T *b, int64_t ldb,
                       WF_T *c, int64_t ldc, bool add)
 {
-    tile_keep(kn, a, si, sk, b, ldb, c, ldc, add, NULL, (struct tile_ahead){NULL, 0});
+    tile_keep(kn, a, si, sk, b, ldb, c, ldc, add, NULL, TILE_NOTHING);
 }
