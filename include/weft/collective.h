@@ -4,8 +4,8 @@
  *
  * All ranks of a line call together; lines work side by side. `mesh` NULL means the innermost
  * default one (weft_mesh_push); `root` counts along the axis. Reductions are sum, product, max and
- * min. Results are owned by the open scope. Nothing is recorded for gradients. Tensors on WEFT_META
- * give results of the right shape, and only the ledger hears of it.
+ * min. Results are owned by the open scope. Nothing is recorded for gradients, but where `grad:`
+ * says so. Tensors on WEFT_META give results of the right shape, and only the ledger hears of it.
  *
  * Common failures: WEFT_ERR_ARG for a distributed tensor or an axis, root or dim that is not there;
  * WEFT_ERR_COMM on a rank outside the mesh, and for a mesh without ranks behind it.
@@ -92,3 +92,38 @@ WEFT_API weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_red
  */
 WEFT_API weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join,
                                            const int64_t *sizes, weft_mesh *mesh, int axis);
+
+/**
+ * input_splits[r] rows of `t`, one behind another, go to rank r of the line, which puts what comes
+ * from ranks 0, 1, ... one behind another. How many come is asked first, so the numbers may follow
+ * from data: tokens to the ranks of their experts.
+ *
+ * PyTorch's torch.distributed.nn.functional.all_to_all_single with input_split_sizes, and
+ * output_split_sizes for the answer.
+ *
+ * shape: [rows, *] -> [rows that come, *]; rows may be 0. Splits have an entry per rank of the line
+ * ranks: collective over lines of `axis`: an all-gather of a few integers, then an all-to-all
+ * gives: a new tensor; in output_splits (NULL: not wanted) how many rows came from each rank
+ * fails: as above, with WEFT_ERR_ARG on WEFT_META; WEFT_ERR_SHAPE, on all ranks of the line, when
+ *        somebody's splits are no split of his rows, or rows differ in shape or dtype. Where the
+ *        mesh has other lines, which cannot see that, the job ends
+ * grad:  to `t`, by an all-to-all the other way. It is recorded on all ranks of the line when one
+ *        of them has an input that wants a gradient; backward has to reach it on all of them
+ */
+WEFT_API weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t *input_splits,
+                                                  int64_t *output_splits, weft_mesh *mesh,
+                                                  int axis);
+
+/**
+ * The same where ranks know already how many rows come: what an earlier exchange brought goes back
+ * with its output_splits as input_splits and the other way round. Nothing is asked first.
+ *
+ * ranks: collective over lines of `axis`: an all-to-all. What wants a gradient on one rank of the
+ *        line does so on all
+ * gives: a new tensor
+ * fails: as above; splits that are none of the rows, or not those of the peers, end the job
+ * grad:  as weft_mesh_all_to_all_single
+ */
+WEFT_API weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_splits,
+                                                 const int64_t *output_splits, weft_mesh *mesh,
+                                                 int axis);

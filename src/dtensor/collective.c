@@ -1,7 +1,7 @@
 /*
  * collective.c: collectives on plain tensors. Each works out the shapes of the pieces that ranks
  * exchange (pieces.h), packs them one behind another, and unpacks what comes. Who sends how is left
- * to comm.
+ * to comm. Rows whose number each rank chooses are in all_to_all_single.c.
  */
 #include <weft/collective.h>
 
@@ -14,25 +14,16 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "dtensor/deal.h"
 #include "dtensor/pieces.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 enum { TEXT_BYTES = 256 };
 
-/* One collective under way: the line, and the pieces of the packed sides. */
-struct deal {
-    const char *who;
-    weft_mesh *mesh;
-    int axis, ways, me;
-    bool meta;
-    weft_tensor *t;
-    struct wf_coll coll;
-};
-
 /* ---- the line ---- */
 
-static weft_status check_line(const struct deal *d)
+static weft_status check_line(const struct wf_deal *d)
 {
     char text[TEXT_BYTES];
 
@@ -47,10 +38,10 @@ static weft_status check_line(const struct deal *d)
     return WEFT_OK;
 }
 
-static weft_status open_deal(struct deal *d, const char *who, weft_coll kind, weft_tensor *t,
-                             weft_mesh *mesh, int axis)
+weft_status wf_deal_open(struct wf_deal *d, const char *who, weft_coll kind, weft_tensor *t,
+                         weft_mesh *mesh, int axis)
 {
-    *d = (struct deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
+    *d = (struct wf_deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
     WF_NEED_GIVEN(t && d->mesh, "%s: the tensor is NULL", who);
     WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
     wf_settled(t);
@@ -64,7 +55,7 @@ static weft_status open_deal(struct deal *d, const char *who, weft_coll kind, we
     return WEFT_OK;
 }
 
-static weft_status set_root(struct deal *d, int root)
+static weft_status set_root(struct wf_deal *d, int root)
 {
     WF_NEED(root >= 0 && root < d->ways, WEFT_ERR_ARG, "%s: rank %d on axis %d of %d", d->who, root,
             d->axis, d->ways);
@@ -72,7 +63,7 @@ static weft_status set_root(struct deal *d, int root)
     return WEFT_OK;
 }
 
-static weft_status set_reduce(struct deal *d, weft_reduce reduce)
+static weft_status set_reduce(struct wf_deal *d, weft_reduce reduce)
 {
     weft_dtype dtype = weft_tensor_dtype(d->t);
 
@@ -85,7 +76,7 @@ static weft_status set_reduce(struct deal *d, weft_reduce reduce)
     return WEFT_OK;
 }
 
-static void run(struct deal *d)
+void wf_deal_run(struct wf_deal *d)
 {
     if (d->meta)
         wf_comm_plan(&d->coll, weft_mesh_axis_name(d->mesh, d->axis), d->ways, d->me);
@@ -95,7 +86,7 @@ static void run(struct deal *d)
 
 /* ---- pieces ---- */
 
-static weft_status open_pieces(struct wf_pieces *p, const struct deal *d, int dim,
+static weft_status open_pieces(struct wf_pieces *p, const struct wf_deal *d, int dim,
                                const int64_t *sizes)
 {
     p->ndim = weft_ndim(d->t);
@@ -112,14 +103,14 @@ static weft_status open_pieces(struct wf_pieces *p, const struct deal *d, int di
 
 /* ---- tensors; peers may wait already, so without memory the job ends ---- */
 
-static weft_tensor *need(const struct deal *d, weft_tensor *t)
+static weft_tensor *need(const struct wf_deal *d, weft_tensor *t)
 {
     if (!t) WF_DIE("%s: %s", d->who, weft_error_message());
     return t;
 }
 
-static weft_tensor *plain(const struct deal *d, int ndim, const int64_t *shape,
-                          enum wf_category category)
+weft_tensor *wf_deal_tensor(const struct wf_deal *d, int ndim, const int64_t *shape,
+                            enum wf_category category)
 {
     struct wf_layout *layout =
         wf_layout_new(NULL, NULL, weft_tensor_dtype(d->t), ndim, shape, NULL);
@@ -132,24 +123,24 @@ static weft_tensor *plain(const struct deal *d, int ndim, const int64_t *shape,
 }
 
 /* Room for packed pieces that peers may read. */
-static weft_tensor *buffer(const struct deal *d, const size_t *counts)
+static weft_tensor *buffer(const struct wf_deal *d, const size_t *counts)
 {
     int64_t elements = 0;
 
     for (int r = 0; r < d->ways; r++) elements += (int64_t)counts[r];
-    return plain(d, 1, &elements, WF_MEM_COMM);
+    return wf_deal_tensor(d, 1, &elements, WF_MEM_COMM);
 }
 
-static weft_tensor *shaped(const struct deal *d, const struct wf_pieces *p, int64_t size)
+static weft_tensor *shaped(const struct wf_deal *d, const struct wf_pieces *p, int64_t size)
 {
     int64_t shape[WEFT_MAX_DIMS];
 
     memcpy(shape, p->shape, sizeof shape);
     shape[p->dim] = size;
-    return plain(d, p->ndim, shape, WF_MEM_ACTIVATIONS);
+    return wf_deal_tensor(d, p->ndim, shape, WF_MEM_ACTIVATIONS);
 }
 
-static weft_tensor *row_major_of(const struct deal *d, weft_tensor *t)
+weft_tensor *wf_deal_row_major(const struct wf_deal *d, weft_tensor *t)
 {
     weft_tensor *result;
 
@@ -164,24 +155,24 @@ static weft_tensor *row_major_of(const struct deal *d, weft_tensor *t)
 
 weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root)
 {
-    struct deal d;
+    struct wf_deal d;
 
-    WF_TRY(open_deal(&d, "mesh_broadcast", WEFT_COLL_BROADCAST, t, mesh, axis));
+    WF_TRY(wf_deal_open(&d, "mesh_broadcast", WEFT_COLL_BROADCAST, t, mesh, axis));
     WF_TRY(set_root(&d, root));
     WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
             "mesh_broadcast: the tensor is written to and must be row-major");
     d.coll.count = (size_t)t->layout->desc.numel;
     d.coll.send = d.coll.recv = t->data;
-    run(&d);
+    wf_deal_run(&d);
     return WEFT_OK;
 }
 
 /* The root's list, packed. */
-static weft_tensor *pack_list(const struct deal *d, weft_tensor *const *parts)
+static weft_tensor *pack_list(const struct wf_deal *d, weft_tensor *const *parts)
 {
     int64_t count = weft_numel(d->t), elements = count * d->ways;
     size_t bytes = (size_t)count * wf_dtypes[d->coll.dtype].size;
-    weft_tensor *packed = plain(d, 1, &elements, WF_MEM_COMM);
+    weft_tensor *packed = wf_deal_tensor(d, 1, &elements, WF_MEM_COMM);
 
     if (d->meta) return packed;
     for (int r = 0; r < d->ways; r++) {
@@ -193,7 +184,7 @@ static weft_tensor *pack_list(const struct deal *d, weft_tensor *const *parts)
                    (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
             WF_DIE("mesh_scatter: part %d is missing or has another shape or dtype than the result",
                    r);
-        part = row_major_of(d, part);
+        part = wf_deal_row_major(d, part);
         if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, part->data, bytes);
     }
     return packed;
@@ -202,12 +193,12 @@ static weft_tensor *pack_list(const struct deal *d, weft_tensor *const *parts)
 weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh, int axis,
                               int root)
 {
-    struct deal d;
+    struct wf_deal d;
     weft_scope *scope;
     weft_tensor *packed;
     size_t *counts;
 
-    WF_TRY(open_deal(&d, "mesh_scatter", WEFT_COLL_SCATTER, t, mesh, axis));
+    WF_TRY(wf_deal_open(&d, "mesh_scatter", WEFT_COLL_SCATTER, t, mesh, axis));
     WF_TRY(set_root(&d, root));
     WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
             "mesh_scatter: the tensor is written to and must be row-major");
@@ -218,7 +209,7 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_me
     d.coll.send_counts = counts;
     d.coll.send = packed ? packed->data : NULL;
     d.coll.recv = t->data;
-    run(&d);
+    wf_deal_run(&d);
     wf_free(counts);
     weft_scope_close(scope);
     return WEFT_OK;
@@ -227,19 +218,19 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_me
 /* ---- one after another ---- */
 
 /* Only `root` gets the result; -1: everybody. */
-static weft_tensor *gather(struct deal *d, const struct wf_pieces *p, int root)
+static weft_tensor *gather(struct wf_deal *d, const struct wf_pieces *p, int root)
 {
     bool mine = root < 0 || d->me == root;
     weft_tensor *result = shaped(d, p, mine ? wf_pieces_size(p, d->ways) : 0), *packed, *own;
     size_t *counts = wf_pieces_counts(p, d->ways);
     weft_scope *scope = weft_scope_open();
 
-    own = row_major_of(d, d->t);
+    own = wf_deal_row_major(d, d->t);
     packed = mine && p->dim > 0 ? buffer(d, counts) : result;
     d->coll.recv_counts = counts;
     d->coll.send = own->data;
     d->coll.recv = packed->data;
-    run(d);
+    wf_deal_run(d);
     if (packed != result && !d->meta) wf_pieces_move(p, d->ways, result, packed->data, false);
     weft_scope_close(scope);
     wf_free(counts);
@@ -249,11 +240,11 @@ static weft_tensor *gather(struct deal *d, const struct wf_pieces *p, int root)
 weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
                                   int axis)
 {
-    struct deal d;
+    struct wf_deal d;
     struct wf_pieces p;
     weft_tensor *result;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_all_gather", WEFT_COLL_ALL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_all_gather", WEFT_COLL_ALL_GATHER, t, mesh, axis));
     WF_TRY_PTR(open_pieces(&p, &d, dim, sizes));
     result = gather(&d, &p, -1);
     wf_free(p.sizes);
@@ -263,11 +254,11 @@ weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes,
 weft_tensor *weft_mesh_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
                               int axis, int root)
 {
-    struct deal d;
+    struct wf_deal d;
     struct wf_pieces p;
     weft_tensor *result;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_gather", WEFT_COLL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_gather", WEFT_COLL_GATHER, t, mesh, axis));
     WF_TRY_PTR(set_root(&d, root));
     WF_TRY_PTR(open_pieces(&p, &d, dim, sizes));
     result = gather(&d, &p, root);
@@ -279,35 +270,35 @@ weft_tensor *weft_mesh_gather(weft_tensor *t, int dim, const int64_t *sizes, wef
 
 weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis)
 {
-    struct deal d;
+    struct wf_deal d;
     weft_scope *scope;
     weft_tensor *own, *result;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_all_reduce", WEFT_COLL_ALL_REDUCE, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_all_reduce", WEFT_COLL_ALL_REDUCE, t, mesh, axis));
     WF_TRY_PTR(set_reduce(&d, reduce));
     scope = weft_scope_open();
-    own = row_major_of(&d, t);
-    result = plain(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS);
+    own = wf_deal_row_major(&d, t);
+    result = wf_deal_tensor(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS);
     d.coll.count = (size_t)weft_numel(t);
     d.coll.send = own->data;
     d.coll.recv = result->data;
-    run(&d);
+    wf_deal_run(&d);
     return weft_scope_return(scope, result);
 }
 
 /* Rank r's share is p->sizes[r] of p->dim, in this order. */
-static weft_tensor *reduce_pieces(struct deal *d, const struct wf_pieces *p)
+static weft_tensor *reduce_pieces(struct wf_deal *d, const struct wf_pieces *p)
 {
     weft_tensor *result = shaped(d, p, p->sizes[d->me]), *packed;
     size_t *counts = wf_pieces_counts(p, d->ways);
     weft_scope *scope = weft_scope_open();
 
-    packed = p->dim == 0 ? row_major_of(d, d->t) : buffer(d, counts);
+    packed = p->dim == 0 ? wf_deal_row_major(d, d->t) : buffer(d, counts);
     if (p->dim > 0 && !d->meta) wf_pieces_move(p, d->ways, d->t, packed->data, true);
     d->coll.send_counts = counts;
     d->coll.send = packed->data;
     d->coll.recv = result->data;
-    run(d);
+    wf_deal_run(d);
     weft_scope_close(scope);
     wf_free(counts);
     return result;
@@ -316,11 +307,11 @@ static weft_tensor *reduce_pieces(struct deal *d, const struct wf_pieces *p)
 weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduce, weft_mesh *mesh,
                                       int axis)
 {
-    struct deal d;
+    struct wf_deal d;
     struct wf_pieces p;
     weft_tensor *result;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_reduce_scatter", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_reduce_scatter", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
     WF_TRY_PTR(set_reduce(&d, reduce));
     WF_TRY_PTR(open_pieces(&p, &d, dim, NULL));
     for (int r = 0; r < d.ways; r++) p.sizes[r] = weft_chunk_size(p.shape[p.dim], d.ways, r);
@@ -333,26 +324,27 @@ weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduc
 weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis,
                               int root)
 {
-    struct deal d;
+    struct wf_deal d;
     weft_scope *scope;
     weft_tensor *own, *result;
     size_t *counts;
     int64_t nothing = 0;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_reduce", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_reduce", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
     WF_TRY_PTR(set_root(&d, root));
     WF_TRY_PTR(set_reduce(&d, reduce));
     scope = weft_scope_open();
-    own = row_major_of(&d, t);
-    result = d.me == root ? plain(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS)
-                          : plain(&d, 1, &nothing, WF_MEM_ACTIVATIONS);
+    own = wf_deal_row_major(&d, t);
+    result = d.me == root
+                 ? wf_deal_tensor(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS)
+                 : wf_deal_tensor(&d, 1, &nothing, WF_MEM_ACTIVATIONS);
     counts = wf_calloc((size_t)d.ways, sizeof *counts);
     counts[root] = (size_t)weft_numel(t);
     d.coll.send_counts = counts;
     d.coll.rooted = true;
     d.coll.send = own->data;
     d.coll.recv = result->data;
-    run(&d);
+    wf_deal_run(&d);
     wf_free(counts);
     return weft_scope_return(scope, result);
 }
@@ -360,7 +352,7 @@ weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mes
 /* ---- all to all ---- */
 
 /* What goes out is cut along `out`, what comes in is joined along `in`. */
-static weft_tensor *exchange(struct deal *d, const struct wf_pieces *out,
+static weft_tensor *exchange(struct wf_deal *d, const struct wf_pieces *out,
                              const struct wf_pieces *in)
 {
     weft_tensor *result = shaped(d, in, wf_pieces_size(in, d->ways)), *packed, *got;
@@ -375,7 +367,7 @@ static weft_tensor *exchange(struct deal *d, const struct wf_pieces *out,
     d->coll.send = packed->data;
     d->coll.recv = got->data;
     if (!d->meta) wf_pieces_move(out, d->ways, d->t, packed->data, true);
-    run(d);
+    wf_deal_run(d);
     if (!d->meta) wf_pieces_move(in, d->ways, result, got->data, false);
     weft_scope_close(scope);
     wf_free(send_counts);
@@ -386,11 +378,11 @@ static weft_tensor *exchange(struct deal *d, const struct wf_pieces *out,
 weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join, const int64_t *sizes,
                                   weft_mesh *mesh, int axis)
 {
-    struct deal d;
+    struct wf_deal d;
     struct wf_pieces out, in;
     weft_tensor *result;
 
-    WF_TRY_PTR(open_deal(&d, "mesh_all_to_all", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
+    WF_TRY_PTR(wf_deal_open(&d, "mesh_all_to_all", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
     WF_TRY_PTR(open_pieces(&in, &d, join, sizes));
     if (open_pieces(&out, &d, split, NULL) != WEFT_OK) {
         wf_free(in.sizes);

@@ -91,6 +91,25 @@ static int hand_in_uneven_parts(void *payload)
         weft_full_tensor(weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL)));
 }
 
+/* One line of two: the other one cannot know. */
+static int split_rows_wrongly_on_one_line(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,ep=2");
+    int64_t splits[] = {4, weft_world_rank() == 3 ? 5 : 4};
+
+    (void)payload;
+    return failed(weft_mesh_all_to_all_single(matrix(), splits, NULL, mesh, 1));
+}
+
+static int send_other_rows_than_there_are(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
+    int64_t even[] = {2, 2, 2, 2}, splits[] = {2, 2, 2, weft_world_rank() == 2 ? 3 : 2};
+
+    (void)payload;
+    return failed(weft_mesh_all_to_all_known(matrix(), splits, even, mesh, 0));
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -105,6 +124,8 @@ static const struct program {
     {disagree_on_a_size, "2", {"all-reduce sum of 6 f32", "all-reduce sum of 7 f32"}},
     {disagree_on_a_size, "1", {"24 bytes", "28 bytes"}},
     {redistribute_differently, "1", {"different collectives", "all-to-all"}},
+    {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
+    {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
 };
 
