@@ -65,7 +65,8 @@ typedef struct weft_data_parallel_config {
  * fails: WEFT_ERR_ARG without module or mesh, for a mesh with several axes, for one that was not
  *        cut from the mesh of the parameters' styles or is part of it, for a strided parameter, for
  *        a config outside of what is said there, and for replicas that differ; WEFT_ERR_STATE when
- *        it was done before or only some parameters have elements. The tree is then as before, but
+ *        it was done before, only some parameters have elements, or a module outside of the tree
+ *        shares one. The tree is then as before, but
  *        for copied values
  */
 WEFT_API weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,

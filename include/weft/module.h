@@ -76,19 +76,23 @@ WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
  * had with elements from the start, whatever was drawn since; those of one's own are undefined.
  *
  * So a model is made without elements, spread over a mesh, and only then takes memory, with the
- * bits of the same model made in one piece.
+ * bits of the same model made in one piece. A parameter that modules elsewhere in the whole tree
+ * share stays one: they get the new one too.
  *
  * ranks: local; every rank of the parameters' meshes alike
- * fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_MEMORY. The tree is then as before
+ * fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_MEMORY; WEFT_ERR_STATE for a parameter
+ *        that a module of another tree shares. The tree is then as before
  */
 WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device);
 
 /**
  * Replace every floating-point parameter of the tree by one of another dtype, placed alike, that
- * wants a gradient as the old one did and has none yet. Make optimizers afterwards.
+ * wants a gradient as the old one did and has none yet; shared ones as weft_module_materialize
+ * does. Make optimizers afterwards.
  *
  * ranks: local; every rank of the parameters' meshes alike
- * fails: WEFT_ERR_DTYPE for a dtype that is none of floats. The tree is then as before
+ * fails: WEFT_ERR_DTYPE for a dtype that is none of floats; WEFT_ERR_STATE as
+ *        weft_module_materialize. The tree is then as before
  */
 WEFT_API weft_status weft_module_cast(weft_module *m, weft_dtype dtype);
 

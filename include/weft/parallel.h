@@ -32,8 +32,9 @@ typedef weft_tensor *weft_output_function(weft_module *m, weft_tensor *output, w
  * three may be NULL. `payload` must live as long as the module.
  * ranks: every rank of the mesh alike; each keeps its part of its own copy, nothing is sent
  * fails: WEFT_ERR_STATE when it was already called on this module, WEFT_ERR_ARG without module or
- *        mesh, WEFT_ERR_LAYOUT when a shared tensor would be spread in two ways, and what
- *        `partition` fails with; the tree is then as before
+ *        mesh, WEFT_ERR_LAYOUT when a tensor that modules of the whole tree share would be spread
+ * in two ways, WEFT_ERR_STATE when one of another tree shares it, and what `partition` fails with;
+ * the tree is then as before
  */
 WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                             weft_partition_function *partition,
@@ -257,7 +258,8 @@ typedef struct weft_plan {
 /**
  * Apply a plan, in its order, to the modules that its patterns match. Other modules keep their
  * plain parameters. Everything is checked first: on failure nothing has changed. A tensor that
- * several modules have as a parameter stays one tensor.
+ * several modules have as a parameter stays one tensor: the plan has to spread it alike in all of
+ * them, so it is given to a module that holds them all.
  *
  * As in PyTorch, a pattern that matches no module is a warning (in the log, of rank 0) and the rest
  * is applied, and so is no plan at all; weft_parallelize_module_strict refuses both.
@@ -265,7 +267,9 @@ typedef struct weft_plan {
  * fails: WEFT_ERR_STATE for a module that is matched twice or was distributed before; WEFT_ERR_ARG
  *        for a mesh with more than one axis (take weft_mesh_sub), a layout that cannot be read, or
  *        a style that does not support the module's type; WEFT_ERR_LAYOUT when a shared tensor
- *        would be spread in two ways; strict: WEFT_ERR_NOT_FOUND for a pattern without match
+ *        would be spread in two ways, also where `module` holds one of its places only;
+ *        WEFT_ERR_STATE when a module of another tree shares it; strict: WEFT_ERR_NOT_FOUND for a
+ *        pattern without match
  */
 WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
                                              const weft_plan *plan);

@@ -285,6 +285,7 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     WF_NEED((unsigned)config.start <= WEFT_REPLICAS_TRUSTED, WEFT_ERR_ARG,
             "data parallel: there is no start %d", (int)config.start);
     WF_TRY(check_modules(module));
+    WF_TRY(wf_need_own_parameters(module, "data parallel"));
     r = WF_NEW(struct wf_replicas);
     *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce,
                                          .arrived = wf_replicas_arrived,

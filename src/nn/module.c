@@ -92,21 +92,20 @@ static void rename_below(weft_module *parent)
     }
 }
 
-static const weft_module *root_of(const weft_module *m)
+weft_module *wf_module_root(weft_module *m)
 {
     while (m && m->parent) m = m->parent;
     return m;
 }
 
-static weft_status check_child(const weft_module *parent, const char *name,
-                               const weft_module *child)
+static weft_status check_child(weft_module *parent, const char *name, const weft_module *child)
 {
     WF_NEED_GIVEN(parent && child, "add child: a module is NULL");
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
             "add child: '%s' is no name (not empty, no dots)", name ? name : "NULL");
     WF_NEED(!find_child(parent, name, strlen(name)), WEFT_ERR_ARG,
             "add child: module '%s' has a child '%s' already", parent->path, name);
-    WF_NEED(!child->parent && child != root_of(parent), WEFT_ERR_ARG,
+    WF_NEED(!child->parent && child != wf_module_root(parent), WEFT_ERR_ARG,
             "add child: '%s' is part of a tree already (as '%s')", name, child->path);
     return WEFT_OK;
 }
@@ -116,7 +115,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     weft_status status = check_child(parent, name, child);
 
     if (status != WEFT_OK) {
-        if (child != root_of(parent)) weft_module_release(child);
+        if (child != wf_module_root(parent)) weft_module_release(child);
         return status;
     }
     parent->children = wf_grown(parent->children, parent->n_children, sizeof(weft_module *));

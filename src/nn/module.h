@@ -101,12 +101,33 @@ struct weft_module {
     bool distributed;         /* a partition has run on it and what is below */
 };
 
+/** Put a tensor in the place of a parameter's, which is let go; NULL: only that. */
+void wf_parameter_put(struct wf_parameter *p, weft_tensor *t);
+
+/** How many parameters of modules the tensor is: of tensor/tensor.h, which nn does not see. */
+int32_t *wf_tensor_ties(weft_tensor *t);
+
+/** The module at the top of m's tree. */
+weft_module *wf_module_root(weft_module *m);
+
+/**
+ * See to it that what a parameter of m's tree is, none outside of it is too: for changes that would
+ * leave that one behind.
+ *
+ * fails: WEFT_ERR_STATE naming both
+ */
+weft_status wf_need_own_parameters(weft_module *m, const char *who);
+
 /** Give up the hooks / the module's own parameters after the first `count`. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
 void wf_parameters_truncate(weft_module *m, int count);
 
-/** Put every parameter of the tree on the meta device, for trying out on it what costs memory. */
+/** Put every parameter of the tree on the meta device, for trying out on it what costs memory; a
+ *  snapshot of the whole tree takes it back. */
 weft_status wf_module_empty(weft_module *m);
+
+/** How many parameters the modules of a tree have, one that several have counted in each. */
+int wf_module_places(const weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */
 weft_module **wf_module_list(weft_module *root, int *count);

@@ -21,6 +21,21 @@ static struct wf_parameter *find(weft_module *m, const char *name)
     return NULL;
 }
 
+void wf_parameter_put(struct wf_parameter *p, weft_tensor *t)
+{
+    weft_tensor *old = p->tensor;
+
+    if (t) {
+        weft_memory_count_as(t, WEFT_MEMORY_WEIGHTS);
+        weft_retain(t);
+        ++*wf_tensor_ties(t);
+    }
+    p->tensor = t;
+    if (!old) return;
+    --*wf_tensor_ties(old);
+    weft_release(old);
+}
+
 weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
 {
     WF_NEED_GIVEN(m && parameter, "add parameter: module or tensor is NULL");
@@ -31,10 +46,9 @@ weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_ten
     if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
         !weft_set_requires_grad(parameter, true))
         return weft_error_status();
-    weft_memory_count_as(parameter, WEFT_MEMORY_WEIGHTS);
     m->parameters = wf_grown(m->parameters, m->n_parameters, sizeof *m->parameters);
-    m->parameters[m->n_parameters++] =
-        (struct wf_parameter){.name = wf_strdup(name), .tensor = weft_retain(parameter)};
+    m->parameters[m->n_parameters] = (struct wf_parameter){.name = wf_strdup(name)};
+    wf_parameter_put(&m->parameters[m->n_parameters++], parameter);
     return WEFT_OK;
 }
 
@@ -43,7 +57,7 @@ void wf_parameters_truncate(weft_module *m, int count)
     while (m->n_parameters > count) {
         struct wf_parameter p = m->parameters[--m->n_parameters];
 
-        weft_release(p.tensor);
+        wf_parameter_put(&p, NULL);
         weft_release(p.rows);
         wf_free(p.name);
     }
@@ -57,11 +71,60 @@ weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_ten
     slot = name ? find(m, name) : NULL;
     WF_NEED(slot, WEFT_ERR_NOT_FOUND, "set parameter: module '%s' (%s) has no parameter '%s'",
             m->path, m->kind->type, name ? name : "NULL");
-    weft_memory_count_as(parameter, WEFT_MEMORY_WEIGHTS);
-    weft_retain(parameter);
-    weft_release(slot->tensor);
-    slot->tensor = parameter;
+    wf_parameter_put(slot, parameter);
     return WEFT_OK;
+}
+
+/* ---- ties with modules elsewhere ---- */
+
+static int count_places(const weft_module *m, const weft_tensor *t)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->n_parameters; i++) n += m->parameters[i].tensor == t;
+    for (int i = 0; i < m->n_children; i++) n += count_places(m->children[i], t);
+    return n;
+}
+
+/* The first module that has t, of those that are not below `m`; NULL. */
+static const weft_module *holder_outside(const weft_module *at, const weft_module *m,
+                                         const weft_tensor *t)
+{
+    const weft_module *found = NULL;
+
+    if (at == m) return NULL;
+    for (int i = 0; i < at->n_parameters; i++)
+        if (at->parameters[i].tensor == t) return at;
+    for (int i = 0; i < at->n_children && !found; i++)
+        found = holder_outside(at->children[i], m, t);
+    return found;
+}
+
+static weft_status need_own(weft_module *m, weft_module *holder, const char *name, weft_tensor *t,
+                            const char *who)
+{
+    const weft_module *other;
+
+    if (*wf_tensor_ties(t) == 1 || count_places(m, t) == *wf_tensor_ties(t)) return WEFT_OK;
+    other = holder_outside(wf_module_root(m), m, t);
+    return WF_FAIL(WEFT_ERR_STATE,
+                   "%s: '%s' of module '%s' is a parameter of module '%s'%s too, which would keep "
+                   "the old one: begin at a module that holds both",
+                   who, name, holder->path, other ? other->path : "",
+                   other ? "" : " of another tree");
+}
+
+static weft_status need_own_below(weft_module *m, weft_module *at, const char *who)
+{
+    for (int i = 0; i < at->n_parameters; i++)
+        WF_TRY(need_own(m, at, at->parameters[i].name, at->parameters[i].tensor, who));
+    for (int i = 0; i < at->n_children; i++) WF_TRY(need_own_below(m, at->children[i], who));
+    return WEFT_OK;
+}
+
+weft_status wf_need_own_parameters(weft_module *m, const char *who)
+{
+    return need_own_below(m, m, who);
 }
 
 weft_tensor *weft_module_parameter(weft_module *m, const char *path)
@@ -92,11 +155,11 @@ struct seen {
     size_t mask;
 };
 
-static size_t count_slots(const weft_module *m)
+int wf_module_places(const weft_module *m)
 {
-    size_t n = (size_t)m->n_parameters;
+    int n = m->n_parameters;
 
-    for (int i = 0; i < m->n_children; i++) n += count_slots(m->children[i]);
+    for (int i = 0; i < m->n_children; i++) n += wf_module_places(m->children[i]);
     return n;
 }
 
@@ -133,7 +196,7 @@ weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *v
     weft_status status;
 
     WF_NEED_GIVEN(m, "each parameter: the module is NULL");
-    while (seen.mask < 2 * count_slots(m)) seen.mask = 2 * seen.mask + 1;
+    while (seen.mask < 2 * (size_t)wf_module_places(m)) seen.mask = 2 * seen.mask + 1;
     seen.slots = wf_calloc(seen.mask + 1, sizeof *seen.slots);
     status = visit_below(m, &seen, visit, payload);
     wf_free(seen.slots);

@@ -1,6 +1,7 @@
 /*
  * remake.c: all parameters of a tree replaced by others of the same shapes: with elements, without,
- * of another dtype. What several modules share they go on sharing; a failure changes nothing.
+ * of another dtype. What several modules share they go on sharing, modules elsewhere in the tree
+ * too; a failure changes nothing.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -18,6 +19,7 @@ struct slot {
 struct slots {
     struct slot *items;
     int count;
+    bool trial; /* it will be taken back, so what another tree has does not matter */
 };
 
 static weft_tensor *made_before(const struct slots *slots, const weft_tensor *old)
@@ -41,33 +43,66 @@ static weft_status remake_one(struct slots *slots, struct wf_parameter *p, remak
     return WEFT_OK;
 }
 
-static weft_status commit(weft_module **modules, int n, const struct slots *slots)
+static weft_status remake_below(struct slots *slots, weft_module *m, remake_function *remake,
+                                int what)
 {
-    int next = 0;
-
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < modules[i]->n_parameters; j++, next++)
-            WF_TRY(weft_module_set_parameter(modules[i], modules[i]->parameters[j].name,
-                                             slots->items[next].tensor));
+    for (int i = 0; i < m->n_parameters; i++)
+        WF_TRY(remake_one(slots, &m->parameters[i], remake, what));
+    for (int i = 0; i < m->n_children; i++)
+        WF_TRY(remake_below(slots, m->children[i], remake, what));
     return WEFT_OK;
 }
 
-static weft_status remake_all(weft_module *root, remake_function *remake, int what)
+/* The places outside of `m` that have one of its parameters get the new one too. */
+static void follow_ties(struct slots *slots, weft_module *at, const weft_module *m)
 {
-    struct slots slots = {0};
-    weft_scope *scope = weft_scope_open();
-    weft_status status = WEFT_OK;
-    int n, total = 0;
-    weft_module **modules = wf_module_list(root, &n);
+    if (at == m) return;
+    for (int i = 0; i < at->n_parameters; i++) {
+        struct wf_parameter *p = &at->parameters[i];
+        weft_tensor *made = *wf_tensor_ties(p->tensor) > 1 ? made_before(slots, p->tensor) : NULL;
 
-    for (int i = 0; i < n; i++) total += modules[i]->n_parameters;
-    slots.items = wf_calloc((size_t)total + 1, sizeof *slots.items);
-    for (int i = 0; i < n && status == WEFT_OK; i++)
-        for (int j = 0; j < modules[i]->n_parameters && status == WEFT_OK; j++)
-            status = remake_one(&slots, &modules[i]->parameters[j], remake, what);
-    if (status == WEFT_OK) status = commit(modules, n, &slots);
+        if (made) slots->items[slots->count++] = (struct slot){p, made};
+    }
+    for (int i = 0; i < at->n_children; i++) follow_ties(slots, at->children[i], m);
+}
+
+static weft_status need_all_places(const struct slots *slots)
+{
+    for (int i = 0; i < slots->count; i++) {
+        const struct wf_parameter *p = slots->items[i].parameter;
+        int places = 0;
+
+        if (p->tensor == slots->items[i].tensor || *wf_tensor_ties(p->tensor) == 1) continue;
+        for (int j = 0; j < slots->count; j++)
+            places += slots->items[j].parameter->tensor == p->tensor;
+        WF_NEED(places == *wf_tensor_ties(p->tensor), WEFT_ERR_STATE,
+                "parameter '%s' would be replaced, but is one of a module of another tree too: put "
+                "both under one root",
+                p->name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status remake_tree(struct slots *slots, weft_module *m, remake_function *remake,
+                               int what)
+{
+    weft_module *root = wf_module_root(m);
+
+    slots->items = wf_calloc((size_t)wf_module_places(root) + 1, sizeof *slots->items);
+    WF_TRY(remake_below(slots, m, remake, what));
+    follow_ties(slots, root, m);
+    return slots->trial ? WEFT_OK : need_all_places(slots);
+}
+
+static weft_status remake_all(weft_module *m, remake_function *remake, int what, bool trial)
+{
+    struct slots slots = {.trial = trial};
+    weft_scope *scope = weft_scope_open();
+    weft_status status = remake_tree(&slots, m, remake, what);
+
+    for (int i = 0; i < slots.count && status == WEFT_OK; i++)
+        wf_parameter_put(slots.items[i].parameter, slots.items[i].tensor);
     wf_free(slots.items);
-    wf_free(modules);
     weft_scope_close(scope);
     return status;
 }
@@ -87,7 +122,7 @@ weft_status weft_module_materialize(weft_module *m, weft_device device)
     WF_NEED_GIVEN(m, "materialize: the module is NULL");
     WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
             "materialize: there are no elements on device %d", (int)device);
-    return remake_all(m, with_elements, (int)device);
+    return remake_all(m, with_elements, (int)device, false);
 }
 
 static weft_tensor *without_elements(const struct wf_parameter *p, int device)
@@ -95,7 +130,10 @@ static weft_tensor *without_elements(const struct wf_parameter *p, int device)
     return weft_empty_like(p->tensor, (weft_device)device);
 }
 
-weft_status wf_module_empty(weft_module *m) { return remake_all(m, without_elements, WEFT_META); }
+weft_status wf_module_empty(weft_module *m)
+{
+    return remake_all(m, without_elements, WEFT_META, true);
+}
 
 static weft_tensor *cast(const struct wf_parameter *p, int dtype)
 {
@@ -116,5 +154,5 @@ weft_status weft_module_cast(weft_module *m, weft_dtype dtype)
             (int)dtype);
     WF_NEED(weft_dtype_is_float(dtype), WEFT_ERR_DTYPE, "cast: parameters cannot be %s",
             weft_dtype_name(dtype));
-    return remake_all(m, cast, (int)dtype);
+    return remake_all(m, cast, (int)dtype, false);
 }

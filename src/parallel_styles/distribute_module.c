@@ -121,10 +121,16 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
 {
     struct wf_distribution how = {
         .partition = partition, .input = input, .output = output, .source = -1, .payload = payload};
+    struct wf_snapshot *snapshot;
+    weft_status status;
 
     WF_TRY(wf_style_subject(module, &mesh, "distribute module"));
     WF_NEED(!module->distributed, WEFT_ERR_STATE,
             "distribute module: module '%s' (%s) was distributed before", module->path,
             module->kind->type);
-    return wf_distribute(module, mesh, &how);
+    snapshot = wf_snapshot_take(wf_module_root(module));
+    status = wf_distribute(module, mesh, &how);
+    if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
+    wf_snapshot_drop(snapshot, status != WEFT_OK);
+    return status;
 }

@@ -61,7 +61,7 @@ static weft_status check_all(const struct wf_match *matches, int count)
 weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
                           int count)
 {
-    struct wf_snapshot *snapshot = wf_snapshot_take(root);
+    struct wf_snapshot *snapshot = wf_snapshot_take(wf_module_root(root));
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)

@@ -240,7 +240,7 @@ weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_pla
     WF_TRY(wf_plan_check_mesh(mesh));
     WF_TRY(wf_plan_match(&matches, &count, module, plan, true));
     p.ways = weft_mesh_axis_size(mesh, 0);
-    snapshot = wf_snapshot_take(module);
+    snapshot = wf_snapshot_take(wf_module_root(module));
     status = wf_plan_resolve(matches, count, p.ways);
     if (status == WEFT_OK) status = wf_module_empty(module);
     if (status == WEFT_OK) status = apply_rest(module, mesh, matches, count);

@@ -15,6 +15,7 @@ struct state {
 struct wf_snapshot {
     struct state *states;
     int count;
+    bool of_root; /* of the whole tree, not only what is below a module */
 };
 
 static struct state state_of(weft_module *m)
@@ -36,11 +37,12 @@ static struct state state_of(weft_module *m)
     return s;
 }
 
-struct wf_snapshot *wf_snapshot_take(weft_module *root)
+struct wf_snapshot *wf_snapshot_take(weft_module *m)
 {
     struct wf_snapshot *snapshot = WF_NEW(struct wf_snapshot);
-    weft_module **modules = wf_module_list(root, &snapshot->count);
+    weft_module **modules = wf_module_list(m, &snapshot->count);
 
+    snapshot->of_root = !m->parent;
     snapshot->states = wf_calloc((size_t)snapshot->count, sizeof *snapshot->states);
     for (int i = 0; i < snapshot->count; i++) snapshot->states[i] = state_of(modules[i]);
     wf_free(modules);
@@ -53,7 +55,7 @@ struct wf_snapshot *wf_snapshot_take(weft_module *root)
 struct slot {
     const weft_module *module;
     struct wf_parameter *now;
-    const weft_tensor *old;
+    weft_tensor *old;
 };
 
 static bool same_spread(const weft_tensor *a, const weft_tensor *b)
@@ -72,10 +74,9 @@ static weft_status keep_tie(const struct slot *first, const struct slot *other)
     if (first->now->tensor == other->now->tensor) return WEFT_OK;
     WF_NEED(same_spread(first->now->tensor, other->now->tensor), WEFT_ERR_LAYOUT,
             "'%s' of module '%s' and '%s' of module '%s' are one tensor, but would be spread "
-            "differently",
+            "differently: spread both at once, from a module that holds both",
             first->now->name, first->module->path, other->now->name, other->module->path);
-    weft_release(other->now->tensor);
-    other->now->tensor = weft_retain(first->now->tensor);
+    wf_parameter_put(other->now, first->now->tensor);
     return WEFT_OK;
 }
 
@@ -87,6 +88,18 @@ static weft_status keep_ties(const struct slot *slots, int count)
         while (slots[first].old != slots[i].old) first++;
         if (first < i) WF_TRY(keep_tie(&slots[first], &slots[i]));
     }
+    return WEFT_OK;
+}
+
+/* Every place of a tensor that was replaced is in the snapshot. */
+static weft_status need_all_places(const struct slot *slots, int count)
+{
+    for (int i = 0; i < count; i++)
+        WF_NEED(slots[i].now->tensor == slots[i].old || !*wf_tensor_ties(slots[i].old),
+                WEFT_ERR_STATE,
+                "'%s' of module '%s' would be spread, but is a parameter of a module of another "
+                "tree too: put both under one root",
+                slots[i].now->name, slots[i].module->path);
     return WEFT_OK;
 }
 
@@ -104,26 +117,23 @@ weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot)
             slots[count++] = (struct slot){s->module, &s->module->parameters[j], s->tensors[j]};
     }
     status = keep_ties(slots, count);
+    if (status == WEFT_OK && snapshot->of_root) status = need_all_places(slots, count);
     wf_free(slots);
     return status;
 }
 
 /* ---- going back ---- */
 
-static void swap(weft_tensor **a, weft_tensor **b)
-{
-    weft_tensor *t = *a;
-
-    *a = *b;
-    *b = t;
-}
-
 static void restore_state(struct state *s)
 {
     wf_parameters_truncate(s->module, s->n_tensors); /* a partition may have added some */
     for (int i = 0; i < s->n_tensors; i++) {
-        swap(&s->tensors[i], &s->module->parameters[i].tensor);
-        swap(&s->tensors[s->n_tensors + i], &s->module->parameters[i].rows);
+        struct wf_parameter *p = &s->module->parameters[i];
+        weft_tensor *rows = p->rows;
+
+        wf_parameter_put(p, s->tensors[i]);
+        p->rows = s->tensors[s->n_tensors + i];
+        s->tensors[s->n_tensors + i] = rows;
     }
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);

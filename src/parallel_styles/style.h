@@ -125,10 +125,11 @@ extern const struct wf_parts wf_parts;
 
 /** How a tree was, to return to when a change of several steps fails on the way. */
 struct wf_snapshot;
-struct wf_snapshot *wf_snapshot_take(weft_module *root);
+struct wf_snapshot *wf_snapshot_take(weft_module *m);
 /**
  * Parameters that were one tensor stay one, where their new placements agree.
- * fails: WEFT_ERR_LAYOUT naming both when they do not
+ * fails: WEFT_ERR_LAYOUT naming both when they do not; for the snapshot of a root, WEFT_ERR_STATE
+ *        where another tree has the tensor too
  */
 weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot);
 /** End the snapshot: with `restore` the tree is as it was, else it stays as it is now. */

@@ -86,6 +86,8 @@ void weft_release(weft_tensor *t)
     if (t && --t->refs == 0) wf_tensor_free(t);
 }
 
+int32_t *wf_tensor_ties(weft_tensor *t) { return &t->ties; }
+
 int64_t wf_tensor_count(void) { return handles.live; }
 
 static void report_leaks(void)

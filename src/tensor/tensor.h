@@ -23,6 +23,7 @@ struct weft_tensor {
     struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
     const char *origin;     /* the op that made it, for the leak report */
     int32_t refs;
+    int32_t ties;       /* how many parameters of modules it is */
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
     bool pending;       /* its elements may still be under way: wf_settled before they are used */
     weft_tensor *next_free;
@@ -56,6 +57,9 @@ static inline void wf_settled(const weft_tensor *t)
 {
     if (t->pending) wf_tensor_await(t);
 }
+
+/** How many parameters of modules the tensor is, to count up and down; nn declares it too. */
+int32_t *wf_tensor_ties(weft_tensor *t);
 
 /** Handles alive on this thread. */
 int64_t wf_tensor_count(void);
