@@ -76,6 +76,12 @@ enum { WF_COLL_GATHER_COLUMNS = WEFT_COLL_COUNT, WF_COLL_REDUCE_COLUMNS };
 /** Elements this rank sends / receives in one collective, 0 where it does not. */
 size_t wf_coll_send_count(const struct wf_coll *coll);
 size_t wf_coll_recv_count(const struct wf_coll *coll);
+/** True of kinds that add up, and of those in which one rank, `peer`, sends or receives all. */
+bool wf_coll_reduces(weft_coll kind);
+bool wf_coll_has_root(weft_coll kind);
+/** The hash with the counts that all ranks give alike; those of an all-to-all are each rank's own.
+ */
+uint64_t wf_coll_mix_counts(uint64_t hash, const struct wf_coll *coll);
 /** The sum of counts before `index`. */
 size_t wf_counts_before(const size_t *counts, int index);
 

@@ -31,12 +31,6 @@ static bool needs_counts(const struct wf_coll *coll, bool send)
     }
 }
 
-static bool has_peer(weft_coll kind)
-{
-    return kind == WEFT_COLL_BROADCAST || kind == WEFT_COLL_SCATTER || kind == WEFT_COLL_GATHER ||
-           kind == WEFT_COLL_SEND || kind == WEFT_COLL_RECV;
-}
-
 static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
 {
     return dtype != WEFT_U8 && dtype != WEFT_BOOL && reduce != WEFT_AVG &&
@@ -45,16 +39,20 @@ static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
 
 static const char *wrong_with(const struct wf_coll *coll)
 {
-    bool reduces = coll->kind == WEFT_COLL_ALL_REDUCE || coll->kind == WEFT_COLL_REDUCE_SCATTER;
+    int me = coll->comm->rank;
     bool pair = coll->kind == WEFT_COLL_SEND || coll->kind == WEFT_COLL_RECV;
 
     if ((unsigned)coll->dtype >= WEFT_DTYPE_COUNT) return "no such dtype";
     if (needs_counts(coll, true) && !coll->send_counts) return "send_counts is missing";
     if (needs_counts(coll, false) && !coll->recv_counts) return "recv_counts is missing";
-    if (reduces && !can_reduce(coll->dtype, coll->reduce)) return "no such reduction of this dtype";
-    if (has_peer(coll->kind) && (coll->peer < 0 || coll->peer >= coll->comm->size))
+    if (wf_coll_reduces(coll->kind) && !can_reduce(coll->dtype, coll->reduce))
+        return "no such reduction of this dtype";
+    if ((pair || wf_coll_has_root(coll->kind)) &&
+        (coll->peer < 0 || coll->peer >= coll->comm->size))
         return "peer is not in the communicator";
-    if (pair && coll->peer == coll->comm->rank) return "peer is the rank itself";
+    if (pair && coll->peer == me) return "peer is the rank itself";
+    if (coll->kind == WEFT_COLL_ALL_TO_ALL && coll->send_counts[me] != coll->recv_counts[me])
+        return "it sends itself another count than it receives";
     if (!coll->send && wf_coll_send_count(coll)) return "send is NULL";
     if (!coll->recv && wf_coll_recv_count(coll)) return "recv is NULL";
     return NULL;

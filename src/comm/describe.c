@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "comm/backend.h"
 
 static const char *const names[WEFT_COLL_COUNT] = {
@@ -131,9 +132,45 @@ size_t wf_coll_sent(const struct wf_coll *coll)
     }
 }
 
-static bool reduces(weft_coll kind)
+bool wf_coll_reduces(weft_coll kind)
 {
-    return kind == WEFT_COLL_ALL_REDUCE || kind == WEFT_COLL_REDUCE_SCATTER;
+    return kind == WEFT_COLL_ALL_REDUCE || kind == WEFT_COLL_REDUCE_SCATTER ||
+           (int)kind == WF_COLL_REDUCE_COLUMNS;
+}
+
+bool wf_coll_has_root(weft_coll kind)
+{
+    return kind == WEFT_COLL_BROADCAST || kind == WEFT_COLL_SCATTER || kind == WEFT_COLL_GATHER;
+}
+
+uint64_t wf_coll_mix_counts(uint64_t hash, const struct wf_coll *coll)
+{
+    const size_t *counts = coll->recv_counts;
+    int n = coll->comm->size;
+
+    switch ((int)coll->kind) {
+    case WEFT_COLL_ALL_TO_ALL:
+    case WEFT_COLL_BARRIER:
+        return hash;
+    case WEFT_COLL_REDUCE_SCATTER:
+    case WEFT_COLL_SCATTER:
+        counts = coll->send_counts;
+        break;
+    case WF_COLL_REDUCE_COLUMNS:
+        counts = coll->send_counts;
+        n *= (int)coll->count;
+        break;
+    case WF_COLL_GATHER_COLUMNS:
+        n *= (int)coll->count;
+        break;
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_GATHER:
+        break;
+    default:
+        return wf_mix(hash, coll->count);
+    }
+    for (int i = 0; i < n; i++) hash = wf_mix(hash, counts[i]);
+    return hash;
 }
 
 void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes)
@@ -144,8 +181,8 @@ void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes)
 
     if (coll->kind != WEFT_COLL_BARRIER)
         used += snprintf(text + used, bytes - (size_t)used, "%s%s of %zu %s",
-                         reduces(coll->kind) ? " " : "",
-                         reduces(coll->kind) ? reduce_names[coll->reduce] : "", count,
+                         wf_coll_reduces(coll->kind) ? " " : "",
+                         wf_coll_reduces(coll->kind) ? reduce_names[coll->reduce] : "", count,
                          weft_dtype_name(coll->dtype));
     snprintf(text + used, bytes - (size_t)used, "%s%s", label[0] ? " on axis " : "", label);
 }

@@ -213,12 +213,13 @@ static void post(struct wf_engine_op *op)
     op->posted = true;
     op->mode = choose_mode(op);
     atomic_store_explicit(&mine->staged, 0, memory_order_relaxed);
-    mine->mode = op->mode;
+    mine->mode = (uint32_t)op->mode;
     mine->bytes = op->bytes;
     mine->send = (uintptr_t)coll->send - engine->low;
     mine->recv = (uintptr_t)coll->recv - engine->low;
     mine->recv_staged = comes_back_staged(op);
     mine->what = wf_engine_what(coll);
+    mine->history = op->history;
     wf_engine_fill(op, mine);
     atomic_store_explicit(&mine->posted, op->number + 1, memory_order_release);
 }
@@ -250,7 +251,7 @@ static bool have_arrived(struct wf_engine_op *op)
 
         if (!reads_from(op, rank)) continue;
         if (!has_posted(op, rank)) return false;
-        if (!op->pair) wf_engine_agree(op, rank);
+        wf_engine_agree(op, rank);
         needs = rounds_of(op, wf_engine_slot(op, rank));
         rounds = needs > rounds ? needs : rounds;
     }
@@ -361,12 +362,14 @@ static struct wf_engine_op *new_op(struct wf_engine *engine, struct wf_coll *col
         op = wf_malloc(sizeof *op);
     *op = (struct wf_engine_op){.coll = coll, .engine = engine};
     op->pair = coll->kind == WEFT_COLL_SEND || coll->kind == WEFT_COLL_RECV;
-    if (coll->kind == WEFT_COLL_SEND)
+    if (coll->kind == WEFT_COLL_SEND) {
         op->number = engine->sent[coll->peer]++;
-    else if (coll->kind == WEFT_COLL_RECV)
+    } else if (coll->kind == WEFT_COLL_RECV) {
         op->number = engine->received[coll->peer]++;
-    else
+    } else {
         op->number = engine->calls++;
+        op->history = engine->history = wf_engine_note(engine->history, coll);
+    }
     op->bytes = wf_coll_send_count(coll) * weft_dtype_size(coll->dtype);
     return op;
 }

@@ -25,12 +25,14 @@ enum wf_engine_mode { WF_MODE_NONE, WF_MODE_INLINE, WF_MODE_DIRECT, WF_MODE_STAG
 struct wf_engine_slot {
     _Alignas(64) _Atomic uint64_t posted; /* number of the collective */
     _Atomic uint64_t staged;              /* chunks that lie ready */
-    uint64_t mode;                        /* of send */
+    uint32_t mode;                        /* of send */
+    uint32_t recv_staged;                 /* all-reduce: results go through the staging buffer */
     uint64_t send, recv;                  /* offsets in the rank's reach */
-    uint64_t recv_staged;                 /* all-reduce: results go through the staging buffer */
     uint64_t bytes;                       /* of send */
     uint64_t what;                        /* wf_engine_what */
-    uint64_t words[]; /* all-to-all: the first byte of every rank's part; then the inline bytes */
+    uint64_t history;                     /* wf_engine_note, up to this collective */
+    uint64_t words[]; /* all-to-all: where the shard for every rank begins, and the end; then the
+                         inline bytes */
 };
 
 /* progress: (collectives worked through << WF_ROUND_BITS) + rounds of the next one */
@@ -48,7 +50,8 @@ struct wf_engine {
     uintptr_t low, high;              /* this rank's reach: peers see [low, high) */
     char **ring;                      /* per rank: its control memory, as seen here */
     bool staging;                     /* there are staging buffers */
-    uint64_t calls;                   /* collectives so far */
+    uint64_t calls;                   /* collectives so far, */
+    uint64_t history;                 /* and a hash of what they were: the same on all ranks */
     uint64_t *sent, *received;        /* per peer: sends to it, receives from it */
     struct wf_engine_op *head, *tail; /* collectives in flight, oldest first */
     struct wf_engine_op *spare;
@@ -74,6 +77,7 @@ struct wf_engine_op {
     struct wf_engine *engine;
     struct wf_engine_op *next;
     uint64_t number;      /* of the collective, or of the send between the pair */
+    uint64_t history;     /* of the group with this collective; a pair has none */
     bool pair;            /* send or recv */
     bool posted, arrived; /* I have; all whom I read from have */
     enum wf_engine_mode mode;
@@ -90,10 +94,14 @@ char *wf_engine_payload(const struct wf_engine_op *op, int rank);
 /** Where chunk `round` of a rank's staged send lies. */
 char *wf_engine_stage(const struct wf_engine_op *op, int rank, uint64_t round);
 
-/** Kind of a collective, and of one that adds up dtype and reduction: the same on all its ranks. */
+/** Kind, dtype, reduction and root of a collective, as far as it has them: the same on all its
+ *  ranks, and for a send and its recv. */
 uint64_t wf_engine_what(const struct wf_coll *coll);
+/** The history of a group after one more collective: what it is, and the counts that all ranks
+ * give. */
+uint64_t wf_engine_note(uint64_t history, const struct wf_coll *coll);
 /** Ends the job with a sentence unless the slot of a peer, which has arrived, is of the same
- *  collective and holds as many bytes as this rank takes it to. */
+ *  collective, comes after the same ones, and holds as many bytes as this rank takes it to. */
 void wf_engine_agree(const struct wf_engine_op *op, int rank);
 
 /** Fill in the slot's payload / lay chunk `op->staged` ready. */

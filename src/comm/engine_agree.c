@@ -1,55 +1,96 @@
 /*
  * engine_agree.c: is a peer about to do what this rank does? Its slot says so without a message, so
- * that ranks which disagree on a kind or a size never read beyond each other's memory. Names of
- * modules and counts of all others are compared by fingerprint.c, when asked for.
+ * that ranks which disagree on a kind, a root or a count never read each other's memory. Names of
+ * modules are compared by fingerprint.c, when asked for.
+ *
+ * A rank sees the slots of those it reads from only. What it cannot see so (another root, counts of
+ * others) is in the history that every slot carries, and ends the job at the next collective.
  */
-#include "base/error.h"
-#include "comm/engine.h"
+#include <stdio.h>
+#include <string.h>
 
-static bool adds_up(weft_coll kind)
-{
-    return kind == WEFT_COLL_ALL_REDUCE || kind == WEFT_COLL_REDUCE_SCATTER;
-}
+#include "base/error.h"
+#include "base/hash.h"
+#include "comm/engine.h"
 
 uint64_t wf_engine_what(const struct wf_coll *coll)
 {
-    uint64_t kind = (uint64_t)coll->kind;
+    uint64_t kind = coll->kind == WEFT_COLL_RECV ? WEFT_COLL_SEND : (uint64_t)coll->kind,
+             what = kind;
 
-    return adds_up(coll->kind) ? kind | (uint64_t)coll->dtype << 8 | (uint64_t)coll->reduce << 16
-                               : kind;
+    if (coll->kind == WEFT_COLL_BARRIER) return kind;
+    what |= (uint64_t)coll->dtype << 8;
+    if (wf_coll_reduces(coll->kind)) what |= (uint64_t)coll->reduce << 16;
+    if (wf_coll_has_root(coll->kind)) what |= (uint64_t)coll->peer << 32;
+    return what;
 }
 
-static uint64_t wanted_bytes(const struct wf_engine_op *op, int rank, uint64_t there)
+uint64_t wf_engine_note(uint64_t history, const struct wf_coll *coll)
+{
+    return wf_coll_mix_counts(wf_mix(history, wf_engine_what(coll)), coll);
+}
+
+/* Bytes that this rank takes a peer to send: all of them, or of an all-to-all those for this rank.
+ */
+static uint64_t wanted_bytes(const struct wf_engine_op *op, int rank)
 {
     const struct wf_coll *coll = op->coll;
+    size_t element = weft_dtype_size(coll->dtype);
 
-    if (adds_up(coll->kind)) return op->bytes;
-    if (coll->kind == WEFT_COLL_ALL_GATHER)
-        return coll->recv_counts[rank] * weft_dtype_size(coll->dtype);
-    return there;
+    switch (coll->kind) {
+    case WEFT_COLL_ALL_GATHER:
+    case WEFT_COLL_GATHER:
+    case WEFT_COLL_ALL_TO_ALL:
+        return coll->recv_counts[rank] * element;
+    case WEFT_COLL_SCATTER:
+        return wf_counts_before(coll->send_counts, op->engine->size) * element;
+    case WEFT_COLL_BROADCAST:
+    case WEFT_COLL_RECV:
+        return coll->count * element;
+    default:
+        return op->bytes; /* every rank sends as much as this one */
+    }
+}
+
+static uint64_t sent_bytes(const struct wf_engine_op *op, const struct wf_engine_slot *slot)
+{
+    int me = op->engine->rank;
+
+    if ((slot->what & 0xff) != WEFT_COLL_ALL_TO_ALL) return slot->bytes;
+    return slot->words[me + 1] - slot->words[me];
 }
 
 static _Noreturn void name_difference(const struct wf_engine_op *op, int rank)
 {
     const struct wf_coll *coll = op->coll;
     const struct wf_engine_slot *slot = wf_engine_slot(op, rank);
-    char mine[256];
+    const int *world = coll->comm->world_ranks;
+    weft_coll theirs = (weft_coll)(slot->what & 0xff);
+    unsigned long long wanted = wanted_bytes(op, rank), sent = sent_bytes(op, slot);
+    char mine[256], root[32] = "";
 
     wf_coll_describe(coll, mine, sizeof mine);
-    WF_DIE("ranks do different collectives: rank %d: %s%s%s, taking %llu bytes of rank %d; rank "
-           "%d: %s of %llu bytes (WEFT_CHECK=2 says more)",
-           coll->comm->world_ranks[op->engine->rank], mine, coll->where.module ? " in module " : "",
-           coll->where.module ? coll->where.module : "",
-           (unsigned long long)wanted_bytes(op, rank, slot->bytes), coll->comm->world_ranks[rank],
-           coll->comm->world_ranks[rank], wf_coll_name((weft_coll)(slot->what & 0xff)),
-           (unsigned long long)slot->bytes);
+    if (coll->where.module)
+        snprintf(mine + strlen(mine), sizeof mine - strlen(mine), " in module %s",
+                 coll->where.module);
+    if (wf_coll_has_root(theirs)) snprintf(root, sizeof root, ", root %d", world[slot->what >> 32]);
+    if (slot->what == wf_engine_what(coll) && wanted == sent)
+        WF_DIE("ranks do different collectives: rank %d: %s; rank %d splits it in another way, or "
+               "they differed in an earlier one (WEFT_CHECK=2 says more)",
+               world[op->engine->rank], mine, world[rank]);
+    WF_DIE("ranks do different collectives: rank %d: %s, taking %llu bytes of rank %d; rank %d: "
+           "%s%s%s%s, giving %llu bytes (WEFT_CHECK=2 says more)",
+           world[op->engine->rank], mine, wanted, world[rank], world[rank], wf_coll_name(theirs),
+           theirs == WEFT_COLL_BARRIER ? "" : " of ",
+           theirs == WEFT_COLL_BARRIER ? "" : weft_dtype_name((weft_dtype)(slot->what >> 8 & 0xff)),
+           root, sent);
 }
 
 void wf_engine_agree(const struct wf_engine_op *op, int rank)
 {
     const struct wf_engine_slot *slot = wf_engine_slot(op, rank);
 
-    if (slot->what != wf_engine_what(op->coll) ||
-        slot->bytes != wanted_bytes(op, rank, slot->bytes))
+    if (slot->what != wf_engine_what(op->coll) || slot->history != op->history ||
+        sent_bytes(op, slot) != wanted_bytes(op, rank))
         name_difference(op, rank);
 }

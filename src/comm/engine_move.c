@@ -46,6 +46,7 @@ void wf_engine_fill(struct wf_engine_op *op, struct wf_engine_slot *mine)
             mine->words[rank] = at;
             at += coll->send_counts[rank] * element;
         }
+        mine->words[op->engine->size] = at;
     }
     if (op->mode == WF_MODE_INLINE && op->bytes)
         memcpy(wf_engine_payload(op, op->engine->rank), coll->send, op->bytes);

@@ -14,36 +14,18 @@
 
 enum { TEXT_BYTES = 256 };
 
-static uint64_t mix_counts(uint64_t hash, const struct wf_coll *coll)
-{
-    const size_t *counts = coll->recv_counts;
-
-    if (coll->kind == WEFT_COLL_REDUCE_SCATTER || coll->kind == WEFT_COLL_SCATTER)
-        counts = coll->send_counts;
-    else if (coll->kind != WEFT_COLL_ALL_GATHER && coll->kind != WEFT_COLL_GATHER)
-        return coll->kind == WEFT_COLL_ALL_TO_ALL ? hash : wf_mix(hash, coll->count);
-    for (int i = 0; i < coll->comm->size; i++) hash = wf_mix(hash, counts[i]);
-    return hash;
-}
-
-static bool rooted(weft_coll kind)
-{
-    return kind == WEFT_COLL_BROADCAST || kind == WEFT_COLL_SCATTER || kind == WEFT_COLL_GATHER;
-}
-
 static uint64_t fingerprint(const struct wf_coll *coll)
 {
     const char *module = coll->where.module ? coll->where.module : "";
-    bool reduces = coll->kind == WEFT_COLL_ALL_REDUCE || coll->kind == WEFT_COLL_REDUCE_SCATTER;
     uint64_t hash = wf_mix(*coll->comm->calls, (uint64_t)coll->kind);
 
     if (coll->kind == WEFT_COLL_BARRIER) return wf_mix(hash, 0);
     hash = wf_mix(hash, (uint64_t)coll->dtype);
-    hash = wf_mix(hash, reduces ? (uint64_t)coll->reduce : 0);
-    hash = wf_mix(hash, rooted(coll->kind) ? (uint64_t)coll->peer : 0);
+    hash = wf_mix(hash, wf_coll_reduces(coll->kind) ? (uint64_t)coll->reduce : 0);
+    hash = wf_mix(hash, wf_coll_has_root(coll->kind) ? (uint64_t)coll->peer : 0);
     hash = wf_mix(hash, wf_hash_bytes(coll->comm->label, strlen(coll->comm->label)));
     hash = wf_mix(hash, wf_hash_bytes(module, strlen(module)));
-    return mix_counts(hash, coll);
+    return wf_coll_mix_counts(hash, coll);
 }
 
 void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t bytes)
@@ -86,6 +68,34 @@ static int first_difference(const uint64_t *prints, int size, int me)
     return -1;
 }
 
+/* Counts of an all-to-all are each rank's own: what one sends is what the other expects. All ranks
+ * see the whole table, so all of them end here or none. */
+static void compare_exchange(const struct wf_coll *coll)
+{
+    size_t n = (size_t)coll->comm->size, bytes = n * sizeof(size_t);
+    size_t *mine = wf_malloc(2 * bytes), *all = wf_malloc(2 * bytes * n);
+
+    memcpy(mine, coll->send_counts, bytes);
+    memcpy(mine + n, coll->recv_counts, bytes);
+    wf_comm_share(coll->comm, mine, all, 2 * bytes);
+    for (size_t from = 0; from < n; from++)
+        for (size_t to = 0; to < n; to++) {
+            size_t sent = all[2 * n * from + to], wanted = all[2 * n * to + n + from];
+            char what[TEXT_BYTES];
+
+            if (sent == wanted) continue;
+            wf_coll_describe(coll, what, sizeof what);
+            WF_DIE("ranks are about to do different collectives: %s%s%.64s (collective %llu): rank "
+                   "%d sends %zu elements to rank %d, which takes %zu",
+                   what, coll->where.module ? " in module " : "",
+                   coll->where.module ? coll->where.module : "",
+                   (unsigned long long)*coll->comm->calls, coll->comm->world_ranks[from], sent,
+                   coll->comm->world_ranks[to], wanted);
+        }
+    wf_free(mine);
+    wf_free(all);
+}
+
 void wf_fingerprint_compare(const struct wf_coll *coll)
 {
     uint64_t mine, *all = wf_malloc((size_t)coll->comm->size * sizeof(uint64_t));
@@ -96,5 +106,6 @@ void wf_fingerprint_compare(const struct wf_coll *coll)
     wf_comm_share(coll->comm, &mine, all, sizeof mine);
     other = first_difference(all, coll->comm->size, coll->comm->rank);
     if (other >= 0) name_mismatch(coll, other);
+    if (coll->kind == WEFT_COLL_ALL_TO_ALL) compare_exchange(coll);
     wf_free(all);
 }

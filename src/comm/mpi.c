@@ -233,18 +233,33 @@ static void retire(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *o
     coll->state = NULL;
 }
 
+/* A longer message than expected is an error to MPI, a shorter one is not. */
+static void check_received(const struct wf_coll *coll, const MPI_Status *status)
+{
+    char what[256];
+    int got;
+
+    WF_MPI(MPI_Get_count(status, wf_net_type(weft_dtype_size(coll->dtype)), &got));
+    if ((size_t)got == coll->count) return;
+    wf_coll_describe(coll, what, sizeof what);
+    WF_DIE("ranks do different collectives: %s: rank %d sends %d elements", what,
+           coll->comm->world_ranks[coll->peer], got);
+}
+
 static bool step(struct wf_coll *coll)
 {
     struct wf_net *net = coll->comm->state;
     struct wf_net_op *op = coll->state;
+    MPI_Status status;
     int done;
 
     if (op->phase != TURN) {
-        WF_MPI(MPI_Test(&op->request, &done, MPI_STATUS_IGNORE));
+        WF_MPI(MPI_Test(&op->request, &done, &status));
         if (!done) {
             wf_net_answer(net);
             return false;
         }
+        if (coll->kind == WEFT_COLL_RECV) check_received(coll, &status);
         if (op->phase == SECOND || after_first(coll, op)) {
             retire(coll, net, op);
             return true;

@@ -110,6 +110,18 @@ static int send_other_rows_than_there_are(void *payload)
     return failed(weft_mesh_all_to_all_known(matrix(), splits, even, mesh, 0));
 }
 
+/* The same, moved to columns: an all-to-all, in which each rank's counts are its own. */
+static int turn_uneven_parts(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement rows = weft_shard(0), columns = weft_shard(1);
+    int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL);
+
+    (void)payload;
+    return failed(weft_redistribute(t, &columns));
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -127,6 +139,9 @@ static const struct program {
     {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
+    /* trial 1.3 */
+    {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
+    {turn_uneven_parts, "2", {"different collectives", "elements"}},
 };
 
 /* ---- running them ---- */
