@@ -46,7 +46,7 @@ struct wf_redist_problem {
     size_t element; /* bytes */
     const weft_placement *from, *to;
     struct wf_link links[WEFT_MAX_AXES];
-    uint32_t flattened; /* bit m: collectives over the axes of mask m together are wanted */
+    uint64_t flattened; /* bit m: collectives over the axes of mask m together are wanted */
     enum wf_redist_planner planner;
 };
 
@@ -57,6 +57,8 @@ int wf_redist_steps(struct wf_redist_step *steps, const struct wf_redist_problem
 
 /** The problem of two layouts of one mesh and shape. */
 struct wf_redist_problem wf_redist_problem(const struct wf_layout *from, const weft_placement *to);
+
+_Static_assert(1 << WEFT_MAX_AXES <= 64, "a set of axes is a bit of `flattened`");
 
 struct wf_redist_program;
 

@@ -306,7 +306,7 @@ int wf_graph_moves(const struct wf_redist_graph *g, const struct wf_redist_state
         if (wf_graph_move(g, s, a, g->to.place[a], &moves[n])) n++;
         if (g->to.place[a] != WF_AT_R && wf_graph_move(g, s, a, WF_AT_R, &moves[n])) n++;
     }
-    for (unsigned axes = 3; g->problem->flattened >> axes; axes++)
+    for (unsigned axes = 3; axes < 1u << g->n_axes; axes++)
         if (g->problem->flattened >> axes & 1 && merged_move(g, s, axes, &moves[n])) n++;
     if (exchange(g, s, &moves[n])) n++;
     return n;

@@ -16,9 +16,9 @@
 /* ---- what planners look at ---- */
 
 /* Axes of one rank do not count: a flattened mesh with them is one without. */
-static uint32_t flattened_sets(const weft_mesh *mesh, int n_axes, const int *sizes)
+static uint64_t flattened_sets(const weft_mesh *mesh, int n_axes, const int *sizes)
 {
-    uint32_t sets = 0;
+    uint64_t sets = 0;
 
     if (wf_mesh_merges(mesh) == 0) return 0;
     for (unsigned axes = 3; axes >> n_axes == 0; axes++) {
@@ -27,7 +27,7 @@ static uint32_t flattened_sets(const weft_mesh *mesh, int n_axes, const int *siz
         if (!wf_mesh_is_flattened(mesh, axes)) continue;
         for (int a = 0; a < n_axes; a++)
             if (axes >> a & 1 && sizes[a] > 1) large |= 1u << a;
-        if (large & (large - 1)) sets |= 1u << large;
+        if (large & (large - 1)) sets |= (uint64_t)1 << large;
     }
     return sets;
 }

@@ -46,8 +46,8 @@ struct wf_block *wf_redist_pretend(const struct wf_redist_plan *plan)
 
         if (action->makes) blocks[action->dst] = planned(plan, action->dst);
         if (action->act == WF_ACT_COLL) announce(plan, action);
-        for (int b = 1; action->drops >> b; b++)
-            if (action->drops >> b & 1) wf_block_release(blocks[b]);
+        if (action->drops_src) wf_block_release(blocks[action->src]);
+        if (action->drops_dst) wf_block_release(blocks[action->dst]);
     }
     result = blocks[program->result];
     if (result->category == WF_MEM_COMM && !plan->to->partial)

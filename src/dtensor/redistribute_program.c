@@ -136,17 +136,20 @@ static void finish(struct wf_redist_builder *b)
 
 static void mark_lifetimes(struct wf_redist_program *p)
 {
-    uint64_t made = 1, used = (uint64_t)1 << p->result | 1;
+    bool made[WF_REDIST_MAX_BUFFERS] = {[0] = true}, used[WF_REDIST_MAX_BUFFERS] = {[0] = true};
 
+    used[p->result] = true;
     for (int i = 0; i < p->n_actions; i++) {
-        p->actions[i].makes = !(made >> p->actions[i].dst & 1);
-        made |= (uint64_t)1 << p->actions[i].dst;
+        p->actions[i].makes = !made[p->actions[i].dst];
+        made[p->actions[i].dst] = true;
     }
     for (int i = p->n_actions - 1; i >= 0; i--) {
-        uint64_t touched = (uint64_t)1 << p->actions[i].src | (uint64_t)1 << p->actions[i].dst;
+        struct wf_redist_action *action = &p->actions[i];
 
-        p->actions[i].drops = touched & ~used;
-        used |= touched;
+        action->drops_src = !used[action->src];
+        used[action->src] = true;
+        action->drops_dst = !used[action->dst];
+        used[action->dst] = true;
     }
 }
 

@@ -20,9 +20,10 @@ struct wf_redist_action {
     uint8_t act;
     uint8_t src, dst;
     uint8_t axes;
-    bool makes;         /* dst is a new block */
-    uint64_t drops;     /* buffers that no later action uses, one bit each */
-    int64_t src_offset; /* bytes */
+    bool makes;                /* dst is a new block */
+    bool drops_src, drops_dst; /* no later action uses it, and it is not the source; both never name
+                                  one buffer */
+    int64_t src_offset;        /* bytes */
     /* WF_ACT_COPY */
     int n_copies;
     struct wf_copy *copies;
@@ -45,6 +46,8 @@ struct wf_redist_buffer {
 
 /** Per step a buffer of its own, a packed, a received and an unpacked one; source and result. */
 enum { WF_REDIST_MAX_BUFFERS = 4 * WF_REDIST_MAX_STEPS + 2 };
+
+_Static_assert(WF_REDIST_MAX_BUFFERS <= UINT8_MAX, "an action numbers buffers with a byte");
 
 struct wf_redist_program {
     int n_actions, n_buffers;

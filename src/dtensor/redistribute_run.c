@@ -141,8 +141,8 @@ void wf_run_act(const struct wf_redist_run *run, const struct wf_redist_action *
 
 void wf_run_drop(struct wf_redist_run *run, const struct wf_redist_action *action)
 {
-    for (uint64_t left = action->drops & ~(uint64_t)1; left; left &= left - 1)
-        wf_block_release(run->blocks[__builtin_ctzll(left)]);
+    if (action->drops_src) wf_block_release(run->blocks[action->src]);
+    if (action->drops_dst) wf_block_release(run->blocks[action->dst]);
 }
 
 struct wf_block *wf_run_result(const struct wf_redist_run *run)

@@ -16,7 +16,9 @@ struct node {
     bool settled;
 };
 
-/* Nodes in the order in which they were found; `number` leads from a state's key to its node. */
+/* Nodes in the order in which they were found; `number` leads from a state's key to its node. Six
+ * axes that leave one dim for another have less than 12,000 states, fewer axes or more dims less.
+ */
 struct search {
     const struct wf_redist_graph *graph;
     struct node *nodes;
@@ -24,13 +26,32 @@ struct search {
     uint16_t *number; /* 0: not found yet, else node + 1 */
 };
 
+_Static_assert(WEFT_MAX_AXES <= 6, "nodes are numbered by 16 bits, keys by 32");
+
+/* What one axis may be: replicated, or at either end in any turn. */
+static unsigned axis_states(const struct wf_redist_graph *graph)
+{
+    return 1 + (WF_PLACES - 1) * (unsigned)graph->n_axes;
+}
+
 static unsigned key_of(const struct wf_redist_graph *graph, const struct wf_redist_state *s)
 {
-    unsigned key = 0;
+    unsigned key = 0, n = (unsigned)graph->n_axes;
 
-    for (int a = 0; a < graph->n_axes; a++)
-        key = key << 4 | (unsigned)s->place[a] << 2 | s->turn[a];
+    for (unsigned a = 0; a < n; a++) {
+        WF_ASSERT(s->turn[a] < n && (s->place[a] || !s->turn[a]));
+        key *= axis_states(graph);
+        if (s->place[a] != WF_AT_R) key += 1 + (s->place[a] - 1u) * n + s->turn[a];
+    }
     return key;
+}
+
+static size_t key_count(const struct wf_redist_graph *graph)
+{
+    size_t count = 1;
+
+    for (int a = 0; a < graph->n_axes; a++) count *= axis_states(graph);
+    return count;
 }
 
 static void reach(struct search *s, const struct wf_redist_move *by, double cost, int before)
@@ -107,7 +128,7 @@ int wf_redist_steps(struct wf_redist_step *steps, const struct wf_redist_problem
     *cost = 0;
     if (wf_state_equal(&graph.from, &graph.to)) return 0;
     if (problem->planner == WF_PLANNER_GREEDY) return wf_graph_greedy(&graph, steps, cost);
-    s.number = wf_calloc((size_t)1 << 4 * graph.n_axes, sizeof *s.number);
+    s.number = wf_calloc(key_count(&graph), sizeof *s.number);
     at = search(&s);
     *cost = s.nodes[at].cost;
     n = write_steps(&s, at, steps);
