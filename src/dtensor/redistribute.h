@@ -19,6 +19,7 @@ enum wf_redist_kind {
     WF_REDIST_ALL_REDUCE,     /* P -> R */
     WF_REDIST_ALL_GATHER,     /* S -> R */
     WF_REDIST_EMBED,          /* R -> P, S -> P: the terms of the other ranks change nothing */
+    WF_REDIST_MAGNITUDE,      /* P(norm) on axes of one rank: the norm of one term is its size */
     WF_REDIST_KINDS
 };
 

@@ -113,6 +113,7 @@ static double cost_of(const struct wf_redist_graph *g, const struct wf_redist_st
         return wf_link_time(link, partners(g, from, move), others * local_bytes(g, &move->to));
     case WF_REDIST_ALL_GATHER:
         return wf_link_time(link, ways - 1, others * local_bytes(g, &move->to));
+    case WF_REDIST_MAGNITUDE: /* not on the path */
     case WF_REDIST_KINDS:
         break;
     }

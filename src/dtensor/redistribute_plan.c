@@ -108,6 +108,39 @@ static weft_status check_dtype(const struct wf_redist_plan *plan)
     return WEFT_OK;
 }
 
+/* The axes of one rank on which a norm is to be finished; none where it is over others too. */
+static unsigned lone_norms(const struct wf_redist_problem *p)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < p->n_axes; a++) {
+        bool norm = weft_is_partial(p->from[a]) && p->from[a].reduce == WEFT_NORM;
+
+        if (!norm || weft_placement_equal(p->from[a], p->to[a])) continue;
+        if (p->sizes[a] > 1) return 0;
+        axes |= 1u << a;
+    }
+    return axes;
+}
+
+/* Planners leave axes of one rank alone; the sign of a norm's only term does not survive there. It
+ * goes first, before other terms are filled with what changes nothing: that may be below zero. */
+static void begin_with_lone_norms(struct wf_redist_plan *plan, const struct wf_redist_problem *p)
+{
+    unsigned axes = lone_norms(p);
+    struct wf_redist_step *step = &plan->steps[0];
+
+    if (!axes) return;
+    WF_ASSERT(plan->n_steps < WF_REDIST_MAX_STEPS);
+    memmove(step + 1, step, (size_t)plan->n_steps * sizeof *step);
+    *step = (struct wf_redist_step){.kind = WF_REDIST_MAGNITUDE, .axes = (uint8_t)axes};
+    for (int a = 0; a < p->n_axes; a++) {
+        step->from[a] = p->from[a];
+        step->to[a] = axes >> a & 1 ? p->to[a] : p->from[a];
+    }
+    plan->n_steps++;
+}
+
 static void find_steps(struct wf_redist_plan *plan, enum wf_redist_planner planner)
 {
     struct wf_redist_problem problem;
@@ -117,6 +150,7 @@ static void find_steps(struct wf_redist_plan *plan, enum wf_redist_planner plann
     problem.planner = planner;
     if (!moves_nothing(&problem))
         plan->n_steps = wf_redist_steps(plan->steps, &problem, &plan->cost);
+    begin_with_lone_norms(plan, &problem);
 }
 
 /* Such a rank refuses what the others refuse, but has nothing to do. */

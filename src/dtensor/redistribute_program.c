@@ -93,6 +93,13 @@ static void embed(struct wf_redist_builder *b, const struct wf_redist_step *step
     wf_build_copies(b, &part, &whole);
 }
 
+/* The first power of |x|. */
+static void magnitude(struct wf_redist_builder *b)
+{
+    wf_build_own(b);
+    wf_build_action(b, WF_ACT_POWER, b->view.buffer, b->view.buffer)->power = 1;
+}
+
 /* ---- the whole ---- */
 
 static void translate(struct wf_redist_builder *b, struct wf_redist_step *step)
@@ -115,6 +122,9 @@ static void translate(struct wf_redist_builder *b, struct wf_redist_step *step)
         break;
     case WF_REDIST_EMBED:
         embed(b, step);
+        break;
+    case WF_REDIST_MAGNITUDE:
+        magnitude(b);
         break;
     case WF_REDIST_KINDS:
         break;

@@ -12,8 +12,8 @@
 
 const char *wf_redist_kind_name(enum wf_redist_kind kind)
 {
-    static const char *const names[WF_REDIST_KINDS] = {"chunk",      "reduce-scatter", "all-to-all",
-                                                       "all-reduce", "all-gather",     "embed"};
+    static const char *const names[WF_REDIST_KINDS] = {
+        "chunk", "reduce-scatter", "all-to-all", "all-reduce", "all-gather", "embed", "magnitude"};
 
     return names[kind];
 }

@@ -288,6 +288,41 @@ WT_TEST(pending__norms_keep_their_power_through_views)
     wt_world_close(&w);
 }
 
+/* trial 1.10: the 2-norm of the one term -3 is 3, whatever else the tensor's layout says */
+WT_TEST(pending__a_norm_of_one_term_is_its_absolute_value)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d,c=1", wt_ranks());
+
+    for (int i = 0; i < 3; i++) {
+        weft_placement p[] = {weft_norm_partial(2), weft_replicate(), weft_norm_partial(2)};
+        weft_placement cut[] = {weft_shard(1), weft_shard(0), weft_norm_partial(2)};
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *three = weft_full(dtypes[i], 2, (int64_t[]){9, 5}, 3);
+        weft_tensor *t =
+            weft_from_local(weft_full(dtypes[i], 2, (int64_t[]){9, 5}, -3), mesh, p, NULL);
+
+        WT_ALL(equals(t, three));
+        WT_ALL(equals(weft_redistribute(t, cut), three));
+        WT_ALL(equals(weft_mul_scalar(t, 2), weft_mul_scalar(three, 2)));
+        weft_scope_close(scope);
+    }
+    weft_mesh_release(mesh);
+}
+
+/* A norm over both axes has its root once; one that stays pending keeps its terms. */
+WT_TEST(pending__a_norm_over_an_axis_of_one_rank_and_another)
+{
+    int64_t one = 1;
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d", wt_ranks());
+    weft_placement both[] = {weft_norm_partial(2), weft_norm_partial(2)};
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, 1, &one, -3), mesh, both, NULL);
+
+    WT_ALL(equals(t, weft_sqrt(weft_full(WEFT_F64, 1, &one, 9 * wt_ranks()))));
+    WT_ALL(*(double *)weft_data(weft_to_local(t, NULL)) == -3);
+    weft_mesh_release(mesh);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -301,6 +336,8 @@ int main(int argc, char **argv)
         WT_CASE(cuts__drawn_at_random_give_right_values),
         WT_CASE(pending__masked_terms_stay_masked_where_they_are_only_moved),
         WT_CASE(pending__norms_keep_their_power_through_views),
+        WT_CASE(pending__a_norm_of_one_term_is_its_absolute_value),
+        WT_CASE(pending__a_norm_over_an_axis_of_one_rank_and_another),
         WT_END,
     };
 
