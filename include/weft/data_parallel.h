@@ -1,5 +1,5 @@
 /*
- * data_parallel.h: replicas of a module along a mesh axis, each fed with its own part of the batch
+ * data_parallel.h: replicas of a module along mesh axes, each fed with its own part of the batch
  * (docs/howto/train-on-two-axes.md).
  *
  *     weft_parallelize_module(model, weft_mesh_sub(mesh, "tp"), plan);
@@ -10,6 +10,9 @@
  *     weft_clip_grad_norm(model, 1, &norm);
  *     weft_step(optim);
  *
+ * Replicas may be along several axes: cut along some of them only (`shard_axes`: hybrid sharding),
+ * and with experts spread over others (`expert_axes`).
+ *
  * Parameters become tensors over both axes, "R" along the first (or sharded there), so clipping,
  * optimizers, checkpoints and weights files see them whole. In a call of a module they are lent to
  * it as they were before: the model, its styles and its inputs know nothing of the replicas.
@@ -17,7 +20,8 @@
  * Gradients become final all together, and weft_grad of one is collective over the replicas until
  * they are. One that no replica has stays missing; one that some have is zeros on the others. A
  * backward between that and the step (or weft_zero_grad) is refused. The messages of a step: an
- * all-reduce per bucket, and one of 16 bytes and 16 per parameter.
+ * all-reduce per bucket, and one of 16 bytes and 16 per parameter. Along several axes they go over
+ * all of them at once.
  */
 #pragma once
 
@@ -43,31 +47,43 @@ typedef struct weft_data_parallel_config {
      *  all replicas alike from then on. 0: any number; all buckets are sent when gradients are
      *  asked for */
     int backwards;
-    /** Parameters, gradients and optimizer states are cut over the axis too, along dim 0 (where
-     *  segments are cut along another one, that one is whole): gathered for a call of their module
-     *  and kept until its backward, gradients reduced and cut again in every backward */
+    /** Parameters, gradients and optimizer states are cut over the replicas too, along the first
+     * dim that has an index for each of them, else the first (where a dim is cut in segments,
+     * another one): gathered for a call of their module and kept until its backward, gradients
+     * reduced and cut again in every backward. PyTorch: fully_shard */
     bool shard;
     weft_replicas_start start;
+    /** Axes of the mesh, "fsdp" or "pods,fsdp": parameters are cut over these, as `shard` does over
+     *  all, and whole along the others, where what backward has reduced and cut waits for its
+     *  bucket. NULL: `shard` says. PyTorch: fully_shard over a mesh of two dims (HYBRID_SHARD);
+     *  Megatron: several distributed-optimizer instances */
+    const char *shard_axes;
+    /** Axes of the mesh over which parameters may have been spread before: experts, for which
+     * tokens are exchanged along "ep", while to all other parameters its ranks are replicas. Such a
+     *  parameter's gradient is reduced along the other axes only, and divided by the tokens of all.
+     *  NULL: none. Megatron: expert-model-parallel groups and expert-data-parallel groups */
+    const char *expert_axes;
 } weft_data_parallel_config;
 
 /**
- * Make the module one of the replicas along `mesh`, which has one axis (or several that
- * weft_mesh_flatten merged).
+ * Make the module one of the replicas along `mesh`: as many as it has ranks, along one axis or
+ * several.
  *
  * After parallel styles, weft_module_cast and weft_module_materialize; before optimizers and the
  * first backward. Every parameter of the tree is replaced: a plain one by one over `mesh` (and the
- * axes of the others, which are taken to hold it alike), one over "tp" by one over "dp,tp". A
- * parameter that several modules have stays one; frozen ones stay frozen.
+ * axes of the others, which are taken to hold it alike), one over "tp" by one over "dp,tp", an
+ * expert's over "ep" by one over the same axes as all. A parameter that several modules have stays
+ * one; frozen ones stay frozen.
  * ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
  *        TRUSTED
  * gives: nothing; the module keeps the mesh. Released between a backward and its step, it waits for
  *        buckets that the other replicas are still adding up
- * fails: WEFT_ERR_ARG without module or mesh, for a mesh with several axes, for one that was not
- *        cut from the mesh of the parameters' styles or is part of it, for a strided parameter, for
- *        a config outside of what is said there, and for replicas that differ; WEFT_ERR_STATE when
- *        it was done before, only some parameters have elements, or a module outside of the tree
- *        shares one. The tree is then as before, but
- *        for copied values
+ * fails: WEFT_ERR_ARG without module or mesh, for one that was not cut from the mesh of the
+ *        parameters' styles, for a parameter that is over one of its axes and not in `expert_axes`,
+ *        for a strided parameter, for a config outside of what is said there, and for replicas that
+ *        differ; WEFT_ERR_NOT_FOUND for an axis that the mesh does not have; WEFT_ERR_STATE when it
+ *        was done before, only some parameters have elements, or a module outside of the tree
+ *        shares one. The tree is then as before, but for copied values
  */
 WEFT_API weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
                                         weft_data_parallel_config config);
@@ -78,7 +94,8 @@ WEFT_API weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
  * replicas and backwards, however many each had. `loss` has one element.
  *
  * The counts are added up when the gradients are reduced, as integers, and divide the sum of all.
- * A replica without tokens gives 0; with neither `shard` nor `backwards` it may leave the call out.
+ * A replica without tokens gives 0; it may leave the call out where nothing is sharded, no axis is
+ * in `expert_axes` and `backwards` is 0.
  * With weft_backward instead, a step has the mean over the replicas of their sums.
  * ranks: as weft_backward
  * fails: WEFT_ERR_STATE for a module that is no replica, and when gradients that were reduced have

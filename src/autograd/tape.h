@@ -86,11 +86,10 @@ struct wf_kept;
 
 /**
  * Somebody who takes care of many leaves' gradients. Data parallelism reduces them together, along
- * one axis of their meshes; until then they stay pending there, or wait in some other way to be
+ * some axes of their meshes; until then they stay pending there, or wait in some other way to be
  * finished. An optimizer uses them up while backward is still under way.
  */
 struct wf_keeper {
-    int axis;       /* -1: none is reduced */
     bool reduced;   /* and none of its leaves' gradients was dropped since */
     bool listening; /* to `arrived` */
     bool once;      /* `growing` only looks: it is asked before a walk has changed anything, too */
@@ -108,9 +107,10 @@ struct wf_keeper {
 /** What a keeper knows of one leaf, which points to it. */
 struct wf_kept {
     struct wf_keeper *keeper;
-    int awaited;  /* deliveries to come in the walks that have begun */
-    int pieces;   /* that use the leaf and are still to be run again (recompute.c) */
-    bool reduced; /* the gradient is final */
+    unsigned axes; /* bits of the mesh axes along which the keeper reduces the gradient */
+    int awaited;   /* deliveries to come in the walks that have begun */
+    int pieces;    /* that use the leaf and are still to be run again (recompute.c) */
+    bool reduced;  /* the gradient is final */
 };
 
 /** Call `arrived` if nothing more is to come to the leaf. */

@@ -20,11 +20,8 @@ size_t wf_member_bytes(const struct wf_member *m)
     return (size_t)desc->numel * wf_dtypes[desc->dtype].size;
 }
 
-/* Cut leaves are reduced by backward. */
-static bool travels(const struct wf_member *m)
-{
-    return m->leaf->requires_grad && weft_is_replicate(m->leaf->layout->placements[0]);
-}
+/* Leaves that are cut along all axes are reduced by backward. */
+static bool travels(const struct wf_member *m) { return m->leaf->requires_grad && m->kept.axes; }
 
 /* A plain tensor's gradient never is; a distributed one's where an axis replicates it. */
 static bool may_be_pending(const struct wf_member *m)
@@ -41,6 +38,7 @@ static bool go_together(const struct wf_replicas *r, const struct wf_member *a,
                         const struct wf_member *b)
 {
     return a->leaf->layout->desc.dtype == b->leaf->layout->desc.dtype &&
+           a->kept.axes == b->kept.axes &&
            (!r->config.backwards || may_be_pending(a) == may_be_pending(b));
 }
 
@@ -61,7 +59,8 @@ static void add_bucket(struct wf_replicas *r, int last)
 
     r->buckets = wf_grown(r->buckets, r->n_buckets++, sizeof *r->buckets);
     b = &r->buckets[number];
-    *b = (struct wf_bucket){.members = wf_calloc((size_t)last + 1, sizeof(int))};
+    *b = (struct wf_bucket){.axes = r->members[last].kept.axes,
+                            .members = wf_calloc((size_t)last + 1, sizeof(int))};
     put(r, number, last);
     for (int i = last - 1; i >= 0; i--) {
         const struct wf_member *m = &r->members[i];

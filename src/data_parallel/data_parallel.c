@@ -2,6 +2,7 @@
 #include "data_parallel/data_parallel.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weft/autograd.h>
@@ -60,17 +61,27 @@ struct change {
 
 struct making {
     struct wf_replicas *r;
-    weft_mesh *model; /* of the styles; NULL: all parameters are plain */
-    weft_mesh *both;  /* the replicas' axis before those */
+    struct wf_mesh_list meshes; /* the replicas' and those of the styles */
+    weft_mesh *last;            /* that was added; NULL: none */
     struct change *changes;
     int count;
 };
+
+static weft_status add_mesh(struct making *making, const weft_module *m, const char *name,
+                            weft_mesh *mesh)
+{
+    char what[256];
+
+    if (!mesh || mesh == making->last) return WEFT_OK;
+    snprintf(what, sizeof what, "parameter '%s' of module '%s'", name, weft_module_path(m));
+    making->last = mesh;
+    return wf_mesh_list_add(&making->meshes, making->r, mesh, what);
+}
 
 static weft_status list_parameter(weft_module *m, const char *name, weft_tensor *parameter,
                                   void *payload)
 {
     struct making *making = payload;
-    weft_mesh *mesh = weft_tensor_mesh(parameter);
     const struct wf_desc *desc = &parameter->layout->desc;
 
     WF_NEED(!parameter->kept, WEFT_ERR_STATE,
@@ -84,15 +95,12 @@ static weft_status list_parameter(weft_module *m, const char *name, weft_tensor 
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
             "data parallel: parameter '%s' of module '%s' is a pending reduction", name,
             weft_module_path(m));
-    WF_NEED(!mesh || !making->model || mesh == making->model, WEFT_ERR_ARG,
-            "data parallel: parameter '%s' of module '%s' is on another mesh than those before",
-            name, weft_module_path(m));
     WF_NEED(!making->count || wf_is_meta(parameter) == wf_is_meta(making->changes[0].from),
             WEFT_ERR_STATE,
             "data parallel: parameter '%s' of module '%s' %s elements, unlike those before; "
             "weft_module_materialize comes first",
             name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
-    if (mesh) making->model = mesh;
+    WF_TRY(add_mesh(making, m, name, weft_tensor_mesh(parameter)));
     making->changes = wf_grown(making->changes, making->count, sizeof *making->changes);
     making->changes[making->count++] =
         (struct change){.module = m, .name = name, .from = parameter};
@@ -115,87 +123,82 @@ static weft_status check_modules(weft_module *module)
 
 static weft_status join_meshes(struct making *making)
 {
-    weft_mesh *meshes[] = {making->r->mesh, making->model};
+    weft_mesh *both = wf_mesh_list_join(&making->meshes);
 
-    making->both = making->model ? weft_mesh_concatenate(2, meshes) : weft_mesh_retain(meshes[0]);
-    return making->both ? WEFT_OK : weft_error_status();
+    if (!both) return weft_error_status();
+    weft_mesh_release(making->r->mesh);
+    making->r->mesh = both;
+    return WEFT_OK;
 }
 
-/* A dim that is cut in segments or with strides is not cut once more. */
-static bool is_closed(const struct wf_layout *layout, int dim)
+/* Of which axes a parameter that was laid out so has replicas along. */
+static unsigned replicas_of(const struct wf_replicas *r, const struct wf_layout *before)
 {
-    for (int a = 0; a < layout->n_axes; a++) {
-        weft_placement p = layout->placements[a];
-
-        if (weft_shards(p, dim) && (p.n_segments || !weft_is_shard(p))) return true;
-    }
-    return false;
+    return r->axes & ~wf_axes_among(r->mesh, before);
 }
 
-/* Cut over the replicas after all other axes had their turn, so that gathering along axis 0 gives
- * what the styles made. */
-static void cut_placements(weft_placement *to, const struct wf_layout *whole)
-{
-    bool turns = false;
-    int dim = 0, cuts = 0;
-
-    memcpy(to, whole->placements, sizeof whole->placements);
-    while (dim < whole->desc.ndim && is_closed(whole, dim)) dim++;
-    if (dim == whole->desc.ndim) return;
-    to[0] = weft_shard(dim);
-    for (int a = 1; a < whole->n_axes; a++) turns |= weft_shards(to[a], dim) && to[a].order;
-    for (int a = 1; a < whole->n_axes; a++) {
-        if (!weft_shards(to[a], dim)) continue;
-        if (!turns) to[a].order = (uint8_t)cuts;
-        cuts++;
-    }
-    to[0].order = (uint8_t)cuts;
-}
-
-/* The parameter over both meshes, with the bytes that it has. */
+/* The parameter over the mesh of all, with the bytes that it has. */
 static weft_tensor *spread(const struct making *making, weft_tensor *parameter)
 {
     const struct wf_layout *from = parameter->layout;
-    weft_placement placements[WEFT_MAX_AXES] = {{0}}; /* R */
+    weft_placement placements[WEFT_MAX_AXES];
     struct wf_layout *layout;
     weft_tensor *t;
 
-    for (int a = 0; a < from->n_axes; a++) placements[a + 1] = from->placements[a];
-    layout = wf_layout_new(making->both, placements, (weft_dtype)from->desc.dtype, from->desc.ndim,
-                           from->desc.global, from->desc.stride);
+    WF_TRY_PTR(wf_placements_among(placements, making->r->mesh, from));
+    layout = wf_layout_new(making->r->mesh, placements, (weft_dtype)from->desc.dtype,
+                           from->desc.ndim, from->desc.global, from->desc.stride);
     layout = wf_layout_onto(layout, (weft_device)from->desc.device);
     t = wf_tensor_new(layout, wf_block_retain(parameter->block), parameter->data, "replica");
     wf_layout_release(layout);
     return t;
 }
 
+static weft_status spread_all(struct making *making, weft_tensor **wholes, unsigned *axes)
+{
+    for (int i = 0; i < making->count; i++) {
+        wholes[i] = spread(making, making->changes[i].from);
+        if (!wholes[i]) return weft_error_status();
+        axes[i] = replicas_of(making->r, making->changes[i].from->layout);
+    }
+    return WEFT_OK;
+}
+
 /* A part that keeps the whole's bytes alive would save no memory. */
-static weft_tensor *cut(weft_tensor *whole)
+static weft_tensor *cut(weft_tensor *whole, unsigned axes)
 {
     weft_placement to[WEFT_MAX_AXES];
 
-    cut_placements(to, whole->layout);
-    if (weft_is_replicate(to[0])) return whole;
+    wf_placements_cut(to, whole->layout, axes);
+    if (memcmp(to, whole->layout->placements, sizeof to) == 0) return whole;
     return wf_call1(WF_OP_copy, wf_redistribute(whole, to));
+}
+
+static weft_status cut_all(struct making *making, weft_tensor *const *wholes, const unsigned *axes)
+{
+    for (int i = 0; i < making->count; i++) {
+        struct change *change = &making->changes[i];
+
+        change->whole = wholes[i]->layout;
+        change->leaf = cut(wholes[i], making->r->cut & axes[i]);
+        if (!change->leaf) return weft_error_status();
+        change->leaf->requires_grad = change->from->requires_grad;
+    }
+    return WEFT_OK;
 }
 
 static weft_status make_leaves(struct making *making)
 {
-    weft_tensor **wholes = wf_calloc((size_t)making->count + 1, sizeof(weft_tensor *));
-    int different;
+    weft_tensor **wholes = wf_calloc((size_t)making->count + 1, sizeof *wholes);
+    unsigned *axes = wf_calloc((size_t)making->count + 1, sizeof *axes);
+    weft_status status = spread_all(making, wholes, axes);
+    int different = -1;
 
-    for (int i = 0; i < making->count; i++) wholes[i] = spread(making, making->changes[i].from);
-    different = wf_replicas_start(making->r, making->both, wholes, making->count);
-    for (int i = 0; i < making->count && different < 0; i++) {
-        struct change *change = &making->changes[i];
-
-        change->whole = wholes[i]->layout;
-        change->leaf = making->r->config.shard ? cut(wholes[i]) : wholes[i];
-        if (!change->leaf) break;
-        change->leaf->requires_grad = change->from->requires_grad;
-    }
+    if (status == WEFT_OK) different = wf_replicas_start(making->r, wholes, axes, making->count);
+    if (status == WEFT_OK && different < 0) status = cut_all(making, wholes, axes);
     wf_free(wholes);
-    if (weft_error_status() != WEFT_OK) return weft_error_status();
+    wf_free(axes);
+    WF_TRY(status);
     WF_NEED(different < 0, WEFT_ERR_ARG,
             "data parallel: replicas differ in parameter '%s' of module '%s'; make them with equal "
             "seeds or have them copied (WEFT_REPLICAS_COPIED)",
@@ -205,6 +208,16 @@ static weft_status make_leaves(struct making *making)
 
 /* ---- putting them in place ---- */
 
+/* The axes along which the leaf is whole on every replica: its gradient waits there. */
+static unsigned waiting_axes(const weft_tensor *leaf, unsigned replicas)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < leaf->layout->n_axes; a++)
+        if (replicas >> a & 1 && weft_is_replicate(leaf->layout->placements[a])) axes |= 1u << a;
+    return axes;
+}
+
 static void adopt(struct wf_replicas *r, struct making *making)
 {
     r->members = wf_calloc((size_t)making->count + 1, sizeof *r->members);
@@ -213,11 +226,14 @@ static void adopt(struct wf_replicas *r, struct making *making)
     r->numbers = wf_calloc(wf_news_count(r), sizeof *r->numbers);
     for (int i = 0; i < making->count; i++) {
         struct change *change = &making->changes[i];
+        unsigned replicas = replicas_of(r, change->from->layout);
 
-        r->members[i] = (struct wf_member){.kept = {.keeper = &r->keeper},
-                                           .leaf = weft_retain(change->leaf),
-                                           .lent = wf_layout_retain(change->from->layout),
-                                           .whole = wf_layout_retain(change->whole)};
+        r->members[i] = (struct wf_member){
+            .kept = {.keeper = &r->keeper, .axes = waiting_axes(change->leaf, replicas)},
+            .replicas = replicas,
+            .leaf = weft_retain(change->leaf),
+            .lent = wf_layout_retain(change->from->layout),
+            .whole = wf_layout_retain(change->whole)};
         change->leaf->kept = &r->members[i].kept;
         r->leaves[i] = change->leaf;
         r->meta = wf_is_meta(change->leaf);
@@ -257,16 +273,30 @@ static weft_status install_all(weft_module *module, struct wf_replicas *r,
 
 static weft_status make(weft_module *module, struct wf_replicas *r)
 {
-    struct making making = {.r = r};
+    struct making making = {.r = r, .meshes = {{weft_mesh_retain(r->mesh)}, 1}};
     weft_status status = weft_module_each_parameter(module, list_parameter, &making);
 
     if (status == WEFT_OK) status = join_meshes(&making);
     if (status == WEFT_OK) status = make_leaves(&making);
     if (status == WEFT_OK) adopt(r, &making);
     if (status == WEFT_OK) status = install_all(module, r, &making);
-    weft_mesh_release(making.both);
+    wf_mesh_list_free(&making.meshes);
     wf_free(making.changes);
     return status;
+}
+
+/* Which axes are for what. Those of the replicas are the first of the mesh of all. */
+static weft_status set_axes(struct wf_replicas *r)
+{
+    weft_data_parallel_config *config = &r->config;
+
+    r->axes = (1u << weft_mesh_ndim(r->mesh)) - 1;
+    r->count = weft_mesh_size(r->mesh);
+    WF_TRY(wf_axes_named(&r->cut, r->mesh, config->shard_axes));
+    WF_TRY(wf_axes_named(&r->spread, r->mesh, config->expert_axes));
+    if (config->shard && !config->shard_axes) r->cut = r->axes;
+    config->shard_axes = config->expert_axes = NULL; /* the caller's */
+    return WEFT_OK;
 }
 
 weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
@@ -277,10 +307,6 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     weft_status status;
 
     WF_NEED_GIVEN(module && mesh, "data parallel: module or mesh is NULL");
-    WF_NEED(weft_mesh_ndim(mesh) == 1, WEFT_ERR_ARG,
-            "data parallel: replicas are along one axis, the mesh has %d; use weft_mesh_sub or "
-            "weft_mesh_flatten",
-            weft_mesh_ndim(mesh));
     WF_NEED(config.backwards >= 0, WEFT_ERR_ARG, "data parallel: %d backwards", config.backwards);
     WF_NEED((unsigned)config.start <= WEFT_REPLICAS_TRUSTED, WEFT_ERR_ARG,
             "data parallel: there is no start %d", (int)config.start);
@@ -298,7 +324,8 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     if (!r->config.bucket_bytes) r->config.bucket_bytes = DEFAULT_BUCKET;
     scope = weft_scope_open();
     weft_no_grad_begin();
-    status = make(module, r);
+    status = set_axes(r);
+    if (status == WEFT_OK) status = make(module, r);
     weft_no_grad_end();
     weft_scope_close(scope);
     wf_replicas_release(r);

@@ -1,11 +1,16 @@
 /*
  * data_parallel.h: what the files of this folder share: the state of a module that is a replica.
  *
- * NOTE [replicas] A parameter is kept as a leaf over the replicas' axis (axis 0 of its mesh) and
- * those that it had before. A call of its module is lent the same bytes in the layout from before
- * (lend.c). The way back labels the gradient as pending along axis 0, and the rest follows from
- * layouts: replicated leaves let it wait there, however many backwards add to it, for the buckets
- * (gradient_buckets.c, bucket_list.c); leaves sharded along axis 0 take it by a reduce-scatter.
+ * NOTE [replicas] A parameter is kept as a leaf over one mesh for all: the replicas' axes first,
+ * then those of styles. A call of its module is lent the same bytes in the layout from before
+ * (lend.c). The way back labels the gradient as pending along the replicas' axes, and the rest
+ * follows from layouts: where the leaf is replicated it waits, however many backwards add to it,
+ * for the buckets (gradient_buckets.c, bucket_list.c); where it is sharded it comes by a
+ * reduce-scatter.
+ *
+ * NOTE [experts] A parameter that was spread over one of the replicas' axes before is no replica
+ * along it: there its gradient is what its layout says, with what the axis's other ranks had to say
+ * on their tokens, which its module's own messages have brought. It is divided as all others are.
  */
 #pragma once
 
@@ -25,7 +30,8 @@ struct wf_member {
     weft_tensor *before;     /* a gradient of an earlier step that is still to be used, or NULL */
     struct wf_layout *given; /* of the last gradient that came back, */
     struct wf_layout *term;  /* and as a term of the leaf's */
-    struct wf_layout *whole; /* over the leaf's mesh, replicated along axis 0 */
+    struct wf_layout *whole; /* over the leaf's mesh, replicated along `replicas` */
+    unsigned replicas;       /* bits of the axes of which its gradient is a sum */
     bool wanted;             /* it wanted a gradient when the buckets were made */
     int bucket;              /* its number; -1: none */
     bool arrived;            /* its gradient is complete, and may go with the bucket */
@@ -34,7 +40,8 @@ struct wf_member {
 
 /* Gradients that travel together, one after another in one block. */
 struct wf_bucket {
-    int *members; /* numbers of them */
+    unsigned axes; /* along which they are summed up: bits of the leaves' mesh */
+    int *members;  /* numbers of them */
     int count;
     size_t bytes;
     int missing;            /* members that have not arrived */
@@ -45,7 +52,11 @@ struct wf_bucket {
 struct wf_replicas {
     struct wf_keeper keeper;
     int refs;
-    weft_mesh *mesh; /* one axis */
+    weft_mesh *mesh; /* of the leaves: the replicas' axes first */
+    unsigned axes;   /* bits of those axes, */
+    unsigned cut;    /* of those along which leaves are cut, */
+    unsigned spread; /* and of those over which parameters may have been before */
+    int count;       /* of the replicas */
     weft_data_parallel_config config;
     struct wf_member *members;
     int n_members;
@@ -66,6 +77,43 @@ void wf_replicas_release(void *payload);
 weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload);
 
 size_t wf_member_bytes(const struct wf_member *member);
+
+/* ---- leaf_placements.c ---- */
+
+/** The axis of `both` that axis number `axis` of the layout's mesh is, and all of them as bits. */
+int wf_axis_among(const weft_mesh *both, const struct wf_layout *layout, int axis);
+unsigned wf_axes_among(const weft_mesh *both, const struct wf_layout *layout);
+
+/** `from` over a mesh that has more axes, R along those. fails: WEFT_ERR_LAYOUT for strided shards
+ *  along axes that have changed places. */
+weft_status wf_placements_among(weft_placement *to, const weft_mesh *both,
+                                const struct wf_layout *from);
+
+/** Cut along `axes` too, after all others had their turn, so that gathering along them gives
+ * `whole` again; as they were where no dim can be cut. */
+void wf_placements_cut(weft_placement *to, const struct wf_layout *whole, unsigned axes);
+
+/* ---- leaf_mesh.c ---- */
+
+/** Meshes side by side that are found one after another: the replicas', then axes of others. */
+struct wf_mesh_list {
+    weft_mesh *items[WEFT_MAX_AXES + 1];
+    int count;
+};
+
+/** The axes of `mesh` that the list lacks; those of the replicas' own it may have if they are in
+ *  `r->spread`. `what` is said of whose mesh it is. */
+weft_status wf_mesh_list_add(struct wf_mesh_list *list, const struct wf_replicas *r,
+                             weft_mesh *mesh, const char *what);
+/** All of them, owned by the caller. */
+weft_mesh *wf_mesh_list_join(const struct wf_mesh_list *list);
+void wf_mesh_list_free(struct wf_mesh_list *list);
+
+/** Axes of the mesh by name, as bits; none for NULL. */
+weft_status wf_axes_named(unsigned *axes, weft_mesh *mesh, const char *names);
+/** How many ranks are on a line along these axes, and this rank's number there. */
+int wf_line_size(const weft_mesh *mesh, unsigned axes);
+int wf_line_rank(const weft_mesh *mesh, unsigned axes);
 
 /* ---- bucket_list.c ---- */
 
@@ -95,12 +143,12 @@ void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept);
 /** How many numbers replicas tell each other in a step. */
 size_t wf_news_count(const struct wf_replicas *r);
 
-/** Sum `count` numbers over the replicas, in place. */
+/** Sum `count` numbers over all replicas, in place. */
 void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);
 
 /* ---- same_start.c ---- */
 
-/** See to it that the replicas of `count` tensors over `both` begin alike; gives the number of the
- *  first that does not, the same on every rank of `both`, or -1. */
-int wf_replicas_start(const struct wf_replicas *r, weft_mesh *both, weft_tensor *const *tensors,
-                      int count);
+/** See to it that the replicas of `count` tensors begin alike, each along its own `axes`; gives the
+ *  number of the first that does not, the same on every rank of the mesh, or -1. */
+int wf_replicas_start(const struct wf_replicas *r, weft_tensor *const *tensors,
+                      const unsigned *axes, int count);

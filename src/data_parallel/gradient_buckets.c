@@ -23,23 +23,19 @@ static weft_dtype dtype_of(const struct wf_member *m)
 
 /* ---- talking to the other replicas ---- */
 
-static bool is_alone(const struct wf_replicas *r)
+static void start(const struct wf_replicas *r, unsigned axes, struct wf_coll *coll, void *data)
 {
-    return weft_mesh_axis_size(r->mesh, 0) == 1 || !weft_mesh_is_member(r->mesh);
-}
+    int ranks = wf_line_size(r->mesh, axes);
 
-static void start(const struct wf_replicas *r, struct wf_coll *coll, void *data)
-{
     coll->kind = WEFT_COLL_ALL_REDUCE;
     coll->reduce = WEFT_SUM;
     coll->send = coll->recv = data;
-    if (is_alone(r)) return;
+    if (ranks == 1 || !weft_mesh_is_member(r->mesh)) return;
     if (r->meta || weft_mesh_is_fake(r->mesh)) {
-        wf_comm_plan(coll, weft_mesh_axis_name(r->mesh, 0), weft_mesh_axis_size(r->mesh, 0),
-                     weft_mesh_coordinate(r->mesh, 0));
+        wf_comm_plan(coll, wf_mesh_line_name(r->mesh, axes), ranks, wf_line_rank(r->mesh, axes));
         return;
     }
-    coll->comm = wf_mesh_comm(r->mesh, 0);
+    coll->comm = wf_mesh_merged_comm(r->mesh, axes);
     wf_comm_start(coll);
 }
 
@@ -52,7 +48,7 @@ void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count)
 {
     struct wf_coll coll = {.dtype = WEFT_F64, .count = (size_t)count, .coalesced = count > 1};
 
-    start(r, &coll, numbers);
+    start(r, r->axes, &coll, numbers);
     wait(&coll);
 }
 
@@ -105,7 +101,8 @@ void wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
     bucket->coll = (struct wf_coll){.dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
-    if (bucket->bytes) start(r, &bucket->coll, bucket->block->data); /* else empty in all */
+    if (bucket->bytes)
+        start(r, bucket->axes, &bucket->coll, bucket->block->data); /* else empty in all */
 }
 
 /* A gradient grew after its bucket had left, on some replica: the bucket goes once more. */
@@ -159,11 +156,22 @@ static void finish_bucket(struct wf_replicas *r, struct wf_bucket *bucket, const
     bucket->block = NULL;
 }
 
-/* A cut leaf's gradient is reduced already, and only to be divided. */
-static void finish_cut(const struct wf_replicas *r, const struct wf_member *m, double factor)
+/* A part that came to this rank from nobody, where others have theirs. */
+static void fill_in(const struct wf_member *m)
+{
+    weft_tensor *zeros = wf_no_gradient(m->leaf);
+
+    if (!zeros) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
+    m->leaf->grad = weft_retain(zeros);
+}
+
+/* What backward has reduced already is only to be divided. */
+static void finish_reduced(const struct wf_replicas *r, const struct wf_member *m, bool had,
+                           double factor)
 {
     weft_tensor *grad;
 
+    if (had && !m->leaf->grad) fill_in(m);
     if (!has_news(m)) return;
     own_gradient(m);
     grad = m->leaf->grad;
@@ -221,14 +229,14 @@ static bool has_rest(const struct wf_bucket *bucket, const struct news *news)
 
 static void finish(struct wf_replicas *r, const struct news *news)
 {
-    double factor = 1 / (*news->tokens > 0 ? *news->tokens : weft_mesh_axis_size(r->mesh, 0));
+    double factor = 1 / (*news->tokens > 0 ? *news->tokens : r->count);
 
     for (int b = 0; b < r->n_buckets; b++) wait(&r->buckets[b].coll);
     for (int b = 0; b < r->n_buckets; b++)
         if (has_rest(&r->buckets[b], news)) send_rest(r, &r->buckets[b]);
     for (int b = 0; b < r->n_buckets; b++) finish_bucket(r, &r->buckets[b], news->had, factor);
     for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].bucket < 0) finish_cut(r, &r->members[i], factor);
+        if (r->members[i].bucket < 0) finish_reduced(r, &r->members[i], news->had[i] > 0, factor);
 }
 
 /* A step has its gradients. Where nobody had any it may still get some. */

@@ -1,5 +1,5 @@
 /*
- * lend.c: what a call of a module sees of a parameter that is kept over the replicas' axis, and how
+ * lend.c: what a call of a module sees of a parameter that is kept over the replicas' axes, and how
  * its gradient gets back. See NOTE [replicas].
  */
 #include "data_parallel/data_parallel.h"
@@ -21,13 +21,14 @@ static weft_tensor *relabel(weft_tensor *t, struct wf_layout *layout)
  * other axes it is what backward made of it. */
 static struct wf_layout *layout_of_term(struct wf_member *m, struct wf_layout *given)
 {
-    weft_placement placements[WEFT_MAX_AXES] = {{0}}; /* R */
+    weft_placement placements[WEFT_MAX_AXES];
 
     if (m->given == given) return m->term;
+    WF_TRY_PTR(wf_placements_among(placements, m->whole->mesh, given));
     if (m->given) wf_layout_release(m->given);
     if (m->term) wf_layout_release(m->term);
-    placements[0] = weft_partial(WEFT_SUM);
-    for (int a = 0; a < given->n_axes; a++) placements[a + 1] = given->placements[a];
+    for (int a = 0; a < m->whole->n_axes; a++)
+        if (m->replicas >> a & 1) placements[a] = weft_partial(WEFT_SUM);
     m->given = wf_layout_retain(given);
     m->term =
         wf_layout_onto(wf_layout_new(m->whole->mesh, placements, (weft_dtype)given->desc.dtype,
@@ -40,7 +41,9 @@ static void give_back(const struct wf_node *node, weft_tensor *grad, weft_tensor
 {
     struct wf_replicas *r = node->context;
 
-    in_grads[0] = relabel(grad, layout_of_term(&r->members[node->v[0]], grad->layout));
+    struct wf_layout *term = layout_of_term(&r->members[node->v[0]], grad->layout);
+
+    if (term) in_grads[0] = relabel(grad, term);
 }
 
 static void record(weft_tensor *lent, struct wf_replicas *r, const struct wf_member *member)

@@ -52,7 +52,7 @@ static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tok
     WF_TRY(value_of(loss, &value));
     forget_dropped(r);
     if (++r->backwards == r->config.backwards) wf_buckets_listen(r);
-    if (tokens > 0 || r->config.shard) status = weft_backward(weft_mul_scalar(loss, tokens));
+    if (tokens > 0 || r->cut || r->spread) status = weft_backward(weft_mul_scalar(loss, tokens));
     if (status == WEFT_OK) wf_buckets_send(r);
     r->keeper.listening = false;
     WF_TRY(status);

@@ -43,39 +43,84 @@ static int first_difference(struct wf_comm *comm, weft_tensor *const *tensors, i
     return i;
 }
 
-static int compare(weft_mesh *both, weft_tensor *const *tensors, int count)
+/* The number of the first tensor that differs among those with these axes, else `count`. */
+static int64_t compare_along(const struct wf_replicas *r, unsigned line,
+                             weft_tensor *const *tensors, const unsigned *axes, int count)
 {
-    int64_t first = first_difference(wf_mesh_comm(both, 0), tensors, count);
+    weft_tensor **those = wf_calloc((size_t)count, sizeof(weft_tensor *));
+    int *numbers = wf_calloc((size_t)count + 1, sizeof *numbers), n = 0;
+    int64_t first;
 
-    first = -first; /* the largest of them is the smallest number */
-    for (int a = 1; a < weft_mesh_ndim(both); a++)
-        if (weft_mesh_axis_size(both, a) > 1) largest(wf_mesh_comm(both, a), &first, 1);
-    return -first == count ? -1 : (int)-first;
+    for (int i = 0; i < count; i++)
+        if (axes[i] == line) those[n] = tensors[i], numbers[n++] = i;
+    numbers[n] = count;
+    first = numbers[first_difference(wf_mesh_merged_comm(r->mesh, line), those, n)];
+    wf_free(those);
+    wf_free(numbers);
+    return first;
 }
 
-static void copy(struct wf_comm *comm, weft_tensor *const *tensors, int count)
+static bool is_first_with(const unsigned *axes, int i)
 {
+    int k = 0;
+
+    while (axes[k] != axes[i]) k++;
+    return k == i;
+}
+
+/* The smallest number that any rank has, of all that make these replicas: also along axes over
+ * which no parameter is. */
+static int64_t smallest_of_all(const struct wf_replicas *r, int64_t number)
+{
+    weft_mesh *root = weft_mesh_root(r->mesh);
+
+    number = -number;
+    largest(wf_mesh_merged_comm(root, (1u << weft_mesh_ndim(root)) - 1), &number, 1);
+    return -number;
+}
+
+/* Those along a line know of a difference there; the others are told. */
+static int compare(const struct wf_replicas *r, weft_tensor *const *tensors, const unsigned *axes,
+                   int count)
+{
+    unsigned known = r->axes; /* all ranks along these have seen the same */
+    int64_t first = count;
+
     for (int i = 0; i < count; i++) {
-        struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
-                               .comm = comm,
-                               .dtype = (weft_dtype)tensors[i]->layout->desc.dtype,
-                               .count = (size_t)tensors[i]->layout->desc.numel,
-                               .send = tensors[i]->data,
-                               .recv = tensors[i]->data};
+        int64_t here;
 
-        wf_comm_run(&coll);
+        if (!is_first_with(axes, i)) continue;
+        known &= axes[i];
+        if (wf_line_size(r->mesh, axes[i]) == 1) continue;
+        here = compare_along(r, axes[i], tensors, axes, count);
+        if (here < first) first = here;
     }
+    if (weft_mesh_size(weft_mesh_root(r->mesh)) > wf_line_size(r->mesh, known))
+        first = smallest_of_all(r, first);
+    return first == count ? -1 : (int)first;
 }
 
-int wf_replicas_start(const struct wf_replicas *r, weft_mesh *both, weft_tensor *const *tensors,
-                      int count)
+static void copy(const struct wf_replicas *r, unsigned axes, weft_tensor *t)
 {
-    bool alone = weft_mesh_axis_size(r->mesh, 0) == 1 || !weft_mesh_is_member(r->mesh) ||
-                 weft_mesh_is_fake(r->mesh);
+    struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
+                           .comm = wf_mesh_merged_comm(r->mesh, axes),
+                           .dtype = (weft_dtype)t->layout->desc.dtype,
+                           .count = (size_t)t->layout->desc.numel,
+                           .send = t->data,
+                           .recv = t->data};
+
+    if (wf_line_size(r->mesh, axes) > 1) wf_comm_run(&coll);
+}
+
+int wf_replicas_start(const struct wf_replicas *r, weft_tensor *const *tensors,
+                      const unsigned *axes, int count)
+{
+    bool alone = r->count == 1 || !weft_mesh_is_member(r->mesh) || weft_mesh_is_fake(r->mesh);
 
     if (alone || count == 0 || wf_is_meta(tensors[0])) return -1;
     for (int i = 0; i < count; i++) wf_settled(tensors[i]);
-    if (r->config.start == WEFT_REPLICAS_COMPARED) return compare(both, tensors, count);
-    if (r->config.start == WEFT_REPLICAS_COPIED) copy(wf_mesh_comm(both, 0), tensors, count);
+    if (r->config.start == WEFT_REPLICAS_COMPARED) return compare(r, tensors, axes, count);
+    for (int i = 0; r->config.start == WEFT_REPLICAS_COPIED && i < count; i++)
+        copy(r, axes[i], tensors[i]);
     return -1;
 }

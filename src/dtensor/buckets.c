@@ -29,7 +29,7 @@ struct group {
 /* Along this axis somebody else reduces the leaf's gradient, with others. */
 static bool is_kept(const weft_tensor *leaf, int axis)
 {
-    return leaf->kept && leaf->kept->keeper->axis == axis;
+    return leaf->kept && leaf->kept->axes >> axis & 1;
 }
 
 static bool belongs(const weft_tensor *leaf, const struct group *group)

@@ -95,8 +95,7 @@ static weft_status turn_on(weft_optim *optim)
                 "%s: '%s' is updated in backward by another optimizer", optim->kind->name,
                 optim->slots[i].path);
     }
-    optim->keeper = (struct wf_keeper){.axis = -1,
-                                       .listening = true,
+    optim->keeper = (struct wf_keeper){.listening = true,
                                        .once = true,
                                        .reduce = reduce,
                                        .arrived = arrived,

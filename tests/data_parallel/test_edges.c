@@ -80,8 +80,6 @@ WT_TEST(refused__before_anything_changed)
 
     WT_ALL(weft_data_parallel(NULL, dp, config) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "module or mesh is NULL");
-    WT_ALL(weft_data_parallel(m, w.mesh, config) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "along one axis, the mesh has 2");
     WT_ALL(weft_data_parallel_backward(m, some_rows(), 1) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "is no replica");
     WT_ALL(weft_data_parallel_loss(m, &mean, NULL) == WEFT_ERR_STATE);
@@ -90,6 +88,12 @@ WT_TEST(refused__before_anything_changed)
     WT_FAILED(WEFT_ERR_ARG, "-1 backwards");
     WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = 3}) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "no start 3");
+    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard_axes = "tp"}) ==
+           WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"tp\"");
+    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.expert_axes = "dp,ep"}) ==
+           WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"ep\"");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
     WT_EQ(weft_data_parallel(m, dp, config), WEFT_OK);
     WT_ALL(weft_data_parallel(m, dp, config) == WEFT_ERR_STATE);
@@ -115,8 +119,8 @@ WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
           WEFT_OK);
     WT_ALL(weft_data_parallel(m, line, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
-    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) != WEFT_OK);
-    weft_error_clear();
+    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "parameter 'weight' of module 'a' is spread over axis \"tp\"");
     WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "a.weight")) == w.mesh);
     weft_module_release(m);
     weft_mesh_release(line);

@@ -193,6 +193,19 @@ static void save_and_load(int dp, int tp, struct tw_options from, struct tw_opti
     wt_remove(path);
 }
 
+/* trial 4.3 */
+WT_TEST(checkpoint__of_hybrid_replicas_loads_on_other_meshes)
+{
+    for (int dp = 0, fsdp = 0, tp; tw_next_hybrid(&dp, &fsdp, &tp);) {
+        struct tw_options cut = {.config.shard_axes = "fsdp", .fsdp = fsdp};
+        struct tw_options whole = {.fsdp = fsdp, .sequence = true};
+
+        save_and_load(dp, tp, cut, cut);
+        save_and_load(dp, tp, cut, whole);
+        save_and_load(dp, tp, whole, cut);
+    }
+}
+
 WT_TEST(checkpoint__of_replicas_loads_on_other_meshes)
 {
     struct tw_options cut = {.config.shard = true}, copied = {.sequence = true};
@@ -310,6 +323,7 @@ int main(int argc, char **argv)
         WT_CASE(replicas__give_the_numbers_of_tensors_over_both_axes),
         WT_CASE(replicas__of_parameters_over_several_axes),
         WT_CASE(checkpoint__of_replicas_loads_on_other_meshes),
+        WT_CASE(checkpoint__of_hybrid_replicas_loads_on_other_meshes),
         WT_CASE(forecast__has_the_messages_of_a_step),
         WT_CASE(buckets__are_of_one_dtype),
         WT_END,

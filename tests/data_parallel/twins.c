@@ -12,6 +12,22 @@ bool tw_next_mesh(int *dp, int *tp)
     return *dp <= wt_ranks();
 }
 
+bool tw_next_hybrid(int *dp, int *fsdp, int *tp)
+{
+    int all = wt_ranks();
+
+    if (!*dp) *dp = 1;
+    do ++*fsdp;
+    while (*fsdp <= all && all % (*dp * *fsdp));
+    if (*fsdp > all) {
+        do ++*dp;
+        while (*dp <= all && all % *dp);
+        *fsdp = 1;
+    }
+    *tp = *dp <= all ? all / *dp / *fsdp : 0;
+    return *dp <= all;
+}
+
 static weft_module *new_model(const struct tw_options *o)
 {
     weft_module *model;
@@ -35,12 +51,14 @@ static weft_module *new_model(const struct tw_options *o)
 
 struct twins tw_open(int dp, int tp, struct tw_options o)
 {
-    struct twins t = {.world = wt_world_open_mesh("dp=%d,tp=%d", dp, tp)};
+    struct twins t = {.world = o.fsdp ? wt_world_open_mesh("dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp)
+                                      : wt_world_open_mesh("dp=%d,tp=%d", dp, tp)};
 
-    t.dp = weft_mesh_sub(t.world.mesh, "dp");
+    t.dp = weft_mesh_sub(t.world.mesh, o.fsdp ? "dp,fsdp" : "dp");
     t.tp = weft_mesh_sub(t.world.mesh, "tp");
-    t.replicas = dp;
-    t.me = weft_mesh_coordinate(t.dp, 0);
+    t.replicas = weft_mesh_size(t.dp);
+    for (int a = 0; a < weft_mesh_ndim(t.dp); a++)
+        t.me = t.me * weft_mesh_axis_size(t.dp, a) + weft_mesh_coordinate(t.dp, a);
     t.whole = new_model(&o);
     t.replica = new_model(&o);
     if (!o.unplanned)

@@ -1,6 +1,7 @@
 /*
- * twins.h: a GPT in f64 over a mesh "dp,tp", and the same one whole on every rank, which sees the
- * whole batch. Rows of the batch are dealt to the replicas in turn, so that counts differ.
+ * twins.h: a GPT in f64 over a mesh "dp,tp" (or "dp,fsdp,tp", of which the first two are
+ * replicas'), and the same one whole on every rank, which sees the whole batch. Rows of the batch
+ * are dealt to the replicas in turn, so that counts differ.
  */
 #pragma once
 
@@ -12,6 +13,7 @@ enum { TW_ROWS = 5, TW_CONTEXT = 6, TW_VOCAB = 13, TW_IGNORED = -100 };
 
 struct tw_options {
     weft_data_parallel_config config;
+    int fsdp;       /* ranks along a second axis of replicas; 0: there is none */
     bool sequence;  /* the plan with sequence parallelism */
     bool unplanned; /* no styles: every parameter plain before */
     bool tied;
@@ -21,7 +23,7 @@ struct tw_options {
 
 struct twins {
     struct wt_world world;
-    weft_mesh *dp, *tp;
+    weft_mesh *dp, *tp; /* the replicas' axes, and the other */
     int replicas, me;
     weft_module *whole, *replica;
     weft_optim *whole_optim, *replica_optim;
@@ -31,6 +33,8 @@ struct twins {
 /** All meshes "dp,tp" of all ranks, one after another; false: there are no more. Begin with dp 0.
  */
 bool tw_next_mesh(int *dp, int *tp);
+/** The same for meshes "dp,fsdp,tp". Begin with dp and fsdp 0. */
+bool tw_next_hybrid(int *dp, int *fsdp, int *tp);
 
 struct twins tw_open(int dp, int tp, struct tw_options options);
 void tw_close(struct twins *t);

@@ -24,10 +24,10 @@ static weft_status step(weft_module *gpt, weft_optim *adam, weft_tensor *in, wef
     return status;
 }
 
-static void train(int dp, int tp, weft_data_parallel_config config)
+static void train(int dp, int fsdp, int tp, weft_data_parallel_config config)
 {
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, tp);
-    weft_mesh *replicas = weft_mesh_sub(w.mesh, "dp"), *styles = weft_mesh_sub(w.mesh, "tp");
+    struct wt_world w = wt_world_open_mesh("dp=%d,fsdp=%d,tp=%d", dp, fsdp, tp);
+    weft_mesh *replicas = weft_mesh_sub(w.mesh, "dp,fsdp"), *styles = weft_mesh_sub(w.mesh, "tp");
     weft_module *gpt;
     weft_optim *adam;
     weft_tensor *in = words(2, 0), *target = words(2, 5);
@@ -68,9 +68,10 @@ WT_TEST(step__of_replicas_asks_malloc_for_nothing)
 {
     for (int dp = 1; dp <= wt_ranks(); dp++) {
         if (wt_ranks() % dp) continue;
-        train(dp, wt_ranks() / dp, (weft_data_parallel_config){.bucket_bytes = 20000});
-        train(dp, wt_ranks() / dp, (weft_data_parallel_config){.backwards = 2});
-        train(dp, wt_ranks() / dp, (weft_data_parallel_config){.shard = true});
+        train(dp, 1, wt_ranks() / dp, (weft_data_parallel_config){.bucket_bytes = 20000});
+        train(dp, 1, wt_ranks() / dp, (weft_data_parallel_config){.backwards = 2});
+        train(dp, 1, wt_ranks() / dp, (weft_data_parallel_config){.shard = true});
+        train(dp, wt_ranks() / dp, 1, (weft_data_parallel_config){.shard_axes = "fsdp"});
     }
 }
 

@@ -1,0 +1,129 @@
+/*
+ * leaf_mesh.c: the mesh of all leaves: the replicas' axes, and every other axis over which some
+ * parameter is; and lines along several of its axes.
+ */
+#include "data_parallel/data_parallel.h"
+
+#include "base/error.h"
+
+/* ---- side by side ---- */
+
+static weft_mesh *axis_mesh(weft_mesh *mesh, int axis)
+{
+    if (weft_mesh_ndim(mesh) == 1) return weft_mesh_retain(mesh);
+    return weft_mesh_sub(mesh, weft_mesh_axis_name(mesh, axis));
+}
+
+/* Equal meshes are one object. */
+static bool is_axis_of(weft_mesh *mesh, int axis, const weft_mesh *line)
+{
+    weft_mesh *mine = axis_mesh(mesh, axis);
+
+    weft_mesh_release(mine);
+    return mine == line;
+}
+
+/* The mesh of the list that has an axis of this name, and the axis; NULL: none has. */
+static weft_mesh *named(const struct wf_mesh_list *list, const char *name, int *axis)
+{
+    for (int i = 0; i < list->count; i++) {
+        *axis = weft_mesh_axis(list->items[i], name);
+        if (*axis >= 0) return list->items[i];
+    }
+    return NULL;
+}
+
+static weft_status add_line(struct wf_mesh_list *list, const struct wf_replicas *r, weft_mesh *line,
+                            const char *what)
+{
+    const char *name = weft_mesh_axis_name(line, 0);
+    int axis;
+    weft_mesh *known = named(list, name, &axis);
+
+    if (!known) {
+        WF_NEED(list->count <= WEFT_MAX_AXES, WEFT_ERR_ARG, "a mesh has 1 to %d axes",
+                WEFT_MAX_AXES);
+        list->items[list->count++] = weft_mesh_retain(line);
+        return WEFT_OK;
+    }
+    WF_NEED(is_axis_of(known, axis, line), WEFT_ERR_ARG,
+            "data parallel: %s is on a mesh whose axis \"%s\" has other ranks than that of the "
+            "meshes before it: meshes that were not cut from the same mesh cannot be joined",
+            what, name);
+    WF_NEED(known != list->items[0] || r->spread >> axis & 1, WEFT_ERR_ARG,
+            "data parallel: %s is spread over axis \"%s\", along which replicas are wanted; if it "
+            "is an expert's, name the axis in expert_axes",
+            what, name);
+    return WEFT_OK;
+}
+
+weft_status wf_mesh_list_add(struct wf_mesh_list *list, const struct wf_replicas *r,
+                             weft_mesh *mesh, const char *what)
+{
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
+        weft_mesh *line = axis_mesh(mesh, a);
+        weft_status status = line ? add_line(list, r, line, what) : weft_error_status();
+
+        weft_mesh_release(line);
+        WF_TRY(status);
+    }
+    return WEFT_OK;
+}
+
+weft_mesh *wf_mesh_list_join(const struct wf_mesh_list *list)
+{
+    if (list->count == 1) return weft_mesh_retain(list->items[0]);
+    return weft_mesh_concatenate(list->count, list->items);
+}
+
+void wf_mesh_list_free(struct wf_mesh_list *list)
+{
+    for (int i = 0; i < list->count; i++) weft_mesh_release(list->items[i]);
+    list->count = 0;
+}
+
+/* ---- some of its axes ---- */
+
+weft_status wf_axes_named(unsigned *axes, weft_mesh *mesh, const char *names)
+{
+    weft_status status = WEFT_OK;
+    weft_mesh *some;
+
+    *axes = 0;
+    if (!names) return WEFT_OK;
+    some = weft_mesh_sub(mesh, names);
+    if (!some) return weft_error_status();
+    for (int a = 0; a < weft_mesh_ndim(some); a++) {
+        int axis = weft_mesh_axis(mesh, weft_mesh_axis_name(some, a));
+
+        if (axis < 0)
+            status = WF_FAIL(
+                WEFT_ERR_NOT_FOUND,
+                "data parallel: axis \"%s\" is merged from axes of the replicas' mesh; name "
+                "those",
+                weft_mesh_axis_name(some, a));
+        else
+            *axes |= 1u << axis;
+    }
+    weft_mesh_release(some);
+    return status;
+}
+
+int wf_line_size(const weft_mesh *mesh, unsigned axes)
+{
+    int size = 1;
+
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (axes >> a & 1) size *= weft_mesh_axis_size(mesh, a);
+    return size;
+}
+
+int wf_line_rank(const weft_mesh *mesh, unsigned axes)
+{
+    int rank = 0;
+
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (axes >> a & 1)
+            rank = rank * weft_mesh_axis_size(mesh, a) + weft_mesh_coordinate(mesh, a);
+    return rank;
+}

@@ -1,0 +1,205 @@
+/* test_hybrid.c: replicas along two axes, whose parameters are cut over one of them, over both, or
+ * over none: hybrid sharding. They train as one device does, in so many messages. */
+/* ranks: 1 2 3 4 6 8 */
+/* mpi: 4 */
+#include <math.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "data_parallel/twins.h"
+
+/* ---- as one device ---- */
+
+/* The later rows count less and less; of the third none, so that some replicas have no token. */
+static bool some(int row, int position) { return row != 2 && position >= row; }
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-10 * (1 + fabs(b)); }
+
+/* Two steps of two batches each, clipped. */
+static void train(struct twins *t)
+{
+    for (int step = 0; step < 2; step++) {
+        double norm[2], loss, mean = tw_backward(t, 2 * step, 2, some);
+        int64_t tokens;
+
+        WT_EQ(weft_clip_grad_norm(t->whole, 0.5, &norm[0]), WEFT_OK);
+        WT_EQ(weft_clip_grad_norm(t->replica, 0.5, &norm[1]), WEFT_OK);
+        WT_ALL(near(norm[1], norm[0]));
+        WT_ALL(tw_same_gradients(t));
+        WT_EQ(weft_step(t->whole_optim), WEFT_OK);
+        WT_EQ(weft_step(t->replica_optim), WEFT_OK);
+        WT_ALL(tw_same_parameters(t));
+        WT_EQ(weft_data_parallel_loss(t->replica, &loss, &tokens), WEFT_OK);
+        WT_ALL(near(loss, mean));
+        WT_EQ(tokens, t->tokens);
+    }
+}
+
+static void train_everywhere(struct tw_options o)
+{
+    for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
+        struct twins t = tw_open(dp, tp, o);
+
+        train(&t);
+        tw_close(&t);
+    }
+}
+
+/* trial 4.3 */
+WT_TEST(hybrid__trains_as_one_device)
+{
+    train_everywhere((struct tw_options){.config.shard_axes = "fsdp"});
+    train_everywhere((struct tw_options){.config.shard_axes = "dp"});
+}
+
+/* trial 4.3 */
+WT_TEST(hybrid__cut_over_both_axes_or_none)
+{
+    train_everywhere((struct tw_options){.config.shard_axes = "dp,fsdp"});
+    train_everywhere((struct tw_options){.config.shard = true, .unplanned = true});
+    train_everywhere((struct tw_options){0});
+}
+
+/* trial 4.3 */
+WT_TEST(hybrid__with_all_that_replicas_have)
+{
+    struct tw_options o = {.config = {.shard_axes = "fsdp", .backwards = 2, .bucket_bytes = 1000},
+                           .sequence = true,
+                           .tied = true,
+                           .recompute = WEFT_RECOMPUTE_BLOCK};
+
+    train_everywhere(o);
+    o.tied = false;
+    o.recompute = WEFT_RECOMPUTE_NONE;
+    o.frozen = "blocks.0.mlp.up.weight";
+    train_everywhere(o);
+}
+
+/* ---- messages ---- */
+
+/* What a model's parameters have: gathered along fsdp, and as each rank keeps them. */
+struct figures {
+    int64_t parameters, trained, gathered_bytes, scattered_bytes, kept_bytes;
+};
+
+static weft_status add_up(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+{
+    struct figures *f = payload;
+    weft_mesh *mesh = weft_tensor_mesh(parameter);
+    int64_t bytes = weft_numel(parameter) * 8;
+
+    (void)m;
+    (void)name;
+    if (weft_is_shard(weft_tensor_placement(parameter, 2))) bytes /= weft_mesh_axis_size(mesh, 2);
+    f->parameters++;
+    f->gathered_bytes += bytes;
+    if (!weft_requires_grad(parameter)) return WEFT_OK;
+    f->trained++;
+    f->scattered_bytes += bytes;
+    f->kept_bytes += weft_local_numel(parameter) * 8;
+    return WEFT_OK;
+}
+
+static void has_moved(struct twins *t, weft_coll kind, weft_direction direction, int64_t count,
+                      int64_t bytes)
+{
+    weft_ledger_sum sum = weft_ledger_total(t->world.ledger, kind, direction, NULL);
+
+    WT_EQ(sum.count, count);
+    WT_EQ(sum.bytes, bytes);
+}
+
+/* A step of `batches` backwards with no styles' messages, all gradients in one bucket. */
+static void count_step(struct twins *t, int dp, int fsdp, int batches)
+{
+    struct figures f = {0};
+    int64_t news, groups = dp > 1, inside = fsdp > 1, others = groups || inside;
+
+    WT_EQ(weft_module_each_parameter(t->replica, add_up, &f), WEFT_OK);
+    news = 8 * (2 + 2 * f.parameters);
+    for (int i = 0; i < batches; i++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *loss;
+
+        weft_ledger_reset(t->world.ledger);
+        loss = tw_loss(t->replica, i, t->me, t->replicas, tw_all);
+        has_moved(t, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, inside * f.parameters,
+                  inside * f.gathered_bytes);
+        has_moved(t, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD, inside * f.parameters,
+                  inside * f.gathered_bytes);
+        weft_ledger_reset(t->world.ledger);
+        WT_EQ(weft_data_parallel_backward(t->replica, loss, 1), WEFT_OK);
+        has_moved(t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, inside * f.trained,
+                  inside * f.scattered_bytes);
+        has_moved(t, WEFT_COLL_REDUCE_SCATTER, WEFT_DIRECTION_BACKWARD, inside * f.trained,
+                  inside * f.scattered_bytes);
+        weft_scope_close(scope);
+    }
+    weft_ledger_reset(t->world.ledger);
+    WT_EQ(weft_step(t->replica_optim), WEFT_OK);
+    has_moved(t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, groups + others,
+              groups * f.kept_bytes + others * news);
+    has_moved(t, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM, groups + others,
+              groups * f.kept_bytes + others * news);
+}
+
+/* trial 4.3 */
+WT_TEST(hybrid__gathers_and_scatters_inside_and_sums_across)
+{
+    for (int dp = 0, fsdp = 0, tp; tw_next_hybrid(&dp, &fsdp, &tp);) {
+        struct tw_options o = {
+            .config.shard_axes = "fsdp", .fsdp = fsdp, .frozen = "blocks.1.mlp.down.bias"};
+        struct twins t;
+
+        if (tp > 1) continue;
+        t = tw_open(dp, tp, o);
+        count_step(&t, dp, fsdp, 1);
+        count_step(&t, dp, fsdp, 3);
+        tw_close(&t);
+    }
+}
+
+/* Once merged, two axes are one to every message. */
+/* trial 4.3 */
+WT_TEST(hybrid__cut_over_both_gathers_once)
+{
+    for (int dp = 0, fsdp = 0, tp; tw_next_hybrid(&dp, &fsdp, &tp);) {
+        struct tw_options o = {.config.shard = true, .fsdp = fsdp};
+        struct figures f = {0};
+        struct twins t = tw_open(dp, tp, o);
+        int64_t others = dp * fsdp > 1;
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *loss;
+
+        weft_mesh_release(weft_mesh_flatten(t.dp, NULL));
+        weft_ledger_reset(t.world.ledger);
+        WT_EQ(weft_module_each_parameter(t.replica, add_up, &f), WEFT_OK);
+        loss = tw_loss(t.replica, 0, t.me, t.replicas, tw_all);
+        WT_EQ(weft_ledger_count(t.world.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD, NULL),
+              others * f.parameters);
+        weft_ledger_reset(t.world.ledger);
+        WT_EQ(weft_data_parallel_backward(t.replica, loss, 1), WEFT_OK);
+        WT_EQ(weft_ledger_count(t.world.ledger, WEFT_COLL_REDUCE_SCATTER, WEFT_DIRECTION_BACKWARD,
+                                NULL),
+              others * f.trained);
+        weft_ledger_reset(t.world.ledger);
+        WT_EQ(weft_step(t.replica_optim), WEFT_OK);
+        WT_EQ(weft_ledger_count(t.world.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), others);
+        weft_scope_close(scope);
+        tw_close(&t);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(hybrid__trains_as_one_device),
+        WT_CASE(hybrid__cut_over_both_axes_or_none),
+        WT_CASE(hybrid__with_all_that_replicas_have),
+        WT_CASE(hybrid__gathers_and_scatters_inside_and_sums_across),
+        WT_CASE(hybrid__cut_over_both_gathers_once),
+        WT_END,
+    };
+    return wt_main(argc, argv, "hybrid", cases);
+}
