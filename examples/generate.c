@@ -192,6 +192,8 @@ static weft_status generate(struct writer *w)
 
 static void print_sequence(const struct writer *w, int64_t row)
 {
+    struct printable text = {.out = stdout};
+
     for (int64_t i = -w->prompt_tokens; i < w->steps; i++) {
         int32_t id = i < 0 ? w->prompt[w->prompt_tokens + i] : w->written[i * w->o->batch + row];
 
@@ -199,8 +201,9 @@ static void print_sequence(const struct writer *w, int64_t row)
         if (w->o->ids)
             printf(i > -w->prompt_tokens ? " %d" : "%d", id);
         else
-            text_print(w->text, id, stdout);
+            text_print(w->text, id, &text);
     }
+    printable_end(&text);
     putchar('\n');
 }
 

@@ -2,6 +2,7 @@
 #include "bpe.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -325,8 +326,10 @@ int64_t bpe_encode(const struct bpe *bpe, const char *text, int32_t **ids)
     return used;
 }
 
-void bpe_print(const struct bpe *bpe, int32_t id, FILE *out)
+size_t bpe_bytes(const struct bpe *bpe, int32_t id, const char **bytes)
 {
-    if (id >= 0 && id < bpe->n_tokens && bpe->tokens[id].bytes)
-        fwrite(bpe->tokens[id].bytes, 1, (size_t)bpe->tokens[id].length, out);
+    bool known = id >= 0 && id < bpe->n_tokens && bpe->tokens[id].bytes;
+
+    *bytes = known ? bpe->tokens[id].bytes : "";
+    return known ? (size_t)bpe->tokens[id].length : 0;
 }

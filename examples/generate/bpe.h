@@ -10,8 +10,8 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 struct bpe;
 
@@ -23,5 +23,5 @@ void bpe_free(struct bpe *bpe);
 /** The tokens of a text; the caller frees `*ids`. -1 without memory. */
 int64_t bpe_encode(const struct bpe *bpe, const char *text, int32_t **ids);
 
-/** Print the bytes that a token stands for. */
-void bpe_print(const struct bpe *bpe, int32_t id, FILE *out);
+/** The bytes that a token stands for, often less than a character; returns how many. */
+size_t bpe_bytes(const struct bpe *bpe, int32_t id, const char **bytes);

@@ -80,12 +80,17 @@ int64_t text_numbers(const char *numbers, int64_t vocab, int32_t **ids, char *pr
     return check(*ids ? n : -1, *ids, vocab, problem, room);
 }
 
-void text_print(const struct text *text, int32_t id, FILE *out)
+void text_print(const struct text *text, int32_t id, struct printable *out)
 {
-    if (text->bpe)
-        bpe_print(text->bpe, id, out);
-    else if (id < BYTES)
-        putc(id, out);
-    else
-        fprintf(out, "<%d>", id);
+    const char *bytes;
+    size_t count;
+
+    if (text->bpe) {
+        count = bpe_bytes(text->bpe, id, &bytes);
+        printable_write(out, bytes, count);
+    } else if (id < BYTES) {
+        printable_write(out, &(unsigned char){(unsigned char)id}, 1);
+    } else {
+        fprintf(out->out, "<%d>", id);
+    }
 }

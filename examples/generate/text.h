@@ -2,7 +2,8 @@
 #pragma once
 
 #include <stdint.h>
-#include <stdio.h>
+
+#include "common/printable.h"
 
 struct text;
 
@@ -18,4 +19,4 @@ int64_t text_tokens(const struct text *text, const char *words, int64_t vocab, i
 int64_t text_numbers(const char *numbers, int64_t vocab, int32_t **ids, char *problem, int room);
 
 /** Print what a token stands for. */
-void text_print(const struct text *text, int32_t id, FILE *out);
+void text_print(const struct text *text, int32_t id, struct printable *out);

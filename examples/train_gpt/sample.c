@@ -6,12 +6,12 @@
  */
 #include "sample.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/printable.h"
 #include "common/say.h"
 
 enum { LENGTH_STEP = 32 };
@@ -51,13 +51,11 @@ static int draw(double *scores, const struct sampling *s, int index)
     return (int)s->vocab - 1;
 }
 
-static void print_token(const struct sampling *s, int token)
+static void print_token(const struct sampling *s, struct printable *text, int token)
 {
-    bool shown = token >= 0x80 || isprint(token) || token == '\n' || token == '\t';
-
     if (weft_world_rank() != 0) return;
     if (s->bytes)
-        putchar(shown ? token : '?');
+        printable_write(text, &(unsigned char){(unsigned char)token}, 1);
     else
         printf("%d ", token);
 }
@@ -65,16 +63,18 @@ static void print_token(const struct sampling *s, int token)
 static weft_status generate(weft_module *model, const struct sampling *s, int32_t *window,
                             double *scores)
 {
+    struct printable text = {.out = stdout};
     int used = 1;
 
-    print_token(s, window[0] = s->first);
+    print_token(s, &text, window[0] = s->first);
     for (int i = 0; i < s->count; i++) {
         weft_status status = next_scores(scores, model, s, window, used);
 
         if (status != WEFT_OK) return status;
         if (used == s->context) memmove(window, window + 1, (size_t)--used * sizeof *window);
-        print_token(s, window[used++] = draw(scores, s, i));
+        print_token(s, &text, window[used++] = draw(scores, s, i));
     }
+    printable_end(&text);
     return WEFT_OK;
 }
 
