@@ -53,7 +53,8 @@ typedef struct weft_embedding_config {
 WEFT_API weft_module *weft_embedding_new(weft_embedding_config config);
 
 /**
- * x [*, T, width] -> x + weight[0 .. T), learned positions; parameter weight [length, width].
+ * (x [*, T, width] [, positions]) -> x + weight[0 .. T), learned positions, or with positions
+ * [*, T] of i32 or i64 x + weight[positions]; parameter weight [length, width].
  *
  * A call fails with WEFT_ERR_SHAPE when T > length.
  */
@@ -119,7 +120,8 @@ typedef struct weft_mlp_config {
 WEFT_API weft_module *weft_mlp(weft_mlp_config config);
 
 /**
- * Self-attention, (x [B, T, width] [, mask]) -> [B, T, width]; children qkv, proj.
+ * Self-attention, (x [B, T, width] [, mask] [, bias] [, positions]) -> [B, T, width]; children qkv,
+ * proj.
  *
  * qkv.weight is [3, heads, D, width] with D = head_dim, and proj.weight [width, heads, D], so
  * that qkv column-wise and proj row-wise split by heads, also when heads do not divide evenly.
@@ -131,7 +133,9 @@ WEFT_API weft_module *weft_mlp(weft_mlp_config config);
  * wherever ranks divide them. Where that is within groups, every rank holds kv_weight and computes
  * the keys and values of its own heads, and kv_weight's gradient is a pending sum until
  * weft_reduce_gradients or an optimizer's step.
- * A mask is one of weft_attention_options. weft_module_cache is for generation.
+ * Mask and bias are those of weft_attention_options, positions [B, T] of i32 or i64 say where each
+ * token is (with rotary positions only). They come in any order: a mask has 2 or 3 dims, a bias 4
+ * or 5, positions are integers. weft_module_cache is for generation.
  * `dropout` of the attention weights, while training, is the same at every number of ranks; it
  * keeps the weights, [B, heads, T, T].
  */
@@ -144,11 +148,34 @@ typedef struct weft_attention_config {
     weft_rotary_options rotary; /* with base > 0: queries and keys are turned */
     bool transposed;            /* as in weft_linear_config, of qkv and proj; not with by_heads */
     bool no_bias, no_proj_bias;
+    double scale; /* of the scores; 0 means 1/sqrt(head_dim) (T5: 1) */
     double dropout;
     double std, out_std; /* as in weft_mlp_config, for qkv and for proj */
     weft_dtype dtype;
 } weft_attention_config;
 WEFT_API weft_module *weft_attention_new(weft_attention_config config);
+
+/**
+ * Attention of one sequence to another, (x [B, T, width], memory [B, S, memory_width] [, mask]
+ * [, bias]) -> [B, T, width]; children q, kv, proj. Every token of x looks at all of the memory.
+ *
+ * q.weight is [heads, D, width], kv.weight [2, heads, D, memory_width] (Hugging Face's k and v, one
+ * after the other) and proj.weight [width, heads, D]: q and kv column-wise and proj row-wise split
+ * by heads, also when heads do not divide evenly. Mask, [B, S] or [B or 1, T or 1, S], and bias,
+ * [B or 1, heads or 1, T or 1, S], are those of weft_attention_options. PyTorch: MultiheadAttention
+ * with key and value from elsewhere.
+ */
+typedef struct weft_cross_attention_config {
+    int64_t width, heads;
+    int64_t memory_width; /* 0 means width */
+    int64_t head_dim;     /* 0 means width / heads */
+    bool no_bias, no_proj_bias;
+    double scale;   /* as in weft_attention_config, also the next */
+    double dropout; /* of the attention weights */
+    double std, out_std;
+    weft_dtype dtype;
+} weft_cross_attention_config;
+WEFT_API weft_module *weft_cross_attention_new(weft_cross_attention_config config);
 
 /** What a block computes again in backward instead of keeping it: only its inputs are kept. The
  * block must live until then. */
@@ -159,9 +186,9 @@ typedef enum weft_recompute {
 } weft_recompute;
 
 /**
- * Transformer block, (x [, mask]): h = x + attn(norm1(x)), h + mlp(norm2(h)), or with `post_norm`
- * h = norm1(x + attn(x)), norm2(h + mlp(h)); dropout on both branches. Children norm1, attn, norm2,
- * mlp, and drop when dropout > 0.
+ * Transformer block, (x [, what attention takes beside it]): h = x + attn(norm1(x)), h +
+ * mlp(norm2(h)), or with `post_norm` h = norm1(x + attn(x)), norm2(h + mlp(h)); dropout on both
+ * branches. Children norm1, attn, norm2, mlp, and drop when dropout > 0.
  *
  * What is recomputed draws the same random numbers and communicates again.
  */
@@ -190,9 +217,13 @@ typedef struct weft_block_config {
 WEFT_API weft_module *weft_block_new(weft_block_config config);
 
 /**
- * GPT-2: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
+ * GPT-2: (tokens [B, T] [, mask]) -> logits [B, T, vocab]; (tokens, targets [B, T] [, mask]) ->
+ * mean loss.
  *
- * Children wte, wpe, drop (when dropout > 0), blocks.0 ..., norm_f, head (no bias), loss.
+ * mask: [B, T] of bool, false where a batch entry is padded, before its text or behind it; with a
+ * cache for n tokens [B, n], of all of them. No token sees those, and positions count from the
+ * first that is there, as in Hugging Face's generate (a target there is ignored only where it says
+ * -100). Children wte, wpe, drop (when dropout > 0), blocks.0 ..., norm_f, head (no bias), loss.
  * First values as GPT-2: normal with std 0.02, projections into the residual stream
  * 0.02 / sqrt(2 layers), biases zero.
  */
@@ -218,13 +249,18 @@ WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_
 /**
  * Logits of the token that follows, [B, vocab]: weft_call(gpt, tokens)'s last position, without the
  * others' (for weft_llama too). What hooks on `gpt` itself do to its inputs and output is left out.
+ * Texts of several lengths are padded on the left, and the mask (NULL: none) says where; the
+ * counterpart of Hugging Face's attention_mask.
  *
  * ranks, gives: as weft_call. fails: as weft_call; WEFT_ERR_ARG for a module of another kind
  */
 WEFT_API weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens);
+WEFT_API weft_tensor *weft_gpt_next_masked(weft_module *gpt, weft_tensor *tokens,
+                                           weft_tensor *mask);
 
 /**
- * Llama: tokens [B, T] -> logits [B, T, vocab]; (tokens, targets [B, T]) -> mean loss.
+ * Llama: (tokens [B, T] [, mask]) -> logits [B, T, vocab]; (tokens, targets [B, T] [, mask]) ->
+ * mean loss, with a mask as weft_gpt's.
  *
  * Children wte, blocks.0 ..., norm_f, head, loss as weft_gpt's, without positions of their own:
  * rotary ones in attention, grouped keys and values, RMS norms, a gated MLP with SiLU, no biases.

@@ -149,6 +149,10 @@ typedef struct weft_attention_options {
                             the queries' dtype, added to the scaled scores. It has no gradient */
     int64_t unused_keys; /* at the end of k and v: a cache with room. May change from call to call
                             at no cost */
+    weft_tensor *bias; /* [B or 1, H or 1, Tq or 1, Tk] of the queries' dtype, or with G or 1, R or
+                          1 in the place of H: added to the scaled scores (T5's relative positions,
+                          ALiBi). Heads that are split split it alike. Its gradient takes its own
+                          size, also where one bias serves a whole batch */
 } weft_attention_options;
 
 /**
@@ -160,6 +164,8 @@ typedef struct weft_attention_options {
  *        evenly; [B,Tq,G,R,D] shards over G or R however many ranks there are
  * fails: WEFT_ERR_SHAPE; WEFT_ERR_ARG for a mask that wants a gradient or more unused keys than
  *        keys. A query that sees no key gives 0 (PyTorch: NaN), and has no gradient
+ * grad:  to q, k, v and the bias; 0 for what is hidden. Where ranks hold other batch entries, or
+ *        heads that share it, the gradient of the bias is a pending sum over them
  */
 WEFT_API weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                           weft_attention_options options);

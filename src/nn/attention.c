@@ -12,6 +12,7 @@
 #include <weft/ops.h>
 
 #include "nn/attention_dropout.h"
+#include "nn/attention_inputs.h"
 #include "nn/cache.h"
 #include "nn/layer.h"
 
@@ -19,26 +20,32 @@ struct attention {
     weft_module *qkv, *proj;
     bool causal, grouped, turned, by_heads;
     double dropout;             /* of the attention weights */
+    double scale;               /* of the scores; 0: 1/sqrt(D) */
     int64_t heads;              /* of the whole */
     weft_rotary_options rotary; /* where `turned` */
     struct wf_cache cache;
 };
 
-static weft_tensor *turn(const struct attention *a, weft_tensor *qkv)
+static weft_tensor *turn(const struct attention *a, weft_tensor *qkv, weft_tensor *positions)
 {
     weft_rotary_options rotary = a->rotary;
 
     if (!a->turned || !qkv) return qkv;
     rotary.heads = weft_size(qkv, 3) - 1;
-    rotary.offset += a->cache.used;
-    return weft_rotary(qkv, NULL, rotary);
+    if (!positions) rotary.offset += a->cache.used;
+    return weft_rotary(qkv, positions, rotary);
 }
 
-static weft_tensor *attend(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+static weft_tensor *attend(const struct attention *a, weft_tensor *qkv,
+                           const struct wf_attention_inputs *in)
 {
-    weft_attention_options options = {.causal = a->causal, .grouped = a->grouped, .mask = mask};
+    weft_attention_options options = {.causal = a->causal,
+                                      .grouped = a->grouped,
+                                      .scale = a->scale,
+                                      .mask = in->mask,
+                                      .bias = in->bias};
 
-    return weft_attention_packed_with(turn(a, qkv), options);
+    return weft_attention_packed_with(turn(a, qkv, in->positions), options);
 }
 
 /* What is packed in the product, as views of it. */
@@ -58,19 +65,22 @@ static struct apart take_apart(const struct attention *a, weft_tensor *qkv)
 }
 
 /* The same with some of the weights left out. */
-static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv,
+                                   const struct wf_attention_inputs *in)
 {
     struct apart apart;
 
-    qkv = turn(a, qkv);
+    qkv = turn(a, qkv, in->positions);
     if (!qkv) return NULL;
     apart = take_apart(a, qkv);
     return wf_attend_dropped(&(struct wf_dropped){
         .q = apart.q,
         .k = apart.k,
         .v = apart.v,
-        .mask = mask,
+        .mask = in->mask,
+        .bias = in->bias,
         .causal = a->causal,
+        .scale = a->scale,
         .p = a->dropout,
         .made_by = a->qkv,
         .heads_in_all = a->grouped ? a->heads / (weft_size(qkv, 3) - 2) : a->heads});
@@ -84,15 +94,17 @@ static weft_tensor *batch_first(weft_tensor *x_tbgd)
 }
 
 /* The same with keys and values of the tokens before. */
-static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv, weft_tensor *mask)
+static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv,
+                                  const struct wf_attention_inputs *in)
 {
-    weft_attention_options options = {.causal = a->causal, .mask = mask};
+    weft_attention_options options = {
+        .causal = a->causal, .scale = a->scale, .mask = in->mask, .bias = in->bias};
     struct apart apart;
 
     if (!qkv) return NULL;
     WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
                 "attention: a cache is for generation, between weft_no_grad_begin and _end");
-    qkv = turn(a, qkv);
+    qkv = turn(a, qkv, in->positions);
     if (!qkv) return NULL;
     apart = take_apart(a, qkv);
     WF_TRY_PTR(wf_cache_append(&a->cache, apart.k, apart.v));
@@ -116,14 +128,18 @@ static weft_tensor *heads_in_a_row(weft_tensor *y)
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     struct attention *a = m->payload;
-    weft_tensor *qkv = weft_call(a->qkv, inputs[0]), *mask = n > 1 ? inputs[1] : NULL, *y;
+    struct wf_attention_inputs in;
+    weft_tensor *qkv, *y;
 
+    WF_TRY_PTR(wf_attention_inputs_of(&in, "attention", inputs + 1, n - 1));
+    if (!a->turned) WF_TRY_PTR(wf_attention_no_positions(&in, "attention"));
+    qkv = weft_call(a->qkv, inputs[0]);
     if (a->cache.room)
-        y = attend_cached(a, qkv, mask);
+        y = attend_cached(a, qkv, &in);
     else if (m->training && a->dropout > 0)
-        y = attend_dropped(a, qkv, mask);
+        y = attend_dropped(a, qkv, &in);
     else
-        y = attend(a, qkv, mask);
+        y = attend(a, qkv, &in);
     return weft_call(a->proj, a->by_heads ? heads_in_a_row(y) : y);
 }
 
@@ -136,7 +152,7 @@ static void drop(void *payload)
 }
 
 static const weft_module_class class_attention = {
-    .type = "attention", .forward = forward, .free = drop, .optional = 1};
+    .type = "attention", .forward = forward, .free = drop, .optional = 3};
 
 struct wf_cache *wf_attention_cache(weft_module *m)
 {
@@ -167,6 +183,7 @@ static weft_status check(const weft_attention_config *c)
             (long long)c->width, (long long)c->heads, (long long)c->head_dim);
     WF_NEED(c->dropout >= 0 && c->dropout <= 1, WEFT_ERR_ARG, "attention: dropout is %g",
             c->dropout);
+    WF_NEED(c->scale >= 0, WEFT_ERR_ARG, "attention: scale is %g", c->scale);
     WF_NEED(c->kv_heads >= 0 && (!c->kv_heads || c->heads % c->kv_heads == 0), WEFT_ERR_ARG,
             "attention: %lld heads cannot share %lld keys evenly", (long long)c->heads,
             (long long)c->kv_heads);
@@ -240,6 +257,7 @@ static weft_status build(weft_module *m, const weft_attention_config *c)
     WF_TRY(check(c));
     a->causal = !c->bidirectional;
     a->dropout = c->dropout;
+    a->scale = c->scale;
     a->heads = c->heads;
     a->turned = c->rotary.base > 0;
     a->by_heads = c->by_heads;

@@ -53,6 +53,18 @@ static weft_tensor *widened(weft_tensor *mask, int ndim)
     return weft_reshape(mask, ndim, shape);
 }
 
+/* A bias with the dims of the scores: that of all heads, [B or 1,H or 1,T or 1,T], in groups. */
+static weft_tensor *bias_grouped(weft_tensor *bias, const weft_tensor *scores)
+{
+    int64_t shape[5];
+
+    if (weft_ndim(bias) == weft_ndim(scores)) return bias;
+    for (int d = 1; d < 3; d++) shape[d] = weft_size(bias, 1) == 1 ? 1 : weft_size(scores, d);
+    shape[0] = weft_size(bias, 0);
+    for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(bias, d);
+    return weft_reshape(bias, 5, shape);
+}
+
 static weft_tensor *number(const weft_tensor *like, double value)
 {
     return weft_tensor_to(weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value),
@@ -110,7 +122,9 @@ weft_tensor *wf_attend_dropped(const struct wf_dropped *a)
     if (!q || !a->k || !a->v) return NULL;
     n = weft_ndim(q);
     scores = weft_mul_scalar(weft_matmul_t(q, beside(a->k, n), false, true),
-                             1 / sqrt((double)weft_size(q, -1)));
+                             a->scale > 0 ? a->scale : 1 / sqrt((double)weft_size(q, -1)));
+    if (!scores) return NULL;
+    if (a->bias) scores = weft_add(scores, bias_grouped(a->bias, scores));
     if (!scores) return NULL;
     if (a->mask) mask = beside_scores(a, widened(a->mask, n), scores);
     if (mask && weft_tensor_dtype(mask) != WEFT_BOOL) scores = weft_add(scores, mask);

@@ -2,6 +2,8 @@
  * block.c: a transformer block, normalised before its branches (GPT, Llama) or after (BERT), and
  * what of it is computed again in backward instead of kept.
  */
+#include <string.h>
+
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
@@ -14,14 +16,15 @@ struct block {
     weft_recompute recompute;
 };
 
-/* x + body(norm(x)), or norm(x + body(x)); in[0] is x, the rest goes to the body. */
+/* x + body(norm(x)), or norm(x + body(x)); in[0] is x, the rest goes to the body as it is. */
 static weft_tensor *branch(const struct block *block, weft_module *norm, weft_module *body,
                            weft_tensor *const *in, int n)
 {
-    weft_tensor *inner[] = {block->post_norm ? in[0] : weft_call(norm, in[0]),
-                            n > 1 ? in[1] : NULL};
-    weft_tensor *y_btc = weft_call_n(body, inner, n), *sum_btc;
+    weft_tensor *inner[WEFT_MODULE_INPUTS], *y_btc, *sum_btc;
 
+    memcpy(inner, in, (size_t)n * sizeof *inner);
+    inner[0] = block->post_norm ? in[0] : weft_call(norm, in[0]);
+    y_btc = weft_call_n(body, inner, n);
     sum_btc = weft_add(in[0], block->drop ? weft_call(block->drop, y_btc) : y_btc);
     return block->post_norm ? weft_call(norm, sum_btc) : sum_btc;
 }
@@ -55,7 +58,7 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 }
 
 static const weft_module_class class_block = {
-    .type = "block", .forward = forward, .free = wf_free, .optional = 1};
+    .type = "block", .forward = forward, .free = wf_free, .optional = 3};
 
 static weft_module *norm_new(const weft_block_config *c)
 {

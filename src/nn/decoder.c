@@ -8,37 +8,91 @@
 
 #include <stdio.h>
 
+#include <weft/ops.h>
+
+#include "nn/attention_inputs.h"
+
 struct decoder {
     weft_module *wte, *blocks, *norm_f, *head, *loss;
     weft_module *wpe;  /* NULL without learned positions */
     weft_module *drop; /* NULL without dropout */
 };
 
+struct decoder_inputs {
+    weft_tensor *tokens_bt, *targets_bt, *mask_bt; /* the last two may be NULL */
+};
+
+/* A mask is what is bool. */
+static weft_status sort_inputs(struct decoder_inputs *in, const char *type,
+                               weft_tensor *const *inputs, int n)
+{
+    *in = (struct decoder_inputs){.tokens_bt = inputs[0]};
+    for (int i = 1; i < n; i++) {
+        bool is_mask = weft_tensor_dtype(inputs[i]) == WEFT_BOOL;
+        weft_tensor **to = is_mask ? &in->mask_bt : &in->targets_bt;
+
+        WF_NEED(!*to, WEFT_ERR_ARG, "%s: two inputs are %s: a mask is bool, targets are not", type,
+                is_mask ? "masks" : "targets");
+        *to = inputs[i];
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_inputs(const weft_module *m, const struct decoder_inputs *in)
+{
+    WF_NEED(weft_ndim(in->tokens_bt) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
+            m->kind->type, weft_ndim(in->tokens_bt));
+    WF_NEED(!in->mask_bt ||
+                (weft_tensor_dtype(in->mask_bt) == WEFT_BOOL && weft_ndim(in->mask_bt) == 2 &&
+                 weft_size(in->mask_bt, 0) == weft_size(in->tokens_bt, 0)),
+            WEFT_ERR_SHAPE, "%s: a mask is [B, T] of bool, true for the tokens that are there",
+            m->kind->type);
+    return WEFT_OK;
+}
+
 /* What the last block gives. */
-static weft_tensor *hidden_states(const weft_module *m, weft_tensor *tokens_bt)
+static weft_tensor *hidden_states(const weft_module *m, const struct decoder_inputs *in)
 {
     const struct decoder *d = m->payload;
-    weft_tensor *x_btc;
+    weft_tensor *positions_bt = NULL, *x_btc, *more[3];
+    int n = 1;
 
-    WF_NEED_PTR(weft_ndim(tokens_bt) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
-                m->kind->type, weft_ndim(tokens_bt));
-    x_btc = weft_call(d->wte, tokens_bt);
-    if (d->wpe) x_btc = weft_call(d->wpe, x_btc);
+    WF_TRY_PTR(check_inputs(m, in));
+    if (in->mask_bt) {
+        positions_bt = wf_positions_shown(in->mask_bt, weft_module_cached(d->blocks),
+                                          weft_size(in->tokens_bt, 1));
+        if (!positions_bt) return NULL;
+    }
+    x_btc = weft_call(d->wte, in->tokens_bt);
+    if (d->wpe)
+        x_btc = weft_call_n(d->wpe, (weft_tensor *[]){x_btc, positions_bt}, positions_bt ? 2 : 1);
     if (d->drop) x_btc = weft_call(d->drop, x_btc);
-    return weft_call(d->blocks, x_btc);
+    more[0] = x_btc;
+    if (in->mask_bt) more[n++] = in->mask_bt;
+    if (in->mask_bt && !d->wpe) more[n++] = positions_bt;
+    return weft_call_n(d->blocks, more, n);
 }
 
 weft_tensor *wf_decoder_forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     const struct decoder *d = m->payload;
-    weft_tensor *x_btc = weft_call(d->norm_f, hidden_states(m, inputs[0]));
-    weft_tensor *pair[] = {weft_call(d->head, x_btc), inputs[n - 1]};
+    struct decoder_inputs in;
+    weft_tensor *logits;
 
-    return n == 1 ? pair[0] : weft_call_n(d->loss, pair, 2);
+    WF_TRY_PTR(sort_inputs(&in, m->kind->type, inputs, n));
+    logits = weft_call(d->head, weft_call(d->norm_f, hidden_states(m, &in)));
+    if (!in.targets_bt) return logits;
+    return weft_call_n(d->loss, (weft_tensor *[]){logits, in.targets_bt}, 2);
 }
 
 weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens)
 {
+    return tokens ? weft_gpt_next_masked(gpt, tokens, NULL) : NULL;
+}
+
+weft_tensor *weft_gpt_next_masked(weft_module *gpt, weft_tensor *tokens, weft_tensor *mask)
+{
+    struct decoder_inputs in = {.tokens_bt = tokens, .mask_bt = mask};
     const struct decoder *d;
     weft_tensor *x_btc;
 
@@ -46,7 +100,7 @@ weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens)
     WF_NEED_PTR(gpt->kind->forward == wf_decoder_forward, WEFT_ERR_ARG,
                 "gpt_next: a %s says nothing of the next token", gpt->kind->type);
     d = gpt->payload;
-    x_btc = hidden_states(gpt, tokens);
+    x_btc = hidden_states(gpt, &in);
     if (!x_btc) return NULL;
     x_btc = weft_slice(x_btc, 1, weft_size(x_btc, 1) - 1, weft_size(x_btc, 1));
     return weft_select(weft_call(d->head, weft_call(d->norm_f, x_btc)), 1, 0);

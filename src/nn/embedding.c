@@ -39,7 +39,6 @@ static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, in
     struct wf_cache *cache = m->payload;
     int64_t first = cache->used, end;
 
-    (void)n;
     WF_NEED_PTR(weft_ndim(x_btd) >= 2, WEFT_ERR_SHAPE, "position embedding: the input has %d dims",
                 weft_ndim(x_btd));
     end = first + weft_size(x_btd, -2);
@@ -47,13 +46,14 @@ static weft_tensor *add_positions(weft_module *m, weft_tensor *const *inputs, in
                 "position embedding: %lld positions, the table has %lld", (long long)end,
                 (long long)weft_size(table_ld, 0));
     WF_TRY_PTR(wf_cache_need_room(cache, "position embedding", end - first));
-    y_btd = weft_add(x_btd, weft_slice(table_ld, 0, first, end));
+    y_btd = weft_add(x_btd, n > 1 ? weft_embedding(table_ld, inputs[1])
+                                  : weft_slice(table_ld, 0, first, end));
     if (y_btd && cache->room) cache->used = end;
     return y_btd;
 }
 
 const weft_module_class wf_class_position = {
-    .type = "position embedding", .forward = add_positions, .free = wf_free};
+    .type = "position embedding", .forward = add_positions, .free = wf_free, .optional = 1};
 
 struct wf_cache *wf_position_cache(weft_module *m)
 {

@@ -4,7 +4,7 @@
 #include "nn/decoder.h"
 
 static const weft_module_class class_gpt = {
-    .type = "gpt", .forward = wf_decoder_forward, .free = wf_free, .optional = 1};
+    .type = "gpt", .forward = wf_decoder_forward, .free = wf_free, .optional = 2};
 
 static const double gpt2_std = 0.02;
 

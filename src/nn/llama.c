@@ -2,7 +2,7 @@
 #include "nn/decoder.h"
 
 static const weft_module_class class_llama = {
-    .type = "llama", .forward = wf_decoder_forward, .free = wf_free, .optional = 1};
+    .type = "llama", .forward = wf_decoder_forward, .free = wf_free, .optional = 2};
 
 static const double llama_std = 0.02, llama_base = 10000;
 

@@ -2,8 +2,8 @@
  * attention.c: attention over separate and packed heads: shapes, sharding rules, gradients.
  *
  * Batch entries, groups of heads and, where they are a dim, the query heads of a group may be
- * sharded; positions and head size may not. What a mask of size 1 in a dim says holds for all of
- * it.
+ * sharded; positions and head size may not. What a mask or a bias of size 1 in a dim says holds for
+ * all of it; the gradient of a bias that holds for all of a sharded dim is a pending sum.
  */
 #include <weft/ops.h>
 
@@ -47,7 +47,40 @@ static weft_status check_mask(const struct wf_infer *call, int index, int64_t tk
     return WEFT_OK;
 }
 
-/* q [B,T,H,D] or [B,T,G,R,D], k and v [B,Tk,H or G,D], mask */
+/*
+ * bias [B or 1, H or 1, Tq or 1, Tk], or with G or 1, R or 1 in the place of H, of the scores'
+ * dtype; heads [B,Tq,H,D] or [B,Tq,G,R,D] as in the first output.
+ */
+static weft_status check_bias(const struct wf_infer *call, int index, int64_t tk)
+{
+    const struct wf_desc *x = &call->in[0]->desc, *bias;
+    const int64_t *heads = call->out[0].shape;
+    int n = call->out[0].ndim;
+    bool fits;
+
+    if (index >= call->n_in || !call->in[index]) return WEFT_OK;
+    bias = &call->in[index]->desc;
+    fits = bias->ndim == n && bias->dtype == x->dtype && bias->global[n - 1] == tk &&
+           (bias->global[0] == 1 || bias->global[0] == heads[0]) &&
+           (bias->global[n - 2] == 1 || bias->global[n - 2] == heads[1]);
+    for (int d = 1; fits && d < n - 2; d++)
+        fits = bias->global[d] == 1 || bias->global[d] == heads[d + 1];
+    WF_NEED(fits, WEFT_ERR_SHAPE, "%s: a bias is %s, of the queries' dtype: %s", call->name,
+            n == 5 ? "[B or 1, G or 1, R or 1, Tq or 1, Tk]" : "[B or 1, H or 1, Tq or 1, Tk]",
+            wf_infer_text(call));
+    return WEFT_OK;
+}
+
+/* Output j is the gradient of the bias, where it is wanted. */
+static void bias_gradient(struct wf_infer *call, int j, int index, bool wanted)
+{
+    if (wanted)
+        wf_infer_like(call, j, call->in[index]);
+    else
+        call->out[j].ndim = -1;
+}
+
+/* q [B,T,H,D] or [B,T,G,R,D], k and v [B,Tk,H or G,D], mask, bias */
 weft_status wf_shape_attention(struct wf_infer *call)
 {
     const struct wf_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc, *v = &call->in[2]->desc;
@@ -64,6 +97,7 @@ weft_status wf_shape_attention(struct wf_infer *call)
             WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s", wf_infer_text(call));
     WF_TRY(check_mask(call, 3, k->global[1]));
     wf_infer_like(call, 0, call->in[0]);
+    WF_TRY(check_bias(call, 4, k->global[1]));
     log_sum_exp(call);
     return WEFT_OK;
 }
@@ -71,10 +105,11 @@ weft_status wf_shape_attention(struct wf_infer *call)
 weft_status wf_shape_attention_grad(struct wf_infer *call)
 {
     for (int j = 0; j < 3; j++) wf_infer_like(call, j, call->in[1 + j]);
+    bias_gradient(call, 3, 7, call->n_attr > 1 && call->attr[1]);
     return WEFT_OK;
 }
 
-/* qkv [B,T,3,H,D], or with attr[1] [B,T,G,R+2,D], mask */
+/* qkv [B,T,3,H,D], or with attr[1] [B,T,G,R+2,D], mask, bias */
 weft_status wf_shape_attention_packed(struct wf_infer *call)
 {
     const struct wf_desc *qkv = &call->in[0]->desc;
@@ -91,6 +126,7 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
         call->out[0].ndim = 4;
         memmove(&call->out[0].shape[2], &call->out[0].shape[3], 2 * sizeof(int64_t));
     }
+    WF_TRY(check_bias(call, 2, qkv->global[1]));
     log_sum_exp(call);
     return WEFT_OK;
 }
@@ -98,6 +134,7 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
 weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 {
     wf_infer_like(call, 0, call->in[1]);
+    bias_gradient(call, 1, 5, call->n_attr > 2 && call->attr[2]);
     return WEFT_OK;
 }
 
@@ -124,23 +161,38 @@ static void label_mask(const struct wf_infer *call, int i, struct wf_labels *lab
         labels->in[i][0] = BATCH;
 }
 
+/* A bias, or its gradient: letters of the dims that it has. */
+static void label_bias(const struct wf_infer *call, int i, int64_t groups, int64_t repeats,
+                       int8_t *dims)
+{
+    const struct wf_desc *bias = i < call->n_in && call->in[i] ? &call->in[i]->desc : NULL;
+
+    if (!bias) return;
+    if (bias->global[0] == call->in[0]->desc.global[0]) dims[0] = BATCH;
+    if (bias->global[1] == groups) dims[1] = GROUP;
+    if (bias->ndim == 5 && bias->global[2] == repeats) dims[2] = REPEAT;
+}
+
 void wf_rule_attention(const struct wf_infer *call, struct wf_labels *labels)
 {
-    int n = call->in[0]->desc.ndim;
+    const struct wf_desc *q = &call->in[0]->desc;
+    int n = q->ndim;
 
     label_heads(labels->in[0], n);
     label_heads(labels->in[1], 4);
     label_heads(labels->in[2], 4);
     label_mask(call, 3, labels);
+    label_bias(call, 4, q->global[2], q->global[3], labels->in[4]);
     label_heads(labels->out[0], n);
     label_lse(labels->out[1], n - 1);
     labels->count = LETTERS;
 }
 
-/* do, q, k, v, o, lse, mask -> dq, dk, dv */
+/* do, q, k, v, o, lse, mask, bias -> dq, dk, dv, dbias */
 void wf_rule_attention_grad(const struct wf_infer *call, struct wf_labels *labels)
 {
-    int n = call->in[0]->desc.ndim;
+    const struct wf_desc *q = &call->in[0]->desc;
+    int n = q->ndim;
 
     label_heads(labels->in[0], n);
     label_heads(labels->in[1], n);
@@ -149,29 +201,34 @@ void wf_rule_attention_grad(const struct wf_infer *call, struct wf_labels *label
     label_heads(labels->in[4], n);
     label_lse(labels->in[5], n - 1);
     label_mask(call, 6, labels);
+    label_bias(call, 7, q->global[2], q->global[3], labels->in[7]);
     label_heads(labels->out[0], n);
     label_heads(labels->out[1], 4);
     label_heads(labels->out[2], 4);
+    label_bias(call, 7, q->global[2], q->global[3], labels->out[3]);
     labels->count = LETTERS;
 }
+
+static int group_dim(const struct wf_infer *call) { return call->attr[1] ? 2 : 3; }
 
 /* The query heads of a group lie in one dim with its key and value, so that dim stays whole. */
 static void label_packed(const struct wf_infer *call, int8_t *dims)
 {
     dims[0] = BATCH;
-    dims[call->attr[1] ? 2 : 3] = GROUP;
+    dims[group_dim(call)] = GROUP;
 }
 
 void wf_rule_attention_packed(const struct wf_infer *call, struct wf_labels *labels)
 {
     label_packed(call, labels->in[0]);
     label_mask(call, 1, labels);
+    label_bias(call, 2, call->in[0]->desc.global[group_dim(call)], -1, labels->in[2]);
     label_heads(labels->out[0], 4);
     label_lse(labels->out[1], 3);
     labels->count = LETTERS;
 }
 
-/* do, qkv, o, lse, mask -> dqkv */
+/* do, qkv, o, lse, mask, bias -> dqkv, dbias */
 void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_labels *labels)
 {
     label_heads(labels->in[0], 4);
@@ -179,38 +236,49 @@ void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_labels
     label_heads(labels->in[2], 4);
     label_lse(labels->in[3], 3);
     label_mask(call, 4, labels);
+    label_bias(call, 5, call->in[1]->desc.global[group_dim(call)], -1, labels->in[5]);
     label_packed(call, labels->out[0]);
+    label_bias(call, 5, call->in[1]->desc.global[group_dim(call)], -1, labels->out[1]);
     labels->count = LETTERS;
 }
 
 /* ---- gradients ---- */
 
-/* The mask, where there is one. */
-static weft_tensor *mask_saved(const struct wf_node *n, int input)
+/* The mask or the bias, where there is one. */
+static weft_tensor *saved_input(const struct wf_node *n, int input)
 {
     return wf_node_plan(n)->n_in > input ? n->saved[input] : NULL;
 }
 
+static bool wants_bias(const struct wf_node *n, int input)
+{
+    return saved_input(n, input) && wf_node_wants(n, input);
+}
+
 void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0]), .scalars.s = {n->s[0]},
-                           .scalars.v = {n->v[0]}};
-    weft_tensor *operands[] = {g,           n->saved[0], n->saved[1],     n->saved[2],
-                               n->saved[8], n->saved[9], mask_saved(n, 3)},
-                *more[2] = {0};
+    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0], wants_bias(n, 4)),
+                           .scalars.s = {n->s[0]}, .scalars.v = {n->v[0]}};
+    weft_tensor *operands[] = {g,           n->saved[0], n->saved[1],       n->saved[2],
+                               n->saved[8], n->saved[9], saved_input(n, 3), saved_input(n, 4)},
+                *more[3] = {0};
 
-    in[0] = wf_call_outs(WF_OP_attention_grad, 7, operands, &args, more);
-    in[1] = more[0];
-    in[2] = more[1];
+    in[0] = wf_call_outs(WF_OP_attention_grad, 8, operands, &args, more);
+    for (int j = 0; j < 2; j++) in[1 + j] = more[j];
+    in[4] = more[2];
 }
 
 void wf_vjp_attention_packed(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {WF_ATTR(plan->attr[0], plan->attr[1]), .scalars.s = {n->s[0]}};
-    weft_tensor *operands[] = {g, n->saved[0], n->saved[8], n->saved[9], mask_saved(n, 1)};
+    struct wf_args args = {WF_ATTR(plan->attr[0], plan->attr[1], wants_bias(n, 2)),
+                           .scalars.s = {n->s[0]}};
+    weft_tensor *operands[] = {g,           n->saved[0],       n->saved[8],
+                               n->saved[9], saved_input(n, 1), saved_input(n, 2)},
+                *more[1] = {0};
 
-    in[0] = wf_call(WF_OP_attention_packed_grad, 5, operands, &args);
+    in[0] = wf_call_outs(WF_OP_attention_packed_grad, 6, operands, &args, more);
+    in[2] = more[0];
 }
 
 /* ---- calls ---- */
@@ -234,57 +302,89 @@ static weft_tensor *mask_of(const weft_attention_options *options)
     return weft_reshape(mask, 3, shape);
 }
 
-static weft_tensor *attend(weft_tensor *q, weft_tensor *k, weft_tensor *v, weft_tensor *mask,
+/* The heads' dim of a bias [B or 1, H or 1, ...] as groups of `repeats`; any other as it is. */
+static weft_tensor *bias_of(const weft_attention_options *options, int64_t groups, int64_t repeats)
+{
+    weft_tensor *bias = options->bias;
+    int64_t shape[5];
+
+    if (!bias || weft_ndim(bias) != 4) return bias;
+    WF_NEED_PTR(weft_size(bias, 1) == 1 || weft_size(bias, 1) == groups * repeats, WEFT_ERR_SHAPE,
+                "attention: a bias of %lld heads, there are %lld", (long long)weft_size(bias, 1),
+                (long long)(groups * repeats));
+    shape[0] = weft_size(bias, 0);
+    shape[1] = weft_size(bias, 1) == 1 ? 1 : groups;
+    shape[2] = weft_size(bias, 1) == 1 ? 1 : repeats;
+    for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(bias, d);
+    return weft_reshape(bias, 5, shape);
+}
+
+/* What attention and attention_packed ask of their options before anything is called. */
+static weft_status check_options(const char *name, const weft_attention_options *options)
+{
+    WF_NEED(!options->mask || !weft_requires_grad(options->mask), WEFT_ERR_ARG,
+            "%s: a mask has no gradient; detach it, or give it as the bias", name);
+    return WEFT_OK;
+}
+
+static weft_tensor *attend(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                            const weft_attention_options *options)
 {
+    weft_tensor *operands[] = {q, k, v, mask_of(options), options->bias}, *more[1];
     struct wf_args args = {WF_ATTR(options->causal),
                            .scalars.s = {scale_or_default(options->scale, q)},
                            .scalars.v = {options->unused_keys}};
-    weft_tensor *more[1];
 
-    return wf_call_outs(WF_OP_attention, 4, (weft_tensor *[]){q, k, v, mask}, &args, more);
+    if (options->mask && !operands[3]) return NULL;
+    return wf_call_outs(WF_OP_attention, 5, operands, &args, more);
 }
 
 /* q [B,T,H,D] with fewer heads in k: [B,T,G,R,D] and back. */
 static weft_tensor *attend_grouped(weft_tensor *q, weft_tensor *k, weft_tensor *v,
-                                   weft_tensor *mask, const weft_attention_options *options)
+                                   weft_attention_options options)
 {
     int64_t groups = weft_size(k, 2), heads = weft_size(q, 2), d = weft_size(q, 3);
     int64_t split[] = {weft_size(q, 0), weft_size(q, 1), groups, heads / groups, d};
     int64_t whole[] = {split[0], split[1], heads, d};
 
-    return weft_reshape(attend(weft_reshape(q, 5, split), k, v, mask, options), 4, whole);
+    if (options.bias && !(options.bias = bias_of(&options, groups, heads / groups))) return NULL;
+    return weft_reshape(attend(weft_reshape(q, 5, split), k, v, &options), 4, whole);
 }
 
 weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                  weft_attention_options options)
 {
-    weft_tensor *mask = mask_of(&options);
     int64_t keys, unused = options.unused_keys;
 
-    if (!q || !k || !v || (options.mask && !mask)) return NULL;
-    WF_NEED_PTR(!mask || !weft_requires_grad(mask), WEFT_ERR_ARG,
-                "attention: a mask has no gradient; detach it");
+    if (!q || !k || !v) return NULL;
+    WF_TRY_PTR(check_options("attention", &options));
     keys = weft_ndim(k) == 4 ? weft_size(k, 1) : 0;
     WF_NEED_PTR(unused >= 0 && unused <= keys, WEFT_ERR_ARG, "attention: %lld of %lld keys unused",
                 (long long)unused, (long long)keys);
     if (weft_ndim(q) == 4 && weft_ndim(k) == 4 && weft_size(k, 2) > 0 &&
         weft_size(q, 2) > weft_size(k, 2) && weft_size(q, 2) % weft_size(k, 2) == 0)
-        return attend_grouped(q, k, v, mask, &options);
-    return attend(q, k, v, mask, &options);
+        return attend_grouped(q, k, v, options);
+    if (options.bias && weft_ndim(q) == 5 &&
+        !(options.bias = bias_of(&options, weft_size(q, 2), weft_size(q, 3))))
+        return NULL;
+    return attend(q, k, v, &options);
 }
 
 weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options)
 {
-    weft_tensor *mask = mask_of(&options), *more[1];
     struct wf_args args = {WF_ATTR(options.causal, options.grouped)};
+    weft_tensor *operands[3] = {qkv}, *more[1];
 
-    if (!qkv || (options.mask && !mask)) return NULL;
-    WF_NEED_PTR(!mask || !weft_requires_grad(mask), WEFT_ERR_ARG,
-                "attention_packed: a mask has no gradient; detach it");
+    if (!qkv) return NULL;
+    WF_TRY_PTR(check_options("attention_packed", &options));
     WF_NEED_PTR(options.unused_keys == 0, WEFT_ERR_ARG, "attention_packed: all keys are used");
+    operands[1] = mask_of(&options);
+    operands[2] = options.bias;
+    if (options.grouped && weft_ndim(qkv) == 5)
+        operands[2] = bias_of(&options, weft_size(qkv, 2), weft_size(qkv, 3) - 2);
+    if ((options.mask && !operands[1]) || (options.bias && !operands[2])) return NULL;
     args.scalars.s[0] = scale_or_default(options.scale, qkv);
-    return wf_call_outs(WF_OP_attention_packed, 2, (weft_tensor *[]){qkv, mask}, &args, more);
+    return wf_call_outs(WF_OP_attention_packed, 3, operands, &args, more);
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,

@@ -22,6 +22,7 @@
 #define I1 2u
 #define I2 4u
 #define I3 8u
+#define I4 16u
 #define O0 (1u << 8)
 #define O1 (1u << 9)
 #define O2 (1u << 10)

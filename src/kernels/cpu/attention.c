@@ -1,14 +1,17 @@
 /*
- * attention.c: O = softmax(scale Q K^T + mask) V per batch entry and head, and its gradient.
+ * attention.c: O = softmax(scale Q K^T + mask + bias) V per batch entry and head, and its gradient.
  *
  *   attention          q [B,Tq,H,D]    k, v [B,Tk,H,D]  -> o [B,Tq,H,D], lse [B,H,Tq]
  *                      q [B,Tq,G,R,D]  k, v [B,Tk,G,D]  -> o [B,Tq,G,R,D], lse [B,G,R,Tq]
  *   attention_packed   qkv [B,T,3,H,D] or, grouped, [B,T,G,R+2,D]  -> the same
  *
  * R query heads of a group share its keys and values. mask [B or 1, Tq or 1, Tk] is left out, bool
- * (true: seen) or added. The last v[0] keys are not there yet (a cache with room). This file finds
- * each head's rows in the operands; the arithmetic is in isa/. With the causal attribute query i
- * sees keys up to i + Tk - v[0] - Tq; a query that sees none gives 0.
+ * (true: seen) or added. bias [B or 1, heads or 1, Tq or 1, Tk], with a dim per dim of heads (G,
+ * R), is added and has a gradient of its own size: what one of its elements gets from several batch
+ * entries, heads or queries is summed in the type that is computed in. The last v[0] keys are not
+ * there yet (a cache with room). This file finds each head's rows in the operands; the arithmetic
+ * is in isa/. With the causal attribute query i sees keys up to i + Tk - v[0] - Tq; a query that
+ * sees none gives 0.
  */
 #include "kernels/cpu/attention.h"
 
@@ -28,6 +31,20 @@ struct role {
     int64_t offset, batch, row, group, repeat, col; /* elements */
 };
 
+/* Which head, and of which batch entry. */
+struct place {
+    int64_t batch, group, repeat;
+};
+
+struct bias {
+    int index;           /* of the inputs; -1: none */
+    struct place stride; /* elements of the bias; 0 where one serves all */
+    int gradient;        /* of the outputs; -1: not wanted */
+    struct place step;   /* the same for the gradient, */
+    int64_t rows, row;   /* whose heads each have so many rows, so long */
+    int64_t bytes;       /* of all of it */
+};
+
 struct attention {
     const struct wf_attention_loops *loops;
     struct wf_attention shape;
@@ -37,6 +54,8 @@ struct attention {
     int lse_index;
     int mask_index; /* -1: none */
     int64_t mask_batch;
+    struct bias bias;
+    bool batch_inside;     /* the order of heads: a group's of all batch entries, then the next's */
     int64_t key_gradients; /* bytes of dK, and of dV, where these are outputs of their own */
     bool backward;
 };
@@ -50,15 +69,31 @@ static void attention_drop(void *prep)
     wf_free(p);
 }
 
-/* Roles of head n, of all batches' heads. `first` holds each role's operand. */
-static void heads_at(const struct attention *p, char *const *first, int64_t n,
+static int64_t heads_of(const struct attention *p) { return p->batches * p->groups * p->repeats; }
+
+/* Head n of all. Those of a group come one after the other: they share packed keys and values. */
+static struct place place_of(const struct attention *p, int64_t n)
+{
+    int64_t group = n / p->repeats;
+
+    if (p->batch_inside)
+        return (struct place){group % p->batches, group / p->batches, n % p->repeats};
+    return (struct place){group / p->groups, group % p->groups, n % p->repeats};
+}
+
+static int64_t distance(struct place at, struct place stride)
+{
+    return at.batch * stride.batch + at.group * stride.group + at.repeat * stride.repeat;
+}
+
+/* Roles of the head at a place. `first` holds each role's operand. */
+static void heads_at(const struct attention *p, char *const *first, struct place place,
                      struct wf_head *heads)
 {
-    int64_t r = n % p->repeats, g = n / p->repeats % p->groups, b = n / p->repeats / p->groups;
-
     for (int i = 0; i < WF_ATT_GRAD_HEADS; i++) {
         const struct role *role = &p->role[i];
-        int64_t at = role->offset + b * role->batch + g * role->group + r * role->repeat;
+        int64_t at =
+            role->offset + distance(place, (struct place){role->batch, role->group, role->repeat});
 
         heads[i] =
             (struct wf_head){first[i] ? first[i] + at * p->bytes : NULL, role->row, role->col};
@@ -69,8 +104,8 @@ static void heads_at(const struct attention *p, char *const *first, int64_t n,
 static const struct wf_head *next_heads(const struct attention *p, char *const *first, int64_t n,
                                         struct wf_head *heads)
 {
-    if (n + 1 == p->batches * p->groups * p->repeats) return NULL;
-    heads_at(p, first, n + 1, heads);
+    if (n + 1 == heads_of(p)) return NULL;
+    heads_at(p, first, place_of(p, n + 1), heads);
     if ((n + 1) % p->repeats)
         heads[WF_ATT_K].data = heads[WF_ATT_V].data = heads[WF_ATT_DK].data =
             heads[WF_ATT_DV].data = NULL;
@@ -85,28 +120,78 @@ static void mask_at(const struct attention *p, const void *const *in, int64_t b,
                   b * p->mask_batch * (shape->mask_bool ? (int64_t)sizeof(bool) : p->bytes);
 }
 
-/* Those of a group come one after the other: they share packed keys and values. */
+/* ---- bias: gradients are summed in scratch, for all heads of a group at once ---- */
+
+static int64_t sums_of(const struct attention *p) { return p->bias.step.repeat ? p->repeats : 1; }
+
+static size_t sum_scratch(const struct attention *p)
+{
+    if (p->bias.gradient < 0) return 0;
+    return wf_scratch_round((size_t)(sums_of(p) * p->bias.rows * p->shape.tk * p->lse_bytes));
+}
+
+/* True where the groups of heads n and m have one bias, which both are there to have. */
+static bool same_sums(const struct attention *p, int64_t n, int64_t m)
+{
+    struct place group = {p->bias.step.batch, p->bias.step.group, 0};
+
+    return n >= 0 && m < heads_of(p) &&
+           distance(place_of(p, n), group) == distance(place_of(p, m), group);
+}
+
+/* The bias of head n, and where its gradient is summed. */
+static void bias_at(const struct attention *p, const void *const *in, int64_t n, char *sums,
+                    struct wf_attention *shape)
+{
+    struct place at = place_of(p, n);
+    int64_t bytes = p->bias.rows * shape->tk * p->lse_bytes;
+
+    if (p->bias.index < 0) return;
+    shape->bias = (const char *)in[p->bias.index] + distance(at, p->bias.stride) * p->bytes;
+    if (p->bias.gradient < 0) return;
+    if (at.repeat == 0 && !same_sums(p, n - 1, n)) memset(sums, 0, (size_t)(sums_of(p) * bytes));
+    shape->bias_sum = sums + (p->bias.step.repeat ? at.repeat * bytes : 0);
+    shape->bias_sum_row = p->bias.rows > 1 ? shape->tk : 0;
+}
+
+/* After head n: what is summed for its group is written unless more is to come. */
+static void bias_done(const struct attention *p, int64_t n, const char *sums,
+                      const struct wf_attention *shape, void *const *out)
+{
+    struct place at = place_of(p, n);
+
+    if (p->bias.gradient < 0 || at.repeat + 1 < p->repeats || same_sums(p, n, n + 1)) return;
+    at.repeat = 0;
+    for (int64_t i = 0; i < sums_of(p); i++, at.repeat++)
+        for (int64_t row = 0; row < p->bias.rows; row++, sums += shape->tk * p->lse_bytes)
+            p->loops->write_bias(sums, shape->tk,
+                                 (char *)out[p->bias.gradient] +
+                                     (distance(at, p->bias.step) + row * p->bias.row) * p->bytes);
+}
+
 static void run_head(const struct attention *p, struct wf_attention *shape, char *const *first,
                      int64_t n, char *lse, char *scratch)
 {
     struct wf_head heads[WF_ATT_GRAD_HEADS], next[WF_ATT_GRAD_HEADS];
+    struct place at = place_of(p, n);
 
-    lse += n * shape->tq * p->lse_bytes;
+    lse += ((at.batch * p->groups + at.group) * p->repeats + at.repeat) * shape->tq * p->lse_bytes;
     shape->first = n % p->repeats == 0;
     shape->last = (n + 1) % p->repeats == 0;
     shape->next = next_heads(p, first, n, next);
-    heads_at(p, first, n, heads);
+    heads_at(p, first, at, heads);
     if (p->backward)
-        p->loops->backward(shape, heads, lse, scratch + p->lse.scratch);
+        p->loops->backward(shape, heads, lse, scratch);
     else
         p->loops->forward(shape, heads, lse, scratch);
 }
 
 /* Keys that are not there, or that no query here looks at, get no gradient. */
-static void clear_key_gradients(const struct attention *p, void *const *out)
+static void clear_gradients(const struct attention *p, void *const *out)
 {
     for (int i = WF_ATT_DK; i <= WF_ATT_DV; i++)
         if (p->role[i].used) memset(out[p->role[i].index], 0, (size_t)p->key_gradients);
+    if (p->bias.gradient >= 0) memset(out[p->bias.gradient], 0, (size_t)p->bias.bytes);
 }
 
 static void attention_run(const struct wf_kcall *k, void *const *out, const void *const *in,
@@ -114,7 +199,8 @@ static void attention_run(const struct wf_kcall *k, void *const *out, const void
 {
     const struct attention *p = k->prep;
     struct wf_attention shape = p->shape;
-    char *scratch = wf_scratch(), *first[WF_ATT_GRAD_HEADS] = {0}, *lse;
+    char *scratch = wf_scratch(), *sums = scratch + p->lse.scratch, *lse;
+    char *first[WF_ATT_GRAD_HEADS] = {0};
 
     shape.scale = scalars->s[0];
     shape.tk -= scalars->v[0];
@@ -125,10 +211,12 @@ static void attention_run(const struct wf_kcall *k, void *const *out, const void
     }
     lse = p->backward ? (void *)(uintptr_t)wf_operand_ready(&p->lse, in[p->lse_index], scratch)
                       : out[p->lse_index];
-    if (p->backward && (scalars->v[0] || !p->repeats)) clear_key_gradients(p, out);
-    for (int64_t n = 0; n < p->batches * p->groups * p->repeats; n++) {
-        mask_at(p, in, n / (p->groups * p->repeats), &shape);
-        run_head(p, &shape, first, n, lse, scratch);
+    if (p->backward && (scalars->v[0] || !heads_of(p))) clear_gradients(p, out);
+    for (int64_t n = 0; n < heads_of(p); n++) {
+        mask_at(p, in, place_of(p, n).batch, &shape);
+        bias_at(p, in, n, sums, &shape);
+        run_head(p, &shape, first, n, lse, sums + sum_scratch(p));
+        bias_done(p, n, sums, &shape, out);
     }
 }
 
@@ -178,7 +266,7 @@ static struct attention *attention_new(struct wf_kcall *k, const struct wf_desc 
     p->batches = q->shape[0];
     p->groups = q->shape[form == THIRDS ? 3 : 2];
     p->repeats = form == GROUPS ? q->shape[3] : form == GROUPED ? q->shape[3] - 2 : 1;
-    p->mask_index = -1;
+    p->mask_index = p->bias.index = p->bias.gradient = -1;
     p->shape = (struct wf_attention){.tq = q->shape[1],
                                      .tk = keys->shape[1],
                                      .d = q->shape[form == HEADS ? 3 : 4],
@@ -216,6 +304,35 @@ static void set_mask(struct attention *p, const struct wf_kcall *k, int index)
     p->shape.mask_col = mask->stride[2];
 }
 
+/* Strides of a bias, or of its gradient: [B,H,Tq,Tk] or [B,G,R,Tq,Tk]. */
+static struct place bias_strides(const struct wf_desc *d)
+{
+    bool grouped = d->ndim == 5;
+
+    return (struct place){.batch = d->global[0] == 1 ? 0 : d->stride[0],
+                          .group = d->global[1] == 1 ? 0 : d->stride[1],
+                          .repeat = grouped && d->global[2] != 1 ? d->stride[2] : 0};
+}
+
+static void set_bias(struct attention *p, const struct wf_kcall *k, int index, int gradient)
+{
+    const struct wf_desc *bias = index < k->n_in ? k->in[index] : NULL;
+    const struct wf_desc *to = bias && gradient < k->n_out ? k->out[gradient] : NULL;
+
+    if (!bias) return;
+    p->bias.index = index;
+    p->bias.stride = bias_strides(bias);
+    p->shape.bias_row = bias->global[bias->ndim - 2] == 1 ? 0 : bias->stride[bias->ndim - 2];
+    p->shape.bias_col = bias->stride[bias->ndim - 1];
+    if (!to) return;
+    p->bias.gradient = gradient;
+    p->bias.step = bias_strides(to);
+    p->bias.rows = to->shape[to->ndim - 2];
+    p->bias.row = to->stride[to->ndim - 2];
+    p->bias.bytes = to->numel * p->bytes;
+    p->batch_inside = !p->bias.step.batch && p->bias.step.group;
+}
+
 /* A single query per head: the heads of a group are rows that all see the same keys. */
 static void join_heads(struct attention *p)
 {
@@ -223,6 +340,8 @@ static void join_heads(struct attention *p)
     p->shape.tq = p->repeats;
     p->shape.causal = false;
     p->shape.mask_row = 0;
+    p->shape.bias_row = p->bias.stride.repeat;
+    p->bias.stride.repeat = 0;
     p->role[WF_ATT_Q].row = p->role[WF_ATT_Q].repeat;
     p->role[WF_ATT_O].row = p->role[WF_ATT_O].repeat;
     p->repeats = 1;
@@ -240,10 +359,10 @@ static void finish_backward(struct attention *p, const struct wf_kcall *k, int l
     p->backward = true;
     p->lse_index = lse_index;
     wf_operand_prepare_dense(&p->lse, k->in[lse_index]);
-    wf_scratch_reserve(p->lse.scratch + p->loops->grad_scratch(&p->shape));
+    wf_scratch_reserve(p->lse.scratch + sum_scratch(p) + p->loops->grad_scratch(&p->shape));
 }
 
-/* in: q, k, v, mask */
+/* in: q, k, v, mask, bias */
 weft_status wf_cpu_attention(struct wf_kcall *k)
 {
     enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
@@ -256,11 +375,12 @@ weft_status wf_cpu_attention(struct wf_kcall *k)
     role_set(p, WF_ATT_V, k, false, 2, HEADS, 0);
     role_set(p, WF_ATT_O, k, true, 0, form, 0);
     set_mask(p, k, 3);
+    set_bias(p, k, 4, WF_MAX_OUT);
     finish_forward(p);
     return WEFT_OK;
 }
 
-/* in: qkv, mask */
+/* in: qkv, mask, bias */
 weft_status wf_cpu_attention_packed(struct wf_kcall *k)
 {
     enum form form = k->attr[1] ? GROUPED : THIRDS;
@@ -271,11 +391,12 @@ weft_status wf_cpu_attention_packed(struct wf_kcall *k)
     for (int i = 0; i < 3; i++) role_set(p, WF_ATT_Q + i, k, false, 0, form, i);
     role_set(p, WF_ATT_O, k, true, 0, form == GROUPED ? GROUPS : HEADS, 0);
     set_mask(p, k, 1);
+    set_bias(p, k, 2, WF_MAX_OUT);
     finish_forward(p);
     return WEFT_OK;
 }
 
-/* in: do, q, k, v, o, lse, mask */
+/* in: do, q, k, v, o, lse, mask, bias */
 weft_status wf_cpu_attention_grad(struct wf_kcall *k)
 {
     enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
@@ -293,11 +414,12 @@ weft_status wf_cpu_attention_grad(struct wf_kcall *k)
     role_set(p, WF_ATT_DV, k, true, 2, HEADS, 0);
     p->key_gradients = k->in[2]->numel * p->bytes;
     set_mask(p, k, 6);
+    set_bias(p, k, 7, 3);
     finish_backward(p, k, 5);
     return WEFT_OK;
 }
 
-/* in: do, qkv, o, lse, mask */
+/* in: do, qkv, o, lse, mask, bias */
 weft_status wf_cpu_attention_packed_grad(struct wf_kcall *k)
 {
     enum form form = k->attr[1] ? GROUPED : THIRDS, heads = k->attr[1] ? GROUPS : HEADS;
@@ -312,6 +434,7 @@ weft_status wf_cpu_attention_packed_grad(struct wf_kcall *k)
         role_set(p, WF_ATT_DQ + i, k, true, 0, form, i);
     }
     set_mask(p, k, 4);
+    set_bias(p, k, 5, 1);
     finish_backward(p, k, 3);
     return WEFT_OK;
 }

@@ -18,6 +18,11 @@ struct wf_attention {
     double scale;
     const void *mask; /* [tq, tk] of bytes or of the element type; NULL: none */
     int64_t mask_row, mask_col;
+    const void *bias; /* [tq, tk] of the element type, added to the scores; NULL: none */
+    int64_t bias_row, bias_col;
+    void *bias_sum; /* backward adds the bias' gradient, in the type that is computed in; NULL:
+                       it is not wanted */
+    int64_t bias_sum_row;       /* tk, or 0 for one row for all queries */
     const struct wf_head *next; /* what comes after this head, NULL where it is the last; only asked
                                    for in advance, so a head that need not be has data = NULL */
 };
@@ -41,6 +46,8 @@ struct wf_attention_loops {
     /** DQ, DK, DV from the other heads and lse. */
     void (*backward)(const struct wf_attention *p, const struct wf_head *heads, const void *lse,
                      void *scratch);
+    /** n elements of bias_sum as the element type. */
+    void (*write_bias)(const void *sum, int64_t n, void *gradient);
 };
 
 WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f32)
