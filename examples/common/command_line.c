@@ -86,12 +86,22 @@ static error_t read_choice(const struct option_row *option, int *out, const char
     return EINVAL;
 }
 
+static error_t add_text(const struct option_row *option, struct texts *out, const char *text,
+                        struct argp_state *state)
+{
+    if (out->count < MOST_TEXTS) return out->items[out->count++] = text, 0;
+    argp_error(state, "--%s: %d of them are enough", option->name, MOST_TEXTS);
+    return EINVAL;
+}
+
 static error_t read_value(const struct option_row *option, void *field, const char *text,
                           struct argp_state *state)
 {
     switch (option->kind) {
     case TEXT:
         return *(const char **)field = text, 0;
+    case TEXTS:
+        return add_text(option, field, text, state);
     case FLAG:
         return *(bool *)field = true, 0;
     case INT:
@@ -116,6 +126,14 @@ static error_t read_end(struct reading *r, struct argp_state *state)
     return problem ? EINVAL : 0;
 }
 
+/* A line is read again to tell what is wrong with it. */
+static void begin(struct reading *r)
+{
+    for (int i = 0; i < r->line->count; i++)
+        if (r->line->options[i].kind == TEXTS)
+            ((struct texts *)at(r, r->line->options[i].field))->count = 0;
+}
+
 static error_t read_key(int key, char *text, struct argp_state *state)
 {
     struct reading *r = state->input;
@@ -125,6 +143,8 @@ static error_t read_key(int key, char *text, struct argp_state *state)
         return read_value(&options[key - KEY_FIRST], at(r, options[key - KEY_FIRST].field), text,
                           state);
     switch (key) {
+    case ARGP_KEY_INIT:
+        return begin(r), 0;
     case KEY_HELP:
         return r->help = true, 0;
     case ARGP_KEY_ARGS:

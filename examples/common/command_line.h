@@ -7,8 +7,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What an option's field is: const char *, int, double, uint64_t, int, bool; a heading has none. */
-enum option_kind { TEXT, INT, REAL, SEED, CHOICE, FLAG, HEADING };
+/* What an option's field is: const char *, struct texts, int, double, uint64_t, int, bool; a
+ * heading has none. */
+enum option_kind { TEXT, TEXTS, INT, REAL, SEED, CHOICE, FLAG, HEADING };
+
+enum { MOST_TEXTS = 64 };
+
+/* The texts of an option that may be given again and again. */
+struct texts {
+    const char *items[MOST_TEXTS];
+    int count;
+};
 
 struct option_row {
     const char *name;

@@ -1,14 +1,12 @@
 /* options.c: the command line; its rows are in options.def. */
 #include "options.h"
 
-#include "common/command_line.h"
-
 /* What is wrong with them together; NULL when nothing is. */
 static const char *together(void *values)
 {
     const struct options *o = values;
 
-    if (!o->prompt == !o->tokens) return "one of --prompt and --tokens is needed";
+    if (!o->prompts.count == !o->tokens.count) return "one of --prompt and --tokens is needed";
     if (o->model && o->checkpoint) return "--model and --checkpoint: weights come from one of them";
     if (o->top_p <= 0 || o->top_p > 1) return "--top-p: a number above 0, and at most 1, is needed";
     return o->model ? NULL : decoder_problem(&o->decoder);

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/command_line.h"
 #include "common/decoder.h"
 
 struct options {
     const char *model, *checkpoint; /* where weights come from; neither: random ones */
     const char *tokenizer;          /* NULL: where the weights come from */
-    const char *prompt, *tokens;    /* a text, or token numbers */
+    struct texts prompts, tokens;   /* texts, or token numbers */
     struct decoder decoder;
     bool llama;                                    /* without --model: the family */
     int context, count, batch, chunk, top_k, stop; /* stop -1: no such token */
