@@ -44,9 +44,11 @@ typedef struct weft_linear_config {
 } weft_linear_config;
 WEFT_API weft_module *weft_linear_new(weft_linear_config config);
 
-/** index [*] of i32 or i64 -> [*, width]; parameter weight [rows, width], normal; std 0 means 1. */
+/** index [*] of i32 or i64 -> [*, width]; parameter weight [rows, width], normal; std 0 means 1.
+ * The row padding_idx begins as zeros, and lookups give it no gradient. */
 typedef struct weft_embedding_config {
     int64_t rows, width;
+    int64_t padding_idx; /* as in weft_embedding_options: 0: none, WEFT_PADDING_ZERO: row 0 */
     double std;
     weft_dtype dtype;
 } weft_embedding_config;
@@ -280,6 +282,7 @@ typedef struct weft_llama_config {
     bool attention_bias, mlp_bias; /* of all products of the one, of the other */
     double attention_dropout;      /* of attention weights */
     weft_recompute recompute;
+    int64_t padding_idx; /* of wte, as in weft_embedding_config */
 } weft_llama_config;
 WEFT_API weft_module *weft_llama(weft_llama_config config);
 
@@ -288,7 +291,8 @@ WEFT_API weft_module *weft_llama(weft_llama_config config);
  *
  * mask: as weft_attention_options', [B, T] of bool: false where a batch entry is padded. Types are
  * sentence numbers, 0 when left out. Children wte, wtt, wpe, norm_e, drop (when dropout > 0),
- * blocks.0 ... (post-norm), pooler (with `pooler`). First values normal with std 0.02.
+ * blocks.0 ... (post-norm), pooler (with `pooler`), and with `masked_lm` transform, act, norm_t,
+ * head, whose weight is wte.weight unless `untied`, and loss. First values normal with std 0.02.
  */
 typedef struct weft_bert_config {
     int64_t vocab, context, width, heads;
@@ -302,12 +306,26 @@ typedef struct weft_bert_config {
     weft_dtype dtype;
     double attention_dropout; /* of attention weights */
     weft_recompute recompute;
+    int64_t padding_idx; /* of wte, as in weft_embedding_config */
+    bool masked_lm;      /* the head that says which word a masked token was */
+    bool untied;         /* head.weight is a parameter of its own */
 } weft_bert_config;
 WEFT_API weft_module *weft_bert(weft_bert_config config);
 
 /** tanh(pooler(the first token's hidden state)): [B, T, width] -> [B, width].
  *  ranks, gives: as weft_call. fails: WEFT_ERR_NOT_FOUND for a model without pooler */
 WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
+
+/**
+ * What each token was, from its hidden state: logits head(norm_t(act(transform(hidden)))),
+ * [B, T, width] -> [B, T, vocab], and their mean cross-entropy with targets [B, T], of which -100
+ * are left out (Hugging Face's BertForMaskedLM).
+ *
+ * ranks, gives: as weft_call. fails: WEFT_ERR_NOT_FOUND for a model without masked_lm
+ */
+WEFT_API weft_tensor *weft_bert_masked_lm(weft_module *bert, weft_tensor *hidden);
+WEFT_API weft_tensor *weft_bert_masked_lm_loss(weft_module *bert, weft_tensor *hidden,
+                                               weft_tensor *targets);
 
 /**
  * Remember keys and values of up to `tokens` tokens in every attention of the tree, in their heads'

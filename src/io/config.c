@@ -85,15 +85,20 @@ void wf_config_refuse(struct wf_config *c, const char *key, const char *format, 
     c->status = WF_FAIL(WEFT_ERR_ARG, "%s: \"%s\" %s", c->path, key, why);
 }
 
+static struct wf_config_item *item_of(struct wf_config *c, const char *key)
+{
+    for (int64_t i = 0; i < c->count; i++)
+        if (strcmp(c->items[i].key, key) == 0) return &c->items[i];
+    return NULL;
+}
+
 /* The value; NULL for a missing one and for null. */
 static struct wf_config_item *ask(struct wf_config *c, const char *key)
 {
-    for (int64_t i = 0; i < c->count; i++) {
-        if (strcmp(c->items[i].key, key) != 0) continue;
-        c->items[i].asked = true;
-        return c->items[i].type == WF_JSON_NULL ? NULL : &c->items[i];
-    }
-    return NULL;
+    struct wf_config_item *item = item_of(c, key);
+
+    if (item) item->asked = true;
+    return item && item->type != WF_JSON_NULL ? item : NULL;
 }
 
 static void refuse_type(struct wf_config *c, const struct wf_config_item *item, const char *wanted)
@@ -128,6 +133,21 @@ int64_t wf_config_optional_size(struct wf_config *c, const char *key)
     const struct wf_config_item *item = ask(c, key);
 
     return item ? size_of(c, item) : 0;
+}
+
+int64_t wf_config_padding(struct wf_config *c, const char *key, int64_t standard)
+{
+    const struct wf_config_item *item = ask(c, key);
+    struct wf_json_reader r;
+    int64_t row = 0;
+
+    if (!item) return item_of(c, key) ? 0 : standard;
+    wf_json_begin(&r, item->text, strlen(item->text));
+    if (item->type != WF_JSON_NUMBER || !wf_json_integer(&r, &row))
+        refuse_type(c, item, "an integer");
+    else if (row < -INT32_MAX || row > INT32_MAX)
+        wf_config_refuse(c, item->key, "is %lld", (long long)row);
+    return row ? row : WEFT_PADDING_ZERO;
 }
 
 double wf_config_real(struct wf_config *c, const char *key, double standard)

@@ -31,6 +31,8 @@ weft_status wf_config_close(struct wf_config *c);
 int64_t wf_config_size(struct wf_config *c, const char *key, int64_t standard);
 /** null and missing are 0. */
 int64_t wf_config_optional_size(struct wf_config *c, const char *key);
+/** A row as weft_embedding_config's padding_idx: null is none, and a missing key `standard`. */
+int64_t wf_config_padding(struct wf_config *c, const char *key, int64_t standard);
 double wf_config_real(struct wf_config *c, const char *key, double standard);
 bool wf_config_flag(struct wf_config *c, const char *key, bool standard);
 /** Borrowed from the config, or `standard`. */

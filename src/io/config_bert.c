@@ -3,20 +3,11 @@
 
 #include "io/config.h"
 
-static const char *const beside[] = {"architectures",
-                                     "bos_token_id",
-                                     "eos_token_id",
-                                     "pad_token_id",
-                                     "initializer_range",
-                                     "torch_dtype",
-                                     "dtype",
-                                     "transformers_version",
-                                     "use_cache",
-                                     "classifier_dropout",
-                                     "gradient_checkpointing",
-                                     "tie_word_embeddings",
-                                     "_name_or_path",
-                                     NULL};
+static const char *const beside[] = {
+    "architectures",          "bos_token_id",  "eos_token_id",
+    "initializer_range",      "torch_dtype",   "dtype",
+    "transformers_version",   "use_cache",     "classifier_dropout",
+    "gradient_checkpointing", "_name_or_path", NULL};
 
 static void read_model(weft_bert_config *config, struct wf_config *c)
 {
@@ -35,6 +26,8 @@ static void read_model(weft_bert_config *config, struct wf_config *c)
     config->eps = wf_config_real(c, "layer_norm_eps", 1e-12);
     config->dropout = wf_config_real(c, "hidden_dropout_prob", 0.1);
     config->attention_dropout = wf_config_real(c, "attention_probs_dropout_prob", 0.1);
+    config->padding_idx = wf_config_padding(c, "pad_token_id", WEFT_PADDING_ZERO);
+    config->untied = !wf_config_flag(c, "tie_word_embeddings", true);
     wf_config_ignore(c, beside);
 }
 

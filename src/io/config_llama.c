@@ -9,7 +9,6 @@
 static const char *const beside[] = {"architectures",
                                      "bos_token_id",
                                      "eos_token_id",
-                                     "pad_token_id",
                                      "initializer_range",
                                      "max_position_embeddings",
                                      "torch_dtype",
@@ -71,6 +70,7 @@ static void read_model(weft_llama_config *config, struct wf_config *c)
     config->head_dim = wf_config_optional_size(c, "head_dim");
     config->attention_dropout = wf_config_real(c, "attention_dropout", 0);
     read_positions(&config->rotary, c);
+    config->padding_idx = wf_config_padding(c, "pad_token_id", 0);
     wf_config_ignore(c, beside);
 }
 

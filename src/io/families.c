@@ -102,6 +102,15 @@ static const weft_weight_rule bert_rules[] = {
      .name = "[bert.]encoder.layer.*.output.LayerNorm.bias|"
              "[bert.]encoder.layer.*.output.LayerNorm.beta"},
     {.parameter = "pooler.*", .name = "[bert.]pooler.dense.*"},
+    {.parameter = "transform.*", .name = "cls.predictions.transform.dense.*"},
+    {.parameter = "norm_t.weight",
+     .name =
+         "cls.predictions.transform.LayerNorm.weight|cls.predictions.transform.LayerNorm.gamma"},
+    {.parameter = "norm_t.bias",
+     .name = "cls.predictions.transform.LayerNorm.bias|cls.predictions.transform.LayerNorm.beta"},
+    {.parameter = "head.weight",
+     .name = "cls.predictions.decoder.weight|[bert.]embeddings.word_embeddings.weight"},
+    {.parameter = "head.bias", .name = "cls.predictions.bias|cls.predictions.decoder.bias"},
 };
 static const char *const bert_ignored[] = {
     "*embeddings.position_ids", "cls.*", "*pooler.dense.*", "classifier.*", "qa_outputs.*", NULL};

@@ -5,7 +5,8 @@
 
 struct bert {
     weft_module *wte, *wtt, *wpe, *norm_e, *blocks;
-    weft_module *drop, *pooler; /* may be NULL */
+    weft_module *drop, *pooler;                          /* may be NULL */
+    weft_module *transform, *act, *norm_t, *head, *loss; /* NULL without masked_lm */
 };
 
 static weft_tensor *embed(const struct bert *bert, weft_tensor *tokens, weft_tensor *types)
@@ -45,25 +46,33 @@ static weft_status check(const weft_bert_config *c)
     return wf_need_size("bert", "layers", c->layers);
 }
 
-static weft_module *table_new(const weft_bert_config *c, int64_t rows)
+static weft_module *table_new(const weft_bert_config *c, int64_t rows, int64_t padding_idx)
 {
-    return weft_embedding_new((weft_embedding_config){
-        .rows = rows, .width = c->width, .std = bert_std, .dtype = c->dtype});
+    return weft_embedding_new((weft_embedding_config){.rows = rows,
+                                                      .width = c->width,
+                                                      .padding_idx = padding_idx,
+                                                      .std = bert_std,
+                                                      .dtype = c->dtype});
 }
 
-static weft_status add_embeddings(weft_module *m, const weft_bert_config *c, double eps)
+static weft_module *norm_new(const weft_bert_config *c)
+{
+    return weft_layer_norm_new((weft_norm_config){
+        .width = c->width, .eps = c->eps > 0 ? c->eps : bert_eps, .dtype = c->dtype});
+}
+
+static weft_status add_embeddings(weft_module *m, const weft_bert_config *c)
 {
     struct bert *bert = m->payload;
 
-    bert->wte = table_new(c, c->vocab);
+    bert->wte = table_new(c, c->vocab, c->padding_idx);
     WF_TRY(weft_module_add_child(m, "wte", bert->wte));
-    bert->wtt = table_new(c, c->types ? c->types : 2);
+    bert->wtt = table_new(c, c->types ? c->types : 2, 0);
     WF_TRY(weft_module_add_child(m, "wtt", bert->wtt));
     bert->wpe = weft_position_new((weft_position_config){
         .length = c->context, .width = c->width, .std = bert_std, .dtype = c->dtype});
     WF_TRY(weft_module_add_child(m, "wpe", bert->wpe));
-    bert->norm_e =
-        weft_layer_norm_new((weft_norm_config){.width = c->width, .eps = eps, .dtype = c->dtype});
+    bert->norm_e = norm_new(c);
     WF_TRY(weft_module_add_child(m, "norm_e", bert->norm_e));
     if (c->dropout <= 0) return WEFT_OK;
     bert->drop = weft_dropout_new(c->dropout);
@@ -80,13 +89,34 @@ static weft_status add_pooler(weft_module *m, const weft_bert_config *c)
     return weft_module_add_child(m, "pooler", bert->pooler);
 }
 
+static weft_status add_masked_lm(weft_module *m, const weft_bert_config *c)
+{
+    struct bert *bert = m->payload;
+
+    if (!c->masked_lm) return WEFT_OK;
+    bert->transform = weft_linear_new((weft_linear_config){
+        .in = {c->width}, .out = {c->width}, .std = bert_std, .dtype = c->dtype});
+    WF_TRY(weft_module_add_child(m, "transform", bert->transform));
+    bert->act = weft_activation_new(c->act);
+    WF_TRY(weft_module_add_child(m, "act", bert->act));
+    bert->norm_t = norm_new(c);
+    WF_TRY(weft_module_add_child(m, "norm_t", bert->norm_t));
+    bert->head = weft_linear_new((weft_linear_config){
+        .in = {c->width}, .out = {c->vocab}, .std = bert_std, .dtype = c->dtype});
+    WF_TRY(weft_module_add_child(m, "head", bert->head));
+    if (!c->untied)
+        WF_TRY(weft_module_set_parameter(bert->head, "weight",
+                                         weft_module_parameter(bert->wte, "weight")));
+    bert->loss = weft_cross_entropy_new((weft_cross_entropy_config){.classes = c->vocab});
+    return weft_module_add_child(m, "loss", bert->loss);
+}
+
 static weft_status build(weft_module *m, const weft_bert_config *c)
 {
     struct bert *bert = m->payload;
-    double eps = c->eps > 0 ? c->eps : bert_eps;
 
     WF_TRY(check(c));
-    WF_TRY(add_embeddings(m, c, eps));
+    WF_TRY(add_embeddings(m, c));
     bert->blocks = wf_blocks_add(m, c->layers,
                                  (weft_block_config){.width = c->width,
                                                      .heads = c->heads,
@@ -94,14 +124,15 @@ static weft_status build(weft_module *m, const weft_bert_config *c)
                                                      .act = c->act,
                                                      .dropout = c->dropout,
                                                      .attention_dropout = c->attention_dropout,
-                                                     .eps = eps,
+                                                     .eps = c->eps > 0 ? c->eps : bert_eps,
                                                      .bidirectional = true,
                                                      .post_norm = true,
                                                      .std = bert_std,
                                                      .dtype = c->dtype,
                                                      .recompute = c->recompute});
     if (!bert->blocks) return weft_error_status();
-    return add_pooler(m, c);
+    WF_TRY(add_pooler(m, c));
+    return add_masked_lm(m, c);
 }
 
 weft_module *weft_bert(weft_bert_config config)
@@ -117,4 +148,24 @@ weft_tensor *weft_bert_pooled(weft_module *m, weft_tensor *hidden)
     WF_NEED_PTR(m->kind == &class_bert && ((struct bert *)m->payload)->pooler, WEFT_ERR_NOT_FOUND,
                 "bert pooled: module '%s' (%s) has no pooler", m->path, m->kind->type);
     return weft_tanh(weft_call(((struct bert *)m->payload)->pooler, weft_select(hidden, 1, 0)));
+}
+
+weft_tensor *weft_bert_masked_lm(weft_module *m, weft_tensor *hidden)
+{
+    const struct bert *bert;
+
+    if (!m || !hidden) return NULL;
+    WF_NEED_PTR(m->kind == &class_bert && ((struct bert *)m->payload)->head, WEFT_ERR_NOT_FOUND,
+                "bert masked_lm: module '%s' (%s) has no masked_lm", m->path, m->kind->type);
+    bert = m->payload;
+    hidden = weft_call(bert->act, weft_call(bert->transform, hidden));
+    return weft_call(bert->head, weft_call(bert->norm_t, hidden));
+}
+
+weft_tensor *weft_bert_masked_lm_loss(weft_module *m, weft_tensor *hidden, weft_tensor *targets)
+{
+    weft_tensor *logits = weft_bert_masked_lm(m, hidden);
+
+    if (!logits || !targets) return NULL;
+    return weft_call_n(((struct bert *)m->payload)->loss, (weft_tensor *[]){logits, targets}, 2);
 }

@@ -119,8 +119,11 @@ static weft_status add_embeddings(weft_module *m, const struct wf_decoder_config
     struct decoder *d = m->payload;
     int64_t width = c->block.width;
 
-    d->wte = weft_embedding_new((weft_embedding_config){
-        .rows = c->vocab, .width = width, .std = c->std, .dtype = c->block.dtype});
+    d->wte = weft_embedding_new((weft_embedding_config){.rows = c->vocab,
+                                                        .width = width,
+                                                        .padding_idx = c->padding_idx,
+                                                        .std = c->std,
+                                                        .dtype = c->block.dtype});
     WF_TRY(weft_module_add_child(m, "wte", d->wte));
     if (c->context) {
         d->wpe = weft_position_new((weft_position_config){

@@ -8,6 +8,7 @@ struct wf_decoder_config {
     const char *name; /* for messages */
     int64_t vocab;
     int64_t context; /* learned positions; 0: none */
+    int64_t padding_idx;
     int layers;
     double std;
     bool tied;

@@ -6,29 +6,48 @@
 
 /* ---- by index ---- */
 
+struct embedding {
+    struct wf_features features;
+    weft_embedding_options options;
+};
+
 static weft_tensor *embed(weft_module *m, weft_tensor *const *inputs, int n)
 {
+    const struct embedding *e = m->payload;
+
     (void)n;
-    return weft_embedding(m->parameters[0].tensor, inputs[0]);
+    return weft_embedding_with(m->parameters[0].tensor, inputs[0], e->options);
 }
 
 const weft_module_class wf_class_embedding = {
     .type = "embedding", .forward = embed, .free = wf_free};
 
+static weft_status add_table(weft_module *m, const weft_embedding_config *c)
+{
+    int64_t shape[] = {c->rows, c->width};
+    int64_t row = c->padding_idx == WEFT_PADDING_ZERO ? 0 : c->padding_idx;
+
+    WF_NEED(row >= -c->rows && row < c->rows, WEFT_ERR_ARG,
+            "embedding: padding_idx is %lld; there are %lld rows", (long long)row,
+            (long long)c->rows);
+    WF_TRY(wf_parameter_normal(m, "weight", c->dtype, 2, shape, c->std > 0 ? c->std : 1));
+    if (c->padding_idx == 0) return WEFT_OK;
+    return wf_parameter_clear_row(m, row < 0 ? row + c->rows : row);
+}
+
 weft_module *weft_embedding_new(weft_embedding_config config)
 {
-    int64_t shape[] = {config.rows, config.width};
-    struct wf_features *features;
+    struct embedding *e;
     weft_module *m;
 
     WF_TRY_PTR(wf_need_size("embedding", "rows", config.rows));
     WF_TRY_PTR(wf_need_size("embedding", "width", config.width));
-    m = wf_layer_new(&wf_class_embedding, sizeof(struct wf_features));
-    features = m->payload;
-    *features = (struct wf_features){.weight_out = 1, .weight_in = 0, .output_dim = -1};
-    m->features = features;
-    return wf_layer_done(m, wf_parameter_normal(m, "weight", config.dtype, 2, shape,
-                                                config.std > 0 ? config.std : 1));
+    m = wf_layer_new(&wf_class_embedding, sizeof *e);
+    e = m->payload;
+    e->features = (struct wf_features){.weight_out = 1, .weight_in = 0, .output_dim = -1};
+    e->options.padding_idx = config.padding_idx;
+    m->features = &e->features;
+    return wf_layer_done(m, add_table(m, &config));
 }
 
 /* ---- by position ---- */

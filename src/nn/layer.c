@@ -1,12 +1,35 @@
 /* layer.c: parameters with first values, and the common steps of constructors. */
 #include "nn/layer.h"
 
+#include <weft/autograd.h>
+#include <weft/factory.h>
 #include <weft/ops.h>
 #include <weft/random.h>
 
 weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes)
 {
     return weft_module_new(kind, wf_calloc(1, bytes));
+}
+
+/* Every element times 0 or 1, which ranks do in any layout without a message. */
+static weft_status clear_row(weft_tensor *t, int64_t row)
+{
+    weft_spec rows = {.dtype = WEFT_I64, .ndim = 1, .shape = {weft_size(t, 0)}};
+    weft_scope *scope;
+    weft_tensor *kept;
+    weft_status status;
+
+    if (weft_tensor_device(t) == WEFT_META) return WEFT_OK;
+    scope = weft_scope_open();
+    weft_no_grad_begin();
+    rows.mesh = weft_tensor_mesh(t);
+    kept = weft_cast(weft_make_arange(rows, (double)-row, 1), WEFT_BOOL);
+    kept = weft_tensor_to(weft_cast(kept, weft_tensor_dtype(t)), weft_tensor_device(t));
+    kept = weft_reshape(kept, 2, (int64_t[]){weft_size(t, 0), 1});
+    status = weft_copy_(t, weft_mul(t, kept));
+    weft_no_grad_end();
+    weft_scope_close(scope);
+    return status;
 }
 
 static weft_status fill(weft_tensor *t, const struct wf_first_values *first, weft_generator *g)
@@ -32,6 +55,7 @@ weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first)
     g = weft_generator_new(0);
     status = weft_generator_set_state(g, first->state);
     if (status == WEFT_OK) status = fill(t, first, g);
+    if (status == WEFT_OK && first->empty_row) status = clear_row(t, first->empty_row - 1);
     weft_generator_release(g);
     return status;
 }
@@ -73,6 +97,14 @@ weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype
                               const int64_t *shape, double value)
 {
     return add(m, name, dtype, ndim, shape, WF_FILL_EQUAL, value);
+}
+
+weft_status wf_parameter_clear_row(weft_module *m, int64_t row)
+{
+    struct wf_parameter *p = &m->parameters[m->n_parameters - 1];
+
+    p->first.empty_row = row + 1;
+    return clear_row(p->tensor, row);
 }
 
 weft_tensor *wf_parameter_taken(const struct wf_parameter *p)

@@ -16,6 +16,9 @@ weft_status wf_parameter_uniform(weft_module *m, const char *name, weft_dtype dt
 weft_status wf_parameter_fill(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                               const int64_t *shape, double value);
 
+/** A row of the parameter that was added last begins as zeros. */
+weft_status wf_parameter_clear_row(weft_module *m, int64_t row);
+
 /** Fill in what `first` says, as if the generator it names were drawn from for the first time. */
 weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first);
 

@@ -11,6 +11,7 @@ weft_module *weft_llama(weft_llama_config c)
     struct wf_decoder_config decoder = {
         .name = "llama", .vocab = c.vocab, .layers = c.layers, .std = llama_std, .tied = c.tied};
 
+    decoder.padding_idx = c.padding_idx;
     if (c.rotary.base == 0) c.rotary.base = llama_base;
     decoder.block = (weft_block_config){.width = c.width,
                                         .heads = c.heads,

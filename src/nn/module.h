@@ -16,6 +16,7 @@ struct wf_first_values {
     enum wf_filling filling;
     double value;                              /* standard deviation, bound, or the value */
     unsigned char state[WEFT_GENERATOR_BYTES]; /* of the generator, before */
+    int64_t empty_row; /* 1 + the row that is zero all the same; 0: there is none */
 };
 
 struct wf_parameter {

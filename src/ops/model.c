@@ -26,7 +26,7 @@ weft_status wf_shape_embedding(struct wf_infer *call)
     return WEFT_OK;
 }
 
-/* d [*,D], index [*] -> [attr[0], D] */
+/* d [*,D], index [*] -> [attr[0], D]; attr[1]: 1 + the row that gets none, 0: all get one */
 weft_status wf_shape_embedding_grad(struct wf_infer *call)
 {
     const struct wf_desc *d = &call->in[0]->desc;
@@ -41,14 +41,31 @@ weft_status wf_shape_embedding_grad(struct wf_infer *call)
 void wf_vjp_embedding(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_layout *table = wf_node_in(n, 0);
-    struct wf_args args = {WF_ATTR(table->desc.global[0]), .want = table};
+    struct wf_args args = {WF_ATTR(table->desc.global[0], wf_node_plan(n)->attr[0]), .want = table};
 
     in[0] = wf_call(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, n->saved[1]}, &args);
 }
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
 {
-    return wf_call2(WF_OP_embedding, table, index);
+    return weft_embedding_with(table, index, (weft_embedding_options){0});
+}
+
+weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
+                                 weft_embedding_options options)
+{
+    int64_t rows, row = options.padding_idx == WEFT_PADDING_ZERO ? 0 : options.padding_idx;
+
+    if (!table || !index) return NULL;
+    rows = weft_ndim(table) ? weft_size(table, 0) : 0;
+    if (options.padding_idx != 0) {
+        WF_NEED_PTR(row >= -rows && row < rows, WEFT_ERR_ARG,
+                    "embedding: padding_idx is %lld, the table has %lld rows", (long long)row,
+                    (long long)rows);
+        row = 1 + (row < 0 ? row + rows : row);
+    }
+    return wf_call(WF_OP_embedding, 2, (weft_tensor *[]){table, index},
+                   &(struct wf_args){WF_ATTR(row)});
 }
 
 /* table [B,V,D], index [B,*] -> [B,*,D] */

@@ -46,10 +46,12 @@ static const weft_plan encoder[] = {
     {"blocks.*.attn.proj", {.kind = WEFT_STYLE_ROWWISE}},
     {"blocks.*.mlp.up", {.kind = WEFT_STYLE_COLWISE}},
     {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE}},
+    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}, .optional = true}},
+    {"loss", {.kind = WEFT_STYLE_LOSS, .optional = true}},
     {0},
 };
 
-/* The hidden states are handed on whole: what follows, a pooler or a loss, has no style. */
+/* The hidden states are handed on whole, to a pooler or to the head for masked words. */
 static const weft_plan encoder_with_sequence[] = {
     {"wte", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
     {"wtt", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
@@ -64,6 +66,8 @@ static const weft_plan encoder_with_sequence[] = {
     {"blocks.*.mlp.down", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
     {"blocks.*.drop",
      {.kind = WEFT_STYLE_SEQUENCE, .options = {.keep_distributed = true}, .optional = true}},
+    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}, .optional = true}},
+    {"loss", {.kind = WEFT_STYLE_LOSS, .optional = true}},
     {"",
      {.kind = WEFT_STYLE_PREPARE,
       .options = {.output_layouts = "S(1)", .desired_output_layouts = "R"}}},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write t5/ and vit/: small random models of transformers, their results, gradients and training.
+"""Write t5/, vit/ and bert_mlm/: small random models of transformers, their results, gradients and training.
 
 usage: make_encoders.py FOLDER; PROVENANCE.md says which versions. Everything is computed in float64
 from weights that float32 can hold (also where transformers would round to float32 in between). In
@@ -12,7 +12,9 @@ each folder
 
 t5/: a T5 of two encoder and two decoder layers with six heads, relative positions in 8 buckets up to
 a distance of 10, and texts of several lengths. vit/: a ViT of two layers with six heads on images of
-12 x 8 in 3 channels, in patches of 4 x 4, for 7 classes.
+12 x 8 in 3 channels, in patches of 4 x 4, for 7 classes. bert_mlm/: a BERT of two layers with three
+heads and the head that says which words were masked; its embedding is the head's weight, and row 0,
+which stands for padding, gets its gradient from there alone.
 """
 
 import pathlib
@@ -20,7 +22,7 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import T5Config, T5ForConditionalGeneration, ViTConfig, ViTForImageClassification
+from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration, ViTConfig, ViTForImageClassification
 
 STEPS = 3
 ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
@@ -124,8 +126,37 @@ def vit(folder):
     train(folder, model, inputs, lambda result: result.logits)
 
 
+def bert_mlm(folder):
+    torch.manual_seed(7)
+    model = BertForMaskedLM(
+        BertConfig(
+            vocab_size=19,
+            hidden_size=12,
+            intermediate_size=20,
+            num_hidden_layers=2,
+            num_attention_heads=3,
+            max_position_embeddings=10,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            pad_token_id=0,
+            attn_implementation="eager",
+        )
+    ).double()
+    randomise(model)
+    tokens = torch.randint(1, 19, (3, 9))
+    mask = torch.ones(3, 9, dtype=torch.int64)
+    for row, n in ((1, 6), (2, 2)):
+        mask[row, n:] = 0
+        tokens[row, n:] = 0
+    labels = torch.where(torch.rand(3, 9) < 0.5, torch.randint(1, 19, (3, 9)), -100)
+    labels[mask == 0] = -100
+    inputs = dict(input_ids=tokens, attention_mask=mask, labels=labels)
+    train(folder, model, inputs, lambda result: result.logits)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     at = pathlib.Path(sys.argv[1])
     t5(at / "t5")
     vit(at / "vit")
+    bert_mlm(at / "bert_mlm")

@@ -110,6 +110,7 @@ static const struct {
     {false, LLAMA ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\", not \"silu\""},
     {false, LLAMA ",\"head_dim\":8,\"attention_dropout\":0.1}", NULL},
     {false, LLAMA ",\"head_dim\":0}", "\"head_dim\" is 0"},
+    {false, LLAMA ",\"pad_token_id\":\"0\"}", "\"pad_token_id\" is a string, not an integer"},
     {false, "{\"hidden_size\":16}", "\"num_attention_heads\" is missing"},
     {true, BERT "}", NULL},
     {true, BERT ",\"position_embedding_type\":\"relative_key\"}",
@@ -133,6 +134,34 @@ START_TEST(others__what_is_not_supported_is_refused_by_name)
     ck_assert_int_eq(status, says ? WEFT_ERR_ARG : WEFT_OK);
     ck_assert_msg(!says || strstr(weft_error_message(), says), "%s", weft_error_message());
     weft_error_clear();
+}
+END_TEST
+
+static const struct {
+    const char *text; /* behind the sizes */
+    int64_t llama, bert;
+} paddings[] = {
+    {"}", 0, WEFT_PADDING_ZERO}, /* transformers' own values */
+    {",\"pad_token_id\":null}", 0, 0},
+    {",\"pad_token_id\":0}", WEFT_PADDING_ZERO, WEFT_PADDING_ZERO},
+    {",\"pad_token_id\":5}", 5, 5},
+    {",\"pad_token_id\":-1}", -1, -1},
+};
+
+/* trial 4.1 */
+START_TEST(others__pad_token_id_is_the_row_without_a_gradient)
+{
+    const char *path = wt_scratch("config.json");
+    char text[300];
+    weft_llama_config llama;
+    weft_bert_config bert;
+
+    snprintf(text, sizeof text, LLAMA "%s", paddings[_i].text);
+    wt_write_text(path, text);
+    ck_assert_int_eq(weft_llama_config_read(&llama, path), WEFT_OK);
+    ck_assert_int_eq(weft_bert_config_read(&bert, path), WEFT_OK);
+    ck_assert_int_eq(llama.padding_idx, paddings[_i].llama);
+    ck_assert_int_eq(bert.padding_idx, paddings[_i].bert);
 }
 END_TEST
 
@@ -187,6 +216,8 @@ int main(void)
                         sizeof bad / sizeof bad[0]);
     tcase_add_loop_test(tc, others__what_is_not_supported_is_refused_by_name, 0,
                         sizeof others / sizeof others[0]);
+    tcase_add_loop_test(tc, others__pad_token_id_is_the_row_without_a_gradient, 0,
+                        sizeof paddings / sizeof paddings[0]);
     tcase_add_test(tc, gpt2__numbers_are_read_in_any_locale);
     tcase_add_test(tc, gpt2__an_endless_number_is_refused);
     tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);

@@ -6,7 +6,8 @@
  * With a table per item, [B,V,D], the indices are [B,*]: each looks in the table of its item.
  *
  * An index counts rows of the global table; this rank holds some of its rows and columns. Rows held
- * elsewhere give zeros and take nothing, so the ranks' results add up to the whole.
+ * elsewhere give zeros and take nothing, so the ranks' results add up to the whole. One row of the
+ * global table may be said to take nothing anywhere (attr[1] of the gradient).
  */
 #include "kernels/cpu/embedding.h"
 
@@ -93,6 +94,7 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
          *sums = p->wide ? scratch + p->d.scratch + p->index.scratch : out[0];
     const char *d = wf_operand_ready(&p->d, in[0], scratch);
     const void *index = wf_operand_ready(&p->index, in[1], scratch + p->d.scratch);
+    int64_t padding = k->attr[1] ? k->attr[1] - 1 - p->table->offset[p->rows] : -1;
     int64_t cols = p->table->shape[p->rows + 1], rows = p->table->shape[p->rows],
             sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;
 
@@ -102,7 +104,7 @@ static void embedding_grad_run(const struct wf_kcall *k, void *const *out, const
     for (int64_t i = 0; i < p->index.rows; i++) {
         int64_t row = row_of(k, p, index, i);
 
-        if (row >= 0)
+        if (row >= 0 && row != padding)
             p->loops->add(cols, sums + (item_of(p, i) * rows + row) * cols * sum_bytes,
                           d + i * cols * p->bytes);
     }
