@@ -225,6 +225,36 @@ WT_TEST(rotary__refuses)
     WT_FAILED(WEFT_ERR_ARG, "low < high");
 }
 
+/* Tokens far apart, given alone with their positions, or among others that a mask hides. */
+/* trial 4.4 */
+WT_TEST(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given)
+{
+    enum { ALL = 9, FEW = 3, IN = 6 };
+    static const int64_t places[FEW] = {0, 3, 8};
+    weft_module *m = weft_attention_new((weft_attention_config){
+        .width = IN, .heads = 3, .rotary = {.base = 50}, .dtype = WEFT_F64});
+    weft_tensor *x = wt_whole3(WEFT_F64, 1, 2, ALL, IN), *few, *y, *want;
+    weft_tensor *where = weft_from_data(WEFT_I64, 1, (int64_t[]){FEW}, places);
+    weft_tensor *seen = weft_empty(WEFT_BOOL, 2, (int64_t[]){2, ALL});
+
+    for (int64_t i = 0; i < 2 * ALL; i++)
+        ((bool *)weft_data(seen))[i] = i % ALL == 0 || i % ALL == 3 || i % ALL == 8;
+    want = weft_call_n(m, (weft_tensor *[]){x, seen}, 2);
+    few = weft_expand(where, 2, (int64_t[]){2, FEW});
+    y = weft_call_n(
+        m,
+        (weft_tensor *[]){weft_cat(3,
+                                   (weft_tensor *[]){weft_slice(x, 1, 0, 1), weft_slice(x, 1, 3, 4),
+                                                     weft_slice(x, 1, 8, 9)},
+                                   1),
+                          few},
+        2);
+    for (int64_t i = 0; i < FEW; i++)
+        WT_ALL(wt_near_tensors(weft_select(y, 1, i), weft_select(want, 1, places[i]),
+                               WT_WITHIN(1e-12)));
+    weft_module_release(m);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -234,6 +264,7 @@ int main(int argc, char **argv)
         WT_CASE(rotary__leaves_distances_to_attention),
         WT_CASE(rotary__of_an_attention_layer),
         WT_CASE(rotary__of_an_attention_layer_needs_a_base),
+        WT_CASE(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given),
         WT_CASE(rotary__refuses),
         WT_END,
     };
