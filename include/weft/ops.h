@@ -287,9 +287,17 @@ WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim,
                                    const int64_t *shape); /* one size may be -1 */
 WEFT_API weft_tensor *weft_permute(weft_tensor *x, const int *order);
 WEFT_API weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1);
-/** Elements [start, end) of a dim; negative bounds count from the end. */
+/**
+ * Elements [start, end) of a dim; negative bounds count from the end.
+ *
+ * ranks: every rank of x's mesh. Of a dim that is sharded a small slice is sent alone, by one
+ *        all-reduce, and is replicated along its axes then; for a longer one the dim is brought
+ *        together
+ * fails: WEFT_ERR_ARG for bounds outside the dim
+ * grad:  zeros elsewhere; nothing is sent for the gradient of a small slice
+ */
 WEFT_API weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end);
-/** One element of a dim, which disappears. */
+/** One element of a dim, which disappears; otherwise as weft_slice. */
 WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
 /** `n` pieces by sizes[] (NULL: equal ones); pieces are written to out[]. fails: WEFT_ERR_SHAPE
  *  unless sizes add up, or `n` divides the dim */

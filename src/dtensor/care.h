@@ -27,7 +27,3 @@ weft_tensor *wf_call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
 
 /** Refuses a plain tensor of several elements beside distributed ones unless that is allowed. */
 weft_status wf_may_replicate(const struct wf_plan *plan);
-
-/** A redistribution that `who` does of itself, under the guard's eye. */
-weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
-                                        const weft_placement *placements);

@@ -1,6 +1,8 @@
 /* choose.c: candidates of one axis at a time, and the cheapest of them in time. */
 #include "dtensor/choose.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "dtensor/cut_styles.h"
@@ -13,14 +15,17 @@ struct candidate {
 };
 
 /*
- * Compared in this order. What moving the inputs takes comes first, in picoseconds so that a byte
- * counts; what it would take to bring the result to the layout its caller would like only decides
- * between equals, because the caller may never ask for it; then operands rather stay as they are.
- * Last of all those that are not replicated: to change them is free on one rank, and a message on
- * more, and a program should have the same layouts on both.
+ * Compared in this order. What the call takes comes first, in picoseconds so that a byte counts:
+ * moving the inputs, where that is needed what a partial result costs later, and of a product of
+ * partial operands what their gradients cost (docs/decisions/0041). Then what it would take to
+ * bring the result to the layout its caller would like only decides between equals, because the
+ * caller may never ask for it; then operands rather stay as they are. Last of all those that are
+ * not replicated: to change them is free on one rank, and a message on more, and a program should
+ * have the same layouts on both.
  */
 struct cost {
-    int64_t inputs, wish, changes;
+    int64_t time, wish, changes;
+    int64_t inputs; /* of the time: not compared */
 };
 
 enum { CHANGE = 1, CHANGE_THAT_SENDS = WF_MAX_IN + 1 };
@@ -31,10 +36,12 @@ struct search {
     struct wf_labels labels;
     int ways[64]; /* ranks that already shard a label on earlier axes */
     int axis;
-    struct wf_link link; /* of this axis */
+    struct wf_link link;   /* of this axis */
+    bool product_of_terms; /* on this axis */
     /* the inputs with the axes before this one as they were chosen: what is left to move here */
     struct wf_layout now[WF_MAX_IN];
     /* best so far */
+    struct candidate chosen[WEFT_MAX_AXES]; /* on the axes before this one */
     bool any;
     struct candidate best;
     struct cost cost;
@@ -55,20 +62,101 @@ static int dim_of(const int8_t *labels, int label)
 
 static bool cheaper(struct cost a, struct cost b)
 {
-    if (a.inputs != b.inputs) return a.inputs < b.inputs;
+    if (a.time != b.time) return a.time < b.time;
     return a.wish != b.wish ? a.wish < b.wish : a.changes < b.changes;
 }
 
 /* A collective has a start, so one that moves much may take less than three that move little. */
-static int64_t time_of(const struct search *s, int i, weft_placement from, weft_placement to)
+static int64_t time_of_bytes(const struct search *s, weft_placement from, weft_placement to,
+                             int64_t bytes)
 {
-    int64_t bytes = wf_redist_cost(&s->now[i], s->axis, from, to);
     int hops = weft_mesh_axis_size(s->mesh, s->axis) - 1;
 
     if (bytes == 0 || bytes >= WF_REDIST_NEVER) return bytes;
     if (weft_is_partial(from) && !wf_is_cut(to)) hops *= 2;
     return (int64_t)(1e6 * wf_link_time(s->link, hops, (double)bytes));
 }
+
+static int64_t time_of(const struct search *s, int i, weft_placement from, weft_placement to)
+{
+    return time_of_bytes(s, from, to, wf_redist_cost(&s->now[i], s->axis, from, to));
+}
+
+/* ---- what comes after the call ---- */
+
+/* Does another axis cut output j? Of later axes: as the inputs lie now. */
+static bool is_cut_elsewhere(const struct search *s, int axis, int j)
+{
+    if (axis < s->axis) return wf_is_cut(s->chosen[axis].out[j]);
+    for (int i = 0; i < s->call->n_in; i++) {
+        weft_placement p;
+        int label;
+
+        if (!distributed(s->call, i)) continue;
+        p = s->call->in[i]->placements[axis];
+        label = wf_is_cut(p) ? s->labels.in[i][p.dim] : 0;
+        if (label && dim_of(s->labels.out[j], label) >= 0) return true;
+    }
+    return false;
+}
+
+/* A partial result is reduced some time: at best by a reduce-scatter. */
+static int64_t time_to_reduce(const struct search *s, const struct candidate *c)
+{
+    int64_t time = 0, ranks = weft_mesh_axis_size(s->mesh, s->axis);
+
+    for (int j = 0; j < s->call->n_out; j++) {
+        int64_t bytes = (int64_t)weft_dtype_size(s->call->out[j].dtype);
+
+        if (s->call->out[j].ndim < 0 || !weft_is_partial(c->out[j])) continue;
+        for (int d = 0; d < s->call->out[j].ndim; d++) bytes *= s->call->out[j].shape[d];
+        for (int a = 0; a < weft_mesh_ndim(s->mesh); a++)
+            if (a != s->axis && is_cut_elsewhere(s, a, j)) bytes /= weft_mesh_axis_size(s->mesh, a);
+        time += time_of_bytes(s, c->out[j], weft_shard(0), bytes - bytes / ranks);
+    }
+    return time;
+}
+
+static bool is_partial_now(const struct search *s, int i)
+{
+    return distributed(s->call, i) && weft_is_partial(s->call->in[i]->placements[s->axis]);
+}
+
+/* Two factors that both are partial, in an op with a gradient. */
+static bool is_product_of_terms(const struct search *s)
+{
+    uint32_t linear = s->call->row->linear;
+    int first = 0, second = 0;
+
+    for (int i = 0; i < s->call->n_in; i++) {
+        if (!is_partial_now(s, i)) continue;
+        first += (int)(linear >> i & 1);
+        second += (int)(linear >> (8 + i) & 1);
+    }
+    return s->call->row->vjp && first && second;
+}
+
+/* The gradient of a partial input is wanted whole. It comes in parts where the input was cut for
+ * the call, and as terms where another factor was left partial. */
+static int64_t time_of_gradients(const struct search *s, const struct candidate *c)
+{
+    const weft_placement whole = weft_replicate(), terms = weft_partial(WEFT_SUM);
+    int64_t time = 0;
+
+    for (int i = 0; i < s->call->n_in; i++) {
+        bool others = false;
+
+        if (!is_partial_now(s, i)) continue;
+        for (int k = 0; k < s->call->n_in; k++) others |= k != i && weft_is_partial(c->in[k]);
+        if (wf_is_cut(c->in[i]))
+            time += time_of(s, i, c->in[i], whole);
+        else if (others)
+            time += time_of(s, i, terms, whole);
+    }
+    return time;
+}
+
+/* ---- comparing ---- */
 
 static struct cost cost_of(const struct search *s, const struct candidate *c)
 {
@@ -84,6 +172,9 @@ static struct cost cost_of(const struct search *s, const struct candidate *c)
         cost.inputs += time_of(s, i, now, c->in[i]);
         cost.changes += weft_is_replicate(now) ? CHANGE : CHANGE_THAT_SENDS;
     }
+    cost.time = cost.inputs;
+    if (cost.inputs > 0) cost.time += time_to_reduce(s, c);
+    if (s->product_of_terms) cost.time += time_of_gradients(s, c);
     if (call->want && call->want->mesh == s->mesh) {
         weft_placement want = call->want->placements[s->axis];
 
@@ -285,7 +376,7 @@ static weft_status ask_rule(const struct wf_infer *call, weft_rule **made)
 /* Nothing that is looked at later can be cheaper. */
 static bool for_nothing(const struct search *s)
 {
-    return s->cost.inputs == 0 && s->cost.wish == 0 && s->cost.changes == 0;
+    return s->cost.time == 0 && s->cost.wish == 0 && s->cost.changes == 0;
 }
 
 static void consider_rows_own(struct search *s, uint64_t used)
@@ -313,6 +404,7 @@ static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice 
 
     choice->cost = 0;
     s->label = 0;
+    memset(&s->labels, 0, sizeof s->labels);
     if (!rule) {
         wf_label_dims(s->call, &s->labels);
         used = labels_in_use(&s->labels, s->call->n_in, s->call->n_out);
@@ -323,11 +415,13 @@ static void choose_by(struct search *s, const weft_rule *rule, struct wf_choice 
     for (s->axis = 0; s->axis < weft_mesh_ndim(s->mesh); s->axis++) {
         s->any = false;
         s->link = wf_link_of(weft_mesh_axis_name(s->mesh, s->axis));
+        s->product_of_terms = is_product_of_terms(s);
         consider_replicated(s);
         if (rule)
             consider_strategies(s, rule);
         else
             consider_rows_own(s, used);
+        s->chosen[s->axis] = s->best;
         if (s->label) s->ways[s->label] *= weft_mesh_axis_size(s->mesh, s->axis);
         for (int i = 0; i < s->call->n_in; i++) {
             choice->in[i][s->axis] = s->best.in[i];

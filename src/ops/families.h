@@ -5,7 +5,8 @@
 
 /* rules.c */
 wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw, wf_rule_reduce,
-    wf_rule_but_dim, wf_rule_reshape, wf_rule_permute, wf_rule_expand;
+    wf_rule_but_dim, wf_rule_reshape, wf_rule_permute, wf_rule_expand, wf_rule_slice_masked,
+    wf_rule_slice_grad;
 
 /* pointwise.c */
 wf_shape_fn wf_shape_same, wf_shape_bcast, wf_shape_compare, wf_shape_where, wf_shape_cast;

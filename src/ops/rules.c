@@ -131,6 +131,20 @@ void wf_rule_but_dim(const struct wf_infer *call, struct wf_labels *labels)
     labels->count = call->out[0].ndim;
 }
 
+/* Of a dim that is cut each rank gives the elements that it has: the ranks' results add up. */
+void wf_rule_slice_masked(const struct wf_infer *call, struct wf_labels *labels)
+{
+    wf_rule_but_dim(call, labels);
+    labels->in[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
+}
+
+/* Of a whole gradient each rank may take what belongs into its part. */
+void wf_rule_slice_grad(const struct wf_infer *call, struct wf_labels *labels)
+{
+    wf_rule_but_dim(call, labels);
+    labels->out[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
+}
+
 /*
  * Old and new sizes are cut into the smallest groups with equal products. A group of one dim each
  * is the same dim; in others the leftmost dims correspond, for even splits only: then a rank's

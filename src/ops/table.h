@@ -86,6 +86,11 @@ void wf_label_dims(const struct wf_infer *call, struct wf_labels *labels);
 /** True where terms of this reduction pass through the sets of the op's linear column. */
 bool wf_terms_pass(const struct wf_infer *call, weft_reduce reduce);
 
+/** A redistribution that `who` does of itself, under the guard's eye (defined in
+ * dtensor/care.c). */
+weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
+                                        const weft_placement *placements);
+
 /* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
  * has registered is known there */
 wf_planner wf_plan_custom, wf_plan_remesh, wf_plan_untyped;

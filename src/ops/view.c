@@ -200,15 +200,48 @@ void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
     int64_t dim = plan->attr[0];
-    struct wf_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]}};
+    struct wf_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]},
+                           .want = plan->in[0]};
 
     in[0] = wf_call(WF_OP_slice_grad, 1, &g, &args);
+}
+
+/*
+ * The elements of a slice lie on few of the ranks that cut its dim, and which ones is not known
+ * when a plan is made. Adding up zeros sends the slice twice; bringing the dim together sends one
+ * of `ways` shares of the whole. u8 and bool cannot be added up.
+ */
+static bool is_small_share(const struct wf_layout *x, int64_t dim, int64_t length)
+{
+    weft_dtype dtype = (weft_dtype)x->desc.dtype;
+    int64_t ways = 1;
+
+    for (int a = 0; a < x->n_axes; a++)
+        if (wf_is_cut(x->placements[a]) && x->placements[a].dim == dim)
+            ways *= weft_mesh_axis_size(x->mesh, a);
+    return ways > 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL &&
+           2 * length * ways <= x->desc.global[dim];
+}
+
+/* Each rank's elements of the slice, then their sum along the axes that cut the dim. */
+static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_args *args)
+{
+    weft_tensor *y = wf_call(WF_OP_slice_masked, 1, &x, args);
+    weft_placement to[WEFT_MAX_AXES];
+
+    if (!y) return NULL;
+    memcpy(to, y->layout->placements, sizeof to);
+    for (int a = 0; a < y->layout->n_axes; a++)
+        if (wf_is_cut(x->layout->placements[a]) && x->layout->placements[a].dim == dim)
+            to[a] = weft_replicate();
+    return wf_redistribute_implicitly("slice", y, to);
 }
 
 static weft_tensor *slice_at(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
     struct wf_args args = {WF_ATTR(dim, length), .scalars.v = {start}};
 
+    if (is_small_share(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
     return wf_call(WF_OP_slice, 1, &x, &args);
 }
 

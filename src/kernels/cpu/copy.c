@@ -1,5 +1,5 @@
 /*
- * copy.c: kernels that only move elements: copy, fill, cat, slice_grad.
+ * copy.c: kernels that only move elements: copy, fill, cat.
  *
  * A copy is memcpy where both sides have stride 1, goes in square tiles where one side runs along
  * another dim than the other, and element by element otherwise.
@@ -235,45 +235,5 @@ weft_status wf_cpu_cat(struct wf_kcall *k)
         wf_copy_make(&p->piece[i], x->ndim, x->shape, &to, &from);
     }
     k->run = run_cat;
-    return WEFT_OK;
-}
-
-struct slice_grad {
-    struct wf_copy copy;
-    int64_t outer;             /* products of the dims before the sliced one */
-    int64_t slab, part, index; /* bytes of the sliced dim in y, of the slice, of one index */
-};
-
-static void run_slice_grad(const struct wf_kcall *k, void *const *out, const void *const *in,
-                           const struct wf_scalars *scalars)
-{
-    const struct slice_grad *p = k->prep;
-    int64_t head = scalars->v[0] * p->index;
-    char *y = out[0];
-
-    for (int64_t i = 0; i < p->outer; i++, y += p->slab) {
-        memset(y, 0, (size_t)head);
-        memset(y + head + p->part, 0, (size_t)(p->slab - head - p->part));
-    }
-    p->copy.run(&p->copy, (char *)out[0] + head, in[0]);
-}
-
-weft_status wf_cpu_slice_grad(struct wf_kcall *k)
-{
-    const struct wf_desc *d = k->in[0], *y = k->out[0];
-    struct wf_strided to = wf_strided_packed(wf_dtypes[y->dtype].size, y->ndim, y->shape);
-    struct wf_strided from = wf_strided_broadcast(d, d->ndim, d->shape);
-    int64_t dim = k->attr[0];
-    struct slice_grad *p;
-
-    WF_TRY(wf_need_dtype(k, 0, y->dtype));
-    k->prep = p = WF_NEW(struct slice_grad);
-    wf_copy_make(&p->copy, d->ndim, d->shape, &to, &from);
-    p->index = to.stride[dim] * to.bytes;
-    p->slab = y->shape[dim] * p->index;
-    p->part = d->shape[dim] * p->index;
-    p->outer = 1;
-    for (int i = 0; i < dim; i++) p->outer *= y->shape[i];
-    k->run = y->numel ? run_slice_grad : wf_run_nothing;
     return WEFT_OK;
 }

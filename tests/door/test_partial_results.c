@@ -1,0 +1,140 @@
+/*
+ * test_partial_results.c: what a partial result and a product of partial operands cost later is
+ * part of choosing: never more is sent than by the best of the ways that a program could ask for.
+ */
+#include "support/worlds.h"
+
+/* Bytes that this rank sends, and not the time to start: figures can be compared. */
+static struct wt_world open_by_bytes(void)
+{
+    struct wt_world w = wt_world_open();
+
+    WT_EQ(weft_link_set(NULL, 0, 1000), WEFT_OK);
+    return w;
+}
+
+static int64_t sent(struct wt_world *w)
+{
+    return weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL).sent;
+}
+
+/* ---- a result that is reduced in the next op ---- */
+
+/* trial 4.5: one collective of the smaller operand, not two that move more. */
+WT_TEST(product__that_is_used_at_once_gathers_what_costs_less)
+{
+    const int64_t sizes[][3] = {{16, 8, 16}, {15, 8, 18}};
+
+    for (int k = 0; k < 2; k++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[k][0], sizes[k][1]);
+        weft_tensor *weight = wt_whole(WEFT_F64, 1, sizes[k][1], sizes[k][2]);
+        weft_tensor *y = weft_matmul(wt_spread(&w, x, "S(0)"), wt_spread(&w, weight, "S(0)"));
+
+        y = weft_relu(y);
+        WT_MOVED(&w, WEFT_COLL_ALL_GATHER, 1);
+        WT_ALL(wt_is_placed(y, "S(0)"));
+        WT_ALL(wt_near_tensors(y, weft_relu(weft_matmul(x, weight)), WT_WITHIN(1e-12)));
+        wt_world_close(&w);
+    }
+}
+
+/* ---- two partial factors ---- */
+
+enum form { MUL, MUL_ROW, MUL_COLUMN, MATMUL, LINEAR, FORMS };
+
+static const int64_t shapes[FORMS][2][2] = {{{24, 48}, {24, 48}},
+                                            {{24, 48}, {1, 48}},
+                                            {{48, 1}, {48, 24}},
+                                            {{72, 24}, {24, 48}},
+                                            {{24, 24}, {144, 24}}};
+
+static weft_tensor *multiplied(enum form form, weft_tensor *a, weft_tensor *b)
+{
+    if (form == MATMUL) return weft_matmul(a, b);
+    return form == LINEAR ? weft_linear(a, b, NULL, 1) : weft_mul(a, b);
+}
+
+/* What it sends until both gradients are there. `first`: to what the factors are brought before
+ * ("P": left to the op). `used`: the result is, whole or in parts, by an op that takes no terms. */
+static int64_t cost_of(struct wt_world *w, enum form form, const char *const *first, bool used)
+{
+    weft_tensor *leaf[2], *factor[2], *y;
+
+    weft_ledger_reset(w->ledger);
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
+
+        leaf[i] = weft_set_requires_grad(wt_pending(w, whole, WEFT_SUM), true);
+        factor[i] = wt_to(leaf[i], first[i]);
+    }
+    y = multiplied(form, factor[0], factor[1]);
+    WT_EQ(weft_backward(weft_sum_all(used ? weft_relu(y) : y)), WEFT_OK);
+    for (int i = 0; i < 2; i++) WT_ALL(weft_grad(leaf[i]) != NULL);
+    return sent(w);
+}
+
+static void check_cheapest(enum form form, bool used)
+{
+    static const char *const ways[][2] = {{"R", "P"},       {"P", "R"},       {"R", "R"},
+                                          {"S(0)", "S(0)"}, {"S(1)", "S(1)"}, {"S(1)", "S(0)"}};
+    struct wt_world w = open_by_bytes();
+    int64_t own = cost_of(&w, form, (const char *const[]){"P", "P"}, used);
+
+    for (int k = 0; k < 6; k++) {
+        int64_t other = cost_of(&w, form, ways[k], used);
+
+        wt_note("form %d, %d, %s and %s: %lld, by itself %lld", form, used, ways[k][0], ways[k][1],
+                (long long)other, (long long)own);
+        WT_ALL(own <= other);
+    }
+    wt_world_close(&w);
+}
+
+/* trial 4.5: of factors alike nothing can be saved by leaving one partial. */
+WT_TEST(product__of_partial_factors_sends_least_in_both_directions)
+{
+    check_cheapest(MUL, true);
+    check_cheapest(MUL, false);
+}
+
+/* trial 4.5: a small factor is reduced, once for the result and once for its gradient. */
+WT_TEST(product__reduces_the_small_factor)
+{
+    check_cheapest(MUL_ROW, false);
+    check_cheapest(MUL_COLUMN, false);
+}
+
+WT_TEST(product__of_partial_factors_has_the_right_gradients)
+{
+    for (int form = 0; form < FORMS; form++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *leaf[2], *plain[2];
+
+        for (int i = 0; i < 2; i++) {
+            weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
+
+            leaf[i] = weft_set_requires_grad(wt_pending(&w, whole, WEFT_SUM), true);
+            plain[i] = weft_set_requires_grad(weft_mul_scalar(whole, wt_ranks()), true);
+        }
+        WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, leaf[0], leaf[1])))), WEFT_OK);
+        WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, plain[0], plain[1])))),
+              WEFT_OK);
+        for (int i = 0; i < 2; i++)
+            WT_ALL(wt_near_tensors(weft_grad(leaf[i]), weft_grad(plain[i]), WT_WITHIN(1e-12)));
+        wt_world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(product__that_is_used_at_once_gathers_what_costs_less),
+        WT_CASE(product__of_partial_factors_sends_least_in_both_directions),
+        WT_CASE(product__reduces_the_small_factor),
+        WT_CASE(product__of_partial_factors_has_the_right_gradients),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "partial_results", cases);
+}
