@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "base/where.h"
 
-enum { MESSAGE_BYTES = 1024 };
+enum { MESSAGE_BYTES = 1024, CAUSE_BYTES = 940 }; /* the rest: where in the source */
 
 static _Thread_local struct {
     weft_status status;
@@ -60,21 +61,24 @@ static const char *short_file(const char *file)
 
 weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
 {
-    char text[MESSAGE_BYTES];
+    char text[MESSAGE_BYTES], shown[CAUSE_BYTES];
     const char *module = wf_where_module();
     va_list args;
+    int used;
 
+    used = snprintf(text, sizeof text / 4, "%s%s%s", module[0] ? "in module " : "", module,
+                    module[0] ? ": " : "");
+    if (used >= (int)sizeof text / 4) used = (int)sizeof text / 4 - 1;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(text + used, sizeof text - (size_t)used, format, args);
     va_end(args);
     if (record.status != WEFT_OK) {
-        WF_LOG(WF_LOG_DEBUG, "error", "after the first failure: %s", text);
+        WF_LOG(WF_LOG_DEBUG, "error", "after the first failure: %s", text + used);
         return status;
     }
     record.status = status;
-    snprintf(record.message, sizeof record.message, "%s%s%s%.900s (%s:%d)",
-             module[0] ? "in module " : "", module, module[0] ? ": " : "", text, short_file(file),
-             line);
+    snprintf(record.message, sizeof record.message, "%s (%s:%d)",
+             wf_utf8_shown(shown, sizeof shown, text), short_file(file), line);
     return status;
 }
 
@@ -82,14 +86,15 @@ void wf_die_set_handler(wf_die_handler *handler) { die_handler = handler; }
 
 void wf_die(const char *file, int line, const char *format, ...)
 {
-    char text[MESSAGE_BYTES];
+    char text[MESSAGE_BYTES], cause[MESSAGE_BYTES];
     wf_die_handler *handler;
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "weft: rank %d: %s (%s:%d)\n", wf_log_rank(), text, short_file(file), line);
+    fprintf(stderr, "weft: rank %d: %s (%s:%d)\n", wf_log_rank(),
+            wf_utf8_shown(cause, sizeof cause, text), short_file(file), line);
     fflush(stderr);
     handler = die_handler;
     if (handler) handler();

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum { MAX_TOPICS = 16, TOPIC_BYTES = 24 };
 
 int wf_log_threshold = WF_LOG_WARN;
@@ -76,12 +78,13 @@ int wf_log_rank(void) { return log_rank; }
 
 void wf_log(enum wf_log_level level, const char *topic, const char *format, ...)
 {
-    char text[1024];
+    char text[1024], shown[1024];
     va_list args;
 
     if (!wf_log_wants(level, topic)) return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "weft %s [%d] %s: %s\n", level_names[level], log_rank, topic, text);
+    fprintf(stderr, "weft %s [%d] %s: %s\n", level_names[level], log_rank, topic,
+            wf_utf8_shown(shown, sizeof shown, text));
 }

@@ -63,7 +63,3 @@ double wf_json_value_of(const char *number);
 bool wf_json_boolean(struct wf_json_reader *r, bool *value);
 /** Any value, checked and forgotten. */
 bool wf_json_skip(struct wf_json_reader *r);
-
-/** Bytes before the first that is no UTF-8 (overlong forms, surrogates and what lies beyond
- * U+10FFFF are none); `bytes` when all is well. */
-size_t wf_utf8_prefix(const char *text, size_t bytes);

@@ -1,40 +1,8 @@
-/* json_string.c: UTF-8 and the strings of JSON. */
+/* json_string.c: the strings of JSON. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "io/json_reader.h"
-
-/* Length of the sequence at `s`, of which `room` bytes are there; 0 when it is none. */
-static size_t utf8_length(const unsigned char *s, size_t room)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t code;
-    size_t n;
-
-    if (s[0] < 0x80) return 1;
-    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-    n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    if (room < n) return 0;
-    code = s[0] & (0x7Fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-        code = code << 6 | (s[i] & 0x3Fu);
-    }
-    return code < least[n] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : n;
-}
-
-size_t wf_utf8_prefix(const char *text, size_t bytes)
-{
-    size_t at = 0;
-
-    while (at < bytes) {
-        size_t n = utf8_length((const unsigned char *)text + at, bytes - at);
-
-        if (n == 0) break;
-        at += n;
-    }
-    return at;
-}
 
 static char *put_utf8(char *to, uint32_t code)
 {

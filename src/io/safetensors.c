@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "io/element.h"
 #include "io/json_reader.h"
 
