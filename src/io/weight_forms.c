@@ -1,6 +1,8 @@
 /* weight_forms.c: merged dims and transposed matrices, as strides. */
 #include "io/weight_forms.h"
 
+#include "base/numel.h"
+
 static int64_t product(const int64_t *sizes, int from, int to)
 {
     int64_t n = 1;
@@ -43,7 +45,7 @@ static int split_of(const int64_t *shape, int ndim, int64_t out, int64_t in)
 bool wf_form_of(struct wf_form *form, int join, int64_t first, int ndim, const int64_t *shape,
                 bool transposed, int file_ndim, const int64_t *file_shape)
 {
-    int64_t numel = product(file_shape, 0, file_ndim), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
+    int64_t numel = wf_shape_numel(file_ndim, file_shape), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
     int split;
 
     *form = (struct wf_form){.first = first, .rows = 1};
@@ -55,7 +57,7 @@ bool wf_form_of(struct wf_form *form, int join, int64_t first, int ndim, const i
         form->rows = others ? 0 : shape[join] - first;
         return true;
     }
-    if (others == 0 || numel % others != 0) return false;
+    if (others == 0 || numel < 0 || numel % others != 0) return false;
     form->rows = sizes[join] = numel / others;
     if (form->rows > shape[join] - first) return false;
     if (!transposed) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/numel.h"
 #include "placement/layout.h"
 
 /* ---- making ---- */
@@ -35,6 +36,8 @@ static weft_status check_shape(int ndim, const int64_t *shape, const char *who)
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "%s: dim %d has %lld elements", who, d,
                 (long long)shape[d]);
+    WF_NEED(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+            "%s: more elements in %d dims than can be counted", who, ndim);
     return WEFT_OK;
 }
 

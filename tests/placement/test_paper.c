@@ -471,6 +471,25 @@ START_TEST(layout__refuses_what_does_not_fit)
 }
 END_TEST
 
+/* An empty tensor has no elements, and its strides still have to be counted. trial 3 */
+START_TEST(layout__of_more_elements_than_can_be_counted_is_refused)
+{
+    static const int64_t huge = INT64_C(1) << 62;
+    weft_mesh *mesh = weft_mesh_fake(0, "a=2");
+    const weft_placement p = weft_shard(0);
+    weft_layout layout;
+
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 3, (int64_t[]){huge, huge, 0}),
+                     WEFT_ERR_SHAPE);
+    weft_error_clear();
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 2, (int64_t[]){huge, 0}),
+                     WEFT_ERR_SHAPE);
+    weft_error_clear();
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 2, (int64_t[]){1 << 30, 0}), WEFT_OK);
+    weft_mesh_release(mesh);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paper");
@@ -495,6 +514,7 @@ int main(void)
     tcase_add_test(tc, layout__equality_and_hash_are_of_all_it_says);
     tcase_add_test(tc, layout__prints_as_tensors_do);
     tcase_add_test(tc, layout__refuses_what_does_not_fit);
+    tcase_add_test(tc, layout__of_more_elements_than_can_be_counted_is_refused);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
 }

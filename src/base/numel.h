@@ -1,0 +1,26 @@
+/* numel.h: how many elements a shape has. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/**
+ * Number of elements; -1 for a negative size, and for more elements than bytes and strides of any
+ * dtype can be counted of.
+ */
+static inline int64_t wf_shape_numel(int ndim, const int64_t *shape)
+{
+    int64_t counted = 1; /* strides of empty tensors are made of the other sizes */
+    bool empty = false;
+
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0) return -1;
+        if (shape[d] == 0) {
+            empty = true;
+            continue;
+        }
+        if (counted > INT64_MAX / 16 / shape[d]) return -1;
+        counted *= shape[d];
+    }
+    return empty ? 0 : counted;
+}
