@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "io/agree.h"
 #include "io/checkpoint.h"
+#include "io/coverage.h"
 #include "io/element.h"
 #include "io/manifest.h"
 #include "io/name_index.h"
@@ -183,19 +184,25 @@ static weft_status find_parts(struct loading *l)
     return WEFT_OK;
 }
 
-/* Parts do not overlap as they were written, so it is enough to count. */
+/* Each element is in one part, whoever wrote the files. */
 static weft_status check_complete(const struct loading *l)
 {
-    int64_t *elements = wf_calloc((size_t)l->state->count + 1, sizeof *elements), lacking = -1;
+    struct wf_coverage *parts = wf_calloc((size_t)l->state->count + 1, sizeof *parts);
+    int64_t lacking = -1;
 
-    for (int64_t i = 0; i < l->n_found; i++) elements[l->found[i].item] += l->found[i].entry->numel;
-    for (int64_t i = 0; i < l->state->count; i++)
-        if (l->state->items[i].thing == WF_THING_TENSOR &&
-            elements[i] != l->state->items[i].tensor->layout->numel)
+    for (int64_t i = 0; i < l->n_found; i++)
+        wf_coverage_add(&parts[l->found[i].item], &l->found[i].held, l->found[i].entry->ndim);
+    for (int64_t i = 0; i < l->state->count; i++) {
+        const struct wf_item *item = &l->state->items[i];
+
+        if (item->thing == WF_THING_TENSOR && !wf_coverage_whole(&parts[i], weft_ndim(item->tensor),
+                                                                 item->tensor->layout->desc.global))
             lacking = i;
-    wf_free(elements);
-    WF_NEED(lacking < 0, WEFT_ERR_IO, "%s: the parts of '%s' do not make up the whole", l->path,
-            l->state->items[lacking].name);
+    }
+    wf_free(parts);
+    WF_NEED(lacking < 0, WEFT_ERR_IO,
+            "%s: the parts of '%s' do not make up the whole: an element is missing, or there twice",
+            l->path, l->state->items[lacking].name);
     return WEFT_OK;
 }
 
