@@ -1,6 +1,7 @@
 /* config.c: reading config.json, and refusing by name what it must not say. */
 #include "io/config.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,11 @@
 #include "io/file_map.h"
 
 enum { CONFIG_BYTES = 1 << 26 }; /* what is larger is another file */
+
+/* Several times what the largest model has: what is beyond is a mistake, or meant to take all
+ * memory. */
+enum { MOST_LAYERS = 10000 };
+static const double MOST_PARAMETERS = 1e13;
 
 static bool read_item(struct wf_json_reader *r, const char *key, void *payload)
 {
@@ -150,13 +156,47 @@ int64_t wf_config_padding(struct wf_config *c, const char *key, int64_t standard
     return row ? row : WEFT_PADDING_ZERO;
 }
 
-double wf_config_real(struct wf_config *c, const char *key, double standard)
+double wf_config_real(struct wf_config *c, const char *key, double standard, double least,
+                      double most)
 {
     const struct wf_config_item *item = ask(c, key);
+    double value;
 
     if (!item) return standard;
     if (item->type != WF_JSON_NUMBER) refuse_type(c, item, "a number");
-    return wf_json_value_of(item->text);
+    value = wf_json_value_of(item->text);
+    if (value >= least && value <= most) return value;
+    wf_config_refuse(c, key, "is %.40s; it must lie in [%g, %g]", item->text, least, most);
+    return standard;
+}
+
+double wf_config_chance(struct wf_config *c, const char *key, double standard)
+{
+    return wf_config_real(c, key, standard, 0, 1);
+}
+
+double wf_config_eps(struct wf_config *c, const char *key, double standard)
+{
+    return wf_config_real(c, key, standard, 1e-30, 1);
+}
+
+int wf_config_layers(struct wf_config *c, const char *key)
+{
+    int64_t layers = wf_config_size(c, key, 0);
+
+    if (layers > MOST_LAYERS)
+        wf_config_refuse(c, key, "is %lld; at most %d are possible", (long long)layers,
+                         MOST_LAYERS);
+    return (int)layers;
+}
+
+void wf_config_need_memory(struct wf_config *c, const char *key, double parameters)
+{
+    if (parameters > MOST_PARAMETERS)
+        wf_config_refuse(c, key,
+                         "and the other sizes make a model of %g parameters; at most %g "
+                         "are possible",
+                         parameters, MOST_PARAMETERS);
 }
 
 bool wf_config_flag(struct wf_config *c, const char *key, bool standard)
@@ -204,7 +244,7 @@ void wf_config_only_flag(struct wf_config *c, const char *key, bool value)
 
 void wf_config_only_real(struct wf_config *c, const char *key, double value)
 {
-    double got = wf_config_real(c, key, value);
+    double got = wf_config_real(c, key, value, -DBL_MAX, DBL_MAX);
 
     if (got != value) wf_config_refuse(c, key, "is %g, which is not supported", got);
 }

@@ -33,7 +33,17 @@ int64_t wf_config_size(struct wf_config *c, const char *key, int64_t standard);
 int64_t wf_config_optional_size(struct wf_config *c, const char *key);
 /** A row as weft_embedding_config's padding_idx: null is none, and a missing key `standard`. */
 int64_t wf_config_padding(struct wf_config *c, const char *key, int64_t standard);
-double wf_config_real(struct wf_config *c, const char *key, double standard);
+/** Refused outside of [least, most]. */
+double wf_config_real(struct wf_config *c, const char *key, double standard, double least,
+                      double most);
+/** A probability, and a norm's epsilon, which is above 0. */
+double wf_config_chance(struct wf_config *c, const char *key, double standard);
+double wf_config_eps(struct wf_config *c, const char *key, double standard);
+/** How many blocks a model has; the key must be there. */
+int wf_config_layers(struct wf_config *c, const char *key);
+/** Refuse a model of more parameters than any has, before memory is taken for one; `key` is the one
+ * that is named. */
+void wf_config_need_memory(struct wf_config *c, const char *key, double parameters);
 bool wf_config_flag(struct wf_config *c, const char *key, bool standard);
 /** Borrowed from the config, or `standard`. */
 const char *wf_config_text(struct wf_config *c, const char *key, const char *standard);

@@ -9,6 +9,14 @@ static const char *const beside[] = {
     "transformers_version",   "use_cache",     "classifier_dropout",
     "gradient_checkpointing", "_name_or_path", NULL};
 
+static double parameters(const weft_bert_config *config)
+{
+    double width = (double)config->width, hidden = (double)config->hidden;
+    double rows = (double)config->vocab + (double)config->context + (double)config->types;
+
+    return width * (rows + config->layers * (4 * width + 2 * hidden));
+}
+
 static void read_model(weft_bert_config *config, struct wf_config *c)
 {
     wf_config_only_text(c, "model_type", "bert");
@@ -19,15 +27,16 @@ static void read_model(weft_bert_config *config, struct wf_config *c)
     config->context = wf_config_size(c, "max_position_embeddings", 512);
     config->width = wf_config_size(c, "hidden_size", 0);
     config->heads = wf_config_size(c, "num_attention_heads", 0);
-    config->layers = (int)wf_config_size(c, "num_hidden_layers", 0);
+    config->layers = wf_config_layers(c, "num_hidden_layers");
     config->hidden = wf_config_size(c, "intermediate_size", 0);
     config->types = wf_config_size(c, "type_vocab_size", 2);
     config->act = wf_config_activation(c, "hidden_act", "gelu");
-    config->eps = wf_config_real(c, "layer_norm_eps", 1e-12);
-    config->dropout = wf_config_real(c, "hidden_dropout_prob", 0.1);
-    config->attention_dropout = wf_config_real(c, "attention_probs_dropout_prob", 0.1);
     config->padding_idx = wf_config_padding(c, "pad_token_id", WEFT_PADDING_ZERO);
     config->untied = !wf_config_flag(c, "tie_word_embeddings", true);
+    config->eps = wf_config_eps(c, "layer_norm_eps", 1e-12);
+    config->dropout = wf_config_chance(c, "hidden_dropout_prob", 0.1);
+    config->attention_dropout = wf_config_chance(c, "attention_probs_dropout_prob", 0.1);
+    wf_config_need_memory(c, "hidden_size", parameters(config));
     wf_config_ignore(c, beside);
 }
 

@@ -27,14 +27,22 @@ static const char *const beside[] = {"architectures",
 
 static void read_dropout(weft_gpt_config *config, struct wf_config *c)
 {
-    double rest = wf_config_real(c, "resid_pdrop", 0.1);
-    double embed = wf_config_real(c, "embd_pdrop", 0.1);
+    double rest = wf_config_chance(c, "resid_pdrop", 0.1);
+    double embed = wf_config_chance(c, "embd_pdrop", 0.1);
 
     config->dropout = rest;
-    config->attention_dropout = wf_config_real(c, "attn_pdrop", 0.1);
+    config->attention_dropout = wf_config_chance(c, "attn_pdrop", 0.1);
     if (embed != rest)
         wf_config_refuse(c, "embd_pdrop", "is %g and resid_pdrop %g; they must be equal", embed,
                          rest);
+}
+
+static double parameters(const weft_gpt_config *config)
+{
+    double width = (double)config->width, tables = (double)config->vocab * (config->tied ? 1 : 2);
+    double hidden = config->hidden ? (double)config->hidden : 4 * width;
+
+    return width * (tables + (double)config->context + config->layers * (4 * width + 2 * hidden));
 }
 
 static void read_model(weft_gpt_config *config, struct wf_config *c)
@@ -44,16 +52,17 @@ static void read_model(weft_gpt_config *config, struct wf_config *c)
     config->context = wf_config_size(c, "n_positions", 1024);
     config->width = wf_config_size(c, "n_embd", 0);
     config->heads = wf_config_size(c, "n_head", 0);
-    config->layers = (int)wf_config_size(c, "n_layer", 0);
+    config->layers = wf_config_layers(c, "n_layer");
     config->hidden = wf_config_optional_size(c, "n_inner");
     config->act = wf_config_activation(c, "activation_function", "gelu_new");
-    config->eps = wf_config_real(c, "layer_norm_epsilon", 1e-5);
+    config->eps = wf_config_eps(c, "layer_norm_epsilon", 1e-5);
     config->tied = wf_config_flag(c, "tie_word_embeddings", true);
     wf_config_only_flag(c, "scale_attn_weights", true);
     wf_config_only_flag(c, "scale_attn_by_inverse_layer_idx", false);
     wf_config_only_flag(c, "reorder_and_upcast_attn", false);
     wf_config_only_flag(c, "add_cross_attention", false);
     read_dropout(config, c);
+    wf_config_need_memory(c, "n_embd", parameters(config));
     wf_config_ignore(c, beside);
 }
 

@@ -182,6 +182,61 @@ START_TEST(gpt2__numbers_are_read_in_any_locale)
 END_TEST
 
 /* A number is read whole or not at all. */
+/* What no model has, and what would take all memory before a weight is read. trial 3 */
+static const struct {
+    char family;
+    const char *text, *says;
+} absurd[] = {
+    {'g', "\"n_embd\":8,\"n_head\":2,\"n_layer\":2147483647", "\"n_layer\" is 2147483647; at most"},
+    {'g', "\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":1e999",
+     "\"layer_norm_epsilon\" is 1e999; it must lie in"},
+    {'g', "\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":0",
+     "\"layer_norm_epsilon\" is 0"},
+    {'g', "\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":-1e-5",
+     "\"layer_norm_epsilon\" is -1e-5"},
+    {'g', "\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"attn_pdrop\":1.5", "\"attn_pdrop\" is 1.5"},
+    {'g', "\"n_embd\":2147483647,\"n_head\":1,\"n_layer\":1", "make a model of"},
+    {'g', "\"n_embd\":8,\"n_head\":1,\"n_layer\":9999,\"n_inner\":2147483647", "make a model of"},
+    {'l', "\"rope_theta\":0", "\"rope_theta\" is 0"},
+    {'l', "\"rope_theta\":1e999", "\"rope_theta\" is 1e999"},
+    {'l', "\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}", "\"factor\" is 0"},
+    {'l', "\"rope_scaling\":{\"type\":\"linear\",\"factor\":-2.0}", "\"factor\" is -2.0"},
+    {'l', "\"rope_parameters\":{\"rope_type\":\"llama3\",\"low_freq_factor\":4}",
+     "\"low_freq_factor\" is 4, and high_freq_factor 4 is not above it"},
+    {'l', "\"rms_norm_eps\":1e999", "\"rms_norm_eps\" is 1e999"},
+    {'l', "\"head_dim\":2147483647,\"vocab_size\":2147483647,\"num_key_value_heads\":1",
+     "make a model of"},
+    {'b', "\"layer_norm_eps\":1e999", "\"layer_norm_eps\" is 1e999"},
+    {'b', "\"hidden_dropout_prob\":-1", "\"hidden_dropout_prob\" is -1"},
+    {'b',
+     "\"vocab_size\":2147483647,\"max_position_embeddings\":2147483647,"
+     "\"type_vocab_size\":2147483647",
+     "make a model of"},
+};
+
+START_TEST(configs__absurd_numbers_are_refused_by_name)
+{
+    static const char sizes[] = "\"hidden_size\":4096,\"num_attention_heads\":2,"
+                                "\"num_hidden_layers\":1,\"intermediate_size\":8,";
+    const char *path = wt_scratch("absurd.json");
+    weft_status status;
+    char text[512];
+    weft_llama_config llama;
+    weft_bert_config bert;
+    weft_gpt_config gpt;
+
+    weft_error_clear();
+    snprintf(text, sizeof text, "{%s%s}", absurd[_i].family == 'g' ? "" : sizes, absurd[_i].text);
+    wt_write_text(path, text);
+    status = absurd[_i].family == 'g'   ? weft_gpt_config_read(&gpt, path)
+             : absurd[_i].family == 'l' ? weft_llama_config_read(&llama, path)
+                                        : weft_bert_config_read(&bert, path);
+    ck_assert_msg(status == WEFT_ERR_ARG && strstr(weft_error_message(), absurd[_i].says), "%s: %s",
+                  text, weft_error_message());
+    weft_error_clear();
+}
+END_TEST
+
 START_TEST(gpt2__an_endless_number_is_refused)
 {
     char text[600] = "{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":0.";
@@ -220,6 +275,8 @@ int main(void)
                         sizeof paddings / sizeof paddings[0]);
     tcase_add_test(tc, gpt2__numbers_are_read_in_any_locale);
     tcase_add_test(tc, gpt2__an_endless_number_is_refused);
+    tcase_add_loop_test(tc, configs__absurd_numbers_are_refused_by_name, 0,
+                        (int)(sizeof absurd / sizeof absurd[0]));
     tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
     suite_add_tcase(suite, tc);
     return wt_scratch_end(wt_unit_main(suite));
