@@ -36,7 +36,8 @@ WEFT_API void weft_zero_grad(weft_tensor *leaf);
  * Adds to each leaf's gradient and frees the tape, unless weft_backward_retain is used.
  * ranks: every rank that computed `loss`
  * fails: WEFT_ERR_SHAPE unless loss has one element; WEFT_ERR_STATE when nothing requires a
- *        gradient or the tape was freed by an earlier backward
+ *        gradient, the tape was freed by an earlier backward, or a tensor that it saved was
+ *        modified in place since (PyTorch: "modified by an inplace operation")
  */
 WEFT_API weft_status weft_backward(weft_tensor *loss);
 WEFT_API weft_status weft_backward_retain(weft_tensor *loss);

@@ -312,7 +312,8 @@ WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
  * Write x over the elements of `into`, which may be a row-major view of a larger tensor: a slice of
  * its first dim, say.
  *
- * ranks: every rank of the tensors' mesh. grad: none; what was saved for backward is not protected
+ * ranks: every rank of the tensors' mesh. grad: none; a backward that saved the old elements is
+ * refused
  * fails: WEFT_ERR_SHAPE when shape, dtype or layout differ or `into` has gaps, WEFT_ERR_STATE when
  *        it is the result of a recorded op
  */

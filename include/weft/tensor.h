@@ -104,6 +104,20 @@ WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_numel(const weft_tensor *t);
 WEFT_API void *weft_data(weft_tensor *t);
 
+/**
+ * How often the storage was written in place: it grows with every write by a function of the
+ * library, through any of its views. Backward refuses what it saved at another version (PyTorch:
+ * Tensor._version). ranks: any; local
+ */
+WEFT_API int64_t weft_tensor_version(const weft_tensor *t);
+
+/**
+ * Say that a program writes to the elements through weft_data, which the library does not see
+ * (PyTorch: torch.autograd.graph.increment_version). NULL is allowed.
+ * ranks: local, but every rank of the tensor's mesh alike, also one that holds no element
+ */
+WEFT_API void weft_increment_version(weft_tensor *t);
+
 /** The element of a one-element plain or replicated tensor; NaN (and an error) otherwise.
  * ranks: any; local */
 WEFT_API double weft_item(const weft_tensor *t);

@@ -48,8 +48,8 @@ static weft_status await(const weft_tensor *leaf)
     return kept->keeper->once ? kept->keeper->growing(kept->keeper, kept) : WEFT_OK;
 }
 
-/* First pass. Refuses a tape that was walked before, and one that leads to a leaf that takes no
- * more, before anything has changed. */
+/* First pass. Refuses a tape that was walked before, one whose saved tensors were written since,
+ * and one that leads to a leaf that takes no more, before anything has changed. */
 static weft_status count_consumers(struct wf_node *root)
 {
     weft_status status = WEFT_OK;
@@ -83,6 +83,7 @@ static weft_status count_consumers(struct wf_node *root)
             }
             producer->deps++;
         }
+        if (status == WEFT_OK) status = wf_node_saved_unchanged(node);
     }
     return status;
 }
@@ -232,14 +233,16 @@ static void drop_pending(struct wf_node *root)
     }
 }
 
-/* Second pass. */
+/* Second pass. What a node saved may have been written since the first: by an optimizer that
+ * updates in backward, by a gradient function of the program's own. */
 static weft_status run_ready(struct wf_node *root, bool retain)
 {
     push(root);
     while (work.count > work.base) {
         struct wf_node *node = work.items[--work.count];
-        weft_status status = run_vjp(node);
+        weft_status status = wf_node_saved_unchanged(node);
 
+        if (status == WEFT_OK) status = run_vjp(node);
         if (status != WEFT_OK) {
             drop_pending(root);
             return status;

@@ -44,7 +44,7 @@ static void cut(struct wf_node *node, int slot, weft_mesh *mesh)
     parts = parts_of(node, mesh);
     parts->slots |= 1u << slot;
     parts->whole[slot] = wf_layout_retain(whole);
-    node->saved[slot] = weft_retain(part);
+    wf_node_save(node, slot, part);
     weft_release(t);
 }
 

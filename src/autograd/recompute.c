@@ -20,7 +20,7 @@ struct piece {
     void (*release)(void *payload);
     int n;
     unsigned modes;         /* of the scope it ran in first */
-    struct wf_uses uses;    /* until it has run again */
+    struct wf_uses uses;    /* leaves that it will use once more */
     struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
 
@@ -29,7 +29,7 @@ struct piece {
 static bool has_use(const struct wf_uses *uses, const weft_tensor *leaf)
 {
     for (int i = 0; i < uses->count; i++)
-        if (uses->leaves[i] == leaf) return true;
+        if (uses->items[i].leaf == leaf) return true;
     return false;
 }
 
@@ -38,38 +38,66 @@ void wf_uses_add(int n, weft_tensor *const *in)
     struct wf_uses *uses = wf_uses;
 
     for (int i = 0; i < n; i++) {
-        if (!in[i] || !in[i]->kept || has_use(uses, in[i])) continue;
+        weft_tensor *t = in[i];
+
+        if (!t || !t->requires_grad || t->node || has_use(uses, t)) continue;
         if (uses->count == uses->room) {
             uses->room = uses->room ? 2 * uses->room : 16;
-            uses->leaves = wf_realloc(uses->leaves, (size_t)uses->room * sizeof *uses->leaves);
+            uses->items = wf_realloc(uses->items, (size_t)uses->room * sizeof *uses->items);
         }
-        uses->leaves[uses->count++] = weft_retain(in[i]);
-        in[i]->kept->pieces++;
+        uses->items[uses->count++] =
+            (struct wf_use){weft_retain(t), t->block->version, t->kept != NULL};
+        if (t->kept) t->kept->pieces++;
     }
 }
 
-/* They are not used again by this piece. */
-static weft_status drop_uses(struct piece *piece, bool walked)
+/* Their keepers need not wait for this piece any more. */
+static weft_status end_uses(struct piece *piece, bool walked)
 {
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < piece->uses.count; i++) {
-        weft_tensor *leaf = piece->uses.leaves[i];
+        struct wf_use *use = &piece->uses.items[i];
+        struct wf_kept *kept = use->leaf->kept;
 
-        if (leaf->kept && leaf->kept->pieces > 0) leaf->kept->pieces--;
-        if (leaf->kept && walked && status == WEFT_OK) status = wf_leaf_maybe_arrived(leaf);
-        weft_release(leaf);
+        if (use->awaited && kept && kept->pieces > 0) kept->pieces--;
+        if (use->awaited && kept && walked && status == WEFT_OK)
+            status = wf_leaf_maybe_arrived(use->leaf);
+        use->awaited = false;
     }
-    wf_free(piece->uses.leaves);
-    piece->uses = (struct wf_uses){0};
     return status;
+}
+
+static void drop_uses(struct piece *piece)
+{
+    end_uses(piece, false);
+    for (int i = 0; i < piece->uses.count; i++) weft_release(piece->uses.items[i].leaf);
+    wf_free(piece->uses.items);
+    piece->uses = (struct wf_uses){0};
+}
+
+/* The second run would compute with other numbers than the first. */
+static weft_status check_uses(const struct piece *piece)
+{
+    for (int i = 0; i < piece->uses.count; i++) {
+        const struct wf_use *use = &piece->uses.items[i];
+        char text[256];
+
+        if (use->leaf->block->version == use->version) continue;
+        weft_tensor_describe(use->leaf, text, sizeof text);
+        return WF_FAIL(WEFT_ERR_STATE,
+                       "recomputed: the first run used a leaf from %s that was modified in place "
+                       "by %s since: %s",
+                       use->leaf->origin, use->leaf->block->writer, text);
+    }
+    return WEFT_OK;
 }
 
 static void release_piece(void *context)
 {
     struct piece *piece = context;
 
-    drop_uses(piece, false);
+    drop_uses(piece);
     wf_draws_free(piece->draws);
     if (piece->release) piece->release(piece->payload);
     wf_free(piece);
@@ -122,15 +150,17 @@ static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
 /* Gradients of the leaves `in`, to which the second run leads; none if all of it is frozen. */
 static weft_status walk_again(struct piece *piece, weft_tensor *const *in, weft_tensor *grad)
 {
-    weft_tensor *out = run_again(piece, in);
+    weft_tensor *out;
 
+    WF_TRY(check_uses(piece));
+    out = run_again(piece, in);
     if (!out)
         return weft_error_status()
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_STATE, "recomputed: nothing came of the second run");
     if (!out->requires_grad) return WEFT_OK;
     WF_TRY(weft_backward_from(out, grad));
-    return drop_uses(piece, true);
+    return end_uses(piece, true);
 }
 
 static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)

@@ -64,6 +64,7 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->used = false;
     for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
     node->saved_slots = 0;
+    node->writes = wf_tensor_writes;
     node->parts = NULL;
     out->node = node;
     out->requires_grad = true;
@@ -77,6 +78,21 @@ void wf_node_drop_saved(struct wf_node *node)
     node->saved_slots = 0;
     wf_saved_parts_free(node->parts);
     node->parts = NULL;
+}
+
+weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor *t)
+{
+    struct wf_where before = wf_here;
+    char text[256];
+
+    wf_here.module = node->module;
+    weft_tensor_describe(t, text, sizeof text);
+    WF_FAIL(WEFT_ERR_STATE,
+            "backward: the gradient of %s needs a tensor from %s that was modified in place by %s "
+            "since: %s; write before the forward or after the backward, or to a copy",
+            node->name, t->origin, t->block->writer, text);
+    wf_here = before;
+    return WEFT_ERR_STATE;
 }
 
 /* Drop what the node refers to. Producers that die of it are queued, not recursed into: a chain of

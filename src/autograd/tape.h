@@ -32,7 +32,9 @@ struct wf_node {
     struct wf_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
     weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
     weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
+    uint32_t versions[WF_NODE_SAVED];          /* of their blocks when they were saved */
     uint32_t saved_slots;                      /* bits of those in use */
+    uint64_t writes;                           /* on this thread when it was recorded */
     struct wf_saved_parts *parts;              /* which of them are parts; NULL: none */
     double s[4];                               /* the call's scalars */
     int64_t v[4];
@@ -59,7 +61,22 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
 static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
 {
     node->saved[slot] = weft_retain(t);
+    node->versions[slot] = t ? t->block->version : 0;
     node->saved_slots |= 1u << slot;
+}
+
+/** Refuses a node of which a saved tensor was written in place since; the same on every rank. */
+weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor *t);
+static inline weft_status wf_node_saved_unchanged(const struct wf_node *node)
+{
+    if (node->writes == wf_tensor_writes) return WEFT_OK; /* nothing was written at all */
+    for (uint32_t left = node->saved_slots; left; left &= left - 1) {
+        int slot = __builtin_ctz(left);
+        const weft_tensor *t = node->saved[slot];
+
+        if (t && t->block->version != node->versions[slot]) return wf_node_refuse_written(node, t);
+    }
+    return WEFT_OK;
 }
 
 /** Cut what a node keeps, if the open scope says so: when all of it is saved. */
@@ -116,9 +133,15 @@ struct wf_kept {
 /** Call `arrived` if nothing more is to come to the leaf. */
 weft_status wf_leaf_maybe_arrived(weft_tensor *leaf);
 
-/** Kept leaves that a piece used when it ran without being recorded; each holds a reference. */
+/** A leaf that a piece used when it ran without being recorded. Holds a reference. */
+struct wf_use {
+    weft_tensor *leaf;
+    uint32_t version; /* of its block at that time */
+    bool awaited;     /* its keeper counts the piece */
+};
+
 struct wf_uses {
-    weft_tensor **leaves;
+    struct wf_use *items;
     int count, room;
 };
 

@@ -175,6 +175,7 @@ static void finish_reduced(const struct wf_replicas *r, const struct wf_member *
     if (!has_news(m)) return;
     own_gradient(m);
     grad = m->leaf->grad;
+    wf_tensor_begin_write(grad, "reduce_gradients");
     if (r->meta) return;
     wf_cpu_scale(dtype_of(m), grad->layout->desc.numel, grad->data, factor);
     if (m->before)

@@ -120,7 +120,10 @@ int wf_replicas_start(const struct wf_replicas *r, weft_tensor *const *tensors,
     if (alone || count == 0 || wf_is_meta(tensors[0])) return -1;
     for (int i = 0; i < count; i++) wf_settled(tensors[i]);
     if (r->config.start == WEFT_REPLICAS_COMPARED) return compare(r, tensors, axes, count);
-    for (int i = 0; r->config.start == WEFT_REPLICAS_COPIED && i < count; i++)
+    if (r->config.start != WEFT_REPLICAS_COPIED) return -1;
+    for (int i = 0; i < count; i++) {
+        wf_tensor_begin_write(tensors[i], "weft_data_parallel");
         copy(r, axes[i], tensors[i]);
+    }
     return -1;
 }

@@ -26,9 +26,11 @@ struct wf_block {
     int32_t refs;
     uint8_t category;
     uint8_t size_class;
-    bool shared;           /* from the shared source */
-    int64_t bytes;         /* asked for: what the categories count */
-    int64_t capacity;      /* of the size class */
+    bool shared;        /* from the shared source */
+    uint32_t version;   /* grows with every write in place; goes on when the block is used again */
+    const char *writer; /* the op of the last such write */
+    int64_t bytes;      /* asked for: what the categories count */
+    int64_t capacity;   /* of the size class */
     struct wf_block *next; /* in a free list */
 };
 

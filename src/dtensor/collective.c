@@ -162,6 +162,7 @@ weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int r
     WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
             "mesh_broadcast: the tensor is written to and must be row-major");
     d.coll.count = (size_t)t->layout->desc.numel;
+    wf_tensor_begin_write(t, d.who);
     d.coll.send = d.coll.recv = t->data;
     wf_deal_run(&d);
     return WEFT_OK;
@@ -208,6 +209,7 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_me
     for (int r = 0; r < d.ways; r++) counts[r] = (size_t)weft_numel(t);
     d.coll.send_counts = counts;
     d.coll.send = packed ? packed->data : NULL;
+    wf_tensor_begin_write(t, d.who);
     d.coll.recv = t->data;
     wf_deal_run(&d);
     wf_free(counts);

@@ -168,6 +168,7 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
                 plan->name);
         return NULL;
     }
+    wf_tensor_begin_write(args->into, plan->name);
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
     if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);

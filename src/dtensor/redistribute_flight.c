@@ -73,6 +73,16 @@ void wf_tensor_await(const weft_tensor *t)
     if (f) land(f);
 }
 
+void wf_block_await_readers(const struct wf_block *block)
+{
+    struct flight *f, *next;
+
+    for (f = flights; f; f = next) {
+        next = f->next;
+        if (f->source == block) land(f);
+    }
+}
+
 /* Those that have arrived, so that what nobody waits for does not pile up. */
 static void land_arrived(void)
 {

@@ -254,6 +254,9 @@ static weft_status copy_part(const struct loading *l, const struct found *found)
 
 static weft_status copy_all(const struct loading *l)
 {
+    for (int64_t i = 0; i < l->state->count; i++)
+        if (l->state->items[i].thing == WF_THING_TENSOR)
+            wf_tensor_begin_write(l->state->items[i].tensor, "weft_checkpoint_load");
     for (int64_t i = 0; i < l->n_found; i++) WF_TRY(copy_part(l, &l->found[i]));
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_item *item = &l->state->items[i];

@@ -37,6 +37,7 @@ static weft_status fill_all(const struct wf_weights_map *map)
         const struct wf_fill *fill = &map->fills[i];
         struct wf_held held;
 
+        wf_tensor_begin_write(fill->tensor, "weft_weights_load");
         wf_held_by(&held, fill->tensor);
         for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
             status = fill_from(fill, &fill->sources[s], &held);

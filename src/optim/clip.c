@@ -189,19 +189,23 @@ static weft_status clip_norm(struct gradients *all, weft_module *module, double 
     WF_TRY(measure(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
-    for (int i = 0; i < all->count; i++)
+    for (int i = 0; i < all->count; i++) {
+        wf_tensor_begin_write(all->items[i], "weft_clip_grad_norm");
         wf_cpu_scale(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
                      weft_data(all->items[i]), factor);
+    }
     return WEFT_OK;
 }
 
 static weft_status clip_value(struct gradients *all, weft_module *module, double limit)
 {
     WF_TRY(find_all(all, module));
-    for (int i = 0; i < all->count; i++)
+    for (int i = 0; i < all->count; i++) {
+        wf_tensor_begin_write(all->items[i], "weft_clip_grad_value");
         if (weft_tensor_device(all->items[i]) != WEFT_META)
             wf_cpu_limit(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
                          weft_data(all->items[i]), limit);
+    }
     return WEFT_OK;
 }
 

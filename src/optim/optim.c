@@ -323,6 +323,7 @@ static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
                                .w = weft_data(slot->tensor),
                                .g = weft_data(slot->grad)};
 
+    wf_tensor_begin_write(slot->tensor, kind->name);
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = state_at(optim, slot, s);
     if (slot->keeps >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;

@@ -88,6 +88,24 @@ void weft_release(weft_tensor *t)
 
 int32_t *wf_tensor_ties(weft_tensor *t) { return &t->ties; }
 
+_Thread_local uint64_t wf_tensor_writes;
+
+void wf_tensor_begin_write(const weft_tensor *t, const char *op)
+{
+    wf_settled(t);
+    wf_block_await_readers(t->block);
+    wf_tensor_writes++;
+    t->block->version++;
+    t->block->writer = op;
+}
+
+int64_t weft_tensor_version(const weft_tensor *t) { return t ? t->block->version : 0; }
+
+void weft_increment_version(weft_tensor *t)
+{
+    if (t) wf_tensor_begin_write(t, "weft_increment_version");
+}
+
 int64_t wf_tensor_count(void) { return handles.live; }
 
 static void report_leaks(void)

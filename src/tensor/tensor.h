@@ -61,6 +61,18 @@ static inline void wf_settled(const weft_tensor *t)
 /** How many parameters of modules the tensor is, to count up and down; nn declares it too. */
 int32_t *wf_tensor_ties(weft_tensor *t);
 
+/** Upcall: dtensor waits for collectives that still read the block. */
+void wf_block_await_readers(const struct wf_block *block);
+
+/** Writes in place on this thread so far. */
+extern _Thread_local uint64_t wf_tensor_writes;
+
+/**
+ * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
+ * that makes the call, also where its part is empty: backward refuses what it saved before.
+ */
+void wf_tensor_begin_write(const weft_tensor *t, const char *op);
+
 /** Handles alive on this thread. */
 int64_t wf_tensor_count(void);
 

@@ -399,7 +399,10 @@ WT_TEST(later_backward__is_refused_and_changes_nothing)
     WT_ALL(same_bytes(w, after));
     WT_EQ(weft_step(t.optim[1]), WEFT_OK);
     WT_ALL(same_bytes(w, after));
-    WT_EQ(weft_backward(second), WEFT_OK); /* nothing of it had been used up */
+    WT_EQ(weft_backward(second), WEFT_ERR_STATE); /* it saved weights that are others now */
+    WT_FAILED(WEFT_ERR_STATE, "modified in place by adamw");
+    WT_ALL(same_bytes(w, after));
+    WT_EQ(weft_backward(loss_of(t.gpt[1], 1)), WEFT_OK); /* nothing waits for the refused one */
     WT_ALL(!same_bytes(w, after));
     WT_ALL(!weft_grad(w));
     close_twins(&t);

@@ -1,0 +1,304 @@
+/*
+ * test_in_place.c: what backward saved and was written in place since is refused, by name of both
+ * ops, on every rank alike and before anything is sent or changed; other writes stay allowed.
+ */
+/* mpi: 2 3 */
+#include <string.h>
+
+#include "support/scratch.h"
+#include "support/worlds.h"
+
+enum { ROWS = 3, COLUMNS = 2 }; /* fewer rows than some worlds have ranks */
+
+static const char *const layouts[] = {"S(0)", "S(1)", "R"};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static weft_tensor *spread(struct wt_world *w, int which, const char *layout)
+{
+    return wt_spread(w, wt_whole(WEFT_F64, which, ROWS, COLUMNS), layout);
+}
+
+static weft_tensor *leaf(struct wt_world *w, int which, const char *layout)
+{
+    return weft_set_requires_grad(spread(w, which, layout), true);
+}
+
+/* ---- ways to write ---- */
+
+typedef weft_status writer(weft_tensor *t);
+
+static weft_status fill(weft_tensor *t) { return weft_fill_(t, 5); }
+static weft_status uniform(weft_tensor *t) { return weft_uniform_(t, 0, 1, NULL); }
+static weft_status copy(weft_tensor *t)
+{
+    return weft_copy_(t, weft_detach(weft_mul_scalar(t, 2)));
+}
+static weft_status increment(weft_tensor *t)
+{
+    weft_increment_version(t);
+    return WEFT_OK;
+}
+
+/* Through another handle of the same storage. */
+static weft_status add(weft_tensor *t)
+{
+    t = weft_detach(t);
+    return weft_add_inplace(t, t) ? WEFT_OK : weft_error_status();
+}
+static weft_status fill_view(weft_tensor *t)
+{
+    return weft_fill_(weft_transpose(weft_detach(t), 0, 1), 5);
+}
+static weft_status fill_local(weft_tensor *t)
+{
+    return weft_fill_(weft_to_local(weft_detach(t), NULL), 5);
+}
+
+static weft_status load(weft_tensor *t)
+{
+    const char *path = wt_scratch("in_place");
+    weft_state *state = weft_state_new();
+    weft_status status = weft_state_add_tensor(state, "t", t);
+
+    if (status == WEFT_OK) status = weft_checkpoint_save(path, state);
+    if (status == WEFT_OK) status = weft_checkpoint_load(path, state);
+    weft_state_release(state);
+    return status;
+}
+
+static const struct {
+    writer *write;
+    const char *name;
+} writers[] = {{fill, "fill"},       {uniform, "uniform"},
+               {copy, "copy"},       {increment, "weft_increment_version"},
+               {add, "add"},         {fill_view, "fill"},
+               {fill_local, "fill"}, {load, "weft_checkpoint_load"}};
+enum { WRITERS = sizeof writers / sizeof *writers };
+
+static void refuses(struct wt_world *w, const char *layout, int i)
+{
+    weft_tensor *a = leaf(w, 1, layout), *b = leaf(w, 2, layout), *y, *loss;
+    int64_t before = weft_tensor_version(b);
+    char text[64];
+
+    y = weft_mul(a, b);
+    loss = weft_sum_all(y);
+    WT_EQ(writers[i].write(b), WEFT_OK);
+    WT_ALL(weft_tensor_version(b) > before);
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_EQ(weft_backward(loss), WEFT_ERR_STATE);
+    snprintf(text, sizeof text, "modified in place by %s since", writers[i].name);
+    wt_note("%s on %s: %s", writers[i].name, layout, weft_error_message());
+    WT_ALL(strstr(weft_error_message(), "gradient of mul") != NULL);
+    WT_FAILED(WEFT_ERR_STATE, text);
+    WT_STILL(w);
+    WT_ALL(weft_grad(a) == NULL && weft_grad(b) == NULL);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(a, b))), WEFT_OK); /* with the new values */
+    WT_ALL(wt_near_tensors(weft_grad(a), weft_detach(b), WT_EXACT));
+}
+
+/* trial 1.2 */
+WT_TEST(in_place__write_of_what_backward_saved_is_refused)
+{
+    for (int l = 0; l < LAYOUTS; l++)
+        for (int i = 0; i < WRITERS; i++) {
+            struct wt_world w = wt_world_open();
+
+            refuses(&w, layouts[l], i);
+            wt_world_close(&w);
+        }
+}
+
+/* trial 1.2 */
+WT_TEST(in_place__write_on_two_axes_is_refused_alike)
+{
+    struct wt_world w;
+
+    if (wt_ranks() % 2) return;
+    w = wt_world_open_mesh("dp=2,tp=%d", wt_ranks() / 2);
+    for (int i = 0; i < WRITERS; i++) refuses(&w, "S(0),S(1)", i);
+    wt_world_close(&w);
+}
+
+/* trial 1.2: a result that was saved */
+WT_TEST(in_place__write_of_a_saved_result_is_refused)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "S(0)"), *y = weft_sigmoid(a);
+
+    WT_EQ(weft_fill_(weft_detach(y), 1), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "gradient of sigmoid");
+    wt_world_close(&w);
+}
+
+/* trial 1.2: addition needs no values, and a moved operand was saved as a copy */
+WT_TEST(in_place__write_that_backward_does_not_need_is_allowed)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+
+    WT_EQ(weft_fill_(b, 3), WEFT_OK);
+    y = weft_sum_all(weft_add(weft_mul(a, b), a));
+    WT_EQ(weft_backward_retain(y), WEFT_OK);
+    WT_ALL(wt_is_all(weft_grad(a), 4));
+    weft_zero_grad(a);
+    y = weft_sum_all(weft_add(a, b));
+    WT_EQ(weft_fill_(a, 1), WEFT_OK);
+    WT_EQ(weft_backward(y), WEFT_OK);
+    WT_ALL(wt_is_all(weft_grad(a), 1));
+    wt_world_close(&w);
+}
+
+/* ---- several ways to keep ---- */
+
+static weft_tensor *product(weft_tensor *const *in, int n, void *other)
+{
+    (void)n;
+    return weft_mul(in[0], other);
+}
+
+/* trial 1.2: a leaf that a recomputed piece uses beside its inputs, and an input of it */
+WT_TEST(in_place__write_of_what_runs_again_is_refused)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+
+    for (int input = 0; input < 2; input++) {
+        y = weft_sum_all(weft_recomputed(product, &a, 1, b, NULL));
+        WT_EQ(weft_fill_(input ? a : b, 2), WEFT_OK);
+        WT_EQ(weft_backward(y), WEFT_ERR_STATE);
+        WT_ALL(strstr(weft_error_message(), "modified in place by fill") != NULL);
+        WT_FAILED(WEFT_ERR_STATE, "recomputed");
+        WT_ALL(weft_grad(a) == NULL);
+    }
+    y = weft_sum_all(weft_recomputed(product, &a, 1, b, NULL));
+    WT_EQ(weft_backward(y), WEFT_OK);
+    WT_ALL(wt_is_all(weft_grad(a), 2) && wt_is_all(weft_grad(b), 2));
+    wt_world_close(&w);
+}
+
+/* trial 1.2: parts of a saved tensor are copies, so the whole may change; on one rank it is whole
+ */
+WT_TEST(in_place__saved_parts_are_copies)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "R"), *b = weft_mul_scalar(spread(&w, 2, "R"), 1), *y, *want;
+    weft_scope *parts = weft_saved_parts_open(w.mesh);
+    bool whole = wt_ranks() == 1 || ROWS * COLUMNS < wt_ranks();
+
+    y = weft_scope_return(parts, weft_mul(a, b));
+    want = weft_mul_scalar(b, 1);
+    WT_EQ(weft_fill_(b, 7), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(y)), whole ? WEFT_ERR_STATE : WEFT_OK);
+    if (whole)
+        WT_FAILED(WEFT_ERR_STATE, "modified in place");
+    else
+        WT_ALL(wt_near_tensors(weft_grad(a), want, WT_EXACT));
+    wt_world_close(&w);
+}
+
+/* ---- optimizers ---- */
+
+static weft_tensor *first(weft_module *m, weft_tensor *const *in, int n)
+{
+    (void)m;
+    (void)n;
+    return in[0];
+}
+
+static weft_module *holder(weft_tensor *weight)
+{
+    static const weft_module_class kind = {.type = "holder", .forward = first};
+    weft_module *m = weft_module_new(&kind, NULL);
+
+    WT_EQ(weft_module_add_parameter(m, "weight", weight), WEFT_OK);
+    return m;
+}
+
+/* trial 1.2: PyTorch says so too */
+WT_TEST(in_place__step_between_forward_and_backward_is_refused)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+    weft_module *m = holder(b);
+    weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 0.5});
+
+    y = weft_sum_all(weft_mul(a, b));
+    WT_EQ(weft_backward_retain(y), WEFT_OK);
+    WT_EQ(weft_step(sgd), WEFT_OK);
+    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "modified in place by sgd");
+    weft_optim_release(sgd);
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
+/*
+ * trial 1.2: an optimizer that updates in backward waits for the last use of a leaf, so a tied
+ * weight is right; a use that it cannot see (a detached one, walked later) is refused.
+ */
+WT_TEST(in_place__update_in_backward_of_a_tied_weight)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = leaf(&w, 3, "S(0)"), *b = leaf(&w, 2, "S(0)"), *twin = leaf(&w, 2, "S(0)"), *y;
+    weft_module *m = holder(b), *other = holder(twin);
+    weft_optim *in_backward = weft_sgd(m, (weft_sgd_config){.lr = 0.5});
+    weft_optim *after = weft_sgd(other, (weft_sgd_config){.lr = 0.5});
+
+    WT_EQ(weft_optim_update_in_backward(in_backward, true), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(weft_mul(x, b), b))), WEFT_OK);
+    WT_EQ(weft_step(in_backward), WEFT_OK);
+    weft_zero_grad(x);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(weft_mul(x, twin), twin))), WEFT_OK);
+    WT_EQ(weft_step(after), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_detach(b), weft_detach(twin), WT_EXACT));
+
+    weft_zero_grad(x);
+    y = weft_sum_all(weft_mul(weft_mul(x, weft_detach(b)), b));
+    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "modified in place by sgd");
+    WT_EQ(weft_step(in_backward), WEFT_OK);
+    weft_optim_release(in_backward);
+    weft_optim_release(after);
+    weft_module_release(m);
+    weft_module_release(other);
+    wt_world_close(&w);
+}
+
+/* ---- elements that are under way ---- */
+
+/* trial 1.2: what a collective still reads, and what it is about to bring */
+WT_TEST(in_place__write_waits_for_collectives)
+{
+    struct wt_world w = wt_world_open();
+    weft_placement whole = weft_replicate();
+    weft_redistribute_options async = {.async = true};
+    weft_tensor *x = spread(&w, 1, "S(0)"), *y, *want = wt_whole(WEFT_F64, 1, ROWS, COLUMNS);
+
+    y = weft_redistribute_with(x, &whole, &async);
+    WT_EQ(weft_fill_(x, 9), WEFT_OK);
+    WT_ALL(wt_ranks() == 1 || wt_near_tensors(y, want, WT_EXACT));
+    y = weft_redistribute_with(spread(&w, 1, "S(0)"), &whole, &async);
+    WT_EQ(weft_fill_(y, 9), WEFT_OK);
+    WT_ALL(wt_is_all(weft_wait(y), 9));
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(in_place__write_of_what_backward_saved_is_refused),
+        WT_CASE(in_place__write_on_two_axes_is_refused_alike),
+        WT_CASE(in_place__write_of_a_saved_result_is_refused),
+        WT_CASE(in_place__write_that_backward_does_not_need_is_allowed),
+        WT_CASE(in_place__write_of_what_runs_again_is_refused),
+        WT_CASE(in_place__saved_parts_are_copies),
+        WT_CASE(in_place__step_between_forward_and_backward_is_refused),
+        WT_CASE(in_place__update_in_backward_of_a_tied_weight),
+        WT_CASE(in_place__write_waits_for_collectives),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "in_place", cases));
+}
