@@ -11,10 +11,13 @@ WEFT_API weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted);
 WEFT_API bool weft_requires_grad(const weft_tensor *t);
 
 /**
- * The accumulated gradient of a leaf, in the leaf's own layout.
+ * The accumulated gradient of a leaf, in the leaf's own layout (PyTorch's t.grad, which sends
+ * nothing).
  *
- * ranks: collective over the leaf's mesh when a pending sum has to be reduced (at most once per
- * step) gives: borrowed from the leaf; NULL when there is none
+ * ranks: every rank of the leaf's mesh: it communicates when a pending sum has to be reduced, at
+ *        most once per step, and for replicas (weft_data_parallel) reduces the gradients of all.
+ *        After weft_reduce_gradients, clipping or a step nothing is sent
+ * gives: borrowed from the leaf; NULL when there is none
  */
 WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 

@@ -317,7 +317,7 @@ typedef enum weft_schedule_kind {
  * Learning rate by step: rises in a line from start_lr to `lr` over `warmup` steps, then stays, or
  * falls towards `min_lr`. A line, a cosine and a polynomial are there at step `total`, and stay,
  * and so is WSD (Megatron: warm-up, stable, decay); what other kinds multiply is the distance to
- * min_lr.
+ * min_lr. A cosine is min_lr + (lr - min_lr) (1 + cos(pi (step - warmup) / (total - warmup))) / 2.
  *
  * One cycle (Smith and Topin 2019) has start_lr at step 0, lr at step warmup - 1 and min_lr at step
  * total - 1; momentum goes against it by a schedule of its own and weft_optim_set.

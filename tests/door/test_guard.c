@@ -118,6 +118,44 @@ WT_TEST(guard__regions_nest)
     wt_world_close(&w);
 }
 
+/* What is cut by rows in one is cut so in both gradients: nothing is redistributed, so even the
+ * strict guard lets it pass (docs/decisions/0048). */
+/* trial 4.10 */
+WT_TEST(guard__strict_lets_a_backward_pass_that_moves_nothing)
+{
+    const int64_t rows[] = {8, 5, 1};
+
+    for (int i = 0; i < 3; i++) {
+        struct wt_world w = wt_world_open();
+        weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F32, 0, rows[i], 12), "S(0)"));
+        weft_tensor *weight = leaf(wt_spread(&w, wt_whole(WEFT_F32, 1, 12, 7), "R"));
+        weft_guard before = weft_guard_set(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
+        weft_tensor *loss = weft_sum_all(weft_matmul(x, weight));
+
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_STILL(&w);
+        weft_guard_set(before);
+        WT_ALL(weft_grad(x) && weft_grad(weight));
+        wt_world_close(&w);
+    }
+}
+
+/* One all-to-all of the first, and a pending sum, rather than a gather of the second
+ * (docs/decisions/0048). */
+/* trial 4.10 */
+WT_TEST(product__of_two_cut_by_rows_moves_the_first)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 4 * wt_ranks(), 4 * wt_ranks());
+    weft_tensor *y = wt_whole(WEFT_F32, 1, 4 * wt_ranks(), 32), *out;
+
+    out = weft_matmul(wt_spread(&w, x, "S(0)"), wt_spread(&w, y, "S(0)"));
+    WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
+    WT_ALL(wt_ranks() == 1 || wt_is_placed(out, "P"));
+    WT_ALL(wt_near_tensors(out, weft_matmul(x, y), WT_WITHIN(1e-4)));
+    wt_world_close(&w);
+}
+
 /* from_local has to bring the gradient to its placements: refused in backward, nobody hangs. */
 WT_TEST(guard__watches_backward)
 {
@@ -277,6 +315,8 @@ int main(int argc, char **argv)
         WT_CASE(guard__lets_a_tensor_parallel_block_pass),
         WT_CASE(guard__regions_nest),
         WT_CASE(guard__watches_backward),
+        WT_CASE(guard__strict_lets_a_backward_pass_that_moves_nothing),
+        WT_CASE(product__of_two_cut_by_rows_moves_the_first),
         WT_CASE(guard__names_the_module),
         WT_CASE(replication__is_off_until_it_is_asked_for),
         WT_CASE(replication__regions_nest),
