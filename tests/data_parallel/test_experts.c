@@ -11,7 +11,7 @@
 #include "support/scratch.h"
 #include "support/worlds.h"
 
-enum { WIDTH = 6, HIDDEN = 5, EXPERTS = 3, CLASSES = 7, ROWS = 4, IGNORED = -100 };
+enum { WIDTH = 6, HIDDEN = 5, EXPERTS = 3, CLASSES = 7, ROWS = 4, IGNORED = -100, MOST = 8 };
 
 /* ---- experts: every token goes to all, with the gate's weights ---- */
 
@@ -53,15 +53,78 @@ static weft_tensor *run_experts(weft_module *m, weft_tensor *const *inputs, int 
 
 static const weft_module_class class_experts = {.type = "experts", .forward = run_experts};
 
-/* `placements` of up and down over the mesh; NULL: plain. */
-static weft_module *new_experts(weft_mesh *mesh, const weft_placement *up,
-                                const weft_placement *down)
-{
-    weft_module *m = weft_module_new(&class_experts, NULL);
-    weft_tensor *wide = wt_whole3(WEFT_F64, 2, EXPERTS, WIDTH, HIDDEN);
-    weft_tensor *narrow = wt_whole3(WEFT_F64, 3, EXPERTS, HIDDEN, WIDTH);
+/* ---- experts: every token goes to the best one, on whichever rank that is ---- */
 
-    WT_EQ(weft_module_add_parameter(m, "gate", wt_whole(WEFT_F64, 1, WIDTH, EXPERTS)), WEFT_OK);
+static weft_tensor *one_expert(weft_tensor *x, weft_tensor *up, weft_tensor *down, int number)
+{
+    up = weft_untyped(weft_select(up, 0, number)); /* tokens of other ranks are this rank's own */
+    down = weft_untyped(weft_select(down, 0, number));
+    return weft_matmul(weft_relu(weft_matmul(x, up)), down);
+}
+
+/* All tokens through all experts, of which one counts. */
+static weft_tensor *masked(weft_tensor *x, weft_tensor *best, weft_tensor *up, weft_tensor *down)
+{
+    int64_t column[] = {weft_size(x, 0), 1};
+    weft_tensor *sum = NULL;
+
+    for (int e = 0; e < weft_size(up, 0); e++) {
+        weft_tensor *is_it = weft_eq(best, weft_full(WEFT_I64, 0, NULL, e));
+        weft_tensor *y = weft_mul(one_expert(x, up, down, e),
+                                  weft_reshape(weft_cast(is_it, WEFT_F64), 2, column));
+
+        sum = sum ? weft_add(sum, y) : y;
+    }
+    return sum;
+}
+
+/* Tokens sorted by expert, which is the rank of ep, sent there and back. */
+static weft_tensor *dispatched(weft_tensor *x, weft_tensor *best, weft_tensor *up,
+                               weft_tensor *down)
+{
+    weft_mesh *ep = weft_tensor_mesh(up);
+    int64_t rows = weft_size(x, 0), to[MOST] = {0}, from[MOST];
+    int32_t sorted[MOST * ROWS], home[MOST * ROWS], n = 0;
+    double expert[MOST * ROWS];
+
+    WEFT_CHECK(weft_read_f64(best, expert, rows));
+    for (int e = 0; e < weft_mesh_size(ep); e++)
+        for (int32_t i = 0; i < rows; i++) {
+            if ((int)expert[i] != e) continue;
+            sorted[n] = i;
+            home[i] = n++;
+            to[e]++;
+        }
+    x = weft_embedding(x, weft_from_data(WEFT_I32, 1, &rows, sorted));
+    x = weft_mesh_all_to_all_single(x, to, from, ep, 0);
+    x = one_expert(x, weft_to_local(up, NULL), weft_to_local(down, NULL), 0);
+    x = weft_mesh_all_to_all_known(x, from, to, ep, 0);
+    return weft_embedding(x, weft_from_data(WEFT_I32, 1, &rows, home));
+}
+
+static weft_tensor *run_best(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *up = weft_module_parameter(m, "up"), *down = weft_module_parameter(m, "down");
+    weft_tensor *x = inputs[0], *y;
+    weft_tensor *share = weft_softmax(weft_matmul(x, weft_module_parameter(m, "gate")), -1);
+    weft_tensor *best = weft_argmax(share, -1);
+
+    (void)n;
+    y = weft_tensor_mesh(up) ? dispatched(x, best, up, down) : masked(x, best, up, down);
+    return weft_mul(y, weft_max(share, 1, (int[]){-1}, true));
+}
+
+static const weft_module_class class_best = {.type = "best expert", .forward = run_best};
+
+/* `n` experts; placements of up and down over the mesh; NULL: plain. */
+static weft_module *new_experts(const weft_module_class *kind, int n, weft_mesh *mesh,
+                                const weft_placement *up, const weft_placement *down)
+{
+    weft_module *m = weft_module_new(kind, NULL);
+    weft_tensor *wide = wt_whole3(WEFT_F64, 2, n, WIDTH, HIDDEN);
+    weft_tensor *narrow = wt_whole3(WEFT_F64, 3, n, HIDDEN, WIDTH);
+
+    WT_EQ(weft_module_add_parameter(m, "gate", wt_whole(WEFT_F64, 1, WIDTH, n)), WEFT_OK);
     if (mesh) wide = weft_distribute_tensor(wide, mesh, up, -1);
     if (mesh) narrow = weft_distribute_tensor(narrow, mesh, down, -1);
     WT_EQ(weft_module_add_parameter(m, "up", wide), WEFT_OK);
@@ -108,6 +171,7 @@ static weft_module *new_net(struct net *net, weft_module *experts)
 struct options {
     const char *mesh; /* axes dp, ep, tp */
     bool both;        /* experts over tp too */
+    bool best;        /* a token goes to one expert, of which each rank of ep has one */
     weft_data_parallel_config config;
 };
 
@@ -132,11 +196,11 @@ static void spread_layers(struct pair *p)
     weft_mesh_release(tp);
 }
 
-static weft_module *spread_experts(weft_mesh *mesh, bool both)
+static weft_module *spread_experts(const weft_module_class *kind, int n, weft_mesh *mesh, bool both)
 {
     weft_mesh *ep = weft_mesh_sub(mesh, both ? "ep,tp" : "ep");
     weft_placement up[] = {weft_shard(0), weft_shard(2)}, down[] = {weft_shard(0), weft_shard(1)};
-    weft_module *m = new_experts(ep, up, down);
+    weft_module *m = new_experts(kind, n, ep, up, down);
 
     weft_mesh_release(ep);
     return m;
@@ -149,13 +213,17 @@ static weft_optim *adam(weft_module *m)
 
 static void open_pair(struct pair *p, struct options o)
 {
+    const weft_module_class *kind = o.best ? &class_best : &class_experts;
+    int n;
+
     *p = (struct pair){.world = wt_world_open_mesh("%s", o.mesh)};
     p->data = weft_mesh_sub(p->world.mesh, "dp,ep");
     p->replicas = weft_mesh_size(p->data);
     p->me = weft_mesh_coordinate(p->data, 0) * weft_mesh_axis_size(p->data, 1) +
             weft_mesh_coordinate(p->data, 1);
-    p->whole = new_net(&p->nets[0], new_experts(NULL, NULL, NULL));
-    p->spread = new_net(&p->nets[1], spread_experts(p->world.mesh, o.both));
+    n = o.best ? weft_mesh_axis_size(p->data, 1) : EXPERTS;
+    p->whole = new_net(&p->nets[0], new_experts(kind, n, NULL, NULL, NULL));
+    p->spread = new_net(&p->nets[1], spread_experts(kind, n, p->world.mesh, o.both));
     spread_layers(p);
     o.config.expert_axes = "ep";
     WT_EQ(weft_data_parallel(p->spread, p->data, o.config), WEFT_OK);
@@ -182,8 +250,8 @@ static bool counts(int replica, int row) { return replica != 1 && row >= replica
 /* The mean loss over the rows of replicas first .. first + n - 1, and how many count. */
 static weft_tensor *loss_of(weft_module *m, int batch, int first, int n, int64_t *count)
 {
-    double in[8 * ROWS * WIDTH];
-    int32_t target[8 * ROWS];
+    double in[MOST * ROWS * WIDTH];
+    int32_t target[MOST * ROWS];
     int64_t rows = (int64_t)n * ROWS;
     weft_tensor *inputs[2];
 
@@ -298,7 +366,7 @@ static void train_everywhere(weft_data_parallel_config config, int batches)
         for (int both = 0; both < 2; both++) {
             struct pair p;
 
-            open_pair(&p, (struct options){mesh, both, config});
+            open_pair(&p, (struct options){mesh, both, false, config});
             for (int i = 0; i < 2; i++) step(&p, i * batches, batches);
             close_pair(&p);
         }
@@ -323,6 +391,25 @@ WT_TEST(experts__cut_over_their_replicas)
     train_everywhere((weft_data_parallel_config){.shard = true}, 2);
     train_everywhere((weft_data_parallel_config){.shard_axes = "dp"}, 1);
     train_everywhere((weft_data_parallel_config){.shard_axes = "ep", .backwards = 1}, 1);
+}
+
+/* The way of Megatron and Switch: which tokens travel follows from data, and some experts get none.
+ */
+/* trial 4.3 */
+WT_TEST(experts__to_which_tokens_are_sent_train_as_on_one_device)
+{
+    weft_data_parallel_config configs[] = {
+        {0}, {.backwards = 2, .bucket_bytes = 100}, {.shard = true}};
+    char mesh[64];
+
+    for (int n = 0; next_mesh(mesh, sizeof mesh, &n);)
+        for (int c = 0; c < 3; c++) {
+            struct pair p;
+
+            open_pair(&p, (struct options){mesh, false, true, configs[c]});
+            for (int i = 0; i < 2; i++) step(&p, 2 * i, 2);
+            close_pair(&p);
+        }
 }
 
 /* ---- messages ---- */
@@ -353,7 +440,7 @@ WT_TEST(experts__are_reduced_along_their_axes_only)
         struct pair p;
         int64_t all, wide, narrow, of_experts;
 
-        open_pair(&p, (struct options){mesh, false, {0}});
+        open_pair(&p, (struct options){mesh, false, false, {0}});
         wide = p.replicas > 1;
         of_experts = bytes_of(&p, experts);
         narrow = weft_mesh_axis_size(p.data, 0) > 1 && of_experts > 0;
@@ -378,7 +465,7 @@ static void begin(const char *mesh, weft_replicas_start start)
     weft_mesh *data = weft_mesh_sub(w.mesh, "dp,ep");
     int dp = weft_mesh_axis_size(data, 0), ep = weft_mesh_axis_size(data, 1);
     bool unlike = dp > 1 && weft_chunk_size(EXPERTS, ep, ep - 1) > 0;
-    weft_module *m = spread_experts(w.mesh, false);
+    weft_module *m = spread_experts(&class_experts, EXPERTS, w.mesh, false);
     weft_tensor *up = weft_module_parameter(m, "up");
     weft_status status;
 
@@ -467,6 +554,7 @@ int main(int argc, char **argv)
         WT_CASE(experts__train_as_on_one_device),
         WT_CASE(experts__with_buckets_that_leave_in_backward),
         WT_CASE(experts__cut_over_their_replicas),
+        WT_CASE(experts__to_which_tokens_are_sent_train_as_on_one_device),
         WT_CASE(experts__are_reduced_along_their_axes_only),
         WT_CASE(experts__are_compared_with_their_replicas),
         WT_CASE(experts__without_tokens_have_zeros),
