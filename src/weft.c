@@ -17,7 +17,7 @@
 static void init_process(void)
 {
     wf_knobs_read();
-    wf_kernels_init();
+    wf_kernels_start();
     wf_dtensor_init();
     wf_mesh_on_change(wf_plan_forget_all);
 }

@@ -54,7 +54,10 @@ typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
 
 /**
  * Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512,
- * 5 AVX-512 with AMX tiles for bf16.
+ * 5 AVX-512 with products of bf16, 6 with AMX tiles for them too.
  */
 void wf_kernels_init(void);
+/** The same when the library starts: other libraries' kernels are kept to the knob as well, which
+ *  can be done once in a process. */
+void wf_kernels_start(void);
 int wf_kernels_isa(void);

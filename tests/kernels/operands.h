@@ -163,7 +163,7 @@ static inline double dtype_bound(weft_dtype dtype)
 /** Run a case under every instruction set that this machine has. */
 #define EACH_ISA                                                                                   \
     for (long isa_ = (wf_knobs.isa = 2, wf_kernels_init(), 2);                                     \
-         isa_ <= 5 && wf_kernels_isa() == isa_; wf_knobs.isa = ++isa_, wf_kernels_init())
+         isa_ <= 6 && wf_kernels_isa() == isa_; wf_knobs.isa = ++isa_, wf_kernels_init())
 
 static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
 enum { FLOAT_DTYPES = 3 };

@@ -3,16 +3,18 @@
  *
  *   x W^T, few x  own loops that read W once (NOTE [few rows])
  *   f64           own loops (oneDNN has no f64 product)
- *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles]); oneDNN where it has
- *                 kernels for the machine; else converted to f32 and back
- *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
+ *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles]); oneDNN where the
+ * CPU has bf16 products; else own loops that widen to f32 (NOTE [widened]) f32           oneDNN,
+ * but turned or own where its choice of kernel is poor (NOTE [f32 forms])
  */
 #include "kernels/cpu/gemm.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/knob.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "kernels/cpu/blocked.h"
 #include "kernels/cpu/gemm_dnnl.h"
@@ -31,6 +33,7 @@ static struct wf_blocked blocked_of(const struct wf_gemm *g)
         .a_k = g->ta ? g->lda : 1,
         .b_k = g->tb ? 1 : g->ldb,
         .b_n = g->tb ? g->ldb : 1,
+        .wide = g->wide,
     };
 }
 
@@ -232,52 +235,6 @@ static void run_bf16(const struct wf_gemm *g, const void *a, const void *b, cons
     wf_dnnl_product_run(g->dnnl, a, b, bias, c);
 }
 
-static void widen(int64_t rows, int64_t cols, const wf_bf16 *from, int64_t ld, float *to)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) to[i * cols + j] = wf_bf16_to_f32(from[i * ld + j]);
-}
-
-/* Without bf16 kernels: A, B, bias and a bf16 C pass through f32 copies. */
-static void run_widened(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
-                        void *c, char *scratch)
-{
-    char *wide_a = scratch, *wide_b = wide_a + f32_bytes(g->m * g->k);
-    char *wide_bias = wide_b + f32_bytes(g->k * g->n), *wide_c = wide_bias + f32_bytes(g->n);
-    char *rest = wide_c + (g->wide ? 0 : f32_bytes(g->m * g->n));
-    const float *from = (const void *)wide_c;
-    wf_bf16 *to = c;
-
-    widen(g->ta ? g->k : g->m, g->ta ? g->m : g->k, a, g->lda, (float *)(void *)wide_a);
-    widen(g->tb ? g->n : g->k, g->tb ? g->k : g->n, b, g->ldb, (float *)(void *)wide_b);
-    if (bias) widen(1, g->n, bias, g->n, (float *)(void *)wide_bias);
-    wf_gemm_run(g->inner, wide_a, wide_b, bias ? wide_bias : NULL, g->wide ? c : wide_c, rest);
-    if (g->wide) return;
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j++) to[i * g->ldc + j] = wf_f32_to_bf16(from[i * g->n + j]);
-}
-
-static void prepare_widened(struct wf_gemm *g)
-{
-    struct wf_gemm *inner = WF_NEW(struct wf_gemm);
-
-    *inner = (struct wf_gemm){.dtype = WEFT_F32,
-                              .ta = g->ta,
-                              .tb = g->tb,
-                              .bias = g->bias,
-                              .m = g->m,
-                              .n = g->n,
-                              .k = g->k,
-                              .lda = g->ta ? g->m : g->k,
-                              .ldb = g->tb ? g->k : g->n,
-                              .ldc = g->wide ? g->ldc : g->n};
-    wf_gemm_prepare(inner);
-    g->inner = inner;
-    g->run = run_widened;
-    g->scratch = f32_bytes(g->m * g->k) + f32_bytes(g->k * g->n) + f32_bytes(g->n) +
-                 (g->wide ? 0 : f32_bytes(g->m * g->n)) + inner->scratch;
-}
-
 /*
  * NOTE [tiles]. GFLOP/s of one core of a Xeon with AMX, weight N x K, m rows; oneDNN 2.6, its bf16
  * with AVX512_BF16 (here, where the palette of tiles is hidden, it has no other).
@@ -308,7 +265,7 @@ static void prepare_widened(struct wf_gemm *g)
  */
 static bool on_tiles(const struct wf_gemm *g)
 {
-    return g->dtype == WEFT_BF16 && g->k > 0 && wf_kernels_isa() >= 5;
+    return g->dtype == WEFT_BF16 && g->k > 0 && wf_kernels_isa() >= 6;
 }
 
 static void prepare_tiles(struct wf_gemm *g)
@@ -317,15 +274,44 @@ static void prepare_tiles(struct wf_gemm *g)
     g->scratch = wf_scratch_round(wf_tiles_amx.scratch_bytes(g));
 }
 
+/* Once, by rank 0, when the first product is planned that gains nothing. */
+static void say_widened(void)
+{
+    static _Atomic bool said;
+
+    if (wf_log_rank() > 0 || atomic_exchange_explicit(&said, true, memory_order_relaxed)) return;
+    WF_LOG(WF_LOG_WARN, "kernels",
+           "bf16 does not pay in time here: this CPU (or WEFT_ISA) has no bf16 products, so they "
+           "are computed in f32, at up to a tenth less than its speed; bf16 halves memory, and "
+           "writing token by token is faster");
+}
+
+/*
+ * NOTE [widened]. Own loops over f32, GFLOP/s of one Zen 4 core at WEFT_ISA=4 and 3; emulated:
+ * oneDNN's bf16 with AVX-512 and without bf16 instructions.
+ *
+ *   N x K         m           AVX-512: own   f32  emulated      AVX2: own   f32
+ *    576 x 384   2048  x W^T           96   101        38             99   102
+ *                      d W            102   109        37            102   103
+ *                      d^T x          105   110        37            104   102
+ *    384 x 768   2048  x W^T          100   106        37             99    99
+ *                      d W             96   109        37            100   105
+ *                      d^T x          104   109        37            103   103
+ *   1536 x 768    128  x W^T          102   105        36             98    94
+ *   2048 x 1024    32                  79    81        33             67    84
+ *                  16                  94    69        29             88    84
+ */
 static void prepare_bf16(struct wf_gemm *g)
 {
-    if (g->k > 0) g->dnnl = wf_dnnl_product_new(g);
+    if (g->k > 0 && wf_kernels_isa() >= 5) g->dnnl = wf_dnnl_product_new(g);
     g->run = run_bf16;
     if (g->dnnl) return;
-    if (has_rows(g, FEW_WIDENED))
+    if (has_rows(g, FEW_WIDENED)) {
         prepare_gemv(g);
-    else
-        prepare_widened(g);
+        return;
+    }
+    say_widened();
+    prepare_blocked(g, WF_ISA_PICK(wf_blocked_bf16), sizeof(float));
 }
 
 void wf_gemm_prepare(struct wf_gemm *g)
@@ -345,9 +331,4 @@ void wf_gemm_prepare(struct wf_gemm *g)
         prepare_bf16(g);
 }
 
-void wf_gemm_drop(struct wf_gemm *g)
-{
-    wf_dnnl_product_free(g->dnnl);
-    if (g->inner) wf_gemm_drop(g->inner);
-    wf_free(g->inner);
-}
+void wf_gemm_drop(struct wf_gemm *g) { wf_dnnl_product_free(g->dnnl); }

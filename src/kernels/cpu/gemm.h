@@ -28,7 +28,6 @@ struct wf_gemm {
     size_t scratch;               /* bytes that run needs, 64-byte aligned */
     const void *loops;            /* table of the own loops in force */
     struct wf_dnnl_product *dnnl; /* bf16 */
-    struct wf_gemm *inner;        /* the f32 product behind a bf16 one */
 };
 
 void wf_gemm_prepare(struct wf_gemm *g);

@@ -60,9 +60,17 @@ static void threads_end(int before)
  * Where the palette is hidden, oneDNN (2.6, and 3.x inside PyTorch 2.15) then configures
  * no tiles, and its first instruction on one ends the process; AVX-512 it does right.
  */
-void wf_dnnl_init(void)
+void wf_dnnl_init(int level)
 {
-    if (wf_tiles_palette_hidden()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    static const dnnl_cpu_isa_t levels[] = {[2] = dnnl_cpu_isa_sse41,
+                                            [3] = dnnl_cpu_isa_avx2,
+                                            [4] = dnnl_cpu_isa_avx512_core,
+                                            [5] = dnnl_cpu_isa_avx512_core_bf16};
+
+    if (level >= 2 && level <= 5)
+        dnnl_set_max_cpu_isa(levels[level]);
+    else if (wf_tiles_palette_hidden())
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c)

@@ -6,9 +6,9 @@
 
 #include "kernels/cpu/gemm.h"
 
-/** Before any other use of oneDNN: keep it from instructions that this machine only seems to have.
- */
-void wf_dnnl_init(void);
+/** Before any other use of oneDNN: keep it from instructions that this machine only seems to have,
+ *  and from those above this level (wf_kernels_isa's; 0: any). */
+void wf_dnnl_init(int level);
 
 /** C = op(A) op(B) + beta C in f32. */
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c);

@@ -21,7 +21,8 @@ static int machine_level(void)
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return 3;
-    return wf_tiles_granted() ? 5 : 4;
+    if (wf_tiles_granted()) return 6;
+    return __builtin_cpu_supports("avx512bf16") ? 5 : 4;
 #else
     return 2;
 #endif
@@ -31,9 +32,14 @@ void wf_kernels_init(void)
 {
     int found = machine_level();
 
-    wf_dnnl_init();
     if (wf_knobs.isa > 0 && wf_knobs.isa < found) found = wf_knobs.isa < 2 ? 2 : (int)wf_knobs.isa;
     atomic_store_explicit(&level, found, memory_order_relaxed);
+}
+
+void wf_kernels_start(void)
+{
+    wf_kernels_init();
+    wf_dnnl_init(wf_knobs.isa > 0 ? wf_kernels_isa() : 0);
 }
 
 int wf_kernels_isa(void)

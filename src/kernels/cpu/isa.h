@@ -26,6 +26,7 @@
 /** Declare the three tables. */
 #define WF_ISA_TABLE(type, name) extern const type name##_v2, name##_v3, name##_v4;
 
-/** A pointer to the table of the instruction set in force; level 5, AMX, is v4 and tiles.h. */
+/** A pointer to the table of the instruction set in force; levels 5 and 6, products of bf16 by
+ * oneDNN and by tiles.h, are v4. */
 #define WF_ISA_PICK(name)                                                                          \
     (wf_kernels_isa() >= 4 ? &name##_v4 : wf_kernels_isa() == 3 ? &name##_v3 : &name##_v2)

@@ -50,9 +50,10 @@ TILE_INLINE vec vec_max(vec a, vec b)
 /* How many rows of the right operand ahead a copying tile asks for. */
 enum { TILE_AHEAD = 32 };
 
-/** Memory that later tiles read: a line of it is asked for every TILE_ASK rows, `step` apart. */
+/** Memory that later tiles read: a line of it is asked for every TILE_ASK rows, `step` bytes apart.
+ */
 struct tile_ahead {
-    const WF_T *at; /* NULL: nothing is asked for */
+    const char *at; /* NULL: nothing is asked for */
     int64_t step;
 };
 enum { TILE_ASK = 4 };
