@@ -40,9 +40,10 @@ WEFT_API weft_status weft_state_add_generator(weft_state *state, const char *nam
                                               weft_generator *g);
 
 /**
- * Name many things at once, their names after `prefix` and a dot: all parameters of a module by
- * their paths; of an optimizer its state tensors ("optim.net1.weight.exp_avg"), how often each
- * parameter was updated, steps taken and learning rate; all of another list.
+ * Name many things at once, their names after `prefix` and a dot: all parameters and buffers of a
+ * module by their paths (but for unsaved ones); of an optimizer its state tensors
+ * ("optim.net1.weight.exp_avg"), how often each parameter was updated, steps taken and learning
+ * rate; all of another list.
  *
  * `module` is the optimizer's.
  * ranks: any; local, all alike. fails: as above, and the list is what it was

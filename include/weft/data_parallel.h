@@ -37,6 +37,19 @@ typedef enum weft_replicas_start {
     WEFT_REPLICAS_TRUSTED   /* nothing: they were made alike */
 } weft_replicas_start;
 
+/**
+ * What makes buffers equal, once per step: when its gradients become final, and in
+ * weft_data_parallel_share_buffers. At the start `weft_replicas_start` does. One message of 8 bytes
+ * per element (16 for i64).
+ */
+typedef enum weft_replicas_buffers {
+    WEFT_BUFFERS_COPIED,   /* the first replica's are sent to the others, as PyTorch's DDP does
+                              (broadcast_buffers), there before the next forward */
+    WEFT_BUFFERS_AVERAGED, /* the mean over the replicas, in f64; integers and bools are copied */
+    WEFT_BUFFERS_OWN       /* nothing is sent: each replica keeps its own where they write different
+                              ones (broadcast_buffers=False); files get one replica's */
+} weft_replicas_buffers;
+
 /** All zero is a good start. */
 typedef struct weft_data_parallel_config {
     /** Gradients travel in buckets of at most so many bytes, the last parameters first; a larger
@@ -63,6 +76,7 @@ typedef struct weft_data_parallel_config {
      *  parameter's gradient is reduced along the other axes only, and divided by the tokens of all.
      *  NULL: none. Megatron: expert-model-parallel groups and expert-data-parallel groups */
     const char *expert_axes;
+    weft_replicas_buffers buffers;
 } weft_data_parallel_config;
 
 /**
@@ -73,8 +87,9 @@ typedef struct weft_data_parallel_config {
  * first backward. Every parameter of the tree is replaced: a plain one by one over `mesh` (and the
  * axes of the others, which are taken to hold it alike), one over "tp" by one over "dp,tp", an
  * expert's over "ep" by one over the same axes as all. A parameter that several modules have stays
- * one; frozen ones stay frozen.
- * ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
+ * one; frozen ones stay frozen. Buffers are replaced alike, and never cut; calls write into them as
+ * before. What calls write into has to be a buffer: nothing brings frozen parameters together
+ * again. ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
  *        TRUSTED
  * gives: nothing; the module keeps the mesh. Released between a backward and its step, it waits for
  *        buckets that the other replicas are still adding up
@@ -122,3 +137,11 @@ WEFT_API weft_status weft_data_parallel_loss(weft_module *module, double *loss, 
  */
 WEFT_API weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
                                              double *of_all);
+
+/**
+ * Make the buffers of all replicas alike now: after calls without a step, such as those that only
+ * gather statistics, or before a save in the middle of one. With WEFT_BUFFERS_OWN nothing happens.
+ *
+ * ranks: collective over the replicas; fails: WEFT_ERR_STATE for a module that is no replica
+ */
+WEFT_API weft_status weft_data_parallel_share_buffers(weft_module *module);

@@ -52,7 +52,8 @@ WEFT_API weft_status weft_module_add_child(weft_module *parent, const char *name
                                            weft_module *child);
 
 /**
- * Give the module a parameter: a leaf that wants a gradient when its dtype can carry one.
+ * Give the module a parameter: a leaf, which wants a gradient from now on when its dtype can carry
+ * one, whatever it wanted before (weft_set_requires_grad freezes it afterwards).
  *
  * The module keeps one reference. ranks: any; local
  * fails: WEFT_ERR_ARG for an empty name, one with a dot or one in use; WEFT_ERR_STATE for the
@@ -62,18 +63,45 @@ WEFT_API weft_status weft_module_add_parameter(weft_module *m, const char *name,
                                                weft_tensor *parameter);
 
 /**
- * Replace a parameter of the module itself; whether it wants a gradient is not changed.
+ * Replace a parameter of the module itself. The new tensor wants a gradient where it did before:
+ * unlike in weft_module_add_parameter nothing is switched on, and nothing is taken from the old
+ * one.
  *
  * The module keeps a reference to the new tensor and drops its own to the old one.
- * ranks: any; local. fails: WEFT_ERR_NOT_FOUND for an unknown name; WEFT_ERR_ARG for NULL
+ * ranks: any; local. fails: WEFT_ERR_NOT_FOUND for an unknown name; WEFT_ERR_ARG for NULL;
+ *        WEFT_ERR_STATE in a call of a replica (weft_data_parallel)
  */
 WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
                                                weft_tensor *parameter);
 
+/** What is particular about a buffer; all zero is the usual. */
+typedef struct weft_buffer_options {
+    bool unsaved; /* left out of checkpoints and of files of weights (PyTorch: persistent=False) */
+} weft_buffer_options;
+
 /**
- * Give parameters of the tree that are on the meta device elements on another one; each rank makes
- * room for its part only. Parameters that a layer made get the first values that they would have
- * had with elements from the start, whatever was drawn since; those of one's own are undefined.
+ * Give the module a tensor that is part of what it is but is not trained: running statistics, a
+ * counter, a table (PyTorch: register_buffer). Forward may write into it (weft_copy_).
+ *
+ * Buffers go where parameters go (weft_module_cast, materialize, plans, checkpoints, replicas), and
+ * not into optimizers, norms and counts of parameters. Plans and weft_distribute_module replicate
+ * those that a partition leaves plain. How replicas keep them alike: weft_replicas_buffers.
+ * The module keeps one reference. ranks: any; local
+ * fails: as weft_module_add_parameter, with whose names it shares; WEFT_ERR_STATE for a tensor that
+ *        wants a gradient
+ */
+WEFT_API weft_status weft_module_add_buffer(weft_module *m, const char *name, weft_tensor *buffer,
+                                            weft_buffer_options options);
+
+/** Replace a buffer of the module itself. ranks: any; local. fails: as weft_module_set_parameter;
+ *  WEFT_ERR_STATE for a tensor that wants a gradient */
+WEFT_API weft_status weft_module_set_buffer(weft_module *m, const char *name, weft_tensor *buffer);
+
+/**
+ * Give parameters and buffers of the tree that are on the meta device elements on another one; each
+ * rank makes room for its part only. Parameters that a layer made get the first values that they
+ * would have had with elements from the start, whatever was drawn since; those of one's own and
+ * buffers are undefined.
  *
  * So a model is made without elements, spread over a mesh, and only then takes memory, with the
  * bits of the same model made in one piece. A parameter that modules elsewhere in the whole tree
@@ -86,9 +114,9 @@ WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
 WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device);
 
 /**
- * Replace every floating-point parameter of the tree by one of another dtype, placed alike, that
- * wants a gradient as the old one did and has none yet; shared ones as weft_module_materialize
- * does. Make optimizers afterwards.
+ * Replace every floating-point parameter and buffer of the tree by one of another dtype, placed
+ * alike, that wants a gradient as the old one did and has none yet; shared ones as
+ * weft_module_materialize does. Make optimizers afterwards.
  *
  * ranks: local; every rank of the parameters' meshes alike
  * fails: WEFT_ERR_DTYPE for a dtype that is none of floats; WEFT_ERR_STATE as
@@ -121,6 +149,32 @@ WEFT_API weft_module *weft_module_child(weft_module *m, const char *path);
  *  gives: borrowed. fails: WEFT_ERR_NOT_FOUND as weft_module_child */
 WEFT_API weft_tensor *weft_module_parameter(weft_module *m, const char *path);
 
+/** The buffer at a path below m. ranks, gives, fails: as weft_module_parameter */
+WEFT_API weft_tensor *weft_module_buffer(weft_module *m, const char *path);
+
+/** A parameter or a buffer, where a walk meets it. Borrowed, for as long as the visitor runs. */
+typedef struct weft_module_tensor {
+    const char *path; /* below the module where the walk began: "blocks.0.mlp.up.weight" */
+    weft_module *module;
+    const char *name; /* in that module */
+    weft_tensor *tensor;
+    bool buffer;  /* it is one; false: a parameter */
+    bool unsaved; /* as in weft_buffer_options */
+} weft_module_tensor;
+
+/** A status that is not WEFT_OK ends the walk. */
+typedef weft_status weft_tensor_visitor(const weft_module_tensor *it, void *payload);
+
+/**
+ * Visit every parameter and buffer of the tree once, with its path: of each module the parameters,
+ * then the buffers, then its children's (PyTorch: named_parameters, named_buffers). A tensor that
+ * several modules share is visited at its first place only.
+ *
+ * ranks: any; local. gives: the status that ended the walk
+ */
+WEFT_API weft_status weft_module_each_tensor(weft_module *m, weft_tensor_visitor *visit,
+                                             void *payload);
+
 /** Called with the module that has the parameter and its name there; a status that is not WEFT_OK
  * ends the walk. */
 typedef weft_status weft_parameter_visitor(weft_module *m, const char *name, weft_tensor *parameter,
@@ -139,9 +193,9 @@ WEFT_API weft_status weft_module_each_parameter(weft_module *m, weft_parameter_v
 WEFT_API int weft_module_parameters(weft_module *m);
 WEFT_API int64_t weft_module_numel(weft_module *m);
 
-/** The tree as a table: of every module and parameter its path, its type or shape and layout, and
- *  how many elements it has, how many of them are trained and how many are on this rank. What is
- *  shared is counted once. ranks: any; local */
+/** The tree as a table: of every module, parameter and buffer its path, its type or shape and
+ * layout, and how many elements it has, how many of them are trained and how many are on this rank.
+ * What is shared is counted once. ranks: any; local */
 WEFT_API void weft_module_print(weft_module *m, FILE *out);
 
 /* ---- running ---- */

@@ -54,6 +54,7 @@ void wf_replicas_release(void *payload)
 struct change {
     weft_module *module; /* the first that has it, */
     const char *name;    /* and its name there */
+    bool buffer;
     weft_tensor *from;
     struct wf_layout *whole;
     weft_tensor *leaf;
@@ -78,10 +79,12 @@ static weft_status add_mesh(struct making *making, const weft_module *m, const c
     return wf_mesh_list_add(&making->meshes, making->r, mesh, what);
 }
 
-static weft_status list_parameter(weft_module *m, const char *name, weft_tensor *parameter,
-                                  void *payload)
+static weft_status list_tensor(const weft_module_tensor *it, void *payload)
 {
     struct making *making = payload;
+    weft_tensor *parameter = it->tensor;
+    weft_module *m = it->module;
+    const char *name = it->name;
     const struct wf_desc *desc = &parameter->layout->desc;
 
     WF_NEED(!parameter->kept, WEFT_ERR_STATE,
@@ -103,7 +106,7 @@ static weft_status list_parameter(weft_module *m, const char *name, weft_tensor 
     WF_TRY(add_mesh(making, m, name, weft_tensor_mesh(parameter)));
     making->changes = wf_grown(making->changes, making->count, sizeof *making->changes);
     making->changes[making->count++] =
-        (struct change){.module = m, .name = name, .from = parameter};
+        (struct change){.module = m, .name = name, .buffer = it->buffer, .from = parameter};
     return WEFT_OK;
 }
 
@@ -180,7 +183,7 @@ static weft_status cut_all(struct making *making, weft_tensor *const *wholes, co
         struct change *change = &making->changes[i];
 
         change->whole = wholes[i]->layout;
-        change->leaf = cut(wholes[i], making->r->cut & axes[i]);
+        change->leaf = cut(wholes[i], change->buffer ? 0 : making->r->cut & axes[i]);
         if (!change->leaf) return weft_error_status();
         change->leaf->requires_grad = change->from->requires_grad;
     }
@@ -230,6 +233,7 @@ static void adopt(struct wf_replicas *r, struct making *making)
 
         r->members[i] = (struct wf_member){
             .kept = {.keeper = &r->keeper, .axes = waiting_axes(change->leaf, replicas)},
+            .buffer = change->buffer,
             .replicas = replicas,
             .leaf = weft_retain(change->leaf),
             .lent = wf_layout_retain(change->from->layout),
@@ -251,9 +255,8 @@ static weft_tensor *leaf_of(const struct making *making, const weft_tensor *from
 
 static weft_status install(weft_module *m, struct wf_replicas *r, const struct making *making)
 {
-    for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(weft_module_set_parameter(m, m->parameters[i].name,
-                                         leaf_of(making, m->parameters[i].tensor)));
+    for (int i = 0; i < m->n_held; i++)
+        wf_parameter_put(&m->parameters[i], leaf_of(making, m->parameters[i].tensor));
     m->lending = (struct wf_lending){wf_replica_lend, r, wf_replicas_release};
     r->refs++;
     return WEFT_OK;
@@ -274,7 +277,7 @@ static weft_status install_all(weft_module *module, struct wf_replicas *r,
 static weft_status make(weft_module *module, struct wf_replicas *r)
 {
     struct making making = {.r = r, .meshes = {{weft_mesh_retain(r->mesh)}, 1}};
-    weft_status status = weft_module_each_parameter(module, list_parameter, &making);
+    weft_status status = weft_module_each_tensor(module, list_tensor, &making);
 
     if (status == WEFT_OK) status = join_meshes(&making);
     if (status == WEFT_OK) status = make_leaves(&making);
@@ -310,6 +313,8 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     WF_NEED(config.backwards >= 0, WEFT_ERR_ARG, "data parallel: %d backwards", config.backwards);
     WF_NEED((unsigned)config.start <= WEFT_REPLICAS_TRUSTED, WEFT_ERR_ARG,
             "data parallel: there is no start %d", (int)config.start);
+    WF_NEED((unsigned)config.buffers <= WEFT_BUFFERS_OWN, WEFT_ERR_ARG,
+            "data parallel: there is no rule %d for buffers", (int)config.buffers);
     WF_TRY(check_modules(module));
     WF_TRY(wf_need_own_parameters(module, "data parallel"));
     r = WF_NEW(struct wf_replicas);

@@ -22,9 +22,10 @@
 
 struct wf_replicas;
 
-/* A parameter. */
+/* A parameter, or a buffer: whole on every replica, and never with a gradient. */
 struct wf_member {
-    struct wf_kept kept;     /* its leaf points here */
+    struct wf_kept kept; /* its leaf points here */
+    bool buffer;
     weft_tensor *leaf;       /* one reference */
     struct wf_layout *lent;  /* what a call of its module sees */
     weft_tensor *before;     /* a gradient of an earlier step that is still to be used, or NULL */
@@ -143,8 +144,13 @@ void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept);
 /** How many numbers replicas tell each other in a step. */
 size_t wf_news_count(const struct wf_replicas *r);
 
-/** Sum `count` numbers over all replicas, in place. */
-void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count);
+/** Sum `count` numbers over the replicas along these axes, in place. */
+void wf_replicas_sum(const struct wf_replicas *r, unsigned axes, double *numbers, int count);
+
+/* ---- buffers.c ---- */
+
+/** Make the buffers of all replicas alike, as the config says; nothing is sent without buffers. */
+void wf_replicas_share_buffers(const struct wf_replicas *r);
 
 /* ---- same_start.c ---- */
 

@@ -44,11 +44,11 @@ static void wait(struct wf_coll *coll)
     if (coll->comm) wf_comm_wait(coll);
 }
 
-void wf_replicas_sum(const struct wf_replicas *r, double *numbers, int count)
+void wf_replicas_sum(const struct wf_replicas *r, unsigned axes, double *numbers, int count)
 {
     struct wf_coll coll = {.dtype = WEFT_F64, .count = (size_t)count, .coalesced = count > 1};
 
-    start(r, r->axes, &coll, numbers);
+    start(r, axes, &coll, numbers);
     wait(&coll);
 }
 
@@ -217,7 +217,7 @@ static struct news exchange(struct wf_replicas *r)
         rest[i] = m->bucket >= 0 && has_news(m);
         had[i] = has_news(m) || (m->bucket >= 0 && m->taken);
     }
-    wf_replicas_sum(r, r->numbers, (int)wf_news_count(r));
+    wf_replicas_sum(r, r->axes, r->numbers, (int)wf_news_count(r));
     return (struct news){r->numbers, r->numbers + 1, had, rest};
 }
 
@@ -270,6 +270,7 @@ static weft_status reduce(struct wf_replicas *r)
         wf_bucket_start(r, &r->buckets[r->n_started]);
     news = exchange(r);
     finish(r, &news);
+    wf_replicas_share_buffers(r);
     settle(r, &news);
     return WEFT_OK;
 }

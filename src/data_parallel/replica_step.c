@@ -86,6 +86,15 @@ weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *
     return WEFT_OK;
 }
 
+weft_status weft_data_parallel_share_buffers(weft_module *module)
+{
+    const struct wf_replicas *r = replicas_of(module, "data parallel share buffers");
+
+    if (!r) return weft_error_status();
+    wf_replicas_share_buffers(r);
+    return WEFT_OK;
+}
+
 weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
                                     double *of_all)
 {
@@ -95,7 +104,7 @@ weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t to
     if (!r) return weft_error_status();
     WF_NEED(of_all, WEFT_ERR_ARG, "data parallel mean: nowhere to put it");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel mean: %lld tokens", (long long)tokens);
-    wf_replicas_sum(r, sums, 2);
+    wf_replicas_sum(r, r->axes, sums, 2);
     *of_all = sums[0] > 0 ? sums[1] / sums[0] : NAN;
     return WEFT_OK;
 }

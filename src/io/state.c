@@ -118,16 +118,13 @@ struct adding {
     weft_optim *optim;
 };
 
-static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
+static weft_status add_tensor(const weft_module_tensor *it, void *payload)
 {
     struct adding *adding = payload;
-    char *path = wf_parameter_path(adding->root, m, name);
-    char *full = wf_format("%s.%s", adding->prefix, path);
 
-    wf_free(path);
-    return add(adding->state, full,
-               (struct wf_item){.thing = WF_THING_TENSOR, .tensor = parameter});
+    if (it->unsaved) return WEFT_OK;
+    return add(adding->state, wf_format("%s.%s", adding->prefix, it->path),
+               (struct wf_item){.thing = WF_THING_TENSOR, .tensor = it->tensor});
 }
 
 weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_module *module)
@@ -136,7 +133,7 @@ weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_mo
     int64_t before = weft_state_count(state);
 
     WF_NEED(prefix && prefix[0], WEFT_ERR_ARG, "state: a module needs a name");
-    return all_or_none(state, before, weft_module_each_parameter(module, add_parameter, &adding));
+    return all_or_none(state, before, weft_module_each_tensor(module, add_tensor, &adding));
 }
 
 /* What an optimizer remembers of one parameter; nothing of a frozen one. */

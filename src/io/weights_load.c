@@ -67,7 +67,6 @@ weft_status weft_weights_load(weft_module *module, weft_weights *weights,
 /* ---- save ---- */
 
 struct saving {
-    weft_module *root;
     const weft_weight_names *names;
     struct wf_job *jobs;
     int64_t count;
@@ -114,30 +113,29 @@ static weft_status add_jobs(struct saving *saving, const struct wf_candidates *c
     return WEFT_OK;
 }
 
-static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
-                                 void *payload)
+static weft_status add_tensor(const weft_module_tensor *it, void *payload)
 {
     struct saving *saving = payload;
-    char *path = wf_parameter_path(saving->root, m, name);
     struct wf_candidates c;
-    weft_status status = wf_candidates_of(&c, saving->names, path);
+    weft_status status;
 
+    if (it->unsaved) return WEFT_OK;
+    status = wf_candidates_of(&c, saving->names, it->path);
     if (status == WEFT_OK)
         status =
-            c.count ? add_jobs(saving, &c, path, parameter)
+            c.count ? add_jobs(saving, &c, it->path, it->tensor)
                     : WF_FAIL(WEFT_ERR_NOT_FOUND, "save weights: %s has no name for parameter '%s'",
-                              saving->names->family, path);
-    wf_free(path);
+                              saving->names->family, it->path);
     wf_candidates_free(&c);
     return status;
 }
 
 weft_status weft_weights_save(weft_module *module, const char *path, const weft_weight_names *names)
 {
-    struct saving saving = {.root = module, .names = names};
+    struct saving saving = {.names = names};
     weft_status status;
 
-    status = weft_module_each_parameter(module, add_parameter, &saving);
+    status = weft_module_each_tensor(module, add_tensor, &saving);
     if (status == WEFT_OK) status = wf_weights_write(path, saving.jobs, saving.count);
     for (int64_t i = 0; i < saving.count; i++) wf_free((char *)saving.jobs[i].name);
     wf_free(saving.jobs);

@@ -43,7 +43,6 @@ static const char *rest(char *text, size_t room, const struct list *list)
 
 struct matching {
     struct wf_weights_map *map;
-    weft_module *root;
     weft_weights *weights;
     const weft_weight_names *names;
     bool *used; /* per item of the weights */
@@ -112,20 +111,23 @@ static void fit(struct matching *matching, struct wf_fill *fill, const struct wf
     if (ndim > 0 && first != shape[fill->join]) misfit(matching, fill, items[fill->n_sources - 1]);
 }
 
-static weft_status match(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status match(const weft_module_tensor *it, void *payload)
 {
     struct matching *matching = payload;
     struct wf_weights_map *map = matching->map;
     const struct wf_weight *items[WF_JOINED];
     struct wf_candidates candidates;
     struct wf_fill *fill;
-    char *path = wf_parameter_path(matching->root, m, name);
-    weft_status status = wf_candidates_of(&candidates, matching->names, path);
+    char *path;
+    weft_status status;
 
-    if (status == WEFT_OK) status = wf_need_elements("load weights", path, parameter);
+    if (it->unsaved) return WEFT_OK;
+    path = wf_strdup(it->path);
+    status = wf_candidates_of(&candidates, matching->names, path);
+    if (status == WEFT_OK) status = wf_need_elements("load weights", path, it->tensor);
     map->fills = wf_grown(map->fills, map->count, sizeof *map->fills);
     fill = &map->fills[map->count++];
-    *fill = (struct wf_fill){.path = path, .tensor = parameter};
+    *fill = (struct wf_fill){.path = path, .tensor = it->tensor};
     if (status != WEFT_OK) {
         wf_candidates_free(&candidates);
         return status;
@@ -171,12 +173,12 @@ static weft_status verdict(const struct matching *matching)
 weft_status wf_weights_map_make(struct wf_weights_map *map, weft_module *module,
                                 weft_weights *weights, const weft_weight_names *names)
 {
-    struct matching matching = {.map = map, .root = module, .weights = weights, .names = names};
+    struct matching matching = {.map = map, .weights = weights, .names = names};
     weft_status status;
 
     *map = (struct wf_weights_map){0};
     matching.used = wf_calloc((size_t)weights->n_items + 1, sizeof *matching.used);
-    status = weft_module_each_parameter(module, match, &matching);
+    status = weft_module_each_tensor(module, match, &matching);
     if (status == WEFT_OK) {
         find_unexpected(&matching);
         status = verdict(&matching);

@@ -27,7 +27,7 @@ static weft_status check_inputs(const weft_module *m, weft_tensor *const *inputs
 
 static void take_back(weft_module *m)
 {
-    for (int i = 0; i < m->n_parameters; i++) {
+    for (int i = 0; i < m->n_held; i++) {
         struct wf_parameter *p = &m->parameters[i];
 
         if (p->own) p->tensor = p->own;
@@ -37,7 +37,7 @@ static void take_back(weft_module *m)
 
 static weft_status lend(weft_module *m)
 {
-    for (int i = 0; i < m->n_parameters; i++) {
+    for (int i = 0; i < m->n_held; i++) {
         struct wf_parameter *p = &m->parameters[i];
         weft_tensor *lent = m->lending.lend(p->tensor, m->lending.payload);
 

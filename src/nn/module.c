@@ -34,7 +34,7 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 static void free_module(weft_module *m)
 {
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
-    wf_parameters_truncate(m, 0);
+    wf_parameters_truncate(m, 0, 0);
     wf_hooks_truncate(&m->on_input, 0);
     wf_hooks_truncate(&m->on_output, 0);
     if (m->lending.release) m->lending.release(m->lending.payload);

@@ -24,6 +24,7 @@ struct wf_parameter {
     weft_tensor *tensor; /* one reference */
     weft_tensor *own;    /* during a call that lends: the parameter; `tensor` is borrowed then */
     struct wf_first_values first;
+    bool unsaved;      /* a buffer that files leave out */
     weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */
 };
 
@@ -90,8 +91,8 @@ struct weft_module {
     weft_module *parent;
     weft_module **children;
     int n_children;
-    struct wf_parameter *parameters;
-    int n_parameters;
+    struct wf_parameter *parameters; /* and buffers behind them: */
+    int n_parameters, n_held;        /* how many of the first, and of both */
     struct wf_hooks on_input, on_output;
     struct wf_lending lending;
     struct wf_surroundings surroundings;
@@ -119,15 +120,16 @@ weft_module *wf_module_root(weft_module *m);
  */
 weft_status wf_need_own_parameters(weft_module *m, const char *who);
 
-/** Give up the hooks / the module's own parameters after the first `count`. */
+/** Give up the hooks / the module's own parameters and buffers after the first so many. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
-void wf_parameters_truncate(weft_module *m, int count);
+void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers);
 
 /** Put every parameter of the tree on the meta device, for trying out on it what costs memory; a
  *  snapshot of the whole tree takes it back. */
 weft_status wf_module_empty(weft_module *m);
 
-/** How many parameters the modules of a tree have, one that several have counted in each. */
+/** How many parameters and buffers the modules of a tree have, one that several have counted in
+ * each. */
 int wf_module_places(const weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */

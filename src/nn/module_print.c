@@ -1,7 +1,7 @@
 /*
- * module_print.c: a tree as a table for people: a line per module and per parameter, with layouts
- * and how many elements there are: in all, of those that are trained, and on this rank. A tensor
- * that several modules share is counted once.
+ * module_print.c: a tree as a table for people: a line per module, parameter and buffer, with
+ * layouts and how many elements there are: in all, of those that are trained, and on this rank. A
+ * tensor that several modules share is counted once.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "nn/module.h"
 
 struct counts {
-    int64_t all, trained, here, bytes_here;
+    int64_t all, trained, buffers, here, bytes_here;
 };
 
 struct line {
@@ -29,22 +29,19 @@ struct table {
     int count;
 };
 
-static void count_tensor(struct counts *c, const weft_tensor *t)
+static void count_tensor(struct counts *c, const weft_tensor *t, bool buffer)
 {
     int64_t here = weft_local_numel(t);
 
-    c->all += weft_numel(t);
+    *(buffer ? &c->buffers : &c->all) += weft_numel(t);
     c->trained += weft_requires_grad(t) ? weft_numel(t) : 0;
     c->here += here;
     c->bytes_here += here * (int64_t)weft_dtype_size(weft_tensor_dtype(t));
 }
 
-static weft_status count_one(weft_module *m, const char *name, weft_tensor *parameter,
-                             void *payload)
+static weft_status count_one(const weft_module_tensor *it, void *payload)
 {
-    (void)m;
-    (void)name;
-    count_tensor(payload, parameter);
+    count_tensor(payload, it->tensor, it->buffer);
     return WEFT_OK;
 }
 
@@ -54,7 +51,7 @@ static void add(struct table *table, struct line line)
     table->lines[table->count++] = line;
 }
 
-/* The line of a parameter that is this tensor; NULL. */
+/* The line of a parameter or buffer that is this tensor; NULL. */
 static const struct line *find(const struct table *table, const weft_tensor *t)
 {
     for (int i = 0; i < table->count; i++)
@@ -62,16 +59,19 @@ static const struct line *find(const struct table *table, const weft_tensor *t)
     return NULL;
 }
 
-static void add_parameter(struct table *table, const weft_module *m, const struct wf_parameter *p)
+static void add_tensor(struct table *table, const weft_module *m, int index)
 {
+    const struct wf_parameter *p = &m->parameters[index];
+    bool buffer = index >= m->n_parameters;
     const struct line *first = find(table, p->tensor);
     struct line line = {.counted = !first, .tensor = first ? NULL : p->tensor};
     char text[256];
 
     weft_tensor_describe(p->tensor, text, sizeof text);
     line.path = wf_format("%s%s%s", m->path, m->path[0] ? "." : "", p->name);
-    line.what = first ? wf_format("is %s", first->path) : wf_strdup(text);
-    if (!first) count_tensor(&line.counts, p->tensor);
+    line.what =
+        first ? wf_format("is %s", first->path) : wf_format("%s%s", buffer ? "buffer " : "", text);
+    if (!first) count_tensor(&line.counts, p->tensor, buffer);
     add(table, line);
 }
 
@@ -79,11 +79,11 @@ static void add_module(struct table *table, weft_module *m)
 {
     struct line line = {.counted = true};
 
-    weft_module_each_parameter(m, count_one, &line.counts);
+    weft_module_each_tensor(m, count_one, &line.counts);
     line.path = wf_strdup(m->path[0] ? m->path : ".");
     line.what = wf_strdup(m->kind->type);
     add(table, line);
-    for (int i = 0; i < m->n_parameters; i++) add_parameter(table, m, &m->parameters[i]);
+    for (int i = 0; i < m->n_held; i++) add_tensor(table, m, i);
     for (int i = 0; i < m->n_children; i++) add_module(table, m->children[i]);
 }
 
@@ -118,13 +118,15 @@ static void print_lines(const struct table *table, FILE *out)
 void weft_module_print(weft_module *m, FILE *out)
 {
     struct table table = {0};
+    struct counts total;
 
     if (!m) return;
     add_module(&table, m);
     print_lines(&table, out);
-    fprintf(out, "%" PRId64 " parameters, %" PRId64 " trained, %" PRId64 " bytes on this rank\n",
-            table.lines[0].counts.all, table.lines[0].counts.trained,
-            table.lines[0].counts.bytes_here);
+    total = table.lines[0].counts;
+    fprintf(out, "%" PRId64 " parameters, %" PRId64 " trained, ", total.all, total.trained);
+    if (total.buffers) fprintf(out, "%" PRId64 " in buffers, ", total.buffers);
+    fprintf(out, "%" PRId64 " bytes on this rank\n", total.bytes_here);
     for (int i = 0; i < table.count; i++) {
         wf_free(table.lines[i].path);
         wf_free(table.lines[i].what);

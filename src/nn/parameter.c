@@ -1,8 +1,10 @@
 /*
- * parameter.c: parameters of a tree: adding, finding, replacing and visiting them.
+ * parameter.c: parameters and buffers of modules: adding, finding and replacing them. Visiting is
+ * in visit.c.
  *
- * A tensor may be a parameter of several modules (tied weights); visiting meets it once, so that
- * an optimizer does not update it twice.
+ * A module's parameters come first and its buffers behind them, in one array: layers read
+ * parameters at fixed indices, and what walks over all tensors of a module need not tell the two
+ * apart.
  */
 #include <string.h>
 
@@ -16,9 +18,14 @@
 
 static struct wf_parameter *find(weft_module *m, const char *name)
 {
-    for (int i = 0; i < m->n_parameters; i++)
+    for (int i = 0; i < m->n_held; i++)
         if (!strcmp(m->parameters[i].name, name)) return &m->parameters[i];
     return NULL;
+}
+
+static bool is_buffer(const weft_module *m, const struct wf_parameter *p)
+{
+    return p >= m->parameters + m->n_parameters;
 }
 
 void wf_parameter_put(struct wf_parameter *p, weft_tensor *t)
@@ -36,43 +43,101 @@ void wf_parameter_put(struct wf_parameter *p, weft_tensor *t)
     weft_release(old);
 }
 
-weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
+static weft_status need_name(weft_module *m, const char *name, const char *what)
 {
-    WF_NEED_GIVEN(m && parameter, "add parameter: module or tensor is NULL");
+    const struct wf_parameter *taken = name ? find(m, name) : NULL;
+
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
-            "add parameter: '%s' is no name (not empty, no dots)", name ? name : "NULL");
-    WF_NEED(!find(m, name), WEFT_ERR_ARG, "add parameter: module '%s' has a parameter '%s' already",
-            m->path, name);
-    if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
-        !weft_set_requires_grad(parameter, true))
-        return weft_error_status();
-    m->parameters = wf_grown(m->parameters, m->n_parameters, sizeof *m->parameters);
-    m->parameters[m->n_parameters] = (struct wf_parameter){.name = wf_strdup(name)};
-    wf_parameter_put(&m->parameters[m->n_parameters++], parameter);
+            "add %s: '%s' is no name (not empty, no dots)", what, name ? name : "NULL");
+    WF_NEED(!taken, WEFT_ERR_ARG, "add %s: module '%s' has a %s '%s' already", what, m->path,
+            is_buffer(m, taken) ? "buffer" : "parameter", name);
     return WEFT_OK;
 }
 
-void wf_parameters_truncate(weft_module *m, int count)
+/* A place at this index; those from there on move up. */
+static struct wf_parameter *insert(weft_module *m, int index, const char *name, weft_tensor *t)
 {
-    while (m->n_parameters > count) {
-        struct wf_parameter p = m->parameters[--m->n_parameters];
+    struct wf_parameter *p;
 
-        wf_parameter_put(&p, NULL);
-        weft_release(p.rows);
-        wf_free(p.name);
-    }
+    m->parameters = wf_grown(m->parameters, m->n_held, sizeof *m->parameters);
+    p = &m->parameters[index];
+    memmove(p + 1, p, (size_t)(m->n_held++ - index) * sizeof *p);
+    *p = (struct wf_parameter){.name = wf_strdup(name)};
+    wf_parameter_put(p, t);
+    return p;
+}
+
+weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
+{
+    WF_NEED_GIVEN(m && parameter, "add parameter: module or tensor is NULL");
+    WF_TRY(need_name(m, name, "parameter"));
+    if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
+        !weft_set_requires_grad(parameter, true))
+        return weft_error_status();
+    insert(m, m->n_parameters, name, parameter);
+    m->n_parameters++;
+    return WEFT_OK;
+}
+
+weft_status weft_module_add_buffer(weft_module *m, const char *name, weft_tensor *buffer,
+                                   weft_buffer_options options)
+{
+    WF_NEED_GIVEN(m && buffer, "add buffer: module or tensor is NULL");
+    WF_TRY(need_name(m, name, "buffer"));
+    WF_NEED(!weft_requires_grad(buffer), WEFT_ERR_STATE,
+            "add buffer: '%s' of module '%s' wants a gradient: a buffer is not trained "
+            "(weft_detach, or weft_module_add_parameter)",
+            name, m->path);
+    insert(m, m->n_held, name, buffer)->unsaved = options.unsaved;
+    return WEFT_OK;
+}
+
+static void drop_place(weft_module *m, int index)
+{
+    struct wf_parameter p = m->parameters[index];
+
+    wf_parameter_put(&p, NULL);
+    weft_release(p.rows);
+    wf_free(p.name);
+    m->n_held--;
+    memmove(&m->parameters[index], &m->parameters[index + 1],
+            (size_t)(m->n_held - index) * sizeof p);
+}
+
+void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers)
+{
+    while (m->n_held - m->n_parameters > n_buffers) drop_place(m, m->n_held - 1);
+    while (m->n_parameters > n_parameters) drop_place(m, --m->n_parameters);
+}
+
+static weft_status set(weft_module *m, const char *name, weft_tensor *t, bool buffer)
+{
+    const char *what = buffer ? "buffer" : "parameter";
+    struct wf_parameter *p;
+
+    WF_NEED_GIVEN(m && t, "set %s: module or tensor is NULL", what);
+    p = name ? find(m, name) : NULL;
+    WF_NEED(p && is_buffer(m, p) == buffer, WEFT_ERR_NOT_FOUND,
+            "set %s: module '%s' (%s) has no %s '%s'", what, m->path, m->kind->type, what,
+            name ? name : "NULL");
+    WF_NEED(!p->own, WEFT_ERR_STATE,
+            "set %s: '%s' of module '%s' is in use by a call of a replica: write into it "
+            "(weft_copy_)",
+            what, name, m->path);
+    WF_NEED(!buffer || !weft_requires_grad(t), WEFT_ERR_STATE,
+            "set buffer: the tensor for '%s' of module '%s' wants a gradient", name, m->path);
+    wf_parameter_put(p, t);
+    return WEFT_OK;
 }
 
 weft_status weft_module_set_parameter(weft_module *m, const char *name, weft_tensor *parameter)
 {
-    struct wf_parameter *slot;
+    return set(m, name, parameter, false);
+}
 
-    WF_NEED_GIVEN(m && parameter, "set parameter: module or tensor is NULL");
-    slot = name ? find(m, name) : NULL;
-    WF_NEED(slot, WEFT_ERR_NOT_FOUND, "set parameter: module '%s' (%s) has no parameter '%s'",
-            m->path, m->kind->type, name ? name : "NULL");
-    wf_parameter_put(slot, parameter);
-    return WEFT_OK;
+weft_status weft_module_set_buffer(weft_module *m, const char *name, weft_tensor *buffer)
+{
+    return set(m, name, buffer, true);
 }
 
 /* ---- ties with modules elsewhere ---- */
@@ -81,7 +146,7 @@ static int count_places(const weft_module *m, const weft_tensor *t)
 {
     int n = 0;
 
-    for (int i = 0; i < m->n_parameters; i++) n += m->parameters[i].tensor == t;
+    for (int i = 0; i < m->n_held; i++) n += m->parameters[i].tensor == t;
     for (int i = 0; i < m->n_children; i++) n += count_places(m->children[i], t);
     return n;
 }
@@ -93,7 +158,7 @@ static const weft_module *holder_outside(const weft_module *at, const weft_modul
     const weft_module *found = NULL;
 
     if (at == m) return NULL;
-    for (int i = 0; i < at->n_parameters; i++)
+    for (int i = 0; i < at->n_held; i++)
         if (at->parameters[i].tensor == t) return at;
     for (int i = 0; i < at->n_children && !found; i++)
         found = holder_outside(at->children[i], m, t);
@@ -116,7 +181,7 @@ static weft_status need_own(weft_module *m, weft_module *holder, const char *nam
 
 static weft_status need_own_below(weft_module *m, weft_module *at, const char *who)
 {
-    for (int i = 0; i < at->n_parameters; i++)
+    for (int i = 0; i < at->n_held; i++)
         WF_TRY(need_own(m, at, at->parameters[i].name, at->parameters[i].tensor, who));
     for (int i = 0; i < at->n_children; i++) WF_TRY(need_own_below(m, at->children[i], who));
     return WEFT_OK;
@@ -127,13 +192,15 @@ weft_status wf_need_own_parameters(weft_module *m, const char *who)
     return need_own_below(m, m, who);
 }
 
-weft_tensor *weft_module_parameter(weft_module *m, const char *path)
+/* ---- by path ---- */
+
+static weft_tensor *at_path(weft_module *m, const char *path, bool buffer)
 {
-    const char *dot;
-    struct wf_parameter *slot;
+    const char *what = buffer ? "buffer" : "parameter", *dot;
+    struct wf_parameter *p;
 
     if (!m) return NULL;
-    WF_NEED_PTR(path, WEFT_ERR_ARG, "module parameter: the path is NULL");
+    WF_NEED_PTR(path, WEFT_ERR_ARG, "module %s: the path is NULL", what);
     dot = strrchr(path, '.');
     if (dot) {
         char *owner = wf_format("%.*s", (int)(dot - path), path);
@@ -142,92 +209,16 @@ weft_tensor *weft_module_parameter(weft_module *m, const char *path)
         wf_free(owner);
         if (!m) return NULL;
     }
-    slot = find(m, dot ? dot + 1 : path);
-    WF_NEED_PTR(slot, WEFT_ERR_NOT_FOUND,
-                "parameter path '%s': module '%s' (%s) has no parameter '%s'", path, m->path,
-                m->kind->type, dot ? dot + 1 : path);
-    return slot->tensor;
+    p = find(m, dot ? dot + 1 : path);
+    WF_NEED_PTR(p && is_buffer(m, p) == buffer, WEFT_ERR_NOT_FOUND,
+                "%s path '%s': module '%s' (%s) has no %s '%s'", what, path, m->path, m->kind->type,
+                what, dot ? dot + 1 : path);
+    return p->tensor;
 }
 
-/* Tensors met so far: open addressing, at most half full. */
-struct seen {
-    const weft_tensor **slots;
-    size_t mask;
-};
-
-int wf_module_places(const weft_module *m)
+weft_tensor *weft_module_parameter(weft_module *m, const char *path)
 {
-    int n = m->n_parameters;
-
-    for (int i = 0; i < m->n_children; i++) n += wf_module_places(m->children[i]);
-    return n;
+    return at_path(m, path, false);
 }
 
-static bool first_time(struct seen *seen, const weft_tensor *t)
-{
-    size_t at = (size_t)(((uintptr_t)t >> 4) * 0x9E3779B1u);
-
-    for (;; at++) {
-        const weft_tensor **slot = &seen->slots[at & seen->mask];
-
-        if (*slot == t) return false;
-        if (*slot) continue;
-        *slot = t;
-        return true;
-    }
-}
-
-static weft_status visit_below(weft_module *m, struct seen *seen, weft_parameter_visitor *visit,
-                               void *payload)
-{
-    for (int i = 0; i < m->n_parameters; i++) {
-        struct wf_parameter p = m->parameters[i];
-
-        if (first_time(seen, p.tensor)) WF_TRY(visit(m, p.name, p.tensor, payload));
-    }
-    for (int i = 0; i < m->n_children; i++)
-        WF_TRY(visit_below(m->children[i], seen, visit, payload));
-    return WEFT_OK;
-}
-
-weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *visit, void *payload)
-{
-    struct seen seen = {.mask = 15};
-    weft_status status;
-
-    WF_NEED_GIVEN(m, "each parameter: the module is NULL");
-    while (seen.mask < 2 * (size_t)wf_module_places(m)) seen.mask = 2 * seen.mask + 1;
-    seen.slots = wf_calloc(seen.mask + 1, sizeof *seen.slots);
-    status = visit_below(m, &seen, visit, payload);
-    wf_free(seen.slots);
-    return status;
-}
-
-struct tally {
-    int parameters;
-    int64_t elements;
-};
-
-static weft_status count_one(weft_module *m, const char *name, weft_tensor *parameter,
-                             void *payload)
-{
-    struct tally *tally = payload;
-
-    (void)m;
-    (void)name;
-    tally->parameters++;
-    tally->elements += weft_numel(parameter);
-    return WEFT_OK;
-}
-
-static struct tally tally_of(weft_module *m)
-{
-    struct tally tally = {0};
-
-    if (m) weft_module_each_parameter(m, count_one, &tally);
-    return tally;
-}
-
-int weft_module_parameters(weft_module *m) { return tally_of(m).parameters; }
-
-int64_t weft_module_numel(weft_module *m) { return tally_of(m).elements; }
+weft_tensor *weft_module_buffer(weft_module *m, const char *path) { return at_path(m, path, true); }

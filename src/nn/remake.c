@@ -46,8 +46,7 @@ static weft_status remake_one(struct slots *slots, struct wf_parameter *p, remak
 static weft_status remake_below(struct slots *slots, weft_module *m, remake_function *remake,
                                 int what)
 {
-    for (int i = 0; i < m->n_parameters; i++)
-        WF_TRY(remake_one(slots, &m->parameters[i], remake, what));
+    for (int i = 0; i < m->n_held; i++) WF_TRY(remake_one(slots, &m->parameters[i], remake, what));
     for (int i = 0; i < m->n_children; i++)
         WF_TRY(remake_below(slots, m->children[i], remake, what));
     return WEFT_OK;
@@ -57,7 +56,7 @@ static weft_status remake_below(struct slots *slots, weft_module *m, remake_func
 static void follow_ties(struct slots *slots, weft_module *at, const weft_module *m)
 {
     if (at == m) return;
-    for (int i = 0; i < at->n_parameters; i++) {
+    for (int i = 0; i < at->n_held; i++) {
         struct wf_parameter *p = &at->parameters[i];
         weft_tensor *made = *wf_tensor_ties(p->tensor) > 1 ? made_before(slots, p->tensor) : NULL;
 

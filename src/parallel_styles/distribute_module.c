@@ -65,7 +65,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
     if (!t || (weft_requires_grad(t) != wanted && !weft_set_requires_grad(t, wanted)))
         status = weft_error_status();
     else
-        status = weft_module_set_parameter(m, p->name, t);
+        wf_parameter_put(p, t);
     if (status == WEFT_OK) m->parts = &wf_parts;
     weft_scope_close(scope);
     return status;
@@ -75,7 +75,7 @@ static weft_status replicate_rest(weft_module *m, weft_mesh *mesh, int source)
 {
     weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R on every axis */
 
-    for (int i = 0; i < m->n_parameters; i++)
+    for (int i = 0; i < m->n_held; i++)
         if (!weft_tensor_mesh(m->parameters[i].tensor))
             WF_TRY(wf_distribute_parameter(m, i, mesh, everywhere, source));
     return WEFT_OK;

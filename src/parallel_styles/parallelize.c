@@ -42,8 +42,7 @@ bool wf_is_spread(const weft_module *m)
 {
     bool spread = m->distributed;
 
-    for (int i = 0; i < m->n_parameters; i++)
-        spread |= weft_tensor_mesh(m->parameters[i].tensor) != NULL;
+    for (int i = 0; i < m->n_held; i++) spread |= weft_tensor_mesh(m->parameters[i].tensor) != NULL;
     return spread;
 }
 

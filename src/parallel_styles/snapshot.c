@@ -6,8 +6,8 @@
 
 struct state {
     weft_module *module;
-    weft_tensor **tensors; /* one reference each, n_tensors parameters, then their rows */
-    int n_tensors, n_on_input, n_on_output;
+    weft_tensor **tensors; /* one reference each: parameters, buffers, then their rows */
+    int n_tensors, n_parameters, n_on_input, n_on_output;
     const struct wf_parts *parts;
     bool wide, wide_gradient, distributed;
 };
@@ -21,7 +21,8 @@ struct wf_snapshot {
 static struct state state_of(weft_module *m)
 {
     struct state s = {.module = m,
-                      .n_tensors = m->n_parameters,
+                      .n_tensors = m->n_held,
+                      .n_parameters = m->n_parameters,
                       .n_on_input = m->on_input.count,
                       .n_on_output = m->on_output.count,
                       .parts = m->parts,
@@ -126,7 +127,8 @@ weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot)
 
 static void restore_state(struct state *s)
 {
-    wf_parameters_truncate(s->module, s->n_tensors); /* a partition may have added some */
+    wf_parameters_truncate(s->module, s->n_parameters,
+                           s->n_tensors - s->n_parameters); /* a partition may have added some */
     for (int i = 0; i < s->n_tensors; i++) {
         struct wf_parameter *p = &s->module->parameters[i];
         weft_tensor *rows = p->rows;

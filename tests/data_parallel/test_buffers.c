@@ -1,0 +1,262 @@
+/*
+ * test_buffers.c: buffers of a module under replicas: statistics that every replica gathers over
+ * its own rows are one device's, or the first replica's, after each step; and no rule, no message.
+ */
+/* ranks: 1 2 3 4 8 */
+/* mpi: 2 */
+#include <stdio.h>
+#include <string.h>
+
+#include "data_parallel/twins.h"
+#include "support/scratch.h"
+
+enum { WIDTH = 6, ROWS = 2, STEPS = 3 }; /* rows of each replica */
+
+/* Smaller than any i32, so that both halves of it travel. */
+static const int64_t first_count = -((int64_t)1 << 40) - 3;
+
+/* x [N, W] -> mlp(x - mean); mean moves towards that of the rows, count counts calls. */
+static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *mean = weft_module_buffer(m, "mean"), *count = weft_module_buffer(m, "count");
+    weft_tensor *x = inputs[0], *y = weft_sub(x, weft_mul_scalar(mean, 1));
+    const int rows = 0;
+
+    (void)n;
+    if (weft_module_training(m)) {
+        weft_no_grad_begin();
+        weft_copy_(mean, weft_add(weft_mul_scalar(mean, 0.5),
+                                  weft_mul_scalar(weft_mean(x, 1, &rows, false), 0.5)));
+        weft_copy_(count, weft_add_scalar(count, 1));
+        weft_no_grad_end();
+    }
+    return weft_call(weft_module_child(m, "mlp"), y);
+}
+
+static const weft_module_class class_centred = {.type = "centred", .forward = forward};
+
+static weft_module *centred_new(void)
+{
+    weft_module *m = weft_module_new(&class_centred, NULL);
+    weft_scope *scope = weft_scope_open();
+    const int64_t width = WIDTH, one = 1;
+
+    weft_manual_seed(3);
+    weft_module_add_child(
+        m, "mlp",
+        weft_mlp((weft_mlp_config){.in = WIDTH, .hidden = 8, .out = WIDTH, .dtype = WEFT_F64}));
+    WT_EQ(weft_module_add_buffer(m, "mean", weft_full(WEFT_F64, 1, &width, 0.25),
+                                 (weft_buffer_options){0}),
+          WEFT_OK);
+    WT_EQ(weft_module_add_buffer(m, "count", weft_from_data(WEFT_I64, 1, &one, &first_count),
+                                 (weft_buffer_options){0}),
+          WEFT_OK);
+    WT_EQ(weft_module_add_buffer(m, "scratch", weft_full(WEFT_F32, 1, &width, 0),
+                                 (weft_buffer_options){.unsaved = true}),
+          WEFT_OK);
+    weft_scope_close(scope);
+    return m;
+}
+
+static weft_tensor *rows(int step, int first, int count)
+{
+    int64_t shape[] = {count, WIDTH};
+    double x[8 * ROWS * WIDTH];
+
+    for (int i = 0; i < count * WIDTH; i++)
+        x[i] = 0.1 * ((step * 7 + (first * WIDTH + i) * 5) % 23) - 1;
+    return weft_from_data(WEFT_F64, 2, shape, x);
+}
+
+struct pair {
+    struct wt_world world;
+    weft_mesh *dp, *tp;
+    int replicas, me;
+    weft_module *whole, *replica;
+    weft_optim *optims[2];
+};
+
+static struct pair pair_open(int dp, int tp, weft_data_parallel_config config)
+{
+    static const weft_plan plan[] = {
+        {"mlp.up", {.kind = WEFT_STYLE_COLWISE}}, {"mlp.down", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
+    struct pair p = {.world = wt_world_open_mesh("dp=%d,tp=%d", dp, tp)};
+
+    p.dp = weft_mesh_sub(p.world.mesh, "dp");
+    p.tp = weft_mesh_sub(p.world.mesh, "tp");
+    p.replicas = dp;
+    p.me = weft_mesh_coordinate(p.dp, 0);
+    p.whole = centred_new();
+    p.replica = centred_new();
+    WT_EQ(weft_parallelize_module_strict(p.replica, p.tp, plan), WEFT_OK);
+    WT_EQ(weft_data_parallel(p.replica, p.dp, config), WEFT_OK);
+    p.optims[0] = weft_sgd(p.whole, (weft_sgd_config){.lr = 0.1});
+    p.optims[1] = weft_sgd(p.replica, (weft_sgd_config){.lr = 0.1});
+    weft_ledger_reset(p.world.ledger);
+    return p;
+}
+
+static void pair_close(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) weft_optim_release(p->optims[i]);
+    weft_module_release(p->whole);
+    weft_module_release(p->replica);
+    weft_mesh_release(p->dp);
+    weft_mesh_release(p->tp);
+    wt_world_close(&p->world);
+}
+
+/* One step of both; the whole one sees `seen` rows, from row 0 on. */
+static void step_both(struct pair *p, int step, int seen)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *x = rows(step, 0, seen), *mine = rows(step, p->me * ROWS, ROWS);
+
+    WT_EQ(weft_backward(weft_mean_all(weft_square(weft_call(p->whole, x)))), WEFT_OK);
+    WT_EQ(weft_data_parallel_backward(
+              p->replica, weft_mean_all(weft_square(weft_call(p->replica, mine))), ROWS),
+          WEFT_OK);
+    for (int i = 0; i < 2; i++) WT_EQ(weft_step(p->optims[i]), WEFT_OK);
+    weft_scope_close(scope);
+}
+
+/* The buffer on this rank, whatever others have: `R` says that they have the same. */
+static bool same_here(struct pair *p, const char *path)
+{
+    weft_tensor *here = weft_to_local(weft_module_buffer(p->replica, path), NULL);
+
+    return wt_near_tensors(here, weft_module_buffer(p->whole, path), WT_WITHIN(1e-12));
+}
+
+static void train(weft_data_parallel_config config)
+{
+    for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
+        struct pair p = pair_open(dp, tp, config);
+
+        for (int step = 0; step < STEPS; step++) {
+            step_both(&p, step, ROWS * p.replicas);
+            WT_ALL(same_here(&p, "mean"));
+            WT_ALL(same_here(&p, "count"));
+            WT_ALL(wt_near_tensors(weft_module_parameter(p.replica, "mlp.up.weight"),
+                                   weft_module_parameter(p.whole, "mlp.up.weight"),
+                                   WT_WITHIN(1e-12)));
+        }
+        pair_close(&p);
+    }
+}
+
+/* trial 1.7 */
+WT_TEST(buffers__averaged_are_those_of_all_rows)
+{
+    train((weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
+    train((weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED, .shard = true});
+    train((weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED, .backwards = 1});
+}
+
+/* trial 1.7: the first replica's, who has seen its own rows only */
+WT_TEST(buffers__copied_are_those_of_the_first_replica)
+{
+    for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
+        struct pair p = pair_open(dp, tp, (weft_data_parallel_config){0});
+
+        for (int step = 0; step < STEPS; step++) {
+            step_both(&p, step, ROWS);
+            WT_ALL(same_here(&p, "mean"));
+            WT_ALL(same_here(&p, "count"));
+        }
+        pair_close(&p);
+    }
+}
+
+/* trial 1.7: without a step, when asked */
+WT_TEST(buffers__are_shared_when_asked)
+{
+    struct pair p =
+        pair_open(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
+
+    WT_ALL(weft_call(p.whole, rows(0, 0, ROWS * p.replicas)) != NULL);
+    WT_ALL(weft_call(p.replica, rows(0, p.me * ROWS, ROWS)) != NULL);
+    WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
+    WT_ALL(same_here(&p, "mean"));
+    WT_EQ(weft_data_parallel_share_buffers(p.whole), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "is no replica");
+    pair_close(&p);
+}
+
+/* trial 1.7: one message for all buffers, none without a rule */
+WT_TEST(buffers__take_one_message)
+{
+    for (int i = 0; i < 2; i++) {
+        weft_data_parallel_config config = {.buffers = i ? WEFT_BUFFERS_OWN : WEFT_BUFFERS_COPIED};
+        struct pair p = pair_open(wt_ranks(), 1, config);
+
+        WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
+        if (i)
+            WT_STILL(&p.world);
+        else
+            WT_MOVED(&p.world, WEFT_COLL_ALL_REDUCE, 1);
+        pair_close(&p);
+    }
+}
+
+/* trial 1.7: replicas whose buffers differ at the start */
+WT_TEST(buffers__are_equal_at_the_start_or_refused)
+{
+    struct wt_world w = wt_world_open();
+    weft_mesh *dp = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    weft_module *m = centred_new();
+    weft_tensor *mean = weft_module_buffer(m, "mean");
+    bool alone = wt_ranks() == 1;
+
+    WT_EQ(weft_fill_(mean, weft_world_rank()), WEFT_OK);
+    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}),
+          alone ? WEFT_OK : WEFT_ERR_ARG);
+    if (!alone) {
+        WT_FAILED(WEFT_ERR_ARG, "'mean'");
+        WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = WEFT_REPLICAS_COPIED}),
+              WEFT_OK);
+    }
+    WT_ALL(wt_local_is_all(weft_module_buffer(m, "mean"), 0));
+    weft_module_release(m);
+    weft_mesh_release(dp);
+    wt_world_close(&w);
+}
+
+/* trial 1.7: saved from replicas, loaded into one device's module */
+WT_TEST(buffers__go_into_checkpoints)
+{
+    struct pair p =
+        pair_open(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
+    weft_module *fresh = centred_new();
+    weft_state *states[] = {weft_state_new(), weft_state_new()};
+    const char *path = wt_scratch("checkpoint");
+
+    step_both(&p, 0, ROWS * p.replicas);
+    WT_EQ(weft_state_add_module(states[0], "model", p.replica), WEFT_OK);
+    WT_EQ(weft_state_add_module(states[1], "model", fresh), WEFT_OK);
+    WT_ALL(weft_state_tensor(states[0], "model.count") != NULL);
+    WT_ALL(weft_state_tensor(states[0], "model.scratch") == NULL);
+    WT_EQ(weft_checkpoint_save(path, states[0]), WEFT_OK);
+    WT_EQ(weft_checkpoint_load(path, states[1]), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_module_buffer(fresh, "mean"), weft_module_buffer(p.whole, "mean"),
+                           WT_WITHIN(1e-12)));
+    WT_ALL(weft_item(weft_module_buffer(fresh, "count")) == (double)(first_count + 1));
+    for (int i = 0; i < 2; i++) weft_state_release(states[i]);
+    weft_module_release(fresh);
+    pair_close(&p);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(buffers__averaged_are_those_of_all_rows),
+        WT_CASE(buffers__copied_are_those_of_the_first_replica),
+        WT_CASE(buffers__are_shared_when_asked),
+        WT_CASE(buffers__take_one_message),
+        WT_CASE(buffers__are_equal_at_the_start_or_refused),
+        WT_CASE(buffers__go_into_checkpoints),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "buffers", cases));
+}
