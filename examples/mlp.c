@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     weft_module *mlp =
         weft_mlp((weft_mlp_config){.in = IN, .hidden = 4096, .out = OUT, .act = WEFT_GELU});
     weft_plan plan[] = {{"up", weft_colwise_parallel()}, {"down", weft_rowwise_parallel()}, {0}};
-    WEFT_CHECK(weft_parallelize_module(mlp, mesh, plan));
+    WEFT_CHECK(weft_parallelize_module_strict(mlp, mesh, plan));
     weft_optim *adam = weft_adamw(mlp, (weft_adamw_config){.lr = 3e-4});
 
     for (int step = 0; step < STEPS; step++) {

@@ -2,7 +2,7 @@
  * data_parallel.h: replicas of a module along mesh axes, each fed with its own part of the batch
  * (docs/howto/train-on-two-axes.md).
  *
- *     weft_parallelize_module(model, weft_mesh_sub(mesh, "tp"), plan);
+ *     weft_parallelize_module_strict(model, weft_mesh_sub(mesh, "tp"), plan);
  *     weft_data_parallel(model, weft_mesh_sub(mesh, "dp"), (weft_data_parallel_config){0});
  *     ... an optimizer; then per step, on this replica's tokens:
  *     loss = weft_gpt_loss(model, tokens, targets);

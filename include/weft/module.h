@@ -52,6 +52,22 @@ WEFT_API weft_status weft_module_add_child(weft_module *parent, const char *name
                                            weft_module *child);
 
 /**
+ * Put `child` in the place of the module at a path below m, in a ready model too: it gets that
+ * one's name and place, and is called instead of it (PyTorch: set_submodule). Before
+ * weft_data_parallel; a plan may come before or after, and is given the new paths after.
+ *
+ * A module of one's own that keeps pointers to its children looks them up by name in its forward.
+ * On failure `child` is released, unless it is part of a tree.
+ * ranks: any; local
+ * gives: the module that was there, a root now and owned by the caller, who releases it or puts it
+ *        under another, such as `child`; NULL on failure
+ * fails: WEFT_ERR_NOT_FOUND for the path; WEFT_ERR_ARG for "", and for a child that has a parent or
+ *        is m's own root; WEFT_ERR_STATE for a part of a replica
+ */
+WEFT_API weft_module *weft_module_replace_child(weft_module *m, const char *path,
+                                                weft_module *child);
+
+/**
  * Give the module a parameter: a leaf, which wants a gradient from now on when its dtype can carry
  * one, whatever it wanted before (weft_set_requires_grad freezes it afterwards).
  *

@@ -13,6 +13,7 @@
 
 #include <weft/module.h>
 #include <weft/ops.h>
+#include <weft/random.h>
 
 typedef enum weft_activation_kind {
     WEFT_GELU,      /* with the error function */
@@ -343,3 +344,15 @@ WEFT_API weft_status weft_module_cache(weft_module *m, int64_t tokens);
  *  ranks: local, all alike. fails: WEFT_ERR_ARG for more than there are */
 WEFT_API int64_t weft_module_cached(weft_module *m);
 WEFT_API weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens);
+
+/**
+ * Draw the first values of a tree's parameters anew, as layers drew them when they were made, in
+ * the order of weft_module_each_tensor (PyTorch: reset_parameters of every module). In any layout
+ * they are the same, by global element: those of the same tree made after weft_manual_seed, where
+ * `g` has that seed. Parameters of one's own and buffers stay as they are; parameters on the meta
+ * device get these values when they get elements.
+ *
+ * `g` NULL: the thread's generator. ranks: local, but all ranks alike, with equal generators
+ * gives: the first failure. fails: WEFT_ERR_STATE for a parameter that is the result of an op
+ */
+WEFT_API weft_status weft_module_reset(weft_module *m, weft_generator *g);

@@ -261,8 +261,9 @@ typedef struct weft_plan {
  * several modules have as a parameter stays one tensor: the plan has to spread it alike in all of
  * them, so it is given to a module that holds them all.
  *
- * As in PyTorch, a pattern that matches no module is a warning (in the log, of rank 0) and the rest
- * is applied, and so is no plan at all; weft_parallelize_module_strict refuses both.
+ * The strict form is for programs: a pattern that matches no module, such as a misspelt one, is an
+ * error, and so is no plan at all. The other takes both as PyTorch does: a warning (in the log, of
+ * rank 0), and the rest is applied.
  * ranks: every rank of the mesh alike; nothing is sent
  * fails: WEFT_ERR_STATE for a module that is matched twice or was distributed before; WEFT_ERR_ARG
  *        for a mesh with more than one axis (take weft_mesh_sub), a layout that cannot be read, or
@@ -271,10 +272,10 @@ typedef struct weft_plan {
  *        WEFT_ERR_STATE when a module of another tree shares it; strict: WEFT_ERR_NOT_FOUND for a
  *        pattern without match
  */
-WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
-                                             const weft_plan *plan);
 WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_mesh *mesh,
                                                     const weft_plan *plan);
+WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
+                                             const weft_plan *plan);
 
 /** What weft_parallelize_module can be told more; all zero: nothing. */
 typedef struct weft_parallelize_options {
@@ -335,7 +336,17 @@ WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const
  */
 WEFT_API weft_plan *weft_plan_parse(const char *text);
 WEFT_API weft_plan *weft_plan_read(const char *path);
-/** NULL is allowed; only for plans that were parsed or read. ranks: any; local */
+/**
+ * A plan for a module that is a part of another: every pattern below `prefix`, itself a path or a
+ * pattern. weft_plan_under(weft_bert_plan(), "bert") is for a model with a BERT under that name;
+ * lines of one's own stand in a plan of their own, applied in a further call, or behind these.
+ *
+ * ranks: any; local
+ * gives: a plan owned by the caller (weft_plan_release), which reads the texts of options and the
+ *        functions of `plan` where they are; NULL for NULL. fails: WEFT_ERR_ARG without a prefix
+ */
+WEFT_API weft_plan *weft_plan_under(const weft_plan *plan, const char *prefix);
+/** NULL is allowed; only for plans of weft_plan_parse, _read and _under. ranks: any; local */
 WEFT_API void weft_plan_release(weft_plan *plan);
 
 /* ---- memory ---- */

@@ -138,6 +138,18 @@ typedef struct weft_weight_names {
 WEFT_API const weft_weight_names *weft_weight_family(const char *family);
 
 /**
+ * The same names for a module that is a part of another, at the path `prefix` ("bert"): the paths
+ * of its parameters get longer, the names in files stay. What the rest of the model has needs rules
+ * of its own; a file is loaded into the part alone with the family's own table.
+ *
+ * ranks: any; local. gives: a table owned by the caller (weft_weight_names_release; NULL is
+ *        allowed), which reads the texts of `names` where they are. fails: WEFT_ERR_ARG for ""
+ */
+WEFT_API weft_weight_names *weft_weight_names_under(const weft_weight_names *names,
+                                                    const char *prefix);
+WEFT_API void weft_weight_names_release(weft_weight_names *names);
+
+/**
  * Fill a module's parameters, as they are spread. `names` NULL: the file's names are paths.
  *
  * Everything is looked up before anything is written: parameters for which the file has nothing,

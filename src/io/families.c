@@ -1,7 +1,9 @@
 /* families.c: how Hugging Face's models name their weights, a table per family. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "io/weight_names.h"
 
 /* GPT-2 keeps matrices as [in, out] (its Conv1D), the head is the embedding unless it stands
@@ -138,3 +140,34 @@ const weft_weight_names *weft_weight_family(const char *family)
             family ? family : "NULL", known);
     return NULL;
 }
+
+/* A table of which everything is in one block: rules, then their new paths. */
+struct under {
+    weft_weight_names names;
+    weft_weight_rule rules[];
+};
+
+weft_weight_names *weft_weight_names_under(const weft_weight_names *names, const char *prefix)
+{
+    size_t room = 0, above, n;
+    struct under *under;
+    char *text;
+
+    if (!names) return NULL;
+    WF_NEED_PTR(prefix && prefix[0], WEFT_ERR_ARG, "weight names: the prefix is empty");
+    above = strlen(prefix) + 1;
+    n = (size_t)names->n_rules;
+    for (size_t i = 0; i < n; i++) room += above + strlen(names->rules[i].parameter) + 1;
+    under = wf_calloc(1, sizeof *under + n * sizeof *under->rules + room);
+    under->names = *names;
+    under->names.rules = under->rules;
+    text = (char *)(under->rules + n);
+    for (size_t i = 0; i < n; i++) {
+        under->rules[i] = names->rules[i];
+        under->rules[i].parameter = text;
+        text += sprintf(text, "%s.%s", prefix, names->rules[i].parameter) + 1;
+    }
+    return &under->names;
+}
+
+void weft_weight_names_release(weft_weight_names *names) { wf_free(names); }

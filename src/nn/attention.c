@@ -64,6 +64,20 @@ static struct apart take_apart(const struct attention *a, weft_tensor *qkv)
                           .v = weft_select(qkv, dim, r + 1)};
 }
 
+/* The module of which a style knows where the heads are: qkv, or one below what stands in its place
+ * (weft_module_replace_child). */
+static weft_module *spread_below(weft_module *m)
+{
+    weft_module *found = m->parts && m->n_parameters ? m : NULL;
+
+    for (int i = 0; i < m->n_children && !found; i++) {
+        weft_module *below = spread_below(m->children[i]);
+
+        if (below->parts && below->n_parameters) found = below;
+    }
+    return found ? found : m;
+}
+
 /* The same with some of the weights left out. */
 static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv,
                                    const struct wf_attention_inputs *in)
@@ -82,7 +96,7 @@ static weft_tensor *attend_dropped(const struct attention *a, weft_tensor *qkv,
         .causal = a->causal,
         .scale = a->scale,
         .p = a->dropout,
-        .made_by = a->qkv,
+        .made_by = spread_below(a->qkv),
         .heads_in_all = a->grouped ? a->heads / (weft_size(qkv, 3) - 2) : a->heads});
 }
 
@@ -264,9 +278,9 @@ static weft_status build(weft_module *m, const weft_attention_config *c)
     a->grouped = a->turned || c->kv_heads > 0 || c->by_heads;
     a->rotary = c->rotary;
     a->qkv = c->by_heads ? qkv_by_heads(c) : qkv_new(a, c);
-    WF_TRY(weft_module_add_child(m, "qkv", a->qkv));
+    WF_TRY(wf_child_add(m, "qkv", &a->qkv));
     a->proj = proj_new(a, c);
-    return weft_module_add_child(m, "proj", a->proj);
+    return wf_child_add(m, "proj", &a->proj);
 }
 
 weft_module *weft_attention_new(weft_attention_config config)

@@ -66,17 +66,17 @@ static weft_status add_embeddings(weft_module *m, const weft_bert_config *c)
     struct bert *bert = m->payload;
 
     bert->wte = table_new(c, c->vocab, c->padding_idx);
-    WF_TRY(weft_module_add_child(m, "wte", bert->wte));
+    WF_TRY(wf_child_add(m, "wte", &bert->wte));
     bert->wtt = table_new(c, c->types ? c->types : 2, 0);
-    WF_TRY(weft_module_add_child(m, "wtt", bert->wtt));
+    WF_TRY(wf_child_add(m, "wtt", &bert->wtt));
     bert->wpe = weft_position_new((weft_position_config){
         .length = c->context, .width = c->width, .std = bert_std, .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "wpe", bert->wpe));
+    WF_TRY(wf_child_add(m, "wpe", &bert->wpe));
     bert->norm_e = norm_new(c);
-    WF_TRY(weft_module_add_child(m, "norm_e", bert->norm_e));
+    WF_TRY(wf_child_add(m, "norm_e", &bert->norm_e));
     if (c->dropout <= 0) return WEFT_OK;
     bert->drop = weft_dropout_new(c->dropout);
-    return weft_module_add_child(m, "drop", bert->drop);
+    return wf_child_add(m, "drop", &bert->drop);
 }
 
 static weft_status add_pooler(weft_module *m, const weft_bert_config *c)
@@ -86,7 +86,7 @@ static weft_status add_pooler(weft_module *m, const weft_bert_config *c)
     if (!c->pooler) return WEFT_OK;
     bert->pooler = weft_linear_new((weft_linear_config){
         .in = {c->width}, .out = {c->width}, .std = bert_std, .dtype = c->dtype});
-    return weft_module_add_child(m, "pooler", bert->pooler);
+    return wf_child_add(m, "pooler", &bert->pooler);
 }
 
 static weft_status add_masked_lm(weft_module *m, const weft_bert_config *c)
@@ -96,19 +96,19 @@ static weft_status add_masked_lm(weft_module *m, const weft_bert_config *c)
     if (!c->masked_lm) return WEFT_OK;
     bert->transform = weft_linear_new((weft_linear_config){
         .in = {c->width}, .out = {c->width}, .std = bert_std, .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "transform", bert->transform));
+    WF_TRY(wf_child_add(m, "transform", &bert->transform));
     bert->act = weft_activation_new(c->act);
-    WF_TRY(weft_module_add_child(m, "act", bert->act));
+    WF_TRY(wf_child_add(m, "act", &bert->act));
     bert->norm_t = norm_new(c);
-    WF_TRY(weft_module_add_child(m, "norm_t", bert->norm_t));
+    WF_TRY(wf_child_add(m, "norm_t", &bert->norm_t));
     bert->head = weft_linear_new((weft_linear_config){
         .in = {c->width}, .out = {c->vocab}, .std = bert_std, .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "head", bert->head));
+    WF_TRY(wf_child_add(m, "head", &bert->head));
     if (!c->untied)
         WF_TRY(weft_module_set_parameter(bert->head, "weight",
                                          weft_module_parameter(bert->wte, "weight")));
     bert->loss = weft_cross_entropy_new((weft_cross_entropy_config){.classes = c->vocab});
-    return weft_module_add_child(m, "loss", bert->loss);
+    return wf_child_add(m, "loss", &bert->loss);
 }
 
 static weft_status build(weft_module *m, const weft_bert_config *c)
@@ -131,6 +131,7 @@ static weft_status build(weft_module *m, const weft_bert_config *c)
                                                      .dtype = c->dtype,
                                                      .recompute = c->recompute});
     if (!bert->blocks) return weft_error_status();
+    bert->blocks->kept_in = &bert->blocks;
     WF_TRY(add_pooler(m, c));
     return add_masked_lm(m, c);
 }

@@ -74,7 +74,7 @@ static weft_status add_attention(weft_module *m, const weft_block_config *c)
     bool no_bias = c->no_bias && !c->attention_bias;
 
     block->norm1 = norm_new(c);
-    WF_TRY(weft_module_add_child(m, "norm1", block->norm1));
+    WF_TRY(wf_child_add(m, "norm1", &block->norm1));
     block->attn = weft_attention_new((weft_attention_config){.width = c->width,
                                                              .head_dim = c->head_dim,
                                                              .dropout = c->attention_dropout,
@@ -88,7 +88,7 @@ static weft_status add_attention(weft_module *m, const weft_block_config *c)
                                                              .std = c->std,
                                                              .out_std = c->out_std,
                                                              .dtype = c->dtype});
-    return weft_module_add_child(m, "attn", block->attn);
+    return wf_child_add(m, "attn", &block->attn);
 }
 
 static weft_status add_mlp(weft_module *m, const weft_block_config *c)
@@ -96,7 +96,7 @@ static weft_status add_mlp(weft_module *m, const weft_block_config *c)
     struct block *block = m->payload;
 
     block->norm2 = norm_new(c);
-    WF_TRY(weft_module_add_child(m, "norm2", block->norm2));
+    WF_TRY(wf_child_add(m, "norm2", &block->norm2));
     block->mlp = weft_mlp((weft_mlp_config){.in = c->width,
                                             .hidden = c->hidden ? c->hidden : 4 * c->width,
                                             .out = c->width,
@@ -107,10 +107,10 @@ static weft_status add_mlp(weft_module *m, const weft_block_config *c)
                                             .std = c->std,
                                             .out_std = c->out_std,
                                             .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "mlp", block->mlp));
+    WF_TRY(wf_child_add(m, "mlp", &block->mlp));
     if (c->dropout <= 0) return WEFT_OK;
     block->drop = weft_dropout_new(c->dropout);
-    return weft_module_add_child(m, "drop", block->drop);
+    return wf_child_add(m, "drop", &block->drop);
 }
 
 static weft_status build(weft_module *m, const weft_block_config *c)

@@ -86,7 +86,7 @@ static weft_status build(weft_module *m, const weft_cross_attention_config *c)
                                                 .no_bias = c->no_bias,
                                                 .std = c->std,
                                                 .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "q", a->q));
+    WF_TRY(wf_child_add(m, "q", &a->q));
     a->kv =
         weft_linear_new((weft_linear_config){.in = {c->memory_width ? c->memory_width : c->width},
                                              .out = {2, c->heads, d},
@@ -94,13 +94,13 @@ static weft_status build(weft_module *m, const weft_cross_attention_config *c)
                                              .no_bias = c->no_bias,
                                              .std = c->std,
                                              .dtype = c->dtype});
-    WF_TRY(weft_module_add_child(m, "kv", a->kv));
+    WF_TRY(wf_child_add(m, "kv", &a->kv));
     a->proj = weft_linear_new((weft_linear_config){.in = {c->heads, d},
                                                    .out = {c->width},
                                                    .no_bias = c->no_bias || c->no_proj_bias,
                                                    .std = c->out_std > 0 ? c->out_std : c->std,
                                                    .dtype = c->dtype});
-    return weft_module_add_child(m, "proj", a->proj);
+    return wf_child_add(m, "proj", &a->proj);
 }
 
 weft_module *weft_cross_attention_new(weft_cross_attention_config config)

@@ -124,15 +124,15 @@ static weft_status add_embeddings(weft_module *m, const struct wf_decoder_config
                                                         .padding_idx = c->padding_idx,
                                                         .std = c->std,
                                                         .dtype = c->block.dtype});
-    WF_TRY(weft_module_add_child(m, "wte", d->wte));
+    WF_TRY(wf_child_add(m, "wte", &d->wte));
     if (c->context) {
         d->wpe = weft_position_new((weft_position_config){
             .length = c->context, .width = width, .std = c->std, .dtype = c->block.dtype});
-        WF_TRY(weft_module_add_child(m, "wpe", d->wpe));
+        WF_TRY(wf_child_add(m, "wpe", &d->wpe));
     }
     if (c->block.dropout <= 0) return WEFT_OK;
     d->drop = weft_dropout_new(c->block.dropout);
-    return weft_module_add_child(m, "drop", d->drop);
+    return wf_child_add(m, "drop", &d->drop);
 }
 
 weft_module *wf_blocks_add(weft_module *m, int layers, weft_block_config block)
@@ -154,18 +154,18 @@ static weft_status add_head(weft_module *m, const struct wf_decoder_config *c)
     weft_norm_config norm = {.width = c->block.width, .eps = c->block.eps, .dtype = c->block.dtype};
 
     d->norm_f = c->block.rms ? weft_rms_norm_new(norm) : weft_layer_norm_new(norm);
-    WF_TRY(weft_module_add_child(m, "norm_f", d->norm_f));
+    WF_TRY(wf_child_add(m, "norm_f", &d->norm_f));
     d->head = weft_linear_new((weft_linear_config){.in = {c->block.width},
                                                    .out = {c->vocab},
                                                    .no_bias = true,
                                                    .std = c->std,
                                                    .dtype = c->block.dtype});
-    WF_TRY(weft_module_add_child(m, "head", d->head));
+    WF_TRY(wf_child_add(m, "head", &d->head));
     if (c->tied)
         WF_TRY(
             weft_module_set_parameter(d->head, "weight", weft_module_parameter(d->wte, "weight")));
     d->loss = weft_cross_entropy_new((weft_cross_entropy_config){.classes = c->vocab});
-    return weft_module_add_child(m, "loss", d->loss);
+    return wf_child_add(m, "loss", &d->loss);
 }
 
 static weft_status build(weft_module *m, const struct wf_decoder_config *c)
@@ -176,6 +176,7 @@ static weft_status build(weft_module *m, const struct wf_decoder_config *c)
     WF_TRY(add_embeddings(m, c));
     d->blocks = wf_blocks_add(m, c->layers, c->block);
     if (!d->blocks) return weft_error_status();
+    d->blocks->kept_in = &d->blocks;
     return add_head(m, c);
 }
 

@@ -32,6 +32,15 @@ static weft_status clear_row(weft_tensor *t, int64_t row)
     return status;
 }
 
+weft_status wf_child_add(weft_module *m, const char *name, weft_module **kept_in)
+{
+    weft_module *child = *kept_in;
+
+    WF_TRY(weft_module_add_child(m, name, child));
+    child->kept_in = kept_in;
+    return WEFT_OK;
+}
+
 static weft_status fill(weft_tensor *t, const struct wf_first_values *first, weft_generator *g)
 {
     switch (first->filling) {
@@ -57,6 +66,28 @@ weft_status wf_fill_first(weft_tensor *t, const struct wf_first_values *first)
     if (status == WEFT_OK) status = fill(t, first, g);
     if (status == WEFT_OK && first->empty_row) status = clear_row(t, first->empty_row - 1);
     weft_generator_release(g);
+    return status;
+}
+
+static weft_status reset_one(const weft_module_tensor *it, void *payload)
+{
+    weft_generator *g = payload;
+    struct wf_parameter *p = it->module->parameters;
+
+    while (p->tensor != it->tensor) p++;
+    if (it->buffer || p->first.filling == WF_FILL_UNKNOWN) return WEFT_OK;
+    weft_generator_state(g, p->first.state);
+    return fill(p->tensor, &p->first, g);
+}
+
+weft_status weft_module_reset(weft_module *m, weft_generator *g)
+{
+    weft_status status;
+
+    WF_NEED_GIVEN(m, "reset: the module is NULL");
+    weft_no_grad_begin();
+    status = weft_module_each_tensor(m, reset_one, g ? g : weft_generator_current());
+    weft_no_grad_end();
     return status;
 }
 

@@ -8,6 +8,10 @@
 /** The module with a zeroed payload of `bytes`, freed by kind->free = wf_free. */
 weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes);
 
+/** Put the child that is in a pointer of the payload under m; the pointer follows when the child is
+ *  replaced. */
+weft_status wf_child_add(weft_module *m, const char *name, weft_module **kept_in);
+
 /** A new parameter with normal / uniform / equal first values. */
 weft_status wf_parameter_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,
                                 const int64_t *shape, double std);

@@ -43,16 +43,16 @@ static weft_status build(weft_module *m, const weft_mlp_config *c)
     WF_TRY(wf_need_size("mlp", "hidden", c->hidden));
     WF_TRY(wf_need_size("mlp", "out", c->out));
     mlp->up = up_new(c);
-    WF_TRY(weft_module_add_child(m, "up", mlp->up));
+    WF_TRY(wf_child_add(m, "up", &mlp->up));
     mlp->act = c->gated ? weft_gate_new(c->act) : weft_activation_new(c->act);
-    WF_TRY(weft_module_add_child(m, "act", mlp->act));
+    WF_TRY(wf_child_add(m, "act", &mlp->act));
     mlp->down = weft_linear_new((weft_linear_config){.in = {c->hidden},
                                                      .out = {c->out},
                                                      .transposed = c->transposed,
                                                      .no_bias = c->no_bias,
                                                      .std = c->out_std > 0 ? c->out_std : c->std,
                                                      .dtype = c->dtype});
-    return weft_module_add_child(m, "down", mlp->down);
+    return wf_child_add(m, "down", &mlp->down);
 }
 
 weft_module *weft_mlp(weft_mlp_config config)

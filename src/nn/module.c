@@ -127,6 +127,56 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     return WEFT_OK;
 }
 
+static weft_status check_replacement(weft_module *old, const weft_module *child)
+{
+    WF_NEED(old->parent, WEFT_ERR_ARG, "replace child: a root ('%s') is in no module",
+            old->kind->type);
+    WF_NEED(!child->parent && child != wf_module_root(old), WEFT_ERR_ARG,
+            "replace child '%s': the new one is part of a tree already (as '%s')", old->path,
+            child->path);
+    WF_NEED(!old->lending.lend, WEFT_ERR_STATE,
+            "replace child '%s': it is a replica; replace it before weft_data_parallel", old->path);
+    return WEFT_OK;
+}
+
+/* The parent's pointers and the name go over to the new child. */
+static void exchange(weft_module *old, weft_module *child)
+{
+    weft_module *parent = old->parent;
+    int i = 0;
+    char *name = child->name;
+
+    while (parent->children[i] != old) i++;
+    parent->children[i] = child;
+    child->parent = parent;
+    child->name = old->name;
+    child->kept_in = old->kept_in;
+    if (child->kept_in) *child->kept_in = child;
+    old->parent = NULL;
+    old->kept_in = NULL;
+    old->name = name;
+    old->name[0] = '\0';
+    wf_path_give_back(old->path);
+    old->path = wf_path_take("");
+    rename_below(old);
+    rename_below(parent);
+}
+
+weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_module *child)
+{
+    weft_module *old = m && child ? weft_module_child(m, path) : NULL;
+    weft_status status;
+
+    if (!m || !child) WF_FAIL(WEFT_ERR_ARG, "replace child: a module is NULL");
+    status = old ? check_replacement(old, child) : weft_error_status();
+    if (status != WEFT_OK) {
+        if (child && child != wf_module_root(m)) weft_module_release(child);
+        return NULL;
+    }
+    exchange(old, child);
+    return old;
+}
+
 weft_module *weft_module_child(weft_module *m, const char *path)
 {
     const char *at = path;

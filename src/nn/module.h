@@ -89,6 +89,7 @@ struct weft_module {
     char *name;
     const char *path; /* of wf_path_take */
     weft_module *parent;
+    weft_module **kept_in; /* where the parent's payload keeps it, or NULL */
     weft_module **children;
     int n_children;
     struct wf_parameter *parameters; /* and buffers behind them: */

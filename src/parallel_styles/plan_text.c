@@ -195,4 +195,34 @@ weft_plan *weft_plan_read(const char *path)
     return plan;
 }
 
+/* ---- under a prefix ---- */
+
+/* "" is the module itself: with a prefix, the module there. */
+static char *put_under(char *to, const char *prefix, const char *pattern)
+{
+    bool both = prefix[0] && pattern[0];
+
+    return to + sprintf(to, "%s%s%s", prefix, both ? "." : "", pattern) + 1;
+}
+
+weft_plan *weft_plan_under(const weft_plan *plan, const char *prefix)
+{
+    size_t lines = 1, bytes = 0;
+    weft_plan *under;
+    char *text;
+
+    if (!plan || weft_error_status() != WEFT_OK) return NULL;
+    WF_NEED_PTR(prefix, WEFT_ERR_ARG, "plan under: the prefix is NULL");
+    for (const weft_plan *line = plan; line->pattern; line++, lines++)
+        bytes += strlen(prefix) + strlen(line->pattern) + 2;
+    under = wf_calloc(1, lines * sizeof *under + bytes);
+    text = (char *)(under + lines);
+    for (size_t i = 0; i + 1 < lines; i++) {
+        under[i] = plan[i];
+        under[i].pattern = text;
+        text = put_under(text, prefix, plan[i].pattern);
+    }
+    return under;
+}
+
 void weft_plan_release(weft_plan *plan) { wf_free(plan); }

@@ -1,0 +1,171 @@
+/*
+ * test_lora.c: adapters in the place of linear layers of a ready GPT, as examples/lora.c puts them
+ * there: PyTorch's numbers under a plan, what is frozen stays, and what a replaced child leaves
+ * behind.
+ */
+/* mpi: 3 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+#include "lora/adapter.h"
+#include "support/golden.h"
+#include "support/mpi_check.h"
+#include "support/near.h"
+
+enum { LAYERS = 2, WIDTH = 24, HEADS = 6, CONTEXT = 8, BATCH = 2, VOCAB = 19, STEPS = 3 };
+
+static const weft_plan plan[] = {
+    {"wte", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.qkv.base", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.qkv.b", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.attn.proj.base", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.attn.proj.a", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.up.base", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.up.b", {.kind = WEFT_STYLE_COLWISE}},
+    {"blocks.*.mlp.down.base", {.kind = WEFT_STYLE_ROWWISE}},
+    {"blocks.*.mlp.down.a", {.kind = WEFT_STYLE_ROWWISE}},
+    {"head", {.kind = WEFT_STYLE_COLWISE, .options = {.keep_distributed = true}}},
+    {"loss", {.kind = WEFT_STYLE_LOSS}},
+    {0},
+};
+
+static void adapt_block(weft_module *gpt, int layer)
+{
+    const struct {
+        const char *name;
+        struct adapter adapter;
+    } rows[] = {
+        {"attn.qkv", {.in = {WIDTH}, .out = {3, HEADS, WIDTH / HEADS}, .out_split = 1}},
+        {"attn.proj", {.in = {HEADS, WIDTH / HEADS}, .out = {WIDTH}}},
+        {"mlp.up", {.in = {WIDTH}, .out = {4 * WIDTH}}},
+        {"mlp.down", {.in = {4 * WIDTH}, .out = {WIDTH}}},
+    };
+
+    for (int i = 0; i < 4; i++) {
+        struct adapter adapter = rows[i].adapter;
+        char path[64];
+
+        snprintf(path, sizeof path, "blocks.%d.%s", layer, rows[i].name);
+        adapter.rank = 3;
+        adapter.scale = 2;
+        adapter.dtype = WEFT_F64;
+        WT_EQ(adapt(gpt, path, adapter), WEFT_OK);
+    }
+}
+
+static weft_module *plain(void)
+{
+    weft_manual_seed(1);
+    return weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                      .context = CONTEXT,
+                                      .width = WIDTH,
+                                      .heads = HEADS,
+                                      .layers = LAYERS,
+                                      .act = WEFT_GELU_TANH,
+                                      .dtype = WEFT_F64});
+}
+
+static weft_module *with_adapters(void)
+{
+    weft_module *gpt = plain();
+
+    for (int layer = 0; layer < LAYERS; layer++) adapt_block(gpt, layer);
+    return gpt;
+}
+
+static weft_tensor *whole_numbers(int64_t step, int64_t start)
+{
+    int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
+
+    for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i + start) % VOCAB;
+    return weft_from_data(WEFT_I64, 2, shape, values);
+}
+
+static weft_tensor *logits(weft_module *gpt) { return weft_call(gpt, whole_numbers(7, 3)); }
+
+struct comparison {
+    const struct wt_golden *golden;
+    const char *prefix; /* "grad" or "after" */
+};
+
+static weft_status compare_one(const weft_module_tensor *it, void *payload)
+{
+    const struct comparison *c = payload;
+    bool gradient = strcmp(c->prefix, "grad") == 0;
+    char key[128];
+
+    if (!weft_requires_grad(it->tensor)) {
+        WT_ALL(!gradient || weft_grad(it->tensor) == NULL);
+        return WEFT_OK;
+    }
+    snprintf(key, sizeof key, "%s.%s", c->prefix, it->path);
+    WT_ALL(wt_golden_matches(c->golden, key, gradient ? weft_grad(it->tensor) : it->tensor,
+                             WT_WITHIN(1e-9)));
+    return WEFT_OK;
+}
+
+static double step(weft_module *gpt, weft_optim *optim)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss = weft_gpt_loss(gpt, whole_numbers(7, 3), whole_numbers(5, 1));
+    double value = weft_item(loss);
+
+    WT_EQ(weft_backward(loss), WEFT_OK);
+    if (optim) WT_EQ(weft_step(optim), WEFT_OK);
+    weft_scope_close(scope);
+    return value;
+}
+
+/* trial 4.2 */
+WT_TEST(lora__in_a_ready_gpt_equals_pytorch)
+{
+    struct wt_golden *golden = wt_golden_open("lora");
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_module *gpt = with_adapters();
+    struct comparison grad = {golden, "grad"}, after = {golden, "after"};
+    int64_t steps = STEPS, trained;
+    weft_optim *optim;
+    double losses[STEPS];
+
+    WT_ALL(golden && wt_golden_load(golden, gpt));
+    trained = freeze_base(gpt);
+    WT_EQ(trained, LAYERS * 3 * (5 * WIDTH + 3 * WIDTH + 2 * 4 * WIDTH));
+    WT_EQ(weft_parallelize_module_strict(gpt, mesh, plan), WEFT_OK);
+    WT_ALL(wt_golden_matches(golden, "result", logits(gpt), WT_WITHIN(1e-10)));
+    step(gpt, NULL);
+    WT_EQ(weft_module_each_tensor(gpt, compare_one, &grad), WEFT_OK);
+    optim = weft_adamw(gpt, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01});
+    weft_optim_zero_grad(optim);
+    for (int i = 0; i < STEPS; i++) losses[i] = step(gpt, optim);
+    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, &steps, losses),
+                             WT_WITHIN(1e-10)));
+    WT_EQ(weft_module_each_tensor(gpt, compare_one, &after), WEFT_OK);
+    weft_optim_release(optim);
+    weft_module_release(gpt);
+    weft_mesh_release(mesh);
+    wt_golden_close(golden);
+}
+
+/* trial 4.2: an adapter that has learned nothing changes nothing */
+WT_TEST(lora__computes_what_the_model_did_before)
+{
+    weft_module *one = plain(), *two = with_adapters();
+
+    WT_ALL(wt_near_tensors(logits(two), logits(one), WT_EXACT));
+    weft_module_release(one);
+    weft_module_release(two);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(lora__in_a_ready_gpt_equals_pytorch),
+        WT_CASE(lora__computes_what_the_model_did_before),
+        WT_END,
+    };
+
+    return wt_main(argc, argv, "lora", cases);
+}
