@@ -77,7 +77,8 @@ static weft_status reset_one(const weft_module_tensor *it, void *payload)
     while (p->tensor != it->tensor) p++;
     if (it->buffer || p->first.filling == WF_FILL_UNKNOWN) return WEFT_OK;
     weft_generator_state(g, p->first.state);
-    return fill(p->tensor, &p->first, g);
+    WF_TRY(fill(p->tensor, &p->first, g));
+    return p->first.empty_row ? clear_row(p->tensor, p->first.empty_row - 1) : WEFT_OK;
 }
 
 weft_status weft_module_reset(weft_module *m, weft_generator *g)

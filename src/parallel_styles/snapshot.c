@@ -99,7 +99,7 @@ static weft_status need_all_places(const struct slot *slots, int count)
         WF_NEED(slots[i].now->tensor == slots[i].old || !*wf_tensor_ties(slots[i].old),
                 WEFT_ERR_STATE,
                 "'%s' of module '%s' would be spread, but is a parameter of a module of another "
-                "tree too: put both under one root",
+                "tree too: put both under one root, or give this one its own (weft_detach)",
                 slots[i].now->name, slots[i].module->path);
     return WEFT_OK;
 }

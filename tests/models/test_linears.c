@@ -77,7 +77,8 @@ WT_TEST(transposed__styles_split_the_dims_that_they_mean)
         snprintf(keep, sizeof keep, "%s%s keep", styles[i], i ? " input=R" : "");
         WT_EQ(weft_module_set_parameter(m, "weight", turned(parameter(plain, "weight"))), WEFT_OK);
         weft_set_requires_grad(parameter(m, "weight"), true);
-        WT_EQ(weft_module_set_parameter(m, "bias", parameter(plain, "bias")), WEFT_OK);
+        WT_EQ(weft_module_set_parameter(m, "bias", weft_detach(parameter(plain, "bias"))), WEFT_OK);
+        weft_set_requires_grad(parameter(m, "bias"), true);
         apply(m, mesh, keep);
         WT_ALL(given_is(parameter(m, "weight"), placed[i]));
         WT_ALL(given_is(parameter(m, "bias"), bias[i]));
