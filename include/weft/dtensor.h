@@ -50,9 +50,10 @@ WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
  * ranks.
  * ranks: local; every rank of the mesh does it alike
  * gives: a tensor owned by the open scope; shares storage with `local`
- * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_SHAPE when the local shape is not this
- *        rank's part of the global one
- * grad:  brought to `placements` (a pending sum comes as replicated), then unwrapped
+ * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_SHAPE when a dim that is not sharded
+ * has another size in the global shape. A shard of another size than this rank should have ends the
+ * job, since other ranks' may fit; in a world of one rank it is WEFT_ERR_SHAPE grad:  brought to
+ * `placements` (a pending sum comes as replicated), then unwrapped
  */
 WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,
                                       const weft_placement *placements, const int64_t *shape);
@@ -68,7 +69,8 @@ typedef struct weft_from_local_options {
      *  where it is replicated otherwise saves the all-reduce, and leaves a term on each rank. */
     const weft_placement *grad_placements;
     /** Compare over the mesh: dtype, global shape, whether a gradient is wanted, that every part
-     * has the size it should have, and a hash of what should be replicas. Nothing is repaired. */
+     * has the size it should have, the order of dims in memory, and a hash of what should be
+     * replicas. Nothing is repaired. */
     bool run_check;
 } weft_from_local_options;
 

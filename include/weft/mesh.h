@@ -71,7 +71,7 @@ WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const i
  *
  * `sizes` NULL: one axis of all members. The communicator is not kept: messages travel on the
  * library's own.
- * ranks: members of the communicator
+ * ranks: members of the communicator; with WEFT_CHECK=2 they compare what they make
  * fails: WEFT_ERR_STATE without MPI, WEFT_ERR_ARG when a member is not in the world or the sizes
  *        do not multiply to the number of members; else as weft_mesh_from_ranks
  */
@@ -81,11 +81,12 @@ WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes,
 /**
  * A mesh whose lines through this rank are given: `groups` are 1-D meshes, one per axis.
  *
- * `ranks` is the whole grid as in weft_mesh_from_ranks; it may be NULL for one group.
- * ranks: all of the new mesh
+ * `ranks` is the whole grid as in weft_mesh_from_ranks; it may be NULL for one group. `names` is as
+ * there too: NULL makes axes without names, whatever the groups' axes are called.
+ * ranks: all of the new mesh; with WEFT_CHECK=2 they compare what they make
  * gives: a mesh owned by the caller; it communicates over the groups' communicators
- * fails: WEFT_ERR_ARG when a group has other ranks than the grid's line; else as
- *        weft_mesh_from_ranks
+ * fails: as weft_mesh_from_ranks. A group that has other ranks than this rank's line of the grid
+ * ends the job, since other ranks' groups may fit; in a world of one rank it is WEFT_ERR_ARG
  */
 WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const char *names,
                                           const int *ranks);

@@ -15,6 +15,10 @@ static _Thread_local struct {
     char message[MESSAGE_BYTES];
 } record;
 
+static _Thread_local int world_ranks = 1;
+
+void wf_error_set_ranks(int ranks) { world_ranks = ranks; }
+
 static _Atomic(wf_die_handler *) die_handler; /* ranks are threads, and each may set it */
 
 static const char *const status_names[WEFT_STATUS_COUNT] = {
@@ -59,19 +63,18 @@ static const char *short_file(const char *file)
     return at ? at + 4 : file;
 }
 
-weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
+/* `text` is "in module M: " and the cause, which begins at `used`. */
+static weft_status keep(weft_status status, const char *file, int line, const char *format,
+                        va_list args)
 {
     char text[MESSAGE_BYTES], shown[CAUSE_BYTES];
     const char *module = wf_where_module();
-    va_list args;
     int used;
 
     used = snprintf(text, sizeof text / 4, "%s%s%s", module[0] ? "in module " : "", module,
                     module[0] ? ": " : "");
     if (used >= (int)sizeof text / 4) used = (int)sizeof text / 4 - 1;
-    va_start(args, format);
     vsnprintf(text + used, sizeof text - (size_t)used, format, args);
-    va_end(args);
     if (record.status != WEFT_OK) {
         WF_LOG(WF_LOG_DEBUG, "error", "after the first failure: %s", text + used);
         return status;
@@ -82,21 +85,84 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
     return status;
 }
 
+weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    status = keep(status, file, line, format, args);
+    va_end(args);
+    return status;
+}
+
 void wf_die_set_handler(wf_die_handler *handler) { die_handler = handler; }
 
-void wf_die(const char *file, int line, const char *format, ...)
+/* What text holds may come from files: it is shown on one line. */
+static void say(const char *text)
 {
-    char text[MESSAGE_BYTES], cause[MESSAGE_BYTES];
-    wf_die_handler *handler;
+    char shown[2 * MESSAGE_BYTES];
+
+    fprintf(stderr, "weft: rank %d: %s\n", wf_log_rank(),
+            wf_utf8_shown(shown, sizeof shown, text));
+    fflush(stderr);
+}
+
+void wf_last_words(const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "weft: rank %d: %s (%s:%d)\n", wf_log_rank(),
-            wf_utf8_shown(cause, sizeof cause, text), short_file(file), line);
-    fflush(stderr);
-    handler = die_handler;
+    say(text);
+}
+
+static _Noreturn void end(void)
+{
+    wf_die_handler *handler = die_handler;
+
     if (handler) handler();
     abort();
+}
+
+/* Module and op are said before the cause, unless it says them: one of a collective has its own. */
+static _Noreturn void die(const char *file, int line, const char *format, va_list args)
+{
+    char cause[MESSAGE_BYTES], text[2 * MESSAGE_BYTES];
+    const char *module, *op;
+
+    vsnprintf(cause, sizeof cause, format, args);
+    module = strstr(cause, "in module ") ? "" : wf_where_module();
+    op = wf_here.op && !strstr(cause, wf_here.op) ? wf_here.op : "";
+    snprintf(text, sizeof text, "%s%.256s%s%s%s%s (%s:%d)", module[0] ? "in module " : "", module,
+             module[0] ? ": " : "", op, op[0] ? ": " : "", cause, short_file(file), line);
+    say(text);
+    end();
+}
+
+void wf_die(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    die(file, line, format, args);
+}
+
+weft_status wf_local_status(weft_status status)
+{
+    if (status == WEFT_OK || world_ranks == 1) return status;
+    say(record.message);
+    end();
+}
+
+weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (world_ranks > 1) die(file, line, format, args);
+    status = keep(status, file, line, format, args);
+    va_end(args);
+    return status;
 }

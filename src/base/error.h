@@ -2,7 +2,8 @@
  * error.h: how library code reports failure (docs/concepts/errors.md).
  *
  * WF_FAIL is for causes in global metadata, which every rank computes alike before a message is
- * sent. WF_DIE is for what one rank alone knows: it names rank and cause and ends the whole job.
+ * sent. WF_DIE is for what one rank alone knows: it names rank and cause and ends the whole job;
+ * WF_FAIL_LOCAL is the same, but for a world of one rank, which is told as of any other failure.
  */
 #pragma once
 
@@ -14,8 +15,20 @@
 weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
-/** Print rank and cause, then end the job through the installed handler. Does not return. */
+/** wf_fail for what this rank alone knows, where nobody waits for it: in a world of one. Beside
+ * other ranks it is wf_die. */
+weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+
+/** How many ranks this thread's world has: 1 until comm says otherwise. */
+void wf_error_set_ranks(int ranks);
+
+/** Print rank, module, op and cause, then end the job through the installed handler. Does not
+ * return. */
 _Noreturn void wf_die(const char *file, int line, const char *format, ...) WEFT_PRINTF(3, 4);
+
+/** Print a sentence with the rank, for a job that is ending by itself. */
+void wf_last_words(const char *format, ...) WEFT_PRINTF(1, 2);
 
 /** What wf_die does after printing: abort() unless comm installs its own. NULL restores abort(). */
 typedef void wf_die_handler(void);
@@ -25,10 +38,16 @@ void wf_die_set_handler(wf_die_handler *handler);
 void wf_error_set(weft_status status, const char *message);
 
 #define WF_FAIL(status, ...) wf_fail((status), __FILE__, __LINE__, __VA_ARGS__)
+#define WF_FAIL_LOCAL(status, ...) wf_fail_local((status), __FILE__, __LINE__, __VA_ARGS__)
 #define WF_DIE(...) wf_die(__FILE__, __LINE__, __VA_ARGS__)
 #define WF_NEED(cond, status, ...)                                                                 \
     do {                                                                                           \
         if (!(cond)) return WF_FAIL((status), __VA_ARGS__);                                        \
+    } while (0)
+/** WF_NEED for a fact that other ranks cannot know. */
+#define WF_NEED_LOCAL(cond, status, ...)                                                           \
+    do {                                                                                           \
+        if (!(cond)) return WF_FAIL_LOCAL((status), __VA_ARGS__);                                  \
     } while (0)
 /** WF_NEED for what a caller made in the same expression: when it is missing because that failed,
  * the failure is passed on. */

@@ -1,7 +1,8 @@
 /*
- * where.h: which module and which direction this thread is computing for.
+ * where.h: which module, op and direction this thread is computing for.
  *
- * Set by nn around a module's forward and by autograd around a node's backward; read by error
+ * Set by nn around a module's forward, by autograd around a node's backward and by dispatch around
+ * an op; read by error
  * texts, the ledger and traces.
  */
 #pragma once
@@ -12,6 +13,7 @@ enum wf_phase { WF_FORWARD, WF_BACKWARD, WF_OPTIM };
 
 struct wf_where {
     const char *module; /* its path, which stays readable; NULL at top level */
+    const char *op;     /* in progress; NULL between ops */
     enum wf_phase phase;
 };
 

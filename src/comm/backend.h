@@ -40,8 +40,13 @@ struct wf_comm_thread {
     struct wf_comm **comms; /* made by wf_comm_sub */
     int n_comms, made;
     struct wf_coll *first, *last; /* in flight */
-    struct wf_net *net;           /* of all processes, under mpiexec only */
-    struct wf_node *node;         /* NULL without shared memory */
+    struct wf_recent {            /* what began last: for last words */
+        weft_coll kind;
+        const char *label; /* NULL: nothing has */
+        struct wf_where where;
+    } recent;
+    struct wf_net *net;   /* of all processes, under mpiexec only */
+    struct wf_node *node; /* NULL without shared memory */
 };
 
 extern _Thread_local struct wf_comm_thread wf_comm_thread;
@@ -61,6 +66,8 @@ void wf_comm_run_quiet(struct wf_coll *coll);
 
 /** "all-reduce sum of 64 f32 on axis tp" */
 void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes);
+/** The same, and " for matmul in module blocks.0" where these are known. */
+void wf_coll_describe_place(const struct wf_coll *coll, char *text, size_t bytes);
 /** Append "1, 3" style lists: one world rank of the communicator to `text`. */
 void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes);
 

@@ -106,12 +106,11 @@ static void progress(void)
 
 static _Noreturn void give_up(const struct wf_coll *coll, double waited)
 {
-    char what[256], missing[512] = "";
+    char what[512], missing[512] = "";
 
-    wf_coll_describe(coll, what, sizeof what);
+    wf_coll_describe_place(coll, what, sizeof what);
     coll->comm->backend->missing(coll, missing, sizeof missing);
-    WF_DIE("%s%s%s: %s after %.0f s (WEFT_TIMEOUT)", what, coll->where.module ? " in module " : "",
-           coll->where.module ? coll->where.module : "", missing, waited);
+    WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);
 }
 
 static void finish(struct wf_coll *coll)
@@ -143,6 +142,7 @@ void wf_comm_start(struct wf_coll *coll)
     coll->bytes = wf_coll_bytes(coll);
     coll->where = wf_here;
     coll->seconds = 0;
+    wf_comm_thread.recent = (struct wf_recent){kind, coll->comm->label, wf_here};
     if (wf_knobs.check >= 2 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
         kind != WEFT_COLL_RECV)
         wf_fingerprint_compare(coll);

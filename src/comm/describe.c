@@ -187,6 +187,18 @@ void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes)
     snprintf(text + used, bytes - (size_t)used, "%s%s", label[0] ? " on axis " : "", label);
 }
 
+void wf_coll_describe_place(const struct wf_coll *coll, char *text, size_t bytes)
+{
+    const struct wf_where *where = &coll->where;
+    size_t used;
+
+    wf_coll_describe(coll, text, bytes);
+    used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s%s%s", where->op ? " for " : "",
+             where->op ? where->op : "", where->module ? " in module " : "",
+             where->module ? where->module : "");
+}
+
 void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes)
 {
     size_t used = strlen(text);

@@ -7,7 +7,6 @@
  * others) is in the history that every slot carries, and ends the job at the next collective.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -67,12 +66,9 @@ static _Noreturn void name_difference(const struct wf_engine_op *op, int rank)
     const int *world = coll->comm->world_ranks;
     weft_coll theirs = (weft_coll)(slot->what & 0xff);
     unsigned long long wanted = wanted_bytes(op, rank), sent = sent_bytes(op, slot);
-    char mine[256], root[32] = "";
+    char mine[512], root[32] = "";
 
-    wf_coll_describe(coll, mine, sizeof mine);
-    if (coll->where.module)
-        snprintf(mine + strlen(mine), sizeof mine - strlen(mine), " in module %s",
-                 coll->where.module);
+    wf_coll_describe_place(coll, mine, sizeof mine);
     if (wf_coll_has_root(theirs)) snprintf(root, sizeof root, ", root %d", world[slot->what >> 32]);
     if (slot->what == wf_engine_what(coll) && wanted == sent)
         WF_DIE("ranks do different collectives: rank %d: %s; rank %d splits it in another way, or "

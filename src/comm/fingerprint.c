@@ -47,12 +47,11 @@ void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t byt
 static _Noreturn void name_mismatch(const struct wf_coll *coll, int other)
 {
     int size = coll->comm->size, me = coll->comm->rank;
-    char mine[TEXT_BYTES] = "", what[TEXT_BYTES - 100];
+    char mine[TEXT_BYTES] = "", what[TEXT_BYTES - 40];
     char *all = wf_malloc((size_t)size * TEXT_BYTES);
 
-    wf_coll_describe(coll, what, sizeof what);
-    snprintf(mine, sizeof mine, "%s%s%.64s (collective %llu)", what,
-             coll->where.module ? " in module " : "", coll->where.module ? coll->where.module : "",
+    wf_coll_describe_place(coll, what, sizeof what);
+    snprintf(mine, sizeof mine, "%s (collective %llu)", what,
              (unsigned long long)*coll->comm->calls);
     wf_comm_share(coll->comm, mine, all, TEXT_BYTES);
     WF_DIE("ranks are about to do different collectives: rank %d: %s; rank %d: %s",
@@ -84,13 +83,11 @@ static void compare_exchange(const struct wf_coll *coll)
             char what[TEXT_BYTES];
 
             if (sent == wanted) continue;
-            wf_coll_describe(coll, what, sizeof what);
-            WF_DIE("ranks are about to do different collectives: %s%s%.64s (collective %llu): rank "
-                   "%d sends %zu elements to rank %d, which takes %zu",
-                   what, coll->where.module ? " in module " : "",
-                   coll->where.module ? coll->where.module : "",
-                   (unsigned long long)*coll->comm->calls, coll->comm->world_ranks[from], sent,
-                   coll->comm->world_ranks[to], wanted);
+            wf_coll_describe_place(coll, what, sizeof what);
+            WF_DIE("ranks are about to do different collectives: %s (collective %llu): rank %d "
+                   "sends %zu elements to rank %d, which takes %zu",
+                   what, (unsigned long long)*coll->comm->calls, coll->comm->world_ranks[from],
+                   sent, coll->comm->world_ranks[to], wanted);
         }
     wf_free(mine);
     wf_free(all);

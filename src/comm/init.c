@@ -1,14 +1,17 @@
 /*
  * init.c: how the world of this process begins and ends: alone, or as a rank of mpiexec.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/shm.h"
 
+static pid_t process;                                /* a rank of mpiexec; 0: none, or it ends */
 static bool mpi_is_ours;                             /* started here, so ended here */
 static enum { NOT_BEGUN, BEGUN_EARLY, BEGUN } stage; /* of the main thread's world */
 
@@ -24,10 +27,38 @@ static bool has_launcher(void)
 }
 
 /* mpiexec forwards what was printed only while the job lives: give it a moment. */
+static void let_it_be_read(void) { nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); }
+
 static void end_job(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    process = 0;
+    let_it_be_read();
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
+
+/*
+ * A rank that calls exit() takes its peers with it, and the launcher says but that: here it says
+ * where it was. A rank that is killed has no last words, and mpiexec forwards none of its peers'.
+ */
+static void at_exit(void)
+{
+    const struct wf_recent *recent = &wf_comm_thread.recent;
+    const char *module = wf_where_module();
+    char after[512];
+    int over;
+
+    if (process != getpid() || !wf_comm_thread.world) return;
+    MPI_Finalized(&over);
+    if (over) return;
+    snprintf(after, sizeof after, "%s%s%s%s%s%s%s%s", recent->label ? ", after " : "",
+             recent->label ? wf_coll_name(recent->kind) : "",
+             recent->label && recent->label[0] ? " on axis " : "",
+             recent->label ? recent->label : "", recent->where.op ? " for " : "",
+             recent->where.op ? recent->where.op : "", recent->where.module ? " in module " : "",
+             recent->where.module ? recent->where.module : "");
+    wf_last_words("the program exits before weft_finalize%s%s%s: ranks that wait for it end too",
+                  module[0] ? ", in module " : "", module, after);
+    let_it_be_read();
 }
 
 static weft_status start_mpi(int *argc, char ***argv)
@@ -88,6 +119,7 @@ static void leave_world(struct wf_comm_thread *thread)
     }
     wf_net_free(thread->net);
     *thread = (struct wf_comm_thread){0};
+    wf_error_set_ranks(1);
 }
 
 static weft_status enter_world(MPI_Comm comm)
@@ -98,7 +130,9 @@ static weft_status enter_world(MPI_Comm comm)
     WF_MPI(MPI_Comm_rank(comm, &rank));
     WF_MPI(MPI_Comm_size(comm, &size));
     wf_log_set_rank(rank);
+    wf_error_set_ranks(size);
     wf_die_set_handler(end_job);
+    if (process == 0 && atexit(at_exit) == 0) process = getpid();
     if (size > 1) wf_comm_thread.world = make_world(comm, rank, size);
     return WEFT_OK;
 }

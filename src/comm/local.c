@@ -107,6 +107,7 @@ static void enter(struct resident *resident)
     struct wf_comm *world = wf_comm_make(NULL, resident->town->ranks, resident->rank, "");
 
     wf_log_set_rank(resident->rank);
+    wf_error_set_ranks(world->size);
     here = resident->town;
     if (world->size == 1)
         world->backend = &wf_backend_self;
@@ -120,6 +121,7 @@ static void leave(void)
     wf_comm_drop_subs();
     wf_comm_unmake(wf_comm_thread.world);
     wf_comm_thread = (struct wf_comm_thread){0};
+    wf_error_set_ranks(1);
 }
 
 static void *live(void *payload)

@@ -236,12 +236,12 @@ static void retire(struct wf_coll *coll, struct wf_net *net, struct wf_net_op *o
 /* A longer message than expected is an error to MPI, a shorter one is not. */
 static void check_received(const struct wf_coll *coll, const MPI_Status *status)
 {
-    char what[256];
+    char what[512];
     int got;
 
     WF_MPI(MPI_Get_count(status, wf_net_type(weft_dtype_size(coll->dtype)), &got));
     if ((size_t)got == coll->count) return;
-    wf_coll_describe(coll, what, sizeof what);
+    wf_coll_describe_place(coll, what, sizeof what);
     WF_DIE("ranks do different collectives: %s: rank %d sends %d elements", what,
            coll->comm->world_ranks[coll->peer], got);
 }

@@ -250,8 +250,8 @@ static struct wf_block *find(struct pool *pool, size_t bytes, unsigned size_clas
 static struct wf_block *refuse(struct pool *pool, size_t bytes, enum wf_category category)
 {
     pool->until_failure = INT64_MAX;
-    WF_FAIL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
-            category_names[category], (long long)pool->real.live_all);
+    WF_FAIL_LOCAL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
+                  category_names[category], (long long)pool->real.live_all);
     return NULL;
 }
 

@@ -70,8 +70,9 @@ weft_status wf_check_stride(const weft_tensor *local, const int64_t *shape, cons
 
     WF_NEED(is_dense(n, order, shape, stride), WEFT_ERR_ARG,
             "from_local: the global stride does not walk the global shape without gaps");
-    WF_NEED(desc->numel == 0 || agrees(desc, n, order), WEFT_ERR_ARG,
-            "from_local: the local tensor's dims lie in another order than the global stride says");
+    WF_NEED_LOCAL(
+        desc->numel == 0 || agrees(desc, n, order), WEFT_ERR_ARG,
+        "from_local: the local tensor's dims lie in another order than the global stride says");
     return WEFT_OK;
 }
 
@@ -80,11 +81,13 @@ weft_status wf_check_stride(const weft_tensor *local, const int64_t *shape, cons
 /* What is compared first, and what can be compared when that agrees. */
 enum { DTYPE, GRADIENT, NDIM, FACTS };
 enum { FITS = WEFT_MAX_DIMS, SIZES }; /* after the global shape */
+/* Whether dim i lies outside dim j in memory, for each pair; and whether there are gaps or not. */
+enum { DENSE = WEFT_MAX_DIMS * WEFT_MAX_DIMS, GAPS, STRIDES };
 
 /* Largest and smallest of every word over the ranks of the mesh. */
 static void extremes(weft_mesh *mesh, const int64_t *words, int n, int64_t *most, int64_t *least)
 {
-    int64_t both[2 * SIZES];
+    int64_t both[2 * STRIDES];
 
     for (int i = 0; i < n; i++) {
         both[i] = words[i];
@@ -158,6 +161,30 @@ static weft_status compare_sizes(const struct wf_desc *local, weft_mesh *mesh,
     return WEFT_OK;
 }
 
+/* Strides of uneven shards differ, but not the order that they walk the dims in. Dims of less than
+ * two elements here may stand anywhere. */
+static weft_status compare_strides(const struct wf_desc *local, weft_mesh *mesh)
+{
+    int64_t words[STRIDES] = {0}, most[STRIDES], least[STRIDES];
+    int order[WEFT_MAX_DIMS], n = walk_order(order, local->ndim, local->shape, local->stride);
+
+    for (int i = 0; local->numel > 1 && i < n; i++)
+        for (int j = i + 1; j < n; j++)
+            if (local->stride[order[i]] > local->stride[order[j]])
+                words[order[i] * WEFT_MAX_DIMS + order[j]] = 1;
+    if (local->numel > 1) words[is_dense(n, order, local->shape, local->stride) ? DENSE : GAPS] = 1;
+    extremes(mesh, words, STRIDES, most, least);
+    for (int i = 0; i < local->ndim; i++)
+        for (int j = i + 1; j < local->ndim; j++)
+            WF_NEED(!most[i * WEFT_MAX_DIMS + j] || !most[j * WEFT_MAX_DIMS + i], WEFT_ERR_ARG,
+                    "from_local: inconsistent tensor metadata: the strides of dims %d and %d are "
+                    "in another order on another rank",
+                    i, j);
+    WF_NEED(!most[DENSE] || !most[GAPS], WEFT_ERR_ARG,
+            "from_local: inconsistent tensor metadata: the strides leave gaps on some ranks only");
+    return WEFT_OK;
+}
+
 static weft_status compare_replicas(weft_tensor *local, weft_mesh *mesh,
                                     const weft_placement *placements)
 {
@@ -186,5 +213,6 @@ weft_status wf_check_over_mesh(weft_tensor *local, weft_mesh *mesh,
     WF_TRY(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(local),
                                    "from_local"));
     WF_TRY(compare_sizes(&local->layout->desc, mesh, normal, shape));
+    WF_TRY(compare_strides(&local->layout->desc, mesh));
     return compare_replicas(local, mesh, normal);
 }

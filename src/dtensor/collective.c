@@ -93,9 +93,9 @@ static weft_status open_pieces(struct wf_pieces *p, const struct wf_deal *d, int
     p->dim = wf_dim(dim, p->ndim, d->who);
     if (p->dim < 0) return weft_error_status();
     memcpy(p->shape, d->t->layout->desc.shape, sizeof p->shape);
-    WF_NEED(!sizes || sizes[d->me] == p->shape[p->dim], WEFT_ERR_SHAPE,
-            "%s: dim %d has the size %lld here, not %lld as `sizes` says", d->who, p->dim,
-            (long long)p->shape[p->dim], (long long)sizes[d->me]);
+    WF_NEED_LOCAL(!sizes || sizes[d->me] == p->shape[p->dim], WEFT_ERR_SHAPE,
+                  "%s: dim %d has the size %lld here, not %lld as `sizes` says", d->who, p->dim,
+                  (long long)p->shape[p->dim], (long long)sizes[d->me]);
     p->sizes = wf_malloc((size_t)d->ways * sizeof *p->sizes);
     for (int r = 0; r < d->ways; r++) p->sizes[r] = sizes ? sizes[r] : p->shape[p->dim];
     return WEFT_OK;

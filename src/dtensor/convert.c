@@ -43,19 +43,35 @@ void wf_global_shape(int64_t *global, int ndim, const int64_t *local, const weft
         if (wf_is_cut(placements[a])) global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
 }
 
-/* A rank outside the mesh may hand in anything: it keeps nothing of it. */
+static bool is_cut(const struct wf_layout *layout, int dim)
+{
+    for (int a = 0; a < layout->n_axes; a++)
+        if (weft_shards(layout->placements[a], dim)) return true;
+    return false;
+}
+
+/* Whether a shard is as large as it should be is seen by the rank that holds it, and by no other; a
+ * dim that nobody cuts is alike everywhere. A rank outside the mesh may hand in anything: it keeps
+ * nothing of it. */
 static weft_status check_size(const struct wf_plan *plan, const struct wf_infer *call, bool given)
 {
     const struct wf_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
 
     if (weft_mesh_coordinate(plan->out[0]->mesh, 0) < 0) return WEFT_OK;
-    for (int d = 0; d < local->ndim; d++)
-        WF_NEED(
-            part->shape[d] == local->shape[d], WEFT_ERR_SHAPE,
-            "from_local: this rank's part should have %lld of %lld elements in dim %d and has "
-            "%lld%s: %s",
+    for (int d = 0; d < local->ndim; d++) {
+        bool fits = part->shape[d] == local->shape[d];
+
+        WF_NEED(fits || is_cut(plan->out[0], d), WEFT_ERR_SHAPE,
+                "from_local: dim %d is not sharded, but has %lld elements here and %lld in the "
+                "global shape: %s",
+                d, (long long)local->shape[d], (long long)part->global[d], wf_infer_text(call));
+        WF_NEED_LOCAL(
+            fits, WEFT_ERR_SHAPE,
+            "from_local: this rank's part should have %lld of %lld elements in dim %d "
+            "and has %lld%s: %s",
             (long long)part->shape[d], (long long)part->global[d], d, (long long)local->shape[d],
             given ? "" : " (give the global shape where shards are uneven)", wf_infer_text(call));
+    }
     return WEFT_OK;
 }
 
@@ -165,8 +181,8 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
     WF_NEED_PTR(!options.shape == !options.stride, WEFT_ERR_ARG,
                 "from_local: pass both shape and stride at the same time, or neither");
     if (!placements) placements = replicated;
-    if (options.stride) WF_TRY_PTR(wf_check_stride(local, options.shape, options.stride));
     if (options.run_check) WF_TRY_PTR(wf_check_over_mesh(local, mesh, placements, options.shape));
+    if (options.stride) WF_TRY_PTR(wf_check_stride(local, options.shape, options.stride));
     return from_local(local, mesh, placements, options.shape, options.grad_placements);
 }
 

@@ -8,19 +8,11 @@
 #include "base/error.h"
 #include "base/observe.h"
 #include "base/sys.h"
-#include "comm/comm.h"
 #include "dtensor/care.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
 
 static const struct wf_args no_args;
-
-/* One rank alone knows that its memory is full: its peers would wait for it forever. */
-static weft_tensor *out_of_memory(const struct wf_plan *plan)
-{
-    if (wf_comm_size(wf_comm_world()) > 1) WF_DIE("%s: %s", plan->name, weft_error_message());
-    return NULL;
-}
 
 static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
 {
@@ -36,8 +28,7 @@ static weft_tensor *moved(const struct wf_plan *plan, int i, weft_tensor *t)
     }
     wf_settled(t);
     block = plan->meta ? wf_redist_pretend(move) : wf_redist_run(move, t->data);
-    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute")
-                 : out_of_memory(plan);
+    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute") : NULL;
 }
 
 /* Inputs in the layouts that the plan wants; false when memory is short. */
@@ -103,7 +94,7 @@ static inline bool make_output(const struct wf_plan *plan, int j, weft_tensor **
 {
     struct wf_block *block = wf_block_new(plan->out_bytes[j], plan->out_category[j]);
 
-    if (!block) return out_of_memory(plan) != NULL;
+    if (!block) return false;
     out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
     to[j] = block->data;
     return true;
@@ -195,8 +186,8 @@ static void settle(int n, weft_tensor *const *used)
         if (used[i]) wf_settled(used[i]);
 }
 
-weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
-                          weft_tensor **more)
+static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
+                              const struct wf_args *args, weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];
     weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result;
@@ -243,5 +234,17 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     }
     if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began, result);
     wf_plan_release(plan);
+    return result;
+}
+
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
+                          weft_tensor **more)
+{
+    const char *outer = wf_here.op; /* a gradient calls ops, and so does care */
+    weft_tensor *result;
+
+    wf_here.op = wf_ops[op].name;
+    result = carry_out(op, n, in, args, more);
+    wf_here.op = outer;
     return result;
 }

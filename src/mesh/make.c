@@ -67,16 +67,18 @@ static int *numbered(int count)
 
 /* ---- all ranks of a mesh make the same one ---- */
 
-/* Members that agree come to the same verdict; ranks of other meshes are none of its business. */
-static weft_status compare(const weft_mesh *mesh)
+/* Asked over the world, or over the members alone. Members that agree come to the same verdict;
+ * ranks of other meshes are none of its business. */
+static weft_status compare(const weft_mesh *mesh, struct wf_comm *comm)
 {
-    int world = weft_world_size(), wrong = -1;
-    uint64_t *hashes = wf_malloc((size_t)world * sizeof *hashes);
+    int wrong = -1;
+    uint64_t *hashes = wf_malloc((size_t)wf_comm_size(comm) * sizeof *hashes);
     char text[TEXT_BYTES];
 
-    wf_comm_share(wf_comm_world(), &mesh->hash, hashes, sizeof *hashes);
+    wf_comm_share(comm, &mesh->hash, hashes, sizeof *hashes);
     for (int i = 0; i < mesh->size && wrong < 0; i++)
-        if (hashes[mesh->ranks[i]] != mesh->hash) wrong = mesh->ranks[i];
+        if (hashes[comm == wf_comm_world() ? mesh->ranks[i] : i] != mesh->hash)
+            wrong = mesh->ranks[i];
     wf_free(hashes);
     if (wrong < 0) return WEFT_OK;
     weft_mesh_print(mesh, text, sizeof text);
@@ -105,7 +107,19 @@ static weft_mesh *make(weft_device device, const struct wf_mesh_text *text, cons
 static weft_mesh *agreed(weft_mesh *mesh)
 {
     if (!mesh || wf_knobs.check < 2 || weft_world_size() == 1) return mesh;
-    if (compare(mesh) == WEFT_OK) return mesh;
+    if (compare(mesh, wf_comm_world()) == WEFT_OK) return mesh;
+    weft_mesh_release(mesh);
+    return NULL;
+}
+
+/* For what only the mesh's own ranks make. */
+static weft_mesh *agreed_inside(weft_mesh *mesh)
+{
+    struct wf_comm *members;
+
+    if (!mesh || wf_knobs.check < 2 || mesh->size == 1 || mesh->me < 0) return mesh;
+    members = wf_comm_sub(mesh->ranks, mesh->size, "mesh");
+    if (compare(mesh, members) == WEFT_OK) return mesh;
     weft_mesh_release(mesh);
     return NULL;
 }
@@ -177,9 +191,10 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const in
                     count);
     }
     wf_free(ranks);
-    return mesh;
+    return agreed_inside(mesh);
 }
 
+/* Each rank has groups of its own: what does not fit here may fit everywhere else. */
 static weft_status check_group(const weft_mesh *mesh, int axis, const weft_mesh *group)
 {
     int *ranks = wf_malloc((size_t)group->size * sizeof *ranks);
@@ -188,8 +203,8 @@ static weft_status check_group(const weft_mesh *mesh, int axis, const weft_mesh 
     wf_mesh_line(mesh, 1, &axis, ranks);
     same = memcmp(ranks, group->ranks, (size_t)group->size * sizeof *ranks) == 0;
     wf_free(ranks);
-    WF_NEED(same || mesh->me < 0, WEFT_ERR_ARG,
-            "mesh: group %d has other ranks than this rank's line of the grid", axis);
+    WF_NEED_LOCAL(same || mesh->me < 0, WEFT_ERR_ARG,
+                  "mesh: group %d has other ranks than this rank's line of the grid", axis);
     return WEFT_OK;
 }
 
@@ -224,7 +239,7 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     mesh = make(groups[0]->device, &text, ranks ? ranks : groups[0]->ranks);
     for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
         status = check_group(mesh, g, groups[g]);
-    if (status == WEFT_OK) return mesh;
+    if (status == WEFT_OK) return agreed_inside(mesh);
     weft_mesh_release(mesh);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /*
  * process_faults.c: ranks under mpiexec that do what tests/comm/process_faults.sh names: "late",
- * "differ" or "killed" (rank 1 is killed while shared memory is in use).
+ * "differ", "exit" or "killed" (rank 1 is killed while shared memory is in use).
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -35,6 +35,8 @@ int main(int argc, char **argv)
     rank = wf_comm_rank(wf_comm_world());
     all_reduce(COUNT);
     if (rank == 1 && strcmp(fault, "killed") == 0) raise(SIGKILL);
+    wf_here.module = "model.head";
+    if (rank == 1 && strcmp(fault, "exit") == 0) exit(EXIT_SUCCESS);
     if (rank == 1 && strcmp(fault, "late") == 0) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
     all_reduce(rank == 1 && strcmp(fault, "differ") == 0 ? COUNT - 1 : COUNT);
     wf_comm_finalize();

@@ -5,6 +5,9 @@ set -u
 mpiexec=$1 program=$2
 failed=0
 
+in_shm() { find /dev/shm -name 'weft-*' | sort; }
+there=$(in_shm)
+
 complain() {
     echo "FAILED: $1"
     failed=1
@@ -25,8 +28,13 @@ for shm in 3 2 1 0; do
     grep -q 'different collectives: .*all-reduce sum of 300000 f32.*all-reduce sum of 299999 f32' <<<"$said" ||
         grep -q 'different collectives: .*all-reduce sum of 299999 f32.*all-reduce sum of 300000 f32' <<<"$said" ||
         complain "WEFT_SHM=$shm: a mismatch is not named: $said"
+    # trial 2: what a user sees under plain mpiexec says rank, module and the last collective
+    said=$(run exit $shm)
+    grep -q 'rank 1: the program exits before weft_finalize, in module model.head, after all-reduce' <<<"$said" ||
+        complain "WEFT_SHM=$shm: a rank that exits says nothing: $said"
     said=$(run killed $shm)
     grep -q 'the job succeeded' <<<"$said" && complain "WEFT_SHM=$shm: a killed rank went unnoticed"
-    compgen -G '/dev/shm/weft-*' >/dev/null && complain "WEFT_SHM=$shm: left in /dev/shm: $(ls /dev/shm)"
+    left=$(comm -13 <(echo "$there") <(in_shm))
+    [ -z "$left" ] || complain "WEFT_SHM=$shm: left in /dev/shm: $left"
 done
 exit $failed

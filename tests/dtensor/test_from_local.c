@@ -99,12 +99,23 @@ static weft_tensor *checked(struct wt_world *w, weft_tensor *local, const weft_p
                                                           .run_check = true});
 }
 
+/* Ones whose columns lie one after another when `turned`, with room between them when `apart`. */
+static weft_tensor *in_memory(int64_t n, int64_t m, bool turned, bool apart)
+{
+    weft_tensor *t =
+        turned ? wt_constant(m, apart ? 2 * n : n, 1) : wt_constant(n, apart ? 2 * m : m, 1);
+
+    if (apart) t = weft_slice(t, 1, 0, turned ? n : m);
+    return turned ? weft_transpose(t, 0, 1) : t;
+}
+
 /* The same error on every rank of the mesh, and then communication goes on. */
 WT_TEST(run_check__finds_what_differs_on_one_rank)
 {
     struct wt_world w = wt_world_open();
     bool odd = wt_rank() == wt_ranks() - 1;
-    const int64_t shape[] = {2 * wt_ranks(), 3}, large[] = {2 * wt_ranks() + 1, 3};
+    const int64_t shape[] = {2 * wt_ranks(), 3}, large[] = {2 * wt_ranks() + 1, 3},
+                  small[] = {2 * wt_ranks() - 1, 3};
     weft_tensor *wants = wt_constant(2, 3, 1);
 
     WT_ALL(checked(&w, wt_constant(2, 3, wt_rank()), rows, NULL));
@@ -128,6 +139,13 @@ WT_TEST(run_check__finds_what_differs_on_one_rank)
         WT_FAILED(WEFT_ERR_ARG, "hold different ones");
         WT_ALL(!checked(&w, wt_constant(2, 3, 1), rows, odd ? large : shape));
         WT_FAILED(WEFT_ERR_SHAPE, "inconsistent");
+        /* trial 2 */
+        WT_ALL(!checked(&w, in_memory(2, 3, odd, false), rows, NULL));
+        WT_FAILED(WEFT_ERR_ARG, "strides of dims 0 and 1 are in another order");
+        WT_ALL(!checked(&w, in_memory(2, 3, false, odd), rows, NULL));
+        WT_FAILED(WEFT_ERR_ARG, "strides leave gaps on some ranks only");
+        WT_ALL(checked(&w, in_memory(2, 3, true, true), rows, NULL));
+        WT_ALL(checked(&w, in_memory(odd ? 1 : 2, 3, odd, false), rows, small)); /* of one row */
     }
     WT_ALL(wt_is_all(checked(&w, wt_constant(2, 3, 1), rows, NULL), 1));
     weft_zero_grad(wants);

@@ -122,6 +122,91 @@ static int turn_uneven_parts(void *payload)
     return failed(weft_redistribute(t, &columns));
 }
 
+/* trial 2: what one rank alone knows ends the job, and says where it was */
+
+static int hand_in_a_short_shard(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement rows = weft_shard(0);
+    int64_t shape[] = {weft_world_rank() == 3 ? 3 : 4, 6};
+
+    (void)payload;
+    return failed(weft_full_tensor(
+        weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
+}
+
+/* A row-wise layer knows that the shards of its 8 input features are 2 each. */
+static int call_with_a_short_input(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_module *m = weft_linear_new((weft_linear_config){.in = {8}, .out = {4}});
+    int64_t shape[] = {3, weft_world_rank() == 1 ? 1 : 2};
+    weft_module *root = weft_sequential_new();
+    int result;
+
+    (void)payload;
+    weft_module_add_child(root, "down", m);
+    if (weft_parallelize_module(root, mesh,
+                                (weft_plan[]){{"down", weft_rowwise_parallel()}, {0}}) != WEFT_OK)
+        return 1;
+    result = failed(weft_call(root, weft_full(WEFT_F32, 2, shape, 1)));
+    weft_module_release(root);
+    return result;
+}
+
+/* Dims 0 and 1 of a grid of two by two; rank 3 takes them for one another. */
+static int swap_groups(void *payload)
+{
+    static const int all[] = {0, 1, 2, 3};
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=2");
+    weft_mesh *dp = weft_mesh_sub(mesh, "dp"), *tp = weft_mesh_sub(mesh, "tp");
+    bool odd = weft_world_rank() == 3;
+
+    (void)payload;
+    mesh = weft_mesh_from_groups(2, (weft_mesh *[]){odd ? tp : dp, odd ? dp : tp}, "a,b", all);
+    return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
+}
+
+static int name_groups_differently(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+
+    (void)payload;
+    mesh = weft_mesh_from_groups(1, &mesh, weft_world_rank() == 2 ? "a" : "b", NULL);
+    return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
+}
+
+static int ask_for_too_much(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    int64_t n = weft_world_rank() == 2 ? (int64_t)1 << 50 : 4;
+    weft_tensor *t = weft_full(WEFT_F32, 1, &n, 1);
+
+    (void)payload;
+    return t ? failed(weft_mesh_all_reduce(t, WEFT_SUM, mesh, 0)) : 1;
+}
+
+static int gather_another_size(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    int64_t sizes[] = {8, 8, 8, 8};
+
+    (void)payload;
+    if (weft_world_rank() == 1) sizes[1] = 7;
+    return failed(weft_mesh_all_gather(matrix(), 0, sizes, mesh, 0));
+}
+
+/* The op that moves its operands is named with the collective. */
+static int multiply_differently(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_tensor *t = spread(mesh, weft_shard(0));
+    weft_placement other = weft_world_rank() == 1 ? weft_replicate() : weft_shard(1);
+
+    (void)payload;
+    return failed(weft_matmul(t, weft_transpose(spread(mesh, other), 0, 1)));
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -139,6 +224,13 @@ static const struct program {
     {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
+    {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
+    {call_with_a_short_input, "1", {"rank 1: in module down: from_local", "should have 2 of 8"}},
+    {swap_groups, "1", {"rank 3: mesh: group 0 has other ranks", "line of the grid"}},
+    {name_groups_differently, "2", {"rank 2 makes another mesh", ""}},
+    {ask_for_too_much, "1", {"rank 2: ", "no memory for 4503599627370496 bytes"}},
+    {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
+    {multiply_differently, "1", {"f32 on axis tp for matmul", "not arrived: rank 1"}},
     /* trial 1.3 */
     {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
     {turn_uneven_parts, "2", {"different collectives", "elements"}},
