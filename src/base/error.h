@@ -20,6 +20,9 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
 weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
+/** The same for a failure that is recorded already. gives: `status` */
+weft_status wf_local_status(weft_status status);
+
 /** How many ranks this thread's world has: 1 until comm says otherwise. */
 void wf_error_set_ranks(int ranks);
 
@@ -62,6 +65,8 @@ void wf_error_set(weft_status status, const char *message);
     do {                                                                                           \
         if (!(cond)) return (void)WF_FAIL((status), __VA_ARGS__), NULL;                            \
     } while (0)
+/** WF_TRY for a call whose failures other ranks cannot know, such as one that opens a file. */
+#define WF_TRY_LOCAL(call) WF_TRY(wf_local_status(call))
 #define WF_TRY(call)                                                                               \
     do {                                                                                           \
         weft_status wf_try_status = (call);                                                        \

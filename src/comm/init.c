@@ -69,8 +69,8 @@ static weft_status start_mpi(int *argc, char ***argv)
     WF_NEED(!over, WEFT_ERR_COMM, "MPI has ended and cannot start again");
     MPI_Initialized(&running);
     if (running) return WEFT_OK;
-    WF_NEED(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
-            WEFT_ERR_COMM, "MPI cannot start");
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        WF_DIE("MPI cannot start");
     mpi_is_ours = true;
     return WEFT_OK;
 }

@@ -37,9 +37,10 @@ static weft_status check(const weft_tensor *local, const weft_flat *rest,
     WF_NEED(weft_tensor_device(local) == rest->device, WEFT_ERR_ARG,
             "unflatten: the local tensor is on another device");
     for (int d = 0; d < desc->ndim; d++)
-        WF_NEED(desc->shape[d] == part->shape[d], WEFT_ERR_SHAPE,
-                "unflatten: this rank's part has %lld elements in dim %d, the local tensor %lld",
-                (long long)part->shape[d], d, (long long)desc->shape[d]);
+        WF_NEED_LOCAL(
+            desc->shape[d] == part->shape[d], WEFT_ERR_SHAPE,
+            "unflatten: this rank's part has %lld elements in dim %d, the local tensor %lld",
+            (long long)part->shape[d], d, (long long)desc->shape[d]);
     if (local->requires_grad && !rest->requires_grad)
         WF_LOG(WF_LOG_WARN, "dtensor",
                "unflatten: the local tensor wants a gradient and will not get one. To construct a "

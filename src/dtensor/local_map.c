@@ -169,7 +169,7 @@ static weft_status wrap(const weft_local_map *map, weft_mesh *mesh, int j, weft_
     const weft_placement *declared = map->out ? map->out[j] : NULL;
 
     if (!declared) return WEFT_OK;
-    WF_NEED(*out, WEFT_ERR_ARG, "local_map: result %d has placements but is no tensor", j);
+    WF_NEED_LOCAL(*out, WEFT_ERR_ARG, "local_map: result %d has placements but is no tensor", j);
     *out = weft_from_local(*out, mesh, declared, map->out_shapes ? map->out_shapes[j] : NULL);
     return *out ? WEFT_OK : weft_error_status();
 }

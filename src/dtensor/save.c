@@ -215,7 +215,7 @@ static struct wf_layout *read_layout(const struct head *head, weft_mesh *mesh)
     return NULL;
 }
 
-weft_tensor *weft_tensor_load(const void *bytes, int64_t size)
+static weft_tensor *load(const void *bytes, int64_t size)
 {
     weft_mesh *mesh = NULL;
     struct wf_layout *layout;
@@ -238,5 +238,14 @@ weft_tensor *weft_tensor_load(const void *bytes, int64_t size)
                (const char *)bytes + sizeof head + padded((size_t)head.n_ranks * sizeof(int32_t)),
                (size_t)head.bytes);
     t->requires_grad = head.requires_grad;
+    return t;
+}
+
+/* Each rank has bytes of its own. */
+weft_tensor *weft_tensor_load(const void *bytes, int64_t size)
+{
+    weft_tensor *t = load(bytes, size);
+
+    if (!t) (void)wf_local_status(weft_error_status());
     return t;
 }

@@ -57,7 +57,7 @@ weft_status wf_config_open(struct wf_config *c, const char *path)
 
     *c = (struct wf_config){.path = path};
     WF_NEED(path, WEFT_ERR_ARG, "config: the path is NULL");
-    WF_TRY(wf_file_map(&map, path));
+    WF_TRY_LOCAL(wf_file_map(&map, path));
     wf_json_begin(&r, map.bytes ? map.bytes : "", map.size);
     if (map.size > CONFIG_BYTES)
         wf_json_refuse(&r, "%zu bytes are no config", map.size);

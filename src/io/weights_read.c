@@ -69,6 +69,7 @@ void wf_piece_of_part(struct wf_piece *piece, const struct wf_held *held, int ty
 static weft_status find(const struct wf_weight **item, const weft_weights *weights,
                         const char *name)
 {
+    if (!weights) WF_TRY_LOCAL(weft_error_status()); /* other ranks may have opened theirs */
     WF_NEED_GIVEN(weights, "weights: NULL");
     WF_NEED(name, WEFT_ERR_ARG, "weights: the name is NULL");
     *item = wf_weights_find(weights, name);

@@ -181,15 +181,19 @@ weft_plan *weft_plan_read(const char *path)
     if (weft_error_status() != WEFT_OK) return NULL;
     WF_NEED_PTR(path, WEFT_ERR_ARG, "plan read: path is NULL");
     file = fopen(path, "r");
-    WF_NEED_PTR(file, WEFT_ERR_IO, "plan read: %s cannot be opened", path);
+    if (!file) {
+        WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be opened", path);
+        return NULL;
+    }
     do {
         text = wf_realloc(text, length + 4096 + 1);
         got = fread(text + length, 1, 4096, file);
         length += got;
     } while (got > 0);
     text[length] = '\0';
-    plan = ferror(file) ? ((void)WF_FAIL(WEFT_ERR_IO, "plan read: %s cannot be read", path), NULL)
-                        : parse(text, path);
+    plan = ferror(file)
+               ? ((void)WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be read", path), NULL)
+               : parse(text, path);
     fclose(file);
     wf_free(text);
     return plan;

@@ -231,6 +231,9 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
     desc = &t->layout->desc;
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
             "read_f64: a tensor on the meta device has no elements");
+    if (t->layout->mesh) /* whose shards differ in size */
+        WF_NEED_LOCAL(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld here",
+                      (long long)room, (long long)desc->numel);
     WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
             (long long)room, (long long)desc->numel);
     wf_settled(t);

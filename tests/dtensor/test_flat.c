@@ -41,8 +41,10 @@ WT_TEST(flat__builds_a_tensor_from_its_parts)
         t = from_parts(&w, weft_set_requires_grad(local, true), rows[i], false);
         WT_ALL(wt_stderr_had("To construct"));
         WT_ALL(t && !weft_requires_grad(t));
-        WT_ALL(!from_parts(&w, local, 4 * rows[i] + 4 * wt_ranks(), true));
-        WT_FAILED(WEFT_ERR_SHAPE, "unflatten");
+        if (wt_ranks() == 1) { /* beside others it ends the job: tests/traps/test_disagreement.c */
+            WT_ALL(!from_parts(&w, local, 4 * rows[i] + 4, true));
+            WT_FAILED(WEFT_ERR_SHAPE, "unflatten");
+        }
         wt_world_close(&w);
     }
 }
@@ -172,12 +174,19 @@ WT_TEST(save__keeps_meshes_of_several_axes_and_plain_tensors)
 /* Any cut and any flipped byte of the head is an error or a tensor, never a crash. */
 WT_TEST(load__refuses_what_is_no_tensor)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 3), "S(0)");
-    int64_t size = weft_tensor_save(t, NULL, 0);
-    char *bytes = malloc((size_t)size), *copy = malloc((size_t)size);
+    struct wt_world w;
+    weft_tensor *t;
+    int64_t size;
+    char *bytes, *copy;
     bool refused = true;
 
+    if (wt_ranks() > 1)
+        return; /* beside other ranks, which have bytes of their own, it ends the job */
+    w = wt_world_open();
+    t = wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 3), "S(0)");
+    size = weft_tensor_save(t, NULL, 0);
+    bytes = malloc((size_t)size);
+    copy = malloc((size_t)size);
     WT_ALL(weft_tensor_save(t, bytes, size) == size);
     for (int64_t n = 0; n<size; n += n> 40 ? 37 : 1) {
         memcpy(copy, bytes, (size_t)n);

@@ -215,8 +215,10 @@ WT_TEST(collectives__refuse_what_does_not_fit)
     WT_FAILED(WEFT_ERR_ARG, "must be row-major");
     WT_ALL(!weft_mesh_all_gather(t, 2, NULL, mesh, 0));
     WT_FAILED(WEFT_ERR_ARG, "mesh_all_gather: dim 2");
-    WT_ALL(!weft_mesh_all_gather(t, 0, sizes, mesh, 0));
-    WT_FAILED(WEFT_ERR_SHAPE, "has the size 2 here, not 5");
+    if (wt_ranks() == 1) { /* beside others it ends the job: tests/traps/test_disagreement.c */
+        WT_ALL(!weft_mesh_all_gather(t, 0, sizes, mesh, 0));
+        WT_FAILED(WEFT_ERR_SHAPE, "has the size 2 here, not 5");
+    }
     WT_ALL(!weft_mesh_all_reduce(t, WEFT_AVG, mesh, 0));
     WT_FAILED(WEFT_ERR_ARG, "only sum, product, max and min");
     WT_ALL(!weft_mesh_all_reduce(weft_full(WEFT_BOOL, 0, NULL, 1), WEFT_SUM, mesh, 0));

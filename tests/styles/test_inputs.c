@@ -182,26 +182,6 @@ WT_TEST(inputs__of_all_kinds_one_after_the_other)
     weft_mesh_release(mesh);
 }
 
-/* The most frequent mistake: the whole where a part is expected. All ranks see it before anything
- * is sent; the mistake is named. */
-WT_TEST(inputs__of_another_size_are_refused)
-{
-    weft_mesh *mesh = given_mesh();
-    weft_module *m = styled(linear(16, 10), mesh, weft_rowwise_parallel());
-    weft_tensor *x = given(0, 5, 16, 0);
-    weft_ledger *ledger = weft_ledger_open();
-
-    if (wt_ranks() > 1) {
-        WT_ALL(weft_call(m, x) == NULL);
-        WT_FAILED(WEFT_ERR_SHAPE, " of 16 elements in dim 1 and has 16: f64[5,16]");
-    }
-    GIVEN_STILL(ledger);
-    WT_ALL(weft_call(m, last_dim_of(x)) != NULL);
-    weft_ledger_close(ledger);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
-}
-
 /* ---- indices and other integers ---- */
 
 static weft_module *embedding(int64_t rows, int64_t width)
@@ -290,7 +270,6 @@ int main(int argc, char **argv)
         WT_CASE(inputs__of_any_number_of_dims),
         WT_CASE(inputs__that_are_views),
         WT_CASE(inputs__of_all_kinds_one_after_the_other),
-        WT_CASE(inputs__of_another_size_are_refused),
         WT_CASE(inputs__indices_of_any_number_of_dims),
         WT_CASE(inputs__integers_and_masks_are_moved_alike),
         WT_END,

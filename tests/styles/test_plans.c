@@ -363,8 +363,10 @@ WT_TEST(plans__from_a_file)
     WT_ALL(weft_plan_read(path) == NULL);
     WT_FAILED(WEFT_ERR_ARG, " line 2: 'wise'");
     remove(path);
-    WT_ALL(weft_plan_read(path) == NULL);
-    WT_FAILED(WEFT_ERR_IO, "cannot be opened");
+    if (wt_ranks() == 1) { /* beside others, which may have the file, it ends the job */
+        WT_ALL(weft_plan_read(path) == NULL);
+        WT_FAILED(WEFT_ERR_IO, "cannot be opened");
+    }
     weft_mesh_release(mesh);
 }
 

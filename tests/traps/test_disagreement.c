@@ -136,15 +136,14 @@ static int hand_in_a_short_shard(void *payload)
 }
 
 /* A row-wise layer knows that the shards of its 8 input features are 2 each. */
-static int call_with_a_short_input(void *payload)
+static int call_row_wise(int64_t features)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_module *m = weft_linear_new((weft_linear_config){.in = {8}, .out = {4}});
-    int64_t shape[] = {3, weft_world_rank() == 1 ? 1 : 2};
+    int64_t shape[] = {3, features};
     weft_module *root = weft_sequential_new();
     int result;
 
-    (void)payload;
     weft_module_add_child(root, "down", m);
     if (weft_parallelize_module(root, mesh,
                                 (weft_plan[]){{"down", weft_rowwise_parallel()}, {0}}) != WEFT_OK)
@@ -153,6 +152,14 @@ static int call_with_a_short_input(void *payload)
     weft_module_release(root);
     return result;
 }
+
+static int call_with_a_short_input(void *payload)
+{
+    return (void)payload, call_row_wise(weft_world_rank() == 1 ? 1 : 2);
+}
+
+/* The most frequent mistake: the whole where a part is expected. */
+static int call_with_the_whole(void *payload) { return (void)payload, call_row_wise(8); }
 
 /* Dims 0 and 1 of a grid of two by two; rank 3 takes them for one another. */
 static int swap_groups(void *payload)
@@ -196,6 +203,56 @@ static int gather_another_size(void *payload)
     return failed(weft_mesh_all_gather(matrix(), 0, sizes, mesh, 0));
 }
 
+/* Bytes of a saved shard are each rank's own. */
+static int load_damaged_bytes(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_tensor *t = spread(mesh, weft_shard(0));
+    int64_t size = weft_tensor_save(t, NULL, 0);
+    char *bytes = malloc((size_t)size);
+    int result;
+
+    (void)payload;
+    weft_tensor_save(t, bytes, size);
+    if (weft_world_rank() == 2) bytes[0] = 'x';
+    result = failed(weft_full_tensor(weft_tensor_load(bytes, size)));
+    free(bytes);
+    return result;
+}
+
+static int unflatten_a_short_shard(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    int64_t shape[] = {1, 6};
+    weft_flat flat;
+    weft_tensor *local = weft_tensor_flatten(spread(mesh, weft_shard(0)), &flat);
+
+    (void)payload;
+    if (weft_world_rank() == 2) local = weft_full(WEFT_F32, 2, shape, 1);
+    return failed(weft_full_tensor(weft_tensor_unflatten(local, &flat)));
+}
+
+static int read_a_plan_that_one_lacks(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_plan *plan =
+        weft_world_rank() == 1 ? weft_plan_read("no such plan") : weft_plan_parse("a? colwise");
+
+    (void)payload;
+    weft_plan_release(plan);
+    return plan ? failed(weft_full_tensor(spread(mesh, weft_shard(0)))) : 1;
+}
+
+static int read_into_little_room(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=3");
+    double out[18];
+    weft_tensor *t = weft_mesh_is_member(mesh) ? spread(mesh, weft_shard(0)) : NULL;
+
+    (void)payload;
+    return t && weft_read_f64(t, out, weft_mesh_coordinate(mesh, 0) == 1 ? 17 : 18) ? 1 : 0;
+}
+
 /* The op that moves its operands is named with the collective. */
 static int multiply_differently(void *payload)
 {
@@ -226,9 +283,14 @@ static const struct program {
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
     {call_with_a_short_input, "1", {"rank 1: in module down: from_local", "should have 2 of 8"}},
+    {call_with_the_whole, "1", {"in module down: from_local", "of 8 elements in dim 1 and has 8"}},
     {swap_groups, "1", {"rank 3: mesh: group 0 has other ranks", "line of the grid"}},
     {name_groups_differently, "2", {"rank 2 makes another mesh", ""}},
     {ask_for_too_much, "1", {"rank 2: ", "no memory for 4503599627370496 bytes"}},
+    {load_damaged_bytes, "1", {"rank 2: load: the bytes are no saved tensor", ""}},
+    {unflatten_a_short_shard, "1", {"rank 2: unflatten", "local tensor 1"}},
+    {read_a_plan_that_one_lacks, "1", {"rank 1: plan read: no such plan", "opened"}},
+    {read_into_little_room, "1", {"rank 1: read_f64: room for 17 of 18 here", ""}},
     {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
     {multiply_differently, "1", {"f32 on axis tp for matmul", "not arrived: rank 1"}},
     /* trial 1.3 */

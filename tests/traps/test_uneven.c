@@ -114,7 +114,8 @@ WT_TEST(merged_axes__gather_strided_shards)
 /* ---- from_local ---- */
 
 /* Trap 2: without the global shape uneven parts would be taken for even ones. The shape makes them
- * right, and a part that is not the rank's chunk is refused. */
+ * right, and a part that is not the rank's chunk is refused; beside other ranks, whose parts may
+ * fit, that ends the job (test_disagreement.c). */
 WT_TEST(from_local__of_uneven_parts_needs_the_global_shape)
 {
     for (int64_t n = 1; n <= 9; n += 4) {
@@ -126,9 +127,11 @@ WT_TEST(from_local__of_uneven_parts_needs_the_global_shape)
         weft_tensor *t = weft_from_local(part, w.mesh, &rows, &n);
 
         WT_ALL(holds_count(t, n));
-        WT_ALL(!weft_from_local(weft_cat(2, (weft_tensor *[]){part, counted(1)}, 0), w.mesh, &rows,
-                                &n));
-        WT_FAILED(WEFT_ERR_SHAPE, "from_local");
+        if (wt_ranks() == 1) {
+            part = weft_cat(2, (weft_tensor *[]){part, counted(1)}, 0);
+            WT_ALL(!weft_from_local(part, w.mesh, &rows, &n));
+            WT_FAILED(WEFT_ERR_SHAPE, "from_local");
+        }
         wt_moved(&w, WEFT_COLL_COUNT);
         WT_ALL(wt_to(t, "S(0)") == t);
         WT_STILL(&w);
