@@ -102,8 +102,7 @@ static void say(const char *text)
 {
     char shown[2 * MESSAGE_BYTES];
 
-    fprintf(stderr, "weft: rank %d: %s\n", wf_log_rank(),
-            wf_utf8_shown(shown, sizeof shown, text));
+    fprintf(stderr, "weft: rank %d: %s\n", wf_log_rank(), wf_utf8_shown(shown, sizeof shown, text));
     fflush(stderr);
 }
 
