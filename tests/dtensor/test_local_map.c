@@ -217,8 +217,10 @@ WT_TEST(local_map__refuses_another_mesh_and_a_missing_result)
     WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
     WT_FAILED(WEFT_ERR_LAYOUT, "another mesh");
     map.mesh = NULL;
-    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
-    WT_FAILED(WEFT_ERR_ARG, "result 1 has placements");
+    if (wt_ranks() == 1) { /* beside others, whose function gave one, it ends the job */
+        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
+        WT_FAILED(WEFT_ERR_ARG, "result 1 has placements");
+    }
     WT_STILL(&w);
     weft_mesh_release(other);
     wt_world_close(&w);
