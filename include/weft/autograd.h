@@ -21,6 +21,10 @@ WEFT_API bool weft_requires_grad(const weft_tensor *t);
  */
 WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 
+/** Whether the accumulated gradient is a partial sum yet, which weft_grad would reduce: to see it
+ *  without communication. False where there is none. ranks: any; local */
+WEFT_API bool weft_grad_is_partial(const weft_tensor *leaf);
+
 /**
  * Reduce every gradient among `leaves` that is still a pending sum, in flat buckets: one all-reduce
  * per mesh axis and dtype for all of them together.

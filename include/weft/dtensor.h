@@ -230,6 +230,22 @@ WEFT_API weft_tensor *weft_wait(weft_tensor *t);
 WEFT_API int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements,
                                        char *text, size_t bytes);
 
+/** What a redistribution takes. */
+typedef struct weft_redistribution_cost {
+    int collectives;
+    int64_t bytes; /* that a rank sends, on average; in an all-to-all as if each rank had as much
+                      for every other as for itself */
+    double microseconds; /* by the links that planning assumes (weft_link) */
+} weft_redistribution_cost;
+
+/**
+ * What weft_redistribute(t, placements) would cost, without running it: the same on all ranks.
+ *
+ * ranks: any; local. fails: as weft_redistribute
+ */
+WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_tensor *t,
+                                            const weft_placement *placements);
+
 /**
  * The same tensor on another mesh, of which ranks, order and number may differ; the two may
  * overlap. A pending reduction is carried out on the old mesh; after that one exchange brings every

@@ -121,6 +121,10 @@ WEFT_API weft_status weft_layout_find(const weft_layout *layout, const int64_t *
 WEFT_API weft_status weft_layout_set_order(weft_layout *layout, const weft_shard_order *order,
                                            int count);
 
+/** True when every dim is cut by plain shards left to right, mesh axis after mesh axis; a strided
+ *  shard stands for another order (PyTorch: is_default_device_order). ranks: any; local */
+WEFT_API bool weft_layout_has_default_order(const weft_layout *layout);
+
 /** The order of each dim that plain shards cut, sorted by dim; returns their number. ranks: any;
  * local */
 WEFT_API int weft_layout_order(const weft_layout *layout, weft_shard_order out[WEFT_MAX_DIMS]);

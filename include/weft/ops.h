@@ -31,6 +31,38 @@ WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
 
+/**
+ * Whether two tensors have the same shape and elements, whatever their layouts (torch.equal). NaN
+ * equals nothing, -0 equals 0.
+ *
+ * Shards are compared where they are; one of the two moves first where their layouts differ, and a
+ * plain tensor beside a distributed one is taken to be the same on all ranks. Then a reduction of 8
+ * bytes per mesh axis.
+ * ranks: every rank of the mesh; of two plain tensors local, and about this rank's elements
+ * gives: in `out` the same answer on all ranks (on a rank outside the mesh: true). Different shapes
+ *        are not equal
+ * fails: WEFT_ERR_DTYPE for different dtypes, WEFT_ERR_LAYOUT for different meshes, WEFT_ERR_STATE
+ *        for tensors without elements. grad: none
+ */
+WEFT_API weft_status weft_equal(bool *out, weft_tensor *a, weft_tensor *b);
+
+/** What weft_allclose can be told; what is not named is 0. */
+typedef struct weft_allclose_options {
+    double relative; /* of the second's element; 0: 1e-5, negative: none */
+    double absolute; /* 0: 1e-8, negative: none */
+    bool equal_nan;  /* NaN is close to NaN */
+} weft_allclose_options;
+
+/**
+ * Whether |a - b| <= absolute + relative |b| for all elements; shapes broadcast (torch.allclose).
+ * An infinity is close to itself alone.
+ *
+ * ranks, gives: as weft_equal. fails: as weft_equal; WEFT_ERR_SHAPE for shapes that do not
+ * broadcast
+ */
+WEFT_API weft_status weft_allclose(bool *out, weft_tensor *a, weft_tensor *b,
+                                   weft_allclose_options options);
+
 /** a where the bool tensor `condition` is true, else b; all three broadcast. */
 WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
 

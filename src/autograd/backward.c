@@ -331,6 +331,11 @@ weft_tensor *weft_grad(weft_tensor *leaf)
     return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 
+bool weft_grad_is_partial(const weft_tensor *leaf)
+{
+    return leaf && leaf->grad && leaf->grad->layout->partial;
+}
+
 void weft_zero_grad(weft_tensor *leaf)
 {
     if (!leaf) return;

@@ -106,6 +106,9 @@ int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
  *  their axes. */
 void wf_redist_hint(const struct wf_redist_plan *plan);
 
+/** Bytes that each rank sends in a step, were all shards of one size: the same on all ranks. */
+double wf_redist_step_bytes(const struct wf_layout *layout, const struct wf_redist_step *step);
+
 /** Bytes that this rank sends when the plan runs. */
 int64_t wf_redist_bytes(const struct wf_redist_plan *plan);
 

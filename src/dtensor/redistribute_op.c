@@ -126,29 +126,54 @@ weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
     return wf_redistribute(t, placements);
 }
 
-int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements, char *text,
-                              size_t bytes)
+/* The plan of a redistribution that nobody runs; NULL with an error as weft_redistribute's. */
+static struct wf_redist_plan *plan_of(const weft_tensor *t, const weft_placement *placements,
+                                      const char *who)
 {
     weft_placement to[WEFT_MAX_AXES];
     struct wf_redist_plan *plan;
     struct wf_layout *target;
-    int length = -1;
 
-    if (!t) return -1;
-    if (!placements) placements = replicated;
-    if (!t->layout->mesh) {
-        WF_FAIL(WEFT_ERR_ARG, "redistribute_explain: the tensor is plain");
-        return -1;
-    }
-    if (wf_placements_normalize(to, placements, t->layout->n_axes, weft_ndim(t), "redistribute") ||
-        wf_placements_fit(to, t->layout->n_axes, t->layout->desc.global, "redistribute"))
-        return -1;
+    WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
+    WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated, t->layout->n_axes,
+                                       weft_ndim(t), "redistribute"));
+    WF_TRY_PTR(wf_placements_fit(to, t->layout->n_axes, t->layout->desc.global, "redistribute"));
     target = wf_layout_with_placements(t->layout, to);
     plan = wf_redist_plan_new(t->layout, target);
-    if (plan) length = wf_redist_print(plan, text, bytes);
-    wf_redist_plan_free(plan);
     wf_layout_release(target);
+    return plan;
+}
+
+int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements, char *text,
+                              size_t bytes)
+{
+    struct wf_redist_plan *plan = t ? plan_of(t, placements, "redistribute_explain") : NULL;
+    int length = plan ? wf_redist_print(plan, text, bytes) : -1;
+
+    wf_redist_plan_free(plan);
     return length;
+}
+
+weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_tensor *t,
+                                   const weft_placement *placements)
+{
+    struct wf_redist_plan *plan;
+    double bytes = 0;
+
+    WF_NEED_GIVEN(out && t, "redistribute_cost: no tensor, or nowhere to write to");
+    if (t->layout->mesh) WF_TRY(refuse_pending(t->layout, placements ? placements : replicated));
+    plan = plan_of(t, placements, "redistribute_cost");
+    if (!plan) return weft_error_status();
+    *out = (weft_redistribution_cost){.microseconds = plan->cost};
+    for (int s = 0; s < plan->n_steps; s++) {
+        double sent = wf_redist_step_bytes(plan->from, &plan->steps[s]);
+
+        out->collectives += sent > 0;
+        bytes += sent;
+    }
+    out->bytes = (int64_t)(bytes + 0.5);
+    wf_redist_plan_free(plan);
+    return WEFT_OK;
 }
 
 /* ---- with options: cast, move, cast back ---- */

@@ -222,6 +222,28 @@ static enum wf_redist_kind kind_of(weft_placement from, weft_placement to)
     return wf_is_cut(to) ? WF_REDIST_ALL_TO_ALL : WF_REDIST_ALL_GATHER;
 }
 
+static double shard_bytes(const struct wf_layout *layout, const weft_placement *placements)
+{
+    double bytes = (double)layout->numel * (double)weft_dtype_size((weft_dtype)layout->desc.dtype);
+
+    for (int a = 0; a < layout->n_axes; a++)
+        if (wf_is_cut(placements[a])) bytes /= weft_mesh_axis_size(layout->mesh, a);
+    return bytes;
+}
+
+double wf_redist_step_bytes(const struct wf_layout *layout, const struct wf_redist_step *step)
+{
+    double ranks = 1, others;
+
+    for (int a = 0; a < layout->n_axes; a++)
+        if (step->axes >> a & 1) ranks *= weft_mesh_axis_size(layout->mesh, a);
+    others = (ranks - 1) / ranks;
+    if (step->kind == WF_REDIST_CHUNK || step->kind == WF_REDIST_EMBED) return 0;
+    if (step->kind == WF_REDIST_ALL_REDUCE) return 2 * others * shard_bytes(layout, step->from);
+    return others *
+           shard_bytes(layout, step->kind == WF_REDIST_REDUCE_SCATTER ? step->from : step->to);
+}
+
 int64_t wf_redist_cost(const struct wf_layout *layout, int axis, weft_placement from,
                        weft_placement to)
 {

@@ -24,7 +24,7 @@ static int64_t hash_of(weft_tensor *t)
                      1);
 }
 
-static void reduce(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value)
+void wf_reduce_number(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value)
 {
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
         struct wf_coll coll = {.kind = WEFT_COLL_ALL_REDUCE,
@@ -47,7 +47,7 @@ bool wf_replicas_agree(weft_tensor *t, weft_mesh *mesh, unsigned axes)
 
     weft_scope_close(scope);
     if (weft_mesh_coordinate(mesh, 0) < 0 || wf_is_meta(t)) return true;
-    reduce(mesh, axes, WEFT_MAX, &most);
-    reduce(mesh, axes, WEFT_MIN, &least);
+    wf_reduce_number(mesh, axes, WEFT_MAX, &most);
+    wf_reduce_number(mesh, axes, WEFT_MIN, &least);
     return most == least;
 }

@@ -3,6 +3,10 @@
 
 #include "tensor/tensor.h"
 
+/** The sum, maximum or minimum of a number over some axes of a mesh (a bit mask), on all their
+ *  ranks. */
+void wf_reduce_number(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value);
+
 /**
  * Compare a hash of this rank's elements along the mesh axes in `axes` (a bit mask).
  *

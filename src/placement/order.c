@@ -32,6 +32,13 @@ int weft_layout_order(const weft_layout *l, weft_shard_order out[WEFT_MAX_DIMS])
     return count;
 }
 
+bool weft_layout_has_default_order(const weft_layout *l)
+{
+    for (int a = 0; a < l->n_axes; a++)
+        if (l->placements[a].order != 0 || l->placements[a].kind == WEFT_KIND_STRIDED) return false;
+    return true;
+}
+
 static weft_status check_axes(const weft_layout *l, const weft_shard_order *entry)
 {
     for (int i = 0; i < entry->n_axes; i++) {

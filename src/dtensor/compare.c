@@ -1,0 +1,188 @@
+/*
+ * compare.c: whether two tensors are equal or close: shards where they are, then one small
+ * reduction, so that every rank gets the same answer.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "dtensor/redistribute.h"
+#include "dtensor/replicas.h"
+#include "mesh/mesh.h"
+#include <weft/autograd.h>
+#include <weft/dtensor.h>
+#include <weft/ops.h>
+
+struct bounds {
+    double relative, absolute;
+    bool equal_nan;
+};
+
+static bool is_close(double a, double b, const struct bounds *bounds)
+{
+    if (a == b) return true;
+    if (isnan(a) && isnan(b)) return bounds->equal_nan;
+    return isfinite(a) && isfinite(b) &&
+           fabs(a - b) <= bounds->absolute + bounds->relative * fabs(b);
+}
+
+/* Of two row-major boxes. Integers that are the same bytes are equal; as numbers, large ones could
+ * only seem so. */
+static bool elements_are_close(const weft_tensor *a, const weft_tensor *b,
+                               const struct bounds *bounds)
+{
+    const struct wf_dtype_info *info = &wf_dtypes[a->layout->desc.dtype];
+    const char *x = a->data, *y = b->data;
+    size_t size = info->size;
+    bool exact = !info->is_float && bounds->relative == 0 && bounds->absolute == 0;
+
+    for (int64_t i = 0; i < a->layout->desc.numel; i++, x += size, y += size) {
+        if (!info->is_float && memcmp(x, y, size) == 0) continue;
+        if (exact || !is_close(info->load(x), info->load(y), bounds)) return false;
+    }
+    return true;
+}
+
+/* ---- one layout for both ---- */
+
+static void without_terms(weft_placement *out, const struct wf_layout *layout)
+{
+    for (int a = 0; a < layout->n_axes; a++) {
+        out[a] = layout->placements[a];
+        if (weft_is_partial(out[a])) out[a] = weft_replicate();
+    }
+}
+
+/* Of the two layouts the one to which less has to be moved; the first of equals. */
+static void meet(weft_tensor **a, weft_tensor **b)
+{
+    weft_placement to[2][WEFT_MAX_AXES];
+    double time[2];
+    int best;
+
+    without_terms(to[0], (*a)->layout);
+    without_terms(to[1], (*b)->layout);
+    for (int i = 0; i < 2; i++)
+        time[i] = wf_redist_time((*a)->layout, to[i]) + wf_redist_time((*b)->layout, to[i]);
+    best = time[1] < time[0];
+    *a = wf_redistribute(*a, to[best]);
+    *b = wf_redistribute(*b, to[best]);
+}
+
+/* A plain tensor beside a distributed one is whole on every rank. */
+static weft_tensor *beside(weft_tensor *t, const weft_tensor *other)
+{
+    if (!wf_is_plain(t) || wf_is_plain(other)) return t;
+    return weft_from_local(weft_untyped(t), other->layout->mesh, NULL, NULL);
+}
+
+static weft_tensor *broadcast(weft_tensor *t, int ndim, const int64_t *shape)
+{
+    const struct wf_desc *desc = &t->layout->desc;
+    size_t bytes = (size_t)ndim * sizeof *shape;
+
+    if (desc->ndim == ndim && memcmp(desc->global, shape, bytes) == 0) return t;
+    return weft_expand(t, ndim, shape);
+}
+
+static weft_status shape_of_both(int *ndim, int64_t *shape, const weft_tensor *a,
+                                 const weft_tensor *b)
+{
+    const struct wf_desc *x = &a->layout->desc, *y = &b->layout->desc;
+
+    *ndim = x->ndim > y->ndim ? x->ndim : y->ndim;
+    for (int d = 0; d < *ndim; d++) {
+        int i = d - (*ndim - x->ndim), j = d - (*ndim - y->ndim);
+        int64_t m = i < 0 ? 1 : x->global[i], n = j < 0 ? 1 : y->global[j];
+
+        WF_NEED(m == n || m == 1 || n == 1, WEFT_ERR_SHAPE,
+                "allclose: shapes do not broadcast: sizes %lld and %lld in dim %d", (long long)m,
+                (long long)n, d);
+        shape[d] = m == 1 ? n : m;
+    }
+    return WEFT_OK;
+}
+
+static weft_status compare(bool *out, weft_tensor *a, weft_tensor *b, const struct bounds *bounds)
+{
+    int64_t shape[WEFT_MAX_DIMS], differ;
+    weft_mesh *mesh;
+    int ndim;
+
+    WF_TRY(shape_of_both(&ndim, shape, a, b));
+    a = beside(a, b);
+    b = beside(b, a);
+    if (!a || !b) return weft_error_status();
+    mesh = a->layout->mesh;
+    a = broadcast(a, ndim, shape);
+    b = broadcast(b, ndim, shape);
+    if (mesh && a && b) meet(&a, &b);
+    a = weft_contiguous(a);
+    b = weft_contiguous(b);
+    if (!a || !b) return weft_error_status();
+    wf_settled(a);
+    wf_settled(b);
+    differ = !elements_are_close(a, b, bounds);
+    if (mesh && weft_mesh_is_member(mesh))
+        wf_reduce_number(mesh, (1u << weft_mesh_ndim(mesh)) - 1, WEFT_MAX, &differ);
+    *out = !differ;
+    return WEFT_OK;
+}
+
+static weft_status refuse(const weft_tensor *a, const weft_tensor *b, const char *who)
+{
+    weft_mesh *mesh = a->layout->mesh ? a->layout->mesh : b->layout->mesh;
+
+    WF_NEED(a->layout->desc.dtype == b->layout->desc.dtype, WEFT_ERR_DTYPE,
+            "%s: dtypes differ: %s and %s", who, weft_dtype_name(weft_tensor_dtype(a)),
+            weft_dtype_name(weft_tensor_dtype(b)));
+    WF_NEED(!wf_is_meta(a) && !wf_is_meta(b), WEFT_ERR_STATE,
+            "%s: a tensor on the meta device has no elements", who);
+    WF_NEED(wf_is_plain(a) || wf_is_plain(b) || a->layout->mesh == b->layout->mesh, WEFT_ERR_LAYOUT,
+            "%s: the tensors are on different meshes", who);
+    WF_NEED(!mesh || !weft_mesh_is_fake(mesh), WEFT_ERR_COMM, "%s: the mesh has no ranks", who);
+    return WEFT_OK;
+}
+
+static weft_status outside_the_tape(bool *out, weft_tensor *a, weft_tensor *b,
+                                    const struct bounds *bounds)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status status;
+
+    weft_no_grad_begin();
+    status = compare(out, a, b, bounds);
+    weft_no_grad_end();
+    weft_scope_close(scope);
+    return status;
+}
+
+weft_status weft_equal(bool *out, weft_tensor *a, weft_tensor *b)
+{
+    static const struct bounds none;
+    size_t bytes;
+
+    WF_NEED_GIVEN(out && a && b, "equal: a tensor is NULL, or there is nowhere to write to");
+    WF_TRY(refuse(a, b, "equal"));
+    bytes = (size_t)weft_ndim(a) * sizeof(int64_t);
+    if (weft_ndim(a) != weft_ndim(b) ||
+        memcmp(a->layout->desc.global, b->layout->desc.global, bytes) != 0)
+        return *out = false, WEFT_OK;
+    return outside_the_tape(out, a, b, &none);
+}
+
+static double bound(double asked, double standard)
+{
+    return asked == 0 ? standard : asked < 0 ? 0 : asked;
+}
+
+weft_status weft_allclose(bool *out, weft_tensor *a, weft_tensor *b, weft_allclose_options options)
+{
+    struct bounds bounds = {bound(options.relative, 1e-5), bound(options.absolute, 1e-8),
+                            options.equal_nan};
+
+    WF_NEED_GIVEN(out && a && b, "allclose: a tensor is NULL, or there is nowhere to write to");
+    WF_TRY(refuse(a, b, "allclose"));
+    return outside_the_tape(out, a, b, &bounds);
+}
