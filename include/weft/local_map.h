@@ -29,7 +29,7 @@ typedef weft_status weft_local_function(weft_tensor *const *in, weft_tensor **ou
 typedef struct weft_local_map {
     weft_local_function *function;
     void *context;
-    weft_mesh *mesh; /* NULL: that of the first distributed argument */
+    weft_mesh *mesh; /* of arguments and results; NULL: that of the first distributed argument */
     int n_in, n_out; /* at most WEFT_LOCAL_MAP_TENSORS each */
     /** A list of placements per argument, one per mesh axis. An entry NULL: a plain tensor is
      *  expected. All NULL: arguments come as they are. */
@@ -42,6 +42,9 @@ typedef struct weft_local_map {
      *  argument is replicated and ranks use it differently), R when each computes all of it. NULL,
      *  or an entry NULL: as the argument, replicated where that is pending. */
     const weft_placement *const *in_grad;
+    /** A mesh per argument and per result that is not on `mesh` (experts on one, the rest of the
+     *  model on another); an entry NULL, or all: it is. Placements are those on its own mesh. */
+    weft_mesh *const *in_meshes, *const *out_meshes;
     /** An argument that is placed otherwise is redistributed, instead of refused. */
     bool redistribute_inputs;
     /** Check that gradients and results are what they are said to be: see weft_local_map_call. */
@@ -64,11 +67,19 @@ enum { WEFT_LOCAL_MAP_TENSORS = 8 };
  * (docs/concepts/autograd.md): a result must not be declared replicated when it follows from what
  * differs between ranks, nor pending or sharded when it is the same on all.
  *
- * ranks: as the function and the redistributions; all ranks of the mesh alike
+ * Backward comes to the arguments in one order on all ranks, however the function computed with
+ * them there, and to the exchanges in it that have a gradient (weft_mesh_all_to_all_single): what a
+ * rank did not use has zeros for its gradient there. For that to hold, what wants a gradient has to
+ * come in as an argument, not through `context`. When any argument wants one, every floating-point
+ * result does.
+ *
+ * ranks: as the function and the redistributions; all ranks of the meshes alike
  * gives: out[0 .. n_out), owned by the open scope
  * fails: WEFT_ERR_ARG for a distributed argument whose entry is NULL, or a result NULL that has
- *        placements; WEFT_ERR_LAYOUT for one on another mesh, or placed otherwise without
- *        redistribute_inputs; with `typed`, naming both placements; and as the function
+ *        placements; WEFT_ERR_LAYOUT for one on another mesh than said, or placed otherwise
+ *        without redistribute_inputs; with `typed`, naming both placements, and for a second mesh;
+ *        and as the function
+ * grad:  to every argument, as in_grad says
  */
 WEFT_API weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *in,
                                          weft_tensor **out);

@@ -2,9 +2,11 @@
  * backward.c: the walk from a result to the leaves.
  *
  * Two passes over the nodes that the result depends on: the first counts how many consumers each
- * node has in this walk, the second runs a node once the last of them has delivered. Each vjp runs
- * in a scope of its own, and a node gives up its saved tensors as soon as it has run, so memory
- * falls while the walk proceeds.
+ * node has in this walk, the second runs a node once the last of them has delivered, of several the
+ * one that was recorded last. So nodes run in the reverse of their order of recording, and ranks
+ * whose tapes differ between the same collectives come to these in the same order. Each vjp runs in
+ * a scope of its own, and a node gives up its saved tensors as soon as it has run, so memory falls
+ * while the walk proceeds.
  */
 #include "autograd/tape.h"
 #include "base/error.h"
@@ -15,7 +17,7 @@
 static struct wf_autograd_upcalls up;
 
 static _Thread_local struct {
-    struct wf_node **items; /* a stack: nodes to visit, then nodes that are ready */
+    struct wf_node **items; /* nodes to visit, a stack; then nodes that are ready, a heap */
     size_t count, room;
     size_t base; /* where this walk's part begins: a vjp may walk a tape of its own (recompute.c) */
     uint32_t epoch;
@@ -37,6 +39,39 @@ static void push(struct wf_node *node)
         work.items = wf_realloc(work.items, work.room * sizeof *work.items);
     }
     work.items[work.count++] = node;
+}
+
+/* The heap has the node on top that was recorded last. */
+static void push_ready(struct wf_node *node)
+{
+    struct wf_node **heap;
+    size_t at;
+
+    push(node);
+    heap = work.items + work.base;
+    for (at = work.count - work.base - 1; at > 0; at = (at - 1) / 2) {
+        if (heap[(at - 1) / 2]->number > node->number) break;
+        heap[at] = heap[(at - 1) / 2];
+    }
+    heap[at] = node;
+}
+
+static struct wf_node *pop_ready(void)
+{
+    struct wf_node **heap = work.items + work.base, *first = heap[0];
+    size_t n = --work.count - work.base, at = 0;
+    struct wf_node *last = heap[n];
+
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child + 1 < n && heap[child + 1]->number > heap[child]->number) child++;
+        if (child >= n || heap[child]->number < last->number) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return first;
 }
 
 static weft_status await(const weft_tensor *leaf)
@@ -194,7 +229,7 @@ static weft_status run_vjp(struct wf_node *node)
     /* a piece that runs again may want no gradient for its inputs, only for leaves in it */
     status = before == WEFT_OK ? weft_error_status() : WEFT_OK;
     for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
-        if (!wf_node_wants(node, i)) continue;
+        if (!wf_node_wants(node, i) || node->order_only >> i & 1) continue;
         if (in_grads[i])
             status = deliver(node, i, in_grads[i]);
         else if (weft_error_status() != WEFT_OK)
@@ -237,9 +272,9 @@ static void drop_pending(struct wf_node *root)
  * updates in backward, by a gradient function of the program's own. */
 static weft_status run_ready(struct wf_node *root, bool retain)
 {
-    push(root);
+    push_ready(root);
     while (work.count > work.base) {
-        struct wf_node *node = work.items[--work.count];
+        struct wf_node *node = pop_ready();
         weft_status status = wf_node_saved_unchanged(node);
 
         if (status == WEFT_OK) status = run_vjp(node);
@@ -253,7 +288,8 @@ static weft_status run_ready(struct wf_node *root, bool retain)
             wf_node_drop_saved(node);
         }
         for (int i = 0; i < node->n_in; i++)
-            if (node->producers[i] && --node->producers[i]->deps == 0) push(node->producers[i]);
+            if (node->producers[i] && --node->producers[i]->deps == 0)
+                push_ready(node->producers[i]);
     }
     return WEFT_OK;
 }

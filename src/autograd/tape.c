@@ -11,6 +11,7 @@ _Thread_local int wf_no_grad_depth;
 _Thread_local struct wf_uses *wf_uses;
 
 static _Thread_local struct {
+    uint64_t recorded;
     struct wf_node *free;
     struct wf_node *dying; /* released nodes whose references are still to be dropped */
     bool dropping;
@@ -57,8 +58,10 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->context = NULL;
     node->release_context = NULL;
     node->grad = NULL;
+    node->number = ++nodes.recorded;
     node->refs = 1;
     node->n_in = n_in;
+    node->order_only = 0;
     node->deps = 0;
     node->mark = 0;
     node->used = false;
@@ -69,6 +72,15 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     out->node = node;
     out->requires_grad = true;
     return node;
+}
+
+void wf_node_after(struct wf_node *node, struct wf_node *earlier)
+{
+    WF_ASSERT(node->n_in < WF_NODE_INPUTS && earlier->number < node->number);
+    node->order_only |= (uint8_t)(1u << node->n_in);
+    node->leaves[node->n_in] = NULL;
+    node->producers[node->n_in++] = earlier;
+    earlier->refs++;
 }
 
 void wf_node_drop_saved(struct wf_node *node)

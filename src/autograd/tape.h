@@ -19,7 +19,8 @@ struct wf_saved_parts;
  * Compute gradients of a node's inputs from `grad`, the gradient of its output.
  *
  * Sets in_grads[i] for every input with wf_node_wants(node, i); results belong to the open scope,
- * which the caller closes. A slot left NULL with an error recorded ends the backward.
+ * which the caller closes. A slot left NULL with an error recorded ends the backward. `grad` is
+ * NULL for a node that was reached by order alone (wf_node_after).
  */
 typedef void wf_vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads);
 
@@ -39,10 +40,12 @@ struct wf_node {
     double s[4];                               /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
+    uint64_t number;   /* of recording, on this thread: backward runs the later node first */
     int32_t refs, n_in;
-    int32_t deps;  /* consumers still to come during backward */
-    uint32_t mark; /* the backward that visited it last */
-    bool used;     /* its saved tensors are gone */
+    uint8_t order_only; /* bits of inputs to which no gradient goes: they are only walked too */
+    int32_t deps;       /* consumers still to come during backward */
+    uint32_t mark;      /* the backward that visited it last */
+    bool used;          /* its saved tensors are gone */
     struct wf_node *next_free;
 };
 
@@ -56,6 +59,13 @@ static inline bool wf_recording(void) { return wf_no_grad_depth == 0; }
  */
 struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
                                weft_tensor *const *in);
+
+/**
+ * Have every walk that comes to `node` come to `earlier` as well, later: where both communicate,
+ * ranks on which different results depend on them still do the same. `earlier` needs a vjp that
+ * knows what to do without a gradient. `node` has an input to spare.
+ */
+void wf_node_after(struct wf_node *node, struct wf_node *earlier);
 
 /** Keep a tensor for backward in a slot. */
 static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "dtensor/deal.h"
+#include "dtensor/local_region.h"
 #include "mesh/mesh.h"
 
 /* Rows to and from each rank of a line. */
@@ -19,9 +20,11 @@ struct splits {
     weft_mesh *mesh;
     int axis, ways;
     int64_t *send, *recv;
+    struct wf_layout *out; /* of what came */
 };
 
-static struct splits *splits_new(const struct wf_deal *d, const int64_t *send, const int64_t *recv)
+static struct splits *splits_new(const struct wf_deal *d, const weft_tensor *out,
+                                 const int64_t *send, const int64_t *recv)
 {
     size_t bytes = (size_t)d->ways * sizeof *send;
     struct splits *s = WF_NEW(struct splits);
@@ -32,6 +35,7 @@ static struct splits *splits_new(const struct wf_deal *d, const int64_t *send, c
     memcpy(s->send, send, bytes);
     memcpy(s->recv, recv, bytes);
     weft_mesh_retain(s->mesh);
+    s->out = wf_layout_retain(out->layout);
     return s;
 }
 
@@ -40,6 +44,7 @@ static void splits_free(void *context)
     struct splits *s = context;
 
     weft_mesh_release(s->mesh);
+    wf_layout_release(s->out);
     wf_free(s->send);
     wf_free(s->recv);
     wf_free(s);
@@ -171,6 +176,7 @@ static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in)
     const struct splits *s = node->context;
     struct wf_deal d;
 
+    if (!grad) grad = wf_zeros(s->out);
     if (wf_deal_open(&d, node->name, WEFT_COLL_ALL_TO_ALL, grad, s->mesh, s->axis) == WEFT_OK)
         in[0] = exchange(&d, s->recv, s->send);
 }
@@ -182,8 +188,9 @@ static void record(const struct wf_deal *d, weft_tensor *out, const int64_t *sen
     weft_tensor *in[] = {d->t};
     struct wf_node *node = wf_node_record(out, vjp, d->who, 1, in);
 
-    node->context = splits_new(d, send, recv);
+    node->context = splits_new(d, out, send, recv);
     node->release_context = splits_free;
+    wf_local_region_add(node);
 }
 
 /* An exchange of which all ranks of the line know whether somebody `wants` a gradient. */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "dtensor/care.h"
 #include "dtensor/check_local.h"
+#include "dtensor/local_region.h"
 #include "dtensor/placements.h"
 #include "dtensor/plan.h"
 #include "dtensor/types.h"
@@ -108,14 +109,6 @@ weft_status wf_plan_from_local(struct wf_plan *plan, const struct wf_infer *call
     return check_size(plan, call, given & GIVEN_SHAPE);
 }
 
-/* What a rank outside the mesh put in gave nothing to the result. */
-static weft_tensor *no_gradient(struct wf_layout *layout)
-{
-    struct wf_args args = {.want = layout};
-
-    return wf_call(WF_OP_fill, 0, NULL, &args);
-}
-
 void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_plan *plan = wf_node_plan(n);
@@ -123,7 +116,7 @@ void wf_vjp_from_local(const struct wf_node *n, weft_tensor *g, weft_tensor **in
     weft_placement to[WEFT_MAX_AXES];
 
     if (weft_mesh_coordinate(out->mesh, 0) < 0) {
-        in[0] = no_gradient(plan->in[0]);
+        in[0] = wf_zeros(plan->in[0]); /* what it put in gave nothing to the result */
         return;
     }
     if (plan->attr[AT_GIVEN] & GIVEN_GRADIENT) {

@@ -8,6 +8,7 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
+#include "dtensor/local_region.h"
 #include "dtensor/placements.h"
 #include "mesh/mesh.h"
 #include "placement/layout.h"
@@ -31,6 +32,12 @@ static weft_mesh *mesh_of(const weft_local_map *map, weft_tensor *const *in)
     for (int i = 0; !map->mesh && i < map->n_in; i++)
         if (in[i] && !wf_is_plain(in[i])) return in[i]->layout->mesh;
     return map->mesh;
+}
+
+/* Of argument or result i. */
+static weft_mesh *own_mesh(weft_mesh *const *meshes, int i, weft_mesh *mesh)
+{
+    return meshes && meshes[i] ? meshes[i] : mesh;
 }
 
 /* ---- before anything is sent ---- */
@@ -100,8 +107,14 @@ static weft_status check_argument(const weft_local_map *map, weft_mesh *mesh, we
 
     argument->wrapped = t && !wf_is_plain(t);
     if (!argument->wrapped) return WEFT_OK;
-    WF_NEED(t->layout->mesh == mesh, WEFT_ERR_LAYOUT,
-            "local_map: argument %d is on another mesh than the call", i);
+    WF_NEED(
+        t->layout->mesh == own_mesh(map->in_meshes, i, mesh), WEFT_ERR_LAYOUT,
+        "local_map: argument %d is on another mesh than the call; in_meshes says where it is to "
+        "be",
+        i);
+    WF_NEED(!map->typed || t->layout->mesh == mesh, WEFT_ERR_LAYOUT,
+            "local_map: typed argument %d is on another mesh than the call: types are of one mesh",
+            i);
     WF_TRY(check_placed(map, t, i, argument->to, &argument->moves));
     argument->has_gradient = gradient != NULL;
     if (gradient)
@@ -120,6 +133,16 @@ static weft_status check_call(const weft_local_map *map, weft_tensor *const *in)
             map->n_out, WEFT_LOCAL_MAP_TENSORS);
     for (int i = 0; i < map->n_in; i++)
         if (!in[i] && weft_error_status() != WEFT_OK) return weft_error_status();
+    return WEFT_OK;
+}
+
+static weft_status check_result_meshes(const weft_local_map *map, weft_mesh *mesh)
+{
+    for (int j = 0; map->typed && j < map->n_out; j++)
+        WF_NEED(own_mesh(map->out_meshes, j, mesh) == mesh, WEFT_ERR_LAYOUT,
+                "local_map: typed result %d is on another mesh than the call: types are of one "
+                "mesh",
+                j);
     return WEFT_OK;
 }
 
@@ -144,6 +167,21 @@ static weft_status run(const weft_local_map *map, weft_tensor *const *local, wef
     status = map->function(local, out, map->context);
     if (status != WEFT_OK) return status;
     return before == WEFT_OK ? weft_error_status() : WEFT_OK;
+}
+
+/* Backward comes to all arguments from any result, whatever the function did with them here. */
+static weft_status run_threaded(const weft_local_map *map, weft_tensor **local, weft_tensor **out)
+{
+    struct wf_local_region region;
+    weft_status status;
+
+    wf_local_region_open(&region);
+    for (int i = 0; i < map->n_in; i++) local[i] = wf_local_region_enter(&region, local[i]);
+    status = run(map, local, out);
+    for (int j = 0; j < map->n_out && status == WEFT_OK; j++)
+        out[j] = wf_local_region_leave(&region, out[j]);
+    wf_local_region_close(&region);
+    return status;
 }
 
 /* That a result is what it is declared to be is for weft_from_local to say. */
@@ -184,13 +222,15 @@ weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *i
 
     WF_TRY(check_call(map, in));
     mesh = mesh_of(map, in);
+    WF_TRY(check_result_meshes(map, mesh));
     for (int i = 0; i < map->n_in; i++) {
         WF_TRY(check_argument(map, mesh, in[i], i, &arguments[i]));
         any |= arguments[i].wrapped;
     }
     for (int i = 0; i < map->n_in; i++) WF_TRY(unwrap(map, &arguments[i], in[i], &local[i]));
-    WF_TRY(run(map, local, out));
+    WF_TRY(run_threaded(map, local, out));
     if (map->typed && any) WF_TRY(check_results(map, mesh, out));
-    for (int j = 0; any && j < map->n_out; j++) WF_TRY(wrap(map, mesh, j, &out[j]));
+    for (int j = 0; any && j < map->n_out; j++)
+        WF_TRY(wrap(map, own_mesh(map->out_meshes, j, mesh), j, &out[j]));
     return WEFT_OK;
 }
