@@ -324,6 +324,15 @@ static bool beside_own(const struct local *l)
     return false;
 }
 
+/* What comes of inputs none of which is known to differ. A constant of the program's own hides
+ * whether the value is the same, not whose gradient is a term. */
+static uint8_t same_on_all(const struct local *l)
+{
+    if (seen(l, WF_TYPE_G) || (seen(l, WF_TYPE_R) && beside_own(l))) return WF_TYPE_G;
+    if (beside_own(l)) return WF_TYPE_NONE;
+    return seen(l, WF_TYPE_R) ? WF_TYPE_R : seen(l, WF_TYPE_I) ? WF_TYPE_I : WF_TYPE_NONE;
+}
+
 static void along_axis(struct local *l, struct wf_types *out)
 {
     meet(l);
@@ -332,12 +341,9 @@ static void along_axis(struct local *l, struct wf_types *out)
     } else if (l->seen & (1u << WF_TYPE_S | 1u << WF_TYPE_V | 1u << WF_TYPE_P)) {
         vary(l, out);
     } else {
-        uint8_t kind = seen(l, WF_TYPE_R) ? WF_TYPE_R : seen(l, WF_TYPE_I) ? WF_TYPE_I : 0;
+        struct wf_type type = {same_on_all(l), 0, 0, false};
 
-        if (beside_own(l)) kind = WF_TYPE_NONE;
-
-        for (int j = 0; j < l->call->n_out; j++)
-            out[j].axis[l->axis] = (struct wf_type){kind, 0, 0, false};
+        for (int j = 0; j < l->call->n_out; j++) out[j].axis[l->axis] = type;
     }
 }
 

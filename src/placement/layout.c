@@ -293,7 +293,11 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 
 static void print_type(struct wf_type type, char *text, size_t bytes)
 {
-    static const char *const names[WF_TYPE_KINDS] = {"-", "I", "R", NULL, "V", NULL};
+    static const char *const names[WF_TYPE_KINDS] = {[WF_TYPE_NONE] = "-",
+                                                     [WF_TYPE_I] = "I",
+                                                     [WF_TYPE_R] = "R",
+                                                     [WF_TYPE_G] = "R?",
+                                                     [WF_TYPE_V] = "V"};
 
     if (type.kind == WF_TYPE_S)
         snprintf(text, bytes, "S(%d)", type.dim);

@@ -19,6 +19,7 @@ enum wf_type_kind {
     WF_TYPE_NONE, /* nothing is known */
     WF_TYPE_I,    /* the same on every rank, as its gradient is */
     WF_TYPE_R,    /* the same on every rank; each rank's gradient is a term */
+    WF_TYPE_G,    /* perhaps the same; each rank's gradient is a term: R beside a program's own */
     WF_TYPE_S,    /* each rank has its part of a dim, and of the gradient's */
     WF_TYPE_V,    /* it varies from rank to rank in no known way, and so does its gradient */
     WF_TYPE_P,    /* each rank has a term; the gradient is the same on every rank */

@@ -246,6 +246,88 @@ WT_TEST(local_gradients__go_to_arguments_on_several_meshes)
     wt_world_close(&w);
 }
 
+/* ---- constants beside a weight whose gradient is a term on each rank ---- */
+
+/* What becomes of the weight [3,4] before the rows meet it. */
+enum use { TIMES_A_CONSTANT, INDEXED, MASKED_BY_RANK, WHOLE_ITSELF, USES };
+
+static weft_tensor *constant_of(enum use use)
+{
+    return wt_constant(3, 4, use == MASKED_BY_RANK ? wt_rank() + 1 : 2);
+}
+
+static weft_tensor *indexed(weft_tensor *w)
+{
+    weft_tensor *index = weft_full(WEFT_I64, 1, (int64_t[]){3}, 0);
+
+    for (int i = 0; i < 3; i++) ((int64_t *)weft_data(index))[i] = i == 0 ? 0 : 2;
+    return weft_embedding(w, index);
+}
+
+static weft_status constant_beside(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    enum use use = *(enum use *)context;
+    weft_tensor *w = use == INDEXED ? indexed(in[1]) : weft_mul(in[1], constant_of(use));
+
+    out[0] = use == WHOLE_ITSELF ? w : weft_matmul(in[0], w);
+    return WEFT_OK;
+}
+
+static weft_tensor *gradient_beside(struct wt_world *w, enum use use, const weft_placement *said,
+                                    bool wanted)
+{
+    const weft_placement *in[] = {rows, whole}, *grad[] = {NULL, said};
+    const weft_placement *out[] = {use == WHOLE_ITSELF ? whole : rows};
+    weft_local_map map = {.function = constant_beside,
+                          .context = &use,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = in,
+                          .out = out,
+                          .in_grad = grad,
+                          .typed = true};
+    weft_tensor *x = wt_spread(w, wt_constant(2 * wt_ranks(), 3, 1), "S(0)"),
+                *k = wt_spread(w, wt_constant(3, 4, 1), "R"), *y;
+
+    weft_set_requires_grad(k, wanted);
+    if (weft_local_map_call(&map, (weft_tensor *[]){x, k}, &y) != WEFT_OK) return NULL;
+    if (!wanted) return y;
+    return weft_backward(weft_sum_all(y)) == WEFT_OK ? weft_grad(k) : NULL;
+}
+
+/* trial 1.9 */
+WT_TEST(local_gradients__constants_leave_the_type_of_a_gradient_alone)
+{
+    struct wt_world w = wt_world_open();
+    int n = wt_ranks();
+    weft_tensor *g;
+
+    WT_ALL(wt_is_all(gradient_beside(&w, TIMES_A_CONSTANT, summed, true), 4 * n));
+    WT_ALL(wt_is_all(gradient_beside(&w, MASKED_BY_RANK, summed, true), n * (n + 1)));
+    g = gradient_beside(&w, INDEXED, summed, true);
+    for (int i = 0; i < 3; i++)
+        WT_ALL(wt_is_all(weft_slice(g, 0, i, i + 1), i == 0 ? 2 * n : i == 1 ? 0 : 4 * n));
+    for (int use = 0; use < USES; use++)
+        WT_ALL(gradient_beside(&w, (enum use)use, summed, false) != NULL);
+    wt_world_close(&w);
+}
+
+/* What is refused beside a constant is so for a reason that holds beside none. */
+WT_TEST(local_gradients__constants_make_no_gradient_right_that_is_wrong)
+{
+    struct wt_world w = wt_world_open();
+
+    if (wt_ranks() > 1) {
+        WT_ALL(gradient_beside(&w, WHOLE_ITSELF, summed, true) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, "{R?} of (tp:");
+        WT_ALL(gradient_beside(&w, TIMES_A_CONSTANT, whole, true) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, "{-} of (tp:");
+        WT_ALL(gradient_beside(&w, INDEXED, whole, true) == NULL);
+        WT_FAILED(WEFT_ERR_LAYOUT, "its gradient would be this rank's share only");
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -253,6 +335,8 @@ int main(int argc, char **argv)
         WT_CASE(local_gradients__go_back_in_the_reverse_order_of_recording),
         WT_CASE(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use),
         WT_CASE(local_gradients__go_to_arguments_on_several_meshes),
+        WT_CASE(local_gradients__constants_leave_the_type_of_a_gradient_alone),
+        WT_CASE(local_gradients__constants_make_no_gradient_right_that_is_wrong),
         WT_END,
     };
     return wt_main(argc, argv, "local_gradients", cases);
