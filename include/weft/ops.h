@@ -140,11 +140,12 @@ WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
  * ranks: every rank of x's mesh. Where the dim is split each rank picks its own k, and only those
  *        are gathered
  * fails: WEFT_ERR_ARG for more than n, WEFT_ERR_DTYPE for u8 and bool
- * grad:  none
+ * grad:  of the values, to the elements that were chosen; in x's layout, and nothing is sent. The
+ *        indices have none
  */
 WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices);
 
-/** Where the largest element along a dim is: weft_topk's index, i64 without the dim. */
+/** Where the largest element along a dim is: weft_topk's index, i64 without the dim. grad: none */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
 
 /** exp(x) over its sum along a dim, and the logarithm of that; a dim that is split is gathered. */

@@ -33,7 +33,7 @@ wf_shape_fn wf_shape_reduce;
 wf_vjp wf_vjp_sum, wf_vjp_max, wf_vjp_softmax, wf_vjp_log_softmax;
 
 /* topk.c */
-wf_shape_fn wf_shape_topk;
+wf_shape_fn wf_shape_topk, wf_shape_topk_grad;
 
 /* norm.c */
 wf_shape_fn wf_shape_layer_norm, wf_shape_layer_norm_grad, wf_shape_rms_norm,

@@ -27,6 +27,16 @@ weft_status wf_shape_topk(struct wf_infer *call)
     return WEFT_OK;
 }
 
+/* d [*,k], indices [*,k] -> [*, attr[0]] */
+weft_status wf_shape_topk_grad(struct wf_infer *call)
+{
+    const struct wf_desc *d = &call->in[0]->desc;
+
+    wf_infer_like(call, 0, call->in[0]);
+    call->out[0].shape[d->ndim - 1] = call->attr[0];
+    return WEFT_OK;
+}
+
 /* Values and where they are; `labels` NULL: positions from `first` on. */
 static weft_tensor *pick(weft_tensor *x, weft_tensor *labels, int64_t k, bool fewer, int64_t first,
                          weft_tensor **indices)
@@ -78,10 +88,36 @@ static weft_tensor *candidates(weft_tensor *x, int64_t k, int64_t ways, weft_pla
     return weft_redistribute(values, placements);
 }
 
+/* ---- the gradient: what was chosen keeps its own, wherever the candidates went ---- */
+
+enum { INDICES }; /* saved */
+
+static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in)
+{
+    struct wf_layout *x = node->context;
+    struct wf_args args = {WF_ATTR(x->desc.global[x->desc.ndim - 1]), .want = x};
+
+    in[0] = wf_call(WF_OP_topk_grad, 2, (weft_tensor *[]){grad, node->saved[INDICES]}, &args);
+}
+
+static void drop_layout(void *layout) { wf_layout_release(layout); }
+
+static void record(weft_tensor *values, weft_tensor *indices, weft_tensor *x)
+{
+    struct wf_node *node;
+
+    if (!x->requires_grad || !(wf_recording() || wf_unrecorded(1, &x))) return;
+    node = wf_node_record(values, vjp, "topk", 1, &x);
+    node->context = wf_layout_retain(x->layout);
+    node->release_context = drop_layout;
+    wf_node_save(node, INDICES, indices);
+    wf_node_cut_saved(node);
+}
+
 weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices)
 {
     weft_placement placements[WEFT_MAX_AXES];
-    weft_tensor *labels = NULL, *values;
+    weft_tensor *labels = NULL, *bare, *values;
     int d = x ? wf_dim(dim, weft_ndim(x), "topk") : -1, last = x ? weft_ndim(x) - 1 : 0;
     int64_t ways;
 
@@ -89,11 +125,13 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (d < 0) return NULL;
     WF_NEED_PTR(k >= 0 && k <= weft_size(x, d), WEFT_ERR_ARG, "topk: %lld of %lld elements",
                 (long long)k, (long long)weft_size(x, d));
-    x = weft_detach(d == last ? x : weft_transpose(x, d, last));
-    ways = x ? spread(x, placements) : 1;
-    if (ways > 1) x = candidates(x, k, ways, placements, &labels);
-    values = x ? pick(x, labels, k, false, 0, &labels) : NULL;
+    x = d == last ? x : weft_transpose(x, d, last);
+    bare = weft_detach(x);
+    ways = bare ? spread(bare, placements) : 1;
+    if (ways > 1) bare = candidates(bare, k, ways, placements, &labels);
+    values = bare ? pick(bare, labels, k, false, 0, &labels) : NULL;
     if (!values) return NULL;
+    record(values, labels, x);
     if (d != last) values = weft_transpose(values, d, last);
     if (indices) *indices = d == last ? labels : weft_transpose(labels, d, last);
     return values;
@@ -103,5 +141,5 @@ weft_tensor *weft_argmax(weft_tensor *x, int dim)
 {
     weft_tensor *indices;
 
-    return weft_topk(x, 1, dim, &indices) ? weft_select(indices, dim, 0) : NULL;
+    return weft_topk(weft_detach(x), 1, dim, &indices) ? weft_select(indices, dim, 0) : NULL;
 }

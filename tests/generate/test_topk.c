@@ -168,12 +168,147 @@ WT_TEST(argmax__is_the_first_of_the_largest)
     wt_world_close(&w);
 }
 
-WT_TEST(topk__leaves_the_tape_alone)
+/* ---- gradients ---- */
+
+/* What a chosen element's gradient is: another one for each place of the result. */
+static double weight_at(int64_t i) { return 0.5 * (double)(i % 7) - 1; }
+
+static weft_tensor *weights_like(weft_tensor *values)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_tensor *t;
+
+    for (int d = 0; d < weft_ndim(values); d++) shape[d] = weft_size(values, d);
+    t = weft_full(WEFT_F64, weft_ndim(values), shape, 0);
+    for (int64_t i = 0; i < weft_numel(t); i++) ((double *)weft_data(t))[i] = weight_at(i);
+    return weft_cast(t, weft_tensor_dtype(values));
+}
+
+/* By one device, with no op of its own: weights put where the indices say. */
+static void expected_gradient(double *want, weft_tensor *x, int64_t k, int dim)
+{
+    weft_tensor *indices, *values = weft_topk(weft_detach(x), k, dim, &indices);
+    double *at = wt_values(indices), *weight = wt_values(weights_like(values));
+    int64_t n = weft_size(x, dim), inner = 1, numel = weft_numel(values);
+
+    for (int d = dim + 1; d < weft_ndim(x); d++) inner *= weft_size(x, d);
+    for (int64_t i = 0; i < weft_numel(x); i++) want[i] = 0;
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t outer = i / (inner * k);
+
+        want[(outer * n + (int64_t)at[i]) * inner + i % inner] += weight[i];
+    }
+    free(at);
+    free(weight);
+}
+
+static weft_tensor *loss_of(weft_tensor *x, int64_t k, int dim)
+{
+    weft_tensor *values = weft_topk(x, k, dim, NULL);
+
+    return weft_sum_all(weft_mul(values, weights_like(values)));
+}
+
+static void check_gradient(weft_dtype dtype, const char *placements, int64_t k, int dim)
+{
+    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
+    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+    weft_tensor *x = weft_reshape(many_ties(dtype, 3, 5 * 7), 3, (int64_t[]){3, 5, 7}), *leaf;
+    double want[3 * 5 * 7];
+
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    expected_gradient(want, x, k, dim);
+    leaf = weft_set_requires_grad(wt_spread(&w, x, placements), true);
+    wt_note("%s, dim %d", placements, dim);
+    WT_ALL(weft_backward(loss_of(leaf, k, dim)) == WEFT_OK);
+    WT_ALL(wt_is_placed(weft_grad(leaf), placements));
+    WT_ALL(wt_near_full(weft_grad(leaf), want, WT_EXACT));
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    wt_world_close(&w);
+}
+
+/* trial 1.6: many ties, uneven and empty shards, the dim split and whole */
+WT_TEST(topk__gradients_go_to_what_was_chosen)
+{
+    static const char *const placements[] = {"R,R",       "R,S(0)",    "S(1),S(0)", "R,S(2)",
+                                             "S(2),S(2)", "S(0),S(2)", "S(2),S(1)"};
+
+    for (int i = 0; i < (int)(sizeof placements / sizeof *placements); i++)
+        for (int dim = 0; dim < 3; dim++) {
+            check_gradient(WEFT_F64, placements[i], 3, dim);
+            check_gradient(WEFT_F32, placements[i], 1, dim);
+            check_gradient(WEFT_BF16, placements[i], dim == 0 ? 3 : 5, dim);
+            check_gradient(WEFT_F32, placements[i], 0, dim);
+        }
+}
+
+/* Of a pending sum every rank's term has the whole gradient. */
+WT_TEST(topk__gradient_of_a_pending_sum)
 {
     struct wt_world w = wt_world_open();
-    weft_tensor *x = weft_set_requires_grad(many_ties(WEFT_F32, 2, 6), true);
+    weft_tensor *x = many_ties(WEFT_F64, 2, 6), *leaf;
+    double want[12];
 
+    expected_gradient(want, x, 4, 1);
+    leaf = weft_set_requires_grad(wt_pending(&w, x, WEFT_SUM), true);
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    WT_ALL(wt_near_full(weft_grad(leaf), want, WT_EXACT));
+    wt_world_close(&w);
+}
+
+/* trial 1.6 */
+WT_TEST(topk__gradients_agree_with_finite_differences)
+{
+    enum { ROWS = 2, N = 9 };
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, ROWS, N), *leaf;
+    double *data = weft_data(x), step = 1e-6, want[ROWS * N];
+
+    for (int i = 0; i < ROWS * N; i++) data[i] = (double)((i * 5) % (ROWS * N)); /* all differ */
+    for (int i = 0; i < ROWS * N; i++) {
+        double before = data[i], above, below;
+
+        data[i] = before + step;
+        above = weft_item(loss_of(x, 4, 1));
+        data[i] = before - step;
+        below = weft_item(loss_of(x, 4, 1));
+        data[i] = before;
+        want[i] = (above - below) / (2 * step);
+    }
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    leaf = weft_set_requires_grad(wt_spread(&w, x, "S(1)"), true);
+    WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
+    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    WT_ALL(wt_near_full(weft_grad(leaf), want, WT_WITHIN(1e-6)));
+    wt_world_close(&w);
+}
+
+/* Back go the values to where they are: forward gathers, backward nothing. */
+WT_TEST(topk__backward_sends_nothing)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x =
+        weft_set_requires_grad(wt_spread(&w, many_ties(WEFT_F32, 3, 50), "S(1)"), true);
+    weft_tensor *values = weft_topk(x, 4, 1, NULL);
+
+    wt_moved(&w, WEFT_COLL_COUNT);
+    WT_ALL(weft_backward(weft_sum_all(values)) == WEFT_OK);
+    WT_STILL(&w);
+    wt_world_close(&w);
+}
+
+WT_TEST(topk__indices_and_no_grad_leave_the_tape_alone)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = weft_set_requires_grad(many_ties(WEFT_F32, 2, 6), true), *indices;
+
+    WT_ALL(weft_requires_grad(weft_topk(x, 2, 1, &indices)) && !weft_requires_grad(indices));
+    WT_ALL(!weft_requires_grad(weft_argmax(x, 1)));
+    weft_no_grad_begin();
     WT_ALL(!weft_requires_grad(weft_topk(x, 2, 1, NULL)));
+    weft_no_grad_end();
     wt_world_close(&w);
 }
 
@@ -204,7 +339,11 @@ int main(int argc, char **argv)
         WT_CASE(topk__on_two_axes),
         WT_CASE(topk__of_a_pending_sum),
         WT_CASE(argmax__is_the_first_of_the_largest),
-        WT_CASE(topk__leaves_the_tape_alone),
+        WT_CASE(topk__gradients_go_to_what_was_chosen),
+        WT_CASE(topk__gradient_of_a_pending_sum),
+        WT_CASE(topk__gradients_agree_with_finite_differences),
+        WT_CASE(topk__backward_sends_nothing),
+        WT_CASE(topk__indices_and_no_grad_leave_the_tape_alone),
         WT_CASE(topk__refuses),
         WT_END,
     };

@@ -1,11 +1,17 @@
 /*
- * topk.c: the k largest elements of each row.
+ * topk.c: the k largest elements of each row, and the gradient that puts theirs back.
  *
  *   x [*,n]  labels [*,n] of i64 or NULL  ->  values [*,k], indices [*,k] of i64
  *
  * Indices are labels, or positions counted from v[0].
+ *
+ *   d [*,k]  indices [*,k] of i64  ->  dx [*,n]: d where it belongs, 0 elsewhere
+ *
+ * n counts the whole row; this rank may have a run of it. The indices of a row differ.
  */
 #include "kernels/cpu/topk.h"
+
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -66,5 +72,59 @@ weft_status wf_cpu_topk(struct wf_kcall *k)
     k->prep = p;
     k->drop = topk_drop;
     k->run = topk_run;
+    return WEFT_OK;
+}
+
+struct put {
+    struct wf_operand d, indices;
+    int64_t bytes;
+};
+
+static void put_drop(void *prep)
+{
+    struct put *p = prep;
+
+    wf_operand_drop(&p->d);
+    wf_operand_drop(&p->indices);
+    wf_scratch_release();
+    wf_free(p);
+}
+
+static void put_run(const struct wf_kcall *k, void *const *out, const void *const *in,
+                    const struct wf_scalars *scalars)
+{
+    const struct put *p = k->prep;
+    const struct wf_desc *dx = k->out[0];
+    int64_t n = dx->shape[dx->ndim - 1], first = dx->offset[dx->ndim - 1];
+    char *scratch = wf_scratch();
+    const char *d = wf_operand_ready(&p->d, in[0], scratch);
+    const int64_t *indices = wf_operand_ready(&p->indices, in[1], scratch + p->d.scratch);
+
+    (void)scalars;
+    memset(out[0], 0, (size_t)(dx->numel * p->bytes));
+    for (int64_t i = 0; i < p->d.rows; i++)
+        for (int64_t j = 0; j < p->d.cols; j++) {
+            int64_t at = indices[i * p->indices.ld + j] - first;
+
+            if (at >= 0 && at < n)
+                memcpy((char *)out[0] + (i * n + at) * p->bytes, d + (i * p->d.ld + j) * p->bytes,
+                       (size_t)p->bytes);
+        }
+}
+
+weft_status wf_cpu_topk_grad(struct wf_kcall *k)
+{
+    const struct wf_desc *d = k->in[0];
+    struct put *p;
+
+    if (k->in[1]->dtype != WEFT_I64) return wf_no_kernel(k, k->in[1]->dtype);
+    p = WF_NEW(struct put);
+    p->bytes = wf_dtypes[d->dtype].size;
+    wf_operand_prepare_rows(&p->d, d, d->ndim - 1);
+    wf_operand_prepare_rows(&p->indices, k->in[1], d->ndim - 1);
+    wf_scratch_reserve(p->d.scratch + p->indices.scratch);
+    k->prep = p;
+    k->drop = put_drop;
+    k->run = put_run;
     return WEFT_OK;
 }
