@@ -119,7 +119,8 @@ WEFT_API weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t 
  * with its output_splits as input_splits and the other way round. Nothing is asked first.
  *
  * ranks: collective over lines of `axis`: an all-to-all. What wants a gradient on one rank of the
- *        line does so on all
+ *        line does so on all; in a local function (weft/local_map.h) it is enough that an argument
+ *        of it does
  * gives: a new tensor
  * fails: as above; splits that are none of the rows, or not those of the peers, end the job
  * grad:  as weft_mesh_all_to_all_single

@@ -217,7 +217,7 @@ weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_spl
         if (output_splits[r] < 0)
             WF_DIE("%s: %lld rows cannot come from rank %d of axis %s", d.who,
                    (long long)output_splits[r], r, weft_mesh_axis_name(d.mesh, axis));
-    return recorded(&d, input_splits, output_splits, t->requires_grad);
+    return recorded(&d, input_splits, output_splits, t->requires_grad || wf_local_region_wants());
 }
 
 weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t *input_splits,

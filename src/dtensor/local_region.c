@@ -70,6 +70,8 @@ void wf_local_region_add(struct wf_node *node)
     if (innermost) extend(innermost, node);
 }
 
+bool wf_local_region_wants(void) { return innermost && innermost->last && wf_recording(); }
+
 weft_tensor *wf_local_region_enter(struct wf_local_region *region, weft_tensor *t)
 {
     struct wf_node *node;

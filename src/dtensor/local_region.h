@@ -29,5 +29,9 @@ weft_tensor *wf_local_region_leave(struct wf_local_region *region, weft_tensor *
  *  outside of local functions. */
 void wf_local_region_add(struct wf_node *node);
 
+/** Some argument of the local function that runs wants a gradient: the same on all ranks, whatever
+ *  its tensors want here. */
+bool wf_local_region_wants(void);
+
 /** Zeros of a layout, of the open scope. */
 weft_tensor *wf_zeros(struct wf_layout *layout);

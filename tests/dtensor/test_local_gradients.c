@@ -194,6 +194,35 @@ WT_TEST(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use)
     }
 }
 
+/* The last rank sends what nothing depends on. */
+static weft_status send_constants(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    const struct exchange *e = context;
+    int64_t splits[8];
+    weft_tensor *x = wt_rank() == e->idle ? weft_detach(in[0]) : in[0];
+
+    for (int r = 0; r < 8; r++) splits[r] = 1;
+    out[0] = weft_mesh_all_to_all_known(x, splits, splits, e->mesh, 0);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+/* trial 1.1 */
+WT_TEST(local_gradients__come_back_to_ranks_that_sent_constants)
+{
+    struct wt_world w = wt_world_open();
+    struct exchange e = {w.mesh, wt_ranks() - 1, false};
+    const weft_placement *in[] = {rows}, *out[] = {rows};
+    weft_local_map map = {
+        .function = send_constants, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
+    int64_t n = wt_ranks() * wt_ranks();
+    weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true), *y;
+
+    WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(x), wt_rank() == e.idle ? 0 : 1));
+    wt_world_close(&w);
+}
+
 /* ---- several meshes ---- */
 
 /* The term of x w: rows of x over one axis, w by rows of its experts' axis. */
@@ -334,6 +363,7 @@ int main(int argc, char **argv)
         WT_CASE(local_gradients__follow_the_arguments_whatever_ranks_compute),
         WT_CASE(local_gradients__go_back_in_the_reverse_order_of_recording),
         WT_CASE(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use),
+        WT_CASE(local_gradients__come_back_to_ranks_that_sent_constants),
         WT_CASE(local_gradients__go_to_arguments_on_several_meshes),
         WT_CASE(local_gradients__constants_leave_the_type_of_a_gradient_alone),
         WT_CASE(local_gradients__constants_make_no_gradient_right_that_is_wrong),
