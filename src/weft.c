@@ -2,6 +2,7 @@
 #include <weft/weft.h>
 
 #include "autograd/tape.h"
+#include "base/error.h"
 #include "base/knob.h"
 #include "base/where.h"
 #include "comm/comm.h"
@@ -51,6 +52,10 @@ int weft_finalize(void)
 {
     int failed = weft_error_status() != WEFT_OK;
 
+    if (wf_comm_is_rank_thread()) {
+        WF_FAIL(WEFT_ERR_STATE, "finalize: this is a rank of weft_run; return from its body");
+        return 1;
+    }
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_finalize();

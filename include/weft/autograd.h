@@ -53,7 +53,8 @@ WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
  * weft_backward */
 WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
-/** Stop / resume recording on this thread; regions nest. ranks: any; local */
+/** Stop / resume recording on this thread; regions nest. ranks: any; local
+ *  fails: WEFT_ERR_STATE for an end without a beginning, which changes nothing */
 WEFT_API void weft_no_grad_begin(void);
 WEFT_API void weft_no_grad_end(void);
 

@@ -326,6 +326,9 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
     weft_status status;
 
     WF_NEED_GIVEN(t, "backward: no tensor");
+    WF_TRY(wf_tensor_need_live(t, "backward"));
+    WF_TRY(wf_tensor_need_live(gradient, "backward"));
+    WF_NEED(up.add, WEFT_ERR_STATE, "backward: weft_init was not called");
     WF_NEED(t->requires_grad, WEFT_ERR_STATE,
             "backward: the tensor was not computed from anything that requires a gradient");
     WF_NEED(

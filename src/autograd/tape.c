@@ -148,7 +148,13 @@ void wf_autograd_finalize(void)
 
 void weft_no_grad_begin(void) { wf_no_grad_depth++; }
 
-void weft_no_grad_end(void) { wf_no_grad_depth--; }
+void weft_no_grad_end(void)
+{
+    if (wf_no_grad_depth > 0)
+        wf_no_grad_depth--;
+    else
+        WF_FAIL(WEFT_ERR_STATE, "no_grad_end: no weft_no_grad_begin came before");
+}
 
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
 {

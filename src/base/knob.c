@@ -6,38 +6,39 @@
 #include "base/log.h"
 
 struct wf_knobs wf_knobs = {
-#define WF_KNOB(field, variable, standard, meaning) .field = (standard),
+#define WF_KNOB(field, variable, standard, least, most, meaning) .field = (standard),
 #include "base/knobs.def"
 #undef WF_KNOB
 };
 
-static const struct {
+static const struct knob {
     const char *variable, *meaning;
-    long standard, *value;
+    long standard, least, most, *value;
 } knobs[] = {
-#define WF_KNOB(field, variable, standard, meaning) {variable, meaning, standard, &wf_knobs.field},
+#define WF_KNOB(field, variable, standard, least, most, meaning)                                   \
+    {variable, meaning, standard, least, most, &wf_knobs.field},
 #include "base/knobs.def"
 #undef WF_KNOB
 };
 
-static long read_one(const char *variable, long standard)
+static long read_one(const struct knob *knob)
 {
-    const char *text = getenv(variable);
+    const char *text = getenv(knob->variable);
     char *end;
     long value;
 
-    if (!text || !text[0]) return standard;
-    value = strtol(text, &end, 10);
-    if (*end == '\0') return value;
-    WF_LOG(WF_LOG_WARN, "knob", "%s=%s is not a whole number; using %ld", variable, text, standard);
-    return standard;
+    if (!text || !text[0]) return knob->standard;
+    value = strtol(text, &end, 10); /* the nearest number there is where it is too large */
+    if (*end == '\0' && value >= knob->least && value <= knob->most) return value;
+    WF_LOG(WF_LOG_WARN, "knob", "%s=%.40s is not a whole number from %ld to %ld; using %ld",
+           knob->variable, text, knob->least, knob->most, knob->standard);
+    return knob->standard;
 }
 
 void wf_knobs_read(void)
 {
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        if (knobs[i].value != &wf_knobs.log)
-            *knobs[i].value = read_one(knobs[i].variable, knobs[i].standard);
+        if (knobs[i].value != &wf_knobs.log) *knobs[i].value = read_one(&knobs[i]);
     wf_knobs.log = wf_log_configure(getenv("WEFT_LOG"));
 }
 

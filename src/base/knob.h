@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 struct wf_knobs {
-#define WF_KNOB(field, variable, standard, meaning) long field;
+#define WF_KNOB(field, variable, standard, least, most, meaning) long field;
 #include "base/knobs.def"
 #undef WF_KNOB
 };

@@ -38,6 +38,9 @@ void wf_comm_finalize(void);
 /** Run body on n threads that are ranks of a world of their own (backend `local`). */
 int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload);
 
+/** True on such a thread. */
+bool wf_comm_is_rank_thread(void);
+
 /** What each such thread calls before and after its body (state of other layers); NULL: nothing. */
 void wf_comm_set_thread_hooks(void (*start)(void), void (*finish)(void));
 

@@ -36,6 +36,8 @@ struct resident {
 static _Thread_local struct town *here;
 static void (*start_hook)(void), (*finish_hook)(void);
 
+bool wf_comm_is_rank_thread(void) { return here != NULL; }
+
 void wf_comm_set_thread_hooks(void (*start)(void), void (*finish)(void))
 {
     start_hook = start;

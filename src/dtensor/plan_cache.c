@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -117,8 +118,11 @@ static void log_plan(const struct wf_plan *plan, const char *outcome)
 static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args, uint64_t hash)
 {
-    struct wf_plan *plan = new_plan(op, n, in, args, hash);
+    struct wf_plan *plan;
 
+    for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_live(in[i], wf_op_name(op, args->attr)));
+    WF_TRY_PTR(wf_tensor_need_live(args->into, wf_op_name(op, args->attr)));
+    plan = new_plan(op, n, in, args, hash);
     cache.stats.misses++;
     if (wf_plan_make(plan) != WEFT_OK) {
         wf_plan_release(plan);

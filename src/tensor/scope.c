@@ -5,6 +5,7 @@
  */
 #include "tensor/scope.h"
 
+#include "base/error.h"
 #include "base/mem.h"
 
 struct weft_scope {
@@ -12,12 +13,16 @@ struct weft_scope {
     weft_scope *outer;
     unsigned modes;
     weft_mesh *parts;
+    bool is_open;
 };
+
+enum { SCOPES_AT_REST = 64 };
 
 static _Thread_local struct {
     weft_tensor **items;
     size_t count, room;
-    weft_scope *open, *spare;
+    weft_scope *open, *spare, *last; /* spare ones are used again in the order of closing */
+    int n_spare;
 } stack;
 
 static void grow(void)
@@ -36,10 +41,13 @@ weft_scope *weft_scope_open(void)
 {
     weft_scope *scope = stack.spare;
 
-    if (scope)
+    if (stack.n_spare > SCOPES_AT_REST) {
         stack.spare = scope->outer;
-    else
+        stack.n_spare--;
+    } else {
         scope = WF_NEW(weft_scope);
+    }
+    scope->is_open = true;
     scope->start = stack.count;
     scope->outer = stack.open;
     scope->modes = stack.open ? stack.open->modes : 0;
@@ -61,24 +69,58 @@ static void drop_above(size_t start)
     while (stack.count > start) weft_release(stack.items[--stack.count]);
 }
 
-void weft_scope_close(weft_scope *scope)
+static void rest(weft_scope *s)
+{
+    s->is_open = false;
+    s->outer = NULL;
+    if (stack.spare)
+        stack.last->outer = s;
+    else
+        stack.spare = s;
+    stack.last = s;
+    stack.n_spare++;
+}
+
+static bool is_mine(const weft_scope *scope)
+{
+    const weft_scope *s = stack.open;
+
+    while (s && s != scope) s = s->outer;
+    return s != NULL;
+}
+
+static weft_status check_open(const char *who, const weft_scope *scope)
+{
+    WF_NEED(scope->is_open, WEFT_ERR_STATE,
+            "%s: the scope was closed before, by itself or with one around it", who);
+    WF_NEED(stack.open == scope || is_mine(scope), WEFT_ERR_STATE,
+            "%s: the scope was opened by another thread", who);
+    return WEFT_OK;
+}
+
+static void close_to(weft_scope *scope)
 {
     weft_scope *s;
 
-    if (!scope) return;
     do {
         s = stack.open;
         drop_above(s->start);
         stack.open = s->outer;
-        s->outer = stack.spare;
-        stack.spare = s;
+        rest(s);
     } while (s != scope);
+}
+
+void weft_scope_close(weft_scope *scope)
+{
+    if (scope && check_open("scope_close", scope) == WEFT_OK) close_to(scope);
 }
 
 weft_tensor *weft_scope_return(weft_scope *scope, weft_tensor *t)
 {
-    weft_retain(t);
-    weft_scope_close(scope);
+    if (!scope) return t;
+    WF_TRY_PTR(check_open("scope_return", scope));
+    t = weft_retain(t);
+    close_to(scope);
     if (t) wf_scope_own(t);
     return t;
 }
@@ -101,5 +143,6 @@ void wf_scope_finalize(void)
     wf_free(stack.items);
     stack.items = NULL;
     stack.count = stack.room = 0;
-    stack.open = stack.spare = NULL;
+    stack.open = stack.spare = stack.last = NULL;
+    stack.n_spare = 0;
 }

@@ -9,14 +9,31 @@
 #include "base/mem.h"
 #include "tensor/scope.h"
 
-enum { HANDLES_PER_CHUNK = 256 };
+enum { HANDLES_PER_CHUNK = 256, HANDLES_AT_REST = 256 };
 
+/* Handles are used again in the order in which they were released, and not before others rest: one
+ * that a program still uses then is told by its layout, of which no plan is made. */
 static _Thread_local struct {
-    weft_tensor *free;
+    weft_tensor *free, *last;
+    int n_free;
     void **chunks;
     int n_chunks;
     int64_t live;
 } handles;
+
+static _Thread_local struct wf_layout no_layout;
+static _Thread_local struct wf_block no_block;
+
+static void rest(weft_tensor *t)
+{
+    t->next_free = NULL;
+    if (handles.last)
+        handles.last->next_free = t;
+    else
+        handles.free = t;
+    handles.last = t;
+    handles.n_free++;
+}
 
 /* Out of line: one chunk of handles at a time, linked into the free list. */
 static void add_chunk(void)
@@ -27,9 +44,24 @@ static void add_chunk(void)
         wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
     handles.chunks[handles.n_chunks++] = chunk;
     for (int i = 0; i < HANDLES_PER_CHUNK; i++) {
-        chunk[i].next_free = handles.free;
-        handles.free = &chunk[i];
+        chunk[i].owner = &handles;
+        rest(&chunk[i]);
     }
+}
+
+weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who)
+{
+    WF_NEED(t->owner == &handles, WEFT_ERR_STATE,
+            "%s: the tensor from %s belongs to the thread that made it", who, t->origin);
+    return WF_FAIL(WEFT_ERR_STATE,
+                   "%s: the tensor from %s was released: its scope was closed, or weft_release was "
+                   "called once too often; keep it with weft_scope_return or weft_retain",
+                   who, t->origin ? t->origin : "an earlier thread");
+}
+
+weft_status wf_tensor_need_live(const weft_tensor *t, const char *who)
+{
+    return !t || (t->refs > 0 && t->owner == &handles) ? WEFT_OK : wf_tensor_refuse_dead(t, who);
 }
 
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
@@ -37,19 +69,17 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
 {
     weft_tensor *t;
 
-    if (!handles.free) add_chunk();
+    if (handles.n_free <= HANDLES_AT_REST) add_chunk();
     t = handles.free;
     handles.free = t->next_free;
+    handles.n_free--;
     handles.live++;
     t->layout = wf_layout_retain(layout);
     t->data = data;
     t->block = block;
-    t->node = NULL;
-    t->grad = NULL;
-    t->origin = origin;
+    t->origin = origin; /* node, grad and pending were cleared at its end */
     t->refs = 1;
     t->requires_grad = false;
-    t->pending = false;
     wf_scope_own(t);
     return t;
 }
@@ -70,20 +100,34 @@ void wf_tensor_free(weft_tensor *t)
     if (t->grad) weft_release(t->grad);
     wf_block_release(t->block);
     wf_layout_release(t->layout);
-    t->next_free = handles.free;
-    handles.free = t;
+    t->layout = &no_layout;
+    t->block = &no_block;
+    t->data = NULL;
+    t->node = NULL;
+    t->grad = NULL;
+    t->requires_grad = false;
+    t->pending = false;
+    rest(t);
     handles.live--;
 }
 
 weft_tensor *weft_retain(weft_tensor *t)
 {
-    if (t) t->refs++;
+    if (!t) return NULL;
+    if (t->refs <= 0) return (void)wf_tensor_refuse_dead(t, "retain"), NULL;
+    t->refs++;
     return t;
 }
 
 void weft_release(weft_tensor *t)
 {
-    if (t && --t->refs == 0) wf_tensor_free(t);
+    if (!t) return;
+    if (t->refs > 1)
+        t->refs--;
+    else if (wf_tensor_need_live(t, "release") == WEFT_OK) {
+        t->refs = 0;
+        wf_tensor_free(t);
+    }
 }
 
 int32_t *wf_tensor_ties(weft_tensor *t) { return &t->ties; }
@@ -131,7 +175,8 @@ void wf_tensor_finalize(void)
     if (handles.live) report_leaks();
     for (int c = 0; c < handles.n_chunks; c++) wf_free(handles.chunks[c]);
     wf_free(handles.chunks);
-    handles.free = NULL;
+    handles.free = handles.last = NULL;
+    handles.n_free = 0;
     handles.chunks = NULL;
     handles.n_chunks = 0;
     handles.live = 0;
@@ -189,7 +234,7 @@ int64_t weft_local_numel(const weft_tensor *t) { return t->layout->desc.numel; }
 
 void *weft_data(weft_tensor *t)
 {
-    if (!t) return NULL;
+    if (!t || wf_tensor_need_live(t, "data") != WEFT_OK) return NULL;
     wf_settled(t);
     return t->data;
 }
@@ -207,7 +252,7 @@ const char *wf_element(const struct wf_desc *desc, const void *data, int64_t ind
 
 double weft_item(const weft_tensor *t)
 {
-    if (!t) return NAN;
+    if (!t || wf_tensor_need_live(t, "item") != WEFT_OK) return NAN;
     if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
         char text[200];
 
@@ -228,6 +273,7 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
     const struct wf_desc *desc;
 
     WF_NEED_GIVEN(t, "read_f64: no tensor");
+    WF_TRY(wf_tensor_need_live(t, "read_f64"));
     desc = &t->layout->desc;
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
             "read_f64: a tensor on the meta device has no elements");

@@ -26,6 +26,7 @@ struct weft_tensor {
     int32_t ties;       /* how many parameters of modules it is */
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
     bool pending;       /* its elements may still be under way: wf_settled before they are used */
+    const void *owner;  /* the free list of the thread that made it */
     weft_tensor *next_free;
 };
 
@@ -72,6 +73,13 @@ extern _Thread_local uint64_t wf_tensor_writes;
  * that makes the call, also where its part is empty: backward refuses what it saved before.
  */
 void wf_tensor_begin_write(const weft_tensor *t, const char *op);
+
+/**
+ * Refuses a tensor that was released, as long as its handle is not used again, or that another
+ * thread made. Ops need not ask: no plan is made for one, so the door asks on a miss only.
+ */
+weft_status wf_tensor_need_live(const weft_tensor *t, const char *who);
+weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who);
 
 /** Handles alive on this thread. */
 int64_t wf_tensor_count(void);
