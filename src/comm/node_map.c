@@ -1,20 +1,29 @@
 /*
  * node_map.c: three ways for the ranks of a machine to see each other's memory. Each one either
  * works on all ranks or is undone on all ranks. None leaves a name behind when a rank is killed:
- * a memfd has none, and what shm_open made is unlinked as soon as the peers hold it.
+ * a memfd has none, and what shm_open made is unlinked as soon as the peers hold it, or by whoever
+ * starts a minute after a rank was killed before that.
  */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "comm/node.h"
+
+/* Nobody else can take a name before us that has a number drawn by chance. */
+#define NAME "/weft-%ld-%016" PRIx64
 
 /* What a rank tells its peers, so that they find its memory and know that it is the right one. */
 struct card {
@@ -112,15 +121,42 @@ static size_t fair_share(const struct wf_node *node, size_t bytes)
     return share < bytes ? share / 4096 * 4096 : bytes;
 }
 
+/* Names of processes that were killed between making and unlinking them. Those of another machine's
+ * or container's processes look alike, so what is young stays. */
+static void remove_left_names(void)
+{
+    enum { YOUNG_SECONDS = 60 };
+    DIR *folder = opendir("/dev/shm");
+    struct dirent *entry;
+
+    for (; folder && (entry = readdir(folder));) {
+        uint64_t number;
+        char again[48];
+        struct stat st;
+        long process;
+
+        if (sscanf(entry->d_name, "weft-%ld-%16" SCNx64, &process, &number) != 2) continue;
+        snprintf(again, sizeof again, NAME + 1, process, number);
+        if (strcmp(again, entry->d_name) != 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH ||
+            fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (st.st_uid == geteuid() && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtime > YOUNG_SECONDS)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder) closedir(folder);
+}
+
 bool wf_node_map_shm_open(struct wf_node *node, size_t bytes)
 {
     enum { LEAST_BYTES = 4 << 20 };
     struct card card = {.bytes = fair_share(node, bytes)};
-    char name[32];
+    char name[48];
     int fd = -1;
     bool ok;
 
-    snprintf(name, sizeof name, "/weft-%ld", (long)getpid());
+    remove_left_names();
+    snprintf(name, sizeof name, NAME, (long)getpid(), wf_sys_random());
     snprintf(card.path, sizeof card.path, "/dev/shm%s", name);
     if (card.bytes >= LEAST_BYTES) fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (!map_own(node, fd, &card, true)) card.bytes = 0;
