@@ -1,7 +1,14 @@
 #include "base/sys.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
 
 enum { SPIN_TURNS = 64, YIELD_TURNS = 4000 };
 
@@ -41,4 +48,30 @@ double wf_wait_turn(struct wf_patience *patience)
     else
         short_sleep(turn - YIELD_TURNS);
     return turn % 16 == 0 || turn >= YIELD_TURNS ? wf_now() - patience->since : 0;
+}
+
+uint64_t wf_sys_random(void)
+{
+    struct {
+        struct timespec now;
+        uint64_t count, process;
+    } seed = {.process = (uint64_t)getpid()};
+    static _Atomic uint64_t count;
+    uint64_t number;
+
+    if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number) return number;
+    clock_gettime(CLOCK_REALTIME, &seed.now); /* kernels before 3.17 */
+    seed.count = ++count;
+    return wf_hash_bytes(&seed, sizeof seed);
+}
+
+int wf_sys_open_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))) return fd;
+    close(fd);
+    errno = 0;
+    return -1;
 }

@@ -9,10 +9,7 @@
  */
 #include "io/coverage.h"
 
-#include <sys/random.h>
-#include <time.h>
-
-#include "base/hash.h"
+#include "base/sys.h"
 
 static const uint64_t prime =
     (UINT64_C(1) << 61) - 1; /* numbers are counted up to it, then from 0 */
@@ -55,14 +52,8 @@ static uint64_t point(int which, int d)
         uint64_t x[2][WEFT_MAX_DIMS];
         bool drawn;
     } points;
-    struct timespec now;
-
     if (!points.drawn) {
-        if (getrandom(points.x, sizeof points.x, 0) != (ssize_t)sizeof points.x)
-            for (int i = 0; i < 2 * WEFT_MAX_DIMS; i++) {
-                clock_gettime(CLOCK_MONOTONIC, &now);
-                points.x[i % 2][i / 2] = wf_hash_bytes(&now, sizeof now) + (uint64_t)i;
-            }
+        for (int i = 0; i < 2 * WEFT_MAX_DIMS; i++) points.x[i % 2][i / 2] = wf_sys_random();
         points.drawn = true;
     }
     return 2 + points.x[which][d] % (prime - 2);

@@ -3,7 +3,6 @@
 #include "io/file_map.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sys.h"
 
 static weft_status map_open(struct wf_file_map *map, int fd, const char *path)
 {
@@ -18,7 +18,6 @@ static weft_status map_open(struct wf_file_map *map, int fd, const char *path)
     void *bytes;
 
     WF_NEED(fstat(fd, &st) == 0, WEFT_ERR_IO, "%s: %s", path, strerror(errno));
-    WF_NEED(S_ISREG(st.st_mode), WEFT_ERR_IO, "%s: not a file", path);
     WF_NEED((uint64_t)st.st_size <= SIZE_MAX / 2, WEFT_ERR_IO, "%s: too large to map", path);
     map->size = (size_t)st.st_size;
     if (map->size == 0) return WEFT_OK;
@@ -31,11 +30,11 @@ static weft_status map_open(struct wf_file_map *map, int fd, const char *path)
 weft_status wf_file_map(struct wf_file_map *map, const char *path)
 {
     weft_status status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = wf_sys_open_file(path);
 
     *map = (struct wf_file_map){0};
     WF_NEED(fd >= 0, errno == ENOENT ? WEFT_ERR_NOT_FOUND : WEFT_ERR_IO, "%s: %s", path,
-            strerror(errno));
+            errno ? strerror(errno) : "not a file");
     status = map_open(map, fd, path);
     close(fd);
     return status;

@@ -8,11 +8,13 @@
  * A plan that was read is one block of memory: the lines, then a copy of the text that their
  * patterns and layouts point into.
  */
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "parallel_styles/style.h"
 
 /* The line being read. */
@@ -20,6 +22,8 @@ struct reader {
     const char *name; /* of the file, "plan" for text */
     int line;
 };
+
+enum { PLAN_BYTES = 1 << 26 }; /* what is larger is another file */
 
 static const char spaces[] = " \t\r";
 
@@ -171,30 +175,43 @@ weft_plan *weft_plan_parse(const char *text)
     return parse(text, "plan");
 }
 
+/* What a file has behind a NUL would be left out in silence. */
+static weft_status check_text(const char *path, const char *text, size_t length, bool whole)
+{
+    WF_NEED(length < PLAN_BYTES, WEFT_ERR_IO, "plan read: %s has more than %d bytes", path,
+            PLAN_BYTES);
+    if (!whole) return WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be read", path);
+    WF_NEED(strlen(text) == length, WEFT_ERR_ARG, "plan read: %s has a NUL at byte %zu", path,
+            strlen(text));
+    return WEFT_OK;
+}
+
 weft_plan *weft_plan_read(const char *path)
 {
-    size_t length = 0, got;
+    size_t length = 0;
     char *text = NULL;
+    weft_status status;
     weft_plan *plan;
-    FILE *file;
+    ssize_t got;
+    int fd;
 
     if (weft_error_status() != WEFT_OK) return NULL;
     WF_NEED_PTR(path, WEFT_ERR_ARG, "plan read: path is NULL");
-    file = fopen(path, "r");
-    if (!file) {
-        WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be opened", path);
+    fd = wf_sys_open_file(path);
+    if (fd < 0) {
+        WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be opened: %s", path,
+                      errno ? strerror(errno) : "not a file");
         return NULL;
     }
     do {
         text = wf_realloc(text, length + 4096 + 1);
-        got = fread(text + length, 1, 4096, file);
-        length += got;
-    } while (got > 0);
+        got = read(fd, text + length, 4096);
+        length += got > 0 ? (size_t)got : 0;
+    } while (got > 0 && length < PLAN_BYTES);
     text[length] = '\0';
-    plan = ferror(file)
-               ? ((void)WF_FAIL_LOCAL(WEFT_ERR_IO, "plan read: %s cannot be read", path), NULL)
-               : parse(text, path);
-    fclose(file);
+    status = check_text(path, text, length, got == 0);
+    close(fd);
+    plan = status == WEFT_OK ? parse(text, path) : NULL;
     wf_free(text);
     return plan;
 }
