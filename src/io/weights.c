@@ -96,44 +96,51 @@ static weft_status parse_index(struct index *index, const struct wf_file_map *ma
     return WEFT_OK;
 }
 
-static struct wf_safetensors *file_of(weft_weights *w, const char *path)
+/* The numbers of the tensors, those of one file together. */
+static struct wf_name_index by_file(const struct index *index)
 {
-    for (int i = 0; i < w->n_files; i++)
-        if (strcmp(w->files[i].path, path) == 0) return &w->files[i];
-    return NULL;
+    struct wf_name_index order = {0};
+
+    for (int64_t i = 0; i < index->count; i++) wf_name_index_add(&order, index->files[i], i);
+    wf_name_index_sort(&order);
+    return order;
+}
+
+static weft_status place_tensor(weft_weights *w, const struct index *index, const char *name)
+{
+    const struct wf_safetensors *file = &w->files[w->n_files - 1];
+    const struct wf_entry *entry = wf_safetensors_find(file, name);
+
+    WF_NEED(entry, WEFT_ERR_IO, "%s: tensor '%s' should be in %s, and is not", index->path, name,
+            file->path);
+    add_item(w, file, entry);
+    return WEFT_OK;
 }
 
 /* Room for all files is made at once: items point into them. */
 static weft_status open_listed(weft_weights *w, const struct index *index)
 {
+    struct wf_name_index order = by_file(index);
     weft_status status = WEFT_OK;
+    const char *opened = "";
 
     w->files = wf_calloc((size_t)index->count + 1, sizeof *w->files);
-    for (int64_t i = 0; i < index->count && status == WEFT_OK; i++) {
-        char *path = wf_path_beside(index->path, index->files[i]);
+    for (int64_t i = 0; i < order.count && status == WEFT_OK; i++) {
+        const struct wf_name_at *place = &order.items[i];
 
-        if (!file_of(w, path)) {
+        if (strcmp(place->name, opened) != 0) {
+            char *path = wf_path_beside(index->path, place->name);
+
             status = wf_safetensors_open(&w->files[w->n_files], path);
-            if (status == WEFT_OK) w->n_files++;
+            wf_free(path);
+            if (status != WEFT_OK) break;
+            w->n_files++;
+            opened = place->name;
         }
-        wf_free(path);
+        status = place_tensor(w, index, index->tensors[place->at]);
     }
+    wf_name_index_free(&order);
     return status;
-}
-
-static weft_status place_listed(weft_weights *w, const struct index *index)
-{
-    for (int64_t i = 0; i < index->count; i++) {
-        char *path = wf_path_beside(index->path, index->files[i]);
-        const struct wf_safetensors *file = file_of(w, path);
-        const struct wf_entry *entry = wf_safetensors_find(file, index->tensors[i]);
-
-        wf_free(path);
-        WF_NEED(entry, WEFT_ERR_IO, "%s: tensor '%s' should be in %s, and is not", index->path,
-                index->tensors[i], file->path);
-        add_item(w, file, entry);
-    }
-    return WEFT_OK;
 }
 
 static weft_status open_index(weft_weights *w, const char *path)
@@ -146,7 +153,6 @@ static weft_status open_index(weft_weights *w, const char *path)
     status = parse_index(&index, &map);
     wf_file_unmap(&map);
     if (status == WEFT_OK) status = open_listed(w, &index);
-    if (status == WEFT_OK) status = place_listed(w, &index);
     for (int64_t i = 0; i < index.count; i++) {
         wf_free(index.tensors[i]);
         wf_free(index.files[i]);

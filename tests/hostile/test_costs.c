@@ -1,0 +1,69 @@
+/* test_costs.c: what reading costs grows with a file, not faster. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <weft/weights.h>
+
+#include "io/safetensors.h"
+#include "support/mpi_check.h"
+#include "support/scratch.h"
+
+/* Seconds of this process to open an index of so many files with a tensor each. */
+static double open_index(int files)
+{
+    static const char header[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}";
+    char path[512], file[128] = {0};
+    FILE *index;
+    weft_weights *weights;
+    clock_t begin;
+    double seconds;
+
+    wt_remove(wt_scratch("many"));
+    mkdir(wt_scratch("many"), 0777);
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", wt_scratch("many"));
+    index = fopen(path, "w");
+    ck_assert(index != NULL);
+    fprintf(index, "{\"weight_map\":{");
+    for (int i = 0; i < files; i++) {
+        size_t length = (size_t)snprintf(file + 8, sizeof file - 8, "{\"t%d\"%s", i, header + 4);
+
+        memset(file, 0, 8);
+        file[0] = (char)length;
+        snprintf(path, sizeof path, "%s/f%d", wt_scratch("many"), i);
+        wt_write_file(path, file, 8 + length + 1);
+        fprintf(index, "%s\"t%d\":\"f%d\"", i ? "," : "", i, i);
+    }
+    fprintf(index, "}}");
+    fclose(index);
+    begin = clock();
+    weights = weft_weights_open(wt_scratch("many"));
+    seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    ck_assert_msg(weights != NULL, "%s", weft_error_message());
+    ck_assert_int_eq(weft_weights_count(weights), files);
+    weft_weights_close(weights);
+    return seconds;
+}
+
+/* Ten times the files take ten times the time; a hundred times where each is compared with each.
+ * trial 3 */
+START_TEST(index__of_many_files_is_opened_in_time_that_grows_with_them)
+{
+    double few = open_index(2000), many = open_index(20000);
+
+    ck_assert_msg(many < 40 * few, "%g s for 2000 files, %g s for 20000", few, many);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("costs");
+    TCase *tc = tcase_create("costs");
+
+    tcase_add_test(tc, index__of_many_files_is_opened_in_time_that_grows_with_them);
+    suite_add_tcase(suite, tc);
+    return wt_scratch_end(wt_unit_main(suite));
+}
