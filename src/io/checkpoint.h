@@ -5,3 +5,14 @@
 
 /** A checkpoint is a folder of the file system. fails: WEFT_ERR_ARG for anything else */
 weft_status wf_checkpoint_path(const char *path);
+
+/** The name of the file of a rank in a save; wf_malloc'ed. */
+char *wf_checkpoint_piece(int64_t generation, int rank);
+
+/** Make the folder and number the save that is to come. fails: WEFT_ERR_IO, also for a folder of
+ * another user's and for files in the way; on this rank alone */
+weft_status wf_checkpoint_prepare(const char *path, uint64_t *generation);
+
+/** Remove the files of other saves, and what interrupted ones left. What cannot be removed does no
+ * harm. */
+void wf_checkpoint_clean(const char *path, int64_t generation);

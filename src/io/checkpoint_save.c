@@ -2,19 +2,15 @@
  * checkpoint_save.c: each rank writes a file of its parts, then rank 0 the list of files.
  *
  * Files carry the number of the save in their names, so that those of the checkpoint before stay
- * whole until checkpoint.json is renamed over; then they are removed, as is what interrupted saves
- * left.
+ * whole until checkpoint.json is renamed over; then they are removed (checkpoint_folder.c).
  */
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 #include "io/agree.h"
 #include "io/checkpoint.h"
@@ -73,7 +69,8 @@ struct share {
     struct wf_out out;
     struct wf_held *held; /* per item */
     char **notes;         /* per entry, in the order of the file's */
-    char *path;
+    char *path, *part;    /* the file, and its name until it is complete */
+    bool written;
 };
 
 static void choose(struct share *share, const weft_state *state, struct wf_owners *owners)
@@ -122,6 +119,7 @@ static void share_free(struct share *share, const weft_state *state)
     wf_free(share->notes);
     wf_free(share->held);
     wf_free(share->path);
+    wf_free(share->part);
     wf_out_free(&share->out);
 }
 
@@ -130,7 +128,7 @@ static weft_status write_data(const struct share *share, const weft_state *state
     struct wf_writing w;
     weft_status status = WEFT_OK;
 
-    wf_writing_begin(&w, fd, share->path);
+    wf_writing_begin(&w, fd, share->part);
     for (int64_t i = 0; i < share->out.n_entries && status == WEFT_OK; i++) {
         const struct wf_out_entry *entry = &share->out.entries[i];
         const struct wf_held *held = &share->held[entry->index];
@@ -149,12 +147,13 @@ static weft_status write_header(struct share *share, int fd)
 {
     struct wf_file_map map;
 
-    WF_TRY(wf_file_map(&map, share->path));
+    WF_TRY(wf_file_map(&map, share->part));
     make_header(share, (const char *)map.bytes + share->out.header_bytes);
     wf_file_unmap(&map);
-    return wf_file_put(fd, share->path, share->out.header, share->out.header_bytes, 0);
+    return wf_file_put(fd, share->part, share->out.header, share->out.header_bytes, 0);
 }
 
+/* Complete under a name that nobody can know, then under its own. */
 static weft_status write_file(struct share *share, const weft_state *state)
 {
     weft_status status, finished;
@@ -162,11 +161,15 @@ static weft_status write_file(struct share *share, const weft_state *state)
 
     if (share->out.n_entries == 0) return WEFT_OK;
     make_header(share, NULL);
-    WF_TRY(wf_file_create(&fd, share->path, share->out.header_bytes + share->out.data_bytes));
+    WF_TRY(wf_file_create(&fd, share->part, share->out.header_bytes + share->out.data_bytes));
     status = write_data(share, state, fd);
     if (status == WEFT_OK) status = write_header(share, fd);
-    finished = wf_file_finish(fd, share->path);
-    return status != WEFT_OK ? status : finished;
+    finished = wf_file_finish(fd, share->part);
+    if (status == WEFT_OK) status = finished;
+    if (status == WEFT_OK) status = wf_file_rename(share->part, share->path);
+    if (status != WEFT_OK) unlink(share->part);
+    share->written = status == WEFT_OK;
+    return status;
 }
 
 static weft_status write_share(struct share *share, const weft_state *state)
@@ -177,52 +180,6 @@ static weft_status write_share(struct share *share, const weft_state *state)
     choose(share, state, &owners);
     wf_owners_end(&owners);
     return write_file(share, state);
-}
-
-/* ---- the folder ---- */
-
-static char *part_name(int64_t generation, int rank)
-{
-    return wf_format("g%06lld-r%05d.safetensors", (long long)generation, rank);
-}
-
-/* Rank 0: the folder is there; the number of this save. */
-static weft_status prepare(const char *path, uint64_t *generation)
-{
-    struct wf_manifest old;
-    char *list = wf_format("%s/checkpoint.json", path);
-    bool there = access(list, F_OK) == 0;
-
-    wf_free(list);
-    *generation = 1;
-    WF_NEED(mkdir(path, 0777) == 0 || errno == EEXIST, WEFT_ERR_IO,
-            "%s: cannot make the folder: %s", path, strerror(errno));
-    if (!there) return WEFT_OK;
-    WF_TRY(wf_manifest_read(&old, path));
-    *generation = (uint64_t)old.generation + 1;
-    wf_manifest_free(&old);
-    return WEFT_OK;
-}
-
-/* Files of other saves. What cannot be removed does no harm. */
-static void clean(const char *path, int64_t generation)
-{
-    DIR *folder = opendir(path);
-    struct dirent *entry;
-
-    for (; folder && (entry = readdir(folder));) {
-        long long of;
-        int rank, end = 0;
-        char *name;
-
-        if (sscanf(entry->d_name, "g%lld-r%d.safetensors%n", &of, &rank, &end) != 2 || !end ||
-            entry->d_name[end] || of == generation)
-            continue;
-        name = wf_format("%s/%s", path, entry->d_name);
-        unlink(name);
-        wf_free(name);
-    }
-    if (folder) closedir(folder);
 }
 
 /* ---- the list of files ---- */
@@ -254,10 +211,11 @@ static weft_status commit(const char *path, const weft_state *state, int64_t gen
 
     for (int r = 0; r < weft_world_size(); r++)
         if (files[r].bytes)
-            wf_manifest_add_file(&m, part_name(generation, r), files[r].bytes, files[r].hash);
+            wf_manifest_add_file(&m, wf_checkpoint_piece(generation, r), files[r].bytes,
+                                 files[r].hash);
     list_things(&m, state);
     status = wf_manifest_write(&m, path);
-    if (status == WEFT_OK) clean(path, generation);
+    if (status == WEFT_OK) wf_checkpoint_clean(path, generation);
     wf_manifest_free(&m);
     return status;
 }
@@ -266,23 +224,26 @@ static weft_status save(const char *path, const weft_state *state, int64_t gener
 {
     struct share share = {0};
     struct written mine = {0}, *files;
-    char *name = part_name(generation, weft_world_rank());
+    char *name = wf_checkpoint_piece(generation, weft_world_rank());
     weft_status status;
 
     share.path = wf_format("%s/%s", path, name);
+    share.part = wf_file_part(share.path, wf_sys_random());
     wf_free(name);
     status = wf_agree(write_share(&share, state));
     if (share.out.n_entries) {
         mine.bytes = (int64_t)(share.out.header_bytes + share.out.data_bytes);
         mine.hash = wf_hash_bytes(share.out.header, share.out.header_bytes);
     }
-    if (status != WEFT_OK) unlink(share.path);
+    if (status == WEFT_OK) {
+        files = wf_calloc((size_t)weft_world_size(), sizeof *files);
+        wf_comm_share(wf_comm_world(), &mine, files, sizeof mine);
+        status = weft_world_rank() == 0 ? commit(path, state, generation, files) : WEFT_OK;
+        status = wf_agree(status);
+        wf_free(files);
+    }
+    if (status != WEFT_OK && share.written) unlink(share.path);
     share_free(&share, state);
-    if (status != WEFT_OK) return status;
-    files = wf_calloc((size_t)weft_world_size(), sizeof *files);
-    wf_comm_share(wf_comm_world(), &mine, files, sizeof mine);
-    status = wf_agree(weft_world_rank() == 0 ? commit(path, state, generation, files) : WEFT_OK);
-    wf_free(files);
     return status;
 }
 
@@ -294,7 +255,7 @@ weft_status weft_checkpoint_save(const char *path, const weft_state *state)
     WF_TRY(wf_checkpoint_path(path));
     WF_TRY(wf_agree(check(state)));
     WF_TRY(wf_agree_same("checkpoint: the list of things", fingerprint(state)));
-    status = weft_world_rank() == 0 ? prepare(path, &generation) : WEFT_OK;
+    status = weft_world_rank() == 0 ? wf_checkpoint_prepare(path, &generation) : WEFT_OK;
     WF_TRY(wf_agree(status));
     return save(path, state, (int64_t)wf_agree_first(generation));
 }

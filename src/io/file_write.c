@@ -3,14 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "io/element.h"
 #include "io/weights.h"
@@ -113,11 +116,27 @@ void wf_out_plan(struct wf_out *out)
 
 /* ---- files ---- */
 
+char *wf_file_part(const char *path, uint64_t number)
+{
+    char name[40];
+
+    snprintf(name, sizeof name, ".weft-%016" PRIx64 ".part", number);
+    return wf_path_beside(path, name);
+}
+
+bool wf_file_is_part(const char *name)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    return strncmp(name, ".weft-", 6) == 0 && strspn(name + 6, digits) == 16 &&
+           strcmp(name + 22, ".part") == 0;
+}
+
 weft_status wf_file_create(int *fd, const char *path, size_t bytes)
 {
     int error;
 
-    *fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     WF_NEED(*fd >= 0, WEFT_ERR_IO, "%s: cannot create: %s", path, strerror(errno));
     error = bytes ? posix_fallocate(*fd, 0, (off_t)bytes) : 0;
     if (error == EOPNOTSUPP || error == EINVAL)
@@ -125,12 +144,13 @@ weft_status wf_file_create(int *fd, const char *path, size_t bytes)
     if (!error) return WEFT_OK;
     close(*fd);
     *fd = -1;
+    unlink(path);
     return WF_FAIL(WEFT_ERR_IO, "%s: no room for %zu bytes: %s", path, bytes, strerror(error));
 }
 
 weft_status wf_file_open(int *fd, const char *path)
 {
-    *fd = open(path, O_WRONLY | O_CLOEXEC);
+    *fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     WF_NEED(*fd >= 0, WEFT_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     return WEFT_OK;
 }
@@ -167,15 +187,19 @@ weft_status wf_file_finish(int fd, const char *path)
 
 weft_status wf_file_rename(const char *from, const char *to)
 {
-    char *folder = wf_path_beside(to, ".");
+    struct stat st;
+    char *folder;
     int fd;
 
-    if (rename(from, to) != 0) {
-        wf_free(folder);
-        return WF_FAIL(WEFT_ERR_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
-    }
+    WF_NEED(lstat(to, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode), WEFT_ERR_IO,
+            "%s: something is there that is no file", to);
+    WF_NEED(rename(from, to) == 0, WEFT_ERR_IO, "%s: cannot rename to %s: %s", from, to,
+            strerror(errno));
+    folder = wf_path_beside(to, ".");
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0)
+        WF_LOG(WF_LOG_WARN, "io", "%s: its folder may not be on disk: %s", to, strerror(errno));
+    if (fd >= 0) close(fd);
     wf_free(folder);
-    WF_NEED(fd >= 0, WEFT_ERR_IO, "%s: its folder cannot be opened: %s", to, strerror(errno));
-    return wf_file_finish(fd, to);
+    return WEFT_OK;
 }

@@ -42,11 +42,18 @@ void wf_out_free(struct wf_out *out);
 
 /* ---- files. All of these fail with WEFT_ERR_IO naming the path; on this rank alone ---- */
 
-/** Create (or empty) a file of this size / open it to write. */
+/** A name beside `path` for a file that is not complete: nobody can know it who was not told the
+ * number (wf_sys_random). wf_malloc'ed */
+char *wf_file_part(const char *path, uint64_t number);
+/** True for such a name. */
+bool wf_file_is_part(const char *name);
+
+/** Make a file of this size, which must not be there / open it to write. Neither follows a link. */
 weft_status wf_file_create(int *fd, const char *path, size_t bytes);
 weft_status wf_file_open(int *fd, const char *path);
 weft_status wf_file_put(int fd, const char *path, const void *bytes, size_t count, size_t offset);
 /** To the disk, and close; closes in any case. */
 weft_status wf_file_finish(int fd, const char *path);
-/** Rename over `to`, and bring the folder's new list of names to the disk. */
+/** Rename over `to`, where there is nothing or a file (a link is replaced, not followed), and bring
+ * the folder's new list of names to the disk as far as it lets that be done. */
 weft_status wf_file_rename(const char *from, const char *to);

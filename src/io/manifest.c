@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "io/element.h"
 #include "io/file_map.h"
 #include "io/file_write.h"
@@ -114,8 +115,8 @@ static char *text_of(const struct wf_manifest *m, size_t *bytes)
 
 weft_status wf_manifest_write(const struct wf_manifest *m, const char *folder)
 {
-    char *part = wf_format("%s/%s.part", folder, file_name);
     char *whole = wf_format("%s/%s", folder, file_name), seal[SEAL_BYTES + 1];
+    char *part = wf_file_part(whole, wf_sys_random());
     size_t bytes;
     char *text = text_of(m, &bytes);
     weft_status status, finished;

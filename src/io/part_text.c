@@ -76,3 +76,11 @@ bool wf_part_parse(struct wf_held *held, uint64_t *hash, const char *text, int n
     *hash = strtoull(text, &end, 16);
     return *end == '\0';
 }
+
+bool wf_part_ends(const char *text)
+{
+    const char *bar = strrchr(text, '|');
+
+    return bar && strspn(bar + 1, "0123456789abcdef") == 16 && bar[17] == '\0' &&
+           strspn(text, "0123456789+,;") == (size_t)(bar - text);
+}

@@ -16,3 +16,6 @@ char *wf_part_text(const struct wf_held *held, int ndim, uint64_t hash);
  */
 bool wf_part_parse(struct wf_held *held, uint64_t *hash, const char *text, int ndim,
                    const int64_t *shape, const int64_t *global);
+
+/** True for a text that ends as such a note does, whatever the tensor is. */
+bool wf_part_ends(const char *text);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "io/agree.h"
 #include "io/element.h"
 #include "io/file_write.h"
@@ -93,6 +94,7 @@ static weft_status create(const struct wf_out *out, const char *path)
     status = wf_file_put(fd, path, out->header, out->header_bytes, 0);
     if (status == WEFT_OK) return wf_file_finish(fd, path);
     close(fd);
+    unlink(path);
     return status;
 }
 
@@ -142,12 +144,13 @@ static weft_status write_mine(const struct wf_out *out, const struct wf_job *job
 static weft_status write_all(const struct wf_out *out, const struct wf_job *jobs, const char *path)
 {
     bool first = weft_world_rank() == 0;
-    char *part = wf_format("%s.part", path);
+    char *part = wf_file_part(path, wf_agree_first(first ? wf_sys_random() : 0));
     weft_status status = wf_agree(first ? create(out, part) : WEFT_OK);
+    bool made = status == WEFT_OK;
 
     if (status == WEFT_OK) status = wf_agree(write_mine(out, jobs, part));
     if (status == WEFT_OK) status = wf_agree(first ? wf_file_rename(part, path) : WEFT_OK);
-    if (status != WEFT_OK && first) unlink(part);
+    if (status != WEFT_OK && made && first) unlink(part);
     wf_free(part);
     return status;
 }

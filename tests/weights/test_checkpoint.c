@@ -533,7 +533,7 @@ WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
     struct stat st;
 
     save_one(wt_scratch("again"), wt_spread(&w, wt_constant(6, 2, 1), "S(0)"));
-    snprintf(path, sizeof path, "%s/g000002-r00007.safetensors", wt_scratch("again"));
+    snprintf(path, sizeof path, "%s/.weft-0123456789abcdef.part", wt_scratch("again"));
     if (wt_rank() == 0) wt_write_text(path, "half a file");
     WT_ALL(true);
     load_one(wt_scratch("again"), t);
@@ -548,7 +548,7 @@ WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
     wt_world_close(&w);
 }
 
-/* Only rank 1 sees that its file cannot be made. */
+/* Where rank 1 would write there is something else. */
 WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
 {
     struct wt_world w = wt_world_open();
@@ -562,7 +562,7 @@ WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
     WT_ALL(true);
     if (wt_ranks() > 1) {
         WT_EQ(weft_checkpoint_save(wt_scratch("full"), state), WEFT_ERR_IO);
-        WT_FAILED(WEFT_ERR_IO, "g000002-r00001.safetensors: cannot create");
+        WT_FAILED(WEFT_ERR_IO, "g000002-r00001.safetensors: is there, and no save of ours");
     }
     load_one(wt_scratch("full"), t);
     WT_ALL(wt_local_is_all(t, 4));

@@ -1,0 +1,241 @@
+/* test_files.c: what is no file is not waited for, and what is saved goes nowhere but where it was
+ * told to. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weft/parallel.h>
+
+#include "support/scratch.h"
+#include "support/worlds.h"
+
+enum { PATH = 512 };
+
+static const char *in(const char *folder, const char *name)
+{
+    static _Thread_local char paths[8][PATH];
+    static _Thread_local int next;
+    char *path = paths[next++ % 8];
+
+    snprintf(path, PATH, "%s/%s", wt_scratch(folder), name);
+    return path;
+}
+
+/* Rank 0 makes what the others meet. */
+static void fresh_folder(const char *name)
+{
+    WT_ALL(true);
+    if (wt_rank() == 0) {
+        wt_remove(wt_scratch(name));
+        mkdir(wt_scratch(name), 0777);
+    }
+    WT_ALL(true);
+}
+
+static bool says(const char *path, const char *text)
+{
+    char read[64] = "";
+    FILE *file = fopen(path, "rb");
+
+    if (!file) return false;
+    read[fread(read, 1, sizeof read - 1, file)] = '\0';
+    fclose(file);
+    return strcmp(read, text) == 0;
+}
+
+static bool there(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+static weft_state *state_of(weft_tensor *t)
+{
+    weft_state *state = weft_state_new();
+
+    WT_ALL(weft_state_add_tensor(state, "t", t) == WEFT_OK);
+    return state;
+}
+
+/* ---- pipes and devices; trial 3 ---- */
+
+static void refuse_all(const char *path)
+{
+    weft_gpt_config gpt;
+
+    WT_ALL(weft_weights_open(path) == NULL);
+    WT_FAILED(WEFT_ERR_IO, "not a file");
+    WT_ALL(weft_gpt_config_read(&gpt, path) == WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "not a file");
+    WT_ALL(weft_plan_read(path) == NULL);
+    WT_FAILED(WEFT_ERR_IO, "not a file");
+}
+
+WT_TEST(reading__a_pipe_or_a_device_is_refused_at_once)
+{
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(weft_full(WEFT_F32, 1, (int64_t[]){3}, 0));
+
+    fresh_folder("pipes");
+    if (wt_rank() == 0 && (mkfifo(in("pipes", "pipe"), 0600) != 0 ||
+                           mkfifo(in("pipes", "checkpoint.json"), 0600) != 0))
+        abort();
+    WT_ALL(true);
+    refuse_all(in("pipes", "pipe"));
+    refuse_all("/dev/zero");
+    WT_ALL(weft_checkpoint_load(wt_scratch("pipes"), state) == WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "not a file");
+    WT_ALL(weft_checkpoint_save(wt_scratch("pipes"), state) == WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "not a file");
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+/* trial 3 */
+WT_TEST(plan__what_follows_a_nul_is_not_left_out)
+{
+    static const char text[] = "a colwise\n\0b rowwise\n";
+    struct wt_world w = wt_world_open();
+
+    fresh_folder("plans");
+    if (wt_rank() == 0) wt_write_file(in("plans", "plan"), text, sizeof text - 1);
+    WT_ALL(true);
+    WT_ALL(weft_plan_read(in("plans", "plan")) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "has a NUL at byte 10");
+    wt_world_close(&w);
+}
+
+/* ---- links that somebody has laid; trial 3 ---- */
+
+WT_TEST(writing__follows_no_link)
+{
+    struct wt_world w = wt_world_open();
+    weft_named_tensor list = {"t", wt_spread(&w, wt_constant(8, 2, 5), "S(0)")};
+    weft_weights *file;
+
+    fresh_folder("links");
+    if (wt_rank() == 0) {
+        wt_write_text(in("links", "victim"), "mine");
+        if (symlink("victim", in("links", "w.safetensors")) != 0 ||
+            symlink("victim", in("links", "w.safetensors.part")) != 0)
+            abort();
+    }
+    WT_ALL(true);
+    WT_ALL(weft_weights_write(in("links", "w.safetensors"), &list, 1) == WEFT_OK);
+    file = weft_weights_open(in("links", "w.safetensors"));
+    WT_EQ(weft_weights_count(file), 1);
+    weft_weights_close(file);
+    WT_ALL(says(in("links", "victim"), "mine"));
+    WT_ALL(weft_weights_write(wt_scratch("links"), &list, 1) != WEFT_OK); /* a folder */
+    WT_FAILED(WEFT_ERR_IO, "no file");
+    wt_world_close(&w);
+}
+
+WT_TEST(checkpoint__follows_no_link_and_writes_over_nothing_of_others)
+{
+    static const char *const planted[] = {"g000001-r00000.safetensors", "checkpoint.json.part"};
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+
+    for (int i = 0; i < 2; i++) {
+        fresh_folder("planted");
+        if (wt_rank() == 0) {
+            wt_write_text(in("planted", "victim"), "mine");
+            if (symlink("victim", in("planted", planted[i])) != 0) abort();
+        }
+        WT_ALL(true);
+        WT_ALL((weft_checkpoint_save(wt_scratch("planted"), state) == WEFT_OK) == (i == 1));
+        if (i == 0) WT_FAILED(WEFT_ERR_IO, "no save of ours has written it");
+        WT_ALL(says(in("planted", "victim"), "mine"));
+    }
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+/* trial 3 */
+WT_TEST(checkpoint__a_folder_of_another_user_is_refused)
+{
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+
+    fresh_folder("theirs");
+    if (geteuid() == 0) { /* nobody else can give a folder away */
+        if (wt_rank() == 0 && chown(wt_scratch("theirs"), 65534, 65534) != 0) abort();
+        WT_ALL(true);
+        WT_ALL(weft_checkpoint_save(wt_scratch("theirs"), state) == WEFT_ERR_IO);
+        WT_FAILED(WEFT_ERR_IO, "belongs to user 65534");
+    }
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+/* ---- what is cleaned up; trial 3 ---- */
+
+WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
+{
+    static const char *const stay[] = {"g000001-r00777.safetensors", "g1-r2.safetensors",
+                                       "g000009-r00000.safetensors", ".weft-notes.part",
+                                       ".weft-0123456789ABCDEF.part"};
+    static const char *const go[] = {".weft-0123456789abcdef.part", "g000001-r00000.safetensors"};
+    enum { STAY = sizeof stay / sizeof *stay };
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+
+    fresh_folder("clean");
+    WT_ALL(weft_checkpoint_save(wt_scratch("clean"), state) == WEFT_OK);
+    if (wt_rank() == 0) {
+        for (int i = 0; i < STAY; i++) wt_write_text(in("clean", stay[i]), "mine");
+        wt_write_text(in("clean", go[0]), "half a file");
+    }
+    WT_ALL(weft_checkpoint_save(wt_scratch("clean"), state) == WEFT_OK);
+    for (int i = 0; i < STAY; i++) WT_ALL(says(in("clean", stay[i]), "mine"));
+    for (int i = 0; i < 2; i++) WT_ALL(!there(in("clean", go[i])));
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+/* The parts find room, the list does not. trial 3 */
+WT_TEST(saving__that_fails_leaves_nothing_behind)
+{
+    static char bytes[100000];
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    struct rlimit before, small;
+
+    WT_ALL(weft_state_add_bytes(state, "bytes", bytes, sizeof bytes) == WEFT_OK);
+    fresh_folder("full");
+    getrlimit(RLIMIT_FSIZE, &before);
+    WT_ALL(true);
+    signal(SIGXFSZ, SIG_IGN);
+    small = before;
+    small.rlim_cur = 50000;
+    setrlimit(RLIMIT_FSIZE, &small);
+    WT_ALL(true);
+    WT_ALL(weft_checkpoint_save(wt_scratch("full"), state) == WEFT_ERR_IO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    WT_FAILED(WEFT_ERR_IO, "no room");
+    if (wt_rank() == 0 && rmdir(wt_scratch("full")) != 0) abort(); /* empty */
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct wt_case cases[] = {
+        WT_CASE(reading__a_pipe_or_a_device_is_refused_at_once),
+        WT_CASE(plan__what_follows_a_nul_is_not_left_out),
+        WT_CASE(writing__follows_no_link),
+        WT_CASE(checkpoint__follows_no_link_and_writes_over_nothing_of_others),
+        WT_CASE(checkpoint__a_folder_of_another_user_is_refused),
+        WT_CASE(cleaning__removes_what_saves_wrote_and_nothing_else),
+        WT_CASE(saving__that_fails_leaves_nothing_behind),
+        WT_END,
+    };
+
+    return wt_scratch_end(wt_main(argc, argv, "hostile", cases));
+}
