@@ -121,35 +121,52 @@ static bool enter(struct wf_json_reader *r, enum wf_json_type type)
     return true;
 }
 
+/* `keys` NULL: none is remembered. */
 static bool one_member(struct wf_json_reader *r, struct wf_name_set *keys, wf_json_member *member,
                        void *payload)
 {
     char *key;
+    bool ok;
 
     if (wf_json_peek(r) != WF_JSON_STRING) return wf_json_refuse(r, "a key is missing");
     key = wf_json_string(r);
     if (!key) return false;
-    if (!wf_name_set_add(keys, key)) {
+    if (keys && !wf_name_set_add(keys, key)) {
         wf_json_refuse(r, "key \"%s\" stands twice", key);
         wf_free(key);
         return false;
     }
-    return need(r, ':') && member(r, key, payload) && !r->failed;
+    ok = need(r, ':') && member(r, key, payload) && !r->failed;
+    if (!keys) wf_free(key);
+    return ok;
+}
+
+static bool read_object(struct wf_json_reader *r, struct wf_name_set *keys, wf_json_member *member,
+                        void *payload)
+{
+    bool ok = enter(r, WF_JSON_OBJECT);
+
+    if (ok && !take(r, '}')) {
+        do ok = one_member(r, keys, member, payload);
+        while (ok && take(r, ','));
+        ok = ok && need(r, '}');
+    }
+    r->depth--;
+    return ok;
 }
 
 bool wf_json_object(struct wf_json_reader *r, wf_json_member *member, void *payload)
 {
     struct wf_name_set keys = {0};
-    bool ok = enter(r, WF_JSON_OBJECT);
+    bool ok = read_object(r, &keys, member, payload);
 
-    if (ok && !take(r, '}')) {
-        do ok = one_member(r, &keys, member, payload);
-        while (ok && take(r, ','));
-        ok = ok && need(r, '}');
-    }
     wf_name_set_free(&keys);
-    r->depth--;
     return ok;
+}
+
+bool wf_json_members(struct wf_json_reader *r, wf_json_member *member, void *payload)
+{
+    return read_object(r, NULL, member, payload);
 }
 
 bool wf_json_array(struct wf_json_reader *r, wf_json_element *element, void *payload)

@@ -51,10 +51,15 @@ typedef bool wf_json_member(struct wf_json_reader *r, const char *key, void *pay
 typedef bool wf_json_element(struct wf_json_reader *r, int64_t index, void *payload);
 
 bool wf_json_object(struct wf_json_reader *r, wf_json_member *member, void *payload);
+/** The same without remembering keys, for objects of very many: the caller compares them. */
+bool wf_json_members(struct wf_json_reader *r, wf_json_member *member, void *payload);
 bool wf_json_array(struct wf_json_reader *r, wf_json_element *element, void *payload);
 
 /** A string without NUL, decoded; wf_malloc'ed, NULL when it fails. */
 char *wf_json_string(struct wf_json_reader *r);
+/** The same into `to`, which has room for the string as it is written, quotes included. gives: what
+ * follows its NUL, NULL when it fails */
+char *wf_json_string_into(struct wf_json_reader *r, char *to);
 /** An integer written as one: no fraction, no exponent, in range. */
 bool wf_json_integer(struct wf_json_reader *r, int64_t *value);
 bool wf_json_number(struct wf_json_reader *r, double *value);

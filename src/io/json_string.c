@@ -82,22 +82,22 @@ static bool escape(struct wf_json_reader *r, char **to)
 }
 
 /* Decode up to the closing quote into `to`, which has room for the rest of the string. */
-static bool decode(struct wf_json_reader *r, char *to)
+static char *decode(struct wf_json_reader *r, char *to)
 {
     while (r->at < r->end && *r->at != '"') {
         if (*r->at == '\\') {
             r->at++;
-            if (!escape(r, &to)) return false;
+            if (!escape(r, &to)) return NULL;
         } else if ((unsigned char)*r->at < 0x20) {
-            return wf_json_refuse(r, "a control character in a string");
+            return wf_json_refuse(r, "a control character in a string"), NULL;
         } else {
             *to++ = *r->at++;
         }
     }
-    if (r->at == r->end) return wf_json_refuse(r, "a string without end");
+    if (r->at == r->end) return wf_json_refuse(r, "a string without end"), NULL;
     r->at++;
     *to = '\0';
-    return true;
+    return to + 1;
 }
 
 /* Bytes up to the closing quote, or to the end: what a decoded string takes at most. */
@@ -109,16 +109,26 @@ static size_t raw_length(const struct wf_json_reader *r)
     return (size_t)(at - r->at);
 }
 
-char *wf_json_string(struct wf_json_reader *r)
+static bool open_quote(struct wf_json_reader *r)
 {
     enum wf_json_type type = wf_json_peek(r);
+
+    if (type != WF_JSON_STRING)
+        return wf_json_refuse(r, "%s where a string should be", wf_json_type_name(type));
+    r->at++;
+    return true;
+}
+
+char *wf_json_string_into(struct wf_json_reader *r, char *to)
+{
+    return open_quote(r) ? decode(r, to) : NULL;
+}
+
+char *wf_json_string(struct wf_json_reader *r)
+{
     char *text;
 
-    if (type != WF_JSON_STRING) {
-        wf_json_refuse(r, "%s where a string should be", wf_json_type_name(type));
-        return NULL;
-    }
-    r->at++;
+    if (!open_quote(r)) return NULL;
     text = wf_malloc(raw_length(r) + 1);
     if (decode(r, text)) return text;
     wf_free(text);

@@ -129,17 +129,34 @@ static bool read_entry(struct wf_json_reader *r, struct wf_entry *entry)
 
 struct header {
     struct wf_safetensors *file;
-    char *name;
+    const char *name; /* for messages */
+    bool notes;
 };
+
+/* A copy among the file's texts. A header may be all names: a block for each would take many times
+ * as much as the header. */
+static const char *keep(struct wf_safetensors *file, const char *text)
+{
+    char *copy = file->texts_end;
+    size_t bytes = strlen(text) + 1;
+
+    memcpy(copy, text, bytes);
+    file->texts_end += bytes;
+    return copy;
+}
 
 static bool read_note(struct wf_json_reader *r, const char *key, void *payload)
 {
     struct wf_safetensors *file = payload;
-    char *value = wf_json_string(r);
+    struct wf_note note = {.key = keep(file, key)};
+    char *end;
 
-    if (!value) return false;
+    note.value = file->texts_end;
+    end = wf_json_string_into(r, file->texts_end);
+    if (!end) return false;
+    file->texts_end = end;
     file->notes = wf_grown(file->notes, file->n_notes, sizeof *file->notes);
-    file->notes[file->n_notes++] = (struct wf_note){wf_strdup(key), value};
+    file->notes[file->n_notes++] = note;
     return true;
 }
 
@@ -149,12 +166,15 @@ static bool read_member(struct wf_json_reader *r, const char *key, void *payload
     struct wf_safetensors *file = header->file;
     struct wf_entry *entry;
 
-    wf_free(header->name);
-    header->name = wf_strdup(key); /* for messages */
-    if (strcmp(key, notes_key) == 0) return wf_json_object(r, read_note, file);
+    header->name = keep(file, key);
+    if (strcmp(key, notes_key) == 0) {
+        if (header->notes) return wf_json_refuse(r, "key \"%s\" stands twice", key);
+        header->notes = true;
+        return wf_json_members(r, read_note, file);
+    }
     file->entries = wf_grown(file->entries, file->n_entries, sizeof *entry);
     entry = &file->entries[file->n_entries++];
-    *entry = (struct wf_entry){.name = wf_strdup(key)};
+    *entry = (struct wf_entry){.name = header->name};
     return read_entry(r, entry);
 }
 
@@ -164,11 +184,11 @@ static weft_status read_header(struct wf_safetensors *file, const char *text, si
     struct wf_json_reader r;
     weft_status status = WEFT_OK;
 
+    file->texts = file->texts_end = wf_malloc(bytes + 1); /* the bytes that are used take memory */
     wf_json_begin(&r, text, bytes);
     if (!r.failed && (bytes == 0 || text[0] != '{'))
         wf_json_refuse(&r, "the header does not begin with '{'");
-    if (!r.failed && wf_json_object(&r, read_member, &header)) {
-        wf_free(header.name);
+    if (!r.failed && wf_json_members(&r, read_member, &header)) {
         header.name = NULL;
         wf_json_end(&r);
     }
@@ -176,7 +196,6 @@ static weft_status read_header(struct wf_safetensors *file, const char *text, si
         status =
             WF_FAIL(WEFT_ERR_IO, "%s: %s%s%sheader, %s", file->path, header.name ? "tensor '" : "",
                     header.name ? header.name : "", header.name ? "': " : "", r.problem);
-    wf_free(header.name);
     return status;
 }
 
@@ -196,8 +215,6 @@ static weft_status check_data(struct wf_safetensors *file, uint64_t room)
 {
     uint64_t at = 0;
 
-    if (file->n_entries)
-        qsort(file->entries, (size_t)file->n_entries, sizeof *file->entries, by_begin);
     for (int64_t i = 0; i < file->n_entries; i++) {
         const struct wf_entry *entry = &file->entries[i];
 
@@ -219,14 +236,30 @@ static weft_status check_data(struct wf_safetensors *file, uint64_t room)
     return WEFT_OK;
 }
 
-static void index_names(struct wf_safetensors *file)
+static int by_key(const void *a, const void *b)
 {
+    const struct wf_note *x = a, *y = b;
+
+    return strcmp(x->key, y->key);
+}
+
+static weft_status index_names(struct wf_safetensors *file)
+{
+    const char *twice = NULL;
+
+    if (file->n_entries)
+        qsort(file->entries, (size_t)file->n_entries, sizeof *file->entries, by_begin);
     for (int64_t i = 0; i < file->n_entries; i++)
         wf_name_index_add(&file->entry_names, file->entries[i].name, i);
-    for (int64_t i = 0; i < file->n_notes; i++)
-        wf_name_index_add(&file->note_names, file->notes[i].key, i);
     wf_name_index_sort(&file->entry_names);
-    wf_name_index_sort(&file->note_names);
+    if (file->n_notes) qsort(file->notes, (size_t)file->n_notes, sizeof *file->notes, by_key);
+    for (int64_t i = 1; i < file->entry_names.count; i++)
+        if (strcmp(file->entry_names.items[i - 1].name, file->entry_names.items[i].name) == 0)
+            twice = file->entry_names.items[i].name;
+    for (int64_t i = 1; i < file->n_notes; i++)
+        if (by_key(&file->notes[i - 1], &file->notes[i]) == 0) twice = file->notes[i].key;
+    WF_NEED(!twice, WEFT_ERR_IO, "%s: header, key \"%s\" stands twice", file->path, twice);
+    return WEFT_OK;
 }
 
 static uint64_t little_endian(const unsigned char *bytes)
@@ -251,9 +284,8 @@ static weft_status parse(struct wf_safetensors *file, const unsigned char *bytes
             file->path, (unsigned long long)length, size);
     file->data = bytes + 8 + length;
     WF_TRY(read_header(file, (const char *)bytes + 8, (size_t)length));
-    WF_TRY(check_data(file, size - 8 - length));
-    index_names(file);
-    return WEFT_OK;
+    WF_TRY(index_names(file));
+    return check_data(file, size - 8 - length);
 }
 
 weft_status wf_safetensors_parse(struct wf_safetensors *file, const char *path, const void *bytes,
@@ -284,16 +316,9 @@ weft_status wf_safetensors_open(struct wf_safetensors *file, const char *path)
 
 void wf_safetensors_close(struct wf_safetensors *file)
 {
-    for (int64_t i = 0; i < file->n_entries; i++) {
-        wf_free(file->entries[i].name);
-        wf_free(file->entries[i].shape);
-    }
-    for (int64_t i = 0; i < file->n_notes; i++) {
-        wf_free(file->notes[i].key);
-        wf_free(file->notes[i].value);
-    }
+    for (int64_t i = 0; i < file->n_entries; i++) wf_free(file->entries[i].shape);
     wf_name_index_free(&file->entry_names);
-    wf_name_index_free(&file->note_names);
+    wf_free(file->texts);
     wf_free(file->entries);
     wf_free(file->notes);
     wf_free(file->path);
@@ -310,7 +335,9 @@ const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, co
 
 const char *wf_safetensors_note(const struct wf_safetensors *file, const char *key)
 {
-    int64_t at = wf_name_index_find(&file->note_names, key);
+    const struct wf_note wanted = {.key = key}, *found = NULL;
 
-    return at >= 0 ? file->notes[at].value : NULL;
+    if (file->n_notes)
+        found = bsearch(&wanted, file->notes, (size_t)file->n_notes, sizeof wanted, by_key);
+    return found ? found->value : NULL;
 }

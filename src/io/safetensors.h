@@ -15,7 +15,7 @@
 enum { WF_SAFETENSORS_HEADER = 100000000 }; /* longest header, as everybody's reader has it */
 
 struct wf_entry {
-    char *name;
+    const char *name;
     int type; /* wf_element_type */
     int ndim;
     int64_t *shape;
@@ -24,7 +24,7 @@ struct wf_entry {
 };
 
 struct wf_note {
-    char *key, *value;
+    const char *key, *value;
 };
 
 struct wf_safetensors {
@@ -33,9 +33,10 @@ struct wf_safetensors {
     const unsigned char *data;
     struct wf_entry *entries; /* by begin, then name */
     int64_t n_entries;
-    struct wf_note *notes; /* __metadata__, in the file's order */
+    struct wf_note *notes; /* __metadata__, by key */
     int64_t n_notes;
-    struct wf_name_index entry_names, note_names;
+    struct wf_name_index entry_names;
+    char *texts, *texts_end; /* all names, keys and values: no more than the header has */
 };
 
 /**
