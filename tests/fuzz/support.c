@@ -49,7 +49,7 @@ static void make_folder(void)
 {
     const char *set = getenv("TMPDIR");
 
-    snprintf(folder, sizeof folder, "%s/weft-fuzz-XXXXXX",
+    snprintf(folder, sizeof folder, "%s/fuzz-weft-XXXXXX",
              set && set[0]                   ? set
              : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
                                              : "/tmp");
