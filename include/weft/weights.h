@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <stdio.h>
+
 #include <weft/dtensor.h>
 #include <weft/module.h>
 #include <weft/nn.h>
@@ -160,6 +162,19 @@ WEFT_API void weft_weight_names_release(weft_weight_names *names);
  */
 WEFT_API weft_status weft_weights_load(weft_module *module, weft_weights *weights,
                                        const weft_weight_names *names);
+
+/**
+ * What weft_weights_load would read on this rank, without reading it: `*bytes` (NULL: not asked) in
+ * all, and in `out` (NULL: nothing) a line per tensor of a file, with its bytes and slices:
+ *
+ *     blocks.0.mlp.up.weight: model.safetensors h.0.mlp.c_fc.weight: 4608 of 9216 bytes 0+48;0+24
+ *
+ * The numbers are first+count of the indices in the file, along each dim of the parameter. The
+ * module may be on WEFT_META: so a model of any size is asked about before there is memory for it.
+ * ranks: any; local. fails: as weft_weights_load, of what its names, shapes and dtypes are
+ */
+WEFT_API weft_status weft_weights_reads(int64_t *bytes, weft_module *module, weft_weights *weights,
+                                        const weft_weight_names *names, FILE *out);
 
 /** Write a module's parameters under those names and in that form. ranks, fails: as
  * weft_weights_write; WEFT_ERR_NOT_FOUND for a parameter without a rule */

@@ -50,7 +50,7 @@ static weft_status look(struct wf_weights_map *map, weft_module *module, weft_we
                         const weft_weight_names *names)
 {
     WF_NEED_GIVEN(module && weights, "load weights: %s is NULL", module ? "weights" : "module");
-    return wf_weights_map_make(map, module, weights, names);
+    return wf_weights_map_make(map, module, weights, names, WF_MAP_ELEMENTS);
 }
 
 weft_status weft_weights_load(weft_module *module, weft_weights *weights,

@@ -46,6 +46,7 @@ struct matching {
     weft_weights *weights;
     const weft_weight_names *names;
     bool *used; /* per item of the weights */
+    enum wf_map_use use;
     struct list missing, unexpected, misfits;
 };
 
@@ -124,7 +125,8 @@ static weft_status match(const weft_module_tensor *it, void *payload)
     if (it->unsaved) return WEFT_OK;
     path = wf_strdup(it->path);
     status = wf_candidates_of(&candidates, matching->names, path);
-    if (status == WEFT_OK) status = wf_need_elements("load weights", path, it->tensor);
+    if (status == WEFT_OK && matching->use == WF_MAP_ELEMENTS)
+        status = wf_need_elements("load weights", path, it->tensor);
     map->fills = wf_grown(map->fills, map->count, sizeof *map->fills);
     fill = &map->fills[map->count++];
     *fill = (struct wf_fill){.path = path, .tensor = it->tensor};
@@ -171,9 +173,10 @@ static weft_status verdict(const struct matching *matching)
 }
 
 weft_status wf_weights_map_make(struct wf_weights_map *map, weft_module *module,
-                                weft_weights *weights, const weft_weight_names *names)
+                                weft_weights *weights, const weft_weight_names *names,
+                                enum wf_map_use use)
 {
-    struct matching matching = {.map = map, .weights = weights, .names = names};
+    struct matching matching = {.map = map, .weights = weights, .names = names, .use = use};
     weft_status status;
 
     *map = (struct wf_weights_map){0};

@@ -25,8 +25,13 @@ struct wf_weights_map {
  *
  * fails: as weft_weights_load, with all that is wrong in one message
  */
+enum wf_map_use {
+    WF_MAP_ELEMENTS, /* parameters are going to be filled */
+    WF_MAP_SHAPES    /* they may be on WEFT_META */
+};
 weft_status wf_weights_map_make(struct wf_weights_map *map, weft_module *module,
-                                weft_weights *weights, const weft_weight_names *names);
+                                weft_weights *weights, const weft_weight_names *names,
+                                enum wf_map_use use);
 void wf_weights_map_free(struct wf_weights_map *map);
 
 /** A parameter's path: the module's, a dot, the name; wf_malloc'ed. */

@@ -194,6 +194,47 @@ WT_TEST(gpt2__a_model_without_elements_gets_them_from_the_file)
     wt_world_close(&w);
 }
 
+static weft_status add_local_bytes(weft_module *m, const char *name, weft_tensor *t, void *payload)
+{
+    (void)m;
+    (void)name;
+    *(int64_t *)payload += weft_local_numel(t) * 4;
+    return WEFT_OK;
+}
+
+/* What is said is what the layout holds: over all ranks each byte as often as it is held. trial 4.6
+ */
+WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *whole = gpt(1), *spread;
+    const weft_weight_names *names = weft_weight_family("gpt2-conv1d");
+    weft_weights *file;
+    int64_t all = 0, mine = 0, held = 0;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    WT_EQ(weft_weights_save(whole, wt_scratch("reads.safetensors"), names), WEFT_OK);
+    file = weft_weights_open(wt_scratch("reads.safetensors"));
+    WT_EQ(weft_weights_reads(&all, whole, file, names, NULL), WEFT_OK);
+    WT_EQ(all, weft_module_numel(whole) * 4);
+    weft_set_default_device(WEFT_META);
+    spread = spread_gpt(&w, 2);
+    weft_set_default_device(WEFT_CPU);
+    weft_module_each_parameter(spread, add_local_bytes, &held);
+    WT_EQ(weft_weights_reads(&mine, spread, file, names, out), WEFT_OK);
+    fclose(out);
+    WT_EQ(mine, held);
+    WT_ALL(wt_ranks() == 1 ? mine == all : mine < all);
+    WT_ALL(strstr(text, "blocks.1.norm1.bias: ") != NULL && strstr(text, " 48 of 48 bytes 0+12\n"));
+    free(text);
+    weft_weights_close(file);
+    weft_module_release(whole);
+    weft_module_release(spread);
+    wt_world_close(&w);
+}
+
 WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
 {
     struct wt_world w = wt_world_open();
@@ -356,6 +397,7 @@ int main(int argc, char **argv)
         WT_CASE(gpt2__fused_and_transposed_matrices_are_what_they_say),
         WT_CASE(gpt2__names_without_prefix_tied_heads_and_masks_are_taken),
         WT_CASE(gpt2__a_model_without_elements_gets_them_from_the_file),
+        WT_CASE(reads__are_those_of_the_parts_that_a_rank_holds),
         WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
         WT_CASE(rules__joined_names_are_one_parameter),
         WT_CASE(rules__none_means_paths),
