@@ -181,6 +181,17 @@ WEFT_API weft_status weft_weights_reads(int64_t *bytes, weft_module *module, wef
 WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
                                        const weft_weight_names *names);
 
+/**
+ * The same as Hugging Face's save_pretrained lays it out: model-00001-of-0000N.safetensors, ... of
+ * at most `most_bytes` bytes of data each (a tensor that is larger has a file of its own) and
+ * model.safetensors.index.json, in a folder that is there; model.safetensors when one file is
+ * enough. The index is written last.
+ *
+ * ranks, fails: as weft_weights_save
+ */
+WEFT_API weft_status weft_weights_save_shards(weft_module *module, const char *folder,
+                                              int64_t most_bytes, const weft_weight_names *names);
+
 /* ---- config.json ---- */
 
 /**

@@ -130,14 +130,31 @@ static weft_status add_tensor(const weft_module_tensor *it, void *payload)
     return status;
 }
 
-weft_status weft_weights_save(weft_module *module, const char *path, const weft_weight_names *names)
+static weft_status save(weft_module *module, const char *path, const weft_weight_names *names,
+                        int64_t most)
 {
     struct saving saving = {.names = names};
     weft_status status;
 
     status = weft_module_each_tensor(module, add_tensor, &saving);
-    if (status == WEFT_OK) status = wf_weights_write(path, saving.jobs, saving.count);
+    if (status == WEFT_OK)
+        status = most ? wf_weights_write_shards(path, saving.jobs, saving.count, most)
+                      : wf_weights_write(path, saving.jobs, saving.count);
     for (int64_t i = 0; i < saving.count; i++) wf_free((char *)saving.jobs[i].name);
     wf_free(saving.jobs);
     return status;
+}
+
+weft_status weft_weights_save(weft_module *module, const char *path, const weft_weight_names *names)
+{
+    return save(module, path, names, 0);
+}
+
+weft_status weft_weights_save_shards(weft_module *module, const char *folder, int64_t most_bytes,
+                                     const weft_weight_names *names)
+{
+    WF_NEED(folder && folder[0], WEFT_ERR_ARG, "save weights: no folder");
+    WF_NEED(most_bytes > 0, WEFT_ERR_ARG, "save weights: shards of at most %lld bytes",
+            (long long)most_bytes);
+    return save(module, folder, names, most_bytes);
 }

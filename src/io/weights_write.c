@@ -17,8 +17,7 @@
 #include "io/writing.h"
 #include "tensor/tensor.h"
 
-/* The first job with the same tensor: it is stored there. */
-static int64_t stored_at(const struct wf_job *jobs, int64_t i)
+int64_t wf_job_stored_at(const struct wf_job *jobs, int64_t i)
 {
     for (int64_t j = 0; j < i; j++)
         if (jobs[j].tensor == jobs[i].tensor && jobs[j].first == jobs[i].first) return j;
@@ -70,7 +69,7 @@ static void plan(struct wf_out *out, const struct wf_job *jobs, int64_t count)
 {
     wf_out_note(out, "format", "pt"); /* what readers of PyTorch models look for */
     for (int64_t i = 0; i < count; i++) {
-        int64_t first = stored_at(jobs, i);
+        int64_t first = wf_job_stored_at(jobs, i);
         struct wf_out_entry entry = {.name = jobs[i].name,
                                      .type = wf_element_type_of(weft_tensor_dtype(jobs[i].tensor)),
                                      .ndim = jobs[i].ndim,

@@ -18,3 +18,10 @@ struct wf_job {
 
 /** weft_weights_write of such jobs. ranks, fails: as that */
 weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_t count);
+
+/** The first job with the same tensor: it is stored there. */
+int64_t wf_job_stored_at(const struct wf_job *jobs, int64_t i);
+
+/** weft_weights_save_shards of such jobs. ranks, fails: as that */
+weft_status wf_weights_write_shards(const char *folder, const struct wf_job *jobs, int64_t count,
+                                    int64_t most);

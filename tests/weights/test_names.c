@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/scratch.h"
 #include "support/worlds.h"
@@ -235,6 +237,62 @@ WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
     wt_world_close(&w);
 }
 
+static bool is_there(const char *folder, const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Of all tensors in the file of one. */
+static int64_t bytes_beside(weft_weights *file, const weft_weight *of)
+{
+    int64_t bytes = 0;
+
+    for (int64_t i = 0; i < weft_weights_count(file); i++)
+        if (strcmp(weft_weights_at(file, i)->file, of->file) == 0)
+            bytes += weft_weights_at(file, i)->bytes;
+    return bytes;
+}
+
+/* trial 4.6 */
+WT_TEST(shards__of_a_model_are_files_with_an_index)
+{
+    enum { MOST = 3000 };
+    struct wt_world w = wt_world_open();
+    weft_module *m = spread_gpt(&w, 5), *whole = gpt(6), *again = spread_gpt(&w, 7);
+    const weft_weight_names *names = weft_weight_family("gpt2-conv1d");
+    const char *folder = wt_scratch("shards");
+    weft_weights *file;
+
+    if (wt_rank() == 0) mkdir(folder, 0777);
+    WT_ALL(true);
+    WT_EQ(weft_weights_save_shards(m, folder, 0, names), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "shards of at most 0 bytes");
+    WT_EQ(weft_weights_save_shards(m, folder, MOST, names), WEFT_OK);
+    WT_ALL(is_there(folder, "model.safetensors.index.json"));
+    WT_ALL(!is_there(folder, "model.safetensors"));
+    file = weft_weights_open(folder);
+    for (int64_t i = 0; i < weft_weights_count(file); i++) {
+        const weft_weight *of = weft_weights_at(file, i);
+        int64_t bytes = bytes_beside(file, of);
+
+        WT_ALL(bytes <= MOST || bytes == of->bytes);
+        WT_ALL(strstr(of->file, "/model-0000") != NULL && bytes < weft_module_numel(whole) * 4);
+    }
+    WT_EQ(weft_weights_load(whole, file, names), WEFT_OK);
+    WT_EQ(weft_weights_load(again, file, names), WEFT_OK);
+    WT_ALL(same_models(m, whole) && same_models(m, again));
+    weft_weights_close(file);
+    WT_EQ(weft_weights_save_shards(m, wt_scratch("."), 1 << 30, names), WEFT_OK);
+    WT_ALL(is_there(wt_scratch("."), "model.safetensors"));
+    weft_module_release(m);
+    weft_module_release(whole);
+    weft_module_release(again);
+    wt_world_close(&w);
+}
+
 WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
 {
     struct wt_world w = wt_world_open();
@@ -398,6 +456,7 @@ int main(int argc, char **argv)
         WT_CASE(gpt2__names_without_prefix_tied_heads_and_masks_are_taken),
         WT_CASE(gpt2__a_model_without_elements_gets_them_from_the_file),
         WT_CASE(reads__are_those_of_the_parts_that_a_rank_holds),
+        WT_CASE(shards__of_a_model_are_files_with_an_index),
         WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
         WT_CASE(rules__joined_names_are_one_parameter),
         WT_CASE(rules__none_means_paths),
