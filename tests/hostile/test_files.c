@@ -70,6 +70,7 @@ static void refuse_all(const char *path)
 
     WT_ALL(weft_weights_open(path) == NULL);
     WT_FAILED(WEFT_ERR_IO, "not a file");
+    if (wt_ranks() > 1) return; /* one rank of several that cannot open what follows ends the job */
     WT_ALL(weft_gpt_config_read(&gpt, path) == WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "not a file");
     WT_ALL(weft_plan_read(path) == NULL);
