@@ -250,6 +250,18 @@ WEFT_API weft_module *weft_gpt(weft_gpt_config config);
 WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_tensor *targets);
 
 /**
+ * The mean loss where label i is about token i itself, as Hugging Face's `labels` are: what token
+ * i - 1 says is compared with label i, and the last token says nothing. Labels that are ignored
+ * (-100) stay so. For weft_llama too.
+ *
+ * Everywhere else labels are not shifted: target i is what follows token i (weft_gpt_loss,
+ * weft_cross_entropy).
+ * ranks, gives: as weft_call. fails: as weft_call; WEFT_ERR_SHAPE for other than [B, T], and T = 1
+ */
+WEFT_API weft_tensor *weft_gpt_loss_shifted(weft_module *gpt, weft_tensor *tokens,
+                                            weft_tensor *labels);
+
+/**
  * Logits of the token that follows, [B, vocab]: weft_call(gpt, tokens)'s last position, without the
  * others' (for weft_llama too). What hooks on `gpt` itself do to its inputs and output is left out.
  * Texts of several lengths are padded on the left, and the mask (NULL: none) says where; the

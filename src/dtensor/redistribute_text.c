@@ -124,6 +124,16 @@ static unsigned could_merge(const struct wf_redist_plan *plan, int first, int *c
     return axes;
 }
 
+/* Asked for as a whole, for a look or a file, where gathers of shards are no part of a step. */
+static bool is_whole(const struct wf_redist_plan *plan)
+{
+    for (int a = 0; a < plan->to->n_axes; a++)
+        if (!weft_is_replicate(plan->to->placements[a]) ||
+            weft_is_partial(plan->from->placements[a]))
+            return false;
+    return true;
+}
+
 static void hint(const struct wf_redist_plan *plan, const struct wf_redist_step *step,
                  unsigned axes, int count)
 {
@@ -135,7 +145,7 @@ static void hint(const struct wf_redist_plan *plan, const struct wf_redist_step 
         if (axes >> a & 1)
             length += snprintf(names + length, sizeof names - (size_t)length, "%s\"%s\"",
                                length ? ", " : "", wf_mesh_line_name(mesh, 1u << a));
-    WF_LOG(WF_LOG_WARN, "redistribute",
+    WF_LOG(is_whole(plan) ? WF_LOG_INFO : WF_LOG_WARN, "redistribute",
            "%d sequential %s operations over the mesh axes %s are suboptimal: with a mesh of them "
            "made by weft_mesh_flatten they would be one",
            count, wf_redist_kind_name((enum wf_redist_kind)step->kind), names);

@@ -423,9 +423,10 @@ static weft_status refuse(const struct wf_plan *plan, int input, int axis, const
         memcpy(as, " as ", 4);
         weft_placements_print(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
     }
-    return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s", wf_where_module(),
-                   wf_here.module ? ": " : "", plan->name, input, text, as,
-                   weft_mesh_axis_name(troubled(plan), axis), what, reason);
+    return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s%s", wf_where_module(),
+                   wf_where_module()[0] ? ": " : "", plan->name, input, text, as,
+                   weft_mesh_axis_name(troubled(plan), axis), what, reason,
+                   as[0] ? "; weft_untyped gives up what is known of it" : "");
 }
 
 weft_status wf_types_check(const struct wf_plan *plan, weft_tensor *const *in, bool recorded)

@@ -1,6 +1,8 @@
 /* gpt.c: a decoder in GPT-2's form. */
 #include <math.h>
 
+#include <weft/ops.h>
+
 #include "nn/decoder.h"
 
 static const weft_module_class class_gpt = {
@@ -35,4 +37,21 @@ weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_tensor *t
     weft_tensor *inputs[] = {tokens, targets};
 
     return weft_call_n(gpt, inputs, 2);
+}
+
+weft_tensor *weft_gpt_loss_shifted(weft_module *gpt, weft_tensor *tokens, weft_tensor *labels)
+{
+    int64_t length;
+
+    if (!gpt || !tokens || !labels) return NULL;
+    WF_NEED_PTR(weft_ndim(tokens) == 2 && weft_ndim(labels) == 2, WEFT_ERR_SHAPE,
+                "gpt_loss_shifted: tokens have %d dims and labels %d, not 2", weft_ndim(tokens),
+                weft_ndim(labels));
+    length = weft_size(tokens, 1);
+    WF_NEED_PTR(length > 1 && weft_size(labels, 1) == length, WEFT_ERR_SHAPE,
+                "gpt_loss_shifted: %lld tokens and %lld labels; there is one for each of two or "
+                "more",
+                (long long)length, (long long)weft_size(labels, 1));
+    return weft_gpt_loss(gpt, weft_slice(tokens, 1, 0, length - 1),
+                         weft_slice(labels, 1, 1, length));
 }

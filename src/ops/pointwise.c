@@ -323,11 +323,38 @@ weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
     return wf_call(WF_OP_add, 2, in, &args);
 }
 
+/* What keeps x from being written over `into`; NULL: nothing that shows here. */
+static const char *difference(const weft_tensor *into, const weft_tensor *x)
+{
+    const struct wf_layout *a = into->layout, *b = x->layout;
+
+    if (a->desc.dtype != b->desc.dtype) return "dtypes";
+    if (a->desc.ndim != b->desc.ndim) return "shapes";
+    for (int d = 0; d < a->desc.ndim; d++)
+        if (a->desc.global[d] != b->desc.global[d]) return "shapes";
+    if (a->mesh != b->mesh) return "layouts";
+    for (int axis = 0; axis < a->n_axes; axis++)
+        if (!weft_placement_equal(a->placements[axis], b->placements[axis])) return "layouts";
+    return NULL;
+}
+
+static weft_status need_alike(const weft_tensor *into, const weft_tensor *x)
+{
+    const char *what = difference(into, x);
+    char ours[256], theirs[256];
+
+    if (!what) return WEFT_OK;
+    weft_tensor_describe(into, ours, sizeof ours);
+    weft_tensor_describe(x, theirs, sizeof theirs);
+    return WF_FAIL(WEFT_ERR_SHAPE, "copy_: %s differ: %s is written over %s", what, theirs, ours);
+}
+
 weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
 {
     struct wf_args args = {.into = into};
 
     WF_NEED_GIVEN(into && x, "copy_: a tensor is NULL");
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
+    WF_TRY(need_alike(into, x));
     return wf_call(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
 }

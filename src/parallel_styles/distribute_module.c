@@ -53,6 +53,16 @@ static weft_status install(weft_module *m, struct hooked *h)
     return WEFT_OK;
 }
 
+/* Whose parameter it is that cannot be spread so. */
+static weft_status blame(const weft_module *m, const struct wf_parameter *p)
+{
+    char *place = wf_format("parameter '%s' of %s", p->name, m->kind->type);
+    weft_status status = wf_failure_of(place);
+
+    wf_free(place);
+    return status;
+}
+
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements, int source)
 {
@@ -63,7 +73,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
     weft_status status = WEFT_OK;
 
     if (!t || (weft_requires_grad(t) != wanted && !weft_set_requires_grad(t, wanted)))
-        status = weft_error_status();
+        status = blame(m, p);
     else
         wf_parameter_put(p, t);
     if (status == WEFT_OK) m->parts = &wf_parts;

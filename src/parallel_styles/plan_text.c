@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/where.h"
 #include "parallel_styles/style.h"
 
 /* The line being read. */
@@ -27,18 +28,33 @@ enum { PLAN_BYTES = 1 << 26 }; /* what is larger is another file */
 
 static const char spaces[] = " \t\r";
 
-weft_status wf_plan_blame(const char *name, int line)
+weft_status wf_failure_of(const char *whose)
 {
     weft_status status = weft_error_status();
-    char *cause, *from;
+    char *cause, *from, *text;
+    const char *module = wf_where_module();
 
-    if (!line || status == WEFT_OK) return status;
-    cause = wf_strdup(weft_error_message());
-    from = strrchr(cause, '('); /* where in the source: the new failure has its own */
+    if (status == WEFT_OK) return status;
+    text = cause = wf_strdup(weft_error_message());
+    from = strrchr(cause, '('); /* where in the source: the new failure has its own, */
     if (from && from > cause) from[-1] = '\0';
+    if (module[0] && strncmp(text, "in module ", 10) == 0) /* and its module */
+        text = strstr(text, ": ") + 2;
     weft_error_clear();
-    WF_FAIL(status, "%s line %d: %s", name, line, cause);
+    WF_FAIL(status, "%s: %s", whose, text);
     wf_free(cause);
+    return status;
+}
+
+weft_status wf_plan_blame(const char *name, int line)
+{
+    char *whose;
+    weft_status status;
+
+    if (!line) return weft_error_status();
+    whose = wf_format("%s line %d", name, line);
+    status = wf_failure_of(whose);
+    wf_free(whose);
     return status;
 }
 

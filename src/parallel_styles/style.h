@@ -166,5 +166,8 @@ weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_ma
 /** Styles work along one mesh axis. fails: WEFT_ERR_ARG */
 weft_status wf_plan_check_mesh(const weft_mesh *mesh);
 
+/** Put "WHOSE: " before the failure that was just recorded; its status. */
+weft_status wf_failure_of(const char *whose);
+
 /** Put "NAME line N: " before the failure that was just recorded (line 0: leave it); its status. */
 weft_status wf_plan_blame(const char *name, int line);

@@ -200,6 +200,24 @@ WT_TEST(under__a_prefix_the_module_itself_is_the_part)
     weft_plan_release(same);
 }
 
+/* trial 4 (docs): label i is about token i itself, two of them are ignored */
+WT_TEST(shifted__labels_are_compared_with_the_token_before)
+{
+    weft_module *gpt = gpt_new(3, 0);
+    int64_t shape[] = {BATCH, TOKENS}, labels[BATCH * TOKENS];
+    weft_tensor *logits, *in, *want;
+
+    for (int64_t i = 0; i < BATCH * TOKENS; i++)
+        labels[i] = i == 3 || i == 5 ? -100 : (i * 5 + 3) % VOCAB;
+    in = weft_from_data(WEFT_I64, 2, shape, labels);
+    logits = weft_slice(weft_call(gpt, tokens()), 1, 0, TOKENS - 1);
+    want = weft_cross_entropy(logits, weft_slice(in, 1, 1, TOKENS), -100);
+    WT_ALL(wt_near_tensors(weft_gpt_loss_shifted(gpt, tokens(), in), want, WT_WITHIN(1e-12)));
+    WT_ALL(weft_gpt_loss_shifted(gpt, weft_slice(tokens(), 1, 0, 1), in) == NULL);
+    WT_FAILED(WEFT_ERR_SHAPE, "1 tokens and 5 labels");
+    weft_module_release(gpt);
+}
+
 static weft_status same_values(const weft_module_tensor *it, void *payload)
 {
     WT_ALL(wt_near_tensors(it->tensor, weft_module_parameter(payload, it->path), WT_EXACT));
@@ -249,6 +267,7 @@ int main(int argc, char **argv)
         WT_CASE(replaced__qkv_drops_the_same_weights_at_every_number_of_ranks),
         WT_CASE(under__a_prefix_plans_and_names_are_those_of_the_part),
         WT_CASE(under__a_prefix_the_module_itself_is_the_part),
+        WT_CASE(shifted__labels_are_compared_with_the_token_before),
         WT_CASE(reset__is_a_new_model_in_any_layout),
         WT_END,
     };

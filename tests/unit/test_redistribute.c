@@ -503,6 +503,9 @@ START_TEST(hint__names_the_axes_that_could_be_one_once)
     ck_assert_str_eq(heard, "");
     plan_heard(&flat, "S(0),S(0),S(0)", heard, sizeof heard);
     ck_assert_str_eq(heard, "");
+    /* trial 4 (messages): nor of gathers of a whole tensor */
+    plan_heard(&mesh, "S(0),S(1),R", heard, sizeof heard);
+    ck_assert_str_eq(heard, "");
 }
 END_TEST
 
