@@ -195,7 +195,7 @@ void wf_coll_describe_place(const struct wf_coll *coll, char *text, size_t bytes
     wf_coll_describe(coll, text, bytes);
     used = strlen(text);
     snprintf(text + used, bytes - used, "%s%s%s%s", where->op ? " for " : "",
-             where->op ? where->op : "", where->module ? " in module " : "",
+             where->op ? where->op : "", where->module && where->module[0] ? " in module " : "",
              where->module ? where->module : "");
 }
 
