@@ -15,6 +15,9 @@ struct wf_backend {
     /** For the time-out: what is missing, as "not arrived: rank 1, 3". */
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
     bool (*reads)(const struct wf_comm *comm, const void *p);
+    /** Where peers cannot see each other's requests: what MPI state the ranks compare theirs over
+     *  (net_agree.c); NULL where the backend compares them itself. */
+    struct wf_net *(*compares_over)(const struct wf_comm *comm);
     /** The state of a new communicator of these world ranks; sets comm->backend and comm->state. */
     void (*open)(struct wf_comm *comm, const struct wf_comm *world);
     void (*close)(struct wf_comm *comm);
@@ -86,11 +89,23 @@ size_t wf_coll_recv_count(const struct wf_coll *coll);
 /** True of kinds that add up, and of those in which one rank, `peer`, sends or receives all. */
 bool wf_coll_reduces(weft_coll kind);
 bool wf_coll_has_root(weft_coll kind);
+/** Kind, dtype, reduction and root in a word, the same for a send and its recv; and that word in
+ *  words, "gather of f32, root 2". */
+uint64_t wf_coll_what(const struct wf_coll *coll);
+void wf_coll_describe_what(uint64_t what, const struct wf_comm *comm, char *text, size_t bytes);
 /** The hash with the counts that all ranks give alike; those of an all-to-all are each rank's own.
  */
 uint64_t wf_coll_mix_counts(uint64_t hash, const struct wf_coll *coll);
 /** The sum of counts before `index`. */
 size_t wf_counts_before(const size_t *counts, int index);
+
+/**
+ * Begin to compare over MPI what all ranks of coll->comm ask for / go on, and end the job where
+ * they differ; coll->agreement is NULL once they agree / for the time-out: who has not told.
+ */
+void wf_net_agree_start(struct wf_coll *coll);
+void wf_net_agree_step(struct wf_coll *coll);
+void wf_net_agree_missing(const struct wf_coll *coll, char *text, size_t bytes);
 
 /** End the job unless all ranks of coll->comm are about to do the same collective. */
 void wf_fingerprint_compare(const struct wf_coll *coll);

@@ -1,6 +1,6 @@
 /*
- * comm.c: the funnel that every collective passes: argument check, fingerprint, backend, waiting,
- * observers. It knows no backend; who the ranks are is decided in world.c.
+ * comm.c: the funnel that every collective passes: argument check, comparison between ranks,
+ * backend, waiting, observers. It knows no backend; who the ranks are is decided in world.c.
  *
  * A rank that waits for one collective moves all of its collectives forward, on all communicators:
  * peers may wait for them in another order.
@@ -70,6 +70,14 @@ static void check(const struct wf_coll *coll)
                coll->comm->size, wrong);
 }
 
+/* Go on without waiting. The comparison first: what it finds explains what goes wrong in moving. */
+static bool step(struct wf_coll *coll)
+{
+    if (coll->agreement) wf_net_agree_step(coll);
+    if (!coll->moved) coll->moved = coll->comm->backend->step(coll);
+    return coll->moved && !coll->agreement;
+}
+
 static void launch(struct wf_coll *coll)
 {
     struct wf_comm_thread *thread = &wf_comm_thread;
@@ -78,6 +86,8 @@ static void launch(struct wf_coll *coll)
     coll->state = NULL;
     coll->complete = false;
     coll->comm->backend->start(coll);
+    coll->moved = coll->complete;
+    coll->complete = step(coll);
     if (coll->complete) return;
     if (thread->last)
         thread->last->next = coll;
@@ -93,7 +103,7 @@ static void progress(void)
     struct wf_coll **link = &thread->first, *coll, *last = NULL;
 
     while ((coll = *link)) {
-        if (!coll->complete) coll->complete = coll->comm->backend->step(coll);
+        if (!coll->complete) coll->complete = step(coll);
         if (coll->complete) {
             *link = coll->next;
             continue;
@@ -109,7 +119,10 @@ static _Noreturn void give_up(const struct wf_coll *coll, double waited)
     char what[512], missing[512] = "";
 
     wf_coll_describe_place(coll, what, sizeof what);
-    coll->comm->backend->missing(coll, missing, sizeof missing);
+    if (coll->moved)
+        wf_net_agree_missing(coll, missing, sizeof missing);
+    else
+        coll->comm->backend->missing(coll, missing, sizeof missing);
     WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);
 }
 
@@ -128,6 +141,7 @@ static void finish(struct wf_coll *coll)
 
 void wf_comm_run_quiet(struct wf_coll *coll)
 {
+    coll->agreement = NULL;
     launch(coll);
     finish(coll);
 }
@@ -143,9 +157,14 @@ void wf_comm_start(struct wf_coll *coll)
     coll->where = wf_here;
     coll->seconds = 0;
     wf_comm_thread.recent = (struct wf_recent){kind, coll->comm->label, wf_here};
-    if (wf_knobs.check >= 2 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
-        kind != WEFT_COLL_RECV)
-        wf_fingerprint_compare(coll);
+    coll->agreement = NULL;
+    if (wf_knobs.check >= 1 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
+        kind != WEFT_COLL_RECV) {
+        if (wf_knobs.check >= 2)
+            wf_fingerprint_compare(coll);
+        else if (coll->comm->backend->compares_over)
+            wf_net_agree_start(coll);
+    }
     launch(coll);
     if (watched) coll->seconds = wf_now() - coll->began;
 }

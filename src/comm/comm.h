@@ -1,10 +1,12 @@
 /*
  * comm.h: collectives on raw buffers. The only folder that says MPI_.
  *
- * Every collective passes wf_comm_start (the funnel): argument check, fingerprint when
- * WEFT_CHECK=2, backend, observers. Reductions add in one order, the balanced binary tree over
- * ranks, in every backend, so results are bitwise equal on all ranks and from run to run. Waiting
- * yields and then sleeps; after WEFT_TIMEOUT seconds the job ends with a sentence.
+ * Every collective passes wf_comm_start (the funnel): argument check, comparison of what ranks ask
+ * for (before their bytes are read in shared memory, beside the messages of MPI, and with names of
+ * modules before anything else with WEFT_CHECK=2), backend, observers. Reductions add in one order,
+ * the balanced binary tree over ranks, in every backend, so results are bitwise equal on all ranks
+ * and from run to run. Waiting yields and then sleeps; after WEFT_TIMEOUT seconds the job ends with
+ * a sentence.
  */
 #pragma once
 
@@ -97,11 +99,13 @@ struct wf_coll {
     bool coalesced; /* for observers: several tensors, one after another */
     bool rooted;    /* for observers: a reduce-scatter whose whole result goes to one rank */
     /* filled in by the funnel */
-    void *state;    /* of the backend */
-    size_t bytes;   /* wf_coll_bytes */
-    double began;   /* at start, when somebody listens, */
-    double seconds; /* and what start and wait took so far */
-    bool complete;
+    void *state;           /* of the backend */
+    size_t bytes;          /* wf_coll_bytes */
+    double began;          /* at start, when somebody listens, */
+    double seconds;        /* and what start and wait took so far */
+    bool moved;            /* the backend is done, */
+    bool complete;         /* and the ranks have compared what they asked for */
+    void *agreement;       /* that comparison; NULL: none, or over */
     uint8_t wide;          /* part of a tree: enum wf_reduce_wide */
     struct wf_where where; /* at start */
     struct wf_coll *next;  /* in flight on this rank */

@@ -143,6 +143,30 @@ bool wf_coll_has_root(weft_coll kind)
     return kind == WEFT_COLL_BROADCAST || kind == WEFT_COLL_SCATTER || kind == WEFT_COLL_GATHER;
 }
 
+uint64_t wf_coll_what(const struct wf_coll *coll)
+{
+    uint64_t kind = coll->kind == WEFT_COLL_RECV ? WEFT_COLL_SEND : (uint64_t)coll->kind,
+             what = kind;
+
+    if (coll->kind == WEFT_COLL_BARRIER) return kind;
+    what |= (uint64_t)coll->dtype << 8;
+    if (wf_coll_reduces(coll->kind)) what |= (uint64_t)coll->reduce << 16;
+    if (wf_coll_has_root(coll->kind)) what |= (uint64_t)coll->peer << 32;
+    return what;
+}
+
+void wf_coll_describe_what(uint64_t what, const struct wf_comm *comm, char *text, size_t bytes)
+{
+    weft_coll kind = (weft_coll)(what & 0xff);
+    bool typed = kind != WEFT_COLL_BARRIER;
+    char root[32] = "";
+
+    if (wf_coll_has_root(kind))
+        snprintf(root, sizeof root, ", root %d", comm->world_ranks[what >> 32]);
+    snprintf(text, bytes, "%s%s%s%s", wf_coll_name(kind), typed ? " of " : "",
+             typed ? weft_dtype_name((weft_dtype)(what >> 8 & 0xff)) : "", root);
+}
+
 uint64_t wf_coll_mix_counts(uint64_t hash, const struct wf_coll *coll)
 {
     const size_t *counts = coll->recv_counts;

@@ -218,7 +218,7 @@ static void post(struct wf_engine_op *op)
     mine->send = (uintptr_t)coll->send - engine->low;
     mine->recv = (uintptr_t)coll->recv - engine->low;
     mine->recv_staged = comes_back_staged(op);
-    mine->what = wf_engine_what(coll);
+    mine->what = wf_coll_what(coll);
     mine->history = op->history;
     wf_engine_fill(op, mine);
     atomic_store_explicit(&mine->posted, op->number + 1, memory_order_release);

@@ -29,7 +29,7 @@ struct wf_engine_slot {
     uint32_t recv_staged;                 /* all-reduce: results go through the staging buffer */
     uint64_t send, recv;                  /* offsets in the rank's reach */
     uint64_t bytes;                       /* of send */
-    uint64_t what;                        /* wf_engine_what */
+    uint64_t what;                        /* wf_coll_what */
     uint64_t history;                     /* wf_engine_note, up to this collective */
     uint64_t words[]; /* all-to-all: where the shard for every rank begins, and the end; then the
                          inline bytes */
@@ -94,9 +94,6 @@ char *wf_engine_payload(const struct wf_engine_op *op, int rank);
 /** Where chunk `round` of a rank's staged send lies. */
 char *wf_engine_stage(const struct wf_engine_op *op, int rank, uint64_t round);
 
-/** Kind, dtype, reduction and root of a collective, as far as it has them: the same on all its
- *  ranks, and for a send and its recv. */
-uint64_t wf_engine_what(const struct wf_coll *coll);
 /** The history of a group after one more collective: what it is, and the counts that all ranks
  * give. */
 uint64_t wf_engine_note(uint64_t history, const struct wf_coll *coll);

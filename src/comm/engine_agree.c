@@ -12,21 +12,9 @@
 #include "base/hash.h"
 #include "comm/engine.h"
 
-uint64_t wf_engine_what(const struct wf_coll *coll)
-{
-    uint64_t kind = coll->kind == WEFT_COLL_RECV ? WEFT_COLL_SEND : (uint64_t)coll->kind,
-             what = kind;
-
-    if (coll->kind == WEFT_COLL_BARRIER) return kind;
-    what |= (uint64_t)coll->dtype << 8;
-    if (wf_coll_reduces(coll->kind)) what |= (uint64_t)coll->reduce << 16;
-    if (wf_coll_has_root(coll->kind)) what |= (uint64_t)coll->peer << 32;
-    return what;
-}
-
 uint64_t wf_engine_note(uint64_t history, const struct wf_coll *coll)
 {
-    return wf_coll_mix_counts(wf_mix(history, wf_engine_what(coll)), coll);
+    return wf_coll_mix_counts(wf_mix(history, wf_coll_what(coll)), coll);
 }
 
 /* Bytes that this rank takes a peer to send: all of them, or of an all-to-all those for this rank.
@@ -64,29 +52,25 @@ static _Noreturn void name_difference(const struct wf_engine_op *op, int rank)
     const struct wf_coll *coll = op->coll;
     const struct wf_engine_slot *slot = wf_engine_slot(op, rank);
     const int *world = coll->comm->world_ranks;
-    weft_coll theirs = (weft_coll)(slot->what & 0xff);
     unsigned long long wanted = wanted_bytes(op, rank), sent = sent_bytes(op, slot);
-    char mine[512], root[32] = "";
+    char mine[512], theirs[64];
 
     wf_coll_describe_place(coll, mine, sizeof mine);
-    if (wf_coll_has_root(theirs)) snprintf(root, sizeof root, ", root %d", world[slot->what >> 32]);
-    if (slot->what == wf_engine_what(coll) && wanted == sent)
+    wf_coll_describe_what(slot->what, coll->comm, theirs, sizeof theirs);
+    if (slot->what == wf_coll_what(coll) && wanted == sent)
         WF_DIE("ranks do different collectives: rank %d: %s; rank %d splits it in another way, or "
                "they differed in an earlier one (WEFT_CHECK=2 says more)",
                world[op->engine->rank], mine, world[rank]);
     WF_DIE("ranks do different collectives: rank %d: %s, taking %llu bytes of rank %d; rank %d: "
-           "%s%s%s%s, giving %llu bytes (WEFT_CHECK=2 says more)",
-           world[op->engine->rank], mine, wanted, world[rank], world[rank], wf_coll_name(theirs),
-           theirs == WEFT_COLL_BARRIER ? "" : " of ",
-           theirs == WEFT_COLL_BARRIER ? "" : weft_dtype_name((weft_dtype)(slot->what >> 8 & 0xff)),
-           root, sent);
+           "%s, giving %llu bytes (WEFT_CHECK=2 says more)",
+           world[op->engine->rank], mine, wanted, world[rank], world[rank], theirs, sent);
 }
 
 void wf_engine_agree(const struct wf_engine_op *op, int rank)
 {
     const struct wf_engine_slot *slot = wf_engine_slot(op, rank);
 
-    if (slot->what != wf_engine_what(op->coll) || slot->history != op->history ||
+    if (slot->what != wf_coll_what(op->coll) || slot->history != op->history ||
         sent_bytes(op, slot) != wanted_bytes(op, rank))
         name_difference(op, rank);
 }

@@ -301,19 +301,12 @@ static void start(struct wf_coll *coll)
 
 static void missing(const struct wf_coll *coll, char *text, size_t bytes)
 {
-    const struct wf_comm *comm = coll->comm;
     const struct wf_net_op *op = coll->state;
-    bool *came = wf_calloc((size_t)comm->size, sizeof *came);
-    char absent[256] = "";
 
-    if (!is_pair(coll->kind))
-        wf_net_roll_call(comm->state, comm->rank, comm->size, op->number, came);
-    for (int rank = 0; rank < comm->size; rank++)
-        if (!came[rank] && (!is_pair(coll->kind) || rank == coll->peer))
-            wf_comm_list_rank(comm, rank, absent, sizeof absent);
-    wf_free(came);
-    snprintf(text, bytes, "%s%s", absent[0] ? "not arrived: rank " : "all ranks have arrived",
-             absent);
+    if (is_pair(coll->kind))
+        snprintf(text, bytes, "not arrived: rank %d", coll->comm->world_ranks[coll->peer]);
+    else
+        wf_net_missing(coll->comm->state, coll->comm, op->number, text, bytes);
 }
 
 static bool reads(const struct wf_comm *comm, const void *p)
@@ -322,6 +315,8 @@ static bool reads(const struct wf_comm *comm, const void *p)
     (void)p;
     return false;
 }
+
+static struct wf_net *compares_over(const struct wf_comm *comm) { return comm->state; }
 
 static void open_comm(struct wf_comm *comm, const struct wf_comm *world)
 {
@@ -340,6 +335,8 @@ void wf_net_free(struct wf_net *net)
         wf_free(op->numbers);
         wf_free(op);
     }
+    wf_net_agree_free(net);
+    WF_MPI(MPI_Comm_free(&net->agreeing));
     WF_MPI(MPI_Comm_free(&net->second));
     WF_MPI(MPI_Comm_free(&net->first));
     wf_free(net);
@@ -351,6 +348,7 @@ const struct wf_backend wf_backend_mpi = {
     .step = step,
     .missing = missing,
     .reads = reads,
+    .compares_over = compares_over,
     .open = open_comm,
     .close = close_comm,
 };

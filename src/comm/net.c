@@ -37,6 +37,7 @@ static struct wf_net *adopt(MPI_Comm comm)
 
     net->first = comm;
     net->second = copy(comm);
+    net->agreeing = copy(comm);
     return net;
 }
 

@@ -19,18 +19,23 @@
 const char *wf_net_error(int code, const char *call);
 
 struct wf_net_op;
+struct wf_net_agreement;
 
 /* The state of a communicator of backend `mpi`. */
 struct wf_net {
     MPI_Comm first, second; /* the second steps of collectives have an order of their own */
+    MPI_Comm agreeing;      /* what goes beside collectives, net_agree.c */
     uint64_t tickets, turn; /* second steps announced, second steps begun */
     uint64_t calls;         /* collectives so far */
     uint64_t turns, said;   /* of the roll call */
     struct wf_net_op *spare;
+    struct wf_net_agreement *spare_agreement;
 };
 
-/** Ask all ranks whether they have come to collective number `wanted`; takes a second. */
-void wf_net_roll_call(struct wf_net *net, int rank, int size, uint64_t wanted, bool *came);
+/** For a time-out: "not arrived: rank 1, 3", of those that have not come to collective number
+ *  `wanted` of the communicator that `net` is the state of; asks them, which takes a second. */
+void wf_net_missing(struct wf_net *net, const struct wf_comm *comm, uint64_t wanted, char *text,
+                    size_t bytes);
 /** Called while waiting: answer such questions. */
 void wf_net_answer(struct wf_net *net);
 
@@ -38,6 +43,7 @@ void wf_net_answer(struct wf_net *net);
 struct wf_net *wf_net_new(MPI_Comm comm);
 struct wf_net *wf_net_sub(const struct wf_net *world, const int *world_ranks, int count, int tag);
 void wf_net_free(struct wf_net *net);
+void wf_net_agree_free(struct wf_net *net); /* what comparisons keep for later ones */
 
 /** The MPI type of elements of this size; a count as MPI wants it (fatal beyond 2^31 - 1). */
 MPI_Datatype wf_net_type(size_t element);

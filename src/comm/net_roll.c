@@ -3,6 +3,8 @@
  * collective. MPI itself does not tell. Ranks that wait answer now and then; one that computes, or
  * is gone, does not.
  */
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/sys.h"
 #include "comm/net.h"
@@ -45,7 +47,8 @@ void wf_net_answer(struct wf_net *net)
     while (take(net, TAG_ASK, &asked, &from)) post(net, TAG_ANSWER, from);
 }
 
-void wf_net_roll_call(struct wf_net *net, int rank, int size, uint64_t wanted, bool *came)
+/* Whether all ranks have come to collective number `wanted`; takes a second. */
+static void ask(struct wf_net *net, int rank, int size, uint64_t wanted, bool *came)
 {
     double began = wf_now();
     struct wf_patience patience = {0};
@@ -64,4 +67,18 @@ void wf_net_roll_call(struct wf_net *net, int rank, int size, uint64_t wanted, b
         }
         (void)wf_wait_turn(&patience);
     }
+}
+
+void wf_net_missing(struct wf_net *net, const struct wf_comm *comm, uint64_t wanted, char *text,
+                    size_t bytes)
+{
+    bool *came = wf_calloc((size_t)comm->size, sizeof *came);
+    char absent[256] = "";
+
+    ask(net, comm->rank, comm->size, wanted, came);
+    for (int rank = 0; rank < comm->size; rank++)
+        if (!came[rank]) wf_comm_list_rank(comm, rank, absent, sizeof absent);
+    wf_free(came);
+    snprintf(text, bytes, "%s%s", absent[0] ? "not arrived: rank " : "all ranks have arrived",
+             absent);
 }

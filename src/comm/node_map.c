@@ -136,7 +136,7 @@ static void remove_left_names(void)
         long process;
 
         if (sscanf(entry->d_name, "weft-%ld-%16" SCNx64, &process, &number) != 2) continue;
-        snprintf(again, sizeof again, NAME + 1, process, number);
+        snprintf(again, sizeof again, &NAME[1], process, number);
         if (strcmp(again, entry->d_name) != 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH ||
             fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;

@@ -337,6 +337,13 @@ static bool reads(const struct wf_comm *comm, const void *p)
     return wf_engine_reads(nodes->inside, p);
 }
 
+static struct wf_net *compares_over(const struct wf_comm *comm)
+{
+    const struct nodes *nodes = comm->state;
+
+    return nodes->flat->state;
+}
+
 /* ---- making one ---- */
 
 /* Ranks per node when all nodes hold equally many, one after the other, and share memory; else 0.
@@ -436,6 +443,7 @@ const struct wf_backend wf_backend_nodes = {
     .step = step,
     .missing = missing,
     .reads = reads,
+    .compares_over = compares_over,
     .open = open_comm,
     .close = close_comm,
 };
