@@ -89,9 +89,12 @@ WEFT_API weft_status weft_checkpoint_save(const char *path, const weft_state *st
  *
  * Names, shapes and checksums are checked before anything is written to; numbers are converted as
  * weft_weights_read_into does.
+ * Attention saved packed loads into attention made with `by_heads`, and the reverse, with states
+ * of optimizers that have their parameter's shape.
  * ranks: all of the world
  * fails: WEFT_ERR_NOT_FOUND without a complete checkpoint, and for names that it lacks (all in one
  *        message); WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for things that differ; WEFT_ERR_IO for damaged
- *        files; WEFT_ERR_STATE for tensors without elements and results of ops; on all ranks
+ *        files; WEFT_ERR_STATE for tensors without elements, results of ops, and two numbers of
+ *        updates where there is one parameter now; on all ranks
  */
 WEFT_API weft_status weft_checkpoint_load(const char *path, weft_state *state);

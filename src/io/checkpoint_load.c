@@ -1,6 +1,7 @@
 /*
  * checkpoint_load.c: every rank reads the list and the headers of all files, looks for the parts
- * that it needs, and copies what they share with what it holds.
+ * that it needs, and copies what they share with what it holds. What another form of a module saved
+ * under other names is found by state_forms.c's table.
  *
  * Checksums are shared out: each part of what is loaded is read whole by one rank, whoever needs
  * it.
@@ -21,26 +22,37 @@
 #include "io/part_text.h"
 #include "io/safetensors.h"
 #include "io/state.h"
+#include "io/state_forms.h"
 #include "io/weights.h"
 #include "tensor/tensor.h"
 
-/* A part of an item's tensor in a file. */
+/* A tensor of the checkpoint that makes an item's, or some rows of it. */
+struct source {
+    int64_t item, listed; /* of the state, of the manifest's tensors */
+    struct wf_row_map map;
+    int64_t next; /* the source before, of the same listed tensor; -1: none */
+};
+
+/* A part of a source in a file. */
 struct found {
     const struct wf_safetensors *file;
     const struct wf_entry *entry;
     struct wf_held held;
     uint64_t hash;
-    int64_t item;
+    int64_t source;
 };
 
 struct loading {
     const char *path;
     weft_state *state;
     struct wf_manifest manifest;
-    struct wf_name_index items, tensors, values; /* of the state, and of the manifest's lists */
+    struct wf_name_index tensors, values; /* of the manifest's lists */
+    struct source *sources;
+    int64_t n_sources;
+    int64_t *last; /* of each listed tensor: its last source, -1: nothing needs it */
     struct wf_safetensors *files;
     int n_files;
-    struct found *found; /* by item */
+    struct found *found;
     int64_t n_found;
 };
 
@@ -48,29 +60,46 @@ struct loading {
 
 static void index_names(struct loading *l)
 {
-    for (int64_t i = 0; i < l->state->count; i++)
-        wf_name_index_add(&l->items, l->state->items[i].name, i);
-    for (int64_t i = 0; i < l->manifest.n_tensors; i++)
-        wf_name_index_add(&l->tensors, l->manifest.tensors[i].name, i);
-    for (int64_t i = 0; i < l->manifest.n_values; i++)
-        wf_name_index_add(&l->values, l->manifest.values[i].name, i);
-    wf_name_index_sort(&l->items);
+    const struct wf_manifest *m = &l->manifest;
+
+    l->last = wf_calloc((size_t)m->n_tensors + 1, sizeof *l->last);
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        l->last[i] = -1;
+        wf_name_index_add(&l->tensors, m->tensors[i].name, i);
+    }
+    for (int64_t i = 0; i < m->n_values; i++) wf_name_index_add(&l->values, m->values[i].name, i);
     wf_name_index_sort(&l->tensors);
     wf_name_index_sort(&l->values);
 }
 
-static const struct wf_manifest_tensor *listed_tensor(const struct loading *l, const char *name)
+static const struct wf_name_index *names_of(const struct loading *l, const struct wf_item *item)
 {
-    int64_t at = wf_name_index_find(&l->tensors, name);
-
-    return at >= 0 ? &l->manifest.tensors[at] : NULL;
+    return item->thing == WF_THING_TENSOR ? &l->tensors : &l->values;
 }
 
-static const char *listed_value(const struct loading *l, const char *name)
+/* The next way to make an item of what the checkpoint has under other names, or in another shape;
+ * false: there is none. */
+static bool next_form(const struct loading *l, struct wf_state_form *form,
+                      const struct wf_item *item)
 {
-    int64_t at = wf_name_index_find(&l->values, name);
+    while (wf_state_form_next(form, item->name)) {
+        int there = 0;
 
-    return at >= 0 ? l->manifest.values[at].text : NULL;
+        while (there < form->n && wf_name_index_find(names_of(l, item), form->names[there]) >= 0)
+            there++;
+        if (there == form->n) return true;
+    }
+    return false;
+}
+
+static bool is_there(const struct loading *l, const struct wf_item *item)
+{
+    struct wf_state_form form = {0};
+    bool there = wf_name_index_find(names_of(l, item), item->name) >= 0;
+
+    if (!there) there = next_form(l, &form, item);
+    wf_state_form_free(&form);
+    return there;
 }
 
 static weft_status check_missing(const struct loading *l)
@@ -80,11 +109,9 @@ static weft_status check_missing(const struct loading *l)
 
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_item *item = &l->state->items[i];
-        bool there = item->thing == WF_THING_TENSOR ? listed_tensor(l, item->name) != NULL
-                                                    : listed_value(l, item->name) != NULL;
         size_t used = strlen(text);
 
-        if (there) continue;
+        if (is_there(l, item)) continue;
         if (missing++ < 8)
             snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", item->name);
     }
@@ -93,37 +120,129 @@ static weft_status check_missing(const struct loading *l)
     return WEFT_OK;
 }
 
-static weft_status check_tensor(const struct loading *l, const struct wf_item *item)
+static void add_source(struct loading *l, int64_t item, int64_t listed,
+                       const struct wf_row_map *map)
 {
-    const struct wf_manifest_tensor *listed = listed_tensor(l, item->name);
-    const int64_t *shape = item->tensor->layout->desc.global;
+    l->sources = wf_grown(l->sources, l->n_sources, sizeof *l->sources);
+    l->sources[l->n_sources] =
+        (struct source){.item = item, .listed = listed, .map = *map, .next = l->last[listed]};
+    l->last[listed] = l->n_sources++;
+}
+
+/* The sources of a form whose names are there; false when shapes do not go together. */
+static bool add_form(struct loading *l, int64_t at, const struct wf_state_form *form)
+{
+    const struct wf_layout *layout = l->state->items[at].tensor->layout;
+    struct wf_row_map maps[2];
+    int64_t listed[2];
+
+    for (int i = 0; i < form->n; i++) {
+        const struct wf_manifest_tensor *saved;
+
+        listed[i] = wf_name_index_find(&l->tensors, form->names[i]);
+        saved = &l->manifest.tensors[listed[i]];
+        if (!wf_row_map_of(&maps[i], form, i, layout->desc.ndim, layout->desc.global, saved->ndim,
+                           saved->shape))
+            return false;
+    }
+    for (int i = 0; i < form->n; i++) add_source(l, at, listed[i], &maps[i]);
+    return true;
+}
+
+/* The tensor of this name when it has the shape, else a form of it. `near`: what was there, but
+ * does not fit. */
+static bool add_sources(struct loading *l, int64_t at, int64_t *near)
+{
+    const struct wf_item *item = &l->state->items[at];
+    const struct wf_desc *desc = &item->tensor->layout->desc;
+    const struct wf_row_map as_it_is = {0};
+    struct wf_state_form form = {0};
+    bool made = false;
+
+    *near = wf_name_index_find(&l->tensors, item->name);
+    if (*near >= 0) {
+        const struct wf_manifest_tensor *listed = &l->manifest.tensors[*near];
+
+        made = listed->ndim == desc->ndim &&
+               memcmp(listed->shape, desc->global, (size_t)desc->ndim * sizeof *desc->global) == 0;
+        if (made) add_source(l, at, *near, &as_it_is);
+    }
+    while (!made && next_form(l, &form, item)) {
+        made = add_form(l, at, &form);
+        if (*near < 0) *near = wf_name_index_find(&l->tensors, form.names[0]);
+    }
+    wf_state_form_free(&form);
+    return made;
+}
+
+static weft_status check_tensor(struct loading *l, int64_t at)
+{
+    const struct wf_item *item = &l->state->items[at];
+    const struct wf_manifest_tensor *listed;
     char has[WF_SHAPE_TEXT], wants[WF_SHAPE_TEXT];
-    int ndim = weft_ndim(item->tensor);
+    int64_t before = l->n_sources, near;
+    bool made;
 
     WF_TRY(wf_need_elements("load checkpoint", item->name, item->tensor));
     WF_NEED(!item->tensor->node, WEFT_ERR_STATE, "load checkpoint: '%s' is the result of %s",
             item->name, item->tensor->origin);
-    WF_NEED(listed->ndim == ndim && memcmp(listed->shape, shape, (size_t)ndim * sizeof *shape) == 0,
-            WEFT_ERR_SHAPE, "%s: '%s' is %s, not %s", l->path, item->name,
-            wf_shape_text(has, listed->ndim, listed->shape), wf_shape_text(wants, ndim, shape));
-    WF_NEED(wf_element_converts(listed->type, weft_tensor_dtype(item->tensor)), WEFT_ERR_DTYPE,
-            "%s: '%s' is %s, which cannot be read as %s", l->path, item->name,
-            wf_element_type(listed->type)->name, weft_dtype_name(weft_tensor_dtype(item->tensor)));
+    made = add_sources(l, at, &near);
+    listed = &l->manifest.tensors[near];
+    WF_NEED(made, WEFT_ERR_SHAPE, "%s: '%s' is %s, not %s%s%s", l->path, listed->name,
+            wf_shape_text(has, listed->ndim, listed->shape),
+            wf_shape_text(wants, weft_ndim(item->tensor), item->tensor->layout->desc.global),
+            strcmp(listed->name, item->name) ? " nor another form of " : "",
+            strcmp(listed->name, item->name) ? item->name : "");
+    for (int64_t i = before; i < l->n_sources; i++) {
+        listed = &l->manifest.tensors[l->sources[i].listed];
+        WF_NEED(wf_element_converts(listed->type, weft_tensor_dtype(item->tensor)), WEFT_ERR_DTYPE,
+                "%s: '%s' is %s, which cannot be read as %s", l->path, listed->name,
+                wf_element_type(listed->type)->name,
+                weft_dtype_name(weft_tensor_dtype(item->tensor)));
+    }
     return WEFT_OK;
 }
 
-static weft_status check_things(const struct loading *l)
+static const char *value_of(const struct loading *l, const char *name)
 {
+    int64_t at = wf_name_index_find(&l->values, name);
+
+    return at >= 0 ? l->manifest.values[at].text : NULL;
+}
+
+/* The text of this name, or one that all of a form's names have. */
+static weft_status find_value(const struct loading *l, const struct wf_item *item,
+                              const char **text)
+{
+    struct wf_state_form form = {0};
+    weft_status status = WEFT_OK;
+
+    *text = value_of(l, item->name);
+    if (*text || !next_form(l, &form, item)) return WEFT_OK;
+    *text = value_of(l, form.names[0]);
+    if (form.n > 1 && strcmp(*text, value_of(l, form.names[1])) != 0)
+        status = WF_FAIL(
+            WEFT_ERR_STATE, "%s: '%s' (%.40s) and '%s' (%.40s) differ; '%s' is one thing for both",
+            l->path, form.names[0], *text, form.names[1], value_of(l, form.names[1]), item->name);
+    wf_state_form_free(&form);
+    return status;
+}
+
+static weft_status check_things(struct loading *l)
+{
+    const char *text;
+
     WF_TRY(check_missing(l));
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_item *item = &l->state->items[i];
 
-        if (item->thing == WF_THING_TENSOR)
-            WF_TRY(check_tensor(l, item));
-        else
-            WF_NEED(wf_value_read(item, listed_value(l, item->name), false), WEFT_ERR_DTYPE,
-                    "%s: '%s' is another kind of thing there: %.60s", l->path, item->name,
-                    listed_value(l, item->name));
+        if (item->thing == WF_THING_TENSOR) {
+            WF_TRY(check_tensor(l, i));
+            continue;
+        }
+        WF_TRY(find_value(l, item, &text));
+        WF_NEED(wf_value_read(item, text, false), WEFT_ERR_DTYPE,
+                "%s: '%s' is another kind of thing there: %.60s", l->path, item->name, text);
     }
     return WEFT_OK;
 }
@@ -154,21 +273,17 @@ static weft_status open_files(struct loading *l)
     return WEFT_OK;
 }
 
-/* The part that an entry is, when it is one of something that is asked for. */
+/* The part that an entry is of a source. */
 static weft_status add_found(struct loading *l, const struct wf_safetensors *file,
-                             const struct wf_entry *entry)
+                             const struct wf_entry *entry, int64_t source)
 {
+    const struct wf_manifest_tensor *listed = &l->manifest.tensors[l->sources[source].listed];
     const char *note = wf_safetensors_note(file, entry->name);
-    struct found found = {.file = file, .entry = entry};
-    const struct wf_layout *layout;
-    bool ok;
+    struct found found = {.file = file, .entry = entry, .source = source};
+    bool ok =
+        note && entry->ndim == listed->ndim &&
+        wf_part_parse(&found.held, &found.hash, note, entry->ndim, entry->shape, listed->shape);
 
-    found.item = wf_name_index_find(&l->items, entry->name);
-    if (found.item < 0 || l->state->items[found.item].thing != WF_THING_TENSOR) return WEFT_OK;
-    layout = l->state->items[found.item].tensor->layout;
-    ok = note && entry->ndim == layout->desc.ndim &&
-         wf_part_parse(&found.held, &found.hash, note, entry->ndim, entry->shape,
-                       layout->desc.global);
     l->found = wf_grown(l->found, l->n_found, sizeof found);
     l->found[l->n_found++] = found;
     WF_NEED(ok, WEFT_ERR_IO, "%s: tensor '%s': its note does not say which part it is", file->path,
@@ -179,40 +294,48 @@ static weft_status add_found(struct loading *l, const struct wf_safetensors *fil
 static weft_status find_parts(struct loading *l)
 {
     for (int f = 0; f < l->n_files; f++)
-        for (int64_t i = 0; i < l->files[f].n_entries; i++)
-            WF_TRY(add_found(l, &l->files[f], &l->files[f].entries[i]));
+        for (int64_t i = 0; i < l->files[f].n_entries; i++) {
+            const struct wf_entry *entry = &l->files[f].entries[i];
+            int64_t listed = wf_name_index_find(&l->tensors, entry->name);
+
+            for (int64_t s = listed >= 0 ? l->last[listed] : -1; s >= 0; s = l->sources[s].next)
+                WF_TRY(add_found(l, &l->files[f], entry, s));
+        }
     return WEFT_OK;
 }
 
 /* Each element is in one part, whoever wrote the files. */
 static weft_status check_complete(const struct loading *l)
 {
-    struct wf_coverage *parts = wf_calloc((size_t)l->state->count + 1, sizeof *parts);
-    int64_t lacking = -1;
+    struct wf_coverage *parts = wf_calloc((size_t)l->n_sources + 1, sizeof *parts);
+    const char *lacking = NULL;
 
     for (int64_t i = 0; i < l->n_found; i++)
-        wf_coverage_add(&parts[l->found[i].item], &l->found[i].held, l->found[i].entry->ndim);
-    for (int64_t i = 0; i < l->state->count; i++) {
-        const struct wf_item *item = &l->state->items[i];
+        wf_coverage_add(&parts[l->found[i].source], &l->found[i].held, l->found[i].entry->ndim);
+    for (int64_t i = 0; i < l->n_sources; i++) {
+        const struct wf_manifest_tensor *listed = &l->manifest.tensors[l->sources[i].listed];
 
-        if (item->thing == WF_THING_TENSOR && !wf_coverage_whole(&parts[i], weft_ndim(item->tensor),
-                                                                 item->tensor->layout->desc.global))
-            lacking = i;
+        if (!wf_coverage_whole(&parts[i], listed->ndim, listed->shape)) lacking = listed->name;
     }
     wf_free(parts);
-    WF_NEED(lacking < 0, WEFT_ERR_IO,
+    WF_NEED(!lacking, WEFT_ERR_IO,
             "%s: the parts of '%s' do not make up the whole: an element is missing, or there twice",
-            l->path, l->state->items[lacking].name);
+            l->path, lacking);
     return WEFT_OK;
 }
 
 static weft_status check_sums(const struct loading *l)
 {
-    for (int64_t i = weft_world_rank(); i < l->n_found; i += weft_world_size()) {
-        const struct found *found = &l->found[i];
-        uint64_t hash = wf_hash_bytes(found->file->data + found->entry->begin,
-                                      (size_t)(found->entry->end - found->entry->begin));
+    int64_t parts = 0;
 
+    for (int64_t i = 0; i < l->n_found; i++) {
+        const struct found *found = &l->found[i];
+        uint64_t hash;
+
+        if (l->sources[found->source].next >= 0) continue; /* the same bytes are found once more */
+        if (parts++ % weft_world_size() != weft_world_rank()) continue;
+        hash = wf_hash_bytes(found->file->data + found->entry->begin,
+                             (size_t)(found->entry->end - found->entry->begin));
         WF_NEED(hash == found->hash, WEFT_ERR_IO,
                 "%s: tensor '%s': damaged: its checksum is another", found->file->path,
                 found->entry->name);
@@ -236,7 +359,8 @@ static weft_status look(struct loading *l)
 
 static weft_status copy_part(const struct loading *l, const struct found *found)
 {
-    weft_tensor *t = l->state->items[found->item].tensor;
+    const struct source *source = &l->sources[found->source];
+    weft_tensor *t = l->state->items[source->item].tensor;
     const struct wf_entry *entry = found->entry;
     struct wf_piece piece;
     struct wf_held held;
@@ -245,7 +369,7 @@ static weft_status copy_part(const struct loading *l, const struct found *found)
     wf_piece_of_part(&piece, &found->held, entry->type, entry->ndim, entry->shape);
     piece.data = found->file->data + entry->begin;
     wf_held_by(&held, t);
-    fits = wf_piece_read(t, &held, &piece);
+    fits = wf_rows_read(&source->map, t, &held, &piece, entry->ndim);
     wf_held_free(&held);
     WF_NEED(fits, WEFT_ERR_DTYPE, "%s: '%s': a number does not fit %s", l->path, entry->name,
             weft_dtype_name(weft_tensor_dtype(t)));
@@ -254,6 +378,8 @@ static weft_status copy_part(const struct loading *l, const struct found *found)
 
 static weft_status copy_all(const struct loading *l)
 {
+    const char *text;
+
     for (int64_t i = 0; i < l->state->count; i++)
         if (l->state->items[i].thing == WF_THING_TENSOR)
             wf_tensor_begin_write(l->state->items[i].tensor, "weft_checkpoint_load");
@@ -262,8 +388,9 @@ static weft_status copy_all(const struct loading *l)
         const struct wf_item *item = &l->state->items[i];
 
         if (item->thing == WF_THING_TENSOR) continue;
-        WF_NEED(wf_value_read(item, listed_value(l, item->name), true), WEFT_ERR_STATE,
-                "%s: '%s' cannot be set", l->path, item->name);
+        WF_TRY(find_value(l, item, &text));
+        WF_NEED(wf_value_read(item, text, true), WEFT_ERR_STATE, "%s: '%s' cannot be set", l->path,
+                item->name);
     }
     return WEFT_OK;
 }
@@ -272,10 +399,11 @@ static void loading_free(struct loading *l)
 {
     for (int64_t i = 0; i < l->n_found; i++) wf_held_free(&l->found[i].held);
     for (int i = 0; i < l->n_files; i++) wf_safetensors_close(&l->files[i]);
-    wf_name_index_free(&l->items);
     wf_name_index_free(&l->tensors);
     wf_name_index_free(&l->values);
     wf_free(l->found);
+    wf_free(l->sources);
+    wf_free(l->last);
     wf_free(l->files);
     wf_manifest_free(&l->manifest);
 }
