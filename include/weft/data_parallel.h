@@ -89,7 +89,9 @@ typedef struct weft_data_parallel_config {
  * expert's over "ep" by one over the same axes as all. A parameter that several modules have stays
  * one; frozen ones stay frozen. Buffers are replaced alike, and never cut; calls write into them as
  * before. What calls write into has to be a buffer: nothing brings frozen parameters together
- * again. ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
+ * again.
+ *
+ * ranks: every rank of the mesh that `mesh` was cut from; collective over it unless start is
  *        TRUSTED
  * gives: nothing; the module keeps the mesh. Released between a backward and its step, it waits for
  *        buckets that the other replicas are still adding up

@@ -2,8 +2,7 @@
  * where.h: which module, op and direction this thread is computing for.
  *
  * Set by nn around a module's forward, by autograd around a node's backward and by dispatch around
- * an op; read by error
- * texts, the ledger and traces.
+ * an op; read by error texts, the ledger and traces.
  */
 #pragma once
 

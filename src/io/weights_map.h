@@ -20,15 +20,16 @@ struct wf_weights_map {
     int64_t count;
 };
 
+enum wf_map_use {
+    WF_MAP_ELEMENTS, /* parameters are going to be filled */
+    WF_MAP_SHAPES    /* they may be on WEFT_META */
+};
+
 /**
  * Look everything up and compare shapes and dtypes; nothing is written.
  *
  * fails: as weft_weights_load, with all that is wrong in one message
  */
-enum wf_map_use {
-    WF_MAP_ELEMENTS, /* parameters are going to be filled */
-    WF_MAP_SHAPES    /* they may be on WEFT_META */
-};
 weft_status wf_weights_map_make(struct wf_weights_map *map, weft_module *module,
                                 weft_weights *weights, const weft_weight_names *names,
                                 enum wf_map_use use);

@@ -3,9 +3,10 @@
  *
  *   x W^T, few x  own loops that read W once (NOTE [few rows])
  *   f64           own loops (oneDNN has no f64 product)
- *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles]); oneDNN where the
- * CPU has bf16 products; else own loops that widen to f32 (NOTE [widened]) f32           oneDNN,
- * but turned or own where its choice of kernel is poor (NOTE [f32 forms])
+ *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles])
+ *                 oneDNN, where the CPU has products of bf16
+ *                 own loops that widen to f32 on others (NOTE [widened])
+ *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
  */
 #include "kernels/cpu/gemm.h"
 
