@@ -187,7 +187,11 @@ WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
  * model.safetensors.index.json, in a folder that is there; model.safetensors when one file is
  * enough. The index is written last.
  *
- * ranks, fails: as weft_weights_save
+ * What such a save left in the folder is replaced: names change when all files are complete, so the
+ * disk needs room for both. Shards of other numbers, which nothing names any more, are removed.
+ * ranks, fails: as weft_weights_save; when it fails, what was there stays. A job that is killed in
+ *        the moment of renaming leaves a folder that weft_weights_open refuses, never one with
+ *        weights of two saves
  */
 WEFT_API weft_status weft_weights_save_shards(weft_module *module, const char *folder,
                                               int64_t most_bytes, const weft_weight_names *names);

@@ -185,21 +185,41 @@ weft_status wf_file_finish(int fd, const char *path)
     return WEFT_OK;
 }
 
-weft_status wf_file_rename(const char *from, const char *to)
+weft_status wf_file_need_replaceable(const char *to)
 {
     struct stat st;
-    char *folder;
-    int fd;
 
     WF_NEED(lstat(to, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode), WEFT_ERR_IO,
             "%s: something is there that is no file", to);
-    WF_NEED(rename(from, to) == 0, WEFT_ERR_IO, "%s: cannot rename to %s: %s", from, to,
-            strerror(errno));
-    folder = wf_path_beside(to, ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return WEFT_OK;
+}
+
+/* Bring the list of names of a file's folder to the disk. */
+static void sync_folder_of(const char *path)
+{
+    char *folder = wf_path_beside(path, ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
     if (fd < 0 || fsync(fd) != 0)
-        WF_LOG(WF_LOG_WARN, "io", "%s: its folder may not be on disk: %s", to, strerror(errno));
+        WF_LOG(WF_LOG_WARN, "io", "%s: its folder may not be on disk: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     wf_free(folder);
+}
+
+weft_status wf_file_rename(const char *from, const char *to)
+{
+    WF_TRY(wf_file_need_replaceable(to));
+    WF_NEED(rename(from, to) == 0, WEFT_ERR_IO, "%s: cannot rename to %s: %s", from, to,
+            strerror(errno));
+    sync_folder_of(to);
+    return WEFT_OK;
+}
+
+weft_status wf_file_remove(const char *path)
+{
+    if (unlink(path) == 0)
+        sync_folder_of(path);
+    else
+        WF_NEED(errno == ENOENT, WEFT_ERR_IO, "%s: cannot remove: %s", path, strerror(errno));
     return WEFT_OK;
 }

@@ -57,3 +57,7 @@ weft_status wf_file_finish(int fd, const char *path);
 /** Rename over `to`, where there is nothing or a file (a link is replaced, not followed), and bring
  * the folder's new list of names to the disk as far as it lets that be done. */
 weft_status wf_file_rename(const char *from, const char *to);
+/** Fails where wf_file_rename over `to` would, for what is there. */
+weft_status wf_file_need_replaceable(const char *to);
+/** Remove a file, or a link, if there is one. */
+weft_status wf_file_remove(const char *path);

@@ -1,7 +1,10 @@
 /* weights_shards.c: tensors into several files and the index of them, as Hugging Face lays them
- * out. */
+ * out. The folder has the old weights until the new ones are complete in it, and never some of
+ * both: who opens it while names change finds no weights. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -14,6 +17,24 @@
 #include "io/weights_write.h"
 #include "tensor/tensor.h"
 
+static const char single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+
+struct shard {
+    char *name, *part; /* `part`: the path until all shards are complete */
+    int64_t count;     /* of its jobs, which follow those of the shard before */
+};
+
+struct saving {
+    const char *folder;
+    const int64_t *stored_at;  /* per job, as are the next two */
+    int *shard_of;             /* which shard it is in */
+    const struct wf_job *jobs; /* as they are listed */
+    int64_t count;
+    struct shard *shards;
+    int n_shards;
+};
+
 static int64_t bytes_of(const struct wf_job *job)
 {
     int64_t bytes = (int64_t)weft_dtype_size(weft_tensor_dtype(job->tensor));
@@ -24,22 +45,22 @@ static int64_t bytes_of(const struct wf_job *job)
 
 /* The shard of each job, in order: the next one begins where a shard would have more than `most`
  * bytes. A tensor that stands there twice is where it stands first. gives: how many shards */
-static int place_jobs(int *shard, const struct wf_job *jobs, int64_t count, int64_t most)
+static int place_jobs(const struct saving *s, int64_t most)
 {
     int64_t filled = 0;
     int last = 0;
 
-    for (int64_t i = 0; i < count; i++) {
-        int64_t first = wf_job_stored_at(jobs, i), bytes = bytes_of(&jobs[i]);
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t first = s->stored_at[i], bytes = bytes_of(&s->jobs[i]);
 
-        shard[i] = last;
+        s->shard_of[i] = last;
         if (first < i) {
-            shard[i] = shard[first];
+            s->shard_of[i] = s->shard_of[first];
             continue;
         }
         if (filled && filled + bytes > most) {
             filled = 0;
-            shard[i] = ++last;
+            s->shard_of[i] = ++last;
         }
         filled += bytes;
     }
@@ -48,60 +69,87 @@ static int place_jobs(int *shard, const struct wf_job *jobs, int64_t count, int6
 
 static char *shard_name(int shard, int shards)
 {
-    return shards == 1 ? wf_strdup("model.safetensors")
+    return shards == 1 ? wf_strdup(single_name)
                        : wf_format("model-%05d-of-%05d.safetensors", shard + 1, shards);
 }
 
-static weft_status write_shard(const char *folder, const struct wf_job *jobs, int64_t count,
-                               const int *shard, int number, int shards)
+static char *path_in(const char *folder, const char *name)
 {
-    struct wf_job *mine = wf_calloc((size_t)count + 1, sizeof *mine);
-    char *name = shard_name(number, shards), *path = wf_format("%s/%s", folder, name);
-    weft_status status;
-    int64_t n = 0;
+    return wf_format("%s/%s", folder, name);
+}
 
-    for (int64_t i = 0; i < count; i++)
-        if (shard[i] == number) mine[n++] = jobs[i];
-    status = wf_weights_write(path, mine, n);
-    wf_free(mine);
-    wf_free(path);
-    wf_free(name);
+/* ranks: all of the world, for names that all know */
+static void make_shards(struct saving *s)
+{
+    uint64_t number = wf_agree_first(weft_world_rank() == 0 ? wf_sys_random() : 0);
+
+    s->shards = wf_calloc((size_t)s->n_shards, sizeof *s->shards);
+    for (int i = 0; i < s->n_shards; i++) {
+        char *name = shard_name(i, s->n_shards), *path = path_in(s->folder, name);
+
+        s->shards[i] =
+            (struct shard){.name = name, .part = wf_file_part(path, number + (unsigned)i)};
+        wf_free(path);
+    }
+    for (int64_t i = 0; i < s->count; i++) s->shards[s->shard_of[i]].count++;
+}
+
+/* ---- data ---- */
+
+/* The jobs of one shard behind another; wf_malloc'ed. */
+static struct wf_job *by_shard(const struct saving *s)
+{
+    struct wf_job *jobs = wf_calloc((size_t)s->count + 1, sizeof *jobs);
+    int64_t *next = wf_calloc((size_t)s->n_shards + 1, sizeof *next);
+
+    for (int i = 0; i < s->n_shards; i++) next[i + 1] = next[i] + s->shards[i].count;
+    for (int64_t i = 0; i < s->count; i++) jobs[next[s->shard_of[i]]++] = s->jobs[i];
+    wf_free(next);
+    return jobs;
+}
+
+static weft_status write_parts(const struct saving *s)
+{
+    struct wf_job *jobs = by_shard(s), *its = jobs;
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < s->n_shards && status == WEFT_OK; i++) {
+        status = wf_jobs_write(s->shards[i].part, its, s->shards[i].count);
+        its += s->shards[i].count;
+    }
+    wf_free(jobs);
     return status;
 }
 
 /* {"metadata": {"total_size": ..}, "weight_map": {tensor: file}}, of stored tensors. */
-static char *index_text(const struct wf_job *jobs, int64_t count, const int *shard, int shards,
-                        size_t *bytes)
+static char *index_text(const struct saving *s, size_t *bytes)
 {
-    char *text = NULL, *name;
+    char *text = NULL;
     FILE *file = open_memstream(&text, bytes);
     struct wf_json json = {.out = file};
     int64_t total = 0;
 
     if (!file) WF_DIE("no memory for an index of weights");
-    for (int64_t i = 0; i < count; i++)
-        if (wf_job_stored_at(jobs, i) == i) total += bytes_of(&jobs[i]);
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->stored_at[i] == i) total += bytes_of(&s->jobs[i]);
     wf_json_open(&json, NULL, '{');
     wf_json_open(&json, "metadata", '{');
     wf_json_int(&json, "total_size", total);
     wf_json_close(&json, '}');
     wf_json_open(&json, "weight_map", '{');
-    for (int64_t i = 0; i < count; i++) {
-        if (wf_job_stored_at(jobs, i) != i) continue;
-        name = shard_name(shard[i], shards);
-        wf_json_text(&json, jobs[i].name, name);
-        wf_free(name);
-    }
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->stored_at[i] == i)
+            wf_json_text(&json, s->jobs[i].name, s->shards[s->shard_of[i]].name);
     wf_json_close(&json, '}');
     wf_json_close(&json, '}');
     fclose(file);
     return text;
 }
 
-static weft_status write_index(const char *folder, const char *text, size_t bytes)
+static weft_status write_index(const struct saving *s, const char *part)
 {
-    char *path = wf_format("%s/model.safetensors.index.json", folder);
-    char *part = wf_file_part(path, wf_sys_random());
+    size_t bytes;
+    char *text = index_text(s, &bytes);
     weft_status status, finished;
     int fd;
 
@@ -110,30 +158,141 @@ static weft_status write_index(const char *folder, const char *text, size_t byte
         status = wf_file_put(fd, part, text, bytes, 0);
         finished = wf_file_finish(fd, part);
         if (status == WEFT_OK) status = finished;
-        if (status == WEFT_OK) status = wf_file_rename(part, path);
-        if (status != WEFT_OK) unlink(part);
     }
-    wf_free(part);
+    wf_free(text);
+    return status;
+}
+
+/* ---- names, which rank 0 gives ---- */
+
+static weft_status need_replaceable(const struct saving *s, const char *name)
+{
+    char *path = path_in(s->folder, name);
+    weft_status status = wf_file_need_replaceable(path);
+
     wf_free(path);
+    return status;
+}
+
+/* So that nothing is begun that cannot be ended. */
+static weft_status check_names(const struct saving *s)
+{
+    WF_TRY(need_replaceable(s, single_name));
+    WF_TRY(need_replaceable(s, index_name));
+    for (int i = 0; i < s->n_shards; i++) WF_TRY(need_replaceable(s, s->shards[i].name));
+    return WEFT_OK;
+}
+
+static weft_status remove_named(const struct saving *s, const char *name)
+{
+    char *path = path_in(s->folder, name);
+    weft_status status = wf_file_remove(path);
+
+    wf_free(path);
+    return status;
+}
+
+static weft_status rename_shards(const struct saving *s)
+{
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < s->n_shards && status == WEFT_OK; i++) {
+        char *path = path_in(s->folder, s->shards[i].name);
+
+        status = wf_file_rename(s->shards[i].part, path);
+        wf_free(path);
+    }
+    return status;
+}
+
+/* Who opens a folder goes by the index where there is one: it comes last and goes first; but it
+ * goes last where one file, which until then nobody opens, takes the place of several. */
+static weft_status replace_by_shards(const struct saving *s, const char *part, const char *index)
+{
+    WF_TRY(write_index(s, part));
+    WF_TRY(remove_named(s, single_name));
+    WF_TRY(remove_named(s, index_name));
+    WF_TRY(rename_shards(s));
+    return wf_file_rename(part, index);
+}
+
+static weft_status replace_by_one(const struct saving *s)
+{
+    WF_TRY(rename_shards(s));
+    return remove_named(s, index_name);
+}
+
+/* How many shards a name says there are, 0 for another name. */
+static int shards_of(const char *name)
+{
+    int shard, shards;
+    char *again;
+    bool same;
+
+    if (sscanf(name, "model-%d-of-%d.safetensors", &shard, &shards) != 2 || shards < 2) return 0;
+    again = shard_name(shard - 1, shards);
+    same = strcmp(name, again) == 0;
+    wf_free(again);
+    return same ? shards : 0;
+}
+
+/* Nothing names them any more. Those that cannot be removed do no harm. */
+static void remove_old_shards(const struct saving *s)
+{
+    DIR *folder = opendir(s->folder);
+    struct dirent *entry;
+
+    for (; folder && (entry = readdir(folder));) {
+        int shards = shards_of(entry->d_name);
+        struct stat st;
+        char *path;
+
+        if (!shards || shards == s->n_shards) continue;
+        path = path_in(s->folder, entry->d_name);
+        if (lstat(path, &st) == 0 && st.st_uid == geteuid() && !S_ISDIR(st.st_mode)) unlink(path);
+        wf_free(path);
+    }
+    if (folder) closedir(folder);
+}
+
+static weft_status replace(const struct saving *s)
+{
+    char *index = path_in(s->folder, index_name), *part = wf_file_part(index, wf_sys_random());
+    weft_status status = check_names(s);
+
+    if (status == WEFT_OK)
+        status = s->n_shards > 1 ? replace_by_shards(s, part, index) : replace_by_one(s);
+    if (status == WEFT_OK)
+        remove_old_shards(s);
+    else
+        unlink(part);
+    wf_free(part);
+    wf_free(index);
     return status;
 }
 
 weft_status wf_weights_write_shards(const char *folder, const struct wf_job *jobs, int64_t count,
                                     int64_t most)
 {
-    int *shard = wf_calloc((size_t)count + 1, sizeof *shard);
-    int shards = place_jobs(shard, jobs, count, most);
-    weft_status status = WEFT_OK;
-    size_t bytes;
-    char *text;
+    struct saving s = {.folder = folder, .jobs = jobs, .count = count};
+    bool first = weft_world_rank() == 0;
+    int64_t *stored_at;
+    weft_status status;
 
-    for (int number = 0; number < shards && status == WEFT_OK; number++)
-        status = write_shard(folder, jobs, count, shard, number, shards);
-    if (status == WEFT_OK && shards > 1) {
-        text = index_text(jobs, count, shard, shards, &bytes);
-        status = wf_agree(weft_world_rank() == 0 ? write_index(folder, text, bytes) : WEFT_OK);
-        wf_free(text);
+    WF_TRY(wf_jobs_check(jobs, count));
+    s.stored_at = stored_at = wf_jobs_stored_at(jobs, count);
+    s.shard_of = wf_calloc((size_t)count + 1, sizeof *s.shard_of);
+    s.n_shards = place_jobs(&s, most);
+    make_shards(&s);
+    status = write_parts(&s);
+    if (status == WEFT_OK) status = wf_agree(first ? replace(&s) : WEFT_OK);
+    for (int i = 0; i < s.n_shards; i++) {
+        if (status != WEFT_OK && first) unlink(s.shards[i].part);
+        wf_free(s.shards[i].part);
+        wf_free(s.shards[i].name);
     }
-    wf_free(shard);
+    wf_free(s.shards);
+    wf_free(s.shard_of);
+    wf_free(stored_at);
     return status;
 }

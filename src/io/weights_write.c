@@ -1,5 +1,6 @@
 /* weights_write.c: tensors into one file. Rank 0 makes the file with its header, every rank puts in
  * what it holds, rank 0 gives the file its name. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,11 +18,35 @@
 #include "io/writing.h"
 #include "tensor/tensor.h"
 
-int64_t wf_job_stored_at(const struct wf_job *jobs, int64_t i)
+struct tie {
+    const weft_tensor *tensor;
+    int64_t first, job;
+};
+
+static int by_tensor(const void *a, const void *b)
 {
-    for (int64_t j = 0; j < i; j++)
-        if (jobs[j].tensor == jobs[i].tensor && jobs[j].first == jobs[i].first) return j;
-    return i;
+    const struct tie *x = a, *y = b;
+
+    if (x->tensor != y->tensor) return (uintptr_t)x->tensor < (uintptr_t)y->tensor ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->job > y->job) - (x->job < y->job);
+}
+
+int64_t *wf_jobs_stored_at(const struct wf_job *jobs, int64_t count)
+{
+    struct tie *order = wf_calloc((size_t)count + 1, sizeof *order);
+    int64_t *stored_at = wf_calloc((size_t)count + 1, sizeof *stored_at);
+
+    for (int64_t i = 0; i < count; i++) order[i] = (struct tie){jobs[i].tensor, jobs[i].first, i};
+    if (count) qsort(order, (size_t)count, sizeof *order, by_tensor);
+    for (int64_t i = 0; i < count; i++) {
+        const struct tie *before = i ? &order[i - 1] : NULL;
+        bool same = before && before->tensor == order[i].tensor && before->first == order[i].first;
+
+        stored_at[order[i].job] = same ? stored_at[before->job] : order[i].job;
+    }
+    wf_free(order);
+    return stored_at;
 }
 
 static weft_status check_name(struct wf_name_set *names, const char *name)
@@ -67,9 +92,11 @@ static uint64_t fingerprint(const struct wf_job *jobs, int64_t count)
 
 static void plan(struct wf_out *out, const struct wf_job *jobs, int64_t count)
 {
+    int64_t *stored_at = wf_jobs_stored_at(jobs, count);
+
     wf_out_note(out, "format", "pt"); /* what readers of PyTorch models look for */
     for (int64_t i = 0; i < count; i++) {
-        int64_t first = wf_job_stored_at(jobs, i);
+        int64_t first = stored_at[i];
         struct wf_out_entry entry = {.name = jobs[i].name,
                                      .type = wf_element_type_of(weft_tensor_dtype(jobs[i].tensor)),
                                      .ndim = jobs[i].ndim,
@@ -81,6 +108,7 @@ static void plan(struct wf_out *out, const struct wf_job *jobs, int64_t count)
         else
             wf_out_note(out, jobs[i].name, jobs[first].name);
     }
+    wf_free(stored_at);
     wf_out_plan(out);
 }
 
@@ -140,31 +168,43 @@ static weft_status write_mine(const struct wf_out *out, const struct wf_job *job
     return status != WEFT_OK ? status : finished;
 }
 
-static weft_status write_all(const struct wf_out *out, const struct wf_job *jobs, const char *path)
+weft_status wf_jobs_check(const struct wf_job *jobs, int64_t count)
+{
+    WF_TRY(wf_agree(check(jobs, count)));
+    return wf_agree_same("write weights: the list of tensors", fingerprint(jobs, count));
+}
+
+weft_status wf_jobs_write(const char *part, const struct wf_job *jobs, int64_t count)
 {
     bool first = weft_world_rank() == 0;
-    char *part = wf_file_part(path, wf_agree_first(first ? wf_sys_random() : 0));
-    weft_status status = wf_agree(first ? create(out, part) : WEFT_OK);
-    bool made = status == WEFT_OK;
+    struct wf_out out = {0};
+    weft_status status;
 
-    if (status == WEFT_OK) status = wf_agree(write_mine(out, jobs, part));
-    if (status == WEFT_OK) status = wf_agree(first ? wf_file_rename(part, path) : WEFT_OK);
-    if (status != WEFT_OK && made && first) unlink(part);
-    wf_free(part);
+    plan(&out, jobs, count);
+    status = wf_agree(first ? create(&out, part) : WEFT_OK);
+    if (status == WEFT_OK) {
+        status = wf_agree(write_mine(&out, jobs, part));
+        if (status != WEFT_OK && first) unlink(part);
+    }
+    wf_out_free(&out);
     return status;
 }
 
 weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_t count)
 {
-    struct wf_out out = {0};
+    bool first = weft_world_rank() == 0;
     weft_status status;
+    char *part;
 
     WF_NEED(path && path[0], WEFT_ERR_ARG, "write weights: no path");
-    WF_TRY(wf_agree(check(jobs, count)));
-    WF_TRY(wf_agree_same("write weights: the list of tensors", fingerprint(jobs, count)));
-    plan(&out, jobs, count);
-    status = write_all(&out, jobs, path);
-    wf_out_free(&out);
+    WF_TRY(wf_jobs_check(jobs, count));
+    part = wf_file_part(path, wf_agree_first(first ? wf_sys_random() : 0));
+    status = wf_jobs_write(part, jobs, count);
+    if (status == WEFT_OK) {
+        status = wf_agree(first ? wf_file_rename(part, path) : WEFT_OK);
+        if (status != WEFT_OK && first) unlink(part);
+    }
+    wf_free(part);
     return status;
 }
 

@@ -19,8 +19,14 @@ struct wf_job {
 /** weft_weights_write of such jobs. ranks, fails: as that */
 weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_t count);
 
-/** The first job with the same tensor: it is stored there. */
-int64_t wf_job_stored_at(const struct wf_job *jobs, int64_t i);
+/** Its steps but the last one: names, tensors, and that all ranks have the same list; then the
+ * file, complete under the name `part` (wf_file_part), which all ranks know. When it fails it is
+ * not there. ranks, fails: as weft_weights_write */
+weft_status wf_jobs_check(const struct wf_job *jobs, int64_t count);
+weft_status wf_jobs_write(const char *part, const struct wf_job *jobs, int64_t count);
+
+/** For each job the first one with the same tensor: it is stored there. wf_malloc'ed */
+int64_t *wf_jobs_stored_at(const struct wf_job *jobs, int64_t count);
 
 /** weft_weights_save_shards of such jobs. ranks, fails: as that */
 weft_status wf_weights_write_shards(const char *folder, const struct wf_job *jobs, int64_t count,

@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <weft/tensor.h>
 #include <weft/weights.h>
 
 #include "io/safetensors.h"
+#include "io/weights_write.h"
 #include "support/mpi_check.h"
 #include "support/scratch.h"
 
@@ -98,12 +100,51 @@ START_TEST(header__takes_a_few_times_its_size_in_memory)
 }
 END_TEST
 
+/* Seconds of this process to write so many tensors to two files. */
+static double write_shards(int64_t count)
+{
+    struct wf_job *jobs = calloc((size_t)count, sizeof *jobs);
+    char(*names)[16] = calloc((size_t)count, sizeof *names);
+    weft_scope *scope = weft_scope_open();
+    int64_t bytes = 4 * count;
+    clock_t begin;
+    double seconds;
+
+    wt_remove(wt_scratch("shards"));
+    mkdir(wt_scratch("shards"), 0777);
+    for (int64_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "t%lld", (long long)i);
+        jobs[i] = (struct wf_job){.name = names[i],
+                                  .tensor = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1),
+                                  .ndim = 1,
+                                  .shape = {1}};
+    }
+    begin = clock();
+    ck_assert_int_eq(wf_weights_write_shards(wt_scratch("shards"), jobs, count, bytes / 2),
+                     WEFT_OK);
+    seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    weft_scope_close(scope);
+    free(names);
+    free(jobs);
+    return seconds;
+}
+
+/* trial 4.6 */
+START_TEST(shards__of_many_tensors_are_written_in_time_that_grows_with_them)
+{
+    double few = write_shards(4000), many = write_shards(40000);
+
+    ck_assert_msg(many < 40 * few, "%g s for 4000 tensors, %g s for 40000", few, many);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("costs");
     TCase *tc = tcase_create("costs");
 
     tcase_add_test(tc, index__of_many_files_is_opened_in_time_that_grows_with_them);
+    tcase_add_test(tc, shards__of_many_tensors_are_written_in_time_that_grows_with_them);
     tcase_add_test(tc, header__takes_a_few_times_its_size_in_memory);
     suite_add_tcase(suite, tc);
     return wt_scratch_end(wt_unit_main(suite));
