@@ -40,14 +40,16 @@ static int64_t generation_of(const char *name)
     return same ? generation : -1;
 }
 
-/* Every tensor has the note that says which elements it has. */
+/* Every tensor has the note that says which elements it has. What is no such file is no failure of
+ * the program's; one that it has stays. */
 static bool has_notes(const char *path)
 {
+    bool failed = weft_error_status() != WEFT_OK;
     struct wf_safetensors file;
     bool all;
 
-    if (weft_error_status() != WEFT_OK || wf_safetensors_open(&file, path) != WEFT_OK) {
-        weft_error_clear();
+    if (wf_safetensors_open(&file, path) != WEFT_OK) {
+        if (!failed) weft_error_clear();
         return false;
     }
     all = file.n_entries > 0;

@@ -200,6 +200,27 @@ WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
     wt_world_close(&w);
 }
 
+/* Cleaning reads files to see whose they are; a failure that the program has not cleared stays, and
+ * is none of the saves'. trial 3 */
+WT_TEST(cleaning__leaves_the_failure_of_the_program)
+{
+    struct wt_world w = wt_world_open();
+    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+
+    fresh_folder("failed");
+    WT_ALL(weft_checkpoint_save(wt_scratch("failed"), state) == WEFT_OK);
+    if (wt_rank() == 0) wt_write_text(in("failed", "g000001-r00777.safetensors"), "mine");
+    WT_ALL(weft_weights_open(in("failed", "missing")) == NULL);
+    WT_ALL(weft_checkpoint_save(wt_scratch("failed"), state) == WEFT_OK);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "missing");
+    WT_ALL(!there(in("failed", "g000001-r00000.safetensors")));
+    WT_ALL(weft_checkpoint_save(wt_scratch("failed"), state) == WEFT_OK);
+    WT_ALL(weft_error_status() == WEFT_OK);
+    WT_ALL(says(in("failed", "g000001-r00777.safetensors"), "mine"));
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
 /* The parts find room, the list does not. trial 3 */
 WT_TEST(saving__that_fails_leaves_nothing_behind)
 {
@@ -234,6 +255,7 @@ int main(int argc, char **argv)
         WT_CASE(checkpoint__follows_no_link_and_writes_over_nothing_of_others),
         WT_CASE(checkpoint__a_folder_of_another_user_is_refused),
         WT_CASE(cleaning__removes_what_saves_wrote_and_nothing_else),
+        WT_CASE(cleaning__leaves_the_failure_of_the_program),
         WT_CASE(saving__that_fails_leaves_nothing_behind),
         WT_END,
     };
