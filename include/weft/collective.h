@@ -54,7 +54,8 @@ WEFT_API weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts
  * They differ at most in that dim; `sizes` has its size on each rank, NULL when all are equal.
  * ranks: collective over lines of `axis`
  * gives: a new tensor; gather: on other ranks than the root one with size 0 in `dim`
- * fails: as above; WEFT_ERR_SHAPE when `sizes` has another size for this rank
+ * fails: as above. `sizes` with another size for this rank ends the job, since other ranks' may
+ *        fit; in a world of one rank it is WEFT_ERR_SHAPE
  */
 WEFT_API weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes,
                                            weft_mesh *mesh, int axis);

@@ -128,8 +128,9 @@ WEFT_API weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest);
  *
  * ranks: any; local; all ranks of the mesh alike
  * gives: a tensor owned by the open scope; shares storage with `local`
- * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_DTYPE for another dtype;
- *        WEFT_ERR_SHAPE when it is not this rank's part
+ * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_DTYPE for another dtype. A size that is
+ *        not that of this rank's part ends the job, since other ranks' may fit; in a world of one
+ *        rank it is WEFT_ERR_SHAPE
  */
 WEFT_API weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest);
 
@@ -154,8 +155,9 @@ WEFT_API int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room);
  *
  * ranks: all of the mesh, each with its own bytes
  * gives: a leaf owned by the open scope, that wants a gradient as the saved one did
- * fails: WEFT_ERR_IO for bytes that are cut off, are no tensor, or are another rank's part; as
- *        weft_mesh_from_ranks where the world has no such ranks
+ * fails: each rank has bytes of its own, so what is wrong with them ends the job; in a world of one
+ *        rank it is WEFT_ERR_IO for bytes that are cut off, are no tensor, or are another rank's
+ *        part, and as weft_mesh_from_ranks where the world has no such ranks
  */
 WEFT_API weft_tensor *weft_tensor_load(const void *bytes, int64_t size);
 

@@ -332,7 +332,9 @@ WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const
  * output distributed or this rank's part: sequence keeps unless told), local_inputs, optional.
  * ranks: any; local; every rank needs the same text
  * gives: a plan owned by the caller (weft_plan_release), or NULL; it may be released once applied
- * fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a file: WEFT_ERR_IO too
+ * fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a file, WEFT_ERR_IO for one that is too
+ *        long. A file that this rank cannot open or read ends the job, since other ranks may; in a
+ *        world of one rank it is WEFT_ERR_IO
  */
 WEFT_API weft_plan *weft_plan_parse(const char *text);
 WEFT_API weft_plan *weft_plan_read(const char *path);

@@ -124,7 +124,8 @@ WEFT_API void weft_increment_version(weft_tensor *t);
 WEFT_API double weft_item(const weft_tensor *t);
 
 /** Copy this rank's elements out, row-major, as f64. ranks: any; local. fails: WEFT_ERR_ARG when
- * room is too small */
+ * room is too small; of a distributed tensor, whose shards differ in size, that ends the job, but
+ * in a world of one rank */
 WEFT_API weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room);
 
 /** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does.

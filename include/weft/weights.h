@@ -60,7 +60,8 @@ WEFT_API const char *weft_weights_note(const weft_weights *weights, const char *
  * ranks: any; local; each rank reads what it holds
  * fails: WEFT_ERR_NOT_FOUND; WEFT_ERR_SHAPE; WEFT_ERR_DTYPE; WEFT_ERR_LAYOUT for a pending
  *        reduction; WEFT_ERR_STATE for a tensor without elements (WEFT_META) and for the result of
- *        a recorded op
+ *        a recorded op. A NULL `weights` that follows a failure ends the job, since other ranks may
+ *        have opened theirs; in a world of one rank that failure is passed on
  */
 WEFT_API weft_status weft_weights_read_into(weft_weights *weights, const char *name,
                                             weft_tensor *t);
@@ -204,8 +205,10 @@ WEFT_API weft_status weft_weights_save_shards(weft_module *module, const char *f
  * caller sets `dtype`.
  *
  * ranks: any; local
- * fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_IO for what is no JSON; WEFT_ERR_ARG naming a key that is
- *        missing, of the wrong type, or set to what is not supported; *config is unchanged then
+ * fails: WEFT_ERR_IO for what is no JSON; WEFT_ERR_ARG naming a key that is missing, of the wrong
+ *        type, or set to what is not supported; *config is unchanged then. A file that this rank
+ *        cannot open ends the job, since other ranks may; in a world of one rank it is
+ *        WEFT_ERR_NOT_FOUND or WEFT_ERR_IO
  */
 WEFT_API weft_status weft_gpt_config_read(weft_gpt_config *config, const char *path);
 WEFT_API weft_status weft_llama_config_read(weft_llama_config *config, const char *path);

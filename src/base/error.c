@@ -15,6 +15,8 @@ static _Thread_local struct {
     char message[MESSAGE_BYTES];
 } record;
 
+static _Thread_local char latest[MESSAGE_BYTES]; /* of all failures; the record has the first */
+
 static _Thread_local int world_ranks = 1;
 
 void wf_error_set_ranks(int ranks) { world_ranks = ranks; }
@@ -53,6 +55,7 @@ void wf_error_set(weft_status status, const char *message)
 {
     record.status = status;
     snprintf(record.message, sizeof record.message, "%s", message);
+    memcpy(latest, record.message, sizeof latest);
 }
 
 /* The path after "src/", so that messages do not depend on where the tree lies. */
@@ -75,13 +78,14 @@ static weft_status keep(weft_status status, const char *file, int line, const ch
                     module[0] ? ": " : "");
     if (used >= (int)sizeof text / 4) used = (int)sizeof text / 4 - 1;
     vsnprintf(text + used, sizeof text - (size_t)used, format, args);
+    snprintf(latest, sizeof latest, "%s (%s:%d)", wf_utf8_shown(shown, sizeof shown, text),
+             short_file(file), line);
     if (record.status != WEFT_OK) {
         WF_LOG(WF_LOG_DEBUG, "error", "after the first failure: %s", text + used);
         return status;
     }
     record.status = status;
-    snprintf(record.message, sizeof record.message, "%s (%s:%d)",
-             wf_utf8_shown(shown, sizeof shown, text), short_file(file), line);
+    memcpy(record.message, latest, sizeof latest);
     return status;
 }
 
@@ -151,7 +155,7 @@ void wf_die(const char *file, int line, const char *format, ...)
 weft_status wf_local_status(weft_status status)
 {
     if (status == WEFT_OK || world_ranks == 1) return status;
-    say(record.message);
+    say(latest);
     end();
 }
 

@@ -20,7 +20,8 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
 weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
-/** The same for a failure that is recorded already. gives: `status` */
+/** The same for the failure of a call that just returned `status`; what is said is that one, also
+ * where others came before. gives: `status` */
 weft_status wf_local_status(weft_status status);
 
 /** How many ranks this thread's world has: 1 until comm says otherwise. */

@@ -69,7 +69,9 @@ void wf_piece_of_part(struct wf_piece *piece, const struct wf_held *held, int ty
 static weft_status find(const struct wf_weight **item, const weft_weights *weights,
                         const char *name)
 {
-    if (!weights) WF_TRY_LOCAL(weft_error_status()); /* other ranks may have opened theirs */
+    if (!weights && weft_error_status() != WEFT_OK) /* other ranks may have opened theirs */
+        return WF_FAIL_LOCAL(weft_error_status(), "read weights: none are open here, after: %s",
+                             weft_error_message());
     WF_NEED_GIVEN(weights, "weights: NULL");
     WF_NEED(name, WEFT_ERR_ARG, "weights: the name is NULL");
     *item = wf_weights_find(weights, name);

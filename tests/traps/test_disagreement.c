@@ -13,6 +13,10 @@
 #include "base/error.h"
 #include "support/mpi_check.h"
 
+#define GOLDEN                                                                                     \
+    WT_SOURCE_DIR "/"                                                                              \
+                  "tests/golden/weights.safetensors"
+
 enum { RANKS = 4, TEXT_BYTES = 4096, DIED = 3 };
 
 static weft_tensor *matrix(void) { return weft_full(WEFT_F32, 2, (int64_t[]){8, 6}, 1); }
@@ -220,6 +224,36 @@ static int load_damaged_bytes(void *payload)
     return result;
 }
 
+/* A failure that all ranks have had before, and did not clear. */
+static void fail_alike(void) { weft_matmul(matrix(), matrix()); }
+
+/* What is told is what ends the job, not what failed first. */
+static int load_damaged_bytes_after_a_failure(void *payload)
+{
+    return fail_alike(), load_damaged_bytes(payload);
+}
+
+static int read_weights_that_one_lacks(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_weights *file = weft_weights_open(weft_world_rank() == 1 ? "no such weights" : GOLDEN);
+    weft_placement rows = weft_shard(0);
+    int result = failed(weft_full_tensor(weft_weights_read(file, "real.f32", 0, mesh, &rows)));
+
+    (void)payload;
+    weft_weights_close(file);
+    return result;
+}
+
+static int read_a_config_that_one_lacks(void *payload)
+{
+    weft_gpt_config config;
+
+    (void)payload;
+    fail_alike();
+    return weft_world_rank() == 1 && weft_gpt_config_read(&config, "no such config") ? 1 : 0;
+}
+
 static int unflatten_a_short_shard(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
@@ -288,6 +322,9 @@ static const struct program {
     {name_groups_differently, "2", {"rank 2 makes another mesh", ""}},
     {ask_for_too_much, "1", {"rank 2: ", "no memory for 4503599627370496 bytes"}},
     {load_damaged_bytes, "1", {"rank 2: load: the bytes are no saved tensor", ""}},
+    {load_damaged_bytes_after_a_failure, "1", {"rank 2: load: the bytes are no saved tensor", ""}},
+    {read_weights_that_one_lacks, "1", {"rank 1: read weights: none are open", "no such weights"}},
+    {read_a_config_that_one_lacks, "1", {"rank 1: no such config", ""}},
     {unflatten_a_short_shard, "1", {"rank 2: unflatten", "local tensor 1"}},
     {read_a_plan_that_one_lacks, "1", {"rank 1: plan read: no such plan", "opened"}},
     {read_into_little_room, "1", {"rank 1: read_f64: room for 17 of 18 here", ""}},
