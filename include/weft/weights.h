@@ -213,3 +213,18 @@ WEFT_API weft_status weft_weights_save_shards(weft_module *module, const char *f
 WEFT_API weft_status weft_gpt_config_read(weft_gpt_config *config, const char *path);
 WEFT_API weft_status weft_llama_config_read(weft_llama_config *config, const char *path);
 WEFT_API weft_status weft_bert_config_read(weft_bert_config *config, const char *path);
+
+/**
+ * The config.json that the transformers package reads beside a model's weights
+ * (weft_weights_save_shards): weft_gpt_config_read and the others give the same config again, with
+ * what is 0 by default as the size or number that it means.
+ *
+ * How a model is run (`by_heads`, `transposed`, `recompute`, `pooler`) is not in it. Llama's
+ * longest text is written for stretched positions only, else it is transformers' 2048. ranks: all
+ * of the world, with equal configs; rank 0 writes. The file appears when it is complete, and until
+ * then what was there stays fails: WEFT_ERR_ARG naming a key whose value is out of range or has no
+ * word (rotary.interleaved), WEFT_ERR_IO; on all ranks
+ */
+WEFT_API weft_status weft_gpt_config_write(const weft_gpt_config *config, const char *path);
+WEFT_API weft_status weft_llama_config_write(const weft_llama_config *config, const char *path);
+WEFT_API weft_status weft_bert_config_write(const weft_bert_config *config, const char *path);

@@ -1,8 +1,11 @@
 /* json.c: JSON, written as it comes. */
 #include "base/json.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -67,6 +70,32 @@ void wf_json_real(struct wf_json *json, const char *key, double value)
         fprintf(json->out, "%.12g", value);
     else
         fputs("null", json->out);
+}
+
+void wf_json_exact(struct wf_json *json, const char *key, double value)
+{
+    double size = fabs(value);
+    int least = size >= 1 && size < 1e15 ? (int)log10(size) + 1 : 1; /* 50.0, not 5e+01 */
+    char text[40];
+
+    if (!isfinite(value)) {
+        wf_json_null(json, key);
+        return;
+    }
+    for (int digits = least; digits <= DBL_DECIMAL_DIG; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    for (char *c = text; *c; c++) /* the point is another character in some locales */
+        if (!strchr("0123456789+-e", *c)) *c = '.';
+    begin(json, key);
+    fprintf(json->out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+void wf_json_null(struct wf_json *json, const char *key)
+{
+    begin(json, key);
+    fputs("null", json->out);
 }
 
 void wf_json_bool(struct wf_json *json, const char *key, bool value)

@@ -20,6 +20,9 @@ void wf_json_close(struct wf_json *json, char bracket);
 
 void wf_json_text(struct wf_json *json, const char *key, const char *text);
 void wf_json_int(struct wf_json *json, const char *key, int64_t value);
-/** Not finite: null. */
+/** To 12 digits; not finite: null. */
 void wf_json_real(struct wf_json *json, const char *key, double value);
+/** The shortest text that is read as the same number, and as no integer. */
+void wf_json_exact(struct wf_json *json, const char *key, double value);
+void wf_json_null(struct wf_json *json, const char *key);
 void wf_json_bool(struct wf_json *json, const char *key, bool value);

@@ -177,7 +177,7 @@ double wf_config_chance(struct wf_config *c, const char *key, double standard)
 
 double wf_config_eps(struct wf_config *c, const char *key, double standard)
 {
-    return wf_config_real(c, key, standard, 1e-30, 1);
+    return wf_config_real(c, key, standard, WF_CONFIG_LEAST_EPS, 1);
 }
 
 int wf_config_layers(struct wf_config *c, const char *key)
@@ -217,23 +217,31 @@ const char *wf_config_text(struct wf_config *c, const char *key, const char *sta
     return item ? item->text : standard;
 }
 
+static const struct {
+    const char *name;
+    weft_activation_kind kind;
+} activations[] = {
+    {"gelu", WEFT_GELU}, {"gelu_new", WEFT_GELU_TANH}, {"gelu_pytorch_tanh", WEFT_GELU_TANH},
+    {"relu", WEFT_RELU}, {"silu", WEFT_SILU},          {"swish", WEFT_SILU}};
+
 weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
                                           const char *standard)
 {
-    static const struct {
-        const char *name;
-        weft_activation_kind kind;
-    } known[] = {
-        {"gelu", WEFT_GELU}, {"gelu_new", WEFT_GELU_TANH}, {"gelu_pytorch_tanh", WEFT_GELU_TANH},
-        {"relu", WEFT_RELU}, {"silu", WEFT_SILU},          {"swish", WEFT_SILU}};
     const struct wf_config_item *item = ask(c, key);
     const char *name = item ? item->text : standard;
 
     if (item && item->type != WF_JSON_STRING) refuse_type(c, item, "a string");
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].name, name) == 0) return known[i].kind;
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++)
+        if (strcmp(activations[i].name, name) == 0) return activations[i].kind;
     wf_config_refuse(c, key, "is \"%.80s\", an activation that is not supported", name);
     return WEFT_GELU;
+}
+
+const char *wf_config_activation_name(weft_activation_kind kind)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++)
+        if (activations[i].kind == kind) return activations[i].name;
+    return NULL;
 }
 
 void wf_config_only_flag(struct wf_config *c, const char *key, bool value)

@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "io/json_reader.h"
 
+/** What a norm's epsilon may be at least. */
+#define WF_CONFIG_LEAST_EPS 1e-30
+
 struct wf_config {
     const char *path; /* borrowed */
     struct wf_config_item {
@@ -49,6 +52,8 @@ bool wf_config_flag(struct wf_config *c, const char *key, bool standard);
 const char *wf_config_text(struct wf_config *c, const char *key, const char *standard);
 weft_activation_kind wf_config_activation(struct wf_config *c, const char *key,
                                           const char *standard);
+/** The first name of an activation, NULL: there is none. */
+const char *wf_config_activation_name(weft_activation_kind kind);
 
 /** The key is missing, null or has this value; anything else is refused as not supported. */
 void wf_config_only_flag(struct wf_config *c, const char *key, bool value);

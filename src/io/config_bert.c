@@ -2,6 +2,7 @@
 #include <weft/weights.h>
 
 #include "io/config.h"
+#include "io/config_write.h"
 
 static const char *const beside[] = {
     "architectures",          "bos_token_id",  "eos_token_id",
@@ -41,3 +42,27 @@ static void read_model(weft_bert_config *config, struct wf_config *c)
 }
 
 WF_CONFIG_READER(bert, read_model)
+
+static void write_model(struct wf_config_out *c, const weft_bert_config *config)
+{
+    wf_config_put_text(c, "model_type", "bert");
+    wf_config_put_architecture(c, config->masked_lm ? "BertForMaskedLM" : "BertModel");
+    wf_config_put_dtype(c, config->dtype);
+    wf_config_put_flag(c, "is_decoder", false);
+    wf_config_put_flag(c, "add_cross_attention", false);
+    wf_config_put_size(c, "vocab_size", config->vocab);
+    wf_config_put_size(c, "max_position_embeddings", config->context);
+    wf_config_put_size(c, "hidden_size", config->width);
+    wf_config_put_size(c, "num_attention_heads", config->heads);
+    wf_config_put_size(c, "num_hidden_layers", config->layers);
+    wf_config_put_hidden(c, "intermediate_size", config->hidden, config->width);
+    wf_config_put_size(c, "type_vocab_size", config->types ? config->types : 2);
+    wf_config_put_activation(c, "hidden_act", config->act);
+    wf_config_put_padding(c, "pad_token_id", config->padding_idx);
+    wf_config_put_flag(c, "tie_word_embeddings", !config->untied);
+    wf_config_put_eps(c, "layer_norm_eps", config->eps, 1e-12);
+    wf_config_put_chance(c, "hidden_dropout_prob", config->dropout);
+    wf_config_put_chance(c, "attention_probs_dropout_prob", config->attention_dropout);
+}
+
+WF_CONFIG_WRITER(bert, write_model)

@@ -2,6 +2,7 @@
 #include <weft/weights.h>
 
 #include "io/config.h"
+#include "io/config_write.h"
 
 /* What is said about generation, initialisation, heads for other tasks, and the program that wrote
  * the file. */
@@ -67,3 +68,28 @@ static void read_model(weft_gpt_config *config, struct wf_config *c)
 }
 
 WF_CONFIG_READER(gpt, read_model)
+
+static void write_model(struct wf_config_out *c, const weft_gpt_config *config)
+{
+    wf_config_put_text(c, "model_type", "gpt2");
+    wf_config_put_architecture(c, "GPT2LMHeadModel");
+    wf_config_put_dtype(c, config->dtype);
+    wf_config_put_size(c, "vocab_size", config->vocab);
+    wf_config_put_size(c, "n_positions", config->context);
+    wf_config_put_size(c, "n_embd", config->width);
+    wf_config_put_size(c, "n_head", config->heads);
+    wf_config_put_size(c, "n_layer", config->layers);
+    wf_config_put_optional_size(c, "n_inner", config->hidden);
+    wf_config_put_activation(c, "activation_function", config->act);
+    wf_config_put_eps(c, "layer_norm_epsilon", config->eps, 1e-5);
+    wf_config_put_flag(c, "tie_word_embeddings", config->tied);
+    wf_config_put_flag(c, "scale_attn_weights", true);
+    wf_config_put_flag(c, "scale_attn_by_inverse_layer_idx", false);
+    wf_config_put_flag(c, "reorder_and_upcast_attn", false);
+    wf_config_put_flag(c, "add_cross_attention", false);
+    wf_config_put_chance(c, "resid_pdrop", config->dropout);
+    wf_config_put_chance(c, "embd_pdrop", config->dropout);
+    wf_config_put_chance(c, "attn_pdrop", config->attention_dropout);
+}
+
+WF_CONFIG_WRITER(gpt, write_model)

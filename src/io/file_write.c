@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "io/element.h"
 #include "io/weights.h"
 
@@ -222,4 +223,26 @@ weft_status wf_file_remove(const char *path)
     else
         WF_NEED(errno == ENOENT, WEFT_ERR_IO, "%s: cannot remove: %s", path, strerror(errno));
     return WEFT_OK;
+}
+
+weft_status wf_file_fill(const char *path, const void *bytes, size_t count)
+{
+    weft_status status, finished;
+    int fd;
+
+    WF_TRY(wf_file_create(&fd, path, count));
+    status = wf_file_put(fd, path, bytes, count, 0);
+    finished = wf_file_finish(fd, path);
+    return status == WEFT_OK ? finished : status;
+}
+
+weft_status wf_file_write(const char *path, const void *bytes, size_t count)
+{
+    char *part = wf_file_part(path, wf_sys_random());
+    weft_status status = wf_file_fill(part, bytes, count);
+
+    if (status == WEFT_OK) status = wf_file_rename(part, path);
+    if (status != WEFT_OK) unlink(part);
+    wf_free(part);
+    return status;
 }

@@ -61,3 +61,8 @@ weft_status wf_file_rename(const char *from, const char *to);
 weft_status wf_file_need_replaceable(const char *to);
 /** Remove a file, or a link, if there is one. */
 weft_status wf_file_remove(const char *path);
+
+/** A whole file of these bytes, to the disk: one that must not be there / one by that name, which
+ * keeps what it had until then. */
+weft_status wf_file_fill(const char *path, const void *bytes, size_t count);
+weft_status wf_file_write(const char *path, const void *bytes, size_t count);

@@ -6,14 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/sys.h"
 #include "io/element.h"
 #include "io/file_map.h"
 #include "io/file_write.h"
@@ -115,26 +113,16 @@ static char *text_of(const struct wf_manifest *m, size_t *bytes)
 
 weft_status wf_manifest_write(const struct wf_manifest *m, const char *folder)
 {
-    char *whole = wf_format("%s/%s", folder, file_name), seal[SEAL_BYTES + 1];
-    char *part = wf_file_part(whole, wf_sys_random());
+    char *path = wf_format("%s/%s", folder, file_name), *sealed;
     size_t bytes;
     char *text = text_of(m, &bytes);
-    weft_status status, finished;
-    int fd;
+    weft_status status;
 
-    snprintf(seal, sizeof seal, "\"hash\":\"%016" PRIx64 "\"}\n", wf_hash_bytes(text, bytes));
-    status = wf_file_create(&fd, part, bytes + SEAL_BYTES);
-    if (status == WEFT_OK) {
-        status = wf_file_put(fd, part, text, bytes, 0);
-        if (status == WEFT_OK) status = wf_file_put(fd, part, seal, SEAL_BYTES, bytes);
-        finished = wf_file_finish(fd, part);
-        if (status == WEFT_OK) status = finished;
-        if (status == WEFT_OK) status = wf_file_rename(part, whole);
-        if (status != WEFT_OK) unlink(part);
-    }
+    sealed = wf_format("%s\"hash\":\"%016" PRIx64 "\"}\n", text, wf_hash_bytes(text, bytes));
+    status = wf_file_write(path, sealed, bytes + SEAL_BYTES);
+    wf_free(sealed);
     wf_free(text);
-    wf_free(part);
-    wf_free(whole);
+    wf_free(path);
     return status;
 }
 

@@ -150,15 +150,8 @@ static weft_status write_index(const struct saving *s, const char *part)
 {
     size_t bytes;
     char *text = index_text(s, &bytes);
-    weft_status status, finished;
-    int fd;
+    weft_status status = wf_file_fill(part, text, bytes);
 
-    status = wf_file_create(&fd, part, bytes);
-    if (status == WEFT_OK) {
-        status = wf_file_put(fd, part, text, bytes, 0);
-        finished = wf_file_finish(fd, part);
-        if (status == WEFT_OK) status = finished;
-    }
     wf_free(text);
     return status;
 }
