@@ -49,8 +49,14 @@ WEFT_API void weft_zero_grad(weft_tensor *leaf);
 WEFT_API weft_status weft_backward(weft_tensor *loss);
 WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
 
-/** Backward from any tensor with a given gradient of the same global shape. ranks, fails: as
- * weft_backward */
+/**
+ * Backward from any tensor with a given gradient of the same global shape.
+ *
+ * For a distributed tensor the gradient is distributed too, or one number; a plain one of several
+ * elements only where weft_implicit_replication_set allows it.
+ * ranks: as weft_backward
+ * fails: as weft_backward; WEFT_ERR_SHAPE for another shape, WEFT_ERR_LAYOUT for a plain gradient
+ */
 WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
 /** Stop / resume recording on this thread; regions nest. ranks: any; local

@@ -320,6 +320,25 @@ static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
     return status;
 }
 
+static weft_status check_shape(weft_tensor *t, weft_tensor *gradient)
+{
+    for (int d = 0; d < weft_ndim(t); d++)
+        WF_NEED(weft_ndim(t) == weft_ndim(gradient) && weft_size(t, d) == weft_size(gradient, d),
+                WEFT_ERR_SHAPE,
+                "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
+    return WEFT_OK;
+}
+
+/* A gradient from the program, as one of t. */
+static weft_tensor *taken(weft_tensor *t, weft_tensor *gradient)
+{
+    wf_no_grad_depth++;
+    gradient = up.beside(gradient, t);
+    wf_no_grad_depth--;
+    WF_TRY_PTR(gradient ? check_shape(t, gradient) : weft_error_status());
+    return gradient;
+}
+
 static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
 {
     weft_scope *scope;
@@ -337,7 +356,7 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
         (long long)t->layout->numel);
     scope = weft_scope_open();
     wf_scope_set_parts(NULL); /* what a vjp computes again it needs at once */
-    if (!gradient) gradient = up.filled(t, 1);
+    gradient = gradient ? taken(t, gradient) : up.filled(t, 1);
     status = gradient ? walk(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);
     return status;
@@ -350,12 +369,6 @@ weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL
 weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 {
     WF_NEED_GIVEN(gradient, "backward_from: no gradient");
-    if (t)
-        for (int d = 0; d < weft_ndim(t); d++)
-            WF_NEED(weft_ndim(t) == weft_ndim(gradient) &&
-                        weft_size(t, d) == weft_size(gradient, d),
-                    WEFT_ERR_SHAPE,
-                    "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
     return backward(t, gradient, false);
 }
 

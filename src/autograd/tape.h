@@ -170,6 +170,8 @@ static inline bool wf_unrecorded(int n, weft_tensor *const *in)
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
     weft_tensor *(*filled)(const weft_tensor *like, double value); /* a gradient that is known */
+    /* a gradient that the program gives, over the mesh of `of` */
+    weft_tensor *(*beside)(weft_tensor *grad, const weft_tensor *of);
     weft_tensor *(*settle)(
         weft_tensor *grad,
         const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */

@@ -68,13 +68,16 @@ struct making {
     int count;
 };
 
-static weft_status add_mesh(struct making *making, const weft_module *m, const char *name,
-                            weft_mesh *mesh)
+const char *wf_member_kind(bool buffer) { return buffer ? "buffer" : "parameter"; }
+
+static weft_status add_mesh(struct making *making, const weft_module_tensor *it)
 {
+    weft_mesh *mesh = weft_tensor_mesh(it->tensor);
     char what[256];
 
     if (!mesh || mesh == making->last) return WEFT_OK;
-    snprintf(what, sizeof what, "parameter '%s' of module '%s'", name, weft_module_path(m));
+    snprintf(what, sizeof what, "%s '%s' of module '%s'", wf_member_kind(it->buffer), it->name,
+             weft_module_path(it->module));
     making->last = mesh;
     return wf_mesh_list_add(&making->meshes, making->r, mesh, what);
 }
@@ -84,26 +87,26 @@ static weft_status list_tensor(const weft_module_tensor *it, void *payload)
     struct making *making = payload;
     weft_tensor *parameter = it->tensor;
     weft_module *m = it->module;
-    const char *name = it->name;
+    const char *name = it->name, *kind = wf_member_kind(it->buffer);
     const struct wf_desc *desc = &parameter->layout->desc;
 
     WF_NEED(!parameter->kept, WEFT_ERR_STATE,
-            "data parallel: parameter '%s' of module '%s' is a replica's already, or an "
+            "data parallel: %s '%s' of module '%s' is a replica's already, or an "
             "optimizer's that updates it in backward",
-            name, weft_module_path(m));
+            kind, name, weft_module_path(m));
     WF_NEED(desc->contiguous, WEFT_ERR_ARG,
-            "data parallel: parameter '%s' of module '%s' is a strided view; give the module a "
+            "data parallel: %s '%s' of module '%s' is a strided view; give the module a "
             "copy",
-            name, weft_module_path(m));
+            kind, name, weft_module_path(m));
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
-            "data parallel: parameter '%s' of module '%s' is a pending reduction", name,
+            "data parallel: %s '%s' of module '%s' is a pending reduction", kind, name,
             weft_module_path(m));
     WF_NEED(!making->count || wf_is_meta(parameter) == wf_is_meta(making->changes[0].from),
             WEFT_ERR_STATE,
-            "data parallel: parameter '%s' of module '%s' %s elements, unlike those before; "
+            "data parallel: %s '%s' of module '%s' %s elements, unlike those before; "
             "weft_module_materialize comes first",
-            name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
-    WF_TRY(add_mesh(making, m, name, weft_tensor_mesh(parameter)));
+            kind, name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
+    WF_TRY(add_mesh(making, it));
     making->changes = wf_grown(making->changes, making->count, sizeof *making->changes);
     making->changes[making->count++] =
         (struct change){.module = m, .name = name, .buffer = it->buffer, .from = parameter};
@@ -203,9 +206,10 @@ static weft_status make_leaves(struct making *making)
     wf_free(axes);
     WF_TRY(status);
     WF_NEED(different < 0, WEFT_ERR_ARG,
-            "data parallel: replicas differ in parameter '%s' of module '%s'; make them with equal "
+            "data parallel: replicas differ in %s '%s' of module '%s'; make them with equal "
             "seeds or have them copied (WEFT_REPLICAS_COPIED)",
-            making->changes[different].name, weft_module_path(making->changes[different].module));
+            wf_member_kind(making->changes[different].buffer), making->changes[different].name,
+            weft_module_path(making->changes[different].module));
     return WEFT_OK;
 }
 

@@ -74,8 +74,11 @@ struct wf_replicas {
 /** One user less; the last one frees it. payload: struct wf_replicas. */
 void wf_replicas_release(void *payload);
 
+/** "buffer" or "parameter", for messages. */
+const char *wf_member_kind(bool buffer);
+
 /** What the module's calls are lent; wf_lending's function. payload: struct wf_replicas. */
-weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload);
+weft_tensor *wf_replica_lend(const weft_module *m, int index, void *payload);
 
 size_t wf_member_bytes(const struct wf_member *member);
 

@@ -33,6 +33,25 @@ static weft_mesh *named(const struct wf_mesh_list *list, const char *name, int *
     return NULL;
 }
 
+/* A mesh of all of them must be possible; so the parameter that makes it impossible is named. */
+static weft_status check_join(const struct wf_mesh_list *list, const char *what)
+{
+    bool first = weft_error_status() == WEFT_OK;
+    weft_mesh *all = wf_mesh_list_join(list);
+    char line[128], others[128];
+
+    weft_mesh_release(all);
+    if (all) return WEFT_OK;
+    if (first) weft_error_clear(); /* it names no parameter */
+    weft_mesh_print(list->items[list->count - 1], line, sizeof line);
+    weft_mesh_print(list->items[0], others, sizeof others);
+    return WF_FAIL(WEFT_ERR_ARG,
+                   "data parallel: %s is on mesh %s, whose axis overlaps one of the replicas' mesh "
+                   "%s or of a parameter before it, or which was not cut from the same mesh: such "
+                   "meshes cannot be joined",
+                   what, line, others);
+}
+
 static weft_status add_line(struct wf_mesh_list *list, const struct wf_replicas *r, weft_mesh *line,
                             const char *what)
 {
@@ -44,7 +63,7 @@ static weft_status add_line(struct wf_mesh_list *list, const struct wf_replicas 
         WF_NEED(list->count <= WEFT_MAX_AXES, WEFT_ERR_ARG, "a mesh has 1 to %d axes",
                 WEFT_MAX_AXES);
         list->items[list->count++] = weft_mesh_retain(line);
-        return WEFT_OK;
+        return check_join(list, what);
     }
     WF_NEED(is_axis_of(known, axis, line), WEFT_ERR_ARG,
             "data parallel: %s is on a mesh whose axis \"%s\" has other ranks than that of the "

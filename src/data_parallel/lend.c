@@ -56,14 +56,16 @@ static void record(weft_tensor *lent, struct wf_replicas *r, const struct wf_mem
     node->v[0] = member - r->members;
 }
 
-weft_tensor *wf_replica_lend(weft_tensor *parameter, void *payload)
+weft_tensor *wf_replica_lend(const weft_module *m, int index, void *payload)
 {
     struct wf_replicas *r = payload;
+    weft_tensor *parameter = m->parameters[index].tensor;
     const struct wf_member *member = (const struct wf_member *)parameter->kept;
     weft_tensor *whole, *lent;
 
     WF_NEED_PTR(member && parameter->kept->keeper == &r->keeper, WEFT_ERR_STATE,
-                "a parameter was replaced after weft_data_parallel");
+                "%s '%s' was replaced after weft_data_parallel",
+                wf_member_kind(index >= m->n_parameters), m->parameters[index].name);
     weft_no_grad_begin();
     whole = wf_redistribute(parameter, member->whole->placements);
     weft_no_grad_end();

@@ -160,6 +160,29 @@ weft_tensor *wf_call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
     return wf_call_outs((enum wf_op)plan->op, plan->n_in, used, args, more);
 }
 
+weft_tensor *wf_gradient_beside(weft_tensor *grad, const weft_tensor *of)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+    weft_mesh *mesh = of->layout->mesh;
+    bool number = grad->layout->numel == 1;
+    char text[256];
+
+    if (!mesh || !wf_is_plain(grad)) return grad;
+    wf_layout_print(of->layout, text, sizeof text);
+    WF_NEED_PTR(
+        number || rules.replication != WEFT_IMPLICIT_REPLICATION_OFF, WEFT_ERR_LAYOUT,
+        "backward_from: a plain gradient for a distributed tensor: %s; wrap it with "
+        "weft_distribute_tensor (every rank has all of it) or weft_from_local (each has its "
+        "part), or see weft_implicit_replication_set",
+        text);
+    if (rules.replication == WEFT_IMPLICIT_REPLICATION_CHECKED && !number)
+        WF_NEED_PTR(
+            wf_replicas_agree(grad, mesh, (1u << weft_mesh_ndim(mesh)) - 1), WEFT_ERR_ARG,
+            "backward_from: the gradient is plain and taken as replicated, but its elements "
+            "differ between ranks");
+    return weft_from_local(grad, mesh, replicated, NULL);
+}
+
 static bool plain_wants_gradient(const struct wf_plan *plan, weft_tensor *const *in)
 {
     bool wanted = false;

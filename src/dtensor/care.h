@@ -25,5 +25,9 @@ enum wf_verdict wf_take_care(struct wf_plan *plan, weft_tensor *const *in, bool 
 weft_tensor *wf_call_lifted(const struct wf_plan *plan, weft_tensor *const *in,
                             const struct wf_args *args, weft_tensor **more);
 
+/** A gradient that the program gives for `of`: a plain number, or where plain tensors may stand
+ *  beside distributed ones a plain tensor, as a replicated one; other plain ones are refused. */
+weft_tensor *wf_gradient_beside(weft_tensor *grad, const weft_tensor *of);
+
 /** Refuses a plain tensor of several elements beside distributed ones unless that is allowed. */
 weft_status wf_may_replicate(const struct wf_plan *plan);

@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
+#include "dtensor/care.h"
 #include "dtensor/check_local.h"
 #include "dtensor/placements.h"
 #include "dtensor/redistribute.h"
@@ -172,6 +173,7 @@ void wf_dtensor_init(void)
 {
     static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
                                                        .filled = filled,
+                                                       .beside = wf_gradient_beside,
                                                        .settle = settle,
                                                        .reduce = reduce,
                                                        .copy = copy,

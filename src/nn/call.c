@@ -39,7 +39,7 @@ static weft_status lend(weft_module *m)
 {
     for (int i = 0; i < m->n_held; i++) {
         struct wf_parameter *p = &m->parameters[i];
-        weft_tensor *lent = m->lending.lend(p->tensor, m->lending.payload);
+        weft_tensor *lent = m->lending.lend(m, i, m->lending.payload);
 
         if (!lent) return weft_error_status();
         p->own = p->tensor;

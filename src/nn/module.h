@@ -45,8 +45,9 @@ struct wf_hooks {
  * kept in one layout and used in another.
  */
 struct wf_lending {
-    /** A tensor of the open scope for `parameter`; NULL with an error recorded. */
-    weft_tensor *(*lend)(weft_tensor *parameter, void *payload); /* NULL: nothing is lent */
+    /** A tensor of the open scope for m's own parameter or buffer of this index; NULL with an error
+     *  recorded. */
+    weft_tensor *(*lend)(const weft_module *m, int index, void *payload); /* NULL: nothing is */
     void *payload;
     void (*release)(void *payload);
 };

@@ -165,24 +165,25 @@ static const weft_module *holder_outside(const weft_module *at, const weft_modul
     return found;
 }
 
-static weft_status need_own(weft_module *m, weft_module *holder, const char *name, weft_tensor *t,
+static weft_status need_own(weft_module *m, weft_module *holder, const struct wf_parameter *p,
                             const char *who)
 {
+    const weft_tensor *t = p->tensor;
     const weft_module *other;
 
-    if (*wf_tensor_ties(t) == 1 || count_places(m, t) == *wf_tensor_ties(t)) return WEFT_OK;
+    if (*wf_tensor_ties(p->tensor) == 1 || count_places(m, t) == *wf_tensor_ties(p->tensor))
+        return WEFT_OK;
     other = holder_outside(wf_module_root(m), m, t);
     return WF_FAIL(WEFT_ERR_STATE,
-                   "%s: '%s' of module '%s' is a parameter of module '%s'%s too, which would keep "
-                   "the old one: begin at a module that holds both",
-                   who, name, holder->path, other ? other->path : "",
-                   other ? "" : " of another tree");
+                   "%s: '%s' of module '%s' is a %s of module '%s'%s too, which would keep the old "
+                   "one: begin at a module that holds both",
+                   who, p->name, holder->path, is_buffer(holder, p) ? "buffer" : "parameter",
+                   other ? other->path : "", other ? "" : " of another tree");
 }
 
 static weft_status need_own_below(weft_module *m, weft_module *at, const char *who)
 {
-    for (int i = 0; i < at->n_held; i++)
-        WF_TRY(need_own(m, at, at->parameters[i].name, at->parameters[i].tensor, who));
+    for (int i = 0; i < at->n_held; i++) WF_TRY(need_own(m, at, &at->parameters[i], who));
     for (int i = 0; i < at->n_children; i++) WF_TRY(need_own_below(m, at->children[i], who));
     return WEFT_OK;
 }
