@@ -13,17 +13,24 @@
 
 typedef struct weft_module weft_module;
 
-/** Most inputs that a module's forward can take. */
+/** Most inputs that a module's forward can take, and most outputs that it can give. */
 #define WEFT_MODULE_INPUTS 8
+#define WEFT_MODULE_OUTPUTS 8
 
 /** What all modules of one type share. Lives as long as the program. */
 typedef struct weft_module_class {
     const char *type; /* for messages: "linear" */
-    /** The result, made from `n` inputs that are not NULL; NULL with an error recorded. */
+    /** The result, made from `n` inputs that are not NULL; NULL with an error recorded. Not in a
+     *  class with forward_n. */
     weft_tensor *(*forward)(weft_module *m, weft_tensor *const *inputs, int n);
     void (*free)(void *payload); /* NULL: nothing to free */
     int inputs;                  /* how many forward takes at least; 0 means one */
     int optional;                /* how many more it may take */
+    /** Instead of forward, where a call gives several results (PyTorch: a tuple): sets every one of
+     *  the `n_outputs`, which come as NULL. */
+    weft_status (*forward_n)(weft_module *m, weft_tensor *const *inputs, int n,
+                             weft_tensor **outputs, int n_outputs);
+    int outputs; /* how many forward_n gives, always: 1 to WEFT_MODULE_OUTPUTS. 0 with forward */
 } weft_module_class;
 
 /* ---- making modules ---- */
@@ -33,7 +40,8 @@ typedef struct weft_module_class {
  *
  * ranks: any; local
  * gives: a module owned by the caller (weft_module_release), which owns `payload` from now on
- * fails: WEFT_ERR_ARG without type or forward, or with more than WEFT_MODULE_INPUTS inputs
+ * fails: WEFT_ERR_ARG without type, with neither or both of forward and forward_n, with more than
+ *        WEFT_MODULE_INPUTS inputs, or with another number of outputs than a class may have
  */
 WEFT_API weft_module *weft_module_new(const weft_module_class *kind, void *payload);
 
@@ -223,10 +231,23 @@ WEFT_API void weft_module_print(weft_module *m, FILE *out);
  * the ledger and traces name the module's path.
  * ranks: as the module's operations and hooks
  * gives: a tensor owned by the open scope; NULL when m or an input is NULL
- * fails: WEFT_ERR_ARG for a number of inputs that the module does not take; as forward and hooks
+ * fails: WEFT_ERR_ARG for a number of inputs that the module does not take, and for a module of
+ *        several outputs; as forward and hooks
  */
 WEFT_API weft_tensor *weft_call(weft_module *m, weft_tensor *x);
 WEFT_API weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n);
+
+/**
+ * weft_call_n for a module of any number of outputs (PyTorch: y, h = m(x)).
+ *
+ * ranks: as the module's operations and hooks
+ * gives: in outputs[0] to outputs[n_outputs - 1] tensors owned by the open scope; NULL in all of
+ *        them on failure
+ * fails: WEFT_ERR_ARG for numbers of inputs or outputs that are not the module's; as forward and
+ *        hooks
+ */
+WEFT_API weft_status weft_call_outputs(weft_module *m, weft_tensor *const *inputs, int n,
+                                       weft_tensor **outputs, int n_outputs);
 
 /** Training (the state after construction) or evaluation, for the whole tree: dropout asks.
  *  ranks: any; local */
@@ -241,14 +262,21 @@ typedef weft_status weft_input_hook(weft_module *m, weft_tensor **inputs, int n,
 /** The output to go on with; NULL with an error recorded. */
 typedef weft_tensor *weft_output_hook(weft_module *m, weft_tensor *output, void *payload);
 
+/** May replace outputs[i] by tensors of the open scope; all `n` of a call. */
+typedef weft_status weft_outputs_hook(weft_module *m, weft_tensor **outputs, int n, void *payload);
+
 /**
- * Run `hook` before / after forward in every call; hooks run in the order they were added.
+ * Run `hook` before / after forward in every call; hooks run in the order they were added. The last
+ * form is for any module, weft_module_on_output for those with one output.
  *
  * ranks: any; local
  * gives: nothing; the module calls `release(payload)` (NULL: nothing to do) when it is freed
- * fails: WEFT_ERR_ARG without module or hook; the payload is released then too
+ * fails: WEFT_ERR_ARG without module or hook, and for a hook of one output on a module of several;
+ *        the payload is released then too
  */
 WEFT_API weft_status weft_module_on_input(weft_module *m, weft_input_hook *hook, void *payload,
                                           void (*release)(void *payload));
 WEFT_API weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *payload,
                                            void (*release)(void *payload));
+WEFT_API weft_status weft_module_on_outputs(weft_module *m, weft_outputs_hook *hook, void *payload,
+                                            void (*release)(void *payload));

@@ -23,18 +23,22 @@ typedef weft_status weft_input_function(weft_module *m, weft_tensor **inputs, in
                                         weft_mesh *mesh, void *payload);
 typedef weft_tensor *weft_output_function(weft_module *m, weft_tensor *output, weft_mesh *mesh,
                                           void *payload);
+/** All outputs of a call (may replace them), for modules that give several. */
+typedef weft_status weft_outputs_function(weft_module *m, weft_tensor **outputs, int n,
+                                          weft_mesh *mesh, void *payload);
 
 /**
  * Turn every parameter of a tree into a distributed tensor.
  *
  * `partition` runs on every module of the tree, parents first; parameters that it leaves plain
  * become replicated. `input` and `output` are installed as hooks of `module` itself. Any of the
- * three may be NULL. `payload` must live as long as the module.
+ * three may be NULL. `payload` must live as long as the module. For a module of several outputs
+ * `output` is NULL: a custom style with `partition` does the same and has a function for all.
  * ranks: every rank of the mesh alike; each keeps its part of its own copy, nothing is sent
  * fails: WEFT_ERR_STATE when it was already called on this module, WEFT_ERR_ARG without module or
- *        mesh, WEFT_ERR_LAYOUT when a tensor that modules of the whole tree share would be spread
- * in two ways, WEFT_ERR_STATE when one of another tree shares it, and what `partition` fails with;
- * the tree is then as before
+ *        mesh and for `output` of several, WEFT_ERR_LAYOUT when a tensor that modules of the whole
+ * tree share would be spread in two ways, WEFT_ERR_STATE when one of another tree shares it, and
+ * what `partition` fails with; the tree is then as before
  */
 WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                             weft_partition_function *partition,
@@ -95,6 +99,7 @@ typedef struct weft_style_functions {
     weft_partition_function *partition; /* NULL: the parameters stay as they are */
     weft_input_function *input;         /* NULL: inputs go in as they come */
     weft_output_function *output;       /* NULL: the output is handed on as it is */
+    weft_outputs_function *outputs;     /* of modules with several; of all where `output` is NULL */
 } weft_style_functions;
 
 /** A style with its options; a small value. Fields that its kind does not use are 0. */
@@ -196,15 +201,16 @@ static inline weft_style weft_sequence_parallel(void)
 /**
  * Move the inputs or the output of any module; its parameters stay as they are.
  *
- * `layouts` has an entry per input, in the order of the call: "S(0), none"; what a plain tensor is
- * a part of. `desired` has as many; what it is redistributed to. "none" in `layouts`: the input is
- * handed through untouched; in `desired`: it becomes distributed and is not moved. A distributed
- * tensor is taken with the layout that it has. Inputs are handed to the module distributed, the
- * output as this rank's part; the general form says otherwise with local_inputs and
- * keep_distributed (PyTorch's use_local_input, and the opposite of its use_local_output).
- * ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different length or layouts
- * that cannot be read; when called: WEFT_ERR_ARG for another number of inputs, WEFT_ERR_LAYOUT for
- * a tensor on another mesh than the style's, as by all styles
+ * `layouts` has an entry per input, or per output of the module, in the order of the call: "S(0),
+ * none"; what a plain tensor is a part of. `desired` has as many; what it is redistributed to.
+ * "none" in `layouts`: the tensor is handed through untouched; in `desired`: it becomes distributed
+ * and is not moved. A distributed tensor is taken with the layout that it has. Inputs are handed to
+ * the module distributed, outputs as this rank's part; the general form says otherwise with
+ * local_inputs and keep_distributed (PyTorch's use_local_input, and the opposite of its
+ * use_local_output). ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different
+ * length or layouts that cannot be read, or not one for each output; when called: WEFT_ERR_ARG for
+ * another number of inputs, WEFT_ERR_LAYOUT for a tensor on another mesh than the style's, as by
+ * all styles
  */
 static inline weft_style weft_prepare_module_input_output(weft_style_options options)
 {
@@ -233,7 +239,8 @@ static inline weft_style weft_prepare_module_output(const char *layouts, const c
  * A style of one's own. With `partition` the module is distributed as by weft_distribute_module
  * (parameters that it leaves plain become replicated); without, only the hooks are put on it.
  * `functions` is read when the plan is applied, `payload` must live as long as the module.
- * ranks: any; local. fails, when applied: WEFT_ERR_ARG without any function
+ * ranks: any; local. fails, when applied: WEFT_ERR_ARG without any function, and with `output` but
+ * no `outputs` for a module of several
  */
 static inline weft_style weft_custom_style(const weft_style_functions *functions, void *payload)
 {

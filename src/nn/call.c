@@ -50,33 +50,60 @@ static weft_status lend(weft_module *m)
 
 /* ---- one call ---- */
 
-static weft_tensor *run(weft_module *m, weft_tensor *const *inputs, int n)
+static weft_status check_outputs(const weft_module *m, weft_tensor *const *outputs)
+{
+    for (int i = 0; i < wf_module_outputs(m); i++)
+        WF_NEED_GIVEN(outputs[i], "output %d of %s is NULL", i, m->kind->type);
+    return WEFT_OK;
+}
+
+static weft_status forward(weft_module *m, weft_tensor *const *in, int n, weft_tensor **outputs)
+{
+    if (m->kind->forward_n)
+        WF_TRY(m->kind->forward_n(m, in, n, outputs, m->kind->outputs));
+    else
+        outputs[0] = m->kind->forward(m, in, n);
+    return check_outputs(m, outputs);
+}
+
+static weft_status run_output_hook(weft_module *m, const struct wf_hook *hook,
+                                   weft_tensor **outputs)
+{
+    if (hook->outputs)
+        WF_TRY(hook->outputs(m, outputs, wf_module_outputs(m), hook->payload));
+    else
+        outputs[0] = hook->output(m, outputs[0], hook->payload);
+    return check_outputs(m, outputs);
+}
+
+static weft_status run(weft_module *m, weft_tensor *const *inputs, int n, weft_tensor **outputs)
 {
     weft_tensor *in[WEFT_MODULE_INPUTS];
-    weft_tensor *out;
 
-    WF_TRY_PTR(check_inputs(m, inputs, n));
+    WF_TRY(check_inputs(m, inputs, n));
     memcpy(in, inputs, (size_t)n * sizeof *in);
     for (int i = 0; i < m->on_input.count; i++) {
         struct wf_hook hook = m->on_input.items[i];
 
-        WF_TRY_PTR(hook.input(m, in, n, hook.payload));
+        WF_TRY(hook.input(m, in, n, hook.payload));
     }
-    out = m->kind->forward(m, in, n);
-    for (int i = 0; i < m->on_output.count && out; i++) {
+    WF_TRY(forward(m, in, n, outputs));
+    for (int i = 0; i < m->on_output.count; i++) {
         struct wf_hook hook = m->on_output.items[i];
 
-        out = hook.output(m, out, hook.payload);
+        WF_TRY(run_output_hook(m, &hook, outputs));
     }
-    return out;
+    return WEFT_OK;
 }
 
-static weft_tensor *run_lent(weft_module *m, weft_tensor *const *inputs, int n)
+static weft_status run_lent(weft_module *m, weft_tensor *const *inputs, int n,
+                            weft_tensor **outputs)
 {
-    weft_tensor *out = lend(m) == WEFT_OK ? run(m, inputs, n) : NULL;
+    weft_status status = lend(m);
 
+    if (status == WEFT_OK) status = run(m, inputs, n, outputs);
     take_back(m);
-    return out;
+    return status;
 }
 
 static void tell(const weft_module *m, enum wf_event_kind kind, double began)
@@ -92,34 +119,88 @@ static void tell(const weft_module *m, enum wf_event_kind kind, double began)
     wf_observe(&event);
 }
 
-weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
+static weft_status check_count(const weft_module *m, int n_outputs)
+{
+    int given = wf_module_outputs(m);
+
+    if (n_outputs == given) return WEFT_OK;
+    return WF_FAIL(WEFT_ERR_ARG, "%s gives %d output%s, not %d%s", m->kind->type, given,
+                   given > 1 ? "s" : "", n_outputs,
+                   n_outputs == 1 ? ": call it with weft_call_outputs" : "");
+}
+
+static weft_status call_in_scope(weft_module *m, weft_tensor *const *inputs, int n,
+                                 weft_tensor **outputs, int n_outputs)
+{
+    weft_scope *scope =
+        m->surroundings.open ? m->surroundings.open(m->surroundings.payload) : weft_scope_open();
+    weft_status status = check_count(m, n_outputs), closed;
+
+    if (status == WEFT_OK) status = (m->lending.lend ? run_lent : run)(m, inputs, n, outputs);
+    if (status != WEFT_OK) memset(outputs, 0, (size_t)n_outputs * sizeof *outputs);
+    closed = weft_scope_return_n(scope, outputs, n_outputs);
+    return status == WEFT_OK ? closed : status;
+}
+
+static weft_status call(weft_module *m, weft_tensor *const *inputs, int n, weft_tensor **outputs,
+                        int n_outputs)
 {
     struct wf_where before = wf_here;
-    weft_scope *scope;
-    weft_tensor *out;
+    weft_status status;
     double began = 0;
 
-    if (!m) return NULL;
+    memset(outputs, 0, (size_t)n_outputs * sizeof *outputs);
     wf_here.module = m->path;
     if (wf_observed & (WF_EVENT_ENTER | WF_EVENT_LEAVE)) {
         began = wf_now();
         tell(m, WF_EVENT_ENTER, began);
     }
-    scope =
-        m->surroundings.open ? m->surroundings.open(m->surroundings.payload) : weft_scope_open();
-    out = weft_scope_return(scope, (m->lending.lend ? run_lent : run)(m, inputs, n));
+    status = call_in_scope(m, inputs, n, outputs, n_outputs);
     if (wf_observed & WF_EVENT_LEAVE) tell(m, WF_EVENT_LEAVE, began);
     wf_here = before;
-    return out;
+    return status;
+}
+
+weft_status weft_call_outputs(weft_module *m, weft_tensor *const *inputs, int n,
+                              weft_tensor **outputs, int n_outputs)
+{
+    WF_NEED_GIVEN(m && outputs && (inputs || n == 0), "call: %s is NULL",
+                  !m        ? "the module"
+                  : outputs ? "the list of inputs"
+                            : "the list of outputs");
+    WF_NEED(n_outputs >= 1, WEFT_ERR_ARG, "call: %d outputs are asked for", n_outputs);
+    return call(m, inputs, n, outputs, n_outputs);
+}
+
+weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *out;
+
+    return m && call(m, inputs, n, &out, 1) == WEFT_OK ? out : NULL;
 }
 
 weft_tensor *weft_call(weft_module *m, weft_tensor *x) { return weft_call_n(m, &x, 1); }
 
+/* ---- hooks ---- */
+
+static weft_status check_hook(const weft_module *m, const struct wf_hook *hook)
+{
+    WF_NEED(m && (hook->input || hook->output || hook->outputs), WEFT_ERR_ARG,
+            "module hook: %s is NULL", m ? "the hook" : "the module");
+    WF_NEED(!hook->output || wf_module_outputs(m) == 1, WEFT_ERR_ARG,
+            "module hook: '%s' (%s) gives %d outputs: weft_module_on_outputs takes a hook for all "
+            "of them",
+            m->path, m->kind->type, wf_module_outputs(m));
+    return WEFT_OK;
+}
+
 static weft_status add_hook(weft_module *m, struct wf_hooks *hooks, struct wf_hook hook)
 {
-    if (!m || (!hook.input && !hook.output)) {
+    weft_status status = check_hook(m, &hook);
+
+    if (status != WEFT_OK) {
         if (hook.release) hook.release(hook.payload);
-        return WF_FAIL(WEFT_ERR_ARG, "module hook: %s is NULL", m ? "the hook" : "the module");
+        return status;
     }
     hooks->items = wf_grown(hooks->items, hooks->count, sizeof *hooks->items);
     hooks->items[hooks->count++] = hook;
@@ -138,6 +219,13 @@ weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *
 {
     return add_hook(m, m ? &m->on_output : NULL,
                     (struct wf_hook){.output = hook, .payload = payload, .release = release});
+}
+
+weft_status weft_module_on_outputs(weft_module *m, weft_outputs_hook *hook, void *payload,
+                                   void (*release)(void *payload))
+{
+    return add_hook(m, m ? &m->on_output : NULL,
+                    (struct wf_hook){.outputs = hook, .payload = payload, .release = release});
 }
 
 void wf_hooks_truncate(struct wf_hooks *hooks, int count)

@@ -12,16 +12,30 @@
 #include "base/mem.h"
 #include "base/where.h"
 
+static weft_status check_class(const weft_module_class *kind)
+{
+    int least;
+
+    WF_NEED(kind && kind->type && (kind->forward || kind->forward_n), WEFT_ERR_ARG,
+            "new module: a class needs a type and a forward");
+    WF_NEED(!kind->forward || !kind->forward_n, WEFT_ERR_ARG,
+            "new module: %s has a forward and a forward_n", kind->type);
+    WF_NEED(kind->inputs >= 0 && kind->optional >= 0 &&
+                kind->inputs + kind->optional <= WEFT_MODULE_INPUTS,
+            WEFT_ERR_ARG, "new module: %s takes %d + %d inputs; at most %d are possible",
+            kind->type, kind->inputs, kind->optional, WEFT_MODULE_INPUTS);
+    least = kind->forward_n ? 1 : 0;
+    WF_NEED(kind->outputs >= least && kind->outputs <= (least ? WEFT_MODULE_OUTPUTS : 1),
+            WEFT_ERR_ARG, "new module: %s gives %d outputs; a forward gives 1, a forward_n 1 to %d",
+            kind->type, kind->outputs, WEFT_MODULE_OUTPUTS);
+    return WEFT_OK;
+}
+
 weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 {
     weft_module *m;
 
-    WF_NEED_PTR(kind && kind->type && kind->forward, WEFT_ERR_ARG,
-                "new module: a class needs a type and a forward");
-    WF_NEED_PTR(kind->inputs >= 0 && kind->optional >= 0 &&
-                    kind->inputs + kind->optional <= WEFT_MODULE_INPUTS,
-                WEFT_ERR_ARG, "new module: %s takes %d + %d inputs; at most %d are possible",
-                kind->type, kind->inputs, kind->optional, WEFT_MODULE_INPUTS);
+    WF_TRY_PTR(check_class(kind));
     m = WF_NEW(weft_module);
     m->kind = kind;
     m->payload = payload;

@@ -29,8 +29,9 @@ struct wf_parameter {
 };
 
 struct wf_hook {
-    weft_input_hook *input; /* one of the two */
+    weft_input_hook *input; /* one of the three */
     weft_output_hook *output;
+    weft_outputs_hook *outputs;
     void *payload;
     void (*release)(void *payload);
 };
@@ -104,6 +105,12 @@ struct weft_module {
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
     bool distributed;         /* a partition has run on it and what is below */
 };
+
+/** How many outputs a call gives. */
+static inline int wf_module_outputs(const weft_module *m)
+{
+    return m->kind->forward_n ? m->kind->outputs : 1;
+}
 
 /** Put a tensor in the place of a parameter's, which is let go; NULL: only that. */
 void wf_parameter_put(struct wf_parameter *p, weft_tensor *t);

@@ -3,10 +3,20 @@
 
 #include "nn/layer.h"
 
+static weft_status check_child(const weft_module *child)
+{
+    WF_NEED(wf_module_outputs(child) == 1, WEFT_ERR_ARG,
+            "sequential: child '%s' (%s) gives %d outputs, one is handed on: call it with "
+            "weft_call_outputs in a module of your own",
+            child->name, child->kind->type, wf_module_outputs(child));
+    return WEFT_OK;
+}
+
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     weft_tensor *in[WEFT_MODULE_INPUTS];
 
+    for (int i = 0; i < m->n_children; i++) WF_TRY_PTR(check_child(m->children[i]));
     memcpy(in, inputs, (size_t)n * sizeof *in);
     for (int i = 0; i < m->n_children && in[0]; i++) in[0] = weft_call_n(m->children[i], in, n);
     return in[0];

@@ -40,23 +40,32 @@ static weft_tensor *run_output(weft_module *m, weft_tensor *output, void *payloa
     return h->how.output(m, output, h->mesh, h->how.payload);
 }
 
+static weft_status run_outputs(weft_module *m, weft_tensor **outputs, int n, void *payload)
+{
+    struct hooked *h = payload;
+
+    return h->how.outputs(m, outputs, n, h->mesh, h->how.payload);
+}
+
 static weft_status install(weft_module *m, struct hooked *h)
 {
+    bool one = h->how.output && (wf_module_outputs(m) == 1 || !h->how.outputs);
+
     if (h->how.input) {
         h->refs++;
         WF_TRY(weft_module_on_input(m, run_input, h, let_go));
     }
-    if (h->how.output) {
-        h->refs++;
-        WF_TRY(weft_module_on_output(m, run_output, h, let_go));
-    }
+    if (one || h->how.outputs) h->refs++;
+    if (one) return weft_module_on_output(m, run_output, h, let_go);
+    if (h->how.outputs) return weft_module_on_outputs(m, run_outputs, h, let_go);
     return WEFT_OK;
 }
 
 /* Whose parameter it is that cannot be spread so. */
-static weft_status blame(const weft_module *m, const struct wf_parameter *p)
+static weft_status blame(const weft_module *m, int index)
 {
-    char *place = wf_format("parameter '%s' of %s", p->name, m->kind->type);
+    char *place = wf_format("%s '%s' of %s", index < m->n_parameters ? "parameter" : "buffer",
+                            m->parameters[index].name, m->kind->type);
     weft_status status = wf_failure_of(place);
 
     wf_free(place);
@@ -73,7 +82,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
     weft_status status = WEFT_OK;
 
     if (!t || (weft_requires_grad(t) != wanted && !weft_set_requires_grad(t, wanted)))
-        status = blame(m, p);
+        status = blame(m, index);
     else
         wf_parameter_put(p, t);
     if (status == WEFT_OK) m->parts = &wf_parts;
@@ -138,6 +147,11 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
     WF_NEED(!module->distributed, WEFT_ERR_STATE,
             "distribute module: module '%s' (%s) was distributed before", module->path,
             module->kind->type);
+    WF_NEED(
+        !output || wf_module_outputs(module) == 1, WEFT_ERR_ARG,
+        "distribute module: module '%s' (%s) gives %d outputs: weft_custom_style has a function "
+        "for all of them",
+        module->path, module->kind->type, wf_module_outputs(module));
     snapshot = wf_snapshot_take(wf_module_root(module));
     status = wf_distribute(module, mesh, &how);
     if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);

@@ -58,6 +58,7 @@ static void print_move(struct printer *p, int direction, const char *what, weft_
 static void print_forward(struct printer *p, const struct wf_style_use *use)
 {
     const char *between = "";
+    bool handed = false;
     int n = use->n_inputs ? use->n_inputs : use->kind == WEFT_STYLE_PREPARE ? 0 : 1;
 
     fprintf(p->out, "    forward: ");
@@ -72,12 +73,16 @@ static void print_forward(struct printer *p, const struct wf_style_use *use)
         p->moves[FORWARD][WEFT_COLL_ALL_REDUCE] += 2;
         between = "; ";
     }
-    if (use->output.taken && use->output.moved) {
+    for (int i = 0; i < use->n_outputs; i++) {
+        const struct wf_crossing *output = &use->outputs[i];
+
+        handed |= output->taken && !use->keep_distributed;
+        if (!output->taken || !output->moved) continue;
         fprintf(p->out, "%s", between);
-        print_move(p, FORWARD, "output", use->output.declared, use->output.wants);
+        print_move(p, FORWARD, "output", output->declared, output->wants);
+        between = "; ";
     }
-    fprintf(p->out, "%s\n",
-            use->output.taken && !use->keep_distributed ? ", handed on as a part" : "");
+    fprintf(p->out, "%s\n", handed ? ", handed on as a part" : "");
 }
 
 /* How many of the module's own parameters do; where some are shared by what is split, of those. */
@@ -92,11 +97,11 @@ static int wants_gradient(const weft_module *m)
 /* The gradient of the output comes in the layout that was handed on. */
 static void print_backward(struct printer *p, const weft_module *m, const struct wf_style_use *use)
 {
-    weft_placement given = use->output.declared;
+    weft_placement given = use->outputs[0].declared;
 
     if (weft_is_partial(given)) given = weft_replicate();
     fprintf(p->out, "    backward: ");
-    print_move(p, BACKWARD, "output", use->output.wants, given);
+    print_move(p, BACKWARD, "output", use->outputs[0].wants, given);
     if (use->has_gradient) {
         fprintf(p->out, "; ");
         print_move(p, BACKWARD, "input", use->gradient, use->inputs[0].declared);

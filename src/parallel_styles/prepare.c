@@ -5,6 +5,7 @@
  * declaration then costs a redistribution, never a wrong value.
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "parallel_styles/style.h"
 
 /* What is declared and what is wanted, a layout per place; `count` 0 where neither is said. */
@@ -37,23 +38,22 @@ static weft_status resolve_inputs(struct wf_style_use *use, const weft_style_opt
                      "input_layouts", "desired_input_layouts");
 }
 
-static weft_status resolve_output(struct wf_style_use *use, const weft_style_options *o)
+static weft_status resolve_outputs(struct wf_style_use *use, const weft_module *m,
+                                   const weft_style_options *o)
 {
-    bool said = o->output_layouts || o->desired_output_layouts;
-    struct wf_crossing outputs[WEFT_MODULE_INPUTS];
-    int count;
+    int given = wf_module_outputs(m);
 
-    WF_TRY(read_pair(outputs, &count, o->output_layouts, o->desired_output_layouts,
+    WF_TRY(read_pair(use->outputs, &use->n_outputs, o->output_layouts, o->desired_output_layouts,
                      "output_layouts", "desired_output_layouts"));
-    WF_NEED(!said || count == 1, WEFT_ERR_ARG,
-            "prepare module: module outputs and output_layouts should have same length, not 1 and "
+    WF_NEED(!use->n_outputs || use->n_outputs == given, WEFT_ERR_ARG,
+            "prepare module: module outputs and output_layouts should have same length, not %d and "
             "%d",
-            count);
-    if (said) use->output = outputs[0];
+            given, use->n_outputs);
     return WEFT_OK;
 }
 
-weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options options)
+weft_status wf_prepare_resolve(struct wf_style_use *use, const weft_module *m,
+                               weft_style_options options)
 {
     WF_NEED(options.input_layouts || options.desired_input_layouts || options.output_layouts ||
                 options.desired_output_layouts,
@@ -61,7 +61,7 @@ weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options opti
     WF_NEED(!options.segments && !options.f32_sums, WEFT_ERR_ARG,
             "prepare module: it splits no weight, segments and f32_sums have no meaning");
     WF_TRY(resolve_inputs(use, &options));
-    WF_TRY(resolve_output(use, &options));
+    WF_TRY(resolve_outputs(use, m, &options));
     use->functions = &wf_prepare_functions;
     use->local_inputs = options.local_inputs;
     use->keep_distributed = options.keep_distributed;
@@ -76,12 +76,39 @@ static weft_status take_inputs(weft_module *m, weft_tensor **inputs, int n, weft
     return use->n_inputs ? wf_cross_inputs(m, inputs, n, mesh, use) : WEFT_OK;
 }
 
-static weft_tensor *hand_output(weft_module *m, weft_tensor *output, weft_mesh *mesh, void *payload)
+static weft_tensor *hand_output(const weft_module *m, weft_tensor *output, weft_mesh *mesh,
+                                const struct wf_style_use *use, int i)
 {
-    const struct wf_style_use *use = payload;
-    weft_tensor *y = wf_cross(m, output, mesh, &use->output);
+    weft_tensor *y = wf_cross(m, output, mesh, &use->outputs[i]);
 
-    return y && use->output.taken && !use->keep_distributed ? weft_to_local(y, NULL) : y;
+    return y && use->outputs[i].taken && !use->keep_distributed ? weft_to_local(y, NULL) : y;
 }
 
-const weft_style_functions wf_prepare_functions = {"prepare", NULL, take_inputs, hand_output};
+/* Which of several cannot be handed on. */
+static weft_status blame(const weft_module *m, int i)
+{
+    char *whose;
+    weft_status status;
+
+    if (wf_module_outputs(m) == 1) return weft_error_status();
+    whose = wf_format("output %d of %s", i, m->kind->type);
+    status = wf_failure_of(whose);
+    wf_free(whose);
+    return status;
+}
+
+static weft_status hand_outputs(weft_module *m, weft_tensor **outputs, int n, weft_mesh *mesh,
+                                void *payload)
+{
+    const struct wf_style_use *use = payload;
+
+    (void)n;
+    for (int i = 0; i < use->n_outputs; i++) {
+        outputs[i] = hand_output(m, outputs[i], mesh, use, i);
+        if (!outputs[i]) return blame(m, i);
+    }
+    return WEFT_OK;
+}
+
+const weft_style_functions wf_prepare_functions = {"prepare", NULL, take_inputs, NULL,
+                                                   hand_outputs};

@@ -123,9 +123,10 @@ static void fill_row(struct wf_style_use *use, const struct row *row, const stru
             .taken = true, .moved = true, .declared = everywhere, .wants = everywhere};
     use->inputs[0].wants = placed(row->wants, 0, f->input_dim, sequence);
     use->inputs[0].declared = use->inputs[0].wants;
-    use->output = (struct wf_crossing){
+    use->n_outputs = 1;
+    use->outputs[0] = (struct wf_crossing){
         .taken = true, .moved = true, .declared = use->gives, .wants = use->gives};
-    if (use->gives.kind == WEFT_KIND_PARTIAL) use->output.wants = everywhere;
+    if (use->gives.kind == WEFT_KIND_PARTIAL) use->outputs[0].wants = everywhere;
 }
 
 /* "3" or "4,1,1" */
@@ -182,8 +183,8 @@ static weft_status resolve_segments(struct wf_style_use *use, const weft_module 
     cut_in(&use->gradient, segments);
     cut_in(&use->inputs[0].wants, segments);
     cut_in(&use->inputs[0].declared, segments);
-    cut_in(&use->output.declared, segments);
-    cut_in(&use->output.wants, segments);
+    cut_in(&use->outputs[0].declared, segments);
+    cut_in(&use->outputs[0].wants, segments);
     return WEFT_OK;
 }
 
@@ -197,7 +198,7 @@ static weft_status resolve_sums(struct wf_style_use *use, const weft_module *m,
     WF_NEED(splits, WEFT_ERR_ARG, "style %s: it leaves no sums pending, f32_sums has no meaning",
             names[use->kind]);
     if (m->kind == &wf_class_embedding) return WEFT_OK;
-    use->output.wide = weft_is_partial(use->gives);
+    use->outputs[0].wide = weft_is_partial(use->gives);
     use->inputs[0].wide = use->has_gradient && weft_is_partial(use->gradient);
     return WEFT_OK;
 }
@@ -229,15 +230,20 @@ static weft_status resolve_row(struct wf_style_use *use, const weft_module *m, w
     WF_TRY(resolve_sums(use, m, o));
     use->keep_distributed = o->keep_distributed;
     WF_TRY(override(&use->inputs[0].declared, o->input_layouts, "input_layouts"));
-    return override(&use->output.wants, o->output_layouts, "output_layouts");
+    return override(&use->outputs[0].wants, o->output_layouts, "output_layouts");
 }
 
-static weft_status resolve_custom(struct wf_style_use *use, weft_style style)
+static weft_status resolve_custom(struct wf_style_use *use, const weft_module *m, weft_style style)
 {
-    WF_NEED(style.functions, WEFT_ERR_ARG, "a custom style without functions");
-    WF_NEED(style.functions->partition || style.functions->input || style.functions->output,
-            WEFT_ERR_ARG, "custom style %s: every function is NULL", wf_style_name(style));
-    use->functions = style.functions;
+    const weft_style_functions *f = style.functions;
+
+    WF_NEED(f, WEFT_ERR_ARG, "a custom style without functions");
+    WF_NEED(f->partition || f->input || f->output || f->outputs, WEFT_ERR_ARG,
+            "custom style %s: every function is NULL", wf_style_name(style));
+    WF_NEED(!f->output || f->outputs || wf_module_outputs(m) == 1, WEFT_ERR_ARG,
+            "custom style %s: %s gives %d outputs: it needs the function `outputs`",
+            wf_style_name(style), m->kind->type, wf_module_outputs(m));
+    use->functions = f;
     use->payload = style.payload;
     return WEFT_OK;
 }
@@ -251,9 +257,9 @@ weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, wef
     *use = (struct wf_style_use){.kind = style.kind, .source = -1};
     wf_here.module = m->path;
     if (style.kind == WEFT_STYLE_CUSTOM)
-        status = resolve_custom(use, style);
+        status = resolve_custom(use, m, style);
     else if (style.kind == WEFT_STYLE_PREPARE)
-        status = wf_prepare_resolve(use, style.options);
+        status = wf_prepare_resolve(use, m, style.options);
     else
         status = resolve_row(use, m, style, ways);
     wf_here = before;
@@ -277,7 +283,7 @@ static weft_status partition(weft_module *m, weft_mesh *mesh, void *payload)
 
     for (int i = 0; i < m->n_parameters; i++)
         WF_TRY(wf_distribute_parameter(m, i, mesh, placement_of(use, m, i), use->source));
-    m->wide = use->output.wide;
+    m->wide = use->outputs[0].wide;
     m->wide_gradient = use->inputs[0].wide;
     return wf_share_rows(m, mesh, use);
 }
@@ -295,11 +301,11 @@ static weft_tensor *hand_output(weft_module *m, weft_tensor *output, weft_mesh *
 
     WF_NEED_PTR(weft_tensor_mesh(output), WEFT_ERR_LAYOUT, "%s: the output of style %s is plain",
                 m->kind->type, names[use->kind]);
-    y = wf_cross(m, output, mesh, &use->output);
+    y = wf_cross(m, output, mesh, &use->outputs[0]);
     return y && !use->keep_distributed ? weft_to_local(y, NULL) : y;
 }
 
-const weft_style_functions wf_row_functions = {"row", partition, take_inputs, hand_output};
+const weft_style_functions wf_row_functions = {"row", partition, take_inputs, hand_output, NULL};
 
 weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use)
 {
@@ -307,6 +313,7 @@ weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_styl
     struct wf_distribution how = {.partition = f->partition,
                                   .input = f->input,
                                   .output = f->output,
+                                  .outputs = f->outputs,
                                   .hooks_only = !f->partition,
                                   .source = use->source,
                                   .payload = use->payload};

@@ -34,7 +34,8 @@ struct wf_style_use {
     int64_t copies;              /* how many parts share each of their entries; 0: cut alike */
     struct wf_crossing inputs[WEFT_MODULE_INPUTS];
     int n_inputs; /* a call must have so many; 0: any number */
-    struct wf_crossing output;
+    struct wf_crossing outputs[WEFT_MODULE_OUTPUTS];
+    int n_outputs;           /* 1 for rows; of prepare-module 0: they are left alone */
     weft_placement gives;    /* what the op makes, before the output is moved */
     weft_placement gradient; /* what the op's backward makes of the first input's gradient */
     bool has_gradient;       /* the first input has one that the row knows */
@@ -63,7 +64,8 @@ void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways);
 weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
 
 /** The part of it for prepare-module. */
-weft_status wf_prepare_resolve(struct wf_style_use *use, weft_style_options options);
+weft_status wf_prepare_resolve(struct wf_style_use *use, const weft_module *m,
+                               weft_style_options options);
 
 /** Distribute the parameters and install the hooks of a resolved style. */
 weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
@@ -103,8 +105,9 @@ struct wf_distribution {
     weft_partition_function *partition;
     weft_input_function *input;
     weft_output_function *output;
-    bool hooks_only; /* parameters stay as they are */
-    int source;      /* as weft_distribute_tensor, of those that `partition` leaves plain */
+    weft_outputs_function *outputs; /* as in weft_style_functions */
+    bool hooks_only;                /* parameters stay as they are */
+    int source; /* as weft_distribute_tensor, of those that `partition` leaves plain */
     void *payload;
     void (*release)(void *payload);
 };

@@ -115,14 +115,21 @@ void weft_scope_close(weft_scope *scope)
     if (scope && check_open("scope_close", scope) == WEFT_OK) close_to(scope);
 }
 
+weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)
+{
+    WF_NEED(n == 0 || tensors, WEFT_ERR_ARG, "scope_return: no list of %d tensors", n);
+    if (!scope) return WEFT_OK;
+    WF_TRY(check_open("scope_return", scope));
+    for (int i = 0; i < n; i++) tensors[i] = weft_retain(tensors[i]);
+    close_to(scope);
+    for (int i = 0; i < n; i++)
+        if (tensors[i]) wf_scope_own(tensors[i]);
+    return WEFT_OK;
+}
+
 weft_tensor *weft_scope_return(weft_scope *scope, weft_tensor *t)
 {
-    if (!scope) return t;
-    WF_TRY_PTR(check_open("scope_return", scope));
-    t = weft_retain(t);
-    close_to(scope);
-    if (t) wf_scope_own(t);
-    return t;
+    return weft_scope_return_n(scope, &t, 1) == WEFT_OK ? t : NULL;
 }
 
 static void free_list(weft_scope *scope)

@@ -47,7 +47,7 @@ static weft_tensor *give_whole(weft_module *m, weft_tensor *output, weft_mesh *m
     return weft_full_tensor(output);
 }
 
-static const weft_style_functions by_rows = {"by rows", split_rows, take_whole, give_whole};
+static const weft_style_functions by_rows = {"by rows", split_rows, take_whole, give_whole, NULL};
 
 /* ---- a style without partition: hooks alone ---- */
 
@@ -60,7 +60,7 @@ static weft_tensor *double_it(weft_module *m, weft_tensor *output, weft_mesh *me
     return weft_mul_scalar(output, *factor);
 }
 
-static const weft_style_functions twice = {"twice", NULL, NULL, double_it};
+static const weft_style_functions twice = {"twice", NULL, NULL, double_it, NULL};
 
 static weft_module *pair(int64_t hidden)
 {
@@ -190,7 +190,7 @@ static weft_status add_scale(weft_module *m, weft_mesh *mesh, void *payload)
     return weft_module_child(m, "nowhere") ? WEFT_OK : WEFT_ERR_NOT_FOUND;
 }
 
-static const weft_style_functions scaled = {"scaled", add_scale, NULL, NULL};
+static const weft_style_functions scaled = {"scaled", add_scale, NULL, NULL, NULL};
 
 WT_TEST(custom__parameters_of_a_partition_come_and_go_with_it)
 {
@@ -218,7 +218,7 @@ WT_TEST(custom__parameters_of_a_partition_come_and_go_with_it)
 
 WT_TEST(custom__without_functions_is_refused)
 {
-    static const weft_style_functions nothing = {"nothing", NULL, NULL, NULL};
+    static const weft_style_functions nothing = {"nothing", NULL, NULL, NULL, NULL};
     weft_mesh *mesh = given_mesh();
     weft_module *m = pair(8);
 

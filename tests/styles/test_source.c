@@ -234,7 +234,7 @@ static weft_status split_weight(weft_module *m, weft_mesh *mesh, void *payload)
 
 WT_TEST(source__of_what_a_custom_style_leaves_plain)
 {
-    static const weft_style_functions by_rows = {"by rows", split_weight, NULL, NULL};
+    static const weft_style_functions by_rows = {"by rows", split_weight, NULL, NULL, NULL};
     int source = wt_ranks() - 1;
     weft_mesh *mesh = given_mesh();
     weft_module *one = model(SEED + source, 13), *own = model(SEED + wt_rank(), 13);

@@ -58,7 +58,8 @@ static weft_tensor *hand_on(weft_module *m, weft_tensor *output, weft_mesh *mesh
 
 static weft_style custom(const struct ws_case *c)
 {
-    static const weft_style_functions functions = {"by hand", cut_parameters, bring_whole, hand_on};
+    static const weft_style_functions functions = {"by hand", cut_parameters, bring_whole, hand_on,
+                                                   NULL};
 
     return weft_custom_style(&functions, (void *)(uintptr_t)c);
 }
