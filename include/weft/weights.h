@@ -91,6 +91,8 @@ typedef struct weft_named_tensor {
  * under its first name; a note says so, and weft_weights_find knows both names.
  *
  * The file appears under its name when it is complete and on disk; until then what was there stays.
+ * What a save that was killed left beside it (.weft-*.part) is removed by one that ends an hour or
+ * more later.
  * ranks: all of the world, with equal lists
  * fails: WEFT_ERR_ARG for a name that is empty, no UTF-8 or stands twice, WEFT_ERR_LAYOUT for a
  *        pending reduction, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks

@@ -2,7 +2,8 @@
  * checkpoint_folder.c: the names in a checkpoint's folder, and which of the files there are ours.
  *
  * A file is removed, or written over, only when this user has it and a save has written it:
- * complete ones are known by the notes in their headers, others by a name that means nothing else.
+ * complete ones are known by the notes in their headers, others by a name that means nothing else
+ * (wf_file_clean_parts).
  * What somebody puts beside stays.
  */
 #include <dirent.h>
@@ -62,12 +63,12 @@ static bool has_notes(const char *path)
     return all;
 }
 
-static bool is_ours(const char *path, const char *name)
+static bool is_ours(const char *path)
 {
     struct stat st;
 
     if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
-    return wf_file_is_part(name) || has_notes(path);
+    return has_notes(path);
 }
 
 static weft_status make_folder(const char *path)
@@ -93,7 +94,7 @@ static weft_status check_free(const char *path, int64_t generation)
         char *whole = wf_format("%s/%s", path, name);
         struct stat st;
 
-        if (lstat(whole, &st) == 0 && !is_ours(whole, name))
+        if (lstat(whole, &st) == 0 && !is_ours(whole))
             status =
                 WF_FAIL(WEFT_ERR_IO, "%s: is there, and no save of ours has written it", whole);
         wf_free(whole);
@@ -125,15 +126,19 @@ void wf_checkpoint_clean(const char *path, int64_t generation)
 {
     DIR *folder = opendir(path);
     struct dirent *entry;
+    char *list;
 
     for (; folder && (entry = readdir(folder));) {
         int64_t of = generation_of(entry->d_name);
         char *name;
 
-        if (of == generation || (of < 0 && !wf_file_is_part(entry->d_name))) continue;
+        if (of < 0 || of == generation) continue;
         name = wf_format("%s/%s", path, entry->d_name);
-        if (is_ours(name, entry->d_name)) unlink(name);
+        if (is_ours(name)) unlink(name);
         wf_free(name);
     }
     if (folder) closedir(folder);
+    list = wf_format("%s/checkpoint.json", path);
+    wf_file_clean_parts(list);
+    wf_free(list);
 }

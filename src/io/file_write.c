@@ -1,6 +1,7 @@
 /* file_write.c: the header of a file to be, and the system calls that make it last. */
 #include "io/file_write.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -125,12 +126,38 @@ char *wf_file_part(const char *path, uint64_t number)
     return wf_path_beside(path, name);
 }
 
-bool wf_file_is_part(const char *name)
+static bool is_part(const char *name)
 {
     static const char digits[] = "0123456789abcdef";
 
     return strncmp(name, ".weft-", 6) == 0 && strspn(name + 6, digits) == 16 &&
            strcmp(name + 22, ".part") == 0;
+}
+
+enum { PART_SECONDS = 3600 }; /* more than any save takes from one write to the next */
+
+void wf_file_clean_parts(const char *written)
+{
+    struct stat now, st;
+    struct dirent *entry;
+    DIR *folder;
+    char *here;
+
+    if (lstat(written, &now) != 0) return;
+    here = wf_path_beside(written, ".");
+    folder = opendir(here);
+    for (; folder && (entry = readdir(folder));) {
+        char *path;
+
+        if (!is_part(entry->d_name)) continue;
+        path = wf_path_beside(written, entry->d_name);
+        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+            now.st_mtime - st.st_mtime > PART_SECONDS)
+            unlink(path);
+        wf_free(path);
+    }
+    if (folder) closedir(folder);
+    wf_free(here);
 }
 
 weft_status wf_file_create(int *fd, const char *path, size_t bytes)

@@ -45,8 +45,10 @@ void wf_out_free(struct wf_out *out);
 /** A name beside `path` for a file that is not complete: nobody can know it who was not told the
  * number (wf_sys_random). wf_malloc'ed */
 char *wf_file_part(const char *path, uint64_t number);
-/** True for such a name. */
-bool wf_file_is_part(const char *name);
+/** Remove what interrupted writes left beside `written`, which has just been written: files with
+ * such a name that this user has and nobody has written to for an hour before. By the times of the
+ * file system, which are of one clock. What cannot be removed does no harm. */
+void wf_file_clean_parts(const char *written);
 
 /** Make a file of this size, which must not be there / open it to write. Neither follows a link. */
 weft_status wf_file_create(int *fd, const char *path, size_t bytes);

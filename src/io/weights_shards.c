@@ -229,11 +229,12 @@ static int shards_of(const char *name)
     return same ? shards : 0;
 }
 
-/* Nothing names them any more. Those that cannot be removed do no harm. */
-static void remove_old_shards(const struct saving *s)
+/* Nothing names old shards any more. What cannot be removed does no harm. */
+static void clean_folder(const struct saving *s)
 {
     DIR *folder = opendir(s->folder);
     struct dirent *entry;
+    char *written;
 
     for (; folder && (entry = readdir(folder));) {
         int shards = shards_of(entry->d_name);
@@ -246,6 +247,9 @@ static void remove_old_shards(const struct saving *s)
         wf_free(path);
     }
     if (folder) closedir(folder);
+    written = path_in(s->folder, s->shards[0].name);
+    wf_file_clean_parts(written);
+    wf_free(written);
 }
 
 static weft_status replace(const struct saving *s)
@@ -256,7 +260,7 @@ static weft_status replace(const struct saving *s)
     if (status == WEFT_OK)
         status = s->n_shards > 1 ? replace_by_shards(s, part, index) : replace_by_one(s);
     if (status == WEFT_OK)
-        remove_old_shards(s);
+        clean_folder(s);
     else
         unlink(part);
     wf_free(part);

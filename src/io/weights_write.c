@@ -203,6 +203,7 @@ weft_status wf_weights_write(const char *path, const struct wf_job *jobs, int64_
     if (status == WEFT_OK) {
         status = wf_agree(first ? wf_file_rename(part, path) : WEFT_OK);
         if (status != WEFT_OK && first) unlink(part);
+        if (status == WEFT_OK && first) wf_file_clean_parts(path);
     }
     wf_free(part);
     return status;

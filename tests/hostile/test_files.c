@@ -179,9 +179,10 @@ WT_TEST(checkpoint__a_folder_of_another_user_is_refused)
 
 WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
 {
-    static const char *const stay[] = {"g000001-r00777.safetensors", "g1-r2.safetensors",
-                                       "g000009-r00000.safetensors", ".weft-notes.part",
-                                       ".weft-0123456789ABCDEF.part"};
+    static const char *const stay[] = {
+        "g000001-r00777.safetensors",  "g1-r2.safetensors",
+        "g000009-r00000.safetensors",  ".weft-notes.part",
+        ".weft-0123456789ABCDEF.part", ".weft-fedcba9876543210.part"}; /* just written to */
     static const char *const go[] = {".weft-0123456789abcdef.part", "g000001-r00000.safetensors"};
     enum { STAY = sizeof stay / sizeof *stay };
     struct wt_world w = wt_world_open();
@@ -191,12 +192,59 @@ WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
     WT_ALL(weft_checkpoint_save(wt_scratch("clean"), state) == WEFT_OK);
     if (wt_rank() == 0) {
         for (int i = 0; i < STAY; i++) wt_write_text(in("clean", stay[i]), "mine");
+        for (int i = 0; i < STAY - 1; i++) wt_age_file(in("clean", stay[i]), 7200);
         wt_write_text(in("clean", go[0]), "half a file");
+        wt_age_file(in("clean", go[0]), 7200);
     }
     WT_ALL(weft_checkpoint_save(wt_scratch("clean"), state) == WEFT_OK);
     for (int i = 0; i < STAY; i++) WT_ALL(says(in("clean", stay[i]), "mine"));
     for (int i = 0; i < 2; i++) WT_ALL(!there(in("clean", go[i])));
     weft_state_release(state);
+    wt_world_close(&w);
+}
+
+static weft_status save_weights(const char *folder, weft_tensor *t)
+{
+    weft_named_tensor list = {"t", t};
+
+    return weft_weights_write(in(folder, "w.safetensors"), &list, 1);
+}
+
+static weft_status save_shards(const char *folder, weft_tensor *t)
+{
+    weft_module *m = weft_linear_new((weft_linear_config){.in = {3}, .out = {4}});
+    weft_status status = weft_weights_save_shards(m, wt_scratch(folder), 48, NULL);
+
+    (void)t;
+    weft_module_release(m);
+    return status;
+}
+
+/* What a save that was killed left beside its file goes with a later one; what is being written to
+ * stays, and so does a folder of such a name. trial 3 */
+WT_TEST(cleaning__of_weights_removes_what_nobody_writes_to)
+{
+    weft_status (*const save[])(const char *, weft_tensor *) = {save_weights, save_shards};
+    static const char *const old = ".weft-0123456789abcdef.part",
+                             *const fresh = ".weft-fedcba9876543210.part",
+                             *const folder = ".weft-0000000000000000.part";
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_spread(&w, wt_constant(8, 2, 5), "S(0)");
+
+    for (int i = 0; i < 2; i++) {
+        fresh_folder("beside");
+        if (wt_rank() == 0) {
+            wt_write_text(in("beside", old), "half a file");
+            wt_age_file(in("beside", old), 7200);
+            wt_write_text(in("beside", fresh), "half a file");
+            mkdir(in("beside", folder), 0777);
+            wt_age_file(in("beside", folder), 7200);
+        }
+        WT_ALL(true);
+        WT_EQ(save[i]("beside", t), WEFT_OK);
+        WT_ALL(!there(in("beside", old)));
+        WT_ALL(there(in("beside", fresh)) && there(in("beside", folder)));
+    }
     wt_world_close(&w);
 }
 
@@ -255,6 +303,7 @@ int main(int argc, char **argv)
         WT_CASE(checkpoint__follows_no_link_and_writes_over_nothing_of_others),
         WT_CASE(checkpoint__a_folder_of_another_user_is_refused),
         WT_CASE(cleaning__removes_what_saves_wrote_and_nothing_else),
+        WT_CASE(cleaning__of_weights_removes_what_nobody_writes_to),
         WT_CASE(cleaning__leaves_the_failure_of_the_program),
         WT_CASE(saving__that_fails_leaves_nothing_behind),
         WT_END,

@@ -3,10 +3,12 @@
 #include "support/scratch.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PATHS = 16, PATH_BYTES = 256 };
@@ -57,6 +59,16 @@ void wt_write_file(const char *path, const void *bytes, size_t count)
 }
 
 void wt_write_text(const char *path, const char *text) { wt_write_file(path, text, strlen(text)); }
+
+void wt_age_file(const char *path, int64_t seconds)
+{
+    struct timespec times[2];
+
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= (time_t)seconds;
+    times[1] = times[0];
+    if (utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW) != 0) abort();
+}
 
 void wt_remove(const char *path)
 {

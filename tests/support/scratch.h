@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /** A path in a folder of this test program, the same on every rank of a case; good for some
  * further calls. */
@@ -13,6 +14,9 @@ int wt_scratch_end(int result);
 /** Write bytes, or text, to a file. */
 void wt_write_file(const char *path, const void *bytes, size_t count);
 void wt_write_text(const char *path, const char *text);
+
+/** As if a file had been written to for the last time so many seconds ago. */
+void wt_age_file(const char *path, int64_t seconds);
 
 /** Remove a file, or a folder with all that is in it. */
 void wt_remove(const char *path);

@@ -534,7 +534,10 @@ WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
 
     save_one(wt_scratch("again"), wt_spread(&w, wt_constant(6, 2, 1), "S(0)"));
     snprintf(path, sizeof path, "%s/.weft-0123456789abcdef.part", wt_scratch("again"));
-    if (wt_rank() == 0) wt_write_text(path, "half a file");
+    if (wt_rank() == 0) {
+        wt_write_text(path, "half a file");
+        wt_age_file(path, 7200);
+    }
     WT_ALL(true);
     load_one(wt_scratch("again"), t);
     WT_ALL(wt_local_is_all(t, 1));
