@@ -319,6 +319,7 @@ WEFT_API weft_scope *weft_loss_parallel_open(void);
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
 
 /* ---- shape; views share storage where strides allow ---- */
+/** The same elements in another shape: a view, or a copy where this rank's strides allow none. */
 WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim,
                                    const int64_t *shape); /* one size may be -1 */
 WEFT_API weft_tensor *weft_permute(weft_tensor *x, const int *order);
@@ -342,7 +343,10 @@ WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int 
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);
 /** Repeat dims of size 1 (and new leading dims) without copying. */
 WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape);
-/** A row-major copy, or x itself where it is row-major already. */
+/**
+ * A row-major copy, or x itself where it is row-major already. As with weft_reshape that may differ
+ * between ranks, whose shards differ: backward takes a write in place to one for a write to both.
+ */
 WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
 /**
  * Write x over the elements of `into`, which may be a row-major view of a larger tensor: a slice of

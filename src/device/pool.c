@@ -298,8 +298,18 @@ static void recycle_planned(struct pool *pool, struct wf_block *block)
 {
     pool->planned.live[block->category] -= block->bytes;
     pool->planned.live_all -= block->bytes;
+    block->unusual = 0;
     block->next = pool->spare;
     pool->spare = block;
+}
+
+/* True when nothing is left to do. */
+static bool recycle_unusual(struct pool *pool, struct wf_block *block)
+{
+    if (block->unusual & WF_BLOCK_SHARES_WRITES) wf_block_end_sharing(block);
+    if (!(block->unusual & WF_BLOCK_PLANNED)) return false;
+    recycle_planned(pool, block);
+    return true;
 }
 
 void wf_block_recycle(struct wf_block *block)
@@ -308,10 +318,7 @@ void wf_block_recycle(struct wf_block *block)
     struct wf_block **list = &pool->idle[block->shared][block->size_class];
 
     WF_ASSERT(block->refs == 0);
-    if (block->size_class == PLANNED_CLASS) {
-        recycle_planned(pool, block);
-        return;
-    }
+    if (block->unusual && recycle_unusual(pool, block)) return;
     FORBID(block->data, (size_t)block->capacity);
     pool->real.live[block->category] -= block->bytes;
     pool->real.live_all -= block->bytes;
@@ -345,6 +352,7 @@ struct wf_block *wf_block_planned(size_t bytes, enum wf_category category)
     *block = (struct wf_block){.refs = 1,
                                .category = (uint8_t)category,
                                .size_class = PLANNED_CLASS,
+                               .unusual = WF_BLOCK_PLANNED,
                                .bytes = (int64_t)bytes};
     count_new(&pool->planned, block);
     return block;

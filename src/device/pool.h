@@ -27,11 +27,17 @@ struct wf_block {
     uint8_t category;
     uint8_t size_class;
     bool shared;        /* from the shared source */
+    uint8_t unusual;    /* bits WF_BLOCK_..: what its end has to see to beside the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
     const char *writer; /* the op of the last such write */
     int64_t bytes;      /* asked for: what the categories count */
     int64_t capacity;   /* of the size class */
-    struct wf_block *next; /* in a free list */
+    struct wf_block *next; /* in a free list; in use, in the ring of WF_BLOCK_SHARES_WRITES */
+};
+
+enum {
+    WF_BLOCK_PLANNED = 1,       /* without storage */
+    WF_BLOCK_SHARES_WRITES = 2, /* with the others of its ring */
 };
 
 /**
@@ -59,6 +65,19 @@ static inline void wf_block_release(struct wf_block *block)
 {
     if (--block->refs == 0) wf_block_recycle(block);
 }
+
+/**
+ * `copy` was made where other ranks, whose strides allow it, go on with `of` itself: from now on a
+ * write to either counts as a write to both, here too, so that all ranks see the same writes. Holds
+ * no reference; ends with either. `copy` shares with no other block yet.
+ */
+void wf_block_share_writes(struct wf_block *of, struct wf_block *copy);
+
+/** The elements are written in place by `op` (a text that lasts). */
+void wf_block_written(struct wf_block *block, const char *op);
+
+/** Out of its ring: the block is about to end. */
+void wf_block_end_sharing(struct wf_block *block);
 
 /** Count the block under another category from now on (a gradient that was an activation). */
 void wf_block_recategorize(struct wf_block *block, enum wf_category category);

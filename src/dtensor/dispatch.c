@@ -39,7 +39,7 @@ static bool prepare_inputs(const struct wf_plan *plan, weft_tensor *const *in, w
         if (in[i] && !used[i]) return false;
     }
     if (!(plan->care & WF_CARE_COPY)) return true;
-    used[0] = wf_call1(WF_OP_copy, used[0]);
+    used[0] = wf_copy_for_view(used[0]);
     return used[0] != NULL;
 }
 

@@ -56,6 +56,12 @@ static inline weft_tensor *wf_call1(enum wf_op op, weft_tensor *a)
     return wf_call_outs(op, 1, in, NULL, NULL);
 }
 
+/**
+ * A row-major copy where x cannot be seen in another shape as it lies. That follows from this
+ * rank's strides, so other ranks may go on with x itself: a write to either counts as one to both.
+ */
+weft_tensor *wf_copy_for_view(weft_tensor *x);
+
 static inline weft_tensor *wf_call2(enum wf_op op, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *in[] = {a, b};

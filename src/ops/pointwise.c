@@ -306,9 +306,17 @@ weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
     return wf_call(WF_OP_cast, 1, &x, &args);
 }
 
+weft_tensor *wf_copy_for_view(weft_tensor *x)
+{
+    weft_tensor *copy = wf_call1(WF_OP_copy, x);
+
+    if (copy) wf_block_share_writes(x->block, copy->block);
+    return copy;
+}
+
 weft_tensor *weft_contiguous(weft_tensor *x)
 {
-    return !x || x->layout->desc.contiguous ? x : wf_call1(WF_OP_copy, x);
+    return !x || x->layout->desc.contiguous ? x : wf_copy_for_view(x);
 }
 
 weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)

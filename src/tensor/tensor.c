@@ -139,8 +139,7 @@ void wf_tensor_begin_write(const weft_tensor *t, const char *op)
     wf_settled(t);
     wf_block_await_readers(t->block);
     wf_tensor_writes++;
-    t->block->version++;
-    t->block->writer = op;
+    wf_block_written(t->block, op);
 }
 
 int64_t weft_tensor_version(const weft_tensor *t) { return t ? t->block->version : 0; }

@@ -150,6 +150,84 @@ WT_TEST(in_place__write_that_backward_does_not_need_is_allowed)
     wt_world_close(&w);
 }
 
+/* ---- views on some ranks, copies on others ---- */
+
+/* Shards of two rows and of one or none, so that strides allow a view on some ranks only. */
+static weft_tensor *uneven(struct wt_world *w)
+{
+    return wt_spread(w, wt_whole(WEFT_F64, 2, wt_ranks() + 1, COLUMNS), "S(0)");
+}
+static weft_tensor *row_major(weft_tensor *t) { return weft_contiguous(weft_transpose(t, 0, 1)); }
+
+static weft_tensor *uneven3(struct wt_world *w)
+{
+    return wt_spread(w, wt_whole3(WEFT_F64, 2, 3, wt_ranks() + 1, COLUMNS), "S(1)");
+}
+static weft_tensor *joined(weft_tensor *t)
+{
+    return weft_reshape(weft_transpose(t, 1, 2), 2, (int64_t[]){3 * COLUMNS, -1});
+}
+
+static const struct {
+    weft_tensor *(*make)(struct wt_world *w);
+    weft_tensor *(*see)(weft_tensor *t);
+} views[] = {{uneven, row_major}, {uneven3, joined}};
+enum { VIEWS = sizeof views / sizeof *views };
+
+/* A view or a copy that is gone soon. */
+static void see_once(weft_tensor *(*see)(weft_tensor *t), weft_tensor *t)
+{
+    weft_scope *scope = weft_scope_open();
+
+    see(t);
+    weft_scope_close(scope);
+}
+
+static void refuses_view(struct wt_world *w, int i, bool saves_view)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *t = views[i].make(w), *seen = views[i].see(t), *a, *y;
+    int64_t before = weft_tensor_version(seen);
+
+    a = weft_set_requires_grad(weft_mul_scalar(saves_view ? seen : t, 1), true);
+    see_once(views[i].see, t);
+    y = weft_sum_all(weft_mul(a, saves_view ? seen : t));
+    WT_EQ(weft_fill_(saves_view ? t : seen, 5), WEFT_OK);
+    WT_ALL(weft_tensor_version(seen) > before);
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "modified in place by fill");
+    WT_STILL(w);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(a, saves_view ? seen : t))), WEFT_OK);
+    weft_scope_close(scope);
+}
+
+WT_TEST(in_place__write_of_what_some_ranks_copied_is_refused_alike)
+{
+    for (int i = 0; i < VIEWS; i++)
+        for (int saves_view = 0; saves_view < 2; saves_view++) {
+            struct wt_world w = wt_world_open();
+
+            refuses_view(&w, i, saves_view);
+            wt_world_close(&w);
+        }
+}
+
+/* A copy asked for by another op is the program's own. */
+WT_TEST(in_place__write_beside_a_copy_is_allowed)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *t = uneven(&w), *copy = weft_mul_scalar(weft_transpose(t, 0, 1), 1), *a;
+    weft_tensor *y;
+
+    see_once(row_major, t);
+    a = weft_set_requires_grad(weft_mul_scalar(copy, 1), true);
+    y = weft_sum_all(weft_mul(a, copy));
+    WT_EQ(weft_fill_(t, 5), WEFT_OK);
+    WT_EQ(weft_backward(y), WEFT_OK);
+    wt_world_close(&w);
+}
+
 /* ---- several ways to keep ---- */
 
 static weft_tensor *product(weft_tensor *const *in, int n, void *other)
@@ -292,6 +370,8 @@ int main(int argc, char **argv)
         WT_CASE(in_place__write_on_two_axes_is_refused_alike),
         WT_CASE(in_place__write_of_a_saved_result_is_refused),
         WT_CASE(in_place__write_that_backward_does_not_need_is_allowed),
+        WT_CASE(in_place__write_of_what_some_ranks_copied_is_refused_alike),
+        WT_CASE(in_place__write_beside_a_copy_is_allowed),
         WT_CASE(in_place__write_of_what_runs_again_is_refused),
         WT_CASE(in_place__saved_parts_are_copies),
         WT_CASE(in_place__step_between_forward_and_backward_is_refused),
