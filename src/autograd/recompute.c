@@ -20,6 +20,7 @@ struct piece {
     void (*release)(void *payload);
     int n;
     unsigned modes;         /* of the scope it ran in first */
+    bool in_region;         /* it ran in a local function that wants a gradient */
     struct wf_uses uses;    /* leaves that it will use once more */
     struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
@@ -124,7 +125,10 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
     wf_no_grad_depth = 0;
     wf_scope_set_modes(piece->modes); /* in the vjp's own scope */
     wf_draws_begin(piece->draws);
-    out = piece->run(in, piece->n, piece->payload);
+    if (piece->in_region)
+        out = wf_local_region_run_piece(piece->run, in, piece->n, piece->payload);
+    else
+        out = piece->run(in, piece->n, piece->payload);
     wf_draws_end(piece->draws);
     wf_no_grad_depth = depth;
     return out;
@@ -182,14 +186,18 @@ static weft_status check(weft_recomputable *run, weft_tensor *const *in, int n)
     return WEFT_OK;
 }
 
-static void record(weft_tensor *out, struct piece *piece, weft_tensor *const *in)
+static weft_tensor *record(weft_tensor *out, struct piece *piece, weft_tensor *const *in)
 {
+    weft_tensor *seen;
     struct wf_node *node = wf_node_record(out, vjp, "recomputed", piece->n, in);
 
     node->context = piece;
     node->release_context = release_piece;
     for (int i = 0; i < piece->n; i++) wf_node_save(node, i, in[i]);
     wf_node_cut_saved(node);
+    seen = wf_local_region_piece(out);
+    piece->in_region = seen != out;
+    return seen;
 }
 
 weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int n, void *payload,
@@ -206,6 +214,5 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
         return out;
     }
     if (out->requires_grad) out = leaf_like(out, false); /* an input or a leaf, handed through */
-    record(out, piece, in);
-    return out;
+    return record(out, piece, in);
 }

@@ -104,6 +104,15 @@ void wf_saved_parts_free(struct wf_saved_parts *parts);
 weft_tensor *wf_tensor_cut(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
 weft_tensor *wf_tensor_join(weft_tensor *part, weft_mesh *mesh, struct wf_layout *whole);
 
+/**
+ * Upcalls: a recomputed piece in a local function (dtensor/local_region.h). Its result, to which
+ * every walk from the function's results comes, or `out` itself where that is not needed; and its
+ * second run, in which exchanges come back on all ranks as they would have without it.
+ */
+weft_tensor *wf_local_region_piece(weft_tensor *out);
+weft_tensor *wf_local_region_run_piece(weft_recomputable *run, weft_tensor *const *in, int n,
+                                       void *payload);
+
 static inline bool wf_node_wants(const struct wf_node *node, int i)
 {
     return node->producers[i] || node->leaves[i];

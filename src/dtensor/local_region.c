@@ -86,6 +86,28 @@ weft_tensor *wf_local_region_enter(struct wf_local_region *region, weft_tensor *
     return seen;
 }
 
+weft_tensor *wf_local_region_piece(weft_tensor *out)
+{
+    return wf_local_region_wants() ? wf_local_region_enter(innermost, out) : out;
+}
+
+/* A region of its own: its walk must not go on to what is around the piece. It begins with a number
+ * that wants a gradient, for here perhaps no input does. */
+weft_tensor *wf_local_region_run_piece(weft_recomputable *run, weft_tensor *const *in, int n,
+                                       void *payload)
+{
+    struct wf_local_region region = {.outer = innermost};
+    weft_tensor *own[WF_NODE_INPUTS], *out;
+
+    innermost = &region;
+    wf_local_region_enter(&region, weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 0), true));
+    for (int i = 0; i < n; i++) own[i] = wf_local_region_enter(&region, in[i]);
+    out = wf_local_region_leave(&region, run(own, n, payload));
+    innermost = region.outer;
+    if (region.last) wf_node_release(region.last);
+    return out;
+}
+
 weft_tensor *wf_local_region_leave(struct wf_local_region *region, weft_tensor *t)
 {
     weft_tensor *seen;

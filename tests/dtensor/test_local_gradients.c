@@ -223,6 +223,94 @@ WT_TEST(local_gradients__come_back_to_ranks_that_sent_constants)
     wt_world_close(&w);
 }
 
+/* ---- exchanges in what is computed again ---- */
+
+static weft_tensor *swap_again(weft_tensor *const *in, int n, void *context)
+{
+    weft_tensor *out;
+    const struct exchange *e = context;
+
+    (void)n;
+    return (e->nested ? swap_rows : send_constants)(in, &out, context) == WEFT_OK ? out : NULL;
+}
+
+/* One rank hands a constant to the piece, drops what the first one brought and uses what comes of
+ * the second. */
+static weft_status swap_twice(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    const struct exchange *e = context;
+    bool idle = wt_rank() == e->idle;
+    weft_tensor *x = idle ? weft_detach(in[0]) : in[0];
+    weft_tensor *one = weft_recomputed(swap_again, &x, 1, context, NULL);
+    weft_tensor *two = weft_recomputed(swap_again, in, 1, context, NULL);
+
+    out[0] = idle ? weft_mul_scalar(two, 2) : weft_add(one, weft_mul_scalar(two, 2));
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+/* What comes back of x to this rank: 1 from each rank but the idle one, 2 from all. */
+static void comes_back(const struct exchange *e, weft_tensor *x)
+{
+    weft_tensor *mine = weft_to_local(weft_grad(x), NULL);
+
+    for (int r = 0; r < wt_ranks(); r++) {
+        double first = wt_rank() == e->idle || r == e->idle ? 0 : 1;
+        double second = wt_rank() == e->idle && !e->nested ? 0 : 2;
+
+        WT_ALL(wt_local_is_all(weft_slice(mine, 0, r, r + 1), first + second));
+    }
+}
+
+WT_TEST(local_gradients__come_back_from_exchanges_that_are_computed_again)
+{
+    for (int nested = 0; nested < 2; nested++) {
+        struct wt_world w = wt_world_open();
+        struct exchange e = {w.mesh, wt_ranks() > 1 ? wt_ranks() - 1 : -1, nested};
+        const weft_placement *in[] = {rows}, *out[] = {rows};
+        weft_local_map map = {
+            .function = swap_twice, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
+        int64_t n = wt_ranks() * wt_ranks();
+        weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true);
+        weft_tensor *y;
+
+        WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
+        WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+        comes_back(&e, x);
+        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 4);
+        wt_world_close(&w);
+    }
+}
+
+/* Which expert a row goes to is known beside it, in integers. */
+static weft_status swap_numbers(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    weft_tensor *numbers = weft_cast(in[0], WEFT_I64), *came;
+
+    if (swap_rows(&numbers, &came, context) != WEFT_OK) return weft_error_status();
+    WT_ALL(!weft_requires_grad(came));
+    if (send_constants(&numbers, &came, context) != WEFT_OK) return weft_error_status();
+    WT_ALL(!weft_requires_grad(came));
+    out[0] = weft_mul(in[0], weft_cast(came, WEFT_F32));
+    return WEFT_OK;
+}
+
+WT_TEST(local_gradients__integers_that_are_exchanged_want_none)
+{
+    struct wt_world w = wt_world_open();
+    struct exchange e = {w.mesh, -1, false};
+    const weft_placement *in[] = {rows}, *out[] = {rows};
+    weft_local_map map = {
+        .function = swap_numbers, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
+    int64_t n = wt_ranks() * wt_ranks();
+    weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true), *y;
+
+    WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(x), 3));
+    WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 0);
+    wt_world_close(&w);
+}
+
 /* ---- several meshes ---- */
 
 /* The term of x w: rows of x over one axis, w by rows of its experts' axis. */
@@ -363,6 +451,8 @@ int main(int argc, char **argv)
         WT_CASE(local_gradients__follow_the_arguments_whatever_ranks_compute),
         WT_CASE(local_gradients__go_back_in_the_reverse_order_of_recording),
         WT_CASE(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use),
+        WT_CASE(local_gradients__come_back_from_exchanges_that_are_computed_again),
+        WT_CASE(local_gradients__integers_that_are_exchanged_want_none),
         WT_CASE(local_gradients__come_back_to_ranks_that_sent_constants),
         WT_CASE(local_gradients__go_to_arguments_on_several_meshes),
         WT_CASE(local_gradients__constants_leave_the_type_of_a_gradient_alone),
