@@ -50,9 +50,9 @@ WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
  * ranks.
  * ranks: local; every rank of the mesh does it alike
  * gives: a tensor owned by the open scope; shares storage with `local`
- * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_SHAPE when a dim that is not sharded
- *        has another size in the global shape. A shard of another size than this rank should have
- *        ends the job, since other ranks' may fit; in a world of one rank it is WEFT_ERR_SHAPE
+ * fails: WEFT_ERR_ARG when `local` is distributed. Another size than this rank should have, in a
+ *        dim that is sharded or not, ends the job, since other ranks' may fit; in a world of one
+ *        rank it is WEFT_ERR_SHAPE
  * grad:  brought to `placements` (a pending sum comes as replicated), then unwrapped
  */
 WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,

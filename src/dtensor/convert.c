@@ -51,9 +51,8 @@ static bool is_cut(const struct wf_layout *layout, int dim)
     return false;
 }
 
-/* Whether a shard is as large as it should be is seen by the rank that holds it, and by no other; a
- * dim that nobody cuts is alike everywhere. A rank outside the mesh may hand in anything: it keeps
- * nothing of it. */
+/* Whether a tensor is as large as it should be is seen by the rank that holds it, and by no other.
+ * A rank outside the mesh may hand in anything: it keeps nothing of it. */
 static weft_status check_size(const struct wf_plan *plan, const struct wf_infer *call, bool given)
 {
     const struct wf_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
@@ -62,10 +61,11 @@ static weft_status check_size(const struct wf_plan *plan, const struct wf_infer 
     for (int d = 0; d < local->ndim; d++) {
         bool fits = part->shape[d] == local->shape[d];
 
-        WF_NEED(fits || is_cut(plan->out[0], d), WEFT_ERR_SHAPE,
-                "from_local: dim %d is not sharded, but has %lld elements here and %lld in the "
-                "global shape: %s",
-                d, (long long)local->shape[d], (long long)part->global[d], wf_infer_text(call));
+        WF_NEED_LOCAL(
+            fits || is_cut(plan->out[0], d), WEFT_ERR_SHAPE,
+            "from_local: dim %d is not sharded, but has %lld elements here and %lld in the "
+            "global shape: %s",
+            d, (long long)local->shape[d], (long long)part->global[d], wf_infer_text(call));
         WF_NEED_LOCAL(
             fits, WEFT_ERR_SHAPE,
             "from_local: this rank's part should have %lld of %lld elements in dim %d "

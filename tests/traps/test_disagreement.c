@@ -139,6 +139,18 @@ static int hand_in_a_short_shard(void *payload)
         weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
 }
 
+/* Each rank pads its own rows to the longest of them. */
+static int hand_in_other_columns(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_placement rows = weft_shard(0);
+    int64_t shape[] = {4, weft_world_rank() == 2 ? 5 : 6};
+
+    (void)payload;
+    return failed(weft_full_tensor(
+        weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
+}
+
 /* A row-wise layer knows that the shards of its 8 input features are 2 each. */
 static int call_row_wise(int64_t features)
 {
@@ -316,6 +328,7 @@ static const struct program {
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
+    {hand_in_other_columns, "1", {"rank 2: from_local: dim 1 is not sharded", "has 5 elements"}},
     {call_with_a_short_input, "1", {"rank 1: in module down: from_local", "should have 2 of 8"}},
     {call_with_the_whole, "1", {"in module down: from_local", "of 8 elements in dim 1 and has 8"}},
     {swap_groups, "1", {"rank 3: mesh: group 0 has other ranks", "line of the grid"}},
