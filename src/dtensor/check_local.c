@@ -161,9 +161,20 @@ static weft_status compare_sizes(const struct wf_desc *local, weft_mesh *mesh,
     return WEFT_OK;
 }
 
+/* Some dim that is cut has less than two elements here: whether its stride leaves gaps on other
+ * ranks cannot be seen. A dim that nobody cuts is as long everywhere. */
+static bool is_thin(const struct wf_desc *local, const weft_mesh *mesh,
+                    const weft_placement *placements)
+{
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (wf_is_cut(placements[a]) && local->shape[placements[a].dim] < 2) return true;
+    return local->numel < 2;
+}
+
 /* Strides of uneven shards differ, but not the order that they walk the dims in. Dims of less than
  * two elements here may stand anywhere. */
-static weft_status compare_strides(const struct wf_desc *local, weft_mesh *mesh)
+static weft_status compare_strides(const struct wf_desc *local, weft_mesh *mesh,
+                                   const weft_placement *placements)
 {
     int64_t words[STRIDES] = {0}, most[STRIDES], least[STRIDES];
     int order[WEFT_MAX_DIMS], n = walk_order(order, local->ndim, local->shape, local->stride);
@@ -172,7 +183,8 @@ static weft_status compare_strides(const struct wf_desc *local, weft_mesh *mesh)
         for (int j = i + 1; j < n; j++)
             if (local->stride[order[i]] > local->stride[order[j]])
                 words[order[i] * WEFT_MAX_DIMS + order[j]] = 1;
-    if (local->numel > 1) words[is_dense(n, order, local->shape, local->stride) ? DENSE : GAPS] = 1;
+    if (!is_thin(local, mesh, placements))
+        words[is_dense(n, order, local->shape, local->stride) ? DENSE : GAPS] = 1;
     extremes(mesh, words, STRIDES, most, least);
     for (int i = 0; i < local->ndim; i++)
         for (int j = i + 1; j < local->ndim; j++)
@@ -213,6 +225,6 @@ weft_status wf_check_over_mesh(weft_tensor *local, weft_mesh *mesh,
     WF_TRY(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(local),
                                    "from_local"));
     WF_TRY(compare_sizes(&local->layout->desc, mesh, normal, shape));
-    WF_TRY(compare_strides(&local->layout->desc, mesh));
+    WF_TRY(compare_strides(&local->layout->desc, mesh, normal));
     return compare_replicas(local, mesh, normal);
 }

@@ -152,6 +152,22 @@ WT_TEST(run_check__finds_what_differs_on_one_rank)
     wt_world_close(&w);
 }
 
+/* Two columns of four, of two rows on some ranks and of one or none on others: one row has no gaps
+ * between rows. */
+WT_TEST(run_check__leaves_consistent_views_of_uneven_shards)
+{
+    struct wt_world w = wt_world_open();
+    int64_t n = wt_ranks() + 1, mine = weft_chunk_size(n, wt_ranks(), wt_rank());
+    const int64_t shape[] = {n, 2}, stride[] = {2, 1};
+    weft_tensor *t = weft_slice(wt_constant(mine, 4, 1), 1, 0, 2);
+
+    t = weft_from_local_with(
+        t, w.mesh, rows,
+        (weft_from_local_options){.shape = shape, .stride = stride, .run_check = true});
+    WT_ALL(t && wt_is_all(t, 1));
+    wt_world_close(&w);
+}
+
 /* Replicas along one axis, parts along the other; a rank outside neither checks nor waits. */
 WT_TEST(run_check__compares_along_replicated_axes_only)
 {
@@ -320,6 +336,7 @@ int main(int argc, char **argv)
         WT_CASE(from_local__multiplies_dims_on_every_mesh),
         WT_CASE(from_local__takes_shape_and_stride_together),
         WT_CASE(run_check__finds_what_differs_on_one_rank),
+        WT_CASE(run_check__leaves_consistent_views_of_uneven_shards),
         WT_CASE(run_check__compares_along_replicated_axes_only),
         WT_CASE(full_tensor__gradient_may_be_pending),
         WT_CASE(full_tensor__is_finished_and_equal_to_the_source),
