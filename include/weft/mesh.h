@@ -83,7 +83,8 @@ WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes,
  *
  * `ranks` is the whole grid as in weft_mesh_from_ranks; it may be NULL for one group. `names` is as
  * there too: NULL makes axes without names, whatever the groups' axes are called.
- * ranks: all of the new mesh; with WEFT_CHECK=2 they compare what they make
+ * ranks: all of the new mesh; with WEFT_CHECK=2 they compare what they make, along the groups: a
+ *        rank that hands in another group than the others on its line is waited for
  * gives: a mesh owned by the caller; it communicates over the groups' communicators
  * fails: as weft_mesh_from_ranks. A group that has other ranks than this rank's line of the grid
  * ends the job, since other ranks' groups may fit; in a world of one rank it is WEFT_ERR_ARG

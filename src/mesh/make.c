@@ -67,23 +67,63 @@ static int *numbered(int count)
 
 /* ---- all ranks of a mesh make the same one ---- */
 
+/* `wrong` makes another mesh; -1: nobody does. */
+static weft_status refuse_other(const weft_mesh *mesh, int wrong)
+{
+    char text[TEXT_BYTES];
+
+    if (wrong < 0) return WEFT_OK;
+    weft_mesh_print(mesh, text, sizeof text);
+    return WF_FAIL(WEFT_ERR_ARG, "mesh %s: rank %d makes another mesh at the same time", text,
+                   wrong);
+}
+
 /* Asked over the world, or over the members alone. Members that agree come to the same verdict;
  * ranks of other meshes are none of its business. */
 static weft_status compare(const weft_mesh *mesh, struct wf_comm *comm)
 {
     int wrong = -1;
     uint64_t *hashes = wf_malloc((size_t)wf_comm_size(comm) * sizeof *hashes);
-    char text[TEXT_BYTES];
 
     wf_comm_share(comm, &mesh->hash, hashes, sizeof *hashes);
     for (int i = 0; i < mesh->size && wrong < 0; i++)
         if (hashes[comm == wf_comm_world() ? mesh->ranks[i] : i] != mesh->hash)
             wrong = mesh->ranks[i];
     wf_free(hashes);
-    if (wrong < 0) return WEFT_OK;
-    weft_mesh_print(mesh, text, sizeof text);
-    return WF_FAIL(WEFT_ERR_ARG, "mesh %s: rank %d makes another mesh at the same time", text,
-                   wrong);
+    return refuse_other(mesh, wrong);
+}
+
+/* The smallest and the largest hash among some ranks, and who has them. */
+struct hashes {
+    uint64_t least, most;
+    int least_of, most_of;
+};
+
+static void widen(struct hashes *found, struct wf_comm *comm)
+{
+    int size = wf_comm_size(comm);
+    struct hashes *all = wf_malloc((size_t)size * sizeof *all);
+
+    wf_comm_share(comm, found, all, sizeof *all);
+    for (int i = 0; i < size; i++) {
+        if (all[i].least < found->least)
+            found->least = all[i].least, found->least_of = all[i].least_of;
+        if (all[i].most > found->most) found->most = all[i].most, found->most_of = all[i].most_of;
+    }
+    wf_free(all);
+}
+
+/* Asked along one group after another, so that each rank hears of all of the grid. The new mesh's
+ * own ranks cannot be asked together: they may be what differs. */
+static weft_status compare_along(const weft_mesh *mesh, int n_groups, weft_mesh *const *groups)
+{
+    int me = weft_world_rank();
+    struct hashes found = {mesh->hash, mesh->hash, me, me};
+
+    for (int g = 0; g < n_groups; g++)
+        if (groups[g]->size > 1) widen(&found, wf_mesh_comm(groups[g], 0));
+    if (found.least != mesh->hash) return refuse_other(mesh, found.least_of);
+    return refuse_other(mesh, found.most != mesh->hash ? found.most_of : -1);
 }
 
 /* ranks NULL: the first of the world; else copied */
@@ -112,7 +152,7 @@ static weft_mesh *agreed(weft_mesh *mesh)
     return NULL;
 }
 
-/* For what only the mesh's own ranks make. */
+/* For what only the mesh's own ranks make, which are the same on all of them. */
 static weft_mesh *agreed_inside(weft_mesh *mesh)
 {
     struct wf_comm *members;
@@ -120,6 +160,15 @@ static weft_mesh *agreed_inside(weft_mesh *mesh)
     if (!mesh || wf_knobs.check < 2 || mesh->size == 1 || mesh->me < 0) return mesh;
     members = wf_comm_sub(mesh->ranks, mesh->size, "mesh");
     if (compare(mesh, members) == WEFT_OK) return mesh;
+    weft_mesh_release(mesh);
+    return NULL;
+}
+
+/* The same, where the ranks of a grid may differ but not the groups that it is made of. */
+static weft_mesh *agreed_along(weft_mesh *mesh, int n_groups, weft_mesh *const *groups)
+{
+    if (!mesh || wf_knobs.check < 2 || groups[0]->me < 0) return mesh;
+    if (compare_along(mesh, n_groups, groups) == WEFT_OK) return mesh;
     weft_mesh_release(mesh);
     return NULL;
 }
@@ -239,7 +288,7 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     mesh = make(groups[0]->device, &text, ranks ? ranks : groups[0]->ranks);
     for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
         status = check_group(mesh, g, groups[g]);
-    if (status == WEFT_OK) return agreed_inside(mesh);
+    if (status == WEFT_OK) return agreed_along(mesh, n_groups, groups);
     weft_mesh_release(mesh);
     return NULL;
 }

@@ -54,6 +54,29 @@ WT_TEST(agreement__is_not_asked_of_groups)
     weft_mesh_release(line);
 }
 
+/* A grid of two by two, whose far corner is another rank to rank 0: its lines are those of the
+ * groups. */
+WT_TEST(agreement__is_asked_along_groups)
+{
+    int grid[] = {0, 1, 2, 3};
+    weft_mesh *mesh, *groups[2], *made;
+
+    if (wt_ranks() < 5) return;
+    mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){2, 2}, "dp,tp", grid);
+    groups[0] = weft_mesh_sub(mesh, "dp");
+    groups[1] = weft_mesh_sub(mesh, "tp");
+    for (int odd = 0; odd < 2; odd++) {
+        if (odd && wt_rank() == 0) grid[3] = 4;
+        made = wt_rank() < 4 ? weft_mesh_from_groups(2, groups, "a,b", grid) : NULL;
+        WT_ALL(wt_rank() >= 4 || (made == NULL) == odd);
+        WT_ALL(!odd || wt_rank() >= 4 || wt_failed_with(WEFT_ERR_ARG, "makes another mesh"));
+        weft_mesh_release(made);
+    }
+    weft_mesh_release(groups[0]);
+    weft_mesh_release(groups[1]);
+    weft_mesh_release(mesh);
+}
+
 WT_TEST(agreement__leaves_equal_meshes_alone)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks());
@@ -68,6 +91,7 @@ int main(int argc, char **argv)
         WT_CASE(agreement__is_asked_of_all_ranks_of_a_mesh),
         WT_CASE(agreement__is_not_asked_of_meshes_side_by_side),
         WT_CASE(agreement__is_not_asked_of_groups),
+        WT_CASE(agreement__is_asked_along_groups),
         WT_CASE(agreement__leaves_equal_meshes_alone),
         WT_END,
     };
