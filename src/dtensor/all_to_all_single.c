@@ -211,7 +211,8 @@ weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_spl
 
     WF_TRY_PTR(wf_deal_open(&d, "mesh_all_to_all_known", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
     WF_NEED_PTR(input_splits && output_splits, WEFT_ERR_ARG, "%s: no splits", d.who);
-    WF_NEED_PTR(weft_ndim(t) > 0, WEFT_ERR_SHAPE, "%s: a number has no rows", d.who);
+    if (weft_ndim(t) == 0)
+        return (void)WF_FAIL_LOCAL(WEFT_ERR_SHAPE, "%s: a number has no rows", d.who), NULL;
     if (!splits_fit(input_splits, d.ways, weft_size(t, 0)))
         WF_DIE("%s: the splits do not add up to the %lld rows", d.who, (long long)weft_size(t, 0));
     for (int r = 0; r < d.ways; r++)

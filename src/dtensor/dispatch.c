@@ -209,6 +209,7 @@ static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
     if (!args) args = &no_args;
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;
+    wf_here.op = plan->name;
     plan->refs++; /* a nested call may evict it */
     if (plan->care) {
         enum wf_verdict verdict = wf_take_care(plan, in, recorded);
@@ -243,7 +244,6 @@ weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const st
     const char *outer = wf_here.op; /* a gradient calls ops, and so does care */
     weft_tensor *result;
 
-    wf_here.op = wf_ops[op].name;
     result = carry_out(op, n, in, args, more);
     wf_here.op = outer;
     return result;

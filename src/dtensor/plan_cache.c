@@ -8,6 +8,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/where.h"
 #include "dtensor/redistribute_cost.h"
 #include "dtensor/redistribute_flight.h"
 #include "dtensor/registry.h"
@@ -118,13 +119,18 @@ static void log_plan(const struct wf_plan *plan, const char *outcome)
 static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args, uint64_t hash)
 {
+    const char *outer = wf_here.op;
+    weft_status status;
     struct wf_plan *plan;
 
     for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_live(in[i], wf_op_name(op, args->attr)));
     WF_TRY_PTR(wf_tensor_need_live(args->into, wf_op_name(op, args->attr)));
     plan = new_plan(op, n, in, args, hash);
     cache.stats.misses++;
-    if (wf_plan_make(plan) != WEFT_OK) {
+    wf_here.op = plan->name;
+    status = wf_plan_make(plan);
+    wf_here.op = outer;
+    if (status != WEFT_OK) {
         wf_plan_release(plan);
         return NULL;
     }

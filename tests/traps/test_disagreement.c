@@ -114,6 +114,16 @@ static int send_other_rows_than_there_are(void *payload)
     return failed(weft_mesh_all_to_all_known(matrix(), splits, even, mesh, 0));
 }
 
+static int send_a_number_as_rows(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
+    int64_t even[] = {2, 2, 2, 2};
+    weft_tensor *t = weft_world_rank() == 1 ? weft_full(WEFT_F32, 0, NULL, 1) : matrix();
+
+    (void)payload;
+    return failed(weft_mesh_all_to_all_known(t, even, even, mesh, 0));
+}
+
 /* The same, moved to columns: an all-to-all, in which each rank's counts are its own. */
 static int turn_uneven_parts(void *payload)
 {
@@ -310,6 +320,49 @@ static int multiply_differently(void *payload)
     return failed(weft_matmul(t, weft_transpose(spread(mesh, other), 0, 1)));
 }
 
+static weft_status like_its_input(weft_op_info *info, void *payload)
+{
+    (void)payload;
+    info->out[0] = info->in[0];
+    return WEFT_OK;
+}
+
+static weft_status only_whole(const weft_op_info *info, weft_rule *rule, void *payload)
+{
+    (void)info;
+    (void)rule;
+    (void)payload;
+    return WEFT_OK;
+}
+
+static void do_nothing(const weft_op_info *info, const weft_part *in, weft_part *out,
+                       const double *numbers, void *payload)
+{
+    (void)info;
+    (void)in;
+    (void)out;
+    (void)numbers;
+    (void)payload;
+}
+
+/* An op of the program's own is named as the program calls it. */
+static int call_own_op_differently(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_op_spec spec = {.name = "own_op",
+                         .n_out = 1,
+                         .shape = like_its_input,
+                         .rule = only_whole,
+                         .kernel = do_nothing};
+    weft_placement rows = weft_shard(0);
+    weft_argument argument =
+        weft_tensor_argument(spread(mesh, weft_world_rank() == 1 ? weft_replicate() : rows));
+    weft_tensor *out[WEFT_OP_OUTPUTS];
+
+    (void)payload;
+    return weft_op_run(weft_register_op(&spec), out, 1, &argument) == WEFT_OK ? 0 : 1;
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -326,6 +379,7 @@ static const struct program {
     {redistribute_differently, "1", {"different collectives", "all-to-all"}},
     {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
+    {send_a_number_as_rows, "1", {"rank 1: mesh_all_to_all_known", "a number has no rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
     {hand_in_other_columns, "1", {"rank 2: from_local: dim 1 is not sharded", "has 5 elements"}},
@@ -343,6 +397,7 @@ static const struct program {
     {read_into_little_room, "1", {"rank 1: read_f64: room for 17 of 18 here", ""}},
     {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
     {multiply_differently, "1", {"f32 on axis tp for matmul", "not arrived: rank 1"}},
+    {call_own_op_differently, "1", {"on axis tp for own_op", "not arrived: rank 1"}},
     /* trial 1.3 */
     {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
     {turn_uneven_parts, "2", {"different collectives", "elements"}},
