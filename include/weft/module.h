@@ -242,7 +242,7 @@ WEFT_API weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, in
  *
  * ranks: as the module's operations and hooks
  * gives: in outputs[0] to outputs[n_outputs - 1] tensors owned by the open scope; NULL in all of
- *        them on failure
+ *        them on failure. `outputs` may be `inputs`
  * fails: WEFT_ERR_ARG for numbers of inputs or outputs that are not the module's; as forward and
  *        hooks
  */

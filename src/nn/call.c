@@ -129,17 +129,20 @@ static weft_status check_count(const weft_module *m, int n_outputs)
                    n_outputs == 1 ? ": call it with weft_call_outputs" : "");
 }
 
+/* The lists of inputs and outputs may be one array. */
 static weft_status call_in_scope(weft_module *m, weft_tensor *const *inputs, int n,
                                  weft_tensor **outputs, int n_outputs)
 {
     weft_scope *scope =
         m->surroundings.open ? m->surroundings.open(m->surroundings.payload) : weft_scope_open();
+    weft_tensor *made[WEFT_MODULE_OUTPUTS] = {0};
     weft_status status = check_count(m, n_outputs), closed;
 
-    if (status == WEFT_OK) status = (m->lending.lend ? run_lent : run)(m, inputs, n, outputs);
-    if (status != WEFT_OK) memset(outputs, 0, (size_t)n_outputs * sizeof *outputs);
-    closed = weft_scope_return_n(scope, outputs, n_outputs);
-    return status == WEFT_OK ? closed : status;
+    if (status == WEFT_OK) status = (m->lending.lend ? run_lent : run)(m, inputs, n, made);
+    closed = weft_scope_return_n(scope, made, status == WEFT_OK ? n_outputs : 0);
+    if (status == WEFT_OK) status = closed;
+    for (int i = 0; i < n_outputs; i++) outputs[i] = status == WEFT_OK ? made[i] : NULL;
+    return status;
 }
 
 static weft_status call(weft_module *m, weft_tensor *const *inputs, int n, weft_tensor **outputs,
@@ -149,7 +152,6 @@ static weft_status call(weft_module *m, weft_tensor *const *inputs, int n, weft_
     weft_status status;
     double began = 0;
 
-    memset(outputs, 0, (size_t)n_outputs * sizeof *outputs);
     wf_here.module = m->path;
     if (wf_observed & (WF_EVENT_ENTER | WF_EVENT_LEAVE)) {
         began = wf_now();

@@ -133,6 +133,8 @@ WT_TEST(outputs__may_be_one_tensor)
     WT_ALL(y[0] == x && y[1] == x && y[2] == x);
     WT_EQ(weft_call_outputs(one, &x, 1, y, 1), WEFT_OK);
     WT_ALL(y[0] == x);
+    WT_EQ(weft_call_outputs(m, y, 1, y, 3), WEFT_OK); /* in and out of one array */
+    WT_ALL(y[0] == x && y[1] == x && y[2] == x);
     weft_module_release(one);
     weft_module_release(m);
 }
