@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
@@ -193,6 +194,22 @@ static weft_status cut_all(struct making *making, weft_tensor *const *wholes, co
     return WEFT_OK;
 }
 
+/* By which ranks know that others have the same list: a hash of its names. */
+static uint32_t name_of_list(const struct making *making)
+{
+    uint64_t hash = 0;
+
+    for (int i = 0; i < making->count; i++) {
+        const struct change *change = &making->changes[i];
+        char *text = wf_format("%llx %s.%s", (unsigned long long)hash,
+                               weft_module_path(change->module), change->name);
+
+        hash = wf_hash_bytes(text, strlen(text));
+        wf_free(text);
+    }
+    return (uint32_t)hash;
+}
+
 static weft_status make_leaves(struct making *making)
 {
     weft_tensor **wholes = wf_calloc((size_t)making->count + 1, sizeof *wholes);
@@ -200,11 +217,15 @@ static weft_status make_leaves(struct making *making)
     weft_status status = spread_all(making, wholes, axes);
     int different = -1;
 
-    if (status == WEFT_OK) different = wf_replicas_start(making->r, wholes, axes, making->count);
+    if (status == WEFT_OK)
+        different = wf_replicas_start(making->r, wholes, axes, making->count, name_of_list(making));
     if (status == WEFT_OK && different < 0) status = cut_all(making, wholes, axes);
     wf_free(wholes);
     wf_free(axes);
     WF_TRY(status);
+    WF_NEED(different != WF_DIFFERS_ELSEWHERE, WEFT_ERR_ARG,
+            "data parallel: replicas differ in a tensor of another module, with other ranks of "
+            "this mesh's root, which name it");
     WF_NEED(different < 0, WEFT_ERR_ARG,
             "data parallel: replicas differ in %s '%s' of module '%s'; make them with equal "
             "seeds or have them copied (WEFT_REPLICAS_COPIED)",

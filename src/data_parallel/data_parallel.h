@@ -157,7 +157,10 @@ void wf_replicas_share_buffers(const struct wf_replicas *r);
 
 /* ---- same_start.c ---- */
 
+enum { WF_DIFFERS_ELSEWHERE = INT32_MAX }; /* in a tensor of another list */
+
 /** See to it that the replicas of `count` tensors begin alike, each along its own `axes`; gives the
- *  number of the first that does not, the same on every rank of the mesh, or -1. */
+ *  number of the first that does not, the same on every rank with this list of tensors, or -1. All
+ *  ranks of the mesh's root take part: a stage of a pipeline has another list, or an empty one. */
 int wf_replicas_start(const struct wf_replicas *r, weft_tensor *const *tensors,
-                      const unsigned *axes, int count);
+                      const unsigned *axes, int count, uint32_t list);

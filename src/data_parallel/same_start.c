@@ -68,23 +68,23 @@ static bool is_first_with(const unsigned *axes, int i)
     return k == i;
 }
 
-/* The smallest number that any rank has, of all that make these replicas: also along axes over
- * which no parameter is. */
-static int64_t smallest_of_all(const struct wf_replicas *r, int64_t number)
+/* The smallest that any rank says, of all that make these replicas: also along axes over which no
+ * parameter is, and where a module has none at all. */
+static int64_t smallest_of_all(const struct wf_replicas *r, int64_t word)
 {
     weft_mesh *root = weft_mesh_root(r->mesh);
 
-    number = -number;
-    largest(wf_mesh_merged_comm(root, (1u << weft_mesh_ndim(root)) - 1), &number, 1);
-    return -number;
+    word = -word;
+    largest(wf_mesh_merged_comm(root, (1u << weft_mesh_ndim(root)) - 1), &word, 1);
+    return -word;
 }
 
 /* Those along a line know of a difference there; the others are told. */
 static int compare(const struct wf_replicas *r, weft_tensor *const *tensors, const unsigned *axes,
-                   int count)
+                   int count, uint32_t list)
 {
-    unsigned known = r->axes; /* all ranks along these have seen the same */
-    int64_t first = count;
+    unsigned known = r->axes;                /* all ranks along these have seen the same */
+    int64_t first = count, word = INT64_MAX; /* there is no difference */
 
     for (int i = 0; i < count; i++) {
         int64_t here;
@@ -95,9 +95,11 @@ static int compare(const struct wf_replicas *r, weft_tensor *const *tensors, con
         here = compare_along(r, axes[i], tensors, axes, count);
         if (here < first) first = here;
     }
+    if (first < count) word = first << 32 | list;
     if (weft_mesh_size(weft_mesh_root(r->mesh)) > wf_line_size(r->mesh, known))
-        first = smallest_of_all(r, first);
-    return first == count ? -1 : (int)first;
+        word = smallest_of_all(r, word);
+    if (word == INT64_MAX) return -1;
+    return (uint32_t)word == list ? (int)(word >> 32) : WF_DIFFERS_ELSEWHERE;
 }
 
 static void copy(const struct wf_replicas *r, unsigned axes, weft_tensor *t)
@@ -113,13 +115,14 @@ static void copy(const struct wf_replicas *r, unsigned axes, weft_tensor *t)
 }
 
 int wf_replicas_start(const struct wf_replicas *r, weft_tensor *const *tensors,
-                      const unsigned *axes, int count)
+                      const unsigned *axes, int count, uint32_t list)
 {
     bool alone = r->count == 1 || !weft_mesh_is_member(r->mesh) || weft_mesh_is_fake(r->mesh);
 
-    if (alone || count == 0 || wf_is_meta(tensors[0])) return -1;
+    if (alone) return -1;
+    if (count && wf_is_meta(tensors[0])) count = 0; /* nothing to compare or to copy */
     for (int i = 0; i < count; i++) wf_settled(tensors[i]);
-    if (r->config.start == WEFT_REPLICAS_COMPARED) return compare(r, tensors, axes, count);
+    if (r->config.start == WEFT_REPLICAS_COMPARED) return compare(r, tensors, axes, count, list);
     if (r->config.start != WEFT_REPLICAS_COPIED) return -1;
     for (int i = 0; i < count; i++) {
         wf_tensor_begin_write(tensors[i], "weft_data_parallel");

@@ -1,5 +1,6 @@
 /* test_edges.c: what replicas refuse, how they begin, and steps that are not like the others. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weft/weft.h>
@@ -243,6 +244,55 @@ WT_TEST(start__trusts_without_a_message)
     close(&r);
 }
 
+/* ---- stages of a pipeline, each with a module of its own ---- */
+
+/* A module of so many numbers, the last of which is `last`. */
+static weft_module *new_numbers(int count, double last)
+{
+    weft_module *m = weft_module_new(&class_parts, NULL);
+    const int64_t size = 3;
+    char name[16];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        weft_module_add_parameter(m, name, weft_full(WEFT_F32, 1, &size, i < count - 1 ? i : last));
+    }
+    return m;
+}
+
+/* Two stages with so many numbers each; the replicas of stage `unlike` (-1: none) differ in the
+ * last of them. */
+static void begin_stages(const int *counts, int unlike)
+{
+    struct wt_world w = wt_world_open_mesh("pp=2,dp=%d", wt_ranks() / 2);
+    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp");
+    int stage = weft_mesh_local_rank(w.mesh, "pp"), me = weft_mesh_local_rank(w.mesh, "dp");
+    weft_module *m = new_numbers(counts[stage], stage == unlike ? me : 0);
+    bool differ = unlike >= 0 && counts[unlike] && weft_mesh_size(dp) > 1;
+    weft_status status;
+
+    status = weft_data_parallel(m, dp, (weft_data_parallel_config){0});
+    WT_EQ(status, differ ? WEFT_ERR_ARG : WEFT_OK);
+    if (differ) {
+        char named[32];
+
+        snprintf(named, sizeof named, "'p%d'", counts[unlike] - 1);
+        WT_ALL(strstr(weft_error_message(), stage == unlike ? named : "another module") != NULL);
+        WT_FAILED(WEFT_ERR_ARG, "replicas differ in");
+    }
+    weft_module_release(m);
+    weft_mesh_release(dp);
+    wt_world_close(&w);
+}
+
+WT_TEST(start__is_compared_in_each_stage)
+{
+    static const int counts[][2] = {{10, 12}, {12, 10}, {0, 3}, {3, 0}, {0, 0}};
+
+    for (int i = 0; i < 5 && wt_ranks() % 2 == 0; i++)
+        for (int unlike = -1; unlike < 2; unlike++) begin_stages(counts[i], unlike);
+}
+
 /* ---- steps that are not like the others ---- */
 
 static bool grad_is(struct replicas *r, const char *name, weft_tensor *want)
@@ -455,6 +505,7 @@ int main(int argc, char **argv)
         WT_CASE(start__finds_what_differs_on_every_rank),
         WT_CASE(start__copies_the_first),
         WT_CASE(start__trusts_without_a_message),
+        WT_CASE(start__is_compared_in_each_stage),
         WT_CASE(unused__is_zeros_where_some_use_it_and_nothing_where_nobody_does),
         WT_CASE(backward__may_be_left_out_without_tokens),
         WT_CASE(plain_backward__is_the_mean_over_replicas),
