@@ -78,7 +78,9 @@ typedef weft_tensor *weft_recomputable(weft_tensor *const *in, int n, void *payl
  * ranks: as `run`; the second time, every rank that runs backward
  * gives: a tensor owned by the open scope. `release(payload)` (NULL: nothing) is called when no
  *        further run can come
- * fails: WEFT_ERR_ARG for more than 8 inputs or a missing one; what `run` fails with
+ * fails: WEFT_ERR_ARG for more than 8 inputs or a missing one; what `run` fails with. Backward:
+ *        WEFT_ERR_STATE when a tensor that `run` read, with a gradient or without, was written in
+ *        place since; not for what `run` writes itself, such as statistics
  */
 WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int n,
                                       void *payload, void (*release)(void *payload));

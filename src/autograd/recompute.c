@@ -5,12 +5,16 @@
  * its inputs and with the random numbers of the first time, is walked at once, and the gradients of
  * those leaves go on to where the inputs came from. Parameters in the piece are leaves of the inner
  * walk like of any other. Who keeps them is told while the piece runs first that it will use them
- * once more (struct wf_uses).
+ * once more (struct wf_uses). What it reads of tensors from outside, with a gradient or without,
+ * must be the same the second time; only what it writes itself is its own business, such as
+ * statistics.
  */
 #include "autograd/tape.h"
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/mem.h"
+#include "base/observe.h"
 #include "random/generator.h"
 #include "tensor/scope.h"
 
@@ -21,35 +25,87 @@ struct piece {
     int n;
     unsigned modes;         /* of the scope it ran in first */
     bool in_region;         /* it ran in a local function that wants a gradient */
-    struct wf_uses uses;    /* leaves that it will use once more */
+    struct wf_uses uses;    /* tensors from outside that it will use once more */
     struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
 
-/* ---- leaves that are used again ---- */
+/* ---- tensors that are used again ---- */
 
-static bool has_use(const struct wf_uses *uses, const weft_tensor *leaf)
+static bool has_use(const struct wf_uses *uses, const weft_tensor *t)
 {
     for (int i = 0; i < uses->count; i++)
-        if (uses->items[i].leaf == leaf) return true;
+        if (uses->items[i].leaf == t) return true;
     return false;
 }
 
+/* The last ones first: what was made is mostly used next. */
+static bool is_made(const struct wf_uses *uses, const struct wf_block *block)
+{
+    for (int i = uses->n_made - 1; i >= 0; i--)
+        if (uses->made[i] == block) return true;
+    return false;
+}
+
+static bool is_known(const struct wf_uses *uses, const struct wf_block *block)
+{
+    for (int i = 0; i < uses->count; i++)
+        if (uses->items[i].leaf->block == block) return true;
+    return is_made(uses, block);
+}
+
+/* Handles of one block are one use, but each leaf that wants a gradient has a keeper of its own. */
 void wf_uses_add(int n, weft_tensor *const *in)
 {
     struct wf_uses *uses = wf_uses;
 
     for (int i = 0; i < n; i++) {
         weft_tensor *t = in[i];
+        bool awaited;
 
-        if (!t || !t->requires_grad || t->node || has_use(uses, t)) continue;
-        if (uses->count == uses->room) {
-            uses->room = uses->room ? 2 * uses->room : 16;
-            uses->items = wf_realloc(uses->items, (size_t)uses->room * sizeof *uses->items);
-        }
-        uses->items[uses->count++] =
-            (struct wf_use){weft_retain(t), t->block->version, t->kept != NULL};
-        if (t->kept) t->kept->pieces++;
+        if (!t || t->node) continue;
+        if (t->requires_grad ? has_use(uses, t) : is_known(uses, t->block)) continue;
+        awaited = t->requires_grad && t->kept;
+        uses->items = wf_grown(uses->items, uses->count, sizeof *uses->items);
+        uses->items[uses->count++] = (struct wf_use){weft_retain(t), t->block->version, awaited};
+        if (awaited) t->kept->pieces++;
     }
+}
+
+void wf_uses_made(const weft_tensor *t)
+{
+    struct wf_uses *uses = wf_uses;
+
+    if (is_known(uses, t->block)) return;
+    uses->made = wf_grown(uses->made, uses->n_made, sizeof *uses->made);
+    uses->made[uses->n_made++] = t->block;
+}
+
+static void note(const struct wf_event *event, void *payload)
+{
+    (void)payload;
+    if (event->kind == WF_EVENT_INPUTS)
+        wf_uses_add(event->n_inputs, event->inputs);
+    else if (event->result)
+        wf_uses_made(event->result);
+}
+
+/* Without what the first run has written itself. */
+static void end_first_run(struct wf_uses *uses)
+{
+    int kept = 0;
+
+    for (int i = 0; i < uses->count; i++) {
+        struct wf_use use = uses->items[i];
+
+        if (use.leaf->requires_grad || use.leaf->block->version == use.version)
+            uses->items[kept++] = use;
+        else
+            weft_release(use.leaf);
+    }
+    uses->count = kept;
+    wf_free(uses->made);
+    uses->made = NULL;
+    uses->n_made = 0;
 }
 
 /* Their keepers need not wait for this piece any more. */
@@ -87,7 +143,7 @@ static weft_status check_uses(const struct piece *piece)
         if (use->leaf->block->version == use->version) continue;
         weft_tensor_describe(use->leaf, text, sizeof text);
         return WF_FAIL(WEFT_ERR_STATE,
-                       "recomputed: the first run used a leaf from %s that was modified in place "
+                       "recomputed: the first run used a tensor from %s that was modified in place "
                        "by %s since: %s",
                        use->leaf->origin, use->leaf->block->writer, text);
     }
@@ -138,16 +194,23 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
 static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
 {
     bool outermost = wf_recording();
+    int listening = -1;
     weft_tensor *out;
 
     if (outermost) {
         wf_uses = &piece->uses;
+        for (int i = 0; i < piece->n; i++) wf_uses_made(in[i]); /* the node keeps them */
+        listening = wf_observe_add(WF_EVENT_INPUTS | WF_EVENT_OP, note, NULL);
         piece->draws = wf_draws_save();
     }
     wf_no_grad_depth++;
     out = piece->run(in, piece->n, piece->payload);
     wf_no_grad_depth--;
-    if (outermost) wf_uses = NULL;
+    if (outermost) {
+        wf_observe_remove(listening);
+        end_first_run(wf_uses);
+        wf_uses = NULL;
+    }
     return out;
 }
 

@@ -152,7 +152,8 @@ struct wf_kept {
 /** Call `arrived` if nothing more is to come to the leaf. */
 weft_status wf_leaf_maybe_arrived(weft_tensor *leaf);
 
-/** A leaf that a piece used when it ran without being recorded. Holds a reference. */
+/** A tensor from outside that a piece used when it ran without being recorded. Holds a reference.
+ */
 struct wf_use {
     weft_tensor *leaf;
     uint32_t version; /* of its block at that time */
@@ -161,18 +162,27 @@ struct wf_use {
 
 struct wf_uses {
     struct wf_use *items;
-    int count, room;
+    int count;
+    const struct wf_block **made; /* while the piece runs: what it makes itself, and its inputs */
+    int n_made;
 };
 
 /** Of the piece that is running; NULL: none. */
 extern _Thread_local struct wf_uses *wf_uses;
 void wf_uses_add(int n, weft_tensor *const *in);
+void wf_uses_made(const weft_tensor *t);
 
-/** For tensors that are used and not recorded. gives: false */
+/** For tensors that are used and not recorded, by others than ops. gives: false */
 static inline bool wf_unrecorded(int n, weft_tensor *const *in)
 {
     if (wf_uses) wf_uses_add(n, in);
     return false;
+}
+
+/** For a new tensor that no op made: a piece that is running need not keep it. */
+static inline void wf_made(const weft_tensor *t)
+{
+    if (wf_uses) wf_uses_made(t);
 }
 
 /** What the tape needs from above; set once per process. */

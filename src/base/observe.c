@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 
-enum { MAX_OBSERVERS = 8 };
+enum { MAX_OBSERVERS = 9 };
 
 static _Thread_local struct {
     unsigned mask;

@@ -71,6 +71,7 @@ weft_tensor *wf_replica_lend(const weft_module *m, int index, void *payload)
     weft_no_grad_end();
     if (!whole) return NULL;
     lent = relabel(whole, member->lent);
-    if (parameter->requires_grad && wf_recording()) record(lent, r, member);
+    if (parameter->requires_grad && (wf_recording() || wf_unrecorded(1, &parameter)))
+        record(lent, r, member);
     return lent;
 }

@@ -200,7 +200,7 @@ static weft_tensor *recorded(struct wf_deal *d, const int64_t *send, const int64
     weft_tensor *out = exchange(d, send, recv), *in[] = {d->t};
 
     wants = wants && weft_dtype_is_float(weft_tensor_dtype(out));
-    if (wants && (wf_recording() || wf_unrecorded(1, in))) record(d, out, send, recv);
+    if ((wf_recording() || wf_unrecorded(1, in)) && wants) record(d, out, send, recv);
     return out;
 }
 

@@ -10,6 +10,7 @@
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
+#include "autograd/tape.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -119,6 +120,7 @@ weft_tensor *wf_deal_tensor(const struct wf_deal *d, int ndim, const int64_t *sh
     layout = wf_layout_onto(layout, weft_tensor_device(d->t));
     t = wf_tensor_empty(layout, category, d->who);
     wf_layout_release(layout);
+    if (t) wf_made(t);
     return need(d, t);
 }
 

@@ -186,6 +186,15 @@ static void settle(int n, weft_tensor *const *used)
         if (used[i]) wf_settled(used[i]);
 }
 
+/* Somebody listens. gives: the time */
+static double tell_inputs(int n, weft_tensor *const *in)
+{
+    if (wf_observed & WF_EVENT_INPUTS)
+        wf_observe(&(struct wf_event){
+            .kind = WF_EVENT_INPUTS, .axis = "", .inputs = in, .n_inputs = n, .where = wf_here});
+    return wf_now();
+}
+
 static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
                               const struct wf_args *args, weft_tensor **more)
 {
@@ -195,7 +204,7 @@ static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
     struct wf_plan *plan;
     bool recorded = false; /* some input requires a gradient, and the tape is on */
     bool pending = false;  /* some input's elements are under way */
-    double began = wf_observed & WF_EVENT_OP ? wf_now() : 0;
+    double began = wf_observed ? tell_inputs(n, in) : 0;
 
     for (int i = 0; i < n; i++) {
         if (in[i]) {
@@ -205,7 +214,7 @@ static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
             return NULL;
         }
     }
-    recorded = recorded && (wf_recording() || wf_unrecorded(n, in)) && row->vjp;
+    recorded = recorded && wf_recording() && row->vjp;
     if (!args) args = &no_args;
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;

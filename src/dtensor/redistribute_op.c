@@ -266,6 +266,6 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     weft_no_grad_begin();
     y = moved(in_dtype(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
     weft_no_grad_end();
-    if (!y || !t->requires_grad || !(wf_recording() || wf_unrecorded(1, &t))) return y;
+    if (!y || !(wf_recording() || wf_unrecorded(1, &t)) || !t->requires_grad) return y;
     return y == t && backward == own ? t : recorded(y, t, backward);
 }

@@ -106,7 +106,7 @@ static void record(weft_tensor *values, weft_tensor *indices, weft_tensor *x)
 {
     struct wf_node *node;
 
-    if (!x->requires_grad || !(wf_recording() || wf_unrecorded(1, &x))) return;
+    if (!(wf_recording() || wf_unrecorded(1, &x)) || !x->requires_grad) return;
     node = wf_node_record(values, vjp, "topk", 1, &x);
     node->context = wf_layout_retain(x->layout);
     node->release_context = drop_layout;

@@ -119,6 +119,37 @@ WT_TEST(replicas__send_buckets_during_backward)
     train_everywhere(o, some);
 }
 
+/* A weight that a recomputed block of a replica has read, written before backward. */
+static void write_between(struct tw_options o, const char *path)
+{
+    for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
+        struct twins t = tw_open(dp, tp, o);
+        weft_tensor *weight = weft_module_parameter(t.replica, path);
+        weft_tensor *loss = tw_loss(t.replica, 0, t.me, t.replicas, tw_all);
+
+        weft_no_grad_begin();
+        WT_EQ(weft_copy_(weight, weft_mul_scalar(weight, 2)), WEFT_OK);
+        weft_no_grad_end();
+        WT_EQ(weft_data_parallel_backward(t.replica, loss, 1), WEFT_ERR_STATE);
+        WT_ALL(strstr(weft_error_message(), "recomputed") != NULL);
+        WT_FAILED(WEFT_ERR_STATE, "modified in place by copy");
+        tw_close(&t);
+    }
+}
+
+WT_TEST(replicas__refuse_what_was_written_before_it_runs_again)
+{
+    static const char *const paths[] = {"blocks.0.mlp.up.weight", "blocks.1.norm1.bias"};
+
+    for (int i = 0; i < 8; i++) {
+        struct tw_options o = {.recompute = WEFT_RECOMPUTE_BLOCK, .config = {.shard = i & 1}};
+
+        o.unplanned = i & 4;
+        o.frozen = i & 2 ? paths[i / 4] : NULL;
+        write_between(o, paths[i / 4]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -130,6 +161,7 @@ int main(int argc, char **argv)
         WT_CASE(replicas__with_tied_weights),
         WT_CASE(replicas__with_frozen_parameters),
         WT_CASE(replicas__with_recomputation),
+        WT_CASE(replicas__refuse_what_was_written_before_it_runs_again),
         WT_CASE(replicas__in_small_buckets),
         WT_CASE(replicas__send_buckets_during_backward),
         WT_END,

@@ -256,6 +256,66 @@ WT_TEST(in_place__write_of_what_runs_again_is_refused)
     wt_world_close(&w);
 }
 
+/* What a piece reads beside its inputs, and how often it ran. */
+struct reads {
+    weft_tensor *scale, *shift, *counted;
+    bool counts; /* in `counted`, after each run */
+};
+
+static weft_tensor *scaled(weft_tensor *const *in, int n, void *payload)
+{
+    const struct reads *r = payload;
+    weft_tensor *y = weft_add(weft_mul(in[0], r->scale), weft_mul_scalar(r->shift, 2));
+
+    (void)n;
+    if (r->counts) weft_copy_(r->counted, weft_add_scalar(r->counted, 1));
+    return weft_square(y);
+}
+
+/* Frozen weights, masks and buffers: no gradient goes to them, but it depends on them. */
+WT_TEST(in_place__write_of_what_runs_again_without_a_gradient_is_refused)
+{
+    for (int l = 0; l < LAYOUTS; l++)
+        for (int written = 0; written < 4; written++) {
+            struct wt_world w = wt_world_open();
+            weft_tensor *a = leaf(&w, 1, layouts[l]), *y, *want;
+            struct reads r = {spread(&w, 2, layouts[l]), spread(&w, 3, layouts[l]),
+                              spread(&w, 0, layouts[l]), true};
+            weft_tensor *writes[] = {r.scale, weft_detach(r.shift), r.counted, NULL};
+
+            want = weft_add(weft_mul(weft_detach(a), r.scale), weft_mul_scalar(r.shift, 2));
+            want = weft_mul_scalar(weft_mul(want, r.scale), 2);
+            y = weft_sum_all(weft_recomputed(scaled, &a, 1, &r, NULL));
+            if (writes[written]) WT_EQ(weft_fill_(writes[written], 5), WEFT_OK);
+            if (written < 2) {
+                WT_EQ(weft_backward(y), WEFT_ERR_STATE);
+                WT_ALL(strstr(weft_error_message(), "modified in place by fill") != NULL);
+                WT_FAILED(WEFT_ERR_STATE, "recomputed");
+                WT_ALL(weft_grad(a) == NULL);
+            } else { /* its own statistics, also when something else writes them too */
+                WT_EQ(weft_backward(y), WEFT_OK);
+                WT_ALL(wt_near_tensors(weft_grad(a), want, WT_WITHIN(1e-12)));
+            }
+            wt_world_close(&w);
+        }
+}
+
+/* What a piece makes itself is not kept, whatever it is looked at through. */
+WT_TEST(in_place__what_a_piece_makes_is_not_kept)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *a = leaf(&w, 1, "S(0)"), *y;
+    struct reads r = {spread(&w, 2, "S(0)"), spread(&w, 3, "S(0)"), NULL, false};
+    int64_t before = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live, kept;
+    weft_scope *scope = weft_scope_open();
+
+    y = weft_scope_return(scope, weft_recomputed(scaled, &a, 1, &r, NULL));
+    kept = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live - before;
+    WT_ALL(kept == weft_local_numel(y) * (int64_t)weft_dtype_size(weft_tensor_dtype(y)));
+    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+    wt_world_close(&w);
+}
+
 /* trial 1.2: parts of a saved tensor are copies, so the whole may change; on one rank it is whole
  */
 WT_TEST(in_place__saved_parts_are_copies)
@@ -373,6 +433,8 @@ int main(int argc, char **argv)
         WT_CASE(in_place__write_of_what_some_ranks_copied_is_refused_alike),
         WT_CASE(in_place__write_beside_a_copy_is_allowed),
         WT_CASE(in_place__write_of_what_runs_again_is_refused),
+        WT_CASE(in_place__write_of_what_runs_again_without_a_gradient_is_refused),
+        WT_CASE(in_place__what_a_piece_makes_is_not_kept),
         WT_CASE(in_place__saved_parts_are_copies),
         WT_CASE(in_place__step_between_forward_and_backward_is_refused),
         WT_CASE(in_place__update_in_backward_of_a_tied_weight),
