@@ -45,7 +45,6 @@ static double *put(const struct wf_member *m, double *to, bool counts)
     const struct wf_dtype_info *dtype = &wf_dtypes[dtype_of(m)];
     const char *from = m->leaf->data;
 
-    wf_settled(m->leaf);
     for (int64_t i = 0; i < elements_of(m); i++, from += dtype->size) {
         if (dtype_of(m) == WEFT_I64) {
             int64_t value = *(const int64_t *)from;
@@ -98,6 +97,9 @@ static void share_along(const struct wf_replicas *r, unsigned axes)
     int64_t count = count_numbers(r, axes);
     double *numbers = wf_calloc((size_t)count + 1, sizeof *numbers);
 
+    for (int i = 0; i < r->n_members; i++)
+        if (is_shared_along(&r->members[i], axes))
+            wf_tensor_begin_write(r->members[i].leaf, "weft_data_parallel_share_buffers");
     if (planned)
         wf_replicas_sum(r, axes, numbers, (int)count);
     else if (weft_mesh_is_member(r->mesh))

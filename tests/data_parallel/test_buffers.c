@@ -183,6 +183,27 @@ WT_TEST(buffers__are_shared_when_asked)
     pair_close(&p);
 }
 
+/* As any write in place: backward refuses what it saved before. */
+WT_TEST(buffers__that_backward_needs_are_written)
+{
+    for (int averaged = 0; averaged < 2; averaged++) {
+        struct pair p =
+            pair_open(wt_ranks(), 1,
+                      (weft_data_parallel_config){.buffers = averaged ? WEFT_BUFFERS_AVERAGED
+                                                                      : WEFT_BUFFERS_COPIED});
+        weft_tensor *mean = weft_module_buffer(p.replica, "mean");
+        weft_tensor *x = weft_set_requires_grad(rows(0, 0, ROWS), true);
+        weft_tensor *loss = weft_sum_all(weft_mul(x, weft_to_local(mean, NULL)));
+        int64_t version = weft_tensor_version(mean);
+
+        WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
+        WT_ALL(weft_tensor_version(mean) == version + 1);
+        WT_EQ(weft_backward(loss), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "modified in place by weft_data_parallel_share_buffers");
+        pair_close(&p);
+    }
+}
+
 /* trial 1.7: one message for all buffers, none without a rule */
 WT_TEST(buffers__take_one_message)
 {
@@ -252,6 +273,7 @@ int main(int argc, char **argv)
         WT_CASE(buffers__averaged_are_those_of_all_rows),
         WT_CASE(buffers__copied_are_those_of_the_first_replica),
         WT_CASE(buffers__are_shared_when_asked),
+        WT_CASE(buffers__that_backward_needs_are_written),
         WT_CASE(buffers__take_one_message),
         WT_CASE(buffers__are_equal_at_the_start_or_refused),
         WT_CASE(buffers__go_into_checkpoints),
