@@ -114,6 +114,8 @@ static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv,
     weft_attention_options options = {
         .causal = a->causal, .scale = a->scale, .mask = in->mask, .bias = in->bias};
     struct apart apart;
+    weft_tensor *y;
+    int64_t used;
 
     if (!qkv) return NULL;
     WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
@@ -121,10 +123,13 @@ static weft_tensor *attend_cached(struct attention *a, weft_tensor *qkv,
     qkv = turn(a, qkv, in->positions);
     if (!qkv) return NULL;
     apart = take_apart(a, qkv);
-    WF_TRY_PTR(wf_cache_append(&a->cache, apart.k, apart.v));
-    options.unused_keys = a->cache.room - a->cache.used;
-    return weft_attention_with(apart.q, batch_first(a->cache.k_lbgd), batch_first(a->cache.v_lbgd),
-                               options);
+    WF_TRY_PTR(wf_cache_write(&a->cache, apart.k, apart.v));
+    used = a->cache.used + weft_size(apart.k, 1);
+    options.unused_keys = a->cache.room - used;
+    y = weft_attention_with(apart.q, batch_first(a->cache.k_lbgd), batch_first(a->cache.v_lbgd),
+                            options);
+    if (y) a->cache.used = used;
+    return y;
 }
 
 /* [B,T,G,R,D] -> [B,T,H,D] */

@@ -54,7 +54,7 @@ weft_status wf_cache_need_room(const struct wf_cache *cache, const char *layer, 
     return WEFT_OK;
 }
 
-weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor *v)
+weft_status wf_cache_write(struct wf_cache *cache, weft_tensor *k, weft_tensor *v)
 {
     int64_t tokens;
 
@@ -66,9 +66,7 @@ weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor 
             "attention: a batch of %lld, the cache was begun with %lld", (long long)weft_size(k, 0),
             (long long)weft_size(cache->k_lbgd, 1));
     WF_TRY(write_at(cache->k_lbgd, cache->used, k));
-    WF_TRY(write_at(cache->v_lbgd, cache->used, v));
-    cache->used += tokens;
-    return WEFT_OK;
+    return write_at(cache->v_lbgd, cache->used, v);
 }
 
 /* ---- all of a tree ---- */
@@ -80,14 +78,21 @@ static struct wf_cache *cache_of(weft_module *m)
     return cache ? cache : wf_position_cache(m);
 }
 
-/* -1 without layers that could have one. */
-static int64_t used_below(weft_module *m)
+/* The first that has room; NULL. */
+static const struct wf_cache *first_below(weft_module *m)
 {
-    struct wf_cache *cache = cache_of(m);
-    int64_t used = cache && cache->room ? cache->used : -1;
+    const struct wf_cache *cache = cache_of(m);
 
-    for (int i = 0; i < m->n_children && used < 0; i++) used = used_below(m->children[i]);
-    return used;
+    if (cache && !cache->room) cache = NULL;
+    for (int i = 0; i < m->n_children && !cache; i++) cache = first_below(m->children[i]);
+    return cache;
+}
+
+int64_t wf_cache_room(weft_module *m)
+{
+    const struct wf_cache *cache = first_below(m);
+
+    return cache ? cache->room : 0;
 }
 
 static void set_below(weft_module *m, int64_t room)
@@ -119,9 +124,9 @@ weft_status weft_module_cache(weft_module *m, int64_t tokens)
 
 int64_t weft_module_cached(weft_module *m)
 {
-    int64_t used = m ? used_below(m) : 0;
+    const struct wf_cache *cache = m ? first_below(m) : NULL;
 
-    return used > 0 ? used : 0;
+    return cache ? cache->used : 0;
 }
 
 weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens)

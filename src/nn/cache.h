@@ -13,10 +13,13 @@ struct wf_cache {
 /** WEFT_ERR_SHAPE unless `tokens` more fit, or nothing is remembered anyway. */
 weft_status wf_cache_need_room(const struct wf_cache *cache, const char *layer, int64_t tokens);
 
-/** Write k and v [B,T,G,D] behind what is there, then count their tokens. */
-weft_status wf_cache_append(struct wf_cache *cache, weft_tensor *k, weft_tensor *v);
+/** Write k and v [B,T,G,D] behind what is there; their tokens count when the call has succeeded. */
+weft_status wf_cache_write(struct wf_cache *cache, weft_tensor *k, weft_tensor *v);
 
 void wf_cache_clear(struct wf_cache *cache);
+
+/** Tokens for which the layers of a tree have room; 0: nothing is remembered. */
+int64_t wf_cache_room(weft_module *m);
 
 /** The cache of a layer that can have one, else NULL; part of the layer's payload. */
 struct wf_cache *wf_attention_cache(weft_module *m);

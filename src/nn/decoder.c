@@ -11,6 +11,7 @@
 #include <weft/ops.h>
 
 #include "nn/attention_inputs.h"
+#include "nn/cache.h"
 
 struct decoder {
     weft_module *wte, *blocks, *norm_f, *head, *loss;
@@ -40,6 +41,9 @@ static weft_status sort_inputs(struct decoder_inputs *in, const char *type,
 
 static weft_status check_inputs(const weft_module *m, const struct decoder_inputs *in)
 {
+    const struct decoder *d = m->payload;
+    int64_t room = wf_cache_room(d->blocks), columns;
+
     WF_NEED(weft_ndim(in->tokens_bt) == 2, WEFT_ERR_SHAPE, "%s: tokens have %d dims, not 2",
             m->kind->type, weft_ndim(in->tokens_bt));
     WF_NEED(!in->mask_bt ||
@@ -47,17 +51,20 @@ static weft_status check_inputs(const weft_module *m, const struct decoder_input
                  weft_size(in->mask_bt, 0) == weft_size(in->tokens_bt, 0)),
             WEFT_ERR_SHAPE, "%s: a mask is [B, T] of bool, true for the tokens that are there",
             m->kind->type);
+    columns = room ? room : weft_size(in->tokens_bt, 1);
+    WF_NEED(!in->mask_bt || weft_size(in->mask_bt, 1) == columns, WEFT_ERR_SHAPE,
+            "%s: a mask says of %lld tokens whether they are there; there are %lld%s",
+            m->kind->type, (long long)weft_size(in->mask_bt, 1), (long long)columns,
+            room ? ", all for which the cache has room" : "");
     return WEFT_OK;
 }
 
-/* What the last block gives. */
-static weft_tensor *hidden_states(const weft_module *m, const struct decoder_inputs *in)
+static weft_tensor *through_blocks(const weft_module *m, const struct decoder_inputs *in)
 {
     const struct decoder *d = m->payload;
     weft_tensor *positions_bt = NULL, *x_btc, *more[3];
     int n = 1;
 
-    WF_TRY_PTR(check_inputs(m, in));
     if (in->mask_bt) {
         positions_bt = wf_positions_shown(in->mask_bt, weft_module_cached(d->blocks),
                                           weft_size(in->tokens_bt, 1));
@@ -71,6 +78,18 @@ static weft_tensor *hidden_states(const weft_module *m, const struct decoder_inp
     if (in->mask_bt) more[n++] = in->mask_bt;
     if (in->mask_bt && !d->wpe) more[n++] = positions_bt;
     return weft_call_n(d->blocks, more, n);
+}
+
+/* What the last block gives. The caches of layers before one that fails forget what they saw. */
+static weft_tensor *hidden_states(weft_module *m, const struct decoder_inputs *in)
+{
+    int64_t cached = weft_module_cached(m);
+    weft_tensor *x_btc;
+
+    WF_TRY_PTR(check_inputs(m, in));
+    x_btc = through_blocks(m, in);
+    if (!x_btc) weft_module_cache_rewind(m, cached);
+    return x_btc;
 }
 
 weft_tensor *wf_decoder_forward(weft_module *m, weft_tensor *const *inputs, int n)

@@ -219,6 +219,72 @@ WT_TEST(padding__of_another_form_is_refused)
     wt_world_close(&w);
 }
 
+/* What a call that fails has read is forgotten. */
+WT_TEST(padding__refused_leaves_caches_as_they_were)
+{
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < MODELS; i++) {
+        weft_module *m = spread(&w, &models[i]);
+        weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
+        weft_tensor *mask = shown(LONGEST + MORE, true);
+
+        weft_no_grad_begin();
+        WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
+        want = weft_gpt_next_masked(m, texts(0, 6, true), mask);
+        WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
+        for (int call = 0; call < 2; call++) {
+            for (int wrong = 4; wrong <= 6; wrong += 2) {
+                WT_ALL(!weft_gpt_next_masked(m, call ? next : first, shown(wrong, true)));
+                WT_FAILED(WEFT_ERR_SHAPE, "all for which the cache has room");
+                WT_EQ(weft_module_cached(m), 4 * call);
+            }
+            if (!call) WT_ALL(weft_gpt_next_masked(m, first, mask) != NULL);
+        }
+        WT_ALL(wt_near_tensors(weft_gpt_next_masked(m, next, mask), want, close_to));
+        WT_EQ(weft_module_cache(m, 0), WEFT_OK);
+        WT_ALL(!weft_gpt_next_masked(m, first, mask));
+        WT_FAILED(WEFT_ERR_SHAPE, "of 13 tokens whether they are there; there are 4");
+        weft_no_grad_end();
+        weft_module_release(m);
+    }
+    wt_world_close(&w);
+}
+
+static weft_tensor *fails(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    (void)m;
+    (void)n;
+    return weft_reshape(inputs[0], 1, (int64_t[]){1});
+}
+
+/* The last layer fails after its attention and all layers before have remembered the tokens. */
+WT_TEST(padding__failed_call_leaves_caches_as_they_were)
+{
+    static const weft_module_class class_fails = {.type = "fails", .forward = fails};
+    struct wt_world w = wt_world_open();
+
+    for (int i = 0; i < MODELS; i++) {
+        weft_module *m = spread(&w, &models[i]), *mlp;
+        weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
+
+        weft_no_grad_begin();
+        WT_EQ(weft_module_cache(m, 6), WEFT_OK);
+        want = weft_gpt_next(m, texts(0, 6, true));
+        WT_EQ(weft_module_cache(m, 6), WEFT_OK);
+        WT_ALL(weft_gpt_next(m, first) != NULL);
+        mlp = weft_module_replace_child(m, "blocks.1.mlp", weft_module_new(&class_fails, NULL));
+        WT_ALL(mlp && !weft_gpt_next(m, next));
+        WT_FAILED(WEFT_ERR_SHAPE, "reshape");
+        weft_module_release(weft_module_replace_child(m, "blocks.1.mlp", mlp));
+        WT_EQ(weft_module_cached(m), 4);
+        WT_ALL(wt_near_tensors(weft_gpt_next(m, next), want, close_to));
+        weft_no_grad_end();
+        weft_module_release(m);
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -226,6 +292,8 @@ int main(int argc, char **argv)
         WT_CASE(padding__has_no_part_in_loss_and_gradients),
         WT_CASE(padding__on_the_left_lets_texts_of_several_lengths_be_written_on),
         WT_CASE(padding__of_another_form_is_refused),
+        WT_CASE(padding__refused_leaves_caches_as_they_were),
+        WT_CASE(padding__failed_call_leaves_caches_as_they_were),
         WT_END,
     };
 
