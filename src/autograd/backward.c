@@ -375,6 +375,7 @@ weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
     if (!leaf) return NULL;
+    WF_TRY_PTR(wf_tensor_need_live(leaf, "grad"));
     if (leaf->kept && leaf->requires_grad &&
         leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK)
         return NULL;
@@ -390,7 +391,7 @@ bool weft_grad_is_partial(const weft_tensor *leaf)
 
 void weft_zero_grad(weft_tensor *leaf)
 {
-    if (!leaf) return;
+    if (!leaf || wf_tensor_need_live(leaf, "zero_grad") != WEFT_OK) return;
     if (leaf->kept) leaf->kept->keeper->dropped(leaf->kept->keeper, leaf->kept);
     weft_release(leaf->grad);
     leaf->grad = NULL;

@@ -159,6 +159,7 @@ void weft_no_grad_end(void)
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
 {
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_live(t, "set_requires_grad"));
     WF_NEED_PTR(!t->node, WEFT_ERR_STATE,
                 "set_requires_grad: the tensor is the result of %s, not a leaf", t->node->name);
     WF_NEED_PTR(!wanted || weft_dtype_is_float(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,

@@ -44,6 +44,7 @@ weft_status wf_deal_open(struct wf_deal *d, const char *who, weft_coll kind, wef
 {
     *d = (struct wf_deal){.who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
     WF_NEED_GIVEN(t && d->mesh, "%s: the tensor is NULL", who);
+    WF_TRY(wf_tensor_need_live(t, who));
     WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
     wf_settled(t);
     d->meta = wf_is_meta(t);

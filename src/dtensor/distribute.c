@@ -81,6 +81,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     if (!t) return NULL;
     mesh = wf_mesh_or_current(mesh);
     if (!mesh) return NULL;
+    WF_TRY_PTR(wf_tensor_need_live(t, "distribute_tensor"));
     WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated,
                                        weft_mesh_ndim(mesh), weft_ndim(t), "distribute_tensor"));
     if (!wf_is_plain(t)) return spread_already(t, mesh, to);

@@ -47,6 +47,7 @@ static weft_status check(const weft_state *state, const char *name, const struct
     WF_NEED(wf_is_tensor_name(name), WEFT_ERR_ARG, "state: '%s' is no name", name);
     WF_NEED(wf_state_find(state, name) < 0, WEFT_ERR_ARG, "state: the name '%s' is in use", name);
     WF_NEED_GIVEN(item->where || item->tensor, "state: '%s' is NULL", name);
+    WF_TRY(wf_tensor_need_live(item->tensor, "state"));
     WF_NEED(item->thing != WF_THING_TENSOR || !item->tensor->layout->partial, WEFT_ERR_LAYOUT,
             "state: tensor '%s' is a pending reduction, of which each rank has a term only; "
             "redistribute it first",

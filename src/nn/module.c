@@ -141,10 +141,11 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     return WEFT_OK;
 }
 
-static weft_status check_replacement(weft_module *old, const weft_module *child)
+static weft_status check_replacement(const weft_module *m, weft_module *old,
+                                     const weft_module *child)
 {
-    WF_NEED(old->parent, WEFT_ERR_ARG, "replace child: a root ('%s') is in no module",
-            old->kind->type);
+    WF_NEED(old != m, WEFT_ERR_ARG, "replace child: the path \"\" is the module itself (%s '%s')",
+            m->kind->type, m->path);
     WF_NEED(!child->parent && child != wf_module_root(old), WEFT_ERR_ARG,
             "replace child '%s': the new one is part of a tree already (as '%s')", old->path,
             child->path);
@@ -182,7 +183,7 @@ weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_mo
     weft_status status;
 
     if (!m || !child) WF_FAIL(WEFT_ERR_ARG, "replace child: a module is NULL");
-    status = old ? check_replacement(old, child) : weft_error_status();
+    status = old ? check_replacement(m, old, child) : weft_error_status();
     if (status != WEFT_OK) {
         if (child && child != wf_module_root(m)) weft_module_release(child);
         return NULL;

@@ -43,6 +43,14 @@ void wf_parameter_put(struct wf_parameter *p, weft_tensor *t)
     weft_release(old);
 }
 
+/* What was released is told by the one who would hold it. */
+static weft_status need_live(weft_tensor *t)
+{
+    if (!weft_retain(t)) return weft_error_status();
+    weft_release(t);
+    return WEFT_OK;
+}
+
 static weft_status need_name(weft_module *m, const char *name, const char *what)
 {
     const struct wf_parameter *taken = name ? find(m, name) : NULL;
@@ -70,6 +78,7 @@ static struct wf_parameter *insert(weft_module *m, int index, const char *name, 
 weft_status weft_module_add_parameter(weft_module *m, const char *name, weft_tensor *parameter)
 {
     WF_NEED_GIVEN(m && parameter, "add parameter: module or tensor is NULL");
+    WF_TRY(need_live(parameter));
     WF_TRY(need_name(m, name, "parameter"));
     if (weft_dtype_is_float(weft_tensor_dtype(parameter)) &&
         !weft_set_requires_grad(parameter, true))
@@ -83,6 +92,7 @@ weft_status weft_module_add_buffer(weft_module *m, const char *name, weft_tensor
                                    weft_buffer_options options)
 {
     WF_NEED_GIVEN(m && buffer, "add buffer: module or tensor is NULL");
+    WF_TRY(need_live(buffer));
     WF_TRY(need_name(m, name, "buffer"));
     WF_NEED(!weft_requires_grad(buffer), WEFT_ERR_STATE,
             "add buffer: '%s' of module '%s' wants a gradient: a buffer is not trained "
@@ -116,6 +126,7 @@ static weft_status set(weft_module *m, const char *name, weft_tensor *t, bool bu
     struct wf_parameter *p;
 
     WF_NEED_GIVEN(m && t, "set %s: module or tensor is NULL", what);
+    WF_TRY(need_live(t));
     p = name ? find(m, name) : NULL;
     WF_NEED(p && is_buffer(m, p) == buffer, WEFT_ERR_NOT_FOUND,
             "set %s: module '%s' (%s) has no %s '%s'", what, m->path, m->kind->type, what,

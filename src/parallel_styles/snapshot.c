@@ -52,7 +52,7 @@ struct wf_snapshot *wf_snapshot_take(weft_module *m)
 
 /* ---- tied parameters ---- */
 
-/* A parameter now and before. */
+/* A parameter or buffer now and before. */
 struct slot {
     const weft_module *module;
     struct wf_parameter *now;
@@ -68,6 +68,15 @@ static bool same_spread(const weft_tensor *a, const weft_tensor *b)
         if (!weft_placement_equal(weft_tensor_placement(a, axis), weft_tensor_placement(b, axis)))
             return false;
     return true;
+}
+
+/* Where the tensor with this number in the snapshot is now: a partition may have added parameters,
+ * which stand before the buffers. */
+static struct wf_parameter *place_of(const struct state *s, int number)
+{
+    int added = number < s->n_parameters ? 0 : s->module->n_parameters - s->n_parameters;
+
+    return &s->module->parameters[number + added];
 }
 
 static weft_status keep_tie(const struct slot *first, const struct slot *other)
@@ -98,8 +107,8 @@ static weft_status need_all_places(const struct slot *slots, int count)
     for (int i = 0; i < count; i++)
         WF_NEED(slots[i].now->tensor == slots[i].old || !*wf_tensor_ties(slots[i].old),
                 WEFT_ERR_STATE,
-                "'%s' of module '%s' would be spread, but is a parameter of a module of another "
-                "tree too: put both under one root, or give this one its own (weft_detach)",
+                "'%s' of module '%s' would be spread, but a module of another tree has it too: "
+                "put both under one root, or give this one its own (weft_detach)",
                 slots[i].now->name, slots[i].module->path);
     return WEFT_OK;
 }
@@ -115,7 +124,7 @@ weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot)
 
         slots = wf_realloc(slots, (size_t)(count + s->n_tensors + 1) * sizeof *slots);
         for (int j = 0; j < s->n_tensors; j++)
-            slots[count++] = (struct slot){s->module, &s->module->parameters[j], s->tensors[j]};
+            slots[count++] = (struct slot){s->module, place_of(s, j), s->tensors[j]};
     }
     status = keep_ties(slots, count);
     if (status == WEFT_OK && snapshot->of_root) status = need_all_places(slots, count);

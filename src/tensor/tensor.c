@@ -142,11 +142,15 @@ void wf_tensor_begin_write(const weft_tensor *t, const char *op)
     wf_block_written(t->block, op);
 }
 
-int64_t weft_tensor_version(const weft_tensor *t) { return t ? t->block->version : 0; }
+int64_t weft_tensor_version(const weft_tensor *t)
+{
+    return t && wf_tensor_need_live(t, "tensor_version") == WEFT_OK ? t->block->version : 0;
+}
 
 void weft_increment_version(weft_tensor *t)
 {
-    if (t) wf_tensor_begin_write(t, "weft_increment_version");
+    if (t && wf_tensor_need_live(t, "increment_version") == WEFT_OK)
+        wf_tensor_begin_write(t, "weft_increment_version");
 }
 
 int64_t wf_tensor_count(void) { return handles.live; }

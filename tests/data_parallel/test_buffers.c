@@ -233,13 +233,30 @@ WT_TEST(buffers__are_equal_at_the_start_or_refused)
     WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}),
           alone ? WEFT_OK : WEFT_ERR_ARG);
     if (!alone) {
-        WT_FAILED(WEFT_ERR_ARG, "'mean'");
+        WT_FAILED(WEFT_ERR_ARG, "differ in buffer 'mean' of module ''");
         WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = WEFT_REPLICAS_COPIED}),
               WEFT_OK);
     }
     WT_ALL(wt_local_is_all(weft_module_buffer(m, "mean"), 0));
     weft_module_release(m);
     weft_mesh_release(dp);
+    wt_world_close(&w);
+}
+
+WT_TEST(buffers__are_called_so_when_they_are_refused)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
+    weft_module *m = centred_new(), *other = centred_new();
+    weft_tensor *turned = weft_transpose(weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1), 0, 1);
+
+    WT_EQ(weft_module_set_buffer(other, "scratch", weft_module_buffer(m, "mean")), WEFT_OK);
+    WT_EQ(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'mean' of module '' is a buffer of module '' of another tree too");
+    weft_module_release(other);
+    WT_EQ(weft_module_set_buffer(m, "mean", turned), WEFT_OK);
+    WT_EQ(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
+    WT_FAILED(WEFT_ERR_ARG, "buffer 'mean' of module '' is a strided view");
+    weft_module_release(m);
     wt_world_close(&w);
 }
 
@@ -276,6 +293,7 @@ int main(int argc, char **argv)
         WT_CASE(buffers__that_backward_needs_are_written),
         WT_CASE(buffers__take_one_message),
         WT_CASE(buffers__are_equal_at_the_start_or_refused),
+        WT_CASE(buffers__are_called_so_when_they_are_refused),
         WT_CASE(buffers__go_into_checkpoints),
         WT_END,
     };

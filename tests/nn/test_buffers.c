@@ -167,6 +167,33 @@ WT_TEST(buffers__are_as_before_when_a_partition_fails)
     wt_world_close(&w);
 }
 
+/* A number of its own for each module. */
+static weft_status add_one(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    int *count = payload;
+
+    (void)mesh;
+    return weft_module_add_parameter(m, "more", numbers(WEFT_F32, ++*count));
+}
+
+/* What a partition adds stands before the buffers, which stay tied. */
+WT_TEST(buffers__stay_tied_when_a_partition_adds_a_parameter)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *m = model();
+    int count = 0;
+
+    WT_EQ(
+        weft_module_set_buffer(weft_module_child(m, "1"), "seen", weft_module_buffer(m, "0.seen")),
+        WEFT_OK);
+    WT_EQ(weft_distribute_module(m, w.mesh, add_one, NULL, NULL, &count), WEFT_OK);
+    WT_ALL(wt_is_placed(weft_module_buffer(m, "0.seen"), "R"));
+    WT_ALL(weft_module_buffer(m, "0.seen") == weft_module_buffer(m, "1.seen"));
+    WT_ALL(weft_module_parameter(m, "0.more") != weft_module_parameter(m, "1.more"));
+    weft_module_release(m);
+    wt_world_close(&w);
+}
+
 /* trial 1.7 */
 WT_TEST(buffers__go_into_files_of_weights_and_tables)
 {
@@ -202,6 +229,7 @@ int main(int argc, char **argv)
         WT_CASE(buffers__are_no_parameters),
         WT_CASE(buffers__go_where_parameters_go),
         WT_CASE(buffers__are_as_before_when_a_partition_fails),
+        WT_CASE(buffers__stay_tied_when_a_partition_adds_a_parameter),
         WT_CASE(buffers__go_into_files_of_weights_and_tables),
         WT_END,
     };

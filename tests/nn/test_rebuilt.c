@@ -98,7 +98,11 @@ WT_TEST(replaced__child_has_name_place_and_owner)
     WT_ALL(!strcmp(weft_module_path(act), "blocks.1.mlp.act"));
     WT_ALL(!strcmp(weft_module_name(old), ""));
     WT_ALL(weft_module_replace_child(gpt, "", weft_activation_new(WEFT_RELU)) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "a root ('gpt')");
+    WT_FAILED(WEFT_ERR_ARG, "the module itself (gpt '')");
+    WT_ALL(weft_module_replace_child(weft_module_child(gpt, "blocks.1"), "",
+                                     weft_activation_new(WEFT_RELU)) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "the module itself (block 'blocks.1')");
+    WT_ALL(!strcmp(weft_module_type(weft_module_child(gpt, "blocks.1")), "block"));
     WT_ALL(weft_module_replace_child(gpt, "blocks.7", weft_activation_new(WEFT_RELU)) == NULL);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "'7'");
     WT_ALL(weft_module_replace_child(gpt, "head", act) == NULL);

@@ -43,6 +43,72 @@ WT_TEST(handle__of_a_closed_scope_is_refused_by_name)
     wt_world_close(&w);
 }
 
+static weft_tensor *as_it_is(weft_tensor *const *in, int n, void *payload)
+{
+    (void)n;
+    (void)payload;
+    return in[0];
+}
+
+static weft_tensor *input(weft_module *m, weft_tensor *const *in, int n)
+{
+    (void)m;
+    (void)n;
+    return in[0];
+}
+
+/* trial 1.8: modules, states and the tape keep no tensor that is gone */
+WT_TEST(handle__that_was_released_is_kept_by_nobody)
+{
+    static const weft_module_class kind = {.type = "holder", .forward = input};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_I64};
+    struct wt_world w = wt_world_open();
+    weft_buffer_options options = {0};
+
+    for (int i = 0; i < 2; i++) {
+        weft_module *m = weft_module_new(&kind, NULL);
+        weft_state *state = weft_state_new();
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *kept = weft_full(dtypes[i], 1, (int64_t[]){ROWS}, 1), *gone;
+
+        WT_EQ(weft_module_add_parameter(m, "weight", kept), WEFT_OK);
+        WT_EQ(weft_module_add_buffer(m, "seen", weft_full(dtypes[i], 0, NULL, 1), options),
+              WEFT_OK);
+        gone = weft_full(dtypes[i], 1, (int64_t[]){ROWS}, 1);
+        weft_scope_close(scope);
+        WT_EQ(weft_module_add_parameter(m, "more", gone), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_EQ(weft_module_add_buffer(m, "more", gone, options), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_EQ(weft_module_set_parameter(m, "weight", gone), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_EQ(weft_module_set_buffer(m, "seen", gone), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_ALL(weft_module_parameter(m, "weight") == kept);
+        WT_EQ(weft_state_add_tensor(state, "gone", gone), WEFT_ERR_STATE);
+        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_ALL(!weft_recomputed(as_it_is, &gone, 1, NULL, NULL));
+        WT_FAILED(WEFT_ERR_STATE, "recomputed: the tensor from");
+        WT_ALL(!weft_set_requires_grad(gone, false));
+        WT_FAILED(WEFT_ERR_STATE, "set_requires_grad: the tensor from");
+        WT_ALL(!weft_grad(gone));
+        WT_FAILED(WEFT_ERR_STATE, "grad: the tensor from");
+        WT_ALL(weft_tensor_version(gone) == 0);
+        WT_FAILED(WEFT_ERR_STATE, "tensor_version: the tensor from");
+        weft_increment_version(gone);
+        WT_FAILED(WEFT_ERR_STATE, "increment_version: the tensor from");
+        WT_ALL(!weft_mesh_all_gather(gone, 0, NULL, w.mesh, 0));
+        WT_FAILED(WEFT_ERR_STATE, "all_gather: the tensor from");
+        WT_ALL(!weft_mesh_all_reduce(gone, WEFT_SUM, w.mesh, 0));
+        WT_FAILED(WEFT_ERR_STATE, "all_reduce: the tensor from");
+        WT_ALL(!weft_distribute_tensor(gone, w.mesh, NULL, 0));
+        WT_FAILED(WEFT_ERR_STATE, "distribute_tensor: the tensor from");
+        weft_state_release(state);
+        weft_module_release(m);
+    }
+    wt_world_close(&w);
+}
+
 /* trial 1.8 */
 WT_TEST(handle__released_once_too_often_is_told)
 {
@@ -170,6 +236,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(handle__of_a_closed_scope_is_refused_by_name),
+        WT_CASE(handle__that_was_released_is_kept_by_nobody),
         WT_CASE(handle__released_once_too_often_is_told),
         WT_CASE(handle__of_another_thread_is_refused),
         WT_CASE(scope__closed_twice_closes_nothing_more),
