@@ -29,6 +29,7 @@ struct wf_block {
     bool shared;        /* from the shared source */
     uint8_t unusual;    /* bits WF_BLOCK_..: what its end has to see to beside the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
+    int32_t readers;    /* collectives under way that still read it */
     const char *writer; /* the op of the last such write */
     int64_t bytes;      /* asked for: what the categories count */
     int64_t capacity;   /* of the size class */

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/observe.h"
 #include "base/sys.h"
+#include "base/where.h"
 #include "dtensor/care.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
@@ -54,8 +55,9 @@ static weft_tensor *without_node(weft_tensor *t)
     return other;
 }
 
-static void record(struct wf_plan *plan, weft_tensor *const *in, weft_tensor *const *used,
-                   weft_tensor *const *out, const struct wf_args *args)
+__attribute__((noinline)) static void record(struct wf_plan *plan, weft_tensor *const *in,
+                                             weft_tensor *const *used, weft_tensor *const *out,
+                                             const struct wf_args *args)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
     struct wf_node *node = wf_node_record(out[0], row->vjp, plan->name, plan->n_in, in);
@@ -100,6 +102,18 @@ static inline bool make_output(const struct wf_plan *plan, int j, weft_tensor **
     return true;
 }
 
+/* Few ops have them: out of line, they take no registers from the others. */
+__attribute__((noinline)) static bool make_other_outputs(const struct wf_plan *plan,
+                                                         weft_tensor **out, void **to)
+{
+    for (int j = 1; j < plan->n_out; j++) {
+        out[j] = NULL;
+        to[j] = NULL;
+        if (plan->out[j] && !make_output(plan, j, out, to)) return false;
+    }
+    return true;
+}
+
 /* Make the outputs, the first always, and run the kernel on them. */
 static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *used,
                                weft_tensor **out, const struct wf_args *args)
@@ -110,11 +124,7 @@ static weft_tensor *run_kernel(const struct wf_plan *plan, weft_tensor *const *u
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
     if (!make_output(plan, 0, out, to)) return NULL;
-    for (int j = 1; j < plan->n_out; j++) {
-        out[j] = NULL;
-        to[j] = NULL;
-        if (plan->out[j] && !make_output(plan, j, out, to)) return NULL;
-    }
+    if (plan->n_out > 1 && !make_other_outputs(plan, out, to)) return NULL;
     plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return out[0];
 }
@@ -138,11 +148,12 @@ static weft_tensor *run_meta(const struct wf_plan *plan, weft_tensor *const *use
 }
 
 /* Types of plain tensors say nothing about bytes. */
-static bool same_place(const struct wf_layout *a, const struct wf_layout *b)
+__attribute__((noinline)) static bool same_place(const struct wf_layout *a,
+                                                 const struct wf_layout *b)
 {
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.shape[0];
 
-    if (a == b || a->mesh || b->mesh) return a == b;
+    if (a->mesh || b->mesh) return false;
     return a->desc.dtype == b->desc.dtype && a->desc.ndim == b->desc.ndim &&
            a->desc.device == b->desc.device && memcmp(a->desc.shape, b->desc.shape, bytes) == 0 &&
            memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
@@ -154,7 +165,7 @@ static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *use
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT] = {args->into->data};
 
-    if (!same_place(plan->out[0], args->into->layout)) {
+    if (plan->out[0] != args->into->layout && !same_place(plan->out[0], args->into->layout)) {
         WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
                 plan->name);
         return NULL;
@@ -195,16 +206,53 @@ static double tell_inputs(int n, weft_tensor *const *in)
     return wf_now();
 }
 
-static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
-                              const struct wf_args *args, weft_tensor **more)
+/* For a plan that is not simply carried out: true when it goes on with the inputs in `used`, false
+ * when `result` is all there is. */
+__attribute__((noinline)) static bool take_care(struct wf_plan *plan, weft_tensor *const *in,
+                                                const struct wf_args *args, weft_tensor **more,
+                                                bool recorded, weft_tensor **used,
+                                                weft_tensor **result)
+{
+    enum wf_verdict verdict = wf_take_care(plan, in, recorded);
+
+    if (verdict == WF_LIFT) *result = wf_call_lifted(plan, in, args, more);
+    return verdict == WF_GO_ON && prepare_inputs(plan, in, used);
+}
+
+static weft_tensor *carry_out(struct wf_plan *plan, weft_tensor *const *in,
+                              const struct wf_args *args, weft_tensor **more, bool recorded)
+{
+    weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result = NULL;
+    weft_tensor *const *used = in;
+    double began = wf_observed ? tell_inputs(plan->n_in, in) : 0;
+
+    if (plan->care) {
+        if (!take_care(plan, in, args, more, recorded, moved_in, &result)) return result;
+        used = moved_in;
+    }
+    if (args->into)
+        result = run_into(plan, used, args);
+    else if (plan->way == WF_WAY_KERNEL)
+        result = run_kernel(plan, used, out, args);
+    else
+        result = (plan->way == WF_WAY_VIEW ? run_view : run_meta)(plan, used, out, args);
+    if (result && !args->into) {
+        if (recorded) record(plan, in, used, out, args);
+        for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
+    }
+    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began, result);
+    return result;
+}
+
+weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
+                          weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];
-    weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result;
-    weft_tensor *const *used = in;
+    const char *outer; /* a gradient calls ops, and so does care */
+    weft_tensor *result;
     struct wf_plan *plan;
     bool recorded = false; /* some input requires a gradient, and the tape is on */
     bool pending = false;  /* some input's elements are under way */
-    double began = wf_observed ? tell_inputs(n, in) : 0;
 
     for (int i = 0; i < n; i++) {
         if (in[i]) {
@@ -218,42 +266,12 @@ static weft_tensor *carry_out(enum wf_op op, int n, weft_tensor *const *in,
     if (!args) args = &no_args;
     plan = wf_plan_for(op, n, in, args);
     if (!plan) return NULL;
-    wf_here.op = plan->name;
     plan->refs++; /* a nested call may evict it */
-    if (plan->care) {
-        enum wf_verdict verdict = wf_take_care(plan, in, recorded);
-
-        if (verdict != WF_GO_ON) {
-            result = verdict == WF_LIFT ? wf_call_lifted(plan, in, args, more) : NULL;
-            wf_plan_release(plan);
-            return result;
-        }
-        used = moved_in;
-        if (!prepare_inputs(plan, in, moved_in)) return wf_plan_release(plan), NULL;
-    }
-    if (pending && plan->way == WF_WAY_KERNEL) settle(n, used);
-    if (args->into)
-        result = run_into(plan, used, args);
-    else if (plan->way == WF_WAY_KERNEL)
-        result = run_kernel(plan, used, out, args);
-    else
-        result = (plan->way == WF_WAY_VIEW ? run_view : run_meta)(plan, used, out, args);
-    if (result && !args->into) {
-        if (recorded) record(plan, in, used, out, args);
-        for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
-    }
-    if (wf_observed & WF_EVENT_OP) wf_plan_tell(plan, began, result);
-    wf_plan_release(plan);
-    return result;
-}
-
-weft_tensor *wf_call_outs(enum wf_op op, int n, weft_tensor *const *in, const struct wf_args *args,
-                          weft_tensor **more)
-{
-    const char *outer = wf_here.op; /* a gradient calls ops, and so does care */
-    weft_tensor *result;
-
-    result = carry_out(op, n, in, args, more);
+    outer = wf_here.op;
+    wf_here.op = plan->name;
+    if (pending && plan->way == WF_WAY_KERNEL) settle(n, in);
+    result = carry_out(plan, in, args, more, recorded);
     wf_here.op = outer;
+    wf_plan_release(plan);
     return result;
 }

@@ -116,12 +116,19 @@ static void log_plan(const struct wf_plan *plan, const char *outcome)
     wf_log(WF_LOG_DEBUG, "dtensor", "cache %s: %s", outcome, text);
 }
 
+/* Called in the last place: with no other call behind it a hit has no registers to save. */
+__attribute__((noinline)) static struct wf_plan *logged_hit(struct wf_plan *plan)
+{
+    log_plan(plan, "hit");
+    return plan;
+}
+
 static struct wf_plan *miss(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args, uint64_t hash)
 {
     const char *outer = wf_here.op;
-    weft_status status;
     struct wf_plan *plan;
+    weft_status status;
 
     for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_live(in[i], wf_op_name(op, args->attr)));
     WF_TRY_PTR(wf_tensor_need_live(args->into, wf_op_name(op, args->attr)));
@@ -144,15 +151,16 @@ struct wf_plan *wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_args *args)
 {
     uint64_t hash = hash_of(op, n, in, args);
+    struct wf_plan *plan;
     struct plan_set *set;
 
     if (!cache.sets) return miss(op, n, in, args, hash);
     set = &cache.sets[hash >> 1 & cache.mask];
     for (int w = 0; w < WAYS; w++) {
-        if (set->hash[w] != hash || !matches(set->plan[w], op, n, in, args)) continue;
-        set->plan[w]->stamp = ++cache.clock;
-        if (wf_log_threshold >= WF_LOG_DEBUG) log_plan(set->plan[w], "hit");
-        return set->plan[w];
+        plan = set->plan[w];
+        if (set->hash[w] != hash || !matches(plan, op, n, in, args)) continue;
+        plan->stamp = ++cache.clock;
+        return wf_log_threshold >= WF_LOG_DEBUG ? logged_hit(plan) : plan;
     }
     return miss(op, n, in, args, hash);
 }

@@ -52,6 +52,7 @@ static void land(struct flight *f)
     }
     while (*link != f) link = &(*link)->next;
     *link = f->next;
+    f->source->readers--;
     wf_block_release(f->source);
     wf_block_release(f->result);
     f->release(f->owner);
@@ -120,6 +121,7 @@ struct wf_block *wf_redist_start(const struct wf_redist_plan *plan, const weft_t
     f->run.src = source->data;
     f->at = last_collective(plan->program);
     f->source = wf_block_retain(source->block);
+    f->source->readers++;
     f->owner = owner;
     f->release = release;
     for (int i = 0; i < f->at; i++) {

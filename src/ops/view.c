@@ -216,6 +216,7 @@ static bool is_small_share(const struct wf_layout *x, int64_t dim, int64_t lengt
     weft_dtype dtype = (weft_dtype)x->desc.dtype;
     int64_t ways = 1;
 
+    if (4 * length > x->desc.global[dim]) return false; /* two ways are the fewest */
     for (int a = 0; a < x->n_axes; a++)
         if (wf_is_cut(x->placements[a]) && x->placements[a].dim == dim)
             ways *= weft_mesh_axis_size(x->mesh, a);

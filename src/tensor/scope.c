@@ -18,72 +18,80 @@ struct weft_scope {
 
 enum { SCOPES_AT_REST = 64 };
 
+_Thread_local struct wf_temporaries wf_temporaries;
+
+/* Scopes are used again in the order in which they were closed, and not before others rest. */
 static _Thread_local struct {
-    weft_tensor **items;
-    size_t count, room;
-    weft_scope *open, *spare, *last; /* spare ones are used again in the order of closing */
+    weft_scope *open, *spare, *last; /* spare ones: a queue that is never empty after the first */
     int n_spare;
-} stack;
+} scopes;
 
-static void grow(void)
+void wf_scope_grow(void)
 {
-    stack.room = stack.room ? 2 * stack.room : 1024;
-    stack.items = wf_realloc(stack.items, stack.room * sizeof *stack.items);
+    struct wf_temporaries *all = &wf_temporaries;
+
+    all->room = all->room ? 2 * all->room : 1024;
+    all->items = wf_realloc(all->items, all->room * sizeof *all->items);
 }
 
-void wf_scope_own(weft_tensor *t)
+static void own(weft_tensor *t)
 {
-    if (stack.count == stack.room) grow();
-    stack.items[stack.count++] = t;
-}
-
-weft_scope *weft_scope_open(void)
-{
-    weft_scope *scope = stack.spare;
-
-    if (stack.n_spare > SCOPES_AT_REST) {
-        stack.spare = scope->outer;
-        stack.n_spare--;
-    } else {
-        scope = WF_NEW(weft_scope);
-    }
-    scope->is_open = true;
-    scope->start = stack.count;
-    scope->outer = stack.open;
-    scope->modes = stack.open ? stack.open->modes : 0;
-    scope->parts = stack.open ? stack.open->parts : NULL;
-    stack.open = scope;
-    return scope;
-}
-
-void wf_scope_set_modes(unsigned modes) { stack.open->modes = modes; }
-
-unsigned wf_scope_modes(void) { return stack.open ? stack.open->modes : 0; }
-
-void wf_scope_set_parts(weft_mesh *mesh) { stack.open->parts = mesh; }
-
-weft_mesh *wf_scope_parts(void) { return stack.open ? stack.open->parts : NULL; }
-
-static void drop_above(size_t start)
-{
-    while (stack.count > start) weft_release(stack.items[--stack.count]);
+    if (wf_scope_is_full()) wf_scope_grow();
+    wf_scope_push(t);
 }
 
 static void rest(weft_scope *s)
 {
     s->is_open = false;
-    s->outer = NULL;
-    if (stack.spare)
-        stack.last->outer = s;
-    else
-        stack.spare = s;
-    stack.last = s;
-    stack.n_spare++;
+    scopes.last->outer = s;
+    scopes.last = s;
+    scopes.n_spare++;
+}
+
+static void add_spare(void)
+{
+    if (!scopes.spare) {
+        scopes.spare = scopes.last = WF_NEW(weft_scope);
+        scopes.n_spare = 1;
+    }
+    while (scopes.n_spare <= SCOPES_AT_REST) rest(WF_NEW(weft_scope));
+}
+
+weft_scope *weft_scope_open(void)
+{
+    weft_scope *outer = scopes.open, *scope;
+
+    if (scopes.n_spare <= SCOPES_AT_REST) add_spare();
+    scope = scopes.spare;
+    scopes.spare = scope->outer;
+    scopes.n_spare--;
+    scope->is_open = true;
+    scope->start = wf_temporaries.count;
+    scope->outer = outer;
+    scope->modes = outer ? outer->modes : 0;
+    scope->parts = outer ? outer->parts : NULL;
+    scopes.open = scope;
+    return scope;
+}
+
+void wf_scope_set_modes(unsigned modes) { scopes.open->modes = modes; }
+
+unsigned wf_scope_modes(void) { return scopes.open ? scopes.open->modes : 0; }
+
+void wf_scope_set_parts(weft_mesh *mesh) { scopes.open->parts = mesh; }
+
+weft_mesh *wf_scope_parts(void) { return scopes.open ? scopes.open->parts : NULL; }
+
+static void drop_above(size_t start)
+{
+    struct wf_temporaries *all = &wf_temporaries;
+
+    while (all->count > start) weft_release(all->items[--all->count]);
 }
 
 static bool is_mine(const weft_scope *scope)
 {
-    const weft_scope *s = stack.open;
+    const weft_scope *s = scopes.open;
 
     while (s && s != scope) s = s->outer;
     return s != NULL;
@@ -91,10 +99,10 @@ static bool is_mine(const weft_scope *scope)
 
 static weft_status check_open(const char *who, const weft_scope *scope)
 {
+    if (scope == scopes.open) return WEFT_OK;
     WF_NEED(scope->is_open, WEFT_ERR_STATE,
             "%s: the scope was closed before, by itself or with one around it", who);
-    WF_NEED(stack.open == scope || is_mine(scope), WEFT_ERR_STATE,
-            "%s: the scope was opened by another thread", who);
+    WF_NEED(is_mine(scope), WEFT_ERR_STATE, "%s: the scope was opened by another thread", who);
     return WEFT_OK;
 }
 
@@ -103,9 +111,9 @@ static void close_to(weft_scope *scope)
     weft_scope *s;
 
     do {
-        s = stack.open;
+        s = scopes.open;
         drop_above(s->start);
-        stack.open = s->outer;
+        scopes.open = s->outer;
         rest(s);
     } while (s != scope);
 }
@@ -123,7 +131,7 @@ weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)
     for (int i = 0; i < n; i++) tensors[i] = weft_retain(tensors[i]);
     close_to(scope);
     for (int i = 0; i < n; i++)
-        if (tensors[i]) wf_scope_own(tensors[i]);
+        if (tensors[i]) own(tensors[i]);
     return WEFT_OK;
 }
 
@@ -145,11 +153,12 @@ static void free_list(weft_scope *scope)
 void wf_scope_finalize(void)
 {
     drop_above(0);
-    free_list(stack.open);
-    free_list(stack.spare);
-    wf_free(stack.items);
-    stack.items = NULL;
-    stack.count = stack.room = 0;
-    stack.open = stack.spare = stack.last = NULL;
-    stack.n_spare = 0;
+    free_list(scopes.open);
+    if (scopes.last) scopes.last->outer = NULL;
+    free_list(scopes.spare);
+    wf_free(wf_temporaries.items);
+    wf_temporaries.items = NULL;
+    wf_temporaries.count = wf_temporaries.room = 0;
+    scopes.open = scopes.spare = scopes.last = NULL;
+    scopes.n_spare = 0;
 }

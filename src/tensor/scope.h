@@ -1,10 +1,26 @@
 /* scope.h: the stack of temporaries of one thread. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <weft/tensor.h>
 
-/** Give the innermost scope the handle's first reference. */
-void wf_scope_own(weft_tensor *t);
+/** The temporaries of this thread; a scope is a mark in it. */
+struct wf_temporaries {
+    weft_tensor **items;
+    size_t count, room;
+};
+extern _Thread_local struct wf_temporaries wf_temporaries;
+
+void wf_scope_grow(void);
+static inline bool wf_scope_is_full(void) { return wf_temporaries.count == wf_temporaries.room; }
+
+/** Give the innermost scope the handle's first reference; it has room. */
+static inline void wf_scope_push(weft_tensor *t)
+{
+    wf_temporaries.items[wf_temporaries.count++] = t;
+}
 
 /** Close every scope and drop the stack. */
 void wf_scope_finalize(void);

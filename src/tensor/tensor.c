@@ -9,33 +9,25 @@
 #include "base/mem.h"
 #include "tensor/scope.h"
 
-enum { HANDLES_PER_CHUNK = 256, HANDLES_AT_REST = 256 };
+enum { HANDLES_PER_CHUNK = 512, HANDLES_AT_REST = 256 };
 
 /* Handles are used again in the order in which they were released, and not before others rest: one
  * that a program still uses then is told by its layout, of which no plan is made. */
 static _Thread_local struct {
-    weft_tensor *free, *last;
-    int n_free;
+    weft_tensor *free, *last; /* a queue that is never empty once there is a chunk */
+    int64_t live, most_live;  /* with more of them fewer than HANDLES_AT_REST would rest */
     void **chunks;
     int n_chunks;
-    int64_t live;
+    struct wf_layout no_layout; /* of released handles */
+    struct wf_block no_block;
 } handles;
-
-static _Thread_local struct wf_layout no_layout;
-static _Thread_local struct wf_block no_block;
 
 static void rest(weft_tensor *t)
 {
-    t->next_free = NULL;
-    if (handles.last)
-        handles.last->next_free = t;
-    else
-        handles.free = t;
+    handles.last->next_free = t;
     handles.last = t;
-    handles.n_free++;
 }
 
-/* Out of line: one chunk of handles at a time, linked into the free list. */
 static void add_chunk(void)
 {
     weft_tensor *chunk = wf_calloc(HANDLES_PER_CHUNK, sizeof *chunk);
@@ -43,10 +35,12 @@ static void add_chunk(void)
     handles.chunks =
         wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
     handles.chunks[handles.n_chunks++] = chunk;
+    if (!handles.last) handles.free = handles.last = chunk;
     for (int i = 0; i < HANDLES_PER_CHUNK; i++) {
         chunk[i].owner = &handles;
         rest(&chunk[i]);
     }
+    handles.most_live = (int64_t)handles.n_chunks * HANDLES_PER_CHUNK - HANDLES_AT_REST;
 }
 
 weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who)
@@ -64,23 +58,31 @@ weft_status wf_tensor_need_live(const weft_tensor *t, const char *who)
     return !t || (t->refs > 0 && t->owner == &handles) ? WEFT_OK : wf_tensor_refuse_dead(t, who);
 }
 
+/* Called in the last place: a caller that calls nothing else has no registers to save. */
+__attribute__((noinline)) static weft_tensor *
+new_after_growing(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin)
+{
+    if (handles.live == handles.most_live) add_chunk();
+    if (wf_scope_is_full()) wf_scope_grow();
+    return wf_tensor_new(layout, block, data, origin);
+}
+
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
                            const char *origin)
 {
     weft_tensor *t;
 
-    if (handles.n_free <= HANDLES_AT_REST) add_chunk();
+    if (handles.live == handles.most_live || wf_scope_is_full())
+        return new_after_growing(layout, block, data, origin);
     t = handles.free;
     handles.free = t->next_free;
-    handles.n_free--;
     handles.live++;
     t->layout = wf_layout_retain(layout);
     t->data = data;
     t->block = block;
-    t->origin = origin; /* node, grad and pending were cleared at its end */
+    t->origin = origin; /* node, grad and the flags were cleared at its end */
     t->refs = 1;
-    t->requires_grad = false;
-    wf_scope_own(t);
+    wf_scope_push(t);
     return t;
 }
 
@@ -94,17 +96,21 @@ weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category
     return block ? wf_tensor_new(layout, block, block->data, origin) : NULL;
 }
 
-void wf_tensor_free(weft_tensor *t)
+/* Nobody holds it any more. */
+__attribute__((noinline)) static void end(weft_tensor *t)
 {
-    if (t->node) wf_node_release(t->node);
-    if (t->grad) weft_release(t->grad);
+    if (t->node) {
+        wf_node_release(t->node);
+        t->node = NULL;
+    }
+    if (t->grad) {
+        weft_release(t->grad);
+        t->grad = NULL;
+    }
     wf_block_release(t->block);
     wf_layout_release(t->layout);
-    t->layout = &no_layout;
-    t->block = &no_block;
-    t->data = NULL;
-    t->node = NULL;
-    t->grad = NULL;
+    t->layout = &handles.no_layout;
+    t->block = &handles.no_block;
     t->requires_grad = false;
     t->pending = false;
     rest(t);
@@ -121,26 +127,18 @@ weft_tensor *weft_retain(weft_tensor *t)
 
 void weft_release(weft_tensor *t)
 {
-    if (!t) return;
-    if (t->refs > 1)
-        t->refs--;
-    else if (wf_tensor_need_live(t, "release") == WEFT_OK) {
-        t->refs = 0;
-        wf_tensor_free(t);
+    if (!t || --t->refs > 0) return;
+    if (t->refs == 0 && t->owner == &handles) {
+        end(t);
+    } else {
+        t->refs++;
+        wf_tensor_refuse_dead(t, "release");
     }
 }
 
 int32_t *wf_tensor_ties(weft_tensor *t) { return &t->ties; }
 
 _Thread_local uint64_t wf_tensor_writes;
-
-void wf_tensor_begin_write(const weft_tensor *t, const char *op)
-{
-    wf_settled(t);
-    wf_block_await_readers(t->block);
-    wf_tensor_writes++;
-    wf_block_written(t->block, op);
-}
 
 int64_t weft_tensor_version(const weft_tensor *t)
 {
@@ -179,10 +177,9 @@ void wf_tensor_finalize(void)
     for (int c = 0; c < handles.n_chunks; c++) wf_free(handles.chunks[c]);
     wf_free(handles.chunks);
     handles.free = handles.last = NULL;
-    handles.n_free = 0;
     handles.chunks = NULL;
     handles.n_chunks = 0;
-    handles.live = 0;
+    handles.live = handles.most_live = 0;
 }
 
 int wf_dim(int dim, int ndim, const char *who)

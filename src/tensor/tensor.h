@@ -2,7 +2,7 @@
  * tensor.h: the handle behind weft_tensor, and the scope stack that owns temporaries.
  *
  * A handle is a layout, a place in a block of bytes, and its part in the tape. Handles come from a
- * per-thread free list; making one costs a pop, a scope push and no allocation.
+ * per-thread queue of released ones; making one costs a pop, a scope push and no allocation.
  */
 #pragma once
 
@@ -16,18 +16,20 @@ struct wf_kept;
 
 struct weft_tensor {
     struct wf_layout *layout;
-    void *data;             /* first local element */
+    union {
+        void *data;             /* first local element */
+        weft_tensor *next_free; /* of a released handle */
+    };
     struct wf_block *block; /* the bytes, shared with views */
     struct wf_node *node;   /* the tape node that made it; NULL for leaves and outside the tape */
     weft_tensor *grad;      /* leaves only; may be a pending sum until weft_grad is asked */
-    struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
+    int32_t refs;           /* 0: released */
+    bool requires_grad;     /* a leaf that wants a gradient, or the result of a recorded op */
+    bool pending;           /* its elements may still be under way: wf_settled before their use */
     const char *origin;     /* the op that made it, for the leak report */
-    int32_t refs;
-    int32_t ties;       /* how many parameters of modules it is */
-    bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
-    bool pending;       /* its elements may still be under way: wf_settled before they are used */
-    const void *owner;  /* the free list of the thread that made it */
-    weft_tensor *next_free;
+    const void *owner;      /* the free list of the thread that made it */
+    struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
+    int32_t ties;           /* how many parameters of modules it is */
 };
 
 /**
@@ -46,9 +48,6 @@ static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.dev
 weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
                              const char *origin);
 
-/** Called with the last reference; use weft_release. */
-void wf_tensor_free(weft_tensor *t);
-
 /** Upcall: autograd drops the node of a dying handle. */
 void wf_node_release(struct wf_node *node);
 
@@ -62,7 +61,7 @@ static inline void wf_settled(const weft_tensor *t)
 /** How many parameters of modules the tensor is, to count up and down; nn declares it too. */
 int32_t *wf_tensor_ties(weft_tensor *t);
 
-/** Upcall: dtensor waits for collectives that still read the block. */
+/** Upcall: dtensor waits for collectives that still read the block; it has readers. */
 void wf_block_await_readers(const struct wf_block *block);
 
 /** Writes in place on this thread so far. */
@@ -72,7 +71,20 @@ extern _Thread_local uint64_t wf_tensor_writes;
  * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
  * that makes the call, also where its part is empty: backward refuses what it saved before.
  */
-void wf_tensor_begin_write(const weft_tensor *t, const char *op);
+static inline void wf_tensor_begin_write(const weft_tensor *t, const char *op)
+{
+    struct wf_block *block = t->block;
+
+    wf_settled(t);
+    if (block->readers > 0) wf_block_await_readers(block);
+    wf_tensor_writes++;
+    if (block->unusual) {
+        wf_block_written(block, op);
+    } else {
+        block->version++;
+        block->writer = op;
+    }
+}
 
 /**
  * Refuses a tensor that was released, as long as its handle is not used again, or that another
