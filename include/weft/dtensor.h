@@ -134,8 +134,8 @@ WEFT_API weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest);
  */
 WEFT_API weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest);
 
-/** Same layout, dtype and device; equal ones have equal hashes, which are the same on all ranks.
- *  ranks: any; local */
+/** Same layout, dtype and device; both need a handle. Equal ones have equal hashes, which are the
+ * same on all ranks. ranks: any; local */
 WEFT_API bool weft_flat_equal(const weft_flat *a, const weft_flat *b);
 WEFT_API uint64_t weft_flat_hash(const weft_flat *flat);
 
@@ -281,5 +281,5 @@ WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double m
  */
 WEFT_API weft_status weft_link_measure(weft_mesh *mesh);
 
-/** What planning assumes of an axis of this name. ranks: any; local */
+/** What planning assumes of an axis of this name; NULL: not asked. ranks: any; local */
 WEFT_API void weft_link(const char *axis, double *latency_us, double *megabytes_per_s);

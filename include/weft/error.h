@@ -4,9 +4,10 @@
  * Three kinds of function (docs/concepts/errors.md):
  *   makes an object   returns the pointer, NULL on failure; NULL in means NULL out
  *   acts              returns a weft_status
- *   tells             returns a plain value and cannot fail on a valid handle
- * Each thread keeps its first failure until weft_error_clear(). An error that is returned is seen
- * by all ranks alike, before any message is sent; what one rank alone knows ends the job.
+ *   tells             returns a plain value and cannot fail on a valid handle; where a header says
+ *                     that it needs a handle, NULL ends the process, in Debug builds by an
+ * assertion Each thread keeps its first failure until weft_error_clear(). An error that is returned
+ * is seen by all ranks alike, before any message is sent; what one rank alone knows ends the job.
  */
 #pragma once
 

@@ -29,7 +29,7 @@ typedef struct weft_spec {
 } weft_spec;
 
 /** The spec of a tensor; what is pending in t is replicated in it, and it wants no gradient.
- * ranks: any; local */
+ * Needs a handle. ranks: any; local */
 WEFT_API weft_spec weft_spec_of(const weft_tensor *t);
 
 /* ---- constants ---- */

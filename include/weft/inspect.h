@@ -68,7 +68,8 @@ WEFT_API void weft_trace_hash_results(weft_trace *trace);
  * their norms, up to the first call that is another one or that only one run has.
  *
  * ranks: any; local
- * gives: the number of lines printed; 0 when the runs are alike
+ * gives: the number of lines printed; 0 when the runs are alike; -1, with WEFT_ERR_ARG, when one is
+ *        NULL
  */
 WEFT_API int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out);
 

@@ -1,7 +1,8 @@
 /*
  * layout.h: layouts on paper: a shape, a mesh and placements without elements, and what each rank
  * would hold. Integers only: no function here but weft_global_shape communicates, and a mesh made
- * by weft_mesh_fake will do.
+ * by weft_mesh_fake will do. Functions that do not return a status need a handle: no layout is
+ * NULL.
  */
 #pragma once
 

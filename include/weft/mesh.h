@@ -107,7 +107,8 @@ WEFT_API weft_mesh *weft_mesh_fake(int rank, const char *format, ...) WEFT_PRINT
 WEFT_API weft_mesh *weft_mesh_retain(weft_mesh *mesh);
 WEFT_API void weft_mesh_release(weft_mesh *mesh);
 
-/* ---- asking ---- */
+/* ---- asking: all of these need a handle, but for those whose failures are listed. Of an axis that
+ * is not there the size is 0, the name "" and the place -1 ---- */
 
 /** Number of axes. ranks: any; local */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);

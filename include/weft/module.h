@@ -45,7 +45,7 @@ typedef struct weft_module_class {
  */
 WEFT_API weft_module *weft_module_new(const weft_module_class *kind, void *payload);
 
-/** What was given to weft_module_new. ranks: any; local. gives: borrowed */
+/** What was given to weft_module_new; needs a handle. ranks: any; local. gives: borrowed */
 WEFT_API void *weft_module_payload(const weft_module *m);
 
 /**
@@ -154,13 +154,13 @@ WEFT_API void weft_module_release(weft_module *m);
 
 /* ---- the tree ---- */
 
-/** Type, name in the parent and path from the root ("" for a root).
+/** Type, name in the parent and path from the root ("" for a root). All three need a handle.
  *  ranks: any; local. gives: borrowed */
 WEFT_API const char *weft_module_type(const weft_module *m);
 WEFT_API const char *weft_module_name(const weft_module *m);
 WEFT_API const char *weft_module_path(const weft_module *m);
 
-/** Children in the order they were added.
+/** Children in the order they were added; both need a handle.
  *  ranks: any; local. gives: borrowed; NULL for a wrong index */
 WEFT_API int weft_module_children(const weft_module *m);
 WEFT_API weft_module *weft_module_child_at(const weft_module *m, int index);
@@ -250,7 +250,7 @@ WEFT_API weft_status weft_call_outputs(weft_module *m, weft_tensor *const *input
                                        weft_tensor **outputs, int n_outputs);
 
 /** Training (the state after construction) or evaluation, for the whole tree: dropout asks.
- *  ranks: any; local */
+ *  Asking needs a handle. ranks: any; local */
 WEFT_API void weft_module_train(weft_module *m, bool training);
 WEFT_API bool weft_module_training(const weft_module *m);
 

@@ -210,7 +210,8 @@ WEFT_API weft_status weft_optim_update_in_backward(weft_optim *optim, bool on);
 /** Drop the gradients without an update. ranks: any; local */
 WEFT_API void weft_optim_zero_grad(weft_optim *optim);
 
-/** Learning rate from the next step on; the one in force; steps taken. ranks: any; all alike */
+/** Learning rate from the next step on; the one in force; steps taken: both need a handle.
+ *  ranks: any; all alike */
 WEFT_API void weft_optim_set_lr(weft_optim *optim, double lr);
 WEFT_API double weft_optim_lr(const weft_optim *optim);
 WEFT_API int64_t weft_optim_steps(const weft_optim *optim);
@@ -336,5 +337,5 @@ typedef struct weft_schedule {
 } weft_schedule;
 
 /** The rate for a step counted from 0; of a warm-up in a line, the first step is 1 / warmup of the
- *  way up. ranks: any; local */
+ *  way up. Needs a schedule. ranks: any; local */
 WEFT_API double weft_schedule_lr(const weft_schedule *schedule, int64_t step);

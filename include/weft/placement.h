@@ -175,7 +175,7 @@ WEFT_API int weft_placements_brief(const weft_placement *placements, int count, 
                                    size_t bytes);
 
 /** The chunk rule: size and first element of chunk `index` of `n` elements over `ways`. An empty
- *  chunk has offset n. ranks: any; local */
+ *  chunk has offset n, and where there are no ways all is 0. ranks: any; local */
 WEFT_API int64_t weft_chunk_size(int64_t n, int ways, int index);
 WEFT_API int64_t weft_chunk_offset(int64_t n, int ways, int index);
 

@@ -40,7 +40,7 @@ WEFT_API void weft_generator_reset(void);
  * with seed 0. ranks: any; local. gives: borrowed */
 WEFT_API weft_generator *weft_generator_current(void);
 
-/** The seed and the number of the next draw. ranks: any; local */
+/** The seed and the number of the next draw; both need a handle. ranks: any; local */
 WEFT_API uint64_t weft_generator_seed(const weft_generator *g);
 WEFT_API uint64_t weft_generator_draws(const weft_generator *g);
 
@@ -76,8 +76,8 @@ WEFT_API weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64
 
 enum { WEFT_GENERATOR_BYTES = 16 };
 
-/** The state as bytes, the same on every machine / set it. ranks: any; local. fails: WEFT_ERR_ARG
- * for bytes that are no state */
+/** The state (NULL: of the current generator) as bytes, the same on every machine / set it. ranks:
+ * any; local. fails: WEFT_ERR_ARG for bytes that are no state */
 WEFT_API void weft_generator_state(const weft_generator *g,
                                    unsigned char bytes[WEFT_GENERATOR_BYTES]);
 WEFT_API weft_status weft_generator_set_state(weft_generator *g,
@@ -195,5 +195,5 @@ WEFT_API weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replaceme
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g);
 
-/** The four words of one Philox4x32-10 block. ranks: any; local */
+/** The four words of one Philox4x32-10 block; needs all three. ranks: any; local */
 WEFT_API void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

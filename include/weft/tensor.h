@@ -87,7 +87,8 @@ WEFT_API weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device);
  */
 WEFT_API weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device);
 
-/* ---- what a tensor is ---- */
+/* ---- what a tensor is: functions that give a number, a dtype, a mesh or a placement need a handle
+ * ---- */
 
 /** Number of dims; size of one dim of the global shape (negative counts from the end); element
  * count. ranks: any; local */

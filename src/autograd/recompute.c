@@ -245,6 +245,7 @@ static weft_status check(weft_recomputable *run, weft_tensor *const *in, int n)
 {
     WF_NEED(run && n >= 0 && n <= WF_NODE_INPUTS, WEFT_ERR_ARG, "recomputed: %s, %d inputs",
             run ? "a function" : "no function", n);
+    WF_NEED(in || n == 0, WEFT_ERR_ARG, "recomputed: %d inputs, but no list of them", n);
     for (int i = 0; i < n; i++) {
         WF_NEED_GIVEN(in[i], "recomputed: input %d is NULL", i);
         WF_TRY(wf_tensor_need_live(in[i], "recomputed"));

@@ -49,8 +49,13 @@ const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
     [WEFT_BOOL] = {"bool", 1, false, load_u8, store_bool},
 };
 
-size_t weft_dtype_size(weft_dtype dtype) { return wf_dtypes[dtype].size; }
+static bool is_dtype(weft_dtype dtype) { return (unsigned)dtype < WEFT_DTYPE_COUNT; }
 
-const char *weft_dtype_name(weft_dtype dtype) { return wf_dtypes[dtype].name; }
+size_t weft_dtype_size(weft_dtype dtype) { return is_dtype(dtype) ? wf_dtypes[dtype].size : 0; }
 
-bool weft_dtype_is_float(weft_dtype dtype) { return wf_dtypes[dtype].is_float; }
+const char *weft_dtype_name(weft_dtype dtype)
+{
+    return is_dtype(dtype) ? wf_dtypes[dtype].name : "unknown";
+}
+
+bool weft_dtype_is_float(weft_dtype dtype) { return is_dtype(dtype) && wf_dtypes[dtype].is_float; }

@@ -66,6 +66,14 @@ void wf_error_set(weft_status status, const char *message);
     do {                                                                                           \
         if (!(cond)) return (void)WF_FAIL((status), __VA_ARGS__), NULL;                            \
     } while (0)
+/** WF_NEED for functions that return nothing. */
+#define WF_NEED_VOID(cond, status, ...)                                                            \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            (void)WF_FAIL((status), __VA_ARGS__);                                                  \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
 /** WF_TRY for a call whose failures other ranks cannot know, such as one that opens a file. */
 #define WF_TRY_LOCAL(call) WF_TRY(wf_local_status(call))
 #define WF_TRY(call)                                                                               \
@@ -79,3 +87,5 @@ void wf_error_set(weft_status status, const char *message);
     } while (0)
 /** Our own invariant; debug builds only, never with side effects. */
 #define WF_ASSERT(cond) assert(cond)
+/** A handle that a function which only tells a value cannot do without. */
+#define WF_HANDLE(handle) (WF_ASSERT(handle), (handle))

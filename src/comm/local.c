@@ -176,6 +176,7 @@ int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
     struct resident *residents;
     int result;
 
+    if (!body) return (int)WF_FAIL(WEFT_ERR_ARG, "no function to run on %d ranks", ranks);
     if (ranks < 1) return (int)WF_FAIL(WEFT_ERR_ARG, "cannot run on %d ranks", ranks);
     residents = wf_calloc((size_t)ranks, sizeof *residents);
     for (int rank = 0; rank < ranks; rank++) {

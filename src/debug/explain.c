@@ -54,9 +54,10 @@ static void print_node(const struct wf_node *node, int depth, int indent, FILE *
 
 weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
 {
-    if (!t) return weft_error_status();
+    WF_NEED_GIVEN(t, "explain: no tensor");
     WF_NEED(t->node, WEFT_ERR_STATE,
             "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
+    WF_NEED(out, WEFT_ERR_ARG, "explain: no file");
     print_node(t->node, depth, 0, out);
     return WEFT_OK;
 }

@@ -120,6 +120,8 @@ weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model, weft
     struct leaves leaves = {0};
     weft_status status;
 
+    WF_NEED(forecast, WEFT_ERR_ARG, "forecast: nothing to write it to");
+    WF_NEED(inputs || n <= 0, WEFT_ERR_ARG, "forecast: %d inputs, but no list of them", n);
     memset(forecast, 0, sizeof *forecast);
     WF_TRY(weft_module_each_parameter(model, add_leaf, &leaves));
     forecast->parameters = weft_module_numel(model);
@@ -132,6 +134,7 @@ weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model, weft
 
 void weft_forecast_print(const weft_forecast *f, FILE *out)
 {
+    WF_NEED_VOID(f && out, WEFT_ERR_ARG, "forecast print: no %s", f ? "file" : "forecast");
     fprintf(out, "%" PRId64 " parameters\n", f->parameters);
     fprintf(out, "%-14s %14s %14s  MiB per rank\n", "memory", "after", "most");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++)

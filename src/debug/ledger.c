@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "comm/comm.h"
@@ -147,18 +148,21 @@ weft_ledger *weft_ledger_open(void)
 
 void weft_ledger_stop(weft_ledger *ledger)
 {
+    WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger stop: no ledger");
     if (ledger->observer >= 0) wf_observe_remove(ledger->observer);
     ledger->observer = -1;
 }
 
 void weft_ledger_reset(weft_ledger *ledger)
 {
+    WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger reset: no ledger");
     forget(ledger);
     wf_ledger_begin_modules(ledger);
 }
 
 void weft_ledger_start(weft_ledger *ledger)
 {
+    WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger start: no ledger");
     weft_ledger_reset(ledger);
     if (ledger->observer < 0) listen(ledger);
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "debug/ledger.h"
 
@@ -14,6 +15,7 @@ const char *wf_phase_name(enum wf_phase phase)
 
 void weft_ledger_print(const weft_ledger *ledger, FILE *out)
 {
+    WF_NEED_VOID(ledger && out, WEFT_ERR_ARG, "ledger print: no %s", ledger ? "file" : "ledger");
     fprintf(out, "%-16s %-6s %-9s %8s %14s %9s  %s\n", "collective", "axis", "direction", "calls",
             "bytes", "ms", "module");
     for (size_t i = 0; i < ledger->n_lines; i++) {
@@ -106,6 +108,7 @@ static void print_below(const weft_ledger *ledger, int module, weft_noise noise,
 
 void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FILE *out)
 {
+    WF_NEED_VOID(ledger && out, WEFT_ERR_ARG, "ledger table: no %s", ledger ? "file" : "ledger");
     print_below(ledger, 0, noise, out);
 }
 
@@ -158,6 +161,7 @@ void weft_ledger_json(const weft_ledger *ledger, FILE *out)
 {
     struct wf_json json = {.out = out};
 
+    WF_NEED_VOID(ledger && out, WEFT_ERR_ARG, "ledger json: no %s", ledger ? "file" : "ledger");
     wf_json_open(&json, NULL, '{');
     wf_json_open(&json, "modules", '[');
     for (int m = 0; m < ledger->n_modules; m++) {

@@ -1,21 +1,30 @@
 /* report.c: memory by category, knobs. */
 #include "debug/report.h"
 
+#include "base/error.h"
 #include "base/knob.h"
 #include "device/pool.h"
 #include "tensor/tensor.h"
 
+static bool is_category(weft_memory_category category)
+{
+    return (unsigned)category <= WEFT_MEMORY_CATEGORIES;
+}
+
 weft_memory weft_memory_of(weft_memory_category category)
 {
-    struct wf_pool_stats stats = wf_pool_stats((enum wf_category)category);
+    struct wf_pool_stats stats = {0};
+
+    if (is_category(category)) stats = wf_pool_stats((enum wf_category)category);
 
     return (weft_memory){stats.live, stats.peak, stats.cached};
 }
 
 weft_memory weft_memory_planned(weft_memory_category category)
 {
-    struct wf_pool_stats stats = wf_pool_planned((enum wf_category)category);
+    struct wf_pool_stats stats = {0};
 
+    if (is_category(category)) stats = wf_pool_planned((enum wf_category)category);
     return (weft_memory){stats.live, stats.peak, stats.cached};
 }
 
@@ -31,6 +40,7 @@ const char *wf_memory_name(int category)
 
 void weft_memory_print(FILE *out)
 {
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "memory print: no file");
     fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++) {
         weft_memory m = weft_memory_of((weft_memory_category)c);
@@ -47,4 +57,8 @@ weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
     return t;
 }
 
-void weft_print_knobs(FILE *out) { wf_knobs_print(out); }
+void weft_print_knobs(FILE *out)
+{
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "print knobs: no file");
+    wf_knobs_print(out);
+}

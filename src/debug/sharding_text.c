@@ -134,9 +134,10 @@ weft_status weft_visualize_sharding(const weft_tensor *t, FILE *out)
 {
     struct wf_sharding *s;
 
-    if (!t) return weft_error_status();
+    WF_NEED_GIVEN(t, "visualize_sharding: no tensor");
     WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "visualize_sharding: the tensor is plain");
     if (t->layout->numel == 0 || !wf_sharding_is_mine(t->layout)) return WEFT_OK;
+    WF_NEED_LOCAL(out, WEFT_ERR_ARG, "visualize_sharding: no file");
     s = wf_sharding_new(t->layout);
     print_all(s, out);
     wf_sharding_free(s);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/sys.h"
@@ -129,10 +130,15 @@ weft_trace *weft_trace_open(const char *path)
     return trace;
 }
 
-void weft_trace_hash_results(weft_trace *trace) { trace->hashes = true; }
+void weft_trace_hash_results(weft_trace *trace)
+{
+    WF_NEED_VOID(trace, WEFT_ERR_ARG, "trace hash results: no trace");
+    trace->hashes = true;
+}
 
 void weft_trace_stop(weft_trace *trace)
 {
+    WF_NEED_VOID(trace, WEFT_ERR_ARG, "trace stop: no trace");
     if (trace->observer >= 0) wf_observe_remove(trace->observer);
     trace->observer = -1;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "debug/trace.h"
 
 /* The next op at or after `index`; NULL at the end. */
@@ -22,6 +23,10 @@ int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out)
 {
     int at_a = 0, at_b = 0, differences = 0;
 
+    if (!a || !b || !out) {
+        WF_FAIL(WEFT_ERR_ARG, "trace compare: no %s", a && b ? "file" : "trace");
+        return -1;
+    }
     for (int op = 0;; op++) {
         const struct wf_record *x = next_op(a, &at_a), *y = next_op(b, &at_b);
 

@@ -1,6 +1,7 @@
 /* trace_text.c: a trace as indented text, in the order in which things began. */
 #include <string.h>
 
+#include "base/error.h"
 #include "debug/ledger.h"
 #include "debug/trace.h"
 
@@ -43,4 +44,8 @@ static void print_below(const weft_trace *trace, int parent, int first, int inde
     }
 }
 
-void weft_trace_print(const weft_trace *trace, FILE *out) { print_below(trace, -1, 0, 0, out); }
+void weft_trace_print(const weft_trace *trace, FILE *out)
+{
+    WF_NEED_VOID(trace && out, WEFT_ERR_ARG, "trace print: no %s", trace ? "file" : "trace");
+    print_below(trace, -1, 0, 0, out);
+}

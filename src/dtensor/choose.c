@@ -322,9 +322,13 @@ struct weft_rule {
 
 weft_status weft_rule_accept(weft_rule *rule, const weft_placement *in, const weft_placement *out)
 {
-    const struct wf_infer *call = rule->call;
-    struct candidate *c = &rule->strategies[rule->count];
+    const struct wf_infer *call;
+    struct candidate *c;
 
+    WF_NEED(rule, WEFT_ERR_ARG, "rule: a strategy is named inside a rule function");
+    WF_NEED(in && out, WEFT_ERR_ARG, "rule: a strategy needs placements of inputs and outputs");
+    call = rule->call;
+    c = &rule->strategies[rule->count];
     WF_NEED(rule->count < MAX_STRATEGIES, WEFT_ERR_ARG,
             "%s: its rule names more than %d strategies", call->name, MAX_STRATEGIES);
     *c = (struct candidate){0};

@@ -22,6 +22,7 @@ weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh, const
     int count;
 
     WF_NEED_GIVEN(mesh, "placements: no mesh");
+    WF_NEED(out && text, WEFT_ERR_ARG, "placements: no %s", text ? "array" : "text");
     count = weft_placements_parse(out, WEFT_MAX_AXES, text);
     if (count < 0) return weft_error_status();
     WF_NEED(count == weft_mesh_ndim(mesh), WEFT_ERR_ARG,

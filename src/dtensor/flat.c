@@ -50,11 +50,13 @@ static weft_status check(const weft_tensor *local, const weft_flat *rest,
 
 weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
 {
-    const weft_layout *l = &rest->layout;
+    const weft_layout *l;
     struct wf_layout *layout;
     weft_tensor *t = NULL;
 
     if (!local) return NULL;
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: nothing says what the local tensor is part of");
+    l = &rest->layout;
     WF_NEED_PTR(wf_is_plain(local), WEFT_ERR_ARG,
                 "unflatten: the local tensor is distributed already");
     WF_NEED_PTR(weft_ndim(local) == l->ndim, WEFT_ERR_SHAPE,
@@ -73,12 +75,12 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
 
 bool weft_flat_equal(const weft_flat *a, const weft_flat *b)
 {
-    return a->dtype == b->dtype && a->device == b->device &&
+    return WF_HANDLE(a)->dtype == b->dtype && a->device == b->device &&
            weft_layout_equal(&a->layout, &b->layout);
 }
 
 uint64_t weft_flat_hash(const weft_flat *flat)
 {
-    return wf_mix(weft_layout_hash(&flat->layout),
+    return wf_mix(weft_layout_hash(&WF_HANDLE(flat)->layout),
                   (uint64_t)flat->dtype << 8 | (uint64_t)flat->device);
 }

@@ -94,6 +94,8 @@ weft_status weft_global_shape(int64_t *shape, weft_mesh *mesh, const weft_placem
     WF_NEED(!weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
             "global shape: nobody to ask on a mesh without ranks");
     WF_NEED(weft_mesh_is_member(mesh), WEFT_ERR_COMM, "global shape: this rank is not in the mesh");
+    WF_NEED_LOCAL(shape && (local_shape || ndim <= 0), WEFT_ERR_ARG,
+                  "global shape: no array for a shape");
     for (int d = 0; d < ndim && d < WEFT_MAX_DIMS; d++) own.shape[d] = local_shape[d];
     all = gather(mesh, &own);
     status = judge(shape, mesh, placements, all);

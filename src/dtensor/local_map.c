@@ -124,13 +124,16 @@ static weft_status check_argument(const weft_local_map *map, weft_mesh *mesh, we
     return check_gradient(t, i, argument->to, gradient ? argument->gradient : NULL);
 }
 
-static weft_status check_call(const weft_local_map *map, weft_tensor *const *in)
+static weft_status check_call(const weft_local_map *map, weft_tensor *const *in, weft_tensor **out)
 {
+    WF_NEED(map, WEFT_ERR_ARG, "local_map: there is no map");
     WF_NEED(map->function, WEFT_ERR_ARG, "local_map: there is no function");
     WF_NEED(map->n_in >= 0 && map->n_in <= WEFT_LOCAL_MAP_TENSORS && map->n_out >= 0 &&
                 map->n_out <= WEFT_LOCAL_MAP_TENSORS,
             WEFT_ERR_ARG, "local_map: %d arguments and %d results; %d are possible", map->n_in,
             map->n_out, WEFT_LOCAL_MAP_TENSORS);
+    WF_NEED((in || !map->n_in) && (out || !map->n_out), WEFT_ERR_ARG, "local_map: no list of %s",
+            in || !map->n_in ? "results" : "arguments");
     for (int i = 0; i < map->n_in; i++)
         if (!in[i] && weft_error_status() != WEFT_OK) return weft_error_status();
     return WEFT_OK;
@@ -220,7 +223,7 @@ weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *i
     bool any = false;
     weft_mesh *mesh;
 
-    WF_TRY(check_call(map, in));
+    WF_TRY(check_call(map, in, out));
     mesh = mesh_of(map, in);
     WF_TRY(check_result_meshes(map, mesh));
     for (int i = 0; i < map->n_in; i++) {

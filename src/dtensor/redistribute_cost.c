@@ -78,8 +78,8 @@ void weft_link(const char *axis, double *latency_us, double *megabytes_per_s)
 {
     struct wf_link link = wf_link_of(axis);
 
-    *latency_us = link.latency;
-    *megabytes_per_s = link.bandwidth;
+    if (latency_us) *latency_us = link.latency;
+    if (megabytes_per_s) *megabytes_per_s = link.bandwidth;
 }
 
 void wf_link_finalize(void)

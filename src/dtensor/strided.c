@@ -63,6 +63,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
 
     if (!t) return NULL;
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "new_empty: %d dims", ndim);
+    WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "new_empty: no shape");
     for (int d = 0; d < ndim; d++)
         WF_NEED_PTR(shape[d] >= 0, WEFT_ERR_SHAPE, "new_empty: size %lld in dim %d",
                     (long long)shape[d], d);

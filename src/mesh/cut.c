@@ -26,7 +26,7 @@ weft_mesh *weft_mesh_root(weft_mesh *mesh)
 
 int weft_mesh_root_axis(const weft_mesh *mesh, int axis)
 {
-    return weft_mesh_axis(wf_mesh_root(mesh), mesh->text.names[axis]);
+    return weft_mesh_axis(wf_mesh_root(WF_HANDLE(mesh)), weft_mesh_axis_name(mesh, axis));
 }
 
 /* ---- lines and cuts ---- */
@@ -154,6 +154,7 @@ weft_mesh *weft_mesh_slice(weft_mesh *mesh, int n_names, const char *const *name
     if (!mesh) return NULL;
     WF_NEED_PTR(n_names >= 1 && n_names <= WEFT_MAX_AXES, WEFT_ERR_ARG,
                 "a slice of a mesh has 1 to %d axes, not %d", WEFT_MAX_AXES, n_names);
+    WF_NEED_PTR(names, WEFT_ERR_ARG, "a slice of a mesh: no names");
     for (int i = 0; i < n_names; i++) WF_TRY_PTR(find_piece(mesh, names[i], &pieces[i]));
     WF_TRY_PTR(check_apart(mesh, n_names, pieces));
     return wf_mesh_cut(mesh, n_names, pieces);
@@ -354,6 +355,7 @@ weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes)
     weft_mesh *root;
     int count;
 
+    WF_NEED_PTR(meshes, WEFT_ERR_ARG, "mesh: no list of meshes to join");
     for (int m = 0; m < n_meshes; m++)
         if (!meshes[m]) return NULL;
     WF_NEED_PTR(n_meshes >= 1 && list_axes(n_meshes, meshes, names, &count), WEFT_ERR_ARG,

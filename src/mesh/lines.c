@@ -20,6 +20,7 @@ static weft_status find_axis(const weft_mesh *mesh, const char *name, int *axis)
 {
     char text[TEXT_BYTES];
 
+    WF_NEED_GIVEN(mesh, "mesh: no mesh");
     weft_mesh_print(mesh, text, sizeof text);
     *axis = 0;
     if (!name || !name[0]) {
@@ -54,6 +55,7 @@ static weft_status check_group(const weft_mesh *mesh, int axis)
 {
     char text[TEXT_BYTES];
 
+    WF_NEED_GIVEN(mesh, "mesh: no mesh");
     weft_mesh_print(mesh, text, sizeof text);
     WF_NEED(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG, "mesh %s has no axis %d", text,
             axis);
@@ -70,7 +72,7 @@ int weft_mesh_group_ranks(const weft_mesh *mesh, int axis, int *ranks, int room)
     size = mesh->text.sizes[axis];
     line = wf_malloc((size_t)size * sizeof *line);
     wf_mesh_line(mesh, 1, &axis, line);
-    for (int i = 0; i < size && i < room; i++) ranks[i] = line[i];
+    for (int i = 0; ranks && i < size && i < room; i++) ranks[i] = line[i];
     wf_free(line);
     return size;
 }
@@ -87,7 +89,7 @@ int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, 
 {
     int size, first = 0;
 
-    if (axis < 0 || axis >= mesh->text.n_axes) return 0;
+    if (axis < 0 || axis >= WF_HANDLE(mesh)->text.n_axes) return 0;
     size = mesh->text.sizes[axis];
     if (line < 0 || line >= mesh->size / size) return 0;
     for (int a = mesh->text.n_axes - 1; a >= 0; a--) {

@@ -279,6 +279,7 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     weft_status status = WEFT_OK;
     weft_mesh *mesh;
 
+    WF_NEED_PTR(groups, WEFT_ERR_ARG, "mesh: no list of groups");
     for (int g = 0; g < n_groups; g++)
         if (!groups[g]) return NULL;
     WF_TRY_PTR(check_groups(n_groups, groups, sizes));

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -134,33 +135,48 @@ void weft_mesh_release(weft_mesh *mesh)
 
 /* ---- asking ---- */
 
-int weft_mesh_ndim(const weft_mesh *mesh) { return mesh->text.n_axes; }
+int weft_mesh_ndim(const weft_mesh *mesh) { return WF_HANDLE(mesh)->text.n_axes; }
 
-int weft_mesh_axis_size(const weft_mesh *mesh, int axis) { return mesh->text.sizes[axis]; }
+static bool has_axis(const weft_mesh *mesh, int axis)
+{
+    return axis >= 0 && axis < WF_HANDLE(mesh)->text.n_axes;
+}
 
-const char *weft_mesh_axis_name(const weft_mesh *mesh, int axis) { return mesh->text.names[axis]; }
+int weft_mesh_axis_size(const weft_mesh *mesh, int axis)
+{
+    return has_axis(mesh, axis) ? WF_HANDLE(mesh)->text.sizes[axis] : 0;
+}
 
-int weft_mesh_coordinate(const weft_mesh *mesh, int axis) { return mesh->coordinates[axis]; }
+const char *weft_mesh_axis_name(const weft_mesh *mesh, int axis)
+{
+    return has_axis(mesh, axis) ? WF_HANDLE(mesh)->text.names[axis] : "";
+}
+
+int weft_mesh_coordinate(const weft_mesh *mesh, int axis)
+{
+    return has_axis(mesh, axis) ? WF_HANDLE(mesh)->coordinates[axis] : -1;
+}
 
 int weft_mesh_axis(const weft_mesh *mesh, const char *name)
 {
-    if (!name[0]) return -1;
+    WF_ASSERT(mesh);
+    if (!name || !name[0]) return -1;
     for (int axis = 0; axis < mesh->text.n_axes; axis++)
         if (strcmp(mesh->text.names[axis], name) == 0) return axis;
     return -1;
 }
 
-int weft_mesh_size(const weft_mesh *mesh) { return mesh->size; }
+int weft_mesh_size(const weft_mesh *mesh) { return WF_HANDLE(mesh)->size; }
 
-bool weft_mesh_is_member(const weft_mesh *mesh) { return mesh->me >= 0; }
+bool weft_mesh_is_member(const weft_mesh *mesh) { return WF_HANDLE(mesh)->me >= 0; }
 
-weft_device weft_mesh_device(const weft_mesh *mesh) { return mesh->device; }
+weft_device weft_mesh_device(const weft_mesh *mesh) { return WF_HANDLE(mesh)->device; }
 
-bool weft_mesh_is_fake(const weft_mesh *mesh) { return mesh->fake; }
+bool weft_mesh_is_fake(const weft_mesh *mesh) { return WF_HANDLE(mesh)->fake; }
 
 int weft_mesh_ranks(const weft_mesh *mesh, int *ranks, int room)
 {
-    int count = room < mesh->size ? room : mesh->size;
+    int count = room < WF_HANDLE(mesh)->size ? room : mesh->size;
 
     if (count > 0) memcpy(ranks, mesh->ranks, (size_t)count * sizeof *ranks);
     return mesh->size;
@@ -168,7 +184,7 @@ int weft_mesh_ranks(const weft_mesh *mesh, int *ranks, int room)
 
 bool weft_mesh_find(const weft_mesh *mesh, int world_rank, int *coordinates)
 {
-    for (int i = 0; i < mesh->size; i++) {
+    for (int i = 0; i < WF_HANDLE(mesh)->size; i++) {
         if (mesh->ranks[i] != world_rank) continue;
         for (int axis = 0; axis < mesh->text.n_axes; axis++)
             coordinates[axis] = i / mesh->steps[axis] % mesh->text.sizes[axis];
@@ -177,7 +193,7 @@ bool weft_mesh_find(const weft_mesh *mesh, int world_rank, int *coordinates)
     return false;
 }
 
-uint64_t weft_mesh_hash(const weft_mesh *mesh) { return mesh->hash; }
+uint64_t weft_mesh_hash(const weft_mesh *mesh) { return WF_HANDLE(mesh)->hash; }
 
 const int *wf_mesh_sizes(const weft_mesh *mesh) { return mesh->text.sizes; }
 
@@ -190,7 +206,7 @@ int weft_mesh_print(const weft_mesh *mesh, char *text, size_t bytes)
     char line[WEFT_MAX_AXES * (WF_AXIS_NAME + 16)];
     int length = 0;
 
-    for (int axis = 0; axis < mesh->text.n_axes; axis++)
+    for (int axis = 0; axis < WF_HANDLE(mesh)->text.n_axes; axis++)
         length += snprintf(line + length, sizeof line - (size_t)length, "%s%s%s%d",
                            axis ? ", " : "", mesh->text.names[axis],
                            mesh->text.names[axis][0] ? ":" : "", mesh->text.sizes[axis]);

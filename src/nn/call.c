@@ -178,6 +178,7 @@ weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
 {
     weft_tensor *out;
 
+    WF_NEED_PTR(inputs || n <= 0, WEFT_ERR_ARG, "call: %d inputs, but no list of them", n);
     return m && call(m, inputs, n, &out, 1) == WEFT_OK ? out : NULL;
 }
 

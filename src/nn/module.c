@@ -66,19 +66,19 @@ void weft_module_release(weft_module *m)
     if (m && !m->parent) free_module(m);
 }
 
-void *weft_module_payload(const weft_module *m) { return m->payload; }
+void *weft_module_payload(const weft_module *m) { return WF_HANDLE(m)->payload; }
 
-const char *weft_module_type(const weft_module *m) { return m->kind->type; }
+const char *weft_module_type(const weft_module *m) { return WF_HANDLE(m)->kind->type; }
 
-const char *weft_module_name(const weft_module *m) { return m->name; }
+const char *weft_module_name(const weft_module *m) { return WF_HANDLE(m)->name; }
 
-const char *weft_module_path(const weft_module *m) { return m->path; }
+const char *weft_module_path(const weft_module *m) { return WF_HANDLE(m)->path; }
 
-int weft_module_children(const weft_module *m) { return m->n_children; }
+int weft_module_children(const weft_module *m) { return WF_HANDLE(m)->n_children; }
 
 weft_module *weft_module_child_at(const weft_module *m, int index)
 {
-    return index >= 0 && index < m->n_children ? m->children[index] : NULL;
+    return index >= 0 && index < WF_HANDLE(m)->n_children ? m->children[index] : NULL;
 }
 
 static weft_module *find_child(const weft_module *m, const char *name, size_t length)
@@ -234,4 +234,4 @@ void weft_module_train(weft_module *m, bool training)
     for (int i = 0; i < m->n_children; i++) weft_module_train(m->children[i], training);
 }
 
-bool weft_module_training(const weft_module *m) { return m->training; }
+bool weft_module_training(const weft_module *m) { return WF_HANDLE(m)->training; }

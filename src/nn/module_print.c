@@ -9,6 +9,7 @@
 
 #include <weft/autograd.h>
 
+#include "base/error.h"
 #include "base/grow.h"
 #include "base/mem.h"
 #include "nn/module.h"
@@ -121,6 +122,7 @@ void weft_module_print(weft_module *m, FILE *out)
     struct counts total;
 
     if (!m) return;
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "module print: no file");
     add_module(&table, m);
     print_lines(&table, out);
     total = table.lines[0].counts;

@@ -100,6 +100,7 @@ weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *v
     struct of_parameters to = {visit, payload};
 
     WF_NEED_GIVEN(m, "each parameter: the module is NULL");
+    WF_NEED(visit, WEFT_ERR_ARG, "each parameter: the visitor is NULL");
     return weft_module_each_tensor(m, pass_on, &to);
 }
 

@@ -61,7 +61,7 @@ weft_spec weft_spec_of(const weft_tensor *t)
     weft_spec spec = {
         .dtype = weft_tensor_dtype(t), .ndim = weft_ndim(t), .mesh = weft_tensor_mesh(t)};
 
-    memcpy(spec.shape, t->layout->desc.global, sizeof spec.shape);
+    memcpy(spec.shape, WF_HANDLE(t)->layout->desc.global, sizeof spec.shape);
     for (int a = 0; a < t->layout->n_axes; a++)
         if (t->layout->placements[a].kind != WEFT_KIND_PARTIAL)
             spec.placements[a] = t->layout->placements[a];

@@ -28,6 +28,10 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
     int64_t mask = 0;
 
     if (n == 0) return ((int64_t)1 << weft_ndim(t)) - 1;
+    if (!dims) {
+        WF_FAIL(WEFT_ERR_ARG, "%s: %d dims, but no list of them", who, n);
+        return -1;
+    }
     for (int i = 0; i < n; i++) {
         int d = wf_dim(dims[i], weft_ndim(t), who);
 

@@ -89,6 +89,7 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
 
     if (!x) return NULL;
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
+    WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "reshape: no shape");
     for (int d = 0; d < ndim; d++) {
         WF_NEED_PTR(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
                     "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
@@ -149,6 +150,7 @@ weft_tensor *weft_permute(weft_tensor *x, const int *order)
     int64_t numbers[WEFT_MAX_DIMS];
 
     if (!x) return NULL;
+    WF_NEED_PTR(order || weft_ndim(x) == 0, WEFT_ERR_ARG, "permute: no order");
     for (int d = 0; d < weft_ndim(x); d++) {
         int from = wf_dim(order[d], weft_ndim(x), "permute");
 
@@ -368,6 +370,7 @@ void wf_vjp_expand(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
 {
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
+    WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
     return shaped(WF_OP_expand, x, ndim, shape, NULL);
 }
 
@@ -438,6 +441,7 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     int d;
 
     WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
+    WF_NEED_PTR(x, WEFT_ERR_ARG, "cat: no list of tensors");
     for (int i = 0; i < n; i++)
         if (!x[i]) return NULL;
     d = wf_dim(dim, weft_ndim(x[0]), "cat");

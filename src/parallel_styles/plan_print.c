@@ -240,6 +240,7 @@ weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_pla
     weft_status status;
     int count;
 
+    WF_NEED(out, WEFT_ERR_ARG, "plan print: no file");
     WF_TRY(wf_style_subject(module, &mesh, "plan print"));
     WF_NEED_GIVEN(plan, "plan print: plan is NULL");
     WF_TRY(wf_plan_check_mesh(mesh));

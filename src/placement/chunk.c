@@ -5,7 +5,7 @@
 
 static int64_t chunk_start(int64_t n, int ways, int64_t index)
 {
-    int64_t full = wf_ceil_div(n, ways);
+    int64_t full = ways < 1 ? 0 : wf_ceil_div(n, ways);
 
     return wf_at_most(index * full, n);
 }
@@ -24,7 +24,11 @@ int64_t weft_chunk_padding(int64_t n, int ways, int index)
 
 int64_t weft_balanced_offset(int64_t n, int ways, int index)
 {
+    if (ways < 1) return 0;
     return index * (n / ways) + wf_at_most(index, n % ways);
 }
 
-int64_t weft_balanced_size(int64_t n, int ways, int index) { return n / ways + (index < n % ways); }
+int64_t weft_balanced_size(int64_t n, int ways, int index)
+{
+    return ways < 1 ? 0 : n / ways + (index < n % ways);
+}

@@ -19,7 +19,7 @@ int weft_layout_order(const weft_layout *l, weft_shard_order out[WEFT_MAX_DIMS])
 {
     int count = 0;
 
-    for (int d = 0; d < l->ndim; d++) {
+    for (int d = 0; d < WF_HANDLE(l)->ndim; d++) {
         weft_shard_order *entry = &out[count];
         bool plain = true;
 
@@ -34,7 +34,7 @@ int weft_layout_order(const weft_layout *l, weft_shard_order out[WEFT_MAX_DIMS])
 
 bool weft_layout_has_default_order(const weft_layout *l)
 {
-    for (int a = 0; a < l->n_axes; a++)
+    for (int a = 0; a < WF_HANDLE(l)->n_axes; a++)
         if (l->placements[a].order != 0 || l->placements[a].kind == WEFT_KIND_STRIDED) return false;
     return true;
 }
@@ -83,8 +83,11 @@ static bool names(const weft_shard_order *order, int count, int dim, int axis)
 
 weft_status weft_layout_set_order(weft_layout *layout, const weft_shard_order *order, int count)
 {
-    weft_layout with = *layout;
+    weft_layout with;
 
+    WF_NEED(layout && (order || count <= 0), WEFT_ERR_ARG, "shard order: no %s",
+            layout ? "order" : "layout");
+    with = *layout;
     for (int i = 0; i < count; i++) WF_TRY(check_entry(layout, order, i));
     for (int a = 0; a < layout->n_axes; a++) {
         const weft_placement *p = &layout->placements[a];
@@ -195,8 +198,10 @@ static bool has_turns(const weft_layout *l, int dim)
 
 weft_status weft_layout_to_strided(weft_layout *layout)
 {
-    weft_layout with = *layout;
+    weft_layout with;
 
+    WF_NEED(layout, WEFT_ERR_ARG, "layout to strided: no layout");
+    with = *layout;
     for (int d = 0; d < layout->ndim; d++) {
         if (!has_turns(layout, d)) continue;
         WF_TRY(stride_dim(&with, d));
@@ -251,8 +256,10 @@ static bool has_strided(const weft_layout *l, int dim)
 
 weft_status weft_layout_from_strided(weft_layout *layout)
 {
-    weft_layout with = *layout;
+    weft_layout with;
 
+    WF_NEED(layout, WEFT_ERR_ARG, "layout from strided: no layout");
+    with = *layout;
     for (int d = 0; d < layout->ndim; d++) {
         if (!has_strided(layout, d)) continue;
         WF_TRY(order_dim(&with, d));

@@ -33,6 +33,7 @@ static weft_status check_shape(int ndim, const int64_t *shape, const char *who)
 {
     WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: %d dims, not 0 to %d", who,
             ndim, WEFT_MAX_DIMS);
+    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "%s: no shape of %d dims", who, ndim);
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "%s: dim %d has %lld elements", who, d,
                 (long long)shape[d]);
@@ -62,6 +63,7 @@ weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh, const weft_place
 {
     weft_layout made = {.mesh = mesh, .n_axes = n_placements, .ndim = ndim};
 
+    WF_NEED(out, WEFT_ERR_ARG, "layout: nothing to write it to");
     WF_TRY(wf_placements_counted(mesh, n_placements, "layout"));
     WF_TRY(wf_placements_for(made.placements, placements, n_placements, ndim, shape, "layout"));
     WF_TRY(wf_placements_fit(made.placements, n_placements, shape, "layout"));
@@ -87,6 +89,7 @@ weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh, const weft_pl
     weft_placement normal[WEFT_MAX_AXES];
     int64_t shape[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS];
 
+    WF_NEED(out, WEFT_ERR_ARG, "layout: nothing to write it to");
     WF_TRY(wf_placements_counted(mesh, n_placements, "layout"));
     WF_TRY(wf_placements_for(normal, placements, n_placements, ndim, local_shape, "layout"));
     row_major(stride, ndim, local_shape);
@@ -110,7 +113,7 @@ weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh, const weft_pl
 
 bool weft_layout_equal(const weft_layout *a, const weft_layout *b)
 {
-    size_t dims = (size_t)a->ndim * sizeof *a->shape;
+    size_t dims = (size_t)WF_HANDLE(a)->ndim * sizeof *a->shape;
 
     return a->mesh == b->mesh && a->n_axes == b->n_axes && a->ndim == b->ndim &&
            memcmp(a->placements, b->placements, (size_t)a->n_axes * sizeof *a->placements) == 0 &&
@@ -119,7 +122,7 @@ bool weft_layout_equal(const weft_layout *a, const weft_layout *b)
 
 uint64_t weft_layout_hash(const weft_layout *l)
 {
-    size_t dims = (size_t)l->ndim * sizeof *l->shape;
+    size_t dims = (size_t)WF_HANDLE(l)->ndim * sizeof *l->shape;
     uint64_t hash = wf_mix((uint64_t)l->ndim, weft_mesh_hash(l->mesh));
 
     hash = wf_mix(hash, wf_hash_bytes(l->placements, (size_t)l->n_axes * sizeof *l->placements));
@@ -132,7 +135,7 @@ int weft_layout_print(const weft_layout *l, char *text, size_t bytes)
     char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[WF_PLACEMENTS_TEXT], mesh[256];
     int length = 0;
 
-    for (int d = 0; d < l->ndim; d++)
+    for (int d = 0; d < WF_HANDLE(l)->ndim; d++)
         length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%lld", d ? "," : "",
                            (long long)l->shape[d]);
     weft_placements_print(l->placements, l->n_axes, placements, sizeof placements);
@@ -167,7 +170,7 @@ void weft_layout_part(const weft_layout *layout, const int *coordinates, int64_t
     int64_t sizes[WEFT_MAX_DIMS];
 
     parts_of(parts, layout, coordinates);
-    for (int d = 0; d < layout->ndim; d++) {
+    for (int d = 0; d < WF_HANDLE(layout)->ndim; d++) {
         sizes[d] = parts[d].size;
         if (shape) shape[d] = parts[d].size;
         if (offset) offset[d] = wf_part_offset(&parts[d]);
@@ -211,7 +214,7 @@ int64_t weft_layout_chunks(const weft_layout *layout, const int *coordinates, we
     parts_of(parts, layout, coordinates);
     if (!holds_something(layout, parts, coordinates)) return 0;
     do {
-        more = next_chunk(&chunk, at, parts, layout->ndim);
+        more = next_chunk(&chunk, at, parts, WF_HANDLE(layout)->ndim);
         if (count < room) out[count] = chunk;
         count++;
     } while (more);
@@ -223,6 +226,8 @@ weft_status weft_layout_find(const weft_layout *layout, const int64_t *index, in
 {
     int sizes[WEFT_MAX_AXES], own[WEFT_MAX_AXES];
 
+    WF_NEED(layout && index && coordinates && local_index, WEFT_ERR_ARG, "layout find: %s is NULL",
+            layout ? "an array" : "the layout");
     for (int d = 0; d < layout->ndim; d++)
         WF_NEED(index[d] >= 0 && index[d] < layout->shape[d], WEFT_ERR_ARG,
                 "layout: index %lld of dim %d, which has %lld elements", (long long)index[d], d,

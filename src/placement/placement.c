@@ -13,7 +13,7 @@ weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
     weft_placement p = weft_shard(dim);
     int64_t divisor = 0;
 
-    if (count < 0 || count > WEFT_MAX_SEGMENTS) {
+    if (count < 0 || count > WEFT_MAX_SEGMENTS || (count && !sizes)) {
         p.n_segments = UINT8_MAX;
         return p;
     }

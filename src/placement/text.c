@@ -132,8 +132,13 @@ static const char *read_placement(weft_placement *p, const char *at)
 
 int weft_placements_parse(weft_placement *out, int room, const char *text)
 {
-    const char *at = skip_blanks(text);
+    const char *at;
 
+    if (!text || (!out && room > 0)) {
+        WF_FAIL(WEFT_ERR_ARG, "placements: no %s", text ? "array" : "text");
+        return -1;
+    }
+    at = skip_blanks(text);
     for (int count = 0;; count++) {
         const char *start = at;
         weft_placement p;
@@ -222,6 +227,8 @@ static int print_list(const weft_placement *placements, int count, const char *b
 {
     int length = 0;
 
+    if (!text) bytes = 0;
+    if (!placements) count = 0;
     if (bytes) text[0] = '\0';
     for (int i = 0; i < count; i++) {
         char one[WF_PLACEMENT_TEXT], turn[8] = "";

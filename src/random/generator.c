@@ -73,9 +73,9 @@ weft_generator *wf_generator_of(weft_generator *given)
 
 weft_generator *weft_generator_current(void) { return wf_generator_of(NULL); }
 
-uint64_t weft_generator_seed(const weft_generator *g) { return g->seed; }
+uint64_t weft_generator_seed(const weft_generator *g) { return WF_HANDLE(g)->seed; }
 
-uint64_t weft_generator_draws(const weft_generator *g) { return g->draw; }
+uint64_t weft_generator_draws(const weft_generator *g) { return WF_HANDLE(g)->draw; }
 
 void weft_generator_reseed(weft_generator *g, uint64_t seed)
 {
@@ -112,6 +112,8 @@ static uint64_t take(const unsigned char *bytes)
 
 void weft_generator_state(const weft_generator *g, unsigned char bytes[WEFT_GENERATOR_BYTES])
 {
+    WF_NEED_VOID(bytes, WEFT_ERR_ARG, "generator state: no bytes to write it to");
+    if (!g) g = weft_generator_current();
     put(bytes, g->seed);
     put(bytes + 8, g->draw);
 }
@@ -119,8 +121,10 @@ void weft_generator_state(const weft_generator *g, unsigned char bytes[WEFT_GENE
 weft_status weft_generator_set_state(weft_generator *g,
                                      const unsigned char bytes[WEFT_GENERATOR_BYTES])
 {
-    uint64_t draw = take(bytes + 8);
+    uint64_t draw;
 
+    WF_NEED(bytes, WEFT_ERR_ARG, "generator: no state to set");
+    draw = take(bytes + 8);
     WF_NEED(draw < draws_end, WEFT_ERR_ARG, "generator: draw number %llu in a state; at most 2^63",
             (unsigned long long)draw);
     g = wf_generator_of(g);

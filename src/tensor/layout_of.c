@@ -18,8 +18,10 @@ static void whole_strides(int64_t *stride, const struct wf_desc *desc)
 
 weft_status weft_layout_of(weft_layout *out, const weft_tensor *t)
 {
-    const struct wf_layout *l = t->layout;
+    const struct wf_layout *l;
 
+    WF_NEED_GIVEN(t, "layout: no tensor");
+    l = t->layout;
     WF_NEED(l->mesh, WEFT_ERR_ARG, "layout: the tensor is plain");
     WF_TRY(weft_layout_make(out, l->mesh, l->placements, l->n_axes, l->desc.ndim, l->desc.global));
     if (!l->desc.contiguous) whole_strides(out->stride, &l->desc);

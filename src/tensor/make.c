@@ -12,6 +12,7 @@ weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape)
             (int)dtype);
     WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
             "new tensor: %d dims; 0 to %d are possible", ndim, WEFT_MAX_DIMS);
+    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "new tensor: no shape");
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
                 (long long)shape[d], d);
@@ -49,8 +50,10 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double 
 
 weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, const void *data)
 {
-    weft_tensor *t = weft_empty(dtype, ndim, shape);
+    weft_tensor *t;
 
+    WF_NEED_PTR(data, WEFT_ERR_ARG, "new tensor: no data");
+    t = weft_empty(dtype, ndim, shape);
     if (t && t->layout->numel && !wf_is_meta(t))
         memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
     return t;

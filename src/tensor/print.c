@@ -1,11 +1,13 @@
 /* print.c: tensors as text. */
 #include "base/dtype.h"
+#include "base/error.h"
 #include "tensor/tensor.h"
 
 enum { SHOWN_PER_DIM = 8 };
 
 int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes)
 {
+    if (!text) bytes = 0;
     return t ? wf_layout_print(t->layout, text, bytes) : snprintf(text, bytes, "(no tensor)");
 }
 
@@ -31,6 +33,7 @@ void weft_tensor_print(const weft_tensor *t, FILE *out)
 {
     char text[256];
 
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "tensor print: no file");
     weft_tensor_describe(t, text, sizeof text);
     fprintf(out, "%s ", text);
     if (t && t->layout->desc.numel && !wf_is_meta(t)) {

@@ -189,48 +189,52 @@ int wf_dim(int dim, int ndim, const char *who)
     return -1;
 }
 
-int weft_ndim(const weft_tensor *t) { return t->layout->desc.ndim; }
+int weft_ndim(const weft_tensor *t) { return WF_HANDLE(t)->layout->desc.ndim; }
 
 int64_t weft_size(const weft_tensor *t, int dim)
 {
     int d = wf_dim(dim, weft_ndim(t), "size");
 
-    return d < 0 ? -1 : t->layout->desc.global[d];
+    return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.global[d];
 }
 
-int64_t weft_numel(const weft_tensor *t) { return t->layout->numel; }
+int64_t weft_numel(const weft_tensor *t) { return WF_HANDLE(t)->layout->numel; }
 
-weft_dtype weft_tensor_dtype(const weft_tensor *t) { return (weft_dtype)t->layout->desc.dtype; }
+weft_dtype weft_tensor_dtype(const weft_tensor *t)
+{
+    return (weft_dtype)WF_HANDLE(t)->layout->desc.dtype;
+}
 
-weft_mesh *weft_tensor_mesh(const weft_tensor *t) { return t->layout->mesh; }
+weft_mesh *weft_tensor_mesh(const weft_tensor *t) { return WF_HANDLE(t)->layout->mesh; }
 
 weft_placement weft_tensor_placement(const weft_tensor *t, int axis)
 {
-    return axis >= 0 && axis < t->layout->n_axes ? t->layout->placements[axis] : weft_replicate();
+    return axis >= 0 && axis < WF_HANDLE(t)->layout->n_axes ? t->layout->placements[axis]
+                                                            : weft_replicate();
 }
 
 int64_t weft_local_size(const weft_tensor *t, int dim)
 {
     int d = wf_dim(dim, weft_ndim(t), "local size");
 
-    return d < 0 ? -1 : t->layout->desc.shape[d];
+    return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.shape[d];
 }
 
 int64_t weft_local_offset(const weft_tensor *t, int dim)
 {
     int d = wf_dim(dim, weft_ndim(t), "local offset");
 
-    return d < 0 ? -1 : t->layout->desc.offset[d];
+    return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.offset[d];
 }
 
 int64_t weft_local_stride(const weft_tensor *t, int dim)
 {
     int d = wf_dim(dim, weft_ndim(t), "local stride");
 
-    return d < 0 ? -1 : t->layout->desc.stride[d];
+    return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.stride[d];
 }
 
-int64_t weft_local_numel(const weft_tensor *t) { return t->layout->desc.numel; }
+int64_t weft_local_numel(const weft_tensor *t) { return WF_HANDLE(t)->layout->desc.numel; }
 
 void *weft_data(weft_tensor *t)
 {
@@ -273,6 +277,7 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
     const struct wf_desc *desc;
 
     WF_NEED_GIVEN(t, "read_f64: no tensor");
+    WF_NEED(out || room <= 0, WEFT_ERR_ARG, "read_f64: no array to write to");
     WF_TRY(wf_tensor_need_live(t, "read_f64"));
     desc = &t->layout->desc;
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,

@@ -5,7 +5,7 @@
 function flush_file(    rest, at, macro, before, parts) {
     rest = whole
     at = 0
-    while (match(rest, /WF_(FAIL|NEED|NEED_PTR|NEED_GIVEN|DIE|FAIL_LOCAL|NEED_LOCAL)\(/)) {
+    while (match(rest, /WF_(FAIL|NEED|NEED_PTR|NEED_GIVEN|NEED_VOID|DIE|FAIL_LOCAL|NEED_LOCAL)\(/)) {
         macro = substr(rest, RSTART, RLENGTH - 1)
         before = at + RSTART
         rest = substr(rest, RSTART + RLENGTH)
