@@ -50,11 +50,10 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double 
 
 weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, const void *data)
 {
-    weft_tensor *t;
+    weft_tensor *t = weft_empty(dtype, ndim, shape);
 
+    if (!t || !t->layout->numel || wf_is_meta(t)) return t;
     WF_NEED_PTR(data, WEFT_ERR_ARG, "new tensor: no data");
-    t = weft_empty(dtype, ndim, shape);
-    if (t && t->layout->numel && !wf_is_meta(t))
-        memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
+    memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
     return t;
 }
