@@ -60,6 +60,7 @@ WEFT_API int weft_finalize(void);
  * Run `body` on `ranks` threads of this process, each one rank of a world of its own.
  *
  * ranks: call from a thread that is not such a rank; weft_init is not needed
+ * fails: WEFT_ERR_ARG, as a result, without body and for ranks beyond 1 to 4096
  * gives: the first non-zero result in rank order, with that rank's error message
  */
 WEFT_API int weft_run(int ranks, int (*body)(void *payload), void *payload);

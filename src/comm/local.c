@@ -169,6 +169,8 @@ static int verdict(struct resident *residents, int ranks)
     return result;
 }
 
+enum { MOST_RANKS = 4096 }; /* each is a thread */
+
 int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
 {
     struct town town = {
@@ -177,7 +179,8 @@ int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload)
     int result;
 
     if (!body) return (int)WF_FAIL(WEFT_ERR_ARG, "no function to run on %d ranks", ranks);
-    if (ranks < 1) return (int)WF_FAIL(WEFT_ERR_ARG, "cannot run on %d ranks", ranks);
+    if (ranks < 1 || ranks > MOST_RANKS)
+        return (int)WF_FAIL(WEFT_ERR_ARG, "cannot run on %d ranks", ranks);
     residents = wf_calloc((size_t)ranks, sizeof *residents);
     for (int rank = 0; rank < ranks; rank++) {
         residents[rank].town = &town;

@@ -81,6 +81,7 @@ bool weft_flat_equal(const weft_flat *a, const weft_flat *b)
 
 uint64_t weft_flat_hash(const weft_flat *flat)
 {
-    return wf_mix(weft_layout_hash(&WF_HANDLE(flat)->layout),
-                  (uint64_t)flat->dtype << 8 | (uint64_t)flat->device);
+    uint64_t layout = weft_layout_hash(&WF_HANDLE(flat)->layout);
+
+    return wf_mix(layout, (uint64_t)flat->dtype << 8 | (uint64_t)flat->device);
 }

@@ -164,6 +164,7 @@ weft_status weft_op_refuse(const char *format, ...)
     char text[512];
     va_list args;
 
+    WF_NEED_GIVEN(format, "op_refuse: no text");
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

@@ -73,14 +73,17 @@ static void widen_output(struct wf_infer *call)
 weft_status wf_shape_linear(struct wf_infer *call)
 {
     const struct wf_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
-    int k = (int)call->attr[0], n = w->ndim - k, lead = x->ndim - k;
     bool turned = (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
-    int from_k = turned ? 0 : n, from_n = turned ? k : 0; /* dims of w */
+    int k = (int)call->attr[0], n, lead, from_k, from_n; /* the last two: dims of w */
 
     WF_TRY(same_float(call));
     widen_output(call);
-    WF_NEED(k >= 1 && n >= 1 && lead >= 0, WEFT_ERR_SHAPE,
+    WF_NEED(k >= 1 && k < w->ndim && k <= x->ndim, WEFT_ERR_SHAPE,
             "linear: %d contracted dims do not fit: %s", k, wf_infer_text(call));
+    n = w->ndim - k;
+    lead = x->ndim - k;
+    from_k = turned ? 0 : n;
+    from_n = turned ? k : 0;
     WF_NEED(sizes_agree(x, lead, w, from_k, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
             wf_infer_text(call));
     if (call->n_in > 2 && call->in[2])

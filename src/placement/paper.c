@@ -157,7 +157,7 @@ static void parts_of(struct wf_part *parts, const weft_layout *l, const int *coo
 {
     int sizes[WEFT_MAX_AXES], own[WEFT_MAX_AXES];
 
-    grid_of(l, sizes, own);
+    grid_of(WF_HANDLE(l), sizes, own);
     for (int d = 0; d < l->ndim; d++)
         wf_part_of(&parts[d], d, l->shape[d], l->n_axes, sizes, coordinates ? coordinates : own,
                    l->placements);

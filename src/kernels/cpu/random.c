@@ -16,6 +16,7 @@ void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[
 {
     struct wf_words words;
 
+    WF_ASSERT(out && counter && key);
     memcpy(words.w, counter, sizeof words.w);
     words = philox(words, key[0], key[1]);
     memcpy(out, words.w, sizeof words.w);
