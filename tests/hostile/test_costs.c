@@ -104,7 +104,7 @@ END_TEST
 static double write_shards(int64_t count)
 {
     struct wf_job *jobs = calloc((size_t)count, sizeof *jobs);
-    char(*names)[16] = calloc((size_t)count, sizeof *names);
+    char(*names)[24] = calloc((size_t)count, sizeof *names);
     weft_scope *scope = weft_scope_open();
     int64_t bytes = 4 * count;
     clock_t begin;
