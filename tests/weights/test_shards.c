@@ -18,7 +18,7 @@ enum { ONE = 1 << 30, LAYERS = 5 };
 static weft_module *model(struct wt_world *w, double value)
 {
     weft_module *m = weft_sequential_new();
-    char name[8];
+    char name[16];
 
     for (int i = 0; i < LAYERS; i++) {
         weft_module *child = weft_linear_new(
@@ -38,7 +38,7 @@ static weft_module *model(struct wt_world *w, double value)
 static bool is_all_of(weft_module *m, double value)
 {
     bool same = true;
-    char path[16];
+    char path[32];
 
     for (int i = 0; i < LAYERS; i++) {
         snprintf(path, sizeof path, "l%d.weight", i);
