@@ -219,7 +219,8 @@ WT_TEST(data_parallel__calls_a_buffer_a_buffer)
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
     weft_mesh *dp = weft_mesh_sub(w.mesh, "dp");
     weft_module *m = two_layers();
-    weft_tensor *t = wt_pending(&w, weft_full(WEFT_F64, 1, &four, 1), WEFT_SUM);
+    const weft_placement sum[] = {weft_partial(WEFT_SUM), weft_replicate()};
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, 1, &four, 1), w.mesh, sum, NULL);
 
     WT_EQ(weft_module_add_buffer(m, "seen", t, usual), WEFT_OK);
     WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
