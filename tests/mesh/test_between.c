@@ -259,8 +259,10 @@ WT_TEST(between__meshes_gradients_return)
         struct move m = {.shape = {1, 1, 1}};
         weft_scope *scope = weft_scope_open();
         weft_tensor *t, *weights, *y;
+        weft_mesh *to;
 
         pick_move(&m, &state);
+        to = m.to;
         t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
         weft_set_requires_grad(t, true);
         weights = weft_distribute_tensor(counted(&m), m.to, m.want, -1);
@@ -272,7 +274,7 @@ WT_TEST(between__meshes_gradients_return)
         WT_ALL(weft_tensor_mesh(weft_grad(t)) == m.from);
         WT_ALL(holds_right(weft_grad(t), &m, 1));
         weft_scope_close(scope);
-        weft_mesh_release(weft_tensor_mesh(weights));
+        weft_mesh_release(to);
         weft_mesh_release(m.from);
     }
 }
