@@ -72,7 +72,7 @@ static void each_batch(const struct wf_draws *p, const char *x, char *y,
         take_batch(&b, &cursor);
         wf_batch_plane(&b, 0, b.high);
         p->fill(&b);
-        b.x += b.n * p->bytes;
+        if (x) b.x += b.n * p->bytes;
         b.y += b.n * p->bytes;
     }
 }

@@ -140,7 +140,7 @@ static void call_in_child(const struct api_function *function, struct api_call *
 
     dup2(null, 1);
     dup2(run.said, 2);
-#ifndef __SANITIZE_ADDRESS__
+#ifndef WT_SANITIZED
     setrlimit(RLIMIT_AS, &most);
 #endif
     (void)most;
@@ -175,13 +175,17 @@ static bool is_finding(int status)
     return code != 0 && code != DIED && code != ACCEPTED;
 }
 
-/* What the last child said first. */
-static void first_line(char *text, size_t room)
+/* Of what the child wrote: a sanitizer's summary, which comes last, or the first line. */
+static void line_that_tells(char *text, size_t room)
 {
-    ssize_t n = pread(run.said, text, room - 1, 0);
+    static char all[1 << 16];
+    ssize_t n = pread(run.said, all, sizeof all - 1, 0);
+    const char *line;
 
-    text[n > 0 ? n : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
+    all[n > 0 ? n : 0] = '\0';
+    line = strstr(all, "SUMMARY: ");
+    if (!line) line = all;
+    snprintf(text, room, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
 static void report(const struct api_function *function, const struct api_call *call, int status)
@@ -189,7 +193,7 @@ static void report(const struct api_function *function, const struct api_call *c
     static const char *const passes[] = {"all NULL", "argument %d NULL", "extreme %d", "seed %llu"};
     char which[64], last[256];
 
-    first_line(last, sizeof last);
+    line_that_tells(last, sizeof last);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     if (call->pass == API_RANDOM)
@@ -269,7 +273,7 @@ static void pass_nulls(const struct api_function *function)
     bool accepted = WIFEXITED(status) && WEXITSTATUS(status) == ACCEPTED;
     char said[256];
 
-    first_line(said, sizeof said);
+    line_that_tells(said, sizeof said);
 
     if (handle && asserting && !strstr(said, "Assertion")) {
         printf("%s: no assertion that its handle is there\n", function->name);
