@@ -93,7 +93,8 @@ WEFT_API weft_tensor *weft_silu(weft_tensor *x);
 /** x Phi(x) with the error function / its tanh form (Hendrycks and Gimpel, 2016). */
 WEFT_API weft_tensor *weft_gelu(weft_tensor *x);
 WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *x);
-/** Another dtype; float to integer truncates. grad: cast back, between floats only */
+/** Another dtype; float to integer truncates, beyond the range to the nearest integer (u8: modulo
+ * 256), NaN to 0. grad: cast back, between floats only */
 WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);
 
 /* ---- products ---- */

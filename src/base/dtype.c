@@ -1,7 +1,7 @@
 /* dtype.c: sizes, names and conversions of element types. i64 beyond 2^53 loses bits in load(). */
 #include "base/dtype.h"
 
-#define LOAD_STORE(tag, type)                                                                      \
+#define LOAD_STORE(tag, type, narrow)                                                              \
     static double load_##tag(const void *element)                                                  \
     {                                                                                              \
         type value;                                                                                \
@@ -11,16 +11,16 @@
     }                                                                                              \
     static void store_##tag(void *element, double value)                                           \
     {                                                                                              \
-        type narrow = (type)value;                                                                 \
+        type stored = (type)narrow(value);                                                         \
                                                                                                    \
-        memcpy(element, &narrow, sizeof narrow);                                                   \
+        memcpy(element, &stored, sizeof stored);                                                   \
     }
 
-LOAD_STORE(f32, float)
-LOAD_STORE(f64, double)
-LOAD_STORE(i32, int32_t)
-LOAD_STORE(i64, int64_t)
-LOAD_STORE(u8, uint8_t)
+LOAD_STORE(f32, float, (float))
+LOAD_STORE(f64, double, (double))
+LOAD_STORE(i32, int32_t, wf_f64_to_i32)
+LOAD_STORE(i64, int64_t, wf_f64_to_i64)
+LOAD_STORE(u8, uint8_t, wf_f64_to_i32)
 
 static double load_bf16(const void *element)
 {

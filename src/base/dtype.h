@@ -1,6 +1,7 @@
 /* dtype.h: the one table of element types. */
 #pragma once
 
+#include <math.h>
 #include <string.h>
 
 #include <weft/dtype.h>
@@ -34,4 +35,17 @@ static inline wf_bf16 wf_f32_to_bf16(float value)
     memcpy(&bits, &value, sizeof bits);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (wf_bf16)((bits >> 16) | 0x40u);
     return (wf_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/* Beyond the range the nearest integer, NaN 0: in C such a conversion is undefined. */
+static inline int32_t wf_f64_to_i32(double value)
+{
+    if (value >= 0x1p31) return INT32_MAX;
+    return value >= -0x1p31 ? (int32_t)value : isnan(value) ? 0 : INT32_MIN;
+}
+
+static inline int64_t wf_f64_to_i64(double value)
+{
+    if (value >= 0x1p63) return INT64_MAX;
+    return value >= -0x1p63 ? (int64_t)value : isnan(value) ? 0 : INT64_MIN;
 }

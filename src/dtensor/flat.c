@@ -14,6 +14,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
     weft_tensor *part;
 
     if (!t) return NULL;
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for what is not elements");
     WF_NEED_PTR(!wf_is_plain(t), WEFT_ERR_ARG, "flatten: the tensor is plain");
     WF_TRY_PTR(weft_layout_of(&rest->layout, t));
     rest->dtype = weft_tensor_dtype(t);

@@ -80,9 +80,9 @@ static void add_step(struct text *text, const struct wf_redist_plan *plan,
 
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
 {
-    struct text out = {text, bytes, 0};
+    struct text out = {.at = text, .room = text ? bytes : 0};
 
-    if (bytes) text[0] = '\0';
+    if (out.room) text[0] = '\0';
     for (int i = 0; i < plan->n_steps; i++) {
         if (i) add(&out, "; ");
         add_step(&out, plan, &plan->steps[i]);

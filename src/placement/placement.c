@@ -17,7 +17,8 @@ weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
         p.n_segments = UINT8_MAX;
         return p;
     }
-    for (int s = 0; s < count; s++) divisor = wf_gcd(divisor, sizes[s]);
+    for (int s = 0; s < count; s++)
+        if (sizes[s] > 0) divisor = wf_gcd(divisor, sizes[s]); /* others are refused later, as 0 */
     if (count > 1) p.n_segments = (uint8_t)count;
     for (int s = 0; s < p.n_segments; s++) {
         int64_t size = sizes[s] > 0 ? sizes[s] / divisor : 0;

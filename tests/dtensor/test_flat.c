@@ -58,6 +58,8 @@ WT_TEST(flat__gives_the_local_tensor_and_takes_it_back)
         weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F64, 0, 7, 4), layouts[i]), *local, *back;
         weft_flat rest, again;
 
+        WT_ALL(!weft_tensor_flatten(t, NULL)); /* trial 3 */
+        WT_FAILED(WEFT_ERR_ARG, "flatten: no place");
         wt_moved(&w, WEFT_COLL_COUNT);
         local = weft_tensor_flatten(t, &rest);
         WT_ALL(local && weft_tensor_mesh(local) == NULL && weft_data(local) == weft_data(t));

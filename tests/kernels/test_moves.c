@@ -133,6 +133,46 @@ START_TEST(cast__rounds_to_even_and_keeps_nan)
 }
 END_TEST
 
+/* trial 3: undefined in C, so the vectorised loops gave one number and the last elements another */
+START_TEST(cast__beyond_an_integers_range_gives_the_nearest)
+{
+    static const double values[] = {1e300, -1e300, INFINITY, -INFINITY, NAN, 3e9,
+                                    -3e9,  1e19,   -1e19,    2.9,       -2.9};
+    enum { COUNT = 37 }; /* more than a vector of any of them, and a rest */
+    static const weft_dtype from[] = {WEFT_F64, WEFT_F32, WEFT_BF16};
+    const struct wf_scalars scalars = {0};
+    const int64_t n = COUNT;
+
+    for (int f = 0; f < 3; f++) {
+        struct operand x = operand_new(from[f], PLAIN, 1, &n);
+        struct operand i32 = operand_new(WEFT_I32, PLAIN, 1, &n);
+        struct operand i64 = operand_new(WEFT_I64, PLAIN, 1, &n);
+
+        for (int i = 0; i < COUNT; i++) x.values[i] = values[i % 11];
+        operand_write(&x);
+        call(wf_cpu_cast, &i32, 1, (struct operand *[]){&x}, &scalars);
+        call(wf_cpu_cast, &i64, 1, (struct operand *[]){&x}, &scalars);
+        for (int i = 0; i < COUNT; i++) {
+            double v = x.values[i], whole = isnan(v) ? 0 : trunc(v);
+            int32_t is;
+            int64_t large;
+
+            memcpy(&is, operand_at(&i32, i), sizeof is);
+            memcpy(&large, operand_at(&i64, i), sizeof large);
+            ck_assert_int_eq(is, whole > INT32_MAX   ? INT32_MAX
+                                 : whole < INT32_MIN ? INT32_MIN
+                                                     : (int32_t)whole);
+            ck_assert(whole >= 0x1p63   ? large == INT64_MAX
+                      : whole < -0x1p63 ? large == INT64_MIN
+                                        : large == (int64_t)whole);
+        }
+        operand_free(&x);
+        operand_free(&i32);
+        operand_free(&i64);
+    }
+}
+END_TEST
+
 START_TEST(where__broadcasts_all_three)
 {
     static const struct sizes shapes[][4] = {
@@ -273,6 +313,7 @@ int main(void)
     tcase_add_test(tests, copy__expands_repeated_dims);
     tcase_add_test(tests, cast__goes_between_any_two);
     tcase_add_test(tests, cast__rounds_to_even_and_keeps_nan);
+    tcase_add_test(tests, cast__beyond_an_integers_range_gives_the_nearest);
     tcase_add_test(tests, where__broadcasts_all_three);
     tcase_add_test(tests, fill__writes_every_element);
     tcase_add_test(tests, cat__joins_along_any_dim);

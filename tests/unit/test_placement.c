@@ -341,8 +341,10 @@ START_TEST(normalize__refuses_fields_out_of_range)
         {{.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_NORM, .p = 0.0f / 0.0f}, "a norm of power"},
     };
     int64_t many[6] = {1, 1, 1, 1, 1, 1}, huge[2] = {65537, 1}, none[2] = {4, 0};
+    int64_t below[2] = {-1,
+                        INT64_MIN}; /* trial 3: their quotient is no number and ended the process */
     weft_placement bad[] = {weft_shard_segments(0, 6, many), weft_shard_segments(0, 2, huge),
-                            weft_shard_segments(0, 2, none)};
+                            weft_shard_segments(0, 2, none), weft_shard_segments(0, 2, below)};
     weft_placement out[1];
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -132,18 +132,27 @@ void api_returned(struct api_call *call, weft_status status)
 
 static void die(void) { _exit(DIED); }
 
+/* What this process has already: a sanitizer's shadow alone is terabytes. */
+static rlim_t address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long long pages = 0;
+
+    if (!file || fscanf(file, "%llu", &pages) != 1) exit(2);
+    fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 static void call_in_child(const struct api_function *function, struct api_call *call)
 {
-    struct rlimit most = {(rlim_t)4 << 30, (rlim_t)4 << 30};
+    rlim_t bytes = address_space() + ((rlim_t)4 << 30);
+    struct rlimit most = {bytes, bytes};
     int null = open("/dev/null", O_WRONLY);
     const char *message;
 
     dup2(null, 1);
     dup2(run.said, 2);
-#ifndef WT_SANITIZED
     setrlimit(RLIMIT_AS, &most);
-#endif
-    (void)most;
     alarm(PATIENCE);
     wf_die_set_handler(die);
     weft_error_clear();

@@ -19,26 +19,23 @@
 #define AS_F32(v) ((float)(v))
 #define AS_F64(v) ((double)(v))
 #define AS_BF16(v) bf16_from_f32((float)(v))
-#define AS_I32(v) ((int32_t)(v))
-#define AS_I64(v) ((int64_t)(v))
-#define AS_U8(v) ((uint8_t)(int32_t)(v))
 #define AS_BOOL(v) ((uint8_t)((v) != 0))
 
-#define CAST_FROM(from, from_type, load)                                                           \
+#define CAST_FROM(from, from_type, load, to_i32, to_i64)                                           \
     CAST(from, from_type, load, f32, float, AS_F32)                                                \
     CAST(from, from_type, load, f64, double, AS_F64)                                               \
     CAST(from, from_type, load, bf16, wf_bf16, AS_BF16)                                            \
-    CAST(from, from_type, load, i32, int32_t, AS_I32)                                              \
-    CAST(from, from_type, load, i64, int64_t, AS_I64)                                              \
-    CAST(from, from_type, load, u8, uint8_t, AS_U8)                                                \
+    CAST(from, from_type, load, i32, int32_t, to_i32)                                              \
+    CAST(from, from_type, load, i64, int64_t, to_i64)                                              \
+    CAST(from, from_type, load, u8, uint8_t, (uint8_t)to_i32)                                      \
     CAST(from, from_type, load, bool, uint8_t, AS_BOOL)
 
-CAST_FROM(f32, float, SAME)
-CAST_FROM(f64, double, SAME)
-CAST_FROM(bf16, wf_bf16, wf_bf16_to_f32)
-CAST_FROM(i32, int32_t, SAME)
-CAST_FROM(i64, int64_t, SAME)
-CAST_FROM(u8, uint8_t, SAME)
+CAST_FROM(f32, float, SAME, wf_f64_to_i32, wf_f64_to_i64)
+CAST_FROM(f64, double, SAME, wf_f64_to_i32, wf_f64_to_i64)
+CAST_FROM(bf16, wf_bf16, wf_bf16_to_f32, wf_f64_to_i32, wf_f64_to_i64)
+CAST_FROM(i32, int32_t, SAME, (int32_t), (int64_t))
+CAST_FROM(i64, int64_t, SAME, (int32_t), (int64_t))
+CAST_FROM(u8, uint8_t, SAME, (int32_t), (int64_t))
 
 #define WHERE(bytes, type)                                                                         \
     static void where_##bytes(int64_t n, void *out, const void *const *in,                         \

@@ -6,8 +6,8 @@
  *     #include "kernels/cpu/isa/norm.inc"
  *
  * WF_E is the element in memory, WF_T the type it is computed in, WF_LOAD and WF_STORE go between
- * them, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats. WF_EXP etc. are what pointwise.def needs.
- * Included again and again, hence no guard.
+ * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats.
+ * WF_EXP etc. are what pointwise.def needs. Included again and again, hence no guard.
  */
 #include <limits.h>
 
@@ -42,6 +42,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #undef WF_T
 #undef WF_LOAD
 #undef WF_STORE
+#undef WF_SCALAR
 #undef WF_NAME
 #undef WF_F
 #undef WF_LOWEST
@@ -54,6 +55,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T float
 #define WF_LOAD(e) (e)
 #define WF_STORE(t) (t)
+#define WF_SCALAR(v) (float)(v)
 #define WF_NAME(f) f##_f32
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
@@ -63,6 +65,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T double
 #define WF_LOAD(e) (e)
 #define WF_STORE(t) (t)
+#define WF_SCALAR(v) (v)
 #define WF_NAME(f) f##_f64
 #define WF_F(f) f##_f64
 #define WF_LOWEST (-(double)INFINITY)
@@ -72,6 +75,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T float
 #define WF_LOAD(e) wf_bf16_to_f32(e)
 #define WF_STORE(t) bf16_from_f32(t)
+#define WF_SCALAR(v) (float)(v)
 #define WF_NAME(f) f##_bf16
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
@@ -81,6 +85,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T int32_t
 #define WF_LOAD(e) (e)
 #define WF_STORE(t) (t)
+#define WF_SCALAR(v) wf_f64_to_i32(v)
 #define WF_NAME(f) f##_i32
 #define WF_LOWEST INT32_MIN
 #define WF_IS_REAL 0
@@ -89,6 +94,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T int64_t
 #define WF_LOAD(e) (e)
 #define WF_STORE(t) (t)
+#define WF_SCALAR(v) wf_f64_to_i64(v)
 #define WF_NAME(f) f##_i64
 #define WF_LOWEST INT64_MIN
 #define WF_IS_REAL 0
@@ -97,6 +103,7 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #define WF_T int32_t
 #define WF_LOAD(e) (e)
 #define WF_STORE(t) ((uint8_t)(t))
+#define WF_SCALAR(v) wf_f64_to_i32(v)
 #define WF_NAME(f) f##_u8
 #define WF_LOWEST 0
 #define WF_IS_REAL 0
