@@ -68,8 +68,16 @@ WEFT_API weft_status weft_allclose(bool *out, weft_tensor *a, weft_tensor *b,
 /** a where the bool tensor `condition` is true, else b; all three broadcast. */
 WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
 
-/** a += b in place, for values outside the tape. fails: also WEFT_ERR_STATE when a requires a
- *  gradient, WEFT_ERR_SHAPE when the result would not have a's shape. grad: none. gives: a */
+/**
+ * a += b in place, for values outside the tape. a may be a view with any strides, and b another
+ * view of the same storage: the sum is that of the elements before.
+ *
+ * ranks: every rank of the tensors' mesh
+ * fails: WEFT_ERR_STATE when a requires a gradient, or several of its elements lie at one place
+ *        (weft_expand); WEFT_ERR_SHAPE when the result would not have a's shape, dtype and layout
+ * grad:  none; a backward that saved the old elements is refused
+ * gives: a
+ */
 WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b);
 
 /* ---- pointwise with a number; the number is never part of a cache key ---- */
@@ -350,13 +358,13 @@ WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape
  */
 WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
 /**
- * Write x over the elements of `into`, which may be a row-major view of a larger tensor: a slice of
- * its first dim, say.
+ * Write x over the elements of `into`, which may be a view of a larger tensor with any strides; x
+ * may be another view of it, and counts as it was before.
  *
  * ranks: every rank of the tensors' mesh. grad: none; a backward that saved the old elements is
  * refused
- * fails: WEFT_ERR_SHAPE when shape, dtype or layout differ or `into` has gaps, WEFT_ERR_STATE when
- *        it is the result of a recorded op
+ * fails: WEFT_ERR_SHAPE when shape, dtype or layout differ, WEFT_ERR_STATE when `into` is the
+ * result of a recorded op, or several of its elements lie at one place (weft_expand)
  */
 WEFT_API weft_status weft_copy_(weft_tensor *into, weft_tensor *x);
 /** The same values outside the tape. grad: none */

@@ -95,10 +95,14 @@ static weft_status list_tensor(const weft_module_tensor *it, void *payload)
             "data parallel: %s '%s' of module '%s' is a replica's already, or an "
             "optimizer's that updates it in backward",
             kind, name, weft_module_path(m));
-    WF_NEED(desc->contiguous, WEFT_ERR_ARG,
+    WF_NEED(desc->contiguous || !wf_layout_parts_alike(parameter->layout), WEFT_ERR_ARG,
             "data parallel: %s '%s' of module '%s' is a strided view; give the module a "
             "copy",
             kind, name, weft_module_path(m));
+    WF_NEED_LOCAL(desc->contiguous, WEFT_ERR_ARG,
+                  "data parallel: this rank's part of %s '%s' of module '%s' is strided; "
+                  "give the module a copy",
+                  kind, name, weft_module_path(m));
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
             "data parallel: %s '%s' of module '%s' is a pending reduction", kind, name,
             weft_module_path(m));

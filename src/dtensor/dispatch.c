@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "base/where.h"
 #include "dtensor/care.h"
+#include "dtensor/in_place.h"
 #include "dtensor/plan.h"
 #include "dtensor/redistribute.h"
 
@@ -147,36 +148,6 @@ static weft_tensor *run_meta(const struct wf_plan *plan, weft_tensor *const *use
     return out[0];
 }
 
-/* Types of plain tensors say nothing about bytes. */
-__attribute__((noinline)) static bool same_place(const struct wf_layout *a,
-                                                 const struct wf_layout *b)
-{
-    size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.shape[0];
-
-    if (a->mesh || b->mesh) return false;
-    return a->desc.dtype == b->desc.dtype && a->desc.ndim == b->desc.ndim &&
-           a->desc.device == b->desc.device && memcmp(a->desc.shape, b->desc.shape, bytes) == 0 &&
-           memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
-}
-
-static weft_tensor *run_into(const struct wf_plan *plan, weft_tensor *const *used,
-                             const struct wf_args *args)
-{
-    const void *from[WF_MAX_IN];
-    void *to[WF_MAX_OUT] = {args->into->data};
-
-    if (plan->out[0] != args->into->layout && !same_place(plan->out[0], args->into->layout)) {
-        WF_FAIL(WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
-                plan->name);
-        return NULL;
-    }
-    wf_tensor_begin_write(args->into, plan->name);
-    for (int i = 0; i < plan->n_in; i++)
-        from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
-    if (!plan->meta) plan->kernel.run(&plan->kernel, to, from, &args->scalars);
-    return args->into;
-}
-
 void wf_plan_tell(const struct wf_plan *plan, double began, const weft_tensor *result)
 {
     struct wf_event event = {.kind = WF_EVENT_OP,
@@ -231,7 +202,7 @@ static weft_tensor *carry_out(struct wf_plan *plan, weft_tensor *const *in,
         used = moved_in;
     }
     if (args->into)
-        result = run_into(plan, used, args);
+        result = wf_run_into(plan, used, args);
     else if (plan->way == WF_WAY_KERNEL)
         result = run_kernel(plan, used, out, args);
     else

@@ -327,7 +327,6 @@ weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
     if (!a || !b) return NULL;
     WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_recording()), WEFT_ERR_STATE,
                 "add_inplace: values on the tape cannot change in place");
-    WF_NEED_PTR(a->layout->desc.contiguous, WEFT_ERR_STATE, "add_inplace: a is a strided view");
     return wf_call(WF_OP_add, 2, in, &args);
 }
 

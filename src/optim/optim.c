@@ -89,9 +89,12 @@ static void list_places(weft_optim *optim)
 static weft_status want(weft_optim *optim, struct wf_slot *slot)
 {
     if (!weft_requires_grad(slot->tensor)) return WEFT_OK;
-    WF_NEED(wf_is_dense(slot->tensor), WEFT_ERR_ARG,
+    WF_NEED(wf_is_dense(slot->tensor) || !wf_layout_parts_alike(slot->tensor->layout), WEFT_ERR_ARG,
             "%s: parameter '%s' is a strided view; give the module a copy", optim->kind->name,
             slot->path);
+    WF_NEED_LOCAL(wf_is_dense(slot->tensor), WEFT_ERR_ARG,
+                  "%s: this rank's part of parameter '%s' is strided; give the module a copy",
+                  optim->kind->name, slot->path);
     slot->wanted = true;
     slot->keeps = wf_slot_keeps(optim->kind, slot);
     optim->leaves[optim->n_leaves++] = slot->tensor;

@@ -289,6 +289,20 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
                                 layout->desc.shape, layout->desc.stride));
 }
 
+bool wf_layout_parts_alike(const struct wf_layout *l)
+{
+    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
+    int sizes[WEFT_MAX_AXES], at[WEFT_MAX_AXES] = {0}, a = l->n_axes;
+
+    for (int i = 0; i < l->n_axes; i++) sizes[i] = weft_mesh_axis_size(l->mesh, i);
+    while (a >= 0) {
+        wf_box(shape, offset, l->desc.ndim, l->desc.global, l->n_axes, sizes, at, l->placements);
+        if (memcmp(shape, l->desc.shape, (size_t)l->desc.ndim * sizeof *shape) != 0) return false;
+        for (a = l->n_axes - 1; a >= 0 && ++at[a] == sizes[a]; a--) at[a] = 0;
+    }
+    return true;
+}
+
 /* ---- printing ---- */
 
 static void print_type(struct wf_type type, char *text, size_t bytes)

@@ -71,6 +71,10 @@ struct wf_layout *wf_layout_typed(struct wf_layout *layout, const struct wf_type
 /** The layout on another device, strides kept; takes over the caller's reference. */
 struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device);
 
+/** Every rank of the mesh has a part of the same shape: what follows from this rank's strides is
+ * then the same on all of them. */
+bool wf_layout_parts_alike(const struct wf_layout *layout);
+
 static inline struct wf_layout *wf_layout_retain(struct wf_layout *layout)
 {
     layout->refs++;

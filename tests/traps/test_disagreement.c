@@ -363,6 +363,41 @@ static int call_own_op_differently(void *payload)
     return weft_op_run(weft_register_op(&spec), out, 1, &argument) == WEFT_OK ? 0 : 1;
 }
 
+/* Rows 2, 2, 1 and none, seen as columns: ranks with one row or none cannot tell it from what lies
+ * row-major. */
+static weft_module *with_turned_weight(weft_mesh *mesh)
+{
+    weft_module *m = weft_sequential_new();
+    weft_placement p[] = {weft_replicate(), weft_shard(0)};
+    int n = weft_mesh_ndim(mesh);
+    weft_tensor *rows = weft_full(WEFT_F32, 2, (int64_t[]){n == 1 ? 5 : 3, 6}, 1);
+
+    rows = weft_transpose(weft_distribute_tensor(rows, mesh, p + 2 - n, -1), 0, 1);
+    weft_module_add_parameter(m, "weight", weft_set_requires_grad(rows, true));
+    return m;
+}
+
+static int update_a_turned_weight(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_module *m = with_turned_weight(mesh);
+    weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
+
+    (void)payload;
+    return sgd ? failed(weft_full_tensor(weft_module_parameter(m, "weight"))) : 1;
+}
+
+static int replicate_a_turned_weight(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=2");
+    weft_module *m = with_turned_weight(mesh);
+
+    (void)payload;
+    return weft_data_parallel(m, weft_mesh_sub(mesh, "dp"), (weft_data_parallel_config){0})
+               ? 1
+               : failed(weft_full_tensor(weft_module_parameter(m, "weight")));
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -398,6 +433,9 @@ static const struct program {
     {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
     {multiply_differently, "1", {"f32 on axis tp for matmul", "not arrived: rank 1"}},
     {call_own_op_differently, "1", {"on axis tp for own_op", "not arrived: rank 1"}},
+    /* trial 2 */
+    {update_a_turned_weight, "1", {"sgd: this rank's part of parameter 'weight' is strided", ""}},
+    {replicate_a_turned_weight, "1", {"this rank's part of parameter 'weight'", "is strided"}},
     /* trial 1.3 */
     {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
     {turn_uneven_parts, "2", {"different collectives", "elements"}},
