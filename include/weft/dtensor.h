@@ -254,11 +254,10 @@ WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const
  * element to the ranks that need and lack it, from one of those that have it.
  *
  * ranks: collective over the ranks of both meshes; others may call it and take no part
- * gives: a tensor owned by the open scope; shares storage where a rank's part stays the same and
- *        nobody needs anything
- * fails: WEFT_ERR_LAYOUT for placements that do not fit or are pending, WEFT_ERR_ARG for a plain
- *        tensor
- * grad:  brought back to the old mesh and placements; replicated where t is a pending sum
+ * gives: a tensor owned by the open scope; it shares storage with t, on all ranks, when each rank
+ * of `mesh` had just the part that it is to have fails: WEFT_ERR_LAYOUT for placements that do not
+ * fit or are pending, WEFT_ERR_ARG for a plain tensor grad:  brought back to the old mesh and
+ * placements; replicated where t is a pending sum
  */
 WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                                 const weft_placement *placements);

@@ -123,15 +123,16 @@ static int64_t meet(struct planner *p, int part, int place)
     return elements;
 }
 
-static int64_t wanted_by(const struct planner *p, int place)
+/* Elements of the part at a place. */
+static int64_t elements_at(const struct side *side, int place)
 {
-    const struct wf_desc *desc = &p->from.layout->desc;
+    const struct wf_desc *desc = &side->layout->desc;
     int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], elements = 1;
     int coordinates[WEFT_MAX_AXES];
 
-    coordinates_of(&p->to, place, coordinates);
-    wf_box(shape, offset, desc->ndim, desc->global, p->to.n_axes, p->to.sizes, coordinates,
-           p->to.layout->placements);
+    coordinates_of(side, place, coordinates);
+    wf_box(shape, offset, desc->ndim, desc->global, side->n_axes, side->sizes, coordinates,
+           side->layout->placements);
     for (int d = 0; d < desc->ndim; d++) elements *= shape[d];
     return elements;
 }
@@ -149,9 +150,21 @@ static bool anything_moves(struct planner *p)
     for (int place = 0; place < p->to.n_ranks; place++) {
         int part = part_held_by(p, place);
 
-        if ((part < 0 ? 0 : meet(p, part, place)) < wanted_by(p, place)) return true;
+        if ((part < 0 ? 0 : meet(p, part, place)) < elements_at(&p->to, place)) return true;
     }
     return false;
+}
+
+/* Where nothing moves: no rank of the target has more than it is to have. */
+static bool nothing_is_left_out(const struct planner *p)
+{
+    for (int place = 0; place < p->to.n_ranks; place++) {
+        int before = p->from.place_of[p->to.ranks[place]];
+        int64_t had = before < 0 ? 0 : elements_at(&p->from, before);
+
+        if (had != elements_at(&p->to, place)) return false;
+    }
+    return true;
 }
 
 /* ---- who serves whom ---- */
@@ -324,6 +337,7 @@ struct wf_between *wf_between_new(const struct wf_layout *from, const struct wf_
     open_side(&p.to, to, p.world);
     find_parts(&p);
     b->moves = anything_moves(&p);
+    b->stays = !b->moves && nothing_is_left_out(&p);
     list_ranks(&p, b);
     if (b->n_ranks > 0) {
         count_messages(&p, b);

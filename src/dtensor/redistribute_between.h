@@ -12,6 +12,7 @@ enum wf_between_action { WF_BETWEEN_OWN, WF_BETWEEN_PACK, WF_BETWEEN_UNPACK };
 
 struct wf_between {
     bool moves;  /* some rank, be it another one, needs elements that it has not */
+    bool stays;  /* every rank that is to have elements had just those, and needs no copy */
     int me;      /* this rank's number in the world, or the one that is played */
     int n_ranks; /* of both meshes together; 0: this rank is in neither */
     int *ranks;  /* their world numbers, ascending */

@@ -58,19 +58,12 @@ static weft_status check_target(const struct wf_plan *plan, const weft_mesh *mes
     return WEFT_OK;
 }
 
-/* The same elements at the same places: the new handle shares the bytes. */
-static bool stays(const struct wf_between *between, const struct wf_layout *from,
-                  const struct wf_layout *to)
-{
-    return !between->moves && from->desc.numel == to->desc.numel;
-}
-
 static void plan_move(struct wf_plan *plan, struct wf_layout *to)
 {
     struct wf_layout *from = plan->used[0];
     struct wf_between *between = wf_between_new(from, to);
 
-    if (stays(between, from, to)) {
+    if (between->stays) { /* on all ranks, so that all see a write in place through or none does */
         wf_plan_set_output(plan, 0,
                            wf_layout_new(to->mesh, to->placements, (weft_dtype)to->desc.dtype,
                                          to->desc.ndim, to->desc.global, from->desc.stride));

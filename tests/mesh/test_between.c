@@ -350,6 +350,56 @@ WT_TEST(between__meshes_where_nothing_moves_bytes_are_shared)
     weft_mesh_release(grid);
 }
 
+/* All ranks go on with the bytes that they had, or none: else a write would be seen through, and
+ * counted, on some ranks only. trial 2 */
+WT_TEST(between__meshes_bytes_are_shared_on_all_ranks_or_none)
+{
+    weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
+              *other = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    weft_placement whole = weft_replicate(), rows = weft_shard(0);
+    unsigned state = 5;
+    int shared = 0, copied = 0;
+
+    for (int round = -1; round < ROUNDS; round++) {
+        struct move m = {line, other, {whole}, {rows}, 2, {1, 3, 1}}, back;
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *t, *there;
+        int64_t before, writes;
+        bool fresh = round >= 0;
+
+        if (fresh) pick_move(&m, &state);
+        if (fresh && round % 3 == 0) { /* the same ranks under another mesh */
+            int size = weft_mesh_size(m.from);
+
+            weft_mesh_release(m.to);
+            m.to = weft_mesh_from_ranks(WEFT_CPU, 1, &size, NULL, wf_mesh_rank_list(m.from));
+            m.want[0] = m.have[0];
+        }
+        t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
+        there = weft_redistribute_to_mesh(t, m.to, m.want);
+        before = weft_tensor_version(t);
+        WT_EQ(weft_fill_(there, -1), WEFT_OK);
+        writes = sum_over_world(weft_tensor_version(t) - before);
+        note(&m, round);
+        WT_ALL(writes == 0 || writes == wt_ranks());
+        shared += writes > 0;
+        copied += writes == 0;
+        back = m;
+        back.to = m.from;
+        memcpy(back.want, m.have, sizeof m.have);
+        note(&m, round);
+        if (writes == 0) WT_ALL(holds_right(t, &back, 1));
+        if (fresh) {
+            weft_mesh_release(m.from);
+            weft_mesh_release(m.to);
+        }
+        weft_scope_close(scope);
+    }
+    WT_ALL(shared > 0 && copied > 0);
+    weft_mesh_release(line);
+    weft_mesh_release(other);
+}
+
 static int64_t booked(const char *placements)
 {
     weft_mesh *many = weft_mesh_fake(3, "dp=16"), *few = weft_mesh_fake(3, "tp=4");
@@ -410,6 +460,7 @@ int main(int argc, char **argv)
         WT_CASE(between__meshes_that_have_no_rank_in_common),
         WT_CASE(between__meshes_replicas_share_the_load),
         WT_CASE(between__meshes_where_nothing_moves_bytes_are_shared),
+        WT_CASE(between__meshes_bytes_are_shared_on_all_ranks_or_none),
         WT_CASE(between__meshes_without_ranks_moves_are_booked),
         WT_CASE(between__meshes_what_does_not_fit_is_refused),
         WT_END,
