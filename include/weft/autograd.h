@@ -44,7 +44,8 @@ WEFT_API void weft_zero_grad(weft_tensor *leaf);
  * ranks: every rank that computed `loss`
  * fails: WEFT_ERR_SHAPE unless loss has one element; WEFT_ERR_STATE when nothing requires a
  *        gradient, the tape was freed by an earlier backward, or a tensor that it saved was
- *        modified in place since (PyTorch: "modified by an inplace operation")
+ *        modified in place since (PyTorch: "modified by an inplace operation"); saved in a
+ *        weft_local_map, that ends the job
  */
 WEFT_API weft_status weft_backward(weft_tensor *loss);
 WEFT_API weft_status weft_backward_retain(weft_tensor *loss);

@@ -71,7 +71,8 @@ enum { WEFT_LOCAL_MAP_TENSORS = 8 };
  * them there, and to the exchanges in it that have a gradient (weft_mesh_all_to_all_single): what a
  * rank did not use has zeros for its gradient there. For that to hold, what wants a gradient has to
  * come in as an argument, not through `context`. When any argument wants one, every floating-point
- * result does.
+ * result does. What the function reads is this rank's own: when some of it was written in place
+ * before backward, the job ends, for the others may not have read it.
  *
  * ranks: as the function and the redistributions; all ranks of the meshes alike
  * gives: out[0 .. n_out), owned by the open scope

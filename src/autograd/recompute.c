@@ -25,6 +25,7 @@ struct piece {
     int n;
     unsigned modes;         /* of the scope it ran in first */
     bool in_region;         /* it ran in a local function that wants a gradient */
+    bool local;             /* it ran in a local function */
     struct wf_uses uses;    /* tensors from outside that it will use once more */
     struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
 };
@@ -66,7 +67,8 @@ void wf_uses_add(int n, weft_tensor *const *in)
         if (t->requires_grad ? has_use(uses, t) : is_known(uses, t->block)) continue;
         awaited = t->requires_grad && t->kept;
         uses->items = wf_grown(uses->items, uses->count, sizeof *uses->items);
-        uses->items[uses->count++] = (struct wf_use){weft_retain(t), t->block->version, awaited};
+        uses->items[uses->count++] =
+            (struct wf_use){weft_retain(t), t->block->version, awaited, wf_local_functions > 0};
         if (awaited) t->kept->pieces++;
     }
 }
@@ -142,6 +144,11 @@ static weft_status check_uses(const struct piece *piece)
 
         if (use->leaf->block->version == use->version) continue;
         weft_tensor_describe(use->leaf, text, sizeof text);
+        WF_NEED_LOCAL(
+            !use->local, WEFT_ERR_STATE,
+            "recomputed: the first run used a tensor from %s in a local function that was "
+            "modified in place by %s since: %s",
+            use->leaf->origin, use->leaf->block->writer, text);
         return WF_FAIL(WEFT_ERR_STATE,
                        "recomputed: the first run used a tensor from %s that was modified in place "
                        "by %s since: %s",
@@ -175,10 +182,11 @@ static weft_tensor *leaf_like(const weft_tensor *t, bool wanted)
 /* The second run, recorded although backward is not. */
 static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
 {
-    int depth = wf_no_grad_depth;
+    int depth = wf_no_grad_depth, functions = wf_local_functions;
     weft_tensor *out;
 
     wf_no_grad_depth = 0;
+    wf_local_functions = piece->local;
     wf_scope_set_modes(piece->modes); /* in the vjp's own scope */
     wf_draws_begin(piece->draws);
     if (piece->in_region)
@@ -187,6 +195,7 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
         out = piece->run(in, piece->n, piece->payload);
     wf_draws_end(piece->draws);
     wf_no_grad_depth = depth;
+    wf_local_functions = functions;
     return out;
 }
 
@@ -273,8 +282,12 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
     struct piece *piece = WF_NEW(struct piece);
     weft_tensor *out = NULL;
 
-    *piece = (struct piece){
-        .run = run, .payload = payload, .release = release, .n = n, .modes = wf_scope_modes()};
+    *piece = (struct piece){.run = run,
+                            .payload = payload,
+                            .release = release,
+                            .n = n,
+                            .modes = wf_scope_modes(),
+                            .local = wf_local_functions > 0};
     if (check(run, in, n) == WEFT_OK) out = run_first(piece, in);
     if (!out || !wf_recording() || !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
         release_piece(piece);

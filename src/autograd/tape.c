@@ -8,6 +8,7 @@
 enum { NODES_PER_CHUNK = 64 };
 
 _Thread_local int wf_no_grad_depth;
+_Thread_local int wf_local_functions;
 _Thread_local struct wf_uses *wf_uses;
 
 static _Thread_local struct {
@@ -65,6 +66,7 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->deps = 0;
     node->mark = 0;
     node->used = false;
+    node->local = wf_local_functions > 0;
     for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
     node->saved_slots = 0;
     node->writes = wf_tensor_writes;
@@ -99,10 +101,18 @@ weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor
 
     wf_here.module = node->module;
     weft_tensor_describe(t, text, sizeof text);
-    WF_FAIL(WEFT_ERR_STATE,
-            "backward: the gradient of %s needs a tensor from %s that was modified in place by %s "
-            "since: %s; write before the forward or after the backward, or to a copy",
+    if (node->local)
+        WF_FAIL_LOCAL(
+            WEFT_ERR_STATE,
+            "backward: the gradient of %s in a local function needs a tensor from %s that "
+            "was modified in place by %s since: %s; write before the forward or after the "
+            "backward, or to a copy",
             node->name, t->origin, t->block->writer, text);
+    else
+        WF_FAIL(WEFT_ERR_STATE,
+                "backward: the gradient of %s needs a tensor from %s that was modified in place by "
+                "%s since: %s; write before the forward or after the backward, or to a copy",
+                node->name, t->origin, t->block->writer, text);
     wf_here = before;
     return WEFT_ERR_STATE;
 }

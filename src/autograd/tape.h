@@ -46,12 +46,17 @@ struct wf_node {
     int32_t deps;       /* consumers still to come during backward */
     uint32_t mark;      /* the backward that visited it last */
     bool used;          /* its saved tensors are gone */
+    bool local;         /* recorded in a local function */
     struct wf_node *next_free;
 };
 
 /** True unless inside weft_no_grad_begin .. end. */
 extern _Thread_local int wf_no_grad_depth;
 static inline bool wf_recording(void) { return wf_no_grad_depth == 0; }
+
+/** Local functions that run, one within another: what is recorded or read there other ranks may not
+ * have recorded or read. */
+extern _Thread_local int wf_local_functions;
 
 /**
  * A node with edges to the inputs that require gradients; `saved`: NULL entries allowed. The node
@@ -75,7 +80,8 @@ static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
     node->saved_slots |= 1u << slot;
 }
 
-/** Refuses a node of which a saved tensor was written in place since; the same on every rank. */
+/** Refuses a node of which a saved tensor was written in place since; the same on every rank. Of a
+ * node from a local function it ends the job. */
 weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor *t);
 static inline weft_status wf_node_saved_unchanged(const struct wf_node *node)
 {
@@ -158,6 +164,7 @@ struct wf_use {
     weft_tensor *leaf;
     uint32_t version; /* of its block at that time */
     bool awaited;     /* its keeper counts the piece */
+    bool local;       /* it was first read in a local function */
 };
 
 struct wf_uses {

@@ -50,6 +50,7 @@ void wf_local_region_open(struct wf_local_region *region)
     if (innermost) region->last = region->before = innermost->last;
     if (region->last) region->last->refs++;
     innermost = region;
+    wf_local_functions++;
 }
 
 /* What a walk has to come to inside it has to come to from the results around, too. */
@@ -58,6 +59,7 @@ void wf_local_region_close(struct wf_local_region *region)
     struct wf_node *drop = region->last;
 
     innermost = region->outer;
+    wf_local_functions--;
     if (innermost) {
         drop = innermost->last;
         innermost->last = region->last;

@@ -398,6 +398,74 @@ static int replicate_a_turned_weight(void *payload)
                : failed(weft_full_tensor(weft_module_parameter(m, "weight")));
 }
 
+/* A leaf that rank 2 alone reads in a local function, as an expert with tokens does, and that is
+ * written before backward: the others go on to the sum of the argument's gradients. */
+struct own_read {
+    bool again_inside, again_outside; /* the reading is recomputed */
+    weft_tensor *leaf;
+};
+
+static weft_tensor *read_own(weft_tensor *const *in, int n, void *context)
+{
+    const struct own_read *r = context;
+
+    (void)n;
+    return weft_world_rank() == 2 ? weft_mul(in[0], r->leaf) : weft_mul_scalar(in[0], 2);
+}
+
+static weft_status read_locally(weft_tensor *const *in, weft_tensor **out, void *context)
+{
+    const struct own_read *r = context;
+
+    out[0] = r->again_inside ? weft_recomputed(read_own, in, 1, context, NULL)
+                             : read_own(in, 1, context);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+static weft_tensor *map_reading(weft_tensor *const *in, int n, void *context)
+{
+    static const weft_placement whole[] = {{.kind = WEFT_KIND_REPLICATE}};
+    static const weft_placement rows[] = {{.kind = WEFT_KIND_SHARD}};
+    static const weft_placement sum[] = {{.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_SUM}};
+    const weft_placement *to[] = {whole}, *gradient[] = {sum}, *out[] = {rows};
+    weft_local_map map = {.function = read_locally,
+                          .context = context,
+                          .n_in = n,
+                          .n_out = 1,
+                          .in = to,
+                          .in_grad = gradient,
+                          .out = out};
+    weft_tensor *y = NULL;
+
+    return weft_local_map_call(&map, in, &y) == WEFT_OK ? y : NULL;
+}
+
+static int write_what_one_read(struct own_read r)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_tensor *x = weft_set_requires_grad(spread(mesh, weft_replicate()), true), *y;
+
+    r.leaf = matrix();
+    y = r.again_outside ? weft_recomputed(map_reading, &x, 1, &r, NULL) : map_reading(&x, 1, &r);
+    weft_fill_(r.leaf, 3);
+    return weft_backward(weft_sum_all(y)) == WEFT_OK ? failed(weft_grad(x)) : 1;
+}
+
+static int write_what_one_saved(void *payload)
+{
+    return (void)payload, write_what_one_read((struct own_read){0});
+}
+
+static int write_what_one_recomputes(void *payload)
+{
+    return (void)payload, write_what_one_read((struct own_read){.again_inside = true});
+}
+
+static int write_what_one_reads_again(void *payload)
+{
+    return (void)payload, write_what_one_read((struct own_read){.again_outside = true});
+}
+
 static const struct program {
     int (*body)(void *payload);
     const char *check;
@@ -436,6 +504,9 @@ static const struct program {
     /* trial 2 */
     {update_a_turned_weight, "1", {"sgd: this rank's part of parameter 'weight' is strided", ""}},
     {replicate_a_turned_weight, "1", {"this rank's part of parameter 'weight'", "is strided"}},
+    {write_what_one_saved, "1", {"rank 2: backward: the gradient of mul", "by fill"}},
+    {write_what_one_recomputes, "1", {"rank 2: recomputed: the first run", "by fill"}},
+    {write_what_one_reads_again, "1", {"rank 2: recomputed: the first run", "by fill"}},
     /* trial 1.3 */
     {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
     {turn_uneven_parts, "2", {"different collectives", "elements"}},
