@@ -66,15 +66,21 @@ typedef struct weft_data_parallel_config {
      * reduced and cut again in every backward. PyTorch: fully_shard */
     bool shard;
     weft_replicas_start start;
-    /** Axes of the mesh, "fsdp" or "pods,fsdp": parameters are cut over these, as `shard` does over
-     *  all, and whole along the others, where what backward has reduced and cut waits for its
-     *  bucket. NULL: `shard` says. PyTorch: fully_shard over a mesh of two dims (HYBRID_SHARD);
-     *  Megatron: several distributed-optimizer instances */
+    /**
+     * Axes of the mesh, "fsdp" or "pods,fsdp", or a name that weft_mesh_flatten gave to some of
+     * them: parameters are cut over these, as `shard` does over all, and whole along the others,
+     * where what backward has reduced and cut waits for its bucket. NULL: `shard` says. PyTorch:
+     * fully_shard over a mesh of two dims (HYBRID_SHARD); Megatron: several distributed-optimizer
+     * instances
+     */
     const char *shard_axes;
-    /** Axes of the mesh over which parameters may have been spread before: experts, for which
-     * tokens are exchanged along "ep", while to all other parameters its ranks are replicas. Such a
-     *  parameter's gradient is reduced along the other axes only, and divided by the tokens of all.
-     *  NULL: none. Megatron: expert-model-parallel groups and expert-data-parallel groups */
+    /**
+     * Axes of the mesh, named likewise, over which parameters may have been spread before: experts,
+     * for which tokens are exchanged along "ep", while to all other parameters its ranks are
+     * replicas. Such a parameter's gradient is reduced along the other axes only, and divided by
+     * the tokens of all. NULL: none. Megatron: expert-model-parallel groups and
+     * expert-data-parallel groups
+     */
     const char *expert_axes;
     weft_replicas_buffers buffers;
 } weft_data_parallel_config;

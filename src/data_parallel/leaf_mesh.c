@@ -5,6 +5,7 @@
 #include "data_parallel/data_parallel.h"
 
 #include "base/error.h"
+#include "mesh/mesh.h"
 
 /* ---- side by side ---- */
 
@@ -105,27 +106,16 @@ void wf_mesh_list_free(struct wf_mesh_list *list)
 
 weft_status wf_axes_named(unsigned *axes, weft_mesh *mesh, const char *names)
 {
-    weft_status status = WEFT_OK;
     weft_mesh *some;
 
     *axes = 0;
     if (!names) return WEFT_OK;
     some = weft_mesh_sub(mesh, names);
     if (!some) return weft_error_status();
-    for (int a = 0; a < weft_mesh_ndim(some); a++) {
-        int axis = weft_mesh_axis(mesh, weft_mesh_axis_name(some, a));
-
-        if (axis < 0)
-            status = WF_FAIL(
-                WEFT_ERR_NOT_FOUND,
-                "data parallel: axis \"%s\" is merged from axes of the replicas' mesh; name "
-                "those",
-                weft_mesh_axis_name(some, a));
-        else
-            *axes |= 1u << axis;
-    }
+    for (int a = 0; a < weft_mesh_ndim(some); a++)
+        *axes |= wf_mesh_axes_of(mesh, weft_mesh_axis_name(some, a));
     weft_mesh_release(some);
-    return status;
+    return WEFT_OK;
 }
 
 int wf_line_size(const weft_mesh *mesh, unsigned axes)

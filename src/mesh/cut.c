@@ -119,6 +119,16 @@ bool wf_mesh_piece(const weft_mesh *mesh, const char *name, struct wf_merged *pi
     return false;
 }
 
+unsigned wf_mesh_axes_of(const weft_mesh *mesh, const char *name)
+{
+    struct wf_merged piece;
+    unsigned axes = 0;
+
+    if (!wf_mesh_piece(mesh, name, &piece)) return 0;
+    for (int i = 0; i < piece.n_axes; i++) axes |= 1u << piece.axes[i];
+    return axes;
+}
+
 static weft_status find_piece(const weft_mesh *mesh, const char *name, struct wf_merged *piece)
 {
     char text[TEXT_BYTES];

@@ -18,6 +18,9 @@ const char *wf_mesh_line_name(const weft_mesh *mesh, unsigned axes);
 
 /** The user made a mesh of these axes by weft_mesh_flatten; answered alike outside the mesh. */
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
+/** The mesh's axes that a name stands for, as bits: one, or those that the user merged under it; 0
+ * for none. */
+unsigned wf_mesh_axes_of(const weft_mesh *mesh, const char *name);
 /** How often the user has merged axes of this mesh's root: plans made before know less. */
 int wf_mesh_merges(const weft_mesh *mesh);
 

@@ -109,6 +109,30 @@ WT_TEST(refused__before_anything_changed)
     wt_world_close(&w);
 }
 
+/* trial 4.3: experts over axes that the program merged, in another order too */
+WT_TEST(experts__may_be_over_merged_axes)
+{
+    struct wt_world w = wt_world_open_mesh("dp=%d,ep=1", wt_ranks());
+    weft_mesh *turned = weft_mesh_sub(w.mesh, "ep,dp"), *ep = weft_mesh_sub(w.mesh, "ep");
+    weft_mesh *all = weft_mesh_flatten(turned, "all"), *dp = weft_mesh_sub(w.mesh, "dp");
+    weft_data_parallel_config config = {.expert_axes = "all"};
+    struct parts parts;
+    weft_module *m = new_parts(&parts);
+
+    WT_EQ(weft_parallelize_module(m, dp, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
+          WEFT_OK);
+    WT_EQ(weft_data_parallel(m, ep, config), WEFT_ERR_NOT_FOUND);
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"all\"");
+    WT_EQ(weft_data_parallel(m, w.mesh, config), WEFT_OK);
+    WT_ALL(weft_is_shard(weft_tensor_placement(weft_module_parameter(m, "a.weight"), 0)));
+    weft_module_release(m);
+    weft_mesh_release(all);
+    weft_mesh_release(turned);
+    weft_mesh_release(ep);
+    weft_mesh_release(dp);
+    wt_world_close(&w);
+}
+
 WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
 {
     struct wt_world w = wt_world_open();
@@ -497,6 +521,7 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(refused__before_anything_changed),
+        WT_CASE(experts__may_be_over_merged_axes),
         WT_CASE(refused__a_mesh_that_does_not_go_with_the_styles),
         WT_CASE(refused__parameters_of_which_some_have_elements),
         WT_CASE(refused__a_backward_between_reduction_and_step),

@@ -61,6 +61,26 @@ WT_TEST(hybrid__cut_over_both_axes_or_none)
     train_everywhere((struct tw_options){0});
 }
 
+/* trial 4.3: a name that the program gave to merged axes stands for those */
+WT_TEST(hybrid__cut_over_merged_axes)
+{
+    struct tw_options o = {.config.shard_axes = "data"};
+
+    for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
+        weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp);
+        weft_mesh *both = weft_mesh_sub(mesh, "dp,fsdp"), *data = weft_mesh_flatten(both, "data");
+        struct twins t = tw_open(dp, tp, o);
+        weft_tensor *weight = weft_module_parameter(t.replica, "blocks.0.mlp.up.weight");
+
+        for (int a = 0; a < 2; a++) WT_ALL(weft_is_shard(weft_tensor_placement(weight, a)));
+        train(&t);
+        tw_close(&t);
+        weft_mesh_release(data);
+        weft_mesh_release(both);
+        weft_mesh_release(mesh);
+    }
+}
+
 /* trial 4.3 */
 WT_TEST(hybrid__with_all_that_replicas_have)
 {
@@ -196,6 +216,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(hybrid__trains_as_one_device),
         WT_CASE(hybrid__cut_over_both_axes_or_none),
+        WT_CASE(hybrid__cut_over_merged_axes),
         WT_CASE(hybrid__with_all_that_replicas_have),
         WT_CASE(hybrid__gathers_and_scatters_inside_and_sums_across),
         WT_CASE(hybrid__cut_over_both_gathers_once),
