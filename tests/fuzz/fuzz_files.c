@@ -7,6 +7,7 @@
  *     I{...}          an index beside two files that are well (a and b, with tensors x and y, z)
  *     C...            a checkpoint (files_checkpoint.c)
  */
+/* trial 3 */
 #include <stdlib.h>
 #include <string.h>
 

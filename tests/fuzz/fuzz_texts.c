@@ -5,6 +5,7 @@
  *     p...            a plan                                  P...    placements
  *     n...            a rule for names: the pattern of a path, the names, the path, a line each
  */
+/* trial 3 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

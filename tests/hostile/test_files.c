@@ -10,6 +10,7 @@
 
 #include <weft/parallel.h>
 
+#include "io/file_write.h"
 #include "support/scratch.h"
 #include "support/worlds.h"
 
@@ -135,6 +136,27 @@ WT_TEST(writing__follows_no_link)
     WT_ALL(weft_weights_write(wt_scratch("links"), &list, 1) != WEFT_OK); /* a folder */
     WT_FAILED(WEFT_ERR_IO, "no file");
     wt_world_close(&w);
+}
+
+/* Also where somebody has guessed a name. trial 3 */
+WT_TEST(writing__to_a_link_or_over_a_file_is_refused)
+{
+    int fd = -1;
+
+    if (wt_ranks() > 1) return;
+    fresh_folder("guessed");
+    wt_write_text(in("guessed", "victim"), "mine");
+    if (symlink("victim", in("guessed", "link")) || symlink("nothing", in("guessed", "loose")))
+        abort();
+    WT_EQ(wf_file_create(&fd, in("guessed", "link"), 4), WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "cannot create");
+    WT_EQ(wf_file_create(&fd, in("guessed", "loose"), 4), WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "cannot create");
+    WT_EQ(wf_file_create(&fd, in("guessed", "victim"), 4), WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "cannot create");
+    WT_EQ(wf_file_open(&fd, in("guessed", "link")), WEFT_ERR_IO);
+    WT_FAILED(WEFT_ERR_IO, "cannot write");
+    WT_ALL(says(in("guessed", "victim"), "mine") && !there(in("guessed", "nothing")));
 }
 
 WT_TEST(checkpoint__follows_no_link_and_writes_over_nothing_of_others)
@@ -300,6 +322,7 @@ int main(int argc, char **argv)
         WT_CASE(reading__a_pipe_or_a_device_is_refused_at_once),
         WT_CASE(plan__what_follows_a_nul_is_not_left_out),
         WT_CASE(writing__follows_no_link),
+        WT_CASE(writing__to_a_link_or_over_a_file_is_refused),
         WT_CASE(checkpoint__follows_no_link_and_writes_over_nothing_of_others),
         WT_CASE(checkpoint__a_folder_of_another_user_is_refused),
         WT_CASE(cleaning__removes_what_saves_wrote_and_nothing_else),

@@ -68,6 +68,20 @@ WT_TEST(masked_lm__with_a_replicated_embedding_equals_too)
                     (struct reference_count){.forward = 2 * LAYERS, .backward = 2 * LAYERS});
 }
 
+/* Forward: a reduce-scatter for each of two tables, two gathers and two reduce-scatters in a layer,
+ * the whole hidden states, two for the loss. Backward: the same turned round, where positions take
+ * two, and the input of the head; then biases and norms in one message. */
+/* trial 4.4 */
+WT_TEST(masked_lm__with_sequence_parallelism_equals_too)
+{
+    struct reference_model bert = model();
+
+    reference_check(&bert, weft_bert_plan_sequence(),
+                    (struct reference_count){.forward = 2 + 4 * LAYERS + 1 + 2,
+                                             .backward = 1 + 4 * LAYERS + 2 + 2,
+                                             .optim = 1});
+}
+
 /* A tied model is one tensor in two places; an untied one loads the same file into both. */
 /* trial 4.4 */
 WT_TEST(masked_lm__ties_its_head_unless_told)
@@ -93,6 +107,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(masked_lm__equals_transformers),
         WT_CASE(masked_lm__with_a_replicated_embedding_equals_too),
+        WT_CASE(masked_lm__with_sequence_parallelism_equals_too),
         WT_CASE(masked_lm__ties_its_head_unless_told),
         WT_END,
     };

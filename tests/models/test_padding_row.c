@@ -112,6 +112,33 @@ WT_TEST(padding_row__is_zero_where_a_part_of_the_table_is_made)
     }
 }
 
+/* First values drawn anew are a new table's, the row's zeros too, on whichever rank it lies. */
+/* trial 4.1 */
+WT_TEST(padding_row__is_zero_again_after_a_reset)
+{
+    static const weft_style_kind kinds[] = {WEFT_STYLE_ROWWISE, WEFT_STYLE_COLWISE};
+
+    for (int layout = 0; layout < 3; layout++)
+        for (int64_t row = 0; row < ROWS; row += ROWS / 2) {
+            struct wt_world w = wt_world_open();
+            weft_plan plan[] = {{"", {.kind = kinds[layout % 2]}}, {0}};
+            weft_module *m = table(row ? row : WEFT_PADDING_ZERO), *one;
+            weft_tensor *weight;
+
+            if (layout < 2) WT_EQ(weft_parallelize_module(m, w.mesh, plan), WEFT_OK);
+            weight = weft_module_parameter(m, "weight");
+            WT_EQ(weft_fill_(weight, 2), WEFT_OK);
+            one = table(row ? row : WEFT_PADDING_ZERO);
+            weft_manual_seed(4);
+            WT_EQ(weft_module_reset(m, NULL), WEFT_OK);
+            WT_ALL(row_is_zero(weight, row));
+            WT_ALL(wt_near_tensors(weight, weft_module_parameter(one, "weight"), WT_EXACT));
+            weft_module_release(m);
+            weft_module_release(one);
+            wt_world_close(&w);
+        }
+}
+
 /* Lookups leave the row alone; the product with the same table does not (as in PyTorch). */
 /* trial 4.1 */
 WT_TEST(padding_row__of_a_tied_head_has_the_heads_gradient)
@@ -157,6 +184,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(padding_row__gets_no_gradient_from_lookups),
         WT_CASE(padding_row__is_zero_where_a_part_of_the_table_is_made),
+        WT_CASE(padding_row__is_zero_again_after_a_reset),
         WT_CASE(padding_row__of_a_tied_head_has_the_heads_gradient),
         WT_CASE(padding_row__outside_the_table_is_refused),
         WT_END,

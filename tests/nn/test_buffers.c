@@ -194,6 +194,40 @@ WT_TEST(buffers__stay_tied_when_a_partition_adds_a_parameter)
     wt_world_close(&w);
 }
 
+/* Only the first of two modules' buffers is cut. */
+static weft_status cut_first(weft_module *m, weft_mesh *mesh, void *payload)
+{
+    weft_placement cut = weft_shard(0);
+    weft_tensor *seen;
+
+    (void)payload;
+    if (strcmp(weft_module_path(m), "0")) return WEFT_OK;
+    seen = weft_distribute_tensor(weft_module_buffer(m, "seen"), mesh, &cut, -1);
+    return weft_module_set_buffer(m, "seen", seen);
+}
+
+/* trial 1.4 (buffers): what two modules share is spread once, or refused with both names */
+WT_TEST(buffers__that_are_shared_and_would_be_spread_differently_are_named)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *m = model(), *other = model();
+    weft_tensor *shared = weft_module_buffer(m, "0.seen");
+
+    WT_EQ(weft_module_set_buffer(weft_module_child(m, "1"), "seen", shared), WEFT_OK);
+    WT_EQ(weft_distribute_module(m, w.mesh, cut_first, NULL, NULL, NULL), WEFT_ERR_LAYOUT);
+    WT_FAILED(WEFT_ERR_LAYOUT, "'seen' of module '0' and 'seen' of module '1' are one tensor, but "
+                               "would be spread differently");
+    WT_ALL(weft_module_buffer(m, "0.seen") == shared && weft_module_buffer(m, "1.seen") == shared);
+    WT_EQ(weft_module_set_buffer(weft_module_child(other, "1"), "seen", shared), WEFT_OK);
+    WT_EQ(weft_distribute_module(m, w.mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
+    WT_FAILED(WEFT_ERR_STATE, "'seen' of module '0' would be spread, but a module of another "
+                              "tree has it too");
+    WT_ALL(weft_module_buffer(m, "0.seen") == shared);
+    weft_module_release(m);
+    weft_module_release(other);
+    wt_world_close(&w);
+}
+
 /* trial 1.7 */
 WT_TEST(buffers__go_into_files_of_weights_and_tables)
 {
@@ -230,6 +264,7 @@ int main(int argc, char **argv)
         WT_CASE(buffers__go_where_parameters_go),
         WT_CASE(buffers__are_as_before_when_a_partition_fails),
         WT_CASE(buffers__stay_tied_when_a_partition_adds_a_parameter),
+        WT_CASE(buffers__that_are_shared_and_would_be_spread_differently_are_named),
         WT_CASE(buffers__go_into_files_of_weights_and_tables),
         WT_END,
     };

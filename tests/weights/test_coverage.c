@@ -1,4 +1,4 @@
-/* test_coverage.c: parts make up a whole, or do not, whatever they count. */
+/* test_coverage.c: parts make up a whole, or do not, whatever they count. trial 3 */
 #include <stdlib.h>
 
 #include "io/coverage.h"

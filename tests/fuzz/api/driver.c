@@ -10,6 +10,7 @@
  * REASON for one that may end the process when it is given NULL, in Debug by an assertion;
  * FUNCTION | null | REASON for one that returns WEFT_OK for it, which otherwise is a finding.
  */
+/* trial 3 */
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>

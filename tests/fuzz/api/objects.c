@@ -1,4 +1,4 @@
-/* objects.c: a tensor, a module, a mesh, ... of every sort that public functions take. */
+/* objects.c: a tensor, a module, a mesh, ... of every sort that public functions take. trial 3 */
 #include <stdio.h>
 #include <string.h>
 
