@@ -15,14 +15,13 @@
 static bool has_shape(const weft_tensor *t, int ndim, const int64_t *shape)
 {
     return weft_ndim(t) == ndim &&
-           memcmp(t->layout->desc.global, shape, (size_t)ndim * sizeof *shape) == 0;
+           (ndim == 0 || memcmp(t->layout->desc.global, shape, (size_t)ndim * sizeof *shape) == 0);
 }
 
 static bool walks_without_gaps(int ndim, const int64_t *shape, const int64_t *stride)
 {
-    int64_t step = 1, numel = 1;
+    int64_t step = 1, numel = wf_shape_numel(ndim, shape);
 
-    for (int d = 0; d < ndim; d++) numel *= shape[d];
     if (numel == 0) return true;
     for (int left = 0; left < ndim; left++) {
         int next = -1;

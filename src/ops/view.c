@@ -295,7 +295,7 @@ static weft_status check_pieces(int64_t size, int dim, int n, const int64_t *siz
     for (int i = 0; i < n; i++) {
         WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i,
                 (long long)sizes[i]);
-        total += sizes[i];
+        total = sizes[i] > INT64_MAX - total ? INT64_MAX : total + sizes[i];
     }
     WF_NEED(total == size, WEFT_ERR_SHAPE, "split: pieces add up to %lld, dim %d has %lld",
             (long long)total, dim, (long long)size);

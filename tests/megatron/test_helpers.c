@@ -181,6 +181,15 @@ WT_TEST(batch__that_is_missing_is_refused_by_all)
 
 /* ---- pieces ---- */
 
+/* trial 3: sizes whose sum wraps to the dim's. */
+WT_TEST(split__of_sizes_beyond_what_can_be_added_is_refused)
+{
+    weft_tensor *x = counted(WEFT_F64, 2, (int64_t[]){3, 4}, 0), *pieces[3];
+
+    WT_ALL(weft_split(pieces, x, -1, 3, (int64_t[]){INT64_MAX, INT64_MAX, 6}) == WEFT_ERR_SHAPE);
+    WT_FAILED(WEFT_ERR_SHAPE, "add up");
+}
+
 /* MEG-18: along the last dim, in equal pieces. */
 WT_TEST(split__in_equal_pieces)
 {
@@ -228,6 +237,7 @@ int main(int argc, char **argv)
         WT_CASE(seed__one_that_is_equal_and_one_that_differs),
         WT_CASE(batch__of_one_rank_goes_to_all),
         WT_CASE(batch__that_is_missing_is_refused_by_all),
+        WT_CASE(split__of_sizes_beyond_what_can_be_added_is_refused),
         WT_CASE(split__in_equal_pieces),
         WT_CASE(split__flat_and_gathered),
         WT_END,

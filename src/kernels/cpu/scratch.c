@@ -31,4 +31,10 @@ void wf_scratch_release(void)
     scratch.bytes = 0;
 }
 
-void *wf_scratch(void) { return scratch.aligned; }
+/* Never NULL: callers add sizes of 0 to it, which C allows for an address only. */
+void *wf_scratch(void)
+{
+    static char none;
+
+    return scratch.aligned ? scratch.aligned : &none;
+}

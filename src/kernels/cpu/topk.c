@@ -46,7 +46,6 @@ static void topk_run(const struct wf_kcall *k, void *const *out, const void *con
         k->n_in > 1 && in[1] ? wf_operand_ready(&p->labels, in[1], copied) : NULL;
     int64_t n = k->attr[0];
 
-    if (n == 0) return; /* there may be no elements at all */
     for (int64_t i = 0; i < p->x.rows; i++) {
         struct wf_topk_row row = {.n = p->x.cols,
                                   .first = scalars ? scalars->v[0] : 0,
