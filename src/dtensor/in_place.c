@@ -100,8 +100,9 @@ weft_tensor *wf_run_into(const struct wf_plan *plan, weft_tensor *const *used,
 
     WF_NEED_PTR(made == into->layout || same_elements(made, into->layout), WEFT_ERR_SHAPE,
                 "%s in place: the result would have another shape, dtype or layout", plan->name);
-    if (!same_strides(&made->desc, &into->layout->desc) || reads_elsewhere(plan, used, into))
+    if (made != into->layout && !same_strides(&made->desc, &into->layout->desc))
         return run_apart(plan, used, args);
+    if (reads_elsewhere(plan, used, into)) return run_apart(plan, used, args);
     wf_tensor_begin_write(into, plan->name);
     if (!plan->meta) run(plan, used, args, into->data);
     return into;
