@@ -148,6 +148,14 @@ static void run_batches(op_fn *run, const struct fixture *f, int scopes)
     }
 }
 
+/* A thread's first handles are new ones, and are used again once many others rest. */
+static void use_many_handles(const struct fixture *f)
+{
+    enum { MANY = 40000 };
+
+    run_batches(op_detach, f, MANY / BATCH);
+}
+
 static double call_ns(op_fn *run, const struct fixture *f)
 {
     double best = 0;
@@ -272,6 +280,7 @@ static void report_hits(weft_mesh *mesh)
 {
     struct fixture spread_out = make_fixture(mesh), plain = make_fixture(NULL);
 
+    use_many_handles(&plain);
     report_ops("nograd_ns", &spread_out);
     report_ops("local_ns", &plain);
     bench_line(host_ns(op_cut_first, &spread_out), "ns", "dispatch.slice_ns");
@@ -376,6 +385,7 @@ static void count(bool only_kernels, const char *name, int times, weft_mesh *mes
     op_fn *run = op_named(name);
 
     if (run == op_chain) want_gradients(&f);
+    use_many_handles(&f);
     run_batches(run, &f, 2);
     note_kernels(run, &f);
     if (only_kernels)

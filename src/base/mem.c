@@ -18,6 +18,8 @@ void *wf_malloc(size_t bytes) { return need(malloc(bytes), bytes); }
 
 void *wf_calloc(size_t count, size_t bytes) { return need(calloc(count, bytes), count * bytes); }
 
+void *wf_malloc_aligned(size_t bytes) { return need(aligned_alloc(bytes, bytes), bytes); }
+
 void *wf_realloc(void *old, size_t bytes) { return need(realloc(old, bytes), bytes); }
 
 char *wf_strdup(const char *text)

@@ -8,6 +8,8 @@
 
 void *wf_malloc(size_t bytes);
 void *wf_calloc(size_t count, size_t bytes);
+/** Aligned to its size: a power of two. */
+void *wf_malloc_aligned(size_t bytes);
 void *wf_realloc(void *old, size_t bytes);
 char *wf_strdup(const char *text);
 /** wf_malloc'ed text made by printf rules. */

@@ -1,7 +1,11 @@
 /* tensor.c: handles and what they tell. Scopes are in scope.c, tensors from data in make.c. */
 #include "tensor/tensor.h"
 
+#include <assert.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -9,18 +13,125 @@
 #include "base/mem.h"
 #include "tensor/scope.h"
 
-enum { HANDLES_PER_CHUNK = 512, HANDLES_AT_REST = 256 };
+enum {
+    CHUNK_BYTES = 1 << 21,
+    HANDLES_PER_CHUNK = 64 * 480, /* new ones come 480 at a time */
+    NEW_AT_ONCE = 480,
+    HANDLES_AT_REST = 16384,
+    CHUNKS_AT_REST = 8, /* of threads that have ended */
+};
 
-/* Handles are used again in the order in which they were released, and not before others rest: one
- * that a program still uses then is told by its layout, of which no plan is made. */
+/* A chunk is aligned to its size: a handle finds what it shares with others. It is one malloc for
+ * more handles than most threads need, of which the system gives only the pages that are used. */
+struct chunk {
+    _Atomic uint64_t owner; /* the number of the thread that makes tensors in it; 0: it has ended */
+    struct chunk *next;
+    int used; /* handles from here on have not been in the thread's queue */
+    _Alignas(64) weft_tensor handles[HANDLES_PER_CHUNK];
+    int32_t ties[HANDLES_PER_CHUNK];
+};
+static_assert(sizeof(weft_tensor) == 64, "a handle is one cache line");
+static_assert(sizeof(struct chunk) <= CHUNK_BYTES, "a chunk has room for its handles");
+
+struct chunks {
+    struct chunk *first, *last; /* in the order in which they came */
+    int count;
+};
+
+/* Handles are used again in the order in which they were released, and not before HANDLES_AT_REST
+ * others were: one that a program still uses then is told by its layout, of which no plan is made.
+ * The queue begins with those that were never used. */
 static _Thread_local struct {
-    weft_tensor *free, *last; /* a queue that is never empty once there is a chunk */
-    int64_t live, most_live;  /* with more of them fewer than HANDLES_AT_REST would rest */
-    void **chunks;
-    int n_chunks;
-    struct wf_layout no_layout; /* of released handles */
-    struct wf_block no_block;
+    weft_tensor *free, *last;    /* a queue that is never empty once there is a chunk */
+    int64_t made, made_at_check; /* so many, and then the queue is looked at */
+    int64_t released, all;
+    struct chunks chunks;
+    uint64_t thread; /* its number, from 1 */
 } handles;
+
+/* What a released handle has: nobody writes to it. */
+static struct wf_layout no_layout;
+static struct wf_block no_block;
+
+/* Chunks of threads that have ended: a program may still use handles in them, so they are never
+ * given back to the system. Memory for the threads to come, beside malloc's. */
+static struct {
+    pthread_mutex_t lock;
+    struct chunks chunks;
+} ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct chunk *chunk_of(const weft_tensor *t)
+{
+    return (struct chunk *)((uintptr_t)t & ~(uintptr_t)(CHUNK_BYTES - 1));
+}
+
+static uint64_t owner_of(const weft_tensor *t)
+{
+    return atomic_load_explicit(&chunk_of(t)->owner, memory_order_relaxed);
+}
+
+/* `more` begins with `first` and is linked. */
+static void append(struct chunks *chunks, struct chunks more)
+{
+    if (chunks->last)
+        chunks->last->next = more.first;
+    else
+        chunks->first = more.first;
+    if (more.last) chunks->last = more.last;
+    chunks->count += more.count;
+}
+
+/* One of a thread that has ended, when as many others rest; NULL: none */
+static struct chunk *take_ended(void)
+{
+    struct chunk *chunk = NULL;
+
+    pthread_mutex_lock(&ended.lock);
+    if (ended.chunks.count > CHUNKS_AT_REST) {
+        chunk = ended.chunks.first;
+        ended.chunks.first = chunk->next;
+        ended.chunks.count--;
+    }
+    pthread_mutex_unlock(&ended.lock);
+    return chunk;
+}
+
+static uint64_t number_of_thread(void)
+{
+    static atomic_uint_fast64_t threads;
+
+    if (!handles.thread) handles.thread = atomic_fetch_add(&threads, 1) + 1;
+    return handles.thread;
+}
+
+static void add_chunk(void)
+{
+    struct chunk *chunk = take_ended();
+
+    if (!chunk) chunk = wf_malloc_aligned(CHUNK_BYTES);
+    atomic_store_explicit(&chunk->owner, number_of_thread(), memory_order_relaxed);
+    chunk->next = NULL;
+    chunk->used = 0;
+    append(&handles.chunks, (struct chunks){chunk, chunk, 1});
+}
+
+/* gives: handles that can be used at once */
+static int add_new(void)
+{
+    struct chunk *chunk = handles.chunks.last;
+    weft_tensor *first = &chunk->handles[chunk->used], *last = first + NEW_AT_ONCE - 1;
+    bool alone = !handles.last;
+
+    memset(&chunk->ties[chunk->used], 0, NEW_AT_ONCE * sizeof *chunk->ties);
+    for (weft_tensor *t = first; t <= last; t++)
+        *t = (weft_tensor){.layout = &no_layout, .block = &no_block, .next_free = t + 1};
+    last->next_free = handles.free;
+    handles.free = first;
+    if (alone) handles.last = last;
+    chunk->used += NEW_AT_ONCE;
+    handles.all += NEW_AT_ONCE;
+    return NEW_AT_ONCE - alone;
+}
 
 static void rest(weft_tensor *t)
 {
@@ -28,41 +139,52 @@ static void rest(weft_tensor *t)
     handles.last = t;
 }
 
-static void add_chunk(void)
+/* Every so many handles: a thread that has released few makes each tensor in a new one. */
+static void look_at_queue(void)
 {
-    weft_tensor *chunk = wf_calloc(HANDLES_PER_CHUNK, sizeof *chunk);
+    const struct chunk *newest = handles.chunks.last;
+    int64_t resting = handles.all - wf_tensor_count();
+    int64_t usable = resting > HANDLES_AT_REST ? resting - HANDLES_AT_REST : 0;
 
-    handles.chunks =
-        wf_realloc(handles.chunks, (size_t)(handles.n_chunks + 1) * sizeof *handles.chunks);
-    handles.chunks[handles.n_chunks++] = chunk;
-    if (!handles.last) handles.free = handles.last = chunk;
-    for (int i = 0; i < HANDLES_PER_CHUNK; i++) {
-        chunk[i].owner = &handles;
-        rest(&chunk[i]);
+    if (usable < NEW_AT_ONCE / 2) {
+        if (!newest || newest->used + NEW_AT_ONCE > HANDLES_PER_CHUNK) add_chunk();
+        usable += add_new();
     }
-    handles.most_live = (int64_t)handles.n_chunks * HANDLES_PER_CHUNK - HANDLES_AT_REST;
+    handles.made_at_check = handles.made + usable;
+}
+
+static const char *origin_of(const weft_tensor *t)
+{
+    return t->origin ? t->origin : "an earlier thread";
 }
 
 weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who)
 {
-    WF_NEED(t->owner == &handles, WEFT_ERR_STATE,
-            "%s: the tensor from %s belongs to the thread that made it", who, t->origin);
+    uint64_t owner = owner_of(t);
+
+    WF_NEED(owner, WEFT_ERR_STATE,
+            "%s: the tensor belongs to a thread that has ended: its rank of weft_run returned, or "
+            "it called weft_finalize",
+            who);
+    WF_NEED(owner == handles.thread, WEFT_ERR_STATE,
+            "%s: the tensor from %s belongs to the thread that made it", who, origin_of(t));
     return WF_FAIL(WEFT_ERR_STATE,
                    "%s: the tensor from %s was released: its scope was closed, or weft_release was "
                    "called once too often; keep it with weft_scope_return or weft_retain",
-                   who, t->origin ? t->origin : "an earlier thread");
+                   who, origin_of(t));
 }
 
 weft_status wf_tensor_need_live(const weft_tensor *t, const char *who)
 {
-    return !t || (t->refs > 0 && t->owner == &handles) ? WEFT_OK : wf_tensor_refuse_dead(t, who);
+    return !t || (t->refs > 0 && owner_of(t) == handles.thread) ? WEFT_OK
+                                                                : wf_tensor_refuse_dead(t, who);
 }
 
 /* Called in the last place: a caller that calls nothing else has no registers to save. */
 __attribute__((noinline)) static weft_tensor *
 new_after_growing(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin)
 {
-    if (handles.live == handles.most_live) add_chunk();
+    if (handles.made == handles.made_at_check) look_at_queue();
     if (wf_scope_is_full()) wf_scope_grow();
     return wf_tensor_new(layout, block, data, origin);
 }
@@ -72,11 +194,12 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
 {
     weft_tensor *t;
 
-    if (handles.live == handles.most_live || wf_scope_is_full())
+    if (handles.made == handles.made_at_check || wf_scope_is_full())
         return new_after_growing(layout, block, data, origin);
     t = handles.free;
     handles.free = t->next_free;
-    handles.live++;
+    __builtin_prefetch(handles.free, 1); /* it was not used for long */
+    handles.made++;
     t->layout = wf_layout_retain(layout);
     t->data = data;
     t->block = block;
@@ -109,12 +232,12 @@ __attribute__((noinline)) static void end(weft_tensor *t)
     }
     wf_block_release(t->block);
     wf_layout_release(t->layout);
-    t->layout = &handles.no_layout;
-    t->block = &handles.no_block;
+    t->layout = &no_layout;
+    t->block = &no_block;
     t->requires_grad = false;
     t->pending = false;
     rest(t);
-    handles.live--;
+    handles.released++;
 }
 
 weft_tensor *weft_retain(weft_tensor *t)
@@ -128,7 +251,7 @@ weft_tensor *weft_retain(weft_tensor *t)
 void weft_release(weft_tensor *t)
 {
     if (!t || --t->refs > 0) return;
-    if (t->refs == 0 && t->owner == &handles) {
+    if (t->refs == 0 && owner_of(t) == handles.thread) {
         end(t);
     } else {
         t->refs++;
@@ -136,7 +259,12 @@ void weft_release(weft_tensor *t)
     }
 }
 
-int32_t *wf_tensor_ties(weft_tensor *t) { return &t->ties; }
+int32_t *wf_tensor_ties(weft_tensor *t)
+{
+    struct chunk *chunk = chunk_of(t);
+
+    return &chunk->ties[t - chunk->handles];
+}
 
 _Thread_local uint64_t wf_tensor_writes;
 
@@ -151,35 +279,47 @@ void weft_increment_version(weft_tensor *t)
         wf_tensor_begin_write(t, "weft_increment_version");
 }
 
-int64_t wf_tensor_count(void) { return handles.live; }
+int64_t wf_tensor_count(void) { return handles.made - handles.released; }
 
 static void report_leaks(void)
 {
     char text[256];
     int shown = 0;
 
-    for (int c = 0; c < handles.n_chunks; c++) {
-        weft_tensor *chunk = handles.chunks[c];
-        for (int i = 0; i < HANDLES_PER_CHUNK && shown < 8; i++) {
-            if (chunk[i].refs <= 0) continue;
-            weft_tensor_describe(&chunk[i], text, sizeof text);
-            WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", chunk[i].origin,
+    for (const struct chunk *chunk = handles.chunks.first; chunk; chunk = chunk->next) {
+        for (int i = 0; i < chunk->used && shown < 8; i++) {
+            const weft_tensor *t = &chunk->handles[i];
+
+            if (t->refs <= 0) continue;
+            weft_tensor_describe(t, text, sizeof text);
+            WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", t->origin,
                    text);
             shown++;
         }
     }
 }
 
+/* What handles point to ends with the thread, names of ops that it registered included. */
+static void give_back(void)
+{
+    for (struct chunk *chunk = handles.chunks.first; chunk; chunk = chunk->next) {
+        for (int i = 0; i < chunk->used; i++)
+            chunk->handles[i] = (weft_tensor){.layout = &no_layout, .block = &no_block};
+        atomic_store_explicit(&chunk->owner, 0, memory_order_relaxed);
+    }
+    pthread_mutex_lock(&ended.lock);
+    append(&ended.chunks, handles.chunks);
+    pthread_mutex_unlock(&ended.lock);
+}
+
 void wf_tensor_finalize(void)
 {
     wf_scope_finalize();
-    if (handles.live) report_leaks();
-    for (int c = 0; c < handles.n_chunks; c++) wf_free(handles.chunks[c]);
-    wf_free(handles.chunks);
+    if (wf_tensor_count()) report_leaks();
+    give_back();
     handles.free = handles.last = NULL;
-    handles.chunks = NULL;
-    handles.n_chunks = 0;
-    handles.live = handles.most_live = 0;
+    handles.made = handles.made_at_check = handles.released = handles.all = 0;
+    handles.chunks = (struct chunks){0};
 }
 
 int wf_dim(int dim, int ndim, const char *who)

@@ -1,8 +1,9 @@
 /*
  * tensor.h: the handle behind weft_tensor, and the scope stack that owns temporaries.
  *
- * A handle is a layout, a place in a block of bytes, and its part in the tape. Handles come from a
- * per-thread queue of released ones; making one costs a pop, a scope push and no allocation.
+ * A handle is a layout, a place in a block of bytes, and its part in the tape. It is one cache
+ * line, from a per-thread queue of released ones; making one costs a pop, a scope push and no
+ * allocation.
  */
 #pragma once
 
@@ -27,9 +28,7 @@ struct weft_tensor {
     bool requires_grad;     /* a leaf that wants a gradient, or the result of a recorded op */
     bool pending;           /* its elements may still be under way: wf_settled before their use */
     const char *origin;     /* the op that made it, for the leak report */
-    const void *owner;      /* the free list of the thread that made it */
     struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
-    int32_t ties;           /* how many parameters of modules it is */
 };
 
 /**
@@ -58,7 +57,8 @@ static inline void wf_settled(const weft_tensor *t)
     if (t->pending) wf_tensor_await(t);
 }
 
-/** How many parameters of modules the tensor is, to count up and down; nn declares it too. */
+/** How many parameters of modules the tensor is, to count up and down; nn declares it too. Kept
+ * beside the handle, which has no room for it. */
 int32_t *wf_tensor_ties(weft_tensor *t);
 
 /** Upcall: dtensor waits for collectives that still read the block; it has readers. */
@@ -87,16 +87,23 @@ static inline void wf_tensor_begin_write(const weft_tensor *t, const char *op)
 }
 
 /**
- * Refuses a tensor that was released, as long as its handle is not used again, or that another
- * thread made. Ops need not ask: no plan is made for one, so the door asks on a miss only.
+ * Refuses a tensor that was released, as long as its handle is not used again, that another thread
+ * made, or a thread that has ended. Ops need not ask: no plan is made for one, so the door asks on
+ * a miss only.
  */
 weft_status wf_tensor_need_live(const weft_tensor *t, const char *who);
 weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who);
 
+/** The same for functions that look at a tensor, or hand it back, before the door sees it. */
+static inline weft_status wf_tensor_need_held(const weft_tensor *t, const char *who)
+{
+    return !t || t->refs > 0 ? WEFT_OK : wf_tensor_refuse_dead(t, who);
+}
+
 /** Handles alive on this thread. */
 int64_t wf_tensor_count(void);
 
-/** Close all scopes, report what is still alive in the log, free the free lists. */
+/** Close all scopes, report what is still alive in the log, hand the handles to later threads. */
 void wf_tensor_finalize(void);
 
 /** True for a plain tensor. */
