@@ -17,8 +17,8 @@
 WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
-/** Of integers towards 0; by 0 it is 0 on every element (PyTorch ends with an error; floats: inf).
- */
+/** Of integers towards 0; by 0 it is 0 on every element (PyTorch ends with an error; floats: inf),
+ * and the smallest number by -1 is itself, as integers wrap. */
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b);
 /** Where equal, the gradient is shared half and half. */

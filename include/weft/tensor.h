@@ -29,7 +29,8 @@ WEFT_API void weft_scope_close(weft_scope *scope);
 WEFT_API weft_tensor *weft_scope_return(weft_scope *scope, weft_tensor *t);
 
 /** The same for several; NULL among them is allowed. ranks: any; local
- *  fails: as weft_scope_close, and for no list of `n` tensors WEFT_ERR_ARG */
+ *  fails: as weft_scope_close, and closes nothing either for a tensor that was released
+ *  (WEFT_ERR_STATE) and for no list of `n` tensors (WEFT_ERR_ARG) */
 WEFT_API weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n);
 
 /** Keep a tensor beyond its scope / drop what retain kept; NULL is allowed. ranks: any; local */

@@ -55,6 +55,7 @@ static void print_node(const struct wf_node *node, int depth, int indent, FILE *
 weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
 {
     WF_NEED_GIVEN(t, "explain: no tensor");
+    WF_TRY(wf_tensor_need_held(t, "explain"));
     WF_NEED(t->node, WEFT_ERR_STATE,
             "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
     WF_NEED(out, WEFT_ERR_ARG, "explain: no file");

@@ -52,6 +52,7 @@ void weft_memory_print(FILE *out)
 
 weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
 {
+    WF_TRY_PTR(wf_tensor_need_held(t, "memory_count_as"));
     if (t && category < WEFT_MEMORY_CATEGORIES)
         wf_block_recategorize(t->block, (enum wf_category)category);
     return t;

@@ -156,6 +156,7 @@ weft_status wf_reduce_groups(weft_tensor *const *leaves, int n)
 weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
 {
     WF_NEED(leaves || n <= 0, WEFT_ERR_ARG, "reduce gradients: %d leaves, but no list of them", n);
+    for (int i = 0; i < n; i++) WF_TRY(wf_tensor_need_live(leaves[i], "reduce gradients"));
     WF_TRY(wf_reduce_groups(leaves, n));
     for (int i = 0; i < n; i++) {
         struct wf_kept *kept = leaves[i] ? leaves[i]->kept : NULL;

@@ -182,8 +182,8 @@ static weft_tensor *pack_list(const struct wf_deal *d, weft_tensor *const *parts
     for (int r = 0; r < d->ways; r++) {
         weft_tensor *part = parts ? parts[r] : NULL;
 
-        if (!part || weft_tensor_dtype(part) != d->coll.dtype ||
-            weft_ndim(part) != weft_ndim(d->t) ||
+        if (!part || wf_tensor_need_live(part, d->who) != WEFT_OK ||
+            weft_tensor_dtype(part) != d->coll.dtype || weft_ndim(part) != weft_ndim(d->t) ||
             memcmp(part->layout->desc.shape, d->t->layout->desc.shape,
                    (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
             WF_DIE("mesh_scatter: part %d is missing or has another shape or dtype than the result",

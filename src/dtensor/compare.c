@@ -134,6 +134,8 @@ static weft_status refuse(const weft_tensor *a, const weft_tensor *b, const char
 {
     weft_mesh *mesh = a->layout->mesh ? a->layout->mesh : b->layout->mesh;
 
+    WF_TRY(wf_tensor_need_live(a, who));
+    WF_TRY(wf_tensor_need_live(b, who));
     WF_NEED(a->layout->desc.dtype == b->layout->desc.dtype, WEFT_ERR_DTYPE,
             "%s: dtypes differ: %s and %s", who, weft_dtype_name(weft_tensor_dtype(a)),
             weft_dtype_name(weft_tensor_dtype(b)));

@@ -15,6 +15,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
 
     if (!t) return NULL;
     WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for what is not elements");
+    WF_TRY_PTR(wf_tensor_need_held(t, "flatten"));
     WF_NEED_PTR(!wf_is_plain(t), WEFT_ERR_ARG, "flatten: the tensor is plain");
     WF_TRY_PTR(weft_layout_of(&rest->layout, t));
     rest->dtype = weft_tensor_dtype(t);
@@ -56,6 +57,7 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
     weft_tensor *t = NULL;
 
     if (!local) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(local, "unflatten"));
     WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: nothing says what the local tensor is part of");
     l = &rest->layout;
     WF_NEED_PTR(wf_is_plain(local), WEFT_ERR_ARG,

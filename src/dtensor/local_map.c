@@ -224,6 +224,7 @@ weft_status weft_local_map_call(const weft_local_map *map, weft_tensor *const *i
     weft_mesh *mesh;
 
     WF_TRY(check_call(map, in, out));
+    for (int i = 0; i < map->n_in; i++) WF_TRY(wf_tensor_need_live(in[i], "local_map"));
     mesh = mesh_of(map, in);
     WF_TRY(check_result_meshes(map, mesh));
     for (int i = 0; i < map->n_in; i++) {

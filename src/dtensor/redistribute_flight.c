@@ -4,6 +4,7 @@
  */
 #include "dtensor/redistribute_flight.h"
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "dtensor/redistribute_run.h"
 #include <weft/dtensor.h>
@@ -144,6 +145,7 @@ bool weft_is_pending(const weft_tensor *t) { return t && t->pending && find(t->b
 weft_tensor *weft_wait(weft_tensor *t)
 {
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "wait"));
     wf_settled(t);
     t->pending = false;
     return t;

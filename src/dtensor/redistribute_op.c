@@ -121,6 +121,7 @@ static const weft_placement replicated[WEFT_MAX_AXES]; /* what NULL stands for *
 weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
 {
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "redistribute"));
     if (!placements) placements = replicated;
     if (t->layout->mesh) WF_TRY_PTR(refuse_pending(t->layout, placements));
     return wf_redistribute(t, placements);
@@ -134,6 +135,7 @@ static struct wf_redist_plan *plan_of(const weft_tensor *t, const weft_placement
     struct wf_redist_plan *plan;
     struct wf_layout *target;
 
+    WF_TRY_PTR(wf_tensor_need_held(t, who));
     WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
     WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated, t->layout->n_axes,
                                        weft_ndim(t), "redistribute"));
@@ -243,6 +245,7 @@ static weft_tensor *moved(weft_tensor *t, const weft_placement *placements,
 
 static weft_status check_options(const weft_tensor *t, const weft_redistribute_options *o)
 {
+    WF_TRY(wf_tensor_need_held(t, "redistribute"));
     WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
     WF_NEED(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
             "redistribute: unknown dtypes %d and %d", o->forward, o->backward);

@@ -77,6 +77,7 @@ static weft_status describe(struct head *head, const weft_tensor *t)
     const struct wf_layout *layout = t->layout;
     const struct wf_desc *desc = &layout->desc;
 
+    WF_TRY(wf_tensor_need_held(t, "save"));
     *head = (struct head){.order = order,
                           .version = VERSION,
                           .dtype = desc->dtype,

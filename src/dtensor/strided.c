@@ -61,6 +61,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     weft_tensor *empty;
 
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "new_empty"));
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "new_empty: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "new_empty: no shape");
     for (int d = 0; d < ndim; d++)
@@ -113,6 +114,7 @@ weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape, con
     char text[256];
 
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "as_strided"));
     weft_tensor_describe(t, text, sizeof text);
     WF_NEED_PTR(ndim == weft_ndim(t) && offset == 0, WEFT_ERR_ARG,
                 "as_strided: %d dims from element %lld on of %s: only its own dims, in any order, "

@@ -397,6 +397,7 @@ weft_status wf_plan_untyped(struct wf_plan *plan, const struct wf_infer *call)
 
 weft_tensor *weft_untyped(weft_tensor *t)
 {
+    WF_TRY_PTR(wf_tensor_need_held(t, "untyped"));
     return t && t->layout->types.mesh ? wf_call1(WF_OP_untyped, t) : t;
 }
 

@@ -22,6 +22,7 @@ const char *wf_shape_text(char *text, int ndim, const int64_t *shape)
 weft_status wf_need_elements(const char *who, const char *name, const weft_tensor *t)
 {
     WF_NEED_GIVEN(t, "%s: tensor '%s' is NULL", who, name);
+    WF_TRY(wf_tensor_need_live(t, who));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
             "%s: tensor '%s' is a pending reduction, of which each rank has a term only; "
             "redistribute it first",

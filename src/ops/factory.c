@@ -73,6 +73,7 @@ static weft_tensor *empty_as(const weft_tensor *t)
     weft_spec spec;
 
     if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "tensor like another"));
     spec = weft_spec_of(t);
     return empty_on(&spec, weft_tensor_device(t));
 }

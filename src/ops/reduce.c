@@ -100,20 +100,27 @@ void wf_vjp_log_softmax(const struct wf_node *n, weft_tensor *g, weft_tensor **i
 
 weft_tensor *weft_softmax(weft_tensor *x, int dim)
 {
-    int d = x ? wf_dim(dim, weft_ndim(x), "softmax") : -1;
+    int d;
 
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(x, "softmax"));
+    d = wf_dim(dim, weft_ndim(x), "softmax");
     return d < 0 ? NULL : along_dim(WF_OP_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
 {
-    int d = x ? wf_dim(dim, weft_ndim(x), "log_softmax") : -1;
+    int d;
 
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(x, "log_softmax"));
+    d = wf_dim(dim, weft_ndim(x), "log_softmax");
     return d < 0 ? NULL : along_dim(WF_OP_log_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
 {
+    WF_TRY_PTR(wf_tensor_need_held(x, "sum"));
     return x ? wf_sum_mask(x, wf_dim_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
 }
 
@@ -124,6 +131,7 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     struct wf_args args;
 
     if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(x, "mean"));
     WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
                 "mean: needs floating-point numbers, not %s",
                 weft_dtype_name(weft_tensor_dtype(x)));
@@ -136,9 +144,13 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
 
 weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
 {
-    int64_t mask = x ? wf_dim_mask(x, n, dims, "max") : -1;
-    struct wf_args args = {WF_ATTR(mask, keep)};
+    struct wf_args args;
+    int64_t mask;
 
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(x, "max"));
+    mask = wf_dim_mask(x, n, dims, "max");
+    args = (struct wf_args){WF_ATTR(mask, keep)};
     return mask < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
 }
 

@@ -118,10 +118,14 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
 {
     weft_placement placements[WEFT_MAX_AXES];
     weft_tensor *labels = NULL, *bare, *values;
-    int d = x ? wf_dim(dim, weft_ndim(x), "topk") : -1, last = x ? weft_ndim(x) - 1 : 0;
     int64_t ways;
+    int d, last;
 
     if (indices) *indices = NULL;
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(x, "topk"));
+    d = wf_dim(dim, weft_ndim(x), "topk");
+    last = weft_ndim(x) - 1;
     if (d < 0) return NULL;
     WF_NEED_PTR(k >= 0 && k <= weft_size(x, d), WEFT_ERR_ARG, "topk: %lld of %lld elements",
                 (long long)k, (long long)weft_size(x, d));

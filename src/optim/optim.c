@@ -388,6 +388,7 @@ weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr)
     double value;
 
     WF_NEED_GIVEN(optim && lr, "set_lr: an argument is NULL");
+    WF_TRY(wf_tensor_need_held(lr, "set_lr"));
     WF_NEED(weft_numel(lr) == 1, WEFT_ERR_ARG, "set_lr: a tensor of %lld elements, not one",
             (long long)weft_numel(lr));
     value = weft_item(lr);

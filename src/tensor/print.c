@@ -8,6 +8,7 @@ enum { SHOWN_PER_DIM = 8 };
 int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes)
 {
     if (!text) bytes = 0;
+    if (t && t->refs <= 0) return snprintf(text, bytes, "(released tensor)");
     return t ? wf_layout_print(t->layout, text, bytes) : snprintf(text, bytes, "(no tensor)");
 }
 
@@ -34,6 +35,7 @@ void weft_tensor_print(const weft_tensor *t, FILE *out)
     char text[256];
 
     WF_NEED_VOID(out, WEFT_ERR_ARG, "tensor print: no file");
+    if (wf_tensor_need_live(t, "tensor print") != WEFT_OK) return;
     weft_tensor_describe(t, text, sizeof text);
     fprintf(out, "%s ", text);
     if (t && t->layout->desc.numel && !wf_is_meta(t)) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "tensor/tensor.h"
 
 struct weft_scope {
     size_t start;
@@ -126,9 +127,10 @@ void weft_scope_close(weft_scope *scope)
 weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)
 {
     WF_NEED(n == 0 || tensors, WEFT_ERR_ARG, "scope_return: no list of %d tensors", n);
+    for (int i = 0; i < n; i++) WF_TRY(wf_tensor_need_live(tensors[i], "scope_return"));
     if (!scope) return WEFT_OK;
     WF_TRY(check_open("scope_return", scope));
-    for (int i = 0; i < n; i++) tensors[i] = weft_retain(tensors[i]);
+    for (int i = 0; i < n; i++) weft_retain(tensors[i]);
     close_to(scope);
     for (int i = 0; i < n; i++)
         if (tensors[i]) own(tensors[i]);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/knob.h"
 #include "support/worlds.h"
@@ -40,6 +41,189 @@ WT_TEST(handle__of_a_closed_scope_is_refused_by_name)
     WT_ALL(weft_retain(gone) == NULL);
     WT_FAILED(WEFT_ERR_STATE, "retain: the tensor from relu was released");
     WT_ALL(weft_ndim(gone) == 0 && weft_numel(gone) == 0 && !weft_tensor_mesh(gone));
+    wt_world_close(&w);
+}
+
+/* trial 1.8: from one step to the next there are thousands of others */
+WT_TEST(handle__is_refused_after_thousands_of_others)
+{
+    struct wt_world w = wt_world_open();
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *gone = weft_relu(weft_full(WEFT_F32, 0, NULL, 7)), *kept;
+
+    weft_scope_close(scope);
+    kept = wt_spread(&w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)");
+    for (int i = 0; i < 160; i++) { /* 16,000 */
+        weft_scope *step = weft_scope_open();
+
+        for (int j = 0; j < 100; j++) weft_mul(kept, kept);
+        weft_scope_close(step);
+        if (i != 50 && i != 159) continue;
+        WT_ALL(!weft_add(gone, gone));
+        WT_FAILED(WEFT_ERR_STATE, "add: the tensor from relu was released");
+        WT_ALL(isnan(weft_item(gone)));
+        WT_FAILED(WEFT_ERR_STATE, "item: the tensor from relu was released");
+    }
+    wt_world_close(&w);
+}
+
+/* ---- functions that look at a tensor, or hand it back, before the door sees it ---- */
+
+struct entry {
+    const char *who;
+    bool (*refuses)(weft_tensor *t);
+};
+
+/* clang-format off */
+#define GIVES(name, call) \
+    static bool name(weft_tensor *t) { return !(call); }
+#define FAILS(name, call) \
+    static bool name(weft_tensor *t) { return (call) != WEFT_OK; }
+
+static const int first_dim[] = {0};
+static const int64_t no_size[1];
+static weft_flat flat;
+static weft_layout paper;
+static weft_redistribution_cost cost;
+static bool alike;
+static char text[256];
+
+GIVES(to_local, weft_to_local(t, NULL))
+GIVES(full_tensor, weft_full_tensor(t))
+GIVES(from_local, weft_from_local(t, NULL, NULL, NULL))
+GIVES(checked, weft_from_local_with(t, NULL, NULL, (weft_from_local_options){.run_check = true}))
+GIVES(redistribute, weft_redistribute(t, NULL))
+GIVES(redistribute_with, weft_redistribute_with(t, NULL, NULL))
+FAILS(redistribute_cost, weft_redistribute_cost(&cost, t, NULL))
+FAILS(redistribute_explain, weft_redistribute_explain(t, NULL, text, sizeof text) < 0)
+GIVES(flatten, weft_tensor_flatten(t, &flat))
+GIVES(unflatten, weft_tensor_unflatten(t, &flat))
+FAILS(save, weft_tensor_save(t, NULL, 0) < 0)
+GIVES(new_empty, weft_new_empty(t, 0, NULL, NULL))
+GIVES(as_strided, weft_as_strided(t, 0, NULL, NULL, 0))
+GIVES(awaited, weft_wait(t))
+GIVES(untyped, weft_untyped(t))
+GIVES(cast, weft_cast(t, WEFT_F32))
+GIVES(contiguous, weft_contiguous(t))
+FAILS(copied_to, weft_copy_(t, t))
+GIVES(to, weft_tensor_to(t, WEFT_CPU))
+GIVES(empty_like, weft_empty_like(t, WEFT_CPU))
+GIVES(zeros_like, weft_zeros_like(t))
+GIVES(rand_like, weft_rand_like(t, NULL))
+GIVES(reshape, weft_reshape(t, 0, NULL))
+GIVES(permute, weft_permute(t, NULL))
+GIVES(transpose, weft_transpose(t, 0, 1))
+GIVES(slice, weft_slice(t, 0, 0, 1))
+GIVES(selected, weft_select(t, 0, 0))
+FAILS(split, weft_split(&t, t, 0, 1, NULL))
+GIVES(expand, weft_expand(t, 1, no_size))
+GIVES(cat, weft_cat(1, &t, 0))
+GIVES(softmax, weft_softmax(t, 0))
+GIVES(log_softmax, weft_log_softmax(t, 0))
+GIVES(sum, weft_sum(t, 1, first_dim, false))
+GIVES(mean, weft_mean(t, 1, first_dim, false))
+GIVES(max, weft_max(t, 1, first_dim, false))
+GIVES(topk, weft_topk(t, 1, 0, NULL))
+GIVES(argmax, weft_argmax(t, 0))
+GIVES(cross_entropy, weft_cross_entropy(t, t, 0))
+GIVES(rotary, weft_rotary(t, NULL, (weft_rotary_options){0}))
+GIVES(embedding, weft_embedding(t, t))
+GIVES(attention, weft_attention(t, t, t, false, 0))
+FAILS(uniform, weft_uniform_(t, 0, 1, NULL))
+FAILS(kaiming, weft_kaiming_normal_(t, 0, WEFT_FAN_IN, NULL))
+GIVES(bernoulli, weft_bernoulli(t, NULL))
+GIVES(multinomial, weft_multinomial(t, 1, true, NULL))
+GIVES(dropout, weft_dropout(t, 0.5, NULL))
+FAILS(equal, weft_equal(&alike, t, t))
+FAILS(allclose, weft_allclose(&alike, t, t, (weft_allclose_options){0}))
+FAILS(reduce_gradients, weft_reduce_gradients(&t, 1))
+FAILS(layout, weft_layout_of(&paper, t))
+GIVES(memory_count_as, weft_memory_count_as(t, WEFT_MEMORY_WEIGHTS))
+FAILS(explain, weft_explain(t, 1, stderr))
+FAILS(visualize, weft_visualize_sharding(t, stderr))
+FAILS(visualize_svg, weft_visualize_sharding_svg(t, stderr))
+GIVES(returned, weft_scope_return(NULL, t))
+/* clang-format on */
+
+/* trial 1.8 */
+WT_TEST(handle__that_was_released_is_refused_wherever_it_enters)
+{
+    static const struct entry entries[] = {
+        {"to_local", to_local},
+        {"full_tensor", full_tensor},
+        {"from_local", from_local},
+        {"from_local", checked},
+        {"redistribute", redistribute},
+        {"redistribute", redistribute_with},
+        {"redistribute_cost", redistribute_cost},
+        {"redistribute_explain", redistribute_explain},
+        {"flatten", flatten},
+        {"unflatten", unflatten},
+        {"save", save},
+        {"new_empty", new_empty},
+        {"as_strided", as_strided},
+        {"wait", awaited},
+        {"untyped", untyped},
+        {"cast", cast},
+        {"contiguous", contiguous},
+        {"copy_", copied_to},
+        {"to", to},
+        {"empty_like", empty_like},
+        {"tensor like another", zeros_like},
+        {"tensor like another", rand_like},
+        {"reshape", reshape},
+        {"permute", permute},
+        {"transpose", transpose},
+        {"slice", slice},
+        {"select", selected},
+        {"split", split},
+        {"expand", expand},
+        {"cat", cat},
+        {"softmax", softmax},
+        {"log_softmax", log_softmax},
+        {"sum", sum},
+        {"mean", mean},
+        {"max", max},
+        {"topk", topk},
+        {"detach", argmax},
+        {"cross_entropy", cross_entropy},
+        {"rotary", rotary},
+        {"embedding", embedding},
+        {"attention", attention},
+        {"uniform", uniform},
+        {"kaiming", kaiming},
+        {"bernoulli", bernoulli},
+        {"multinomial", multinomial},
+        {"dropout", dropout},
+        {"equal", equal},
+        {"allclose", allclose},
+        {"reduce gradients", reduce_gradients},
+        {"layout", layout},
+        {"memory_count_as", memory_count_as},
+        {"explain", explain},
+        {"visualize_sharding", visualize},
+        {"visualize_sharding", visualize_svg},
+        {"scope_return", returned},
+    };
+    struct wt_world w = wt_world_open();
+
+    for (int plain = 0; plain < 2; plain++) {
+        weft_tensor *t = wt_whole(WEFT_F32, 1, ROWS, COLUMNS);
+        weft_scope *scope = weft_scope_open();
+
+        t = weft_relu(plain ? t : wt_spread(&w, t, "S(0)"));
+        weft_scope_close(scope);
+        for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+            char told[128];
+            bool refused;
+
+            snprintf(told, sizeof told, "%s: the tensor from relu was released", entries[i].who);
+            refused = entries[i].refuses(t) && strstr(weft_error_message(), told);
+            if (!refused) wt_note("%s: %s", told, weft_error_message());
+            weft_error_clear();
+            WT_ALL(refused);
+        }
+    }
     wt_world_close(&w);
 }
 
@@ -236,6 +420,8 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(handle__of_a_closed_scope_is_refused_by_name),
+        WT_CASE(handle__is_refused_after_thousands_of_others),
+        WT_CASE(handle__that_was_released_is_refused_wherever_it_enters),
         WT_CASE(handle__that_was_released_is_kept_by_nobody),
         WT_CASE(handle__released_once_too_often_is_told),
         WT_CASE(handle__of_another_thread_is_refused),
