@@ -313,6 +313,7 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     int d;
 
     WF_NEED_GIVEN(x, "split: no tensor");
+    WF_NEED_GIVEN(out, "split: no array for the pieces");
     WF_TRY(wf_tensor_need_held(x, "split"));
     d = wf_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;

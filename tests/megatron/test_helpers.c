@@ -186,6 +186,8 @@ WT_TEST(split__of_sizes_beyond_what_can_be_added_is_refused)
 {
     weft_tensor *x = counted(WEFT_F64, 2, (int64_t[]){3, 4}, 0), *pieces[3];
 
+    WT_ALL(weft_split(NULL, x, -1, 2, NULL) == WEFT_ERR_ARG);
+    weft_error_clear();
     WT_ALL(weft_split(pieces, x, -1, 3, (int64_t[]){INT64_MAX, INT64_MAX, 6}) == WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "add up");
 }
