@@ -114,6 +114,7 @@ weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape, con
     char text[256];
 
     if (!t) return NULL;
+    WF_NEED_PTR((shape && stride) || ndim == 0, WEFT_ERR_ARG, "as_strided: no shape or no strides");
     WF_TRY_PTR(wf_tensor_need_held(t, "as_strided"));
     weft_tensor_describe(t, text, sizeof text);
     WF_NEED_PTR(ndim == weft_ndim(t) && offset == 0, WEFT_ERR_ARG,

@@ -264,6 +264,8 @@ WT_TEST(as_strided__shows_the_tensor_itself_or_its_dims_permuted)
         weft_set_requires_grad(t, true);
         WT_ALL(weft_as_strided(t, 2, shape, stride, 0) == t);
         WT_ALL(weft_as_strided(whole, 2, shape, stride, 0) == whole);
+        WT_ALL(!weft_as_strided(whole, 2, NULL, stride, 0)); /* trial 3 */
+        WT_FAILED(WEFT_ERR_ARG, "no shape or no strides");
         p = weft_as_strided(t, 2, turned, back, 0);
         plain = weft_as_strided(whole, 2, turned, back, 0);
         WT_ALL(weft_data(p) == weft_data(t) && wt_is_placed(p, "S(1)"));
