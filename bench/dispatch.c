@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
-#include "dtensor/plan.h"
+#include "dtensor/dispatch/plan_cache.h"
 #include "mesh/mesh.h"
 #include "support/bench.h"
 #include "support/malloc_count.h"
@@ -135,7 +135,7 @@ static weft_mesh *grid(int axes)
     static const int sizes[] = {2, 2, 2}, here[] = {0, 0, 0};
     static const char *const names[] = {"x", "y", "z"};
 
-    return bench_need(wf_mesh_fake(axes, sizes, here, names));
+    return bench_need(wf_mesh_new_fake(axes, sizes, here, names));
 }
 
 /* ---- time per call, kernels included ---- */
@@ -172,7 +172,7 @@ static double call_ns(op_fn *run, const struct fixture *f)
 
 /* ---- the kernels of a call, alone ---- */
 struct kernel {
-    struct wf_plan *plan;
+    struct wf_op_plan *plan;
     void *in[WF_MAX_IN], *out[WF_MAX_OUT];
 };
 
@@ -182,15 +182,15 @@ static bool noting;
 
 /* The linker's --wrap gives these two their names: the door calls the first in place of the second.
  */
-struct wf_plan *__wrap_wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
-                                   const struct wf_args *args);
-struct wf_plan *__real_wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
-                                   const struct wf_args *args);
+struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
+                                            const struct wf_op_args *args);
+struct wf_op_plan *__real_wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
+                                            const struct wf_op_args *args);
 
-struct wf_plan *__wrap_wf_plan_for(enum wf_op op, int n, weft_tensor *const *in,
-                                   const struct wf_args *args)
+struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
+                                            const struct wf_op_args *args)
 {
-    struct wf_plan *plan = __real_wf_plan_for(op, n, in, args);
+    struct wf_op_plan *plan = __real_wf_op_plan_lookup(op, n, in, args);
 
     if (noting && plan && plan->kernel.run && n_kernels < MAX_CALLS)
         kernels[n_kernels++].plan = plan;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/observe.h"
+#include "base/observers.h"
 #include "hand/read.h"
 #include "support/bench.h"
 
@@ -62,12 +62,12 @@ static void write_token(struct writing *w, const int32_t *tokens, int64_t count)
 static struct cost write_next(struct writing *w)
 {
     struct cost cost = {0};
-    int handle = wf_observe_add(WF_EVENT_COLL | WF_EVENT_OP, take_event, &cost);
+    int handle = wf_observer_add(WF_EVENT_COLL | WF_EVENT_OP, take_event, &cost);
     double start = bench_now();
 
     write_token(w, w->newest, 1);
     cost.seconds = bench_now() - start;
-    wf_observe_remove(handle);
+    wf_observer_remove(handle);
     return cost;
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/dtype.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/products/gemm.h"
 #include "support/bench.h"
 
 enum { ROUNDS = 7, BATCH_FLOPS = 1000000000 };
@@ -59,7 +59,7 @@ static double speed(enum form form, weft_dtype dtype, int64_t m, int64_t n, int6
         rate = batch * flops / (bench_cpu_now() - began) / 1e9;
         if (rate > best) best = rate;
     }
-    wf_gemm_drop(&g);
+    wf_gemm_free(&g);
     for (int i = 0; i < 4; i++) free((void *[]){a, b, c, scratch}[i]);
     return best;
 }

@@ -16,11 +16,11 @@
 
 #include "comm/comm.h"
 #include "device/pool.h"
-#include "dtensor/placements.h"
-#include "dtensor/plan.h"
-#include "dtensor/redistribute.h"
+#include "dtensor/dispatch/placement_args.h"
+#include "dtensor/dispatch/plan_cache.h"
 #include "hand/moves.h"
 #include "mesh/mesh.h"
+#include "redistribute/redistribute.h"
 #include "support/bench.h"
 
 enum { MOST_ROUNDS = 31 };
@@ -120,8 +120,8 @@ static double measure(weft_mesh *mesh, enum hand_move move, int64_t rows, int64_
 
     if (bytes > 1 << 16 && bytes <= 1 << 21) batch = 10;
     for (int b = 0; b < 3; b++) blocks[b] = bench_need(wf_block_new(bytes, WF_MEM_COMM));
-    hand_matrix_init(&p.hand, wf_mesh_comm(mesh, 0), (size_t)rows, (size_t)columns, blocks[0]->data,
-                     blocks[1]->data, blocks[2]->data);
+    hand_matrix_init(&p.hand, wf_mesh_axis_comm(mesh, 0), (size_t)rows, (size_t)columns,
+                     blocks[0]->data, blocks[1]->data, blocks[2]->data);
     weft_placements_parse(&p.to, 1, moves[move].to);
     p.source = make_source(&p, rows, columns);
     check_equal(&p);
@@ -176,16 +176,17 @@ static void measure_hit(void)
     weft_scope *scope = weft_scope_open();
     weft_tensor *t = bench_need(weft_full(WEFT_F32, 2, (int64_t[]){8, 8}, 1));
     int64_t words[WF_PLACEMENT_WORDS * 2];
-    struct wf_args args = {.n_attr = WF_PLACEMENT_WORDS * 2, .attr = words};
+    struct wf_op_args args = {.n_attr = WF_PLACEMENT_WORDS * 2, .attr = words};
     double seconds[MOST_ROUNDS];
 
     t = bench_need(weft_distribute_tensor(t, mesh, from, -1));
-    wf_placements_pack(words, to, 2);
-    bench_need(wf_plan_for(WF_OP_redistribute, 1, &t, &args));
+    wf_placements_to_words(words, to, 2);
+    bench_need(wf_op_plan_lookup(WF_OP_redistribute, 1, &t, &args));
     for (int i = 0; i < MOST_ROUNDS; i++) {
         double start = bench_cpu_now();
 
-        for (int c = 0; c < CALLS; c++) bench_need(wf_plan_for(WF_OP_redistribute, 1, &t, &args));
+        for (int c = 0; c < CALLS; c++)
+            bench_need(wf_op_plan_lookup(WF_OP_redistribute, 1, &t, &args));
         seconds[i] = (bench_cpu_now() - start) / CALLS;
     }
     bench_line(bench_median(seconds, MOST_ROUNDS) * 1e9, "ns", "redistribute.plan_hit_ns");
@@ -202,7 +203,7 @@ static void measure_plan(void)
     enum { LAYOUTS = sizeof texts / sizeof *texts };
     static const int sizes[] = {2, 4, 8}, origin[3];
     static const int64_t shape[] = {1024, 4096, 60};
-    weft_mesh *mesh = wf_mesh_fake(3, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(3, sizes, origin, NULL);
     struct wf_layout *layouts[LAYOUTS];
     double seconds[MOST_ROUNDS], worst = 0;
 

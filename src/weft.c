@@ -2,49 +2,49 @@
 #include <weft/weft.h>
 
 #include "autograd/tape.h"
+#include "base/call_context.h"
 #include "base/error.h"
 #include "base/knob.h"
-#include "base/where.h"
 #include "comm/comm.h"
 #include "device/pool.h"
-#include "dtensor/plan.h"
-#include "dtensor/registry.h"
-#include "dtensor/setup.h"
+#include "dtensor/convert/init.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "dtensor/registration/registry.h"
 #include "kernels/kernels.h"
 #include "mesh/mesh.h"
 #include "random/generator.h"
 #include "tensor/tensor.h"
 
-static void init_process(void)
+static void init_process_globals(void)
 {
     wf_knobs_read();
-    wf_kernels_start();
+    wf_kernels_init_with_dnnl();
     wf_dtensor_init();
-    wf_mesh_on_change(wf_plan_forget_all);
+    wf_mesh_set_change_hook(wf_plan_cache_evict_all);
 }
 
 /* What a rank leaves behind, in the order in which it can go: tensors, tape, plans, bytes. */
-static void finish_rank(void)
+static void finalize_rank_thread(void)
 {
     wf_tensor_finalize();
     wf_autograd_finalize();
-    wf_plan_finalize();
+    wf_plan_cache_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
-    wf_paths_finalize();
+    wf_module_paths_finalize();
 }
 
 weft_status weft_init(int *argc, char ***argv)
 {
-    init_process();
+    init_process_globals();
     return wf_comm_init(argc, argv);
 }
 
 weft_status weft_init_mpi(int comm)
 {
-    init_process();
+    init_process_globals();
     return wf_comm_init_mpi(comm);
 }
 
@@ -58,19 +58,19 @@ int weft_finalize(void)
     }
     wf_tensor_finalize();
     wf_autograd_finalize();
-    wf_plan_finalize();
+    wf_plan_cache_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
     wf_comm_finalize();
     wf_pool_finalize();
     wf_generator_finalize();
-    wf_paths_finalize();
+    wf_module_paths_finalize();
     return failed;
 }
 
 int weft_run(int ranks, int (*body)(void *payload), void *payload)
 {
-    init_process();
-    wf_comm_set_thread_hooks(NULL, finish_rank);
-    return wf_comm_run_local(ranks, body, payload);
+    init_process_globals();
+    wf_comm_set_thread_hooks(NULL, finalize_rank_thread);
+    return wf_comm_run_rank_threads(ranks, body, payload);
 }

@@ -9,15 +9,15 @@
  * while the walk proceeds.
  */
 #include "autograd/tape.h"
+#include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/where.h"
 #include "tensor/scope.h"
 
 static struct wf_autograd_upcalls up;
 
 static _Thread_local struct {
-    struct wf_node **items; /* nodes to visit, a stack; then nodes that are ready, a heap */
+    struct wf_tape_node **items; /* nodes to visit, a stack; then nodes that are ready, a heap */
     size_t count, room;
     size_t base; /* where this walk's part begins: a vjp may walk a tape of its own (recompute.c) */
     uint32_t epoch;
@@ -32,7 +32,7 @@ void wf_backward_finalize(void)
 
 void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls) { up = *upcalls; }
 
-static void push(struct wf_node *node)
+static void push_node(struct wf_tape_node *node)
 {
     if (work.count == work.room) {
         work.room = work.room ? 2 * work.room : 256;
@@ -42,12 +42,12 @@ static void push(struct wf_node *node)
 }
 
 /* The heap has the node on top that was recorded last. */
-static void push_ready(struct wf_node *node)
+static void push_ready_node(struct wf_tape_node *node)
 {
-    struct wf_node **heap;
+    struct wf_tape_node **heap;
     size_t at;
 
-    push(node);
+    push_node(node);
     heap = work.items + work.base;
     for (at = work.count - work.base - 1; at > 0; at = (at - 1) / 2) {
         if (heap[(at - 1) / 2]->number > node->number) break;
@@ -56,11 +56,11 @@ static void push_ready(struct wf_node *node)
     heap[at] = node;
 }
 
-static struct wf_node *pop_ready(void)
+static struct wf_tape_node *pop_ready_node(void)
 {
-    struct wf_node **heap = work.items + work.base, *first = heap[0];
+    struct wf_tape_node **heap = work.items + work.base, *first = heap[0];
     size_t n = --work.count - work.base, at = 0;
-    struct wf_node *last = heap[n];
+    struct wf_tape_node *last = heap[n];
 
     for (;;) {
         size_t child = 2 * at + 1;
@@ -74,9 +74,9 @@ static struct wf_node *pop_ready(void)
     return first;
 }
 
-static weft_status await(const weft_tensor *leaf)
+static weft_status count_awaited_delivery(const weft_tensor *leaf)
 {
-    struct wf_kept *kept = leaf->kept;
+    struct wf_grad_state *kept = leaf->kept;
 
     if (!kept) return WEFT_OK;
     kept->awaited++;
@@ -85,16 +85,16 @@ static weft_status await(const weft_tensor *leaf)
 
 /* First pass. Refuses a tape that was walked before, one whose saved tensors were written since,
  * and one that leads to a leaf that takes no more, before anything has changed. */
-static weft_status count_consumers(struct wf_node *root)
+static weft_status count_consumers(struct wf_tape_node *root)
 {
     weft_status status = WEFT_OK;
 
     work.epoch++;
     root->mark = work.epoch;
     root->deps = 0;
-    push(root);
+    push_node(root);
     while (work.count > work.base) {
-        struct wf_node *node = work.items[--work.count];
+        struct wf_tape_node *node = work.items[--work.count];
 
         if (node->used)
             status = WF_FAIL(WEFT_ERR_STATE,
@@ -103,10 +103,10 @@ static weft_status count_consumers(struct wf_node *root)
                              "for all but the last",
                              node->name);
         for (int i = 0; i < node->n_in; i++) {
-            struct wf_node *producer = node->producers[i];
+            struct wf_tape_node *producer = node->producers[i];
 
             if (node->leaves[i]) {
-                weft_status refused = await(node->leaves[i]);
+                weft_status refused = count_awaited_delivery(node->leaves[i]);
 
                 if (status == WEFT_OK) status = refused;
             }
@@ -114,17 +114,17 @@ static weft_status count_consumers(struct wf_node *root)
             if (producer->mark != work.epoch) {
                 producer->mark = work.epoch;
                 producer->deps = 0;
-                push(producer);
+                push_node(producer);
             }
             producer->deps++;
         }
-        if (status == WEFT_OK) status = wf_node_saved_unchanged(node);
+        if (status == WEFT_OK) status = wf_tape_node_check_versions(node);
     }
     return status;
 }
 
 /* Put another tensor in the place of a leaf's gradient. */
-static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
+static weft_status replace_leaf_gradient(weft_tensor *leaf, weft_tensor *grad)
 {
     if (!grad) return weft_error_status();
     wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
@@ -134,40 +134,40 @@ static weft_status replace(weft_tensor *leaf, weft_tensor *grad)
     return WEFT_OK;
 }
 
-weft_tensor *wf_no_gradient(const weft_tensor *of) { return up.filled(of, 0); }
+weft_tensor *wf_zero_gradient_like(const weft_tensor *of) { return up.filled(of, 0); }
 
 /* What has arrived so far (NULL: nothing) and grad, in place where nobody else holds the first. */
-static weft_tensor *gathered(weft_tensor *so_far, weft_tensor *grad)
+static weft_tensor *sum_gradients(weft_tensor *so_far, weft_tensor *grad)
 {
     if (!so_far) return grad;
     return up.add_into(so_far, grad) ? so_far : up.add(so_far, grad);
 }
 
-weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad)
+weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
 
     if (leaf->kept) WF_TRY(leaf->kept->keeper->growing(leaf->kept->keeper, leaf->kept));
     mine = up.settle(grad, leaf);
     if (!mine) return weft_error_status();
-    return replace(leaf, gathered(leaf->grad, mine));
+    return replace_leaf_gradient(leaf, sum_gradients(leaf->grad, mine));
 }
 
-static weft_tensor *row_major(weft_tensor *grad, const weft_tensor *leaf)
+static weft_tensor *copy_row_major(weft_tensor *grad, const weft_tensor *leaf)
 {
     (void)leaf;
     return up.copy(grad);
 }
 
 /* Replace a leaf's gradient by what `make` makes of it, outside the tape. */
-static weft_status remake(weft_tensor *leaf,
-                          weft_tensor *(*make)(weft_tensor *, const weft_tensor *))
+static weft_status rewrite_leaf_gradient(weft_tensor *leaf,
+                                         weft_tensor *(*make)(weft_tensor *, const weft_tensor *))
 {
     weft_scope *scope = weft_scope_open();
     weft_status status;
 
     wf_no_grad_depth++;
-    status = replace(leaf, make(leaf->grad, leaf));
+    status = replace_leaf_gradient(leaf, make(leaf->grad, leaf));
     wf_no_grad_depth--;
     weft_scope_close(scope);
     return status;
@@ -177,37 +177,37 @@ static weft_status remake(weft_tensor *leaf,
  * Backward may leave two leaves with one gradient (of a sum), or a view as one. It is copied when
  * somebody asks for it, because optimizers scale gradients in place.
  */
-weft_status wf_leaf_own_gradient(weft_tensor *leaf)
+weft_status wf_leaf_unshare_grad(weft_tensor *leaf)
 {
     const weft_tensor *grad = leaf->grad;
 
     if (grad->refs == 1 && grad->block->refs == 1 && grad->layout->desc.contiguous) return WEFT_OK;
-    return remake(leaf, row_major);
+    return rewrite_leaf_gradient(leaf, copy_row_major);
 }
 
-weft_status wf_leaf_maybe_arrived(weft_tensor *leaf)
+weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
 {
-    struct wf_kept *kept = leaf->kept;
+    struct wf_grad_state *kept = leaf->kept;
 
     if (kept->awaited > 0 || kept->pieces > 0 || !kept->keeper->listening) return WEFT_OK;
     return kept->keeper->arrived(kept->keeper, kept);
 }
 
-static weft_status deliver_to_leaf(weft_tensor *leaf, weft_tensor *grad)
+static weft_status add_gradient_to_leaf(weft_tensor *leaf, weft_tensor *grad)
 {
-    WF_TRY(wf_leaf_accumulate(leaf, grad));
+    WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
     if (!leaf->kept) return WEFT_OK;
     leaf->kept->awaited--;
-    return wf_leaf_maybe_arrived(leaf);
+    return wf_leaf_notify_if_complete(leaf);
 }
 
-static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
+static weft_status add_gradient_to_input(struct wf_tape_node *node, int i, weft_tensor *grad)
 {
-    struct wf_node *producer = node->producers[i];
+    struct wf_tape_node *producer = node->producers[i];
     weft_tensor *sum;
 
-    if (node->leaves[i]) return deliver_to_leaf(node->leaves[i], grad);
-    sum = gathered(producer->grad, grad);
+    if (node->leaves[i]) return add_gradient_to_leaf(node->leaves[i], grad);
+    sum = sum_gradients(producer->grad, grad);
     if (!sum) return weft_error_status();
     weft_retain(sum);
     weft_release(producer->grad);
@@ -215,23 +215,23 @@ static weft_status deliver(struct wf_node *node, int i, weft_tensor *grad)
     return WEFT_OK;
 }
 
-static weft_status run_vjp(struct wf_node *node)
+static weft_status run_vjp(struct wf_tape_node *node)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
     weft_scope *scope = weft_scope_open();
     weft_status before = weft_error_status(), status;
 
-    wf_here.module = node->module;
+    wf_current_context.module = node->module;
     if (node->parts)
-        wf_node_run_whole(node, in_grads);
+        wf_tape_node_run_gathered(node, in_grads);
     else
         node->vjp(node, node->grad, in_grads);
     /* a piece that runs again may want no gradient for its inputs, only for leaves in it */
     status = before == WEFT_OK ? weft_error_status() : WEFT_OK;
     for (int i = 0; i < node->n_in && status == WEFT_OK; i++) {
-        if (!wf_node_wants(node, i) || node->order_only >> i & 1) continue;
+        if (!wf_tape_node_needs_grad(node, i) || node->order_only >> i & 1) continue;
         if (in_grads[i])
-            status = deliver(node, i, in_grads[i]);
+            status = add_gradient_to_input(node, i, in_grads[i]);
         else if (weft_error_status() != WEFT_OK)
             status = weft_error_status();
         else
@@ -242,7 +242,7 @@ static weft_status run_vjp(struct wf_node *node)
     return status;
 }
 
-static void drop_gradient(struct wf_node *node)
+static void drop_node_gradient(struct wf_tape_node *node)
 {
     weft_release(node->grad);
     node->grad = NULL;
@@ -250,19 +250,19 @@ static void drop_gradient(struct wf_node *node)
 
 /* After a failure: gradients that no vjp consumed must not survive into the next walk, nor may that
  * wait for deliveries of this one. */
-static void drop_pending(struct wf_node *root)
+static void drop_undelivered_gradients(struct wf_tape_node *root)
 {
     work.count = work.base;
     work.epoch++;
-    push(root);
+    push_node(root);
     while (work.count > work.base) {
-        struct wf_node *node = work.items[--work.count];
+        struct wf_tape_node *node = work.items[--work.count];
 
         if (node->mark == work.epoch) continue;
         node->mark = work.epoch;
-        drop_gradient(node);
+        drop_node_gradient(node);
         for (int i = 0; i < node->n_in; i++) {
-            if (node->producers[i]) push(node->producers[i]);
+            if (node->producers[i]) push_node(node->producers[i]);
             if (node->leaves[i] && node->leaves[i]->kept) node->leaves[i]->kept->awaited = 0;
         }
     }
@@ -270,57 +270,57 @@ static void drop_pending(struct wf_node *root)
 
 /* Second pass. What a node saved may have been written since the first: by an optimizer that
  * updates in backward, by a gradient function of the program's own. */
-static weft_status run_ready(struct wf_node *root, bool retain)
+static weft_status run_ready_nodes(struct wf_tape_node *root, bool retain)
 {
-    push_ready(root);
+    push_ready_node(root);
     while (work.count > work.base) {
-        struct wf_node *node = pop_ready();
-        weft_status status = wf_node_saved_unchanged(node);
+        struct wf_tape_node *node = pop_ready_node();
+        weft_status status = wf_tape_node_check_versions(node);
 
         if (status == WEFT_OK) status = run_vjp(node);
         if (status != WEFT_OK) {
-            drop_pending(root);
+            drop_undelivered_gradients(root);
             return status;
         }
-        drop_gradient(node);
+        drop_node_gradient(node);
         if (!retain) {
             node->used = true;
-            wf_node_drop_saved(node);
+            wf_tape_node_release_saved(node);
         }
         for (int i = 0; i < node->n_in; i++)
             if (node->producers[i] && --node->producers[i]->deps == 0)
-                push_ready(node->producers[i]);
+                push_ready_node(node->producers[i]);
     }
     return WEFT_OK;
 }
 
-static weft_status walk(weft_tensor *t, weft_tensor *gradient, bool retain)
+static weft_status walk_tape(weft_tensor *t, weft_tensor *gradient, bool retain)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     size_t base = work.base;
     weft_status status;
 
-    if (!t->node) return wf_leaf_accumulate(t, gradient);
+    if (!t->node) return wf_leaf_accumulate_grad(t, gradient);
     work.base = work.count;
     status = count_consumers(t->node);
     if (status != WEFT_OK) {
-        drop_pending(t->node);
+        drop_undelivered_gradients(t->node);
         work.base = base;
         return status;
     }
     t->node->grad = weft_retain(gradient);
     t->node->refs++;
     wf_no_grad_depth++;
-    wf_here.phase = WF_BACKWARD;
-    status = run_ready(t->node, retain);
-    wf_here = before;
+    wf_current_context.phase = WF_BACKWARD;
+    status = run_ready_nodes(t->node, retain);
+    wf_current_context = before;
     wf_no_grad_depth--;
     work.base = base;
-    wf_node_release(t->node);
+    wf_tape_node_release(t->node);
     return status;
 }
 
-static weft_status check_shape(weft_tensor *t, weft_tensor *gradient)
+static weft_status check_gradient_shape(weft_tensor *t, weft_tensor *gradient)
 {
     for (int d = 0; d < weft_ndim(t); d++)
         WF_NEED(weft_ndim(t) == weft_ndim(gradient) && weft_size(t, d) == weft_size(gradient, d),
@@ -330,23 +330,23 @@ static weft_status check_shape(weft_tensor *t, weft_tensor *gradient)
 }
 
 /* A gradient from the program, as one of t. */
-static weft_tensor *taken(weft_tensor *t, weft_tensor *gradient)
+static weft_tensor *convert_given_gradient(weft_tensor *t, weft_tensor *gradient)
 {
     wf_no_grad_depth++;
     gradient = up.beside(gradient, t);
     wf_no_grad_depth--;
-    WF_TRY_PTR(gradient ? check_shape(t, gradient) : weft_error_status());
+    WF_TRY_PTR(gradient ? check_gradient_shape(t, gradient) : weft_error_status());
     return gradient;
 }
 
-static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
+static weft_status run_backward(weft_tensor *t, weft_tensor *gradient, bool retain)
 {
     weft_scope *scope;
     weft_status status;
 
     WF_NEED_GIVEN(t, "backward: no tensor");
-    WF_TRY(wf_tensor_need_live(t, "backward"));
-    WF_TRY(wf_tensor_need_live(gradient, "backward"));
+    WF_TRY(wf_tensor_check_alive(t, "backward"));
+    WF_TRY(wf_tensor_check_alive(gradient, "backward"));
     WF_NEED(up.add, WEFT_ERR_STATE, "backward: weft_init was not called");
     WF_NEED(t->requires_grad, WEFT_ERR_STATE,
             "backward: the tensor was not computed from anything that requires a gradient");
@@ -355,33 +355,34 @@ static weft_status backward(weft_tensor *t, weft_tensor *gradient, bool retain)
         "backward: the tensor has %lld elements; only one-element tensors have an implied gradient",
         (long long)t->layout->numel);
     scope = weft_scope_open();
-    wf_scope_set_parts(NULL); /* what a vjp computes again it needs at once */
-    gradient = gradient ? taken(t, gradient) : up.filled(t, 1);
-    status = gradient ? walk(t, gradient, retain) : weft_error_status();
+    wf_scope_set_saved_shard_mesh(NULL); /* what a vjp computes again it needs at once */
+    gradient = gradient ? convert_given_gradient(t, gradient) : up.filled(t, 1);
+    status = gradient ? walk_tape(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);
     return status;
 }
 
-weft_status weft_backward(weft_tensor *loss) { return backward(loss, NULL, false); }
+weft_status weft_backward(weft_tensor *loss) { return run_backward(loss, NULL, false); }
 
-weft_status weft_backward_retain(weft_tensor *loss) { return backward(loss, NULL, true); }
+weft_status weft_backward_retain(weft_tensor *loss) { return run_backward(loss, NULL, true); }
 
 weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient)
 {
     WF_NEED_GIVEN(gradient, "backward_from: no gradient");
-    return backward(t, gradient, false);
+    return run_backward(t, gradient, false);
 }
 
 weft_tensor *weft_grad(weft_tensor *leaf)
 {
     if (!leaf) return NULL;
-    WF_TRY_PTR(wf_tensor_need_live(leaf, "grad"));
+    WF_TRY_PTR(wf_tensor_check_alive(leaf, "grad"));
     if (leaf->kept && leaf->requires_grad &&
         leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK)
         return NULL;
     if (!leaf->grad) return NULL;
-    if (leaf->grad->layout->partial && remake(leaf, up.reduce) != WEFT_OK) return NULL;
-    return wf_leaf_own_gradient(leaf) == WEFT_OK ? leaf->grad : NULL;
+    if (leaf->grad->layout->partial && rewrite_leaf_gradient(leaf, up.reduce) != WEFT_OK)
+        return NULL;
+    return wf_leaf_unshare_grad(leaf) == WEFT_OK ? leaf->grad : NULL;
 }
 
 bool weft_grad_is_partial(const weft_tensor *leaf)
@@ -391,7 +392,7 @@ bool weft_grad_is_partial(const weft_tensor *leaf)
 
 void weft_zero_grad(weft_tensor *leaf)
 {
-    if (!leaf || wf_tensor_need_live(leaf, "zero_grad") != WEFT_OK) return;
+    if (!leaf || wf_tensor_check_alive(leaf, "zero_grad") != WEFT_OK) return;
     if (leaf->kept) leaf->kept->keeper->dropped(leaf->kept->keeper, leaf->kept);
     weft_release(leaf->grad);
     leaf->grad = NULL;

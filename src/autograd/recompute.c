@@ -5,16 +5,16 @@
  * its inputs and with the random numbers of the first time, is walked at once, and the gradients of
  * those leaves go on to where the inputs came from. Parameters in the piece are leaves of the inner
  * walk like of any other. Who keeps them is told while the piece runs first that it will use them
- * once more (struct wf_uses). What it reads of tensors from outside, with a gradient or without,
- * must be the same the second time; only what it writes itself is its own business, such as
- * statistics.
+ * once more (struct wf_recompute_uses). What it reads of tensors from outside, with a gradient or
+ * without, must be the same the second time; only what it writes itself is its own business, such
+ * as statistics.
  */
 #include "autograd/tape.h"
 
+#include "base/array_grow.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
-#include "base/observe.h"
+#include "base/observers.h"
 #include "random/generator.h"
 #include "tensor/scope.h"
 
@@ -23,16 +23,16 @@ struct piece {
     void *payload;
     void (*release)(void *payload);
     int n;
-    unsigned modes;         /* of the scope it ran in first */
-    bool in_region;         /* it ran in a local function that wants a gradient */
-    bool local;             /* it ran in a local function */
-    struct wf_uses uses;    /* tensors from outside that it will use once more */
-    struct wf_draws *draws; /* before the first run; NULL: it is not recorded */
+    unsigned modes;                /* of the scope it ran in first */
+    bool in_region;                /* it ran in a local function that wants a gradient */
+    bool local;                    /* it ran in a local function */
+    struct wf_recompute_uses uses; /* tensors from outside that it will use once more */
+    struct wf_rng_state *draws;    /* before the first run; NULL: it is not recorded */
 };
 
 /* ---- tensors that are used again ---- */
 
-static bool has_use(const struct wf_uses *uses, const weft_tensor *t)
+static bool uses_contain_leaf(const struct wf_recompute_uses *uses, const weft_tensor *t)
 {
     for (int i = 0; i < uses->count; i++)
         if (uses->items[i].leaf == t) return true;
@@ -40,64 +40,66 @@ static bool has_use(const struct wf_uses *uses, const weft_tensor *t)
 }
 
 /* The last ones first: what was made is mostly used next. */
-static bool is_made(const struct wf_uses *uses, const struct wf_block *block)
+static bool block_was_made_inside(const struct wf_recompute_uses *uses,
+                                  const struct wf_block *block)
 {
     for (int i = uses->n_made - 1; i >= 0; i--)
         if (uses->made[i] == block) return true;
     return false;
 }
 
-static bool is_known(const struct wf_uses *uses, const struct wf_block *block)
+static bool block_is_known(const struct wf_recompute_uses *uses, const struct wf_block *block)
 {
     for (int i = 0; i < uses->count; i++)
         if (uses->items[i].leaf->block == block) return true;
-    return is_made(uses, block);
+    return block_was_made_inside(uses, block);
 }
 
 /* Handles of one block are one use, but each leaf that wants a gradient has a keeper of its own. */
-void wf_uses_add(int n, weft_tensor *const *in)
+void wf_recompute_uses_add(int n, weft_tensor *const *in)
 {
-    struct wf_uses *uses = wf_uses;
+    struct wf_recompute_uses *uses = wf_recompute_uses;
 
     for (int i = 0; i < n; i++) {
         weft_tensor *t = in[i];
         bool awaited;
 
         if (!t || t->node) continue;
-        if (t->requires_grad ? has_use(uses, t) : is_known(uses, t->block)) continue;
+        if (t->requires_grad ? uses_contain_leaf(uses, t) : block_is_known(uses, t->block))
+            continue;
         awaited = t->requires_grad && t->kept;
-        uses->items = wf_grown(uses->items, uses->count, sizeof *uses->items);
-        uses->items[uses->count++] =
-            (struct wf_use){weft_retain(t), t->block->version, awaited, wf_local_functions > 0};
+        uses->items = wf_array_grow(uses->items, uses->count, sizeof *uses->items);
+        uses->items[uses->count++] = (struct wf_recompute_use){weft_retain(t), t->block->version,
+                                                               awaited, wf_local_functions > 0};
         if (awaited) t->kept->pieces++;
     }
 }
 
-void wf_uses_made(const weft_tensor *t)
+void wf_recompute_uses_add_made(const weft_tensor *t)
 {
-    struct wf_uses *uses = wf_uses;
+    struct wf_recompute_uses *uses = wf_recompute_uses;
 
-    if (is_known(uses, t->block)) return;
-    uses->made = wf_grown(uses->made, uses->n_made, sizeof *uses->made);
+    if (block_is_known(uses, t->block)) return;
+    uses->made = wf_array_grow(uses->made, uses->n_made, sizeof *uses->made);
     uses->made[uses->n_made++] = t->block;
 }
 
-static void note(const struct wf_event *event, void *payload)
+static void record_use_event(const struct wf_event *event, void *payload)
 {
     (void)payload;
     if (event->kind == WF_EVENT_INPUTS)
-        wf_uses_add(event->n_inputs, event->inputs);
+        wf_recompute_uses_add(event->n_inputs, event->inputs);
     else if (event->result)
-        wf_uses_made(event->result);
+        wf_recompute_uses_add_made(event->result);
 }
 
 /* Without what the first run has written itself. */
-static void end_first_run(struct wf_uses *uses)
+static void keep_unmodified_uses(struct wf_recompute_uses *uses)
 {
     int kept = 0;
 
     for (int i = 0; i < uses->count; i++) {
-        struct wf_use use = uses->items[i];
+        struct wf_recompute_use use = uses->items[i];
 
         if (use.leaf->requires_grad || use.leaf->block->version == use.version)
             uses->items[kept++] = use;
@@ -111,35 +113,35 @@ static void end_first_run(struct wf_uses *uses)
 }
 
 /* Their keepers need not wait for this piece any more. */
-static weft_status end_uses(struct piece *piece, bool walked)
+static weft_status finish_uses(struct piece *piece, bool walked)
 {
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < piece->uses.count; i++) {
-        struct wf_use *use = &piece->uses.items[i];
-        struct wf_kept *kept = use->leaf->kept;
+        struct wf_recompute_use *use = &piece->uses.items[i];
+        struct wf_grad_state *kept = use->leaf->kept;
 
         if (use->awaited && kept && kept->pieces > 0) kept->pieces--;
         if (use->awaited && kept && walked && status == WEFT_OK)
-            status = wf_leaf_maybe_arrived(use->leaf);
+            status = wf_leaf_notify_if_complete(use->leaf);
         use->awaited = false;
     }
     return status;
 }
 
-static void drop_uses(struct piece *piece)
+static void release_uses(struct piece *piece)
 {
-    end_uses(piece, false);
+    finish_uses(piece, false);
     for (int i = 0; i < piece->uses.count; i++) weft_release(piece->uses.items[i].leaf);
     wf_free(piece->uses.items);
-    piece->uses = (struct wf_uses){0};
+    piece->uses = (struct wf_recompute_uses){0};
 }
 
 /* The second run would compute with other numbers than the first. */
-static weft_status check_uses(const struct piece *piece)
+static weft_status check_uses_unmodified(const struct piece *piece)
 {
     for (int i = 0; i < piece->uses.count; i++) {
-        const struct wf_use *use = &piece->uses.items[i];
+        const struct wf_recompute_use *use = &piece->uses.items[i];
         char text[256];
 
         if (use->leaf->block->version == use->version) continue;
@@ -161,8 +163,8 @@ static void release_piece(void *context)
 {
     struct piece *piece = context;
 
-    drop_uses(piece);
-    wf_draws_free(piece->draws);
+    release_uses(piece);
+    wf_rng_state_free(piece->draws);
     if (piece->release) piece->release(piece->payload);
     wf_free(piece);
 }
@@ -170,7 +172,7 @@ static void release_piece(void *context)
 /* ---- running ---- */
 
 /* A leaf with the bytes of t. */
-static weft_tensor *leaf_like(const weft_tensor *t, bool wanted)
+static weft_tensor *new_leaf_sharing_data(const weft_tensor *t, bool wanted)
 {
     weft_tensor *leaf = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
 
@@ -180,7 +182,7 @@ static weft_tensor *leaf_like(const weft_tensor *t, bool wanted)
 }
 
 /* The second run, recorded although backward is not. */
-static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
+static weft_tensor *run_second_time(const struct piece *piece, weft_tensor *const *in)
 {
     int depth = wf_no_grad_depth, functions = wf_local_functions;
     weft_tensor *out;
@@ -188,90 +190,96 @@ static weft_tensor *run_again(const struct piece *piece, weft_tensor *const *in)
     wf_no_grad_depth = 0;
     wf_local_functions = piece->local;
     wf_scope_set_modes(piece->modes); /* in the vjp's own scope */
-    wf_draws_begin(piece->draws);
+    wf_rng_state_enter(piece->draws);
     if (piece->in_region)
-        out = wf_local_region_run_piece(piece->run, in, piece->n, piece->payload);
+        out = wf_local_region_recompute(piece->run, in, piece->n, piece->payload);
     else
         out = piece->run(in, piece->n, piece->payload);
-    wf_draws_end(piece->draws);
+    wf_rng_state_leave(piece->draws);
     wf_no_grad_depth = depth;
     wf_local_functions = functions;
     return out;
 }
 
 /* The first run. Where an outer piece is on its first, it is that which will use the leaves. */
-static weft_tensor *run_first(struct piece *piece, weft_tensor *const *in)
+static weft_tensor *run_first_time(struct piece *piece, weft_tensor *const *in)
 {
-    bool outermost = wf_recording();
+    bool outermost = wf_grad_is_enabled();
     int listening = -1;
     weft_tensor *out;
 
     if (outermost) {
-        wf_uses = &piece->uses;
-        for (int i = 0; i < piece->n; i++) wf_uses_made(in[i]); /* the node keeps them */
-        listening = wf_observe_add(WF_EVENT_INPUTS | WF_EVENT_OP, note, NULL);
-        piece->draws = wf_draws_save();
+        wf_recompute_uses = &piece->uses;
+        for (int i = 0; i < piece->n; i++)
+            wf_recompute_uses_add_made(in[i]); /* the node keeps them */
+        listening = wf_observer_add(WF_EVENT_INPUTS | WF_EVENT_OP, record_use_event, NULL);
+        piece->draws = wf_rng_state_save();
     }
     wf_no_grad_depth++;
     out = piece->run(in, piece->n, piece->payload);
     wf_no_grad_depth--;
     if (outermost) {
-        wf_observe_remove(listening);
-        end_first_run(wf_uses);
-        wf_uses = NULL;
+        wf_observer_remove(listening);
+        keep_unmodified_uses(wf_recompute_uses);
+        wf_recompute_uses = NULL;
     }
     return out;
 }
 
 /* Gradients of the leaves `in`, to which the second run leads; none if all of it is frozen. */
-static weft_status walk_again(struct piece *piece, weft_tensor *const *in, weft_tensor *grad)
+static weft_status rerun_and_backward(struct piece *piece, weft_tensor *const *in,
+                                      weft_tensor *grad)
 {
     weft_tensor *out;
 
-    WF_TRY(check_uses(piece));
-    out = run_again(piece, in);
+    WF_TRY(check_uses_unmodified(piece));
+    out = run_second_time(piece, in);
     if (!out)
         return weft_error_status()
                    ? weft_error_status()
                    : WF_FAIL(WEFT_ERR_STATE, "recomputed: nothing came of the second run");
     if (!out->requires_grad) return WEFT_OK;
     WF_TRY(weft_backward_from(out, grad));
-    return end_uses(piece, true);
+    return finish_uses(piece, true);
 }
 
-static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads)
+static void vjp_recompute(const struct wf_tape_node *node, weft_tensor *grad,
+                          weft_tensor **in_grads)
 {
     struct piece *piece = node->context;
     weft_tensor *in[WF_NODE_INPUTS];
 
-    for (int i = 0; i < piece->n; i++) in[i] = leaf_like(node->saved[i], wf_node_wants(node, i));
-    if (walk_again(piece, in, grad) != WEFT_OK) return;
     for (int i = 0; i < piece->n; i++)
-        if (wf_node_wants(node, i)) in_grads[i] = in[i]->grad ? in[i]->grad : wf_no_gradient(in[i]);
+        in[i] = new_leaf_sharing_data(node->saved[i], wf_tape_node_needs_grad(node, i));
+    if (rerun_and_backward(piece, in, grad) != WEFT_OK) return;
+    for (int i = 0; i < piece->n; i++)
+        if (wf_tape_node_needs_grad(node, i))
+            in_grads[i] = in[i]->grad ? in[i]->grad : wf_zero_gradient_like(in[i]);
 }
 
-static weft_status check(weft_recomputable *run, weft_tensor *const *in, int n)
+static weft_status check_arguments(weft_recomputable *run, weft_tensor *const *in, int n)
 {
     WF_NEED(run && n >= 0 && n <= WF_NODE_INPUTS, WEFT_ERR_ARG, "recomputed: %s, %d inputs",
             run ? "a function" : "no function", n);
     WF_NEED(in || n == 0, WEFT_ERR_ARG, "recomputed: %d inputs, but no list of them", n);
     for (int i = 0; i < n; i++) {
         WF_NEED_GIVEN(in[i], "recomputed: input %d is NULL", i);
-        WF_TRY(wf_tensor_need_live(in[i], "recomputed"));
+        WF_TRY(wf_tensor_check_alive(in[i], "recomputed"));
     }
     return WEFT_OK;
 }
 
-static weft_tensor *record(weft_tensor *out, struct piece *piece, weft_tensor *const *in)
+static weft_tensor *record_recompute_node(weft_tensor *out, struct piece *piece,
+                                          weft_tensor *const *in)
 {
     weft_tensor *seen;
-    struct wf_node *node = wf_node_record(out, vjp, "recomputed", piece->n, in);
+    struct wf_tape_node *node = wf_tape_record(out, vjp_recompute, "recomputed", piece->n, in);
 
     node->context = piece;
     node->release_context = release_piece;
-    for (int i = 0; i < piece->n; i++) wf_node_save(node, i, in[i]);
-    wf_node_cut_saved(node);
-    seen = wf_local_region_piece(out);
+    for (int i = 0; i < piece->n; i++) wf_tape_node_save(node, i, in[i]);
+    wf_tape_node_shard_saved(node);
+    seen = wf_local_region_add_recomputed(out);
     piece->in_region = seen != out;
     return seen;
 }
@@ -288,11 +296,13 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
                             .n = n,
                             .modes = wf_scope_modes(),
                             .local = wf_local_functions > 0};
-    if (check(run, in, n) == WEFT_OK) out = run_first(piece, in);
-    if (!out || !wf_recording() || !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
+    if (check_arguments(run, in, n) == WEFT_OK) out = run_first_time(piece, in);
+    if (!out || !wf_grad_is_enabled() ||
+        !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
         release_piece(piece);
         return out;
     }
-    if (out->requires_grad) out = leaf_like(out, false); /* an input or a leaf, handed through */
-    return record(out, piece, in);
+    if (out->requires_grad)
+        out = new_leaf_sharing_data(out, false); /* an input or a leaf, handed through */
+    return record_recompute_node(out, piece, in);
 }

@@ -1,28 +1,28 @@
 /* tape.c: making, keeping and dropping nodes. The walk is in backward.c. */
 #include "autograd/tape.h"
 
+#include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/where.h"
 
 enum { NODES_PER_CHUNK = 64 };
 
 _Thread_local int wf_no_grad_depth;
 _Thread_local int wf_local_functions;
-_Thread_local struct wf_uses *wf_uses;
+_Thread_local struct wf_recompute_uses *wf_recompute_uses;
 
 static _Thread_local struct {
     uint64_t recorded;
-    struct wf_node *free;
-    struct wf_node *dying; /* released nodes whose references are still to be dropped */
+    struct wf_tape_node *free;
+    struct wf_tape_node *dying; /* released nodes whose references are still to be dropped */
     bool dropping;
     void **chunks;
     int n_chunks;
 } nodes;
 
-static void add_chunk(void)
+static void add_node_chunk(void)
 {
-    struct wf_node *chunk = wf_calloc(NODES_PER_CHUNK, sizeof *chunk);
+    struct wf_tape_node *chunk = wf_calloc(NODES_PER_CHUNK, sizeof *chunk);
 
     nodes.chunks = wf_realloc(nodes.chunks, (size_t)(nodes.n_chunks + 1) * sizeof *nodes.chunks);
     nodes.chunks[nodes.n_chunks++] = chunk;
@@ -32,7 +32,7 @@ static void add_chunk(void)
     }
 }
 
-static void connect(struct wf_node *node, int i, weft_tensor *in)
+static void connect_input(struct wf_tape_node *node, int i, weft_tensor *in)
 {
     node->producers[i] = NULL;
     node->leaves[i] = NULL;
@@ -45,17 +45,17 @@ static void connect(struct wf_node *node, int i, weft_tensor *in)
     }
 }
 
-struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
-                               weft_tensor *const *in)
+struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
+                                    weft_tensor *const *in)
 {
-    struct wf_node *node;
+    struct wf_tape_node *node;
 
-    if (!nodes.free) add_chunk();
+    if (!nodes.free) add_node_chunk();
     node = nodes.free;
     nodes.free = node->next_free;
     node->vjp = vjp;
     node->name = name;
-    node->module = wf_here.module;
+    node->module = wf_current_context.module;
     node->context = NULL;
     node->release_context = NULL;
     node->grad = NULL;
@@ -67,16 +67,16 @@ struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, 
     node->mark = 0;
     node->used = false;
     node->local = wf_local_functions > 0;
-    for (int i = 0; i < n_in; i++) connect(node, i, in[i]);
+    for (int i = 0; i < n_in; i++) connect_input(node, i, in[i]);
     node->saved_slots = 0;
-    node->writes = wf_tensor_writes;
+    node->writes = wf_inplace_write_count;
     node->parts = NULL;
     out->node = node;
     out->requires_grad = true;
     return node;
 }
 
-void wf_node_after(struct wf_node *node, struct wf_node *earlier)
+void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node *earlier)
 {
     WF_ASSERT(node->n_in < WF_NODE_INPUTS && earlier->number < node->number);
     node->order_only |= (uint8_t)(1u << node->n_in);
@@ -85,21 +85,21 @@ void wf_node_after(struct wf_node *node, struct wf_node *earlier)
     earlier->refs++;
 }
 
-void wf_node_drop_saved(struct wf_node *node)
+void wf_tape_node_release_saved(struct wf_tape_node *node)
 {
     for (uint32_t left = node->saved_slots; left; left &= left - 1)
         weft_release(node->saved[__builtin_ctz(left)]);
     node->saved_slots = 0;
-    wf_saved_parts_free(node->parts);
+    wf_saved_shards_free(node->parts);
     node->parts = NULL;
 }
 
-weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor *t)
+weft_status wf_tape_node_fail_modified(const struct wf_tape_node *node, const weft_tensor *t)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     char text[256];
 
-    wf_here.module = node->module;
+    wf_current_context.module = node->module;
     weft_tensor_describe(t, text, sizeof text);
     if (node->local)
         WF_FAIL_LOCAL(
@@ -113,24 +113,24 @@ weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor
                 "backward: the gradient of %s needs a tensor from %s that was modified in place by "
                 "%s since: %s; write before the forward or after the backward, or to a copy",
                 node->name, t->origin, t->block->writer, text);
-    wf_here = before;
+    wf_current_context = before;
     return WEFT_ERR_STATE;
 }
 
 /* Drop what the node refers to. Producers that die of it are queued, not recursed into: a chain of
  * a million nodes must not need a million stack frames. */
-static void drop_references(struct wf_node *node)
+static void release_node_references(struct wf_tape_node *node)
 {
     for (int i = 0; i < node->n_in; i++) {
-        if (node->producers[i]) wf_node_release(node->producers[i]);
+        if (node->producers[i]) wf_tape_node_release(node->producers[i]);
         if (node->leaves[i]) weft_release(node->leaves[i]);
     }
-    wf_node_drop_saved(node);
+    wf_tape_node_release_saved(node);
     if (node->grad) weft_release(node->grad);
     if (node->context) node->release_context(node->context);
 }
 
-void wf_node_release(struct wf_node *node)
+void wf_tape_node_release(struct wf_tape_node *node)
 {
     if (--node->refs > 0) return;
     node->next_free = nodes.dying;
@@ -139,7 +139,7 @@ void wf_node_release(struct wf_node *node)
     nodes.dropping = true;
     while ((node = nodes.dying)) {
         nodes.dying = node->next_free;
-        drop_references(node);
+        release_node_references(node);
         node->next_free = nodes.free;
         nodes.free = node;
     }
@@ -169,7 +169,7 @@ void weft_no_grad_end(void)
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
 {
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_live(t, "set_requires_grad"));
+    WF_TRY_PTR(wf_tensor_check_alive(t, "set_requires_grad"));
     WF_NEED_PTR(!t->node, WEFT_ERR_STATE,
                 "set_requires_grad: the tensor is the result of %s, not a leaf", t->node->name);
     WF_NEED_PTR(!wanted || weft_dtype_is_float(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,

@@ -12,32 +12,32 @@
 
 enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12 };
 
-struct wf_node;
-struct wf_saved_parts;
+struct wf_tape_node;
+struct wf_saved_shards;
 
 /**
  * Compute gradients of a node's inputs from `grad`, the gradient of its output.
  *
- * Sets in_grads[i] for every input with wf_node_wants(node, i); results belong to the open scope,
- * which the caller closes. A slot left NULL with an error recorded ends the backward. `grad` is
- * NULL for a node that was reached by order alone (wf_node_after).
+ * Sets in_grads[i] for every input with wf_tape_node_needs_grad(node, i); results belong to the
+ * open scope, which the caller closes. A slot left NULL with an error recorded ends the backward.
+ * `grad` is NULL for a node that was reached by order alone (wf_tape_node_add_order_edge).
  */
-typedef void wf_vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in_grads);
+typedef void wf_vjp(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
 
-struct wf_node {
+struct wf_tape_node {
     wf_vjp *vjp;
     const char *name;
     const char *module; /* where the forward ran */
     void *context;      /* an op's plan */
     void (*release_context)(void *context);
-    struct wf_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
-    weft_tensor *leaves[WF_NODE_INPUTS];       /* or a leaf that wants a gradient, or neither */
-    weft_tensor *saved[WF_NODE_SAVED];         /* retained; meaning is the vjp's */
-    uint32_t versions[WF_NODE_SAVED];          /* of their blocks when they were saved */
-    uint32_t saved_slots;                      /* bits of those in use */
-    uint64_t writes;                           /* on this thread when it was recorded */
-    struct wf_saved_parts *parts;              /* which of them are parts; NULL: none */
-    double s[4];                               /* the call's scalars */
+    struct wf_tape_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
+    weft_tensor *leaves[WF_NODE_INPUTS]; /* or a leaf that wants a gradient, or neither */
+    weft_tensor *saved[WF_NODE_SAVED];   /* retained; meaning is the vjp's */
+    uint32_t versions[WF_NODE_SAVED];    /* of their blocks when they were saved */
+    uint32_t saved_slots;                /* bits of those in use */
+    uint64_t writes;                     /* on this thread when it was recorded */
+    struct wf_saved_shards *parts;       /* which of them are parts; NULL: none */
+    double s[4];                         /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
     uint64_t number;   /* of recording, on this thread: backward runs the later node first */
@@ -47,12 +47,12 @@ struct wf_node {
     uint32_t mark;      /* the backward that visited it last */
     bool used;          /* its saved tensors are gone */
     bool local;         /* recorded in a local function */
-    struct wf_node *next_free;
+    struct wf_tape_node *next_free;
 };
 
 /** True unless inside weft_no_grad_begin .. end. */
 extern _Thread_local int wf_no_grad_depth;
-static inline bool wf_recording(void) { return wf_no_grad_depth == 0; }
+static inline bool wf_grad_is_enabled(void) { return wf_no_grad_depth == 0; }
 
 /** Local functions that run, one within another: what is recorded or read there other ranks may not
  * have recorded or read. */
@@ -62,18 +62,18 @@ extern _Thread_local int wf_local_functions;
  * A node with edges to the inputs that require gradients; `saved`: NULL entries allowed. The node
  * belongs to `out` afterwards, which now requires a gradient.
  */
-struct wf_node *wf_node_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
-                               weft_tensor *const *in);
+struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
+                                    weft_tensor *const *in);
 
 /**
  * Have every walk that comes to `node` come to `earlier` as well, later: where both communicate,
  * ranks on which different results depend on them still do the same. `earlier` needs a vjp that
  * knows what to do without a gradient. `node` has an input to spare.
  */
-void wf_node_after(struct wf_node *node, struct wf_node *earlier);
+void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node *earlier);
 
 /** Keep a tensor for backward in a slot. */
-static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
+static inline void wf_tape_node_save(struct wf_tape_node *node, int slot, weft_tensor *t)
 {
     node->saved[slot] = weft_retain(t);
     node->versions[slot] = t ? t->block->version : 0;
@@ -82,73 +82,75 @@ static inline void wf_node_save(struct wf_node *node, int slot, weft_tensor *t)
 
 /** Refuses a node of which a saved tensor was written in place since; the same on every rank. Of a
  * node from a local function it ends the job. */
-weft_status wf_node_refuse_written(const struct wf_node *node, const weft_tensor *t);
-static inline weft_status wf_node_saved_unchanged(const struct wf_node *node)
+weft_status wf_tape_node_fail_modified(const struct wf_tape_node *node, const weft_tensor *t);
+static inline weft_status wf_tape_node_check_versions(const struct wf_tape_node *node)
 {
-    if (node->writes == wf_tensor_writes) return WEFT_OK; /* nothing was written at all */
+    if (node->writes == wf_inplace_write_count) return WEFT_OK; /* nothing was written at all */
     for (uint32_t left = node->saved_slots; left; left &= left - 1) {
         int slot = __builtin_ctz(left);
         const weft_tensor *t = node->saved[slot];
 
-        if (t && t->block->version != node->versions[slot]) return wf_node_refuse_written(node, t);
+        if (t && t->block->version != node->versions[slot])
+            return wf_tape_node_fail_modified(node, t);
     }
     return WEFT_OK;
 }
 
 /** Cut what a node keeps, if the open scope says so: when all of it is saved. */
-void wf_node_cut_saved(struct wf_node *node);
+void wf_tape_node_shard_saved(struct wf_tape_node *node);
 
 /** Run the vjp of a node with parts on whole tensors; collective where they are cut. */
-void wf_node_run_whole(struct wf_node *node, weft_tensor **in_grads);
-void wf_saved_parts_free(struct wf_saved_parts *parts);
+void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads);
+void wf_saved_shards_free(struct wf_saved_shards *parts);
 
 /**
  * Upcalls: this rank's part of a tensor that all ranks along an axis of the mesh hold, as a plain
  * tensor of the open scope, and `*whole` for putting it together again (borrowed from a tensor of
  * the open scope); NULL when it is none of those.
  */
-weft_tensor *wf_tensor_cut(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
-weft_tensor *wf_tensor_join(weft_tensor *part, weft_mesh *mesh, struct wf_layout *whole);
+weft_tensor *wf_saved_tensor_to_shard(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
+weft_tensor *wf_saved_tensor_from_shards(weft_tensor *part, weft_mesh *mesh,
+                                         struct wf_layout *whole);
 
 /**
- * Upcalls: a recomputed piece in a local function (dtensor/local_region.h). Its result, to which
- * every walk from the function's results comes, or `out` itself where that is not needed; and its
- * second run, in which exchanges come back on all ranks as they would have without it.
+ * Upcalls: a recomputed piece in a local function (dtensor/local_map/local_region.h). Its result,
+ * to which every walk from the function's results comes, or `out` itself where that is not needed;
+ * and its second run, in which exchanges come back on all ranks as they would have without it.
  */
-weft_tensor *wf_local_region_piece(weft_tensor *out);
-weft_tensor *wf_local_region_run_piece(weft_recomputable *run, weft_tensor *const *in, int n,
+weft_tensor *wf_local_region_add_recomputed(weft_tensor *out);
+weft_tensor *wf_local_region_recompute(weft_recomputable *run, weft_tensor *const *in, int n,
                                        void *payload);
 
-static inline bool wf_node_wants(const struct wf_node *node, int i)
+static inline bool wf_tape_node_needs_grad(const struct wf_tape_node *node, int i)
 {
     return node->producers[i] || node->leaves[i];
 }
 
-struct wf_kept;
+struct wf_grad_state;
 
 /**
  * Somebody who takes care of many leaves' gradients. Data parallelism reduces them together, along
  * some axes of their meshes; until then they stay pending there, or wait in some other way to be
  * finished. An optimizer uses them up while backward is still under way.
  */
-struct wf_keeper {
+struct wf_grad_hook {
     bool reduced;   /* and none of its leaves' gradients was dropped since */
     bool listening; /* to `arrived` */
     bool once;      /* `growing` only looks: it is asked before a walk has changed anything, too */
     /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
-    weft_status (*reduce)(struct wf_keeper *keeper);
+    weft_status (*reduce)(struct wf_grad_hook *keeper);
     /** A walk has delivered the last of a leaf's gradient, and nothing in it uses the leaf any
      * more. */
-    weft_status (*arrived)(struct wf_keeper *keeper, struct wf_kept *kept);
+    weft_status (*arrived)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
     /** Something is about to be added to a gradient. */
-    weft_status (*growing)(struct wf_keeper *keeper, struct wf_kept *kept);
+    weft_status (*growing)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
     /** A gradient is about to be dropped. */
-    void (*dropped)(struct wf_keeper *keeper, struct wf_kept *kept);
+    void (*dropped)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
 };
 
 /** What a keeper knows of one leaf, which points to it. */
-struct wf_kept {
-    struct wf_keeper *keeper;
+struct wf_grad_state {
+    struct wf_grad_hook *keeper;
     unsigned axes; /* bits of the mesh axes along which the keeper reduces the gradient */
     int awaited;   /* deliveries to come in the walks that have begun */
     int pieces;    /* that use the leaf and are still to be run again (recompute.c) */
@@ -156,40 +158,40 @@ struct wf_kept {
 };
 
 /** Call `arrived` if nothing more is to come to the leaf. */
-weft_status wf_leaf_maybe_arrived(weft_tensor *leaf);
+weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 
 /** A tensor from outside that a piece used when it ran without being recorded. Holds a reference.
  */
-struct wf_use {
+struct wf_recompute_use {
     weft_tensor *leaf;
     uint32_t version; /* of its block at that time */
     bool awaited;     /* its keeper counts the piece */
     bool local;       /* it was first read in a local function */
 };
 
-struct wf_uses {
-    struct wf_use *items;
+struct wf_recompute_uses {
+    struct wf_recompute_use *items;
     int count;
     const struct wf_block **made; /* while the piece runs: what it makes itself, and its inputs */
     int n_made;
 };
 
 /** Of the piece that is running; NULL: none. */
-extern _Thread_local struct wf_uses *wf_uses;
-void wf_uses_add(int n, weft_tensor *const *in);
-void wf_uses_made(const weft_tensor *t);
+extern _Thread_local struct wf_recompute_uses *wf_recompute_uses;
+void wf_recompute_uses_add(int n, weft_tensor *const *in);
+void wf_recompute_uses_add_made(const weft_tensor *t);
 
 /** For tensors that are used and not recorded, by others than ops. gives: false */
-static inline bool wf_unrecorded(int n, weft_tensor *const *in)
+static inline bool wf_note_unrecorded_use(int n, weft_tensor *const *in)
 {
-    if (wf_uses) wf_uses_add(n, in);
+    if (wf_recompute_uses) wf_recompute_uses_add(n, in);
     return false;
 }
 
 /** For a new tensor that no op made: a piece that is running need not keep it. */
-static inline void wf_made(const weft_tensor *t)
+static inline void wf_note_made_tensor(const weft_tensor *t)
 {
-    if (wf_uses) wf_uses_made(t);
+    if (wf_recompute_uses) wf_recompute_uses_add_made(t);
 }
 
 /** What the tape needs from above; set once per process. */
@@ -208,16 +210,16 @@ struct wf_autograd_upcalls {
 void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
-weft_status wf_leaf_accumulate(weft_tensor *leaf, weft_tensor *grad);
+weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad);
 
 /** The gradient of what a result does not depend on; of the open scope. */
-weft_tensor *wf_no_gradient(const weft_tensor *of);
+weft_tensor *wf_zero_gradient_like(const weft_tensor *of);
 
 /** Make a leaf's gradient row-major bytes that nothing else holds. */
-weft_status wf_leaf_own_gradient(weft_tensor *leaf);
+weft_status wf_leaf_unshare_grad(weft_tensor *leaf);
 
 /** Drop what a node keeps for backward. */
-void wf_node_drop_saved(struct wf_node *node);
+void wf_tape_node_release_saved(struct wf_tape_node *node);
 
 /** Free this thread's node lists. */
 void wf_autograd_finalize(void);

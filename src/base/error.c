@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/call_context.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "base/where.h"
 
 enum { MESSAGE_BYTES = 1024, CAUSE_BYTES = 940 }; /* the rest: where in the source */
 
@@ -19,7 +19,7 @@ static _Thread_local char latest[MESSAGE_BYTES]; /* of all failures; the record 
 
 static _Thread_local int world_ranks = 1;
 
-void wf_error_set_ranks(int ranks) { world_ranks = ranks; }
+void wf_error_set_world_size(int ranks) { world_ranks = ranks; }
 
 static _Atomic(wf_die_handler *) die_handler; /* ranks are threads, and each may set it */
 
@@ -59,7 +59,7 @@ void wf_error_set(weft_status status, const char *message)
 }
 
 /* The path after "src/", so that messages do not depend on where the tree lies. */
-static const char *short_file(const char *file)
+static const char *path_below_src(const char *file)
 {
     const char *at = strstr(file, "src/");
 
@@ -67,19 +67,19 @@ static const char *short_file(const char *file)
 }
 
 /* `text` is "in module M: " and the cause, which begins at `used`. */
-static weft_status keep(weft_status status, const char *file, int line, const char *format,
-                        va_list args)
+static weft_status record_failure(weft_status status, const char *file, int line,
+                                  const char *format, va_list args)
 {
     char text[MESSAGE_BYTES], shown[CAUSE_BYTES];
-    const char *module = wf_where_module();
+    const char *module = wf_current_module_path();
     int used;
 
     used = snprintf(text, sizeof text / 4, "%s%s%s", module[0] ? "in module " : "", module,
                     module[0] ? ": " : "");
     if (used >= (int)sizeof text / 4) used = (int)sizeof text / 4 - 1;
     vsnprintf(text + used, sizeof text - (size_t)used, format, args);
-    snprintf(latest, sizeof latest, "%s (%s:%d)", wf_utf8_shown(shown, sizeof shown, text),
-             short_file(file), line);
+    snprintf(latest, sizeof latest, "%s (%s:%d)", wf_utf8_escape_control(shown, sizeof shown, text),
+             path_below_src(file), line);
     if (record.status != WEFT_OK) {
         WF_LOG(WF_LOG_DEBUG, "error", "after the first failure: %s", text + used);
         return status;
@@ -94,7 +94,7 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
     va_list args;
 
     va_start(args, format);
-    status = keep(status, file, line, format, args);
+    status = record_failure(status, file, line, format, args);
     va_end(args);
     return status;
 }
@@ -102,15 +102,16 @@ weft_status wf_fail(weft_status status, const char *file, int line, const char *
 void wf_die_set_handler(wf_die_handler *handler) { die_handler = handler; }
 
 /* What text holds may come from files: it is shown on one line. */
-static void say(const char *text)
+static void print_to_stderr(const char *text)
 {
     char shown[2 * MESSAGE_BYTES];
 
-    fprintf(stderr, "weft: rank %d: %s\n", wf_log_rank(), wf_utf8_shown(shown, sizeof shown, text));
+    fprintf(stderr, "weft: rank %d: %s\n", wf_log_rank(),
+            wf_utf8_escape_control(shown, sizeof shown, text));
     fflush(stderr);
 }
 
-void wf_last_words(const char *format, ...)
+void wf_error_print(const char *format, ...)
 {
     char text[MESSAGE_BYTES];
     va_list args;
@@ -118,10 +119,10 @@ void wf_last_words(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(text);
+    print_to_stderr(text);
 }
 
-static _Noreturn void end(void)
+static _Noreturn void end_job(void)
 {
     wf_die_handler *handler = die_handler;
 
@@ -130,18 +131,19 @@ static _Noreturn void end(void)
 }
 
 /* Module and op are said before the cause, unless it says them: one of a collective has its own. */
-static _Noreturn void die(const char *file, int line, const char *format, va_list args)
+static _Noreturn void die_with_cause(const char *file, int line, const char *format, va_list args)
 {
     char cause[MESSAGE_BYTES], text[2 * MESSAGE_BYTES];
     const char *module, *op;
 
     vsnprintf(cause, sizeof cause, format, args);
-    module = strstr(cause, "in module ") ? "" : wf_where_module();
-    op = wf_here.op && !strstr(cause, wf_here.op) ? wf_here.op : "";
+    module = strstr(cause, "in module ") ? "" : wf_current_module_path();
+    op =
+        wf_current_context.op && !strstr(cause, wf_current_context.op) ? wf_current_context.op : "";
     snprintf(text, sizeof text, "%s%.256s%s%s%s%s (%s:%d)", module[0] ? "in module " : "", module,
-             module[0] ? ": " : "", op, op[0] ? ": " : "", cause, short_file(file), line);
-    say(text);
-    end();
+             module[0] ? ": " : "", op, op[0] ? ": " : "", cause, path_below_src(file), line);
+    print_to_stderr(text);
+    end_job();
 }
 
 void wf_die(const char *file, int line, const char *format, ...)
@@ -149,14 +151,14 @@ void wf_die(const char *file, int line, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    die(file, line, format, args);
+    die_with_cause(file, line, format, args);
 }
 
-weft_status wf_local_status(weft_status status)
+weft_status wf_die_on_local_failure(weft_status status)
 {
     if (status == WEFT_OK || world_ranks == 1) return status;
-    say(latest);
-    end();
+    print_to_stderr(latest);
+    end_job();
 }
 
 weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
@@ -164,8 +166,8 @@ weft_status wf_fail_local(weft_status status, const char *file, int line, const 
     va_list args;
 
     va_start(args, format);
-    if (world_ranks > 1) die(file, line, format, args);
-    status = keep(status, file, line, format, args);
+    if (world_ranks > 1) die_with_cause(file, line, format, args);
+    status = record_failure(status, file, line, format, args);
     va_end(args);
     return status;
 }

@@ -22,17 +22,17 @@ weft_status wf_fail_local(weft_status status, const char *file, int line, const 
 
 /** The same for the failure of a call that just returned `status`; what is said is that one, also
  * where others came before. gives: `status` */
-weft_status wf_local_status(weft_status status);
+weft_status wf_die_on_local_failure(weft_status status);
 
 /** How many ranks this thread's world has: 1 until comm says otherwise. */
-void wf_error_set_ranks(int ranks);
+void wf_error_set_world_size(int ranks);
 
 /** Print rank, module, op and cause, then end the job through the installed handler. Does not
  * return. */
 _Noreturn void wf_die(const char *file, int line, const char *format, ...) WEFT_PRINTF(3, 4);
 
 /** Print a sentence with the rank, for a job that is ending by itself. */
-void wf_last_words(const char *format, ...) WEFT_PRINTF(1, 2);
+void wf_error_print(const char *format, ...) WEFT_PRINTF(1, 2);
 
 /** What wf_die does after printing: abort() unless comm installs its own. NULL restores abort(). */
 typedef void wf_die_handler(void);
@@ -75,7 +75,7 @@ void wf_error_set(weft_status status, const char *message);
         }                                                                                          \
     } while (0)
 /** WF_TRY for a call whose failures other ranks cannot know, such as one that opens a file. */
-#define WF_TRY_LOCAL(call) WF_TRY(wf_local_status(call))
+#define WF_TRY_LOCAL(call) WF_TRY(wf_die_on_local_failure(call))
 #define WF_TRY(call)                                                                               \
     do {                                                                                           \
         weft_status wf_try_status = (call);                                                        \

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /** One multiply per word: good enough to index a table whose entries are compared anyway. */
-static inline uint64_t wf_mix(uint64_t hash, uint64_t word)
+static inline uint64_t wf_hash_mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
     return hash ^ (hash >> 29);

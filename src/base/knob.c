@@ -21,7 +21,7 @@ static const struct knob {
 #undef WF_KNOB
 };
 
-static long read_one(const struct knob *knob)
+static long read_knob(const struct knob *knob)
 {
     const char *text = getenv(knob->variable);
     char *end;
@@ -38,7 +38,7 @@ static long read_one(const struct knob *knob)
 void wf_knobs_read(void)
 {
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        if (knobs[i].value != &wf_knobs.log) *knobs[i].value = read_one(&knobs[i]);
+        if (knobs[i].value != &wf_knobs.log) *knobs[i].value = read_knob(&knobs[i]);
     wf_knobs.log = wf_log_configure(getenv("WEFT_LOG"));
 }
 

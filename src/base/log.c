@@ -23,14 +23,14 @@ static _Thread_local int log_rank;
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
-static bool read_level(const char *item, size_t length)
+static bool parse_level(const char *item, size_t length)
 {
     if (length != 1 || *item < '0' || *item > '3') return false;
     common = *item - '0';
     return true;
 }
 
-static bool read_topic(const char *item, size_t length)
+static bool parse_topic(const char *item, size_t length)
 {
     int level = *item == '+' ? WF_LOG_DEBUG : *item == '-' ? WF_LOG_WARN : WF_LOG_INFO;
 
@@ -54,7 +54,7 @@ int wf_log_configure(const char *text)
     for (const char *item = text; item && *item; item += *item == ',') {
         size_t length = strcspn(item, ",");
 
-        if (length && !read_level(item, length) && !read_topic(item, length))
+        if (length && !parse_level(item, length) && !parse_topic(item, length))
             wf_log(WF_LOG_WARN, "log", "WEFT_LOG: '%.*s' is no level and no topic", (int)length,
                    item);
         item += length;
@@ -65,7 +65,7 @@ int wf_log_configure(const char *text)
     return common;
 }
 
-bool wf_log_wants(enum wf_log_level level, const char *topic)
+bool wf_log_is_enabled(enum wf_log_level level, const char *topic)
 {
     for (int i = n_topics - 1; i >= 0; i--) /* the last word on a topic counts */
         if (strcmp(topics[i].name, topic) == 0) return (int)level <= topics[i].level;
@@ -81,10 +81,10 @@ void wf_log(enum wf_log_level level, const char *topic, const char *format, ...)
     char text[1024], shown[1024];
     va_list args;
 
-    if (!wf_log_wants(level, topic)) return;
+    if (!wf_log_is_enabled(level, topic)) return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "weft %s [%d] %s: %s\n", level_names[level], log_rank, topic,
-            wf_utf8_shown(shown, sizeof shown, text));
+            wf_utf8_escape_control(shown, sizeof shown, text));
 }

@@ -22,7 +22,7 @@ extern int wf_log_threshold;
 int wf_log_configure(const char *text);
 
 /** True when lines of this level and topic are written. */
-bool wf_log_wants(enum wf_log_level level, const char *topic);
+bool wf_log_is_enabled(enum wf_log_level level, const char *topic);
 
 /** Written when it is wanted. */
 void wf_log(enum wf_log_level level, const char *topic, const char *format, ...) WEFT_PRINTF(3, 4);

@@ -8,19 +8,28 @@
 
 #include "base/error.h"
 
-static void *need(void *p, size_t bytes)
+static void *die_if_out_of_memory(void *p, size_t bytes)
 {
     if (!p && bytes) WF_DIE("out of memory: %zu bytes of metadata", bytes);
     return p;
 }
 
-void *wf_malloc(size_t bytes) { return need(malloc(bytes), bytes); }
+void *wf_malloc(size_t bytes) { return die_if_out_of_memory(malloc(bytes), bytes); }
 
-void *wf_calloc(size_t count, size_t bytes) { return need(calloc(count, bytes), count * bytes); }
+void *wf_calloc(size_t count, size_t bytes)
+{
+    return die_if_out_of_memory(calloc(count, bytes), count * bytes);
+}
 
-void *wf_malloc_aligned(size_t bytes) { return need(aligned_alloc(bytes, bytes), bytes); }
+void *wf_malloc_aligned(size_t bytes)
+{
+    return die_if_out_of_memory(aligned_alloc(bytes, bytes), bytes);
+}
 
-void *wf_realloc(void *old, size_t bytes) { return need(realloc(old, bytes), bytes); }
+void *wf_realloc(void *old, size_t bytes)
+{
+    return die_if_out_of_memory(realloc(old, bytes), bytes);
+}
 
 char *wf_strdup(const char *text)
 {

@@ -12,7 +12,7 @@
 
 enum { SPIN_TURNS = 64, YIELD_TURNS = 4000 };
 
-double wf_now(void)
+double wf_monotonic_seconds(void)
 {
     struct timespec t;
 
@@ -34,7 +34,7 @@ static void short_sleep(int turns)
     nanosleep(&(struct timespec){.tv_nsec = ns < 1000000 ? ns : 1000000}, NULL);
 }
 
-double wf_wait_turn(struct wf_patience *patience)
+double wf_backoff_wait(struct wf_backoff *patience)
 {
     int turn = patience->turns++;
 
@@ -42,15 +42,15 @@ double wf_wait_turn(struct wf_patience *patience)
         cpu_pause();
         return 0;
     }
-    if (patience->since == 0) patience->since = wf_now();
+    if (patience->since == 0) patience->since = wf_monotonic_seconds();
     if (turn < YIELD_TURNS)
         sched_yield();
     else
         short_sleep(turn - YIELD_TURNS);
-    return turn % 16 == 0 || turn >= YIELD_TURNS ? wf_now() - patience->since : 0;
+    return turn % 16 == 0 || turn >= YIELD_TURNS ? wf_monotonic_seconds() - patience->since : 0;
 }
 
-uint64_t wf_sys_random(void)
+uint64_t wf_system_random(void)
 {
     struct {
         struct timespec now;
@@ -65,7 +65,7 @@ uint64_t wf_sys_random(void)
     return wf_hash_bytes(&seed, sizeof seed);
 }
 
-int wf_sys_open_file(const char *path)
+int wf_open_regular_file(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t wf_utf8_length(const char *text, size_t room)
+size_t wf_utf8_sequence_length(const char *text, size_t room)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
@@ -23,12 +23,12 @@ size_t wf_utf8_length(const char *text, size_t room)
     return code < least[n] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : n;
 }
 
-size_t wf_utf8_prefix(const char *text, size_t bytes)
+size_t wf_utf8_valid_prefix(const char *text, size_t bytes)
 {
     size_t at = 0;
 
     while (at < bytes) {
-        size_t n = wf_utf8_length(text + at, bytes - at);
+        size_t n = wf_utf8_sequence_length(text + at, bytes - at);
 
         if (n == 0) break;
         at += n;
@@ -45,7 +45,7 @@ static int is_control(const char *text)
 }
 
 /* What stands for one byte; gives its length. */
-static size_t escape(char *out, char byte)
+static size_t escape_byte(char *out, char byte)
 {
     static const char from[] = "\n\t\r", names[] = "ntr";
     const char *found = strchr(from, byte);
@@ -57,17 +57,17 @@ static size_t escape(char *out, char byte)
     return strlen(out);
 }
 
-char *wf_utf8_shown(char *out, size_t room, const char *text)
+char *wf_utf8_escape_control(char *out, size_t room, const char *text)
 {
     size_t at = 0, left = strlen(text);
 
     while (left) {
-        size_t n = wf_utf8_length(text, left), length = n;
+        size_t n = wf_utf8_sequence_length(text, left), length = n;
         char piece[8];
 
         if (n == 0 || is_control(text)) {
             n = 1;
-            length = escape(piece, *text);
+            length = escape_byte(piece, *text);
         } else {
             memcpy(piece, text, n);
         }

@@ -16,8 +16,8 @@ struct wf_backend {
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
     bool (*reads)(const struct wf_comm *comm, const void *p);
     /** Where peers cannot see each other's requests: what MPI state the ranks compare theirs over
-     *  (net_agree.c); NULL where the backend compares them itself. */
-    struct wf_net *(*compares_over)(const struct wf_comm *comm);
+     *  (mpi_agreement.c); NULL where the backend compares them itself. */
+    struct wf_mpi_comm *(*compares_over)(const struct wf_comm *comm);
     /** The state of a new communicator of these world ranks; sets comm->backend and comm->state. */
     void (*open)(struct wf_comm *comm, const struct wf_comm *world);
     void (*close)(struct wf_comm *comm);
@@ -34,45 +34,45 @@ struct wf_comm {
     bool shares;     /* state, world_ranks and calls belong to another communicator */
 };
 
-struct wf_node;
-struct wf_net;
+struct wf_comm_node;
+struct wf_mpi_comm;
 
-/* One rank: a process, or a thread of wf_comm_run_local. */
-struct wf_comm_thread {
+/* One rank: a process, or a thread of wf_comm_run_rank_threads. */
+struct wf_comm_thread_state {
     struct wf_comm *world;  /* NULL: a world of one */
-    struct wf_comm **comms; /* made by wf_comm_sub */
+    struct wf_comm **comms; /* made by wf_comm_for_ranks */
     int n_comms, made;
     struct wf_coll *first, *last; /* in flight */
-    struct wf_recent {            /* what began last: for last words */
+    struct wf_last_collective {   /* what began last: for last words */
         weft_coll kind;
         const char *label; /* NULL: nothing has */
-        struct wf_where where;
+        struct wf_call_context where;
     } recent;
-    struct wf_net *net;   /* of all processes, under mpiexec only */
-    struct wf_node *node; /* NULL without shared memory */
+    struct wf_mpi_comm *net;   /* of all processes, under mpiexec only */
+    struct wf_comm_node *node; /* NULL without shared memory */
 };
 
-extern _Thread_local struct wf_comm_thread wf_comm_thread;
+extern _Thread_local struct wf_comm_thread_state wf_comm_thread_state;
 
 extern const struct wf_backend wf_backend_self, wf_backend_local, wf_backend_mpi, wf_backend_shm,
-    wf_backend_nodes;
+    wf_backend_multi_node;
 
 /** A communicator with room for its ranks; backend and state are still to be set. */
-struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const char *label);
+struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label);
 /** Free a communicator, and its state unless it is shared. */
-void wf_comm_unmake(struct wf_comm *comm);
+void wf_comm_free(struct wf_comm *comm);
 /** Forget all communicators of this rank but the world. */
-void wf_comm_drop_subs(void);
+void wf_comm_free_all_but_world(void);
 
 /** start + wait without observers and checks: for what comm itself needs to tell its peers. */
-void wf_comm_run_quiet(struct wf_coll *coll);
+void wf_comm_run_unobserved(struct wf_coll *coll);
 
 /** "all-reduce sum of 64 f32 on axis tp" */
 void wf_coll_describe(const struct wf_coll *coll, char *text, size_t bytes);
 /** The same, and " for matmul in module blocks.0" where these are known. */
-void wf_coll_describe_place(const struct wf_coll *coll, char *text, size_t bytes);
+void wf_coll_describe_with_caller(const struct wf_coll *coll, char *text, size_t bytes);
 /** Append "1, 3" style lists: one world rank of the communicator to `text`. */
-void wf_comm_list_rank(const struct wf_comm *comm, int rank, char *text, size_t bytes);
+void wf_comm_append_rank_text(const struct wf_comm *comm, int rank, char *text, size_t bytes);
 
 /**
  * Two collectives that only comm itself uses, on ranks whose blocks of a larger communicator lie in
@@ -91,21 +91,22 @@ bool wf_coll_reduces(weft_coll kind);
 bool wf_coll_has_root(weft_coll kind);
 /** Kind, dtype, reduction and root in a word, the same for a send and its recv; and that word in
  *  words, "gather of f32, root 2". */
-uint64_t wf_coll_what(const struct wf_coll *coll);
-void wf_coll_describe_what(uint64_t what, const struct wf_comm *comm, char *text, size_t bytes);
+uint64_t wf_coll_signature(const struct wf_coll *coll);
+void wf_coll_describe_signature(uint64_t what, const struct wf_comm *comm, char *text,
+                                size_t bytes);
 /** The hash with the counts that all ranks give alike; those of an all-to-all are each rank's own.
  */
-uint64_t wf_coll_mix_counts(uint64_t hash, const struct wf_coll *coll);
+uint64_t wf_coll_hash_counts(uint64_t hash, const struct wf_coll *coll);
 /** The sum of counts before `index`. */
-size_t wf_counts_before(const size_t *counts, int index);
+size_t wf_counts_prefix_sum(const size_t *counts, int index);
 
 /**
  * Begin to compare over MPI what all ranks of coll->comm ask for / go on, and end the job where
  * they differ; coll->agreement is NULL once they agree / for the time-out: who has not told.
  */
-void wf_net_agree_start(struct wf_coll *coll);
-void wf_net_agree_step(struct wf_coll *coll);
-void wf_net_agree_missing(const struct wf_coll *coll, char *text, size_t bytes);
+void wf_mpi_agreement_start(struct wf_coll *coll);
+void wf_mpi_agreement_progress(struct wf_coll *coll);
+void wf_mpi_agreement_list_absent(const struct wf_coll *coll, char *text, size_t bytes);
 
 /** End the job unless all ranks of coll->comm are about to do the same collective. */
 void wf_fingerprint_compare(const struct wf_coll *coll);

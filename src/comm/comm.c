@@ -9,13 +9,13 @@
 
 #include "base/error.h"
 #include "base/knob.h"
-#include "base/observe.h"
+#include "base/observers.h"
 #include "base/sys.h"
 #include "comm/backend.h"
 
-_Thread_local struct wf_comm_thread wf_comm_thread;
+_Thread_local struct wf_comm_thread_state wf_comm_thread_state;
 
-static bool needs_counts(const struct wf_coll *coll, bool send)
+static bool needs_count_array(const struct wf_coll *coll, bool send)
 {
     switch (coll->kind) {
     case WEFT_COLL_ALL_GATHER:
@@ -37,14 +37,14 @@ static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
            (unsigned)reduce < WEFT_MASKED; /* the last two end as sums */
 }
 
-static const char *wrong_with(const struct wf_coll *coll)
+static const char *argument_error(const struct wf_coll *coll)
 {
     int me = coll->comm->rank;
     bool pair = coll->kind == WEFT_COLL_SEND || coll->kind == WEFT_COLL_RECV;
 
     if ((unsigned)coll->dtype >= WEFT_DTYPE_COUNT) return "no such dtype";
-    if (needs_counts(coll, true) && !coll->send_counts) return "send_counts is missing";
-    if (needs_counts(coll, false) && !coll->recv_counts) return "recv_counts is missing";
+    if (needs_count_array(coll, true) && !coll->send_counts) return "send_counts is missing";
+    if (needs_count_array(coll, false) && !coll->recv_counts) return "recv_counts is missing";
     if (wf_coll_reduces(coll->kind) && !can_reduce(coll->dtype, coll->reduce))
         return "no such reduction of this dtype";
     if ((pair || wf_coll_has_root(coll->kind)) &&
@@ -58,36 +58,36 @@ static const char *wrong_with(const struct wf_coll *coll)
     return NULL;
 }
 
-static void check(const struct wf_coll *coll)
+static void check_arguments(const struct wf_coll *coll)
 {
     const char *wrong;
 
     if (!coll->comm || (unsigned)coll->kind >= WEFT_COLL_COUNT)
         WF_DIE("a collective without communicator or of unknown kind %d", (int)coll->kind);
-    wrong = wrong_with(coll);
+    wrong = argument_error(coll);
     if (wrong)
         WF_DIE("%s on axis '%s' of %d ranks: %s", wf_coll_name(coll->kind), coll->comm->label,
                coll->comm->size, wrong);
 }
 
 /* Go on without waiting. The comparison first: what it finds explains what goes wrong in moving. */
-static bool step(struct wf_coll *coll)
+static bool progress_one(struct wf_coll *coll)
 {
-    if (coll->agreement) wf_net_agree_step(coll);
+    if (coll->agreement) wf_mpi_agreement_progress(coll);
     if (!coll->moved) coll->moved = coll->comm->backend->step(coll);
     return coll->moved && !coll->agreement;
 }
 
-static void launch(struct wf_coll *coll)
+static void start_on_backend(struct wf_coll *coll)
 {
-    struct wf_comm_thread *thread = &wf_comm_thread;
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
 
     coll->next = NULL;
     coll->state = NULL;
     coll->complete = false;
     coll->comm->backend->start(coll);
     coll->moved = coll->complete;
-    coll->complete = step(coll);
+    coll->complete = progress_one(coll);
     if (coll->complete) return;
     if (thread->last)
         thread->last->next = coll;
@@ -97,13 +97,13 @@ static void launch(struct wf_coll *coll)
 }
 
 /* Move everything in flight, oldest first, and drop what is complete. */
-static void progress(void)
+static void progress_all_in_flight(void)
 {
-    struct wf_comm_thread *thread = &wf_comm_thread;
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
     struct wf_coll **link = &thread->first, *coll, *last = NULL;
 
     while ((coll = *link)) {
-        if (!coll->complete) coll->complete = step(coll);
+        if (!coll->complete) coll->complete = progress_one(coll);
         if (coll->complete) {
             *link = coll->next;
             continue;
@@ -114,75 +114,76 @@ static void progress(void)
     thread->last = last;
 }
 
-static _Noreturn void give_up(const struct wf_coll *coll, double waited)
+static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
 {
     char what[512], missing[512] = "";
 
-    wf_coll_describe_place(coll, what, sizeof what);
+    wf_coll_describe_with_caller(coll, what, sizeof what);
     if (coll->moved)
-        wf_net_agree_missing(coll, missing, sizeof missing);
+        wf_mpi_agreement_list_absent(coll, missing, sizeof missing);
     else
         coll->comm->backend->missing(coll, missing, sizeof missing);
     WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);
 }
 
-static void finish(struct wf_coll *coll)
+static void wait_until_complete(struct wf_coll *coll)
 {
-    struct wf_patience patience = {0};
+    struct wf_backoff patience = {0};
     double waited;
 
     while (!coll->complete) {
-        progress();
+        progress_all_in_flight();
         if (coll->complete) return;
-        waited = wf_wait_turn(&patience);
-        if (waited > (double)wf_knobs.timeout) give_up(coll, waited);
+        waited = wf_backoff_wait(&patience);
+        if (waited > (double)wf_knobs.timeout) die_of_timeout(coll, waited);
     }
 }
 
-void wf_comm_run_quiet(struct wf_coll *coll)
+void wf_comm_run_unobserved(struct wf_coll *coll)
 {
     coll->agreement = NULL;
-    launch(coll);
-    finish(coll);
+    start_on_backend(coll);
+    wait_until_complete(coll);
 }
 
 void wf_comm_start(struct wf_coll *coll)
 {
-    bool watched = wf_observed & WF_EVENT_COLL;
+    bool watched = wf_observed_events & WF_EVENT_COLL;
     weft_coll kind = coll->kind;
 
-    coll->began = watched ? wf_now() : 0;
-    if (wf_knobs.check >= 1) check(coll);
-    coll->bytes = wf_coll_bytes(coll);
-    coll->where = wf_here;
+    coll->began = watched ? wf_monotonic_seconds() : 0;
+    if (wf_knobs.check >= 1) check_arguments(coll);
+    coll->bytes = wf_coll_payload_bytes(coll);
+    coll->where = wf_current_context;
     coll->seconds = 0;
-    wf_comm_thread.recent = (struct wf_recent){kind, coll->comm->label, wf_here};
+    wf_comm_thread_state.recent =
+        (struct wf_last_collective){kind, coll->comm->label, wf_current_context};
     coll->agreement = NULL;
     if (wf_knobs.check >= 1 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
         kind != WEFT_COLL_RECV) {
         if (wf_knobs.check >= 2)
             wf_fingerprint_compare(coll);
         else if (coll->comm->backend->compares_over)
-            wf_net_agree_start(coll);
+            wf_mpi_agreement_start(coll);
     }
-    launch(coll);
-    if (watched) coll->seconds = wf_now() - coll->began;
+    start_on_backend(coll);
+    if (watched) coll->seconds = wf_monotonic_seconds() - coll->began;
 }
 
 bool wf_comm_test(struct wf_coll *coll)
 {
-    if (!coll->complete) progress();
+    if (!coll->complete) progress_all_in_flight();
     return coll->complete;
 }
 
-static void tell(const struct wf_coll *coll)
+static void notify_completion(const struct wf_coll *coll)
 {
     struct wf_event event = {
         .kind = WF_EVENT_COLL,
         .name = wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind),
         .axis = coll->comm->label,
         .bytes = coll->bytes,
-        .sent = wf_coll_sent(coll),
+        .sent = wf_coll_bytes_sent(coll),
         .ranks = coll->comm->size,
         .coalesced = coll->coalesced,
         .began = coll->began,
@@ -190,35 +191,35 @@ static void tell(const struct wf_coll *coll)
         .where = coll->where,
     };
 
-    wf_observe(&event);
+    wf_notify_observers(&event);
 }
 
-void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int rank)
+void wf_comm_report_simulated(const struct wf_coll *coll, const char *axis, int ranks, int rank)
 {
     struct wf_comm nobody = {.label = axis, .size = ranks, .rank = rank};
     struct wf_coll planned = *coll;
 
-    if (!(wf_observed & WF_EVENT_COLL)) return;
+    if (!(wf_observed_events & WF_EVENT_COLL)) return;
     planned.comm = &nobody;
-    planned.bytes = wf_coll_bytes(&planned);
-    planned.began = wf_now();
+    planned.bytes = wf_coll_payload_bytes(&planned);
+    planned.began = wf_monotonic_seconds();
     planned.seconds = 0;
-    planned.where = wf_here;
-    tell(&planned);
+    planned.where = wf_current_context;
+    notify_completion(&planned);
 }
 
 void wf_comm_wait(struct wf_coll *coll)
 {
     double began;
 
-    if (!(wf_observed & WF_EVENT_COLL)) {
-        finish(coll);
+    if (!(wf_observed_events & WF_EVENT_COLL)) {
+        wait_until_complete(coll);
         return;
     }
-    began = wf_now();
-    finish(coll);
-    coll->seconds += wf_now() - began;
-    tell(coll);
+    began = wf_monotonic_seconds();
+    wait_until_complete(coll);
+    coll->seconds += wf_monotonic_seconds() - began;
+    notify_completion(coll);
 }
 
 void wf_comm_run(struct wf_coll *coll)

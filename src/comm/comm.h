@@ -19,7 +19,7 @@
 #include <weft/error.h>
 #include <weft/placement.h> /* weft_reduce */
 
-#include "base/where.h"
+#include "base/call_context.h"
 
 struct wf_comm; /* a group of ranks that communicate, in a fixed order */
 
@@ -31,14 +31,14 @@ weft_status wf_comm_init(int *argc, char ***argv);
  *  it. */
 weft_status wf_comm_init_mpi(int comm);
 /** False when this thread has no world yet and wf_comm_init was not called. */
-bool wf_comm_has_begun(void);
+bool wf_comm_is_initialized(void);
 /** It was called on behalf of a program that may still call it itself, once. */
-void wf_comm_began_early(void);
+void wf_comm_mark_early_init(void);
 /** Collective. Frees communicators and shared memory. */
 void wf_comm_finalize(void);
 
 /** Run body on n threads that are ranks of a world of their own (backend `local`). */
-int wf_comm_run_local(int ranks, int (*body)(void *payload), void *payload);
+int wf_comm_run_rank_threads(int ranks, int (*body)(void *payload), void *payload);
 
 /** True on such a thread. */
 bool wf_comm_is_rank_thread(void);
@@ -53,19 +53,19 @@ struct wf_comm *wf_comm_world(void);
  * The communicator of these world ranks, in this order; made once and cached. Members only call it,
  * all of them. `label` names it in errors and the ledger ("tp"); borrowed, must outlive the world.
  */
-struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label);
+struct wf_comm *wf_comm_for_ranks(const int *world_ranks, int count, const char *label);
 
 /** The members of a communicator of MPI (MPI_Comm_c2f of it) as world ranks; the caller frees them.
  *  fails: WEFT_ERR_STATE without MPI, WEFT_ERR_ARG when one is not in the world */
-weft_status wf_comm_mpi_members(int comm, int **world_ranks, int *count);
+weft_status wf_comm_world_ranks_of_mpi(int comm, int **world_ranks, int *count);
 
 int wf_comm_rank(const struct wf_comm *comm);
 int wf_comm_size(const struct wf_comm *comm);
 const char *wf_comm_label(const struct wf_comm *comm);
 /** "self", "local", "shm" (one node), "nodes" (shared memory inside, MPI between) or "mpi". */
-const char *wf_comm_backend(const struct wf_comm *comm);
+const char *wf_comm_backend_name(const struct wf_comm *comm);
 /** Communicators made so far on this rank (tests of caching). */
-int wf_comm_count(void);
+int wf_comm_created_count(void);
 
 /* ---- collectives ---- */
 
@@ -99,16 +99,16 @@ struct wf_coll {
     bool coalesced; /* for observers: several tensors, one after another */
     bool rooted;    /* for observers: a reduce-scatter whose whole result goes to one rank */
     /* filled in by the funnel */
-    void *state;           /* of the backend */
-    size_t bytes;          /* wf_coll_bytes */
-    double began;          /* at start, when somebody listens, */
-    double seconds;        /* and what start and wait took so far */
-    bool moved;            /* the backend is done, */
-    bool complete;         /* and the ranks have compared what they asked for */
-    void *agreement;       /* that comparison; NULL: none, or over */
-    uint8_t wide;          /* part of a tree: enum wf_reduce_wide */
-    struct wf_where where; /* at start */
-    struct wf_coll *next;  /* in flight on this rank */
+    void *state;                  /* of the backend */
+    size_t bytes;                 /* wf_coll_payload_bytes */
+    double began;                 /* at start, when somebody listens, */
+    double seconds;               /* and what start and wait took so far */
+    bool moved;                   /* the backend is done, */
+    bool complete;                /* and the ranks have compared what they asked for */
+    void *agreement;              /* that comparison; NULL: none, or over */
+    uint8_t wide;                 /* part of a tree: enum wf_reduce_wide */
+    struct wf_call_context where; /* at start */
+    struct wf_coll *next;         /* in flight on this rank */
 };
 
 /** Begin; the struct must live until wf_comm_wait. Several may be in flight per communicator, and
@@ -120,7 +120,7 @@ void wf_comm_wait(struct wf_coll *coll);
 
 /** Every rank's `bytes` bytes, in rank order. Neither checked nor booked: for what the library asks
  *  on its own account. */
-void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
+void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
 
 /** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
 void wf_comm_run(struct wf_coll *coll);
@@ -129,19 +129,19 @@ void wf_comm_run(struct wf_coll *coll);
  * Tell observers of a collective that is only planned: nothing is sent, `comm` and the buffers are
  * not looked at. The line would be `axis` of `ranks` ranks, of which this is number `rank`.
  */
-void wf_comm_plan(const struct wf_coll *coll, const char *axis, int ranks, int rank);
+void wf_comm_report_simulated(const struct wf_coll *coll, const char *axis, int ranks, int rank);
 
 /** Payload bytes that the ledger books, per rank: all-reduce count; all-gather and gather the
  *  result; reduce-scatter and scatter the input; all-to-all what this rank sends; broadcast, send,
  *  recv count; barrier 0; all times the element size. */
-size_t wf_coll_bytes(const struct wf_coll *coll);
+size_t wf_coll_payload_bytes(const struct wf_coll *coll);
 /**
  * Bytes that this rank sends, at least: of n bytes over t ranks an all-reduce sends 2 (t-1)/t n; an
  * all-gather this rank's part to all others; a reduce-scatter, all-to-all and scatter what is not
  * for itself; a gather its part; a broadcast and a send what the sender has. Others send nothing.
  */
-size_t wf_coll_sent(const struct wf_coll *coll);
+size_t wf_coll_bytes_sent(const struct wf_coll *coll);
 const char *wf_coll_name(weft_coll kind);
 
 /** True when all ranks of the communicator can read `p` in place (zero-copy). */
-bool wf_comm_reads(const struct wf_comm *comm, const void *p);
+bool wf_comm_can_read_in_place(const struct wf_comm *comm, const void *p);

@@ -14,21 +14,21 @@
 
 enum { TEXT_BYTES = 256 };
 
-static uint64_t fingerprint(const struct wf_coll *coll)
+static uint64_t collective_fingerprint(const struct wf_coll *coll)
 {
     const char *module = coll->where.module ? coll->where.module : "";
-    uint64_t hash = wf_mix(*coll->comm->calls, (uint64_t)coll->kind);
+    uint64_t hash = wf_hash_mix(*coll->comm->calls, (uint64_t)coll->kind);
 
-    if (coll->kind == WEFT_COLL_BARRIER) return wf_mix(hash, 0);
-    hash = wf_mix(hash, (uint64_t)coll->dtype);
-    hash = wf_mix(hash, wf_coll_reduces(coll->kind) ? (uint64_t)coll->reduce : 0);
-    hash = wf_mix(hash, wf_coll_has_root(coll->kind) ? (uint64_t)coll->peer : 0);
-    hash = wf_mix(hash, wf_hash_bytes(coll->comm->label, strlen(coll->comm->label)));
-    hash = wf_mix(hash, wf_hash_bytes(module, strlen(module)));
-    return wf_coll_mix_counts(hash, coll);
+    if (coll->kind == WEFT_COLL_BARRIER) return wf_hash_mix(hash, 0);
+    hash = wf_hash_mix(hash, (uint64_t)coll->dtype);
+    hash = wf_hash_mix(hash, wf_coll_reduces(coll->kind) ? (uint64_t)coll->reduce : 0);
+    hash = wf_hash_mix(hash, wf_coll_has_root(coll->kind) ? (uint64_t)coll->peer : 0);
+    hash = wf_hash_mix(hash, wf_hash_bytes(coll->comm->label, strlen(coll->comm->label)));
+    hash = wf_hash_mix(hash, wf_hash_bytes(module, strlen(module)));
+    return wf_coll_hash_counts(hash, coll);
 }
 
-void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t bytes)
+void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes)
 {
     int size = comm->size;
     size_t *counts = wf_malloc((size_t)size * sizeof(size_t));
@@ -40,27 +40,27 @@ void wf_comm_share(struct wf_comm *comm, const void *mine, void *all, size_t byt
                              .recv = all};
 
     for (int i = 0; i < size; i++) counts[i] = bytes;
-    wf_comm_run_quiet(&gather);
+    wf_comm_run_unobserved(&gather);
     wf_free(counts);
 }
 
-static _Noreturn void name_mismatch(const struct wf_coll *coll, int other)
+static _Noreturn void die_naming_mismatch(const struct wf_coll *coll, int other)
 {
     int size = coll->comm->size, me = coll->comm->rank;
     char mine[TEXT_BYTES] = "", what[TEXT_BYTES - 40];
     char *all = wf_malloc((size_t)size * TEXT_BYTES);
 
-    wf_coll_describe_place(coll, what, sizeof what);
+    wf_coll_describe_with_caller(coll, what, sizeof what);
     snprintf(mine, sizeof mine, "%s (collective %llu)", what,
              (unsigned long long)*coll->comm->calls);
-    wf_comm_share(coll->comm, mine, all, TEXT_BYTES);
+    wf_comm_allgather_bytes(coll->comm, mine, all, TEXT_BYTES);
     WF_DIE("ranks are about to do different collectives: rank %d: %s; rank %d: %s",
            coll->comm->world_ranks[me], mine, coll->comm->world_ranks[other],
            all + (size_t)other * TEXT_BYTES);
 }
 
-/* All ranks see the same list, so that all of them come to name_mismatch or none. */
-static int first_difference(const uint64_t *prints, int size, int me)
+/* All ranks see the same list, so that all of them come to die_naming_mismatch or none. */
+static int first_differing_rank(const uint64_t *prints, int size, int me)
 {
     for (int i = 0; i < size; i++)
         if (prints[i] != prints[me]) return i;
@@ -69,21 +69,21 @@ static int first_difference(const uint64_t *prints, int size, int me)
 
 /* Counts of an all-to-all are each rank's own: what one sends is what the other expects. All ranks
  * see the whole table, so all of them end here or none. */
-static void compare_exchange(const struct wf_coll *coll)
+static void compare_all_to_all_counts(const struct wf_coll *coll)
 {
     size_t n = (size_t)coll->comm->size, bytes = n * sizeof(size_t);
     size_t *mine = wf_malloc(2 * bytes), *all = wf_malloc(2 * bytes * n);
 
     memcpy(mine, coll->send_counts, bytes);
     memcpy(mine + n, coll->recv_counts, bytes);
-    wf_comm_share(coll->comm, mine, all, 2 * bytes);
+    wf_comm_allgather_bytes(coll->comm, mine, all, 2 * bytes);
     for (size_t from = 0; from < n; from++)
         for (size_t to = 0; to < n; to++) {
             size_t sent = all[2 * n * from + to], wanted = all[2 * n * to + n + from];
             char what[TEXT_BYTES];
 
             if (sent == wanted) continue;
-            wf_coll_describe_place(coll, what, sizeof what);
+            wf_coll_describe_with_caller(coll, what, sizeof what);
             WF_DIE("ranks are about to do different collectives: %s (collective %llu): rank %d "
                    "sends %zu elements to rank %d, which takes %zu",
                    what, (unsigned long long)*coll->comm->calls, coll->comm->world_ranks[from],
@@ -99,10 +99,10 @@ void wf_fingerprint_compare(const struct wf_coll *coll)
     int other;
 
     ++*coll->comm->calls;
-    mine = fingerprint(coll);
-    wf_comm_share(coll->comm, &mine, all, sizeof mine);
-    other = first_difference(all, coll->comm->size, coll->comm->rank);
-    if (other >= 0) name_mismatch(coll, other);
-    if (coll->kind == WEFT_COLL_ALL_TO_ALL) compare_exchange(coll);
+    mine = collective_fingerprint(coll);
+    wf_comm_allgather_bytes(coll->comm, &mine, all, sizeof mine);
+    other = first_differing_rank(all, coll->comm->size, coll->comm->rank);
+    if (other >= 0) die_naming_mismatch(coll, other);
+    if (coll->kind == WEFT_COLL_ALL_TO_ALL) compare_all_to_all_counts(coll);
     wf_free(all);
 }

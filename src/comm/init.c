@@ -9,14 +9,14 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/shm.h"
+#include "comm/shm/shm_backend.h"
 
 static pid_t process;                                /* a rank of mpiexec; 0: none, or it ends */
 static bool mpi_is_ours;                             /* started here, so ended here */
 static enum { NOT_BEGUN, BEGUN_EARLY, BEGUN } stage; /* of the main thread's world */
 
 /* Started by mpiexec? Asked of the environment, so that a lone process never touches MPI. */
-static bool has_launcher(void)
+static bool is_started_by_mpiexec(void)
 {
     static const char *const marks[] = {
         "PMI_RANK", "PMI_FD", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"};
@@ -27,12 +27,15 @@ static bool has_launcher(void)
 }
 
 /* mpiexec forwards what was printed only while the job lives: give it a moment. */
-static void let_it_be_read(void) { nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); }
+static void wait_for_output_forwarding(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+}
 
-static void end_job(void)
+static void abort_mpi_job(void)
 {
     process = 0;
-    let_it_be_read();
+    wait_for_output_forwarding();
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 }
 
@@ -40,14 +43,14 @@ static void end_job(void)
  * A rank that calls exit() takes its peers with it, and the launcher says but that: here it says
  * where it was. A rank that is killed has no last words, and mpiexec forwards none of its peers'.
  */
-static void at_exit(void)
+static void report_early_exit(void)
 {
-    const struct wf_recent *recent = &wf_comm_thread.recent;
-    const char *module = wf_where_module();
+    const struct wf_last_collective *recent = &wf_comm_thread_state.recent;
+    const char *module = wf_current_module_path();
     char after[512];
     int over;
 
-    if (process != getpid() || !wf_comm_thread.world) return;
+    if (process != getpid() || !wf_comm_thread_state.world) return;
     MPI_Finalized(&over);
     if (over) return;
     snprintf(after, sizeof after, "%s%s%s%s%s%s%s%s", recent->label ? ", after " : "",
@@ -56,12 +59,12 @@ static void at_exit(void)
              recent->label ? recent->label : "", recent->where.op ? " for " : "",
              recent->where.op ? recent->where.op : "", recent->where.module ? " in module " : "",
              recent->where.module ? recent->where.module : "");
-    wf_last_words("the program exits before weft_finalize%s%s%s: ranks that wait for it end too",
-                  module[0] ? ", in module " : "", module, after);
-    let_it_be_read();
+    wf_error_print("the program exits before weft_finalize%s%s%s: ranks that wait for it end too",
+                   module[0] ? ", in module " : "", module, after);
+    wait_for_output_forwarding();
 }
 
-static weft_status start_mpi(int *argc, char ***argv)
+static weft_status init_mpi(int *argc, char ***argv)
 {
     int provided, running, over;
 
@@ -75,17 +78,17 @@ static weft_status start_mpi(int *argc, char ***argv)
     return WEFT_OK;
 }
 
-static struct wf_comm *make_world(MPI_Comm comm, int rank, int size)
+static struct wf_comm *create_world_comm(MPI_Comm comm, int rank, int size)
 {
-    struct wf_comm_thread *thread = &wf_comm_thread;
-    struct wf_comm *world = wf_comm_make(NULL, size, rank, "");
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
+    struct wf_comm *world = wf_comm_alloc(NULL, size, rank, "");
 
-    thread->net = wf_net_new(comm);
+    thread->net = wf_mpi_comm_new(comm);
     if (wf_knobs.shm > 0) {
-        thread->node = wf_node_open(thread->net->first, (int)wf_knobs.shm);
-        if (thread->node->level > WF_NODE_NONE) wf_shm_open_desk(thread->node, world);
+        thread->node = wf_comm_node_open(thread->net->first, (int)wf_knobs.shm);
+        if (thread->node->level > WF_SHARING_NONE) wf_shm_open_node_comm(thread->node, world);
     }
-    wf_shm_choose(world);
+    wf_comm_choose_backend(world);
     return world;
 }
 
@@ -94,7 +97,7 @@ static struct wf_comm *make_world(MPI_Comm comm, int rank, int size)
  * because MPI_Finalize of MPICH 4.0 over UCX may hang on a connection that is made only to be
  * closed: the peer waits in a barrier of the launcher, where it answers nothing.
  */
-static void part_together(struct wf_comm_thread *thread)
+static void synchronize_before_finalize(struct wf_comm_thread_state *thread)
 {
     int size = thread->world->size;
     char *words = wf_calloc((size_t)size, 2);
@@ -102,27 +105,27 @@ static void part_together(struct wf_comm_thread *thread)
 
     WF_MPI(
         MPI_Ialltoall(words, 1, MPI_CHAR, words + size, 1, MPI_CHAR, thread->net->first, &request));
-    wf_net_await(&request, "finalize");
+    wf_mpi_wait(&request, "finalize");
     wf_free(words);
     WF_MPI(MPI_Ibarrier(thread->net->first, &request));
-    wf_net_await(&request, "finalize");
+    wf_mpi_wait(&request, "finalize");
 }
 
-static void leave_world(struct wf_comm_thread *thread)
+static void leave_world(struct wf_comm_thread_state *thread)
 {
-    part_together(thread);
-    wf_comm_drop_subs();
-    wf_comm_unmake(thread->world);
+    synchronize_before_finalize(thread);
+    wf_comm_free_all_but_world();
+    wf_comm_free(thread->world);
     if (thread->node) {
-        wf_shm_close_desk(thread->node);
-        wf_node_close(thread->node);
+        wf_shm_close_node_comm(thread->node);
+        wf_comm_node_close(thread->node);
     }
-    wf_net_free(thread->net);
-    *thread = (struct wf_comm_thread){0};
-    wf_error_set_ranks(1);
+    wf_mpi_comm_free(thread->net);
+    *thread = (struct wf_comm_thread_state){0};
+    wf_error_set_world_size(1);
 }
 
-static weft_status enter_world(MPI_Comm comm)
+static weft_status join_world(MPI_Comm comm)
 {
     int rank, size;
 
@@ -130,16 +133,16 @@ static weft_status enter_world(MPI_Comm comm)
     WF_MPI(MPI_Comm_rank(comm, &rank));
     WF_MPI(MPI_Comm_size(comm, &size));
     wf_log_set_rank(rank);
-    wf_error_set_ranks(size);
-    wf_die_set_handler(end_job);
-    if (process == 0 && atexit(at_exit) == 0) process = getpid();
-    if (size > 1) wf_comm_thread.world = make_world(comm, rank, size);
+    wf_error_set_world_size(size);
+    wf_die_set_handler(abort_mpi_job);
+    if (process == 0 && atexit(report_early_exit) == 0) process = getpid();
+    if (size > 1) wf_comm_thread_state.world = create_world_comm(comm, rank, size);
     return WEFT_OK;
 }
 
-static weft_status begin(void)
+static weft_status mark_initialized(void)
 {
-    WF_NEED(stage == NOT_BEGUN && !wf_comm_thread.world, WEFT_ERR_STATE,
+    WF_NEED(stage == NOT_BEGUN && !wf_comm_thread_state.world, WEFT_ERR_STATE,
             "the library has begun already, by weft_init or with the first mesh");
     stage = BEGUN;
     return WEFT_OK;
@@ -151,13 +154,13 @@ weft_status wf_comm_init(int *argc, char ***argv)
         stage = BEGUN;
         return WEFT_OK;
     }
-    WF_TRY(begin());
-    if (!has_launcher()) return WEFT_OK;
-    WF_TRY(start_mpi(argc, argv));
-    return enter_world(MPI_COMM_WORLD);
+    WF_TRY(mark_initialized());
+    if (!is_started_by_mpiexec()) return WEFT_OK;
+    WF_TRY(init_mpi(argc, argv));
+    return join_world(MPI_COMM_WORLD);
 }
 
-static weft_status check_mpi(void)
+static weft_status check_mpi_is_running(void)
 {
     int running, over;
 
@@ -170,32 +173,32 @@ static weft_status check_mpi(void)
 
 weft_status wf_comm_init_mpi(int comm)
 {
-    WF_TRY(check_mpi());
+    WF_TRY(check_mpi_is_running());
     WF_NEED(MPI_Comm_f2c(comm) != MPI_COMM_NULL, WEFT_ERR_ARG,
             "the world cannot begin on MPI_COMM_NULL");
-    WF_TRY(begin());
-    return enter_world(MPI_Comm_f2c(comm));
+    WF_TRY(mark_initialized());
+    return join_world(MPI_Comm_f2c(comm));
 }
 
-bool wf_comm_has_begun(void) { return wf_comm_thread.world || stage != NOT_BEGUN; }
+bool wf_comm_is_initialized(void) { return wf_comm_thread_state.world || stage != NOT_BEGUN; }
 
-void wf_comm_began_early(void) { stage = BEGUN_EARLY; }
+void wf_comm_mark_early_init(void) { stage = BEGUN_EARLY; }
 
 /* All processes of the world; alone, this one. */
-static MPI_Comm whole_world(void)
+static MPI_Comm world_mpi_comm(void)
 {
-    const struct wf_net *net = wf_comm_thread.net;
+    const struct wf_mpi_comm *net = wf_comm_thread_state.net;
 
     return net ? net->first : MPI_COMM_SELF;
 }
 
-static weft_status translate(MPI_Group group, int *ranks, int count)
+static weft_status translate_to_world_ranks(MPI_Group group, int *ranks, int count)
 {
     int *all = wf_malloc((size_t)count * sizeof *all), inside = 0;
     MPI_Group world;
 
     for (int i = 0; i < count; i++) all[i] = i;
-    WF_MPI(MPI_Comm_group(whole_world(), &world));
+    WF_MPI(MPI_Comm_group(world_mpi_comm(), &world));
     WF_MPI(MPI_Group_translate_ranks(group, count, all, world, ranks));
     WF_MPI(MPI_Group_free(&world));
     wf_free(all);
@@ -205,20 +208,20 @@ static weft_status translate(MPI_Group group, int *ranks, int count)
     return WEFT_OK;
 }
 
-weft_status wf_comm_mpi_members(int comm, int **world_ranks, int *count)
+weft_status wf_comm_world_ranks_of_mpi(int comm, int **world_ranks, int *count)
 {
     weft_status status;
     MPI_Group group;
 
-    WF_NEED(!wf_comm_thread.world || wf_comm_thread.net, WEFT_ERR_STATE,
+    WF_NEED(!wf_comm_thread_state.world || wf_comm_thread_state.net, WEFT_ERR_STATE,
             "ranks that are threads have no communicators of MPI");
-    WF_TRY(check_mpi());
+    WF_TRY(check_mpi_is_running());
     WF_NEED(MPI_Comm_f2c(comm) != MPI_COMM_NULL, WEFT_ERR_ARG,
             "a mesh cannot be made of MPI_COMM_NULL");
     WF_MPI(MPI_Comm_group(MPI_Comm_f2c(comm), &group));
     WF_MPI(MPI_Group_size(group, count));
     *world_ranks = wf_malloc((size_t)*count * sizeof **world_ranks);
-    status = translate(group, *world_ranks, *count);
+    status = translate_to_world_ranks(group, *world_ranks, *count);
     WF_MPI(MPI_Group_free(&group));
     if (status == WEFT_OK) return WEFT_OK;
     wf_free(*world_ranks);
@@ -227,10 +230,10 @@ weft_status wf_comm_mpi_members(int comm, int **world_ranks, int *count)
 
 void wf_comm_finalize(void)
 {
-    if (wf_comm_thread.world)
-        leave_world(&wf_comm_thread);
+    if (wf_comm_thread_state.world)
+        leave_world(&wf_comm_thread_state);
     else
-        wf_comm_drop_subs();
+        wf_comm_free_all_but_world();
     stage = NOT_BEGUN;
     if (!mpi_is_ours) return;
     mpi_is_ours = false;

@@ -36,14 +36,14 @@ struct loops {
 #undef LOOP
 #undef LOOP_TARGET
 
-static const struct loops *best_loops(void)
+static const struct loops *choose_loops_for_cpu(void)
 {
     bool allowed = wf_knobs.isa == 0 || wf_knobs.isa >= 3;
 
     return allowed && __builtin_cpu_supports("avx2") ? &loops_avx2 : &loops_plain;
 }
 #else
-static const struct loops *best_loops(void) { return &loops_plain; }
+static const struct loops *choose_loops_for_cpu(void) { return &loops_plain; }
 #endif
 
 struct tree {
@@ -56,7 +56,7 @@ struct tree {
     _Alignas(64) char scratch[MAX_DEPTH + 1][BLOCK_BYTES];
 };
 
-static const void *leaf(struct tree *tree, int index, int depth)
+static const void *tree_leaf(struct tree *tree, int index, int depth)
 {
     const char *in = (const char *)tree->ins[index] + tree->first * tree->in_bytes;
 
@@ -67,15 +67,15 @@ static const void *leaf(struct tree *tree, int index, int depth)
 }
 
 /* The terms [low, low + n) of the block: an input itself, or in scratch[depth]. */
-static const void *subtree(struct tree *tree, int low, int n, int depth)
+static const void *reduce_subtree(struct tree *tree, int low, int n, int depth)
 {
     int split;
     const void *left, *right;
 
-    if (n == 1) return leaf(tree, low, depth);
+    if (n == 1) return tree_leaf(tree, low, depth);
     split = wf_tree_split(n);
-    left = subtree(tree, low, split, depth);
-    right = subtree(tree, low + split, n - split, depth + 1);
+    left = reduce_subtree(tree, low, split, depth);
+    right = reduce_subtree(tree, low + split, n - split, depth + 1);
     tree->combine(tree->scratch[depth], left, right, tree->n);
     return tree->scratch[depth];
 }
@@ -84,8 +84,8 @@ static const void *subtree(struct tree *tree, int low, int n, int depth)
 static void reduce_block(struct tree *tree, int n, void *out, bool narrow)
 {
     int split = n > 1 ? wf_tree_split(n) : 1;
-    const void *left = subtree(tree, 0, split, 0);
-    const void *right = n > 1 ? subtree(tree, split, n - split, 1) : NULL;
+    const void *left = reduce_subtree(tree, 0, split, 0);
+    const void *right = n > 1 ? reduce_subtree(tree, split, n - split, 1) : NULL;
 
     if (narrow) {
         if (right) tree->combine(tree->scratch[0], left, right, tree->n);
@@ -108,7 +108,7 @@ void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, 
     bool narrow = half && wide != WF_WIDE_OUT;
     struct tree tree;
 
-    tree.loops = best_loops();
+    tree.loops = choose_loops_for_cpu();
     tree.combine = tree.loops->combine[dtype][reduce];
     tree.ins = ins;
     tree.sum_bytes = sum_bytes;

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "comm/backend.h"
 
-struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const char *label)
+struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label)
 {
     struct wf_comm *comm = WF_NEW(struct wf_comm);
 
@@ -22,7 +22,7 @@ struct wf_comm *wf_comm_make(const int *world_ranks, int size, int rank, const c
     return comm;
 }
 
-void wf_comm_unmake(struct wf_comm *comm)
+void wf_comm_free(struct wf_comm *comm)
 {
     if (!comm->shares) {
         comm->backend->close(comm);
@@ -38,7 +38,7 @@ struct wf_comm *wf_comm_world(void)
     static _Thread_local uint64_t self_calls;
     static _Thread_local struct wf_comm self;
 
-    if (wf_comm_thread.world) return wf_comm_thread.world;
+    if (wf_comm_thread_state.world) return wf_comm_thread_state.world;
     self = (struct wf_comm){.backend = &wf_backend_self,
                             .label = "",
                             .size = 1,
@@ -54,30 +54,30 @@ static bool same_ranks(const struct wf_comm *comm, const int *world_ranks, int c
 }
 
 /* A communicator over the same ranks, whatever its label. */
-static const struct wf_comm *find_state(const int *world_ranks, int count)
+static const struct wf_comm *find_comm_of_ranks(const int *world_ranks, int count)
 {
     const struct wf_comm *world = wf_comm_world();
 
     if (same_ranks(world, world_ranks, count)) return world;
-    for (int i = 0; i < wf_comm_thread.n_comms; i++) {
-        const struct wf_comm *comm = wf_comm_thread.comms[i];
+    for (int i = 0; i < wf_comm_thread_state.n_comms; i++) {
+        const struct wf_comm *comm = wf_comm_thread_state.comms[i];
 
         if (same_ranks(comm, world_ranks, count)) return comm;
     }
     return NULL;
 }
 
-static struct wf_comm *find(const int *world_ranks, int count, const char *label)
+static struct wf_comm *find_labeled_comm(const int *world_ranks, int count, const char *label)
 {
-    for (int i = 0; i < wf_comm_thread.n_comms; i++) {
-        struct wf_comm *comm = wf_comm_thread.comms[i];
+    for (int i = 0; i < wf_comm_thread_state.n_comms; i++) {
+        struct wf_comm *comm = wf_comm_thread_state.comms[i];
 
         if (same_ranks(comm, world_ranks, count) && strcmp(comm->label, label) == 0) return comm;
     }
     return NULL;
 }
 
-static int place_in(const int *world_ranks, int count, int rank)
+static int index_of_rank(const int *world_ranks, int count, int rank)
 {
     for (int i = 0; i < count; i++)
         if (world_ranks[i] == rank) return i;
@@ -85,7 +85,7 @@ static int place_in(const int *world_ranks, int count, int rank)
            rank);
 }
 
-static struct wf_comm *relabel(const struct wf_comm *state, const char *label)
+static struct wf_comm *share_under_label(const struct wf_comm *state, const char *label)
 {
     struct wf_comm *comm = WF_NEW(struct wf_comm);
 
@@ -95,41 +95,41 @@ static struct wf_comm *relabel(const struct wf_comm *state, const char *label)
     return comm;
 }
 
-static struct wf_comm *make_sub(const int *world_ranks, int count, const char *label)
+static struct wf_comm *make_comm(const int *world_ranks, int count, const char *label)
 {
     const struct wf_comm *world = wf_comm_world();
-    int rank = place_in(world_ranks, count, world->rank);
-    struct wf_comm *comm = wf_comm_make(world_ranks, count, rank, label);
+    int rank = index_of_rank(world_ranks, count, world->rank);
+    struct wf_comm *comm = wf_comm_alloc(world_ranks, count, rank, label);
 
     if (count == 1)
         comm->backend = &wf_backend_self;
     else
         world->backend->open(comm, world);
-    wf_comm_thread.made++;
+    wf_comm_thread_state.made++;
     return comm;
 }
 
-struct wf_comm *wf_comm_sub(const int *world_ranks, int count, const char *label)
+struct wf_comm *wf_comm_for_ranks(const int *world_ranks, int count, const char *label)
 {
-    struct wf_comm_thread *thread = &wf_comm_thread;
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
     const char *name = label ? label : "";
-    struct wf_comm *comm = find(world_ranks, count, name);
+    struct wf_comm *comm = find_labeled_comm(world_ranks, count, name);
     const struct wf_comm *state;
 
     if (comm) return comm;
-    state = find_state(world_ranks, count);
-    comm = state ? relabel(state, name) : make_sub(world_ranks, count, name);
+    state = find_comm_of_ranks(world_ranks, count);
+    comm = state ? share_under_label(state, name) : make_comm(world_ranks, count, name);
     thread->comms =
         wf_realloc(thread->comms, (size_t)(thread->n_comms + 1) * sizeof(struct wf_comm *));
     thread->comms[thread->n_comms++] = comm;
     return comm;
 }
 
-void wf_comm_drop_subs(void)
+void wf_comm_free_all_but_world(void)
 {
-    struct wf_comm_thread *thread = &wf_comm_thread;
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
 
-    for (int i = thread->n_comms - 1; i >= 0; i--) wf_comm_unmake(thread->comms[i]);
+    for (int i = thread->n_comms - 1; i >= 0; i--) wf_comm_free(thread->comms[i]);
     wf_free(thread->comms);
     thread->comms = NULL;
     thread->n_comms = 0;
@@ -142,11 +142,11 @@ int wf_comm_size(const struct wf_comm *comm) { return comm->size; }
 
 const char *wf_comm_label(const struct wf_comm *comm) { return comm->label; }
 
-const char *wf_comm_backend(const struct wf_comm *comm) { return comm->backend->name; }
+const char *wf_comm_backend_name(const struct wf_comm *comm) { return comm->backend->name; }
 
-int wf_comm_count(void) { return wf_comm_thread.made; }
+int wf_comm_created_count(void) { return wf_comm_thread_state.made; }
 
-bool wf_comm_reads(const struct wf_comm *comm, const void *p)
+bool wf_comm_can_read_in_place(const struct wf_comm *comm, const void *p)
 {
     return comm->backend->reads(comm, p);
 }

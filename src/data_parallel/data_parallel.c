@@ -8,13 +8,13 @@
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
 
+#include "base/array_grow.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
-#include "ops/call.h"
+#include "ops/dispatch_op.h"
+#include "redistribute/redistribute.h"
 #include "tensor/tensor.h"
 
 enum { DEFAULT_BUCKET = 25 << 20 };
@@ -29,9 +29,9 @@ void wf_replicas_release(void *payload)
     struct wf_replicas *r = payload;
 
     if (--r->refs) return;
-    wf_buckets_give_up(r);
+    wf_buckets_wait_and_drop(r);
     for (int i = 0; i < r->n_members; i++) {
-        struct wf_member *m = &r->members[i];
+        struct wf_replica_tensor *m = &r->members[i];
 
         m->leaf->kept = NULL;
         weft_release(m->leaf);
@@ -52,7 +52,7 @@ void wf_replicas_release(void *payload)
 /* ---- what each parameter becomes ---- */
 
 /* A parameter of the tree on its way. */
-struct change {
+struct parameter_change {
     weft_module *module; /* the first that has it, */
     const char *name;    /* and its name there */
     bool buffer;
@@ -61,35 +61,36 @@ struct change {
     weft_tensor *leaf;
 };
 
-struct making {
+struct replica_setup {
     struct wf_replicas *r;
     struct wf_mesh_list meshes; /* the replicas' and those of the styles */
     weft_mesh *last;            /* that was added; NULL: none */
-    struct change *changes;
+    struct parameter_change *changes;
     int count;
 };
 
-const char *wf_member_kind(bool buffer) { return buffer ? "buffer" : "parameter"; }
+const char *wf_replica_tensor_kind(bool buffer) { return buffer ? "buffer" : "parameter"; }
 
-static weft_status add_mesh(struct making *making, const weft_module_tensor *it)
+static weft_status add_parameter_mesh(struct replica_setup *replica_setup,
+                                      const weft_module_tensor *it)
 {
     weft_mesh *mesh = weft_tensor_mesh(it->tensor);
     char what[256];
 
-    if (!mesh || mesh == making->last) return WEFT_OK;
-    snprintf(what, sizeof what, "%s '%s' of module '%s'", wf_member_kind(it->buffer), it->name,
-             weft_module_path(it->module));
-    making->last = mesh;
-    return wf_mesh_list_add(&making->meshes, making->r, mesh, what);
+    if (!mesh || mesh == replica_setup->last) return WEFT_OK;
+    snprintf(what, sizeof what, "%s '%s' of module '%s'", wf_replica_tensor_kind(it->buffer),
+             it->name, weft_module_path(it->module));
+    replica_setup->last = mesh;
+    return wf_mesh_list_add(&replica_setup->meshes, replica_setup->r, mesh, what);
 }
 
-static weft_status list_tensor(const weft_module_tensor *it, void *payload)
+static weft_status list_module_tensor(const weft_module_tensor *it, void *payload)
 {
-    struct making *making = payload;
+    struct replica_setup *replica_setup = payload;
     weft_tensor *parameter = it->tensor;
     weft_module *m = it->module;
-    const char *name = it->name, *kind = wf_member_kind(it->buffer);
-    const struct wf_desc *desc = &parameter->layout->desc;
+    const char *name = it->name, *kind = wf_replica_tensor_kind(it->buffer);
+    const struct wf_tensor_desc *desc = &parameter->layout->desc;
 
     WF_NEED(!parameter->kept, WEFT_ERR_STATE,
             "data parallel: %s '%s' of module '%s' is a replica's already, or an "
@@ -106,107 +107,113 @@ static weft_status list_tensor(const weft_module_tensor *it, void *payload)
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
             "data parallel: %s '%s' of module '%s' is a pending reduction", kind, name,
             weft_module_path(m));
-    WF_NEED(!making->count || wf_is_meta(parameter) == wf_is_meta(making->changes[0].from),
+    WF_NEED(!replica_setup->count ||
+                wf_is_meta(parameter) == wf_is_meta(replica_setup->changes[0].from),
             WEFT_ERR_STATE,
             "data parallel: %s '%s' of module '%s' %s elements, unlike those before; "
             "weft_module_materialize comes first",
             kind, name, weft_module_path(m), wf_is_meta(parameter) ? "has no" : "has");
-    WF_TRY(add_mesh(making, it));
-    making->changes = wf_grown(making->changes, making->count, sizeof *making->changes);
-    making->changes[making->count++] =
-        (struct change){.module = m, .name = name, .buffer = it->buffer, .from = parameter};
+    WF_TRY(add_parameter_mesh(replica_setup, it));
+    replica_setup->changes =
+        wf_array_grow(replica_setup->changes, replica_setup->count, sizeof *replica_setup->changes);
+    replica_setup->changes[replica_setup->count++] = (struct parameter_change){
+        .module = m, .name = name, .buffer = it->buffer, .from = parameter};
     return WEFT_OK;
 }
 
-static weft_status check_modules(weft_module *module)
+static weft_status check_modules_not_replicas(weft_module *module)
 {
     int count;
-    weft_module **modules = wf_module_list(module, &count);
+    weft_module **modules = wf_module_list_tree(module, &count);
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
-        if (modules[i]->lending.lend)
+        if (modules[i]->parameter_views.lend)
             status = WF_FAIL(WEFT_ERR_STATE, "data parallel: module '%s' (%s) is a replica already",
                              modules[i]->path, modules[i]->kind->type);
     wf_free(modules);
     return status;
 }
 
-static weft_status join_meshes(struct making *making)
+static weft_status join_meshes(struct replica_setup *replica_setup)
 {
-    weft_mesh *both = wf_mesh_list_join(&making->meshes);
+    weft_mesh *both = wf_mesh_list_concatenate(&replica_setup->meshes);
 
     if (!both) return weft_error_status();
-    weft_mesh_release(making->r->mesh);
-    making->r->mesh = both;
+    weft_mesh_release(replica_setup->r->mesh);
+    replica_setup->r->mesh = both;
     return WEFT_OK;
 }
 
 /* Of which axes a parameter that was laid out so has replicas along. */
-static unsigned replicas_of(const struct wf_replicas *r, const struct wf_layout *before)
+static unsigned replica_axes_of(const struct wf_replicas *r, const struct wf_layout *before)
 {
-    return r->axes & ~wf_axes_among(r->mesh, before);
+    return r->axes & ~wf_layout_axes_in_mesh(r->mesh, before);
 }
 
 /* The parameter over the mesh of all, with the bytes that it has. */
-static weft_tensor *spread(const struct making *making, weft_tensor *parameter)
+static weft_tensor *to_joined_mesh(const struct replica_setup *replica_setup,
+                                   weft_tensor *parameter)
 {
     const struct wf_layout *from = parameter->layout;
     weft_placement placements[WEFT_MAX_AXES];
     struct wf_layout *layout;
     weft_tensor *t;
 
-    WF_TRY_PTR(wf_placements_among(placements, making->r->mesh, from));
-    layout = wf_layout_new(making->r->mesh, placements, (weft_dtype)from->desc.dtype,
+    WF_TRY_PTR(wf_placements_in_joined_mesh(placements, replica_setup->r->mesh, from));
+    layout = wf_layout_new(replica_setup->r->mesh, placements, (weft_dtype)from->desc.dtype,
                            from->desc.ndim, from->desc.global, from->desc.stride);
-    layout = wf_layout_onto(layout, (weft_device)from->desc.device);
+    layout = wf_layout_on_device(layout, (weft_device)from->desc.device);
     t = wf_tensor_new(layout, wf_block_retain(parameter->block), parameter->data, "replica");
     wf_layout_release(layout);
     return t;
 }
 
-static weft_status spread_all(struct making *making, weft_tensor **wholes, unsigned *axes)
+static weft_status parameters_to_joined_mesh(struct replica_setup *replica_setup,
+                                             weft_tensor **wholes, unsigned *axes)
 {
-    for (int i = 0; i < making->count; i++) {
-        wholes[i] = spread(making, making->changes[i].from);
+    for (int i = 0; i < replica_setup->count; i++) {
+        wholes[i] = to_joined_mesh(replica_setup, replica_setup->changes[i].from);
         if (!wholes[i]) return weft_error_status();
-        axes[i] = replicas_of(making->r, making->changes[i].from->layout);
+        axes[i] = replica_axes_of(replica_setup->r, replica_setup->changes[i].from->layout);
     }
     return WEFT_OK;
 }
 
 /* A part that keeps the whole's bytes alive would save no memory. */
-static weft_tensor *cut(weft_tensor *whole, unsigned axes)
+static weft_tensor *shard_over_replicas(weft_tensor *whole, unsigned axes)
 {
     weft_placement to[WEFT_MAX_AXES];
 
-    wf_placements_cut(to, whole->layout, axes);
+    wf_placements_add_shard_axes(to, whole->layout, axes);
     if (memcmp(to, whole->layout->placements, sizeof to) == 0) return whole;
-    return wf_call1(WF_OP_copy, wf_redistribute(whole, to));
+    return wf_dispatch_unary_op(WF_OP_copy, wf_redistribute(whole, to));
 }
 
-static weft_status cut_all(struct making *making, weft_tensor *const *wholes, const unsigned *axes)
+static weft_status shard_parameters_over_replicas(struct replica_setup *replica_setup,
+                                                  weft_tensor *const *wholes, const unsigned *axes)
 {
-    for (int i = 0; i < making->count; i++) {
-        struct change *change = &making->changes[i];
+    for (int i = 0; i < replica_setup->count; i++) {
+        struct parameter_change *parameter_change = &replica_setup->changes[i];
 
-        change->whole = wholes[i]->layout;
-        change->leaf = cut(wholes[i], change->buffer ? 0 : making->r->cut & axes[i]);
-        if (!change->leaf) return weft_error_status();
-        change->leaf->requires_grad = change->from->requires_grad;
+        parameter_change->whole = wholes[i]->layout;
+        parameter_change->leaf = shard_over_replicas(
+            wholes[i], parameter_change->buffer ? 0 : replica_setup->r->cut & axes[i]);
+        if (!parameter_change->leaf) return weft_error_status();
+        parameter_change->leaf->requires_grad = parameter_change->from->requires_grad;
     }
     return WEFT_OK;
 }
 
 /* By which ranks know that others have the same list: a hash of its names. */
-static uint32_t name_of_list(const struct making *making)
+static uint32_t hash_tensor_names(const struct replica_setup *replica_setup)
 {
     uint64_t hash = 0;
 
-    for (int i = 0; i < making->count; i++) {
-        const struct change *change = &making->changes[i];
+    for (int i = 0; i < replica_setup->count; i++) {
+        const struct parameter_change *parameter_change = &replica_setup->changes[i];
         char *text = wf_format("%llx %s.%s", (unsigned long long)hash,
-                               weft_module_path(change->module), change->name);
+                               weft_module_path(parameter_change->module), parameter_change->name);
 
         hash = wf_hash_bytes(text, strlen(text));
         wf_free(text);
@@ -214,16 +221,18 @@ static uint32_t name_of_list(const struct making *making)
     return (uint32_t)hash;
 }
 
-static weft_status make_leaves(struct making *making)
+static weft_status make_leaf_parameters(struct replica_setup *replica_setup)
 {
-    weft_tensor **wholes = wf_calloc((size_t)making->count + 1, sizeof *wholes);
-    unsigned *axes = wf_calloc((size_t)making->count + 1, sizeof *axes);
-    weft_status status = spread_all(making, wholes, axes);
+    weft_tensor **wholes = wf_calloc((size_t)replica_setup->count + 1, sizeof *wholes);
+    unsigned *axes = wf_calloc((size_t)replica_setup->count + 1, sizeof *axes);
+    weft_status status = parameters_to_joined_mesh(replica_setup, wholes, axes);
     int different = -1;
 
     if (status == WEFT_OK)
-        different = wf_replicas_start(making->r, wholes, axes, making->count, name_of_list(making));
-    if (status == WEFT_OK && different < 0) status = cut_all(making, wholes, axes);
+        different = wf_replicas_compare_or_copy(
+            replica_setup->r, wholes, axes, replica_setup->count, hash_tensor_names(replica_setup));
+    if (status == WEFT_OK && different < 0)
+        status = shard_parameters_over_replicas(replica_setup, wholes, axes);
     wf_free(wholes);
     wf_free(axes);
     WF_TRY(status);
@@ -233,15 +242,16 @@ static weft_status make_leaves(struct making *making)
     WF_NEED(different < 0, WEFT_ERR_ARG,
             "data parallel: replicas differ in %s '%s' of module '%s'; make them with equal "
             "seeds or have them copied (WEFT_REPLICAS_COPIED)",
-            wf_member_kind(making->changes[different].buffer), making->changes[different].name,
-            weft_module_path(making->changes[different].module));
+            wf_replica_tensor_kind(replica_setup->changes[different].buffer),
+            replica_setup->changes[different].name,
+            weft_module_path(replica_setup->changes[different].module));
     return WEFT_OK;
 }
 
 /* ---- putting them in place ---- */
 
 /* The axes along which the leaf is whole on every replica: its gradient waits there. */
-static unsigned waiting_axes(const weft_tensor *leaf, unsigned replicas)
+static unsigned axes_reduced_in_buckets(const weft_tensor *leaf, unsigned replicas)
 {
     unsigned axes = 0;
 
@@ -250,82 +260,88 @@ static unsigned waiting_axes(const weft_tensor *leaf, unsigned replicas)
     return axes;
 }
 
-static void adopt(struct wf_replicas *r, struct making *making)
+static void record_replica_tensors(struct wf_replicas *r, struct replica_setup *replica_setup)
 {
-    r->members = wf_calloc((size_t)making->count + 1, sizeof *r->members);
-    r->n_members = making->count;
-    r->leaves = wf_calloc((size_t)making->count + 1, sizeof *r->leaves);
-    r->numbers = wf_calloc(wf_news_count(r), sizeof *r->numbers);
-    for (int i = 0; i < making->count; i++) {
-        struct change *change = &making->changes[i];
-        unsigned replicas = replicas_of(r, change->from->layout);
+    r->members = wf_calloc((size_t)replica_setup->count + 1, sizeof *r->members);
+    r->n_members = replica_setup->count;
+    r->leaves = wf_calloc((size_t)replica_setup->count + 1, sizeof *r->leaves);
+    r->numbers = wf_calloc(wf_replica_stats_count(r), sizeof *r->numbers);
+    for (int i = 0; i < replica_setup->count; i++) {
+        struct parameter_change *parameter_change = &replica_setup->changes[i];
+        unsigned replicas = replica_axes_of(r, parameter_change->from->layout);
 
-        r->members[i] = (struct wf_member){
-            .kept = {.keeper = &r->keeper, .axes = waiting_axes(change->leaf, replicas)},
-            .buffer = change->buffer,
+        r->members[i] = (struct wf_replica_tensor){
+            .kept = {.keeper = &r->keeper,
+                     .axes = axes_reduced_in_buckets(parameter_change->leaf, replicas)},
+            .buffer = parameter_change->buffer,
             .replicas = replicas,
-            .leaf = weft_retain(change->leaf),
-            .lent = wf_layout_retain(change->from->layout),
-            .whole = wf_layout_retain(change->whole)};
-        change->leaf->kept = &r->members[i].kept;
-        r->leaves[i] = change->leaf;
-        r->meta = wf_is_meta(change->leaf);
+            .leaf = weft_retain(parameter_change->leaf),
+            .lent = wf_layout_retain(parameter_change->from->layout),
+            .whole = wf_layout_retain(parameter_change->whole)};
+        parameter_change->leaf->kept = &r->members[i].kept;
+        r->leaves[i] = parameter_change->leaf;
+        r->meta = wf_is_meta(parameter_change->leaf);
     }
-    wf_buckets_make(r);
+    wf_buckets_build(r);
 }
 
-static weft_tensor *leaf_of(const struct making *making, const weft_tensor *from)
+static weft_tensor *find_new_leaf(const struct replica_setup *replica_setup,
+                                  const weft_tensor *from)
 {
     int i = 0;
 
-    while (making->changes[i].from != from) i++;
-    return making->changes[i].leaf;
+    while (replica_setup->changes[i].from != from) i++;
+    return replica_setup->changes[i].leaf;
 }
 
-static weft_status install(weft_module *m, struct wf_replicas *r, const struct making *making)
+static weft_status install_module_parameters(weft_module *m, struct wf_replicas *r,
+                                             const struct replica_setup *replica_setup)
 {
     for (int i = 0; i < m->n_held; i++)
-        wf_parameter_put(&m->parameters[i], leaf_of(making, m->parameters[i].tensor));
-    m->lending = (struct wf_lending){wf_replica_lend, r, wf_replicas_release};
+        wf_parameter_replace_tensor(&m->parameters[i],
+                                    find_new_leaf(replica_setup, m->parameters[i].tensor));
+    m->parameter_views =
+        (struct wf_parameter_views){wf_replica_parameter_view, r, wf_replicas_release};
     r->refs++;
     return WEFT_OK;
 }
 
-static weft_status install_all(weft_module *module, struct wf_replicas *r,
-                               const struct making *making)
+static weft_status install_tree_parameters(weft_module *module, struct wf_replicas *r,
+                                           const struct replica_setup *replica_setup)
 {
     int count;
-    weft_module **modules = wf_module_list(module, &count);
+    weft_module **modules = wf_module_list_tree(module, &count);
     weft_status status = WEFT_OK;
 
-    for (int i = 0; i < count && status == WEFT_OK; i++) status = install(modules[i], r, making);
+    for (int i = 0; i < count && status == WEFT_OK; i++)
+        status = install_module_parameters(modules[i], r, replica_setup);
     wf_free(modules);
     return status;
 }
 
-static weft_status make(weft_module *module, struct wf_replicas *r)
+static weft_status make_module_replica(weft_module *module, struct wf_replicas *r)
 {
-    struct making making = {.r = r, .meshes = {{weft_mesh_retain(r->mesh)}, 1}};
-    weft_status status = weft_module_each_tensor(module, list_tensor, &making);
+    struct replica_setup replica_setup = {.r = r, .meshes = {{weft_mesh_retain(r->mesh)}, 1}};
+    weft_status status = weft_module_each_tensor(module, list_module_tensor, &replica_setup);
 
-    if (status == WEFT_OK) status = join_meshes(&making);
-    if (status == WEFT_OK) status = make_leaves(&making);
-    if (status == WEFT_OK) adopt(r, &making);
-    if (status == WEFT_OK) status = install_all(module, r, &making);
-    wf_mesh_list_free(&making.meshes);
-    wf_free(making.changes);
+    if (status == WEFT_OK) status = join_meshes(&replica_setup);
+    if (status == WEFT_OK) status = make_leaf_parameters(&replica_setup);
+    if (status == WEFT_OK) record_replica_tensors(r, &replica_setup);
+    if (status == WEFT_OK) status = install_tree_parameters(module, r, &replica_setup);
+    wf_mesh_list_free(&replica_setup.meshes);
+    wf_free(replica_setup.changes);
     return status;
 }
 
 /* Which axes are for what. Those of the replicas are the first of the mesh of all. */
-static weft_status set_axes(struct wf_replicas *r)
+static weft_status set_replica_axes(struct wf_replicas *r)
 {
     weft_data_parallel_config *config = &r->config;
 
     r->axes = (1u << weft_mesh_ndim(r->mesh)) - 1;
     r->count = weft_mesh_size(r->mesh);
-    WF_TRY(wf_axes_named(&r->cut, r->mesh, config->shard_axes));
-    WF_TRY(wf_axes_named(&r->spread, r->mesh, config->expert_axes));
+    WF_TRY(wf_mesh_axes_by_name(&r->cut, r->mesh, config->shard_axes));
+    WF_TRY(wf_mesh_axes_by_name(&r->spread, r->mesh, config->expert_axes));
     if (config->shard && !config->shard_axes) r->cut = r->axes;
     config->shard_axes = config->expert_axes = NULL; /* the caller's */
     return WEFT_OK;
@@ -344,13 +360,13 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
             "data parallel: there is no start %d", (int)config.start);
     WF_NEED((unsigned)config.buffers <= WEFT_BUFFERS_OWN, WEFT_ERR_ARG,
             "data parallel: there is no rule %d for buffers", (int)config.buffers);
-    WF_TRY(check_modules(module));
-    WF_TRY(wf_need_own_parameters(module, "data parallel"));
+    WF_TRY(check_modules_not_replicas(module));
+    WF_TRY(wf_check_no_outside_ties(module, "data parallel"));
     r = WF_NEW(struct wf_replicas);
-    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce,
-                                         .arrived = wf_replicas_arrived,
-                                         .growing = wf_replicas_growing,
-                                         .dropped = wf_replicas_dropped},
+    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce_grads,
+                                         .arrived = wf_replicas_grad_complete,
+                                         .growing = wf_replicas_grad_before_add,
+                                         .dropped = wf_replicas_grad_dropped},
                               .refs = 1,
                               .mesh = weft_mesh_retain(mesh),
                               .config = config,
@@ -358,8 +374,8 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     if (!r->config.bucket_bytes) r->config.bucket_bytes = DEFAULT_BUCKET;
     scope = weft_scope_open();
     weft_no_grad_begin();
-    status = set_axes(r);
-    if (status == WEFT_OK) status = make(module, r);
+    status = set_replica_axes(r);
+    if (status == WEFT_OK) status = make_module_replica(module, r);
     weft_no_grad_end();
     weft_scope_close(scope);
     wf_replicas_release(r);

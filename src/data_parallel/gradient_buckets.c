@@ -11,107 +11,113 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "data_parallel/data_parallel.h"
-#include "dtensor/buckets.h"
-#include "kernels/optim.h"
+#include "dtensor/collectives/reduce_gradients.h"
+#include "kernels/optimizer_kernels.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
-static weft_dtype dtype_of(const struct wf_member *m)
+static weft_dtype tensor_dtype_of(const struct wf_replica_tensor *m)
 {
     return (weft_dtype)m->leaf->layout->desc.dtype;
 }
 
 /* ---- talking to the other replicas ---- */
 
-static void start(const struct wf_replicas *r, unsigned axes, struct wf_coll *coll, void *data)
+static void start_all_reduce(const struct wf_replicas *r, unsigned axes, struct wf_coll *coll,
+                             void *data)
 {
-    int ranks = wf_line_size(r->mesh, axes);
+    int ranks = wf_mesh_axes_size(r->mesh, axes);
 
     coll->kind = WEFT_COLL_ALL_REDUCE;
     coll->reduce = WEFT_SUM;
     coll->send = coll->recv = data;
     if (ranks == 1 || !weft_mesh_is_member(r->mesh)) return;
     if (r->meta || weft_mesh_is_fake(r->mesh)) {
-        wf_comm_plan(coll, wf_mesh_line_name(r->mesh, axes), ranks, wf_line_rank(r->mesh, axes));
+        wf_comm_report_simulated(coll, wf_mesh_axes_label(r->mesh, axes), ranks,
+                                 wf_mesh_axes_rank(r->mesh, axes));
         return;
     }
-    coll->comm = wf_mesh_merged_comm(r->mesh, axes);
+    coll->comm = wf_mesh_axes_comm(r->mesh, axes);
     wf_comm_start(coll);
 }
 
-static void wait(struct wf_coll *coll)
+static void wait_all_reduce(struct wf_coll *coll)
 {
     if (coll->comm) wf_comm_wait(coll);
 }
 
-void wf_replicas_sum(const struct wf_replicas *r, unsigned axes, double *numbers, int count)
+void wf_replicas_sum_values(const struct wf_replicas *r, unsigned axes, double *numbers, int count)
 {
     struct wf_coll coll = {.dtype = WEFT_F64, .count = (size_t)count, .coalesced = count > 1};
 
-    start(r, axes, &coll, numbers);
-    wait(&coll);
+    start_all_reduce(r, axes, &coll, numbers);
+    wait_all_reduce(&coll);
 }
 
 /* ---- one bucket ---- */
 
-static bool has_news(const struct wf_member *m) { return m->leaf->grad && !m->kept.reduced; }
+static bool has_unreduced_gradient(const struct wf_replica_tensor *m)
+{
+    return m->leaf->grad && !m->kept.reduced;
+}
 
 /* Bytes of its own. The other replicas are on their way, so without memory the job ends. */
-static void own_gradient(const struct wf_member *m)
+static void ensure_own_gradient(const struct wf_replica_tensor *m)
 {
-    if (wf_leaf_own_gradient(m->leaf) != WEFT_OK) WF_DIE("data parallel: %s", weft_error_message());
-    wf_settled(m->leaf->grad);
+    if (wf_leaf_unshare_grad(m->leaf) != WEFT_OK) WF_DIE("data parallel: %s", weft_error_message());
+    wf_wait_ready(m->leaf->grad);
 }
 
 /* The gradient's bytes, or zeros, to their place; the gradient itself is given up. */
-static void take(struct wf_member *m, char *to)
+static void move_gradient_to_bucket(struct wf_replica_tensor *m, char *to)
 {
-    m->taken = has_news(m);
+    m->taken = has_unreduced_gradient(m);
     if (!m->taken) {
-        if (to) memset(to, 0, wf_member_bytes(m));
+        if (to) memset(to, 0, wf_replica_tensor_bytes(m));
         return;
     }
-    own_gradient(m);
-    if (to) memcpy(to, m->leaf->grad->data, wf_member_bytes(m));
+    ensure_own_gradient(m);
+    if (to) memcpy(to, m->leaf->grad->data, wf_replica_tensor_bytes(m));
     weft_release(m->leaf->grad);
     m->leaf->grad = NULL;
 }
 
-static struct wf_block *block_for(const struct wf_replicas *r, size_t bytes)
+static struct wf_block *alloc_bucket_block(const struct wf_replicas *r, size_t bytes)
 {
     struct wf_block *block =
-        r->meta ? wf_block_planned(bytes, WF_MEM_COMM) : wf_block_new(bytes, WF_MEM_COMM);
+        r->meta ? wf_block_new_simulated(bytes, WF_MEM_COMM) : wf_block_new(bytes, WF_MEM_COMM);
 
     if (!block) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
     return block;
 }
 
-void wf_bucket_start(struct wf_replicas *r, struct wf_bucket *bucket)
+void wf_bucket_start_all_reduce(struct wf_replicas *r, struct wf_gradient_bucket *bucket)
 {
-    weft_dtype dtype = dtype_of(&r->members[bucket->members[0]]);
+    weft_dtype dtype = tensor_dtype_of(&r->members[bucket->members[0]]);
     size_t at = 0;
 
-    bucket->block = block_for(r, bucket->bytes);
+    bucket->block = alloc_bucket_block(r, bucket->bytes);
     for (int i = 0; i < bucket->count; i++) {
-        struct wf_member *m = &r->members[bucket->members[i]];
+        struct wf_replica_tensor *m = &r->members[bucket->members[i]];
 
-        take(m, r->meta ? NULL : (char *)bucket->block->data + at);
-        at += wf_member_bytes(m);
+        move_gradient_to_bucket(m, r->meta ? NULL : (char *)bucket->block->data + at);
+        at += wf_replica_tensor_bytes(m);
     }
     bucket->coll = (struct wf_coll){.dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
     if (bucket->bytes)
-        start(r, bucket->axes, &bucket->coll, bucket->block->data); /* else empty in all */
+        start_all_reduce(r, bucket->axes, &bucket->coll,
+                         bucket->block->data); /* else empty in all */
 }
 
 /* A gradient grew after its bucket had left, on some replica: the bucket goes once more. */
-static void send_rest(struct wf_replicas *r, const struct wf_bucket *bucket)
+static void reduce_late_gradients(struct wf_replicas *r, const struct wf_gradient_bucket *bucket)
 {
-    struct wf_bucket rest = *bucket;
+    struct wf_gradient_bucket rest = *bucket;
 
-    wf_bucket_start(r, &rest);
-    wait(&rest.coll);
+    wf_bucket_start_all_reduce(r, &rest);
+    wait_all_reduce(&rest.coll);
     if (!r->meta)
         wf_cpu_axpy(rest.coll.dtype, (int64_t)rest.coll.count, bucket->block->data, 1,
                     rest.block->data);
@@ -119,74 +125,75 @@ static void send_rest(struct wf_replicas *r, const struct wf_bucket *bucket)
 }
 
 /* What is left of an earlier step, here or since more came to it, is added as it is. */
-static void add_before(const struct wf_member *m, void *data)
+static void add_earlier_gradient(const struct wf_replica_tensor *m, void *data)
 {
     const weft_tensor *before = m->before ? m->before : m->leaf->grad;
 
     if (before && before->data)
-        wf_cpu_axpy(dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
+        wf_cpu_axpy(tensor_dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
 }
 
 /* The leaf's gradient is now its part of the bucket. */
-static void adopt(struct wf_member *m, struct wf_block *block, void *data)
+static void set_gradient_to_bucket_view(struct wf_replica_tensor *m, struct wf_block *block,
+                                        void *data)
 {
     weft_tensor *grad =
         wf_tensor_new(m->leaf->layout, wf_block_retain(block), data, "reduce_gradients");
 
-    add_before(m, data);
+    add_earlier_gradient(m, data);
     weft_release(m->leaf->grad);
     m->leaf->grad = weft_retain(grad);
 }
 
 /* The sums are divided, and the leaves get them. */
-static void finish_bucket(struct wf_replicas *r, struct wf_bucket *bucket, const double *had,
-                          double factor)
+static void finish_gradient_bucket(struct wf_replicas *r, struct wf_gradient_bucket *bucket,
+                                   const double *had, double factor)
 {
     char *at = bucket->block->data;
 
     wf_block_recategorize(bucket->block, WF_MEM_GRADIENTS);
     if (!r->meta) wf_cpu_scale(bucket->coll.dtype, (int64_t)bucket->coll.count, at, factor);
     for (int i = 0; i < bucket->count; i++) {
-        struct wf_member *m = &r->members[bucket->members[i]];
+        struct wf_replica_tensor *m = &r->members[bucket->members[i]];
 
-        if (had[bucket->members[i]] > 0) adopt(m, bucket->block, at);
-        if (!r->meta) at += wf_member_bytes(m);
+        if (had[bucket->members[i]] > 0) set_gradient_to_bucket_view(m, bucket->block, at);
+        if (!r->meta) at += wf_replica_tensor_bytes(m);
     }
     wf_block_release(bucket->block);
     bucket->block = NULL;
 }
 
 /* A part that came to this rank from nobody, where others have theirs. */
-static void fill_in(const struct wf_member *m)
+static void set_zero_gradient(const struct wf_replica_tensor *m)
 {
-    weft_tensor *zeros = wf_no_gradient(m->leaf);
+    weft_tensor *zeros = wf_zero_gradient_like(m->leaf);
 
     if (!zeros) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
     m->leaf->grad = weft_retain(zeros);
 }
 
 /* What backward has reduced already is only to be divided. */
-static void finish_reduced(const struct wf_replicas *r, const struct wf_member *m, bool had,
-                           double factor)
+static void scale_reduced_gradient(const struct wf_replicas *r, const struct wf_replica_tensor *m,
+                                   bool had, double factor)
 {
     weft_tensor *grad;
 
-    if (had && !m->leaf->grad) fill_in(m);
-    if (!has_news(m)) return;
-    own_gradient(m);
+    if (had && !m->leaf->grad) set_zero_gradient(m);
+    if (!has_unreduced_gradient(m)) return;
+    ensure_own_gradient(m);
     grad = m->leaf->grad;
-    wf_tensor_begin_write(grad, "reduce_gradients");
+    wf_tensor_before_write(grad, "reduce_gradients");
     if (r->meta) return;
-    wf_cpu_scale(dtype_of(m), grad->layout->desc.numel, grad->data, factor);
+    wf_cpu_scale(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, factor);
     if (m->before)
-        wf_cpu_axpy(dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
+        wf_cpu_axpy(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
 }
 
 /* The other replicas sum what has left, so it has to get there before its bytes go. */
-void wf_buckets_give_up(struct wf_replicas *r)
+void wf_buckets_wait_and_drop(struct wf_replicas *r)
 {
     for (int b = 0; b < r->n_started; b++) {
-        wait(&r->buckets[b].coll);
+        wait_all_reduce(&r->buckets[b].coll);
         wf_block_release(r->buckets[b].block);
     }
     r->n_started = 0;
@@ -199,59 +206,64 @@ void wf_buckets_give_up(struct wf_replicas *r)
  * gradient, and how many have more of it than what the bucket took. Counts are whole numbers, and
  * f64 adds up exactly as many as anybody has.
  */
-struct news {
+struct replica_stats {
     const double *tokens, *loss, *had, *rest;
 };
 
-size_t wf_news_count(const struct wf_replicas *r) { return 2 + 2 * (size_t)r->n_members; }
+size_t wf_replica_stats_count(const struct wf_replicas *r) { return 2 + 2 * (size_t)r->n_members; }
 
-static struct news exchange(struct wf_replicas *r)
+static struct replica_stats sum_step_statistics(struct wf_replicas *r)
 {
     double *had = r->numbers + 2, *rest = had + r->n_members;
 
     r->numbers[0] = r->tokens;
     r->numbers[1] = r->loss;
     for (int i = 0; i < r->n_members; i++) {
-        const struct wf_member *m = &r->members[i];
+        const struct wf_replica_tensor *m = &r->members[i];
 
-        rest[i] = m->bucket >= 0 && has_news(m);
-        had[i] = has_news(m) || (m->bucket >= 0 && m->taken);
+        rest[i] = m->bucket >= 0 && has_unreduced_gradient(m);
+        had[i] = has_unreduced_gradient(m) || (m->bucket >= 0 && m->taken);
     }
-    wf_replicas_sum(r, r->axes, r->numbers, (int)wf_news_count(r));
-    return (struct news){r->numbers, r->numbers + 1, had, rest};
+    wf_replicas_sum_values(r, r->axes, r->numbers, (int)wf_replica_stats_count(r));
+    return (struct replica_stats){r->numbers, r->numbers + 1, had, rest};
 }
 
-static bool has_rest(const struct wf_bucket *bucket, const struct news *news)
+static bool bucket_has_late_gradients(const struct wf_gradient_bucket *bucket,
+                                      const struct replica_stats *replica_stats)
 {
     for (int i = 0; i < bucket->count; i++)
-        if (news->rest[bucket->members[i]] > 0) return true;
+        if (replica_stats->rest[bucket->members[i]] > 0) return true;
     return false;
 }
 
-static void finish(struct wf_replicas *r, const struct news *news)
+static void finish_gradient_reduction(struct wf_replicas *r,
+                                      const struct replica_stats *replica_stats)
 {
-    double factor = 1 / (*news->tokens > 0 ? *news->tokens : r->count);
+    double factor = 1 / (*replica_stats->tokens > 0 ? *replica_stats->tokens : r->count);
 
-    for (int b = 0; b < r->n_buckets; b++) wait(&r->buckets[b].coll);
+    for (int b = 0; b < r->n_buckets; b++) wait_all_reduce(&r->buckets[b].coll);
     for (int b = 0; b < r->n_buckets; b++)
-        if (has_rest(&r->buckets[b], news)) send_rest(r, &r->buckets[b]);
-    for (int b = 0; b < r->n_buckets; b++) finish_bucket(r, &r->buckets[b], news->had, factor);
+        if (bucket_has_late_gradients(&r->buckets[b], replica_stats))
+            reduce_late_gradients(r, &r->buckets[b]);
+    for (int b = 0; b < r->n_buckets; b++)
+        finish_gradient_bucket(r, &r->buckets[b], replica_stats->had, factor);
     for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].bucket < 0) finish_reduced(r, &r->members[i], news->had[i] > 0, factor);
+        if (r->members[i].bucket < 0)
+            scale_reduced_gradient(r, &r->members[i], replica_stats->had[i] > 0, factor);
 }
 
 /* A step has its gradients. Where nobody had any it may still get some. */
-static void settle(struct wf_replicas *r, const struct news *news)
+static void reset_step_counters(struct wf_replicas *r, const struct replica_stats *replica_stats)
 {
     bool any = false;
 
-    for (int i = 0; i < r->n_members; i++) any |= news->had[i] > 0;
+    for (int i = 0; i < r->n_members; i++) any |= replica_stats->had[i] > 0;
     r->n_started = r->backwards = 0;
     r->tokens = r->loss = 0;
     r->keeper.reduced = true;
     if (!any) return;
-    r->all_tokens = *news->tokens;
-    r->mean_loss = *news->loss / *news->tokens;
+    r->all_tokens = *replica_stats->tokens;
+    r->mean_loss = *replica_stats->loss / *replica_stats->tokens;
     for (int i = 0; i < r->n_members; i++) {
         r->members[i].kept.reduced = true;
         weft_release(r->members[i].before);
@@ -259,23 +271,23 @@ static void settle(struct wf_replicas *r, const struct news *news)
     }
 }
 
-static weft_status reduce(struct wf_replicas *r)
+static weft_status reduce_all_gradients(struct wf_replicas *r)
 {
-    struct news news;
+    struct replica_stats replica_stats;
 
     /* along other axes all leaves together; a replica decides by itself what is pending there */
-    WF_TRY(wf_reduce_groups(r->leaves, r->n_members));
-    if (r->n_started == 0) wf_buckets_refresh(r);
+    WF_TRY(wf_reduce_partial_gradients(r->leaves, r->n_members));
+    if (r->n_started == 0) wf_buckets_rebuild_if_changed(r);
     for (; r->n_started < r->n_buckets; r->n_started++)
-        wf_bucket_start(r, &r->buckets[r->n_started]);
-    news = exchange(r);
-    finish(r, &news);
-    wf_replicas_share_buffers(r);
-    settle(r, &news);
+        wf_bucket_start_all_reduce(r, &r->buckets[r->n_started]);
+    replica_stats = sum_step_statistics(r);
+    finish_gradient_reduction(r, &replica_stats);
+    wf_replicas_sync_buffers(r);
+    reset_step_counters(r, &replica_stats);
     return WEFT_OK;
 }
 
-weft_status wf_replicas_reduce(struct wf_keeper *keeper)
+weft_status wf_replicas_reduce_grads(struct wf_grad_hook *keeper)
 {
     struct wf_replicas *r = (struct wf_replicas *)keeper;
     weft_scope *scope;
@@ -283,14 +295,14 @@ weft_status wf_replicas_reduce(struct wf_keeper *keeper)
 
     if (keeper->reduced) return WEFT_OK;
     scope = weft_scope_open();
-    status = reduce(r);
+    status = reduce_all_gradients(r);
     weft_scope_close(scope);
     return status;
 }
 
-weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept)
+weft_status wf_replicas_grad_before_add(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
 {
-    struct wf_member *m = (struct wf_member *)kept;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
 
     if (!kept->reduced) keeper->reduced = false;
     WF_NEED(!keeper->reduced, WEFT_ERR_STATE,
@@ -304,10 +316,10 @@ weft_status wf_replicas_growing(struct wf_keeper *keeper, struct wf_kept *kept)
 }
 
 /* Buckets that have left are taken in first: those of all replicas have. */
-void wf_replicas_dropped(struct wf_keeper *keeper, struct wf_kept *kept)
+void wf_replicas_grad_dropped(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
 {
     struct wf_replicas *r = (struct wf_replicas *)keeper;
-    struct wf_member *m = (struct wf_member *)kept;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
 
     if (r->config.backwards && r->backwards >= r->config.backwards) keeper->reduce(keeper);
     r->backwards = 0;

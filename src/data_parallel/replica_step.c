@@ -12,16 +12,16 @@
 #include "data_parallel/data_parallel.h"
 #include "tensor/tensor.h"
 
-static struct wf_replicas *replicas_of(const weft_module *module, const char *who)
+static struct wf_replicas *require_replica_module(const weft_module *module, const char *who)
 {
     WF_NEED_PTR(module, WEFT_ERR_ARG, "%s: the module is NULL", who);
-    WF_NEED_PTR(module->lending.lend == wf_replica_lend, WEFT_ERR_STATE,
+    WF_NEED_PTR(module->parameter_views.lend == wf_replica_parameter_view, WEFT_ERR_STATE,
                 "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
                 module->kind->type);
-    return module->lending.payload;
+    return module->parameter_views.payload;
 }
 
-static weft_status value_of(weft_tensor *loss, double *value)
+static weft_status loss_value(weft_tensor *loss, double *value)
 {
     weft_tensor *plain;
 
@@ -36,7 +36,7 @@ static weft_status value_of(weft_tensor *loss, double *value)
 }
 
 /* Gradients of a step that was given up take their tokens with them. */
-static void forget_dropped(struct wf_replicas *r)
+static void reset_sums_if_dropped(struct wf_replicas *r)
 {
     if (r->n_started) return;
     for (int i = 0; i < r->n_members; i++)
@@ -44,16 +44,17 @@ static void forget_dropped(struct wf_replicas *r)
     r->tokens = r->loss = 0;
 }
 
-static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tokens)
+static weft_status backward_weighted_by_tokens(struct wf_replicas *r, weft_tensor *loss,
+                                               double tokens)
 {
     weft_status status = WEFT_OK;
     double value = 0;
 
-    WF_TRY(value_of(loss, &value));
-    forget_dropped(r);
-    if (++r->backwards == r->config.backwards) wf_buckets_listen(r);
+    WF_TRY(loss_value(loss, &value));
+    reset_sums_if_dropped(r);
+    if (++r->backwards == r->config.backwards) wf_buckets_begin_backward(r);
     if (tokens > 0 || r->cut || r->spread) status = weft_backward(weft_mul_scalar(loss, tokens));
-    if (status == WEFT_OK) wf_buckets_send(r);
+    if (status == WEFT_OK) wf_buckets_start_remaining(r);
     r->keeper.listening = false;
     WF_TRY(status);
     r->tokens += tokens;
@@ -63,7 +64,7 @@ static weft_status backward(struct wf_replicas *r, weft_tensor *loss, double tok
 
 weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, int64_t tokens)
 {
-    struct wf_replicas *r = replicas_of(module, "data parallel backward");
+    struct wf_replicas *r = require_replica_module(module, "data parallel backward");
     weft_scope *scope;
     weft_status status;
 
@@ -71,14 +72,14 @@ weft_status weft_data_parallel_backward(weft_module *module, weft_tensor *loss, 
     WF_NEED_GIVEN(loss, "data parallel backward: the loss is NULL");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel backward: %lld tokens", (long long)tokens);
     scope = weft_scope_open();
-    status = backward(r, loss, (double)tokens);
+    status = backward_weighted_by_tokens(r, loss, (double)tokens);
     weft_scope_close(scope);
     return status;
 }
 
 weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *tokens)
 {
-    const struct wf_replicas *r = replicas_of(module, "data parallel loss");
+    const struct wf_replicas *r = require_replica_module(module, "data parallel loss");
 
     if (!r) return weft_error_status();
     if (loss) *loss = r->mean_loss;
@@ -88,23 +89,23 @@ weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *
 
 weft_status weft_data_parallel_share_buffers(weft_module *module)
 {
-    const struct wf_replicas *r = replicas_of(module, "data parallel share buffers");
+    const struct wf_replicas *r = require_replica_module(module, "data parallel share buffers");
 
     if (!r) return weft_error_status();
-    wf_replicas_share_buffers(r);
+    wf_replicas_sync_buffers(r);
     return WEFT_OK;
 }
 
 weft_status weft_data_parallel_mean(weft_module *module, double mean, int64_t tokens,
                                     double *of_all)
 {
-    const struct wf_replicas *r = replicas_of(module, "data parallel mean");
+    const struct wf_replicas *r = require_replica_module(module, "data parallel mean");
     double sums[] = {(double)tokens, tokens > 0 ? mean * (double)tokens : 0};
 
     if (!r) return weft_error_status();
     WF_NEED(of_all, WEFT_ERR_ARG, "data parallel mean: nowhere to put it");
     WF_NEED(tokens >= 0, WEFT_ERR_ARG, "data parallel mean: %lld tokens", (long long)tokens);
-    wf_replicas_sum(r, r->axes, sums, 2);
+    wf_replicas_sum_values(r, r->axes, sums, 2);
     *of_all = sums[0] > 0 ? sums[1] / sums[0] : NAN;
     return WEFT_OK;
 }

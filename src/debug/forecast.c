@@ -10,17 +10,17 @@
 
 #include <weft/autograd.h>
 
+#include "base/array_grow.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
-#include "base/observe.h"
+#include "base/observers.h"
 #include "comm/comm.h"
-#include "debug/report.h"
-#include "dtensor/redistribute_cost.h"
+#include "debug/memory_report.h"
+#include "redistribute/link_cost.h"
 
 /* ---- communication ---- */
 
-static weft_forecast_axis *axis_of(weft_forecast *f, const struct wf_event *event)
+static weft_forecast_axis *forecast_entry_of_axis(weft_forecast *f, const struct wf_event *event)
 {
     weft_forecast_axis *axis;
 
@@ -35,19 +35,19 @@ static weft_forecast_axis *axis_of(weft_forecast *f, const struct wf_event *even
 }
 
 /* Ranks that this rank waits for, one after another. */
-static int hops_of(const struct wf_event *event)
+static int count_hops(const struct wf_event *event)
 {
     bool both_ways = strcmp(event->name, wf_coll_name(WEFT_COLL_ALL_REDUCE)) == 0;
 
     return (both_ways ? 2 : 1) * (event->ranks - 1);
 }
 
-static void add_up(const struct wf_event *event, void *payload)
+static void add_collective_cost(const struct wf_event *event, void *payload)
 {
     weft_forecast *f = payload;
-    weft_forecast_axis *axis = axis_of(f, event);
-    double seconds =
-        1e-6 * wf_link_time(wf_link_of(event->axis), hops_of(event), (double)event->sent);
+    weft_forecast_axis *axis = forecast_entry_of_axis(f, event);
+    double seconds = 1e-6 * wf_collective_time(wf_link_of_axis(event->axis), count_hops(event),
+                                               (double)event->sent);
 
     if (event->ranks == 1) return;
     axis->collectives++;
@@ -65,30 +65,31 @@ struct leaves {
     bool real; /* some have elements */
 };
 
-static weft_status add_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status add_parameter_leaf(weft_module *m, const char *name, weft_tensor *parameter,
+                                      void *payload)
 {
     struct leaves *leaves = payload;
 
     (void)m;
     (void)name;
-    leaves->items = wf_grown(leaves->items, leaves->n, sizeof *leaves->items);
+    leaves->items = wf_array_grow(leaves->items, leaves->n, sizeof *leaves->items);
     leaves->items[leaves->n++] = parameter;
     leaves->real |= weft_tensor_device(parameter) != WEFT_META;
     return WEFT_OK;
 }
 
-static weft_status backward(weft_tensor *result)
+static weft_status backward_from_result(weft_tensor *result)
 {
     if (!result) return weft_error_status();
     if (weft_numel(result) == 1) return weft_backward(result);
     return weft_backward_from(result, weft_empty_like(result, WEFT_META));
 }
 
-static weft_status run_step(weft_module *model, weft_optim *optim, const struct leaves *leaves,
-                            weft_tensor *const *inputs, int n)
+static weft_status run_training_step(weft_module *model, weft_optim *optim,
+                                     const struct leaves *leaves, weft_tensor *const *inputs, int n)
 {
     weft_scope *scope = weft_scope_open();
-    weft_status status = backward(weft_call_n(model, inputs, n));
+    weft_status status = backward_from_result(weft_call_n(model, inputs, n));
 
     if (status == WEFT_OK)
         status = optim ? weft_step(optim) : weft_reduce_gradients(leaves->items, leaves->n);
@@ -96,8 +97,9 @@ static weft_status run_step(weft_module *model, weft_optim *optim, const struct 
     return status;
 }
 
-static weft_status watch_step(weft_forecast *f, weft_module *model, weft_optim *optim,
-                              const struct leaves *leaves, weft_tensor *const *inputs, int n)
+static weft_status forecast_training_step(weft_forecast *f, weft_module *model, weft_optim *optim,
+                                          const struct leaves *leaves, weft_tensor *const *inputs,
+                                          int n)
 {
     weft_status status;
     int observer;
@@ -106,9 +108,9 @@ static weft_status watch_step(weft_forecast *f, weft_module *model, weft_optim *
             "forecast: the model has %s; make it on WEFT_META",
             leaves->n ? "parameters with elements" : "no parameters");
     weft_memory_reset_peak();
-    observer = wf_observe_add(WF_EVENT_COLL, add_up, f);
-    status = run_step(model, optim, leaves, inputs, n);
-    wf_observe_remove(observer);
+    observer = wf_observer_add(WF_EVENT_COLL, add_collective_cost, f);
+    status = run_training_step(model, optim, leaves, inputs, n);
+    wf_observer_remove(observer);
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++)
         f->memory[c] = weft_memory_planned((weft_memory_category)c);
     return status;
@@ -123,9 +125,9 @@ weft_status weft_forecast_step(weft_forecast *forecast, weft_module *model, weft
     WF_NEED(forecast, WEFT_ERR_ARG, "forecast: nothing to write it to");
     WF_NEED(inputs || n <= 0, WEFT_ERR_ARG, "forecast: %d inputs, but no list of them", n);
     memset(forecast, 0, sizeof *forecast);
-    WF_TRY(weft_module_each_parameter(model, add_leaf, &leaves));
+    WF_TRY(weft_module_each_parameter(model, add_parameter_leaf, &leaves));
     forecast->parameters = weft_module_numel(model);
-    status = watch_step(forecast, model, optim, &leaves, inputs, n);
+    status = forecast_training_step(forecast, model, optim, &leaves, inputs, n);
     wf_free(leaves.items);
     return status;
 }
@@ -138,7 +140,7 @@ void weft_forecast_print(const weft_forecast *f, FILE *out)
     fprintf(out, "%" PRId64 " parameters\n", f->parameters);
     fprintf(out, "%-14s %14s %14s  MiB per rank\n", "memory", "after", "most");
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++)
-        fprintf(out, "%-14s %14.2f %14.2f\n", wf_memory_name(c),
+        fprintf(out, "%-14s %14.2f %14.2f\n", wf_memory_category_name(c),
                 (double)f->memory[c].live / 1048576, (double)f->memory[c].peak / 1048576);
     fprintf(out, "%-14s %6s %12s %14s %14s %10s\n", "communication", "ranks", "collectives",
             "bytes", "sent", "ms");

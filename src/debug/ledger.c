@@ -10,10 +10,10 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "dtensor/care.h"
-#include "ops/plan.h"
+#include "dtensor/dispatch/slow_path.h"
+#include "ops/op_plan.h"
 
-static bool is_distributed(const struct wf_plan *plan)
+static bool is_plan_distributed(const struct wf_op_plan *plan)
 {
     bool distributed = plan->out[0] && plan->out[0]->mesh;
 
@@ -22,16 +22,16 @@ static bool is_distributed(const struct wf_plan *plan)
 }
 
 /* Views that move nothing, and changes of dtype: what PyTorch's tables leave out too. */
-static bool is_trivial(const struct wf_plan *plan)
+static bool is_plan_trivial(const struct wf_op_plan *plan)
 {
-    bool moves = plan->care & (WF_CARE_MOVES | WF_CARE_ASKED);
+    bool moves = plan->care & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
 
     return (!wf_ops[plan->op].prepare && !moves) || plan->op == WF_OP_cast;
 }
 
-static struct wf_ledger_line line_of(const struct wf_event *event)
+static struct wf_ledger_line ledger_line_of_event(const struct wf_event *event)
 {
-    const struct wf_plan *plan = event->kind == WF_EVENT_OP ? event->subject : NULL;
+    const struct wf_op_plan *plan = event->kind == WF_EVENT_OP ? event->subject : NULL;
 
     return (struct wf_ledger_line){.kind = event->kind,
                                    .name = (char *)event->name,
@@ -40,22 +40,22 @@ static struct wf_ledger_line line_of(const struct wf_event *event)
                                    .place = event->where.module,
                                    .phase = event->where.phase,
                                    .coalesced = event->coalesced,
-                                   .distributed = plan && is_distributed(plan),
-                                   .trivial = plan && is_trivial(plan)};
+                                   .distributed = plan && is_plan_distributed(plan),
+                                   .trivial = plan && is_plan_trivial(plan)};
 }
 
-static uint64_t key_of(const struct wf_ledger_line *line)
+static uint64_t hash_ledger_line(const struct wf_ledger_line *line)
 {
-    uint64_t key = wf_mix((uint64_t)(uintptr_t)line->place,
-                          (uint64_t)line->kind << 8 | (uint64_t)line->phase << 3 |
-                              (uint64_t)line->coalesced << 2 | (uint64_t)line->distributed << 1 |
-                              (uint64_t)line->trivial);
+    uint64_t key = wf_hash_mix((uint64_t)(uintptr_t)line->place,
+                               (uint64_t)line->kind << 8 | (uint64_t)line->phase << 3 |
+                                   (uint64_t)line->coalesced << 2 |
+                                   (uint64_t)line->distributed << 1 | (uint64_t)line->trivial);
 
-    key = wf_mix(key, wf_hash_bytes(line->name, strlen(line->name)));
-    return wf_mix(key, wf_hash_bytes(line->axis, strlen(line->axis)));
+    key = wf_hash_mix(key, wf_hash_bytes(line->name, strlen(line->name)));
+    return wf_hash_mix(key, wf_hash_bytes(line->axis, strlen(line->axis)));
 }
 
-static bool same(const struct wf_ledger_line *a, const struct wf_ledger_line *b)
+static bool is_same_ledger_line(const struct wf_ledger_line *a, const struct wf_ledger_line *b)
 {
     return a->key == b->key && a->kind == b->kind && a->place == b->place && a->phase == b->phase &&
            a->coalesced == b->coalesced && a->distributed == b->distributed &&
@@ -64,16 +64,16 @@ static bool same(const struct wf_ledger_line *a, const struct wf_ledger_line *b)
 }
 
 /* The slot of an equal line, or the free one where it belongs. */
-static uint32_t *slot_of(const weft_ledger *ledger, const struct wf_ledger_line *line)
+static uint32_t *find_line_slot(const weft_ledger *ledger, const struct wf_ledger_line *line)
 {
     for (size_t at = (size_t)line->key;; at++) {
         uint32_t *slot = &ledger->slots[at & (ledger->n_slots - 1)];
 
-        if (!*slot || same(&ledger->lines[*slot - 1], line)) return slot;
+        if (!*slot || is_same_ledger_line(&ledger->lines[*slot - 1], line)) return slot;
     }
 }
 
-static void make_room(weft_ledger *ledger)
+static void grow_line_table(weft_ledger *ledger)
 {
     if (2 * (ledger->n_lines + 1) <= ledger->n_slots) return;
     wf_free(ledger->slots);
@@ -81,16 +81,16 @@ static void make_room(weft_ledger *ledger)
     ledger->slots = wf_calloc(ledger->n_slots, sizeof *ledger->slots);
     ledger->lines = wf_realloc(ledger->lines, ledger->n_slots / 2 * sizeof *ledger->lines);
     for (size_t i = 0; i < ledger->n_lines; i++)
-        *slot_of(ledger, &ledger->lines[i]) = (uint32_t)i + 1;
+        *find_line_slot(ledger, &ledger->lines[i]) = (uint32_t)i + 1;
 }
 
-static struct wf_ledger_line *find(weft_ledger *ledger, struct wf_ledger_line line)
+static struct wf_ledger_line *find_or_add_line(weft_ledger *ledger, struct wf_ledger_line line)
 {
     uint32_t *slot;
 
-    make_room(ledger);
-    line.key = key_of(&line);
-    slot = slot_of(ledger, &line);
+    grow_line_table(ledger);
+    line.key = hash_ledger_line(&line);
+    slot = find_line_slot(ledger, &line);
     if (!*slot) {
         line.name = wf_strdup(line.name);
         line.axis = wf_strdup(line.axis);
@@ -101,7 +101,7 @@ static struct wf_ledger_line *find(weft_ledger *ledger, struct wf_ledger_line li
     return &ledger->lines[*slot - 1];
 }
 
-static void record(const struct wf_event *event, void *payload)
+static void record_event(const struct wf_event *event, void *payload)
 {
     struct weft_ledger_sum sum = {.count = 1,
                                   .coalesced = event->coalesced,
@@ -110,19 +110,20 @@ static void record(const struct wf_event *event, void *payload)
                                   .seconds = event->seconds};
 
     if (event->kind == WF_EVENT_ENTER)
-        wf_ledger_enter(payload, event);
+        wf_ledger_count_module_call(payload, event);
     else
-        wf_ledger_add(&find(payload, line_of(event))->sum, &sum);
+        wf_ledger_sum_add(&find_or_add_line(payload, ledger_line_of_event(event))->sum, &sum);
 }
 
 /* ---- the scope ---- */
 
-static void listen(weft_ledger *ledger)
+static void start_observing(weft_ledger *ledger)
 {
-    ledger->observer = wf_observe_add(WF_EVENT_COLL | WF_EVENT_OP | WF_EVENT_ENTER, record, ledger);
+    ledger->observer =
+        wf_observer_add(WF_EVENT_COLL | WF_EVENT_OP | WF_EVENT_ENTER, record_event, ledger);
 }
 
-static void forget(weft_ledger *ledger)
+static void clear_ledger(weft_ledger *ledger)
 {
     for (size_t i = 0; i < ledger->n_lines; i++) {
         wf_free(ledger->lines[i].name);
@@ -141,43 +142,43 @@ weft_ledger *weft_ledger_open(void)
 {
     weft_ledger *ledger = WF_NEW(weft_ledger);
 
-    wf_ledger_begin_modules(ledger);
-    listen(ledger);
+    wf_ledger_init_modules(ledger);
+    start_observing(ledger);
     return ledger;
 }
 
 void weft_ledger_stop(weft_ledger *ledger)
 {
     WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger stop: no ledger");
-    if (ledger->observer >= 0) wf_observe_remove(ledger->observer);
+    if (ledger->observer >= 0) wf_observer_remove(ledger->observer);
     ledger->observer = -1;
 }
 
 void weft_ledger_reset(weft_ledger *ledger)
 {
     WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger reset: no ledger");
-    forget(ledger);
-    wf_ledger_begin_modules(ledger);
+    clear_ledger(ledger);
+    wf_ledger_init_modules(ledger);
 }
 
 void weft_ledger_start(weft_ledger *ledger)
 {
     WF_NEED_VOID(ledger, WEFT_ERR_ARG, "ledger start: no ledger");
     weft_ledger_reset(ledger);
-    if (ledger->observer < 0) listen(ledger);
+    if (ledger->observer < 0) start_observing(ledger);
 }
 
 void weft_ledger_close(weft_ledger *ledger)
 {
     if (!ledger) return;
     weft_ledger_stop(ledger);
-    forget(ledger);
+    clear_ledger(ledger);
     wf_free(ledger);
 }
 
 /* ---- sums ---- */
 
-void wf_ledger_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *more)
+void wf_ledger_sum_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *more)
 {
     sum->count += more->count;
     sum->coalesced += more->coalesced;
@@ -186,7 +187,8 @@ void wf_ledger_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *mo
     sum->seconds += more->seconds;
 }
 
-bool wf_ledger_line_is(const struct wf_ledger_line *line, weft_coll kind, weft_direction direction)
+bool wf_ledger_line_matches(const struct wf_ledger_line *line, weft_coll kind,
+                            weft_direction direction)
 {
     return line->kind == WF_EVENT_COLL &&
            (kind == WEFT_COLL_COUNT || strcmp(line->name, wf_coll_name(kind)) == 0) &&
@@ -199,9 +201,9 @@ weft_ledger_sum weft_ledger_total(const weft_ledger *ledger, weft_coll kind,
     weft_ledger_sum total = {0};
 
     for (size_t i = 0; ledger && i < ledger->n_lines; i++)
-        if (wf_ledger_line_is(&ledger->lines[i], kind, direction) &&
+        if (wf_ledger_line_matches(&ledger->lines[i], kind, direction) &&
             (!module || strcmp(module, ledger->lines[i].path) == 0))
-            wf_ledger_add(&total, &ledger->lines[i].sum);
+            wf_ledger_sum_add(&total, &ledger->lines[i].sum);
     return total;
 }
 

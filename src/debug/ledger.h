@@ -5,7 +5,7 @@
 
 #include <weft/debug.h>
 
-#include "base/observe.h"
+#include "base/observers.h"
 
 struct wf_ledger_line {
     uint64_t key;
@@ -44,22 +44,24 @@ struct weft_ledger {
 };
 
 /** The module that a line belongs to; 0 when it was not called while the ledger was open. */
-int wf_ledger_module_of(const weft_ledger *ledger, const struct wf_ledger_line *line);
+int wf_ledger_module_of_line(const weft_ledger *ledger, const struct wf_ledger_line *line);
 
 /** The line belongs to the module or to something inside it; everything is inside module 0. */
-bool wf_ledger_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line, int module);
+bool wf_ledger_line_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line,
+                              int module);
 
 /** Note that a module is called (ledger_modules.c). */
-void wf_ledger_enter(weft_ledger *ledger, const struct wf_event *event);
+void wf_ledger_count_module_call(weft_ledger *ledger, const struct wf_event *event);
 
 /** Back to "Global" alone, or to nothing. */
-void wf_ledger_begin_modules(weft_ledger *ledger);
+void wf_ledger_init_modules(weft_ledger *ledger);
 void wf_ledger_free_modules(weft_ledger *ledger);
 
 /** True for lines of this collective (WEFT_COLL_COUNT: any) and direction. */
-bool wf_ledger_line_is(const struct wf_ledger_line *line, weft_coll kind, weft_direction direction);
+bool wf_ledger_line_matches(const struct wf_ledger_line *line, weft_coll kind,
+                            weft_direction direction);
 
-void wf_ledger_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *more);
+void wf_ledger_sum_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum *more);
 
 /** "forward", "backward", "optim". */
 const char *wf_phase_name(enum wf_phase phase);

@@ -2,7 +2,7 @@
  * ledger_modules.c: the modules that a ledger met, as a tree, with their parameters' layouts. It
  * hears of calls and puts no hook on anything.
  */
-#include "base/grow.h"
+#include "base/array_grow.h"
 #include "debug/ledger.h"
 
 #include <string.h>
@@ -11,22 +11,23 @@
 #include "nn/module.h"
 #include "tensor/tensor.h"
 
-static struct wf_ledger_module *append(weft_ledger *ledger, struct wf_ledger_module module)
+static struct wf_ledger_module *append_ledger_module(weft_ledger *ledger,
+                                                     struct wf_ledger_module module)
 {
-    ledger->modules = wf_grown(ledger->modules, ledger->n_modules, sizeof *ledger->modules);
+    ledger->modules = wf_array_grow(ledger->modules, ledger->n_modules, sizeof *ledger->modules);
     ledger->modules[ledger->n_modules] = module;
     return &ledger->modules[ledger->n_modules++];
 }
 
-void wf_ledger_begin_modules(weft_ledger *ledger)
+void wf_ledger_init_modules(weft_ledger *ledger)
 {
-    append(ledger, (struct wf_ledger_module){.path = wf_strdup(""),
-                                             .name = wf_strdup("Global"),
-                                             .type = wf_strdup("program"),
-                                             .parent = -1});
+    append_ledger_module(ledger, (struct wf_ledger_module){.path = wf_strdup(""),
+                                                           .name = wf_strdup("Global"),
+                                                           .type = wf_strdup("program"),
+                                                           .parent = -1});
 }
 
-static void drop_parameters(struct wf_ledger_module *module)
+static void free_module_parameters(struct wf_ledger_module *module)
 {
     for (int i = 0; i < module->n_parameters; i++) {
         wf_free(module->parameters[i].name);
@@ -42,7 +43,7 @@ void wf_ledger_free_modules(weft_ledger *ledger)
     for (int i = 0; i < ledger->n_modules; i++) {
         struct wf_ledger_module *module = &ledger->modules[i];
 
-        drop_parameters(module);
+        free_module_parameters(module);
         wf_free(module->path);
         wf_free(module->name);
         wf_free(module->type);
@@ -53,7 +54,7 @@ void wf_ledger_free_modules(weft_ledger *ledger)
 }
 
 /* A freed module's address may come back for another one: its path must be the same too. */
-static int find(const weft_ledger *ledger, const void *place, const char *path)
+static int find_ledger_module(const weft_ledger *ledger, const void *place, const char *path)
 {
     for (int i = 1; place && i < ledger->n_modules; i++)
         if (ledger->modules[i].place == place && strcmp(ledger->modules[i].path, path) == 0)
@@ -61,20 +62,21 @@ static int find(const weft_ledger *ledger, const void *place, const char *path)
     return 0;
 }
 
-int wf_ledger_module_of(const weft_ledger *ledger, const struct wf_ledger_line *line)
+int wf_ledger_module_of_line(const weft_ledger *ledger, const struct wf_ledger_line *line)
 {
-    return find(ledger, line->place, line->path);
+    return find_ledger_module(ledger, line->place, line->path);
 }
 
-bool wf_ledger_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line, int module)
+bool wf_ledger_line_is_within(const weft_ledger *ledger, const struct wf_ledger_line *line,
+                              int module)
 {
-    int at = wf_ledger_module_of(ledger, line);
+    int at = wf_ledger_module_of_line(ledger, line);
 
     while (at > module) at = ledger->modules[at].parent; /* parents come before children */
     return at == module;
 }
 
-static char *full_name(const weft_module *m)
+static char *full_module_name(const weft_module *m)
 {
     const weft_module *root = m;
 
@@ -82,21 +84,21 @@ static char *full_name(const weft_module *m)
     return wf_format("%s%s%s", root->kind->type, m->path[0] ? "." : "", m->path);
 }
 
-static int add(weft_ledger *ledger, const weft_module *m)
+static int add_ledger_module(weft_ledger *ledger, const weft_module *m)
 {
     struct wf_ledger_module module = {.place = m->path,
                                       .path = wf_strdup(m->path),
-                                      .name = full_name(m),
+                                      .name = full_module_name(m),
                                       .type = wf_strdup(m->kind->type)};
 
     for (const weft_module *up = m->parent; up && !module.parent; up = up->parent)
-        module.parent = find(ledger, up->path, up->path);
+        module.parent = find_ledger_module(ledger, up->path, up->path);
     module.depth = ledger->modules[module.parent].depth + 1;
-    append(ledger, module);
+    append_ledger_module(ledger, module);
     return ledger->n_modules - 1;
 }
 
-static bool is_known(const struct wf_ledger_module *module, const weft_module *m)
+static bool are_parameters_unchanged(const struct wf_ledger_module *module, const weft_module *m)
 {
     if (module->n_parameters != m->n_parameters) return false;
     for (int i = 0; i < m->n_parameters; i++)
@@ -104,12 +106,12 @@ static bool is_known(const struct wf_ledger_module *module, const weft_module *m
     return true;
 }
 
-static void note_parameters(struct wf_ledger_module *module, const weft_module *m)
+static void record_parameter_layouts(struct wf_ledger_module *module, const weft_module *m)
 {
     char layout[256];
 
-    if (is_known(module, m)) return;
-    drop_parameters(module);
+    if (are_parameters_unchanged(module, m)) return;
+    free_module_parameters(module);
     module->parameters = wf_calloc((size_t)m->n_parameters, sizeof *module->parameters);
     module->n_parameters = m->n_parameters;
     for (int i = 0; i < m->n_parameters; i++) {
@@ -124,14 +126,14 @@ static void note_parameters(struct wf_ledger_module *module, const weft_module *
     }
 }
 
-void wf_ledger_enter(weft_ledger *ledger, const struct wf_event *event)
+void wf_ledger_count_module_call(weft_ledger *ledger, const struct wf_event *event)
 {
     const weft_module *m = event->subject;
-    int at = find(ledger, m->path, m->path);
+    int at = find_ledger_module(ledger, m->path, m->path);
 
-    if (!at) at = add(ledger, m);
+    if (!at) at = add_ledger_module(ledger, m);
     ledger->modules[at].calls++;
-    note_parameters(&ledger->modules[at], m);
+    record_parameter_layouts(&ledger->modules[at], m);
 }
 
 /* ---- asking ---- */
@@ -150,9 +152,9 @@ weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, w
 
     if (index < 0 || index >= weft_ledger_modules(ledger)) return total;
     for (size_t i = 0; i < ledger->n_lines; i++)
-        if (wf_ledger_line_is(&ledger->lines[i], kind, direction) &&
-            wf_ledger_is_within(ledger, &ledger->lines[i], index))
-            wf_ledger_add(&total, &ledger->lines[i].sum);
+        if (wf_ledger_line_matches(&ledger->lines[i], kind, direction) &&
+            wf_ledger_line_is_within(ledger, &ledger->lines[i], index))
+            wf_ledger_sum_add(&total, &ledger->lines[i].sum);
     return total;
 }
 

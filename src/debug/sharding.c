@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "mesh/mesh.h"
 
-static void coordinates_of(const weft_mesh *mesh, int index, int *coordinates)
+static void coordinates_of_rank(const weft_mesh *mesh, int index, int *coordinates)
 {
     for (int a = weft_mesh_ndim(mesh) - 1; a >= 0; a--) {
         coordinates[a] = index % weft_mesh_axis_size(mesh, a);
@@ -16,21 +16,21 @@ static void coordinates_of(const weft_mesh *mesh, int index, int *coordinates)
     }
 }
 
-static struct wf_part *parts_of(const struct wf_sharding *s, int dim)
+static struct wf_shard *shards_of_all_ranks(const struct wf_sharding *s, int dim)
 {
     const struct wf_layout *l = s->layout;
-    struct wf_part *parts = wf_malloc((size_t)s->n_ranks * sizeof *parts);
+    struct wf_shard *parts = wf_malloc((size_t)s->n_ranks * sizeof *parts);
     int coordinates[WEFT_MAX_AXES];
 
     for (int r = 0; r < s->n_ranks; r++) {
-        coordinates_of(l->mesh, r, coordinates);
-        wf_part_of(&parts[r], dim, l->desc.global[dim], l->n_axes, wf_mesh_sizes(l->mesh),
-                   coordinates, l->placements);
+        coordinates_of_rank(l->mesh, r, coordinates);
+        wf_shard_init(&parts[r], dim, l->desc.global[dim], l->n_axes, wf_mesh_sizes(l->mesh),
+                      coordinates, l->placements);
     }
     return parts;
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_int64(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -38,44 +38,46 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Sorted, each once. */
-static int unique(int64_t *values, size_t n)
+static int sort_unique(int64_t *values, size_t n)
 {
     int kept = 0;
 
-    qsort(values, n, sizeof *values, by_value);
+    qsort(values, n, sizeof *values, compare_int64);
     for (size_t i = 0; i < n; i++)
         if (!kept || values[kept - 1] != values[i]) values[kept++] = values[i];
     return kept;
 }
 
-static void find_bounds(struct wf_sharding_dim *dim, const struct wf_part *parts, int n_ranks)
+static void collect_shard_bounds(struct wf_sharding_dim *dim, const struct wf_shard *parts,
+                                 int n_ranks)
 {
     size_t n = 2, room = 64;
-    struct wf_run run;
+    struct wf_index_range run;
 
     dim->bounds = wf_malloc(room * sizeof *dim->bounds);
     dim->bounds[0] = 0;
     dim->bounds[1] = parts[0].global;
     for (int r = 0; r < n_ranks; r++)
         for (int64_t at = 0; at < parts[r].size; at += run.size) {
-            run = wf_part_run(&parts[r], at);
+            run = wf_shard_range_at(&parts[r], at);
             if (n + 2 > room) {
-                n = (size_t)unique(dim->bounds, n); /* most ranks have the same */
+                n = (size_t)sort_unique(dim->bounds, n); /* most ranks have the same */
                 room = 2 * n + 64;
                 dim->bounds = wf_realloc(dim->bounds, room * sizeof *dim->bounds);
             }
             dim->bounds[n++] = run.offset;
             dim->bounds[n++] = run.offset + run.size;
         }
-    dim->n = unique(dim->bounds, n) - 1;
+    dim->n = sort_unique(dim->bounds, n) - 1;
 }
 
-static void find_holders(struct wf_sharding_dim *dim, const struct wf_part *parts, int n_ranks)
+static void mark_ranks_holding_intervals(struct wf_sharding_dim *dim, const struct wf_shard *parts,
+                                         int n_ranks)
 {
     dim->holds = wf_malloc((size_t)dim->n * (size_t)n_ranks * sizeof *dim->holds);
     for (int i = 0; i < dim->n; i++)
         for (int r = 0; r < n_ranks; r++)
-            dim->holds[i * n_ranks + r] = wf_part_local(&parts[r], dim->bounds[i]) >= 0;
+            dim->holds[i * n_ranks + r] = wf_shard_to_local(&parts[r], dim->bounds[i]) >= 0;
 }
 
 struct wf_sharding *wf_sharding_new(const struct wf_layout *layout)
@@ -88,10 +90,10 @@ struct wf_sharding *wf_sharding_new(const struct wf_layout *layout)
     s->numbers = wf_malloc((size_t)s->n_ranks * sizeof *s->numbers);
     weft_mesh_ranks(layout->mesh, s->numbers, s->n_ranks);
     for (int d = 0; d < s->ndim; d++) {
-        struct wf_part *parts = parts_of(s, d);
+        struct wf_shard *parts = shards_of_all_ranks(s, d);
 
-        find_bounds(&s->dims[d], parts, s->n_ranks);
-        find_holders(&s->dims[d], parts, s->n_ranks);
+        collect_shard_bounds(&s->dims[d], parts, s->n_ranks);
+        mark_ranks_holding_intervals(&s->dims[d], parts, s->n_ranks);
         wf_free(parts);
     }
     return s;
@@ -107,7 +109,7 @@ void wf_sharding_free(struct wf_sharding *s)
     wf_free(s);
 }
 
-int wf_sharding_cell(const struct wf_sharding *s, const int *interval, int *ranks)
+int wf_sharding_cell_ranks(const struct wf_sharding *s, const int *interval, int *ranks)
 {
     int n = 0;
 
@@ -121,15 +123,15 @@ int wf_sharding_cell(const struct wf_sharding *s, const int *interval, int *rank
     return n;
 }
 
-void wf_sharding_ranks(const struct wf_sharding *s, const int *ranks, int n, char *text,
-                       size_t bytes)
+void wf_sharding_ranks_text(const struct wf_sharding *s, const int *ranks, int n, char *text,
+                            size_t bytes)
 {
     int64_t *numbers = wf_malloc(((size_t)n + 1) * sizeof *numbers);
     size_t used = 0;
 
     text[0] = '\0';
     for (int i = 0; i < n; i++) numbers[i] = s->numbers[ranks[i]];
-    n = unique(numbers, (size_t)n);
+    n = sort_unique(numbers, (size_t)n);
     for (int i = 0, last; i < n; i = last + 1) {
         char item[48];
         size_t length;
@@ -175,7 +177,7 @@ void wf_sharding_slice_text(const struct wf_sharding *s, const int *interval, ch
     if (used < bytes) snprintf(text + used, bytes - used, "]");
 }
 
-bool wf_sharding_is_mine(const struct wf_layout *layout)
+bool wf_sharding_drawn_by_this_rank(const struct wf_layout *layout)
 {
     if (weft_mesh_is_fake(layout->mesh)) return true;
     for (int a = 0; a < layout->n_axes; a++)

@@ -25,11 +25,11 @@ void wf_sharding_free(struct wf_sharding *s);
 
 /** The ranks (as indices of `numbers`) that hold the cell with these intervals, into `ranks`; how
  *  many. */
-int wf_sharding_cell(const struct wf_sharding *s, const int *interval, int *ranks);
+int wf_sharding_cell_ranks(const struct wf_sharding *s, const int *interval, int *ranks);
 
 /** "0-3,8": their numbers, in ascending order. Text that does not fit ends in "..". */
-void wf_sharding_ranks(const struct wf_sharding *s, const int *ranks, int n, char *text,
-                       size_t bytes);
+void wf_sharding_ranks_text(const struct wf_sharding *s, const int *ranks, int n, char *text,
+                            size_t bytes);
 
 /** Visit the pieces of the leading dims, all but the last two: `interval` is the first time 0 and
  *  then counted up; false when that was the last. */
@@ -40,4 +40,4 @@ void wf_sharding_slice_text(const struct wf_sharding *s, const int *interval, ch
                             size_t bytes);
 
 /** True when this rank is the one that draws. */
-bool wf_sharding_is_mine(const struct wf_layout *layout);
+bool wf_sharding_drawn_by_this_rank(const struct wf_layout *layout);

@@ -40,7 +40,7 @@ struct picture {
     int *ranks;
 };
 
-static int intervals(const struct wf_sharding *s, int dim)
+static int count_shown_intervals(const struct wf_sharding *s, int dim)
 {
     int n = dim < 0 ? 1 : s->dims[dim].n;
 
@@ -48,7 +48,8 @@ static int intervals(const struct wf_sharding *s, int dim)
 }
 
 /* As long as the interval, but not so short that nothing can be seen; `room` for all. */
-static void place(const struct wf_sharding *s, int dim, int n, int room, int least, int *at)
+static void place_intervals(const struct wf_sharding *s, int dim, int n, int room, int least,
+                            int *at)
 {
     const int64_t *bounds = dim < 0 ? NULL : s->dims[dim].bounds;
 
@@ -61,7 +62,7 @@ static void place(const struct wf_sharding *s, int dim, int n, int room, int lea
     }
 }
 
-static void plan_panel(struct picture *p)
+static void compute_panel_layout(struct picture *p)
 {
     const struct wf_sharding *s = p->s;
     struct panel *panel = &p->panel;
@@ -69,17 +70,18 @@ static void plan_panel(struct picture *p)
 
     panel->row_dim = s->ndim >= 2 ? s->ndim - 2 : -1;
     panel->column_dim = s->ndim - 1;
-    panel->rows = intervals(s, panel->row_dim);
-    panel->columns = intervals(s, panel->column_dim);
+    panel->rows = count_shown_intervals(s, panel->row_dim);
+    panel->columns = count_shown_intervals(s, panel->column_dim);
     if (panel->row_dim < 0) high = 64;
-    place(s, panel->column_dim, panel->columns, wide, panel->columns > 16 ? 12 : 34, panel->x);
-    place(s, panel->row_dim, panel->rows, high, panel->rows > 16 ? 12 : 26, panel->y);
+    place_intervals(s, panel->column_dim, panel->columns, wide, panel->columns > 16 ? 12 : 34,
+                    panel->x);
+    place_intervals(s, panel->row_dim, panel->rows, high, panel->rows > 16 ? 12 : 26, panel->y);
 }
 
 /* ---- colours ---- */
 
 /* Hues a golden angle apart: neighbours differ, whatever the number of ranks. */
-static void colour(int rank, char text[8])
+static void colour_of_rank(int rank, char text[8])
 {
     double hue = fmod(rank * 137.508 + 210, 360) / 60, light = 0.80, chroma = 0.30;
     double second = chroma * (1 - fabs(fmod(hue, 2) - 1)), low = light - chroma / 2;
@@ -93,7 +95,7 @@ static void colour(int rank, char text[8])
 }
 
 /* One rank's colour, or stripes of several in a pattern of its own; of many the first one's. */
-static void begin_fill(const struct picture *p, int n, int id, char *fill, size_t bytes)
+static void write_cell_fill(const struct picture *p, int n, int id, char *fill, size_t bytes)
 {
     enum { STRIPE = 11 };
     char text[8];
@@ -103,7 +105,7 @@ static void begin_fill(const struct picture *p, int n, int id, char *fill, size_
         return;
     }
     if (n == 1 || n > MOST_STRIPES) {
-        colour(p->s->numbers[p->ranks[0]], text);
+        colour_of_rank(p->s->numbers[p->ranks[0]], text);
         snprintf(fill, bytes, "%s", text);
         return;
     }
@@ -113,7 +115,7 @@ static void begin_fill(const struct picture *p, int n, int id, char *fill, size_
             "patternTransform=\"rotate(45)\">\n",
             id, n * STRIPE);
     for (int i = 0; i < n; i++) {
-        colour(p->s->numbers[p->ranks[i]], text);
+        colour_of_rank(p->s->numbers[p->ranks[i]], text);
         fprintf(p->out, "<rect x=\"%d\" width=\"%d\" height=\"8\" fill=\"%s\"/>\n", i * STRIPE,
                 STRIPE, text);
     }
@@ -122,15 +124,15 @@ static void begin_fill(const struct picture *p, int n, int id, char *fill, size_
 
 /* ---- drawing ---- */
 
-static void text_at(FILE *out, int x, int y, const char *kind, const char *text)
+static void draw_text(FILE *out, int x, int y, const char *kind, const char *text)
 {
     fprintf(out, "<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>\n", x, y, kind, text);
 }
 
 /* The ranks, or how many there are; returns the pixels it takes. */
-static int label_of(const struct picture *p, int n, int width, char label[CELL_TEXT])
+static int make_cell_label(const struct picture *p, int n, int width, char label[CELL_TEXT])
 {
-    wf_sharding_ranks(p->s, p->ranks, n, label, CELL_TEXT);
+    wf_sharding_ranks_text(p->s, p->ranks, n, label, CELL_TEXT);
     if (7 * (int)strlen(label) + 6 > width || strchr(label, '.'))
         snprintf(label, CELL_TEXT, "%d ranks", n);
     if (7 * (int)strlen(label) + 6 > width) snprintf(label, CELL_TEXT, "×%d", n);
@@ -143,21 +145,21 @@ static void draw_cell(const struct picture *p, int left, int top, int width, int
     char fill[32], label[CELL_TEXT];
     int pixels;
 
-    begin_fill(p, n, id, fill, sizeof fill);
+    write_cell_fill(p, n, id, fill, sizeof fill);
     fprintf(p->out,
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" class=\"cell\"/>\n",
             left, top, width, height, fill);
-    pixels = label_of(p, n, width, label);
+    pixels = make_cell_label(p, n, width, label);
     if (n == 0 || pixels > width || height < 16) return;
     if (n > 1 && n <= MOST_STRIPES) /* legible on stripes */
         fprintf(p->out,
                 "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"18\" rx=\"9\" class=\"plate\"/>\n",
                 left + (width - pixels) / 2 - 3, top + height / 2 - 9, pixels + 6);
-    text_at(p->out, left + width / 2, top + height / 2 + 4, "label", label);
+    draw_text(p->out, left + width / 2, top + height / 2 + 4, "label", label);
 }
 
 /* Where the intervals end; a number is left out where the one before it would run into it. */
-static void draw_ticks(const struct picture *p, int left, int top)
+static void draw_axis_ticks(const struct picture *p, int left, int top)
 {
     const struct panel *panel = &p->panel;
     int free_from = -1000;
@@ -169,26 +171,26 @@ static void draw_ticks(const struct picture *p, int left, int top)
         snprintf(text, sizeof text, "%lld", (long long)p->s->dims[panel->column_dim].bounds[c]);
         half = 7 * (int)strlen(text) / 2;
         if (panel->x[c] - half < free_from) continue;
-        text_at(p->out, left + panel->x[c], top - 7, "tick", text);
+        draw_text(p->out, left + panel->x[c], top - 7, "tick", text);
         free_from = panel->x[c] + half + 4;
     }
     free_from = -1000;
     for (int r = 0; panel->row_dim >= 0 && r <= panel->rows; r++) {
         if (panel->y[r] < free_from) continue;
         snprintf(text, sizeof text, "%lld", (long long)p->s->dims[panel->row_dim].bounds[r]);
-        text_at(p->out, left - 7, top + panel->y[r] + 4, "tick end", text);
+        draw_text(p->out, left - 7, top + panel->y[r] + 4, "tick end", text);
         free_from = panel->y[r] + 12;
     }
 }
 
-static void draw_names(const struct picture *p, int left, int top)
+static void draw_dim_names(const struct picture *p, int left, int top)
 {
     const struct panel *panel = &p->panel;
     char text[32];
 
     if (panel->column_dim >= 0) {
         snprintf(text, sizeof text, "dim %d", panel->column_dim);
-        text_at(p->out, left + panel->x[panel->columns] / 2, top - 24, "name", text);
+        draw_text(p->out, left + panel->x[panel->columns] / 2, top - 24, "name", text);
     }
     if (panel->row_dim < 0) return;
     fprintf(p->out,
@@ -196,7 +198,7 @@ static void draw_names(const struct picture *p, int left, int top)
             left - 50, top + panel->y[panel->rows] / 2, panel->row_dim);
 }
 
-static void draw_panel(const struct picture *p, int index, int *interval)
+static void draw_slice_panel(const struct picture *p, int index, int *interval)
 {
     const struct panel *panel = &p->panel;
     int left =
@@ -206,11 +208,11 @@ static void draw_panel(const struct picture *p, int index, int *interval)
 
     if (p->s->ndim > 2) {
         wf_sharding_slice_text(p->s, interval, text, sizeof text);
-        text_at(p->out, left + panel->x[panel->columns] / 2, top + panel->y[panel->rows] + 20,
-                "slice", text);
+        draw_text(p->out, left + panel->x[panel->columns] / 2, top + panel->y[panel->rows] + 20,
+                  "slice", text);
     }
-    draw_names(p, left, top);
-    draw_ticks(p, left, top);
+    draw_dim_names(p, left, top);
+    draw_axis_ticks(p, left, top);
     for (int r = 0; r < panel->rows; r++)
         for (int c = 0; c < panel->columns; c++) {
             int id = (index * MOST_CELLS + r) * MOST_CELLS + c;
@@ -219,7 +221,7 @@ static void draw_panel(const struct picture *p, int index, int *interval)
             if (panel->column_dim >= 0) interval[panel->column_dim] = c;
             draw_cell(p, left + panel->x[c], top + panel->y[r], panel->x[c + 1] - panel->x[c],
                       panel->y[r + 1] - panel->y[r], id,
-                      wf_sharding_cell(p->s, interval, p->ranks));
+                      wf_sharding_cell_ranks(p->s, interval, p->ranks));
         }
 }
 
@@ -243,7 +245,7 @@ static void draw_legend(const struct picture *p)
         char text[128], fill[8];
         int coordinates[WEFT_MAX_AXES], used;
 
-        colour(p->s->numbers[r], fill);
+        colour_of_rank(p->s->numbers[r], fill);
         fprintf(p->out,
                 "<rect x=\"%d\" y=\"%d\" width=\"13\" height=\"13\" rx=\"3\" fill=\"%s\" "
                 "class=\"swatch\"/>\n",
@@ -253,11 +255,11 @@ static void draw_legend(const struct picture *p)
         for (int a = 0; a < l->n_axes && used < (int)sizeof text; a++)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %d", a ? ", " : " · ",
                              weft_mesh_axis_name(l->mesh, a), coordinates[a]);
-        text_at(p->out, x + 20, y + 11, "key", text);
+        draw_text(p->out, x + 20, y + 11, "key", text);
     }
 }
 
-static void draw_frame(const struct picture *p)
+static void write_svg_header(const struct picture *p)
 {
     char text[256];
 
@@ -274,10 +276,10 @@ static void draw_frame(const struct picture *p)
             "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
             p->width, p->height, p->width, p->height, p->width, p->height);
     wf_layout_print(p->s->layout, text, sizeof text);
-    text_at(p->out, MARGIN, MARGIN + 8, "title", text);
+    draw_text(p->out, MARGIN, MARGIN + 8, "title", text);
 }
 
-static int count_slices(const struct wf_sharding *s)
+static int count_shown_slices(const struct wf_sharding *s)
 {
     int n = 1;
 
@@ -292,29 +294,29 @@ static int title_width(const struct picture *p)
     return 9 * wf_layout_print(p->s->layout, text, sizeof text);
 }
 
-static void measure(struct picture *p)
+static void compute_picture_size(struct picture *p)
 {
     const struct panel *panel = &p->panel;
     int rows;
 
-    p->panels = count_slices(p->s);
+    p->panels = count_shown_slices(p->s);
     p->per_row = p->panels > 1 ? 2 : 1;
     rows = (p->panels + p->per_row - 1) / p->per_row;
-    plan_panel(p);
+    compute_panel_layout(p);
     p->width = 2 * MARGIN + p->per_row * (panel->x[panel->columns] + TICKS + 14 + GAP);
     if (p->width < title_width(p) + 2 * MARGIN) p->width = title_width(p) + 2 * MARGIN;
     p->height = TITLE + rows * (panel->y[panel->rows] + TICKS + GAP + 22) + MARGIN;
     p->height += legend_height(p);
 }
 
-static void draw(struct picture *p)
+static void draw_svg(struct picture *p)
 {
     int interval[WEFT_MAX_DIMS] = {0};
 
-    measure(p);
-    draw_frame(p);
+    compute_picture_size(p);
+    write_svg_header(p);
     for (int i = 0; i < p->panels; i++) {
-        draw_panel(p, i, interval);
+        draw_slice_panel(p, i, interval);
         wf_sharding_next_slice(p->s, interval);
     }
     draw_legend(p);
@@ -329,12 +331,12 @@ weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out)
     WF_NEED_GIVEN(t, "visualize_sharding: no tensor");
     WF_TRY(wf_tensor_need_held(t, "visualize_sharding"));
     WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "visualize_sharding: the tensor is plain");
-    if (t->layout->numel == 0 || !wf_sharding_is_mine(t->layout)) return WEFT_OK;
+    if (t->layout->numel == 0 || !wf_sharding_drawn_by_this_rank(t->layout)) return WEFT_OK;
     WF_NEED_LOCAL(out, WEFT_ERR_ARG, "visualize_sharding: no file");
     s = wf_sharding_new(t->layout);
     p.s = s;
     p.ranks = wf_malloc((size_t)s->n_ranks * sizeof *p.ranks);
-    draw(&p);
+    draw_svg(&p);
     wf_free(p.ranks);
     wf_sharding_free(s);
     return WEFT_OK;

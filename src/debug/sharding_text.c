@@ -19,7 +19,7 @@ struct table {
     int name_width, widths[MOST_COLUMNS];
 };
 
-static void name(const struct wf_sharding *s, int dim, int interval, char *text)
+static void format_interval(const struct wf_sharding *s, int dim, int interval, char *text)
 {
     const int64_t *bounds = dim < 0 ? NULL : &s->dims[dim].bounds[interval];
 
@@ -28,7 +28,7 @@ static void name(const struct wf_sharding *s, int dim, int interval, char *text)
         snprintf(text, CELL_TEXT, "%lld:%lld", (long long)bounds[0], (long long)bounds[1]);
 }
 
-static int shown(const struct wf_sharding *s, int dim, int most, bool *more)
+static int count_shown_intervals(const struct wf_sharding *s, int dim, int most, bool *more)
 {
     int n = dim < 0 ? 1 : s->dims[dim].n;
 
@@ -36,33 +36,34 @@ static int shown(const struct wf_sharding *s, int dim, int most, bool *more)
     return n > most ? most : n;
 }
 
-static void widen(int *width, const char *text)
+static void widen_column(int *width, const char *text)
 {
     if ((int)strlen(text) > *width) *width = (int)strlen(text);
 }
 
-static void fill(struct table *t, const struct wf_sharding *s, int *interval)
+static void fill_table_cells(struct table *t, const struct wf_sharding *s, int *interval)
 {
     int *ranks = wf_malloc((size_t)s->n_ranks * sizeof *ranks);
 
     for (int r = 0; r < t->rows; r++) {
-        name(s, t->row_dim, r, t->row_names[r]);
-        widen(&t->name_width, t->row_names[r]);
+        format_interval(s, t->row_dim, r, t->row_names[r]);
+        widen_column(&t->name_width, t->row_names[r]);
         for (int c = 0; c < t->columns; c++) {
             char *cell = t->cells[r * t->columns + c];
 
             if (t->row_dim >= 0) interval[t->row_dim] = r;
             if (t->column_dim >= 0) interval[t->column_dim] = c;
-            wf_sharding_ranks(s, ranks, wf_sharding_cell(s, interval, ranks), cell, CELL_TEXT);
-            name(s, t->column_dim, c, t->column_names[c]);
-            widen(&t->widths[c], cell);
-            widen(&t->widths[c], t->column_names[c]);
+            wf_sharding_ranks_text(s, ranks, wf_sharding_cell_ranks(s, interval, ranks), cell,
+                                   CELL_TEXT);
+            format_interval(s, t->column_dim, c, t->column_names[c]);
+            widen_column(&t->widths[c], cell);
+            widen_column(&t->widths[c], t->column_names[c]);
         }
     }
     wf_free(ranks);
 }
 
-static void print_rule(const struct table *t, FILE *out)
+static void print_separator_line(const struct table *t, FILE *out)
 {
     fprintf(out, "%*s +", t->name_width, "");
     for (int c = 0; c < t->columns; c++) {
@@ -72,7 +73,7 @@ static void print_rule(const struct table *t, FILE *out)
     fputc('\n', out);
 }
 
-static void print_names(const struct table *t, FILE *out)
+static void print_column_names(const struct table *t, FILE *out)
 {
     fprintf(out, "%*s", t->name_width, "");
     for (int c = 0; c < t->columns; c++)
@@ -81,7 +82,7 @@ static void print_names(const struct table *t, FILE *out)
     fputc('\n', out);
 }
 
-static void print_row(const struct table *t, int row, FILE *out)
+static void print_table_row(const struct table *t, int row, FILE *out)
 {
     fprintf(out, "%*s |", t->name_width, t->row_names[row]);
     for (int c = 0; c < t->columns; c++)
@@ -89,30 +90,30 @@ static void print_row(const struct table *t, int row, FILE *out)
     fprintf(out, "%s\n", t->more_columns ? " .." : "");
 }
 
-static void print_table(struct table *t, FILE *out)
+static void print_sharding_table(struct table *t, FILE *out)
 {
-    if (t->column_dim >= 0) print_names(t, out);
-    print_rule(t, out);
+    if (t->column_dim >= 0) print_column_names(t, out);
+    print_separator_line(t, out);
     for (int r = 0; r < t->rows; r++) {
-        print_row(t, r, out);
-        print_rule(t, out);
+        print_table_row(t, r, out);
+        print_separator_line(t, out);
     }
     if (t->more_rows) fprintf(out, "%*s ..\n", t->name_width, "");
 }
 
-static void print_slice(const struct wf_sharding *s, int *interval, FILE *out)
+static void print_slice_table(const struct wf_sharding *s, int *interval, FILE *out)
 {
     struct table t = {.row_dim = s->ndim >= 2 ? s->ndim - 2 : -1, .column_dim = s->ndim - 1};
 
-    t.rows = shown(s, t.row_dim, MOST_ROWS, &t.more_rows);
-    t.columns = shown(s, t.column_dim, MOST_COLUMNS, &t.more_columns);
+    t.rows = count_shown_intervals(s, t.row_dim, MOST_ROWS, &t.more_rows);
+    t.columns = count_shown_intervals(s, t.column_dim, MOST_COLUMNS, &t.more_columns);
     t.cells = wf_malloc((size_t)(t.rows * t.columns) * sizeof *t.cells);
-    fill(&t, s, interval);
-    print_table(&t, out);
+    fill_table_cells(&t, s, interval);
+    print_sharding_table(&t, out);
     wf_free(t.cells);
 }
 
-static void print_all(const struct wf_sharding *s, FILE *out)
+static void print_all_slices(const struct wf_sharding *s, FILE *out)
 {
     int interval[WEFT_MAX_DIMS] = {0}, slices = 0;
     char text[256];
@@ -126,7 +127,7 @@ static void print_all(const struct wf_sharding *s, FILE *out)
         }
         wf_sharding_slice_text(s, interval, text, sizeof text);
         if (s->ndim > 2) fprintf(out, "%s\n", text);
-        print_slice(s, interval, out);
+        print_slice_table(s, interval, out);
     } while (wf_sharding_next_slice(s, interval));
 }
 
@@ -137,10 +138,10 @@ weft_status weft_visualize_sharding(const weft_tensor *t, FILE *out)
     WF_NEED_GIVEN(t, "visualize_sharding: no tensor");
     WF_TRY(wf_tensor_need_held(t, "visualize_sharding"));
     WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "visualize_sharding: the tensor is plain");
-    if (t->layout->numel == 0 || !wf_sharding_is_mine(t->layout)) return WEFT_OK;
+    if (t->layout->numel == 0 || !wf_sharding_drawn_by_this_rank(t->layout)) return WEFT_OK;
     WF_NEED_LOCAL(out, WEFT_ERR_ARG, "visualize_sharding: no file");
     s = wf_sharding_new(t->layout);
-    print_all(s, out);
+    print_all_slices(s, out);
     wf_sharding_free(s);
     return WEFT_OK;
 }

@@ -9,14 +9,14 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "comm/comm.h"
-#include "dtensor/care.h"
-#include "dtensor/redistribute.h"
+#include "dtensor/dispatch/slow_path.h"
 #include "nn/module.h"
+#include "redistribute/redistribute.h"
 
 /* The lines of an op's redistributions: "input 0 implicit: tp: S(0)->R all-gather". */
-static char *moves_of(const struct wf_plan *plan)
+static char *describe_redistributions(const struct wf_op_plan *plan)
 {
-    const char *who = plan->care & WF_CARE_ASKED ? "explicit" : "implicit";
+    const char *who = plan->care & WF_SLOW_EXPLICIT_MOVE ? "explicit" : "implicit";
     char *lines = NULL;
 
     for (int i = 0; i < plan->n_in; i++) {
@@ -32,22 +32,22 @@ static char *moves_of(const struct wf_plan *plan)
     return lines;
 }
 
-static char *name_of(const weft_module *m)
+static char *describe_module(const weft_module *m)
 {
     return wf_format("%s%s%s", m->path, m->path[0] ? " " : "", m->kind->type);
 }
 
-static char *text_of(const struct wf_event *event)
+static char *describe_event(const struct wf_event *event)
 {
     char text[1000];
 
-    if (event->kind == WF_EVENT_LEAVE) return name_of(event->subject);
+    if (event->kind == WF_EVENT_LEAVE) return describe_module(event->subject);
     if (event->kind == WF_EVENT_COLL) return wf_strdup(event->name);
-    wf_plan_print(event->subject, text, sizeof text);
+    wf_op_plan_print(event->subject, text, sizeof text);
     return wf_strdup(text);
 }
 
-static void append(weft_trace *trace, struct wf_record r)
+static void append_trace_record(weft_trace *trace, struct wf_trace_record r)
 {
     if (trace->n_records == trace->room) {
         size_t room = trace->room ? 2 * (size_t)trace->room : 256;
@@ -63,9 +63,9 @@ static void append(weft_trace *trace, struct wf_record r)
  * Something ends after what happened inside it: those are the last records that are still at top
  * level and ended after it began. A collective contains nothing, however long it was under way.
  */
-static void nest(weft_trace *trace, int index)
+static void nest_trace_record(weft_trace *trace, int index)
 {
-    const struct wf_record *r = &trace->records[index];
+    const struct wf_trace_record *r = &trace->records[index];
     int *n = &trace->n_open;
 
     while (r->kind != WF_EVENT_COLL && *n && trace->records[trace->open[*n - 1]].ended > r->began)
@@ -74,7 +74,7 @@ static void nest(weft_trace *trace, int index)
 }
 
 /* This rank's elements as numbers, so that layouts of memory do not matter. */
-static void hash_result(struct wf_record *r, const weft_tensor *t)
+static void hash_op_result(struct wf_trace_record *r, const weft_tensor *t)
 {
     int64_t n = t ? weft_local_numel(t) : 0;
     double *values = wf_malloc((size_t)n * sizeof *values);
@@ -88,45 +88,47 @@ static void hash_result(struct wf_record *r, const weft_tensor *t)
 }
 
 /* Hashing may wait for elements under way, and then another record comes in between. */
-static void record(const struct wf_event *event, void *payload)
+static void record_trace_event(const struct wf_event *event, void *payload)
 {
     weft_trace *trace = payload;
-    struct wf_record r = {.kind = event->kind,
-                          .phase = event->where.phase,
-                          .text = text_of(event),
-                          .module = wf_strdup(event->where.module ? event->where.module : ""),
-                          .moves = event->kind == WF_EVENT_OP ? moves_of(event->subject) : NULL,
-                          .axis = wf_strdup(event->axis),
-                          .bytes = event->bytes,
-                          .sent = event->sent,
-                          .began = event->began,
-                          .ended = wf_now(),
-                          .parent = -1};
+    struct wf_trace_record r = {
+        .kind = event->kind,
+        .phase = event->where.phase,
+        .text = describe_event(event),
+        .module = wf_strdup(event->where.module ? event->where.module : ""),
+        .moves = event->kind == WF_EVENT_OP ? describe_redistributions(event->subject) : NULL,
+        .axis = wf_strdup(event->axis),
+        .bytes = event->bytes,
+        .sent = event->sent,
+        .began = event->began,
+        .ended = wf_monotonic_seconds(),
+        .parent = -1};
 
-    if (trace->hashes && event->kind == WF_EVENT_OP) hash_result(&r, event->result);
-    append(trace, r);
-    nest(trace, trace->n_records - 1);
+    if (trace->hashes && event->kind == WF_EVENT_OP) hash_op_result(&r, event->result);
+    append_trace_record(trace, r);
+    nest_trace_record(trace, trace->n_records - 1);
 }
 
 /* Ranks' clocks may differ: each counts from here. */
-static void wait_for_all(void)
+static void barrier_over_world(void)
 {
     struct wf_coll coll = {.kind = WEFT_COLL_BARRIER, .comm = wf_comm_world()};
-    unsigned observed = wf_observed;
+    unsigned observed = wf_observed_events;
 
-    wf_observed = 0;
+    wf_observed_events = 0;
     wf_comm_run(&coll);
-    wf_observed = observed;
+    wf_observed_events = observed;
 }
 
 weft_trace *weft_trace_open(const char *path)
 {
     weft_trace *trace = WF_NEW(weft_trace);
 
-    if (path) wait_for_all();
+    if (path) barrier_over_world();
     trace->path = path ? wf_strdup(path) : NULL;
-    trace->began = wf_now();
-    trace->observer = wf_observe_add(WF_EVENT_OP | WF_EVENT_COLL | WF_EVENT_LEAVE, record, trace);
+    trace->began = wf_monotonic_seconds();
+    trace->observer =
+        wf_observer_add(WF_EVENT_OP | WF_EVENT_COLL | WF_EVENT_LEAVE, record_trace_event, trace);
     return trace;
 }
 
@@ -139,7 +141,7 @@ void weft_trace_hash_results(weft_trace *trace)
 void weft_trace_stop(weft_trace *trace)
 {
     WF_NEED_VOID(trace, WEFT_ERR_ARG, "trace stop: no trace");
-    if (trace->observer >= 0) wf_observe_remove(trace->observer);
+    if (trace->observer >= 0) wf_observer_remove(trace->observer);
     trace->observer = -1;
 }
 
@@ -149,7 +151,7 @@ weft_status weft_trace_close(weft_trace *trace)
 
     if (!trace) return WEFT_OK;
     weft_trace_stop(trace);
-    if (trace->path) status = wf_trace_save(trace);
+    if (trace->path) status = wf_trace_write_file(trace);
     for (int i = 0; i < trace->n_records; i++) {
         wf_free(trace->records[i].text);
         wf_free(trace->records[i].module);

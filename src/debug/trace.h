@@ -6,9 +6,9 @@
 
 #include <weft/inspect.h>
 
-#include "base/observe.h"
+#include "base/observers.h"
 
-struct wf_record {
+struct wf_trace_record {
     enum wf_event_kind kind; /* op, collective, or the end of a module's call */
     enum wf_phase phase;
     char *text;         /* the plan; the collective's or the module's name */
@@ -23,7 +23,7 @@ struct wf_record {
 };
 
 struct weft_trace {
-    struct wf_record *records;
+    struct wf_trace_record *records;
     int *open; /* records at top level so far: what ends next may contain the last of them */
     int n_records, n_open, room;
     double began;
@@ -33,7 +33,7 @@ struct weft_trace {
 };
 
 /** This rank's records as events of the Chrome format, separated by commas (trace_chrome.c). */
-void wf_trace_events(const struct weft_trace *trace, FILE *out);
+void wf_trace_write_events(const struct weft_trace *trace, FILE *out);
 
 /** Collect the events of all ranks, and write the file on the first. */
-weft_status wf_trace_save(const struct weft_trace *trace);
+weft_status wf_trace_write_file(const struct weft_trace *trace);

@@ -5,120 +5,123 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "base/mem.h"
-#include "base/observe.h"
+#include "base/observers.h"
 #include "comm/comm.h"
 #include "debug/ledger.h"
 #include "debug/trace.h"
 
-static void begin(struct wf_json *json, const char *name, const char *category, const char *kind,
-                  double at)
+static void begin_chrome_event(struct wf_json_writer *json, const char *name, const char *category,
+                               const char *kind, double at)
 {
-    wf_json_open(json, NULL, '{');
-    wf_json_text(json, "name", name);
-    wf_json_text(json, "cat", category);
-    wf_json_text(json, "ph", kind);
-    wf_json_real(json, "ts", 1e6 * at);
-    wf_json_int(json, "pid", 0);
-    wf_json_int(json, "tid", wf_comm_rank(wf_comm_world()));
+    wf_json_begin_container(json, NULL, '{');
+    wf_json_write_string(json, "name", name);
+    wf_json_write_string(json, "cat", category);
+    wf_json_write_string(json, "ph", kind);
+    wf_json_write_real(json, "ts", 1e6 * at);
+    wf_json_write_int(json, "pid", 0);
+    wf_json_write_int(json, "tid", wf_comm_rank(wf_comm_world()));
 }
 
-static void range(struct wf_json *json, const char *name, const char *category, double from,
-                  double to)
+static void begin_complete_event(struct wf_json_writer *json, const char *name,
+                                 const char *category, double from, double to)
 {
-    begin(json, name, category, "X", from);
-    wf_json_real(json, "dur", 1e6 * (to - from));
+    begin_chrome_event(json, name, category, "X", from);
+    wf_json_write_real(json, "dur", 1e6 * (to - from));
 }
 
-static void name_row(struct wf_json *json)
+static void write_thread_name(struct wf_json_writer *json)
 {
     char *name = wf_format("rank %d", wf_comm_rank(wf_comm_world()));
 
-    begin(json, "thread_name", "__metadata", "M", 0);
-    wf_json_open(json, "args", '{');
-    wf_json_text(json, "name", name);
-    wf_json_close(json, '}');
-    wf_json_close(json, '}');
+    begin_chrome_event(json, "thread_name", "__metadata", "M", 0);
+    wf_json_begin_container(json, "args", '{');
+    wf_json_write_string(json, "name", name);
+    wf_json_end_container(json, '}');
+    wf_json_end_container(json, '}');
     wf_free(name);
 }
 
 /* "linear(f32[8,16] ..." -> "linear" */
-static char *short_name(const char *text)
+static char *op_name_of_text(const char *text)
 {
     return wf_format("%.*s", (int)strcspn(text, "("), text);
 }
 
-static void write_op(struct wf_json *json, const struct wf_record *r, double zero)
+static void write_op_event(struct wf_json_writer *json, const struct wf_trace_record *r,
+                           double zero)
 {
-    char *name = short_name(r->text);
+    char *name = op_name_of_text(r->text);
 
-    range(json, name, "op", r->began - zero, r->ended - zero);
-    wf_json_open(json, "args", '{');
-    wf_json_text(json, "plan", r->text);
-    wf_json_text(json, "module", r->module);
-    wf_json_text(json, "direction", wf_phase_name(r->phase));
-    if (r->moves) wf_json_text(json, "redistribute", r->moves);
-    wf_json_close(json, '}');
-    wf_json_close(json, '}');
+    begin_complete_event(json, name, "op", r->began - zero, r->ended - zero);
+    wf_json_begin_container(json, "args", '{');
+    wf_json_write_string(json, "plan", r->text);
+    wf_json_write_string(json, "module", r->module);
+    wf_json_write_string(json, "direction", wf_phase_name(r->phase));
+    if (r->moves) wf_json_write_string(json, "redistribute", r->moves);
+    wf_json_end_container(json, '}');
+    wf_json_end_container(json, '}');
     wf_free(name);
 }
 
-static void write_coll_args(struct wf_json *json, const struct wf_record *r)
+static void write_collective_args(struct wf_json_writer *json, const struct wf_trace_record *r)
 {
-    wf_json_open(json, "args", '{');
-    wf_json_text(json, "axis", r->axis);
-    wf_json_int(json, "bytes", (int64_t)r->bytes);
-    wf_json_int(json, "sent", (int64_t)r->sent);
-    wf_json_text(json, "module", r->module);
-    wf_json_text(json, "direction", wf_phase_name(r->phase));
-    wf_json_close(json, '}');
-    wf_json_close(json, '}');
+    wf_json_begin_container(json, "args", '{');
+    wf_json_write_string(json, "axis", r->axis);
+    wf_json_write_int(json, "bytes", (int64_t)r->bytes);
+    wf_json_write_int(json, "sent", (int64_t)r->sent);
+    wf_json_write_string(json, "module", r->module);
+    wf_json_write_string(json, "direction", wf_phase_name(r->phase));
+    wf_json_end_container(json, '}');
+    wf_json_end_container(json, '}');
 }
 
 /* Ranges of one row must nest. A collective that was under way while other things happened does
  * not, and becomes a pair of asynchronous events. */
-static void write_coll(struct wf_json *json, const weft_trace *trace, int index)
+static void write_collective_event(struct wf_json_writer *json, const weft_trace *trace, int index)
 {
-    const struct wf_record *r = &trace->records[index];
-    const struct wf_record *up = r->parent < 0 ? NULL : &trace->records[r->parent];
+    const struct wf_trace_record *r = &trace->records[index];
+    const struct wf_trace_record *up = r->parent < 0 ? NULL : &trace->records[r->parent];
     bool overlaps = index && r[-1].ended > r->began;
 
     if (!overlaps && (!up || up->began <= r->began)) {
-        range(json, r->text, "collective", r->began - trace->began, r->ended - trace->began);
-        write_coll_args(json, r);
+        begin_complete_event(json, r->text, "collective", r->began - trace->began,
+                             r->ended - trace->began);
+        write_collective_args(json, r);
         return;
     }
     for (int end = 0; end < 2; end++) {
-        begin(json, r->text, "collective", end ? "e" : "b",
-              (end ? r->ended : r->began) - trace->began);
-        wf_json_int(json, "id", index);
-        write_coll_args(json, r);
+        begin_chrome_event(json, r->text, "collective", end ? "e" : "b",
+                           (end ? r->ended : r->began) - trace->began);
+        wf_json_write_int(json, "id", index);
+        write_collective_args(json, r);
     }
 }
 
-static void write_record(struct wf_json *json, const weft_trace *trace, int index)
+static void write_record_event(struct wf_json_writer *json, const weft_trace *trace, int index)
 {
-    const struct wf_record *r = &trace->records[index];
+    const struct wf_trace_record *r = &trace->records[index];
 
     if (r->kind == WF_EVENT_OP) {
-        write_op(json, r, trace->began);
+        write_op_event(json, r, trace->began);
     } else if (r->kind == WF_EVENT_COLL) {
-        write_coll(json, trace, index);
+        write_collective_event(json, trace, index);
     } else {
-        range(json, r->text, "module", r->began - trace->began, r->ended - trace->began);
-        wf_json_close(json, '}');
+        begin_complete_event(json, r->text, "module", r->began - trace->began,
+                             r->ended - trace->began);
+        wf_json_end_container(json, '}');
     }
 }
 
 /* Outside forward no module is called: what was done for one, one after another, makes its range.
  */
-static void write_phases(struct wf_json *json, const weft_trace *trace)
+static void write_phase_events(struct wf_json_writer *json, const weft_trace *trace)
 {
-    const struct wf_record *first = NULL, *last = NULL;
+    const struct wf_trace_record *first = NULL, *last = NULL;
 
     for (int i = 0; i <= trace->n_records; i++) {
-        const struct wf_record *r = i < trace->n_records ? &trace->records[i] : NULL;
+        const struct wf_trace_record *r = i < trace->n_records ? &trace->records[i] : NULL;
         bool joins = r && first && r->phase == first->phase && !strcmp(r->module, first->module);
         char *name;
 
@@ -130,26 +133,29 @@ static void write_phases(struct wf_json *json, const weft_trace *trace)
         if (first) {
             name = wf_format("%s%s%s", wf_phase_name(first->phase), first->module[0] ? " " : "",
                              first->module);
-            range(json, name, "module", first->began - trace->began, last->ended - trace->began);
-            wf_json_close(json, '}');
+            begin_complete_event(json, name, "module", first->began - trace->began,
+                                 last->ended - trace->began);
+            wf_json_end_container(json, '}');
             wf_free(name);
         }
         first = last = r && r->phase != WF_FORWARD ? r : NULL;
     }
 }
 
-void wf_trace_events(const weft_trace *trace, FILE *out)
+void wf_trace_write_events(const weft_trace *trace, FILE *out)
 {
-    struct wf_json json = {.out = out, .depth = 1}; /* inside the list of all ranks' events */
+    struct wf_json_writer json = {.out = out,
+                                  .depth = 1}; /* inside the list of all ranks' events */
 
-    name_row(&json);
-    write_phases(&json, trace);
-    for (int i = 0; i < trace->n_records; i++) write_record(&json, trace, i);
+    write_thread_name(&json);
+    write_phase_events(&json, trace);
+    for (int i = 0; i < trace->n_records; i++) write_record_event(&json, trace, i);
 }
 
 /* ---- all ranks ---- */
 
-static weft_status write_file(const char *path, const char *text, const size_t *lengths, int ranks)
+static weft_status write_trace_file(const char *path, const char *text, const size_t *lengths,
+                                    int ranks)
 {
     FILE *file = fopen(path, "w");
     bool good;
@@ -166,7 +172,7 @@ static weft_status write_file(const char *path, const char *text, const size_t *
 }
 
 /* All ranks' texts, one after another, on the first. gives: wf_free; NULL elsewhere */
-static char *collect(const char *text, size_t length, size_t *lengths)
+static char *gather_rank_texts(const char *text, size_t length, size_t *lengths)
 {
     struct wf_comm *world = wf_comm_world();
     int ranks = wf_comm_size(world), rank = wf_comm_rank(world);
@@ -195,7 +201,7 @@ static char *collect(const char *text, size_t length, size_t *lengths)
 }
 
 /* What the first rank found is told to all. */
-static weft_status agree(weft_status status)
+static weft_status broadcast_status(weft_status status)
 {
     int32_t word = (int32_t)status, told = 0;
     struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
@@ -209,23 +215,23 @@ static weft_status agree(weft_status status)
     return (weft_status)told;
 }
 
-weft_status wf_trace_save(const weft_trace *trace)
+weft_status wf_trace_write_file(const weft_trace *trace)
 {
     int ranks = wf_comm_size(wf_comm_world());
     size_t *lengths = wf_calloc((size_t)ranks, sizeof *lengths), length = 0;
-    unsigned observed = wf_observed;
+    unsigned observed = wf_observed_events;
     weft_status status = WEFT_OK;
     char *text = NULL, *all;
     FILE *memory = open_memstream(&text, &length);
 
     if (!memory) WF_DIE("trace: no memory for its text");
-    wf_trace_events(trace, memory);
+    wf_trace_write_events(trace, memory);
     fclose(memory);
-    wf_observed = 0; /* what follows is not the program's */
-    all = collect(text, length, lengths);
-    if (all) status = write_file(trace->path, all, lengths, ranks);
-    status = agree(status);
-    wf_observed = observed;
+    wf_observed_events = 0; /* what follows is not the program's */
+    all = gather_rank_texts(text, length, lengths);
+    if (all) status = write_trace_file(trace->path, all, lengths, ranks);
+    status = broadcast_status(status);
+    wf_observed_events = observed;
     wf_free(text);
     wf_free(all);
     wf_free(lengths);

@@ -6,13 +6,13 @@
 #include "debug/trace.h"
 
 /* The next op at or after `index`; NULL at the end. */
-static const struct wf_record *next_op(const weft_trace *trace, int *index)
+static const struct wf_trace_record *next_op_record(const weft_trace *trace, int *index)
 {
     while (*index < trace->n_records && trace->records[*index].kind != WF_EVENT_OP) ++*index;
     return *index < trace->n_records ? &trace->records[(*index)++] : NULL;
 }
 
-static double relative(double a, double b)
+static double relative_difference(double a, double b)
 {
     double largest = fmax(fabs(a), fabs(b));
 
@@ -28,7 +28,7 @@ int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out)
         return -1;
     }
     for (int op = 0;; op++) {
-        const struct wf_record *x = next_op(a, &at_a), *y = next_op(b, &at_b);
+        const struct wf_trace_record *x = next_op_record(a, &at_a), *y = next_op_record(b, &at_b);
 
         if (!x && !y) return differences;
         if (!x || !y || strcmp(x->text, y->text) != 0) {
@@ -37,7 +37,7 @@ int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out)
         }
         if (x->hash == y->hash) continue;
         fprintf(out, "op %d: %s: norms %.9g and %.9g, relative difference %.3g\n", op, x->text,
-                x->norm, y->norm, relative(x->norm, y->norm));
+                x->norm, y->norm, relative_difference(x->norm, y->norm));
         differences++;
     }
 }

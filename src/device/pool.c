@@ -33,10 +33,10 @@
 #endif
 
 enum {
-    SLAB = 1 << 20,      /* small blocks are carved from slabs of this size */
-    LARGE = SLAB / 8,    /* larger classes get a region each */
-    PLANNED_CLASS = 254, /* no request has it: blocks without storage */
-    ORPHAN_CLASS = 255,  /* nor this: blocks of a removed source are never used again */
+    SLAB = 1 << 20,        /* small blocks are carved from slabs of this size */
+    LARGE = SLAB / 8,      /* larger classes get a region each */
+    SIMULATED_CLASS = 254, /* no request has it: blocks without storage */
+    ORPHAN_CLASS = 255,    /* nor this: blocks of a removed source are never used again */
     CLASSES = 256,
     CHUNK_HEADERS = 255
 };
@@ -81,18 +81,18 @@ static const char *const category_names[WF_CATEGORIES] = {
     [WF_MEM_COMM] = "communication",
 };
 
-static struct pool *begin(void)
+static struct pool *create_pool(void)
 {
     mine = WF_NEW(struct pool);
     mine->until_failure = INT64_MAX;
     return mine;
 }
 
-static struct pool *my_pool(void) { return mine ? mine : begin(); }
+static struct pool *my_pool(void) { return mine ? mine : create_pool(); }
 
 /* ---- headers ---- */
 
-static void more_headers(struct pool *pool)
+static void allocate_headers(struct pool *pool)
 {
     void *memory = wf_calloc(1, sizeof(struct chunk) + WF_CLASS_UNIT);
     uintptr_t aligned = ((uintptr_t)memory + WF_CLASS_UNIT - 1) & ~(uintptr_t)(WF_CLASS_UNIT - 1);
@@ -109,24 +109,24 @@ static void more_headers(struct pool *pool)
 
 static struct header *header_of(struct wf_block *block) { return (struct header *)(void *)block; }
 
-static struct wf_block *adopt(struct pool *pool, struct wf_region *region, void *data,
-                              unsigned size_class)
+static struct wf_block *new_block_header(struct pool *pool, struct wf_region *region, void *data,
+                                         unsigned size_class)
 {
     struct wf_block *block;
 
-    if (!pool->spare) more_headers(pool);
+    if (!pool->spare) allocate_headers(pool);
     block = pool->spare;
     pool->spare = block->next;
     *block = (struct wf_block){.data = data,
                                .shared = region->shared,
                                .size_class = (uint8_t)size_class,
-                               .capacity = (int64_t)wf_class_capacity(size_class)};
+                               .capacity = (int64_t)wf_size_class_capacity(size_class)};
     header_of(block)->region = region;
-    FORBID(data, wf_class_capacity(size_class));
+    FORBID(data, wf_size_class_capacity(size_class));
     return block;
 }
 
-static void disown(struct pool *pool, struct wf_block *block)
+static void free_block_header(struct pool *pool, struct wf_block *block)
 {
     if (!header_of(block)->region->orphan) ALLOW(block->data, (size_t)block->capacity);
     header_of(block)->region = NULL;
@@ -136,7 +136,7 @@ static void disown(struct pool *pool, struct wf_block *block)
 
 /* ---- from and to the system ---- */
 
-static struct wf_region *grow(struct pool *pool, size_t bytes, bool shared)
+static struct wf_region *map_region(struct pool *pool, size_t bytes, bool shared)
 {
     struct wf_region *region;
 
@@ -152,29 +152,31 @@ static struct wf_region *grow(struct pool *pool, size_t bytes, bool shared)
     return region;
 }
 
-static struct wf_block *make(struct pool *pool, unsigned size_class, bool shared)
+static struct wf_block *carve_new_block(struct pool *pool, unsigned size_class, bool shared)
 {
-    size_t capacity = wf_class_capacity(size_class);
+    size_t capacity = wf_size_class_capacity(size_class);
     struct wf_region *region;
     void *data;
 
     if (capacity > LARGE) {
-        region = grow(pool, capacity, shared);
-        return region ? adopt(pool, region, wf_region_carve(region, capacity), size_class) : NULL;
+        region = map_region(pool, capacity, shared);
+        return region
+                   ? new_block_header(pool, region, wf_region_carve(region, capacity), size_class)
+                   : NULL;
     }
     region = pool->slab[shared];
     data = region ? wf_region_carve(region, capacity) : NULL;
     if (!data) {
-        region = grow(pool, SLAB, shared);
+        region = map_region(pool, SLAB, shared);
         if (!region) return NULL;
         pool->slab[shared] = region;
         data = wf_region_carve(region, capacity);
     }
-    return adopt(pool, region, data, size_class);
+    return new_block_header(pool, region, data, size_class);
 }
 
 /* Count per region the blocks that lie in free lists; a region is idle when that is all of them. */
-static void count_idle(struct pool *pool)
+static void count_idle_blocks(struct pool *pool)
 {
     for (struct wf_region *r = pool->regions; r; r = r->next) r->idle = 0;
     for (int shared = 0; shared < 2; shared++)
@@ -183,7 +185,7 @@ static void count_idle(struct pool *pool)
                 header_of(b)->region->idle++;
 }
 
-static void drop_idle_blocks(struct pool *pool, struct wf_block **list)
+static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **list)
 {
     struct wf_block *block, *next, *kept = NULL;
 
@@ -197,18 +199,18 @@ static void drop_idle_blocks(struct pool *pool, struct wf_block **list)
             continue;
         }
         pool->cached -= block->capacity;
-        disown(pool, block);
+        free_block_header(pool, block);
     }
     *list = kept;
 }
 
-static void trim(struct pool *pool, bool shared_only)
+static void unmap_idle_regions(struct pool *pool, bool shared_only)
 {
     struct wf_region **at = &pool->regions;
 
-    count_idle(pool);
+    count_idle_blocks(pool);
     for (int shared = shared_only; shared < 2; shared++)
-        for (int c = 0; c < CLASSES; c++) drop_idle_blocks(pool, &pool->idle[shared][c]);
+        for (int c = 0; c < CLASSES; c++) drop_blocks_of_idle_regions(pool, &pool->idle[shared][c]);
     while (*at) {
         struct wf_region *region = *at;
 
@@ -223,11 +225,12 @@ static void trim(struct pool *pool, bool shared_only)
     pool->refused = 0;
 }
 
-static struct wf_block *take(struct pool *pool, unsigned size_class, bool shared)
+static struct wf_block *take_cached_or_new_block(struct pool *pool, unsigned size_class,
+                                                 bool shared)
 {
     struct wf_block *block = pool->idle[shared][size_class];
 
-    if (!block) return make(pool, size_class, shared);
+    if (!block) return carve_new_block(pool, size_class, shared);
     pool->idle[shared][size_class] = block->next;
     pool->cached -= block->capacity;
     return block;
@@ -235,19 +238,21 @@ static struct wf_block *take(struct pool *pool, unsigned size_class, bool shared
 
 /* The free list was empty. The shared source may be full: then private memory serves, and where
  * the system is out of memory, what lies cached in other classes is given back first. */
-static struct wf_block *find(struct pool *pool, size_t bytes, unsigned size_class, bool shared)
+static struct wf_block *new_block_trimming_if_full(struct pool *pool, size_t bytes,
+                                                   unsigned size_class, bool shared)
 {
     struct wf_block *block = NULL;
 
     if (bytes > (size_t)PTRDIFF_MAX / 2) return NULL;
-    if (shared) block = take(pool, size_class, true);
-    if (!block) block = take(pool, size_class, false);
+    if (shared) block = take_cached_or_new_block(pool, size_class, true);
+    if (!block) block = take_cached_or_new_block(pool, size_class, false);
     if (block) return block;
-    trim(pool, false);
-    return make(pool, size_class, false);
+    unmap_idle_regions(pool, false);
+    return carve_new_block(pool, size_class, false);
 }
 
-static struct wf_block *refuse(struct pool *pool, size_t bytes, enum wf_category category)
+static struct wf_block *fail_out_of_memory(struct pool *pool, size_t bytes,
+                                           enum wf_category category)
 {
     pool->until_failure = INT64_MAX;
     WF_FAIL_LOCAL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
@@ -257,16 +262,16 @@ static struct wf_block *refuse(struct pool *pool, size_t bytes, enum wf_category
 
 /* ---- the hot path ---- */
 
-static void count_live(struct count *count, enum wf_category category, int64_t bytes)
+static void add_live_bytes(struct count *count, enum wf_category category, int64_t bytes)
 {
     int64_t live = count->live[category] += bytes;
 
     if (live > count->peak[category]) count->peak[category] = live;
 }
 
-static void count_new(struct count *count, const struct wf_block *block)
+static void count_new_block(struct count *count, const struct wf_block *block)
 {
-    count_live(count, block->category, block->bytes);
+    add_live_bytes(count, block->category, block->bytes);
     count->live_all += block->bytes;
     if (count->live_all > count->peak_all) count->peak_all = count->live_all;
 }
@@ -274,27 +279,27 @@ static void count_new(struct count *count, const struct wf_block *block)
 struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
 {
     struct pool *pool = my_pool();
-    unsigned size_class = wf_class_of(bytes);
+    unsigned size_class = wf_size_class_of(bytes);
     bool shared = category == WF_MEM_COMM && pool->comm_list;
     struct wf_block *block = pool->idle[shared][size_class];
 
-    if (--pool->until_failure == 0) return refuse(pool, bytes, category);
+    if (--pool->until_failure == 0) return fail_out_of_memory(pool, bytes, category);
     if (block) {
         pool->idle[shared][size_class] = block->next;
         pool->cached -= block->capacity;
     } else {
-        block = find(pool, bytes, size_class, shared);
-        if (!block) return refuse(pool, bytes, category);
+        block = new_block_trimming_if_full(pool, bytes, size_class, shared);
+        if (!block) return fail_out_of_memory(pool, bytes, category);
     }
     ALLOW(block->data, bytes);
     block->refs = 1;
     block->category = (uint8_t)category;
     block->bytes = (int64_t)bytes;
-    count_new(&pool->real, block);
+    count_new_block(&pool->real, block);
     return block;
 }
 
-static void recycle_planned(struct pool *pool, struct wf_block *block)
+static void recycle_simulated(struct pool *pool, struct wf_block *block)
 {
     pool->planned.live[block->category] -= block->bytes;
     pool->planned.live_all -= block->bytes;
@@ -304,11 +309,11 @@ static void recycle_planned(struct pool *pool, struct wf_block *block)
 }
 
 /* True when nothing is left to do. */
-static bool recycle_unusual(struct pool *pool, struct wf_block *block)
+static bool recycle_special_cases(struct pool *pool, struct wf_block *block)
 {
-    if (block->unusual & WF_BLOCK_SHARES_WRITES) wf_block_end_sharing(block);
-    if (!(block->unusual & WF_BLOCK_PLANNED)) return false;
-    recycle_planned(pool, block);
+    if (block->unusual & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
+    if (!(block->unusual & WF_BLOCK_SIMULATED)) return false;
+    recycle_simulated(pool, block);
     return true;
 }
 
@@ -318,7 +323,7 @@ void wf_block_recycle(struct wf_block *block)
     struct wf_block **list = &pool->idle[block->shared][block->size_class];
 
     WF_ASSERT(block->refs == 0);
-    if (block->unusual && recycle_unusual(pool, block)) return;
+    if (block->unusual && recycle_special_cases(pool, block)) return;
     FORBID(block->data, (size_t)block->capacity);
     pool->real.live[block->category] -= block->bytes;
     pool->real.live_all -= block->bytes;
@@ -327,41 +332,41 @@ void wf_block_recycle(struct wf_block *block)
     *list = block;
 }
 
-static struct count *count_of(const struct wf_block *block)
+static struct count *byte_count_of_block(const struct wf_block *block)
 {
-    return block->size_class == PLANNED_CLASS ? &mine->planned : &mine->real;
+    return block->size_class == SIMULATED_CLASS ? &mine->planned : &mine->real;
 }
 
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    struct count *count = count_of(block);
+    struct count *count = byte_count_of_block(block);
 
     count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;
-    count_live(count, category, block->bytes);
+    add_live_bytes(count, category, block->bytes);
 }
 
-struct wf_block *wf_block_planned(size_t bytes, enum wf_category category)
+struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
 {
     struct pool *pool = my_pool();
     struct wf_block *block;
 
-    if (!pool->spare) more_headers(pool);
+    if (!pool->spare) allocate_headers(pool);
     block = pool->spare;
     pool->spare = block->next;
     *block = (struct wf_block){.refs = 1,
                                .category = (uint8_t)category,
-                               .size_class = PLANNED_CLASS,
-                               .unusual = WF_BLOCK_PLANNED,
+                               .size_class = SIMULATED_CLASS,
+                               .unusual = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
-    count_new(&pool->planned, block);
+    count_new_block(&pool->planned, block);
     return block;
 }
 
 /* ---- settings, figures, the end ---- */
 
 /* Blocks that outlive their source may still be read by their owner, but are never used again. */
-static void orphan_shared(struct pool *pool)
+static void orphan_shared_blocks(struct pool *pool)
 {
     for (struct wf_region *r = pool->regions; r; r = r->next) r->orphan = r->orphan || r->shared;
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
@@ -380,21 +385,21 @@ static void orphan_shared(struct pool *pool)
     pool->slab[1] = NULL;
 }
 
-void wf_pool_set_shared(const struct wf_mem_source *source)
+void wf_pool_set_shared_source(const struct wf_mem_source *source)
 {
     struct pool *pool = my_pool();
 
     if (pool->comm_list) {
-        trim(pool, true);
-        orphan_shared(pool);
+        unmap_idle_regions(pool, true);
+        orphan_shared_blocks(pool);
     }
     pool->comm_list = source != NULL;
     pool->source = source ? *source : (struct wf_mem_source){0};
     pool->refused = 0;
 }
 
-static struct wf_pool_stats stats_of(const struct count *count, enum wf_category category,
-                                     int64_t cached)
+static struct wf_pool_stats stats_from_count(const struct count *count, enum wf_category category,
+                                             int64_t cached)
 {
     if (category == WF_CATEGORIES)
         return (struct wf_pool_stats){count->live_all, count->peak_all, cached};
@@ -403,15 +408,15 @@ static struct wf_pool_stats stats_of(const struct count *count, enum wf_category
 
 struct wf_pool_stats wf_pool_stats(enum wf_category category)
 {
-    return stats_of(&my_pool()->real, category, my_pool()->cached);
+    return stats_from_count(&my_pool()->real, category, my_pool()->cached);
 }
 
-struct wf_pool_stats wf_pool_planned(enum wf_category category)
+struct wf_pool_stats wf_pool_simulated_stats(enum wf_category category)
 {
-    return stats_of(&my_pool()->planned, category, 0);
+    return stats_from_count(&my_pool()->planned, category, 0);
 }
 
-static void reset_peak(struct count *count)
+static void reset_peak_bytes(struct count *count)
 {
     memcpy(count->peak, count->live, sizeof count->peak);
     count->peak_all = count->live_all;
@@ -419,17 +424,17 @@ static void reset_peak(struct count *count)
 
 void wf_pool_reset_peak(void)
 {
-    reset_peak(&my_pool()->real);
-    reset_peak(&my_pool()->planned);
+    reset_peak_bytes(&my_pool()->real);
+    reset_peak_bytes(&my_pool()->planned);
 }
 
 int64_t wf_pool_system_calls(void) { return my_pool()->system_calls; }
 
-void wf_pool_fail_at(int64_t n) { my_pool()->until_failure = n > 0 ? n : INT64_MAX; }
+void wf_pool_fail_nth_request(int64_t n) { my_pool()->until_failure = n > 0 ? n : INT64_MAX; }
 
 void wf_pool_trim(void)
 {
-    if (mine) trim(mine, false);
+    if (mine) unmap_idle_regions(mine, false);
 }
 
 /* A block that somebody still holds keeps its region and the pool: a late release must not crash.
@@ -439,7 +444,7 @@ void wf_pool_finalize(void)
     struct chunk *chunk, *next;
 
     if (!mine) return;
-    trim(mine, false);
+    unmap_idle_regions(mine, false);
     if (mine->regions || mine->planned.live_all) {
         WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end",
                (long long)mine->real.live_all);

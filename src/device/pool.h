@@ -33,12 +33,12 @@ struct wf_block {
     const char *writer; /* the op of the last such write */
     int64_t bytes;      /* asked for: what the categories count */
     int64_t capacity;   /* of the size class */
-    struct wf_block *next; /* in a free list; in use, in the ring of WF_BLOCK_SHARES_WRITES */
+    struct wf_block *next; /* in a free list; in use, in the ring of WF_BLOCK_SHARES_VERSION */
 };
 
 enum {
-    WF_BLOCK_PLANNED = 1,       /* without storage */
-    WF_BLOCK_SHARES_WRITES = 2, /* with the others of its ring */
+    WF_BLOCK_SIMULATED = 1,      /* without storage */
+    WF_BLOCK_SHARES_VERSION = 2, /* with the others of its ring */
 };
 
 /**
@@ -49,9 +49,9 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category);
 
 /**
  * A block without storage (data NULL), for tensors that only have a shape. It is counted apart:
- * what it would take shows in wf_pool_planned. Cannot fail.
+ * what it would take shows in wf_pool_simulated_stats. Cannot fail.
  */
-struct wf_block *wf_block_planned(size_t bytes, enum wf_category category);
+struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category);
 
 /** Back to the free list of its class; called by wf_block_release. */
 void wf_block_recycle(struct wf_block *block);
@@ -72,13 +72,13 @@ static inline void wf_block_release(struct wf_block *block)
  * write to either counts as a write to both, here too, so that all ranks see the same writes. Holds
  * no reference; ends with either. `copy` shares with no other block yet.
  */
-void wf_block_share_writes(struct wf_block *of, struct wf_block *copy);
+void wf_block_share_version(struct wf_block *of, struct wf_block *copy);
 
 /** The elements are written in place by `op` (a text that lasts). */
-void wf_block_written(struct wf_block *block, const char *op);
+void wf_block_record_write(struct wf_block *block, const char *op);
 
 /** Out of its ring: the block is about to end. */
-void wf_block_end_sharing(struct wf_block *block);
+void wf_block_unshare_version(struct wf_block *block);
 
 /** Count the block under another category from now on (a gradient that was an activation). */
 void wf_block_recategorize(struct wf_block *block, enum wf_category category);
@@ -93,7 +93,7 @@ struct wf_mem_source {
 
 /** Install this thread's shared source (NULL removes it; cached shared blocks are given back
  * first). */
-void wf_pool_set_shared(const struct wf_mem_source *source);
+void wf_pool_set_shared_source(const struct wf_mem_source *source);
 
 struct wf_pool_stats {
     int64_t live, peak, cached;
@@ -102,14 +102,14 @@ struct wf_pool_stats {
 /** Bytes of one category, or of all for WF_CATEGORIES. `cached` is known for all only. */
 struct wf_pool_stats wf_pool_stats(enum wf_category category);
 /** The same of blocks without storage. */
-struct wf_pool_stats wf_pool_planned(enum wf_category category);
+struct wf_pool_stats wf_pool_simulated_stats(enum wf_category category);
 void wf_pool_reset_peak(void);
 
 /** Requests that reached mmap or the shared source since the thread began: 0 in steady state. */
 int64_t wf_pool_system_calls(void);
 
 /** Tests: the n-th request from now fails (1 = the next); 0 switches it off. */
-void wf_pool_fail_at(int64_t n);
+void wf_pool_fail_nth_request(int64_t n);
 
 /** Give all cached blocks back to the system; at thread end also the pool itself. */
 void wf_pool_trim(void);

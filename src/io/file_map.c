@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-static weft_status map_open(struct wf_file_map *map, int fd, const char *path)
+static weft_status map_open_file(struct wf_file_map *map, int fd, const char *path)
 {
     struct stat st;
     void *bytes;
@@ -30,12 +30,12 @@ static weft_status map_open(struct wf_file_map *map, int fd, const char *path)
 weft_status wf_file_map(struct wf_file_map *map, const char *path)
 {
     weft_status status;
-    int fd = wf_sys_open_file(path);
+    int fd = wf_open_regular_file(path);
 
     *map = (struct wf_file_map){0};
     WF_NEED(fd >= 0, errno == ENOENT ? WEFT_ERR_NOT_FOUND : WEFT_ERR_IO, "%s: %s", path,
             errno ? strerror(errno) : "not a file");
-    status = map_open(map, fd, path);
+    status = map_open_file(map, fd, path);
     close(fd);
     return status;
 }

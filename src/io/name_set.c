@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-static char **slot_of(const struct wf_name_set *set, const char *name)
+static char **find_name_slot(const struct wf_name_set *set, const char *name)
 {
     size_t at = (size_t)wf_hash_bytes(name, strlen(name));
 
@@ -17,13 +17,13 @@ static char **slot_of(const struct wf_name_set *set, const char *name)
     }
 }
 
-static void grow(struct wf_name_set *set)
+static void grow_name_set(struct wf_name_set *set)
 {
     struct wf_name_set larger = {.size = set->size ? 2 * set->size : 16, .count = set->count};
 
     larger.slots = wf_calloc(larger.size, sizeof *larger.slots);
     for (size_t i = 0; i < set->size; i++)
-        if (set->slots[i]) *slot_of(&larger, set->slots[i]) = set->slots[i];
+        if (set->slots[i]) *find_name_slot(&larger, set->slots[i]) = set->slots[i];
     wf_free(set->slots);
     *set = larger;
 }
@@ -32,8 +32,8 @@ bool wf_name_set_add(struct wf_name_set *set, char *name)
 {
     char **slot;
 
-    if (2 * (set->count + 1) > set->size) grow(set);
-    slot = slot_of(set, name);
+    if (2 * (set->count + 1) > set->size) grow_name_set(set);
+    slot = find_name_slot(set, name);
     if (*slot) return false;
     *slot = name;
     set->count++;

@@ -1,6 +1,7 @@
 /*
  * safetensors.h: the header of a safetensors file, checked to the last byte (format: 8 bytes of
- * length, JSON, data). What the elements mean is element.h's, which of them are read slices.h's.
+ * length, JSON, data). What the elements mean is element_type.h's, which of them are read
+ * file_slices.h's.
  */
 #pragma once
 
@@ -14,16 +15,16 @@
 
 enum { WF_SAFETENSORS_HEADER = 100000000 }; /* longest header, as everybody's reader has it */
 
-struct wf_entry {
+struct wf_safetensors_entry {
     const char *name;
-    int type; /* wf_element_type */
+    int type; /* wf_element_type_info */
     int ndim;
     int64_t *shape;
     int64_t numel;
     uint64_t begin, end; /* of its data, bytes from data's first */
 };
 
-struct wf_note {
+struct wf_safetensors_pair {
     const char *key, *value;
 };
 
@@ -31,9 +32,9 @@ struct wf_safetensors {
     char *path;
     struct wf_file_map map;
     const unsigned char *data;
-    struct wf_entry *entries; /* by begin, then name */
+    struct wf_safetensors_entry *entries; /* by begin, then name */
     int64_t n_entries;
-    struct wf_note *notes; /* __metadata__, by key */
+    struct wf_safetensors_pair *notes; /* __metadata__, by key */
     int64_t n_notes;
     struct wf_name_index entry_names;
     char *texts, *texts_end; /* all names, keys and values: no more than the header has */
@@ -55,8 +56,9 @@ void wf_safetensors_close(struct wf_safetensors *file);
 
 /** True for what a file can call a tensor: neither empty nor reserved, and UTF-8, so that it can be
  * read again. */
-bool wf_is_tensor_name(const char *name);
+bool wf_is_valid_tensor_name(const char *name);
 
 /** NULL when there is none. */
-const struct wf_entry *wf_safetensors_find(const struct wf_safetensors *file, const char *name);
-const char *wf_safetensors_note(const struct wf_safetensors *file, const char *key);
+const struct wf_safetensors_entry *wf_safetensors_find_tensor(const struct wf_safetensors *file,
+                                                              const char *name);
+const char *wf_safetensors_metadata(const struct wf_safetensors *file, const char *key);

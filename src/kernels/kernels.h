@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "base/desc.h"
+#include "base/tensor_desc.h"
 #include <weft/error.h>
 
 enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_ATTR = 28, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
@@ -28,24 +28,24 @@ enum {
     WF_LINEAR_WIDE_GRADIENT = 4 /* linear only: so is its input's gradient */
 };
 
-struct wf_kcall;
-typedef void wf_kernel_run(const struct wf_kcall *k, void *const *out, const void *const *in,
+struct wf_kernel_call;
+typedef void wf_kernel_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                            const struct wf_scalars *scalars);
 
 /** What a plan knows of one kernel call; constant over all its hits. */
-struct wf_kcall {
+struct wf_kernel_call {
     wf_kernel_run *run;
     void *prep;               /* from wf_malloc; freed with the plan */
     void (*drop)(void *prep); /* NULL: wf_free */
     const char *op;           /* for messages */
     int n_in, n_out;
-    const struct wf_desc *in[WF_MAX_IN];   /* NULL: optional input left out */
-    const struct wf_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
+    const struct wf_tensor_desc *in[WF_MAX_IN];   /* NULL: optional input left out */
+    const struct wf_tensor_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
     int64_t attr[WF_MAX_ATTR];
 };
 
 /** Choose k->run. fails: WEFT_ERR_DTYPE when the op has no kernel for these dtypes. */
-typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
+typedef weft_status wf_kernel_prepare(struct wf_kernel_call *k);
 
 /* Every CPU kernel's prepare function: wf_cpu_NAME. Semantics in src/kernels/cpu/README.md. */
 #define WF_KERNEL(name) wf_kernel_prepare wf_cpu_##name;
@@ -56,8 +56,8 @@ typedef weft_status wf_kernel_prepare(struct wf_kcall *k);
  * Choose the instruction set once per process (knob WEFT_ISA caps it): 2 SSE, 3 AVX2, 4 AVX-512,
  * 5 AVX-512 with products of bf16, 6 with AMX tiles for them too.
  */
-void wf_kernels_init(void);
+void wf_kernels_choose_isa(void);
 /** The same when the library starts: other libraries' kernels are kept to the knob as well, which
  *  can be done once in a process. */
-void wf_kernels_start(void);
-int wf_kernels_isa(void);
+void wf_kernels_init_with_dnnl(void);
+int wf_kernels_isa_level(void);

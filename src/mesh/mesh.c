@@ -1,7 +1,8 @@
 /*
  * mesh.c: the table of meshes, and what a mesh says of itself. Equal meshes are the same pointer
  * (layouts compare meshes by pointer): one that is asked for twice is found in the thread's table
- * and retained. How meshes are made is in make.c and cut.c, who communicates in lines.c.
+ * and retained. How meshes are made is in mesh_create.c and submesh.c, who communicates in
+ * mesh_comm.c.
  *
  * NOTE [merged]: redistribution uses one collective where the user merged axes, so all ranks must
  * agree on what is merged. What a rank still holds of a mesh that the user let go depends on which
@@ -11,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array_grow.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "mesh/grid.h"
+#include "mesh/mesh_internal.h"
 
 static _Thread_local weft_mesh *meshes;
 static void (*on_change)(void);
@@ -27,9 +28,9 @@ int weft_world_size(void) { return wf_comm_size(wf_comm_world()); }
 
 /* ---- the table ---- */
 
-static void fill(weft_mesh *mesh)
+static void compute_derived_fields(weft_mesh *mesh)
 {
-    const struct wf_mesh_text *text = &mesh->text;
+    const struct wf_mesh_shape *text = &mesh->text;
 
     mesh->size = 1;
     for (int axis = text->n_axes - 1; axis >= 0; axis--) {
@@ -39,21 +40,21 @@ static void fill(weft_mesh *mesh)
     for (int axis = 0; axis < text->n_axes; axis++)
         mesh->coordinates[axis] =
             mesh->me < 0 ? -1 : mesh->me / mesh->steps[axis] % text->sizes[axis];
-    mesh->hash = wf_mix(wf_hash_bytes(text, sizeof *text),
-                        wf_hash_bytes(mesh->ranks, (size_t)mesh->size * sizeof(int)));
-    mesh->hash = wf_mix(mesh->hash, (uint64_t)mesh->device << 1 | mesh->fake);
+    mesh->hash = wf_hash_mix(wf_hash_bytes(text, sizeof *text),
+                             wf_hash_bytes(mesh->ranks, (size_t)mesh->size * sizeof(int)));
+    mesh->hash = wf_hash_mix(mesh->hash, (uint64_t)mesh->device << 1 | mesh->fake);
 }
 
-static bool same(const weft_mesh *a, const weft_mesh *b)
+static bool meshes_equal(const weft_mesh *a, const weft_mesh *b)
 {
     return a->hash == b->hash && a->me == b->me && a->fake == b->fake && a->device == b->device &&
            a->size == b->size && memcmp(&a->text, &b->text, sizeof a->text) == 0 &&
            memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof(int)) == 0;
 }
 
-void wf_mesh_on_change(void (*hook)(void)) { on_change = hook; }
+void wf_mesh_set_change_hook(void (*hook)(void)) { on_change = hook; }
 
-static int merged_of(const weft_mesh *mesh) { return mesh ? mesh->n_merged : 0; }
+static int flattened_count_of(const weft_mesh *mesh) { return mesh ? mesh->n_merged : 0; }
 
 static void set_root(weft_mesh *mesh, weft_mesh *root)
 {
@@ -61,19 +62,19 @@ static void set_root(weft_mesh *mesh, weft_mesh *root)
 
     if (old == root || mesh == root) return;
     mesh->root = weft_mesh_retain(root);
-    if (on_change && (merged_of(old) || merged_of(root))) on_change();
+    if (on_change && (flattened_count_of(old) || flattened_count_of(root))) on_change();
     weft_mesh_release(old);
 }
 
-void wf_mesh_remember(weft_mesh *mesh, const struct wf_merged *merged)
+void wf_mesh_add_flattened(weft_mesh *mesh, const struct wf_flattened_axes *merged)
 {
     if (mesh->n_merged == 0) weft_mesh_retain(mesh);
-    mesh->merged = wf_grown(mesh->merged, mesh->n_merged, sizeof *mesh->merged);
+    mesh->merged = wf_array_grow(mesh->merged, mesh->n_merged, sizeof *mesh->merged);
     mesh->merged[mesh->n_merged++] = *merged;
     if (on_change) on_change();
 }
 
-void wf_mesh_forget_merged(void)
+void wf_mesh_release_flattened(void)
 {
     weft_mesh *mesh = meshes;
 
@@ -97,9 +98,9 @@ weft_mesh *wf_mesh_intern(const weft_mesh *candidate)
     mesh->me = candidate->me;
     mesh->fake = candidate->fake;
     mesh->device = candidate->device;
-    fill(mesh);
+    compute_derived_fields(mesh);
     for (twin = meshes; twin; twin = twin->next) {
-        if (!same(twin, mesh)) continue;
+        if (!meshes_equal(twin, mesh)) continue;
         wf_free(mesh->ranks);
         wf_free(mesh);
         weft_mesh_retain(twin);

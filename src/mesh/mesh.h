@@ -7,14 +7,14 @@ struct wf_comm;
 
 /** The communicator of the line along `axis` through this rank; made when first used, then cached.
  *  All ranks of the line ask for it at the same point. NULL outside the mesh and on fake ones. */
-struct wf_comm *wf_mesh_comm(weft_mesh *mesh, int axis);
+struct wf_comm *wf_mesh_axis_comm(weft_mesh *mesh, int axis);
 
 /** The same for several axes merged to one line, the last varying fastest. Bit a of `axes` stands
  *  for axis a. */
-struct wf_comm *wf_mesh_merged_comm(weft_mesh *mesh, unsigned axes);
+struct wf_comm *wf_mesh_axes_comm(weft_mesh *mesh, unsigned axes);
 
 /** What the ledger and errors call this line: "tp", "dp_tp"; lives as long as the process. */
-const char *wf_mesh_line_name(const weft_mesh *mesh, unsigned axes);
+const char *wf_mesh_axes_label(const weft_mesh *mesh, unsigned axes);
 
 /** The user made a mesh of these axes by weft_mesh_flatten; answered alike outside the mesh. */
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
@@ -22,7 +22,7 @@ bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes);
  * for none. */
 unsigned wf_mesh_axes_of(const weft_mesh *mesh, const char *name);
 /** How often the user has merged axes of this mesh's root: plans made before know less. */
-int wf_mesh_merges(const weft_mesh *mesh);
+int wf_mesh_flattened_count(const weft_mesh *mesh);
 
 /** Sizes of all axes, and this rank's coordinates (-1 outside the mesh); borrowed. */
 const int *wf_mesh_sizes(const weft_mesh *mesh);
@@ -32,8 +32,8 @@ const int *wf_mesh_rank_list(const weft_mesh *mesh);
 
 /** A mesh of any size without ranks behind it, for planning and tests: coordinates as given.
  *  names NULL: a0, a1, ... */
-weft_mesh *wf_mesh_fake(int n_axes, const int *sizes, const int *coordinates,
-                        const char *const *names);
+weft_mesh *wf_mesh_new_fake(int n_axes, const int *sizes, const int *coordinates,
+                            const char *const *names);
 
 /** What a function given `mesh` works on: the innermost default mesh for NULL. NULL when there is
  *  none, or when the thread holds an error: the mesh may be missing because making it failed. */
@@ -44,7 +44,7 @@ weft_mesh *wf_mesh_or_current(weft_mesh *mesh);
  * mesh are merged. Once per process, before any rank runs. Ranks cache different plans; those made
  * before and after such a change must not meet in one collective.
  */
-void wf_mesh_on_change(void (*hook)(void));
+void wf_mesh_set_change_hook(void (*hook)(void));
 
 /** End of a rank: drop what was pushed and never popped, and meshes kept for their merged axes. */
 void wf_mesh_finalize(void);

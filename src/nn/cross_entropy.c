@@ -2,14 +2,14 @@
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
-#include "nn/layer.h"
+#include "nn/layer_construction.h"
 
 struct cross_entropy {
     struct wf_features features;
     weft_cross_entropy_options options; /* but for the weight, which is the parameter, if any */
 };
 
-static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+static weft_tensor *cross_entropy_forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     const struct cross_entropy *loss = m->payload;
     weft_cross_entropy_options options = loss->options;
@@ -20,10 +20,10 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 }
 
 const weft_module_class wf_class_cross_entropy = {
-    .type = "cross entropy", .forward = forward, .free = wf_free, .inputs = 2};
+    .type = "cross entropy", .forward = cross_entropy_forward, .free = wf_free, .inputs = 2};
 
 /* Class weights are spread, saved and loaded as parameters are, and not trained. */
-static weft_status keep_weight(weft_module *m, weft_tensor *weight)
+static weft_status add_class_weights(weft_module *m, weft_tensor *weight)
 {
     weft_scope *scope;
     weft_status status;
@@ -55,5 +55,5 @@ weft_module *weft_cross_entropy_new(weft_cross_entropy_config config)
     loss->features = (struct wf_features){.input_dim = dim, .n_in = dim < 0 ? -dim : -(dim + 1)};
     loss->features.in_sizes[dim < 0 ? 0 : dim] = config.classes;
     m->features = &loss->features;
-    return wf_layer_done(m, keep_weight(m, config.options.weight));
+    return wf_layer_finish(m, add_class_weights(m, config.options.weight));
 }

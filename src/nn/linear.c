@@ -8,14 +8,14 @@
 
 #include <weft/ops.h>
 
-#include "nn/layer.h"
+#include "nn/layer_construction.h"
 
 struct linear {
     struct wf_features features; /* n_in is the number of contracted dims */
     bool transposed;             /* the weight is [in...,out...] */
 };
 
-static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
+static weft_tensor *linear_forward(weft_module *m, weft_tensor *const *inputs, int n)
 {
     const struct linear *linear = m->payload;
     weft_tensor *bias = m->n_parameters > 1 ? m->parameters[1].tensor : NULL;
@@ -28,10 +28,11 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
                                                   .wide_gradient = m->wide_gradient});
 }
 
-const weft_module_class wf_class_linear = {.type = "linear", .forward = forward, .free = wf_free};
+const weft_module_class wf_class_linear = {
+    .type = "linear", .forward = linear_forward, .free = wf_free};
 
 /* Sizes up to the first 0. */
-static int count_sizes(const int64_t *sizes)
+static int count_nonzero_sizes(const int64_t *sizes)
 {
     int n = 0;
 
@@ -39,13 +40,13 @@ static int count_sizes(const int64_t *sizes)
     return n;
 }
 
-static weft_status check(const weft_linear_config *c, int n_in, int n_out)
+static weft_status check_linear_config(const weft_linear_config *c, int n_in, int n_out)
 {
     WF_NEED(n_in && n_out, WEFT_ERR_ARG, "linear: `%s` has no sizes", n_in ? "out" : "in");
     WF_NEED(n_in + n_out <= WEFT_MAX_DIMS, WEFT_ERR_ARG,
             "linear: %d + %d dims; a weight can have %d", n_out, n_in, WEFT_MAX_DIMS);
-    for (int i = 0; i < n_in; i++) WF_TRY(wf_need_size("linear", "in", c->in[i]));
-    for (int i = 0; i < n_out; i++) WF_TRY(wf_need_size("linear", "out", c->out[i]));
+    for (int i = 0; i < n_in; i++) WF_TRY(wf_check_positive_size("linear", "in", c->in[i]));
+    for (int i = 0; i < n_out; i++) WF_TRY(wf_check_positive_size("linear", "out", c->out[i]));
     WF_NEED(c->in_split >= 0 && c->in_split < n_in, WEFT_ERR_ARG, "linear: in_split %d of %d dims",
             c->in_split, n_in);
     WF_NEED(c->out_split >= 0 && c->out_split < n_out, WEFT_ERR_ARG,
@@ -54,7 +55,8 @@ static weft_status check(const weft_linear_config *c, int n_in, int n_out)
     return WEFT_OK;
 }
 
-static weft_status add_parameters(weft_module *m, const weft_linear_config *c, int n_in, int n_out)
+static weft_status add_linear_parameters(weft_module *m, const weft_linear_config *c, int n_in,
+                                         int n_out)
 {
     int64_t shape[WEFT_MAX_DIMS], fan_in = 1;
     double bound;
@@ -64,22 +66,22 @@ static weft_status add_parameters(weft_module *m, const weft_linear_config *c, i
     for (int i = 0; i < n_in; i++) fan_in *= c->in[i];
     bound = 1 / sqrt((double)fan_in);
     if (c->std > 0)
-        WF_TRY(wf_parameter_normal(m, "weight", c->dtype, n_out + n_in, shape, c->std));
+        WF_TRY(wf_parameter_add_normal(m, "weight", c->dtype, n_out + n_in, shape, c->std));
     else
-        WF_TRY(wf_parameter_uniform(m, "weight", c->dtype, n_out + n_in, shape, bound));
+        WF_TRY(wf_parameter_add_uniform(m, "weight", c->dtype, n_out + n_in, shape, bound));
     if (c->no_bias) return WEFT_OK;
-    if (c->std > 0) return wf_parameter_fill(m, "bias", c->dtype, n_out, c->out, 0);
-    return wf_parameter_uniform(m, "bias", c->dtype, n_out, c->out, bound);
+    if (c->std > 0) return wf_parameter_add_constant(m, "bias", c->dtype, n_out, c->out, 0);
+    return wf_parameter_add_uniform(m, "bias", c->dtype, n_out, c->out, bound);
 }
 
 weft_module *weft_linear_new(weft_linear_config config)
 {
-    int n_in = count_sizes(config.in), n_out = count_sizes(config.out);
+    int n_in = count_nonzero_sizes(config.in), n_out = count_nonzero_sizes(config.out);
     int first_out = config.transposed ? n_in : 0, first_in = config.transposed ? 0 : n_out;
     struct wf_features *features;
     weft_module *m;
 
-    WF_TRY_PTR(check(&config, n_in, n_out));
+    WF_TRY_PTR(check_linear_config(&config, n_in, n_out));
     m = wf_layer_new(&wf_class_linear, sizeof(struct linear));
     ((struct linear *)m->payload)->transposed = config.transposed;
     features = &((struct linear *)m->payload)->features;
@@ -91,5 +93,5 @@ weft_module *weft_linear_new(weft_linear_config config)
                                      .n_in = n_in};
     for (int i = 0; i < n_in; i++) features->in_sizes[i] = config.in[i];
     m->features = features;
-    return wf_layer_done(m, add_parameters(m, &config, n_in, n_out));
+    return wf_layer_finish(m, add_linear_parameters(m, &config, n_in, n_out));
 }

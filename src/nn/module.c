@@ -1,18 +1,18 @@
 /*
  * module.c: the tree: making modules, owning children, names and paths.
  *
- * Parameters are in parameter.c, running and hooks in call.c.
+ * Parameters are in parameter.c, running and hooks in module_call.c.
  */
 #include "nn/module.h"
 
 #include <string.h>
 
+#include "base/array_grow.h"
+#include "base/call_context.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
-#include "base/where.h"
 
-static weft_status check_class(const weft_module_class *kind)
+static weft_status check_module_class(const weft_module_class *kind)
 {
     int least;
 
@@ -35,13 +35,13 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
 {
     weft_module *m;
 
-    WF_TRY_PTR(check_class(kind));
+    WF_TRY_PTR(check_module_class(kind));
     m = WF_NEW(weft_module);
     m->kind = kind;
     m->payload = payload;
     m->name = wf_strdup("");
     m->training = true;
-    m->path = wf_path_take("");
+    m->path = wf_module_path_acquire("");
     return m;
 }
 
@@ -51,10 +51,10 @@ static void free_module(weft_module *m)
     wf_parameters_truncate(m, 0, 0);
     wf_hooks_truncate(&m->on_input, 0);
     wf_hooks_truncate(&m->on_output, 0);
-    if (m->lending.release) m->lending.release(m->lending.payload);
-    if (m->surroundings.release) m->surroundings.release(m->surroundings.payload);
+    if (m->parameter_views.release) m->parameter_views.release(m->parameter_views.payload);
+    if (m->call_scope.release) m->call_scope.release(m->call_scope.payload);
     if (m->kind->free) m->kind->free(m->payload);
-    wf_path_give_back(m->path);
+    wf_module_path_release(m->path);
     wf_free(m->name);
     wf_free(m->children);
     wf_free(m->parameters);
@@ -93,16 +93,16 @@ static weft_module *find_child(const weft_module *m, const char *name, size_t le
 
 /* A child's path hangs on its parent's, so a subtree is renamed when it is put into a larger one.
  */
-static void rename_below(weft_module *parent)
+static void update_paths_below(weft_module *parent)
 {
     for (int i = 0; i < parent->n_children; i++) {
         weft_module *child = parent->children[i];
         char *path = wf_format("%s%s%s", parent->path, parent->path[0] ? "." : "", child->name);
 
-        wf_path_give_back(child->path);
-        child->path = wf_path_take(path);
+        wf_module_path_release(child->path);
+        child->path = wf_module_path_acquire(path);
         wf_free(path);
-        rename_below(child);
+        update_paths_below(child);
     }
 }
 
@@ -112,7 +112,7 @@ weft_module *wf_module_root(weft_module *m)
     return m;
 }
 
-static weft_status check_child(weft_module *parent, const char *name, const weft_module *child)
+static weft_status check_new_child(weft_module *parent, const char *name, const weft_module *child)
 {
     WF_NEED_GIVEN(parent && child, "add child: a module is NULL");
     WF_NEED(name && name[0] && !strchr(name, '.'), WEFT_ERR_ARG,
@@ -126,36 +126,36 @@ static weft_status check_child(weft_module *parent, const char *name, const weft
 
 weft_status weft_module_add_child(weft_module *parent, const char *name, weft_module *child)
 {
-    weft_status status = check_child(parent, name, child);
+    weft_status status = check_new_child(parent, name, child);
 
     if (status != WEFT_OK) {
         if (child != wf_module_root(parent)) weft_module_release(child);
         return status;
     }
-    parent->children = wf_grown(parent->children, parent->n_children, sizeof(weft_module *));
+    parent->children = wf_array_grow(parent->children, parent->n_children, sizeof(weft_module *));
     parent->children[parent->n_children++] = child;
     child->parent = parent;
     wf_free(child->name);
     child->name = wf_strdup(name);
-    rename_below(parent);
+    update_paths_below(parent);
     return WEFT_OK;
 }
 
-static weft_status check_replacement(const weft_module *m, weft_module *old,
-                                     const weft_module *child)
+static weft_status check_replacement_child(const weft_module *m, weft_module *old,
+                                           const weft_module *child)
 {
     WF_NEED(old != m, WEFT_ERR_ARG, "replace child: the path \"\" is the module itself (%s '%s')",
             m->kind->type, m->path);
     WF_NEED(!child->parent && child != wf_module_root(old), WEFT_ERR_ARG,
             "replace child '%s': the new one is part of a tree already (as '%s')", old->path,
             child->path);
-    WF_NEED(!old->lending.lend, WEFT_ERR_STATE,
+    WF_NEED(!old->parameter_views.lend, WEFT_ERR_STATE,
             "replace child '%s': it is a replica; replace it before weft_data_parallel", old->path);
     return WEFT_OK;
 }
 
 /* The parent's pointers and the name go over to the new child. */
-static void exchange(weft_module *old, weft_module *child)
+static void swap_child(weft_module *old, weft_module *child)
 {
     weft_module *parent = old->parent;
     int i = 0;
@@ -171,10 +171,10 @@ static void exchange(weft_module *old, weft_module *child)
     old->kept_in = NULL;
     old->name = name;
     old->name[0] = '\0';
-    wf_path_give_back(old->path);
-    old->path = wf_path_take("");
-    rename_below(old);
-    rename_below(parent);
+    wf_module_path_release(old->path);
+    old->path = wf_module_path_acquire("");
+    update_paths_below(old);
+    update_paths_below(parent);
 }
 
 weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_module *child)
@@ -183,12 +183,12 @@ weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_mo
     weft_status status;
 
     if (!m || !child) WF_FAIL(WEFT_ERR_ARG, "replace child: a module is NULL");
-    status = old ? check_replacement(m, old, child) : weft_error_status();
+    status = old ? check_replacement_child(m, old, child) : weft_error_status();
     if (status != WEFT_OK) {
         if (child && child != wf_module_root(m)) weft_module_release(child);
         return NULL;
     }
-    exchange(old, child);
+    swap_child(old, child);
     return old;
 }
 
@@ -211,19 +211,19 @@ weft_module *weft_module_child(weft_module *m, const char *path)
     return m;
 }
 
-static void list_below(weft_module *m, weft_module ***list, int *count)
+static void list_modules_below(weft_module *m, weft_module ***list, int *count)
 {
-    *list = wf_grown(*list, *count, sizeof **list);
+    *list = wf_array_grow(*list, *count, sizeof **list);
     (*list)[(*count)++] = m;
-    for (int i = 0; i < m->n_children; i++) list_below(m->children[i], list, count);
+    for (int i = 0; i < m->n_children; i++) list_modules_below(m->children[i], list, count);
 }
 
-weft_module **wf_module_list(weft_module *root, int *count)
+weft_module **wf_module_list_tree(weft_module *root, int *count)
 {
     weft_module **list = NULL;
 
     *count = 0;
-    list_below(root, &list, count);
+    list_modules_below(root, &list, count);
     return list;
 }
 

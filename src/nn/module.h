@@ -9,11 +9,11 @@
 #include <weft/nn.h>
 #include <weft/random.h>
 
-enum wf_filling { WF_FILL_UNKNOWN, WF_FILL_NORMAL, WF_FILL_UNIFORM, WF_FILL_EQUAL };
+enum wf_init_kind { WF_INIT_UNKNOWN, WF_INIT_NORMAL, WF_INIT_UNIFORM, WF_INIT_CONSTANT };
 
 /* How a parameter got its first values, for when it gets its elements later. */
-struct wf_first_values {
-    enum wf_filling filling;
+struct wf_initial_values {
+    enum wf_init_kind filling;
     double value;                              /* standard deviation, bound, or the value */
     unsigned char state[WEFT_GENERATOR_BYTES]; /* of the generator, before */
     int64_t empty_row; /* 1 + the row that is zero all the same; 0: there is none */
@@ -23,7 +23,7 @@ struct wf_parameter {
     char *name;
     weft_tensor *tensor; /* one reference */
     weft_tensor *own;    /* during a call that lends: the parameter; `tensor` is borrowed then */
-    struct wf_first_values first;
+    struct wf_initial_values first;
     bool unsaved;      /* a buffer that files leave out */
     weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */
 };
@@ -45,7 +45,7 @@ struct wf_hooks {
  * What a call puts in the place of the module's own parameters, for as long as it takes: parameters
  * kept in one layout and used in another.
  */
-struct wf_lending {
+struct wf_parameter_views {
     /** A tensor of the open scope for m's own parameter or buffer of this index; NULL with an error
      *  recorded. */
     weft_tensor *(*lend)(const weft_module *m, int index, void *payload); /* NULL: nothing is */
@@ -54,7 +54,7 @@ struct wf_lending {
 };
 
 /** The scope in which the module's calls run, instead of a plain one. */
-struct wf_surroundings {
+struct wf_call_scope {
     weft_scope *(*open)(void *payload); /* NULL: weft_scope_open */
     void *payload;
     void (*release)(void *payload);
@@ -76,8 +76,8 @@ struct wf_features {
     int64_t sharers; /* an index of their dim 0 serves so many of weight_out. 0: there are none */
 };
 
-/** What is known of a module's parts to whoever spread it (parallel_styles/parts.c). */
-struct wf_parts {
+/** What is known of a module's parts to whoever spread it (parallel_styles/shard_ops.c). */
+struct wf_shard_ops {
     /** t, which every rank has, where `like` is; t itself when that is plain. */
     weft_tensor *(*beside)(weft_tensor *t, const weft_tensor *like);
     /** Dropout of x, which may be a plain part: its dim `dim`, of `size` in all, is cut as m's
@@ -89,7 +89,7 @@ struct weft_module {
     const weft_module_class *kind;
     void *payload;
     char *name;
-    const char *path; /* of wf_path_take */
+    const char *path; /* of wf_module_path_acquire */
     weft_module *parent;
     weft_module **kept_in; /* where the parent's payload keeps it, or NULL */
     weft_module **children;
@@ -97,9 +97,9 @@ struct weft_module {
     struct wf_parameter *parameters; /* and buffers behind them: */
     int n_parameters, n_held;        /* how many of the first, and of both */
     struct wf_hooks on_input, on_output;
-    struct wf_lending lending;
-    struct wf_surroundings surroundings;
-    const struct wf_parts *parts;       /* NULL: it is not spread */
+    struct wf_parameter_views parameter_views;
+    struct wf_call_scope call_scope;
+    const struct wf_shard_ops *parts;   /* NULL: it is not spread */
     const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
@@ -107,16 +107,16 @@ struct weft_module {
 };
 
 /** How many outputs a call gives. */
-static inline int wf_module_outputs(const weft_module *m)
+static inline int wf_module_output_count(const weft_module *m)
 {
     return m->kind->forward_n ? m->kind->outputs : 1;
 }
 
 /** Put a tensor in the place of a parameter's, which is let go; NULL: only that. */
-void wf_parameter_put(struct wf_parameter *p, weft_tensor *t);
+void wf_parameter_replace_tensor(struct wf_parameter *p, weft_tensor *t);
 
 /** How many parameters of modules the tensor is: of tensor/tensor.h, which nn does not see. */
-int32_t *wf_tensor_ties(weft_tensor *t);
+int32_t *wf_tensor_parameter_count(weft_tensor *t);
 
 /** The module at the top of m's tree. */
 weft_module *wf_module_root(weft_module *m);
@@ -127,7 +127,7 @@ weft_module *wf_module_root(weft_module *m);
  *
  * fails: WEFT_ERR_STATE naming both
  */
-weft_status wf_need_own_parameters(weft_module *m, const char *who);
+weft_status wf_check_no_outside_ties(weft_module *m, const char *who);
 
 /** Give up the hooks / the module's own parameters and buffers after the first so many. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
@@ -135,14 +135,14 @@ void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers);
 
 /** Put every parameter of the tree on the meta device, for trying out on it what costs memory; a
  *  snapshot of the whole tree takes it back. */
-weft_status wf_module_empty(weft_module *m);
+weft_status wf_module_to_meta(weft_module *m);
 
 /** How many parameters and buffers the modules of a tree have, one that several have counted in
  * each. */
-int wf_module_places(const weft_module *m);
+int wf_module_count_tensors(const weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */
-weft_module **wf_module_list(weft_module *root, int *count);
+weft_module **wf_module_list_tree(weft_module *root, int *count);
 
 /* The classes that styles have rows for. */
 extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_position,

@@ -9,8 +9,8 @@
 
 #include <weft/autograd.h>
 
+#include "base/array_grow.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
 #include "nn/module.h"
 
@@ -30,7 +30,7 @@ struct table {
     int count;
 };
 
-static void count_tensor(struct counts *c, const weft_tensor *t, bool buffer)
+static void count_tensor_elements(struct counts *c, const weft_tensor *t, bool buffer)
 {
     int64_t here = weft_local_numel(t);
 
@@ -40,31 +40,31 @@ static void count_tensor(struct counts *c, const weft_tensor *t, bool buffer)
     c->bytes_here += here * (int64_t)weft_dtype_size(weft_tensor_dtype(t));
 }
 
-static weft_status count_one(const weft_module_tensor *it, void *payload)
+static weft_status count_visited_tensor(const weft_module_tensor *it, void *payload)
 {
-    count_tensor(payload, it->tensor, it->buffer);
+    count_tensor_elements(payload, it->tensor, it->buffer);
     return WEFT_OK;
 }
 
-static void add(struct table *table, struct line line)
+static void add_table_line(struct table *table, struct line line)
 {
-    table->lines = wf_grown(table->lines, table->count, sizeof *table->lines);
+    table->lines = wf_array_grow(table->lines, table->count, sizeof *table->lines);
     table->lines[table->count++] = line;
 }
 
 /* The line of a parameter or buffer that is this tensor; NULL. */
-static const struct line *find(const struct table *table, const weft_tensor *t)
+static const struct line *find_line_of_tensor(const struct table *table, const weft_tensor *t)
 {
     for (int i = 0; i < table->count; i++)
         if (table->lines[i].tensor == t) return &table->lines[i];
     return NULL;
 }
 
-static void add_tensor(struct table *table, const weft_module *m, int index)
+static void add_tensor_line(struct table *table, const weft_module *m, int index)
 {
     const struct wf_parameter *p = &m->parameters[index];
     bool buffer = index >= m->n_parameters;
-    const struct line *first = find(table, p->tensor);
+    const struct line *first = find_line_of_tensor(table, p->tensor);
     struct line line = {.counted = !first, .tensor = first ? NULL : p->tensor};
     char text[256];
 
@@ -72,36 +72,36 @@ static void add_tensor(struct table *table, const weft_module *m, int index)
     line.path = wf_format("%s%s%s", m->path, m->path[0] ? "." : "", p->name);
     line.what =
         first ? wf_format("is %s", first->path) : wf_format("%s%s", buffer ? "buffer " : "", text);
-    if (!first) count_tensor(&line.counts, p->tensor, buffer);
-    add(table, line);
+    if (!first) count_tensor_elements(&line.counts, p->tensor, buffer);
+    add_table_line(table, line);
 }
 
-static void add_module(struct table *table, weft_module *m)
+static void add_module_lines(struct table *table, weft_module *m)
 {
     struct line line = {.counted = true};
 
-    weft_module_each_tensor(m, count_one, &line.counts);
+    weft_module_each_tensor(m, count_visited_tensor, &line.counts);
     line.path = wf_strdup(m->path[0] ? m->path : ".");
     line.what = wf_strdup(m->kind->type);
-    add(table, line);
-    for (int i = 0; i < m->n_held; i++) add_tensor(table, m, i);
-    for (int i = 0; i < m->n_children; i++) add_module(table, m->children[i]);
+    add_table_line(table, line);
+    for (int i = 0; i < m->n_held; i++) add_tensor_line(table, m, i);
+    for (int i = 0; i < m->n_children; i++) add_module_lines(table, m->children[i]);
 }
 
-static int longer(int width, const char *text)
+static int longer_width(int width, const char *text)
 {
     int length = (int)strlen(text);
 
     return length > width ? length : width;
 }
 
-static void print_lines(const struct table *table, FILE *out)
+static void print_table_lines(const struct table *table, FILE *out)
 {
     int path = 4, what = 4; /* their headings */
 
     for (int i = 0; i < table->count; i++) {
-        path = longer(path, table->lines[i].path);
-        what = longer(what, table->lines[i].what);
+        path = longer_width(path, table->lines[i].path);
+        what = longer_width(what, table->lines[i].what);
     }
     fprintf(out, "%-*s  %-*s  %12s  %12s  %12s\n", path, "path", what, "what", "parameters",
             "trained", "on this rank");
@@ -123,8 +123,8 @@ void weft_module_print(weft_module *m, FILE *out)
 
     if (!m) return;
     WF_NEED_VOID(out, WEFT_ERR_ARG, "module print: no file");
-    add_module(&table, m);
-    print_lines(&table, out);
+    add_module_lines(&table, m);
+    print_table_lines(&table, out);
     total = table.lines[0].counts;
     fprintf(out, "%" PRId64 " parameters, %" PRId64 " trained, ", total.all, total.trained);
     if (total.buffers) fprintf(out, "%" PRId64 " in buffers, ", total.buffers);

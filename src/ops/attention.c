@@ -11,15 +11,18 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 
 enum { BATCH = 1, GROUP, REPEAT, LETTERS = REPEAT };
 
-static bool is_float(const struct wf_desc *d) { return weft_dtype_is_float((weft_dtype)d->dtype); }
+static bool is_float(const struct wf_tensor_desc *d)
+{
+    return weft_dtype_is_float((weft_dtype)d->dtype);
+}
 
 /* lse: [B,H,T] or [B,G,R,T]: the heads of the output before its positions. */
-static void log_sum_exp(struct wf_infer *call)
+static void infer_log_sum_exp_shape(struct wf_infer *call)
 {
     int n = call->out[0].ndim;
     const int64_t *o = call->out[0].shape;
@@ -34,7 +37,7 @@ static void log_sum_exp(struct wf_infer *call)
 /* mask [B or 1, Tq or 1, Tk], bool or of the scores' dtype */
 static weft_status check_mask(const struct wf_infer *call, int index, int64_t tk)
 {
-    const struct wf_desc *x = &call->in[0]->desc, *mask;
+    const struct wf_tensor_desc *x = &call->in[0]->desc, *mask;
 
     if (index >= call->n_in || !call->in[index]) return WEFT_OK;
     mask = &call->in[index]->desc;
@@ -43,7 +46,7 @@ static weft_status check_mask(const struct wf_infer *call, int index, int64_t tk
                 mask->global[2] == tk && (mask->dtype == WEFT_BOOL || mask->dtype == x->dtype),
             WEFT_ERR_SHAPE,
             "%s: a mask is [B or 1, Tq or 1, Tk], bool or of the queries' dtype: %s", call->name,
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     return WEFT_OK;
 }
 
@@ -53,7 +56,7 @@ static weft_status check_mask(const struct wf_infer *call, int index, int64_t tk
  */
 static weft_status check_bias(const struct wf_infer *call, int index, int64_t tk)
 {
-    const struct wf_desc *x = &call->in[0]->desc, *bias;
+    const struct wf_tensor_desc *x = &call->in[0]->desc, *bias;
     const int64_t *heads = call->out[0].shape;
     int n = call->out[0].ndim;
     bool fits;
@@ -67,15 +70,15 @@ static weft_status check_bias(const struct wf_infer *call, int index, int64_t tk
         fits = bias->global[d] == 1 || bias->global[d] == heads[d + 1];
     WF_NEED(fits, WEFT_ERR_SHAPE, "%s: a bias is %s, of the queries' dtype: %s", call->name,
             n == 5 ? "[B or 1, G or 1, R or 1, Tq or 1, Tk]" : "[B or 1, H or 1, Tq or 1, Tk]",
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     return WEFT_OK;
 }
 
 /* Output j is the gradient of the bias, where it is wanted. */
-static void bias_gradient(struct wf_infer *call, int j, int index, bool wanted)
+static void infer_bias_gradient(struct wf_infer *call, int j, int index, bool wanted)
 {
     if (wanted)
-        wf_infer_like(call, j, call->in[index]);
+        wf_infer_output_like(call, j, call->in[index]);
     else
         call->out[j].ndim = -1;
 }
@@ -83,43 +86,45 @@ static void bias_gradient(struct wf_infer *call, int j, int index, bool wanted)
 /* q [B,T,H,D] or [B,T,G,R,D], k and v [B,Tk,H or G,D], mask, bias */
 weft_status wf_shape_attention(struct wf_infer *call)
 {
-    const struct wf_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc, *v = &call->in[2]->desc;
+    const struct wf_tensor_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc,
+                                *v = &call->in[2]->desc;
 
     WF_NEED((q->ndim == 4 || q->ndim == 5) && k->ndim == 4 && v->ndim == 4 &&
                 q->dtype == k->dtype && q->dtype == v->dtype && is_float(q),
             WEFT_ERR_SHAPE,
             "attention: needs q [B,T,H,D] or [B,T,G,R,D] and k, v [B,T,H,D] of one floating-point "
             "dtype: %s",
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     WF_NEED(memcmp(k->global, v->global, 4 * sizeof(int64_t)) == 0 &&
                 q->global[0] == k->global[0] && q->global[2] == k->global[2] &&
                 q->global[q->ndim - 1] == k->global[3],
-            WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s", wf_infer_text(call));
+            WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s",
+            wf_infer_inputs_text(call));
     WF_TRY(check_mask(call, 3, k->global[1]));
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     WF_TRY(check_bias(call, 4, k->global[1]));
-    log_sum_exp(call);
+    infer_log_sum_exp_shape(call);
     return WEFT_OK;
 }
 
 weft_status wf_shape_attention_grad(struct wf_infer *call)
 {
-    for (int j = 0; j < 3; j++) wf_infer_like(call, j, call->in[1 + j]);
-    bias_gradient(call, 3, 7, call->n_attr > 1 && call->attr[1]);
+    for (int j = 0; j < 3; j++) wf_infer_output_like(call, j, call->in[1 + j]);
+    infer_bias_gradient(call, 3, 7, call->n_attr > 1 && call->attr[1]);
     return WEFT_OK;
 }
 
 /* qkv [B,T,3,H,D], or with attr[1] [B,T,G,R+2,D], mask, bias */
 weft_status wf_shape_attention_packed(struct wf_infer *call)
 {
-    const struct wf_desc *qkv = &call->in[0]->desc;
+    const struct wf_tensor_desc *qkv = &call->in[0]->desc;
     bool grouped = call->attr[1] != 0, fits = qkv->ndim == 5 && is_float(qkv);
 
     WF_NEED(fits && (grouped ? qkv->global[3] > 2 : qkv->global[2] == 3), WEFT_ERR_SHAPE,
             "attention_packed: needs qkv %s: %s", grouped ? "[B,T,G,R+2,D]" : "[B,T,3,H,D]",
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     WF_TRY(check_mask(call, 1, qkv->global[1]));
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     if (grouped) {
         call->out[0].shape[3] -= 2;
     } else {
@@ -127,14 +132,14 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
         memmove(&call->out[0].shape[2], &call->out[0].shape[3], 2 * sizeof(int64_t));
     }
     WF_TRY(check_bias(call, 2, qkv->global[1]));
-    log_sum_exp(call);
+    infer_log_sum_exp_shape(call);
     return WEFT_OK;
 }
 
 weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[1]);
-    bias_gradient(call, 1, 5, call->n_attr > 2 && call->attr[2]);
+    wf_infer_output_like(call, 0, call->in[1]);
+    infer_bias_gradient(call, 1, 5, call->n_attr > 2 && call->attr[2]);
     return WEFT_OK;
 }
 
@@ -155,7 +160,7 @@ static void label_lse(int8_t *dims, int n)
     if (n == 4) dims[2] = REPEAT;
 }
 
-static void label_mask(const struct wf_infer *call, int i, struct wf_labels *labels)
+static void label_mask(const struct wf_infer *call, int i, struct wf_dim_labels *labels)
 {
     if (i < call->n_in && call->in[i] && call->in[i]->desc.global[0] == call->in[0]->desc.global[0])
         labels->in[i][0] = BATCH;
@@ -165,7 +170,7 @@ static void label_mask(const struct wf_infer *call, int i, struct wf_labels *lab
 static void label_bias(const struct wf_infer *call, int i, int64_t groups, int64_t repeats,
                        int8_t *dims)
 {
-    const struct wf_desc *bias = i < call->n_in && call->in[i] ? &call->in[i]->desc : NULL;
+    const struct wf_tensor_desc *bias = i < call->n_in && call->in[i] ? &call->in[i]->desc : NULL;
 
     if (!bias) return;
     if (bias->global[0] == call->in[0]->desc.global[0]) dims[0] = BATCH;
@@ -173,9 +178,9 @@ static void label_bias(const struct wf_infer *call, int i, int64_t groups, int64
     if (bias->ndim == 5 && bias->global[2] == repeats) dims[2] = REPEAT;
 }
 
-void wf_rule_attention(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_attention(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    const struct wf_desc *q = &call->in[0]->desc;
+    const struct wf_tensor_desc *q = &call->in[0]->desc;
     int n = q->ndim;
 
     label_heads(labels->in[0], n);
@@ -189,9 +194,9 @@ void wf_rule_attention(const struct wf_infer *call, struct wf_labels *labels)
 }
 
 /* do, q, k, v, o, lse, mask, bias -> dq, dk, dv, dbias */
-void wf_rule_attention_grad(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_attention_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    const struct wf_desc *q = &call->in[0]->desc;
+    const struct wf_tensor_desc *q = &call->in[0]->desc;
     int n = q->ndim;
 
     label_heads(labels->in[0], n);
@@ -218,7 +223,7 @@ static void label_packed(const struct wf_infer *call, int8_t *dims)
     dims[group_dim(call)] = GROUP;
 }
 
-void wf_rule_attention_packed(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_attention_packed(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     label_packed(call, labels->in[0]);
     label_mask(call, 1, labels);
@@ -229,7 +234,7 @@ void wf_rule_attention_packed(const struct wf_infer *call, struct wf_labels *lab
 }
 
 /* do, qkv, o, lse, mask, bias -> dqkv, dbias */
-void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     label_heads(labels->in[0], 4);
     label_packed(call, labels->in[1]);
@@ -245,39 +250,49 @@ void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_labels
 /* ---- gradients ---- */
 
 /* The mask or the bias, where there is one. */
-static weft_tensor *saved_input(const struct wf_node *n, int input)
+static weft_tensor *saved_optional_input(const struct wf_tape_node *n, int input)
 {
-    return wf_node_plan(n)->n_in > input ? n->saved[input] : NULL;
+    return wf_tape_node_op_plan(n)->n_in > input ? n->saved[input] : NULL;
 }
 
-static bool wants_bias(const struct wf_node *n, int input)
+static bool needs_bias_gradient(const struct wf_tape_node *n, int input)
 {
-    return saved_input(n, input) && wf_node_wants(n, input);
+    return saved_optional_input(n, input) && wf_tape_node_needs_grad(n, input);
 }
 
-void wf_vjp_attention(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_attention(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {WF_ATTR(wf_node_plan(n)->attr[0], wants_bias(n, 4)),
-                           .scalars.s = {n->s[0]}, .scalars.v = {n->v[0]}};
-    weft_tensor *operands[] = {g,           n->saved[0], n->saved[1],       n->saved[2],
-                               n->saved[8], n->saved[9], saved_input(n, 3), saved_input(n, 4)},
+    struct wf_op_args args = {WF_ATTR(wf_tape_node_op_plan(n)->attr[0], needs_bias_gradient(n, 4)),
+                              .scalars.s = {n->s[0]}, .scalars.v = {n->v[0]}};
+    weft_tensor *operands[] = {g,
+                               n->saved[0],
+                               n->saved[1],
+                               n->saved[2],
+                               n->saved[8],
+                               n->saved[9],
+                               saved_optional_input(n, 3),
+                               saved_optional_input(n, 4)},
                 *more[3] = {0};
 
-    in[0] = wf_call_outs(WF_OP_attention_grad, 8, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_attention_grad, 8, operands, &args, more);
     for (int j = 0; j < 2; j++) in[1 + j] = more[j];
     in[4] = more[2];
 }
 
-void wf_vjp_attention_packed(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_attention_packed(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {WF_ATTR(plan->attr[0], plan->attr[1], wants_bias(n, 2)),
-                           .scalars.s = {n->s[0]}};
-    weft_tensor *operands[] = {g,           n->saved[0],       n->saved[8],
-                               n->saved[9], saved_input(n, 1), saved_input(n, 2)},
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    struct wf_op_args args = {WF_ATTR(plan->attr[0], plan->attr[1], needs_bias_gradient(n, 2)),
+                              .scalars.s = {n->s[0]}};
+    weft_tensor *operands[] = {g,
+                               n->saved[0],
+                               n->saved[8],
+                               n->saved[9],
+                               saved_optional_input(n, 1),
+                               saved_optional_input(n, 2)},
                 *more[1] = {0};
 
-    in[0] = wf_call_outs(WF_OP_attention_packed_grad, 6, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_attention_packed_grad, 6, operands, &args, more);
     in[2] = more[0];
 }
 
@@ -291,7 +306,7 @@ static double scale_or_default(double scale, const weft_tensor *t)
 }
 
 /* [B,Tk] says which keys exist, for every query. */
-static weft_tensor *mask_of(const weft_attention_options *options)
+static weft_tensor *mask_as_3d(const weft_attention_options *options)
 {
     weft_tensor *mask = options->mask;
     int64_t shape[3] = {0, 1, 0};
@@ -303,7 +318,8 @@ static weft_tensor *mask_of(const weft_attention_options *options)
 }
 
 /* The heads' dim of a bias [B or 1, H or 1, ...] as groups of `repeats`; any other as it is. */
-static weft_tensor *bias_of(const weft_attention_options *options, int64_t groups, int64_t repeats)
+static weft_tensor *bias_in_groups(const weft_attention_options *options, int64_t groups,
+                                   int64_t repeats)
 {
     weft_tensor *bias = options->bias;
     int64_t shape[5];
@@ -327,28 +343,29 @@ static weft_status check_options(const char *name, const weft_attention_options 
     return WEFT_OK;
 }
 
-static weft_tensor *attend(weft_tensor *q, weft_tensor *k, weft_tensor *v,
-                           const weft_attention_options *options)
+static weft_tensor *call_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                   const weft_attention_options *options)
 {
-    weft_tensor *operands[] = {q, k, v, mask_of(options), options->bias}, *more[1];
-    struct wf_args args = {WF_ATTR(options->causal),
-                           .scalars.s = {scale_or_default(options->scale, q)},
-                           .scalars.v = {options->unused_keys}};
+    weft_tensor *operands[] = {q, k, v, mask_as_3d(options), options->bias}, *more[1];
+    struct wf_op_args args = {WF_ATTR(options->causal),
+                              .scalars.s = {scale_or_default(options->scale, q)},
+                              .scalars.v = {options->unused_keys}};
 
     if (options->mask && !operands[3]) return NULL;
-    return wf_call_outs(WF_OP_attention, 5, operands, &args, more);
+    return wf_dispatch_op(WF_OP_attention, 5, operands, &args, more);
 }
 
 /* q [B,T,H,D] with fewer heads in k: [B,T,G,R,D] and back. */
-static weft_tensor *attend_grouped(weft_tensor *q, weft_tensor *k, weft_tensor *v,
-                                   weft_attention_options options)
+static weft_tensor *call_grouped_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                           weft_attention_options options)
 {
     int64_t groups = weft_size(k, 2), heads = weft_size(q, 2), d = weft_size(q, 3);
     int64_t split[] = {weft_size(q, 0), weft_size(q, 1), groups, heads / groups, d};
     int64_t whole[] = {split[0], split[1], heads, d};
 
-    if (options.bias && !(options.bias = bias_of(&options, groups, heads / groups))) return NULL;
-    return weft_reshape(attend(weft_reshape(q, 5, split), k, v, &options), 4, whole);
+    if (options.bias && !(options.bias = bias_in_groups(&options, groups, heads / groups)))
+        return NULL;
+    return weft_reshape(call_attention(weft_reshape(q, 5, split), k, v, &options), 4, whole);
 }
 
 weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
@@ -363,28 +380,28 @@ weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                 (long long)unused, (long long)keys);
     if (weft_ndim(q) == 4 && weft_ndim(k) == 4 && weft_size(k, 2) > 0 &&
         weft_size(q, 2) > weft_size(k, 2) && weft_size(q, 2) % weft_size(k, 2) == 0)
-        return attend_grouped(q, k, v, options);
+        return call_grouped_attention(q, k, v, options);
     if (options.bias && weft_ndim(q) == 5 &&
-        !(options.bias = bias_of(&options, weft_size(q, 2), weft_size(q, 3))))
+        !(options.bias = bias_in_groups(&options, weft_size(q, 2), weft_size(q, 3))))
         return NULL;
-    return attend(q, k, v, &options);
+    return call_attention(q, k, v, &options);
 }
 
 weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options)
 {
-    struct wf_args args = {WF_ATTR(options.causal, options.grouped)};
+    struct wf_op_args args = {WF_ATTR(options.causal, options.grouped)};
     weft_tensor *operands[3] = {qkv}, *more[1];
 
     if (!qkv) return NULL;
     WF_TRY_PTR(check_options("attention_packed", &options));
     WF_NEED_PTR(options.unused_keys == 0, WEFT_ERR_ARG, "attention_packed: all keys are used");
-    operands[1] = mask_of(&options);
+    operands[1] = mask_as_3d(&options);
     operands[2] = options.bias;
     if (options.grouped && weft_ndim(qkv) == 5)
-        operands[2] = bias_of(&options, weft_size(qkv, 2), weft_size(qkv, 3) - 2);
+        operands[2] = bias_in_groups(&options, weft_size(qkv, 2), weft_size(qkv, 3) - 2);
     if ((options.mask && !operands[1]) || (options.bias && !operands[2])) return NULL;
     args.scalars.s[0] = scale_or_default(options.scale, qkv);
-    return wf_call_outs(WF_OP_attention_packed, 3, operands, &args, more);
+    return wf_dispatch_op(WF_OP_attention_packed, 3, operands, &args, more);
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,

@@ -5,7 +5,8 @@
  * the loss. With logits sharded over the classes the first two are pending reductions of one and
  * two numbers per token; the backward recomputes each rank's part of the softmax from its own
  * logits and sends nothing (Megatron-LM, Shoeybi et al. 2019). Class weights and label smoothing
- * add to the picked number and cost no further one. What is computed is in kernels/cpu/xent.c.
+ * add to the picked number and cost no further one. What is computed is in
+ * kernels/cpu/reductions/cross_entropy_kernel.c.
  */
 #include "ops/cross_entropy.h"
 
@@ -14,8 +15,8 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 #include "tensor/scope.h"
 #include <weft/dtensor.h>
 
@@ -24,37 +25,37 @@
 static const char needs_target[] = "needs logits [*,V] and an i32 or i64 target [*]";
 static const char needs_weight[] = "class weights are [V], one per class";
 
-static bool target_fits(const struct wf_desc *z, const struct wf_desc *t)
+static bool target_shape_matches(const struct wf_tensor_desc *z, const struct wf_tensor_desc *t)
 {
     return z->ndim >= 1 && z->ndim == t->ndim + 1 && weft_dtype_is_float((weft_dtype)z->dtype) &&
            (t->dtype == WEFT_I32 || t->dtype == WEFT_I64) &&
            memcmp(z->global, t->global, (size_t)t->ndim * sizeof(int64_t)) == 0;
 }
 
-static bool weight_fits(const struct wf_desc *z, const struct wf_desc *w)
+static bool weight_shape_matches(const struct wf_tensor_desc *z, const struct wf_tensor_desc *w)
 {
     return w->ndim == 1 && w->global[0] == z->global[z->ndim - 1];
 }
 
-static weft_status check(const struct wf_infer *call)
+static weft_status check_op_inputs(const struct wf_infer *call)
 {
-    const struct wf_desc *z = &call->in[0]->desc;
+    const struct wf_tensor_desc *z = &call->in[0]->desc;
 
-    WF_NEED(target_fits(z, &call->in[2]->desc), WEFT_ERR_SHAPE, "cross_entropy: %s: %s",
-            needs_target, wf_infer_text(call));
-    WF_NEED(!call->in[3] || weight_fits(z, &call->in[3]->desc), WEFT_ERR_SHAPE,
-            "cross_entropy: %s: %s", needs_weight, wf_infer_text(call));
+    WF_NEED(target_shape_matches(z, &call->in[2]->desc), WEFT_ERR_SHAPE, "cross_entropy: %s: %s",
+            needs_target, wf_infer_inputs_text(call));
+    WF_NEED(!call->in[3] || weight_shape_matches(z, &call->in[3]->desc), WEFT_ERR_SHAPE,
+            "cross_entropy: %s: %s", needs_weight, wf_infer_inputs_text(call));
     return WEFT_OK;
 }
 
 /* z [*,V], m [*], target [*], w [V] or none -> [2,*] */
 weft_status wf_shape_xent_sum(struct wf_infer *call)
 {
-    const struct wf_desc *m = &call->in[1]->desc;
+    const struct wf_tensor_desc *m = &call->in[1]->desc;
 
-    WF_TRY(check(call));
+    WF_TRY(check_op_inputs(call));
     WF_NEED(m->ndim + 1 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "cross_entropy: too many dims: %s",
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     call->out[0].dtype = m->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     call->out[0].ndim = m->ndim + 1;
     call->out[0].shape[0] = 2;
@@ -65,7 +66,7 @@ weft_status wf_shape_xent_sum(struct wf_infer *call)
 /* sp [2,*], m [*], target [*], w [V] or none -> [*], totals [3] */
 weft_status wf_shape_xent_loss(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[1]);
+    wf_infer_output_like(call, 0, call->in[1]);
     call->out[1].dtype = call->out[0].dtype;
     call->out[1].ndim = 1;
     call->out[1].shape[0] = 3;
@@ -81,7 +82,8 @@ struct parts {
     weft_tensor *count;           /* what a mean divides by, or NULL */
 };
 
-weft_status wf_loss_refuse(const char *needs, const weft_tensor *z, const weft_tensor *other)
+weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z,
+                                         const weft_tensor *other)
 {
     char text[2][200];
 
@@ -93,16 +95,16 @@ weft_status wf_loss_refuse(const char *needs, const weft_tensor *z, const weft_t
 /* As the ops' shapes are checked, but before the maximum is sent. */
 static weft_status check_shapes(const weft_tensor *z, const struct parts *parts)
 {
-    const struct wf_desc *desc = &z->layout->desc;
+    const struct wf_tensor_desc *desc = &z->layout->desc;
 
-    if (!target_fits(desc, &parts->target->layout->desc))
-        return wf_loss_refuse(needs_target, z, parts->target);
-    if (parts->weight && !weight_fits(desc, &parts->weight->layout->desc))
-        return wf_loss_refuse(needs_weight, z, parts->weight);
+    if (!target_shape_matches(desc, &parts->target->layout->desc))
+        return wf_cross_entropy_shape_error(needs_target, z, parts->target);
+    if (parts->weight && !weight_shape_matches(desc, &parts->weight->layout->desc))
+        return wf_cross_entropy_shape_error(needs_weight, z, parts->weight);
     return WEFT_OK;
 }
 
-static bool shards(const weft_tensor *t, int dim)
+static bool is_sharded_along(const weft_tensor *t, int dim)
 {
     for (int a = 0; a < t->layout->n_axes; a++)
         if (weft_shards(t->layout->placements[a], dim)) return true;
@@ -110,12 +112,12 @@ static bool shards(const weft_tensor *t, int dim)
 }
 
 /* A plain tensor is the same on every rank, as far as the block is concerned. */
-static weft_tensor *everywhere(weft_tensor *t, weft_mesh *mesh)
+static weft_tensor *as_replicated(weft_tensor *t, weft_mesh *mesh)
 {
     return wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
 }
 
-static weft_status refuse_in_block(const weft_tensor *z, const char *before, const char *after)
+static weft_status loss_parallel_error(const weft_tensor *z, const char *before, const char *after)
 {
     char text[128] = "plain";
 
@@ -125,7 +127,7 @@ static weft_status refuse_in_block(const weft_tensor *z, const char *before, con
 }
 
 /* The classes are last, so tokens have the same dims in logits and target. */
-static weft_status block_takes_target(const weft_tensor *z, const weft_tensor *target)
+static weft_status check_target_in_loss_parallel(const weft_tensor *z, const weft_tensor *target)
 {
     bool plain = wf_is_plain(target), has = true;
 
@@ -139,29 +141,31 @@ static weft_status block_takes_target(const weft_tensor *z, const weft_tensor *t
                    weft_placement_equal(target->layout->placements[a], p);
     }
     if (has) return WEFT_OK;
-    return refuse_in_block(z, "with logits",
-                           plain ? " a plain target would say nothing of its part; it requires a "
-                                   "DTensor (weft_distribute_tensor)"
-                                 : " expected a target that is replicated or sharded as they are");
+    return loss_parallel_error(
+        z, "with logits",
+        plain ? " a plain target would say nothing of its part; it requires a "
+                "DTensor (weft_distribute_tensor)"
+              : " expected a target that is replicated or sharded as they are");
 }
 
 /* Inside a loss_parallel block: `z` has its classes sharded, a rank has of target and weights what
  * its part of `z` needs, and plain tensors become replicas. */
-static weft_status take_in_block(const weft_tensor *z, struct parts *parts)
+static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct parts *parts)
 {
     if (z->layout->partial)
-        return refuse_in_block(z, "logits must be Shard or Replicate on every axis, not", "");
-    if (!shards(z, weft_ndim(z) - 1))
-        return refuse_in_block(z, "logits must be sharded over their classes, not",
-                               " (classes last)");
-    WF_TRY(block_takes_target(z, parts->target));
-    parts->target = everywhere(parts->target, z->layout->mesh);
+        return loss_parallel_error(z, "logits must be Shard or Replicate on every axis, not", "");
+    if (!is_sharded_along(z, weft_ndim(z) - 1))
+        return loss_parallel_error(z, "logits must be sharded over their classes, not",
+                                   " (classes last)");
+    WF_TRY(check_target_in_loss_parallel(z, parts->target));
+    parts->target = as_replicated(parts->target, z->layout->mesh);
     if (!parts->target) return weft_error_status();
     if (!parts->weight) return WEFT_OK;
     for (int a = 0; a < parts->weight->layout->n_axes; a++)
         if (!weft_is_replicate(parts->weight->layout->placements[a]))
-            return refuse_in_block(z, "with logits", " expected class weights that are replicated");
-    parts->weight = everywhere(parts->weight, z->layout->mesh);
+            return loss_parallel_error(z, "with logits",
+                                       " expected class weights that are replicated");
+    parts->weight = as_replicated(parts->weight, z->layout->mesh);
     return parts->weight ? WEFT_OK : weft_error_status();
 }
 
@@ -179,12 +183,12 @@ static weft_status check_options(const weft_cross_entropy_options *o)
 }
 
 /* The logits with their classes last. */
-static weft_tensor *classes_last(weft_tensor *z, int class_dim)
+static weft_tensor *permute_classes_last(weft_tensor *z, int class_dim)
 {
     int order[WEFT_MAX_DIMS], n = weft_ndim(z), at = 0, d;
 
     if (class_dim == 0 || n == 0) return z;
-    d = wf_dim(class_dim, n, "cross_entropy");
+    d = wf_normalize_dim(class_dim, n, "cross_entropy");
     if (d < 0) return NULL;
     for (int i = 0; i < n; i++)
         if (i != d) order[at++] = i;
@@ -198,18 +202,18 @@ enum { LOGITS, MAXIMUM, SUMS, TARGET, COUNT, WEIGHT };
 enum { TOTAL, WEIGHTS, NO_CLASS };
 
 /* d loss / d logits, in the logits' own layout. */
-static void vjp_cross_entropy(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+static void vjp_cross_entropy(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {.scalars = {.s = {n->s[0], n->s[1]}, .v = {n->v[0]}}};
+    struct wf_op_args args = {.scalars = {.s = {n->s[0], n->s[1]}, .v = {n->v[0]}}};
     weft_tensor *share = n->saved[COUNT] ? weft_div(g, n->saved[COUNT]) : g;
-    weft_tensor *per_token = wf_expand_to(share, n->saved[MAXIMUM]->layout);
+    weft_tensor *per_token = wf_expand_to_shape_of(share, n->saved[MAXIMUM]->layout);
     weft_tensor *operands[] = {n->saved[LOGITS], n->saved[MAXIMUM], n->saved[SUMS],
                                n->saved[TARGET], per_token,         n->saved[WEIGHT]};
 
-    in[0] = wf_call(WF_OP_xent_grad, 6, operands, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_xent_grad, 6, operands, &args);
 }
 
-weft_tensor *wf_loss_whole(weft_tensor *t)
+weft_tensor *wf_reduce_if_partial(weft_tensor *t)
 {
     weft_placement replicated[WEFT_MAX_AXES];
 
@@ -222,7 +226,7 @@ weft_tensor *wf_loss_whole(weft_tensor *t)
 }
 
 /* True when every rank of the world has the same of it. */
-static bool is_everybodys(const weft_tensor *t)
+static bool is_same_on_all_ranks(const weft_tensor *t)
 {
     weft_mesh *mesh = t->layout->mesh;
 
@@ -237,16 +241,16 @@ static bool is_everybodys(const weft_tensor *t)
  * Targets that are no class, as the kernel counted them. Where all ranks have the same count, all
  * return an error; of a part of the batch, or on a part of the world, some ranks alone know.
  */
-static weft_status check_targets(const weft_tensor *totals, int64_t classes)
+static weft_status check_target_classes(const weft_tensor *totals, int64_t classes)
 {
-    const struct wf_desc *d = &totals->layout->desc;
+    const struct wf_tensor_desc *d = &totals->layout->desc;
     const char *at = totals->data;
     double count;
 
     if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
     count = wf_dtypes[d->dtype].load(at + NO_CLASS * wf_dtypes[d->dtype].size);
     if (count == 0) return WEFT_OK;
-    if (!is_everybodys(totals))
+    if (!is_same_on_all_ranks(totals))
         WF_DIE("cross_entropy: %g of this rank's targets are no class (outside the %lld classes "
                "and not ignored)",
                count, (long long)classes);
@@ -255,27 +259,27 @@ static weft_status check_targets(const weft_tensor *totals, int64_t classes)
                    count, count == 1 ? "target is" : "targets are", (long long)classes);
 }
 
-static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,
-                            struct parts *parts)
+static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entropy_options *o,
+                                          struct parts *parts)
 {
     int last = -1;
     int64_t classes = weft_size(z, last);
-    struct wf_args args = {
+    struct wf_op_args args = {
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    parts->m = m = wf_loss_whole(weft_max(z, 1, &last, false));
+    parts->m = m = wf_reduce_if_partial(weft_max(z, 1, &last, false));
     if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
     if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
         parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
-    parts->sums = wf_loss_whole(
-        wf_call(WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, parts->target, parts->weight}, &args));
-    losses = wf_call_outs(WF_OP_xent_loss, 4,
-                          (weft_tensor *[]){parts->sums, m, parts->target, parts->weight}, &args,
-                          &totals);
+    parts->sums = wf_reduce_if_partial(wf_dispatch_op_one_output(
+        WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, parts->target, parts->weight}, &args));
+    losses = wf_dispatch_op(WF_OP_xent_loss, 4,
+                            (weft_tensor *[]){parts->sums, m, parts->target, parts->weight}, &args,
+                            &totals);
     if (!losses) return NULL;
-    if (o->reduction == WEFT_LOSS_MEAN) totals = wf_loss_whole(totals);
-    if (!totals || check_targets(totals, classes) != WEFT_OK) return NULL;
+    if (o->reduction == WEFT_LOSS_MEAN) totals = wf_reduce_if_partial(totals);
+    if (!totals || check_target_classes(totals, classes) != WEFT_OK) return NULL;
     if (o->reduction == WEFT_LOSS_NONE) return losses;
     if (o->reduction == WEFT_LOSS_SUM) return weft_select(totals, 0, TOTAL);
     parts->count = weft_select(totals, 0, WEIGHTS);
@@ -285,32 +289,32 @@ static weft_tensor *forward(weft_tensor *z, const weft_cross_entropy_options *o,
 static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
                                   const weft_cross_entropy_options *o)
 {
-    weft_tensor *z = classes_last(logits, o->class_dim), *loss;
+    weft_tensor *z = permute_classes_last(logits, o->class_dim), *loss;
     struct parts parts = {.target = target, .weight = o->weight};
 
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
-        parts.target = classes_last(target, o->class_dim);
+        parts.target = permute_classes_last(target, o->class_dim);
     if (!z || !parts.target || check_options(o) != WEFT_OK) return NULL;
-    if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL) WF_TRY_PTR(take_in_block(z, &parts));
+    if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL) WF_TRY_PTR(prepare_for_loss_parallel(z, &parts));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
     WF_TRY_PTR(check_shapes(z, &parts));
     weft_no_grad_begin();
-    loss = forward(z, o, &parts);
+    loss = cross_entropy_forward(z, o, &parts);
     weft_no_grad_end();
-    if (loss && z->requires_grad && wf_recording()) {
-        struct wf_node *n = wf_node_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
+    if (loss && z->requires_grad && wf_grad_is_enabled()) {
+        struct wf_tape_node *n = wf_tape_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
 
         n->s[0] = o->smoothing;
         n->s[1] = o->z_loss;
         n->v[0] = o->ignore_index;
-        wf_node_save(n, LOGITS, z);
-        wf_node_save(n, MAXIMUM, parts.m);
-        wf_node_save(n, SUMS, parts.sums);
-        wf_node_save(n, TARGET, parts.target);
-        wf_node_save(n, COUNT, parts.count);
-        wf_node_save(n, WEIGHT, parts.weight);
-        wf_node_cut_saved(n);
+        wf_tape_node_save(n, LOGITS, z);
+        wf_tape_node_save(n, MAXIMUM, parts.m);
+        wf_tape_node_save(n, SUMS, parts.sums);
+        wf_tape_node_save(n, TARGET, parts.target);
+        wf_tape_node_save(n, COUNT, parts.count);
+        wf_tape_node_save(n, WEIGHT, parts.weight);
+        wf_tape_node_shard_saved(n);
     }
     return loss;
 }

@@ -4,10 +4,11 @@
 #include <weft/ops.h>
 
 /** Fails: what cross-entropy needs, and the two tensors that are not so. */
-weft_status wf_loss_refuse(const char *needs, const weft_tensor *z, const weft_tensor *other);
+weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z,
+                                         const weft_tensor *other);
 
 /** Reduce what is pending; t itself where nothing is. */
-weft_tensor *wf_loss_whole(weft_tensor *t);
+weft_tensor *wf_reduce_if_partial(weft_tensor *t);
 
 /** Cross-entropy with probabilities [*,V] as targets; classes last in both. grad: to both */
 weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, weft_tensor *weight,

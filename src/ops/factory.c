@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/fill.h"
+#include "ops/fill_op.h"
 #include "tensor/shape.h"
 #include <weft/autograd.h>
 
@@ -28,7 +28,7 @@ static weft_status check_placements(const weft_spec *spec, weft_placement *norma
     int n = spec->mesh ? weft_mesh_ndim(spec->mesh) : 0;
 
     WF_TRY(wf_placements_normalize(normal, spec->placements, n, spec->ndim, "new tensor"));
-    WF_TRY(wf_placements_fit(normal, n, spec->shape, "new tensor"));
+    WF_TRY(wf_placements_check_segments(normal, n, spec->shape, "new tensor"));
     for (int a = 0; a < n; a++)
         WF_NEED(normal[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
                 "new tensor: axis %s cannot start as a pending reduction",
@@ -39,7 +39,7 @@ static weft_status check_placements(const weft_spec *spec, weft_placement *norma
     return WEFT_OK;
 }
 
-static weft_tensor *empty_on(const weft_spec *spec, weft_device device)
+static weft_tensor *empty_on_device(const weft_spec *spec, weft_device device)
 {
     weft_placement normal[WEFT_MAX_AXES];
     struct wf_layout *layout;
@@ -47,14 +47,14 @@ static weft_tensor *empty_on(const weft_spec *spec, weft_device device)
 
     WF_TRY_PTR(check_spec(spec));
     WF_TRY_PTR(check_placements(spec, normal));
-    layout = wf_layout_onto(
+    layout = wf_layout_on_device(
         wf_layout_new(spec->mesh, normal, spec->dtype, spec->ndim, spec->shape, NULL), device);
-    t = wf_tensor_empty(layout, WF_MEM_ACTIVATIONS, "new tensor");
+    t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "new tensor");
     wf_layout_release(layout);
     return t && spec->requires_grad ? weft_set_requires_grad(t, true) : t;
 }
 
-weft_tensor *weft_make_empty(weft_spec spec) { return empty_on(&spec, wf_default_device()); }
+weft_tensor *weft_make_empty(weft_spec spec) { return empty_on_device(&spec, wf_default_device()); }
 
 weft_spec weft_spec_of(const weft_tensor *t)
 {
@@ -68,100 +68,104 @@ weft_spec weft_spec_of(const weft_tensor *t)
     return spec;
 }
 
-static weft_tensor *empty_as(const weft_tensor *t)
+static weft_tensor *empty_like_tensor(const weft_tensor *t)
 {
     weft_spec spec;
 
     if (!t) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(t, "tensor like another"));
     spec = weft_spec_of(t);
-    return empty_on(&spec, weft_tensor_device(t));
+    return empty_on_device(&spec, weft_tensor_device(t));
 }
 
 /* What was filled, when that went well. */
-static weft_tensor *filled(weft_tensor *t, weft_status status)
+static weft_tensor *tensor_if_ok(weft_tensor *t, weft_status status)
 {
     return status == WEFT_OK ? t : NULL;
 }
 
 /* ---- constants ---- */
 
-static weft_tensor *all(weft_tensor *t, double value)
+static weft_tensor *fill_constant(weft_tensor *t, double value)
 {
-    return t ? filled(t, weft_fill_(t, value)) : NULL;
+    return t ? tensor_if_ok(t, weft_fill_(t, value)) : NULL;
 }
 
 weft_tensor *weft_make_full(weft_spec spec, double value)
 {
-    return all(weft_make_empty(spec), value);
+    return fill_constant(weft_make_empty(spec), value);
 }
 
 weft_tensor *weft_make_zeros(weft_spec spec) { return weft_make_full(spec, 0); }
 
 weft_tensor *weft_make_ones(weft_spec spec) { return weft_make_full(spec, 1); }
 
-static weft_status need_vector(const weft_spec *spec, const char *who)
+static weft_status check_is_1d(const weft_spec *spec, const char *who)
 {
     WF_NEED(spec->ndim == 1, WEFT_ERR_SHAPE, "%s: a tensor with %d dims; it needs one", who,
             spec->ndim);
     return WEFT_OK;
 }
 
-static bool is_whole(double value) { return fabs(value) <= 0x1p53 && value == floor(value); }
+static bool is_exact_integer(double value)
+{
+    return fabs(value) <= 0x1p53 && value == floor(value);
+}
 
 weft_tensor *weft_make_arange(weft_spec spec, double start, double step)
 {
-    struct wf_args args = {.scalars.s = {start, step}};
+    struct wf_op_args args = {.scalars.s = {start, step}};
     weft_tensor *t;
 
-    WF_TRY_PTR(need_vector(&spec, "arange"));
+    WF_TRY_PTR(check_is_1d(&spec, "arange"));
     if (!weft_dtype_is_float(spec.dtype)) {
-        WF_NEED_PTR(is_whole(start) && is_whole(step), WEFT_ERR_ARG,
+        WF_NEED_PTR(is_exact_integer(start) && is_exact_integer(step), WEFT_ERR_ARG,
                     "arange: %s from %g by %g; integers go by whole numbers",
                     weft_dtype_name(spec.dtype), start, step);
         args.scalars.v[0] = (int64_t)start;
         args.scalars.v[1] = (int64_t)step;
     }
     t = weft_make_empty(spec);
-    return t ? filled(t, wf_fill_by(WF_OP_arange, t, args)) : NULL;
+    return t ? tensor_if_ok(t, wf_fill_with_op(WF_OP_arange, t, args)) : NULL;
 }
 
 weft_tensor *weft_make_linspace(weft_spec spec, double first, double last)
 {
     weft_tensor *t;
 
-    WF_TRY_PTR(need_vector(&spec, "linspace"));
+    WF_TRY_PTR(check_is_1d(&spec, "linspace"));
     t = weft_make_empty(spec);
-    return t ? filled(t,
-                      wf_fill_by(WF_OP_linspace, t, (struct wf_args){.scalars.s = {first, last}}))
+    return t ? tensor_if_ok(t, wf_fill_with_op(WF_OP_linspace, t,
+                                               (struct wf_op_args){.scalars.s = {first, last}}))
              : NULL;
 }
 
 /* 1 where low <= j - i <= high. */
-static weft_tensor *band(const weft_spec *spec, const char *who, int64_t low, int64_t high)
+static weft_tensor *make_band_matrix(const weft_spec *spec, const char *who, int64_t low,
+                                     int64_t high)
 {
-    struct wf_args args = {.scalars.v = {low, high}};
+    struct wf_op_args args = {.scalars.v = {low, high}};
     weft_tensor *t;
 
     WF_NEED_PTR(spec->ndim >= 2, WEFT_ERR_SHAPE, "%s: a tensor with %d dims; it needs two or more",
                 who, spec->ndim);
     t = weft_make_empty(*spec);
-    return t ? filled(t, wf_fill_by(WF_OP_band, t, args)) : NULL;
+    return t ? tensor_if_ok(t, wf_fill_with_op(WF_OP_band, t, args)) : NULL;
 }
 
 weft_tensor *weft_make_eye(weft_spec spec, int64_t diagonal)
 {
-    return band(&spec, "eye", diagonal, diagonal);
+    return make_band_matrix(&spec, "eye", diagonal, diagonal);
 }
 
 weft_tensor *weft_make_tril(weft_spec spec, int64_t diagonal)
 {
-    return band(&spec, "tril", INT64_MIN, diagonal);
+    return make_band_matrix(&spec, "tril", INT64_MIN, diagonal);
 }
 
 weft_tensor *weft_make_triu(weft_spec spec, int64_t diagonal)
 {
-    return band(&spec, "triu", diagonal, INT64_MAX);
+    return make_band_matrix(&spec, "triu", diagonal, INT64_MAX);
 }
 
 /* ---- random numbers ---- */
@@ -170,14 +174,14 @@ weft_tensor *weft_make_uniform(weft_spec spec, double low, double high, weft_gen
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_uniform_(t, low, high, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_uniform_(t, low, high, g)) : NULL;
 }
 
 weft_tensor *weft_make_normal(weft_spec spec, double mean, double std, weft_generator *g)
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_normal_(t, mean, std, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_normal_(t, mean, std, g)) : NULL;
 }
 
 weft_tensor *weft_make_rand(weft_spec spec, weft_generator *g)
@@ -195,33 +199,36 @@ weft_tensor *weft_make_trunc_normal(weft_spec spec, double mean, double std, dou
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_trunc_normal_(t, mean, std, low, high, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_trunc_normal_(t, mean, std, low, high, g)) : NULL;
 }
 
 weft_tensor *weft_make_bernoulli(weft_spec spec, double p, weft_generator *g)
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_bernoulli_(t, p, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_bernoulli_(t, p, g)) : NULL;
 }
 
 weft_tensor *weft_make_randint(weft_spec spec, int64_t low, int64_t high, weft_generator *g)
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_randint_(t, low, high, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_randint_(t, low, high, g)) : NULL;
 }
 
 weft_tensor *weft_make_randperm(weft_spec spec, weft_generator *g)
 {
     weft_tensor *t = weft_make_empty(spec);
 
-    return t ? filled(t, weft_randperm_(t, g)) : NULL;
+    return t ? tensor_if_ok(t, weft_randperm_(t, g)) : NULL;
 }
 
 /* ---- like another ---- */
 
-weft_tensor *weft_full_like(const weft_tensor *t, double value) { return all(empty_as(t), value); }
+weft_tensor *weft_full_like(const weft_tensor *t, double value)
+{
+    return fill_constant(empty_like_tensor(t), value);
+}
 
 weft_tensor *weft_zeros_like(const weft_tensor *t) { return weft_full_like(t, 0); }
 
@@ -229,21 +236,21 @@ weft_tensor *weft_ones_like(const weft_tensor *t) { return weft_full_like(t, 1);
 
 weft_tensor *weft_rand_like(const weft_tensor *t, weft_generator *g)
 {
-    weft_tensor *like = empty_as(t);
+    weft_tensor *like = empty_like_tensor(t);
 
-    return like ? filled(like, weft_uniform_(like, 0, 1, g)) : NULL;
+    return like ? tensor_if_ok(like, weft_uniform_(like, 0, 1, g)) : NULL;
 }
 
 weft_tensor *weft_randn_like(const weft_tensor *t, weft_generator *g)
 {
-    weft_tensor *like = empty_as(t);
+    weft_tensor *like = empty_like_tensor(t);
 
-    return like ? filled(like, weft_normal_(like, 0, 1, g)) : NULL;
+    return like ? tensor_if_ok(like, weft_normal_(like, 0, 1, g)) : NULL;
 }
 
 weft_tensor *weft_randint_like(const weft_tensor *t, int64_t low, int64_t high, weft_generator *g)
 {
-    weft_tensor *like = empty_as(t);
+    weft_tensor *like = empty_like_tensor(t);
 
-    return like ? filled(like, weft_randint_(like, low, high, g)) : NULL;
+    return like ? tensor_if_ok(like, weft_randint_(like, low, high, g)) : NULL;
 }

@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 
-static weft_status same_float(struct wf_infer *call)
+static weft_status check_same_float_dtype(struct wf_infer *call)
 {
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i]) continue;
         WF_NEED(weft_dtype_is_float((weft_dtype)call->in[i]->desc.dtype) &&
                     call->in[i]->desc.dtype == call->in[0]->desc.dtype,
                 WEFT_ERR_DTYPE, "%s: needs floating-point tensors of one dtype: %s",
-                call->row->name, wf_infer_text(call));
+                call->row->name, wf_infer_inputs_text(call));
     }
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
     return WEFT_OK;
@@ -22,22 +22,22 @@ static weft_status same_float(struct wf_infer *call)
 
 weft_status wf_shape_matmul(struct wf_infer *call)
 {
-    const struct wf_desc *a = &call->in[0]->desc, *b = &call->in[1]->desc;
+    const struct wf_tensor_desc *a = &call->in[0]->desc, *b = &call->in[1]->desc;
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     bool ta = call->attr[0] != 0, tb = call->attr[1] != 0;
 
-    WF_TRY(same_float(call));
+    WF_TRY(check_same_float_dtype(call));
     WF_NEED(a->ndim >= 2 && b->ndim >= 2, WEFT_ERR_SHAPE, "matmul: both need two dims or more: %s",
-            wf_infer_text(call));
+            wf_infer_inputs_text(call));
     WF_NEED(a->global[a->ndim - (ta ? 2 : 1)] == b->global[b->ndim - (tb ? 1 : 2)], WEFT_ERR_SHAPE,
-            "matmul: inner sizes differ: %s", wf_infer_text(call));
+            "matmul: inner sizes differ: %s", wf_infer_inputs_text(call));
     call->out[0].ndim = ndim;
     for (int r = 2; r < ndim; r++) {
         int64_t m = r < a->ndim ? a->global[a->ndim - 1 - r] : 1,
                 n = r < b->ndim ? b->global[b->ndim - 1 - r] : 1;
 
         WF_NEED(m == n || m == 1 || n == 1, WEFT_ERR_SHAPE,
-                "matmul: leading dims do not broadcast: %s", wf_infer_text(call));
+                "matmul: leading dims do not broadcast: %s", wf_infer_inputs_text(call));
         call->out[0].shape[ndim - 1 - r] = m == 1 ? n : m;
     }
     call->out[0].shape[ndim - 2] = a->global[a->ndim - (ta ? 1 : 2)];
@@ -46,25 +46,26 @@ weft_status wf_shape_matmul(struct wf_infer *call)
 }
 
 /* Output 0: `n` dims of `a` from `from_a`, then `m` dims of `b` from `from_b`. */
-static weft_status joined(struct wf_infer *call, const struct wf_desc *a, int from_a, int n,
-                          const struct wf_desc *b, int from_b, int m)
+static weft_status concat_output_dims(struct wf_infer *call, const struct wf_tensor_desc *a,
+                                      int from_a, int n, const struct wf_tensor_desc *b, int from_b,
+                                      int m)
 {
     WF_NEED(n + m <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: the result would have %d dims: %s",
-            call->row->name, n + m, wf_infer_text(call));
+            call->row->name, n + m, wf_infer_inputs_text(call));
     call->out[0].ndim = n + m;
     memcpy(call->out[0].shape, a->global + from_a, (size_t)n * sizeof(int64_t));
     memcpy(call->out[0].shape + n, b->global + from_b, (size_t)m * sizeof(int64_t));
     return WEFT_OK;
 }
 
-static bool sizes_agree(const struct wf_desc *a, int from_a, const struct wf_desc *b, int from_b,
-                        int n)
+static bool dim_sizes_equal(const struct wf_tensor_desc *a, int from_a,
+                            const struct wf_tensor_desc *b, int from_b, int n)
 {
     return memcmp(a->global + from_a, b->global + from_b, (size_t)n * sizeof(int64_t)) == 0;
 }
 
 /* A product of bf16 is a sum in f32; who adds products up may want it before it is rounded. */
-static void widen_output(struct wf_infer *call)
+static void widen_output_dtype(struct wf_infer *call)
 {
     if ((call->attr[1] & WF_LINEAR_WIDE) && call->out[0].dtype == WEFT_BF16)
         call->out[0].dtype = WEFT_F32;
@@ -72,105 +73,109 @@ static void widen_output(struct wf_infer *call)
 
 weft_status wf_shape_linear(struct wf_infer *call)
 {
-    const struct wf_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
     bool turned = (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
     int k = (int)call->attr[0], n, lead, from_k, from_n; /* the last two: dims of w */
 
-    WF_TRY(same_float(call));
-    widen_output(call);
+    WF_TRY(check_same_float_dtype(call));
+    widen_output_dtype(call);
     WF_NEED(k >= 1 && k < w->ndim && k <= x->ndim, WEFT_ERR_SHAPE,
-            "linear: %d contracted dims do not fit: %s", k, wf_infer_text(call));
+            "linear: %d contracted dims do not fit: %s", k, wf_infer_inputs_text(call));
     n = w->ndim - k;
     lead = x->ndim - k;
     from_k = turned ? 0 : n;
     from_n = turned ? k : 0;
-    WF_NEED(sizes_agree(x, lead, w, from_k, k), WEFT_ERR_SHAPE, "linear: inner sizes differ: %s",
-            wf_infer_text(call));
+    WF_NEED(dim_sizes_equal(x, lead, w, from_k, k), WEFT_ERR_SHAPE,
+            "linear: inner sizes differ: %s", wf_infer_inputs_text(call));
     if (call->n_in > 2 && call->in[2])
-        WF_NEED(call->in[2]->desc.ndim == n && sizes_agree(&call->in[2]->desc, 0, w, from_n, n),
+        WF_NEED(call->in[2]->desc.ndim == n && dim_sizes_equal(&call->in[2]->desc, 0, w, from_n, n),
                 WEFT_ERR_SHAPE, "linear: the bias must have the weight's output dims: %s",
-                wf_infer_text(call));
-    return joined(call, x, 0, lead, w, from_n, n);
+                wf_infer_inputs_text(call));
+    return concat_output_dims(call, x, 0, lead, w, from_n, n);
 }
 
 weft_status wf_shape_linear_dx(struct wf_infer *call)
 {
-    const struct wf_desc *d = &call->in[0]->desc, *w = &call->in[1]->desc;
+    const struct wf_tensor_desc *d = &call->in[0]->desc, *w = &call->in[1]->desc;
     int k = (int)call->attr[0], n = w->ndim - k;
 
-    WF_TRY(same_float(call));
-    widen_output(call);
-    return joined(call, d, 0, d->ndim - n, w, call->attr[1] & WF_LINEAR_TRANSPOSED ? 0 : n, k);
+    WF_TRY(check_same_float_dtype(call));
+    widen_output_dtype(call);
+    return concat_output_dims(call, d, 0, d->ndim - n, w,
+                              call->attr[1] & WF_LINEAR_TRANSPOSED ? 0 : n, k);
 }
 
 weft_status wf_shape_linear_dw(struct wf_infer *call)
 {
-    const struct wf_desc *d = &call->in[0]->desc, *x = &call->in[1]->desc;
+    const struct wf_tensor_desc *d = &call->in[0]->desc, *x = &call->in[1]->desc;
     int k = (int)call->attr[0], n = (int)call->attr[1];
 
-    WF_TRY(same_float(call));
-    return joined(call, d, d->ndim - n, n, x, x->ndim - k, k);
+    WF_TRY(check_same_float_dtype(call));
+    return concat_output_dims(call, d, d->ndim - n, n, x, x->ndim - k, k);
 }
 
 /* c = op(a) op(b); da = g op(b)^T, db = op(a)^T g, each transposed once more if its input was. */
-void wf_vjp_matmul(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     bool ta = plan->attr[0] != 0, tb = plan->attr[1] != 0;
     weft_tensor *a = n->saved[0], *b = n->saved[1];
 
-    if (wf_node_wants(n, 0))
-        in[0] = wf_sum_to(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
-                          wf_node_in(n, 0));
-    if (wf_node_wants(n, 1))
-        in[1] = wf_sum_to(tb ? weft_matmul_t(g, a, true, ta) : weft_matmul_t(a, g, !ta, false),
-                          wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] =
+            wf_sum_to_shape_of(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
+                               wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] =
+            wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta) : weft_matmul_t(a, g, !ta, false),
+                               wf_tape_node_input_layout(n, 1));
 }
 
-void wf_vjp_linear(const struct wf_node *node, weft_tensor *g, weft_tensor **in)
+void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(node);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(node);
     int64_t k = plan->attr[0], n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
     bool transposed = (plan->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
     if (weft_tensor_dtype(g) != (weft_dtype)plan->in[0]->desc.dtype) /* of a wide product */
         g = weft_cast(g, (weft_dtype)plan->in[0]->desc.dtype);
-    if (wf_node_wants(node, 0)) {
+    if (wf_tape_node_needs_grad(node, 0)) {
         bool wide = (plan->attr[1] & WF_LINEAR_WIDE_GRADIENT) != 0;
         int64_t how = (transposed ? WF_LINEAR_TRANSPOSED : 0) | (wide ? WF_LINEAR_WIDE : 0);
-        struct wf_args args = {WF_ATTR(k, how), .want = plan->in[0]};
+        struct wf_op_args args = {WF_ATTR(k, how), .want = plan->in[0]};
 
-        in[0] = wf_call(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]}, &args);
+        in[0] = wf_dispatch_op_one_output(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]},
+                                          &args);
     }
-    if (wf_node_wants(node, 1)) {
+    if (wf_tape_node_needs_grad(node, 1)) {
         weft_tensor *x = node->saved[0];
-        struct wf_args args = {WF_ATTR(transposed ? n : k, transposed ? k : n),
-                               .want = plan->in[1]};
+        struct wf_op_args args = {WF_ATTR(transposed ? n : k, transposed ? k : n),
+                                  .want = plan->in[1]};
 
-        in[1] = wf_call(WF_OP_linear_dw, 2,
-                        (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, &args);
+        in[1] = wf_dispatch_op_one_output(
+            WF_OP_linear_dw, 2, (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, &args);
     }
-    if (plan->n_in > 2 && wf_node_wants(node, 2))
-        in[2] = wf_sum_mask(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
+    if (plan->n_in > 2 && wf_tape_node_needs_grad(node, 2))
+        in[2] = wf_sum_masked_dims(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
 }
 
-static weft_tensor *product(weft_tensor *a, weft_tensor *b, const int64_t *transposed)
+static weft_tensor *call_matmul(weft_tensor *a, weft_tensor *b, const int64_t *transposed)
 {
-    struct wf_args args = {.n_attr = 2, .attr = transposed};
+    struct wf_op_args args = {.n_attr = 2, .attr = transposed};
 
-    return wf_call(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
+    return wf_dispatch_op_one_output(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
 }
 
 weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
 {
     static const int64_t as_they_are[] = {false, false};
 
-    return product(a, b, as_they_are);
+    return call_matmul(a, b, as_they_are);
 }
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {
-    return product(a, b, (const int64_t[]){ta, tb});
+    return call_matmul(a, b, (const int64_t[]){ta, tb});
 }
 
 weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
@@ -178,14 +183,16 @@ weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
 {
     int64_t how = (o.transposed ? WF_LINEAR_TRANSPOSED : 0) | (o.wide ? WF_LINEAR_WIDE : 0) |
                   (o.wide_gradient ? WF_LINEAR_WIDE_GRADIENT : 0);
-    struct wf_args args = {WF_ATTR(o.k_dims ? o.k_dims : 1, how)};
+    struct wf_op_args args = {WF_ATTR(o.k_dims ? o.k_dims : 1, how)};
 
-    return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
+    return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
+                                     &args);
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
 {
-    struct wf_args args = {WF_ATTR(k_dims, 0)};
+    struct wf_op_args args = {WF_ATTR(k_dims, 0)};
 
-    return wf_call(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias}, &args);
+    return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
+                                     &args);
 }

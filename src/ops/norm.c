@@ -4,57 +4,57 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 
 /* Output j: one statistic per row, in f32 (f64 for f64). */
-static void statistic(struct wf_infer *call, int j)
+static void infer_statistic_output(struct wf_infer *call, int j)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
 
     call->out[j].dtype = x->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
     call->out[j].ndim = x->ndim - 1;
     memcpy(call->out[j].shape, x->global, sizeof x->global);
 }
 
-static weft_status check(const struct wf_infer *call, int first)
+static weft_status check_norm_inputs(const struct wf_infer *call, int first)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
 
     WF_NEED(x->ndim >= 1 && weft_dtype_is_float((weft_dtype)x->dtype), WEFT_ERR_SHAPE,
-            "%s: needs floating-point rows: %s", call->row->name, wf_infer_text(call));
+            "%s: needs floating-point rows: %s", call->row->name, wf_infer_inputs_text(call));
     for (int i = first; i < call->n_in; i++) {
         if (!call->in[i]) continue;
         WF_NEED(call->in[i]->desc.ndim == 1 &&
                     call->in[i]->desc.global[0] == x->global[x->ndim - 1] &&
                     call->in[i]->desc.dtype == x->dtype,
                 WEFT_ERR_SHAPE, "%s: weight and bias must have the last dim's size and dtype: %s",
-                call->row->name, wf_infer_text(call));
+                call->row->name, wf_infer_inputs_text(call));
     }
     return WEFT_OK;
 }
 
 weft_status wf_shape_layer_norm(struct wf_infer *call)
 {
-    WF_TRY(check(call, 1));
-    wf_infer_like(call, 0, call->in[0]);
-    statistic(call, 1);
-    statistic(call, 2);
+    WF_TRY(check_norm_inputs(call, 1));
+    wf_infer_output_like(call, 0, call->in[0]);
+    infer_statistic_output(call, 1);
+    infer_statistic_output(call, 2);
     return WEFT_OK;
 }
 
 weft_status wf_shape_rms_norm(struct wf_infer *call)
 {
-    WF_TRY(check(call, 1));
-    wf_infer_like(call, 0, call->in[0]);
-    statistic(call, 1);
+    WF_TRY(check_norm_inputs(call, 1));
+    wf_infer_output_like(call, 0, call->in[0]);
+    infer_statistic_output(call, 1);
     return WEFT_OK;
 }
 
 /* d, x, weight, mean, rstd -> dx, dweight, dbias; attr[0], attr[1]: whether weight, bias exist. */
-static void row_sum(struct wf_infer *call, int j, bool made)
+static void infer_row_sum_output(struct wf_infer *call, int j, bool made)
 {
-    const struct wf_desc *x = &call->in[1]->desc;
+    const struct wf_tensor_desc *x = &call->in[1]->desc;
 
     call->out[j].dtype = (weft_dtype)x->dtype;
     call->out[j].ndim = made ? 1 : -1;
@@ -63,53 +63,54 @@ static void row_sum(struct wf_infer *call, int j, bool made)
 
 weft_status wf_shape_layer_norm_grad(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[1]);
-    row_sum(call, 1, call->attr[0] != 0);
-    row_sum(call, 2, call->attr[1] != 0);
+    wf_infer_output_like(call, 0, call->in[1]);
+    infer_row_sum_output(call, 1, call->attr[0] != 0);
+    infer_row_sum_output(call, 2, call->attr[1] != 0);
     return WEFT_OK;
 }
 
 weft_status wf_shape_rms_norm_grad(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[1]);
-    row_sum(call, 1, call->attr[0] != 0);
+    wf_infer_output_like(call, 0, call->in[1]);
+    infer_row_sum_output(call, 1, call->attr[0] != 0);
     return WEFT_OK;
 }
 
-void wf_vjp_layer_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_layer_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2])};
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    struct wf_op_args args = {
+        WF_ATTR(plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2])};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9], n->saved[10]},
                 *more[2] = {0};
 
-    in[0] = wf_call_outs(WF_OP_layer_norm_grad, 5, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_layer_norm_grad, 5, operands, &args, more);
     in[1] = more[0];
     in[2] = more[1];
 }
 
-void wf_vjp_rms_norm(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_rms_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
-    struct wf_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1])};
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    struct wf_op_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1])};
     weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9]}, *more[1] = {0};
 
-    in[0] = wf_call_outs(WF_OP_rms_norm_grad, 4, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_rms_norm_grad, 4, operands, &args, more);
     in[1] = more[0];
 }
 
 weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps)
 {
-    struct wf_args args = {.scalars.s = {eps}};
+    struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[2];
 
-    return wf_call_outs(WF_OP_layer_norm, 3, (weft_tensor *[]){x, weight, bias}, &args, more);
+    return wf_dispatch_op(WF_OP_layer_norm, 3, (weft_tensor *[]){x, weight, bias}, &args, more);
 }
 
 weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
 {
-    struct wf_args args = {.scalars.s = {eps}};
+    struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[1];
 
-    return wf_call_outs(WF_OP_rms_norm, 2, (weft_tensor *[]){x, weight}, &args, more);
+    return wf_dispatch_op(WF_OP_rms_norm, 2, (weft_tensor *[]){x, weight}, &args, more);
 }

@@ -1,26 +1,27 @@
 /*
  * pointwise.c: shapes and gradients of pointwise ops. Values come from kernels/pointwise.def.
  *
- * A broadcast input's gradient is summed back over the dims in which it was repeated (wf_sum_to).
+ * A broadcast input's gradient is summed back over the dims in which it was repeated
+ * (wf_sum_to_shape_of).
  */
 #include <weft/ops.h>
 
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 
 /* ---- shapes ---- */
 
-void wf_infer_like(struct wf_infer *call, int j, const struct wf_layout *layout)
+void wf_infer_output_like(struct wf_infer *call, int j, const struct wf_layout *layout)
 {
     call->out[j].dtype = (weft_dtype)layout->desc.dtype;
     call->out[j].ndim = layout->desc.ndim;
     memcpy(call->out[j].shape, layout->desc.global, sizeof layout->desc.global);
 }
 
-const char *wf_infer_text(const struct wf_infer *call)
+const char *wf_infer_inputs_text(const struct wf_infer *call)
 {
     static _Thread_local char text[512];
     size_t at = 0;
@@ -39,11 +40,11 @@ const char *wf_infer_text(const struct wf_infer *call)
 
 weft_status wf_shape_same(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     return WEFT_OK;
 }
 
-static weft_status broadcast(struct wf_infer *call, int first)
+static weft_status broadcast_shapes(struct wf_infer *call, int first)
 {
     int ndim = 0;
 
@@ -59,7 +60,7 @@ static weft_status broadcast(struct wf_infer *call, int first)
 
             if (n == 1) continue;
             WF_NEED(size == 1 || size == n, WEFT_ERR_SHAPE, "%s: shapes do not broadcast: %s",
-                    call->row->name, wf_infer_text(call));
+                    call->row->name, wf_infer_inputs_text(call));
             size = n;
         }
         call->out[0].shape[d] = size;
@@ -67,15 +68,15 @@ static weft_status broadcast(struct wf_infer *call, int first)
     call->out[0].dtype = (weft_dtype)call->in[first]->desc.dtype;
     for (int i = first + 1; i < call->n_in; i++)
         WF_NEED(call->in[i]->desc.dtype == call->in[first]->desc.dtype, WEFT_ERR_DTYPE,
-                "%s: dtypes differ: %s", call->row->name, wf_infer_text(call));
+                "%s: dtypes differ: %s", call->row->name, wf_infer_inputs_text(call));
     return WEFT_OK;
 }
 
-weft_status wf_shape_bcast(struct wf_infer *call) { return broadcast(call, 0); }
+weft_status wf_shape_broadcast(struct wf_infer *call) { return broadcast_shapes(call, 0); }
 
 weft_status wf_shape_compare(struct wf_infer *call)
 {
-    WF_TRY(broadcast(call, 0));
+    WF_TRY(broadcast_shapes(call, 0));
     call->out[0].dtype = WEFT_BOOL;
     return WEFT_OK;
 }
@@ -83,24 +84,24 @@ weft_status wf_shape_compare(struct wf_infer *call)
 weft_status wf_shape_where(struct wf_infer *call)
 {
     WF_NEED(call->in[0]->desc.dtype == WEFT_BOOL, WEFT_ERR_DTYPE,
-            "where: the condition must be bool: %s", wf_infer_text(call));
-    return broadcast(call, 1);
+            "where: the condition must be bool: %s", wf_infer_inputs_text(call));
+    return broadcast_shapes(call, 1);
 }
 
 weft_status wf_shape_cast(struct wf_infer *call)
 {
     WF_NEED(call->attr[0] >= 0 && call->attr[0] < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE,
             "cast: unknown dtype %d", (int)call->attr[0]);
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].dtype = (weft_dtype)call->attr[0];
     return WEFT_OK;
 }
 
 /* ---- gradients ---- */
 
-weft_tensor *wf_sum_to(weft_tensor *grad, struct wf_layout *layout)
+weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout)
 {
-    const struct wf_desc *from, *to = &layout->desc;
+    const struct wf_tensor_desc *from, *to = &layout->desc;
     int64_t mask = 0;
     int missing;
 
@@ -110,132 +111,149 @@ weft_tensor *wf_sum_to(weft_tensor *grad, struct wf_layout *layout)
     for (int d = 0; d < from->ndim; d++)
         if (d < missing || to->global[d - missing] != from->global[d]) mask |= (int64_t)1 << d;
     if (!mask) return grad;
-    grad = wf_sum_mask(grad, mask, missing == 0, 1, missing ? NULL : layout);
+    grad = wf_sum_masked_dims(grad, mask, missing == 0, 1, missing ? NULL : layout);
     return missing ? wf_reshape_to(grad, to->ndim, to->global, layout) : grad;
 }
 
-static weft_tensor *scaled(enum wf_op op, weft_tensor *a, weft_tensor *b, double s)
+static weft_tensor *call_with_scalar(enum wf_op op, weft_tensor *a, weft_tensor *b, double s)
 {
     weft_tensor *in[] = {a, b};
-    struct wf_args args = {.scalars.s = {s}};
+    struct wf_op_args args = {.scalars.s = {s}};
 
-    return wf_call(op, b ? 2 : 1, in, &args);
+    return wf_dispatch_op_one_output(op, b ? 2 : 1, in, &args);
 }
 
-void wf_vjp_add(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(g, wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(g, wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 1));
 }
 
-void wf_vjp_sub(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_sub(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(g, wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_neg(g), wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(weft_neg(g), wf_tape_node_input_layout(n, 1));
 }
 
-void wf_vjp_mul(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_mul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(weft_mul(g, n->saved[1]), wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_mul(g, n->saved[0]), wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(weft_mul(g, n->saved[1]), wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(weft_mul(g, n->saved[0]), wf_tape_node_input_layout(n, 1));
 }
 
 /* y = a / b: da = g / b, db = -g y / b */
-void wf_vjp_div(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_div(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *da = weft_div(g, n->saved[1]);
 
-    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(da, wf_node_in(n, 0));
-    if (wf_node_wants(n, 1))
-        in[1] = wf_sum_to(weft_neg(weft_mul(da, n->saved[8])), wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(weft_neg(weft_mul(da, n->saved[8])),
+                                   wf_tape_node_input_layout(n, 1));
 }
 
 /* y = a^b: da = g b a^(b-1), 0 where b is; db = g y log a, 0 where a is and b >= 0 */
-void wf_vjp_pow(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *a = n->saved[0], *b = n->saved[1];
     weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
 
-    if (wf_node_wants(n, 0)) {
+    if (wf_tape_node_needs_grad(n, 0)) {
         weft_tensor *slope = weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)));
 
-        in[0] = wf_sum_to(weft_mul(g, weft_where(weft_eq(b, zero), zero, slope)), wf_node_in(n, 0));
+        in[0] = wf_sum_to_shape_of(weft_mul(g, weft_where(weft_eq(b, zero), zero, slope)),
+                                   wf_tape_node_input_layout(n, 0));
     }
-    if (wf_node_wants(n, 1)) {
+    if (wf_tape_node_needs_grad(n, 1)) {
         weft_tensor *slope = weft_mul(n->saved[8], weft_log(a));
         weft_tensor *at_zero = weft_where(weft_ge(b, zero), zero, slope);
 
         slope = weft_where(weft_eq(a, zero), at_zero, slope);
-        in[1] = wf_sum_to(weft_mul(g, slope), wf_node_in(n, 1));
+        in[1] = wf_sum_to_shape_of(weft_mul(g, slope), wf_tape_node_input_layout(n, 1));
     }
 }
 
 /* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */
-static void share(const struct wf_node *n, weft_tensor *g, weft_tensor **in, weft_tensor *won,
-                  weft_tensor *won_or_equal)
+static void split_gradient_by_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
+                                     weft_tensor *won, weft_tensor *won_or_equal)
 {
     weft_dtype dtype = weft_tensor_dtype(g);
     weft_tensor *twice = weft_add(weft_cast(won, dtype), weft_cast(won_or_equal, dtype));
     weft_tensor *to_a = weft_mul(g, weft_mul_scalar(twice, 0.5));
 
-    if (wf_node_wants(n, 0)) in[0] = wf_sum_to(to_a, wf_node_in(n, 0));
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_sub(g, to_a), wf_node_in(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(to_a, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(weft_sub(g, to_a), wf_tape_node_input_layout(n, 1));
 }
 
-void wf_vjp_maximum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_maximum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    share(n, g, in, weft_gt(n->saved[0], n->saved[1]), weft_ge(n->saved[0], n->saved[1]));
+    split_gradient_by_winner(n, g, in, weft_gt(n->saved[0], n->saved[1]),
+                             weft_ge(n->saved[0], n->saved[1]));
 }
 
-void wf_vjp_minimum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    share(n, g, in, weft_lt(n->saved[0], n->saved[1]), weft_le(n->saved[0], n->saved[1]));
+    split_gradient_by_winner(n, g, in, weft_lt(n->saved[0], n->saved[1]),
+                             weft_le(n->saved[0], n->saved[1]));
 }
 
-void wf_vjp_where(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
 
-    if (wf_node_wants(n, 1)) in[1] = wf_sum_to(weft_where(n->saved[0], g, zero), wf_node_in(n, 1));
-    if (wf_node_wants(n, 2)) in[2] = wf_sum_to(weft_where(n->saved[0], zero, g), wf_node_in(n, 2));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] =
+            wf_sum_to_shape_of(weft_where(n->saved[0], g, zero), wf_tape_node_input_layout(n, 1));
+    if (wf_tape_node_needs_grad(n, 2))
+        in[2] =
+            wf_sum_to_shape_of(weft_where(n->saved[0], zero, g), wf_tape_node_input_layout(n, 2));
 }
 
-void wf_vjp_neg(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_neg(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     (void)n;
     in[0] = weft_neg(g);
 }
 
-void wf_vjp_exp(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_exp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     in[0] = weft_mul(g, n->saved[8]);
 }
 
-void wf_vjp_square(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_square(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     in[0] = weft_mul(weft_mul_scalar(g, 2), n->saved[0]);
 }
 
-void wf_vjp_add_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_add_scalar(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     (void)n;
     in[0] = g;
 }
 
-void wf_vjp_copy(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_copy(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     (void)n;
     in[0] = g;
 }
 
-void wf_vjp_mul_scalar(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_mul_scalar(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     in[0] = weft_mul_scalar(g, n->s[0]);
 }
 
-void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_cast(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = weft_cast(g, (weft_dtype)wf_node_in(n, 0)->desc.dtype);
+    in[0] = weft_cast(g, (weft_dtype)wf_tape_node_input_layout(n, 0)->desc.dtype);
 }
 
 /* The rest have a gradient formula of (d, z) in pointwise.def; z is what the row saves. */
@@ -243,9 +261,10 @@ void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 #define WF_BINARY(...)
 #define WF_COMPARE(...)
 #define WF_UNARY_GRAD(name, ...)                                                                   \
-    void wf_vjp_##name(const struct wf_node *n, weft_tensor *g, weft_tensor **in)                  \
+    void wf_vjp_##name(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)             \
     {                                                                                              \
-        in[0] = scaled(WF_OP_##name##_grad, g, n->saved[n->saved_slots & 1 ? 0 : 8], n->s[0]);     \
+        in[0] = call_with_scalar(WF_OP_##name##_grad, g, n->saved[n->saved_slots & 1 ? 0 : 8],     \
+                                 n->s[0]);                                                         \
     }
 #include "kernels/pointwise.def"
 
@@ -254,12 +273,15 @@ void wf_vjp_cast(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
 #define BINARY(name)                                                                               \
     weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b)                                       \
     {                                                                                              \
-        return wf_call2(WF_OP_##name, a, b);                                                       \
+        return wf_dispatch_binary_op(WF_OP_##name, a, b);                                          \
     }
 #define UNARY(name)                                                                                \
-    weft_tensor *weft_##name(weft_tensor *x) { return wf_call1(WF_OP_##name, x); }
+    weft_tensor *weft_##name(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_##name, x); }
 #define SCALAR(name)                                                                               \
-    weft_tensor *weft_##name(weft_tensor *x, double s) { return scaled(WF_OP_##name, x, NULL, s); }
+    weft_tensor *weft_##name(weft_tensor *x, double s)                                             \
+    {                                                                                              \
+        return call_with_scalar(WF_OP_##name, x, NULL, s);                                         \
+    }
 
 BINARY(add)
 BINARY(sub)
@@ -295,45 +317,45 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *in[] = {condition, a, b};
 
-    return wf_call(WF_OP_where, 3, in, NULL);
+    return wf_dispatch_op_one_output(WF_OP_where, 3, in, NULL);
 }
 
 weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 {
-    struct wf_args args = {WF_ATTR(dtype)};
+    struct wf_op_args args = {WF_ATTR(dtype)};
 
     WF_TRY_PTR(wf_tensor_need_held(x, "cast"));
     if (x && weft_tensor_dtype(x) == dtype) return x;
-    return wf_call(WF_OP_cast, 1, &x, &args);
+    return wf_dispatch_op_one_output(WF_OP_cast, 1, &x, &args);
 }
 
-weft_tensor *wf_copy_for_view(weft_tensor *x)
+weft_tensor *wf_copy_row_major_for_view(weft_tensor *x)
 {
-    weft_tensor *copy = wf_call1(WF_OP_copy, x);
+    weft_tensor *copy = wf_dispatch_unary_op(WF_OP_copy, x);
 
-    if (copy) wf_block_share_writes(x->block, copy->block);
+    if (copy) wf_block_share_version(x->block, copy->block);
     return copy;
 }
 
 weft_tensor *weft_contiguous(weft_tensor *x)
 {
     WF_TRY_PTR(wf_tensor_need_held(x, "contiguous"));
-    return !x || x->layout->desc.contiguous ? x : wf_copy_for_view(x);
+    return !x || x->layout->desc.contiguous ? x : wf_copy_row_major_for_view(x);
 }
 
 weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *in[] = {a, b};
-    struct wf_args args = {.into = a};
+    struct wf_op_args args = {.into = a};
 
     if (!a || !b) return NULL;
-    WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_recording()), WEFT_ERR_STATE,
+    WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_grad_is_enabled()), WEFT_ERR_STATE,
                 "add_inplace: values on the tape cannot change in place");
-    return wf_call(WF_OP_add, 2, in, &args);
+    return wf_dispatch_op_one_output(WF_OP_add, 2, in, &args);
 }
 
 /* What keeps x from being written over `into`; NULL: nothing that shows here. */
-static const char *difference(const weft_tensor *into, const weft_tensor *x)
+static const char *layout_difference(const weft_tensor *into, const weft_tensor *x)
 {
     const struct wf_layout *a = into->layout, *b = x->layout;
 
@@ -347,9 +369,9 @@ static const char *difference(const weft_tensor *into, const weft_tensor *x)
     return NULL;
 }
 
-static weft_status need_alike(const weft_tensor *into, const weft_tensor *x)
+static weft_status check_same_layout(const weft_tensor *into, const weft_tensor *x)
 {
-    const char *what = difference(into, x);
+    const char *what = layout_difference(into, x);
     char ours[256], theirs[256];
 
     if (!what) return WEFT_OK;
@@ -360,12 +382,12 @@ static weft_status need_alike(const weft_tensor *into, const weft_tensor *x)
 
 weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
 {
-    struct wf_args args = {.into = into};
+    struct wf_op_args args = {.into = into};
 
     WF_NEED_GIVEN(into && x, "copy_: a tensor is NULL");
     WF_TRY(wf_tensor_need_held(into, "copy_"));
     WF_TRY(wf_tensor_need_held(x, "copy_"));
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
-    WF_TRY(need_alike(into, x));
-    return wf_call(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
+    WF_TRY(check_same_layout(into, x));
+    return wf_dispatch_op_one_output(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
 }

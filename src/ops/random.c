@@ -8,21 +8,21 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/fill.h"
+#include "ops/fill_op.h"
+#include "ops/op_functions.h"
 #include "random/generator.h"
 #include <weft/dtensor.h>
 
 /* Ops without inputs take everything from the wanted layout. */
-weft_status wf_shape_want(struct wf_infer *call)
+weft_status wf_shape_as_requested(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->want);
+    wf_infer_output_like(call, 0, call->want);
     return WEFT_OK;
 }
 
 /* ---- filling in place ---- */
 
-static weft_status check_target(enum wf_op op, const weft_tensor *t)
+static weft_status check_fill_target(enum wf_op op, const weft_tensor *t)
 {
     WF_NEED_GIVEN(t, "%s: no tensor", wf_ops[op].name);
     WF_TRY(wf_tensor_need_held(t, wf_ops[op].name));
@@ -31,68 +31,69 @@ static weft_status check_target(enum wf_op op, const weft_tensor *t)
     return WEFT_OK;
 }
 
-weft_status wf_fill_by(enum wf_op op, weft_tensor *t, struct wf_args args)
+weft_status wf_fill_with_op(enum wf_op op, weft_tensor *t, struct wf_op_args args)
 {
-    WF_TRY(check_target(op, t));
+    WF_TRY(check_fill_target(op, t));
     args.want = t->layout;
     args.into = t;
-    return wf_call(op, 0, NULL, &args) ? WEFT_OK : weft_error_status();
+    return wf_dispatch_op_one_output(op, 0, NULL, &args) ? WEFT_OK : weft_error_status();
 }
 
 weft_status weft_fill_(weft_tensor *t, double value)
 {
-    return wf_fill_by(WF_OP_fill, t, (struct wf_args){.scalars.s = {value}});
+    return wf_fill_with_op(WF_OP_fill, t, (struct wf_op_args){.scalars.s = {value}});
 }
 
-static bool outside_mesh(const struct wf_layout *layout)
+static bool is_outside_mesh(const struct wf_layout *layout)
 {
     return layout->mesh && !weft_mesh_is_member(layout->mesh);
 }
 
-static void set_draw(struct wf_args *args, const weft_generator *g)
+static void set_seed_and_draw(struct wf_op_args *args, const weft_generator *g)
 {
     args->scalars.v[0] = (int64_t)g->seed;
     args->scalars.v[1] = (int64_t)g->draw;
 }
 
 /* Into this rank's part as a plain tensor: the same bytes, numbered from 0. */
-static weft_status fill_part(enum wf_op op, weft_tensor *t, struct wf_args args)
+static weft_status fill_local_shard(enum wf_op op, weft_tensor *t, struct wf_op_args args)
 {
     weft_scope *scope = weft_scope_open();
     struct wf_layout *local = wf_layout_local(t->layout);
     weft_tensor *part = wf_tensor_new(local, wf_block_retain(t->block), t->data, t->origin);
-    weft_status status = wf_fill_by(op, part, args);
+    weft_status status = wf_fill_with_op(op, part, args);
 
     wf_layout_release(local);
     weft_scope_close(scope);
     return status;
 }
 
-static weft_status draw_into(enum wf_op op, weft_tensor *t, weft_generator *g, struct wf_args args)
+static weft_status draw_in_place(enum wf_op op, weft_tensor *t, weft_generator *g,
+                                 struct wf_op_args args)
 {
     bool by_part;
 
-    WF_TRY(check_target(op, t));
+    WF_TRY(check_fill_target(op, t));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
             "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
     by_part = wf_random_is_local() && t->layout->mesh;
-    g = wf_generator_of(g);
-    set_draw(&args, g);
-    WF_TRY((by_part ? fill_part : wf_fill_by)(op, t, args));
-    if (!outside_mesh(t->layout)) g->draw++;
+    g = wf_generator_or_current(g);
+    set_seed_and_draw(&args, g);
+    WF_TRY((by_part ? fill_local_shard : wf_fill_with_op)(op, t, args));
+    if (!is_outside_mesh(t->layout)) g->draw++;
     return WEFT_OK;
 }
 
 weft_status weft_uniform_(weft_tensor *t, double low, double high, weft_generator *g)
 {
     WF_NEED(low <= high, WEFT_ERR_ARG, "uniform: from %g to %g", low, high);
-    return draw_into(WF_OP_uniform, t, g, (struct wf_args){.scalars.s = {low, high}});
+    return draw_in_place(WF_OP_uniform, t, g, (struct wf_op_args){.scalars.s = {low, high}});
 }
 
 weft_status weft_normal_(weft_tensor *t, double mean, double std, weft_generator *g)
 {
     WF_NEED(std >= 0, WEFT_ERR_ARG, "normal: standard deviation %g", std);
-    return draw_into(WF_OP_normal, t, g, (struct wf_args){.scalars.s = {mean, std}});
+    return draw_in_place(WF_OP_normal, t, g, (struct wf_op_args){.scalars.s = {mean, std}});
 }
 
 weft_status weft_trunc_normal_(weft_tensor *t, double mean, double std, double low, double high,
@@ -100,32 +101,32 @@ weft_status weft_trunc_normal_(weft_tensor *t, double mean, double std, double l
 {
     WF_NEED(std > 0, WEFT_ERR_ARG, "trunc_normal: standard deviation %g", std);
     WF_NEED(low < high, WEFT_ERR_ARG, "trunc_normal: from %g to %g", low, high);
-    return draw_into(WF_OP_trunc_normal, t, g,
-                     (struct wf_args){.scalars.s = {mean, std, low, high}});
+    return draw_in_place(WF_OP_trunc_normal, t, g,
+                         (struct wf_op_args){.scalars.s = {mean, std, low, high}});
 }
 
 weft_status weft_log_normal_(weft_tensor *t, double mean, double std, weft_generator *g)
 {
     WF_NEED(std >= 0, WEFT_ERR_ARG, "log_normal: standard deviation %g", std);
-    return draw_into(WF_OP_log_normal, t, g, (struct wf_args){.scalars.s = {mean, std}});
+    return draw_in_place(WF_OP_log_normal, t, g, (struct wf_op_args){.scalars.s = {mean, std}});
 }
 
 weft_status weft_exponential_(weft_tensor *t, double rate, weft_generator *g)
 {
     WF_NEED(rate > 0, WEFT_ERR_ARG, "exponential: rate %g", rate);
-    return draw_into(WF_OP_exponential, t, g, (struct wf_args){.scalars.s = {rate}});
+    return draw_in_place(WF_OP_exponential, t, g, (struct wf_op_args){.scalars.s = {rate}});
 }
 
 weft_status weft_geometric_(weft_tensor *t, double p, weft_generator *g)
 {
     WF_NEED(p > 0 && p <= 1, WEFT_ERR_ARG, "geometric: probability %g", p);
-    return draw_into(WF_OP_geometric, t, g, (struct wf_args){.scalars.s = {p}});
+    return draw_in_place(WF_OP_geometric, t, g, (struct wf_op_args){.scalars.s = {p}});
 }
 
 weft_status weft_bernoulli_(weft_tensor *t, double p, weft_generator *g)
 {
     WF_NEED(p >= 0 && p <= 1, WEFT_ERR_ARG, "bernoulli: probability %g", p);
-    return draw_into(WF_OP_bernoulli, t, g, (struct wf_args){.scalars.s = {p}});
+    return draw_in_place(WF_OP_bernoulli, t, g, (struct wf_op_args){.scalars.s = {p}});
 }
 
 /* Whole numbers from -largest to largest, all of which the dtype holds; bools and bytes begin at 0.
@@ -135,7 +136,7 @@ static const uint64_t largest_exact[WEFT_DTYPE_COUNT] = {
     [WEFT_I32] = INT32_MAX, [WEFT_I64] = INT64_MAX,         [WEFT_U8] = 255,
     [WEFT_BOOL] = 1};
 
-static bool holds(weft_dtype dtype, int64_t value)
+static bool dtype_can_represent(weft_dtype dtype, int64_t value)
 {
     uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
     bool is_whole = dtype == WEFT_I32 || dtype == WEFT_I64; /* these hold one more below */
@@ -146,32 +147,33 @@ static bool holds(weft_dtype dtype, int64_t value)
 
 weft_status weft_randint_(weft_tensor *t, int64_t low, int64_t high, weft_generator *g)
 {
-    WF_TRY(check_target(WF_OP_randint, t));
+    WF_TRY(check_fill_target(WF_OP_randint, t));
     WF_NEED(low < high, WEFT_ERR_ARG, "randint: from %lld to %lld", (long long)low,
             (long long)high);
-    WF_NEED(holds(weft_tensor_dtype(t), low) && holds(weft_tensor_dtype(t), high - 1), WEFT_ERR_ARG,
-            "randint: %s does not hold all of %lld .. %lld", weft_dtype_name(weft_tensor_dtype(t)),
-            (long long)low, (long long)(high - 1));
-    return draw_into(
+    WF_NEED(dtype_can_represent(weft_tensor_dtype(t), low) &&
+                dtype_can_represent(weft_tensor_dtype(t), high - 1),
+            WEFT_ERR_ARG, "randint: %s does not hold all of %lld .. %lld",
+            weft_dtype_name(weft_tensor_dtype(t)), (long long)low, (long long)(high - 1));
+    return draw_in_place(
         WF_OP_randint, t, g,
-        (struct wf_args){.scalars.v = {0, 0, low, (int64_t)((uint64_t)high - (uint64_t)low)}});
+        (struct wf_op_args){.scalars.v = {0, 0, low, (int64_t)((uint64_t)high - (uint64_t)low)}});
 }
 
 weft_status weft_randperm_(weft_tensor *t, weft_generator *g)
 {
-    WF_TRY(check_target(WF_OP_randperm, t));
+    WF_TRY(check_fill_target(WF_OP_randperm, t));
     WF_NEED(weft_ndim(t) == 1, WEFT_ERR_SHAPE, "randperm: a tensor with %d dims; it needs one",
             weft_ndim(t));
-    WF_NEED(weft_size(t, 0) == 0 || holds(weft_tensor_dtype(t), weft_size(t, 0) - 1), WEFT_ERR_ARG,
-            "randperm: %s does not hold %lld", weft_dtype_name(weft_tensor_dtype(t)),
+    WF_NEED(weft_size(t, 0) == 0 || dtype_can_represent(weft_tensor_dtype(t), weft_size(t, 0) - 1),
+            WEFT_ERR_ARG, "randperm: %s does not hold %lld", weft_dtype_name(weft_tensor_dtype(t)),
             (long long)weft_size(t, 0) - 1);
-    return draw_into(WF_OP_randperm, t, g, (struct wf_args){0});
+    return draw_in_place(WF_OP_randperm, t, g, (struct wf_op_args){0});
 }
 
 /* ---- initialisation of weights ---- */
 
 /* Of the global shape: a rank's own part would give another variance for every sharding. */
-static weft_status fans(const weft_tensor *t, const char *who, double *in, double *out)
+static weft_status fan_in_and_out(const weft_tensor *t, const char *who, double *in, double *out)
 {
     double rest = 1;
 
@@ -186,7 +188,7 @@ static weft_status fans(const weft_tensor *t, const char *who, double *in, doubl
 }
 
 /* Values without spread where there is nothing to spread over. */
-static double spread(double variance_times_fan, double fan)
+static double std_from_fan(double variance_times_fan, double fan)
 {
     return fan > 0 ? sqrt(variance_times_fan / fan) : 0;
 }
@@ -196,8 +198,8 @@ static weft_status kaiming_std(const weft_tensor *t, double slope, weft_fan fan,
     double in, out;
 
     WF_NEED(fan == WEFT_FAN_IN || fan == WEFT_FAN_OUT, WEFT_ERR_ARG, "kaiming: fan %d", (int)fan);
-    WF_TRY(fans(t, "kaiming", &in, &out));
-    *std = spread(2 / (1 + slope * slope), fan == WEFT_FAN_IN ? in : out);
+    WF_TRY(fan_in_and_out(t, "kaiming", &in, &out));
+    *std = std_from_fan(2 / (1 + slope * slope), fan == WEFT_FAN_IN ? in : out);
     return WEFT_OK;
 }
 
@@ -205,13 +207,13 @@ static weft_status xavier_std(const weft_tensor *t, double gain, double *std)
 {
     double in, out;
 
-    WF_TRY(fans(t, "xavier", &in, &out));
-    *std = fabs(gain) * spread(2, in + out);
+    WF_TRY(fan_in_and_out(t, "xavier", &in, &out));
+    *std = fabs(gain) * std_from_fan(2, in + out);
     return WEFT_OK;
 }
 
 /* A uniform distribution on [-bound, bound) has the standard deviation bound / sqrt(3). */
-static weft_status uniform_of_std(weft_tensor *t, double std, weft_generator *g)
+static weft_status fill_uniform_with_std(weft_tensor *t, double std, weft_generator *g)
 {
     return weft_uniform_(t, -sqrt(3) * std, sqrt(3) * std, g);
 }
@@ -221,7 +223,7 @@ weft_status weft_kaiming_uniform_(weft_tensor *t, double slope, weft_fan fan, we
     double std;
 
     WF_TRY(kaiming_std(t, slope, fan, &std));
-    return uniform_of_std(t, std, g);
+    return fill_uniform_with_std(t, std, g);
 }
 
 weft_status weft_kaiming_normal_(weft_tensor *t, double slope, weft_fan fan, weft_generator *g)
@@ -237,7 +239,7 @@ weft_status weft_xavier_uniform_(weft_tensor *t, double gain, weft_generator *g)
     double std;
 
     WF_TRY(xavier_std(t, gain, &std));
-    return uniform_of_std(t, std, g);
+    return fill_uniform_with_std(t, std, g);
 }
 
 weft_status weft_xavier_normal_(weft_tensor *t, double gain, weft_generator *g)
@@ -251,25 +253,27 @@ weft_status weft_xavier_normal_(weft_tensor *t, double gain, weft_generator *g)
 /* ---- from tensors ---- */
 
 /* One draw of an op with an input. */
-static weft_tensor *draw_from(enum wf_op op, weft_tensor *x, weft_generator *g, struct wf_args args)
+static weft_tensor *draw_with_input(enum wf_op op, weft_tensor *x, weft_generator *g,
+                                    struct wf_op_args args)
 {
     weft_tensor *y;
 
-    g = wf_generator_of(g);
-    set_draw(&args, g);
-    y = wf_call(op, 1, &x, &args);
-    if (y && !outside_mesh(x->layout)) g->draw++;
+    g = wf_generator_or_current(g);
+    set_seed_and_draw(&args, g);
+    y = wf_dispatch_op_one_output(op, 1, &x, &args);
+    if (y && !is_outside_mesh(x->layout)) g->draw++;
     return y;
 }
 
 /* One draw for each element of x; numbered by the rank's own part where that is asked for. */
-static weft_tensor *draw_each(enum wf_op op, weft_tensor *x, weft_generator *g, struct wf_args args)
+static weft_tensor *draw_per_element(enum wf_op op, weft_tensor *x, weft_generator *g,
+                                     struct wf_op_args args)
 {
     const struct wf_layout *layout = x->layout;
 
-    if (!wf_random_is_local() || !layout->mesh) return draw_from(op, x, g, args);
-    if (outside_mesh(layout)) return x;
-    return weft_from_local(draw_from(op, weft_to_local(x, NULL), g, args), layout->mesh,
+    if (!wf_random_is_local() || !layout->mesh) return draw_with_input(op, x, g, args);
+    if (is_outside_mesh(layout)) return x;
+    return weft_from_local(draw_with_input(op, weft_to_local(x, NULL), g, args), layout->mesh,
                            layout->placements, layout->desc.global);
 }
 
@@ -290,7 +294,7 @@ weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
     if (!p) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(p, "bernoulli"));
     p = replicated_along(p, -1);
-    return p ? draw_each(WF_OP_bernoulli_of, p, g, (struct wf_args){0}) : NULL;
+    return p ? draw_per_element(WF_OP_bernoulli_of, p, g, (struct wf_op_args){0}) : NULL;
 }
 
 /* Attributes: n, whether indices are put back. */
@@ -305,7 +309,7 @@ weft_status wf_shape_multinomial(struct wf_infer *call)
     WF_NEED(call->attr[1] || n <= width, WEFT_ERR_ARG,
             "multinomial: %lld indices of %lld without replacement", (long long)n,
             (long long)width);
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].dtype = WEFT_I64;
     call->out[0].shape[last] = n;
     return WEFT_OK;
@@ -316,14 +320,16 @@ weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_
     if (!p) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(p, "multinomial"));
     p = replicated_along(p, weft_ndim(p) - 1);
-    return p ? draw_from(WF_OP_multinomial, p, g, (struct wf_args){WF_ATTR(n, replacement)}) : NULL;
+    return p ? draw_with_input(WF_OP_multinomial, p, g,
+                               (struct wf_op_args){WF_ATTR(n, replacement)})
+             : NULL;
 }
 
-void wf_vjp_dropout(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_dropout(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_args args = {.scalars.s = {n->s[0]}, .scalars.v = {n->v[0], n->v[1]}};
+    struct wf_op_args args = {.scalars.s = {n->s[0]}, .scalars.v = {n->v[0], n->v[1]}};
 
-    in[0] = wf_call(WF_OP_dropout, 1, &g, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_dropout, 1, &g, &args);
 }
 
 weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)
@@ -333,5 +339,5 @@ weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)
     WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: probability %g", p);
     WF_NEED_PTR(!x->layout->partial, WEFT_ERR_LAYOUT,
                 "dropout: a pending sum is not supported; redistribute it first");
-    return draw_each(WF_OP_dropout, x, g, (struct wf_args){.scalars.s = {p}});
+    return draw_per_element(WF_OP_dropout, x, g, (struct wf_op_args){.scalars.s = {p}});
 }

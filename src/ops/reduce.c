@@ -2,14 +2,14 @@
 #include <weft/ops.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 
 /* attr[0] bit mask of reduced dims, attr[1] keep them with size 1, attr[2] of a sum: it is a mean.
  */
 weft_status wf_shape_reduce(struct wf_infer *call)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
     int at = 0;
 
     call->out[0].dtype = (weft_dtype)x->dtype;
@@ -23,7 +23,7 @@ weft_status wf_shape_reduce(struct wf_infer *call)
     return WEFT_OK;
 }
 
-int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *who)
+int64_t wf_dims_to_mask(const weft_tensor *t, int n, const int *dims, const char *who)
 {
     int64_t mask = 0;
 
@@ -33,7 +33,7 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
         return -1;
     }
     for (int i = 0; i < n; i++) {
-        int d = wf_dim(dims[i], weft_ndim(t), who);
+        int d = wf_normalize_dim(dims[i], weft_ndim(t), who);
 
         if (d < 0) return -1;
         if (mask >> d & 1) {
@@ -45,18 +45,18 @@ int64_t wf_dim_mask(const weft_tensor *t, int n, const int *dims, const char *wh
     return mask;
 }
 
-weft_tensor *wf_sum_mask(weft_tensor *t, int64_t mask, bool keep, double scale,
-                         struct wf_layout *want)
+weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
+                                struct wf_layout *want)
 {
-    struct wf_args args = {WF_ATTR(mask, keep), .scalars.s = {scale}, .want = want};
+    struct wf_op_args args = {WF_ATTR(mask, keep), .scalars.s = {scale}, .want = want};
 
-    return mask < 0 ? NULL : wf_call(WF_OP_sum, 1, &t, &args);
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &t, &args);
 }
 
 /* The reduced result with its dims put back at size 1, so that it broadcasts against the input. */
-static weft_tensor *kept(const struct wf_node *n, weft_tensor *t)
+static weft_tensor *restore_reduced_dims(const struct wf_tape_node *n, weft_tensor *t)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = plan->in[0]->desc.ndim;
 
@@ -66,36 +66,38 @@ static weft_tensor *kept(const struct wf_node *n, weft_tensor *t)
     return wf_reshape_to(t, ndim, shape, NULL);
 }
 
-void wf_vjp_sum(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_sum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     if (n->s[0] != 1) g = weft_mul_scalar(g, n->s[0]);
-    in[0] = wf_expand_to(kept(n, g), wf_node_in(n, 0));
+    in[0] = wf_expand_to_shape_of(restore_reduced_dims(n, g), wf_tape_node_input_layout(n, 0));
 }
 
-void wf_vjp_max(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_max(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *x = n->saved[0];
-    weft_tensor *hit = weft_cast(weft_eq(x, kept(n, n->saved[8])), weft_tensor_dtype(x));
-    weft_tensor *hits = wf_sum_mask(hit, wf_node_plan(n)->attr[0], true, 1, NULL);
+    weft_tensor *hit =
+        weft_cast(weft_eq(x, restore_reduced_dims(n, n->saved[8])), weft_tensor_dtype(x));
+    weft_tensor *hits = wf_sum_masked_dims(hit, wf_tape_node_op_plan(n)->attr[0], true, 1, NULL);
 
-    in[0] = weft_mul(hit, weft_div(kept(n, g), hits));
+    in[0] = weft_mul(hit, weft_div(restore_reduced_dims(n, g), hits));
 }
 
-static weft_tensor *along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
+static weft_tensor *call_along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
 {
-    struct wf_args args = {WF_ATTR(dim)};
+    struct wf_op_args args = {WF_ATTR(dim)};
 
-    return wf_call(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
+    return wf_dispatch_op_one_output(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
 }
 
-void wf_vjp_softmax(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = along_dim(WF_OP_softmax_grad, g, n->saved[8], wf_node_plan(n)->attr[0]);
+    in[0] = call_along_dim(WF_OP_softmax_grad, g, n->saved[8], wf_tape_node_op_plan(n)->attr[0]);
 }
 
-void wf_vjp_log_softmax(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_log_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = along_dim(WF_OP_log_softmax_grad, g, n->saved[8], wf_node_plan(n)->attr[0]);
+    in[0] =
+        call_along_dim(WF_OP_log_softmax_grad, g, n->saved[8], wf_tape_node_op_plan(n)->attr[0]);
 }
 
 weft_tensor *weft_softmax(weft_tensor *x, int dim)
@@ -104,8 +106,8 @@ weft_tensor *weft_softmax(weft_tensor *x, int dim)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "softmax"));
-    d = wf_dim(dim, weft_ndim(x), "softmax");
-    return d < 0 ? NULL : along_dim(WF_OP_softmax, x, NULL, d);
+    d = wf_normalize_dim(dim, weft_ndim(x), "softmax");
+    return d < 0 ? NULL : call_along_dim(WF_OP_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
@@ -114,49 +116,49 @@ weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "log_softmax"));
-    d = wf_dim(dim, weft_ndim(x), "log_softmax");
-    return d < 0 ? NULL : along_dim(WF_OP_log_softmax, x, NULL, d);
+    d = wf_normalize_dim(dim, weft_ndim(x), "log_softmax");
+    return d < 0 ? NULL : call_along_dim(WF_OP_log_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
 {
     WF_TRY_PTR(wf_tensor_need_held(x, "sum"));
-    return x ? wf_sum_mask(x, wf_dim_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
+    return x ? wf_sum_masked_dims(x, wf_dims_to_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
 }
 
 /* A sum scaled by one over the GLOBAL count, so uneven shards weigh as they should. */
 weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
 {
     int64_t mask, count = 1;
-    struct wf_args args;
+    struct wf_op_args args;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "mean"));
     WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
                 "mean: needs floating-point numbers, not %s",
                 weft_dtype_name(weft_tensor_dtype(x)));
-    mask = wf_dim_mask(x, n, dims, "mean");
+    mask = wf_dims_to_mask(x, n, dims, "mean");
     for (int d = 0; mask > 0 && d < weft_ndim(x); d++)
         if (mask >> d & 1) count *= x->layout->desc.global[d];
-    args = (struct wf_args){WF_ATTR(mask, keep, true), .scalars.s = {1.0 / (double)count}};
-    return mask < 0 ? NULL : wf_call(WF_OP_sum, 1, &x, &args);
+    args = (struct wf_op_args){WF_ATTR(mask, keep, true), .scalars.s = {1.0 / (double)count}};
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &x, &args);
 }
 
 weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
 {
-    struct wf_args args;
+    struct wf_op_args args;
     int64_t mask;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "max"));
-    mask = wf_dim_mask(x, n, dims, "max");
-    args = (struct wf_args){WF_ATTR(mask, keep)};
-    return mask < 0 ? NULL : wf_call(WF_OP_max, 1, &x, &args);
+    mask = wf_dims_to_mask(x, n, dims, "max");
+    args = (struct wf_op_args){WF_ATTR(mask, keep)};
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_max, 1, &x, &args);
 }
 
 weft_tensor *weft_sum_all(weft_tensor *x)
 {
-    return x ? wf_sum_mask(x, ((int64_t)1 << weft_ndim(x)) - 1, false, 1, NULL) : NULL;
+    return x ? wf_sum_masked_dims(x, ((int64_t)1 << weft_ndim(x)) - 1, false, 1, NULL) : NULL;
 }
 
 weft_tensor *weft_mean_all(weft_tensor *x) { return weft_mean(x, 0, NULL, false); }

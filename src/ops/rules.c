@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "ops/families.h"
+#include "ops/op_functions.h"
 
 static int ndim_of(const struct wf_infer *call, int i)
 {
@@ -19,7 +19,7 @@ static int64_t size_of(const struct wf_infer *call, int i, int d)
 }
 
 /* [*,m,k] x [*,k,n]: batch dims align from the right; transposed inputs swap their last two. */
-void wf_rule_matmul(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_matmul(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     enum { M = 1, N, K, BATCH };
     int n = call->out[0].ndim;
@@ -43,7 +43,7 @@ void wf_rule_matmul(const struct wf_infer *call, struct wf_labels *labels)
     labels->count = BATCH + n;
 }
 
-static void run_of_labels(int8_t *dims, int from, int count, int first)
+static void label_consecutive_dims(int8_t *dims, int from, int count, int first)
 {
     for (int i = 0; i < count; i++) dims[from + i] = (int8_t)(first + i);
 }
@@ -58,53 +58,53 @@ enum {
 /* w [N...,K...], or with `transposed` [K...,N...] */
 static void label_weight(int8_t *dims, int n, int k, bool transposed)
 {
-    run_of_labels(dims, transposed ? k : 0, n, OUT_DIMS);
-    run_of_labels(dims, transposed ? 0 : n, k, IN_DIMS);
+    label_consecutive_dims(dims, transposed ? k : 0, n, OUT_DIMS);
+    label_consecutive_dims(dims, transposed ? 0 : n, k, IN_DIMS);
 }
 
 /* x [*,K...], w, bias [N...] -> [*,N...]; attr: contracted dims, WF_LINEAR_* */
-void wf_rule_linear(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_linear(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int k = (int)call->attr[0], lead = ndim_of(call, 0) - k, n = ndim_of(call, 1) - k;
 
-    run_of_labels(labels->in[0], 0, lead, LEAD);
-    run_of_labels(labels->in[0], lead, k, IN_DIMS);
+    label_consecutive_dims(labels->in[0], 0, lead, LEAD);
+    label_consecutive_dims(labels->in[0], lead, k, IN_DIMS);
     label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
-    run_of_labels(labels->in[2], 0, n, OUT_DIMS);
-    run_of_labels(labels->out[0], 0, lead, LEAD);
-    run_of_labels(labels->out[0], lead, n, OUT_DIMS);
+    label_consecutive_dims(labels->in[2], 0, n, OUT_DIMS);
+    label_consecutive_dims(labels->out[0], 0, lead, LEAD);
+    label_consecutive_dims(labels->out[0], lead, n, OUT_DIMS);
     labels->count = LINEAR_LABELS;
 }
 
 /* d [*,N...], w -> [*,K...]; attr as linear's */
-void wf_rule_linear_dx(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_linear_dx(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int k = (int)call->attr[0], n = ndim_of(call, 1) - k, lead = ndim_of(call, 0) - n;
 
-    run_of_labels(labels->in[0], 0, lead, LEAD);
-    run_of_labels(labels->in[0], lead, n, OUT_DIMS);
+    label_consecutive_dims(labels->in[0], 0, lead, LEAD);
+    label_consecutive_dims(labels->in[0], lead, n, OUT_DIMS);
     label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
-    run_of_labels(labels->out[0], 0, lead, LEAD);
-    run_of_labels(labels->out[0], lead, k, IN_DIMS);
+    label_consecutive_dims(labels->out[0], 0, lead, LEAD);
+    label_consecutive_dims(labels->out[0], lead, k, IN_DIMS);
     labels->count = LINEAR_LABELS;
 }
 
 /* d [*,N...], x [*,K...] -> [N...,K...] */
-void wf_rule_linear_dw(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_linear_dw(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int k = (int)call->attr[0], n = (int)call->attr[1], lead = ndim_of(call, 1) - k;
 
-    run_of_labels(labels->in[0], 0, lead, LEAD);
-    run_of_labels(labels->in[0], lead, n, OUT_DIMS);
-    run_of_labels(labels->in[1], 0, lead, LEAD);
-    run_of_labels(labels->in[1], lead, k, IN_DIMS);
-    run_of_labels(labels->out[0], 0, n, OUT_DIMS);
-    run_of_labels(labels->out[0], n, k, IN_DIMS);
+    label_consecutive_dims(labels->in[0], 0, lead, LEAD);
+    label_consecutive_dims(labels->in[0], lead, n, OUT_DIMS);
+    label_consecutive_dims(labels->in[1], 0, lead, LEAD);
+    label_consecutive_dims(labels->in[1], lead, k, IN_DIMS);
+    label_consecutive_dims(labels->out[0], 0, n, OUT_DIMS);
+    label_consecutive_dims(labels->out[0], n, k, IN_DIMS);
     labels->count = LINEAR_LABELS;
 }
 
 /* attr[0] reduced dims, attr[1] keep: a reduced dim's label is missing in the result. */
-void wf_rule_reduce(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_reduce(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = ndim_of(call, 0), at = 0;
 
@@ -121,7 +121,7 @@ void wf_rule_reduce(const struct wf_infer *call, struct wf_labels *labels)
 }
 
 /* Every dim but attr[0]: softmax, slices, cat. All operands have the same dims. */
-void wf_rule_but_dim(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_all_but_dim(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     for (int d = 0; d < call->out[0].ndim; d++) {
         if (d == call->attr[0]) continue;
@@ -132,16 +132,16 @@ void wf_rule_but_dim(const struct wf_infer *call, struct wf_labels *labels)
 }
 
 /* Of a dim that is cut each rank gives the elements that it has: the ranks' results add up. */
-void wf_rule_slice_masked(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_slice_masked(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    wf_rule_but_dim(call, labels);
+    wf_rule_all_but_dim(call, labels);
     labels->in[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
 }
 
 /* Of a whole gradient each rank may take what belongs into its part. */
-void wf_rule_slice_grad(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_slice_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    wf_rule_but_dim(call, labels);
+    wf_rule_all_but_dim(call, labels);
     labels->out[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
 }
 
@@ -150,7 +150,7 @@ void wf_rule_slice_grad(const struct wf_infer *call, struct wf_labels *labels)
  * is the same dim; in others the leftmost dims correspond, for even splits only: then a rank's
  * part of the one is exactly its part of the other.
  */
-void wf_rule_reshape(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_reshape(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     const int64_t *old = call->in[0]->desc.global, *new = call->out[0].shape;
     int n_old = ndim_of(call, 0), n_new = call->out[0].ndim, i = 0, j = 0, label = 0;
@@ -179,7 +179,7 @@ void wf_rule_reshape(const struct wf_infer *call, struct wf_labels *labels)
     labels->count = label;
 }
 
-void wf_rule_permute(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_permute(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = ndim_of(call, 0);
 
@@ -191,7 +191,7 @@ void wf_rule_permute(const struct wf_infer *call, struct wf_labels *labels)
 }
 
 /* Dims that are repeated exist in the result only; each rank may make just its part of them. */
-void wf_rule_expand(const struct wf_infer *call, struct wf_labels *labels)
+void wf_rule_expand(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = call->out[0].ndim, missing = n - ndim_of(call, 0);
 

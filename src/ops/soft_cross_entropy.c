@@ -14,27 +14,27 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
+#include "ops/op_functions.h"
 
-static weft_status check(const weft_tensor *z, const weft_tensor *target,
-                         const weft_cross_entropy_options *o)
+static weft_status check_soft_targets(const weft_tensor *z, const weft_tensor *target,
+                                      const weft_cross_entropy_options *o)
 {
-    const struct wf_desc *a = &z->layout->desc, *b = &target->layout->desc;
+    const struct wf_tensor_desc *a = &z->layout->desc, *b = &target->layout->desc;
 
     if (a->ndim != b->ndim || a->ndim < 1 || !weft_dtype_is_float((weft_dtype)a->dtype) ||
         memcmp(a->global, b->global, (size_t)a->ndim * sizeof a->global[0]) != 0)
-        return wf_loss_refuse("probabilities are [*,V] as the logits are", z, target);
+        return wf_cross_entropy_shape_error("probabilities are [*,V] as the logits are", z, target);
     WF_NEED(o->ignore_index < 0, WEFT_ERR_ARG,
             "cross_entropy: a target of probabilities has no index %lld to be ignored",
             (long long)o->ignore_index);
     if (o->weight &&
         (weft_ndim(o->weight) != 1 || weft_size(o->weight, 0) != a->global[a->ndim - 1]))
-        return wf_loss_refuse("class weights are [V], one per class", z, o->weight);
+        return wf_cross_entropy_shape_error("class weights are [V], one per class", z, o->weight);
     return WEFT_OK;
 }
 
 /* What a token's classes weigh: w_j ((1 - eps) p_j + eps / V). */
-static weft_tensor *shares(weft_tensor *p, weft_tensor *weight, double smoothing)
+static weft_tensor *smoothed_class_weights(weft_tensor *p, weft_tensor *weight, double smoothing)
 {
     double classes = p ? (double)weft_size(p, weft_ndim(p) - 1) : 1;
 
@@ -42,7 +42,7 @@ static weft_tensor *shares(weft_tensor *p, weft_tensor *weight, double smoothing
     return weight ? weft_mul(p, weight) : p;
 }
 
-static weft_tensor *over_classes(weft_tensor *t)
+static weft_tensor *sum_over_classes(weft_tensor *t)
 {
     int last = -1;
 
@@ -50,7 +50,7 @@ static weft_tensor *over_classes(weft_tensor *t)
 }
 
 /* Reduce `n` tensors of one shape together. */
-static void reduce_together(int n, weft_tensor **t)
+static void reduce_stacked(int n, weft_tensor **t)
 {
     int64_t shape[WEFT_MAX_DIMS] = {1};
     weft_tensor *rows[3], *all;
@@ -58,22 +58,22 @@ static void reduce_together(int n, weft_tensor **t)
 
     for (int d = 0; d < ndim; d++) shape[d + 1] = weft_size(t[0], d);
     for (int i = 0; i < n; i++) rows[i] = wf_reshape_to(t[i], ndim + 1, shape, NULL);
-    all = wf_loss_whole(weft_cat(n, rows, 0));
+    all = wf_reduce_if_partial(weft_cat(n, rows, 0));
     for (int i = 0; i < n; i++) t[i] = weft_select(all, 0, i);
 }
 
-static weft_tensor *as(weft_tensor *t, weft_dtype dtype)
+static weft_tensor *cast_if_needed(weft_tensor *t, weft_dtype dtype)
 {
     return t && weft_tensor_dtype(t) != dtype ? weft_cast(t, dtype) : t;
 }
 
-static weft_tensor *most_of(weft_tensor *z)
+static weft_tensor *max_over_classes(weft_tensor *z)
 {
     weft_tensor *most;
     int last = -1;
 
     weft_no_grad_begin();
-    most = wf_loss_whole(weft_max(z, 1, &last, true));
+    most = wf_reduce_if_partial(weft_max(z, 1, &last, true));
     weft_no_grad_end();
     return most;
 }
@@ -85,23 +85,24 @@ weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, w
     enum { EXPONENTIALS, PICKED, TOGETHER };
     weft_tensor *q, *m, *x, *sums[3], *log_s, *loss, *lse;
 
-    WF_TRY_PTR(check(z, probabilities, o));
-    q = shares(as(probabilities, dtype), as(weight, dtype), o->smoothing);
-    m = as(most_of(z), dtype);
-    x = weft_sub(as(z, dtype), m);
-    sums[EXPONENTIALS] = over_classes(weft_exp(x));
-    sums[PICKED] = over_classes(weft_mul(q, x));
-    sums[TOGETHER] = over_classes(q);
+    WF_TRY_PTR(check_soft_targets(z, probabilities, o));
+    q = smoothed_class_weights(cast_if_needed(probabilities, dtype), cast_if_needed(weight, dtype),
+                               o->smoothing);
+    m = cast_if_needed(max_over_classes(z), dtype);
+    x = weft_sub(cast_if_needed(z, dtype), m);
+    sums[EXPONENTIALS] = sum_over_classes(weft_exp(x));
+    sums[PICKED] = sum_over_classes(weft_mul(q, x));
+    sums[TOGETHER] = sum_over_classes(q);
     if (!sums[EXPONENTIALS] || !sums[PICKED] || !sums[TOGETHER]) return NULL;
     if (sums[EXPONENTIALS]->layout->partial)
-        reduce_together(sums[TOGETHER]->layout->partial ? 3 : 2, sums);
+        reduce_stacked(sums[TOGETHER]->layout->partial ? 3 : 2, sums);
     log_s = weft_log(sums[EXPONENTIALS]);
     loss = weft_sub(weft_mul(sums[TOGETHER], log_s), sums[PICKED]);
     if (o->z_loss != 0) {
-        lse = weft_add(over_classes(m), log_s); /* m has one class */
+        lse = weft_add(sum_over_classes(m), log_s); /* m has one class */
         loss = weft_add(loss, weft_mul_scalar(weft_square(lse), o->z_loss));
     }
     if (!loss || o->reduction == WEFT_LOSS_NONE) return loss;
     if (o->reduction == WEFT_LOSS_SUM) return weft_sum_all(loss);
-    return wf_loss_whole(weft_mul_scalar(weft_sum_all(loss), 1 / (double)weft_numel(loss)));
+    return wf_reduce_if_partial(weft_mul_scalar(weft_sum_all(loss), 1 / (double)weft_numel(loss)));
 }

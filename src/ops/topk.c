@@ -8,19 +8,19 @@
 #include <weft/ops.h>
 
 #include "base/error.h"
-#include "ops/families.h"
+#include "ops/op_functions.h"
 
 /* attr[0] k; attr[1] the row may have fewer. */
 weft_status wf_shape_topk(struct wf_infer *call)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
     int last = x->ndim - 1;
 
     WF_NEED(last >= 0, WEFT_ERR_SHAPE, "topk: a number has no largest elements");
     WF_NEED(call->attr[0] >= 0 && (call->attr[1] || call->attr[0] <= x->global[last]), WEFT_ERR_ARG,
             "topk: %lld of %lld elements", (long long)call->attr[0], (long long)x->global[last]);
     for (int j = 0; j < 2; j++) {
-        wf_infer_like(call, j, call->in[0]);
+        wf_infer_output_like(call, j, call->in[0]);
         call->out[j].shape[last] = call->attr[0];
     }
     call->out[1].dtype = WEFT_I64;
@@ -30,27 +30,27 @@ weft_status wf_shape_topk(struct wf_infer *call)
 /* d [*,k], indices [*,k] -> [*, attr[0]] */
 weft_status wf_shape_topk_grad(struct wf_infer *call)
 {
-    const struct wf_desc *d = &call->in[0]->desc;
+    const struct wf_tensor_desc *d = &call->in[0]->desc;
 
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].shape[d->ndim - 1] = call->attr[0];
     return WEFT_OK;
 }
 
 /* Values and where they are; `labels` NULL: positions from `first` on. */
-static weft_tensor *pick(weft_tensor *x, weft_tensor *labels, int64_t k, bool fewer, int64_t first,
-                         weft_tensor **indices)
+static weft_tensor *call_topk(weft_tensor *x, weft_tensor *labels, int64_t k, bool fewer,
+                              int64_t first, weft_tensor **indices)
 {
-    struct wf_args args = {WF_ATTR(k, fewer), .scalars.v = {first}};
+    struct wf_op_args args = {WF_ATTR(k, fewer), .scalars.v = {first}};
 
-    return wf_call_outs(WF_OP_topk, 2, (weft_tensor *[]){x, labels}, &args, indices);
+    return wf_dispatch_op(WF_OP_topk, 2, (weft_tensor *[]){x, labels}, &args, indices);
 }
 
 /*
  * How candidates are spread when the last dim is: placements, and how many ranks share a row; 1
  * when it is whole, or split in a way of which not every rank has one run.
  */
-static int64_t spread(const weft_tensor *x, weft_placement *placements)
+static int64_t candidate_layout(const weft_tensor *x, weft_placement *placements)
 {
     const weft_mesh *mesh = weft_tensor_mesh(x);
     int last = weft_ndim(x) - 1;
@@ -69,14 +69,14 @@ static int64_t spread(const weft_tensor *x, weft_placement *placements)
 }
 
 /* The k best of every rank, whole on every rank. */
-static weft_tensor *candidates(weft_tensor *x, int64_t k, int64_t ways, weft_placement *placements,
-                               weft_tensor **indices)
+static weft_tensor *gather_local_candidates(weft_tensor *x, int64_t k, int64_t ways,
+                                            weft_placement *placements, weft_tensor **indices)
 {
     weft_mesh *mesh = weft_tensor_mesh(x);
     int last = weft_ndim(x) - 1;
     int64_t shape[WEFT_MAX_DIMS];
     weft_tensor *values =
-        pick(weft_to_local(x, NULL), NULL, k, true, weft_local_offset(x, last), indices);
+        call_topk(weft_to_local(x, NULL), NULL, k, true, weft_local_offset(x, last), indices);
 
     for (int d = 0; d < last; d++) shape[d] = weft_size(x, d);
     shape[last] = k * ways;
@@ -92,26 +92,27 @@ static weft_tensor *candidates(weft_tensor *x, int64_t k, int64_t ways, weft_pla
 
 enum { INDICES }; /* saved */
 
-static void vjp(const struct wf_node *node, weft_tensor *grad, weft_tensor **in)
+static void vjp_topk(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in)
 {
     struct wf_layout *x = node->context;
-    struct wf_args args = {WF_ATTR(x->desc.global[x->desc.ndim - 1]), .want = x};
+    struct wf_op_args args = {WF_ATTR(x->desc.global[x->desc.ndim - 1]), .want = x};
 
-    in[0] = wf_call(WF_OP_topk_grad, 2, (weft_tensor *[]){grad, node->saved[INDICES]}, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_topk_grad, 2,
+                                      (weft_tensor *[]){grad, node->saved[INDICES]}, &args);
 }
 
-static void drop_layout(void *layout) { wf_layout_release(layout); }
+static void release_layout(void *layout) { wf_layout_release(layout); }
 
-static void record(weft_tensor *values, weft_tensor *indices, weft_tensor *x)
+static void record_topk_node(weft_tensor *values, weft_tensor *indices, weft_tensor *x)
 {
-    struct wf_node *node;
+    struct wf_tape_node *node;
 
-    if (!(wf_recording() || wf_unrecorded(1, &x)) || !x->requires_grad) return;
-    node = wf_node_record(values, vjp, "topk", 1, &x);
+    if (!(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &x)) || !x->requires_grad) return;
+    node = wf_tape_record(values, vjp_topk, "topk", 1, &x);
     node->context = wf_layout_retain(x->layout);
-    node->release_context = drop_layout;
-    wf_node_save(node, INDICES, indices);
-    wf_node_cut_saved(node);
+    node->release_context = release_layout;
+    wf_tape_node_save(node, INDICES, indices);
+    wf_tape_node_shard_saved(node);
 }
 
 weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices)
@@ -124,18 +125,18 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "topk"));
-    d = wf_dim(dim, weft_ndim(x), "topk");
+    d = wf_normalize_dim(dim, weft_ndim(x), "topk");
     last = weft_ndim(x) - 1;
     if (d < 0) return NULL;
     WF_NEED_PTR(k >= 0 && k <= weft_size(x, d), WEFT_ERR_ARG, "topk: %lld of %lld elements",
                 (long long)k, (long long)weft_size(x, d));
     x = d == last ? x : weft_transpose(x, d, last);
     bare = weft_detach(x);
-    ways = bare ? spread(bare, placements) : 1;
-    if (ways > 1) bare = candidates(bare, k, ways, placements, &labels);
-    values = bare ? pick(bare, labels, k, false, 0, &labels) : NULL;
+    ways = bare ? candidate_layout(bare, placements) : 1;
+    if (ways > 1) bare = gather_local_candidates(bare, k, ways, placements, &labels);
+    values = bare ? call_topk(bare, labels, k, false, 0, &labels) : NULL;
     if (!values) return NULL;
-    record(values, labels, x);
+    record_topk_node(values, labels, x);
     if (d != last) values = weft_transpose(values, d, last);
     if (indices) *indices = d == last ? labels : weft_transpose(labels, d, last);
     return values;

@@ -9,16 +9,16 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/plan.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
 #include "tensor/shape.h"
 
-static weft_tensor *shaped(enum wf_op op, weft_tensor *t, int n, const int64_t *numbers,
-                           struct wf_layout *want)
+static weft_tensor *call_with_int_attrs(enum wf_op op, weft_tensor *t, int n,
+                                        const int64_t *numbers, struct wf_layout *want)
 {
-    struct wf_args args = {.n_attr = n, .attr = numbers, .want = want};
+    struct wf_op_args args = {.n_attr = n, .attr = numbers, .want = want};
 
-    return wf_call(op, 1, &t, &args);
+    return wf_dispatch_op_one_output(op, 1, &t, &args);
 }
 
 /* ---- reshape: attributes are the new sizes ---- */
@@ -30,15 +30,15 @@ weft_status wf_shape_reshape(struct wf_infer *call)
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
     call->out[0].ndim = call->n_attr;
     for (int d = 0; d < call->n_attr; d++) call->out[0].shape[d] = call->attr[d];
-    WF_NEED(count >= 0, WEFT_ERR_SHAPE, "reshape: no shape for %s", wf_infer_text(call));
+    WF_NEED(count >= 0, WEFT_ERR_SHAPE, "reshape: no shape for %s", wf_infer_inputs_text(call));
     WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s",
-            (long long)count, wf_infer_text(call));
+            (long long)count, wf_infer_inputs_text(call));
     return WEFT_OK;
 }
 
 /* Split the old box into runs that lie without gaps, and cut each new dim out of one run. */
-bool wf_view_reshape(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
-                     struct wf_view *view)
+bool wf_view_reshape(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                     const int64_t *shape, struct wf_view *view)
 {
     int old = in->ndim - 1, n = call->out[0].ndim;
     int64_t run_size = 1, run_stride = 1, taken = 1;
@@ -72,12 +72,12 @@ bool wf_view_reshape(const struct wf_infer *call, const struct wf_desc *in, cons
 
 weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want)
 {
-    return shaped(WF_OP_reshape, t, ndim, shape, want);
+    return call_with_int_attrs(WF_OP_reshape, t, ndim, shape, want);
 }
 
-void wf_vjp_reshape(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_reshape(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_layout *x = wf_node_in(n, 0);
+    struct wf_layout *x = wf_tape_node_input_layout(n, 0);
 
     in[0] = wf_reshape_to(g, x->desc.ndim, x->desc.global, x);
 }
@@ -113,7 +113,7 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
 
 weft_status wf_shape_permute(struct wf_infer *call)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
     unsigned seen = 0;
 
     call->out[0].dtype = (weft_dtype)x->dtype;
@@ -122,28 +122,28 @@ weft_status wf_shape_permute(struct wf_infer *call)
         int64_t from = call->attr[d];
 
         WF_NEED(from >= 0 && from < x->ndim && !(seen >> from & 1), WEFT_ERR_ARG,
-                "permute: the order must name each dim of %s once", wf_infer_text(call));
+                "permute: the order must name each dim of %s once", wf_infer_inputs_text(call));
         seen |= 1u << from;
         call->out[0].shape[d] = x->global[from];
     }
     return WEFT_OK;
 }
 
-bool wf_view_permute(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
-                     struct wf_view *view)
+bool wf_view_permute(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                     const int64_t *shape, struct wf_view *view)
 {
     (void)shape;
     for (int d = 0; d < in->ndim; d++) view->stride[d] = in->stride[call->attr[d]];
     return true;
 }
 
-void wf_vjp_permute(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_permute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     int64_t back[WEFT_MAX_DIMS];
 
     for (int d = 0; d < plan->n_attr; d++) back[plan->attr[d]] = d;
-    in[0] = shaped(WF_OP_permute, g, plan->n_attr, back, plan->in[0]);
+    in[0] = call_with_int_attrs(WF_OP_permute, g, plan->n_attr, back, plan->in[0]);
 }
 
 weft_tensor *weft_permute(weft_tensor *x, const int *order)
@@ -154,12 +154,12 @@ weft_tensor *weft_permute(weft_tensor *x, const int *order)
     WF_TRY_PTR(wf_tensor_need_held(x, "permute"));
     WF_NEED_PTR(order || weft_ndim(x) == 0, WEFT_ERR_ARG, "permute: no order");
     for (int d = 0; d < weft_ndim(x); d++) {
-        int from = wf_dim(order[d], weft_ndim(x), "permute");
+        int from = wf_normalize_dim(order[d], weft_ndim(x), "permute");
 
         if (from < 0) return NULL;
         numbers[d] = from;
     }
-    return shaped(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+    return call_with_int_attrs(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
 }
 
 weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
@@ -169,24 +169,24 @@ weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "transpose"));
-    a = wf_dim(dim0, weft_ndim(x), "transpose");
-    b = wf_dim(dim1, weft_ndim(x), "transpose");
+    a = wf_normalize_dim(dim0, weft_ndim(x), "transpose");
+    b = wf_normalize_dim(dim1, weft_ndim(x), "transpose");
     if (a < 0 || b < 0) return NULL;
     for (int d = 0; d < weft_ndim(x); d++) numbers[d] = d == a ? b : d == b ? a : d;
-    return shaped(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+    return call_with_int_attrs(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
 }
 
 /* ---- slice: attributes dim and length; the start is a value, so it never makes a new plan ---- */
 
 weft_status wf_shape_slice(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].shape[call->attr[0]] = call->attr[1];
     return WEFT_OK;
 }
 
-bool wf_view_slice(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
-                   struct wf_view *view)
+bool wf_view_slice(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                   const int64_t *shape, struct wf_view *view)
 {
     (void)shape;
     memcpy(view->stride, in->stride, sizeof in->stride);
@@ -196,19 +196,19 @@ bool wf_view_slice(const struct wf_infer *call, const struct wf_desc *in, const 
 
 weft_status wf_shape_slice_grad(struct wf_infer *call)
 {
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].shape[call->attr[0]] = call->attr[1];
     return WEFT_OK;
 }
 
-void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_slice(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     int64_t dim = plan->attr[0];
-    struct wf_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]},
-                           .want = plan->in[0]};
+    struct wf_op_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]},
+                              .want = plan->in[0]};
 
-    in[0] = wf_call(WF_OP_slice_grad, 1, &g, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_slice_grad, 1, &g, &args);
 }
 
 /*
@@ -216,39 +216,39 @@ void wf_vjp_slice(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
  * when a plan is made. Adding up zeros sends the slice twice; bringing the dim together sends one
  * of `ways` shares of the whole. u8 and bool cannot be added up.
  */
-static bool is_small_share(const struct wf_layout *x, int64_t dim, int64_t length)
+static bool is_small_part_of_dim(const struct wf_layout *x, int64_t dim, int64_t length)
 {
     weft_dtype dtype = (weft_dtype)x->desc.dtype;
     int64_t ways = 1;
 
     if (4 * length > x->desc.global[dim]) return false; /* two ways are the fewest */
     for (int a = 0; a < x->n_axes; a++)
-        if (wf_is_cut(x->placements[a]) && x->placements[a].dim == dim)
+        if (wf_is_shard_or_strided(x->placements[a]) && x->placements[a].dim == dim)
             ways *= weft_mesh_axis_size(x->mesh, a);
     return ways > 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL &&
            2 * length * ways <= x->desc.global[dim];
 }
 
 /* Each rank's elements of the slice, then their sum along the axes that cut the dim. */
-static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_args *args)
+static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_op_args *args)
 {
-    weft_tensor *y = wf_call(WF_OP_slice_masked, 1, &x, args);
+    weft_tensor *y = wf_dispatch_op_one_output(WF_OP_slice_masked, 1, &x, args);
     weft_placement to[WEFT_MAX_AXES];
 
     if (!y) return NULL;
     memcpy(to, y->layout->placements, sizeof to);
     for (int a = 0; a < y->layout->n_axes; a++)
-        if (wf_is_cut(x->layout->placements[a]) && x->layout->placements[a].dim == dim)
+        if (wf_is_shard_or_strided(x->layout->placements[a]) && x->layout->placements[a].dim == dim)
             to[a] = weft_replicate();
     return wf_redistribute_implicitly("slice", y, to);
 }
 
-static weft_tensor *slice_at(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
+static weft_tensor *slice_dim(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
-    struct wf_args args = {WF_ATTR(dim, length), .scalars.v = {start}};
+    struct wf_op_args args = {WF_ATTR(dim, length), .scalars.v = {start}};
 
-    if (is_small_share(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
-    return wf_call(WF_OP_slice, 1, &x, &args);
+    if (is_small_part_of_dim(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
+    return wf_dispatch_op_one_output(WF_OP_slice, 1, &x, &args);
 }
 
 weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
@@ -258,7 +258,7 @@ weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "slice"));
-    d = wf_dim(dim, weft_ndim(x), "slice");
+    d = wf_normalize_dim(dim, weft_ndim(x), "slice");
     if (d < 0) return NULL;
     size = x->layout->desc.global[d];
     from = start < 0 ? start + size : start;
@@ -266,7 +266,7 @@ weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
     WF_NEED_PTR(from >= 0 && from <= to && to <= size, WEFT_ERR_ARG,
                 "slice: [%lld,%lld) of dim %d with size %lld", (long long)start, (long long)end, d,
                 (long long)size);
-    return from == 0 && to == size ? x : slice_at(x, d, from, to - from);
+    return from == 0 && to == size ? x : slice_dim(x, d, from, to - from);
 }
 
 weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
@@ -276,7 +276,7 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_held(x, "select"));
-    d = wf_dim(dim, weft_ndim(x), "select");
+    d = wf_normalize_dim(dim, weft_ndim(x), "select");
     if (d < 0) return NULL;
     size = x->layout->desc.global[d];
     at = index < 0 ? index + size : index;
@@ -284,10 +284,10 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
                 (long long)index, d, (long long)size);
     for (int i = 0; i < weft_ndim(x); i++)
         if (i != d) shape[n++] = x->layout->desc.global[i];
-    return wf_reshape_to(slice_at(x, d, at, 1), n, shape, NULL);
+    return wf_reshape_to(slice_dim(x, d, at, 1), n, shape, NULL);
 }
 
-static weft_status check_pieces(int64_t size, int dim, int n, const int64_t *sizes)
+static weft_status check_split_sizes(int64_t size, int dim, int n, const int64_t *sizes)
 {
     int64_t total = 0;
 
@@ -315,10 +315,10 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     WF_NEED_GIVEN(x, "split: no tensor");
     WF_NEED_GIVEN(out, "split: no array for the pieces");
     WF_TRY(wf_tensor_need_held(x, "split"));
-    d = wf_dim(dim, weft_ndim(x), "split");
+    d = wf_normalize_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
     size = x->layout->desc.global[d];
-    WF_TRY(check_pieces(size, d, n, sizes));
+    WF_TRY(check_split_sizes(size, d, n, sizes));
     for (int i = 0; i < n; i++) {
         int64_t piece = sizes ? sizes[i] : size / n;
 
@@ -333,25 +333,25 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
 
 weft_status wf_shape_expand(struct wf_infer *call)
 {
-    const struct wf_desc *x = &call->in[0]->desc;
+    const struct wf_tensor_desc *x = &call->in[0]->desc;
     int missing = call->n_attr - x->ndim;
 
     WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s",
-            call->n_attr, wf_infer_text(call));
+            call->n_attr, wf_infer_inputs_text(call));
     call->out[0].dtype = (weft_dtype)x->dtype;
     call->out[0].ndim = call->n_attr;
     for (int d = 0; d < call->n_attr; d++) {
         WF_NEED(call->attr[d] >= 0 && (d < missing || x->global[d - missing] == call->attr[d] ||
                                        x->global[d - missing] == 1),
                 WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s",
-                (long long)call->attr[d], d, wf_infer_text(call));
+                (long long)call->attr[d], d, wf_infer_inputs_text(call));
         call->out[0].shape[d] = call->attr[d];
     }
     return WEFT_OK;
 }
 
-bool wf_view_expand(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
-                    struct wf_view *view)
+bool wf_view_expand(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                    const int64_t *shape, struct wf_view *view)
 {
     int missing = call->n_attr - in->ndim;
 
@@ -364,25 +364,25 @@ bool wf_view_expand(const struct wf_infer *call, const struct wf_desc *in, const
     return true;
 }
 
-weft_tensor *wf_expand_to(weft_tensor *t, struct wf_layout *layout)
+weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout)
 {
-    return shaped(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
+    return call_with_int_attrs(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
 }
 
-void wf_vjp_expand(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = wf_sum_to(g, wf_node_in(n, 0));
+    in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
 }
 
 weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
 {
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
-    return shaped(WF_OP_expand, x, ndim, shape, NULL);
+    return call_with_int_attrs(WF_OP_expand, x, ndim, shape, NULL);
 }
 
-bool wf_view_same(const struct wf_infer *call, const struct wf_desc *in, const int64_t *shape,
-                  struct wf_view *view)
+bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                      const int64_t *shape, struct wf_view *view)
 {
     (void)call;
     (void)shape;
@@ -390,7 +390,7 @@ bool wf_view_same(const struct wf_infer *call, const struct wf_desc *in, const i
     return true;
 }
 
-weft_tensor *weft_detach(weft_tensor *x) { return wf_call1(WF_OP_detach, x); }
+weft_tensor *weft_detach(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_detach, x); }
 
 /* ---- cat: attribute dim ---- */
 
@@ -398,35 +398,36 @@ weft_status wf_shape_cat(struct wf_infer *call)
 {
     int dim = (int)call->attr[0];
 
-    wf_infer_like(call, 0, call->in[0]);
+    wf_infer_output_like(call, 0, call->in[0]);
     for (int i = 1; i < call->n_in; i++) {
-        const struct wf_desc *x = &call->in[i]->desc;
+        const struct wf_tensor_desc *x = &call->in[i]->desc;
 
         WF_NEED(x->ndim == call->out[0].ndim && x->dtype == call->in[0]->desc.dtype, WEFT_ERR_SHAPE,
-                "cat: dims or dtypes differ: %s", wf_infer_text(call));
+                "cat: dims or dtypes differ: %s", wf_infer_inputs_text(call));
         for (int d = 0; d < x->ndim; d++)
             WF_NEED(d == dim || x->global[d] == call->out[0].shape[d], WEFT_ERR_SHAPE,
-                    "cat: sizes differ in dim %d: %s", d, wf_infer_text(call));
+                    "cat: sizes differ in dim %d: %s", d, wf_infer_inputs_text(call));
         call->out[0].shape[dim] += x->global[dim];
     }
     return WEFT_OK;
 }
 
-void wf_vjp_cat(const struct wf_node *n, weft_tensor *g, weft_tensor **in)
+void wf_vjp_cat(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_plan *plan = wf_node_plan(n);
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     int64_t start = 0;
 
     for (int i = 0; i < plan->n_in; i++) {
         int64_t size = plan->in[i]->desc.global[plan->attr[0]];
 
-        if (wf_node_wants(n, i)) in[i] = weft_slice(g, (int)plan->attr[0], start, start + size);
+        if (wf_tape_node_needs_grad(n, i))
+            in[i] = weft_slice(g, (int)plan->attr[0], start, start + size);
         start += size;
     }
 }
 
 /* Beyond the door's operand count, pieces are joined in groups, and these. */
-static weft_tensor *join(int n, weft_tensor *const *x, const struct wf_args *args)
+static weft_tensor *cat_in_groups(int n, weft_tensor *const *x, const struct wf_op_args *args)
 {
     int parts = n < WF_MAX_IN ? n : WF_MAX_IN;
     weft_tensor *group[WF_MAX_IN];
@@ -435,16 +436,16 @@ static weft_tensor *join(int n, weft_tensor *const *x, const struct wf_args *arg
     for (int i = 0, from = 0; i < parts; i++) {
         int some = (n - from) / (parts - i);
 
-        group[i] = join(some, x + from, args);
+        group[i] = cat_in_groups(some, x + from, args);
         if (!group[i]) return NULL;
         from += some;
     }
-    return wf_call(WF_OP_cat, parts, group, args);
+    return wf_dispatch_op_one_output(WF_OP_cat, parts, group, args);
 }
 
 weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
 {
-    struct wf_args args;
+    struct wf_op_args args;
     int d;
 
     WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
@@ -452,8 +453,8 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     for (int i = 0; i < n; i++)
         if (!x[i]) return NULL;
     for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_held(x[i], "cat"));
-    d = wf_dim(dim, weft_ndim(x[0]), "cat");
+    d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
-    args = (struct wf_args){WF_ATTR(d)};
-    return join(n, x, &args);
+    args = (struct wf_op_args){WF_ATTR(d)};
+    return cat_in_groups(n, x, &args);
 }

@@ -1,7 +1,7 @@
 /*
  * adam.c: rows of Adam and its kin. All but Adamax are one loop with other numbers: see
- * WF_STEP_ADAM in kernels/cpu/isa/update.inc. Their configs begin alike, so that in the union
- * config.adam names rates, eps and weight decay of each of them.
+ * WF_STEP_ADAM in kernels/cpu/isa/pointwise/optimizer_update.inc. Their configs begin alike, so
+ * that in the union config.adam names rates, eps and weight decay of each of them.
  */
 #include <math.h>
 
@@ -22,16 +22,18 @@ BEGINS_AS_ADAM(weft_adamax_config);
 /* ---- Adam and AdamW ---- */
 
 #define CONFIG weft_adam_config
-static const struct wf_setting adam_settings[] = {ADAM_SETTINGS, WF_FLAG(amsgrad), WF_SETTINGS_END};
+static const struct wf_optim_setting adam_settings[] = {ADAM_SETTINGS, WF_FLAG(amsgrad),
+                                                        WF_SETTINGS_END};
 #undef CONFIG
 
-static unsigned adam_keeps(const union wf_config *c, const weft_tensor *parameter)
+static unsigned adam_state_mask(const union wf_optim_config *c, const weft_tensor *parameter)
 {
     (void)parameter;
     return c->adam.amsgrad ? 7 : 3;
 }
 
-void wf_adam_prepare(struct wf_step *step, const struct wf_adam *a, int64_t updates)
+void wf_adam_prepare_step(struct wf_optimizer_step *step, const struct wf_adam_constants *a,
+                          int64_t updates)
 {
     step->rate = a->lr / (1 - pow(a->beta1, (double)updates));
     step->root = 1 / sqrt(1 - pow(a->beta2, (double)updates));
@@ -43,12 +45,14 @@ void wf_adam_prepare(struct wf_step *step, const struct wf_adam *a, int64_t upda
 }
 
 /* What is Adam's in all of them; weight decay is part of the gradient, or apart. */
-static void begin(struct wf_step *step, const struct wf_slot *slot, double lr, bool decoupled)
+static void set_common_adam_step(struct wf_optimizer_step *step, const struct wf_optim_slot *slot,
+                                 double lr, bool decoupled)
 {
     const weft_adam_config *c = &slot->config.adam;
 
-    wf_adam_prepare(
-        step, &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
+    wf_adam_prepare_step(
+        step,
+        &(struct wf_adam_constants){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps},
         slot->step);
     if (decoupled)
         step->keep = 1 - lr * c->weight_decay;
@@ -56,79 +60,82 @@ static void begin(struct wf_step *step, const struct wf_slot *slot, double lr, b
         step->decay = c->weight_decay;
 }
 
-static void adam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void adam_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr)
 {
-    begin(step, slot, lr, false);
+    set_common_adam_step(step, slot, lr, false);
     step->sign = slot->config.adam.maximize ? -1 : 1;
 }
 
-static void adamw_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void adamw_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                               double lr)
 {
-    begin(step, slot, lr, true);
+    set_common_adam_step(step, slot, lr, true);
     step->sign = slot->config.adam.maximize ? -1 : 1;
 }
 
 WF_OPTIM_ROW(adam, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = adam_settings, .keeps = adam_keeps, .prepare = adam_prepare)
+             .settings = adam_settings, .keeps = adam_state_mask, .prepare = adam_prepare_step)
 
 WF_OPTIM_ROW(adamw, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = adam_settings, .keeps = adam_keeps, .prepare = adamw_prepare)
+             .settings = adam_settings, .keeps = adam_state_mask, .prepare = adamw_prepare_step)
 
 /* ---- NAdam ---- */
 
 #define CONFIG weft_nadam_config
-static const struct wf_setting nadam_settings[] = {ADAM_SETTINGS, WF_REAL(momentum_decay, 4e-3, 0),
-                                                   WF_FLAG(decoupled), WF_SETTINGS_END};
+static const struct wf_optim_setting nadam_settings[] = {
+    ADAM_SETTINGS, WF_REAL(momentum_decay, 4e-3, 0), WF_FLAG(decoupled), WF_SETTINGS_END};
 #undef CONFIG
 
-static double momentum_at(const weft_nadam_config *c, int64_t step)
+static double nadam_momentum_at(const weft_nadam_config *c, int64_t step)
 {
     return c->beta1 * (1 - 0.5 * pow(0.96, (double)step * c->momentum_decay));
 }
 
 /* The product of the momenta of all updates up to this one; from the start after a checkpoint. */
-static double momenta(struct wf_slot *slot)
+static double nadam_momentum_product(struct wf_optim_slot *slot)
 {
     if (slot->product_of >= slot->step || slot->product_of == 0) {
         slot->product_of = 0;
         slot->product = 1;
     }
     while (slot->product_of < slot->step)
-        slot->product *= momentum_at(&slot->config.nadam, ++slot->product_of);
+        slot->product *= nadam_momentum_at(&slot->config.nadam, ++slot->product_of);
     return slot->product;
 }
 
-static void nadam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void nadam_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                               double lr)
 {
     const weft_nadam_config *c = &slot->config.nadam;
-    double product = momenta(slot), next = momentum_at(c, slot->step + 1);
+    double product = nadam_momentum_product(slot), next = nadam_momentum_at(c, slot->step + 1);
 
-    begin(step, slot, lr, c->decoupled);
+    set_common_adam_step(step, slot, lr, c->decoupled);
     step->rate = lr * next / (1 - product * next);
-    step->rate_d = lr * (1 - momentum_at(c, slot->step)) / (1 - product);
+    step->rate_d = lr * (1 - nadam_momentum_at(c, slot->step)) / (1 - product);
     step->sign = c->maximize ? -1 : 1;
 }
 
 WF_OPTIM_ROW(nadam, .states = {"exp_avg", "exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = nadam_settings, .prepare = nadam_prepare)
+             .settings = nadam_settings, .prepare = nadam_prepare_step)
 
 /* ---- RAdam ---- */
 
 #define CONFIG weft_radam_config
-static const struct wf_setting radam_settings[] = {ADAM_SETTINGS, WF_FLAG(decoupled),
-                                                   WF_SETTINGS_END};
+static const struct wf_optim_setting radam_settings[] = {ADAM_SETTINGS, WF_FLAG(decoupled),
+                                                         WF_SETTINGS_END};
 #undef CONFIG
 
 /* Adam's step without its bias correction of v, times the rectification; as long as there is none,
  * a step along the first moment alone: the denominator is then 0 sqrt(v) + 1. */
-static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void radam_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                               double lr)
 {
     const weft_radam_config *c = &slot->config.radam;
     double t = (double)slot->step, left = pow(c->beta2, t);
     double most = 2 / (1 - c->beta2) - 1, length = most - 2 * t * left / (1 - left);
     bool rectified = length > 5;
 
-    begin(step, slot, lr, c->decoupled);
+    set_common_adam_step(step, slot, lr, c->decoupled);
     step->root = rectified ? 1 : 0;
     if (rectified)
         step->rate *= sqrt((1 - left) * (length - 4) * (length - 2) * most /
@@ -139,19 +146,20 @@ static void radam_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 }
 
 WF_OPTIM_ROW(radam, .states = {"exp_avg", "exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = radam_settings, .prepare = radam_prepare)
+             .settings = radam_settings, .prepare = radam_prepare_step)
 
 /* ---- Adamax ---- */
 
 #define CONFIG weft_adamax_config
-static const struct wf_setting adamax_settings[] = {ADAM_SETTINGS, WF_SETTINGS_END};
+static const struct wf_optim_setting adamax_settings[] = {ADAM_SETTINGS, WF_SETTINGS_END};
 #undef CONFIG
 
-static void adamax_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void adamax_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                                double lr)
 {
-    begin(step, slot, lr, false);
+    set_common_adam_step(step, slot, lr, false);
     step->sign = slot->config.adamax.maximize ? -1 : 1;
 }
 
 WF_OPTIM_ROW(adamax, .states = {"exp_avg", "exp_inf"}, .loop = WF_STEP_ADAMAX,
-             .settings = adamax_settings, .prepare = adamax_prepare)
+             .settings = adamax_settings, .prepare = adamax_prepare_step)

@@ -11,11 +11,11 @@
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
 
+#include "base/array_grow.h"
+#include "base/call_context.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
-#include "base/where.h"
-#include "kernels/optim.h"
+#include "kernels/optimizer_kernels.h"
 #include "optim/optim.h"
 
 /* The gradients of one mesh; mesh NULL: plain ones. */
@@ -34,38 +34,40 @@ struct gradients {
     double p;
 };
 
-static struct group *group_of(struct gradients *all, weft_mesh *mesh)
+static struct group *gradient_group_of_mesh(struct gradients *all, weft_mesh *mesh)
 {
     for (int i = 0; i < all->n_groups; i++)
         if (all->groups[i].mesh == mesh) return &all->groups[i];
-    all->groups = wf_grown(all->groups, all->n_groups, sizeof *all->groups);
+    all->groups = wf_array_grow(all->groups, all->n_groups, sizeof *all->groups);
     all->groups[all->n_groups] = (struct group){.mesh = mesh};
     return &all->groups[all->n_groups++];
 }
 
-static bool is_sharded(weft_placement p) { return weft_shards(p, p.dim); }
+static bool is_placement_sharded(weft_placement p) { return weft_shards(p, p.dim); }
 
-static int axes_of(const weft_mesh *mesh) { return mesh ? weft_mesh_ndim(mesh) : 0; }
+static int count_mesh_axes(const weft_mesh *mesh) { return mesh ? weft_mesh_ndim(mesh) : 0; }
 
-static void add_item(struct gradients *all, weft_tensor *t)
+static void add_tensor_to_list(struct gradients *all, weft_tensor *t)
 {
-    all->items = wf_grown(all->items, all->count, sizeof(weft_tensor *));
+    all->items = wf_array_grow(all->items, all->count, sizeof(weft_tensor *));
     all->items[all->count++] = t;
 }
 
 /* ---- finding them ---- */
 
-static weft_status add_leaf(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status add_parameter_to_clip(weft_module *m, const char *name, weft_tensor *parameter,
+                                         void *payload)
 {
-    WF_NEED(!wf_optim_in_backward(parameter), WEFT_ERR_STATE,
+    WF_NEED(!wf_optim_updating_in_backward(parameter), WEFT_ERR_STATE,
             "clip: parameter '%s' of module '%s' is updated in backward "
             "(weft_optim_update_in_backward): its gradient is gone before all are known",
             name, weft_module_path(m));
-    add_item(payload, parameter);
+    add_tensor_to_list(payload, parameter);
     return WEFT_OK;
 }
 
-static weft_status collect(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status collect_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                    void *payload)
 {
     struct gradients *all = payload;
     weft_status before = weft_error_status();
@@ -73,33 +75,33 @@ static weft_status collect(weft_module *m, const char *name, weft_tensor *parame
     struct group *group;
 
     if (!grad) return weft_error_status() == before ? WEFT_OK : weft_error_status();
-    WF_NEED(wf_is_dense(grad), WEFT_ERR_STATE,
+    WF_NEED(wf_is_locally_contiguous(grad), WEFT_ERR_STATE,
             "clip: the gradient of '%s' in module '%s' is a strided view", name,
             weft_module_path(m));
-    add_item(all, grad);
-    group = group_of(all, weft_tensor_mesh(grad));
+    add_tensor_to_list(all, grad);
+    group = gradient_group_of_mesh(all, weft_tensor_mesh(grad));
     group->meta |= weft_tensor_device(grad) == WEFT_META;
-    for (int a = 0; a < axes_of(group->mesh); a++) {
+    for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         weft_placement p = weft_tensor_placement(grad, a);
 
         WF_NEED(!weft_is_partial(p), WEFT_ERR_LAYOUT,
                 "clip: '%s' in module '%s' is a pending reduction, as its gradient is", name,
                 weft_module_path(m));
-        group->sharded[a] |= is_sharded(p);
+        group->sharded[a] |= is_placement_sharded(p);
     }
     return WEFT_OK;
 }
 
 /* All gradients of a module, pending sums of all of them reduced together before. */
-static weft_status find_all(struct gradients *all, weft_module *module)
+static weft_status collect_gradients(struct gradients *all, weft_module *module)
 {
-    WF_TRY(weft_module_each_parameter(module, add_leaf, all));
+    WF_TRY(weft_module_each_parameter(module, add_parameter_to_clip, all));
     WF_TRY(weft_reduce_gradients(all->items, all->count));
     all->count = 0;
-    return weft_module_each_parameter(module, collect, all);
+    return weft_module_each_parameter(module, collect_gradient, all);
 }
 
-static void drop_all(struct gradients *all)
+static void free_gradient_list(struct gradients *all)
 {
     wf_free(all->items);
     wf_free(all->groups);
@@ -108,23 +110,23 @@ static void drop_all(struct gradients *all)
 /* ---- the norm ---- */
 
 /* Whether this rank's elements of the gradient are counted here and not by another rank. */
-static bool counts_here(const struct group *group, const weft_tensor *grad)
+static bool is_counted_on_this_rank(const struct group *group, const weft_tensor *grad)
 {
-    for (int a = 0; a < axes_of(group->mesh); a++) {
-        bool whole = !is_sharded(weft_tensor_placement(grad, a));
+    for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
+        bool whole = !is_placement_sharded(weft_tensor_placement(grad, a));
 
         if (group->sharded[a] && whole && weft_mesh_coordinate(group->mesh, a) != 0) return false;
     }
     return true;
 }
 
-static double combine(double p, double a, double b)
+static double combine_norms(double p, double a, double b)
 {
     if (!isinf(p)) return a + b;
     return isnan(a) || a > b ? a : b;
 }
 
-static double measure_one(double p, weft_tensor *grad)
+static double local_norm_of_gradient(double p, weft_tensor *grad)
 {
     weft_dtype dtype = weft_tensor_dtype(grad);
     int64_t count = weft_local_numel(grad);
@@ -135,7 +137,7 @@ static double measure_one(double p, weft_tensor *grad)
                   : wf_cpu_sum_powers(dtype, count, data, p);
 }
 
-static weft_status reduce(struct group *group, double p)
+static weft_status reduce_group_norm(struct group *group, double p)
 {
     weft_placement pending[WEFT_MAX_AXES] = {{0}};
     int64_t shape[] = {1};
@@ -143,7 +145,7 @@ static weft_status reduce(struct group *group, double p)
     weft_tensor *sum;
     bool any = false;
 
-    for (int a = 0; a < axes_of(group->mesh); a++) {
+    for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         if (group->sharded[a]) pending[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
         any |= group->sharded[a];
     }
@@ -158,21 +160,22 @@ static weft_status reduce(struct group *group, double p)
     return sum ? WEFT_OK : weft_error_status();
 }
 
-static weft_status measure(struct gradients *all, double *norm)
+static weft_status compute_gradient_norm(struct gradients *all, double *norm)
 {
     double total = 0;
 
     for (int i = 0; i < all->count; i++) {
-        struct group *group = group_of(all, weft_tensor_mesh(all->items[i]));
+        struct group *group = gradient_group_of_mesh(all, weft_tensor_mesh(all->items[i]));
 
         if (group->meta)
             group->total = NAN; /* nobody knows */
-        else if (counts_here(group, all->items[i]))
-            group->total = combine(all->p, group->total, measure_one(all->p, all->items[i]));
+        else if (is_counted_on_this_rank(group, all->items[i]))
+            group->total =
+                combine_norms(all->p, group->total, local_norm_of_gradient(all->p, all->items[i]));
     }
     for (int i = 0; i < all->n_groups; i++) {
-        WF_TRY(reduce(&all->groups[i], all->p));
-        total = combine(all->p, all->groups[i].total, total);
+        WF_TRY(reduce_group_norm(&all->groups[i], all->p));
+        total = combine_norms(all->p, all->groups[i].total, total);
     }
     *norm = isinf(all->p) ? total : all->p == 2 ? sqrt(total) : pow(total, 1 / all->p);
     return WEFT_OK;
@@ -180,30 +183,30 @@ static weft_status measure(struct gradients *all, double *norm)
 
 /* ---- clipping ---- */
 
-static weft_status clip_norm(struct gradients *all, weft_module *module, double max_norm,
-                             double *norm)
+static weft_status clip_gradients_to_norm(struct gradients *all, weft_module *module,
+                                          double max_norm, double *norm)
 {
     double factor;
 
-    WF_TRY(find_all(all, module));
-    WF_TRY(measure(all, norm));
+    WF_TRY(collect_gradients(all, module));
+    WF_TRY(compute_gradient_norm(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
     for (int i = 0; i < all->count; i++) {
-        wf_tensor_begin_write(all->items[i], "weft_clip_grad_norm");
+        wf_tensor_before_write(all->items[i], "weft_clip_grad_norm");
         wf_cpu_scale(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
                      weft_data(all->items[i]), factor);
     }
     return WEFT_OK;
 }
 
-static weft_status clip_value(struct gradients *all, weft_module *module, double limit)
+static weft_status clip_gradients_to_value(struct gradients *all, weft_module *module, double limit)
 {
-    WF_TRY(find_all(all, module));
+    WF_TRY(collect_gradients(all, module));
     for (int i = 0; i < all->count; i++) {
-        wf_tensor_begin_write(all->items[i], "weft_clip_grad_value");
+        wf_tensor_before_write(all->items[i], "weft_clip_grad_value");
         if (weft_tensor_device(all->items[i]) != WEFT_META)
-            wf_cpu_limit(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
+            wf_cpu_clamp(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
                          weft_data(all->items[i]), limit);
     }
     return WEFT_OK;
@@ -211,7 +214,7 @@ static weft_status clip_value(struct gradients *all, weft_module *module, double
 
 weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p, double *norm)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     struct gradients all = {.p = p};
     weft_status status;
     double measured = 0;
@@ -219,10 +222,10 @@ weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
     WF_NEED_GIVEN(module, "clip: the module is NULL");
     WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
     WF_NEED(p > 0, WEFT_ERR_ARG, "clip: a norm has p > 0, this one %g", p);
-    wf_here.phase = WF_OPTIM;
-    status = clip_norm(&all, module, max_norm, &measured);
-    wf_here = before;
-    drop_all(&all);
+    wf_current_context.phase = WF_OPTIM;
+    status = clip_gradients_to_norm(&all, module, max_norm, &measured);
+    wf_current_context = before;
+    free_gradient_list(&all);
     if (norm && status == WEFT_OK) *norm = measured;
     return status;
 }
@@ -234,15 +237,15 @@ weft_status weft_clip_grad_norm(weft_module *module, double max_norm, double *no
 
 weft_status weft_clip_grad_value(weft_module *module, double limit)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     struct gradients all = {0};
     weft_status status;
 
     WF_NEED_GIVEN(module, "clip: the module is NULL");
     WF_NEED(limit >= 0, WEFT_ERR_ARG, "clip: limit is %g", limit);
-    wf_here.phase = WF_OPTIM;
-    status = clip_value(&all, module, limit);
-    wf_here = before;
-    drop_all(&all);
+    wf_current_context.phase = WF_OPTIM;
+    status = clip_gradients_to_value(&all, module, limit);
+    wf_current_context = before;
+    free_gradient_list(&all);
     return status;
 }

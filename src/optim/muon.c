@@ -18,7 +18,7 @@
 #include "tensor/tensor.h"
 
 #define CONFIG weft_muon_config
-static const struct wf_setting settings[] = {
+static const struct wf_optim_setting settings[] = {
     WF_REAL(momentum, 0.95, 1),
     WF_REAL(weight_decay, 0, 0),
     {"a", offsetof(CONFIG, a), WF_SETTING_REAL, 3.4445, 0, true},
@@ -40,7 +40,7 @@ static const struct wf_setting settings[] = {
 enum { MOMENTUM = 1, MOMENTS = 6 }; /* bits of the states */
 
 /* How many of a parameter's first dims are rows; 0: it is no matrix. */
-static int row_dims(const union wf_config *c, const weft_tensor *parameter)
+static int muon_row_dims(const union wf_optim_config *c, const weft_tensor *parameter)
 {
     int ndim = weft_ndim(parameter);
 
@@ -48,15 +48,15 @@ static int row_dims(const union wf_config *c, const weft_tensor *parameter)
     return ndim == 2 ? 1 : c->muon.row_dims < ndim ? c->muon.row_dims : 0;
 }
 
-static unsigned keeps(const union wf_config *c, const weft_tensor *parameter)
+static unsigned muon_state_mask(const union wf_optim_config *c, const weft_tensor *parameter)
 {
-    return row_dims(c, parameter) ? MOMENTUM : MOMENTS;
+    return muon_row_dims(c, parameter) ? MOMENTUM : MOMENTS;
 }
 
 /* ---- many dims as two ---- */
 
 /* x with every axis that cuts a dim cutting `dim` instead, or none when dim is -1. */
-static weft_tensor *cut_along(weft_tensor *x, int dim)
+static weft_tensor *shard_along_dim(weft_tensor *x, int dim)
 {
     weft_placement to[WEFT_MAX_AXES];
     weft_mesh *mesh = weft_tensor_mesh(x);
@@ -70,34 +70,35 @@ static weft_tensor *cut_along(weft_tensor *x, int dim)
 }
 
 /* A dim that is all rows or all columns, -1: there is none. */
-static int lone_dim(const weft_tensor *x, int rows)
+static int find_single_side_dim(const weft_tensor *x, int rows)
 {
     return rows == 1 ? 0 : rows == weft_ndim(x) - 1 ? rows : -1;
 }
 
 /* The first `rows` dims as one and the others as one. Dims that melt into one may not be cut: the
  * rank's part of the result would not be what it has. */
-static weft_tensor *as_matrix(weft_tensor *x, int rows)
+static weft_tensor *reshape_to_matrix(weft_tensor *x, int rows)
 {
-    int lone = lone_dim(x, rows);
+    int lone = find_single_side_dim(x, rows);
     int64_t shape[] = {1, 1};
 
     if (weft_ndim(x) == 2) return x;
     for (int d = 0; d < weft_ndim(x); d++) shape[d >= rows] *= weft_size(x, d);
-    return weft_reshape(cut_along(x, lone), 2, shape);
+    return weft_reshape(shard_along_dim(x, lone), 2, shape);
 }
 
 /* The matrix as `like` is, dims and placements. */
-static weft_tensor *as_before(weft_tensor *x, const weft_tensor *like, int rows)
+static weft_tensor *matrix_to_parameter_layout(weft_tensor *x, const weft_tensor *like, int rows)
 {
     weft_placement to[WEFT_MAX_AXES];
     weft_mesh *mesh = weft_tensor_mesh(like);
-    int lone = lone_dim(like, rows);
+    int lone = find_single_side_dim(like, rows);
     int64_t shape[WEFT_MAX_DIMS];
 
     if (weft_ndim(like) > 2) {
         for (int d = 0; d < weft_ndim(like); d++) shape[d] = weft_size(like, d);
-        x = x ? weft_reshape(cut_along(x, lone > 0 ? 1 : lone), weft_ndim(like), shape) : NULL;
+        x = x ? weft_reshape(shard_along_dim(x, lone > 0 ? 1 : lone), weft_ndim(like), shape)
+              : NULL;
     }
     for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) to[a] = weft_tensor_placement(like, a);
     return mesh ? weft_redistribute(x, to) : x;
@@ -105,86 +106,92 @@ static weft_tensor *as_before(weft_tensor *x, const weft_tensor *like, int rows)
 
 /* ---- the iteration ---- */
 
-static int longer_dim(const weft_tensor *x) { return weft_size(x, 0) > weft_size(x, 1) ? 0 : 1; }
+static int longer_dim_of_matrix(const weft_tensor *x)
+{
+    return weft_size(x, 0) > weft_size(x, 1) ? 0 : 1;
+}
 
 /* Sharded along the longer dim only. */
-static weft_tensor *along_longer(weft_tensor *x)
+static weft_tensor *shard_along_longer_dim(weft_tensor *x)
 {
     weft_mesh *mesh = weft_tensor_mesh(x);
-    int dim = longer_dim(x);
+    int dim = longer_dim_of_matrix(x);
     bool moves = false;
 
     for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++)
         moves |= weft_shards(weft_tensor_placement(x, a), 1 - dim);
-    return moves ? cut_along(x, dim) : x;
+    return moves ? shard_along_dim(x, dim) : x;
 }
 
-static weft_tensor *replicated(weft_tensor *t)
+static weft_tensor *to_replicated(weft_tensor *t)
 {
     return t && weft_tensor_mesh(t) ? weft_redistribute(t, NULL) : t;
 }
 
 /* x / max(its norm, eps): no singular value is above 1. */
-static weft_tensor *normalized(weft_tensor *x, double eps)
+static weft_tensor *divide_by_norm(weft_tensor *x, double eps)
 {
-    weft_tensor *norm = weft_sqrt(replicated(weft_sum_all(weft_square(x))));
+    weft_tensor *norm = weft_sqrt(to_replicated(weft_sum_all(weft_square(x))));
     weft_tensor *least = norm ? weft_full(weft_tensor_dtype(x), 0, NULL, eps) : NULL;
 
     return weft_div(x, weft_maximum(norm, least));
 }
 
 /* a x + (b g + c g g) x with g = x xT, or from the right with g = xT x where x is tall. */
-static weft_tensor *iterate(weft_tensor *x, const weft_muon_config *c)
+static weft_tensor *newton_schulz_iteration(weft_tensor *x, const weft_muon_config *c)
 {
-    bool tall = longer_dim(x) == 0;
-    weft_tensor *g = replicated(weft_matmul_t(x, x, tall, !tall));
+    bool tall = longer_dim_of_matrix(x) == 0;
+    weft_tensor *g = to_replicated(weft_matmul_t(x, x, tall, !tall));
     weft_tensor *p = weft_add(weft_mul_scalar(g, c->b), weft_mul_scalar(weft_matmul(g, g), c->c));
 
     return weft_add(weft_mul_scalar(x, c->a), tall ? weft_matmul(x, p) : weft_matmul(p, x));
 }
 
 /* With the dims and placements that `direction` has. */
-static weft_tensor *orthogonal(weft_tensor *direction, const weft_muon_config *c, int rows)
+static weft_tensor *orthogonalize(weft_tensor *direction, const weft_muon_config *c, int rows)
 {
-    weft_tensor *x = direction ? as_matrix(direction, rows) : NULL;
+    weft_tensor *x = direction ? reshape_to_matrix(direction, rows) : NULL;
 
-    x = x ? normalized(along_longer(x), c->eps) : NULL;
+    x = x ? divide_by_norm(shard_along_longer_dim(x), c->eps) : NULL;
     for (int i = 0; i < c->ns_steps && x; i++) {
         weft_scope *scope = weft_scope_open();
 
-        x = weft_scope_return(scope, iterate(x, c));
+        x = weft_scope_return(scope, newton_schulz_iteration(x, c));
     }
-    return x ? as_before(x, direction, rows) : NULL;
+    return x ? matrix_to_parameter_layout(x, direction, rows) : NULL;
 }
 
 /* ---- a step ---- */
 
-static void adamw_step(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+static void muon_adamw_step(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
+                            double lr)
 {
     const weft_muon_config *c = &slot->config.muon;
-    struct wf_step step = {.sign = c->maximize ? -1 : 1, .keep = 1 - lr * c->weight_decay};
+    struct wf_optimizer_step step = {.sign = c->maximize ? -1 : 1,
+                                     .keep = 1 - lr * c->weight_decay};
 
     for (int s = 0; s < WF_STEP_STATES; s++)
         arrays->state[s] = s + 1 < WF_STEP_STATES ? arrays->state[s + 1] : NULL;
-    wf_adam_prepare(
-        &step,
-        &(struct wf_adam){.lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adamw_eps},
-        slot->step);
-    wf_cpu_step(WF_STEP_ADAM, arrays, &step);
+    wf_adam_prepare_step(&step,
+                         &(struct wf_adam_constants){
+                             .lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adamw_eps},
+                         slot->step);
+    wf_cpu_optimizer_step(WF_STEP_ADAM, arrays, &step);
 }
 
 /* What the momentum says, as a tensor like the parameter. */
-static weft_tensor *direction_of(struct wf_slot *slot, const struct wf_step_arrays *arrays)
+static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
+                                               const struct wf_optimizer_step_arrays *arrays)
 {
     const weft_muon_config *c = &slot->config.muon;
     struct wf_layout *layout = wf_layout_with_dtype(slot->tensor->layout, arrays->dtype);
-    weft_tensor *direction = wf_tensor_empty(layout, WF_MEM_OPTIMIZER, "muon");
-    struct wf_step step = {.sign = c->maximize ? -1 : 1,
-                           .beta1 = c->momentum,
-                           .take1 = 1 - c->momentum,
-                           .rate = c->no_nesterov ? 1 : c->momentum,
-                           .rate_d = c->no_nesterov ? 0 : 1 - c->momentum};
-    struct wf_step_arrays taken = *arrays;
+    weft_tensor *direction = wf_tensor_new_empty(layout, WF_MEM_OPTIMIZER, "muon");
+    struct wf_optimizer_step step = {.sign = c->maximize ? -1 : 1,
+                                     .beta1 = c->momentum,
+                                     .take1 = 1 - c->momentum,
+                                     .rate = c->no_nesterov ? 1 : c->momentum,
+                                     .rate_d = c->no_nesterov ? 0 : 1 - c->momentum};
+    struct wf_optimizer_step_arrays taken = *arrays;
 
     wf_layout_release(layout);
     if (!direction && weft_world_size() > 1) /* the others go on to wait for this rank's part */
@@ -192,11 +199,12 @@ static weft_tensor *direction_of(struct wf_slot *slot, const struct wf_step_arra
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */
     taken.state[1] = direction->data;
-    wf_cpu_step(WF_STEP_MUON, &taken, &step);
+    wf_cpu_optimizer_step(WF_STEP_MUON, &taken, &step);
     return direction;
 }
 
-static double rate_of(const weft_muon_config *c, const weft_tensor *w, int n_rows, double lr)
+static double muon_learning_rate(const weft_muon_config *c, const weft_tensor *w, int n_rows,
+                                 double lr)
 {
     double rows = 1, columns = 1;
 
@@ -207,26 +215,29 @@ static double rate_of(const weft_muon_config *c, const weft_tensor *w, int n_row
     return lr * sqrt(c->rate == WEFT_MUON_SPECTRAL ? rows / columns : fmax(1, rows / columns));
 }
 
-static weft_status matrix_step(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+static weft_status muon_matrix_step(struct wf_optim_slot *slot,
+                                    struct wf_optimizer_step_arrays *arrays, double lr)
 {
     const weft_muon_config *c = &slot->config.muon;
-    int rows = row_dims(&slot->config, slot->tensor);
-    struct wf_step step = {
-        .sign = 1, .keep = 1 - lr * c->weight_decay, .rate = rate_of(c, slot->tensor, rows, lr)};
-    weft_tensor *direction = orthogonal(direction_of(slot, arrays), c, rows);
+    int rows = muon_row_dims(&slot->config, slot->tensor);
+    struct wf_optimizer_step step = {.sign = 1,
+                                     .keep = 1 - lr * c->weight_decay,
+                                     .rate = muon_learning_rate(c, slot->tensor, rows, lr)};
+    weft_tensor *direction = orthogonalize(compute_momentum_direction(slot, arrays), c, rows);
 
     if (!direction) return weft_error_status();
     if (wf_is_meta(direction)) return WEFT_OK;
-    wf_settled(direction);
-    if (!wf_is_dense(direction)) WF_DIE("muon: a redistributed matrix has gaps");
+    wf_wait_ready(direction);
+    if (!wf_is_locally_contiguous(direction)) WF_DIE("muon: a redistributed matrix has gaps");
     arrays->g = direction->data;
     arrays->grad_dtype = arrays->dtype;
     arrays->state[0] = NULL;
-    wf_cpu_step(WF_STEP_SGD, arrays, &step);
+    wf_cpu_optimizer_step(WF_STEP_SGD, arrays, &step);
     return WEFT_OK;
 }
 
-static weft_status update(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr)
+static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
+                               double lr)
 {
     weft_status status = WEFT_OK;
     weft_scope *scope;
@@ -234,14 +245,14 @@ static weft_status update(struct wf_slot *slot, struct wf_step_arrays *arrays, d
     if (slot->keeps & MOMENTUM) {
         scope = weft_scope_open();
         weft_no_grad_begin();
-        status = matrix_step(slot, arrays, lr);
+        status = muon_matrix_step(slot, arrays, lr);
         weft_no_grad_end();
         weft_scope_close(scope);
     } else if (arrays->count && !wf_is_meta(slot->tensor)) {
-        adamw_step(slot, arrays, lr);
+        muon_adamw_step(slot, arrays, lr);
     }
     return status;
 }
 
 WF_OPTIM_ROW(muon, .states = {"momentum_buffer", "exp_avg", "exp_avg_sq"}, .settings = settings,
-             .keeps = keeps, .update = update)
+             .keeps = muon_state_mask, .update = muon_update)

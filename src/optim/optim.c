@@ -12,15 +12,15 @@
 
 #include <weft/autograd.h>
 
+#include "base/array_grow.h"
+#include "base/call_context.h"
 #include "base/error.h"
-#include "base/grow.h"
 #include "base/mem.h"
-#include "base/where.h"
 #include "nn/module.h"
 
 enum { CACHE_LINE = 64 };
 
-bool wf_is_dense(const weft_tensor *t)
+bool wf_is_locally_contiguous(const weft_tensor *t)
 {
     int64_t expected = 1;
 
@@ -35,7 +35,8 @@ bool wf_is_dense(const weft_tensor *t)
 /* ---- making: the list ---- */
 
 /* The parameter's path below the optimizer's module. */
-static char *path_of(const weft_optim *optim, const weft_module *m, const char *name)
+static char *path_below_optimizer_module(const weft_optim *optim, const weft_module *m,
+                                         const char *name)
 {
     const char *root = weft_module_path(optim->module), *path = weft_module_path(m);
 
@@ -43,7 +44,8 @@ static char *path_of(const weft_optim *optim, const weft_module *m, const char *
     return path[0] ? wf_format("%s.%s", path, name) : wf_strdup(name);
 }
 
-static weft_status add_slot(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status add_parameter_slot(weft_module *m, const char *name, weft_tensor *parameter,
+                                      void *payload)
 {
     weft_optim *optim = payload;
 
@@ -51,14 +53,16 @@ static weft_status add_slot(weft_module *m, const char *name, weft_tensor *param
             WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is on another device than those before",
             optim->kind->name, name, weft_module_path(m));
-    optim->slots = wf_grown(optim->slots, optim->n_slots, sizeof *optim->slots);
+    optim->slots = wf_array_grow(optim->slots, optim->n_slots, sizeof *optim->slots);
     optim->meta = weft_tensor_device(parameter) == WEFT_META;
-    optim->slots[optim->n_slots++] = (struct wf_slot){
-        .tensor = weft_retain(parameter), .path = path_of(optim, m, name), .lr_factor = 1};
+    optim->slots[optim->n_slots++] =
+        (struct wf_optim_slot){.tensor = weft_retain(parameter),
+                               .path = path_below_optimizer_module(optim, m, name),
+                               .lr_factor = 1};
     return WEFT_OK;
 }
 
-struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter)
+struct wf_optim_slot *wf_optim_find_slot(const weft_optim *optim, const weft_tensor *parameter)
 {
     for (int i = 0; optim && i < optim->n_slots; i++)
         if (optim->slots[i].tensor == parameter) return &optim->slots[i];
@@ -67,18 +71,19 @@ struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter
 
 /* Where parameters are in the tree, shared ones several times: a step looks whether they still
  * are. */
-static void list_places(weft_optim *optim)
+static void list_parameter_places(weft_optim *optim)
 {
     int n_modules, n = 0;
-    weft_module **modules = wf_module_list(optim->module, &n_modules);
+    weft_module **modules = wf_module_list_tree(optim->module, &n_modules);
 
     for (int i = 0; i < n_modules; i++) n += modules[i]->n_parameters;
     optim->places = wf_calloc((size_t)n + 1, sizeof *optim->places);
     for (int i = 0; i < n_modules; i++) {
         for (int p = 0; p < modules[i]->n_parameters; p++) {
-            const struct wf_slot *slot = wf_slot_of(optim, modules[i]->parameters[p].tensor);
+            const struct wf_optim_slot *slot =
+                wf_optim_find_slot(optim, modules[i]->parameters[p].tensor);
 
-            optim->places[optim->n_places++] = (struct wf_place){
+            optim->places[optim->n_places++] = (struct wf_parameter_place){
                 .module = modules[i], .index = p, .slot = (int)(slot - optim->slots)};
         }
     }
@@ -86,34 +91,35 @@ static void list_places(weft_optim *optim)
 }
 
 /* From now on the parameter is updated, if it wants a gradient. */
-static weft_status want(weft_optim *optim, struct wf_slot *slot)
+static weft_status mark_slot_trainable(weft_optim *optim, struct wf_optim_slot *slot)
 {
     if (!weft_requires_grad(slot->tensor)) return WEFT_OK;
-    WF_NEED(wf_is_dense(slot->tensor) || !wf_layout_parts_alike(slot->tensor->layout), WEFT_ERR_ARG,
-            "%s: parameter '%s' is a strided view; give the module a copy", optim->kind->name,
-            slot->path);
-    WF_NEED_LOCAL(wf_is_dense(slot->tensor), WEFT_ERR_ARG,
+    WF_NEED(wf_is_locally_contiguous(slot->tensor) || !wf_layout_parts_alike(slot->tensor->layout),
+            WEFT_ERR_ARG, "%s: parameter '%s' is a strided view; give the module a copy",
+            optim->kind->name, slot->path);
+    WF_NEED_LOCAL(wf_is_locally_contiguous(slot->tensor), WEFT_ERR_ARG,
                   "%s: this rank's part of parameter '%s' is strided; give the module a copy",
                   optim->kind->name, slot->path);
     slot->wanted = true;
-    slot->keeps = wf_slot_keeps(optim->kind, slot);
+    slot->keeps = wf_optim_slot_state_mask(optim->kind, slot);
     optim->leaves[optim->n_leaves++] = slot->tensor;
     return WEFT_OK;
 }
 
 /* ---- making: state ---- */
 
-weft_dtype wf_state_dtype(const weft_tensor *parameter)
+weft_dtype wf_optim_state_dtype(const weft_tensor *parameter)
 {
     return weft_tensor_dtype(parameter) == WEFT_F64 ? WEFT_F64 : WEFT_F32;
 }
 
-const char *wf_state_name(const struct wf_optim_kind *kind, int s)
+const char *wf_optim_state_name(const struct wf_optim_kind *kind, int s)
 {
     return s == WF_OPTIM_MASTER ? "master" : kind->states[s];
 }
 
-unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *slot)
+unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
+                                  const struct wf_optim_slot *slot)
 {
     unsigned keeps = 0;
 
@@ -125,16 +131,16 @@ unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *s
     return keeps;
 }
 
-static void *state_at(const weft_optim *optim, const struct wf_slot *slot, int s)
+static void *slot_state_data(const weft_optim *optim, const struct wf_optim_slot *slot, int s)
 {
     if (optim->meta || !(slot->keeps >> s & 1)) return NULL;
     return (char *)slot->state->data + slot->offset[s];
 }
 
-static size_t place_slot(struct wf_slot *slot, size_t at)
+static size_t assign_state_offsets(struct wf_optim_slot *slot, size_t at)
 {
-    size_t bytes =
-        (size_t)weft_local_numel(slot->tensor) * weft_dtype_size(wf_state_dtype(slot->tensor));
+    size_t bytes = (size_t)weft_local_numel(slot->tensor) *
+                   weft_dtype_size(wf_optim_state_dtype(slot->tensor));
 
     for (int s = 0; s < WF_OPTIM_STATES; s++) {
         slot->offset[s] = at;
@@ -144,80 +150,81 @@ static size_t place_slot(struct wf_slot *slot, size_t at)
 }
 
 /* First values that are not 0. */
-static void begin_slot(const weft_optim *optim, const struct wf_slot *slot)
+static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot *slot)
 {
     double start = optim->kind->start ? optim->kind->start(&slot->config) : 0;
     int64_t count = weft_local_numel(slot->tensor);
-    void *first = state_at(optim, slot, 0), *master = state_at(optim, slot, WF_OPTIM_MASTER);
-    bool wide = wf_state_dtype(slot->tensor) == WEFT_F64;
+    void *first = slot_state_data(optim, slot, 0),
+         *master = slot_state_data(optim, slot, WF_OPTIM_MASTER);
+    bool wide = wf_optim_state_dtype(slot->tensor) == WEFT_F64;
 
     for (int64_t i = 0; first && start != 0 && i < count; i++)
         if (wide)
             ((double *)first)[i] = start;
         else
             ((float *)first)[i] = (float)start;
-    if (master) wf_cpu_meet(count, master, weft_data(slot->tensor));
+    if (master) wf_cpu_sync_master_weights(count, master, weft_data(slot->tensor));
 }
 
-static void drop_state(struct wf_slot *slot)
+static void release_slot_state(struct wf_optim_slot *slot)
 {
     if (slot->state) wf_block_release(slot->state);
     slot->state = NULL;
 }
 
 /* Room for the states of `n` slots, at their first values; older state is dropped. */
-static weft_status give_state(const weft_optim *optim, struct wf_slot *slots, int n)
+static weft_status alloc_slot_states(const weft_optim *optim, struct wf_optim_slot *slots, int n)
 {
     struct wf_block *block;
     size_t bytes = 0;
 
     for (int i = 0; i < n; i++) {
-        drop_state(&slots[i]);
-        bytes = place_slot(&slots[i], bytes);
+        release_slot_state(&slots[i]);
+        bytes = assign_state_offsets(&slots[i], bytes);
     }
-    block = optim->meta ? wf_block_planned(bytes, WF_MEM_OPTIMIZER)
+    block = optim->meta ? wf_block_new_simulated(bytes, WF_MEM_OPTIMIZER)
                         : wf_block_new(bytes, WF_MEM_OPTIMIZER);
     if (!block) return weft_error_status();
     if (!optim->meta) memset(block->data, 0, bytes);
     for (int i = 0; i < n; i++) {
         slots[i].state = wf_block_retain(block);
-        if (!optim->meta) begin_slot(optim, &slots[i]);
+        if (!optim->meta) init_slot_state(optim, &slots[i]);
     }
     wf_block_release(block);
     return WEFT_OK;
 }
 
-weft_status wf_optim_make_state(weft_optim *optim)
+weft_status wf_optim_alloc_state(weft_optim *optim)
 {
-    return give_state(optim, optim->slots, optim->n_slots);
+    return alloc_slot_states(optim, optim->slots, optim->n_slots);
 }
 
-weft_status wf_optim_need_state(const weft_optim *optim, const struct wf_slot *slot)
+weft_status wf_optim_check_state(const weft_optim *optim, const struct wf_optim_slot *slot)
 {
     WF_NEED(slot->state, WEFT_ERR_STATE, "%s: there was no memory for its state",
             optim->kind->name);
     return WEFT_OK;
 }
 
-static weft_status make(weft_optim *optim, const union wf_config *config)
+static weft_status init_optimizer(weft_optim *optim, const union wf_optim_config *config)
 {
-    WF_TRY(weft_module_each_parameter(optim->module, add_slot, optim));
-    list_places(optim);
+    WF_TRY(weft_module_each_parameter(optim->module, add_parameter_slot, optim));
+    list_parameter_places(optim);
     optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
     for (int i = 0; i < optim->n_slots; i++) {
         optim->slots[i].config = *config;
-        WF_TRY(want(optim, &optim->slots[i]));
+        WF_TRY(mark_slot_trainable(optim, &optim->slots[i]));
     }
     WF_NEED(optim->n_leaves > 0, WEFT_ERR_ARG,
             "%s: module '%s' (%s) has no parameter that wants a gradient", optim->kind->name,
             weft_module_path(optim->module), weft_module_type(optim->module));
-    return wf_optim_make_state(optim);
+    return wf_optim_alloc_state(optim);
 }
 
 weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
-                         const union wf_config *config)
+                         const union wf_optim_config *config)
 {
-    union wf_config complete = *config;
+    union wf_optim_config complete = *config;
     weft_optim *optim;
 
     if (!module) {
@@ -225,10 +232,10 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
             WF_FAIL(WEFT_ERR_ARG, "%s: the module is NULL", kind->name);
         return NULL;
     }
-    WF_TRY_PTR(wf_config_complete(kind, &complete));
+    WF_TRY_PTR(wf_optim_config_complete(kind, &complete));
     optim = WF_NEW(weft_optim);
     *optim = (weft_optim){.kind = kind, .module = module, .lr = complete.lr};
-    if (make(optim, &complete) == WEFT_OK) return optim;
+    if (init_optimizer(optim, &complete) == WEFT_OK) return optim;
     weft_optim_release(optim);
     return NULL;
 }
@@ -236,9 +243,9 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
 void weft_optim_release(weft_optim *optim)
 {
     if (!optim) return;
-    wf_optim_leave_backward(optim);
+    wf_optim_stop_in_backward(optim);
     for (int i = 0; i < optim->n_slots; i++) {
-        drop_state(&optim->slots[i]);
+        release_slot_state(&optim->slots[i]);
         weft_release(optim->slots[i].tensor);
         wf_free(optim->slots[i].path);
     }
@@ -250,10 +257,10 @@ void weft_optim_release(weft_optim *optim)
 
 /* ---- stepping ---- */
 
-static weft_status check_places(const weft_optim *optim)
+static weft_status check_parameters_not_replaced(const weft_optim *optim)
 {
     for (int i = 0; i < optim->n_places; i++) {
-        const struct wf_place *place = &optim->places[i];
+        const struct wf_parameter_place *place = &optim->places[i];
         const struct wf_parameter *p = &place->module->parameters[place->index];
 
         WF_NEED(p->tensor == optim->slots[place->slot].tensor, WEFT_ERR_STATE,
@@ -263,12 +270,12 @@ static weft_status check_places(const weft_optim *optim)
     return WEFT_OK;
 }
 
-static weft_status check_gradient(const weft_optim *optim, const struct wf_slot *slot)
+static weft_status check_slot_gradient(const weft_optim *optim, const struct wf_optim_slot *slot)
 {
     weft_dtype dtype = weft_tensor_dtype(slot->grad);
-    bool wide = wf_state_dtype(slot->tensor) == WEFT_F64;
+    bool wide = wf_optim_state_dtype(slot->tensor) == WEFT_F64;
 
-    WF_NEED(wf_is_dense(slot->grad) &&
+    WF_NEED(wf_is_locally_contiguous(slot->grad) &&
                 weft_local_numel(slot->grad) == weft_local_numel(slot->tensor),
             WEFT_ERR_STATE, "%s: the gradient of '%s' is not laid out as its parameter",
             optim->kind->name, slot->path);
@@ -279,93 +286,93 @@ static weft_status check_gradient(const weft_optim *optim, const struct wf_slot 
 }
 
 /* A parameter that never had state is updated from now on, if it wants a gradient. */
-static weft_status thaw(weft_optim *optim, struct wf_slot *slot)
+static weft_status start_updating_unfrozen(weft_optim *optim, struct wf_optim_slot *slot)
 {
-    WF_TRY(want(optim, slot));
-    if (!slot->wanted || give_state(optim, slot, 1) == WEFT_OK) return WEFT_OK;
+    WF_TRY(mark_slot_trainable(optim, slot));
+    if (!slot->wanted || alloc_slot_states(optim, slot, 1) == WEFT_OK) return WEFT_OK;
     slot->wanted = false;
     slot->keeps = 0;
     optim->n_leaves--;
     return weft_error_status();
 }
 
-static weft_status check_state(weft_optim *optim)
+static weft_status ensure_slot_states(weft_optim *optim)
 {
     for (int i = 0; i < optim->n_slots; i++)
-        WF_TRY(optim->slots[i].wanted ? wf_optim_need_state(optim, &optim->slots[i])
-                                      : thaw(optim, &optim->slots[i]));
+        WF_TRY(optim->slots[i].wanted ? wf_optim_check_state(optim, &optim->slots[i])
+                                      : start_updating_unfrozen(optim, &optim->slots[i]));
     return WEFT_OK;
 }
 
 /* All gradients, before anything is updated: pending sums are reduced here. */
-static weft_status ask_gradients(weft_optim *optim)
+static weft_status collect_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
 
-    WF_TRY(check_places(optim));
-    WF_TRY(check_state(optim));
+    WF_TRY(check_parameters_not_replaced(optim));
+    WF_TRY(ensure_slot_states(optim));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
-        struct wf_slot *slot = &optim->slots[i];
+        struct wf_optim_slot *slot = &optim->slots[i];
 
         slot->grad = slot->wanted ? weft_grad(slot->tensor) : NULL;
         if (weft_error_status() != before) return weft_error_status();
-        if (slot->grad) WF_TRY(check_gradient(optim, slot));
+        if (slot->grad) WF_TRY(check_slot_gradient(optim, slot));
     }
     return WEFT_OK;
 }
 
-static weft_status update_slot(weft_optim *optim, struct wf_slot *slot)
+static weft_status update_slot_parameter(weft_optim *optim, struct wf_optim_slot *slot)
 {
     const struct wf_optim_kind *kind = optim->kind;
     double lr = optim->lr * slot->lr_factor;
-    struct wf_step step = {.sign = 1, .keep = 1};
-    struct wf_step_arrays a = {.dtype = wf_state_dtype(slot->tensor),
-                               .grad_dtype = weft_tensor_dtype(slot->grad),
-                               .count = weft_local_numel(slot->tensor),
-                               .w = weft_data(slot->tensor),
-                               .g = weft_data(slot->grad)};
+    struct wf_optimizer_step step = {.sign = 1, .keep = 1};
+    struct wf_optimizer_step_arrays a = {.dtype = wf_optim_state_dtype(slot->tensor),
+                                         .grad_dtype = weft_tensor_dtype(slot->grad),
+                                         .count = weft_local_numel(slot->tensor),
+                                         .w = weft_data(slot->tensor),
+                                         .g = weft_data(slot->grad)};
 
-    wf_tensor_begin_write(slot->tensor, kind->name);
-    for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = state_at(optim, slot, s);
+    wf_tensor_before_write(slot->tensor, kind->name);
+    for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
     if (slot->keeps >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;
-        a.w = state_at(optim, slot, WF_OPTIM_MASTER);
+        a.w = slot_state_data(optim, slot, WF_OPTIM_MASTER);
     }
     slot->step++;
     if (kind->update) return kind->update(slot, &a, lr);
     if (optim->meta || a.count == 0) return WEFT_OK;
     kind->prepare(&step, slot, lr);
-    wf_cpu_step(kind->loop, &a, &step);
+    wf_cpu_optimizer_step(kind->loop, &a, &step);
     return WEFT_OK;
 }
 
-weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot)
+weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot)
 {
-    WF_TRY(wf_optim_need_state(optim, slot));
-    WF_TRY(check_gradient(optim, slot));
-    return update_slot(optim, slot);
+    WF_TRY(wf_optim_check_state(optim, slot));
+    WF_TRY(check_slot_gradient(optim, slot));
+    return update_slot_parameter(optim, slot);
 }
 
-static weft_status take_step(weft_optim *optim)
+static weft_status run_optimizer_step(weft_optim *optim)
 {
-    WF_TRY(ask_gradients(optim));
+    WF_TRY(collect_gradients(optim));
     optim->steps++;
     for (int i = 0; i < optim->n_slots; i++)
-        if (optim->slots[i].grad) WF_TRY(update_slot(optim, &optim->slots[i]));
+        if (optim->slots[i].grad) WF_TRY(update_slot_parameter(optim, &optim->slots[i]));
     weft_optim_zero_grad(optim);
     return WEFT_OK;
 }
 
 weft_status weft_step(weft_optim *optim)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     weft_status status;
 
     WF_NEED_GIVEN(optim, "step: the optimizer is NULL");
-    wf_here.phase = WF_OPTIM;
-    status = take_step(optim);
-    wf_here = before;
+    wf_current_context.phase = WF_OPTIM;
+    status = run_optimizer_step(optim);
+    wf_current_context = before;
     return status;
 }
 

@@ -3,8 +3,8 @@
  * step.
  *
  * An optimizer is a row: its settings, what it remembers of an element, and the numbers of a step,
- * which one of the kernels' loops (kernels/optim.h) then takes. Everything else is the same for all
- * and stands in optim.c and settings.c.
+ * which one of the kernels' loops (kernels/optimizer_kernels.h) then takes. Everything else is the
+ * same for all and stands in optim.c and optim_settings.c.
  */
 #pragma once
 
@@ -12,13 +12,13 @@
 
 #include "autograd/tape.h"
 #include "device/pool.h"
-#include "kernels/optim.h"
+#include "kernels/optimizer_kernels.h"
 
 /* A row's own states, then the master of a bf16 parameter. */
 enum { WF_OPTIM_MASTER = WF_STEP_STATES, WF_OPTIM_STATES };
 
 /** All configs begin with the learning rate. */
-union wf_config {
+union wf_optim_config {
     double lr;
     weft_sgd_config sgd;
     weft_adam_config adam;
@@ -37,7 +37,7 @@ union wf_config {
 enum wf_setting_type { WF_SETTING_REAL, WF_SETTING_FLAG, WF_SETTING_INT };
 
 /** A field of a config. */
-struct wf_setting {
+struct wf_optim_setting {
     const char *name;
     size_t offset;
     enum wf_setting_type type;
@@ -57,15 +57,16 @@ struct wf_setting {
 /* clang-format on */
 
 /** A parameter of the module, and what is remembered of it. */
-struct wf_slot {
-    struct wf_kept kept; /* in backward (in_backward.c): its tensor points here. reduced: updated */
-    weft_tensor *tensor; /* one reference */
-    char *path;          /* below the optimizer's module */
-    bool wanted;         /* it has wanted a gradient, so it has state */
-    unsigned keeps;      /* bit s: it has state s */
+struct wf_optim_slot {
+    struct wf_grad_state
+        kept; /* in backward (update_in_backward.c): its tensor points here. reduced: updated */
+    weft_tensor *tensor;    /* one reference */
+    char *path;             /* below the optimizer's module */
+    bool wanted;            /* it has wanted a gradient, so it has state */
+    unsigned keeps;         /* bit s: it has state s */
     struct wf_block *state; /* one reference; NULL: there was no memory */
     size_t offset[WF_OPTIM_STATES];
-    union wf_config config;
+    union wf_optim_config config;
     double lr_factor;
     int64_t step;      /* updates so far */
     weft_tensor *grad; /* during a step */
@@ -76,34 +77,35 @@ struct wf_slot {
 struct wf_optim_kind {
     const char *name;
     const char *states[WF_STEP_STATES]; /* as PyTorch calls them */
-    enum wf_step_loop loop;
-    const struct wf_setting *settings; /* ends in WF_SETTINGS_END */
+    enum wf_optimizer_kind loop;
+    const struct wf_optim_setting *settings; /* ends in WF_SETTINGS_END */
     /** Bits of the states that a parameter needs; NULL: all. */
-    unsigned (*keeps)(const union wf_config *c, const weft_tensor *parameter);
+    unsigned (*keeps)(const union wf_optim_config *c, const weft_tensor *parameter);
     /** What the first state begins with; NULL: 0. */
-    double (*start)(const union wf_config *c);
+    double (*start)(const union wf_optim_config *c);
     /** Settings that do not go together; NULL: all do. */
-    weft_status (*check)(const union wf_config *c);
+    weft_status (*check)(const union wf_optim_config *c);
     /** The numbers of a step, `slot->step` counting it; all 0 but sign (1 or -1), keep (1). */
-    void (*prepare)(struct wf_step *step, struct wf_slot *slot, double lr);
+    void (*prepare)(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr);
     /** Instead of prepare and loop; meta parameters come here too, without elements. */
-    weft_status (*update)(struct wf_slot *slot, struct wf_step_arrays *arrays, double lr);
+    weft_status (*update)(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
+                          double lr);
 };
 
 /** A parameter's place in the tree. */
-struct wf_place {
+struct wf_parameter_place {
     weft_module *module;
     int index, slot;
 };
 
 struct weft_optim {
-    struct wf_keeper keeper; /* of the slots that are updated in backward */
+    struct wf_grad_hook keeper; /* of the slots that are updated in backward */
     const struct wf_optim_kind *kind;
     weft_module *module;
     double lr;
     int64_t steps;
-    struct wf_slot *slots; /* every parameter of the module, in its order */
-    struct wf_place *places;
+    struct wf_optim_slot *slots; /* every parameter of the module, in its order */
+    struct wf_parameter_place *places;
     weft_tensor **leaves; /* those that have wanted a gradient */
     int n_slots, n_places, n_leaves;
     bool meta; /* parameters without elements */
@@ -111,7 +113,7 @@ struct weft_optim {
 
 /** An optimizer over the module's parameters. */
 weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
-                         const union wf_config *config);
+                         const union wf_optim_config *config);
 
 /** weft_NAME, which makes an optimizer of the row that follows. */
 #define WF_OPTIM_ROW(NAME, ...)                                                                    \
@@ -119,44 +121,47 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
     {                                                                                              \
         static const struct wf_optim_kind kind = {.name = #NAME, __VA_ARGS__};                     \
                                                                                                    \
-        return wf_optim_new(&kind, module, &(union wf_config){.NAME = config});                    \
+        return wf_optim_new(&kind, module, &(union wf_optim_config){.NAME = config});              \
     }
 
 /** Dtype of a parameter's state, in which it is updated. */
-weft_dtype wf_state_dtype(const weft_tensor *parameter);
+weft_dtype wf_optim_state_dtype(const weft_tensor *parameter);
 
 /** What a slot has to keep by its settings, the master included. */
-unsigned wf_slot_keeps(const struct wf_optim_kind *kind, const struct wf_slot *slot);
+unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
+                                  const struct wf_optim_slot *slot);
 
 /** Make room for the states of all slots, at their first values; older state is dropped. */
-weft_status wf_optim_make_state(weft_optim *optim);
+weft_status wf_optim_alloc_state(weft_optim *optim);
 
 /** Fails when that found no memory. */
-weft_status wf_optim_need_state(const weft_optim *optim, const struct wf_slot *slot);
+weft_status wf_optim_check_state(const weft_optim *optim, const struct wf_optim_slot *slot);
 
 /** Check slot->grad, and update the slot's parameter by it. */
-weft_status wf_optim_update(weft_optim *optim, struct wf_slot *slot);
+weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot);
 
 /** Backward no longer updates the parameters. */
-void wf_optim_leave_backward(weft_optim *optim);
+void wf_optim_stop_in_backward(weft_optim *optim);
 
 /** The optimizer that updates a parameter in backward, NULL: none. */
-const weft_optim *wf_optim_in_backward(const weft_tensor *parameter);
+const weft_optim *wf_optim_updating_in_backward(const weft_tensor *parameter);
 
 /** The name of state `s` of a kind, the master's too. */
-const char *wf_state_name(const struct wf_optim_kind *kind, int s);
+const char *wf_optim_state_name(const struct wf_optim_kind *kind, int s);
 
 /** The slot of a parameter, NULL: none. */
-struct wf_slot *wf_slot_of(const weft_optim *optim, const weft_tensor *parameter);
+struct wf_optim_slot *wf_optim_find_slot(const weft_optim *optim, const weft_tensor *parameter);
 
 /** Put the defaults in the place of zeros, then check. fails: WEFT_ERR_ARG */
-weft_status wf_config_complete(const struct wf_optim_kind *kind, union wf_config *config);
+weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
+                                     union wf_optim_config *config);
 
 /** Adam's numbers for a step, without sign and decay, which are whose row it is. */
-struct wf_adam {
+struct wf_adam_constants {
     double lr, beta1, beta2, eps;
 };
-void wf_adam_prepare(struct wf_step *step, const struct wf_adam *adam, int64_t updates);
+void wf_adam_prepare_step(struct wf_optimizer_step *step, const struct wf_adam_constants *adam,
+                          int64_t updates);
 
 /** True when this rank's elements lie row-major without gaps. */
-bool wf_is_dense(const weft_tensor *t);
+bool wf_is_locally_contiguous(const weft_tensor *t);

@@ -12,7 +12,7 @@ static double half_cosine(double done) { return 0.5 * (1 + cos(acos(-1.0) * done
 #include "base/error.h"
 
 #include "base/error.h"
-static int milestones_until(const weft_schedule *s, int64_t step)
+static int count_milestones_reached(const weft_schedule *s, int64_t step)
 #include "base/error.h"
 {
 #include "base/error.h"
@@ -30,7 +30,7 @@ static int milestones_until(const weft_schedule *s, int64_t step)
 #include "base/error.h"
 /* How much is done of the period that `at` is in; each is `growth` times as long as the last. */
 #include "base/error.h"
-static double done_of_period(const weft_schedule *s, int64_t at)
+static double fraction_of_period(const weft_schedule *s, int64_t at)
 #include "base/error.h"
 {
 #include "base/error.h"
@@ -56,7 +56,7 @@ static double done_of_period(const weft_schedule *s, int64_t at)
 #include "base/error.h"
 /* How much of the way from lr to min_lr is left `at` steps after the warm-up. */
 #include "base/error.h"
-static double left(const weft_schedule *s, int64_t at)
+static double decay_factor(const weft_schedule *s, int64_t at)
 #include "base/error.h"
 {
 #include "base/error.h"
@@ -92,7 +92,7 @@ static double left(const weft_schedule *s, int64_t at)
 #include "base/error.h"
     case WEFT_SCHEDULE_RESTARTS:
 #include "base/error.h"
-        return half_cosine(done_of_period(s, at));
+        return half_cosine(fraction_of_period(s, at));
 #include "base/error.h"
     case WEFT_SCHEDULE_WSD:
 #include "base/error.h"
@@ -104,7 +104,7 @@ static double left(const weft_schedule *s, int64_t at)
 #include "base/error.h"
     case WEFT_SCHEDULE_MULTISTEP:
 #include "base/error.h"
-        return pow(s->gamma, milestones_until(s, s->warmup + at));
+        return pow(s->gamma, count_milestones_reached(s, s->warmup + at));
 #include "base/error.h"
     default:
 #include "base/error.h"
@@ -118,7 +118,7 @@ static double left(const weft_schedule *s, int64_t at)
 #include "base/error.h"
 /* Up by half a cosine until step warmup - 1, and down by another until step total - 1. */
 #include "base/error.h"
-static double one_cycle(const weft_schedule *s, int64_t step)
+static double one_cycle_lr(const weft_schedule *s, int64_t step)
 #include "base/error.h"
 {
 #include "base/error.h"
@@ -144,13 +144,13 @@ double weft_schedule_lr(const weft_schedule *s, int64_t step)
 #include "base/error.h"
 {
 #include "base/error.h"
-    if (WF_HANDLE(s)->kind == WEFT_SCHEDULE_ONE_CYCLE) return one_cycle(s, step);
+    if (WF_HANDLE(s)->kind == WEFT_SCHEDULE_ONE_CYCLE) return one_cycle_lr(s, step);
 #include "base/error.h"
     if (step < s->warmup)
 #include "base/error.h"
         return s->start_lr + (s->lr - s->start_lr) * (double)(step + 1) / (double)s->warmup;
 #include "base/error.h"
-    return s->min_lr + (s->lr - s->min_lr) * left(s, step - s->warmup);
+    return s->min_lr + (s->lr - s->min_lr) * decay_factor(s, step - s->warmup);
 #include "base/error.h"
 }
 #include "base/error.h"

@@ -7,12 +7,12 @@
 /* ---- SGD ---- */
 
 #define CONFIG weft_sgd_config
-static const struct wf_setting sgd_settings[] = {
+static const struct wf_optim_setting sgd_settings[] = {
     WF_REAL(momentum, 0, 0), WF_REAL(dampening, 0, 0), WF_REAL(weight_decay, 0, 0),
     WF_FLAG(nesterov),       WF_FLAG(maximize),        WF_SETTINGS_END};
 #undef CONFIG
 
-static weft_status sgd_check(const union wf_config *config)
+static weft_status sgd_check_config(const union wf_optim_config *config)
 {
     const weft_sgd_config *c = &config->sgd;
 
@@ -22,13 +22,13 @@ static weft_status sgd_check(const union wf_config *config)
     return WEFT_OK;
 }
 
-static unsigned sgd_keeps(const union wf_config *c, const weft_tensor *parameter)
+static unsigned sgd_state_mask(const union wf_optim_config *c, const weft_tensor *parameter)
 {
     (void)parameter;
     return c->sgd.momentum > 0;
 }
 
-static void sgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void sgd_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr)
 {
     const weft_sgd_config *c = &slot->config.sgd;
     bool first = slot->step == 1;
@@ -42,17 +42,17 @@ static void sgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 }
 
 WF_OPTIM_ROW(sgd, .states = {"momentum_buffer"}, .loop = WF_STEP_SGD, .settings = sgd_settings,
-             .check = sgd_check, .keeps = sgd_keeps, .prepare = sgd_prepare)
+             .check = sgd_check_config, .keeps = sgd_state_mask, .prepare = sgd_prepare_step)
 
 /* ---- averaged SGD ---- */
 
 #define CONFIG weft_asgd_config
-static const struct wf_setting asgd_settings[] = {
+static const struct wf_optim_setting asgd_settings[] = {
     WF_REAL(lambd, 1e-4, 0),     WF_REAL(alpha, 0.75, 0), WF_REAL(t0, 1e6, 0),
     WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize),       WF_SETTINGS_END};
 #undef CONFIG
 
-static void asgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void asgd_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr)
 {
     const weft_asgd_config *c = &slot->config.asgd;
     double before = (double)(slot->step - 1);
@@ -65,17 +65,17 @@ static void asgd_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 }
 
 WF_OPTIM_ROW(asgd, .states = {"ax"}, .loop = WF_STEP_ASGD, .settings = asgd_settings,
-             .prepare = asgd_prepare)
+             .prepare = asgd_prepare_step)
 
 /* ---- Lion ---- */
 
 #define CONFIG weft_lion_config
-static const struct wf_setting lion_settings[] = {WF_REAL(beta1, 0.9, 1), WF_REAL(beta2, 0.99, 1),
-                                                  WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize),
-                                                  WF_SETTINGS_END};
+static const struct wf_optim_setting lion_settings[] = {
+    WF_REAL(beta1, 0.9, 1), WF_REAL(beta2, 0.99, 1), WF_REAL(weight_decay, 0, 0), WF_FLAG(maximize),
+    WF_SETTINGS_END};
 #undef CONFIG
 
-static void lion_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
+static void lion_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr)
 {
     const weft_lion_config *c = &slot->config.lion;
 
@@ -89,4 +89,4 @@ static void lion_prepare(struct wf_step *step, struct wf_slot *slot, double lr)
 }
 
 WF_OPTIM_ROW(lion, .states = {"exp_avg"}, .loop = WF_STEP_LION, .settings = lion_settings,
-             .prepare = lion_prepare)
+             .prepare = lion_prepare_step)

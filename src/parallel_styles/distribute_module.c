@@ -4,21 +4,21 @@
  */
 #include <weft/autograd.h>
 
+#include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/where.h"
 #include "parallel_styles/style.h"
 
 /* What both hooks need; lives as long as one of them. */
-struct hooked {
-    struct wf_distribution how;
+struct hook_payload {
+    struct wf_module_distribution how;
     weft_mesh *mesh;
     int refs;
 };
 
-static void let_go(void *payload)
+static void release_hook_payload(void *payload)
 {
-    struct hooked *h = payload;
+    struct hook_payload *h = payload;
 
     if (--h->refs) return;
     if (h->how.release) h->how.release(h->how.payload);
@@ -26,47 +26,47 @@ static void let_go(void *payload)
     wf_free(h);
 }
 
-static weft_status run_input(weft_module *m, weft_tensor **inputs, int n, void *payload)
+static weft_status input_hook(weft_module *m, weft_tensor **inputs, int n, void *payload)
 {
-    struct hooked *h = payload;
+    struct hook_payload *h = payload;
 
     return h->how.input(m, inputs, n, h->mesh, h->how.payload);
 }
 
-static weft_tensor *run_output(weft_module *m, weft_tensor *output, void *payload)
+static weft_tensor *output_hook(weft_module *m, weft_tensor *output, void *payload)
 {
-    struct hooked *h = payload;
+    struct hook_payload *h = payload;
 
     return h->how.output(m, output, h->mesh, h->how.payload);
 }
 
-static weft_status run_outputs(weft_module *m, weft_tensor **outputs, int n, void *payload)
+static weft_status outputs_hook(weft_module *m, weft_tensor **outputs, int n, void *payload)
 {
-    struct hooked *h = payload;
+    struct hook_payload *h = payload;
 
     return h->how.outputs(m, outputs, n, h->mesh, h->how.payload);
 }
 
-static weft_status install(weft_module *m, struct hooked *h)
+static weft_status install_module_hooks(weft_module *m, struct hook_payload *h)
 {
-    bool one = h->how.output && (wf_module_outputs(m) == 1 || !h->how.outputs);
+    bool one = h->how.output && (wf_module_output_count(m) == 1 || !h->how.outputs);
 
     if (h->how.input) {
         h->refs++;
-        WF_TRY(weft_module_on_input(m, run_input, h, let_go));
+        WF_TRY(weft_module_on_input(m, input_hook, h, release_hook_payload));
     }
     if (one || h->how.outputs) h->refs++;
-    if (one) return weft_module_on_output(m, run_output, h, let_go);
-    if (h->how.outputs) return weft_module_on_outputs(m, run_outputs, h, let_go);
+    if (one) return weft_module_on_output(m, output_hook, h, release_hook_payload);
+    if (h->how.outputs) return weft_module_on_outputs(m, outputs_hook, h, release_hook_payload);
     return WEFT_OK;
 }
 
 /* Whose parameter it is that cannot be spread so. */
-static weft_status blame(const weft_module *m, int index)
+static weft_status add_parameter_to_error(const weft_module *m, int index)
 {
     char *place = wf_format("%s '%s' of %s", index < m->n_parameters ? "parameter" : "buffer",
                             m->parameters[index].name, m->kind->type);
-    weft_status status = wf_failure_of(place);
+    weft_status status = wf_error_add_prefix(place);
 
     wf_free(place);
     return status;
@@ -82,15 +82,15 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
     weft_status status = WEFT_OK;
 
     if (!t || (weft_requires_grad(t) != wanted && !weft_set_requires_grad(t, wanted)))
-        status = blame(m, index);
+        status = add_parameter_to_error(m, index);
     else
-        wf_parameter_put(p, t);
-    if (status == WEFT_OK) m->parts = &wf_parts;
+        wf_parameter_replace_tensor(p, t);
+    if (status == WEFT_OK) m->parts = &wf_shard_ops;
     weft_scope_close(scope);
     return status;
 }
 
-static weft_status replicate_rest(weft_module *m, weft_mesh *mesh, int source)
+static weft_status replicate_unpartitioned(weft_module *m, weft_mesh *mesh, int source)
 {
     weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R on every axis */
 
@@ -100,37 +100,38 @@ static weft_status replicate_rest(weft_module *m, weft_mesh *mesh, int source)
     return WEFT_OK;
 }
 
-static weft_status partition_all(weft_module *root, weft_mesh *mesh,
-                                 const struct wf_distribution *how)
+static weft_status partition_all_modules(weft_module *root, weft_mesh *mesh,
+                                         const struct wf_module_distribution *how)
 {
-    struct wf_where before = wf_here;
+    struct wf_call_context before = wf_current_context;
     weft_status status = WEFT_OK;
     int count;
-    weft_module **modules = wf_module_list(root, &count);
+    weft_module **modules = wf_module_list_tree(root, &count);
 
     for (int i = 0; i < count && status == WEFT_OK; i++) {
-        wf_here.module = modules[i]->path;
+        wf_current_context.module = modules[i]->path;
         if (how->partition) status = how->partition(modules[i], mesh, how->payload);
-        if (status == WEFT_OK) status = replicate_rest(modules[i], mesh, how->source);
+        if (status == WEFT_OK) status = replicate_unpartitioned(modules[i], mesh, how->source);
     }
-    wf_here = before;
+    wf_current_context = before;
     wf_free(modules);
     return status;
 }
 
-weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distribution *how)
+weft_status wf_distribute_module_with(weft_module *m, weft_mesh *mesh,
+                                      const struct wf_module_distribution *how)
 {
-    struct wf_snapshot *snapshot = wf_snapshot_take(m);
-    struct hooked *h = WF_NEW(struct hooked);
+    struct wf_module_snapshot *snapshot = wf_module_snapshot_take(m);
+    struct hook_payload *h = WF_NEW(struct hook_payload);
     weft_status status;
 
-    *h = (struct hooked){.how = *how, .mesh = weft_mesh_retain(mesh), .refs = 1};
-    status = how->hooks_only ? WEFT_OK : partition_all(m, mesh, how);
-    if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
-    if (status == WEFT_OK) status = install(m, h);
+    *h = (struct hook_payload){.how = *how, .mesh = weft_mesh_retain(mesh), .refs = 1};
+    status = how->hooks_only ? WEFT_OK : partition_all_modules(m, mesh, how);
+    if (status == WEFT_OK) status = wf_module_snapshot_restore_ties(snapshot);
+    if (status == WEFT_OK) status = install_module_hooks(m, h);
     if (status == WEFT_OK && !how->hooks_only) m->distributed = true;
-    wf_snapshot_drop(snapshot, status != WEFT_OK);
-    let_go(h);
+    wf_module_snapshot_end(snapshot, status != WEFT_OK);
+    release_hook_payload(h);
     return status;
 }
 
@@ -138,23 +139,23 @@ weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                    weft_partition_function *partition, weft_input_function *input,
                                    weft_output_function *output, void *payload)
 {
-    struct wf_distribution how = {
+    struct wf_module_distribution how = {
         .partition = partition, .input = input, .output = output, .source = -1, .payload = payload};
-    struct wf_snapshot *snapshot;
+    struct wf_module_snapshot *snapshot;
     weft_status status;
 
-    WF_TRY(wf_style_subject(module, &mesh, "distribute module"));
+    WF_TRY(wf_check_module_and_mesh(module, &mesh, "distribute module"));
     WF_NEED(!module->distributed, WEFT_ERR_STATE,
             "distribute module: module '%s' (%s) was distributed before", module->path,
             module->kind->type);
     WF_NEED(
-        !output || wf_module_outputs(module) == 1, WEFT_ERR_ARG,
+        !output || wf_module_output_count(module) == 1, WEFT_ERR_ARG,
         "distribute module: module '%s' (%s) gives %d outputs: weft_custom_style has a function "
         "for all of them",
-        module->path, module->kind->type, wf_module_outputs(module));
-    snapshot = wf_snapshot_take(wf_module_root(module));
-    status = wf_distribute(module, mesh, &how);
-    if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
-    wf_snapshot_drop(snapshot, status != WEFT_OK);
+        module->path, module->kind->type, wf_module_output_count(module));
+    snapshot = wf_module_snapshot_take(wf_module_root(module));
+    status = wf_distribute_module_with(module, mesh, &how);
+    if (status == WEFT_OK) status = wf_module_snapshot_restore_ties(snapshot);
+    wf_module_snapshot_end(snapshot, status != WEFT_OK);
     return status;
 }

@@ -8,14 +8,14 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
-weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who)
+weft_status wf_check_module_and_mesh(const weft_module *module, weft_mesh **mesh, const char *who)
 {
     if (!*mesh && weft_error_status() == WEFT_OK) *mesh = weft_mesh_current();
     WF_NEED_GIVEN(module && *mesh, "%s: %s is NULL", who, module ? "mesh" : "module");
     return WEFT_OK;
 }
 
-weft_status wf_plan_check_mesh(const weft_mesh *mesh)
+weft_status wf_style_plan_check_mesh(const weft_mesh *mesh)
 {
     char text[128];
 
@@ -27,18 +27,18 @@ weft_status wf_plan_check_mesh(const weft_mesh *mesh)
                    text);
 }
 
-weft_status wf_plan_resolve(struct wf_match *matches, int count, int ways)
+weft_status wf_style_plan_resolve(struct wf_style_match *matches, int count, int ways)
 {
     for (int i = 0; i < count; i++) {
         weft_style style = matches[i].line->style;
 
         if (wf_style_resolve(&matches[i].use, matches[i].module, style, ways) != WEFT_OK)
-            return wf_plan_blame("plan", style.line);
+            return wf_error_add_plan_line("plan", style.line);
     }
     return WEFT_OK;
 }
 
-bool wf_is_spread(const weft_module *m)
+bool wf_module_is_distributed(const weft_module *m)
 {
     bool spread = m->distributed;
 
@@ -46,32 +46,33 @@ bool wf_is_spread(const weft_module *m)
     return spread;
 }
 
-static weft_status check_all(const struct wf_match *matches, int count)
+static weft_status check_not_distributed(const struct wf_style_match *matches, int count)
 {
     for (int i = 0; i < count; i++) {
         const weft_module *m = matches[i].module;
 
-        WF_NEED(!matches[i].use.functions->partition || !wf_is_spread(m), WEFT_ERR_STATE,
-                "parallelize: module '%s' (%s) was distributed before", m->path, m->kind->type);
+        WF_NEED(!matches[i].use.functions->partition || !wf_module_is_distributed(m),
+                WEFT_ERR_STATE, "parallelize: module '%s' (%s) was distributed before", m->path,
+                m->kind->type);
     }
     return WEFT_OK;
 }
 
-weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
-                          int count)
+weft_status wf_style_plan_apply(weft_module *root, weft_mesh *mesh,
+                                const struct wf_style_match *matches, int count)
 {
-    struct wf_snapshot *snapshot = wf_snapshot_take(wf_module_root(root));
+    struct wf_module_snapshot *snapshot = wf_module_snapshot_take(wf_module_root(root));
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
         status = wf_style_apply(matches[i].module, mesh, &matches[i].use);
-    if (status == WEFT_OK) status = wf_snapshot_keep_ties(snapshot);
-    wf_snapshot_drop(snapshot, status != WEFT_OK);
+    if (status == WEFT_OK) status = wf_module_snapshot_restore_ties(snapshot);
+    wf_module_snapshot_end(snapshot, status != WEFT_OK);
     return status;
 }
 
 /* Without a plan: a warning, unless there is none because it could not be made. */
-static weft_status no_plan(bool strict)
+static weft_status warn_or_fail_without_plan(bool strict)
 {
     if (weft_error_status() != WEFT_OK) return weft_error_status();
     WF_NEED(!strict, WEFT_ERR_ARG, "parallelize: plan is NULL");
@@ -84,20 +85,20 @@ weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
                                          const weft_plan *plan, weft_parallelize_options options)
 {
     int count, ways, source = (int)options.source - 1;
-    struct wf_match *matches;
+    struct wf_style_match *matches;
     weft_status status;
 
-    WF_TRY(wf_style_subject(module, &mesh, "parallelize"));
-    if (!plan) return no_plan(options.strict);
-    WF_TRY(wf_plan_check_mesh(mesh));
+    WF_TRY(wf_check_module_and_mesh(module, &mesh, "parallelize"));
+    if (!plan) return warn_or_fail_without_plan(options.strict);
+    WF_TRY(wf_style_plan_check_mesh(mesh));
     ways = weft_mesh_axis_size(mesh, 0);
     WF_NEED(source >= -1 && source < ways, WEFT_ERR_ARG,
             "parallelize: source rank %d on a mesh of %d", source, ways);
-    WF_TRY(wf_plan_match(&matches, &count, module, plan, options.strict));
-    status = wf_plan_resolve(matches, count, ways);
-    if (status == WEFT_OK) status = check_all(matches, count);
+    WF_TRY(wf_style_plan_match(&matches, &count, module, plan, options.strict));
+    status = wf_style_plan_resolve(matches, count, ways);
+    if (status == WEFT_OK) status = check_not_distributed(matches, count);
     for (int i = 0; i < count; i++) matches[i].use.source = source;
-    if (status == WEFT_OK) status = wf_plan_apply(module, mesh, matches, count);
+    if (status == WEFT_OK) status = wf_style_plan_apply(module, mesh, matches, count);
     wf_free(matches);
     return status;
 }

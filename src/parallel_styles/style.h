@@ -8,7 +8,7 @@
 #include "nn/module.h"
 
 /** What happens to one tensor on its way into or out of a module. */
-struct wf_crossing {
+struct wf_boundary {
     bool taken;              /* false: it is handed through as it is */
     bool moved;              /* false: `wants` says nothing, it keeps its layout */
     weft_placement declared; /* what a plain tensor is a part of */
@@ -17,7 +17,7 @@ struct wf_crossing {
 };
 
 /** What an operation sends by itself, beside the moves of its inputs and output. */
-enum wf_own {
+enum wf_style_own_communication {
     WF_OWN_NOTHING,
     WF_OWN_SUMS,   /* forward, the largest logit and the sums of a loss: 2 all-reduces */
     WF_OWN_GATHER, /* backward, its parameter's gradient: an all-gather */
@@ -25,23 +25,23 @@ enum wf_own {
 };
 
 /** Everything a style does to one module, as placements on one mesh axis. */
-struct wf_style_use {
+struct wf_resolved_style {
     weft_style_kind kind;
     const weft_style_functions *functions;
     void *payload;               /* of a custom style */
     weft_placement weight, bias; /* of the parameters */
     weft_placement shared;       /* of those that features->shared_from names */
     int64_t copies;              /* how many parts share each of their entries; 0: cut alike */
-    struct wf_crossing inputs[WEFT_MODULE_INPUTS];
+    struct wf_boundary inputs[WEFT_MODULE_INPUTS];
     int n_inputs; /* a call must have so many; 0: any number */
-    struct wf_crossing outputs[WEFT_MODULE_OUTPUTS];
+    struct wf_boundary outputs[WEFT_MODULE_OUTPUTS];
     int n_outputs;           /* 1 for rows; of prepare-module 0: they are left alone */
     weft_placement gives;    /* what the op makes, before the output is moved */
     weft_placement gradient; /* what the op's backward makes of the first input's gradient */
     bool has_gradient;       /* the first input has one that the row knows */
     bool local_inputs;       /* inputs are handed on as plain tensors */
     bool keep_distributed;   /* the output is not */
-    enum wf_own own;
+    enum wf_style_own_communication own;
     int source; /* the rank whose elements the parameters get; -1: each rank keeps its own */
 };
 
@@ -49,59 +49,61 @@ struct wf_style_use {
 const char *wf_style_name(weft_style style);
 
 /** The kind with this name (`length` bytes); WEFT_STYLES when there is none. */
-weft_style_kind wf_style_find(const char *name, size_t length);
+weft_style_kind wf_style_kind_by_name(const char *name, size_t length);
 
 /**
  * Look the style's row up and fill in the module's dims and the user's options, for so many ranks.
  * fails: WEFT_ERR_ARG naming style, type and path when the style has no row for the module, and
  *        for options that cannot be read or that the style does not have
  */
-weft_status wf_style_resolve(struct wf_style_use *use, const weft_module *m, weft_style style,
+weft_status wf_style_resolve(struct wf_resolved_style *use, const weft_module *m, weft_style style,
                              int ways);
 
 /** The part of it for parameters that are shared by what is split, and what applies it. */
-void wf_share_resolve(struct wf_style_use *use, const weft_module *m, int ways);
-weft_status wf_share_rows(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
+void wf_style_resolve_shared_heads(struct wf_resolved_style *use, const weft_module *m, int ways);
+weft_status wf_style_apply_shared_heads(weft_module *m, weft_mesh *mesh,
+                                        const struct wf_resolved_style *use);
 
 /** The part of it for prepare-module. */
-weft_status wf_prepare_resolve(struct wf_style_use *use, const weft_module *m,
-                               weft_style_options options);
+weft_status wf_style_resolve_prepare(struct wf_resolved_style *use, const weft_module *m,
+                                     weft_style_options options);
 
 /** Distribute the parameters and install the hooks of a resolved style. */
-weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_style_use *use);
+weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_resolved_style *use);
 
-/** The functions of the styles that are rows, and of prepare-module; payload: wf_style_use. */
+/** The functions of the styles that are rows, and of prepare-module; payload: wf_resolved_style. */
 extern const weft_style_functions wf_row_functions, wf_prepare_functions;
 
 /* ---- layouts as text ---- */
 
 /** A list of layouts, one per tensor, "none" for one that is left alone. */
-struct wf_layouts {
+struct wf_layout_list {
     int count;
     bool given[WEFT_MODULE_INPUTS];
     weft_placement at[WEFT_MODULE_INPUTS];
 };
 
 /** Read "S(0), none"; `field` is for messages. fails: WEFT_ERR_ARG */
-weft_status wf_layouts_read(struct wf_layouts *layouts, const char *text, const char *field);
+weft_status wf_layout_list_parse(struct wf_layout_list *layouts, const char *text,
+                                 const char *field);
 
 /**
  * Take a tensor across: a plain one becomes a part of what is declared, a distributed one keeps its
  * own layout (a wrong declaration cannot spoil it), and both are then moved to what is wanted.
  * gives: a distributed tensor; t itself when the crossing does not take it
  */
-weft_tensor *wf_cross(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
-                      const struct wf_crossing *crossing);
+weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
+                                    const struct wf_boundary *crossing);
 
-/** wf_cross over all inputs of a call. */
-weft_status wf_cross_inputs(weft_module *m, weft_tensor **inputs, int n, weft_mesh *mesh,
-                            const struct wf_style_use *use);
+/** wf_convert_at_boundary over all inputs of a call. */
+weft_status wf_convert_inputs_at_boundary(weft_module *m, weft_tensor **inputs, int n,
+                                          weft_mesh *mesh, const struct wf_resolved_style *use);
 
 /* ---- distributing ---- */
 
 /** A module's own share of weft_distribute_module; `release` frees the payload with the last hook.
  */
-struct wf_distribution {
+struct wf_module_distribution {
     weft_partition_function *partition;
     weft_input_function *input;
     weft_output_function *output;
@@ -111,11 +113,12 @@ struct wf_distribution {
     void *payload;
     void (*release)(void *payload);
 };
-weft_status wf_distribute(weft_module *m, weft_mesh *mesh, const struct wf_distribution *how);
+weft_status wf_distribute_module_with(weft_module *m, weft_mesh *mesh,
+                                      const struct wf_module_distribution *how);
 
 /** What a style is applied to: the module, and the default mesh where `*mesh` is NULL. fails:
  *  WEFT_ERR_ARG when one is missing, or what made it so */
-weft_status wf_style_subject(const weft_module *module, weft_mesh **mesh, const char *who);
+weft_status wf_check_module_and_mesh(const weft_module *module, weft_mesh **mesh, const char *who);
 
 /** Replace a plain parameter by its distributed form, as weft_distribute_tensor; whether it wants a
  *  gradient survives. */
@@ -124,27 +127,27 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
 
 /** Given to every module with a distributed parameter; it looks at the parameter when it is asked.
  */
-extern const struct wf_parts wf_parts;
+extern const struct wf_shard_ops wf_shard_ops;
 
 /** How a tree was, to return to when a change of several steps fails on the way. */
-struct wf_snapshot;
-struct wf_snapshot *wf_snapshot_take(weft_module *m);
+struct wf_module_snapshot;
+struct wf_module_snapshot *wf_module_snapshot_take(weft_module *m);
 /**
  * Parameters that were one tensor stay one, where their new placements agree.
  * fails: WEFT_ERR_LAYOUT naming both when they do not; for the snapshot of a root, WEFT_ERR_STATE
  *        where another tree has the tensor too
  */
-weft_status wf_snapshot_keep_ties(const struct wf_snapshot *snapshot);
+weft_status wf_module_snapshot_restore_ties(const struct wf_module_snapshot *snapshot);
 /** End the snapshot: with `restore` the tree is as it was, else it stays as it is now. */
-void wf_snapshot_drop(struct wf_snapshot *snapshot, bool restore);
+void wf_module_snapshot_end(struct wf_module_snapshot *snapshot, bool restore);
 
 /* ---- plans ---- */
 
 /** A module that a line of a plan matches, and what the line's style does to it. */
-struct wf_match {
+struct wf_style_match {
     weft_module *module;
     const weft_plan *line;
-    struct wf_style_use use; /* from wf_plan_resolve on */
+    struct wf_resolved_style use; /* from wf_style_plan_resolve on */
 };
 
 /**
@@ -152,25 +155,25 @@ struct wf_match {
  * warning (unless its style is optional), with `strict` an error.
  * fails: WEFT_ERR_NOT_FOUND for a pattern without match, WEFT_ERR_STATE for a module matched twice
  */
-weft_status wf_plan_match(struct wf_match **matches, int *count, weft_module *root,
-                          const weft_plan *plan, bool strict);
+weft_status wf_style_plan_match(struct wf_style_match **matches, int *count, weft_module *root,
+                                const weft_plan *plan, bool strict);
 
 /** Resolve the styles of all matches, for so many ranks. fails: as wf_style_resolve, for the first
  */
-weft_status wf_plan_resolve(struct wf_match *matches, int count, int ways);
+weft_status wf_style_plan_resolve(struct wf_style_match *matches, int count, int ways);
 
 /** True when the module or one of its parameters is spread over a mesh. */
-bool wf_is_spread(const weft_module *m);
+bool wf_module_is_distributed(const weft_module *m);
 
 /** Apply resolved styles, one after another; on failure the tree is as it was. */
-weft_status wf_plan_apply(weft_module *root, weft_mesh *mesh, const struct wf_match *matches,
-                          int count);
+weft_status wf_style_plan_apply(weft_module *root, weft_mesh *mesh,
+                                const struct wf_style_match *matches, int count);
 
 /** Styles work along one mesh axis. fails: WEFT_ERR_ARG */
-weft_status wf_plan_check_mesh(const weft_mesh *mesh);
+weft_status wf_style_plan_check_mesh(const weft_mesh *mesh);
 
 /** Put "WHOSE: " before the failure that was just recorded; its status. */
-weft_status wf_failure_of(const char *whose);
+weft_status wf_error_add_prefix(const char *whose);
 
 /** Put "NAME line N: " before the failure that was just recorded (line 0: leave it); its status. */
-weft_status wf_plan_blame(const char *name, int line);
+weft_status wf_error_add_plan_line(const char *name, int line);

@@ -1,6 +1,6 @@
 /*
  * layout.c: the table of layouts. A candidate is filled in on the stack and looked up; only when
- * it is new does it move to the heap. What a layout says of a rank is decided in part.c.
+ * it is new does it move to the heap. What a layout says of a rank is decided in shard.c.
  */
 #include "placement/layout.h"
 
@@ -21,7 +21,7 @@ static _Thread_local struct {
 
 /* ---- filling in ---- */
 
-static void row_major(int64_t *stride, int ndim, const int64_t *shape)
+static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
 {
     int64_t step = 1;
 
@@ -32,7 +32,7 @@ static void row_major(int64_t *stride, int ndim, const int64_t *shape)
 }
 
 /* The stride of a dim of one element is never used. */
-static bool same_walk(const int64_t *a, const int64_t *b, int ndim, const int64_t *shape)
+static bool strides_equal(const int64_t *a, const int64_t *b, int ndim, const int64_t *shape)
 {
     for (int d = 0; d < ndim; d++)
         if (shape[d] > 1 && a[d] != b[d]) return false;
@@ -40,17 +40,18 @@ static bool same_walk(const int64_t *a, const int64_t *b, int ndim, const int64_
 }
 
 /* Strides that walk the box as row-major ones do become those, so that such layouts are equal. */
-static void fill_strides(struct wf_desc *desc, const int64_t *strides)
+static void fill_strides(struct wf_tensor_desc *desc, const int64_t *strides)
 {
-    row_major(desc->stride, desc->ndim, desc->shape);
+    row_major_strides(desc->stride, desc->ndim, desc->shape);
     desc->contiguous = true;
-    if (!strides || desc->numel == 0 || same_walk(strides, desc->stride, desc->ndim, desc->shape))
+    if (!strides || desc->numel == 0 ||
+        strides_equal(strides, desc->stride, desc->ndim, desc->shape))
         return;
     memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
     desc->contiguous = false;
 }
 
-static int64_t product(const int64_t *shape, int ndim)
+static int64_t shape_product(const int64_t *shape, int ndim)
 {
     int64_t n = 1;
 
@@ -59,10 +60,10 @@ static int64_t product(const int64_t *shape, int ndim)
 }
 
 /* True when this rank is in the mesh. */
-static bool fill_box(struct wf_layout *l)
+static bool fill_local_box(struct wf_layout *l)
 {
     int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
-    struct wf_desc *desc = &l->desc;
+    struct wf_tensor_desc *desc = &l->desc;
     bool inside = true;
 
     desc->first_term = true;
@@ -74,38 +75,39 @@ static bool fill_box(struct wf_layout *l)
         l->partial = true;
         if (coordinates[a] != 0) desc->first_term = false;
     }
-    wf_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates,
-           l->placements);
+    wf_local_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates,
+                 l->placements);
     return inside;
 }
 
-static uint64_t hash_of(const struct wf_layout *l)
+static uint64_t hash_layout(const struct wf_layout *l)
 {
-    uint64_t hash = wf_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.device << 16 |
-                                                             (uint64_t)l->desc.dtype << 8 |
-                                                             (uint8_t)l->desc.ndim);
+    uint64_t hash = wf_hash_mix((uint64_t)(uintptr_t)l->mesh, (uint64_t)l->desc.device << 16 |
+                                                                  (uint64_t)l->desc.dtype << 8 |
+                                                                  (uint8_t)l->desc.ndim);
 
     for (int a = 0; a < l->n_axes; a++) {
         uint64_t words[3] = {0};
 
         memcpy(words, &l->placements[a], sizeof l->placements[a]);
-        for (int w = 0; w < 3; w++) hash = wf_mix(hash, words[w]);
+        for (int w = 0; w < 3; w++) hash = wf_hash_mix(hash, words[w]);
     }
     for (int a = 0; l->types.mesh && a < WEFT_MAX_AXES; a++) {
-        const struct wf_type *type = &l->types.axis[a];
+        const struct wf_grad_type *type = &l->types.axis[a];
 
-        hash = wf_mix(hash, (uint64_t)type->kind << 16 | (uint64_t)(uint8_t)type->dim << 8 |
-                                type->reduce);
+        hash = wf_hash_mix(hash, (uint64_t)type->kind << 16 | (uint64_t)(uint8_t)type->dim << 8 |
+                                     type->reduce);
     }
     for (int d = 0; d < l->desc.ndim; d++) {
-        hash = wf_mix(hash, (uint64_t)l->desc.global[d]);
-        hash = wf_mix(hash, (uint64_t)l->desc.stride[d]);
+        hash = wf_hash_mix(hash, (uint64_t)l->desc.global[d]);
+        hash = wf_hash_mix(hash, (uint64_t)l->desc.stride[d]);
     }
     return hash;
 }
 
-static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements,
-                 weft_dtype dtype, int ndim, const int64_t *global, const int64_t *strides)
+static void fill_candidate(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements,
+                           weft_dtype dtype, int ndim, const int64_t *global,
+                           const int64_t *strides)
 {
     size_t bytes = (size_t)ndim * sizeof *global;
     bool inside;
@@ -114,24 +116,24 @@ static void fill(struct wf_layout *l, weft_mesh *mesh, const weft_placement *pla
     l->desc.dtype = (uint8_t)dtype;
     l->desc.ndim = (int8_t)ndim;
     if (bytes) memcpy(l->desc.global, global, bytes);
-    l->numel = product(global, ndim);
+    l->numel = shape_product(global, ndim);
     l->mesh = mesh;
     l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
     for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
-    l->boxes = wf_placements_make_boxes(l->placements, l->n_axes);
-    inside = fill_box(l);
-    l->desc.numel = inside ? product(l->desc.shape, ndim) : 0;
+    l->boxes = wf_placements_give_one_box(l->placements, l->n_axes);
+    inside = fill_local_box(l);
+    l->desc.numel = inside ? shape_product(l->desc.shape, ndim) : 0;
     fill_strides(&l->desc, strides);
-    l->hash = hash_of(l);
+    l->hash = hash_layout(l);
 }
 
 /* The runs of every dim in one block; NULL where they follow from the box. */
-static struct wf_dim_runs *runs_of(const struct wf_layout *l)
+static struct wf_index_ranges *index_ranges_of(const struct wf_layout *l)
 {
     int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
-    struct wf_part part[WEFT_MAX_DIMS];
-    struct wf_dim_runs *runs;
-    struct wf_run *next;
+    struct wf_shard part[WEFT_MAX_DIMS];
+    struct wf_index_ranges *runs;
+    struct wf_index_range *next;
     int64_t total = 0;
 
     if (l->boxes) return NULL;
@@ -140,14 +142,14 @@ static struct wf_dim_runs *runs_of(const struct wf_layout *l)
         coordinates[a] = weft_mesh_coordinate(l->mesh, a);
     }
     for (int d = 0; d < l->desc.ndim; d++) {
-        wf_part_of(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
-        total += wf_part_runs(&part[d], NULL, 0);
+        wf_shard_init(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
+        total += wf_shard_ranges(&part[d], NULL, 0);
     }
     runs = wf_malloc(sizeof *runs + (size_t)total * sizeof *next);
-    next = (struct wf_run *)(runs + 1);
+    next = (struct wf_index_range *)(runs + 1);
     for (int d = 0; d < l->desc.ndim; d++, total -= runs->count[d - 1]) {
         runs->of[d] = next;
-        runs->count[d] = wf_part_runs(&part[d], next, total);
+        runs->count[d] = wf_shard_ranges(&part[d], next, total);
         next += runs->count[d];
     }
     return runs;
@@ -155,7 +157,7 @@ static struct wf_dim_runs *runs_of(const struct wf_layout *l)
 
 /* ---- the table ---- */
 
-static bool same(const struct wf_layout *a, const struct wf_layout *b)
+static bool layouts_equal(const struct wf_layout *a, const struct wf_layout *b)
 {
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
 
@@ -168,7 +170,7 @@ static bool same(const struct wf_layout *a, const struct wf_layout *b)
            memcmp(a->desc.stride, b->desc.stride, bytes) == 0;
 }
 
-static void grow(void)
+static void grow_table(void)
 {
     size_t size = table.size ? 2 * table.size : FIRST_BUCKETS;
     struct wf_layout **buckets = wf_calloc(size, sizeof(struct wf_layout *));
@@ -187,17 +189,17 @@ static void grow(void)
     table.size = size;
 }
 
-static struct wf_layout *intern(const struct wf_layout *candidate)
+static struct wf_layout *intern_layout(const struct wf_layout *candidate)
 {
     struct wf_layout *l, **bucket;
 
-    if ((size_t)table.count >= table.size) grow();
+    if ((size_t)table.count >= table.size) grow_table();
     bucket = &table.buckets[candidate->hash & (table.size - 1)];
     for (l = *bucket; l; l = l->next)
-        if (same(l, candidate)) return wf_layout_retain(l);
+        if (layouts_equal(l, candidate)) return wf_layout_retain(l);
     l = wf_malloc(sizeof *l);
     *l = *candidate;
-    l->desc.runs = runs_of(l);
+    l->desc.runs = index_ranges_of(l);
     l->refs = 1;
     l->next = *bucket;
     *bucket = l;
@@ -207,7 +209,7 @@ static struct wf_layout *intern(const struct wf_layout *candidate)
     return l;
 }
 
-void wf_layout_forget(struct wf_layout *layout)
+void wf_layout_free(struct wf_layout *layout)
 {
     struct wf_layout **at = &table.buckets[layout->hash & (table.size - 1)];
 
@@ -223,7 +225,7 @@ void wf_layout_forget(struct wf_layout *layout)
     table.size = 0;
 }
 
-int64_t wf_layout_count(void) { return table.count; }
+int64_t wf_layout_live_count(void) { return table.count; }
 
 /* ---- asking for one ---- */
 
@@ -232,61 +234,64 @@ struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placement
 {
     struct wf_layout candidate;
 
-    fill(&candidate, mesh, placements, dtype, ndim, global, strides);
-    return intern(&candidate);
+    fill_candidate(&candidate, mesh, placements, dtype, ndim, global, strides);
+    return intern_layout(&candidate);
 }
 
-static struct wf_layout *replaced(struct wf_layout *layout, const struct wf_layout *candidate)
+static struct wf_layout *intern_and_release_old(struct wf_layout *layout,
+                                                const struct wf_layout *candidate)
 {
-    struct wf_layout *other = intern(candidate);
+    struct wf_layout *other = intern_layout(candidate);
 
     wf_layout_release(layout);
     return other;
 }
 
-struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device)
+struct wf_layout *wf_layout_on_device(struct wf_layout *layout, weft_device device)
 {
     struct wf_layout candidate = *layout;
 
     if (layout->desc.device == device) return layout;
     candidate.desc.device = (uint8_t)device;
-    candidate.hash = hash_of(&candidate);
-    return replaced(layout, &candidate);
+    candidate.hash = hash_layout(&candidate);
+    return intern_and_release_old(layout, &candidate);
 }
 
-struct wf_layout *wf_layout_typed(struct wf_layout *layout, const struct wf_types *types)
+struct wf_layout *wf_layout_with_grad_types(struct wf_layout *layout,
+                                            const struct wf_grad_types *types)
 {
-    static const struct wf_types none;
+    static const struct wf_grad_types none;
     struct wf_layout candidate = *layout;
 
     candidate.types = types ? *types : none;
-    candidate.hash = hash_of(&candidate);
-    return replaced(layout, &candidate);
+    candidate.hash = hash_layout(&candidate);
+    return intern_and_release_old(layout, &candidate);
 }
 
-static struct wf_layout *beside(const struct wf_layout *layout, struct wf_layout *variation)
+static struct wf_layout *on_device_of(const struct wf_layout *layout, struct wf_layout *variation)
 {
-    return wf_layout_onto(variation, (weft_device)layout->desc.device);
+    return wf_layout_on_device(variation, (weft_device)layout->desc.device);
 }
 
 struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
                                             const weft_placement *placements)
 {
-    return beside(layout, wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
-                                        layout->desc.ndim, layout->desc.global, NULL));
+    return on_device_of(layout,
+                        wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
+                                      layout->desc.ndim, layout->desc.global, NULL));
 }
 
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype)
 {
-    return beside(layout, wf_layout_new(layout->mesh, layout->placements, dtype, layout->desc.ndim,
-                                        layout->desc.global, NULL));
+    return on_device_of(layout, wf_layout_new(layout->mesh, layout->placements, dtype,
+                                              layout->desc.ndim, layout->desc.global, NULL));
 }
 
 struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 {
-    return beside(layout,
-                  wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
-                                layout->desc.shape, layout->desc.stride));
+    return on_device_of(layout,
+                        wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
+                                      layout->desc.shape, layout->desc.stride));
 }
 
 bool wf_layout_parts_alike(const struct wf_layout *l)
@@ -296,7 +301,8 @@ bool wf_layout_parts_alike(const struct wf_layout *l)
 
     for (int i = 0; i < l->n_axes; i++) sizes[i] = weft_mesh_axis_size(l->mesh, i);
     while (a >= 0) {
-        wf_box(shape, offset, l->desc.ndim, l->desc.global, l->n_axes, sizes, at, l->placements);
+        wf_local_box(shape, offset, l->desc.ndim, l->desc.global, l->n_axes, sizes, at,
+                     l->placements);
         if (memcmp(shape, l->desc.shape, (size_t)l->desc.ndim * sizeof *shape) != 0) return false;
         for (a = l->n_axes - 1; a >= 0 && ++at[a] == sizes[a]; a--) at[a] = 0;
     }
@@ -305,7 +311,7 @@ bool wf_layout_parts_alike(const struct wf_layout *l)
 
 /* ---- printing ---- */
 
-static void print_type(struct wf_type type, char *text, size_t bytes)
+static void print_grad_type(struct wf_grad_type type, char *text, size_t bytes)
 {
     static const char *const names[WF_TYPE_KINDS] = {[WF_TYPE_NONE] = "-",
                                                      [WF_TYPE_I] = "I",
@@ -322,14 +328,14 @@ static void print_type(struct wf_type type, char *text, size_t bytes)
         snprintf(text, bytes, "%s", names[type.kind]);
 }
 
-static int print_types(const struct wf_types *types, char *text, size_t bytes)
+static int print_grad_types(const struct wf_grad_types *types, char *text, size_t bytes)
 {
     char list[WF_PLACEMENTS_TEXT] = "", mesh[256];
     size_t at = 0;
 
     for (int a = 0; a < weft_mesh_ndim(types->mesh); a++) {
         at += (size_t)snprintf(list + at, sizeof list - at, "%s", a ? "," : "");
-        print_type(types->axis[a], list + at, sizeof list - at);
+        print_grad_type(types->axis[a], list + at, sizeof list - at);
         at += strlen(list + at);
     }
     weft_mesh_print(types->mesh, mesh, sizeof mesh);
@@ -348,7 +354,7 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
         length =
             snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype), shape);
         if (layout->types.mesh && (size_t)length < bytes)
-            length += print_types(&layout->types, text + length, bytes - (size_t)length);
+            length += print_grad_types(&layout->types, text + length, bytes - (size_t)length);
         return length;
     }
     weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);

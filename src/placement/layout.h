@@ -8,14 +8,14 @@
  */
 #pragma once
 
-#include "base/desc.h"
-#include "placement/part.h"
+#include "base/tensor_desc.h"
+#include "placement/shard.h"
 
 /**
  * What a plain tensor is along one axis of the mesh that it came from, and what its gradient then
- * is (design D5). Which of them go together is said in dtensor/types.def.
+ * is (design D5). Which of them go together is said in dtensor/dispatch/grad_types.def.
  */
-enum wf_type_kind {
+enum wf_grad_type_kind {
     WF_TYPE_NONE, /* nothing is known */
     WF_TYPE_I,    /* the same on every rank, as its gradient is */
     WF_TYPE_R,    /* the same on every rank; each rank's gradient is a term */
@@ -27,9 +27,9 @@ enum wf_type_kind {
 };
 
 /** Part of a plain layout; all zero where nothing is known. */
-struct wf_types {
+struct wf_grad_types {
     weft_mesh *mesh; /* NULL: no types */
-    struct wf_type {
+    struct wf_grad_type {
         uint8_t kind;
         int8_t dim;     /* S */
         uint8_t reduce; /* P */
@@ -38,11 +38,11 @@ struct wf_types {
 };
 
 struct wf_layout {
-    struct wf_desc desc; /* what kernels see */
-    weft_mesh *mesh;     /* NULL: plain */
+    struct wf_tensor_desc desc; /* what kernels see */
+    weft_mesh *mesh;            /* NULL: plain */
     weft_placement placements[WEFT_MAX_AXES];
-    struct wf_types types; /* plain ones only */
-    int64_t numel;         /* global */
+    struct wf_grad_types types; /* plain ones only */
+    int64_t numel;              /* global */
     uint64_t hash;
     int n_axes;   /* 0: plain */
     bool partial; /* some placement is a pending reduction */
@@ -67,9 +67,10 @@ struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtyp
 /** The plain layout of this rank's box: same strides. */
 struct wf_layout *wf_layout_local(const struct wf_layout *layout);
 /** The plain layout with other types, NULL: without any; takes over the caller's reference. */
-struct wf_layout *wf_layout_typed(struct wf_layout *layout, const struct wf_types *types);
+struct wf_layout *wf_layout_with_grad_types(struct wf_layout *layout,
+                                            const struct wf_grad_types *types);
 /** The layout on another device, strides kept; takes over the caller's reference. */
-struct wf_layout *wf_layout_onto(struct wf_layout *layout, weft_device device);
+struct wf_layout *wf_layout_on_device(struct wf_layout *layout, weft_device device);
 
 /** Every rank of the mesh has a part of the same shape: what follows from this rank's strides is
  * then the same on all of them. */
@@ -81,15 +82,15 @@ static inline struct wf_layout *wf_layout_retain(struct wf_layout *layout)
     return layout;
 }
 
-void wf_layout_forget(struct wf_layout *layout);
+void wf_layout_free(struct wf_layout *layout);
 
 static inline void wf_layout_release(struct wf_layout *layout)
 {
-    if (--layout->refs == 0) wf_layout_forget(layout);
+    if (--layout->refs == 0) wf_layout_free(layout);
 }
 
 /** Layouts alive on this thread. */
-int64_t wf_layout_count(void);
+int64_t wf_layout_live_count(void);
 
 /**
  * Check placements for a tensor of `ndim` dims, and write them in the one way there is for each:
@@ -101,21 +102,21 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
                                     int ndim, const char *who);
 
 /** Normal placements fit a shape: segments divide their dim. fails: WEFT_ERR_LAYOUT */
-weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
-                              const char *who);
+weft_status wf_placements_check_segments(const weft_placement *placements, int n_axes,
+                                         const int64_t *global, const char *who);
 
 /**
  * Make normal a list of normal placements that was put together axis by axis: turns are counted
  * anew, and left out beside strided shards; segments that an earlier cut has broken are dropped.
  */
-void wf_placements_settle(weft_placement *placements, int n_axes);
+void wf_placements_renormalize(weft_placement *placements, int n_axes);
 
 /** There is one placement per mesh axis. fails: WEFT_ERR_LAYOUT */
-weft_status wf_placements_counted(const weft_mesh *mesh, int n_placements, const char *who);
+weft_status wf_placements_check_count(const weft_mesh *mesh, int n_placements, const char *who);
 
 /** wf_placements_normalize for a shape that may be none. fails: also WEFT_ERR_SHAPE */
-weft_status wf_placements_for(weft_placement *out, const weft_placement *placements, int n_axes,
-                              int ndim, const int64_t *shape, const char *who);
+weft_status wf_placements_check_shape(weft_placement *out, const weft_placement *placements,
+                                      int n_axes, int ndim, const int64_t *shape, const char *who);
 
 /** Room for any one placement as text, and for a list of them. */
 enum { WF_PLACEMENT_TEXT = 64, WF_PLACEMENTS_TEXT = WEFT_MAX_AXES * (WF_PLACEMENT_TEXT + 8) };
@@ -128,7 +129,7 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
  * What one rank holds: size and first element (the global size where there is none) per dim for
  * `ndim` dims of `global`, for the rank at `coordinates` of a grid `axis_sizes`. Pure. Coordinates
  * of -1 (outside the mesh) give an empty box. Where the part of a dim is more than one run
- * placement/part.h tells which elements it has.
+ * placement/shard.h tells which elements it has.
  */
-void wf_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
-            const int *axis_sizes, const int *coordinates, const weft_placement *placements);
+void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
+                  const int *axis_sizes, const int *coordinates, const weft_placement *placements);

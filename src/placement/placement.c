@@ -44,7 +44,7 @@ struct text {
     char of[WF_PLACEMENT_TEXT];
 };
 
-static struct text name_of(weft_placement p)
+static struct text placement_name(weft_placement p)
 {
     struct text text;
 
@@ -52,12 +52,13 @@ static struct text name_of(weft_placement p)
     return text;
 }
 
-static weft_status check_dim(weft_placement *p, int ndim, int axis, const char *who)
+static weft_status normalize_dim(weft_placement *p, int ndim, int axis, const char *who)
 {
     int dim = p->dim < 0 ? p->dim + ndim : p->dim;
 
     WF_NEED(dim >= 0 && dim < ndim, WEFT_ERR_LAYOUT,
-            "%s: %s on mesh axis %d, but the tensor has %d dims", who, name_of(*p).of, axis, ndim);
+            "%s: %s on mesh axis %d, but the tensor has %d dims", who, placement_name(*p).of, axis,
+            ndim);
     p->dim = (int8_t)dim;
     return WEFT_OK;
 }
@@ -75,7 +76,7 @@ static weft_status normalize_shard(weft_placement *p, int axis, const char *who)
     for (int s = 0; s < given.n_segments; s++) {
         WF_NEED(given.segments[s] > 0, WEFT_ERR_ARG,
                 "%s: %s on mesh axis %d: the size of segment %d is not 1 to %d", who,
-                name_of(given).of, axis, s, UINT16_MAX);
+                placement_name(given).of, axis, s, UINT16_MAX);
         sizes[s] = given.segments[s];
     }
     *p = weft_shard_segments(given.dim, given.n_segments, sizes);
@@ -98,7 +99,7 @@ static weft_status normalize_partial(weft_placement *p, int axis, const char *wh
     return WEFT_OK;
 }
 
-static weft_status normalize(weft_placement *p, int ndim, int axis, const char *who)
+static weft_status normalize_one(weft_placement *p, int ndim, int axis, const char *who)
 {
     switch (p->kind) {
     case WEFT_KIND_REPLICATE:
@@ -106,12 +107,12 @@ static weft_status normalize(weft_placement *p, int ndim, int axis, const char *
         return WEFT_OK;
     case WEFT_KIND_SHARD:
         WF_TRY(normalize_shard(p, axis, who));
-        return check_dim(p, ndim, axis, who);
+        return normalize_dim(p, ndim, axis, who);
     case WEFT_KIND_STRIDED:
         WF_NEED(p->factor > 0, WEFT_ERR_ARG, "%s: %s on mesh axis %d: a dim has at least one piece",
-                who, name_of(*p).of, axis);
+                who, placement_name(*p).of, axis);
         *p = weft_strided_shard(p->dim, p->factor);
-        return check_dim(p, ndim, axis, who);
+        return normalize_dim(p, ndim, axis, who);
     case WEFT_KIND_PARTIAL:
         return normalize_partial(p, axis, who);
     default:
@@ -122,30 +123,31 @@ static weft_status normalize(weft_placement *p, int ndim, int axis, const char *
 
 /* ---- all of them ---- */
 
-static bool is_sum(weft_placement p)
+static bool is_sum_reduction(weft_placement p)
 {
     return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
 /* A sum of maxima is not a maximum of sums, and a list does not say which is meant. */
-static weft_status check_reductions(const weft_placement *p, int n_axes, const char *who)
+static weft_status check_partial_reductions(const weft_placement *p, int n_axes, const char *who)
 {
     int first = -1;
 
     for (int a = 0; a < n_axes; a++) {
         if (!weft_is_partial(p[a])) continue;
         if (first < 0) first = a;
-        WF_NEED(weft_placement_equal(p[first], p[a]) || (is_sum(p[first]) && is_sum(p[a])),
+        WF_NEED(weft_placement_equal(p[first], p[a]) ||
+                    (is_sum_reduction(p[first]) && is_sum_reduction(p[a])),
                 WEFT_ERR_LAYOUT,
                 "%s: mixed partial reductions are not supported: %s on mesh axis %d and %s on axis "
                 "%d have no one meaning",
-                who, name_of(p[first]).of, first, name_of(p[a]).of, a);
+                who, placement_name(p[first]).of, first, placement_name(p[a]).of, a);
     }
     return WEFT_OK;
 }
 
 /* Turns 0, 1, ... each once; those that follow the axes are written as no turns at all. */
-static weft_status check_turns(weft_placement *p, int n_axes, int dim, const char *who)
+static weft_status check_shard_order(weft_placement *p, int n_axes, int dim, const char *who)
 {
     int count = 0, axis_of[WEFT_MAX_AXES];
     bool turns = false, natural = true;
@@ -177,7 +179,7 @@ static weft_status check_turns(weft_placement *p, int n_axes, int dim, const cha
 /* Segments are those of the whole dim: what another cut left has them only when it knew them. */
 static weft_status check_segments(const weft_placement *p, int n_axes, int dim, const char *who)
 {
-    int axes[WEFT_MAX_AXES], n = wf_dim_axes(axes, dim, n_axes, p);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, p);
 
     for (int i = 1; i < n; i++) {
         const weft_placement *before = &p[axes[i - 1]], *now = &p[axes[i]];
@@ -187,7 +189,7 @@ static weft_status check_segments(const weft_placement *p, int n_axes, int dim, 
                 WEFT_ERR_LAYOUT,
                 "%s: %s on mesh axis %d would cut what %s on axis %d left, where its segments are "
                 "no longer whole",
-                who, name_of(*now).of, axes[i], name_of(*before).of, axes[i - 1]);
+                who, placement_name(*now).of, axes[i], placement_name(*before).of, axes[i - 1]);
     }
     return WEFT_OK;
 }
@@ -199,14 +201,14 @@ static bool has_strided(const weft_placement *p, int n_axes, int dim)
     return false;
 }
 
-static void settle_dim(weft_placement *p, int n_axes, int dim)
+static void renormalize_dim(weft_placement *p, int n_axes, int dim)
 {
     int axes[WEFT_MAX_AXES], n;
     bool natural = true;
 
     for (int a = 0; has_strided(p, n_axes, dim) && a < n_axes; a++)
         if (weft_shards(p[a], dim)) p[a].order = 0;
-    n = wf_dim_axes(axes, dim, n_axes, p);
+    n = wf_axes_sharding_dim(axes, dim, n_axes, p);
     for (int i = 1; i < n; i++) natural &= axes[i - 1] < axes[i];
     for (int i = 0; i < n; i++) {
         weft_placement *now = &p[axes[i]];
@@ -219,10 +221,11 @@ static void settle_dim(weft_placement *p, int n_axes, int dim)
     }
 }
 
-void wf_placements_settle(weft_placement *placements, int n_axes)
+void wf_placements_renormalize(weft_placement *placements, int n_axes)
 {
     for (int a = 0; a < n_axes; a++)
-        if (wf_is_cut(placements[a])) settle_dim(placements, n_axes, placements[a].dim);
+        if (wf_is_shard_or_strided(placements[a]))
+            renormalize_dim(placements, n_axes, placements[a].dim);
 }
 
 weft_status wf_placements_normalize(weft_placement *out, const weft_placement *in, int n_axes,
@@ -231,17 +234,17 @@ weft_status wf_placements_normalize(weft_placement *out, const weft_placement *i
     WF_NEED(in, WEFT_ERR_ARG, "%s: no placements given", who);
     for (int a = 0; a < n_axes; a++) {
         out[a] = in[a];
-        WF_TRY(normalize(&out[a], ndim, a, who));
+        WF_TRY(normalize_one(&out[a], ndim, a, who));
     }
     for (int d = 0; d < ndim; d++) {
-        WF_TRY(check_turns(out, n_axes, d, who));
+        WF_TRY(check_shard_order(out, n_axes, d, who));
         WF_TRY(check_segments(out, n_axes, d, who));
     }
-    return check_reductions(out, n_axes, who);
+    return check_partial_reductions(out, n_axes, who);
 }
 
-weft_status wf_placements_fit(const weft_placement *placements, int n_axes, const int64_t *global,
-                              const char *who)
+weft_status wf_placements_check_segments(const weft_placement *placements, int n_axes,
+                                         const int64_t *global, const char *who)
 {
     for (int a = 0; a < n_axes; a++) {
         const weft_placement *p = &placements[a];
@@ -250,7 +253,7 @@ weft_status wf_placements_fit(const weft_placement *placements, int n_axes, cons
         for (int s = 0; s < p->n_segments; s++) sum += p->segments[s];
         WF_NEED(sum == 0 || global[p->dim] % sum == 0, WEFT_ERR_LAYOUT,
                 "%s: %s on mesh axis %d: dim %d has %lld elements, no multiple of %lld", who,
-                name_of(*p).of, a, p->dim, (long long)global[p->dim], (long long)sum);
+                placement_name(*p).of, a, p->dim, (long long)global[p->dim], (long long)sum);
     }
     return WEFT_OK;
 }

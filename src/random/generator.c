@@ -47,7 +47,7 @@ weft_generator *weft_generator_retain(weft_generator *g)
 }
 
 /* A generator that outlived weft_finalize is in no list. */
-static void leave(const weft_generator *g)
+static void unlink_generator(const weft_generator *g)
 {
     for (weft_generator **at = &state.all; *at; at = &(*at)->next)
         if (*at == g) {
@@ -59,19 +59,19 @@ static void leave(const weft_generator *g)
 void weft_generator_release(weft_generator *g)
 {
     if (!g || --g->refs > 0) return;
-    leave(g);
+    unlink_generator(g);
     wf_free(g->name);
     wf_free(g);
 }
 
-weft_generator *wf_generator_of(weft_generator *given)
+weft_generator *wf_generator_or_current(weft_generator *given)
 {
     if (given) return given;
     if (!state.fork) return &state.own;
     return state.fork->current ? state.fork->current : &state.fork->copy;
 }
 
-weft_generator *weft_generator_current(void) { return wf_generator_of(NULL); }
+weft_generator *weft_generator_current(void) { return wf_generator_or_current(NULL); }
 
 uint64_t weft_generator_seed(const weft_generator *g) { return WF_HANDLE(g)->seed; }
 
@@ -79,7 +79,7 @@ uint64_t weft_generator_draws(const weft_generator *g) { return WF_HANDLE(g)->dr
 
 void weft_generator_reseed(weft_generator *g, uint64_t seed)
 {
-    g = wf_generator_of(g);
+    g = wf_generator_or_current(g);
     g->seed = seed;
     g->draw = 0;
 }
@@ -97,12 +97,12 @@ weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed)
 
 /* ---- state as bytes: two 64-bit numbers, the lowest byte first ---- */
 
-static void put(unsigned char *bytes, uint64_t word)
+static void put_u64_le(unsigned char *bytes, uint64_t word)
 {
     for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(word >> 8 * i);
 }
 
-static uint64_t take(const unsigned char *bytes)
+static uint64_t read_u64_le(const unsigned char *bytes)
 {
     uint64_t word = 0;
 
@@ -114,8 +114,8 @@ void weft_generator_state(const weft_generator *g, unsigned char bytes[WEFT_GENE
 {
     WF_NEED_VOID(bytes, WEFT_ERR_ARG, "generator state: no bytes to write it to");
     if (!g) g = weft_generator_current();
-    put(bytes, g->seed);
-    put(bytes + 8, g->draw);
+    put_u64_le(bytes, g->seed);
+    put_u64_le(bytes + 8, g->draw);
 }
 
 weft_status weft_generator_set_state(weft_generator *g,
@@ -124,18 +124,18 @@ weft_status weft_generator_set_state(weft_generator *g,
     uint64_t draw;
 
     WF_NEED(bytes, WEFT_ERR_ARG, "generator: no state to set");
-    draw = take(bytes + 8);
+    draw = read_u64_le(bytes + 8);
     WF_NEED(draw < draws_end, WEFT_ERR_ARG, "generator: draw number %llu in a state; at most 2^63",
             (unsigned long long)draw);
-    g = wf_generator_of(g);
-    g->seed = take(bytes);
+    g = wf_generator_or_current(g);
+    g->seed = read_u64_le(bytes);
     g->draw = draw;
     return WEFT_OK;
 }
 
 /* ---- names: those who have one are kept by the thread ---- */
 
-static weft_generator *find(const char *name)
+static weft_generator *find_by_name(const char *name)
 {
     weft_generator *g = state.all;
 
@@ -145,7 +145,7 @@ static weft_generator *find(const char *name)
 
 weft_generator *weft_generator_find(const char *name)
 {
-    weft_generator *g = name ? find(name) : NULL;
+    weft_generator *g = name ? find_by_name(name) : NULL;
 
     WF_NEED_PTR(g, WEFT_ERR_NOT_FOUND, "generator: none is named %s", name ? name : "(NULL)");
     return g;
@@ -173,7 +173,7 @@ weft_generator *weft_generator_add(const char *name, uint64_t seed)
 weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64_t seed)
 {
     enum { APART = 2718 };
-    weft_generator *own = find(WEFT_MODEL_PARALLEL_RNG);
+    weft_generator *own = find_by_name(WEFT_MODEL_PARALLEL_RNG);
     uint64_t mine;
 
     WF_NEED(!mesh || (axis >= 0 && axis < weft_mesh_ndim(mesh)), WEFT_ERR_ARG,
@@ -205,7 +205,7 @@ void weft_generator_reset(void)
 void weft_generator_fork(weft_generator *g)
 {
     struct fork *fork = WF_NEW(struct fork);
-    const weft_generator *outer = wf_generator_of(NULL);
+    const weft_generator *outer = wf_generator_or_current(NULL);
 
     fork->copy.seed = outer->seed;
     fork->copy.draw = outer->draw;
@@ -248,7 +248,7 @@ struct kept {
     struct place then, now;
 };
 
-struct wf_draws {
+struct wf_rng_state {
     weft_generator *forked; /* current then; NULL: the thread's own, or a copy */
     struct place current;
     struct fork *outer; /* while they are drawn again */
@@ -256,56 +256,60 @@ struct wf_draws {
     struct kept each[];
 };
 
-static struct place place_of(const weft_generator *g) { return (struct place){g->seed, g->draw}; }
+static struct place position_of(const weft_generator *g)
+{
+    return (struct place){g->seed, g->draw};
+}
 
-static void go_to(weft_generator *g, struct place place)
+static void set_position(weft_generator *g, struct place place)
 {
     g->seed = place.seed;
     g->draw = place.draw;
 }
 
-struct wf_draws *wf_draws_save(void)
+struct wf_rng_state *wf_rng_state_save(void)
 {
-    struct wf_draws *draws;
+    struct wf_rng_state *draws;
     int n = 0;
 
     for (weft_generator *g = state.all; g; g = g->next) n++;
     draws = wf_calloc(1, sizeof *draws + (size_t)n * sizeof *draws->each);
     for (weft_generator *g = state.all; g; g = g->next)
-        draws->each[draws->count++] = (struct kept){weft_generator_retain(g), .then = place_of(g)};
+        draws->each[draws->count++] =
+            (struct kept){weft_generator_retain(g), .then = position_of(g)};
     draws->forked = state.fork ? state.fork->current : NULL; /* one of `each` */
-    draws->current = place_of(wf_generator_of(NULL));
+    draws->current = position_of(wf_generator_or_current(NULL));
     draws->local_then = state.local;
     return draws;
 }
 
-void wf_draws_free(struct wf_draws *draws)
+void wf_rng_state_free(struct wf_rng_state *draws)
 {
     for (int i = 0; draws && i < draws->count; i++) weft_generator_release(draws->each[i].g);
     wf_free(draws);
 }
 
-void wf_draws_begin(struct wf_draws *draws)
+void wf_rng_state_enter(struct wf_rng_state *draws)
 {
     for (int i = 0; i < draws->count; i++) {
         struct kept *kept = &draws->each[i];
 
-        kept->now = place_of(kept->g);
-        go_to(kept->g, kept->then);
+        kept->now = position_of(kept->g);
+        set_position(kept->g, kept->then);
     }
     draws->outer = state.fork;
     weft_generator_fork(draws->forked);
-    if (!draws->forked) go_to(wf_generator_of(NULL), draws->current);
+    if (!draws->forked) set_position(wf_generator_or_current(NULL), draws->current);
     draws->local_now = state.local;
     state.local = draws->local_then;
 }
 
-void wf_draws_end(struct wf_draws *draws)
+void wf_rng_state_leave(struct wf_rng_state *draws)
 {
     state.local = draws->local_now;
     while (state.fork && state.fork != draws->outer)
         weft_generator_join(); /* a failure leaves more */
-    for (int i = 0; i < draws->count; i++) go_to(draws->each[i].g, draws->each[i].now);
+    for (int i = 0; i < draws->count; i++) set_position(draws->each[i].g, draws->each[i].now);
 }
 
 void wf_generator_finalize(void)

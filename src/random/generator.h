@@ -19,7 +19,7 @@ struct weft_generator {
 };
 
 /** `given`, or the thread's current generator for NULL. */
-weft_generator *wf_generator_of(weft_generator *given);
+weft_generator *wf_generator_or_current(weft_generator *given);
 
 /** Elements are numbered within this rank's part (weft_local_random_begin). */
 bool wf_random_is_local(void);
@@ -28,14 +28,14 @@ bool wf_random_is_local(void);
  * Where the thread's random numbers stand: all its generators, which of them is current, and how
  * elements are numbered.
  */
-struct wf_draws;
-struct wf_draws *wf_draws_save(void);
-void wf_draws_free(struct wf_draws *draws); /* NULL is allowed */
+struct wf_rng_state;
+struct wf_rng_state *wf_rng_state_save(void);
+void wf_rng_state_free(struct wf_rng_state *draws); /* NULL is allowed */
 
 /** Between these, which may come again, numbers are drawn as they were after `draws` was saved;
  * what comes later is drawn as if nothing had been. */
-void wf_draws_begin(struct wf_draws *draws);
-void wf_draws_end(struct wf_draws *draws);
+void wf_rng_state_enter(struct wf_rng_state *draws);
+void wf_rng_state_leave(struct wf_rng_state *draws);
 
 /** Drop what the thread holds: forks, named generators; its own starts again. */
 void wf_generator_finalize(void);

@@ -5,7 +5,7 @@
 #include "tensor/tensor.h"
 
 /* Strides of the whole tensor, with its dims in memory in the order in which the part's are. */
-static void whole_strides(int64_t *stride, const struct wf_desc *desc)
+static void global_strides(int64_t *stride, const struct wf_tensor_desc *desc)
 {
     for (int d = 0; d < desc->ndim; d++) {
         stride[d] = 1;
@@ -25,6 +25,6 @@ weft_status weft_layout_of(weft_layout *out, const weft_tensor *t)
     l = t->layout;
     WF_NEED(l->mesh, WEFT_ERR_ARG, "layout: the tensor is plain");
     WF_TRY(weft_layout_make(out, l->mesh, l->placements, l->n_axes, l->desc.ndim, l->desc.global));
-    if (!l->desc.contiguous) whole_strides(out->stride, &l->desc);
+    if (!l->desc.contiguous) global_strides(out->stride, &l->desc);
     return WEFT_OK;
 }

@@ -12,7 +12,7 @@ int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes)
     return t ? wf_layout_print(t->layout, text, bytes) : snprintf(text, bytes, "(no tensor)");
 }
 
-static void print_dim(const struct wf_desc *desc, const char *at, int dim, FILE *out)
+static void print_dim(const struct wf_tensor_desc *desc, const char *at, int dim, FILE *out)
 {
     size_t size = wf_dtypes[desc->dtype].size;
     int64_t shown;
@@ -35,11 +35,11 @@ void weft_tensor_print(const weft_tensor *t, FILE *out)
     char text[256];
 
     WF_NEED_VOID(out, WEFT_ERR_ARG, "tensor print: no file");
-    if (wf_tensor_need_live(t, "tensor print") != WEFT_OK) return;
+    if (wf_tensor_check_alive(t, "tensor print") != WEFT_OK) return;
     weft_tensor_describe(t, text, sizeof text);
     fprintf(out, "%s ", text);
     if (t && t->layout->desc.numel && !wf_is_meta(t)) {
-        wf_settled(t);
+        wf_wait_ready(t);
         print_dim(&t->layout->desc, t->data, 0, out);
     }
     fputc('\n', out);

@@ -27,7 +27,7 @@ static _Thread_local struct {
     int n_spare;
 } scopes;
 
-void wf_scope_grow(void)
+void wf_scope_grow_stack(void)
 {
     struct wf_temporaries *all = &wf_temporaries;
 
@@ -35,13 +35,13 @@ void wf_scope_grow(void)
     all->items = wf_realloc(all->items, all->room * sizeof *all->items);
 }
 
-static void own(weft_tensor *t)
+static void add_to_current_scope(weft_tensor *t)
 {
-    if (wf_scope_is_full()) wf_scope_grow();
-    wf_scope_push(t);
+    if (wf_scope_stack_is_full()) wf_scope_grow_stack();
+    wf_scope_push_temporary(t);
 }
 
-static void rest(weft_scope *s)
+static void retire_scope(weft_scope *s)
 {
     s->is_open = false;
     scopes.last->outer = s;
@@ -49,20 +49,20 @@ static void rest(weft_scope *s)
     scopes.n_spare++;
 }
 
-static void add_spare(void)
+static void make_spare_scopes(void)
 {
     if (!scopes.spare) {
         scopes.spare = scopes.last = WF_NEW(weft_scope);
         scopes.n_spare = 1;
     }
-    while (scopes.n_spare <= SCOPES_AT_REST) rest(WF_NEW(weft_scope));
+    while (scopes.n_spare <= SCOPES_AT_REST) retire_scope(WF_NEW(weft_scope));
 }
 
 weft_scope *weft_scope_open(void)
 {
     weft_scope *outer = scopes.open, *scope;
 
-    if (scopes.n_spare <= SCOPES_AT_REST) add_spare();
+    if (scopes.n_spare <= SCOPES_AT_REST) make_spare_scopes();
     scope = scopes.spare;
     scopes.spare = scope->outer;
     scopes.n_spare--;
@@ -79,18 +79,18 @@ void wf_scope_set_modes(unsigned modes) { scopes.open->modes = modes; }
 
 unsigned wf_scope_modes(void) { return scopes.open ? scopes.open->modes : 0; }
 
-void wf_scope_set_parts(weft_mesh *mesh) { scopes.open->parts = mesh; }
+void wf_scope_set_saved_shard_mesh(weft_mesh *mesh) { scopes.open->parts = mesh; }
 
-weft_mesh *wf_scope_parts(void) { return scopes.open ? scopes.open->parts : NULL; }
+weft_mesh *wf_scope_saved_shard_mesh(void) { return scopes.open ? scopes.open->parts : NULL; }
 
-static void drop_above(size_t start)
+static void release_temporaries_above(size_t start)
 {
     struct wf_temporaries *all = &wf_temporaries;
 
     while (all->count > start) weft_release(all->items[--all->count]);
 }
 
-static bool is_mine(const weft_scope *scope)
+static bool is_open_on_this_thread(const weft_scope *scope)
 {
     const weft_scope *s = scopes.open;
 
@@ -103,37 +103,38 @@ static weft_status check_open(const char *who, const weft_scope *scope)
     if (scope == scopes.open) return WEFT_OK;
     WF_NEED(scope->is_open, WEFT_ERR_STATE,
             "%s: the scope was closed before, by itself or with one around it", who);
-    WF_NEED(is_mine(scope), WEFT_ERR_STATE, "%s: the scope was opened by another thread", who);
+    WF_NEED(is_open_on_this_thread(scope), WEFT_ERR_STATE,
+            "%s: the scope was opened by another thread", who);
     return WEFT_OK;
 }
 
-static void close_to(weft_scope *scope)
+static void close_scopes_down_to(weft_scope *scope)
 {
     weft_scope *s;
 
     do {
         s = scopes.open;
-        drop_above(s->start);
+        release_temporaries_above(s->start);
         scopes.open = s->outer;
-        rest(s);
+        retire_scope(s);
     } while (s != scope);
 }
 
 void weft_scope_close(weft_scope *scope)
 {
-    if (scope && check_open("scope_close", scope) == WEFT_OK) close_to(scope);
+    if (scope && check_open("scope_close", scope) == WEFT_OK) close_scopes_down_to(scope);
 }
 
 weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)
 {
     WF_NEED(n == 0 || tensors, WEFT_ERR_ARG, "scope_return: no list of %d tensors", n);
-    for (int i = 0; i < n; i++) WF_TRY(wf_tensor_need_live(tensors[i], "scope_return"));
+    for (int i = 0; i < n; i++) WF_TRY(wf_tensor_check_alive(tensors[i], "scope_return"));
     if (!scope) return WEFT_OK;
     WF_TRY(check_open("scope_return", scope));
     for (int i = 0; i < n; i++) weft_retain(tensors[i]);
-    close_to(scope);
+    close_scopes_down_to(scope);
     for (int i = 0; i < n; i++)
-        if (tensors[i]) own(tensors[i]);
+        if (tensors[i]) add_to_current_scope(tensors[i]);
     return WEFT_OK;
 }
 
@@ -142,7 +143,7 @@ weft_tensor *weft_scope_return(weft_scope *scope, weft_tensor *t)
     return weft_scope_return_n(scope, &t, 1) == WEFT_OK ? t : NULL;
 }
 
-static void free_list(weft_scope *scope)
+static void free_scope_list(weft_scope *scope)
 {
     while (scope) {
         weft_scope *outer = scope->outer;
@@ -154,10 +155,10 @@ static void free_list(weft_scope *scope)
 
 void wf_scope_finalize(void)
 {
-    drop_above(0);
-    free_list(scopes.open);
+    release_temporaries_above(0);
+    free_scope_list(scopes.open);
     if (scopes.last) scopes.last->outer = NULL;
-    free_list(scopes.spare);
+    free_scope_list(scopes.spare);
     wf_free(wf_temporaries.items);
     wf_temporaries.items = NULL;
     wf_temporaries.count = wf_temporaries.room = 0;

@@ -13,11 +13,14 @@ struct wf_temporaries {
 };
 extern _Thread_local struct wf_temporaries wf_temporaries;
 
-void wf_scope_grow(void);
-static inline bool wf_scope_is_full(void) { return wf_temporaries.count == wf_temporaries.room; }
+void wf_scope_grow_stack(void);
+static inline bool wf_scope_stack_is_full(void)
+{
+    return wf_temporaries.count == wf_temporaries.room;
+}
 
 /** Give the innermost scope the handle's first reference; it has room. */
-static inline void wf_scope_push(weft_tensor *t)
+static inline void wf_scope_push_temporary(weft_tensor *t)
 {
     wf_temporaries.items[wf_temporaries.count++] = t;
 }
@@ -26,7 +29,7 @@ static inline void wf_scope_push(weft_tensor *t)
 void wf_scope_finalize(void);
 
 /** What holds until a scope closes, however it comes to that: scopes opened inside inherit it. */
-enum wf_mode { WF_MODE_LOSS_PARALLEL = 1 };
+enum wf_scope_mode { WF_MODE_LOSS_PARALLEL = 1 };
 
 /** The modes that are on in the innermost scope, as bits / others instead. Outside every scope
  * nothing is on. */
@@ -34,5 +37,5 @@ unsigned wf_scope_modes(void);
 void wf_scope_set_modes(unsigned modes);
 
 /** The same for the mesh over which what backward needs is cut; NULL: it is kept whole. */
-void wf_scope_set_parts(weft_mesh *mesh);
-weft_mesh *wf_scope_parts(void);
+void wf_scope_set_saved_shard_mesh(weft_mesh *mesh);
+weft_mesh *wf_scope_saved_shard_mesh(void);

@@ -1,4 +1,5 @@
-/* tensor.c: handles and what they tell. Scopes are in scope.c, tensors from data in make.c. */
+/* tensor.c: handles and what they tell. Scopes are in scope.c, tensors from data in
+ * tensor_create.c. */
 #include "tensor/tensor.h"
 
 #include <assert.h>
@@ -104,7 +105,7 @@ static uint64_t number_of_thread(void)
     return handles.thread;
 }
 
-static void add_chunk(void)
+static void add_handle_chunk(void)
 {
     struct chunk *chunk = take_ended();
 
@@ -133,7 +134,7 @@ static int add_new(void)
     return NEW_AT_ONCE - alone;
 }
 
-static void rest(weft_tensor *t)
+static void enqueue_free_handle(weft_tensor *t)
 {
     handles.last->next_free = t;
     handles.last = t;
@@ -143,11 +144,11 @@ static void rest(weft_tensor *t)
 static void look_at_queue(void)
 {
     const struct chunk *newest = handles.chunks.last;
-    int64_t resting = handles.all - wf_tensor_count();
+    int64_t resting = handles.all - wf_tensor_live_count();
     int64_t usable = resting > HANDLES_AT_REST ? resting - HANDLES_AT_REST : 0;
 
     if (usable < NEW_AT_ONCE / 2) {
-        if (!newest || newest->used + NEW_AT_ONCE > HANDLES_PER_CHUNK) add_chunk();
+        if (!newest || newest->used + NEW_AT_ONCE > HANDLES_PER_CHUNK) add_handle_chunk();
         usable += add_new();
     }
     handles.made_at_check = handles.made + usable;
@@ -158,7 +159,7 @@ static const char *origin_of(const weft_tensor *t)
     return t->origin ? t->origin : "an earlier thread";
 }
 
-weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who)
+weft_status wf_tensor_fail_dead(const weft_tensor *t, const char *who)
 {
     uint64_t owner = owner_of(t);
 
@@ -174,18 +175,20 @@ weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who)
                    who, origin_of(t));
 }
 
-weft_status wf_tensor_need_live(const weft_tensor *t, const char *who)
+weft_status wf_tensor_check_alive(const weft_tensor *t, const char *who)
 {
     return !t || (t->refs > 0 && owner_of(t) == handles.thread) ? WEFT_OK
-                                                                : wf_tensor_refuse_dead(t, who);
+                                                                : wf_tensor_fail_dead(t, who);
 }
 
 /* Called in the last place: a caller that calls nothing else has no registers to save. */
-__attribute__((noinline)) static weft_tensor *
-new_after_growing(struct wf_layout *layout, struct wf_block *block, void *data, const char *origin)
+__attribute__((noinline)) static weft_tensor *new_tensor_after_growing(struct wf_layout *layout,
+                                                                       struct wf_block *block,
+                                                                       void *data,
+                                                                       const char *origin)
 {
     if (handles.made == handles.made_at_check) look_at_queue();
-    if (wf_scope_is_full()) wf_scope_grow();
+    if (wf_scope_stack_is_full()) wf_scope_grow_stack();
     return wf_tensor_new(layout, block, data, origin);
 }
 
@@ -194,8 +197,8 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
 {
     weft_tensor *t;
 
-    if (handles.made == handles.made_at_check || wf_scope_is_full())
-        return new_after_growing(layout, block, data, origin);
+    if (handles.made == handles.made_at_check || wf_scope_stack_is_full())
+        return new_tensor_after_growing(layout, block, data, origin);
     t = handles.free;
     handles.free = t->next_free;
     __builtin_prefetch(handles.free, 1); /* it was not used for long */
@@ -205,25 +208,26 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
     t->block = block;
     t->origin = origin; /* node, grad and the flags were cleared at its end */
     t->refs = 1;
-    wf_scope_push(t);
+    wf_scope_push_temporary(t);
     return t;
 }
 
-weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
-                             const char *origin)
+weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category category,
+                                 const char *origin)
 {
     size_t bytes = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
-    struct wf_block *block = layout->desc.device == WEFT_META ? wf_block_planned(bytes, category)
-                                                              : wf_block_new(bytes, category);
+    struct wf_block *block = layout->desc.device == WEFT_META
+                                 ? wf_block_new_simulated(bytes, category)
+                                 : wf_block_new(bytes, category);
 
     return block ? wf_tensor_new(layout, block, block->data, origin) : NULL;
 }
 
 /* Nobody holds it any more. */
-__attribute__((noinline)) static void end(weft_tensor *t)
+__attribute__((noinline)) static void free_handle(weft_tensor *t)
 {
     if (t->node) {
-        wf_node_release(t->node);
+        wf_tape_node_release(t->node);
         t->node = NULL;
     }
     if (t->grad) {
@@ -236,14 +240,14 @@ __attribute__((noinline)) static void end(weft_tensor *t)
     t->block = &no_block;
     t->requires_grad = false;
     t->pending = false;
-    rest(t);
+    enqueue_free_handle(t);
     handles.released++;
 }
 
 weft_tensor *weft_retain(weft_tensor *t)
 {
     if (!t) return NULL;
-    if (t->refs <= 0) return (void)wf_tensor_refuse_dead(t, "retain"), NULL;
+    if (t->refs <= 0) return (void)wf_tensor_fail_dead(t, "retain"), NULL;
     t->refs++;
     return t;
 }
@@ -252,34 +256,34 @@ void weft_release(weft_tensor *t)
 {
     if (!t || --t->refs > 0) return;
     if (t->refs == 0 && owner_of(t) == handles.thread) {
-        end(t);
+        free_handle(t);
     } else {
         t->refs++;
-        wf_tensor_refuse_dead(t, "release");
+        wf_tensor_fail_dead(t, "release");
     }
 }
 
-int32_t *wf_tensor_ties(weft_tensor *t)
+int32_t *wf_tensor_parameter_count(weft_tensor *t)
 {
     struct chunk *chunk = chunk_of(t);
 
     return &chunk->ties[t - chunk->handles];
 }
 
-_Thread_local uint64_t wf_tensor_writes;
+_Thread_local uint64_t wf_inplace_write_count;
 
 int64_t weft_tensor_version(const weft_tensor *t)
 {
-    return t && wf_tensor_need_live(t, "tensor_version") == WEFT_OK ? t->block->version : 0;
+    return t && wf_tensor_check_alive(t, "tensor_version") == WEFT_OK ? t->block->version : 0;
 }
 
 void weft_increment_version(weft_tensor *t)
 {
-    if (t && wf_tensor_need_live(t, "increment_version") == WEFT_OK)
-        wf_tensor_begin_write(t, "weft_increment_version");
+    if (t && wf_tensor_check_alive(t, "increment_version") == WEFT_OK)
+        wf_tensor_before_write(t, "weft_increment_version");
 }
 
-int64_t wf_tensor_count(void) { return handles.made - handles.released; }
+int64_t wf_tensor_live_count(void) { return handles.made - handles.released; }
 
 static void report_leaks(void)
 {
@@ -315,14 +319,14 @@ static void give_back(void)
 void wf_tensor_finalize(void)
 {
     wf_scope_finalize();
-    if (wf_tensor_count()) report_leaks();
+    if (wf_tensor_live_count()) report_leaks();
     give_back();
     handles.free = handles.last = NULL;
     handles.made = handles.made_at_check = handles.released = handles.all = 0;
     handles.chunks = (struct chunks){0};
 }
 
-int wf_dim(int dim, int ndim, const char *who)
+int wf_normalize_dim(int dim, int ndim, const char *who)
 {
     if (dim >= -ndim && dim < ndim) return dim < 0 ? dim + ndim : dim;
     WF_FAIL(WEFT_ERR_ARG, "%s: dim %d of a tensor with %d dims", who, dim, ndim);
@@ -333,7 +337,7 @@ int weft_ndim(const weft_tensor *t) { return WF_HANDLE(t)->layout->desc.ndim; }
 
 int64_t weft_size(const weft_tensor *t, int dim)
 {
-    int d = wf_dim(dim, weft_ndim(t), "size");
+    int d = wf_normalize_dim(dim, weft_ndim(t), "size");
 
     return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.global[d];
 }
@@ -355,21 +359,21 @@ weft_placement weft_tensor_placement(const weft_tensor *t, int axis)
 
 int64_t weft_local_size(const weft_tensor *t, int dim)
 {
-    int d = wf_dim(dim, weft_ndim(t), "local size");
+    int d = wf_normalize_dim(dim, weft_ndim(t), "local size");
 
     return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.shape[d];
 }
 
 int64_t weft_local_offset(const weft_tensor *t, int dim)
 {
-    int d = wf_dim(dim, weft_ndim(t), "local offset");
+    int d = wf_normalize_dim(dim, weft_ndim(t), "local offset");
 
     return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.offset[d];
 }
 
 int64_t weft_local_stride(const weft_tensor *t, int dim)
 {
-    int d = wf_dim(dim, weft_ndim(t), "local stride");
+    int d = wf_normalize_dim(dim, weft_ndim(t), "local stride");
 
     return d < 0 ? -1 : WF_HANDLE(t)->layout->desc.stride[d];
 }
@@ -378,12 +382,12 @@ int64_t weft_local_numel(const weft_tensor *t) { return WF_HANDLE(t)->layout->de
 
 void *weft_data(weft_tensor *t)
 {
-    if (!t || wf_tensor_need_live(t, "data") != WEFT_OK) return NULL;
-    wf_settled(t);
+    if (!t || wf_tensor_check_alive(t, "data") != WEFT_OK) return NULL;
+    wf_wait_ready(t);
     return t->data;
 }
 
-const char *wf_element(const struct wf_desc *desc, const void *data, int64_t index)
+const char *wf_element_address(const struct wf_tensor_desc *desc, const void *data, int64_t index)
 {
     int64_t at = 0;
 
@@ -396,7 +400,7 @@ const char *wf_element(const struct wf_desc *desc, const void *data, int64_t ind
 
 double weft_item(const weft_tensor *t)
 {
-    if (!t || wf_tensor_need_live(t, "item") != WEFT_OK) return NAN;
+    if (!t || wf_tensor_check_alive(t, "item") != WEFT_OK) return NAN;
     if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
         char text[200];
 
@@ -408,17 +412,17 @@ double weft_item(const weft_tensor *t)
         WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
         return NAN;
     }
-    wf_settled(t);
+    wf_wait_ready(t);
     return wf_dtypes[t->layout->desc.dtype].load(t->data);
 }
 
 weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
 {
-    const struct wf_desc *desc;
+    const struct wf_tensor_desc *desc;
 
     WF_NEED_GIVEN(t, "read_f64: no tensor");
     WF_NEED(out || room <= 0, WEFT_ERR_ARG, "read_f64: no array to write to");
-    WF_TRY(wf_tensor_need_live(t, "read_f64"));
+    WF_TRY(wf_tensor_check_alive(t, "read_f64"));
     desc = &t->layout->desc;
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
             "read_f64: a tensor on the meta device has no elements");
@@ -427,8 +431,8 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
                       (long long)room, (long long)desc->numel);
     WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
             (long long)room, (long long)desc->numel);
-    wf_settled(t);
+    wf_wait_ready(t);
     for (int64_t i = 0; i < desc->numel; i++)
-        out[i] = wf_dtypes[desc->dtype].load(wf_element(desc, t->data, i));
+        out[i] = wf_dtypes[desc->dtype].load(wf_element_address(desc, t->data, i));
     return WEFT_OK;
 }

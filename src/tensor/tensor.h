@@ -12,8 +12,8 @@
 #include "device/pool.h"
 #include "placement/layout.h"
 
-struct wf_node;
-struct wf_kept;
+struct wf_tape_node;
+struct wf_grad_state;
 
 struct weft_tensor {
     struct wf_layout *layout;
@@ -22,13 +22,15 @@ struct weft_tensor {
         weft_tensor *next_free; /* of a released handle */
     };
     struct wf_block *block; /* the bytes, shared with views */
-    struct wf_node *node;   /* the tape node that made it; NULL for leaves and outside the tape */
-    weft_tensor *grad;      /* leaves only; may be a pending sum until weft_grad is asked */
-    int32_t refs;           /* 0: released */
-    bool requires_grad;     /* a leaf that wants a gradient, or the result of a recorded op */
-    bool pending;           /* its elements may still be under way: wf_settled before their use */
-    const char *origin;     /* the op that made it, for the leak report */
-    struct wf_kept *kept;   /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
+    struct wf_tape_node
+        *node;          /* the tape node that made it; NULL for leaves and outside the tape */
+    weft_tensor *grad;  /* leaves only; may be a pending sum until weft_grad is asked */
+    int32_t refs;       /* 0: released */
+    bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
+    bool pending;       /* its elements may still be under way: wf_wait_ready before their use */
+    const char *origin; /* the op that made it, for the leak report */
+    struct wf_grad_state
+        *kept; /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
 };
 
 /**
@@ -44,42 +46,42 @@ weft_device wf_default_device(void);
 static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.device == WEFT_META; }
 
 /** A fresh tensor of this layout, elements undefined; NULL when memory is refused. */
-weft_tensor *wf_tensor_empty(struct wf_layout *layout, enum wf_category category,
-                             const char *origin);
+weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category category,
+                                 const char *origin);
 
 /** Upcall: autograd drops the node of a dying handle. */
-void wf_node_release(struct wf_node *node);
+void wf_tape_node_release(struct wf_tape_node *node);
 
 /** Upcall: dtensor waits for elements that are under way. */
-void wf_tensor_await(const weft_tensor *t);
-static inline void wf_settled(const weft_tensor *t)
+void wf_tensor_wait(const weft_tensor *t);
+static inline void wf_wait_ready(const weft_tensor *t)
 {
-    if (t->pending) wf_tensor_await(t);
+    if (t->pending) wf_tensor_wait(t);
 }
 
 /** How many parameters of modules the tensor is, to count up and down; nn declares it too. Kept
  * beside the handle, which has no room for it. */
-int32_t *wf_tensor_ties(weft_tensor *t);
+int32_t *wf_tensor_parameter_count(weft_tensor *t);
 
 /** Upcall: dtensor waits for collectives that still read the block; it has readers. */
-void wf_block_await_readers(const struct wf_block *block);
+void wf_block_wait_readers(const struct wf_block *block);
 
 /** Writes in place on this thread so far. */
-extern _Thread_local uint64_t wf_tensor_writes;
+extern _Thread_local uint64_t wf_inplace_write_count;
 
 /**
  * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
  * that makes the call, also where its part is empty: backward refuses what it saved before.
  */
-static inline void wf_tensor_begin_write(const weft_tensor *t, const char *op)
+static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
 {
     struct wf_block *block = t->block;
 
-    wf_settled(t);
-    if (block->readers > 0) wf_block_await_readers(block);
-    wf_tensor_writes++;
+    wf_wait_ready(t);
+    if (block->readers > 0) wf_block_wait_readers(block);
+    wf_inplace_write_count++;
     if (block->unusual) {
-        wf_block_written(block, op);
+        wf_block_record_write(block, op);
     } else {
         block->version++;
         block->writer = op;
@@ -91,17 +93,17 @@ static inline void wf_tensor_begin_write(const weft_tensor *t, const char *op)
  * made, or a thread that has ended. Ops need not ask: no plan is made for one, so the door asks on
  * a miss only.
  */
-weft_status wf_tensor_need_live(const weft_tensor *t, const char *who);
-weft_status wf_tensor_refuse_dead(const weft_tensor *t, const char *who);
+weft_status wf_tensor_check_alive(const weft_tensor *t, const char *who);
+weft_status wf_tensor_fail_dead(const weft_tensor *t, const char *who);
 
 /** The same for functions that look at a tensor, or hand it back, before the door sees it. */
 static inline weft_status wf_tensor_need_held(const weft_tensor *t, const char *who)
 {
-    return !t || t->refs > 0 ? WEFT_OK : wf_tensor_refuse_dead(t, who);
+    return !t || t->refs > 0 ? WEFT_OK : wf_tensor_fail_dead(t, who);
 }
 
 /** Handles alive on this thread. */
-int64_t wf_tensor_count(void);
+int64_t wf_tensor_live_count(void);
 
 /** Close all scopes, report what is still alive in the log, hand the handles to later threads. */
 void wf_tensor_finalize(void);
@@ -110,7 +112,7 @@ void wf_tensor_finalize(void);
 static inline bool wf_is_plain(const weft_tensor *t) { return t->layout->mesh == NULL; }
 
 /** dim counted from the front; -1 (with an error naming `who`) when out of range. */
-int wf_dim(int dim, int ndim, const char *who);
+int wf_normalize_dim(int dim, int ndim, const char *who);
 
 /** Position of the local element with this row-major local index. */
-const char *wf_element(const struct wf_desc *desc, const void *data, int64_t index);
+const char *wf_element_address(const struct wf_tensor_desc *desc, const void *data, int64_t index);

@@ -43,7 +43,7 @@ const int wt_op_case_count = (int)(sizeof wt_op_cases / sizeof *wt_op_cases);
 
 double wt_noise(uint64_t a, uint64_t b, uint64_t c)
 {
-    return (double)(wf_mix(wf_mix(wf_mix(12345, a), b), c) >> 11) * 0x1p-53;
+    return (double)(wf_hash_mix(wf_hash_mix(wf_hash_mix(12345, a), b), c) >> 11) * 0x1p-53;
 }
 
 double wt_rounded(weft_dtype dtype, double value)
@@ -118,9 +118,9 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);
 }
 
-struct wf_args wt_op_case_args(const struct wt_op_case *sample)
+struct wf_op_args wt_op_case_args(const struct wt_op_case *sample)
 {
-    struct wf_args args = {.n_attr = sample->n_attr, .scalars = sample->scalars};
+    struct wf_op_args args = {.n_attr = sample->n_attr, .scalars = sample->scalars};
 
     args.attr = sample->attr;
     return args;

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "ops/table.h"
+#include "ops/op_table.h"
 
 struct wt_op_case {
     enum wf_op op;
@@ -46,7 +46,7 @@ double wt_noise(uint64_t a, uint64_t b, uint64_t c);
 double wt_rounded(weft_dtype dtype, double value);
 
 /** The call's attributes and scalars. */
-struct wf_args wt_op_case_args(const struct wt_op_case *sample);
+struct wf_op_args wt_op_case_args(const struct wt_op_case *sample);
 
 /** "matmul (x[4,3] x[3,5]) f64", for reports; lives until the thread's next call. */
 const char *wt_op_case_text(const struct wt_op_case *sample, weft_dtype dtype);

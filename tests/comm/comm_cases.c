@@ -253,7 +253,7 @@ static int verdict(const struct run *run, const struct wf_comm *comm)
             "element %zu is wrong",
             wf_coll_name(run->test.kind), weft_dtype_name(run->test.dtype), (int)run->test.reduce,
             run->test.count, (int)run->test.deal, run->test.in_place, run->test.shared,
-            run->coll.peer, wf_comm_rank(comm), wf_comm_size(comm), wf_comm_backend(comm),
+            run->coll.peer, wf_comm_rank(comm), wf_comm_size(comm), wf_comm_backend_name(comm),
             at / run->element);
     return 1;
 }
@@ -461,7 +461,7 @@ static struct wf_comm *reversed(void)
     int ranks[MAX_RANKS], size = wf_comm_size(wf_comm_world());
 
     for (int i = 0; i < size; i++) ranks[i] = size - 1 - i;
-    return wf_comm_sub(ranks, size, "back");
+    return wf_comm_for_ranks(ranks, size, "back");
 }
 
 static struct wf_comm *same_parity(void)
@@ -470,16 +470,16 @@ static struct wf_comm *same_parity(void)
     int size = wf_comm_size(wf_comm_world()), me = wf_comm_rank(wf_comm_world());
 
     for (int i = me % 2; i < size; i += 2) ranks[count++] = i;
-    return wf_comm_sub(ranks, count, "parity");
+    return wf_comm_for_ranks(ranks, count, "parity");
 }
 
 static int caching(void)
 {
     struct wf_comm *first = same_parity(), *back = reversed();
-    int made = wf_comm_count(), failed = 0;
+    int made = wf_comm_created_count(), failed = 0;
 
     failed += same_parity() != first || reversed() != back;
-    failed += wf_comm_count() != made;
+    failed += wf_comm_created_count() != made;
     failed += strcmp(wf_comm_label(first), "parity") != 0;
     if (failed) WF_FAIL(WEFT_ERR_COMM, "a communicator was made twice");
     return failed;
@@ -497,7 +497,7 @@ int comm_cases(void *payload)
     failed += shapes(world, true, most) + shapes(world, false, most);
     failed += shapes(parity, true, 20000) + shapes(back, false, 20000);
     failed += copies(world) + copies(parity);
-    if (strcmp(wf_comm_backend(world), "local") != 0)
+    if (strcmp(wf_comm_backend_name(world), "local") != 0)
         failed += mixtures(world); /* threads read all */
     failed += in_flight(world, parity, true) + in_flight(back, parity, false);
     failed += messages(world) + messages(back) + messages(parity);

@@ -105,8 +105,8 @@ int main(int argc, char **argv)
 
     wf_knobs_read();
     WEFT_CHECK(wf_comm_init(&argc, &argv));
-    if (strcmp(wf_comm_backend(wf_comm_world()), "nodes") != 0)
-        WF_DIE("the backend is %s, not nodes", wf_comm_backend(wf_comm_world()));
+    if (strcmp(wf_comm_backend_name(wf_comm_world()), "nodes") != 0)
+        WF_DIE("the backend is %s, not nodes", wf_comm_backend_name(wf_comm_world()));
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
         mine += measure(&plans[i], wf_comm_rank(wf_comm_world()) / 2, send, recv);
     verdict = (struct wf_coll){.kind = WEFT_COLL_ALL_REDUCE,

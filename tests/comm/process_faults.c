@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     rank = wf_comm_rank(wf_comm_world());
     all_reduce(COUNT);
     if (rank == 1 && strcmp(fault, "killed") == 0) raise(SIGKILL);
-    wf_here.module = "model.head";
+    wf_current_context.module = "model.head";
     if (rank == 1 && strcmp(fault, "exit") == 0) exit(EXIT_SUCCESS);
     if (rank == 1 && strcmp(fault, "late") == 0) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
     all_reduce(rank == 1 && strcmp(fault, "differ") == 0 ? COUNT - 1 : COUNT);

@@ -20,7 +20,7 @@ static struct wf_comm *line(void)
 {
     static const int ranks[RANKS] = {0, 1, 2, 3};
 
-    return wf_comm_sub(ranks, RANKS, "tp");
+    return wf_comm_for_ranks(ranks, RANKS, "tp");
 }
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_sec = 20}, NULL); }
@@ -243,7 +243,7 @@ static _Noreturn void suffer(const struct fault *fault, int out)
     wf_die_set_handler(leave);
     wf_knobs.check = fault->check;
     wf_knobs.timeout = 1;
-    wf_comm_run_local(RANKS, fault->body, NULL);
+    wf_comm_run_rank_threads(RANKS, fault->body, NULL);
     _exit(0);
 }
 
@@ -293,7 +293,7 @@ static int do_alike(void *payload)
 START_TEST(fault__equal_collectives_pass_the_fingerprint)
 {
     wf_knobs.check = 2;
-    ck_assert_int_eq(wf_comm_run_local(RANKS, do_alike, NULL), 0);
+    ck_assert_int_eq(wf_comm_run_rank_threads(RANKS, do_alike, NULL), 0);
     wf_knobs.check = 1;
 }
 END_TEST

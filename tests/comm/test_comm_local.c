@@ -1,4 +1,5 @@
-/* test_comm_local.c: every collective on 1 to 8 threads, and what wf_comm_run_local promises. */
+/* test_comm_local.c: every collective on 1 to 8 threads, and what wf_comm_run_rank_threads
+ * promises. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ START_TEST(local__every_collective_equals_the_serial_tree)
     int failed;
 
     wf_comm_set_thread_hooks(NULL, wf_pool_finalize); /* a thread's pool ends with it */
-    failed = wf_comm_run_local(rank_counts[_i], comm_cases, NULL);
+    failed = wf_comm_run_rank_threads(rank_counts[_i], comm_cases, NULL);
     wf_comm_set_thread_hooks(NULL, NULL);
 
     ck_assert_msg(failed == 0, "%d failures on %d ranks, first: %s", failed, rank_counts[_i],
@@ -37,7 +38,7 @@ static int fail_on_two_ranks(void *payload)
 START_TEST(local__first_failing_rank_leaves_its_error)
 {
     weft_error_clear();
-    ck_assert_int_eq(wf_comm_run_local(4, fail_on_two_ranks, NULL), 11);
+    ck_assert_int_eq(wf_comm_run_rank_threads(4, fail_on_two_ranks, NULL), 11);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_SHAPE);
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "the shape of rank one"));
     weft_error_clear();
@@ -50,12 +51,12 @@ static int know_oneself(void *payload)
 
     (void)payload;
     return wf_comm_size(world) != 3 || wf_log_rank() != wf_comm_rank(world) ||
-           strcmp(wf_comm_backend(world), "local") != 0;
+           strcmp(wf_comm_backend_name(world), "local") != 0;
 }
 
 START_TEST(local__thread_knows_its_rank_and_world)
 {
-    ck_assert_int_eq(wf_comm_run_local(3, know_oneself, NULL), 0);
+    ck_assert_int_eq(wf_comm_run_rank_threads(3, know_oneself, NULL), 0);
 }
 END_TEST
 
@@ -75,7 +76,7 @@ static int was_started(void *payload)
 START_TEST(local__hooks_surround_the_body)
 {
     wf_comm_set_thread_hooks(start, finish);
-    ck_assert_int_eq(wf_comm_run_local(3, was_started, NULL), 0);
+    ck_assert_int_eq(wf_comm_run_rank_threads(3, was_started, NULL), 0);
     wf_comm_set_thread_hooks(NULL, NULL);
     ck_assert_int_eq(finished_in_order, 3);
 }
@@ -84,7 +85,7 @@ END_TEST
 START_TEST(local__no_ranks_is_an_error)
 {
     weft_error_clear();
-    ck_assert_int_ne(wf_comm_run_local(0, was_started, NULL), 0);
+    ck_assert_int_ne(wf_comm_run_rank_threads(0, was_started, NULL), 0);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_ARG);
     weft_error_clear();
 }
@@ -98,7 +99,7 @@ START_TEST(self__outside_ranks_the_world_is_one)
         .kind = WEFT_COLL_ALL_REDUCE, .comm = world, .count = 3, .send = in, .recv = out};
 
     ck_assert_int_eq(wf_comm_size(world), 1);
-    ck_assert_str_eq(wf_comm_backend(world), "self");
+    ck_assert_str_eq(wf_comm_backend_name(world), "self");
     wf_comm_run(&coll);
     ck_assert_mem_eq(in, out, sizeof in);
     ck_assert_uint_eq(coll.bytes, 12);

@@ -29,7 +29,7 @@ static int worst(int failed)
 
 static int wrong_backend(const char *wanted)
 {
-    const char *found = wf_comm_backend(wf_comm_world());
+    const char *found = wf_comm_backend_name(wf_comm_world());
 
     if (!wanted || wf_comm_size(wf_comm_world()) == 1 || strcmp(found, wanted) == 0) return 0;
     fprintf(stderr, "the world's backend is %s, not %s\n", found, wanted);

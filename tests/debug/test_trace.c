@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/observe.h"
+#include "base/observers.h"
 #include "debug/models.h"
 #include "debug/text.h"
 #include "debug/trace.h"
@@ -130,12 +130,12 @@ WT_TEST(trace_compare__finds_where_runs_part)
 /* Off means off. */
 WT_TEST(trace__leaves_nobody_listening)
 {
-    unsigned before = wf_observed;
+    unsigned before = wf_observed_events;
     weft_trace *trace = weft_trace_open(NULL);
 
-    WT_ALL(wf_observed != before);
+    WT_ALL(wf_observed_events != before);
     WT_ALL(weft_trace_close(trace) == WEFT_OK);
-    WT_ALL(wf_observed == before);
+    WT_ALL(wf_observed_events == before);
     WT_ALL(weft_trace_close(NULL) == WEFT_OK);
 }
 
@@ -157,7 +157,7 @@ static char *contents(const char *path)
 static bool nests(const weft_trace *trace)
 {
     for (int i = 0; i < trace->n_records; i++) {
-        const struct wf_record *r = &trace->records[i], *up = trace->records + r->parent;
+        const struct wf_trace_record *r = &trace->records[i], *up = trace->records + r->parent;
 
         if (r->ended < r->began) return false;
         if (r->parent >= 0 && (r->began < up->began || r->ended > up->ended)) return false;
@@ -228,7 +228,7 @@ WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
     weft_redistribute(a, &whole);
     wt_text_begin(&t);
     fputc('[', t.out);
-    wf_trace_events(trace, t.out);
+    wf_trace_write_events(trace, t.out);
     fputc(']', t.out);
     wt_text_end(&t);
     wt_note("%s", t.text);

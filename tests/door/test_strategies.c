@@ -6,9 +6,9 @@
 #include <math.h>
 
 #include "door/programs.h"
-#include "dtensor/choose.h"
-#include "dtensor/redistribute.h"
-#include "dtensor/registry.h"
+#include "dtensor/dispatch/choose_placements.h"
+#include "dtensor/registration/registry.h"
+#include "redistribute/redistribute.h"
 #include "tensor/tensor.h"
 
 /* Two axes, as square as the number of ranks allows. */
@@ -33,11 +33,12 @@ static double chosen_cost(int op, weft_tensor *const *in)
                             .in = {in[0]->layout, in[1]->layout},
                             .attr = attr,
                             .n_attr = WF_CUSTOM_FIRST};
-    struct wf_choice choice = {0};
+    struct wf_placement_choice choice = {0};
 
     if (wf_shape_custom(&call) != WEFT_OK) return -1;
-    return wf_choose(&call, in[0]->layout->mesh, &choice) == WEFT_OK ? (double)choice.cost / 1e6
-                                                                     : -1;
+    return wf_choose_placements(&call, in[0]->layout->mesh, &choice) == WEFT_OK
+               ? (double)choice.cost / 1e6
+               : -1;
 }
 
 /* COST-06: at its size and at an uneven one. */
@@ -60,8 +61,8 @@ WT_TEST(registered__replicate_everything)
         if (k ==
             0) { /* the model of the whole change; it may use other orders where sizes differ */
             const weft_placement whole_placements[2] = {{0}};
-            double sum = wf_redist_time(spread[0]->layout, whole_placements) +
-                         wf_redist_time(spread[1]->layout, whole_placements);
+            double sum = wf_redist_estimated_time(spread[0]->layout, whole_placements) +
+                         wf_redist_estimated_time(spread[1]->layout, whole_placements);
 
             WT_ALL(fabs(chosen_cost(op, spread) - sum) <= 1e-3 * sum ||
                    weft_mesh_axis_size(w.mesh, 0) != weft_mesh_axis_size(w.mesh, 1));
@@ -96,9 +97,10 @@ WT_TEST(cost__latency_counts)
         weft_tensor *sw = wt_spread(&w, weight, "S(0)"), *sb = wt_spread(&w, bias, "S(0)");
 
         if (wt_ranks() > 1)
-            WT_ALL(wf_redist_time(px->layout, &whole) < wf_redist_time(px->layout, &split) +
-                                                            wf_redist_time(sw->layout, &whole) +
-                                                            wf_redist_time(sb->layout, &whole));
+            WT_ALL(wf_redist_estimated_time(px->layout, &whole) <
+                   wf_redist_estimated_time(px->layout, &split) +
+                       wf_redist_estimated_time(sw->layout, &whole) +
+                       wf_redist_estimated_time(sb->layout, &whole));
         y = weft_linear(px, sw, sb, 1);
         WT_ALL(y && (wt_ranks() == 1 || wt_is_placed(y, "S(1)")));
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);

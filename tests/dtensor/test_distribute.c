@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtensor/part_copy.h"
+#include "dtensor/convert/shard_copy.h"
 #include "mesh/mesh.h"
 #include "support/worlds.h"
 #include "tensor/tensor.h"
@@ -117,21 +117,21 @@ static const struct spread_case cases_3[] = {
 static bool holds_its_part(weft_tensor *t, weft_tensor *whole)
 {
     const struct wf_layout *layout = t->layout;
-    struct wf_part parts[3];
+    struct wf_shard parts[3];
     const double *got = weft_data(t), *all = weft_data(whole);
     int64_t at = 0;
 
     for (int d = 0; d < 3; d++)
-        wf_part_of(&parts[d], d, layout->desc.global[d], layout->n_axes,
-                   wf_mesh_sizes(layout->mesh), wf_mesh_coordinates(layout->mesh),
-                   layout->placements);
+        wf_shard_init(&parts[d], d, layout->desc.global[d], layout->n_axes,
+                      wf_mesh_sizes(layout->mesh), wf_mesh_coordinates(layout->mesh),
+                      layout->placements);
     for (int64_t i = 0; i < parts[0].size; i++)
         for (int64_t j = 0; j < parts[1].size; j++)
             for (int64_t k = 0; k < parts[2].size; k++, at++) {
-                int64_t from = (wf_part_global(&parts[0], i) * weft_size(t, 1) +
-                                wf_part_global(&parts[1], j)) *
+                int64_t from = (wf_shard_to_global(&parts[0], i) * weft_size(t, 1) +
+                                wf_shard_to_global(&parts[1], j)) *
                                    weft_size(t, 2) +
-                               wf_part_global(&parts[2], k);
+                               wf_shard_to_global(&parts[2], k);
 
                 if (got[at] != all[from]) return false;
             }

@@ -240,7 +240,7 @@ WT_TEST(meta__plans_for_a_mesh_without_ranks)
     const char *const names[] = {"tp"};
     struct wt_world w = wt_world_open();
     static _Thread_local struct figures real, planned;
-    weft_mesh *fake = wf_mesh_fake(1, sizes, me, names);
+    weft_mesh *fake = wf_mesh_new_fake(1, sizes, me, names);
 
     WT_ALL(train(&real, w.mesh, weft_memory_of) == WEFT_OK);
     WT_ALL(train_meta(&planned, fake) == WEFT_OK);

@@ -9,8 +9,8 @@
 #include <weft/weft.h>
 
 #include "device/pool.h"
-#include "dtensor/plan.h"
-#include "dtensor/setup.h"
+#include "dtensor/convert/init.h"
+#include "dtensor/dispatch/plan_cache.h"
 #include "kernels/kernels.h"
 #include "support/mpi_check.h"
 #include "tensor/tensor.h"
@@ -21,7 +21,7 @@ typedef weft_status body(weft_tensor *const *p);
 
 static void set_up(void)
 {
-    wf_kernels_init();
+    wf_kernels_choose_isa();
     wf_dtensor_init();
     weft_error_clear();
 }
@@ -71,13 +71,13 @@ static weft_status attend(weft_tensor *const *p)
 /* gives: true when the body passed although the n-th request was to fail */
 static bool passes_without(body *run, weft_tensor *const *p, int64_t n)
 {
-    int64_t tensors = wf_tensor_count(), live = wf_pool_stats(WF_CATEGORIES).live;
+    int64_t tensors = wf_tensor_live_count(), live = wf_pool_stats(WF_CATEGORIES).live;
     weft_scope *scope = weft_scope_open();
     weft_status status;
 
-    wf_pool_fail_at(n);
+    wf_pool_fail_nth_request(n);
     status = run(p);
-    wf_pool_fail_at(0);
+    wf_pool_fail_nth_request(0);
     weft_scope_close(scope);
     for (int i = 0; i < PARAMETERS; i++) weft_zero_grad(p[i]);
     if (status != WEFT_OK) {
@@ -85,8 +85,8 @@ static bool passes_without(body *run, weft_tensor *const *p, int64_t n)
                       weft_error_message());
         weft_error_clear();
     }
-    ck_assert_msg(wf_tensor_count() == tensors, "request %lld: %lld tensors leak", (long long)n,
-                  (long long)(wf_tensor_count() - tensors));
+    ck_assert_msg(wf_tensor_live_count() == tensors, "request %lld: %lld tensors leak",
+                  (long long)n, (long long)(wf_tensor_live_count() - tensors));
     ck_assert_msg(wf_pool_stats(WF_CATEGORIES).live == live, "request %lld: %lld bytes leak",
                   (long long)n, (long long)(wf_pool_stats(WF_CATEGORIES).live - live));
     return status == WEFT_OK;
@@ -106,7 +106,7 @@ static void fail_everywhere(body *run)
         ck_assert_int_lt(n, MOST);
         weft_scope_close(scope);
     }
-    wf_plan_finalize();
+    wf_plan_cache_finalize();
 }
 
 START_TEST(memory__may_fail_anywhere_in_a_classifier) { fail_everywhere(classify); }
@@ -141,9 +141,9 @@ START_TEST(memory__may_fail_for_an_optimizers_state)
     weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
     weft_tensor *weight = weft_module_parameter(m, "weight");
 
-    wf_pool_fail_at(1);
+    wf_pool_fail_nth_request(1);
     ck_assert_int_eq(weft_optim_set(sgd, "**", "momentum", 0.5), WEFT_ERR_MEMORY);
-    wf_pool_fail_at(0);
+    wf_pool_fail_nth_request(0);
     weft_error_clear();
     ck_assert(weft_optim_state(sgd, weight, 0) == NULL);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_STATE);

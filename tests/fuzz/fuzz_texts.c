@@ -14,8 +14,8 @@
 #include <weft/weft.h>
 
 #include "fuzz/support.h"
-#include "io/json_reader.h"
-#include "io/weight_names.h"
+#include "io/json/json_reader.h"
+#include "io/weights/weight_names.h"
 
 enum { TEXT = 4096, LAYERS = 8 };
 
@@ -88,7 +88,7 @@ static void try_names(char *text)
     weft_weight_rule rule = {.parameter = text};
     const char *const ignored[] = {text, NULL};
     const weft_weight_names names = {"fuzz", 1, &rule, ignored};
-    struct wf_candidates c;
+    struct wf_name_candidates c;
     char *line = strchr(text, '\n'), *path;
 
     if (!line) return;
@@ -98,10 +98,10 @@ static void try_names(char *text)
     *path++ = '\0';
     rule.name = line;
     if (strlen(text) > 200) return; /* fnmatch of a pattern of many stars takes its time */
-    if (fuzz_status(wf_candidates_of(&c, &names, path))) {
+    if (fuzz_status(wf_name_candidates_of(&c, &names, path))) {
         for (int i = 0; i < c.count; i++)
             for (int k = 0; k < c.joined[i]; k++) FUZZ_NEED(strlen(c.names[i][k]) < SIZE_MAX);
-        wf_candidates_free(&c);
+        wf_name_candidates_free(&c);
     }
 }
 
@@ -113,13 +113,14 @@ static void try_json(const uint8_t *bytes, size_t size)
     int64_t whole;
     double real;
 
-    wf_json_begin(&r, (const char *)bytes, size);
-    FUZZ_NEED(!wf_json_skip(&r) || wf_json_end(&r) || r.failed);
+    wf_json_reader_init(&r, (const char *)bytes, size);
+    FUZZ_NEED(!wf_json_skip_value(&r) || wf_json_reader_expect_end(&r) || r.failed);
     FUZZ_NEED(!r.failed || r.problem[0]);
-    wf_json_begin(&r, (const char *)bytes, size);
-    if (wf_json_integer(&r, &whole)) {
-        wf_json_begin(&r, (const char *)bytes, size);
-        FUZZ_NEED(wf_json_number(&r, &real) && fabs(real - (double)whole) <= fabs(real) * 1e-9);
+    wf_json_reader_init(&r, (const char *)bytes, size);
+    if (wf_json_read_integer(&r, &whole)) {
+        wf_json_reader_init(&r, (const char *)bytes, size);
+        FUZZ_NEED(wf_json_read_number(&r, &real) &&
+                  fabs(real - (double)whole) <= fabs(real) * 1e-9);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "dtensor/setup.h"
+#include "dtensor/convert/init.h"
 #include "kernels/kernels.h"
 
 enum { PATHS = 16, PATH_BYTES = 512 };
@@ -20,7 +20,7 @@ void fuzz_begin(void)
 
     if (begun) return;
     begun = true;
-    wf_kernels_init();
+    wf_kernels_choose_isa();
     wf_dtensor_init();
     wf_log_configure("0");
 }

@@ -45,9 +45,9 @@ bool wt_sampled_has_gradient(const struct wt_sampled *s, int i)
 
 weft_tensor *wt_sampled_call(const struct wt_sampled *s, weft_tensor *const *in)
 {
-    struct wf_args args = wt_op_case_args(s->sample);
+    struct wf_op_args args = wt_op_case_args(s->sample);
 
-    return wf_call(s->sample->op, s->n_in, in, &args);
+    return wf_dispatch_op_one_output(s->sample->op, s->n_in, in, &args);
 }
 
 weft_tensor *wt_weights_like(const weft_tensor *y)

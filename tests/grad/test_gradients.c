@@ -5,14 +5,14 @@
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
-#include "dtensor/setup.h"
+#include "dtensor/convert/init.h"
 #include "grad/sampled.h"
 #include "kernels/kernels.h"
 #include "support/mpi_check.h"
 
 static void set_up(void)
 {
-    wf_kernels_init();
+    wf_kernels_choose_isa();
     wf_dtensor_init();
     weft_error_clear();
 }

@@ -10,7 +10,7 @@
 #include <weft/weights.h>
 
 #include "io/safetensors.h"
-#include "io/weights_write.h"
+#include "io/weights/weights_write.h"
 #include "support/mpi_check.h"
 #include "support/scratch.h"
 
@@ -107,7 +107,7 @@ END_TEST
 /* Seconds of this process to write so many tensors to two files. */
 static double write_shards(int64_t count)
 {
-    struct wf_job *jobs = calloc((size_t)count, sizeof *jobs);
+    struct wf_weight_job *jobs = calloc((size_t)count, sizeof *jobs);
     char(*names)[24] = calloc((size_t)count, sizeof *names);
     weft_scope *scope = weft_scope_open();
     int64_t bytes = 4 * count;
@@ -118,10 +118,10 @@ static double write_shards(int64_t count)
     mkdir(wt_scratch("shards"), 0777);
     for (int64_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "t%lld", (long long)i);
-        jobs[i] = (struct wf_job){.name = names[i],
-                                  .tensor = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1),
-                                  .ndim = 1,
-                                  .shape = {1}};
+        jobs[i] = (struct wf_weight_job){.name = names[i],
+                                         .tensor = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1),
+                                         .ndim = 1,
+                                         .shape = {1}};
     }
     begin = clock();
     ck_assert_int_eq(wf_weights_write_shards(wt_scratch("shards"), jobs, count, bytes / 2),

@@ -154,7 +154,7 @@ WT_TEST(writing__to_a_link_or_over_a_file_is_refused)
     WT_FAILED(WEFT_ERR_IO, "cannot create");
     WT_EQ(wf_file_create(&fd, in("guessed", "victim"), 4), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot create");
-    WT_EQ(wf_file_open(&fd, in("guessed", "link")), WEFT_ERR_IO);
+    WT_EQ(wf_file_open_to_write(&fd, in("guessed", "link")), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot write");
     WT_ALL(says(in("guessed", "victim"), "mine") && !there(in("guessed", "nothing")));
 }

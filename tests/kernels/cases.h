@@ -24,7 +24,7 @@ static inline enum lie nth_lie(int i) { return (enum lie)(i % LIES); }
 static inline void call(wf_kernel_prepare *prepare, struct operand *y, int n_in,
                         struct operand *const *in, const struct wf_scalars *scalars)
 {
-    struct wf_kcall k = {.op = "test", .n_in = n_in, .n_out = 1};
+    struct wf_kernel_call k = {.op = "test", .n_in = n_in, .n_out = 1};
 
     kernel_run(prepare, &k, &y, in, scalars);
 }
@@ -61,8 +61,8 @@ static inline void expect_guards(const struct operand *o)
 }
 
 /** Row-major number, in `in`, of the element that broadcasting puts at number i of shape `out`. */
-static inline int64_t broadcast_number(const struct wf_desc *in, const struct wf_desc *out,
-                                       int64_t i)
+static inline int64_t broadcast_number(const struct wf_tensor_desc *in,
+                                       const struct wf_tensor_desc *out, int64_t i)
 {
     int64_t number = 0, stride = 1;
 

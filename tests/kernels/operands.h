@@ -20,13 +20,13 @@
 enum lie { PLAIN, GAPS, TURNED, SPREAD, LIES };
 
 struct operand {
-    struct wf_desc desc;
+    struct wf_tensor_desc desc;
     char *memory, *data;
     double *values;
 };
 
 /** Row-major, with a gap after each row, with the last two dims turned, or with gaps everywhere. */
-static inline void operand_strides(struct wf_desc *d, enum lie lie)
+static inline void operand_strides(struct wf_tensor_desc *d, enum lie lie)
 {
     int64_t stride = lie == SPREAD ? 2 : 1;
     int order[WEFT_MAX_DIMS];
@@ -117,7 +117,7 @@ static inline struct operand operand_noise(weft_dtype dtype, enum lie lie, int n
 }
 
 /** Prepare, run twice (the second time as a cache hit would) and drop. */
-static inline void kernel_run(wf_kernel_prepare *prepare, struct wf_kcall *k,
+static inline void kernel_run(wf_kernel_prepare *prepare, struct wf_kernel_call *k,
                               struct operand *const *out, struct operand *const *in,
                               const struct wf_scalars *scalars)
 {
@@ -149,7 +149,7 @@ static inline void expect_near(const char *what, const struct operand *got, cons
 {
     for (int64_t i = 0; i < got->desc.numel; i++) {
         if (fabs(got->values[i] - want[i]) <= bound * (1 + fabs(want[i]))) continue;
-        ck_abort_msg("%s: isa %d %s: element %lld is %g, not %g", what, wf_kernels_isa(),
+        ck_abort_msg("%s: isa %d %s: element %lld is %g, not %g", what, wf_kernels_isa_level(),
                      wf_dtypes[got->desc.dtype].name, (long long)i, got->values[i], want[i]);
     }
 }
@@ -162,8 +162,9 @@ static inline double dtype_bound(weft_dtype dtype)
 
 /** Run a case under every instruction set that this machine has. */
 #define EACH_ISA                                                                                   \
-    for (long isa_ = (wf_knobs.isa = 2, wf_kernels_init(), 2);                                     \
-         isa_ <= 6 && wf_kernels_isa() == isa_; wf_knobs.isa = ++isa_, wf_kernels_init())
+    for (long isa_ = (wf_knobs.isa = 2, wf_kernels_choose_isa(), 2);                               \
+         isa_ <= 6 && wf_kernels_isa_level() == isa_;                                              \
+         wf_knobs.isa = ++isa_, wf_kernels_choose_isa())
 
 static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
 enum { FLOAT_DTYPES = 3 };

@@ -151,7 +151,7 @@ static const struct wf_scalars scalars = {.s = {SCALE}};
 
 static void forward(struct run *r)
 {
-    struct wf_kcall k = {.op = "attention", .n_in = 3, .n_out = 2, .attr = {r->c->causal}};
+    struct wf_kernel_call k = {.op = "attention", .n_in = 3, .n_out = 2, .attr = {r->c->causal}};
 
     kernel_run(wf_cpu_attention, &k, (struct operand *[]){&r->o, &r->lse},
                (struct operand *[]){&r->q, &r->k, &r->v}, &scalars);
@@ -188,7 +188,8 @@ static void check_backward(struct run *r, int unwanted)
     struct operand dx[] = {operand_new(r->dtype, PLAIN, 4, r->q.desc.shape),
                            operand_new(r->dtype, PLAIN, 4, r->k.desc.shape),
                            operand_new(r->dtype, PLAIN, 4, r->v.desc.shape)};
-    struct wf_kcall k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {r->c->causal}};
+    struct wf_kernel_call k = {
+        .op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {r->c->causal}};
     struct operand *out[3];
     double *want[3];
 
@@ -254,7 +255,7 @@ START_TEST(attention_grad__equals_finite_differences)
                            operand_new(WEFT_F64, PLAIN, 4, r.k.desc.shape),
                            operand_new(WEFT_F64, PLAIN, 4, r.v.desc.shape)};
     struct operand *x[] = {&r.q, &r.k, &r.v};
-    struct wf_kcall k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {1}};
+    struct wf_kernel_call k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {1}};
 
     forward(&r);
     kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){&dx[0], &dx[1], &dx[2]},
@@ -288,8 +289,9 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
     struct operand dqkv = operand_new(dtype, PLAIN, 5, shape);
     struct run r = run_new(c, dtype, PLAIN);
     struct operand *x[] = {&r.q, &r.k, &r.v};
-    struct wf_kcall k = {.op = "attention_packed", .n_in = 1, .n_out = 2, .attr = {c->causal}};
-    struct wf_kcall grad = {
+    struct wf_kernel_call k = {
+        .op = "attention_packed", .n_in = 1, .n_out = 2, .attr = {c->causal}};
+    struct wf_kernel_call grad = {
         .op = "attention_packed_grad", .n_in = 4, .n_out = 1, .attr = {c->causal}};
     double *want = calloc((size_t)qkv.desc.numel + 1, sizeof *want), *dx[3];
 

@@ -14,7 +14,7 @@ static const struct box {
 } boxes[] = {{0, 9, 0, 7}, {0, 5, 0, 7}, {5, 4, 0, 7}, {9, 0, 0, 7}, {0, 9, 3, 4}, {2, 3, 7, 0}};
 enum { BOXES = sizeof boxes / sizeof *boxes };
 
-static void set_box(struct wf_desc *d, const struct box *b)
+static void set_box(struct wf_tensor_desc *d, const struct box *b)
 {
     d->global[0] = ROWS;
     d->global[1] = COLS;
@@ -38,7 +38,7 @@ static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index
     struct operand table = operand_noise(dtype, lie, 2, (int64_t[]){b->rows, b->cols}, 1);
     struct operand index = indices(index_dtype, lie);
     struct operand y = operand_new(dtype, PLAIN, 3, (int64_t[]){3, TOKENS / 3, b->cols});
-    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding", .n_in = 2, .n_out = 1};
     double want[TOKENS * COLS] = {0};
 
     set_box(&table.desc, b);
@@ -71,7 +71,7 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
     struct operand d = operand_noise(dtype, lie, 3, (int64_t[]){3, TOKENS / 3, b->cols}, 2);
     struct operand index = indices(index_dtype, lie);
     struct operand table = operand_new(dtype, PLAIN, 2, (int64_t[]){b->rows, b->cols});
-    struct wf_kcall k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
     double want[ROWS * COLS] = {0};
 
     set_box(&table.desc, b);
@@ -106,7 +106,7 @@ START_TEST(embedding_grad__sums_bf16_in_f32)
     struct operand d = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){257, 1});
     struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){257});
     struct operand table = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){2, 1});
-    struct wf_kcall k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
 
     for (int64_t i = 0; i < 257; i++) {
         d.values[i] = 1 + 1.0 / 128;
@@ -131,7 +131,7 @@ static bool dies(int64_t bad, const struct box *b)
     struct operand table = operand_noise(WEFT_F32, PLAIN, 2, (int64_t[]){b->rows, b->cols}, 1);
     struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
     struct operand y = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){1, b->cols});
-    struct wf_kcall k = {.op = "embedding", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding", .n_in = 2, .n_out = 1};
     volatile bool dead = false;
 
     set_box(&table.desc, b);
@@ -165,11 +165,11 @@ START_TEST(embedding__refuses_indices_that_are_no_integers)
 {
     struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand index = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){2});
-    struct wf_kcall k = {.op = "embedding",
-                         .n_in = 2,
-                         .n_out = 1,
-                         .in = {&table.desc, &index.desc},
-                         .out = {&table.desc}};
+    struct wf_kernel_call k = {.op = "embedding",
+                               .n_in = 2,
+                               .n_out = 1,
+                               .in = {&table.desc, &index.desc},
+                               .out = {&table.desc}};
 
     ck_assert_int_eq(wf_cpu_embedding(&k), WEFT_ERR_DTYPE);
     weft_error_clear();

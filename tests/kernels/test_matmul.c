@@ -1,7 +1,7 @@
 /* test_matmul.c: matmul, linear and its gradients against plain loops in f64. */
 #include "operands.h"
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/products/gemm.h"
 
 struct shape {
     int ndim;
@@ -110,7 +110,7 @@ static void linear_stop(struct linear_run *r)
 static void check_forward_to(struct linear_run *r, weft_dtype dtype, bool described, bool given)
 {
     struct operand y = operand_new(dtype, PLAIN, r->y.ndim, r->y.n);
-    struct wf_kcall k = {.op = "linear", .n_in = 3, .n_out = 1, .attr = {r->c->k_dims}};
+    struct wf_kernel_call k = {.op = "linear", .n_in = 3, .n_out = 1, .attr = {r->c->k_dims}};
     struct naive p = {r->rows, r->n, r->k, r->k, 1, 1, r->k};
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
     const void *in[] = {r->x.data, r->w.data, given ? r->bias.data : NULL};
@@ -139,7 +139,7 @@ static void check_dx(struct linear_run *r)
 {
     struct operand dx = operand_new(r->dtype, PLAIN, r->c->x.ndim, r->c->x.n);
     struct operand d = operand_noise(r->dtype, r->lie, r->y.ndim, r->y.n, 4);
-    struct wf_kcall k = {.op = "linear_dx", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims}};
+    struct wf_kernel_call k = {.op = "linear_dx", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims}};
     struct naive p = {r->rows, r->k, r->n, r->n, 1, r->k, 1};
     double *want = calloc((size_t)dx.desc.numel + 1, sizeof *want);
 
@@ -157,7 +157,8 @@ static void check_dw(struct linear_run *r)
     int n_dims = r->c->w.ndim - r->c->k_dims;
     struct operand dw = operand_new(r->dtype, PLAIN, r->c->w.ndim, r->c->w.n);
     struct operand d = operand_noise(r->dtype, r->lie, r->y.ndim, r->y.n, 4);
-    struct wf_kcall k = {.op = "linear_dw", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims, n_dims}};
+    struct wf_kernel_call k = {
+        .op = "linear_dw", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims, n_dims}};
     struct naive p = {r->n, r->k, r->rows, 1, r->n, r->k, 1};
     double *want = calloc((size_t)dw.desc.numel + 1, sizeof *want);
 
@@ -256,7 +257,8 @@ static void check_matmul(const struct matmul_case *c, weft_dtype dtype, enum lie
     struct operand a = operand_noise(dtype, lie_a, c->a.ndim, c->a.n, 1);
     struct operand b = operand_noise(dtype, lie_b, c->b.ndim, c->b.n, 2);
     struct operand y = operand_new(dtype, PLAIN, c->y.ndim, c->y.n);
-    struct wf_kcall k = {.op = "matmul", .n_in = 2, .n_out = 1, .attr = {c->turn_a, c->turn_b}};
+    struct wf_kernel_call k = {
+        .op = "matmul", .n_in = 2, .n_out = 1, .attr = {c->turn_a, c->turn_b}};
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
     matmul_naive(c, a.values, b.values, want);
@@ -282,7 +284,7 @@ START_TEST(matmul__refuses_integers_and_mixed_dtypes)
 {
     struct operand a = operand_new(WEFT_I32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand b = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
-    struct wf_kcall k = {
+    struct wf_kernel_call k = {
         .op = "matmul", .n_in = 2, .n_out = 1, .in = {&a.desc, &a.desc}, .out = {&a.desc}};
 
     ck_assert_int_eq(wf_cpu_matmul(&k), WEFT_ERR_DTYPE);
@@ -342,8 +344,8 @@ static void check_gemm_result(const struct wf_gemm *g, const char *c, const doub
                           : fabs(got - want[i * g->n + j]) <= near)
                 continue;
             ck_abort_msg("isa %d m %d n %d k %d ta %d tb %d wide %d bias %d: (%d,%d) is %g",
-                         wf_kernels_isa(), (int)g->m, (int)g->n, (int)g->k, g->ta, g->tb, g->wide,
-                         g->bias, (int)i, (int)j, got);
+                         wf_kernels_isa_level(), (int)g->m, (int)g->n, (int)g->k, g->ta, g->tb,
+                         g->wide, g->bias, (int)i, (int)j, got);
         }
 }
 
@@ -375,7 +377,7 @@ static void check_gemm(int64_t m, int64_t n, int64_t k, int form)
     memset(scratch, 0x7f, g.scratch + 64);
     wf_gemm_run(&g, a, b, g.bias ? bias : NULL, c, scratch);
     check_gemm_result(&g, c, want);
-    wf_gemm_drop(&g);
+    wf_gemm_free(&g);
     for (int i = 0; i < 9; i++) free((void *[]){a, b, bias, c, scratch, av, bv, biasv, want}[i]);
 }
 
@@ -385,8 +387,8 @@ START_TEST(gemm__bf16_equals_plain_loops_at_every_edge)
     for (int n = 0; n < EDGES; n++)
         for (int k = 0; k < EDGES; k++)
             /* Of level 5 the products are oneDNN's, which takes its time to make them. */
-            for (int form = 0; form < FORMS && (wf_kernels_isa() != 5 || (_i + n + k) % EDGES == 0);
-                 form++)
+            for (int form = 0;
+                 form < FORMS && (wf_kernels_isa_level() != 5 || (_i + n + k) % EDGES == 0); form++)
                 check_gemm(edges[_i], edges[n], edges[k], form);
 }
 END_TEST
@@ -395,7 +397,8 @@ END_TEST
 START_TEST(gemm__bf16_equals_plain_loops_across_blocks)
 {
     EACH_ISA /* but few forms of most: plain loops take long */
-        for (int form = (_i + (int)isa_) % 4; form < FORMS; form += wf_kernels_isa() >= 6 ? 1 : 5)
+        for (int form = (_i + (int)isa_) % 4; form < FORMS;
+             form += wf_kernels_isa_level() >= 6 ? 1 : 5)
             check_gemm(large[_i].m, large[_i].n, large[_i].k, form);
 }
 END_TEST
@@ -410,8 +413,8 @@ START_TEST(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
 
         g.lda = g.k, g.ldb = g.ldc = g.n;
         wf_gemm_prepare(&g);
-        ck_assert_int_eq(g.dnnl != NULL, wf_kernels_isa() == 5);
-        wf_gemm_drop(&g);
+        ck_assert_int_eq(g.dnnl != NULL, wf_kernels_isa_level() == 5);
+        wf_gemm_free(&g);
     }
 }
 END_TEST

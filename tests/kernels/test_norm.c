@@ -96,7 +96,7 @@ static void check_forward(bool layer, weft_dtype dtype, enum lie lie, const stru
     struct operand rstd = operand_new(c.real, PLAIN, s->ndim - 1, s->n);
     struct operand *in[] = {&c.x, affine ? &c.w : NULL, affine ? &c.b : NULL};
     struct operand *out[] = {&y, layer ? &mean : &rstd, &rstd};
-    struct wf_kcall k = {.op = "norm", .n_in = layer ? 3 : 2, .n_out = layer ? 3 : 2};
+    struct wf_kernel_call k = {.op = "norm", .n_in = layer ? 3 : 2, .n_out = layer ? 3 : 2};
     struct wf_scalars scalars = {.s = {eps}};
 
     kernel_run(layer ? wf_cpu_layer_norm : wf_cpu_rms_norm, &k, out, in, &scalars);
@@ -122,7 +122,7 @@ static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct 
     struct operand *layer_in[] = {&c.d, &c.x, w, &c.mean, &c.rstd},
                    *rms_in[] = {&c.d, &c.x, w, &c.rstd};
     struct operand *out[] = {&dx, wanted > 0 ? &dw : NULL, wanted > 1 ? &db : NULL};
-    struct wf_kcall k = {.op = "norm_grad", .n_in = layer ? 5 : 4, .n_out = layer ? 3 : 2};
+    struct wf_kernel_call k = {.op = "norm_grad", .n_in = layer ? 5 : 4, .n_out = layer ? 3 : 2};
     double loose = dtype == WEFT_BF16 ? 4 : 1 + (double)c.rows / 10;
 
     operand_write(&c.mean);
@@ -168,7 +168,7 @@ START_TEST(layer_norm__large_mean_keeps_small_spread)
     {
         struct operand x = operand_new(WEFT_F32, PLAIN, 2, shape), *in[] = {&x, NULL, NULL};
         struct operand y = operand_new(WEFT_F32, PLAIN, 2, shape), *out[] = {&y, NULL, NULL};
-        struct wf_kcall k = {.op = "layer_norm", .n_in = 3, .n_out = 3};
+        struct wf_kernel_call k = {.op = "layer_norm", .n_in = 3, .n_out = 3};
 
         for (int i = 0; i < 1024; i++) x.values[i] = 1000 + (i % 2 ? 0.25 : -0.25);
         operand_write(&x);

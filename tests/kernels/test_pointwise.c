@@ -182,7 +182,8 @@ START_TEST(unary__integers_are_refused_elsewhere)
 {
     static const int64_t shape[] = {4};
     struct operand x = operand_new(WEFT_I32, PLAIN, 1, shape);
-    struct wf_kcall k = {.op = "exp", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
+    struct wf_kernel_call k = {
+        .op = "exp", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
 
     ck_assert_int_eq(wf_cpu_exp(&k), WEFT_ERR_DTYPE);
     ck_assert_str_ne(weft_error_message(), "");
@@ -330,7 +331,7 @@ START_TEST(binary__integers_never_trap)
     for (int wide = 0; wide < 2; wide++) {
         weft_dtype dtype = wide ? WEFT_I64 : WEFT_I32;
         struct operand o = operand_new(dtype, PLAIN, 1, shape);
-        struct wf_kcall k = {
+        struct wf_kernel_call k = {
             .op = "div", .n_in = 2, .n_out = 1, .in = {&o.desc, &o.desc}, .out = {&o.desc}};
         int64_t a[QUOTIENTS], b[QUOTIENTS], want[QUOTIENTS], y[QUOTIENTS];
 
@@ -381,7 +382,7 @@ START_TEST(binary__works_in_place)
     for (int side = 0; side < 2; side++) {
         struct operand a = operand_noise(WEFT_F32, PLAIN, 2, shape, 1);
         struct operand b = operand_noise(WEFT_F32, PLAIN, 2, shape, 2);
-        struct wf_kcall k = {
+        struct wf_kernel_call k = {
             .op = "sub", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc}, .out = {&a.desc}};
         struct operand *y = side ? &b : &a;
         double want[126];
@@ -429,7 +430,7 @@ START_TEST(binary__refuses_mixed_dtypes)
     static const int64_t shape[] = {4};
     struct operand a = operand_new(WEFT_F32, PLAIN, 1, shape);
     struct operand b = operand_new(WEFT_F64, PLAIN, 1, shape);
-    struct wf_kcall k = {
+    struct wf_kernel_call k = {
         .op = "add", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc}, .out = {&a.desc}};
 
     ck_assert_int_eq(wf_cpu_add(&k), WEFT_ERR_DTYPE);

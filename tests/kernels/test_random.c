@@ -161,9 +161,9 @@ START_TEST(random__has_the_same_bits_in_every_instruction_set)
         {
             struct operand y = box_operand(&b, dtype);
 
-            call(kinds[c / FLOAT_DTYPES].prepare, wf_kernels_isa() == 2 ? &first : &y, 0, NULL,
-                 scalars);
-            if (wf_kernels_isa() > 2)
+            call(kinds[c / FLOAT_DTYPES].prepare, wf_kernels_isa_level() == 2 ? &first : &y, 0,
+                 NULL, scalars);
+            if (wf_kernels_isa_level() > 2)
                 ck_assert_mem_eq(first.data, y.data, (size_t)b.shape[0] * wf_dtypes[dtype].size);
             operand_free(&y);
         }
@@ -224,7 +224,7 @@ END_TEST
 START_TEST(random__refuses_integers)
 {
     struct operand y = operand_new(WEFT_I64, PLAIN, 0, NULL);
-    struct wf_kcall k = {.op = "uniform", .n_out = 1, .out = {&y.desc}};
+    struct wf_kernel_call k = {.op = "uniform", .n_out = 1, .out = {&y.desc}};
 
     ck_assert_int_eq(wf_cpu_uniform(&k), WEFT_ERR_DTYPE);
     weft_error_clear();

@@ -9,7 +9,7 @@ static const struct sizes reduce_shapes[] = {
 enum { REDUCE_SHAPES = sizeof reduce_shapes / sizeof *reduce_shapes };
 
 /* Shape of the result with reduced dims as 1, and the number in it that element i goes to. */
-static void result_shape(const struct wf_desc *x, int64_t mask, int64_t *shape)
+static void result_shape(const struct wf_tensor_desc *x, int64_t mask, int64_t *shape)
 {
     for (int d = 0; d < x->ndim; d++) shape[d] = mask >> d & 1 ? 1 : x->shape[d];
 }
@@ -17,7 +17,7 @@ static void result_shape(const struct wf_desc *x, int64_t mask, int64_t *shape)
 static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *s, int64_t mask)
 {
     struct operand x = operand_new(dtype, lie, s->ndim, s->n), y;
-    struct wf_kcall k = {.op = max ? "max" : "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+    struct wf_kernel_call k = {.op = max ? "max" : "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
     struct wf_scalars scalars = {.s = {wf_dtypes[dtype].is_float && !max ? 0.125 : 1}};
     int64_t shape[WEFT_MAX_DIMS] = {0};
     double *want;
@@ -67,7 +67,7 @@ START_TEST(sum__of_floats_keeps_its_bits)
     EACH_ISA
     for (int64_t mask = 1; mask < 4; mask += 2) {
         struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
-        struct wf_kcall k = {.op = "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+        struct wf_kernel_call k = {.op = "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
         int64_t to[] = {1, mask & 2 ? 1 : 3};
         double want[3] = {0};
 
@@ -92,7 +92,7 @@ START_TEST(max__passes_nan_on)
     for (int at = 0; at < 100; at++)
         for (int64_t mask = 1; mask < 3; mask++) {
             struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
-            struct wf_kcall k = {.op = "max", .n_in = 1, .n_out = 1, .attr = {mask}};
+            struct wf_kernel_call k = {.op = "max", .n_in = 1, .n_out = 1, .attr = {mask}};
             int64_t to[] = {mask & 1 ? 1 : 2, mask & 2 ? 1 : 100};
 
             x.values[at] = NAN;
@@ -112,7 +112,8 @@ START_TEST(reductions__refuse_what_they_lack)
 {
     static const int64_t shape[] = {4};
     struct operand x = operand_new(WEFT_BOOL, PLAIN, 1, shape);
-    struct wf_kcall k = {.op = "sum", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
+    struct wf_kernel_call k = {
+        .op = "sum", .n_in = 1, .n_out = 1, .in = {&x.desc}, .out = {&x.desc}};
 
     ck_assert_int_eq(wf_cpu_sum(&k), WEFT_ERR_DTYPE);
     weft_error_clear();

@@ -2,7 +2,7 @@
  */
 #include "cases.h"
 
-#include "kernels/optim.h"
+#include "kernels/optimizer_kernels.h"
 
 static const int64_t lengths[] = {0, 1, 7, 64, 2001};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
@@ -13,8 +13,8 @@ static double bound(weft_dtype dtype)
 }
 
 /* Element by element what a loop does to w and its states, in f64. */
-static void formula(enum wf_step_loop loop, const struct wf_step *p, double *w, double g,
-                    double **s)
+static void formula(enum wf_optimizer_kind loop, const struct wf_optimizer_step *p, double *w,
+                    double g, double **s)
 {
     double d = p->sign * g + p->decay * *w, size;
 
@@ -103,12 +103,13 @@ static void check_and_free(struct operand *o, weft_dtype dtype, double **want)
     free(o);
 }
 
-static void check_loop(enum wf_step_loop loop, unsigned states, weft_dtype dtype,
+static void check_loop(enum wf_optimizer_kind loop, unsigned states, weft_dtype dtype,
                        weft_dtype grad_dtype, int64_t n)
 {
-    const struct wf_step step = {-1, 0.2, 0.97, 0.05, 0.02, 0.8, 0.3, 0.9, 0.1, 1.5, 1e-3};
+    const struct wf_optimizer_step step = {-1,  0.2, 0.97, 0.05, 0.02, 0.8,
+                                           0.3, 0.9, 0.1,  1.5,  1e-3};
     struct operand *o = make_operands(dtype, grad_dtype, n);
-    struct wf_step_arrays a = {.dtype = dtype, .grad_dtype = grad_dtype, .count = n};
+    struct wf_optimizer_step_arrays a = {.dtype = dtype, .grad_dtype = grad_dtype, .count = n};
     double *want[OPERANDS];
 
     for (int i = 0; i < OPERANDS; i++)
@@ -123,7 +124,7 @@ static void check_loop(enum wf_step_loop loop, unsigned states, weft_dtype dtype
     a.w = o[W].data;
     a.g = o[G].data;
     for (int i = 0; i < WF_STEP_STATES; i++) a.state[i] = states >> i & 1 ? o[S0 + i].data : NULL;
-    wf_cpu_step(loop, &a, &step);
+    wf_cpu_optimizer_step(loop, &a, &step);
     check_and_free(o, dtype, want);
 }
 
@@ -131,7 +132,7 @@ START_TEST(updates__equal_their_formulas)
 {
     EACH_ISA
     for (int i = 0; i < LENGTHS * WF_STEP_LOOPS * 8; i++) {
-        enum wf_step_loop loop = (enum wf_step_loop)(i / 8 % WF_STEP_LOOPS);
+        enum wf_optimizer_kind loop = (enum wf_optimizer_kind)(i / 8 % WF_STEP_LOOPS);
         unsigned states = (unsigned)i % 8;
         int64_t n = lengths[i / 8 / WF_STEP_LOOPS];
 
@@ -147,10 +148,10 @@ END_TEST
 START_TEST(masters__are_rounded_and_followed)
 {
     enum { N = 2500 };
-    const struct wf_step step = {.sign = 1, .keep = 1, .rate = 0.25};
+    const struct wf_optimizer_step step = {.sign = 1, .keep = 1, .rate = 0.25};
     static float master[N], g[N];
     static wf_bf16 w[N];
-    const struct wf_step_arrays a = {
+    const struct wf_optimizer_step_arrays a = {
         .count = N, .w = master, .g = g, .rounded = w}; /* zeros are f32 */
 
     EACH_ISA
@@ -160,7 +161,7 @@ START_TEST(masters__are_rounded_and_followed)
             w[i] = i % 3 ? wf_f32_to_bf16(master[i]) : wf_f32_to_bf16(7.5f);
             g[i] = (float)(i % 5) * 0x1p-12f;
         }
-        wf_cpu_step(WF_STEP_SGD, &a, &step);
+        wf_cpu_optimizer_step(WF_STEP_SGD, &a, &step);
         for (int i = 0; i < N; i++) {
             float want = (i % 3 ? 1.0f + (float)i * 0x1p-20f : 7.5f) - 0.25f * g[i];
 
@@ -198,7 +199,7 @@ static void check_sums(weft_dtype dtype, int64_t n)
     operand_read(&x);
     expect_near("scale", &x, want, bound(dtype));
     for (int64_t i = 0; i < n; i++) want[i] = fmin(0.125, fmax(-0.125, x.values[i]));
-    wf_cpu_limit(dtype, n, x.data, 0.125);
+    wf_cpu_clamp(dtype, n, x.data, 0.125);
     operand_read(&x);
     expect_near("limit", &x, want, 0);
     expect_guards(&x);

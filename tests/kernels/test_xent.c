@@ -84,7 +84,7 @@ static double together(const struct loss *l, int64_t i)
 static void check_sum(struct loss *l)
 {
     struct operand y = operand_new(l->sums, PLAIN, 3, (int64_t[]){2, LEAD, TOKENS});
-    struct wf_kcall k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
+    struct wf_kernel_call k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
     double want[2 * ROWS] = {0};
 
     for (int64_t i = 0; i < ROWS; i++) {
@@ -105,7 +105,7 @@ static void check_loss(struct loss *l)
 {
     struct operand y = operand_new(l->sums, PLAIN, 2, (int64_t[]){LEAD, TOKENS});
     struct operand totals = operand_new(l->sums, PLAIN, 1, (int64_t[]){3});
-    struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
+    struct wf_kernel_call k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
     double want[ROWS] = {0}, sums[3] = {0};
 
     for (int64_t i = 0; i < ROWS; i++) {
@@ -127,7 +127,7 @@ static void check_loss(struct loss *l)
 static void check_grad(struct loss *l, weft_dtype dtype)
 {
     struct operand dz = operand_new(dtype, PLAIN, 3, l->z.desc.shape);
-    struct wf_kcall k = {.op = "xent_grad", .n_in = 6, .n_out = 1};
+    struct wf_kernel_call k = {.op = "xent_grad", .n_in = 6, .n_out = 1};
     double *want = calloc((size_t)dz.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < ROWS; i++)
@@ -171,7 +171,7 @@ START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
         struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){1});
         struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
         struct operand sp = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 1});
-        struct wf_kcall k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
+        struct wf_kernel_call k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
 
         for (int i = 0; i < 40; i++) z.values[i] = i == 7 ? 3000 : i == 8 ? -INFINITY : -3000;
         m.values[0] = 3000;
@@ -199,7 +199,7 @@ START_TEST(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
         struct loss l = loss_new(&parts[2], &terms[3], WEFT_F32, WEFT_I64, PLAIN);
         struct operand y = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){LEAD, TOKENS});
         struct operand totals = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){3});
-        struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
+        struct wf_kernel_call k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
 
         l.target.values[1] = 10;
         l.target.values[4] = -1;
@@ -225,7 +225,7 @@ START_TEST(xent__of_no_rows_has_totals)
     struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){0});
     struct operand y = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){0});
     struct operand totals = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){3});
-    struct wf_kcall k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
+    struct wf_kernel_call k = {.op = "xent_loss", .n_in = 4, .n_out = 2};
 
     kernel_run(wf_cpu_xent_loss, &k, (struct operand *[]){&y, &totals},
                (struct operand *[]){&sp, &m, &target, NULL},

@@ -131,9 +131,9 @@ WT_TEST(axes__of_a_slice_stand_in_the_order_asked_for)
     WT_ALL(weft_mesh_coordinate(turned, 0) == weft_mesh_coordinate(mesh, 2));
     WT_ALL(weft_mesh_coordinate(turned, 1) == weft_mesh_coordinate(mesh, 0));
     WT_ALL(sizes[0] == 1 || ranks[1] - ranks[0] == sizes[1] * tp);
-    WT_ALL(wf_mesh_comm(turned, 0) == wf_mesh_comm(mesh, 2));
+    WT_ALL(wf_mesh_axis_comm(turned, 0) == wf_mesh_axis_comm(mesh, 2));
     back = weft_mesh_sub(turned, "Rep,TP");
-    WT_ALL(wf_mesh_comm(back, 0) == wf_mesh_comm(mesh, 0));
+    WT_ALL(wf_mesh_axis_comm(back, 0) == wf_mesh_axis_comm(mesh, 0));
     WT_ALL(weft_mesh_root(back) == mesh);
     weft_mesh_release(back);
     weft_mesh_release(turned);
@@ -186,8 +186,8 @@ WT_TEST(axes__can_be_merged)
     again = weft_mesh_sub(part, "Rep_Shard");
     WT_ALL(again && holds(again, sizes[0] * sizes[1], want));
     WT_ALL(wf_mesh_is_flattened(mesh, 3) && wf_mesh_is_flattened(part, 3));
-    WT_ALL(wf_mesh_merged_comm(mesh, 3) == wf_mesh_comm(again, 0));
-    WT_ALL(wf_mesh_merged_comm(part, 3) == wf_mesh_comm(again, 0));
+    WT_ALL(wf_mesh_axes_comm(mesh, 3) == wf_mesh_axis_comm(again, 0));
+    WT_ALL(wf_mesh_axes_comm(part, 3) == wf_mesh_axis_comm(again, 0));
     WT_ALL(!wf_mesh_is_flattened(mesh, 5) && !wf_mesh_is_flattened(mesh, 7));
     weft_mesh_release(again);
     again = weft_mesh_sub(mesh, "TP,Rep_Shard");
@@ -232,7 +232,7 @@ WT_TEST(axes__merged_lines_reduce)
 
     tp = sizes[2];
     for (int i = 0; i < sizes[0] * sizes[1]; i++) want += i * tp + rank % tp;
-    WT_ALL(wf_comm_size(wf_mesh_merged_comm(mesh, 3)) == sizes[0] * sizes[1]);
+    WT_ALL(wf_comm_size(wf_mesh_axes_comm(mesh, 3)) == sizes[0] * sizes[1]);
     flat = weft_mesh_flatten(part, "data");
     WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_F64, 0, NULL, rank), WEFT_SUM, flat, 0)) ==
            want);
@@ -282,7 +282,7 @@ WT_TEST(axes__can_be_split)
         WT_FAILED(WEFT_ERR_ARG, "unique");
         deep = weft_mesh_unflatten(grid, 0, 2, (int[]){1, 2}, "pp,dp");
         same = weft_mesh_new(WEFT_CPU, "pp=1,dp=2,tp=%d", half);
-        WT_ALL(deep == same && wf_mesh_comm(deep, 2) == wf_mesh_comm(grid, 1));
+        WT_ALL(deep == same && wf_mesh_axis_comm(deep, 2) == wf_mesh_axis_comm(grid, 1));
         weft_mesh_release(same);
         weft_mesh_release(deep);
         weft_mesh_release(grid);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "mesh/mesh.h"
-#include "placement/part.h"
+#include "placement/shard.h"
 #include "support/worlds.h"
 #include "tensor/tensor.h"
 
@@ -83,11 +83,11 @@ static int64_t list_elements(bool *holds, int64_t *order, int rank, const weft_m
         bool mine = true;
 
         for (int d = ndim - 1; d >= 0; d--) {
-            struct wf_part part;
+            struct wf_shard part;
 
-            wf_part_of(&part, d, shape[d], weft_mesh_ndim(mesh), wf_mesh_sizes(mesh), coordinates,
-                       placements);
-            mine = mine && wf_part_local(&part, rest % shape[d]) >= 0;
+            wf_shard_init(&part, d, shape[d], weft_mesh_ndim(mesh), wf_mesh_sizes(mesh),
+                          coordinates, placements);
+            mine = mine && wf_shard_to_local(&part, rest % shape[d]) >= 0;
             rest /= shape[d];
         }
         holds[i] = mine;

@@ -75,7 +75,7 @@ WT_TEST(groups__are_the_same_by_index_name_and_slice)
 
         WT_ALL(same_group(mesh, names[axis], mesh, axis));
         WT_ALL(same_group(slice, NULL, mesh, axis));
-        WT_ALL(wf_mesh_comm(slice, 0) == wf_mesh_comm(mesh, axis));
+        WT_ALL(wf_mesh_axis_comm(slice, 0) == wf_mesh_axis_comm(mesh, axis));
         weft_mesh_release(slice);
     }
     weft_mesh_release(mesh);
@@ -163,16 +163,16 @@ WT_TEST(groups__make_no_communicator_twice)
               *tp, *all;
     struct wf_comm *lines[2];
 
-    for (int axis = 0; axis < 2; axis++) lines[axis] = wf_mesh_comm(mesh, axis);
+    for (int axis = 0; axis < 2; axis++) lines[axis] = wf_mesh_axis_comm(mesh, axis);
     before = weft_mesh_communicators();
     dp = weft_mesh_sub(mesh, "dp");
     again = weft_mesh_sub(mesh, "dp");
     tp = weft_mesh_sub(mesh, "tp");
     WT_ALL(dp == again);
-    WT_ALL(wf_mesh_comm(dp, 0) == lines[0] && wf_mesh_comm(tp, 0) == lines[1]);
+    WT_ALL(wf_mesh_axis_comm(dp, 0) == lines[0] && wf_mesh_axis_comm(tp, 0) == lines[1]);
     all = weft_mesh_new(WEFT_CPU, "world=%d", wt_ranks());
-    WT_ALL(wf_comm_size(wf_mesh_comm(all, 0)) == wt_ranks());
-    WT_ALL(wf_comm_rank(wf_mesh_comm(all, 0)) == wt_rank());
+    WT_ALL(wf_comm_size(wf_mesh_axis_comm(all, 0)) == wt_ranks());
+    WT_ALL(wf_comm_rank(wf_mesh_axis_comm(all, 0)) == wt_rank());
     WT_ALL(weft_mesh_communicators() == before);
     weft_mesh_release(dp);
     weft_mesh_release(again);
@@ -231,7 +231,7 @@ WT_TEST(groups__refuse_ranks_outside)
     WT_ALL(weft_mesh_is_member(mesh) == inside);
     WT_ALL(weft_mesh_coordinate(mesh, 0) == (inside ? 0 : -1));
     WT_ALL(weft_mesh_ranks(mesh, ranks, 1) == 1 && ranks[0] == n - 1);
-    WT_ALL((wf_mesh_comm(mesh, 0) != NULL) == inside);
+    WT_ALL((wf_mesh_axis_comm(mesh, 0) != NULL) == inside);
     WT_ALL(inside || is_refused(mesh));
     WT_ALL(!inside || weft_mesh_local_rank(mesh, "tp") == 0);
     weft_mesh_release(mesh);

@@ -51,7 +51,7 @@ WT_TEST(meshes__hash_alike_on_all_ranks)
     uint64_t mine = weft_mesh_hash(mesh), all[MOST];
     bool same = true;
 
-    wf_comm_share(wf_comm_world(), &mine, all, sizeof mine);
+    wf_comm_allgather_bytes(wf_comm_world(), &mine, all, sizeof mine);
     for (int r = 0; r < wt_ranks(); r++) same &= all[r] == mine;
     WT_ALL(same);
     weft_mesh_release(mesh);
@@ -138,11 +138,11 @@ WT_TEST(meshes__of_the_whole_world_communicate_over_it)
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", n), *turned;
 
     for (int i = 0; i < n; i++) backwards[i] = n - 1 - i;
-    WT_ALL(wf_comm_size(wf_mesh_comm(mesh, 0)) == n);
+    WT_ALL(wf_comm_size(wf_mesh_axis_comm(mesh, 0)) == n);
     WT_EQ(weft_mesh_size(mesh), weft_world_size());
     WT_EQ(weft_mesh_communicators(), before);
     turned = weft_mesh_from_ranks(WEFT_CPU, 1, &n, "tp", backwards);
-    WT_ALL(wf_comm_rank(wf_mesh_comm(turned, 0)) == n - 1 - wt_rank());
+    WT_ALL(wf_comm_rank(wf_mesh_axis_comm(turned, 0)) == n - 1 - wt_rank());
     WT_ALL(n == 1 || turned != mesh);
     weft_mesh_release(turned);
     weft_mesh_release(mesh);
@@ -189,7 +189,7 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
 /* Threads have no communicators of MPI; how processes use theirs is in starts.c. */
 WT_TEST(meshes__from_mpi_need_processes)
 {
-    if (strcmp(wf_comm_backend(wf_comm_world()), "local") != 0) return;
+    if (strcmp(wf_comm_backend_name(wf_comm_world()), "local") != 0) return;
     WT_ALL(!weft_mesh_from_mpi(WEFT_CPU, 0, 1, NULL, "tp"));
     WT_FAILED(WEFT_ERR_STATE, "threads have no communicators of MPI");
 }
@@ -217,13 +217,13 @@ WT_TEST(meshes__come_from_the_groups_of_another)
     whole = weft_mesh_new(WEFT_CPU, "dp_replicate=2,dp_shard=2,tp=%d", wide);
     for (int g = 0; g < 2; g++) {
         groups[g] = weft_mesh_sub(whole, names[g]);
-        wf_mesh_comm(groups[g], 0);
+        wf_mesh_axis_comm(groups[g], 0);
     }
     before = weft_mesh_communicators();
     for (int i = 0; i < 4; i++) ranks[i] = i * wide + my_tp;
     made = weft_mesh_from_groups(2, groups, "dp_replicate,dp_shard", ranks);
     for (int g = 0; g < 2; g++) {
-        WT_ALL(wf_mesh_comm(made, g) == wf_mesh_comm(whole, g));
+        WT_ALL(wf_mesh_axis_comm(made, g) == wf_mesh_axis_comm(whole, g));
         slice = weft_mesh_sub(made, names[g]);
         WT_ALL(slice == groups[g]);
         weft_mesh_release(slice);

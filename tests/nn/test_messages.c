@@ -252,7 +252,7 @@ static void place_of(char *text, size_t bytes, const char *op, const char *modul
                            .count = 6,
                            .where = {.op = op, .module = module}};
 
-    wf_coll_describe_place(&coll, text, bytes);
+    wf_coll_describe_with_caller(&coll, text, bytes);
 }
 
 /* trial 4 (messages): "in module ," of a root module, whose path is "" */

@@ -4,7 +4,7 @@
 
 #include <weft/weft.h>
 
-#include "base/where.h"
+#include "base/call_context.h"
 #include "support/mpi_check.h"
 #include "support/near.h"
 
@@ -165,7 +165,7 @@ WT_TEST(call__errors_name_the_path_and_the_place_is_restored)
           WEFT_OK);
     WT_ALL(weft_call(root, number(1)) == NULL);
     WT_FAILED(WEFT_ERR_SHAPE, "inner.bad");
-    WT_ALL(wf_here.module == NULL);
+    WT_ALL(wf_current_context.module == NULL);
     weft_module_release(root);
 }
 

@@ -138,7 +138,7 @@ void wt_random_layout(struct wt_layout_case *c, uint64_t *state)
         random_dim(c, d, state);
     }
     if (wf_placements_normalize(c->p, c->p, c->n_axes, c->ndim, "random layout") != WEFT_OK ||
-        wf_placements_fit(c->p, c->n_axes, c->global, "random layout") != WEFT_OK) {
+        wf_placements_check_segments(c->p, c->n_axes, c->global, "random layout") != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_error_message());
         abort();
     }

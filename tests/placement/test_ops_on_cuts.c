@@ -37,7 +37,7 @@ static bool is_normal(weft_tensor *t)
 
     return wf_placements_normalize(normal, l->placements, l->n_axes, l->desc.ndim, "test") ==
                WEFT_OK &&
-           wf_placements_fit(normal, l->n_axes, l->desc.global, "test") == WEFT_OK &&
+           wf_placements_check_segments(normal, l->n_axes, l->desc.global, "test") == WEFT_OK &&
            memcmp(normal, l->placements, (size_t)l->n_axes * sizeof *normal) == 0;
 }
 

@@ -14,9 +14,9 @@ enum { LAYOUTS = 20000 };
         if (!(cond)) ck_abort_msg("%s: %s", #cond, wt_layout_text(c));                             \
     } while (0)
 
-static void part_of(struct wf_part *part, const struct wt_layout_case *c, int dim)
+static void part_of(struct wf_shard *part, const struct wt_layout_case *c, int dim)
 {
-    wf_part_of(part, dim, c->global[dim], c->n_axes, c->sizes, c->coordinates, c->p);
+    wf_shard_init(part, dim, c->global[dim], c->n_axes, c->sizes, c->coordinates, c->p);
 }
 
 /* PLC-05, PLC-06, PLC-10, PLC-12, PLC-25, PLC-26, PLC-27, PLC-38: the element map of any layout */
@@ -30,18 +30,18 @@ START_TEST(part__holds_what_cutting_index_lists_gives)
         wt_random_layout(&c, &state);
         for (int d = 0; d < c.ndim; d++) {
             struct wt_map map;
-            struct wf_part part;
+            struct wf_shard part;
             int at = 0;
 
             wt_map_of(&map, &c, d);
             part_of(&part, &c, d);
             NEED(part.size == map.count, &c);
-            NEED(wf_part_offset(&part) == (map.count ? map.index[0] : c.global[d]), &c);
+            NEED(wf_shard_offset(&part) == (map.count ? map.index[0] : c.global[d]), &c);
             for (int64_t i = 0; i < c.global[d]; i++) {
                 bool held = at < map.count && map.index[at] == i;
 
-                NEED(wf_part_local(&part, i) == (held ? at : -1), &c);
-                if (held) NEED(wf_part_global(&part, at++) == i, &c);
+                NEED(wf_shard_to_local(&part, i) == (held ? at : -1), &c);
+                if (held) NEED(wf_shard_to_global(&part, at++) == i, &c);
             }
             NEED(at == map.count, &c);
         }
@@ -58,15 +58,15 @@ START_TEST(part__runs_are_the_elements_and_as_long_as_can_be)
 
         wt_random_layout(&c, &state);
         for (int d = 0; d < c.ndim; d++) {
-            struct wf_run runs[WT_MAP_ROOM];
+            struct wf_index_range runs[WT_MAP_ROOM];
             struct wt_map map;
-            struct wf_part part;
+            struct wf_shard part;
             int64_t at = 0, count, most = 1;
 
             wt_map_of(&map, &c, d);
             part_of(&part, &c, d);
-            count = wf_part_runs(&part, runs, WT_MAP_ROOM);
-            NEED(count == wf_part_runs(&part, NULL, 0), &c);
+            count = wf_shard_ranges(&part, runs, WT_MAP_ROOM);
+            NEED(count == wf_shard_ranges(&part, NULL, 0), &c);
             for (int64_t i = 0; i < count; at += runs[i++].size) {
                 NEED(runs[i].size > 0, &c);
                 if (i) NEED(runs[i].offset > runs[i - 1].offset + runs[i - 1].size, &c);
@@ -80,7 +80,7 @@ START_TEST(part__runs_are_the_elements_and_as_long_as_can_be)
                 most += c.p[a].kind == WEFT_KIND_STRIDED ? c.p[a].factor - 1 : 0;
             }
             NEED(count <= most, &c);
-            if (wf_placements_make_boxes(c.p, c.n_axes)) NEED(count <= 1, &c);
+            if (wf_placements_give_one_box(c.p, c.n_axes)) NEED(count <= 1, &c);
         }
     }
 }
@@ -98,14 +98,14 @@ START_TEST(part__locate_is_the_inverse)
         for (int d = 0; d < c.ndim; d++)
             for (int64_t i = 0; i < c.global[d]; i += 1 + i % 3) {
                 struct wt_layout_case there = c;
-                struct wf_part part;
-                int64_t local =
-                    wf_part_locate(there.coordinates, i, d, c.global[d], c.n_axes, c.sizes, c.p);
+                struct wf_shard part;
+                int64_t local = wf_shard_locate_owner(there.coordinates, i, d, c.global[d],
+                                                      c.n_axes, c.sizes, c.p);
 
                 for (int a = 0; a < c.n_axes; a++)
                     if (!weft_shards(c.p[a], d)) NEED(there.coordinates[a] == c.coordinates[a], &c);
                 part_of(&part, &there, d);
-                NEED(local >= 0 && wf_part_local(&part, i) == local, &there);
+                NEED(local >= 0 && wf_shard_to_local(&part, i) == local, &there);
             }
     }
 }
@@ -119,13 +119,13 @@ START_TEST(part__of_a_rank_outside_the_mesh_is_empty)
                                .coordinates = {-1, -1},
                                .global = {6},
                                .p = {weft_shard(0), weft_strided_shard(0, 2)}};
-    struct wf_part part;
+    struct wf_shard part;
 
     part_of(&part, &c, 0);
     ck_assert_int_eq(part.size, 0);
-    ck_assert_int_eq(wf_part_offset(&part), 6);
-    ck_assert_int_eq(wf_part_local(&part, 0), -1);
-    ck_assert_int_eq(wf_part_runs(&part, NULL, 0), 0);
+    ck_assert_int_eq(wf_shard_offset(&part), 6);
+    ck_assert_int_eq(wf_shard_to_local(&part, 0), -1);
+    ck_assert_int_eq(wf_shard_ranges(&part, NULL, 0), 0);
 }
 END_TEST
 
@@ -135,16 +135,17 @@ START_TEST(part__large_dims_and_factors_are_exact)
     int sizes[2] = {3, 2}, coordinates[2] = {2, 1};
     int64_t n = (int64_t)3 << 45, few = 5;
     weft_placement p[2] = {weft_strided_shard(0, 2147483647), weft_shard(0)};
-    struct wf_part part;
+    struct wf_shard part;
 
-    wf_part_of(&part, 0, n, 2, sizes, coordinates, p);
-    ck_assert_int_eq(wf_part_local(&part, wf_part_global(&part, part.size - 1)), part.size - 1);
-    ck_assert_int_lt(wf_part_global(&part, part.size - 1), n);
+    wf_shard_init(&part, 0, n, 2, sizes, coordinates, p);
+    ck_assert_int_eq(wf_shard_to_local(&part, wf_shard_to_global(&part, part.size - 1)),
+                     part.size - 1);
+    ck_assert_int_lt(wf_shard_to_global(&part, part.size - 1), n);
     coordinates[0] = 0;
-    wf_part_of(&part, 0, few, 2, sizes, coordinates, p);
+    wf_shard_init(&part, 0, few, 2, sizes, coordinates, p);
     ck_assert_int_eq(part.size, 2);
-    ck_assert_int_eq(wf_part_offset(&part), 3);
-    ck_assert_int_eq(wf_part_runs(&part, NULL, 0), 1);
+    ck_assert_int_eq(wf_shard_offset(&part), 3);
+    ck_assert_int_eq(wf_shard_ranges(&part, NULL, 0), 1);
 }
 END_TEST
 

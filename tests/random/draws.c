@@ -84,7 +84,7 @@ const int wt_draw_count = (int)(sizeof wt_draws / sizeof *wt_draws);
 bool wt_is_part_of(const weft_tensor *t, const double *want)
 {
     const struct wf_layout *l = t->layout;
-    struct wf_part part[WEFT_MAX_DIMS];
+    struct wf_shard part[WEFT_MAX_DIMS];
     int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
     double *got = calloc((size_t)l->desc.numel + 1, sizeof *got);
     bool good = weft_read_f64(t, got, l->desc.numel) == WEFT_OK;
@@ -94,12 +94,12 @@ bool wt_is_part_of(const weft_tensor *t, const double *want)
         coordinates[a] = weft_mesh_coordinate(l->mesh, a);
     }
     for (int d = 0; d < l->desc.ndim; d++)
-        wf_part_of(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
+        wf_shard_init(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
     for (int64_t i = 0; good && i < l->desc.numel; i++) {
         int64_t at = 0, unit = 1, rest = i;
 
         for (int d = l->desc.ndim - 1; d >= 0; d--) {
-            at += wf_part_global(&part[d], rest % l->desc.shape[d]) * unit;
+            at += wf_shard_to_global(&part[d], rest % l->desc.shape[d]) * unit;
             unit *= l->desc.global[d];
             rest /= l->desc.shape[d];
         }

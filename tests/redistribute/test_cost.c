@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
+#include "redistribute/redistribute.h"
 #include "redistribute/shapes.h"
 #include "support/fakes.h"
 #include "support/mpi_check.h"
@@ -23,14 +23,14 @@ START_TEST(cost__follows_the_closed_forms)
     struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
     int64_t bytes = 16 * 32 * 4 / 2; /* as axis 0 leaves it */
 
-    ck_assert_int_eq(wf_redist_cost(l, 1, s, r), bytes * 3 / 4);
-    ck_assert_int_eq(wf_redist_cost(l, 1, sum, r), bytes * 6 / 4);
-    ck_assert_int_eq(wf_redist_cost(l, 1, sum, s), bytes * 3 / 4);
-    ck_assert_int_eq(wf_redist_cost(l, 1, s, weft_shard(1)), bytes * 3 / 16);
-    ck_assert_int_eq(wf_redist_cost(l, 1, r, s), 0);
-    ck_assert_int_eq(wf_redist_cost(l, 1, r, sum), 0);
-    ck_assert_int_eq(wf_redist_cost(l, 1, s, s), 0);
-    ck_assert_int_eq(wf_redist_cost(l, 1, s, sum), WF_REDIST_NEVER);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, r), bytes * 3 / 4);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, sum, r), bytes * 6 / 4);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, sum, s), bytes * 3 / 4);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, weft_shard(1)), bytes * 3 / 16);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, r, s), 0);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, r, sum), 0);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, s), 0);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, sum), WF_REDIST_NEVER);
     wf_layout_release(l);
     weft_mesh_release(mesh);
 }
@@ -47,7 +47,7 @@ START_TEST(bytes__of_a_plan_are_those_of_its_steps)
     char text[256];
 
     ck_assert_int_eq(plan->n_steps, 2);
-    ck_assert_int_eq(wf_redist_bytes(plan), scattered + gathered);
+    ck_assert_int_eq(wf_redist_bytes_sent(plan), scattered + gathered);
     wf_redist_print(plan, text, sizeof text);
     ck_assert_str_eq(text, "b: P->S(1) reduce-scatter 768 B; a: S(0)->R all-gather 256 B");
     ck_assert_int_eq(wf_redist_print(plan, text, 5), 60);
@@ -65,7 +65,7 @@ static double time_of(const struct wt_grid *size, const int64_t *shape, const ch
     weft_mesh *mesh = wt_fake_mesh(size);
     struct wf_layout *source = wt_fake_layout(mesh, from, 2, shape),
                      *target = wt_fake_layout(mesh, to, 2, shape);
-    double time = wf_redist_time(source, target->placements);
+    double time = wf_redist_estimated_time(source, target->placements);
 
     wf_layout_release(source);
     wf_layout_release(target);
@@ -127,7 +127,7 @@ START_TEST(time__no_detour_pays)
             struct wf_layout *from =
                 wf_layout_new(mesh, orders[i], WEFT_F32, cases[c].ndim, cases[c].shape, NULL);
 
-            for (int j = 0; j < n; j++) time[i][j] = wf_redist_time(from, orders[j]);
+            for (int j = 0; j < n; j++) time[i][j] = wf_redist_estimated_time(from, orders[j]);
             wf_layout_release(from);
         }
         for (int i = 0; i < n; i++)

@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 
-void *wt_room(const struct wf_desc *box)
+void *wt_room(const struct wf_tensor_desc *box)
 {
     size_t bytes = (size_t)box->numel * wf_dtypes[box->dtype].size;
     void *room = malloc(bytes + 1);
@@ -18,7 +18,7 @@ void *wt_room(const struct wf_desc *box)
 }
 
 /* Split row-major index `at` of the box into one per dim. */
-static void split_index(int64_t *index, const struct wf_desc *box, int64_t at)
+static void split_index(int64_t *index, const struct wf_tensor_desc *box, int64_t at)
 {
     for (int d = box->ndim - 1; d >= 0; d--) {
         index[d] = at % box->shape[d];
@@ -27,16 +27,16 @@ static void split_index(int64_t *index, const struct wf_desc *box, int64_t at)
 }
 
 /* A part that is no box has runs. */
-static int64_t global_index(const struct wf_desc *box, int d, int64_t index)
+static int64_t global_index(const struct wf_tensor_desc *box, int d, int64_t index)
 {
-    const struct wf_run *run;
+    const struct wf_index_range *run;
 
     if (!box->runs) return index + box->offset[d];
     for (run = box->runs->of[d]; index >= run->size; run++) index -= run->size;
     return run->offset + index;
 }
 
-static int64_t global_at(const struct wf_desc *box, int64_t at)
+static int64_t global_at(const struct wf_tensor_desc *box, int64_t at)
 {
     int64_t index[WEFT_MAX_DIMS], position = 0;
 
@@ -111,7 +111,7 @@ void *wt_cut(const struct wt_op_case *sample, int i, const struct wt_operand *op
     return data;
 }
 
-double *wt_read_box(const struct wf_desc *box, const int64_t *stride, const void *data)
+double *wt_read_box(const struct wf_tensor_desc *box, const int64_t *stride, const void *data)
 {
     const struct wf_dtype_info *type = &wf_dtypes[box->dtype];
     double *values = malloc(((size_t)box->numel + 1) * sizeof *values);
@@ -154,7 +154,7 @@ static double rounding_of(double term, weft_dtype dtype, weft_reduce reduce)
     return added && dtype == WEFT_BF16 ? ldexp(fabs(term), -8) : 0;
 }
 
-static int64_t global_numel(const struct wf_desc *box)
+static int64_t global_numel(const struct wf_tensor_desc *box)
 {
     int64_t n = 1;
 
@@ -162,7 +162,7 @@ static int64_t global_numel(const struct wf_desc *box)
     return n;
 }
 
-static bool terms_equal(const double *const *parts, const struct wf_desc *box, int ranks,
+static bool terms_equal(const double *const *parts, const struct wf_tensor_desc *box, int ranks,
                         weft_reduce reduce, const double *want)
 {
     weft_dtype dtype = (weft_dtype)box->dtype;
@@ -183,8 +183,8 @@ static bool terms_equal(const double *const *parts, const struct wf_desc *box, i
     return true;
 }
 
-bool wt_glued_equals(const double *const *parts, const struct wf_desc *const *boxes, int ranks,
-                     weft_placement placement, const double *want)
+bool wt_glued_equals(const double *const *parts, const struct wf_tensor_desc *const *boxes,
+                     int ranks, weft_placement placement, const double *want)
 {
     int64_t covered = 0;
 

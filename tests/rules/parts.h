@@ -7,7 +7,7 @@
 enum { WT_MAX_RANKS = 4 };
 
 /** A buffer for the elements of a box, filled with a pattern; from malloc. */
-void *wt_room(const struct wf_desc *box);
+void *wt_room(const struct wf_tensor_desc *box);
 
 /** This rank's part of operand `i`; of a pending reduction its term: the terms of all ranks reduce
  * to the operand. Row-major, from malloc. */
@@ -15,8 +15,8 @@ void *wt_cut(const struct wt_op_case *sample, int i, const struct wt_operand *op
              const struct wf_layout *layout, int rank, int ranks);
 
 /** Elements of a box that lies with these strides, row-major, as f64; from malloc. */
-double *wt_read_box(const struct wf_desc *box, const int64_t *stride, const void *data);
+double *wt_read_box(const struct wf_tensor_desc *box, const int64_t *stride, const void *data);
 
 /** Do the ranks' parts, placed so, make up `want`? */
-bool wt_glued_equals(const double *const *parts, const struct wf_desc *const *boxes, int ranks,
-                     weft_placement placement, const double *want);
+bool wt_glued_equals(const double *const *parts, const struct wf_tensor_desc *const *boxes,
+                     int ranks, weft_placement placement, const double *want);

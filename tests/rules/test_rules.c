@@ -12,7 +12,7 @@ static struct wt_verdict verdict;
 
 static void set_up(void)
 {
-    wf_kernels_init();
+    wf_kernels_choose_isa();
     memset(&verdict, 0, sizeof verdict);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "dtensor/choose.h"
+#include "dtensor/dispatch/choose_placements.h"
 #include "mesh/mesh.h"
 #include "rules/parts.h"
 
@@ -59,7 +59,7 @@ static void begin_infer(const struct bench *b, struct wf_infer *infer, struct wf
 
 static bool run_kernel(const struct bench *b, struct call *c, const bool *absent)
 {
-    struct wf_kcall k = {.op = b->row->name, .n_in = c->infer.n_in, .n_out = c->infer.n_out};
+    struct wf_kernel_call k = {.op = b->row->name, .n_in = c->infer.n_in, .n_out = c->infer.n_out};
     const void *from[WF_MAX_IN] = {0};
     void *to[WF_MAX_OUT] = {0};
 
@@ -91,7 +91,7 @@ static bool run_kernel(const struct bench *b, struct call *c, const bool *absent
 static bool run_view(const struct bench *b, struct call *c)
 {
     struct wf_view view = {0};
-    const struct wf_desc *in = &c->in[0]->desc, *box = &c->out[0]->desc;
+    const struct wf_tensor_desc *in = &c->in[0]->desc, *box = &c->out[0]->desc;
     int64_t at;
 
     if (!b->row->view(&c->infer, in, box->shape, &view)) return false;
@@ -135,7 +135,7 @@ static bool holds(const struct bench *b, const struct strategy *s)
 {
     struct call calls[WT_MAX_RANKS] = {0};
     const double *parts[WT_MAX_RANKS];
-    const struct wf_desc *boxes[WT_MAX_RANKS];
+    const struct wf_tensor_desc *boxes[WT_MAX_RANKS];
     bool good = true;
 
     for (int r = 0; r < b->ranks && good; r++) {
@@ -176,7 +176,7 @@ static bool open_bench(struct bench *b, const struct wf_op_row *row,
     *b = (struct bench){.row = row, .sample = sample, .dtype = dtype, .ranks = ranks};
     b->n_in = wt_operands(b->operand, sample, dtype);
     for (int r = 0; r < ranks; r++)
-        b->mesh[r] = wf_mesh_fake(1, &ranks, &r, (const char *const[]){"tp"});
+        b->mesh[r] = wf_mesh_new_fake(1, &ranks, &r, (const char *const[]){"tp"});
     for (int i = 0; i < b->n_in; i++) {
         c.in[i] = operand_layout(b, i, NULL, weft_replicate());
         if (c.in[i]) c.data[i] = wt_cut(sample, i, &b->operand[i], c.in[i], 0, 1);
@@ -219,7 +219,7 @@ static bool accepted(const struct bench *b, const weft_placement *in, const weft
                      struct strategy *s)
 {
     struct wf_layout *layout[WF_MAX_IN] = {0}, *wanted = NULL;
-    struct wf_choice choice = {0};
+    struct wf_placement_choice choice = {0};
     struct wf_infer infer;
     bool still = true;
 
@@ -229,7 +229,7 @@ static bool accepted(const struct bench *b, const weft_placement *in, const weft
     if (want)
         infer.want = wanted = wf_layout_new(b->mesh[0], want, infer.out[0].dtype, infer.out[0].ndim,
                                             infer.out[0].shape, NULL);
-    wf_choose(&infer, b->mesh[0], &choice);
+    wf_choose_placements(&infer, b->mesh[0], &choice);
     *s = (struct strategy){0};
     for (int i = 0; i < b->n_in; i++) {
         uint32_t addends = b->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
@@ -305,7 +305,7 @@ static void try_all(struct wt_verdict *verdict, const struct bench *b)
 
 /* Every dim with this letter is cut alike. */
 static void try_label(struct wt_verdict *verdict, const struct bench *b,
-                      const struct wf_labels *labels, int label, weft_placement style)
+                      const struct wf_dim_labels *labels, int label, weft_placement style)
 {
     weft_placement in[WF_MAX_IN] = {{0}};
     bool used = false;
@@ -325,7 +325,7 @@ static void try_labels(struct wt_verdict *verdict, const struct bench *b)
     const weft_placement styles[] = {weft_shard(0), weft_shard_balanced(0),
                                      weft_strided_shard(0, 2), weft_strided_shard(0, 3)};
     struct wf_layout *layout[WF_MAX_IN];
-    struct wf_labels labels;
+    struct wf_dim_labels labels;
     struct wf_infer infer;
 
     for (int i = 0; i < b->n_in; i++) layout[i] = operand_layout(b, i, NULL, weft_replicate());

@@ -10,7 +10,7 @@ weft_mesh *wt_fake_mesh(const struct wt_grid *grid)
     static const char *const names[WEFT_MAX_AXES] = {"a", "b", "c", "d"};
     static const int origin[WEFT_MAX_AXES];
 
-    return wf_mesh_fake(grid->n_axes, grid->sizes, origin, names);
+    return wf_mesh_new_fake(grid->n_axes, grid->sizes, origin, names);
 }
 
 struct wf_layout *wt_fake_layout(weft_mesh *mesh, const char *placements, int ndim,

@@ -17,7 +17,7 @@
 
 #include <weft/weft.h>
 
-#include "base/observe.h"
+#include "base/observers.h"
 #include "comm/comm.h"
 
 enum { NOTE_BYTES = 512, REPORT_BYTES = 1024, ALARM_SECONDS = 110 };
@@ -94,13 +94,13 @@ _Noreturn static void leave_case(int failing, const char *text, const char *file
 
 void wt_all(bool ok, const char *text, const char *file, int line)
 {
-    unsigned observed = wf_observed;
+    unsigned observed = wf_observed_events;
     int failing;
 
     if (!ok && rank_state.note[0] == '\0') wt_note("%s", weft_error_message());
-    wf_observed = 0; /* the exchange below is the test's, not the program's */
+    wf_observed_events = 0; /* the exchange below is the test's, not the program's */
     failing = first_failing(ok);
-    wf_observed = observed;
+    wf_observed_events = observed;
     if (failing < wt_ranks()) leave_case(failing, text, file, line);
     rank_state.note[0] = '\0';
 }

@@ -56,8 +56,8 @@ bool wt_near(const double *got, const double *want, int64_t n, struct wt_toleran
 /* Where the element with this index in the rank's part is in the whole; parts need not be boxes. */
 static int64_t global_index(const weft_tensor *t, int dim, int64_t index)
 {
-    const struct wf_dim_runs *runs = t->layout->desc.runs;
-    const struct wf_run *run;
+    const struct wf_index_ranges *runs = t->layout->desc.runs;
+    const struct wf_index_range *run;
 
     if (!runs) return index + weft_local_offset(t, dim);
     for (run = runs->of[dim]; index >= run->size; run++) index -= run->size;

@@ -10,7 +10,7 @@
 
 static struct wt_world open_on(weft_mesh *mesh)
 {
-    struct wt_world w = {.mesh = mesh, .tensors = wf_tensor_count()};
+    struct wt_world w = {.mesh = mesh, .tensors = wf_tensor_live_count()};
 
     WT_ALL(mesh != NULL);
     w.scope = weft_scope_open();
@@ -39,7 +39,7 @@ void wt_world_close(struct wt_world *w)
     weft_ledger_close(w->ledger);
     weft_scope_close(w->scope);
     weft_mesh_release(w->mesh);
-    WT_EQ(wf_tensor_count(), w->tensors);
+    WT_EQ(wf_tensor_live_count(), w->tensors);
 }
 
 int64_t wt_moved(struct wt_world *w, weft_coll kind)

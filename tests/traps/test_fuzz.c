@@ -135,7 +135,7 @@ static void drop(struct chain *c, weft_scope *scope)
 
 static void run_chains(uint64_t seed, int first, int chains)
 {
-    int64_t tensors = wf_tensor_count();
+    int64_t tensors = wf_tensor_live_count();
     int finished = 0;
 
     for (int i = first; i < first + chains; i++) {
@@ -146,7 +146,7 @@ static void run_chains(uint64_t seed, int first, int chains)
         chain_mesh(&c);
         WT_ALL(run(&c, &finished));
         drop(&c, scope);
-        WT_EQ(wf_tensor_count(), tensors);
+        WT_EQ(wf_tensor_live_count(), tensors);
     }
     WT_ALL(finished * 4 >= chains * 3);
 }

@@ -78,13 +78,13 @@ static void open_operands(struct wt_world *w, struct operands *o)
 static bool unchanged(struct operands *o, weft_scope *scope, int64_t tensors)
 {
     weft_scope_close(scope);
-    return wf_tensor_count() == tensors && wt_local_is_all(o->plain, 1) &&
+    return wf_tensor_live_count() == tensors && wt_local_is_all(o->plain, 1) &&
            wt_local_is_all(o->rows, 1) && wt_local_is_all(o->result, 2);
 }
 
 static void check(struct operands *o, struct wt_world *w, const struct refusal *r)
 {
-    int64_t tensors = wf_tensor_count();
+    int64_t tensors = wf_tensor_live_count();
     weft_scope *scope = weft_scope_open();
     bool refused = r->refused(o), said;
 

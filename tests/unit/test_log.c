@@ -34,7 +34,8 @@ static int wanted(const char *topic)
 {
     int level = -1;
 
-    while (level < WF_LOG_DEBUG && wf_log_wants((enum wf_log_level)(level + 1), topic)) level++;
+    while (level < WF_LOG_DEBUG && wf_log_is_enabled((enum wf_log_level)(level + 1), topic))
+        level++;
     return level;
 }
 

@@ -18,7 +18,7 @@ static void begin(void) { weft_error_clear(); }
 
 static void run(int ranks, int (*body)(void *))
 {
-    int status = wf_comm_run_local(ranks, body, NULL);
+    int status = wf_comm_run_rank_threads(ranks, body, NULL);
 
     ck_assert_msg(status == 0, "%s", weft_error_message());
 }
@@ -96,7 +96,7 @@ END_TEST
 START_TEST(mesh__of_any_size_can_be_pretended)
 {
     static const int sizes[3] = {16, 8, 64}, coordinates[3] = {3, 0, 63};
-    weft_mesh *mesh = wf_mesh_fake(3, sizes, coordinates, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(3, sizes, coordinates, NULL);
     char text[64];
 
     ck_assert_int_eq(weft_mesh_size(mesh), 8192);
@@ -104,7 +104,7 @@ START_TEST(mesh__of_any_size_can_be_pretended)
     ck_assert_int_eq(wf_mesh_sizes(mesh)[0], 16);
     ck_assert_int_eq(weft_mesh_print(mesh, text, sizeof text), (int)strlen("(a0:16, a1:8, a2:64)"));
     ck_assert_str_eq(text, "(a0:16, a1:8, a2:64)");
-    ck_assert_ptr_null(wf_mesh_comm(mesh, 0));
+    ck_assert_ptr_null(wf_mesh_axis_comm(mesh, 0));
     weft_mesh_release(mesh);
 }
 END_TEST
@@ -146,7 +146,7 @@ static int lines(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=4");
     int rank = weft_world_rank();
-    struct wf_comm *dp = wf_mesh_comm(mesh, 0), *tp = wf_mesh_comm(mesh, 1);
+    struct wf_comm *dp = wf_mesh_axis_comm(mesh, 0), *tp = wf_mesh_axis_comm(mesh, 1);
 
     (void)payload;
     NEED(wf_comm_size(dp) == 2 && wf_comm_rank(dp) == rank / 4);
@@ -154,7 +154,7 @@ static int lines(void *payload)
     NEED(strcmp(wf_comm_label(tp), "tp") == 0);
     NEED(sum_over(dp, rank) == 2 * (rank % 4) + 4);
     NEED(sum_over(tp, rank) == (rank < 4 ? 6 : 22));
-    NEED(wf_mesh_comm(mesh, 1) == tp);
+    NEED(wf_mesh_axis_comm(mesh, 1) == tp);
     weft_mesh_release(mesh);
     return 0;
 }
@@ -166,8 +166,8 @@ END_TEST
 static int slices(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=4"), *tp = weft_mesh_sub(mesh, "tp"), *again;
-    struct wf_comm *comm = wf_mesh_comm(tp, 0);
-    int made = wf_comm_count();
+    struct wf_comm *comm = wf_mesh_axis_comm(tp, 0);
+    int made = wf_comm_created_count();
 
     (void)payload;
     NEED(weft_mesh_ndim(tp) == 1 && weft_mesh_size(tp) == 4);
@@ -175,13 +175,13 @@ static int slices(void *payload)
     NEED(sum_over(comm, weft_world_rank()) == (weft_world_rank() < 4 ? 6 : 22));
     again = weft_mesh_sub(mesh, "tp");
     NEED(again == tp);
-    NEED(wf_mesh_comm(mesh, 1) == comm);
-    NEED(wf_comm_count() == made);
+    NEED(wf_mesh_axis_comm(mesh, 1) == comm);
+    NEED(wf_comm_created_count() == made);
     weft_mesh_release(again);
     weft_mesh_release(tp);
     weft_mesh_release(mesh);
     mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=4"); /* the communicators outlive the meshes */
-    NEED(wf_mesh_comm(mesh, 1) == comm);
+    NEED(wf_mesh_axis_comm(mesh, 1) == comm);
     NEED(strcmp(wf_comm_label(comm), "tp") == 0);
     weft_mesh_release(mesh);
     return 0;
@@ -217,8 +217,8 @@ static int smaller(void *payload)
     (void)payload;
     NEED(weft_mesh_coordinate(mesh, 0) == (inside ? 0 : -1));
     NEED(weft_mesh_coordinate(tp, 0) == (inside ? weft_world_rank() : -1));
-    NEED((wf_mesh_comm(mesh, 1) != NULL) == inside);
-    if (inside) NEED(sum_over(wf_mesh_comm(tp, 0), 1) == 2);
+    NEED((wf_mesh_axis_comm(mesh, 1) != NULL) == inside);
+    if (inside) NEED(sum_over(wf_mesh_axis_comm(tp, 0), 1) == 2);
     weft_mesh_release(tp);
     weft_mesh_release(mesh);
     return 0;

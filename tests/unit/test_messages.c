@@ -25,7 +25,7 @@ START_TEST(message__shows_control_characters_as_text)
 {
     char out[64];
 
-    ck_assert_str_eq(wf_utf8_shown(out, sizeof out, cases[_i].text), cases[_i].shown);
+    ck_assert_str_eq(wf_utf8_escape_control(out, sizeof out, cases[_i].text), cases[_i].shown);
     weft_error_clear();
     WF_FAIL(WEFT_ERR_IO, "file %s", cases[_i].text);
     ck_assert_msg(strncmp(weft_error_message() + 5, cases[_i].shown, strlen(cases[_i].shown)) == 0,
@@ -40,7 +40,7 @@ START_TEST(message__is_cut_between_characters)
     char out[8];
 
     for (size_t room = 1; room <= sizeof out; room++) {
-        wf_utf8_shown(out, room, "a\xc3\xa9\n\xf0\x9f\x98\x80");
+        wf_utf8_escape_control(out, room, "a\xc3\xa9\n\xf0\x9f\x98\x80");
         ck_assert_str_eq(out, room < 2   ? ""
                               : room < 4 ? "a"
                               : room < 6 ? "a\xc3\xa9"

@@ -70,7 +70,7 @@ START_TEST(box__two_axes_on_one_dim_split_left_to_right)
             int coordinates[2] = {dp, tp};
             int64_t shape[2], offset[2];
 
-            wf_box(shape, offset, 2, global, 2, sizes, coordinates, p);
+            wf_local_box(shape, offset, 2, global, 2, sizes, coordinates, p);
             ck_assert_int_eq(shape[0], want[dp][tp][0]);
             ck_assert_int_eq(offset[0], want[dp][tp][1]);
             ck_assert_int_eq(shape[1], 2);
@@ -85,7 +85,7 @@ START_TEST(box__outside_the_mesh_is_empty)
     int64_t global[2] = {4, 6}, shape[2], offset[2];
     weft_placement p[1] = {weft_replicate()};
 
-    wf_box(shape, offset, 2, global, 1, sizes, coordinates, p);
+    wf_local_box(shape, offset, 2, global, 1, sizes, coordinates, p);
     ck_assert_int_eq(shape[0], 0);
     ck_assert_int_eq(shape[1], 0);
     ck_assert_int_eq(offset[0], 4);
@@ -139,7 +139,7 @@ START_TEST(box__holds_the_elements_that_splitting_one_by_one_gives)
             if (pick == 4)
                 p[a] = next_random(&state) % 2 ? weft_replicate() : weft_partial(WEFT_SUM);
         }
-        wf_box(shape, offset, ndim, global, n_axes, sizes, coordinates, p);
+        wf_local_box(shape, offset, ndim, global, n_axes, sizes, coordinates, p);
         for (int d = 0; d < ndim; d++) {
             int64_t held[40],
                 count = elements_held(held, global[d], d, n_axes, sizes, coordinates, p);
@@ -404,7 +404,7 @@ START_TEST(settle__makes_a_list_normal)
         weft_placement p[3], again[3];
 
         ck_assert_int_eq(weft_placements_parse(p, 3, pairs[i][0]), 3);
-        wf_placements_settle(p, 3);
+        wf_placements_renormalize(p, 3);
         expect_list(p, 3, pairs[i][1]);
         ck_assert_int_eq(wf_placements_normalize(again, p, 3, 2, "test"), WEFT_OK);
         ck_assert(memcmp(again, p, sizeof p) == 0);

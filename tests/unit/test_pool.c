@@ -120,7 +120,7 @@ START_TEST(pool__the_nth_request_fails_once)
 {
     struct wf_block *a, *b, *c;
 
-    wf_pool_fail_at(2);
+    wf_pool_fail_nth_request(2);
     a = wf_block_new(64, WF_MEM_WEIGHTS);
     b = wf_block_new(77, WF_MEM_GRADIENTS);
     c = wf_block_new(64, WF_MEM_WEIGHTS);
@@ -131,8 +131,8 @@ START_TEST(pool__the_nth_request_fails_once)
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "77 bytes of gradients"));
     wf_block_release(a);
     wf_block_release(c);
-    wf_pool_fail_at(1);
-    wf_pool_fail_at(0);
+    wf_pool_fail_nth_request(1);
+    wf_pool_fail_nth_request(0);
     a = wf_block_new(64, WF_MEM_WEIGHTS);
     ck_assert_ptr_nonnull(a);
     wf_block_release(a);
@@ -241,7 +241,7 @@ START_TEST(pool__only_communication_is_taken_from_the_shared_source)
     struct wf_mem_source source = source_of(&arena, (size_t)4 << 20);
     struct wf_block *comm, *weights;
 
-    wf_pool_set_shared(&source);
+    wf_pool_set_shared_source(&source);
     comm = wf_block_new(100, WF_MEM_COMM);
     weights = wf_block_new(100, WF_MEM_WEIGHTS);
     ck_assert(comm->shared && in_arena(&arena, comm->data));
@@ -252,7 +252,7 @@ START_TEST(pool__only_communication_is_taken_from_the_shared_source)
     comm = wf_block_new(100, WF_MEM_COMM);
     ck_assert(in_arena(&arena, comm->data));
     wf_block_release(comm);
-    wf_pool_set_shared(NULL);
+    wf_pool_set_shared_source(NULL);
     ck_assert_int_eq(arena.unmapped, 1);
     free(arena.base);
 }
@@ -265,7 +265,7 @@ START_TEST(pool__a_full_source_falls_back_to_private_memory)
     struct wf_block *first, *second;
     int64_t calls;
 
-    wf_pool_set_shared(&source);
+    wf_pool_set_shared_source(&source);
     first = wf_block_new((size_t)900 << 10, WF_MEM_COMM);
     second = wf_block_new((size_t)900 << 10, WF_MEM_COMM);
     ck_assert(first->shared);
@@ -277,7 +277,7 @@ START_TEST(pool__a_full_source_falls_back_to_private_memory)
     ck_assert_int_eq(wf_pool_system_calls(), calls);
     wf_block_release(first);
     wf_block_release(second);
-    wf_pool_set_shared(NULL);
+    wf_pool_set_shared_source(NULL);
     free(arena.base);
 }
 END_TEST
@@ -288,10 +288,10 @@ START_TEST(pool__a_block_that_outlives_its_source_is_never_used_again)
     struct wf_mem_source source = source_of(&arena, (size_t)4 << 20);
     struct wf_block *old, *new;
 
-    wf_pool_set_shared(&source);
+    wf_pool_set_shared_source(&source);
     old = wf_block_new(100, WF_MEM_COMM);
     wf_block_release(wf_block_new(100, WF_MEM_COMM)); /* idle in the same slab */
-    wf_pool_set_shared(NULL);
+    wf_pool_set_shared_source(NULL);
     ck_assert_int_eq(arena.unmapped, 0);
     wf_block_release(old);
     new = wf_block_new(100, WF_MEM_COMM);

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dtensor/redistribute_program.h"
 #include "mesh/mesh.h"
+#include "redistribute/program.h"
 #include "support/fakes.h"
 #include "support/mpi_check.h"
 
@@ -32,7 +32,7 @@ static const char *plan_by(enum wf_redist_planner planner, const struct mesh_siz
         flat = weft_mesh_flatten(sub, NULL);
         ck_assert_ptr_nonnull(flat);
     }
-    plan = wf_redist_plan_by(planner, source, target);
+    plan = wf_redist_plan_with_planner(planner, source, target);
     for (int i = 0; i < plan->n_steps; i++) plan->steps[i].bytes = 0;
     ck_assert_int_eq(wf_redist_print(plan, text, sizeof text), (int)strlen(text));
     wf_redist_plan_free(plan);
@@ -212,14 +212,14 @@ START_TEST(plan__a_tensor_without_elements_has_no_steps)
 {
     static const int sizes[1] = {4}, origin[1] = {1};
     static const int64_t shape[2] = {0, 3};
-    weft_mesh *mesh = wf_mesh_fake(1, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(1, sizes, origin, NULL);
     weft_placement p[1] = {weft_shard(0)}, q[1] = {weft_replicate()};
     struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
     struct wf_layout *to = wf_layout_new(mesh, q, WEFT_F32, 2, shape, NULL);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
 
     ck_assert_int_eq(plan->n_steps, 0);
-    ck_assert_int_eq(wf_redist_bytes(plan), 0);
+    ck_assert_int_eq(wf_redist_bytes_sent(plan), 0);
     wf_redist_plan_free(plan);
     wf_layout_release(from);
     wf_layout_release(to);
@@ -231,7 +231,7 @@ START_TEST(plan__reducing_bytes_is_refused)
 {
     static const int sizes[1] = {2}, origin[1] = {0};
     static const int64_t shape[1] = {3};
-    weft_mesh *mesh = wf_mesh_fake(1, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(1, sizes, origin, NULL);
     weft_placement p[1] = {weft_partial(WEFT_SUM)}, q[1] = {weft_replicate()};
     struct wf_layout *from = wf_layout_new(mesh, p, WEFT_BOOL, 1, shape, NULL);
     struct wf_layout *to = wf_layout_new(mesh, q, WEFT_BOOL, 1, shape, NULL);
@@ -243,7 +243,7 @@ START_TEST(plan__reducing_bytes_is_refused)
     wf_layout_release(from);
     wf_layout_release(to);
     weft_mesh_release(mesh);
-    ck_assert_int_eq(wf_layout_count(), 0);
+    ck_assert_int_eq(wf_layout_live_count(), 0);
 }
 END_TEST
 
@@ -283,8 +283,9 @@ static bool goes_on(const struct wf_redist_problem *p, const weft_placement *now
     for (int a = 0; a < p->n_axes; a++) {
         weft_placement x = now[a], y = step->from[a];
 
-        if (wf_is_cut(x)) x.order = y.order = 0;
-        if (p->sizes[a] > 1 && !weft_placement_equal(x, y) && (wf_is_cut(x) || !weft_is_partial(y)))
+        if (wf_is_shard_or_strided(x)) x.order = y.order = 0;
+        if (p->sizes[a] > 1 && !weft_placement_equal(x, y) &&
+            (wf_is_shard_or_strided(x) || !weft_is_partial(y)))
             return false;
     }
     return true;
@@ -293,7 +294,7 @@ static bool goes_on(const struct wf_redist_problem *p, const weft_placement *now
 /* Axes that shard one dim plainly, in another order. */
 static void random_turns(weft_placement *p, unsigned *state, int n_axes)
 {
-    int axes[WEFT_MAX_AXES], n = wf_dim_axes(axes, below(state, 2), n_axes, p);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, below(state, 2), n_axes, p);
 
     for (int i = 0; i < n; i++)
         if (p[axes[i]].kind == WEFT_KIND_STRIDED) return;
@@ -345,8 +346,9 @@ static bool arrived(const struct wf_redist_problem *p, const weft_placement *now
     for (int a = 0; a < p->n_axes; a++) {
         weft_placement x = now[a], y = p->to[a];
 
-        if (wf_is_cut(x)) x.order = y.order = 0; /* counted without axes of one rank */
-        if (p->sizes[a] > 1 && !weft_placement_equal(x, y) && (wf_is_cut(x) || wf_is_cut(y)))
+        if (wf_is_shard_or_strided(x)) x.order = y.order = 0; /* counted without axes of one rank */
+        if (p->sizes[a] > 1 && !weft_placement_equal(x, y) &&
+            (wf_is_shard_or_strided(x) || wf_is_shard_or_strided(y)))
             return false;
     }
     return true;
@@ -366,7 +368,7 @@ START_TEST(plan__leads_from_any_layout_to_any_other)
         double cheapest, greedy;
 
         random_problem(&p, &state, sizes, from, to);
-        count = wf_redist_steps(steps, &p, &cheapest);
+        count = wf_redist_find_steps(steps, &p, &cheapest);
         memcpy(now, from, sizeof now);
         for (int i = 0; i < count; i++) {
             ck_assert(goes_on(&p, now, &steps[i]));
@@ -374,7 +376,7 @@ START_TEST(plan__leads_from_any_layout_to_any_other)
         }
         ck_assert(arrived(&p, now));
         p.planner = WF_PLANNER_GREEDY;
-        count = wf_redist_steps(steps, &p, &greedy);
+        count = wf_redist_find_steps(steps, &p, &greedy);
         ck_assert_int_le(count, WF_REDIST_MAX_STEPS);
         ck_assert(cheapest <= greedy * (1 + 1e-12));
     }
@@ -401,7 +403,7 @@ static void swap_turns(int n, int first, int second)
     p.sizes = sizes;
     p.from = from;
     p.to = to;
-    ck_assert_int_eq(wf_redist_steps(steps, &p, &cost), 1);
+    ck_assert_int_eq(wf_redist_find_steps(steps, &p, &cost), 1);
     ck_assert_int_eq(steps[0].kind, WF_REDIST_ALL_TO_ALL);
     for (int a = 0; a < n; a++) ck_assert(weft_placement_equal(steps[0].to[a], to[a]));
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtensor/redistribute_copy.h"
+#include "redistribute/strided_copy.h"
 #include "support/mpi_check.h"
 
 enum { ROOM = 1 << 16 };
@@ -62,17 +62,17 @@ START_TEST(copy__moves_what_plain_loops_move_and_nothing_else)
         int ndim = below(&state, 4);
         size_t element = elements[below(&state, 4)];
         int64_t shape[4], src_stride[4], dst_stride[4];
-        struct wf_copy copy;
+        struct wf_strided_copy copy;
 
         for (int d = 0; d < ndim; d++) shape[d] = 1 + below(&state, ndim == 2 ? 70 : 24);
         pick_strides(&state, ndim, shape, src_stride);
         pick_strides(&state, ndim, shape, dst_stride);
         memset(dst, 0, 8 * ROOM);
         memset(want, 0, 8 * ROOM);
-        wf_copy_plan(&copy, ndim, shape, src_stride, dst_stride, element);
+        wf_strided_copy_init(&copy, ndim, shape, src_stride, dst_stride, element);
         copy.src_offset = 16;
         copy.dst_offset = 8;
-        wf_copy_run(&copy, dst, src);
+        wf_strided_copy_run(&copy, dst, src);
         copy_plainly(ndim, shape, src_stride, dst_stride, element, want + 8, src + 16);
         ck_assert(memcmp(dst, want, 8 * ROOM) == 0);
     }
@@ -85,9 +85,9 @@ END_TEST
 START_TEST(copy__of_contiguous_data_is_one_run)
 {
     static const int64_t shape[3] = {4, 5, 6}, strides[3] = {30, 6, 1};
-    struct wf_copy copy;
+    struct wf_strided_copy copy;
 
-    wf_copy_plan(&copy, 3, shape, strides, strides, 4);
+    wf_strided_copy_init(&copy, 3, shape, strides, strides, 4);
     ck_assert_int_eq(copy.loops, 0);
     ck_assert_uint_eq(copy.run, 480);
 }
@@ -97,9 +97,9 @@ START_TEST(copy__merges_dims_that_follow_each_other_on_both_sides)
 {
     static const int64_t shape[4] = {2, 3, 4, 5}, src[4] = {120, 40, 10, 1},
                          dst[4] = {60, 20, 5, 1};
-    struct wf_copy copy;
+    struct wf_strided_copy copy;
 
-    wf_copy_plan(&copy, 4, shape, src, dst, 8);
+    wf_strided_copy_init(&copy, 4, shape, src, dst, 8);
     ck_assert_int_eq(copy.loops, 1);
     ck_assert_int_eq(copy.count[0], 24);
     ck_assert_uint_eq(copy.run, 40);

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "comm/comm.h"
 #include "device/pool.h"
-#include "dtensor/redistribute.h"
 #include "mesh/mesh.h"
+#include "redistribute/redistribute.h"
 #include "support/mpi_check.h"
 
 enum { MAX_RANKS = 16, MAX_ELEMENTS = 4096 };
@@ -75,7 +75,7 @@ static weft_placement pick_cut(const struct scene *s, unsigned *state, int d)
 static void pick_turns(const struct scene *s, unsigned *state, weft_placement *p)
 {
     int dim = s->ndim ? below(state, s->ndim) : 0, axes[WEFT_MAX_AXES];
-    int n = s->ndim ? wf_dim_axes(axes, dim, s->n_axes, p) : 0;
+    int n = s->ndim ? wf_axes_sharding_dim(axes, dim, s->n_axes, p) : 0;
 
     if (below(state, 3)) return;
     for (int i = 0; i < n; i++)
@@ -235,17 +235,17 @@ static double combine(weft_reduce reduce, double a, double b)
 static int64_t global_index(const struct wf_layout *layout, const int *coordinates, int64_t local,
                             int64_t *memory)
 {
-    const struct wf_desc *desc = &layout->desc;
+    const struct wf_tensor_desc *desc = &layout->desc;
     int64_t index = 0, scale = 1;
 
     *memory = 0;
     for (int d = desc->ndim - 1; d >= 0; d--) {
-        struct wf_part part;
+        struct wf_shard part;
 
-        wf_part_of(&part, d, desc->global[d], layout->n_axes, wf_mesh_sizes(layout->mesh),
-                   coordinates, layout->placements);
+        wf_shard_init(&part, d, desc->global[d], layout->n_axes, wf_mesh_sizes(layout->mesh),
+                      coordinates, layout->placements);
         *memory += local % part.size * desc->stride[d];
-        index += wf_part_global(&part, local % part.size) * scale;
+        index += wf_shard_to_global(&part, local % part.size) * scale;
         local /= part.size;
         scale *= desc->global[d];
     }
@@ -321,7 +321,7 @@ static double tolerance(const struct scene *s)
     return averaged(s, s->from) > 1 ? 9 * 4 * unit[s->dtype] : 0;
 }
 
-static int64_t memory_of(const struct wf_desc *desc, int64_t local)
+static int64_t memory_of(const struct wf_tensor_desc *desc, int64_t local)
 {
     int64_t memory = 0;
 
@@ -378,7 +378,7 @@ static weft_status run_scene(const struct scene *s, struct board *board, weft_me
     source_strides(s, rows->desc.shape, strides);
     from = wf_layout_new(mesh, s->from, s->dtype, s->ndim, s->shape, strides);
     source = make_source(s, from);
-    plan = wf_redist_plan_by(s->planner, from, to);
+    plan = wf_redist_plan_with_planner(s->planner, from, to);
     wf_redist_print(plan, text, sizeof text);
     if (plan->n_steps > 0) block = wf_redist_run(plan, source);
     board->shown[weft_world_rank()] = block ? block->data : source;
@@ -435,7 +435,7 @@ static int rounds(void *payload)
     }
     if (first == WEFT_OK && wf_pool_stats(WF_CATEGORIES).live != 0)
         first = WF_FAIL(WEFT_ERR_STATE, "blocks are left");
-    if (first == WEFT_OK && wf_layout_count() != 0)
+    if (first == WEFT_OK && wf_layout_live_count() != 0)
         first = WF_FAIL(WEFT_ERR_STATE, "layouts are left");
     wf_mesh_finalize();
     wf_pool_finalize();
@@ -453,7 +453,7 @@ static void run_on(int ranks, int (*body)(void *), void *payload)
     int status;
 
     weft_error_clear();
-    status = wf_comm_run_local(ranks, body, payload);
+    status = wf_comm_run_rank_threads(ranks, body, payload);
     ck_assert_msg(status == 0, "%d ranks: %s", ranks, weft_error_message());
 }
 

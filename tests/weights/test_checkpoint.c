@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/manifest.h"
+#include "io/checkpoint/manifest.h"
 #include "io/safetensors.h"
 #include "support/scratch.h"
 #include "support/worlds.h"

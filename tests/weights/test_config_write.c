@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/config.h"
+#include "io/weights/config.h"
 #include "support/scratch.h"
 #include "support/worlds.h"
 
@@ -40,7 +40,7 @@ static const char *const theirs[] = {"transformers_version",
                                      NULL};
 static const char *const older[] = {"rope_theta", "rope_scaling", NULL};
 
-static const struct wf_config_item *item_of(const struct wf_config *c, const char *key)
+static const struct wf_model_config_item *item_of(const struct wf_model_config *c, const char *key)
 {
     for (int64_t i = 0; i < c->count; i++)
         if (strcmp(c->items[i].key, key) == 0) return &c->items[i];
@@ -48,7 +48,7 @@ static const struct wf_config_item *item_of(const struct wf_config *c, const cha
 }
 
 /* Nobody asks for keys here; the log need not tell which. */
-static void ask_all(struct wf_config *c)
+static void ask_all(struct wf_model_config *c)
 {
     for (int64_t i = 0; i < c->count; i++) c->items[i].asked = true;
 }
@@ -63,30 +63,30 @@ static bool same_text(const char *a, const char *b)
     }
 }
 
-static bool same_config(struct wf_config *ours, struct wf_config *want);
+static bool same_config(struct wf_model_config *ours, struct wf_model_config *want);
 
-static bool same_item(struct wf_config *ours, struct wf_config *want, const char *key)
+static bool same_item(struct wf_model_config *ours, struct wf_model_config *want, const char *key)
 {
-    const struct wf_config_item *a = item_of(ours, key), *b = item_of(want, key);
-    struct wf_config in_ours, in_want;
+    const struct wf_model_config_item *a = item_of(ours, key), *b = item_of(want, key);
+    struct wf_model_config in_ours, in_want;
     bool same;
 
     if (!a || !b || a->type != b->type) return false;
     if (a->type == WF_JSON_NUMBER)
-        return wf_json_value_of(a->text) == wf_json_value_of(b->text) &&
+        return wf_json_parse_double(a->text) == wf_json_parse_double(b->text) &&
                !strpbrk(a->text, ".e") == !strpbrk(b->text, ".e");
     if (a->type != WF_JSON_OBJECT) return same_text(a->text, b->text);
-    wf_config_enter(&in_ours, ours, key);
-    wf_config_enter(&in_want, want, key);
+    wf_config_open_object(&in_ours, ours, key);
+    wf_config_open_object(&in_want, want, key);
     same = same_config(&in_ours, &in_want);
     ask_all(&in_ours);
     ask_all(&in_want);
-    wf_config_leave(&in_ours, ours);
-    wf_config_leave(&in_want, want);
+    wf_config_close_object(&in_ours, ours);
+    wf_config_close_object(&in_want, want);
     return same;
 }
 
-static bool same_config(struct wf_config *ours, struct wf_config *want)
+static bool same_config(struct wf_model_config *ours, struct wf_model_config *want)
 {
     bool same = true;
 
@@ -109,16 +109,16 @@ static bool same_config(struct wf_config *ours, struct wf_config *want)
 
 static bool same_files(const char *path, const char *want)
 {
-    struct wf_config a, b;
+    struct wf_model_config a, b;
     bool same;
 
-    WT_EQ(wf_config_open(&a, path), WEFT_OK);
-    WT_EQ(wf_config_open(&b, want), WEFT_OK);
+    WT_EQ(wf_model_config_open(&a, path), WEFT_OK);
+    WT_EQ(wf_model_config_open(&b, want), WEFT_OK);
     same = same_config(&a, &b);
     ask_all(&a);
     ask_all(&b);
-    wf_config_close(&a);
-    wf_config_close(&b);
+    wf_model_config_close(&a);
+    wf_model_config_close(&b);
     return same;
 }
 

@@ -1,7 +1,7 @@
 /* test_coverage.c: parts make up a whole, or do not, whatever they count. trial 3 */
 #include <stdlib.h>
 
-#include "io/coverage.h"
+#include "io/checkpoint/coverage.h"
 #include "support/mpi_check.h"
 
 enum { ROWS = 7, COLUMNS = 9, MOST = ROWS * COLUMNS };
@@ -13,13 +13,14 @@ struct cover {
     int times[ROWS][COLUMNS]; /* what the parts have, element by element */
 };
 
-static void add(struct cover *c, const struct wf_run *rows, int n_rows,
-                const struct wf_run *columns, int n_columns)
+static void add(struct cover *c, const struct wf_index_range *rows, int n_rows,
+                const struct wf_index_range *columns, int n_columns)
 {
-    struct wf_held part = {{n_rows, n_columns},
-                           {(struct wf_run *)(intptr_t)rows, (struct wf_run *)(intptr_t)columns}};
+    struct wf_local_runs part = {
+        {n_rows, n_columns},
+        {(struct wf_index_range *)(intptr_t)rows, (struct wf_index_range *)(intptr_t)columns}};
 
-    wf_coverage_add(&c->coverage, &part, 2);
+    wf_coverage_add_slice(&c->coverage, &part, 2);
     for (int i = 0; i < n_rows; i++)
         for (int j = 0; j < n_columns; j++)
             for (int64_t r = 0; r < rows[i].size; r++)
@@ -39,17 +40,17 @@ static bool once_each(const struct cover *c)
 
 static bool whole(const struct cover *c)
 {
-    return wf_coverage_whole(&c->coverage, 2, (int64_t[]){ROWS, COLUMNS});
+    return wf_coverage_is_complete(&c->coverage, 2, (int64_t[]){ROWS, COLUMNS});
 }
 
 /* One or two runs of a dim of `size` elements. */
-static int draw(struct wf_run *runs, int size)
+static int draw(struct wf_index_range *runs, int size)
 {
     int first = rand() % size, count = 1 + rand() % (size - first), end = first + count;
 
-    runs[0] = (struct wf_run){first, count};
+    runs[0] = (struct wf_index_range){first, count};
     if (end + 1 >= size || rand() % 2) return 1;
-    runs[1] = (struct wf_run){end + 1, 1 + rand() % (size - end - 1)};
+    runs[1] = (struct wf_index_range){end + 1, 1 + rand() % (size - end - 1)};
     return 2;
 }
 
@@ -64,7 +65,7 @@ START_TEST(coverage__of_random_parts_is_what_a_table_says)
         struct cover c = {.elements = 0};
 
         while (c.elements < MOST) {
-            struct wf_run rows[2], columns[2];
+            struct wf_index_range rows[2], columns[2];
             int n_rows = draw(rows, ROWS), n_columns = draw(columns, COLUMNS);
 
             add(&c, rows, n_rows, columns, n_columns);
@@ -79,8 +80,8 @@ END_TEST
 /* Cuts of both dims, also interleaved ones, and the same with one part twice and one missing. */
 START_TEST(coverage__of_a_grid_is_whole_and_of_its_half_twice_is_not)
 {
-    static const struct wf_run rows[2][2] = {{{0, 2}, {4, 1}}, {{2, 2}, {5, 2}}};
-    static const struct wf_run columns[3][1] = {{{0, 3}}, {{3, 3}}, {{6, 3}}};
+    static const struct wf_index_range rows[2][2] = {{{0, 2}, {4, 1}}, {{2, 2}, {5, 2}}};
+    static const struct wf_index_range columns[3][1] = {{{0, 3}}, {{3, 3}}, {{6, 3}}};
     struct cover grid = {.elements = 0}, twice = {.elements = 0};
 
     for (int i = 0; i < 2; i++)
@@ -96,14 +97,14 @@ END_TEST
 START_TEST(coverage__of_a_number_and_of_nothing)
 {
     struct wf_coverage none = {{0}}, one = {{0}};
-    struct wf_held part = {{0}, {0}};
+    struct wf_local_runs part = {{0}, {0}};
 
-    ck_assert(!wf_coverage_whole(&none, 0, NULL));
-    ck_assert(wf_coverage_whole(&none, 2, (int64_t[]){4, 0}));
-    wf_coverage_add(&one, &part, 0);
-    ck_assert(wf_coverage_whole(&one, 0, NULL));
-    wf_coverage_add(&one, &part, 0);
-    ck_assert(!wf_coverage_whole(&one, 0, NULL));
+    ck_assert(!wf_coverage_is_complete(&none, 0, NULL));
+    ck_assert(wf_coverage_is_complete(&none, 2, (int64_t[]){4, 0}));
+    wf_coverage_add_slice(&one, &part, 0);
+    ck_assert(wf_coverage_is_complete(&one, 0, NULL));
+    wf_coverage_add_slice(&one, &part, 0);
+    ck_assert(!wf_coverage_is_complete(&one, 0, NULL));
 }
 END_TEST
 
@@ -111,17 +112,18 @@ END_TEST
 START_TEST(coverage__is_exact_for_long_dims)
 {
     static const int64_t size = INT64_C(1) << 40;
-    struct wf_run low = {0, size / 2}, high = {size / 2, size - size / 2}, late = {1, size / 2};
+    struct wf_index_range low = {0, size / 2}, high = {size / 2, size - size / 2},
+                          late = {1, size / 2};
     struct wf_coverage good = {{0}}, bad = {{0}};
-    struct wf_held part = {{1}, {&low}};
+    struct wf_local_runs part = {{1}, {&low}};
 
-    wf_coverage_add(&good, &part, 1);
-    wf_coverage_add(&bad, &part, 1);
+    wf_coverage_add_slice(&good, &part, 1);
+    wf_coverage_add_slice(&bad, &part, 1);
     part.runs[0] = &high;
-    wf_coverage_add(&good, &part, 1);
+    wf_coverage_add_slice(&good, &part, 1);
     part.runs[0] = &late;
-    wf_coverage_add(&bad, &part, 1);
-    ck_assert(wf_coverage_whole(&good, 1, &size) && !wf_coverage_whole(&bad, 1, &size));
+    wf_coverage_add_slice(&bad, &part, 1);
+    ck_assert(wf_coverage_is_complete(&good, 1, &size) && !wf_coverage_is_complete(&bad, 1, &size));
 }
 END_TEST
 

@@ -4,16 +4,17 @@
 #include <weft/weft.h>
 
 #include "base/mem.h"
-#include "io/owners.h"
-#include "io/part_text.h"
-#include "io/slices.h"
+#include "io/checkpoint/shard_text.h"
+#include "io/file_slices.h"
+#include "io/shard_owners.h"
 #include "mesh/mesh.h"
 #include "support/mpi_check.h"
 
-static void expect(struct wf_run tensor, struct wf_run file, struct wf_slice want)
+static void expect(struct wf_index_range tensor, struct wf_index_range file,
+                   struct wf_run_intersection want)
 {
-    struct wf_slice *slices;
-    int64_t n = wf_slices(&slices, &tensor, 1, &file, 1);
+    struct wf_run_intersection *slices;
+    int64_t n = wf_intersect_runs(&slices, &tensor, 1, &file, 1);
 
     ck_assert_int_eq(n, want.count > 0);
     if (n) {
@@ -28,28 +29,33 @@ static void expect(struct wf_run tensor, struct wf_run file, struct wf_slice wan
 START_TEST(slices__chunks_of_one_number_of_ranks_are_read_by_another)
 {
     for (int64_t r = 0; r < 8; r++)
-        expect((struct wf_run){32, 32}, (struct wf_run){16 * r, 16},
-               (struct wf_slice){.in_tensor = r == 3 ? 16 : 0, .count = r == 2 || r == 3 ? 16 : 0});
+        expect((struct wf_index_range){32, 32}, (struct wf_index_range){16 * r, 16},
+               (struct wf_run_intersection){.in_tensor = r == 3 ? 16 : 0,
+                                            .count = r == 2 || r == 3 ? 16 : 0});
     for (int64_t r = 0; r < 4; r++)
-        expect((struct wf_run){16, 16}, (struct wf_run){32 * r, 32},
-               (struct wf_slice){.in_file = 16, .count = r == 0 ? 16 : 0});
+        expect((struct wf_index_range){16, 16}, (struct wf_index_range){32 * r, 32},
+               (struct wf_run_intersection){.in_file = 16, .count = r == 0 ? 16 : 0});
     for (int64_t r = 0; r < 3; r++) /* 10 elements of 3 ranks (4, 4, 2) wanted as [5, 9) */
-        expect((struct wf_run){5, 4}, (struct wf_run){4 * r, r == 2 ? 2 : 4},
-               (struct wf_slice){.in_tensor = r == 2 ? 3 : 0,
-                                 .in_file = r == 1 ? 1 : 0,
-                                 .count = r == 1   ? 3
-                                          : r == 2 ? 1
-                                                   : 0});
+        expect((struct wf_index_range){5, 4}, (struct wf_index_range){4 * r, r == 2 ? 2 : 4},
+               (struct wf_run_intersection){.in_tensor = r == 2 ? 3 : 0,
+                                            .in_file = r == 1 ? 1 : 0,
+                                            .count = r == 1   ? 3
+                                                     : r == 2 ? 1
+                                                              : 0});
 }
 END_TEST
 
 /* CKPT-11 */
 START_TEST(slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next)
 {
-    expect((struct wf_run){4, 7}, (struct wf_run){0, 8}, (struct wf_slice){0, 4, 4});
-    expect((struct wf_run){4, 7}, (struct wf_run){8, 8}, (struct wf_slice){4, 0, 3});
-    expect((struct wf_run){4, 7}, (struct wf_run){16, 8}, (struct wf_slice){0, 0, 0});
-    expect((struct wf_run){2, 20}, (struct wf_run){5, 3}, (struct wf_slice){3, 0, 3});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){0, 8},
+           (struct wf_run_intersection){0, 4, 4});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){8, 8},
+           (struct wf_run_intersection){4, 0, 3});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){16, 8},
+           (struct wf_run_intersection){0, 0, 0});
+    expect((struct wf_index_range){2, 20}, (struct wf_index_range){5, 3},
+           (struct wf_run_intersection){3, 0, 3});
 }
 END_TEST
 
@@ -58,10 +64,10 @@ START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
 {
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++) {
-            struct wf_run runs[2][8];
+            struct wf_index_range runs[2][8];
             int64_t n[2] = {0, 0}, covered = 0, slices_n;
             unsigned bits[] = {a, b};
-            struct wf_slice *slices;
+            struct wf_run_intersection *slices;
 
             for (int side = 0; side < 2; side++)
                 for (int i = 0; i < 8; i++) {
@@ -69,9 +75,9 @@ START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
                     if (i > 0 && (bits[side] >> (i - 1) & 1))
                         runs[side][n[side] - 1].size++;
                     else
-                        runs[side][n[side]++] = (struct wf_run){i, 1};
+                        runs[side][n[side]++] = (struct wf_index_range){i, 1};
                 }
-            slices_n = wf_slices(&slices, runs[0], n[0], runs[1], n[1]);
+            slices_n = wf_intersect_runs(&slices, runs[0], n[0], runs[1], n[1]);
             for (int64_t s = 0; s < slices_n; s++) covered += slices[s].count;
             ck_assert_int_eq(covered, __builtin_popcount(a & b));
             for (int64_t s = 0; s < slices_n; s++) {
@@ -96,9 +102,9 @@ static void shares(weft_tensor *(*make)(int which, int rank), int count, int ran
         struct wf_owners owners;
 
         writes[r] = 0;
-        wf_owners_begin(&owners, ranks, r);
-        for (int i = 0; i < count; i++) writes[r] += wf_owners_take(&owners, make(i, r));
-        wf_owners_end(&owners);
+        wf_owners_init(&owners, ranks, r);
+        for (int i = 0; i < count; i++) writes[r] += wf_owners_assign_tensor(&owners, make(i, r));
+        wf_owners_free(&owners);
         weft_scope_close(scope);
     }
 }
@@ -184,21 +190,21 @@ START_TEST(part_text__what_is_written_reads_back_and_nonsense_does_not)
                                       "0-4;0+2|0123456789abcdef",
                                       "0+0,0+4;0+2|0123456789abcdef"};
     int64_t shape[] = {4, 2}, global[] = {7, 2};
-    struct wf_run rows[] = {{0, 1}, {3, 3}}, columns[] = {{0, 2}};
-    struct wf_held held = {{2, 1}, {rows, columns}}, again;
-    char *text = wf_part_text(&held, 2, 0x0123456789abcdefu);
+    struct wf_index_range rows[] = {{0, 1}, {3, 3}}, columns[] = {{0, 2}};
+    struct wf_local_runs held = {{2, 1}, {rows, columns}}, again;
+    char *text = wf_file_slice_text(&held, 2, 0x0123456789abcdefu);
     uint64_t hash;
 
     ck_assert_str_eq(text, "0+1,3+3;0+2|0123456789abcdef");
-    ck_assert(wf_part_parse(&again, &hash, text, 2, shape, global));
+    ck_assert(wf_file_slice_parse(&again, &hash, text, 2, shape, global));
     ck_assert(hash == 0x0123456789abcdefu);
     ck_assert_int_eq(again.n_runs[0], 2);
     ck_assert_int_eq(again.runs[0][1].offset, 3);
-    wf_held_free(&again);
+    wf_local_runs_free(&again);
     wf_free(text);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        ck_assert_msg(!wf_part_parse(&again, &hash, bad[i], 2, shape, global), "%s", bad[i]);
-        wf_held_free(&again);
+        ck_assert_msg(!wf_file_slice_parse(&again, &hash, bad[i], 2, shape, global), "%s", bad[i]);
+        wf_local_runs_free(&again);
     }
 }
 END_TEST

@@ -4,13 +4,13 @@
 #include <stdatomic.h>
 
 #include "base/knob.h"
-#include "kernels/cpu/gemm_dnnl.h"
-#include "kernels/cpu/tiles.h"
+#include "kernels/cpu/products/amx_tiles.h"
+#include "kernels/cpu/products/gemm_dnnl.h"
 
 /* Relaxed: ranks may be threads, but every one of them computes the same value. */
 static _Atomic int level;
 
-static int machine_level(void)
+static int detect_isa_level(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
@@ -21,32 +21,32 @@ static int machine_level(void)
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return 3;
-    if (wf_tiles_granted()) return 6;
+    if (wf_amx_is_available()) return 6;
     return __builtin_cpu_supports("avx512bf16") ? 5 : 4;
 #else
     return 2;
 #endif
 }
 
-void wf_kernels_init(void)
+void wf_kernels_choose_isa(void)
 {
-    int found = machine_level();
+    int found = detect_isa_level();
 
     if (wf_knobs.isa > 0 && wf_knobs.isa < found) found = wf_knobs.isa < 2 ? 2 : (int)wf_knobs.isa;
     atomic_store_explicit(&level, found, memory_order_relaxed);
 }
 
-void wf_kernels_start(void)
+void wf_kernels_init_with_dnnl(void)
 {
-    wf_kernels_init();
-    wf_dnnl_init(wf_knobs.isa > 0 ? wf_kernels_isa() : 0);
+    wf_kernels_choose_isa();
+    wf_dnnl_limit_isa(wf_knobs.isa > 0 ? wf_kernels_isa_level() : 0);
 }
 
-int wf_kernels_isa(void)
+int wf_kernels_isa_level(void)
 {
     int known = atomic_load_explicit(&level, memory_order_relaxed);
 
     if (known) return known;
-    wf_kernels_init();
+    wf_kernels_choose_isa();
     return atomic_load_explicit(&level, memory_order_relaxed);
 }

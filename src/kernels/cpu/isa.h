@@ -27,6 +27,8 @@
 #define WF_ISA_TABLE(type, name) extern const type name##_v2, name##_v3, name##_v4;
 
 /** A pointer to the table of the instruction set in force; levels 5 and 6, products of bf16 by
- * oneDNN and by tiles.h, are v4. */
+ * oneDNN and by amx_tiles.h, are v4. */
 #define WF_ISA_PICK(name)                                                                          \
-    (wf_kernels_isa() >= 4 ? &name##_v4 : wf_kernels_isa() == 3 ? &name##_v3 : &name##_v2)
+    (wf_kernels_isa_level() >= 4   ? &name##_v4                                                    \
+     : wf_kernels_isa_level() == 3 ? &name##_v3                                                    \
+                                   : &name##_v2)

@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "kernels/cpu/scratch.h"
 
-bool wf_operand_fold(const struct wf_desc *d, int first, int last, int64_t *size, int64_t *stride)
+bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,
+                           int64_t *stride)
 {
     *size = 1;
     *stride = 1;
@@ -21,23 +22,23 @@ bool wf_operand_fold(const struct wf_desc *d, int first, int last, int64_t *size
     return true;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /** True where one of the two strides is 1 and the other leaves room for a row. */
-static bool lies_as_matrix(struct wf_operand *o, int64_t row_stride, int64_t col_stride)
+static bool is_matrix_in_place(struct wf_operand *o, int64_t row_stride, int64_t col_stride)
 {
-    if (o->rows <= 1) row_stride = larger(o->cols, 1);
-    if ((col_stride == 1 || o->cols <= 1) && row_stride >= larger(o->cols, 1)) {
+    if (o->rows <= 1) row_stride = max_i64(o->cols, 1);
+    if ((col_stride == 1 || o->cols <= 1) && row_stride >= max_i64(o->cols, 1)) {
         o->ld = row_stride;
         return true;
     }
-    if (o->cols <= 1) col_stride = larger(o->rows, 1);
-    o->transposed = (row_stride == 1 || o->rows <= 1) && col_stride >= larger(o->rows, 1);
+    if (o->cols <= 1) col_stride = max_i64(o->rows, 1);
+    o->transposed = (row_stride == 1 || o->rows <= 1) && col_stride >= max_i64(o->rows, 1);
     o->ld = col_stride;
     return o->transposed;
 }
 
-static int64_t count(const struct wf_desc *d, int first, int last)
+static int64_t count_elements(const struct wf_tensor_desc *d, int first, int last)
 {
     int64_t n = 1;
 
@@ -45,7 +46,7 @@ static int64_t count(const struct wf_desc *d, int first, int last)
     return n;
 }
 
-static void prepare_copy(struct wf_operand *o, const struct wf_desc *d)
+static void prepare_copy(struct wf_operand *o, const struct wf_tensor_desc *d)
 {
     weft_status copied;
     int64_t stride = 1;
@@ -56,48 +57,50 @@ static void prepare_copy(struct wf_operand *o, const struct wf_desc *d)
         stride *= d->shape[i];
     }
     o->dense.contiguous = true;
-    o->copy = (struct wf_kcall){.op = "copy", .n_in = 1, .n_out = 1, .in = {d}, .out = {&o->dense}};
+    o->copy =
+        (struct wf_kernel_call){.op = "copy", .n_in = 1, .n_out = 1, .in = {d}, .out = {&o->dense}};
     o->ld = o->cols;
     o->transposed = false;
-    o->scratch = wf_scratch_round((size_t)d->numel * wf_dtypes[d->dtype].size);
+    o->scratch = wf_scratch_round_up((size_t)d->numel * wf_dtypes[d->dtype].size);
     copied = wf_cpu_copy(&o->copy);
     WF_ASSERT(copied == WEFT_OK); /* it serves every dtype */
     (void)copied;
 }
 
-void wf_operand_prepare(struct wf_operand *o, const struct wf_desc *d, int split)
+void wf_operand_prepare_matrix(struct wf_operand *o, const struct wf_tensor_desc *d, int split)
 {
     int64_t rows, cols, row_stride, col_stride;
-    bool folds = wf_operand_fold(d, 0, split, &rows, &row_stride) &&
-                 wf_operand_fold(d, split, d->ndim, &cols, &col_stride);
+    bool folds = wf_dims_to_one_stride(d, 0, split, &rows, &row_stride) &&
+                 wf_dims_to_one_stride(d, split, d->ndim, &cols, &col_stride);
 
-    *o = (struct wf_operand){.rows = count(d, 0, split), .cols = count(d, split, d->ndim)};
-    o->ld = larger(o->cols, 1);
+    *o = (struct wf_operand){.rows = count_elements(d, 0, split),
+                             .cols = count_elements(d, split, d->ndim)};
+    o->ld = max_i64(o->cols, 1);
     if (o->rows == 0 || o->cols == 0) return;
-    if (folds && lies_as_matrix(o, row_stride, col_stride)) return;
+    if (folds && is_matrix_in_place(o, row_stride, col_stride)) return;
     prepare_copy(o, d);
 }
 
-void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_desc *d, int split)
+void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_tensor_desc *d, int split)
 {
-    wf_operand_prepare(o, d, split);
+    wf_operand_prepare_matrix(o, d, split);
     if (o->transposed) prepare_copy(o, d);
 }
 
-void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_desc *d)
+void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_tensor_desc *d)
 {
     *o = (struct wf_operand){.rows = d->numel, .cols = 1, .ld = 1};
     if (!d->contiguous) prepare_copy(o, d);
 }
 
-const void *wf_operand_ready(const struct wf_operand *o, const void *x, void *scratch)
+const void *wf_operand_copy_if_needed(const struct wf_operand *o, const void *x, void *scratch)
 {
     if (!o->scratch) return x;
     o->copy.run(&o->copy, &scratch, &x, &(struct wf_scalars){0});
     return scratch;
 }
 
-void wf_operand_drop(struct wf_operand *o)
+void wf_operand_free(struct wf_operand *o)
 {
     if (o->copy.drop)
         o->copy.drop(o->copy.prep);

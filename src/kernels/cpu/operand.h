@@ -16,23 +16,24 @@ struct wf_operand {
     int64_t ld;
     bool transposed; /* element (i,j) at i + j ld instead of i ld + j */
     size_t scratch;  /* bytes for the copy, 0: read in place */
-    struct wf_kcall copy;
-    struct wf_desc dense; /* what copy writes */
+    struct wf_kernel_call copy;
+    struct wf_tensor_desc dense; /* what copy writes */
 };
 
 /** One size and one stride for dims [first, last) of d; false where no single stride spans them. */
-bool wf_operand_fold(const struct wf_desc *d, int first, int last, int64_t *size, int64_t *stride);
+bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,
+                           int64_t *stride);
 
 /** View d with dims [0, split) as rows. o stays where it is: the copy points into it. */
-void wf_operand_prepare(struct wf_operand *o, const struct wf_desc *d, int split);
+void wf_operand_prepare_matrix(struct wf_operand *o, const struct wf_tensor_desc *d, int split);
 
 /** The same, but rows are always dense: never transposed. */
-void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_desc *d, int split);
+void wf_operand_prepare_rows(struct wf_operand *o, const struct wf_tensor_desc *d, int split);
 
 /** View d as one row-major array: rows = numel, a single column. */
-void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_desc *d);
+void wf_operand_prepare_dense(struct wf_operand *o, const struct wf_tensor_desc *d);
 
 /** The matrix's first element: x itself, or its copy made in scratch. */
-const void *wf_operand_ready(const struct wf_operand *o, const void *x, void *scratch);
+const void *wf_operand_copy_if_needed(const struct wf_operand *o, const void *x, void *scratch);
 
-void wf_operand_drop(struct wf_operand *o);
+void wf_operand_free(struct wf_operand *o);

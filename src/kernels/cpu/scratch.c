@@ -17,7 +17,7 @@ void wf_scratch_reserve(size_t bytes)
     if (bytes <= scratch.bytes) return;
     wf_free(scratch.block);
     scratch.block = wf_malloc(bytes + 64);
-    scratch.aligned = (char *)wf_scratch_round((uintptr_t)scratch.block);
+    scratch.aligned = (char *)wf_scratch_round_up((uintptr_t)scratch.block);
     scratch.bytes = bytes;
 }
 
@@ -32,7 +32,7 @@ void wf_scratch_release(void)
 }
 
 /* Never NULL: callers add sizes of 0 to it, which C allows for an address only. */
-void *wf_scratch(void)
+void *wf_scratch_buffer(void)
 {
     static char none;
 

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 /** Bytes rounded up so that the next region begins on a cache line. */
-static inline size_t wf_scratch_round(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+static inline size_t wf_scratch_round_up(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 void wf_scratch_reserve(size_t bytes);
 void wf_scratch_release(void);
 
 /** The buffer, 64-byte aligned; valid during one run, since a later reservation may move it. */
-void *wf_scratch(void);
+void *wf_scratch_buffer(void);

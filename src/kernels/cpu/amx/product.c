@@ -1,22 +1,22 @@
 /*
  * product.c: C = op(A) op(B) (+ bias) in bf16 on AMX tiles.
  *
- * Columns of B, as many as stay in L2, are packed into tiles (pack.h). Then strip after strip of 32
- * rows of A, packed unless it lies right, meets them all. Four tiles of C accumulate in registers,
- * so that every tile of A and B is loaded for two products. They do so for as many k as a strip and
- * a panel of B fit into L2 (shorter blocks, which L1 would keep, were slower for what C then
- * moves), pass through memory in f32 if there are more, and are rounded once, at the end.
+ * Columns of B, as many as stay in L2, are packed into tiles (pack_tiles.h). Then strip after strip
+ * of 32 rows of A, packed unless it lies right, meets them all. Four tiles of C accumulate in
+ * registers, so that every tile of A and B is loaded for two products. They do so for as many k as
+ * a strip and a panel of B fit into L2 (shorter blocks, which L1 would keep, were slower for what C
+ * then moves), pass through memory in f32 if there are more, and are rounded once, at the end.
  *
  * The order of a sum depends on k alone. Numbers below 2^-126 count as zero: the instruction takes
  * and gives them so, and the one that rounds does too.
  */
-#include "kernels/cpu/tiles.h"
+#include "kernels/cpu/products/amx_tiles.h"
 
 #if defined(WF_AMX) /* by cmake/WeftIsa.cmake; compilers differ in what they define themselves */
 #include <stdatomic.h>
 
-#include "base/round.h"
-#include "kernels/cpu/amx/pack.h"
+#include "base/int_math.h"
+#include "kernels/cpu/amx/pack_tiles.h"
 
 enum {
     STRIP = 2 * LINES,     /* rows of A and columns of B of one block of tiles */
@@ -25,7 +25,7 @@ enum {
 };
 
 /** The size of parts of x that are alike, at most `limit` each, and whole units. */
-static int64_t parts(int64_t x, int64_t limit, int64_t unit)
+static int64_t balanced_part_size(int64_t x, int64_t limit, int64_t unit)
 {
     return wf_round_up(wf_ceil_div(x, wf_ceil_div(x, limit)), unit);
 }
@@ -42,7 +42,7 @@ struct target {
 struct job {
     bool turned;
     int64_t m, n, k;
-    struct wf_side left, right;
+    struct wf_amx_operand left, right;
     struct target c;
     int64_t span;    /* of k */
     int64_t columns; /* of the right operand packed at a time */
@@ -55,7 +55,7 @@ struct job {
  * Tiles to turn: an operand's where it does not lie as its side wants it, and C's if the product is
  * turned. So a few rows meet a large W that is never turned, and of d^T x the smaller side is.
  */
-static bool better_turned(const struct wf_gemm *p)
+static bool transposed_is_cheaper(const struct wf_gemm *p)
 {
     int64_t m = wf_ceil_div(p->m, LINES), n = wf_ceil_div(p->n, LINES),
             k = wf_ceil_div(p->k, DEPTH);
@@ -64,10 +64,10 @@ static bool better_turned(const struct wf_gemm *p)
            (p->ta ? m * k : 0) + (p->tb ? n * k : 0);
 }
 
-static struct job job_of(const struct wf_gemm *p)
+static struct job plan_product(const struct wf_gemm *p)
 {
-    bool turned = better_turned(p);
-    struct wf_side a = {.ld = p->lda, .across = p->ta}, b = {.ld = p->ldb, .across = !p->tb};
+    bool turned = transposed_is_cheaper(p);
+    struct wf_amx_operand a = {.ld = p->lda, .across = p->ta}, b = {.ld = p->ldb, .across = !p->tb};
     struct job j = {.turned = turned,
                     .m = turned ? p->n : p->m,
                     .n = turned ? p->m : p->n,
@@ -76,15 +76,16 @@ static struct job job_of(const struct wf_gemm *p)
                     .right = turned ? a : b,
                     .c = {.ldc = p->ldc, .wide = p->wide}};
 
-    j.span = parts(p->k, SPAN, DEPTH);
-    j.columns = parts(j.n, PANEL_BYTES / (int64_t)sizeof(wf_bf16) / j.span / STRIP * STRIP, STRIP);
+    j.span = balanced_part_size(p->k, SPAN, DEPTH);
+    j.columns = balanced_part_size(
+        j.n, PANEL_BYTES / (int64_t)sizeof(wf_bf16) / j.span / STRIP * STRIP, STRIP);
     j.sums_ld = j.k > j.span ? wf_round_up(j.n, STRIP) : 0;
     return j;
 }
 
 static size_t scratch_bytes(const struct wf_gemm *p)
 {
-    struct job j = job_of(p);
+    struct job j = plan_product(p);
     int64_t packed = j.span * (STRIP + j.columns) * (int64_t)sizeof(wf_bf16);
 
     return (size_t)(packed + wf_round_up(j.m, STRIP) * j.sums_ld * (int64_t)sizeof(float));
@@ -115,7 +116,7 @@ struct feed {
 };
 
 /** to[32][32] = earlier sums + a b, of `both` lines of A or the upper one alone. */
-AMX_INLINE void multiply(bool both, struct feed f, float *to, int64_t to_ld)
+AMX_INLINE void multiply_tiles(bool both, struct feed f, float *to, int64_t to_ld)
 {
     size_t bytes = (size_t)f.from_ld * sizeof *to, row = (size_t)f.a.ld * sizeof *f.a.at;
 
@@ -161,28 +162,28 @@ AMX_INLINE void write_row(const struct target *t, int64_t row, __m512 sum, __mma
         _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(sum));
 }
 
-AMX_INLINE __m512 widened(const wf_bf16 *from, __mmask16 mask)
+AMX_INLINE __m512 load_widened(const wf_bf16 *from, __mmask16 mask)
 {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(load_line(from, mask), 16));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(load_line_widened(from, mask), 16));
 }
 
 /** Up to 16 x 16 finished sums, 32 to a row, into rows of C. */
 AMX_INLINE void write_tile(const struct target *t, bool turned, const float *from, int64_t rows,
                            int64_t cols)
 {
-    __mmask16 mask = (__mmask16)first(cols);
-    __m512 added = t->bias ? widened(t->bias, mask) : _mm512_setzero_ps();
+    __mmask16 mask = (__mmask16)mask_of_first(cols);
+    __m512 added = t->bias ? load_widened(t->bias, mask) : _mm512_setzero_ps();
     __m512i word[LINES];
 
     AMX_UNROLL for (int i = 0; i < LINES; i++) word[i] =
         _mm512_load_si512((const void *)(from + i * STRIP));
-    if (turned) turn(word);
+    if (turned) transpose_16x16(word);
     AMX_UNROLL for (int i = 0; i < LINES; i++) if (i < rows)
         write_row(t, i, _mm512_add_ps(_mm512_castsi512_ps(word[i]), added), mask);
 }
 
 /** 32 x 32 sums, or their transpose, of which C takes what exists. */
-static void write_out(struct target t, bool turned, const float *from)
+static void write_block(struct target t, bool turned, const float *from)
 {
     for (int64_t j = 0; j < t.cols; j += LINES) {
         struct target down = t;
@@ -206,9 +207,9 @@ struct place {
 };
 
 /** The part of C that 32 columns of a strip are. */
-static struct target target_of(const struct job *j, const struct place *at, int64_t column)
+static struct target output_target(const struct job *j, const struct place *at, int64_t column)
 {
-    int64_t columns = wf_at_most(STRIP, at->columns - column), of_c = at->column + column;
+    int64_t columns = wf_min_i64(STRIP, at->columns - column), of_c = at->column + column;
     int64_t row = j->turned ? of_c : at->row, col = j->turned ? at->row : of_c;
     struct target t = j->c;
 
@@ -220,13 +221,13 @@ static struct target target_of(const struct job *j, const struct place *at, int6
 }
 
 /** A span of k for 32 columns: into the sums, or, if it is the last, into C. */
-static void block(const struct job *j, const struct place *at, int64_t column)
+static void multiply_block(const struct job *j, const struct place *at, int64_t column)
 {
     _Alignas(64) float last[STRIP * STRIP];
     bool ends = at->k + at->depth == j->k;
     int64_t place = at->row * j->sums_ld + at->column + column;
     float *sums = j->sums_ld ? j->sums + place : last, *to = ends ? last : sums;
-    int64_t to_ld = ends ? STRIP : j->sums_ld, next = packed_line(at->depth);
+    int64_t to_ld = ends ? STRIP : j->sums_ld, next = packed_line_elements(at->depth);
     struct feed f = {.steps = wf_ceil_div(at->depth, DEPTH),
                      .a = at->a,
                      .b = j->panel + column / LINES * next,
@@ -235,40 +236,41 @@ static void block(const struct job *j, const struct place *at, int64_t column)
                      .from_ld = j->sums_ld};
 
     if (at->rows > LINES)
-        multiply(true, f, to, to_ld);
+        multiply_tiles(true, f, to, to_ld);
     else
-        multiply(false, f, to, to_ld);
+        multiply_tiles(false, f, to, to_ld);
     if (!ends) return;
-    write_out(target_of(j, at, column), j->turned, last);
+    write_block(output_target(j, at, column), j->turned, last);
 }
 
 /** Whole strips that lie along k are read where they lie, the others packed. */
-static struct lines lines_of(const struct job *j, const struct place *at)
+static struct lines left_operand_lines(const struct job *j, const struct place *at)
 {
-    const struct wf_side *s = &j->left;
+    const struct wf_amx_operand *s = &j->left;
 
     if (!s->across && at->rows == STRIP && at->depth % DEPTH == 0)
         return (struct lines){s->from + at->row * s->ld + at->k, s->ld, DEPTH, LINES * s->ld};
-    pack(s, false, at->row, at->rows, at->k, at->depth, j->strip);
-    return (struct lines){j->strip, DEPTH, TILE, packed_line(at->depth)};
+    pack_operand(s, false, at->row, at->rows, at->k, at->depth, j->strip);
+    return (struct lines){j->strip, DEPTH, TILE, packed_line_elements(at->depth)};
 }
 
-static void panel(const struct job *j, struct place at)
+static void multiply_panel(const struct job *j, struct place at)
 {
-    pack(&j->right, true, at.column, at.columns, at.k, at.depth, j->panel);
+    pack_operand(&j->right, true, at.column, at.columns, at.k, at.depth, j->panel);
     for (at.row = 0; at.row < j->m; at.row += STRIP) {
-        at.rows = wf_at_most(STRIP, j->m - at.row);
-        at.a = lines_of(j, &at);
+        at.rows = wf_min_i64(STRIP, j->m - at.row);
+        at.a = left_operand_lines(j, &at);
         /* What the compiler is told of a tile's load does not name the memory that it reads. */
         atomic_signal_fence(memory_order_seq_cst);
-        for (int64_t column = 0; column < at.columns; column += STRIP) block(j, &at, column);
+        for (int64_t column = 0; column < at.columns; column += STRIP)
+            multiply_block(j, &at, column);
     }
 }
 
-static void product(const struct wf_gemm *p, const void *a, const void *b, const void *bias,
-                    void *c, char *scratch)
+static void amx_product(const struct wf_gemm *p, const void *a, const void *b, const void *bias,
+                        void *c, char *scratch)
 {
-    struct job j = job_of(p);
+    struct job j = plan_product(p);
     struct place at = {0};
 
     j.left.from = j.turned ? b : a;
@@ -281,14 +283,14 @@ static void product(const struct wf_gemm *p, const void *a, const void *b, const
     _tile_loadconfig(&whole_tiles);
     for (at.k = 0; at.k < j.k; at.k += j.span)
         for (at.column = 0; at.column < j.n; at.column += j.columns) {
-            at.depth = wf_at_most(j.span, j.k - at.k);
-            at.columns = wf_at_most(j.columns, j.n - at.column);
-            panel(&j, at);
+            at.depth = wf_min_i64(j.span, j.k - at.k);
+            at.columns = wf_min_i64(j.columns, j.n - at.column);
+            multiply_panel(&j, at);
         }
     _tile_release();
 }
 
-const struct wf_tiles_table wf_tiles_amx = {scratch_bytes, product};
+const struct wf_amx_product_table wf_amx_product = {scratch_bytes, amx_product};
 #else
-const struct wf_tiles_table wf_tiles_amx = {0};
+const struct wf_amx_product_table wf_amx_product = {0};
 #endif

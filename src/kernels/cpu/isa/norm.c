@@ -1,22 +1,22 @@
 /* norm.c: the loops of layer_norm and rms_norm. */
-#include "kernels/cpu/norm.h"
+#include "kernels/cpu/reductions/norm.h"
 
 #include <stdbool.h>
 
-#include "kernels/cpu/isa/sum.h"
+#include "kernels/cpu/isa/row_sum.h"
 
 #define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/norm.inc"
 
 #define WF_TYPE_F64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/norm.inc"
 
 #define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/norm.inc"
 
@@ -31,5 +31,7 @@
         [WEFT_BF16] = {op##_norm_bf16, op##_norm_grad_bf16},                                       \
     }
 
-const struct wf_norms WF_ISA_NAME(wf_norms) = {
-    .layer = LOOPS(layer), .rms = LOOPS(rms), .flush = ALL(flush), .store = ALL(store)};
+const struct wf_norms WF_ISA_NAME(wf_norms) = {.layer = LOOPS(layer),
+                                               .rms = LOOPS(rms),
+                                               .flush = ALL(flush_partial_sums),
+                                               .store = ALL(store_totals)};

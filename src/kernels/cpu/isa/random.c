@@ -1,16 +1,16 @@
 /*
- * random.c: loops around draw.h: Philox words, and numbers made of them.
+ * random.c: loops around philox.h: Philox words, and numbers made of them.
  *
- * Compiled without contraction (CMakeLists.txt), as draw.h demands.
+ * Compiled without contraction (CMakeLists.txt), as philox.h demands.
  */
-#include "kernels/cpu/random.h"
+#include "kernels/cpu/random/random.h"
 
-#include "kernels/cpu/isa/draw.h"
+#include "kernels/cpu/isa/philox.h"
 
 enum { LANES = WF_PHILOX_LANES };
 
 /* LANES blocks at once, word i of all of them in c[i]. */
-static void lanes(const uint64_t *block, uint64_t draw, uint64_t seed, uint32_t c[4][LANES])
+static void philox_lanes(const uint64_t *block, uint64_t draw, uint64_t seed, uint32_t c[4][LANES])
 {
     uint32_t low[LANES], high[LANES];
 
@@ -21,22 +21,25 @@ static void lanes(const uint64_t *block, uint64_t draw, uint64_t seed, uint32_t 
     }
 #pragma omp simd
     for (int l = 0; l < LANES; l++) {
-        struct wf_words words = {{low[l], high[l], (uint32_t)draw, (uint32_t)(draw >> 32)}};
+        struct wf_philox_words philox_words_of_blocks = {
+            {low[l], high[l], (uint32_t)draw, (uint32_t)(draw >> 32)}};
 
-        words = philox(words, (uint32_t)seed, (uint32_t)(seed >> 32));
-        c[0][l] = words.w[0];
-        c[1][l] = words.w[1];
-        c[2][l] = words.w[2];
-        c[3][l] = words.w[3];
+        philox_words_of_blocks =
+            philox(philox_words_of_blocks, (uint32_t)seed, (uint32_t)(seed >> 32));
+        c[0][l] = philox_words_of_blocks.w[0];
+        c[1][l] = philox_words_of_blocks.w[1];
+        c[2][l] = philox_words_of_blocks.w[2];
+        c[3][l] = philox_words_of_blocks.w[3];
     }
 }
 
-static void words(int64_t n, const uint64_t *block, uint64_t draw, uint64_t seed, uint32_t *to)
+static void philox_words_of_blocks(int64_t n, const uint64_t *block, uint64_t draw, uint64_t seed,
+                                   uint32_t *to)
 {
     uint32_t c[4][LANES];
 
     for (int64_t b = 0; b < n; b += LANES, to += 4 * LANES) {
-        lanes(block + b, draw, seed, c);
+        philox_lanes(block + b, draw, seed, c);
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
             to[4 * l] = c[0][l];
@@ -66,10 +69,10 @@ static void uniform_f64(int64_t n, const uint32_t *high, const uint32_t *low, do
     for (int64_t i = 0; i < n; i++) value[i] = unit_f64(high[i], low[i]);
 }
 
-static void between(int64_t n, const uint32_t *high, const uint32_t *low, double *value)
+static void open_uniform_f64(int64_t n, const uint32_t *high, const uint32_t *low, double *value)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) value[i] = between_f64(high[i], low[i]);
+    for (int64_t i = 0; i < n; i++) value[i] = open_unit_f64(high[i], low[i]);
 }
 
 static void normal_f64(int64_t n, const uint32_t *high, const uint32_t *low, double *value)
@@ -95,7 +98,7 @@ static void exponential(int64_t n, double *value, double rate)
 /* The first success comes after trials with the chance (1 - p)^trials. */
 static void geometric(int64_t n, double *value, double p)
 {
-    const double log_failure = log_of_rest(p);
+    const double log_failure = log_one_minus(p);
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -105,15 +108,15 @@ static void geometric(int64_t n, double *value, double p)
     }
 }
 
-static void quantile(int64_t n, double *value, double first, double width, double base,
-                     double scale)
+static void truncated_normal(int64_t n, double *value, double first, double width, double base,
+                             double scale)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         value[i] = base + scale * normal_quantile(first + width * value[i]);
 }
 
-static double share(double x) { return normcdf_f64(x); }
+static double normal_cdf(double x) { return normcdf_f64(x); }
 
 static void clamp(int64_t n, double *value, double low, double high)
 {
@@ -125,51 +128,53 @@ static void clamp(int64_t n, double *value, double low, double high)
     }
 }
 
-static void below_range(int64_t n, const uint32_t *high, const uint32_t *low, int64_t base,
-                        uint64_t range, int64_t *value)
+static void randint_range(int64_t n, const uint32_t *high, const uint32_t *low, int64_t base,
+                          uint64_t range, int64_t *value)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        value[i] = (int64_t)((uint64_t)base + below(range, high[i], low[i]));
+        value[i] = (int64_t)((uint64_t)base + uniform_below(range, high[i], low[i]));
 }
 
-static void chance(int64_t n, const uint32_t *high, uint64_t threshold, int64_t *value)
+static void bernoulli(int64_t n, const uint32_t *high, uint64_t threshold, int64_t *value)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) value[i] = high[i] < threshold;
 }
 
 #define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/random.inc"
 
 #define WF_TYPE_F64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/random.inc"
 
 #define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/random.inc"
 
 const struct wf_random WF_ISA_NAME(wf_random) = {
-    .words = words,
+    .words = philox_words_of_blocks,
     .uniform_f32 = uniform_f32,
     .normal_f32 = normal_f32,
     .uniform_f64 = uniform_f64,
     .normal_f64 = normal_f64,
-    .between_f64 = between,
+    .between_f64 = open_uniform_f64,
     .log_normal = log_normal,
     .exponential = exponential,
     .geometric = geometric,
-    .quantile = quantile,
-    .share = share,
+    .quantile = truncated_normal,
+    .share = normal_cdf,
     .clamp = clamp,
-    .below = below_range,
-    .chance = chance,
-    .chance_of = {[WEFT_F32] = chance_f32, [WEFT_F64] = chance_f64, [WEFT_BF16] = chance_bf16},
+    .below = randint_range,
+    .chance = bernoulli,
+    .chance_of = {[WEFT_F32] = bernoulli_p_f32,
+                  [WEFT_F64] = bernoulli_p_f64,
+                  [WEFT_BF16] = bernoulli_p_bf16},
     .affine = {[WEFT_F32] = affine_f32, [WEFT_F64] = affine_f64, [WEFT_BF16] = affine_bf16},
     .dropout = {[WEFT_F32] = dropout_f32, [WEFT_F64] = dropout_f64, [WEFT_BF16] = dropout_bf16},
 };

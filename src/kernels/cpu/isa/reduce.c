@@ -1,28 +1,28 @@
 /* reduce.c: the loops of sum and max. */
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/reductions/reduce.h"
 
 #define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/reduce.inc"
 
 #define WF_TYPE_F64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/reduce.inc"
 
 #define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/reduce.inc"
 
 #define WF_TYPE_I32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/reduce.inc"
 
 #define WF_TYPE_I64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/reduce.inc"
 

@@ -1,20 +1,20 @@
 /* softmax.c: the loops of softmax and log_softmax. */
-#include "kernels/cpu/softmax.h"
+#include "kernels/cpu/reductions/softmax.h"
 
-#include "kernels/cpu/isa/sum.h"
+#include "kernels/cpu/isa/row_sum.h"
 
 #define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/softmax.inc"
 
 #define WF_TYPE_F64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/softmax.inc"
 
 #define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/softmax.inc"
 

@@ -2,30 +2,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/cpu/topk.h"
+#include "kernels/cpu/reductions/topk.h"
 
 #define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/topk.inc"
 
 #define WF_TYPE_F64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/topk.inc"
 
 #define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/topk.inc"
 
 #define WF_TYPE_I32
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/topk.inc"
 
 #define WF_TYPE_I64
-#include "kernels/cpu/isa/type.h"
+#include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/topk.inc"
 

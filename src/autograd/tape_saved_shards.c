@@ -1,0 +1,88 @@
+/*
+ * tape_saved_shards.c: what nodes keep for backward where all ranks of a line would keep the same:
+ * a part each.
+ *
+ * Which tensors those are, how one is cut and put together again is decided above, in
+ * dtensor/convert/saved_shards.c; here is when. A vjp sees whole tensors, which live as long as it
+ * runs.
+ */
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "base/mem.h"
+#include "tensor/scope.h"
+
+struct wf_saved_shards {
+    weft_mesh *mesh;
+    uint32_t slots;                         /* bits of saved tensors that are parts, */
+    struct wf_layout *whole[WF_NODE_SAVED]; /* of tensors with this layout */
+};
+
+weft_scope *weft_saved_parts_open(weft_mesh *mesh)
+{
+    weft_scope *scope = weft_scope_open();
+
+    wf_scope_set_saved_shard_mesh(mesh);
+    return scope;
+}
+
+static struct wf_saved_shards *saved_shards_of(struct wf_tape_node *node, weft_mesh *mesh)
+{
+    if (!node->parts) {
+        node->parts = WF_NEW(struct wf_saved_shards);
+        node->parts->mesh = weft_mesh_retain(mesh);
+    }
+    return node->parts;
+}
+
+static void shard_saved_tensor(struct wf_tape_node *node, int slot, weft_mesh *mesh)
+{
+    struct wf_layout *whole;
+    weft_tensor *t = node->saved[slot],
+                *part = t ? wf_saved_tensor_to_shard(t, mesh, &whole) : NULL;
+    struct wf_saved_shards *parts;
+
+    if (!part) return;
+    parts = saved_shards_of(node, mesh);
+    parts->slots |= 1u << slot;
+    parts->whole[slot] = wf_layout_retain(whole);
+    wf_tape_node_save(node, slot, part);
+    weft_release(t);
+}
+
+void wf_tape_node_shard_saved(struct wf_tape_node *node)
+{
+    weft_mesh *mesh = wf_scope_saved_shard_mesh();
+
+    if (!mesh) return;
+    for (uint32_t left = node->saved_slots; left; left &= left - 1)
+        shard_saved_tensor(node, __builtin_ctz(left), mesh);
+}
+
+void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads)
+{
+    const struct wf_saved_shards *parts = node->parts;
+    weft_tensor *kept[WF_NODE_SAVED];
+    bool good = true;
+
+    memcpy(kept, node->saved, sizeof kept);
+    for (uint32_t left = parts->slots; left && good; left &= left - 1) {
+        int slot = __builtin_ctz(left);
+        weft_tensor *whole =
+            wf_saved_tensor_from_shards(kept[slot], parts->mesh, parts->whole[slot]);
+
+        good = whole != NULL;
+        node->saved[slot] = whole;
+    }
+    if (good) node->vjp(node, node->grad, in_grads);
+    memcpy(node->saved, kept, sizeof kept);
+}
+
+void wf_saved_shards_free(struct wf_saved_shards *parts)
+{
+    if (!parts) return;
+    for (uint32_t left = parts->slots; left; left &= left - 1)
+        wf_layout_release(parts->whole[__builtin_ctz(left)]);
+    weft_mesh_release(parts->mesh);
+    wf_free(parts);
+}

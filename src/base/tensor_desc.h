@@ -1,0 +1,36 @@
+/*
+ * tensor_desc.h: what a kernel knows of one operand: dtype, this rank's box of the global tensor,
+ * and how its elements lie in memory. Part of an interned layout, so equal operands share one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/dtype.h>
+#include <weft/export.h>
+
+/** Consecutive elements of a dim. */
+struct wf_index_range {
+    int64_t offset, size;
+};
+
+/** Which elements of each dim a part that is no box holds, in growing order. */
+struct wf_index_ranges {
+    int64_t count[WEFT_MAX_DIMS];
+    struct wf_index_range *of[WEFT_MAX_DIMS];
+};
+
+struct wf_tensor_desc {
+    uint8_t dtype;
+    int8_t ndim;
+    bool contiguous; /* row-major without gaps (true for empty boxes) */
+    bool first_term; /* for a pending sum: this rank is the first of every partial axis */
+    uint8_t device;  /* weft_device */
+    int64_t numel;   /* elements in the box */
+    int64_t shape[WEFT_MAX_DIMS];  /* the box */
+    int64_t stride[WEFT_MAX_DIMS]; /* in elements */
+    int64_t global[WEFT_MAX_DIMS]; /* the whole tensor */
+    int64_t offset[WEFT_MAX_DIMS]; /* of the box; the global size where the box is empty */
+    struct wf_index_ranges *runs;  /* NULL: `shape` elements from `offset` on, in every dim */
+};

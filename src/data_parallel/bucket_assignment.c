@@ -1,0 +1,170 @@
+/*
+ * bucket_assignment.c: which gradients travel together, and when a bucket may leave. What it then
+ * does is in gradient_buckets.c.
+ *
+ * Buckets leave in their order on every rank, and their collectives have to: one that waits for a
+ * gradient holds up those behind it. So what may be pending along another axis too, and has to be
+ * reduced there first, is put behind the rest when buckets leave during backward.
+ */
+#include "base/array_grow.h"
+#include "base/call_context.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "data_parallel/data_parallel.h"
+#include "tensor/tensor.h"
+
+size_t wf_replica_tensor_bytes(const struct wf_replica_tensor *m)
+{
+    const struct wf_tensor_desc *desc = &m->leaf->layout->desc;
+
+    return (size_t)desc->numel * wf_dtypes[desc->dtype].size;
+}
+
+/* Leaves that are cut along all axes are reduced by backward. */
+static bool needs_bucket_reduction(const struct wf_replica_tensor *m)
+{
+    return m->leaf->requires_grad && m->kept.axes;
+}
+
+/* A plain tensor's gradient never is; a distributed one's where an axis replicates it. */
+static bool gradient_may_be_partial(const struct wf_replica_tensor *m)
+{
+    const struct wf_layout *lent = m->lent;
+
+    for (int a = 0; a < lent->n_axes; a++)
+        if (weft_is_replicate(lent->placements[a]) && weft_mesh_axis_size(lent->mesh, a) > 1)
+            return true;
+    return false;
+}
+
+static bool can_share_bucket(const struct wf_replicas *r, const struct wf_replica_tensor *a,
+                             const struct wf_replica_tensor *b)
+{
+    return a->leaf->layout->desc.dtype == b->leaf->layout->desc.dtype &&
+           a->kept.axes == b->kept.axes &&
+           (!r->config.backwards || gradient_may_be_partial(a) == gradient_may_be_partial(b));
+}
+
+static void add_member_to_bucket(struct wf_replicas *r, int bucket, int member)
+{
+    struct wf_gradient_bucket *b = &r->buckets[bucket];
+
+    b->members[b->count++] = member;
+    b->bytes += wf_replica_tensor_bytes(&r->members[member]);
+    r->members[member].bucket = bucket;
+}
+
+/* A bucket of member `last`, and of those before it that are in none yet and fit in. */
+static void add_gradient_bucket(struct wf_replicas *r, int last)
+{
+    int number = r->n_buckets;
+    struct wf_gradient_bucket *b;
+
+    r->buckets = wf_array_grow(r->buckets, r->n_buckets++, sizeof *r->buckets);
+    b = &r->buckets[number];
+    *b = (struct wf_gradient_bucket){.axes = r->members[last].kept.axes,
+                                     .members = wf_calloc((size_t)last + 1, sizeof(int))};
+    add_member_to_bucket(r, number, last);
+    for (int i = last - 1; i >= 0; i--) {
+        const struct wf_replica_tensor *m = &r->members[i];
+
+        if (m->bucket >= 0 || !needs_bucket_reduction(m) ||
+            !can_share_bucket(r, m, &r->members[last]))
+            continue;
+        if (b->bytes && b->bytes + wf_replica_tensor_bytes(m) > r->config.bucket_bytes) return;
+        add_member_to_bucket(r, number, i);
+    }
+}
+
+static void add_gradient_buckets(struct wf_replicas *r, bool pending)
+{
+    for (int i = r->n_members - 1; i >= 0; i--) {
+        const struct wf_replica_tensor *m = &r->members[i];
+
+        if (m->bucket < 0 && needs_bucket_reduction(m) && (pending || !gradient_may_be_partial(m)))
+            add_gradient_bucket(r, i);
+    }
+}
+
+void wf_buckets_build(struct wf_replicas *r)
+{
+    wf_buckets_free(r);
+    for (int i = 0; i < r->n_members; i++) {
+        r->members[i].bucket = -1;
+        r->members[i].wanted = r->members[i].leaf->requires_grad;
+    }
+    if (r->config.backwards) add_gradient_buckets(r, false);
+    add_gradient_buckets(r, true);
+}
+
+void wf_buckets_free(struct wf_replicas *r)
+{
+    for (int b = 0; b < r->n_buckets; b++) wf_free(r->buckets[b].members);
+    wf_free(r->buckets);
+    r->buckets = NULL;
+    r->n_buckets = 0;
+}
+
+void wf_buckets_rebuild_if_changed(struct wf_replicas *r)
+{
+    int i = 0;
+
+    while (i < r->n_members && r->members[i].wanted == r->members[i].leaf->requires_grad) i++;
+    if (i < r->n_members) wf_buckets_build(r);
+}
+
+/* ---- leaving during backward ---- */
+
+void wf_buckets_begin_backward(struct wf_replicas *r)
+{
+    wf_buckets_rebuild_if_changed(r);
+    for (int b = 0; b < r->n_buckets; b++) r->buckets[b].missing = r->buckets[b].count;
+    for (int i = 0; i < r->n_members; i++) {
+        r->members[i].arrived = false;
+        r->members[i].kept.awaited = 0;
+    }
+    r->keeper.listening = true;
+}
+
+/* The next buckets, as far as they are complete; with `all` the others too, but for those that wait
+ * for another axis. */
+static void start_ready_buckets(struct wf_replicas *r, bool all)
+{
+    for (; r->n_started < r->n_buckets; r->n_started++) {
+        struct wf_gradient_bucket *bucket = &r->buckets[r->n_started];
+
+        if (bucket->missing && (!all || gradient_may_be_partial(&r->members[bucket->members[0]])))
+            return;
+        wf_bucket_start_all_reduce(r, bucket);
+    }
+}
+
+/* A bucket is of no module, and of backward wherever that is when it leaves. */
+static void start_buckets_outside_modules(struct wf_replicas *r, bool all)
+{
+    struct wf_call_context before = wf_current_context;
+
+    wf_current_context = (struct wf_call_context){.phase = WF_BACKWARD};
+    start_ready_buckets(r, all);
+    wf_current_context = before;
+}
+
+weft_status wf_replicas_grad_complete(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+{
+    struct wf_replicas *r = (struct wf_replicas *)keeper;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
+
+    if (r->n_started) wf_comm_test(&r->buckets[r->n_started - 1].coll);
+    if (m->bucket < 0 || m->arrived || gradient_may_be_partial(m)) return WEFT_OK;
+    m->arrived = true;
+    r->buckets[m->bucket].missing--;
+    start_buckets_outside_modules(r, false);
+    return WEFT_OK;
+}
+
+void wf_buckets_start_remaining(struct wf_replicas *r)
+{
+    if (!r->keeper.listening) return;
+    r->keeper.listening = false;
+    start_buckets_outside_modules(r, true);
+}

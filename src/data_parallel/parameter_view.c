@@ -1,0 +1,81 @@
+/*
+ * parameter_view.c: what a call of a module sees of a parameter that is kept over the replicas'
+ * axes, and how its gradient gets back. See NOTE [replicas].
+ */
+#include "data_parallel/data_parallel.h"
+
+#include "base/error.h"
+#include "redistribute/redistribute.h"
+#include "tensor/tensor.h"
+
+/* A tensor with the bytes of t. */
+static weft_tensor *view_with_layout(weft_tensor *t, struct wf_layout *layout)
+{
+    weft_tensor *other = wf_tensor_new(layout, wf_block_retain(t->block), t->data, "replica");
+
+    other->pending = t->pending;
+    return other;
+}
+
+/* The layout of a leaf's gradient that came back in this one: each replica's is a term; along the
+ * other axes it is what backward made of it. */
+static struct wf_layout *partial_gradient_layout(struct wf_replica_tensor *m,
+                                                 struct wf_layout *given)
+{
+    weft_placement placements[WEFT_MAX_AXES];
+
+    if (m->given == given) return m->term;
+    WF_TRY_PTR(wf_placements_in_joined_mesh(placements, m->whole->mesh, given));
+    if (m->given) wf_layout_release(m->given);
+    if (m->term) wf_layout_release(m->term);
+    for (int a = 0; a < m->whole->n_axes; a++)
+        if (m->replicas >> a & 1) placements[a] = weft_partial(WEFT_SUM);
+    m->given = wf_layout_retain(given);
+    m->term =
+        wf_layout_on_device(wf_layout_new(m->whole->mesh, placements, (weft_dtype)given->desc.dtype,
+                                          given->desc.ndim, given->desc.global, given->desc.stride),
+                            (weft_device)given->desc.device);
+    return m->term;
+}
+
+static void vjp_parameter_view(const struct wf_tape_node *node, weft_tensor *grad,
+                               weft_tensor **in_grads)
+{
+    struct wf_replicas *r = node->context;
+
+    struct wf_layout *term = partial_gradient_layout(&r->members[node->v[0]], grad->layout);
+
+    if (term) in_grads[0] = view_with_layout(grad, term);
+}
+
+static void record_view_node(weft_tensor *lent, struct wf_replicas *r,
+                             const struct wf_replica_tensor *member)
+{
+    struct wf_tape_node *node =
+        wf_tape_record(lent, vjp_parameter_view, "replica", 1, &member->leaf);
+
+    r->refs++;
+    node->context = r;
+    node->release_context = wf_replicas_release;
+    node->v[0] = member - r->members;
+}
+
+weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *payload)
+{
+    struct wf_replicas *r = payload;
+    weft_tensor *parameter = m->parameters[index].tensor;
+    const struct wf_replica_tensor *member = (const struct wf_replica_tensor *)parameter->kept;
+    weft_tensor *whole, *lent;
+
+    WF_NEED_PTR(member && parameter->kept->keeper == &r->keeper, WEFT_ERR_STATE,
+                "%s '%s' was replaced after weft_data_parallel",
+                wf_replica_tensor_kind(index >= m->n_parameters), m->parameters[index].name);
+    weft_no_grad_begin();
+    whole = wf_redistribute(parameter, member->whole->placements);
+    weft_no_grad_end();
+    if (!whole) return NULL;
+    lent = view_with_layout(whole, member->lent);
+    if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(1, &parameter)))
+        record_view_node(lent, r, member);
+    return lent;
+}

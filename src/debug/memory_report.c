@@ -1,0 +1,65 @@
+/* memory_report.c: memory by category, knobs. */
+#include "debug/memory_report.h"
+
+#include "base/error.h"
+#include "base/knob.h"
+#include "device/pool.h"
+#include "tensor/tensor.h"
+
+static bool is_memory_category(weft_memory_category category)
+{
+    return (unsigned)category <= WEFT_MEMORY_CATEGORIES;
+}
+
+weft_memory weft_memory_of(weft_memory_category category)
+{
+    struct wf_pool_stats stats = {0};
+
+    if (is_memory_category(category)) stats = wf_pool_stats((enum wf_category)category);
+
+    return (weft_memory){stats.live, stats.peak, stats.cached};
+}
+
+weft_memory weft_memory_planned(weft_memory_category category)
+{
+    struct wf_pool_stats stats = {0};
+
+    if (is_memory_category(category)) stats = wf_pool_simulated_stats((enum wf_category)category);
+    return (weft_memory){stats.live, stats.peak, stats.cached};
+}
+
+void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
+
+const char *wf_memory_category_name(int category)
+{
+    static const char *const names[] = {"weights",     "gradients",     "optimizer",
+                                        "activations", "communication", "all"};
+
+    return names[category];
+}
+
+void weft_memory_print(FILE *out)
+{
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "memory print: no file");
+    fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");
+    for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++) {
+        weft_memory m = weft_memory_of((weft_memory_category)c);
+
+        fprintf(out, "%-14s %12.2f %12.2f\n", wf_memory_category_name(c), (double)m.live / 1048576,
+                (double)m.peak / 1048576);
+    }
+}
+
+weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
+{
+    WF_TRY_PTR(wf_tensor_need_held(t, "memory_count_as"));
+    if (t && category < WEFT_MEMORY_CATEGORIES)
+        wf_block_recategorize(t->block, (enum wf_category)category);
+    return t;
+}
+
+void weft_print_knobs(FILE *out)
+{
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "print knobs: no file");
+    wf_knobs_print(out);
+}

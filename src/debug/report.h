@@ -1,7 +1,0 @@
-/* report.h: words that several reports use. */
-#pragma once
-
-#include <weft/debug.h>
-
-/** "weights", ..., and "all" for WEFT_MEMORY_CATEGORIES. */
-const char *wf_memory_name(int category);

@@ -1,0 +1,38 @@
+/*
+ * shared_version.c: versions of blocks that are one storage to the program.
+ *
+ * Where an op may hand on its input's bytes or must copy them follows from strides, which differ
+ * between ranks. A rank that copied keeps both blocks in a ring, in which a write to one counts for
+ * all: what backward refuses follows from the calls alone. Rings are short and seldom.
+ */
+#include "device/pool.h"
+
+void wf_block_share_version(struct wf_block *of, struct wf_block *copy)
+{
+    if (!(of->unusual & WF_BLOCK_SHARES_VERSION)) of->next = of;
+    copy->next = of->next;
+    of->next = copy;
+    of->unusual |= WF_BLOCK_SHARES_VERSION;
+    copy->unusual |= WF_BLOCK_SHARES_VERSION;
+}
+
+void wf_block_record_write(struct wf_block *block, const char *op)
+{
+    struct wf_block *b = block;
+
+    do {
+        b->version++;
+        b->writer = op;
+        b = b->unusual & WF_BLOCK_SHARES_VERSION ? b->next : block;
+    } while (b != block);
+}
+
+void wf_block_unshare_version(struct wf_block *block)
+{
+    struct wf_block *before = block->next;
+
+    while (before->next != block) before = before->next;
+    before->next = block->next;
+    block->unusual &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
+    if (before->next == before) before->unusual &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
+}

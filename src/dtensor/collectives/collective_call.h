@@ -1,0 +1,30 @@
+/* collective_call.h: one collective on plain tensors along an axis of a mesh, and the tensors it
+ * needs. */
+#pragma once
+
+#include "comm/comm.h"
+#include "tensor/tensor.h"
+
+struct wf_collective_call {
+    const char *who;
+    weft_mesh *mesh;
+    int axis, ways, me;
+    bool meta;
+    weft_tensor *t;
+    struct wf_coll coll;
+};
+
+/** Look at what the program gave, the same way on all ranks. `coll` has kind, line and dtype then.
+ */
+weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *who, weft_coll kind,
+                                     weft_tensor *t, weft_mesh *mesh, int axis);
+
+/** Send; on the meta device only observers hear of it. */
+void wf_collective_call_run(struct wf_collective_call *d);
+
+/** A plain tensor like d->t but for its shape; without memory the job ends, for peers may wait. */
+weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, int ndim,
+                                           const int64_t *shape, enum wf_category category);
+
+/** t, or a row-major copy, outside the tape. */
+weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, weft_tensor *t);

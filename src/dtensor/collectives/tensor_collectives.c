@@ -1,0 +1,421 @@
+/*
+ * tensor_collectives.c: collectives on plain tensors. Each works out the shapes of the pieces that
+ * ranks exchange (message_pieces.h), packs them one behind another, and unpacks what comes. Who
+ * sends how is left to comm. Rows whose number each rank chooses are in all_to_all_single.c.
+ */
+#include <weft/collective.h>
+
+#include <string.h>
+
+#include <weft/autograd.h>
+#include <weft/ops.h>
+
+#include "autograd/tape.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "dtensor/collectives/collective_call.h"
+#include "dtensor/collectives/message_pieces.h"
+#include "mesh/mesh.h"
+#include "tensor/tensor.h"
+
+enum { TEXT_BYTES = 256 };
+
+/* ---- the line ---- */
+
+static weft_status check_mesh_axis(const struct wf_collective_call *d)
+{
+    char text[TEXT_BYTES];
+
+    weft_mesh_print(d->mesh, text, sizeof text);
+    WF_NEED(d->axis >= 0 && d->axis < weft_mesh_ndim(d->mesh), WEFT_ERR_ARG,
+            "%s: mesh %s has no axis %d", d->who, text, d->axis);
+    WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", d->who,
+            weft_world_rank(), text);
+    WF_NEED(!weft_mesh_is_fake(d->mesh) || d->meta, WEFT_ERR_COMM,
+            "%s: mesh %s: process groups not initialized: there are no ranks behind it", d->who,
+            text);
+    return WEFT_OK;
+}
+
+weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *who, weft_coll kind,
+                                     weft_tensor *t, weft_mesh *mesh, int axis)
+{
+    *d = (struct wf_collective_call){
+        .who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
+    WF_NEED_GIVEN(t && d->mesh, "%s: the tensor is NULL", who);
+    WF_TRY(wf_tensor_check_alive(t, who));
+    WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
+    wf_wait_ready(t);
+    d->meta = wf_is_meta(t);
+    WF_TRY(check_mesh_axis(d));
+    d->ways = weft_mesh_axis_size(d->mesh, axis);
+    d->me = weft_mesh_coordinate(d->mesh, axis);
+    d->coll = (struct wf_coll){.kind = kind,
+                               .comm = d->meta ? NULL : wf_mesh_axis_comm(d->mesh, axis),
+                               .dtype = weft_tensor_dtype(t)};
+    return WEFT_OK;
+}
+
+static weft_status set_root_rank(struct wf_collective_call *d, int root)
+{
+    WF_NEED(root >= 0 && root < d->ways, WEFT_ERR_ARG, "%s: rank %d on axis %d of %d", d->who, root,
+            d->axis, d->ways);
+    d->coll.peer = root;
+    return WEFT_OK;
+}
+
+static weft_status set_reduce_op(struct wf_collective_call *d, weft_reduce reduce)
+{
+    weft_dtype dtype = weft_tensor_dtype(d->t);
+
+    WF_NEED(reduce == WEFT_SUM || reduce == WEFT_PRODUCT || reduce == WEFT_MAX ||
+                reduce == WEFT_MIN,
+            WEFT_ERR_ARG, "%s: only sum, product, max and min are reduced over ranks", d->who);
+    WF_NEED(dtype != WEFT_U8 && dtype != WEFT_BOOL, WEFT_ERR_DTYPE, "%s: %s cannot be reduced",
+            d->who, weft_dtype_name(dtype));
+    d->coll.reduce = reduce;
+    return WEFT_OK;
+}
+
+void wf_collective_call_run(struct wf_collective_call *d)
+{
+    if (d->meta)
+        wf_comm_report_simulated(&d->coll, weft_mesh_axis_name(d->mesh, d->axis), d->ways, d->me);
+    else
+        wf_comm_run(&d->coll);
+}
+
+/* ---- pieces ---- */
+
+static weft_status init_message_pieces(struct wf_message_pieces *p,
+                                       const struct wf_collective_call *d, int dim,
+                                       const int64_t *sizes)
+{
+    p->ndim = weft_ndim(d->t);
+    p->dim = wf_normalize_dim(dim, p->ndim, d->who);
+    if (p->dim < 0) return weft_error_status();
+    memcpy(p->shape, d->t->layout->desc.shape, sizeof p->shape);
+    WF_NEED_LOCAL(!sizes || sizes[d->me] == p->shape[p->dim], WEFT_ERR_SHAPE,
+                  "%s: dim %d has the size %lld here, not %lld as `sizes` says", d->who, p->dim,
+                  (long long)p->shape[p->dim], (long long)sizes[d->me]);
+    p->sizes = wf_malloc((size_t)d->ways * sizeof *p->sizes);
+    for (int r = 0; r < d->ways; r++) p->sizes[r] = sizes ? sizes[r] : p->shape[p->dim];
+    return WEFT_OK;
+}
+
+/* ---- tensors; peers may wait already, so without memory the job ends ---- */
+
+static weft_tensor *need_tensor_or_die(const struct wf_collective_call *d, weft_tensor *t)
+{
+    if (!t) WF_DIE("%s: %s", d->who, weft_error_message());
+    return t;
+}
+
+weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, int ndim,
+                                           const int64_t *shape, enum wf_category category)
+{
+    struct wf_layout *layout =
+        wf_layout_new(NULL, NULL, weft_tensor_dtype(d->t), ndim, shape, NULL);
+    weft_tensor *t;
+
+    layout = wf_layout_on_device(layout, weft_tensor_device(d->t));
+    t = wf_tensor_new_empty(layout, category, d->who);
+    wf_layout_release(layout);
+    if (t) wf_note_made_tensor(t);
+    return need_tensor_or_die(d, t);
+}
+
+/* Room for packed pieces that peers may read. */
+static weft_tensor *alloc_packed_buffer(const struct wf_collective_call *d, const size_t *counts)
+{
+    int64_t elements = 0;
+
+    for (int r = 0; r < d->ways; r++) elements += (int64_t)counts[r];
+    return wf_collective_call_new_tensor(d, 1, &elements, WF_MEM_COMM);
+}
+
+static weft_tensor *new_result_tensor(const struct wf_collective_call *d,
+                                      const struct wf_message_pieces *p, int64_t size)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+
+    memcpy(shape, p->shape, sizeof shape);
+    shape[p->dim] = size;
+    return wf_collective_call_new_tensor(d, p->ndim, shape, WF_MEM_ACTIVATIONS);
+}
+
+weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, weft_tensor *t)
+{
+    weft_tensor *result;
+
+    weft_no_grad_begin();
+    result = weft_contiguous(t);
+    weft_no_grad_end();
+    wf_wait_ready(need_tensor_or_die(d, result));
+    return result;
+}
+
+/* ---- from one to all ---- */
+
+weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root)
+{
+    struct wf_collective_call d;
+
+    WF_TRY(wf_collective_call_begin(&d, "mesh_broadcast", WEFT_COLL_BROADCAST, t, mesh, axis));
+    WF_TRY(set_root_rank(&d, root));
+    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
+            "mesh_broadcast: the tensor is written to and must be row-major");
+    d.coll.count = (size_t)t->layout->desc.numel;
+    wf_tensor_before_write(t, d.who);
+    d.coll.send = d.coll.recv = t->data;
+    wf_collective_call_run(&d);
+    return WEFT_OK;
+}
+
+/* The root's list, packed. */
+static weft_tensor *pack_tensor_list(const struct wf_collective_call *d, weft_tensor *const *parts)
+{
+    int64_t count = weft_numel(d->t), elements = count * d->ways;
+    size_t bytes = (size_t)count * wf_dtypes[d->coll.dtype].size;
+    weft_tensor *packed = wf_collective_call_new_tensor(d, 1, &elements, WF_MEM_COMM);
+
+    if (d->meta) return packed;
+    for (int r = 0; r < d->ways; r++) {
+        weft_tensor *part = parts ? parts[r] : NULL;
+
+        if (!part || wf_tensor_check_alive(part, d->who) != WEFT_OK ||
+            weft_tensor_dtype(part) != d->coll.dtype || weft_ndim(part) != weft_ndim(d->t) ||
+            memcmp(part->layout->desc.shape, d->t->layout->desc.shape,
+                   (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
+            WF_DIE("mesh_scatter: part %d is missing or has another shape or dtype than the result",
+                   r);
+        part = wf_collective_call_row_major(d, part);
+        if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, part->data, bytes);
+    }
+    return packed;
+}
+
+weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh, int axis,
+                              int root)
+{
+    struct wf_collective_call d;
+    weft_scope *scope;
+    weft_tensor *packed;
+    size_t *counts;
+
+    WF_TRY(wf_collective_call_begin(&d, "mesh_scatter", WEFT_COLL_SCATTER, t, mesh, axis));
+    WF_TRY(set_root_rank(&d, root));
+    WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
+            "mesh_scatter: the tensor is written to and must be row-major");
+    scope = weft_scope_open();
+    packed = d.me == root ? pack_tensor_list(&d, parts) : NULL;
+    counts = wf_malloc((size_t)d.ways * sizeof *counts);
+    for (int r = 0; r < d.ways; r++) counts[r] = (size_t)weft_numel(t);
+    d.coll.send_counts = counts;
+    d.coll.send = packed ? packed->data : NULL;
+    wf_tensor_before_write(t, d.who);
+    d.coll.recv = t->data;
+    wf_collective_call_run(&d);
+    wf_free(counts);
+    weft_scope_close(scope);
+    return WEFT_OK;
+}
+
+/* ---- one after another ---- */
+
+/* Only `root` gets the result; -1: everybody. */
+static weft_tensor *gather_pieces(struct wf_collective_call *d, const struct wf_message_pieces *p,
+                                  int root)
+{
+    bool mine = root < 0 || d->me == root;
+    weft_tensor *result =
+                    new_result_tensor(d, p, mine ? wf_message_pieces_total_size(p, d->ways) : 0),
+                *packed, *own;
+    size_t *counts = wf_message_pieces_counts(p, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    own = wf_collective_call_row_major(d, d->t);
+    packed = mine && p->dim > 0 ? alloc_packed_buffer(d, counts) : result;
+    d->coll.recv_counts = counts;
+    d->coll.send = own->data;
+    d->coll.recv = packed->data;
+    wf_collective_call_run(d);
+    if (packed != result && !d->meta)
+        wf_message_pieces_pack_unpack(p, d->ways, result, packed->data, false);
+    weft_scope_close(scope);
+    wf_free(counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_all_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
+                                  int axis)
+{
+    struct wf_collective_call d;
+    struct wf_message_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(
+        wf_collective_call_begin(&d, "mesh_all_gather", WEFT_COLL_ALL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(init_message_pieces(&p, &d, dim, sizes));
+    result = gather_pieces(&d, &p, -1);
+    wf_free(p.sizes);
+    return result;
+}
+
+weft_tensor *weft_mesh_gather(weft_tensor *t, int dim, const int64_t *sizes, weft_mesh *mesh,
+                              int axis, int root)
+{
+    struct wf_collective_call d;
+    struct wf_message_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(wf_collective_call_begin(&d, "mesh_gather", WEFT_COLL_GATHER, t, mesh, axis));
+    WF_TRY_PTR(set_root_rank(&d, root));
+    WF_TRY_PTR(init_message_pieces(&p, &d, dim, sizes));
+    result = gather_pieces(&d, &p, root);
+    wf_free(p.sizes);
+    return result;
+}
+
+/* ---- reductions ---- */
+
+weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis)
+{
+    struct wf_collective_call d;
+    weft_scope *scope;
+    weft_tensor *own, *result;
+
+    WF_TRY_PTR(
+        wf_collective_call_begin(&d, "mesh_all_reduce", WEFT_COLL_ALL_REDUCE, t, mesh, axis));
+    WF_TRY_PTR(set_reduce_op(&d, reduce));
+    scope = weft_scope_open();
+    own = wf_collective_call_row_major(&d, t);
+    result =
+        wf_collective_call_new_tensor(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS);
+    d.coll.count = (size_t)weft_numel(t);
+    d.coll.send = own->data;
+    d.coll.recv = result->data;
+    wf_collective_call_run(&d);
+    return weft_scope_return(scope, result);
+}
+
+/* Rank r's share is p->sizes[r] of p->dim, in this order. */
+static weft_tensor *reduce_scatter_pieces(struct wf_collective_call *d,
+                                          const struct wf_message_pieces *p)
+{
+    weft_tensor *result = new_result_tensor(d, p, p->sizes[d->me]), *packed;
+    size_t *counts = wf_message_pieces_counts(p, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    packed = p->dim == 0 ? wf_collective_call_row_major(d, d->t) : alloc_packed_buffer(d, counts);
+    if (p->dim > 0 && !d->meta) wf_message_pieces_pack_unpack(p, d->ways, d->t, packed->data, true);
+    d->coll.send_counts = counts;
+    d->coll.send = packed->data;
+    d->coll.recv = result->data;
+    wf_collective_call_run(d);
+    weft_scope_close(scope);
+    wf_free(counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduce, weft_mesh *mesh,
+                                      int axis)
+{
+    struct wf_collective_call d;
+    struct wf_message_pieces p;
+    weft_tensor *result;
+
+    WF_TRY_PTR(wf_collective_call_begin(&d, "mesh_reduce_scatter", WEFT_COLL_REDUCE_SCATTER, t,
+                                        mesh, axis));
+    WF_TRY_PTR(set_reduce_op(&d, reduce));
+    WF_TRY_PTR(init_message_pieces(&p, &d, dim, NULL));
+    for (int r = 0; r < d.ways; r++) p.sizes[r] = weft_chunk_size(p.shape[p.dim], d.ways, r);
+    result = reduce_scatter_pieces(&d, &p);
+    wf_free(p.sizes);
+    return result;
+}
+
+/* A reduce-scatter in which the root's share is everything. */
+weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis,
+                              int root)
+{
+    struct wf_collective_call d;
+    weft_scope *scope;
+    weft_tensor *own, *result;
+    size_t *counts;
+    int64_t nothing = 0;
+
+    WF_TRY_PTR(
+        wf_collective_call_begin(&d, "mesh_reduce", WEFT_COLL_REDUCE_SCATTER, t, mesh, axis));
+    WF_TRY_PTR(set_root_rank(&d, root));
+    WF_TRY_PTR(set_reduce_op(&d, reduce));
+    scope = weft_scope_open();
+    own = wf_collective_call_row_major(&d, t);
+    result = d.me == root ? wf_collective_call_new_tensor(&d, weft_ndim(t), t->layout->desc.shape,
+                                                          WF_MEM_ACTIVATIONS)
+                          : wf_collective_call_new_tensor(&d, 1, &nothing, WF_MEM_ACTIVATIONS);
+    counts = wf_calloc((size_t)d.ways, sizeof *counts);
+    counts[root] = (size_t)weft_numel(t);
+    d.coll.send_counts = counts;
+    d.coll.rooted = true;
+    d.coll.send = own->data;
+    d.coll.recv = result->data;
+    wf_collective_call_run(&d);
+    wf_free(counts);
+    return weft_scope_return(scope, result);
+}
+
+/* ---- all to all ---- */
+
+/* What goes out is cut along `out`, what comes in is joined along `in`. */
+static weft_tensor *all_to_all_pieces(struct wf_collective_call *d,
+                                      const struct wf_message_pieces *out,
+                                      const struct wf_message_pieces *in)
+{
+    weft_tensor *result = new_result_tensor(d, in, wf_message_pieces_total_size(in, d->ways)),
+                *packed, *got;
+    size_t *send_counts = wf_message_pieces_counts(out, d->ways),
+           *recv_counts = wf_message_pieces_counts(in, d->ways);
+    weft_scope *scope = weft_scope_open();
+
+    packed = alloc_packed_buffer(d, send_counts);
+    got = alloc_packed_buffer(d, recv_counts);
+    d->coll.send_counts = send_counts;
+    d->coll.recv_counts = recv_counts;
+    d->coll.send = packed->data;
+    d->coll.recv = got->data;
+    if (!d->meta) wf_message_pieces_pack_unpack(out, d->ways, d->t, packed->data, true);
+    wf_collective_call_run(d);
+    if (!d->meta) wf_message_pieces_pack_unpack(in, d->ways, result, got->data, false);
+    weft_scope_close(scope);
+    wf_free(send_counts);
+    wf_free(recv_counts);
+    return result;
+}
+
+weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join, const int64_t *sizes,
+                                  weft_mesh *mesh, int axis)
+{
+    struct wf_collective_call d;
+    struct wf_message_pieces out, in;
+    weft_tensor *result;
+
+    WF_TRY_PTR(
+        wf_collective_call_begin(&d, "mesh_all_to_all", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
+    WF_TRY_PTR(init_message_pieces(&in, &d, join, sizes));
+    if (init_message_pieces(&out, &d, split, NULL) != WEFT_OK) {
+        wf_free(in.sizes);
+        return NULL;
+    }
+    for (int r = 0; r < d.ways; r++) {
+        out.sizes[r] = weft_chunk_size(out.shape[out.dim], d.ways, r);
+        if (in.dim == out.dim) in.sizes[r] = weft_chunk_size(in.sizes[r], d.ways, d.me);
+    }
+    in.shape[out.dim] = out.sizes[d.me];
+    result = all_to_all_pieces(&d, &out, &in);
+    wf_free(in.sizes);
+    wf_free(out.sizes);
+    return result;
+}

@@ -1,0 +1,91 @@
+/* flatten_tensor.c: a distributed tensor as a local one and everything else, and back, outside the
+ * tape. */
+#include <weft/dtensor.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "mesh/mesh.h"
+#include "placement/layout.h"
+#include "tensor/tensor.h"
+
+weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
+{
+    struct wf_layout *local;
+    weft_tensor *part;
+
+    if (!t) return NULL;
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for what is not elements");
+    WF_TRY_PTR(wf_tensor_need_held(t, "flatten"));
+    WF_NEED_PTR(!wf_is_plain(t), WEFT_ERR_ARG, "flatten: the tensor is plain");
+    WF_TRY_PTR(weft_layout_of(&rest->layout, t));
+    rest->dtype = weft_tensor_dtype(t);
+    rest->device = weft_tensor_device(t);
+    rest->requires_grad = t->requires_grad;
+    local = wf_layout_local(t->layout);
+    part = wf_tensor_new(local, wf_block_retain(t->block), t->data, "flatten");
+    part->pending = t->pending;
+    wf_layout_release(local);
+    return part;
+}
+
+static weft_status check_unflatten(const weft_tensor *local, const weft_flat *rest,
+                                   const struct wf_tensor_desc *part)
+{
+    const struct wf_tensor_desc *desc = &local->layout->desc;
+
+    WF_NEED(weft_tensor_dtype(local) == rest->dtype, WEFT_ERR_DTYPE,
+            "unflatten: the local tensor is %s, not %s", weft_dtype_name(weft_tensor_dtype(local)),
+            weft_dtype_name(rest->dtype));
+    WF_NEED(weft_tensor_device(local) == rest->device, WEFT_ERR_ARG,
+            "unflatten: the local tensor is on another device");
+    for (int d = 0; d < desc->ndim; d++)
+        WF_NEED_LOCAL(
+            desc->shape[d] == part->shape[d], WEFT_ERR_SHAPE,
+            "unflatten: this rank's part has %lld elements in dim %d, the local tensor %lld",
+            (long long)part->shape[d], d, (long long)desc->shape[d]);
+    if (local->requires_grad && !rest->requires_grad)
+        WF_LOG(WF_LOG_WARN, "dtensor",
+               "unflatten: the local tensor wants a gradient and will not get one. To construct a "
+               "distributed tensor that passes gradients on, use weft_from_local");
+    return WEFT_OK;
+}
+
+weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
+{
+    const weft_layout *l;
+    struct wf_layout *layout;
+    weft_tensor *t = NULL;
+
+    if (!local) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(local, "unflatten"));
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: nothing says what the local tensor is part of");
+    l = &rest->layout;
+    WF_NEED_PTR(wf_is_plain(local), WEFT_ERR_ARG,
+                "unflatten: the local tensor is distributed already");
+    WF_NEED_PTR(weft_ndim(local) == l->ndim, WEFT_ERR_SHAPE,
+                "unflatten: a local tensor of %d dims, a layout of %d", weft_ndim(local), l->ndim);
+    layout = wf_layout_on_device(wf_layout_new(l->mesh, l->placements, rest->dtype, l->ndim,
+                                               l->shape, local->layout->desc.stride),
+                                 rest->device);
+    if (check_unflatten(local, rest, &layout->desc) == WEFT_OK) {
+        t = wf_tensor_new(layout, wf_block_retain(local->block), local->data, "unflatten");
+        t->requires_grad = rest->requires_grad;
+        t->pending = local->pending;
+    }
+    wf_layout_release(layout);
+    return t;
+}
+
+bool weft_flat_equal(const weft_flat *a, const weft_flat *b)
+{
+    return WF_HANDLE(a)->dtype == b->dtype && a->device == b->device &&
+           weft_layout_equal(&a->layout, &b->layout);
+}
+
+uint64_t weft_flat_hash(const weft_flat *flat)
+{
+    uint64_t layout = weft_layout_hash(&WF_HANDLE(flat)->layout);
+
+    return wf_hash_mix(layout, (uint64_t)flat->dtype << 8 | (uint64_t)flat->device);
+}

@@ -1,0 +1,262 @@
+/*
+ * from_to_local.c: between plain and distributed tensors. Both ways are views that only change
+ * labels. What from_local compares over the mesh when it is asked to is in check_local_shards.c;
+ * gradient layouts: docs/concepts/autograd.md.
+ */
+#include <weft/dtensor.h>
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "dtensor/convert/check_local_shards.h"
+#include "dtensor/dispatch/grad_types.h"
+#include "dtensor/dispatch/placement_args.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "dtensor/dispatch/slow_path.h"
+#include "dtensor/local_map/local_region.h"
+#include "mesh/mesh.h"
+#include "ops/op_functions.h"
+#include "tensor/shape.h"
+
+/* ---- from_local: attributes are mesh, what is given, placements, and then that: the gradient's
+ * placements, the global shape ---- */
+
+enum { AT_MESH, AT_GIVEN, AT_PLACEMENTS };
+enum { GIVEN_GRADIENT = 1, GIVEN_SHAPE = 2 };
+
+static int gradient_attr_offset(const weft_mesh *mesh)
+{
+    return AT_PLACEMENTS + WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh);
+}
+
+static int shape_attr_offset(const weft_mesh *mesh, int64_t given)
+{
+    return gradient_attr_offset(mesh) +
+           (given & GIVEN_GRADIENT ? WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh) : 0);
+}
+
+void wf_global_shape_of_even_shards(int64_t *global, int ndim, const int64_t *local,
+                                    const weft_mesh *mesh, const weft_placement *placements)
+{
+    memcpy(global, local, (size_t)ndim * sizeof *global);
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (wf_is_shard_or_strided(placements[a]))
+            global[placements[a].dim] *= weft_mesh_axis_size(mesh, a);
+}
+
+static bool is_dim_sharded(const struct wf_layout *layout, int dim)
+{
+    for (int a = 0; a < layout->n_axes; a++)
+        if (weft_shards(layout->placements[a], dim)) return true;
+    return false;
+}
+
+/* Whether a tensor is as large as it should be is seen by the rank that holds it, and by no other.
+ * A rank outside the mesh may hand in anything: it keeps nothing of it. */
+static weft_status check_local_size(const struct wf_op_plan *plan, const struct wf_infer *call,
+                                    bool given)
+{
+    const struct wf_tensor_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
+
+    if (weft_mesh_coordinate(plan->out[0]->mesh, 0) < 0) return WEFT_OK;
+    for (int d = 0; d < local->ndim; d++) {
+        bool fits = part->shape[d] == local->shape[d];
+
+        WF_NEED_LOCAL(
+            fits || is_dim_sharded(plan->out[0], d), WEFT_ERR_SHAPE,
+            "from_local: dim %d is not sharded, but has %lld elements here and %lld in the "
+            "global shape: %s",
+            d, (long long)local->shape[d], (long long)part->global[d], wf_infer_inputs_text(call));
+        WF_NEED_LOCAL(fits, WEFT_ERR_SHAPE,
+                      "from_local: this rank's part should have %lld of %lld elements in dim %d "
+                      "and has %lld%s: %s",
+                      (long long)part->shape[d], (long long)part->global[d], d,
+                      (long long)local->shape[d],
+                      given ? "" : " (give the global shape where shards are uneven)",
+                      wf_infer_inputs_text(call));
+    }
+    return WEFT_OK;
+}
+
+weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    weft_mesh *mesh = (weft_mesh *)(intptr_t)plan->attr[AT_MESH];
+    const struct wf_tensor_desc *local = &plan->in[0]->desc;
+    int64_t given = plan->attr[AT_GIVEN], global[WEFT_MAX_DIMS];
+    weft_placement words[WEFT_MAX_AXES], placements[WEFT_MAX_AXES], gradient[WEFT_MAX_AXES];
+    int n = weft_mesh_ndim(mesh);
+
+    WF_NEED(!plan->in[0]->mesh, WEFT_ERR_ARG,
+            "from_local: the local tensor argument only accepts a plain tensor, this one is "
+            "distributed already: %s",
+            wf_infer_inputs_text(call));
+    wf_placements_from_words(words, plan->attr + AT_PLACEMENTS, n);
+    WF_TRY(wf_placements_normalize(placements, words, n, local->ndim, "from_local"));
+    if (given & GIVEN_GRADIENT) {
+        wf_placements_from_words(words, plan->attr + gradient_attr_offset(mesh), n);
+        WF_TRY(wf_placements_normalize(gradient, words, n, local->ndim, "from_local's gradient"));
+    }
+    if (given & GIVEN_SHAPE)
+        memcpy(global, plan->attr + shape_attr_offset(mesh, given),
+               (size_t)local->ndim * sizeof *global);
+    else
+        wf_global_shape_of_even_shards(global, local->ndim, local->shape, mesh, placements);
+    WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
+            "from_local: no shape of a whole: %s", wf_infer_inputs_text(call));
+    WF_TRY(wf_placements_check_segments(placements, n, global, "from_local"));
+    wf_op_plan_set_output(plan, 0,
+                          wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
+                                        global, local->stride));
+    plan->used[0] = wf_layout_retain(plan->in[0]);
+    wf_grad_types_check_from_local(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL,
+                                   given & GIVEN_SHAPE);
+    return check_local_size(plan, call, given & GIVEN_SHAPE);
+}
+
+void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    const struct wf_layout *out = plan->out[0];
+    weft_placement to[WEFT_MAX_AXES];
+
+    if (weft_mesh_coordinate(out->mesh, 0) < 0) {
+        in[0] = wf_tensor_zeros(plan->in[0]); /* what it put in gave nothing to the result */
+        return;
+    }
+    if (plan->attr[AT_GIVEN] & GIVEN_GRADIENT) {
+        wf_placements_from_words(to, plan->attr + gradient_attr_offset(out->mesh), out->n_axes);
+    } else {
+        memcpy(to, out->placements, sizeof to);
+        wf_placements_drop_partial(to, out->n_axes);
+    }
+    in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
+}
+
+/* What is to be part of a tensor over the mesh is brought to the mesh's device. */
+static weft_tensor *to_device_of_mesh(weft_mesh *mesh, weft_tensor *t)
+{
+    return wf_is_plain(t) && !wf_is_meta(t) ? weft_tensor_to(t, weft_mesh_device(mesh)) : t;
+}
+
+static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
+                                    const weft_placement *placements, const int64_t *shape,
+                                    const weft_placement *gradient)
+{
+    int64_t attr[WF_MAX_ATTR];
+    struct wf_op_args args = {.attr = attr};
+
+    local = to_device_of_mesh(mesh, local);
+    if (!local) return NULL;
+    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
+    attr[AT_GIVEN] = (gradient ? GIVEN_GRADIENT : 0) | (shape ? GIVEN_SHAPE : 0);
+    wf_placements_to_words(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
+    if (gradient)
+        wf_placements_to_words(attr + gradient_attr_offset(mesh), gradient, weft_mesh_ndim(mesh));
+    args.n_attr = shape_attr_offset(mesh, attr[AT_GIVEN]);
+    for (int d = 0; shape && d < weft_ndim(local); d++) attr[args.n_attr++] = shape[d];
+    return wf_dispatch_op_one_output(WF_OP_from_local, 1, &local, &args);
+}
+
+weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
+                             const int64_t *shape)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+
+    if (!local) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(local, "from_local"));
+    mesh = wf_mesh_or_current(mesh);
+    return mesh ? call_from_local(local, mesh, placements ? placements : replicated, shape, NULL)
+                : NULL;
+}
+
+weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
+                                  const weft_placement *placements, weft_from_local_options options)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+
+    if (!local) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(local, "from_local"));
+    mesh = wf_mesh_or_current(mesh);
+    if (!mesh) return NULL;
+    WF_TRY_PTR(wf_check_placement_count("from_local", options.n_placements, mesh));
+    WF_NEED_PTR(!options.shape == !options.stride, WEFT_ERR_ARG,
+                "from_local: pass both shape and stride at the same time, or neither");
+    if (!placements) placements = replicated;
+    if (options.run_check)
+        WF_TRY_PTR(wf_check_local_over_mesh(local, mesh, placements, options.shape));
+    if (options.stride) WF_TRY_PTR(wf_check_local_stride(local, options.shape, options.stride));
+    return call_from_local(local, mesh, placements, options.shape, options.grad_placements);
+}
+
+/* ---- to_local: attributes are the gradient's placements ---- */
+
+static void kernel_zero_scalar(const struct wf_kernel_call *k, void *const *out,
+                               const void *const *in, const struct wf_scalars *scalars)
+{
+    (void)in;
+    (void)scalars;
+    memset(out[0], 0, wf_dtypes[k->out[0]->dtype].size);
+}
+
+/* A plain number has an element wherever it is. A rank outside the mesh has none to give it. */
+static void plan_zero_scalar(struct wf_op_plan *plan)
+{
+    plan->way = WF_EXECUTE_KERNEL;
+    plan->kernel.run = kernel_zero_scalar;
+    plan->kernel.out[0] = &plan->out[0]->desc;
+}
+
+weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    weft_placement given[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
+    struct wf_layout *in = plan->in[0];
+    struct wf_grad_types types;
+
+    (void)call;
+    wf_placements_from_words(given, plan->attr, in->n_axes);
+    WF_TRY(wf_placements_normalize(normal, given, in->n_axes, in->desc.ndim, "to_local"));
+    WF_TRY(wf_grad_types_of_to_local(&types, in, normal));
+    wf_op_plan_set_output(plan, 0, wf_layout_with_grad_types(wf_layout_local(in), &types));
+    plan->used[0] = wf_layout_retain(in);
+    if (in->desc.ndim == 0 && !weft_mesh_is_member(in->mesh) && !plan->meta) plan_zero_scalar(plan);
+    return WEFT_OK;
+}
+
+void wf_vjp_to_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    weft_placement placements[WEFT_MAX_AXES];
+
+    wf_placements_from_words(placements, plan->attr, plan->in[0]->n_axes);
+    in[0] = weft_from_local(g, plan->in[0]->mesh, placements, plan->in[0]->desc.global);
+}
+
+weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements)
+{
+    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES];
+    struct wf_op_args args = {.attr = words};
+    weft_placement standard[WEFT_MAX_AXES];
+
+    WF_TRY_PTR(wf_tensor_need_held(t, "to_local"));
+    if (!t || !t->layout->mesh) return t;
+    if (!grad_placements) {
+        memcpy(standard, t->layout->placements, sizeof standard);
+        wf_placements_drop_partial(standard, t->layout->n_axes);
+        grad_placements = standard;
+    }
+    wf_placements_to_words(words, grad_placements, t->layout->n_axes);
+    args.n_attr = WF_PLACEMENT_WORDS * t->layout->n_axes;
+    return wf_dispatch_op_one_output(WF_OP_to_local, 1, &t, &args);
+}
+
+weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements)
+{
+    static const weft_placement replicated[WEFT_MAX_AXES];
+
+    WF_TRY_PTR(wf_tensor_need_held(t, "full_tensor"));
+    if (!t || !t->layout->mesh) return t;
+    return weft_to_local(weft_redistribute(t, replicated), grad_placements);
+}
+
+weft_tensor *weft_full_tensor(weft_tensor *t) { return weft_full_tensor_with(t, NULL); }

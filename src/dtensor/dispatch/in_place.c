@@ -1,0 +1,110 @@
+/*
+ * in_place.c: results that are written over a tensor. Strides are a rank's own: a part of one row
+ * lies row-major however its neighbours' lie. So they do not decide what is refused, only whether
+ * the kernel writes to the target itself or the result is made apart and copied.
+ */
+#include "dtensor/dispatch/in_place.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "redistribute/strided_copy.h"
+
+/* Types of plain tensors say nothing about bytes. */
+static bool same_elements(const struct wf_layout *a, const struct wf_layout *b)
+{
+    size_t sizes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
+    size_t placements = (size_t)a->n_axes * sizeof a->placements[0];
+
+    return a->mesh == b->mesh && memcmp(a->placements, b->placements, placements) == 0 &&
+           a->desc.dtype == b->desc.dtype && a->desc.device == b->desc.device &&
+           a->desc.ndim == b->desc.ndim && memcmp(a->desc.global, b->desc.global, sizes) == 0;
+}
+
+static bool same_strides(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
+{
+    return memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof a->stride[0]) == 0;
+}
+
+/* An operand that is another view of the target would be read while it changes. */
+static bool reads_elsewhere(const struct wf_op_plan *plan, weft_tensor *const *used,
+                            const weft_tensor *into)
+{
+    for (int i = 0; i < plan->n_in; i++)
+        if (used[i] && used[i]->block == into->block &&
+            (used[i]->data != into->data || used[i]->layout != into->layout))
+            return true;
+    return false;
+}
+
+/* Which of several results would stay is not said. */
+static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_layout *to)
+{
+    bool repeats = false;
+
+    for (int d = 0; d < to->desc.ndim; d++)
+        repeats |= to->desc.stride[d] == 0 && to->desc.shape[d] > 1;
+    if (!repeats) return WEFT_OK;
+    WF_NEED(!wf_layout_parts_alike(to), WEFT_ERR_STATE,
+            "%s in place: several elements of the tensor lie at one place", plan->name);
+    return WF_FAIL_LOCAL(WEFT_ERR_STATE,
+                         "%s in place: several elements of this rank's part lie at one place",
+                         plan->name);
+}
+
+static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
+                const struct wf_op_args *args, void *result)
+{
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT] = {result};
+
+    for (int i = 0; i < plan->n_in; i++)
+        from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+}
+
+static void copy_into(const weft_tensor *into, const struct wf_tensor_desc *from, const void *data)
+{
+    const struct wf_tensor_desc *to = &into->layout->desc;
+    struct wf_strided_copy copy;
+
+    if (to->numel == 0) return;
+    wf_strided_copy_init(&copy, to->ndim, to->shape, from->stride, to->stride,
+                         wf_dtypes[to->dtype].size);
+    wf_strided_copy_run(&copy, into->data, data);
+}
+
+__attribute__((noinline)) static weft_tensor *
+run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct wf_op_args *args)
+{
+    weft_tensor *into = args->into;
+    struct wf_block *block;
+
+    WF_TRY_PTR(check_repeats(plan, into->layout));
+    block = wf_block_new(plan->meta ? 0 : plan->out_bytes[0], WF_MEM_ACTIVATIONS);
+    if (!block) return NULL;
+    wf_tensor_before_write(into, plan->name);
+    if (!plan->meta) {
+        run(plan, used, args, block->data);
+        copy_into(into, &plan->out[0]->desc, block->data);
+    }
+    wf_block_release(block);
+    return into;
+}
+
+weft_tensor *wf_run_into(const struct wf_op_plan *plan, weft_tensor *const *used,
+                         const struct wf_op_args *args)
+{
+    const struct wf_layout *made = plan->out[0];
+    weft_tensor *into = args->into;
+
+    WF_NEED_PTR(made == into->layout || same_elements(made, into->layout), WEFT_ERR_SHAPE,
+                "%s in place: the result would have another shape, dtype or layout", plan->name);
+    if (made != into->layout && !same_strides(&made->desc, &into->layout->desc))
+        return run_apart(plan, used, args);
+    if (reads_elsewhere(plan, used, into)) return run_apart(plan, used, args);
+    wf_tensor_before_write(into, plan->name);
+    if (!plan->meta) run(plan, used, args, into->data);
+    return into;
+}

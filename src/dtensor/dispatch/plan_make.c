@@ -1,0 +1,299 @@
+/*
+ * plan_make.c: what follows from a call's key: shapes, placements, moves, output layouts, kernel.
+ *
+ * Runs on a miss only. Everything is decided from global metadata, so a refusal is the same on
+ * every rank and comes before any message.
+ */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "dtensor/dispatch/choose_placements.h"
+#include "dtensor/dispatch/grad_types.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "dtensor/dispatch/slow_path.h"
+#include "ops/op_functions.h"
+#include "redistribute/program.h"
+#include "redistribute/redistribute.h"
+#include "tensor/shape.h"
+
+static void release_layout(struct wf_layout *layout)
+{
+    if (layout) wf_layout_release(layout);
+}
+
+void wf_op_plan_free(struct wf_op_plan *plan)
+{
+    for (int i = 0; i < WF_MAX_IN; i++) {
+        release_layout(plan->in[i]);
+        release_layout(plan->used[i]);
+        if (plan->move[i]) wf_redist_plan_free(plan->move[i]);
+    }
+    for (int j = 0; j < WF_MAX_OUT; j++) release_layout(plan->out[j]);
+    release_layout(plan->want);
+    if (plan->kernel.prep) {
+        if (plan->kernel.drop)
+            plan->kernel.drop(plan->kernel.prep);
+        else
+            wf_free(plan->kernel.prep);
+    }
+    wf_free(plan);
+}
+
+void wf_op_plan_set_output(struct wf_op_plan *plan, int j, struct wf_layout *layout)
+{
+    if (plan->meta) layout = wf_layout_on_device(layout, WEFT_META);
+    plan->out[j] = layout;
+    plan->out_bytes[j] = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
+    plan->out_category[j] = layout->partial ? WF_MEM_COMM : WF_MEM_ACTIVATIONS;
+    if (plan->n_out <= j) plan->n_out = (uint8_t)(j + 1);
+}
+
+static bool is_layout_on_meta(const struct wf_layout *layout)
+{
+    return layout && layout->desc.device == WEFT_META;
+}
+
+/* One input without elements makes a call without elements; only single numbers go with it. */
+static weft_status check_meta_inputs(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    plan->meta = plan->n_in == 0 && is_layout_on_meta(plan->want);
+    for (int i = 0; i < plan->n_in; i++) plan->meta |= is_layout_on_meta(plan->in[i]);
+    for (int i = 0; plan->meta && i < plan->n_in; i++)
+        WF_NEED(!plan->in[i] || is_layout_on_meta(plan->in[i]) || plan->in[i]->numel == 1,
+                WEFT_ERR_ARG, "%s: input %d has elements while others are on the meta device: %s",
+                call->name, i, wf_infer_inputs_text(call));
+    return WEFT_OK;
+}
+
+/* The mesh of the distributed inputs; an op with none runs plain. */
+static weft_status find_mesh_of_inputs(const struct wf_infer *call, weft_mesh **mesh)
+{
+    *mesh = NULL;
+    for (int i = 0; i < call->n_in; i++) {
+        if (!call->in[i] || !call->in[i]->mesh) continue;
+        WF_NEED(!*mesh || *mesh == call->in[i]->mesh, WEFT_ERR_LAYOUT,
+                "%s: inputs are on different meshes: %s", call->name, wf_infer_inputs_text(call));
+        *mesh = call->in[i]->mesh;
+    }
+    return WEFT_OK;
+}
+
+/* A single plain number goes with distributed inputs as it is; anything larger only where the
+ * caller has said that plain tensors are replicated. */
+static weft_status mark_plain_inputs(struct wf_op_plan *plan)
+{
+    for (int i = 0; i < plan->n_in; i++)
+        if (plan->in[i] && !plan->in[i]->mesh)
+            plan->care |= plan->in[i]->numel == 1 ? WF_SLOW_PLAIN_SCALAR : WF_SLOW_PLAIN_TENSOR;
+    return plan->care & WF_SLOW_PLAIN_TENSOR ? wf_check_implicit_replication(plan) : WEFT_OK;
+}
+
+/* An addend that goes from replicated to pending needs no zeros: other ranks leave it out. */
+static bool count_addend_on_first_rank(struct wf_op_plan *plan, int i, const weft_placement *to)
+{
+    const struct wf_layout *in = plan->in[i];
+    uint32_t addends = wf_ops[plan->op].linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
+    bool absent = false;
+
+    if (!(addends >> i & 1)) return false;
+    for (int a = 0; a < in->n_axes; a++) {
+        if (weft_placement_equal(in->placements[a], to[a])) continue;
+        if (in->placements[a].kind != WEFT_KIND_REPLICATE || to[a].kind != WEFT_KIND_PARTIAL ||
+            to[a].reduce != WEFT_SUM)
+            return false;
+        if (weft_mesh_coordinate(in->mesh, a) != 0) absent = true;
+    }
+    plan->absent[i] = absent;
+    return true;
+}
+
+/* What has elements cannot move where there are no ranks. */
+static weft_status check_move_has_ranks(const struct wf_op_plan *plan,
+                                        const struct wf_redist_plan *move)
+{
+    const weft_mesh *mesh = move->from->mesh;
+    bool sends = false;
+    char text[128];
+
+    if (plan->meta || move->n_steps == 0 || !weft_mesh_is_fake(mesh)) return WEFT_OK;
+    for (int i = 0; i < move->program->n_actions; i++)
+        sends |= move->program->actions[i].act == WF_ACT_COLL;
+    if (!sends) return WEFT_OK;
+    weft_mesh_print(mesh, text, sizeof text);
+    return WF_FAIL(WEFT_ERR_COMM,
+                   "redistribute: mesh %s: process groups not initialized: there are no ranks "
+                   "behind it; tensors on the meta device show what would move",
+                   text);
+}
+
+weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to)
+{
+    struct wf_layout *in = plan->in[i], *target;
+
+    if (memcmp(in->placements, to, (size_t)in->n_axes * sizeof *to) == 0 ||
+        count_addend_on_first_rank(plan, i, to)) {
+        plan->used[i] = wf_layout_retain(in);
+        return WEFT_OK;
+    }
+    target = wf_layout_with_placements(in, to);
+    plan->move[i] = wf_redist_plan_new(in, target);
+    if (!plan->move[i]) {
+        wf_layout_release(target);
+        return weft_error_status();
+    }
+    plan->used[i] = target;
+    WF_TRY(check_move_has_ranks(plan, plan->move[i]));
+    if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
+        wf_layout_release(target);
+        target = wf_layout_on_device(wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype,
+                                                   in->desc.ndim, in->desc.global, in->desc.stride),
+                                     (weft_device)in->desc.device);
+    }
+    plan->used[i] = target;
+    plan->care |= WF_SLOW_EXPLICIT_MOVE;
+    return WEFT_OK;
+}
+
+static weft_status plan_input_moves(struct wf_op_plan *plan,
+                                    const struct wf_placement_choice *choice, bool spread)
+{
+    for (int i = 0; i < plan->n_in; i++) {
+        if (!plan->in[i]) continue;
+        if (spread && plan->in[i]->mesh)
+            WF_TRY(wf_op_plan_move_input(plan, i, choice->in[i]));
+        else
+            plan->used[i] = wf_layout_retain(plan->in[i]);
+    }
+    if (plan->care & WF_SLOW_EXPLICIT_MOVE)
+        plan->care ^= WF_SLOW_EXPLICIT_MOVE | WF_SLOW_IMPLICIT_MOVE;
+    return WEFT_OK;
+}
+
+/* How outputs lie; `types` is NULL for distributed ones and for plain ones without types. */
+struct output_placing {
+    weft_mesh *mesh;
+    const struct wf_placement_choice *choice;
+    const struct wf_grad_types *types;
+};
+
+static struct wf_layout *make_output_layout(const struct wf_infer *call, int j,
+                                            const struct output_placing *o, const int64_t *strides)
+{
+    struct wf_layout *layout = wf_layout_new(o->mesh, o->choice->out[j], call->out[j].dtype,
+                                             call->out[j].ndim, call->out[j].shape, strides);
+
+    return o->types ? wf_layout_with_grad_types(layout, &o->types[j]) : layout;
+}
+
+/* A view's strides follow from its input's; where none would do, the input is made row-major. */
+static void plan_view_output(struct wf_op_plan *plan, const struct wf_infer *call,
+                             const struct output_placing *o)
+{
+    struct wf_layout *box = make_output_layout(call, 0, o, NULL);
+    struct wf_view view = {0};
+    int64_t size = (int64_t)wf_dtypes[box->desc.dtype].size;
+
+    if (!call->row->view(call, &plan->used[0]->desc, box->desc.shape, &view)) {
+        struct wf_layout *row_major =
+            wf_layout_with_placements(plan->used[0], plan->used[0]->placements);
+
+        memset(&view, 0, sizeof view);
+        call->row->view(call, &row_major->desc, box->desc.shape, &view);
+        wf_layout_release(row_major);
+        plan->care |= WF_SLOW_ROW_MAJOR_COPY;
+    }
+    wf_layout_release(box);
+    wf_op_plan_set_output(plan, 0, make_output_layout(call, 0, o, view.stride));
+    plan->view_offset = view.offset * size;
+    plan->view_step = view.step * size;
+}
+
+static void empty_kernel(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                         const struct wf_scalars *scalars)
+{
+    (void)k;
+    (void)out;
+    (void)in;
+    (void)scalars;
+}
+
+static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_infer *call,
+                                       const struct output_placing *o)
+{
+    struct wf_kernel_call *k = &plan->kernel;
+
+    plan->n_out = (uint8_t)call->n_out;
+    for (int j = 0; j < call->n_out; j++) {
+        if (call->out[j].ndim < 0) continue;
+        if (call->n_in == 0 && plan->want)
+            wf_op_plan_set_output(plan, j, wf_layout_retain(plan->want));
+        else
+            wf_op_plan_set_output(plan, j, make_output_layout(call, j, o, NULL));
+    }
+    if (plan->meta) return WEFT_OK;
+    k->op = call->name;
+    k->n_in = call->row->n_in < plan->n_in ? call->row->n_in : plan->n_in;
+    k->n_out = call->n_out;
+    for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
+    for (int j = 0; j < call->n_out; j++) k->out[j] = plan->out[j] ? &plan->out[j]->desc : NULL;
+    memcpy(k->attr, plan->attr, sizeof k->attr);
+    WF_TRY(call->row->prepare(k));
+    /* A rank outside the mesh has no elements, not even that of a number: a kernel that takes rows
+     * from a shape without dims would see one. */
+    if (plan->out[0]->mesh && !weft_mesh_is_member(plan->out[0]->mesh)) k->run = empty_kernel;
+    return WEFT_OK;
+}
+
+/* A broadcast or an expansion may be of more elements than there can be. */
+static weft_status check_output_numel(const struct wf_infer *call)
+{
+    for (int j = 0; j < call->n_out; j++)
+        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].ndim, call->out[j].shape) >= 0,
+                WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
+                wf_infer_inputs_text(call));
+    return WEFT_OK;
+}
+
+weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
+{
+    struct wf_placement_choice choice = {0};
+    struct wf_grad_types types[WF_MAX_OUT];
+    struct output_placing output_placing = {.choice = &choice};
+    weft_mesh *mesh;
+
+    WF_TRY(find_mesh_of_inputs(call, &mesh));
+    if (mesh) WF_TRY(mark_plain_inputs(plan));
+    if (mesh) wf_grad_types_check_scalars(plan, mesh);
+    if (plan->care & WF_SLOW_PLAIN_TENSOR)
+        return WEFT_OK; /* the door makes them replicated first */
+    WF_TRY(call->row->shape(call));
+    WF_TRY(check_output_numel(call));
+    output_placing.mesh = mesh;
+    if (mesh)
+        WF_TRY(wf_choose_placements(call, mesh, &choice));
+    else if (wf_grad_types_infer(plan, call, types))
+        output_placing.types = types;
+    WF_TRY(plan_input_moves(plan, &choice, mesh != NULL));
+    if (call->row->prepare) return plan_kernel_outputs(plan, call, &output_placing);
+    plan_view_output(plan, call, &output_placing);
+    return WEFT_OK;
+}
+
+weft_status wf_op_plan_build(struct wf_op_plan *plan)
+{
+    const struct wf_op_row *row = &wf_ops[plan->op];
+    struct wf_infer call = {.row = row,
+                            .name = plan->name,
+                            .n_in = plan->n_in,
+                            .n_out = row->n_out,
+                            .attr = plan->attr,
+                            .n_attr = plan->n_attr,
+                            .want = plan->want};
+
+    for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
+    WF_TRY(check_meta_inputs(plan, &call));
+    plan->way = plan->meta ? WF_EXECUTE_META : row->prepare ? WF_EXECUTE_KERNEL : WF_EXECUTE_VIEW;
+    return row->planner ? row->planner(plan, &call) : wf_op_plan_by_rule(plan, &call);
+}

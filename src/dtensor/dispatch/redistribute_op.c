@@ -1,0 +1,285 @@
+/*
+ * redistribute_op.c: redistribution as an op on the tape: a view of an input that its plan moves
+ * first. Gradient layouts: docs/concepts/autograd.md.
+ */
+#include <weft/dtensor.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/observers.h"
+#include "base/sys.h"
+#include "dtensor/dispatch/placement_args.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "mesh/mesh.h"
+#include "ops/op_functions.h"
+#include "redistribute/in_flight.h"
+#include <weft/autograd.h>
+#include <weft/ops.h>
+
+static void replan_greedily(struct wf_op_plan *plan)
+{
+    struct wf_redist_plan *cheapest = plan->move[0];
+
+    if (!cheapest) return;
+    plan->move[0] = wf_redist_plan_with_planner(WF_PLANNER_GREEDY, cheapest->from, cheapest->to);
+    wf_redist_plan_free(cheapest);
+}
+
+/* Attributes are the target placements, and one more where axes of the mesh are flattened or
+ * another planner is wanted. */
+weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    weft_placement to[WEFT_MAX_AXES], wanted[WEFT_MAX_AXES];
+    struct wf_layout *in = plan->in[0];
+    int n = WF_PLACEMENT_WORDS * in->n_axes;
+
+    (void)call;
+    WF_NEED(in->mesh, WEFT_ERR_ARG,
+            "redistribute: the tensor is plain; weft_distribute_tensor spreads it");
+    wf_placements_from_words(wanted, plan->attr, in->n_axes);
+    WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
+    WF_TRY(wf_placements_check_segments(to, in->n_axes, in->desc.global, "redistribute"));
+    WF_TRY(wf_op_plan_move_input(plan, 0, to));
+    if (plan->n_attr > n && (plan->attr[n] & 0xff) == WF_PLANNER_GREEDY) replan_greedily(plan);
+    wf_op_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
+    return WEFT_OK;
+}
+
+/* Back to where it came from; what was a pending sum gets its gradient replicated. */
+void wf_vjp_redistribute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_layout *from = wf_tape_node_input_layout(n, 0);
+    weft_placement to[WEFT_MAX_AXES];
+
+    memcpy(to, from->placements, sizeof to);
+    wf_placements_drop_partial(to, from->n_axes);
+    in[0] = wf_redistribute(g, to);
+}
+
+static bool has_placements(const struct wf_layout *layout, const weft_placement *placements)
+{
+    for (int a = 0; a < layout->n_axes; a++) {
+        weft_placement p = placements[a];
+
+        if (wf_is_shard_or_strided(p) && p.dim < 0) p.dim = (int8_t)(p.dim + layout->desc.ndim);
+        if (!weft_placement_equal(layout->placements[a], p)) return false;
+    }
+    return true;
+}
+
+/* The attributes of the op. */
+static struct wf_op_args redistribute_arguments(int64_t *words, const weft_tensor *t,
+                                                const weft_placement *placements,
+                                                enum wf_redist_planner planner)
+{
+    int n = t->layout->n_axes,
+        merges = t->layout->mesh ? wf_mesh_flattened_count(t->layout->mesh) : 0;
+    int64_t extra = (int64_t)merges << 8 | planner;
+
+    wf_placements_to_words(words, placements, n);
+    words[WF_PLACEMENT_WORDS * n] = extra;
+    return (struct wf_op_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (extra != 0)};
+}
+
+weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
+{
+    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_op_args args;
+
+    if (!t) return NULL;
+    if (t->layout->mesh && has_placements(t->layout, placements)) return t;
+    args = redistribute_arguments(words, t, placements, WF_PLANNER_CHEAPEST);
+    return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
+}
+
+/* ---- what users may ask for ---- */
+
+/* A pending reduction is what an op leaves, not a way to hold a value: only shards may become a
+ * sum, which takes nothing but zeros. */
+static weft_status refuse_new_partial(const struct wf_layout *from, const weft_placement *to)
+{
+    char was[WF_PLACEMENT_TEXT], is[WF_PLACEMENT_TEXT], layout[512];
+
+    for (int a = 0; a < from->n_axes; a++) {
+        if (!weft_is_partial(to[a]) || weft_placement_equal(from->placements[a], to[a])) continue;
+        if (wf_is_shard_or_strided(from->placements[a]) && to[a].reduce == WEFT_SUM) continue;
+        weft_placements_print(&from->placements[a], 1, was, sizeof was);
+        weft_placements_print(&to[a], 1, is, sizeof is);
+        wf_layout_print(from, layout, sizeof layout);
+        return WF_FAIL(WEFT_ERR_LAYOUT,
+                       "redistribute: Can not redistribute from %s to %s on axis %s%s: %s", was, is,
+                       wf_mesh_axes_label(from->mesh, 1u << a),
+                       weft_is_partial(from->placements[a])
+                           ? "; from one partial type to another is unsupported"
+                           : "; only a shard may become a pending sum",
+                       layout);
+    }
+    return WEFT_OK;
+}
+
+static const weft_placement replicated[WEFT_MAX_AXES]; /* what NULL stands for */
+
+weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
+{
+    if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_held(t, "redistribute"));
+    if (!placements) placements = replicated;
+    if (t->layout->mesh) WF_TRY_PTR(refuse_new_partial(t->layout, placements));
+    return wf_redistribute(t, placements);
+}
+
+/* The plan of a redistribution that nobody runs; NULL with an error as weft_redistribute's. */
+static struct wf_redist_plan *
+plan_without_running(const weft_tensor *t, const weft_placement *placements, const char *who)
+{
+    weft_placement to[WEFT_MAX_AXES];
+    struct wf_redist_plan *plan;
+    struct wf_layout *target;
+
+    WF_TRY_PTR(wf_tensor_need_held(t, who));
+    WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
+    WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated, t->layout->n_axes,
+                                       weft_ndim(t), "redistribute"));
+    WF_TRY_PTR(wf_placements_check_segments(to, t->layout->n_axes, t->layout->desc.global,
+                                            "redistribute"));
+    target = wf_layout_with_placements(t->layout, to);
+    plan = wf_redist_plan_new(t->layout, target);
+    wf_layout_release(target);
+    return plan;
+}
+
+int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements, char *text,
+                              size_t bytes)
+{
+    struct wf_redist_plan *plan =
+        t ? plan_without_running(t, placements, "redistribute_explain") : NULL;
+    int length = plan ? wf_redist_print(plan, text, bytes) : -1;
+
+    wf_redist_plan_free(plan);
+    return length;
+}
+
+weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_tensor *t,
+                                   const weft_placement *placements)
+{
+    struct wf_redist_plan *plan;
+    double bytes = 0;
+
+    WF_NEED_GIVEN(out && t, "redistribute_cost: no tensor, or nowhere to write to");
+    if (t->layout->mesh)
+        WF_TRY(refuse_new_partial(t->layout, placements ? placements : replicated));
+    plan = plan_without_running(t, placements, "redistribute_cost");
+    if (!plan) return weft_error_status();
+    *out = (weft_redistribution_cost){.microseconds = plan->cost};
+    for (int s = 0; s < plan->n_steps; s++) {
+        double sent = wf_redist_step_bytes(plan->from, &plan->steps[s]);
+
+        out->collectives += sent > 0;
+        bytes += sent;
+    }
+    out->bytes = (int64_t)(bytes + 0.5);
+    wf_redist_plan_free(plan);
+    return WEFT_OK;
+}
+
+/* ---- with options: cast, move, cast back ---- */
+
+/* The node's context is the layout of what was given; v[0] the dtype that gradients move in. */
+static void release_layout_context(void *layout) { wf_layout_release(layout); }
+
+static weft_tensor *cast_if_needed(weft_tensor *t, weft_dtype dtype)
+{
+    return t && weft_tensor_dtype(t) != dtype ? weft_cast(t, dtype) : t;
+}
+
+static void vjp_redistribute_with(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_layout *from = n->context;
+    weft_placement to[WEFT_MAX_AXES];
+
+    memcpy(to, from->placements, sizeof to);
+    wf_placements_drop_partial(to, from->n_axes);
+    g = wf_redistribute(cast_if_needed(g, (weft_dtype)n->v[0]), to);
+    in[0] = cast_if_needed(g, (weft_dtype)from->desc.dtype);
+}
+
+/* A handle of its own for the result, which may be the tensor that was given. */
+static weft_tensor *record_redistribute_node(weft_tensor *y, weft_tensor *t, weft_dtype backward)
+{
+    weft_tensor *result =
+        wf_tensor_new(y->layout, wf_block_retain(y->block), y->data, "redistribute");
+    struct wf_tape_node *node =
+        wf_tape_record(result, vjp_redistribute_with, "redistribute", 1, &t);
+
+    result->pending = y->pending;
+    node->context = wf_layout_retain(t->layout);
+    node->release_context = release_layout_context;
+    node->v[0] = backward;
+    return result;
+}
+
+static weft_tensor *start_redistribute_async(weft_tensor *t, const struct wf_op_args *args)
+{
+    struct wf_op_plan *plan = wf_op_plan_lookup(WF_OP_redistribute, 1, &t, args);
+    double began = wf_observed_events & WF_EVENT_OP ? wf_monotonic_seconds() : 0;
+    struct wf_block *block;
+    weft_tensor *result;
+
+    if (!plan) return NULL;
+    if (plan->meta || !plan->move[0] || !wf_redist_can_run_async(plan->move[0]))
+        return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, args);
+    wf_wait_ready(t);
+    plan->refs++;
+    block = wf_redist_start_async(plan->move[0], t, plan, wf_op_plan_release_context);
+    result = wf_tensor_new(plan->out[0], block, block->data, "redistribute");
+    result->pending = true;
+    if (wf_observed_events & WF_EVENT_OP) wf_op_plan_observe(plan, began, result);
+    return result;
+}
+
+static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placement *placements,
+                                              const weft_redistribute_options *o)
+{
+    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_op_args args;
+
+    if (!t || has_placements(t->layout, placements)) return t;
+    args = redistribute_arguments(words, t, placements,
+                                  o->greedy ? WF_PLANNER_GREEDY : WF_PLANNER_CHEAPEST);
+    return o->async ? start_redistribute_async(t, &args)
+                    : wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
+}
+
+static weft_status check_redistribute_options(const weft_tensor *t,
+                                              const weft_redistribute_options *o)
+{
+    WF_TRY(wf_tensor_need_held(t, "redistribute"));
+    WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
+    WF_NEED(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
+            "redistribute: unknown dtypes %d and %d", o->forward, o->backward);
+    return WEFT_OK;
+}
+
+weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placements,
+                                    const weft_redistribute_options *options)
+{
+    static const weft_redistribute_options none;
+    const weft_redistribute_options *o = options ? options : &none;
+    weft_dtype own, backward;
+    weft_tensor *y;
+
+    if (!t) return NULL;
+    if (!placements) placements = replicated;
+    WF_TRY_PTR(check_redistribute_options(t, o));
+    WF_TRY_PTR(refuse_new_partial(t->layout, placements));
+    own = weft_tensor_dtype(t);
+    backward = o->backward ? (weft_dtype)(o->backward - 1) : own;
+    weft_no_grad_begin();
+    y = redistribute_with_options(
+        cast_if_needed(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
+    weft_no_grad_end();
+    if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &t)) || !t->requires_grad)
+        return y;
+    return y == t && backward == own ? t : record_redistribute_node(y, t, backward);
+}

@@ -1,0 +1,68 @@
+/* shard_variants.c: see the header. */
+#include "dtensor/dispatch/shard_variants.h"
+
+static void add_shard_style(struct wf_shard_styles *styles, weft_placement style)
+{
+    style.dim = 0;
+    for (int k = 0; k < styles->count; k++)
+        if (weft_placement_equal(styles->style[k], style)) return;
+    styles->style[styles->count++] = style;
+}
+
+static int dim_of_label(const int8_t *labels, int label)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++)
+        if (labels[d] == label) return d;
+    return -1;
+}
+
+/* Heads and groups of heads share a letter: only chunks of such dims may correspond. */
+static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_dim_labels *labels,
+                                   int label)
+{
+    int64_t size = -1;
+
+    for (int i = 0; i < call->n_in + call->n_out; i++) {
+        int j = i - call->n_in, d = dim_of_label(j < 0 ? labels->in[i] : labels->out[j], label);
+        int64_t own;
+
+        if (d < 0 || (j < 0 ? !call->in[i] : call->out[j].ndim < 0)) continue;
+        own = j < 0 ? call->in[i]->desc.global[d] : call->out[j].shape[d];
+        if (size >= 0 && own != size) return false;
+        size = own;
+    }
+    return true;
+}
+
+static bool op_allows_shard_style(const struct wf_infer *call, const struct wf_dim_labels *labels,
+                                  int label, weft_placement style)
+{
+    bool even = label < 32 && labels->even >> label & 1;
+    bool boxes = even || call->row->linear & (uint32_t)WF_BOXES_ONLY;
+
+    if (boxes && !wf_placements_give_one_box(&style, 1)) return false;
+    return even || all_dims_have_one_size(call, labels, label);
+}
+
+static void consider_input_style(struct wf_shard_styles *styles, const struct wf_infer *call,
+                                 const struct wf_dim_labels *labels, const struct wf_layout *now,
+                                 const int8_t *dims, int axis, int label)
+{
+    weft_placement p = now->placements[axis];
+
+    if (wf_is_shard_or_strided(p) && dims[p.dim] == label &&
+        op_allows_shard_style(call, labels, label, p))
+        add_shard_style(styles, p);
+}
+
+void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,
+                     const struct wf_dim_labels *labels, const weft_mesh *mesh, int axis, int label)
+{
+    styles->count = 0;
+    add_shard_style(styles, weft_shard(0));
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] && call->in[i]->mesh)
+            consider_input_style(styles, call, labels, call->in[i], labels->in[i], axis, label);
+    if (call->want && call->want->mesh == mesh)
+        consider_input_style(styles, call, labels, call->want, labels->out[0], axis, label);
+}

@@ -1,0 +1,21 @@
+/*
+ * shard_variants.h: in which ways an op may cut the dims that share a letter.
+ *
+ * A kernel that gets parts of all its operands by one rule need not know the rule. So where
+ * operands are strided, balanced, in segments or in another order of axes, the op may leave them
+ * so.
+ */
+#pragma once
+
+#include "ops/op_table.h"
+
+struct wf_shard_styles {
+    int count;
+    weft_placement style[WF_MAX_IN + 2]; /* of dim 0 */
+};
+
+/** The plain shard first, then those in which the inputs, or the layout that is wanted, have the
+ *  letter's dims cut along `axis` now, as far as the op can do with them. Each once. */
+void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,
+                     const struct wf_dim_labels *labels, const weft_mesh *mesh, int axis,
+                     int label);

@@ -1,0 +1,37 @@
+/*
+ * registry.h: what programs have registered on this rank. The tables are registry.c's; how a
+ * registered op is planned and run is registered_op.c's.
+ */
+#pragma once
+
+#include "ops/op_table.h"
+#include <weft/register.h>
+
+/** A rule that replaces an op's row; function NULL: there is none. */
+struct wf_user_rule {
+    weft_rule_function *function;
+    void *payload;
+};
+
+/** The rule registered for this op; `attr` are the call's attributes. */
+struct wf_user_rule wf_user_rule(enum wf_op op, const int64_t *attr);
+
+/** A registered op; NULL when there is none of this number or it was taken back (`gone`). */
+const weft_op_spec *wf_registered_op(int64_t id, bool gone);
+
+/** The op's name for messages; lives as long as the library. */
+const char *wf_op_name(enum wf_op op, const int64_t *attr);
+
+/** One copy per rank of a text that is an argument, and its number. */
+int64_t wf_intern_text(const char *text);
+const char *wf_interned_text(int64_t number);
+
+/** What a rule gets to see of a call. */
+void wf_fill_op_info(weft_op_info *info, const struct wf_infer *call);
+
+/** Attributes of WF_OP_custom: the op, the sizes of its arguments (four bits each), which
+ * attributes are texts, their number, then integers and texts in the order of the call. */
+enum { WF_CUSTOM_OP, WF_CUSTOM_COUNTS, WF_CUSTOM_TEXTS, WF_CUSTOM_LENGTH, WF_CUSTOM_FIRST };
+
+/** Drop what this thread registered. */
+void wf_registry_finalize(void);

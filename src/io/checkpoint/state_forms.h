@@ -1,0 +1,52 @@
+/*
+ * state_forms.h: things of a checkpoint that another form of the same module names or shapes in
+ * another way.
+ *
+ * Attention keeps queries, keys and values in one parameter or, with `by_heads`, in two. A table
+ * says which rows of a group of heads each of them has; what one form saved is read row by row into
+ * the other, and so are the states that an optimizer keeps in a parameter's shape.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "io/file_slices.h"
+
+/** The rows of each group that a tensor has: its queries, its key and value, or both. Groups and
+ * rows are a dim each, or one dim. */
+struct wf_head_rows {
+    const char *name; /* the last names of a parameter's path */
+    int n_dims;
+    bool queries, shared;
+};
+
+/** A way to make something: from things of these names. Begin with {0}. */
+struct wf_state_form {
+    const struct wf_heads_entry *entry; /* of the table */
+    const struct wf_head_rows *wanted, *saved[2];
+    char *names[2];
+    int n, next;
+};
+
+/** The next way to make what has this name; false: there are no more, and nothing is to be freed.
+ */
+bool wf_state_form_next(struct wf_state_form *form, const char *name);
+void wf_state_form_free(struct wf_state_form *form);
+
+/** From which rows of a saved tensor to which of the wanted one. */
+struct wf_head_row_map {
+    const struct wf_head_rows *to, *from; /* NULL: the tensor as it is */
+    int at;                               /* the first of the dims that have groups and rows */
+    int64_t sharers;                      /* queries of a group */
+};
+
+/** gives: false when a tensor of the one shape has no rows for one of the other */
+bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_form *form, int source,
+                          int ndim, const int64_t *shape, int saved_ndim,
+                          const int64_t *saved_shape);
+
+/** wf_file_slice_read of a part of the saved tensor: `piece` with the runs and strides of its dims,
+ * `ndim` of them. */
+bool wf_head_row_map_read(const struct wf_head_row_map *map, weft_tensor *t,
+                          const struct wf_local_runs *held, const struct wf_file_slice *piece,
+                          int ndim);

@@ -1,0 +1,235 @@
+/* file_slices.c: intersecting runs, and a walk over the product of slices. */
+#include "io/file_slices.h"
+
+#include <string.h>
+
+#include "base/array_grow.h"
+#include "base/mem.h"
+#include "io/element_type.h"
+#include "mesh/mesh.h"
+#include "tensor/tensor.h"
+
+static void append_run_intersection(struct wf_run_intersection **slices, int64_t *n,
+                                    struct wf_run_intersection slice)
+{
+    *slices = wf_array_grow(*slices, *n, sizeof slice);
+    (*slices)[(*n)++] = slice;
+}
+
+int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_index_range *tensor,
+                          int64_t n_tensor, const struct wf_index_range *file, int64_t n_file)
+{
+    int64_t i = 0, j = 0, in_tensor = 0, in_file = 0, n = 0;
+
+    *slices = NULL;
+    while (i < n_tensor && j < n_file) {
+        int64_t first = tensor[i].offset > file[j].offset ? tensor[i].offset : file[j].offset;
+        int64_t tensor_end = tensor[i].offset + tensor[i].size;
+        int64_t file_end = file[j].offset + file[j].size;
+        int64_t end = tensor_end < file_end ? tensor_end : file_end;
+
+        if (first < end)
+            append_run_intersection(
+                slices, &n,
+                (struct wf_run_intersection){.in_tensor = in_tensor + first - tensor[i].offset,
+                                             .in_file = in_file + first - file[j].offset,
+                                             .count = end - first});
+        if (tensor_end <= file_end) in_tensor += tensor[i++].size;
+        if (file_end <= tensor_end) in_file += file[j++].size;
+    }
+    return n;
+}
+
+/* ---- what a rank holds ---- */
+
+void wf_local_runs_of_tensor(struct wf_local_runs *held, const weft_tensor *t)
+{
+    const struct wf_layout *layout = t->layout;
+    struct wf_shard part;
+
+    *held = (struct wf_local_runs){{0}, {0}};
+    for (int d = 0; d < layout->desc.ndim; d++) {
+        int64_t size = layout->desc.global[d];
+
+        if (!layout->mesh) {
+            held->runs[d] = wf_calloc(1, sizeof *held->runs[d]);
+            held->runs[d][0] = (struct wf_index_range){0, size};
+            held->n_runs[d] = size > 0;
+            continue;
+        }
+        wf_shard_init(&part, d, size, layout->n_axes, wf_mesh_sizes(layout->mesh),
+                      wf_mesh_coordinates(layout->mesh), layout->placements);
+        held->n_runs[d] = wf_shard_ranges(&part, NULL, 0);
+        held->runs[d] = wf_calloc((size_t)held->n_runs[d] + 1, sizeof *held->runs[d]);
+        wf_shard_ranges(&part, held->runs[d], held->n_runs[d]);
+    }
+}
+
+void wf_local_runs_free(struct wf_local_runs *held)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_free(held->runs[d]);
+}
+
+/* ---- walking: dims in the file's order, the one with the smallest stride innermost ---- */
+
+struct level {
+    struct wf_run_intersection *slices;
+    int64_t n, tensor_stride, file_stride; /* bytes */
+};
+
+struct walk {
+    struct level levels[WEFT_MAX_DIMS + 1];
+    int n_levels;
+    /* One row of elements; false ends the walk. */
+    bool (*row)(struct walk *walk, char *tensor, int64_t file, int64_t count);
+    weft_dtype dtype;
+    const struct wf_file_slice *piece;
+    wf_file_slice_sink *sink;
+    void *payload;
+    weft_status status;
+};
+
+static bool walk_from_level(struct walk *walk, int at, char *tensor, int64_t file)
+{
+    const struct level *level = &walk->levels[at];
+    bool ok = true;
+
+    for (int64_t i = 0; i < level->n; i++) {
+        const struct wf_run_intersection *s = &level->slices[i];
+        char *to = tensor + s->in_tensor * level->tensor_stride;
+        int64_t from = file + s->in_file * level->file_stride;
+
+        if (at == walk->n_levels - 1) {
+            ok &= walk->row(walk, to, from, s->count);
+            continue;
+        }
+        for (int64_t k = 0; k < s->count; k++)
+            ok &= walk_from_level(walk, at + 1, to + k * level->tensor_stride,
+                                  from + k * level->file_stride);
+    }
+    return ok;
+}
+
+static void insert_loop_level(struct walk *walk, struct level level)
+{
+    int at = walk->n_levels++;
+
+    while (at > 0 && walk->levels[at - 1].file_stride < level.file_stride) {
+        walk->levels[at] = walk->levels[at - 1];
+        at--;
+    }
+    walk->levels[at] = level;
+}
+
+/* Two inner levels that are whole and lie alike on both sides are one. */
+static void merge_loop_levels(struct walk *walk)
+{
+    while (walk->n_levels > 1) {
+        struct level *outer = &walk->levels[walk->n_levels - 2], *inner = outer + 1;
+        int64_t count;
+
+        if (inner->n != 1 || outer->n != 1) return;
+        count = inner->slices[0].count;
+        if (inner->slices[0].in_file != 0 || inner->slices[0].in_tensor != 0 ||
+            outer->file_stride != count * inner->file_stride ||
+            outer->tensor_stride != count * inner->tensor_stride)
+            return;
+        outer->slices[0].count *= count;
+        outer->slices[0].in_file *= count;
+        outer->slices[0].in_tensor *= count;
+        outer->file_stride = inner->file_stride;
+        outer->tensor_stride = inner->tensor_stride;
+        wf_free(inner->slices);
+        walk->n_levels--;
+    }
+}
+
+static bool walk_slice_elements(struct walk *walk, const weft_tensor *t,
+                                const struct wf_local_runs *held, const struct wf_file_slice *piece)
+{
+    const struct wf_tensor_desc *desc = &t->layout->desc;
+    int64_t size = (int64_t)weft_dtype_size(walk->dtype);
+    int64_t file_size = wf_element_type_info(piece->type)->bits / 8;
+    bool ok;
+
+    for (int d = 0; d < desc->ndim; d++) {
+        struct level level = {.tensor_stride = desc->stride[d] * size,
+                              .file_stride = piece->stride[d] * file_size};
+
+        level.n = wf_intersect_runs(&level.slices, held->runs[d], held->n_runs[d], piece->runs[d],
+                                    piece->n_runs[d]);
+        insert_loop_level(walk, level);
+    }
+    if (desc->ndim == 0) {
+        struct level one = {.n = 1, .tensor_stride = size, .file_stride = file_size};
+
+        one.slices = wf_calloc(1, sizeof *one.slices);
+        one.slices[0].count = 1;
+        insert_loop_level(walk, one);
+    }
+    merge_loop_levels(walk);
+    walk->piece = piece;
+    ok = walk_from_level(walk, 0, t->data, 0);
+    for (int i = 0; i < walk->n_levels; i++) wf_free(walk->levels[i].slices);
+    return ok;
+}
+
+static bool read_element_row(struct walk *walk, char *tensor, int64_t file, int64_t count)
+{
+    const struct level *inner = &walk->levels[walk->n_levels - 1];
+
+    return wf_elements_convert(tensor, walk->dtype, inner->tensor_stride,
+                               (const char *)walk->piece->data + file, walk->piece->type,
+                               inner->file_stride, count);
+}
+
+/* A rank outside the mesh of a tensor without dims holds nothing, too. */
+static bool rank_holds_nothing(const weft_tensor *t)
+{
+    return t->layout->desc.numel == 0 ||
+           (t->layout->mesh && weft_mesh_coordinate(t->layout->mesh, 0) < 0);
+}
+
+bool wf_file_slice_read(weft_tensor *t, const struct wf_local_runs *held,
+                        const struct wf_file_slice *piece)
+{
+    struct walk walk = {.row = read_element_row, .dtype = weft_tensor_dtype(t)};
+
+    return rank_holds_nothing(t) || walk_slice_elements(&walk, t, held, piece);
+}
+
+/* Rows that are dense on both sides go as they are, others through a block of elements. */
+static bool write_element_row(struct walk *walk, char *tensor, int64_t file, int64_t count)
+{
+    const struct level *inner = &walk->levels[walk->n_levels - 1];
+    size_t size = weft_dtype_size(walk->dtype);
+    char block[2048];
+    int64_t room = (int64_t)(sizeof block / size);
+
+    if (walk->status != WEFT_OK) return false;
+    if (inner->tensor_stride == (int64_t)size && inner->file_stride == (int64_t)size) {
+        walk->status = walk->sink(file, tensor, (size_t)count * size, walk->payload);
+        return walk->status == WEFT_OK;
+    }
+    if (inner->file_stride != (int64_t)size) room = 1;
+    for (int64_t i = 0; i < count && walk->status == WEFT_OK; i += room) {
+        int64_t n = count - i < room ? count - i : room;
+
+        for (int64_t k = 0; k < n; k++)
+            memcpy(block + (size_t)k * size, tensor + (i + k) * inner->tensor_stride, size);
+        walk->status =
+            walk->sink(file + i * inner->file_stride, block, (size_t)n * size, walk->payload);
+    }
+    return walk->status == WEFT_OK;
+}
+
+weft_status wf_file_slice_write(const weft_tensor *t, const struct wf_local_runs *held,
+                                const struct wf_file_slice *piece, wf_file_slice_sink *sink,
+                                void *payload)
+{
+    struct walk walk = {
+        .row = write_element_row, .dtype = weft_tensor_dtype(t), .sink = sink, .payload = payload};
+
+    if (!rank_holds_nothing(t)) walk_slice_elements(&walk, t, held, piece);
+    return walk.status;
+}

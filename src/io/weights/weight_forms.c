@@ -1,0 +1,92 @@
+/* weight_forms.c: merged dims and transposed matrices, as strides. */
+#include "io/weights/weight_forms.h"
+
+#include "base/numel.h"
+
+static int64_t product_of_sizes(const int64_t *sizes, int from, int to)
+{
+    int64_t n = 1;
+
+    for (int d = from; d < to; d++) n *= sizes[d];
+    return n;
+}
+
+/* Each dim of the file is the product of consecutive ones of the parameter. */
+static bool do_dims_merge_into(const int64_t *shape, int ndim, const int64_t *file, int file_ndim)
+{
+    int at = 0;
+
+    for (int f = 0; f < file_ndim; f++) {
+        int64_t size = 1;
+
+        while (at < ndim && size < file[f]) size *= shape[at++];
+        while (at < ndim && shape[at] == 1) at++;
+        if (size != file[f]) return false;
+    }
+    return at == ndim;
+}
+
+static void fill_row_major_strides(int64_t *stride, const int64_t *shape, int from, int to,
+                                   int64_t unit)
+{
+    for (int d = to - 1; d >= from; d--) {
+        stride[d] = unit;
+        unit *= shape[d];
+    }
+}
+
+/* Where the parameter's dims part into those of the matrix's two sides; -1: nowhere. */
+static int find_split_dim(const int64_t *shape, int ndim, int64_t out, int64_t in)
+{
+    for (int d = 1; d < ndim; d++)
+        if (product_of_sizes(shape, 0, d) == out && product_of_sizes(shape, d, ndim) == in)
+            return d;
+    return -1;
+}
+
+bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, int ndim,
+                          const int64_t *shape, bool transposed, int file_ndim,
+                          const int64_t *file_shape)
+{
+    int64_t numel = wf_shape_numel(file_ndim, file_shape), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
+    int split;
+
+    *form = (struct wf_weight_form){.first = first, .rows = 1};
+    if (ndim == 0) return numel == 1 && first == 0;
+    if (join >= ndim) return false;
+    for (int d = 0; d < ndim; d++)
+        if (d != join) others *= sizes[d] = shape[d];
+    if (numel == 0) { /* without elements any form will do */
+        form->rows = others ? 0 : shape[join] - first;
+        return true;
+    }
+    if (others == 0 || numel < 0 || numel % others != 0) return false;
+    form->rows = sizes[join] = numel / others;
+    if (form->rows > shape[join] - first) return false;
+    if (!transposed) {
+        fill_row_major_strides(form->stride, sizes, 0, ndim, 1);
+        return do_dims_merge_into(sizes, ndim, file_shape, file_ndim);
+    }
+    split = file_ndim == 2 ? find_split_dim(sizes, ndim, file_shape[1], file_shape[0]) : -1;
+    if (split < 0) return false;
+    fill_row_major_strides(form->stride, sizes, 0, split, 1);
+    fill_row_major_strides(form->stride, sizes, split, ndim, file_shape[1]);
+    return true;
+}
+
+void wf_weight_form_make(struct wf_weight_form *form, int64_t *file_shape, int *file_ndim, int join,
+                         int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+                         bool transposed)
+{
+    int64_t sizes[WEFT_MAX_DIMS] = {0}, out, in;
+
+    for (int d = 0; d < ndim; d++) sizes[d] = d == join ? rows : shape[d];
+    out = product_of_sizes(sizes, 0, split);
+    in = product_of_sizes(sizes, split, ndim);
+    *form = (struct wf_weight_form){.first = first, .rows = rows};
+    *file_ndim = split < ndim ? 2 : 1;
+    file_shape[0] = transposed ? in : out;
+    file_shape[1] = transposed ? out : in;
+    fill_row_major_strides(form->stride, sizes, 0, split, transposed ? 1 : in);
+    fill_row_major_strides(form->stride, sizes, split, ndim, transposed ? out : 1);
+}

@@ -1,0 +1,29 @@
+/* weight_forms.h: how the elements of a parameter lie in a file that has it in another shape. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <weft/tensor.h>
+
+#include "io/file_slices.h"
+
+/** Indices `first` .. of a parameter's dim `join`, as one tensor of a file has them. */
+struct wf_weight_form {
+    int64_t first, rows;
+    int64_t stride[WEFT_MAX_DIMS]; /* in the file, per dim of the parameter */
+};
+
+/**
+ * The form of a file's tensor of this shape that holds some rows of a parameter: dims of the
+ * parameter may be merged in it, and swapped as a whole where it is transposed.
+ * gives: false when shapes do not fit
+ */
+bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, int ndim,
+                          const int64_t *shape, bool transposed, int file_ndim,
+                          const int64_t *file_shape);
+
+/** The form and shape that a file gets for rows [first, first + rows): a matrix, the dims from
+ *  `split` on being its second; a vector for a parameter of one dim. */
+void wf_weight_form_make(struct wf_weight_form *form, int64_t *file_shape, int *file_ndim, int join,
+                         int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+                         bool transposed);

@@ -1,0 +1,104 @@
+/* weights_dry_run.c: which slices of which file a load would read on this rank, without reading
+ * them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/element_type.h"
+#include "io/weights/weights_map.h"
+#include "tensor/tensor.h"
+
+/* What one source of a parameter gives this rank. */
+struct reads {
+    int64_t elements, count[WEFT_MAX_DIMS];
+    struct wf_run_intersection *slices[WEFT_MAX_DIMS]; /* of each dim of the parameter */
+};
+
+static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill *fill,
+                                const struct wf_weight_source *source,
+                                const struct wf_local_runs *held)
+{
+    const struct wf_tensor_desc *desc = &fill->tensor->layout->desc;
+    bool outside =
+        fill->tensor->layout->mesh && weft_mesh_coordinate(fill->tensor->layout->mesh, 0) < 0;
+
+    *reads = (struct reads){.elements = outside ? 0 : 1};
+    for (int d = 0; d < desc->ndim; d++) {
+        struct wf_index_range whole = {0, desc->global[d]};
+        int64_t size = 0;
+
+        if (d == fill->join) whole = (struct wf_index_range){source->form.first, source->form.rows};
+        reads->count[d] = wf_intersect_runs(&reads->slices[d], held->runs[d], held->n_runs[d],
+                                            &whole, whole.size > 0);
+        for (int64_t i = 0; i < reads->count[d]; i++) size += reads->slices[d][i].count;
+        reads->elements *= size;
+    }
+}
+
+static void print_slices_to_read(const struct reads *reads, int ndim, FILE *out)
+{
+    for (int d = 0; d < ndim; d++) {
+        fputs(d ? ";" : " ", out);
+        for (int64_t i = 0; i < reads->count[d]; i++)
+            fprintf(out, "%s%lld+%lld", i ? "," : "", (long long)reads->slices[d][i].in_file,
+                    (long long)reads->slices[d][i].count);
+    }
+}
+
+/* One line: the tensor in the file, how many of its bytes, and for each dim of the parameter which
+ * of the indices that the file has, as first+count. */
+static int64_t print_reads_of_source(const struct wf_weight_fill *fill,
+                                     const struct wf_weight_source *source,
+                                     const struct wf_local_runs *held, FILE *out)
+{
+    const weft_weight *told = &source->item->told;
+    struct reads reads;
+    int64_t bytes;
+
+    find_slices_to_read(&reads, fill, source, held);
+    bytes = reads.elements * wf_element_type_info(source->item->entry->type)->bits / 8;
+    if (out) {
+        fprintf(out, "%s: %s %s: %lld of %lld bytes", fill->path, told->file, told->name,
+                (long long)bytes, (long long)told->bytes);
+        if (bytes) print_slices_to_read(&reads, weft_ndim(fill->tensor), out);
+        fputc('\n', out);
+    }
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_free(reads.slices[d]);
+    return bytes;
+}
+
+static int64_t print_reads_of_all(const struct wf_weights_map *map, FILE *out)
+{
+    int64_t bytes = 0;
+
+    for (int64_t i = 0; i < map->count; i++) {
+        const struct wf_weight_fill *fill = &map->fills[i];
+        struct wf_local_runs held;
+
+        wf_local_runs_of_tensor(&held, fill->tensor);
+        for (int s = 0; s < fill->n_sources; s++)
+            bytes += print_reads_of_source(fill, &fill->sources[s], &held, out);
+        wf_local_runs_free(&held);
+    }
+    return bytes;
+}
+
+weft_status weft_weights_reads(int64_t *bytes, weft_module *module, weft_weights *weights,
+                               const weft_weight_names *names, FILE *out)
+{
+    struct wf_weights_map map = {0};
+    weft_status status;
+    int64_t read;
+
+    WF_NEED_GIVEN(module && weights, "weights reads: %s is NULL", module ? "weights" : "module");
+    status = wf_weights_map_build(&map, module, weights, names, WF_MAP_SHAPES);
+    if (status == WEFT_OK) {
+        read = print_reads_of_all(&map, out);
+        if (bytes) *bytes = read;
+        if (out) fprintf(out, "rank %d reads %lld bytes\n", weft_world_rank(), (long long)read);
+    }
+    wf_weights_map_free(&map);
+    return status;
+}

@@ -1,6 +1,0 @@
-/* attention_bf16.c: attention in bf16. */
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
-
-#include "kernels/cpu/isa/attention.inc"
-#include "kernels/cpu/isa/attention_grad.inc"

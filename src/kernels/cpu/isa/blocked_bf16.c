@@ -1,6 +1,0 @@
-/* blocked_bf16.c: the blocked product of bf16, in f32: for CPUs that have no bf16 products. */
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
-
-#define WF_BLOCKED_WIDENS
-#include "kernels/cpu/isa/blocked.inc"

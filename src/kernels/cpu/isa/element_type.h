@@ -1,0 +1,140 @@
+/*
+ * element_type.h: the element type that a template (.inc) is compiled for.
+ *
+ *     #define WF_TYPE_BF16
+ *     #include "kernels/cpu/isa/element_type.h"
+ *     #include "kernels/cpu/isa/norm.inc"
+ *
+ * WF_E is the element in memory, WF_T the type it is computed in, WF_LOAD and WF_STORE go between
+ * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats.
+ * WF_EXP etc. are what pointwise.def needs. Included again and again, hence no guard.
+ */
+#include <limits.h>
+
+#include "base/dtype.h"
+#include "kernels/cpu/isa/vmath.h"
+
+#ifndef WF_TYPE_HELPERS
+#define WF_TYPE_HELPERS
+/** Round to nearest even without a branch. */
+static inline wf_bf16 bf16_from_f32(float value)
+{
+    uint32_t bits, rounded;
+
+    memcpy(&bits, &value, sizeof bits);
+    rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
+}
+
+/** Whole powers by squaring; a negative exponent gives what truncation of the real value gives. */
+static inline int64_t pow_i64(int64_t x, int64_t y)
+{
+    int64_t value = 1;
+
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+    for (; y > 0; y >>= 1, x *= x)
+        if (y & 1) value *= x;
+    return value;
+}
+#endif
+
+#undef WF_E
+#undef WF_T
+#undef WF_LOAD
+#undef WF_STORE
+#undef WF_SCALAR
+#undef WF_NAME
+#undef WF_F
+#undef WF_LOWEST
+#undef WF_IS_REAL
+#undef WF_DIV
+#undef WF_POW
+
+#if defined(WF_TYPE_F32)
+#define WF_E float
+#define WF_T float
+#define WF_LOAD(e) (e)
+#define WF_STORE(t) (t)
+#define WF_SCALAR(v) (float)(v)
+#define WF_NAME(f) f##_f32
+#define WF_F(f) f##_f32
+#define WF_LOWEST (-(float)INFINITY)
+#define WF_IS_REAL 1
+#elif defined(WF_TYPE_F64)
+#define WF_E double
+#define WF_T double
+#define WF_LOAD(e) (e)
+#define WF_STORE(t) (t)
+#define WF_SCALAR(v) (v)
+#define WF_NAME(f) f##_f64
+#define WF_F(f) f##_f64
+#define WF_LOWEST (-(double)INFINITY)
+#define WF_IS_REAL 1
+#elif defined(WF_TYPE_BF16)
+#define WF_E wf_bf16
+#define WF_T float
+#define WF_LOAD(e) wf_bf16_to_f32(e)
+#define WF_STORE(t) bf16_from_f32(t)
+#define WF_SCALAR(v) (float)(v)
+#define WF_NAME(f) f##_bf16
+#define WF_F(f) f##_f32
+#define WF_LOWEST (-(float)INFINITY)
+#define WF_IS_REAL 1
+#elif defined(WF_TYPE_I32)
+#define WF_E int32_t
+#define WF_T int32_t
+#define WF_LOAD(e) (e)
+#define WF_STORE(t) (t)
+#define WF_SCALAR(v) wf_f64_to_i32(v)
+#define WF_NAME(f) f##_i32
+#define WF_LOWEST INT32_MIN
+#define WF_IS_REAL 0
+#elif defined(WF_TYPE_I64)
+#define WF_E int64_t
+#define WF_T int64_t
+#define WF_LOAD(e) (e)
+#define WF_STORE(t) (t)
+#define WF_SCALAR(v) wf_f64_to_i64(v)
+#define WF_NAME(f) f##_i64
+#define WF_LOWEST INT64_MIN
+#define WF_IS_REAL 0
+#elif defined(WF_TYPE_U8)
+#define WF_E uint8_t
+#define WF_T int32_t
+#define WF_LOAD(e) (e)
+#define WF_STORE(t) ((uint8_t)(t))
+#define WF_SCALAR(v) wf_f64_to_i32(v)
+#define WF_NAME(f) f##_u8
+#define WF_LOWEST 0
+#define WF_IS_REAL 0
+#endif
+
+#undef WF_TYPE_F32
+#undef WF_TYPE_F64
+#undef WF_TYPE_BF16
+#undef WF_TYPE_I32
+#undef WF_TYPE_I64
+#undef WF_TYPE_U8
+
+/* Integers divide by 0 to 0, and the smallest by -1 to itself: a kernel must not trap. */
+#if WF_IS_REAL
+#define WF_DIV(a, b) ((a) / (b))
+#define WF_POW(a, b) WF_F(pow)(a, b)
+#else
+#define WF_DIV(a, b) ((b) == 0 ? 0 : (b) == -1 ? -(a) : (a) / (b))
+#define WF_POW(a, b) ((WF_T)pow_i64(a, b))
+#endif
+
+#ifndef WF_C
+#define WF_C(number) ((WF_T)(number))
+#define WF_EXP(v) WF_F(exp)(v)
+#define WF_LOG(v) WF_F(log)(v)
+#define WF_SQRT(v) WF_F(root)(v)
+#define WF_TANH(v) WF_F(tanh)(v)
+#define WF_SIGMOID(v) WF_F(sigmoid)(v)
+#define WF_NORMCDF(v) WF_F(normcdf)(v)
+#define WF_GELU_U(v) WF_F(gelu_u)(v)
+#define WF_DSILU(v) WF_F(dsilu)(v)
+#define WF_DGELU(v) WF_F(dgelu)(v)
+#define WF_DGELU_TANH(v) WF_F(dgelu_tanh)(v)
+#endif

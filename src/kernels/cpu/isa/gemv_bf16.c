@@ -1,6 +1,0 @@
-/* gemv_bf16.c: the product of a few rows in bf16; sums are f32. */
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
-
-#define GEMV_WIDENS
-#include "kernels/cpu/isa/gemv.inc"

@@ -1,0 +1,5 @@
+/* pointwise_bf16.c: pointwise.def for bf16. */
+#define WF_TYPE_BF16
+#include "kernels/cpu/isa/element_type.h"
+
+#include "kernels/cpu/isa/pointwise/pointwise.inc"

@@ -1,5 +1,0 @@
-/* pointwise_bf16.c: pointwise.def for bf16. */
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/type.h"
-
-#include "kernels/cpu/isa/pointwise.inc"

@@ -1,5 +1,0 @@
-/* pointwise_f32.c: pointwise.def for f32. */
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/type.h"
-
-#include "kernels/cpu/isa/pointwise.inc"

@@ -1,5 +1,0 @@
-/* pointwise_i32.c: pointwise.def for i32. */
-#define WF_TYPE_I32
-#include "kernels/cpu/isa/type.h"
-
-#include "kernels/cpu/isa/pointwise.inc"

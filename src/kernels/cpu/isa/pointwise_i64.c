@@ -1,5 +1,0 @@
-/* pointwise_i64.c: pointwise.def for i64. */
-#define WF_TYPE_I64
-#include "kernels/cpu/isa/type.h"
-
-#include "kernels/cpu/isa/pointwise.inc"

@@ -1,0 +1,159 @@
+/* elementwise.c: the walk over lines, and the gathering of strided operands. */
+#include "kernels/cpu/pointwise/elementwise.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+enum { BLOCK = 256, MAX_LINE_INPUTS = 3 };
+
+struct lines {
+    wf_elementwise_loop *line;
+    int64_t n;                       /* elements of a line */
+    struct wf_loop_nest nest;        /* of lines; operand 0 is the output */
+    int64_t stride[WF_MAX_OPERANDS]; /* along a line, in elements */
+    bool gathered[WF_MAX_OPERANDS], one[WF_MAX_OPERANDS];
+    int64_t bytes[WF_MAX_OPERANDS];
+};
+
+weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype)
+{
+    return WF_FAIL(WEFT_ERR_DTYPE, "%s: no CPU kernel for %s", k->op, wf_dtypes[dtype].name);
+}
+
+weft_status wf_check_input_dtypes(const struct wf_kernel_call *k, int first, uint8_t dtype)
+{
+    for (int i = first; i < k->n_in; i++)
+        WF_NEED(!k->in[i] || k->in[i]->dtype == dtype, WEFT_ERR_DTYPE, "%s: %s beside %s", k->op,
+                wf_dtypes[dtype].name, wf_dtypes[k->in[i]->dtype].name);
+    return WEFT_OK;
+}
+
+#define GATHER(type)                                                                               \
+    do {                                                                                           \
+        type *to_ = to;                                                                            \
+        const type *from_ = from;                                                                  \
+                                                                                                   \
+        for (int64_t i = 0; i < n; i++) to_[i] = from_[i * stride];                                \
+    } while (0)
+
+void wf_gather_strided(void *to, const void *from, int64_t n, int64_t stride, int64_t bytes)
+{
+    if (stride == 1)
+        memcpy(to, from, (size_t)(n * bytes));
+    else if (bytes == 4)
+        GATHER(uint32_t);
+    else if (bytes == 8)
+        GATHER(uint64_t);
+    else if (bytes == 2)
+        GATHER(uint16_t);
+    else
+        GATHER(uint8_t);
+}
+
+void wf_kernel_run_noop(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                        const struct wf_scalars *scalars)
+{
+    (void)k, (void)out, (void)in, (void)scalars;
+}
+
+static void run_one_line(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                         const struct wf_scalars *scalars)
+{
+    const struct lines *p = k->prep;
+
+    p->line(p->n, out[0], in, scalars);
+}
+
+static struct wf_loop_walk start_walk(const struct lines *p, void *const *out,
+                                      const void *const *in)
+{
+    struct wf_loop_walk walk = {.at = {out[0]}};
+
+    for (int i = 1; i < p->nest.n_operands; i++) walk.at[i] = in[i - 1];
+    return walk;
+}
+
+static void run_lines(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                      const struct wf_scalars *scalars)
+{
+    const struct lines *p = k->prep;
+    struct wf_loop_walk walk = start_walk(p, out, in);
+    char *y = out[0];
+
+    do {
+        p->line(p->n, y, (const void *const *)(walk.at + 1), scalars);
+        y += p->n * p->bytes[0];
+    } while (wf_loop_walk_next(&p->nest, &walk));
+}
+
+/* One block of all lines before the next block: what a gather across rows pulls into the cache is
+ * then used by the following lines. */
+static void run_lines_gathered(const struct wf_kernel_call *k, void *const *out,
+                               const void *const *in, const struct wf_scalars *scalars)
+{
+    const struct lines *p = k->prep;
+    uint64_t buffer[MAX_LINE_INPUTS][BLOCK];
+    const void *x[MAX_LINE_INPUTS];
+
+    for (int64_t first = 0; first < p->n; first += BLOCK) {
+        int64_t n = p->n - first < BLOCK ? p->n - first : BLOCK;
+        struct wf_loop_walk walk = start_walk(p, out, in);
+        char *y = (char *)out[0] + first * p->bytes[0];
+
+        do {
+            for (int i = 1; i < p->nest.n_operands; i++) {
+                int64_t stride = p->stride[i];
+
+                x[i - 1] = walk.at[i] + (p->one[i] ? 0 : first * stride * p->bytes[i]);
+                if (!p->gathered[i]) continue;
+                wf_gather_strided(buffer[i - 1], x[i - 1], n, stride, p->bytes[i]);
+                x[i - 1] = buffer[i - 1];
+            }
+            p->line(n, y, x, scalars);
+            y += p->n * p->bytes[0];
+        } while (wf_loop_walk_next(&p->nest, &walk));
+    }
+}
+
+/* A repeated element is read as one where the line function has a form for that. */
+static enum wf_elementwise_form choose_broadcast_form(struct lines *p, bool binary)
+{
+    if (!binary || p->n == 1) return WF_LINE_FULL;
+    if (p->stride[2] == 0) return p->one[2] = true, WF_LINE_B_ONE;
+    if (p->stride[1] == 0) return p->one[1] = true, WF_LINE_A_ONE;
+    return WF_LINE_FULL;
+}
+
+weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
+                                   bool binary)
+{
+    const struct wf_tensor_desc *y = k->out[0];
+    struct wf_operand_strides operands[WF_MAX_OPERANDS];
+    struct lines *p = k->prep = WF_NEW(struct lines);
+    struct wf_loop_dim line;
+    bool gather = false;
+
+    operands[0] = wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+    for (int i = 0; i < k->n_in; i++)
+        operands[i + 1] = wf_strides_broadcast(k->in[i], y->ndim, y->shape);
+    wf_loop_nest_make(&p->nest, y->ndim, y->shape, k->n_in + 1, operands);
+    line = wf_loop_nest_remove_dim(&p->nest, p->nest.n_dims - 1);
+    p->n = line.size;
+    for (int i = 0; i <= k->n_in; i++) {
+        p->bytes[i] = operands[i].bytes;
+        p->stride[i] = line.step[i] / operands[i].bytes;
+    }
+    p->line = forms[choose_broadcast_form(p, binary)];
+    for (int i = 1; i <= k->n_in; i++) {
+        p->gathered[i] = p->stride[i] != 1 && p->n != 1 && !p->one[i];
+        gather |= p->gathered[i];
+    }
+    k->run = y->numel == 0    ? wf_kernel_run_noop
+             : gather         ? run_lines_gathered
+             : p->nest.n_dims ? run_lines
+                              : run_one_line;
+    return WEFT_OK;
+}

@@ -1,0 +1,33 @@
+/*
+ * elementwise.h: running elementwise kernels of any strides on inner loops that know stride 1 only.
+ *
+ * A line function computes n elements from operands that lie without gaps. A strided operand is
+ * gathered into a small buffer first; an operand that repeats along the line may instead be read
+ * as one element by another variant of the line function.
+ */
+#pragma once
+
+#include "kernels/cpu/loop_nest.h"
+#include "kernels/kernels.h"
+
+typedef void wf_elementwise_loop(int64_t n, void *out, const void *const *in,
+                                 const struct wf_scalars *scalars);
+
+/** The ways a line function of two inputs may read them. */
+enum wf_elementwise_form { WF_LINE_FULL, WF_LINE_B_ONE, WF_LINE_A_ONE, WF_LINE_FORMS };
+
+/** Choose k->run for inputs that broadcast to out. `forms` has WF_LINE_FORMS entries or, when
+ *  `binary` is false, one. */
+weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
+                                   bool binary);
+
+/** Fails unless inputs first..n_in-1 all have `dtype`. */
+weft_status wf_check_input_dtypes(const struct wf_kernel_call *k, int first, uint8_t dtype);
+/** "op: no CPU kernel for f32" */
+weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype);
+
+/** Copy n elements that lie `stride` apart. */
+void wf_gather_strided(void *to, const void *from, int64_t n, int64_t stride, int64_t bytes);
+
+/** A run function for calls without elements. */
+wf_kernel_run wf_kernel_run_noop;

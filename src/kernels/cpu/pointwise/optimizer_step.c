@@ -1,0 +1,89 @@
+/*
+ * optimizer_step.c: kernels/optimizer_kernels.h; dtypes were checked when the optimizer was made.
+ *
+ * Loops know f32 and f64 only. What is bf16 goes through them in pieces that stay in the first
+ * cache: widened before, rounded after, so that memory is still passed over once.
+ */
+#include "kernels/cpu/pointwise/optimizer_step.h"
+
+#include "base/error.h"
+
+enum { PIECE = 1024 };
+
+static const struct wf_gradient_loops *gradient_loops_for(weft_dtype dtype)
+{
+    if (dtype > WEFT_BF16) WF_DIE("optimizer: no CPU kernel for %s", weft_dtype_name(dtype));
+    return &WF_ISA_PICK(wf_optimizer_loops)->of[dtype];
+}
+
+static void step_bf16_in_pieces(const struct wf_optimizer_loops *loops,
+                                wf_optimizer_step_fn *update,
+                                const struct wf_optimizer_step_arrays *a,
+                                const struct wf_optimizer_step *step)
+{
+    float wide[PIECE];
+
+    for (int64_t i = 0; i < a->count; i += PIECE) {
+        int64_t n = a->count - i < PIECE ? a->count - i : PIECE;
+        float *w = (float *)a->w + i;
+        const void *g = wide;
+        void *state[WF_STEP_STATES];
+
+        for (int s = 0; s < WF_STEP_STATES; s++)
+            state[s] = a->state[s] ? (float *)a->state[s] + i : NULL;
+        if (a->grad_dtype == WEFT_BF16)
+            loops->widen(n, wide, (const wf_bf16 *)a->g + i);
+        else
+            g = (const float *)a->g + i;
+        if (a->rounded) loops->meet(n, w, a->rounded + i);
+        update(n, w, g, state, step);
+        if (a->rounded) loops->round(n, a->rounded + i, w);
+    }
+}
+
+void wf_cpu_optimizer_step(enum wf_optimizer_kind loop, const struct wf_optimizer_step_arrays *a,
+                           const struct wf_optimizer_step *step)
+{
+    const struct wf_optimizer_loops *loops = WF_ISA_PICK(wf_optimizer_loops);
+    wf_optimizer_step_fn *update = loops->update[a->dtype][loop];
+
+    if (a->rounded || a->grad_dtype != a->dtype)
+        step_bf16_in_pieces(loops, update, a, step);
+    else
+        update(a->count, a->w, a->g, a->state, step);
+}
+
+void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+{
+    WF_ISA_PICK(wf_optimizer_loops)->meet(count, master, w);
+}
+
+double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x)
+{
+    return gradient_loops_for(dtype)->sum_squares(count, x);
+}
+
+double wf_cpu_sum_powers(weft_dtype dtype, int64_t count, const void *x, double p)
+{
+    return gradient_loops_for(dtype)->sum_powers(count, x, p);
+}
+
+double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x)
+{
+    return gradient_loops_for(dtype)->max_abs(count, x);
+}
+
+void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s)
+{
+    gradient_loops_for(dtype)->scale(count, x, s);
+}
+
+void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x)
+{
+    gradient_loops_for(dtype)->axpy(count, y, a, x);
+}
+
+void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit)
+{
+    gradient_loops_for(dtype)->limit(count, x, limit);
+}

@@ -1,0 +1,27 @@
+/* optimizer_step.h: the tables between cpu/steps.c and its loops in cpu/isa/steps.c. */
+#pragma once
+
+#include "kernels/cpu/isa.h"
+#include "kernels/optimizer_kernels.h"
+
+typedef void wf_optimizer_step_fn(int64_t n, void *w, const void *g, void *const *state,
+                                  const struct wf_optimizer_step *step);
+
+struct wf_gradient_loops {
+    double (*sum_squares)(int64_t n, const void *x);
+    double (*sum_powers)(int64_t n, const void *x, double p);
+    double (*max_abs)(int64_t n, const void *x);
+    void (*scale)(int64_t n, void *x, double s);
+    void (*axpy)(int64_t n, void *y, double a, const void *x);
+    void (*limit)(int64_t n, void *x, double limit);
+};
+
+struct wf_optimizer_loops {
+    wf_optimizer_step_fn *update[WEFT_F64 + 1][WF_STEP_LOOPS];
+    struct wf_gradient_loops of[WEFT_BF16 + 1];
+    void (*meet)(int64_t n, float *master, const wf_bf16 *w);
+    void (*widen)(int64_t n, float *to, const wf_bf16 *from);
+    void (*round)(int64_t n, wf_bf16 *to, const float *from);
+};
+
+WF_ISA_TABLE(struct wf_optimizer_loops, wf_optimizer_loops)

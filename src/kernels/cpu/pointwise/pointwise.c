@@ -1,0 +1,70 @@
+/*
+ * pointwise.c: prepare functions of the kernels in pointwise.def, of where and of cast.
+ * The formulas become loops in isa/pointwise.inc; elementwise.c runs them over strided operands.
+ */
+#include "kernels/cpu/pointwise/pointwise.h"
+
+#include <stddef.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
+{
+    switch (dtype) {
+    case WEFT_F32:
+        return WF_ISA_PICK(wf_pointwise_f32);
+    case WEFT_F64:
+        return WF_ISA_PICK(wf_pointwise_f64);
+    case WEFT_BF16:
+        return WF_ISA_PICK(wf_pointwise_bf16);
+    case WEFT_I32:
+        return WF_ISA_PICK(wf_pointwise_i32);
+    case WEFT_I64:
+        return WF_ISA_PICK(wf_pointwise_i64);
+    default:
+        return WF_ISA_PICK(wf_pointwise_u8);
+    }
+}
+
+/* `at` is where the kernel's line functions lie in a table. */
+static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool compare)
+{
+    uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
+    wf_elementwise_loop *const *forms =
+        (wf_elementwise_loop *const *)((const char *)loops_for_dtype(dtype) + at);
+
+    WF_TRY(wf_check_input_dtypes(k, 1, dtype));
+    WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
+            wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
+    if (!forms[0] || (dtype == WEFT_BOOL && !compare)) return wf_fail_no_kernel(k, dtype);
+    return wf_elementwise_prepare(k, forms, binary);
+}
+
+#define PREPARE(name, binary, compare)                                                             \
+    weft_status wf_cpu_##name(struct wf_kernel_call *k)                                            \
+    {                                                                                              \
+        return prepare_pointwise(k, offsetof(struct wf_pointwise, name), binary, compare);         \
+    }
+#define WF_UNARY(name, ...) PREPARE(name, false, false)
+#define WF_UNARY_GRAD(name, ...) PREPARE(name##_grad, false, false)
+#define WF_BINARY(name, ...) PREPARE(name, true, false)
+#define WF_COMPARE(name, ...) PREPARE(name, true, true)
+#include "kernels/pointwise.def"
+
+weft_status wf_cpu_where(struct wf_kernel_call *k)
+{
+    uint8_t dtype = k->out[0]->dtype;
+
+    WF_NEED(k->in[0]->dtype == WEFT_BOOL, WEFT_ERR_DTYPE, "%s: condition is %s, not bool", k->op,
+            wf_dtypes[k->in[0]->dtype].name);
+    WF_TRY(wf_check_input_dtypes(k, 1, dtype));
+    return wf_elementwise_prepare(
+        k, &WF_ISA_PICK(wf_cast_where_fill_loops)->where[wf_dtypes[dtype].size], false);
+}
+
+weft_status wf_cpu_cast(struct wf_kernel_call *k)
+{
+    return wf_elementwise_prepare(
+        k, &WF_ISA_PICK(wf_cast_where_fill_loops)->cast[k->in[0]->dtype][k->out[0]->dtype], false);
+}

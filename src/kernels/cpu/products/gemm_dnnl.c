@@ -1,0 +1,219 @@
+/*
+ * gemm_dnnl.c: products by oneDNN, version 2.6 and 3.x.
+ *
+ * f32 goes through dnnl_sgemm, bf16 through matmul primitives, which are made once per shape. How
+ * many threads oneDNN takes is set around each call, so that a program's own OpenMP regions keep
+ * what they had.
+ */
+#include "kernels/cpu/products/gemm_dnnl.h"
+
+#include <dlfcn.h>
+#include <dnnl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/knob.h"
+#include "base/mem.h"
+#include "kernels/cpu/products/amx_tiles.h"
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        dnnl_status_t try_status = (call);                                                         \
+        if (try_status != dnnl_success) WF_DIE("oneDNN: %s gave %d", #call, (int)try_status);      \
+    } while (0)
+
+/* oneDNN may be built on OpenMP, TBB or neither; only the first needs to be held back. */
+static _Thread_local struct {
+    bool looked;
+    int (*get)(void);
+    void (*set)(int);
+} omp;
+
+static void find_symbol(const char *name, void *function)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+
+    memcpy(function, &found, sizeof found);
+}
+
+static int limit_omp_threads(void)
+{
+    int before;
+
+    if (!omp.looked) {
+        find_symbol("omp_get_max_threads", &omp.get);
+        find_symbol("omp_set_num_threads", &omp.set);
+        omp.looked = true;
+    }
+    if (!omp.get || !omp.set) return 0;
+    before = omp.get();
+    if (before != (int)wf_knobs.threads) omp.set((int)wf_knobs.threads);
+    return before;
+}
+
+static void restore_omp_threads(int before)
+{
+    if (before && before != (int)wf_knobs.threads) omp.set(before);
+}
+
+/*
+ * Where the palette is hidden, oneDNN (2.6, and 3.x inside PyTorch 2.15) then configures
+ * no tiles, and its first instruction on one ends the process; AVX-512 it does right.
+ */
+void wf_dnnl_limit_isa(int level)
+{
+    static const dnnl_cpu_isa_t levels[] = {[2] = dnnl_cpu_isa_sse41,
+                                            [3] = dnnl_cpu_isa_avx2,
+                                            [4] = dnnl_cpu_isa_avx512_core,
+                                            [5] = dnnl_cpu_isa_avx512_core_bf16};
+
+    if (level >= 2 && level <= 5)
+        dnnl_set_max_cpu_isa(levels[level]);
+    else if (wf_amx_palette_is_hidden())
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c)
+{
+    int before = limit_omp_threads();
+
+    TRY(dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, 1.0f, a, g->lda, b,
+                   g->ldb, beta, c, g->ldc));
+    restore_omp_threads(before);
+}
+
+enum { ARG_A, ARG_B, ARG_C, ARG_BIAS, ARGS };
+static const int arg_names[ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+
+struct wf_dnnl_product {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive[2]; /* without and with bias */
+    dnnl_memory_t memory[ARGS];
+};
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t desc;
+
+static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                      dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides));
+}
+
+static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
+
+static const_dnnl_memory_desc_t desc_ref(const desc *d) { return *d; }
+
+static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                         const desc *d, bool bias)
+{
+    return dnnl_matmul_primitive_desc_create(plan, engine, d[ARG_A], d[ARG_B],
+                                             bias ? d[ARG_BIAS] : NULL, d[ARG_C], NULL);
+}
+#else
+typedef dnnl_memory_desc_t desc;
+
+static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                      dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides));
+}
+
+static void desc_free(desc *d) { (void)d; }
+
+static const dnnl_memory_desc_t *desc_ref(const desc *d) { return d; }
+
+static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                         const desc *d, bool bias)
+{
+    dnnl_matmul_desc_t product;
+
+    TRY(dnnl_matmul_desc_init(&product, &d[ARG_A], &d[ARG_B], bias ? &d[ARG_BIAS] : NULL,
+                              &d[ARG_C]));
+    return dnnl_primitive_desc_create(plan, &product, NULL, engine, NULL);
+}
+#endif
+
+static void matrix_desc(desc *d, int64_t rows, int64_t cols, int64_t ld, bool transposed,
+                        dnnl_data_type_t type)
+{
+    dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
+
+    desc_make(d, dims, strides, type);
+}
+
+/** The primitive, NULL where oneDNN has no kernel for this machine but its plain reference. */
+static dnnl_primitive_t primitive_new(dnnl_engine_t engine, const desc *d, bool bias)
+{
+    dnnl_primitive_desc_t plan;
+    dnnl_primitive_t primitive = NULL;
+    const char *kernel = NULL;
+
+    if (make_primitive_desc(&plan, engine, d, bias) != dnnl_success) return NULL;
+    TRY(dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&kernel));
+    if (strncmp(kernel, "ref", 3) != 0) TRY(dnnl_primitive_create(&primitive, plan));
+    TRY(dnnl_primitive_desc_destroy(plan));
+    return primitive;
+}
+
+static bool primitives_make(struct wf_dnnl_product *p, const struct wf_gemm *g, const desc *d)
+{
+    p->primitive[0] = primitive_new(p->engine, d, false);
+    if (!p->primitive[0]) return false;
+    if (g->bias) p->primitive[1] = primitive_new(p->engine, d, true);
+    return !g->bias || p->primitive[1];
+}
+
+struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
+{
+    struct wf_dnnl_product *p = WF_NEW(struct wf_dnnl_product);
+    int before = limit_omp_threads();
+    desc d[ARGS];
+    bool served;
+
+    matrix_desc(&d[ARG_A], g->m, g->k, g->lda, g->ta, dnnl_bf16);
+    matrix_desc(&d[ARG_B], g->k, g->n, g->ldb, g->tb, dnnl_bf16);
+    matrix_desc(&d[ARG_C], g->m, g->n, g->ldc, false, g->wide ? dnnl_f32 : dnnl_bf16);
+    matrix_desc(&d[ARG_BIAS], 1, g->n, g->n, false, dnnl_bf16);
+    TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
+    TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
+    for (int i = 0; i < ARGS; i++)
+        TRY(dnnl_memory_create(&p->memory[i], desc_ref(&d[i]), p->engine, DNNL_MEMORY_NONE));
+    served = primitives_make(p, g, d);
+    for (int i = 0; i < ARGS; i++) desc_free(&d[i]);
+    restore_omp_threads(before);
+    if (served) return p;
+    wf_dnnl_product_free(p);
+    return NULL;
+}
+
+void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b, const void *bias,
+                         void *c)
+{
+    const void *data[ARGS] = {a, b, c, bias};
+    int before = limit_omp_threads(), n = bias ? ARGS : ARGS - 1;
+    dnnl_exec_arg_t args[ARGS];
+
+    for (int i = 0; i < n; i++) {
+        void *p_data;
+
+        memcpy(&p_data, &data[i], sizeof p_data); /* oneDNN's handles know no const */
+        TRY(dnnl_memory_set_data_handle(p->memory[i], p_data));
+        args[i] = (dnnl_exec_arg_t){arg_names[i], p->memory[i]};
+    }
+    TRY(dnnl_primitive_execute(p->primitive[bias != NULL], p->stream, n, args));
+    TRY(dnnl_stream_wait(p->stream));
+    restore_omp_threads(before);
+}
+
+void wf_dnnl_product_free(struct wf_dnnl_product *p)
+{
+    if (!p) return;
+    for (int i = 0; i < 2; i++)
+        if (p->primitive[i]) TRY(dnnl_primitive_destroy(p->primitive[i]));
+    for (int i = 0; i < ARGS; i++) TRY(dnnl_memory_destroy(p->memory[i]));
+    TRY(dnnl_stream_destroy(p->stream));
+    TRY(dnnl_engine_destroy(p->engine));
+    wf_free(p);
+}

@@ -1,0 +1,20 @@
+/* gemm_dnnl.h: what the library uses of oneDNN. gemm_dnnl.c alone includes its header. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/cpu/products/gemm.h"
+
+/** Before any other use of oneDNN: keep it from instructions that this machine only seems to have,
+ *  and from those above this level (wf_kernels_isa_level's; 0: any). */
+void wf_dnnl_limit_isa(int level);
+
+/** C = op(A) op(B) + beta C in f32. */
+void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c);
+
+/** oneDNN's bf16 product for g, NULL where this machine has only its slow reference for it. */
+struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g);
+void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b, const void *bias,
+                         void *c);
+void wf_dnnl_product_free(struct wf_dnnl_product *p);

@@ -1,0 +1,133 @@
+/*
+ * linear.c: y = x w^T + bias and its two gradients, dx = d w and dw = d^T x.
+ *
+ *   x [*,K...]  w [N...,K...]  bias [N...] or NULL  y, d [*,N...]
+ *
+ * attr: contracted dims, and of y and dx WF_LINEAR_*; dw of a transposed w is dw of x and d
+ * exchanged.
+ *
+ * Each is one product of two operands seen as matrices.
+ */
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/operand.h"
+#include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/scratch.h"
+
+struct product {
+    struct wf_operand left, right, bias;
+    bool has_bias;
+    struct wf_gemm gemm;
+};
+
+/* What a kernel multiplies: op(in[0]) op(in[1]), each a matrix split after so many dims. */
+struct form {
+    int left_split, right_split;
+    bool turn_left, turn_right;
+    const struct wf_tensor_desc *bias;
+};
+
+static void linear_free(void *prep)
+{
+    struct product *p = prep;
+
+    wf_operand_free(&p->left);
+    wf_operand_free(&p->right);
+    if (p->has_bias) wf_operand_free(&p->bias);
+    wf_gemm_free(&p->gemm);
+    wf_scratch_release();
+    wf_free(p);
+}
+
+static void linear_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                       const struct wf_scalars *scalars)
+{
+    const struct product *p = k->prep;
+    char *left = wf_scratch_buffer(), *right = left + p->left.scratch,
+         *bias = right + p->right.scratch;
+    const void *a = wf_operand_copy_if_needed(&p->left, in[0], left);
+    const void *b = wf_operand_copy_if_needed(&p->right, in[1], right), *added = NULL;
+
+    (void)scalars;
+    if (p->has_bias && in[2]) added = wf_operand_copy_if_needed(&p->bias, in[2], bias);
+    wf_gemm_run(&p->gemm, a, b, added, out[0], bias + p->bias.scratch);
+}
+
+static void prepare_gemm(struct product *p, const struct form *f, int dtype, bool wide)
+{
+    const struct wf_operand *a = &p->left, *b = &p->right;
+    int64_t n = f->turn_right ? b->rows : b->cols;
+
+    p->gemm = (struct wf_gemm){
+        .dtype = (uint8_t)dtype,
+        .ta = a->transposed != f->turn_left,
+        .tb = b->transposed != f->turn_right,
+        .wide = wide,
+        .bias = p->has_bias,
+        .m = f->turn_left ? a->cols : a->rows,
+        .n = n,
+        .k = f->turn_left ? a->rows : a->cols,
+        .lda = a->ld,
+        .ldb = b->ld,
+        .ldc = n > 1 ? n : 1,
+    };
+    wf_gemm_prepare(&p->gemm);
+}
+
+static weft_status linear_prepare(struct wf_kernel_call *k, struct form f)
+{
+    int dtype = k->in[0]->dtype;
+    struct product *p;
+
+    if (!wf_dtypes[dtype].is_float) return wf_fail_no_kernel(k, (uint8_t)dtype);
+    WF_TRY(wf_check_input_dtypes(k, 0, (uint8_t)dtype));
+    k->run = wf_kernel_run_noop;
+    if (k->out[0]->numel == 0) return WEFT_OK;
+    p = WF_NEW(struct product);
+    k->prep = p;
+    k->drop = linear_free;
+    k->run = linear_run;
+    wf_operand_prepare_matrix(&p->left, k->in[0], f.left_split);
+    wf_operand_prepare_matrix(&p->right, k->in[1], f.right_split);
+    p->has_bias = f.bias != NULL;
+    if (f.bias) wf_operand_prepare_dense(&p->bias, f.bias);
+    prepare_gemm(p, &f, dtype, k->out[0]->dtype != dtype);
+    wf_scratch_reserve(p->left.scratch + p->right.scratch + p->bias.scratch + p->gemm.scratch);
+    return WEFT_OK;
+}
+
+weft_status wf_cpu_linear(struct wf_kernel_call *k)
+{
+    int k_dims = (int)k->attr[0];
+    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+
+    return linear_prepare(k, (struct form){
+                                 .left_split = k->in[0]->ndim - k_dims,
+                                 .right_split = transposed ? k_dims : k->in[1]->ndim - k_dims,
+                                 .turn_right = !transposed,
+                                 .bias = k->n_in > 2 ? k->in[2] : NULL,
+                             });
+}
+
+weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
+{
+    int n_dims = k->in[1]->ndim - (int)k->attr[0];
+    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+
+    return linear_prepare(k, (struct form){
+                                 .left_split = k->in[0]->ndim - n_dims,
+                                 .right_split = transposed ? (int)k->attr[0] : n_dims,
+                                 .turn_right = transposed,
+                             });
+}
+
+weft_status wf_cpu_linear_dw(struct wf_kernel_call *k)
+{
+    return linear_prepare(k, (struct form){
+                                 .left_split = k->in[0]->ndim - (int)k->attr[1],
+                                 .right_split = k->in[1]->ndim - (int)k->attr[0],
+                                 .turn_left = true,
+                             });
+}

@@ -1,0 +1,156 @@
+/*
+ * matmul.c: y = op(a) op(b) over the last two dims, leading dims broadcast.
+ *
+ *   a [*,m,k] (stored [*,k,m] when attr[0])  b [*,k,n] (stored [*,n,k] when attr[1])  y [*,m,n]
+ *
+ * A batch is a walk over its leading dims with one product each; a single b shared by the whole
+ * batch makes one tall product of it.
+ */
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/loop_nest.h"
+#include "kernels/cpu/operand.h"
+#include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/scratch.h"
+
+enum { A, B, Y, OPERANDS };
+
+struct matmul {
+    struct wf_tensor_desc matrix[2]; /* a and b without the dims that the batch walks over */
+    struct wf_operand lies[2];
+    struct wf_gemm gemm;
+    struct wf_loop_nest batch;
+};
+
+static void matmul_free(void *prep)
+{
+    struct matmul *p = prep;
+
+    wf_operand_free(&p->lies[A]);
+    wf_operand_free(&p->lies[B]);
+    wf_gemm_free(&p->gemm);
+    wf_scratch_release();
+    wf_free(p);
+}
+
+static void multiply_one(const struct matmul *p, const char *a, const char *b, const char *y)
+{
+    char *copy_a = wf_scratch_buffer(), *copy_b = copy_a + p->lies[A].scratch;
+    void *to = (void *)(uintptr_t)y; /* a walk's pointers are const, y's memory is not */
+
+    wf_gemm_run(&p->gemm, wf_operand_copy_if_needed(&p->lies[A], a, copy_a),
+                wf_operand_copy_if_needed(&p->lies[B], b, copy_b), NULL, to,
+                copy_b + p->lies[B].scratch);
+}
+
+static void matmul_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                       const struct wf_scalars *scalars)
+{
+    const struct matmul *p = k->prep;
+    struct wf_loop_walk walk = {.at = {in[A], in[B], out[0]}};
+
+    (void)scalars;
+    do {
+        multiply_one(p, walk.at[A], walk.at[B], walk.at[Y]);
+    } while (wf_loop_walk_next(&p->batch, &walk));
+}
+
+/* The last two dims of d. */
+static struct wf_tensor_desc last_two_dims(const struct wf_tensor_desc *d)
+{
+    struct wf_tensor_desc m = *d;
+
+    m.ndim = 2;
+    m.numel = d->shape[d->ndim - 2] * d->shape[d->ndim - 1];
+    for (int i = 0; i < 2; i++) {
+        m.shape[i] = d->shape[d->ndim - 2 + i];
+        m.stride[i] = d->stride[d->ndim - 2 + i];
+    }
+    return m;
+}
+
+/* The dims before the last two. */
+static struct wf_tensor_desc leading_dims(const struct wf_tensor_desc *d)
+{
+    struct wf_tensor_desc batch = *d;
+
+    batch.ndim = (int8_t)(d->ndim - 2);
+    return batch;
+}
+
+static void prepare_batch_loop(struct matmul *p, const struct wf_kernel_call *k)
+{
+    const struct wf_tensor_desc *y = k->out[0];
+    struct wf_tensor_desc a = leading_dims(k->in[A]), b = leading_dims(k->in[B]),
+                          c = leading_dims(y);
+    struct wf_operand_strides strided[OPERANDS] = {
+        wf_strides_broadcast(&a, c.ndim, y->shape),
+        wf_strides_broadcast(&b, c.ndim, y->shape),
+        wf_strides_broadcast(&c, c.ndim, y->shape),
+    };
+
+    wf_loop_nest_make(&p->batch, c.ndim, y->shape, OPERANDS, strided);
+}
+
+/* True for one b under many rows of a: then all leading dims of a are rows. */
+static bool b_is_shared_by_batch(const struct wf_kernel_call *k)
+{
+    for (int i = 0; i < k->in[B]->ndim - 2; i++)
+        if (k->in[B]->shape[i] != 1) return false;
+    return !k->attr[0] && k->in[A]->ndim > 2 && k->in[A]->ndim == k->out[0]->ndim;
+}
+
+static void prepare_matrices(struct matmul *p, const struct wf_kernel_call *k)
+{
+    bool tall = b_is_shared_by_batch(k);
+
+    p->matrix[A] = tall ? *k->in[A] : last_two_dims(k->in[A]);
+    p->matrix[B] = last_two_dims(k->in[B]);
+    wf_operand_prepare_matrix(&p->lies[A], &p->matrix[A], p->matrix[A].ndim - 1);
+    wf_operand_prepare_matrix(&p->lies[B], &p->matrix[B], 1);
+    if (tall)
+        wf_loop_nest_make(&p->batch, 0, NULL, OPERANDS, (struct wf_operand_strides[OPERANDS]){0});
+    else
+        prepare_batch_loop(p, k);
+}
+
+static void prepare_gemm(struct matmul *p, const struct wf_kernel_call *k)
+{
+    const struct wf_operand *a = &p->lies[A], *b = &p->lies[B];
+    bool turn_a = k->attr[0] != 0, turn_b = k->attr[1] != 0;
+    int64_t n = turn_b ? b->rows : b->cols;
+
+    p->gemm = (struct wf_gemm){
+        .dtype = k->out[0]->dtype,
+        .ta = a->transposed != turn_a,
+        .tb = b->transposed != turn_b,
+        .m = turn_a ? a->cols : a->rows,
+        .n = n,
+        .k = turn_a ? a->rows : a->cols,
+        .lda = a->ld,
+        .ldb = b->ld,
+        .ldc = n > 1 ? n : 1,
+    };
+    wf_gemm_prepare(&p->gemm);
+}
+
+weft_status wf_cpu_matmul(struct wf_kernel_call *k)
+{
+    int dtype = k->out[0]->dtype;
+    struct matmul *p;
+
+    if (!wf_dtypes[dtype].is_float) return wf_fail_no_kernel(k, (uint8_t)dtype);
+    WF_TRY(wf_check_input_dtypes(k, 0, (uint8_t)dtype));
+    k->run = wf_kernel_run_noop;
+    if (k->out[0]->numel == 0) return WEFT_OK;
+    p = WF_NEW(struct matmul);
+    prepare_matrices(p, k);
+    prepare_gemm(p, k);
+    wf_scratch_reserve(p->lies[A].scratch + p->lies[B].scratch + p->gemm.scratch);
+    k->prep = p;
+    k->drop = matmul_free;
+    k->run = matmul_run;
+    return WEFT_OK;
+}

@@ -1,0 +1,66 @@
+/*
+ * optimizer_kernels.h: what optimizers do to flat arrays of parameters, each in one pass over
+ * memory. Arrays have `count` elements of their dtype without gaps.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+/** The loops; s0, s1, s2 are states, and d = sign g + decay w in all of them. */
+enum wf_optimizer_kind {
+    WF_STEP_SGD,      /* s0: momentum, or NULL */
+    WF_STEP_ADAM,     /* s0, s1: moments; s2: largest second moment, or NULL */
+    WF_STEP_ADAMAX,   /* s0: moment; s1: norm */
+    WF_STEP_ADAGRAD,  /* s0: sum of squares */
+    WF_STEP_RMSPROP,  /* s0: mean square; s1: mean, or NULL; s2: momentum, or NULL */
+    WF_STEP_ADADELTA, /* s0: mean square; s1: the same of the steps */
+    WF_STEP_ASGD,     /* s0: average of w */
+    WF_STEP_LION,     /* s0: momentum */
+    WF_STEP_MUON,     /* s0: momentum; s1: the direction, written; w stays */
+    WF_STEP_LOOPS
+};
+enum { WF_STEP_STATES = 3 };
+
+/** The numbers of one step, for each loop those that its formula in cpu/isa/update.inc names. */
+struct wf_optimizer_step {
+    double sign, decay;  /* of d */
+    double keep;         /* what is left of w before it moves */
+    double rate;         /* of the move along a state, */
+    double rate_d;       /* and along d */
+    double beta1, take1; /* first moment: beta1 s + take1 d */
+    double beta2, take2; /* second moment */
+    double root, eps;    /* denominator: root sqrt(s) + eps */
+};
+
+struct wf_optimizer_step_arrays {
+    weft_dtype dtype;      /* of w and the states: f32 or f64 */
+    weft_dtype grad_dtype; /* the same, or bf16 beside f32 */
+    int64_t count;
+    void *w;
+    const void *g;
+    void *state[WF_STEP_STATES];
+    wf_bf16 *rounded; /* the parameter whose master w is (wf_cpu_sync_master_weights), written at
+                         last; NULL: none */
+};
+
+void wf_cpu_optimizer_step(enum wf_optimizer_kind loop,
+                           const struct wf_optimizer_step_arrays *arrays,
+                           const struct wf_optimizer_step *step);
+
+/** Where `master` does not round to w, somebody wrote to w: it is taken over. */
+void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w);
+
+/* ---- gradients: f32, f64 and bf16; sums are added up in f64 ---- */
+
+/** Sum of |x|^p; the largest |x| (0 of nothing), NaN when there is one. */
+double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x);
+double wf_cpu_sum_powers(weft_dtype dtype, int64_t count, const void *x, double p);
+double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x);
+
+/** x *= s, y += a x, x brought into [-limit, limit]. */
+void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s);
+void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
+void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit);

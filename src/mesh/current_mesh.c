@@ -1,0 +1,51 @@
+/* current_mesh.c: the stack of default meshes of a thread. */
+#include "base/error.h"
+#include "base/mem.h"
+#include "mesh/mesh_internal.h"
+
+static _Thread_local struct {
+    weft_mesh **at;
+    int depth, room;
+} stack;
+
+weft_status weft_mesh_push(weft_mesh *mesh)
+{
+    WF_NEED(mesh, WEFT_ERR_ARG, "weft_mesh_push: there is no mesh");
+    if (stack.depth == stack.room) {
+        stack.room = stack.room ? 2 * stack.room : 8;
+        stack.at = wf_realloc(stack.at, (size_t)stack.room * sizeof *stack.at);
+    }
+    stack.at[stack.depth++] = weft_mesh_retain(mesh);
+    return WEFT_OK;
+}
+
+weft_status weft_mesh_pop(weft_mesh *mesh)
+{
+    WF_NEED(stack.depth > 0, WEFT_ERR_STATE, "weft_mesh_pop: no mesh is currently active");
+    WF_NEED(stack.at[stack.depth - 1] == mesh, WEFT_ERR_STATE,
+            "weft_mesh_pop: the mesh is not the innermost active one");
+    weft_mesh_release(stack.at[--stack.depth]);
+    return WEFT_OK;
+}
+
+weft_mesh *weft_mesh_current(void)
+{
+    WF_NEED_PTR(stack.depth > 0, WEFT_ERR_STATE,
+                "no mesh is currently active: push one, or give one");
+    return stack.at[stack.depth - 1];
+}
+
+weft_mesh *wf_mesh_or_current(weft_mesh *mesh)
+{
+    if (mesh) return mesh;
+    return weft_error_status() == WEFT_OK ? weft_mesh_current() : NULL;
+}
+
+void wf_mesh_finalize(void)
+{
+    while (stack.depth > 0) weft_mesh_release(stack.at[--stack.depth]);
+    wf_free(stack.at);
+    stack.at = NULL;
+    stack.room = 0;
+    wf_mesh_release_flattened();
+}

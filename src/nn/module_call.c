@@ -1,0 +1,251 @@
+/* module_call.c: one call of a module: where it is, its hooks, the parameters lent to it, its
+ * forward, and what outlives it. */
+#include <string.h>
+
+#include "base/array_grow.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/observers.h"
+#include "base/sys.h"
+#include "nn/module.h"
+
+static weft_status check_module_inputs(const weft_module *m, weft_tensor *const *inputs, int n)
+{
+    int least = m->kind->inputs ? m->kind->inputs : 1;
+    int most = least + m->kind->optional;
+
+    WF_NEED(n >= least, WEFT_ERR_ARG, "%s takes at least %d input%s, not %d", m->kind->type, least,
+            least > 1 ? "s" : "", n);
+    WF_NEED(n <= most, WEFT_ERR_ARG, "%s takes at most %d input%s, not %d", m->kind->type, most,
+            most > 1 ? "s" : "", n);
+    for (int i = 0; i < n; i++)
+        WF_NEED_GIVEN(inputs[i], "input %d of %s is NULL", i, m->kind->type);
+    return WEFT_OK;
+}
+
+/* ---- parameters that are lent ---- */
+
+static void restore_own_parameters(weft_module *m)
+{
+    for (int i = 0; i < m->n_held; i++) {
+        struct wf_parameter *p = &m->parameters[i];
+
+        if (p->own) p->tensor = p->own;
+        p->own = NULL;
+    }
+}
+
+static weft_status install_parameter_views(weft_module *m)
+{
+    for (int i = 0; i < m->n_held; i++) {
+        struct wf_parameter *p = &m->parameters[i];
+        weft_tensor *lent = m->parameter_views.lend(m, i, m->parameter_views.payload);
+
+        if (!lent) return weft_error_status();
+        p->own = p->tensor;
+        p->tensor = lent;
+    }
+    return WEFT_OK;
+}
+
+/* ---- one call ---- */
+
+static weft_status check_module_outputs(const weft_module *m, weft_tensor *const *outputs)
+{
+    for (int i = 0; i < wf_module_output_count(m); i++)
+        WF_NEED_GIVEN(outputs[i], "output %d of %s is NULL", i, m->kind->type);
+    return WEFT_OK;
+}
+
+static weft_status call_forward_function(weft_module *m, weft_tensor *const *in, int n,
+                                         weft_tensor **outputs)
+{
+    if (m->kind->forward_n)
+        WF_TRY(m->kind->forward_n(m, in, n, outputs, m->kind->outputs));
+    else
+        outputs[0] = m->kind->forward(m, in, n);
+    return check_module_outputs(m, outputs);
+}
+
+static weft_status run_output_hook(weft_module *m, const struct wf_hook *hook,
+                                   weft_tensor **outputs)
+{
+    if (hook->outputs)
+        WF_TRY(hook->outputs(m, outputs, wf_module_output_count(m), hook->payload));
+    else
+        outputs[0] = hook->output(m, outputs[0], hook->payload);
+    return check_module_outputs(m, outputs);
+}
+
+static weft_status run_hooks_and_forward(weft_module *m, weft_tensor *const *inputs, int n,
+                                         weft_tensor **outputs)
+{
+    weft_tensor *in[WEFT_MODULE_INPUTS];
+
+    WF_TRY(check_module_inputs(m, inputs, n));
+    memcpy(in, inputs, (size_t)n * sizeof *in);
+    for (int i = 0; i < m->on_input.count; i++) {
+        struct wf_hook hook = m->on_input.items[i];
+
+        WF_TRY(hook.input(m, in, n, hook.payload));
+    }
+    WF_TRY(call_forward_function(m, in, n, outputs));
+    for (int i = 0; i < m->on_output.count; i++) {
+        struct wf_hook hook = m->on_output.items[i];
+
+        WF_TRY(run_output_hook(m, &hook, outputs));
+    }
+    return WEFT_OK;
+}
+
+static weft_status run_with_parameter_views(weft_module *m, weft_tensor *const *inputs, int n,
+                                            weft_tensor **outputs)
+{
+    weft_status status = install_parameter_views(m);
+
+    if (status == WEFT_OK) status = run_hooks_and_forward(m, inputs, n, outputs);
+    restore_own_parameters(m);
+    return status;
+}
+
+static void observe_module_event(const weft_module *m, enum wf_event_kind kind, double began)
+{
+    struct wf_event event = {.kind = kind,
+                             .name = m->kind->type,
+                             .subject = m,
+                             .axis = "",
+                             .began = began,
+                             .seconds = wf_monotonic_seconds() - began,
+                             .where = wf_current_context};
+
+    wf_notify_observers(&event);
+}
+
+static weft_status check_output_count(const weft_module *m, int n_outputs)
+{
+    int given = wf_module_output_count(m);
+
+    if (n_outputs == given) return WEFT_OK;
+    return WF_FAIL(WEFT_ERR_ARG, "%s gives %d output%s, not %d%s", m->kind->type, given,
+                   given > 1 ? "s" : "", n_outputs,
+                   n_outputs == 1 ? ": call it with weft_call_outputs" : "");
+}
+
+/* The lists of inputs and outputs may be one array. */
+static weft_status call_module_in_scope(weft_module *m, weft_tensor *const *inputs, int n,
+                                        weft_tensor **outputs, int n_outputs)
+{
+    weft_scope *scope =
+        m->call_scope.open ? m->call_scope.open(m->call_scope.payload) : weft_scope_open();
+    weft_tensor *made[WEFT_MODULE_OUTPUTS] = {0};
+    weft_status status = check_output_count(m, n_outputs), closed;
+
+    if (status == WEFT_OK)
+        status = (m->parameter_views.lend ? run_with_parameter_views
+                                          : run_hooks_and_forward)(m, inputs, n, made);
+    closed = weft_scope_return_n(scope, made, status == WEFT_OK ? n_outputs : 0);
+    if (status == WEFT_OK) status = closed;
+    for (int i = 0; i < n_outputs; i++) outputs[i] = status == WEFT_OK ? made[i] : NULL;
+    return status;
+}
+
+static weft_status call_module(weft_module *m, weft_tensor *const *inputs, int n,
+                               weft_tensor **outputs, int n_outputs)
+{
+    struct wf_call_context before = wf_current_context;
+    weft_status status;
+    double began = 0;
+
+    wf_current_context.module = m->path;
+    if (wf_observed_events & (WF_EVENT_ENTER | WF_EVENT_LEAVE)) {
+        began = wf_monotonic_seconds();
+        observe_module_event(m, WF_EVENT_ENTER, began);
+    }
+    status = call_module_in_scope(m, inputs, n, outputs, n_outputs);
+    if (wf_observed_events & WF_EVENT_LEAVE) observe_module_event(m, WF_EVENT_LEAVE, began);
+    wf_current_context = before;
+    return status;
+}
+
+weft_status weft_call_outputs(weft_module *m, weft_tensor *const *inputs, int n,
+                              weft_tensor **outputs, int n_outputs)
+{
+    WF_NEED_GIVEN(m && outputs && (inputs || n == 0), "call: %s is NULL",
+                  !m        ? "the module"
+                  : outputs ? "the list of inputs"
+                            : "the list of outputs");
+    WF_NEED(n_outputs >= 1, WEFT_ERR_ARG, "call: %d outputs are asked for", n_outputs);
+    return call_module(m, inputs, n, outputs, n_outputs);
+}
+
+weft_tensor *weft_call_n(weft_module *m, weft_tensor *const *inputs, int n)
+{
+    weft_tensor *out;
+
+    WF_NEED_PTR(inputs || n <= 0, WEFT_ERR_ARG, "call: %d inputs, but no list of them", n);
+    return m && call_module(m, inputs, n, &out, 1) == WEFT_OK ? out : NULL;
+}
+
+weft_tensor *weft_call(weft_module *m, weft_tensor *x) { return weft_call_n(m, &x, 1); }
+
+/* ---- hooks ---- */
+
+static weft_status check_module_hook(const weft_module *m, const struct wf_hook *hook)
+{
+    WF_NEED(m && (hook->input || hook->output || hook->outputs), WEFT_ERR_ARG,
+            "module hook: %s is NULL", m ? "the hook" : "the module");
+    WF_NEED(!hook->output || wf_module_output_count(m) == 1, WEFT_ERR_ARG,
+            "module hook: '%s' (%s) gives %d outputs: weft_module_on_outputs takes a hook for all "
+            "of them",
+            m->path, m->kind->type, wf_module_output_count(m));
+    return WEFT_OK;
+}
+
+static weft_status add_module_hook(weft_module *m, struct wf_hooks *hooks, struct wf_hook hook)
+{
+    weft_status status = check_module_hook(m, &hook);
+
+    if (status != WEFT_OK) {
+        if (hook.release) hook.release(hook.payload);
+        return status;
+    }
+    hooks->items = wf_array_grow(hooks->items, hooks->count, sizeof *hooks->items);
+    hooks->items[hooks->count++] = hook;
+    return WEFT_OK;
+}
+
+weft_status weft_module_on_input(weft_module *m, weft_input_hook *hook, void *payload,
+                                 void (*release)(void *payload))
+{
+    return add_module_hook(m, m ? &m->on_input : NULL,
+                           (struct wf_hook){.input = hook, .payload = payload, .release = release});
+}
+
+weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *payload,
+                                  void (*release)(void *payload))
+{
+    return add_module_hook(
+        m, m ? &m->on_output : NULL,
+        (struct wf_hook){.output = hook, .payload = payload, .release = release});
+}
+
+weft_status weft_module_on_outputs(weft_module *m, weft_outputs_hook *hook, void *payload,
+                                   void (*release)(void *payload))
+{
+    return add_module_hook(
+        m, m ? &m->on_output : NULL,
+        (struct wf_hook){.outputs = hook, .payload = payload, .release = release});
+}
+
+void wf_hooks_truncate(struct wf_hooks *hooks, int count)
+{
+    while (hooks->count > count) {
+        struct wf_hook hook = hooks->items[--hooks->count];
+
+        if (hook.release) hook.release(hook.payload);
+    }
+    if (count == 0) {
+        wf_free(hooks->items);
+        hooks->items = NULL;
+    }
+}

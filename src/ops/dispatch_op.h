@@ -1,0 +1,70 @@
+/*
+ * dispatch_op.h: the one door for ops (design D2). Declared here because gradients are written with
+ * ops; defined in dtensor/dispatch/dispatch.c, two layers up: the library's one upcall.
+ */
+#pragma once
+
+#include "kernels/kernels.h"
+#include "tensor/tensor.h"
+
+enum wf_op {
+#define WF_OP(name, ...) WF_OP_##name,
+#define WF_VIEW(name, ...) WF_OP_##name,
+#include "ops/ops.def"
+#undef WF_OP
+#undef WF_VIEW
+    WF_OP_COUNT
+};
+
+/** What a call declares beside its tensors. Attributes are part of the plan's key, scalars never.
+ */
+struct wf_op_args {
+    int n_attr;
+    const int64_t *attr;
+    struct wf_scalars scalars;
+    struct wf_layout *want; /* the layout the result should have if that costs nothing more; for ops
+                               without inputs, the layout it has */
+    weft_tensor *into;      /* write the result here instead of making a tensor */
+};
+
+/** The declared attributes, for a wf_op_args initialiser. */
+#define WF_ATTR(...)                                                                               \
+    .n_attr = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .attr = (const int64_t[]) \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/**
+ * Run an op: find or make its plan, redistribute inputs that need it, run the kernel, record.
+ *
+ * `in` may hold NULL for optional inputs; NULL for a required one gives NULL. `args` may be NULL.
+ * `more` receives outputs 1.. (owned by the open scope), or is NULL.
+ */
+weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
+                            const struct wf_op_args *args, weft_tensor **more);
+
+static inline weft_tensor *wf_dispatch_op_one_output(enum wf_op op, int n, weft_tensor *const *in,
+                                                     const struct wf_op_args *args)
+{
+    return wf_dispatch_op(op, n, in, args, NULL);
+}
+
+static inline weft_tensor *wf_dispatch_unary_op(enum wf_op op, weft_tensor *a)
+{
+    weft_tensor *in[] = {a};
+
+    return wf_dispatch_op(op, 1, in, NULL, NULL);
+}
+
+/**
+ * A row-major copy where x cannot be seen in another shape as it lies. That follows from this
+ * rank's strides, so other ranks may go on with x itself: a write to either counts as one to both.
+ */
+weft_tensor *wf_copy_row_major_for_view(weft_tensor *x);
+
+static inline weft_tensor *wf_dispatch_binary_op(enum wf_op op, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *in[] = {a, b};
+
+    return wf_dispatch_op(op, 2, in, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/*
+ * op_plan.h: what is remembered of a call (design D4): its key, and everything that follows from
+ * it.
+ *
+ * Made by dtensor/dispatch/plan_make.c, used by the door on every hit and by gradients, which read
+ * the layouts of the forward's inputs from it.
+ */
+#pragma once
+
+#include "ops/op_table.h"
+
+struct wf_redist_plan;
+/** How a plan is carried out. */
+enum wf_plan_execution { WF_EXECUTE_KERNEL, WF_EXECUTE_VIEW, WF_EXECUTE_META };
+
+/** What is wrong with the types of a plan's inputs (dtensor/dispatch/grad_types.h); NULL reasons:
+ * nothing. */
+struct wf_grad_type_problem {
+    const char *wrong, *share;
+    uint8_t wrong_input, wrong_axis;
+    uint8_t no_gradient, share_axis; /* bits of inputs of which no gradient may be wanted */
+};
+
+struct wf_op_plan {
+    /* key */
+    uint64_t hash;
+    uint16_t op;
+    uint8_t n_in, n_attr;
+    struct wf_layout *in[WF_MAX_IN];
+    struct wf_layout *want;
+    int64_t attr[WF_MAX_ATTR];
+    const char *name; /* the op's, for messages; lives as long as the library */
+    /* what follows */
+    uint8_t n_out;
+    uint8_t way;  /* enum wf_plan_execution */
+    bool meta;    /* shapes only: no kernel, nothing is sent */
+    uint8_t care; /* what keeps it from being simply carried out: dtensor/dispatch/slow_path.h */
+    bool warned;  /* the guard has logged it */
+    bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
+    struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
+    struct wf_redist_plan *move[WF_MAX_IN]; /* NULL: in[i] is used as it is */
+    struct wf_layout *out[WF_MAX_OUT];      /* NULL: not made */
+    size_t out_bytes[WF_MAX_OUT];
+    uint8_t out_category[WF_MAX_OUT];
+    int64_t view_offset, view_step; /* bytes */
+    struct wf_kernel_call kernel;
+    struct wf_grad_type_problem trouble;
+    /* cache */
+    int32_t refs;
+    uint64_t stamp; /* when it was last hit */
+};
+
+/** The plan behind a recorded node. */
+static inline const struct wf_op_plan *wf_tape_node_op_plan(const struct wf_tape_node *node)
+{
+    return node->context;
+}
+
+/** Layout of the forward's input i, for gradients that should come in it. */
+static inline struct wf_layout *wf_tape_node_input_layout(const struct wf_tape_node *node, int i)
+{
+    return wf_tape_node_op_plan(node)->in[i];
+}

@@ -1,0 +1,103 @@
+/*
+ * op_table.h: what a row of ops.def consists of, and what its functions get to see.
+ */
+#pragma once
+
+#include "autograd/tape.h"
+#include "ops/dispatch_op.h"
+
+/** A call while its plan is made: global metadata only, equal on every rank. */
+struct wf_infer {
+    const struct wf_op_row *row;
+    const char *name; /* for messages */
+    int n_in, n_out;
+    const struct wf_layout *in[WF_MAX_IN]; /* NULL: optional input left out */
+    const int64_t *attr;
+    int n_attr;
+    const struct wf_layout *want;
+    struct {
+        weft_dtype dtype;
+        int ndim; /* -1: output not made */
+        int64_t shape[WEFT_MAX_DIMS];
+    } out[WF_MAX_OUT]; /* filled in by the shape function */
+};
+
+/** Letters of a rule, per dim: 0 may not be sharded, > 0 a letter that stands wherever it stands.
+ */
+struct wf_dim_labels {
+    int8_t in[WF_MAX_IN][WEFT_MAX_DIMS];
+    int8_t out[WF_MAX_OUT][WEFT_MAX_DIMS];
+    int count; /* letters used: 1 .. count */
+    uint32_t
+        even; /* bit of letters that only an even split may shard (dims that a reshape joins) */
+};
+
+/** A view of a strided box: strides of the result and its first element's distance, in elements. */
+struct wf_view {
+    int64_t stride[WEFT_MAX_DIMS];
+    int64_t offset;
+    int64_t step; /* distance per unit of the call's value v[0] (a slice's start) */
+};
+
+struct wf_op_plan;
+
+typedef weft_status wf_shape_fn(struct wf_infer *call);
+typedef void wf_rule_fn(const struct wf_infer *call, struct wf_dim_labels *labels);
+/** False when strides cannot express it: the input is made row-major first. `shape`: the result's
+ * box. */
+typedef bool wf_view_fn(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                        const int64_t *shape, struct wf_view *view);
+/** Decides layouts itself (conversions). */
+typedef weft_status wf_planner(struct wf_op_plan *plan, const struct wf_infer *call);
+
+enum {
+    WF_ANY_REDUCE = 1 << 30,
+    WF_FLOATS_ONLY = 1 << 29,
+    WF_BOXES_ONLY = 1 << 28,
+    WF_RISING = 1 << 27,
+    WF_ADDEND_SHIFT = 16,
+    WF_MAX_ADDEND = 0xff
+};
+
+struct wf_op_row {
+    const char *name;
+    int n_in, n_required, n_out;
+    const char *rule_text;
+    wf_rule_fn *rule;
+    uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
+                        WF_FLOATS_ONLY: integers have no pending sums here,
+                        WF_BOXES_ONLY: shards must be single runs,
+                        WF_RISING: a larger element never gives a smaller one, so maxima and minima
+                        pass instead of sums, unless the result is bool */
+    weft_reduce reduce;
+    wf_shape_fn *shape;
+    wf_kernel_prepare *prepare; /* NULL: a view */
+    wf_view_fn *view;
+    wf_planner *planner;
+    uint32_t saves; /* bits 0-7 inputs, 8-11 outputs */
+    wf_vjp *vjp;
+};
+
+extern const struct wf_op_row wf_ops[WF_OP_COUNT];
+
+/** Label dims from rule_text or the row's function. */
+void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);
+
+/** True where terms of this reduction pass through the sets of the op's linear column. */
+bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce);
+
+/** A redistribution that `who` does of itself, under the guard's eye (defined in
+ * dtensor/dispatch/slow_path.c). */
+weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
+                                        const weft_placement *placements);
+
+/* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
+ * has registered is known there */
+wf_planner wf_plan_custom, wf_plan_to_mesh, wf_plan_untyped;
+wf_kernel_prepare wf_to_mesh_kernel;
+wf_vjp wf_vjp_to_mesh;
+wf_shape_fn wf_shape_custom;
+wf_kernel_prepare wf_prepare_custom_kernel;
+wf_vjp wf_vjp_custom;
+wf_planner wf_plan_redistribute, wf_plan_from_local, wf_plan_to_local;
+wf_vjp wf_vjp_redistribute, wf_vjp_from_local, wf_vjp_to_local;

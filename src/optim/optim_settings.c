@@ -1,0 +1,190 @@
+/*
+ * optim_settings.c: configs as lists of named settings: defaults, ranges, and groups of parameters
+ * that have their own. Knows no optimizer.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "optim/optim.h"
+
+/* ---- one setting ---- */
+
+static double read_setting_value(const struct wf_optim_setting *s,
+                                 const union wf_optim_config *config)
+{
+    const char *at = (const char *)config + s->offset;
+
+    if (s->type == WF_SETTING_FLAG) return *(const bool *)at;
+    return s->type == WF_SETTING_INT ? *(const int *)at : *(const double *)at;
+}
+
+static void write_setting_value(const struct wf_optim_setting *s, union wf_optim_config *config,
+                                double value)
+{
+    char *at = (char *)config + s->offset;
+
+    if (s->type == WF_SETTING_FLAG)
+        *(bool *)at = value != 0;
+    else if (s->type == WF_SETTING_INT)
+        *(int *)at = (int)value;
+    else
+        *(double *)at = value;
+}
+
+static weft_status check_setting_value(const struct wf_optim_kind *kind,
+                                       const struct wf_optim_setting *s, double value)
+{
+    WF_NEED(isfinite(value) && (value >= 0 || s->any_sign) && (s->below == 0 || value < s->below),
+            WEFT_ERR_ARG, "%s: %s is %g, out of range", kind->name, s->name, value);
+    WF_NEED(s->type == WF_SETTING_REAL || value == floor(value), WEFT_ERR_ARG,
+            "%s: %s is %g, no whole number", kind->name, s->name, value);
+    return WEFT_OK;
+}
+
+static weft_status check_all_settings(const struct wf_optim_kind *kind,
+                                      const union wf_optim_config *config)
+{
+    for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
+        WF_TRY(check_setting_value(kind, s, read_setting_value(s, config)));
+    return kind->check ? kind->check(config) : WEFT_OK;
+}
+
+weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
+                                     union wf_optim_config *config)
+{
+    WF_NEED(config->lr >= 0 && isfinite(config->lr), WEFT_ERR_ARG, "%s: lr is %g", kind->name,
+            config->lr);
+    for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
+        if (read_setting_value(s, config) == 0) write_setting_value(s, config, s->fallback);
+    return check_all_settings(kind, config);
+}
+
+/* ---- paths ---- */
+
+/* `pattern` and `path` begin at a token, or are NULL: nothing is left of them. */
+static bool pattern_matches_path(const char *pattern, const char *path)
+{
+    size_t length = pattern ? strcspn(pattern, ".") : 0, size = path ? strcspn(path, ".") : 0;
+    const char *rest = pattern && pattern[length] ? pattern + length + 1 : NULL;
+    const char *next = path && path[size] ? path + size + 1 : NULL;
+    char *token, *name;
+    bool same;
+
+    if (!pattern) return !path;
+    if (length == 2 && strncmp(pattern, "**", 2) == 0)
+        return pattern_matches_path(rest, path) || (path && pattern_matches_path(pattern, next));
+    if (!path) return false;
+    token = wf_format("%.*s", (int)length, pattern);
+    name = wf_format("%.*s", (int)size, path);
+    same = fnmatch(token, name, FNM_NOESCAPE) == 0;
+    wf_free(name);
+    wf_free(token);
+    return same && pattern_matches_path(rest, next);
+}
+
+/* ---- groups ---- */
+
+static const struct wf_optim_setting lr_factor = {.name = "lr_factor"};
+
+static const struct wf_optim_setting *find_setting(const struct wf_optim_kind *kind,
+                                                   const char *name)
+{
+    if (strcmp(name, lr_factor.name) == 0) return &lr_factor;
+    for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
+        if (strcmp(s->name, name) == 0) return s;
+    WF_FAIL(WEFT_ERR_NOT_FOUND, "%s has no setting '%s'%s", kind->name, name,
+            strcmp(name, "lr") == 0 ? " of its own for a parameter; set its lr_factor" : "");
+    return NULL;
+}
+
+struct change {
+    const struct wf_optim_setting *setting;
+    double value;
+    bool fixed;  /* what is remembered cannot change any more */
+    bool put;    /* else it is only checked */
+    bool remake; /* found: some parameter has to keep other state */
+};
+
+static weft_status change_slot_setting(weft_optim *optim, struct wf_optim_slot *slot,
+                                       struct change *change)
+{
+    struct wf_optim_slot changed = *slot;
+
+    if (change->setting == &lr_factor)
+        changed.lr_factor = change->value;
+    else
+        write_setting_value(change->setting, &changed.config, change->value);
+    changed.keeps = wf_optim_slot_state_mask(optim->kind, &changed);
+    WF_NEED(changed.keeps == slot->keeps || !change->fixed, WEFT_ERR_STATE,
+            "%s: %s decides what is remembered of '%s', and there were updates", optim->kind->name,
+            change->setting->name, slot->path);
+    if (optim->kind->check) WF_TRY(optim->kind->check(&changed.config));
+    change->remake |= changed.keeps != slot->keeps;
+    if (change->put) *slot = changed;
+    return WEFT_OK;
+}
+
+static weft_status change_matching_slots(weft_optim *optim, const char *pattern,
+                                         struct change *change)
+{
+    bool any = false;
+
+    for (int i = 0; i < optim->n_slots; i++) {
+        if (!pattern_matches_path(pattern, optim->slots[i].path)) continue;
+        any = true;
+        WF_TRY(change_slot_setting(optim, &optim->slots[i], change));
+    }
+    WF_NEED(any, WEFT_ERR_NOT_FOUND, "%s: pattern '%s' matches no parameter", optim->kind->name,
+            pattern);
+    return WEFT_OK;
+}
+
+/* Updates in backward come before the step that counts them. */
+static bool any_slot_updated(const weft_optim *optim)
+{
+    bool any = optim->steps > 0;
+
+    for (int i = 0; i < optim->n_slots; i++) any |= optim->slots[i].step > 0;
+    return any;
+}
+
+static bool all_slots_have_state(const weft_optim *optim)
+{
+    bool all = true;
+
+    for (int i = 0; i < optim->n_slots; i++)
+        all &= !optim->slots[i].wanted || optim->slots[i].state;
+    return all;
+}
+
+weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
+                           double value)
+{
+    struct change change = {.value = value};
+
+    WF_NEED_GIVEN(optim, "optim_set: the optimizer is NULL");
+    WF_NEED(pattern && setting, WEFT_ERR_ARG, "optim_set: an argument is NULL");
+    change.setting = find_setting(optim->kind, setting);
+    if (!change.setting) return WEFT_ERR_NOT_FOUND;
+    WF_TRY(check_setting_value(optim->kind, change.setting, value));
+    change.fixed = any_slot_updated(optim);
+    WF_TRY(change_matching_slots(optim, pattern, &change));
+    change.put = true;
+    WF_TRY(change_matching_slots(optim, pattern, &change));
+    return change.remake || !all_slots_have_state(optim) ? wf_optim_alloc_state(optim) : WEFT_OK;
+}
+
+double weft_optim_setting(const weft_optim *optim, const weft_tensor *parameter,
+                          const char *setting)
+{
+    const struct wf_optim_slot *slot = wf_optim_find_slot(optim, parameter);
+    const struct wf_optim_setting *s = slot && setting ? find_setting(optim->kind, setting) : NULL;
+
+    if (slot && s) return s == &lr_factor ? slot->lr_factor : read_setting_value(s, &slot->config);
+    if (optim && setting && !slot)
+        WF_FAIL(WEFT_ERR_NOT_FOUND, "%s: no such parameter", optim->kind->name);
+    return NAN;
+}

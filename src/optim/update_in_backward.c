@@ -1,0 +1,119 @@
+/*
+ * update_in_backward.c: parameters that are updated while backward is under way.
+ *
+ * The optimizer keeps its leaves (autograd/tape.h), is told of each when the last of its gradient
+ * has come and nothing uses it any more, and updates it. The gradient's bytes go back to the pool
+ * at once, so the next gradient finds them in cache, and no more than a few are alive together. A
+ * gradient that is still a pending sum stays for weft_step, which reduces all of those together.
+ */
+#include "base/call_context.h"
+#include "base/error.h"
+#include "optim/optim.h"
+#include "tensor/tensor.h"
+
+static weft_status update_when_complete(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+{
+    weft_optim *optim = (weft_optim *)keeper;
+    struct wf_optim_slot *slot = (struct wf_optim_slot *)kept;
+    struct wf_call_context before = wf_current_context;
+    weft_tensor *leaf = slot->tensor;
+    weft_status status;
+
+    if (!leaf->grad || leaf->grad->layout->partial) return WEFT_OK;
+    if (!leaf->grad->layout->desc.contiguous) WF_TRY(wf_leaf_unshare_grad(leaf));
+    wf_current_context.phase = WF_OPTIM;
+    slot->grad = leaf->grad;
+    status = wf_optim_update_slot(optim, slot);
+    slot->grad = NULL;
+    wf_current_context = before;
+    if (status != WEFT_OK) return status;
+    weft_release(leaf->grad);
+    leaf->grad = NULL;
+    kept->reduced = true;
+    return WEFT_OK;
+}
+
+static weft_status refuse_add_after_update(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+{
+    const weft_optim *optim = (const weft_optim *)keeper;
+    const struct wf_optim_slot *slot = (const struct wf_optim_slot *)kept;
+
+    WF_NEED(!kept->reduced, WEFT_ERR_STATE,
+            "backward: '%s' was updated by %s in an earlier backward; take the step first, or turn "
+            "weft_optim_update_in_backward off to add up gradients",
+            slot->path, optim->kind->name);
+    return WEFT_OK;
+}
+
+static void on_gradient_dropped(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+{
+    (void)keeper;
+    kept->reduced = false;
+}
+
+static weft_status reduce_nothing(struct wf_grad_hook *keeper)
+{
+    (void)keeper;
+    return WEFT_OK;
+}
+
+const weft_optim *wf_optim_updating_in_backward(const weft_tensor *parameter)
+{
+    struct wf_grad_state *kept = parameter->kept;
+
+    return kept && kept->keeper->arrived == update_when_complete ? (const weft_optim *)kept->keeper
+                                                                 : NULL;
+}
+
+static bool is_updated_by_optimizer(const weft_optim *optim, const struct wf_optim_slot *slot)
+{
+    return wf_optim_updating_in_backward(slot->tensor) == optim;
+}
+
+void wf_optim_stop_in_backward(weft_optim *optim)
+{
+    for (int i = 0; i < optim->n_slots; i++)
+        if (is_updated_by_optimizer(optim, &optim->slots[i])) optim->slots[i].tensor->kept = NULL;
+}
+
+static weft_status stop_updates_in_backward(weft_optim *optim)
+{
+    for (int i = 0; i < optim->n_slots; i++)
+        WF_NEED(!optim->slots[i].kept.reduced, WEFT_ERR_STATE,
+                "%s: '%s' was updated in a backward; take the step first", optim->kind->name,
+                optim->slots[i].path);
+    wf_optim_stop_in_backward(optim);
+    return WEFT_OK;
+}
+
+/* Replicas of data parallelism have their keeper: they are left to weft_step. */
+static weft_status start_updates_in_backward(weft_optim *optim)
+{
+    for (int i = 0; i < optim->n_slots; i++) {
+        const weft_optim *other = wf_optim_updating_in_backward(optim->slots[i].tensor);
+
+        WF_NEED(!other || other == optim, WEFT_ERR_STATE,
+                "%s: '%s' is updated in backward by another optimizer", optim->kind->name,
+                optim->slots[i].path);
+    }
+    optim->keeper = (struct wf_grad_hook){.listening = true,
+                                          .once = true,
+                                          .reduce = reduce_nothing,
+                                          .arrived = update_when_complete,
+                                          .growing = refuse_add_after_update,
+                                          .dropped = on_gradient_dropped};
+    for (int i = 0; i < optim->n_slots; i++) {
+        struct wf_optim_slot *slot = &optim->slots[i];
+
+        if (!slot->wanted || slot->tensor->kept) continue;
+        slot->kept = (struct wf_grad_state){.keeper = &optim->keeper};
+        slot->tensor->kept = &slot->kept;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_optim_update_in_backward(weft_optim *optim, bool on)
+{
+    WF_NEED_GIVEN(optim, "update in backward: the optimizer is NULL");
+    return on ? start_updates_in_backward(optim) : stop_updates_in_backward(optim);
+}

@@ -1,0 +1,155 @@
+/*
+ * boundary.c: how tensors go into a module and come out of it: layouts as text, and the step from
+ * plain to distributed and on to the wanted layout. Which layouts those are is decided elsewhere.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "parallel_styles/style.h"
+
+/* ---- layouts as text ---- */
+
+/* The end of the entry that begins at `text`: a comma outside parentheses, or the end. */
+static const char *end_of_layout_entry(const char *text)
+{
+    int depth = 0;
+
+    for (; *text && (*text != ',' || depth > 0); text++) {
+        if (*text == '(') depth++;
+        if (*text == ')') depth--;
+    }
+    return text;
+}
+
+static weft_status read_layout_entry(struct wf_layout_list *layouts, const char *entry)
+{
+    weft_placement *at = &layouts->at[layouts->count];
+    bool none;
+
+    entry += strspn(entry, " \t");
+    none = strncmp(entry, "none", 4) == 0 && !entry[4 + strspn(entry + 4, " \t")];
+    layouts->given[layouts->count] = !none;
+    if (!none && weft_placements_parse(at, 1, entry) < 0) return weft_error_status();
+    layouts->count++;
+    return WEFT_OK;
+}
+
+weft_status wf_layout_list_parse(struct wf_layout_list *layouts, const char *text,
+                                 const char *field)
+{
+    weft_status status = WEFT_OK;
+    const char *at = text, *end;
+
+    memset(layouts, 0, sizeof *layouts);
+    do {
+        char *entry;
+
+        WF_NEED(layouts->count < WEFT_MODULE_INPUTS, WEFT_ERR_ARG,
+                "%s \"%s\": more than %d layouts", field, text, WEFT_MODULE_INPUTS);
+        end = end_of_layout_entry(at);
+        entry = wf_format("%.*s", (int)(end - at), at);
+        status = read_layout_entry(layouts, entry);
+        wf_free(entry);
+        at = end + 1;
+    } while (status == WEFT_OK && *end);
+    return status;
+}
+
+/* ---- crossing ---- */
+
+/*
+ * The global shape of which a plain tensor is a part. A feature dim's size is known from the layer,
+ * so uneven shards are fine there; any other sharded dim can only be taken for even (NULL).
+ */
+static const int64_t *global_shape_of_plain_input(int64_t *shape, const weft_module *m,
+                                                  const weft_tensor *x, weft_placement declared)
+{
+    const struct wf_features *f = m->features;
+    int ndim = weft_ndim(x), dim = declared.dim < 0 ? declared.dim + ndim : declared.dim;
+    int from = f && f->n_in > 0 ? ndim - f->n_in : 0, n_known = f ? abs(f->n_in) : 0;
+    int64_t known = 0;
+
+    if (dim >= 0 && dim < ndim && dim >= from && dim - from < n_known)
+        known = f->in_sizes[dim - from];
+    if (!weft_shards(declared, declared.dim) || !known) return NULL;
+    for (int d = 0; d < ndim; d++) shape[d] = weft_size(x, d);
+    shape[dim] = known;
+    return shape;
+}
+
+/* Terms of which at most one is not zero (a row-wise embedding's) are terms of a sum as they are.
+ */
+static bool is_masked_partial_as_sum(const weft_tensor *t, weft_placement wants)
+{
+    weft_placement p = weft_tensor_placement(t, 0);
+
+    return weft_is_partial(p) && p.reduce == WEFT_MASKED &&
+           weft_placement_equal(wants, weft_partial(WEFT_SUM));
+}
+
+/*
+ * A pending sum of bf16 that is in f32: the module's product, which is rounded once it is reduced,
+ * or the gradient of its input, which this makes room for.
+ */
+static weft_tensor *redistribute_wide(weft_tensor *t, const weft_placement *wants)
+{
+    bool product = weft_tensor_dtype(t) == WEFT_F32;
+    weft_redistribute_options options = {.backward = WEFT_AS(product ? WEFT_BF16 : WEFT_F32)};
+    weft_tensor *moved = weft_redistribute_with(t, wants, &options);
+
+    return product ? weft_cast(moved, WEFT_BF16) : moved;
+}
+
+static weft_tensor *redistribute_at_boundary(const weft_module *m, weft_tensor *t,
+                                             const struct wf_boundary *crossing)
+{
+    bool half = crossing->wide && m->n_parameters > 0 &&
+                weft_tensor_dtype(m->parameters[0].tensor) == WEFT_BF16;
+
+    return half ? redistribute_wide(t, &crossing->wants) : weft_redistribute(t, &crossing->wants);
+}
+
+static weft_tensor *refuse_other_mesh(const weft_module *m, const weft_mesh *own,
+                                      const weft_mesh *mesh)
+{
+    char theirs[128], ours[128];
+
+    weft_mesh_print(own, theirs, sizeof theirs);
+    weft_mesh_print(mesh, ours, sizeof ours);
+    WF_FAIL(WEFT_ERR_LAYOUT, "%s: a tensor lies on mesh %s, the style on %s", m->kind->type, theirs,
+            ours);
+    return NULL;
+}
+
+weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
+                                    const struct wf_boundary *crossing)
+{
+    weft_placement declared = crossing->declared;
+    weft_mesh *own = weft_tensor_mesh(t);
+    int64_t shape[WEFT_MAX_DIMS];
+
+    if (!crossing->taken) return t;
+    if (!own)
+        t = weft_from_local(t, mesh, &declared, global_shape_of_plain_input(shape, m, t, declared));
+    else if (own != mesh)
+        return refuse_other_mesh(m, own, mesh);
+    if (!t || !crossing->moved || is_masked_partial_as_sum(t, crossing->wants)) return t;
+    return redistribute_at_boundary(m, t, crossing);
+}
+
+weft_status wf_convert_inputs_at_boundary(weft_module *m, weft_tensor **inputs, int n,
+                                          weft_mesh *mesh, const struct wf_resolved_style *use)
+{
+    WF_NEED(!use->n_inputs || n == use->n_inputs, WEFT_ERR_ARG,
+            "%s: module inputs and input_layouts should have same length, not %d and %d",
+            m->kind->type, n, use->n_inputs);
+    for (int i = 0; i < n; i++) {
+        inputs[i] = wf_convert_at_boundary(m, inputs[i], mesh, &use->inputs[i]);
+        if (inputs[i] && use->local_inputs && use->inputs[i].taken)
+            inputs[i] = weft_to_local(inputs[i], NULL);
+        if (!inputs[i]) return weft_error_status();
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,196 @@
+/* plan_print.c: plans as text, and the hint about meshes that might be flattened. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "mesh/mesh.h"
+#include "redistribute/redistribute.h"
+
+/* ---- text ---- */
+
+const char *wf_redist_kind_name(enum wf_redist_kind kind)
+{
+    static const char *const names[WF_REDIST_KINDS] = {
+        "chunk", "reduce-scatter", "all-to-all", "all-reduce", "all-gather", "embed", "magnitude"};
+
+    return names[kind];
+}
+
+struct text {
+    char *at;
+    size_t room;
+    int length;
+};
+
+static void append_text(struct text *text, const char *format, ...) WEFT_PRINTF(2, 3);
+
+static void append_text(struct text *text, const char *format, ...)
+{
+    size_t used = (size_t)text->length < text->room ? (size_t)text->length : text->room;
+    va_list args;
+
+    va_start(args, format);
+    text->length +=
+        vsnprintf(text->room > used ? text->at + used : NULL, text->room - used, format, args);
+    va_end(args);
+}
+
+/* The placements of a step's axes. */
+static void append_placements(struct text *text, const struct wf_redist_step *step,
+                              const weft_placement *placements)
+{
+    weft_placement some[WEFT_MAX_AXES];
+    char line[WF_PLACEMENTS_TEXT];
+    int n = 0;
+
+    for (unsigned left = step->axes; left; left &= left - 1)
+        some[n++] = placements[__builtin_ctz(left)];
+    weft_placements_print(some, n, line, sizeof line);
+    append_text(text, "%s", line);
+}
+
+/* Turns are printed where they are not left to right. */
+static void drop_default_shard_order(weft_placement *placements, int n)
+{
+    bool plain = true;
+
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < a; b++)
+            if (wf_is_shard_or_strided(placements[a]) &&
+                weft_shards(placements[b], placements[a].dim))
+                plain &= placements[b].order < placements[a].order;
+    for (int a = 0; plain && a < n; a++) placements[a].order = 0;
+}
+
+static void append_step(struct text *text, const struct wf_redist_plan *plan,
+                        const struct wf_redist_step *step)
+{
+    struct wf_redist_step shown = *step;
+
+    drop_default_shard_order(shown.from, plan->from->n_axes);
+    drop_default_shard_order(shown.to, plan->from->n_axes);
+    append_text(text, "%s: ", wf_mesh_axes_label(plan->from->mesh, step->axes));
+    append_placements(text, &shown, shown.from);
+    append_text(text, "->");
+    append_placements(text, &shown, shown.to);
+    append_text(text, " %s", wf_redist_kind_name((enum wf_redist_kind)step->kind));
+    if (step->bytes) append_text(text, " %lld B", (long long)step->bytes);
+}
+
+int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
+{
+    struct text out = {.at = text, .room = text ? bytes : 0};
+
+    if (out.room) text[0] = '\0';
+    for (int i = 0; i < plan->n_steps; i++) {
+        if (i) append_text(&out, "; ");
+        append_step(&out, plan, &plan->steps[i]);
+    }
+    return out.length;
+}
+
+/* ---- the hint about flattened meshes ---- */
+
+static bool is_additive_reduce(weft_placement p)
+{
+    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
+}
+
+/* Two steps of one kind that do the same along different axes. */
+static bool are_steps_mergeable(const struct wf_redist_step *s, const struct wf_redist_step *t)
+{
+    weft_placement from = s->from[__builtin_ctz(s->axes)], to = s->to[__builtin_ctz(s->axes)],
+                   other_from = t->from[__builtin_ctz(t->axes)],
+                   other_to = t->to[__builtin_ctz(t->axes)];
+
+    if (s->kind != t->kind || to.kind != other_to.kind || to.dim != other_to.dim) return false;
+    if (weft_is_partial(from))
+        return weft_placement_equal(from, other_from) ||
+               (is_additive_reduce(from) && is_additive_reduce(other_from));
+    return from.kind == other_from.kind && from.dim == other_from.dim;
+}
+
+/* The axes of the steps from `first` on that would be one if they were flattened. */
+static unsigned find_mergeable_axes(const struct wf_redist_plan *plan, int first, int *count)
+{
+    const struct wf_redist_step *s = &plan->steps[first];
+    unsigned axes = s->axes;
+
+    *count = 1;
+    if (s->kind == WF_REDIST_CHUNK || s->kind == WF_REDIST_ALL_TO_ALL || s->kind == WF_REDIST_EMBED)
+        return axes;
+    while (first + *count < plan->n_steps && are_steps_mergeable(s, &plan->steps[first + *count]))
+        axes |= plan->steps[first + (*count)++].axes;
+    return axes;
+}
+
+/* Asked for as a whole, for a look or a file, where gathers of shards are no part of a step. */
+static bool is_full_gather(const struct wf_redist_plan *plan)
+{
+    for (int a = 0; a < plan->to->n_axes; a++)
+        if (!weft_is_replicate(plan->to->placements[a]) ||
+            weft_is_partial(plan->from->placements[a]))
+            return false;
+    return true;
+}
+
+static void log_flatten_hint(const struct wf_redist_plan *plan, const struct wf_redist_step *step,
+                             unsigned axes, int count)
+{
+    const weft_mesh *mesh = plan->from->mesh;
+    char names[WEFT_MAX_AXES * 40] = "";
+    int length = 0;
+
+    for (int a = 0; a < plan->from->n_axes; a++)
+        if (axes >> a & 1)
+            length += snprintf(names + length, sizeof names - (size_t)length, "%s\"%s\"",
+                               length ? ", " : "", wf_mesh_axes_label(mesh, 1u << a));
+    WF_LOG(is_full_gather(plan) ? WF_LOG_INFO : WF_LOG_WARN, "redistribute",
+           "%d sequential %s operations over the mesh axes %s are suboptimal: with a mesh of them "
+           "made by weft_mesh_flatten they would be one",
+           count, wf_redist_kind_name((enum wf_redist_kind)step->kind), names);
+}
+
+/* Hints given on this thread: their hashes. When all are taken there are no more hints. */
+static _Thread_local uint64_t given_hints[64];
+
+static bool is_new_hint(uint64_t hash)
+{
+    for (int i = 0; i < (int)(sizeof given_hints / sizeof *given_hints); i++) {
+        if (given_hints[i] == hash) return false;
+        if (given_hints[i]) continue;
+        given_hints[i] = hash;
+        return true;
+    }
+    return false;
+}
+
+/* All ranks of the mesh would say the same: the first one does. */
+static bool is_first_rank_of_mesh(const weft_mesh *mesh)
+{
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
+        if (weft_mesh_coordinate(mesh, a) != 0) return false;
+    return true;
+}
+
+void wf_redist_hint_flatten_mesh(const struct wf_redist_plan *plan)
+{
+    int count;
+
+    if (plan->n_steps < 2 || !is_first_rank_of_mesh(plan->from->mesh)) return;
+
+    for (int i = 0; i < plan->n_steps; i += count) {
+        unsigned axes = find_mergeable_axes(plan, i, &count);
+        char mesh[256];
+        uint64_t hash;
+
+        if (count < 2) continue;
+        weft_mesh_print(plan->from->mesh, mesh, sizeof mesh);
+        hash =
+            wf_hash_mix(wf_hash_mix(wf_hash_bytes(mesh, strlen(mesh)), axes), plan->steps[i].kind) |
+            1;
+        if (is_new_hint(hash)) log_flatten_hint(plan, &plan->steps[i], axes, count);
+    }
+}

@@ -1,0 +1,59 @@
+/* tensor_create.c: plain tensors from sizes and data. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape)
+{
+    WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "new tensor: unknown dtype %d",
+            (int)dtype);
+    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
+            "new tensor: %d dims; 0 to %d are possible", ndim, WEFT_MAX_DIMS);
+    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "new tensor: no shape");
+    for (int d = 0; d < ndim; d++)
+        WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
+                (long long)shape[d], d);
+    WF_NEED(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+            "new tensor: more elements in %d dims than can be counted", ndim);
+    return WEFT_OK;
+}
+
+weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shape)
+{
+    struct wf_layout *layout;
+    weft_tensor *t;
+
+    WF_TRY_PTR(wf_shape_check(dtype, ndim, shape));
+    layout = wf_layout_on_device(wf_layout_new(NULL, NULL, dtype, ndim, shape, NULL),
+                                 wf_default_device());
+    t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "empty");
+    wf_layout_release(layout);
+    return t;
+}
+
+weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double value)
+{
+    weft_tensor *t = weft_empty(dtype, ndim, shape);
+    char element[8] = {0};
+    size_t size;
+
+    if (!t || wf_is_meta(t)) return t;
+    size = wf_dtypes[dtype].size;
+    wf_dtypes[dtype].store(element, value);
+    for (int64_t i = 0; i < t->layout->numel; i++)
+        memcpy((char *)t->data + (size_t)i * size, element, size);
+    return t;
+}
+
+weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, const void *data)
+{
+    weft_tensor *t = weft_empty(dtype, ndim, shape);
+
+    if (!t || !t->layout->numel || wf_is_meta(t)) return t;
+    WF_NEED_PTR(data, WEFT_ERR_ARG, "new tensor: no data");
+    memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
+    return t;
+}
