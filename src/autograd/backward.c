@@ -272,9 +272,10 @@ static void drop_undelivered_gradients(struct wf_tape_node *root)
  * updates in backward, by a gradient function of the program's own. */
 static weft_status run_ready_nodes(struct wf_tape_node *root, bool retain)
 {
-    push_ready_node(root);
-    while (work.count > work.base) {
-        struct wf_tape_node *node = pop_ready_node();
+    struct wf_tape_node *node = root;
+
+    while (node) {
+        struct wf_tape_node *next = NULL; /* the heap is for tapes that branch */
         weft_status status = wf_tape_node_check_versions(node);
 
         if (status == WEFT_OK) status = run_vjp(node);
@@ -287,9 +288,18 @@ static weft_status run_ready_nodes(struct wf_tape_node *root, bool retain)
             node->used = true;
             wf_tape_node_release_saved(node);
         }
-        for (int i = 0; i < node->n_in; i++)
-            if (node->producers[i] && --node->producers[i]->deps == 0)
-                push_ready_node(node->producers[i]);
+        for (int i = 0; i < node->n_in; i++) {
+            struct wf_tape_node *producer = node->producers[i];
+
+            if (!producer || --producer->deps > 0) continue;
+            if (next) push_ready_node(next);
+            next = producer;
+        }
+        if (work.count > work.base) {
+            if (next) push_ready_node(next);
+            next = pop_ready_node();
+        }
+        node = next;
     }
     return WEFT_OK;
 }
