@@ -101,7 +101,7 @@ WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const
  * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope
  *        around it. The mesh must live as long as the scope
  */
-WEFT_API weft_scope *weft_saved_parts_open(weft_mesh *mesh);
+WEFT_API weft_scope *weft_saved_shards_open(weft_mesh *mesh);
 
 /**
  * The same plain tensor without what is known of it.

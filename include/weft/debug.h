@@ -140,7 +140,7 @@ typedef enum weft_memory_category {
 /** Bytes of this rank's tensors. ranks: any; local */
 WEFT_API weft_memory weft_memory_of(weft_memory_category category);
 /** Bytes that this rank's tensors on the meta device would take. ranks: any; local */
-WEFT_API weft_memory weft_memory_planned(weft_memory_category category);
+WEFT_API weft_memory weft_memory_simulated(weft_memory_category category);
 /** Peaks, planned ones too, start again at what is live. ranks: any; local */
 WEFT_API void weft_memory_reset_peak(void);
 WEFT_API void weft_memory_print(FILE *out);

@@ -219,7 +219,7 @@ WEFT_API weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placemen
                                              const weft_redistribute_options *options);
 
 /** True while elements may be under way / wait for them; gives t. ranks: any; local */
-WEFT_API bool weft_is_pending(const weft_tensor *t);
+WEFT_API bool weft_is_in_flight(const weft_tensor *t);
 WEFT_API weft_tensor *weft_wait(weft_tensor *t);
 
 /**

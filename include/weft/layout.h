@@ -87,8 +87,8 @@ WEFT_API int weft_layout_print(const weft_layout *layout, char *text, size_t byt
  *
  * ranks: any; local
  */
-WEFT_API void weft_layout_part(const weft_layout *layout, const int *coordinates, int64_t *shape,
-                               int64_t *stride, int64_t *offset);
+WEFT_API void weft_layout_shard(const weft_layout *layout, const int *coordinates, int64_t *shape,
+                                int64_t *stride, int64_t *offset);
 
 /**
  * The boxes that make up a rank's part, in the order in which it holds them (of the last dim

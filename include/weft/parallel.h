@@ -362,14 +362,14 @@ WEFT_API void weft_plan_release(weft_plan *plan);
 
 /**
  * Every call of the module, of its children too, keeps what backward needs in parts: as in a scope
- * of weft_saved_parts_open. For a block with recompute = WEFT_RECOMPUTE_BLOCK that is the block's
+ * of weft_saved_shards_open. For a block with recompute = WEFT_RECOMPUTE_BLOCK that is the block's
  * input (Megatron: distribute saved activations); otherwise what each operation saves (PyTorch:
  * input_reshard). Inputs and results that are parts already, of a sequence or of heads, stay so.
  *
  * ranks: every rank of the mesh alike; local. gives: nothing; the module keeps the mesh
  * fails: WEFT_ERR_ARG without module or mesh
  */
-WEFT_API weft_status weft_module_save_parts(weft_module *m, weft_mesh *mesh);
+WEFT_API weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh);
 
 /* ---- ready plans ---- */
 

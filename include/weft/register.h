@@ -39,12 +39,12 @@ typedef struct weft_op_info {
 
 /** This rank's part of an operand: a box of the global shape, strides in elements. Outputs are
  *  row-major. `data` is NULL for an operand that is left out. */
-typedef struct weft_part {
+typedef struct weft_op_shard {
     void *data;
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
-} weft_part;
+} weft_op_shard;
 
 /* ---- the functions ---- */
 
@@ -58,8 +58,8 @@ typedef struct weft_rule weft_rule;
 typedef weft_status weft_rule_function(const weft_op_info *info, weft_rule *rule, void *payload);
 
 /** Write every element of every output. Runs on each rank, also where parts are empty. */
-typedef void weft_op_kernel_function(const weft_op_info *info, const weft_part *in, weft_part *out,
-                                     const double *numbers, void *payload);
+typedef void weft_op_kernel_function(const weft_op_info *info, const weft_op_shard *in,
+                                     weft_op_shard *out, const double *numbers, void *payload);
 
 /** A call whose gradient is wanted. Everything is borrowed. */
 typedef struct weft_op_backward {

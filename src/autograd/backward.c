@@ -76,11 +76,11 @@ static struct wf_tape_node *pop_ready_node(void)
 
 static weft_status count_awaited_delivery(const weft_tensor *leaf)
 {
-    struct wf_grad_state *kept = leaf->kept;
+    struct wf_grad_state *state = leaf->grad_state;
 
-    if (!kept) return WEFT_OK;
-    kept->awaited++;
-    return kept->keeper->once ? kept->keeper->growing(kept->keeper, kept) : WEFT_OK;
+    if (!state) return WEFT_OK;
+    state->awaited++;
+    return state->hook->check_before_walk ? state->hook->before_add(state->hook, state) : WEFT_OK;
 }
 
 /* First pass. Refuses a tape that was walked before, one whose saved tensors were written since,
@@ -134,7 +134,7 @@ static weft_status replace_leaf_gradient(weft_tensor *leaf, weft_tensor *grad)
     return WEFT_OK;
 }
 
-weft_tensor *wf_zero_gradient_like(const weft_tensor *of) { return up.filled(of, 0); }
+weft_tensor *wf_zero_gradient_like(const weft_tensor *of) { return up.full_like(of, 0); }
 
 /* What has arrived so far (NULL: nothing) and grad, in place where nobody else holds the first. */
 static weft_tensor *sum_gradients(weft_tensor *so_far, weft_tensor *grad)
@@ -147,8 +147,9 @@ weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad)
 {
     weft_tensor *mine;
 
-    if (leaf->kept) WF_TRY(leaf->kept->keeper->growing(leaf->kept->keeper, leaf->kept));
-    mine = up.settle(grad, leaf);
+    if (leaf->grad_state)
+        WF_TRY(leaf->grad_state->hook->before_add(leaf->grad_state->hook, leaf->grad_state));
+    mine = up.to_leaf_placements(grad, leaf);
     if (!mine) return weft_error_status();
     return replace_leaf_gradient(leaf, sum_gradients(leaf->grad, mine));
 }
@@ -187,17 +188,17 @@ weft_status wf_leaf_unshare_grad(weft_tensor *leaf)
 
 weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
 {
-    struct wf_grad_state *kept = leaf->kept;
+    struct wf_grad_state *state = leaf->grad_state;
 
-    if (kept->awaited > 0 || kept->pieces > 0 || !kept->keeper->listening) return WEFT_OK;
-    return kept->keeper->arrived(kept->keeper, kept);
+    if (state->awaited > 0 || state->recomputes > 0 || !state->hook->wants_complete) return WEFT_OK;
+    return state->hook->complete(state->hook, state);
 }
 
 static weft_status add_gradient_to_leaf(weft_tensor *leaf, weft_tensor *grad)
 {
     WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
-    if (!leaf->kept) return WEFT_OK;
-    leaf->kept->awaited--;
+    if (!leaf->grad_state) return WEFT_OK;
+    leaf->grad_state->awaited--;
     return wf_leaf_notify_if_complete(leaf);
 }
 
@@ -222,7 +223,7 @@ static weft_status run_vjp(struct wf_tape_node *node)
     weft_status before = weft_error_status(), status;
 
     wf_current_context.module = node->module;
-    if (node->parts)
+    if (node->saved_shards)
         wf_tape_node_run_gathered(node, in_grads);
     else
         node->vjp(node, node->grad, in_grads);
@@ -263,7 +264,8 @@ static void drop_undelivered_gradients(struct wf_tape_node *root)
         drop_node_gradient(node);
         for (int i = 0; i < node->n_in; i++) {
             if (node->producers[i]) push_node(node->producers[i]);
-            if (node->leaves[i] && node->leaves[i]->kept) node->leaves[i]->kept->awaited = 0;
+            if (node->leaves[i] && node->leaves[i]->grad_state)
+                node->leaves[i]->grad_state->awaited = 0;
         }
     }
 }
@@ -343,7 +345,7 @@ static weft_status check_gradient_shape(weft_tensor *t, weft_tensor *gradient)
 static weft_tensor *convert_given_gradient(weft_tensor *t, weft_tensor *gradient)
 {
     wf_no_grad_depth++;
-    gradient = up.beside(gradient, t);
+    gradient = up.to_mesh_of(gradient, t);
     wf_no_grad_depth--;
     WF_TRY_PTR(gradient ? check_gradient_shape(t, gradient) : weft_error_status());
     return gradient;
@@ -366,7 +368,7 @@ static weft_status run_backward(weft_tensor *t, weft_tensor *gradient, bool reta
         (long long)t->layout->numel);
     scope = weft_scope_open();
     wf_scope_set_saved_shard_mesh(NULL); /* what a vjp computes again it needs at once */
-    gradient = gradient ? convert_given_gradient(t, gradient) : up.filled(t, 1);
+    gradient = gradient ? convert_given_gradient(t, gradient) : up.full_like(t, 1);
     status = gradient ? walk_tape(t, gradient, retain) : weft_error_status();
     weft_scope_close(scope);
     return status;
@@ -386,8 +388,8 @@ weft_tensor *weft_grad(weft_tensor *leaf)
 {
     if (!leaf) return NULL;
     WF_TRY_PTR(wf_tensor_check_alive(leaf, "grad"));
-    if (leaf->kept && leaf->requires_grad &&
-        leaf->kept->keeper->reduce(leaf->kept->keeper) != WEFT_OK)
+    if (leaf->grad_state && leaf->requires_grad &&
+        leaf->grad_state->hook->reduce(leaf->grad_state->hook) != WEFT_OK)
         return NULL;
     if (!leaf->grad) return NULL;
     if (leaf->grad->layout->partial && rewrite_leaf_gradient(leaf, up.reduce) != WEFT_OK)
@@ -403,7 +405,8 @@ bool weft_grad_is_partial(const weft_tensor *leaf)
 void weft_zero_grad(weft_tensor *leaf)
 {
     if (!leaf || wf_tensor_check_alive(leaf, "zero_grad") != WEFT_OK) return;
-    if (leaf->kept) leaf->kept->keeper->dropped(leaf->kept->keeper, leaf->kept);
+    if (leaf->grad_state)
+        leaf->grad_state->hook->before_drop(leaf->grad_state->hook, leaf->grad_state);
     weft_release(leaf->grad);
     leaf->grad = NULL;
 }

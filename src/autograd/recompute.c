@@ -67,11 +67,11 @@ void wf_recompute_uses_add(int n, weft_tensor *const *in)
         if (!t || t->node) continue;
         if (t->requires_grad ? uses_contain_leaf(uses, t) : block_is_known(uses, t->block))
             continue;
-        awaited = t->requires_grad && t->kept;
+        awaited = t->requires_grad && t->grad_state;
         uses->items = wf_array_grow(uses->items, uses->count, sizeof *uses->items);
         uses->items[uses->count++] = (struct wf_recompute_use){weft_retain(t), t->block->version,
                                                                awaited, wf_local_functions > 0};
-        if (awaited) t->kept->pieces++;
+        if (awaited) t->grad_state->recomputes++;
     }
 }
 
@@ -119,10 +119,10 @@ static weft_status finish_uses(struct piece *piece, bool walked)
 
     for (int i = 0; i < piece->uses.count; i++) {
         struct wf_recompute_use *use = &piece->uses.items[i];
-        struct wf_grad_state *kept = use->leaf->kept;
+        struct wf_grad_state *state = use->leaf->grad_state;
 
-        if (use->awaited && kept && kept->pieces > 0) kept->pieces--;
-        if (use->awaited && kept && walked && status == WEFT_OK)
+        if (use->awaited && state && state->recomputes > 0) state->recomputes--;
+        if (use->awaited && state && walked && status == WEFT_OK)
             status = wf_leaf_notify_if_complete(use->leaf);
         use->awaited = false;
     }
@@ -176,7 +176,7 @@ static weft_tensor *new_leaf_sharing_data(const weft_tensor *t, bool wanted)
 {
     weft_tensor *leaf = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
 
-    leaf->pending = t->pending;
+    leaf->in_flight = t->in_flight;
     leaf->requires_grad = wanted;
     return leaf;
 }
@@ -205,21 +205,21 @@ static weft_tensor *run_second_time(const struct piece *piece, weft_tensor *cons
 static weft_tensor *run_first_time(struct piece *piece, weft_tensor *const *in)
 {
     bool outermost = wf_grad_is_enabled();
-    int listening = -1;
+    int wants_complete = -1;
     weft_tensor *out;
 
     if (outermost) {
         wf_recompute_uses = &piece->uses;
         for (int i = 0; i < piece->n; i++)
             wf_recompute_uses_add_made(in[i]); /* the node keeps them */
-        listening = wf_observer_add(WF_EVENT_INPUTS | WF_EVENT_OP, record_use_event, NULL);
+        wants_complete = wf_observer_add(WF_EVENT_INPUTS | WF_EVENT_OP, record_use_event, NULL);
         piece->draws = wf_rng_state_save();
     }
     wf_no_grad_depth++;
     out = piece->run(in, piece->n, piece->payload);
     wf_no_grad_depth--;
     if (outermost) {
-        wf_observer_remove(listening);
+        wf_observer_remove(wants_complete);
         keep_unmodified_uses(wf_recompute_uses);
         wf_recompute_uses = NULL;
     }

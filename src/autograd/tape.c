@@ -70,7 +70,7 @@ struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *n
     for (int i = 0; i < n_in; i++) connect_input(node, i, in[i]);
     node->saved_slots = 0;
     node->writes = wf_inplace_write_count;
-    node->parts = NULL;
+    node->saved_shards = NULL;
     out->node = node;
     out->requires_grad = true;
     return node;
@@ -90,8 +90,8 @@ void wf_tape_node_release_saved(struct wf_tape_node *node)
     for (uint32_t left = node->saved_slots; left; left &= left - 1)
         weft_release(node->saved[__builtin_ctz(left)]);
     node->saved_slots = 0;
-    wf_saved_shards_free(node->parts);
-    node->parts = NULL;
+    wf_saved_shards_free(node->saved_shards);
+    node->saved_shards = NULL;
 }
 
 weft_status wf_tape_node_fail_modified(const struct wf_tape_node *node, const weft_tensor *t)

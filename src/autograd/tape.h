@@ -31,13 +31,13 @@ struct wf_tape_node {
     void *context;      /* an op's plan */
     void (*release_context)(void *context);
     struct wf_tape_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
-    weft_tensor *leaves[WF_NODE_INPUTS]; /* or a leaf that wants a gradient, or neither */
-    weft_tensor *saved[WF_NODE_SAVED];   /* retained; meaning is the vjp's */
-    uint32_t versions[WF_NODE_SAVED];    /* of their blocks when they were saved */
-    uint32_t saved_slots;                /* bits of those in use */
-    uint64_t writes;                     /* on this thread when it was recorded */
-    struct wf_saved_shards *parts;       /* which of them are parts; NULL: none */
-    double s[4];                         /* the call's scalars */
+    weft_tensor *leaves[WF_NODE_INPUTS];  /* or a leaf that wants a gradient, or neither */
+    weft_tensor *saved[WF_NODE_SAVED];    /* retained; meaning is the vjp's */
+    uint32_t versions[WF_NODE_SAVED];     /* of their blocks when they were saved */
+    uint32_t saved_slots;                 /* bits of those in use */
+    uint64_t writes;                      /* on this thread when it was recorded */
+    struct wf_saved_shards *saved_shards; /* which of them are shards; NULL: none */
+    double s[4];                          /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* gathers the output's gradient during backward */
     uint64_t number;   /* of recording, on this thread: backward runs the later node first */
@@ -134,30 +134,31 @@ struct wf_grad_state;
  * finished. An optimizer uses them up while backward is still under way.
  */
 struct wf_grad_hook {
-    bool reduced;   /* and none of its leaves' gradients was dropped since */
-    bool listening; /* to `arrived` */
-    bool once;      /* `growing` only looks: it is asked before a walk has changed anything, too */
+    bool reduced;           /* and none of its leaves' gradients was dropped since */
+    bool wants_complete;    /* to `complete` */
+    bool check_before_walk; /* `before_add` only looks: it is asked before a walk has changed
+                               anything, too */
     /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
-    weft_status (*reduce)(struct wf_grad_hook *keeper);
+    weft_status (*reduce)(struct wf_grad_hook *hook);
     /** A walk has delivered the last of a leaf's gradient, and nothing in it uses the leaf any
      * more. */
-    weft_status (*arrived)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
+    weft_status (*complete)(struct wf_grad_hook *hook, struct wf_grad_state *state);
     /** Something is about to be added to a gradient. */
-    weft_status (*growing)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
+    weft_status (*before_add)(struct wf_grad_hook *hook, struct wf_grad_state *state);
     /** A gradient is about to be dropped. */
-    void (*dropped)(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
+    void (*before_drop)(struct wf_grad_hook *hook, struct wf_grad_state *state);
 };
 
 /** What a keeper knows of one leaf, which points to it. */
 struct wf_grad_state {
-    struct wf_grad_hook *keeper;
-    unsigned axes; /* bits of the mesh axes along which the keeper reduces the gradient */
-    int awaited;   /* deliveries to come in the walks that have begun */
-    int pieces;    /* that use the leaf and are still to be run again (recompute.c) */
-    bool reduced;  /* the gradient is final */
+    struct wf_grad_hook *hook;
+    unsigned axes;  /* bits of the mesh axes along which the keeper reduces the gradient */
+    int awaited;    /* deliveries to come in the walks that have begun */
+    int recomputes; /* that use the leaf and are still to be run again (recompute.c) */
+    bool reduced;   /* the gradient is final */
 };
 
-/** Call `arrived` if nothing more is to come to the leaf. */
+/** Call `complete` if nothing more is to come to the leaf. */
 weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 
 /** A tensor from outside that a piece used when it ran without being recorded. Holds a reference.
@@ -197,10 +198,10 @@ static inline void wf_note_made_tensor(const weft_tensor *t)
 /** What the tape needs from above; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
-    weft_tensor *(*filled)(const weft_tensor *like, double value); /* a gradient that is known */
+    weft_tensor *(*full_like)(const weft_tensor *like, double value); /* a gradient that is known */
     /* a gradient that the program gives, over the mesh of `of` */
-    weft_tensor *(*beside)(weft_tensor *grad, const weft_tensor *of);
-    weft_tensor *(*settle)(
+    weft_tensor *(*to_mesh_of)(weft_tensor *grad, const weft_tensor *of);
+    weft_tensor *(*to_leaf_placements)(
         weft_tensor *grad,
         const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */
     weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf); /* pending sums too */

@@ -18,7 +18,7 @@ struct wf_saved_shards {
     struct wf_layout *whole[WF_NODE_SAVED]; /* of tensors with this layout */
 };
 
-weft_scope *weft_saved_parts_open(weft_mesh *mesh)
+weft_scope *weft_saved_shards_open(weft_mesh *mesh)
 {
     weft_scope *scope = weft_scope_open();
 
@@ -28,11 +28,11 @@ weft_scope *weft_saved_parts_open(weft_mesh *mesh)
 
 static struct wf_saved_shards *saved_shards_of(struct wf_tape_node *node, weft_mesh *mesh)
 {
-    if (!node->parts) {
-        node->parts = WF_NEW(struct wf_saved_shards);
-        node->parts->mesh = weft_mesh_retain(mesh);
+    if (!node->saved_shards) {
+        node->saved_shards = WF_NEW(struct wf_saved_shards);
+        node->saved_shards->mesh = weft_mesh_retain(mesh);
     }
-    return node->parts;
+    return node->saved_shards;
 }
 
 static void shard_saved_tensor(struct wf_tape_node *node, int slot, weft_mesh *mesh)
@@ -61,7 +61,7 @@ void wf_tape_node_shard_saved(struct wf_tape_node *node)
 
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    const struct wf_saved_shards *parts = node->parts;
+    const struct wf_saved_shards *parts = node->saved_shards;
     weft_tensor *kept[WF_NODE_SAVED];
     bool good = true;
 

@@ -19,13 +19,13 @@ struct op;
 /* One part of a collective. Sets op->inner, or op->request; false when this rank has no share. */
 typedef bool stage_function(struct op *op);
 
-enum { MAX_PARTS = 4 };
+enum { MAX_STAGES = 4 };
 
 struct op {
     struct op *next;
     struct wf_coll *coll, inner;
     struct nodes *nodes;
-    stage_function *parts[MAX_PARTS];
+    stage_function *stages[MAX_STAGES];
     int at;      /* the part in progress */
     bool queued; /* one after the other; else straight to MPI */
     bool running;
@@ -227,17 +227,17 @@ static bool whole_collective_by_mpi(struct op *op)
 
 static void choose_stages(struct op *op)
 {
-    static stage_function *const small_sum[MAX_PARTS] = {allreduce_small_inside,
-                                                         allreduce_small_across};
-    static stage_function *const sum[MAX_PARTS] = {reduce_scatter_slices_inside,
-                                                   allreduce_slice_across, allgather_slices_inside};
-    static stage_function *const sum_scatter[MAX_PARTS] = {reduce_columns_inside,
-                                                           reduce_scatter_column_across};
-    static stage_function *const gather[MAX_PARTS] = {allgather_column_across,
-                                                      allgather_columns_inside};
-    static stage_function *const broadcast[MAX_PARTS] = {
+    static stage_function *const small_sum[MAX_STAGES] = {allreduce_small_inside,
+                                                          allreduce_small_across};
+    static stage_function *const sum[MAX_STAGES] = {
+        reduce_scatter_slices_inside, allreduce_slice_across, allgather_slices_inside};
+    static stage_function *const sum_scatter[MAX_STAGES] = {reduce_columns_inside,
+                                                            reduce_scatter_column_across};
+    static stage_function *const gather[MAX_STAGES] = {allgather_column_across,
+                                                       allgather_columns_inside};
+    static stage_function *const broadcast[MAX_STAGES] = {
         scatter_on_root_node, broadcast_slice_across, allgather_slices_inside};
-    static stage_function *const flat[MAX_PARTS] = {whole_collective_by_mpi};
+    static stage_function *const flat[MAX_STAGES] = {whole_collective_by_mpi};
     stage_function *const *parts = flat;
     const struct wf_coll *coll = op->coll;
     bool small = coll->count * weft_dtype_size(coll->dtype) <= WF_ENGINE_INLINE;
@@ -246,7 +246,7 @@ static void choose_stages(struct op *op)
     if (coll->kind == WEFT_COLL_REDUCE_SCATTER && op->nodes->tree_fits) parts = sum_scatter;
     if (coll->kind == WEFT_COLL_ALL_GATHER) parts = gather;
     if (coll->kind == WEFT_COLL_BROADCAST && !small) parts = broadcast;
-    memcpy(op->parts, parts, sizeof op->parts);
+    memcpy(op->stages, parts, sizeof op->stages);
     op->queued = parts != flat;
 }
 
@@ -304,7 +304,7 @@ static void start_stage(struct op *op)
 {
     op->inner = (struct wf_coll){0};
     op->running = true;
-    if (op->parts[op->at](op) && op->inner.comm) op->inner.comm->backend->start(&op->inner);
+    if (op->stages[op->at](op) && op->inner.comm) op->inner.comm->backend->start(&op->inner);
 }
 
 static bool nodes_progress(struct wf_coll *coll)
@@ -312,7 +312,7 @@ static bool nodes_progress(struct wf_coll *coll)
     struct op *op = coll->state;
 
     if (op->queued && op->nodes->head != op) return false;
-    for (; op->at < MAX_PARTS && op->parts[op->at]; op->at++) {
+    for (; op->at < MAX_STAGES && op->stages[op->at]; op->at++) {
         if (!op->running) start_stage(op);
         if (!stage_is_complete(op)) return false;
         op->running = false;

@@ -23,16 +23,16 @@ size_t wf_replica_tensor_bytes(const struct wf_replica_tensor *m)
 /* Leaves that are cut along all axes are reduced by backward. */
 static bool needs_bucket_reduction(const struct wf_replica_tensor *m)
 {
-    return m->leaf->requires_grad && m->kept.axes;
+    return m->leaf->requires_grad && m->grad_state.axes;
 }
 
 /* A plain tensor's gradient never is; a distributed one's where an axis replicates it. */
 static bool gradient_may_be_partial(const struct wf_replica_tensor *m)
 {
-    const struct wf_layout *lent = m->lent;
+    const struct wf_layout *view = m->view;
 
-    for (int a = 0; a < lent->n_axes; a++)
-        if (weft_is_replicate(lent->placements[a]) && weft_mesh_axis_size(lent->mesh, a) > 1)
+    for (int a = 0; a < view->n_axes; a++)
+        if (weft_is_replicate(view->placements[a]) && weft_mesh_axis_size(view->mesh, a) > 1)
             return true;
     return false;
 }
@@ -41,7 +41,7 @@ static bool can_share_bucket(const struct wf_replicas *r, const struct wf_replic
                              const struct wf_replica_tensor *b)
 {
     return a->leaf->layout->desc.dtype == b->leaf->layout->desc.dtype &&
-           a->kept.axes == b->kept.axes &&
+           a->grad_state.axes == b->grad_state.axes &&
            (!r->config.backwards || gradient_may_be_partial(a) == gradient_may_be_partial(b));
 }
 
@@ -62,7 +62,7 @@ static void add_gradient_bucket(struct wf_replicas *r, int last)
 
     r->buckets = wf_array_grow(r->buckets, r->n_buckets++, sizeof *r->buckets);
     b = &r->buckets[number];
-    *b = (struct wf_gradient_bucket){.axes = r->members[last].kept.axes,
+    *b = (struct wf_gradient_bucket){.axes = r->members[last].grad_state.axes,
                                      .members = wf_calloc((size_t)last + 1, sizeof(int))};
     add_member_to_bucket(r, number, last);
     for (int i = last - 1; i >= 0; i--) {
@@ -120,10 +120,10 @@ void wf_buckets_begin_backward(struct wf_replicas *r)
     wf_buckets_rebuild_if_changed(r);
     for (int b = 0; b < r->n_buckets; b++) r->buckets[b].missing = r->buckets[b].count;
     for (int i = 0; i < r->n_members; i++) {
-        r->members[i].arrived = false;
-        r->members[i].kept.awaited = 0;
+        r->members[i].complete = false;
+        r->members[i].grad_state.awaited = 0;
     }
-    r->keeper.listening = true;
+    r->grad_hook.wants_complete = true;
 }
 
 /* The next buckets, as far as they are complete; with `all` the others too, but for those that wait
@@ -149,14 +149,14 @@ static void start_buckets_outside_modules(struct wf_replicas *r, bool all)
     wf_current_context = before;
 }
 
-weft_status wf_replicas_grad_complete(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+weft_status wf_replicas_grad_complete(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    struct wf_replicas *r = (struct wf_replicas *)keeper;
-    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
+    struct wf_replicas *r = (struct wf_replicas *)hook;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)state;
 
     if (r->n_started) wf_comm_test(&r->buckets[r->n_started - 1].coll);
-    if (m->bucket < 0 || m->arrived || gradient_may_be_partial(m)) return WEFT_OK;
-    m->arrived = true;
+    if (m->bucket < 0 || m->complete || gradient_may_be_partial(m)) return WEFT_OK;
+    m->complete = true;
     r->buckets[m->bucket].missing--;
     start_buckets_outside_modules(r, false);
     return WEFT_OK;
@@ -164,7 +164,7 @@ weft_status wf_replicas_grad_complete(struct wf_grad_hook *keeper, struct wf_gra
 
 void wf_buckets_start_remaining(struct wf_replicas *r)
 {
-    if (!r->keeper.listening) return;
-    r->keeper.listening = false;
+    if (!r->grad_hook.wants_complete) return;
+    r->grad_hook.wants_complete = false;
     start_buckets_outside_modules(r, true);
 }

@@ -33,10 +33,10 @@ void wf_replicas_release(void *payload)
     for (int i = 0; i < r->n_members; i++) {
         struct wf_replica_tensor *m = &r->members[i];
 
-        m->leaf->kept = NULL;
+        m->leaf->grad_state = NULL;
         weft_release(m->leaf);
         weft_release(m->before);
-        wf_layout_release(m->lent);
+        wf_layout_release(m->view);
         wf_layout_release(m->whole);
         release_layout(m->given);
         release_layout(m->term);
@@ -92,11 +92,11 @@ static weft_status list_module_tensor(const weft_module_tensor *it, void *payloa
     const char *name = it->name, *kind = wf_replica_tensor_kind(it->buffer);
     const struct wf_tensor_desc *desc = &parameter->layout->desc;
 
-    WF_NEED(!parameter->kept, WEFT_ERR_STATE,
+    WF_NEED(!parameter->grad_state, WEFT_ERR_STATE,
             "data parallel: %s '%s' of module '%s' is a replica's already, or an "
             "optimizer's that updates it in backward",
             kind, name, weft_module_path(m));
-    WF_NEED(desc->contiguous || !wf_layout_parts_alike(parameter->layout), WEFT_ERR_ARG,
+    WF_NEED(desc->contiguous || !wf_layout_shards_equal(parameter->layout), WEFT_ERR_ARG,
             "data parallel: %s '%s' of module '%s' is a strided view; give the module a "
             "copy",
             kind, name, weft_module_path(m));
@@ -128,7 +128,7 @@ static weft_status check_modules_not_replicas(weft_module *module)
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
-        if (modules[i]->parameter_views.lend)
+        if (modules[i]->parameter_views.view)
             status = WF_FAIL(WEFT_ERR_STATE, "data parallel: module '%s' (%s) is a replica already",
                              modules[i]->path, modules[i]->kind->type);
     wf_free(modules);
@@ -271,14 +271,14 @@ static void record_replica_tensors(struct wf_replicas *r, struct replica_setup *
         unsigned replicas = replica_axes_of(r, parameter_change->from->layout);
 
         r->members[i] = (struct wf_replica_tensor){
-            .kept = {.keeper = &r->keeper,
-                     .axes = axes_reduced_in_buckets(parameter_change->leaf, replicas)},
+            .grad_state = {.hook = &r->grad_hook,
+                           .axes = axes_reduced_in_buckets(parameter_change->leaf, replicas)},
             .buffer = parameter_change->buffer,
             .replicas = replicas,
             .leaf = weft_retain(parameter_change->leaf),
-            .lent = wf_layout_retain(parameter_change->from->layout),
+            .view = wf_layout_retain(parameter_change->from->layout),
             .whole = wf_layout_retain(parameter_change->whole)};
-        parameter_change->leaf->kept = &r->members[i].kept;
+        parameter_change->leaf->grad_state = &r->members[i].grad_state;
         r->leaves[i] = parameter_change->leaf;
         r->meta = wf_is_meta(parameter_change->leaf);
     }
@@ -297,7 +297,7 @@ static weft_tensor *find_new_leaf(const struct replica_setup *replica_setup,
 static weft_status install_module_parameters(weft_module *m, struct wf_replicas *r,
                                              const struct replica_setup *replica_setup)
 {
-    for (int i = 0; i < m->n_held; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         wf_parameter_replace_tensor(&m->parameters[i],
                                     find_new_leaf(replica_setup, m->parameters[i].tensor));
     m->parameter_views =
@@ -363,10 +363,10 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
     WF_TRY(check_modules_not_replicas(module));
     WF_TRY(wf_check_no_outside_ties(module, "data parallel"));
     r = WF_NEW(struct wf_replicas);
-    *r = (struct wf_replicas){.keeper = {.reduce = wf_replicas_reduce_grads,
-                                         .arrived = wf_replicas_grad_complete,
-                                         .growing = wf_replicas_grad_before_add,
-                                         .dropped = wf_replicas_grad_dropped},
+    *r = (struct wf_replicas){.grad_hook = {.reduce = wf_replicas_reduce_grads,
+                                            .complete = wf_replicas_grad_complete,
+                                            .before_add = wf_replicas_grad_before_add,
+                                            .before_drop = wf_replicas_grad_dropped},
                               .refs = 1,
                               .mesh = weft_mesh_retain(mesh),
                               .config = config,

@@ -2,7 +2,7 @@
  * data_parallel.h: what the files of this folder share: the state of a module that is a replica.
  *
  * NOTE [replicas] A parameter is kept as a leaf over one mesh for all: the replicas' axes first,
- * then those of styles. A call of its module is lent the same bytes in the layout from before
+ * then those of styles. A call of its module is view the same bytes in the layout from before
  * (parameter_view.c). The way back labels the gradient as pending along the replicas' axes, and the
  * rest follows from layouts: where the leaf is replicated it waits, however many backwards add to
  * it, for the buckets (gradient_buckets.c, bucket_assignment.c); where it is sharded it comes by a
@@ -24,10 +24,10 @@ struct wf_replicas;
 
 /* A parameter, or a buffer: whole on every replica, and never with a gradient. */
 struct wf_replica_tensor {
-    struct wf_grad_state kept; /* its leaf points here */
+    struct wf_grad_state grad_state; /* its leaf points here */
     bool buffer;
     weft_tensor *leaf;       /* one reference */
-    struct wf_layout *lent;  /* what a call of its module sees */
+    struct wf_layout *view;  /* what a call of its module sees */
     weft_tensor *before;     /* a gradient of an earlier step that is still to be used, or NULL */
     struct wf_layout *given; /* of the last gradient that came back, */
     struct wf_layout *term;  /* and as a term of the leaf's */
@@ -35,7 +35,7 @@ struct wf_replica_tensor {
     unsigned replicas;       /* bits of the axes of which its gradient is a sum */
     bool wanted;             /* it wanted a gradient when the buckets were made */
     int bucket;              /* its number; -1: none */
-    bool arrived;            /* its gradient is complete, and may go with the bucket */
+    bool complete;           /* its gradient is complete, and may go with the bucket */
     bool taken;              /* the bucket has it */
 };
 
@@ -51,7 +51,7 @@ struct wf_gradient_bucket {
 };
 
 struct wf_replicas {
-    struct wf_grad_hook keeper;
+    struct wf_grad_hook grad_hook;
     int refs;
     weft_mesh *mesh; /* of the leaves: the replicas' axes first */
     unsigned axes;   /* bits of those axes, */
@@ -77,7 +77,7 @@ void wf_replicas_release(void *payload);
 /** "buffer" or "parameter", for messages. */
 const char *wf_replica_tensor_kind(bool buffer);
 
-/** What the module's calls are lent; wf_parameter_views's function. payload: struct wf_replicas. */
+/** What the module's calls are view; wf_parameter_views's function. payload: struct wf_replicas. */
 weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *payload);
 
 size_t wf_replica_tensor_bytes(const struct wf_replica_tensor *member);
@@ -131,7 +131,7 @@ void wf_buckets_begin_backward(struct wf_replicas *r);
 /** It ends: what has not been sent is. So messages of the program that come next come next on every
  *  replica, whatever its backward was like. */
 void wf_buckets_start_remaining(struct wf_replicas *r);
-weft_status wf_replicas_grad_complete(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
+weft_status wf_replicas_grad_complete(struct wf_grad_hook *hook, struct wf_grad_state *state);
 
 /* ---- gradient_buckets.c ---- */
 
@@ -140,9 +140,9 @@ void wf_bucket_start_all_reduce(struct wf_replicas *r, struct wf_gradient_bucket
 /** Let buckets that have left arrive, and drop them: nobody wants them any more. */
 void wf_buckets_wait_and_drop(struct wf_replicas *r);
 
-weft_status wf_replicas_reduce_grads(struct wf_grad_hook *keeper);
-weft_status wf_replicas_grad_before_add(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
-void wf_replicas_grad_dropped(struct wf_grad_hook *keeper, struct wf_grad_state *kept);
+weft_status wf_replicas_reduce_grads(struct wf_grad_hook *hook);
+weft_status wf_replicas_grad_before_add(struct wf_grad_hook *hook, struct wf_grad_state *state);
+void wf_replicas_grad_dropped(struct wf_grad_hook *hook, struct wf_grad_state *state);
 
 /** How many numbers replicas tell each other in a step. */
 size_t wf_replica_stats_count(const struct wf_replicas *r);

@@ -58,7 +58,7 @@ void wf_replicas_sum_values(const struct wf_replicas *r, unsigned axes, double *
 
 static bool has_unreduced_gradient(const struct wf_replica_tensor *m)
 {
-    return m->leaf->grad && !m->kept.reduced;
+    return m->leaf->grad && !m->grad_state.reduced;
 }
 
 /* Bytes of its own. The other replicas are on their way, so without memory the job ends. */
@@ -260,12 +260,12 @@ static void reset_step_counters(struct wf_replicas *r, const struct replica_stat
     for (int i = 0; i < r->n_members; i++) any |= replica_stats->had[i] > 0;
     r->n_started = r->backwards = 0;
     r->tokens = r->loss = 0;
-    r->keeper.reduced = true;
+    r->grad_hook.reduced = true;
     if (!any) return;
     r->all_tokens = *replica_stats->tokens;
     r->mean_loss = *replica_stats->loss / *replica_stats->tokens;
     for (int i = 0; i < r->n_members; i++) {
-        r->members[i].kept.reduced = true;
+        r->members[i].grad_state.reduced = true;
         weft_release(r->members[i].before);
         r->members[i].before = NULL;
     }
@@ -287,43 +287,43 @@ static weft_status reduce_all_gradients(struct wf_replicas *r)
     return WEFT_OK;
 }
 
-weft_status wf_replicas_reduce_grads(struct wf_grad_hook *keeper)
+weft_status wf_replicas_reduce_grads(struct wf_grad_hook *hook)
 {
-    struct wf_replicas *r = (struct wf_replicas *)keeper;
+    struct wf_replicas *r = (struct wf_replicas *)hook;
     weft_scope *scope;
     weft_status status;
 
-    if (keeper->reduced) return WEFT_OK;
+    if (hook->reduced) return WEFT_OK;
     scope = weft_scope_open();
     status = reduce_all_gradients(r);
     weft_scope_close(scope);
     return status;
 }
 
-weft_status wf_replicas_grad_before_add(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+weft_status wf_replicas_grad_before_add(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)state;
 
-    if (!kept->reduced) keeper->reduced = false;
-    WF_NEED(!keeper->reduced, WEFT_ERR_STATE,
+    if (!state->reduced) hook->reduced = false;
+    WF_NEED(!hook->reduced, WEFT_ERR_STATE,
             "backward: the gradients were reduced over the replicas already; take the step or drop "
             "them first");
-    if (!kept->reduced) return WEFT_OK;
+    if (!state->reduced) return WEFT_OK;
     m->before = m->leaf->grad;
     m->leaf->grad = NULL;
-    kept->reduced = false;
+    state->reduced = false;
     return WEFT_OK;
 }
 
 /* Buckets that have left are taken in first: those of all replicas have. */
-void wf_replicas_grad_dropped(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+void wf_replicas_grad_dropped(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    struct wf_replicas *r = (struct wf_replicas *)keeper;
-    struct wf_replica_tensor *m = (struct wf_replica_tensor *)kept;
+    struct wf_replicas *r = (struct wf_replicas *)hook;
+    struct wf_replica_tensor *m = (struct wf_replica_tensor *)state;
 
-    if (r->config.backwards && r->backwards >= r->config.backwards) keeper->reduce(keeper);
+    if (r->config.backwards && r->backwards >= r->config.backwards) hook->reduce(hook);
     r->backwards = 0;
     weft_release(m->before);
     m->before = NULL;
-    kept->reduced = keeper->reduced = false;
+    state->reduced = hook->reduced = false;
 }

@@ -13,7 +13,7 @@ static weft_tensor *view_with_layout(weft_tensor *t, struct wf_layout *layout)
 {
     weft_tensor *other = wf_tensor_new(layout, wf_block_retain(t->block), t->data, "replica");
 
-    other->pending = t->pending;
+    other->in_flight = t->in_flight;
     return other;
 }
 
@@ -48,11 +48,11 @@ static void vjp_parameter_view(const struct wf_tape_node *node, weft_tensor *gra
     if (term) in_grads[0] = view_with_layout(grad, term);
 }
 
-static void record_view_node(weft_tensor *lent, struct wf_replicas *r,
+static void record_view_node(weft_tensor *view, struct wf_replicas *r,
                              const struct wf_replica_tensor *member)
 {
     struct wf_tape_node *node =
-        wf_tape_record(lent, vjp_parameter_view, "replica", 1, &member->leaf);
+        wf_tape_record(view, vjp_parameter_view, "replica", 1, &member->leaf);
 
     r->refs++;
     node->context = r;
@@ -64,18 +64,19 @@ weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *pa
 {
     struct wf_replicas *r = payload;
     weft_tensor *parameter = m->parameters[index].tensor;
-    const struct wf_replica_tensor *member = (const struct wf_replica_tensor *)parameter->kept;
-    weft_tensor *whole, *lent;
+    const struct wf_replica_tensor *member =
+        (const struct wf_replica_tensor *)parameter->grad_state;
+    weft_tensor *whole, *view;
 
-    WF_NEED_PTR(member && parameter->kept->keeper == &r->keeper, WEFT_ERR_STATE,
+    WF_NEED_PTR(member && parameter->grad_state->hook == &r->grad_hook, WEFT_ERR_STATE,
                 "%s '%s' was replaced after weft_data_parallel",
                 wf_replica_tensor_kind(index >= m->n_parameters), m->parameters[index].name);
     weft_no_grad_begin();
     whole = wf_redistribute(parameter, member->whole->placements);
     weft_no_grad_end();
     if (!whole) return NULL;
-    lent = view_with_layout(whole, member->lent);
+    view = view_with_layout(whole, member->view);
     if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(1, &parameter)))
-        record_view_node(lent, r, member);
-    return lent;
+        record_view_node(view, r, member);
+    return view;
 }

@@ -15,7 +15,7 @@
 static struct wf_replicas *require_replica_module(const weft_module *module, const char *who)
 {
     WF_NEED_PTR(module, WEFT_ERR_ARG, "%s: the module is NULL", who);
-    WF_NEED_PTR(module->parameter_views.lend == wf_replica_parameter_view, WEFT_ERR_STATE,
+    WF_NEED_PTR(module->parameter_views.view == wf_replica_parameter_view, WEFT_ERR_STATE,
                 "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
                 module->kind->type);
     return module->parameter_views.payload;
@@ -40,7 +40,7 @@ static void reset_sums_if_dropped(struct wf_replicas *r)
 {
     if (r->n_started) return;
     for (int i = 0; i < r->n_members; i++)
-        if (r->members[i].leaf->grad && !r->members[i].kept.reduced) return;
+        if (r->members[i].leaf->grad && !r->members[i].grad_state.reduced) return;
     r->tokens = r->loss = 0;
 }
 
@@ -55,7 +55,7 @@ static weft_status backward_weighted_by_tokens(struct wf_replicas *r, weft_tenso
     if (++r->backwards == r->config.backwards) wf_buckets_begin_backward(r);
     if (tokens > 0 || r->cut || r->spread) status = weft_backward(weft_mul_scalar(loss, tokens));
     if (status == WEFT_OK) wf_buckets_start_remaining(r);
-    r->keeper.listening = false;
+    r->grad_hook.wants_complete = false;
     WF_TRY(status);
     r->tokens += tokens;
     if (tokens > 0) r->loss += tokens * value;

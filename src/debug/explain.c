@@ -37,7 +37,7 @@ static void print_op_plan(const struct wf_op_plan *plan, int indent, FILE *out)
         if (plan->absent[i]) fprintf(out, "%*scounted by the first rank only\n", indent + 2, "");
         if (plan->move[i]) print_redistribution(plan->move[i], indent + 2, out);
     }
-    if (plan->care & WF_SLOW_ROW_MAJOR_COPY)
+    if (plan->slow_path & WF_SLOW_ROW_MAJOR_COPY)
         fprintf(out, "%*sinput 0 is made row-major first\n", indent, "");
     for (int j = 0; j < plan->n_out; j++)
         if (plan->out[j]) print_layout("out", plan->out[j], indent, out);
@@ -56,7 +56,7 @@ static void print_tape_node(const struct wf_tape_node *node, int depth, int inde
 weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
 {
     WF_NEED_GIVEN(t, "explain: no tensor");
-    WF_TRY(wf_tensor_need_held(t, "explain"));
+    WF_TRY(wf_tensor_need_alive(t, "explain"));
     WF_NEED(t->node, WEFT_ERR_STATE,
             "explain: no recorded op made this tensor (it needs an input that wants a gradient)");
     WF_NEED(out, WEFT_ERR_ARG, "explain: no file");

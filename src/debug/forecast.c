@@ -112,7 +112,7 @@ static weft_status forecast_training_step(weft_forecast *f, weft_module *model, 
     status = run_training_step(model, optim, leaves, inputs, n);
     wf_observer_remove(observer);
     for (int c = 0; c <= WEFT_MEMORY_CATEGORIES; c++)
-        f->memory[c] = weft_memory_planned((weft_memory_category)c);
+        f->memory[c] = weft_memory_simulated((weft_memory_category)c);
     return status;
 }
 

@@ -24,7 +24,7 @@ static bool is_plan_distributed(const struct wf_op_plan *plan)
 /* Views that move nothing, and changes of dtype: what PyTorch's tables leave out too. */
 static bool is_plan_trivial(const struct wf_op_plan *plan)
 {
-    bool moves = plan->care & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
+    bool moves = plan->slow_path & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
 
     return (!wf_ops[plan->op].prepare && !moves) || plan->op == WF_OP_cast;
 }

@@ -20,7 +20,7 @@ weft_memory weft_memory_of(weft_memory_category category)
     return (weft_memory){stats.live, stats.peak, stats.cached};
 }
 
-weft_memory weft_memory_planned(weft_memory_category category)
+weft_memory weft_memory_simulated(weft_memory_category category)
 {
     struct wf_pool_stats stats = {0};
 
@@ -52,7 +52,7 @@ void weft_memory_print(FILE *out)
 
 weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
 {
-    WF_TRY_PTR(wf_tensor_need_held(t, "memory_count_as"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "memory_count_as"));
     if (t && category < WEFT_MEMORY_CATEGORIES)
         wf_block_recategorize(t->block, (enum wf_category)category);
     return t;

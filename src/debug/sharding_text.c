@@ -136,7 +136,7 @@ weft_status weft_visualize_sharding(const weft_tensor *t, FILE *out)
     struct wf_sharding *s;
 
     WF_NEED_GIVEN(t, "visualize_sharding: no tensor");
-    WF_TRY(wf_tensor_need_held(t, "visualize_sharding"));
+    WF_TRY(wf_tensor_need_alive(t, "visualize_sharding"));
     WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "visualize_sharding: the tensor is plain");
     if (t->layout->numel == 0 || !wf_sharding_drawn_by_this_rank(t->layout)) return WEFT_OK;
     WF_NEED_LOCAL(out, WEFT_ERR_ARG, "visualize_sharding: no file");

@@ -16,7 +16,7 @@
 /* The lines of an op's redistributions: "input 0 implicit: tp: S(0)->R all-gather". */
 static char *describe_redistributions(const struct wf_op_plan *plan)
 {
-    const char *who = plan->care & WF_SLOW_EXPLICIT_MOVE ? "explicit" : "implicit";
+    const char *who = plan->slow_path & WF_SLOW_EXPLICIT_MOVE ? "explicit" : "implicit";
     char *lines = NULL;
 
     for (int i = 0; i < plan->n_in; i++) {

@@ -60,7 +60,7 @@ struct count {
 
 struct pool {
     int64_t until_failure; /* counts down on every request; fails on reaching 0 */
-    struct count real, planned;
+    struct count real, simulated;
     int64_t cached;
     int comm_list; /* which lists serve WF_MEM_COMM: 1 while a shared source is installed */
     struct wf_block *idle[2][CLASSES]; /* private, shared */
@@ -301,9 +301,9 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
 
 static void recycle_simulated(struct pool *pool, struct wf_block *block)
 {
-    pool->planned.live[block->category] -= block->bytes;
-    pool->planned.live_all -= block->bytes;
-    block->unusual = 0;
+    pool->simulated.live[block->category] -= block->bytes;
+    pool->simulated.live_all -= block->bytes;
+    block->special_cases = 0;
     block->next = pool->spare;
     pool->spare = block;
 }
@@ -311,8 +311,8 @@ static void recycle_simulated(struct pool *pool, struct wf_block *block)
 /* True when nothing is left to do. */
 static bool recycle_special_cases(struct pool *pool, struct wf_block *block)
 {
-    if (block->unusual & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
-    if (!(block->unusual & WF_BLOCK_SIMULATED)) return false;
+    if (block->special_cases & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
+    if (!(block->special_cases & WF_BLOCK_SIMULATED)) return false;
     recycle_simulated(pool, block);
     return true;
 }
@@ -323,7 +323,7 @@ void wf_block_recycle(struct wf_block *block)
     struct wf_block **list = &pool->idle[block->shared][block->size_class];
 
     WF_ASSERT(block->refs == 0);
-    if (block->unusual && recycle_special_cases(pool, block)) return;
+    if (block->special_cases && recycle_special_cases(pool, block)) return;
     FORBID(block->data, (size_t)block->capacity);
     pool->real.live[block->category] -= block->bytes;
     pool->real.live_all -= block->bytes;
@@ -334,7 +334,7 @@ void wf_block_recycle(struct wf_block *block)
 
 static struct count *byte_count_of_block(const struct wf_block *block)
 {
-    return block->size_class == SIMULATED_CLASS ? &mine->planned : &mine->real;
+    return block->size_class == SIMULATED_CLASS ? &mine->simulated : &mine->real;
 }
 
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
@@ -357,9 +357,9 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
     *block = (struct wf_block){.refs = 1,
                                .category = (uint8_t)category,
                                .size_class = SIMULATED_CLASS,
-                               .unusual = WF_BLOCK_SIMULATED,
+                               .special_cases = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
-    count_new_block(&pool->planned, block);
+    count_new_block(&pool->simulated, block);
     return block;
 }
 
@@ -413,7 +413,7 @@ struct wf_pool_stats wf_pool_stats(enum wf_category category)
 
 struct wf_pool_stats wf_pool_simulated_stats(enum wf_category category)
 {
-    return stats_from_count(&my_pool()->planned, category, 0);
+    return stats_from_count(&my_pool()->simulated, category, 0);
 }
 
 static void reset_peak_bytes(struct count *count)
@@ -425,7 +425,7 @@ static void reset_peak_bytes(struct count *count)
 void wf_pool_reset_peak(void)
 {
     reset_peak_bytes(&my_pool()->real);
-    reset_peak_bytes(&my_pool()->planned);
+    reset_peak_bytes(&my_pool()->simulated);
 }
 
 int64_t wf_pool_system_calls(void) { return my_pool()->system_calls; }
@@ -445,7 +445,7 @@ void wf_pool_finalize(void)
 
     if (!mine) return;
     unmap_idle_regions(mine, false);
-    if (mine->regions || mine->planned.live_all) {
+    if (mine->regions || mine->simulated.live_all) {
         WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end",
                (long long)mine->real.live_all);
         return;

@@ -26,8 +26,8 @@ struct wf_block {
     int32_t refs;
     uint8_t category;
     uint8_t size_class;
-    bool shared;        /* from the shared source */
-    uint8_t unusual;    /* bits WF_BLOCK_..: what its end has to see to beside the free list */
+    bool shared;           /* from the shared source */
+    uint8_t special_cases; /* bits WF_BLOCK_..: what its end has to see to beside the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
     int32_t readers;    /* collectives under way that still read it */
     const char *writer; /* the op of the last such write */

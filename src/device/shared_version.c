@@ -9,11 +9,11 @@
 
 void wf_block_share_version(struct wf_block *of, struct wf_block *copy)
 {
-    if (!(of->unusual & WF_BLOCK_SHARES_VERSION)) of->next = of;
+    if (!(of->special_cases & WF_BLOCK_SHARES_VERSION)) of->next = of;
     copy->next = of->next;
     of->next = copy;
-    of->unusual |= WF_BLOCK_SHARES_VERSION;
-    copy->unusual |= WF_BLOCK_SHARES_VERSION;
+    of->special_cases |= WF_BLOCK_SHARES_VERSION;
+    copy->special_cases |= WF_BLOCK_SHARES_VERSION;
 }
 
 void wf_block_record_write(struct wf_block *block, const char *op)
@@ -23,7 +23,7 @@ void wf_block_record_write(struct wf_block *block, const char *op)
     do {
         b->version++;
         b->writer = op;
-        b = b->unusual & WF_BLOCK_SHARES_VERSION ? b->next : block;
+        b = b->special_cases & WF_BLOCK_SHARES_VERSION ? b->next : block;
     } while (b != block);
 }
 
@@ -33,6 +33,6 @@ void wf_block_unshare_version(struct wf_block *block)
 
     while (before->next != block) before = before->next;
     before->next = block->next;
-    block->unusual &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
-    if (before->next == before) before->unusual &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
+    block->special_cases &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
+    if (before->next == before) before->special_cases &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
 }

@@ -15,6 +15,6 @@ struct wf_slice_writer {
 void wf_slice_writer_open(struct wf_slice_writer *w, int fd, const char *path);
 /** What is buffered goes out, too. fails: WEFT_ERR_IO, on this rank alone */
 weft_status wf_slice_writer_write(struct wf_slice_writer *w, size_t base, const weft_tensor *t,
-                                  const struct wf_local_runs *held,
+                                  const struct wf_local_runs *runs,
                                   const struct wf_file_slice *piece);
 void wf_slice_writer_close(struct wf_slice_writer *w);

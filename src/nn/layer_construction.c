@@ -32,12 +32,12 @@ static weft_status zero_row(weft_tensor *t, int64_t row)
     return status;
 }
 
-weft_status wf_layer_add_child(weft_module *m, const char *name, weft_module **kept_in)
+weft_status wf_layer_add_child(weft_module *m, const char *name, weft_module **parent_slot)
 {
-    weft_module *child = *kept_in;
+    weft_module *child = *parent_slot;
 
     WF_TRY(weft_module_add_child(m, name, child));
-    child->kept_in = kept_in;
+    child->parent_slot = parent_slot;
     return WEFT_OK;
 }
 

@@ -11,7 +11,7 @@ weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes);
 
 /** Put the child that is in a pointer of the payload under m; the pointer follows when the child is
  *  replaced. */
-weft_status wf_layer_add_child(weft_module *m, const char *name, weft_module **kept_in);
+weft_status wf_layer_add_child(weft_module *m, const char *name, weft_module **parent_slot);
 
 /** A new parameter with normal / uniform / equal first values. */
 weft_status wf_parameter_add_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,

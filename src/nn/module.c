@@ -149,7 +149,7 @@ static weft_status check_replacement_child(const weft_module *m, weft_module *ol
     WF_NEED(!child->parent && child != wf_module_root(old), WEFT_ERR_ARG,
             "replace child '%s': the new one is part of a tree already (as '%s')", old->path,
             child->path);
-    WF_NEED(!old->parameter_views.lend, WEFT_ERR_STATE,
+    WF_NEED(!old->parameter_views.view, WEFT_ERR_STATE,
             "replace child '%s': it is a replica; replace it before weft_data_parallel", old->path);
     return WEFT_OK;
 }
@@ -165,10 +165,10 @@ static void swap_child(weft_module *old, weft_module *child)
     parent->children[i] = child;
     child->parent = parent;
     child->name = old->name;
-    child->kept_in = old->kept_in;
-    if (child->kept_in) *child->kept_in = child;
+    child->parent_slot = old->parent_slot;
+    if (child->parent_slot) *child->parent_slot = child;
     old->parent = NULL;
-    old->kept_in = NULL;
+    old->parent_slot = NULL;
     old->name = name;
     old->name[0] = '\0';
     wf_module_path_release(old->path);

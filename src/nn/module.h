@@ -48,7 +48,7 @@ struct wf_hooks {
 struct wf_parameter_views {
     /** A tensor of the open scope for m's own parameter or buffer of this index; NULL with an error
      *  recorded. */
-    weft_tensor *(*lend)(const weft_module *m, int index, void *payload); /* NULL: nothing is */
+    weft_tensor *(*view)(const weft_module *m, int index, void *payload); /* NULL: nothing is */
     void *payload;
     void (*release)(void *payload);
 };
@@ -79,7 +79,7 @@ struct wf_features {
 /** What is known of a module's parts to whoever spread it (parallel_styles/shard_ops.c). */
 struct wf_shard_ops {
     /** t, which every rank has, where `like` is; t itself when that is plain. */
-    weft_tensor *(*beside)(weft_tensor *t, const weft_tensor *like);
+    weft_tensor *(*to_mesh_of)(weft_tensor *t, const weft_tensor *like);
     /** Dropout of x, which may be a plain part: its dim `dim`, of `size` in all, is cut as m's
      * first parameter is. */
     weft_tensor *(*drop)(const weft_module *m, weft_tensor *x, int dim, int64_t size, double p);
@@ -91,16 +91,16 @@ struct weft_module {
     char *name;
     const char *path; /* of wf_module_path_acquire */
     weft_module *parent;
-    weft_module **kept_in; /* where the parent's payload keeps it, or NULL */
+    weft_module **parent_slot; /* where the parent's payload keeps it, or NULL */
     weft_module **children;
     int n_children;
     struct wf_parameter *parameters; /* and buffers behind them: */
-    int n_parameters, n_held;        /* how many of the first, and of both */
+    int n_parameters, n_tensors;     /* how many of the first, and of both */
     struct wf_hooks on_input, on_output;
     struct wf_parameter_views parameter_views;
     struct wf_call_scope call_scope;
-    const struct wf_shard_ops *parts;   /* NULL: it is not spread */
-    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
+    const struct wf_shard_ops *shard_ops; /* NULL: it is not spread */
+    const struct wf_features *features;   /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
     bool distributed;         /* a partition has run on it and what is below */

@@ -1,4 +1,4 @@
-/* module_call.c: one call of a module: where it is, its hooks, the parameters lent to it, its
+/* module_call.c: one call of a module: where it is, its hooks, the parameters view to it, its
  * forward, and what outlives it. */
 #include <string.h>
 
@@ -23,11 +23,11 @@ static weft_status check_module_inputs(const weft_module *m, weft_tensor *const 
     return WEFT_OK;
 }
 
-/* ---- parameters that are lent ---- */
+/* ---- parameters that are view ---- */
 
 static void restore_own_parameters(weft_module *m)
 {
-    for (int i = 0; i < m->n_held; i++) {
+    for (int i = 0; i < m->n_tensors; i++) {
         struct wf_parameter *p = &m->parameters[i];
 
         if (p->own) p->tensor = p->own;
@@ -37,13 +37,13 @@ static void restore_own_parameters(weft_module *m)
 
 static weft_status install_parameter_views(weft_module *m)
 {
-    for (int i = 0; i < m->n_held; i++) {
+    for (int i = 0; i < m->n_tensors; i++) {
         struct wf_parameter *p = &m->parameters[i];
-        weft_tensor *lent = m->parameter_views.lend(m, i, m->parameter_views.payload);
+        weft_tensor *view = m->parameter_views.view(m, i, m->parameter_views.payload);
 
-        if (!lent) return weft_error_status();
+        if (!view) return weft_error_status();
         p->own = p->tensor;
-        p->tensor = lent;
+        p->tensor = view;
     }
     return WEFT_OK;
 }
@@ -141,7 +141,7 @@ static weft_status call_module_in_scope(weft_module *m, weft_tensor *const *inpu
     weft_status status = check_output_count(m, n_outputs), closed;
 
     if (status == WEFT_OK)
-        status = (m->parameter_views.lend ? run_with_parameter_views
+        status = (m->parameter_views.view ? run_with_parameter_views
                                           : run_hooks_and_forward)(m, inputs, n, made);
     closed = weft_scope_return_n(scope, made, status == WEFT_OK ? n_outputs : 0);
     if (status == WEFT_OK) status = closed;

@@ -84,7 +84,7 @@ static void add_module_lines(struct table *table, weft_module *m)
     line.path = wf_strdup(m->path[0] ? m->path : ".");
     line.what = wf_strdup(m->kind->type);
     add_table_line(table, line);
-    for (int i = 0; i < m->n_held; i++) add_tensor_line(table, m, i);
+    for (int i = 0; i < m->n_tensors; i++) add_tensor_line(table, m, i);
     for (int i = 0; i < m->n_children; i++) add_module_lines(table, m->children[i]);
 }
 

@@ -18,7 +18,7 @@
 
 static struct wf_parameter *find_parameter(weft_module *m, const char *name)
 {
-    for (int i = 0; i < m->n_held; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         if (!strcmp(m->parameters[i].name, name)) return &m->parameters[i];
     return NULL;
 }
@@ -68,9 +68,9 @@ static struct wf_parameter *insert_parameter(weft_module *m, int index, const ch
 {
     struct wf_parameter *p;
 
-    m->parameters = wf_array_grow(m->parameters, m->n_held, sizeof *m->parameters);
+    m->parameters = wf_array_grow(m->parameters, m->n_tensors, sizeof *m->parameters);
     p = &m->parameters[index];
-    memmove(p + 1, p, (size_t)(m->n_held++ - index) * sizeof *p);
+    memmove(p + 1, p, (size_t)(m->n_tensors++ - index) * sizeof *p);
     *p = (struct wf_parameter){.name = wf_strdup(name)};
     wf_parameter_replace_tensor(p, t);
     return p;
@@ -99,7 +99,7 @@ weft_status weft_module_add_buffer(weft_module *m, const char *name, weft_tensor
             "add buffer: '%s' of module '%s' wants a gradient: a buffer is not trained "
             "(weft_detach, or weft_module_add_parameter)",
             name, m->path);
-    insert_parameter(m, m->n_held, name, buffer)->unsaved = options.unsaved;
+    insert_parameter(m, m->n_tensors, name, buffer)->unsaved = options.unsaved;
     return WEFT_OK;
 }
 
@@ -110,14 +110,14 @@ static void remove_parameter_at(weft_module *m, int index)
     wf_parameter_replace_tensor(&p, NULL);
     weft_release(p.rows);
     wf_free(p.name);
-    m->n_held--;
+    m->n_tensors--;
     memmove(&m->parameters[index], &m->parameters[index + 1],
-            (size_t)(m->n_held - index) * sizeof p);
+            (size_t)(m->n_tensors - index) * sizeof p);
 }
 
 void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers)
 {
-    while (m->n_held - m->n_parameters > n_buffers) remove_parameter_at(m, m->n_held - 1);
+    while (m->n_tensors - m->n_parameters > n_buffers) remove_parameter_at(m, m->n_tensors - 1);
     while (m->n_parameters > n_parameters) remove_parameter_at(m, --m->n_parameters);
 }
 
@@ -159,7 +159,7 @@ static int count_uses_below(const weft_module *m, const weft_tensor *t)
 {
     int n = 0;
 
-    for (int i = 0; i < m->n_held; i++) n += m->parameters[i].tensor == t;
+    for (int i = 0; i < m->n_tensors; i++) n += m->parameters[i].tensor == t;
     for (int i = 0; i < m->n_children; i++) n += count_uses_below(m->children[i], t);
     return n;
 }
@@ -171,7 +171,7 @@ static const weft_module *find_holder_outside(const weft_module *at, const weft_
     const weft_module *found = NULL;
 
     if (at == m) return NULL;
-    for (int i = 0; i < at->n_held; i++)
+    for (int i = 0; i < at->n_tensors; i++)
         if (at->parameters[i].tensor == t) return at;
     for (int i = 0; i < at->n_children && !found; i++)
         found = find_holder_outside(at->children[i], m, t);
@@ -198,7 +198,7 @@ static weft_status check_not_tied_outside(weft_module *m, weft_module *holder,
 
 static weft_status check_not_tied_outside_below(weft_module *m, weft_module *at, const char *who)
 {
-    for (int i = 0; i < at->n_held; i++)
+    for (int i = 0; i < at->n_tensors; i++)
         WF_TRY(check_not_tied_outside(m, at, &at->parameters[i], who));
     for (int i = 0; i < at->n_children; i++)
         WF_TRY(check_not_tied_outside_below(m, at->children[i], who));

@@ -46,7 +46,7 @@ static weft_status make_replacement(struct slots *slots, struct wf_parameter *p,
 static weft_status make_replacements_below(struct slots *slots, weft_module *m,
                                            replace_function *remake, int what)
 {
-    for (int i = 0; i < m->n_held; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         WF_TRY(make_replacement(slots, &m->parameters[i], remake, what));
     for (int i = 0; i < m->n_children; i++)
         WF_TRY(make_replacements_below(slots, m->children[i], remake, what));
@@ -57,7 +57,7 @@ static weft_status make_replacements_below(struct slots *slots, weft_module *m,
 static void replace_ties_outside(struct slots *slots, weft_module *at, const weft_module *m)
 {
     if (at == m) return;
-    for (int i = 0; i < at->n_held; i++) {
+    for (int i = 0; i < at->n_tensors; i++) {
         struct wf_parameter *p = &at->parameters[i];
         weft_tensor *made =
             *wf_tensor_parameter_count(p->tensor) > 1 ? find_replacement(slots, p->tensor) : NULL;

@@ -16,7 +16,7 @@ struct seen {
 
 int wf_module_count_tensors(const weft_module *m)
 {
-    int n = m->n_held;
+    int n = m->n_tensors;
 
     for (int i = 0; i < m->n_children; i++) n += wf_module_count_tensors(m->children[i]);
     return n;
@@ -62,7 +62,7 @@ static weft_status visit_tensor_at(const struct walk *walk, weft_module *m, int 
 
 static weft_status visit_tensors_below(struct walk *walk, weft_module *m)
 {
-    for (int i = 0; i < m->n_held; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         if (is_first_visit(&walk->seen, m->parameters[i].tensor))
             WF_TRY(visit_tensor_at(walk, m, i));
     for (int i = 0; i < m->n_children; i++) WF_TRY(visit_tensors_below(walk, m->children[i]));

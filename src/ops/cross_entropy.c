@@ -325,8 +325,8 @@ weft_tensor *weft_cross_entropy_with(weft_tensor *logits, weft_tensor *target,
     weft_scope *scope;
 
     if (!logits || !target) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(logits, "cross_entropy"));
-    WF_TRY_PTR(wf_tensor_need_held(target, "cross_entropy"));
+    WF_TRY_PTR(wf_tensor_need_alive(logits, "cross_entropy"));
+    WF_TRY_PTR(wf_tensor_need_alive(target, "cross_entropy"));
     if (options.ignore_index == 0) options.ignore_index = -100;
     if (options.ignore_index == WEFT_IGNORE_ZERO) options.ignore_index = 0;
     scope = weft_scope_open();

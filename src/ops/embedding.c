@@ -59,7 +59,7 @@ weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
     int64_t rows, row = options.padding_idx == WEFT_PADDING_ZERO ? 0 : options.padding_idx;
 
     if (!table || !index) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(table, "embedding"));
+    WF_TRY_PTR(wf_tensor_need_alive(table, "embedding"));
     rows = weft_ndim(table) ? weft_size(table, 0) : 0;
     if (options.padding_idx != 0) {
         WF_NEED_PTR(row >= -rows && row < rows, WEFT_ERR_ARG,

@@ -73,7 +73,7 @@ static weft_tensor *empty_like_tensor(const weft_tensor *t)
     weft_spec spec;
 
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(t, "tensor like another"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "tensor like another"));
     spec = weft_spec_of(t);
     return empty_on_device(&spec, weft_tensor_device(t));
 }

@@ -324,7 +324,7 @@ weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 {
     struct wf_op_args args = {WF_ATTR(dtype)};
 
-    WF_TRY_PTR(wf_tensor_need_held(x, "cast"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "cast"));
     if (x && weft_tensor_dtype(x) == dtype) return x;
     return wf_dispatch_op_one_output(WF_OP_cast, 1, &x, &args);
 }
@@ -339,7 +339,7 @@ weft_tensor *wf_copy_row_major_for_view(weft_tensor *x)
 
 weft_tensor *weft_contiguous(weft_tensor *x)
 {
-    WF_TRY_PTR(wf_tensor_need_held(x, "contiguous"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "contiguous"));
     return !x || x->layout->desc.contiguous ? x : wf_copy_row_major_for_view(x);
 }
 
@@ -385,8 +385,8 @@ weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
     struct wf_op_args args = {.into = into};
 
     WF_NEED_GIVEN(into && x, "copy_: a tensor is NULL");
-    WF_TRY(wf_tensor_need_held(into, "copy_"));
-    WF_TRY(wf_tensor_need_held(x, "copy_"));
+    WF_TRY(wf_tensor_need_alive(into, "copy_"));
+    WF_TRY(wf_tensor_need_alive(x, "copy_"));
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
     WF_TRY(check_same_layout(into, x));
     return wf_dispatch_op_one_output(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();

@@ -25,7 +25,7 @@ weft_status wf_shape_as_requested(struct wf_infer *call)
 static weft_status check_fill_target(enum wf_op op, const weft_tensor *t)
 {
     WF_NEED_GIVEN(t, "%s: no tensor", wf_ops[op].name);
-    WF_TRY(wf_tensor_need_held(t, wf_ops[op].name));
+    WF_TRY(wf_tensor_need_alive(t, wf_ops[op].name));
     WF_NEED(!t->node, WEFT_ERR_STATE, "%s: values on the tape cannot change in place",
             wf_ops[op].name);
     return WEFT_OK;
@@ -178,7 +178,7 @@ static weft_status fan_in_and_out(const weft_tensor *t, const char *who, double 
     double rest = 1;
 
     WF_NEED_GIVEN(t, "%s: no tensor", who);
-    WF_TRY(wf_tensor_need_held(t, who));
+    WF_TRY(wf_tensor_need_alive(t, who));
     WF_NEED(weft_ndim(t) >= 2, WEFT_ERR_SHAPE, "%s: a weight with %d dims; it needs two or more",
             who, weft_ndim(t));
     for (int d = 2; d < weft_ndim(t); d++) rest *= (double)weft_size(t, d);
@@ -292,7 +292,7 @@ static weft_tensor *replicated_along(weft_tensor *x, int dim)
 weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
 {
     if (!p) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(p, "bernoulli"));
+    WF_TRY_PTR(wf_tensor_need_alive(p, "bernoulli"));
     p = replicated_along(p, -1);
     return p ? draw_per_element(WF_OP_bernoulli_of, p, g, (struct wf_op_args){0}) : NULL;
 }
@@ -318,7 +318,7 @@ weft_status wf_shape_multinomial(struct wf_infer *call)
 weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_generator *g)
 {
     if (!p) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(p, "multinomial"));
+    WF_TRY_PTR(wf_tensor_need_alive(p, "multinomial"));
     p = replicated_along(p, weft_ndim(p) - 1);
     return p ? draw_with_input(WF_OP_multinomial, p, g,
                                (struct wf_op_args){WF_ATTR(n, replacement)})
@@ -335,7 +335,7 @@ void wf_vjp_dropout(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)
 {
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "dropout"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "dropout"));
     WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: probability %g", p);
     WF_NEED_PTR(!x->layout->partial, WEFT_ERR_LAYOUT,
                 "dropout: a pending sum is not supported; redistribute it first");

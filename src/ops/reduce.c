@@ -105,7 +105,7 @@ weft_tensor *weft_softmax(weft_tensor *x, int dim)
     int d;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "softmax"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "softmax"));
     d = wf_normalize_dim(dim, weft_ndim(x), "softmax");
     return d < 0 ? NULL : call_along_dim(WF_OP_softmax, x, NULL, d);
 }
@@ -115,14 +115,14 @@ weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
     int d;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "log_softmax"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "log_softmax"));
     d = wf_normalize_dim(dim, weft_ndim(x), "log_softmax");
     return d < 0 ? NULL : call_along_dim(WF_OP_log_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
 {
-    WF_TRY_PTR(wf_tensor_need_held(x, "sum"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "sum"));
     return x ? wf_sum_masked_dims(x, wf_dims_to_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
 }
 
@@ -133,7 +133,7 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     struct wf_op_args args;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "mean"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "mean"));
     WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
                 "mean: needs floating-point numbers, not %s",
                 weft_dtype_name(weft_tensor_dtype(x)));
@@ -150,7 +150,7 @@ weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
     int64_t mask;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "max"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "max"));
     mask = wf_dims_to_mask(x, n, dims, "max");
     args = (struct wf_op_args){WF_ATTR(mask, keep)};
     return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_max, 1, &x, &args);

@@ -77,7 +77,7 @@ weft_tensor *weft_rotary(weft_tensor *x, weft_tensor *positions, weft_rotary_opt
     double factor = o.factor > 0 ? o.factor : 1;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "rotary"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "rotary"));
     WF_TRY_PTR(check_rotary_options(&o));
     attr[WF_ROTARY_INTERLEAVED] = o.interleaved;
     attr[WF_ROTARY_DIMS] = o.dims ? o.dims : weft_size(x, -1);

@@ -124,7 +124,7 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
 
     if (indices) *indices = NULL;
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "topk"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "topk"));
     d = wf_normalize_dim(dim, weft_ndim(x), "topk");
     last = weft_ndim(x) - 1;
     if (d < 0) return NULL;

@@ -88,7 +88,7 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
     int open = -1;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "reshape"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "reshape"));
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "reshape: no shape");
     for (int d = 0; d < ndim; d++) {
@@ -151,7 +151,7 @@ weft_tensor *weft_permute(weft_tensor *x, const int *order)
     int64_t numbers[WEFT_MAX_DIMS];
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "permute"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "permute"));
     WF_NEED_PTR(order || weft_ndim(x) == 0, WEFT_ERR_ARG, "permute: no order");
     for (int d = 0; d < weft_ndim(x); d++) {
         int from = wf_normalize_dim(order[d], weft_ndim(x), "permute");
@@ -168,7 +168,7 @@ weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
     int a, b;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "transpose"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "transpose"));
     a = wf_normalize_dim(dim0, weft_ndim(x), "transpose");
     b = wf_normalize_dim(dim1, weft_ndim(x), "transpose");
     if (a < 0 || b < 0) return NULL;
@@ -257,7 +257,7 @@ weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
     int d;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "slice"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "slice"));
     d = wf_normalize_dim(dim, weft_ndim(x), "slice");
     if (d < 0) return NULL;
     size = x->layout->desc.global[d];
@@ -275,7 +275,7 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
     int d, n = 0;
 
     if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(x, "select"));
+    WF_TRY_PTR(wf_tensor_need_alive(x, "select"));
     d = wf_normalize_dim(dim, weft_ndim(x), "select");
     if (d < 0) return NULL;
     size = x->layout->desc.global[d];
@@ -314,7 +314,7 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
 
     WF_NEED_GIVEN(x, "split: no tensor");
     WF_NEED_GIVEN(out, "split: no array for the pieces");
-    WF_TRY(wf_tensor_need_held(x, "split"));
+    WF_TRY(wf_tensor_need_alive(x, "split"));
     d = wf_normalize_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
     size = x->layout->desc.global[d];
@@ -452,7 +452,7 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     WF_NEED_PTR(x, WEFT_ERR_ARG, "cat: no list of tensors");
     for (int i = 0; i < n; i++)
         if (!x[i]) return NULL;
-    for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_held(x[i], "cat"));
+    for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_alive(x[i], "cat"));
     d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
     args = (struct wf_op_args){WF_ATTR(d)};

@@ -60,8 +60,8 @@ static void rmsprop_prepare_step(struct wf_optimizer_step *step, struct wf_optim
 }
 
 WF_OPTIM_ROW(rmsprop, .states = {"square_avg", "grad_avg", "momentum_buffer"},
-             .loop = WF_STEP_RMSPROP, .settings = rmsprop_settings, .keeps = rmsprop_state_mask,
-             .prepare = rmsprop_prepare_step)
+             .loop = WF_STEP_RMSPROP, .settings = rmsprop_settings,
+             .state_mask = rmsprop_state_mask, .prepare = rmsprop_prepare_step)
 
 /* ---- Adadelta ---- */
 
@@ -91,5 +91,5 @@ static void adadelta_prepare_step(struct wf_optimizer_step *step, struct wf_opti
 }
 
 WF_OPTIM_ROW(adadelta, .states = {"square_avg", "acc_delta"}, .loop = WF_STEP_ADADELTA,
-             .settings = adadelta_settings, .check = adadelta_check_config,
+             .settings = adadelta_settings, .check_config = adadelta_check_config,
              .prepare = adadelta_prepare_step)

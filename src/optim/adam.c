@@ -74,10 +74,11 @@ static void adamw_prepare_step(struct wf_optimizer_step *step, struct wf_optim_s
 }
 
 WF_OPTIM_ROW(adam, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = adam_settings, .keeps = adam_state_mask, .prepare = adam_prepare_step)
+             .settings = adam_settings, .state_mask = adam_state_mask, .prepare = adam_prepare_step)
 
 WF_OPTIM_ROW(adamw, .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .loop = WF_STEP_ADAM,
-             .settings = adam_settings, .keeps = adam_state_mask, .prepare = adamw_prepare_step)
+             .settings = adam_settings, .state_mask = adam_state_mask,
+             .prepare = adamw_prepare_step)
 
 /* ---- NAdam ---- */
 

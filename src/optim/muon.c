@@ -242,7 +242,7 @@ static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_s
     weft_status status = WEFT_OK;
     weft_scope *scope;
 
-    if (slot->keeps & MOMENTUM) {
+    if (slot->state_mask & MOMENTUM) {
         scope = weft_scope_open();
         weft_no_grad_begin();
         status = muon_matrix_step(slot, arrays, lr);
@@ -255,4 +255,4 @@ static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_s
 }
 
 WF_OPTIM_ROW(muon, .states = {"momentum_buffer", "exp_avg", "exp_avg_sq"}, .settings = settings,
-             .keeps = muon_state_mask, .update = muon_update)
+             .state_mask = muon_state_mask, .update = muon_update)

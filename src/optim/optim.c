@@ -94,14 +94,14 @@ static void list_parameter_places(weft_optim *optim)
 static weft_status mark_slot_trainable(weft_optim *optim, struct wf_optim_slot *slot)
 {
     if (!weft_requires_grad(slot->tensor)) return WEFT_OK;
-    WF_NEED(wf_is_locally_contiguous(slot->tensor) || !wf_layout_parts_alike(slot->tensor->layout),
+    WF_NEED(wf_is_locally_contiguous(slot->tensor) || !wf_layout_shards_equal(slot->tensor->layout),
             WEFT_ERR_ARG, "%s: parameter '%s' is a strided view; give the module a copy",
             optim->kind->name, slot->path);
     WF_NEED_LOCAL(wf_is_locally_contiguous(slot->tensor), WEFT_ERR_ARG,
                   "%s: this rank's part of parameter '%s' is strided; give the module a copy",
                   optim->kind->name, slot->path);
     slot->wanted = true;
-    slot->keeps = wf_optim_slot_state_mask(optim->kind, slot);
+    slot->state_mask = wf_optim_slot_state_mask(optim->kind, slot);
     optim->leaves[optim->n_leaves++] = slot->tensor;
     return WEFT_OK;
 }
@@ -126,14 +126,14 @@ unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
     if (!slot->wanted) return 0;
     for (int s = 0; s < WF_STEP_STATES; s++)
         if (kind->states[s]) keeps |= 1u << s;
-    if (kind->keeps) keeps &= kind->keeps(&slot->config, slot->tensor);
+    if (kind->state_mask) keeps &= kind->state_mask(&slot->config, slot->tensor);
     if (weft_tensor_dtype(slot->tensor) == WEFT_BF16) keeps |= 1u << WF_OPTIM_MASTER;
     return keeps;
 }
 
 static void *slot_state_data(const weft_optim *optim, const struct wf_optim_slot *slot, int s)
 {
-    if (optim->meta || !(slot->keeps >> s & 1)) return NULL;
+    if (optim->meta || !(slot->state_mask >> s & 1)) return NULL;
     return (char *)slot->state->data + slot->offset[s];
 }
 
@@ -144,7 +144,7 @@ static size_t assign_state_offsets(struct wf_optim_slot *slot, size_t at)
 
     for (int s = 0; s < WF_OPTIM_STATES; s++) {
         slot->offset[s] = at;
-        if (slot->keeps >> s & 1) at += (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+        if (slot->state_mask >> s & 1) at += (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     }
     return at;
 }
@@ -291,7 +291,7 @@ static weft_status start_updating_unfrozen(weft_optim *optim, struct wf_optim_sl
     WF_TRY(mark_slot_trainable(optim, slot));
     if (!slot->wanted || alloc_slot_states(optim, slot, 1) == WEFT_OK) return WEFT_OK;
     slot->wanted = false;
-    slot->keeps = 0;
+    slot->state_mask = 0;
     optim->n_leaves--;
     return weft_error_status();
 }
@@ -335,7 +335,7 @@ static weft_status update_slot_parameter(weft_optim *optim, struct wf_optim_slot
 
     wf_tensor_before_write(slot->tensor, kind->name);
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
-    if (slot->keeps >> WF_OPTIM_MASTER & 1) {
+    if (slot->state_mask >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;
         a.w = slot_state_data(optim, slot, WF_OPTIM_MASTER);
     }
@@ -395,7 +395,7 @@ weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr)
     double value;
 
     WF_NEED_GIVEN(optim && lr, "set_lr: an argument is NULL");
-    WF_TRY(wf_tensor_need_held(lr, "set_lr"));
+    WF_TRY(wf_tensor_need_alive(lr, "set_lr"));
     WF_NEED(weft_numel(lr) == 1, WEFT_ERR_ARG, "set_lr: a tensor of %lld elements, not one",
             (long long)weft_numel(lr));
     value = weft_item(lr);

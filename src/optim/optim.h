@@ -58,13 +58,13 @@ struct wf_optim_setting {
 
 /** A parameter of the module, and what is remembered of it. */
 struct wf_optim_slot {
-    struct wf_grad_state
-        kept; /* in backward (update_in_backward.c): its tensor points here. reduced: updated */
-    weft_tensor *tensor;    /* one reference */
-    char *path;             /* below the optimizer's module */
-    bool wanted;            /* it has wanted a gradient, so it has state */
-    unsigned keeps;         /* bit s: it has state s */
-    struct wf_block *state; /* one reference; NULL: there was no memory */
+    struct wf_grad_state grad_state; /* in backward (update_in_backward.c): its tensor points here.
+                                        reduced: updated */
+    weft_tensor *tensor;             /* one reference */
+    char *path;                      /* below the optimizer's module */
+    bool wanted;                     /* it has wanted a gradient, so it has state */
+    unsigned state_mask;             /* bit s: it has state s */
+    struct wf_block *state;          /* one reference; NULL: there was no memory */
     size_t offset[WF_OPTIM_STATES];
     union wf_optim_config config;
     double lr_factor;
@@ -80,11 +80,11 @@ struct wf_optim_kind {
     enum wf_optimizer_kind loop;
     const struct wf_optim_setting *settings; /* ends in WF_SETTINGS_END */
     /** Bits of the states that a parameter needs; NULL: all. */
-    unsigned (*keeps)(const union wf_optim_config *c, const weft_tensor *parameter);
+    unsigned (*state_mask)(const union wf_optim_config *c, const weft_tensor *parameter);
     /** What the first state begins with; NULL: 0. */
     double (*start)(const union wf_optim_config *c);
     /** Settings that do not go together; NULL: all do. */
-    weft_status (*check)(const union wf_optim_config *c);
+    weft_status (*check_config)(const union wf_optim_config *c);
     /** The numbers of a step, `slot->step` counting it; all 0 but sign (1 or -1), keep (1). */
     void (*prepare)(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr);
     /** Instead of prepare and loop; meta parameters come here too, without elements. */
@@ -99,7 +99,7 @@ struct wf_parameter_place {
 };
 
 struct weft_optim {
-    struct wf_grad_hook keeper; /* of the slots that are updated in backward */
+    struct wf_grad_hook grad_hook; /* of the slots that are updated in backward */
     const struct wf_optim_kind *kind;
     weft_module *module;
     double lr;

@@ -49,7 +49,7 @@ static weft_status check_all_settings(const struct wf_optim_kind *kind,
 {
     for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
         WF_TRY(check_setting_value(kind, s, read_setting_value(s, config)));
-    return kind->check ? kind->check(config) : WEFT_OK;
+    return kind->check_config ? kind->check_config(config) : WEFT_OK;
 }
 
 weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
@@ -117,12 +117,12 @@ static weft_status change_slot_setting(weft_optim *optim, struct wf_optim_slot *
         changed.lr_factor = change->value;
     else
         write_setting_value(change->setting, &changed.config, change->value);
-    changed.keeps = wf_optim_slot_state_mask(optim->kind, &changed);
-    WF_NEED(changed.keeps == slot->keeps || !change->fixed, WEFT_ERR_STATE,
+    changed.state_mask = wf_optim_slot_state_mask(optim->kind, &changed);
+    WF_NEED(changed.state_mask == slot->state_mask || !change->fixed, WEFT_ERR_STATE,
             "%s: %s decides what is remembered of '%s', and there were updates", optim->kind->name,
             change->setting->name, slot->path);
-    if (optim->kind->check) WF_TRY(optim->kind->check(&changed.config));
-    change->remake |= changed.keeps != slot->keeps;
+    if (optim->kind->check_config) WF_TRY(optim->kind->check_config(&changed.config));
+    change->remake |= changed.state_mask != slot->state_mask;
     if (change->put) *slot = changed;
     return WEFT_OK;
 }

@@ -11,7 +11,7 @@ int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter)
     const struct wf_optim_slot *slot = wf_optim_find_slot(optim, parameter);
     int n = 0;
 
-    for (unsigned keeps = slot ? slot->keeps : 0; keeps; keeps &= keeps - 1) n++;
+    for (unsigned keeps = slot ? slot->state_mask : 0; keeps; keeps &= keeps - 1) n++;
     return n;
 }
 
@@ -19,7 +19,7 @@ int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter)
 static int nth_kept_state(const struct wf_optim_slot *slot, int n)
 {
     for (int s = 0; slot && n >= 0 && s < WF_OPTIM_STATES; s++)
-        if (slot->keeps >> s & 1 && n-- == 0) return s;
+        if (slot->state_mask >> s & 1 && n-- == 0) return s;
     return -1;
 }
 

@@ -42,7 +42,8 @@ static void sgd_prepare_step(struct wf_optimizer_step *step, struct wf_optim_slo
 }
 
 WF_OPTIM_ROW(sgd, .states = {"momentum_buffer"}, .loop = WF_STEP_SGD, .settings = sgd_settings,
-             .check = sgd_check_config, .keeps = sgd_state_mask, .prepare = sgd_prepare_step)
+             .check_config = sgd_check_config, .state_mask = sgd_state_mask,
+             .prepare = sgd_prepare_step)
 
 /* ---- averaged SGD ---- */
 

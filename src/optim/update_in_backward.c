@@ -11,10 +11,10 @@
 #include "optim/optim.h"
 #include "tensor/tensor.h"
 
-static weft_status update_when_complete(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+static weft_status update_when_complete(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    weft_optim *optim = (weft_optim *)keeper;
-    struct wf_optim_slot *slot = (struct wf_optim_slot *)kept;
+    weft_optim *optim = (weft_optim *)hook;
+    struct wf_optim_slot *slot = (struct wf_optim_slot *)state;
     struct wf_call_context before = wf_current_context;
     weft_tensor *leaf = slot->tensor;
     weft_status status;
@@ -29,40 +29,40 @@ static weft_status update_when_complete(struct wf_grad_hook *keeper, struct wf_g
     if (status != WEFT_OK) return status;
     weft_release(leaf->grad);
     leaf->grad = NULL;
-    kept->reduced = true;
+    state->reduced = true;
     return WEFT_OK;
 }
 
-static weft_status refuse_add_after_update(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+static weft_status refuse_add_after_update(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    const weft_optim *optim = (const weft_optim *)keeper;
-    const struct wf_optim_slot *slot = (const struct wf_optim_slot *)kept;
+    const weft_optim *optim = (const weft_optim *)hook;
+    const struct wf_optim_slot *slot = (const struct wf_optim_slot *)state;
 
-    WF_NEED(!kept->reduced, WEFT_ERR_STATE,
+    WF_NEED(!state->reduced, WEFT_ERR_STATE,
             "backward: '%s' was updated by %s in an earlier backward; take the step first, or turn "
             "weft_optim_update_in_backward off to add up gradients",
             slot->path, optim->kind->name);
     return WEFT_OK;
 }
 
-static void on_gradient_dropped(struct wf_grad_hook *keeper, struct wf_grad_state *kept)
+static void on_gradient_dropped(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
-    (void)keeper;
-    kept->reduced = false;
+    (void)hook;
+    state->reduced = false;
 }
 
-static weft_status reduce_nothing(struct wf_grad_hook *keeper)
+static weft_status reduce_nothing(struct wf_grad_hook *hook)
 {
-    (void)keeper;
+    (void)hook;
     return WEFT_OK;
 }
 
 const weft_optim *wf_optim_updating_in_backward(const weft_tensor *parameter)
 {
-    struct wf_grad_state *kept = parameter->kept;
+    struct wf_grad_state *state = parameter->grad_state;
 
-    return kept && kept->keeper->arrived == update_when_complete ? (const weft_optim *)kept->keeper
-                                                                 : NULL;
+    return state && state->hook->complete == update_when_complete ? (const weft_optim *)state->hook
+                                                                  : NULL;
 }
 
 static bool is_updated_by_optimizer(const weft_optim *optim, const struct wf_optim_slot *slot)
@@ -73,13 +73,14 @@ static bool is_updated_by_optimizer(const weft_optim *optim, const struct wf_opt
 void wf_optim_stop_in_backward(weft_optim *optim)
 {
     for (int i = 0; i < optim->n_slots; i++)
-        if (is_updated_by_optimizer(optim, &optim->slots[i])) optim->slots[i].tensor->kept = NULL;
+        if (is_updated_by_optimizer(optim, &optim->slots[i]))
+            optim->slots[i].tensor->grad_state = NULL;
 }
 
 static weft_status stop_updates_in_backward(weft_optim *optim)
 {
     for (int i = 0; i < optim->n_slots; i++)
-        WF_NEED(!optim->slots[i].kept.reduced, WEFT_ERR_STATE,
+        WF_NEED(!optim->slots[i].grad_state.reduced, WEFT_ERR_STATE,
                 "%s: '%s' was updated in a backward; take the step first", optim->kind->name,
                 optim->slots[i].path);
     wf_optim_stop_in_backward(optim);
@@ -96,18 +97,18 @@ static weft_status start_updates_in_backward(weft_optim *optim)
                 "%s: '%s' is updated in backward by another optimizer", optim->kind->name,
                 optim->slots[i].path);
     }
-    optim->keeper = (struct wf_grad_hook){.listening = true,
-                                          .once = true,
-                                          .reduce = reduce_nothing,
-                                          .arrived = update_when_complete,
-                                          .growing = refuse_add_after_update,
-                                          .dropped = on_gradient_dropped};
+    optim->grad_hook = (struct wf_grad_hook){.wants_complete = true,
+                                             .check_before_walk = true,
+                                             .reduce = reduce_nothing,
+                                             .complete = update_when_complete,
+                                             .before_add = refuse_add_after_update,
+                                             .before_drop = on_gradient_dropped};
     for (int i = 0; i < optim->n_slots; i++) {
         struct wf_optim_slot *slot = &optim->slots[i];
 
-        if (!slot->wanted || slot->tensor->kept) continue;
-        slot->kept = (struct wf_grad_state){.keeper = &optim->keeper};
-        slot->tensor->kept = &slot->kept;
+        if (!slot->wanted || slot->tensor->grad_state) continue;
+        slot->grad_state = (struct wf_grad_state){.hook = &optim->grad_hook};
+        slot->tensor->grad_state = &slot->grad_state;
     }
     return WEFT_OK;
 }

@@ -85,7 +85,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
         status = add_parameter_to_error(m, index);
     else
         wf_parameter_replace_tensor(p, t);
-    if (status == WEFT_OK) m->parts = &wf_shard_ops;
+    if (status == WEFT_OK) m->shard_ops = &wf_shard_ops;
     weft_scope_close(scope);
     return status;
 }
@@ -94,7 +94,7 @@ static weft_status replicate_unpartitioned(weft_module *m, weft_mesh *mesh, int 
 {
     weft_placement everywhere[WEFT_MAX_AXES] = {{0}}; /* R on every axis */
 
-    for (int i = 0; i < m->n_held; i++)
+    for (int i = 0; i < m->n_tensors; i++)
         if (!weft_tensor_mesh(m->parameters[i].tensor))
             WF_TRY(wf_distribute_parameter(m, i, mesh, everywhere, source));
     return WEFT_OK;

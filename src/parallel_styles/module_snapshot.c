@@ -9,7 +9,7 @@ struct state {
     weft_module *module;
     weft_tensor **tensors; /* one reference each: parameters, buffers, then their rows */
     int n_tensors, n_parameters, n_on_input, n_on_output;
-    const struct wf_shard_ops *parts;
+    const struct wf_shard_ops *shard_ops;
     bool wide, wide_gradient, distributed;
 };
 
@@ -22,11 +22,11 @@ struct wf_module_snapshot {
 static struct state save_module_state(weft_module *m)
 {
     struct state s = {.module = m,
-                      .n_tensors = m->n_held,
+                      .n_tensors = m->n_tensors,
                       .n_parameters = m->n_parameters,
                       .n_on_input = m->on_input.count,
                       .n_on_output = m->on_output.count,
-                      .parts = m->parts,
+                      .shard_ops = m->shard_ops,
                       .wide = m->wide,
                       .wide_gradient = m->wide_gradient,
                       .distributed = m->distributed};
@@ -150,7 +150,7 @@ static void restore_module_state(struct state *s)
     }
     wf_hooks_truncate(&s->module->on_input, s->n_on_input);
     wf_hooks_truncate(&s->module->on_output, s->n_on_output);
-    s->module->parts = s->parts;
+    s->module->shard_ops = s->shard_ops;
     s->module->wide = s->wide;
     s->module->wide_gradient = s->wide_gradient;
     s->module->distributed = s->distributed;

@@ -42,7 +42,8 @@ bool wf_module_is_distributed(const weft_module *m)
 {
     bool spread = m->distributed;
 
-    for (int i = 0; i < m->n_held; i++) spread |= weft_tensor_mesh(m->parameters[i].tensor) != NULL;
+    for (int i = 0; i < m->n_tensors; i++)
+        spread |= weft_tensor_mesh(m->parameters[i].tensor) != NULL;
     return spread;
 }
 

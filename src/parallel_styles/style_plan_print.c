@@ -161,10 +161,10 @@ static void print_module_plan(struct printer *p, const weft_module *m,
 {
     const struct wf_resolved_style *use = match ? &match->use : NULL;
 
-    if (!use && m->n_held == 0) return;
+    if (!use && m->n_tensors == 0) return;
     fprintf(p->out, "%-24s %s%s%s\n", m->path[0] ? m->path : ".",
             use ? wf_style_name(match->line->style) : "", use ? " " : "no style, ", m->kind->type);
-    for (int i = 0; i < m->n_held; i++) print_parameter(p, &m->parameters[i]);
+    for (int i = 0; i < m->n_tensors; i++) print_parameter(p, &m->parameters[i]);
     if (!use) return;
     if (use->kind == WEFT_STYLE_CUSTOM) {
         fprintf(p->out, "    forward, backward: as its functions do\n");

@@ -92,8 +92,8 @@ static uint64_t hash_layout(const struct wf_layout *l)
         memcpy(words, &l->placements[a], sizeof l->placements[a]);
         for (int w = 0; w < 3; w++) hash = wf_hash_mix(hash, words[w]);
     }
-    for (int a = 0; l->types.mesh && a < WEFT_MAX_AXES; a++) {
-        const struct wf_grad_type *type = &l->types.axis[a];
+    for (int a = 0; l->grad_types.mesh && a < WEFT_MAX_AXES; a++) {
+        const struct wf_grad_type *type = &l->grad_types.axis[a];
 
         hash = wf_hash_mix(hash, (uint64_t)type->kind << 16 | (uint64_t)(uint8_t)type->dim << 8 |
                                      type->reduce);
@@ -161,8 +161,8 @@ static bool layouts_equal(const struct wf_layout *a, const struct wf_layout *b)
 {
     size_t bytes = (size_t)a->desc.ndim * sizeof a->desc.global[0];
 
-    return a->hash == b->hash && a->mesh == b->mesh && a->types.mesh == b->types.mesh &&
-           memcmp(a->types.axis, b->types.axis, sizeof a->types.axis) == 0 &&
+    return a->hash == b->hash && a->mesh == b->mesh && a->grad_types.mesh == b->grad_types.mesh &&
+           memcmp(a->grad_types.axis, b->grad_types.axis, sizeof a->grad_types.axis) == 0 &&
            a->desc.dtype == b->desc.dtype && a->desc.ndim == b->desc.ndim &&
            a->desc.device == b->desc.device &&
            memcmp(a->placements, b->placements, sizeof a->placements) == 0 &&
@@ -205,7 +205,7 @@ static struct wf_layout *intern_layout(const struct wf_layout *candidate)
     *bucket = l;
     table.count++;
     weft_mesh_retain(l->mesh);
-    weft_mesh_retain(l->types.mesh);
+    weft_mesh_retain(l->grad_types.mesh);
     return l;
 }
 
@@ -216,7 +216,7 @@ void wf_layout_free(struct wf_layout *layout)
     while (*at != layout) at = &(*at)->next;
     *at = layout->next;
     weft_mesh_release(layout->mesh);
-    weft_mesh_release(layout->types.mesh);
+    weft_mesh_release(layout->grad_types.mesh);
     wf_free(layout->desc.runs);
     wf_free(layout);
     if (--table.count > 0) return;
@@ -263,7 +263,7 @@ struct wf_layout *wf_layout_with_grad_types(struct wf_layout *layout,
     static const struct wf_grad_types none;
     struct wf_layout candidate = *layout;
 
-    candidate.types = types ? *types : none;
+    candidate.grad_types = types ? *types : none;
     candidate.hash = hash_layout(&candidate);
     return intern_and_release_old(layout, &candidate);
 }
@@ -294,7 +294,7 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
                                       layout->desc.shape, layout->desc.stride));
 }
 
-bool wf_layout_parts_alike(const struct wf_layout *l)
+bool wf_layout_shards_equal(const struct wf_layout *l)
 {
     int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
     int sizes[WEFT_MAX_AXES], at[WEFT_MAX_AXES] = {0}, a = l->n_axes;
@@ -353,8 +353,8 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
     if (!layout->mesh) {
         length =
             snprintf(text, bytes, "%s[%s]", weft_dtype_name((weft_dtype)layout->desc.dtype), shape);
-        if (layout->types.mesh && (size_t)length < bytes)
-            length += print_grad_types(&layout->types, text + length, bytes - (size_t)length);
+        if (layout->grad_types.mesh && (size_t)length < bytes)
+            length += print_grad_types(&layout->grad_types, text + length, bytes - (size_t)length);
         return length;
     }
     weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);

@@ -41,8 +41,8 @@ struct wf_layout {
     struct wf_tensor_desc desc; /* what kernels see */
     weft_mesh *mesh;            /* NULL: plain */
     weft_placement placements[WEFT_MAX_AXES];
-    struct wf_grad_types types; /* plain ones only */
-    int64_t numel;              /* global */
+    struct wf_grad_types grad_types; /* plain ones only */
+    int64_t numel;                   /* global */
     uint64_t hash;
     int n_axes;   /* 0: plain */
     bool partial; /* some placement is a pending reduction */
@@ -74,7 +74,7 @@ struct wf_layout *wf_layout_on_device(struct wf_layout *layout, weft_device devi
 
 /** Every rank of the mesh has a part of the same shape: what follows from this rank's strides is
  * then the same on all of them. */
-bool wf_layout_parts_alike(const struct wf_layout *layout);
+bool wf_layout_shards_equal(const struct wf_layout *layout);
 
 static inline struct wf_layout *wf_layout_retain(struct wf_layout *layout)
 {

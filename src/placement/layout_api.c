@@ -167,8 +167,8 @@ static void shards_of_rank(struct wf_shard *parts, const weft_layout *l, const i
                       l->placements);
 }
 
-void weft_layout_part(const weft_layout *layout, const int *coordinates, int64_t *shape,
-                      int64_t *stride, int64_t *offset)
+void weft_layout_shard(const weft_layout *layout, const int *coordinates, int64_t *shape,
+                       int64_t *stride, int64_t *offset)
 {
     struct wf_shard parts[WEFT_MAX_DIMS];
     int64_t sizes[WEFT_MAX_DIMS];

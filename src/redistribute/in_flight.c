@@ -141,13 +141,16 @@ struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const 
 
 /* ---- for users ---- */
 
-bool weft_is_pending(const weft_tensor *t) { return t && t->pending && find_in_flight(t->block); }
+bool weft_is_in_flight(const weft_tensor *t)
+{
+    return t && t->in_flight && find_in_flight(t->block);
+}
 
 weft_tensor *weft_wait(weft_tensor *t)
 {
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(t, "wait"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "wait"));
     wf_wait_ready(t);
-    t->pending = false;
+    t->in_flight = false;
     return t;
 }

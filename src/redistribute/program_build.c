@@ -187,19 +187,19 @@ void wf_redist_view_new_buffer(struct wf_redist_builder *b, int source, const in
 /* ---- copies of overlaps ---- */
 
 struct wf_redist_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
-                                                  enum wf_redist_side_kind part)
+                                                  enum wf_redist_side_kind kind)
 {
-    struct wf_redist_copy_side side = {.part = part, .offset = b->view.offset};
+    struct wf_redist_copy_side side = {.kind = kind, .offset = b->view.offset};
 
     memcpy(side.stride, b->view.stride, sizeof side.stride);
     return side;
 }
 
 struct wf_redist_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
-                                                    enum wf_redist_side_kind part,
+                                                    enum wf_redist_side_kind kind,
                                                     const int64_t *shape, int64_t offset)
 {
-    struct wf_redist_copy_side side = {.part = part, .offset = offset};
+    struct wf_redist_copy_side side = {.kind = kind, .offset = offset};
 
     row_major_strides(side.stride, b->ndim, shape);
     return side;
@@ -214,15 +214,15 @@ struct wf_redist_copy_side wf_redist_side_of_overlap(const struct wf_redist_buil
     return wf_redist_side_row_major(b, WF_SIDE_OVERLAP, shape, offset);
 }
 
-static int64_t span_start(const struct wf_overlap_span *s, enum wf_redist_side_kind part)
+static int64_t span_start(const struct wf_overlap_span *s, enum wf_redist_side_kind kind)
 {
-    return part == WF_SIDE_FIRST_SHARD ? s->a : part == WF_SIDE_SECOND_SHARD ? s->b : s->shared;
+    return kind == WF_SIDE_FIRST_SHARD ? s->a : kind == WF_SIDE_SECOND_SHARD ? s->b : s->shared;
 }
 
-static int64_t span_step(const struct wf_overlap_span *s, enum wf_redist_side_kind part)
+static int64_t span_step(const struct wf_overlap_span *s, enum wf_redist_side_kind kind)
 {
-    return part == WF_SIDE_FIRST_SHARD    ? s->a_step
-           : part == WF_SIDE_SECOND_SHARD ? s->b_step
+    return kind == WF_SIDE_FIRST_SHARD    ? s->a_step
+           : kind == WF_SIDE_SECOND_SHARD ? s->b_step
                                           : s->size;
 }
 
@@ -240,12 +240,12 @@ static void append_span_copy(struct wf_redist_builder *b, struct wf_redist_actio
     for (int d = 0; d < b->ndim; d++) {
         const struct wf_overlap_span *s = spans[d];
 
-        src_at += span_start(s, src->part) * src->stride[d];
-        dst_at += span_start(s, dst->part) * dst->stride[d];
+        src_at += span_start(s, src->kind) * src->stride[d];
+        dst_at += span_start(s, dst->kind) * dst->stride[d];
         if (s->count > 1) {
             shape[n] = s->count;
-            from[n] = span_step(s, src->part) * src->stride[d];
-            to[n++] = span_step(s, dst->part) * dst->stride[d];
+            from[n] = span_step(s, src->kind) * src->stride[d];
+            to[n++] = span_step(s, dst->kind) * dst->stride[d];
         }
         shape[n] = s->size;
         from[n] = src->stride[d];

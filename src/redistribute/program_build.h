@@ -71,15 +71,15 @@ void wf_redist_view_new_buffer(struct wf_redist_builder *b, int source, const in
  * share, row-major. Offsets and strides in elements. */
 enum wf_redist_side_kind { WF_SIDE_FIRST_SHARD, WF_SIDE_SECOND_SHARD, WF_SIDE_OVERLAP };
 struct wf_redist_copy_side {
-    enum wf_redist_side_kind part;
+    enum wf_redist_side_kind kind;
     int64_t offset, stride[WEFT_MAX_DIMS];
 };
 
 /** What the view holds: its strides. A part in a buffer by itself: row-major. */
 struct wf_redist_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
-                                                  enum wf_redist_side_kind part);
+                                                  enum wf_redist_side_kind kind);
 struct wf_redist_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
-                                                    enum wf_redist_side_kind part,
+                                                    enum wf_redist_side_kind kind,
                                                     const int64_t *shape, int64_t offset);
 struct wf_redist_copy_side wf_redist_side_of_overlap(const struct wf_redist_builder *b,
                                                      int64_t offset);

@@ -13,7 +13,7 @@ struct node {
     struct wf_redist_move by; /* how it is reached at `cost`; by.to is the state */
     double cost;
     int before; /* node; -1: the source */
-    bool settled;
+    bool closed;
 };
 
 /* Nodes in the order in which they were found; `number` leads from a state's key to its node. Six
@@ -66,7 +66,7 @@ static void relax_node(struct dijkstra_search *s, const struct wf_redist_move *b
             s->nodes = wf_realloc(s->nodes, (size_t)s->room * sizeof *s->nodes);
         }
         *number = (uint16_t)++s->n_nodes;
-        s->nodes[*number - 1] = (struct node){.settled = false};
+        s->nodes[*number - 1] = (struct node){.closed = false};
     } else if (s->nodes[*number - 1].cost <= cost) {
         return;
     }
@@ -83,7 +83,7 @@ static int cheapest_open_node(const struct dijkstra_search *s)
     int best = -1;
 
     for (int i = 0; i < s->n_nodes; i++)
-        if (!s->nodes[i].settled && (best < 0 || s->nodes[i].cost < s->nodes[best].cost)) best = i;
+        if (!s->nodes[i].closed && (best < 0 || s->nodes[i].cost < s->nodes[best].cost)) best = i;
     WF_ASSERT(best >= 0); /* gathering and reducing everything always leads to the target */
     return best;
 }
@@ -99,7 +99,7 @@ static int dijkstra_search(struct dijkstra_search *s)
         struct wf_redist_state state = s->nodes[at].state;
 
         if (wf_redist_state_equal(&state, &s->graph->to)) return at;
-        s->nodes[at].settled = true;
+        s->nodes[at].closed = true;
         n = wf_redist_graph_list_moves(s->graph, &state, moves);
         for (int i = 0; i < n; i++) relax_node(s, &moves[i], s->nodes[at].cost + moves[i].cost, at);
     }

@@ -26,10 +26,10 @@ struct mesh_side {
 
 struct planner {
     struct mesh_side from, to;
-    int me, world;          /* this rank, or the one that is played; ranks are below `world` */
-    int n_parts, n_holders; /* of the source; every part has as many holders */
-    int *part_of;           /* by place in the source's mesh */
-    int *holders;           /* n_holders places per part */
+    int me, world;           /* this rank, or the one that is played; ranks are below `world` */
+    int n_shards, n_holders; /* of the source; every part has as many holders */
+    int *shard_of;           /* by place in the source's mesh */
+    int *holders;            /* n_holders places per part */
     struct wf_redist_builder builder;
 };
 
@@ -82,13 +82,13 @@ static void find_source_shards(struct planner *p)
     const struct mesh_side *from = &p->from;
     int *filled, coordinates[WEFT_MAX_AXES];
 
-    p->n_parts = 1;
+    p->n_shards = 1;
     for (int a = 0; a < from->n_axes; a++)
-        if (wf_is_shard_or_strided(from->layout->placements[a])) p->n_parts *= from->sizes[a];
-    p->n_holders = from->n_ranks / p->n_parts;
-    p->part_of = wf_malloc((size_t)from->n_ranks * sizeof(int));
+        if (wf_is_shard_or_strided(from->layout->placements[a])) p->n_shards *= from->sizes[a];
+    p->n_holders = from->n_ranks / p->n_shards;
+    p->shard_of = wf_malloc((size_t)from->n_ranks * sizeof(int));
     p->holders = wf_malloc((size_t)from->n_ranks * sizeof(int));
-    filled = wf_calloc((size_t)p->n_parts, sizeof(int));
+    filled = wf_calloc((size_t)p->n_shards, sizeof(int));
     for (int place = 0; place < from->n_ranks; place++) {
         int part = 0;
 
@@ -96,7 +96,7 @@ static void find_source_shards(struct planner *p)
         for (int a = 0; a < from->n_axes; a++)
             if (wf_is_shard_or_strided(from->layout->placements[a]))
                 part = part * from->sizes[a] + coordinates[a];
-        p->part_of[place] = part;
+        p->shard_of[place] = part;
         p->holders[part * p->n_holders + filled[part]++] = place;
     }
     wf_free(filled);
@@ -143,7 +143,7 @@ static int source_shard_held_by(const struct planner *p, int place)
 {
     int before = p->from.place_of[p->to.ranks[place]];
 
-    return before < 0 ? -1 : p->part_of[before];
+    return before < 0 ? -1 : p->shard_of[before];
 }
 
 static bool any_rank_lacks_elements(struct planner *p)
@@ -196,7 +196,7 @@ static void assign_senders(struct planner *p, int part, message_fn *each, void *
 }
 
 struct my_counts {
-    struct wf_to_mesh_plan *between;
+    struct wf_to_mesh_plan *plan;
     int me;
 };
 
@@ -220,9 +220,9 @@ static void count_own_message(int holder, int receiver, int64_t elements, void *
     struct my_counts *mine = payload;
 
     if (holder == mine->me)
-        mine->between->send_counts[find_rank_index(mine->between, receiver)] = (size_t)elements;
+        mine->plan->send_counts[find_rank_index(mine->plan, receiver)] = (size_t)elements;
     if (receiver == mine->me)
-        mine->between->recv_counts[find_rank_index(mine->between, holder)] = (size_t)elements;
+        mine->plan->recv_counts[find_rank_index(mine->plan, holder)] = (size_t)elements;
 }
 
 /* What I send is of my part; what I get is of the parts that my new one meets. */
@@ -233,8 +233,8 @@ static void count_own_messages(struct planner *p, struct wf_to_mesh_plan *b)
 
     b->send_counts = wf_calloc((size_t)b->n_ranks, sizeof *b->send_counts);
     b->recv_counts = wf_calloc((size_t)b->n_ranks, sizeof *b->recv_counts);
-    for (int part = 0; part < p->n_parts; part++) {
-        bool my_part = had >= 0 && p->part_of[had] == part;
+    for (int part = 0; part < p->n_shards; part++) {
+        bool my_part = had >= 0 && p->shard_of[had] == part;
 
         if (my_part || (get >= 0 && intersect_shards(p, part, get) > 0))
             assign_senders(p, part, count_own_message, &mine);
@@ -245,7 +245,7 @@ static void count_own_messages(struct planner *p, struct wf_to_mesh_plan *b)
 
 static struct wf_redist_copy_side source_copy_side(const struct planner *p)
 {
-    struct wf_redist_copy_side mesh_side = {.part = WF_SIDE_FIRST_SHARD};
+    struct wf_redist_copy_side mesh_side = {.kind = WF_SIDE_FIRST_SHARD};
 
     memcpy(mesh_side.stride, p->from.layout->desc.stride, sizeof mesh_side.stride);
     return mesh_side;
@@ -257,7 +257,7 @@ static void build_local_copy(struct planner *p, int had, int get)
     struct wf_redist_copy_side src = source_copy_side(p), dst;
 
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);
-    if (had < 0 || get < 0 || intersect_shards(p, p->part_of[had], get) == 0) return;
+    if (had < 0 || get < 0 || intersect_shards(p, p->shard_of[had], get) == 0) return;
     dst = wf_redist_side_row_major(builder, WF_SIDE_SECOND_SHARD, p->to.layout->desc.shape, 0);
     wf_redist_add_overlap_copies(builder, &src, &dst);
 }
@@ -271,7 +271,7 @@ static void build_pack_copies(struct planner *p, const struct wf_to_mesh_plan *b
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);
     for (int i = 0; i < b->n_ranks; i++) {
         if (b->send_counts[i] == 0) continue;
-        intersect_shards(p, p->part_of[had], p->to.place_of[b->ranks[i]]);
+        intersect_shards(p, p->shard_of[had], p->to.place_of[b->ranks[i]]);
         dst = wf_redist_side_of_overlap(builder, at);
         wf_redist_add_overlap_copies(builder, &src, &dst);
         at += (int64_t)b->send_counts[i];
@@ -287,7 +287,7 @@ static void build_unpack_copies(struct planner *p, const struct wf_to_mesh_plan 
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);
     for (int i = 0; i < b->n_ranks; i++) {
         if (b->recv_counts[i] == 0) continue;
-        intersect_shards(p, p->part_of[p->from.place_of[b->ranks[i]]], get);
+        intersect_shards(p, p->shard_of[p->from.place_of[b->ranks[i]]], get);
         src = wf_redist_side_of_overlap(builder, at);
         dst = wf_redist_side_row_major(builder, WF_SIDE_SECOND_SHARD, p->to.layout->desc.shape, 0);
         wf_redist_add_overlap_copies(builder, &src, &dst);
@@ -322,7 +322,7 @@ static void list_participating_ranks(const struct planner *p, struct wf_to_mesh_
 static void free_planner(struct planner *p)
 {
     for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_overlap_free(&p->builder.overlap[d]);
-    wf_free(p->part_of);
+    wf_free(p->shard_of);
     wf_free(p->holders);
     wf_free(p->from.place_of);
     wf_free(p->to.place_of);

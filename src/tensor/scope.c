@@ -13,7 +13,7 @@ struct weft_scope {
     size_t start;
     weft_scope *outer;
     unsigned modes;
-    weft_mesh *parts;
+    weft_mesh *saved_shard_mesh;
     bool is_open;
 };
 
@@ -70,7 +70,7 @@ weft_scope *weft_scope_open(void)
     scope->start = wf_temporaries.count;
     scope->outer = outer;
     scope->modes = outer ? outer->modes : 0;
-    scope->parts = outer ? outer->parts : NULL;
+    scope->saved_shard_mesh = outer ? outer->saved_shard_mesh : NULL;
     scopes.open = scope;
     return scope;
 }
@@ -79,9 +79,12 @@ void wf_scope_set_modes(unsigned modes) { scopes.open->modes = modes; }
 
 unsigned wf_scope_modes(void) { return scopes.open ? scopes.open->modes : 0; }
 
-void wf_scope_set_saved_shard_mesh(weft_mesh *mesh) { scopes.open->parts = mesh; }
+void wf_scope_set_saved_shard_mesh(weft_mesh *mesh) { scopes.open->saved_shard_mesh = mesh; }
 
-weft_mesh *wf_scope_saved_shard_mesh(void) { return scopes.open ? scopes.open->parts : NULL; }
+weft_mesh *wf_scope_saved_shard_mesh(void)
+{
+    return scopes.open ? scopes.open->saved_shard_mesh : NULL;
+}
 
 static void release_temporaries_above(size_t start)
 {

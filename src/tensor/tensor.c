@@ -239,7 +239,7 @@ __attribute__((noinline)) static void free_handle(weft_tensor *t)
     t->layout = &no_layout;
     t->block = &no_block;
     t->requires_grad = false;
-    t->pending = false;
+    t->in_flight = false;
     enqueue_free_handle(t);
     handles.released++;
 }

@@ -27,10 +27,10 @@ struct weft_tensor {
     weft_tensor *grad;  /* leaves only; may be a pending sum until weft_grad is asked */
     int32_t refs;       /* 0: released */
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
-    bool pending;       /* its elements may still be under way: wf_wait_ready before their use */
+    bool in_flight;     /* its elements may still be under way: wf_wait_ready before their use */
     const char *origin; /* the op that made it, for the leak report */
     struct wf_grad_state
-        *kept; /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
+        *grad_state; /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
 };
 
 /**
@@ -56,7 +56,7 @@ void wf_tape_node_release(struct wf_tape_node *node);
 void wf_tensor_wait(const weft_tensor *t);
 static inline void wf_wait_ready(const weft_tensor *t)
 {
-    if (t->pending) wf_tensor_wait(t);
+    if (t->in_flight) wf_tensor_wait(t);
 }
 
 /** How many parameters of modules the tensor is, to count up and down; nn declares it too. Kept
@@ -80,7 +80,7 @@ static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
     wf_wait_ready(t);
     if (block->readers > 0) wf_block_wait_readers(block);
     wf_inplace_write_count++;
-    if (block->unusual) {
+    if (block->special_cases) {
         wf_block_record_write(block, op);
     } else {
         block->version++;
@@ -97,7 +97,7 @@ weft_status wf_tensor_check_alive(const weft_tensor *t, const char *who);
 weft_status wf_tensor_fail_dead(const weft_tensor *t, const char *who);
 
 /** The same for functions that look at a tensor, or hand it back, before the door sees it. */
-static inline weft_status wf_tensor_need_held(const weft_tensor *t, const char *who)
+static inline weft_status wf_tensor_need_alive(const weft_tensor *t, const char *who)
 {
     return !t || t->refs > 0 ? WEFT_OK : wf_tensor_fail_dead(t, who);
 }

@@ -45,7 +45,7 @@ weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
     weft_placement placements[WEFT_MAX_AXES];
 
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(t, "empty_like"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "empty_like"));
     WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "empty_like: there is no device %d",
                 (int)device);
     memcpy(placements, t->layout->placements, sizeof placements);
@@ -59,7 +59,7 @@ weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device)
 {
     char text[256];
 
-    WF_TRY_PTR(wf_tensor_need_held(t, "to"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "to"));
     if (!t || weft_tensor_device(t) == device) return t;
     weft_tensor_describe(t, text, sizeof text);
     WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int64_t door_numel(const weft_part *p)
+int64_t door_numel(const weft_op_shard *p)
 {
     int64_t n = 1;
 
@@ -12,7 +12,7 @@ int64_t door_numel(const weft_part *p)
 }
 
 /* The element with this row-major index in the part. */
-float *door_at(const weft_part *p, int64_t index)
+float *door_at(const weft_op_shard *p, int64_t index)
 {
     int64_t place = 0;
 
@@ -35,7 +35,7 @@ weft_status door_like_first(weft_op_info *info, void *payload)
 }
 
 /* Sum of all inputs, times the first number if there is one. */
-void door_sum_inputs(const weft_op_info *info, const weft_part *in, weft_part *out,
+void door_sum_inputs(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
                      const double *numbers, void *payload)
 {
     (void)payload;

@@ -4,8 +4,8 @@
 #include "support/worlds.h"
 
 /** Elements of a part, and the one with this row-major index. */
-int64_t door_numel(const weft_part *p);
-float *door_at(const weft_part *p, int64_t index);
+int64_t door_numel(const weft_op_shard *p);
+float *door_at(const weft_op_shard *p, int64_t index);
 
 /** One output like the first input; inputs of other shapes are refused. */
 weft_op_shape_function door_like_first;

@@ -93,7 +93,7 @@ static weft_status check_inputs(const weft_op_info *info, weft_rule *rule, void 
     return door_every_dim(info, rule, NULL);
 }
 
-static void columns(const weft_op_info *info, const weft_part *in, weft_part *out,
+static void columns(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
                     const double *numbers, void *payload)
 {
     (void)numbers;
@@ -162,7 +162,7 @@ static weft_status values_and_indices(weft_op_info *info, void *payload)
 }
 
 /* The least element of each row of a matrix, and where it is. */
-static void least(const weft_op_info *info, const weft_part *in, weft_part *out,
+static void least(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
                   const double *numbers, void *payload)
 {
     (void)info;

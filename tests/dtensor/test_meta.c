@@ -203,7 +203,7 @@ static weft_status train(struct figures *f, weft_mesh *mesh,
 static weft_status train_meta(struct figures *f, weft_mesh *mesh)
 {
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_status status = train(f, mesh, weft_memory_planned);
+    weft_status status = train(f, mesh, weft_memory_simulated);
 
     weft_set_default_device(before);
     return status;

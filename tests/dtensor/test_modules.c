@@ -265,7 +265,7 @@ WT_TEST(meta_module__materialized_equals_the_one_made_directly)
     weft_device before;
     weft_module *direct, *m;
     struct comparison c = {.equal = true};
-    weft_memory planned = weft_memory_planned(WEFT_MEMORY_WEIGHTS);
+    weft_memory planned = weft_memory_simulated(WEFT_MEMORY_WEIGHTS);
 
     weft_manual_seed(11);
     direct = weft_gpt(small_gpt());
@@ -273,13 +273,13 @@ WT_TEST(meta_module__materialized_equals_the_one_made_directly)
     before = weft_set_default_device(WEFT_META);
     m = weft_gpt(small_gpt());
     weft_set_default_device(before);
-    WT_ALL(weft_memory_planned(WEFT_MEMORY_WEIGHTS).live > planned.live);
+    WT_ALL(weft_memory_simulated(WEFT_MEMORY_WEIGHTS).live > planned.live);
     weft_set_requires_grad(weft_module_parameter(m, "norm_f.weight"), false);
     weft_set_requires_grad(weft_module_parameter(direct, "norm_f.weight"), false);
     WT_EQ(weft_parallelize_module(m, w.mesh, gpt_plan), WEFT_OK);
     weft_uniform_(wt_constant(3, 3, 0), 0, 1, NULL);
     WT_EQ(weft_module_materialize(m, WEFT_CPU), WEFT_OK);
-    WT_EQ(weft_memory_planned(WEFT_MEMORY_WEIGHTS).live, planned.live);
+    WT_EQ(weft_memory_simulated(WEFT_MEMORY_WEIGHTS).live, planned.live);
     WT_STILL(&w);
     c.other = direct;
     WT_EQ(weft_module_each_parameter(m, compare, &c), WEFT_OK);

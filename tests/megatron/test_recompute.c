@@ -31,7 +31,7 @@ static void check_sum(struct lines *l, int64_t rows, int64_t columns)
 {
     weft_tensor *a = wanted(lines_full(rows, columns, 1)), *b = lines_full(rows, columns, 2), *y;
     int64_t n = rows * columns;
-    weft_scope *parts = weft_saved_parts_open(l->tp);
+    weft_scope *parts = weft_saved_shards_open(l->tp);
 
     y = weft_recomputed(sum, (weft_tensor *[]){made(a), b}, 2, NULL, NULL);
     weft_scope_return(parts, y);
@@ -75,7 +75,7 @@ enum how { KEPT, AGAIN, AGAIN_IN_PARTS, IN_PARTS };
 
 static weft_tensor *run(struct lines *l, weft_tensor *x, weft_tensor **w, enum how how)
 {
-    weft_scope *scope = how >= AGAIN_IN_PARTS ? weft_saved_parts_open(l->tp) : weft_scope_open();
+    weft_scope *scope = how >= AGAIN_IN_PARTS ? weft_saved_shards_open(l->tp) : weft_scope_open();
     weft_tensor *y =
         how == KEPT || how == IN_PARTS ? branch(&x, 1, w) : weft_recomputed(branch, &x, 1, w, NULL);
 
@@ -157,7 +157,7 @@ WT_TEST(parts__only_of_what_all_ranks_have)
     struct lines l = lines_open();
     const weft_placement rows = weft_shard(0), whole = weft_replicate();
     weft_tensor *x = noise(8, 6), *y, *factor = wanted(noise(8, 6));
-    weft_scope *parts = weft_saved_parts_open(l.tp);
+    weft_scope *parts = weft_saved_shards_open(l.tp);
 
     x = weft_mesh_all_reduce(x, WEFT_MAX, l.tp, 0); /* the same everywhere */
     /* a part is no replica, distributed or plain */
@@ -186,7 +186,7 @@ WT_TEST(parts__without_elements)
 {
     struct lines l = lines_open();
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_scope *parts = weft_saved_parts_open(l.tp);
+    weft_scope *parts = weft_saved_shards_open(l.tp);
     weft_tensor *w[] = {wanted(weft_empty(WEFT_F64, 2, (int64_t[]){8, 8}))}, *y;
 
     y = run(&l, made(wanted(weft_empty(WEFT_F64, 2, (int64_t[]){6, 8}))), w, AGAIN_IN_PARTS);
@@ -216,7 +216,7 @@ static weft_module *gpt(struct lines *l, weft_recompute recompute, bool parts)
     WT_EQ(weft_parallelize_module(m, l->tp, weft_gpt_plan()), WEFT_OK);
     blocks = weft_module_child(m, "blocks");
     for (int i = 0; i < weft_module_children(blocks) && parts; i++)
-        WT_EQ(weft_module_save_parts(weft_module_child_at(blocks, i), l->tp), WEFT_OK);
+        WT_EQ(weft_module_save_shards(weft_module_child_at(blocks, i), l->tp), WEFT_OK);
     return m;
 }
 
@@ -285,9 +285,9 @@ WT_TEST(parts__are_refused_without_a_mesh)
     struct lines l = lines_open();
     weft_module *m = weft_dropout_new(0.5);
 
-    WT_EQ(weft_module_save_parts(NULL, l.tp), WEFT_ERR_ARG);
+    WT_EQ(weft_module_save_shards(NULL, l.tp), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "module is NULL");
-    WT_ALL(weft_module_save_parts(m, NULL) != WEFT_OK); /* there is no default mesh */
+    WT_ALL(weft_module_save_shards(m, NULL) != WEFT_OK); /* there is no default mesh */
     weft_error_clear();
     weft_module_release(m);
     lines_close(&l);

@@ -243,7 +243,7 @@ WT_TEST(gather_from__a_sequence_without_waiting)
         y = weft_redistribute_with(weft_from_local(y, l.tp, &rows, NULL), &whole, &flying);
         y = weft_wait(weft_to_local(y, summed ? &terms : NULL));
         LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-        WT_ALL(!weft_is_pending(y) && wt_has_shape(y, 1, (int64_t)(4 * l.ways)));
+        WT_ALL(!weft_is_in_flight(y) && wt_has_shape(y, 1, (int64_t)(4 * l.ways)));
         WT_ALL(lines_are(y, rank_of_row, &l));
         WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
         LINES_SENT(&l, summed ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_COUNT, summed);

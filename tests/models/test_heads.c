@@ -150,7 +150,7 @@ static void check_again(weft_recompute recompute, const weft_plan *plan, bool pa
 
     WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
     for (int i = 0; i < weft_module_children(blocks) && parts; i++)
-        WT_EQ(weft_module_save_parts(weft_module_child_at(blocks, i), mesh), WEFT_OK);
+        WT_EQ(weft_module_save_shards(weft_module_child_at(blocks, i), mesh), WEFT_OK);
     weft_manual_seed(5);
     want = loss_of(one);
     weft_manual_seed(5);

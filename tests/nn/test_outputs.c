@@ -470,7 +470,7 @@ WT_TEST(outputs__of_a_module_that_saves_parts)
 
     reference(twin, x, want);
     parallelize(m, mesh, weft_prepare_module_output("S(1), none", "R, none"));
-    WT_EQ(weft_module_save_parts(m, mesh), WEFT_OK);
+    WT_EQ(weft_module_save_shards(m, mesh), WEFT_OK);
     WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
     WT_ALL(wt_near_tensors(y[0], want[0], WT_WITHIN(1e-12)));
     WT_ALL(wt_near_tensors(y[1], want[1], WT_WITHIN(1e-12)));

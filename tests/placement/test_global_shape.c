@@ -61,7 +61,7 @@ WT_TEST(global_shape__of_parts_by_any_layout_is_its_shape)
         do wt_random_layout(&c, &state);
         while (c.n_axes > 1); /* its mesh is the world's */
         WT_ALL(weft_layout_make(&l, w.mesh, c.p, 1, c.ndim, c.global) == WEFT_OK);
-        weft_layout_part(&l, NULL, part, NULL, NULL);
+        weft_layout_shard(&l, NULL, part, NULL, NULL);
         WT_ALL(weft_global_shape(got, w.mesh, c.p, 1, c.ndim, part) == WEFT_OK);
         WT_ALL(memcmp(got, c.global, (size_t)c.ndim * sizeof *got) == 0);
         wt_world_close(&w);
@@ -111,7 +111,7 @@ static bool spreads_evenly(weft_mesh *mesh, const weft_placement *p, weft_tensor
     for (int d = 0; good && d < 3; d++)
         good = weft_local_size(whole, d) == want[d] && weft_size(t, d) == want[d];
     good = good && weft_layout_of(&l, t) == WEFT_OK;
-    if (good) weft_layout_part(&l, NULL, back, stride, NULL);
+    if (good) weft_layout_shard(&l, NULL, back, stride, NULL);
     for (int d = 0; good && d < 3; d++) good = back[d] == 4;
     weft_scope_close(scope);
     return good && stride[0] == 16 && stride[1] == 4 && stride[2] == 1;

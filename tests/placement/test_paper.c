@@ -107,7 +107,7 @@ START_TEST(chunk__picked_is_the_item_of_the_split_list)
             for (int r = 0; r < ways; r++) { /* the list: full chunks until nothing is left */
                 int64_t shape[2], offset[2], size = n - at < full ? n - at : full;
 
-                weft_layout_part(&l, &r, shape, NULL, offset);
+                weft_layout_shard(&l, &r, shape, NULL, offset);
                 ck_assert_int_eq(shape[dim], size);
                 ck_assert_int_eq(offset[dim], at);
                 ck_assert_int_eq(weft_chunk_size(n, ways, r), size);
@@ -156,7 +156,7 @@ static void expect_rows(const weft_layout *l, int a, int b, int c, int64_t size,
     int coordinates[3] = {a, b, c};
     int64_t shape[2], first[2];
 
-    weft_layout_part(l, coordinates, shape, NULL, first);
+    weft_layout_shard(l, coordinates, shape, NULL, first);
     ck_assert_int_eq(shape[0], size);
     ck_assert_int_eq(first[0], offset);
     ck_assert_int_eq(shape[1], l->shape[1]);
@@ -236,7 +236,7 @@ START_TEST(part__of_three_axes_on_a_dim_and_of_two_dims)
         int64_t shape[2], offset[2];
 
         expect_rows(&l, r / 4, r / 2 % 2, r % 2, 2, 4 * (r / 4) + 8 * (r / 2 % 2) + 2 * (r % 2));
-        weft_layout_part(&m, at, shape, NULL, offset);
+        weft_layout_shard(&m, at, shape, NULL, offset);
         ck_assert(shape[0] == 8 && shape[1] == 4);
         ck_assert_int_eq(offset[0], 8 * at[2] + 4 * at[0]);
         ck_assert_int_eq(offset[1], 8 * at[3] + 4 * at[1]);
@@ -289,7 +289,7 @@ START_TEST(even__the_part_of_the_whole_is_the_part)
         }
         ck_assert_int_eq(weft_layout_of_even(&l, mesh, p, 3, 3, local, NULL), WEFT_OK);
         ck_assert(memcmp(l.shape, want, sizeof want) == 0);
-        weft_layout_part(&l, NULL, shape, stride, NULL);
+        weft_layout_shard(&l, NULL, shape, stride, NULL);
         ck_assert(memcmp(shape, local, sizeof local) == 0);
         ck_assert(stride[0] == 16 && stride[1] == 4 && stride[2] == 1);
     }
@@ -320,7 +320,7 @@ START_TEST(chunks__are_the_elements_in_the_order_in_which_they_are_held)
                            c.sizes[a]);
         mesh = weft_mesh_fake(0, "%s", text);
         ck_assert_int_eq(weft_layout_make(&l, mesh, c.p, c.n_axes, c.ndim, c.global), WEFT_OK);
-        weft_layout_part(&l, c.coordinates, shape, NULL, NULL);
+        weft_layout_shard(&l, c.coordinates, shape, NULL, NULL);
         for (int d = 0; d < c.ndim; d++) {
             wt_map_of(&maps[d], &c, d);
             numel *= shape[d];

@@ -322,7 +322,7 @@ WT_TEST(in_place__saved_parts_are_copies)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *a = leaf(&w, 1, "R"), *b = weft_mul_scalar(spread(&w, 2, "R"), 1), *y, *want;
-    weft_scope *parts = weft_saved_parts_open(w.mesh);
+    weft_scope *parts = weft_saved_shards_open(w.mesh);
     bool whole = wt_ranks() == 1 || ROWS * COLUMNS < wt_ranks();
 
     y = weft_scope_return(parts, weft_mul(a, b));

@@ -94,13 +94,13 @@ WT_TEST(async__is_waited_for_by_arithmetic_not_by_views)
         weft_tensor *x = wt_spread(&w, wt_constant(rows[i], 2, 1), "S(0)"), *y, *view;
         bool flies = wt_ranks() > 1;
 
-        WT_ALL(!weft_is_pending(with(x, "R", (weft_redistribute_options){.async = false})));
+        WT_ALL(!weft_is_in_flight(with(x, "R", (weft_redistribute_options){.async = false})));
         y = with(x, "R", async);
-        WT_ALL(weft_is_pending(y) == flies);
+        WT_ALL(weft_is_in_flight(y) == flies);
         view = weft_to_local(weft_reshape(y, 1, (int64_t[]){2 * rows[i]}), NULL);
-        WT_ALL(weft_is_pending(view) == flies && weft_is_pending(y) == flies);
+        WT_ALL(weft_is_in_flight(view) == flies && weft_is_in_flight(y) == flies);
         WT_ALL(wt_local_is_all(weft_add_scalar(view, 1), 2));
-        WT_ALL(!weft_is_pending(view) && !weft_is_pending(y));
+        WT_ALL(!weft_is_in_flight(view) && !weft_is_in_flight(y));
         WT_ALL(wt_local_is_all(y, 1));
         wt_world_close(&w);
     }
@@ -121,7 +121,7 @@ WT_TEST(async__arrives_as_it_would_otherwise)
         weft_tensor *want = wt_to(x, moves[i % 6][1]), *y = with(x, moves[i % 6][1], async);
         double got[91], expected[91];
 
-        if (i / 6 == 0) WT_ALL(weft_wait(y) == y && !weft_is_pending(y));
+        if (i / 6 == 0) WT_ALL(weft_wait(y) == y && !weft_is_in_flight(y));
         if (i / 6 < 2)
             WT_ALL(weft_read_f64(y, got, 91) == WEFT_OK &&
                    weft_read_f64(want, expected, 91) == WEFT_OK &&

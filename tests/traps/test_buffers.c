@@ -97,7 +97,7 @@ WT_TEST(async__any_number_in_any_order)
     for (int i = 0; i < 5; i++)
         y[i] = weft_redistribute_with(wt_spread(&w, wt_whole(WEFT_F32, i, 9, 7), "S(0)"), &whole,
                                       &async);
-    WT_ALL(weft_wait(y[4]) == y[4] && !weft_is_pending(y[4]));
+    WT_ALL(weft_wait(y[4]) == y[4] && !weft_is_in_flight(y[4]));
     for (int i = 3; i > 0; i--)
         WT_ALL(wt_near_tensors(
             weft_mul_scalar(weft_transpose(y[i], 0, 1), 2),

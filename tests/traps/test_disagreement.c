@@ -335,7 +335,7 @@ static weft_status only_whole(const weft_op_info *info, weft_rule *rule, void *p
     return WEFT_OK;
 }
 
-static void do_nothing(const weft_op_info *info, const weft_part *in, weft_part *out,
+static void do_nothing(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
                        const double *numbers, void *payload)
 {
     (void)info;

@@ -37,13 +37,13 @@ static weft_status conv_rule(const weft_op_info *info, weft_rule *rule, void *pa
     return weft_rule_accept(rule, in, &pending);
 }
 
-static double at(const weft_part *p, int64_t i, int64_t j, int64_t k)
+static double at(const weft_op_shard *p, int64_t i, int64_t j, int64_t k)
 {
     if (k < 0 || k >= p->shape[2]) return 0;
     return ((const double *)p->data)[i * p->stride[0] + j * p->stride[1] + k * p->stride[2]];
 }
 
-static void conv(const weft_op_info *info, const weft_part *in, weft_part *out,
+static void conv(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
                  const double *numbers, void *payload)
 {
     double *y = out->data;

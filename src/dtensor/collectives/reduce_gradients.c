@@ -29,7 +29,7 @@ struct group {
 /* Along this axis somebody else reduces the leaf's gradient, with others. */
 static bool is_axis_reduced_by_hook(const weft_tensor *leaf, int axis)
 {
-    return leaf->kept && leaf->kept->axes >> axis & 1;
+    return leaf->grad_state && leaf->grad_state->axes >> axis & 1;
 }
 
 static bool gradient_belongs_to_group(const weft_tensor *leaf, const struct group *group)
@@ -163,9 +163,9 @@ weft_status weft_reduce_gradients(weft_tensor *const *leaves, int n)
     for (int i = 0; i < n; i++) WF_TRY(wf_tensor_check_alive(leaves[i], "reduce gradients"));
     WF_TRY(wf_reduce_partial_gradients(leaves, n));
     for (int i = 0; i < n; i++) {
-        struct wf_grad_state *kept = leaves[i] ? leaves[i]->kept : NULL;
+        struct wf_grad_state *state = leaves[i] ? leaves[i]->grad_state : NULL;
 
-        if (kept) WF_TRY(kept->keeper->reduce(kept->keeper));
+        if (state) WF_TRY(state->hook->reduce(state->hook));
     }
     return WEFT_OK;
 }

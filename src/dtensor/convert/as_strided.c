@@ -45,7 +45,7 @@ static struct wf_layout *layout_with_strides(const weft_tensor *t, const weft_pl
     if (mesh && stride) {
         WF_TRY_PTR(weft_layout_make(&whole, mesh, placements, weft_mesh_ndim(mesh), ndim, shape));
         memcpy(whole.stride, stride, (size_t)ndim * sizeof *stride);
-        weft_layout_part(&whole, NULL, NULL, local, NULL);
+        weft_layout_shard(&whole, NULL, NULL, local, NULL);
         stride = local;
     }
     return wf_layout_on_device(
@@ -61,7 +61,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     weft_tensor *empty;
 
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(t, "new_empty"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "new_empty"));
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "new_empty: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "new_empty: no shape");
     for (int d = 0; d < ndim; d++)
@@ -116,7 +116,7 @@ weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape, con
 
     if (!t) return NULL;
     WF_NEED_PTR((shape && stride) || ndim == 0, WEFT_ERR_ARG, "as_strided: no shape or no strides");
-    WF_TRY_PTR(wf_tensor_need_held(t, "as_strided"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "as_strided"));
     weft_tensor_describe(t, text, sizeof text);
     WF_NEED_PTR(ndim == weft_ndim(t) && offset == 0, WEFT_ERR_ARG,
                 "as_strided: %d dims from element %lld on of %s: only its own dims, in any order, "

@@ -16,7 +16,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
 
     if (!t) return NULL;
     WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for what is not elements");
-    WF_TRY_PTR(wf_tensor_need_held(t, "flatten"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "flatten"));
     WF_NEED_PTR(!wf_is_plain(t), WEFT_ERR_ARG, "flatten: the tensor is plain");
     WF_TRY_PTR(weft_layout_of(&rest->layout, t));
     rest->dtype = weft_tensor_dtype(t);
@@ -24,7 +24,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
     rest->requires_grad = t->requires_grad;
     local = wf_layout_local(t->layout);
     part = wf_tensor_new(local, wf_block_retain(t->block), t->data, "flatten");
-    part->pending = t->pending;
+    part->in_flight = t->in_flight;
     wf_layout_release(local);
     return part;
 }
@@ -58,7 +58,7 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
     weft_tensor *t = NULL;
 
     if (!local) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(local, "unflatten"));
+    WF_TRY_PTR(wf_tensor_need_alive(local, "unflatten"));
     WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: nothing says what the local tensor is part of");
     l = &rest->layout;
     WF_NEED_PTR(wf_is_plain(local), WEFT_ERR_ARG,
@@ -71,7 +71,7 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
     if (check_unflatten(local, rest, &layout->desc) == WEFT_OK) {
         t = wf_tensor_new(layout, wf_block_retain(local->block), local->data, "unflatten");
         t->requires_grad = rest->requires_grad;
-        t->pending = local->pending;
+        t->in_flight = local->in_flight;
     }
     wf_layout_release(layout);
     return t;

@@ -164,7 +164,7 @@ weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_pla
     static const weft_placement replicated[WEFT_MAX_AXES];
 
     if (!local) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(local, "from_local"));
+    WF_TRY_PTR(wf_tensor_need_alive(local, "from_local"));
     mesh = wf_mesh_or_current(mesh);
     return mesh ? call_from_local(local, mesh, placements ? placements : replicated, shape, NULL)
                 : NULL;
@@ -176,7 +176,7 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
     static const weft_placement replicated[WEFT_MAX_AXES];
 
     if (!local) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(local, "from_local"));
+    WF_TRY_PTR(wf_tensor_need_alive(local, "from_local"));
     mesh = wf_mesh_or_current(mesh);
     if (!mesh) return NULL;
     WF_TRY_PTR(wf_check_placement_count("from_local", options.n_placements, mesh));
@@ -238,7 +238,7 @@ weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements
     struct wf_op_args args = {.attr = words};
     weft_placement standard[WEFT_MAX_AXES];
 
-    WF_TRY_PTR(wf_tensor_need_held(t, "to_local"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "to_local"));
     if (!t || !t->layout->mesh) return t;
     if (!grad_placements) {
         memcpy(standard, t->layout->placements, sizeof standard);
@@ -254,7 +254,7 @@ weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_pl
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
 
-    WF_TRY_PTR(wf_tensor_need_held(t, "full_tensor"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "full_tensor"));
     if (!t || !t->layout->mesh) return t;
     return weft_to_local(weft_redistribute(t, replicated), grad_placements);
 }

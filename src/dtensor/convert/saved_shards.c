@@ -24,14 +24,14 @@ static int axis_in_own_mesh(weft_mesh *own, weft_mesh *mesh, int axis)
  * for that: whoever opened the scope says so. */
 static bool is_same_along_axis(const struct wf_layout *l, weft_mesh *mesh, int axis)
 {
-    weft_mesh *own = l->mesh ? l->mesh : l->types.mesh;
+    weft_mesh *own = l->mesh ? l->mesh : l->grad_types.mesh;
     int a = own ? axis_in_own_mesh(own, mesh, axis) : -1;
     uint8_t type;
 
     if (!own) return true;
     if (a < 0) return !l->mesh;
     if (l->mesh) return weft_is_replicate(l->placements[a]);
-    type = l->types.axis[a].kind;
+    type = l->grad_types.axis[a].kind;
     return type == WF_TYPE_NONE || type == WF_TYPE_I || type == WF_TYPE_R;
 }
 

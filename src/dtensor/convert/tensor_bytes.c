@@ -77,7 +77,7 @@ static weft_status fill_save_header(struct save_header *save_header, const weft_
     const struct wf_layout *layout = t->layout;
     const struct wf_tensor_desc *desc = &layout->desc;
 
-    WF_TRY(wf_tensor_need_held(t, "save"));
+    WF_TRY(wf_tensor_need_alive(t, "save"));
     *save_header = (struct save_header){.order = order,
                                         .version = VERSION,
                                         .dtype = desc->dtype,

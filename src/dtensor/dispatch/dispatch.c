@@ -25,7 +25,7 @@ static weft_tensor *redistribute_input(const struct wf_op_plan *plan, int i, wef
         weft_tensor *same =
             wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
 
-        same->pending = t->pending;
+        same->in_flight = t->in_flight;
         return same;
     }
     wf_wait_ready(t);
@@ -41,7 +41,7 @@ static bool redistribute_inputs(const struct wf_op_plan *plan, weft_tensor *cons
         used[i] = plan->move[i] ? redistribute_input(plan, i, in[i]) : in[i];
         if (in[i] && !used[i]) return false;
     }
-    if (!(plan->care & WF_SLOW_ROW_MAJOR_COPY)) return true;
+    if (!(plan->slow_path & WF_SLOW_ROW_MAJOR_COPY)) return true;
     used[0] = wf_copy_row_major_for_view(used[0]);
     return used[0] != NULL;
 }
@@ -53,7 +53,7 @@ static weft_tensor *handle_without_node(weft_tensor *t)
 
     if (!t->node) return t;
     other = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
-    other->pending = t->pending;
+    other->in_flight = t->in_flight;
     return other;
 }
 
@@ -85,11 +85,11 @@ static weft_tensor *make_output_view(const struct wf_op_plan *plan, weft_tensor 
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
 
-    if (plan->care & WF_SLOW_EXPLICIT_MOVE && plan->out[0] == used[0]->layout)
+    if (plan->slow_path & WF_SLOW_EXPLICIT_MOVE && plan->out[0] == used[0]->layout)
         return out[0] = used[0]; /* being moved was all it asked for */
     out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
                            (char *)used[0]->data + at, plan->name);
-    out[0]->pending = used[0]->pending;
+    out[0]->in_flight = used[0]->in_flight;
     return out[0];
 }
 
@@ -202,7 +202,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
     weft_tensor *const *used = in;
     double began = wf_observed_events ? observe_inputs(plan->n_in, in) : 0;
 
-    if (plan->care) {
+    if (plan->slow_path) {
         if (!run_slow_path(plan, in, args, more, recorded, moved_in, &result)) return result;
         used = moved_in;
     }
@@ -234,7 +234,7 @@ weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
     for (int i = 0; i < n; i++) {
         if (in[i]) {
             recorded |= in[i]->requires_grad;
-            pending |= in[i]->pending;
+            pending |= in[i]->in_flight;
         } else if (i < row->n_required) {
             return NULL;
         }

@@ -62,7 +62,7 @@ static void record_wrong_input(struct wf_op_plan *plan, int input, int axis, con
     plan->trouble.wrong = reason;
     plan->trouble.wrong_input = (uint8_t)input;
     plan->trouble.wrong_axis = (uint8_t)axis;
-    plan->care |= WF_SLOW_GRAD_TYPES;
+    plan->slow_path |= WF_SLOW_GRAD_TYPES;
 }
 
 static void record_gradient_not_allowed(struct wf_op_plan *plan, int input, int axis,
@@ -71,7 +71,7 @@ static void record_gradient_not_allowed(struct wf_op_plan *plan, int input, int 
     plan->trouble.share = reason;
     plan->trouble.share_axis = (uint8_t)axis;
     plan->trouble.no_gradient |= (uint8_t)(1u << input);
-    plan->care |= WF_SLOW_GRAD_TYPES;
+    plan->slow_path |= WF_SLOW_GRAD_TYPES;
 }
 
 /* ---- conversions ---- */
@@ -161,7 +161,7 @@ static void check_entry_along_axis(struct wf_op_plan *plan, int axis, struct wf_
 void wf_grad_types_check_from_local(struct wf_op_plan *plan, const weft_placement *placements,
                                     const weft_placement *gradient, bool sized)
 {
-    const struct wf_grad_types *types = &plan->in[0]->types;
+    const struct wf_grad_types *types = &plan->in[0]->grad_types;
 
     for (int a = 0; a < plan->out[0]->n_axes; a++)
         check_entry_along_axis(plan, a, type_along_axis(types, plan->out[0]->mesh, a),
@@ -172,7 +172,7 @@ void wf_grad_types_check_scalars(struct wf_op_plan *plan, weft_mesh *mesh)
 {
     for (int i = 0; i < plan->n_in; i++)
         for (int a = 0; plan->in[i] && a < weft_mesh_ndim(mesh); a++) {
-            uint8_t kind = type_along_axis(&plan->in[i]->types, mesh, a).kind;
+            uint8_t kind = type_along_axis(&plan->in[i]->grad_types, mesh, a).kind;
 
             if (enters[kind][WEFT_KIND_REPLICATE].verdict == WRONG)
                 record_wrong_input(plan, i, a, enters[kind][WEFT_KIND_REPLICATE].reason);
@@ -185,7 +185,7 @@ weft_status wf_grad_types_check_replicated(const struct wf_layout *plain, weft_m
     char text[384];
 
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
-        uint8_t kind = type_along_axis(&plain->types, mesh, a).kind;
+        uint8_t kind = type_along_axis(&plain->grad_types, mesh, a).kind;
 
         if (enters[kind][WEFT_KIND_REPLICATE].verdict != WRONG) continue;
         wf_layout_print(plain, text, sizeof text);
@@ -368,9 +368,9 @@ static weft_mesh *mesh_of_typed_inputs(const struct wf_infer *call)
     weft_mesh *mesh = NULL;
 
     for (int i = 0; i < call->n_in; i++) {
-        if (!call->in[i] || !call->in[i]->types.mesh) continue;
-        if (mesh && mesh != call->in[i]->types.mesh) return NULL;
-        mesh = call->in[i]->types.mesh;
+        if (!call->in[i] || !call->in[i]->grad_types.mesh) continue;
+        if (mesh && mesh != call->in[i]->grad_types.mesh) return NULL;
+        mesh = call->in[i]->grad_types.mesh;
     }
     return mesh;
 }
@@ -392,7 +392,7 @@ bool wf_grad_types_infer(struct wf_op_plan *plan, const struct wf_infer *call,
         l.seen = 0;
         l.uneven = false;
         for (int i = 0; i < call->n_in; i++) {
-            l.in[i] = call->in[i] ? call->in[i]->types.axis[l.axis] : (struct wf_grad_type){0};
+            l.in[i] = call->in[i] ? call->in[i]->grad_types.axis[l.axis] : (struct wf_grad_type){0};
             l.seen |= 1u << l.in[i].kind;
             l.uneven |= l.in[i].uneven;
         }
@@ -413,8 +413,8 @@ weft_status wf_plan_untyped(struct wf_op_plan *plan, const struct wf_infer *call
 
 weft_tensor *weft_untyped(weft_tensor *t)
 {
-    WF_TRY_PTR(wf_tensor_need_held(t, "untyped"));
-    return t && t->layout->types.mesh ? wf_dispatch_unary_op(WF_OP_untyped, t) : t;
+    WF_TRY_PTR(wf_tensor_need_alive(t, "untyped"));
+    return t && t->layout->grad_types.mesh ? wf_dispatch_unary_op(WF_OP_untyped, t) : t;
 }
 
 /* ---- the refusal ---- */
@@ -426,7 +426,7 @@ static weft_mesh *mesh_of_trouble(const struct wf_op_plan *plan)
     for (int i = 0; i < plan->n_in; i++)
         if (plan->in[i] && plan->in[i]->mesh) return plan->in[i]->mesh;
     for (int i = 0; i < plan->n_in; i++)
-        if (plan->in[i] && plan->in[i]->types.mesh) return plan->in[i]->types.mesh;
+        if (plan->in[i] && plan->in[i]->grad_types.mesh) return plan->in[i]->grad_types.mesh;
     return NULL;
 }
 

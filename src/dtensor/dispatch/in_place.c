@@ -46,7 +46,7 @@ static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_
     for (int d = 0; d < to->desc.ndim; d++)
         repeats |= to->desc.stride[d] == 0 && to->desc.shape[d] > 1;
     if (!repeats) return WEFT_OK;
-    WF_NEED(!wf_layout_parts_alike(to), WEFT_ERR_STATE,
+    WF_NEED(!wf_layout_shards_equal(to), WEFT_ERR_STATE,
             "%s in place: several elements of the tensor lie at one place", plan->name);
     return WF_FAIL_LOCAL(WEFT_ERR_STATE,
                          "%s in place: several elements of this rank's part lie at one place",

@@ -86,8 +86,9 @@ static weft_status mark_plain_inputs(struct wf_op_plan *plan)
 {
     for (int i = 0; i < plan->n_in; i++)
         if (plan->in[i] && !plan->in[i]->mesh)
-            plan->care |= plan->in[i]->numel == 1 ? WF_SLOW_PLAIN_SCALAR : WF_SLOW_PLAIN_TENSOR;
-    return plan->care & WF_SLOW_PLAIN_TENSOR ? wf_check_implicit_replication(plan) : WEFT_OK;
+            plan->slow_path |=
+                plan->in[i]->numel == 1 ? WF_SLOW_PLAIN_SCALAR : WF_SLOW_PLAIN_TENSOR;
+    return plan->slow_path & WF_SLOW_PLAIN_TENSOR ? wf_check_implicit_replication(plan) : WEFT_OK;
 }
 
 /* An addend that goes from replicated to pending needs no zeros: other ranks leave it out. */
@@ -152,7 +153,7 @@ weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_pla
                                      (weft_device)in->desc.device);
     }
     plan->used[i] = target;
-    plan->care |= WF_SLOW_EXPLICIT_MOVE;
+    plan->slow_path |= WF_SLOW_EXPLICIT_MOVE;
     return WEFT_OK;
 }
 
@@ -166,8 +167,8 @@ static weft_status plan_input_moves(struct wf_op_plan *plan,
         else
             plan->used[i] = wf_layout_retain(plan->in[i]);
     }
-    if (plan->care & WF_SLOW_EXPLICIT_MOVE)
-        plan->care ^= WF_SLOW_EXPLICIT_MOVE | WF_SLOW_IMPLICIT_MOVE;
+    if (plan->slow_path & WF_SLOW_EXPLICIT_MOVE)
+        plan->slow_path ^= WF_SLOW_EXPLICIT_MOVE | WF_SLOW_IMPLICIT_MOVE;
     return WEFT_OK;
 }
 
@@ -202,7 +203,7 @@ static void plan_view_output(struct wf_op_plan *plan, const struct wf_infer *cal
         memset(&view, 0, sizeof view);
         call->row->view(call, &row_major->desc, box->desc.shape, &view);
         wf_layout_release(row_major);
-        plan->care |= WF_SLOW_ROW_MAJOR_COPY;
+        plan->slow_path |= WF_SLOW_ROW_MAJOR_COPY;
     }
     wf_layout_release(box);
     wf_op_plan_set_output(plan, 0, make_output_layout(call, 0, o, view.stride));
@@ -266,7 +267,7 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     WF_TRY(find_mesh_of_inputs(call, &mesh));
     if (mesh) WF_TRY(mark_plain_inputs(plan));
     if (mesh) wf_grad_types_check_scalars(plan, mesh);
-    if (plan->care & WF_SLOW_PLAIN_TENSOR)
+    if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         return WEFT_OK; /* the door makes them replicated first */
     WF_TRY(call->row->shape(call));
     WF_TRY(check_output_numel(call));

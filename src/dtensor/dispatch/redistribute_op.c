@@ -123,7 +123,7 @@ static const weft_placement replicated[WEFT_MAX_AXES]; /* what NULL stands for *
 weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
 {
     if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_held(t, "redistribute"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "redistribute"));
     if (!placements) placements = replicated;
     if (t->layout->mesh) WF_TRY_PTR(refuse_new_partial(t->layout, placements));
     return wf_redistribute(t, placements);
@@ -137,7 +137,7 @@ plan_without_running(const weft_tensor *t, const weft_placement *placements, con
     struct wf_redist_plan *plan;
     struct wf_layout *target;
 
-    WF_TRY_PTR(wf_tensor_need_held(t, who));
+    WF_TRY_PTR(wf_tensor_need_alive(t, who));
     WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
     WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated, t->layout->n_axes,
                                        weft_ndim(t), "redistribute"));
@@ -212,7 +212,7 @@ static weft_tensor *record_redistribute_node(weft_tensor *y, weft_tensor *t, wef
     struct wf_tape_node *node =
         wf_tape_record(result, vjp_redistribute_with, "redistribute", 1, &t);
 
-    result->pending = y->pending;
+    result->in_flight = y->in_flight;
     node->context = wf_layout_retain(t->layout);
     node->release_context = release_layout_context;
     node->v[0] = backward;
@@ -233,7 +233,7 @@ static weft_tensor *start_redistribute_async(weft_tensor *t, const struct wf_op_
     plan->refs++;
     block = wf_redist_start_async(plan->move[0], t, plan, wf_op_plan_release_context);
     result = wf_tensor_new(plan->out[0], block, block->data, "redistribute");
-    result->pending = true;
+    result->in_flight = true;
     if (wf_observed_events & WF_EVENT_OP) wf_op_plan_observe(plan, began, result);
     return result;
 }
@@ -254,7 +254,7 @@ static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placeme
 static weft_status check_redistribute_options(const weft_tensor *t,
                                               const weft_redistribute_options *o)
 {
-    WF_TRY(wf_tensor_need_held(t, "redistribute"));
+    WF_TRY(wf_tensor_need_alive(t, "redistribute"));
     WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
     WF_NEED(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
             "redistribute: unknown dtypes %d and %d", o->forward, o->backward);

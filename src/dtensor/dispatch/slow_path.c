@@ -138,7 +138,8 @@ static weft_tensor *promote_to_replicated(const struct wf_op_plan *plan, int i, 
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
 
-    if (rules.replication == WEFT_IMPLICIT_REPLICATION_CHECKED && plan->care & WF_SLOW_PLAIN_TENSOR)
+    if (rules.replication == WEFT_IMPLICIT_REPLICATION_CHECKED &&
+        plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         WF_NEED_PTR(wf_mesh_replicas_equal(t, mesh, (1u << weft_mesh_ndim(mesh)) - 1), WEFT_ERR_ARG,
                     "%s: input %d is plain and taken as replicated, but its elements differ "
                     "between ranks",
@@ -198,13 +199,15 @@ static bool plain_input_wants_gradient(const struct wf_op_plan *plan, weft_tenso
 enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *const *in,
                                           bool recorded)
 {
-    if (plan->care & WF_SLOW_GRAD_TYPES && wf_grad_types_check_call(plan, in, recorded) != WEFT_OK)
+    if (plan->slow_path & WF_SLOW_GRAD_TYPES &&
+        wf_grad_types_check_call(plan, in, recorded) != WEFT_OK)
         return WF_DISPATCH_REFUSE;
-    if (plan->care & WF_SLOW_PLAIN_TENSOR)
+    if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         return wf_check_implicit_replication(plan) ? WF_DISPATCH_REFUSE : WF_DISPATCH_PROMOTE;
-    if (plan->care & WF_SLOW_IMPLICIT_MOVE && rules.guard && check_guard_for_plan(plan) != WEFT_OK)
+    if (plan->slow_path & WF_SLOW_IMPLICIT_MOVE && rules.guard &&
+        check_guard_for_plan(plan) != WEFT_OK)
         return WF_DISPATCH_REFUSE;
-    if (plan->care & WF_SLOW_PLAIN_SCALAR && recorded && plain_input_wants_gradient(plan, in))
+    if (plan->slow_path & WF_SLOW_PLAIN_SCALAR && recorded && plain_input_wants_gradient(plan, in))
         return WF_DISPATCH_PROMOTE;
     return WF_DISPATCH_CONTINUE;
 }

@@ -61,19 +61,19 @@ static weft_status check_target_placements(const struct wf_op_plan *plan, const 
 static void plan_exchange(struct wf_op_plan *plan, struct wf_layout *to)
 {
     struct wf_layout *from = plan->used[0];
-    struct wf_to_mesh_plan *between = wf_to_mesh_plan_new(from, to);
+    struct wf_to_mesh_plan *to_mesh = wf_to_mesh_plan_new(from, to);
 
-    if (between->stays) { /* on all ranks, so that all see a write in place through or none does */
+    if (to_mesh->stays) { /* on all ranks, so that all see a write in place through or none does */
         wf_op_plan_set_output(plan, 0,
                               wf_layout_new(to->mesh, to->placements, (weft_dtype)to->desc.dtype,
                                             to->desc.ndim, to->desc.global, from->desc.stride));
         plan->way = WF_EXECUTE_VIEW;
         wf_layout_release(to);
-        wf_to_mesh_plan_free(between);
+        wf_to_mesh_plan_free(to_mesh);
         return;
     }
     wf_op_plan_set_output(plan, 0, to);
-    plan->kernel.prep = between;
+    plan->kernel.prep = to_mesh;
     wf_ops[WF_OP_to_mesh].prepare(&plan->kernel);
 }
 
@@ -133,14 +133,14 @@ static void announce_exchange(const struct wf_layout *from, const struct wf_layo
 {
     weft_placement own[WEFT_MAX_AXES];
     struct wf_layout *source;
-    struct wf_to_mesh_plan *between;
+    struct wf_to_mesh_plan *to_mesh;
 
     if (weft_mesh_is_fake(from->mesh) != weft_mesh_is_fake(to->mesh)) return;
     reduced_placements(own, from);
     source = wf_layout_with_placements(from, own);
-    between = wf_to_mesh_plan_new(source, to);
-    wf_to_mesh_simulate(between);
-    wf_to_mesh_plan_free(between);
+    to_mesh = wf_to_mesh_plan_new(source, to);
+    wf_to_mesh_simulate(to_mesh);
+    wf_to_mesh_plan_free(to_mesh);
     wf_layout_release(source);
 }
 

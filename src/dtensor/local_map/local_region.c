@@ -18,7 +18,7 @@ static weft_tensor *new_handle_to_same_bytes(const weft_tensor *t)
 {
     weft_tensor *other = wf_tensor_new(t->layout, wf_block_retain(t->block), t->data, t->origin);
 
-    other->pending = t->pending;
+    other->in_flight = t->in_flight;
     return other;
 }
 

@@ -105,10 +105,10 @@ weft_status wf_shape_custom(struct wf_infer *call)
 struct prepared_kernel {
     const weft_op_spec *spec;
     weft_op_info info;
-    weft_part in[WEFT_OP_INPUTS], out[WEFT_OP_OUTPUTS];
+    weft_op_shard in[WEFT_OP_INPUTS], out[WEFT_OP_OUTPUTS];
 };
 
-static void fill_local_operand(weft_part *part, const struct wf_tensor_desc *desc)
+static void fill_local_operand(weft_op_shard *part, const struct wf_tensor_desc *desc)
 {
     if (!desc) return;
     part->dtype = (weft_dtype)desc->dtype;
@@ -123,7 +123,7 @@ static void run_registered_kernel(const struct wf_kernel_call *k, void *const *o
                                   const void *const *in, const struct wf_scalars *scalars)
 {
     const struct prepared_kernel *p = k->prep;
-    weft_part from[WEFT_OP_INPUTS], to[WEFT_OP_OUTPUTS];
+    weft_op_shard from[WEFT_OP_INPUTS], to[WEFT_OP_OUTPUTS];
 
     memcpy(from, p->in, sizeof from);
     memcpy(to, p->out, sizeof to);

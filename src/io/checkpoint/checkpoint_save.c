@@ -70,7 +70,7 @@ struct own_file {
     struct wf_safetensors_out out;
     struct wf_local_runs *held; /* per item */
     char **notes;               /* per entry, in the order of the file's */
-    char *path, *part;          /* the file, and its name until it is complete */
+    char *path, *temporary;     /* the file, and its name until it is complete */
     bool written;
 };
 
@@ -124,7 +124,7 @@ static void free_own_file(struct own_file *own_file, const weft_state *state)
     wf_free(own_file->notes);
     wf_free(own_file->held);
     wf_free(own_file->path);
-    wf_free(own_file->part);
+    wf_free(own_file->temporary);
     wf_safetensors_out_free(&own_file->out);
 }
 
@@ -133,7 +133,7 @@ static weft_status write_file_data(const struct own_file *own_file, const weft_s
     struct wf_slice_writer w;
     weft_status status = WEFT_OK;
 
-    wf_slice_writer_open(&w, fd, own_file->part);
+    wf_slice_writer_open(&w, fd, own_file->temporary);
     for (int64_t i = 0; i < own_file->out.n_entries && status == WEFT_OK; i++) {
         const struct wf_safetensors_out_entry *entry = &own_file->out.entries[i];
         const struct wf_local_runs *held = &own_file->held[entry->index];
@@ -152,11 +152,11 @@ static weft_status write_file_header(struct own_file *own_file, int fd)
 {
     struct wf_file_map map;
 
-    WF_TRY(wf_file_map(&map, own_file->part));
+    WF_TRY(wf_file_map(&map, own_file->temporary));
     make_file_header(own_file, (const char *)map.bytes + own_file->out.header_bytes);
     wf_file_unmap(&map);
-    return wf_file_write_at(fd, own_file->part, own_file->out.header, own_file->out.header_bytes,
-                            0);
+    return wf_file_write_at(fd, own_file->temporary, own_file->out.header,
+                            own_file->out.header_bytes, 0);
 }
 
 /* Complete under a name that nobody can know, then under its own. */
@@ -167,14 +167,14 @@ static weft_status write_own_file(struct own_file *own_file, const weft_state *s
 
     if (own_file->out.n_entries == 0) return WEFT_OK;
     make_file_header(own_file, NULL);
-    WF_TRY(
-        wf_file_create(&fd, own_file->part, own_file->out.header_bytes + own_file->out.data_bytes));
+    WF_TRY(wf_file_create(&fd, own_file->temporary,
+                          own_file->out.header_bytes + own_file->out.data_bytes));
     status = write_file_data(own_file, state, fd);
     if (status == WEFT_OK) status = write_file_header(own_file, fd);
-    finished = wf_file_sync_and_close(fd, own_file->part);
+    finished = wf_file_sync_and_close(fd, own_file->temporary);
     if (status == WEFT_OK) status = finished;
-    if (status == WEFT_OK) status = wf_file_rename(own_file->part, own_file->path);
-    if (status != WEFT_OK) unlink(own_file->part);
+    if (status == WEFT_OK) status = wf_file_rename(own_file->temporary, own_file->path);
+    if (status != WEFT_OK) unlink(own_file->temporary);
     own_file->written = status == WEFT_OK;
     return status;
 }
@@ -235,7 +235,7 @@ static weft_status save_checkpoint(const char *path, const weft_state *state, in
     weft_status status;
 
     own_file.path = wf_format("%s/%s", path, name);
-    own_file.part = wf_file_temporary_name(own_file.path, wf_system_random());
+    own_file.temporary = wf_file_temporary_name(own_file.path, wf_system_random());
     wf_free(name);
     status = wf_agree_status(choose_and_write_own_file(&own_file, state));
     if (own_file.out.n_entries) {

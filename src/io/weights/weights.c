@@ -15,7 +15,7 @@ static int compare_by_name(const void *a, const void *b)
 {
     const struct wf_weight *x = a, *y = b;
 
-    return strcmp(x->told.name, y->told.name);
+    return strcmp(x->info.name, y->info.name);
 }
 
 static void add_weight(weft_weights *w, const struct wf_safetensors *file,
@@ -23,7 +23,7 @@ static void add_weight(weft_weights *w, const struct wf_safetensors *file,
 {
     w->items = wf_array_grow(w->items, w->n_items, sizeof *w->items);
     w->items[w->n_items++] =
-        (struct wf_weight){.told = {.name = entry->name,
+        (struct wf_weight){.info = {.name = entry->name,
                                     .file = file->path,
                                     .dtype = wf_element_type_info(entry->type)->name,
                                     .ndim = entry->ndim,
@@ -236,12 +236,12 @@ int64_t weft_weights_count(const weft_weights *weights) { return weights ? weigh
 
 const weft_weight *weft_weights_at(const weft_weights *weights, int64_t index)
 {
-    return weights && index >= 0 && index < weights->n_items ? &weights->items[index].told : NULL;
+    return weights && index >= 0 && index < weights->n_items ? &weights->items[index].info : NULL;
 }
 
 static const struct wf_weight *find_stored_weight(const weft_weights *w, const char *name)
 {
-    const struct wf_weight key = {.told = {.name = name}};
+    const struct wf_weight key = {.info = {.name = name}};
 
     return w->n_items ? bsearch(&key, w->items, (size_t)w->n_items, sizeof key, compare_by_name)
                       : NULL;
@@ -268,5 +268,5 @@ const weft_weight *weft_weights_find(const weft_weights *weights, const char *na
 {
     const struct wf_weight *found = weights && name ? wf_weights_find(weights, name) : NULL;
 
-    return found ? &found->told : NULL;
+    return found ? &found->info : NULL;
 }

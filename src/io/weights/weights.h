@@ -8,7 +8,7 @@
 
 /* A name, and where its tensor is. */
 struct wf_weight {
-    weft_weight told;
+    weft_weight info;
     const struct wf_safetensors *file;
     const struct wf_safetensors_entry *entry;
 };

@@ -53,15 +53,15 @@ static int64_t print_reads_of_source(const struct wf_weight_fill *fill,
                                      const struct wf_weight_source *source,
                                      const struct wf_local_runs *held, FILE *out)
 {
-    const weft_weight *told = &source->item->told;
+    const weft_weight *info = &source->item->info;
     struct reads reads;
     int64_t bytes;
 
     find_slices_to_read(&reads, fill, source, held);
     bytes = reads.elements * wf_element_type_info(source->item->entry->type)->bits / 8;
     if (out) {
-        fprintf(out, "%s: %s %s: %lld of %lld bytes", fill->path, told->file, told->name,
-                (long long)bytes, (long long)told->bytes);
+        fprintf(out, "%s: %s %s: %lld of %lld bytes", fill->path, info->file, info->name,
+                (long long)bytes, (long long)info->bytes);
         if (bytes) print_slices_to_read(&reads, weft_ndim(fill->tensor), out);
         fputc('\n', out);
     }

@@ -25,7 +25,7 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
     memcpy(piece.stride, source->form.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
     WF_NEED(wf_file_slice_read(fill->tensor, held, &piece), WEFT_ERR_DTYPE,
-            "%s: tensor '%s': a number does not fit %s", item->told.file, item->told.name,
+            "%s: tensor '%s': a number does not fit %s", item->info.file, item->info.name,
             weft_dtype_name(weft_tensor_dtype(fill->tensor)));
     return WEFT_OK;
 }

@@ -82,8 +82,8 @@ static void add_misfit(struct matching *matching, const struct wf_weight_fill *f
     char has[WF_SHAPE_TEXT], wants[WF_SHAPE_TEXT];
     weft_tensor *t = fill->tensor;
 
-    add_to_problem_list(&matching->misfits, "%s %s %s for %s %s %s", item->told.name,
-                        item->told.dtype, wf_shape_text(has, item->told.ndim, item->told.shape),
+    add_to_problem_list(&matching->misfits, "%s %s %s for %s %s %s", item->info.name,
+                        item->info.dtype, wf_shape_text(has, item->info.ndim, item->info.shape),
                         fill->path, weft_dtype_name(weft_tensor_dtype(t)),
                         wf_shape_text(wants, weft_ndim(t), t->layout->desc.global));
 }
@@ -104,7 +104,7 @@ static void match_shapes_and_dtypes(struct matching *matching, struct wf_weight_
         fill->sources[i].item = item;
         matching->used[item - matching->weights->items] = true;
         if (!wf_weight_form_match(form, fill->join, first, ndim, shape, rule && rule->transposed,
-                                  item->told.ndim, item->told.shape) ||
+                                  item->info.ndim, item->info.shape) ||
             !wf_element_type_converts_to(item->entry->type, dtype)) {
             add_misfit(matching, fill, item);
             return;
@@ -153,7 +153,7 @@ static void list_unexpected_names(struct matching *matching)
     const weft_weights *w = matching->weights;
 
     for (int64_t i = 0; i < w->n_items; i++) {
-        const char *name = w->items[i].told.name;
+        const char *name = w->items[i].info.name;
 
         if (!matching->used[i] && !wf_is_name_ignored(matching->names, name))
             add_to_problem_list(&matching->unexpected, "%s", name);

@@ -83,7 +83,7 @@ static weft_status find_weight_or_fail(const struct wf_weight **item, const weft
 
 static weft_status check_shape_and_dtype(const struct wf_weight *item, const weft_tensor *t)
 {
-    const weft_weight *w = &item->told;
+    const weft_weight *w = &item->info;
     char has[WF_SHAPE_TEXT], wants[WF_SHAPE_TEXT];
     const int64_t *shape = t->layout->desc.global;
     int ndim = weft_ndim(t);
@@ -111,12 +111,12 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
     WF_NEED(!t->node, WEFT_ERR_STATE, "read weights: the tensor for '%s' is the result of %s", name,
             t->origin);
     WF_TRY(check_shape_and_dtype(item, t));
-    wf_file_slice_of_whole(&piece, whole, item->entry->type, item->told.ndim, item->told.shape);
+    wf_file_slice_of_whole(&piece, whole, item->entry->type, item->info.ndim, item->info.shape);
     piece.data = item->file->data + item->entry->begin;
     wf_local_runs_of_tensor(&held, t);
     fits = wf_file_slice_read(t, &held, &piece);
     wf_local_runs_free(&held);
-    WF_NEED(fits, WEFT_ERR_DTYPE, "%s: tensor '%s': a number does not fit %s", item->told.file,
+    WF_NEED(fits, WEFT_ERR_DTYPE, "%s: tensor '%s': a number does not fit %s", item->info.file,
             name, weft_dtype_name(weft_tensor_dtype(t)));
     return WEFT_OK;
 }
@@ -134,7 +134,7 @@ static weft_status choose_lossless_dtype(weft_dtype *dtype, const struct wf_weig
             return WEFT_OK;
         }
     WF_NEED(type->readable, WEFT_ERR_DTYPE, "%s: tensor '%s' is %s, which cannot be read",
-            item->told.file, item->told.name, type->name);
+            item->info.file, item->info.name, type->name);
     *dtype = !type->is_integer ? WEFT_F32 : type->bits < 32 ? WEFT_I32 : WEFT_I64;
     return WEFT_OK;
 }
@@ -152,18 +152,18 @@ weft_tensor *weft_weights_read(weft_weights *weights, const char *name, unsigned
     if (as == 0) WF_TRY_PTR(choose_lossless_dtype(&dtype, item));
     WF_NEED_PTR((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "read weights: dtype %d",
                 (int)dtype);
-    WF_NEED_PTR(item->told.ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
-                "%s: tensor '%s' has %d dims; at most %d can be read", item->told.file, name,
-                item->told.ndim, WEFT_MAX_DIMS);
-    WF_TRY_PTR(wf_shape_check(dtype, item->told.ndim, item->told.shape));
+    WF_NEED_PTR(item->info.ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
+                "%s: tensor '%s' has %d dims; at most %d can be read", item->info.file, name,
+                item->info.ndim, WEFT_MAX_DIMS);
+    WF_TRY_PTR(wf_shape_check(dtype, item->info.ndim, item->info.shape));
     WF_NEED_PTR(!placements || mesh, WEFT_ERR_ARG, "read weights: placements without a mesh");
     if (mesh && placements)
         WF_TRY_PTR(wf_placements_check_shape(normal, placements, weft_mesh_ndim(mesh),
-                                             item->told.ndim, item->told.shape, "read weights"));
+                                             item->info.ndim, item->info.shape, "read weights"));
     if (mesh)
-        WF_TRY_PTR(wf_placements_check_segments(normal, weft_mesh_ndim(mesh), item->told.shape,
+        WF_TRY_PTR(wf_placements_check_segments(normal, weft_mesh_ndim(mesh), item->info.shape,
                                                 "read weights"));
-    layout = wf_layout_new(mesh, normal, dtype, item->told.ndim, item->told.shape, NULL);
+    layout = wf_layout_new(mesh, normal, dtype, item->info.ndim, item->info.shape, NULL);
     t = wf_tensor_new_empty(layout, WF_MEM_WEIGHTS, "read weights");
     wf_layout_release(layout);
     return t && weft_weights_read_into(weights, name, t) == WEFT_OK ? t : NULL;

@@ -21,8 +21,8 @@ static const char single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 
 struct shard {
-    char *name, *part; /* `part`: the path until all shards are complete */
-    int64_t count;     /* of its jobs, which follow those of the shard before */
+    char *name, *temporary; /* `temporary`: the path until all shards are complete */
+    int64_t count;          /* of its jobs, which follow those of the shard before */
 };
 
 struct saving {
@@ -87,8 +87,8 @@ static void make_shard_names(struct saving *s)
     for (int i = 0; i < s->n_shards; i++) {
         char *name = make_shard_file_name(i, s->n_shards), *path = path_in_folder(s->folder, name);
 
-        s->shards[i] = (struct shard){.name = name,
-                                      .part = wf_file_temporary_name(path, number + (unsigned)i)};
+        s->shards[i] = (struct shard){
+            .name = name, .temporary = wf_file_temporary_name(path, number + (unsigned)i)};
         wf_free(path);
     }
     for (int64_t i = 0; i < s->count; i++) s->shards[s->shard_of[i]].count++;
@@ -114,7 +114,7 @@ static weft_status write_shard_files(const struct saving *s)
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < s->n_shards && status == WEFT_OK; i++) {
-        status = wf_weight_jobs_write(s->shards[i].part, its, s->shards[i].count);
+        status = wf_weight_jobs_write(s->shards[i].temporary, its, s->shards[i].count);
         its += s->shards[i].count;
     }
     wf_free(jobs);
@@ -146,11 +146,11 @@ static char *make_index_text(const struct saving *s, size_t *bytes)
     return text;
 }
 
-static weft_status write_index_file(const struct saving *s, const char *part)
+static weft_status write_index_file(const struct saving *s, const char *temporary)
 {
     size_t bytes;
     char *text = make_index_text(s, &bytes);
-    weft_status status = wf_file_create_with_bytes(part, text, bytes);
+    weft_status status = wf_file_create_with_bytes(temporary, text, bytes);
 
     wf_free(text);
     return status;
@@ -192,7 +192,7 @@ static weft_status rename_shards(const struct saving *s)
     for (int i = 0; i < s->n_shards && status == WEFT_OK; i++) {
         char *path = path_in_folder(s->folder, s->shards[i].name);
 
-        status = wf_file_rename(s->shards[i].part, path);
+        status = wf_file_rename(s->shards[i].temporary, path);
         wf_free(path);
     }
     return status;
@@ -200,14 +200,14 @@ static weft_status rename_shards(const struct saving *s)
 
 /* Who opens a folder goes by the index where there is one: it comes last and goes first; but it
  * goes last where one file, which until then nobody opens, takes the place of several. */
-static weft_status replace_by_shard_files(const struct saving *s, const char *part,
+static weft_status replace_by_shard_files(const struct saving *s, const char *temporary,
                                           const char *index)
 {
-    WF_TRY(write_index_file(s, part));
+    WF_TRY(write_index_file(s, temporary));
     WF_TRY(remove_file_in_folder(s, single_name));
     WF_TRY(remove_file_in_folder(s, index_name));
     WF_TRY(rename_shards(s));
-    return wf_file_rename(part, index);
+    return wf_file_rename(temporary, index);
 }
 
 static weft_status replace_by_single_file(const struct saving *s)
@@ -256,17 +256,17 @@ static void remove_old_shard_files(const struct saving *s)
 static weft_status replace_weight_files(const struct saving *s)
 {
     char *index = path_in_folder(s->folder, index_name),
-         *part = wf_file_temporary_name(index, wf_system_random());
+         *temporary = wf_file_temporary_name(index, wf_system_random());
     weft_status status = check_names_replaceable(s);
 
     if (status == WEFT_OK)
-        status =
-            s->n_shards > 1 ? replace_by_shard_files(s, part, index) : replace_by_single_file(s);
+        status = s->n_shards > 1 ? replace_by_shard_files(s, temporary, index)
+                                 : replace_by_single_file(s);
     if (status == WEFT_OK)
         remove_old_shard_files(s);
     else
-        unlink(part);
-    wf_free(part);
+        unlink(temporary);
+    wf_free(temporary);
     wf_free(index);
     return status;
 }
@@ -287,8 +287,8 @@ weft_status wf_weights_write_shards(const char *folder, const struct wf_weight_j
     status = write_shard_files(&s);
     if (status == WEFT_OK) status = wf_agree_status(first ? replace_weight_files(&s) : WEFT_OK);
     for (int i = 0; i < s.n_shards; i++) {
-        if (status != WEFT_OK && first) unlink(s.shards[i].part);
-        wf_free(s.shards[i].part);
+        if (status != WEFT_OK && first) unlink(s.shards[i].temporary);
+        wf_free(s.shards[i].temporary);
         wf_free(s.shards[i].name);
     }
     wf_free(s.shards);

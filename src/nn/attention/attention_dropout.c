@@ -75,10 +75,10 @@ static weft_tensor *scalar_like(const weft_tensor *like, double value)
 static weft_tensor *to_layout_of_scores(const struct wf_dropout_attention *a, weft_tensor *t,
                                         const weft_tensor *scores)
 {
-    const struct wf_shard_ops *parts = a->made_by->parts;
+    const struct wf_shard_ops *shard_ops = a->made_by->shard_ops;
 
     t = weft_tensor_to(t, weft_tensor_device(scores));
-    return parts ? parts->beside(t, scores) : t;
+    return shard_ops ? shard_ops->to_mesh_of(t, scores) : t;
 }
 
 /* True where a query sees a key; NULL: everywhere. */
@@ -110,10 +110,10 @@ static weft_tensor *masked_softmax(weft_tensor *scores, weft_tensor *seen)
 static weft_tensor *drop_attention_weights(weft_tensor *weights,
                                            const struct wf_dropout_attention *a)
 {
-    const struct wf_shard_ops *parts = a->made_by->parts;
+    const struct wf_shard_ops *shard_ops = a->made_by->shard_ops;
 
-    return parts ? parts->drop(a->made_by, weights, 1, a->heads_in_all, a->p)
-                 : weft_dropout(weights, a->p, NULL);
+    return shard_ops ? shard_ops->drop(a->made_by, weights, 1, a->heads_in_all, a->p)
+                     : weft_dropout(weights, a->p, NULL);
 }
 
 weft_tensor *wf_attention_with_dropout(const struct wf_dropout_attention *a)

@@ -133,7 +133,7 @@ static weft_status build_bert(weft_module *m, const weft_bert_config *c)
                                                       .dtype = c->dtype,
                                                       .recompute = c->recompute});
     if (!bert->blocks) return weft_error_status();
-    bert->blocks->kept_in = &bert->blocks;
+    bert->blocks->parent_slot = &bert->blocks;
     WF_TRY(add_pooler(m, c));
     return add_masked_lm(m, c);
 }

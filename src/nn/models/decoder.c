@@ -195,7 +195,7 @@ static weft_status build_decoder(weft_module *m, const struct wf_decoder_config 
     WF_TRY(add_embeddings(m, c));
     d->blocks = wf_add_transformer_blocks(m, c->layers, c->block);
     if (!d->blocks) return weft_error_status();
-    d->blocks->kept_in = &d->blocks;
+    d->blocks->parent_slot = &d->blocks;
     return add_head(m, c);
 }
 

@@ -15,13 +15,13 @@
 struct slice {
     struct wf_strided_copy_plan copy; /* of the whole slice, or of one index of the dim */
     int64_t outer;                    /* products of the dims before the sliced one */
-    int64_t slab, part, index;        /* bytes of the sliced dim in y, of the slice, of one index */
+    int64_t slab, used, index;        /* bytes of the sliced dim in y, of the slice, of one index */
     const struct wf_tensor_desc *cut; /* the operand that may hold a part of the dim only */
     int dim;
-    int64_t bytes;                 /* of the output */
-    int64_t length;                /* of the slice */
-    int64_t to_held, to_slice;     /* bytes per local index of the cut dim, per index of the */
-    int64_t from_held, from_slice; /* slice: one of them is 0 on each side */
+    int64_t bytes;                  /* of the output */
+    int64_t length;                 /* of the slice */
+    int64_t to_local, to_slice;     /* bytes per local index of the cut dim, per index of the */
+    int64_t from_local, from_slice; /* slice: one of them is 0 on each side */
 };
 
 /* Copy those of the slice's indices that the run has; its first is the rank's local index `at`. */
@@ -33,10 +33,10 @@ static void copy_range(const struct slice *p, struct wf_index_range run, int64_t
 
     if (last < end) end = last;
     for (int64_t g = first; g < end; g++) {
-        int64_t held = at + g - run.offset, i = g - start;
+        int64_t local = at + g - run.offset, i = g - start;
 
-        p->copy.run(&p->copy, to + held * p->to_held + i * p->to_slice,
-                    from + held * p->from_held + i * p->from_slice);
+        p->copy.run(&p->copy, to + local * p->to_local + i * p->to_slice,
+                    from + local * p->from_local + i * p->from_slice);
     }
 }
 
@@ -72,9 +72,9 @@ static void prepare_sharded(struct wf_kernel_call *k, struct slice *p,
     p->dim = dim;
     p->bytes = y->numel * to.bytes;
     if (cut == y)
-        p->to_held = to_step, p->from_slice = from_step, p->length = k->in[0]->shape[dim];
+        p->to_local = to_step, p->from_slice = from_step, p->length = k->in[0]->shape[dim];
     else
-        p->to_slice = to_step, p->from_held = from_step, p->length = y->shape[dim];
+        p->to_slice = to_step, p->from_local = from_step, p->length = y->shape[dim];
     k->run = y->numel ? run_sharded : wf_kernel_run_noop;
 }
 
@@ -99,7 +99,7 @@ static void run_unsharded(const struct wf_kernel_call *k, void *const *out, cons
 
     for (int64_t i = 0; i < p->outer; i++, y += p->slab) {
         memset(y, 0, (size_t)head);
-        memset(y + head + p->part, 0, (size_t)(p->slab - head - p->part));
+        memset(y + head + p->used, 0, (size_t)(p->slab - head - p->used));
     }
     p->copy.run(&p->copy, (char *)out[0] + head, in[0]);
 }
@@ -122,7 +122,7 @@ weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
     wf_strided_copy_plan_make(&p->copy, d->ndim, d->shape, &to, &from);
     p->index = to.stride[dim] * to.bytes;
     p->slab = y->shape[dim] * p->index;
-    p->part = d->shape[dim] * p->index;
+    p->used = d->shape[dim] * p->index;
     p->outer = 1;
     for (int i = 0; i < dim; i++) p->outer *= y->shape[i];
     k->run = y->numel ? run_unsharded : wf_kernel_run_noop;

@@ -35,7 +35,7 @@ static void step_bf16_in_pieces(const struct wf_optimizer_loops *loops,
             loops->widen(n, wide, (const wf_bf16 *)a->g + i);
         else
             g = (const float *)a->g + i;
-        if (a->rounded) loops->meet(n, w, a->rounded + i);
+        if (a->rounded) loops->sync(n, w, a->rounded + i);
         update(n, w, g, state, step);
         if (a->rounded) loops->round(n, a->rounded + i, w);
     }
@@ -55,7 +55,7 @@ void wf_cpu_optimizer_step(enum wf_optimizer_kind loop, const struct wf_optimize
 
 void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
 {
-    WF_ISA_PICK(wf_optimizer_loops)->meet(count, master, w);
+    WF_ISA_PICK(wf_optimizer_loops)->sync(count, master, w);
 }
 
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x)

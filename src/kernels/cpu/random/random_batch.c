@@ -12,8 +12,8 @@ static void append_element_run(struct wf_random_batch *b, int64_t index, int64_t
 {
     int64_t last = (index + size - 1) / 4;
 
-    b->part[b->n_parts].word = (int)(4 * b->n_blocks + index % 4);
-    b->part[b->n_parts++].size = (int)size;
+    b->run[b->n_runs].word = (int)(4 * b->n_blocks + index % 4);
+    b->run[b->n_runs++].size = (int)size;
     for (int64_t block = index / 4; block <= last; block++)
         b->block[b->n_blocks++] = (uint64_t)block;
     b->n += size;
@@ -22,7 +22,7 @@ static void append_element_run(struct wf_random_batch *b, int64_t index, int64_t
 /* As many elements as there is room for. */
 static void collect_batch(struct wf_random_batch *b, struct wf_rng_index_cursor *cursor)
 {
-    b->n = b->n_blocks = b->n_parts = 0;
+    b->n = b->n_blocks = b->n_runs = 0;
     while (cursor->left > 0 && b->n_blocks < WF_BATCH_BLOCKS) {
         int64_t size, index = wf_rng_index_cursor_peek(cursor, &size);
         int64_t room = 4 * (WF_BATCH_BLOCKS - b->n_blocks) - index % 4;
@@ -45,13 +45,13 @@ void wf_random_batch_words(const struct wf_random_batch *b, uint64_t plane, uint
 }
 
 #define PICK(type, values)                                                                         \
-    for (int64_t part = 0, at = 0; part < b->n_parts; part++)                                      \
-        for (int i = 0; i < b->part[part].size; i++, at++)                                         \
-    ((type *)(values))[at] = ((const type *)(values))[b->part[part].word + i]
+    for (int64_t part = 0, at = 0; part < b->n_runs; part++)                                       \
+        for (int i = 0; i < b->run[part].size; i++, at++)                                          \
+    ((type *)(values))[at] = ((const type *)(values))[b->run[part].word + i]
 
 void *wf_random_batch_select(const struct wf_random_batch *b, void *values, size_t bytes)
 {
-    if (b->n_parts == 1) return (char *)values + (size_t)b->part[0].word * bytes;
+    if (b->n_runs == 1) return (char *)values + (size_t)b->run[0].word * bytes;
     if (bytes == 8)
         PICK(uint64_t, values);
     else

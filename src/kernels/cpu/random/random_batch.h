@@ -19,10 +19,10 @@ struct wf_random_batch {
     int64_t n;                        /* elements */
     int64_t words;                    /* that their blocks have */
     int n_blocks;                     /* a multiple of WF_PHILOX_LANES: the last is repeated */
-    int n_parts;                      /* elements whose words follow each other */
+    int n_runs;                       /* elements whose words follow each other */
     struct {
         int word, size;
-    } part[WF_BATCH_BLOCKS];
+    } run[WF_BATCH_BLOCKS];
     uint64_t block[WF_BATCH_BLOCKS];
     uint32_t high[WF_BATCH_WORDS]; /* the words of the first plane */
     const char *x;                 /* the input's elements, for kernels that have one */

@@ -60,6 +60,6 @@ static void f32_to_bf16_array(int64_t n, wf_bf16 *to, const float *from)
 const struct wf_optimizer_loops WF_ISA_NAME(wf_optimizer_loops) = {
     .update = {[WEFT_F32] = UPDATES(f32), [WEFT_F64] = UPDATES(f64)},
     .of = {[WEFT_F32] = STEPS(f32), [WEFT_F64] = STEPS(f64), [WEFT_BF16] = STEPS(bf16)},
-    .meet = sync_master,
+    .sync = sync_master,
     .widen = bf16_to_f32_array,
     .round = f32_to_bf16_array};

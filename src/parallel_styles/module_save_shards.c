@@ -1,14 +1,14 @@
-/* module_save_parts.c: a module whose calls keep what backward needs in parts. */
+/* module_save_shards.c: a module whose calls keep what backward needs in parts. */
 #include <weft/autograd.h>
 
 #include "base/error.h"
 #include "parallel_styles/style.h"
 
-static weft_scope *open_saved_parts_scope(void *payload) { return weft_saved_parts_open(payload); }
+static weft_scope *open_saved_parts_scope(void *payload) { return weft_saved_shards_open(payload); }
 
 static void release_mesh_payload(void *payload) { weft_mesh_release(payload); }
 
-weft_status weft_module_save_parts(weft_module *m, weft_mesh *mesh)
+weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh)
 {
     WF_TRY(wf_check_module_and_mesh(m, &mesh, "save parts"));
     weft_mesh_retain(mesh);
