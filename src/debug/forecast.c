@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/observers.h"
-#include "comm/comm.h"
 #include "debug/memory_report.h"
 #include "redistribute/link_cost.h"
+#include "redistribute/transitions.h"
 
 /* ---- communication ---- */
 
@@ -34,19 +34,12 @@ static weft_forecast_axis *forecast_entry_of_axis(weft_forecast *f, const struct
     return axis;
 }
 
-/* Ranks that this rank waits for, one after another. */
-static int count_hops(const struct wf_event *event)
-{
-    bool both_ways = strcmp(event->name, wf_coll_name(WEFT_COLL_ALL_REDUCE)) == 0;
-
-    return (both_ways ? 2 : 1) * (event->ranks - 1);
-}
-
 static void add_collective_cost(const struct wf_event *event, void *payload)
 {
     weft_forecast *f = payload;
     weft_forecast_axis *axis = forecast_entry_of_axis(f, event);
-    double seconds = 1e-6 * wf_collective_time(wf_link_of_axis(event->axis), count_hops(event),
+    double seconds = 1e-6 * wf_collective_time(wf_link_of_axis(event->axis),
+                                               wf_redist_collective_hops(event->name, event->ranks),
                                                (double)event->sent);
 
     if (event->ranks == 1) return;

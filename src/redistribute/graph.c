@@ -100,32 +100,19 @@ static int count_exchange_partners(const struct wf_redist_graph *g,
 static double cost_of_move(const struct wf_redist_graph *g, const struct wf_redist_state *from,
                            const struct wf_redist_move *move)
 {
-    struct wf_link link = wf_link_slowest(g->problem->links, move->axes);
-    int ways = 1;
-    double others;
+    enum wf_redist_kind kind = (enum wf_redist_kind)move->kind;
+    int ways = 1, hops;
 
+    if (kind == WF_REDIST_LABEL) return LABEL;
+    if (kind == WF_REDIST_CHUNK) return CHUNK;
+    if (kind == WF_REDIST_EMBED) return EMBED + EMBED_BYTE * shard_bytes_of_state(g, &move->to);
     for (int a = 0; a < g->n_axes; a++)
         if (move->axes >> a & 1) ways *= g->problem->sizes[a];
-    others = (double)(ways - 1) / ways;
-    switch ((enum wf_redist_kind)move->kind) {
-    case WF_REDIST_CHUNK:
-        return CHUNK;
-    case WF_REDIST_EMBED:
-        return EMBED + EMBED_BYTE * shard_bytes_of_state(g, &move->to);
-    case WF_REDIST_ALL_REDUCE:
-        return wf_collective_time(link, 2 * (ways - 1), 2 * others * shard_bytes_of_state(g, from));
-    case WF_REDIST_REDUCE_SCATTER:
-        return wf_collective_time(link, ways - 1, others * shard_bytes_of_state(g, from));
-    case WF_REDIST_ALL_TO_ALL:
-        return wf_collective_time(link, count_exchange_partners(g, from, move),
-                                  others * shard_bytes_of_state(g, &move->to));
-    case WF_REDIST_ALL_GATHER:
-        return wf_collective_time(link, ways - 1, others * shard_bytes_of_state(g, &move->to));
-    case WF_REDIST_MAGNITUDE: /* not on the path */
-    case WF_REDIST_KINDS:
-        break;
-    }
-    return LABEL;
+    hops = kind == WF_REDIST_ALL_TO_ALL ? count_exchange_partners(g, from, move)
+                                        : wf_redist_kind_hops(kind, ways);
+    return wf_collective_time(wf_link_slowest(g->problem->links, move->axes), hops,
+                              wf_redist_kind_bytes(kind, ways, shard_bytes_of_state(g, from),
+                                                   shard_bytes_of_state(g, &move->to)));
 }
 
 /* ---- one axis ---- */
@@ -139,46 +126,19 @@ static bool may_become_partial(const struct wf_redist_graph *g, const struct wf_
     return true;
 }
 
-/* Each rank's copy is a right term as it is. */
-static bool is_idempotent_reduce(weft_placement to)
-{
-    return to.reduce == WEFT_AVG || to.reduce == WEFT_MAX || to.reduce == WEFT_MIN;
-}
-
-enum { REFUSED = WF_REDIST_KINDS + 1 };
-
-static int kind_of_axis_change(const weft_placement *now, const weft_placement *to)
-{
-    switch ((weft_placement_kind)now->kind) {
-    case WEFT_KIND_REPLICATE:
-        if (wf_is_shard_or_strided(*to)) return WF_REDIST_CHUNK;
-        return is_idempotent_reduce(*to) ? WF_REDIST_KINDS : WF_REDIST_EMBED;
-    case WEFT_KIND_PARTIAL:
-        if (wf_is_shard_or_strided(*to)) return WF_REDIST_REDUCE_SCATTER;
-        if (!weft_is_partial(*to)) return WF_REDIST_ALL_REDUCE;
-        return now->reduce == WEFT_MASKED && to->reduce == WEFT_SUM ? WF_REDIST_KINDS : REFUSED;
-    case WEFT_KIND_SHARD:
-    case WEFT_KIND_STRIDED:
-        break;
-    }
-    if (wf_is_shard_or_strided(*to)) return WF_REDIST_ALL_TO_ALL;
-    if (!weft_is_partial(*to)) return WF_REDIST_ALL_GATHER;
-    /* An average of parts padded with zeros would not be exact. */
-    return to->reduce == WEFT_AVG ? REFUSED : WF_REDIST_EMBED;
-}
-
 bool wf_redist_graph_axis_move(const struct wf_redist_graph *g, const struct wf_redist_state *s,
                                int axis, int place, struct wf_redist_move *move)
 {
     const weft_placement *now = wf_redist_state_placement(g, s, axis), *to = &g->kinds[axis][place];
-    int kind;
+    enum wf_redist_kind kind;
 
     if (s->place[axis] == place ||
         (wf_is_shard_or_strided(*now) && !is_last_axis_of_dim(g, s, axis)))
         return false;
     if (is_axis_partial(g, s, axis) && !is_reduction_unfinished(g, s, axis)) return false;
-    kind = kind_of_axis_change(now, to);
-    if (kind == REFUSED || (weft_is_partial(*to) && !may_become_partial(g, s, axis))) return false;
+    kind = wf_redist_kind_of(*now, *to);
+    if (weft_is_partial(*to) && (wf_redist_kinds[kind].passes || !may_become_partial(g, s, axis)))
+        return false; /* a collective leads to replicated, which is another move */
     move->kind = (uint8_t)kind;
     move->axes = (uint8_t)(1u << axis);
     move->to = *s;
@@ -194,13 +154,14 @@ static bool is_additive_reduce(weft_placement p)
     return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
-/* What all axes of the mask would do alike: REFUSED when they would not. */
-static int kind_of_merged_move(const struct wf_redist_graph *g, const struct wf_redist_state *s,
-                               unsigned axes)
+/* What all axes of the mask would do alike: LABEL when they would not. */
+static enum wf_redist_kind kind_of_merged_move(const struct wf_redist_graph *g,
+                                               const struct wf_redist_state *s, unsigned axes)
 {
     int first = __builtin_ctz(axes), count = __builtin_popcount(axes);
     const weft_placement *now = wf_redist_state_placement(g, s, first),
                          *to = &g->kinds[first][g->to.place[first]];
+    enum wf_redist_kind kind;
 
     for (unsigned left = axes; left; left &= left - 1) {
         int a = __builtin_ctz(left);
@@ -208,17 +169,17 @@ static int kind_of_merged_move(const struct wf_redist_graph *g, const struct wf_
 
         if (weft_is_partial(*now) ? !is_reduction_unfinished(g, s, a)
                                   : !wf_is_shard_or_strided(*at))
-            return REFUSED;
+            return WF_REDIST_LABEL;
         if (!weft_placement_equal(*at, *now) &&
             !(weft_is_partial(*now) && is_additive_reduce(*now) && is_additive_reduce(*at)))
-            return REFUSED;
-        if (!weft_placement_equal(g->kinds[a][g->to.place[a]], *to)) return REFUSED;
+            return WF_REDIST_LABEL;
+        if (!weft_placement_equal(g->kinds[a][g->to.place[a]], *to)) return WF_REDIST_LABEL;
         if (wf_is_shard_or_strided(*at) && s->turn[a] + count < count_axes_of_dim(g, s, now->dim))
-            return REFUSED;
+            return WF_REDIST_LABEL;
     }
-    if (weft_is_partial(*now))
-        return wf_is_shard_or_strided(*to) ? WF_REDIST_REDUCE_SCATTER : WF_REDIST_ALL_REDUCE;
-    return weft_is_replicate(*to) ? WF_REDIST_ALL_GATHER : REFUSED;
+    if (weft_is_partial(*to) && !weft_is_partial(*now)) return WF_REDIST_LABEL;
+    kind = wf_redist_kind_of(*now, *to);
+    return wf_redist_kinds[kind].merges ? kind : WF_REDIST_LABEL;
 }
 
 /* Enter the target's dim in the order of the target. */
@@ -239,9 +200,9 @@ static void shard_axes_in_target_order(const struct wf_redist_graph *g, struct w
 static bool move_of_several_axes(const struct wf_redist_graph *g, const struct wf_redist_state *s,
                                  unsigned axes, struct wf_redist_move *move)
 {
-    int kind = kind_of_merged_move(g, s, axes);
+    enum wf_redist_kind kind = kind_of_merged_move(g, s, axes);
 
-    if (kind == REFUSED) return false;
+    if (kind == WF_REDIST_LABEL) return false;
     move->kind = (uint8_t)kind;
     move->axes = (uint8_t)axes;
     move->to = *s;

@@ -20,7 +20,7 @@ struct wf_redist_state {
 };
 
 struct wf_redist_move {
-    uint8_t kind; /* WF_REDIST_KINDS: only a label changes */
+    uint8_t kind; /* enum wf_redist_kind */
     uint8_t axes;
     double cost;
     struct wf_redist_state to;

@@ -74,7 +74,7 @@ int wf_redist_greedy_steps(const struct wf_redist_graph *g, struct wf_redist_ste
 
         if (!choose_final_move(g, &now, &move)) choose_unblocking_move(g, &now, &move);
         *cost += move.cost;
-        if (move.kind != WF_REDIST_KINDS) {
+        if (move.kind != WF_REDIST_LABEL) {
             WF_ASSERT(n < WF_REDIST_MAX_STEPS);
             wf_redist_graph_move_to_step(g, &now, &move, &steps[n++]);
         }

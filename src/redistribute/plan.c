@@ -217,16 +217,6 @@ double wf_redist_estimated_time(const struct wf_layout *from, const weft_placeme
     return cost;
 }
 
-/* What changing one axis amounts to. */
-static enum wf_redist_kind collective_kind_of(weft_placement from, weft_placement to)
-{
-    if (weft_is_replicate(from))
-        return wf_is_shard_or_strided(to) ? WF_REDIST_CHUNK : WF_REDIST_EMBED;
-    if (weft_is_partial(from))
-        return wf_is_shard_or_strided(to) ? WF_REDIST_REDUCE_SCATTER : WF_REDIST_ALL_REDUCE;
-    return wf_is_shard_or_strided(to) ? WF_REDIST_ALL_TO_ALL : WF_REDIST_ALL_GATHER;
-}
-
 static double bytes_per_shard(const struct wf_layout *layout, const weft_placement *placements)
 {
     double bytes = (double)layout->numel * (double)weft_dtype_size((weft_dtype)layout->desc.dtype);
@@ -238,34 +228,26 @@ static double bytes_per_shard(const struct wf_layout *layout, const weft_placeme
 
 double wf_redist_step_bytes(const struct wf_layout *layout, const struct wf_redist_step *step)
 {
-    double ranks = 1, others;
+    double ranks = 1;
 
     for (int a = 0; a < layout->n_axes; a++)
         if (step->axes >> a & 1) ranks *= weft_mesh_axis_size(layout->mesh, a);
-    others = (ranks - 1) / ranks;
-    if (step->kind == WF_REDIST_CHUNK || step->kind == WF_REDIST_EMBED) return 0;
-    if (step->kind == WF_REDIST_ALL_REDUCE) return 2 * others * bytes_per_shard(layout, step->from);
-    return others *
-           bytes_per_shard(layout, step->kind == WF_REDIST_REDUCE_SCATTER ? step->from : step->to);
+    return wf_redist_kind_bytes((enum wf_redist_kind)step->kind, ranks,
+                                bytes_per_shard(layout, step->from),
+                                bytes_per_shard(layout, step->to));
 }
 
 int64_t wf_redist_axis_bytes(const struct wf_layout *layout, int axis, weft_placement from,
                              weft_placement to)
 {
     const int *sizes = wf_mesh_sizes(layout->mesh);
-    int64_t ways = 1, ranks = sizes[axis], bytes, others;
-    enum wf_redist_kind kind;
+    int64_t ways = 1, bytes;
 
-    if (ranks == 1 || weft_placement_equal(from, to)) return 0;
+    if (sizes[axis] == 1 || weft_placement_equal(from, to)) return 0;
     if (wf_is_shard_or_strided(from) && weft_is_partial(to)) return WF_REDIST_NEVER;
-    kind = collective_kind_of(from, to);
-    if (kind == WF_REDIST_CHUNK || kind == WF_REDIST_EMBED) return 0;
     for (int a = 0; a < layout->n_axes; a++)
         if (a != axis && wf_is_shard_or_strided(layout->placements[a])) ways *= sizes[a];
     bytes = (layout->numel * (int64_t)weft_dtype_size((weft_dtype)layout->desc.dtype) + ways - 1) /
             ways;
-    others = bytes - bytes / ranks; /* (t-1)/t of it */
-    if (kind == WF_REDIST_ALL_REDUCE) return 2 * others;
-    if (kind == WF_REDIST_ALL_TO_ALL) return (others + ranks - 1) / ranks;
-    return others;
+    return wf_redist_axis_change_bytes(from, to, sizes[axis], bytes);
 }

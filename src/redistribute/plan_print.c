@@ -10,14 +10,6 @@
 
 /* ---- text ---- */
 
-const char *wf_redist_kind_name(enum wf_redist_kind kind)
-{
-    static const char *const names[WF_REDIST_KINDS] = {
-        "chunk", "reduce-scatter", "all-to-all", "all-reduce", "all-gather", "embed", "magnitude"};
-
-    return names[kind];
-}
-
 struct text {
     char *at;
     size_t room;
@@ -75,7 +67,7 @@ static void append_step(struct text *text, const struct wf_redist_plan *plan,
     append_placements(text, &shown, shown.from);
     append_text(text, "->");
     append_placements(text, &shown, shown.to);
-    append_text(text, " %s", wf_redist_kind_name((enum wf_redist_kind)step->kind));
+    append_text(text, " %s", wf_redist_kinds[step->kind].name);
     if (step->bytes) append_text(text, " %lld B", (long long)step->bytes);
 }
 
@@ -119,8 +111,7 @@ static unsigned find_mergeable_axes(const struct wf_redist_plan *plan, int first
     unsigned axes = s->axes;
 
     *count = 1;
-    if (s->kind == WF_REDIST_CHUNK || s->kind == WF_REDIST_ALL_TO_ALL || s->kind == WF_REDIST_EMBED)
-        return axes;
+    if (!wf_redist_kinds[s->kind].merges) return axes;
     while (first + *count < plan->n_steps && are_steps_mergeable(s, &plan->steps[first + *count]))
         axes |= plan->steps[first + (*count)++].axes;
     return axes;
@@ -150,7 +141,7 @@ static void log_flatten_hint(const struct wf_redist_plan *plan, const struct wf_
     WF_LOG(is_full_gather(plan) ? WF_LOG_INFO : WF_LOG_WARN, "redistribute",
            "%d sequential %s operations over the mesh axes %s are suboptimal: with a mesh of them "
            "made by weft_mesh_flatten they would be one",
-           count, wf_redist_kind_name((enum wf_redist_kind)step->kind), names);
+           count, wf_redist_kinds[step->kind].name, names);
 }
 
 /* Hints given on this thread: their hashes. When all are taken there are no more hints. */

@@ -127,6 +127,7 @@ static void translate_step_to_actions(struct wf_redist_builder *b, struct wf_red
     case WF_REDIST_MAGNITUDE:
         add_magnitude_action(b);
         break;
+    case WF_REDIST_LABEL:
     case WF_REDIST_KINDS:
         break;
     }

@@ -9,19 +9,8 @@
 #include "device/pool.h"
 #include "placement/layout.h"
 #include "redistribute/link_cost.h"
+#include "redistribute/transitions.h"
 #include <weft/tensor.h>
-
-/* Numbered in the order in which the greedy planner prefers them. */
-enum wf_redist_kind {
-    WF_REDIST_CHUNK,          /* R -> S: keep this rank's part */
-    WF_REDIST_REDUCE_SCATTER, /* P -> S */
-    WF_REDIST_ALL_TO_ALL,     /* shards to other shards, over any axes */
-    WF_REDIST_ALL_REDUCE,     /* P -> R */
-    WF_REDIST_ALL_GATHER,     /* S -> R */
-    WF_REDIST_EMBED,          /* R -> P, S -> P: the terms of the other ranks change nothing */
-    WF_REDIST_MAGNITUDE,      /* P(norm) on axes of one rank: the norm of one term is its size */
-    WF_REDIST_KINDS
-};
 
 /* All axes before and after; every shard has its turn, 0 first, among those of its dim. */
 struct wf_redist_step {
@@ -95,9 +84,6 @@ struct wf_block *wf_redist_simulate(const struct wf_redist_plan *plan);
 
 /** weft_redistribute of whatever the library itself needs: pending reductions too. */
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements);
-
-/** "all-gather" */
-const char *wf_redist_kind_name(enum wf_redist_kind kind);
 
 /** "tp: S(0)->R all-gather 96 B; dp: R->S(1) chunk"; returns the length as snprintf does. */
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes);

@@ -113,7 +113,7 @@ static int write_steps_of_path(const struct dijkstra_search *s, int at,
 
     if (node->before < 0) return 0;
     n = write_steps_of_path(s, node->before, steps);
-    if (node->by.kind == WF_REDIST_KINDS) return n;
+    if (node->by.kind == WF_REDIST_LABEL) return n;
     WF_ASSERT(n < WF_REDIST_MAX_STEPS);
     wf_redist_graph_move_to_step(s->graph, &s->nodes[node->before].state, &node->by, &steps[n]);
     return n + 1;

@@ -261,7 +261,10 @@ WT_TEST(pending__masked_terms_stay_masked_where_they_are_only_moved)
 
     WT_ALL(wt_is_placed(weft_transpose(m, 0, 1), "P(masked),R"));
     WT_ALL(wt_is_placed(weft_mul_scalar(m, 3), "P,R"));
+    WT_ALL(wt_is_placed(weft_add(m, weft_mul_scalar(m, 3)), "P,R")); /* terms of a sum both */
+    WT_ALL(wt_is_placed(weft_add(weft_mul_scalar(m, 3), m), "P,R"));
     WT_STILL(&w);
+    WT_ALL(equals(weft_add(m, weft_mul_scalar(m, 3)), weft_mul_scalar(x, 4)));
     sum = weft_add(m, masked(&w, x)); /* two terms may not be zero then */
     WT_ALL(equals(sum, weft_mul_scalar(x, 2)));
     WT_ALL(equals(weft_mul_scalar(m, 3), weft_mul_scalar(x, 3)));

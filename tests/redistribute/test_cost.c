@@ -19,7 +19,7 @@ START_TEST(cost__follows_the_closed_forms)
     static const int64_t shape[2] = {16, 32};
     weft_mesh *mesh = wt_fake_mesh(&wide);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)}, s = weft_shard(0), r = weft_replicate(),
-                   sum = weft_partial(WEFT_SUM);
+                   sum = weft_partial(WEFT_SUM), masked = weft_partial(WEFT_MASKED);
     struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
     int64_t bytes = 16 * 32 * 4 / 2; /* as axis 0 leaves it */
 
@@ -31,6 +31,8 @@ START_TEST(cost__follows_the_closed_forms)
     ck_assert_int_eq(wf_redist_axis_bytes(l, 1, r, sum), 0);
     ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, s), 0);
     ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, sum), WF_REDIST_NEVER);
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, masked, sum), 0); /* another name */
+    ck_assert_int_eq(wf_redist_axis_bytes(l, 1, sum, masked), bytes * 6 / 4);
     wf_layout_release(l);
     weft_mesh_release(mesh);
 }

@@ -70,10 +70,10 @@ static bool is_cheaper(struct cost a, struct cost b)
 static int64_t transfer_time(const struct candidate_search *s, weft_placement from,
                              weft_placement to, int64_t bytes)
 {
-    int hops = weft_mesh_axis_size(s->mesh, s->axis) - 1;
+    int hops;
 
     if (bytes == 0 || bytes >= WF_REDIST_NEVER) return bytes;
-    if (weft_is_partial(from) && !wf_is_shard_or_strided(to)) hops *= 2;
+    hops = wf_redist_kind_hops(wf_redist_kind_of(from, to), weft_mesh_axis_size(s->mesh, s->axis));
     return (int64_t)(1e6 * wf_collective_time(s->link, hops, (double)bytes));
 }
 
@@ -260,6 +260,13 @@ static bool is_additive_reduce(weft_placement p)
     return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
+/* Masked terms beside other terms that are added up: together they are terms of a sum. */
+static bool mixes_masked_terms(weft_placement p, weft_placement q)
+{
+    return p.reduce != q.reduce && (p.reduce == WEFT_MASKED || q.reduce == WEFT_MASKED) &&
+           is_additive_reduce(p) && is_additive_reduce(q);
+}
+
 /* How the inputs of the set are pending now; false: in no way that passes through the op. */
 static bool find_partial_input(const struct candidate_search *s, uint32_t set,
                                weft_placement *pending)
@@ -273,9 +280,7 @@ static bool find_partial_input(const struct candidate_search *s, uint32_t set,
         p = s->call->in[i]->placements[s->axis];
         if (!weft_is_partial(p)) continue;
         if (!found) *pending = p;
-        if (p.reduce == WEFT_MASKED && is_additive_reduce(*pending) &&
-            !weft_placement_equal(p, *pending))
-            *pending = weft_partial(WEFT_SUM);
+        if (mixes_masked_terms(p, *pending)) *pending = weft_partial(WEFT_SUM);
         found = true;
     }
     return found && wf_op_passes_partial(s->call, (weft_reduce)pending->reduce);

@@ -45,8 +45,7 @@ static bool guard_objects_to_move(const struct wf_redist_plan *move)
     if (!move || move->n_steps == 0) return false;
     if (rules.guard & WEFT_GUARD_STRICT) return true;
     for (int s = 0; s < move->n_steps; s++)
-        if (move->steps[s].kind != WF_REDIST_CHUNK && move->steps[s].kind < WF_REDIST_EMBED)
-            return true;
+        if (wf_redist_kinds[move->steps[s].kind].passes) return true;
     return false;
 }
 
