@@ -14,7 +14,7 @@ WEFT_API bool weft_requires_grad(const weft_tensor *t);
  * The accumulated gradient of a leaf, in the leaf's own layout (PyTorch's t.grad, which sends
  * nothing).
  *
- * ranks: every rank of the leaf's mesh: it communicates when a pending sum has to be reduced, at
+ * ranks: every rank of the leaf's mesh: it communicates when a partial sum has to be reduced, at
  *        most once per step, and for replicas (weft_data_parallel) reduces the gradients of all.
  *        After weft_reduce_gradients, clipping or a step nothing is sent
  * gives: borrowed from the leaf; NULL when there is none
@@ -26,7 +26,7 @@ WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 WEFT_API bool weft_grad_is_partial(const weft_tensor *leaf);
 
 /**
- * Reduce every gradient among `leaves` that is still a pending sum, in flat buckets: one all-reduce
+ * Reduce every gradient among `leaves` that is still a partial sum, in flat buckets: one all-reduce
  * per mesh axis and dtype for all of them together.
  *
  * ranks: collective over the leaves' meshes; the same leaves in the same order on every rank
@@ -87,10 +87,10 @@ WEFT_API weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const
                                       void *payload, void (*release)(void *payload));
 
 /**
- * Open a scope in which what backward will need is kept in parts where all ranks have it (Megatron:
+ * Open a scope in which what backward will need is kept as shards where it is replicated (Megatron:
  * distribute saved activations; PyTorch: input_reshard).
  *
- * A floating-point tensor that is replicated along an axis of `mesh` costs each rank of it a part:
+ * A floating-point tensor that is replicated along an axis of `mesh` costs each rank of it a shard:
  * every operation recorded in the scope keeps 1/ranks of its elements, and its backward gathers
  * them again, one all-gather each. Of weft_recomputed it is the inputs that are kept, so there it
  * is one per input of the whole piece. Parameters stay whole, and so does what has fewer elements
@@ -107,7 +107,7 @@ WEFT_API weft_scope *weft_saved_shards_open(weft_mesh *mesh);
  * The same plain tensor without what is known of it.
  *
  * A plain tensor that came out of a mesh (weft_to_local, and all that is computed from it) has a
- * type per mesh axis: the same on all ranks or not, a part, a term, and what its gradient is. Calls
+ * type per mesh axis: replicated, varying, a shard or a term, and what its gradient is. Calls
  * in which types do not go together are refused (docs/concepts/autograd.md). A program that knows
  * better, because it communicates by itself, says so with this.
  * ranks: any; local. gives: a tensor owned by the open scope, shares storage with t; t itself when

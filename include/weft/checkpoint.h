@@ -3,8 +3,8 @@
  *
  * A state is a list of named things: tensors, optimizers, generators, numbers. The same list saves
  * and loads: loading writes into what it names. A checkpoint is a folder: a safetensors file per
- * rank that had something to write, with the rank's parts of tensors, and checkpoint.json, which is
- * written last. So it can be loaded by any number of ranks in any layout, and a save that is
+ * rank that had something to write, with the rank's shards of tensors, and checkpoint.json, which
+ * is written last. So it can be loaded by any number of ranks in any layout, and a save that is
  * interrupted leaves the checkpoint that was there.
  */
 #pragma once
@@ -28,7 +28,7 @@ WEFT_API void weft_state_release(weft_state *state);
  * ranks: any; local, all alike. Numbers, bytes and generators are taken to be the same on all ranks
  * when they are saved; whatever a pointer points to must live as long as the list
  * fails: WEFT_ERR_ARG for an empty name, one in use or not UTF-8, or without a thing;
- *        WEFT_ERR_LAYOUT for a pending reduction, of which no rank has the value
+ *        WEFT_ERR_LAYOUT for a partial result, of which no rank has the value
  */
 WEFT_API weft_status weft_state_add_tensor(weft_state *state, const char *name, weft_tensor *t);
 WEFT_API weft_status weft_state_add_int(weft_state *state, const char *name, int64_t *value);
@@ -79,7 +79,7 @@ WEFT_API weft_state *weft_state_gather(const weft_state *state, const int *ranks
  * Nothing is gathered: each rank writes what it holds, of replicas the rank with the least to
  * write does. Numbers are rank 0's. Every tensor has checksums.
  * ranks: all of the world, with equal lists, on one file system
- * fails: WEFT_ERR_ARG for a path with a scheme ("s3://..."), WEFT_ERR_LAYOUT for a pending
+ * fails: WEFT_ERR_ARG for a path with a scheme ("s3://..."), WEFT_ERR_LAYOUT for a partial
  *        reduction, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks
  */
 WEFT_API weft_status weft_checkpoint_save(const char *path, const weft_state *state);

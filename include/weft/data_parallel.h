@@ -1,5 +1,5 @@
 /*
- * data_parallel.h: replicas of a module along mesh axes, each fed with its own part of the batch
+ * data_parallel.h: replicas of a module along mesh axes, each fed with its own shard of the batch
  * (docs/howto/train-on-two-axes.md).
  *
  *     weft_parallelize_module_strict(model, weft_mesh_sub(mesh, "tp"), plan);
@@ -14,8 +14,8 @@
  * and with experts spread over others (`expert_axes`).
  *
  * Parameters become tensors over both axes, "R" along the first (or sharded there), so clipping,
- * optimizers, checkpoints and weights files see them whole. In a call of a module they are lent to
- * it as they were before: the model, its styles and its inputs know nothing of the replicas.
+ * optimizers, checkpoints and weights files see them whole. In a call of a module they are passed
+ * to it as they were before: the model, its styles and its inputs know nothing of the replicas.
  *
  * Gradients become final all together, and weft_grad of one is collective over the replicas until
  * they are. One that no replica has stays missing; one that some have is zeros on the others. A

@@ -50,7 +50,7 @@ WEFT_API void weft_ledger_reset(weft_ledger *ledger);
  * send the buffer, of an all-gather and gather the result, of a reduce-scatter and scatter the
  * input, of an all-to-all what this rank sends. `sent` is what this rank has to send: of n bytes
  * over t ranks 2 (t-1)/t n for an all-reduce, (t-1)/t n for an all-gather and a reduce-scatter,
- * with uneven parts what leaves this rank.
+ * with uneven shards what leaves this rank.
  */
 typedef struct weft_ledger_sum {
     int64_t count;

@@ -7,7 +7,7 @@
  * (a plain number, which has one, is 0 there).
  *
  * Gradient layouts follow PyTorch DTensor as of 2026 (docs/concepts/autograd.md): a backward never
- * turns a replicated gradient into a pending sum.
+ * turns a replicated gradient into a partial sum.
  */
 #pragma once
 
@@ -26,11 +26,11 @@ WEFT_API weft_status weft_placements_on(weft_placement *out, const weft_mesh *me
 /**
  * Spread a tensor that every rank has over a mesh.
  *
- * source -1: each rank keeps its part of its own copy, nothing is sent; right when copies are
+ * source -1: each rank keeps its shard of its own copy, nothing is sent; right when copies are
  * equal. source >= 0: the elements are those of the rank at that place of every axis (PyTorch's
  * src_data_rank, 0 there): a scatter per axis that shards, a broadcast per other axis, axes of one
  * rank apart; the other ranks' copies give dtype and shape only. Along an axis that is to be a
- * pending reduction the first rank gets the value and the others what changes nothing, so integers
+ * partial result the first rank gets the value and the others what changes nothing, so integers
  * stay exact. A leaf stays a leaf and wants a gradient as `t` does; a meta tensor stays one.
  * ranks: collective over `mesh` when source >= 0, else local
  * gives: a new tensor owned by the open scope; never shares storage with t, which is not written
@@ -43,32 +43,32 @@ WEFT_API weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
                                              const weft_placement *placements, int source);
 
 /**
- * Call a rank's plain tensor its part of a distributed one. No data moves.
+ * A distributed tensor whose shard on each rank is its plain tensor. No data moves.
  *
  * `shape` is the global shape; NULL multiplies each sharded dim by the axis, which is right for
- * even shards only. Each rank checks the size of its own part; weft_from_local_with can compare
+ * even shards only. Each rank checks the size of its own shard; weft_from_local_with can compare
  * ranks.
  * ranks: local; every rank of the mesh does it alike
  * gives: a tensor owned by the open scope; shares storage with `local`
  * fails: WEFT_ERR_ARG when `local` is distributed. Another size than this rank should have, in a
  *        dim that is sharded or not, ends the job, since other ranks' may fit; in a world of one
  *        rank it is WEFT_ERR_SHAPE
- * grad:  brought to `placements` (a pending sum comes as replicated), then unwrapped
+ * grad:  brought to `placements` (a partial sum comes as replicated), then unwrapped
  */
 WEFT_API weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh,
                                       const weft_placement *placements, const int64_t *shape);
 
-/** What weft_from_local can be told more; all zero: nothing. */
+/** Options of weft_from_local; all zero: the defaults. */
 typedef struct weft_from_local_options {
     /** Length of the list of placements, to be checked against the mesh; 0: not checked. */
     int n_placements;
     /** Shape and stride of the whole, both or neither. The stride is checked: no gaps, and dims in
      *  the order in which they lie in the local tensor. */
     const int64_t *shape, *stride;
-    /** How the gradient reaches the local tensor, instead of as `placements`: pending along an axis
+    /** How the gradient reaches the local tensor, instead of as `placements`: partial along an axis
      *  where it is replicated otherwise saves the all-reduce, and leaves a term on each rank. */
     const weft_placement *grad_placements;
-    /** Compare over the mesh: dtype, global shape, whether a gradient is wanted, that every part
+    /** Compare over the mesh: dtype, global shape, whether a gradient is wanted, that every shard
      * has the size it should have, the order of dims in memory, and a hash of what should be
      * replicas. Nothing is repaired. */
     bool run_check;
@@ -87,12 +87,12 @@ WEFT_API weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
                                            weft_from_local_options options);
 
 /**
- * This rank's part as a plain tensor. No data moves.
+ * This rank's shard as a plain tensor. No data moves.
  *
  * ranks: any; local
  * gives: a tensor owned by the open scope; shares storage with t; t itself when it is plain
- * grad:  taken to have `grad_placements`; NULL: the placements of t, with replicated for a pending
- *        sum. A replicated tensor that each rank goes on to use differently has a pending gradient,
+ * grad:  taken to have `grad_placements`; NULL: the placements of t, with replicated for a partial
+ *        sum. A replicated tensor that each rank goes on to use differently has a partial gradient,
  *        and only the caller knows: say so here
  */
 WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements);
@@ -122,14 +122,14 @@ typedef struct weft_flat {
 WEFT_API weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest);
 
 /**
- * A distributed leaf straight from a local tensor and what it is part of: outside the tape, nothing
- * is copied or sent. Gradients stay with the leaf; weft_from_local passes them on to `local`, and a
- * warning says so where `local` wants them and the leaf does not.
+ * A distributed leaf straight from a local tensor and the layout it is a shard of: outside the
+ * tape, nothing is copied or sent. Gradients stay with the leaf; weft_from_local passes them on to
+ * `local`, and a warning says so where `local` wants them and the leaf does not.
  *
  * ranks: any; local; all ranks of the mesh alike
  * gives: a tensor owned by the open scope; shares storage with `local`
  * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_DTYPE for another dtype. A size that is
- *        not that of this rank's part ends the job, since other ranks' may fit; in a world of one
+ *        not that of this rank's shard ends the job, since other ranks' may fit; in a world of one
  *        rank it is WEFT_ERR_SHAPE
  */
 WEFT_API weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest);
@@ -140,7 +140,7 @@ WEFT_API bool weft_flat_equal(const weft_flat *a, const weft_flat *b);
 WEFT_API uint64_t weft_flat_hash(const weft_flat *flat);
 
 /**
- * This rank's part and what it is part of, as bytes for weft_tensor_load.
+ * This rank's shard and its layout, as bytes for weft_tensor_load.
  *
  * For a program that ends and goes on with the same number of ranks; the machine's byte order.
  * Plain tensors too. Strides are not kept: elements are written row-major.
@@ -165,7 +165,7 @@ WEFT_API weft_tensor *weft_tensor_load(const void *bytes, int64_t size);
 
 /**
  * An undefined tensor of t's dtype, device and mesh, of any shape; placed as t where the shape is
- * t's, replicated where it is another or where t is pending. `stride` walks the whole without gaps,
+ * t's, replicated where it is another or where t is partial. `stride` walks the whole without gaps,
  * dims in any order; NULL: row-major.
  *
  * ranks: local; all ranks of the mesh alike. gives: a leaf owned by the open scope
@@ -191,9 +191,9 @@ WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *s
  *
  * ranks: collective over the mesh axes whose placement changes; `placements` equal on every rank
  * gives: a tensor owned by the open scope; t itself when nothing changes
- * fails: WEFT_ERR_LAYOUT for a dim that t lacks and for what would become a pending reduction (only
+ * fails: WEFT_ERR_LAYOUT for a dim that t lacks and for what would become a partial result (only
  * a shard may become a sum), WEFT_ERR_ARG for a plain tensor grad:  redistributes back; where t is
- * a pending sum its gradient comes replicated
+ * a partial sum its gradient comes replicated
  */
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements);
 
@@ -250,14 +250,15 @@ WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const
 
 /**
  * The same tensor on another mesh, of which ranks, order and number may differ; the two may
- * overlap. A pending reduction is carried out on the old mesh; after that one exchange brings every
+ * overlap. A partial result is carried out on the old mesh; after that one exchange brings every
  * element to the ranks that need and lack it, from one of those that have it.
  *
  * ranks: collective over the ranks of both meshes; others may call it and take no part
  * gives: a tensor owned by the open scope; it shares storage with t, on all ranks, when each rank
- * of `mesh` had just the part that it is to have fails: WEFT_ERR_LAYOUT for placements that do not
- * fit or are pending, WEFT_ERR_ARG for a plain tensor grad:  brought back to the old mesh and
- * placements; replicated where t is a pending sum
+ * of `mesh` had just the shard that it is to have
+ * fails: WEFT_ERR_LAYOUT for placements that do not
+ * fit or are partial, WEFT_ERR_ARG for a plain tensor grad:  brought back to the old mesh and
+ * placements; replicated where t is a partial sum
  */
 WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                                 const weft_placement *placements);

@@ -1,5 +1,5 @@
 /*
- * factory.h: tensors made where they will live: each rank allocates and computes its part only.
+ * factory.h: tensors made where they will live: each rank allocates and computes its shard only.
  *
  *     weft_tensor *w = weft_make_normal(
  *         (weft_spec){.ndim = 2, .shape = {1024, 4096}, .mesh = mesh, .placements =
@@ -11,7 +11,7 @@
  *        without elements
  * gives: a row-major tensor owned by the open scope
  * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT for placements that do not fit the shape
- *        or are pending sums
+ *        or are partial sums
  */
 #pragma once
 
@@ -28,7 +28,7 @@ typedef struct weft_spec {
     bool requires_grad;
 } weft_spec;
 
-/** The spec of a tensor; what is pending in t is replicated in it, and it wants no gradient.
+/** The spec of a tensor; what is partial in t is replicated in it, and it wants no gradient.
  * Needs a handle. ranks: any; local */
 WEFT_API weft_spec weft_spec_of(const weft_tensor *t);
 
@@ -67,7 +67,7 @@ WEFT_API weft_tensor *weft_make_randint(weft_spec spec, int64_t low, int64_t hig
 WEFT_API weft_tensor *weft_make_randperm(weft_spec spec, weft_generator *g);
 
 /* ---- like another tensor: its shape, dtype, device, mesh and placements, but replicated where it
- * is pending; NULL gives NULL. weft_empty_like is in tensor.h ---- */
+ * is partial; NULL gives NULL. weft_empty_like is in tensor.h ---- */
 
 WEFT_API weft_tensor *weft_zeros_like(const weft_tensor *t);
 WEFT_API weft_tensor *weft_ones_like(const weft_tensor *t);

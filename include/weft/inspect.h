@@ -59,7 +59,7 @@ WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
 /** Stop recording; what was recorded stays. ranks: any; local */
 WEFT_API void weft_trace_stop(weft_trace *trace);
 
-/** Record a hash and the norm of this rank's part of every op's result from now on. Reads all
+/** Record a hash and the norm of this rank's shard of every op's result from now on. Reads all
  *  elements, and waits for those that are under way. ranks: any; local */
 WEFT_API void weft_trace_hash_results(weft_trace *trace);
 

@@ -39,7 +39,7 @@ typedef struct weft_shard_order {
  *
  * ranks: any; local
  * fails: WEFT_ERR_LAYOUT unless there is one placement per mesh axis, and as
- * weft_distribute_tensor; pending reductions are fine. `out` is unchanged then
+ * weft_distribute_tensor; partial results are fine. `out` is unchanged then
  */
 WEFT_API weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh,
                                       const weft_placement *placements, int n_placements, int ndim,
@@ -61,11 +61,11 @@ WEFT_API weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh,
                                          const int64_t *local_stride);
 
 /**
- * The global shape of parts as they are, of any sizes: along each dim the parts' sizes added up.
+ * The global shape of shards of any sizes: along each dim, the sum of the shards' sizes.
  *
- * ranks: collective over all axes of the mesh; a rank gives the shape of its own part
+ * ranks: collective over all axes of the mesh; a rank gives the shape of its own shard
  * fails: WEFT_ERR_LAYOUT unless there is one placement per mesh axis; WEFT_ERR_SHAPE, on all ranks,
- *        where parts do not fit together
+ *        where shards do not fit together
  */
 WEFT_API weft_status weft_global_shape(int64_t *shape, weft_mesh *mesh,
                                        const weft_placement *placements, int n_placements, int ndim,
@@ -81,9 +81,9 @@ WEFT_API int weft_layout_print(const weft_layout *layout, char *text, size_t byt
 /* ---- who holds what. `coordinates`: the rank's place on each axis; NULL: this rank's ---- */
 
 /**
- * The part of one rank: sizes, the strides it has when it lies dense in the whole tensor's order of
- * dims, and the index of its first element (the dim's size where it has none). Any of the three may
- * be NULL. A rank outside the mesh has nothing.
+ * The shard of one rank: sizes, the strides it has when it lies dense in the whole tensor's order
+ * of dims, and the index of its first element (the dim's size where it has none). Any of the three
+ * may be NULL. A rank outside the mesh has nothing.
  *
  * ranks: any; local
  */
@@ -91,8 +91,8 @@ WEFT_API void weft_layout_shard(const weft_layout *layout, const int *coordinate
                                 int64_t *stride, int64_t *offset);
 
 /**
- * The boxes that make up a rank's part, in the order in which it holds them (of the last dim
- * first): one, or more where a dim is cut in segments or strided. None for an empty part.
+ * The boxes that make up a rank's shard, in the order in which it holds them (of the last dim
+ * first): one, or more where a dim is cut in segments or strided. None for an empty shard.
  *
  * ranks: any; local
  * gives: their number; the first `room` are written to `out`
@@ -102,7 +102,7 @@ WEFT_API int64_t weft_layout_chunks(const weft_layout *layout, const int *coordi
 
 /**
  * Where element `index` is: the coordinates of a rank that holds it (0 on the axes that do not
- * shard), and its index within that rank's part.
+ * shard), and its index within that rank's shard.
  *
  * ranks: any; local
  * fails: WEFT_ERR_ARG for an index outside the shape

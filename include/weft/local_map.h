@@ -1,5 +1,5 @@
 /*
- * local_map.h: run a function on this rank's parts, and call its results parts of distributed
+ * local_map.h: run a function on this rank's shards, and wrap its results as shards of distributed
  * tensors again (docs/concepts/local-map.md).
  *
  *     static weft_status product(weft_tensor *const *in, weft_tensor **out, void *context)
@@ -40,7 +40,7 @@ typedef struct weft_local_map {
     const int64_t *const *out_shapes;
     /** Per argument what its local gradient will be: P when each rank computes a term of it (the
      *  argument is replicated and ranks use it differently), R when each computes all of it. NULL,
-     *  or an entry NULL: as the argument, replicated where that is pending. */
+     *  or an entry NULL: as the argument, replicated where that is partial. */
     const weft_placement *const *in_grad;
     /** A mesh per argument and per result that is not on `mesh` (experts on one, the rest of the
      *  model on another); an entry NULL, or all: it is. Placements are those on its own mesh. */
@@ -62,10 +62,10 @@ enum { WEFT_LOCAL_MAP_TENSORS = 8 };
  * Without `typed` nothing tells apart a replicated argument that all ranks use alike from one that
  * each uses for its own share. The gradient of the second is a sum over ranks, and is wrong,
  * silently, unless in_grad says P. With `typed`, an argument that wants a gradient and is
- * replicated has to say which (P or R), a sharded one has its own gradient, a pending one a
+ * replicated has to say which (P or R), a sharded one has its own gradient, a partial one a
  * replicated one; and inside the function and for its results the table of gradient types holds
  * (docs/concepts/autograd.md): a result must not be declared replicated when it follows from what
- * differs between ranks, nor pending or sharded when it is the same on all.
+ * differs between ranks, nor partial or sharded when it is the same on all.
  *
  * Backward comes to the arguments in one order on all ranks, however the function computed with
  * them there, and to the exchanges in it that have a gradient (weft_mesh_all_to_all_single): what a

@@ -1,9 +1,10 @@
 /*
- * module.h: a tree of named parts with parameters, a forward and hooks (docs/concepts/modules.md).
+ * module.h: a tree of named modules with parameters, a forward and hooks
+ * (docs/concepts/modules.md).
  *
  * A module is written for one device and knows nothing of ranks. A parallel style changes how it
  * is spread: it swaps parameters for distributed ones and puts hooks on its inputs and output
- * (weft/parallel.h). Paths name parts of a tree with dots, "blocks.0.mlp.up"; the root is "".
+ * (weft/parallel.h). Paths name modules of a tree with dots, "blocks.0.mlp.up"; the root is "".
  */
 #pragma once
 
@@ -123,7 +124,7 @@ WEFT_API weft_status weft_module_set_buffer(weft_module *m, const char *name, we
 
 /**
  * Give parameters and buffers of the tree that are on the meta device elements on another one; each
- * rank makes room for its part only. Parameters that a layer made get the first values that they
+ * rank makes room for its shard only. Parameters that a layer made get the first values that they
  * would have had with elements from the start, whatever was drawn since; those of one's own and
  * buffers are undefined.
  *

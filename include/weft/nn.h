@@ -109,7 +109,7 @@ WEFT_API weft_module *weft_sequential_new(void);
  * x [*, in] -> down(act(up(x))) [*, out]; children up, act, down.
  *
  * `gated` makes act a weft_gate_new and up.weight [2, hidden, in]: gate first, then up. Column-wise
- * splits its dim 1, so every rank has the gate that goes with its part.
+ * splits its dim 1, so every rank has the gate that goes with its shard.
  */
 typedef struct weft_mlp_config {
     int64_t in, hidden, out;
@@ -134,7 +134,7 @@ WEFT_API weft_module *weft_mlp(weft_mlp_config config);
  * `by_heads` is for more ranks than groups: qkv has q_weight [heads, D, width], kv_weight
  * [G, 2, D, width] and their biases, and proj.weight is [width, heads, D]. Query heads split
  * wherever ranks divide them. Where that is within groups, every rank holds kv_weight and computes
- * the keys and values of its own heads, and kv_weight's gradient is a pending sum until
+ * the keys and values of its own heads, and kv_weight's gradient is a partial sum until
  * weft_reduce_gradients or an optimizer's step.
  * Mask and bias are those of weft_attention_options, positions [B, T] of i32 or i64 say where each
  * token is (with rotary positions only). They come in any order: a mask has 2 or 3 dims, a bias 4

@@ -48,7 +48,7 @@ WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
  */
 WEFT_API weft_status weft_equal(bool *out, weft_tensor *a, weft_tensor *b);
 
-/** What weft_allclose can be told; what is not named is 0. */
+/** Options of weft_allclose. */
 typedef struct weft_allclose_options {
     double relative; /* of the second's element; 0: 1e-5, negative: none */
     double absolute; /* 0: 1e-8, negative: none */
@@ -225,7 +225,7 @@ typedef struct weft_attention_options {
  * fails: WEFT_ERR_SHAPE; WEFT_ERR_ARG for a mask that wants a gradient or more unused keys than
  *        keys. A query that sees no key gives 0 (PyTorch: NaN), and has no gradient
  * grad:  to q, k, v and the bias; 0 for what is hidden. Where ranks hold other batch entries, or
- *        heads that share it, the gradient of the bias is a pending sum over them
+ *        heads that share it, the gradient of the bias is a partial sum over them
  */
 WEFT_API weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                           weft_attention_options options);
@@ -254,7 +254,7 @@ typedef struct weft_rotary_options {
  * Rotary positions (Su et al. 2021): pairs of a head's elements turned by position times frequency.
  *
  * shape: x [B,T,...,D], positions i32 or i64 [B,T] or NULL (0 .. T - 1) -> as x
- * ranks: any; every dim but D may be sharded, T too: a part knows where it begins. Without a mesh
+ * ranks: any; every dim but D may be sharded, T too: a shard knows where it begins. Without a mesh
  *        say so with `offset`
  * fails: WEFT_ERR_SHAPE, WEFT_ERR_ARG for options that do not go together
  * grad:  turned back
@@ -291,7 +291,7 @@ typedef struct weft_cross_entropy_options {
  * The loss is f32 (f64 for f64 logits), and so is all that is computed. Logits sharded over the
  * classes stay where they are: forward one all-reduce of 4 bytes per token and one of 8, backward
  * nothing; weights, smoothing and z-loss cost nothing more. Where tokens are sharded too, a sum is
- * a pending sum along those axes, and a mean (over the tokens of all ranks) sends 12 bytes.
+ * a partial sum along those axes, and a mean (over the tokens of all ranks) sends 12 bytes.
  *
  * shape: logits [*,V] (or with V at class_dim), target [*] of i32 or i64 -> [], or [*]. A target of
  *        floating-point numbers is a distribution over the classes for each token, [*,V] as the
@@ -313,7 +313,7 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  * Open a scope in which a cross-entropy must be computed in parallel (PyTorch's loss_parallel()).
  *
  * Logits sharded over their classes are never gathered, inside or outside. Inside, a cross-entropy
- * with logits that are sharded otherwise, pending or whole is refused, instead of costing what
+ * with logits that are sharded otherwise, partial or whole is refused, instead of costing what
  * nobody meant, and so is a target that is neither replicated nor sharded as the logits are; a
  * plain target or plain class weights are taken for replicated ones, a target as long as no other
  * dim of the logits is sharded. Backward may run inside or outside.

@@ -2,8 +2,8 @@
  * optim.h: optimizers, parameter groups, gradient clipping and learning-rate schedules
  * (docs/concepts/optimizers.md).
  *
- * An optimizer updates each rank's part of every parameter in place; its state is sharded as the
- * parameters are. Updating needs no communication beyond gradients that are still pending sums;
+ * An optimizer updates each rank's shard of every parameter in place; its state is sharded as the
+ * parameters are. Updating needs no communication beyond gradients that are still partial sums;
  * Muon alone, which looks at whole matrices, communicates by itself.
  *
  * Formulas and defaults are those of torch.optim (2.15), of Lion those of its paper. In a config a
@@ -180,7 +180,7 @@ WEFT_API void weft_optim_release(weft_optim *optim);
  * backward updates (weft_optim_update_in_backward).
  *
  * A bf16 parameter that was written to since its last update goes on from what was written.
- * ranks: collective over the meshes of gradients that are pending sums, else local
+ * ranks: collective over the meshes of gradients that are partial sums, else local
  * fails: WEFT_ERR_STATE when a parameter was replaced after the optimizer was made; WEFT_ERR_DTYPE
  *        for a gradient of another width than f32 or bf16 (f64 for f64)
  */
@@ -192,7 +192,7 @@ WEFT_API weft_status weft_step(weft_optim *optim);
  * Each is updated as soon as all of its gradient has come and nothing in this backward uses it any
  * more (other uses of a shared parameter, pieces that are computed again), and the gradient is
  * dropped at once: no more than a few are alive together, and the next is written where the last
- * one is still in cache. weft_step updates what is left (gradients that are pending sums, and those
+ * one is still in cache. weft_step updates what is left (gradients that are partial sums, and those
  * of weft_data_parallel) and counts the step. The numbers are the same, bit for bit.
  *
  * It is one backward then for each step: what a later one would add is refused before it changes
@@ -283,7 +283,7 @@ WEFT_API weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps);
  * the norm before scaling, the same on every rank; max_norm 0 only measures. Nothing is scaled by a
  * norm that is no number; where it shall end the run (PyTorch: error_if_nonfinite), look at it.
  * ranks: collective over the mesh axes that shard a parameter; one all-reduce of 8 bytes per axis,
- *        after pending sums were reduced together
+ *        after partial sums were reduced together
  * fails: WEFT_ERR_ARG for a negative max_norm, WEFT_ERR_STATE when a parameter is updated in
  *        backward; then nothing is scaled, and `norm` not written
  */
@@ -295,7 +295,7 @@ WEFT_API weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, 
                                           double *norm);
 
 /** Bring every element of every gradient into [-limit, limit]. fails: as above, for a negative
- *  limit. ranks: collective over the meshes of gradients that are pending sums, else local */
+ *  limit. ranks: collective over the meshes of gradients that are partial sums, else local */
 WEFT_API weft_status weft_clip_grad_value(weft_module *module, double limit);
 
 /* ---- schedules ---- */

@@ -34,7 +34,7 @@ typedef weft_status weft_outputs_function(weft_module *m, weft_tensor **outputs,
  * become replicated. `input` and `output` are installed as hooks of `module` itself. Any of the
  * three may be NULL. `payload` must live as long as the module. For a module of several outputs
  * `output` is NULL: a custom style with `partition` does the same and has a function for all.
- * ranks: every rank of the mesh alike; each keeps its part of its own copy, nothing is sent
+ * ranks: every rank of the mesh alike; each keeps its shard of its own copy, nothing is sent
  * fails: WEFT_ERR_STATE when it was already called on this module, WEFT_ERR_ARG without module or
  *        mesh and for `output` of several, WEFT_ERR_LAYOUT when a tensor that modules of the whole
  * tree share would be spread in two ways, WEFT_ERR_STATE when one of another tree shares it, and
@@ -51,29 +51,29 @@ WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh
  * What may differ from a style's own row. Layouts are text for one mesh axis: "R", "S(0)", "P".
  */
 typedef struct weft_style_options {
-    /** What a plain first input is a part of; a distributed one is taken with its own layout.
+    /** What a plain first input is a shard of; a distributed one is taken with its own layout.
      *  NULL: what the style wants. Plain further inputs are replicated. A plain input that is
      *  sharded along a dim that the layer does not know must be sharded evenly: one that
-     *  is known to be an uneven part is refused. */
+     *  is known to be an uneven shard is refused. */
     const char *input_layouts;
     /** What the output is redistributed to. NULL: R for row-wise and loss, as the op gives it for
      *  others */
     const char *output_layouts;
     /** true: hand on the distributed output (PyTorch's use_local_output=False). false: this rank's
-     *  part as a plain tensor */
+     *  shard as a plain tensor */
     bool keep_distributed;
     /** Prepare-module and, as the sequence dim "S(1)", sequence parallel. */
     const char *desired_input_layouts;
-    /** Prepare-module only. There, output_layouts is what a plain output is a part of. */
+    /** Prepare-module only. There, output_layouts is what a plain output is a shard of. */
     const char *desired_output_layouts;
-    /** Prepare-module only: hand this rank's part of the inputs to the module as plain tensors. */
+    /** Prepare-module only: hand this rank's shard of the inputs to the module as plain tensors. */
     bool local_inputs;
     /** Column-wise and row-wise linear layers: the dim that is split holds several things one
      *  behind another, such as queries, keys and values: each is split for itself, and so is the
      *  output (column-wise) or the input (row-wise). Relative sizes "4,1,1", or how many equal ones
      *  "3"; at most WEFT_MAX_SEGMENTS. The whole weight keeps its order, in checkpoints too. */
     const char *segments;
-    /** Column-wise and row-wise: the sums that a layer in bf16 leaves pending, its output
+    /** Column-wise and row-wise: the sums that a layer in bf16 leaves partial, its output
      * (row-wise) or its input's gradient (column-wise), are sums of products in f32 that are
      * rounded once, when they are complete. They move in twice the bytes. Without, each product is
      * rounded, then added in f32 and rounded again. */
@@ -149,7 +149,7 @@ static inline weft_style weft_colwise_parallel(void)
 /**
  * Split a linear layer's input dim or an embedding's rows.
  *
- * The product is a pending sum: one all-reduce forward (a reduce-scatter when output_layouts is
+ * The product is a partial sum: one all-reduce forward (a reduce-scatter when output_layouts is
  * sharded), nothing backward. The bias is replicated and counted once. ranks: any; local
  */
 static inline weft_style weft_rowwise_parallel_with(weft_style_options options)
@@ -177,11 +177,11 @@ static inline weft_style weft_loss_parallel(void)
 }
 
 /**
- * Layer norm, RMS norm, dropout or positions on a part of the sequence: without communication.
+ * Layer norm, RMS norm, dropout or positions on a shard of the sequence: without communication.
  *
  * The input is sharded along the sequence dim, desired_input_layouts, "S(1)" where that is NULL;
  * so is the output. Parameters are replicated (all ranks must have equal ones); their gradients
- * stay pending sums, for weft_reduce_gradients (or an optimizer's step) to reduce together. Plain
+ * stay partial sums, for weft_reduce_gradients (or an optimizer's step) to reduce together. Plain
  * inputs must be sharded evenly; distributed ones need not be. Without options the output stays
  * distributed, as PyTorch's; with options keep_distributed says so. ranks: any; local
  */
@@ -202,10 +202,10 @@ static inline weft_style weft_sequence_parallel(void)
  * Move the inputs or the output of any module; its parameters stay as they are.
  *
  * `layouts` has an entry per input, or per output of the module, in the order of the call: "S(0),
- * none"; what a plain tensor is a part of. `desired` has as many; what it is redistributed to.
+ * none"; what a plain tensor is a shard of. `desired` has as many; what it is redistributed to.
  * "none" in `layouts`: the tensor is handed through untouched; in `desired`: it becomes distributed
  * and is not moved. A distributed tensor is taken with the layout that it has. Inputs are handed to
- * the module distributed, outputs as this rank's part; the general form says otherwise with
+ * the module distributed, outputs as this rank's shard; the general form says otherwise with
  * local_inputs and keep_distributed (PyTorch's use_local_input, and the opposite of its
  * use_local_output). ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different
  * length or layouts that cannot be read, or not one for each output; when called: WEFT_ERR_ARG for
@@ -284,12 +284,12 @@ WEFT_API weft_status weft_parallelize_module_strict(weft_module *module, weft_me
 WEFT_API weft_status weft_parallelize_module(weft_module *module, weft_mesh *mesh,
                                              const weft_plan *plan);
 
-/** What weft_parallelize_module can be told more; all zero: nothing. */
+/** Options of weft_parallelize_module; all zero: the defaults. */
 typedef struct weft_parallelize_options {
     bool strict; /* as weft_parallelize_module_strict */
     /** WEFT_SOURCE(place): parameters that the plan spreads get the elements of the rank at that
      *  place of the mesh (PyTorch's src_data_rank, 0 there), by a scatter or a broadcast each.
-     *  0: each rank keeps its part of its own copy. */
+     *  0: each rank keeps its shard of its own copy. */
     unsigned source;
 } weft_parallelize_options;
 
@@ -336,7 +336,7 @@ WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const
  *
  * Styles: colwise, rowwise, loss, sequence, prepare. Options: input=, output=, desired_input=,
  * desired_output= (layouts without spaces: "S(0),none"), segments=, f32_sums, keep and local (the
- * output distributed or this rank's part: sequence keeps unless told), local_inputs, optional.
+ * output distributed or this rank's shard: sequence keeps it by default), local_inputs, optional.
  * ranks: any; local; every rank needs the same text
  * gives: a plan owned by the caller (weft_plan_release), or NULL; it may be released once applied
  * fails: WEFT_ERR_ARG naming the line; weft_plan_read, from a file, WEFT_ERR_IO for one that is too
@@ -361,10 +361,10 @@ WEFT_API void weft_plan_release(weft_plan *plan);
 /* ---- memory ---- */
 
 /**
- * Every call of the module, of its children too, keeps what backward needs in parts: as in a scope
+ * Every call of the module, of its children too, keeps what backward needs as shards: as in a scope
  * of weft_saved_shards_open. For a block with recompute = WEFT_RECOMPUTE_BLOCK that is the block's
  * input (Megatron: distribute saved activations); otherwise what each operation saves (PyTorch:
- * input_reshard). Inputs and results that are parts already, of a sequence or of heads, stay so.
+ * input_reshard). Inputs and results that are shards already, of a sequence or of heads, stay so.
  *
  * ranks: every rank of the mesh alike; local. gives: nothing; the module keeps the mesh
  * fails: WEFT_ERR_ARG without module or mesh
@@ -376,7 +376,7 @@ WEFT_API weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh);
 /**
  * Plans for weft_gpt and weft_llama: attention by heads, MLP by hidden features, embedding, head
  * and loss by vocabulary; tied or not. With sequence parallelism, norms, dropout, positions and the
- * residual stream hold a part of the tokens each, and all-reduces become an all-gather and a
+ * residual stream hold a shard of the tokens each, and all-reduces become an all-gather and a
  * reduce-scatter; the gradients of the norms then wait for one all-reduce per step
  * (weft_reduce_gradients or an optimizer's step).
  *

@@ -44,7 +44,7 @@ enum { WEFT_MAX_SEGMENTS = 5 };
  * A value type; every field that its kind does not use is 0, so equal placements have equal bytes
  * (there is no padding).
  *
- * A shard with segments cuts each segment of its dim over the axis, and a rank holds its part of
+ * A shard with segments cuts each segment of its dim over the axis, and a rank holds its shard of
  * the first, then of the second, ... : a fused QKV or gate-up weight. Segments are relative sizes:
  * {4, 1, 1} cuts a dim of 6 k elements into 4 k, k and k.
  */
@@ -129,7 +129,7 @@ static inline weft_placement weft_partial(weft_reduce reduce)
     return p;
 }
 
-/** A pending p-norm. Where p is infinite or 0 the terms combine by another reduction, and that is
+/** A partial p-norm. Where p is infinite or 0 the terms combine by another reduction, and that is
  * what it gives: P(max), P(min), P(sum). ranks: any; local */
 WEFT_API weft_placement weft_norm_partial(double p);
 
@@ -157,7 +157,7 @@ static inline bool weft_placement_equal(weft_placement a, weft_placement b)
  *     S(0|4,1,1)            of each segment; S(0,balanced|4,1,1)
  *     S(0)[1]               cut in this turn (any shard)
  *     SS(0,2)               strided: 2 pieces, each cut
- *     P, P(max), P(norm 2)  pending: a sum, avg, product, max, min, masked, norm
+ *     P, P(max), P(norm 2)  partial: a sum, avg, product, max, min, masked, norm
  *
  * ranks: any; local
  * gives: the number of placements written to `out` (at most `room`)

@@ -66,7 +66,7 @@ WEFT_API weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed);
 /**
  * Two seeds from one: the current generator gets `seed`, the same on every rank, and the one named
  * WEFT_MODEL_PARALLEL_RNG, added if it is not there, seed + 2718 + this rank's place along the axis
- * (Megatron's rule). For programs that draw into plain parts: fork to it where each rank must draw
+ * (Megatron's rule). For programs that draw into plain shards: fork to it where each rank must draw
  * its own numbers. Distributed tensors need only one seed, for their numbers belong to elements.
  *
  * ranks: any; local, all alike
@@ -95,9 +95,9 @@ WEFT_API void weft_generator_fork(weft_generator *g);
 WEFT_API weft_status weft_generator_join(void);
 
 /**
- * Between these, elements of distributed tensors are numbered within each rank's part, as if it
- * were plain (multinomial excepted): equally seeded ranks fill equal parts alike, and values depend
- * on the sharding. For programs that seed every rank differently; calls nest.
+ * Between these, elements of distributed tensors are numbered within each rank's shard, as if it
+ * were plain (multinomial excepted): equally seeded ranks fill equal shards alike, and values
+ * depend on the sharding. For programs that seed every rank differently; calls nest.
  *
  * ranks: any; local, all alike
  */
@@ -108,7 +108,7 @@ WEFT_API void weft_local_random_end(void);
  *
  * ranks: local, but every rank of the mesh alike
  * fails: WEFT_ERR_DTYPE, WEFT_ERR_ARG for parameters outside a distribution's range,
- *        WEFT_ERR_LAYOUT for a pending sum (the terms would not add up to such numbers),
+ *        WEFT_ERR_LAYOUT for a partial sum (the terms would not add up to such numbers),
  *        WEFT_ERR_STATE for the result of a recorded op
  * grad:  none
  * Uniform and normal numbers of f32 and bf16 are made of 24 bits each, the upper bits of the 53
@@ -138,7 +138,7 @@ WEFT_API weft_status weft_randint_(weft_tensor *t, int64_t low, int64_t high, we
  *  its own elements only: no rank holds the whole. ranks: above */
 WEFT_API weft_status weft_randperm_(weft_tensor *t, weft_generator *g);
 
-/** Set every element; a pending sum's terms too. ranks: above */
+/** Set every element; a partial sum's terms too. ranks: above */
 WEFT_API weft_status weft_fill_(weft_tensor *t, double value);
 
 /** Which size of a weight [out, in, ...] an initialisation keeps the variance over. */
@@ -163,7 +163,7 @@ WEFT_API weft_status weft_xavier_normal_(weft_tensor *t, double gain, weft_gener
 /**
  * 1 with each element's probability, else 0.
  *
- * shape: p [*] -> [*], of p's dtype and placements; where p is a pending sum it is reduced first,
+ * shape: p [*] -> [*], of p's dtype and placements; where p is a partial sum it is reduced first,
  *        by an all-reduce, and the result is replicated
  * ranks: every rank of p's mesh
  * fails: WEFT_ERR_DTYPE unless p is a float
@@ -188,9 +188,9 @@ WEFT_API weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replaceme
  * Zero each element with probability p, scale the rest by 1/(1-p).
  *
  * The mask belongs to the elements of the whole tensor. Inside code that works on plain local
- * parts, say where the part lies: weft_to_local(weft_dropout(weft_from_local(part, ...), p, g)).
+ * shards, say where the shard lies: weft_to_local(weft_dropout(weft_from_local(shard, ...), p, g)).
  * ranks: local, but every rank of the mesh alike
- * fails: WEFT_ERR_ARG unless 0 <= p <= 1, WEFT_ERR_LAYOUT for a pending sum
+ * fails: WEFT_ERR_ARG unless 0 <= p <= 1, WEFT_ERR_LAYOUT for a partial sum
  * grad:  the same mask
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g);

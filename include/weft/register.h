@@ -2,9 +2,9 @@
  * register.h: ops of the program's own, and sharding rules of its own for any op
  * (docs/concepts/dispatch.md).
  *
- * A registered op goes through the same door as the library's: its plan is cached, its operands are
- * redistributed as the cheapest of its rule's strategies wants, its kernel gets this rank's parts.
- * Registration is per rank: every rank registers the same, after weft_init (in weft_run: in
+ * A registered op goes through the same dispatch as the library's: its plan is cached, its operands
+ * are redistributed as the cheapest of its rule's strategies wants, its kernel gets this rank's
+ * shards. Registration is per rank: every rank registers the same, after weft_init (in weft_run: in
  * `body`).
  */
 #pragma once
@@ -37,7 +37,7 @@ typedef struct weft_op_info {
     const char *texts[WEFT_OP_INTEGERS];
 } weft_op_info;
 
-/** This rank's part of an operand: a box of the global shape, strides in elements. Outputs are
+/** This rank's shard of an operand: a box of the global shape, strides in elements. Outputs are
  *  row-major. `data` is NULL for an operand that is left out. */
 typedef struct weft_op_shard {
     void *data;
@@ -57,7 +57,7 @@ typedef weft_status weft_op_shape_function(weft_op_info *info, void *payload);
 typedef struct weft_rule weft_rule;
 typedef weft_status weft_rule_function(const weft_op_info *info, weft_rule *rule, void *payload);
 
-/** Write every element of every output. Runs on each rank, also where parts are empty. */
+/** Write every element of every output. Runs on each rank, also where shards are empty. */
 typedef void weft_op_kernel_function(const weft_op_info *info, const weft_op_shard *in,
                                      weft_op_shard *out, const double *numbers, void *payload);
 
@@ -119,8 +119,8 @@ WEFT_API weft_status weft_unregister_op(const char *name);
 
 /**
  * Replace the rule of an op, a built-in one ("exp", "softmax") or a registered one, also for calls
- * whose plan is cached. A kernel of the library's must be able to work on the parts that the rule's
- * strategies give it.
+ * whose plan is cached. A kernel of the library's must be able to work on the shards that the
+ * rule's strategies give it.
  *
  * ranks: every rank alike; local
  * fails: WEFT_ERR_NOT_FOUND for an unknown op, WEFT_ERR_ARG for one that only converts layouts

@@ -58,7 +58,7 @@ WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *
 /* ---- devices ---- */
 
 /**
- * Where this thread makes new tensors that are not made from others: WEFT_CPU until told.
+ * Where this thread makes new tensors that are not made from others: WEFT_CPU unless set.
  *
  * On WEFT_META a tensor has shape, dtype and placements but no elements: a model of any size is
  * made, spread over a mesh and even run in no time, and every op and gradient gives such tensors
@@ -71,9 +71,9 @@ WEFT_API weft_device weft_set_default_device(weft_device device);
 WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
 
 /**
- * An undefined tensor of the same dtype, shape and placements (replicated for pending ones) on a
+ * An undefined tensor of the same dtype, shape and placements (replicated for partial ones) on a
  * device: how a meta tensor gets its elements after it was spread (PyTorch: empty_like, to_empty).
- * Each rank makes room for its part only.
+ * Each rank makes room for its shard only.
  *
  * ranks: any; local. gives: a row-major leaf owned by the open scope, that wants no gradient
  * fails: WEFT_ERR_ARG for no device
@@ -103,7 +103,7 @@ WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *t);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *t);
 WEFT_API weft_placement weft_tensor_placement(const weft_tensor *t, int axis);
 
-/** This rank's part: size and global offset of a dim, element stride, and first element (NULL on
+/** This rank's shard: size and global offset of a dim, element stride, and first element (NULL on
  * the meta device). ranks: any; local */
 WEFT_API int64_t weft_local_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_offset(const weft_tensor *t, int dim);

@@ -58,7 +58,7 @@ WEFT_API const char *weft_weights_note(const weft_weights *weights, const char *
  * Floats become floats of any width (rounded to nearest even), integers become floats and integers
  * that can hold them.
  * ranks: any; local; each rank reads what it holds
- * fails: WEFT_ERR_NOT_FOUND; WEFT_ERR_SHAPE; WEFT_ERR_DTYPE; WEFT_ERR_LAYOUT for a pending
+ * fails: WEFT_ERR_NOT_FOUND; WEFT_ERR_SHAPE; WEFT_ERR_DTYPE; WEFT_ERR_LAYOUT for a partial
  *        reduction; WEFT_ERR_STATE for a tensor without elements (WEFT_META) and for the result of
  *        a recorded op. A NULL `weights` that follows a failure ends the job, since other ranks may
  *        have opened theirs; in a world of one rank that failure is passed on
@@ -95,7 +95,7 @@ typedef struct weft_named_tensor {
  * more later.
  * ranks: all of the world, with equal lists
  * fails: WEFT_ERR_ARG for a name that is empty, no UTF-8 or stands twice, WEFT_ERR_LAYOUT for a
- *        pending reduction, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks
+ *        partial result, WEFT_ERR_STATE for tensors without elements, WEFT_ERR_IO; on all ranks
  */
 WEFT_API weft_status weft_weights_write(const char *path, const weft_named_tensor *tensors,
                                         int64_t count);
@@ -158,7 +158,7 @@ WEFT_API void weft_weight_names_release(weft_weight_names *names);
  * Fill a module's parameters, as they are spread. `names` NULL: the file's names are paths.
  *
  * Everything is looked up before anything is written: parameters for which the file has nothing,
- * names in the file that nothing asks for, and shapes that do not fit are told together.
+ * names in the file that nothing asks for, and shapes that do not fit are reported together.
  * ranks: all of the world; nothing is sent but the verdict
  * fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE; as weft_weights_read_into; a NULL
  *        `weights` gives the failure that made it NULL, on all ranks

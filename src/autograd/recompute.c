@@ -1,13 +1,13 @@
 /*
- * recompute.c: a node that stands for a whole piece of forward, and makes it again in backward.
+ * recompute.c: activation checkpointing: a node for a function whose forward runs again in
+ * backward.
  *
- * The first run is not recorded. In backward the piece runs once more on leaves with the bytes of
- * its inputs and with the random numbers of the first time, is walked at once, and the gradients of
- * those leaves go on to where the inputs came from. Parameters in the piece are leaves of the inner
- * walk like of any other. Who keeps them is told while the piece runs first that it will use them
- * once more (struct wf_recompute_uses). What it reads of tensors from outside, with a gradient or
- * without, must be the same the second time; only what it writes itself is its own business, such
- * as statistics.
+ * The first run is not recorded. In backward the function runs again on leaves with the bytes of
+ * its inputs and with the random numbers of the first run; a backward through that run gives the
+ * gradients of those leaves, which go on to the producers of the inputs. Parameters used inside are
+ * leaves of this inner backward as of any other; their gradient hooks are notified during the first
+ * run that one more use follows (struct wf_recompute_uses). Tensors from outside must have the same
+ * elements in both runs, except those that the function writes itself, such as running statistics.
  */
 #include "autograd/tape.h"
 
@@ -55,7 +55,8 @@ static bool block_is_known(const struct wf_recompute_uses *uses, const struct wf
     return block_was_made_inside(uses, block);
 }
 
-/* Handles of one block are one use, but each leaf that wants a gradient has a keeper of its own. */
+/* Handles of one block are one use, but each leaf that wants a gradient has a gradient hook of its
+ * own. */
 void wf_recompute_uses_add(int n, weft_tensor *const *in)
 {
     struct wf_recompute_uses *uses = wf_recompute_uses;
@@ -112,7 +113,7 @@ static void keep_unmodified_uses(struct wf_recompute_uses *uses)
     uses->n_made = 0;
 }
 
-/* Their keepers need not wait for this piece any more. */
+/* Their gradient hooks need not wait for this piece any more. */
 static weft_status finish_uses(struct piece *piece, bool walked)
 {
     weft_status status = WEFT_OK;

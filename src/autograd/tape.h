@@ -32,7 +32,7 @@ struct wf_tape_node {
     void (*release_context)(void *context);
     struct wf_tape_node *producers[WF_NODE_INPUTS]; /* of the inputs: a node, */
     weft_tensor *leaves[WF_NODE_INPUTS];  /* or a leaf that wants a gradient, or neither */
-    weft_tensor *saved[WF_NODE_SAVED];    /* retained; meaning is the vjp's */
+    weft_tensor *saved[WF_NODE_SAVED];    /* one reference each; the vjp defines the slots */
     uint32_t versions[WF_NODE_SAVED];     /* of their blocks when they were saved */
     uint32_t saved_slots;                 /* bits of those in use */
     uint64_t writes;                      /* on this thread when it was recorded */
@@ -59,8 +59,8 @@ static inline bool wf_grad_is_enabled(void) { return wf_no_grad_depth == 0; }
 extern _Thread_local int wf_local_functions;
 
 /**
- * A node with edges to the inputs that require gradients; `saved`: NULL entries allowed. The node
- * belongs to `out` afterwards, which now requires a gradient.
+ * A node with edges to the inputs that require gradients; what backward needs is added by
+ * wf_tape_node_save. The node belongs to `out`, which now requires a gradient.
  */
 struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
                                     weft_tensor *const *in);
@@ -96,15 +96,15 @@ static inline weft_status wf_tape_node_check_versions(const struct wf_tape_node 
     return WEFT_OK;
 }
 
-/** Cut what a node keeps, if the open scope says so: when all of it is saved. */
+/** Replace the saved tensors by shards, if the open scope says so; called when all are saved. */
 void wf_tape_node_shard_saved(struct wf_tape_node *node);
 
-/** Run the vjp of a node with parts on whole tensors; collective where they are cut. */
+/** Run the vjp of a node with saved shards on gathered tensors; collective over their mesh. */
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads);
 void wf_saved_shards_free(struct wf_saved_shards *parts);
 
 /**
- * Upcalls: this rank's part of a tensor that all ranks along an axis of the mesh hold, as a plain
+ * Upcalls: this rank's shard of a tensor that all ranks along an axis of the mesh hold, as a plain
  * tensor of the open scope, and `*whole` for putting it together again (borrowed from a tensor of
  * the open scope); NULL when it is none of those.
  */
@@ -129,19 +129,18 @@ static inline bool wf_tape_node_needs_grad(const struct wf_tape_node *node, int 
 struct wf_grad_state;
 
 /**
- * Somebody who takes care of many leaves' gradients. Data parallelism reduces them together, along
- * some axes of their meshes; until then they stay pending there, or wait in some other way to be
- * finished. An optimizer uses them up while backward is still under way.
+ * Callbacks on the gradients of many leaves. Data parallelism reduces them in buckets along some
+ * mesh axes, along which they stay partial until then. An optimizer that updates in backward
+ * consumes each as soon as it is complete.
  */
 struct wf_grad_hook {
-    bool reduced;           /* and none of its leaves' gradients was dropped since */
-    bool wants_complete;    /* to `complete` */
-    bool check_before_walk; /* `before_add` only looks: it is asked before a walk has changed
-                               anything, too */
+    bool reduced;           /* all gradients are final, and none was dropped since */
+    bool wants_complete;    /* `complete` is called */
+    bool check_before_walk; /* `before_add` changes nothing and is also called before a backward
+                               begins */
     /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
     weft_status (*reduce)(struct wf_grad_hook *hook);
-    /** A walk has delivered the last of a leaf's gradient, and nothing in it uses the leaf any
-     * more. */
+    /** A backward has added the last term of a leaf's gradient and no longer uses the leaf. */
     weft_status (*complete)(struct wf_grad_hook *hook, struct wf_grad_state *state);
     /** Something is about to be added to a gradient. */
     weft_status (*before_add)(struct wf_grad_hook *hook, struct wf_grad_state *state);
@@ -149,12 +148,13 @@ struct wf_grad_hook {
     void (*before_drop)(struct wf_grad_hook *hook, struct wf_grad_state *state);
 };
 
-/** What a keeper knows of one leaf, which points to it. */
+/** The hook's state of one leaf, which points to it. */
 struct wf_grad_state {
     struct wf_grad_hook *hook;
-    unsigned axes;  /* bits of the mesh axes along which the keeper reduces the gradient */
-    int awaited;    /* deliveries to come in the walks that have begun */
-    int recomputes; /* that use the leaf and are still to be run again (recompute.c) */
+    unsigned axes;  /* bits of the mesh axes along which the hook reduces the gradient */
+    int awaited;    /* terms to come in the backwards that have begun */
+    int recomputes; /* recomputed functions that use the leaf and are still to run again
+                       (recompute.c) */
     bool reduced;   /* the gradient is final */
 };
 
@@ -166,7 +166,7 @@ weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 struct wf_recompute_use {
     weft_tensor *leaf;
     uint32_t version; /* of its block at that time */
-    bool awaited;     /* its keeper counts the piece */
+    bool awaited;     /* its gradient hook counts the piece */
     bool local;       /* it was first read in a local function */
 };
 
@@ -203,8 +203,8 @@ struct wf_autograd_upcalls {
     weft_tensor *(*to_mesh_of)(weft_tensor *grad, const weft_tensor *of);
     weft_tensor *(*to_leaf_placements)(
         weft_tensor *grad,
-        const weft_tensor *leaf); /* to the leaf's layout, pending sums may stay */
-    weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf); /* pending sums too */
+        const weft_tensor *leaf); /* to the leaf's layout, partial sums may stay */
+    weft_tensor *(*reduce)(weft_tensor *grad, const weft_tensor *leaf); /* partial sums too */
     weft_tensor *(*copy)(weft_tensor *grad);
     bool (*add_into)(weft_tensor *a, weft_tensor *b); /* a += b where layouts agree */
 };
@@ -219,7 +219,7 @@ weft_tensor *wf_zero_gradient_like(const weft_tensor *of);
 /** Make a leaf's gradient row-major bytes that nothing else holds. */
 weft_status wf_leaf_unshare_grad(weft_tensor *leaf);
 
-/** Drop what a node keeps for backward. */
+/** Release the tensors that a node saved. */
 void wf_tape_node_release_saved(struct wf_tape_node *node);
 
 /** Free this thread's node lists. */

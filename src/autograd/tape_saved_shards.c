@@ -1,10 +1,9 @@
 /*
- * tape_saved_shards.c: what nodes keep for backward where all ranks of a line would keep the same:
- * a part each.
+ * tape_saved_shards.c: tensors saved for backward that are replicated along a mesh axis are stored
+ * as one shard per rank.
  *
- * Which tensors those are, how one is cut and put together again is decided above, in
- * dtensor/convert/saved_shards.c; here is when. A vjp sees whole tensors, which live as long as it
- * runs.
+ * Which tensors, how they are sharded and gathered is decided in dtensor/convert/saved_shards.c;
+ * when is decided here. A vjp sees gathered tensors, which live as long as it runs.
  */
 #include <string.h>
 
@@ -14,7 +13,7 @@
 
 struct wf_saved_shards {
     weft_mesh *mesh;
-    uint32_t slots;                         /* bits of saved tensors that are parts, */
+    uint32_t slots;                         /* bits of saved tensors that are shards, */
     struct wf_layout *whole[WF_NODE_SAVED]; /* of tensors with this layout */
 };
 

@@ -1,8 +1,8 @@
 /*
- * call_context.c: where this thread is, and the paths that say so. Who remembers a place, a tape
- * node or a ledger, may outlive the module that was there: paths are given back, not freed, and
- * serve the next module with that path. Two modules never have one copy at a time, so its address
- * tells them apart.
+ * call_context.c: the module and op that this thread computes for, and the strings of module paths.
+ * A tape node or a ledger may keep a path longer than its module lives, so a released path is not
+ * freed but reused for the next module with the same path. No two living modules share a string:
+ * its address identifies the module.
  */
 #include "base/call_context.h"
 
@@ -16,7 +16,7 @@ _Thread_local struct wf_call_context wf_current_context;
 
 struct path {
     bool taken;
-    bool listed; /* false: the rank has ended, and whoever has it frees it */
+    bool listed; /* false: the rank has ended; the owner of the path frees it */
     char text[];
 };
 
@@ -26,7 +26,7 @@ static _Thread_local struct {
     size_t count, mask;
 } paths;
 
-/* The slot of a path with this text that nobody has, or the free one for a new copy. */
+/* The slot of an unused path with this text, or an empty slot for a new one. */
 static struct path **find_path_slot(const char *text)
 {
     size_t at = (size_t)wf_hash_bytes(text, strlen(text));

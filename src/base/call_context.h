@@ -18,7 +18,7 @@ struct wf_call_context {
 
 extern _Thread_local struct wf_call_context wf_current_context;
 
-/** A copy of a path, for one module. Given back it can still be read until the rank ends. */
+/** A copy of a path, for one module. After its release it can still be read until the rank ends. */
 const char *wf_module_path_acquire(const char *path);
 void wf_module_path_release(const char *path);
 /** The rank ends. */

@@ -130,7 +130,8 @@ static _Noreturn void end_job(void)
     abort();
 }
 
-/* Module and op are said before the cause, unless it says them: one of a collective has its own. */
+/* Module and op are printed before the cause, unless its text names them already (a collective
+ * names those of the call that started it). */
 static _Noreturn void die_with_cause(const char *file, int line, const char *format, va_list args)
 {
     char cause[MESSAGE_BYTES], text[2 * MESSAGE_BYTES];

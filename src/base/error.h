@@ -3,7 +3,7 @@
  *
  * WF_FAIL is for causes in global metadata, which every rank computes alike before a message is
  * sent. WF_DIE is for what one rank alone knows: it names rank and cause and ends the whole job;
- * WF_FAIL_LOCAL is the same, but for a world of one rank, which is told as of any other failure.
+ * WF_FAIL_LOCAL is the same, but in a world of one rank it returns the failure like WF_FAIL.
  */
 #pragma once
 
@@ -15,13 +15,13 @@
 weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
-/** wf_fail for what this rank alone knows, where nobody waits for it: in a world of one. Beside
- * other ranks it is wf_die. */
+/** wf_fail for what this rank alone knows: in a world of one rank the failure is returned, in a
+ * larger one it ends the job as wf_die does. */
 weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
-/** The same for the failure of a call that just returned `status`; what is said is that one, also
- * where others came before. gives: `status` */
+/** The same for a call that just returned `status`: its message is the one printed, even when an
+ * earlier failure is in the record. gives: `status` */
 weft_status wf_die_on_local_failure(weft_status status);
 
 /** How many ranks this thread's world has: 1 until comm says otherwise. */

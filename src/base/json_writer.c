@@ -1,4 +1,4 @@
-/* json_writer.c: JSON, written as it comes. */
+/* json_writer.c: writes JSON to a stream. */
 #include "base/json_writer.h"
 
 #include <float.h>

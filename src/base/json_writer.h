@@ -1,4 +1,4 @@
-/* json_writer.h: JSON, written as it comes: the nesting is kept, commas and escapes are seen to. */
+/* json_writer.h: writes JSON to a stream; nesting, commas and escapes are handled here. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ void wf_json_write_string(struct wf_json_writer *json, const char *key, const ch
 void wf_json_write_int(struct wf_json_writer *json, const char *key, int64_t value);
 /** To 12 digits; not finite: null. */
 void wf_json_write_real(struct wf_json_writer *json, const char *key, double value);
-/** The shortest text that is read as the same number, and as no integer. */
+/** The shortest text that reads back as the same number, always with a point or exponent. */
 void wf_json_write_exact_real(struct wf_json_writer *json, const char *key, double value);
 void wf_json_write_null(struct wf_json_writer *json, const char *key);
 void wf_json_write_bool(struct wf_json_writer *json, const char *key, bool value);

@@ -16,7 +16,7 @@ extern int wf_log_threshold;
 /**
  * Set levels from text: a number for all topics, "+topic" for debug, "topic" for information,
  * "-topic" for warnings, separated by commas: "0,+dtensor". NULL: warnings. Once per process,
- * before ranks run. What cannot be read is reported and ignored. gives: the level of topics that
+ * before ranks run. Unreadable entries are reported and ignored. gives: the level of topics that
  * are not named
  */
 int wf_log_configure(const char *text);

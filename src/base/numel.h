@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /**
- * Number of elements; -1 for a negative size, and for more elements than bytes and strides of any
- * dtype can be counted of.
+ * Number of elements; -1 for a negative size, and when the bytes or strides of that many elements
+ * would overflow int64_t for some dtype.
  */
 static inline int64_t wf_shape_numel(int ndim, const int64_t *shape)
 {

@@ -1,4 +1,4 @@
-/* observers.c: the thread's list of listeners. */
+/* observers.c: the thread's list of observers. */
 #include "base/observers.h"
 
 #include "base/error.h"

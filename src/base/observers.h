@@ -1,8 +1,8 @@
 /*
- * observers.h: who wants to hear of ops, collectives and modules.
+ * observers.h: callbacks for events of ops, collectives and modules (ledger, traces, the tape).
  *
- * The door, the comm funnel and module calls are the only callers of wf_notify_observers. Nothing
- * listens in the normal case, and then it costs one load and a branch.
+ * Dispatch, wf_comm_start and module calls are the only callers of wf_notify_observers. Without an
+ * observer, the normal case, it costs one load and a branch.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 #include "base/call_context.h"
 
 enum wf_event_kind {
-    WF_EVENT_OP = 1,     /* an op has run, with all that it moved first */
-    WF_EVENT_COLL = 2,   /* a collective is complete, or was planned on tensors without elements */
+    WF_EVENT_OP = 1,   /* an op has run, redistribution of its inputs included */
+    WF_EVENT_COLL = 2, /* a collective is complete, or was simulated for tensors without elements */
     WF_EVENT_ENTER = 4,  /* a module's call begins */
     WF_EVENT_LEAVE = 8,  /* and ends, also when it failed */
     WF_EVENT_INPUTS = 16 /* an op is about to read its inputs */
@@ -22,7 +22,7 @@ enum wf_event_kind {
 
 struct weft_tensor;
 
-/* Events come when something ends: what happened inside an op came before it and began later. */
+/* An event is sent when something ends, so events of what ran inside an op precede the op's. */
 struct wf_event {
     enum wf_event_kind kind;
     const char *name;    /* op, collective, or the module's type */

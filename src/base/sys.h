@@ -1,4 +1,5 @@
-/* sys.h: time, chance, and how to wait without taking the core away from the rank one waits for. */
+/* sys.h: clocks, random seeds from the system, opening files, and waiting loops that yield the
+ * core. */
 #pragma once
 
 #include <stdint.h>
@@ -6,15 +7,14 @@
 /** Seconds on a steady clock. */
 double wf_monotonic_seconds(void);
 
-/** A number that nobody else can know: for names of files that others must not be able to make
- * first. */
+/** An unpredictable number, for names of temporary files that nobody else can create first. */
 uint64_t wf_system_random(void);
 
-/** Open a file to read: a plain one, not a pipe or a device, which would wait or never end. gives:
- * -1 with errno, which is 0 for what is no file */
+/** Open a regular file to read; pipes and devices are refused, since reading them may block. gives:
+ * -1 with errno, which is 0 when it is not a regular file */
 int wf_open_regular_file(const char *path);
 
-/** A waiting loop's patience: a few pauses, then sched_yield, then sleeps up to 1 ms. */
+/** Backoff of a waiting loop: a few pauses, then sched_yield, then sleeps up to 1 ms. */
 struct wf_backoff {
     int turns;
     double since; /* when waiting began, 0 until the first yield */

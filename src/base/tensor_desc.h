@@ -15,7 +15,7 @@ struct wf_index_range {
     int64_t offset, size;
 };
 
-/** Which elements of each dim a part that is no box holds, in growing order. */
+/** The elements of each dim in a shard that is not a box, in ascending order. */
 struct wf_index_ranges {
     int64_t count[WEFT_MAX_DIMS];
     struct wf_index_range *of[WEFT_MAX_DIMS];
@@ -25,7 +25,7 @@ struct wf_tensor_desc {
     uint8_t dtype;
     int8_t ndim;
     bool contiguous; /* row-major without gaps (true for empty boxes) */
-    bool first_term; /* for a pending sum: this rank is the first of every partial axis */
+    bool first_term; /* for a partial sum: this rank is the first of every partial axis */
     uint8_t device;  /* weft_device */
     int64_t numel;   /* elements in the box */
     int64_t shape[WEFT_MAX_DIMS];  /* the box */

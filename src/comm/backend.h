@@ -15,8 +15,8 @@ struct wf_backend {
     /** For the time-out: what is missing, as "not arrived: rank 1, 3". */
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
     bool (*reads)(const struct wf_comm *comm, const void *p);
-    /** Where peers cannot see each other's requests: what MPI state the ranks compare theirs over
-     *  (mpi_agreement.c); NULL where the backend compares them itself. */
+    /** The MPI state over which ranks compare their requests (mpi_agreement.c); NULL where the
+     *  backend compares them itself. */
     struct wf_mpi_comm *(*compares_over)(const struct wf_comm *comm);
     /** The state of a new communicator of these world ranks; sets comm->backend and comm->state. */
     void (*open)(struct wf_comm *comm, const struct wf_comm *world);
@@ -43,7 +43,8 @@ struct wf_comm_thread_state {
     struct wf_comm **comms; /* made by wf_comm_for_ranks */
     int n_comms, made;
     struct wf_coll *first, *last; /* in flight */
-    struct wf_last_collective {   /* what began last: for last words */
+    struct wf_last_collective { /* the one started last, for the message of a rank that exits early
+                                 */
         weft_coll kind;
         const char *label; /* NULL: nothing has */
         struct wf_call_context where;
@@ -101,8 +102,9 @@ uint64_t wf_coll_hash_counts(uint64_t hash, const struct wf_coll *coll);
 size_t wf_counts_prefix_sum(const size_t *counts, int index);
 
 /**
- * Begin to compare over MPI what all ranks of coll->comm ask for / go on, and end the job where
- * they differ; coll->agreement is NULL once they agree / for the time-out: who has not told.
+ * Compare over MPI what all ranks of coll->comm ask for: start, make progress, and list the ranks
+ * that have not answered (for the time-out's message). Ends the job where ranks differ;
+ * coll->agreement is NULL once they agree.
  */
 void wf_mpi_agreement_start(struct wf_coll *coll);
 void wf_mpi_agreement_progress(struct wf_coll *coll);

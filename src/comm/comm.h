@@ -73,8 +73,8 @@ int wf_comm_created_count(void);
  * One collective. Counts are elements of `dtype`, per rank of the communicator.
  *
  *   all-reduce      send[count] -> recv[count]; send == recv allowed
- *   all-gather      send[recv_counts[me]] -> recv, the ranks' parts one after another
- *   reduce-scatter  send, the parts for rank 0, 1, ... (send_counts) -> recv[send_counts[me]]
+ *   all-gather      send[recv_counts[me]] -> recv, the ranks' shards one after another
+ *   reduce-scatter  send, the segments for rank 0, 1, ... (send_counts) -> recv[send_counts[me]]
  *   all-to-all      send by send_counts -> recv by recv_counts
  *   broadcast       send[count] on `peer` (== recv allowed) -> recv[count] everywhere
  *   scatter         send by send_counts on `peer` -> recv[send_counts[me]]
@@ -118,16 +118,16 @@ void wf_comm_start(struct wf_coll *coll);
 bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
 
-/** Every rank's `bytes` bytes, in rank order. Neither checked nor booked: for what the library asks
- *  on its own account. */
+/** Every rank's `bytes` bytes, in rank order. Not compared between ranks and not in the ledger: for
+ *  the library's own messages. */
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
 
 /** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
 void wf_comm_run(struct wf_coll *coll);
 
 /**
- * Tell observers of a collective that is only planned: nothing is sent, `comm` and the buffers are
- * not looked at. The line would be `axis` of `ranks` ranks, of which this is number `rank`.
+ * Tell observers of a simulated collective: nothing is sent, `comm` and the buffers are not
+ * read. The line would be `axis` of `ranks` ranks, of which this is number `rank`.
  */
 void wf_comm_report_simulated(const struct wf_coll *coll, const char *axis, int ranks, int rank);
 
@@ -137,8 +137,8 @@ void wf_comm_report_simulated(const struct wf_coll *coll, const char *axis, int 
 size_t wf_coll_payload_bytes(const struct wf_coll *coll);
 /**
  * Bytes that this rank sends, at least: of n bytes over t ranks an all-reduce sends 2 (t-1)/t n; an
- * all-gather this rank's part to all others; a reduce-scatter, all-to-all and scatter what is not
- * for itself; a gather its part; a broadcast and a send what the sender has. Others send nothing.
+ * all-gather this rank's shard to all others; a reduce-scatter, all-to-all and scatter what is not
+ * for itself; a gather its shard; a broadcast and a send what the sender has. Others send nothing.
  */
 size_t wf_coll_bytes_sent(const struct wf_coll *coll);
 const char *wf_coll_name(weft_coll kind);

@@ -40,8 +40,8 @@ static void abort_mpi_job(void)
 }
 
 /*
- * A rank that calls exit() takes its peers with it, and the launcher says but that: here it says
- * where it was. A rank that is killed has no last words, and mpiexec forwards none of its peers'.
+ * A rank that calls exit() ends the job, and the launcher reports only that; this handler prints
+ * where the program was. A killed rank runs no handler.
  */
 static void report_early_exit(void)
 {
@@ -93,9 +93,9 @@ static struct wf_comm *create_world_comm(MPI_Comm comm, int rank, int size)
 }
 
 /*
- * No rank takes its memory away while a peer may still look at it. Everybody writes to everybody,
- * because MPI_Finalize of MPICH 4.0 over UCX may hang on a connection that is made only to be
- * closed: the peer waits in a barrier of the launcher, where it answers nothing.
+ * No rank unmaps shared memory that a peer may still read. The all-to-all connects every pair of
+ * ranks first: MPI_Finalize of MPICH 4.0 over UCX may hang when it has to open a connection,
+ * because the peer already waits in the launcher's barrier.
  */
 static void synchronize_before_finalize(struct wf_comm_thread_state *thread)
 {

@@ -4,8 +4,8 @@
  * that nothing crosses it twice.
  *
  * With a power of two of ranks per node the reduction of a node is a subtree of the tree over all
- * ranks, so reducing inside first changes no bit; other counts let MPI move the terms. The parts of
- * a collective follow one another, and one collective the other, in the same order on all ranks.
+ * ranks, so reducing inside first changes no bit; other counts let MPI move the terms. The stages
+ * of a collective follow one another, and one collective the other, in the same order on all ranks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,8 @@
 
 struct op;
 
-/* One part of a collective. Sets op->inner, or op->request; false when this rank has no share. */
+/* One stage of a collective. Sets op->inner or op->request; false when this rank has nothing to do.
+ */
 typedef bool stage_function(struct op *op);
 
 enum { MAX_STAGES = 4 };
@@ -26,7 +27,7 @@ struct op {
     struct wf_coll *coll, inner;
     struct nodes *nodes;
     stage_function *stages[MAX_STAGES];
-    int at;      /* the part in progress */
+    int at;      /* the stage in progress */
     bool queued; /* one after the other; else straight to MPI */
     bool running;
     MPI_Request request;
@@ -238,16 +239,17 @@ static void choose_stages(struct op *op)
     static stage_function *const broadcast[MAX_STAGES] = {
         scatter_on_root_node, broadcast_slice_across, allgather_slices_inside};
     static stage_function *const flat[MAX_STAGES] = {whole_collective_by_mpi};
-    stage_function *const *parts = flat;
+    stage_function *const *stages = flat;
     const struct wf_coll *coll = op->coll;
     bool small = coll->count * weft_dtype_size(coll->dtype) <= WF_ENGINE_INLINE;
 
-    if (coll->kind == WEFT_COLL_ALL_REDUCE && op->nodes->tree_fits) parts = small ? small_sum : sum;
-    if (coll->kind == WEFT_COLL_REDUCE_SCATTER && op->nodes->tree_fits) parts = sum_scatter;
-    if (coll->kind == WEFT_COLL_ALL_GATHER) parts = gather;
-    if (coll->kind == WEFT_COLL_BROADCAST && !small) parts = broadcast;
-    memcpy(op->stages, parts, sizeof op->stages);
-    op->queued = parts != flat;
+    if (coll->kind == WEFT_COLL_ALL_REDUCE && op->nodes->tree_fits)
+        stages = small ? small_sum : sum;
+    if (coll->kind == WEFT_COLL_REDUCE_SCATTER && op->nodes->tree_fits) stages = sum_scatter;
+    if (coll->kind == WEFT_COLL_ALL_GATHER) stages = gather;
+    if (coll->kind == WEFT_COLL_BROADCAST && !small) stages = broadcast;
+    memcpy(op->stages, stages, sizeof op->stages);
+    op->queued = stages != flat;
 }
 
 /* ---- one collective ---- */

@@ -12,7 +12,7 @@
 #include <weft/dtype.h>
 #include <weft/placement.h>
 
-/** The first part of n > 1 terms. */
+/** The number of terms in the left half of n > 1. */
 static inline int wf_tree_split(int n)
 {
     int split = 1;

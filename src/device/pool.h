@@ -16,7 +16,7 @@ enum wf_category {
     WF_MEM_GRADIENTS,
     WF_MEM_OPTIMIZER,
     WF_MEM_ACTIVATIONS,
-    WF_MEM_COMM, /* peers read it: outputs that are pending sums, buffers of collectives */
+    WF_MEM_COMM, /* peers read it: outputs that are partial sums, buffers of collectives */
     WF_CATEGORIES
 };
 
@@ -27,9 +27,9 @@ struct wf_block {
     uint8_t category;
     uint8_t size_class;
     bool shared;           /* from the shared source */
-    uint8_t special_cases; /* bits WF_BLOCK_..: what its end has to see to beside the free list */
+    uint8_t special_cases; /* bits WF_BLOCK_..: what its release does besides the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
-    int32_t readers;    /* collectives under way that still read it */
+    int32_t readers;    /* collectives in flight that still read it */
     const char *writer; /* the op of the last such write */
     int64_t bytes;      /* asked for: what the categories count */
     int64_t capacity;   /* of the size class */
@@ -48,8 +48,8 @@ enum {
 struct wf_block *wf_block_new(size_t bytes, enum wf_category category);
 
 /**
- * A block without storage (data NULL), for tensors that only have a shape. It is counted apart:
- * what it would take shows in wf_pool_simulated_stats. Cannot fail.
+ * A simulated block, without storage (data NULL), for tensors on the meta device. Counted apart, in
+ * wf_pool_simulated_stats. Cannot fail.
  */
 struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category);
 
@@ -68,16 +68,16 @@ static inline void wf_block_release(struct wf_block *block)
 }
 
 /**
- * `copy` was made where other ranks, whose strides allow it, go on with `of` itself: from now on a
- * write to either counts as a write to both, here too, so that all ranks see the same writes. Holds
- * no reference; ends with either. `copy` shares with no other block yet.
+ * On this rank `copy` is a copy of `of`, where ranks with other strides use a view of `of`: from
+ * now on a write to either raises the version of both, so that backward sees the same writes on all
+ * ranks. Holds no reference; ends when either block ends. `copy` shares with no other block yet.
  */
 void wf_block_share_version(struct wf_block *of, struct wf_block *copy);
 
 /** The elements are written in place by `op` (a text that lasts). */
 void wf_block_record_write(struct wf_block *block, const char *op);
 
-/** Out of its ring: the block is about to end. */
+/** Remove the block from its ring of shared versions; it is about to be released. */
 void wf_block_unshare_version(struct wf_block *block);
 
 /** Count the block under another category from now on (a gradient that was an activation). */

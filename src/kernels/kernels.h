@@ -1,5 +1,5 @@
 /*
- * kernels.h: the contract between the door and the kernels (docs/concepts/kernels.md).
+ * kernels.h: the contract between dispatch and the kernels (docs/concepts/kernels.md).
  *
  * A kernel sees descriptors and pointers, never a tensor. When a plan is made, the op's `prepare`
  * picks a run function for exactly these operands (dtype, strides, instruction set) and may leave

@@ -50,7 +50,7 @@ void wf_cpu_optimizer_step(enum wf_optimizer_kind loop,
                            const struct wf_optimizer_step_arrays *arrays,
                            const struct wf_optimizer_step *step);
 
-/** Where `master` does not round to w, somebody wrote to w: it is taken over. */
+/** Where `master` does not round to w, w was written by others: `master` is set to w there. */
 void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w);
 
 /* ---- gradients: f32, f64 and bf16; sums are added up in f64 ---- */

@@ -1,6 +1,6 @@
 /*
- * mesh_comm.c: who communicates along an axis: groups as lists of ranks, and their communicators.
- * Those are made when they are first used; comm finds one with the same ranks again.
+ * mesh_comm.c: the groups of ranks along mesh axes, as lists and as communicators. A communicator
+ * is made on first use; comm returns the existing one for the same ranks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { TEXT_BYTES = 256 };
 
 /* ---- groups ---- */
 
-/* The axis that is meant by a name, or by none. */
+/* The axis of this name; without a name, the mesh's only axis. */
 static weft_status axis_by_name_or_only(const weft_mesh *mesh, const char *name, int *axis)
 {
     char text[TEXT_BYTES];
@@ -60,8 +60,7 @@ static weft_status check_axis_and_member(const weft_mesh *mesh, int axis)
     weft_mesh_print(mesh, text, sizeof text);
     WF_NEED(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG, "mesh %s has no axis %d", text,
             axis);
-    WF_NEED(!mesh->fake, WEFT_ERR_COMM,
-            "mesh %s: process groups not initialized: there are no ranks behind it", text);
+    WF_NEED(!mesh->fake, WEFT_ERR_COMM, "mesh %s: a fake mesh: there are no ranks behind it", text);
     return check_member(mesh);
 }
 

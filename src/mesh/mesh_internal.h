@@ -18,7 +18,7 @@ struct weft_mesh {
     /* what makes two meshes equal */
     struct wf_mesh_shape text; /* sizes and names */
     int *ranks;                /* world numbers, the last axis varying fastest */
-    int me;                    /* this rank's place among them, -1 outside */
+    int me;                    /* this rank's index in `ranks`, -1 outside */
     bool fake;
     weft_device device;
     /* what follows from it */
@@ -26,11 +26,11 @@ struct weft_mesh {
     int coordinates[WEFT_MAX_AXES]; /* -1 outside the mesh */
     int steps[WEFT_MAX_AXES];       /* from one place in `ranks` to the next along an axis */
     uint64_t hash;                  /* without `me`: the same on all ranks */
-    /* and what does not matter */
+    /* not part of equality */
     int refs;
     struct wf_comm
         *lines[1 << WEFT_MAX_AXES];   /* by the axes that a line merges, bit a for axis a */
-    weft_mesh *root;                  /* it was cut from; NULL: not cut */
+    weft_mesh *root;                  /* it was sliced from; NULL: not a slice */
     struct wf_flattened_axes *merged; /* any: the table owns the mesh too (NOTE [merged]) */
     int n_merged;
     weft_mesh *next; /* in the table */

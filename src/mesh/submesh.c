@@ -1,11 +1,11 @@
 /*
- * submesh.c: meshes made from a mesh: slices, merged and split axes, slices put side by side. All
- * of them are lists of its axes; what is new is only how their ranks are numbered.
+ * submesh.c: meshes made from a mesh: slices, flattened and unflattened axes, concatenated slices.
+ * Each is a list of the mesh's axes; only the numbering of its ranks is new.
  *
- * NOTE [root]: equal meshes are one object, so a mesh may have been cut from several. It remembers
- * the last one, at the top: a root is never itself cut from something, which keeps owners acyclic.
- * One that is made again by other means forgets it. So a root depends on what the program did last,
- * never on whether the mesh was still there, which ranks answer differently.
+ * NOTE [root]: equal meshes are one object, so a mesh may have been sliced from several. `root` is
+ * the outermost mesh of the last slicing; a root has no root itself, so that references have no
+ * cycle. Making the same mesh without slicing clears it. The root thus depends on the last call of
+ * the program alone, and not on whether an equal mesh was still alive, which may differ by rank.
  */
 #include <stdio.h>
 #include <string.h>
@@ -268,20 +268,20 @@ weft_mesh *weft_mesh_flatten(weft_mesh *mesh, const char *name)
 /* ---- split axes ---- */
 
 static weft_status split_axis_sizes(struct wf_mesh_shape *text, const weft_mesh *mesh, int axis,
-                                    const struct wf_mesh_shape *parts)
+                                    const struct wf_mesh_shape *split)
 {
     int64_t product = 1;
     int n = 0;
 
-    for (int p = 0; p < parts->n_axes; p++) product *= parts->sizes[p];
+    for (int p = 0; p < split->n_axes; p++) product *= split->sizes[p];
     WF_NEED(product == mesh->text.sizes[axis], WEFT_ERR_ARG,
             "axis %d of %d ranks cannot be split in axes of %lld ranks", axis,
             mesh->text.sizes[axis], (long long)product);
-    WF_NEED(mesh->text.n_axes + parts->n_axes - 1 <= WEFT_MAX_AXES, WEFT_ERR_ARG,
+    WF_NEED(mesh->text.n_axes + split->n_axes - 1 <= WEFT_MAX_AXES, WEFT_ERR_ARG,
             "a mesh has at most %d axes", WEFT_MAX_AXES);
     for (int a = 0; a < mesh->text.n_axes; a++) {
-        const struct wf_mesh_shape *from = a == axis ? parts : &mesh->text;
-        int first = a == axis ? 0 : a, count = a == axis ? parts->n_axes : 1;
+        const struct wf_mesh_shape *from = a == axis ? split : &mesh->text;
+        int first = a == axis ? 0 : a, count = a == axis ? split->n_axes : 1;
 
         for (int i = first; i < first + count; i++, n++) {
             text->sizes[n] = from->sizes[i];
@@ -304,16 +304,16 @@ static weft_status check_unique_names(const struct wf_mesh_shape *text)
 weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int *sizes,
                                const char *names)
 {
-    struct wf_mesh_shape parts;
+    struct wf_mesh_shape split;
     weft_mesh candidate = {0};
 
     if (!mesh) return NULL;
     WF_NEED_PTR(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG,
                 "a mesh of %d axes has no axis %d", mesh->text.n_axes, axis);
-    WF_TRY_PTR(wf_mesh_shape_from_arrays(&parts, n_sizes, sizes, names));
+    WF_TRY_PTR(wf_mesh_shape_from_arrays(&split, n_sizes, sizes, names));
     WF_NEED_PTR((names != NULL) == wf_mesh_has_names(mesh), WEFT_ERR_ARG,
                 "either all axes of a mesh have names or none");
-    WF_TRY_PTR(split_axis_sizes(&candidate.text, mesh, axis, &parts));
+    WF_TRY_PTR(split_axis_sizes(&candidate.text, mesh, axis, &split));
     WF_TRY_PTR(check_unique_names(&candidate.text));
     candidate.me = mesh->me;
     candidate.fake = mesh->fake;

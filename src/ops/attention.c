@@ -3,7 +3,7 @@
  *
  * Batch entries, groups of heads and, where they are a dim, the query heads of a group may be
  * sharded; positions and head size may not. What a mask or a bias of size 1 in a dim says holds for
- * all of it; the gradient of a bias that holds for all of a sharded dim is a pending sum.
+ * all of it; the gradient of a bias that holds for all of a sharded dim is a partial sum.
  */
 #include <weft/ops.h>
 

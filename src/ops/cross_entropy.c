@@ -2,8 +2,8 @@
  * cross_entropy.c: cross-entropy with logits, sharded in any way.
  *
  * Three ops: the maximum over the classes, the sum of exponentials beside the picked logits, and
- * the loss. With logits sharded over the classes the first two are pending reductions of one and
- * two numbers per token; the backward recomputes each rank's part of the softmax from its own
+ * the loss. With logits sharded over the classes the first two are partial results of one and
+ * two numbers per token; the backward recomputes each rank's shard of the softmax from its own
  * logits and sends nothing (Megatron-LM, Shoeybi et al. 2019). Class weights and label smoothing
  * add to the picked number and cost no further one. What is computed is in
  * kernels/cpu/reductions/cross_entropy_kernel.c.
@@ -143,13 +143,13 @@ static weft_status check_target_in_loss_parallel(const weft_tensor *z, const wef
     if (has) return WEFT_OK;
     return loss_parallel_error(
         z, "with logits",
-        plain ? " a plain target would say nothing of its part; it requires a "
+        plain ? " a plain target would say nothing of its shard; it requires a "
                 "DTensor (weft_distribute_tensor)"
               : " expected a target that is replicated or sharded as they are");
 }
 
 /* Inside a loss_parallel block: `z` has its classes sharded, a rank has of target and weights what
- * its part of `z` needs, and plain tensors become replicas. */
+ * its shard of `z` needs, and plain tensors become replicas. */
 static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct parts *parts)
 {
     if (z->layout->partial)
@@ -239,7 +239,7 @@ static bool is_same_on_all_ranks(const weft_tensor *t)
 
 /*
  * Targets that are no class, as the kernel counted them. Where all ranks have the same count, all
- * return an error; of a part of the batch, or on a part of the world, some ranks alone know.
+ * return an error; of a shard of the batch, or on some ranks of the world, some ranks alone know.
  */
 static weft_status check_target_classes(const weft_tensor *totals, int64_t classes)
 {

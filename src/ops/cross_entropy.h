@@ -7,7 +7,7 @@
 weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z,
                                          const weft_tensor *other);
 
-/** Reduce what is pending; t itself where nothing is. */
+/** t with partial axes reduced to replicated; t itself where there are none. */
 weft_tensor *wf_reduce_if_partial(weft_tensor *t);
 
 /** Cross-entropy with probabilities [*,V] as targets; classes last in both. grad: to both */

@@ -1,6 +1,6 @@
 /*
- * dispatch_op.h: the one door for ops (design D2). Declared here because gradients are written with
- * ops; defined in dtensor/dispatch/dispatch.c, two layers up: the library's one upcall.
+ * dispatch_op.h: dispatch, through which every op is called (design D2). Declared here because
+ * gradients are written with ops; an upcall: defined in dtensor/dispatch/dispatch.c.
  */
 #pragma once
 

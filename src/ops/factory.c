@@ -1,7 +1,7 @@
 /*
  * factory.c: tensors made where they will live. A tensor of the spec's layout is made empty, then
  * filled in place by an op that knows where its elements lie in the whole, so no rank ever holds
- * more than its part.
+ * more than its shard.
  */
 #include <weft/factory.h>
 
@@ -31,7 +31,7 @@ static weft_status check_placements(const weft_spec *spec, weft_placement *norma
     WF_TRY(wf_placements_check_segments(normal, n, spec->shape, "new tensor"));
     for (int a = 0; a < n; a++)
         WF_NEED(normal[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
-                "new tensor: axis %s cannot start as a pending reduction",
+                "new tensor: axis %s cannot start as a partial result",
                 weft_mesh_axis_name(spec->mesh, a));
     for (int a = n; a < WEFT_MAX_AXES; a++)
         WF_NEED(spec->placements[a].kind == WEFT_KIND_REPLICATE, WEFT_ERR_LAYOUT,

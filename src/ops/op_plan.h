@@ -1,8 +1,8 @@
 /*
- * op_plan.h: what is remembered of a call (design D4): its key, and everything that follows from
+ * op_plan.h: the cached plan of an op's call (design D4): the key, and all that was derived from
  * it.
  *
- * Made by dtensor/dispatch/plan_make.c, used by the door on every hit and by gradients, which read
+ * Made by dtensor/dispatch/plan_make.c; used by dispatch on every hit, and by gradients, which read
  * the layouts of the forward's inputs from it.
  */
 #pragma once
@@ -32,11 +32,11 @@ struct wf_op_plan {
     const char *name; /* the op's, for messages; lives as long as the library */
     /* what follows */
     uint8_t n_out;
-    uint8_t way; /* enum wf_plan_execution */
-    bool meta;   /* shapes only: no kernel, nothing is sent */
-    uint8_t
-        slow_path; /* what keeps it from being simply carried out: dtensor/dispatch/slow_path.h */
-    bool warned;   /* the guard has logged it */
+    uint8_t way;                            /* enum wf_plan_execution */
+    bool meta;                              /* shapes only: no kernel, nothing is sent */
+    uint8_t slow_path;                      /* bits WF_SLOW_..: what the slow path has to check
+                                               (dtensor/dispatch/slow_path.h) */
+    bool warned;                            /* the guard has logged it */
     bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
     struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
     struct wf_redist_plan *move[WF_MAX_IN]; /* NULL: in[i] is used as it is */

@@ -22,8 +22,8 @@ struct wf_infer {
     } out[WF_MAX_OUT]; /* filled in by the shape function */
 };
 
-/** Letters of a rule, per dim: 0 may not be sharded, > 0 a letter that stands wherever it stands.
- */
+/** Letters of a rule, one per dim: 0 may not be sharded; dims with the same letter > 0 are sharded
+ * alike. */
 struct wf_dim_labels {
     int8_t in[WF_MAX_IN][WEFT_MAX_DIMS];
     int8_t out[WF_MAX_OUT][WEFT_MAX_DIMS];
@@ -65,7 +65,7 @@ struct wf_op_row {
     const char *rule_text;
     wf_rule_fn *rule;
     uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
-                        WF_FLOATS_ONLY: integers have no pending sums here,
+                        WF_FLOATS_ONLY: integers have no partial sums here,
                         WF_BOXES_ONLY: shards must be single runs,
                         WF_RISING: a larger element never gives a smaller one, so maxima and minima
                         pass instead of sums, unless the result is bool */

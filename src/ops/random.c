@@ -1,6 +1,6 @@
 /*
  * random.c: random ops. A call is one draw of a generator, an element its global index, so every
- * rank gets its part of the same numbers and all generators stay in step.
+ * rank gets its shard of the same numbers and all generators stay in step.
  */
 #include <weft/random.h>
 
@@ -55,13 +55,13 @@ static void set_seed_and_draw(struct wf_op_args *args, const weft_generator *g)
     args->scalars.v[1] = (int64_t)g->draw;
 }
 
-/* Into this rank's part as a plain tensor: the same bytes, numbered from 0. */
+/* Into this rank's shard as a plain tensor: the same bytes, numbered from 0. */
 static weft_status fill_local_shard(enum wf_op op, weft_tensor *t, struct wf_op_args args)
 {
     weft_scope *scope = weft_scope_open();
     struct wf_layout *local = wf_layout_local(t->layout);
-    weft_tensor *part = wf_tensor_new(local, wf_block_retain(t->block), t->data, t->origin);
-    weft_status status = wf_fill_with_op(op, part, args);
+    weft_tensor *shard = wf_tensor_new(local, wf_block_retain(t->block), t->data, t->origin);
+    weft_status status = wf_fill_with_op(op, shard, args);
 
     wf_layout_release(local);
     weft_scope_close(scope);
@@ -75,7 +75,7 @@ static weft_status draw_in_place(enum wf_op op, weft_tensor *t, weft_generator *
 
     WF_TRY(check_fill_target(op, t));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
-            "%s: the terms of a pending sum would not add up to random numbers", wf_ops[op].name);
+            "%s: the terms of a partial sum would not add up to random numbers", wf_ops[op].name);
     by_part = wf_random_is_local() && t->layout->mesh;
     g = wf_generator_or_current(g);
     set_seed_and_draw(&args, g);
@@ -172,7 +172,7 @@ weft_status weft_randperm_(weft_tensor *t, weft_generator *g)
 
 /* ---- initialisation of weights ---- */
 
-/* Of the global shape: a rank's own part would give another variance for every sharding. */
+/* Of the global shape: a rank's own shard would give another variance for every sharding. */
 static weft_status fan_in_and_out(const weft_tensor *t, const char *who, double *in, double *out)
 {
     double rest = 1;
@@ -265,7 +265,7 @@ static weft_tensor *draw_with_input(enum wf_op op, weft_tensor *x, weft_generato
     return y;
 }
 
-/* One draw for each element of x; numbered by the rank's own part where that is asked for. */
+/* One draw for each element of x; numbered by the rank's own shard where that is asked for. */
 static weft_tensor *draw_per_element(enum wf_op op, weft_tensor *x, weft_generator *g,
                                      struct wf_op_args args)
 {
@@ -277,7 +277,7 @@ static weft_tensor *draw_per_element(enum wf_op op, weft_tensor *x, weft_generat
                            layout->placements, layout->desc.global);
 }
 
-/* With every pending axis replicated, and every axis that cuts `dim` (-1: none is meant). */
+/* With every partial axis replicated, and every axis that cuts `dim` (-1: none is meant). */
 static weft_tensor *replicated_along(weft_tensor *x, int dim)
 {
     weft_placement to[WEFT_MAX_AXES];
@@ -338,6 +338,6 @@ weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)
     WF_TRY_PTR(wf_tensor_need_alive(x, "dropout"));
     WF_NEED_PTR(p >= 0 && p <= 1, WEFT_ERR_ARG, "dropout: probability %g", p);
     WF_NEED_PTR(!x->layout->partial, WEFT_ERR_LAYOUT,
-                "dropout: a pending sum is not supported; redistribute it first");
+                "dropout: a partial sum is not supported; redistribute it first");
     return draw_per_element(WF_OP_dropout, x, g, (struct wf_op_args){.scalars.s = {p}});
 }

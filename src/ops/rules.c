@@ -138,7 +138,7 @@ void wf_rule_slice_masked(const struct wf_infer *call, struct wf_dim_labels *lab
     labels->in[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
 }
 
-/* Of a whole gradient each rank may take what belongs into its part. */
+/* Of a replicated gradient each rank may take its own shard. */
 void wf_rule_slice_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     wf_rule_all_but_dim(call, labels);
@@ -148,7 +148,7 @@ void wf_rule_slice_grad(const struct wf_infer *call, struct wf_dim_labels *label
 /*
  * Old and new sizes are cut into the smallest groups with equal products. A group of one dim each
  * is the same dim; in others the leftmost dims correspond, for even splits only: then a rank's
- * part of the one is exactly its part of the other.
+ * shard of the one is exactly its shard of the other.
  */
 void wf_rule_reshape(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
@@ -190,7 +190,7 @@ void wf_rule_permute(const struct wf_infer *call, struct wf_dim_labels *labels)
     labels->count = n;
 }
 
-/* Dims that are repeated exist in the result only; each rank may make just its part of them. */
+/* Dims that are repeated exist in the result only; each rank may make just its shard of them. */
 void wf_rule_expand(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = call->out[0].ndim, missing = n - ndim_of(call, 0);

@@ -426,21 +426,21 @@ void wf_vjp_cat(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     }
 }
 
-/* Beyond the door's operand count, pieces are joined in groups, and these. */
+/* More tensors than an op takes are concatenated in groups, then the groups are. */
 static weft_tensor *cat_in_groups(int n, weft_tensor *const *x, const struct wf_op_args *args)
 {
-    int parts = n < WF_MAX_IN ? n : WF_MAX_IN;
+    int groups = n < WF_MAX_IN ? n : WF_MAX_IN;
     weft_tensor *group[WF_MAX_IN];
 
     if (n == 1) return x[0];
-    for (int i = 0, from = 0; i < parts; i++) {
-        int some = (n - from) / (parts - i);
+    for (int i = 0, from = 0; i < groups; i++) {
+        int some = (n - from) / (groups - i);
 
         group[i] = cat_in_groups(some, x + from, args);
         if (!group[i]) return NULL;
         from += some;
     }
-    return wf_dispatch_op_one_output(WF_OP_cat, parts, group, args);
+    return wf_dispatch_op_one_output(WF_OP_cat, groups, group, args);
 }
 
 weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)

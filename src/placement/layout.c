@@ -131,7 +131,7 @@ static void fill_candidate(struct wf_layout *l, weft_mesh *mesh, const weft_plac
 static struct wf_index_ranges *index_ranges_of(const struct wf_layout *l)
 {
     int sizes[WEFT_MAX_AXES], coordinates[WEFT_MAX_AXES];
-    struct wf_shard part[WEFT_MAX_DIMS];
+    struct wf_shard shard[WEFT_MAX_DIMS];
     struct wf_index_ranges *runs;
     struct wf_index_range *next;
     int64_t total = 0;
@@ -142,14 +142,15 @@ static struct wf_index_ranges *index_ranges_of(const struct wf_layout *l)
         coordinates[a] = weft_mesh_coordinate(l->mesh, a);
     }
     for (int d = 0; d < l->desc.ndim; d++) {
-        wf_shard_init(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
-        total += wf_shard_ranges(&part[d], NULL, 0);
+        wf_shard_init(&shard[d], d, l->desc.global[d], l->n_axes, sizes, coordinates,
+                      l->placements);
+        total += wf_shard_ranges(&shard[d], NULL, 0);
     }
     runs = wf_malloc(sizeof *runs + (size_t)total * sizeof *next);
     next = (struct wf_index_range *)(runs + 1);
     for (int d = 0; d < l->desc.ndim; d++, total -= runs->count[d - 1]) {
         runs->of[d] = next;
-        runs->count[d] = wf_shard_ranges(&part[d], next, total);
+        runs->count[d] = wf_shard_ranges(&shard[d], next, total);
         next += runs->count[d];
     }
     return runs;

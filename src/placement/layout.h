@@ -20,7 +20,7 @@ enum wf_grad_type_kind {
     WF_TYPE_I,    /* the same on every rank, as its gradient is */
     WF_TYPE_R,    /* the same on every rank; each rank's gradient is a term */
     WF_TYPE_G,    /* perhaps the same; each rank's gradient is a term: R beside a program's own */
-    WF_TYPE_S,    /* each rank has its part of a dim, and of the gradient's */
+    WF_TYPE_S,    /* each rank has its shard of a dim, and of the gradient's */
     WF_TYPE_V,    /* it varies from rank to rank in no known way, and so does its gradient */
     WF_TYPE_P,    /* each rank has a term; the gradient is the same on every rank */
     WF_TYPE_KINDS
@@ -33,7 +33,7 @@ struct wf_grad_types {
         uint8_t kind;
         int8_t dim;     /* S */
         uint8_t reduce; /* P */
-        bool uneven;    /* S, V: of parts that do not all have the same size */
+        bool uneven;    /* S, V: of shards that do not all have the same size */
     } axis[WEFT_MAX_AXES];
 };
 
@@ -45,8 +45,8 @@ struct wf_layout {
     int64_t numel;                   /* global */
     uint64_t hash;
     int n_axes;   /* 0: plain */
-    bool partial; /* some placement is a pending reduction */
-    bool boxes;   /* every rank's part is a box: no strided shards, no segments */
+    bool partial; /* some placement is a partial result */
+    bool boxes;   /* every rank's shard is a box: no strided shards, no segments */
     int refs;
     struct wf_layout *next; /* in the table */
 };
@@ -72,7 +72,7 @@ struct wf_layout *wf_layout_with_grad_types(struct wf_layout *layout,
 /** The layout on another device, strides kept; takes over the caller's reference. */
 struct wf_layout *wf_layout_on_device(struct wf_layout *layout, weft_device device);
 
-/** Every rank of the mesh has a part of the same shape: what follows from this rank's strides is
+/** Every rank of the mesh has a shard of the same shape: what follows from this rank's strides is
  * then the same on all of them. */
 bool wf_layout_shards_equal(const struct wf_layout *layout);
 
@@ -128,7 +128,7 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
 /**
  * What one rank holds: size and first element (the global size where there is none) per dim for
  * `ndim` dims of `global`, for the rank at `coordinates` of a grid `axis_sizes`. Pure. Coordinates
- * of -1 (outside the mesh) give an empty box. Where the part of a dim is more than one run
+ * of -1 (outside the mesh) give an empty box. Where the shard of a dim is more than one run
  * placement/shard.h tells which elements it has.
  */
 void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,

@@ -1,4 +1,4 @@
-/* layout_api.c: layouts as values (weft/layout.h): made, compared, and asked for what a rank holds.
+/* layout_api.c: the functions of weft/layout.h: make and compare layouts, list each rank's shard.
  */
 #include <weft/layout.h>
 
@@ -75,7 +75,7 @@ weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh, const weft_place
     return WEFT_OK;
 }
 
-/* A dim has become `ways` times as long: those that lie around it step over more. */
+/* A dim has become `ways` times as long: the strides of the dims outside it grow. */
 static void scale_outer_strides(int64_t *stride, int ndim, int dim, int64_t ways)
 {
     int64_t own = stride[dim];
@@ -147,7 +147,7 @@ int weft_layout_print(const weft_layout *l, char *text, size_t bytes)
     return snprintf(text, bytes, "[%s] [%s] on %s", shape, placements, mesh);
 }
 
-/* ---- who holds what ---- */
+/* ---- shards of ranks ---- */
 
 static void mesh_sizes_and_coordinates(const weft_layout *l, int *sizes, int *own)
 {
@@ -157,51 +157,51 @@ static void mesh_sizes_and_coordinates(const weft_layout *l, int *sizes, int *ow
     }
 }
 
-static void shards_of_rank(struct wf_shard *parts, const weft_layout *l, const int *coordinates)
+static void shards_of_rank(struct wf_shard *shards, const weft_layout *l, const int *coordinates)
 {
     int sizes[WEFT_MAX_AXES], own[WEFT_MAX_AXES];
 
     mesh_sizes_and_coordinates(WF_HANDLE(l), sizes, own);
     for (int d = 0; d < l->ndim; d++)
-        wf_shard_init(&parts[d], d, l->shape[d], l->n_axes, sizes, coordinates ? coordinates : own,
+        wf_shard_init(&shards[d], d, l->shape[d], l->n_axes, sizes, coordinates ? coordinates : own,
                       l->placements);
 }
 
 void weft_layout_shard(const weft_layout *layout, const int *coordinates, int64_t *shape,
                        int64_t *stride, int64_t *offset)
 {
-    struct wf_shard parts[WEFT_MAX_DIMS];
+    struct wf_shard shards[WEFT_MAX_DIMS];
     int64_t sizes[WEFT_MAX_DIMS];
 
-    shards_of_rank(parts, layout, coordinates);
+    shards_of_rank(shards, layout, coordinates);
     for (int d = 0; d < WF_HANDLE(layout)->ndim; d++) {
-        sizes[d] = parts[d].size;
-        if (shape) shape[d] = parts[d].size;
-        if (offset) offset[d] = wf_shard_offset(&parts[d]);
+        sizes[d] = shards[d].size;
+        if (shape) shape[d] = shards[d].size;
+        if (offset) offset[d] = wf_shard_offset(&shards[d]);
     }
     if (stride) dense_strides_like(stride, layout->ndim, sizes, layout->stride);
 }
 
-static bool shard_is_nonempty(const weft_layout *l, const struct wf_shard *parts,
+static bool shard_is_nonempty(const weft_layout *l, const struct wf_shard *shards,
                               const int *coordinates)
 {
     for (int d = 0; d < l->ndim; d++)
-        if (parts[d].size == 0) return false;
+        if (shards[d].size == 0) return false;
     return (coordinates ? coordinates[0] : weft_mesh_coordinate(l->mesh, 0)) >= 0;
 }
 
 /* The box at local index `at`; moves `at` to the next one, false behind the last. */
-static bool next_chunk(weft_chunk *chunk, int64_t *at, const struct wf_shard *parts, int ndim)
+static bool next_chunk(weft_chunk *chunk, int64_t *at, const struct wf_shard *shards, int ndim)
 {
     for (int d = 0; d < ndim; d++) {
-        struct wf_index_range run = wf_shard_range_at(&parts[d], at[d]);
+        struct wf_index_range run = wf_shard_range_at(&shards[d], at[d]);
 
         chunk->offset[d] = run.offset;
         chunk->size[d] = run.size;
     }
     for (int d = ndim - 1; d >= 0; d--) {
         at[d] += chunk->size[d];
-        if (at[d] < parts[d].size) return true;
+        if (at[d] < shards[d].size) return true;
         at[d] = 0;
     }
     return false;
@@ -210,15 +210,15 @@ static bool next_chunk(weft_chunk *chunk, int64_t *at, const struct wf_shard *pa
 int64_t weft_layout_chunks(const weft_layout *layout, const int *coordinates, weft_chunk *out,
                            int64_t room)
 {
-    struct wf_shard parts[WEFT_MAX_DIMS];
+    struct wf_shard shards[WEFT_MAX_DIMS];
     int64_t at[WEFT_MAX_DIMS] = {0}, count = 0;
     weft_chunk chunk = {{0}, {0}};
     bool more;
 
-    shards_of_rank(parts, layout, coordinates);
-    if (!shard_is_nonempty(layout, parts, coordinates)) return 0;
+    shards_of_rank(shards, layout, coordinates);
+    if (!shard_is_nonempty(layout, shards, coordinates)) return 0;
     do {
-        more = next_chunk(&chunk, at, parts, WF_HANDLE(layout)->ndim);
+        more = next_chunk(&chunk, at, shards, WF_HANDLE(layout)->ndim);
         if (count < room) out[count] = chunk;
         count++;
     } while (more);

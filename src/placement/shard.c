@@ -1,8 +1,8 @@
 /*
- * shard.c: cuts along one dim, and walking them from a rank's elements to global ones and back.
+ * shard.c: one dim of a rank's shard: local to global indices and back.
  *
- * Each axis takes away elements of what the axis before it left, so a part is a stack of cuts. A
- * cut never changes the order of elements; hence neither does a stack of them.
+ * Each mesh axis that shards the dim keeps a subset of what the axis before it kept, so a shard is
+ * a list of cuts. A cut keeps the order of elements; hence so does the list.
  */
 #include "placement/shard.h"
 
@@ -49,7 +49,7 @@ static void cut_strided(struct wf_shard_cut *cut, int64_t n, int factor, int way
     cut->span[1] = span_of_rank(whole * piece, rest, WEFT_CUT_CHUNKS, ways, me);
 }
 
-/* Where segment i begins in n elements. Of a cut in the same segments: where its parts do. */
+/* Where segment i begins in n elements. Of a cut in the same segments: where its shards do. */
 static int64_t segment_start(const struct wf_shard_cut *before, const weft_placement *p, int64_t n,
                              int i)
 {
@@ -85,34 +85,34 @@ static int64_t count_cut_elements(const struct wf_shard_cut *cut)
     return n;
 }
 
-static const struct wf_shard_cut *last_cut(const struct wf_shard *part)
+static const struct wf_shard_cut *last_cut(const struct wf_shard *shard)
 {
-    return part->n_cuts ? &part->cuts[part->n_cuts - 1] : NULL;
+    return shard->n_cuts ? &shard->cuts[shard->n_cuts - 1] : NULL;
 }
 
 /* An axis of one rank keeps everything. */
-static void cut_by_axis(struct wf_shard *part, const weft_placement *p, int ways, int me)
+static void cut_by_axis(struct wf_shard *shard, const weft_placement *p, int ways, int me)
 {
-    struct wf_shard_cut *cut = &part->cuts[part->n_cuts];
+    struct wf_shard_cut *cut = &shard->cuts[shard->n_cuts];
 
     if (ways == 1) return;
     if (p->kind == WEFT_KIND_STRIDED) {
-        cut_strided(cut, part->size, p->factor, ways, me);
+        cut_strided(cut, shard->size, p->factor, ways, me);
     } else if (p->n_segments) {
-        cut_segments(cut, last_cut(part), p, part->size, ways, me);
+        cut_segments(cut, last_cut(shard), p, shard->size, ways, me);
     } else {
         cut->n = 1;
-        cut->span[0] = span_of_rank(0, part->size, p->cut, ways, me);
+        cut->span[0] = span_of_rank(0, shard->size, p->cut, ways, me);
     }
-    part->size = count_cut_elements(cut);
-    part->n_cuts++;
+    shard->size = count_cut_elements(cut);
+    shard->n_cuts++;
 }
 
-/* Which rank of the axis keeps element `at` of what the part is now. */
-static int rank_owning_element(const struct wf_shard *part, const weft_placement *p, int ways,
+/* Which rank of the axis keeps element `at` of what the shard is now. */
+static int rank_owning_element(const struct wf_shard *shard, const weft_placement *p, int ways,
                                int64_t at)
 {
-    int64_t begin = 0, end = part->size, n = part->size;
+    int64_t begin = 0, end = shard->size, n = shard->size;
 
     if (p->kind == WEFT_KIND_STRIDED) {
         int64_t piece = strided_piece_size(n, p->factor);
@@ -121,8 +121,8 @@ static int rank_owning_element(const struct wf_shard *part, const weft_placement
         if (end > begin + piece) end = begin + piece;
     }
     for (int s = 0; s < p->n_segments; s++) {
-        begin = segment_start(last_cut(part), p, n, s);
-        end = segment_start(last_cut(part), p, n, s + 1);
+        begin = segment_start(last_cut(shard), p, n, s);
+        end = segment_start(last_cut(shard), p, n, s + 1);
         if (at < end) break;
     }
     return rank_owning_index(at - begin, end - begin, p->cut, ways);
@@ -147,38 +147,38 @@ bool wf_placements_give_one_box(const weft_placement *placements, int n_axes)
     return true;
 }
 
-void wf_shard_init(struct wf_shard *part, int dim, int64_t global, int n_axes,
+void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, int n_axes,
                    const int *axis_sizes, const int *coordinates, const weft_placement *placements)
 {
     int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, placements);
 
-    part->global = part->size = global;
-    part->n_cuts = 0;
+    shard->global = shard->size = global;
+    shard->n_cuts = 0;
     for (int a = 0; a < n_axes; a++)
-        if (coordinates[a] < 0) part->size = 0;
-    for (int i = 0; part->size > 0 && i < n; i++)
-        cut_by_axis(part, &placements[axes[i]], axis_sizes[axes[i]], coordinates[axes[i]]);
+        if (coordinates[a] < 0) shard->size = 0;
+    for (int i = 0; shard->size > 0 && i < n; i++)
+        cut_by_axis(shard, &placements[axes[i]], axis_sizes[axes[i]], coordinates[axes[i]]);
 }
 
 int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global, int n_axes,
                               const int *axis_sizes, const weft_placement *placements)
 {
     int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, placements);
-    struct wf_shard part = {.global = global, .size = global};
+    struct wf_shard shard = {.global = global, .size = global};
     int64_t local = index;
 
     for (int i = 0; i < n; i++) {
         const weft_placement *p = &placements[axes[i]];
         int ways = axis_sizes[axes[i]];
 
-        coordinates[axes[i]] = rank_owning_element(&part, p, ways, local);
-        cut_by_axis(&part, p, ways, coordinates[axes[i]]);
-        local = wf_shard_to_local(&part, index);
+        coordinates[axes[i]] = rank_owning_element(&shard, p, ways, local);
+        cut_by_axis(&shard, p, ways, coordinates[axes[i]]);
+        local = wf_shard_to_local(&shard, index);
     }
     return local;
 }
 
-/* ---- walking ---- */
+/* ---- local and global indices ---- */
 
 /* Element `at` of what a cut keeps, in what it was cut from. `together`: so many follow it. */
 static int64_t index_before_cut(const struct wf_shard_cut *cut, int64_t at, int64_t *together)
@@ -208,34 +208,34 @@ static int64_t index_within_cut(const struct wf_shard_cut *cut, int64_t at)
     return -1;
 }
 
-static struct wf_index_range range_within_span(const struct wf_shard *part, int64_t local)
+static struct wf_index_range range_within_span(const struct wf_shard *shard, int64_t local)
 {
-    struct wf_index_range run = {.offset = local, .size = part->size - local};
+    struct wf_index_range run = {.offset = local, .size = shard->size - local};
 
-    for (int c = part->n_cuts - 1; c >= 0; c--)
-        run.offset = index_before_cut(&part->cuts[c], run.offset, &run.size);
+    for (int c = shard->n_cuts - 1; c >= 0; c--)
+        run.offset = index_before_cut(&shard->cuts[c], run.offset, &run.size);
     return run;
 }
 
 /* Two stretches may meet, where a strided shard's pieces are so short that one rank gets all. */
-struct wf_index_range wf_shard_range_at(const struct wf_shard *part, int64_t local)
+struct wf_index_range wf_shard_range_at(const struct wf_shard *shard, int64_t local)
 {
-    struct wf_index_range run = range_within_span(part, local), next;
+    struct wf_index_range run = range_within_span(shard, local), next;
 
-    while (local + run.size < part->size) {
-        next = range_within_span(part, local + run.size);
+    while (local + run.size < shard->size) {
+        next = range_within_span(shard, local + run.size);
         if (next.offset != run.offset + run.size) break;
         run.size += next.size;
     }
     return run;
 }
 
-int64_t wf_shard_ranges(const struct wf_shard *part, struct wf_index_range *runs, int64_t room)
+int64_t wf_shard_ranges(const struct wf_shard *shard, struct wf_index_range *runs, int64_t room)
 {
     int64_t count = 0, at = 0;
 
-    for (; at < part->size; count++) {
-        struct wf_index_range run = wf_shard_range_at(part, at);
+    for (; at < shard->size; count++) {
+        struct wf_index_range run = wf_shard_range_at(shard, at);
 
         if (count < room) runs[count] = run;
         at += run.size;
@@ -243,22 +243,22 @@ int64_t wf_shard_ranges(const struct wf_shard *part, struct wf_index_range *runs
     return count;
 }
 
-int64_t wf_shard_to_global(const struct wf_shard *part, int64_t local)
+int64_t wf_shard_to_global(const struct wf_shard *shard, int64_t local)
 {
-    return range_within_span(part, local).offset;
+    return range_within_span(shard, local).offset;
 }
 
-int64_t wf_shard_offset(const struct wf_shard *part)
+int64_t wf_shard_offset(const struct wf_shard *shard)
 {
-    return part->size > 0 ? wf_shard_to_global(part, 0) : part->global;
+    return shard->size > 0 ? wf_shard_to_global(shard, 0) : shard->global;
 }
 
-int64_t wf_shard_to_local(const struct wf_shard *part, int64_t global)
+int64_t wf_shard_to_local(const struct wf_shard *shard, int64_t global)
 {
-    int64_t local = part->size > 0 ? global : -1;
+    int64_t local = shard->size > 0 ? global : -1;
 
-    for (int c = 0; local >= 0 && c < part->n_cuts; c++)
-        local = index_within_cut(&part->cuts[c], local);
+    for (int c = 0; local >= 0 && c < shard->n_cuts; c++)
+        local = index_within_cut(&shard->cuts[c], local);
     return local;
 }
 
@@ -268,10 +268,10 @@ void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *glob
                   const int *axis_sizes, const int *coordinates, const weft_placement *placements)
 {
     for (int d = 0; d < ndim; d++) {
-        struct wf_shard part;
+        struct wf_shard shard;
 
-        wf_shard_init(&part, d, global[d], n_axes, axis_sizes, coordinates, placements);
-        shape[d] = part.size;
-        offset[d] = wf_shard_offset(&part);
+        wf_shard_init(&shard, d, global[d], n_axes, axis_sizes, coordinates, placements);
+        shape[d] = shard.size;
+        offset[d] = wf_shard_offset(&shard);
     }
 }

@@ -2,9 +2,9 @@
  * shard.h: which elements of one dim a rank holds, whatever the placements: any kind of shard, any
  * number of mesh axes on the dim, in any order.
  *
- * A rank's elements lie in its memory in the order of their global index. So a part is a growing
- * list of runs, runs of consecutive elements; one run when the dim is cut by plain shards only.
- * Nothing here allocates; a part is filled in once and then asked.
+ * A rank stores its elements in the order of their global index, so a shard is an ascending list of
+ * runs of consecutive elements; one run when the dim is cut by plain shards only. Nothing here
+ * allocates; wf_shard_init fills a struct wf_shard, which does not change afterwards.
  */
 #pragma once
 
@@ -32,25 +32,26 @@ struct wf_shard {
     struct wf_shard_cut cuts[WEFT_MAX_AXES];
 };
 
-/** The part of dim `dim`, of `global` elements, that the rank at `coordinates` of a grid
+/** The shard of dim `dim`, of `global` elements, that the rank at `coordinates` of a grid
  *  `axis_sizes` holds; placements are normal. Coordinates of -1 (outside the mesh): nothing. */
-void wf_shard_init(struct wf_shard *part, int dim, int64_t global, int n_axes,
+void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, int n_axes,
                    const int *axis_sizes, const int *coordinates, const weft_placement *placements);
 
 /** The run of elements that begins with local index `local` (0 <= local < size), as long as it
  *  goes. Visit all with
- *      for (int64_t at = 0; at < part->size; at += run.size) run = wf_shard_range_at(part, at); */
-struct wf_index_range wf_shard_range_at(const struct wf_shard *part, int64_t local);
+ *      for (int64_t at = 0; at < shard->size; at += run.size) run = wf_shard_range_at(shard, at);
+ */
+struct wf_index_range wf_shard_range_at(const struct wf_shard *shard, int64_t local);
 
 /** The number of runs; the first `room` of them go to `runs` (NULL with room 0). */
-int64_t wf_shard_ranges(const struct wf_shard *part, struct wf_index_range *runs, int64_t room);
+int64_t wf_shard_ranges(const struct wf_shard *shard, struct wf_index_range *runs, int64_t room);
 
-/** The first element's global index; the dim's size when the part is empty. */
-int64_t wf_shard_offset(const struct wf_shard *part);
+/** The first element's global index; the dim's size when the shard is empty. */
+int64_t wf_shard_offset(const struct wf_shard *shard);
 
 /** Global index of a local one, and back: -1 when the rank does not hold the element. */
-int64_t wf_shard_to_global(const struct wf_shard *part, int64_t local);
-int64_t wf_shard_to_local(const struct wf_shard *part, int64_t global);
+int64_t wf_shard_to_global(const struct wf_shard *shard, int64_t local);
+int64_t wf_shard_to_local(const struct wf_shard *shard, int64_t global);
 
 /**
  * Who holds element `index` of dim `dim`: the coordinates of the axes that cut the dim are written
@@ -63,7 +64,7 @@ int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t 
 /** The axes that cut `dim`, in the order in which they do; returns their number. */
 int wf_axes_sharding_dim(int *axes, int dim, int n_axes, const weft_placement *placements);
 
-/** True when every rank's part of every dim is one run, so that its part of the tensor is a box.
+/** True when every rank's shard of every dim is one run, so that its shard of the tensor is a box.
  *  The same on all ranks. */
 bool wf_placements_give_one_box(const weft_placement *placements, int n_axes);
 

@@ -3,7 +3,7 @@
  * and as strided shards.
  *
  * Cutting first along a later axis b and then along an axis a is cutting left to right where the
- * cut along a is strided by the size of b: rank i of a holds part i of each of b's parts. So an
+ * cut along a is strided by the size of b: rank i of a holds shard i of each of b's shards. So an
  * axis has for factor the product of the axes behind it whose turn comes before its own.
  */
 #include <weft/layout.h>
@@ -155,7 +155,7 @@ static weft_status check_same_elements(const weft_layout *a, const weft_layout *
         wf_shard_init(&other, dim, b->shape[dim], b->n_axes, sizes, coordinates, b->placements);
         WF_NEED(same_index_ranges(&one, &other), WEFT_ERR_LAYOUT,
                 "dim %d of %lld elements is cut unevenly: as strided shards and by shard order its "
-                "parts differ",
+                "shards differ",
                 dim, (long long)a->shape[dim]);
     } while (next_coordinates(coordinates, axes, n, sizes));
     return WEFT_OK;

@@ -226,7 +226,7 @@ weft_status weft_generator_join(void)
     return WEFT_OK;
 }
 
-/* ---- numbering by the rank's own part ---- */
+/* ---- numbering by the rank's own shard ---- */
 
 void weft_local_random_begin(void) { state.local++; }
 

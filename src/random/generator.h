@@ -2,7 +2,7 @@
  * generator.h: where random numbers come from: a seed, and the number of the next draw.
  *
  * Knows no tensor. Every random op is one draw; which bits an element gets of it is decided in
- * kernels/draw.h.
+ * kernels/cpu/random.
  */
 #pragma once
 
@@ -21,19 +21,19 @@ struct weft_generator {
 /** `given`, or the thread's current generator for NULL. */
 weft_generator *wf_generator_or_current(weft_generator *given);
 
-/** Elements are numbered within this rank's part (weft_local_random_begin). */
+/** Elements are numbered within this rank's shard (weft_local_random_begin). */
 bool wf_random_is_local(void);
 
 /**
- * Where the thread's random numbers stand: all its generators, which of them is current, and how
- * elements are numbered.
+ * The state of the thread's random numbers: all its generators, the current one, and how elements
+ * are numbered (by global or by local index).
  */
 struct wf_rng_state;
 struct wf_rng_state *wf_rng_state_save(void);
 void wf_rng_state_free(struct wf_rng_state *draws); /* NULL is allowed */
 
-/** Between these, which may come again, numbers are drawn as they were after `draws` was saved;
- * what comes later is drawn as if nothing had been. */
+/** Between begin and end, any number of times, the numbers drawn after `draws` was saved are drawn
+ * again; afterwards drawing continues as if they had not been. */
 void wf_rng_state_enter(struct wf_rng_state *draws);
 void wf_rng_state_leave(struct wf_rng_state *draws);
 

@@ -1,10 +1,10 @@
-/* layout_of.c: what a distributed tensor is on paper. */
+/* layout_of.c: the weft_layout of a distributed tensor. */
 #include <weft/layout.h>
 
 #include "base/error.h"
 #include "tensor/tensor.h"
 
-/* Strides of the whole tensor, with its dims in memory in the order in which the part's are. */
+/* Strides of the whole tensor, with its dims in memory in the order that they have in the shard. */
 static void global_strides(int64_t *stride, const struct wf_tensor_desc *desc)
 {
     for (int d = 0; d < desc->ndim; d++) {

@@ -21,7 +21,8 @@ enum { SCOPES_AT_REST = 64 };
 
 _Thread_local struct wf_temporaries wf_temporaries;
 
-/* Scopes are used again in the order in which they were closed, and not before others rest. */
+/* Closed scopes are reused in the order of closing, and only while SCOPES_AT_REST others wait: a
+ * second close of one is recognised that long. */
 static _Thread_local struct {
     weft_scope *open, *spare, *last; /* spare ones: a queue that is never empty after the first */
     int n_spare;

@@ -28,14 +28,13 @@ static inline void wf_scope_push_temporary(weft_tensor *t)
 /** Close every scope and drop the stack. */
 void wf_scope_finalize(void);
 
-/** What holds until a scope closes, however it comes to that: scopes opened inside inherit it. */
+/** Modes of a scope. They end when it closes, also after an error; inner scopes inherit them. */
 enum wf_scope_mode { WF_MODE_LOSS_PARALLEL = 1 };
 
-/** The modes that are on in the innermost scope, as bits / others instead. Outside every scope
- * nothing is on. */
+/** Get / set the modes of the innermost scope, as bits. Outside every scope there are none. */
 unsigned wf_scope_modes(void);
 void wf_scope_set_modes(unsigned modes);
 
-/** The same for the mesh over which what backward needs is cut; NULL: it is kept whole. */
+/** The same for the mesh over which tensors saved for backward are sharded; NULL: they are not. */
 void wf_scope_set_saved_shard_mesh(weft_mesh *mesh);
 weft_mesh *wf_scope_saved_shard_mesh(void);

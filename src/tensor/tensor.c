@@ -1,4 +1,4 @@
-/* tensor.c: handles and what they tell. Scopes are in scope.c, tensors from data in
+/* tensor.c: handles and their properties. Scopes are in scope.c, tensors from data in
  * tensor_create.c. */
 #include "tensor/tensor.h"
 
@@ -40,7 +40,7 @@ struct chunks {
 };
 
 /* Handles are used again in the order in which they were released, and not before HANDLES_AT_REST
- * others were: one that a program still uses then is told by its layout, of which no plan is made.
+ * others were. Until then a use of the dead handle is recognised by its layout, which has no plan.
  * The queue begins with those that were never used. */
 static _Thread_local struct {
     weft_tensor *free, *last;    /* a queue that is never empty once there is a chunk */

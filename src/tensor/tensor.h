@@ -1,8 +1,8 @@
 /*
  * tensor.h: the handle behind weft_tensor, and the scope stack that owns temporaries.
  *
- * A handle is a layout, a place in a block of bytes, and its part in the tape. It is one cache
- * line, from a per-thread queue of released ones; making one costs a pop, a scope push and no
+ * A handle has a layout, a pointer into a block of bytes and a tape node. It is one cache line,
+ * taken from a per-thread queue of released ones: making one costs a pop, a scope push and no
  * allocation.
  */
 #pragma once
@@ -24,10 +24,10 @@ struct weft_tensor {
     struct wf_block *block; /* the bytes, shared with views */
     struct wf_tape_node
         *node;          /* the tape node that made it; NULL for leaves and outside the tape */
-    weft_tensor *grad;  /* leaves only; may be a pending sum until weft_grad is asked */
+    weft_tensor *grad;  /* leaves only; may be a partial sum until weft_grad is asked */
     int32_t refs;       /* 0: released */
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
-    bool in_flight;     /* its elements may still be under way: wf_wait_ready before their use */
+    bool in_flight;     /* its elements may still be in flight: wf_wait_ready before their use */
     const char *origin; /* the op that made it, for the leak report */
     struct wf_grad_state
         *grad_state; /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */
@@ -52,7 +52,7 @@ weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category cate
 /** Upcall: autograd drops the node of a dying handle. */
 void wf_tape_node_release(struct wf_tape_node *node);
 
-/** Upcall: dtensor waits for elements that are under way. */
+/** Upcall: dtensor waits for elements that are in flight. */
 void wf_tensor_wait(const weft_tensor *t);
 static inline void wf_wait_ready(const weft_tensor *t)
 {
@@ -71,7 +71,7 @@ extern _Thread_local uint64_t wf_inplace_write_count;
 
 /**
  * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
- * that makes the call, also where its part is empty: backward refuses what it saved before.
+ * that makes the call, also where its shard is empty: backward refuses what it saved before.
  */
 static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
 {
@@ -90,13 +90,13 @@ static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
 
 /**
  * Refuses a tensor that was released, as long as its handle is not used again, that another thread
- * made, or a thread that has ended. Ops need not ask: no plan is made for one, so the door asks on
- * a miss only.
+ * made, or a thread that has ended. Ops need not ask: no plan is made for one, so dispatch checks
+ * on a cache miss only.
  */
 weft_status wf_tensor_check_alive(const weft_tensor *t, const char *who);
 weft_status wf_tensor_fail_dead(const weft_tensor *t, const char *who);
 
-/** The same for functions that look at a tensor, or hand it back, before the door sees it. */
+/** The same for functions that look at a tensor, or hand it back, before dispatch sees it. */
 static inline weft_status wf_tensor_need_alive(const weft_tensor *t, const char *who)
 {
     return !t || t->refs > 0 ? WEFT_OK : wf_tensor_fail_dead(t, who);

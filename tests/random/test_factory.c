@@ -323,7 +323,7 @@ WT_TEST(factories__refuse)
 
     bad.placements[0] = weft_partial(WEFT_SUM);
     WT_ALL(!weft_make_zeros(bad));
-    WT_FAILED(WEFT_ERR_LAYOUT, "pending");
+    WT_FAILED(WEFT_ERR_LAYOUT, "partial");
     bad.placements[0] = weft_shard(2);
     WT_ALL(!weft_make_rand(bad, NULL));
     WT_FAILED(WEFT_ERR_LAYOUT, "");

@@ -1,7 +1,7 @@
 /*
- * mpi_agreement.c: over MPI a rank does not see what its peers are about to do, and counts that
- * differ may give wrong numbers without an error. So an all-gather of a few words goes beside every
- * collective, and the collective is complete when the words agree too.
+ * mpi_agreement.c: checks that all ranks ask MPI for the same collective. MPI itself does not, and
+ * counts that differ may give wrong numbers without an error. An all-gather of a few words runs
+ * beside every collective, which is complete when these words agree.
  */
 #include <stdio.h>
 
@@ -9,15 +9,14 @@
 #include "base/mem.h"
 #include "comm/mpi/mpi_comm.h"
 
-/* Words of a rank. Of an all-to-all each rank has counts of its own: what all ranks together send
- * and what they take are the same pairs of ranks with the same counts, so the two sums are equal.
- */
+/* Words of a rank. In an all-to-all each rank has its own counts. Each pair (sender, receiver) with
+ * its count is hashed by both ends, so over all ranks the sum of SENT equals the sum of TAKEN. */
 enum { WHAT, COUNTS, SENT, TAKEN, WORDS };
 
 struct wf_mpi_agreement {
     struct wf_mpi_agreement *next;
     MPI_Request request;
-    uint64_t number; /* of the collective, for the roll call */
+    uint64_t number; /* of the collective, for the liveness question */
     uint64_t mine[WORDS];
     uint64_t *all; /* WORDS of each rank */
 };

@@ -59,7 +59,7 @@ static int *fill_equal_counts(int *to, size_t mine, int n)
     return to;
 }
 
-/* The part of an all-reduce that a rank adds up. */
+/* The slice of an all-reduce that a rank adds up. */
 static size_t slice_start(size_t count, int size, int rank)
 {
     return count * (size_t)rank / (size_t)size;
@@ -211,11 +211,11 @@ static bool is_two_step_all_reduce(const struct wf_coll *coll)
 
 static void start_second_step(struct wf_coll *coll, struct wf_mpi_comm *net, struct wf_mpi_op *op)
 {
-    int n = coll->comm->size, *parts = fill_slice_counts(op->numbers, coll->count, n);
+    int n = coll->comm->size, *slices = fill_slice_counts(op->numbers, coll->count, n);
     MPI_Datatype type = wf_mpi_datatype(weft_dtype_size(coll->dtype));
 
     net->turn++;
-    WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, parts, parts + n, type, net->second,
+    WF_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, coll->recv, slices, slices + n, type, net->second,
                            &op->request));
 }
 

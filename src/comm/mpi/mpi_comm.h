@@ -23,11 +23,12 @@ struct wf_mpi_agreement;
 
 /* The state of a communicator of backend `mpi`. */
 struct wf_mpi_comm {
-    MPI_Comm first, second; /* the second steps of collectives have an order of their own */
-    MPI_Comm agreeing;      /* what goes beside collectives, mpi_agreement.c */
+    MPI_Comm first,
+        second;        /* `second`: for the second step of collectives, which has its own order */
+    MPI_Comm agreeing; /* for mpi_agreement.c */
     uint64_t tickets, turn; /* second steps announced, second steps begun */
     uint64_t calls;         /* collectives so far */
-    uint64_t turns, said;   /* of the roll call */
+    uint64_t turns, said;   /* of liveness answers (mpi_liveness.c) */
     struct wf_mpi_op *spare;
     struct wf_mpi_agreement *spare_agreement;
 };

@@ -1,7 +1,7 @@
 /*
- * mpi_liveness.c: the roll call of a time-out: which ranks of an MPI communicator have not come to
- * a collective. MPI itself does not tell. Ranks that wait answer now and then; one that computes,
- * or is gone, does not.
+ * mpi_liveness.c: after a time-out, asks which ranks of an MPI communicator have not reached a
+ * collective, since MPI does not report it. Waiting ranks answer the question; a rank that computes
+ * or has died does not.
  */
 #include <stdio.h>
 
@@ -24,11 +24,11 @@ static bool receive_if_arrived(struct wf_mpi_comm *net, int tag, uint64_t *numbe
     if (!there) return false;
     *from = status.MPI_SOURCE;
     WF_MPI(MPI_Irecv(number, 1, MPI_UINT64_T, *from, tag, net->second, &request));
-    wf_mpi_wait(&request, "roll call");
+    wf_mpi_wait(&request, "liveness");
     return true;
 }
 
-/* Eight bytes leave at once; nobody waits for them to arrive. */
+/* Eight bytes are sent eagerly: the request need not be waited for. */
 static void send_own_progress(struct wf_mpi_comm *net, int tag, int to)
 {
     MPI_Request request;

@@ -1,7 +1,7 @@
 /*
- * shm_backend.c: the backend whose ranks are processes of one node. The collectives are the
- * engine's; here its control memory is laid into the arenas, and members of a new communicator tell
- * each other where, over the node's node_comm instead of MPI.
+ * shm_backend.c: the backend for ranks that are processes of one node. The collectives themselves
+ * are in shm_engine.c; here its control memory is placed in the arenas, and the ranks of a new
+ * communicator exchange the addresses over the node communicator.
  */
 #include "comm/shm/shm_backend.h"
 
@@ -20,7 +20,7 @@ static struct wf_shm_engine *new_engine(const struct wf_comm *comm, const struct
     return engine;
 }
 
-/* This rank's control memory: its offset in the arena. The staging part needs no zeros. */
+/* This rank's control memory: its offset in the arena. The staging buffer needs no zeros. */
 static int64_t allocate_control_memory(struct wf_comm_node *node, int size)
 {
     char *ring = wf_arena_alloc_pages(&node->arena, wf_shm_engine_control_bytes(size, true));

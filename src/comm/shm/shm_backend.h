@@ -3,7 +3,7 @@
 
 #include "comm/shm/comm_node.h"
 
-/** The desk of a node: an engine over all its ranks, used only to make other communicators. */
+/** The node communicator: an engine over all ranks of a node, used to make other communicators. */
 void wf_shm_open_node_comm(struct wf_comm_node *node, const struct wf_comm *world);
 void wf_shm_close_node_comm(struct wf_comm_node *node);
 

@@ -4,16 +4,16 @@
  * NOTE [engine protocol]
  * Every rank owns control memory that all peers can read: a ring of slots for collectives, one slot
  * per peer for sends, and marks of its own progress. Only the owner writes there.
- *   post   the owner describes its part in a slot: up to WF_ENGINE_INLINE bytes themselves, else
+ *   post   the owner describes its buffers in a slot: up to WF_ENGINE_INLINE bytes themselves, else
  *          where they lie (direct), else that they come in chunks through its staging buffer.
  *   work   a reader whose sources have posted copies or reduces straight from their memory.
  *          All-reduce also writes results straight into every peer's recv.
- *   done   a rank whose part was inline is done when it has worked: one synchronisation. One whose
- *          memory was read waits until its readers' progress has passed the collective.
- * A slot is written again WF_ENGINE_DEPTH collectives later, once every rank's progress has passed
- * its last use. Collectives of one communicator post at once but work in order, so progress is one
- * number. With staging, rounds follow one another: chunk k goes to buffer k % 2 when the readers
- * have worked through round k - 2.
+ *   done   a rank whose bytes were inline is done when it has worked: one synchronisation. One
+ * whose memory was read waits until its readers' progress has passed the collective. A slot is
+ * written again WF_ENGINE_DEPTH collectives later, once every rank's progress has passed its last
+ * use. Collectives of one communicator post at once but work in order, so progress is one number.
+ * With staging, rounds follow one another: chunk k goes to buffer k % 2 when the readers have
+ * worked through round k - 2.
  */
 #include "comm/shm/shm_engine.h"
 
@@ -189,7 +189,7 @@ static bool readers_passed(const struct wf_shm_engine_op *op, uint64_t wanted)
 
 /* ---- post ---- */
 
-/* May the slot be written again? A collective's slot is looked at by all ranks. */
+/* True when the slot may be written again: all ranks that read its last content are done. */
 static bool slot_is_free(const struct wf_shm_engine_op *op)
 {
     uint64_t depth = op->pair ? 1 : WF_ENGINE_DEPTH, wanted;

@@ -20,18 +20,18 @@ enum {
 
 enum wf_shm_engine_mode { WF_MODE_NONE, WF_MODE_INLINE, WF_MODE_DIRECT, WF_MODE_STAGED };
 
-/* What a rank tells its peers of one collective, or of one send to one rank. Written before
- * `posted` is raised; only `staged` changes afterwards. */
+/* One rank's descriptor of a collective, or of a send to one rank, which its peers read. Written
+ * before `posted` is raised; only `staged` changes afterwards. */
 struct wf_shm_engine_slot {
     _Alignas(64) _Atomic uint64_t posted; /* number of the collective */
-    _Atomic uint64_t staged;              /* chunks that lie ready */
+    _Atomic uint64_t staged;              /* chunks ready to be read */
     uint32_t mode;                        /* of send */
     uint32_t recv_staged;                 /* all-reduce: results go through the staging buffer */
-    uint64_t send, recv;                  /* offsets in the rank's reach */
+    uint64_t send, recv;                  /* offsets in the rank's shared memory */
     uint64_t bytes;                       /* of send */
     uint64_t what;                        /* wf_coll_signature */
     uint64_t history;                     /* wf_shm_engine_hash_history, up to this collective */
-    uint64_t words[]; /* all-to-all: where the shard for every rank begins, and the end; then the
+    uint64_t words[]; /* all-to-all: where the segment for every rank begins, and the end; then the
                          inline bytes */
 };
 
@@ -46,8 +46,8 @@ struct wf_shm_engine_op;
 /* One rank's view of a group. */
 struct wf_shm_engine {
     int rank, size;
-    uintptr_t *base;                      /* per rank: where its reach begins here */
-    uintptr_t low, high;                  /* this rank's reach: peers see [low, high) */
+    uintptr_t *base;                      /* per rank: where its shared memory is mapped here */
+    uintptr_t low, high;                  /* this rank's shared memory, [low, high) */
     char **ring;                          /* per rank: its control memory, as seen here */
     bool staging;                         /* there are staging buffers */
     uint64_t calls;                       /* collectives so far, */

@@ -127,7 +127,7 @@ static void reduce_span(const struct wf_shm_engine_op *op, struct byte_span byte
     wf_free(outs);
 }
 
-/* This rank's part of a byte_span: whole cache lines, nearly equal. */
+/* This rank's shard of a byte_span: whole cache lines, nearly equal. */
 static struct byte_span own_slice_of_span(const struct wf_shm_engine *engine,
                                           struct byte_span byte_span)
 {
@@ -156,9 +156,9 @@ static void reduce_scatter_round(const struct wf_shm_engine_op *op)
     const struct wf_coll *coll = op->coll;
     size_t element = weft_dtype_size(coll->dtype);
     size_t first = wf_counts_prefix_sum(coll->send_counts, op->engine->rank) * element;
-    struct byte_span part = {first, first + coll->send_counts[op->engine->rank] * element};
+    struct byte_span span = {first, first + coll->send_counts[op->engine->rank] * element};
 
-    reduce_span(op, intersect_spans(round_window(op, op->worked), part), false, first);
+    reduce_span(op, intersect_spans(round_window(op, op->worked), span), false, first);
 }
 
 static void reduce_columns_round(const struct wf_shm_engine_op *op)
@@ -183,17 +183,17 @@ static void reduce_columns_round(const struct wf_shm_engine_op *op)
 
 /* ---- copies ---- */
 
-/* Copy the window's share of bytes `part` of a rank's send to `to`, where the part begins. */
-static void copy_span_from_rank(const struct wf_shm_engine_op *op, int rank, struct byte_span part,
+/* Copy the window's share of bytes `span` of a rank's send to `to`, where that span begins. */
+static void copy_span_from_rank(const struct wf_shm_engine_op *op, int rank, struct byte_span span,
                                 char *to)
 {
-    struct byte_span now = intersect_spans(round_window(op, op->worked), part);
+    struct byte_span now = intersect_spans(round_window(op, op->worked), span);
     const char *from;
 
     if (now.low >= now.high) return;
     from = source_address(op, rank, now.low);
-    if (from != to + (now.low - part.low))
-        memcpy(to + (now.low - part.low), from, now.high - now.low);
+    if (from != to + (now.low - span.low))
+        memcpy(to + (now.low - span.low), from, now.high - now.low);
 }
 
 static void copy_from_all_ranks(const struct wf_shm_engine_op *op)

@@ -34,8 +34,7 @@ static weft_status check_mesh_axis(const struct wf_collective_call *d)
     WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", d->who,
             weft_world_rank(), text);
     WF_NEED(!weft_mesh_is_fake(d->mesh) || d->meta, WEFT_ERR_COMM,
-            "%s: mesh %s: process groups not initialized: there are no ranks behind it", d->who,
-            text);
+            "%s: mesh %s: a fake mesh: there are no ranks behind it", d->who, text);
     return WEFT_OK;
 }
 

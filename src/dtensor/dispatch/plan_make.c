@@ -124,7 +124,7 @@ static weft_status check_move_has_ranks(const struct wf_op_plan *plan,
     if (!sends) return WEFT_OK;
     weft_mesh_print(mesh, text, sizeof text);
     return WF_FAIL(WEFT_ERR_COMM,
-                   "redistribute: mesh %s: process groups not initialized: there are no ranks "
+                   "redistribute: mesh %s: a fake mesh: there are no ranks "
                    "behind it; tensors on the meta device show what would move",
                    text);
 }

@@ -53,8 +53,8 @@ static weft_status check_target_placements(const struct wf_op_plan *plan, const 
         WF_NEED(to[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
                 "redistribute to mesh: nothing can be made a pending reduction on another mesh");
     WF_NEED(plan->meta || (!weft_mesh_is_fake(in->mesh) && !weft_mesh_is_fake(mesh)), WEFT_ERR_COMM,
-            "redistribute to mesh: process groups not initialized: there are no ranks behind a "
-            "mesh; tensors on the meta device show what would become of them");
+            "redistribute to mesh: a fake mesh: there are no ranks behind it; "
+            "tensors on the meta device show what would move");
     return WEFT_OK;
 }
 

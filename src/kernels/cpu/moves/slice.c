@@ -1,5 +1,5 @@
 /*
- * slice.c: a run of a dim's elements taken out of a part of the whole, and put back into one.
+ * slice.c: a run of a dim's elements taken out of a shard of the whole, and put back into one.
  *
  * Where the dim is cut, a rank has some of the run's elements, or none: it gives those, and zeros
  * for the rest, so that the ranks' results add up to the whole.
@@ -16,7 +16,7 @@ struct slice {
     struct wf_strided_copy_plan copy; /* of the whole slice, or of one index of the dim */
     int64_t outer;                    /* products of the dims before the sliced one */
     int64_t slab, used, index;        /* bytes of the sliced dim in y, of the slice, of one index */
-    const struct wf_tensor_desc *cut; /* the operand that may hold a part of the dim only */
+    const struct wf_tensor_desc *cut; /* the operand that may be sharded along the dim */
     int dim;
     int64_t bytes;                  /* of the output */
     int64_t length;                 /* of the slice */

@@ -20,7 +20,7 @@ struct rotary {
     struct wf_operand x, index;
     int64_t batches, tokens, heads, d; /* heads: rows of d elements per token */
     int64_t last, turned;              /* of each `last` rows the first `turned` turn */
-    int64_t half, bytes, offset;       /* offset: of this part's first token */
+    int64_t half, bytes, offset;       /* offset: of this shard's first token */
     bool interleaved, indexed;
     double sign, *frequency;
     char *table;   /* cosines and sines, [tokens or 1][2][half] */

@@ -1,5 +1,5 @@
 /*
- * random_batch.c: cutting a part into batches, and what every random kernel prepares. A part that
+ * random_batch.c: cutting a shard into batches, and what every random kernel prepares. A shard that
  * lies in memory with gaps goes through scratch memory.
  */
 #include "kernels/cpu/random/random_batch.h"
@@ -45,9 +45,9 @@ void wf_random_batch_words(const struct wf_random_batch *b, uint64_t plane, uint
 }
 
 #define PICK(type, values)                                                                         \
-    for (int64_t part = 0, at = 0; part < b->n_runs; part++)                                       \
-        for (int i = 0; i < b->run[part].size; i++, at++)                                          \
-    ((type *)(values))[at] = ((const type *)(values))[b->run[part].word + i]
+    for (int64_t r = 0, at = 0; r < b->n_runs; r++)                                                \
+        for (int i = 0; i < b->run[r].size; i++, at++)                                             \
+    ((type *)(values))[at] = ((const type *)(values))[b->run[r].word + i]
 
 void *wf_random_batch_select(const struct wf_random_batch *b, void *values, size_t bytes)
 {

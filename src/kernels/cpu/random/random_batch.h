@@ -1,5 +1,5 @@
 /*
- * random_batch.h: the elements of a part, a batch of their Philox words at a time.
+ * random_batch.h: the elements of a shard, a batch of their Philox words at a time.
  *
  * A random kernel is a function that fills a batch: from the words of all blocks in which the
  * batch's elements lie it makes values, and wf_random_batch_select leaves those of the elements.

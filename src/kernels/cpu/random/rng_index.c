@@ -1,6 +1,6 @@
 /*
- * rng_index.c: the runs of a part. Dims that are held whole melt into the dim before them, so a
- * shard of the first dim is one run whatever its shape.
+ * rng_index.c: the runs of a shard. Unsharded dims are merged with the dim before them, so a shard
+ * of the first dim is one run whatever its shape.
  */
 #include "kernels/cpu/random/rng_index.h"
 

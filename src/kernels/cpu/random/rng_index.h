@@ -1,8 +1,8 @@
 /*
- * rng_index.h: where the elements of this rank's part lie in the whole tensor.
+ * rng_index.h: where the elements of this rank's shard lie in the whole tensor.
  *
- * In row-major order the elements of a part are runs of consecutive global indices. A cursor walks
- * the runs and hands out pieces of them, as long as its caller has room for.
+ * In row-major order the elements of a shard are runs of consecutive global indices. A cursor
+ * walks the runs and returns as many elements at a time as its caller has room for.
  */
 #pragma once
 

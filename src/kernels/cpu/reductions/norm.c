@@ -27,7 +27,7 @@ static const struct places rms_grad_places = {0, 1, 2, -1, -1, 3, 1, -1};
 struct norm {
     const struct places *at;
     void (*loop)(const struct wf_norm_rows *rows);
-    void (*flush)(int64_t n, void *parts, double *totals);
+    void (*flush)(int64_t n, void *partial, double *totals);
     void (*store)(int64_t n, const double *totals, void *to);
     struct wf_row_plan rows;
     int64_t real_bytes; /* of the computing type */
@@ -36,7 +36,7 @@ struct norm {
         int64_t stride;
         char *room; /* the default, or room for a strided one */
     } weight, bias;
-    char *parts; /* NULL unless a parameter's gradient is wanted */
+    char *partial; /* NULL unless a parameter's gradient is wanted */
     double *totals;
 };
 
@@ -47,7 +47,7 @@ static void free_norm(void *prep)
     wf_free(p->rows.scratch);
     wf_free(p->weight.room);
     wf_free(p->bias.room);
-    wf_free(p->parts);
+    wf_free(p->partial);
     wf_free(p->totals);
     wf_free(p);
 }
@@ -65,7 +65,7 @@ static const void *dense_parameter(const struct norm *p, const struct parameter 
 static struct wf_norm_rows loop_arguments(const struct norm *p, void *const *out,
                                           const void *const *in)
 {
-    struct wf_norm_rows a = {.n = p->rows.n, .y = out[0], .x = in[p->at->x], .parts = p->parts};
+    struct wf_norm_rows a = {.n = p->rows.n, .y = out[0], .x = in[p->at->x], .partial = p->partial};
 
     a.weight = dense_parameter(p, &p->weight, in);
     a.bias = dense_parameter(p, &p->bias, in);
@@ -117,7 +117,7 @@ static void run_dense_blocks(const struct norm *p, struct wf_norm_rows *a)
     for (int64_t r = 0; r < p->rows.count; r += WF_NORM_BLOCK) {
         a->rows = p->rows.count - r < WF_NORM_BLOCK ? p->rows.count - r : WF_NORM_BLOCK;
         p->loop(a);
-        if (p->parts) p->flush(2 * p->rows.n, p->parts, p->totals);
+        if (p->partial) p->flush(2 * p->rows.n, p->partial, p->totals);
         a->d = (const char *)a->d + step;
         a->x = (const char *)a->x + step;
         a->y = (char *)a->y + step;
@@ -136,8 +136,8 @@ static void run_strided_blocks(const struct norm *p, struct wf_norm_rows *a, voi
     while (more) {
         run_strided_row(p, &walk, a, dx);
         more = wf_loop_walk_next(&p->rows.outer, &walk);
-        if (p->parts && (++r % WF_NORM_BLOCK == 0 || !more))
-            p->flush(2 * p->rows.n, p->parts, p->totals);
+        if (p->partial && (++r % WF_NORM_BLOCK == 0 || !more))
+            p->flush(2 * p->rows.n, p->partial, p->totals);
     }
 }
 
@@ -219,7 +219,7 @@ static weft_status prepare_norm(struct wf_kernel_call *k, const struct places *a
     p->weight = make_parameter(k, p, at->weight, 1);
     p->bias = make_parameter(k, p, at->bias, 0);
     if (output_is_wanted(k, at->dweight) || output_is_wanted(k, at->dbias)) {
-        p->parts = wf_calloc((size_t)(2 * p->rows.n + 1), (size_t)p->real_bytes);
+        p->partial = wf_calloc((size_t)(2 * p->rows.n + 1), (size_t)p->real_bytes);
         p->totals = wf_calloc((size_t)(2 * p->rows.n + 1), sizeof *p->totals);
     }
     k->run = at->d >= 0 ? run_grad : run_forward;

@@ -12,7 +12,7 @@ struct wf_norm_rows {
     const void *d, *x, *weight, *bias; /* d: gradient only; weight, bias: never NULL */
     void *y;                           /* or dx */
     void *mean, *rstd;
-    void *parts; /* gradient: n sums for the weight, then n for the bias; NULL: not wanted */
+    void *partial; /* gradient: n sums for the weight, then n for the bias; NULL: not wanted */
     double eps;
 };
 
@@ -23,8 +23,8 @@ struct wf_norm_loops {
 
 struct wf_norms {
     struct wf_norm_loops layer[WEFT_BF16 + 1], rms[WEFT_BF16 + 1];
-    /** totals += parts, parts = 0 for n numbers. */
-    void (*flush[WEFT_BF16 + 1])(int64_t n, void *parts, double *totals);
+    /** totals += partial, partial = 0 for n numbers. */
+    void (*flush[WEFT_BF16 + 1])(int64_t n, void *partial, double *totals);
     /** to = totals as elements. */
     void (*store[WEFT_BF16 + 1])(int64_t n, const double *totals, void *to);
 };

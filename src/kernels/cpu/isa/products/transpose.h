@@ -1,5 +1,5 @@
 /*
- * transpose.h: pieces of rows, turned: what lay along k comes to lie k by k.
+ * transpose.h: transposes a block of rows: element [i][k] goes to [k][i].
  *
  * A vector takes a quad (four neighbours along k) from each of several rows that lie four apart,
  * so that one 4 x 4 exchange within its quads leaves consecutive rows side by side. The quads come
