@@ -114,6 +114,17 @@ static int send_other_rows_than_there_are(void *payload)
     return failed(weft_mesh_all_to_all_known(matrix(), splits, even, mesh, 0));
 }
 
+/* trial 3: their sum is no number. */
+static int await_more_rows_than_can_be_counted(void *payload)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
+    int64_t even[] = {2, 2, 2, 2}, splits[] = {2, 2, INT64_MAX, 2};
+
+    (void)payload;
+    return failed(weft_mesh_all_to_all_known(matrix(), even, weft_world_rank() == 1 ? splits : even,
+                                             mesh, 0));
+}
+
 static int send_a_number_as_rows(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
@@ -482,6 +493,7 @@ static const struct program {
     {redistribute_differently, "1", {"different collectives", "all-to-all"}},
     {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
+    {await_more_rows_than_can_be_counted, "1", {"rank 1", "cannot come from rank 2 of axis ep"}},
     {send_a_number_as_rows, "1", {"rank 1: mesh_all_to_all_known", "a number has no rows"}},
     {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},

@@ -11,6 +11,7 @@
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/numel.h"
 #include "dtensor/collectives/collective_call.h"
 #include "dtensor/local_map/local_region.h"
 #include "mesh/mesh.h"
@@ -212,20 +213,28 @@ static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const in
 weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_splits,
                                         const int64_t *output_splits, weft_mesh *mesh, int axis)
 {
-    struct wf_collective_call d;
+    struct wf_collective_call call;
+    int64_t shape[WEFT_MAX_DIMS];
 
-    WF_TRY_PTR(
-        wf_collective_call_begin(&d, "mesh_all_to_all_known", WEFT_COLL_ALL_TO_ALL, t, mesh, axis));
-    WF_NEED_PTR(input_splits && output_splits, WEFT_ERR_ARG, "%s: no splits", d.who);
+    WF_TRY_PTR(wf_collective_call_begin(&call, "mesh_all_to_all_known", WEFT_COLL_ALL_TO_ALL, t,
+                                        mesh, axis));
+    WF_NEED_PTR(input_splits && output_splits, WEFT_ERR_ARG, "%s: no splits", call.who);
     if (weft_ndim(t) == 0)
-        return (void)WF_FAIL_LOCAL(WEFT_ERR_SHAPE, "%s: a number has no rows", d.who), NULL;
-    if (!splits_cover_all_rows(input_splits, d.ways, weft_size(t, 0)))
-        WF_DIE("%s: the splits do not add up to the %lld rows", d.who, (long long)weft_size(t, 0));
-    for (int r = 0; r < d.ways; r++)
-        if (output_splits[r] < 0)
-            WF_DIE("%s: %lld rows cannot come from rank %d of axis %s", d.who,
-                   (long long)output_splits[r], r, weft_mesh_axis_name(d.mesh, axis));
-    return exchange_rows_on_tape(&d, input_splits, output_splits,
+        return (void)WF_FAIL_LOCAL(WEFT_ERR_SHAPE, "%s: a number has no rows", call.who), NULL;
+    if (!splits_cover_all_rows(input_splits, call.ways, weft_size(t, 0)))
+        WF_DIE("%s: the splits do not add up to the %lld rows", call.who,
+               (long long)weft_size(t, 0));
+    shape[0] = 0;
+    for (int d = 1; d < weft_ndim(t); d++) shape[d] = weft_size(t, d);
+    for (int r = 0; r < call.ways; r++) {
+        bool countable = output_splits[r] >= 0 && output_splits[r] <= INT64_MAX - shape[0];
+
+        if (countable) shape[0] += output_splits[r];
+        if (!countable || wf_shape_numel(weft_ndim(t), shape) < 0)
+            WF_DIE("%s: %lld rows cannot come from rank %d of axis %s", call.who,
+                   (long long)output_splits[r], r, weft_mesh_axis_name(call.mesh, axis));
+    }
+    return exchange_rows_on_tape(&call, input_splits, output_splits,
                                  t->requires_grad || wf_local_region_wants_grad());
 }
 
