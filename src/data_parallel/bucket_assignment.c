@@ -1,10 +1,10 @@
 /*
- * bucket_assignment.c: which gradients travel together, and when a bucket may leave. What it then
- * does is in gradient_buckets.c.
+ * bucket_assignment.c: which gradients share a bucket, and when a bucket's collective may start.
+ * The collective itself is in gradient_buckets.c.
  *
- * Buckets leave in their order on every rank, and their collectives have to: one that waits for a
- * gradient holds up those behind it. So what may be pending along another axis too, and has to be
- * reduced there first, is put behind the rest when buckets leave during backward.
+ * Buckets start in the same order on every rank, as collectives have to: one that waits for a
+ * gradient delays those after it. So gradients that may be partial along another axis too, and have
+ * to be reduced there first, are in the last buckets when buckets start during backward.
  */
 #include "base/array_grow.h"
 #include "base/call_context.h"
@@ -20,13 +20,13 @@ size_t wf_replica_tensor_bytes(const struct wf_replica_tensor *m)
     return (size_t)desc->numel * wf_dtypes[desc->dtype].size;
 }
 
-/* Leaves that are cut along all axes are reduced by backward. */
+/* Gradients of leaves that are sharded along all axes are reduced by backward. */
 static bool needs_bucket_reduction(const struct wf_replica_tensor *m)
 {
     return m->leaf->requires_grad && m->grad_state.axes;
 }
 
-/* A plain tensor's gradient never is; a distributed one's where an axis replicates it. */
+/* Never for a plain tensor's gradient; for a distributed one's where an axis replicates it. */
 static bool gradient_may_be_partial(const struct wf_replica_tensor *m)
 {
     const struct wf_layout *view = m->view;
@@ -54,7 +54,8 @@ static void add_member_to_bucket(struct wf_replicas *r, int bucket, int member)
     r->members[member].bucket = bucket;
 }
 
-/* A bucket of member `last`, and of those before it that are in none yet and fit in. */
+/* A bucket of member `last`, and of members before it that have no bucket yet, as far as there is
+ * room. */
 static void add_gradient_bucket(struct wf_replicas *r, int last)
 {
     int number = r->n_buckets;
@@ -113,7 +114,7 @@ void wf_buckets_rebuild_if_changed(struct wf_replicas *r)
     if (i < r->n_members) wf_buckets_build(r);
 }
 
-/* ---- leaving during backward ---- */
+/* ---- starting during backward ---- */
 
 void wf_buckets_begin_backward(struct wf_replicas *r)
 {
@@ -126,8 +127,8 @@ void wf_buckets_begin_backward(struct wf_replicas *r)
     r->grad_hook.wants_complete = true;
 }
 
-/* The next buckets, as far as they are complete; with `all` the others too, but for those that wait
- * for another axis. */
+/* Start the next buckets that are complete; with `all` also those that are not, up to the first
+ * that has to be reduced along another axis before. */
 static void start_ready_buckets(struct wf_replicas *r, bool all)
 {
     for (; r->n_started < r->n_buckets; r->n_started++) {
@@ -139,7 +140,8 @@ static void start_ready_buckets(struct wf_replicas *r, bool all)
     }
 }
 
-/* A bucket is of no module, and of backward wherever that is when it leaves. */
+/* Observers see a bucket's collective as one of backward and of no module, whichever module
+ * backward is in when the bucket starts. */
 static void start_buckets_outside_modules(struct wf_replicas *r, bool all)
 {
     struct wf_call_context before = wf_current_context;

@@ -1,9 +1,9 @@
 /*
- * buffer_sync.c: tensors that calls write into, made alike on all replicas again: all of them in
- * one sum of f64 numbers.
+ * buffer_sync.c: buffers, which calls write into, made equal on all replicas again: all of them in
+ * one all-reduce (sum) of f64 numbers.
  *
- * To copy is to sum what the first replica has and zeros. Every dtype's elements are f64 numbers
- * exactly, but for i64, which take two: the upper half and the lower one.
+ * A copy from the first replica is a sum of its numbers and of zeros from the others. Every dtype's
+ * elements are f64 numbers exactly, but for i64, which take two: the upper half and the lower one.
  */
 #include "base/dtype.h"
 #include "base/mem.h"

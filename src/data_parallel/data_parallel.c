@@ -49,9 +49,9 @@ void wf_replicas_release(void *payload)
     wf_free(r);
 }
 
-/* ---- what each parameter becomes ---- */
+/* ---- the new leaf of each parameter ---- */
 
-/* A parameter of the tree on its way. */
+/* A parameter of the tree and the leaf that replaces it. */
 struct parameter_change {
     weft_module *module; /* the first that has it, */
     const char *name;    /* and its name there */
@@ -105,8 +105,7 @@ static weft_status list_module_tensor(const weft_module_tensor *it, void *payloa
                   "give the module a copy",
                   kind, name, weft_module_path(m));
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,
-            "data parallel: %s '%s' of module '%s' is a pending reduction", kind, name,
-            weft_module_path(m));
+            "data parallel: %s '%s' of module '%s' is partial", kind, name, weft_module_path(m));
     WF_NEED(!replica_setup->count ||
                 wf_is_meta(parameter) == wf_is_meta(replica_setup->changes[0].from),
             WEFT_ERR_STATE,
@@ -145,13 +144,13 @@ static weft_status join_meshes(struct replica_setup *replica_setup)
     return WEFT_OK;
 }
 
-/* Of which axes a parameter that was laid out so has replicas along. */
+/* The axes along which a parameter with this layout has replicas. */
 static unsigned replica_axes_of(const struct wf_replicas *r, const struct wf_layout *before)
 {
     return r->axes & ~wf_layout_axes_in_mesh(r->mesh, before);
 }
 
-/* The parameter over the mesh of all, with the bytes that it has. */
+/* The parameter over the joined mesh, with the bytes that it has. */
 static weft_tensor *to_joined_mesh(const struct replica_setup *replica_setup,
                                    weft_tensor *parameter)
 {
@@ -180,7 +179,7 @@ static weft_status parameters_to_joined_mesh(struct replica_setup *replica_setup
     return WEFT_OK;
 }
 
-/* A part that keeps the whole's bytes alive would save no memory. */
+/* A shard that is a view keeps the whole tensor's bytes alive and would save no memory. */
 static weft_tensor *shard_over_replicas(weft_tensor *whole, unsigned axes)
 {
     weft_placement to[WEFT_MAX_AXES];
@@ -205,7 +204,7 @@ static weft_status shard_parameters_over_replicas(struct replica_setup *replica_
     return WEFT_OK;
 }
 
-/* By which ranks know that others have the same list: a hash of its names. */
+/* A hash of the list's names, by which ranks see that others have the same list. */
 static uint32_t hash_tensor_names(const struct replica_setup *replica_setup)
 {
     uint64_t hash = 0;
@@ -248,9 +247,9 @@ static weft_status make_leaf_parameters(struct replica_setup *replica_setup)
     return WEFT_OK;
 }
 
-/* ---- putting them in place ---- */
+/* ---- replacing the parameters ---- */
 
-/* The axes along which the leaf is whole on every replica: its gradient waits there. */
+/* The axes along which the leaf is replicated: its gradient is reduced there by buckets. */
 static unsigned axes_reduced_in_buckets(const weft_tensor *leaf, unsigned replicas)
 {
     unsigned axes = 0;
@@ -333,7 +332,7 @@ static weft_status make_module_replica(weft_module *module, struct wf_replicas *
     return status;
 }
 
-/* Which axes are for what. Those of the replicas are the first of the mesh of all. */
+/* What each axis is for. Those of the replicas are the first of the joined mesh. */
 static weft_status set_replica_axes(struct wf_replicas *r)
 {
     weft_data_parallel_config *config = &r->config;

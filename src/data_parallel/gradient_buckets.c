@@ -2,9 +2,10 @@
  * gradient_buckets.c: gradients of all replicas, reduced in buckets and divided by the number of
  * tokens of all. See NOTE [replicas].
  *
- * Which gradients are in which bucket is the same on every rank, whatever backward came to: one
- * that a replica lacks is zeros there, and one that all lack stays missing. So replicas need not
- * have run the same backwards, and none waits for a message that another does not send.
+ * Which gradients are in which bucket is the same on every rank, whatever backward computed: a
+ * gradient that one replica lacks counts as zeros, and one that all replicas lack stays missing. So
+ * replicas need not have run the same backwards, and none waits for a collective that another does
+ * not call.
  */
 #include <string.h>
 
@@ -21,7 +22,7 @@ static weft_dtype tensor_dtype_of(const struct wf_replica_tensor *m)
     return (weft_dtype)m->leaf->layout->desc.dtype;
 }
 
-/* ---- talking to the other replicas ---- */
+/* ---- collectives over the replicas ---- */
 
 static void start_all_reduce(const struct wf_replicas *r, unsigned axes, struct wf_coll *coll,
                              void *data)
@@ -61,14 +62,15 @@ static bool has_unreduced_gradient(const struct wf_replica_tensor *m)
     return m->leaf->grad && !m->grad_state.reduced;
 }
 
-/* Bytes of its own. The other replicas are on their way, so without memory the job ends. */
+/* A gradient that owns its bytes. Other replicas are in the collective already, so out of memory
+ * ends the job. */
 static void ensure_own_gradient(const struct wf_replica_tensor *m)
 {
     if (wf_leaf_unshare_grad(m->leaf) != WEFT_OK) WF_DIE("data parallel: %s", weft_error_message());
     wf_wait_ready(m->leaf->grad);
 }
 
-/* The gradient's bytes, or zeros, to their place; the gradient itself is given up. */
+/* Copies the gradient, or zeros, into the bucket; the gradient itself is released. */
 static void move_gradient_to_bucket(struct wf_replica_tensor *m, char *to)
 {
     m->taken = has_unreduced_gradient(m);
@@ -87,7 +89,7 @@ static struct wf_block *alloc_bucket_block(const struct wf_replicas *r, size_t b
     struct wf_block *block =
         r->meta ? wf_block_new_simulated(bytes, WF_MEM_COMM) : wf_block_new(bytes, WF_MEM_COMM);
 
-    if (!block) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
+    if (!block) WF_DIE("data parallel: %s", weft_error_message()); /* other ranks wait */
     return block;
 }
 
@@ -111,7 +113,8 @@ void wf_bucket_start_all_reduce(struct wf_replicas *r, struct wf_gradient_bucket
                          bucket->block->data); /* else empty in all */
 }
 
-/* A gradient grew after its bucket had left, on some replica: the bucket goes once more. */
+/* On some replica a gradient was added to after its bucket had started: the bucket is reduced once
+ * more. */
 static void reduce_late_gradients(struct wf_replicas *r, const struct wf_gradient_bucket *bucket)
 {
     struct wf_gradient_bucket rest = *bucket;
@@ -124,7 +127,7 @@ static void reduce_late_gradients(struct wf_replicas *r, const struct wf_gradien
     wf_block_release(rest.block);
 }
 
-/* What is left of an earlier step, here or since more came to it, is added as it is. */
+/* A gradient left from an earlier step was reduced then: it is added after the reduction. */
 static void add_earlier_gradient(const struct wf_replica_tensor *m, void *data)
 {
     const weft_tensor *before = m->before ? m->before : m->leaf->grad;
@@ -133,7 +136,7 @@ static void add_earlier_gradient(const struct wf_replica_tensor *m, void *data)
         wf_cpu_axpy(tensor_dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
 }
 
-/* The leaf's gradient is now its part of the bucket. */
+/* The leaf's gradient becomes a view of the bucket. */
 static void set_gradient_to_bucket_view(struct wf_replica_tensor *m, struct wf_block *block,
                                         void *data)
 {
@@ -163,16 +166,16 @@ static void finish_gradient_bucket(struct wf_replicas *r, struct wf_gradient_buc
     bucket->block = NULL;
 }
 
-/* A part that came to this rank from nobody, where others have theirs. */
+/* Zeros for a gradient that this rank lacks where others have one. */
 static void set_zero_gradient(const struct wf_replica_tensor *m)
 {
     weft_tensor *zeros = wf_zero_gradient_like(m->leaf);
 
-    if (!zeros) WF_DIE("data parallel: %s", weft_error_message()); /* the others go on */
+    if (!zeros) WF_DIE("data parallel: %s", weft_error_message()); /* other ranks wait */
     m->leaf->grad = weft_retain(zeros);
 }
 
-/* What backward has reduced already is only to be divided. */
+/* Gradients that backward has reduced already are divided only. */
 static void scale_reduced_gradient(const struct wf_replicas *r, const struct wf_replica_tensor *m,
                                    bool had, double factor)
 {
@@ -189,7 +192,8 @@ static void scale_reduced_gradient(const struct wf_replicas *r, const struct wf_
         wf_cpu_axpy(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
 }
 
-/* The other replicas sum what has left, so it has to get there before its bytes go. */
+/* The other replicas are summing buckets in flight, so those have to finish before their bytes are
+ * freed. */
 void wf_buckets_wait_and_drop(struct wf_replicas *r)
 {
     for (int b = 0; b < r->n_started; b++) {
@@ -199,12 +203,11 @@ void wf_buckets_wait_and_drop(struct wf_replicas *r)
     r->n_started = 0;
 }
 
-/* ---- all of them ---- */
+/* ---- a step ---- */
 
 /*
- * What the replicas tell each other, added up: tokens, loss, and for each member how many have a
- * gradient, and how many have more of it than what the bucket took. Counts are whole numbers, and
- * f64 adds up exactly as many as anybody has.
+ * Sums over the replicas: tokens, loss, and for each member how many replicas have a gradient, and
+ * how many have added to it since its bucket started. Counts are integers, which f64 sums exactly.
  */
 struct replica_stats {
     const double *tokens, *loss, *had, *rest;
@@ -252,7 +255,8 @@ static void finish_gradient_reduction(struct wf_replicas *r,
             scale_reduced_gradient(r, &r->members[i], replica_stats->had[i] > 0, factor);
 }
 
-/* A step has its gradients. Where nobody had any it may still get some. */
+/* The gradients of this step are reduced. A member of which no replica had one may still get one.
+ */
 static void reset_step_counters(struct wf_replicas *r, const struct replica_stats *replica_stats)
 {
     bool any = false;
@@ -275,7 +279,8 @@ static weft_status reduce_all_gradients(struct wf_replicas *r)
 {
     struct replica_stats replica_stats;
 
-    /* along other axes all leaves together; a replica decides by itself what is pending there */
+    /* along other axes all leaves together: which are partial there is known to each replica alone
+     */
     WF_TRY(wf_reduce_partial_gradients(r->leaves, r->n_members));
     if (r->n_started == 0) wf_buckets_rebuild_if_changed(r);
     for (; r->n_started < r->n_buckets; r->n_started++)
@@ -315,7 +320,7 @@ weft_status wf_replicas_grad_before_add(struct wf_grad_hook *hook, struct wf_gra
     return WEFT_OK;
 }
 
-/* Buckets that have left are taken in first: those of all replicas have. */
+/* Buckets in flight are finished first: they have started on all replicas. */
 void wf_replicas_grad_dropped(struct wf_grad_hook *hook, struct wf_grad_state *state)
 {
     struct wf_replicas *r = (struct wf_replicas *)hook;

@@ -1,6 +1,6 @@
 /*
- * initial_weights_sync.c: replicas that begin alike: compared by hashes, all parameters in one
- * message, or copied from the first.
+ * initial_weights_sync.c: makes replicas start with equal values: compares hashes of all parameters
+ * in one message, or copies the first replica's.
  */
 #include "base/dtype.h"
 #include "base/hash.h"
@@ -27,7 +27,8 @@ static void all_reduce_max(struct wf_comm *comm, int64_t *numbers, int count)
     wf_comm_run(&coll);
 }
 
-/* Hashes and their negatives: the largest of both are of one number where all are equal. */
+/* Maximum over hashes and over their negatives: the hashes are equal where the two maxima add up to
+ * zero. */
 static int first_differing_hash(struct wf_comm *comm, weft_tensor *const *tensors, int count)
 {
     int64_t *hashes = wf_calloc(2 * (size_t)count + 1, sizeof *hashes);
@@ -43,7 +44,7 @@ static int first_differing_hash(struct wf_comm *comm, weft_tensor *const *tensor
     return i;
 }
 
-/* The number of the first tensor that differs among those with these axes, else `count`. */
+/* The index of the first tensor that differs among those with these axes, else `count`. */
 static int64_t compare_tensors_along_axes(const struct wf_replicas *r, unsigned line,
                                           weft_tensor *const *tensors, const unsigned *axes,
                                           int count)
@@ -69,8 +70,8 @@ static bool is_first_with_axes(const unsigned *axes, int i)
     return k == i;
 }
 
-/* The smallest that any rank says, of all that make these replicas: also along axes over which no
- * parameter is, and where a module has none at all. */
+/* Minimum over all ranks of the root mesh: also along axes over which no parameter is distributed,
+ * and with ranks whose module has no parameters. */
 static int64_t all_reduce_min_over_root(const struct wf_replicas *r, int64_t word)
 {
     weft_mesh *root = weft_mesh_root(r->mesh);
@@ -80,12 +81,13 @@ static int64_t all_reduce_min_over_root(const struct wf_replicas *r, int64_t wor
     return -word;
 }
 
-/* Those along a line know of a difference there; the others are told. */
+/* A difference is found by the ranks along the compared axes; a minimum over the root mesh gives it
+ * to all. */
 static int find_first_difference(const struct wf_replicas *r, weft_tensor *const *tensors,
                                  const unsigned *axes, int count, uint32_t list)
 {
-    unsigned known = r->axes;                /* all ranks along these have seen the same */
-    int64_t first = count, word = INT64_MAX; /* there is no difference */
+    unsigned known = r->axes;                /* ranks along these have found the same */
+    int64_t first = count, word = INT64_MAX; /* no difference so far */
 
     for (int i = 0; i < count; i++) {
         int64_t here;

@@ -1,13 +1,13 @@
 /*
  * joined_mesh.c: the mesh of all leaves: the replicas' axes, and every other axis over which some
- * parameter is; and lines along several of its axes.
+ * parameter is distributed; and communicators along several of its axes.
  */
 #include "data_parallel/data_parallel.h"
 
 #include "base/error.h"
 #include "mesh/mesh.h"
 
-/* ---- side by side ---- */
+/* ---- joining meshes ---- */
 
 static weft_mesh *submesh_of_axis(weft_mesh *mesh, int axis)
 {
@@ -34,7 +34,7 @@ static weft_mesh *find_mesh_with_axis(const struct wf_mesh_list *list, const cha
     return NULL;
 }
 
-/* A mesh of all of them must be possible; so the parameter that makes it impossible is named. */
+/* Tries to join the meshes after each parameter, so that an error names the parameter. */
 static weft_status check_meshes_can_join(const struct wf_mesh_list *list, const char *what)
 {
     bool first = weft_error_status() == WEFT_OK;
@@ -43,7 +43,7 @@ static weft_status check_meshes_can_join(const struct wf_mesh_list *list, const 
 
     weft_mesh_release(all);
     if (all) return WEFT_OK;
-    if (first) weft_error_clear(); /* it names no parameter */
+    if (first) weft_error_clear(); /* the message below names the parameter */
     weft_mesh_print(list->items[list->count - 1], line, sizeof line);
     weft_mesh_print(list->items[0], others, sizeof others);
     return WF_FAIL(WEFT_ERR_ARG,
@@ -70,10 +70,11 @@ static weft_status add_axis_mesh(struct wf_mesh_list *list, const struct wf_repl
             "data parallel: %s is on a mesh whose axis \"%s\" has other ranks than that of the "
             "meshes before it: meshes that were not cut from the same mesh cannot be joined",
             what, name);
-    WF_NEED(known != list->items[0] || r->spread >> axis & 1, WEFT_ERR_ARG,
-            "data parallel: %s is spread over axis \"%s\", along which replicas are wanted; if it "
-            "is an expert's, name the axis in expert_axes",
-            what, name);
+    WF_NEED(
+        known != list->items[0] || r->spread >> axis & 1, WEFT_ERR_ARG,
+        "data parallel: %s is distributed over axis \"%s\", along which replicas are wanted; if it "
+        "is an expert's, name the axis in expert_axes",
+        what, name);
     return WEFT_OK;
 }
 
@@ -102,7 +103,7 @@ void wf_mesh_list_free(struct wf_mesh_list *list)
     list->count = 0;
 }
 
-/* ---- some of its axes ---- */
+/* ---- several axes of the mesh ---- */
 
 weft_status wf_mesh_axes_by_name(unsigned *axes, weft_mesh *mesh, const char *names)
 {

@@ -1,6 +1,6 @@
 /*
- * joined_placements.c: where a parameter's elements are over the mesh of all leaves, as placements:
- * what was over some of its axes before, and what of that is cut over the replicas too.
+ * joined_placements.c: the placements of a parameter over the joined mesh: those that it had
+ * before, and sharding over the replicas' axes.
  */
 #include "data_parallel/data_parallel.h"
 
@@ -22,7 +22,7 @@ unsigned wf_layout_axes_in_mesh(const weft_mesh *both, const struct wf_layout *l
     return axes;
 }
 
-/* Axes that stand in another order than before still cut a dim one after another as before. */
+/* Axes that have another order in the joined mesh still shard a dim in the order from before. */
 static weft_status keep_shard_order(weft_placement *to, const weft_mesh *both,
                                     const struct wf_layout *from, int dim)
 {
@@ -51,9 +51,9 @@ weft_status wf_placements_in_joined_mesh(weft_placement *to, const weft_mesh *bo
     return WEFT_OK;
 }
 
-/* ---- cut over the replicas ---- */
+/* ---- sharding over the replicas ---- */
 
-/* A dim that is cut in segments or with strides is not cut once more. */
+/* A dim that is sharded in segments or with strides is not sharded again. */
 static bool cannot_shard_dim_again(const struct wf_layout *layout, int dim)
 {
     for (int a = 0; a < layout->n_axes; a++) {
@@ -64,7 +64,7 @@ static bool cannot_shard_dim_again(const struct wf_layout *layout, int dim)
     return false;
 }
 
-/* Every rank gets some of it. */
+/* Whether every rank gets an element of the dim. */
 static bool dim_gives_every_rank_some(const struct wf_layout *layout, int dim, unsigned axes)
 {
     int64_t ways = 1;
@@ -75,7 +75,7 @@ static bool dim_gives_every_rank_some(const struct wf_layout *layout, int dim, u
     return layout->desc.global[dim] >= ways;
 }
 
-/* The first dim that is enough for all ranks, else the first at all; -1: none. */
+/* The first dim large enough for all ranks, else the first that can be sharded; -1: none. */
 static int choose_shard_dim(const struct wf_layout *whole, unsigned axes)
 {
     int first = -1;

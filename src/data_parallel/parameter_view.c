@@ -1,6 +1,6 @@
 /*
- * parameter_view.c: what a call of a module sees of a parameter that is kept over the replicas'
- * axes, and how its gradient gets back. See NOTE [replicas].
+ * parameter_view.c: the view of a replicated parameter that stands in its place during a call of
+ * the module, and the view's gradient. See NOTE [replicas].
  */
 #include "data_parallel/data_parallel.h"
 
@@ -8,7 +8,7 @@
 #include "redistribute/redistribute.h"
 #include "tensor/tensor.h"
 
-/* A tensor with the bytes of t. */
+/* A tensor with the bytes of t and another layout. */
 static weft_tensor *view_with_layout(weft_tensor *t, struct wf_layout *layout)
 {
     weft_tensor *other = wf_tensor_new(layout, wf_block_retain(t->block), t->data, "replica");
@@ -17,8 +17,8 @@ static weft_tensor *view_with_layout(weft_tensor *t, struct wf_layout *layout)
     return other;
 }
 
-/* The layout of a leaf's gradient that came back in this one: each replica's is a term; along the
- * other axes it is what backward made of it. */
+/* The layout of the leaf's gradient for a view's gradient of this layout: partial along the
+ * replicas' axes, unchanged along the others. */
 static struct wf_layout *partial_gradient_layout(struct wf_replica_tensor *m,
                                                  struct wf_layout *given)
 {

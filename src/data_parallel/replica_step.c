@@ -1,6 +1,6 @@
 /*
- * replica_step.c: what a step of replicas takes: a backward with its number of tokens, and the mean
- * loss over the tokens of all.
+ * replica_step.c: the calls of a training step over replicas: backward with a number of tokens, and
+ * the mean loss over the tokens of all.
  */
 #include <math.h>
 
@@ -35,7 +35,7 @@ static weft_status loss_value(weft_tensor *loss, double *value)
     return WEFT_OK;
 }
 
-/* Gradients of a step that was given up take their tokens with them. */
+/* When the gradients of a step were dropped, its token count starts at zero again. */
 static void reset_sums_if_dropped(struct wf_replicas *r)
 {
     if (r->n_started) return;

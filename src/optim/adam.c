@@ -44,7 +44,7 @@ void wf_adam_prepare_step(struct wf_optimizer_step *step, const struct wf_adam_c
     step->take2 = 1 - a->beta2;
 }
 
-/* What is Adam's in all of them; weight decay is part of the gradient, or apart. */
+/* The numbers that all of them share; weight decay is added to the gradient, or applied apart. */
 static void set_common_adam_step(struct wf_optimizer_step *step, const struct wf_optim_slot *slot,
                                  double lr, bool decoupled)
 {

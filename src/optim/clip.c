@@ -3,8 +3,8 @@
  *
  * Every element counts once: where an axis shards some gradient of a mesh, each rank adds what it
  * holds, and gradients that are replicated along that axis are added by its first rank only. The
- * sums are then pending reductions of one-element tensors, and the library's own redistribution
- * does the rest: one collective per mesh axis that shards anything, none otherwise.
+ * sums are then partial tensors of one element, and redistribution reduces them: one collective per
+ * mesh axis that shards anything, none otherwise.
  */
 #include <math.h>
 
@@ -18,7 +18,7 @@
 #include "kernels/optimizer_kernels.h"
 #include "optim/optim.h"
 
-/* The gradients of one mesh; mesh NULL: plain ones. */
+/* The gradients over one mesh; mesh NULL: plain ones. */
 struct group {
     weft_mesh *mesh;
     bool sharded[WEFT_MAX_AXES];
@@ -53,7 +53,7 @@ static void add_tensor_to_list(struct gradients *all, weft_tensor *t)
     all->items[all->count++] = t;
 }
 
-/* ---- finding them ---- */
+/* ---- collecting the gradients ---- */
 
 static weft_status add_parameter_to_clip(weft_module *m, const char *name, weft_tensor *parameter,
                                          void *payload)
@@ -85,14 +85,14 @@ static weft_status collect_gradient(weft_module *m, const char *name, weft_tenso
         weft_placement p = weft_tensor_placement(grad, a);
 
         WF_NEED(!weft_is_partial(p), WEFT_ERR_LAYOUT,
-                "clip: '%s' in module '%s' is a pending reduction, as its gradient is", name,
+                "clip: '%s' in module '%s' is partial, as its gradient is", name,
                 weft_module_path(m));
         group->sharded[a] |= is_placement_sharded(p);
     }
     return WEFT_OK;
 }
 
-/* All gradients of a module, pending sums of all of them reduced together before. */
+/* All gradients of a module, after the partial ones were reduced together. */
 static weft_status collect_gradients(struct gradients *all, weft_module *module)
 {
     WF_TRY(weft_module_each_parameter(module, add_parameter_to_clip, all));
@@ -168,7 +168,7 @@ static weft_status compute_gradient_norm(struct gradients *all, double *norm)
         struct group *group = gradient_group_of_mesh(all, weft_tensor_mesh(all->items[i]));
 
         if (group->meta)
-            group->total = NAN; /* nobody knows */
+            group->total = NAN; /* unknown on the meta device */
         else if (is_counted_on_this_rank(group, all->items[i]))
             group->total =
                 combine_norms(all->p, group->total, local_norm_of_gradient(all->p, all->items[i]));

@@ -3,9 +3,8 @@
  *
  * Newton and Schulz's iteration needs X XT of the whole matrix X, with the shorter of its two dims
  * outside. Sharded along the longer dim that is a product of what each rank has and one sum over
- * the ranks; all else is local. So a matrix that is sharded in another way is brought there first
- * and the result is brought back, by the library's own redistribution, and every number of ranks
- * computes the same.
+ * the ranks; all else is local. So a matrix that is sharded in another way is redistributed to that
+ * first and the result back, and every number of ranks computes the same.
  */
 #include <math.h>
 
@@ -69,14 +68,14 @@ static weft_tensor *shard_along_dim(weft_tensor *x, int dim)
     return weft_redistribute(x, to);
 }
 
-/* A dim that is all rows or all columns, -1: there is none. */
+/* The dim that alone has all rows or all columns; -1: there is none. */
 static int find_single_side_dim(const weft_tensor *x, int rows)
 {
     return rows == 1 ? 0 : rows == weft_ndim(x) - 1 ? rows : -1;
 }
 
-/* The first `rows` dims as one and the others as one. Dims that melt into one may not be cut: the
- * rank's part of the result would not be what it has. */
+/* The first `rows` dims as one and the others as one. Dims that are merged may not be sharded: the
+ * rank's shard of the result would have other elements. */
 static weft_tensor *reshape_to_matrix(weft_tensor *x, int rows)
 {
     int lone = find_single_side_dim(x, rows);
@@ -87,7 +86,7 @@ static weft_tensor *reshape_to_matrix(weft_tensor *x, int rows)
     return weft_reshape(shard_along_dim(x, lone), 2, shape);
 }
 
-/* The matrix as `like` is, dims and placements. */
+/* The matrix with the dims and placements of `like`. */
 static weft_tensor *matrix_to_parameter_layout(weft_tensor *x, const weft_tensor *like, int rows)
 {
     weft_placement to[WEFT_MAX_AXES];
@@ -147,7 +146,7 @@ static weft_tensor *newton_schulz_iteration(weft_tensor *x, const weft_muon_conf
     return weft_add(weft_mul_scalar(x, c->a), tall ? weft_matmul(x, p) : weft_matmul(p, x));
 }
 
-/* With the dims and placements that `direction` has. */
+/* The matrix with the dims and placements of `direction`. */
 static weft_tensor *orthogonalize(weft_tensor *direction, const weft_muon_config *c, int rows)
 {
     weft_tensor *x = direction ? reshape_to_matrix(direction, rows) : NULL;
@@ -179,7 +178,7 @@ static void muon_adamw_step(struct wf_optim_slot *slot, struct wf_optimizer_step
     wf_cpu_optimizer_step(WF_STEP_ADAM, arrays, &step);
 }
 
-/* What the momentum says, as a tensor like the parameter. */
+/* The update's direction from the momentum, as a tensor like the parameter. */
 static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
                                                const struct wf_optimizer_step_arrays *arrays)
 {
@@ -194,7 +193,7 @@ static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
     struct wf_optimizer_step_arrays taken = *arrays;
 
     wf_layout_release(layout);
-    if (!direction && weft_world_size() > 1) /* the others go on to wait for this rank's part */
+    if (!direction && weft_world_size() > 1) /* other ranks go on to a collective with this one */
         WF_DIE("muon: %s", weft_error_message());
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */

@@ -3,8 +3,8 @@
  *
  * State lies in one block, a parameter's states one after another, each on cache lines of its own,
  * and covers this rank's elements only; parameters that want a gradient later on get blocks of
- * their own then. A step first asks for every gradient, which reduces pending sums together, and
- * then updates parameter after parameter.
+ * their own then. A step first gets every gradient, which reduces partial ones together, and then
+ * updates parameter after parameter.
  */
 #include "optim/optim.h"
 
@@ -69,8 +69,8 @@ struct wf_optim_slot *wf_optim_find_slot(const weft_optim *optim, const weft_ten
     return NULL;
 }
 
-/* Where parameters are in the tree, shared ones several times: a step looks whether they still
- * are. */
+/* The parameters' places in the tree, shared ones several times: a step checks that they are still
+ * there. */
 static void list_parameter_places(weft_optim *optim)
 {
     int n_modules, n = 0;
@@ -149,7 +149,7 @@ static size_t assign_state_offsets(struct wf_optim_slot *slot, size_t at)
     return at;
 }
 
-/* First values that are not 0. */
+/* Set first values that are not 0. */
 static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot *slot)
 {
     double start = optim->kind->start ? optim->kind->start(&slot->config) : 0;
@@ -304,7 +304,7 @@ static weft_status ensure_slot_states(weft_optim *optim)
     return WEFT_OK;
 }
 
-/* All gradients, before anything is updated: pending sums are reduced here. */
+/* All gradients, before anything is updated: partial ones are reduced here. */
 static weft_status collect_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */

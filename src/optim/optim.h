@@ -2,9 +2,9 @@
  * optim.h: what all optimizers share: the list of parameters, their settings, sharded state, a
  * step.
  *
- * An optimizer is a row: its settings, what it remembers of an element, and the numbers of a step,
- * which one of the kernels' loops (kernels/optimizer_kernels.h) then takes. Everything else is the
- * same for all and stands in optim.c and optim_settings.c.
+ * An optimizer is a row: its settings, its state per element, and the constants of a step, which
+ * one of the kernels' loops (kernels/optimizer_kernels.h) uses. Everything else is the same for all
+ * and is in optim.c and optim_settings.c.
  */
 #pragma once
 
@@ -56,7 +56,7 @@ struct wf_optim_setting {
 #define WF_SETTINGS_END {NULL, 0, WF_SETTING_REAL, 0, 0, false}
 /* clang-format on */
 
-/** A parameter of the module, and what is remembered of it. */
+/** A parameter of the module and its optimizer state. */
 struct wf_optim_slot {
     struct wf_grad_state grad_state; /* in backward (update_in_backward.c): its tensor points here.
                                         reduced: updated */
@@ -85,7 +85,8 @@ struct wf_optim_kind {
     double (*start)(const union wf_optim_config *c);
     /** Settings that do not go together; NULL: all do. */
     weft_status (*check_config)(const union wf_optim_config *c);
-    /** The numbers of a step, `slot->step` counting it; all 0 but sign (1 or -1), keep (1). */
+    /** The constants of a step, which `slot->step` counts already; all 0 but sign (1 or -1), keep
+     * (1). */
     void (*prepare)(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr);
     /** Instead of prepare and loop; meta parameters come here too, without elements. */
     weft_status (*update)(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
@@ -127,7 +128,7 @@ weft_optim *wf_optim_new(const struct wf_optim_kind *kind, weft_module *module,
 /** Dtype of a parameter's state, in which it is updated. */
 weft_dtype wf_optim_state_dtype(const weft_tensor *parameter);
 
-/** What a slot has to keep by its settings, the master included. */
+/** Which states a slot has by its settings, the master included. */
 unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
                                   const struct wf_optim_slot *slot);
 
@@ -152,11 +153,12 @@ const char *wf_optim_state_name(const struct wf_optim_kind *kind, int s);
 /** The slot of a parameter, NULL: none. */
 struct wf_optim_slot *wf_optim_find_slot(const weft_optim *optim, const weft_tensor *parameter);
 
-/** Put the defaults in the place of zeros, then check. fails: WEFT_ERR_ARG */
+/** Replace zeros by the defaults, then check the ranges. fails: WEFT_ERR_ARG */
 weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
                                      union wf_optim_config *config);
 
-/** Adam's numbers for a step, without sign and decay, which are whose row it is. */
+/** Set Adam's constants of a step, but not sign and weight decay, which each optimizer of this
+ * family sets itself. */
 struct wf_adam_constants {
     double lr, beta1, beta2, eps;
 };

@@ -103,9 +103,9 @@ static const struct wf_optim_setting *find_setting(const struct wf_optim_kind *k
 struct change {
     const struct wf_optim_setting *setting;
     double value;
-    bool fixed;  /* what is remembered cannot change any more */
+    bool fixed;  /* the set of states cannot change any more */
     bool put;    /* else it is only checked */
-    bool remake; /* found: some parameter has to keep other state */
+    bool remake; /* result: some parameter needs other states */
 };
 
 static weft_status change_slot_setting(weft_optim *optim, struct wf_optim_slot *slot,
@@ -119,7 +119,7 @@ static weft_status change_slot_setting(weft_optim *optim, struct wf_optim_slot *
         write_setting_value(change->setting, &changed.config, change->value);
     changed.state_mask = wf_optim_slot_state_mask(optim->kind, &changed);
     WF_NEED(changed.state_mask == slot->state_mask || !change->fixed, WEFT_ERR_STATE,
-            "%s: %s decides what is remembered of '%s', and there were updates", optim->kind->name,
+            "%s: %s decides which state '%s' has, and there were updates", optim->kind->name,
             change->setting->name, slot->path);
     if (optim->kind->check_config) WF_TRY(optim->kind->check_config(&changed.config));
     change->remake |= changed.state_mask != slot->state_mask;

@@ -1,6 +1,6 @@
 /*
- * optim_state.c: what an optimizer remembers, parameter by parameter, for those who save it and put
- * it back. Knows no optimizer: names of the states are in its row (optim.h).
+ * optim_state.c: an optimizer's state, parameter by parameter, for saving and loading. Knows no
+ * optimizer: names of the states are in its row (optim.h).
  */
 #include "base/error.h"
 #include "optim/optim.h"
@@ -66,7 +66,7 @@ weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *paramet
     WF_NEED(updates >= 0, WEFT_ERR_ARG, "optimizer: %lld updates", (long long)updates);
     WF_NEED(slot, WEFT_ERR_NOT_FOUND, "optimizer: no such parameter");
     slot->step = updates;
-    slot->product_of = 0; /* what was made of the updates before is no longer true */
+    slot->product_of = 0; /* it has to be computed anew */
     return WEFT_OK;
 }
 

@@ -28,7 +28,8 @@ static int count_milestones_reached(const weft_schedule *s, int64_t step)
 #include "base/error.h"
 
 #include "base/error.h"
-/* How much is done of the period that `at` is in; each is `growth` times as long as the last. */
+/* The fraction of the period of `at` that is over; each period is `growth` times as long as the
+ * last. */
 #include "base/error.h"
 static double fraction_of_period(const weft_schedule *s, int64_t at)
 #include "base/error.h"
@@ -54,7 +55,7 @@ static double fraction_of_period(const weft_schedule *s, int64_t at)
 #include "base/error.h"
 
 #include "base/error.h"
-/* How much of the way from lr to min_lr is left `at` steps after the warm-up. */
+/* The fraction of the way from lr to min_lr that is left `at` steps after the warm-up. */
 #include "base/error.h"
 static double decay_factor(const weft_schedule *s, int64_t at)
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* sgd.c: rows of optimizers that go along the gradient itself: SGD, its average, its sign. */
+/* sgd.c: rows of optimizers that step along the gradient itself: SGD, averaged SGD, Lion. */
 #include <math.h>
 
 #include "base/error.h"

@@ -1,10 +1,11 @@
 /*
- * update_in_backward.c: parameters that are updated while backward is under way.
+ * update_in_backward.c: parameters that are updated during backward.
  *
- * The optimizer keeps its leaves (autograd/tape.h), is told of each when the last of its gradient
- * has come and nothing uses it any more, and updates it. The gradient's bytes go back to the pool
- * at once, so the next gradient finds them in cache, and no more than a few are alive together. A
- * gradient that is still a pending sum stays for weft_step, which reduces all of those together.
+ * The optimizer has a gradient hook on its leaves (autograd/tape.h), which backward calls for each
+ * leaf when its gradient is complete and no longer read; the hook updates the parameter. The
+ * gradient's bytes return to the pool at once, so the next gradient finds them in cache, and only a
+ * few gradients are alive together. A gradient that is partial stays for weft_step, which reduces
+ * all of those together.
  */
 #include "base/call_context.h"
 #include "base/error.h"
@@ -87,7 +88,7 @@ static weft_status stop_updates_in_backward(weft_optim *optim)
     return WEFT_OK;
 }
 
-/* Replicas of data parallelism have their keeper: they are left to weft_step. */
+/* Leaves with the gradient hook of data parallelism are left to weft_step. */
 static weft_status start_updates_in_backward(weft_optim *optim)
 {
     for (int i = 0; i < optim->n_slots; i++) {

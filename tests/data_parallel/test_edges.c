@@ -145,7 +145,7 @@ WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
     WT_ALL(weft_data_parallel(m, line, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
     WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "parameter 'weight' of module 'a' is spread over axis \"tp\"");
+    WT_FAILED(WEFT_ERR_ARG, "parameter 'weight' of module 'a' is distributed over axis \"tp\"");
     WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "a.weight")) == w.mesh);
     weft_module_release(m);
     weft_mesh_release(line);

@@ -253,7 +253,7 @@ WT_TEST(distribute__refuses_what_is_no_leaf_and_what_is_spread)
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
 
     WT_ALL(!weft_distribute_tensor(weft_mul_scalar(leaf, 2), w.mesh, &rows, 0));
-    WT_FAILED(WEFT_ERR_ARG, "distribute leaf tensor");
+    WT_FAILED(WEFT_ERR_ARG, "only leaf tensors can be distributed");
     t = weft_distribute_tensor(leaf, w.mesh, &rows, -1);
     WT_ALL(t && weft_distribute_tensor(t, w.mesh, &rows, 0) == t);
     WT_ALL(!weft_distribute_tensor(t, w.mesh, &columns, -1));
@@ -278,9 +278,9 @@ WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
     for (int i = 0; i < 6; i++) want[i] = wt_element(0, 6 + i);
     WT_ALL(t && weft_local_numel(t) == 6 && memcmp(weft_data(t), want, sizeof want) == 0);
     WT_ALL(!weft_distribute_tensor(whole, fake, &rows, 0));
-    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(!weft_from_local_with(whole, fake, &rows, (weft_from_local_options){.run_check = true}));
-    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(weft_distribute_tensor(weft_tensor_to(whole, WEFT_META), fake, &rows, 0));
     WT_STILL(&w);
     weft_mesh_release(fake);

@@ -76,7 +76,7 @@ WT_TEST(from_local__takes_shape_and_stride_together)
         WT_ALL(wt_has_shape(t, 2, sizes[i], (int64_t)3) && weft_data(t) == weft_data(local));
         WT_ALL(!weft_from_local_with(local, w.mesh, rows,
                                      (weft_from_local_options){.shape = shape, .stride = gaps}));
-        WT_FAILED(WEFT_ERR_ARG, "without gaps");
+        WT_FAILED(WEFT_ERR_ARG, "not those of a dense tensor");
         t = weft_transpose(wt_constant(3, mine, 1), 0, 1);
         t = weft_from_local_with(t, w.mesh, rows,
                                  (weft_from_local_options){.shape = shape, .stride = columns});
@@ -132,7 +132,7 @@ WT_TEST(run_check__finds_what_differs_on_one_rank)
         WT_ALL(!checked(&w, wt_constant(odd ? 1 : 2, 3, 1), rows, NULL));
         WT_FAILED(WEFT_ERR_SHAPE, "the global size of dim 0");
         WT_ALL(!checked(&w, wt_constant(odd ? 1 : 2, 3, 1), rows, shape));
-        WT_FAILED(WEFT_ERR_SHAPE, "has not the size of its part");
+        WT_FAILED(WEFT_ERR_SHAPE, "has not the size of its shard");
         WT_ALL(!checked(&w, odd ? weft_full(WEFT_F32, 1, (int64_t[]){2}, 1) : wants, rows, NULL));
         weft_error_clear();
         WT_ALL(!checked(&w, wt_constant(2, 3, odd ? 4 : 5), whole, NULL));

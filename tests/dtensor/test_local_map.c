@@ -198,7 +198,7 @@ WT_TEST(local_map__moves_arguments_only_when_told)
         WT_ALL(wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
         map.redistribute_inputs = false;
         WT_ALL(call(&map, sx, sk) == NULL);
-        WT_FAILED(WEFT_ERR_LAYOUT, "set redistribute_inputs=True");
+        WT_FAILED(WEFT_ERR_LAYOUT, "set .redistribute_inputs = true");
         WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 0);
         wt_world_close(&w);
     }

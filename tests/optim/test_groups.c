@@ -154,9 +154,9 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_step)
     WT_EQ(wt_mlp_backward(&mlp), WEFT_OK);
     WT_EQ(weft_step(sgd), WEFT_OK);
     WT_EQ(weft_optim_set(sgd, "*.bias", "momentum", 0.5), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "momentum decides what is remembered of 'net1.bias'");
+    WT_FAILED(WEFT_ERR_STATE, "momentum decides which state 'net1.bias' has");
     WT_EQ(weft_optim_set(sgd, "**", "momentum", 0.7), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "remembered");
+    WT_FAILED(WEFT_ERR_STATE, "decides which state");
     WT_ALL(weft_optim_setting(sgd, weight, "momentum") == 0.5); /* nothing changed */
     WT_EQ(weft_optim_set(sgd, "*.weight", "momentum", 0.7), WEFT_OK);
     WT_ALL(weft_optim_setting(sgd, weight, "momentum") == 0.7);

@@ -307,7 +307,7 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_update)
     WT_EQ(weft_optim_update_in_backward(optim, true), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(run_loops(&loops, x))), WEFT_OK);
     WT_EQ(weft_optim_set(optim, "mlp.up.*", "momentum", 0), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "momentum decides what is remembered of 'mlp.up.weight'");
+    WT_FAILED(WEFT_ERR_STATE, "momentum decides which state 'mlp.up.weight' has");
     WT_EQ(weft_optim_states(optim, weft_module_parameter(root, "mlp.up.weight")), 1);
     WT_EQ(weft_step(optim), WEFT_OK);
     weft_optim_release(optim);

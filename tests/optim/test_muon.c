@@ -295,7 +295,7 @@ WT_TEST(adamw__can_have_a_matrix)
                                weft_module_parameter(bags[1].module, bags[0].items[i].name),
                                WT_EXACT));
     WT_EQ(weft_optim_set(muon, "matrix", "adamw", 0), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "adamw decides what is remembered of 'matrix'");
+    WT_FAILED(WEFT_ERR_STATE, "adamw decides which state 'matrix' has");
     weft_optim_release(muon);
     weft_optim_release(adamw);
     for (int i = 0; i < 2; i++) wt_bag_close(&bags[i]);

@@ -75,7 +75,7 @@ WT_TEST(global_shape__refuses_parts_that_do_not_fit_on_all_ranks)
     int64_t shape[2] = {-7, -7}, last = wt_rank() == wt_ranks() - 1;
 
     WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, 2, (int64_t[]){3, 4 + last}) != WEFT_OK);
-    WT_FAILED(WEFT_ERR_SHAPE, "hold the same part of dim 1");
+    WT_FAILED(WEFT_ERR_SHAPE, "hold the same shard of dim 1");
     WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, last ? 1 : 2, (int64_t[]){3, 4}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "dims");
     WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, 2, (int64_t[]){3, -last}) != WEFT_OK);

@@ -284,7 +284,7 @@ WT_TEST(source__on_a_mesh_without_ranks_is_refused)
     weft_module *m = model(SEED, 13);
 
     WT_EQ(spread_from(m, mesh, whole_plan, 2), WEFT_ERR_COMM);
-    WT_FAILED(WEFT_ERR_COMM, "no ranks behind it");
+    WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "net1.weight")));
     WT_EQ(spread_from(m, mesh, whole_plan, -1), WEFT_OK);
     weft_module_release(m);

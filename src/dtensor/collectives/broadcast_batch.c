@@ -44,7 +44,7 @@ static int64_t padded_entry_bytes(const int64_t *words)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* What the root has, known to all; the number of bytes in `*bytes`. */
+/* Broadcasts the root's header; `*bytes` is the number of bytes that follow. */
 static weft_status check_batch_header(int64_t *words, int64_t *bytes, const weft_batch_entry *batch,
                                       int n)
 {
@@ -60,14 +60,14 @@ static weft_status check_batch_header(int64_t *words, int64_t *bytes, const weft
     return WEFT_OK;
 }
 
-/* Peers may wait already: without memory the job ends. */
+/* Other ranks may be in the collective already: out of memory ends the job. */
 static weft_tensor *need_tensor_or_die(weft_tensor *t)
 {
     if (!t) WF_DIE("broadcast_batch: %s", weft_error_message());
     return t;
 }
 
-/* The root's elements into the buffer. */
+/* Pack the root's elements into the buffer. */
 static void pack_batch_tensors(weft_tensor *buffer, const int64_t *words,
                                const weft_batch_entry *batch, int n)
 {
@@ -85,7 +85,7 @@ static void pack_batch_tensors(weft_tensor *buffer, const int64_t *words,
     }
 }
 
-/* Tensors in the buffer, for ranks that had none. */
+/* Views of the buffer, for ranks other than the root. */
 static void unpack_batch_tensors(weft_batch_entry *batch, int n, weft_tensor *buffer,
                                  const int64_t *words)
 {

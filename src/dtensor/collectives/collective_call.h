@@ -14,15 +14,15 @@ struct wf_collective_call {
     struct wf_coll coll;
 };
 
-/** Look at what the program gave, the same way on all ranks. `coll` has kind, line and dtype then.
- */
+/** Check the arguments, the same way on all ranks. Sets kind, line and dtype of `coll`. */
 weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *who, weft_coll kind,
                                      weft_tensor *t, weft_mesh *mesh, int axis);
 
-/** Send; on the meta device only observers hear of it. */
+/** Start the collective; on the meta device it is only announced to observers. */
 void wf_collective_call_run(struct wf_collective_call *d);
 
-/** A plain tensor like d->t but for its shape; without memory the job ends, for peers may wait. */
+/** A plain tensor like d->t with another shape; out of memory ends the job, as other ranks may be
+ * in the collective already. */
 weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, int ndim,
                                            const int64_t *shape, enum wf_category category);
 

@@ -1,9 +1,10 @@
 /*
- * reduce_gradients.c: pending gradients of replicated parameters, reduced together.
+ * reduce_gradients.c: partial gradients of replicated parameters, reduced together.
  *
- * Gradients that are pending over the same axis of the same mesh lie one after another in one
- * buffer for one all-reduce, and are then views of it: nothing is copied back. Axes along which a
- * leaf has a keeper are left to that, afterwards, when nothing else of the gradient is pending.
+ * Gradients that are partial over the same axis of the same mesh lie one after another in one
+ * buffer for one all-reduce, and are then views of it: nothing is copied back. Axes that a leaf's
+ * gradient hook reduces are left to the hook, which runs afterwards, when the gradient is partial
+ * along no other axis.
  */
 #include <weft/autograd.h>
 
@@ -26,7 +27,7 @@ struct group {
     weft_device device;
 };
 
-/* Along this axis somebody else reduces the leaf's gradient, with others. */
+/* Along this axis the leaf's gradient hook reduces the gradient, in a bucket with others. */
 static bool is_axis_reduced_by_hook(const weft_tensor *leaf, int axis)
 {
     return leaf->grad_state && leaf->grad_state->axes >> axis & 1;
@@ -71,7 +72,7 @@ static void all_reduce_block(struct wf_block *block, size_t bytes, const struct 
         wf_comm_run(&coll);
 }
 
-/* The leaf's gradient becomes its part of the buffer, no longer pending on the group's axis. */
+/* The leaf's gradient becomes a view of the buffer, no longer partial on the group's axis. */
 static void set_gradient_to_block_view(weft_tensor *leaf, struct wf_block *block, void *data,
                                        int axis)
 {
@@ -90,7 +91,7 @@ static void set_gradient_to_block_view(weft_tensor *leaf, struct wf_block *block
     weft_scope_close(scope);
 }
 
-/* Lay the group's gradients one after another. */
+/* Give each gradient of the group its offset in the buffer. */
 static void pack_gradients(struct wf_block *block, weft_tensor *const *leaves, int n,
                            const struct group *group)
 {
@@ -134,8 +135,8 @@ static weft_status reduce_gradient_group(weft_tensor *const *leaves, int n,
     return WEFT_OK;
 }
 
-/* The group of the first axis along which a leaf's gradient waits; false when there is none. The
- * gradient of a leaf that is itself pending may stay so. */
+/* The group of the first axis along which a leaf's gradient is partial; false when there is none.
+ * The gradient of a leaf that is itself partial may stay so. */
 static bool find_reduce_group(struct group *group, const weft_tensor *leaf)
 {
     const struct wf_layout *grad = leaf && leaf->grad ? leaf->grad->layout : NULL;

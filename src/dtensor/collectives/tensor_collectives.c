@@ -1,7 +1,7 @@
 /*
  * tensor_collectives.c: collectives on plain tensors. Each works out the shapes of the pieces that
- * ranks exchange (message_pieces.h), packs them one behind another, and unpacks what comes. Who
- * sends how is left to comm. Rows whose number each rank chooses are in all_to_all_single.c.
+ * ranks exchange (message_pieces.h), packs them contiguously, and unpacks what it receives. The
+ * transport is comm's. Exchanges with row counts that differ per rank are in all_to_all_single.c.
  */
 #include <weft/collective.h>
 
@@ -104,7 +104,7 @@ static weft_status init_message_pieces(struct wf_message_pieces *p,
     return WEFT_OK;
 }
 
-/* ---- tensors; peers may wait already, so without memory the job ends ---- */
+/* ---- tensors; other ranks may be in the collective already: out of memory ends the job ---- */
 
 static weft_tensor *need_tensor_or_die(const struct wf_collective_call *d, weft_tensor *t)
 {
@@ -126,7 +126,7 @@ weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, i
     return need_tensor_or_die(d, t);
 }
 
-/* Room for packed pieces that peers may read. */
+/* A buffer for packed pieces that other ranks may read. */
 static weft_tensor *alloc_packed_buffer(const struct wf_collective_call *d, const size_t *counts)
 {
     int64_t elements = 0;
@@ -156,7 +156,7 @@ weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, we
     return result;
 }
 
-/* ---- from one to all ---- */
+/* ---- broadcast and scatter ---- */
 
 weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root)
 {
@@ -188,7 +188,8 @@ static weft_tensor *pack_tensor_list(const struct wf_collective_call *d, weft_te
             weft_tensor_dtype(part) != d->coll.dtype || weft_ndim(part) != weft_ndim(d->t) ||
             memcmp(part->layout->desc.shape, d->t->layout->desc.shape,
                    (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
-            WF_DIE("mesh_scatter: part %d is missing or has another shape or dtype than the result",
+            WF_DIE("mesh_scatter: tensor %d of the list is missing or has another shape or dtype "
+                   "than the result",
                    r);
         part = wf_collective_call_row_major(d, part);
         if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, part->data, bytes);
@@ -222,9 +223,9 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_me
     return WEFT_OK;
 }
 
-/* ---- one after another ---- */
+/* ---- gather ---- */
 
-/* Only `root` gets the result; -1: everybody. */
+/* Only `root` gets the result; -1: all ranks (all-gather). */
 static weft_tensor *gather_pieces(struct wf_collective_call *d, const struct wf_message_pieces *p,
                                   int root)
 {
@@ -300,7 +301,7 @@ weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh 
     return weft_scope_return(scope, result);
 }
 
-/* Rank r's share is p->sizes[r] of p->dim, in this order. */
+/* Rank r's shard has p->sizes[r] of p->dim; shards are in rank order. */
 static weft_tensor *reduce_scatter_pieces(struct wf_collective_call *d,
                                           const struct wf_message_pieces *p)
 {
@@ -336,7 +337,7 @@ weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduc
     return result;
 }
 
-/* A reduce-scatter in which the root's share is everything. */
+/* A reduce-scatter in which the root's shard is the whole tensor. */
 weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mesh, int axis,
                               int root)
 {
@@ -368,7 +369,7 @@ weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mes
 
 /* ---- all to all ---- */
 
-/* What goes out is cut along `out`, what comes in is joined along `in`. */
+/* The input is split along `out`; the received pieces are concatenated along `in`. */
 static weft_tensor *all_to_all_pieces(struct wf_collective_call *d,
                                       const struct wf_message_pieces *out,
                                       const struct wf_message_pieces *in)

@@ -1,4 +1,4 @@
-/* as_strided.c: tensors asked for by the strides of the whole. */
+/* as_strided.c: distributed tensors made or viewed with given global strides. */
 #include <weft/dtensor.h>
 
 #include <string.h>
@@ -34,7 +34,7 @@ static bool is_dense_stride(int ndim, const int64_t *shape, const int64_t *strid
     return step == numel;
 }
 
-/* The part's strides when it lies as the whole does. */
+/* The strides of a shard whose dims have the same order in memory as the global strides give. */
 static struct wf_layout *layout_with_strides(const weft_tensor *t, const weft_placement *placements,
                                              int ndim, const int64_t *shape, const int64_t *stride)
 {
@@ -70,7 +70,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     WF_NEED_PTR(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
                 "new_empty: more elements in %d dims than can be counted", ndim);
     WF_NEED_PTR(!stride || is_dense_stride(ndim, shape, stride), WEFT_ERR_ARG,
-                "new_empty: the stride does not walk the shape without gaps");
+                "new_empty: the strides are not those of a dense tensor of this shape");
     if (has_global_shape(t, ndim, shape))
         memcpy(placements, t->layout->placements, sizeof placements);
     wf_placements_drop_partial(placements, t->layout->n_axes);
@@ -81,7 +81,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     return empty;
 }
 
-/* ---- old ones seen anew ---- */
+/* ---- views ---- */
 
 static weft_status global_strides_of(const weft_tensor *t, int64_t *stride)
 {

@@ -1,6 +1,6 @@
 /*
- * check_local_shards.c: what from_local is given, compared over the mesh (PyTorch's run_check). It
- * never repairs anything, and asks the mesh's ranks only: others need not call.
+ * check_local_shards.c: compares the local tensors given to from_local over the mesh (PyTorch's
+ * run_check). It repairs nothing, and only ranks of the mesh need to call it.
  */
 #include "dtensor/convert/check_local_shards.h"
 
@@ -49,7 +49,7 @@ static bool is_dense_in_order(int n, const int *order, const int64_t *shape, con
     return true;
 }
 
-/* Dims that have but one element here may stand anywhere. */
+/* A dim of one local element has no order in memory: its stride is not compared. */
 static bool dims_follow_stride_order(const struct wf_tensor_desc *local, int n, const int *order)
 {
     int64_t before = INT64_MAX;
@@ -70,19 +70,19 @@ weft_status wf_check_local_stride(const weft_tensor *local, const int64_t *shape
     int n = sort_dims_by_stride(order, desc->ndim, shape, stride);
 
     WF_NEED(is_dense_in_order(n, order, shape, stride), WEFT_ERR_ARG,
-            "from_local: the global stride does not walk the global shape without gaps");
+            "from_local: the global strides are not those of a dense tensor of the global shape");
     WF_NEED_LOCAL(
         desc->numel == 0 || dims_follow_stride_order(desc, n, order), WEFT_ERR_ARG,
-        "from_local: the local tensor's dims lie in another order than the global stride says");
+        "from_local: the local tensor's dims have another order in memory than the global strides");
     return WEFT_OK;
 }
 
 /* ---- over the mesh ---- */
 
-/* What is compared first, and what can be compared when that agrees. */
+/* The words compared first, and those that are comparable once the first agree. */
 enum { DTYPE, GRADIENT, NDIM, FACTS };
 enum { FITS = WEFT_MAX_DIMS, SIZES }; /* after the global shape */
-/* Whether dim i lies outside dim j in memory, for each pair; and whether there are gaps or not. */
+/* For each pair of dims, whether i has the larger stride; and whether the strides leave gaps. */
 enum { DENSE = WEFT_MAX_DIMS * WEFT_MAX_DIMS, GAPS, STRIDES };
 
 /* Largest and smallest of every word over the ranks of the mesh. */
@@ -158,13 +158,13 @@ static weft_status compare_global_shapes(const struct wf_tensor_desc *local, wef
                 "one rank and %lld on another (give the global shape where shards are uneven)",
                 d, (long long)least[d], (long long)most[d]);
     WF_NEED(least[FITS], WEFT_ERR_SHAPE,
-            "from_local: some rank's local tensor has not the size of its part of the global "
+            "from_local: some rank's local tensor has not the size of its shard of the global "
             "shape");
     return WEFT_OK;
 }
 
-/* Some dim that is cut has less than two elements here: whether its stride leaves gaps on other
- * ranks cannot be seen. A dim that nobody cuts is as long everywhere. */
+/* A sharded dim has less than two elements here, so whether its stride leaves gaps on other ranks
+ * cannot be seen from this one. A dim that is not sharded has the same size on every rank. */
 static bool cannot_detect_gaps(const struct wf_tensor_desc *local, const weft_mesh *mesh,
                                const weft_placement *placements)
 {
@@ -174,8 +174,8 @@ static bool cannot_detect_gaps(const struct wf_tensor_desc *local, const weft_me
     return local->numel < 2;
 }
 
-/* Strides of uneven shards differ, but not the order that they walk the dims in. Dims of less than
- * two elements here may stand anywhere. */
+/* Strides of uneven shards differ, but not the order of the dims in memory. Dims of less than two
+ * local elements have no order. */
 static weft_status compare_stride_order(const struct wf_tensor_desc *local, weft_mesh *mesh,
                                         const weft_placement *placements)
 {
@@ -224,7 +224,7 @@ weft_status wf_check_local_over_mesh(weft_tensor *local, weft_mesh *mesh,
 
     if (weft_mesh_coordinate(mesh, 0) < 0 || wf_is_meta(local)) return WEFT_OK;
     WF_NEED(!weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
-            "from_local: the mesh has no ranks behind it to compare with");
+            "from_local: a fake mesh has no ranks to compare with");
     WF_TRY(compare_dtype_ndim_grad(local, mesh));
     WF_TRY(wf_placements_normalize(normal, placements, weft_mesh_ndim(mesh), weft_ndim(local),
                                    "from_local"));

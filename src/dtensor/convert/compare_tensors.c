@@ -1,6 +1,6 @@
 /*
- * compare_tensors.c: whether two tensors are equal or close: shards where they are, then one small
- * reduction, so that every rank gets the same answer.
+ * compare_tensors.c: whether two tensors are equal or close: each rank compares its shards, then
+ * one small reduction gives every rank the same answer.
  */
 #include <math.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static bool are_numbers_close(double a, double b, const struct bounds *bounds)
            fabs(a - b) <= bounds->absolute + bounds->relative * fabs(b);
 }
 
-/* Of two row-major boxes. Integers that are the same bytes are equal; as numbers, large ones could
- * only seem so. */
+/* Compares two row-major arrays. Integers are compared as bytes: converted to double, large ones
+ * that differ could compare equal. */
 static bool local_elements_are_close(const weft_tensor *a, const weft_tensor *b,
                                      const struct bounds *bounds)
 {
@@ -54,7 +54,7 @@ static void placements_without_partial(weft_placement *out, const struct wf_layo
     }
 }
 
-/* Of the two layouts the one to which less has to be moved; the first of equals. */
+/* The layout of the two to which fewer bytes have to be moved; the first if they are equal. */
 static void redistribute_to_common_layout(weft_tensor **a, weft_tensor **b)
 {
     weft_placement to[2][WEFT_MAX_AXES];

@@ -1,5 +1,8 @@
-/* distribute_tensor.c: what may be spread over a mesh, and what the tape asks of this layer. How
- * elements reach their ranks is in scatter_shards.c. */
+/*
+ * distribute_tensor.c: which tensors may be distributed over a mesh, and the functions that the
+ * tape calls in this layer (wf_autograd_upcalls). How elements reach their ranks is in
+ * scatter_shards.c.
+ */
 #include <weft/dtensor.h>
 
 #include <string.h>
@@ -31,7 +34,7 @@ weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh, const
     return WEFT_OK;
 }
 
-/* A tensor that is spread already is what was asked for, or has to be redistributed. */
+/* A distributed tensor is accepted if it has the placements that were asked for. */
 static weft_tensor *check_already_distributed(weft_tensor *t, const weft_mesh *mesh,
                                               const weft_placement *placements)
 {
@@ -53,10 +56,10 @@ static weft_status check_distribute_tensor(const weft_tensor *t, weft_mesh *mesh
                                            const weft_placement *placements, int source)
 {
     WF_NEED(!t->node, WEFT_ERR_ARG,
-            "distribute_tensor: only good to distribute leaf tensors, not the result of %s",
+            "distribute_tensor: only leaf tensors can be distributed, not the result of %s",
             t->node->name);
     WF_NEED(source < 0 || wf_is_meta(t) || !weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
-            "distribute_tensor: the mesh has no ranks behind it, and so no source");
+            "distribute_tensor: a fake mesh has no ranks, and so no source");
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
         WF_NEED(can_distribute_as(placements[a]), WEFT_ERR_LAYOUT,
                 "distribute_tensor: unsupported placement on axis %s: nothing can start as a "
@@ -93,7 +96,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     weft_no_grad_begin();
     part = weft_contiguous(wf_is_meta(t) ? t : weft_tensor_to(t, weft_mesh_device(mesh)));
     part = part ? wf_scatter_from_source(part, mesh, whole, source) : NULL;
-    part = wf_redistribute(part, to); /* a pending reduction: the first rank has the value */
+    part = wf_redistribute(part, to); /* a partial sum: the first rank has the value */
     weft_no_grad_end();
     if (part) part->requires_grad = t->requires_grad;
     return weft_scope_return(scope, part);
@@ -120,7 +123,7 @@ static weft_tensor *full_like(const weft_tensor *t, double value)
     return full;
 }
 
-/* A gradient never becomes pending because the leaf is. */
+/* Axes where the leaf is partial and the gradient is not: the gradient is replicated there. */
 static void gradient_placements(weft_placement *to, const weft_tensor *grad,
                                 const weft_tensor *leaf)
 {
@@ -130,7 +133,7 @@ static void gradient_placements(weft_placement *to, const weft_tensor *grad,
             to[a] = weft_replicate();
 }
 
-/* Placements of the leaf; where the leaf is replicated a pending sum may wait for the step. */
+/* Placements of the leaf; where the leaf is replicated, a partial sum may stay until the step. */
 static weft_tensor *move_to_leaf_placements(weft_tensor *grad, const weft_tensor *leaf)
 {
     weft_placement to[WEFT_MAX_AXES];

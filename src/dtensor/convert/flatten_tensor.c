@@ -1,5 +1,5 @@
-/* flatten_tensor.c: a distributed tensor as a local one and everything else, and back, outside the
- * tape. */
+/* flatten_tensor.c: a distributed tensor taken apart into its local tensor and its metadata, and
+ * put together again, outside the tape. */
 #include <weft/dtensor.h>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
     weft_tensor *part;
 
     if (!t) return NULL;
-    WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for what is not elements");
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for the metadata");
     WF_TRY_PTR(wf_tensor_need_alive(t, "flatten"));
     WF_NEED_PTR(!wf_is_plain(t), WEFT_ERR_ARG, "flatten: the tensor is plain");
     WF_TRY_PTR(weft_layout_of(&rest->layout, t));
@@ -42,12 +42,12 @@ static weft_status check_unflatten(const weft_tensor *local, const weft_flat *re
     for (int d = 0; d < desc->ndim; d++)
         WF_NEED_LOCAL(
             desc->shape[d] == part->shape[d], WEFT_ERR_SHAPE,
-            "unflatten: this rank's part has %lld elements in dim %d, the local tensor %lld",
+            "unflatten: this rank's shard has %lld elements in dim %d, the local tensor %lld",
             (long long)part->shape[d], d, (long long)desc->shape[d]);
     if (local->requires_grad && !rest->requires_grad)
         WF_LOG(WF_LOG_WARN, "dtensor",
-               "unflatten: the local tensor wants a gradient and will not get one. To construct a "
-               "distributed tensor that passes gradients on, use weft_from_local");
+               "unflatten: the local tensor wants a gradient and will not get one; weft_from_local "
+               "passes gradients on");
     return WEFT_OK;
 }
 
@@ -59,7 +59,7 @@ weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest)
 
     if (!local) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(local, "unflatten"));
-    WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: nothing says what the local tensor is part of");
+    WF_NEED_PTR(rest, WEFT_ERR_ARG, "unflatten: no metadata of the distributed tensor");
     l = &rest->layout;
     WF_NEED_PTR(wf_is_plain(local), WEFT_ERR_ARG,
                 "unflatten: the local tensor is distributed already");

@@ -1,7 +1,7 @@
 /*
- * from_to_local.c: between plain and distributed tensors. Both ways are views that only change
- * labels. What from_local compares over the mesh when it is asked to is in check_local_shards.c;
- * gradient layouts: docs/concepts/autograd.md.
+ * from_to_local.c: conversion between plain and distributed tensors. Both directions are views that
+ * change the layout only. What from_local compares over the mesh on request is in
+ * check_local_shards.c; gradient layouts: docs/concepts/autograd.md.
  */
 #include <weft/dtensor.h>
 
@@ -19,8 +19,8 @@
 #include "ops/op_functions.h"
 #include "tensor/shape.h"
 
-/* ---- from_local: attributes are mesh, what is given, placements, and then that: the gradient's
- * placements, the global shape ---- */
+/* ---- from_local: attributes are the mesh, a bit mask of the optional arguments, placements, and
+ * then those arguments: the gradient's placements, the global shape ---- */
 
 enum { AT_MESH, AT_GIVEN, AT_PLACEMENTS };
 enum { GIVEN_GRADIENT = 1, GIVEN_SHAPE = 2 };
@@ -52,8 +52,8 @@ static bool is_dim_sharded(const struct wf_layout *layout, int dim)
     return false;
 }
 
-/* Whether a tensor is as large as it should be is seen by the rank that holds it, and by no other.
- * A rank outside the mesh may hand in anything: it keeps nothing of it. */
+/* Only this rank knows the size of its local tensor, so a wrong size is an error of one rank. The
+ * local tensor of a rank outside the mesh is not checked, as it is not used. */
 static weft_status check_local_size(const struct wf_op_plan *plan, const struct wf_infer *call,
                                     bool given)
 {
@@ -69,7 +69,7 @@ static weft_status check_local_size(const struct wf_op_plan *plan, const struct 
             "global shape: %s",
             d, (long long)local->shape[d], (long long)part->global[d], wf_infer_inputs_text(call));
         WF_NEED_LOCAL(fits, WEFT_ERR_SHAPE,
-                      "from_local: this rank's part should have %lld of %lld elements in dim %d "
+                      "from_local: this rank's shard should have %lld of %lld elements in dim %d "
                       "and has %lld%s: %s",
                       (long long)part->shape[d], (long long)part->global[d], d,
                       (long long)local->shape[d],
@@ -103,7 +103,7 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
     else
         wf_global_shape_of_even_shards(global, local->ndim, local->shape, mesh, placements);
     WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
-            "from_local: no shape of a whole: %s", wf_infer_inputs_text(call));
+            "from_local: no global shape: %s", wf_infer_inputs_text(call));
     WF_TRY(wf_placements_check_segments(placements, n, global, "from_local"));
     wf_op_plan_set_output(plan, 0,
                           wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
@@ -121,7 +121,7 @@ void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
     weft_placement to[WEFT_MAX_AXES];
 
     if (weft_mesh_coordinate(out->mesh, 0) < 0) {
-        in[0] = wf_tensor_zeros(plan->in[0]); /* what it put in gave nothing to the result */
+        in[0] = wf_tensor_zeros(plan->in[0]); /* its elements are not part of the result */
         return;
     }
     if (plan->attr[AT_GIVEN] & GIVEN_GRADIENT) {
@@ -133,7 +133,7 @@ void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
     in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
 }
 
-/* What is to be part of a tensor over the mesh is brought to the mesh's device. */
+/* Local tensors are brought to the mesh's device. */
 static weft_tensor *to_device_of_mesh(weft_mesh *mesh, weft_tensor *t)
 {
     return wf_is_plain(t) && !wf_is_meta(t) ? weft_tensor_to(t, weft_mesh_device(mesh)) : t;
@@ -199,7 +199,7 @@ static void kernel_zero_scalar(const struct wf_kernel_call *k, void *const *out,
     memset(out[0], 0, wf_dtypes[k->out[0]->dtype].size);
 }
 
-/* A plain number has an element wherever it is. A rank outside the mesh has none to give it. */
+/* A tensor without dims has one element; a rank outside the mesh has no value for it. */
 static void plan_zero_scalar(struct wf_op_plan *plan)
 {
     plan->way = WF_EXECUTE_KERNEL;

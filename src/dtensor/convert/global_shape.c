@@ -1,4 +1,4 @@
-/* global_shape.c: what tensor parts of any sizes make up together. */
+/* global_shape.c: the global shape that shards of any sizes make up together. */
 #include <weft/layout.h>
 
 #include "base/error.h"
@@ -7,12 +7,12 @@
 #include "mesh/mesh.h"
 #include "placement/layout.h"
 
-/* What each rank tells the others. */
+/* The metadata that each rank sends to the others. */
 struct rank_shape {
     int64_t ndim, shape[WEFT_MAX_DIMS];
 };
 
-/* The claims of all ranks of the mesh, the last axis varying fastest. gives: wf_free */
+/* The metadata of all ranks of the mesh, the last axis varying fastest. gives: wf_free */
 static struct rank_shape *all_gather_shapes(weft_mesh *mesh, const struct rank_shape *own)
 {
     struct rank_shape *all = wf_malloc(sizeof *all);
@@ -33,8 +33,8 @@ static struct rank_shape *all_gather_shapes(weft_mesh *mesh, const struct rank_s
     return all;
 }
 
-/* The number of the rank in the mesh that has rank `r`'s place on the axes that cut `dim`, and
- * place 0 on the others. */
+/* The rank in the mesh with rank `r`'s coordinates on the axes that shard `dim`, and coordinate 0
+ * on the others. */
 static int first_rank_with_same_shard(const weft_mesh *mesh, const weft_placement *placements,
                                       int dim, int r)
 {
@@ -59,14 +59,14 @@ static weft_status sum_shard_sizes(int64_t *shape, const weft_mesh *mesh,
 
             if (same == r) shape[d] += all[r].shape[d];
             WF_NEED(all[r].shape[d] == all[same].shape[d], WEFT_ERR_SHAPE,
-                    "global shape: ranks %d and %d of the mesh hold the same part of dim %d, but "
+                    "global shape: ranks %d and %d of the mesh hold the same shard of dim %d, but "
                     "%lld and %lld elements of it",
                     same, r, d, (long long)all[same].shape[d], (long long)all[r].shape[d]);
         }
     return WEFT_OK;
 }
 
-/* Everything here is looked at by every rank, so that all of them fail alike. */
+/* Every rank checks the metadata of all ranks, so that all of them fail alike. */
 static weft_status check_and_sum_shapes(int64_t *shape, const weft_mesh *mesh,
                                         const weft_placement *placements,
                                         const struct rank_shape *all)
@@ -94,7 +94,7 @@ weft_status weft_global_shape(int64_t *shape, weft_mesh *mesh, const weft_placem
 
     WF_TRY(wf_placements_check_count(mesh, n_placements, "global shape"));
     WF_NEED(!weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
-            "global shape: nobody to ask on a mesh without ranks");
+            "global shape: a fake mesh has no ranks to ask");
     WF_NEED(weft_mesh_is_member(mesh), WEFT_ERR_COMM, "global shape: this rank is not in the mesh");
     WF_NEED_LOCAL(shape && (local_shape || ndim <= 0), WEFT_ERR_ARG,
                   "global shape: no array for a shape");

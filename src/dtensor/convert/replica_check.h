@@ -1,4 +1,4 @@
-/* replica_check.h: do the ranks that should hold the same bytes do so? */
+/* replica_check.h: checks that replicas hold the same bytes. */
 #pragma once
 
 #include "tensor/tensor.h"
@@ -11,6 +11,6 @@ void wf_mesh_all_reduce_int(weft_mesh *mesh, unsigned axes, weft_reduce how, int
  * Compare a hash of this rank's elements along the mesh axes in `axes` (a bit mask).
  *
  * Two small reductions per axis; every rank of the mesh gets the same answer for its lines. Ranks
- * outside the mesh take no part and get true.
+ * outside the mesh do not communicate and get true.
  */
 bool wf_mesh_replicas_equal(weft_tensor *t, weft_mesh *mesh, unsigned axes);

@@ -1,7 +1,7 @@
 /*
- * saved_shards.c: a tensor that every rank of a line holds, cut into a part per rank and put
- * together again. Elements are cut in the order in which they lie, whatever the dims: all parts
- * have the same size, the last ones padded, so one all-gather of equal parts gives the whole.
+ * saved_shards.c: a tensor that every rank of a line holds, cut into a shard per rank for backward
+ * and gathered again. Elements are cut in memory order, whatever the dims: all shards have the same
+ * size, the last ones padded, so one all-gather of equal shards gives the whole.
  */
 #include <string.h>
 
@@ -20,8 +20,8 @@ static int axis_in_own_mesh(weft_mesh *own, weft_mesh *mesh, int axis)
     return weft_mesh_axis(own, weft_mesh_axis_name(mesh, axis));
 }
 
-/* All ranks along an axis hold the same elements. A plain tensor of which nothing is known is taken
- * for that: whoever opened the scope says so. */
+/* All ranks along an axis hold the same elements. A plain tensor counts as replicated: who opened
+ * the scope has said so. */
 static bool is_same_along_axis(const struct wf_layout *l, weft_mesh *mesh, int axis)
 {
     weft_mesh *own = l->mesh ? l->mesh : l->grad_types.mesh;
@@ -46,7 +46,7 @@ static int find_axis_to_shard(const struct wf_layout *l, weft_mesh *mesh)
     return axis;
 }
 
-/* Its owner keeps it anyway, or a part would be as large. */
+/* Saving shards frees nothing: a module keeps the tensor anyway, or a shard would be as large. */
 static bool keep_unsharded(const weft_tensor *t, int64_t ways)
 {
     bool leaf = t->requires_grad && !t->node;
@@ -61,7 +61,7 @@ static weft_tensor *new_shard_tensor(const weft_tensor *t, int64_t count)
     struct wf_layout *layout = wf_layout_on_device(
         wf_layout_new(NULL, NULL, (weft_dtype)t->layout->desc.dtype, 1, &count, NULL),
         (weft_device)t->layout->desc.device);
-    weft_tensor *part = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "saved part");
+    weft_tensor *part = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "saved shard");
 
     wf_layout_release(layout);
     return part;
@@ -92,7 +92,8 @@ weft_tensor *wf_saved_tensor_to_shard(weft_tensor *t, weft_mesh *mesh, struct wf
     wf_no_grad_depth--;
     part = t ? new_shard_tensor(t, (t->layout->desc.numel + ways - 1) / ways) : NULL;
     /* the other ranks will gather it */
-    if (!part) WF_DIE("no memory for a part of what backward needs: %s", weft_error_message());
+    if (!part)
+        WF_DIE("no memory for a shard of a tensor saved for backward: %s", weft_error_message());
     if (!wf_is_meta(t)) copy_own_shard(part, t, weft_mesh_coordinate(mesh, axis));
     *whole = t->layout;
     return part;
@@ -103,5 +104,6 @@ weft_tensor *wf_saved_tensor_from_shards(weft_tensor *part, weft_mesh *mesh,
 {
     weft_tensor *all = weft_mesh_all_gather(part, 0, NULL, mesh, find_axis_to_shard(whole, mesh));
 
-    return all ? wf_tensor_new(whole, wf_block_retain(all->block), all->data, "saved parts") : NULL;
+    return all ? wf_tensor_new(whole, wf_block_retain(all->block), all->data, "saved shards")
+               : NULL;
 }

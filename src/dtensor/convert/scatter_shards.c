@@ -13,7 +13,7 @@
 #include "dtensor/convert/shard_copy.h"
 #include "mesh/mesh.h"
 
-/* What this rank holds so far: the part that `done` gives it. */
+/* What this rank holds so far: its shard under the placements `done`. */
 struct local_shard {
     weft_mesh *mesh;
     int n_axes, ndim;
@@ -42,7 +42,7 @@ static void shards_at_coordinates(const struct local_shard *local_shard, const i
                       wf_mesh_sizes(local_shard->mesh), coordinates, placements);
 }
 
-/* Peers wait for this rank. */
+/* Other ranks are in the collective already: out of memory ends the job. */
 static struct wf_block *alloc_block_or_die(size_t bytes, enum wf_category category)
 {
     struct wf_block *block = wf_block_new(bytes, category);
@@ -74,7 +74,7 @@ static void broadcast_along_axis(struct local_shard *local_shard, int axis, int 
     set_local_block(local_shard, block);
 }
 
-/* The shards of all ranks of the line one after another; only the source needs them. */
+/* The shards of all ranks of the line, packed; only the source needs them. */
 static struct wf_block *pack_shards_of_axis(const struct local_shard *local_shard, int axis,
                                             size_t *counts, const weft_placement *next, bool fill)
 {
@@ -128,7 +128,7 @@ static void scatter_along_axis(struct local_shard *local_shard, int axis, weft_p
     set_local_block(local_shard, mine);
 }
 
-/* Axes that cut a dim in the order in which they do, then the others. */
+/* Axes that shard, in the order in which they cut a dim, then the others. */
 static void scatter_and_broadcast(struct local_shard *local_shard, const weft_placement *placements,
                                   int source)
 {

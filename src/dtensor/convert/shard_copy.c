@@ -1,4 +1,5 @@
-/* shard_copy.c: a walk over the runs of each dim; where nothing is cut below, rows go whole. */
+/* shard_copy.c: copies run by run along each dim; below the innermost cut dim rows are copied
+ * whole. */
 #include "dtensor/convert/shard_copy.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * tensor_bytes.c: one rank's tensor as bytes and back. A head of fixed size says everything but the
- * names and numbers of the mesh's ranks, which follow it; then come the elements, row-major.
+ * tensor_bytes.c: one rank's tensor as bytes and back. A header of fixed size, then the names and
+ * ranks of the mesh, then the elements, row-major.
  */
 #include <weft/dtensor.h>
 
@@ -199,7 +199,7 @@ static weft_mesh *mesh_from_header(const struct save_header *save_header, const 
     return mesh;
 }
 
-/* The layout of what was saved; it must be this rank's part. */
+/* The layout of the saved tensor; it must be this rank's shard. */
 static struct wf_layout *layout_from_header(const struct save_header *save_header, weft_mesh *mesh)
 {
     weft_placement normal[WEFT_MAX_AXES];
@@ -207,7 +207,7 @@ static struct wf_layout *layout_from_header(const struct save_header *save_heade
 
     if (mesh) {
         WF_NEED_PTR(save_header->place == own_place_in_mesh(mesh), WEFT_ERR_IO,
-                    "load: the part of rank %d of the mesh, but this is rank %d",
+                    "load: the bytes are those of rank %d of the mesh, but this is rank %d",
                     save_header->place, own_place_in_mesh(mesh));
         WF_TRY_PTR(wf_placements_normalize(normal, save_header->placements, save_header->n_axes,
                                            save_header->ndim, "load"));
@@ -221,7 +221,7 @@ static struct wf_layout *layout_from_header(const struct save_header *save_heade
                (size_t)save_header->ndim * sizeof *save_header->local) == 0)
         return layout;
     wf_layout_release(layout);
-    WF_FAIL(WEFT_ERR_IO, "load: the saved part has not the size of this rank's part");
+    WF_FAIL(WEFT_ERR_IO, "load: the saved shard has not the size of this rank's shard");
     return NULL;
 }
 

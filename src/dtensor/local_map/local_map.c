@@ -1,7 +1,7 @@
 /*
- * local_map.c: a function on this rank's parts between unwrapping and wrapping. In typed calls the
- * parts keep their types (dtensor/dispatch/grad_types.h): ops inside the function and the wrapping
- * check them.
+ * local_map.c: calls a function on this rank's local tensors and wraps the results. In typed calls
+ * the local tensors keep their gradient types (dtensor/dispatch/grad_types.h): ops inside the
+ * function and the wrapping check them.
  */
 #include <weft/local_map.h>
 
@@ -35,21 +35,21 @@ static weft_mesh *mesh_of_arguments(const weft_local_map *map, weft_tensor *cons
     return map->mesh;
 }
 
-/* Of argument or result i. */
+/* Placements of argument or result i. */
 static weft_mesh *mesh_or_default(weft_mesh *const *meshes, int i, weft_mesh *mesh)
 {
     return meshes && meshes[i] ? meshes[i] : mesh;
 }
 
-/* ---- before anything is sent ---- */
+/* ---- checks, before any communication ---- */
 
 static bool argument_needs_gradient(const weft_tensor *t)
 {
     return t->requires_grad && wf_grad_is_enabled();
 }
 
-/* The gradient of what is replicated is whole on every rank, or a term on each; of the others it
- * is what it must be. */
+/* The gradient of a replicated argument is replicated or partial, as in_grad says; that of a
+ * sharded or partial one follows from its placement. */
 static weft_status check_in_grad(const weft_tensor *t, int i, const weft_placement *placements,
                                  const weft_placement *gradient)
 {
@@ -79,7 +79,7 @@ static weft_status check_in_grad(const weft_tensor *t, int i, const weft_placeme
     return WEFT_OK;
 }
 
-/* What argument i has to be; false in `moves` when it is so already. */
+/* The placements that argument i has to have; `moves` is false when it has them already. */
 static weft_status check_argument_placements(const weft_local_map *map, const weft_tensor *t, int i,
                                              weft_placement *to, bool *moves)
 {
@@ -96,7 +96,7 @@ static weft_status check_argument_placements(const weft_local_map *map, const we
         *moves |= !weft_placement_equal(to[a], layout->placements[a]);
     WF_NEED(!*moves || map->redistribute_inputs, WEFT_ERR_LAYOUT,
             "local_map: argument %d is placed [%s], expected is [%s]; set "
-            "redistribute_inputs=True (.redistribute_inputs = true) to have it moved",
+            ".redistribute_inputs = true to have it redistributed",
             i, placements_text(layout->placements, layout->n_axes).of,
             placements_text(to, layout->n_axes).of);
     return WEFT_OK;
@@ -166,7 +166,7 @@ static weft_status argument_to_local(const weft_local_map *map, const struct arg
     if (!argument->wrapped) return WEFT_OK;
     if (argument->moves) t = weft_redistribute(t, argument->to);
     *local = weft_to_local(t, argument->has_gradient ? argument->gradient : NULL);
-    if (!map->typed) *local = weft_untyped(*local); /* whatever the function does with it */
+    if (!map->typed) *local = weft_untyped(*local); /* without its gradient type */
     return *local ? WEFT_OK : weft_error_status();
 }
 
@@ -181,7 +181,8 @@ static weft_status call_local_function(const weft_local_map *map, weft_tensor *c
     return before == WEFT_OK ? weft_error_status() : WEFT_OK;
 }
 
-/* Backward comes to all arguments from any result, whatever the function did with them here. */
+/* Backward reaches all arguments from any result, whichever of them the function used on this rank.
+ */
 static weft_status call_in_local_region(const weft_local_map *map, weft_tensor **local,
                                         weft_tensor **out)
 {
@@ -197,7 +198,7 @@ static weft_status call_in_local_region(const weft_local_map *map, weft_tensor *
     return status;
 }
 
-/* That a result is what it is declared to be is for weft_from_local to say. */
+/* Checks what can be said before wrapping; shapes and placements are checked by weft_from_local. */
 static weft_status check_map_results(const weft_local_map *map, weft_mesh *mesh,
                                      weft_tensor *const *out)
 {

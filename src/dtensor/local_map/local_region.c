@@ -1,4 +1,5 @@
-/* local_region.c: the thread that ties arguments, exchanges and results of a local function. */
+/* local_region.c: tape nodes that order backward through arguments, exchanges and results of a
+ * local function, the same on all ranks. */
 #include "dtensor/local_map/local_region.h"
 
 #include "ops/dispatch_op.h"
@@ -54,7 +55,7 @@ void wf_local_region_open(struct wf_local_region *region)
     wf_local_functions++;
 }
 
-/* What a walk has to come to inside it has to come to from the results around, too. */
+/* Backward from a result of the outer region has to reach the nodes of this inner region too. */
 void wf_local_region_close(struct wf_local_region *region)
 {
     struct wf_tape_node *drop = region->last;
@@ -97,8 +98,8 @@ weft_tensor *wf_local_region_add_recomputed(weft_tensor *out)
     return wf_local_region_wants_grad() ? wf_local_region_argument(innermost, out) : out;
 }
 
-/* A region of its own: its walk must not go on to what is around the piece. It begins with a number
- * that wants a gradient, for here perhaps no input does. */
+/* A region of its own, so that backward through the recomputed function stops at its inputs. Its
+ * first argument is a one-element tensor that wants a gradient, as perhaps no input does. */
 weft_tensor *wf_local_region_recompute(weft_recomputable *run, weft_tensor *const *in, int n,
                                        void *payload)
 {

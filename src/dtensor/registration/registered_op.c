@@ -1,7 +1,7 @@
 /*
  * registered_op.c: registered ops as calls of WF_OP_custom: its attributes say which op it is, and
- * its shape, kernel and gradient are those that the program registered. Layouts, moves and the
- * cache are the door's as for any op.
+ * its shape, kernel and gradient are those that the program registered. Layouts, redistribution and
+ * the plan cache are dispatch's, as for any op.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/registration/registry.h"
 
-/* ---- what functions get to see ---- */
+/* ---- the arguments of registered functions ---- */
 
 static void fill_operand(weft_operand *operand, const struct wf_tensor_desc *desc)
 {
@@ -21,7 +21,7 @@ static void fill_operand(weft_operand *operand, const struct wf_tensor_desc *des
     memcpy(operand->shape, desc->global, sizeof operand->shape);
 }
 
-/* What a list holds, 1 for a single tensor; then integers and texts. */
+/* The length of each tensor list (1 for a single tensor); then integers and texts. */
 static void fill_info_arguments(weft_op_info *info, const int64_t *attr, int n_attr, bool custom)
 {
     int at = 0;
@@ -241,7 +241,7 @@ weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *a
 
     WF_NEED(spec, WEFT_ERR_NOT_FOUND, "op_run: no op has the number %d", op);
     WF_NEED(wf_registered_op(op, false), WEFT_ERR_NOT_FOUND,
-            "%s does not have a sharding strategy registered: the op was taken back", spec->name);
+            "%s does not have a sharding strategy registered: the op was unregistered", spec->name);
     WF_NEED(out && n >= 0 && (n == 0 || arguments), WEFT_ERR_ARG,
             "%s: no arguments or no place "
             "for outputs",

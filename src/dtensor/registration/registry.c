@@ -1,6 +1,6 @@
 /*
- * registry.c: ops and rules that the program brought, per rank. An op that is taken back keeps its
- * place until the library ends: tapes may still need its gradient, tensors its name.
+ * registry.c: ops and rules that the program registered, per rank. An unregistered op keeps its
+ * entry until the library ends: tapes may still need its gradient, tensors its name.
  */
 #include "dtensor/registration/registry.h"
 
@@ -25,7 +25,7 @@ static _Thread_local struct {
     int n_ops, n_texts;
 } registry;
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static struct registered_op *find_registered_op(const char *name)
 {

@@ -16,7 +16,7 @@ struct wf_user_rule {
 /** The rule registered for this op; `attr` are the call's attributes. */
 struct wf_user_rule wf_user_rule(enum wf_op op, const int64_t *attr);
 
-/** A registered op; NULL when there is none of this number or it was taken back (`gone`). */
+/** A registered op; NULL when there is none of this number or it was unregistered (`gone`). */
 const weft_op_spec *wf_registered_op(int64_t id, bool gone);
 
 /** The op's name for messages; lives as long as the library. */
@@ -26,7 +26,7 @@ const char *wf_op_name(enum wf_op op, const int64_t *attr);
 int64_t wf_intern_text(const char *text);
 const char *wf_interned_text(int64_t number);
 
-/** What a rule gets to see of a call. */
+/** The description of a call that a rule gets. */
 void wf_fill_op_info(weft_op_info *info, const struct wf_infer *call);
 
 /** Attributes of WF_OP_custom: the op, the sizes of its arguments (four bits each), which
