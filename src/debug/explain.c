@@ -1,4 +1,4 @@
-/* explain.c: how a result came about, read from its tape. */
+/* explain.c: how a result was computed, read from its tape. */
 #include <weft/inspect.h>
 
 #include "autograd/tape.h"

@@ -1,6 +1,6 @@
 /*
  * forecast.c: runs a training step on tensors without elements, and adds up what it would take:
- * memory by the allocator's planned blocks, communication by the observers' events, time by the
+ * memory by the allocator's simulated blocks, communication by the observers' events, time by the
  * links' latency and bandwidth.
  */
 #include <weft/inspect.h>

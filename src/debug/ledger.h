@@ -1,5 +1,6 @@
 /*
- * ledger.h: what a ledger holds: one line per kind of event and place, and the modules it met.
+ * ledger.h: struct weft_ledger: one line per kind of event and module, and the modules that were
+ * called.
  */
 #pragma once
 
@@ -53,7 +54,7 @@ bool wf_ledger_line_is_within(const weft_ledger *ledger, const struct wf_ledger_
 /** Note that a module is called (ledger_modules.c). */
 void wf_ledger_count_module_call(weft_ledger *ledger, const struct wf_event *event);
 
-/** Back to "Global" alone, or to nothing. */
+/** Drop all modules but "Global", or all. */
 void wf_ledger_init_modules(weft_ledger *ledger);
 void wf_ledger_free_modules(weft_ledger *ledger);
 

@@ -1,6 +1,6 @@
 /*
  * ledger_modules.c: the modules that a ledger met, as a tree, with their parameters' layouts. It
- * hears of calls and puts no hook on anything.
+ * observes calls and installs no hooks.
  */
 #include "base/array_grow.h"
 #include "debug/ledger.h"

@@ -1,4 +1,4 @@
-/* memory_report.h: words that several reports use. */
+/* memory_report.h: names that several reports use. */
 #pragma once
 
 #include <weft/debug.h>

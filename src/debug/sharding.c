@@ -1,4 +1,4 @@
-/* sharding.c: where ranks' parts begin and end, for all ranks of a mesh. Pure. */
+/* sharding.c: where shards begin and end, for all ranks of a mesh. Pure. */
 #include "debug/sharding.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * sharding.h: a tensor cut where any rank's part begins or ends: per dim the intervals, and which
- * ranks hold each. Text and SVG draw from this.
+ * sharding.h: a tensor divided wherever any rank's shard begins or ends: per dim the intervals, and
+ * which ranks hold each. Text and SVG draw from this.
  */
 #pragma once
 
@@ -39,5 +39,5 @@ bool wf_sharding_next_slice(const struct wf_sharding *s, int *interval);
 void wf_sharding_slice_text(const struct wf_sharding *s, const int *interval, char *text,
                             size_t bytes);
 
-/** True when this rank is the one that draws. */
+/** True on the rank that draws. */
 bool wf_sharding_drawn_by_this_rank(const struct wf_layout *layout);

@@ -1,4 +1,5 @@
-/* trace.c: writes down what this rank does. Text is made while recording: plans may be forgotten.
+/* trace.c: records what this rank does. Text is made while recording, because plans may be evicted
+ * from the cache.
  */
 #include "debug/trace.h"
 
@@ -61,7 +62,7 @@ static void append_trace_record(weft_trace *trace, struct wf_trace_record r)
 
 /*
  * Something ends after what happened inside it: those are the last records that are still at top
- * level and ended after it began. A collective contains nothing, however long it was under way.
+ * level and ended after it began. A collective contains nothing, however long it was in flight.
  */
 static void nest_trace_record(weft_trace *trace, int index)
 {
@@ -87,7 +88,7 @@ static void hash_op_result(struct wf_trace_record *r, const weft_tensor *t)
     wf_free(values);
 }
 
-/* Hashing may wait for elements under way, and then another record comes in between. */
+/* Hashing may wait for a collective in flight, which adds another record first. */
 static void record_trace_event(const struct wf_event *event, void *payload)
 {
     weft_trace *trace = payload;

@@ -77,8 +77,8 @@ static void write_collective_args(struct wf_json_writer *json, const struct wf_t
     wf_json_end_container(json, '}');
 }
 
-/* Ranges of one row must nest. A collective that was under way while other things happened does
- * not, and becomes a pair of asynchronous events. */
+/* Ranges of one row must nest. A collective that was in flight meanwhile does not, and becomes a
+ * pair of asynchronous events. */
 static void write_collective_event(struct wf_json_writer *json, const weft_trace *trace, int index)
 {
     const struct wf_trace_record *r = &trace->records[index];
@@ -114,8 +114,7 @@ static void write_record_event(struct wf_json_writer *json, const weft_trace *tr
     }
 }
 
-/* Outside forward no module is called: what was done for one, one after another, makes its range.
- */
+/* Outside forward no module is called: consecutive records of one module make its range. */
 static void write_phase_events(struct wf_json_writer *json, const weft_trace *trace)
 {
     const struct wf_trace_record *first = NULL, *last = NULL;
@@ -200,7 +199,7 @@ static char *gather_rank_texts(const char *text, size_t length, size_t *lengths)
     return all;
 }
 
-/* What the first rank found is told to all. */
+/* The first rank's status is broadcast to all. */
 static weft_status broadcast_status(weft_status status)
 {
     int32_t word = (int32_t)status, told = 0;
@@ -227,7 +226,7 @@ weft_status wf_trace_write_file(const weft_trace *trace)
     if (!memory) WF_DIE("trace: no memory for its text");
     wf_trace_write_events(trace, memory);
     fclose(memory);
-    wf_observed_events = 0; /* what follows is not the program's */
+    wf_observed_events = 0; /* the events that follow are not the program's */
     all = gather_rank_texts(text, length, lengths);
     if (all) status = write_trace_file(trace->path, all, lengths, ranks);
     status = broadcast_status(status);

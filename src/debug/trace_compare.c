@@ -1,4 +1,4 @@
-/* trace_compare.c: where two runs part: op by op, in the order in which they ended. */
+/* trace_compare.c: where two runs diverge: op by op, in the order in which they ended. */
 #include <math.h>
 #include <string.h>
 

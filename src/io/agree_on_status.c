@@ -1,4 +1,4 @@
-/* agree_on_status.c: verdicts over the world. Nothing is sent in a world of one. */
+/* agree_on_status.c: agreement over the world. Nothing is sent in a world of one rank. */
 #include "io/agree_on_status.h"
 
 #include <stdio.h>

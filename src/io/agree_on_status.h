@@ -1,5 +1,5 @@
-/* agree_on_status.h: what one rank found wrong with a file becomes known to all, so that all return
- * alike. */
+/* agree_on_status.h: makes a failure that one rank found in a file known to all, so that all return
+ * the same status. */
 #pragma once
 
 #include <stddef.h>

@@ -40,7 +40,7 @@ int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_i
     return n;
 }
 
-/* ---- what a rank holds ---- */
+/* ---- the runs of a rank ---- */
 
 void wf_local_runs_of_tensor(struct wf_local_runs *held, const weft_tensor *t)
 {

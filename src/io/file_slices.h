@@ -1,9 +1,10 @@
 /*
- * file_slices.h: which elements of a rank's part a file (or a part of one) has, and copying them.
+ * file_slices.h: which elements of a rank's shard a file (or a region of one) has, and copying
+ * them.
  *
- * Along each dim both sides hold runs of the whole dim's elements; what they share is a list of
- * slices. The product of the dims' lists is what is copied, in the order in which it lies in the
- * file, so that a mapped file is touched from front to back and nowhere else.
+ * Along each dim both sides have runs of the global dim's elements; the intersection is a list of
+ * slices. The product of the dims' lists is copied, in file order, so that a mapped file is read
+ * from front to back and nowhere else.
  */
 #pragma once
 
@@ -14,12 +15,13 @@
 #include "base/tensor_desc.h"
 #include "placement/shard.h"
 
-/** Consecutive elements of a dim: counted within what the tensor and what the file holds of it. */
+/** Consecutive elements of a dim: their local index in the tensor and their index in the file. */
 struct wf_run_intersection {
     int64_t in_tensor, in_file, count;
 };
 
-/** Growing runs of a dim, each list without overlaps. gives: the number of slices; wf_malloc'ed */
+/** The intersection of two lists of runs of a dim, each ascending and without overlaps. gives: the
+ * number of slices; wf_malloc'ed */
 int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_index_range *tensor,
                           int64_t n_tensor, const struct wf_index_range *file, int64_t n_file);
 

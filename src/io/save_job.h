@@ -1,5 +1,5 @@
-/* save_job.h: putting this rank's share of a tensor into an open file, few large writes where the
- * elements lie together. */
+/* save_job.h: writes this rank's elements of a tensor into an open file, in few large writes where
+ * they are contiguous. */
 #pragma once
 
 #include "io/file_slices.h"
@@ -13,7 +13,7 @@ struct wf_slice_writer {
 };
 
 void wf_slice_writer_open(struct wf_slice_writer *w, int fd, const char *path);
-/** What is buffered goes out, too. fails: WEFT_ERR_IO, on this rank alone */
+/** Write, and flush the buffer. fails: WEFT_ERR_IO, on this rank alone */
 weft_status wf_slice_writer_write(struct wf_slice_writer *w, size_t base, const weft_tensor *t,
                                   const struct wf_local_runs *runs,
                                   const struct wf_file_slice *piece);

@@ -1,4 +1,4 @@
-/* shard_owners.c: replicas found by their coordinates on the axes that cut. */
+/* shard_owners.c: replicas are ranks with equal coordinates on the axes that shard. */
 #include "io/shard_owners.h"
 
 #include "base/mem.h"
@@ -27,8 +27,8 @@ bool wf_owners_assign_bytes(struct wf_owners *owners, int64_t bytes)
     return least == owners->me;
 }
 
-/* The coordinates of the rank at place `place` of the mesh, and the number of its part among all:
- * ranks with equal numbers hold the same elements. */
+/* The coordinates of the rank at place `place` of the mesh, and the index of its shard: ranks with
+ * equal indices hold the same elements. */
 static int shard_number_of_place(const struct wf_layout *layout, int place, int *coordinates)
 {
     const int *sizes = wf_mesh_sizes(layout->mesh);
@@ -60,7 +60,7 @@ bool wf_owners_assign_tensor(struct wf_owners *owners, const weft_tensor *t)
     const struct wf_layout *layout = t->layout;
     int size = layout->mesh ? weft_mesh_size(layout->mesh) : 0, coordinates[WEFT_MAX_AXES];
     const int *ranks;
-    int *writer; /* of each part: its rank + 1 */
+    int *writer; /* of each shard: its rank + 1 */
     bool mine = false;
 
     if (!layout->mesh)

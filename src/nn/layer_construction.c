@@ -11,7 +11,7 @@ weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes)
     return weft_module_new(kind, wf_calloc(1, bytes));
 }
 
-/* Every element times 0 or 1, which ranks do in any layout without a message. */
+/* By a product of every element with 0 or 1, which needs no communication in any layout. */
 static weft_status zero_row(weft_tensor *t, int64_t row)
 {
     weft_spec rows = {.dtype = WEFT_I64, .ndim = 1, .shape = {weft_size(t, 0)}};

@@ -24,7 +24,8 @@ weft_status wf_parameter_add_constant(weft_module *m, const char *name, weft_dty
 /** A row of the parameter that was added last begins as zeros. */
 weft_status wf_parameter_zero_row(weft_module *m, int64_t row);
 
-/** Fill in what `first` says, as if the generator it names were drawn from for the first time. */
+/** Fill with the first values that `first` describes, from the state of the generator that it
+ * saved. */
 weft_status wf_initial_values_fill(weft_tensor *t, const struct wf_initial_values *first);
 
 /** A parameter as a forward takes it: its `rows`. */

@@ -1,5 +1,5 @@
 /*
- * module.h: what stands behind weft_module; for nn, and for styles that change how one is spread.
+ * module.h: struct weft_module; for nn, and for styles that distribute modules.
  *
  * A layer keeps its parameters at fixed indices and reads them there in every forward, so that
  * swapping a tensor is all it takes to distribute it.
@@ -42,8 +42,8 @@ struct wf_hooks {
 };
 
 /**
- * What a call puts in the place of the module's own parameters, for as long as it takes: parameters
- * kept in one layout and used in another.
+ * Views that stand in the place of the module's own parameters during a call: for parameters that
+ * have one layout between calls and another inside.
  */
 struct wf_parameter_views {
     /** A tensor of the open scope for m's own parameter or buffer of this index; NULL with an error
@@ -61,9 +61,9 @@ struct wf_call_scope {
 };
 
 /**
- * How the dims of a layer's weight, input and output belong together: all that a column-wise or
- * row-wise style has to know. Dims of input and output count from the end, but for a loss whose
- * class dim the user counts from the front.
+ * How the dims of a layer's weight, input and output correspond: all that a column-wise or row-wise
+ * style has to know. Dims of input and output count from the end, but for a loss whose class dim
+ * the user counts from the front.
  */
 struct wf_features {
     int weight_out, weight_in;       /* dims of the weight that the styles split */
@@ -73,15 +73,17 @@ struct wf_features {
                                         the layer knows, */
     int64_t in_sizes[WEFT_MAX_DIMS]; /* in order; 0: not known after all */
     int shared_from;                 /* parameters from this one on are shared by what is split: */
-    int64_t sharers; /* an index of their dim 0 serves so many of weight_out. 0: there are none */
+    int64_t sharers; /* so many of weight_out share an index of their dim 0. 0: there are none */
 };
 
-/** What is known of a module's parts to whoever spread it (parallel_styles/shard_ops.c). */
+/** What a distributed module can ask of the style that distributed it
+ * (parallel_styles/shard_ops.c). */
 struct wf_shard_ops {
-    /** t, which every rank has, where `like` is; t itself when that is plain. */
+    /** t, which every rank has, replicated over the mesh of `like`; t itself when `like` is plain.
+     */
     weft_tensor *(*to_mesh_of)(weft_tensor *t, const weft_tensor *like);
-    /** Dropout of x, which may be a plain part: its dim `dim`, of `size` in all, is cut as m's
-     * first parameter is. */
+    /** Dropout of x, which may be a plain local shard: its dim `dim`, of global size `size`, is
+     * sharded as m's first parameter is. */
     weft_tensor *(*drop)(const weft_module *m, weft_tensor *x, int dim, int64_t size, double p);
 };
 
@@ -94,7 +96,7 @@ struct weft_module {
     weft_module **parent_slot; /* where the parent's payload keeps it, or NULL */
     weft_module **children;
     int n_children;
-    struct wf_parameter *parameters; /* and buffers behind them: */
+    struct wf_parameter *parameters; /* and buffers after them: */
     int n_parameters, n_tensors;     /* how many of the first, and of both */
     struct wf_hooks on_input, on_output;
     struct wf_parameter_views parameter_views;
@@ -112,33 +114,34 @@ static inline int wf_module_output_count(const weft_module *m)
     return m->kind->forward_n ? m->kind->outputs : 1;
 }
 
-/** Put a tensor in the place of a parameter's, which is let go; NULL: only that. */
+/** Replace a parameter's tensor, which is released; NULL: release only. */
 void wf_parameter_replace_tensor(struct wf_parameter *p, weft_tensor *t);
 
-/** How many parameters of modules the tensor is: of tensor/tensor.h, which nn does not see. */
+/** The tensor's count of the modules whose parameter it is. Defined in tensor/tensor.c, whose
+ * header nn does not include. */
 int32_t *wf_tensor_parameter_count(weft_tensor *t);
 
 /** The module at the top of m's tree. */
 weft_module *wf_module_root(weft_module *m);
 
 /**
- * See to it that what a parameter of m's tree is, none outside of it is too: for changes that would
- * leave that one behind.
+ * Check that no tensor of m's tree is also a parameter of a module outside of it: a change to the
+ * tree would not reach that module.
  *
  * fails: WEFT_ERR_STATE naming both
  */
 weft_status wf_check_no_outside_ties(weft_module *m, const char *who);
 
-/** Give up the hooks / the module's own parameters and buffers after the first so many. */
+/** Remove the hooks / the module's own parameters and buffers after the first `count`. */
 void wf_hooks_truncate(struct wf_hooks *hooks, int count);
 void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers);
 
-/** Put every parameter of the tree on the meta device, for trying out on it what costs memory; a
- *  snapshot of the whole tree takes it back. */
+/** Put every parameter of the tree on the meta device, to apply a plan without memory; a snapshot
+ * of the whole tree undoes it. */
 weft_status wf_module_to_meta(weft_module *m);
 
-/** How many parameters and buffers the modules of a tree have, one that several have counted in
- * each. */
+/** The number of parameters and buffers of a tree's modules; a shared one is counted in each
+ * module. */
 int wf_module_count_tensors(const weft_module *m);
 
 /** The modules of a tree, parents first; wf_malloc'ed, `count` of them. */

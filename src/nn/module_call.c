@@ -1,5 +1,5 @@
-/* module_call.c: one call of a module: where it is, its hooks, the parameters view to it, its
- * forward, and what outlives it. */
+/* module_call.c: one call of a module: its call context, hooks, parameter views, forward, and the
+ * outputs that outlive its scope. */
 #include <string.h>
 
 #include "base/array_grow.h"
@@ -23,7 +23,7 @@ static weft_status check_module_inputs(const weft_module *m, weft_tensor *const 
     return WEFT_OK;
 }
 
-/* ---- parameters that are view ---- */
+/* ---- parameter views ---- */
 
 static void restore_own_parameters(weft_module *m)
 {

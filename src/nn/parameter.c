@@ -3,8 +3,8 @@
  * in visit_tensors.c.
  *
  * A module's parameters come first and its buffers behind them, in one array: layers read
- * parameters at fixed indices, and what walks over all tensors of a module need not tell the two
- * apart.
+ * parameters at fixed indices, and code that visits all tensors of a module need not distinguish
+ * the two.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ void wf_parameter_replace_tensor(struct wf_parameter *p, weft_tensor *t)
     weft_release(old);
 }
 
-/* What was released is told by the one who would hold it. */
+/* weft_retain fails, with its message, for a tensor that was released. */
 static weft_status check_tensor_live(weft_tensor *t)
 {
     if (!weft_retain(t)) return weft_error_status();
@@ -62,7 +62,7 @@ static weft_status check_new_parameter_name(weft_module *m, const char *name, co
     return WEFT_OK;
 }
 
-/* A place at this index; those from there on move up. */
+/* Insert an entry at this index; later ones move up. */
 static struct wf_parameter *insert_parameter(weft_module *m, int index, const char *name,
                                              weft_tensor *t)
 {

@@ -8,7 +8,7 @@
 
 #include "nn/layer_construction.h"
 
-/* What becomes of a parameter: itself, another tensor, or NULL with an error. */
+/* The replacement of a parameter: itself, another tensor, or NULL with an error. */
 typedef weft_tensor *replace_function(const struct wf_parameter *p, int what);
 
 struct slot {

@@ -1,6 +1,6 @@
 /*
- * boundary.c: how tensors go into a module and come out of it: layouts as text, and the step from
- * plain to distributed and on to the wanted layout. Which layouts those are is decided elsewhere.
+ * boundary.c: inputs and outputs of a module: layouts as text, and the conversion from plain to
+ * distributed and to the wanted layout. Which layouts those are is decided by style.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +57,11 @@ weft_status wf_layout_list_parse(struct wf_layout_list *layouts, const char *tex
     return status;
 }
 
-/* ---- crossing ---- */
+/* ---- converting at the boundary ---- */
 
 /*
- * The global shape of which a plain tensor is a part. A feature dim's size is known from the layer,
- * so uneven shards are fine there; any other sharded dim can only be taken for even (NULL).
+ * The global shape of a plain input. A feature dim's size is known from the layer, so uneven shards
+ * are fine there; any other sharded dim is taken to be even (NULL).
  */
 static const int64_t *global_shape_of_plain_input(int64_t *shape, const weft_module *m,
                                                   const weft_tensor *x, weft_placement declared)
@@ -79,8 +79,8 @@ static const int64_t *global_shape_of_plain_input(int64_t *shape, const weft_mod
     return shape;
 }
 
-/* Terms of which at most one is not zero (a row-wise embedding's) are terms of a sum as they are.
- */
+/* A masked partial tensor, where at most one rank's term is not zero (a row-wise embedding), is a
+ * partial sum too. */
 static bool is_masked_partial_as_sum(const weft_tensor *t, weft_placement wants)
 {
     weft_placement p = weft_tensor_placement(t, 0);
@@ -90,8 +90,8 @@ static bool is_masked_partial_as_sum(const weft_tensor *t, weft_placement wants)
 }
 
 /*
- * A pending sum of bf16 that is in f32: the module's product, which is rounded once it is reduced,
- * or the gradient of its input, which this makes room for.
+ * A partial sum that a bf16 module gives in f32: the module's product, which is rounded once it is
+ * reduced, or the gradient of its input, which this makes room for.
  */
 static weft_tensor *redistribute_wide(weft_tensor *t, const weft_placement *wants)
 {

@@ -1,6 +1,6 @@
 /*
- * distribute_module.c: the general way to spread a module: split what `partition` wants split,
- * replicate the rest, and put two hooks on the module.
+ * distribute_module.c: the general way to distribute a module: shard what `partition` wants
+ * sharded, replicate the rest, and put two hooks on the module.
  */
 #include <weft/autograd.h>
 
@@ -61,7 +61,7 @@ static weft_status install_module_hooks(weft_module *m, struct hook_payload *h)
     return WEFT_OK;
 }
 
-/* Whose parameter it is that cannot be spread so. */
+/* Adds module and parameter to the message. */
 static weft_status add_parameter_to_error(const weft_module *m, int index)
 {
     char *place = wf_format("%s '%s' of %s", index < m->n_parameters ? "parameter" : "buffer",

@@ -1,4 +1,4 @@
-/* module_save_shards.c: a module whose calls keep what backward needs in parts. */
+/* module_save_shards.c: a module whose calls save tensors for backward as shards. */
 #include <weft/autograd.h>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ static void release_mesh_payload(void *payload) { weft_mesh_release(payload); }
 
 weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh)
 {
-    WF_TRY(wf_check_module_and_mesh(m, &mesh, "save parts"));
+    WF_TRY(wf_check_module_and_mesh(m, &mesh, "save shards"));
     weft_mesh_retain(mesh);
     if (m->call_scope.release) m->call_scope.release(m->call_scope.payload);
     m->call_scope = (struct wf_call_scope){open_saved_parts_scope, mesh, release_mesh_payload};

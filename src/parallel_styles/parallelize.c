@@ -72,7 +72,7 @@ weft_status wf_style_plan_apply(weft_module *root, weft_mesh *mesh,
     return status;
 }
 
-/* Without a plan: a warning, unless there is none because it could not be made. */
+/* A NULL plan: a warning, or the error that was recorded when the plan could not be made. */
 static weft_status warn_or_fail_without_plan(bool strict)
 {
     if (weft_error_status() != WEFT_OK) return weft_error_status();

@@ -51,7 +51,7 @@ static const weft_plan encoder[] = {
     {0},
 };
 
-/* The hidden states are handed on whole, to a pooler or to the head for masked words. */
+/* The hidden states are replicated for a pooler or the head for masked words. */
 static const weft_plan encoder_with_sequence[] = {
     {"wte", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},
     {"wtt", {.kind = WEFT_STYLE_ROWWISE, .options = PART_OF_SEQUENCE}},

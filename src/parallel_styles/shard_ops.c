@@ -1,7 +1,7 @@
 /*
- * shard_ops.c: what code for one device asks of those who spread its modules: where a tensor has to
- * be to meet a distributed one, and whose elements a plain part is, for what depends on their
- * place.
+ * shard_ops.c: what modules written for one device ask of the style that distributed them: a tensor
+ * replicated over the mesh of another, and dropout of a plain local shard, which needs the global
+ * index of its elements.
  */
 #include <weft/random.h>
 
@@ -15,7 +15,7 @@ static weft_tensor *replicate_like(weft_tensor *t, const weft_tensor *like)
     return t && mesh && !weft_tensor_mesh(t) ? weft_from_local(t, mesh, everywhere, NULL) : t;
 }
 
-/* x as part of the whole: dim `dim` cut as the parameter is. */
+/* x as a shard of a distributed tensor: dim `dim` sharded as the parameter is. */
 static weft_tensor *to_shard_of_whole(weft_tensor *x, const weft_tensor *parameter, int dim,
                                       int64_t size)
 {

@@ -3,11 +3,11 @@
  * that share a key and a value.
  *
  * H query heads in groups of R are cut by the chunk rule, c = ceil(H / ranks) each. Where that cuts
- * between groups only, keys and values are cut alike. Otherwise each rank takes R' = gcd(c, R)
- * heads at a time as a group of its own, and the key and value of the group that they came from:
- * every cut is then one between such groups. The parameter stays whole on every rank, so that it is
- * one parameter to norms and checkpoints; ranks compute only the keys and values that they use, and
- * its gradient is their pending sum.
+ * at the boundaries of groups only, keys and values are cut alike. Otherwise each rank takes R' =
+ * gcd(c, R) heads at a time as a group of its own, and the key and value of the group that they
+ * came from: every cut is then at the boundary of such groups. The parameter stays whole on every
+ * rank, so that it is one parameter to norms and checkpoints; ranks compute only the keys and
+ * values that they use, and its gradient is a partial sum.
  */
 #include "base/error.h"
 #include "base/gcd.h"

@@ -168,7 +168,7 @@ static void set_segments(weft_placement *p, weft_placement segments)
     *p = segments;
 }
 
-/* Everything that goes with the split dim of the weight is cut as it is. */
+/* Whatever corresponds to the split dim of the weight is sharded as it is. */
 static weft_status resolve_segments(struct wf_resolved_style *use, const weft_module *m,
                                     const char *text)
 {
@@ -197,7 +197,7 @@ static weft_status resolve_f32_sums(struct wf_resolved_style *use, const weft_mo
     bool splits = use->kind == WEFT_STYLE_COLWISE || use->kind == WEFT_STYLE_ROWWISE;
 
     if (!o->f32_sums) return WEFT_OK;
-    WF_NEED(splits, WEFT_ERR_ARG, "style %s: it leaves no sums pending, f32_sums has no meaning",
+    WF_NEED(splits, WEFT_ERR_ARG, "style %s: its output is no partial sum, f32_sums has no meaning",
             names[use->kind]);
     if (m->kind == &wf_class_embedding) return WEFT_OK;
     use->outputs[0].wide = weft_is_partial(use->gives);

@@ -7,16 +7,16 @@
 
 #include "nn/module.h"
 
-/** What happens to one tensor on its way into or out of a module. */
+/** How one input or output of a module is converted. */
 struct wf_boundary {
     bool taken;              /* false: it is handed through as it is */
     bool moved;              /* false: `wants` says nothing, it keeps its layout */
-    weft_placement declared; /* what a plain tensor is a part of */
+    weft_placement declared; /* the placement of a plain tensor */
     weft_placement wants;    /* what it is redistributed to */
     bool wide; /* where the module is in bf16, its product comes and its gradient goes in f32 */
 };
 
-/** What an operation sends by itself, beside the moves of its inputs and output. */
+/** The communication of an operation itself, beside redistributions of its inputs and output. */
 enum wf_style_own_communication {
     WF_OWN_NOTHING,
     WF_OWN_SUMS,   /* forward, the largest logit and the sums of a loss: 2 all-reduces */
@@ -31,7 +31,7 @@ struct wf_resolved_style {
     void *payload;               /* of a custom style */
     weft_placement weight, bias; /* of the parameters */
     weft_placement shared;       /* of those that features->shared_from names */
-    int64_t copies;              /* how many parts share each of their entries; 0: cut alike */
+    int64_t copies;              /* how many groups share each of their entries; 0: sharded alike */
     struct wf_boundary inputs[WEFT_MODULE_INPUTS];
     int n_inputs; /* a call must have so many; 0: any number */
     struct wf_boundary outputs[WEFT_MODULE_OUTPUTS];
@@ -59,12 +59,12 @@ weft_style_kind wf_style_kind_by_name(const char *name, size_t length);
 weft_status wf_style_resolve(struct wf_resolved_style *use, const weft_module *m, weft_style style,
                              int ways);
 
-/** The part of it for parameters that are shared by what is split, and what applies it. */
+/** Resolve / apply the style for parameters that split heads share. */
 void wf_style_resolve_shared_heads(struct wf_resolved_style *use, const weft_module *m, int ways);
 weft_status wf_style_apply_shared_heads(weft_module *m, weft_mesh *mesh,
                                         const struct wf_resolved_style *use);
 
-/** The part of it for prepare-module. */
+/** wf_style_resolve for prepare-module. */
 weft_status wf_style_resolve_prepare(struct wf_resolved_style *use, const weft_module *m,
                                      weft_style_options options);
 
@@ -88,9 +88,9 @@ weft_status wf_layout_list_parse(struct wf_layout_list *layouts, const char *tex
                                  const char *field);
 
 /**
- * Take a tensor across: a plain one becomes a part of what is declared, a distributed one keeps its
- * own layout (a wrong declaration cannot spoil it), and both are then moved to what is wanted.
- * gives: a distributed tensor; t itself when the crossing does not take it
+ * Convert an input or output: a plain tensor becomes a shard of the declared layout, a distributed
+ * one keeps its own layout (a wrong declaration cannot spoil it), and both are then redistributed
+ * to the wanted one. gives: a distributed tensor; t itself when `taken` is false
  */
 weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
                                     const struct wf_boundary *crossing);
@@ -125,8 +125,7 @@ weft_status wf_check_module_and_mesh(const weft_module *module, weft_mesh **mesh
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements, int source);
 
-/** Given to every module with a distributed parameter; it looks at the parameter when it is asked.
- */
+/** For every module with a distributed parameter; reads the parameter's layout at each call. */
 extern const struct wf_shard_ops wf_shard_ops;
 
 /** How a tree was, to return to when a change of several steps fails on the way. */

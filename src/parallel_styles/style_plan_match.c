@@ -1,5 +1,5 @@
-/* style_plan_match.c: which modules the patterns of a plan mean. A token between dots never crosses
- * one. */
+/* style_plan_match.c: which modules the patterns of a plan match. A wildcard never matches a dot.
+ */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>

@@ -82,10 +82,10 @@ static void print_forward_moves(struct printer *p, const struct wf_resolved_styl
         print_redistribution(p, FORWARD, "output", output->declared, output->wants);
         between = "; ";
     }
-    fprintf(p->out, "%s\n", handed ? ", handed on as a part" : "");
+    fprintf(p->out, "%s\n", handed ? ", handed on as a local shard" : "");
 }
 
-/* How many of the module's own parameters do; where some are shared by what is split, of those. */
+/* How many of the module's own parameters wait; where split heads share some, how many of those. */
 static int count_trainable_parameters(const weft_module *m)
 {
     int n = 0, first = m->features ? m->features->shared_from : 0;
@@ -202,7 +202,7 @@ static void print_plan_totals(const struct printer *p)
 
 /* ---- the whole ---- */
 
-/* What was spread before shows how. */
+/* Parameters that were distributed before are printed with their layouts. */
 static weft_status apply_to_undistributed(weft_module *root, weft_mesh *mesh,
                                           const struct wf_style_match *matches, int count)
 {

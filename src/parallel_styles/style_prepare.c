@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
-/* What is declared and what is wanted, a layout per place; `count` 0 where neither is said. */
+/* Declared and wanted layouts, one of each per input or output; `count` 0 where none are given. */
 static weft_status parse_layout_pair(struct wf_boundary *crossings, int *count,
                                      const char *declared_text, const char *desired_text,
                                      const char *field, const char *desired_field)

@@ -426,10 +426,10 @@ WT_TEST(refused__a_pending_sum)
 
     WT_EQ(weft_state_add_tensor(state, "p", wt_pending(&w, wt_constant(2, 2, 1), WEFT_SUM)),
           WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is a pending reduction");
+    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
     WT_EQ(weft_state_add_tensor(state, "m", wt_pending(&w, wt_constant(2, 2, 1), WEFT_MAX)),
           WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'m' is a pending reduction");
+    WT_FAILED(WEFT_ERR_LAYOUT, "'m' is partial");
     WT_EQ(weft_state_count(state), 0);
     weft_state_release(state);
     wt_world_close(&w);

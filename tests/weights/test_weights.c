@@ -125,7 +125,7 @@ WT_TEST(read__what_cannot_be_is_refused_on_all_ranks)
     WT_ALL(!weft_weights_read(file, "integer.u8", WEFT_AS(WEFT_BOOL), NULL, NULL));
     WT_FAILED(WEFT_ERR_DTYPE, "is U8, which cannot be read as bool");
     WT_ALL(!weft_weights_read(file, "real.f32", 0, w.mesh, partial));
-    WT_FAILED(WEFT_ERR_LAYOUT, "pending reduction");
+    WT_FAILED(WEFT_ERR_LAYOUT, "is partial");
     WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, 2, shape)), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "is [7,4], not [7,5]");
     shape[1] = 4;
@@ -276,7 +276,7 @@ WT_TEST(write__what_cannot_be_is_refused_and_the_old_file_stays)
     WT_EQ(weft_weights_write(path, unread, 1), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "not UTF-8");
     WT_EQ(weft_weights_write(path, pending, 1), WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is a pending reduction");
+    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
     WT_EQ(weft_weights_write(wt_scratch("no such folder/x"), good, 1), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot create");
     file = weft_weights_open(path);

@@ -4,7 +4,7 @@
  * A file is removed, or written over, only when this user has it and a save has written it:
  * complete ones are known by the notes in their headers, others by a name that means nothing else
  * (wf_file_clean_temporaries).
- * What somebody puts beside stays.
+ * Other files in the folder stay.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -84,7 +84,7 @@ static weft_status make_checkpoint_folder(const char *path)
     return WEFT_OK;
 }
 
-/* Names that this save will use and somebody else's files have. */
+/* Fails when a name that this save will use belongs to a file that no save has written. */
 static weft_status check_file_names_unused(const char *path, int64_t generation)
 {
     weft_status status = WEFT_OK;

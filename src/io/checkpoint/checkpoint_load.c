@@ -1,10 +1,10 @@
 /*
- * checkpoint_load.c: every rank reads the list and the headers of all files, looks for the parts
- * that it needs, and copies what they share with what it holds. What another form of a module saved
- * under other names is found by state_forms.c's table.
+ * checkpoint_load.c: every rank reads the manifest and the headers of all files, finds the saved
+ * shards that overlap its own, and copies the overlap. What another form of a module saved under
+ * other names is found by state_forms.c's table.
  *
- * Checksums are shared out: each part of what is loaded is read whole by one rank, whoever needs
- * it.
+ * Each saved shard's checksum is verified by one rank, which reads the whole shard, whichever ranks
+ * need it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct source {
     int64_t next; /* the source before, of the same listed tensor; -1: none */
 };
 
-/* A part of a source in a file. */
+/* A saved shard of a source in a file. */
 struct found {
     const struct wf_safetensors *file;
     const struct wf_safetensors_entry *entry;
@@ -78,7 +78,7 @@ static const struct wf_name_index *name_index_of_item(const struct loading *l,
     return item->thing == WF_STATE_TENSOR ? &l->tensors : &l->values;
 }
 
-/* The next way to make an item of what the checkpoint has under other names, or in another shape;
+/* The next way to make an item from what the checkpoint has under other names or in another shape;
  * false: there is none. */
 static bool next_saved_form(const struct loading *l, struct wf_state_form *form,
                             const struct wf_state_item *item)
@@ -277,7 +277,7 @@ static weft_status open_checkpoint_files(struct loading *l)
     return WEFT_OK;
 }
 
-/* The part that an entry is of a source. */
+/* Which shard of a source an entry is. */
 static weft_status add_found_slice(struct loading *l, const struct wf_safetensors *file,
                                    const struct wf_safetensors_entry *entry, int64_t source)
 {
@@ -290,7 +290,7 @@ static weft_status add_found_slice(struct loading *l, const struct wf_safetensor
 
     l->found = wf_array_grow(l->found, l->n_found, sizeof found);
     l->found[l->n_found++] = found;
-    WF_NEED(ok, WEFT_ERR_IO, "%s: tensor '%s': its note does not say which part it is", file->path,
+    WF_NEED(ok, WEFT_ERR_IO, "%s: tensor '%s': its note does not say which shard it is", file->path,
             entry->name);
     return WEFT_OK;
 }
@@ -308,7 +308,7 @@ static weft_status find_file_slices(struct loading *l)
     return WEFT_OK;
 }
 
-/* Each element is in one part, whoever wrote the files. */
+/* Each element is in exactly one shard, whatever wrote the files. */
 static weft_status check_slices_complete(const struct loading *l)
 {
     struct wf_coverage *parts = wf_calloc((size_t)l->n_sources + 1, sizeof *parts);
@@ -324,9 +324,10 @@ static weft_status check_slices_complete(const struct loading *l)
             lacking = listed->name;
     }
     wf_free(parts);
-    WF_NEED(!lacking, WEFT_ERR_IO,
-            "%s: the parts of '%s' do not make up the whole: an element is missing, or there twice",
-            l->path, lacking);
+    WF_NEED(
+        !lacking, WEFT_ERR_IO,
+        "%s: the shards of '%s' do not make up the tensor: an element is missing, or there twice",
+        l->path, lacking);
     return WEFT_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * checkpoint_save.c: each rank writes a file of its parts, then rank 0 the list of files.
+ * checkpoint_save.c: each rank writes a file of its shards, then rank 0 the manifest.
  *
  * Files carry the number of the save in their names, so that those of the checkpoint before stay
  * whole until checkpoint.json is renamed over; then they are removed (checkpoint_folder.c).

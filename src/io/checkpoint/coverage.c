@@ -1,11 +1,11 @@
 /*
  * coverage.c: coverage as an equality of polynomials.
  *
- * An element (i, j) is the term x^i y^j, a part the sum of its elements' terms. Parts make up the
- * whole exactly when their sum is that of the whole: where an element is missing or there twice, a
- * term has another coefficient than 1. Two polynomials that differ agree in a point drawn among
+ * An element (i, j) is the term x^i y^j, a shard the sum of its elements' terms. Shards make up the
+ * tensor exactly when their sum is that of the tensor: where an element is missing or there twice,
+ * a term has another coefficient than 1. Two polynomials that differ agree in a point drawn among
  * 2^61 with a chance of at most (the sum of the dims' sizes) / 2^61; two points are drawn. Nothing
- * is compared with each other, so many parts cost no more than few.
+ * is compared with each other, so the cost grows only linearly with the number of shards.
  */
 #include "io/checkpoint/coverage.h"
 

@@ -51,7 +51,7 @@ static weft_status check_new_item(const weft_state *state, const char *name,
     WF_NEED_GIVEN(item->where || item->tensor, "state: '%s' is NULL", name);
     WF_TRY(wf_tensor_check_alive(item->tensor, "state"));
     WF_NEED(item->thing != WF_STATE_TENSOR || !item->tensor->layout->partial, WEFT_ERR_LAYOUT,
-            "state: tensor '%s' is a pending reduction, of which each rank has a term only; "
+            "state: tensor '%s' is partial, each rank has a term of it only; "
             "redistribute it first",
             name);
     return WEFT_OK;
@@ -140,7 +140,7 @@ weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_mo
                           weft_module_each_tensor(module, add_module_tensor, &adding));
 }
 
-/* What an optimizer remembers of one parameter; nothing of a frozen one. */
+/* An optimizer's state of one parameter; none of a frozen one. */
 static weft_status add_optimizer_state(weft_module *m, const char *name, weft_tensor *parameter,
                                        void *payload)
 {

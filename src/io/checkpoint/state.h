@@ -1,4 +1,4 @@
-/* state.h: what stands behind weft_state: a list of named things that can be saved and put back. */
+/* state.h: struct weft_state: a list of named tensors and values that can be saved and loaded. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct weft_state {
     int64_t count;
 };
 
-/** A thing that is no tensor as text, "int 12"; wf_malloc'ed. */
+/** A value that is no tensor as text, "int 12"; wf_malloc'ed. */
 char *wf_state_value_text(const struct wf_state_item *item);
 
 /** Read that text back; with `put` it is written to where it belongs. gives: false when it is not

@@ -1,5 +1,5 @@
-/* state_forms.c: which rows of a group of heads each form of attention keeps where, and copying
- * them. */
+/* state_forms.c: which rows of a group of heads each form of attention has in which parameter, and
+ * copying them. */
 #include "io/checkpoint/state_forms.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ enum { ENTRIES = sizeof table / sizeof *table, WAYS = 1 + APART };
 
 /* ---- names ---- */
 
-/* Where `part`, whole names with dots between them, stands last in a name; NULL: nowhere. */
+/* The last place in a name of `part`, whole names separated by dots; NULL: nowhere. */
 static const char *find_last_in_path(const char *name, const char *part)
 {
     size_t length = strlen(part);
@@ -131,8 +131,8 @@ struct rows_copy {
     int ndim;
 };
 
-/* The row of the saved tensor that has these indices in its mapped dims, `offset` elements behind
- * its part's first, to where it belongs. */
+/* The row of the saved tensor that has these indices in its mapped dims, `offset` elements after
+ * its shard's first, to its place. */
 static bool read_mapped_row(const struct rows_copy *copy, const int64_t *index, int64_t offset)
 {
     const struct wf_head_row_map *map = copy->map;

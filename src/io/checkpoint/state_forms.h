@@ -1,10 +1,10 @@
 /*
- * state_forms.h: things of a checkpoint that another form of the same module names or shapes in
- * another way.
+ * state_forms.h: tensors of a checkpoint that another form of the same module has under another
+ * name or in another shape.
  *
- * Attention keeps queries, keys and values in one parameter or, with `by_heads`, in two. A table
+ * Attention has queries, keys and values in one parameter or, with `by_heads`, in two. A table
  * says which rows of a group of heads each of them has; what one form saved is read row by row into
- * the other, and so are the states that an optimizer keeps in a parameter's shape.
+ * the other, and so are an optimizer's states, which have a parameter's shape.
  */
 #pragma once
 
@@ -45,8 +45,8 @@ bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_for
                           int ndim, const int64_t *shape, int saved_ndim,
                           const int64_t *saved_shape);
 
-/** wf_file_slice_read of a part of the saved tensor: `piece` with the runs and strides of its dims,
- * `ndim` of them. */
+/** wf_file_slice_read of a shard of the saved tensor: `piece` with the runs and strides of its
+ * dims, `ndim` of them. */
 bool wf_head_row_map_read(const struct wf_head_row_map *map, weft_tensor *t,
                           const struct wf_local_runs *held, const struct wf_file_slice *piece,
                           int ndim);

@@ -3,8 +3,8 @@
  *
  * Stricter than a parser for documents, because files come from anywhere: the text must be UTF-8,
  * a key may stand in an object once, integers are exact or refused, nesting is bounded. Every
- * function returns false at the first problem, which is then told with its place in the text, and
- * whatever is called after that returns false too.
+ * function returns false at the first problem, which is recorded with its position in the text, and
+ * all later calls return false too.
  */
 #pragma once
 

@@ -26,7 +26,7 @@ struct wf_model_config {
 /** fails: WEFT_ERR_NOT_FOUND, WEFT_ERR_IO */
 weft_status wf_model_config_open(struct wf_model_config *c, const char *path);
 
-/** Tell in the log which keys nobody asked for and close. gives: the first failure */
+/** Log the keys that were not used, and close. gives: the first failure */
 weft_status wf_model_config_close(struct wf_model_config *c);
 
 /* Values: `standard` is what a missing key or null means; without (0, NULL) the key must be there.

@@ -35,7 +35,7 @@ static void fill_row_major_strides(int64_t *stride, const int64_t *shape, int fr
     }
 }
 
-/* Where the parameter's dims part into those of the matrix's two sides; -1: nowhere. */
+/* The first of the parameter's dims that is in the matrix's second dim; -1: there is none. */
 static int find_split_dim(const int64_t *shape, int ndim, int64_t out, int64_t in)
 {
     for (int d = 1; d < ndim; d++)
@@ -56,7 +56,7 @@ bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, 
     if (join >= ndim) return false;
     for (int d = 0; d < ndim; d++)
         if (d != join) others *= sizes[d] = shape[d];
-    if (numel == 0) { /* without elements any form will do */
+    if (numel == 0) { /* without elements any strides will do */
         form->rows = others ? 0 : shape[join] - first;
         return true;
     }

@@ -14,7 +14,7 @@ struct wf_weight_form {
 };
 
 /**
- * The form of a file's tensor of this shape that holds some rows of a parameter: dims of the
+ * Shape and strides of a file's tensor that has some rows of a parameter: dims of the
  * parameter may be merged in it, and swapped as a whole where it is transposed.
  * gives: false when shapes do not fit
  */
@@ -22,7 +22,7 @@ bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, 
                           const int64_t *shape, bool transposed, int file_ndim,
                           const int64_t *file_shape);
 
-/** The form and shape that a file gets for rows [first, first + rows): a matrix, the dims from
+/** The strides and shape that a file gets for rows [first, first + rows): a matrix, the dims from
  *  `split` on being its second; a vector for a parameter of one dim. */
 void wf_weight_form_make(struct wf_weight_form *form, int64_t *file_shape, int *file_ndim, int join,
                          int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,

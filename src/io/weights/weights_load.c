@@ -104,7 +104,7 @@ static weft_status add_write_jobs(struct saving *saving, const struct wf_name_ca
     int64_t size = weft_ndim(t) > join ? weft_size(t, join) : 1, first = 0;
 
     WF_NEED(size >= names || names == 1, WEFT_ERR_SHAPE,
-            "save weights: '%s' has %lld parts for %d names", path, (long long)size, names);
+            "save weights: '%s' has %lld slices for %d names", path, (long long)size, names);
     for (int k = 0; k < names; k++) {
         int64_t rows = k ? 1 : size - names + 1;
 

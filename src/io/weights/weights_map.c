@@ -1,5 +1,5 @@
-/* weights_map.c: matching parameters with a file's tensors. What is wrong is collected, so that one
- * look at the message tells all of it. */
+/* weights_map.c: matching parameters with a file's tensors. All problems are collected into one
+ * message. */
 #include "io/weights/weights_map.h"
 
 #include <stdarg.h>

@@ -24,7 +24,7 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
     WF_NEED_GIVEN(t, "%s: tensor '%s' is NULL", who, name);
     WF_TRY(wf_tensor_check_alive(t, who));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
-            "%s: tensor '%s' is a pending reduction, of which each rank has a term only; "
+            "%s: tensor '%s' is partial, each rank has a term of it only; "
             "redistribute it first",
             who, name);
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
@@ -34,7 +34,7 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
     return WEFT_OK;
 }
 
-/* Row-major strides; which elements of the dims is still to be said. */
+/* Row-major strides; the runs of the dims are set by the caller. */
 static void init_slice_strides(struct wf_file_slice *piece, int type, int ndim,
                                const int64_t *shape)
 {

@@ -1,6 +1,6 @@
-/* weights_shards.c: tensors into several files and the index of them, as Hugging Face lays them
- * out. The folder has the old weights until the new ones are complete in it, and never some of
- * both: who opens it while names change finds no weights. */
+/* weights_shards.c: writes tensors to several files and their index, in Hugging Face's layout. The
+ * folder has the old weights until the new ones are complete, and never some of both: while files
+ * are renamed, opening the folder finds no weights. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,7 +167,7 @@ static weft_status check_replaceable(const struct saving *s, const char *name)
     return status;
 }
 
-/* So that nothing is begun that cannot be ended. */
+/* Checked before the first file is written. */
 static weft_status check_names_replaceable(const struct saving *s)
 {
     WF_TRY(check_replaceable(s, single_name));
@@ -198,8 +198,8 @@ static weft_status rename_shards(const struct saving *s)
     return status;
 }
 
-/* Who opens a folder goes by the index where there is one: it comes last and goes first; but it
- * goes last where one file, which until then nobody opens, takes the place of several. */
+/* A reader follows the index where there is one, so the index is renamed into place last, and the
+ * old index is removed before the old shards. */
 static weft_status replace_by_shard_files(const struct saving *s, const char *temporary,
                                           const char *index)
 {
@@ -230,7 +230,7 @@ static int shard_count_of_file_name(const char *name)
     return same ? shards : 0;
 }
 
-/* Nothing names old shards any more. What cannot be removed does no harm. */
+/* No index refers to the old shards any more. What cannot be removed does no harm. */
 static void remove_old_shard_files(const struct saving *s)
 {
     DIR *folder = opendir(s->folder);

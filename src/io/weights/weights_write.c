@@ -1,5 +1,5 @@
-/* weights_write.c: tensors into one file. Rank 0 makes the file with its header, every rank puts in
- * what it holds, rank 0 gives the file its name. */
+/* weights_write.c: tensors into one file. Rank 0 creates the file with its header, every rank
+ * writes its elements, rank 0 renames the file. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ static weft_status check_jobs(const struct wf_weight_job *jobs, int64_t count)
     return status;
 }
 
-/* What all ranks must have alike: names and layouts. */
+/* Hash of what must be equal on all ranks: names and layouts. */
 static uint64_t hash_job_descriptions(const struct wf_weight_job *jobs, int64_t count)
 {
     uint64_t hash = (uint64_t)count;

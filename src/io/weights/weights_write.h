@@ -1,4 +1,4 @@
-/* weights_write.h: writing tensors in another form than they have in memory. */
+/* weights_write.h: writes tensors with another shape or order than they have in memory. */
 #pragma once
 
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * value, D head size. The packed product, [B,T,3,H,D] or [B,T,G,R+2,D], goes into the fused kernel
  * as it is; H or G is a dim of both weights, so heads can be split unevenly. Only with a cache it
  * is taken apart, because keys and values then stay. With `by_heads` the packed product comes from
- * grouped_qkv.c, where a rank's part may have more groups than G and fewer heads in each than R, so
- * what there is of both is always read from the product.
+ * grouped_qkv.c, where a rank's shard may have more groups than G and fewer heads in each than R,
+ * so both numbers are always read from the product.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -180,7 +180,7 @@ struct wf_kv_cache *wf_attention_kv_cache(weft_module *m)
     return m->kind == &class_attention ? &((struct attention *)m->payload)->cache : NULL;
 }
 
-/* A base says that positions turn heads, the layer which ones. */
+/* `base` turns rotary positions on; which heads they turn is set by the layer. */
 static weft_status check_rotary_options(const weft_rotary_options *o)
 {
     bool more = o->dims != 0 || o->interleaved || o->offset != 0 || o->factor != 0 || o->low != 0 ||

@@ -2,8 +2,8 @@
  * attention_dropout.c: attention step by step, because dropout needs the weights themselves.
  *
  * Shapes: B batch, T tokens, H heads, or G groups of R heads, D head size. Weights are [B,H,T,T] or
- * [B,G,R,T,T], in either form the same elements in the same order, and which of them are dropped is
- * a matter of their place among all, which the module that made q, k and v knows (its `parts`).
+ * [B,G,R,T,T], in both shapes the same elements in the same order, and which of them are dropped
+ * depends on their global index, which the module that made q, k and v knows (its `parts`).
  */
 #include "nn/attention/attention_dropout.h"
 
@@ -71,7 +71,7 @@ static weft_tensor *scalar_like(const weft_tensor *like, double value)
                           weft_tensor_device(like));
 }
 
-/* What every rank has, where the scores are. */
+/* A tensor that every rank has, replicated over the mesh of the scores. */
 static weft_tensor *to_layout_of_scores(const struct wf_dropout_attention *a, weft_tensor *t,
                                         const weft_tensor *scores)
 {
@@ -98,7 +98,7 @@ static weft_tensor *make_visible_keys_mask(const struct wf_dropout_attention *a,
                       weft_tensor_to(weft_make_zeros(none), weft_tensor_device(scores)));
 }
 
-/* A query that sees nothing has no weights at all, as in weft_attention_with. */
+/* A query that sees no key has weights of 0, as in weft_attention_with. */
 static weft_tensor *masked_softmax(weft_tensor *scores, weft_tensor *seen)
 {
     if (!seen) return weft_softmax(scores, -1);

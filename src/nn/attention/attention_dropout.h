@@ -12,7 +12,7 @@ struct wf_dropout_attention {
     double scale; /* 0: 1/sqrt(D) */
     double p;
     weft_module *made_by; /* of q, k and v: it knows whose heads these are */
-    int64_t heads_in_all; /* H or G of the whole, where q is one rank's part of them */
+    int64_t heads_in_all; /* global H or G, where q has one rank's shard of them */
 };
 
 /** softmax(scale q kT + mask + bias), some of it zero and the rest larger, times v: shaped as q. */

@@ -1,6 +1,6 @@
 /*
- * attention_inputs.c: masks, biases and positions, told apart by what they are, so that they can be
- * handed down a model in any combination.
+ * attention_inputs.c: masks, biases and positions, distinguished by dtype and number of dims, so
+ * that they can be passed down a model in any combination.
  */
 #include "nn/attention/attention_inputs.h"
 

@@ -10,7 +10,7 @@ struct wf_attention_inputs {
     weft_tensor *positions; /* [B,T] of i32 or i64: where each token is, for rotary positions */
 };
 
-/** Inputs in any order, told apart by dtype and dims. WEFT_ERR_ARG for two of a kind. */
+/** Inputs in any order, distinguished by dtype and dims. WEFT_ERR_ARG for two of a kind. */
 weft_status wf_attention_sort_inputs(struct wf_attention_inputs *in, const char *layer,
                                      weft_tensor *const *inputs, int n);
 

@@ -2,10 +2,10 @@
  * grouped_qkv.c: queries, keys and values from one input, where several query heads share a key and
  * a value, with the queries' weight apart from the keys' and values'.
  *
- * Shapes: C width, H query heads, G groups of R = H / G heads, D head size. The result has the form
- * of the packed product that attention.c knows, [*,G,R+2,D]. Query heads can be split wherever one
- * likes, also within a group: then a style makes each part a group of its own, G' > G of them, with
- * a copy of the key and value that it needs (`rows` of the parameter), and the result is
+ * Shapes: C width, H query heads, G groups of R = H / G heads, D head size. The result is the
+ * packed product that attention.c reads, [*,G,R+2,D]. Query heads can be split anywhere, also
+ * within a group: then a style makes each piece a group of its own, G' > G of them, with a copy of
+ * the key and value that it needs (`rows` of the parameter), and the result is
  * [*,G',H/G'+2,D].
  */
 #include <math.h>

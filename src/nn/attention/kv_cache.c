@@ -2,8 +2,8 @@
  * kv_cache.c: keys and values of past tokens, for generation.
  *
  * Each attention has its own, laid out as its keys are, so heads that are split over ranks are
- * cached where they are. Attention reads the room as a whole and is told how much of it is unused:
- * a step of generation has the shapes of the one before, and so its plans.
+ * cached where they are. Attention reads the whole buffer, with a mask for what is unused: a step
+ * of generation has the shapes of the one before, so its op plans are cached.
  */
 #include "nn/attention/kv_cache.h"
 

@@ -1,4 +1,4 @@
-/* bert.c: an encoder in BERT's form: tokens, sentence numbers and positions, post-norm blocks. */
+/* bert.c: an encoder like BERT: tokens, sentence numbers and positions, post-norm blocks. */
 #include <weft/ops.h>
 
 #include "nn/models/decoder.h"

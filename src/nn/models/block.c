@@ -1,6 +1,6 @@
 /*
  * block.c: a transformer block, normalised before its branches (GPT, Llama) or after (BERT), and
- * what of it is computed again in backward instead of kept.
+ * which of it is recomputed in backward instead of saved.
  */
 #include <string.h>
 

@@ -80,7 +80,7 @@ static weft_tensor *embed_and_run_blocks(const weft_module *m, const struct deco
     return weft_call_n(d->blocks, more, n);
 }
 
-/* What the last block gives. The caches of layers before one that fails forget what they saw. */
+/* The output of the last block. When a layer fails, the caches of those before it are rewound. */
 static weft_tensor *compute_hidden_states(weft_module *m, const struct decoder_inputs *in)
 {
     int64_t cached = weft_module_cached(m);

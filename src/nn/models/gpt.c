@@ -1,4 +1,4 @@
-/* gpt.c: a decoder in GPT-2's form. */
+/* gpt.c: a decoder like GPT-2. */
 #include <math.h>
 
 #include <weft/ops.h>

@@ -1,4 +1,4 @@
-/* llama.c: a decoder in Llama's form. */
+/* llama.c: a decoder like Llama. */
 #include "nn/models/decoder.h"
 
 static const weft_module_class class_llama = {
