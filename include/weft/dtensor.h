@@ -201,7 +201,6 @@ typedef struct weft_redistribute_options {
     unsigned forward;  /* WEFT_AS(dtype): cast before it moves; the result has it. 0: as it is */
     unsigned backward; /* WEFT_AS(dtype): gradients move in it. 0: in the dtype of t */
     bool async;        /* come back while the last collective is still under way */
-    bool greedy;       /* plan one axis at a time instead of the cheapest way */
 } weft_redistribute_options;
 
 /** A dtype as an option: 0 stands for none. */

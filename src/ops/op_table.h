@@ -32,6 +32,14 @@ struct wf_dim_labels {
         even; /* bit of letters that only an even split may shard (dims that a reshape joins) */
 };
 
+/** The dim that has this letter; -1: none. `labels` of one operand. */
+static inline int wf_dim_of_label(const int8_t *labels, int label)
+{
+    for (int d = 0; d < WEFT_MAX_DIMS; d++)
+        if (labels[d] == label) return d;
+    return -1;
+}
+
 /** A view of a strided box: strides of the result and its first element's distance, in elements. */
 struct wf_view {
     int64_t stride[WEFT_MAX_DIMS];

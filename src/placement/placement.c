@@ -123,11 +123,6 @@ static weft_status normalize_one(weft_placement *p, int ndim, int axis, const ch
 
 /* ---- all of them ---- */
 
-static bool is_sum_reduction(weft_placement p)
-{
-    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
-}
-
 /* A sum of maxima is not a maximum of sums, and a list does not say which is meant. */
 static weft_status check_partial_reductions(const weft_placement *p, int n_axes, const char *who)
 {
@@ -136,8 +131,7 @@ static weft_status check_partial_reductions(const weft_placement *p, int n_axes,
     for (int a = 0; a < n_axes; a++) {
         if (!weft_is_partial(p[a])) continue;
         if (first < 0) first = a;
-        WF_NEED(weft_placement_equal(p[first], p[a]) ||
-                    (is_sum_reduction(p[first]) && is_sum_reduction(p[a])),
+        WF_NEED(weft_placement_equal(p[first], p[a]) || wf_partials_add_terms(p[first], p[a]),
                 WEFT_ERR_LAYOUT,
                 "%s: mixed partial reductions are not supported: %s on mesh axis %d and %s on axis "
                 "%d have no one meaning",

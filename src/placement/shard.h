@@ -68,6 +68,26 @@ int wf_axes_sharding_dim(int *axes, int dim, int n_axes, const weft_placement *p
  *  The same on all ranks. */
 bool wf_placements_give_one_box(const weft_placement *placements, int n_axes);
 
+/** Terms that are added up, be it divided afterwards: along several axes these may stand beside
+ * each other, and reduce in one collective. */
+static inline bool wf_reduce_adds_terms(weft_reduce reduce)
+{
+    return reduce == WEFT_SUM || reduce == WEFT_AVG || reduce == WEFT_MASKED;
+}
+
+/** The value is the sum of the terms itself, which that of an average is not. */
+static inline bool wf_reduce_is_sum(weft_reduce reduce)
+{
+    return reduce == WEFT_SUM || reduce == WEFT_MASKED;
+}
+
+/** Both are partial in ways that add terms up. */
+static inline bool wf_partials_add_terms(weft_placement p, weft_placement q)
+{
+    return wf_reduce_adds_terms((weft_reduce)p.reduce) &&
+           wf_reduce_adds_terms((weft_reduce)q.reduce);
+}
+
 /** A shard of either kind, strided or not. */
 static inline bool wf_is_shard_or_strided(weft_placement p)
 {

@@ -36,7 +36,7 @@ static bool is_axis_partial(const struct wf_redist_graph *g, const struct wf_red
     return weft_is_partial(*wf_redist_state_placement(g, s, axis));
 }
 
-/* Pending, and to be reduced yet. */
+/* Partial, and still to be reduced. */
 static bool is_reduction_unfinished(const struct wf_redist_graph *g,
                                     const struct wf_redist_state *s, int axis)
 {
@@ -56,7 +56,7 @@ static void set_axis_place(const struct wf_redist_graph *g, struct wf_redist_sta
 
 /* ---- cost ---- */
 
-/* Of a step that only looks at memory: so little that it decides between equals. */
+/* Of steps that send nothing: small enough to matter only among plans of equal time. */
 static const double LABEL = 0.0005, CHUNK = 0.001, EMBED = 0.01, EMBED_BYTE = 0.00001;
 
 static double shard_bytes_of_state(const struct wf_redist_graph *g, const struct wf_redist_state *s)
@@ -117,7 +117,7 @@ static double cost_of_move(const struct wf_redist_graph *g, const struct wf_redi
 
 /* ---- one axis ---- */
 
-/* A sum of maxima is not a maximum of sums: one reduction is finished before another begins. */
+/* A sum of maxima is not a maximum of sums: one reduction is finished before another starts. */
 static bool may_become_partial(const struct wf_redist_graph *g, const struct wf_redist_state *s,
                                int axis)
 {
@@ -149,11 +149,6 @@ bool wf_redist_graph_axis_move(const struct wf_redist_graph *g, const struct wf_
 
 /* ---- several axes together ---- */
 
-static bool is_additive_reduce(weft_placement p)
-{
-    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
-}
-
 /* What all axes of the mask would do alike: LABEL when they would not. */
 static enum wf_redist_kind kind_of_merged_move(const struct wf_redist_graph *g,
                                                const struct wf_redist_state *s, unsigned axes)
@@ -171,7 +166,7 @@ static enum wf_redist_kind kind_of_merged_move(const struct wf_redist_graph *g,
                                   : !wf_is_shard_or_strided(*at))
             return WF_REDIST_LABEL;
         if (!weft_placement_equal(*at, *now) &&
-            !(weft_is_partial(*now) && is_additive_reduce(*now) && is_additive_reduce(*at)))
+            !(weft_is_partial(*now) && wf_partials_add_terms(*now, *at)))
             return WF_REDIST_LABEL;
         if (!weft_placement_equal(g->kinds[a][g->to.place[a]], *to)) return WF_REDIST_LABEL;
         if (wf_is_shard_or_strided(*at) && s->turn[a] + count < count_axes_of_dim(g, s, now->dim))
@@ -218,7 +213,7 @@ static bool move_of_several_axes(const struct wf_redist_graph *g, const struct w
 
 /* ---- exchange ---- */
 
-/* The target, but reductions are neither finished nor begun. */
+/* The target's shards, but partial axes stay as they are. */
 static struct wf_redist_state target_without_reductions(const struct wf_redist_graph *g,
                                                         const struct wf_redist_state *s)
 {

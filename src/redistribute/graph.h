@@ -65,7 +65,3 @@ static inline bool wf_redist_state_equal(const struct wf_redist_state *a,
 void wf_redist_graph_move_to_step(const struct wf_redist_graph *graph,
                                   const struct wf_redist_state *from,
                                   const struct wf_redist_move *move, struct wf_redist_step *step);
-
-/** The greedy planner (greedy.c); steps and cost as wf_redist_find_steps. */
-int wf_redist_greedy_steps(const struct wf_redist_graph *graph, struct wf_redist_step *steps,
-                           double *cost);

@@ -1,6 +1,6 @@
 /*
- * in_flight.c: the redistributions of this thread that are under way, oldest first. A
- * tensor whose handle says "pending" is looked for here by its block.
+ * in_flight.c: the redistributions of this thread that are in flight, oldest first. A
+ * tensor whose handle is marked in flight is found here by its block.
  */
 #include "redistribute/in_flight.h"
 
@@ -85,7 +85,7 @@ void wf_block_wait_readers(const struct wf_block *block)
     }
 }
 
-/* Those that have arrived, so that what nobody waits for does not pile up. */
+/* Finish those whose collective is complete, so that results nobody waits for do not pile up. */
 static void finish_completed(void)
 {
     struct async_redist *f, *next;

@@ -77,14 +77,14 @@ static bool same_shards_of_dim(const struct wf_redist_problem *p, int dim)
     return true;
 }
 
-/* Other words for the same parts: chunks of a dim that divides are balanced chunks, and one order
- * of axes may be another's strided shard. The same on all ranks. */
+/* Different placements may give the same shards: chunks of a dim that divides are balanced chunks,
+ * and one order of axes may be another's strided shard. The same on all ranks. */
 static bool all_ranks_keep_elements(const struct wf_redist_problem *p)
 {
     for (int a = 0; a < p->n_axes; a++) {
-        bool pending = weft_is_partial(p->from[a]) || weft_is_partial(p->to[a]);
+        bool partial = weft_is_partial(p->from[a]) || weft_is_partial(p->to[a]);
 
-        if (p->sizes[a] > 1 && pending && !weft_placement_equal(p->from[a], p->to[a])) return false;
+        if (p->sizes[a] > 1 && partial && !weft_placement_equal(p->from[a], p->to[a])) return false;
     }
     for (int d = 0; d < p->ndim; d++)
         if (!same_shards_of_dim(p, d)) return false;
@@ -142,15 +142,14 @@ static void prepend_single_rank_norms(struct wf_redist_plan *plan,
     plan->n_steps++;
 }
 
-static void plan_redistribution_steps(struct wf_redist_plan *plan, enum wf_redist_planner planner)
+static void plan_redistribution_steps(struct wf_redist_plan *plan, wf_redist_planner *planner)
 {
     struct wf_redist_problem problem;
 
     if (plan->from->numel == 0 || plan->from->n_axes == 0) return;
     problem = wf_redist_problem(plan->from, plan->to->placements);
-    problem.planner = planner;
     if (!all_ranks_keep_elements(&problem))
-        plan->n_steps = wf_redist_find_steps(plan->steps, &problem, &plan->cost);
+        plan->n_steps = planner(plan->steps, &problem, &plan->cost);
     prepend_single_rank_norms(plan, &problem);
 }
 
@@ -160,7 +159,7 @@ static bool is_rank_outside_mesh(const weft_mesh *mesh)
     return mesh && wf_mesh_coordinates(mesh)[0] < 0;
 }
 
-struct wf_redist_plan *wf_redist_plan_with_planner(enum wf_redist_planner planner,
+struct wf_redist_plan *wf_redist_plan_with_planner(wf_redist_planner *planner,
                                                    struct wf_layout *from, struct wf_layout *to)
 {
     struct wf_redist_plan *plan = WF_NEW(struct wf_redist_plan);
@@ -175,13 +174,13 @@ struct wf_redist_plan *wf_redist_plan_with_planner(enum wf_redist_planner planne
     }
     if (is_rank_outside_mesh(plan->from->mesh)) plan->n_steps = 0;
     if (plan->n_steps > 0) plan->program = wf_redist_program_new(plan);
-    if (planner == WF_PLANNER_CHEAPEST) wf_redist_hint_flatten_mesh(plan);
+    if (planner == wf_redist_find_steps) wf_redist_hint_flatten_mesh(plan);
     return plan;
 }
 
 struct wf_redist_plan *wf_redist_plan_new(struct wf_layout *from, struct wf_layout *to)
 {
-    return wf_redist_plan_with_planner(WF_PLANNER_CHEAPEST, from, to);
+    return wf_redist_plan_with_planner(wf_redist_find_steps, from, to);
 }
 
 void wf_redist_plan_free(struct wf_redist_plan *plan)

@@ -85,12 +85,7 @@ int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
 
 /* ---- the hint about flattened meshes ---- */
 
-static bool is_additive_reduce(weft_placement p)
-{
-    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
-}
-
-/* Two steps of one kind that do the same along different axes. */
+/* Two steps of one kind that differ only in their axes. */
 static bool are_steps_mergeable(const struct wf_redist_step *s, const struct wf_redist_step *t)
 {
     weft_placement from = s->from[__builtin_ctz(s->axes)], to = s->to[__builtin_ctz(s->axes)],
@@ -99,8 +94,7 @@ static bool are_steps_mergeable(const struct wf_redist_step *s, const struct wf_
 
     if (s->kind != t->kind || to.kind != other_to.kind || to.dim != other_to.dim) return false;
     if (weft_is_partial(from))
-        return weft_placement_equal(from, other_from) ||
-               (is_additive_reduce(from) && is_additive_reduce(other_from));
+        return weft_placement_equal(from, other_from) || wf_partials_add_terms(from, other_from);
     return from.kind == other_from.kind && from.dim == other_from.dim;
 }
 
@@ -117,7 +111,7 @@ static unsigned find_mergeable_axes(const struct wf_redist_plan *plan, int first
     return axes;
 }
 
-/* Asked for as a whole, for a look or a file, where gathers of shards are no part of a step. */
+/* The whole tensor is asked for, to print or to save it: that is done once, not in every step. */
 static bool is_full_gather(const struct wf_redist_plan *plan)
 {
     for (int a = 0; a < plan->to->n_axes; a++)

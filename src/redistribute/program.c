@@ -18,7 +18,7 @@
 /* One run per dim narrows the view; anything else is put together anew. */
 static void add_chunk_actions(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
-    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), part;
+    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
     int64_t shape[WEFT_MAX_DIMS], offset = b->view.offset;
     bool narrows = true;
 
@@ -36,8 +36,8 @@ static void add_chunk_actions(struct wf_redist_builder *b, const struct wf_redis
         return;
     }
     wf_redist_view_new_buffer(b, b->view.buffer, shape);
-    part = wf_redist_side_of_view(b, WF_SIDE_SECOND_SHARD);
-    wf_redist_add_overlap_copies(b, &whole, &part);
+    shard = wf_redist_side_of_view(b, WF_SIDE_SECOND_SHARD);
+    wf_redist_add_overlap_copies(b, &whole, &shard);
 }
 
 static void extreme_value_of_dtype(unsigned char *element, weft_dtype dtype, bool lowest)
@@ -75,11 +75,12 @@ static int add_neutral_buffer(struct wf_redist_builder *b, weft_placement to)
     return buffer;
 }
 
-/* The first rank keeps what all have, or each its part; the other terms change nothing. */
+/* From replicated, the first rank keeps its copy and the others hold the neutral element; from a
+ * shard, each rank holds the neutral element around its own shard. */
 static void add_embed_actions(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
     int axis = __builtin_ctz(step->axes), source = b->view.buffer;
-    struct wf_redist_copy_side part = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), whole;
+    struct wf_redist_copy_side shard = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), whole;
 
     if (!wf_is_shard_or_strided(step->from[axis])) {
         if (b->coordinates[axis] != 0)
@@ -91,7 +92,7 @@ static void add_embed_actions(struct wf_redist_builder *b, const struct wf_redis
     wf_redist_intersect_shards(b, b->coordinates, step->from, b->coordinates, step->to);
     wf_redist_add_action(b, WF_ACT_COPY, source, b->view.buffer);
     whole = wf_redist_side_of_view(b, WF_SIDE_SECOND_SHARD);
-    wf_redist_add_overlap_copies(b, &part, &whole);
+    wf_redist_add_overlap_copies(b, &shard, &whole);
 }
 
 /* The first power of |x|. */

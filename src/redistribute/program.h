@@ -13,7 +13,7 @@ enum wf_redist_act {
     WF_ACT_FILL,   /* dst = the element that the reduction leaves unchanged */
     WF_ACT_COLL,   /* a collective over `axes`, from src (at src_offset) to dst */
     WF_ACT_DIVIDE, /* dst / divisor: the end of an average */
-    WF_ACT_POWER,  /* |dst| ^ power: the begin of a norm, and with 1 / power its end */
+    WF_ACT_POWER,  /* |dst| ^ power: before a norm's terms are summed, and 1 / power after it */
 };
 
 struct wf_redist_action {

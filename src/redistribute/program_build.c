@@ -1,5 +1,5 @@
 /*
- * program_build.c: views, buffers, parts and copies. It decides when a copy is needed to send
+ * program_build.c: views, buffers, shards and copies. It decides when a copy is needed to send
  * or to put together; which collectives there are is program.c's.
  */
 #include "redistribute/program_build.h"
@@ -47,7 +47,7 @@ int64_t wf_redist_view_numel(const struct wf_redist_builder *b)
     return product_of_sizes(b->view.shape, b->ndim);
 }
 
-/* ---- ranks that take part in a step ---- */
+/* ---- ranks of a step ---- */
 
 int wf_redist_step_rank_count(const struct wf_redist_builder *b, unsigned axes)
 {
@@ -80,10 +80,10 @@ void wf_redist_member_coordinates(const struct wf_redist_builder *b, unsigned ax
     }
 }
 
-static void shard_of_coordinates(const struct wf_redist_builder *b, struct wf_shard *part, int dim,
+static void shard_of_coordinates(const struct wf_redist_builder *b, struct wf_shard *shard, int dim,
                                  const int *coordinates, const weft_placement *placements)
 {
-    wf_shard_init(part, dim, b->plan->from->desc.global[dim], b->plan->from->n_axes, b->sizes,
+    wf_shard_init(shard, dim, b->plan->from->desc.global[dim], b->plan->from->n_axes, b->sizes,
                   coordinates, placements);
 }
 
@@ -91,10 +91,10 @@ int64_t wf_redist_shard_shape(const struct wf_redist_builder *b, const int *coor
                               const weft_placement *placements, int64_t *shape)
 {
     for (int d = 0; d < b->ndim; d++) {
-        struct wf_shard part;
+        struct wf_shard shard;
 
-        shard_of_coordinates(b, &part, d, coordinates, placements);
-        shape[d] = part.size;
+        shard_of_coordinates(b, &shard, d, coordinates, placements);
+        shape[d] = shard.size;
     }
     return product_of_sizes(shape, b->ndim);
 }

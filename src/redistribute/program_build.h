@@ -1,6 +1,6 @@
 /*
  * program_build.h: what programs are built of: a view that moves from buffer to buffer, the
- * parts of the ranks that take part in a step, and the strided copies between them.
+ * shards of the ranks in a step, and the strided copies from one shard to another.
  */
 #pragma once
 
@@ -23,10 +23,10 @@ struct wf_redist_builder {
     float power; /* of the norms that are summed but have no root yet; 0: none */
     struct wf_redist_view view;
     struct wf_overlap
-        overlap[WEFT_MAX_DIMS]; /* of two ranks' parts, filled in by wf_redist_intersect_shards */
+        overlap[WEFT_MAX_DIMS]; /* of two ranks' shards, set by wf_redist_intersect_shards */
 };
 
-/* ---- ranks that take part in a step ---- */
+/* ---- ranks of a step ---- */
 
 int wf_redist_step_rank_count(const struct wf_redist_builder *b, unsigned axes);
 /** This rank's number among them. */
@@ -67,15 +67,15 @@ void wf_redist_view_new_buffer(struct wf_redist_builder *b, int source, const in
 
 /* ---- copies of overlaps ---- */
 
-/* One side of a copy: the first or second of the parts that met, laid out by strides, or what they
- * share, row-major. Offsets and strides in elements. */
+/* One side of a copy: the first or second of the shards that were intersected, laid out by strides,
+ * or their overlap, row-major. Offsets and strides in elements. */
 enum wf_redist_side_kind { WF_SIDE_FIRST_SHARD, WF_SIDE_SECOND_SHARD, WF_SIDE_OVERLAP };
 struct wf_redist_copy_side {
     enum wf_redist_side_kind kind;
     int64_t offset, stride[WEFT_MAX_DIMS];
 };
 
-/** What the view holds: its strides. A part in a buffer by itself: row-major. */
+/** The view's strides; a shard that fills a buffer: row-major. */
 struct wf_redist_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
                                                   enum wf_redist_side_kind kind);
 struct wf_redist_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,

@@ -51,12 +51,12 @@ static void end_packing(struct wf_redist_builder *b)
 }
 
 /* The same for what was received. */
-static void end_unpacking(struct wf_redist_builder *b, int parts)
+static void end_unpacking(struct wf_redist_builder *b, int received)
 {
     int64_t shift;
 
     if (!wf_redist_drop_plain_copy(b, &shift)) return;
-    wf_redist_view_set_buffer(b, parts);
+    wf_redist_view_set_buffer(b, received);
     b->view.offset = shift / (int64_t)b->element;
 }
 
@@ -130,7 +130,7 @@ void wf_redist_add_reduce_scatter(struct wf_redist_builder *b, struct wf_redist_
     weft_reduce reduce = add_reduction_begin(b, step);
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES], dst;
     size_t *counts = alloc_counts(ways);
-    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), part;
+    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
     struct wf_redist_action *action;
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 
@@ -139,8 +139,8 @@ void wf_redist_add_reduce_scatter(struct wf_redist_builder *b, struct wf_redist_
         wf_redist_member_coordinates(b, step->axes, m, member);
         counts[m] = (size_t)wf_redist_shard_shape(b, member, step->to, shape);
         wf_redist_intersect_shards(b, b->coordinates, step->from, member, step->to);
-        part = wf_redist_side_row_major(b, WF_SIDE_SECOND_SHARD, shape, at);
-        wf_redist_add_overlap_copies(b, &whole, &part);
+        shard = wf_redist_side_row_major(b, WF_SIDE_SECOND_SHARD, shape, at);
+        wf_redist_add_overlap_copies(b, &whole, &shard);
         at += (int64_t)counts[m];
     }
     end_packing(b);
@@ -157,27 +157,27 @@ void wf_redist_add_reduce_scatter(struct wf_redist_builder *b, struct wf_redist_
 
 void wf_redist_add_all_gather(struct wf_redist_builder *b, struct wf_redist_step *step)
 {
-    int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES], parts;
+    int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES], received;
     size_t *counts = alloc_counts(ways);
-    struct wf_redist_copy_side part, whole;
+    struct wf_redist_copy_side shard, whole;
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 
     if (!wf_redist_view_is_contiguous(b)) wf_redist_add_contiguous_copy(b, WF_MEM_COMM);
     step->bytes = elements_to_bytes(b, wf_redist_view_numel(b) * (ways - 1));
-    parts = wf_redist_add_buffer(b, wf_redist_shard_shape(b, b->coordinates, step->to, shape),
-                                 WF_MEM_COMM);
-    add_collective_action(b, WEFT_COLL_ALL_GATHER, step->axes, parts)->recv_counts = counts;
-    wf_redist_view_new_buffer(b, parts, shape);
+    received = wf_redist_add_buffer(b, wf_redist_shard_shape(b, b->coordinates, step->to, shape),
+                                    WF_MEM_COMM);
+    add_collective_action(b, WEFT_COLL_ALL_GATHER, step->axes, received)->recv_counts = counts;
+    wf_redist_view_new_buffer(b, received, shape);
     whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD);
     for (int m = 0; m < ways; m++) {
         wf_redist_member_coordinates(b, step->axes, m, member);
         counts[m] = (size_t)wf_redist_shard_shape(b, member, step->from, shape);
         wf_redist_intersect_shards(b, b->coordinates, step->to, member, step->from);
-        part = wf_redist_side_row_major(b, WF_SIDE_SECOND_SHARD, shape, at);
-        wf_redist_add_overlap_copies(b, &part, &whole);
+        shard = wf_redist_side_row_major(b, WF_SIDE_SECOND_SHARD, shape, at);
+        wf_redist_add_overlap_copies(b, &shard, &whole);
         at += (int64_t)counts[m];
     }
-    end_unpacking(b, parts);
+    end_unpacking(b, received);
 }
 
 /*
@@ -243,7 +243,7 @@ static size_t *pack_all_to_all(struct wf_redist_builder *b, const struct wf_redi
 }
 
 static size_t *unpack_all_to_all(struct wf_redist_builder *b, const struct wf_redist_step *step,
-                                 int parts)
+                                 int received)
 {
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES];
     struct wf_redist_copy_side mine, message;
@@ -251,7 +251,7 @@ static size_t *unpack_all_to_all(struct wf_redist_builder *b, const struct wf_re
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 
     wf_redist_shard_shape(b, b->coordinates, step->to, shape);
-    wf_redist_view_new_buffer(b, parts, shape);
+    wf_redist_view_new_buffer(b, received, shape);
     mine = wf_redist_side_of_view(b, WF_SIDE_SECOND_SHARD);
     for (int m = 0; m < ways; m++) {
         wf_redist_member_coordinates(b, step->axes, m, member);
@@ -262,7 +262,7 @@ static size_t *unpack_all_to_all(struct wf_redist_builder *b, const struct wf_re
         wf_redist_add_overlap_copies(b, &message, &mine);
         at += (int64_t)counts[m];
     }
-    end_unpacking(b, parts);
+    end_unpacking(b, received);
     return counts;
 }
 
@@ -270,16 +270,16 @@ void wf_redist_add_all_to_all(struct wf_redist_builder *b, struct wf_redist_step
 {
     size_t *send_counts = pack_all_to_all(b, step);
     int ways = wf_redist_step_rank_count(b, step->axes),
-        me = wf_redist_step_own_rank(b, step->axes), parts, coll;
+        me = wf_redist_step_own_rank(b, step->axes), received, coll;
     int64_t shape[WEFT_MAX_DIMS];
 
     step->bytes = 0;
     for (int m = 0; m < ways; m++)
         if (m != me) step->bytes += elements_to_bytes(b, (int64_t)send_counts[m]);
-    parts = wf_redist_add_buffer(b, wf_redist_shard_shape(b, b->coordinates, step->to, shape),
-                                 WF_MEM_COMM);
-    add_collective_action(b, WEFT_COLL_ALL_TO_ALL, step->axes, parts)->send_counts = send_counts;
+    received = wf_redist_add_buffer(b, wf_redist_shard_shape(b, b->coordinates, step->to, shape),
+                                    WF_MEM_COMM);
+    add_collective_action(b, WEFT_COLL_ALL_TO_ALL, step->axes, received)->send_counts = send_counts;
     coll = b->program->n_actions - 1;
-    send_counts = unpack_all_to_all(b, step, parts);
+    send_counts = unpack_all_to_all(b, step, received);
     b->program->actions[coll].recv_counts = send_counts;
 }

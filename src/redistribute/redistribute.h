@@ -12,7 +12,8 @@
 #include "redistribute/transitions.h"
 #include <weft/tensor.h>
 
-/* All axes before and after; every shard has its turn, 0 first, among those of its dim. */
+/* Placements of all axes before and after the step; each shard has its order, 0 first, among the
+ * axes that shard its dim. */
 struct wf_redist_step {
     uint8_t kind;
     uint8_t axes; /* bit a: the ranks along axis a take part */
@@ -23,12 +24,7 @@ struct wf_redist_step {
 /** An axis is un-sharded at most once, and then needs at most two steps to its target. */
 enum { WF_REDIST_MAX_STEPS = 3 * WEFT_MAX_AXES };
 
-enum wf_redist_planner {
-    WF_PLANNER_CHEAPEST, /* the shortest path over states */
-    WF_PLANNER_GREEDY    /* one axis at a time, the step that shrinks the data most first */
-};
-
-/** What planning looks at, and nothing else. */
+/** All that a planner reads. */
 struct wf_redist_problem {
     int n_axes, ndim;
     const int *sizes;
@@ -37,13 +33,15 @@ struct wf_redist_problem {
     const weft_placement *from, *to;
     struct wf_link links[WEFT_MAX_AXES];
     uint64_t flattened; /* bit m: collectives over the axes of mask m together are wanted */
-    enum wf_redist_planner planner;
 };
 
-/** The steps, and what they should take in microseconds; returns their number. Pure. Changes that
- *  move nothing have no step. */
-int wf_redist_find_steps(struct wf_redist_step *steps, const struct wf_redist_problem *problem,
-                         double *cost);
+/** A planner: the steps, and what they should take in microseconds; returns their number. Pure.
+ *  Changes that move nothing have no step. */
+typedef int wf_redist_planner(struct wf_redist_step *steps, const struct wf_redist_problem *problem,
+                              double *cost);
+
+/** The library's: the shortest path over states (search.c). */
+wf_redist_planner wf_redist_find_steps;
 
 /** The problem of two layouts of one mesh and shape. */
 struct wf_redist_problem wf_redist_problem(const struct wf_layout *from, const weft_placement *to);
@@ -66,15 +64,16 @@ struct wf_redist_plan {
  * fails: WEFT_ERR_DTYPE when a reduction is needed that the dtype has not
  */
 struct wf_redist_plan *wf_redist_plan_new(struct wf_layout *from, struct wf_layout *to);
-struct wf_redist_plan *wf_redist_plan_with_planner(enum wf_redist_planner planner,
+/** The same by another planner: for tests, which compare. */
+struct wf_redist_plan *wf_redist_plan_with_planner(wf_redist_planner *planner,
                                                    struct wf_layout *from, struct wf_layout *to);
 void wf_redist_plan_free(struct wf_redist_plan *plan);
 
 /**
- * Carry out a plan with steps. `src` is the first element of this rank's part, laid out as
+ * Carry out a plan with steps. `src` is the first element of this rank's shard, laid out as
  * plan->from says. Collective over the axes of the steps that are collectives.
- * gives: a block with this rank's part by plan->to, counted as activations, or as communication
- *        when it is a pending reduction
+ * gives: a block with this rank's shard by plan->to, counted as activations, or as communication
+ *        when it is partial
  */
 struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *src);
 
@@ -82,7 +81,7 @@ struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *sr
  *  result too, are planned ones. Needs no communicator. */
 struct wf_block *wf_redist_simulate(const struct wf_redist_plan *plan);
 
-/** weft_redistribute of whatever the library itself needs: pending reductions too. */
+/** weft_redistribute of whatever the library itself needs: to partial placements too. */
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements);
 
 /** "tp: S(0)->R all-gather 96 B; dp: R->S(1) chunk"; returns the length as snprintf does. */
@@ -100,15 +99,15 @@ int64_t wf_redist_bytes_sent(const struct wf_redist_plan *plan);
 
 /**
  * Microseconds that the cheapest plan should take, without making it; from placements alone, so not
- * 0 where different placements happen to hold the same elements. Infinite for what only a user
- * may ask for or nobody: from shards or from one reduction to a pending reduction.
+ * 0 where different placements happen to hold the same elements. Infinite for a target
+ * that is partial where the source is a shard or another reduction: no op asks for that.
  */
 double wf_redist_estimated_time(const struct wf_layout *from, const weft_placement *to);
 
 /**
  * Estimate of the bytes that each rank sends to change one axis of `layout`. The same on all
- * ranks; no allocation, a few ns: for choosing between strategies. WF_REDIST_NEVER for a shard that
- * would become a pending reduction.
+ * ranks; no allocation, a few ns: for choosing among strategies. WF_REDIST_NEVER for a shard that
+ * would become partial.
  */
 int64_t wf_redist_axis_bytes(const struct wf_layout *layout, int axis, weft_placement from,
                              weft_placement to);

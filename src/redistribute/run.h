@@ -1,4 +1,4 @@
-/* run.h: a plan on its way, action by action; for running it now, or in two halves. */
+/* run.h: a plan that is being run, action by action: at once, or started and waited for later. */
 #pragma once
 
 #include "comm/comm.h"
@@ -12,14 +12,14 @@ struct wf_redist_run {
 
 /** The block that an action makes, if it makes one. */
 void wf_redist_alloc_action_block(struct wf_redist_run *run, const struct wf_redist_action *action);
-/** What the action does, once the block is there; then the blocks that nobody needs any more. */
+/** Carry out the action, whose block exists; then release the blocks that no later action uses. */
 void wf_redist_run_action(const struct wf_redist_run *run, const struct wf_redist_action *action);
 void wf_redist_release_dead_blocks(struct wf_redist_run *run,
                                    const struct wf_redist_action *action);
 
-/** The collective of an action, ready to begin. */
+/** The collective of an action, ready to be started. */
 struct wf_coll wf_redist_action_collective(const struct wf_redist_run *run,
                                            const struct wf_redist_action *action);
 
-/** The result, no longer counted as communication unless it is a pending reduction. */
+/** The result, no longer counted as communication unless it is partial. */
 struct wf_block *wf_redist_run_result(const struct wf_redist_run *run);

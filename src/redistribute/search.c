@@ -129,7 +129,6 @@ int wf_redist_find_steps(struct wf_redist_step *steps, const struct wf_redist_pr
     wf_redist_graph_init(&graph, problem);
     *cost = 0;
     if (wf_redist_state_equal(&graph.from, &graph.to)) return 0;
-    if (problem->planner == WF_PLANNER_GREEDY) return wf_redist_greedy_steps(&graph, steps, cost);
     s.number = wf_calloc(count_state_keys(&graph), sizeof *s.number);
     at = dijkstra_search(&s);
     *cost = s.nodes[at].cost;

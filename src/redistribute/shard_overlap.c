@@ -43,7 +43,7 @@ static void append_overlap(struct wf_overlap *o, int64_t a, int64_t b, int64_t s
 void wf_overlap_compute(struct wf_overlap *o, const struct wf_shard *a, const struct wf_shard *b)
 {
     struct wf_index_range in_a = {0}, in_b = {0};
-    int64_t at_a = 0, at_b = 0; /* where the runs begin in their parts */
+    int64_t at_a = 0, at_b = 0; /* where the runs start in their shards */
 
     o->n = 0;
     o->total = 0;

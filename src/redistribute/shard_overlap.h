@@ -1,7 +1,7 @@
 /*
- * shard_overlap.h: the elements of one dim that two parts both hold, and where they lie in
- * each. Both parts are in the order of global indices, and so is what they share: there is one
- * order in which to send it.
+ * shard_overlap.h: the elements of one dim that two shards both hold, and where they lie in
+ * each. Both shards are in the order of global indices, and so is their overlap: sender and
+ * receiver agree on its order.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 /* `count` times `size` elements: where they begin, and how far apart the repetitions lie. */
 struct wf_overlap_span {
     int64_t count, size;
-    int64_t a, a_step, b, b_step; /* in either part */
+    int64_t a, a_step, b, b_step; /* in either shard */
     int64_t shared;               /* elements of the overlap before these */
 };
 
@@ -25,5 +25,5 @@ void wf_overlap_compute(struct wf_overlap *overlap, const struct wf_shard *a,
                         const struct wf_shard *b);
 void wf_overlap_free(struct wf_overlap *overlap);
 
-/** Both parts hold the same elements. */
+/** Both shards hold the same elements. */
 bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b);

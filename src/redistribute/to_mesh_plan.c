@@ -1,11 +1,11 @@
 /*
- * to_mesh_plan.c: plans the exchange between two meshes. It decides who serves whom; which
- * elements two parts share is found in shard_overlap.c, how they are copied is built in
+ * to_mesh_plan.c: plans the exchange between two meshes. It decides who sends to whom; which
+ * elements two shards share is found in shard_overlap.c, how they are copied is built in
  * program_build.c.
  *
- * A part of the source is held by one rank, or by several alike where axes do not cut. Parts do not
- * overlap, so between two ranks there is at most one message each way: what the sender's part and
- * the receiver's new part share, in the order of global indices, which both know.
+ * A shard of the source is held by one rank, or by several alike where axes are replicated. Shards
+ * do not overlap, so one rank sends another at most one message: the overlap of the sender's shard
+ * and the receiver's new one, in the order of global indices, which both know.
  */
 #include "redistribute/to_mesh_plan.h"
 
@@ -26,10 +26,10 @@ struct mesh_side {
 
 struct planner {
     struct mesh_side from, to;
-    int me, world;           /* this rank, or the one that is played; ranks are below `world` */
-    int n_shards, n_holders; /* of the source; every part has as many holders */
+    int me, world;           /* this rank, or the simulated one; ranks are below `world` */
+    int n_shards, n_holders; /* of the source; every shard has as many holders */
     int *shard_of;           /* by place in the source's mesh */
-    int *holders;            /* n_holders places per part */
+    int *holders;            /* n_holders places per shard */
     struct wf_redist_builder builder;
 };
 
@@ -76,7 +76,7 @@ static void coordinates_of_place(const struct mesh_side *mesh_side, int place, i
     }
 }
 
-/* Places with equal coordinates on the axes that cut hold the same part. */
+/* Places with equal coordinates on the axes that shard hold the same shard. */
 static void find_source_shards(struct planner *p)
 {
     const struct mesh_side *from = &p->from;
@@ -90,26 +90,27 @@ static void find_source_shards(struct planner *p)
     p->holders = wf_malloc((size_t)from->n_ranks * sizeof(int));
     filled = wf_calloc((size_t)p->n_shards, sizeof(int));
     for (int place = 0; place < from->n_ranks; place++) {
-        int part = 0;
+        int shard = 0;
 
         coordinates_of_place(from, place, coordinates);
         for (int a = 0; a < from->n_axes; a++)
             if (wf_is_shard_or_strided(from->layout->placements[a]))
-                part = part * from->sizes[a] + coordinates[a];
-        p->shard_of[place] = part;
-        p->holders[part * p->n_holders + filled[part]++] = place;
+                shard = shard * from->sizes[a] + coordinates[a];
+        p->shard_of[place] = shard;
+        p->holders[shard * p->n_holders + filled[shard]++] = place;
     }
     wf_free(filled);
 }
 
-/* Elements that a part of the source and the new part of a place share, into the builder. */
-static int64_t intersect_shards(struct planner *p, int part, int place)
+/* Intersect a shard of the source with the new shard of a place, into the builder. gives: elements
+ */
+static int64_t intersect_shards(struct planner *p, int shard, int place)
 {
     const struct wf_tensor_desc *desc = &p->from.layout->desc;
     int a[WEFT_MAX_AXES], b[WEFT_MAX_AXES];
     int64_t elements = 1;
 
-    coordinates_of_place(&p->from, p->holders[part * p->n_holders], a);
+    coordinates_of_place(&p->from, p->holders[shard * p->n_holders], a);
     coordinates_of_place(&p->to, place, b);
     for (int d = 0; d < desc->ndim; d++) {
         struct wf_shard have, want;
@@ -124,7 +125,7 @@ static int64_t intersect_shards(struct planner *p, int part, int place)
     return elements;
 }
 
-/* Elements of the part at a place. */
+/* Elements of the shard at a place. */
 static int64_t elements_at(const struct mesh_side *mesh_side, int place)
 {
     const struct wf_tensor_desc *desc = &mesh_side->layout->desc;
@@ -138,7 +139,7 @@ static int64_t elements_at(const struct mesh_side *mesh_side, int place)
     return elements;
 }
 
-/* The part that the rank at a place of the target holds already, -1 for none. */
+/* The source's shard that the rank at a place of the target holds already, -1 for none. */
 static int source_shard_held_by(const struct planner *p, int place)
 {
     int before = p->from.place_of[p->to.ranks[place]];
@@ -149,9 +150,9 @@ static int source_shard_held_by(const struct planner *p, int place)
 static bool any_rank_lacks_elements(struct planner *p)
 {
     for (int place = 0; place < p->to.n_ranks; place++) {
-        int part = source_shard_held_by(p, place);
+        int shard = source_shard_held_by(p, place);
 
-        if ((part < 0 ? 0 : intersect_shards(p, part, place)) < elements_at(&p->to, place))
+        if ((shard < 0 ? 0 : intersect_shards(p, shard, place)) < elements_at(&p->to, place))
             return true;
     }
     return false;
@@ -169,23 +170,23 @@ static bool nothing_is_left_out(const struct planner *p)
     return true;
 }
 
-/* ---- who serves whom ---- */
+/* ---- who sends to whom ---- */
 
-/* Told of every receiver of a part that does not hold it, in order. */
+/* Called for every receiver of a shard that does not hold it, in order. */
 typedef void message_fn(int holder, int receiver, int64_t elements, void *payload);
 
-/* The holder with least to send so far serves the next receiver; of equal ones the first. */
-static void assign_senders(struct planner *p, int part, message_fn *each, void *payload)
+/* The holder with least to send so far sends to the next receiver; of equal ones the first. */
+static void assign_senders(struct planner *p, int shard, message_fn *each, void *payload)
 {
-    const int *holders = p->holders + part * p->n_holders;
+    const int *holders = p->holders + shard * p->n_holders;
     int64_t *load = wf_calloc((size_t)p->n_holders, sizeof *load);
 
     for (int place = 0; place < p->to.n_ranks; place++) {
         int64_t elements;
         int least = 0;
 
-        if (source_shard_held_by(p, place) == part) continue;
-        elements = intersect_shards(p, part, place);
+        if (source_shard_held_by(p, place) == shard) continue;
+        elements = intersect_shards(p, shard, place);
         if (elements == 0) continue;
         for (int h = 1; h < p->n_holders; h++)
             if (load[h] < load[least]) least = h;
@@ -225,7 +226,7 @@ static void count_own_message(int holder, int receiver, int64_t elements, void *
         mine->plan->recv_counts[find_rank_index(mine->plan, holder)] = (size_t)elements;
 }
 
-/* What I send is of my part; what I get is of the parts that my new one meets. */
+/* This rank sends of its shard, and receives of the shards that overlap its new one. */
 static void count_own_messages(struct planner *p, struct wf_to_mesh_plan *b)
 {
     struct my_counts mine = {b, p->me};
@@ -233,11 +234,11 @@ static void count_own_messages(struct planner *p, struct wf_to_mesh_plan *b)
 
     b->send_counts = wf_calloc((size_t)b->n_ranks, sizeof *b->send_counts);
     b->recv_counts = wf_calloc((size_t)b->n_ranks, sizeof *b->recv_counts);
-    for (int part = 0; part < p->n_shards; part++) {
-        bool my_part = had >= 0 && p->shard_of[had] == part;
+    for (int shard = 0; shard < p->n_shards; shard++) {
+        bool is_own = had >= 0 && p->shard_of[had] == shard;
 
-        if (my_part || (get >= 0 && intersect_shards(p, part, get) > 0))
-            assign_senders(p, part, count_own_message, &mine);
+        if (is_own || (get >= 0 && intersect_shards(p, shard, get) > 0))
+            assign_senders(p, shard, count_own_message, &mine);
     }
 }
 

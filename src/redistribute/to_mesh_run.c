@@ -10,9 +10,9 @@
 
 static const char label[] = "between meshes"; /* of the communicator, in the ledger and in errors */
 
-void wf_to_mesh_plan_free(void *between)
+void wf_to_mesh_plan_free(void *plan)
 {
-    struct wf_to_mesh_plan *b = between;
+    struct wf_to_mesh_plan *b = plan;
 
     if (b->program) wf_redist_program_free(b->program);
     wf_free(b->send_counts);

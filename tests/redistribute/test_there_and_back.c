@@ -27,7 +27,7 @@ struct scene {
     int n_axes;
     struct shape shape;
     weft_placement from[WEFT_MAX_AXES], to[WEFT_MAX_AXES];
-    bool async, greedy;
+    bool async;
 };
 
 static weft_placement pick(unsigned *state, int ndim, bool sums)
@@ -64,7 +64,6 @@ static struct scene pick_scene(unsigned *state)
         s.to[a] = pick(state, s.shape.ndim, s.from[a].kind == WEFT_KIND_SHARD);
     }
     s.async = below(state, 3) == 0;
-    s.greedy = below(state, 4) == 0;
     return s;
 }
 
@@ -103,7 +102,7 @@ static void without_sums(const struct scene *s, const weft_placement *p, weft_pl
 static void check_scene(const struct scene *s)
 {
     struct wt_world w = wt_world_open_mesh("%s", s->mesh);
-    weft_redistribute_options options = {.async = s->async, .greedy = s->greedy};
+    weft_redistribute_options options = {.async = s->async};
     weft_tensor *whole = shape_whole(&s->shape, false), *x, *y, *g;
     weft_placement back[WEFT_MAX_AXES], seed[WEFT_MAX_AXES];
     char text[128], other[128];

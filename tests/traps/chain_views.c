@@ -169,9 +169,8 @@ static bool step_redistribute(struct chain *c)
     }
     chain_say(c, "to ");
     chain_say_placements(c, p);
-    c->x[1] = weft_redistribute_with(
-        c->x[1], p,
-        &(weft_redistribute_options){.async = chain_once_in(c, 3), .greedy = chain_once_in(c, 3)});
+    c->x[1] = weft_redistribute_with(c->x[1], p,
+                                     &(weft_redistribute_options){.async = chain_once_in(c, 3)});
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include "device/pool.h"
 #include "mesh/mesh.h"
 #include "redistribute/redistribute.h"
+#include "support/greedy_planner.h"
 #include "support/mpi_check.h"
 
 enum { MAX_RANKS = 16, MAX_ELEMENTS = 4096 };
@@ -38,7 +39,7 @@ struct scene {
     int gap;                  /* stride of its last dim */
     weft_dtype dtype;
     weft_placement from[WEFT_MAX_AXES], to[WEFT_MAX_AXES];
-    enum wf_redist_planner planner;
+    wf_redist_planner *planner;
     bool flatten; /* the first two axes, for collectives over both */
 };
 
@@ -142,7 +143,7 @@ static struct scene pick_scene(unsigned *state, int ranks)
     pick_placements(&s, state, s.from);
     pick_placements(&s, state, s.to);
     s.flatten = s.n_axes > 1 && below(state, 2);
-    s.planner = below(state, 4) ? WF_PLANNER_CHEAPEST : WF_PLANNER_GREEDY;
+    s.planner = below(state, 4) ? wf_redist_find_steps : wt_greedy_steps;
     return s;
 }
 

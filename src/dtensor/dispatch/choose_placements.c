@@ -18,7 +18,7 @@ struct candidate {
  * Compared in this order. What the call takes comes first, in picoseconds so that a byte counts:
  * moving the inputs, where that is needed what a partial result costs later, and of a product of
  * partial operands what their gradients cost (docs/decisions/0041). Then what it would take to
- * bring the result to the layout its caller would like only decides between equals, because the
+ * bring the result to the layout its caller would like only decides among equals, because the
  * caller may never ask for it; then operands rather stay as they are. Last of all those that are
  * not replicated: to change them is free on one rank, and a message on more, and a program should
  * have the same layouts on both.
@@ -51,13 +51,6 @@ struct candidate_search {
 static bool is_input_distributed(const struct wf_infer *call, int i)
 {
     return call->in[i] && call->in[i]->mesh;
-}
-
-static int dim_of_label(const int8_t *labels, int label)
-{
-    for (int d = 0; d < WEFT_MAX_DIMS; d++)
-        if (labels[d] == label) return d;
-    return -1;
 }
 
 static bool is_cheaper(struct cost a, struct cost b)
@@ -96,7 +89,7 @@ static bool is_output_cut_on_other_axis(const struct candidate_search *s, int ax
         if (!is_input_distributed(s->call, i)) continue;
         p = s->call->in[i]->placements[axis];
         label = wf_is_shard_or_strided(p) ? s->labels.in[i][p.dim] : 0;
-        if (label && dim_of_label(s->labels.out[j], label) >= 0) return true;
+        if (label && wf_dim_of_label(s->labels.out[j], label) >= 0) return true;
     }
     return false;
 }
@@ -138,7 +131,7 @@ static bool is_product_of_partials(const struct candidate_search *s)
     return s->call->row->vjp && first && second;
 }
 
-/* The gradient of a partial input is wanted whole. It comes in parts where the input was cut for
+/* The gradient of a partial input is wanted whole. It comes sharded where the input was cut for
  * the call, and as terms where another factor was left partial. */
 static int64_t input_gradient_time(const struct candidate_search *s, const struct candidate *c)
 {
@@ -180,7 +173,7 @@ static struct cost cost_of_candidate(const struct candidate_search *s, const str
     if (call->want && call->want->mesh == s->mesh) {
         weft_placement want = call->want->placements[s->axis];
 
-        if (weft_is_partial(want)) want = weft_replicate(); /* as a pending sum's gradient is */
+        if (weft_is_partial(want)) want = weft_replicate(); /* as a partial sum's gradient is */
         if (!weft_placement_equal(c->out[0], want))
             cost.wish = 1 + wf_redist_axis_bytes(call->want, s->axis, c->out[0], want);
     }
@@ -225,10 +218,10 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
     const struct wf_infer *call = s->call;
     uint32_t addends = call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
     struct candidate c = {0};
-    int out_dim = dim_of_label(s->labels.out[0], label);
+    int out_dim = wf_dim_of_label(s->labels.out[0], label);
 
     for (int i = 0; i < call->n_in; i++) {
-        int d = dim_of_label(s->labels.in[i], label);
+        int d = wf_dim_of_label(s->labels.in[i], label);
 
         if (d >= 0)
             c.in[i] = shard_like(style, d);
@@ -236,7 +229,7 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
             c.in[i] = weft_partial(call->row->reduce);
     }
     for (int j = 0; j < call->n_out; j++) {
-        int d = dim_of_label(s->labels.out[j], label);
+        int d = wf_dim_of_label(s->labels.out[j], label);
 
         c.out[j] = d >= 0 ? shard_like(style, d) : weft_partial(call->row->reduce);
     }
@@ -248,28 +241,23 @@ static void consider_sharding_label(struct candidate_search *s, int label)
     struct wf_shard_styles styles;
 
     if (label < 32 && s->labels.even >> label & 1 &&
-        !label_splits_evenly(s, label, dim_of_label(s->labels.in[0], label),
-                             dim_of_label(s->labels.out[0], label)))
+        !label_splits_evenly(s, label, wf_dim_of_label(s->labels.in[0], label),
+                             wf_dim_of_label(s->labels.out[0], label)))
         return;
     wf_shard_styles(&styles, s->call, &s->labels, s->mesh, s->axis, label);
     for (int k = 0; k < styles.count; k++) consider_shard_style(s, label, styles.style[k]);
-}
-
-static bool is_additive_reduce(weft_placement p)
-{
-    return p.reduce == WEFT_SUM || p.reduce == WEFT_AVG || p.reduce == WEFT_MASKED;
 }
 
 /* Masked terms beside other terms that are added up: together they are terms of a sum. */
 static bool mixes_masked_terms(weft_placement p, weft_placement q)
 {
     return p.reduce != q.reduce && (p.reduce == WEFT_MASKED || q.reduce == WEFT_MASKED) &&
-           is_additive_reduce(p) && is_additive_reduce(q);
+           wf_partials_add_terms(p, q);
 }
 
-/* How the inputs of the set are pending now; false: in no way that passes through the op. */
+/* The placement of the set's inputs that are partial; false: none, or none that passes the op. */
 static bool find_partial_input(const struct candidate_search *s, uint32_t set,
-                               weft_placement *pending)
+                               weft_placement *partial)
 {
     bool found = false;
 
@@ -279,35 +267,35 @@ static bool find_partial_input(const struct candidate_search *s, uint32_t set,
         if (!(set >> i & 1) || !is_input_distributed(s->call, i)) continue;
         p = s->call->in[i]->placements[s->axis];
         if (!weft_is_partial(p)) continue;
-        if (!found) *pending = p;
-        if (mixes_masked_terms(p, *pending)) *pending = weft_partial(WEFT_SUM);
+        if (!found) *partial = p;
+        if (mixes_masked_terms(p, *partial)) *partial = weft_partial(WEFT_SUM);
         found = true;
     }
-    return found && wf_op_passes_partial(s->call, (weft_reduce)pending->reduce);
+    return found && wf_op_passes_partial(s->call, (weft_reduce)partial->reduce);
 }
 
 /* Masked terms are moved as such; what is computed of them, or added up, is a term as any. */
 static weft_placement partial_result_placement(const struct candidate_search *s,
-                                               weft_placement pending)
+                                               weft_placement partial)
 {
     bool moved = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0;
 
-    return pending.reduce == WEFT_MASKED && !moved ? weft_partial(WEFT_SUM) : pending;
+    return partial.reduce == WEFT_MASKED && !moved ? weft_partial(WEFT_SUM) : partial;
 }
 
 static void consider_partial_inputs(struct candidate_search *s, uint32_t set)
 {
     const struct wf_infer *call = s->call;
     struct candidate c = {0};
-    weft_placement pending;
+    weft_placement partial;
 
-    if (!set || !find_partial_input(s, set, &pending)) return;
+    if (!set || !find_partial_input(s, set, &partial)) return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
-        c.in[i] = pending;
+        c.in[i] = partial;
     }
-    for (int j = 0; j < call->n_out; j++) c.out[j] = partial_result_placement(s, pending);
+    for (int j = 0; j < call->n_out; j++) c.out[j] = partial_result_placement(s, partial);
     consider_candidate(s, &c, 0);
 }
 
@@ -355,7 +343,7 @@ weft_status weft_rule_accept(weft_rule *rule, const weft_placement *in, const we
     return WEFT_OK;
 }
 
-/* A plain number is whole on every rank, so what wants a part or a term of it is out. */
+/* A plain number is whole on every rank: no strategy that wants a shard or a term of it. */
 static bool strategy_allows_plain_inputs(const struct wf_infer *call, const struct candidate *c)
 {
     for (int i = 0; i < call->n_in; i++)

@@ -2,7 +2,7 @@
  * choose_placements.h: which placements an op's operands get (design D3).
  *
  * For each mesh axis the candidates are: everything replicated, and what the op's rule offers: each
- * letter sharded and each linear set pending, or the strategies of a rule that the program has
+ * letter sharded and each linear set partial, or the strategies of a rule that the program has
  * registered. The cheapest wins, the first of equals, so that all ranks choose alike. Pure: reads
  * global metadata only.
  */

@@ -1,7 +1,8 @@
 /*
- * dispatch.c: the door (design D2). Every op comes through wf_dispatch_op, in this order: refuse
- * NULL, find the plan, redistribute inputs that need it, run the kernel, wrap, record on the tape,
- * tell observers. What is decided is decided in plan_make.c; here it is only carried out.
+ * dispatch.c: how an op is called (design D2). Every op comes through wf_dispatch_op, in this
+ * order: refuse NULL, find the plan, redistribute inputs that need it, run the kernel, wrap, record
+ * on the tape, tell observers. What is decided is decided in plan_make.c; here it is only carried
+ * out.
  */
 #include <string.h>
 
@@ -225,16 +226,16 @@ weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
                             const struct wf_op_args *args, weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];
-    const char *outer; /* a gradient calls ops, and so does care */
+    const char *outer; /* gradients and the slow path call ops themselves */
     weft_tensor *result;
     struct wf_op_plan *plan;
-    bool recorded = false; /* some input requires a gradient, and the tape is on */
-    bool pending = false;  /* some input's elements are under way */
+    bool recorded = false;  /* some input requires a gradient, and the tape is on */
+    bool in_flight = false; /* some input's elements are still to come */
 
     for (int i = 0; i < n; i++) {
         if (in[i]) {
             recorded |= in[i]->requires_grad;
-            pending |= in[i]->in_flight;
+            in_flight |= in[i]->in_flight;
         } else if (i < row->n_required) {
             return NULL;
         }
@@ -246,7 +247,7 @@ weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
     plan->refs++; /* a nested call may evict it */
     outer = wf_current_context.op;
     wf_current_context.op = plan->name;
-    if (pending && plan->way == WF_EXECUTE_KERNEL) wait_inputs_ready(n, in);
+    if (in_flight && plan->way == WF_EXECUTE_KERNEL) wait_inputs_ready(n, in);
     result = execute_plan(plan, in, args, more, recorded);
     wf_current_context.op = outer;
     wf_op_plan_release(plan);

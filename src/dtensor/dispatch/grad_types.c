@@ -54,7 +54,7 @@ static const char not_linear[] =
     "ranks hold terms of a reduction, which this op cannot pass through; reduce them first";
 static const char share_only[] = "its gradient would be this rank's share only";
 
-/* ---- what a plan is told ---- */
+/* ---- what a plan refuses ---- */
 
 static void record_wrong_input(struct wf_op_plan *plan, int input, int axis, const char *reason)
 {
@@ -90,8 +90,8 @@ static struct wf_grad_type type_along_axis(const struct wf_grad_types *types, we
     return own >= 0 ? types->axis[own] : (struct wf_grad_type){0};
 }
 
-/* Parts of a dim differ in size: no rank can tell from its own what the whole is. However a dim is
- * cut, the first rank's part is the largest. */
+/* Shards of a dim differ in size: no rank can tell from its own what the whole is. However a dim is
+ * cut, the first rank's shard is the largest. */
 static bool are_shards_uneven(const struct wf_layout *in, int dim)
 {
     static const int first[WEFT_MAX_AXES];
@@ -134,8 +134,6 @@ weft_status wf_grad_types_of_to_local(struct wf_grad_types *types, const struct 
     return WEFT_OK;
 }
 
-static bool is_sum_reduce(uint8_t reduce) { return reduce == WEFT_SUM || reduce == WEFT_MASKED; }
-
 static void check_entry_along_axis(struct wf_op_plan *plan, int axis, struct wf_grad_type type,
                                    weft_placement p, const weft_placement *gradient, bool sized)
 {
@@ -150,7 +148,8 @@ static void check_entry_along_axis(struct wf_op_plan *plan, int axis, struct wf_
                            "ranks hold parts of different sizes, of which none tells the "
                            "global shape; give it, or hand the tensor on distributed");
     else if (type.kind == WF_TYPE_P && verdict == FINE && type.reduce != p.reduce &&
-             !(is_sum_reduce(type.reduce) && is_sum_reduce(p.reduce)))
+             !(wf_reduce_is_sum((weft_reduce)type.reduce) &&
+               wf_reduce_is_sum((weft_reduce)p.reduce)))
         record_wrong_input(plan, 0, axis, "ranks hold terms of another reduction");
     else if (verdict == WRONG)
         record_wrong_input(plan, 0, axis, reason);
@@ -222,7 +221,7 @@ static void check_pairs_of_inputs(struct axis_inference *l)
                 record_gradient_not_allowed(l->plan, i, l->axis, share_only);
 }
 
-/* What a mean leaves pending is an average of the ranks' means. */
+/* The partial result of a mean is an average of the ranks' means. */
 static uint8_t reduce_of_partial_output(const struct wf_infer *call)
 {
     bool mean = call->row == &wf_ops[WF_OP_sum] && call->n_attr > 2 && call->attr[2];
@@ -275,18 +274,11 @@ static void infer_partial_outputs(struct axis_inference *l, struct wf_grad_types
         out[j].axis[l->axis] = (struct wf_grad_type){WF_TYPE_P, 0, l->in[first].reduce, false};
 }
 
-static int dim_of_label(const int8_t *labels, int label)
-{
-    for (int d = 0; d < WEFT_MAX_DIMS; d++)
-        if (labels[d] == label) return d;
-    return -1;
-}
-
-/* Every part is of the dim that the label names, and what is whole lacks that dim. */
+/* Every sharded input is cut along the dim with this label, and the others lack that dim. */
 static bool shards_match_label(const struct axis_inference *l, int label)
 {
     for (int i = 0; i < l->call->n_in; i++) {
-        int d = dim_of_label(l->labels->in[i], label);
+        int d = wf_dim_of_label(l->labels->in[i], label);
         struct wf_grad_type type = l->in[i];
 
         if (!l->call->in[i]) continue;
@@ -301,13 +293,13 @@ static void set_sharded_outputs(struct axis_inference *l, int label, struct wf_g
     uint32_t addends = l->call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
 
     for (int j = 0; j < l->call->n_out; j++) {
-        int d = dim_of_label(l->labels->out[j], label);
+        int d = wf_dim_of_label(l->labels->out[j], label);
 
         out[j].axis[l->axis] =
             d >= 0 ? (struct wf_grad_type){WF_TYPE_S, (int8_t)d, 0, l->uneven}
                    : (struct wf_grad_type){WF_TYPE_P, 0, reduce_of_partial_output(l->call), false};
     }
-    for (int i = 0; i < l->call->n_in && dim_of_label(l->labels->out[0], label) < 0; i++)
+    for (int i = 0; i < l->call->n_in && wf_dim_of_label(l->labels->out[0], label) < 0; i++)
         if (addends >> i & 1 && l->call->in[i])
             record_wrong_input(l->plan, i, l->axis, counted_per_rank);
 }

@@ -1,7 +1,7 @@
 /*
- * in_place.c: results that are written over a tensor. Strides are a rank's own: a part of one row
- * lies row-major however its neighbours' lie. So they do not decide what is refused, only whether
- * the kernel writes to the target itself or the result is made apart and copied.
+ * in_place.c: results that are written over a tensor. Strides are a rank's own: a shard of one row
+ * is row-major whatever the other ranks' strides are. So they do not decide what is refused, only
+ * whether the kernel writes to the target itself or the result is made apart and copied.
  */
 #include "dtensor/dispatch/in_place.h"
 

@@ -7,7 +7,7 @@
 
 #include <weft/placement.h>
 
-/* As attributes of an op, and so part of a plan's key. Two words each: a placement up to its
+/* As attributes of an op, and so in a plan's key. Two words each: a placement up to its
  * segments, or with the number in their place that other kinds carry. */
 enum { WF_PLACEMENT_WORDS = 2, WF_PLACEMENT_HEAD = offsetof(weft_placement, factor) };
 
@@ -36,7 +36,7 @@ static inline void wf_placements_from_words(weft_placement *placements, const in
     }
 }
 
-/** Pending reductions become replicated: the layout of the gradient of what is pending. */
+/** Partial placements become replicated: the layout of a partial tensor's gradient. */
 static inline void wf_placements_drop_partial(weft_placement *placements, int n)
 {
     for (int a = 0; a < n; a++)

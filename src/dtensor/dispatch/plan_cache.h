@@ -32,7 +32,7 @@ void wf_plan_cache_evict_all(void);
 /** Fill in everything that follows from plan's key (plan_make.c). */
 weft_status wf_op_plan_build(struct wf_op_plan *plan);
 
-/** The part of it that follows from shapes and a rule. `call` has its inputs. */
+/** As much of it as follows from shapes and a rule. `call` has its inputs. */
 weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call);
 
 /** Let input i be redistributed to these placements before the op runs. */

@@ -91,7 +91,7 @@ static weft_status mark_plain_inputs(struct wf_op_plan *plan)
     return plan->slow_path & WF_SLOW_PLAIN_TENSOR ? wf_check_implicit_replication(plan) : WEFT_OK;
 }
 
-/* An addend that goes from replicated to pending needs no zeros: other ranks leave it out. */
+/* An addend that becomes partial from replicated needs no zeros: the other ranks leave it out. */
 static bool count_addend_on_first_rank(struct wf_op_plan *plan, int i, const weft_placement *to)
 {
     const struct wf_layout *in = plan->in[i];
@@ -268,7 +268,7 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     if (mesh) WF_TRY(mark_plain_inputs(plan));
     if (mesh) wf_grad_types_check_scalars(plan, mesh);
     if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
-        return WEFT_OK; /* the door makes them replicated first */
+        return WEFT_OK; /* dispatch makes them replicated first */
     WF_TRY(call->row->shape(call));
     WF_TRY(check_output_numel(call));
     output_placing.mesh = mesh;

@@ -11,28 +11,19 @@
 #include "base/sys.h"
 #include "dtensor/dispatch/placement_args.h"
 #include "dtensor/dispatch/plan_cache.h"
+#include "dtensor/dispatch/redistribute_gradient.h"
 #include "mesh/mesh.h"
 #include "ops/op_functions.h"
 #include "redistribute/in_flight.h"
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
-static void replan_greedily(struct wf_op_plan *plan)
-{
-    struct wf_redist_plan *cheapest = plan->move[0];
-
-    if (!cheapest) return;
-    plan->move[0] = wf_redist_plan_with_planner(WF_PLANNER_GREEDY, cheapest->from, cheapest->to);
-    wf_redist_plan_free(cheapest);
-}
-
-/* Attributes are the target placements, and one more where axes of the mesh are flattened or
- * another planner is wanted. */
+/* Attributes are the target placements, and one more where axes of the mesh are flattened: a plan
+ * that was made before that is another one. */
 weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer *call)
 {
     weft_placement to[WEFT_MAX_AXES], wanted[WEFT_MAX_AXES];
     struct wf_layout *in = plan->in[0];
-    int n = WF_PLACEMENT_WORDS * in->n_axes;
 
     (void)call;
     WF_NEED(in->mesh, WEFT_ERR_ARG,
@@ -41,20 +32,24 @@ weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer 
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
     WF_TRY(wf_placements_check_segments(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_op_plan_move_input(plan, 0, to));
-    if (plan->n_attr > n && (plan->attr[n] & 0xff) == WF_PLANNER_GREEDY) replan_greedily(plan);
     wf_op_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
     return WEFT_OK;
 }
 
-/* Back to where it came from; what was a pending sum gets its gradient replicated. */
-void wf_vjp_redistribute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+weft_tensor *wf_redistribute_gradient(weft_tensor *g, const struct wf_layout *input)
 {
-    struct wf_layout *from = wf_tape_node_input_layout(n, 0);
     weft_placement to[WEFT_MAX_AXES];
 
-    memcpy(to, from->placements, sizeof to);
-    wf_placements_drop_partial(to, from->n_axes);
-    in[0] = wf_redistribute(g, to);
+    if (!g) return NULL;
+    memcpy(to, input->placements, sizeof to);
+    wf_placements_drop_partial(to, input->n_axes);
+    return g->layout->mesh == input->mesh ? wf_redistribute(g, to)
+                                          : weft_redistribute_to_mesh(g, input->mesh, to);
+}
+
+void wf_vjp_redistribute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    in[0] = wf_redistribute_gradient(g, wf_tape_node_input_layout(n, 0));
 }
 
 static bool has_placements(const struct wf_layout *layout, const weft_placement *placements)
@@ -70,16 +65,14 @@ static bool has_placements(const struct wf_layout *layout, const weft_placement 
 
 /* The attributes of the op. */
 static struct wf_op_args redistribute_arguments(int64_t *words, const weft_tensor *t,
-                                                const weft_placement *placements,
-                                                enum wf_redist_planner planner)
+                                                const weft_placement *placements)
 {
     int n = t->layout->n_axes,
         merges = t->layout->mesh ? wf_mesh_flattened_count(t->layout->mesh) : 0;
-    int64_t extra = (int64_t)merges << 8 | planner;
 
     wf_placements_to_words(words, placements, n);
-    words[WF_PLACEMENT_WORDS * n] = extra;
-    return (struct wf_op_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (extra != 0)};
+    words[WF_PLACEMENT_WORDS * n] = merges;
+    return (struct wf_op_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (merges != 0)};
 }
 
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
@@ -89,14 +82,14 @@ weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
 
     if (!t) return NULL;
     if (t->layout->mesh && has_placements(t->layout, placements)) return t;
-    args = redistribute_arguments(words, t, placements, WF_PLANNER_CHEAPEST);
+    args = redistribute_arguments(words, t, placements);
     return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
 }
 
 /* ---- what users may ask for ---- */
 
-/* A pending reduction is what an op leaves, not a way to hold a value: only shards may become a
- * sum, which takes nothing but zeros. */
+/* Partial is what an op leaves, not a way to hold a value: only shards may become a sum, which
+ * takes nothing but zeros. */
 static weft_status refuse_new_partial(const struct wf_layout *from, const weft_placement *to)
 {
     char was[WF_PLACEMENT_TEXT], is[WF_PLACEMENT_TEXT], layout[512];
@@ -196,11 +189,8 @@ static weft_tensor *cast_if_needed(weft_tensor *t, weft_dtype dtype)
 static void vjp_redistribute_with(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_layout *from = n->context;
-    weft_placement to[WEFT_MAX_AXES];
 
-    memcpy(to, from->placements, sizeof to);
-    wf_placements_drop_partial(to, from->n_axes);
-    g = wf_redistribute(cast_if_needed(g, (weft_dtype)n->v[0]), to);
+    g = wf_redistribute_gradient(cast_if_needed(g, (weft_dtype)n->v[0]), from);
     in[0] = cast_if_needed(g, (weft_dtype)from->desc.dtype);
 }
 
@@ -245,8 +235,7 @@ static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placeme
     struct wf_op_args args;
 
     if (!t || has_placements(t->layout, placements)) return t;
-    args = redistribute_arguments(words, t, placements,
-                                  o->greedy ? WF_PLANNER_GREEDY : WF_PLANNER_CHEAPEST);
+    args = redistribute_arguments(words, t, placements);
     return o->async ? start_redistribute_async(t, &args)
                     : wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
 }

@@ -9,13 +9,6 @@ static void add_shard_style(struct wf_shard_styles *styles, weft_placement style
     styles->style[styles->count++] = style;
 }
 
-static int dim_of_label(const int8_t *labels, int label)
-{
-    for (int d = 0; d < WEFT_MAX_DIMS; d++)
-        if (labels[d] == label) return d;
-    return -1;
-}
-
 /* Heads and groups of heads share a letter: only chunks of such dims may correspond. */
 static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_dim_labels *labels,
                                    int label)
@@ -23,7 +16,7 @@ static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_
     int64_t size = -1;
 
     for (int i = 0; i < call->n_in + call->n_out; i++) {
-        int j = i - call->n_in, d = dim_of_label(j < 0 ? labels->in[i] : labels->out[j], label);
+        int j = i - call->n_in, d = wf_dim_of_label(j < 0 ? labels->in[i] : labels->out[j], label);
         int64_t own;
 
         if (d < 0 || (j < 0 ? !call->in[i] : call->out[j].ndim < 0)) continue;

@@ -1,7 +1,7 @@
 /*
  * shard_variants.h: in which ways an op may cut the dims that share a letter.
  *
- * A kernel that gets parts of all its operands by one rule need not know the rule. So where
+ * A kernel whose operands are all cut by one rule need not know the rule. So where
  * operands are strided, balanced, in segments or in another order of axes, the op may leave them
  * so.
  */

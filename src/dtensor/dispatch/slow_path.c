@@ -1,5 +1,5 @@
 /*
- * slow_path.c: calls that the door does not simply carry out: operands that are moved without being
+ * slow_path.c: calls that dispatch does not simply carry out: operands that are moved without being
  * asked for, and plain tensors beside distributed ones. Off the hot path: a plan that needs none of
  * it never comes here. What a plan needs is decided in plan_make.c.
  */

@@ -1,6 +1,6 @@
 /*
- * slow_path.h: calls that are not simply carried out. A plan that needs care says so in one byte,
- * which is all that the door looks at; what follows is decided in slow_path.c.
+ * slow_path.h: calls that are not simply carried out. A plan says so in one byte, which is
+ * all that dispatch reads; what follows is decided in slow_path.c.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ enum wf_slow_path {
 
 enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATCH_REFUSE };
 
-/** What the door does with this call; refused: the error is recorded. `recorded`: a gradient is
+/** What dispatch does with this call; refused: the error is recorded. `recorded`: a gradient is
  *  wanted of it. */
 enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *const *in,
                                           bool recorded);

@@ -1,6 +1,6 @@
 /*
- * to_mesh_op.c: redistribution to another mesh as an op on the tape. A pending input is reduced on
- * its own mesh first; where every rank has what it needs already, nothing is sent, and a part that
+ * to_mesh_op.c: redistribution to another mesh as an op on the tape. A partial input is reduced on
+ * its own mesh first; where every rank has what it needs already, nothing is sent, and a shard that
  * stays the same is shared.
  */
 #include <weft/dtensor.h>
@@ -11,6 +11,7 @@
 #include "base/observers.h"
 #include "dtensor/dispatch/placement_args.h"
 #include "dtensor/dispatch/plan_cache.h"
+#include "dtensor/dispatch/redistribute_gradient.h"
 #include "mesh/mesh.h"
 #include "ops/op_functions.h"
 #include "redistribute/to_mesh_plan.h"
@@ -120,12 +121,7 @@ weft_status wf_to_mesh_kernel(struct wf_kernel_call *k)
 
 void wf_vjp_to_mesh(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_layout *from = wf_tape_node_input_layout(n, 0);
-    weft_placement to[WEFT_MAX_AXES];
-
-    memcpy(to, from->placements, sizeof to);
-    wf_placements_drop_partial(to, from->n_axes);
-    in[0] = weft_redistribute_to_mesh(g, from->mesh, to);
+    in[0] = wf_redistribute_gradient(g, wf_tape_node_input_layout(n, 0));
 }
 
 /* What has no elements takes no kernel: the ledger hears of it from here. */

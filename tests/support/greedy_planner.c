@@ -1,13 +1,15 @@
 /*
- * greedy.c: the planner that takes one axis at a time, as PyTorch's does: the
- * yardstick that the cheapest plan is never dearer than.
+ * greedy_planner.c: see the header.
  *
  * An axis may enter its target's list when that list has come so far; of the axes that may change
- * the one whose step shrinks the data most goes first (the order of enum wf_redist_kind). When none
- * may, the last axis of a list that has gone wrong is gathered, or a reduction is finished. A list
- * that is right is not touched, so the loop ends.
+ * the one whose step shrinks the data most goes first (the order of the kinds in transitions.def).
+ * When none may, the last axis of a list that has gone wrong is gathered, or a reduction is
+ * finished. A list that is right is not touched, so the loop ends.
  */
-#include "base/error.h"
+#include "support/greedy_planner.h"
+
+#include <check.h>
+
 #include "redistribute/graph.h"
 
 /* Every axis that cuts `dim` is where the target has it. */
@@ -47,7 +49,7 @@ static bool choose_final_move(const struct wf_redist_graph *g, const struct wf_r
     return any;
 }
 
-/* The innermost axis of a list that is wrong, or a pending one that cannot go to its target. */
+/* The innermost axis of a list that is wrong, or a partial one that cannot go to its target. */
 static void choose_unblocking_move(const struct wf_redist_graph *g, const struct wf_redist_state *s,
                                    struct wf_redist_move *move)
 {
@@ -59,24 +61,27 @@ static void choose_unblocking_move(const struct wf_redist_graph *g, const struct
             continue;
         if (wf_redist_graph_axis_move(g, s, a, WF_AT_R, move)) return;
     }
-    WF_DIE("redistribute: the greedy planner has no step left");
+    ck_abort_msg("the greedy planner has no step left");
 }
 
-int wf_redist_greedy_steps(const struct wf_redist_graph *g, struct wf_redist_step *steps,
-                           double *cost)
+int wt_greedy_steps(struct wf_redist_step *steps, const struct wf_redist_problem *problem,
+                    double *cost)
 {
-    struct wf_redist_state now = g->from;
+    struct wf_redist_graph graph;
+    struct wf_redist_state now;
     int n = 0;
 
+    wf_redist_graph_init(&graph, problem);
+    now = graph.from;
     *cost = 0;
-    while (!wf_redist_state_equal(&now, &g->to)) {
+    while (!wf_redist_state_equal(&now, &graph.to)) {
         struct wf_redist_move move;
 
-        if (!choose_final_move(g, &now, &move)) choose_unblocking_move(g, &now, &move);
+        if (!choose_final_move(&graph, &now, &move)) choose_unblocking_move(&graph, &now, &move);
         *cost += move.cost;
         if (move.kind != WF_REDIST_LABEL) {
-            WF_ASSERT(n < WF_REDIST_MAX_STEPS);
-            wf_redist_graph_move_to_step(g, &now, &move, &steps[n++]);
+            ck_assert_int_lt(n, WF_REDIST_MAX_STEPS);
+            wf_redist_graph_move_to_step(&graph, &now, &move, &steps[n++]);
         }
         now = move.to;
     }
