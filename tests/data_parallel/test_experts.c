@@ -499,7 +499,7 @@ WT_TEST(experts__are_compared_with_their_replicas)
 
 /* ---- experts to which nothing came ---- */
 
-/* The sum of b x, and of this rank's part of w where it is the first along ep. */
+/* The sum of b x, and of this rank's shard of w where it is the first along ep. */
 static weft_tensor *run_some(weft_module *m, weft_tensor *const *inputs, int n)
 {
     weft_tensor *w = weft_module_parameter(m, "w");

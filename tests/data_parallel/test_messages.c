@@ -115,7 +115,7 @@ WT_TEST(step__after_clipping_sends_nothing_more)
     tw_close(&t);
 }
 
-/* Gradients of norms are pending along tp: one all-reduce there for all, then the buckets. */
+/* Gradients of norms are partial along tp: one all-reduce there for all, then the buckets. */
 WT_TEST(step__with_sequence_parallelism_reduces_norms_together)
 {
     for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {

@@ -212,7 +212,7 @@ WT_TEST(trace_file__is_json_with_a_row_per_rank)
     wt_world_close(&w);
 }
 
-/* What was under way while something else happened is a pair of events, for ranges must nest. */
+/* What was in flight while something else happened is a pair of events, for ranges must nest. */
 WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
 {
     static const weft_redistribute_options later = {.async = true};

@@ -199,8 +199,8 @@ WT_TEST(distribute__places_every_kind_on_three_axes)
         }
 }
 
-/* A pending target: the value is what the source has, exactly, integers too. */
-WT_TEST(distribute__may_start_as_a_pending_reduction)
+/* A partial target: the value is what the source has, exactly, integers too. */
+WT_TEST(distribute__may_start_as_a_partial_reduction)
 {
     static const char *const targets[] = {"P", "P(avg)", "P(max)", "P(min)", "P(product)"};
 
@@ -358,7 +358,7 @@ int main(int argc, char **argv)
         WT_CASE(distribute__places_every_kind_on_one_axis),
         WT_CASE(distribute__places_every_kind_on_two_axes),
         WT_CASE(distribute__places_every_kind_on_three_axes),
-        WT_CASE(distribute__may_start_as_a_pending_reduction),
+        WT_CASE(distribute__may_start_as_a_partial_reduction),
         WT_CASE(distribute__counts_placements),
         WT_CASE(distribute__refuses_what_is_no_leaf_and_what_is_spread),
         WT_CASE(distribute__on_a_mesh_without_ranks_keeps_its_own),

@@ -23,7 +23,7 @@ static weft_tensor *from_parts(struct wt_world *w, weft_tensor *local, int64_t r
     return weft_tensor_unflatten(local, &rest);
 }
 
-/* DT-01: 3 rows each, and uneven parts. */
+/* DT-01: 3 rows each, and uneven shards. */
 WT_TEST(flat__builds_a_tensor_from_its_parts)
 {
     const int64_t rows[] = {3 * wt_ranks(), 7, 1};
@@ -217,7 +217,7 @@ WT_TEST(load__refuses_what_is_no_tensor)
 
 /* ---- made like others ---- */
 
-/* DT-22: also column-major, another shape, and a pending one. */
+/* DT-22: also column-major, another shape, and a partial one. */
 WT_TEST(new_empty__keeps_shape_stride_and_placements)
 {
     static const int64_t sizes[][2] = {{8, 8}, {6, 5}, {3, 1}};
@@ -241,7 +241,7 @@ WT_TEST(new_empty__keeps_shape_stride_and_placements)
         WT_ALL(weft_local_numel(t) < 2 || weft_local_size(t, 0) < 2 ||
                weft_local_stride(t, 0) == 1);
         WT_ALL(wt_is_placed(weft_new_empty(source, 2, other, NULL), "R"));
-        t = wt_pending(&w, wt_constant(shape[0], shape[1], 2), WEFT_SUM);
+        t = wt_partial(&w, wt_constant(shape[0], shape[1], 2), WEFT_SUM);
         WT_ALL(wt_is_placed(weft_new_empty(t, 2, shape, NULL), "R"));
         WT_ALL(shape[0] < 2 || !weft_new_empty(source, 2, shape, gap));
         if (shape[0] > 1) WT_FAILED(WEFT_ERR_ARG, "not those of a dense tensor");

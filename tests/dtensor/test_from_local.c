@@ -194,7 +194,7 @@ WT_TEST(run_check__compares_along_replicated_axes_only)
 /* ---- gradients ---- */
 
 /* DT-20 at ws 4: 4; whatever the gradient is said to be is what arrives. */
-WT_TEST(full_tensor__gradient_may_be_pending)
+WT_TEST(full_tensor__gradient_may_be_partial)
 {
     static const int64_t sizes[] = {8, 5, 1};
 
@@ -229,7 +229,7 @@ WT_TEST(full_tensor__is_finished_and_equal_to_the_source)
     }
 }
 
-/* A replicated tensor whose gradient is said to be pending: no all-reduce, a term on each rank. */
+/* A replicated tensor whose gradient is said to be partial: no all-reduce, a term on each rank. */
 WT_TEST(from_local__gradient_placements_say_how_it_arrives)
 {
     struct wt_world w = wt_world_open();
@@ -278,7 +278,7 @@ WT_TEST(to_local__without_gradient_is_the_stored_tensor)
     }
 }
 
-/* DT-17: a gradient with other strides, by way of another view and uneven parts. */
+/* DT-17: a gradient with other strides, by way of another view and uneven shards. */
 WT_TEST(to_local__takes_a_gradient_of_any_stride)
 {
     static const int64_t sizes[][2] = {{12, 3}, {5, 7}, {1, 2}};
@@ -338,7 +338,7 @@ int main(int argc, char **argv)
         WT_CASE(run_check__finds_what_differs_on_one_rank),
         WT_CASE(run_check__leaves_consistent_views_of_uneven_shards),
         WT_CASE(run_check__compares_along_replicated_axes_only),
-        WT_CASE(full_tensor__gradient_may_be_pending),
+        WT_CASE(full_tensor__gradient_may_be_partial),
         WT_CASE(full_tensor__is_finished_and_equal_to_the_source),
         WT_CASE(from_local__gradient_placements_say_how_it_arrives),
         WT_CASE(to_local__without_gradient_is_the_stored_tensor),

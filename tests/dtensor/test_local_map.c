@@ -1,5 +1,5 @@
 /*
- * test_local_map.c: functions on local parts: what they see, what their results become, what is
+ * test_local_map.c: functions on local shards: what they see, what their results become, what is
  * sent, and what typed calls refuse.
  */
 /* mpi: 4 */

@@ -78,7 +78,7 @@ WT_TEST(equal__compares_shards_where_they_are)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = wt_whole(WEFT_F32, 0, 9, 4), *s = wt_spread(&w, x, "S(0)");
-    weft_tensor *p = wt_pending(&w, x, WEFT_SUM);
+    weft_tensor *p = wt_partial(&w, x, WEFT_SUM);
 
     wt_moved(&w, WEFT_COLL_COUNT);
     WT_ALL(equal(s, s));

@@ -144,12 +144,12 @@ WT_TEST(topk__on_two_axes)
     wt_world_close(&w);
 }
 
-/* What is pending is added up first. */
-WT_TEST(topk__of_a_pending_sum)
+/* What is partial is added up first. */
+WT_TEST(topk__of_a_partial_sum)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = many_ties(WEFT_F32, 2, 6), *indices;
-    weft_tensor *values = weft_topk(wt_pending(&w, x, WEFT_SUM), 3, 1, &indices);
+    weft_tensor *values = weft_topk(wt_partial(&w, x, WEFT_SUM), 3, 1, &indices);
 
     WT_ALL(is_topk(weft_mul_scalar(x, wt_ranks()), 3, values, indices));
     wt_world_close(&w);
@@ -242,15 +242,15 @@ WT_TEST(topk__gradients_go_to_what_was_chosen)
         }
 }
 
-/* Of a pending sum every rank's term has the whole gradient. */
-WT_TEST(topk__gradient_of_a_pending_sum)
+/* Of a partial sum every rank's term has the whole gradient. */
+WT_TEST(topk__gradient_of_a_partial_sum)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = many_ties(WEFT_F64, 2, 6), *leaf;
     double want[12];
 
     expected_gradient(want, x, 4, 1);
-    leaf = weft_set_requires_grad(wt_pending(&w, x, WEFT_SUM), true);
+    leaf = weft_set_requires_grad(wt_partial(&w, x, WEFT_SUM), true);
     weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
     WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
     weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
@@ -337,10 +337,10 @@ int main(int argc, char **argv)
         WT_CASE(topk__not_a_number_is_largest),
         WT_CASE(topk__along_another_dim),
         WT_CASE(topk__on_two_axes),
-        WT_CASE(topk__of_a_pending_sum),
+        WT_CASE(topk__of_a_partial_sum),
         WT_CASE(argmax__is_the_first_of_the_largest),
         WT_CASE(topk__gradients_go_to_what_was_chosen),
-        WT_CASE(topk__gradient_of_a_pending_sum),
+        WT_CASE(topk__gradient_of_a_partial_sum),
         WT_CASE(topk__gradients_agree_with_finite_differences),
         WT_CASE(topk__backward_sends_nothing),
         WT_CASE(topk__indices_and_no_grad_leave_the_tape_alone),

@@ -1,7 +1,7 @@
 /*
  * test_distributed_gradients.c: outputs and gradients of distributed calls equal those of plain
  * ones, for every sample whose row has a gradient and inputs that are replicated, sharded or
- * pending sums.
+ * partial sums.
  */
 #include <stdio.h>
 #include <string.h>

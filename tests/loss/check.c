@@ -76,7 +76,7 @@ static int64_t local_tokens(const weft_tensor *z, int class_dim)
     return n;
 }
 
-/* Two all-reduces, 12 bytes per token of this rank's part; a mean over sharded tokens one more of
+/* Two all-reduces, 12 bytes per token of this rank's shard; a mean over sharded tokens one more of
  * three numbers. For one axis that shards the classes and one that does not, or fewer. */
 static void check_moves(struct wt_world *w, const struct check *c, const weft_tensor *z,
                         weft_loss_reduction reduction)
@@ -95,7 +95,7 @@ static void check_moves(struct wt_world *w, const struct check *c, const weft_te
     weft_ledger_reset(w->ledger);
 }
 
-/* A mean is replicated, a sum pending where tokens are sharded, single losses are placed as they.
+/* A mean is replicated, a sum partial where tokens are sharded, single losses are placed as they.
  */
 static void check_layout(const struct check *c, const weft_tensor *loss,
                          weft_loss_reduction reduction)

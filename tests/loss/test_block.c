@@ -83,7 +83,7 @@ WT_TEST(block__goes_by_the_class_dim)
 }
 
 /* LOSS-11 */
-WT_TEST(block__refuses_pending_logits)
+WT_TEST(block__refuses_partial_logits)
 {
     struct wt_world w = two_axes();
     const weft_placement layout[] = {weft_partial(WEFT_SUM), weft_shard(1)};
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(block__refuses_logits_that_are_not_sharded_over_their_classes),
         WT_CASE(block__goes_by_the_class_dim),
-        WT_CASE(block__refuses_pending_logits),
+        WT_CASE(block__refuses_partial_logits),
         WT_CASE(block__refuses_a_plain_target_for_sharded_tokens),
         WT_CASE(block__ends_with_its_scope_however_that_closes),
         WT_CASE(block__holds_in_scopes_inside_it),

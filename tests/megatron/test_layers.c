@@ -1,6 +1,6 @@
 /*
  * test_layers.c: what Megatron's tests assert of layers: frozen weights, products of bf16 that are
- * given in f32, attention of sequences in parts, first values that do not depend on the ranks, and
+ * given in f32, attention of sequences as shards, first values that do not depend on the ranks, and
  * how many parameters there are.
  */
 /* ranks: 1 2 3 4 6 8 */
@@ -123,7 +123,7 @@ static weft_tensor *moved(weft_tensor *t, const weft_placement *p)
     return p ? weft_redistribute(t, p) : t;
 }
 
-/* w: of queries, keys, values and the output. Tokens are in parts outside, heads inside. */
+/* w: of queries, keys, values and the output. Tokens are as shards outside, heads inside. */
 static weft_tensor *attend(weft_tensor *x, weft_tensor *const *w, const weft_placement *tokens,
                            const weft_placement *heads)
 {
@@ -155,7 +155,7 @@ WT_TEST(attention__of_parts_of_the_sequence)
     weft_ledger_reset(l.ledger);
     WT_EQ(weft_backward(weft_sum_all(weft_square(want))), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(weft_square(got))), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 4); /* gradients of weights are still pending */
+    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 4); /* gradients of weights are still partial */
     WT_ALL(wt_near_tensors(weft_grad(parts), weft_grad(x), WT_WITHIN(1e-10)));
     for (int i = 0; i < 4; i++)
         WT_ALL(wt_near_tensors(weft_grad(copies[i]), weft_grad(w[i]), WT_WITHIN(1e-10)));
@@ -211,7 +211,7 @@ static void check_first_values(struct lines *l, int64_t size)
     weft_module_release(many);
 }
 
-/* A rank's part is the slice of what one device has, made without the whole. */
+/* A rank's shard is the slice of what one device has, made without the whole. */
 WT_TEST(weights__are_slices_of_those_of_one_device)
 {
     struct lines l = lines_open();

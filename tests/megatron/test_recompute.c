@@ -1,6 +1,6 @@
 /*
- * test_recompute.c: what backward needs is kept in parts, or not kept and computed again, alone and
- * together: values and gradients as ever, bytes and collectives by the formula.
+ * test_recompute.c: what backward needs is kept as shards, or not kept and computed again, alone
+ * and together: values and gradients as ever, bytes and collectives by the formula.
  */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 2 8 */

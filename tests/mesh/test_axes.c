@@ -248,8 +248,8 @@ WT_TEST(axes__of_one_rank_change_labels_only)
                                            {{.kind = WEFT_KIND_SHARD, .dim = 1}},
                                            {{.kind = WEFT_KIND_SHARD, .dim = 0}}};
     struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
-    weft_placement pending[] = {weft_partial(WEFT_SUM), weft_replicate()};
-    weft_tensor *t = weft_from_local(wt_whole(WEFT_F32, 1, 5, 4), w.mesh, pending, NULL);
+    weft_placement partial[] = {weft_partial(WEFT_SUM), weft_replicate()};
+    weft_tensor *t = weft_from_local(wt_whole(WEFT_F32, 1, 5, 4), w.mesh, partial, NULL);
 
     for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
         weft_tensor *next = weft_redistribute(t, to[i]);

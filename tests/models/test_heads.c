@@ -164,7 +164,7 @@ static void check_again(weft_recompute recompute, const weft_plan *plan, bool pa
     weft_mesh_release(mesh);
 }
 
-/* With weights dropped, embeddings tied, and what is kept in parts. */
+/* With weights dropped, embeddings tied, and what is kept as shards. */
 WT_TEST(heads__computed_again_train_as_one_device)
 {
     for (int kind = WEFT_RECOMPUTE_MLP; kind <= WEFT_RECOMPUTE_BLOCK; kind++) {

@@ -103,7 +103,7 @@ static weft_module *fused(int64_t in, int64_t out)
     return weft_linear_new((weft_linear_config){.in = {in}, .out = {out}, .dtype = WEFT_F64});
 }
 
-/* This rank's part of elements [first, first + count) of the last dim. */
+/* This rank's shard of elements [first, first + count) of the last dim. */
 static weft_tensor *part_of(weft_tensor *t, weft_mesh *mesh, int64_t first, int64_t count)
 {
     return given_part(weft_detach(weft_slice(t, -1, first, first + count)), mesh, "S(-1)");

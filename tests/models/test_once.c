@@ -174,7 +174,7 @@ WT_TEST(frozen__parameters_cost_nothing_under_any_plan)
         for (int k = 0; k < 4; k++)
             weft_module_each_parameter(weft_module_child(m, stays[k]), has_none, NULL);
         WT_ALL(weft_requires_grad(weft_module_parameter(m, "norm_f.weight")));
-        /* the head's input, summed; in parts of the sequence it stays a part */
+        /* the head's input, summed; as shards of the sequence it stays a part */
         GIVEN_MOVED(ledger, i ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
         weft_ledger_close(ledger);
         weft_module_release(m);

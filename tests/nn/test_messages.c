@@ -64,7 +64,7 @@ WT_TEST(types__name_what_gives_them_up_and_no_empty_module)
     struct wt_world w = wt_world_open();
     weft_module *m = weft_module_new(&class_value, w.mesh);
     weft_tensor *term =
-        weft_to_local(wt_pending(&w, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1), WEFT_SUM), NULL);
+        weft_to_local(wt_partial(&w, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1), WEFT_SUM), NULL);
 
     if (wt_ranks() > 1) {
         WT_ALL(weft_call(m, term) == NULL);

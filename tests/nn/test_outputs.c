@@ -1,5 +1,5 @@
 /*
- * test_outputs.c: modules of several outputs: calls, hooks, styles, recomputation, saved parts,
+ * test_outputs.c: modules of several outputs: calls, hooks, styles, recomputation, saved shards,
  * replicas, and what is refused.
  */
 /* mpi: 4 */
@@ -433,7 +433,7 @@ WT_TEST(custom__styles_see_all_outputs)
     weft_mesh_release(mesh);
 }
 
-/* ---- recomputation, saved parts, replicas ---- */
+/* ---- recomputation, saved shards, replicas ---- */
 
 static weft_tensor *run_both(weft_tensor *const *in, int n, void *payload)
 {

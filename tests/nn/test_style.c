@@ -18,7 +18,7 @@ static const weft_coll kinds[KINDS] = {WEFT_COLL_ALL_REDUCE, WEFT_COLL_ALL_GATHE
 
 enum layer { LINEAR, EMBEDDING };
 
-/* One use of a style. The input reaches the module as `given`: a layout's local part, or, with
+/* One use of a style. The input reaches the module as `given`: a layout's local shard, or, with
  * `distributed`, the distributed tensor itself. */
 struct use {
     const char *name;
@@ -76,7 +76,7 @@ static weft_placement placement(const char *text)
     return p;
 }
 
-/* Only asked where the split is the cheapest way: of tiny operands the door may gather some
+/* Only asked where the split is the cheapest way: of tiny operands dispatch may gather some
  * instead. */
 static bool counts_are(const struct use *u, const weft_ledger *ledger, weft_direction direction)
 {

@@ -45,7 +45,7 @@ void wt_bag_close(struct wt_bag *bag);
 /**
  * Add a parameter, spread over `mesh` by `placements` (NULL: plain). Its gradient is `factor`,
  * spread likewise by `factor_placements` (NULL: as the parameter), summed over leading dims that
- * the parameter lacks: sharded there it is a pending sum.
+ * the parameter lacks: sharded there it is a partial sum.
  */
 void wt_bag_add(struct wt_bag *bag, const char *name, weft_tensor *parameter, weft_tensor *factor,
                 weft_mesh *mesh, const char *placements, const char *factor_placements);

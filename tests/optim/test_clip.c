@@ -1,6 +1,6 @@
 /*
  * test_clip.c: norms and clipping count every element once, however gradients are spread or still
- * pending, and cost what the docs say.
+ * partial, and cost what the docs say.
  */
 /* mpi: 4 */
 #include <math.h>
@@ -11,7 +11,7 @@
 
 static const int64_t matrix[] = {7, 3}, stack[] = {4, 7, 3};
 
-/* Gradients that are sharded, replicated, pending, plain, and, over two axes, both. */
+/* Gradients that are sharded, replicated, partial, plain, and, over two axes, both. */
 static void fill(struct wt_bag *bag, weft_dtype dtype, weft_mesh *mesh)
 {
     bool two = weft_mesh_ndim(mesh) == 2;
@@ -70,7 +70,7 @@ static struct wt_world open_world(bool two_axes)
                     : wt_world_open();
 }
 
-/* Measured before the gradients are looked at, so that pending ones are pending. */
+/* Measured before the gradients are looked at, so that partial ones are partial. */
 static void check_norm(weft_dtype dtype, bool two_axes, double p)
 {
     struct wt_world world = open_world(two_axes);
@@ -130,7 +130,7 @@ WT_TEST(value__is_limited_everywhere)
     }
 }
 
-/* One element of one rank's part is no number: all ranks hear of it, and nothing is scaled. */
+/* One element of one rank's shard is no number: all ranks hear of it, and nothing is scaled. */
 WT_TEST(norm__that_is_no_number_is_told_and_scales_nothing)
 {
     for (int i = 0; i < 2; i++) {

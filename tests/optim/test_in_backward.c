@@ -1,5 +1,5 @@
 /*
- * test_in_backward.c: parameters that are updated while backward is under way get the same numbers,
+ * test_in_backward.c: parameters that are updated while backward runs get the same numbers,
  * bit for bit, from gradients that are not alive together.
  */
 /* ranks: 1 2 3 4 */
@@ -128,7 +128,7 @@ static void train_twins(struct twins *t)
     WT_EQ(weft_module_each_parameter(t->gpt[1], compare, t), WEFT_OK);
 }
 
-/* Of a plan for tokens in parts the norms' gradients are pending sums. */
+/* Of a plan for tokens as shards the norms' gradients are partial sums. */
 WT_TEST(twins__of_every_kind_go_alike)
 {
     const weft_plan *plans[] = {weft_gpt_plan(), weft_gpt_plan_sequence()};

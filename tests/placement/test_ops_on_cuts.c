@@ -45,11 +45,11 @@ static bool is_normal(weft_tensor *t)
 static bool equals(weft_tensor *got, weft_tensor *plain)
 {
     double *want = whole_of(plain);
-    bool pending = false, near;
+    bool partial = false, near;
 
     for (int a = 0; got && a < weft_mesh_ndim(weft_tensor_mesh(got)); a++)
-        pending |= weft_is_partial(weft_tensor_placement(got, a));
-    near = got && is_normal(got) && (pending || wt_near_local(got, want, WT_WITHIN(1e-12))) &&
+        partial |= weft_is_partial(weft_tensor_placement(got, a));
+    near = got && is_normal(got) && (partial || wt_near_local(got, want, WT_WITHIN(1e-12))) &&
            wt_near_full(got, want, WT_WITHIN(1e-12));
     free(want);
     return near;
@@ -85,7 +85,7 @@ WT_TEST(cuts__that_differ_are_brought_together)
 }
 
 /* Contracting a dim that both operands have cut alike leaves a sum, and moves nothing. */
-WT_TEST(cuts__of_a_contracted_dim_leave_a_pending_sum)
+WT_TEST(cuts__of_a_contracted_dim_leave_a_partial_sum)
 {
     static const char *const pairs[][2] = {{"SS(1,2),R", "SS(0,2),R"},
                                            {"S(1|2,1),R", "S(0|2,1),R"},
@@ -254,7 +254,7 @@ static weft_tensor *masked(struct wt_world *w, weft_tensor *x)
     return weft_from_local(term, w->mesh, p, NULL);
 }
 
-WT_TEST(pending__masked_terms_stay_masked_where_they_are_only_moved)
+WT_TEST(partial__masked_terms_stay_masked_where_they_are_only_moved)
 {
     struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 4, 3), *m = masked(&w, x), *sum;
@@ -274,7 +274,7 @@ WT_TEST(pending__masked_terms_stay_masked_where_they_are_only_moved)
 }
 
 /* Terms of a 2-norm: (3, 4) is 5; copies keep it, arithmetic reduces first. */
-WT_TEST(pending__norms_keep_their_power_through_views)
+WT_TEST(partial__norms_keep_their_power_through_views)
 {
     struct wt_world w = open_world();
     weft_placement p[] = {weft_norm_partial(2), weft_replicate()};
@@ -292,7 +292,7 @@ WT_TEST(pending__norms_keep_their_power_through_views)
 }
 
 /* trial 1.10: the 2-norm of the one term -3 is 3, whatever else the tensor's layout says */
-WT_TEST(pending__a_norm_of_one_term_is_its_absolute_value)
+WT_TEST(partial__a_norm_of_one_term_is_its_absolute_value)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d,c=1", wt_ranks());
@@ -313,8 +313,8 @@ WT_TEST(pending__a_norm_of_one_term_is_its_absolute_value)
     weft_mesh_release(mesh);
 }
 
-/* A norm over both axes has its root once; one that stays pending keeps its terms. */
-WT_TEST(pending__a_norm_over_an_axis_of_one_rank_and_another)
+/* A norm over both axes has its root once; one that stays partial keeps its terms. */
+WT_TEST(partial__a_norm_over_an_axis_of_one_rank_and_another)
 {
     int64_t one = 1;
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d", wt_ranks());
@@ -331,16 +331,16 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(cuts__that_agree_stay_in_pointwise_ops),
         WT_CASE(cuts__that_differ_are_brought_together),
-        WT_CASE(cuts__of_a_contracted_dim_leave_a_pending_sum),
+        WT_CASE(cuts__of_a_contracted_dim_leave_a_partial_sum),
         WT_CASE(cuts__of_a_fused_weight_are_those_of_its_output),
         WT_CASE(cuts__reduce_and_permute_and_slice),
         WT_CASE(cuts__of_a_vocabulary_are_brought_to_one_run),
         WT_CASE(cuts__gradients_come_in_the_leafs_cut),
         WT_CASE(cuts__drawn_at_random_give_right_values),
-        WT_CASE(pending__masked_terms_stay_masked_where_they_are_only_moved),
-        WT_CASE(pending__norms_keep_their_power_through_views),
-        WT_CASE(pending__a_norm_of_one_term_is_its_absolute_value),
-        WT_CASE(pending__a_norm_over_an_axis_of_one_rank_and_another),
+        WT_CASE(partial__masked_terms_stay_masked_where_they_are_only_moved),
+        WT_CASE(partial__norms_keep_their_power_through_views),
+        WT_CASE(partial__a_norm_of_one_term_is_its_absolute_value),
+        WT_CASE(partial__a_norm_over_an_axis_of_one_rank_and_another),
         WT_END,
     };
 

@@ -63,7 +63,7 @@ static void check_layouts(struct wt_world *w, const struct sample *samples, int 
     WT_STILL(w);
 }
 
-/* RNG-22: even, uneven and empty parts, cut by any rule. */
+/* RNG-22: even, uneven and empty shards, cut by any rule. */
 WT_TEST(random__does_not_depend_on_the_placement)
 {
     static const struct sample samples[] = {{2, {8, 16}}, {2, {5, 7}}, {3, {4, 1, 6}}, {2, {1, 2}}};

@@ -250,7 +250,7 @@ WT_TEST(linspace__ends_exactly)
 
 /* ---- memory ---- */
 
-/* A tensor of 256 GiB is made in parts only: its other rows are on ranks of a pretended mesh. */
+/* A tensor of 256 GiB is made as shards only: its other rows are on ranks of a simulated mesh. */
 WT_TEST(factories__never_make_the_whole)
 {
     weft_mesh *mesh = weft_mesh_fake(wt_rank() + 5, "dp=512,tp=512");

@@ -69,7 +69,7 @@ WT_TEST(dropout__mask_does_not_depend_on_the_placement)
     }
 }
 
-/* The way to drop inside code that works on plain parts: say where the part lies. */
+/* The way to drop inside code that works on plain shards: say where the part lies. */
 WT_TEST(dropout__of_a_plain_part_uses_the_whole_tensors_mask)
 {
     static const int64_t shapes[][2] = {{8, 16}, {5, 7}, {1, 3}};
@@ -143,9 +143,9 @@ WT_TEST(dropout__keeps_the_expected_share)
     }
 }
 
-/* RNG-24, PW-05: the terms of a pending sum are no numbers to draw or to drop; the generator stays.
+/* RNG-24, PW-05: the terms of a partial sum are no numbers to draw or to drop; the generator stays.
  */
-WT_TEST(random__refuses_pending_sums)
+WT_TEST(random__refuses_partial_sums)
 {
     static const int64_t shapes[][2] = {{8, 4}, {3, 5}};
     struct wt_world w = wt_world_open();
@@ -153,7 +153,7 @@ WT_TEST(random__refuses_pending_sums)
     weft_manual_seed(SEED);
     for (int i = 0; i < 2 * wt_draw_count; i++) {
         const struct wt_draw *draw = &wt_draws[i / 2];
-        weft_tensor *sum = wt_pending(&w, weft_full(draw->dtype, 2, shapes[i % 2], 1), WEFT_SUM);
+        weft_tensor *sum = wt_partial(&w, weft_full(draw->dtype, 2, shapes[i % 2], 1), WEFT_SUM);
 
         wt_note("%s", draw->name);
         WT_ALL(draw->fill(sum, NULL) == WEFT_ERR_LAYOUT && wt_local_is_all(sum, 1));
@@ -168,12 +168,12 @@ WT_TEST(random__refuses_pending_sums)
 }
 
 /* A leaf may be filled; what the tape made may not, and NULL is no tensor. TEN-11: a constant may
- * fill the terms of a pending sum. */
+ * fill the terms of a partial sum. */
 WT_TEST(fill__refuses_what_the_tape_holds)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), true);
-    weft_tensor *sum = wt_pending(&w, weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), WEFT_SUM);
+    weft_tensor *sum = wt_partial(&w, weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), WEFT_SUM);
 
     weft_manual_seed(SEED);
     WT_ALL(weft_normal_(weft_square(x), 0, 1, NULL) == WEFT_ERR_STATE);
@@ -190,14 +190,14 @@ WT_TEST(fill__refuses_what_the_tape_holds)
     wt_world_close(&w);
 }
 
-/* RNG-24: like a pending sum is a replicated tensor. */
-WT_TEST(like__of_a_pending_sum_is_replicated)
+/* RNG-24: like a partial sum is a replicated tensor. */
+WT_TEST(like__of_a_partial_sum_is_replicated)
 {
     static const int64_t shapes[][2] = {{8, 4}, {3, 5}};
 
     for (int i = 0; i < 2; i++) {
         struct wt_world w = wt_world_open();
-        weft_tensor *sum = wt_pending(&w, weft_full(WEFT_F32, 2, shapes[i], 1), WEFT_SUM);
+        weft_tensor *sum = wt_partial(&w, weft_full(WEFT_F32, 2, shapes[i], 1), WEFT_SUM);
         weft_tensor *like[] = {weft_rand_like(sum, NULL), weft_randn_like(sum, NULL),
                                weft_randint_like(sum, 0, 10, NULL), weft_zeros_like(sum)};
 
@@ -215,8 +215,8 @@ WT_TEST(like__of_a_pending_sum_is_replicated)
     }
 }
 
-/* RNG-24: pending chances are reduced by one all-reduce first. */
-WT_TEST(bernoulli__reduces_pending_chances)
+/* RNG-24: partial chances are reduced by one all-reduce first. */
+WT_TEST(bernoulli__reduces_partial_chances)
 {
     static const int64_t shapes[][2] = {{8, 16}, {5, 7}};
 
@@ -227,7 +227,7 @@ WT_TEST(bernoulli__reduces_pending_chances)
 
         weft_manual_seed(SEED);
         want = wt_values(weft_bernoulli(chances, NULL));
-        sum = wt_pending(&w, weft_mul_scalar(chances, 1.0 / wt_ranks()), WEFT_SUM);
+        sum = wt_partial(&w, weft_mul_scalar(chances, 1.0 / wt_ranks()), WEFT_SUM);
         weft_manual_seed(SEED);
         y = weft_bernoulli(sum, NULL);
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
@@ -345,10 +345,10 @@ int main(int argc, char **argv)
         WT_CASE(dropout__mask_does_not_depend_on_the_placement),
         WT_CASE(dropout__of_a_plain_part_uses_the_whole_tensors_mask),
         WT_CASE(dropout__keeps_the_expected_share),
-        WT_CASE(random__refuses_pending_sums),
+        WT_CASE(random__refuses_partial_sums),
         WT_CASE(fill__refuses_what_the_tape_holds),
-        WT_CASE(like__of_a_pending_sum_is_replicated),
-        WT_CASE(bernoulli__reduces_pending_chances),
+        WT_CASE(like__of_a_partial_sum_is_replicated),
+        WT_CASE(bernoulli__reduces_partial_chances),
         WT_CASE(bernoulli__takes_chances_from_a_tensor),
         WT_CASE(multinomial__shards_rows_and_gathers_columns),
         WT_CASE(multinomial__refuses),

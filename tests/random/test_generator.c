@@ -211,7 +211,8 @@ WT_TEST(seed__needs_a_member_of_the_mesh)
     weft_mesh_release(part);
 }
 
-/* RNG-11: stages of a pipeline seed their own meshes; no two ranks of the world get equal parts. */
+/* RNG-11: stages of a pipeline seed their own meshes; no two ranks of the world get equal shards.
+ */
 static void seed_stages(int stages, int64_t rows)
 {
     weft_mesh *world = weft_mesh_new(WEFT_CPU, "pp=%d,spmd=%d", stages, wt_ranks() / stages);

@@ -154,7 +154,7 @@ WT_TEST(meta__draws_are_counted)
     wt_world_close(&w);
 }
 
-/* By parts, equal parts are filled alike; dropout and bernoulli follow the same numbering. */
+/* By parts, equal shards are filled alike; dropout and bernoulli follow the same numbering. */
 WT_TEST(local_random__numbers_each_part_from_0)
 {
     struct wt_world w = wt_world_open();

@@ -170,7 +170,7 @@ WT_TEST(backward__refuses)
 
 /* After an error within a vjp the tape is dropped cleanly: no gradient survives into the next walk.
  */
-WT_TEST(backward__that_fails_leaves_no_pending_gradients)
+WT_TEST(backward__that_fails_leaves_no_partial_gradients)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = leaf(2), *y = weft_square(x);
@@ -186,7 +186,7 @@ WT_TEST(backward__that_fails_leaves_no_pending_gradients)
 
 /* ---- distributed ---- */
 
-/* A replicated weight and a batch that is sharded: the gradient is pending until it is asked for.
+/* A replicated weight and a batch that is sharded: the gradient is partial until it is asked for.
  */
 WT_TEST(gradient__of_a_replicated_weight_is_reduced_once)
 {
@@ -212,7 +212,7 @@ WT_TEST(gradient__of_a_replicated_weight_is_reduced_once)
     wt_world_close(&w);
 }
 
-/* After a reduction, further gradients are pending again and are added to the finished ones. */
+/* After a reduction, further gradients are partial again and are added to the finished ones. */
 WT_TEST(gradient__accumulates_after_it_was_reduced)
 {
     struct wt_world w = wt_world_open();
@@ -337,7 +337,7 @@ int main(int argc, char **argv)
         WT_CASE(tape__that_nobody_walks_leaves_nothing),
         WT_CASE(tape__of_a_hundred_thousand_ops_needs_no_stack),
         WT_CASE(backward__refuses),
-        WT_CASE(backward__that_fails_leaves_no_pending_gradients),
+        WT_CASE(backward__that_fails_leaves_no_partial_gradients),
         WT_CASE(gradient__of_a_replicated_weight_is_reduced_once),
         WT_CASE(gradient__accumulates_after_it_was_reduced),
         WT_CASE(gradients__of_several_weights_are_reduced_together),

@@ -1,6 +1,6 @@
 /*
  * test_dtensor.c: between plain and distributed tensors: values, gradients, collectives, refusals.
- * IDs are those of the acceptance cases. From one layout to another: test_redistribution.c.
+ * IDs are those of the acceptance cases. From one layout to another: test_redistribute.c.
  */
 /* mpi: 1 2 3 4 */
 #include <string.h>
@@ -46,7 +46,7 @@ WT_TEST(from_local__passes_gradients_to_what_made_the_local_tensor)
     wt_world_close(&w);
 }
 
-/* DT-08, DT-09, DT-12: the gradient of a pending sum comes replicated, without communication. */
+/* DT-08, DT-09, DT-12: the gradient of a partial sum comes replicated, without communication. */
 WT_TEST(from_local__gradient_needs_no_communication)
 {
     const weft_placement forward[] = {sharded, replicated, summed};
@@ -133,8 +133,8 @@ WT_TEST(to_local__takes_a_strided_gradient)
     wt_world_close(&w);
 }
 
-/* DT-20, RED-05: a gradient declared pending is added up. */
-WT_TEST(to_local__gradient_may_be_declared_pending)
+/* DT-20, RED-05: a gradient declared partial is added up. */
+WT_TEST(to_local__gradient_may_be_declared_partial)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *t = weft_set_requires_grad(wt_spread(&w, wt_constant(8, 3, 1), "S(0)"), true);
@@ -322,7 +322,7 @@ WT_TEST(mixture__with_one_plain_number_is_fine)
 
     WT_ALL(wt_local_is_all(weft_add(t, scalar), 2) && wt_local_is_all(weft_add(one, t), 2));
     WT_STILL(&w);
-    t = weft_add(wt_pending(&w, wt_constant(4, 3, 1), WEFT_SUM), scalar);
+    t = weft_add(wt_partial(&w, wt_constant(4, 3, 1), WEFT_SUM), scalar);
     WT_ALL(wt_is_all(t, wt_ranks() + 1));
     wt_world_close(&w);
 }
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
         WT_CASE(from_local__takes_uneven_parts_with_the_global_shape),
         WT_CASE(to_local__gradient_has_the_tensors_placements),
         WT_CASE(to_local__takes_a_strided_gradient),
-        WT_CASE(to_local__gradient_may_be_declared_pending),
+        WT_CASE(to_local__gradient_may_be_declared_partial),
         WT_CASE(from_local__then_to_local_is_the_identity),
         WT_CASE(layout__does_not_depend_on_data),
         WT_CASE(distribute__cuts_by_the_chunk_rule),

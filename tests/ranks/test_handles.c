@@ -67,7 +67,7 @@ WT_TEST(handle__is_refused_after_thousands_of_others)
     wt_world_close(&w);
 }
 
-/* ---- functions that look at a tensor, or hand it back, before the door sees it ---- */
+/* ---- functions that look at a tensor, or hand it back, before dispatch sees it ---- */
 
 struct entry {
     const char *who;

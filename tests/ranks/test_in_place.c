@@ -404,7 +404,7 @@ WT_TEST(in_place__update_in_backward_of_a_tied_weight)
     wt_world_close(&w);
 }
 
-/* ---- elements that are under way ---- */
+/* ---- elements that are in flight ---- */
 
 /* trial 1.2: what a collective still reads, and what it is about to bring */
 WT_TEST(in_place__write_waits_for_collectives)

@@ -89,7 +89,7 @@ static weft_tensor *whole_input(const struct row *row)
     return x;
 }
 
-/* This rank's part of a plain tensor that all ranks hold, as a plain leaf. */
+/* This rank's shard of a plain tensor that all ranks hold, as a plain leaf. */
 static weft_tensor *part(weft_tensor *whole, weft_mesh *mesh, const char *placement)
 {
     weft_placement p;

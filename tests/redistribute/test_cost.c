@@ -1,5 +1,5 @@
 /*
- * test_cost.c: what planning takes redistributions to cost, on pretended meshes: closed forms of
+ * test_cost.c: what planning takes redistributions to cost, on simulated meshes: closed forms of
  * bytes, and times by latency and bandwidth.
  */
 #include <math.h>

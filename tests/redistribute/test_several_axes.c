@@ -80,8 +80,8 @@ WT_TEST(redistribute__two_axes_take_one_exchange)
     }
 }
 
-/* RED-30: what is allowed; refusals are in test_redistribution.c */
-WT_TEST(redistribute__shards_become_a_pending_sum)
+/* RED-30: what is allowed; refusals are in test_redistribute.c */
+WT_TEST(redistribute__shards_become_a_partial_sum)
 {
     static const struct shape shapes[] = {{2, {6, 6}}, {2, {5, 7}}};
 
@@ -99,7 +99,7 @@ WT_TEST(redistribute__shards_become_a_pending_sum)
     }
 }
 
-/* RED-23, RED-31: an axis of one rank changes its label only; a pending sum over it is the value.
+/* RED-23, RED-31: an axis of one rank changes its label only; a partial sum over it is the value.
  */
 WT_TEST(redistribute__axes_of_one_rank_never_communicate)
 {
@@ -126,7 +126,7 @@ WT_TEST(redistribute__axes_of_one_rank_never_communicate)
 }
 
 /* RED-49 */
-WT_TEST(redistribute__pending_rows_are_scattered)
+WT_TEST(redistribute__partial_rows_are_scattered)
 {
     struct wt_world w = open_square();
     weft_placement p[2] = {weft_partial(WEFT_SUM), weft_shard(0)};
@@ -311,7 +311,7 @@ static void check_terms(struct wt_world *w, weft_tensor *whole, const weft_place
 }
 
 /* RED-37 */
-WT_TEST(pending__any_terms_to_any_order)
+WT_TEST(partial__any_terms_to_any_order)
 {
     static const struct shape shapes[] = {{2, {16, 8}}, {2, {17, 5}}, {3, {13, 2, 13}}};
     weft_placement kinds[] = {weft_shard(0),          weft_shard(1),          weft_shard(2),
@@ -336,8 +336,8 @@ WT_TEST(pending__any_terms_to_any_order)
     }
 }
 
-/* RED-37, RED-45: what may be pending together */
-WT_TEST(pending__mixed_reductions_are_refused)
+/* RED-37, RED-45: what may be partial together */
+WT_TEST(partial__mixed_reductions_are_refused)
 {
     static const struct {
         weft_reduce a, b;
@@ -447,16 +447,16 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(nested_shards__are_chunks_of_chunks),
         WT_CASE(redistribute__two_axes_take_one_exchange),
-        WT_CASE(redistribute__shards_become_a_pending_sum),
+        WT_CASE(redistribute__shards_become_a_partial_sum),
         WT_CASE(redistribute__axes_of_one_rank_never_communicate),
-        WT_CASE(redistribute__pending_rows_are_scattered),
+        WT_CASE(redistribute__partial_rows_are_scattered),
         WT_CASE(redistribute__along_one_of_two_axes),
         WT_CASE(redistribute__gathered_dims_are_put_in_order),
         WT_CASE(orders__lead_to_each_other),
         WT_CASE(planners__agree_on_the_result),
         WT_CASE(orders__all_hold_the_value),
-        WT_CASE(pending__any_terms_to_any_order),
-        WT_CASE(pending__mixed_reductions_are_refused),
+        WT_CASE(partial__any_terms_to_any_order),
+        WT_CASE(partial__mixed_reductions_are_refused),
         WT_CASE(flattened__both_axes_of_two),
         WT_CASE(flattened__two_or_three_axes_of_three),
         WT_CASE(flattened__without_it_axes_go_one_by_one),

@@ -2,7 +2,7 @@
  * test_there_and_back.c: random meshes, shapes, sources and targets through the public functions,
  * forward and backward, against the tensor that one process would hold. Some ranks may be outside
  * the mesh. Plans of every kind of
- * placement on more ranks: unit/test_redistribute_run.c.
+ * placement on more ranks: test_run.c.
  */
 /* ranks: 2 3 4 6 8 */
 /* mpi: 2 4 */
@@ -47,7 +47,7 @@ static weft_placement pick(unsigned *state, int ndim, bool sums)
     }
 }
 
-/* Only shards may be asked to become pending. */
+/* Only shards may be asked to become partial. */
 static struct scene pick_scene(unsigned *state)
 {
     struct scene s = {.n_axes = 1 + below(state, 3), .shape.ndim = 1 + below(state, 3)};
@@ -74,7 +74,7 @@ static bool has_sums(const struct scene *s, const weft_placement *p)
     return false;
 }
 
-/* The first rank of each pending axis holds the value, the others zeros. */
+/* The first rank of each partial axis holds the value, the others zeros. */
 static weft_tensor *spread(const struct scene *s, weft_mesh *mesh, weft_tensor *whole,
                            const weft_placement *p)
 {
@@ -98,7 +98,7 @@ static void without_sums(const struct scene *s, const weft_placement *p, weft_pl
     for (int a = 0; a < s->n_axes; a++) out[a] = weft_is_partial(p[a]) ? weft_replicate() : p[a];
 }
 
-/* The source is remade as a leaf, for its gradient; that comes replicated where it was pending. */
+/* The source is remade as a leaf, for its gradient; that comes replicated where it was partial. */
 static void check_scene(const struct scene *s)
 {
     struct wt_world w = wt_world_open_mesh("%s", s->mesh);

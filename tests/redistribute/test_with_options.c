@@ -117,7 +117,7 @@ WT_TEST(async__arrives_as_it_would_otherwise)
         weft_tensor *whole = wt_whole(WEFT_F32, 0, 13, 7);
         bool sums = moves[i % 6][0][0] == 'P';
         weft_tensor *x =
-            sums ? wt_pending(&w, whole, WEFT_SUM) : wt_spread(&w, whole, moves[i % 6][0]);
+            sums ? wt_partial(&w, whole, WEFT_SUM) : wt_spread(&w, whole, moves[i % 6][0]);
         weft_tensor *want = wt_to(x, moves[i % 6][1]), *y = with(x, moves[i % 6][1], async);
         double got[91], expected[91];
 
@@ -130,7 +130,7 @@ WT_TEST(async__arrives_as_it_would_otherwise)
     }
 }
 
-/* Several under way, waited for in another order on every rank, with another collective between. */
+/* Several in flight, waited for in another order on every rank, with another collective between. */
 WT_TEST(async__several_in_any_order)
 {
     struct wt_world w = wt_world_open();

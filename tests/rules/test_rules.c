@@ -119,7 +119,7 @@ START_TEST(lies__bias_counts_once)
 {
     struct wf_op_row lie = wf_ops[WF_OP_linear];
 
-    lie.linear = 1 | 2 << 8; /* the bias replicated beside a pending sum */
+    lie.linear = 1 | 2 << 8; /* the bias replicated beside a partial sum */
     must_be_caught(WF_OP_linear, &lie, "R -> P");
 }
 END_TEST

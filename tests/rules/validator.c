@@ -1,4 +1,4 @@
-/* validator.c: shard, run the raw kernel once per pretend rank, glue, compare. */
+/* validator.c: shard, run the raw kernel once per simulated rank, glue, compare. */
 #include "rules/validator.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "dtensor/dispatch/choose_placements.h"
 #include "mesh/mesh.h"
-#include "rules/parts.h"
+#include "rules/shards.h"
 
 /* One sample on one number of ranks. */
 struct bench {
@@ -214,7 +214,7 @@ static void print_strategy(const struct bench *b, const struct strategy *s, char
 
 /* ---- what a row accepts ---- */
 
-/* What the door would do with inputs placed so. gives: false when it would move one of them */
+/* What dispatch would do with inputs placed so. gives: false when it would move one of them */
 static bool accepted(const struct bench *b, const weft_placement *in, const weft_placement *want,
                      struct strategy *s)
 {

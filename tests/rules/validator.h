@@ -2,7 +2,7 @@
  * validator.h: proves sharding rules by brute force (design D3).
  *
  * For one mesh axis a rule claims: with inputs placed so, running the raw kernel on each rank's
- * part gives parts of the output placed so. Here every pretend rank's part is cut out of whole
+ * shard gives parts of the output placed so. Here every simulated rank's shard is cut out of whole
  * inputs, the kernel runs once per rank on a fake mesh, the parts are glued and compared with the
  * one-rank result. No ranks and no messages are needed.
  */

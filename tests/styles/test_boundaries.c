@@ -1,7 +1,7 @@
 /*
  * test_boundaries.c: styles around and inside one module, as plans of real models have them: a
- * gathered input shared by several branches, a pending output reduced once at the edge, heads that
- * are normalised where they are, a module that sees plain parts.
+ * gathered input shared by several branches, a partial output reduced once at the edge, heads that
+ * are normalised where they are, a module that sees plain shards.
  */
 /* mpi: 4 */
 #include "support/given.h"
@@ -18,7 +18,7 @@ static void begin_backward(weft_tensor *y, weft_tensor *c)
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y, c))), WEFT_OK);
 }
 
-/* ---- two branches between a gathered input and a pending output ---- */
+/* ---- two branches between a gathered input and a partial output ---- */
 
 /* down1(relu(up1(x))) + down2(up2(x)) */
 static weft_tensor *add_branches(weft_module *m, weft_tensor *const *inputs, int n)
@@ -197,8 +197,8 @@ static weft_module *body(int64_t hidden)
     return m;
 }
 
-/* The norm's gradients are pending sums; looking at them between two backwards reduces them, and
- * what comes later is pending again. */
+/* The norm's gradients are partial sums; looking at them between two backwards reduces them, and
+ * what comes later is partial again. */
 static void check_sums(int64_t hidden, int look_after)
 {
     static const char *const layouts[] = {"S(1)", "R", "S(0)"};
@@ -232,7 +232,7 @@ WT_TEST(boundaries__of_layers_that_are_called_twice)
     check_sums(3, 1);
 }
 
-/* ---- a module that sees plain parts ---- */
+/* ---- a module that sees plain shards ---- */
 
 /* a b + c, which knows of no mesh: refuses anything but plain tensors */
 static weft_tensor *plain_only(weft_module *m, weft_tensor *const *inputs, int n)

@@ -47,7 +47,7 @@ static weft_module *styled(weft_module *m, weft_mesh *mesh, weft_style style)
     return m;
 }
 
-/* A style, the layout of the plain part that its module is given, and that of what it hands on. */
+/* A style, the layout of the plain shard that its module is given, and that of what it hands on. */
 struct way {
     const char *name;
     weft_style style;
@@ -65,7 +65,7 @@ static const struct way ways[] = {
 
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* Output and parameter gradients; `x` is this rank's plain part of x_one, as the way says. */
+/* Output and parameter gradients; `x` is this rank's plain shard of x_one, as the way says. */
 static void check_call(const struct way *way, weft_mesh *mesh, weft_module *one, weft_module *many,
                        weft_tensor *x_one, weft_tensor *x)
 {
@@ -118,7 +118,7 @@ WT_TEST(inputs__of_any_number_of_dims)
 
 /* ---- views ---- */
 
-/* This rank's part along the last dim, as a view of the whole. */
+/* This rank's shard along the last dim, as a view of the whole. */
 static weft_tensor *last_dim_of(weft_tensor *x)
 {
     int last = weft_ndim(x) - 1;

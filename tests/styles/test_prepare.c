@@ -169,7 +169,7 @@ WT_TEST(prepare__none_leaves_an_input_alone)
     }
 }
 
-/* How x comes: as this rank's part of S(0), as that tensor itself, or whole and left alone. */
+/* How x comes: as this rank's shard of S(0), as that tensor itself, or whole and left alone. */
 enum first { PART, FED, LEFT };
 
 static void check_two_inputs(int64_t per_rank, enum first first)

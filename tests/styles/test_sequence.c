@@ -1,6 +1,6 @@
 /*
  * test_sequence.c: sequence parallel equals one device without any communication, forward and
- * backward; gradients of parameters wait as pending sums and are reduced together, once.
+ * backward; gradients of parameters wait as partial sums and are reduced together, once.
  */
 /* mpi: 4 */
 #include "support/given.h"
@@ -147,7 +147,7 @@ WT_TEST(sequence__dropout_draws_what_one_device_draws)
     check_dropout(3, "S(1)");
 }
 
-/* STYLE-26: the output as this rank's part, and in another layout. */
+/* STYLE-26: the output as this rank's shard, and in another layout. */
 WT_TEST(sequence__hands_on_what_the_options_say)
 {
     weft_mesh *mesh = given_mesh();
@@ -278,7 +278,7 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     weft_mesh *mesh = given_mesh();
     weft_module *m = weft_linear_new((weft_linear_config){.in = {4}, .out = {4}});
     weft_module *norm = weft_layer_norm_new((weft_norm_config){.width = 4});
-    weft_style pending =
+    weft_style partial =
         weft_sequence_parallel_with((weft_style_options){.desired_input_layouts = "P"});
     weft_style desired =
         weft_colwise_parallel_with((weft_style_options){.desired_input_layouts = "R"});
@@ -289,7 +289,7 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     WT_EQ(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", weft_colwise_parallel()}, {0}}),
           WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "(only: linear, grouped linear, embedding)");
-    WT_EQ(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", pending}, {0}}), WEFT_ERR_ARG);
+    WT_EQ(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", partial}, {0}}), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "is no shard");
     WT_EQ(weft_parallelize_module(m, mesh, (weft_plan[]){{"", desired}, {0}}), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "no desired layouts");

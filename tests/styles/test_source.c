@@ -110,7 +110,7 @@ WT_TEST(source__of_some_modules_only)
     weft_mesh_release(mesh);
 }
 
-/* Without a source: this rank's part of its own copy. */
+/* Without a source: this rank's shard of its own copy. */
 WT_TEST(source__without_one_nothing_is_sent)
 {
     for (int named = 0; named < 2; named++) {

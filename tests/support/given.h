@@ -1,4 +1,4 @@
-/* given.h: what tests of modules and styles start from: whole inputs, a rank's plain part of them.
+/* given.h: what tests of modules and styles start from: whole inputs, a rank's plain shard of them.
  * Meshes, scopes and ledgers are their own, where worlds.h opens all three. */
 #pragma once
 
@@ -15,7 +15,7 @@ weft_tensor *given(int which, int64_t a, int64_t b, int64_t c);
 /** Another of the second kind, shaped like t. */
 weft_tensor *given_like(const weft_tensor *t);
 
-/** Distribute a tensor that every rank holds / the plain part of this rank. `layout`: "S(0)". */
+/** Distribute a tensor that every rank holds / the plain shard of this rank. `layout`: "S(0)". */
 weft_tensor *given_spread(weft_tensor *whole, weft_mesh *mesh, const char *layout);
 weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout);
 

@@ -53,7 +53,8 @@ bool wt_near(const double *got, const double *want, int64_t n, struct wt_toleran
     return at < 0;
 }
 
-/* Where the element with this index in the rank's part is in the whole; parts need not be boxes. */
+/* Where the element with this index in the rank's shard is in the whole; parts need not be boxes.
+ */
 static int64_t global_index(const weft_tensor *t, int dim, int64_t index)
 {
     const struct wf_index_ranges *runs = t->layout->desc.runs;
@@ -137,7 +138,7 @@ bool wt_near_full(weft_tensor *t, const double *want, struct wt_tolerance tolera
     return near;
 }
 
-/* Position in the global row-major array of the i-th element of this rank's part. */
+/* Position in the global row-major array of the i-th element of this rank's shard. */
 static int64_t global_position(const weft_tensor *t, int64_t i)
 {
     int64_t position = 0, stride = 1;

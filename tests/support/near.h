@@ -29,7 +29,7 @@ bool wt_near(const double *got, const double *want, int64_t n, struct wt_toleran
 bool wt_near_full(weft_tensor *t, const double *want, struct wt_tolerance tolerance);
 
 /** This rank's elements against its box of a global reference; no communication, so it also proves
- *  where the elements lie. A pending sum has no such reference. */
+ *  where the elements lie. A partial sum has no such reference. */
 bool wt_near_local(const weft_tensor *t, const double *want_global, struct wt_tolerance tolerance);
 
 /** Two tensors with equal global shapes, each brought to all ranks first. ranks: as wt_near_full */

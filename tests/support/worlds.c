@@ -124,7 +124,7 @@ weft_tensor *wt_spread(struct wt_world *w, weft_tensor *whole, const char *place
     return weft_distribute_tensor(whole, w->mesh, p, -1);
 }
 
-weft_tensor *wt_pending(struct wt_world *w, weft_tensor *t, weft_reduce reduce)
+weft_tensor *wt_partial(struct wt_world *w, weft_tensor *t, weft_reduce reduce)
 {
     weft_placement p = weft_partial(reduce);
 

@@ -39,15 +39,15 @@ weft_tensor *wt_whole3(weft_dtype dtype, int which, int64_t a, int64_t b, int64_
 /** A plain f32 matrix of one value. */
 weft_tensor *wt_constant(int64_t rows, int64_t columns, double value);
 
-/** All elements, of the whole or of this rank's part, are exactly this. */
+/** All elements, of the whole or of this rank's shard, are exactly this. */
 bool wt_is_all(weft_tensor *t, double value);
 bool wt_local_is_all(const weft_tensor *t, double value);
 
 /** A whole tensor, spread over the world's mesh without communication. */
 weft_tensor *wt_spread(struct wt_world *w, weft_tensor *whole, const char *placements);
 
-/** A pending reduction with local terms that all are `t`. */
-weft_tensor *wt_pending(struct wt_world *w, weft_tensor *t, weft_reduce reduce);
+/** A partial tensor with local terms that all are `t`. */
+weft_tensor *wt_partial(struct wt_world *w, weft_tensor *t, weft_reduce reduce);
 
 /** Redistribute, with placements as text. */
 weft_tensor *wt_to(weft_tensor *t, const char *placements);

@@ -125,7 +125,7 @@ static weft_status same_value(weft_module *m, const char *name, weft_tensor *par
     return WEFT_OK;
 }
 
-static weft_status count_pending(weft_module *m, const char *name, weft_tensor *parameter,
+static weft_status count_partial(weft_module *m, const char *name, weft_tensor *parameter,
                                  void *payload)
 {
     (void)m;
@@ -191,7 +191,7 @@ static weft_tensor *weighted(weft_tensor *y)
 }
 
 void pair_backward(struct pair *p, weft_tensor *one, weft_tensor *many, struct pair_count count,
-                   int pending)
+                   int partial)
 {
     weft_tensor *loss = weighted(many);
     int left = 0;
@@ -200,16 +200,16 @@ void pair_backward(struct pair *p, weft_tensor *one, weft_tensor *many, struct p
     weft_ledger_reset(p->ledger);
     WT_EQ(weft_backward(loss), WEFT_OK);
     check_sent(p, WEFT_DIRECTION_BACKWARD, count);
-    WT_EQ(weft_module_each_parameter(p->many, count_pending, &left), WEFT_OK);
-    WT_EQ(left, wt_ranks() > 1 ? pending : left);
+    WT_EQ(weft_module_each_parameter(p->many, count_partial, &left), WEFT_OK);
+    WT_EQ(left, wt_ranks() > 1 ? partial : left);
 }
 
-void pair_step(struct pair *p, int pending)
+void pair_step(struct pair *p, int partial)
 {
     WT_EQ(weft_step(p->optim_one), WEFT_OK);
     weft_ledger_reset(p->ledger);
     WT_EQ(weft_step(p->optim_many), WEFT_OK);
     p->near = WT_WITHIN(p->dtype == WEFT_F64 ? 1e-8 : 1e-4);
-    check_sent(p, WEFT_DIRECTION_OPTIM, (struct pair_count){.all_reduce = pending > 0});
+    check_sent(p, WEFT_DIRECTION_OPTIM, (struct pair_count){.all_reduce = partial > 0});
     walk_all(p, same_value);
 }

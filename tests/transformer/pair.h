@@ -37,12 +37,12 @@ void pair_train_only(weft_module *m, const char *const *names);
  *  `one` gets the other. */
 weft_tensor *pair_forward(struct pair *p, weft_tensor *x, weft_tensor **one,
                           struct pair_count count);
-/** Backward of the same weighted sum of both outputs; `pending`: how many parameters then have a
- *  gradient that is a pending sum (more than one rank). */
+/** Backward of the same weighted sum of both outputs; `partial`: how many parameters then have a
+ *  gradient that is a partial sum (more than one rank). */
 void pair_backward(struct pair *p, weft_tensor *one, weft_tensor *many, struct pair_count count,
-                   int pending);
+                   int partial);
 /** Gradients are equal, and absent for what is frozen; they are dropped. */
 void pair_gradients(struct pair *p);
-/** One step of both optimizers: one all-reduce if anything is pending, none otherwise. Parameters
+/** One step of both optimizers: one all-reduce if anything is partial, none otherwise. Parameters
  *  are equal afterwards, less exactly from then on: Adam divides by small gradients. */
-void pair_step(struct pair *p, int pending);
+void pair_step(struct pair *p, int partial);

@@ -11,7 +11,7 @@ static weft_optim *adam(weft_module *m) { return weft_adamw(m, (weft_adamw_confi
 struct row {
     const char *train[7]; /* beginnings of paths; NULL ends */
     struct pair_count backward;
-    int pending;
+    int partial;
 };
 
 static void check_row(const struct row *row, struct toy_config config, struct toy_plan plan,
@@ -31,11 +31,11 @@ static void check_row(const struct row *row, struct toy_config config, struct to
         many = pair_forward(&p, toy_tokens(8, length, config.vocab, step), &one,
                             plan.sequence ? parts : whole);
         if (step == 2) break;
-        pair_backward(&p, one, many, row->backward, row->pending);
+        pair_backward(&p, one, many, row->backward, row->partial);
         if (step == 0)
             pair_gradients(&p);
         else
-            pair_step(&p, row->pending);
+            pair_step(&p, row->partial);
     }
     pair_close(&p);
 }
@@ -60,7 +60,7 @@ static void check(const struct row *row, bool sequence)
 }
 
 /* EX-07: nothing below the last norm needs a gradient, so the one collective is that of the
- * output's input. The step is one all-reduce of both pending gradients; the peer reduces each three
+ * output's input. The step is one all-reduce of both partial gradients; the peer reduces each three
  * times. */
 WT_TEST(frozen__all_but_the_end)
 {
@@ -110,7 +110,7 @@ WT_TEST(frozen__a_layer_in_the_middle)
 }
 
 /* Single weights and biases here and there, as the peer varies them: of each pair one gradient is a
- * pending sum, the norm's. */
+ * partial sum, the norm's. */
 WT_TEST(frozen__all_but_single_parameters)
 {
     static const struct row varied = {{"tok_embeddings.weight", "layers.0.attention.wv.weight",

@@ -24,7 +24,7 @@ static void train(struct toy_config config, weft_dtype dtype, struct toy_plan pl
 {
     struct pair_count forward, backward;
     struct pair p;
-    int n = config.layers, pending = plan.sequence || plan.keep ? 4 * n + 2 : 0;
+    int n = config.layers, partial = plan.sequence || plan.keep ? 4 * n + 2 : 0;
     weft_tensor *one, *many;
 
     config.dtype = dtype;
@@ -44,11 +44,11 @@ static void train(struct toy_config config, weft_dtype dtype, struct toy_plan pl
     for (int step = 0; step < 3; step++) {
         many = pair_forward(&p, toy_tokens(8, length, config.vocab, 3 * step), &one, forward);
         if (step == 2) break;
-        pair_backward(&p, one, many, backward, pending);
+        pair_backward(&p, one, many, backward, partial);
         if (step == 0)
-            pair_gradients(&p); /* reads them, which reduces what is pending */
+            pair_gradients(&p); /* reads them, which reduces what is partial */
         else
-            pair_step(&p, pending);
+            pair_step(&p, partial);
     }
     pair_close(&p);
 }
@@ -71,7 +71,7 @@ WT_TEST(transformer__equals_one_device)
     train(tied(even), WEFT_F64, whole, 13);
 }
 
-/* EX-06: the peer's figures; the ten gradients of norms that are pending are one all-reduce of the
+/* EX-06: the peer's figures; the ten gradients of norms that are partial are one all-reduce of the
  * step, where the peer has thirty. */
 WT_TEST(transformer__by_parts_of_the_sequence)
 {
@@ -103,7 +103,7 @@ WT_TEST(transformer__by_uneven_parts_of_the_sequence)
     train(few, WEFT_F64, sequence_kept, 2);
 }
 
-/* EX-13: handed on as plain parts, no rank can tell how long the sequence is. The peer infers
+/* EX-13: handed on as plain shards, no rank can tell how long the sequence is. The peer infers
  * another length on each rank, and errs or hangs. */
 WT_TEST(transformer__refuses_uneven_parts_that_are_plain)
 {

@@ -1,7 +1,7 @@
 /*
  * toy.c: a transformer with queries, keys and values apart, written with public modules only.
  *
- * Its forward says nothing of ranks: [B, T, dim] may be a plain tensor, a rank's part of one or a
+ * Its forward says nothing of ranks: [B, T, dim] may be a plain tensor, a rank's shard of one or a
  * distributed one, as the plan has it. Children are in the order in which they are added.
  */
 #include "transformer/toy.h"

@@ -33,7 +33,7 @@ void chain_say(struct chain *c, const char *format, ...) WEFT_PRINTF(2, 3);
 int64_t chain_size(struct chain *c);
 /** From now on a new mesh: ranks of the world on one to three axes. */
 void chain_mesh(struct chain *c);
-/** Random placements for a tensor of this shape, none of them pending. */
+/** Random placements for a tensor of this shape, none of them partial. */
 void chain_placements(struct chain *c, weft_placement *p, int ndim, const int64_t *shape);
 void chain_say_placements(struct chain *c, const weft_placement *p);
 /** New operands with random elements in [-1, 1) and random placements; leaves that want a

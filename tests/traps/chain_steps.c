@@ -138,7 +138,7 @@ static bool step_itself(struct chain *c)
     return true;
 }
 
-static void without_pending(struct chain *c)
+static void without_partial(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
 
@@ -149,13 +149,13 @@ static void without_pending(struct chain *c)
     c->x[1] = weft_redistribute(c->x[1], p);
 }
 
-/* The terms of a pending sum cannot be dropped one by one. */
+/* The terms of a partial sum cannot be dropped one by one. */
 static bool step_dropout(struct chain *c)
 {
     uint64_t seed = (uint64_t)chain_pick(c, 1000);
 
     chain_say(c, "dropout");
-    without_pending(c);
+    without_partial(c);
     for (int s = 0; s < 2; s++) {
         weft_manual_seed(seed);
         c->x[s] = weft_dropout(c->x[s], 0.25, NULL);

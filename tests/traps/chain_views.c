@@ -142,7 +142,7 @@ static bool step_contiguous(struct chain *c)
 
 static bool is_sum(weft_placement p) { return weft_is_partial(p) && p.reduce == WEFT_SUM; }
 
-/* A shard may become a pending sum, and what is pending may stay so. */
+/* A shard may become a partial sum, and what is partial may stay so. */
 static bool step_redistribute(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
@@ -193,7 +193,7 @@ static bool step_remesh(struct chain *c)
 /* Every rank hands in a term. What a rank computes from a replicated tensor by itself has a part of
  * the gradient only, which to_local must be told; equal terms of an average or a maximum have all
  * of it. */
-static bool step_pending(struct chain *c)
+static bool step_partial(struct chain *c)
 {
     static const weft_reduce reductions[] = {WEFT_SUM, WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN};
     weft_placement partial = weft_partial(reductions[chain_pick(c, 5)]);
@@ -218,7 +218,7 @@ static bool step_pending(struct chain *c)
     return true;
 }
 
-/* Out to this rank's part and back. */
+/* Out to this rank's shard and back. */
 static bool step_local(struct chain *c)
 {
     weft_placement p[WEFT_MAX_AXES];
@@ -240,8 +240,8 @@ bool chain_view(struct chain *c)
     static bool (*const steps[])(struct chain *) = {
         step_merge,        step_merge,        step_divide,       step_divide,     step_permute,
         step_slice,        step_swap,         step_cat,          step_expand,     step_local,
-        step_redistribute, step_redistribute, step_redistribute, step_contiguous, step_pending,
-        step_remesh,       step_pending,
+        step_redistribute, step_redistribute, step_redistribute, step_contiguous, step_partial,
+        step_remesh,       step_partial,
     };
 
     return steps[chain_pick(c, sizeof steps / sizeof *steps)](c);

@@ -1,6 +1,6 @@
 /*
  * test_backward.c: how gradients lie. Traps 3, 4, 5, 9, 10, 19 and 29 and weaknesses 10.4-6 and 11
- * of other libraries: factors of n between replicated and pending, hints, norms under sequence
+ * of other libraries: factors of n between replicated and partial, hints, norms under sequence
  * parallelism, norms of gradients over several meshes, casts around communication.
  */
 #include <math.h>
@@ -12,10 +12,10 @@ static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true
 
 static int64_t sum_of_places(void) { return (int64_t)wt_ranks() * (wt_ranks() + 1) / 2; }
 
-/* ---- replicated and pending ---- */
+/* ---- replicated and partial ---- */
 
 /* Trap 3: through S -> P -> R and back the gradient is neither n times nor 1/n of itself. */
-WT_TEST(gradient__through_a_pending_sum_is_not_scaled)
+WT_TEST(gradient__through_a_partial_sum_is_not_scaled)
 {
     for (int64_t rows = 1; rows <= 7; rows += 3) {
         struct wt_world w = wt_world_open();
@@ -30,7 +30,7 @@ WT_TEST(gradient__through_a_pending_sum_is_not_scaled)
 }
 
 /* Trap 4: the gradient of a term is that of the sum, on every rank, without communication. */
-WT_TEST(to_local__of_a_pending_sum_takes_a_replicated_gradient)
+WT_TEST(to_local__of_a_partial_sum_takes_a_replicated_gradient)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F64, 0, 5, 3), "S(0)"));
@@ -99,7 +99,7 @@ WT_TEST(from_local__replicated_sums_gradients_unless_told)
 
 /* ---- norms under sequence parallelism ---- */
 
-/* Trap 9, weakness 10.4-6: each rank has a part of the sequence, so weight and bias have pending
+/* Trap 9, weakness 10.4-6: each rank has a part of the sequence, so weight and bias have partial
  * gradients; all of them are reduced at once, and only once a step. */
 WT_TEST(norms__of_sharded_sequences_are_reduced_at_once)
 {
@@ -133,7 +133,7 @@ WT_TEST(norms__of_sharded_sequences_are_reduced_at_once)
     }
 }
 
-/* A leaf that is pending itself may have a gradient that is, and there is nothing to reduce; ranks
+/* A leaf that is partial itself may have a gradient that is, and there is nothing to reduce; ranks
  * outside the mesh of a leaf take no part. */
 WT_TEST(reduce_gradients__leaves_others_alone)
 {
@@ -145,7 +145,7 @@ WT_TEST(reduce_gradients__leaves_others_alone)
     weft_tensor *x = weft_distribute_tensor(wt_constant(5, 3, 1), inner, &rows, -1);
 
     WT_ALL(weft_backward_from(weft_mul_scalar(leaves[0], 2),
-                              wt_pending(&w, wt_constant(4, 3, 1), WEFT_SUM)) == WEFT_OK);
+                              wt_partial(&w, wt_constant(4, 3, 1), WEFT_SUM)) == WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(weft_mul(x, leaves[1]))) == WEFT_OK);
     WT_STILL(&w);
     WT_ALL(weft_reduce_gradients(leaves, 2) == WEFT_OK);
@@ -287,8 +287,8 @@ WT_TEST(reductions__send_results_only)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(gradient__through_a_pending_sum_is_not_scaled),
-        WT_CASE(to_local__of_a_pending_sum_takes_a_replicated_gradient),
+        WT_CASE(gradient__through_a_partial_sum_is_not_scaled),
+        WT_CASE(to_local__of_a_partial_sum_takes_a_replicated_gradient),
         WT_CASE(to_local__used_differently_on_each_rank),
         WT_CASE(to_local__meets_rows_of_the_ranks_own),
         WT_CASE(from_local__replicated_sums_gradients_unless_told),

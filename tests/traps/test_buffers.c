@@ -1,6 +1,6 @@
 /*
  * test_buffers.c: who shares memory with whom, and when memory may be used again. Traps 18 and 22:
- * a caller's tensor is never written to, and a transfer that is under way keeps what it reads.
+ * a caller's tensor is never written to, and a transfer that is in flight keeps what it reads.
  */
 /* mpi: 4 */
 #include "support/worlds.h"
@@ -103,7 +103,7 @@ WT_TEST(async__any_number_in_any_order)
             weft_mul_scalar(weft_transpose(y[i], 0, 1), 2),
             weft_mul_scalar(weft_transpose(wt_whole(WEFT_F32, i, 9, 7), 0, 1), 2), WT_EXACT));
     WT_ALL(wt_near_tensors(y[4], wt_whole(WEFT_F32, 4, 9, 7), WT_EXACT));
-    wt_world_close(&w); /* y[0] is let go while it may be under way */
+    wt_world_close(&w); /* y[0] is let go while it may be in flight */
 }
 
 int main(int argc, char **argv)

@@ -15,7 +15,7 @@ static struct wt_world open_two_axes(const char *name)
     return wt_world_open_mesh("%s=%d,tp=%d", name, first, wt_ranks() / first);
 }
 
-static weft_tensor *pending_twice(weft_mesh *mesh)
+static weft_tensor *partial_twice(weft_mesh *mesh)
 {
     weft_placement sums[] = {weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)};
 
@@ -29,7 +29,7 @@ static void reduce_twice(struct wt_world *w, weft_mesh *mesh, bool merged)
     weft_tensor *t;
 
     wt_moved(w, WEFT_COLL_COUNT);
-    t = wt_to(pending_twice(mesh), "R,R");
+    t = wt_to(partial_twice(mesh), "R,R");
     WT_EQ(wt_moved(w, WEFT_COLL_COUNT), merged && each ? 1 : each);
     WT_ALL(wt_local_is_all(t, wt_ranks()));
 }

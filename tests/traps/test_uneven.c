@@ -113,7 +113,7 @@ WT_TEST(merged_axes__gather_strided_shards)
 
 /* ---- from_local ---- */
 
-/* Trap 2: without the global shape uneven parts would be taken for even ones. The shape makes them
+/* Trap 2: without the global shape uneven shards would be taken for even ones. The shape makes them
  * right, and a part that is not the rank's chunk is refused; beside other ranks, whose parts may
  * fit, that ends the job (test_disagreement.c). */
 WT_TEST(from_local__of_uneven_parts_needs_the_global_shape)
@@ -161,7 +161,7 @@ WT_TEST(from_local__of_parts_known_to_be_uneven)
 
 /* ---- redistribution on several axes ---- */
 
-/* Only shards may be asked to become a pending sum. */
+/* Only shards may be asked to become a partial sum. */
 static bool may_become(const char *from, const char *to)
 {
     weft_placement p[2], q[2];
@@ -337,7 +337,7 @@ WT_TEST(all_to_all__is_one)
     }
 }
 
-/* Weakness 10.4-10: between a strided and a plain shard there is one exchange, and a pending sum
+/* Weakness 10.4-10: between a strided and a plain shard there is one exchange, and a partial sum
  * becomes a strided shard without being made whole. */
 WT_TEST(strided__moves_are_direct)
 {

@@ -1,6 +1,6 @@
 /*
  * test_weaknesses.c: weaknesses 10.4-3, 4, 5, 6 and 13 of another library, met under styles. What
- * single ops do of them is in test_pending.c and test_backward.c.
+ * single ops do of them is in test_partial.c and test_backward.c.
  */
 /* mpi: 3 */
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static weft_status conv_shape(weft_op_info *info, void *payload)
 
 static weft_status conv_rule(const weft_op_info *info, weft_rule *rule, void *payload)
 {
-    const weft_placement whole = weft_replicate(), pending = weft_partial(WEFT_SUM);
+    const weft_placement whole = weft_replicate(), partial = weft_partial(WEFT_SUM);
     const weft_placement batch[] = {weft_shard(0), whole}, out[] = {whole, weft_shard(0)},
                          in[] = {weft_shard(1), weft_shard(1)}, k = weft_shard(1);
 
@@ -34,7 +34,7 @@ static weft_status conv_rule(const weft_op_info *info, weft_rule *rule, void *pa
     (void)payload;
     if (weft_rule_accept(rule, batch, batch) != WEFT_OK) return weft_error_status();
     if (weft_rule_accept(rule, out, &k) != WEFT_OK) return weft_error_status();
-    return weft_rule_accept(rule, in, &pending);
+    return weft_rule_accept(rule, in, &partial);
 }
 
 static double at(const weft_op_shard *p, int64_t i, int64_t j, int64_t k)
@@ -184,7 +184,7 @@ WT_TEST(weakness_4__vocabularies_smaller_than_the_ranks)
     }
 }
 
-/* ---- 10.4-5: two lookups that are pending at once ---- */
+/* ---- 10.4-5: two lookups that are partial at once ---- */
 
 static weft_module *table(weft_mesh *mesh, int64_t rows, uint64_t seed)
 {
@@ -202,9 +202,9 @@ static weft_module *table(weft_mesh *mesh, int64_t rows, uint64_t seed)
     return m;
 }
 
-/* Weakness 10.4-5: row-wise embeddings of the same shapes, both pending: added as they are, and
+/* Weakness 10.4-5: row-wise embeddings of the same shapes, both partial: added as they are, and
  * reduced once, and each by itself. */
-WT_TEST(weakness_5__row_wise_embeddings_are_pending_together)
+WT_TEST(weakness_5__row_wise_embeddings_are_partial_together)
 {
     for (int64_t rows = 3; rows <= 8; rows += 5) {
         struct wt_world w = wt_world_open();
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
         WT_CASE(weakness_3__a_label_is_never_wrong),
         WT_CASE(weakness_4__maxima_over_few_rows),
         WT_CASE(weakness_4__vocabularies_smaller_than_the_ranks),
-        WT_CASE(weakness_5__row_wise_embeddings_are_pending_together),
+        WT_CASE(weakness_5__row_wise_embeddings_are_partial_together),
         WT_CASE(weakness_6__norms_are_reduced_once),
         WT_CASE(weakness_13__declarations_are_not_trusted),
         WT_END,

@@ -419,15 +419,15 @@ WT_TEST(gather__whole_tensors_on_the_ranks_that_want_them)
 /* ---- refused ---- */
 
 /* CKPT-16 */
-WT_TEST(refused__a_pending_sum)
+WT_TEST(refused__a_partial_sum)
 {
     struct wt_world w = wt_world_open();
     weft_state *state = weft_state_new();
 
-    WT_EQ(weft_state_add_tensor(state, "p", wt_pending(&w, wt_constant(2, 2, 1), WEFT_SUM)),
+    WT_EQ(weft_state_add_tensor(state, "p", wt_partial(&w, wt_constant(2, 2, 1), WEFT_SUM)),
           WEFT_ERR_LAYOUT);
     WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
-    WT_EQ(weft_state_add_tensor(state, "m", wt_pending(&w, wt_constant(2, 2, 1), WEFT_MAX)),
+    WT_EQ(weft_state_add_tensor(state, "m", wt_partial(&w, wt_constant(2, 2, 1), WEFT_MAX)),
           WEFT_ERR_LAYOUT);
     WT_FAILED(WEFT_ERR_LAYOUT, "'m' is partial");
     WT_EQ(weft_state_count(state), 0);
@@ -585,7 +585,7 @@ int main(int argc, char **argv)
         WT_CASE(training__goes_on_as_if_it_had_not_stopped),
         WT_CASE(extra__numbers_bytes_and_generators_come_back),
         WT_CASE(gather__whole_tensors_on_the_ranks_that_want_them),
-        WT_CASE(refused__a_pending_sum),
+        WT_CASE(refused__a_partial_sum),
         WT_CASE(refused__a_path_with_a_scheme),
         WT_CASE(refused__what_the_checkpoint_lacks_or_has_otherwise),
         WT_CASE(refused__damaged_files_and_nothing_is_changed),

@@ -267,7 +267,7 @@ WT_TEST(write__what_cannot_be_is_refused_and_the_old_file_stays)
     weft_tensor *t = wt_whole(WEFT_F32, 1, 2, 3);
     const char *path = wt_scratch("stays.safetensors");
     weft_named_tensor good[] = {{"t", t}}, twice[] = {{"t", t}, {"t", wt_whole(WEFT_F32, 2, 2, 3)}};
-    weft_named_tensor pending[] = {{"p", wt_pending(&w, t, WEFT_SUM)}}, unread[] = {{"\xff", t}};
+    weft_named_tensor partial[] = {{"p", wt_partial(&w, t, WEFT_SUM)}}, unread[] = {{"\xff", t}};
     weft_weights *file = written(path, good, 1);
 
     weft_weights_close(file);
@@ -275,7 +275,7 @@ WT_TEST(write__what_cannot_be_is_refused_and_the_old_file_stays)
     WT_FAILED(WEFT_ERR_ARG, "'t' stands twice");
     WT_EQ(weft_weights_write(path, unread, 1), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "not UTF-8");
-    WT_EQ(weft_weights_write(path, pending, 1), WEFT_ERR_LAYOUT);
+    WT_EQ(weft_weights_write(path, partial, 1), WEFT_ERR_LAYOUT);
     WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
     WT_EQ(weft_weights_write(wt_scratch("no such folder/x"), good, 1), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot create");

@@ -43,7 +43,7 @@ static struct {
     bool begun; /* calls are made on a rank */
     long calls;
     int findings;
-    int said; /* what the child under way writes to */
+    int said; /* what the running child writes to */
     pid_t parent;
 } run = {.seconds = 2, .seed = 1};
 

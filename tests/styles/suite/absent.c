@@ -61,7 +61,7 @@ static bool must_say(const struct facts *f)
 
 static bool says_nothing(const struct facts *f) { return f->prepare && !f->out->layout; }
 
-static bool index_pending(const struct facts *f) { return f->index && is(f->in->layout, "P"); }
+static bool index_partial(const struct facts *f) { return f->index && is(f->in->layout, "P"); }
 
 static bool input_twice(const struct facts *f) { return f->index && is(f->in->layout, "S(-1)"); }
 
@@ -78,7 +78,7 @@ static bool has_own_layout(const struct facts *f)
            (strcmp(f->in->name, "fed=S(1)") != 0 || strcmp(f->out->name, "kept=S(1)") != 0);
 }
 
-static bool never_pending(const struct facts *f)
+static bool never_partial(const struct facts *f)
 {
     return (weft_is_replicate(f->l.gives) && weft_is_partial(f->l.out)) ||
            (weft_is_replicate(f->l.given) && weft_is_partial(f->l.wants));

@@ -102,7 +102,7 @@ static weft_tensor *twice(weft_module *m, weft_tensor *const *inputs, int n)
     return weft_mul_scalar(inputs[0], 2);
 }
 
-/* A linear function, so that a pending sum passes through. */
+/* A linear function, so that a partial sum passes through. */
 static weft_module *make_scale(const struct make *m)
 {
     static const weft_module_class kind = {.type = "scale", .forward = twice};

@@ -2,7 +2,7 @@
  * moves.c: what a style should send, from layouts and sizes alone.
  *
  * A tensor of n bytes that goes from one layout to another over t ranks takes one collective or
- * none. What a rank sends of it, of which m bytes are its own part:
+ * none. What a rank sends of it, of which m bytes are its own shard:
  *
  *     P -> R     all-reduce        payload n    sent 2 (t-1)/t n
  *     P -> S     reduce-scatter            n         n - m
@@ -121,7 +121,7 @@ static struct place place_of(const struct ws_case *c, const char *dims, weft_mes
 
 /* ---- phases ---- */
 
-/* A distributed leaf that is replicated keeps a pending gradient until somebody reads it. */
+/* A distributed leaf that is replicated keeps a partial gradient until somebody reads it. */
 static bool input_waits(const struct ws_case *c, const struct ws_layouts *l)
 {
     return ws_input_of(c)->distributed && l->has_back && weft_is_replicate(l->given) &&

@@ -154,7 +154,7 @@ struct ws_layouts {
 void ws_layouts_of(struct ws_layouts *layouts, const struct ws_case *c);
 /** NULL: R */
 weft_placement ws_placement(const char *text, int ndim);
-/** What a gradient of a tensor placed so comes as: a pending sum's is whole. */
+/** What a gradient of a tensor placed so comes as: a partial sum's is whole. */
 weft_placement ws_gradient_of(weft_placement p);
 
 /* ---- sizes, numbers, modules ---- */
@@ -178,7 +178,7 @@ weft_tensor *ws_input(const struct ws_case *c, int ways, struct ws_source source
 weft_tensor *ws_target(const struct ws_case *c, int ways, struct ws_source source);
 /** The gradient of the output, whole and plain. */
 weft_tensor *ws_output_gradient(const weft_tensor *y, struct ws_source source);
-/** The term of rank `index` of `ways` in a pending sum that is the first input; as exact. */
+/** The term of rank `index` of `ways` in a partial sum that is the first input; as exact. */
 weft_tensor *ws_input_term(const struct ws_case *c, int index, int ways, struct ws_source source);
 
 /** The parameters of a tree, each with its path without the model around it. */
@@ -281,7 +281,7 @@ bool ws_spoils(struct ws_run *run, enum ws_spoil spoil);
 /** A distributed tensor is placed so, or there is something to complain of. */
 bool ws_check_layout(struct ws_run *run, const char *what, weft_tensor *t, weft_placement layout);
 /** A distributed tensor against its reference: layout, and every element of this rank. ranks:
- *  collective over its mesh when it is pending */
+ *  collective over its mesh when it is partial */
 void ws_compare(struct ws_run *run, const char *what, weft_tensor *t, weft_placement layout,
                 const struct ws_numbers *want, int depth, enum ws_spoil spoil);
 /** Of this rank's elements; equal ones have equal hashes. */

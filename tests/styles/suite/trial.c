@@ -53,7 +53,7 @@ static weft_tensor *part_of(weft_tensor *distributed)
     return weft_detach(weft_to_local(distributed, NULL));
 }
 
-static weft_tensor *pending_input(struct trial *t)
+static weft_tensor *partial_input(struct trial *t)
 {
     weft_tensor *term = ws_input_term(t->c, t->index, t->ways, t->source);
 
@@ -65,7 +65,7 @@ static weft_tensor *given_input(struct trial *t)
 {
     weft_tensor *x;
 
-    if (weft_is_partial(t->l.given)) return pending_input(t);
+    if (weft_is_partial(t->l.given)) return partial_input(t);
     x = spread(t, t->run->reference.x, t->l.given);
     return ws_input_of(t->c)->distributed ? x : part_of(x);
 }
@@ -126,7 +126,7 @@ static void check_tally(struct trial *t, enum ws_phase phase, weft_direction dir
 
 /* ---- forward ---- */
 
-/* A plain part that was handed on, as the distributed tensor that it is a part of. */
+/* A plain shard that was handed on, as the distributed tensor that it is a part of. */
 static weft_tensor *whole_of(struct trial *t, weft_tensor *part, weft_placement layout,
                              const struct ws_numbers *like)
 {

@@ -1,7 +1,7 @@
 /*
- * test_redistribution.c: from one layout to another through the public functions: values, gradients
+ * test_redistribute.c: from one layout to another through the public functions: values, gradients
  * and collectives. IDs are those of the acceptance cases; steps by themselves:
- * unit/test_redistribute.c.
+ * test_plan.c.
  */
 /* mpi: 1 2 3 4 */
 #include <string.h>
@@ -79,7 +79,7 @@ WT_TEST(redistribute__moves_three_dims)
 }
 
 /* RED-08: one reduce-scatter or one all-reduce, chunks as large as they come. */
-WT_TEST(redistribute__pending_sums_are_added_once)
+WT_TEST(redistribute__partial_sums_are_added_once)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
     static const char *const to[] = {"R", "S(0)", "S(1)"};
@@ -91,7 +91,7 @@ WT_TEST(redistribute__pending_sums_are_added_once)
         const char *target = to[i % 3];
         const int64_t *size = sizes[i / 15];
         weft_tensor *ones = weft_full(dtypes[i / 3 % 5], 2, size, 1);
-        weft_tensor *y = wt_to(wt_pending(&w, ones, WEFT_SUM), target);
+        weft_tensor *y = wt_to(wt_partial(&w, ones, WEFT_SUM), target);
 
         WT_MOVED(&w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
         WT_ALL(wt_is_placed(y, target) && wt_local_is_all(y, wt_ranks()));
@@ -102,14 +102,14 @@ WT_TEST(redistribute__pending_sums_are_added_once)
     }
 }
 
-WT_TEST(redistribute__gradient_of_a_pending_sum_is_replicated)
+WT_TEST(redistribute__gradient_of_a_partial_sum_is_replicated)
 {
     static const char *const to[] = {"R", "S(0)", "S(1)"};
 
     for (int i = 0; i < 3; i++) {
         struct wt_world w = wt_world_open();
         weft_tensor *a = weft_set_requires_grad(wt_whole(WEFT_F64, 0, 5, 7), true);
-        weft_tensor *y = wt_to(wt_pending(&w, a, WEFT_SUM), to[i]);
+        weft_tensor *y = wt_to(wt_partial(&w, a, WEFT_SUM), to[i]);
         double *want = wt_values(wt_whole(WEFT_F64, 1, 5, 7));
 
         wt_moved(&w, WEFT_COLL_COUNT);
@@ -122,7 +122,7 @@ WT_TEST(redistribute__gradient_of_a_pending_sum_is_replicated)
 }
 
 /* RED-04: nothing to do, forward and backward; a replicated gradient stays what it is */
-WT_TEST(redistribute__pending_to_pending_is_the_tensor_itself)
+WT_TEST(redistribute__partial_to_partial_is_the_tensor_itself)
 {
     static const int64_t rows[] = {12, 3};
 
@@ -130,8 +130,8 @@ WT_TEST(redistribute__pending_to_pending_is_the_tensor_itself)
         struct wt_world w = wt_world_open();
         weft_tensor *ones = wt_constant(rows[i / 2], 5, 1), *t, *g;
 
-        t = weft_set_requires_grad(wt_pending(&w, ones, WEFT_SUM), true);
-        g = i % 2 ? wt_spread(&w, ones, "R") : wt_pending(&w, ones, WEFT_SUM);
+        t = weft_set_requires_grad(wt_partial(&w, ones, WEFT_SUM), true);
+        g = i % 2 ? wt_spread(&w, ones, "R") : wt_partial(&w, ones, WEFT_SUM);
         WT_ALL(wt_to(t, "P") == t);
         WT_ALL(weft_backward_from(wt_to(t, "P"), g) == WEFT_OK);
         WT_ALL(wt_is_placed(weft_grad(t), i % 2 ? "R" : "P") && wt_local_is_all(weft_grad(t), 1));
@@ -140,8 +140,8 @@ WT_TEST(redistribute__pending_to_pending_is_the_tensor_itself)
     }
 }
 
-/* RED-05: the gradient that to_local declares as pending is reduced once */
-WT_TEST(redistribute__gradient_declared_pending_is_reduced)
+/* RED-05: the gradient that to_local declares as partial is reduced once */
+WT_TEST(redistribute__gradient_declared_partial_is_reduced)
 {
     static const int64_t rows[] = {12, 5};
 
@@ -149,8 +149,8 @@ WT_TEST(redistribute__gradient_declared_pending_is_reduced)
         struct wt_world w = wt_world_open();
         weft_tensor *x =
             weft_set_requires_grad(wt_spread(&w, wt_constant(rows[i], 3, 2), "R"), true);
-        weft_placement pending = weft_partial(WEFT_SUM);
-        weft_tensor *y = weft_to_local(wt_to(x, "R"), &pending);
+        weft_placement partial = weft_partial(WEFT_SUM);
+        weft_tensor *y = weft_to_local(wt_to(x, "R"), &partial);
 
         WT_STILL(&w);
         WT_ALL(weft_backward_from(y, wt_constant(rows[i], 3, 1)) == WEFT_OK);
@@ -160,8 +160,8 @@ WT_TEST(redistribute__gradient_declared_pending_is_reduced)
     }
 }
 
-/* RED-09, RED-22, RED-30: what would become pending; nothing is sent, and the next call works */
-WT_TEST(redistribute__refuses_what_would_be_pending)
+/* RED-09, RED-22, RED-30: what would become partial; nothing is sent, and the next call works */
+WT_TEST(redistribute__refuses_what_would_be_partial)
 {
     static const char *const one[][2] = {{"R", "P"},         {"R", "P(max)"}, {"S(0)", "P(avg)"},
                                          {"S(0)", "P(max)"}, {"P", "P(avg)"}, {"P(max)", "P"}},
@@ -206,7 +206,7 @@ WT_TEST(redistribute__reduces_as_the_placement_says)
 
     for (int i = 0; i < 4; i++) {
         struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_pending(&w, wt_constant(3, 5, rows[i].local), rows[i].reduce);
+        weft_tensor *t = wt_partial(&w, wt_constant(3, 5, rows[i].local), rows[i].reduce);
 
         WT_ALL(wt_local_is_all(wt_to(t, "R"), rows[i].want));
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
@@ -229,7 +229,7 @@ WT_TEST(redistribute__empty_tensors_keep_their_shape)
 }
 
 /* RED-30: a shard is a term of a sum when the rest is filled with zeros. */
-WT_TEST(redistribute__shard_to_pending_sum_is_local)
+WT_TEST(redistribute__shard_to_partial_sum_is_local)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *x =
@@ -351,14 +351,14 @@ int main(int argc, char **argv)
     static const struct wt_case cases[] = {
         WT_CASE(redistribute__moves_once_and_back),
         WT_CASE(redistribute__moves_three_dims),
-        WT_CASE(redistribute__pending_sums_are_added_once),
-        WT_CASE(redistribute__gradient_of_a_pending_sum_is_replicated),
-        WT_CASE(redistribute__pending_to_pending_is_the_tensor_itself),
-        WT_CASE(redistribute__gradient_declared_pending_is_reduced),
-        WT_CASE(redistribute__refuses_what_would_be_pending),
+        WT_CASE(redistribute__partial_sums_are_added_once),
+        WT_CASE(redistribute__gradient_of_a_partial_sum_is_replicated),
+        WT_CASE(redistribute__partial_to_partial_is_the_tensor_itself),
+        WT_CASE(redistribute__gradient_declared_partial_is_reduced),
+        WT_CASE(redistribute__refuses_what_would_be_partial),
         WT_CASE(redistribute__reduces_as_the_placement_says),
         WT_CASE(redistribute__empty_tensors_keep_their_shape),
-        WT_CASE(redistribute__shard_to_pending_sum_is_local),
+        WT_CASE(redistribute__shard_to_partial_sum_is_local),
         WT_CASE(redistribute__refuses),
         WT_CASE(full_tensor__is_the_whole_on_every_rank),
         WT_CASE(redistribute__on_two_axes_keeps_the_value),
@@ -367,5 +367,5 @@ int main(int argc, char **argv)
         WT_END,
     };
 
-    return wt_main(argc, argv, "redistribution", cases);
+    return wt_main(argc, argv, "redistribute", cases);
 }

@@ -1,5 +1,5 @@
 /* programs.c: see the header. */
-#include "door/programs.h"
+#include "dispatch/programs.h"
 
 #include <string.h>
 

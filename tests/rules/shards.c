@@ -1,5 +1,5 @@
-/* parts.c: boxes, terms, and what they make up. */
-#include "rules/parts.h"
+/* shards.c: boxes, terms, and what they make up. */
+#include "rules/shards.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * test_pending.c: values that are terms on several ranks. Traps 6, 7, 8, 9 and 28 and weaknesses
- * 10.4-4, 5, 6, 7, 8 and 14 of other libraries: what passes a pending reduction and what may not,
+ * test_partial.c: values that are terms on several ranks. Traps 6, 7, 8, 9 and 28 and weaknesses
+ * 10.4-4, 5, 6, 7, 8 and 14 of other libraries: what passes a partial tensor and what may not,
  * a bias that counts once, embeddings over sharded rows, means over uneven shards.
  */
 #include <math.h>
@@ -59,7 +59,7 @@ WT_TEST(bias__of_a_rowwise_layer_counts_once)
     }
 }
 
-/* ---- what a pending reduction passes ---- */
+/* ---- what a partial tensor passes ---- */
 
 enum { FORMS = 16 };
 
@@ -102,16 +102,16 @@ static weft_tensor *form(int i, weft_tensor *p, weft_tensor *q)
     }
 }
 
-/* Trap 7, weakness 10.4-7: sums, averages, maxima, minima and products that are pending, through
+/* Trap 7, weakness 10.4-7: sums, averages, maxima, minima and products that are partial, through
  * everything, give what the reduced value gives. */
 static void check_forms(struct wt_world *w, weft_reduce reduce)
 {
-    weft_placement pending[] = {weft_partial(reduce), weft_partial(reduce)};
+    weft_placement partial[] = {weft_partial(reduce), weft_partial(reduce)};
     weft_tensor *terms[2], *reduced[2];
 
     for (int i = 0; i < 2; i++) {
         terms[i] = weft_add_scalar(wt_whole(WEFT_F64, 5 * i + wt_rank() + 1, 4, 3), 0.125);
-        terms[i] = weft_from_local(terms[i], w->mesh, pending, NULL);
+        terms[i] = weft_from_local(terms[i], w->mesh, partial, NULL);
         reduced[i] = wt_to(terms[i], "R,R");
     }
     for (int i = 0; i < FORMS; i++) {
@@ -125,7 +125,7 @@ static void check_forms(struct wt_world *w, weft_reduce reduce)
     }
 }
 
-WT_TEST(pending__is_reduced_where_terms_would_not_do)
+WT_TEST(partial__is_reduced_where_terms_would_not_do)
 {
     static const weft_reduce all[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN, WEFT_PRODUCT};
 
@@ -175,8 +175,8 @@ WT_TEST(loss__over_uneven_batches_counts_targets)
     }
 }
 
-/* Weakness 10.4-8: integers that are a pending sum stay integers, to the last one. */
-WT_TEST(pending__integers_stay_exact)
+/* Weakness 10.4-8: integers that are a partial sum stay integers, to the last one. */
+WT_TEST(partial__integers_stay_exact)
 {
     const int64_t big = (1ll << 53) + 1, values[] = {big, -7, 3};
 
@@ -193,16 +193,16 @@ WT_TEST(pending__integers_stay_exact)
     }
 }
 
-/* Weakness 10.4-14: views and copies, and casts of maxima, of what is pending send nothing,
+/* Weakness 10.4-14: views and copies, and casts of maxima, of what is partial send nothing,
  * whatever the reduction. */
-WT_TEST(pending__passes_views_and_copies)
+WT_TEST(partial__passes_views_and_copies)
 {
     static const weft_reduce all[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN, WEFT_PRODUCT};
     static const char *const names[] = {"P", "P(avg)", "P(max)", "P(min)", "P(product)"};
 
     for (int i = 0; i < 5; i++) {
         struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_pending(&w, wt_whole(WEFT_F64, 1 + wt_rank(), 4, 6), all[i]), *y;
+        weft_tensor *t = wt_partial(&w, wt_whole(WEFT_F64, 1 + wt_rank(), 4, 6), all[i]), *y;
 
         y = weft_contiguous(weft_transpose(t, 0, 1));
         y = weft_reshape(weft_slice(y, 0, 1, 5), 3, (int64_t[]){2, 2, 4});
@@ -253,7 +253,7 @@ WT_TEST(embedding__over_any_rows)
     }
 }
 
-/* Weakness 10.4-5: two lookups of the same shape that are pending at the same time. */
+/* Weakness 10.4-5: two lookups of the same shape that are partial at the same time. */
 WT_TEST(embedding__two_at_once)
 {
     struct wt_world w = wt_world_open();
@@ -309,16 +309,16 @@ int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
         WT_CASE(bias__of_a_rowwise_layer_counts_once),
-        WT_CASE(pending__is_reduced_where_terms_would_not_do),
+        WT_CASE(partial__is_reduced_where_terms_would_not_do),
         WT_CASE(mean__over_uneven_shards),
         WT_CASE(loss__over_uneven_batches_counts_targets),
-        WT_CASE(pending__integers_stay_exact),
-        WT_CASE(pending__passes_views_and_copies),
+        WT_CASE(partial__integers_stay_exact),
+        WT_CASE(partial__passes_views_and_copies),
         WT_CASE(embedding__over_any_rows),
         WT_CASE(embedding__two_at_once),
         WT_CASE(empty_shards__in_reductions_and_losses),
         WT_END,
     };
 
-    return wt_main(argc, argv, "pending", cases);
+    return wt_main(argc, argv, "partial", cases);
 }

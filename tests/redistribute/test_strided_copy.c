@@ -1,4 +1,4 @@
-/* test_redistribute_copy.c: strided copies, element by element against plain loops. */
+/* test_strided_copy.c: strided copies, element by element against plain loops. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,8 +108,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redistribute_copy");
-    TCase *tc = tcase_create("redistribute_copy");
+    Suite *suite = suite_create("strided_copy");
+    TCase *tc = tcase_create("strided_copy");
 
     tcase_add_test(tc, copy__moves_what_plain_loops_move_and_nothing_else);
     tcase_add_test(tc, copy__of_contiguous_data_is_one_run);

@@ -1,5 +1,5 @@
 /*
- * test_between.c: redistribution from one mesh to another, against the elements that each rank
+ * test_to_mesh.c: redistribution from one mesh to another, against the elements that each rank
  * should hold, one by one. Who has what is worked out here with a table of all elements and ranks.
  */
 /* ranks: 3 4 6 8 */
@@ -190,7 +190,7 @@ static void note(const struct move *m, int round)
 }
 
 /* Any mesh to any mesh, uneven and empty, there and back; each lacking element is sent once. */
-WT_TEST(between__any_two_meshes_every_element_arrives)
+WT_TEST(to_mesh__any_two_meshes_every_element_arrives)
 {
     unsigned state = 20u + (unsigned)wt_ranks();
 
@@ -223,8 +223,8 @@ WT_TEST(between__any_two_meshes_every_element_arrives)
     }
 }
 
-/* A pending sum is summed first. */
-WT_TEST(between__meshes_pending_sums_are_carried_out)
+/* A partial sum is summed first. */
+WT_TEST(to_mesh__meshes_partial_sums_are_carried_out)
 {
     unsigned state = 7;
 
@@ -251,7 +251,7 @@ WT_TEST(between__meshes_pending_sums_are_carried_out)
 }
 
 /* The gradient comes back to the mesh and the placements that the tensor had. */
-WT_TEST(between__meshes_gradients_return)
+WT_TEST(to_mesh__meshes_gradients_return)
 {
     unsigned state = 99;
 
@@ -280,7 +280,7 @@ WT_TEST(between__meshes_gradients_return)
 }
 
 /* From a mesh of rank 0 alone to all, and from one half of the world to the other. */
-WT_TEST(between__meshes_that_have_no_rank_in_common)
+WT_TEST(to_mesh__meshes_that_have_no_rank_in_common)
 {
     int n = wt_ranks(), half = n / 2, one = 1, left[MOST], right[MOST];
     struct move m = {.ndim = 2, .shape = {n + 3, 5, 1}};
@@ -306,7 +306,7 @@ WT_TEST(between__meshes_that_have_no_rank_in_common)
 }
 
 /* Four replicas serve the others evenly; at 8 ranks each sends the whole once. */
-WT_TEST(between__meshes_replicas_share_the_load)
+WT_TEST(to_mesh__meshes_replicas_share_the_load)
 {
     int n = wt_ranks(), half = n / 2;
     int64_t shape[1] = {24}, sent;
@@ -326,7 +326,7 @@ WT_TEST(between__meshes_replicas_share_the_load)
 }
 
 /* The same elements under another mesh: nothing is sent, and bytes are shared. */
-WT_TEST(between__meshes_where_nothing_moves_bytes_are_shared)
+WT_TEST(to_mesh__meshes_where_nothing_moves_bytes_are_shared)
 {
     int n = wt_ranks(), rows = n % 2 ? 1 : 2;
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", n),
@@ -352,7 +352,7 @@ WT_TEST(between__meshes_where_nothing_moves_bytes_are_shared)
 
 /* All ranks go on with the bytes that they had, or none: else a write would be seen through, and
  * counted, on some ranks only. trial 2 */
-WT_TEST(between__meshes_bytes_are_shared_on_all_ranks_or_none)
+WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
 {
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
               *other = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
@@ -421,13 +421,13 @@ static int64_t booked(const char *placements)
 }
 
 /* On paper: of 16 ranks this process plays number 3, whose rows 18 to 23 rank 0 of 4 needs. */
-WT_TEST(between__meshes_without_ranks_moves_are_booked)
+WT_TEST(to_mesh__meshes_without_ranks_moves_are_booked)
 {
     WT_EQ(booked("S(0)"), 6 * 4 * 4);
     WT_EQ(booked("R"), 0);
 }
 
-WT_TEST(between__meshes_what_does_not_fit_is_refused)
+WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
 {
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
               *other = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()), *fake;
@@ -454,16 +454,16 @@ WT_TEST(between__meshes_what_does_not_fit_is_refused)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(between__any_two_meshes_every_element_arrives),
-        WT_CASE(between__meshes_pending_sums_are_carried_out),
-        WT_CASE(between__meshes_gradients_return),
-        WT_CASE(between__meshes_that_have_no_rank_in_common),
-        WT_CASE(between__meshes_replicas_share_the_load),
-        WT_CASE(between__meshes_where_nothing_moves_bytes_are_shared),
-        WT_CASE(between__meshes_bytes_are_shared_on_all_ranks_or_none),
-        WT_CASE(between__meshes_without_ranks_moves_are_booked),
-        WT_CASE(between__meshes_what_does_not_fit_is_refused),
+        WT_CASE(to_mesh__any_two_meshes_every_element_arrives),
+        WT_CASE(to_mesh__meshes_partial_sums_are_carried_out),
+        WT_CASE(to_mesh__meshes_gradients_return),
+        WT_CASE(to_mesh__meshes_that_have_no_rank_in_common),
+        WT_CASE(to_mesh__meshes_replicas_share_the_load),
+        WT_CASE(to_mesh__meshes_where_nothing_moves_bytes_are_shared),
+        WT_CASE(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none),
+        WT_CASE(to_mesh__meshes_without_ranks_moves_are_booked),
+        WT_CASE(to_mesh__meshes_what_does_not_fit_is_refused),
         WT_END,
     };
-    return wt_main(argc, argv, "between", cases);
+    return wt_main(argc, argv, "to_mesh", cases);
 }

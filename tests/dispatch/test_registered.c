@@ -3,7 +3,7 @@
  * those of the acceptance cases.
  */
 /* mpi: 2 4 */
-#include "door/programs.h"
+#include "dispatch/programs.h"
 
 /* Two axes, as square as the number of ranks allows. */
 static struct wt_world open_grid(void)

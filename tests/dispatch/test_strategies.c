@@ -5,7 +5,7 @@
 /* mpi: 2 4 */
 #include <math.h>
 
-#include "door/programs.h"
+#include "dispatch/programs.h"
 #include "dtensor/dispatch/choose_placements.h"
 #include "dtensor/registration/registry.h"
 #include "redistribute/redistribute.h"
@@ -82,7 +82,7 @@ WT_TEST(registered__replicate_everything)
     }
 }
 
-/* COST-03: one all-reduce of the pending operand beats a reduce-scatter and two all-gathers. */
+/* COST-03: one all-reduce of the partial operand beats a reduce-scatter and two all-gathers. */
 WT_TEST(cost__latency_counts)
 {
     const int64_t sizes[][3] = {{50, 6, 8}, {7, 5, 3}};
@@ -93,7 +93,7 @@ WT_TEST(cost__latency_counts)
         weft_tensor *x = wt_whole(WEFT_F32, 0, sizes[k][0], sizes[k][1]);
         weft_tensor *weight = wt_whole(WEFT_F32, 1, sizes[k][2], sizes[k][1]);
         weft_tensor *bias = weft_reshape(wt_whole(WEFT_F32, 2, 1, sizes[k][2]), 1, &sizes[k][2]);
-        weft_tensor *px = wt_pending(&w, x, WEFT_SUM), *y;
+        weft_tensor *px = wt_partial(&w, x, WEFT_SUM), *y;
         weft_tensor *sw = wt_spread(&w, weight, "S(0)"), *sb = wt_spread(&w, bias, "S(0)");
 
         if (wt_ranks() > 1)
@@ -111,7 +111,7 @@ WT_TEST(cost__latency_counts)
     }
 }
 
-/* The cheapest strategy, and no more moved than it needs: uneven and empty parts too. */
+/* The cheapest strategy, and no more moved than it needs: uneven and empty shards too. */
 WT_TEST(registered__the_cheapest_strategy_wins)
 {
     const int64_t rows[] = {12, 5, 1};
@@ -153,8 +153,8 @@ WT_TEST(layouts__on_one_rank_are_those_on_several)
     }
 }
 
-/* A pending sum's gradient is whole: a product of whole operands that makes it leaves no terms. */
-WT_TEST(gradient__of_a_pending_sum_is_made_without_messages)
+/* A partial sum's gradient is whole: a product of whole operands that makes it leaves no terms. */
+WT_TEST(gradient__of_a_partial_sum_is_made_without_messages)
 {
     const int64_t sizes[][3] = {{6, 8, 5}, {5, 3, 7}};
 
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
         WT_CASE(cost__latency_counts),
         WT_CASE(registered__the_cheapest_strategy_wins),
         WT_CASE(layouts__on_one_rank_are_those_on_several),
-        WT_CASE(gradient__of_a_pending_sum_is_made_without_messages),
+        WT_CASE(gradient__of_a_partial_sum_is_made_without_messages),
         WT_CASE(rules__softmax_of_ones_own),
         WT_CASE(rules__replace_a_built_in_one_also_for_cached_calls),
         WT_CASE(rules__of_unknown_ops_are_refused),

@@ -1,4 +1,5 @@
-/* test_paper.c: layouts on paper: kinds, parts, chunk lists and elements of each rank. */
+/* test_layout_api.c: layouts without tensors: kinds, shards, chunk lists and elements of each rank.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -492,8 +493,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("paper");
-    TCase *tc = tcase_create("paper");
+    Suite *suite = suite_create("layout_api");
+    TCase *tc = tcase_create("layout_api");
 
     tcase_add_checked_fixture(tc, begin, begin);
     tcase_add_test(tc, kind__of_each_placement_is_one);

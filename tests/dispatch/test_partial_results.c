@@ -56,7 +56,8 @@ static weft_tensor *multiplied(enum form form, weft_tensor *a, weft_tensor *b)
 }
 
 /* What it sends until both gradients are there. `first`: to what the factors are brought before
- * ("P": left to the op). `used`: the result is, whole or in parts, by an op that takes no terms. */
+ * ("P": left to the op). `used`: the result is, whole or as shards, by an op that takes no terms.
+ */
 static int64_t cost_of(struct wt_world *w, enum form form, const char *const *first, bool used)
 {
     weft_tensor *leaf[2], *factor[2], *y;
@@ -65,7 +66,7 @@ static int64_t cost_of(struct wt_world *w, enum form form, const char *const *fi
     for (int i = 0; i < 2; i++) {
         weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
 
-        leaf[i] = weft_set_requires_grad(wt_pending(w, whole, WEFT_SUM), true);
+        leaf[i] = weft_set_requires_grad(wt_partial(w, whole, WEFT_SUM), true);
         factor[i] = wt_to(leaf[i], first[i]);
     }
     y = multiplied(form, factor[0], factor[1]);
@@ -114,7 +115,7 @@ WT_TEST(product__of_partial_factors_has_the_right_gradients)
         for (int i = 0; i < 2; i++) {
             weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
 
-            leaf[i] = weft_set_requires_grad(wt_pending(&w, whole, WEFT_SUM), true);
+            leaf[i] = weft_set_requires_grad(wt_partial(&w, whole, WEFT_SUM), true);
             plain[i] = weft_set_requires_grad(weft_mul_scalar(whole, wt_ranks()), true);
         }
         WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, leaf[0], leaf[1])))), WEFT_OK);

@@ -1,4 +1,5 @@
-/* test_steps.c: the optimizers' passes over parameters and gradients against their formulas in f64.
+/* test_optimizer_step.c: the optimizers' passes over parameters and gradients against their
+ * formulas in f64.
  */
 #include "cases.h"
 
@@ -223,8 +224,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("steps");
-    TCase *tests = tcase_create("steps");
+    Suite *suite = suite_create("optimizer_step");
+    TCase *tests = tcase_create("optimizer_step");
 
     tcase_add_test(tests, updates__equal_their_formulas);
     tcase_add_test(tests, masters__are_rounded_and_followed);

@@ -1,7 +1,7 @@
 /*
  * test_silent_bugs.c: mistakes that train without a word elsewhere, each written as a user would
- * write it by hand on local parts. Here it is refused, or impossible: then values and gradients are
- * those of one device.
+ * write it by hand on local shards. Here it is refused, or impossible: then values and gradients
+ * are those of one device.
  */
 /* mpi: 2 4 */
 #include <stdlib.h>
@@ -68,14 +68,14 @@ WT_TEST(norm_weight__unwrapped_without_saying_whose_gradient)
 {
     for (int k = 0; k < 3; k++) {
         struct wt_world w = wt_world_open();
-        const weft_placement pending = weft_partial(WEFT_SUM);
+        const weft_placement partial = weft_partial(WEFT_SUM);
         weft_tensor *x = local_of(&w, wt_whole(WEFT_F64, 0, rows[k], 6), "S(0)");
         weft_tensor *weight = leaf(wt_spread(&w, vector(1, 6), "R"));
         double *want = expected_gradient(rows[k]);
 
         REFUSED(weft_rms_norm(x, weft_to_local(weight, NULL), 1e-6), "f64[6] {I} of (tp:");
         WT_STILL(&w);
-        WT_ALL(weft_backward(energy(weft_rms_norm(x, weft_to_local(weight, &pending), 1e-6))) ==
+        WT_ALL(weft_backward(energy(weft_rms_norm(x, weft_to_local(weight, &partial), 1e-6))) ==
                WEFT_OK);
         WT_ALL(wt_near_full(weft_grad(weight), want, WT_WITHIN(1e-12)));
         free(want);
@@ -206,14 +206,14 @@ WT_TEST(bias__added_after_the_reduction)
 
     for (int k = 0; k < 2; k++) {
         struct wt_world w = wt_world_open();
-        const weft_placement pending = weft_partial(WEFT_SUM);
+        const weft_placement partial = weft_partial(WEFT_SUM);
         weft_tensor *x = wt_whole(WEFT_F64, 0, 4, inner[k]);
         weft_tensor *weight = wt_whole(WEFT_F64, 1, inner[k], 6), *bias = leaf(vector(2, 6));
         weft_tensor *want = weft_add(weft_matmul(x, weight), bias), *spread, *y;
 
         spread = leaf(wt_spread(&w, vector(2, 6), "R"));
         y = weft_matmul(local_of(&w, x, "S(1)"), local_of(&w, weight, "S(0)"));
-        y = weft_add(weft_from_local(y, w.mesh, &pending, NULL), spread);
+        y = weft_add(weft_from_local(y, w.mesh, &partial, NULL), spread);
         WT_ALL(wt_near_tensors(y, want, WT_WITHIN(1e-12)));
         WT_ALL(weft_backward(energy(y)) == WEFT_OK && weft_backward(energy(want)) == WEFT_OK);
         WT_ALL(wt_near_tensors(weft_grad(spread), weft_grad(bias), WT_WITHIN(1e-12)));
@@ -224,9 +224,9 @@ WT_TEST(bias__added_after_the_reduction)
 WT_TEST(bias__called_a_term)
 {
     struct wt_world w = wt_world_open();
-    const weft_placement pending = weft_partial(WEFT_SUM);
+    const weft_placement partial = weft_partial(WEFT_SUM);
 
-    REFUSED(weft_from_local(local_of(&w, vector(0, 6), "R"), w.mesh, &pending, NULL),
+    REFUSED(weft_from_local(local_of(&w, vector(0, 6), "R"), w.mesh, &partial, NULL),
             "a sum would count it once per rank");
     wt_world_close(&w);
 }
@@ -307,7 +307,7 @@ WT_TEST(part__known_by_slices_of_its_mesh)
 {
     int dp = wt_ranks() % 2 == 0 ? 2 : 1;
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
-    const weft_placement whole = weft_replicate(), pending = weft_partial(WEFT_SUM);
+    const weft_placement whole = weft_replicate(), partial = weft_partial(WEFT_SUM);
     weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
     weft_tensor *x = local_of(&w, wt_whole(WEFT_F32, 0, 8, 6), "R,S(1)"), *y;
 
@@ -317,7 +317,7 @@ WT_TEST(part__known_by_slices_of_its_mesh)
         WT_FAILED(WEFT_ERR_LAYOUT, "as R: on axis tp ranks hold different parts");
     }
     y = weft_matmul(x, local_of(&w, wt_whole(WEFT_F32, 1, 6, 3), "R,S(0)"));
-    y = weft_from_local(y, tp, &pending, NULL);
+    y = weft_from_local(y, tp, &partial, NULL);
     WT_ALL(wt_near_tensors(y, weft_matmul(wt_whole(WEFT_F32, 0, 8, 6), wt_whole(WEFT_F32, 1, 6, 3)),
                            WT_WITHIN(1e-5)));
     weft_mesh_release(tp);
@@ -334,7 +334,7 @@ WT_TEST(pairs__a_block_by_hand)
 
     for (int k = 0; k < 2; k++) {
         struct wt_world w = wt_world_open();
-        const weft_placement pending = weft_partial(WEFT_SUM);
+        const weft_placement partial = weft_partial(WEFT_SUM);
         weft_tensor *x = leaf(wt_whole(WEFT_F64, 0, 4, 6)), *sx = leaf(wt_spread(&w, x, "R"));
         weft_tensor *up = leaf(wt_whole(WEFT_F64, 1, 6, hidden[k])), *sup;
         weft_tensor *down = leaf(wt_whole(WEFT_F64, 2, hidden[k], 6)), *sdown, *want, *y;
@@ -342,8 +342,8 @@ WT_TEST(pairs__a_block_by_hand)
         sup = leaf(wt_spread(&w, up, "S(1)"));
         sdown = leaf(wt_spread(&w, down, "S(0)"));
         want = energy(weft_matmul(weft_gelu(weft_matmul(x, up)), down));
-        y = weft_gelu(weft_matmul(weft_to_local(sx, &pending), weft_to_local(sup, NULL)));
-        y = weft_from_local(weft_matmul(y, weft_to_local(sdown, NULL)), w.mesh, &pending, NULL);
+        y = weft_gelu(weft_matmul(weft_to_local(sx, &partial), weft_to_local(sup, NULL)));
+        y = weft_from_local(weft_matmul(y, weft_to_local(sdown, NULL)), w.mesh, &partial, NULL);
         y = energy(weft_to_local(wt_to(y, "R"), NULL));
         WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(want) == WEFT_OK);
         WT_ALL(wt_near_tensors(y, want, WT_WITHIN(1e-10)));
@@ -354,7 +354,7 @@ WT_TEST(pairs__a_block_by_hand)
     }
 }
 
-/* A replicated input whose gradient is not declared pending is the bug of a missing all-reduce. */
+/* A replicated input whose gradient is not declared partial is the bug of a missing all-reduce. */
 WT_TEST(pairs__input_of_a_column_wise_layer)
 {
     struct wt_world w = wt_world_open();

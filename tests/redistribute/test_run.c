@@ -1,8 +1,8 @@
 /*
- * test_redistribute_run.c: redistribution carried out on ranks that are threads, for random meshes,
+ * test_run.c: redistribution carried out on ranks that are threads, for random meshes,
  * shapes, layouts and memory orders, against the value that one process would hold.
  *
- * Every element has a small integer value, made from its global position. Terms of pending
+ * Every element has a small integer value, made from its global position. Terms of partial
  * reductions are made from it so that they reduce to it exactly. After the run each rank looks into
  * the results of its peers and reduces them itself: no code under test judges the result.
  */
@@ -168,7 +168,7 @@ static double value_of(const struct scene *s, int64_t element)
 
 static int64_t noise(int64_t element, int term) { return (element * 13 + term * 7) % 4; }
 
-/* Which of the terms of its pending reductions a rank holds, and how many there are. */
+/* Which of the terms of its partial tensors a rank holds, and how many there are. */
 static int term_of(const struct scene *s, const weft_placement *p, const int *coordinates,
                    int *terms)
 {
@@ -192,7 +192,7 @@ static int averaged(const struct scene *s, const weft_placement *p)
     return ways;
 }
 
-/* WEFT_SUM also for averages; *any is false when nothing is pending. */
+/* WEFT_SUM also for averages; *any is false when nothing is partial. */
 static weft_reduce reduction(const struct scene *s, const weft_placement *p, bool *any)
 {
     *any = false;
@@ -541,8 +541,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redistribute_run");
-    TCase *tc = tcase_create("redistribute_run");
+    Suite *suite = suite_create("run");
+    TCase *tc = tcase_create("run");
 
     tcase_add_loop_test(tc, redistribute__any_layout_to_any_other_keeps_the_value, 0,
                         SEEDS * (int)(sizeof worlds / sizeof worlds[0]));

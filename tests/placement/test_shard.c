@@ -1,4 +1,4 @@
-/* test_part.c: which elements a rank holds, against lists of indexes that are cut by counting. */
+/* test_shard.c: which elements a rank holds, against lists of indexes that are cut by counting. */
 #include <string.h>
 
 #include "placement/element_map.h"
@@ -20,7 +20,7 @@ static void part_of(struct wf_shard *part, const struct wt_layout_case *c, int d
 }
 
 /* PLC-05, PLC-06, PLC-10, PLC-12, PLC-25, PLC-26, PLC-27, PLC-38: the element map of any layout */
-START_TEST(part__holds_what_cutting_index_lists_gives)
+START_TEST(shard__holds_what_cutting_index_lists_gives)
 {
     uint64_t state = seeds[_i];
 
@@ -49,7 +49,7 @@ START_TEST(part__holds_what_cutting_index_lists_gives)
 }
 END_TEST
 
-START_TEST(part__runs_are_the_elements_and_as_long_as_can_be)
+START_TEST(shard__runs_are_the_elements_and_as_long_as_can_be)
 {
     uint64_t state = seeds[_i];
 
@@ -87,7 +87,7 @@ START_TEST(part__runs_are_the_elements_and_as_long_as_can_be)
 END_TEST
 
 /* Every element of every dim: the rank that locate names is the one that holds it. */
-START_TEST(part__locate_is_the_inverse)
+START_TEST(shard__locate_is_the_inverse)
 {
     uint64_t state = seeds[_i];
 
@@ -111,7 +111,7 @@ START_TEST(part__locate_is_the_inverse)
 }
 END_TEST
 
-START_TEST(part__of_a_rank_outside_the_mesh_is_empty)
+START_TEST(shard__of_a_rank_outside_the_mesh_is_empty)
 {
     struct wt_layout_case c = {.n_axes = 2,
                                .ndim = 1,
@@ -130,7 +130,7 @@ START_TEST(part__of_a_rank_outside_the_mesh_is_empty)
 END_TEST
 
 /* A dim far beyond 32 bits, and a factor for which most pieces are empty. */
-START_TEST(part__large_dims_and_factors_are_exact)
+START_TEST(shard__large_dims_and_factors_are_exact)
 {
     int sizes[2] = {3, 2}, coordinates[2] = {2, 1};
     int64_t n = (int64_t)3 << 45, few = 5;
@@ -151,14 +151,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("part");
-    TCase *tc = tcase_create("part");
+    Suite *suite = suite_create("shard");
+    TCase *tc = tcase_create("shard");
 
-    tcase_add_loop_test(tc, part__holds_what_cutting_index_lists_gives, 0, 3);
-    tcase_add_loop_test(tc, part__runs_are_the_elements_and_as_long_as_can_be, 0, 3);
-    tcase_add_loop_test(tc, part__locate_is_the_inverse, 0, 3);
-    tcase_add_test(tc, part__of_a_rank_outside_the_mesh_is_empty);
-    tcase_add_test(tc, part__large_dims_and_factors_are_exact);
+    tcase_add_loop_test(tc, shard__holds_what_cutting_index_lists_gives, 0, 3);
+    tcase_add_loop_test(tc, shard__runs_are_the_elements_and_as_long_as_can_be, 0, 3);
+    tcase_add_loop_test(tc, shard__locate_is_the_inverse, 0, 3);
+    tcase_add_test(tc, shard__of_a_rank_outside_the_mesh_is_empty);
+    tcase_add_test(tc, shard__large_dims_and_factors_are_exact);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
 }

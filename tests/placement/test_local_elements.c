@@ -1,6 +1,6 @@
 /*
- * test_held.c: what ranks hold of real tensors, for every kind of shard; and back to the whole.
- * Meshes may be smaller than the world: the ranks outside hold nothing.
+ * test_local_elements.c: what ranks hold of real tensors, for every kind of shard; and back to the
+ * whole. Meshes may be smaller than the world: the ranks outside hold nothing.
  */
 /* ranks: 8 */
 /* mpi: 8 */
@@ -77,7 +77,7 @@ static int at(const struct wt_world *w, int axis) { return weft_mesh_coordinate(
 /* ---- plain shards ---- */
 
 /* PLC-05 */
-WT_TEST(held__is_the_slice_of_the_whole_for_all_sizes)
+WT_TEST(local_elements__is_the_slice_of_the_whole_for_all_sizes)
 {
     struct wt_world w = wt_world_open();
 
@@ -93,7 +93,7 @@ WT_TEST(held__is_the_slice_of_the_whole_for_all_sizes)
 }
 
 /* PLC-06 */
-WT_TEST(held__is_the_slice_of_the_whole_for_pairs_of_placements)
+WT_TEST(local_elements__is_the_slice_of_the_whole_for_pairs_of_placements)
 {
     static const char *const pairs[] = {"S(0),S(0)", "S(0),S(1)", "S(0),R",
                                         "S(1),S(1)", "S(1),R",    "R,R"};
@@ -106,7 +106,7 @@ WT_TEST(held__is_the_slice_of_the_whole_for_pairs_of_placements)
 }
 
 /* PLC-38 */
-WT_TEST(held__parts_are_disjoint_and_complete)
+WT_TEST(local_elements__parts_are_disjoint_and_complete)
 {
     static const char *const texts[] = {"S(0),S(1)", "S(1),S(0)", "S(0),S(0)", "S(1),S(1)"};
     static const int rows[] = {2, 1, 2, 1, 1, 0};
@@ -132,7 +132,7 @@ WT_TEST(held__parts_are_disjoint_and_complete)
 /* ---- strided shards ---- */
 
 /* PLC-14, PLC-15, PLC-17, PLC-19 */
-WT_TEST(held__of_strided_shards_has_the_size_and_offset_of_its_layout)
+WT_TEST(local_elements__of_strided_shards_has_the_size_and_offset_of_its_layout)
 {
     struct wt_world w = wt_world_open_mesh("a=2,b=2,c=2");
     weft_tensor *t = spread(&w, "SS(0,2),S(0),S(0)", 16, 16);
@@ -157,7 +157,7 @@ WT_TEST(held__of_strided_shards_has_the_size_and_offset_of_its_layout)
 }
 
 /* PLC-25 */
-WT_TEST(held__strided_elements_of_one_axis)
+WT_TEST(local_elements__strided_elements_of_one_axis)
 {
     static const double together[] = {0, 1, 2, 3, 4, 5, 6, 7}, apart[] = {0, 4, 1, 5, 2, 6, 3, 7},
                         thirds[] = {0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11};
@@ -179,7 +179,7 @@ WT_TEST(held__strided_elements_of_one_axis)
 }
 
 /* PLC-26, PLC-27 */
-WT_TEST(held__strided_elements_of_two_axes)
+WT_TEST(local_elements__strided_elements_of_two_axes)
 {
     static const double plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, strided[] = {0, 1, 4, 5, 2, 3, 6, 7},
                         columns[] = {0, 4, 2, 6, 1, 5, 3, 7};
@@ -209,7 +209,7 @@ WT_TEST(held__strided_elements_of_two_axes)
 /* ---- orders, segments, balanced cuts ---- */
 
 /* PLC-30 as tensors: an order and its strided form put the same elements on every rank. */
-WT_TEST(held__by_shard_order_is_as_strided)
+WT_TEST(local_elements__by_shard_order_is_as_strided)
 {
     static const char *const pairs[][2] = {
         {"S(0)[1],S(0)[0],R", "SS(0,2),S(0),R"},
@@ -234,7 +234,7 @@ WT_TEST(held__by_shard_order_is_as_strided)
     wt_world_close(&w);
 }
 
-WT_TEST(held__in_segments_and_balanced_comes_back)
+WT_TEST(local_elements__in_segments_and_balanced_comes_back)
 {
     static const char *const texts[] = {"S(0|4,1,1),R",
                                         "R,S(0|4,1,1)",
@@ -255,7 +255,7 @@ WT_TEST(held__in_segments_and_balanced_comes_back)
 }
 
 /* PLC-32 */
-WT_TEST(held__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer)
+WT_TEST(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer)
 {
     for (int64_t rows = 4; rows <= 7; rows += 3) {
         struct wt_world w = wt_world_open_mesh("dp=2,tp=2");
@@ -284,7 +284,7 @@ WT_TEST(held__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer)
 }
 
 /* The same error on every rank, before anything is sent. */
-WT_TEST(held__refuses_placements_that_do_not_fit)
+WT_TEST(local_elements__refuses_placements_that_do_not_fit)
 {
     static const struct {
         const char *placements, *part;
@@ -316,18 +316,18 @@ WT_TEST(held__refuses_placements_that_do_not_fit)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(held__is_the_slice_of_the_whole_for_all_sizes),
-        WT_CASE(held__is_the_slice_of_the_whole_for_pairs_of_placements),
-        WT_CASE(held__parts_are_disjoint_and_complete),
-        WT_CASE(held__of_strided_shards_has_the_size_and_offset_of_its_layout),
-        WT_CASE(held__strided_elements_of_one_axis),
-        WT_CASE(held__strided_elements_of_two_axes),
-        WT_CASE(held__by_shard_order_is_as_strided),
-        WT_CASE(held__in_segments_and_balanced_comes_back),
-        WT_CASE(held__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer),
-        WT_CASE(held__refuses_placements_that_do_not_fit),
+        WT_CASE(local_elements__is_the_slice_of_the_whole_for_all_sizes),
+        WT_CASE(local_elements__is_the_slice_of_the_whole_for_pairs_of_placements),
+        WT_CASE(local_elements__parts_are_disjoint_and_complete),
+        WT_CASE(local_elements__of_strided_shards_has_the_size_and_offset_of_its_layout),
+        WT_CASE(local_elements__strided_elements_of_one_axis),
+        WT_CASE(local_elements__strided_elements_of_two_axes),
+        WT_CASE(local_elements__by_shard_order_is_as_strided),
+        WT_CASE(local_elements__in_segments_and_balanced_comes_back),
+        WT_CASE(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer),
+        WT_CASE(local_elements__refuses_placements_that_do_not_fit),
         WT_END,
     };
 
-    return wt_main(argc, argv, "held", cases);
+    return wt_main(argc, argv, "local_elements", cases);
 }

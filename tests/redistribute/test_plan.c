@@ -1,4 +1,4 @@
-/* test_redistribute.c: plans of redistribution on pretended meshes, without data. */
+/* test_plan.c: plans of redistribution on simulated meshes, without data. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,7 +123,7 @@ START_TEST(plan__several_axes_on_one_dim)
 END_TEST
 
 /* RED-30: the gather of one axis, before the other is embedded */
-START_TEST(plan__shards_become_a_pending_sum_without_communication)
+START_TEST(plan__shards_become_a_partial_sum_without_communication)
 {
     ck_assert_str_eq(plan_text(&square, "S(0),S(1)", "R,P"),
                      "a: S(0)->R all-gather; b: S(1)->P embed");
@@ -512,12 +512,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redistribute");
-    TCase *tc = tcase_create("redistribute");
+    Suite *suite = suite_create("plan");
+    TCase *tc = tcase_create("plan");
 
     tcase_add_test(tc, plan__one_axis_needs_one_step);
     tcase_add_test(tc, plan__several_axes_on_one_dim);
-    tcase_add_test(tc, plan__shards_become_a_pending_sum_without_communication);
+    tcase_add_test(tc, plan__shards_become_a_partial_sum_without_communication);
     tcase_add_test(tc, plan__greedy_takes_one_axis_at_a_time);
     tcase_add_test(tc, plan__shard_order);
     tcase_add_test(tc, plan__flattened_axes_are_one);
