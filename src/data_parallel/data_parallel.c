@@ -101,7 +101,7 @@ static weft_status list_module_tensor(const weft_module_tensor *it, void *payloa
             "copy",
             kind, name, weft_module_path(m));
     WF_NEED_LOCAL(desc->contiguous, WEFT_ERR_ARG,
-                  "data parallel: this rank's part of %s '%s' of module '%s' is strided; "
+                  "data parallel: this rank's shard of %s '%s' of module '%s' is strided; "
                   "give the module a copy",
                   kind, name, weft_module_path(m));
     WF_NEED(!parameter->layout->partial, WEFT_ERR_ARG,

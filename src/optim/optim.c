@@ -98,7 +98,7 @@ static weft_status mark_slot_trainable(weft_optim *optim, struct wf_optim_slot *
             WEFT_ERR_ARG, "%s: parameter '%s' is a strided view; give the module a copy",
             optim->kind->name, slot->path);
     WF_NEED_LOCAL(wf_is_locally_contiguous(slot->tensor), WEFT_ERR_ARG,
-                  "%s: this rank's part of parameter '%s' is strided; give the module a copy",
+                  "%s: this rank's shard of parameter '%s' is strided; give the module a copy",
                   optim->kind->name, slot->path);
     slot->wanted = true;
     slot->state_mask = wf_optim_slot_state_mask(optim->kind, slot);

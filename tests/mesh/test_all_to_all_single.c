@@ -156,7 +156,7 @@ WT_TEST(all_to_all_single__all_ranks_are_told_what_one_does_wrong)
     is_refused(&l, x, more, "do not add up to its 2 rows");
     is_refused(&l, x, fewer, "do not add up to its 2 rows");
     is_refused(&l, x, negative, "do not add up to its 2 rows");
-    is_refused(&l, weft_full(WEFT_F32, 0, NULL, 1), right, "has a number");
+    is_refused(&l, weft_full(WEFT_F32, 0, NULL, 1), right, "has no dims");
     if (wt_ranks() > 1) {
         is_refused(&l, weft_full(WEFT_F64, 2, (int64_t[]){2, WIDTH}, 1), right, "has f64 of 2");
         is_refused(&l, weft_full(WEFT_F32, 3, (int64_t[]){2, WIDTH, 1}, 1), right, "of 3 dims");

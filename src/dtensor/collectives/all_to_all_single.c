@@ -1,7 +1,7 @@
 /*
  * all_to_all_single.c: rows whose number for each rank follows from data, with a gradient: the same
  * exchange the other way round. The numbers are exchanged first, so that every rank of the line
- * sees what does not go together, in the same words.
+ * finds the same mismatch and reports the same error.
  */
 #include <weft/collective.h>
 
@@ -21,7 +21,7 @@ struct splits {
     weft_mesh *mesh;
     int axis, ways;
     int64_t *send, *recv;
-    struct wf_layout *out; /* of what came */
+    struct wf_layout *out; /* of the received rows */
 };
 
 static struct splits *splits_new(const struct wf_collective_call *d, const weft_tensor *out,
@@ -51,11 +51,11 @@ static void splits_free(void *context)
     wf_free(s);
 }
 
-/* ---- what ranks tell each other first ---- */
+/* ---- the metadata that ranks exchange first ---- */
 
 enum { DTYPE, NDIM, GRADIENT, SHAPE, HEAD = SHAPE + WEFT_MAX_DIMS }; /* and then the splits */
 
-/* All ranks' words, one behind another; the caller frees them. */
+/* The metadata of all ranks of the line, in rank order; the caller frees it. */
 static int64_t *all_gather_headers(const struct wf_collective_call *d, const int64_t *send)
 {
     size_t width = (size_t)(HEAD + d->ways), *counts;
@@ -85,7 +85,7 @@ static const int64_t *header_of_rank(const struct wf_collective_call *d, const i
     return all + (size_t)rank * (size_t)(HEAD + d->ways);
 }
 
-/* The splits are no numbers of rows, or not of all rows. */
+/* Whether a split is negative or the splits do not add up to all rows. */
 static bool splits_cover_all_rows(const int64_t *splits, int ways, int64_t rows)
 {
     int64_t left = rows;
@@ -97,7 +97,7 @@ static bool splits_cover_all_rows(const int64_t *splits, int ways, int64_t rows)
     return left == 0;
 }
 
-/* What is wrong with the words of `rank`, beside those of the line's first; false: nothing. */
+/* Compares the metadata of `rank` with that of the line's first rank; false: nothing is wrong. */
 static bool describe_header_mismatch(const struct wf_collective_call *d, const int64_t *all,
                                      int rank, char *text, size_t bytes)
 {
@@ -105,8 +105,8 @@ static bool describe_header_mismatch(const struct wf_collective_call *d, const i
     const char *axis = weft_mesh_axis_name(d->mesh, d->axis);
 
     if (own[NDIM] == 0)
-        snprintf(text, bytes, "%s: rank %d of axis %s has a number, which has no rows", d->who,
-                 rank, axis);
+        snprintf(text, bytes, "%s: the tensor of rank %d of axis %s has no dims, and so no rows",
+                 d->who, rank, axis);
     else if (own[DTYPE] != first[DTYPE] || own[NDIM] != first[NDIM])
         snprintf(text, bytes, "%s: rank %d of axis %s has %s of %d dims, rank 0 %s of %d", d->who,
                  rank, axis, weft_dtype_name((weft_dtype)own[DTYPE]), (int)own[NDIM],
@@ -124,8 +124,7 @@ static bool describe_header_mismatch(const struct wf_collective_call *d, const i
     return true;
 }
 
-/* Every rank of the line finds the same; where the mesh has other lines, these know nothing of it.
- */
+/* Every rank of the line finds the same error; ranks of the mesh's other lines do not see it. */
 static weft_status check_ranks_headers(const struct wf_collective_call *d, const int64_t *all)
 {
     char text[256];
@@ -148,7 +147,7 @@ static int64_t sum_of_sizes(const int64_t *sizes, int n)
     return sum;
 }
 
-/* Rows lie one behind another already: nothing is packed. */
+/* Rows are contiguous already: nothing is packed. */
 static weft_tensor *exchange_rows(struct wf_collective_call *d, const int64_t *send,
                                   const int64_t *recv)
 {
@@ -186,7 +185,8 @@ static void vjp_all_to_all_single(const struct wf_tape_node *node, weft_tensor *
         in[0] = exchange_rows(&d, s->recv, s->send);
 }
 
-/* Backward is an exchange too: the ranks have to be in it together, whoever wants the gradient. */
+/* Backward is an exchange too: all ranks of the line have to call it, whichever wants a gradient.
+ */
 static void record_all_to_all_node(const struct wf_collective_call *d, weft_tensor *out,
                                    const int64_t *send, const int64_t *recv)
 {
@@ -198,7 +198,7 @@ static void record_all_to_all_node(const struct wf_collective_call *d, weft_tens
     wf_local_region_add_node(node);
 }
 
-/* An exchange of which all ranks of the line know whether somebody `wants` a gradient. */
+/* The exchange; all ranks of the line agree on `wants`, whether some rank wants a gradient. */
 static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const int64_t *send,
                                           const int64_t *recv, bool wants)
 {
@@ -220,7 +220,9 @@ weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_spl
                                         mesh, axis));
     WF_NEED_PTR(input_splits && output_splits, WEFT_ERR_ARG, "%s: no splits", call.who);
     if (weft_ndim(t) == 0)
-        return (void)WF_FAIL_LOCAL(WEFT_ERR_SHAPE, "%s: a number has no rows", call.who), NULL;
+        return (void)WF_FAIL_LOCAL(WEFT_ERR_SHAPE, "%s: the tensor has no dims, and so no rows",
+                                   call.who),
+               NULL;
     if (!splits_cover_all_rows(input_splits, call.ways, weft_size(t, 0)))
         WF_DIE("%s: the splits do not add up to the %lld rows", call.who,
                (long long)weft_size(t, 0));
@@ -251,7 +253,7 @@ weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t *input_sp
     WF_NEED_PTR(input_splits, WEFT_ERR_ARG, "%s: no splits", d.who);
     WF_NEED_PTR(!d.meta, WEFT_ERR_ARG,
                 "%s: a tensor on the meta device has no elements that sizes could follow from; "
-                "weft_mesh_all_to_all_known is told them",
+                "weft_mesh_all_to_all_known takes them as arguments",
                 d.who);
     all = all_gather_headers(&d, input_splits);
     recv = wf_malloc((size_t)d.ways * sizeof *recv);
