@@ -373,6 +373,23 @@ WT_TEST(styles__keep_the_output_distributed)
     }
 }
 
+WT_TEST(styles__inputs_on_a_larger_mesh_are_refused)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks()),
+              *tp = weft_mesh_sub(mesh, "tp");
+    struct row row = {.in = 6, .out = 6};
+    weft_module *m = new_layer(&row);
+    weft_placement everywhere[] = {weft_replicate(), weft_replicate()};
+
+    WT_EQ(weft_parallelize_module(m, tp, (weft_plan[]){{"", weft_colwise_parallel()}, {0}}),
+          WEFT_OK);
+    WT_ALL(!weft_call(m, weft_distribute_tensor(whole_input(&row), mesh, everywhere, -1)));
+    WT_FAILED(WEFT_ERR_LAYOUT, "a tensor lies on mesh (dp:1, tp:");
+    weft_module_release(m);
+    weft_mesh_release(tp);
+    weft_mesh_release(mesh);
+}
+
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
@@ -381,6 +398,7 @@ int main(int argc, char **argv)
         WT_CASE(styles__an_mlp_pair_needs_one_all_reduce_each_way),
         WT_CASE(styles__a_distributed_input_keeps_its_layout),
         WT_CASE(styles__keep_the_output_distributed),
+        WT_CASE(styles__inputs_on_a_larger_mesh_are_refused),
         WT_END,
     };
 
