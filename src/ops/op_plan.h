@@ -10,8 +10,13 @@
 #include "ops/op_table.h"
 
 struct wf_redist_plan;
-/** How a plan is carried out. */
-enum wf_plan_execution { WF_EXECUTE_KERNEL, WF_EXECUTE_VIEW, WF_EXECUTE_META };
+/** How a plan is carried out, once its inputs are where it wants them. */
+enum wf_plan_execution {
+    WF_EXECUTE_KERNEL,         /* outputs are made, a kernel fills them */
+    WF_EXECUTE_VIEW,           /* another handle to the first input's bytes */
+    WF_EXECUTE_REDISTRIBUTION, /* the input that was moved is the result */
+    WF_EXECUTE_META            /* handles and counted bytes: nothing is computed */
+};
 
 /** What is wrong with the types of a plan's inputs (dtensor/dispatch/grad_types.h); NULL reasons:
  * nothing. */

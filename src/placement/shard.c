@@ -275,3 +275,15 @@ void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *glob
         offset[d] = wf_shard_offset(&shard);
     }
 }
+
+bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b)
+{
+    if (a->size != b->size) return false;
+    for (int64_t at = 0; at < a->size;) {
+        struct wf_index_range x = wf_shard_range_at(a, at), y = wf_shard_range_at(b, at);
+
+        if (x.offset != y.offset || x.size != y.size) return false;
+        at += x.size;
+    }
+    return true;
+}

@@ -61,6 +61,9 @@ int64_t wf_shard_to_local(const struct wf_shard *shard, int64_t global);
 int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global, int n_axes,
                               const int *axis_sizes, const weft_placement *placements);
 
+/** Both hold the same elements of the dim. */
+bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b);
+
 /** The axes that cut `dim`, in the order in which they do; returns their number. */
 int wf_axes_sharding_dim(int *axes, int dim, int n_axes, const weft_placement *placements);
 

@@ -127,20 +127,6 @@ static bool next_coordinates(int *coordinates, const int *axes, int n, const int
     return false;
 }
 
-static bool same_index_ranges(const struct wf_shard *a, const struct wf_shard *b)
-{
-    struct wf_index_range run;
-
-    if (a->size != b->size) return false;
-    for (int64_t at = 0; at < a->size; at += run.size) {
-        struct wf_index_range other = wf_shard_range_at(b, at);
-
-        run = wf_shard_range_at(a, at);
-        if (run.offset != other.offset || run.size != other.size) return false;
-    }
-    return true;
-}
-
 /* Every rank holds the same elements of the dim by both. */
 static weft_status check_same_elements(const weft_layout *a, const weft_layout *b, int dim)
 {
@@ -153,7 +139,7 @@ static weft_status check_same_elements(const weft_layout *a, const weft_layout *
 
         wf_shard_init(&one, dim, a->shape[dim], a->n_axes, sizes, coordinates, a->placements);
         wf_shard_init(&other, dim, b->shape[dim], b->n_axes, sizes, coordinates, b->placements);
-        WF_NEED(same_index_ranges(&one, &other), WEFT_ERR_LAYOUT,
+        WF_NEED(wf_shards_equal(&one, &other), WEFT_ERR_LAYOUT,
                 "dim %d of %lld elements is cut unevenly: as strided shards and by shard order its "
                 "shards differ",
                 dim, (long long)a->shape[dim]);

@@ -11,7 +11,6 @@
 #include "mesh/mesh.h"
 #include "redistribute/program.h"
 #include "redistribute/redistribute.h"
-#include "redistribute/shard_overlap.h"
 
 /* ---- what planners look at ---- */
 

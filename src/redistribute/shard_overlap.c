@@ -70,15 +70,3 @@ void wf_overlap_compute(struct wf_overlap *o, const struct wf_shard *a, const st
 }
 
 void wf_overlap_free(struct wf_overlap *overlap) { wf_free(overlap->spans); }
-
-bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b)
-{
-    if (a->size != b->size) return false;
-    for (int64_t at = 0; at < a->size;) {
-        struct wf_index_range x = wf_shard_range_at(a, at), y = wf_shard_range_at(b, at);
-
-        if (x.offset != y.offset || x.size != y.size) return false;
-        at += x.size;
-    }
-    return true;
-}

@@ -24,6 +24,3 @@ struct wf_overlap {
 void wf_overlap_compute(struct wf_overlap *overlap, const struct wf_shard *a,
                         const struct wf_shard *b);
 void wf_overlap_free(struct wf_overlap *overlap);
-
-/** Both shards hold the same elements. */
-bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b);

@@ -86,8 +86,6 @@ static weft_tensor *make_output_view(const struct wf_op_plan *plan, weft_tensor 
 {
     int64_t at = plan->view_offset + plan->view_step * args->scalars.v[0];
 
-    if (plan->slow_path & WF_SLOW_EXPLICIT_MOVE && plan->out[0] == used[0]->layout)
-        return out[0] = used[0]; /* being moved was all it asked for */
     out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
                            (char *)used[0]->data + at, plan->name);
     out[0]->in_flight = used[0]->in_flight;
@@ -135,9 +133,8 @@ static weft_tensor *run_kernel_on_new_outputs(const struct wf_op_plan *plan,
 
 /* Tensors without elements: handles and counted bytes, and nothing to compute. */
 static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tensor *const *used,
-                                       weft_tensor **out, const struct wf_op_args *args)
+                                       weft_tensor **out)
 {
-    (void)args;
     for (int j = 0; j < plan->n_out; j++) {
         struct wf_block *block;
 
@@ -149,6 +146,14 @@ static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tenso
         out[j] = wf_tensor_new(plan->out[j], block, NULL, plan->name);
     }
     return out[0];
+}
+
+static weft_tensor *run_without_kernel(const struct wf_op_plan *plan, weft_tensor *const *used,
+                                       weft_tensor **out, const struct wf_op_args *args)
+{
+    if (plan->way == WF_EXECUTE_VIEW) return make_output_view(plan, used, out, args);
+    if (plan->way == WF_EXECUTE_REDISTRIBUTION) return out[0] = used[0];
+    return run_on_meta_device(plan, used, out);
 }
 
 void wf_op_plan_observe(const struct wf_op_plan *plan, double began, const weft_tensor *result)
@@ -212,8 +217,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
     else if (plan->way == WF_EXECUTE_KERNEL)
         result = run_kernel_on_new_outputs(plan, used, out, args);
     else
-        result = (plan->way == WF_EXECUTE_VIEW ? make_output_view : run_on_meta_device)(plan, used,
-                                                                                        out, args);
+        result = run_without_kernel(plan, used, out, args);
     if (result && !args->into) {
         if (recorded) record_tape_node(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];

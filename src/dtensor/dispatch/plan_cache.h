@@ -35,7 +35,8 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan);
 /** As much of it as follows from shapes and a rule. `call` has its inputs. */
 weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call);
 
-/** Let input i be redistributed to these placements before the op runs. */
+/** Let input i be redistributed to these placements before the op runs: for ops that are asked to.
+ */
 weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to);
 
 /** The plan's output j, retained by the plan. */

@@ -129,7 +129,8 @@ static weft_status check_move_has_ranks(const struct wf_op_plan *plan,
                    text);
 }
 
-weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to)
+static weft_status move_input(struct wf_op_plan *plan, int i, const weft_placement *to,
+                              enum wf_slow_path why)
 {
     struct wf_layout *in = plan->in[i], *target;
 
@@ -153,8 +154,13 @@ weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_pla
                                      (weft_device)in->desc.device);
     }
     plan->used[i] = target;
-    plan->slow_path |= WF_SLOW_EXPLICIT_MOVE;
+    plan->slow_path |= (uint8_t)why;
     return WEFT_OK;
+}
+
+weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to)
+{
+    return move_input(plan, i, to, WF_SLOW_EXPLICIT_MOVE);
 }
 
 static weft_status plan_input_moves(struct wf_op_plan *plan,
@@ -163,12 +169,10 @@ static weft_status plan_input_moves(struct wf_op_plan *plan,
     for (int i = 0; i < plan->n_in; i++) {
         if (!plan->in[i]) continue;
         if (spread && plan->in[i]->mesh)
-            WF_TRY(wf_op_plan_move_input(plan, i, choice->in[i]));
+            WF_TRY(move_input(plan, i, choice->in[i], WF_SLOW_IMPLICIT_MOVE));
         else
             plan->used[i] = wf_layout_retain(plan->in[i]);
     }
-    if (plan->slow_path & WF_SLOW_EXPLICIT_MOVE)
-        plan->slow_path ^= WF_SLOW_EXPLICIT_MOVE | WF_SLOW_IMPLICIT_MOVE;
     return WEFT_OK;
 }
 

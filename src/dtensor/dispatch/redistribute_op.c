@@ -1,6 +1,6 @@
 /*
- * redistribute_op.c: redistribution as an op on the tape: a view of an input that its plan moves
- * first. Gradient layouts: docs/concepts/autograd.md.
+ * redistribute_op.c: redistribution as an op on the tape: its input, moved, is its result. Gradient
+ * layouts: docs/concepts/autograd.md.
  */
 #include <weft/dtensor.h>
 
@@ -33,6 +33,7 @@ weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer 
     WF_TRY(wf_placements_check_segments(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_op_plan_move_input(plan, 0, to));
     wf_op_plan_set_output(plan, 0, wf_layout_retain(plan->used[0]));
+    if (plan->move[0] && !plan->meta) plan->way = WF_EXECUTE_REDISTRIBUTION;
     return WEFT_OK;
 }
 
