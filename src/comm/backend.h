@@ -108,7 +108,7 @@ size_t wf_counts_prefix_sum(const size_t *counts, int index);
  */
 void wf_mpi_agreement_start(struct wf_coll *coll);
 void wf_mpi_agreement_progress(struct wf_coll *coll);
-void wf_mpi_agreement_list_absent(const struct wf_coll *coll, char *text, size_t bytes);
+void wf_mpi_agreement_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes);
 
 /** End the job unless all ranks of coll->comm are about to do the same collective. */
 void wf_fingerprint_compare(const struct wf_coll *coll);

@@ -120,7 +120,7 @@ static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
 
     wf_coll_describe_with_caller(coll, what, sizeof what);
     if (coll->moved)
-        wf_mpi_agreement_list_absent(coll, missing, sizeof missing);
+        wf_mpi_agreement_describe_missing_ranks(coll, missing, sizeof missing);
     else
         coll->comm->backend->missing(coll, missing, sizeof missing);
     WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);

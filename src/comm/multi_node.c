@@ -329,7 +329,7 @@ static void nodes_start(struct wf_coll *coll)
     coll->complete = nodes_progress(coll);
 }
 
-static void nodes_list_absent(const struct wf_coll *coll, char *text, size_t bytes)
+static void nodes_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct op *op = coll->state;
 
@@ -449,7 +449,7 @@ const struct wf_backend wf_backend_multi_node = {
     .name = "nodes",
     .start = nodes_start,
     .step = nodes_progress,
-    .missing = nodes_list_absent,
+    .missing = nodes_describe_missing_ranks,
     .reads = nodes_can_read_in_place,
     .compares_over = nodes_agreement_channel,
     .open = nodes_open_comm,

@@ -17,7 +17,7 @@ static bool self_progress(struct wf_coll *coll)
     return true;
 }
 
-static void self_list_absent(const struct wf_coll *coll, char *text, size_t bytes)
+static void self_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
 {
     (void)coll;
     if (bytes) text[0] = '\0';
@@ -42,7 +42,7 @@ const struct wf_backend wf_backend_self = {
     .name = "self",
     .start = self_start,
     .step = self_progress,
-    .missing = self_list_absent,
+    .missing = self_describe_missing_ranks,
     .reads = self_can_read_in_place,
     .open = self_open_comm,
     .close = self_close_comm,

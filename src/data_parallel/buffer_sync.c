@@ -63,8 +63,8 @@ static double *pack_buffer(const struct wf_replica_tensor *m, double *to, bool c
     return to;
 }
 
-static const double *unpack_buffer(const struct wf_replica_tensor *m, const double *from,
-                                   double divisor)
+static const double *unpack_module_buffer(const struct wf_replica_tensor *m, const double *from,
+                                          double divisor)
 {
     const struct wf_dtype_info *dtype = &wf_dtypes[tensor_dtype_of(m)];
     char *to = m->leaf->data;
@@ -94,8 +94,8 @@ static void pack_sum_unpack_buffers(const struct wf_replicas *r, unsigned axes, 
     wf_replicas_sum_values(r, axes, numbers, (int)count);
     for (int i = 0; i < r->n_members; i++)
         if (is_buffer_shared_along(&r->members[i], axes))
-            from = unpack_buffer(&r->members[i], from,
-                                 is_buffer_averaged(r, &r->members[i]) ? replicas : 1);
+            from = unpack_module_buffer(&r->members[i], from,
+                                        is_buffer_averaged(r, &r->members[i]) ? replicas : 1);
 }
 
 static void sync_buffers_along_axes(const struct wf_replicas *r, unsigned axes)

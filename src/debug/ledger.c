@@ -13,7 +13,7 @@
 #include "dtensor/dispatch/slow_path.h"
 #include "ops/op_plan.h"
 
-static bool is_plan_distributed(const struct wf_op_plan *plan)
+static bool is_op_plan_distributed(const struct wf_op_plan *plan)
 {
     bool distributed = plan->out[0] && plan->out[0]->mesh;
 
@@ -22,7 +22,7 @@ static bool is_plan_distributed(const struct wf_op_plan *plan)
 }
 
 /* Views that move nothing, and changes of dtype: what PyTorch's tables leave out too. */
-static bool is_plan_trivial(const struct wf_op_plan *plan)
+static bool is_op_plan_trivial(const struct wf_op_plan *plan)
 {
     bool moves = plan->slow_path & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
 
@@ -40,8 +40,8 @@ static struct wf_ledger_line ledger_line_of_event(const struct wf_event *event)
                                    .place = event->where.module,
                                    .phase = event->where.phase,
                                    .coalesced = event->coalesced,
-                                   .distributed = plan && is_plan_distributed(plan),
-                                   .trivial = plan && is_plan_trivial(plan)};
+                                   .distributed = plan && is_op_plan_distributed(plan),
+                                   .trivial = plan && is_op_plan_trivial(plan)};
 }
 
 static uint64_t hash_ledger_line(const struct wf_ledger_line *line)

@@ -214,20 +214,20 @@ void wf_rule_attention_grad(const struct wf_infer *call, struct wf_dim_labels *l
     labels->count = LETTERS;
 }
 
-static int group_dim(const struct wf_infer *call) { return call->attr[1] ? 2 : 3; }
+static int packed_qkv_group_dim(const struct wf_infer *call) { return call->attr[1] ? 2 : 3; }
 
 /* The query heads of a group lie in one dim with its key and value, so that dim stays whole. */
 static void label_packed(const struct wf_infer *call, int8_t *dims)
 {
     dims[0] = BATCH;
-    dims[group_dim(call)] = GROUP;
+    dims[packed_qkv_group_dim(call)] = GROUP;
 }
 
 void wf_rule_attention_packed(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     label_packed(call, labels->in[0]);
     label_mask(call, 1, labels);
-    label_bias(call, 2, call->in[0]->desc.global[group_dim(call)], -1, labels->in[2]);
+    label_bias(call, 2, call->in[0]->desc.global[packed_qkv_group_dim(call)], -1, labels->in[2]);
     label_heads(labels->out[0], 4);
     label_lse(labels->out[1], 3);
     labels->count = LETTERS;
@@ -241,9 +241,9 @@ void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_dim_la
     label_heads(labels->in[2], 4);
     label_lse(labels->in[3], 3);
     label_mask(call, 4, labels);
-    label_bias(call, 5, call->in[1]->desc.global[group_dim(call)], -1, labels->in[5]);
+    label_bias(call, 5, call->in[1]->desc.global[packed_qkv_group_dim(call)], -1, labels->in[5]);
     label_packed(call, labels->out[0]);
-    label_bias(call, 5, call->in[1]->desc.global[group_dim(call)], -1, labels->out[1]);
+    label_bias(call, 5, call->in[1]->desc.global[packed_qkv_group_dim(call)], -1, labels->out[1]);
     labels->count = LETTERS;
 }
 

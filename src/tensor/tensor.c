@@ -304,7 +304,7 @@ static void report_leaks(void)
 }
 
 /* What handles point to ends with the thread, names of ops that it registered included. */
-static void give_back(void)
+static void pool_handles_of_ending_thread(void)
 {
     for (struct chunk *chunk = handles.chunks.first; chunk; chunk = chunk->next) {
         for (int i = 0; i < chunk->used; i++)
@@ -320,7 +320,7 @@ void wf_tensor_finalize(void)
 {
     wf_scope_finalize();
     if (wf_tensor_live_count()) report_leaks();
-    give_back();
+    pool_handles_of_ending_thread();
     handles.free = handles.last = NULL;
     handles.made = handles.made_at_check = handles.released = handles.all = 0;
     handles.chunks = (struct chunks){0};

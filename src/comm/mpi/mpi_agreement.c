@@ -122,7 +122,7 @@ void wf_mpi_agreement_progress(struct wf_coll *coll)
     net->spare_agreement = a;
 }
 
-void wf_mpi_agreement_list_absent(const struct wf_coll *coll, char *text, size_t bytes)
+void wf_mpi_agreement_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct wf_mpi_agreement *a = coll->agreement;
     struct wf_mpi_comm *net = mpi_comm_of(coll);

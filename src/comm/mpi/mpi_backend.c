@@ -306,7 +306,7 @@ static void mpi_start(struct wf_coll *coll)
     coll->complete = mpi_progress(coll);
 }
 
-static void mpi_list_absent(const struct wf_coll *coll, char *text, size_t bytes)
+static void mpi_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct wf_mpi_op *op = coll->state;
 
@@ -353,7 +353,7 @@ const struct wf_backend wf_backend_mpi = {
     .name = "mpi",
     .start = mpi_start,
     .step = mpi_progress,
-    .missing = mpi_list_absent,
+    .missing = mpi_describe_missing_ranks,
     .reads = mpi_can_read_in_place,
     .compares_over = mpi_agreement_channel,
     .open = mpi_open_comm,

@@ -435,7 +435,7 @@ void wf_shm_engine_start(struct wf_coll *coll)
 
 /* ---- for the time-out ---- */
 
-void wf_shm_engine_list_absent(const struct wf_coll *coll, char *text, size_t bytes)
+void wf_shm_engine_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
 {
     const struct wf_shm_engine_op *op = coll->state;
     uint64_t passed = progress_stamp(op->number + 1, 0);

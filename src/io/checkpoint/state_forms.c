@@ -30,7 +30,7 @@ enum { ENTRIES = sizeof table / sizeof *table, WAYS = 1 + APART };
 /* ---- names ---- */
 
 /* The last place in a name of `part`, whole names separated by dots; NULL: nowhere. */
-static const char *find_last_in_path(const char *name, const char *part)
+static const char *find_last_name_in_module_path(const char *name, const char *part)
 {
     size_t length = strlen(part);
     const char *last = NULL;
@@ -63,7 +63,7 @@ bool wf_state_form_next(struct wf_state_form *form, const char *name)
 
         form->entry = entry;
         form->wanted = way ? &entry->apart[way - 1] : &entry->packed;
-        at = form->wanted->name ? find_last_in_path(name, form->wanted->name) : NULL;
+        at = form->wanted->name ? find_last_name_in_module_path(name, form->wanted->name) : NULL;
         if (!at) continue;
         if (way) add_form_source(form, &entry->packed, name, at);
         for (int i = 0; !way && i < APART && entry->apart[i].name; i++)

@@ -62,7 +62,7 @@ static weft_module *new_layer_norm(const weft_bert_config *c)
         .width = c->width, .eps = c->eps > 0 ? c->eps : bert_eps, .dtype = c->dtype});
 }
 
-static weft_status add_embeddings(weft_module *m, const weft_bert_config *c)
+static weft_status add_embedding_modules(weft_module *m, const weft_bert_config *c)
 {
     struct bert *bert = m->payload;
 
@@ -117,7 +117,7 @@ static weft_status build_bert(weft_module *m, const weft_bert_config *c)
     struct bert *bert = m->payload;
 
     WF_TRY(check_bert_config(c));
-    WF_TRY(add_embeddings(m, c));
+    WF_TRY(add_embedding_modules(m, c));
     bert->blocks =
         wf_add_transformer_blocks(m, c->layers,
                                   (weft_block_config){.width = c->width,

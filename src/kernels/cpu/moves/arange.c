@@ -132,7 +132,7 @@ weft_status wf_cpu_linspace(struct wf_kernel_call *k)
     return WEFT_OK;
 }
 
-weft_status wf_cpu_band(struct wf_kernel_call *k)
+weft_status wf_cpu_fill_band(struct wf_kernel_call *k)
 {
     prepare_fill(k, WEFT_I64)->fill = fill_band;
     return WEFT_OK;
