@@ -15,8 +15,8 @@ function(weft_isa_sources layer)
             # Asking for a vector loop where the machine has none is no fault of the source.
             target_compile_options(weft_${layer}_${isa} PRIVATE -Wno-pass-failed)
         endif()
-        target_include_directories(weft_${layer}_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/include
-            ${WEFT_LAYER_ROOT}/${layer} ${WEFT_LAYER_ROOT}/base)
+        target_include_directories(weft_${layer}_${isa} PRIVATE ${WEFT_LAYER_ROOT}/${layer}/src
+            ${WEFT_LAYER_ROOT}/base/src ${WEFT_LAYER_ROOT}/base/include)
         set(WEFT_ISA_OBJECTS ${WEFT_ISA_OBJECTS} weft_${layer}_${isa})
     endforeach()
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -35,8 +35,8 @@ function(weft_amx_sources layer)
     add_library(weft_${layer}_amx OBJECT ${ARGN})
     target_link_libraries(weft_${layer}_amx PRIVATE weft_flags)
     target_compile_options(weft_${layer}_amx PRIVATE -O3)
-    target_include_directories(weft_${layer}_amx PRIVATE ${WEFT_LAYER_ROOT}/${layer}
-        ${WEFT_LAYER_ROOT}/base ${PROJECT_SOURCE_DIR}/include)
+    target_include_directories(weft_${layer}_amx PRIVATE ${WEFT_LAYER_ROOT}/${layer}/src
+        ${WEFT_LAYER_ROOT}/base/src ${WEFT_LAYER_ROOT}/base/include)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND WEFT_HAS_AMX)
         target_compile_options(weft_${layer}_amx PRIVATE -march=x86-64-v4
             -mprefer-vector-width=512 -mamx-tile -mamx-bf16 -mavx512bf16)

@@ -3,25 +3,12 @@
 
 #include <stdio.h>
 
+#include <weft/memory.h>
 #include <weft/mesh.h>
+#include <weft/plan_cache.h>
 #include <weft/tensor.h>
 
 typedef struct weft_ledger weft_ledger;
-
-typedef enum weft_coll {
-    WEFT_COLL_ALL_REDUCE,
-    WEFT_COLL_ALL_GATHER,
-    WEFT_COLL_REDUCE_SCATTER,
-    WEFT_COLL_ALL_TO_ALL,
-    WEFT_COLL_BROADCAST,
-    WEFT_COLL_SCATTER,
-    WEFT_COLL_GATHER,
-    WEFT_COLL_SEND,
-    WEFT_COLL_RECV,
-    WEFT_COLL_BARRIER,
-    WEFT_COLL_REDUCE, /* a reduce-scatter whose whole result goes to one rank */
-    WEFT_COLL_COUNT
-} weft_coll;
 
 typedef enum weft_direction {
     WEFT_DIRECTION_FORWARD,
@@ -122,42 +109,7 @@ WEFT_API void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FIL
  * ranks: any; local */
 WEFT_API void weft_ledger_json(const weft_ledger *ledger, FILE *out);
 
-/* ---- memory, settings, caches ---- */
-
-typedef struct weft_memory {
-    int64_t live, peak, cached; /* bytes */
-} weft_memory;
-
-typedef enum weft_memory_category {
-    WEFT_MEMORY_WEIGHTS,
-    WEFT_MEMORY_GRADIENTS,
-    WEFT_MEMORY_OPTIMIZER,
-    WEFT_MEMORY_ACTIVATIONS,
-    WEFT_MEMORY_COMMUNICATION,
-    WEFT_MEMORY_CATEGORIES /* all of them together */
-} weft_memory_category;
-
-/** Bytes of this rank's tensors. ranks: any; local */
-WEFT_API weft_memory weft_memory_of(weft_memory_category category);
-/** Bytes that this rank's tensors on the meta device would take. ranks: any; local */
-WEFT_API weft_memory weft_memory_simulated(weft_memory_category category);
-/** Peaks, planned ones too, start again at what is live. ranks: any; local */
-WEFT_API void weft_memory_reset_peak(void);
-WEFT_API void weft_memory_print(FILE *out);
-
-/** Count a tensor's bytes under this category from now on; modules do so with their parameters.
- *  ranks: any; local. gives: t */
-WEFT_API weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category);
+/* ---- settings ---- */
 
 /** Every environment variable the library reads, its value and meaning. ranks: any; local */
 WEFT_API void weft_print_knobs(FILE *out);
-
-typedef struct weft_cache_stats {
-    int64_t plan_hits, plan_misses, plan_evictions, plan_entries, layout_entries;
-} weft_cache_stats;
-
-/** The thread's plan cache. ranks: any; local */
-WEFT_API weft_cache_stats weft_cache_statistics(void);
-/** Forget this thread's plans and its figures; the next calls are planned anew. ranks: any; local
- */
-WEFT_API void weft_cache_clear(void);

@@ -6,7 +6,10 @@
  */
 #pragma once
 
-#include <weft/tensor.h>
+#include <stddef.h>
+
+#include <weft/placement.h>
+#include <weft/types.h>
 
 /**
  * A value: everything that says which rank holds which elements of a tensor. The mesh is borrowed.

@@ -15,8 +15,7 @@
 
 #include <weft/error.h>
 #include <weft/export.h>
-
-typedef struct weft_mesh weft_mesh;
+#include <weft/types.h>
 
 /** Where the elements of a tensor are. */
 typedef enum weft_device {

@@ -13,6 +13,7 @@
 
 #include <weft/error.h>
 #include <weft/mesh.h>
+#include <weft/types.h>
 
 typedef enum weft_placement_kind {
     WEFT_KIND_REPLICATE,
@@ -20,17 +21,6 @@ typedef enum weft_placement_kind {
     WEFT_KIND_PARTIAL, /* each rank holds a term; the value is their reduction */
     WEFT_KIND_STRIDED  /* the dim is cut in `factor` pieces, each piece over the axis */
 } weft_placement_kind;
-
-typedef enum weft_reduce {
-    WEFT_SUM,
-    WEFT_AVG,
-    WEFT_PRODUCT,
-    WEFT_MAX,
-    WEFT_MIN,
-    WEFT_MASKED, /* a sum in which, per element, at most one rank's term is not zero */
-    WEFT_NORM,   /* (sum of |term|^p)^(1/p) */
-    WEFT_REDUCE_COUNT
-} weft_reduce;
 
 /** How a shard's dim (or a segment of it) is cut over the ranks of an axis. */
 typedef enum weft_cut {

@@ -10,99 +10,8 @@
  */
 #pragma once
 
+#include <weft/generator.h>
 #include <weft/tensor.h>
-
-/* ---- generators: a seed and the number of the next draw ---- */
-
-typedef struct weft_generator weft_generator;
-
-/** A generator that starts at draw 0 / one more owner / one owner less; NULL is allowed.
- * ranks: any; local, all alike. gives: a generator owned by the caller */
-WEFT_API weft_generator *weft_generator_new(uint64_t seed);
-WEFT_API weft_generator *weft_generator_retain(weft_generator *g);
-WEFT_API void weft_generator_release(weft_generator *g);
-
-/**
- * A generator with a name, kept by the thread until weft_generator_reset / the one with a name.
- *
- * ranks: any; local, all alike
- * gives: borrowed
- * fails: add: WEFT_ERR_STATE when the name is taken, or when one was added with that seed, whose
- *        numbers it would repeat; find: WEFT_ERR_NOT_FOUND
- */
-WEFT_API weft_generator *weft_generator_add(const char *name, uint64_t seed);
-WEFT_API weft_generator *weft_generator_find(const char *name);
-
-/** Forget all named generators. ranks: any; local */
-WEFT_API void weft_generator_reset(void);
-
-/** The generator that NULL stands for: of the innermost fork, else the thread's own, which starts
- * with seed 0. ranks: any; local. gives: borrowed */
-WEFT_API weft_generator *weft_generator_current(void);
-
-/** The seed and the number of the next draw; both need a handle. ranks: any; local */
-WEFT_API uint64_t weft_generator_seed(const weft_generator *g);
-WEFT_API uint64_t weft_generator_draws(const weft_generator *g);
-
-/** Set a generator's (NULL: the current one's) seed and go to its draw 0. ranks: any; local. A rank
- * that is given another seed draws other numbers, also for replicas: seeds may differ where no
- * tensor is shared, as between pipeline stages. */
-WEFT_API void weft_generator_reseed(weft_generator *g, uint64_t seed);
-/** The same for the current generator. ranks: any; local */
-WEFT_API void weft_manual_seed(uint64_t seed);
-
-/**
- * weft_manual_seed for the ranks of a mesh. Nothing is exchanged: the seed is taken as given.
- *
- * ranks: any; local. One stage of a pipeline seeds its own mesh: weft_manual_seed_on(mesh, 123 +
- *        stage)
- * fails: WEFT_ERR_STATE on a rank that is not in the mesh; its generator stays as it is
- */
-WEFT_API weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed);
-
-/** The name of the generator whose seed differs along an axis (Megatron's name for it). */
-#define WEFT_MODEL_PARALLEL_RNG "model-parallel-rng"
-
-/**
- * Two seeds from one: the current generator gets `seed`, the same on every rank, and the one named
- * WEFT_MODEL_PARALLEL_RNG, added if it is not there, seed + 2718 + this rank's place along the axis
- * (Megatron's rule). For programs that draw into plain shards: fork to it where each rank must draw
- * its own numbers. Distributed tensors need only one seed, for their numbers belong to elements.
- *
- * ranks: any; local, all alike
- * fails: WEFT_ERR_ARG for an axis that is not there; as weft_manual_seed_on
- */
-WEFT_API weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64_t seed);
-
-enum { WEFT_GENERATOR_BYTES = 16 };
-
-/** The state (NULL: of the current generator) as bytes, the same on every machine / set it. ranks:
- * any; local. fails: WEFT_ERR_ARG for bytes that are no state */
-WEFT_API void weft_generator_state(const weft_generator *g,
-                                   unsigned char bytes[WEFT_GENERATOR_BYTES]);
-WEFT_API weft_status weft_generator_set_state(weft_generator *g,
-                                              const unsigned char bytes[WEFT_GENERATOR_BYTES]);
-
-/**
- * Make `g` current until the matching join, after which what was current goes on as if nothing had
- * been drawn. A generator that is given goes on where its last fork ended; with NULL the current
- * one is copied, and the copy is gone after the join. Forks nest.
- *
- * ranks: any; local, all alike
- * fails: join: WEFT_ERR_STATE without a fork
- */
-WEFT_API void weft_generator_fork(weft_generator *g);
-WEFT_API weft_status weft_generator_join(void);
-
-/**
- * Between these, elements of distributed tensors are numbered within each rank's shard, as if it
- * were plain (multinomial excepted): equally seeded ranks fill equal shards alike, and values
- * depend on the sharding. For programs that seed every rank differently; calls nest.
- *
- * ranks: any; local, all alike
- */
-WEFT_API void weft_local_random_begin(void);
-WEFT_API void weft_local_random_end(void);
 
 /* ---- filling in place ----
  *
@@ -194,6 +103,3 @@ WEFT_API weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replaceme
  * grad:  the same mask
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g);
-
-/** The four words of one Philox4x32-10 block; needs all three. ranks: any; local */
-WEFT_API void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

@@ -10,8 +10,8 @@
 #include <weft/error.h>
 #include <weft/mesh.h>
 #include <weft/placement.h>
+#include <weft/types.h>
 
-typedef struct weft_tensor weft_tensor;
 typedef struct weft_scope weft_scope;
 
 /* ---- scopes ---- */

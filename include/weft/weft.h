@@ -17,10 +17,12 @@
 #include <weft/dtype.h>
 #include <weft/error.h>
 #include <weft/factory.h>
+#include <weft/generator.h>
 #include <weft/guard.h>
 #include <weft/inspect.h>
 #include <weft/layout.h>
 #include <weft/local_map.h>
+#include <weft/memory.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>
@@ -28,9 +30,11 @@
 #include <weft/optim.h>
 #include <weft/parallel.h>
 #include <weft/placement.h>
+#include <weft/plan_cache.h>
 #include <weft/random.h>
 #include <weft/register.h>
 #include <weft/tensor.h>
+#include <weft/types.h>
 #include <weft/weights.h>
 
 #define WEFT_VERSION "0.1.0"

@@ -103,24 +103,6 @@ void wf_tape_node_shard_saved(struct wf_tape_node *node);
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads);
 void wf_saved_shards_free(struct wf_saved_shards *parts);
 
-/**
- * Upcalls: this rank's shard of a tensor that all ranks along an axis of the mesh hold, as a plain
- * tensor of the open scope, and `*whole` for putting it together again (borrowed from a tensor of
- * the open scope); NULL when it is none of those.
- */
-weft_tensor *wf_saved_tensor_to_shard(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole);
-weft_tensor *wf_saved_tensor_from_shards(weft_tensor *part, weft_mesh *mesh,
-                                         struct wf_layout *whole);
-
-/**
- * Upcalls: a recomputed piece in a local function (dtensor/local_map/local_region.h). Its result,
- * to which every walk from the function's results comes, or `out` itself where that is not needed;
- * and its second run, in which exchanges come back on all ranks as they would have without it.
- */
-weft_tensor *wf_local_region_add_recomputed(weft_tensor *out);
-weft_tensor *wf_local_region_recompute(weft_recomputable *run, weft_tensor *const *in, int n,
-                                       void *payload);
-
 static inline bool wf_tape_node_needs_grad(const struct wf_tape_node *node, int i)
 {
     return node->producers[i] || node->leaves[i];

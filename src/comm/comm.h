@@ -14,10 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <weft/debug.h> /* weft_coll: the kinds */
 #include <weft/dtype.h>
 #include <weft/error.h>
-#include <weft/placement.h> /* weft_reduce */
+#include <weft/types.h>
 
 #include "base/call_context.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include <weft/dtype.h>
-#include <weft/placement.h>
+#include <weft/types.h>
 
 /** The number of terms in the left half of n > 1. */
 static inline int wf_tree_split(int n)

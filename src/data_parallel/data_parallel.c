@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "dtensor/dispatch/redistribute_op.h"
 #include "mesh/mesh.h"
 #include "ops/dispatch_op.h"
-#include "redistribute/redistribute.h"
 #include "tensor/tensor.h"
 
 enum { DEFAULT_BUCKET = 25 << 20 };

@@ -5,7 +5,7 @@
 #include "data_parallel/data_parallel.h"
 
 #include "base/error.h"
-#include "redistribute/redistribute.h"
+#include "dtensor/dispatch/redistribute_op.h"
 #include "tensor/tensor.h"
 
 /* A tensor with the bytes of t and another layout. */

@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/observers.h"
-#include "debug/memory_report.h"
 #include "redistribute/link_cost.h"
 #include "redistribute/transitions.h"
+#include "tensor/memory.h"
 
 /* ---- communication ---- */
 

@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <weft/weft.h>
+#include <weft/mesh.h>
 
 #include "base/error.h"
 #include "base/knob.h"
 #include "base/mem.h"
+#include "base/upcalls.h"
 #include "comm/comm.h"
 #include "mesh/mesh_internal.h"
 

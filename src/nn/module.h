@@ -9,6 +9,8 @@
 #include <weft/nn.h>
 #include <weft/random.h>
 
+#include "base/upcalls.h"
+
 enum wf_init_kind { WF_INIT_UNKNOWN, WF_INIT_NORMAL, WF_INIT_UNIFORM, WF_INIT_CONSTANT };
 
 /* How a parameter got its first values, for when it gets its elements later. */
@@ -116,10 +118,6 @@ static inline int wf_module_output_count(const weft_module *m)
 
 /** Replace a parameter's tensor, which is released; NULL: release only. */
 void wf_parameter_replace_tensor(struct wf_parameter *p, weft_tensor *t);
-
-/** The tensor's count of the modules whose parameter it is. Defined in tensor/tensor.c, whose
- * header nn does not include. */
-int32_t *wf_tensor_parameter_count(weft_tensor *t);
 
 /** The module at the top of m's tree. */
 weft_module *wf_module_root(weft_module *m);

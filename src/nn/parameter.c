@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <weft/autograd.h>
-#include <weft/debug.h>
+#include <weft/memory.h>
 
 #include "base/array_grow.h"
 #include "base/error.h"

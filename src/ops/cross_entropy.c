@@ -18,7 +18,6 @@
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 #include "tensor/scope.h"
-#include <weft/dtensor.h>
 
 /* ---- shapes ---- */
 

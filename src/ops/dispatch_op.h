@@ -1,9 +1,10 @@
 /*
- * dispatch_op.h: dispatch, through which every op is called (design D2). Declared here because
- * gradients are written with ops; an upcall: defined in dtensor/dispatch/dispatch.c.
+ * dispatch_op.h: the ops and what a call of one declares; wf_dispatch_op, through which every op
+ * passes, is an upcall (base/upcalls.h): gradients are written with ops.
  */
 #pragma once
 
+#include "base/upcalls.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -33,15 +34,6 @@ struct wf_op_args {
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
-
-/**
- * Run an op: find or make its plan, redistribute inputs that need it, run the kernel, record.
- *
- * `in` may hold NULL for optional inputs; NULL for a required one gives NULL. `args` may be NULL.
- * `more` receives outputs 1.. (owned by the open scope), or is NULL.
- */
-weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
-                            const struct wf_op_args *args, weft_tensor **more);
 
 static inline weft_tensor *wf_dispatch_op_one_output(enum wf_op op, int n, weft_tensor *const *in,
                                                      const struct wf_op_args *args)

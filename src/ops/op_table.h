@@ -93,19 +93,3 @@ void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);
 
 /** True where terms of this reduction pass through the sets of the op's linear column. */
 bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce);
-
-/** A redistribution that `who` does of itself, under the guard's eye (defined in
- * dtensor/dispatch/slow_path.c). */
-weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
-                                        const weft_placement *placements);
-
-/* upcalls into dtensor: conversions decide their own layouts and gradients, and what the program
- * has registered is known there */
-wf_planner wf_plan_custom, wf_plan_to_mesh, wf_plan_untyped;
-wf_kernel_prepare wf_to_mesh_kernel;
-wf_vjp wf_vjp_to_mesh;
-wf_shape_fn wf_shape_custom;
-wf_kernel_prepare wf_prepare_custom_kernel;
-wf_vjp wf_vjp_custom;
-wf_planner wf_plan_redistribute, wf_plan_from_local, wf_plan_to_local;
-wf_vjp wf_vjp_redistribute, wf_vjp_from_local, wf_vjp_to_local;

@@ -11,7 +11,6 @@
 #include "ops/fill_op.h"
 #include "ops/op_functions.h"
 #include "random/generator.h"
-#include <weft/dtensor.h>
 
 /* Ops without inputs take everything from the wanted layout. */
 weft_status wf_shape_as_requested(struct wf_infer *call)

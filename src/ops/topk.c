@@ -4,7 +4,6 @@
  * A dim that is split over ranks stays where it is: each rank picks its own k, these are gathered,
  * and the best of them picked again.
  */
-#include <weft/dtensor.h>
 #include <weft/ops.h>
 
 #include "base/error.h"

@@ -4,7 +4,7 @@
  * taken back; the collectives follow from the rows alone: nothing runs.
  */
 #include <weft/autograd.h>
-#include <weft/debug.h>
+#include <weft/types.h>
 
 #include "base/array_grow.h"
 #include "base/error.h"

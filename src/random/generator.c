@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <weft/mesh.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include <weft/random.h>
+#include <weft/generator.h>
 
 struct weft_generator {
     uint64_t seed, draw; /* draw < 2^63 */

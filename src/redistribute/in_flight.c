@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "redistribute/run.h"
-#include <weft/dtensor.h>
 
 struct async_redist {
     struct async_redist *next;
@@ -67,6 +66,8 @@ static struct async_redist *find_in_flight(const struct wf_block *block)
     while (f && f->result != block) f = f->next;
     return f;
 }
+
+bool wf_redist_is_in_flight(const weft_tensor *t) { return find_in_flight(t->block); }
 
 void wf_tensor_wait(const weft_tensor *t)
 {
@@ -137,20 +138,4 @@ struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const 
     f->result = wf_block_retain(wf_redist_run_result(&f->run));
     append_in_flight(f);
     return f->result;
-}
-
-/* ---- for users ---- */
-
-bool weft_is_in_flight(const weft_tensor *t)
-{
-    return t && t->in_flight && find_in_flight(t->block);
-}
-
-weft_tensor *weft_wait(weft_tensor *t)
-{
-    if (!t) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(t, "wait"));
-    wf_wait_ready(t);
-    t->in_flight = false;
-    return t;
 }

@@ -19,5 +19,8 @@ bool wf_redist_can_run_async(const struct wf_redist_plan *plan);
 struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const weft_tensor *source,
                                        void *owner, void (*release)(void *owner));
 
+/** True while the elements of the tensor are in flight. */
+bool wf_redist_is_in_flight(const weft_tensor *t);
+
 /** Wait for all redistributions of this thread that are in flight. */
 void wf_redist_wait_all(void);

@@ -6,7 +6,7 @@
 
 #include "redistribute/redistribute.h"
 #include "redistribute/strided_copy.h"
-#include <weft/debug.h>
+#include <weft/types.h>
 
 enum wf_redist_act {
     WF_ACT_COPY,   /* all copies, from buffer src to buffer dst */

@@ -81,9 +81,6 @@ struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *sr
  *  result too, are planned ones. Needs no communicator. */
 struct wf_block *wf_redist_simulate(const struct wf_redist_plan *plan);
 
-/** weft_redistribute of whatever the library itself needs: to partial placements too. */
-weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements);
-
 /** "tp: S(0)->R all-gather 96 B; dp: R->S(1) chunk"; returns the length as snprintf does. */
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes);
 

@@ -9,6 +9,7 @@
 
 #include <weft/tensor.h>
 
+#include "base/upcalls.h"
 #include "device/pool.h"
 #include "placement/layout.h"
 
@@ -49,22 +50,10 @@ static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.dev
 weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category category,
                                  const char *origin);
 
-/** Upcall: autograd drops the node of a dying handle. */
-void wf_tape_node_release(struct wf_tape_node *node);
-
-/** Upcall: dtensor waits for elements that are in flight. */
-void wf_tensor_wait(const weft_tensor *t);
 static inline void wf_wait_ready(const weft_tensor *t)
 {
     if (t->in_flight) wf_tensor_wait(t);
 }
-
-/** How many parameters of modules the tensor is, to count up and down; nn declares it too. Kept
- * beside the handle, which has no room for it. */
-int32_t *wf_tensor_parameter_count(weft_tensor *t);
-
-/** Upcall: dtensor waits for collectives that still read the block; it has readers. */
-void wf_block_wait_readers(const struct wf_block *block);
 
 /** Writes in place on this thread so far. */
 extern _Thread_local uint64_t wf_inplace_write_count;

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "dtensor/convert/replica_check.h"
+#include "dtensor/dispatch/redistribute_op.h"
 #include "mesh/mesh.h"
 #include "redistribute/redistribute.h"
 #include <weft/autograd.h>

@@ -14,6 +14,7 @@
 #include "dtensor/convert/scatter_shards.h"
 #include "dtensor/dispatch/grad_types.h"
 #include "dtensor/dispatch/placement_args.h"
+#include "dtensor/dispatch/redistribute_op.h"
 #include "dtensor/dispatch/slow_path.h"
 #include "mesh/mesh.h"
 #include "ops/op_functions.h"

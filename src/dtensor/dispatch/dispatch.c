@@ -226,7 +226,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
     return result;
 }
 
-weft_tensor *wf_dispatch_op(enum wf_op op, int n, weft_tensor *const *in,
+weft_tensor *wf_dispatch_op(unsigned op, int n, weft_tensor *const *in,
                             const struct wf_op_args *args, weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];

@@ -12,7 +12,7 @@
 #include "dtensor/registration/registry.h"
 #include "redistribute/in_flight.h"
 #include "redistribute/link_cost.h"
-#include <weft/debug.h>
+#include <weft/plan_cache.h>
 
 enum { WAYS = 8 };
 

@@ -2,7 +2,7 @@
  * redistribute_op.c: redistribution as an op on the tape: its input, moved, is its result. Gradient
  * layouts: docs/concepts/autograd.md.
  */
-#include <weft/dtensor.h>
+#include "dtensor/dispatch/redistribute_op.h"
 
 #include <string.h>
 
@@ -16,6 +16,7 @@
 #include "ops/op_functions.h"
 #include "redistribute/in_flight.h"
 #include <weft/autograd.h>
+#include <weft/dtensor.h>
 #include <weft/ops.h>
 
 /* Attributes are the target placements, and one more where axes of the mesh are flattened: a plan
@@ -272,4 +273,20 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &t)) || !t->requires_grad)
         return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);
+}
+
+/* ---- results in flight ---- */
+
+bool weft_is_in_flight(const weft_tensor *t)
+{
+    return t && t->in_flight && wf_redist_is_in_flight(t);
+}
+
+weft_tensor *weft_wait(weft_tensor *t)
+{
+    if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(t, "wait"));
+    wf_wait_ready(t);
+    t->in_flight = false;
+    return t;
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "dtensor/convert/replica_check.h"
 #include "dtensor/dispatch/grad_types.h"
+#include "dtensor/dispatch/redistribute_op.h"
 #include "ops/op_functions.h"
 #include "redistribute/redistribute.h"
 #include <weft/dtensor.h>

@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/philox.h"
-#include <weft/random.h>
+#include <weft/generator.h>
 
 void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2])
 {

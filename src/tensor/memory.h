@@ -1,7 +1,7 @@
-/* memory_report.h: names that several reports use. */
+/* memory.h: names of the categories of bytes, for reports. */
 #pragma once
 
-#include <weft/debug.h>
+#include <weft/memory.h>
 
 /** "weights", ..., and "all" for WEFT_MEMORY_CATEGORIES. */
 const char *wf_memory_category_name(int category);

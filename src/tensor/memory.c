@@ -1,8 +1,7 @@
-/* memory_report.c: memory by category, knobs. */
-#include "debug/memory_report.h"
+/* memory.c: bytes of tensors by category. */
+#include "tensor/memory.h"
 
 #include "base/error.h"
-#include "base/knob.h"
 #include "device/pool.h"
 #include "tensor/tensor.h"
 
@@ -56,10 +55,4 @@ weft_tensor *weft_memory_count_as(weft_tensor *t, weft_memory_category category)
     if (t && category < WEFT_MEMORY_CATEGORIES)
         wf_block_recategorize(t->block, (enum wf_category)category);
     return t;
-}
-
-void weft_print_knobs(FILE *out)
-{
-    WF_NEED_VOID(out, WEFT_ERR_ARG, "print knobs: no file");
-    wf_knobs_print(out);
 }
