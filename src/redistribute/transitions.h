@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <weft/debug.h>
 #include <weft/placement.h>
+#include <weft/types.h>
 
 enum wf_redist_kind {
 #define WF_TRANSITION(from, to, kind)

@@ -27,10 +27,10 @@ FILENAME ~ /CMakeLists\.txt$/ {
     split(path, folders, "/")
     if (line ~ /^[A-Za-z]/) {
         name = ""
-        if (line !~ /^(static|typedef|struct [a-z_]+ \{|enum|extern)/ && match(line, /wf_[a-z0-9_]+\(/))
+        if (line !~ /^(static|typedef|struct [a-z_]+ \{|enum|extern)/ && match(line, /[A-Za-z0-9_]+\(/))
             name = substr(line, RSTART, RLENGTH - 1)
     }
-    if (name == "") next
+    if (name !~ /^wf_/) next
     if (path ~ /\.h$/ && line ~ /;$/) declared[name] = declared[name] " " path
     if (path ~ /\.c$/ && line ~ /(^|[) ])\{/) defined[name] = folders[2]
     if (line ~ /[;{}]/) name = ""
