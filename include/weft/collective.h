@@ -95,9 +95,9 @@ WEFT_API weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join,
                                            const int64_t *sizes, weft_mesh *mesh, int axis);
 
 /**
- * input_splits[r] rows of `t`, one behind another, go to rank r of the line, which puts what comes
- * from ranks 0, 1, ... one behind another. How many come is asked first, so the numbers may follow
- * from data: tokens to the ranks of their experts.
+ * input_splits[r] rows of `t`, one behind another, go to rank r of the line, which concatenates
+ * what it receives from ranks 0, 1, ... The counts are exchanged first, so they may depend on data:
+ * tokens to the ranks of their experts.
  *
  * PyTorch's torch.distributed.nn.functional.all_to_all_single with input_split_sizes, and
  * output_split_sizes for the answer.
@@ -106,8 +106,8 @@ WEFT_API weft_tensor *weft_mesh_all_to_all(weft_tensor *t, int split, int join,
  * ranks: collective over lines of `axis`: an all-gather of a few integers, then an all-to-all
  * gives: a new tensor; in output_splits (NULL: not wanted) how many rows came from each rank
  * fails: as above, with WEFT_ERR_ARG on WEFT_META; WEFT_ERR_SHAPE, on all ranks of the line, when
- *        somebody's splits are no split of his rows, or rows differ in shape or dtype. Where the
- *        mesh has other lines, which cannot see that, the job ends
+ *        the splits of a rank do not add up to its rows, or rows differ in shape or dtype. Where
+ *        the mesh has other lines, which cannot see that, the job ends
  * grad:  to `t`, by an all-to-all the other way. It is recorded on all ranks of the line when one
  *        of them has an input that wants a gradient; backward has to reach it on all of them
  */
@@ -116,14 +116,15 @@ WEFT_API weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t 
                                                   int axis);
 
 /**
- * The same where ranks know already how many rows come: what an earlier exchange brought goes back
- * with its output_splits as input_splits and the other way round. Nothing is asked first.
+ * The same where ranks already know how many rows they receive, as when the rows of an earlier
+ * exchange are sent back: its output_splits are the input_splits here, and the other way round. No
+ * counts are exchanged.
  *
  * ranks: collective over lines of `axis`: an all-to-all. What wants a gradient on one rank of the
  *        line does so on all; in a local function (weft/local_map.h) it is enough that an argument
  *        of it does
  * gives: a new tensor
- * fails: as above; splits that are none of the rows, or not those of the peers, end the job
+ * fails: as above; splits that do not add up to the rows, or differ from the peers', end the job
  * grad:  as weft_mesh_all_to_all_single
  */
 WEFT_API weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_splits,

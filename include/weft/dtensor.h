@@ -102,7 +102,7 @@ WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_p
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
 
-/* ---- apart, and together again ---- */
+/* ---- flatten into layout and local tensor, and unflatten ---- */
 
 /** What a distributed tensor is beside its local elements; a value. The mesh in it is borrowed. */
 typedef struct weft_flat {
@@ -192,8 +192,8 @@ WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *s
  * ranks: collective over the mesh axes whose placement changes; `placements` equal on every rank
  * gives: a tensor owned by the open scope; t itself when nothing changes
  * fails: WEFT_ERR_LAYOUT for a dim that t lacks and for what would become a partial result (only
- * a shard may become a sum), WEFT_ERR_ARG for a plain tensor grad:  redistributes back; where t is
- * a partial sum its gradient comes replicated
+ *        a shard may become a sum), WEFT_ERR_ARG for a plain tensor
+ * grad:  redistributed back; where t is a partial sum its gradient comes replicated
  */
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements);
 
@@ -254,10 +254,9 @@ WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const
  *
  * ranks: collective over the ranks of both meshes; others may call it and take no part
  * gives: a tensor owned by the open scope; it shares storage with t, on all ranks, when each rank
- * of `mesh` had just the shard that it is to have
- * fails: WEFT_ERR_LAYOUT for placements that do not
- * fit or are partial, WEFT_ERR_ARG for a plain tensor grad:  brought back to the old mesh and
- * placements; replicated where t is a partial sum
+ *        of `mesh` had exactly the shard that it gets
+ * fails: WEFT_ERR_LAYOUT for placements that do not fit or are partial, WEFT_ERR_ARG for a plain
+ * tensor grad:  brought back to the old mesh and placements; replicated where t is a partial sum
  */
 WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                                 const weft_placement *placements);

@@ -1,12 +1,12 @@
 /*
- * guard.h: what an op may do of itself to operands that do not fit together
- * (docs/concepts/dispatch.md). All of it per thread; regions nest by putting back what was there.
+ * guard.h: which implicit redistributions and replications ops may make
+ * (docs/concepts/dispatch.md). All of it per thread; regions nest by restoring the previous value.
  */
 #pragma once
 
 #include <weft/export.h>
 
-/** What happens when an op would redistribute an operand that nobody asked it to redistribute. */
+/** What happens when an op would redistribute an operand without being asked to. */
 typedef enum weft_guard {
     WEFT_GUARD_OFF = 0,
     WEFT_GUARD_WARN = 1,  /* a log line, once for each kind of call */
@@ -16,7 +16,7 @@ typedef enum weft_guard {
 
 /**
  * Watch implicit redistribution from now on, in forward and in backward. weft_redistribute,
- * weft_full_tensor and bringing a gradient to its leaf's layout are asked for and never refused.
+ * weft_full_tensor and bringing a gradient to its leaf's layout are explicit and never refused.
  *
  *     weft_guard before = weft_guard_set(WEFT_GUARD_ERROR);
  *     ...

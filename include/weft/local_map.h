@@ -56,8 +56,8 @@ enum { WEFT_LOCAL_MAP_TENSORS = 8 };
 /**
  * Unwrap the arguments (weft_to_local), run the function, wrap the results (weft_from_local).
  *
- * A plain argument is handed through whatever is said of it. When no argument is distributed, so
- * are the results. Everything is checked before anything is sent.
+ * A plain argument is passed on unchanged, whatever its placements entry. When no argument is
+ * distributed, neither are the results. Everything is checked before anything is sent.
  *
  * Without `typed` nothing tells apart a replicated argument that all ranks use alike from one that
  * each uses for its own share. The gradient of the second is a sum over ranks, and is wrong,

@@ -37,7 +37,7 @@ WEFT_API weft_status weft_device_parse(weft_device *device, const char *text);
 WEFT_API int weft_world_rank(void);
 WEFT_API int weft_world_size(void);
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 /**
  * A grid of the first ranks of the world, described by text: "tp=4" or "dp=2,tp=4".
@@ -59,8 +59,9 @@ WEFT_API weft_mesh *weft_mesh_new(weft_device device, const char *format, ...) W
  * `names` is "dp,tp", one name per axis, or NULL for axes without names.
  * ranks: as weft_mesh_new
  * gives: a mesh owned by the caller
- * fails: WEFT_ERR_ARG for a size below 1, a bad name, as many names as not axes, a rank that is
- *        not in the world or stands there twice; WEFT_ERR_COMM when the world has too few ranks
+ * fails: WEFT_ERR_ARG for a size below 1, a bad name, a number of names that is not the
+ *        number of axes, a rank that is outside the world or listed twice; WEFT_ERR_COMM when the
+ * world has too few ranks
  */
 WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes,
                                          const char *names, const int *ranks);
@@ -92,7 +93,8 @@ WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups
                                           const int *ranks);
 
 /**
- * A mesh of any size without ranks behind it, for planning: this process plays rank `rank` of it.
+ * A mesh of any size without ranks behind it, for planning: this process takes the role of rank
+ * `rank`.
  *
  * Layouts and plans are those of the real mesh, and tensors on WEFT_META go through whole programs:
  * shapes, memory and the ledger come out as they would. What has elements cannot communicate.
@@ -102,12 +104,12 @@ WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups
  */
 WEFT_API weft_mesh *weft_mesh_fake(int rank, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/** One more owner / one owner less; NULL is allowed. ranks: any; local */
+/** Add / drop a reference; NULL is allowed. ranks: any; local */
 WEFT_API weft_mesh *weft_mesh_retain(weft_mesh *mesh);
 WEFT_API void weft_mesh_release(weft_mesh *mesh);
 
-/* ---- asking: all of these need a handle, but for those whose failures are listed. Of an axis that
- * is not there the size is 0, the name "" and the place -1 ---- */
+/* ---- properties. The mesh must not be NULL, unless failures are listed. An axis that does not
+ * exist has size 0, name "" and coordinate -1 ---- */
 
 /** Number of axes. ranks: any; local */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);

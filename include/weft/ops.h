@@ -120,7 +120,7 @@ WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, boo
  */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims);
 
-/** What a linear layer can be asked for; what is not named is 0. */
+/** Options of weft_linear_with. */
 typedef struct weft_linear_options {
     int k_dims;      /* as weft_linear's; 0 means 1 */
     bool transposed; /* the weight is stored as w [K...,N...] (GPT-2's Conv1D): read as it lies */
@@ -130,7 +130,7 @@ typedef struct weft_linear_options {
                            gradient in f32; weft_redistribute_with casts it */
 } weft_linear_options;
 
-/** weft_linear, asked for more. The result and the gradients have the types of x, w and bias but
+/** weft_linear with options. The result and the gradients have the types of x, w and bias but
  *  where `wide` says f32. */
 WEFT_API weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                        weft_linear_options options);
@@ -177,13 +177,13 @@ WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index);
 /** A padding_idx of 0, since 0 in a structure stands for none. */
 #define WEFT_PADDING_ZERO INT64_MIN
 
-/** What a lookup can be asked for; what is not named is 0. */
+/** Options of weft_embedding_with. */
 typedef struct weft_embedding_options {
     int64_t padding_idx; /* lookups of this row give it no gradient; negative: counted from the end;
                             0: there is none; WEFT_PADDING_ZERO: row 0 */
 } weft_embedding_options;
 
-/** weft_embedding, asked for more (PyTorch's F.embedding). What else uses the table, a head that
+/** weft_embedding with options (PyTorch's F.embedding). What else uses the table, a head that
  *  shares it, gives the row its gradient as ever. fails: also WEFT_ERR_ARG for a row that the table
  *  does not have */
 WEFT_API weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
@@ -200,7 +200,7 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
 /** The same for q, k, v packed as [B,T,3,H,D]: no copies to take them apart. */
 WEFT_API weft_tensor *weft_attention_packed(weft_tensor *qkv, bool causal, double scale);
 
-/** What attention can be asked for; what is not named is 0. */
+/** Options of weft_attention_with. */
 typedef struct weft_attention_options {
     bool causal;         /* query i sees keys up to i + (Tk - unused_keys) - Tq */
     bool grouped;        /* weft_attention_packed_with only: qkv is [B,T,G,R+2,D] */
@@ -275,7 +275,7 @@ typedef enum weft_loss_reduction {
 /** An ignore_index of 0, since 0 in a structure stands for -100. */
 #define WEFT_IGNORE_ZERO INT64_MIN
 
-/** What cross-entropy can be asked for; what is not named is 0. */
+/** Options of weft_cross_entropy_with. */
 typedef struct weft_cross_entropy_options {
     int64_t ignore_index; /* a target without loss, gradient and part in the mean; 0: -100 */
     weft_tensor *weight;  /* [V], of every class; NULL: all 1. It has no gradient */
@@ -313,10 +313,10 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  * Open a scope in which a cross-entropy must be computed in parallel (PyTorch's loss_parallel()).
  *
  * Logits sharded over their classes are never gathered, inside or outside. Inside, a cross-entropy
- * with logits that are sharded otherwise, partial or whole is refused, instead of costing what
- * nobody meant, and so is a target that is neither replicated nor sharded as the logits are; a
- * plain target or plain class weights are taken for replicated ones, a target as long as no other
- * dim of the logits is sharded. Backward may run inside or outside.
+ * with logits that are sharded otherwise, partial or whole is refused, because it would cost
+ * unintended communication, and so is a target that is neither replicated nor sharded as the logits
+ * are; a plain target or plain class weights are taken for replicated ones, a target as long as no
+ * other dim of the logits is sharded. Backward may run inside or outside.
  *
  * ranks: any; local, but all ranks alike
  * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope

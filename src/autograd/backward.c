@@ -1,12 +1,11 @@
 /*
  * backward.c: the walk from a result to the leaves.
  *
- * Two passes over the nodes that the result depends on: the first counts how many consumers each
- * node has in this walk, the second runs a node once the last of them has delivered, of several the
- * one that was recorded last. So nodes run in the reverse of their order of recording, and ranks
- * whose tapes differ between the same collectives come to these in the same order. Each vjp runs in
- * a scope of its own, and a node gives up its saved tensors as soon as it has run, so memory falls
- * while the walk proceeds.
+ * Two passes over the nodes that the result depends on. The first counts each node's consumers; the
+ * second runs a node when all its consumers have run, and of several ready ones the one recorded
+ * last. So nodes run in the reverse order of recording, and ranks whose tapes differ between the
+ * same collectives reach these collectives in the same order. Each vjp runs in a scope of its own,
+ * and a node releases its saved tensors as soon as it has run, so memory falls during backward.
  */
 #include "autograd/tape.h"
 #include "base/call_context.h"
@@ -19,7 +18,8 @@ static struct wf_autograd_upcalls up;
 static _Thread_local struct {
     struct wf_tape_node **items; /* nodes to visit, a stack; then nodes that are ready, a heap */
     size_t count, room;
-    size_t base; /* where this walk's part begins: a vjp may walk a tape of its own (recompute.c) */
+    size_t
+        base; /* where this walk's entries begin: a vjp may walk a tape of its own (recompute.c) */
     uint32_t epoch;
 } work;
 
@@ -83,8 +83,8 @@ static weft_status count_awaited_delivery(const weft_tensor *leaf)
     return state->hook->check_before_walk ? state->hook->before_add(state->hook, state) : WEFT_OK;
 }
 
-/* First pass. Refuses a tape that was walked before, one whose saved tensors were written since,
- * and one that leads to a leaf that takes no more, before anything has changed. */
+/* First pass. Refuses, before anything has changed: a tape that was walked before, saved tensors
+ * written since, and a leaf whose gradient hook refuses another term. */
 static weft_status count_consumers(struct wf_tape_node *root)
 {
     weft_status status = WEFT_OK;
@@ -136,7 +136,8 @@ static weft_status replace_leaf_gradient(weft_tensor *leaf, weft_tensor *grad)
 
 weft_tensor *wf_zero_gradient_like(const weft_tensor *of) { return up.full_like(of, 0); }
 
-/* What has arrived so far (NULL: nothing) and grad, in place where nobody else holds the first. */
+/* The sum of the gradient so far (NULL: none) and `grad`, in place where the first is not shared.
+ */
 static weft_tensor *sum_gradients(weft_tensor *so_far, weft_tensor *grad)
 {
     if (!so_far) return grad;
@@ -160,7 +161,7 @@ static weft_tensor *copy_row_major(weft_tensor *grad, const weft_tensor *leaf)
     return up.copy(grad);
 }
 
-/* Replace a leaf's gradient by what `make` makes of it, outside the tape. */
+/* Replace a leaf's gradient by make(gradient), outside the tape. */
 static weft_status rewrite_leaf_gradient(weft_tensor *leaf,
                                          weft_tensor *(*make)(weft_tensor *, const weft_tensor *))
 {
@@ -249,8 +250,8 @@ static void drop_node_gradient(struct wf_tape_node *node)
     node->grad = NULL;
 }
 
-/* After a failure: gradients that no vjp consumed must not survive into the next walk, nor may that
- * wait for deliveries of this one. */
+/* After a failure: gradients that no vjp consumed must not enter the next backward, nor may that
+ * one wait for terms of this one. */
 static void drop_undelivered_gradients(struct wf_tape_node *root)
 {
     work.count = work.base;

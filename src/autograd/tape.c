@@ -1,4 +1,4 @@
-/* tape.c: making, keeping and dropping nodes. The walk is in backward.c. */
+/* tape.c: nodes: new, retain, save, release. Backward itself is in backward.c. */
 #include "autograd/tape.h"
 
 #include "base/call_context.h"

@@ -39,10 +39,10 @@ struct wf_tape_node {
     struct wf_saved_shards *saved_shards; /* which of them are shards; NULL: none */
     double s[4];                          /* the call's scalars */
     int64_t v[4];
-    weft_tensor *grad; /* gathers the output's gradient during backward */
+    weft_tensor *grad; /* the sum of the output's gradient during backward */
     uint64_t number;   /* of recording, on this thread: backward runs the later node first */
     int32_t refs, n_in;
-    uint8_t order_only; /* bits of inputs to which no gradient goes: they are only walked too */
+    uint8_t order_only; /* bits of inputs that only order the walk: no gradient goes to them */
     int32_t deps;       /* consumers still to come during backward */
     uint32_t mark;      /* the backward that visited it last */
     bool used;          /* its saved tensors are gone */
@@ -66,13 +66,13 @@ struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *n
                                     weft_tensor *const *in);
 
 /**
- * Have every walk that comes to `node` come to `earlier` as well, later: where both communicate,
- * ranks on which different results depend on them still do the same. `earlier` needs a vjp that
- * knows what to do without a gradient. `node` has an input to spare.
+ * Make every backward that visits `node` also visit `earlier`, later. Where both communicate, ranks
+ * on which different results depend on them still run the same collectives. The vjp of `earlier`
+ * must accept a NULL gradient, and `node` must have a free input.
  */
 void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node *earlier);
 
-/** Keep a tensor for backward in a slot. */
+/** Save a tensor for backward in a slot; NULL is allowed. */
 static inline void wf_tape_node_save(struct wf_tape_node *node, int slot, weft_tensor *t)
 {
     node->saved[slot] = weft_retain(t);
@@ -143,8 +143,8 @@ struct wf_grad_state {
 /** Call `complete` if nothing more is to come to the leaf. */
 weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 
-/** A tensor from outside that a piece used when it ran without being recorded. Holds a reference.
- */
+/** A tensor from outside that a recomputed function used in its first run, unrecorded. Holds a
+ * reference. */
 struct wf_recompute_use {
     weft_tensor *leaf;
     uint32_t version; /* of its block at that time */
@@ -155,29 +155,29 @@ struct wf_recompute_use {
 struct wf_recompute_uses {
     struct wf_recompute_use *items;
     int count;
-    const struct wf_block **made; /* while the piece runs: what it makes itself, and its inputs */
+    const struct wf_block **made; /* during the first run: what it made itself, and its inputs */
     int n_made;
 };
 
-/** Of the piece that is running; NULL: none. */
+/** Of the recomputed function that is in its first run; NULL: none. */
 extern _Thread_local struct wf_recompute_uses *wf_recompute_uses;
 void wf_recompute_uses_add(int n, weft_tensor *const *in);
 void wf_recompute_uses_add_made(const weft_tensor *t);
 
-/** For tensors that are used and not recorded, by others than ops. gives: false */
+/** For unrecorded uses of tensors by other functions than ops. gives: false */
 static inline bool wf_note_unrecorded_use(int n, weft_tensor *const *in)
 {
     if (wf_recompute_uses) wf_recompute_uses_add(n, in);
     return false;
 }
 
-/** For a new tensor that no op made: a piece that is running need not keep it. */
+/** For a new tensor that no op made: it is not from outside the function that is running. */
 static inline void wf_note_made_tensor(const weft_tensor *t)
 {
     if (wf_recompute_uses) wf_recompute_uses_add_made(t);
 }
 
-/** What the tape needs from above; set once per process. */
+/** Functions of higher layers that the tape calls; set once per process. */
 struct wf_autograd_upcalls {
     weft_tensor *(*add)(weft_tensor *a, weft_tensor *b);
     weft_tensor *(*full_like)(const weft_tensor *like, double value); /* a gradient that is known */

@@ -1,5 +1,5 @@
 /*
- * op_table.h: what a row of ops.def consists of, and what its functions get to see.
+ * op_table.h: the columns of a row of ops.def, and the arguments of its functions.
  */
 #pragma once
 

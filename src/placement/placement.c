@@ -1,4 +1,4 @@
-/* placement.c: which lists of placements make sense for a tensor, and the one way to write each. */
+/* placement.c: checks lists of placements against a tensor and brings them into normal form. */
 #include <math.h>
 #include <string.h>
 
@@ -123,7 +123,7 @@ static weft_status normalize_one(weft_placement *p, int ndim, int axis, const ch
 
 /* ---- all of them ---- */
 
-/* A sum of maxima is not a maximum of sums, and a list does not say which is meant. */
+/* A sum of maxima is not a maximum of sums, and a list of placements has no order of reductions. */
 static weft_status check_partial_reductions(const weft_placement *p, int n_axes, const char *who)
 {
     int first = -1;

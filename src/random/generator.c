@@ -1,8 +1,8 @@
 /*
- * generator.c: generators, which of them have names, which one is current, and how to go back to
- * where they all stood.
+ * generator.c: generators: the named ones, the current one, forks, and saving and restoring the
+ * state of all.
  *
- * All of it is the thread's own: a rank may be a thread. Nothing here communicates; generators of
+ * The state is thread-local: a rank may be a thread. Nothing here communicates; generators of
  * different ranks agree because all ranks make the same draws.
  */
 #include "random/generator.h"

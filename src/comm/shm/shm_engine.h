@@ -43,7 +43,7 @@ struct wf_shm_engine_progress_mark {
 
 struct wf_shm_engine_op;
 
-/* One rank's view of a group. */
+/* One rank's state of a communicator in shared memory. */
 struct wf_shm_engine {
     int rank, size;
     uintptr_t *base;                      /* per rank: where its shared memory is mapped here */

@@ -5,10 +5,10 @@
  * FMA) or v4 (AVX-512). Such a file keeps its loops static and ends in one constant table of
  * function pointers, named by WF_ISA_NAME, that a header beside it declares by WF_ISA_TABLE:
  *
- *     struct wf_norms { ... };                     cpu/norm.h
+ *     struct wf_norms { ... };                     cpu/reductions/norm.h
  *     WF_ISA_TABLE(struct wf_norms, wf_norms)
  *     const struct wf_norms WF_ISA_NAME(wf_norms) = {...};      cpu/isa/norm.c
- *     const struct wf_norms *t = WF_ISA_PICK(wf_norms);         cpu/norm.c, in prepare
+ *     const struct wf_norms *t = WF_ISA_PICK(wf_norms);         cpu/reductions/norm.c, in prepare
  *
  * Files in cpu/ itself are compiled once, for the baseline; they choose, they hold no hot loops.
  * Those in cpu/amx/ are compiled once, for AMX tiles.

@@ -1,8 +1,8 @@
 /*
  * scratch.h: working memory of the kernels of one thread, shared by all its plans.
  *
- * A kernel runs to its end before the next one starts, so one buffer, as large as the greediest
- * plan wants, serves them all and stays warm in the cache. A plan reserves when it is prepared and
+ * A kernel runs to its end before the next one starts, so one buffer, as large as the largest
+ * request, serves them all and stays in the cache. A plan reserves when it is prepared and
  * releases when it is dropped, by the same thread; the last release frees the buffer.
  */
 #pragma once

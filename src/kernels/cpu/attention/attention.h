@@ -1,4 +1,5 @@
-/* attention.h: the table between cpu/attention.c and its loops in cpu/isa/; one head at a time. */
+/* attention.h: the table between cpu/attention/attention.c and its loops in cpu/isa/; one head at a
+ * time. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

@@ -1,4 +1,4 @@
-/* optimizer_step.h: the tables between cpu/steps.c and its loops in cpu/isa/steps.c. */
+/* optimizer_step.h: the tables between optimizer_step.c and its loops in cpu/isa/steps.c. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

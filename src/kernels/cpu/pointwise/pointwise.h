@@ -1,4 +1,4 @@
-/* pointwise.h: the tables between cpu/pointwise.c and its loops in cpu/isa/. */
+/* pointwise.h: the tables between cpu/pointwise/pointwise.c and its loops in cpu/isa/. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

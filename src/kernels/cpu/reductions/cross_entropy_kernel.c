@@ -8,7 +8,7 @@
  *
  * with class weights w (1 unless given), the target's distribution q_j = (1 - eps) [j = target] +
  * eps / V under smoothing eps over all V classes, W = sum_j w_j q_j and zeta the z-loss. z may be
- * some columns of the global vocabulary: s and p are then this rank's shard, and W needs no
+ * some columns of the global vocabulary: s and p are then this rank's terms, and W needs no
  * exchange, since every rank has all weights. Rows whose target is ignored give p = 0, loss 0 and
  * gradient 0; those whose target is no class are counted, and their loss is NaN.
  */

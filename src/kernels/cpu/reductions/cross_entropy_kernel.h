@@ -1,4 +1,5 @@
-/* cross_entropy_kernel.h: the table between cpu/xent.c and its loops in cpu/isa/. */
+/* cross_entropy_kernel.h: the table between cpu/reductions/cross_entropy_kernel.c and its loops in
+ * cpu/isa/. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

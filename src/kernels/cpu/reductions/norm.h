@@ -1,4 +1,4 @@
-/* norm.h: the table between cpu/norm.c and its loops in cpu/isa/. */
+/* norm.h: the table between cpu/reductions/norm.c and its loops in cpu/isa/. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

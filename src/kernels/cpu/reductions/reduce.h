@@ -1,5 +1,5 @@
 /*
- * reduce.h: the table between cpu/reduce.c and its loops in cpu/isa/.
+ * reduce.h: the table between cpu/reductions/reduce.c and its loops in cpu/isa/.
  *
  * Accumulators are 8 bytes: f64 for floats, i64 for integers, so the engine need not know which.
  */

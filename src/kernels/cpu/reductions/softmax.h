@@ -1,4 +1,4 @@
-/* softmax.h: the table between cpu/softmax.c and its loops in cpu/isa/. */
+/* softmax.h: the table between cpu/reductions/softmax.c and its loops in cpu/isa/. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

@@ -1,4 +1,4 @@
-/* topk.h: the table between cpu/topk.c and its loops in cpu/isa/. */
+/* topk.h: the table between cpu/reductions/topk.c and its loops in cpu/isa/. */
 #pragma once
 
 #include "kernels/cpu/isa.h"
