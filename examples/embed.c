@@ -32,7 +32,7 @@ static bool speaks(void) { return weft_world_rank() == 0; }
 
 /* ---- the model ---- */
 
-/* Spread while it is without elements: each rank makes room for its part only, and reads that. */
+/* Spread while it is without elements: each rank makes room for its shard only, and reads that. */
 static weft_status build(struct embedder *e)
 {
     const weft_plan *plan = e->o->sequence ? weft_bert_plan_sequence() : weft_bert_plan();

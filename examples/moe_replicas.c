@@ -84,7 +84,7 @@ static weft_tensor *own_experts(weft_tensor *x, weft_tensor *best, weft_tensor *
     return sum;
 }
 
-/* A part of a parameter over ep. Tokens of all ranks meet it here, and their ranks get their
+/* A shard of a parameter over ep. Tokens of all ranks meet it here, and their ranks get their
  * gradients by the way back: this rank's own business. */
 static weft_tensor *own_part(weft_module *m, const char *name)
 {

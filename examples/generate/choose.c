@@ -2,9 +2,9 @@
  * choose.c: the next token of each sequence, from logits that stay where they are.
  *
  * Never are whole logits on a rank: the likeliest token and the top k are picked by every rank from
- * its part of the vocabulary first (weft_topk). To choose among all tokens by their probability, a
+ * its shard of the vocabulary first (weft_topk). To choose among all tokens by their probability, a
  * number of Gumbel's distribution is added to each logit, and the largest sum taken: the numbers
- * belong to elements of the whole tensor, so each rank draws those of its part.
+ * belong to elements of the whole tensor, so each rank draws those of its shard.
  */
 #include "choose.h"
 

@@ -1,7 +1,7 @@
 /*
  * model.c: the model that writes, split over all ranks.
  *
- * It is spread before it has elements, so that each rank makes room for, and reads, its part only.
+ * It is spread before it has elements, so that each rank makes room for, and reads, its shard only.
  */
 #include "model.h"
 

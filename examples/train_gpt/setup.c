@@ -1,6 +1,6 @@
 /*
  * setup.c: mesh, plan, model, optimizer, in this order: a model is spread over the mesh while it
- * has no elements, so that each rank makes room for its own part only.
+ * has no elements, so that each rank makes room for its own shard only.
  */
 #include "setup.h"
 

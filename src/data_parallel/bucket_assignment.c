@@ -77,12 +77,12 @@ static void add_gradient_bucket(struct wf_replicas *r, int last)
     }
 }
 
-static void add_gradient_buckets(struct wf_replicas *r, bool pending)
+static void add_gradient_buckets(struct wf_replicas *r, bool partial)
 {
     for (int i = r->n_members - 1; i >= 0; i--) {
         const struct wf_replica_tensor *m = &r->members[i];
 
-        if (m->bucket < 0 && needs_bucket_reduction(m) && (pending || !gradient_may_be_partial(m)))
+        if (m->bucket < 0 && needs_bucket_reduction(m) && (partial || !gradient_may_be_partial(m)))
             add_gradient_bucket(r, i);
     }
 }

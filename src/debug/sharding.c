@@ -19,15 +19,15 @@ static void coordinates_of_rank(const weft_mesh *mesh, int index, int *coordinat
 static struct wf_shard *shards_of_all_ranks(const struct wf_sharding *s, int dim)
 {
     const struct wf_layout *l = s->layout;
-    struct wf_shard *parts = wf_malloc((size_t)s->n_ranks * sizeof *parts);
+    struct wf_shard *shards = wf_malloc((size_t)s->n_ranks * sizeof *shards);
     int coordinates[WEFT_MAX_AXES];
 
     for (int r = 0; r < s->n_ranks; r++) {
         coordinates_of_rank(l->mesh, r, coordinates);
-        wf_shard_init(&parts[r], dim, l->desc.global[dim], l->n_axes, wf_mesh_sizes(l->mesh),
+        wf_shard_init(&shards[r], dim, l->desc.global[dim], l->n_axes, wf_mesh_sizes(l->mesh),
                       coordinates, l->placements);
     }
-    return parts;
+    return shards;
 }
 
 static int compare_int64(const void *a, const void *b)
@@ -40,15 +40,15 @@ static int compare_int64(const void *a, const void *b)
 /* Sorted, each once. */
 static int sort_unique(int64_t *values, size_t n)
 {
-    int kept = 0;
+    int count = 0;
 
     qsort(values, n, sizeof *values, compare_int64);
     for (size_t i = 0; i < n; i++)
-        if (!kept || values[kept - 1] != values[i]) values[kept++] = values[i];
-    return kept;
+        if (!count || values[count - 1] != values[i]) values[count++] = values[i];
+    return count;
 }
 
-static void collect_shard_bounds(struct wf_sharding_dim *dim, const struct wf_shard *parts,
+static void collect_shard_bounds(struct wf_sharding_dim *dim, const struct wf_shard *shards,
                                  int n_ranks)
 {
     size_t n = 2, room = 64;
@@ -56,10 +56,10 @@ static void collect_shard_bounds(struct wf_sharding_dim *dim, const struct wf_sh
 
     dim->bounds = wf_malloc(room * sizeof *dim->bounds);
     dim->bounds[0] = 0;
-    dim->bounds[1] = parts[0].global;
+    dim->bounds[1] = shards[0].global;
     for (int r = 0; r < n_ranks; r++)
-        for (int64_t at = 0; at < parts[r].size; at += run.size) {
-            run = wf_shard_range_at(&parts[r], at);
+        for (int64_t at = 0; at < shards[r].size; at += run.size) {
+            run = wf_shard_range_at(&shards[r], at);
             if (n + 2 > room) {
                 n = (size_t)sort_unique(dim->bounds, n); /* most ranks have the same */
                 room = 2 * n + 64;
@@ -71,13 +71,13 @@ static void collect_shard_bounds(struct wf_sharding_dim *dim, const struct wf_sh
     dim->n = sort_unique(dim->bounds, n) - 1;
 }
 
-static void mark_ranks_holding_intervals(struct wf_sharding_dim *dim, const struct wf_shard *parts,
+static void mark_ranks_holding_intervals(struct wf_sharding_dim *dim, const struct wf_shard *shards,
                                          int n_ranks)
 {
     dim->holds = wf_malloc((size_t)dim->n * (size_t)n_ranks * sizeof *dim->holds);
     for (int i = 0; i < dim->n; i++)
         for (int r = 0; r < n_ranks; r++)
-            dim->holds[i * n_ranks + r] = wf_shard_to_local(&parts[r], dim->bounds[i]) >= 0;
+            dim->holds[i * n_ranks + r] = wf_shard_to_local(&shards[r], dim->bounds[i]) >= 0;
 }
 
 struct wf_sharding *wf_sharding_new(const struct wf_layout *layout)
@@ -90,11 +90,11 @@ struct wf_sharding *wf_sharding_new(const struct wf_layout *layout)
     s->numbers = wf_malloc((size_t)s->n_ranks * sizeof *s->numbers);
     weft_mesh_ranks(layout->mesh, s->numbers, s->n_ranks);
     for (int d = 0; d < s->ndim; d++) {
-        struct wf_shard *parts = shards_of_all_ranks(s, d);
+        struct wf_shard *shards = shards_of_all_ranks(s, d);
 
-        collect_shard_bounds(&s->dims[d], parts, s->n_ranks);
-        mark_ranks_holding_intervals(&s->dims[d], parts, s->n_ranks);
-        wf_free(parts);
+        collect_shard_bounds(&s->dims[d], shards, s->n_ranks);
+        mark_ranks_holding_intervals(&s->dims[d], shards, s->n_ranks);
+        wf_free(shards);
     }
     return s;
 }

@@ -55,8 +55,8 @@ static void place_intervals(const struct wf_sharding *s, int dim, int n, int roo
 
     at[0] = 0;
     for (int i = 0; i < n; i++) {
-        double part = dim < 0 ? 1 : (double)(bounds[i + 1] - bounds[i]) / (double)bounds[n];
-        int length = (int)lround(part * room);
+        double fraction = dim < 0 ? 1 : (double)(bounds[i + 1] - bounds[i]) / (double)bounds[n];
+        int length = (int)lround(fraction * room);
 
         at[i + 1] = at[i] + (length < least ? least : length);
     }
@@ -87,10 +87,11 @@ static void colour_of_rank(int rank, char text[8])
     double second = chroma * (1 - fabs(fmod(hue, 2) - 1)), low = light - chroma / 2;
     static const int order[6][3] = {{0, 1, 2}, {1, 0, 2}, {2, 0, 1},
                                     {2, 1, 0}, {1, 2, 0}, {0, 2, 1}};
-    const double parts[3] = {chroma, second, 0};
+    const double channels[3] = {chroma, second, 0};
     int rgb[3];
 
-    for (int i = 0; i < 3; i++) rgb[i] = (int)lround(255 * (low + parts[order[(int)hue % 6][i]]));
+    for (int i = 0; i < 3; i++)
+        rgb[i] = (int)lround(255 * (low + channels[order[(int)hue % 6][i]]));
     snprintf(text, 8, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
 }
 

@@ -202,16 +202,16 @@ static char *gather_rank_texts(const char *text, size_t length, size_t *lengths)
 /* The first rank's status is broadcast to all. */
 static weft_status broadcast_status(weft_status status)
 {
-    int32_t word = (int32_t)status, told = 0;
+    int32_t word = (int32_t)status, agreed = 0;
     struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
                            .comm = wf_comm_world(),
                            .dtype = WEFT_I32,
                            .count = 1,
                            .send = &word,
-                           .recv = &told};
+                           .recv = &agreed};
 
     wf_comm_run(&coll);
-    return (weft_status)told;
+    return (weft_status)agreed;
 }
 
 weft_status wf_trace_write_file(const weft_trace *trace)

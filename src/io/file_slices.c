@@ -42,32 +42,32 @@ int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_i
 
 /* ---- the runs of a rank ---- */
 
-void wf_local_runs_of_tensor(struct wf_local_runs *held, const weft_tensor *t)
+void wf_local_runs_of_tensor(struct wf_local_runs *local, const weft_tensor *t)
 {
     const struct wf_layout *layout = t->layout;
-    struct wf_shard part;
+    struct wf_shard shard;
 
-    *held = (struct wf_local_runs){{0}, {0}};
+    *local = (struct wf_local_runs){{0}, {0}};
     for (int d = 0; d < layout->desc.ndim; d++) {
         int64_t size = layout->desc.global[d];
 
         if (!layout->mesh) {
-            held->runs[d] = wf_calloc(1, sizeof *held->runs[d]);
-            held->runs[d][0] = (struct wf_index_range){0, size};
-            held->n_runs[d] = size > 0;
+            local->runs[d] = wf_calloc(1, sizeof *local->runs[d]);
+            local->runs[d][0] = (struct wf_index_range){0, size};
+            local->n_runs[d] = size > 0;
             continue;
         }
-        wf_shard_init(&part, d, size, layout->n_axes, wf_mesh_sizes(layout->mesh),
+        wf_shard_init(&shard, d, size, layout->n_axes, wf_mesh_sizes(layout->mesh),
                       wf_mesh_coordinates(layout->mesh), layout->placements);
-        held->n_runs[d] = wf_shard_ranges(&part, NULL, 0);
-        held->runs[d] = wf_calloc((size_t)held->n_runs[d] + 1, sizeof *held->runs[d]);
-        wf_shard_ranges(&part, held->runs[d], held->n_runs[d]);
+        local->n_runs[d] = wf_shard_ranges(&shard, NULL, 0);
+        local->runs[d] = wf_calloc((size_t)local->n_runs[d] + 1, sizeof *local->runs[d]);
+        wf_shard_ranges(&shard, local->runs[d], local->n_runs[d]);
     }
 }
 
-void wf_local_runs_free(struct wf_local_runs *held)
+void wf_local_runs_free(struct wf_local_runs *local)
 {
-    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_free(held->runs[d]);
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_free(local->runs[d]);
 }
 
 /* ---- walking: dims in the file's order, the one with the smallest stride innermost ---- */
@@ -145,7 +145,8 @@ static void merge_loop_levels(struct walk *walk)
 }
 
 static bool walk_slice_elements(struct walk *walk, const weft_tensor *t,
-                                const struct wf_local_runs *held, const struct wf_file_slice *piece)
+                                const struct wf_local_runs *local,
+                                const struct wf_file_slice *piece)
 {
     const struct wf_tensor_desc *desc = &t->layout->desc;
     int64_t size = (int64_t)weft_dtype_size(walk->dtype);
@@ -156,7 +157,7 @@ static bool walk_slice_elements(struct walk *walk, const weft_tensor *t,
         struct level level = {.tensor_stride = desc->stride[d] * size,
                               .file_stride = piece->stride[d] * file_size};
 
-        level.n = wf_intersect_runs(&level.slices, held->runs[d], held->n_runs[d], piece->runs[d],
+        level.n = wf_intersect_runs(&level.slices, local->runs[d], local->n_runs[d], piece->runs[d],
                                     piece->n_runs[d]);
         insert_loop_level(walk, level);
     }
@@ -190,12 +191,12 @@ static bool rank_holds_nothing(const weft_tensor *t)
            (t->layout->mesh && weft_mesh_coordinate(t->layout->mesh, 0) < 0);
 }
 
-bool wf_file_slice_read(weft_tensor *t, const struct wf_local_runs *held,
+bool wf_file_slice_read(weft_tensor *t, const struct wf_local_runs *local,
                         const struct wf_file_slice *piece)
 {
     struct walk walk = {.row = read_element_row, .dtype = weft_tensor_dtype(t)};
 
-    return rank_holds_nothing(t) || walk_slice_elements(&walk, t, held, piece);
+    return rank_holds_nothing(t) || walk_slice_elements(&walk, t, local, piece);
 }
 
 /* Rows that are dense on both sides go as they are, others through a block of elements. */
@@ -223,13 +224,13 @@ static bool write_element_row(struct walk *walk, char *tensor, int64_t file, int
     return walk->status == WEFT_OK;
 }
 
-weft_status wf_file_slice_write(const weft_tensor *t, const struct wf_local_runs *held,
+weft_status wf_file_slice_write(const weft_tensor *t, const struct wf_local_runs *local,
                                 const struct wf_file_slice *piece, wf_file_slice_sink *sink,
                                 void *payload)
 {
     struct walk walk = {
         .row = write_element_row, .dtype = weft_tensor_dtype(t), .sink = sink, .payload = payload};
 
-    if (!rank_holds_nothing(t)) walk_slice_elements(&walk, t, held, piece);
+    if (!rank_holds_nothing(t)) walk_slice_elements(&walk, t, local, piece);
     return walk.status;
 }

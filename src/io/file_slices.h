@@ -39,12 +39,12 @@ struct wf_local_runs {
     int64_t n_runs[WEFT_MAX_DIMS];
     struct wf_index_range *runs[WEFT_MAX_DIMS];
 };
-void wf_local_runs_of_tensor(struct wf_local_runs *held, const weft_tensor *t);
-void wf_local_runs_free(struct wf_local_runs *held);
+void wf_local_runs_of_tensor(struct wf_local_runs *local, const weft_tensor *t);
+void wf_local_runs_free(struct wf_local_runs *local);
 
 /** Write the elements that this rank holds and the piece has into the tensor. gives: false when an
  *  integer does not fit the tensor's dtype */
-bool wf_file_slice_read(weft_tensor *t, const struct wf_local_runs *held,
+bool wf_file_slice_read(weft_tensor *t, const struct wf_local_runs *local,
                         const struct wf_file_slice *piece);
 
 /** Where the elements of a tensor belong in a file, and a function that is given them run by run.
@@ -54,6 +54,6 @@ typedef weft_status wf_file_slice_sink(int64_t offset, const void *bytes, size_t
 
 /** The elements of `piece` (data unused) that this rank holds, in the file's order; offsets in
  * bytes from the piece's first element. */
-weft_status wf_file_slice_write(const weft_tensor *t, const struct wf_local_runs *held,
+weft_status wf_file_slice_write(const weft_tensor *t, const struct wf_local_runs *local,
                                 const struct wf_file_slice *piece, wf_file_slice_sink *sink,
                                 void *payload);

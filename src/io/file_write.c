@@ -269,11 +269,11 @@ weft_status wf_file_create_with_bytes(const char *path, const void *bytes, size_
 
 weft_status wf_file_write_atomically(const char *path, const void *bytes, size_t count)
 {
-    char *part = wf_file_temporary_name(path, wf_system_random());
-    weft_status status = wf_file_create_with_bytes(part, bytes, count);
+    char *temporary = wf_file_temporary_name(path, wf_system_random());
+    weft_status status = wf_file_create_with_bytes(temporary, bytes, count);
 
-    if (status == WEFT_OK) status = wf_file_rename(part, path);
-    if (status != WEFT_OK) unlink(part);
-    wf_free(part);
+    if (status == WEFT_OK) status = wf_file_rename(temporary, path);
+    if (status != WEFT_OK) unlink(temporary);
+    wf_free(temporary);
     return status;
 }

@@ -45,7 +45,7 @@ void wf_safetensors_out_free(struct wf_safetensors_out *out);
 
 /* ---- files. All of these fail with WEFT_ERR_IO naming the path; on this rank alone ---- */
 
-/** A name beside `path` for a file that is not complete: nobody can know it who was not told the
+/** A name beside `path` for a file that is not complete: nobody can guess it without the
  * number (wf_system_random). wf_malloc'ed */
 char *wf_file_temporary_name(const char *path, uint64_t number);
 /** Remove what interrupted writes left beside `written`, which has just been written: files with

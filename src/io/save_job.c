@@ -44,10 +44,10 @@ static weft_status put_bytes_in_buffer(int64_t offset, const void *bytes, size_t
 }
 
 weft_status wf_slice_writer_write(struct wf_slice_writer *w, size_t base, const weft_tensor *t,
-                                  const struct wf_local_runs *held,
+                                  const struct wf_local_runs *local,
                                   const struct wf_file_slice *piece)
 {
     w->base = base;
-    WF_TRY(wf_file_slice_write(t, held, piece, put_bytes_in_buffer, w));
+    WF_TRY(wf_file_slice_write(t, local, piece, put_bytes_in_buffer, w));
     return flush_buffer(w);
 }

@@ -16,17 +16,17 @@ static weft_status zero_row(weft_tensor *t, int64_t row)
 {
     weft_spec rows = {.dtype = WEFT_I64, .ndim = 1, .shape = {weft_size(t, 0)}};
     weft_scope *scope;
-    weft_tensor *kept;
+    weft_tensor *mask;
     weft_status status;
 
     if (weft_tensor_device(t) == WEFT_META) return WEFT_OK;
     scope = weft_scope_open();
     weft_no_grad_begin();
     rows.mesh = weft_tensor_mesh(t);
-    kept = weft_cast(weft_make_arange(rows, (double)-row, 1), WEFT_BOOL);
-    kept = weft_tensor_to(weft_cast(kept, weft_tensor_dtype(t)), weft_tensor_device(t));
-    kept = weft_reshape(kept, 2, (int64_t[]){weft_size(t, 0), 1});
-    status = weft_copy_(t, weft_mul(t, kept));
+    mask = weft_cast(weft_make_arange(rows, (double)-row, 1), WEFT_BOOL);
+    mask = weft_tensor_to(weft_cast(mask, weft_tensor_dtype(t)), weft_tensor_device(t));
+    mask = weft_reshape(mask, 2, (int64_t[]){weft_size(t, 0), 1});
+    status = weft_copy_(t, weft_mul(t, mask));
     weft_no_grad_end();
     weft_scope_close(scope);
     return status;

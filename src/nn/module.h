@@ -24,7 +24,7 @@ struct wf_initial_values {
 struct wf_parameter {
     char *name;
     weft_tensor *tensor; /* one reference */
-    weft_tensor *own;    /* during a call that lends: the parameter; `tensor` is borrowed then */
+    weft_tensor *own;    /* during a call with views: the parameter; `tensor` is its view */
     struct wf_initial_values first;
     bool unsaved;      /* a buffer that files leave out */
     weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */

@@ -139,21 +139,21 @@ static double local_norm_of_gradient(double p, weft_tensor *grad)
 
 static weft_status reduce_group_norm(struct group *group, double p)
 {
-    weft_placement pending[WEFT_MAX_AXES] = {{0}};
+    weft_placement placements[WEFT_MAX_AXES] = {{0}};
     int64_t shape[] = {1};
     weft_scope *scope;
     weft_tensor *sum;
     bool any = false;
 
     for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
-        if (group->sharded[a]) pending[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
+        if (group->sharded[a]) placements[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
         any |= group->sharded[a];
     }
     if (!any) return WEFT_OK;
     scope = weft_scope_open();
     sum = weft_full(WEFT_F64, 1, shape, group->total);
     if (group->meta) sum = weft_tensor_to(sum, WEFT_META);
-    sum = sum ? weft_from_local(sum, group->mesh, pending, shape) : NULL;
+    sum = sum ? weft_from_local(sum, group->mesh, placements, shape) : NULL;
     sum = sum ? weft_full_tensor(sum) : NULL;
     if (sum && !group->meta) group->total = weft_item(sum);
     weft_scope_close(scope);

@@ -103,12 +103,12 @@ static weft_tensor *redistribute_wide(weft_tensor *t, const weft_placement *want
 }
 
 static weft_tensor *redistribute_at_boundary(const weft_module *m, weft_tensor *t,
-                                             const struct wf_boundary *crossing)
+                                             const struct wf_boundary *boundary)
 {
-    bool half = crossing->wide && m->n_parameters > 0 &&
+    bool half = boundary->wide && m->n_parameters > 0 &&
                 weft_tensor_dtype(m->parameters[0].tensor) == WEFT_BF16;
 
-    return half ? redistribute_wide(t, &crossing->wants) : weft_redistribute(t, &crossing->wants);
+    return half ? redistribute_wide(t, &boundary->wants) : weft_redistribute(t, &boundary->wants);
 }
 
 static weft_tensor *refuse_other_mesh(const weft_module *m, const weft_mesh *own,
@@ -124,19 +124,19 @@ static weft_tensor *refuse_other_mesh(const weft_module *m, const weft_mesh *own
 }
 
 weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
-                                    const struct wf_boundary *crossing)
+                                    const struct wf_boundary *boundary)
 {
-    weft_placement declared = crossing->declared;
+    weft_placement declared = boundary->declared;
     weft_mesh *own = weft_tensor_mesh(t);
     int64_t shape[WEFT_MAX_DIMS];
 
-    if (!crossing->taken) return t;
+    if (!boundary->taken) return t;
     if (!own)
         t = weft_from_local(t, mesh, &declared, global_shape_of_plain_input(shape, m, t, declared));
     else if (own != mesh)
         return refuse_other_mesh(m, own, mesh);
-    if (!t || !crossing->moved || is_masked_partial_as_sum(t, crossing->wants)) return t;
-    return redistribute_at_boundary(m, t, crossing);
+    if (!t || !boundary->moved || is_masked_partial_as_sum(t, boundary->wants)) return t;
+    return redistribute_at_boundary(m, t, boundary);
 }
 
 weft_status wf_convert_inputs_at_boundary(weft_module *m, weft_tensor **inputs, int n,

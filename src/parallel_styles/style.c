@@ -324,10 +324,10 @@ weft_status wf_style_apply(weft_module *m, weft_mesh *mesh, const struct wf_reso
                                          .payload = use->payload};
 
     if (use->kind != WEFT_STYLE_CUSTOM) {
-        struct wf_resolved_style *kept = WF_NEW(struct wf_resolved_style);
+        struct wf_resolved_style *copy = WF_NEW(struct wf_resolved_style);
 
-        *kept = *use;
-        how.payload = kept;
+        *copy = *use;
+        how.payload = copy;
         how.release = wf_free;
     }
     return wf_distribute_module_with(m, mesh, &how);

@@ -93,7 +93,7 @@ weft_status wf_layout_list_parse(struct wf_layout_list *layouts, const char *tex
  * to the wanted one. gives: a distributed tensor; t itself when `taken` is false
  */
 weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_mesh *mesh,
-                                    const struct wf_boundary *crossing);
+                                    const struct wf_boundary *boundary);
 
 /** wf_convert_at_boundary over all inputs of a call. */
 weft_status wf_convert_inputs_at_boundary(weft_module *m, weft_tensor **inputs, int n,

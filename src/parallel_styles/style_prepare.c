@@ -10,7 +10,7 @@
 #include "parallel_styles/style.h"
 
 /* Declared and wanted layouts, one of each per input or output; `count` 0 where none are given. */
-static weft_status parse_layout_pair(struct wf_boundary *crossings, int *count,
+static weft_status parse_layout_pair(struct wf_boundary *boundaries, int *count,
                                      const char *declared_text, const char *desired_text,
                                      const char *field, const char *desired_field)
 {
@@ -26,10 +26,10 @@ static weft_status parse_layout_pair(struct wf_boundary *crossings, int *count,
             "prepare module: %s and %s should have same length, not %d and %d", field,
             desired_field, declared.count, desired.count);
     for (int i = 0; i < declared.count; i++)
-        crossings[i] = (struct wf_boundary){.taken = declared.given[i],
-                                            .moved = desired.given[i],
-                                            .declared = declared.at[i],
-                                            .wants = desired.at[i]};
+        boundaries[i] = (struct wf_boundary){.taken = declared.given[i],
+                                             .moved = desired.given[i],
+                                             .declared = declared.at[i],
+                                             .wants = desired.at[i]};
     *count = declared.count;
     return WEFT_OK;
 }

@@ -174,7 +174,8 @@ weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int r
 }
 
 /* The root's list, packed. */
-static weft_tensor *pack_tensor_list(const struct wf_collective_call *d, weft_tensor *const *parts)
+static weft_tensor *pack_tensor_list(const struct wf_collective_call *d,
+                                     weft_tensor *const *tensors)
 {
     int64_t count = weft_numel(d->t), elements = count * d->ways;
     size_t bytes = (size_t)count * wf_dtypes[d->coll.dtype].size;
@@ -182,23 +183,23 @@ static weft_tensor *pack_tensor_list(const struct wf_collective_call *d, weft_te
 
     if (d->meta) return packed;
     for (int r = 0; r < d->ways; r++) {
-        weft_tensor *part = parts ? parts[r] : NULL;
+        weft_tensor *item = tensors ? tensors[r] : NULL;
 
-        if (!part || wf_tensor_check_alive(part, d->who) != WEFT_OK ||
-            weft_tensor_dtype(part) != d->coll.dtype || weft_ndim(part) != weft_ndim(d->t) ||
-            memcmp(part->layout->desc.shape, d->t->layout->desc.shape,
-                   (size_t)weft_ndim(part) * sizeof(int64_t)) != 0)
+        if (!item || wf_tensor_check_alive(item, d->who) != WEFT_OK ||
+            weft_tensor_dtype(item) != d->coll.dtype || weft_ndim(item) != weft_ndim(d->t) ||
+            memcmp(item->layout->desc.shape, d->t->layout->desc.shape,
+                   (size_t)weft_ndim(item) * sizeof(int64_t)) != 0)
             WF_DIE("mesh_scatter: tensor %d of the list is missing or has another shape or dtype "
                    "than the result",
                    r);
-        part = wf_collective_call_row_major(d, part);
-        if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, part->data, bytes);
+        item = wf_collective_call_row_major(d, item);
+        if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, item->data, bytes);
     }
     return packed;
 }
 
-weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh, int axis,
-                              int root)
+weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *tensors, weft_mesh *mesh,
+                              int axis, int root)
 {
     struct wf_collective_call d;
     weft_scope *scope;
@@ -210,7 +211,7 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_me
     WF_NEED(t->layout->desc.contiguous, WEFT_ERR_ARG,
             "mesh_scatter: the tensor is written to and must be row-major");
     scope = weft_scope_open();
-    packed = d.me == root ? pack_tensor_list(&d, parts) : NULL;
+    packed = d.me == root ? pack_tensor_list(&d, tensors) : NULL;
     counts = wf_malloc((size_t)d.ways * sizeof *counts);
     for (int r = 0; r < d.ways; r++) counts[r] = (size_t)weft_numel(t);
     d.coll.send_counts = counts;

@@ -80,7 +80,7 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
     weft_placement to[WEFT_MAX_AXES] = {{0}}, whole[WEFT_MAX_AXES];
-    weft_tensor *part;
+    weft_tensor *shard;
     weft_scope *scope;
 
     if (!t) return NULL;
@@ -95,12 +95,12 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     wf_placements_drop_partial(whole, weft_mesh_ndim(mesh));
     scope = weft_scope_open();
     weft_no_grad_begin();
-    part = weft_contiguous(wf_is_meta(t) ? t : weft_tensor_to(t, weft_mesh_device(mesh)));
-    part = part ? wf_scatter_from_source(part, mesh, whole, source) : NULL;
-    part = wf_redistribute(part, to); /* a partial sum: the first rank has the value */
+    shard = weft_contiguous(wf_is_meta(t) ? t : weft_tensor_to(t, weft_mesh_device(mesh)));
+    shard = shard ? wf_scatter_from_source(shard, mesh, whole, source) : NULL;
+    shard = wf_redistribute(shard, to); /* a partial sum: the first rank has the value */
     weft_no_grad_end();
-    if (part) part->requires_grad = t->requires_grad;
-    return weft_scope_return(scope, part);
+    if (shard) shard->requires_grad = t->requires_grad;
+    return weft_scope_return(scope, shard);
 }
 
 /* ---- the tape's upcalls ---- */

@@ -12,7 +12,7 @@
 weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
 {
     struct wf_layout *local;
-    weft_tensor *part;
+    weft_tensor *local_shard;
 
     if (!t) return NULL;
     WF_NEED_PTR(rest, WEFT_ERR_ARG, "flatten: no place for the metadata");
@@ -23,14 +23,14 @@ weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest)
     rest->device = weft_tensor_device(t);
     rest->requires_grad = t->requires_grad;
     local = wf_layout_local(t->layout);
-    part = wf_tensor_new(local, wf_block_retain(t->block), t->data, "flatten");
-    part->in_flight = t->in_flight;
+    local_shard = wf_tensor_new(local, wf_block_retain(t->block), t->data, "flatten");
+    local_shard->in_flight = t->in_flight;
     wf_layout_release(local);
-    return part;
+    return local_shard;
 }
 
 static weft_status check_unflatten(const weft_tensor *local, const weft_flat *rest,
-                                   const struct wf_tensor_desc *part)
+                                   const struct wf_tensor_desc *local_shard)
 {
     const struct wf_tensor_desc *desc = &local->layout->desc;
 
@@ -41,9 +41,9 @@ static weft_status check_unflatten(const weft_tensor *local, const weft_flat *re
             "unflatten: the local tensor is on another device");
     for (int d = 0; d < desc->ndim; d++)
         WF_NEED_LOCAL(
-            desc->shape[d] == part->shape[d], WEFT_ERR_SHAPE,
+            desc->shape[d] == local_shard->shape[d], WEFT_ERR_SHAPE,
             "unflatten: this rank's shard has %lld elements in dim %d, the local tensor %lld",
-            (long long)part->shape[d], d, (long long)desc->shape[d]);
+            (long long)local_shard->shape[d], d, (long long)desc->shape[d]);
     if (local->requires_grad && !rest->requires_grad)
         WF_LOG(WF_LOG_WARN, "dtensor",
                "unflatten: the local tensor wants a gradient and will not get one; weft_from_local "

@@ -57,21 +57,21 @@ static bool is_dim_sharded(const struct wf_layout *layout, int dim)
 static weft_status check_local_size(const struct wf_op_plan *plan, const struct wf_infer *call,
                                     bool given)
 {
-    const struct wf_tensor_desc *local = &plan->in[0]->desc, *part = &plan->out[0]->desc;
+    const struct wf_tensor_desc *local = &plan->in[0]->desc, *shard = &plan->out[0]->desc;
 
     if (weft_mesh_coordinate(plan->out[0]->mesh, 0) < 0) return WEFT_OK;
     for (int d = 0; d < local->ndim; d++) {
-        bool fits = part->shape[d] == local->shape[d];
+        bool fits = shard->shape[d] == local->shape[d];
 
         WF_NEED_LOCAL(
             fits || is_dim_sharded(plan->out[0], d), WEFT_ERR_SHAPE,
             "from_local: dim %d is not sharded, but has %lld elements here and %lld in the "
             "global shape: %s",
-            d, (long long)local->shape[d], (long long)part->global[d], wf_infer_inputs_text(call));
+            d, (long long)local->shape[d], (long long)shard->global[d], wf_infer_inputs_text(call));
         WF_NEED_LOCAL(fits, WEFT_ERR_SHAPE,
                       "from_local: this rank's shard should have %lld of %lld elements in dim %d "
                       "and has %lld%s: %s",
-                      (long long)part->shape[d], (long long)part->global[d], d,
+                      (long long)shard->shape[d], (long long)shard->global[d], d,
                       (long long)local->shape[d],
                       given ? "" : " (give the global shape where shards are uneven)",
                       wf_infer_inputs_text(call));

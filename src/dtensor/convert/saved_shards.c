@@ -61,48 +61,48 @@ static weft_tensor *new_shard_tensor(const weft_tensor *t, int64_t count)
     struct wf_layout *layout = wf_layout_on_device(
         wf_layout_new(NULL, NULL, (weft_dtype)t->layout->desc.dtype, 1, &count, NULL),
         (weft_device)t->layout->desc.device);
-    weft_tensor *part = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "saved shard");
+    weft_tensor *shard = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "saved shard");
 
     wf_layout_release(layout);
-    return part;
+    return shard;
 }
 
-static void copy_own_shard(weft_tensor *part, const weft_tensor *t, int64_t rank)
+static void copy_own_shard(weft_tensor *shard, const weft_tensor *t, int64_t rank)
 {
     int64_t size = (int64_t)wf_dtypes[t->layout->desc.dtype].size;
-    int64_t bytes = part->layout->desc.numel * size, first = rank * bytes;
+    int64_t bytes = shard->layout->desc.numel * size, first = rank * bytes;
     int64_t there = t->layout->desc.numel * size - first;
 
     if (there < 0) there = 0;
     if (there > bytes) there = bytes;
     wf_wait_ready(t);
-    if (there) memcpy(part->data, (const char *)t->data + first, (size_t)there);
-    memset((char *)part->data + there, 0, (size_t)(bytes - there));
+    if (there) memcpy(shard->data, (const char *)t->data + first, (size_t)there);
+    memset((char *)shard->data + there, 0, (size_t)(bytes - there));
 }
 
 weft_tensor *wf_saved_tensor_to_shard(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole)
 {
     int axis = weft_mesh_is_member(mesh) ? find_axis_to_shard(t->layout, mesh) : -1;
     int64_t ways = axis < 0 ? 0 : weft_mesh_axis_size(mesh, axis);
-    weft_tensor *part;
+    weft_tensor *shard;
 
     if (axis < 0 || keep_unsharded(t, ways)) return NULL;
     wf_no_grad_depth++;
     t = weft_contiguous(t);
     wf_no_grad_depth--;
-    part = t ? new_shard_tensor(t, (t->layout->desc.numel + ways - 1) / ways) : NULL;
+    shard = t ? new_shard_tensor(t, (t->layout->desc.numel + ways - 1) / ways) : NULL;
     /* the other ranks will gather it */
-    if (!part)
+    if (!shard)
         WF_DIE("no memory for a shard of a tensor saved for backward: %s", weft_error_message());
-    if (!wf_is_meta(t)) copy_own_shard(part, t, weft_mesh_coordinate(mesh, axis));
+    if (!wf_is_meta(t)) copy_own_shard(shard, t, weft_mesh_coordinate(mesh, axis));
     *whole = t->layout;
-    return part;
+    return shard;
 }
 
-weft_tensor *wf_saved_tensor_from_shards(weft_tensor *part, weft_mesh *mesh,
+weft_tensor *wf_saved_tensor_from_shards(weft_tensor *shard, weft_mesh *mesh,
                                          struct wf_layout *whole)
 {
-    weft_tensor *all = weft_mesh_all_gather(part, 0, NULL, mesh, find_axis_to_shard(whole, mesh));
+    weft_tensor *all = weft_mesh_all_gather(shard, 0, NULL, mesh, find_axis_to_shard(whole, mesh));
 
     return all ? wf_tensor_new(whole, wf_block_retain(all->block), all->data, "saved shards")
                : NULL;

@@ -108,14 +108,14 @@ struct prepared_kernel {
     weft_op_shard in[WEFT_OP_INPUTS], out[WEFT_OP_OUTPUTS];
 };
 
-static void fill_local_operand(weft_op_shard *part, const struct wf_tensor_desc *desc)
+static void fill_local_operand(weft_op_shard *shard, const struct wf_tensor_desc *desc)
 {
     if (!desc) return;
-    part->dtype = (weft_dtype)desc->dtype;
-    part->ndim = desc->ndim;
-    memcpy(part->shape, desc->shape, sizeof part->shape);
-    memcpy(part->stride, desc->stride, sizeof part->stride);
-    memcpy(part->offset, desc->offset, sizeof part->offset);
+    shard->dtype = (weft_dtype)desc->dtype;
+    shard->ndim = desc->ndim;
+    memcpy(shard->shape, desc->shape, sizeof shard->shape);
+    memcpy(shard->stride, desc->stride, sizeof shard->stride);
+    memcpy(shard->offset, desc->offset, sizeof shard->offset);
 }
 
 /* On the stack: a kernel may call the op again. */

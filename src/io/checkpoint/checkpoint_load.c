@@ -37,7 +37,7 @@ struct source {
 struct found {
     const struct wf_safetensors *file;
     const struct wf_safetensors_entry *entry;
-    struct wf_local_runs held;
+    struct wf_local_runs saved;
     uint64_t hash;
     int64_t source;
 };
@@ -285,7 +285,7 @@ static weft_status add_found_slice(struct loading *l, const struct wf_safetensor
     const char *note = wf_safetensors_metadata(file, entry->name);
     struct found found = {.file = file, .entry = entry, .source = source};
     bool ok = note && entry->ndim == listed->ndim &&
-              wf_file_slice_parse(&found.held, &found.hash, note, entry->ndim, entry->shape,
+              wf_file_slice_parse(&found.saved, &found.hash, note, entry->ndim, entry->shape,
                                   listed->shape);
 
     l->found = wf_array_grow(l->found, l->n_found, sizeof found);
@@ -311,19 +311,19 @@ static weft_status find_file_slices(struct loading *l)
 /* Each element is in exactly one shard, whatever wrote the files. */
 static weft_status check_slices_complete(const struct loading *l)
 {
-    struct wf_coverage *parts = wf_calloc((size_t)l->n_sources + 1, sizeof *parts);
+    struct wf_coverage *coverage = wf_calloc((size_t)l->n_sources + 1, sizeof *coverage);
     const char *lacking = NULL;
 
     for (int64_t i = 0; i < l->n_found; i++)
-        wf_coverage_add_slice(&parts[l->found[i].source], &l->found[i].held,
+        wf_coverage_add_slice(&coverage[l->found[i].source], &l->found[i].saved,
                               l->found[i].entry->ndim);
     for (int64_t i = 0; i < l->n_sources; i++) {
         const struct wf_manifest_tensor *listed = &l->manifest.tensors[l->sources[i].listed];
 
-        if (!wf_coverage_is_complete(&parts[i], listed->ndim, listed->shape))
+        if (!wf_coverage_is_complete(&coverage[i], listed->ndim, listed->shape))
             lacking = listed->name;
     }
-    wf_free(parts);
+    wf_free(coverage);
     WF_NEED(
         !lacking, WEFT_ERR_IO,
         "%s: the shards of '%s' do not make up the tensor: an element is missing, or there twice",
@@ -333,14 +333,14 @@ static weft_status check_slices_complete(const struct loading *l)
 
 static weft_status check_checksums(const struct loading *l)
 {
-    int64_t parts = 0;
+    int64_t shards = 0;
 
     for (int64_t i = 0; i < l->n_found; i++) {
         const struct found *found = &l->found[i];
         uint64_t hash;
 
         if (l->sources[found->source].next >= 0) continue; /* the same bytes are found once more */
-        if (parts++ % weft_world_size() != weft_world_rank()) continue;
+        if (shards++ % weft_world_size() != weft_world_rank()) continue;
         hash = wf_hash_bytes(found->file->data + found->entry->begin,
                              (size_t)(found->entry->end - found->entry->begin));
         WF_NEED(hash == found->hash, WEFT_ERR_IO,
@@ -370,14 +370,14 @@ static weft_status copy_found_slice(const struct loading *l, const struct found 
     weft_tensor *t = l->state->items[source->item].tensor;
     const struct wf_safetensors_entry *entry = found->entry;
     struct wf_file_slice piece;
-    struct wf_local_runs held;
+    struct wf_local_runs local;
     bool fits;
 
-    wf_file_slice_of_runs(&piece, &found->held, entry->type, entry->ndim, entry->shape);
+    wf_file_slice_of_runs(&piece, &found->saved, entry->type, entry->ndim, entry->shape);
     piece.data = found->file->data + entry->begin;
-    wf_local_runs_of_tensor(&held, t);
-    fits = wf_head_row_map_read(&source->map, t, &held, &piece, entry->ndim);
-    wf_local_runs_free(&held);
+    wf_local_runs_of_tensor(&local, t);
+    fits = wf_head_row_map_read(&source->map, t, &local, &piece, entry->ndim);
+    wf_local_runs_free(&local);
     WF_NEED(fits, WEFT_ERR_DTYPE, "%s: '%s': a number does not fit %s", l->path, entry->name,
             weft_dtype_name(weft_tensor_dtype(t)));
     return WEFT_OK;
@@ -404,7 +404,7 @@ static weft_status copy_all_items(const struct loading *l)
 
 static void free_loading(struct loading *l)
 {
-    for (int64_t i = 0; i < l->n_found; i++) wf_local_runs_free(&l->found[i].held);
+    for (int64_t i = 0; i < l->n_found; i++) wf_local_runs_free(&l->found[i].saved);
     for (int i = 0; i < l->n_files; i++) wf_safetensors_close(&l->files[i]);
     wf_name_index_free(&l->tensors);
     wf_name_index_free(&l->values);

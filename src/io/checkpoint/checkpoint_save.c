@@ -65,19 +65,19 @@ static uint64_t hash_state_description(const weft_state *state)
 
 /* ---- a rank's file ---- */
 
-/* What this rank writes: entry i is of item entries[i].index, whose runs are held[index]. */
+/* What this rank writes: entry i is of item entries[i].index, whose runs are local[index]. */
 struct own_file {
     struct wf_safetensors_out out;
-    struct wf_local_runs *held; /* per item */
-    char **notes;               /* per entry, in the order of the file's */
-    char *path, *temporary;     /* the file, and its name until it is complete */
+    struct wf_local_runs *local; /* per item */
+    char **notes;                /* per entry, in the order of the file's */
+    char *path, *temporary;      /* the file, and its name until it is complete */
     bool written;
 };
 
 static void choose_own_entries(struct own_file *own_file, const weft_state *state,
                                struct wf_owners *owners)
 {
-    own_file->held = wf_calloc((size_t)state->count + 1, sizeof *own_file->held);
+    own_file->local = wf_calloc((size_t)state->count + 1, sizeof *own_file->local);
     for (int64_t i = 0; i < state->count; i++) {
         const struct wf_state_item *item = &state->items[i];
         struct wf_safetensors_out_entry entry = {.name = item->name, .index = (int)i};
@@ -86,7 +86,7 @@ static void choose_own_entries(struct own_file *own_file, const weft_state *stat
         if (item->thing != WF_STATE_TENSOR) continue;
         mine = wf_owners_assign_tensor(owners, item->tensor);
         if (!mine || weft_local_numel(item->tensor) == 0) continue;
-        wf_local_runs_of_tensor(&own_file->held[i], item->tensor);
+        wf_local_runs_of_tensor(&own_file->local[i], item->tensor);
         entry.type = wf_element_type_of_dtype(weft_tensor_dtype(item->tensor));
         entry.ndim = weft_ndim(item->tensor);
         for (int d = 0; d < entry.ndim; d++) entry.shape[d] = weft_local_size(item->tensor, d);
@@ -108,7 +108,7 @@ static void make_file_header(struct own_file *own_file, const char *data)
         uint64_t hash = data ? wf_hash_bytes(data + entry->begin, (size_t)entry->bytes) : 0;
 
         wf_free(own_file->notes[i]);
-        own_file->notes[i] = wf_file_slice_text(&own_file->held[entry->index], entry->ndim, hash);
+        own_file->notes[i] = wf_file_slice_text(&own_file->local[entry->index], entry->ndim, hash);
         wf_safetensors_out_metadata(out, entry->name, own_file->notes[i]);
     }
     wf_free(out->header);
@@ -119,10 +119,10 @@ static void free_own_file(struct own_file *own_file, const weft_state *state)
 {
     for (int64_t i = 0; own_file->notes && i < own_file->out.n_entries; i++)
         wf_free(own_file->notes[i]);
-    for (int64_t i = 0; own_file->held && i < state->count; i++)
-        wf_local_runs_free(&own_file->held[i]);
+    for (int64_t i = 0; own_file->local && i < state->count; i++)
+        wf_local_runs_free(&own_file->local[i]);
     wf_free(own_file->notes);
-    wf_free(own_file->held);
+    wf_free(own_file->local);
     wf_free(own_file->path);
     wf_free(own_file->temporary);
     wf_safetensors_out_free(&own_file->out);
@@ -136,12 +136,12 @@ static weft_status write_file_data(const struct own_file *own_file, const weft_s
     wf_slice_writer_open(&w, fd, own_file->temporary);
     for (int64_t i = 0; i < own_file->out.n_entries && status == WEFT_OK; i++) {
         const struct wf_safetensors_out_entry *entry = &own_file->out.entries[i];
-        const struct wf_local_runs *held = &own_file->held[entry->index];
+        const struct wf_local_runs *local = &own_file->local[entry->index];
         struct wf_file_slice piece;
 
-        wf_file_slice_of_runs(&piece, held, entry->type, entry->ndim, entry->shape);
+        wf_file_slice_of_runs(&piece, local, entry->type, entry->ndim, entry->shape);
         status = wf_slice_writer_write(&w, own_file->out.header_bytes + (size_t)entry->begin,
-                                       state->items[entry->index].tensor, held, &piece);
+                                       state->items[entry->index].tensor, local, &piece);
     }
     wf_slice_writer_close(&w);
     return status;

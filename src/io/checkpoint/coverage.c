@@ -59,7 +59,8 @@ static uint64_t random_point_of_dim(int which, int d)
     return 2 + points.x[which][d] % (prime - 2);
 }
 
-void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_runs *part, int ndim)
+void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_runs *shard,
+                           int ndim)
 {
     for (int which = 0; which < 2; which++) {
         uint64_t product = 1;
@@ -67,9 +68,9 @@ void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_r
         for (int d = 0; d < ndim; d++) {
             uint64_t terms = 0;
 
-            for (int64_t i = 0; i < part->n_runs[d]; i++)
+            for (int64_t i = 0; i < shard->n_runs[d]; i++)
                 terms = add_mod_prime(
-                    terms, polynomial_of_run(random_point_of_dim(which, d), part->runs[d][i]));
+                    terms, polynomial_of_run(random_point_of_dim(which, d), shard->runs[d][i]));
             product = multiply_mod_prime(product, terms);
         }
         coverage->sum[which] = add_mod_prime(coverage->sum[which], product);

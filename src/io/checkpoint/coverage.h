@@ -11,7 +11,7 @@ struct wf_coverage {
 };
 
 /** Shards of one or several tensors are added in any order, in time linear in their runs. */
-void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_runs *part,
+void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_runs *shard,
                            int ndim);
 
 /** True when the shards that were added make up a tensor of this shape. */

@@ -12,18 +12,18 @@
 
 enum { RUN_TEXT = 44 };
 
-char *wf_file_slice_text(const struct wf_local_runs *held, int ndim, uint64_t hash)
+char *wf_file_slice_text(const struct wf_local_runs *local, int ndim, uint64_t hash)
 {
     size_t room = 32, at = 0;
     char *text;
 
-    for (int d = 0; d < ndim; d++) room += (size_t)held->n_runs[d] * RUN_TEXT + 1;
+    for (int d = 0; d < ndim; d++) room += (size_t)local->n_runs[d] * RUN_TEXT + 1;
     text = wf_malloc(room);
     for (int d = 0; d < ndim; d++) {
         if (d) text[at++] = ';';
-        for (int64_t i = 0; i < held->n_runs[d]; i++)
+        for (int64_t i = 0; i < local->n_runs[d]; i++)
             at += (size_t)snprintf(text + at, room - at, "%s%" PRId64 "+%" PRId64, i ? "," : "",
-                                   held->runs[d][i].offset, held->runs[d][i].size);
+                                   local->runs[d][i].offset, local->runs[d][i].size);
     }
     snprintf(text + at, room - at, "|%016" PRIx64, hash);
     return text;
@@ -42,37 +42,37 @@ static bool parse_number(const char **at, int64_t *value)
 }
 
 /* The runs of one dim; `size` elements together, none beyond `global`. */
-static bool parse_runs_of_dim(struct wf_local_runs *held, int d, const char **at, int64_t size,
+static bool parse_runs_of_dim(struct wf_local_runs *local, int d, const char **at, int64_t size,
                               int64_t global)
 {
     int64_t end = 0, total = 0;
 
     while (**at != ';' && **at != '|') {
         struct wf_index_range run;
-        int64_t n = held->n_runs[d];
+        int64_t n = local->n_runs[d];
 
         if (n && *(*at)++ != ',') return false;
         if (!parse_number(at, &run.offset) || *(*at)++ != '+' || !parse_number(at, &run.size))
             return false;
         if (run.size < 1 || run.offset < end || run.offset > global - run.size) return false;
-        held->runs[d] = wf_array_grow(held->runs[d], n, sizeof run);
-        held->runs[d][held->n_runs[d]++] = run;
+        local->runs[d] = wf_array_grow(local->runs[d], n, sizeof run);
+        local->runs[d][local->n_runs[d]++] = run;
         end = run.offset + run.size;
         total += run.size;
     }
     return total == size;
 }
 
-bool wf_file_slice_parse(struct wf_local_runs *held, uint64_t *hash, const char *text, int ndim,
+bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text, int ndim,
                          const int64_t *shape, const int64_t *global)
 {
     char *end;
 
-    *held = (struct wf_local_runs){{0}, {0}};
+    *local = (struct wf_local_runs){{0}, {0}};
     if (!strchr(text, '|')) return false;
     for (int d = 0; d < ndim; d++) {
         if (d && *text++ != ';') return false;
-        if (!parse_runs_of_dim(held, d, &text, shape[d], global[d])) return false;
+        if (!parse_runs_of_dim(local, d, &text, shape[d], global[d])) return false;
     }
     if (*text++ != '|' || strlen(text) != 16) return false;
     *hash = strtoull(text, &end, 16);

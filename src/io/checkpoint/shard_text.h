@@ -8,13 +8,13 @@
 #include "io/file_slices.h"
 
 /** wf_malloc'ed; its length does not depend on `hash`. */
-char *wf_file_slice_text(const struct wf_local_runs *held, int ndim, uint64_t hash);
+char *wf_file_slice_text(const struct wf_local_runs *local, int ndim, uint64_t hash);
 
 /**
  * Read it back, checked: runs grow, lie within `global` and make up `shape`.
  * gives: freed by wf_local_runs_free, also after false
  */
-bool wf_file_slice_parse(struct wf_local_runs *held, uint64_t *hash, const char *text, int ndim,
+bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text, int ndim,
                          const int64_t *shape, const int64_t *global);
 
 /** True for a text that ends as such a note does, whatever the tensor is. */

@@ -126,7 +126,7 @@ bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_for
 struct rows_copy {
     const struct wf_head_row_map *map;
     weft_tensor *t;
-    const struct wf_local_runs *held;
+    const struct wf_local_runs *local;
     const struct wf_file_slice *piece;
     int ndim;
 };
@@ -156,7 +156,7 @@ static bool read_mapped_row(const struct rows_copy *copy, const int64_t *index, 
         /* of one element: larger than all others, so that it is no inner loop */
         piece.stride[d] = mapped ? INT32_MAX : copy->piece->stride[saved];
     }
-    return wf_file_slice_read(copy->t, copy->held, &piece);
+    return wf_file_slice_read(copy->t, copy->local, &piece);
 }
 
 /* All rows with the first `done` mapped indices given. */
@@ -177,11 +177,11 @@ static bool read_mapped_rows(const struct rows_copy *copy, int done, int64_t *in
 }
 
 bool wf_head_row_map_read(const struct wf_head_row_map *map, weft_tensor *t,
-                          const struct wf_local_runs *held, const struct wf_file_slice *piece,
+                          const struct wf_local_runs *local, const struct wf_file_slice *piece,
                           int ndim)
 {
-    const struct rows_copy copy = {map, t, held, piece, ndim};
+    const struct rows_copy copy = {map, t, local, piece, ndim};
     int64_t index[2];
 
-    return map->to ? read_mapped_rows(&copy, 0, index, 0) : wf_file_slice_read(t, held, piece);
+    return map->to ? read_mapped_rows(&copy, 0, index, 0) : wf_file_slice_read(t, local, piece);
 }

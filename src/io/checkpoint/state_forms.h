@@ -48,5 +48,5 @@ bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_for
 /** wf_file_slice_read of a shard of the saved tensor: `piece` with the runs and strides of its
  * dims, `ndim` of them. */
 bool wf_head_row_map_read(const struct wf_head_row_map *map, weft_tensor *t,
-                          const struct wf_local_runs *held, const struct wf_file_slice *piece,
+                          const struct wf_local_runs *local, const struct wf_file_slice *piece,
                           int ndim);

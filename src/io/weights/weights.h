@@ -32,8 +32,8 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
 void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *whole, int type,
                             int ndim, const int64_t *shape);
 
-/** The same of the elements of each dim that `held` has, which make up `shape`. */
-void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *held, int type,
+/** The same of the elements of each dim that `local` has, which make up `shape`. */
+void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *local, int type,
                            int ndim, const int64_t *shape);
 
 /** "[2,3]" into `text`; gives it. */

@@ -18,7 +18,7 @@ struct reads {
 
 static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill *fill,
                                 const struct wf_weight_source *source,
-                                const struct wf_local_runs *held)
+                                const struct wf_local_runs *local)
 {
     const struct wf_tensor_desc *desc = &fill->tensor->layout->desc;
     bool outside =
@@ -30,7 +30,7 @@ static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill
         int64_t size = 0;
 
         if (d == fill->join) whole = (struct wf_index_range){source->form.first, source->form.rows};
-        reads->count[d] = wf_intersect_runs(&reads->slices[d], held->runs[d], held->n_runs[d],
+        reads->count[d] = wf_intersect_runs(&reads->slices[d], local->runs[d], local->n_runs[d],
                                             &whole, whole.size > 0);
         for (int64_t i = 0; i < reads->count[d]; i++) size += reads->slices[d][i].count;
         reads->elements *= size;
@@ -51,13 +51,13 @@ static void print_slices_to_read(const struct reads *reads, int ndim, FILE *out)
  * of the indices that the file has, as first+count. */
 static int64_t print_reads_of_source(const struct wf_weight_fill *fill,
                                      const struct wf_weight_source *source,
-                                     const struct wf_local_runs *held, FILE *out)
+                                     const struct wf_local_runs *local, FILE *out)
 {
     const weft_weight *info = &source->item->info;
     struct reads reads;
     int64_t bytes;
 
-    find_slices_to_read(&reads, fill, source, held);
+    find_slices_to_read(&reads, fill, source, local);
     bytes = reads.elements * wf_element_type_info(source->item->entry->type)->bits / 8;
     if (out) {
         fprintf(out, "%s: %s %s: %lld of %lld bytes", fill->path, info->file, info->name,
@@ -75,12 +75,12 @@ static int64_t print_reads_of_all(const struct wf_weights_map *map, FILE *out)
 
     for (int64_t i = 0; i < map->count; i++) {
         const struct wf_weight_fill *fill = &map->fills[i];
-        struct wf_local_runs held;
+        struct wf_local_runs local;
 
-        wf_local_runs_of_tensor(&held, fill->tensor);
+        wf_local_runs_of_tensor(&local, fill->tensor);
         for (int s = 0; s < fill->n_sources; s++)
-            bytes += print_reads_of_source(fill, &fill->sources[s], &held, out);
-        wf_local_runs_free(&held);
+            bytes += print_reads_of_source(fill, &fill->sources[s], &local, out);
+        wf_local_runs_free(&local);
     }
     return bytes;
 }

@@ -13,7 +13,7 @@
 
 static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
                                               const struct wf_weight_source *source,
-                                              const struct wf_local_runs *held)
+                                              const struct wf_local_runs *local)
 {
     const struct wf_weight *item = source->item;
     struct wf_index_range whole[WEFT_MAX_DIMS];
@@ -24,7 +24,7 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
     whole[fill->join] = (struct wf_index_range){source->form.first, source->form.rows};
     memcpy(piece.stride, source->form.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
-    WF_NEED(wf_file_slice_read(fill->tensor, held, &piece), WEFT_ERR_DTYPE,
+    WF_NEED(wf_file_slice_read(fill->tensor, local, &piece), WEFT_ERR_DTYPE,
             "%s: tensor '%s': a number does not fit %s", item->info.file, item->info.name,
             weft_dtype_name(weft_tensor_dtype(fill->tensor)));
     return WEFT_OK;
@@ -36,13 +36,13 @@ static weft_status fill_parameters(const struct wf_weights_map *map)
 
     for (int64_t i = 0; i < map->count; i++) {
         const struct wf_weight_fill *fill = &map->fills[i];
-        struct wf_local_runs held;
+        struct wf_local_runs local;
 
         wf_tensor_before_write(fill->tensor, "weft_weights_load");
-        wf_local_runs_of_tensor(&held, fill->tensor);
+        wf_local_runs_of_tensor(&local, fill->tensor);
         for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
-            status = fill_parameter_from_source(fill, &fill->sources[s], &held);
-        wf_local_runs_free(&held);
+            status = fill_parameter_from_source(fill, &fill->sources[s], &local);
+        wf_local_runs_free(&local);
     }
     return status;
 }

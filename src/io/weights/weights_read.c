@@ -58,13 +58,13 @@ void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *
     }
 }
 
-void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *held, int type,
+void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *local, int type,
                            int ndim, const int64_t *shape)
 {
     init_slice_strides(piece, type, ndim, shape);
     for (int d = 0; d < ndim; d++) {
-        piece->runs[d] = held->runs[d];
-        piece->n_runs[d] = held->n_runs[d];
+        piece->runs[d] = local->runs[d];
+        piece->n_runs[d] = local->n_runs[d];
     }
 }
 
@@ -103,7 +103,7 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
     const struct wf_weight *item;
     struct wf_index_range whole[WEFT_MAX_DIMS];
     struct wf_file_slice piece;
-    struct wf_local_runs held;
+    struct wf_local_runs local;
     bool fits;
 
     WF_TRY(find_weight_or_fail(&item, weights, name));
@@ -113,9 +113,9 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
     WF_TRY(check_shape_and_dtype(item, t));
     wf_file_slice_of_whole(&piece, whole, item->entry->type, item->info.ndim, item->info.shape);
     piece.data = item->file->data + item->entry->begin;
-    wf_local_runs_of_tensor(&held, t);
-    fits = wf_file_slice_read(t, &held, &piece);
-    wf_local_runs_free(&held);
+    wf_local_runs_of_tensor(&local, t);
+    fits = wf_file_slice_read(t, &local, &piece);
+    wf_local_runs_free(&local);
     WF_NEED(fits, WEFT_ERR_DTYPE, "%s: tensor '%s': a number does not fit %s", item->info.file,
             name, weft_dtype_name(weft_tensor_dtype(t)));
     return WEFT_OK;

@@ -134,16 +134,16 @@ static weft_status write_entry_data(struct wf_slice_writer *w, const struct wf_s
     size_t base = out->header_bytes + (size_t)entry->begin;
     struct wf_index_range whole[WEFT_MAX_DIMS];
     struct wf_file_slice piece;
-    struct wf_local_runs held;
+    struct wf_local_runs local;
     weft_status status;
 
     wf_file_slice_of_whole(&piece, whole, entry->type, weft_ndim(job->tensor),
                            job->tensor->layout->desc.global);
     if (job->rows) whole[job->join] = (struct wf_index_range){job->first, job->rows};
     if (job->strided) memcpy(piece.stride, job->stride, sizeof piece.stride);
-    wf_local_runs_of_tensor(&held, job->tensor);
-    status = wf_slice_writer_write(w, base, job->tensor, &held, &piece);
-    wf_local_runs_free(&held);
+    wf_local_runs_of_tensor(&local, job->tensor);
+    status = wf_slice_writer_write(w, base, job->tensor, &local, &piece);
+    wf_local_runs_free(&local);
     return status;
 }
 
@@ -179,17 +179,18 @@ weft_status wf_weight_jobs_check(const struct wf_weight_job *jobs, int64_t count
                                 hash_job_descriptions(jobs, count));
 }
 
-weft_status wf_weight_jobs_write(const char *part, const struct wf_weight_job *jobs, int64_t count)
+weft_status wf_weight_jobs_write(const char *temporary, const struct wf_weight_job *jobs,
+                                 int64_t count)
 {
     bool first = weft_world_rank() == 0;
     struct wf_safetensors_out out = {0};
     weft_status status;
 
     plan_file_entries(&out, jobs, count);
-    status = wf_agree_status(first ? create_file_with_header(&out, part) : WEFT_OK);
+    status = wf_agree_status(first ? create_file_with_header(&out, temporary) : WEFT_OK);
     if (status == WEFT_OK) {
-        status = wf_agree_status(write_own_entries(&out, jobs, part));
-        if (status != WEFT_OK && first) unlink(part);
+        status = wf_agree_status(write_own_entries(&out, jobs, temporary));
+        if (status != WEFT_OK && first) unlink(temporary);
     }
     wf_safetensors_out_free(&out);
     return status;
@@ -199,18 +200,18 @@ weft_status wf_weights_write(const char *path, const struct wf_weight_job *jobs,
 {
     bool first = weft_world_rank() == 0;
     weft_status status;
-    char *part;
+    char *temporary;
 
     WF_NEED(path && path[0], WEFT_ERR_ARG, "write weights: no path");
     WF_TRY(wf_weight_jobs_check(jobs, count));
-    part = wf_file_temporary_name(path, wf_agree_rank0_number(first ? wf_system_random() : 0));
-    status = wf_weight_jobs_write(part, jobs, count);
+    temporary = wf_file_temporary_name(path, wf_agree_rank0_number(first ? wf_system_random() : 0));
+    status = wf_weight_jobs_write(temporary, jobs, count);
     if (status == WEFT_OK) {
-        status = wf_agree_status(first ? wf_file_rename(part, path) : WEFT_OK);
-        if (status != WEFT_OK && first) unlink(part);
+        status = wf_agree_status(first ? wf_file_rename(temporary, path) : WEFT_OK);
+        if (status != WEFT_OK && first) unlink(temporary);
         if (status == WEFT_OK && first) wf_file_clean_temporaries(path);
     }
-    wf_free(part);
+    wf_free(temporary);
     return status;
 }
 

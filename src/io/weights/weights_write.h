@@ -20,10 +20,11 @@ struct wf_weight_job {
 weft_status wf_weights_write(const char *path, const struct wf_weight_job *jobs, int64_t count);
 
 /** Its steps but the last one: names, tensors, and that all ranks have the same list; then the
- * file, complete under the name `part` (wf_file_temporary_name), which all ranks know. When it
+ * file, complete under the name `temporary` (wf_file_temporary_name), which all ranks know. When it
  * fails it is not there. ranks, fails: as weft_weights_write */
 weft_status wf_weight_jobs_check(const struct wf_weight_job *jobs, int64_t count);
-weft_status wf_weight_jobs_write(const char *part, const struct wf_weight_job *jobs, int64_t count);
+weft_status wf_weight_jobs_write(const char *temporary, const struct wf_weight_job *jobs,
+                                 int64_t count);
 
 /** For each job the first one with the same tensor: it is stored there. wf_malloc'ed */
 int64_t *wf_weight_jobs_stored_at(const struct wf_weight_job *jobs, int64_t count);

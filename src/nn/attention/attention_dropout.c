@@ -3,7 +3,7 @@
  *
  * Shapes: B batch, T tokens, H heads, or G groups of R heads, D head size. Weights are [B,H,T,T] or
  * [B,G,R,T,T], in both shapes the same elements in the same order, and which of them are dropped
- * depends on their global index, which the module that made q, k and v knows (its `parts`).
+ * depends on their global index, which the module that made q, k and v knows (its `shard_ops`).
  */
 #include "nn/attention/attention_dropout.h"
 
