@@ -27,7 +27,7 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 
 static const weft_module_class class_parts = {.type = "parts", .forward = forward};
 
-static weft_module *new_parts(struct parts *p)
+static weft_module *new_shards(struct parts *p)
 {
     weft_module *m = weft_module_new(&class_parts, p);
     const char *names[] = {"a", "b", "c"};
@@ -56,8 +56,8 @@ struct replicas {
 static void open(struct replicas *r, weft_data_parallel_config config)
 {
     *r = (struct replicas){.world = wt_world_open_mesh("dp=%d", wt_ranks())};
-    r->m = new_parts(&r->parts);
-    r->whole = new_parts(&r->whole_parts);
+    r->m = new_shards(&r->parts);
+    r->whole = new_shards(&r->whole_parts);
     WT_EQ(weft_data_parallel(r->m, r->world.mesh, config), WEFT_OK);
 }
 
@@ -75,7 +75,7 @@ WT_TEST(refused__before_anything_changed)
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
     weft_mesh *dp = weft_mesh_sub(w.mesh, "dp"), *other = weft_mesh_new(WEFT_CPU, "x=1");
     struct parts parts;
-    weft_module *m = new_parts(&parts);
+    weft_module *m = new_shards(&parts);
     weft_data_parallel_config config = {0};
     double mean;
 
@@ -117,7 +117,7 @@ WT_TEST(experts__may_be_over_merged_axes)
     weft_mesh *all = weft_mesh_flatten(turned, "all"), *dp = weft_mesh_sub(w.mesh, "dp");
     weft_data_parallel_config config = {.expert_axes = "all"};
     struct parts parts;
-    weft_module *m = new_parts(&parts);
+    weft_module *m = new_shards(&parts);
 
     WT_EQ(weft_parallelize_module(m, dp, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
           WEFT_OK);
@@ -138,7 +138,7 @@ WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
     struct wt_world w = wt_world_open();
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
     struct parts parts;
-    weft_module *m = new_parts(&parts);
+    weft_module *m = new_shards(&parts);
 
     WT_EQ(weft_parallelize_module(m, w.mesh, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
           WEFT_OK);
@@ -156,7 +156,7 @@ WT_TEST(refused__parameters_of_which_some_have_elements)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
     struct parts parts;
-    weft_module *m = new_parts(&parts);
+    weft_module *m = new_shards(&parts);
     weft_tensor *meta = weft_empty_like(weft_module_parameter(m, "b.bias"), WEFT_META);
 
     WT_EQ(weft_module_set_parameter(parts.layers[1], "bias", meta), WEFT_OK);
@@ -200,7 +200,7 @@ WT_TEST(refused__a_parameter_that_was_replaced)
 /* One element of one parameter is another number on the last replica. */
 static weft_module *unlike(struct parts *parts)
 {
-    weft_module *m = new_parts(parts);
+    weft_module *m = new_shards(parts);
 
     ((double *)weft_data(weft_module_parameter(m, "b.weight")))[4] += wt_rank() == wt_ranks() - 1;
     return m;
@@ -247,7 +247,7 @@ WT_TEST(start__copies_the_first)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
     struct parts parts, good;
-    weft_module *m = unlike(&parts), *first = new_parts(&good);
+    weft_module *m = unlike(&parts), *first = new_shards(&good);
     weft_data_parallel_config config = {.start = WEFT_REPLICAS_COPIED};
 
     if (wt_ranks() == 1) ((double *)weft_data(weft_module_parameter(m, "b.weight")))[4] -= 1;

@@ -36,7 +36,7 @@ static weft_tensor *energy(weft_tensor *t) { return weft_sum_all(weft_square(t))
 
 static const int64_t rows[] = {8, 5, 3};
 
-WT_TEST(norm_weight__plain_beside_a_local_part)
+WT_TEST(norm_weight__plain_beside_a_local_shard)
 {
     for (int k = 0; k < 3; k++) {
         struct wt_world w = wt_world_open();
@@ -115,7 +115,7 @@ WT_TEST(norm_weight__of_a_plain_module)
 
 /* ---- gathered logits into a vocabulary-parallel loss ---- */
 
-WT_TEST(logits__gathered_ones_are_no_parts)
+WT_TEST(logits__gathered_ones_are_no_shards)
 {
     const int64_t classes[] = {16, 7};
 
@@ -290,7 +290,7 @@ WT_TEST(term__used_as_the_value)
 }
 
 /* A part handed to every rank as if it were the whole. */
-WT_TEST(part__distributed_as_the_whole)
+WT_TEST(shards__distributed_as_the_whole)
 {
     struct wt_world w = wt_world_open();
     const weft_placement split = weft_shard(0), whole = weft_replicate();
@@ -303,7 +303,7 @@ WT_TEST(part__distributed_as_the_whole)
 }
 
 /* The table holds on two axes, and between a mesh and its slices. */
-WT_TEST(part__known_by_slices_of_its_mesh)
+WT_TEST(shards__known_by_slices_of_its_mesh)
 {
     int dp = wt_ranks() % 2 == 0 ? 2 : 1;
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
@@ -383,11 +383,11 @@ WT_TEST(pairs__gradients_that_no_tensor_has)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(norm_weight__plain_beside_a_local_part),
+        WT_CASE(norm_weight__plain_beside_a_local_shard),
         WT_CASE(norm_weight__unwrapped_without_saying_whose_gradient),
         WT_CASE(norm_weight__distributed_is_reduced_by_itself),
         WT_CASE(norm_weight__of_a_plain_module),
-        WT_CASE(logits__gathered_ones_are_no_parts),
+        WT_CASE(logits__gathered_ones_are_no_shards),
         WT_CASE(logits__gathered_before_the_loss_style),
         WT_CASE(logits__distributed_know_what_they_are),
         WT_CASE(bias__added_to_every_rank_s_term),
@@ -397,8 +397,8 @@ int main(int argc, char **argv)
         WT_CASE(mean__of_parts_summed),
         WT_CASE(mean__by_the_count_of_one_rank),
         WT_CASE(term__used_as_the_value),
-        WT_CASE(part__distributed_as_the_whole),
-        WT_CASE(part__known_by_slices_of_its_mesh),
+        WT_CASE(shards__distributed_as_the_whole),
+        WT_CASE(shards__known_by_slices_of_its_mesh),
         WT_CASE(pairs__a_block_by_hand),
         WT_CASE(pairs__input_of_a_column_wise_layer),
         WT_CASE(pairs__gradients_that_no_tensor_has),

@@ -114,7 +114,7 @@ static const struct spread_case cases_3[] = {
 };
 
 /* This rank's elements, straight from the definition of parts. */
-static bool holds_its_part(weft_tensor *t, weft_tensor *whole)
+static bool holds_its_shard(weft_tensor *t, weft_tensor *whole)
 {
     const struct wf_layout *layout = t->layout;
     struct wf_shard parts[3];
@@ -153,10 +153,10 @@ static void check_case(const char *mesh, const struct spread_case *c, const int6
         many += weft_mesh_axis_size(w.mesh, a) > 1;
     }
     own = spread_from(&w, whole, c->placements, -1);
-    WT_ALL(!member || holds_its_part(own, whole));
+    WT_ALL(!member || holds_its_shard(own, whole));
     WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 0);
     sent = spread_from(&w, truth ? whole : other, c->placements, source);
-    WT_ALL(!member || holds_its_part(sent, whole));
+    WT_ALL(!member || holds_its_shard(sent, whole));
     scatters = weft_ledger_count(w.ledger, WEFT_COLL_SCATTER, WEFT_DIRECTION_ANY, NULL);
     WT_ALL(scatters <= c->shards);
     WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), member ? many : 0);

@@ -24,7 +24,7 @@ static weft_tensor *from_parts(struct wt_world *w, weft_tensor *local, int64_t r
 }
 
 /* DT-01: 3 rows each, and uneven shards. */
-WT_TEST(flat__builds_a_tensor_from_its_parts)
+WT_TEST(flat__builds_a_tensor_from_its_shards)
 {
     const int64_t rows[] = {3 * wt_ranks(), 7, 1};
 
@@ -288,7 +288,7 @@ WT_TEST(as_strided__shows_the_tensor_itself_or_its_dims_permuted)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(flat__builds_a_tensor_from_its_parts),
+        WT_CASE(flat__builds_a_tensor_from_its_shards),
         WT_CASE(flat__gives_the_local_tensor_and_takes_it_back),
         WT_CASE(flat__equality_is_that_of_everything_but_data),
         WT_CASE(save__and_load_give_each_rank_its_part_back),

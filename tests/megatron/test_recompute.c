@@ -47,7 +47,7 @@ static void check_sum(struct lines *l, int64_t rows, int64_t columns)
 }
 
 /* MEG-17: 16 elements, 8 on each of two ranks; sizes that do not divide, and fewer than ranks. */
-WT_TEST(parts__of_the_inputs_of_a_sum)
+WT_TEST(saved_shards__of_the_inputs_of_a_sum)
 {
     struct lines l = lines_open();
 
@@ -152,7 +152,7 @@ WT_TEST(recompute__what_was_dropped)
 
 /* ---- what is cut, and what is not ---- */
 
-WT_TEST(parts__only_of_what_all_ranks_have)
+WT_TEST(saved_shards__only_of_what_all_ranks_have)
 {
     struct lines l = lines_open();
     const weft_placement rows = weft_shard(0), whole = weft_replicate();
@@ -182,7 +182,7 @@ WT_TEST(parts__only_of_what_all_ranks_have)
 }
 
 /* Without elements the same is booked, and nothing sent; backward may run in the scope. */
-WT_TEST(parts__without_elements)
+WT_TEST(saved_shards__without_elements)
 {
     struct lines l = lines_open();
     weft_device before = weft_set_default_device(WEFT_META);
@@ -260,7 +260,7 @@ static bool near(double a, double b) { return a - b < 1e-11 && b - a < 1e-11; }
 
 /* MEG-17: blocks of a model keep a part of their input, gathered once each; and, without computing
  * anything again, a part of all that they save (input_reshard of PyTorch). */
-WT_TEST(parts__of_the_blocks_of_a_model)
+WT_TEST(saved_shards__of_the_blocks_of_a_model)
 {
     enum { LAYERS = 3, INPUT = 2 * 9 * 16, SIZE = 8 };
     struct lines l = lines_open();
@@ -280,7 +280,7 @@ WT_TEST(parts__of_the_blocks_of_a_model)
     lines_close(&l);
 }
 
-WT_TEST(parts__are_refused_without_a_mesh)
+WT_TEST(saved_shards__are_refused_without_a_mesh)
 {
     struct lines l = lines_open();
     weft_module *m = weft_dropout_new(0.5);
@@ -296,12 +296,12 @@ WT_TEST(parts__are_refused_without_a_mesh)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(parts__of_the_inputs_of_a_sum),
+        WT_CASE(saved_shards__of_the_inputs_of_a_sum),
         WT_CASE(recompute__what_was_dropped),
-        WT_CASE(parts__only_of_what_all_ranks_have),
-        WT_CASE(parts__without_elements),
-        WT_CASE(parts__of_the_blocks_of_a_model),
-        WT_CASE(parts__are_refused_without_a_mesh),
+        WT_CASE(saved_shards__only_of_what_all_ranks_have),
+        WT_CASE(saved_shards__without_elements),
+        WT_CASE(saved_shards__of_the_blocks_of_a_model),
+        WT_CASE(saved_shards__are_refused_without_a_mesh),
         WT_END,
     };
 

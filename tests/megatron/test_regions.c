@@ -332,7 +332,7 @@ WT_TEST(all_to_all__from_features_to_sequence)
 }
 
 /* Megatron needs sizes that divide; these are told. */
-WT_TEST(regions__of_uneven_parts)
+WT_TEST(regions__of_uneven_shards)
 {
     struct lines l = lines_open();
     int64_t rows = 2 * l.ways + 1, shape[] = {rows, 3};
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
         WT_CASE(gather_from__sequence_before_a_tensor_parallel_region),
         WT_CASE(all_to_all__between_sequence_and_features),
         WT_CASE(all_to_all__from_features_to_sequence),
-        WT_CASE(regions__of_uneven_parts),
+        WT_CASE(regions__of_uneven_shards),
         WT_END,
     };
 

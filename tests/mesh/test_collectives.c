@@ -121,7 +121,7 @@ WT_TEST(collectives__scatter_along_each_axis)
     weft_mesh_release(mesh);
 }
 
-WT_TEST(collectives__reduce_to_all_one_and_parts)
+WT_TEST(collectives__reduce_to_all_one_and_shards)
 {
     weft_mesh *mesh = line();
     int n = wt_ranks(), rank = wt_rank();
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
         WT_CASE(collectives__all_gather_chunks_of_any_size),
         WT_CASE(collectives__broadcast_along_each_axis),
         WT_CASE(collectives__scatter_along_each_axis),
-        WT_CASE(collectives__reduce_to_all_one_and_parts),
+        WT_CASE(collectives__reduce_to_all_one_and_shards),
         WT_CASE(collectives__exchange_chunks),
         WT_CASE(collectives__are_counted_under_their_names),
         WT_CASE(collectives__refuse_what_does_not_fit),

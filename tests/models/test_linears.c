@@ -104,9 +104,9 @@ static weft_module *fused(int64_t in, int64_t out)
 }
 
 /* This rank's shard of elements [first, first + count) of the last dim. */
-static weft_tensor *part_of(weft_tensor *t, weft_mesh *mesh, int64_t first, int64_t count)
+static weft_tensor *shard_of(weft_tensor *t, weft_mesh *mesh, int64_t first, int64_t count)
 {
-    return given_part(weft_detach(weft_slice(t, -1, first, first + count)), mesh, "S(-1)");
+    return given_shard(weft_detach(weft_slice(t, -1, first, first + count)), mesh, "S(-1)");
 }
 
 /* Styles with segments against one device: output, gradients, and what each rank holds. */
@@ -149,9 +149,9 @@ WT_TEST(segments__a_rank_has_its_part_of_each)
     apply(m, mesh, "colwise segments=4,1,1");
     y = weft_call(m, x);
     want = weft_call(plain, x);
-    parts[0] = part_of(want, mesh, 0, 4 * OUT);
-    parts[1] = part_of(want, mesh, 4 * OUT, OUT);
-    parts[2] = part_of(want, mesh, 5 * OUT, OUT);
+    parts[0] = shard_of(want, mesh, 0, 4 * OUT);
+    parts[1] = shard_of(want, mesh, 4 * OUT, OUT);
+    parts[2] = shard_of(want, mesh, 5 * OUT, OUT);
     WT_ALL(y && !weft_tensor_mesh(y));
     WT_ALL(same(y, weft_cat(3, parts, 1)));
     weft_module_release(plain);

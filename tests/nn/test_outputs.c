@@ -319,7 +319,7 @@ WT_TEST(prepare__layouts_of_plain_outputs)
         (weft_style_options){.output_layouts = "S(0), S(0), none",
                              .desired_output_layouts = "S(1), none, R",
                              .keep_distributed = true});
-    weft_tensor *whole = given(0, 2 * wt_ranks(), 5, 0), *x = given_part(whole, mesh, "S(0)"),
+    weft_tensor *whole = given(0, 2 * wt_ranks(), 5, 0), *x = given_shard(whole, mesh, "S(0)"),
                 *y[3];
     weft_ledger *ledger;
 
@@ -461,7 +461,7 @@ WT_TEST(outputs__are_made_again_in_backward)
 }
 
 /* trial 4.2: the scope of a call that saves parts hands on both. */
-WT_TEST(outputs__of_a_module_that_saves_parts)
+WT_TEST(outputs__of_a_module_that_saves_shards)
 {
     weft_mesh *mesh = given_mesh();
     weft_module *m = two_new(false), *twin = two_new(false);
@@ -494,7 +494,7 @@ WT_TEST(outputs__of_replicas)
         weft_module *m = two_new(true), *twin = two_new(true);
         int64_t rows = 2 * wt_ranks();
         weft_tensor *whole = given(0, rows, IN, 0);
-        weft_tensor *x = weft_untyped(given_part(whole, mesh, "S(0)"));
+        weft_tensor *x = weft_untyped(given_shard(whole, mesh, "S(0)"));
         weft_tensor *y[2], *want[2], *loss;
 
         WT_EQ(weft_call_outputs(twin, &whole, 1, want, 2), WEFT_OK);
@@ -526,7 +526,7 @@ int main(int argc, char **argv)
         WT_CASE(prepare__names_the_output),
         WT_CASE(custom__styles_see_all_outputs),
         WT_CASE(outputs__are_made_again_in_backward),
-        WT_CASE(outputs__of_a_module_that_saves_parts),
+        WT_CASE(outputs__of_a_module_that_saves_shards),
         WT_CASE(outputs__of_replicas),
         WT_END,
     };

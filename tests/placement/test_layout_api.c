@@ -165,7 +165,7 @@ static void expect_rows(const weft_layout *l, int a, int b, int c, int64_t size,
 }
 
 /* PLC-07, PLC-10, PLC-17, PLC-19 */
-START_TEST(part__of_a_strided_shard_and_a_shard)
+START_TEST(layout__of_a_strided_shard_and_a_shard)
 {
     weft_mesh *wide = weft_mesh_fake(0, "dp=30,tp=8"), *mesh = weft_mesh_fake(0, "dp=4,tp=2"),
               *deep = weft_mesh_fake(0, "rep=2,shard=2,tp=2"),
@@ -199,7 +199,7 @@ START_TEST(part__of_a_strided_shard_and_a_shard)
 END_TEST
 
 /* PLC-12 */
-START_TEST(part__of_a_shard_and_a_strided_shard)
+START_TEST(layout__of_a_shard_and_a_strided_shard)
 {
     weft_mesh *mesh = weft_mesh_fake(0, "dp=4,tp=2");
     weft_layout l = layout_of(mesh, "S(0),SS(0,2)", 18, 2);
@@ -225,7 +225,7 @@ START_TEST(part__of_a_shard_and_a_strided_shard)
 END_TEST
 
 /* PLC-14, PLC-15 */
-START_TEST(part__of_three_axes_on_a_dim_and_of_two_dims)
+START_TEST(layout__of_three_axes_on_a_dim_and_of_two_dims)
 {
     weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2,c=2"),
               *four = weft_mesh_fake(0, "a=1,b=2,c=2,d=2");
@@ -274,7 +274,7 @@ START_TEST(even__the_whole_has_the_sharded_dims_times_the_axes)
 END_TEST
 
 /* PLC-24, as numbers; test_global_shape.c has it as tensors */
-START_TEST(even__the_part_of_the_whole_is_the_part)
+START_TEST(even__the_shard_of_the_whole_is_the_shard)
 {
     weft_mesh *mesh = weft_mesh_fake(77, "a=8,b=8,c=4");
     int64_t local[3] = {4, 4, 4}, shape[3], stride[3];
@@ -503,11 +503,11 @@ int main(void)
     tcase_add_test(tc, chunk__picked_is_the_item_of_the_split_list);
     tcase_add_test(tc, chunk__padding_fills_up_to_the_first_chunk);
     tcase_add_test(tc, chunk__balanced_sizes_differ_by_one);
-    tcase_add_test(tc, part__of_a_strided_shard_and_a_shard);
-    tcase_add_test(tc, part__of_a_shard_and_a_strided_shard);
-    tcase_add_test(tc, part__of_three_axes_on_a_dim_and_of_two_dims);
+    tcase_add_test(tc, layout__of_a_strided_shard_and_a_shard);
+    tcase_add_test(tc, layout__of_a_shard_and_a_strided_shard);
+    tcase_add_test(tc, layout__of_three_axes_on_a_dim_and_of_two_dims);
     tcase_add_test(tc, even__the_whole_has_the_sharded_dims_times_the_axes);
-    tcase_add_test(tc, even__the_part_of_the_whole_is_the_part);
+    tcase_add_test(tc, even__the_shard_of_the_whole_is_the_shard);
     tcase_add_loop_test(tc, chunks__are_the_elements_in_the_order_in_which_they_are_held, 0, 3);
     tcase_add_test(tc, chunks__of_a_fused_weight_are_one_per_segment);
     tcase_add_test(tc, chunks__outside_the_mesh_are_none);

@@ -27,7 +27,7 @@ static const double *numbers(void)
 }
 
 /* On ranks of the mesh: the part is the elements that the layout says, and the whole comes back. */
-static bool holds_its_part(weft_tensor *t) { return t && wt_near_local(t, numbers(), WT_EXACT); }
+static bool holds_its_shard(weft_tensor *t) { return t && wt_near_local(t, numbers(), WT_EXACT); }
 
 static bool comes_back(weft_tensor *t)
 {
@@ -42,7 +42,7 @@ static weft_tensor *spread_of(struct wt_world *w, const char *placements, int nd
 {
     weft_tensor *t = wt_spread(w, numbered(ndim, shape), placements);
 
-    WT_ALL(holds_its_part(t));
+    WT_ALL(holds_its_shard(t));
     WT_ALL(comes_back(t));
     return t;
 }
@@ -53,8 +53,8 @@ static weft_tensor *spread(struct wt_world *w, const char *placements, int64_t r
     return spread_of(w, placements, 2, (int64_t[]){rows, columns});
 }
 
-static bool has_part(const weft_tensor *t, int64_t rows, int64_t columns, int64_t row,
-                     int64_t column)
+static bool has_shard(const weft_tensor *t, int64_t rows, int64_t columns, int64_t row,
+                      int64_t column)
 {
     return weft_local_size(t, 0) == rows && weft_local_size(t, 1) == columns &&
            weft_local_offset(t, 0) == row && weft_local_offset(t, 1) == column;
@@ -137,22 +137,22 @@ WT_TEST(local_elements__of_strided_shards_has_the_size_and_offset_of_its_layout)
     struct wt_world w = wt_world_open_mesh("a=2,b=2,c=2");
     weft_tensor *t = spread(&w, "SS(0,2),S(0),S(0)", 16, 16);
 
-    WT_ALL(has_part(t, 2, 16, 4 * at(&w, 0) + 8 * at(&w, 1) + 2 * at(&w, 2), 0));
+    WT_ALL(has_shard(t, 2, 16, 4 * at(&w, 0) + 8 * at(&w, 1) + 2 * at(&w, 2), 0));
     t = spread(&w, "R,SS(0,2),S(0)", 8, 2);
-    WT_ALL(has_part(t, 2, 2, 2 * (at(&w, 2) * 2 + at(&w, 1)), 0));
+    WT_ALL(has_shard(t, 2, 2, 2 * (at(&w, 2) * 2 + at(&w, 1)), 0));
     t = spread(&w, "SS(0,2),S(0),S(0)", 17, 3); /* pieces of 9 and 8 */
     t = spread(&w, "S(1),SS(0,3),S(0)", 13, 5);
     wt_world_close(&w);
     w = wt_world_open_mesh("a=1,b=2,c=2,d=2");
     t = spread(&w, "SS(0,2),SS(1,2),S(0),S(1)", 16, 16);
-    WT_ALL(has_part(t, 8, 4, 8 * at(&w, 2) + 4 * at(&w, 0), 8 * at(&w, 3) + 4 * at(&w, 1)));
+    WT_ALL(has_shard(t, 8, 4, 8 * at(&w, 2) + 4 * at(&w, 0), 8 * at(&w, 3) + 4 * at(&w, 1)));
     wt_world_close(&w);
     w = wt_world_open_mesh("dp=4,tp=2");
     t = spread(&w, "SS(0,2),S(0)", 16, 2);
-    WT_ALL(has_part(t, 2, 2, 2 * (at(&w, 1) * 4 + at(&w, 0)), 0));
+    WT_ALL(has_shard(t, 2, 2, 2 * (at(&w, 1) * 4 + at(&w, 0)), 0));
     t = spread(&w, "SS(0,2),S(0)", 18, 2); /* PLC-10 as a tensor */
-    WT_ALL(has_part(t, at(&w, 0) < 3 ? 3 : 0, 2, at(&w, 0) < 3 ? 9 * at(&w, 1) + 3 * at(&w, 0) : 18,
-                    0));
+    WT_ALL(has_shard(t, at(&w, 0) < 3 ? 3 : 0, 2,
+                     at(&w, 0) < 3 ? 9 * at(&w, 1) + 3 * at(&w, 0) : 18, 0));
     wt_world_close(&w);
 }
 
@@ -201,7 +201,7 @@ WT_TEST(local_elements__strided_elements_of_two_axes)
     WT_ALL(holds(t, outer_columns, 4) && comes_back(t));
     for (n = 5; n <= 7; n++) { /* uneven ones, by the element map */
         t = wt_to(spread_of(&w, "SS(0,2),S(0)", 1, &n), "SS(0,2),R");
-        WT_ALL(holds_its_part(t) && comes_back(t));
+        WT_ALL(holds_its_shard(t) && comes_back(t));
     }
     wt_world_close(&w);
 }
@@ -270,13 +270,13 @@ WT_TEST(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_oute
         t = weft_from_local(weft_to_local(part, NULL), w.mesh, both, (int64_t[]){rows, 2});
         t = wt_to(t, "S(0),S(0)");
         WT_ALL(!member || wt_moved(&w, WEFT_COLL_COUNT) == 1); /* 2 in all */
-        WT_ALL(holds_its_part(t));
+        WT_ALL(holds_its_shard(t));
         nested = weft_chunk_size(rows, 2, 0);
         WT_ALL(!member ||
                weft_local_offset(t, 0) ==
                    at(&w, 0) * nested +
                        weft_chunk_offset(weft_chunk_size(rows, 2, at(&w, 0)), 2, at(&w, 1)));
-        WT_ALL(rows != 4 || !member || has_part(t, 1, 2, wt_rank(), 0));
+        WT_ALL(rows != 4 || !member || has_shard(t, 1, 2, wt_rank(), 0));
         WT_ALL(comes_back(t));
         weft_mesh_release(tp);
         wt_world_close(&w);
@@ -309,7 +309,7 @@ WT_TEST(local_elements__refuses_placements_that_do_not_fit)
         WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
     }
     WT_STILL(&w);
-    WT_ALL(holds_its_part(t));
+    WT_ALL(holds_its_shard(t));
     wt_world_close(&w);
 }
 

@@ -136,7 +136,7 @@ static void random_order(weft_layout *l, int ndim, uint64_t *state)
                      WEFT_OK);
 }
 
-static void expect_same_parts(const weft_layout *a, const weft_layout *b, int ranks)
+static void expect_same_shards(const weft_layout *a, const weft_layout *b, int ranks)
 {
     for (int r = 0; r < ranks; r++) {
         struct wt_layout_case one = {.n_axes = a->n_axes, .ndim = a->ndim}, other;
@@ -178,7 +178,7 @@ static void round_trips(const char *mesh_text, int ranks, const int64_t *shape, 
         back = strided = l;
         ck_assert_int_eq(weft_layout_to_strided(&strided), WEFT_OK);
         for (int a = 0; a < l.n_axes; a++) ck_assert_int_eq(strided.placements[a].order, 0);
-        expect_same_parts(&l, &strided, ranks);
+        expect_same_shards(&l, &strided, ranks);
         back = strided;
         ck_assert_int_eq(weft_layout_from_strided(&back), WEFT_OK);
         ck_assert_msg(weft_layout_equal(&l, &back), "round %d", round);

@@ -14,7 +14,7 @@ enum { LAYOUTS = 20000 };
         if (!(cond)) ck_abort_msg("%s: %s", #cond, wt_layout_text(c));                             \
     } while (0)
 
-static void part_of(struct wf_shard *part, const struct wt_layout_case *c, int dim)
+static void shard_of(struct wf_shard *part, const struct wt_layout_case *c, int dim)
 {
     wf_shard_init(part, dim, c->global[dim], c->n_axes, c->sizes, c->coordinates, c->p);
 }
@@ -34,7 +34,7 @@ START_TEST(shard__holds_what_cutting_index_lists_gives)
             int at = 0;
 
             wt_map_of(&map, &c, d);
-            part_of(&part, &c, d);
+            shard_of(&part, &c, d);
             NEED(part.size == map.count, &c);
             NEED(wf_shard_offset(&part) == (map.count ? map.index[0] : c.global[d]), &c);
             for (int64_t i = 0; i < c.global[d]; i++) {
@@ -64,7 +64,7 @@ START_TEST(shard__runs_are_the_elements_and_as_long_as_can_be)
             int64_t at = 0, count, most = 1;
 
             wt_map_of(&map, &c, d);
-            part_of(&part, &c, d);
+            shard_of(&part, &c, d);
             count = wf_shard_ranges(&part, runs, WT_MAP_ROOM);
             NEED(count == wf_shard_ranges(&part, NULL, 0), &c);
             for (int64_t i = 0; i < count; at += runs[i++].size) {
@@ -104,7 +104,7 @@ START_TEST(shard__locate_is_the_inverse)
 
                 for (int a = 0; a < c.n_axes; a++)
                     if (!weft_shards(c.p[a], d)) NEED(there.coordinates[a] == c.coordinates[a], &c);
-                part_of(&part, &there, d);
+                shard_of(&part, &there, d);
                 NEED(local >= 0 && wf_shard_to_local(&part, i) == local, &there);
             }
     }
@@ -121,7 +121,7 @@ START_TEST(shard__of_a_rank_outside_the_mesh_is_empty)
                                .p = {weft_shard(0), weft_strided_shard(0, 2)}};
     struct wf_shard part;
 
-    part_of(&part, &c, 0);
+    shard_of(&part, &c, 0);
     ck_assert_int_eq(part.size, 0);
     ck_assert_int_eq(wf_shard_offset(&part), 6);
     ck_assert_int_eq(wf_shard_to_local(&part, 0), -1);

@@ -50,7 +50,7 @@ static void check_constants(struct wt_world *w, const int64_t *shape)
 }
 
 /* INIT-02, INIT-03: even and uneven, and other shapes with ranks that get nothing. */
-WT_TEST(factories__make_each_ranks_part)
+WT_TEST(factories__make_each_ranks_shard)
 {
     static const int64_t shapes[][3] = {{4, 8, 12}, {5, 10, 15}, {1, 3, 7}, {9, 0, 2}};
     struct wt_world w = wt_world_open();
@@ -68,7 +68,7 @@ WT_TEST(factories__make_each_ranks_part)
 }
 
 /* INIT-01: a constant of a part. */
-WT_TEST(fill__sets_each_ranks_part)
+WT_TEST(fill__sets_each_ranks_shard)
 {
     const int64_t shapes[][2] = {{8 * wt_ranks(), 4}, {8, 4}, {5, 3}};
 
@@ -383,8 +383,8 @@ WT_TEST(factories__refuse_what_a_kind_cannot_be)
 int main(int argc, char **argv)
 {
     static const struct wt_case cases[] = {
-        WT_CASE(factories__make_each_ranks_part),
-        WT_CASE(fill__sets_each_ranks_part),
+        WT_CASE(factories__make_each_ranks_shard),
+        WT_CASE(fill__sets_each_ranks_shard),
         WT_CASE(factories__make_scalars),
         WT_CASE(zeros__follow_the_chunk_rule),
         WT_CASE(factories__know_where_their_elements_lie),

@@ -66,7 +66,7 @@ WT_TEST(from_local__gradient_needs_no_communication)
 }
 
 /* DT-07, DT-14 */
-WT_TEST(from_local__refuses_what_is_no_part)
+WT_TEST(from_local__refuses_what_is_no_shard)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *local = wt_constant(3, 3, 1);
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
         WT_CASE(from_local__multiplies_sharded_dims),
         WT_CASE(from_local__passes_gradients_to_what_made_the_local_tensor),
         WT_CASE(from_local__gradient_needs_no_communication),
-        WT_CASE(from_local__refuses_what_is_no_part),
+        WT_CASE(from_local__refuses_what_is_no_shard),
         WT_CASE(from_local__takes_uneven_parts_with_the_global_shape),
         WT_CASE(to_local__gradient_has_the_tensors_placements),
         WT_CASE(to_local__takes_a_strided_gradient),

@@ -262,7 +262,7 @@ static void check_plain_module(int64_t rows, bool fed)
     for (int i = 0; i < 3; i++) {
         x[i] = weft_set_requires_grad(given(i, rows, 3, 0), true);
         part[i] = fed ? given_spread(weft_detach(x[i]), mesh, "S(0)")
-                      : weft_detach(given_part(weft_detach(x[i]), mesh, "S(0)"));
+                      : weft_detach(given_shard(weft_detach(x[i]), mesh, "S(0)"));
         weft_set_requires_grad(part[i], true);
     }
     WT_EQ(weft_parallelize_module(many, mesh, (weft_plan[]){{"", style}, {0}}), WEFT_OK);
@@ -279,7 +279,7 @@ static void check_plain_module(int64_t rows, bool fed)
     for (int i = 0; i < 3; i++) {
         weft_tensor *want = weft_grad(x[i]);
 
-        WT_ALL(wt_near_tensors(weft_grad(part[i]), fed ? want : given_part(want, mesh, "S(0)"),
+        WT_ALL(wt_near_tensors(weft_grad(part[i]), fed ? want : given_shard(want, mesh, "S(0)"),
                                WT_WITHIN(1e-12)));
     }
     weft_module_release(one);

@@ -73,9 +73,9 @@ static void check_call(const struct way *way, weft_mesh *mesh, weft_module *one,
 
     WT_ALL(y_one && y && !weft_tensor_mesh(y));
     c = given_like(y_one);
-    WT_ALL(wt_near_tensors(y, given_part(weft_detach(y_one), mesh, way->out), WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(y, given_shard(weft_detach(y_one), mesh, way->out), WT_WITHIN(1e-12)));
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, c))), WEFT_OK);
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_part(c, mesh, way->out)))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_shard(c, mesh, way->out)))), WEFT_OK);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
 }
 
@@ -90,10 +90,10 @@ static void check_shape(const struct way *way, const struct shape *lead, int64_t
 
     shape.sizes[shape.ndim++] = in;
     x_one = leaf(of_shape(0, &shape));
-    x = leaf(given_part(weft_detach(x_one), mesh, way->in));
+    x = leaf(given_shard(weft_detach(x_one), mesh, way->in));
     wt_note("%s of %d dims, %d to %d", way->name, shape.ndim, (int)in, (int)out);
     check_call(way, mesh, one, many, x_one, x);
-    WT_ALL(wt_near_tensors(weft_grad(x), given_part(weft_grad(x_one), mesh, way->in),
+    WT_ALL(wt_near_tensors(weft_grad(x), given_shard(weft_grad(x_one), mesh, way->in),
                            WT_WITHIN(1e-12)));
     weft_module_release(one);
     weft_module_release(many);
@@ -214,10 +214,10 @@ static void check_index(const struct shape *shape, const char *out, int64_t rows
     y = weft_call(many, index);
     GIVEN_MOVED(ledger, WEFT_COLL_REDUCE_SCATTER, 1);
     c = given_like(y_one);
-    WT_ALL(y && wt_near_tensors(y, given_part(weft_detach(y_one), mesh, out), WT_EXACT));
+    WT_ALL(y && wt_near_tensors(y, given_shard(weft_detach(y_one), mesh, out), WT_EXACT));
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, c))), WEFT_OK);
     weft_ledger_reset(ledger);
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_part(c, mesh, out)))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_shard(c, mesh, out)))), WEFT_OK);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 1);
     weft_ledger_close(ledger);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
@@ -255,7 +255,7 @@ WT_TEST(inputs__integers_and_masks_are_moved_alike)
             styled(given_identity(), mesh, weft_prepare_module_input("S(0)", desired[i % 3]));
 
         wt_note("kind %d to %s", i / 3, desired[i % 3]);
-        y = weft_call(m, given_part(whole, mesh, "S(0)"));
+        y = weft_call(m, given_shard(whole, mesh, "S(0)"));
         WT_ALL(given_is(y, desired[i % 3]));
         WT_EQ(weft_tensor_dtype(y), weft_tensor_dtype(whole));
         WT_ALL(wt_near_tensors(y, whole, WT_EXACT));

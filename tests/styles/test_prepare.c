@@ -49,7 +49,7 @@ WT_TEST(prepare__an_input_is_moved_to_the_desired_layout)
         weft_mesh *mesh = given_mesh();
         weft_module *m = given_identity();
         weft_tensor *whole = given(0, sizes[i][0] * wt_ranks(), sizes[i][1], 0);
-        weft_tensor *x = given_part(whole, mesh, "S(0)"), *y;
+        weft_tensor *x = given_shard(whole, mesh, "S(0)"), *y;
         weft_ledger *ledger;
 
         apply(m, mesh, weft_prepare_module_input("S(0)", "R"));
@@ -158,7 +158,7 @@ WT_TEST(prepare__none_leaves_an_input_alone)
 
         want = weft_call_n(one, pair, 2);
         apply(many, mesh, weft_prepare_module_input("S(0), none", "R, none"));
-        pair[0] = given_part(x, mesh, "S(0)");
+        pair[0] = given_shard(x, mesh, "S(0)");
         got = weft_call_n(many, pair, 2);
         WT_ALL(got && !weft_tensor_mesh(got));
         WT_ALL(wt_has_shape(got, 2, n, (int64_t)8));
@@ -188,8 +188,8 @@ static void check_two_inputs(int64_t per_rank, enum first first)
     else
         apply(many, mesh, weft_prepare_module_input("S(0), S(0)", "R, R"));
     if (first != LEFT)
-        pair[0] = first == FED ? given_spread(x, mesh, "S(0)") : given_part(x, mesh, "S(0)");
-    pair[1] = given_part(z, mesh, "S(0)");
+        pair[0] = first == FED ? given_spread(x, mesh, "S(0)") : given_shard(x, mesh, "S(0)");
+    pair[1] = given_shard(z, mesh, "S(0)");
     ledger = weft_ledger_open();
     got = weft_call_n(many, pair, 2);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, first == LEFT ? 1 : 2);
@@ -239,16 +239,16 @@ WT_TEST(prepare__local_inputs)
     weft_ledger *ledger;
 
     apply(m, mesh, style);
-    x = weft_set_requires_grad(weft_detach(given_part(whole, mesh, "S(0)")), true);
+    x = weft_set_requires_grad(weft_detach(given_shard(whole, mesh, "S(0)")), true);
     ledger = weft_ledger_open();
     y = weft_call(m, x);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
     WT_ALL(y && !weft_tensor_mesh(y));
-    WT_ALL(wt_near_tensors(y, given_part(whole, mesh, "S(1)"), WT_EXACT));
+    WT_ALL(wt_near_tensors(y, given_shard(whole, mesh, "S(1)"), WT_EXACT));
     c = given_like(whole);
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_part(c, mesh, "S(1)")))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_shard(c, mesh, "S(1)")))), WEFT_OK);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
-    WT_ALL(wt_near_tensors(weft_grad(x), given_part(c, mesh, "S(0)"), WT_EXACT));
+    WT_ALL(wt_near_tensors(weft_grad(x), given_shard(c, mesh, "S(0)"), WT_EXACT));
     weft_ledger_close(ledger);
     weft_module_release(m);
     weft_mesh_release(mesh);
@@ -257,7 +257,7 @@ WT_TEST(prepare__local_inputs)
 /* ---- output ---- */
 
 /* STYLE-16 */
-WT_TEST(prepare__an_output_is_moved_and_handed_on_as_a_part)
+WT_TEST(prepare__an_output_is_moved_and_handed_on_as_a_shard)
 {
     static const int64_t sizes[][2] = {{8, 16}, {5, 3}};
 
@@ -273,7 +273,7 @@ WT_TEST(prepare__an_output_is_moved_and_handed_on_as_a_part)
         GIVEN_STILL(ledger);
         WT_ALL(y && !weft_tensor_mesh(y));
         WT_EQ(weft_size(y, 0), weft_chunk_size(sizes[i][0], wt_ranks(), wt_rank()));
-        WT_ALL(wt_near_tensors(y, given_part(x, mesh, "S(0)"), WT_EXACT));
+        WT_ALL(wt_near_tensors(y, given_shard(x, mesh, "S(0)"), WT_EXACT));
         weft_ledger_close(ledger);
         weft_module_release(m);
         weft_mesh_release(mesh);
@@ -293,7 +293,7 @@ WT_TEST(prepare__a_distributed_output_is_cut)
         apply(m, mesh, weft_prepare_module_output("R", "S(0)"));
         y = weft_call(m, given_spread(x, mesh, "R"));
         WT_ALL(y && !weft_tensor_mesh(y));
-        WT_ALL(wt_near_tensors(y, given_part(x, mesh, "S(0)"), WT_EXACT));
+        WT_ALL(wt_near_tensors(y, given_shard(x, mesh, "S(0)"), WT_EXACT));
         weft_module_release(m);
         weft_mesh_release(mesh);
     }
@@ -315,7 +315,7 @@ WT_TEST(prepare__inputs_and_output_together)
 
     apply(m, mesh, style);
     ledger = weft_ledger_open();
-    y = weft_call(m, given_part(x, mesh, "S(0)"));
+    y = weft_call(m, given_shard(x, mesh, "S(0)"));
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 1);
     WT_ALL(given_is(y, "S(1)"));
     WT_ALL(wt_near_tensors(y, x, WT_EXACT));
@@ -352,7 +352,7 @@ int main(int argc, char **argv)
         WT_CASE(prepare__several_inputs_by_place),
         WT_CASE(prepare__a_wrong_declaration_does_no_harm),
         WT_CASE(prepare__local_inputs),
-        WT_CASE(prepare__an_output_is_moved_and_handed_on_as_a_part),
+        WT_CASE(prepare__an_output_is_moved_and_handed_on_as_a_shard),
         WT_CASE(prepare__a_distributed_output_is_cut),
         WT_CASE(prepare__inputs_and_output_together),
         WT_CASE(prepare__parameters_stay_as_they_are),

@@ -92,7 +92,7 @@ static void check_row(const struct row *row, bool plain_input)
     GIVEN_STILL(ledger);
     WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
     WT_ALL(wt_near_tensors(weft_grad(x),
-                           plain_input ? given_part(weft_grad(x_one), mesh, row->layout)
+                           plain_input ? given_shard(weft_grad(x_one), mesh, row->layout)
                                        : weft_grad(x_one),
                            WT_WITHIN(1e-12)));
     check_reduction(many, one, ledger);
@@ -169,7 +169,7 @@ WT_TEST(sequence__hands_on_what_the_options_say)
           WEFT_OK);
     y = weft_call(m, given_spread(x, mesh, "S(1)"));
     WT_ALL(y && !weft_tensor_mesh(y));
-    WT_ALL(wt_near_tensors(y, given_part(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(y, given_shard(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
     ledger = weft_ledger_open();
     y = weft_call(whole, given_spread(x, mesh, "S(1)"));
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 1);
@@ -179,10 +179,10 @@ WT_TEST(sequence__hands_on_what_the_options_say)
     weft_ledger_reset(ledger);
     y = weft_call(m, given_spread(x, mesh, "R"));
     GIVEN_STILL(ledger);
-    WT_ALL(wt_near_tensors(y, given_part(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(y, given_shard(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
     y = weft_call(m, given_spread(x, mesh, "S(0)"));
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
-    WT_ALL(wt_near_tensors(y, given_part(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(y, given_shard(want, mesh, "S(1)"), WT_WITHIN(1e-12)));
     weft_ledger_close(ledger);
     weft_module_release(m);
     weft_module_release(whole);

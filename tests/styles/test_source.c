@@ -130,7 +130,7 @@ WT_TEST(source__without_one_nothing_is_sent)
             weft_tensor *whole = weft_detach(weft_module_parameter(own, nets[i]));
 
             WT_ALL(given_is(weft_module_parameter(m, nets[i]), layouts[i]));
-            WT_ALL(wt_near_tensors(part, given_part(whole, mesh, layouts[i]), WT_EXACT));
+            WT_ALL(wt_near_tensors(part, given_shard(whole, mesh, layouts[i]), WT_EXACT));
         }
         weft_module_release(own);
         weft_module_release(m);
@@ -248,7 +248,7 @@ WT_TEST(source__of_what_a_custom_style_leaves_plain)
     WT_ALL(given_is(bias, "R"));
     WT_ALL(wt_near_tensors(bias, weft_module_parameter(one, "net1.bias"), WT_EXACT));
     WT_ALL(wt_near_tensors(
-        part, given_part(weft_detach(weft_module_parameter(own, "net1.weight")), mesh, "S(0)"),
+        part, given_shard(weft_detach(weft_module_parameter(own, "net1.weight")), mesh, "S(0)"),
         WT_EXACT));
     weft_module_release(one);
     weft_module_release(own);

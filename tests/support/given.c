@@ -42,7 +42,7 @@ weft_tensor *given_spread(weft_tensor *whole, weft_mesh *mesh, const char *layou
     return weft_distribute_tensor(whole, mesh, &p, -1);
 }
 
-weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout)
+weft_tensor *given_shard(weft_tensor *whole, weft_mesh *mesh, const char *layout)
 {
     return weft_to_local(given_spread(whole, mesh, layout), NULL);
 }

@@ -17,7 +17,7 @@ weft_tensor *given_like(const weft_tensor *t);
 
 /** Distribute a tensor that every rank holds / the plain shard of this rank. `layout`: "S(0)". */
 weft_tensor *given_spread(weft_tensor *whole, weft_mesh *mesh, const char *layout);
-weft_tensor *given_part(weft_tensor *whole, weft_mesh *mesh, const char *layout);
+weft_tensor *given_shard(weft_tensor *whole, weft_mesh *mesh, const char *layout);
 
 /** True when t is distributed over one axis like this. */
 bool given_is(const weft_tensor *t, const char *layout);

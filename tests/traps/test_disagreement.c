@@ -84,7 +84,7 @@ static int disagree_on_a_size(void *payload)
 
 /* Rows 4, 4, 4, 1, called a part of S(0) without the whole's shape: three ranks think of 16 rows.
  */
-static int hand_in_uneven_parts(void *payload)
+static int hand_in_uneven_shards(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0);
@@ -136,7 +136,7 @@ static int send_a_number_as_rows(void *payload)
 }
 
 /* The same, moved to columns: an all-to-all, in which each rank's counts are its own. */
-static int turn_uneven_parts(void *payload)
+static int turn_uneven_shards(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
@@ -495,7 +495,7 @@ static const struct program {
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
     {await_more_rows_than_can_be_counted, "1", {"rank 1", "cannot come from rank 2 of axis ep"}},
     {send_a_number_as_rows, "1", {"rank 1: mesh_all_to_all_known", "the tensor has no dims"}},
-    {hand_in_uneven_parts, "1", {"24 bytes", "96 bytes"}},
+    {hand_in_uneven_shards, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
     {hand_in_other_columns, "1", {"rank 2: from_local: dim 1 is not sharded", "has 5 elements"}},
     {call_with_a_short_input, "1", {"rank 1: in module down: from_local", "should have 2 of 8"}},
@@ -520,8 +520,8 @@ static const struct program {
     {write_what_one_recomputes, "1", {"rank 2: recomputed: the first run", "by fill"}},
     {write_what_one_reads_again, "1", {"rank 2: recomputed: the first run", "by fill"}},
     /* trial 1.3 */
-    {turn_uneven_parts, "1", {"different collectives", "giving 8 bytes"}},
-    {turn_uneven_parts, "2", {"different collectives", "elements"}},
+    {turn_uneven_shards, "1", {"different collectives", "giving 8 bytes"}},
+    {turn_uneven_shards, "2", {"different collectives", "elements"}},
 };
 
 /* ---- running them ---- */

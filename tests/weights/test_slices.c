@@ -172,7 +172,7 @@ START_TEST(owners__the_rank_with_the_least_to_write_takes_the_next)
 }
 END_TEST
 
-START_TEST(part_text__what_is_written_reads_back_and_nonsense_does_not)
+START_TEST(shard_text__what_is_written_reads_back_and_nonsense_does_not)
 {
     static const char *const bad[] = {"",
                                       "0+4;0+2",
@@ -220,7 +220,7 @@ int main(void)
     tcase_add_test(tc, slices__runs_of_any_form_meet_where_both_have_elements);
     tcase_add_test(tc, owners__duplicates_are_written_once);
     tcase_add_test(tc, owners__the_rank_with_the_least_to_write_takes_the_next);
-    tcase_add_test(tc, part_text__what_is_written_reads_back_and_nonsense_does_not);
+    tcase_add_test(tc, shard_text__what_is_written_reads_back_and_nonsense_does_not);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
 }

@@ -121,8 +121,8 @@ static bool same_shape(const weft_tensor *t, const struct ws_numbers *want)
     return same;
 }
 
-static void compare_part(struct ws_run *run, const char *what, const weft_tensor *t,
-                         const struct ws_numbers *want, int depth, bool spoiled)
+static void compare_shard(struct ws_run *run, const char *what, const weft_tensor *t,
+                          const struct ws_numbers *want, int depth, bool spoiled)
 {
     int64_t n = weft_local_numel(t), index[WEFT_MAX_DIMS];
     double *got = malloc((size_t)(n + 1) * sizeof *got);
@@ -164,5 +164,5 @@ void ws_compare(struct ws_run *run, const char *what, weft_tensor *t, weft_place
     }
     if (weft_is_partial(layout)) t = weft_full_tensor(t);
     if (t)
-        compare_part(run, what, t, want, depth, weft_local_numel(t) > 0 && ws_spoils(run, spoil));
+        compare_shard(run, what, t, want, depth, weft_local_numel(t) > 0 && ws_spoils(run, spoil));
 }

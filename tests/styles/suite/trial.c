@@ -48,7 +48,7 @@ static weft_tensor *spread(struct trial *t, weft_tensor *whole, weft_placement l
     return weft_distribute_tensor(weft_detach(whole), t->mesh, &layout, -1);
 }
 
-static weft_tensor *part_of(weft_tensor *distributed)
+static weft_tensor *shard_of(weft_tensor *distributed)
 {
     return weft_detach(weft_to_local(distributed, NULL));
 }
@@ -67,7 +67,7 @@ static weft_tensor *given_input(struct trial *t)
 
     if (weft_is_partial(t->l.given)) return partial_input(t);
     x = spread(t, t->run->reference.x, t->l.given);
-    return ws_input_of(t->c)->distributed ? x : part_of(x);
+    return ws_input_of(t->c)->distributed ? x : shard_of(x);
 }
 
 static void freeze(struct ws_parameters *p)
@@ -165,7 +165,7 @@ static void run_backward(struct trial *t)
     weft_tensor *leaves[WS_PARAMETERS + 1];
     int n = 0;
 
-    if (!ws_output_of(t->c)->distributed) g = part_of(g);
+    if (!ws_output_of(t->c)->distributed) g = shard_of(g);
     if (!weft_requires_grad(t->y)) {
         if (t->l.has_back || !ws_is_frozen(t->c)) ws_fail(t->run, "the output wants no gradient");
         return;
