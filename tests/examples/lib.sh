@@ -6,14 +6,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# refused NAME PART COMMAND...: ends with an error, and one line that contains PART.
+# refused NAME PART COMMAND...: ends with an error, and says PART in one line, or one of each rank that saw it.
 refused() {
     local name=$1 part=$2
     shift 2
     if timeout 100 "$@" > "$work/out" 2> "$work/err" < /dev/null; then
         echo "$name: was not refused"
         failed=1
-    elif [ "$(grep -c -- "$part" "$work/err")" -ne 1 ]; then
+    elif [ "$(grep -- "$part" "$work/err" | sort | uniq -c | awk '$1 > 1' | wc -l)" -ne 0 ] ||
+        [ "$(grep -- "$part" "$work/err" | sed 's/rank [0-9]*:/rank:/' | sort -u | wc -l)" -ne 1 ]; then
         echo "$name: '$part' is not said once:"
         cat "$work/err"
         failed=1
