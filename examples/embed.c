@@ -59,7 +59,7 @@ static weft_status build(struct embedder *e)
     if (status == WEFT_OK) status = weft_module_materialize(e->bert, WEFT_CPU);
     if (status != WEFT_OK) return status;
     weights = weft_weights_open(e->o->model);
-    status = weft_weights_load(e->bert, weights, weft_weight_family("bert"));
+    status = weft_weights_load(e->bert, weights, weft_weight_names_of_family("bert"));
     weft_weights_close(weights);
     weft_module_train(e->bert, false);
     return status;

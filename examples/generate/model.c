@@ -53,7 +53,7 @@ static weft_status make(struct model *m, const struct options *o, const char **f
 static weft_status load_weights(struct model *m, const char *folder, const char *family)
 {
     weft_weights *weights = weft_weights_open(folder);
-    weft_status status = weft_weights_load(m->module, weights, weft_weight_family(family));
+    weft_status status = weft_weights_load(m->module, weights, weft_weight_names_of_family(family));
 
     weft_weights_close(weights);
     return status;

@@ -118,7 +118,7 @@ static weft_status load(struct setup *s)
 {
     weft_weights *weights = weft_weights_open(s->o->weights);
     const char *family = s->o->model == GPT2 ? "gpt2" : "llama";
-    weft_status status = weft_weights_load(s->model, weights, weft_weight_family(family));
+    weft_status status = weft_weights_load(s->model, weights, weft_weight_names_of_family(family));
 
     weft_weights_close(weights);
     return status;

@@ -140,7 +140,7 @@ typedef struct weft_weight_names {
  *
  * ranks: any; local. gives: borrowed. fails: WEFT_ERR_NOT_FOUND listing the families
  */
-WEFT_API const weft_weight_names *weft_weight_family(const char *family);
+WEFT_API const weft_weight_names *weft_weight_names_of_family(const char *family);
 
 /**
  * The same names for a module that is a part of another, at the path `prefix` ("bert"): the paths

@@ -75,7 +75,7 @@ static weft_status check_bias(const struct wf_infer *call, int index, int64_t tk
 }
 
 /* Output j is the gradient of the bias, where it is wanted. */
-static void infer_bias_gradient(struct wf_infer *call, int j, int index, bool wanted)
+static void infer_bias_gradient_shape(struct wf_infer *call, int j, int index, bool wanted)
 {
     if (wanted)
         wf_infer_output_like(call, j, call->in[index]);
@@ -110,7 +110,7 @@ weft_status wf_shape_attention(struct wf_infer *call)
 weft_status wf_shape_attention_grad(struct wf_infer *call)
 {
     for (int j = 0; j < 3; j++) wf_infer_output_like(call, j, call->in[1 + j]);
-    infer_bias_gradient(call, 3, 7, call->n_attr > 1 && call->attr[1]);
+    infer_bias_gradient_shape(call, 3, 7, call->n_attr > 1 && call->attr[1]);
     return WEFT_OK;
 }
 
@@ -139,7 +139,7 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
 weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[1]);
-    infer_bias_gradient(call, 1, 5, call->n_attr > 2 && call->attr[2]);
+    infer_bias_gradient_shape(call, 1, 5, call->n_attr > 2 && call->attr[2]);
     return WEFT_OK;
 }
 

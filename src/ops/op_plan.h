@@ -50,7 +50,7 @@ struct wf_op_plan {
     uint8_t out_category[WF_MAX_OUT];
     int64_t view_offset, view_step; /* bytes */
     struct wf_kernel_call kernel;
-    struct wf_grad_type_problem trouble;
+    struct wf_grad_type_problem grad_type_problem;
     /* cache */
     int32_t refs;
     uint64_t stamp; /* when it was last hit */

@@ -50,8 +50,8 @@ static void cut_strided(struct wf_shard_cut *cut, int64_t n, int factor, int way
 }
 
 /* Where segment i begins in n elements. Of a cut in the same segments: where its shards do. */
-static int64_t segment_start(const struct wf_shard_cut *before, const weft_placement *p, int64_t n,
-                             int i)
+static int64_t first_index_of_segment(const struct wf_shard_cut *before, const weft_placement *p,
+                                      int64_t n, int i)
 {
     int64_t sum = 0, upto = 0, at = 0;
 
@@ -71,7 +71,8 @@ static void cut_segments(struct wf_shard_cut *cut, const struct wf_shard_cut *be
 {
     cut->n = p->n_segments;
     for (int s = 0; s < cut->n; s++) {
-        int64_t begin = segment_start(before, p, n, s), end = segment_start(before, p, n, s + 1);
+        int64_t begin = first_index_of_segment(before, p, n, s),
+                end = first_index_of_segment(before, p, n, s + 1);
 
         cut->span[s] = span_of_rank(begin, end - begin, p->cut, ways, me);
     }
@@ -121,8 +122,8 @@ static int rank_owning_element(const struct wf_shard *shard, const weft_placemen
         if (end > begin + piece) end = begin + piece;
     }
     for (int s = 0; s < p->n_segments; s++) {
-        begin = segment_start(last_cut(shard), p, n, s);
-        end = segment_start(last_cut(shard), p, n, s + 1);
+        begin = first_index_of_segment(last_cut(shard), p, n, s);
+        end = first_index_of_segment(last_cut(shard), p, n, s + 1);
         if (at < end) break;
     }
     return rank_owning_index(at - begin, end - begin, p->cut, ways);

@@ -7,7 +7,7 @@
 #include "mesh/mesh.h"
 #include "redistribute/program.h"
 
-static struct wf_block *new_counted_block(const struct wf_redist_plan *plan, int buffer)
+static struct wf_block *alloc_simulated_buffer(const struct wf_redist_plan *plan, int buffer)
 {
     const struct wf_redist_buffer *b = &plan->program->buffers[buffer];
 
@@ -45,7 +45,7 @@ struct wf_block *wf_redist_simulate(const struct wf_redist_plan *plan)
     for (int i = 0; i < program->n_actions; i++) {
         const struct wf_redist_action *action = &program->actions[i];
 
-        if (action->makes) blocks[action->dst] = new_counted_block(plan, action->dst);
+        if (action->makes) blocks[action->dst] = alloc_simulated_buffer(plan, action->dst);
         if (action->act == WF_ACT_COLL) announce_collective(plan, action);
         if (action->drops_src) wf_block_release(blocks[action->src]);
         if (action->drops_dst) wf_block_release(blocks[action->dst]);

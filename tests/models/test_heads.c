@@ -313,15 +313,15 @@ WT_TEST(heads__files_have_each_weight_once)
         store(path, many, false);
         store(path, again, true);
         WT_NEAR_PARAMETERS(many, again, WT_WITHIN(1e-10));
-        WT_EQ(weft_weights_save(many, hub, weft_weight_family("llama")), WEFT_OK);
+        WT_EQ(weft_weights_save(many, hub, weft_weight_names_of_family("llama")), WEFT_OK);
         file = weft_weights_open(hub);
         WT_EQ(weft_size(
                   weft_weights_read(file, "model.layers.0.self_attn.k_proj.weight", 0, NULL, NULL),
                   0),
               g * D);
-        WT_EQ(weft_weights_load(packed, file, weft_weight_family("llama")), WEFT_OK);
+        WT_EQ(weft_weights_load(packed, file, weft_weight_names_of_family("llama")), WEFT_OK);
         WT_ALL(wt_near_tensors(loss_of(packed), loss_of(many), WT_WITHIN(1e-11)));
-        WT_EQ(weft_weights_load(again, file, weft_weight_family("llama")), WEFT_OK);
+        WT_EQ(weft_weights_load(again, file, weft_weight_names_of_family("llama")), WEFT_OK);
         WT_NEAR_PARAMETERS(many, again, WT_WITHIN(1e-10));
         weft_weights_close(file);
         weft_module_release(many);

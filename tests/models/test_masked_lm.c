@@ -37,7 +37,7 @@ static weft_tensor *call(weft_module *m, weft_weights *inputs, bool loss)
 
 static struct reference_model model(void)
 {
-    return (struct reference_model){"bert_mlm", weft_weight_family("bert"), make, call};
+    return (struct reference_model){"bert_mlm", weft_weight_names_of_family("bert"), make, call};
 }
 
 /* Forward: the embedding, attention and MLP of each layer, two for the loss. Backward: the inputs

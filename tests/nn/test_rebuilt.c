@@ -158,7 +158,8 @@ WT_TEST(under__a_prefix_plans_and_names_are_those_of_the_part)
     struct wt_world w = wt_world_open();
     weft_module *one = gpt_new(3, 0), *top = weft_sequential_new();
     weft_plan *plan = weft_plan_under(weft_gpt_plan(), "inner.model");
-    weft_weight_names *names = weft_weight_names_under(weft_weight_family("gpt2"), "inner.model");
+    weft_weight_names *names =
+        weft_weight_names_under(weft_weight_names_of_family("gpt2"), "inner.model");
     const char *path = wt_scratch("gpt2.safetensors");
     weft_module *inner = weft_sequential_new();
     weft_weights *weights;
@@ -168,7 +169,7 @@ WT_TEST(under__a_prefix_plans_and_names_are_those_of_the_part)
     WT_EQ(weft_parallelize_module_strict(top, w.mesh, plan), WEFT_OK);
     WT_ALL(
         wt_is_placed(weft_module_parameter(top, "inner.model.blocks.0.attn.qkv.weight"), "S(1)"));
-    WT_EQ(weft_weights_save(one, path, weft_weight_family("gpt2")), WEFT_OK);
+    WT_EQ(weft_weights_save(one, path, weft_weight_names_of_family("gpt2")), WEFT_OK);
     weights = weft_weights_open(path);
     WT_EQ(weft_weights_load(top, weights, names), WEFT_OK);
     weft_weights_close(weights);
@@ -177,7 +178,7 @@ WT_TEST(under__a_prefix_plans_and_names_are_those_of_the_part)
     WT_ALL(weft_plan_under(NULL, "a") == NULL);
     WT_ALL(weft_plan_under(weft_gpt_plan(), NULL) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "prefix");
-    WT_ALL(weft_weight_names_under(weft_weight_family("gpt2"), "") == NULL);
+    WT_ALL(weft_weight_names_under(weft_weight_names_of_family("gpt2"), "") == NULL);
     WT_FAILED(WEFT_ERR_ARG, "prefix");
     weft_plan_release(plan);
     weft_weight_names_release(names);

@@ -112,7 +112,7 @@ static const weft_weight_names *names_of(const char *folder)
     char family[32];
 
     snprintf(family, sizeof family, "%.*s", (int)strcspn(folder, "_"), folder);
-    return weft_weight_family(family);
+    return weft_weight_names_of_family(family);
 }
 
 static struct model open_model(struct wt_world *w, const char *folder, weft_module *module,

@@ -70,7 +70,7 @@ static bool has_shape(const weft_weight *w, int ndim, int64_t a, int64_t b)
 WT_TEST(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout)
 {
     struct wt_world w = wt_world_open();
-    const weft_weight_names *names = weft_weight_family("gpt2");
+    const weft_weight_names *names = weft_weight_names_of_family("gpt2");
     weft_module *spread = spread_gpt(&w, 1), *plain = gpt(2), *again = spread_gpt(&w, 3);
     const char *path = wt_scratch("gpt.safetensors");
     weft_weights *file;
@@ -108,8 +108,9 @@ WT_TEST(gpt2__fused_and_transposed_matrices_are_what_they_say)
     double *ours, *theirs;
     bool same = true;
 
-    WT_EQ(weft_weights_save(m, wt_scratch("forms.safetensors"), weft_weight_family("gpt2")),
-          WEFT_OK);
+    WT_EQ(
+        weft_weights_save(m, wt_scratch("forms.safetensors"), weft_weight_names_of_family("gpt2")),
+        WEFT_OK);
     file = weft_weights_open(wt_scratch("forms.safetensors"));
     ours = wt_values(weft_module_parameter(m, "blocks.1.attn.qkv.weight"));
     theirs =
@@ -138,7 +139,7 @@ WT_TEST(gpt2__fused_and_transposed_matrices_are_what_they_say)
 WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
 {
     struct wt_world w = wt_world_open();
-    const weft_weight_names *names = weft_weight_family("gpt2");
+    const weft_weight_names *names = weft_weight_names_of_family("gpt2");
     weft_module *from = gpt(1), *to = spread_gpt(&w, 2);
     const char *path = wt_scratch("hub.safetensors");
     weft_named_tensor list[64];
@@ -176,7 +177,7 @@ WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
 WT_TEST(gpt2__a_model_without_elements_gets_them_from_the_file)
 {
     struct wt_world w = wt_world_open();
-    const weft_weight_names *names = weft_weight_family("gpt2");
+    const weft_weight_names *names = weft_weight_names_of_family("gpt2");
     weft_module *from = gpt(1), *to;
     weft_weights *file;
 
@@ -210,7 +211,7 @@ WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
 {
     struct wt_world w = wt_world_open();
     weft_module *whole = gpt(1), *spread;
-    const weft_weight_names *names = weft_weight_family("gpt2-conv1d");
+    const weft_weight_names *names = weft_weight_names_of_family("gpt2-conv1d");
     weft_weights *file;
     int64_t all = 0, mine = 0, held = 0;
     char *text = NULL;
@@ -262,7 +263,7 @@ WT_TEST(shards__of_a_model_are_files_with_an_index)
     enum { MOST = 3000 };
     struct wt_world w = wt_world_open();
     weft_module *m = spread_gpt(&w, 5), *whole = gpt(6), *again = spread_gpt(&w, 7);
-    const weft_weight_names *names = weft_weight_family("gpt2-conv1d");
+    const weft_weight_names *names = weft_weight_names_of_family("gpt2-conv1d");
     const char *folder = wt_scratch("shards");
     weft_weights *file;
 
@@ -305,17 +306,17 @@ WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
 
     WT_EQ(weft_weights_write(wt_scratch("wrong.safetensors"), list, 4), WEFT_OK);
     file = weft_weights_open(wt_scratch("wrong.safetensors"));
-    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_EQ(weft_weights_load(m, file, weft_weight_names_of_family("gpt2")), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "25 parameters are not in the file: blocks.0.norm1.weight");
-    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_EQ(weft_weights_load(m, file, weft_weight_names_of_family("gpt2")), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "1 names in the file are not asked for: surprise");
-    WT_EQ(weft_weights_load(m, file, weft_weight_family("gpt2")), WEFT_ERR_SHAPE);
+    WT_EQ(weft_weights_load(m, file, weft_weight_names_of_family("gpt2")), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "2 do not fit: wpe.weight F32 [9,12] for wpe.weight f32 [8,12], "
                               "h.0.attn.c_attn.weight F32 [36,12]");
     WT_ALL(same_models(m, same));
     WT_EQ(weft_weights_load(m, weft_weights_open(wt_scratch("none")), NULL), WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "none");
-    WT_ALL(!weft_weight_family("gpt5"));
+    WT_ALL(!weft_weight_names_of_family("gpt5"));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no family 'gpt5'; there are gpt2, gpt2-conv1d, llama, bert");
     weft_weights_close(file);
     weft_module_release(m);
@@ -378,7 +379,7 @@ WT_TEST(rules__none_means_paths)
     WT_EQ(weft_weights_find(file, "qkv.weight")->ndim, 4);
     WT_EQ(weft_weights_load(to, file, NULL), WEFT_OK);
     WT_ALL(same_models(from, to));
-    WT_EQ(weft_weights_save(from, wt_scratch("x.safetensors"), weft_weight_family("gpt2")),
+    WT_EQ(weft_weights_save(from, wt_scratch("x.safetensors"), weft_weight_names_of_family("gpt2")),
           WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "gpt2 has no name for parameter 'qkv.weight'");
     weft_weights_close(file);

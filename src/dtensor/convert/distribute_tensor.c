@@ -179,14 +179,14 @@ static bool add_in_place(weft_tensor *a, weft_tensor *b)
 
 void wf_dtensor_init(void)
 {
-    static const struct wf_autograd_upcalls upcalls = {.add = weft_add,
-                                                       .full_like = full_like,
-                                                       .to_mesh_of = wf_promote_gradient,
-                                                       .to_leaf_placements =
-                                                           move_to_leaf_placements,
-                                                       .reduce = reduce_to_leaf_layout,
-                                                       .copy = copy_tensor,
-                                                       .add_into = add_in_place};
+    static const struct wf_autograd_upcalls upcalls = {
+        .add = weft_add,
+        .full_like = full_like,
+        .to_mesh_of = wf_plain_gradient_as_replicated,
+        .to_leaf_placements = move_to_leaf_placements,
+        .reduce = reduce_to_leaf_layout,
+        .copy = copy_tensor,
+        .add_into = add_in_place};
 
     wf_autograd_set_upcalls(&upcalls);
 }

@@ -58,19 +58,19 @@ static const char share_only[] = "its gradient would be this rank's share only";
 
 static void record_wrong_input(struct wf_op_plan *plan, int input, int axis, const char *reason)
 {
-    if (plan->trouble.wrong) return;
-    plan->trouble.wrong = reason;
-    plan->trouble.wrong_input = (uint8_t)input;
-    plan->trouble.wrong_axis = (uint8_t)axis;
+    if (plan->grad_type_problem.wrong) return;
+    plan->grad_type_problem.wrong = reason;
+    plan->grad_type_problem.wrong_input = (uint8_t)input;
+    plan->grad_type_problem.wrong_axis = (uint8_t)axis;
     plan->slow_path |= WF_SLOW_GRAD_TYPES;
 }
 
 static void record_gradient_not_allowed(struct wf_op_plan *plan, int input, int axis,
                                         const char *reason)
 {
-    plan->trouble.share = reason;
-    plan->trouble.share_axis = (uint8_t)axis;
-    plan->trouble.no_gradient |= (uint8_t)(1u << input);
+    plan->grad_type_problem.share = reason;
+    plan->grad_type_problem.share_axis = (uint8_t)axis;
+    plan->grad_type_problem.no_gradient |= (uint8_t)(1u << input);
     plan->slow_path |= WF_SLOW_GRAD_TYPES;
 }
 
@@ -411,8 +411,8 @@ weft_tensor *weft_untyped(weft_tensor *t)
 
 /* ---- the refusal ---- */
 
-/* The mesh whose axes the plan's trouble speaks of. */
-static weft_mesh *mesh_of_trouble(const struct wf_op_plan *plan)
+/* The mesh whose axes the problem is of. */
+static weft_mesh *mesh_of_problem(const struct wf_op_plan *plan)
 {
     if (plan->op == WF_OP_from_local) return plan->out[0]->mesh;
     for (int i = 0; i < plan->n_in; i++)
@@ -434,22 +434,22 @@ static weft_status refuse_grad_types(const struct wf_op_plan *plan, int input, i
     }
     return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s%s",
                    wf_current_module_path(), wf_current_module_path()[0] ? ": " : "", plan->name,
-                   input, text, as, weft_mesh_axis_name(mesh_of_trouble(plan), axis), what, reason,
+                   input, text, as, weft_mesh_axis_name(mesh_of_problem(plan), axis), what, reason,
                    as[0] ? "; weft_untyped gives up what is known of it" : "");
 }
 
 weft_status wf_grad_types_check_call(const struct wf_op_plan *plan, weft_tensor *const *in,
                                      bool recorded)
 {
-    const struct wf_grad_type_problem *trouble = &plan->trouble;
+    const struct wf_grad_type_problem *problem = &plan->grad_type_problem;
 
     if (wf_current_context.phase == WF_BACKWARD) return WEFT_OK; /* right because the forward was */
-    if (trouble->wrong)
-        return refuse_grad_types(plan, trouble->wrong_input, trouble->wrong_axis, "",
-                                 trouble->wrong);
+    if (problem->wrong)
+        return refuse_grad_types(plan, problem->wrong_input, problem->wrong_axis, "",
+                                 problem->wrong);
     for (int i = 0; i < plan->n_in && recorded; i++)
-        if (trouble->no_gradient >> i & 1 && in[i] && in[i]->requires_grad)
-            return refuse_grad_types(plan, i, trouble->share_axis, "it wants a gradient, and ",
-                                     trouble->share);
+        if (problem->no_gradient >> i & 1 && in[i] && in[i]->requires_grad)
+            return refuse_grad_types(plan, i, problem->share_axis, "it wants a gradient, and ",
+                                     problem->share);
     return WEFT_OK;
 }

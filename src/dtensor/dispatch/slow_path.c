@@ -162,7 +162,7 @@ weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const 
     return wf_dispatch_op((enum wf_op)plan->op, plan->n_in, used, args, more);
 }
 
-weft_tensor *wf_promote_gradient(weft_tensor *grad, const weft_tensor *of)
+weft_tensor *wf_plain_gradient_as_replicated(weft_tensor *grad, const weft_tensor *of)
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
     weft_mesh *mesh = of->layout->mesh;

@@ -29,7 +29,7 @@ weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const 
 
 /** A gradient that the program gives for `of`: a plain number, or where plain tensors may stand
  *  beside distributed ones a plain tensor, as a replicated one; other plain ones are refused. */
-weft_tensor *wf_promote_gradient(weft_tensor *grad, const weft_tensor *of);
+weft_tensor *wf_plain_gradient_as_replicated(weft_tensor *grad, const weft_tensor *of);
 
 /** Refuses a plain tensor of several elements beside distributed ones unless that is allowed. */
 weft_status wf_check_implicit_replication(const struct wf_op_plan *plan);

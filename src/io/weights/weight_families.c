@@ -126,7 +126,7 @@ static const weft_weight_names families[] = {
     {.family = "bert", RULES(bert_rules), .ignored = bert_ignored},
 };
 
-const weft_weight_names *weft_weight_family(const char *family)
+const weft_weight_names *weft_weight_names_of_family(const char *family)
 {
     char known[128] = "";
     size_t n = sizeof families / sizeof families[0];

@@ -68,7 +68,7 @@ static void make(struct objects *o)
     o->state = weft_state_new();
     weft_state_add_tensor(o->state, "tensor", o->tensors[0]);
     o->plan = weft_plan_parse(". colwise");
-    o->names = weft_weight_names_under(weft_weight_family("gpt2"), "name");
+    o->names = weft_weight_names_under(weft_weight_names_of_family("gpt2"), "name");
     o->placements[0] = weft_shard(0);
     for (int i = 1; i < LIST; i++) o->placements[i] = weft_replicate();
     weft_layout_make(&layout, mesh, o->placements, 1, 2, (int64_t[]){4, 4});

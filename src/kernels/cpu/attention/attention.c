@@ -237,16 +237,16 @@ static const struct wf_attention_loops *loops_for_dtype(uint8_t dtype)
 }
 
 /* The ways operands hold heads: what comes after [B, T]. */
-enum form {
-    HEADS,   /* [H,D] */
-    GROUPS,  /* [G,R,D] */
-    THIRDS,  /* [3,H,D] */
-    GROUPED, /* [G,R+2,D] */
+enum head_layout {
+    HEADS,         /* [H,D] */
+    GROUPS,        /* [G,R,D] */
+    PACKED_HEADS,  /* [3,H,D] */
+    PACKED_GROUPS, /* [G,R+2,D] */
 };
 
 /* Part 0 is Q (or O), 1 K, 2 V; only packed forms have several. */
 static void set_role(struct attention *p, int role, const struct wf_kernel_call *k, bool is_out,
-                     int index, enum form form, int part)
+                     int index, enum head_layout layout, int part)
 {
     const struct wf_tensor_desc *d = is_out ? k->out[index] : k->in[index];
     struct role *r = &p->role[role];
@@ -257,15 +257,15 @@ static void set_role(struct attention *p, int role, const struct wf_kernel_call 
                        .index = index,
                        .batch = d->stride[0],
                        .row = d->stride[1],
-                       .group = d->stride[form == THIRDS ? 3 : 2],
-                       .col = d->stride[form == HEADS ? 3 : 4]};
-    if (form == THIRDS) r->offset = part * d->stride[2];
-    if (form == GROUPED && part) r->offset = (p->repeats + part - 1) * d->stride[3];
-    if (form == GROUPS || (form == GROUPED && part == 0)) r->repeat = d->stride[3];
+                       .group = d->stride[layout == PACKED_HEADS ? 3 : 2],
+                       .col = d->stride[layout == HEADS ? 3 : 4]};
+    if (layout == PACKED_HEADS) r->offset = part * d->stride[2];
+    if (layout == PACKED_GROUPS && part) r->offset = (p->repeats + part - 1) * d->stride[3];
+    if (layout == GROUPS || (layout == PACKED_GROUPS && part == 0)) r->repeat = d->stride[3];
 }
 
 static struct attention *attention_new(struct wf_kernel_call *k, const struct wf_tensor_desc *q,
-                                       const struct wf_tensor_desc *keys, enum form form)
+                                       const struct wf_tensor_desc *keys, enum head_layout layout)
 {
     struct attention *p = WF_NEW(struct attention);
 
@@ -273,12 +273,12 @@ static struct attention *attention_new(struct wf_kernel_call *k, const struct wf
     p->bytes = (int64_t)wf_dtypes[q->dtype].size;
     p->lse_bytes = q->dtype == WEFT_F64 ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
     p->batches = q->shape[0];
-    p->groups = q->shape[form == THIRDS ? 3 : 2];
-    p->repeats = form == GROUPS ? q->shape[3] : form == GROUPED ? q->shape[3] - 2 : 1;
+    p->groups = q->shape[layout == PACKED_HEADS ? 3 : 2];
+    p->repeats = layout == GROUPS ? q->shape[3] : layout == PACKED_GROUPS ? q->shape[3] - 2 : 1;
     p->mask_index = p->bias.index = p->bias.gradient = -1;
     p->shape = (struct wf_attention){.tq = q->shape[1],
                                      .tk = keys->shape[1],
-                                     .d = q->shape[form == HEADS ? 3 : 4],
+                                     .d = q->shape[layout == HEADS ? 3 : 4],
                                      .causal = k->attr[0] != 0};
     k->prep = p;
     k->drop = attention_free;
@@ -374,15 +374,15 @@ static void prepare_backward(struct attention *p, const struct wf_kernel_call *k
 /* in: q, k, v, mask, bias */
 weft_status wf_cpu_attention(struct wf_kernel_call *k)
 {
-    enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
+    enum head_layout layout = k->in[0]->ndim == 5 ? GROUPS : HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, -1, 3));
-    p = attention_new(k, k->in[0], k->in[1], form);
-    set_role(p, WF_ATT_Q, k, false, 0, form, 0);
+    p = attention_new(k, k->in[0], k->in[1], layout);
+    set_role(p, WF_ATT_Q, k, false, 0, layout, 0);
     set_role(p, WF_ATT_K, k, false, 1, HEADS, 0);
     set_role(p, WF_ATT_V, k, false, 2, HEADS, 0);
-    set_role(p, WF_ATT_O, k, true, 0, form, 0);
+    set_role(p, WF_ATT_O, k, true, 0, layout, 0);
     set_mask(p, k, 3);
     set_bias(p, k, 4, WF_MAX_OUT);
     prepare_forward(p);
@@ -392,13 +392,13 @@ weft_status wf_cpu_attention(struct wf_kernel_call *k)
 /* in: qkv, mask, bias */
 weft_status wf_cpu_attention_packed(struct wf_kernel_call *k)
 {
-    enum form form = k->attr[1] ? GROUPED : THIRDS;
+    enum head_layout layout = k->attr[1] ? PACKED_GROUPS : PACKED_HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, -1, 1));
-    p = attention_new(k, k->in[0], k->in[0], form);
-    for (int i = 0; i < 3; i++) set_role(p, WF_ATT_Q + i, k, false, 0, form, i);
-    set_role(p, WF_ATT_O, k, true, 0, form == GROUPED ? GROUPS : HEADS, 0);
+    p = attention_new(k, k->in[0], k->in[0], layout);
+    for (int i = 0; i < 3; i++) set_role(p, WF_ATT_Q + i, k, false, 0, layout, i);
+    set_role(p, WF_ATT_O, k, true, 0, layout == PACKED_GROUPS ? GROUPS : HEADS, 0);
     set_mask(p, k, 1);
     set_bias(p, k, 2, WF_MAX_OUT);
     prepare_forward(p);
@@ -408,17 +408,17 @@ weft_status wf_cpu_attention_packed(struct wf_kernel_call *k)
 /* in: do, q, k, v, o, lse, mask, bias */
 weft_status wf_cpu_attention_grad(struct wf_kernel_call *k)
 {
-    enum form form = k->in[0]->ndim == 5 ? GROUPS : HEADS;
+    enum head_layout layout = k->in[0]->ndim == 5 ? GROUPS : HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, 5, 6));
-    p = attention_new(k, k->in[1], k->in[2], form);
-    set_role(p, WF_ATT_DO, k, false, 0, form, 0);
-    set_role(p, WF_ATT_Q, k, false, 1, form, 0);
+    p = attention_new(k, k->in[1], k->in[2], layout);
+    set_role(p, WF_ATT_DO, k, false, 0, layout, 0);
+    set_role(p, WF_ATT_Q, k, false, 1, layout, 0);
     set_role(p, WF_ATT_K, k, false, 2, HEADS, 0);
     set_role(p, WF_ATT_V, k, false, 3, HEADS, 0);
-    set_role(p, WF_ATT_O, k, false, 4, form, 0);
-    set_role(p, WF_ATT_DQ, k, true, 0, form, 0);
+    set_role(p, WF_ATT_O, k, false, 4, layout, 0);
+    set_role(p, WF_ATT_DQ, k, true, 0, layout, 0);
     set_role(p, WF_ATT_DK, k, true, 1, HEADS, 0);
     set_role(p, WF_ATT_DV, k, true, 2, HEADS, 0);
     p->key_gradients = k->in[2]->numel * p->bytes;
@@ -431,16 +431,17 @@ weft_status wf_cpu_attention_grad(struct wf_kernel_call *k)
 /* in: do, qkv, o, lse, mask, bias */
 weft_status wf_cpu_attention_packed_grad(struct wf_kernel_call *k)
 {
-    enum form form = k->attr[1] ? GROUPED : THIRDS, heads = k->attr[1] ? GROUPS : HEADS;
+    enum head_layout layout = k->attr[1] ? PACKED_GROUPS : PACKED_HEADS,
+                     heads = k->attr[1] ? GROUPS : HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, 3, 4));
-    p = attention_new(k, k->in[1], k->in[1], form);
+    p = attention_new(k, k->in[1], k->in[1], layout);
     set_role(p, WF_ATT_DO, k, false, 0, heads, 0);
     set_role(p, WF_ATT_O, k, false, 2, heads, 0);
     for (int i = 0; i < 3; i++) {
-        set_role(p, WF_ATT_Q + i, k, false, 1, form, i);
-        set_role(p, WF_ATT_DQ + i, k, true, 0, form, i);
+        set_role(p, WF_ATT_Q + i, k, false, 1, layout, i);
+        set_role(p, WF_ATT_DQ + i, k, true, 0, layout, i);
     }
     set_mask(p, k, 4);
     set_bias(p, k, 5, 1);

@@ -1,12 +1,12 @@
 /*
- * gemm.c: which form of a product serves which shape.
+ * gemm.c: which routine computes which product.
  *
  *   x W^T, few x  own loops that read W once (NOTE [few rows])
  *   f64           own loops (oneDNN has no f64 product)
  *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles])
  *                 oneDNN, where the CPU has products of bf16
  *                 own loops that widen to f32 on others (NOTE [widened])
- *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 forms])
+ *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 methods])
  */
 #include "kernels/cpu/products/gemm.h"
 
@@ -150,13 +150,14 @@ static bool has_few_rows(const struct wf_gemm *g, int64_t most)
            wf_knobs.threads <= 1;
 }
 
-enum form { SGEMM, TURNED, OWN };
+enum f32_method { DNNL_SGEMM, DNNL_TRANSPOSED, OWN_LOOPS };
 
 /* Up to so many multiplications oneDNN's own bookkeeping (which allocates) takes longer. */
 enum { TINY = 16 * 16 * 16 };
 
 /*
- * NOTE [f32 forms]. GFLOP/s of one core, weight N x K, rows m; Zen 3 (peak 105, AVX2), oneDNN 2.6.
+ * NOTE [f32 methods]. GFLOP/s of one core, weight N x K, rows m; Zen 3 (peak 105, AVX2),
+ * oneDNN 2.6.
  *
  *   x W^T, few rows      N x K          m = 8     16     32     64    128
  *     sgemm              2048 x 1024       35     52     65     76     81
@@ -184,47 +185,48 @@ enum { TINY = 16 * 16 * 16 };
  *
  * On Zen 5 turned made 230 at 128 rows, sgemm 150; own has not been measured there.
  */
-static enum form choose_f32_form_avx512(const struct wf_gemm *g)
+static enum f32_method choose_f32_method_avx512(const struct wf_gemm *g)
 {
     bool some = g->m > 64 && g->m <= 160 && wf_knobs.threads <= 1;
 
     if (!g->ta && g->tb && g->n > g->m) {
-        if (some) return OWN;
-        return g->m >= 6 && g->m <= 128 && g->ldc == g->n ? TURNED : SGEMM;
+        if (some) return OWN_LOOPS;
+        return g->m >= 6 && g->m <= 128 && g->ldc == g->n ? DNNL_TRANSPOSED : DNNL_SGEMM;
     }
-    return some && !g->ta && !g->tb && g->ldb % 1024 == 0 ? OWN : SGEMM;
+    return some && !g->ta && !g->tb && g->ldb % 1024 == 0 ? OWN_LOOPS : DNNL_SGEMM;
 }
 
-static enum form choose_f32_form_avx2(const struct wf_gemm *g)
+static enum f32_method choose_f32_method_avx2(const struct wf_gemm *g)
 {
     if (!g->ta && g->tb && g->ldc == g->n && g->n > g->m)
-        return g->m >= 6 && g->m <= 32 ? TURNED : SGEMM;
-    if (wf_knobs.threads > 1) return SGEMM;
-    if (!g->ta && !g->tb) return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN : SGEMM;
-    if (g->ta && !g->tb) return g->m * g->n <= 300000 && g->k >= 64 ? OWN : SGEMM;
-    return SGEMM;
+        return g->m >= 6 && g->m <= 32 ? DNNL_TRANSPOSED : DNNL_SGEMM;
+    if (wf_knobs.threads > 1) return DNNL_SGEMM;
+    if (!g->ta && !g->tb)
+        return g->ldb % 512 == 0 && g->m >= 12 && g->m <= 320 ? OWN_LOOPS : DNNL_SGEMM;
+    if (g->ta && !g->tb) return g->m * g->n <= 300000 && g->k >= 64 ? OWN_LOOPS : DNNL_SGEMM;
+    return DNNL_SGEMM;
 }
 
-static enum form choose_f32_form(const struct wf_gemm *g)
+static enum f32_method choose_f32_method(const struct wf_gemm *g)
 {
-    if (g->m * g->n * g->k <= TINY) return OWN;
-    return wf_kernels_isa_level() >= 4 ? choose_f32_form_avx512(g) : choose_f32_form_avx2(g);
+    if (g->m * g->n * g->k <= TINY) return OWN_LOOPS;
+    return wf_kernels_isa_level() >= 4 ? choose_f32_method_avx512(g) : choose_f32_method_avx2(g);
 }
 
 static void prepare_f32(struct wf_gemm *g)
 {
     const struct wf_blocked_table *loops = WF_ISA_PICK(wf_blocked_f32);
 
-    switch (choose_f32_form(g)) {
-    case OWN:
+    switch (choose_f32_method(g)) {
+    case OWN_LOOPS:
         prepare_blocked(g, loops, sizeof(float));
         break;
-    case TURNED:
+    case DNNL_TRANSPOSED:
         g->run = run_transposed;
         g->loops = loops;
         g->scratch = f32_scratch_bytes(g->m * g->n);
         break;
-    case SGEMM:
+    case DNNL_SGEMM:
         g->run = run_sgemm;
     }
 }

@@ -23,7 +23,7 @@ struct product {
 };
 
 /* What a kernel multiplies: op(in[0]) op(in[1]), each a matrix split after so many dims. */
-struct form {
+struct matrix_operands {
     int left_split, right_split;
     bool turn_left, turn_right;
     const struct wf_tensor_desc *bias;
@@ -55,7 +55,7 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
     wf_gemm_run(&p->gemm, a, b, added, out[0], bias + p->bias.scratch);
 }
 
-static void prepare_gemm(struct product *p, const struct form *f, int dtype, bool wide)
+static void prepare_gemm(struct product *p, const struct matrix_operands *f, int dtype, bool wide)
 {
     const struct wf_operand *a = &p->left, *b = &p->right;
     int64_t n = f->turn_right ? b->rows : b->cols;
@@ -76,7 +76,7 @@ static void prepare_gemm(struct product *p, const struct form *f, int dtype, boo
     wf_gemm_prepare(&p->gemm);
 }
 
-static weft_status linear_prepare(struct wf_kernel_call *k, struct form f)
+static weft_status linear_prepare(struct wf_kernel_call *k, struct matrix_operands f)
 {
     int dtype = k->in[0]->dtype;
     struct product *p;
@@ -103,7 +103,7 @@ weft_status wf_cpu_linear(struct wf_kernel_call *k)
     int k_dims = (int)k->attr[0];
     bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
-    return linear_prepare(k, (struct form){
+    return linear_prepare(k, (struct matrix_operands){
                                  .left_split = k->in[0]->ndim - k_dims,
                                  .right_split = transposed ? k_dims : k->in[1]->ndim - k_dims,
                                  .turn_right = !transposed,
@@ -116,7 +116,7 @@ weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
     int n_dims = k->in[1]->ndim - (int)k->attr[0];
     bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
 
-    return linear_prepare(k, (struct form){
+    return linear_prepare(k, (struct matrix_operands){
                                  .left_split = k->in[0]->ndim - n_dims,
                                  .right_split = transposed ? (int)k->attr[0] : n_dims,
                                  .turn_right = transposed,
@@ -125,7 +125,7 @@ weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
 
 weft_status wf_cpu_linear_dw(struct wf_kernel_call *k)
 {
-    return linear_prepare(k, (struct form){
+    return linear_prepare(k, (struct matrix_operands){
                                  .left_split = k->in[0]->ndim - (int)k->attr[1],
                                  .right_split = k->in[1]->ndim - (int)k->attr[0],
                                  .turn_left = true,
