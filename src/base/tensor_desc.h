@@ -15,6 +15,16 @@ struct wf_index_range {
     int64_t offset, size;
 };
 
+/** What two ranges both have; of size 0 where they have nothing in common. */
+static inline struct wf_index_range wf_index_range_intersect(struct wf_index_range a,
+                                                             struct wf_index_range b)
+{
+    int64_t begin = a.offset > b.offset ? a.offset : b.offset;
+    int64_t end = a.offset + a.size < b.offset + b.size ? a.offset + a.size : b.offset + b.size;
+
+    return (struct wf_index_range){begin, end > begin ? end - begin : 0};
+}
+
 /** The elements of each dim in a shard that is not a box, in ascending order. */
 struct wf_index_ranges {
     int64_t count[WEFT_MAX_DIMS];

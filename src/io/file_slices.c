@@ -1,44 +1,12 @@
-/* file_slices.c: intersecting runs, and a walk over the product of slices. */
+/* file_slices.c: a walk, in the file's order, over what shard and file both have of each dim. */
 #include "io/file_slices.h"
 
 #include <string.h>
 
-#include "base/array_grow.h"
 #include "base/mem.h"
 #include "io/element_type.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
-
-static void append_run_intersection(struct wf_run_intersection **slices, int64_t *n,
-                                    struct wf_run_intersection slice)
-{
-    *slices = wf_array_grow(*slices, *n, sizeof slice);
-    (*slices)[(*n)++] = slice;
-}
-
-int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_index_range *tensor,
-                          int64_t n_tensor, const struct wf_index_range *file, int64_t n_file)
-{
-    int64_t i = 0, j = 0, in_tensor = 0, in_file = 0, n = 0;
-
-    *slices = NULL;
-    while (i < n_tensor && j < n_file) {
-        int64_t first = tensor[i].offset > file[j].offset ? tensor[i].offset : file[j].offset;
-        int64_t tensor_end = tensor[i].offset + tensor[i].size;
-        int64_t file_end = file[j].offset + file[j].size;
-        int64_t end = tensor_end < file_end ? tensor_end : file_end;
-
-        if (first < end)
-            append_run_intersection(
-                slices, &n,
-                (struct wf_run_intersection){.in_tensor = in_tensor + first - tensor[i].offset,
-                                             .in_file = in_file + first - file[j].offset,
-                                             .count = end - first});
-        if (tensor_end <= file_end) in_tensor += tensor[i++].size;
-        if (file_end <= tensor_end) in_file += file[j++].size;
-    }
-    return n;
-}
 
 /* ---- the runs of a rank ---- */
 
@@ -73,8 +41,8 @@ void wf_local_runs_free(struct wf_local_runs *local)
 /* ---- walking: dims in the file's order, the one with the smallest stride innermost ---- */
 
 struct level {
-    struct wf_run_intersection *slices;
-    int64_t n, tensor_stride, file_stride; /* bytes */
+    struct wf_overlap both;             /* a: local index in the tensor, b: index in the file */
+    int64_t tensor_stride, file_stride; /* bytes */
 };
 
 struct walk {
@@ -89,23 +57,31 @@ struct walk {
     weft_status status;
 };
 
+static bool walk_from_level(struct walk *walk, int at, char *tensor, int64_t file);
+
+static bool walk_index_range(struct walk *walk, int at, char *tensor, int64_t file, int64_t size)
+{
+    const struct level *level = &walk->levels[at];
+    bool ok = true;
+
+    if (at == walk->n_levels - 1) return walk->row(walk, tensor, file, size);
+    for (int64_t k = 0; k < size; k++)
+        ok &= walk_from_level(walk, at + 1, tensor + k * level->tensor_stride,
+                              file + k * level->file_stride);
+    return ok;
+}
+
 static bool walk_from_level(struct walk *walk, int at, char *tensor, int64_t file)
 {
     const struct level *level = &walk->levels[at];
     bool ok = true;
 
-    for (int64_t i = 0; i < level->n; i++) {
-        const struct wf_run_intersection *s = &level->slices[i];
-        char *to = tensor + s->in_tensor * level->tensor_stride;
-        int64_t from = file + s->in_file * level->file_stride;
+    for (int i = 0; i < level->both.n; i++) {
+        const struct wf_overlap_span *s = &level->both.spans[i];
 
-        if (at == walk->n_levels - 1) {
-            ok &= walk->row(walk, to, from, s->count);
-            continue;
-        }
-        for (int64_t k = 0; k < s->count; k++)
-            ok &= walk_from_level(walk, at + 1, to + k * level->tensor_stride,
-                                  from + k * level->file_stride);
+        for (int64_t r = 0; r < s->count; r++)
+            ok &= walk_index_range(walk, at, tensor + (s->a + r * s->a_step) * level->tensor_stride,
+                                   file + (s->b + r * s->b_step) * level->file_stride, s->size);
     }
     return ok;
 }
@@ -121,25 +97,29 @@ static void insert_loop_level(struct walk *walk, struct level level)
     walk->levels[at] = level;
 }
 
-/* Two inner levels that are whole and lie alike on both sides are one. */
+/* An inner level that is whole and lies alike on both sides becomes part of the one outside it. */
 static void merge_loop_levels(struct walk *walk)
 {
     while (walk->n_levels > 1) {
         struct level *outer = &walk->levels[walk->n_levels - 2], *inner = outer + 1;
-        int64_t count;
+        const struct wf_overlap_span *s = inner->both.spans;
 
-        if (inner->n != 1 || outer->n != 1) return;
-        count = inner->slices[0].count;
-        if (inner->slices[0].in_file != 0 || inner->slices[0].in_tensor != 0 ||
-            outer->file_stride != count * inner->file_stride ||
-            outer->tensor_stride != count * inner->tensor_stride)
+        if (inner->both.n != 1 || s->count != 1 || s->a != 0 || s->b != 0 ||
+            outer->file_stride != s->size * inner->file_stride ||
+            outer->tensor_stride != s->size * inner->tensor_stride)
             return;
-        outer->slices[0].count *= count;
-        outer->slices[0].in_file *= count;
-        outer->slices[0].in_tensor *= count;
+        for (int i = 0; i < outer->both.n; i++) {
+            struct wf_overlap_span *to = &outer->both.spans[i];
+
+            to->size *= s->size;
+            to->a *= s->size;
+            to->a_step *= s->size;
+            to->b *= s->size;
+            to->b_step *= s->size;
+        }
         outer->file_stride = inner->file_stride;
         outer->tensor_stride = inner->tensor_stride;
-        wf_free(inner->slices);
+        wf_overlap_free(&inner->both);
         walk->n_levels--;
     }
 }
@@ -157,21 +137,21 @@ static bool walk_slice_elements(struct walk *walk, const weft_tensor *t,
         struct level level = {.tensor_stride = desc->stride[d] * size,
                               .file_stride = piece->stride[d] * file_size};
 
-        level.n = wf_intersect_runs(&level.slices, local->runs[d], local->n_runs[d], piece->runs[d],
-                                    piece->n_runs[d]);
+        wf_overlap_compute_ranges(&level.both, local->runs[d], local->n_runs[d], piece->runs[d],
+                                  piece->n_runs[d]);
         insert_loop_level(walk, level);
     }
     if (desc->ndim == 0) {
-        struct level one = {.n = 1, .tensor_stride = size, .file_stride = file_size};
+        struct level one = {.tensor_stride = size, .file_stride = file_size};
+        struct wf_index_range whole = {0, 1};
 
-        one.slices = wf_calloc(1, sizeof *one.slices);
-        one.slices[0].count = 1;
+        wf_overlap_compute_ranges(&one.both, &whole, 1, &whole, 1);
         insert_loop_level(walk, one);
     }
     merge_loop_levels(walk);
     walk->piece = piece;
     ok = walk_from_level(walk, 0, t->data, 0);
-    for (int i = 0; i < walk->n_levels; i++) wf_free(walk->levels[i].slices);
+    for (int i = 0; i < walk->n_levels; i++) wf_overlap_free(&walk->levels[i].both);
     return ok;
 }
 

@@ -2,9 +2,9 @@
  * file_slices.h: which elements of a rank's shard a file (or a region of one) has, and copying
  * them.
  *
- * Along each dim both sides have runs of the global dim's elements; the intersection is a list of
- * slices. The product of the dims' lists is copied, in file order, so that a mapped file is read
- * from front to back and nowhere else.
+ * Along each dim both sides have runs of the global dim's elements; what they both have is a
+ * wf_overlap. The product of the dims' overlaps is copied, in file order, so that a mapped file is
+ * read from front to back and nowhere else.
  */
 #pragma once
 
@@ -13,17 +13,7 @@
 #include <weft/tensor.h>
 
 #include "base/tensor_desc.h"
-#include "placement/shard.h"
-
-/** Consecutive elements of a dim: their local index in the tensor and their index in the file. */
-struct wf_run_intersection {
-    int64_t in_tensor, in_file, count;
-};
-
-/** The intersection of two lists of runs of a dim, each ascending and without overlaps. gives: the
- * number of slices; wf_malloc'ed */
-int64_t wf_intersect_runs(struct wf_run_intersection **slices, const struct wf_index_range *tensor,
-                          int64_t n_tensor, const struct wf_index_range *file, int64_t n_file);
+#include "placement/shard_overlap.h"
 
 /** A box (or product of runs) of a tensor as a file has it. Strides are in elements. */
 struct wf_file_slice {

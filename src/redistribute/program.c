@@ -18,7 +18,7 @@
 /* One run per dim narrows the view; anything else is put together anew. */
 static void add_chunk_actions(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
-    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
+    struct wf_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
     int64_t shape[WEFT_MAX_DIMS], offset = b->view.offset;
     bool narrows = true;
 
@@ -80,7 +80,7 @@ static int add_neutral_buffer(struct wf_redist_builder *b, weft_placement to)
 static void add_embed_actions(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
     int axis = __builtin_ctz(step->axes), source = b->view.buffer;
-    struct wf_redist_copy_side shard = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), whole;
+    struct wf_copy_side shard = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), whole;
 
     if (!wf_is_shard_or_strided(step->from[axis])) {
         if (b->coordinates[axis] != 0)

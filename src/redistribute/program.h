@@ -4,8 +4,8 @@
  */
 #pragma once
 
+#include "base/strided_copy.h"
 #include "redistribute/redistribute.h"
-#include "redistribute/strided_copy.h"
 #include <weft/types.h>
 
 enum wf_redist_act {

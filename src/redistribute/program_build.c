@@ -20,16 +20,6 @@ static int64_t product_of_sizes(const int64_t *shape, int n)
     return elements;
 }
 
-static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
-{
-    int64_t step = 1;
-
-    for (int d = ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= shape[d];
-    }
-}
-
 bool wf_redist_view_is_contiguous(const struct wf_redist_builder *b)
 {
     int64_t step = 1;
@@ -144,7 +134,7 @@ void wf_redist_view_set_buffer(struct wf_redist_builder *b, int buffer)
 {
     b->view.buffer = buffer;
     b->view.offset = 0;
-    row_major_strides(b->view.stride, b->ndim, b->view.shape);
+    wf_row_major_strides(b->view.stride, b->ndim, b->view.shape);
 }
 
 static struct wf_strided_copy *append_strided_copy(struct wf_redist_action *action)
@@ -186,27 +176,26 @@ void wf_redist_view_new_buffer(struct wf_redist_builder *b, int source, const in
 
 /* ---- copies of overlaps ---- */
 
-struct wf_redist_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
-                                                  enum wf_redist_side_kind kind)
+struct wf_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
+                                           enum wf_copy_side_kind kind)
 {
-    struct wf_redist_copy_side side = {.kind = kind, .offset = b->view.offset};
+    struct wf_copy_side side = {.kind = kind, .offset = b->view.offset};
 
     memcpy(side.stride, b->view.stride, sizeof side.stride);
     return side;
 }
 
-struct wf_redist_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
-                                                    enum wf_redist_side_kind kind,
-                                                    const int64_t *shape, int64_t offset)
+struct wf_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
+                                             enum wf_copy_side_kind kind, const int64_t *shape,
+                                             int64_t offset)
 {
-    struct wf_redist_copy_side side = {.kind = kind, .offset = offset};
+    struct wf_copy_side side = {.kind = kind, .offset = offset};
 
-    row_major_strides(side.stride, b->ndim, shape);
+    wf_row_major_strides(side.stride, b->ndim, shape);
     return side;
 }
 
-struct wf_redist_copy_side wf_redist_side_of_overlap(const struct wf_redist_builder *b,
-                                                     int64_t offset)
+struct wf_copy_side wf_redist_side_of_overlap(const struct wf_redist_builder *b, int64_t offset)
 {
     int64_t shape[WEFT_MAX_DIMS];
 
@@ -214,72 +203,15 @@ struct wf_redist_copy_side wf_redist_side_of_overlap(const struct wf_redist_buil
     return wf_redist_side_row_major(b, WF_SIDE_OVERLAP, shape, offset);
 }
 
-static int64_t span_start(const struct wf_overlap_span *s, enum wf_redist_side_kind kind)
-{
-    return kind == WF_SIDE_FIRST_SHARD ? s->a : kind == WF_SIDE_SECOND_SHARD ? s->b : s->shared;
-}
-
-static int64_t span_step(const struct wf_overlap_span *s, enum wf_redist_side_kind kind)
-{
-    return kind == WF_SIDE_FIRST_SHARD    ? s->a_step
-           : kind == WF_SIDE_SECOND_SHARD ? s->b_step
-                                          : s->size;
-}
-
-/* One copy of one span per dim: a repeated span is two loops. */
-static void append_span_copy(struct wf_redist_builder *b, struct wf_redist_action *action,
-                             const struct wf_overlap_span *const *spans,
-                             const struct wf_redist_copy_side *src,
-                             const struct wf_redist_copy_side *dst)
-{
-    int64_t shape[WF_COPY_LOOPS], from[WF_COPY_LOOPS], to[WF_COPY_LOOPS];
-    int64_t src_at = src->offset, dst_at = dst->offset;
-    struct wf_strided_copy *copy = append_strided_copy(action);
-    int n = 0;
-
-    for (int d = 0; d < b->ndim; d++) {
-        const struct wf_overlap_span *s = spans[d];
-
-        src_at += span_start(s, src->kind) * src->stride[d];
-        dst_at += span_start(s, dst->kind) * dst->stride[d];
-        if (s->count > 1) {
-            shape[n] = s->count;
-            from[n] = span_step(s, src->kind) * src->stride[d];
-            to[n++] = span_step(s, dst->kind) * dst->stride[d];
-        }
-        shape[n] = s->size;
-        from[n] = src->stride[d];
-        to[n++] = dst->stride[d];
-    }
-    wf_strided_copy_init(copy, n, shape, from, to, b->element);
-    copy->src_offset = src_at * (int64_t)b->element;
-    copy->dst_offset = dst_at * (int64_t)b->element;
-}
-
-/* The next choice of a span per dim, the last dim's first; false after the last. */
-static bool next_span_choice(const struct wf_redist_builder *b, int *choice)
-{
-    for (int d = b->ndim - 1; d >= 0; d--) {
-        if (++choice[d] < b->overlap[d].n) return true;
-        choice[d] = 0;
-    }
-    return false;
-}
-
-void wf_redist_add_overlap_copies(struct wf_redist_builder *b,
-                                  const struct wf_redist_copy_side *src,
-                                  const struct wf_redist_copy_side *dst)
+void wf_redist_add_overlap_copies(struct wf_redist_builder *b, const struct wf_copy_side *src,
+                                  const struct wf_copy_side *dst)
 {
     struct wf_redist_action *action = &b->program->actions[b->program->n_actions - 1];
-    const struct wf_overlap_span *spans[WEFT_MAX_DIMS];
-    int choice[WEFT_MAX_DIMS] = {0};
+    struct wf_overlap_copies all = {
+        .ndim = b->ndim, .overlap = b->overlap, .src = *src, .dst = *dst, .element = b->element};
+    struct wf_strided_copy copy;
 
-    for (int d = 0; d < b->ndim; d++)
-        if (b->overlap[d].total == 0) return;
-    do {
-        for (int d = 0; d < b->ndim; d++) spans[d] = &b->overlap[d].spans[choice[d]];
-        append_span_copy(b, action, spans, src, dst);
-    } while (next_span_choice(b, choice));
+    while (wf_overlap_next_copy(&all, &copy)) *append_strided_copy(action) = copy;
 }
 
 bool wf_redist_drop_plain_copy(struct wf_redist_builder *b, int64_t *shift)

@@ -4,8 +4,8 @@
  */
 #pragma once
 
+#include "placement/shard_overlap.h"
 #include "redistribute/program.h"
-#include "redistribute/shard_overlap.h"
 
 struct wf_redist_view {
     int buffer;
@@ -67,27 +67,17 @@ void wf_redist_view_new_buffer(struct wf_redist_builder *b, int source, const in
 
 /* ---- copies of overlaps ---- */
 
-/* One side of a copy: the first or second of the shards that were intersected, laid out by strides,
- * or their overlap, row-major. Offsets and strides in elements. */
-enum wf_redist_side_kind { WF_SIDE_FIRST_SHARD, WF_SIDE_SECOND_SHARD, WF_SIDE_OVERLAP };
-struct wf_redist_copy_side {
-    enum wf_redist_side_kind kind;
-    int64_t offset, stride[WEFT_MAX_DIMS];
-};
-
-/** The view's strides; a shard that fills a buffer: row-major. */
-struct wf_redist_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
-                                                  enum wf_redist_side_kind kind);
-struct wf_redist_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
-                                                    enum wf_redist_side_kind kind,
-                                                    const int64_t *shape, int64_t offset);
-struct wf_redist_copy_side wf_redist_side_of_overlap(const struct wf_redist_builder *b,
-                                                     int64_t offset);
+/** A side of a copy with the view's strides; a shard that fills a buffer: row-major. */
+struct wf_copy_side wf_redist_side_of_view(const struct wf_redist_builder *b,
+                                           enum wf_copy_side_kind kind);
+struct wf_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
+                                             enum wf_copy_side_kind kind, const int64_t *shape,
+                                             int64_t offset);
+struct wf_copy_side wf_redist_side_of_overlap(const struct wf_redist_builder *b, int64_t offset);
 
 /** Copies of b->overlap, appended to the last action. */
-void wf_redist_add_overlap_copies(struct wf_redist_builder *b,
-                                  const struct wf_redist_copy_side *src,
-                                  const struct wf_redist_copy_side *dst);
+void wf_redist_add_overlap_copies(struct wf_redist_builder *b, const struct wf_copy_side *src,
+                                  const struct wf_copy_side *dst);
 
 /** Where the last action only moves one run of bytes as a whole, take it and the newest buffer, its
  *  destination, back. gives: true, and how many bytes further on the source has what the

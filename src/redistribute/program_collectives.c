@@ -130,7 +130,7 @@ void wf_redist_add_reduce_scatter(struct wf_redist_builder *b, struct wf_redist_
     weft_reduce reduce = add_reduction_begin(b, step);
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES], dst;
     size_t *counts = alloc_counts(ways);
-    struct wf_redist_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
+    struct wf_copy_side whole = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), shard;
     struct wf_redist_action *action;
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 
@@ -159,7 +159,7 @@ void wf_redist_add_all_gather(struct wf_redist_builder *b, struct wf_redist_step
 {
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES], received;
     size_t *counts = alloc_counts(ways);
-    struct wf_redist_copy_side shard, whole;
+    struct wf_copy_side shard, whole;
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 
     if (!wf_redist_view_is_contiguous(b)) wf_redist_add_contiguous_copy(b, WF_MEM_COMM);
@@ -223,7 +223,7 @@ static bool is_sender_for(const struct wf_redist_builder *b, const struct wf_red
 static size_t *pack_all_to_all(struct wf_redist_builder *b, const struct wf_redist_step *step)
 {
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES];
-    struct wf_redist_copy_side mine = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), message;
+    struct wf_copy_side mine = wf_redist_side_of_view(b, WF_SIDE_FIRST_SHARD), message;
     size_t *counts = alloc_counts(ways);
     int64_t at = 0;
 
@@ -246,7 +246,7 @@ static size_t *unpack_all_to_all(struct wf_redist_builder *b, const struct wf_re
                                  int received)
 {
     int ways = wf_redist_step_rank_count(b, step->axes), member[WEFT_MAX_AXES];
-    struct wf_redist_copy_side mine, message;
+    struct wf_copy_side mine, message;
     size_t *counts = alloc_counts(ways);
     int64_t shape[WEFT_MAX_DIMS], at = 0;
 

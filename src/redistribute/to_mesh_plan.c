@@ -244,9 +244,9 @@ static void count_own_messages(struct planner *p, struct wf_to_mesh_plan *b)
 
 /* ---- copies ---- */
 
-static struct wf_redist_copy_side source_copy_side(const struct planner *p)
+static struct wf_copy_side source_copy_side(const struct planner *p)
 {
-    struct wf_redist_copy_side mesh_side = {.kind = WF_SIDE_FIRST_SHARD};
+    struct wf_copy_side mesh_side = {.kind = WF_SIDE_FIRST_SHARD};
 
     memcpy(mesh_side.stride, p->from.layout->desc.stride, sizeof mesh_side.stride);
     return mesh_side;
@@ -255,7 +255,7 @@ static struct wf_redist_copy_side source_copy_side(const struct planner *p)
 static void build_local_copy(struct planner *p, int had, int get)
 {
     struct wf_redist_builder *builder = &p->builder;
-    struct wf_redist_copy_side src = source_copy_side(p), dst;
+    struct wf_copy_side src = source_copy_side(p), dst;
 
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);
     if (had < 0 || get < 0 || intersect_shards(p, p->shard_of[had], get) == 0) return;
@@ -266,7 +266,7 @@ static void build_local_copy(struct planner *p, int had, int get)
 static void build_pack_copies(struct planner *p, const struct wf_to_mesh_plan *b, int had)
 {
     struct wf_redist_builder *builder = &p->builder;
-    struct wf_redist_copy_side src = source_copy_side(p), dst;
+    struct wf_copy_side src = source_copy_side(p), dst;
     int64_t at = 0;
 
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);
@@ -282,7 +282,7 @@ static void build_pack_copies(struct planner *p, const struct wf_to_mesh_plan *b
 static void build_unpack_copies(struct planner *p, const struct wf_to_mesh_plan *b, int get)
 {
     struct wf_redist_builder *builder = &p->builder;
-    struct wf_redist_copy_side src, dst;
+    struct wf_copy_side src, dst;
     int64_t at = 0;
 
     wf_redist_add_action(builder, WF_ACT_COPY, 0, 0);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtensor/convert/shard_copy.h"
 #include "mesh/mesh.h"
+#include "placement/shard_overlap.h"
 #include "support/worlds.h"
 #include "tensor/tensor.h"
 

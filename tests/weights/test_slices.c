@@ -10,19 +10,23 @@
 #include "mesh/mesh.h"
 #include "support/mpi_check.h"
 
-static void expect(struct wf_index_range tensor, struct wf_index_range file,
-                   struct wf_run_intersection want)
-{
-    struct wf_run_intersection *slices;
-    int64_t n = wf_intersect_runs(&slices, &tensor, 1, &file, 1);
+struct slice {
+    int64_t in_tensor, in_file, count;
+};
 
-    ck_assert_int_eq(n, want.count > 0);
-    if (n) {
-        ck_assert_int_eq(slices->in_tensor, want.in_tensor);
-        ck_assert_int_eq(slices->in_file, want.in_file);
-        ck_assert_int_eq(slices->count, want.count);
+static void expect(struct wf_index_range tensor, struct wf_index_range file, struct slice want)
+{
+    struct wf_overlap both = {0};
+
+    wf_overlap_compute_ranges(&both, &tensor, 1, &file, 1);
+    ck_assert_int_eq(both.n, want.count > 0);
+    if (both.n) {
+        ck_assert_int_eq(both.spans->count, 1);
+        ck_assert_int_eq(both.spans->a, want.in_tensor);
+        ck_assert_int_eq(both.spans->b, want.in_file);
+        ck_assert_int_eq(both.spans->size, want.count);
     }
-    wf_free(slices);
+    wf_overlap_free(&both);
 }
 
 /* CKPT-09: 128 elements saved by 8 ranks, wanted by 4; saved by 4, wanted by 8 */
@@ -30,34 +34,41 @@ START_TEST(slices__chunks_of_one_number_of_ranks_are_read_by_another)
 {
     for (int64_t r = 0; r < 8; r++)
         expect((struct wf_index_range){32, 32}, (struct wf_index_range){16 * r, 16},
-               (struct wf_run_intersection){.in_tensor = r == 3 ? 16 : 0,
-                                            .count = r == 2 || r == 3 ? 16 : 0});
+               (struct slice){.in_tensor = r == 3 ? 16 : 0, .count = r == 2 || r == 3 ? 16 : 0});
     for (int64_t r = 0; r < 4; r++)
         expect((struct wf_index_range){16, 16}, (struct wf_index_range){32 * r, 32},
-               (struct wf_run_intersection){.in_file = 16, .count = r == 0 ? 16 : 0});
+               (struct slice){.in_file = 16, .count = r == 0 ? 16 : 0});
     for (int64_t r = 0; r < 3; r++) /* 10 elements of 3 ranks (4, 4, 2) wanted as [5, 9) */
         expect((struct wf_index_range){5, 4}, (struct wf_index_range){4 * r, r == 2 ? 2 : 4},
-               (struct wf_run_intersection){.in_tensor = r == 2 ? 3 : 0,
-                                            .in_file = r == 1 ? 1 : 0,
-                                            .count = r == 1   ? 3
-                                                     : r == 2 ? 1
-                                                              : 0});
+               (struct slice){.in_tensor = r == 2 ? 3 : 0,
+                              .in_file = r == 1 ? 1 : 0,
+                              .count = r == 1   ? 3
+                                       : r == 2 ? 1
+                                                : 0});
 }
 END_TEST
 
 /* CKPT-11 */
 START_TEST(slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next)
 {
-    expect((struct wf_index_range){4, 7}, (struct wf_index_range){0, 8},
-           (struct wf_run_intersection){0, 4, 4});
-    expect((struct wf_index_range){4, 7}, (struct wf_index_range){8, 8},
-           (struct wf_run_intersection){4, 0, 3});
-    expect((struct wf_index_range){4, 7}, (struct wf_index_range){16, 8},
-           (struct wf_run_intersection){0, 0, 0});
-    expect((struct wf_index_range){2, 20}, (struct wf_index_range){5, 3},
-           (struct wf_run_intersection){3, 0, 3});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){0, 8}, (struct slice){0, 4, 4});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){8, 8}, (struct slice){4, 0, 3});
+    expect((struct wf_index_range){4, 7}, (struct wf_index_range){16, 8}, (struct slice){0, 0, 0});
+    expect((struct wf_index_range){2, 20}, (struct wf_index_range){5, 3}, (struct slice){3, 0, 3});
 }
 END_TEST
+
+/* Number a of the first list's elements is number b of the second's. */
+static void same_element(const unsigned *bits, int64_t a, int64_t b)
+{
+    int64_t left[] = {a, b};
+    int at[2] = {0, 0};
+
+    for (int side = 0; side < 2; side++)
+        for (;; at[side]++)
+            if ((bits[side] >> at[side] & 1) && left[side]-- == 0) break;
+    ck_assert_int_eq(at[0], at[1]);
+}
 
 /* Every pair of lists of runs of 8 elements, against a list of elements. */
 START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
@@ -65,9 +76,9 @@ START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++) {
             struct wf_index_range runs[2][8];
-            int64_t n[2] = {0, 0}, covered = 0, slices_n;
+            int64_t n[2] = {0, 0}, covered = 0;
             unsigned bits[] = {a, b};
-            struct wf_run_intersection *slices;
+            struct wf_overlap both = {0};
 
             for (int side = 0; side < 2; side++)
                 for (int i = 0; i < 8; i++) {
@@ -77,19 +88,19 @@ START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
                     else
                         runs[side][n[side]++] = (struct wf_index_range){i, 1};
                 }
-            slices_n = wf_intersect_runs(&slices, runs[0], n[0], runs[1], n[1]);
-            for (int64_t s = 0; s < slices_n; s++) covered += slices[s].count;
-            ck_assert_int_eq(covered, __builtin_popcount(a & b));
-            for (int64_t s = 0; s < slices_n; s++) {
-                int64_t in[] = {slices[s].in_tensor, slices[s].in_file};
-                int at[2] = {0, 0};
+            wf_overlap_compute_ranges(&both, runs[0], n[0], runs[1], n[1]);
+            for (int i = 0; i < both.n; i++) {
+                const struct wf_overlap_span *s = &both.spans[i];
 
-                for (int side = 0; side < 2; side++) /* the element with that number */
-                    for (int64_t left = in[side];; at[side]++)
-                        if ((bits[side] >> at[side] & 1) && left-- == 0) break;
-                ck_assert_int_eq(at[0], at[1]);
+                ck_assert_int_eq(s->shared, covered);
+                covered += s->count * s->size;
+                for (int64_t k = 0; k < s->count * s->size; k++)
+                    same_element(bits, s->a + k / s->size * s->a_step + k % s->size,
+                                 s->b + k / s->size * s->b_step + k % s->size);
             }
-            wf_free(slices);
+            ck_assert_int_eq(covered, __builtin_popcount(a & b));
+            ck_assert_int_eq(both.total, covered);
+            wf_overlap_free(&both);
         }
 }
 END_TEST

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "redistribute/strided_copy.h"
+#include "base/strided_copy.h"
 
 int64_t wf_message_pieces_total_size(const struct wf_message_pieces *p, int ways)
 {
@@ -25,18 +25,6 @@ size_t *wf_message_pieces_counts(const struct wf_message_pieces *p, int ways)
     return counts;
 }
 
-/* gives: the number of elements */
-static int64_t row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
-{
-    int64_t step = 1;
-
-    for (int i = ndim - 1; i >= 0; i--) {
-        stride[i] = step;
-        step *= shape[i];
-    }
-    return step;
-}
-
 void wf_message_pieces_pack_unpack(const struct wf_message_pieces *p, int ways, weft_tensor *t,
                                    void *packed, bool pack)
 {
@@ -53,8 +41,7 @@ void wf_message_pieces_pack_unpack(const struct wf_message_pieces *p, int ways, 
 
         shape[p->dim] = p->sizes[r];
         at += p->sizes[r];
-        if (p->sizes[r] == 0) continue;
-        count = row_major_strides(stride, p->ndim, shape);
+        count = wf_row_major_strides(stride, p->ndim, shape);
         if (pack) {
             wf_strided_copy_init(&copy, p->ndim, shape, desc->stride, stride, element);
             wf_strided_copy_run(&copy, piece, inside);

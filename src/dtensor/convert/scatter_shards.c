@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "dtensor/convert/shard_copy.h"
 #include "mesh/mesh.h"
+#include "placement/shard_overlap.h"
 
 /* What this rank holds so far: its shard under the placements `done`. */
 struct local_shard {

@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "redistribute/strided_copy.h"
+#include "base/strided_copy.h"
 
 /* Types of plain tensors say nothing about bytes. */
 static bool same_elements(const struct wf_layout *a, const struct wf_layout *b)
@@ -69,7 +69,6 @@ static void copy_into(const weft_tensor *into, const struct wf_tensor_desc *from
     const struct wf_tensor_desc *to = &into->layout->desc;
     struct wf_strided_copy copy;
 
-    if (to->numel == 0) return;
     wf_strided_copy_init(&copy, to->ndim, to->shape, from->stride, to->stride,
                          wf_dtypes[to->dtype].size);
     wf_strided_copy_run(&copy, into->data, data);

@@ -12,8 +12,8 @@
 
 /* What one source of a parameter gives this rank. */
 struct reads {
-    int64_t elements, count[WEFT_MAX_DIMS];
-    struct wf_run_intersection *slices[WEFT_MAX_DIMS]; /* of each dim of the parameter */
+    int64_t elements;
+    struct wf_overlap both[WEFT_MAX_DIMS]; /* of each dim of the parameter; b: in the file */
 };
 
 static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill *fill,
@@ -27,23 +27,26 @@ static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill
     *reads = (struct reads){.elements = outside ? 0 : 1};
     for (int d = 0; d < desc->ndim; d++) {
         struct wf_index_range whole = {0, desc->global[d]};
-        int64_t size = 0;
 
         if (d == fill->join) whole = (struct wf_index_range){source->form.first, source->form.rows};
-        reads->count[d] = wf_intersect_runs(&reads->slices[d], local->runs[d], local->n_runs[d],
-                                            &whole, whole.size > 0);
-        for (int64_t i = 0; i < reads->count[d]; i++) size += reads->slices[d][i].count;
-        reads->elements *= size;
+        wf_overlap_compute_ranges(&reads->both[d], local->runs[d], local->n_runs[d], &whole,
+                                  whole.size > 0);
+        reads->elements *= reads->both[d].total;
     }
 }
 
 static void print_slices_to_read(const struct reads *reads, int ndim, FILE *out)
 {
     for (int d = 0; d < ndim; d++) {
-        fputs(d ? ";" : " ", out);
-        for (int64_t i = 0; i < reads->count[d]; i++)
-            fprintf(out, "%s%lld+%lld", i ? "," : "", (long long)reads->slices[d][i].in_file,
-                    (long long)reads->slices[d][i].count);
+        const char *before = d ? ";" : " ";
+
+        for (int i = 0; i < reads->both[d].n; i++) {
+            const struct wf_overlap_span *s = &reads->both[d].spans[i];
+
+            for (int64_t r = 0; r < s->count; r++, before = ",")
+                fprintf(out, "%s%lld+%lld", before, (long long)(s->b + r * s->b_step),
+                        (long long)s->size);
+        }
     }
 }
 
@@ -65,7 +68,7 @@ static int64_t print_reads_of_source(const struct wf_weight_fill *fill,
         if (bytes) print_slices_to_read(&reads, weft_ndim(fill->tensor), out);
         fputc('\n', out);
     }
-    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_free(reads.slices[d]);
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_overlap_free(&reads.both[d]);
     return bytes;
 }
 

@@ -38,13 +38,8 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
 static void init_slice_strides(struct wf_file_slice *piece, int type, int ndim,
                                const int64_t *shape)
 {
-    int64_t stride = 1;
-
     *piece = (struct wf_file_slice){.type = type};
-    for (int d = ndim - 1; d >= 0; d--) {
-        piece->stride[d] = stride;
-        stride *= shape[d];
-    }
+    wf_row_major_strides(piece->stride, ndim, shape);
 }
 
 void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *whole, int type,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/strided_copy.h"
 
 struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, int ndim,
                                                const int64_t *shape)
@@ -22,12 +23,8 @@ struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, 
 struct wf_operand_strides wf_strides_row_major(int64_t bytes, int ndim, const int64_t *shape)
 {
     struct wf_operand_strides s = {.bytes = bytes};
-    int64_t stride = 1;
 
-    for (int d = ndim - 1; d >= 0; d--) {
-        s.stride[d] = stride;
-        stride *= shape[d];
-    }
+    wf_row_major_strides(s.stride, ndim, shape);
     return s;
 }
 

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/strided_copy.h"
 #include "kernels/cpu/scratch.h"
 
 bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,
@@ -49,13 +50,9 @@ static int64_t count_elements(const struct wf_tensor_desc *d, int first, int las
 static void prepare_copy(struct wf_operand *o, const struct wf_tensor_desc *d)
 {
     weft_status copied;
-    int64_t stride = 1;
 
     o->dense = *d;
-    for (int i = d->ndim - 1; i >= 0; i--) {
-        o->dense.stride[i] = stride;
-        stride *= d->shape[i];
-    }
+    wf_row_major_strides(o->dense.stride, d->ndim, d->shape);
     o->dense.contiguous = true;
     o->copy =
         (struct wf_kernel_call){.op = "copy", .n_in = 1, .n_out = 1, .in = {d}, .out = {&o->dense}};

@@ -9,11 +9,11 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/cpu/moves/copy.h"
+#include "base/strided_copy.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 
 struct slice {
-    struct wf_strided_copy_plan copy; /* of the whole slice, or of one index of the dim */
+    struct wf_strided_copy copy;      /* of the whole slice, or of one index of the dim */
     int64_t outer;                    /* products of the dims before the sliced one */
     int64_t slab, used, index;        /* bytes of the sliced dim in y, of the slice, of one index */
     const struct wf_tensor_desc *cut; /* the operand that may be sharded along the dim */
@@ -28,15 +28,14 @@ struct slice {
 static void copy_range(const struct slice *p, struct wf_index_range run, int64_t at, int64_t start,
                        char *to, const char *from)
 {
-    int64_t first = run.offset > start ? run.offset : start;
-    int64_t end = run.offset + run.size, last = start + p->length;
+    struct wf_index_range both =
+        wf_index_range_intersect(run, (struct wf_index_range){start, p->length});
 
-    if (last < end) end = last;
-    for (int64_t g = first; g < end; g++) {
+    for (int64_t g = both.offset; g < both.offset + both.size; g++) {
         int64_t local = at + g - run.offset, i = g - start;
 
-        p->copy.run(&p->copy, to + local * p->to_local + i * p->to_slice,
-                    from + local * p->from_local + i * p->from_slice);
+        wf_strided_copy_run(&p->copy, to + local * p->to_local + i * p->to_slice,
+                            from + local * p->from_local + i * p->from_slice);
     }
 }
 
@@ -67,7 +66,7 @@ static void prepare_sharded(struct wf_kernel_call *k, struct slice *p,
     one[dim] = 1;
     to_step = to.stride[dim] * to.bytes;
     from_step = from.stride[dim] * from.bytes;
-    wf_strided_copy_plan_make(&p->copy, y->ndim, one, &to, &from);
+    wf_strided_copy_init(&p->copy, y->ndim, one, from.stride, to.stride, (size_t)to.bytes);
     p->cut = cut;
     p->dim = dim;
     p->bytes = y->numel * to.bytes;
@@ -101,7 +100,7 @@ static void run_unsharded(const struct wf_kernel_call *k, void *const *out, cons
         memset(y, 0, (size_t)head);
         memset(y + head + p->used, 0, (size_t)(p->slab - head - p->used));
     }
-    p->copy.run(&p->copy, (char *)out[0] + head, in[0]);
+    wf_strided_copy_run(&p->copy, (char *)out[0] + head, in[0]);
 }
 
 weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
@@ -119,7 +118,7 @@ weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
         prepare_sharded(k, p, y, to, from);
         return WEFT_OK;
     }
-    wf_strided_copy_plan_make(&p->copy, d->ndim, d->shape, &to, &from);
+    wf_strided_copy_init(&p->copy, d->ndim, d->shape, from.stride, to.stride, (size_t)to.bytes);
     p->index = to.stride[dim] * to.bytes;
     p->slab = y->shape[dim] * p->index;
     p->used = d->shape[dim] * p->index;

@@ -86,11 +86,11 @@ void wf_random_kernel_run(const struct wf_kernel_call *k, void *const *out, cons
     const char *x = k->n_in ? in[0] : NULL;
 
     if (p->gathers) {
-        p->gather.run(&p->gather, y, x);
+        wf_strided_copy_run(&p->gather, y, x);
         x = y;
     }
     fill_each_batch(p, x, y, scalars);
-    if (p->scatters) p->scatter.run(&p->scatter, out[0], y);
+    if (p->scatters) wf_strided_copy_run(&p->scatter, out[0], y);
 }
 
 static void free_random_kernel(void *prep)
@@ -105,18 +105,19 @@ static void free_random_kernel(void *prep)
 static void plan_gather_and_scatter(struct wf_random_kernel *p, const struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *y = k->out[0];
-    struct wf_operand_strides packed = wf_strides_row_major(p->bytes, y->ndim, y->shape), other;
+    int64_t packed[WEFT_MAX_DIMS];
 
+    wf_row_major_strides(packed, y->ndim, y->shape);
     p->scatters = !y->contiguous;
     p->gathers = k->n_in && !k->in[0]->contiguous;
     if (p->scatters) {
-        other = wf_strides_broadcast(y, y->ndim, y->shape);
-        wf_strided_copy_plan_make(&p->scatter, y->ndim, y->shape, &other, &packed);
+        wf_strided_copy_init(&p->scatter, y->ndim, y->shape, packed, y->stride, (size_t)p->bytes);
         wf_scratch_reserve((size_t)(y->numel * p->bytes));
     }
     if (p->gathers) {
-        other = wf_strides_broadcast(k->in[0], y->ndim, y->shape);
-        wf_strided_copy_plan_make(&p->gather, y->ndim, y->shape, &packed, &other);
+        struct wf_operand_strides x = wf_strides_broadcast(k->in[0], y->ndim, y->shape);
+
+        wf_strided_copy_init(&p->gather, y->ndim, y->shape, x.stride, packed, (size_t)p->bytes);
     }
 }
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/moves/copy.h"
+#include "base/strided_copy.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/random/random.h"
 #include "kernels/cpu/random/rng_index.h"
@@ -40,7 +40,7 @@ struct wf_random_kernel {
     int64_t bytes;
     struct wf_rng_index places;
     bool gathers, scatters; /* the input, the output is strided: through scratch memory */
-    struct wf_strided_copy_plan gather, scatter;
+    struct wf_strided_copy gather, scatter;
 };
 
 /** Choose k->run for `fill`. fails: WEFT_ERR_DTYPE for an output that is no float, if that is

@@ -1,4 +1,7 @@
-/* strided_copy.h: one strided copy, its loops merged and ordered beforehand. */
+/*
+ * strided_copy.h: a copy between two strided arrays of one shape, its loops merged and ordered
+ * beforehand. Whatever moves elements without changing them does so through it.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -10,16 +13,20 @@
 enum { WF_COPY_LOOPS = 2 * WEFT_MAX_DIMS };
 
 struct wf_strided_copy {
-    int loops;  /* around the runs, outermost first */
-    size_t run; /* bytes that lie together on both sides */
+    int loops;     /* around the runs, outermost first */
+    int in_strips; /* 1: the two innermost loops are walked in strips */
+    size_t run;    /* bytes that lie together on both sides; 0: nothing to copy */
     int64_t count[WF_COPY_LOOPS];
     int64_t src_step[WF_COPY_LOOPS], dst_step[WF_COPY_LOOPS]; /* bytes */
     int64_t src_offset, dst_offset;                           /* bytes; set by the caller */
 };
 
-/** Strides are in elements of `element` bytes. No dim may be 0. */
+/** Strides are in elements of `element` bytes; those of src may be 0, which repeats elements. */
 void wf_strided_copy_init(struct wf_strided_copy *copy, int ndim, const int64_t *shape,
                           const int64_t *src_stride, const int64_t *dst_stride, size_t element);
 
 /** The two sides must not overlap. */
 void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const void *src);
+
+/** Strides of an array without gaps. gives: the number of its elements */
+int64_t wf_row_major_strides(int64_t *stride, int ndim, const int64_t *shape);

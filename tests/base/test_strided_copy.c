@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redistribute/strided_copy.h"
+#include "base/strided_copy.h"
 #include "support/mpi_check.h"
 
 enum { ROOM = 1 << 16 };
@@ -93,6 +93,25 @@ START_TEST(copy__of_contiguous_data_is_one_run)
 }
 END_TEST
 
+/* A source that repeats its elements along a dim, and arrays without any. */
+START_TEST(copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing)
+{
+    static const int64_t shape[2] = {20, 40}, none[2] = {20, 0}, packed[2] = {40, 1};
+    static const int64_t repeats[2][2] = {{0, 1}, {1, 0}};
+    int32_t src[40], dst[800];
+    struct wf_strided_copy copy;
+
+    for (int i = 0; i < 40; i++) src[i] = i;
+    for (int k = 0; k < 2; k++) {
+        wf_strided_copy_init(&copy, 2, shape, repeats[k], packed, 4);
+        wf_strided_copy_run(&copy, dst, src);
+        for (int i = 0; i < 800; i++) ck_assert_int_eq(dst[i], k ? i / 40 : i % 40);
+    }
+    wf_strided_copy_init(&copy, 2, none, repeats[0], packed, 4);
+    wf_strided_copy_run(&copy, NULL, NULL);
+}
+END_TEST
+
 START_TEST(copy__merges_dims_that_follow_each_other_on_both_sides)
 {
     static const int64_t shape[4] = {2, 3, 4, 5}, src[4] = {120, 40, 10, 1},
@@ -113,6 +132,7 @@ int main(void)
 
     tcase_add_test(tc, copy__moves_what_plain_loops_move_and_nothing_else);
     tcase_add_test(tc, copy__of_contiguous_data_is_one_run);
+    tcase_add_test(tc, copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing);
     tcase_add_test(tc, copy__merges_dims_that_follow_each_other_on_both_sides);
     suite_add_tcase(suite, tc);
     return wt_unit_main(suite);
