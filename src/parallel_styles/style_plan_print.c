@@ -10,49 +10,35 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
+#include "redistribute/transitions.h"
 
-enum { MOVES = WEFT_COLL_ALL_TO_ALL + 1, FORWARD = 0, BACKWARD = 1 };
-
-static const char *const move_names[MOVES] = {[WEFT_COLL_ALL_REDUCE] = "all-reduce",
-                                              [WEFT_COLL_ALL_GATHER] = "all-gather",
-                                              [WEFT_COLL_REDUCE_SCATTER] = "reduce-scatter",
-                                              [WEFT_COLL_ALL_TO_ALL] = "all-to-all"};
+enum { FORWARD = 0, BACKWARD = 1 };
 
 struct printer {
     FILE *out;
-    int ways; /* ranks of the mesh's axis */
-    int moves[2][MOVES];
-    int64_t bytes, whole;     /* of parameters: on this rank, and all */
-    int waiting;              /* parameters whose gradient waits for weft_reduce_gradients */
-    const weft_tensor **seen; /* parameters, so that a shared one is counted once */
+    int ways;                      /* ranks of the mesh's axis */
+    int moves[2][WF_REDIST_KINDS]; /* of each kind */
+    int64_t bytes, whole;          /* of parameters: on this rank, and all */
+    int waiting;                   /* parameters whose gradient waits for weft_reduce_gradients */
+    const weft_tensor **seen;      /* parameters, so that a shared one is counted once */
     int n_seen;
 };
 
 /* ---- collectives ---- */
 
-/* What a redistribution takes; WEFT_COLL_COUNT for nothing. */
-static weft_coll collective_of_move(const struct printer *p, weft_placement from, weft_placement to)
-{
-    bool sharded = weft_is_shard(to);
-
-    if (p->ways == 1 || weft_placement_equal(from, to)) return WEFT_COLL_COUNT;
-    if (weft_is_partial(from)) return sharded ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE;
-    if (weft_is_replicate(from)) return WEFT_COLL_COUNT;
-    return sharded ? WEFT_COLL_ALL_TO_ALL : WEFT_COLL_ALL_GATHER;
-}
-
 static void print_redistribution(struct printer *p, int direction, const char *what,
                                  weft_placement from, weft_placement to)
 {
-    weft_coll move = collective_of_move(p, from, to);
+    enum wf_redist_kind kind = wf_redist_kind_of(from, to);
     char text[2][64];
 
     weft_placements_print(&from, 1, text[0], sizeof text[0]);
     weft_placements_print(&to, 1, text[1], sizeof text[1]);
     fprintf(p->out, "%s %s -> %s", what, text[0], text[1]);
-    if (move == WEFT_COLL_COUNT) return;
-    fprintf(p->out, " %s", move_names[move]);
-    p->moves[direction][move]++;
+    if (p->ways == 1 || weft_placement_equal(from, to)) return;
+    if (wf_redist_kinds[kind].collective == WEFT_COLL_COUNT) return;
+    fprintf(p->out, " %s", wf_redist_kinds[kind].name);
+    p->moves[direction][kind]++;
 }
 
 static void print_forward_moves(struct printer *p, const struct wf_resolved_style *use)
@@ -70,7 +56,7 @@ static void print_forward_moves(struct printer *p, const struct wf_resolved_styl
     }
     if (use->own == WF_OWN_SUMS && p->ways > 1) {
         fprintf(p->out, "%sthe op 2 all-reduce", between);
-        p->moves[FORWARD][WEFT_COLL_ALL_REDUCE] += 2;
+        p->moves[FORWARD][WF_REDIST_ALL_REDUCE] += 2;
         between = "; ";
     }
     for (int i = 0; i < use->n_outputs; i++) {
@@ -109,7 +95,7 @@ static void print_backward_moves(struct printer *p, const weft_module *m,
     }
     if (use->own == WF_OWN_GATHER && p->ways > 1 && count_trainable_parameters(m)) {
         fprintf(p->out, "; the parameter's all-gather");
-        p->moves[BACKWARD][WEFT_COLL_ALL_GATHER]++;
+        p->moves[BACKWARD][WF_REDIST_ALL_GATHER]++;
     }
     fprintf(p->out, "\n");
 }
@@ -178,12 +164,16 @@ static void print_module_plan(struct printer *p, const weft_module *m,
 
 static void print_collective_counts(const struct printer *p, int direction, const char *name)
 {
+    static const enum wf_redist_kind order[] = {WF_REDIST_ALL_REDUCE, WF_REDIST_ALL_GATHER,
+                                                WF_REDIST_REDUCE_SCATTER, WF_REDIST_ALL_TO_ALL};
     const char *between = "";
 
     fprintf(p->out, "a %s issues ", name);
-    for (int i = 0; i < MOVES; i++) {
-        if (!p->moves[direction][i]) continue;
-        fprintf(p->out, "%s%d %s", between, p->moves[direction][i], move_names[i]);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        int moves = p->moves[direction][order[i]];
+
+        if (!moves) continue;
+        fprintf(p->out, "%s%d %s", between, moves, wf_redist_kinds[order[i]].name);
         between = ", ";
     }
     fprintf(p->out, "%s\n", *between ? "" : "no collective");
