@@ -37,7 +37,7 @@ static weft_tensor *op_detach(const struct fixture *f) { return weft_detach(f->a
 static weft_tensor *op_add(const struct fixture *f) { return weft_add(f->a, f->b); }
 static weft_tensor *op_add_number(const struct fixture *f) { return weft_add_scalar(f->a, 1.5); }
 static weft_tensor *op_mul_number(const struct fixture *f) { return weft_mul_scalar(f->a, 1.5); }
-static weft_tensor *op_add_inplace(const struct fixture *f) { return weft_add_inplace(f->a, f->b); }
+static weft_tensor *op_add_inplace(const struct fixture *f) { return weft_add_(f->a, f->b); }
 static weft_tensor *op_gelu(const struct fixture *f) { return weft_gelu(f->a); }
 static weft_tensor *op_matmul(const struct fixture *f) { return weft_matmul(f->a, f->w); }
 static weft_tensor *op_sum(const struct fixture *f) { return weft_sum_all(f->a); }
@@ -331,11 +331,11 @@ static void report_entries(weft_mesh *mesh)
         int64_t before = 0;
         for (int64_t i = 0; i < 1000; i++) {
             weft_scope *scope = weft_scope_open();
-            if (i == 1) before = weft_cache_statistics().plan_entries;
+            if (i == 1) before = weft_plan_cache_statistics().plan_entries;
             news[n].call(&f, i);
             weft_scope_close(scope);
         }
-        bench_line((double)(weft_cache_statistics().plan_entries - before), "entries",
+        bench_line((double)(weft_plan_cache_statistics().plan_entries - before), "entries",
                    "dispatch.entries.%s", news[n].name);
     }
 }

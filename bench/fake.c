@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     began = bench_now();
     weft_set_default_device(WEFT_META);
     scope = weft_scope_open();
-    mesh = bench_need(weft_mesh_fake(0, "dp=16,cp=4,tp=16"));
+    mesh = bench_need(weft_mesh_new_fake(0, "dp=16,cp=4,tp=16"));
     gpt = bench_need(weft_gpt((weft_gpt_config){
         .vocab = VOCAB, .context = CONTEXT, .width = WIDTH, .heads = HEADS, .layers = LAYERS}));
     WEFT_CHECK(weft_distribute_module(gpt, mesh, partition, NULL, NULL, NULL));

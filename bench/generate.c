@@ -179,11 +179,11 @@ int main(int argc, char **argv)
     WEFT_CHECK(weft_init(&argc, &argv));
     w.mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     build(&w);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     write_prompt(&w);
     write_next(&w);
     m = measure(&w, rounds);
-    weft_no_grad_end();
+    weft_no_grad_close();
     report(&w, &m);
     free(w.newest);
     weft_module_release(w.gpt);

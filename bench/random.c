@@ -51,7 +51,7 @@ static double seconds(weft_status (*fill)(weft_tensor *t), weft_tensor *t)
 /* A column of a matrix: every element is a run of its own. */
 static void measure_columns(void)
 {
-    weft_mesh *mesh = bench_need(weft_mesh_fake(1, "tp=64"));
+    weft_mesh *mesh = bench_need(weft_mesh_new_fake(1, "tp=64"));
     weft_spec spec = {
         .ndim = 2, .shape = {MILLION / 4, 64}, .mesh = mesh, .placements = {weft_shard(1)}};
     weft_tensor *t = bench_need(weft_make_empty(spec));

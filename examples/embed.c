@@ -244,14 +244,14 @@ static int embed_lines(void *payload)
     struct embedder e = {.o = payload};
     weft_status status;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     e.mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
     status = e.mesh ? open_input(&e) : weft_error_status();
     if (status == WEFT_OK && !e.o->tokens) status = build(&e);
     if (status == WEFT_OK) status = run(&e);
     if (weft_error_status() != WEFT_OK) complain("%s", weft_error_message());
     take_down(&e);
-    weft_no_grad_end();
+    weft_no_grad_close();
     return status == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

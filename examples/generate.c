@@ -181,10 +181,10 @@ static weft_status generate(struct writer *w)
     w->written = room_for(tokens, sizeof *w->written);
     if (status == WEFT_OK) status = weft_module_cache(w->model.module, w->room);
     if (status != WEFT_OK || w->o->count == 0) return status;
-    weft_no_grad_begin();
+    weft_no_grad_open();
     status = read_on(w);
     if (status == WEFT_OK) status = write_on(w);
-    weft_no_grad_end();
+    weft_no_grad_close();
     return status;
 }
 

@@ -88,7 +88,7 @@ static weft_tensor *own_experts(weft_tensor *x, weft_tensor *best, weft_tensor *
  * gradients by the way back: this rank's own business. */
 static weft_tensor *own_part(weft_module *m, const char *name)
 {
-    return weft_untyped(weft_to_local(weft_module_parameter(m, name), NULL));
+    return weft_drop_grad_types(weft_to_local(weft_module_parameter(m, name), NULL));
 }
 
 /* Each statement sends at most once: ranks agree on what comes next. */
@@ -112,7 +112,7 @@ static weft_tensor *moe_forward(weft_module *m, weft_tensor *const *inputs, int 
     wanted = weft_reshape(wanted, 1, (int64_t[]){weft_size(there, 0)});
     there = own_experts(there, wanted, up, down, (int)first);
     there = weft_mesh_all_to_all_known(there, r.come, r.sent, ep, 0);
-    return weft_mul(reorder(there, r.back), weft_max(share, 1, (int[]){-1}, true));
+    return weft_mul(reorder(there, r.back), weft_amax(share, 1, (int[]){-1}, true));
 }
 
 static const weft_module_class moe_class = {.type = "moe", .forward = moe_forward};

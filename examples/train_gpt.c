@@ -126,7 +126,7 @@ static weft_status validate(struct trainer *t, double *mean)
     *mean = NAN;
     if (!t->text.validation) return WEFT_OK;
     weft_module_train(t->s.model, false);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     for (int i = 0; i < VALIDATION_BATCHES && status == WEFT_OK; i++) {
         weft_scope *scope = weft_scope_open();
         weft_tensor *loss = loss_of(t, VALIDATION, i, 0);
@@ -135,7 +135,7 @@ static weft_status validate(struct trainer *t, double *mean)
         if (loss) sum += weft_item(loss);
         weft_scope_close(scope);
     }
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_train(t->s.model, true);
     *mean = sum / VALIDATION_BATCHES;
     if (status == WEFT_OK && t->s.dp)

@@ -178,7 +178,7 @@ static void report(const struct bench_decoder *m, const weft_ledger *ledger)
     if (weft_world_rank() != 0) return;
     printf("peak_bytes %.0f bound %.0f\n", peak, bench_kept_bytes(m, ranks));
     printf("comm_bytes %.0f bound %.0f\n", sent, bench_sent_bytes(m, ranks));
-    weft_memory_print(stdout);
+    weft_print_memory(stdout);
     weft_ledger_print(ledger, stdout);
 }
 

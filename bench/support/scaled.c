@@ -188,7 +188,7 @@ static int predict(void *payload)
 {
     struct scaled_forecast *f = payload;
     weft_scope *scope = weft_scope_open();
-    weft_mesh *mesh = bench_need(weft_mesh_fake(0, "dp=%d,tp=%d", f->dp, f->tp));
+    weft_mesh *mesh = bench_need(weft_mesh_new_fake(0, "dp=%d,tp=%d", f->dp, f->tp));
     weft_mesh *dp = bench_need(weft_mesh_sub(mesh, "dp"));
     weft_mesh *tp = bench_need(weft_mesh_sub(mesh, "tp"));
     struct trainer t = {0};

@@ -29,7 +29,7 @@ void report_model(weft_module *model, weft_mesh *mesh, int64_t steps_done)
     char text[128];
 
     if (!speaks()) return;
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     printf("%s with %" PRId64 " parameters on %s\n", weft_module_type(model),
            weft_module_numel(model), text);
     if (steps_done) printf("resumed after %" PRId64 " steps\n", steps_done);
@@ -65,7 +65,7 @@ void report_costs(struct report *report, const weft_ledger *step)
     printf("\n%.0f tokens/s after the first step\n\ncollectives of the last step, rank 0\n", rate);
     weft_ledger_print(step, stdout);
     printf("\nmemory, rank 0\n");
-    weft_memory_print(stdout);
+    weft_print_memory(stdout);
     fflush(stdout);
     if (report->jsonl) fprintf(report->jsonl, "{\"mean_tokens_per_s\":%.6g}\n", rate);
 }

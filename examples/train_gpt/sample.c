@@ -86,9 +86,9 @@ weft_status sample_text(weft_module *model, const struct sampling *s)
 
     if (weft_world_rank() == 0) printf("\nsample\n");
     weft_module_train(model, false);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     status = generate(model, s, window, scores);
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_train(model, true);
     if (weft_world_rank() == 0) putchar('\n');
     free(window);

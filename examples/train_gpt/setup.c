@@ -18,9 +18,9 @@ static weft_status make_mesh(struct setup *s, bool fake)
 
     if (!text)
         s->mesh =
-            fake ? weft_mesh_fake(0, "tp=%d", ranks) : weft_mesh_new(WEFT_CPU, "tp=%d", ranks);
+            fake ? weft_mesh_new_fake(0, "tp=%d", ranks) : weft_mesh_new(WEFT_CPU, "tp=%d", ranks);
     else
-        s->mesh = fake ? weft_mesh_fake(0, "%s", text) : weft_mesh_new(WEFT_CPU, "%s", text);
+        s->mesh = fake ? weft_mesh_new_fake(0, "%s", text) : weft_mesh_new(WEFT_CPU, "%s", text);
     if (!s->mesh) return weft_error_status();
     for (int i = 0; i < weft_mesh_ndim(s->mesh); i++) {
         const char *name = weft_mesh_axis_name(s->mesh, i);

@@ -62,8 +62,8 @@ WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
 /** Stop / resume recording on this thread; regions nest. ranks: any; local
  *  fails: WEFT_ERR_STATE for an end without a beginning, which changes nothing */
-WEFT_API void weft_no_grad_begin(void);
-WEFT_API void weft_no_grad_end(void);
+WEFT_API void weft_no_grad_open(void);
+WEFT_API void weft_no_grad_close(void);
 
 /** Computes one tensor from `n` inputs with ops; called again in backward. */
 typedef weft_tensor *weft_recomputable(weft_tensor *const *in, int n, void *payload);
@@ -113,4 +113,4 @@ WEFT_API weft_scope *weft_saved_shards_open(weft_mesh *mesh);
  * ranks: any; local. gives: a tensor owned by the open scope, shares storage with t; t itself when
  * nothing is known of it. grad: as it is
  */
-WEFT_API weft_tensor *weft_untyped(weft_tensor *t);
+WEFT_API weft_tensor *weft_drop_grad_types(weft_tensor *t);

@@ -1,17 +1,16 @@
 /*
  * dtensor.h: between plain and distributed tensors, and from one layout to another.
  *
- * Where a function takes a mesh, NULL is the innermost default mesh (weft_mesh_push); where it
- * takes placements, one per mesh axis, NULL is replicated on every axis. Ranks outside a mesh may
- * call all of this: they take no part in communication and get tensors without elements
- * (a plain number, which has one, is 0 there).
+ * Where a function takes a mesh, NULL is the innermost default mesh (weft_default_mesh_open); where
+ * it takes placements, one per mesh axis, NULL is replicated on every axis. Ranks outside a mesh
+ * may call all of this: they take no part in communication and get tensors without elements (a
+ * plain number, which has one, is 0 there).
  *
  * Gradient layouts follow PyTorch DTensor as of 2026 (docs/concepts/autograd.md): a backward never
  * turns a replicated gradient into a partial sum.
  */
 #pragma once
 
-#include <weft/layout.h>
 #include <weft/tensor.h>
 
 /**
@@ -102,65 +101,6 @@ WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_p
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
 
-/* ---- flatten into layout and local tensor, and unflatten ---- */
-
-/** What a distributed tensor is beside its local elements; a value. The mesh in it is borrowed. */
-typedef struct weft_flat {
-    weft_layout layout;
-    weft_dtype dtype;
-    weft_device device;
-    bool requires_grad;
-} weft_flat;
-
-/**
- * The local tensor of a distributed one, and all the rest in `rest`: outside the tape, nothing is
- * copied. weft_tensor_unflatten makes it one again.
- *
- * ranks: any; local. gives: a plain tensor owned by the open scope; shares storage with t
- * fails: WEFT_ERR_ARG for a plain tensor
- */
-WEFT_API weft_tensor *weft_tensor_flatten(weft_tensor *t, weft_flat *rest);
-
-/**
- * A distributed leaf straight from a local tensor and the layout it is a shard of: outside the
- * tape, nothing is copied or sent. Gradients stay with the leaf; weft_from_local passes them on to
- * `local`, and a warning says so where `local` wants them and the leaf does not.
- *
- * ranks: any; local; all ranks of the mesh alike
- * gives: a tensor owned by the open scope; shares storage with `local`
- * fails: WEFT_ERR_ARG when `local` is distributed; WEFT_ERR_DTYPE for another dtype. A size that is
- *        not that of this rank's shard ends the job, since other ranks' may fit; in a world of one
- *        rank it is WEFT_ERR_SHAPE
- */
-WEFT_API weft_tensor *weft_tensor_unflatten(weft_tensor *local, const weft_flat *rest);
-
-/** Same layout, dtype and device; both need a handle. Equal ones have equal hashes, which are the
- * same on all ranks. ranks: any; local */
-WEFT_API bool weft_flat_equal(const weft_flat *a, const weft_flat *b);
-WEFT_API uint64_t weft_flat_hash(const weft_flat *flat);
-
-/**
- * This rank's shard and its layout, as bytes for weft_tensor_load.
- *
- * For a program that ends and goes on with the same number of ranks; the machine's byte order.
- * Plain tensors too. Strides are not kept: elements are written row-major.
- * ranks: any; local
- * gives: how many bytes it takes; they are written when `room` is enough
- * fails: -1, with WEFT_ERR_ARG for a mesh without ranks or no tensor
- */
-WEFT_API int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room);
-
-/**
- * The tensor that weft_tensor_save wrote on this rank, over the same ranks.
- *
- * ranks: all of the mesh, each with its own bytes
- * gives: a leaf owned by the open scope, that wants a gradient as the saved one did
- * fails: each rank has bytes of its own, so what is wrong with them ends the job; in a world of one
- *        rank it is WEFT_ERR_IO for bytes that are cut off, are no tensor, or are another rank's
- *        part, and as weft_mesh_from_ranks where the world has no such ranks
- */
-WEFT_API weft_tensor *weft_tensor_load(const void *bytes, int64_t size);
-
 /* ---- made like others ---- */
 
 /**
@@ -222,32 +162,6 @@ WEFT_API bool weft_is_in_flight(const weft_tensor *t);
 WEFT_API weft_tensor *weft_wait(weft_tensor *t);
 
 /**
- * The plan of weft_redistribute(t, placements) as text, "tp: S(0)->R all-gather 96 B; dp: ...": its
- * steps and the bytes that this rank sends in each; "" when nothing moves.
- *
- * ranks: any; local
- * gives: the length as snprintf does; -1 with an error as weft_redistribute
- */
-WEFT_API int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements,
-                                       char *text, size_t bytes);
-
-/** What a redistribution takes. */
-typedef struct weft_redistribution_cost {
-    int collectives;
-    int64_t bytes; /* that a rank sends, on average; in an all-to-all as if each rank had as much
-                      for every other as for itself */
-    double microseconds; /* by the links that planning assumes (weft_link) */
-} weft_redistribution_cost;
-
-/**
- * What weft_redistribute(t, placements) would cost, without running it: the same on all ranks.
- *
- * ranks: any; local. fails: as weft_redistribute
- */
-WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_tensor *t,
-                                            const weft_placement *placements);
-
-/**
  * The same tensor on another mesh, of which ranks, order and number may differ; the two may
  * overlap. A partial result is carried out on the old mesh; after that one exchange brings every
  * element to the ranks that need and lack it, from one of those that have it.
@@ -260,24 +174,3 @@ WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const
  */
 WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                                 const weft_placement *placements);
-
-/* ---- what communication should take ---- */
-
-/**
- * Tell planning what a collective over a mesh axis of this name (NULL: over any that is not named
- * so) takes: microseconds to begin, and megabytes per second that a rank sends. The knobs
- * WEFT_LATENCY_NS and WEFT_BANDWIDTH_MBS say it for what is not set.
- *
- * ranks: local; every rank says the same, or plans differ. Plans are made anew
- * fails: WEFT_ERR_ARG for a negative latency or a bandwidth that is not positive
- */
-WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s);
-
-/**
- * Measure both for every axis of the mesh, some milliseconds each, and set what the slowest rank
- * found. ranks: collective over the mesh. fails: WEFT_ERR_COMM outside the mesh or without ranks
- */
-WEFT_API weft_status weft_link_measure(weft_mesh *mesh);
-
-/** What planning assumes of an axis of this name; NULL: not asked. ranks: any; local */
-WEFT_API void weft_link(const char *axis, double *latency_us, double *megabytes_per_s);

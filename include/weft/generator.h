@@ -34,7 +34,7 @@ WEFT_API void weft_generator_reset(void);
 
 /** The generator that NULL stands for: of the innermost fork, else the thread's own, which starts
  * with seed 0. ranks: any; local. gives: borrowed */
-WEFT_API weft_generator *weft_generator_current(void);
+WEFT_API weft_generator *weft_default_generator(void);
 
 /** The seed and the number of the next draw; both need a handle. ranks: any; local */
 WEFT_API uint64_t weft_generator_seed(const weft_generator *g);
@@ -87,8 +87,8 @@ WEFT_API weft_status weft_generator_set_state(weft_generator *g,
  * ranks: any; local, all alike
  * fails: join: WEFT_ERR_STATE without a fork
  */
-WEFT_API void weft_generator_fork(weft_generator *g);
-WEFT_API weft_status weft_generator_join(void);
+WEFT_API void weft_default_generator_open(weft_generator *g);
+WEFT_API weft_status weft_default_generator_close(void);
 
 /**
  * Between these, elements of distributed tensors are numbered within each rank's shard, as if it
@@ -97,8 +97,8 @@ WEFT_API weft_status weft_generator_join(void);
  *
  * ranks: any; local, all alike
  */
-WEFT_API void weft_local_random_begin(void);
-WEFT_API void weft_local_random_end(void);
+WEFT_API void weft_local_random_open(void);
+WEFT_API void weft_local_random_close(void);
 
 /** The four words of one Philox4x32-10 block; needs all three. ranks: any; local */
 WEFT_API void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

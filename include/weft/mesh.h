@@ -102,7 +102,7 @@ WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups
  * gives: a mesh owned by the caller
  * fails: WEFT_ERR_ARG when the text is malformed or has no such rank
  */
-WEFT_API weft_mesh *weft_mesh_fake(int rank, const char *format, ...) WEFT_PRINTF(2, 3);
+WEFT_API weft_mesh *weft_mesh_new_fake(int rank, const char *format, ...) WEFT_PRINTF(2, 3);
 
 /** Add / drop a reference; NULL is allowed. ranks: any; local */
 WEFT_API weft_mesh *weft_mesh_retain(weft_mesh *mesh);
@@ -130,8 +130,8 @@ WEFT_API int weft_mesh_size(const weft_mesh *mesh);
  * bring them there. Cut and merged meshes are where the mesh is. ranks: any; local */
 WEFT_API weft_device weft_mesh_device(const weft_mesh *mesh);
 
-/** True when this rank is one of them, and when the mesh was made by weft_mesh_fake. ranks: any;
- * local */
+/** True when this rank is one of them, and when the mesh was made by weft_mesh_new_fake. ranks:
+ * any; local */
 WEFT_API bool weft_mesh_is_member(const weft_mesh *mesh);
 WEFT_API bool weft_mesh_is_fake(const weft_mesh *mesh);
 
@@ -173,11 +173,11 @@ WEFT_API int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int
 
 /** Communicators made on this rank so far; what shares one is not counted again. ranks: any; local
  */
-WEFT_API int weft_mesh_communicators(void);
+WEFT_API int weft_mesh_communicator_count(void);
 
 /** "(dp:2, tp:4)" into `text`, "(2, 4)" without names; returns the length as snprintf does.
  * ranks: any; local */
-WEFT_API int weft_mesh_print(const weft_mesh *mesh, char *text, size_t bytes);
+WEFT_API int weft_mesh_format(const weft_mesh *mesh, char *text, size_t bytes);
 
 /* ---- other meshes over the same ranks ---- */
 
@@ -246,8 +246,8 @@ WEFT_API weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes
  * ranks: any; local; all ranks of the mesh do it alike
  * fails: WEFT_ERR_STATE when the mesh to pop is not the innermost
  */
-WEFT_API weft_status weft_mesh_push(weft_mesh *mesh);
-WEFT_API weft_status weft_mesh_pop(weft_mesh *mesh);
+WEFT_API weft_status weft_default_mesh_open(weft_mesh *mesh);
+WEFT_API weft_status weft_default_mesh_close(weft_mesh *mesh);
 
 /** The innermost. ranks: any; local. gives: borrowed. fails: WEFT_ERR_STATE when there is none */
-WEFT_API weft_mesh *weft_mesh_current(void);
+WEFT_API weft_mesh *weft_default_mesh(void);

@@ -163,7 +163,7 @@ WEFT_API const char *weft_module_path(const weft_module *m);
 
 /** Children in the order they were added; both need a handle.
  *  ranks: any; local. gives: borrowed; NULL for a wrong index */
-WEFT_API int weft_module_children(const weft_module *m);
+WEFT_API int weft_module_child_count(const weft_module *m);
 WEFT_API weft_module *weft_module_child_at(const weft_module *m, int index);
 
 /** The part of the tree at a path below m; "" is m. ranks: any; local
@@ -215,7 +215,7 @@ WEFT_API weft_status weft_module_each_parameter(weft_module *m, weft_parameter_v
                                                 void *payload);
 
 /** How many tensors that visits, and their elements together (global shapes). ranks: any; local */
-WEFT_API int weft_module_parameters(weft_module *m);
+WEFT_API int weft_module_parameter_count(weft_module *m);
 WEFT_API int64_t weft_module_numel(weft_module *m);
 
 /** The tree as a table: of every module, parameter and buffer its path, its type or shape and

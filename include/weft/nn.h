@@ -91,8 +91,8 @@ WEFT_API weft_module *weft_gate_new(weft_activation_kind kind);
 /**
  * (logits [*, V], target [*]) -> weft_cross_entropy_with; without options the mean.
  *
- * `classes` is V; it lets weft_loss_parallel take plain pieces of the logits when V is not a
- * multiple of the ranks. Class weights become the parameter "weight", which is not trained; they
+ * `classes` is V; it lets weft_cross_entropy_parallel take plain pieces of the logits when V is not
+ * a multiple of the ranks. Class weights become the parameter "weight", which is not trained; they
  * are plain here, and replicated by a style. fails: WEFT_ERR_ARG
  */
 typedef struct weft_cross_entropy_config {
@@ -344,7 +344,7 @@ WEFT_API weft_tensor *weft_bert_masked_lm_loss(weft_module *bert, weft_tensor *h
  * Remember keys and values of up to `tokens` tokens in every attention of the tree, in their heads'
  * own layout, and where positions go on: every call from now on is given the tokens that follow
  * those of the calls before. What was remembered is forgotten; 0 ends it. Without recording only
- * (weft_no_grad_begin). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens; one
+ * (weft_no_grad_open). A call fails with WEFT_ERR_SHAPE when there is no room for its tokens; one
  * that fails for another reason may have left its own: rewind to how many there were.
  * Masks are [B or 1, T or 1, tokens] then.
  *
@@ -367,4 +367,4 @@ WEFT_API weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens);
  * `g` NULL: the thread's generator. ranks: local, but all ranks alike, with equal generators
  * gives: the first failure. fails: WEFT_ERR_STATE for a parameter that is the result of an op
  */
-WEFT_API weft_status weft_module_reset(weft_module *m, weft_generator *g);
+WEFT_API weft_status weft_module_reset_parameters(weft_module *m, weft_generator *g);

@@ -78,7 +78,7 @@ WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_te
  * grad:  none; a backward that saved the old elements is refused
  * gives: a
  */
-WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b);
 
 /* ---- pointwise with a number; the number is never part of a cache key ---- */
 WEFT_API weft_tensor *weft_add_scalar(weft_tensor *x, double s);
@@ -139,7 +139,7 @@ WEFT_API weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tens
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep);
 /** grad: shared equally by all elements that equal the maximum */
-WEFT_API weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep);
+WEFT_API weft_tensor *weft_amax(weft_tensor *x, int n, const int *dims, bool keep);
 WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
 WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
 

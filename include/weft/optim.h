@@ -214,7 +214,7 @@ WEFT_API void weft_optim_zero_grad(weft_optim *optim);
  *  ranks: any; all alike */
 WEFT_API void weft_optim_set_lr(weft_optim *optim, double lr);
 WEFT_API double weft_optim_lr(const weft_optim *optim);
-WEFT_API int64_t weft_optim_steps(const weft_optim *optim);
+WEFT_API int64_t weft_optim_step_count(const weft_optim *optim);
 
 /** The learning rate as the one element of a tensor, of any dtype and number of dims, plain or
  *  replicated. It is read once. ranks: any; all alike
@@ -252,7 +252,7 @@ WEFT_API double weft_optim_setting(const weft_optim *optim, const weft_tensor *p
  * none of that number). Parameters that have never wanted a gradient have none. Last comes "master"
  * where there is one.
  * ranks: any; local */
-WEFT_API int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter);
+WEFT_API int weft_optim_state_count(const weft_optim *optim, const weft_tensor *parameter);
 WEFT_API const char *weft_optim_state_name(const weft_optim *optim, const weft_tensor *parameter,
                                            int state);
 
@@ -269,10 +269,10 @@ WEFT_API weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *par
 
 /** Updates that a parameter had (bias correction counts them); set them, and the steps taken.
  * ranks: any; all alike. fails: WEFT_ERR_NOT_FOUND as above, WEFT_ERR_ARG for a negative number */
-WEFT_API int64_t weft_optim_updates(const weft_optim *optim, const weft_tensor *parameter);
-WEFT_API weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *parameter,
-                                            int64_t updates);
-WEFT_API weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps);
+WEFT_API int64_t weft_optim_update_count(const weft_optim *optim, const weft_tensor *parameter);
+WEFT_API weft_status weft_optim_set_update_count(weft_optim *optim, const weft_tensor *parameter,
+                                                 int64_t updates);
+WEFT_API weft_status weft_optim_set_step_count(weft_optim *optim, int64_t steps);
 
 /* ---- clipping ---- */
 

@@ -1,6 +1,6 @@
 /*
  * parallel.h: spread a module over a mesh (docs/concepts/styles.md). NULL for a mesh is the
- * innermost default one (weft_mesh_push).
+ * innermost default one (weft_default_mesh_open).
  *
  * A style says how a layer's parameters are split and which layouts its inputs and output have;
  * the rows are in src/parallel_styles/styles.def. The words follow PyTorch's tensor.parallel.
@@ -166,14 +166,14 @@ static inline weft_style weft_rowwise_parallel(void)
  * Compute cross-entropy on logits that stay sharded over the classes: two small all-reduces
  * forward, none backward. Its logits come from a column-wise layer. ranks: any; local
  */
-static inline weft_style weft_loss_parallel_with(weft_style_options options)
+static inline weft_style weft_cross_entropy_parallel_with(weft_style_options options)
 {
     return weft_style_make(WEFT_STYLE_LOSS, options);
 }
 
-static inline weft_style weft_loss_parallel(void)
+static inline weft_style weft_cross_entropy_parallel(void)
 {
-    return weft_loss_parallel_with(weft_style_defaults());
+    return weft_cross_entropy_parallel_with(weft_style_defaults());
 }
 
 /**
@@ -369,7 +369,7 @@ WEFT_API void weft_plan_release(weft_plan *plan);
  * ranks: every rank of the mesh alike; local. gives: nothing; the module keeps the mesh
  * fails: WEFT_ERR_ARG without module or mesh
  */
-WEFT_API weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh);
+WEFT_API weft_status weft_module_use_saved_shards(weft_module *m, weft_mesh *mesh);
 
 /* ---- ready plans ---- */
 

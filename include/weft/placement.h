@@ -157,12 +157,12 @@ WEFT_API int weft_placements_parse(weft_placement *out, int room, const char *te
 
 /** "S(0),R" into `text`, which weft_placements_parse reads back; returns the length as snprintf
  * does. ranks: any; local */
-WEFT_API int weft_placements_print(const weft_placement *placements, int count, char *text,
-                                   size_t bytes);
+WEFT_API int weft_placements_format(const weft_placement *placements, int count, char *text,
+                                    size_t bytes);
 
 /** The same without commas: "RRS(1)". ranks: any; local */
-WEFT_API int weft_placements_brief(const weft_placement *placements, int count, char *text,
-                                   size_t bytes);
+WEFT_API int weft_placements_brief_format(const weft_placement *placements, int count, char *text,
+                                          size_t bytes);
 
 /** The chunk rule: size and first element of chunk `index` of `n` elements over `ways`. An empty
  *  chunk has offset n, and where there are no ways all is 0. ranks: any; local */

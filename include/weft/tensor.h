@@ -86,7 +86,7 @@ WEFT_API weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device);
  * ranks: any; local. gives: t itself when it is there; to WEFT_META its shape without elements
  * fails: WEFT_ERR_STATE from WEFT_META, where there is nothing to copy; WEFT_ERR_ARG for no device
  */
-WEFT_API weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device);
+WEFT_API weft_tensor *weft_to_device(weft_tensor *t, weft_device device);
 
 /* ---- what a tensor is: functions that give a number, a dtype, a mesh or a placement need a handle
  * ---- */
@@ -136,7 +136,7 @@ WEFT_API weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t ro
 
 /** "f32[8,16] [S(0),R] on (dp:2, tp:4)" into `text`; returns the length as snprintf does.
  * ranks: any; local */
-WEFT_API int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes);
+WEFT_API int weft_tensor_format(const weft_tensor *t, char *text, size_t bytes);
 
 /** The description and this rank's elements, at most eight per dim. ranks: any; local */
 WEFT_API void weft_tensor_print(const weft_tensor *t, FILE *out);

@@ -19,7 +19,7 @@ typedef enum weft_reduce {
     WEFT_REDUCE_COUNT
 } weft_reduce;
 
-/** The kinds of collectives that a ledger counts (debug.h). */
+/** The kinds of collectives that a ledger counts (extend/debug.h). */
 typedef enum weft_coll {
     WEFT_COLL_ALL_REDUCE,
     WEFT_COLL_ALL_GATHER,

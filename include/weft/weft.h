@@ -1,6 +1,11 @@
 /*
  * weft.h: everything a program needs; ARCHITECTURE.md says where to read on.
  *
+ * include/weft/ has what models are written, trained and saved with. What extends the library or
+ * looks into it is in include/weft/extend/; it is included too, so that one include serves, and
+ * none of it is needed by the headers that stand here. docs/concepts/conventions.md has the rules
+ * that all names follow.
+ *
  *     WEFT_CHECK(weft_init(&argc, &argv));
  *     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
  *     ... build a module, weft_parallelize_module, train ...
@@ -10,19 +15,12 @@
 
 #include <weft/autograd.h>
 #include <weft/checkpoint.h>
-#include <weft/collective.h>
 #include <weft/data_parallel.h>
-#include <weft/debug.h>
 #include <weft/dtensor.h>
 #include <weft/dtype.h>
 #include <weft/error.h>
 #include <weft/factory.h>
 #include <weft/generator.h>
-#include <weft/guard.h>
-#include <weft/inspect.h>
-#include <weft/layout.h>
-#include <weft/local_map.h>
-#include <weft/memory.h>
 #include <weft/mesh.h>
 #include <weft/module.h>
 #include <weft/nn.h>
@@ -30,12 +28,12 @@
 #include <weft/optim.h>
 #include <weft/parallel.h>
 #include <weft/placement.h>
-#include <weft/plan_cache.h>
 #include <weft/random.h>
-#include <weft/register.h>
 #include <weft/tensor.h>
 #include <weft/types.h>
 #include <weft/weights.h>
+
+#include <weft/extend/extend.h>
 
 #define WEFT_VERSION "0.1.0"
 

@@ -176,8 +176,9 @@ WEFT_API weft_status weft_weights_load(weft_module *module, weft_weights *weight
  * module may be on WEFT_META: so a model of any size is asked about before there is memory for it.
  * ranks: any; local. fails: as weft_weights_load, of what its names, shapes and dtypes are
  */
-WEFT_API weft_status weft_weights_reads(int64_t *bytes, weft_module *module, weft_weights *weights,
-                                        const weft_weight_names *names, FILE *out);
+WEFT_API weft_status weft_weights_reads_print(int64_t *bytes, weft_module *module,
+                                              weft_weights *weights, const weft_weight_names *names,
+                                              FILE *out);
 
 /** Write a module's parameters under those names and in that form. ranks, fails: as
  * weft_weights_write; WEFT_ERR_NOT_FOUND for a parameter without a rule */

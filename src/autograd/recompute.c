@@ -146,7 +146,7 @@ static weft_status check_uses_unmodified(const struct piece *piece)
         char text[256];
 
         if (use->leaf->block->version == use->version) continue;
-        weft_tensor_describe(use->leaf, text, sizeof text);
+        weft_tensor_format(use->leaf, text, sizeof text);
         WF_NEED_LOCAL(
             !use->local, WEFT_ERR_STATE,
             "recomputed: the first run used a tensor from %s in a local function that was "

@@ -100,7 +100,7 @@ weft_status wf_tape_node_fail_modified(const struct wf_tape_node *node, const we
     char text[256];
 
     wf_current_context.module = node->module;
-    weft_tensor_describe(t, text, sizeof text);
+    weft_tensor_format(t, text, sizeof text);
     if (node->local)
         WF_FAIL_LOCAL(
             WEFT_ERR_STATE,
@@ -156,14 +156,14 @@ void wf_autograd_finalize(void)
     nodes.n_chunks = 0;
 }
 
-void weft_no_grad_begin(void) { wf_no_grad_depth++; }
+void weft_no_grad_open(void) { wf_no_grad_depth++; }
 
-void weft_no_grad_end(void)
+void weft_no_grad_close(void)
 {
     if (wf_no_grad_depth > 0)
         wf_no_grad_depth--;
     else
-        WF_FAIL(WEFT_ERR_STATE, "no_grad_end: no weft_no_grad_begin came before");
+        WF_FAIL(WEFT_ERR_STATE, "no_grad_close: no weft_no_grad_open came before");
 }
 
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)

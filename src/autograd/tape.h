@@ -50,7 +50,7 @@ struct wf_tape_node {
     struct wf_tape_node *next_free;
 };
 
-/** True unless inside weft_no_grad_begin .. end. */
+/** True unless inside weft_no_grad_open .. end. */
 extern _Thread_local int wf_no_grad_depth;
 static inline bool wf_grad_is_enabled(void) { return wf_no_grad_depth == 0; }
 

@@ -372,10 +372,10 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
                               .mean_loss = NAN};
     if (!r->config.bucket_bytes) r->config.bucket_bytes = DEFAULT_BUCKET;
     scope = weft_scope_open();
-    weft_no_grad_begin();
+    weft_no_grad_open();
     status = set_replica_axes(r);
     if (status == WEFT_OK) status = make_module_replica(module, r);
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_scope_close(scope);
     wf_replicas_release(r);
     return status;

@@ -44,8 +44,8 @@ static weft_status check_meshes_can_join(const struct wf_mesh_list *list, const 
     weft_mesh_release(all);
     if (all) return WEFT_OK;
     if (first) weft_error_clear(); /* the message below names the parameter */
-    weft_mesh_print(list->items[list->count - 1], line, sizeof line);
-    weft_mesh_print(list->items[0], others, sizeof others);
+    weft_mesh_format(list->items[list->count - 1], line, sizeof line);
+    weft_mesh_format(list->items[0], others, sizeof others);
     return WF_FAIL(WEFT_ERR_ARG,
                    "data parallel: %s is on mesh %s, whose axis overlaps one of the replicas' mesh "
                    "%s or of a parameter before it, or which was not cut from the same mesh: such "

@@ -71,9 +71,9 @@ weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *pa
     WF_NEED_PTR(member && parameter->grad_state->hook == &r->grad_hook, WEFT_ERR_STATE,
                 "%s '%s' was replaced after weft_data_parallel",
                 wf_replica_tensor_kind(index >= m->n_parameters), m->parameters[index].name);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     whole = wf_redistribute(parameter, member->whole->placements);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (!whole) return NULL;
     view = view_with_layout(whole, member->view);
     if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(1, &parameter)))

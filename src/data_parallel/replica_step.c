@@ -27,9 +27,9 @@ static weft_status loss_value(weft_tensor *loss, double *value)
 
     WF_NEED(weft_numel(loss) == 1, WEFT_ERR_SHAPE, "data parallel: the loss has %lld elements",
             (long long)weft_numel(loss));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     plain = weft_full_tensor(loss);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (!plain) return weft_error_status();
     *value = wf_is_meta(plain) ? NAN : weft_item(plain);
     return WEFT_OK;

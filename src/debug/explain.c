@@ -1,5 +1,5 @@
 /* explain.c: how a result was computed, read from its tape. */
-#include <weft/inspect.h>
+#include <weft/extend/inspect.h>
 
 #include "autograd/tape.h"
 #include "base/error.h"
@@ -18,7 +18,7 @@ static void print_redistribution(const struct wf_redist_plan *move, int indent, 
 {
     char placements[WF_PLACEMENTS_TEXT], steps[1000];
 
-    weft_placements_print(move->to->placements, move->to->n_axes, placements, sizeof placements);
+    weft_placements_format(move->to->placements, move->to->n_axes, placements, sizeof placements);
     fprintf(out, "%*sto [%s], ", indent, "", placements);
     if (move->n_steps == 0) {
         fprintf(out, "nothing moves\n");
@@ -53,7 +53,7 @@ static void print_tape_node(const struct wf_tape_node *node, int depth, int inde
         if (node->producers[i]) print_tape_node(node->producers[i], depth - 1, indent + 4, out);
 }
 
-weft_status weft_explain(const weft_tensor *t, int depth, FILE *out)
+weft_status weft_explain_print(const weft_tensor *t, int depth, FILE *out)
 {
     WF_NEED_GIVEN(t, "explain: no tensor");
     WF_TRY(wf_tensor_need_alive(t, "explain"));

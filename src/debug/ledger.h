@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <weft/debug.h>
+#include <weft/extend/debug.h>
 
 #include "base/observers.h"
 

@@ -117,7 +117,7 @@ static void record_parameter_layouts(struct wf_ledger_module *module, const weft
     for (int i = 0; i < m->n_parameters; i++) {
         const weft_tensor *t = m->parameters[i].tensor;
 
-        weft_tensor_describe(t, layout, sizeof layout);
+        weft_tensor_format(t, layout, sizeof layout);
         module->parameters[i] =
             (struct wf_ledger_parameter){.name = wf_strdup(m->parameters[i].name),
                                          .layout = wf_strdup(layout),
@@ -138,11 +138,12 @@ void wf_ledger_count_module_call(weft_ledger *ledger, const struct wf_event *eve
 
 /* ---- asking ---- */
 
-int weft_ledger_modules(const weft_ledger *ledger) { return ledger ? ledger->n_modules : 0; }
+int weft_ledger_module_count(const weft_ledger *ledger) { return ledger ? ledger->n_modules : 0; }
 
 const char *weft_ledger_module(const weft_ledger *ledger, int index)
 {
-    return index >= 0 && index < weft_ledger_modules(ledger) ? ledger->modules[index].name : NULL;
+    return index >= 0 && index < weft_ledger_module_count(ledger) ? ledger->modules[index].name
+                                                                  : NULL;
 }
 
 weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, weft_coll kind,
@@ -150,7 +151,7 @@ weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, w
 {
     weft_ledger_sum total = {0};
 
-    if (index < 0 || index >= weft_ledger_modules(ledger)) return total;
+    if (index < 0 || index >= weft_ledger_module_count(ledger)) return total;
     for (size_t i = 0; i < ledger->n_lines; i++)
         if (wf_ledger_line_matches(&ledger->lines[i], kind, direction) &&
             wf_ledger_line_is_within(ledger, &ledger->lines[i], index))
@@ -161,7 +162,7 @@ weft_ledger_sum weft_ledger_module_total(const weft_ledger *ledger, int index, w
 weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledger, bool distributed,
                                                int index)
 {
-    for (int m = 0; index >= 0 && m < weft_ledger_modules(ledger); m++) {
+    for (int m = 0; index >= 0 && m < weft_ledger_module_count(ledger); m++) {
         const struct wf_ledger_module *module = &ledger->modules[m];
 
         for (int i = 0; i < module->n_parameters; i++) {
@@ -174,7 +175,7 @@ weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledger, bool d
     return (weft_ledger_parameter){0};
 }
 
-int weft_ledger_parameters(const weft_ledger *ledger, bool distributed)
+int weft_ledger_parameter_count(const weft_ledger *ledger, bool distributed)
 {
     int count = 0;
 

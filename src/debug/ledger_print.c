@@ -106,7 +106,7 @@ static void print_module_tree(const weft_ledger *ledger, int module, weft_noise 
         if (ledger->modules[child].parent == module) print_module_tree(ledger, child, noise, out);
 }
 
-void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FILE *out)
+void weft_ledger_table_print(const weft_ledger *ledger, weft_noise noise, FILE *out)
 {
     WF_NEED_VOID(ledger && out, WEFT_ERR_ARG, "ledger table: no %s", ledger ? "file" : "ledger");
     print_module_tree(ledger, 0, noise, out);
@@ -158,7 +158,7 @@ static void write_lines_json(struct wf_json_writer *json, const weft_ledger *led
     wf_json_end_container(json, ']');
 }
 
-void weft_ledger_json(const weft_ledger *ledger, FILE *out)
+void weft_ledger_json_print(const weft_ledger *ledger, FILE *out)
 {
     struct wf_json_writer json = {.out = out};
 

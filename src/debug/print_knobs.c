@@ -1,5 +1,5 @@
 /* print_knobs.c: the settings that the library reads from the environment. */
-#include <weft/debug.h>
+#include <weft/extend/debug.h>
 
 #include "base/error.h"
 #include "base/knob.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <weft/inspect.h>
+#include <weft/extend/inspect.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -324,16 +324,16 @@ static void draw_svg(struct picture *p)
     fprintf(p->out, "</svg>\n");
 }
 
-weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out)
+weft_status weft_sharding_svg_print(const weft_tensor *t, FILE *out)
 {
     struct picture p = {.out = out};
     struct wf_sharding *s;
 
-    WF_NEED_GIVEN(t, "visualize_sharding: no tensor");
-    WF_TRY(wf_tensor_need_alive(t, "visualize_sharding"));
-    WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "visualize_sharding: the tensor is plain");
+    WF_NEED_GIVEN(t, "sharding_print: no tensor");
+    WF_TRY(wf_tensor_need_alive(t, "sharding_print"));
+    WF_NEED(!wf_is_plain(t), WEFT_ERR_ARG, "sharding_print: the tensor is plain");
     if (t->layout->numel == 0 || !wf_sharding_drawn_by_this_rank(t->layout)) return WEFT_OK;
-    WF_NEED_LOCAL(out, WEFT_ERR_ARG, "visualize_sharding: no file");
+    WF_NEED_LOCAL(out, WEFT_ERR_ARG, "sharding_print: no file");
     s = wf_sharding_new(t->layout);
     p.s = s;
     p.ranks = wf_malloc((size_t)s->n_ranks * sizeof *p.ranks);

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <weft/inspect.h>
+#include <weft/extend/inspect.h>
 
 #include "base/observers.h"
 

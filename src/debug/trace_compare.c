@@ -19,7 +19,7 @@ static double relative_difference(double a, double b)
     return largest > 0 ? fabs(a - b) / largest : 0;
 }
 
-int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out)
+int weft_trace_difference_print(const weft_trace *a, const weft_trace *b, FILE *out)
 {
     int at_a = 0, at_b = 0, differences = 0;
 

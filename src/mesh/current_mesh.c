@@ -8,9 +8,9 @@ static _Thread_local struct {
     int depth, room;
 } stack;
 
-weft_status weft_mesh_push(weft_mesh *mesh)
+weft_status weft_default_mesh_open(weft_mesh *mesh)
 {
-    WF_NEED(mesh, WEFT_ERR_ARG, "weft_mesh_push: there is no mesh");
+    WF_NEED(mesh, WEFT_ERR_ARG, "weft_default_mesh_open: there is no mesh");
     if (stack.depth == stack.room) {
         stack.room = stack.room ? 2 * stack.room : 8;
         stack.at = wf_realloc(stack.at, (size_t)stack.room * sizeof *stack.at);
@@ -19,16 +19,17 @@ weft_status weft_mesh_push(weft_mesh *mesh)
     return WEFT_OK;
 }
 
-weft_status weft_mesh_pop(weft_mesh *mesh)
+weft_status weft_default_mesh_close(weft_mesh *mesh)
 {
-    WF_NEED(stack.depth > 0, WEFT_ERR_STATE, "weft_mesh_pop: no mesh is currently active");
+    WF_NEED(stack.depth > 0, WEFT_ERR_STATE,
+            "weft_default_mesh_close: no mesh is currently active");
     WF_NEED(stack.at[stack.depth - 1] == mesh, WEFT_ERR_STATE,
-            "weft_mesh_pop: the mesh is not the innermost active one");
+            "weft_default_mesh_close: the mesh is not the innermost active one");
     weft_mesh_release(stack.at[--stack.depth]);
     return WEFT_OK;
 }
 
-weft_mesh *weft_mesh_current(void)
+weft_mesh *weft_default_mesh(void)
 {
     WF_NEED_PTR(stack.depth > 0, WEFT_ERR_STATE,
                 "no mesh is currently active: push one, or give one");
@@ -38,7 +39,7 @@ weft_mesh *weft_mesh_current(void)
 weft_mesh *wf_mesh_or_current(weft_mesh *mesh)
 {
     if (mesh) return mesh;
-    return weft_error_status() == WEFT_OK ? weft_mesh_current() : NULL;
+    return weft_error_status() == WEFT_OK ? weft_default_mesh() : NULL;
 }
 
 void wf_mesh_finalize(void)

@@ -202,7 +202,7 @@ const int *wf_mesh_coordinates(const weft_mesh *mesh) { return mesh->coordinates
 
 const int *wf_mesh_rank_list(const weft_mesh *mesh) { return mesh->ranks; }
 
-int weft_mesh_print(const weft_mesh *mesh, char *text, size_t bytes)
+int weft_mesh_format(const weft_mesh *mesh, char *text, size_t bytes)
 {
     char line[WEFT_MAX_AXES * (WF_AXIS_NAME + 16)];
     int length = 0;

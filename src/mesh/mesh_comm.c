@@ -21,7 +21,7 @@ static weft_status axis_by_name_or_only(const weft_mesh *mesh, const char *name,
     char text[TEXT_BYTES];
 
     WF_NEED_GIVEN(mesh, "mesh: no mesh");
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     *axis = 0;
     if (!name || !name[0]) {
         WF_NEED(mesh->text.n_axes == 1, WEFT_ERR_ARG,
@@ -38,7 +38,7 @@ static weft_status check_member(const weft_mesh *mesh)
 {
     char text[TEXT_BYTES];
 
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     WF_NEED(mesh->me >= 0, WEFT_ERR_COMM, "rank %d is not in mesh %s", weft_world_rank(), text);
     return WEFT_OK;
 }
@@ -57,7 +57,7 @@ static weft_status check_axis_and_member(const weft_mesh *mesh, int axis)
     char text[TEXT_BYTES];
 
     WF_NEED_GIVEN(mesh, "mesh: no mesh");
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     WF_NEED(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG, "mesh %s has no axis %d", text,
             axis);
     WF_NEED(!mesh->fake, WEFT_ERR_COMM, "mesh %s: a fake mesh: there are no ranks behind it", text);
@@ -103,7 +103,7 @@ int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, 
     return size;
 }
 
-int weft_mesh_communicators(void) { return wf_comm_created_count(); }
+int weft_mesh_communicator_count(void) { return wf_comm_created_count(); }
 
 /* ---- communicators ---- */
 

@@ -74,7 +74,7 @@ static weft_status fail_if_rank_differs(const weft_mesh *mesh, int wrong)
     char text[TEXT_BYTES];
 
     if (wrong < 0) return WEFT_OK;
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     return WF_FAIL(WEFT_ERR_ARG, "mesh %s: rank %d makes another mesh at the same time", text,
                    wrong);
 }
@@ -135,7 +135,7 @@ static weft_mesh *make_mesh(weft_device device, const struct wf_mesh_shape *text
     int world = weft_world_size(), count = count_ranks(text, world);
     char shape[TEXT_BYTES];
 
-    weft_mesh_print(&candidate, shape, sizeof shape);
+    weft_mesh_format(&candidate, shape, sizeof shape);
     WF_NEED_PTR(count > 0, WEFT_ERR_COMM, "mesh %s needs more ranks: the world has %d", shape,
                 world);
     if (ranks) WF_TRY_PTR(check_ranks(ranks, count));
@@ -307,7 +307,7 @@ static weft_mesh *make_fake_mesh(const struct wf_mesh_shape *text, int rank)
     return wf_mesh_intern(&candidate);
 }
 
-weft_mesh *weft_mesh_fake(int rank, const char *format, ...)
+weft_mesh *weft_mesh_new_fake(int rank, const char *format, ...)
 {
     struct wf_mesh_shape text;
     weft_status status;

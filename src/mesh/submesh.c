@@ -136,7 +136,7 @@ static weft_status resolve_axis_or_fail(const weft_mesh *mesh, const char *name,
     char text[TEXT_BYTES];
 
     if (wf_mesh_resolve_axis_name(mesh, name, piece)) return WEFT_OK;
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     WF_NEED(wf_mesh_has_names(mesh), WEFT_ERR_ARG, "cannot slice mesh %s without axis names", text);
     return WF_FAIL(WEFT_ERR_NOT_FOUND, "invalid axis name: mesh %s has no axis \"%s\"", text, name);
 }
@@ -148,7 +148,7 @@ static weft_status check_no_axis_twice(const weft_mesh *mesh, int n_pieces,
     bool taken[WEFT_MAX_AXES] = {false};
     char text[TEXT_BYTES];
 
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     for (int p = 0; p < n_pieces; p++)
         for (int i = 0; i < pieces[p].n_axes; i++) {
             bool *mine = &taken[pieces[p].axes[i]];
@@ -241,7 +241,7 @@ static weft_status remember_flattened(weft_mesh *root, const struct wf_flattened
     char text[TEXT_BYTES];
 
     if (wf_mesh_resolve_axis_name(root, whole->name, &known)) {
-        weft_mesh_print(root, text, sizeof text);
+        weft_mesh_format(root, text, sizeof text);
         WF_NEED(same_axes(&known, whole), WEFT_ERR_ARG,
                 "mesh %s: the name \"%s\" is taken for other axes", text, whole->name);
         return WEFT_OK;

@@ -21,13 +21,13 @@ static weft_status zero_row(weft_tensor *t, int64_t row)
 
     if (weft_tensor_device(t) == WEFT_META) return WEFT_OK;
     scope = weft_scope_open();
-    weft_no_grad_begin();
+    weft_no_grad_open();
     rows.mesh = weft_tensor_mesh(t);
     mask = weft_cast(weft_make_arange(rows, (double)-row, 1), WEFT_BOOL);
-    mask = weft_tensor_to(weft_cast(mask, weft_tensor_dtype(t)), weft_tensor_device(t));
+    mask = weft_to_device(weft_cast(mask, weft_tensor_dtype(t)), weft_tensor_device(t));
     mask = weft_reshape(mask, 2, (int64_t[]){weft_size(t, 0), 1});
     status = weft_copy_(t, weft_mul(t, mask));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_scope_close(scope);
     return status;
 }
@@ -82,14 +82,14 @@ static weft_status reset_parameter(const weft_module_tensor *it, void *payload)
     return p->first.empty_row ? zero_row(p->tensor, p->first.empty_row - 1) : WEFT_OK;
 }
 
-weft_status weft_module_reset(weft_module *m, weft_generator *g)
+weft_status weft_module_reset_parameters(weft_module *m, weft_generator *g)
 {
     weft_status status;
 
     WF_NEED_GIVEN(m, "reset: the module is NULL");
-    weft_no_grad_begin();
-    status = weft_module_each_tensor(m, reset_parameter, g ? g : weft_generator_current());
-    weft_no_grad_end();
+    weft_no_grad_open();
+    status = weft_module_each_tensor(m, reset_parameter, g ? g : weft_default_generator());
+    weft_no_grad_close();
     return status;
 }
 
@@ -105,7 +105,7 @@ static weft_status add_initialized_parameter(weft_module *m, const char *name, w
     WF_NEED(m, WEFT_ERR_ARG, "parameter %s: the module is NULL", name);
     WF_NEED(weft_dtype_is_float(dtype), WEFT_ERR_DTYPE, "%s: parameter %s cannot be %s",
             m->kind->type, name, weft_dtype_name(dtype));
-    weft_generator_state(weft_generator_current(), first.state);
+    weft_generator_state(weft_default_generator(), first.state);
     scope = weft_scope_open();
     t = weft_empty(dtype, ndim, shape);
     status = t ? draw_initial_values(t, &first, NULL) : weft_error_status();
@@ -148,7 +148,7 @@ weft_tensor *wf_parameter_selected_rows(const struct wf_parameter *p)
     weft_tensor *rows;
 
     if (!p->rows) return p->tensor;
-    rows = weft_tensor_to(p->rows, weft_tensor_device(p->tensor));
+    rows = weft_to_device(p->rows, weft_tensor_device(p->tensor));
     table[0] = weft_size(p->tensor, 0);
     for (int d = 0; d < n; d++) shape[d] = weft_size(p->tensor, d);
     shape[0] = weft_numel(p->rows);

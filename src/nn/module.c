@@ -74,7 +74,7 @@ const char *weft_module_name(const weft_module *m) { return WF_HANDLE(m)->name; 
 
 const char *weft_module_path(const weft_module *m) { return WF_HANDLE(m)->path; }
 
-int weft_module_children(const weft_module *m) { return WF_HANDLE(m)->n_children; }
+int weft_module_child_count(const weft_module *m) { return WF_HANDLE(m)->n_children; }
 
 weft_module *weft_module_child_at(const weft_module *m, int index)
 {

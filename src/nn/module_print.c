@@ -68,7 +68,7 @@ static void add_tensor_line(struct table *table, const weft_module *m, int index
     struct line line = {.counted = !first, .tensor = first ? NULL : p->tensor};
     char text[256];
 
-    weft_tensor_describe(p->tensor, text, sizeof text);
+    weft_tensor_format(p->tensor, text, sizeof text);
     line.path = wf_format("%s%s%s", m->path, m->path[0] ? "." : "", p->name);
     line.what =
         first ? wf_format("is %s", first->path) : wf_format("%s%s", buffer ? "buffer " : "", text);

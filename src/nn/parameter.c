@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <weft/autograd.h>
-#include <weft/memory.h>
+#include <weft/extend/memory.h>
 
 #include "base/array_grow.h"
 #include "base/error.h"

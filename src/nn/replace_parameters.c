@@ -144,9 +144,9 @@ static weft_tensor *cast_parameter(const struct wf_parameter *p, int dtype)
     weft_tensor *t;
 
     if (!weft_dtype_is_float(own) || own == (weft_dtype)dtype) return p->tensor;
-    weft_no_grad_begin();
+    weft_no_grad_open();
     t = weft_cast(p->tensor, (weft_dtype)dtype);
-    weft_no_grad_end();
+    weft_no_grad_close();
     return t;
 }
 

@@ -130,6 +130,6 @@ static struct tally count_parameters_of_tree(weft_module *m)
     return tally;
 }
 
-int weft_module_parameters(weft_module *m) { return count_parameters_of_tree(m).parameters; }
+int weft_module_parameter_count(weft_module *m) { return count_parameters_of_tree(m).parameters; }
 
 int64_t weft_module_numel(weft_module *m) { return count_parameters_of_tree(m).elements; }

@@ -86,8 +86,8 @@ weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z
 {
     char text[2][200];
 
-    weft_tensor_describe(z, text[0], sizeof text[0]);
-    weft_tensor_describe(other, text[1], sizeof text[1]);
+    weft_tensor_format(z, text[0], sizeof text[0]);
+    weft_tensor_format(other, text[1], sizeof text[1]);
     return WF_FAIL(WEFT_ERR_SHAPE, "cross_entropy: %s: %s, %s", needs, text[0], text[1]);
 }
 
@@ -121,7 +121,7 @@ static weft_status loss_parallel_error(const weft_tensor *z, const char *before,
     char text[128] = "plain";
 
     if (!wf_is_plain(z))
-        weft_placements_print(z->layout->placements, z->layout->n_axes, text, sizeof text);
+        weft_placements_format(z->layout->placements, z->layout->n_axes, text, sizeof text);
     return WF_FAIL(WEFT_ERR_LAYOUT, "cross_entropy in loss_parallel: %s %s%s", before, text, after);
 }
 
@@ -267,7 +267,7 @@ static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entro
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    parts->m = m = wf_reduce_if_partial(weft_max(z, 1, &last, false));
+    parts->m = m = wf_reduce_if_partial(weft_amax(z, 1, &last, false));
     if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
     if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
         parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
@@ -298,9 +298,9 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
     WF_TRY_PTR(check_shapes(z, &parts));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     loss = cross_entropy_forward(z, o, &parts);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (loss && z->requires_grad && wf_grad_is_enabled()) {
         struct wf_tape_node *n = wf_tape_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
 

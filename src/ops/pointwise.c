@@ -343,14 +343,14 @@ weft_tensor *weft_contiguous(weft_tensor *x)
     return !x || x->layout->desc.contiguous ? x : wf_copy_row_major_for_view(x);
 }
 
-weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b)
+weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *in[] = {a, b};
     struct wf_op_args args = {.into = a};
 
     if (!a || !b) return NULL;
     WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_grad_is_enabled()), WEFT_ERR_STATE,
-                "add_inplace: values on the tape cannot change in place");
+                "add_: values on the tape cannot change in place");
     return wf_dispatch_op_one_output(WF_OP_add, 2, in, &args);
 }
 
@@ -375,8 +375,8 @@ static weft_status check_same_layout(const weft_tensor *into, const weft_tensor 
     char ours[256], theirs[256];
 
     if (!what) return WEFT_OK;
-    weft_tensor_describe(into, ours, sizeof ours);
-    weft_tensor_describe(x, theirs, sizeof theirs);
+    weft_tensor_format(into, ours, sizeof ours);
+    weft_tensor_format(x, theirs, sizeof theirs);
     return WF_FAIL(WEFT_ERR_SHAPE, "copy_: %s differ: %s is written over %s", what, theirs, ours);
 }
 

@@ -144,7 +144,7 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &x, &args);
 }
 
-weft_tensor *weft_max(weft_tensor *x, int n, const int *dims, bool keep)
+weft_tensor *weft_amax(weft_tensor *x, int n, const int *dims, bool keep)
 {
     struct wf_op_args args;
     int64_t mask;

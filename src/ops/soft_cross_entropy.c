@@ -72,9 +72,9 @@ static weft_tensor *max_over_classes(weft_tensor *z)
     weft_tensor *most;
     int last = -1;
 
-    weft_no_grad_begin();
-    most = wf_reduce_if_partial(weft_max(z, 1, &last, true));
-    weft_no_grad_end();
+    weft_no_grad_open();
+    most = wf_reduce_if_partial(weft_amax(z, 1, &last, true));
+    weft_no_grad_close();
     return most;
 }
 

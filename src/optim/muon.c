@@ -243,9 +243,9 @@ static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_s
 
     if (slot->state_mask & MOMENTUM) {
         scope = weft_scope_open();
-        weft_no_grad_begin();
+        weft_no_grad_open();
         status = muon_matrix_step(slot, arrays, lr);
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_scope_close(scope);
     } else if (arrays->count && !wf_is_meta(slot->tensor)) {
         muon_adamw_step(slot, arrays, lr);

@@ -406,4 +406,4 @@ weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr)
 
 double weft_optim_lr(const weft_optim *optim) { return WF_HANDLE(optim)->lr; }
 
-int64_t weft_optim_steps(const weft_optim *optim) { return WF_HANDLE(optim)->steps; }
+int64_t weft_optim_step_count(const weft_optim *optim) { return WF_HANDLE(optim)->steps; }

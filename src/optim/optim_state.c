@@ -6,7 +6,7 @@
 #include "optim/optim.h"
 #include "tensor/tensor.h"
 
-int weft_optim_states(const weft_optim *optim, const weft_tensor *parameter)
+int weft_optim_state_count(const weft_optim *optim, const weft_tensor *parameter)
 {
     const struct wf_optim_slot *slot = wf_optim_find_slot(optim, parameter);
     int n = 0;
@@ -42,7 +42,7 @@ weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, i
     WF_NEED_PTR(slot->wanted, WEFT_ERR_STATE, "%s: a frozen parameter has no state",
                 optim->kind->name);
     WF_NEED_PTR(s >= 0, WEFT_ERR_ARG, "%s: state %d; there are %d", optim->kind->name, state,
-                weft_optim_states(optim, parameter));
+                weft_optim_state_count(optim, parameter));
     WF_TRY_PTR(wf_optim_check_state(optim, slot));
     layout = wf_layout_with_dtype(slot->tensor->layout, wf_optim_state_dtype(slot->tensor));
     t = wf_tensor_new(layout, wf_block_retain(slot->state),
@@ -52,14 +52,15 @@ weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, i
     return t;
 }
 
-int64_t weft_optim_updates(const weft_optim *optim, const weft_tensor *parameter)
+int64_t weft_optim_update_count(const weft_optim *optim, const weft_tensor *parameter)
 {
     const struct wf_optim_slot *slot = wf_optim_find_slot(optim, parameter);
 
     return slot ? slot->step : 0;
 }
 
-weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *parameter, int64_t updates)
+weft_status weft_optim_set_update_count(weft_optim *optim, const weft_tensor *parameter,
+                                        int64_t updates)
 {
     struct wf_optim_slot *slot = wf_optim_find_slot(optim, parameter);
 
@@ -70,7 +71,7 @@ weft_status weft_optim_set_updates(weft_optim *optim, const weft_tensor *paramet
     return WEFT_OK;
 }
 
-weft_status weft_optim_set_steps(weft_optim *optim, int64_t steps)
+weft_status weft_optim_set_step_count(weft_optim *optim, int64_t steps)
 {
     WF_NEED(optim && steps >= 0, WEFT_ERR_ARG, "optimizer: %lld steps", (long long)steps);
     optim->steps = steps;

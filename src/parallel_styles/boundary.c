@@ -116,8 +116,8 @@ static weft_tensor *refuse_other_mesh(const weft_module *m, const weft_mesh *own
 {
     char theirs[128], ours[128];
 
-    weft_mesh_print(own, theirs, sizeof theirs);
-    weft_mesh_print(mesh, ours, sizeof ours);
+    weft_mesh_format(own, theirs, sizeof theirs);
+    weft_mesh_format(mesh, ours, sizeof ours);
     WF_FAIL(WEFT_ERR_LAYOUT, "%s: a tensor lies on mesh %s, the style on %s", m->kind->type, theirs,
             ours);
     return NULL;

@@ -8,7 +8,7 @@ static weft_scope *open_saved_parts_scope(void *payload) { return weft_saved_sha
 
 static void release_mesh_payload(void *payload) { weft_mesh_release(payload); }
 
-weft_status weft_module_save_shards(weft_module *m, weft_mesh *mesh)
+weft_status weft_module_use_saved_shards(weft_module *m, weft_mesh *mesh)
 {
     WF_TRY(wf_check_module_and_mesh(m, &mesh, "save shards"));
     weft_mesh_retain(mesh);

@@ -10,7 +10,7 @@
 
 weft_status wf_check_module_and_mesh(const weft_module *module, weft_mesh **mesh, const char *who)
 {
-    if (!*mesh && weft_error_status() == WEFT_OK) *mesh = weft_mesh_current();
+    if (!*mesh && weft_error_status() == WEFT_OK) *mesh = weft_default_mesh();
     WF_NEED_GIVEN(module && *mesh, "%s: %s is NULL", who, module ? "mesh" : "module");
     return WEFT_OK;
 }
@@ -20,7 +20,7 @@ weft_status wf_style_plan_check_mesh(const weft_mesh *mesh)
     char text[128];
 
     if (weft_mesh_ndim(mesh) == 1) return WEFT_OK;
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     return WF_FAIL(WEFT_ERR_ARG,
                    "parallelize: styles work along one mesh axis, the mesh is %s; "
                    "use weft_mesh_sub(mesh, name)",

@@ -32,8 +32,8 @@ static void print_redistribution(struct printer *p, int direction, const char *w
     enum wf_redist_kind kind = wf_redist_kind_of(from, to);
     char text[2][64];
 
-    weft_placements_print(&from, 1, text[0], sizeof text[0]);
-    weft_placements_print(&to, 1, text[1], sizeof text[1]);
+    weft_placements_format(&from, 1, text[0], sizeof text[0]);
+    weft_placements_format(&to, 1, text[1], sizeof text[1]);
     fprintf(p->out, "%s %s -> %s", what, text[0], text[1]);
     if (p->ways == 1 || weft_placement_equal(from, to)) return;
     if (wf_redist_kinds[kind].collective == WEFT_COLL_COUNT) return;
@@ -118,7 +118,7 @@ static const char *layout_text(char *text, size_t bytes, const weft_tensor *t)
 
     if (!mesh) return "plain";
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) placements[a] = weft_tensor_placement(t, a);
-    weft_placements_print(placements, weft_mesh_ndim(mesh), text, bytes);
+    weft_placements_format(placements, weft_mesh_ndim(mesh), text, bytes);
     return text;
 }
 

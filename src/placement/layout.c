@@ -323,8 +323,8 @@ static void print_grad_type(struct wf_grad_type type, char *text, size_t bytes)
     if (type.kind == WF_TYPE_S)
         snprintf(text, bytes, "S(%d)", type.dim);
     else if (type.kind == WF_TYPE_P)
-        weft_placements_print((weft_placement[]){weft_partial((weft_reduce)type.reduce)}, 1, text,
-                              bytes);
+        weft_placements_format((weft_placement[]){weft_partial((weft_reduce)type.reduce)}, 1, text,
+                               bytes);
     else
         snprintf(text, bytes, "%s", names[type.kind]);
 }
@@ -339,7 +339,7 @@ static int print_grad_types(const struct wf_grad_types *types, char *text, size_
         print_grad_type(types->axis[a], list + at, sizeof list - at);
         at += strlen(list + at);
     }
-    weft_mesh_print(types->mesh, mesh, sizeof mesh);
+    weft_mesh_format(types->mesh, mesh, sizeof mesh);
     return snprintf(text, bytes, " {%s} of %s", list, mesh);
 }
 
@@ -358,8 +358,8 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes)
             length += print_grad_types(&layout->grad_types, text + length, bytes - (size_t)length);
         return length;
     }
-    weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);
-    weft_mesh_print(layout->mesh, mesh, sizeof mesh);
+    weft_placements_format(layout->placements, layout->n_axes, placements, sizeof placements);
+    weft_mesh_format(layout->mesh, mesh, sizeof mesh);
     return snprintf(text, bytes, "%s[%s] [%s] on %s",
                     weft_dtype_name((weft_dtype)layout->desc.dtype), shape, placements, mesh);
 }

@@ -1,6 +1,7 @@
-/* layout_api.c: the functions of weft/layout.h: make and compare layouts, list each rank's shard.
+/* layout_api.c: the functions of weft/extend/layout.h: make and compare layouts, list each rank's
+ * shard.
  */
-#include <weft/layout.h>
+#include <weft/extend/layout.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -134,7 +135,7 @@ uint64_t weft_layout_hash(const weft_layout *l)
     return wf_hash_mix(hash, wf_hash_bytes(l->stride, dims));
 }
 
-int weft_layout_print(const weft_layout *l, char *text, size_t bytes)
+int weft_layout_format(const weft_layout *l, char *text, size_t bytes)
 {
     char shape[WEFT_MAX_DIMS * 21 + 1] = "", placements[WF_PLACEMENTS_TEXT], mesh[256];
     int length = 0;
@@ -142,8 +143,8 @@ int weft_layout_print(const weft_layout *l, char *text, size_t bytes)
     for (int d = 0; d < WF_HANDLE(l)->ndim; d++)
         length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%lld", d ? "," : "",
                            (long long)l->shape[d]);
-    weft_placements_print(l->placements, l->n_axes, placements, sizeof placements);
-    weft_mesh_print(l->mesh, mesh, sizeof mesh);
+    weft_placements_format(l->placements, l->n_axes, placements, sizeof placements);
+    weft_mesh_format(l->mesh, mesh, sizeof mesh);
     return snprintf(text, bytes, "[%s] [%s] on %s", shape, placements, mesh);
 }
 

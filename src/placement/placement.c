@@ -48,7 +48,7 @@ static struct text placement_name(weft_placement p)
 {
     struct text text;
 
-    weft_placements_print(&p, 1, text.of, sizeof text.of);
+    weft_placements_format(&p, 1, text.of, sizeof text.of);
     return text;
 }
 

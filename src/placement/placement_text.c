@@ -244,12 +244,13 @@ static int print_placement_list(const weft_placement *placements, int count, con
     return length;
 }
 
-int weft_placements_print(const weft_placement *placements, int count, char *text, size_t bytes)
+int weft_placements_format(const weft_placement *placements, int count, char *text, size_t bytes)
 {
     return print_placement_list(placements, count, ",", text, bytes);
 }
 
-int weft_placements_brief(const weft_placement *placements, int count, char *text, size_t bytes)
+int weft_placements_brief_format(const weft_placement *placements, int count, char *text,
+                                 size_t bytes)
 {
     return print_placement_list(placements, count, "", text, bytes);
 }

@@ -6,7 +6,7 @@
  * cut along a is strided by the size of b: rank i of a holds shard i of each of b's shards. So an
  * axis has for factor the product of the axes behind it whose turn comes before its own.
  */
-#include <weft/layout.h>
+#include <weft/extend/layout.h>
 
 #include <string.h>
 

@@ -73,7 +73,7 @@ weft_generator *wf_generator_or_current(weft_generator *given)
     return state.fork->current ? state.fork->current : &state.fork->copy;
 }
 
-weft_generator *weft_generator_current(void) { return wf_generator_or_current(NULL); }
+weft_generator *weft_default_generator(void) { return wf_generator_or_current(NULL); }
 
 uint64_t weft_generator_seed(const weft_generator *g) { return WF_HANDLE(g)->seed; }
 
@@ -115,7 +115,7 @@ static uint64_t read_u64_le(const unsigned char *bytes)
 void weft_generator_state(const weft_generator *g, unsigned char bytes[WEFT_GENERATOR_BYTES])
 {
     WF_NEED_VOID(bytes, WEFT_ERR_ARG, "generator state: no bytes to write it to");
-    if (!g) g = weft_generator_current();
+    if (!g) g = weft_default_generator();
     put_u64_le(bytes, g->seed);
     put_u64_le(bytes + 8, g->draw);
 }
@@ -204,7 +204,7 @@ void weft_generator_reset(void)
 
 /* ---- forks ---- */
 
-void weft_generator_fork(weft_generator *g)
+void weft_default_generator_open(weft_generator *g)
 {
     struct fork *fork = WF_NEW(struct fork);
     const weft_generator *outer = wf_generator_or_current(NULL);
@@ -217,7 +217,7 @@ void weft_generator_fork(weft_generator *g)
     state.fork = fork;
 }
 
-weft_status weft_generator_join(void)
+weft_status weft_default_generator_close(void)
 {
     struct fork *fork = state.fork;
 
@@ -230,9 +230,9 @@ weft_status weft_generator_join(void)
 
 /* ---- numbering by the rank's own shard ---- */
 
-void weft_local_random_begin(void) { state.local++; }
+void weft_local_random_open(void) { state.local++; }
 
-void weft_local_random_end(void)
+void weft_local_random_close(void)
 {
     if (state.local > 0) state.local--;
 }
@@ -300,7 +300,7 @@ void wf_rng_state_enter(struct wf_rng_state *draws)
         set_position(kept->g, kept->then);
     }
     draws->outer = state.fork;
-    weft_generator_fork(draws->forked);
+    weft_default_generator_open(draws->forked);
     if (!draws->forked) set_position(wf_generator_or_current(NULL), draws->current);
     draws->local_now = state.local;
     state.local = draws->local_then;
@@ -310,13 +310,13 @@ void wf_rng_state_leave(struct wf_rng_state *draws)
 {
     state.local = draws->local_now;
     while (state.fork && state.fork != draws->outer)
-        weft_generator_join(); /* a failure leaves more */
+        weft_default_generator_close(); /* a failure leaves more */
     for (int i = 0; i < draws->count; i++) set_position(draws->each[i].g, draws->each[i].now);
 }
 
 void wf_generator_finalize(void)
 {
-    while (state.fork) weft_generator_join();
+    while (state.fork) weft_default_generator_close();
     weft_generator_reset();
     memset(&state, 0, sizeof state);
 }

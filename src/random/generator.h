@@ -21,7 +21,7 @@ struct weft_generator {
 /** `given`, or the thread's current generator for NULL. */
 weft_generator *wf_generator_or_current(weft_generator *given);
 
-/** Elements are numbered within this rank's shard (weft_local_random_begin). */
+/** Elements are numbered within this rank's shard (weft_local_random_open). */
 bool wf_random_is_local(void);
 
 /**

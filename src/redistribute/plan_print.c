@@ -39,7 +39,7 @@ static void append_placements(struct text *text, const struct wf_redist_step *st
 
     for (unsigned left = step->axes; left; left &= left - 1)
         some[n++] = placements[__builtin_ctz(left)];
-    weft_placements_print(some, n, line, sizeof line);
+    weft_placements_format(some, n, line, sizeof line);
     append_text(text, "%s", line);
 }
 
@@ -172,7 +172,7 @@ void wf_redist_hint_flatten_mesh(const struct wf_redist_plan *plan)
         uint64_t hash;
 
         if (count < 2) continue;
-        weft_mesh_print(plan->from->mesh, mesh, sizeof mesh);
+        weft_mesh_format(plan->from->mesh, mesh, sizeof mesh);
         hash =
             wf_hash_mix(wf_hash_mix(wf_hash_bytes(mesh, strlen(mesh)), axes), plan->steps[i].kind) |
             1;

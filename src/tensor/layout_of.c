@@ -1,5 +1,5 @@
 /* layout_of.c: the weft_layout of a distributed tensor. */
-#include <weft/layout.h>
+#include <weft/extend/layout.h>
 
 #include "base/error.h"
 #include "tensor/tensor.h"

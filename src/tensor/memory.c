@@ -37,7 +37,7 @@ const char *wf_memory_category_name(int category)
     return names[category];
 }
 
-void weft_memory_print(FILE *out)
+void weft_print_memory(FILE *out)
 {
     WF_NEED_VOID(out, WEFT_ERR_ARG, "memory print: no file");
     fprintf(out, "%-14s %12s %12s  MiB\n", "memory", "live", "peak");

@@ -5,7 +5,7 @@
 
 enum { SHOWN_PER_DIM = 8 };
 
-int weft_tensor_describe(const weft_tensor *t, char *text, size_t bytes)
+int weft_tensor_format(const weft_tensor *t, char *text, size_t bytes)
 {
     if (!text) bytes = 0;
     if (t && t->refs <= 0) return snprintf(text, bytes, "(released tensor)");
@@ -36,7 +36,7 @@ void weft_tensor_print(const weft_tensor *t, FILE *out)
 
     WF_NEED_VOID(out, WEFT_ERR_ARG, "tensor print: no file");
     if (wf_tensor_check_alive(t, "tensor print") != WEFT_OK) return;
-    weft_tensor_describe(t, text, sizeof text);
+    weft_tensor_format(t, text, sizeof text);
     fprintf(out, "%s ", text);
     if (t && t->layout->desc.numel && !wf_is_meta(t)) {
         wf_wait_ready(t);

@@ -295,7 +295,7 @@ static void report_leaks(void)
             const weft_tensor *t = &chunk->handles[i];
 
             if (t->refs <= 0) continue;
-            weft_tensor_describe(t, text, sizeof text);
+            weft_tensor_format(t, text, sizeof text);
             WF_LOG(WF_LOG_WARN, "leak", "tensor from %s still held at the end: %s", t->origin,
                    text);
             shown++;
@@ -404,7 +404,7 @@ double weft_item(const weft_tensor *t)
     if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
         char text[200];
 
-        weft_tensor_describe(t, text, sizeof text);
+        weft_tensor_format(t, text, sizeof text);
         WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
         return NAN;
     }

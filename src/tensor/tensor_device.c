@@ -55,13 +55,13 @@ weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
                            "empty_like");
 }
 
-weft_tensor *weft_tensor_to(weft_tensor *t, weft_device device)
+weft_tensor *weft_to_device(weft_tensor *t, weft_device device)
 {
     char text[256];
 
     WF_TRY_PTR(wf_tensor_need_alive(t, "to"));
     if (!t || weft_tensor_device(t) == device) return t;
-    weft_tensor_describe(t, text, sizeof text);
+    weft_tensor_format(t, text, sizeof text);
     WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",
                 (int)device, text);
     WF_NEED_PTR(weft_tensor_device(t) != WEFT_META, WEFT_ERR_STATE,

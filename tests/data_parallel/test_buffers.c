@@ -24,11 +24,11 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
 
     (void)n;
     if (weft_module_training(m)) {
-        weft_no_grad_begin();
+        weft_no_grad_open();
         weft_copy_(mean, weft_add(weft_mul_scalar(mean, 0.5),
                                   weft_mul_scalar(weft_mean(x, 1, &rows, false), 0.5)));
         weft_copy_(count, weft_add_scalar(count, 1));
-        weft_no_grad_end();
+        weft_no_grad_close();
     }
     return weft_call(weft_module_child(m, "mlp"), y);
 }

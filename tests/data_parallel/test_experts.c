@@ -32,7 +32,8 @@ static weft_tensor *give_back(weft_tensor *rows, weft_mesh *mesh)
 
     if (!mesh) return rows;
     mine[0] = weft_shard(0);
-    return weft_untyped(weft_to_local(weft_redistribute(rows, mine), NULL)); /* these are its own */
+    return weft_drop_grad_types(
+        weft_to_local(weft_redistribute(rows, mine), NULL)); /* these are its own */
 }
 
 static weft_tensor *run_experts(weft_module *m, weft_tensor *const *inputs, int n)
@@ -57,8 +58,9 @@ static const weft_module_class class_experts = {.type = "experts", .forward = ru
 
 static weft_tensor *one_expert(weft_tensor *x, weft_tensor *up, weft_tensor *down, int number)
 {
-    up = weft_untyped(weft_select(up, 0, number)); /* tokens of other ranks are this rank's own */
-    down = weft_untyped(weft_select(down, 0, number));
+    up = weft_drop_grad_types(
+        weft_select(up, 0, number)); /* tokens of other ranks are this rank's own */
+    down = weft_drop_grad_types(weft_select(down, 0, number));
     return weft_matmul(weft_relu(weft_matmul(x, up)), down);
 }
 
@@ -111,7 +113,7 @@ static weft_tensor *run_best(weft_module *m, weft_tensor *const *inputs, int n)
 
     (void)n;
     y = weft_tensor_mesh(up) ? dispatched(x, best, up, down) : masked(x, best, up, down);
-    return weft_mul(y, weft_max(share, 1, (int[]){-1}, true));
+    return weft_mul(y, weft_amax(share, 1, (int[]){-1}, true));
 }
 
 static const weft_module_class class_best = {.type = "best expert", .forward = run_best};
@@ -507,7 +509,7 @@ static weft_tensor *run_some(weft_module *m, weft_tensor *const *inputs, int n)
 
     (void)n;
     if (weft_mesh_local_rank(weft_tensor_mesh(w), "ep") > 0) return sum;
-    return weft_add(sum, weft_untyped(weft_sum_all(weft_to_local(w, NULL))));
+    return weft_add(sum, weft_drop_grad_types(weft_sum_all(weft_to_local(w, NULL))));
 }
 
 static const weft_module_class class_some = {.type = "some", .forward = run_some};

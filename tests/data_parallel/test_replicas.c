@@ -127,9 +127,9 @@ static void write_between(struct tw_options o, const char *path)
         weft_tensor *weight = weft_module_parameter(t.replica, path);
         weft_tensor *loss = tw_loss(t.replica, 0, t.me, t.replicas, tw_all);
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         WT_EQ(weft_copy_(weight, weft_mul_scalar(weight, 2)), WEFT_OK);
-        weft_no_grad_end();
+        weft_no_grad_close();
         WT_EQ(weft_data_parallel_backward(t.replica, loss, 1), WEFT_ERR_STATE);
         WT_ALL(strstr(weft_error_message(), "recomputed") != NULL);
         WT_FAILED(WEFT_ERR_STATE, "modified in place by copy");

@@ -246,7 +246,7 @@ static weft_module *small_gpt(void)
 static void forecast(int dp, int tp, bool shard)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, tp);
-    weft_mesh *meshes[] = {w.mesh, weft_mesh_fake(wt_rank(), "dp=%d,tp=%d", dp, tp)};
+    weft_mesh *meshes[] = {w.mesh, weft_mesh_new_fake(wt_rank(), "dp=%d,tp=%d", dp, tp)};
     weft_ledger_sum sums[2];
 
     for (int i = 0; i < 2; i++) {

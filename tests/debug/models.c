@@ -8,7 +8,8 @@ static weft_tensor *in_turn(weft_module *m, weft_tensor *const *inputs, int n)
     weft_tensor *x = inputs[0];
 
     (void)n;
-    for (int i = 0; i < weft_module_children(m); i++) x = weft_call(weft_module_child_at(m, i), x);
+    for (int i = 0; i < weft_module_child_count(m); i++)
+        x = weft_call(weft_module_child_at(m, i), x);
     return x;
 }
 

@@ -124,7 +124,7 @@ WT_TEST(bytes__embedding_rows_send_2k_or_k)
 WT_TEST(bytes__loss_over_sharded_classes_sends_12_bytes_per_token)
 {
     struct wt_world w = wt_world_open();
-    const weft_plan plan[] = {{"", weft_loss_parallel()}, {0}};
+    const weft_plan plan[] = {{"", weft_cross_entropy_parallel()}, {0}};
     weft_placement classes = weft_shard(-1);
 
     for (int64_t share = 1; share <= 6; share += 5) {

@@ -35,7 +35,7 @@ static struct training prepare(weft_mesh *mesh)
                               {"blocks.*.mlp.up", weft_colwise_parallel()},
                               {"blocks.*.mlp.down", weft_rowwise_parallel()},
                               {"head", weft_colwise_parallel_with(keep)},
-                              {"loss", weft_loss_parallel()},
+                              {"loss", weft_cross_entropy_parallel()},
                               {0}};
     struct training t;
 
@@ -69,7 +69,7 @@ static weft_status forecast(weft_forecast *f, weft_mesh *mesh)
 WT_TEST(forecast__is_what_a_real_step_then_does)
 {
     struct wt_world w = wt_world_open();
-    weft_mesh *fake = weft_mesh_fake(wt_rank(), "tp=%d", wt_ranks());
+    weft_mesh *fake = weft_mesh_new_fake(wt_rank(), "tp=%d", wt_ranks());
     int64_t weights = weft_memory_of(WEFT_MEMORY_WEIGHTS).live;
     int64_t optimizer = weft_memory_of(WEFT_MEMORY_OPTIMIZER).live;
     weft_ledger_sum sum;
@@ -105,7 +105,7 @@ WT_TEST(forecast__of_every_rank_adds_up)
     for (int ranks = 1; ranks <= 8; ranks += 7) {
         split = 0;
         for (int rank = 0; rank < ranks; rank++) {
-            weft_mesh *fake = weft_mesh_fake(rank, "tp=%d", ranks);
+            weft_mesh *fake = weft_mesh_new_fake(rank, "tp=%d", ranks);
 
             WT_ALL(forecast(&f, fake) == WEFT_OK);
             weights = f.memory[WEFT_MEMORY_WEIGHTS].live;
@@ -133,7 +133,7 @@ static weft_status rows_to_all(weft_module *m, weft_tensor **inputs, int n, weft
 WT_TEST(forecast__of_many_ranks_follows_the_closed_form)
 {
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_mesh *mesh = weft_mesh_fake(77, "dp=512,pp=2");
+    weft_mesh *mesh = weft_mesh_new_fake(77, "dp=512,pp=2");
     weft_scope *scope = weft_scope_open();
 
     WEFT_CHECK(weft_link_set("dp", 0, 1000));
@@ -239,7 +239,7 @@ static weft_forecast_axis blocks_on_tp(weft_mesh *mesh, int n, int64_t width)
 WT_TEST(forecast__of_a_thousand_ranks_adds_8k_per_block)
 {
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_mesh *mesh = weft_mesh_fake(0, "dp=16,cp=4,tp=16");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "dp=16,cp=4,tp=16");
     weft_scope *scope = weft_scope_open();
 
     for (int64_t width = 512; width <= 1024; width += 512) {
@@ -272,7 +272,7 @@ WT_TEST(forecast__refuses_models_with_elements)
 
 WT_TEST(forecast_print__has_memory_and_communication)
 {
-    weft_mesh *fake = weft_mesh_fake(0, "tp=4");
+    weft_mesh *fake = weft_mesh_new_fake(0, "tp=4");
     struct wt_text t;
     weft_forecast f;
 

@@ -24,7 +24,7 @@ static int64_t some(int64_t n) { return wt_ranks() > 1 ? n : 0; }
 
 static int module_named(const weft_ledger *ledger, const char *name)
 {
-    for (int i = 0; i < weft_ledger_modules(ledger); i++)
+    for (int i = 0; i < weft_ledger_module_count(ledger); i++)
         if (strcmp(weft_ledger_module(ledger, i), name) == 0) return i;
     return -1;
 }
@@ -215,7 +215,8 @@ static int hooks_of(weft_module *m)
 {
     int count = m->on_input.count + m->on_output.count;
 
-    for (int i = 0; i < weft_module_children(m); i++) count += hooks_of(weft_module_child_at(m, i));
+    for (int i = 0; i < weft_module_child_count(m); i++)
+        count += hooks_of(weft_module_child_at(m, i));
     return count;
 }
 
@@ -258,7 +259,7 @@ WT_TEST(ledger__knows_parameters_and_their_layouts)
 
     train(mlp, wt_whole(WEFT_F32, 0, 20, 10));
     for (int distributed = 0; distributed <= 1; distributed++) {
-        WT_EQ(weft_ledger_parameters(w.ledger, distributed), 4);
+        WT_EQ(weft_ledger_parameter_count(w.ledger, distributed), 4);
         WT_ALL(is_parameter(w.ledger, distributed, 0, "MLP.net1", "weight", "f32[16,10] [S(0)]"));
         WT_ALL(is_parameter(w.ledger, distributed, 1, "MLP.net1", "bias", "f32[16] [S(0)]"));
         WT_ALL(is_parameter(w.ledger, distributed, 2, "MLP.net2", "weight", "f32[10,16] [S(1)]"));
@@ -280,12 +281,12 @@ static void spread_stack(struct wt_world *w, int n)
     char name[64];
 
     weft_ledger_start(w->ledger);
-    WT_EQ(weft_ledger_parameters(w->ledger, false), 0);
-    WT_EQ(weft_ledger_parameters(w->ledger, true), 0);
+    WT_EQ(weft_ledger_parameter_count(w->ledger, false), 0);
+    WT_EQ(weft_ledger_parameter_count(w->ledger, true), 0);
     WEFT_CHECK(weft_parallelize_module(stack, w->mesh, plan));
     train(stack, wt_whole(WEFT_F32, 0, 20, 10));
-    WT_EQ(weft_ledger_parameters(w->ledger, true), 8);
-    WT_EQ(weft_ledger_parameters(w->ledger, false), 4 * n);
+    WT_EQ(weft_ledger_parameter_count(w->ledger, true), 8);
+    WT_EQ(weft_ledger_parameter_count(w->ledger, false), 4 * n);
     for (int i = 0; i < 8; i++) {
         snprintf(name, sizeof name, "MLPStacked.layers.%d.net%d", i / 4, i / 2 % 2 + 1);
         WT_ALL(is_parameter(w->ledger, true, i, name, i % 2 ? "bias" : "weight", "on (tp:"));
@@ -316,7 +317,7 @@ WT_TEST(ledger__traces_modules)
 
     weft_set_requires_grad(x, true);
     train(mlp, x);
-    WT_EQ(weft_ledger_modules(w.ledger), 5);
+    WT_EQ(weft_ledger_module_count(w.ledger), 5);
     for (int i = 0; i < 5; i++) {
         bool outer = i < 2;
 
@@ -357,8 +358,8 @@ WT_TEST(ledger__begins_with_nothing_but_the_program)
 {
     struct wt_world w = wt_world_open();
 
-    WT_EQ(weft_ledger_modules(NULL), 0);
-    WT_EQ(weft_ledger_modules(w.ledger), 1);
+    WT_EQ(weft_ledger_module_count(NULL), 0);
+    WT_EQ(weft_ledger_module_count(w.ledger), 1);
     WT_ALL(strcmp(weft_ledger_module(w.ledger, 0), "Global") == 0);
     WT_ALL(weft_ledger_module(w.ledger, 1) == NULL);
     WT_EQ(within(w.ledger, "Global", ALL, FORWARD), 0);

@@ -25,7 +25,7 @@ static char *table(const weft_ledger *ledger, weft_noise noise)
     struct wt_text t;
 
     wt_text_begin(&t);
-    weft_ledger_table(ledger, noise, t.out);
+    weft_ledger_table_print(ledger, noise, t.out);
     return (char *)wt_text_end(&t);
 }
 
@@ -65,7 +65,7 @@ WT_TEST(ledger_json__is_valid_and_complete)
 
     WT_ALL(weft_backward(weft_sum_all(weft_call(mlp, wt_whole(WEFT_F32, 0, 20, 10)))) == WEFT_OK);
     wt_text_begin(&t);
-    weft_ledger_json(w.ledger, t.out);
+    weft_ledger_json_print(w.ledger, t.out);
     text = wt_text_end(&t);
     wt_note("%.900s", text);
     WT_ALL(wt_is_json(text));

@@ -11,7 +11,7 @@ static char *drawn(const char *mesh_text, int ndim, const int64_t *shape, const 
                    weft_status (*draw)(const weft_tensor *t, FILE *out))
 {
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_mesh *mesh = weft_mesh_fake(0, "%s", mesh_text);
+    weft_mesh *mesh = weft_mesh_new_fake(0, "%s", mesh_text);
     weft_placement p[WEFT_MAX_AXES];
     struct wt_text t;
 
@@ -27,7 +27,7 @@ static char *drawn(const char *mesh_text, int ndim, const int64_t *shape, const 
 static bool says(const char *mesh, int ndim, const int64_t *shape, const char *placements,
                  const char *expected)
 {
-    char *text = drawn(mesh, ndim, shape, placements, weft_visualize_sharding);
+    char *text = drawn(mesh, ndim, shape, placements, weft_sharding_print);
     bool good = strcmp(text, expected) == 0;
 
     if (!good) wt_note("got\n%s", text);
@@ -101,13 +101,13 @@ WT_TEST(sharding_text__of_more_dims_in_slices)
 WT_TEST(sharding_text__of_many_ranks_is_short)
 {
     char *text = drawn("dp=16,cp=4,tp=16", 2, (int64_t[]){8192, 8192}, "S(0),S(0),S(1)",
-                       weft_visualize_sharding);
+                       weft_sharding_print);
 
     WT_ALL(strlen(text) < 30000);
     WT_EQ(wt_occurrences(text, "\n"), 2 + 1 + 2 * 32 + 1);
     WT_EQ(wt_occurrences(text, "  0:128 | 0 "), 1);
     free(text);
-    text = drawn("dp=16,cp=4,tp=16", 1, (int64_t[]){64}, "R,R,S(0)", weft_visualize_sharding);
+    text = drawn("dp=16,cp=4,tp=16", 1, (int64_t[]){64}, "R,R,S(0)", weft_sharding_print);
     WT_EQ(wt_occurrences(text, "0,16,32,48,64,80,96,112,128.. |"), 1);
     free(text);
 }
@@ -118,15 +118,15 @@ WT_TEST(sharding_text__is_written_by_the_first_rank)
     struct wt_text t;
 
     wt_text_begin(&t);
-    WT_ALL(weft_visualize_sharding(wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)"), t.out) ==
+    WT_ALL(weft_sharding_print(wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)"), t.out) ==
            WEFT_OK);
-    WT_ALL(weft_visualize_sharding(wt_spread(&w, wt_whole(WEFT_F32, 0, 0, 4), "S(0)"), t.out) ==
+    WT_ALL(weft_sharding_print(wt_spread(&w, wt_whole(WEFT_F32, 0, 0, 4), "S(0)"), t.out) ==
            WEFT_OK);
     WT_ALL((strlen(wt_text_end(&t)) > 0) == (wt_rank() == 0));
     WT_EQ(wt_occurrences(t.text, "f32["), wt_rank() == 0);
-    WT_ALL(weft_visualize_sharding(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
+    WT_ALL(weft_sharding_print(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "plain");
-    WT_ALL(weft_visualize_sharding_svg(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
+    WT_ALL(weft_sharding_svg_print(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "plain");
     free(t.text);
     wt_world_close(&w);
@@ -163,7 +163,7 @@ static bool is_xml(const char *text)
 static int cells(const char *mesh, int ndim, const int64_t *shape, const char *placements,
                  const char *what)
 {
-    char *text = drawn(mesh, ndim, shape, placements, weft_visualize_sharding_svg);
+    char *text = drawn(mesh, ndim, shape, placements, weft_sharding_svg_print);
     int count;
 
     WT_ALL(is_xml(text));
@@ -193,8 +193,7 @@ WT_TEST(sharding_svg__has_a_cell_per_piece)
 /* The picture that docs/concepts/debugging.md shows is the one that is drawn. */
 WT_TEST(sharding_svg__in_the_documentation_is_up_to_date)
 {
-    char *text =
-        drawn("dp=2,tp=4", 2, (int64_t[]){5, 16}, "S(0),S(1)", weft_visualize_sharding_svg);
+    char *text = drawn("dp=2,tp=4", 2, (int64_t[]){5, 16}, "S(0),S(1)", weft_sharding_svg_print);
     FILE *file;
     const char *at = text;
     char path[512];

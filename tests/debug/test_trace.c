@@ -117,7 +117,7 @@ WT_TEST(trace_compare__finds_where_runs_part)
         struct wt_text t;
 
         wt_text_begin(&t);
-        WT_EQ(weft_trace_compare(runs[0], runs[i], t.out), empty ? 0 : differences[i]);
+        WT_EQ(weft_trace_difference_print(runs[0], runs[i], t.out), empty ? 0 : differences[i]);
         wt_text_end(&t);
         wt_note("%d: %s", i, t.text);
         WT_ALL(!said[i] || empty || strstr(t.text, said[i]));
@@ -268,7 +268,7 @@ WT_TEST(explain__names_inputs_moves_and_outputs)
 
     weft_set_requires_grad(a, true);
     wt_text_begin(&t);
-    WT_ALL(weft_explain(weft_relu(weft_add(a, b)), 1, t.out) == WEFT_OK);
+    WT_ALL(weft_explain_print(weft_relu(weft_add(a, b)), 1, t.out) == WEFT_OK);
     wt_text_end(&t);
     wt_note("%s", t.text);
     WT_ALL(strncmp(t.text, "relu\n  in: f32[8,128] [S(", 25) == 0);
@@ -276,7 +276,7 @@ WT_TEST(explain__names_inputs_moves_and_outputs)
     WT_EQ(wt_occurrences(t.text, "all-to-all"), wt_ranks() > 1);
     WT_EQ(wt_occurrences(t.text, " bytes sent, "), wt_ranks() > 1);
     free(t.text);
-    WT_ALL(weft_explain(b, 0, stdout) == WEFT_ERR_STATE);
+    WT_ALL(weft_explain_print(b, 0, stdout) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "no recorded op");
     wt_world_close(&w);
 }
@@ -292,7 +292,7 @@ WT_TEST(explain__names_nodes_that_have_no_plan)
 
     weft_set_requires_grad(a, true);
     wt_text_begin(&t);
-    WT_ALL(weft_explain(weft_redistribute_with(a, &whole, &half), 3, t.out) == WEFT_OK);
+    WT_ALL(weft_explain_print(weft_redistribute_with(a, &whole, &half), 3, t.out) == WEFT_OK);
     WT_ALL(strcmp(wt_text_end(&t), "redistribute\n") == 0);
     free(t.text);
     wt_world_close(&w);

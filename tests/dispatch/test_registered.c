@@ -221,20 +221,20 @@ WT_TEST(registered__arguments_need_not_be_tensors)
         weft_argument a[] = {weft_text_argument("sum"), weft_tensor_argument(x),
                              weft_tensor_argument(NULL), weft_integer_argument(3),
                              weft_number_argument(1)};
-        weft_cache_stats before;
+        weft_plan_cache_stats before;
 
         WT_ALL(wt_near_tensors(door_run(op, 5, a), whole, WT_EXACT));
         WT_ALL(wt_is_placed(door_run(op, 5, a), "S(0)"));
-        before = weft_cache_statistics();
+        before = weft_plan_cache_statistics();
         a[4].number = 2;
         WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_cache_statistics().plan_misses, before.plan_misses);
+        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses);
         a[0].text = "other";
         WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_cache_statistics().plan_misses, before.plan_misses + 1);
+        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 1);
         a[3].integer = 4;
         WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_cache_statistics().plan_misses, before.plan_misses + 2);
+        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 2);
         WT_ALL(weft_unregister_op("told") == WEFT_OK);
         wt_world_close(&w);
     }
@@ -264,7 +264,7 @@ WT_TEST(registered__without_tensors_or_elements)
     WT_ALL(y && !weft_tensor_mesh(y) && wt_local_is_all(y, 0));
     WT_ALL(weft_unregister_op("count") == WEFT_OK);
     op = weft_register_op(&dims);
-    on_meta = weft_tensor_argument(weft_tensor_to(x, WEFT_META));
+    on_meta = weft_tensor_argument(weft_to_device(x, WEFT_META));
     y = door_run(op, 1, &on_meta);
     WT_ALL(y && weft_tensor_device(y) == WEFT_META && wt_is_placed(y, "S(0)"));
     WT_ALL(weft_unregister_op("dims") == WEFT_OK);

@@ -46,9 +46,9 @@ WT_TEST(norm_weight__plain_beside_a_local_shard)
         REFUSED(weft_rms_norm(x, weight, 1e-6),
                 "rms_norm, input 1, f64[6]: on axis tp it wants a gradient, and its gradient would "
                 "be this rank's share only");
-        weft_no_grad_begin(); /* without a gradient there is nothing to lose */
+        weft_no_grad_open(); /* without a gradient there is nothing to lose */
         WT_ALL(weft_rms_norm(x, weight, 1e-6) != NULL);
-        weft_no_grad_end();
+        weft_no_grad_close();
         WT_STILL(&w);
         wt_world_close(&w);
     }
@@ -146,7 +146,7 @@ WT_TEST(logits__gathered_before_the_loss_style)
 {
     struct wt_world w = wt_world_open();
     weft_module *model = weft_sequential_new(), *loss;
-    weft_plan plan[] = {{"loss", weft_loss_parallel()}, {NULL, {0}}};
+    weft_plan plan[] = {{"loss", weft_cross_entropy_parallel()}, {NULL, {0}}};
     weft_tensor *logits =
         weft_to_local(wt_to(wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 16), "S(1)"), "R"), NULL);
 
@@ -283,7 +283,7 @@ WT_TEST(term__used_as_the_value)
     REFUSED(weft_relu(y), "relu, input 0, f64[4,6] {P} of (tp:");
     REFUSED(weft_from_local(y, w.mesh, &whole, NULL), "ranks hold terms that nobody has reduced");
     REFUSED(weft_from_local(x, w.mesh, &whole, NULL), "ranks hold different parts");
-    WT_ALL(weft_relu(weft_untyped(y)) != NULL); /* the program takes it upon itself */
+    WT_ALL(weft_relu(weft_drop_grad_types(y)) != NULL); /* the program takes it upon itself */
     WT_ALL(weft_mul_scalar(y, 2) && weft_add(y, y) && weft_neg(y));
     WT_STILL(&w);
     wt_world_close(&w);

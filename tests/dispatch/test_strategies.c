@@ -233,14 +233,14 @@ WT_TEST(rules__replace_a_built_in_one_also_for_cached_calls)
     for (int64_t n = 4; n <= 9; n += 5) {
         struct wt_world w = wt_world_open();
         weft_tensor *whole = wt_whole(WEFT_F32, 0, n, 3), *x = wt_spread(&w, whole, "S(0)");
-        weft_cache_stats before;
+        weft_plan_cache_stats before;
 
         WT_ALL(wt_is_placed(weft_exp(x), "S(0)"));
         WT_ALL(weft_register_rule("exp", door_nothing_more, NULL) == WEFT_OK);
         WT_ALL(wt_is_placed(weft_exp(x), "R"));
-        before = weft_cache_statistics();
+        before = weft_plan_cache_statistics();
         WT_ALL(wt_is_placed(weft_exp(x), "R"));
-        WT_EQ(weft_cache_statistics().plan_hits, before.plan_hits + 1);
+        WT_EQ(weft_plan_cache_statistics().plan_hits, before.plan_hits + 1);
         WT_ALL(wt_near_tensors(weft_exp(x), weft_exp(whole), WT_EXACT));
         WT_ALL(weft_unregister_rule("exp") == WEFT_OK);
         WT_ALL(wt_is_placed(weft_exp(x), "S(0)"));

@@ -269,7 +269,7 @@ WT_TEST(distribute__refuses_what_is_no_leaf_and_what_is_spread)
 WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
 {
     struct wt_world w = wt_world_open();
-    weft_mesh *fake = weft_mesh_fake(1, "tp=3");
+    weft_mesh *fake = weft_mesh_new_fake(1, "tp=3");
     weft_placement rows = weft_shard(0);
     weft_tensor *whole = wt_whole(WEFT_F64, 0, 7, 2), *t;
     double want[6];
@@ -281,7 +281,7 @@ WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(!weft_from_local_with(whole, fake, &rows, (weft_from_local_options){.run_check = true}));
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
-    WT_ALL(weft_distribute_tensor(weft_tensor_to(whole, WEFT_META), fake, &rows, 0));
+    WT_ALL(weft_distribute_tensor(weft_to_device(whole, WEFT_META), fake, &rows, 0));
     WT_STILL(&w);
     weft_mesh_release(fake);
     wt_world_close(&w);
@@ -300,19 +300,19 @@ WT_TEST(mesh__is_the_innermost_pushed_one)
 
     WT_ALL(!weft_from_local(whole, NULL, one, NULL));
     WT_FAILED(WEFT_ERR_STATE, "no mesh");
-    WT_ALL(weft_mesh_push(w.mesh) == WEFT_OK);
+    WT_ALL(weft_default_mesh_open(w.mesh) == WEFT_OK);
     t = wt_to(weft_from_local(wt_constant(3, 3, 1), NULL, one, NULL), "R");
     WT_ALL(wt_has_shape(t, 2, (int64_t)3 * wt_ranks(), (int64_t)3) && wt_local_is_all(t, 1));
     t = weft_distribute_tensor(whole, NULL, one, -1);
     WT_EQ(weft_local_size(t, 0), 3);
-    WT_ALL(weft_mesh_push(nested) == WEFT_OK);
+    WT_ALL(weft_default_mesh_open(nested) == WEFT_OK);
     t = weft_distribute_tensor(whole, NULL, two, -1);
     WT_EQ(weft_local_size(t, 0), 3 * inner);
     WT_ALL(wt_is_placed(weft_distribute_tensor(whole, NULL, NULL, -1), "R,R"));
-    WT_ALL(weft_mesh_pop(nested) == WEFT_OK);
+    WT_ALL(weft_default_mesh_close(nested) == WEFT_OK);
     t = weft_distribute_tensor(whole, NULL, one, -1);
     WT_EQ(weft_local_size(t, 0), 3);
-    WT_ALL(weft_mesh_pop(w.mesh) == WEFT_OK);
+    WT_ALL(weft_default_mesh_close(w.mesh) == WEFT_OK);
     weft_mesh_release(nested);
     wt_world_close(&w);
 }

@@ -16,11 +16,11 @@ static weft_tensor *from_parts(struct wt_world *w, weft_tensor *local, int64_t r
                                bool requires_grad)
 {
     weft_placement p = weft_shard(0);
-    weft_flat rest = {.dtype = weft_tensor_dtype(local), .requires_grad = requires_grad};
+    weft_dtensor_spec rest = {.dtype = weft_tensor_dtype(local), .requires_grad = requires_grad};
 
     if (weft_layout_make(&rest.layout, w->mesh, &p, 1, 2, (int64_t[]){rows, 3}) != WEFT_OK)
         return NULL;
-    return weft_tensor_unflatten(local, &rest);
+    return weft_dtensor_wrap(local, &rest);
 }
 
 /* DT-01: 3 rows each, and uneven shards. */
@@ -43,7 +43,7 @@ WT_TEST(flat__builds_a_tensor_from_its_shards)
         WT_ALL(t && !weft_requires_grad(t));
         if (wt_ranks() == 1) { /* beside others it ends the job: tests/traps/test_disagreement.c */
             WT_ALL(!from_parts(&w, local, 4 * rows[i] + 4, true));
-            WT_FAILED(WEFT_ERR_SHAPE, "unflatten");
+            WT_FAILED(WEFT_ERR_SHAPE, "dtensor_wrap");
         }
         wt_world_close(&w);
     }
@@ -56,33 +56,33 @@ WT_TEST(flat__gives_the_local_tensor_and_takes_it_back)
     for (int i = 0; i < 6; i++) {
         struct wt_world w = wt_world_open();
         weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F64, 0, 7, 4), layouts[i]), *local, *back;
-        weft_flat rest, again;
+        weft_dtensor_spec rest, again;
 
-        WT_ALL(!weft_tensor_flatten(t, NULL)); /* trial 3 */
-        WT_FAILED(WEFT_ERR_ARG, "flatten: no place");
+        WT_ALL(!weft_dtensor_unwrap(t, NULL)); /* trial 3 */
+        WT_FAILED(WEFT_ERR_ARG, "dtensor_unwrap: no place");
         wt_moved(&w, WEFT_COLL_COUNT);
-        local = weft_tensor_flatten(t, &rest);
+        local = weft_dtensor_unwrap(t, &rest);
         WT_ALL(local && weft_tensor_mesh(local) == NULL && weft_data(local) == weft_data(t));
-        back = weft_tensor_unflatten(local, &rest);
+        back = weft_dtensor_wrap(local, &rest);
         WT_ALL(back->layout == t->layout && weft_data(back) == weft_data(t));
-        WT_ALL(weft_tensor_flatten(back, &again) && weft_flat_equal(&rest, &again));
+        WT_ALL(weft_dtensor_unwrap(back, &again) && weft_dtensor_spec_equal(&rest, &again));
         WT_STILL(&w);
-        WT_ALL(!weft_tensor_flatten(local, &again));
+        WT_ALL(!weft_dtensor_unwrap(local, &again));
         WT_FAILED(WEFT_ERR_ARG, "plain");
-        WT_ALL(!weft_tensor_unflatten(t, &rest));
+        WT_ALL(!weft_dtensor_wrap(t, &rest));
         WT_FAILED(WEFT_ERR_ARG, "distributed already");
         rest.dtype = WEFT_F32;
-        WT_ALL(!weft_tensor_unflatten(local, &rest));
+        WT_ALL(!weft_dtensor_wrap(local, &rest));
         WT_FAILED(WEFT_ERR_DTYPE, "f64, not f32");
         wt_world_close(&w);
     }
 }
 
-static weft_flat flat_of(weft_tensor *t)
+static weft_dtensor_spec flat_of(weft_tensor *t)
 {
-    weft_flat rest = {0};
+    weft_dtensor_spec rest = {0};
 
-    weft_tensor_flatten(t, &rest);
+    weft_dtensor_unwrap(t, &rest);
     return rest;
 }
 
@@ -97,22 +97,23 @@ WT_TEST(flat__equality_is_that_of_everything_but_data)
         weft_placement p = weft_shard(0);
         int64_t a = sizes[i][0], b = sizes[i][1];
         weft_tensor *one = wt_constant(a, b, 1);
-        weft_flat base = flat_of(wt_spread(&w, one, "S(0)")), twin, differ[6];
+        weft_dtensor_spec base = flat_of(wt_spread(&w, one, "S(0)")), twin, differ[6];
 
         twin = flat_of(weft_set_requires_grad(wt_spread(&w, wt_constant(a, b, 2), "S(0)"), true));
         differ[0] = flat_of(wt_spread(&w, one, "R"));
         differ[1] = flat_of(weft_distribute_tensor(one, other, &p, -1));
         differ[2] = flat_of(wt_spread(&w, wt_constant(a + 1, b, 1), "S(0)"));
         differ[3] = flat_of(wt_spread(&w, weft_cast(one, WEFT_F64), "S(0)"));
-        differ[4] = flat_of(weft_tensor_to(wt_spread(&w, one, "S(0)"), WEFT_META));
+        differ[4] = flat_of(weft_to_device(wt_spread(&w, one, "S(0)"), WEFT_META));
         differ[5] = base;
         differ[5].layout.stride[0] = 1;
         differ[5].layout.stride[1] = a;
-        WT_ALL(weft_flat_equal(&base, &twin) && weft_flat_hash(&base) == weft_flat_hash(&twin));
+        WT_ALL(weft_dtensor_spec_equal(&base, &twin) &&
+               weft_dtensor_spec_hash(&base) == weft_dtensor_spec_hash(&twin));
         for (int d = 0; d < 6; d++) {
             wt_note("difference %d", d);
-            WT_ALL(!weft_flat_equal(&base, &differ[d]));
-            WT_ALL(weft_flat_hash(&base) != weft_flat_hash(&differ[d]));
+            WT_ALL(!weft_dtensor_spec_equal(&base, &differ[d]));
+            WT_ALL(weft_dtensor_spec_hash(&base) != weft_dtensor_spec_hash(&differ[d]));
         }
         weft_mesh_release(other);
         wt_world_close(&w);
@@ -123,11 +124,11 @@ WT_TEST(flat__equality_is_that_of_everything_but_data)
 
 static weft_tensor *saved_and_loaded(weft_tensor *t)
 {
-    int64_t size = weft_tensor_save(t, NULL, 0);
+    int64_t size = weft_shard_to_bytes(t, NULL, 0);
     char *bytes = malloc((size_t)size + 1);
     weft_tensor *back = NULL;
 
-    if (weft_tensor_save(t, bytes, size) == size) back = weft_tensor_load(bytes, size);
+    if (weft_shard_to_bytes(t, bytes, size) == size) back = weft_shard_from_bytes(bytes, size);
     free(bytes);
     return back;
 }
@@ -168,7 +169,7 @@ WT_TEST(save__keeps_meshes_of_several_axes_and_plain_tensors)
     back = saved_and_loaded(weft_transpose(plain, 0, 1));
     WT_ALL(weft_tensor_mesh(back) == NULL);
     WT_ALL(wt_near_tensors(back, weft_transpose(plain, 0, 1), WT_EXACT));
-    back = saved_and_loaded(weft_tensor_to(wt_spread(&w, plain, "S(0),R"), WEFT_META));
+    back = saved_and_loaded(weft_to_device(wt_spread(&w, plain, "S(0),R"), WEFT_META));
     WT_ALL(weft_tensor_device(back) == WEFT_META && wt_is_placed(back, "S(0),R"));
     wt_world_close(&w);
 }
@@ -186,13 +187,13 @@ WT_TEST(load__refuses_what_is_no_tensor)
         return; /* beside other ranks, which have bytes of their own, it ends the job */
     w = wt_world_open();
     t = wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 3), "S(0)");
-    size = weft_tensor_save(t, NULL, 0);
+    size = weft_shard_to_bytes(t, NULL, 0);
     bytes = malloc((size_t)size);
     copy = malloc((size_t)size);
-    WT_ALL(weft_tensor_save(t, bytes, size) == size);
+    WT_ALL(weft_shard_to_bytes(t, bytes, size) == size);
     for (int64_t n = 0; n<size; n += n> 40 ? 37 : 1) {
         memcpy(copy, bytes, (size_t)n);
-        refused &= !weft_tensor_load(copy, n) && weft_error_status() == WEFT_ERR_IO;
+        refused &= !weft_shard_from_bytes(copy, n) && weft_error_status() == WEFT_ERR_IO;
         weft_error_clear();
     }
     WT_ALL(refused);
@@ -201,14 +202,14 @@ WT_TEST(load__refuses_what_is_no_tensor)
 
         memcpy(copy, bytes, (size_t)size);
         copy[at] = (char)(copy[at] ^ 0x41);
-        weft_tensor_load(copy, size);
+        weft_shard_from_bytes(copy, size);
         weft_error_clear();
         weft_scope_close(scope);
     }
     copy[0] = 'x';
-    WT_ALL(!weft_tensor_load(copy, size));
+    WT_ALL(!weft_shard_from_bytes(copy, size));
     WT_FAILED(WEFT_ERR_IO, "no saved tensor");
-    WT_ALL(weft_tensor_save(NULL, NULL, 0) == -1);
+    WT_ALL(weft_shard_to_bytes(NULL, NULL, 0) == -1);
     WT_FAILED(WEFT_ERR_ARG, "no tensor");
     free(bytes);
     free(copy);

@@ -269,9 +269,9 @@ WT_TEST(to_local__without_gradient_is_the_stored_tensor)
         weft_tensor *t = wt_spread(&w, wt_constant(5, 3, 1), layouts[i]), *local;
 
         weft_set_requires_grad(t, true);
-        weft_no_grad_begin();
+        weft_no_grad_open();
         local = weft_to_local(t, NULL);
-        weft_no_grad_end();
+        weft_no_grad_close();
         WT_ALL(weft_data(local) == weft_data(t) && !local->node && !weft_requires_grad(local));
         WT_ALL(weft_to_local(local, NULL) == local);
         wt_world_close(&w);

@@ -122,7 +122,7 @@ WT_TEST(local_gradients__go_back_in_the_reverse_order_of_recording)
 
     for (int i = 0; i < 3; i++) {
         leaf[i] = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 1), "S(0)"), true);
-        local[i] = weft_untyped(weft_to_local(wt_to(leaf[i], "R"), summed));
+        local[i] = weft_drop_grad_types(weft_to_local(wt_to(leaf[i], "R"), summed));
     }
     for (int i = 0; i < 3; i++) {
         int k = (int)((i + wt_rank()) % 3);

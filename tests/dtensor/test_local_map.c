@@ -352,11 +352,11 @@ WT_TEST(local_map__typed_results_are_what_they_are_declared)
         char part[128];
 
         if (i % 3 != 1) weft_set_requires_grad(t, true);
-        if (i % 3 == 2) weft_no_grad_begin();
-        WT_ALL(weft_mesh_push(w.mesh) == WEFT_OK);
+        if (i % 3 == 2) weft_no_grad_open();
+        WT_ALL(weft_default_mesh_open(w.mesh) == WEFT_OK);
         status = weft_local_map_call(&map, &t, &y);
-        WT_ALL(weft_mesh_pop(w.mesh) == WEFT_OK);
-        if (i % 3 == 2) weft_no_grad_end();
+        WT_ALL(weft_default_mesh_close(w.mesh) == WEFT_OK);
+        if (i % 3 == 2) weft_no_grad_close();
         wt_note("case %d", i / 3);
         if (is_refused(c)) {
             snprintf(part, sizeof part, c->refused, wt_ranks());

@@ -85,10 +85,10 @@ WT_TEST(meta__has_no_elements_to_read)
     WT_FAILED(WEFT_ERR_STATE, "meta device");
     WT_ALL(weft_read_f64(t, room, 1) != WEFT_OK);
     WT_FAILED(WEFT_ERR_STATE, "meta device");
-    WT_ALL(weft_tensor_to(t, WEFT_CPU) == NULL);
+    WT_ALL(weft_to_device(t, WEFT_CPU) == NULL);
     WT_FAILED(WEFT_ERR_STATE, "weft_empty_like");
-    WT_ALL(weft_tensor_to(real, WEFT_CPU) == real);
-    WT_ALL(weft_tensor_device(weft_tensor_to(real, WEFT_META)) == WEFT_META);
+    WT_ALL(weft_to_device(real, WEFT_CPU) == real);
+    WT_ALL(weft_tensor_device(weft_to_device(real, WEFT_META)) == WEFT_META);
     WT_ALL(weft_add(meta(2, 3), wt_constant(2, 3, 1)) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "meta device");
     WT_ALL(weft_tensor_device(weft_mul(meta(2, 3), real)) == WEFT_META);

@@ -283,7 +283,7 @@ WT_TEST(meta_module__materialized_equals_the_one_made_directly)
     WT_STILL(&w);
     c.other = direct;
     WT_EQ(weft_module_each_parameter(m, compare, &c), WEFT_OK);
-    WT_ALL(c.equal && c.count == weft_module_parameters(direct));
+    WT_ALL(c.equal && c.count == weft_module_parameter_count(direct));
     WT_ALL(weft_module_materialize(m, WEFT_META) != WEFT_OK);
     WT_FAILED(WEFT_ERR_ARG, "materialize");
     weft_module_release(m);
@@ -414,7 +414,7 @@ WT_TEST(cast__keeps_shared_parameters_shared)
     WT_EQ(weft_module_cast(m, WEFT_F64), WEFT_OK);
     WT_ALL(parameter(m, 0, "weight") == parameter(m, 1, "weight"));
     WT_EQ(weft_tensor_dtype(parameter(m, 0, "weight")), WEFT_F64);
-    WT_EQ(weft_module_parameters(m), 3);
+    WT_EQ(weft_module_parameter_count(m), 3);
     weft_module_release(m);
     wt_world_close(&w);
 }

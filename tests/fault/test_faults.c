@@ -62,7 +62,7 @@ static weft_status attend(weft_tensor *const *p)
         weft_reshape(weft_attention_packed(heads, true, 0), 2, (int64_t[]){HIDDEN, CLASSES});
     weft_tensor *y = weft_reshape(weft_transpose(weft_mul(o, weft_transpose(p[4], 0, 1)), 0, 1), 1,
                                   (int64_t[]){-1});
-    weft_tensor *z = weft_softmax(weft_maximum(y, weft_max(y, 0, NULL, true)), 0);
+    weft_tensor *z = weft_softmax(weft_maximum(y, weft_amax(y, 0, NULL, true)), 0);
 
     return weft_backward(
         weft_add(weft_mean_all(weft_square(z)), weft_sum_all(weft_rms_norm(p[0], p[3], 1e-5))));

@@ -74,10 +74,10 @@ static void try_placements(const char *text)
 
     FUZZ_NEED((count < 0) == (weft_error_status() != WEFT_OK));
     if (!fuzz_status(weft_error_status())) return;
-    length = weft_placements_print(read, count, printed, sizeof printed);
+    length = weft_placements_format(read, count, printed, sizeof printed);
     FUZZ_NEED(length > 0 && length < TEXT);
     FUZZ_NEED(weft_placements_parse(again, WEFT_MAX_AXES, printed) == count);
-    weft_placements_print(again, count, twice, sizeof twice);
+    weft_placements_format(again, count, twice, sizeof twice);
     FUZZ_NEED(strcmp(printed, twice) == 0);
 }
 

@@ -111,11 +111,11 @@ WT_TEST(next__with_a_cache_is_what_the_whole_sequence_says)
 
         WT_ALL(m != NULL);
         weft_module_train(plain, false);
-        weft_no_grad_begin();
+        weft_no_grad_open();
         check_pieces(m, plain, 10, 10);
         check_pieces(m, plain, 11, 4);
         check_pieces(m, plain, 1, 1);
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_module_release(m);
         weft_module_release(plain);
         wt_world_close(&w);
@@ -142,13 +142,13 @@ WT_TEST(next__in_bf16_is_near)
 
     weft_manual_seed(5);
     m = spread(&w, new_gpt(WEFT_BF16));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     weft_module_train(plain, false);
     WT_ALL(weft_module_cache(m, LENGTH) == WEFT_OK);
     weft_gpt_next(m, text(0, 7));
     WT_ALL(wt_near_tensors(weft_cast(weft_gpt_next(m, text(7, 1)), WEFT_F32), recomputed(plain, 8),
                            WT_WITHIN(0.03)));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(m);
     weft_module_release(plain);
     wt_world_close(&w);
@@ -161,13 +161,13 @@ WT_TEST(next__a_full_cache_is_an_error)
         struct wt_world w = wt_world_open();
         weft_module *m = spread(&w, made(i));
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         WT_ALL(weft_module_cache(m, 6) == WEFT_OK);
         WT_ALL(weft_gpt_next(m, text(0, 5)) != NULL);
         WT_ALL(!weft_gpt_next(m, text(5, 2)));
         WT_FAILED(WEFT_ERR_SHAPE, "2");
         WT_ALL(weft_gpt_next(m, text(5, 1)) != NULL);
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_module_release(m);
         wt_world_close(&w);
     }
@@ -189,7 +189,7 @@ WT_TEST(next__sends_one_token)
     weft_module *m = spread(&w, made(0));
     int ways = wt_ranks() > 1;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(weft_module_cache(m, LENGTH) == WEFT_OK);
     weft_gpt_next(m, text(0, 8));
     weft_ledger_reset(w.ledger);
@@ -197,7 +197,7 @@ WT_TEST(next__sends_one_token)
     WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 5 * ways);
     WT_EQ(weft_ledger_bytes(w.ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL),
           5 * ways * BATCH * WIDTH * (int64_t)sizeof(float));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(m);
     wt_world_close(&w);
 }

@@ -169,7 +169,7 @@ static void check_written(struct wt_world *w, const struct model *model, int64_t
     weft_module *m = spread(w, model), *one = spread(w, model);
     weft_tensor *mask = shown(LONGEST + MORE, true);
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
     for (int64_t read = 0; read < LONGEST + MORE;) {
         int64_t n = read >= LONGEST ? 1 : LONGEST - read < chunk ? LONGEST - read : chunk;
@@ -186,7 +186,7 @@ static void check_written(struct wt_world *w, const struct model *model, int64_t
         }
         WT_ALL(good);
     }
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(m);
     weft_module_release(one);
 }
@@ -229,7 +229,7 @@ WT_TEST(padding__refused_leaves_caches_as_they_were)
         weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
         weft_tensor *mask = shown(LONGEST + MORE, true);
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
         want = weft_gpt_next_masked(m, texts(0, 6, true), mask);
         WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
@@ -245,7 +245,7 @@ WT_TEST(padding__refused_leaves_caches_as_they_were)
         WT_EQ(weft_module_cache(m, 0), WEFT_OK);
         WT_ALL(!weft_gpt_next_masked(m, first, mask));
         WT_FAILED(WEFT_ERR_SHAPE, "of 13 tokens whether they are there; there are 4");
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_module_release(m);
     }
     wt_world_close(&w);
@@ -268,7 +268,7 @@ WT_TEST(padding__failed_call_leaves_caches_as_they_were)
         weft_module *m = spread(&w, &models[i]), *mlp;
         weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         WT_EQ(weft_module_cache(m, 6), WEFT_OK);
         want = weft_gpt_next(m, texts(0, 6, true));
         WT_EQ(weft_module_cache(m, 6), WEFT_OK);
@@ -279,7 +279,7 @@ WT_TEST(padding__failed_call_leaves_caches_as_they_were)
         weft_module_release(weft_module_replace_child(m, "blocks.1.mlp", mlp));
         WT_EQ(weft_module_cached(m), 4);
         WT_ALL(wt_near_tensors(weft_gpt_next(m, next), want, close_to));
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_module_release(m);
     }
     wt_world_close(&w);

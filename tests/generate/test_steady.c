@@ -28,27 +28,27 @@ WT_TEST(token__asks_malloc_for_nothing)
     struct wt_world w = wt_world_open();
     weft_module *gpt = weft_gpt((weft_gpt_config){
         .vocab = VOCAB, .context = ROOM, .width = 40, .heads = 5, .layers = 2, .tied = true});
-    weft_cache_stats before, after;
+    weft_plan_cache_stats before, after;
     int64_t calls;
     bool written = true;
 
     WT_ALL(weft_parallelize_module(gpt, w.mesh, weft_gpt_plan()) == WEFT_OK);
     weft_module_train(gpt, false);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(weft_module_cache(gpt, ROOM) == WEFT_OK);
     weft_ledger_close(w.ledger); /* it keeps a book that grows */
     w.ledger = NULL;
     for (int i = 0; i < WARM; i++) written = write_token(gpt) && written;
     WT_ALL(written);
-    before = weft_cache_statistics();
+    before = weft_plan_cache_statistics();
     calls = malloc_count();
     for (int i = 0; i < STEPS; i++) written = write_token(gpt) && written;
     calls = malloc_count() - calls;
-    after = weft_cache_statistics();
+    after = weft_plan_cache_statistics();
     WT_ALL(written);
     WT_EQ(calls, 0);
     WT_EQ(after.plan_misses, before.plan_misses);
-    weft_no_grad_end();
+    weft_no_grad_close();
     w.ledger = weft_ledger_open();
     weft_module_release(gpt);
     wt_world_close(&w);

@@ -306,9 +306,9 @@ WT_TEST(topk__indices_and_no_grad_leave_the_tape_alone)
 
     WT_ALL(weft_requires_grad(weft_topk(x, 2, 1, &indices)) && !weft_requires_grad(indices));
     WT_ALL(!weft_requires_grad(weft_argmax(x, 1)));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(!weft_requires_grad(weft_topk(x, 2, 1, NULL)));
-    weft_no_grad_end();
+    weft_no_grad_close();
     wt_world_close(&w);
 }
 

@@ -66,7 +66,7 @@ static weft_tensor *placed(const struct wt_sampled *s, int i, weft_mesh *mesh,
     for (int a = 0; a < 2; a++)
         if (whole.axis[a].kind == WEFT_KIND_PARTIAL) whole.axis[a] = weft_replicate();
     t = weft_distribute_tensor(term_of(s, i, count, mine), mesh, whole.axis, -1);
-    t = weft_from_local(weft_untyped(weft_to_local(t, NULL)), mesh, spot->axis,
+    t = weft_from_local(weft_drop_grad_types(weft_to_local(t, NULL)), mesh, spot->axis,
                         s->operand[i].shape);
     return wt_sampled_has_gradient(s, i) ? weft_set_requires_grad(t, true) : t;
 }
@@ -107,7 +107,7 @@ static void report(const struct wt_sampled *s, const struct spot *spots, weft_me
     for (int i = 0; i < s->n_in; i++) {
         char text[32];
 
-        weft_placements_print(spots[i].axis, weft_mesh_ndim(mesh), text, sizeof text);
+        weft_placements_format(spots[i].axis, weft_mesh_ndim(mesh), text, sizeof text);
         fprintf(stderr, " [%s]", text);
     }
     fprintf(stderr, ": %s\n", weft_error_message());

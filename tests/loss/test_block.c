@@ -89,7 +89,8 @@ WT_TEST(block__refuses_partial_logits)
     const weft_placement layout[] = {weft_partial(WEFT_SUM), weft_shard(1)};
     struct check c = plain_check(8, 16);
     weft_tensor *term = weft_to_local(wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 16), "R,S(1)"), NULL);
-    weft_tensor *z = weft_from_local(weft_untyped(term), w.mesh, layout, (int64_t[]){8, 16});
+    weft_tensor *z =
+        weft_from_local(weft_drop_grad_types(term), w.mesh, layout, (int64_t[]){8, 16});
 
     c.target = "R,R";
     for (int r = 0; r <= WEFT_LOSS_NONE; r++) {
@@ -297,7 +298,7 @@ static bool dies(struct wt_world *w, struct check *c, weft_mesh *mesh, weft_loss
         loss = weft_cross_entropy_with(z, target, options);
     } else {
         dead = true;
-        weft_no_grad_end();
+        weft_no_grad_close();
     }
     WT_ALL(true);
     wf_die_set_handler(NULL);

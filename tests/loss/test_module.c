@@ -20,7 +20,7 @@ static void same_as_the_op(struct wt_world *w, const struct check *c, bool paral
                            weft_loss_reduction reduction)
 {
     weft_cross_entropy_options options = check_options(c, reduction);
-    const weft_plan plan[] = {{"", weft_loss_parallel()}, {0}};
+    const weft_plan plan[] = {{"", weft_cross_entropy_parallel()}, {0}};
     weft_tensor *z = check_logits(w, c), *target = check_target(w, c), *piece, *loss, *want;
     weft_module *m;
 
@@ -32,7 +32,7 @@ static void same_as_the_op(struct wt_world *w, const struct check *c, bool paral
     if (parallel) {
         WT_EQ(weft_parallelize_module(m, w->mesh, plan), WEFT_OK);
         piece = weft_to_local(wt_spread(w, weft_detach(z), "S(1)"), NULL);
-        piece = weft_set_requires_grad(weft_untyped(piece), true);
+        piece = weft_set_requires_grad(weft_drop_grad_types(piece), true);
     }
     WT_EQ(weft_module_numel(m), 0 + (c->weighted ? c->oracle.classes : 0));
     weft_ledger_reset(w->ledger);
@@ -47,7 +47,8 @@ static void same_as_the_op(struct wt_world *w, const struct check *c, bool paral
     WT_STILL(w);
     want = weft_grad(z);
     if (parallel) want = weft_to_local(wt_spread(w, weft_detach(want), "S(1)"), NULL);
-    WT_ALL(wt_near_tensors(weft_untyped(weft_grad(piece)), weft_untyped(want), WT_WITHIN(1e-5)));
+    WT_ALL(wt_near_tensors(weft_drop_grad_types(weft_grad(piece)), weft_drop_grad_types(want),
+                           WT_WITHIN(1e-5)));
     if (c->weighted) {
         WT_ALL(!weft_requires_grad(weft_module_parameter(m, "weight")));
         WT_ALL(!parallel || wt_is_placed(weft_module_parameter(m, "weight"), "R"));
@@ -73,7 +74,7 @@ WT_TEST(module__has_its_classes_in_the_middle)
 {
     static const int dims[] = {1, -2};
     struct wt_world w = wt_world_open();
-    const weft_plan plan[] = {{"", weft_loss_parallel()}, {0}};
+    const weft_plan plan[] = {{"", weft_cross_entropy_parallel()}, {0}};
 
     for (int i = 0; i < 2; i++) {
         struct check c = {.oracle = {.ndim = 3, .shape = {2, 7 + i, 5}, .class_dim = 1}};
@@ -88,7 +89,7 @@ WT_TEST(module__has_its_classes_in_the_middle)
         want = weft_cross_entropy_with(z, target, config.options);
         m = weft_cross_entropy_new(config);
         WT_EQ(weft_parallelize_module(m, w.mesh, plan), WEFT_OK);
-        z = weft_untyped(weft_to_local(wt_spread(&w, weft_detach(z), "S(1)"), NULL));
+        z = weft_drop_grad_types(weft_to_local(wt_spread(&w, weft_detach(z), "S(1)"), NULL));
         wt_moved(&w, WEFT_COLL_COUNT);
         loss = weft_call_n(m, (weft_tensor *[]){z, target}, 2);
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);

@@ -131,12 +131,12 @@ WT_TEST(vocabulary__with_ranks_that_have_nothing)
     for (int64_t rows = 1; rows <= wt_ranks() + 1; rows++) {
         weft_tensor *whole = weft_set_requires_grad(wt_whole(WEFT_F64, 0, rows, 3), true);
         weft_tensor *x = weft_set_requires_grad(wt_spread(&w, weft_detach(whole), "S(0)"), true);
-        weft_tensor *most = weft_max(x, 1, (int[]){0}, false);
-        weft_tensor *want = weft_max(whole, 1, (int[]){0}, false);
+        weft_tensor *most = weft_amax(x, 1, (int[]){0}, false);
+        weft_tensor *want = weft_amax(whole, 1, (int[]){0}, false);
 
         WT_ALL(wt_near_tensors(most, want, WT_EXACT));
-        WT_ALL(
-            wt_near_tensors(weft_max(x, 0, NULL, true), weft_max(whole, 0, NULL, true), WT_EXACT));
+        WT_ALL(wt_near_tensors(weft_amax(x, 0, NULL, true), weft_amax(whole, 0, NULL, true),
+                               WT_EXACT));
         WT_ALL(weft_backward(weft_sum_all(most)) == WEFT_OK);
         WT_ALL(weft_backward(weft_sum_all(want)) == WEFT_OK);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(whole), WT_EXACT));
@@ -206,7 +206,7 @@ WT_TEST(vocabulary__of_views)
 /* The logarithm of the sum of exponentials over all classes, by ordinary ops. */
 static weft_tensor *log_sum(weft_tensor *z)
 {
-    weft_tensor *top = weft_detach(weft_max(z, 1, (int[]){-1}, true));
+    weft_tensor *top = weft_detach(weft_amax(z, 1, (int[]){-1}, true));
     weft_tensor *sum = weft_sum(weft_exp(weft_sub(z, top)), 1, (int[]){-1}, true);
 
     return weft_reshape(weft_add(weft_log(sum), top), 2, (int64_t[]){ROWS, COLUMNS});

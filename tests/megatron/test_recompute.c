@@ -215,8 +215,8 @@ static weft_module *gpt(struct lines *l, weft_recompute recompute, bool parts)
                                    .recompute = recompute});
     WT_EQ(weft_parallelize_module(m, l->tp, weft_gpt_plan()), WEFT_OK);
     blocks = weft_module_child(m, "blocks");
-    for (int i = 0; i < weft_module_children(blocks) && parts; i++)
-        WT_EQ(weft_module_save_shards(weft_module_child_at(blocks, i), l->tp), WEFT_OK);
+    for (int i = 0; i < weft_module_child_count(blocks) && parts; i++)
+        WT_EQ(weft_module_use_saved_shards(weft_module_child_at(blocks, i), l->tp), WEFT_OK);
     return m;
 }
 
@@ -285,9 +285,9 @@ WT_TEST(saved_shards__are_refused_without_a_mesh)
     struct lines l = lines_open();
     weft_module *m = weft_dropout_new(0.5);
 
-    WT_EQ(weft_module_save_shards(NULL, l.tp), WEFT_ERR_ARG);
+    WT_EQ(weft_module_use_saved_shards(NULL, l.tp), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "module is NULL");
-    WT_ALL(weft_module_save_shards(m, NULL) != WEFT_OK); /* there is no default mesh */
+    WT_ALL(weft_module_use_saved_shards(m, NULL) != WEFT_OK); /* there is no default mesh */
     weft_error_clear();
     weft_module_release(m);
     lines_close(&l);

@@ -39,18 +39,18 @@ static weft_tensor *in_fork(weft_tensor *x, weft_generator *g)
 {
     weft_tensor *y;
 
-    weft_generator_fork(g);
+    weft_default_generator_open(g);
     y = scaled(x, NULL);
-    return weft_generator_join() == WEFT_OK ? y : NULL;
+    return weft_default_generator_close() == WEFT_OK ? y : NULL;
 }
 
 static weft_tensor *by_part(weft_tensor *x)
 {
     weft_tensor *y;
 
-    weft_local_random_begin();
+    weft_local_random_open();
     y = scaled(x, NULL);
-    weft_local_random_end();
+    weft_local_random_close();
     return y;
 }
 
@@ -84,7 +84,7 @@ struct places {
 
 static struct places places_of(const struct draws *d)
 {
-    return (struct places){weft_generator_draws(weft_generator_current()),
+    return (struct places){weft_generator_draws(weft_default_generator()),
                            weft_generator_draws(weft_generator_find("masks")),
                            weft_generator_draws(d->given)};
 }
@@ -142,17 +142,17 @@ WT_TEST(replay__has_its_own_fork)
     weft_tensor *x = wanted(lines_full(4, 3, 1)), *y;
 
     for (int inside = 0; inside < 2; inside++) {
-        if (inside) weft_generator_fork(g);
+        if (inside) weft_default_generator_open(g);
         y = weft_recomputed(draw, &x, 1, &d, NULL);
         if (inside)
-            WT_EQ(weft_generator_join(), WEFT_OK);
+            WT_EQ(weft_default_generator_close(), WEFT_OK);
         else
-            weft_generator_fork(g);
+            weft_default_generator_open(g);
         weft_generator_reseed(g, 6);
         WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
         WT_EQ(weft_generator_seed(g), 6);
         WT_EQ(weft_generator_draws(g), 0);
-        if (!inside) WT_EQ(weft_generator_join(), WEFT_OK);
+        if (!inside) WT_EQ(weft_default_generator_close(), WEFT_OK);
         WT_ALL(equal(weft_grad(x), y));
         weft_zero_grad(x);
     }
@@ -167,9 +167,9 @@ static weft_tensor *own_mask(weft_tensor *const *in, int n, void *payload)
 
     (void)n;
     (void)payload;
-    weft_generator_fork(weft_generator_find(WEFT_MODEL_PARALLEL_RNG));
+    weft_default_generator_open(weft_generator_find(WEFT_MODEL_PARALLEL_RNG));
     y = weft_dropout(in[0], 0.5, NULL);
-    return weft_generator_join() == WEFT_OK ? y : NULL;
+    return weft_default_generator_close() == WEFT_OK ? y : NULL;
 }
 
 /* The same values on all ranks of `mesh` along an axis. */
@@ -237,10 +237,10 @@ WT_TEST(replay__inside_a_replay)
         y = i ? weft_recomputed(thrice, &x, 1, i == 2 ? &nested : NULL, NULL)
               : thrice(&x, 1, &nested);
         WT_ALL(equal(y, want));
-        WT_EQ(weft_generator_draws(weft_generator_current()), 3);
+        WT_EQ(weft_generator_draws(weft_default_generator()), 3);
         WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
         WT_ALL(equal(weft_grad(x), want_grad));
-        WT_EQ(weft_generator_draws(weft_generator_current()), 3);
+        WT_EQ(weft_generator_draws(weft_default_generator()), 3);
     }
 }
 
@@ -326,7 +326,7 @@ static weft_tensor *may_fail(weft_tensor *const *in, int n, void *payload)
 
     (void)n;
     if (++f->runs != f->at) return y;
-    weft_generator_fork(NULL); /* and never joined */
+    weft_default_generator_open(NULL); /* and never joined */
     weft_dropout(y, 0.5, NULL);
     return f->silently ? NULL : weft_matmul(y, y); /* 2 x 3 by 2 x 3 */
 }
@@ -343,13 +343,13 @@ static void check_failure(struct failing f, bool frozen_input)
     if (f.at == 2)
         WT_ALL(weft_backward(weft_sum_all(y)) != WEFT_OK);
     else
-        WT_EQ(weft_generator_join(), WEFT_OK); /* the function's own */
+        WT_EQ(weft_default_generator_close(), WEFT_OK); /* the function's own */
     WT_EQ(f.runs, f.at);
     WT_ALL(f.silently || strstr(weft_error_message(), "matmul") != NULL);
     weft_error_clear();
-    WT_ALL(weft_generator_join() == WEFT_ERR_STATE); /* no fork is left */
+    WT_ALL(weft_default_generator_close() == WEFT_ERR_STATE); /* no fork is left */
     weft_error_clear();
-    WT_EQ(weft_generator_draws(weft_generator_current()), 0);
+    WT_EQ(weft_generator_draws(weft_default_generator()), 0);
     WT_ALL(!weft_grad(x) && !weft_grad(f.factor));
     WT_EQ(weft_backward(weft_sum_all(weft_recomputed(weighted, &x, 1, f.factor, NULL))), WEFT_OK);
     WT_ALL(equal(weft_grad(f.factor), x));

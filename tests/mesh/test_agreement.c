@@ -41,7 +41,7 @@ WT_TEST(agreement__is_not_asked_of_groups)
     weft_mesh *line, *grid;
 
     if (wt_rank() == 0) {
-        line = weft_mesh_fake(0, "tp=1");
+        line = weft_mesh_new_fake(0, "tp=1");
         grid = weft_mesh_from_groups(1, (weft_mesh *[]){line}, "tp", NULL);
         weft_mesh_release(grid);
         weft_mesh_release(line);

@@ -127,9 +127,9 @@ WT_TEST(all_to_all_single__is_recorded_when_one_rank_wants_a_gradient)
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL((weft_grad(x) != NULL) == (l.me == l.ways - 1));
     WT_ALL(!weft_grad(x) || wt_local_is_all(weft_grad(x), 1));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(!weft_requires_grad(weft_mesh_all_to_all_single(x, send, NULL, l.mesh, 0)));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_mesh_release(l.mesh);
 }
 
@@ -176,7 +176,7 @@ WT_TEST(all_to_all_single__on_meta_only_what_is_known_has_a_shape)
     int64_t send[MOST] = {0}, recv[MOST] = {0};
     weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){5, WIDTH}, 0);
 
-    x = weft_tensor_to(x, WEFT_META);
+    x = weft_to_device(x, WEFT_META);
     send[0] = 5;
     recv[l.ways - 1] = 7;
     WT_ALL(weft_mesh_all_to_all_single(x, send, NULL, l.mesh, 0) == NULL);

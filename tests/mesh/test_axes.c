@@ -49,7 +49,7 @@ WT_TEST(axes__without_names_cannot_be_sliced)
 
     WT_ALL(!weft_mesh_sub(mesh, "dp"));
     WT_FAILED(WEFT_ERR_ARG, "without axis names");
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     WT_ALL(strncmp(text, "(1, ", 4) == 0);
     WT_ALL(weft_mesh_axis(mesh, "") == -1);
     weft_mesh_release(mesh);
@@ -344,8 +344,9 @@ WT_TEST(axes__of_two_roots_may_be_one_mesh)
 /* Without ranks: a slice of a slice of any size. */
 WT_TEST(axes__of_meshes_without_ranks_are_cut_alike)
 {
-    weft_mesh *mesh = weft_mesh_fake(777, "dp=16,cp=4,tp=16"), *part = weft_mesh_sub(mesh, "dp,tp"),
-              *flat = weft_mesh_flatten(part, "all"), *outside;
+    weft_mesh *mesh = weft_mesh_new_fake(777, "dp=16,cp=4,tp=16"),
+              *part = weft_mesh_sub(mesh, "dp,tp"), *flat = weft_mesh_flatten(part, "all"),
+              *outside;
     int ranks[2];
 
     WT_ALL(weft_mesh_is_fake(flat) && weft_mesh_size(flat) == 256);

@@ -183,7 +183,7 @@ WT_TEST(collectives__are_counted_under_their_names)
     weft_ledger *ledger;
 
     for (int r = 0; r < wt_ranks(); r++) parts[r] = t;
-    weft_mesh_push(mesh);
+    weft_default_mesh_open(mesh);
     ledger = weft_ledger_open();
     weft_mesh_broadcast(constant(8, 3, 1), NULL, 0, 0);
     weft_mesh_scatter(constant(8, 3, 1), parts, NULL, 0, 0);
@@ -196,7 +196,7 @@ WT_TEST(collectives__are_counted_under_their_names)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         WT_EQ(weft_ledger_count(ledger, kinds[i], WEFT_DIRECTION_ANY, NULL), 1);
     weft_ledger_close(ledger);
-    weft_mesh_pop(mesh);
+    weft_default_mesh_close(mesh);
     weft_mesh_release(mesh);
 }
 

@@ -9,13 +9,13 @@ WT_TEST(current__is_the_innermost)
     weft_mesh *outer = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()),
               *inner = weft_mesh_new(WEFT_CPU, "dp=%d,tp=1", wt_ranks());
 
-    WT_ALL(weft_mesh_push(outer) == WEFT_OK && weft_mesh_current() == outer);
-    WT_ALL(weft_mesh_push(inner) == WEFT_OK && weft_mesh_current() == inner);
-    WT_ALL(weft_mesh_push(outer) == WEFT_OK && weft_mesh_current() == outer);
-    WT_ALL(weft_mesh_pop(outer) == WEFT_OK && weft_mesh_current() == inner);
-    WT_ALL(weft_mesh_pop(outer) == WEFT_ERR_STATE);
+    WT_ALL(weft_default_mesh_open(outer) == WEFT_OK && weft_default_mesh() == outer);
+    WT_ALL(weft_default_mesh_open(inner) == WEFT_OK && weft_default_mesh() == inner);
+    WT_ALL(weft_default_mesh_open(outer) == WEFT_OK && weft_default_mesh() == outer);
+    WT_ALL(weft_default_mesh_close(outer) == WEFT_OK && weft_default_mesh() == inner);
+    WT_ALL(weft_default_mesh_close(outer) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "not the innermost");
-    WT_ALL(weft_mesh_pop(inner) == WEFT_OK && weft_mesh_pop(outer) == WEFT_OK);
+    WT_ALL(weft_default_mesh_close(inner) == WEFT_OK && weft_default_mesh_close(outer) == WEFT_OK);
     weft_mesh_release(outer);
     weft_mesh_release(inner);
 }
@@ -24,11 +24,11 @@ WT_TEST(current__is_an_error_when_there_is_none)
 {
     weft_placement whole = weft_replicate();
 
-    WT_ALL(!weft_mesh_current());
+    WT_ALL(!weft_default_mesh());
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
-    WT_ALL(weft_mesh_pop(NULL) == WEFT_ERR_STATE);
+    WT_ALL(weft_default_mesh_close(NULL) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
-    WT_ALL(weft_mesh_push(NULL) == WEFT_ERR_ARG);
+    WT_ALL(weft_default_mesh_open(NULL) == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "there is no mesh");
     WT_ALL(!weft_distribute_tensor(weft_full(WEFT_F32, 0, NULL, 1), NULL, &whole, -1));
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
@@ -39,11 +39,11 @@ WT_TEST(current__keeps_its_meshes)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "kept=%d", wt_ranks()), *same;
 
-    for (int i = 0; i < 100; i++) weft_mesh_push(mesh);
+    for (int i = 0; i < 100; i++) weft_default_mesh_open(mesh);
     weft_mesh_release(mesh);
     same = weft_mesh_new(WEFT_CPU, "kept=%d", wt_ranks());
-    WT_ALL(same == weft_mesh_current());
-    for (int i = 0; i < 100; i++) WT_ALL(weft_mesh_pop(same) == WEFT_OK);
+    WT_ALL(same == weft_default_mesh());
+    for (int i = 0; i < 100; i++) WT_ALL(weft_default_mesh_close(same) == WEFT_OK);
     weft_mesh_release(same);
 }
 
@@ -54,11 +54,11 @@ WT_TEST(current__does_not_hide_a_mesh_that_failed)
     weft_placement whole = weft_replicate();
     weft_tensor *t = weft_full(WEFT_F32, 0, NULL, 1);
 
-    weft_mesh_push(mesh);
+    weft_default_mesh_open(mesh);
     WT_ALL(!weft_distribute_tensor(t, weft_mesh_new(WEFT_CPU, "tp="), &whole, -1));
     WT_FAILED(WEFT_ERR_ARG, "is not a positive number");
     WT_ALL(weft_distribute_tensor(t, NULL, &whole, -1) != NULL);
-    WT_ALL(weft_mesh_pop(mesh) == WEFT_OK);
+    WT_ALL(weft_default_mesh_close(mesh) == WEFT_OK);
     weft_mesh_release(mesh);
 }
 
@@ -72,22 +72,22 @@ WT_TEST(current__serves_from_local_and_distribute)
                    mixed[] = {weft_shard(0), weft_replicate()};
     weft_tensor *t, *full = weft_full(WEFT_F32, 2, (int64_t[]){3 * n, 3}, 2);
 
-    weft_mesh_push(outer);
+    weft_default_mesh_open(outer);
     t = weft_from_local(weft_full(WEFT_F32, 2, (int64_t[]){3, 3}, 1), NULL, &sharded, NULL);
     t = weft_redistribute(t, &whole);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3 * n, 3) && weft_tensor_mesh(t) == outer);
     WT_ALL(wt_is_all(t, 1));
     t = weft_distribute_tensor(full, NULL, &sharded, -1);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3, 3));
-    weft_mesh_push(inner);
+    weft_default_mesh_open(inner);
     t = weft_distribute_tensor(full, NULL, mixed, -1);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3 * n / rows, 3));
     WT_ALL(weft_tensor_mesh(t) == inner);
     if (n == 8) WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 12, 3));
-    weft_mesh_pop(inner);
+    weft_default_mesh_close(inner);
     t = weft_distribute_tensor(full, NULL, &sharded, -1);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3, 3) && weft_tensor_mesh(t) == outer);
-    weft_mesh_pop(outer);
+    weft_default_mesh_close(outer);
     weft_mesh_release(outer);
     weft_mesh_release(inner);
 }

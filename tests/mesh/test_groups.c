@@ -84,7 +84,7 @@ WT_TEST(groups__are_the_same_by_index_name_and_slice)
 /* All lines of an axis: at 8 ranks (2,4) has {0,4}, {1,5}, {2,6}, {3,7} along its first. */
 WT_TEST(groups__of_other_ranks_can_be_listed)
 {
-    weft_mesh *mesh = weft_mesh_fake(5, "replicate=2,shard=4"), *deep;
+    weft_mesh *mesh = weft_mesh_new_fake(5, "replicate=2,shard=4"), *deep;
     int ranks[MOST];
 
     for (int line = 0; line < 4; line++) {
@@ -95,7 +95,7 @@ WT_TEST(groups__of_other_ranks_can_be_listed)
     WT_EQ(ranks[0], 4);
     WT_ALL(weft_mesh_line_ranks(mesh, 1, 2, NULL, 0) == 0);
     WT_ALL(weft_mesh_line_ranks(mesh, 2, 0, NULL, 0) == 0);
-    deep = weft_mesh_fake(0, "a=2,b=3,c=4");
+    deep = weft_mesh_new_fake(0, "a=2,b=3,c=4");
     WT_EQ(weft_mesh_line_ranks(deep, 1, 5, ranks, MOST), 3);
     WT_ALL(ranks[0] == 13 && ranks[1] == 17 && ranks[2] == 21);
     weft_mesh_release(deep);
@@ -164,7 +164,7 @@ WT_TEST(groups__make_no_communicator_twice)
     struct wf_comm *lines[2];
 
     for (int axis = 0; axis < 2; axis++) lines[axis] = wf_mesh_axis_comm(mesh, axis);
-    before = weft_mesh_communicators();
+    before = weft_mesh_communicator_count();
     dp = weft_mesh_sub(mesh, "dp");
     again = weft_mesh_sub(mesh, "dp");
     tp = weft_mesh_sub(mesh, "tp");
@@ -173,7 +173,7 @@ WT_TEST(groups__make_no_communicator_twice)
     all = weft_mesh_new(WEFT_CPU, "world=%d", wt_ranks());
     WT_ALL(wf_comm_size(wf_mesh_axis_comm(all, 0)) == wt_ranks());
     WT_ALL(wf_comm_rank(wf_mesh_axis_comm(all, 0)) == wt_rank());
-    WT_ALL(weft_mesh_communicators() == before);
+    WT_ALL(weft_mesh_communicator_count() == before);
     weft_mesh_release(dp);
     weft_mesh_release(again);
     weft_mesh_release(tp);

@@ -32,8 +32,9 @@ WT_TEST(meshes__are_equal_when_shape_names_and_ranks_are)
 /* MESH-07: at the figures of the case, without ranks: (4,2) twice and (2,2,2) */
 WT_TEST(meshes__of_eight_ranks_differ_by_shape)
 {
-    weft_mesh *a = weft_mesh_fake(3, "x=4,y=2"), *b = weft_mesh_fake(3, "x=4,y=2"),
-              *c = weft_mesh_fake(3, "x=2,y=2,z=2"), *elsewhere = weft_mesh_fake(4, "x=4,y=2");
+    weft_mesh *a = weft_mesh_new_fake(3, "x=4,y=2"), *b = weft_mesh_new_fake(3, "x=4,y=2"),
+              *c = weft_mesh_new_fake(3, "x=2,y=2,z=2"),
+              *elsewhere = weft_mesh_new_fake(4, "x=4,y=2");
 
     WT_ALL(a == b && a != c && a != elsewhere);
     WT_ALL(weft_mesh_hash(a) != weft_mesh_hash(c));
@@ -134,13 +135,13 @@ WT_TEST(meshes__are_on_a_kind_of_device_not_on_one_of_them)
 /* MESH-27: a mesh of all ranks has the world's communicator; permuted ranks have their own */
 WT_TEST(meshes__of_the_whole_world_communicate_over_it)
 {
-    int before = weft_mesh_communicators(), n = wt_ranks(), backwards[MOST];
+    int before = weft_mesh_communicator_count(), n = wt_ranks(), backwards[MOST];
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", n), *turned;
 
     for (int i = 0; i < n; i++) backwards[i] = n - 1 - i;
     WT_ALL(wf_comm_size(wf_mesh_axis_comm(mesh, 0)) == n);
     WT_EQ(weft_mesh_size(mesh), weft_world_size());
-    WT_EQ(weft_mesh_communicators(), before);
+    WT_EQ(weft_mesh_communicator_count(), before);
     turned = weft_mesh_from_ranks(WEFT_CPU, 1, &n, "tp", backwards);
     WT_ALL(wf_comm_rank(wf_mesh_axis_comm(turned, 0)) == n - 1 - wt_rank());
     WT_ALL(n == 1 || turned != mesh);
@@ -151,7 +152,8 @@ WT_TEST(meshes__of_the_whole_world_communicate_over_it)
 /* MESH-23, MESH-37: coordinates and plans, but nobody to talk to */
 WT_TEST(meshes__without_ranks_are_for_planning)
 {
-    weft_mesh *mesh = weft_mesh_fake(1000, "dp=16,cp=4,tp=16"), *four = weft_mesh_fake(2, "tp=4");
+    weft_mesh *mesh = weft_mesh_new_fake(1000, "dp=16,cp=4,tp=16"),
+              *four = weft_mesh_new_fake(2, "tp=4");
     weft_tensor *meta, *real;
 
     WT_ALL(weft_mesh_coordinate(mesh, 0) == 15 && weft_mesh_coordinate(mesh, 1) == 2);
@@ -159,7 +161,7 @@ WT_TEST(meshes__without_ranks_are_for_planning)
     WT_ALL(weft_mesh_group_ranks_of(mesh, "cp", NULL, 0) == -1);
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
     real = weft_full(WEFT_F32, 2, (int64_t[]){2, 8}, 1);
-    meta = weft_tensor_to(real, WEFT_META);
+    meta = weft_to_device(real, WEFT_META);
     WT_ALL(!weft_mesh_all_gather(real, 0, NULL, four, 0));
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
     WT_ALL(wt_has_shape(weft_mesh_all_gather(meta, 0, NULL, four, 0), 2, 8, 8));
@@ -173,7 +175,7 @@ WT_TEST(meshes__without_ranks_are_for_planning)
 /* Distributed tensors over such a mesh: meta ones go anywhere, real ones where nothing is sent. */
 WT_TEST(meshes__without_ranks_carry_distributed_tensors)
 {
-    weft_mesh *mesh = weft_mesh_fake(3, "tp=4");
+    weft_mesh *mesh = weft_mesh_new_fake(3, "tp=4");
     weft_placement sharded = weft_shard(0), whole = weft_replicate();
     weft_tensor *real = weft_full(WEFT_F32, 2, (int64_t[]){10, 8}, 1), *spread;
 
@@ -181,7 +183,7 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
     WT_EQ(weft_local_size(spread, 0), 1); /* 3, 3, 3, 1 */
     WT_ALL(!weft_redistribute(spread, &whole));
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
-    spread = weft_redistribute(weft_tensor_to(spread, WEFT_META), &whole);
+    spread = weft_redistribute(weft_to_device(spread, WEFT_META), &whole);
     WT_EQ(weft_local_size(spread, 0), 10);
     weft_mesh_release(mesh);
 }
@@ -196,13 +198,13 @@ WT_TEST(meshes__from_mpi_need_processes)
 
 WT_TEST(meshes__without_ranks_have_the_rank_that_is_played)
 {
-    WT_ALL(!weft_mesh_fake(4, "tp=4"));
+    WT_ALL(!weft_mesh_new_fake(4, "tp=4"));
     WT_FAILED(WEFT_ERR_ARG, "there is no rank 4 among 4");
-    WT_ALL(!weft_mesh_fake(-1, "tp=4"));
+    WT_ALL(!weft_mesh_new_fake(-1, "tp=4"));
     WT_FAILED(WEFT_ERR_ARG, "there is no rank -1");
-    WT_ALL(!weft_mesh_fake(0, "tp"));
+    WT_ALL(!weft_mesh_new_fake(0, "tp"));
     WT_FAILED(WEFT_ERR_ARG, "'=' is missing");
-    WT_ALL(!weft_mesh_fake(0, "a=65536,b=65536"));
+    WT_ALL(!weft_mesh_new_fake(0, "a=65536,b=65536"));
     WT_FAILED(WEFT_ERR_ARG, "more than");
 }
 
@@ -219,7 +221,7 @@ WT_TEST(meshes__come_from_the_groups_of_another)
         groups[g] = weft_mesh_sub(whole, names[g]);
         wf_mesh_axis_comm(groups[g], 0);
     }
-    before = weft_mesh_communicators();
+    before = weft_mesh_communicator_count();
     for (int i = 0; i < 4; i++) ranks[i] = i * wide + my_tp;
     made = weft_mesh_from_groups(2, groups, "dp_replicate,dp_shard", ranks);
     for (int g = 0; g < 2; g++) {
@@ -228,7 +230,7 @@ WT_TEST(meshes__come_from_the_groups_of_another)
         WT_ALL(slice == groups[g]);
         weft_mesh_release(slice);
     }
-    WT_EQ(weft_mesh_communicators(), before);
+    WT_EQ(weft_mesh_communicator_count(), before);
     slice = weft_mesh_from_groups(1, groups, "dp_replicate", NULL);
     WT_ALL(slice == groups[0]);
     weft_mesh_release(slice);

@@ -149,8 +149,8 @@ static void check_again(weft_recompute recompute, const weft_plan *plan, bool pa
     weft_tensor *want, *got;
 
     WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
-    for (int i = 0; i < weft_module_children(blocks) && parts; i++)
-        WT_EQ(weft_module_save_shards(weft_module_child_at(blocks, i), mesh), WEFT_OK);
+    for (int i = 0; i < weft_module_child_count(blocks) && parts; i++)
+        WT_EQ(weft_module_use_saved_shards(weft_module_child_at(blocks, i), mesh), WEFT_OK);
     weft_manual_seed(5);
     want = loss_of(one);
     weft_manual_seed(5);
@@ -266,14 +266,14 @@ WT_TEST(heads__a_cache_holds_the_keys_that_a_rank_uses)
 
         wt_note("case %d", i);
         WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
-        weft_no_grad_begin();
+        weft_no_grad_open();
         WT_EQ(weft_module_cache(many, TOKENS), WEFT_OK);
         WT_ALL(wt_near_tensors(weft_call(many, weft_slice(in, 1, 0, 3)), weft_slice(want, 1, 0, 3),
                                WT_WITHIN(1e-11)));
         for (int t = 3; t < TOKENS; t++)
             WT_ALL(wt_near_tensors(weft_call(many, weft_slice(in, 1, t, t + 1)),
                                    weft_slice(want, 1, t, t + 1), WT_WITHIN(1e-11)));
-        weft_no_grad_end();
+        weft_no_grad_close();
         weft_module_release(one);
         weft_module_release(many);
     }

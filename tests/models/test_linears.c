@@ -283,10 +283,10 @@ struct error {
 static struct error error_of(weft_tensor *got, weft_tensor *want)
 {
     weft_tensor *gap = weft_sub(weft_cast(weft_full_tensor(got), WEFT_F64), want);
-    double scale = weft_item(weft_max(weft_square(want), 0, NULL, false));
+    double scale = weft_item(weft_amax(weft_square(want), 0, NULL, false));
 
     gap = weft_square(gap);
-    return (struct error){sqrt(weft_item(weft_max(gap, 0, NULL, false)) / scale),
+    return (struct error){sqrt(weft_item(weft_amax(gap, 0, NULL, false)) / scale),
                           sqrt(weft_item(weft_mean_all(gap)) / scale)};
 }
 

@@ -96,14 +96,14 @@ WT_TEST(tied__weights_are_one_parameter_with_one_gradient)
 {
     weft_mesh *mesh = given_mesh();
     weft_module *one = gpt(true), *many = gpt(true);
-    int before = weft_module_parameters(many);
+    int before = weft_module_parameter_count(many);
     weft_tensor *table;
 
     WT_EQ(weft_parallelize_module_strict(many, mesh, weft_gpt_plan()), WEFT_OK);
     table = weft_module_parameter(many, "wte.weight");
     WT_ALL(table == weft_module_parameter(many, "head.weight"));
     WT_ALL(given_is(table, "S(0)"));
-    WT_EQ(weft_module_parameters(many), before);
+    WT_EQ(weft_module_parameter_count(many), before);
     WT_EQ(weft_backward(weft_gpt_loss(one, tokens(), tokens())), WEFT_OK);
     WT_EQ(weft_backward(weft_gpt_loss(many, tokens(), tokens())), WEFT_OK);
     WT_ALL(given_is(weft_grad(table), "S(0)"));
@@ -238,7 +238,7 @@ WT_TEST(vocabulary__has_no_padding)
     WT_EQ(weft_parallelize_module_strict(m, mesh, weft_gpt_plan()), WEFT_OK);
     WT_EQ(weft_size(weft_module_parameter(m, "head.weight"), 0), VOCAB);
     check_state(m);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     logits = weft_call(m, tokens());
     WT_ALL(given_is(logits, "S(2)"));
     WT_EQ(weft_size(logits, -1), VOCAB);
@@ -250,7 +250,7 @@ WT_TEST(vocabulary__has_no_padding)
         WT_ALL(drawn[i] != NULL);
     }
     WT_ALL(wt_near_tensors(drawn[1], drawn[0], WT_EXACT));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(one);
     weft_module_release(m);
     weft_mesh_release(mesh);

@@ -130,7 +130,7 @@ WT_TEST(padding_row__is_zero_again_after_a_reset)
             WT_EQ(weft_fill_(weight, 2), WEFT_OK);
             one = table(row ? row : WEFT_PADDING_ZERO);
             weft_manual_seed(4);
-            WT_EQ(weft_module_reset(m, NULL), WEFT_OK);
+            WT_EQ(weft_module_reset_parameters(m, NULL), WEFT_OK);
             WT_ALL(row_is_zero(weight, row));
             WT_ALL(wt_near_tensors(weight, weft_module_parameter(one, "weight"), WT_EXACT));
             weft_module_release(m);

@@ -106,7 +106,7 @@ WT_TEST(buffers__are_no_parameters)
     weft_optim *optim = weft_sgd(m, (weft_sgd_config){.lr = 1, .weight_decay = 0.5});
     weft_tensor *x = wt_constant(2, WIDTH, 1);
 
-    WT_EQ(weft_module_parameters(m), 3);
+    WT_EQ(weft_module_parameter_count(m), 3);
     WT_EQ(weft_module_numel(m), 2 * WIDTH * WIDTH + WIDTH);
     WT_EQ(weft_backward(weft_sum_all(weft_call(m, x))), WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);

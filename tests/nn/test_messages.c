@@ -70,10 +70,10 @@ WT_TEST(types__name_what_gives_them_up_and_no_empty_module)
         WT_ALL(weft_call(m, term) == NULL);
         WT_ALL(strstr(weft_error_message(), ": : ") == NULL);
         WT_ALL(weft_error_message()[0] != ':');
-        WT_ALL(strstr(weft_error_message(), "weft_untyped gives up") != NULL);
+        WT_ALL(strstr(weft_error_message(), "weft_drop_grad_types gives up") != NULL);
         weft_error_clear();
     }
-    WT_ALL(weft_call(m, weft_untyped(term)) != NULL);
+    WT_ALL(weft_call(m, weft_drop_grad_types(term)) != NULL);
     weft_module_release(m);
     wt_world_close(&w);
 }

@@ -57,7 +57,7 @@ WT_TEST(module__children_are_found_by_path)
 
     WT_ALL(weft_module_child(root, "") == root);
     WT_ALL(!strcmp(weft_module_path(weft_module_child(root, "inner.1")), "inner.1"));
-    WT_EQ(weft_module_children(root), 2);
+    WT_EQ(weft_module_child_count(root), 2);
     WT_ALL(weft_module_child_at(root, 1) == weft_module_child(root, "inner"));
     WT_ALL(weft_module_child_at(root, 2) == NULL);
     WT_ALL(weft_module_child(root, "inner.2") == NULL);
@@ -92,7 +92,7 @@ WT_TEST(module__bad_children_are_refused_and_released)
     WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
     WT_EQ(weft_module_add_child(root, "none", NULL), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "NULL");
-    WT_EQ(weft_module_children(root), 2);
+    WT_EQ(weft_module_child_count(root), 2);
     weft_module_release(root);
 }
 
@@ -101,12 +101,12 @@ WT_TEST(module__parameters_are_visited_once_and_in_order)
     weft_module *root = weft_mlp((weft_mlp_config){.in = 3, .hidden = 5, .out = 2});
     weft_module *tied = weft_sequential_new();
 
-    WT_EQ(weft_module_parameters(root), 4);
+    WT_EQ(weft_module_parameter_count(root), 4);
     WT_EQ(weft_module_numel(root), 3 * 5 + 5 + 5 * 2 + 2);
     WT_EQ(weft_module_add_parameter(tied, "shared", weft_module_parameter(root, "up.weight")),
           WEFT_OK);
     WT_EQ(weft_module_add_child(root, "tied", tied), WEFT_OK);
-    WT_EQ(weft_module_parameters(root), 4);
+    WT_EQ(weft_module_parameter_count(root), 4);
     WT_EQ(weft_module_add_parameter(tied, "shared", number(1)), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "has a parameter 'shared' already");
     weft_module_release(root);

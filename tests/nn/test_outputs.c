@@ -470,7 +470,7 @@ WT_TEST(outputs__of_a_module_that_saves_shards)
 
     reference(twin, x, want);
     parallelize(m, mesh, weft_prepare_module_output("S(1), none", "R, none"));
-    WT_EQ(weft_module_save_shards(m, mesh), WEFT_OK);
+    WT_EQ(weft_module_use_saved_shards(m, mesh), WEFT_OK);
     WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
     WT_ALL(wt_near_tensors(y[0], want[0], WT_WITHIN(1e-12)));
     WT_ALL(wt_near_tensors(y[1], want[1], WT_WITHIN(1e-12)));
@@ -494,7 +494,7 @@ WT_TEST(outputs__of_replicas)
         weft_module *m = two_new(true), *twin = two_new(true);
         int64_t rows = 2 * wt_ranks();
         weft_tensor *whole = given(0, rows, IN, 0);
-        weft_tensor *x = weft_untyped(given_shard(whole, mesh, "S(0)"));
+        weft_tensor *x = weft_drop_grad_types(given_shard(whole, mesh, "S(0)"));
         weft_tensor *y[2], *want[2], *loss;
 
         WT_EQ(weft_call_outputs(twin, &whole, 1, want, 2), WEFT_OK);

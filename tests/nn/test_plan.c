@@ -224,7 +224,7 @@ WT_TEST(plan__shared_parameters_stay_one_or_are_refused)
     WT_EQ(weft_parallelize_module(root, mesh, alike), WEFT_OK);
     WT_ALL(weft_module_parameter(root, "wte.weight") == weft_module_parameter(root, "head.weight"));
     WT_ALL(weft_tensor_mesh(weft_module_parameter(root, "wte.weight")) != NULL);
-    WT_EQ(weft_module_parameters(root), 1);
+    WT_EQ(weft_module_parameter_count(root), 1);
     weft_module_release(root);
     weft_mesh_release(mesh);
 }

@@ -247,7 +247,7 @@ WT_TEST(reset__is_a_new_model_in_any_layout)
         if (layout == 2)
             WT_EQ(weft_data_parallel(gpt, dp, (weft_data_parallel_config){.shard = true}), WEFT_OK);
         weft_generator_reseed(g, 9);
-        WT_EQ(weft_module_reset(gpt, g), WEFT_OK);
+        WT_EQ(weft_module_reset_parameters(gpt, g), WEFT_OK);
         if (layout == 3) WT_EQ(weft_module_materialize(gpt, WEFT_CPU), WEFT_OK);
         WT_EQ(weft_module_each_tensor(gpt, same_values, fresh), WEFT_OK);
         WT_ALL(weft_requires_grad(weft_module_parameter(gpt, "wte.weight")));
@@ -256,8 +256,8 @@ WT_TEST(reset__is_a_new_model_in_any_layout)
         wt_world_close(&w);
     }
     weft_manual_seed(9);
-    WT_EQ(weft_module_reset(fresh, NULL), WEFT_OK);
-    WT_EQ(weft_module_reset(NULL, NULL), WEFT_ERR_ARG);
+    WT_EQ(weft_module_reset_parameters(fresh, NULL), WEFT_OK);
+    WT_EQ(weft_module_reset_parameters(NULL, NULL), WEFT_ERR_ARG);
     weft_error_clear();
     weft_generator_release(g);
     weft_module_release(fresh);

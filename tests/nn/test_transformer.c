@@ -225,12 +225,12 @@ static void check_cache(weft_module *(*make)(void))
 
     weft_manual_seed(7);
     m = make();
-    weft_no_grad_begin();
+    weft_no_grad_open();
     want = weft_call(m, tokens());
     generate(m, want);
     WT_ALL(weft_parallelize_module(m, mesh, plan) == WEFT_OK);
     generate(m, want);
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_cache(m, ROOM);
     WT_ALL(!weft_call(m, tokens()));
     WT_EQ(weft_error_status(), WEFT_ERR_STATE);
@@ -327,9 +327,9 @@ WT_TEST(recompute__runs_again_only_where_gradients_flow)
     WT_EQ(runs, 2);
     WT_ALL(same(weft_grad(pair[0]), pair[1]));
     WT_ALL(!weft_grad(pair[1]));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(!weft_requires_grad(weft_recomputed(product, pair, 2, &runs, NULL)));
-    weft_no_grad_end();
+    weft_no_grad_close();
     WT_ALL(!weft_recomputed(product, (weft_tensor *[]){pair[0], NULL}, 2, &runs, NULL));
     weft_error_clear();
 }

@@ -149,8 +149,8 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_step)
     weight = weft_module_parameter(mlp.module, "net1.weight");
     bias = weft_module_parameter(mlp.module, "net1.bias");
     WT_EQ(weft_optim_set(sgd, "*.weight", "momentum", 0.5), WEFT_OK);
-    WT_EQ(weft_optim_states(sgd, weight), 1);
-    WT_EQ(weft_optim_states(sgd, bias), 0);
+    WT_EQ(weft_optim_state_count(sgd, weight), 1);
+    WT_EQ(weft_optim_state_count(sgd, bias), 0);
     WT_EQ(wt_mlp_backward(&mlp), WEFT_OK);
     WT_EQ(weft_step(sgd), WEFT_OK);
     WT_EQ(weft_optim_set(sgd, "*.bias", "momentum", 0.5), WEFT_ERR_STATE);

@@ -100,8 +100,8 @@ static weft_status compare(weft_module *m, const char *name, weft_tensor *mine, 
 
     snprintf(full, sizeof full, "%s%s%s", path, path[0] ? "." : "", name);
     WT_ALL(same_bytes(mine, weft_module_parameter(t->gpt[0], full)));
-    WT_EQ(weft_optim_updates(t->optim[1], mine),
-          weft_optim_updates(t->optim[0], weft_module_parameter(t->gpt[0], full)));
+    WT_EQ(weft_optim_update_count(t->optim[1], mine),
+          weft_optim_update_count(t->optim[0], weft_module_parameter(t->gpt[0], full)));
     return WEFT_OK;
 }
 
@@ -124,7 +124,7 @@ static void train_twins(struct twins *t)
         WT_ALL(losses[0] == losses[1]);
         weft_scope_close(scope);
     }
-    WT_EQ(weft_optim_steps(t->optim[1]), STEPS);
+    WT_EQ(weft_optim_step_count(t->optim[1]), STEPS);
     WT_EQ(weft_module_each_parameter(t->gpt[1], compare, t), WEFT_OK);
 }
 
@@ -308,7 +308,7 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_update)
     WT_EQ(weft_backward(weft_sum_all(run_loops(&loops, x))), WEFT_OK);
     WT_EQ(weft_optim_set(optim, "mlp.up.*", "momentum", 0), WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "momentum decides which state 'mlp.up.weight' has");
-    WT_EQ(weft_optim_states(optim, weft_module_parameter(root, "mlp.up.weight")), 1);
+    WT_EQ(weft_optim_state_count(optim, weft_module_parameter(root, "mlp.up.weight")), 1);
     WT_EQ(weft_step(optim), WEFT_OK);
     weft_optim_release(optim);
     weft_module_release(root);
@@ -374,9 +374,9 @@ static weft_tensor *copy_of(weft_tensor *t)
 {
     weft_tensor *copy;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     copy = weft_mul_scalar(t, 1);
-    weft_no_grad_end();
+    weft_no_grad_close();
     return copy;
 }
 

@@ -22,7 +22,7 @@ static void fill(struct wt_bag *bag, weft_dtype dtype, weft_mesh *mesh, const ch
 
 static weft_tensor *master_of(weft_optim *optim, weft_tensor *p)
 {
-    return weft_optim_state(optim, p, weft_optim_states(optim, p) - 1);
+    return weft_optim_state(optim, p, weft_optim_state_count(optim, p) - 1);
 }
 
 typedef weft_optim *maker(weft_module *m);
@@ -84,7 +84,7 @@ WT_TEST(master__goes_as_a_parameter_in_f32)
         p = weft_module_parameter(narrow.module, "w");
         q = weft_module_parameter(wide.module, "w");
         WT_EQ(weft_tensor_dtype(master_of(optims[0], p)), WEFT_F32);
-        WT_ALL(strcmp(weft_optim_state_name(optims[0], p, weft_optim_states(optims[0], p) - 1),
+        WT_ALL(strcmp(weft_optim_state_name(optims[0], p, weft_optim_state_count(optims[0], p) - 1),
                       "master") == 0);
         WT_ALL(wt_near_tensors(master_of(optims[0], p), q, WT_EXACT));
         for (int step = 0; step < 5; step++) {
@@ -201,7 +201,7 @@ WT_TEST(checkpoint__goes_on_in_another_layout)
         }
         p = weft_module_parameter(bags[0].module, "w");
         q = weft_module_parameter(bags[1].module, "w");
-        WT_EQ(weft_optim_updates(optims[1], q), 5);
+        WT_EQ(weft_optim_update_count(optims[1], q), 5);
         WT_ALL(wt_near_tensors(p, q, makers[i / 3] == muon ? WT_WITHIN(1e-2) : WT_EXACT));
         WT_ALL(wt_near_tensors(master_of(optims[0], p), master_of(optims[1], q),
                                makers[i / 3] == muon ? WT_WITHIN(1e-6) : WT_EXACT));

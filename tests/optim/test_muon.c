@@ -281,9 +281,9 @@ WT_TEST(adamw__can_have_a_matrix)
     muon = weft_muon(bags[0].module, (weft_muon_config){.lr = 0.1, .weight_decay = 0.2});
     adamw = weft_adamw(bags[1].module, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.2});
     p = weft_module_parameter(bags[0].module, "matrix");
-    WT_EQ(weft_optim_states(muon, p), 1);
+    WT_EQ(weft_optim_state_count(muon, p), 1);
     WT_EQ(weft_optim_set(muon, "matrix", "adamw", 1), WEFT_OK);
-    WT_EQ(weft_optim_states(muon, p), 2);
+    WT_EQ(weft_optim_state_count(muon, p), 2);
     WT_ALL(strcmp(weft_optim_state_name(muon, p, 1), "exp_avg_sq") == 0);
     for (int step = 0; step < 2; step++) {
         for (int i = 0; i < 2; i++) WT_EQ(wt_bag_backward(&bags[i]), WEFT_OK);

@@ -98,7 +98,7 @@ WT_TEST(adamw__follows_its_formula)
         }
         WT_ALL(all_near(&w, want));
     }
-    WT_EQ(weft_optim_steps(optim), 3);
+    WT_EQ(weft_optim_step_count(optim), 3);
     WT_ALL(weft_grad(weft_module_parameter(w.m, "a")) == NULL);
     weft_optim_release(optim);
     drop_world(&w);

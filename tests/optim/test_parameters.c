@@ -109,7 +109,7 @@ WT_TEST(zero__moves_nothing)
             weft_tensor *p = parameter(&bag, k);
 
             WT_ALL(wt_near_tensors(p, wt_numbers(WEFT_F64, k + 1, k + 1, shape), WT_WITHIN(1e-14)));
-            WT_EQ(weft_optim_updates(optim, p), 3);
+            WT_EQ(weft_optim_update_count(optim, p), 3);
         }
         WT_ALL(!still || !wt_is_all(weft_optim_state(optim, parameter(&bag, 1), 0), 0));
         weft_optim_release(optim);
@@ -147,9 +147,9 @@ WT_TEST(parameter__without_a_gradient_is_left_alone)
             WT_EQ(weft_step(optims[0]), WEFT_OK);
         }
         steps(&often, optims[1], 3);
-        WT_EQ(weft_optim_updates(optims[0], parameter(&rare, 0)), 3);
-        WT_EQ(weft_optim_updates(optims[0], parameter(&rare, 1)), 8);
-        WT_EQ(weft_optim_steps(optims[0]), 9);
+        WT_EQ(weft_optim_update_count(optims[0], parameter(&rare, 0)), 3);
+        WT_EQ(weft_optim_update_count(optims[0], parameter(&rare, 1)), 8);
+        WT_EQ(weft_optim_step_count(optims[0]), 9);
         wt_note("optimizer %d", i);
         WT_ALL(wt_near_tensors(parameter(&rare, 0), parameter(&often, 0), WT_EXACT));
         for (int k = 0; k < 2; k++) weft_optim_release(optims[k]);
@@ -180,7 +180,7 @@ static void thaw(maker *make, weft_dtype dtype, bool in_backward)
     optim = make(bag.module, (struct choice){.lr = 0.1});
     twin = make(later.module, (struct choice){.lr = 0.1});
     WT_EQ(weft_optim_update_in_backward(optim, in_backward), WEFT_OK);
-    WT_EQ(weft_optim_states(optim, p), 0);
+    WT_EQ(weft_optim_state_count(optim, p), 0);
     for (int step = 0; step < 2; step++) {
         WT_EQ(backward_of(&bag, 0), WEFT_OK);
         WT_EQ(weft_step(optim), WEFT_OK);
@@ -197,15 +197,15 @@ static void thaw(maker *make, weft_dtype dtype, bool in_backward)
         WT_ALL(wt_near_tensors(p, parameter(&later, 0), WT_EXACT));
     }
     WT_ALL(wt_near_tensors(parameter(&bag, 0), kept, WT_EXACT));
-    WT_EQ(weft_optim_updates(optim, p), 3);
-    WT_EQ(weft_optim_states(optim, p), weft_optim_states(twin, parameter(&later, 0)));
-    for (int s = 0; s < weft_optim_states(optim, p); s++)
+    WT_EQ(weft_optim_update_count(optim, p), 3);
+    WT_EQ(weft_optim_state_count(optim, p), weft_optim_state_count(twin, parameter(&later, 0)));
+    for (int s = 0; s < weft_optim_state_count(optim, p); s++)
         WT_ALL(wt_near_tensors(weft_optim_state(optim, p, s),
                                weft_optim_state(twin, parameter(&later, 0), s), WT_EXACT));
     weft_set_requires_grad(parameter(&bag, 0), true); /* and its state is still there */
     WT_EQ(backward_of(&bag, 0), WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);
-    WT_EQ(weft_optim_updates(optim, parameter(&bag, 0)), 3);
+    WT_EQ(weft_optim_update_count(optim, parameter(&bag, 0)), 3);
     weft_optim_release(optim);
     weft_optim_release(twin);
     wt_bag_close(&bag);

@@ -336,15 +336,15 @@ static bool lies_as(const weft_tensor *state, const weft_tensor *parameter)
 
 static void check_states(weft_optim *optim, weft_tensor *p, int updates)
 {
-    WT_ALL(weft_optim_states(optim, p) > 0);
-    for (int s = 0; s < weft_optim_states(optim, p); s++) {
+    WT_ALL(weft_optim_state_count(optim, p) > 0);
+    for (int s = 0; s < weft_optim_state_count(optim, p); s++) {
         weft_tensor *state = weft_optim_state(optim, p, s);
 
         WT_ALL(state && lies_as(state, p));
         WT_ALL(weft_optim_state_name(optim, p, s) != NULL);
     }
-    WT_ALL(weft_optim_state_name(optim, p, weft_optim_states(optim, p)) == NULL);
-    WT_EQ(weft_optim_updates(optim, p), updates);
+    WT_ALL(weft_optim_state_name(optim, p, weft_optim_state_count(optim, p)) == NULL);
+    WT_EQ(weft_optim_update_count(optim, p), updates);
 }
 
 /* OPT-12: of every optimizer, for even, uneven and empty shards; steps are plain numbers */

@@ -147,7 +147,7 @@ void wt_random_layout(struct wt_layout_case *c, uint64_t *state)
 const char *wt_layout_text(const struct wt_layout_case *c)
 {
     static char text[1024];
-    int at = weft_placements_print(c->p, c->n_axes, text, sizeof text);
+    int at = weft_placements_format(c->p, c->n_axes, text, sizeof text);
 
     for (int d = 0; d < c->ndim; d++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", d ? "," : " of [",

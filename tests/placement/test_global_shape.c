@@ -121,8 +121,8 @@ static bool spreads_evenly(weft_mesh *mesh, const weft_placement *p, weft_tensor
 WT_TEST(global_shape__of_even_parts_is_that_of_the_gathered_tensor)
 {
     struct wt_world w = wt_world_open();
-    weft_mesh *mesh = weft_mesh_fake(wt_rank(), "a=8,b=8,c=4");
-    weft_tensor *local = weft_tensor_to(weft_empty(WEFT_F32, 3, (int64_t[]){4, 4, 4}), WEFT_META);
+    weft_mesh *mesh = weft_mesh_new_fake(wt_rank(), "a=8,b=8,c=4");
+    weft_tensor *local = weft_to_device(weft_empty(WEFT_F32, 3, (int64_t[]){4, 4, 4}), WEFT_META);
 
     for (int pick = 0; pick < 64; pick++) {
         weft_placement p[3];

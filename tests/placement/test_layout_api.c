@@ -100,7 +100,7 @@ START_TEST(chunk__picked_is_the_item_of_the_split_list)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int n = cases[i][0], ways = cases[i][1], full = (n + ways - 1) / ways, at = 0;
-        weft_mesh *mesh = weft_mesh_fake(0, "tp=%d", ways);
+        weft_mesh *mesh = weft_mesh_new_fake(0, "tp=%d", ways);
 
         for (int dim = 0; dim < 2; dim++, at = 0) {
             weft_layout l = layout_of(mesh, dim ? "S(1)" : "S(0)", dim ? 5 : n, dim ? n : 5);
@@ -167,9 +167,10 @@ static void expect_rows(const weft_layout *l, int a, int b, int c, int64_t size,
 /* PLC-07, PLC-10, PLC-17, PLC-19 */
 START_TEST(layout__of_a_strided_shard_and_a_shard)
 {
-    weft_mesh *wide = weft_mesh_fake(0, "dp=30,tp=8"), *mesh = weft_mesh_fake(0, "dp=4,tp=2"),
-              *deep = weft_mesh_fake(0, "rep=2,shard=2,tp=2"),
-              *odd = weft_mesh_fake(0, "dp=2,tp=3");
+    weft_mesh *wide = weft_mesh_new_fake(0, "dp=30,tp=8"),
+              *mesh = weft_mesh_new_fake(0, "dp=4,tp=2"),
+              *deep = weft_mesh_new_fake(0, "rep=2,shard=2,tp=2"),
+              *odd = weft_mesh_new_fake(0, "dp=2,tp=3");
     weft_layout l = layout_of(wide, "SS(0,8),S(0)", 4096, 4096);
 
     for (int dp = 0; dp < 30; dp++)
@@ -201,7 +202,7 @@ END_TEST
 /* PLC-12 */
 START_TEST(layout__of_a_shard_and_a_strided_shard)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "dp=4,tp=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "dp=4,tp=2");
     weft_layout l = layout_of(mesh, "S(0),SS(0,2)", 18, 2);
     static const int64_t rows[2][3] = {{0, 1, 3}, {2, 4, -1}};
 
@@ -227,8 +228,8 @@ END_TEST
 /* PLC-14, PLC-15 */
 START_TEST(layout__of_three_axes_on_a_dim_and_of_two_dims)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2,c=2"),
-              *four = weft_mesh_fake(0, "a=1,b=2,c=2,d=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2,c=2"),
+              *four = weft_mesh_new_fake(0, "a=1,b=2,c=2,d=2");
     weft_layout l = layout_of(mesh, "SS(0,2),S(0),S(0)", 16, 16),
                 m = layout_of(four, "SS(0,2),SS(1,2),S(0),S(1)", 16, 16);
 
@@ -252,7 +253,7 @@ END_TEST
 /* PLC-23 */
 START_TEST(even__the_whole_has_the_sharded_dims_times_the_axes)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=3,c=4");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=3,c=4");
     int64_t local[3] = {2, 3, 1}, transposed[3] = {1, 2, 6};
     weft_placement sharded[3] = {weft_shard(0), weft_shard(1), weft_shard(2)},
                    whole[3] = {weft_replicate(), weft_partial(WEFT_SUM), weft_replicate()};
@@ -276,7 +277,7 @@ END_TEST
 /* PLC-24, as numbers; test_global_shape.c has it as tensors */
 START_TEST(even__the_shard_of_the_whole_is_the_shard)
 {
-    weft_mesh *mesh = weft_mesh_fake(77, "a=8,b=8,c=4");
+    weft_mesh *mesh = weft_mesh_new_fake(77, "a=8,b=8,c=4");
     int64_t local[3] = {4, 4, 4}, shape[3], stride[3];
 
     for (int pick = 0; pick < 64; pick++) {
@@ -319,7 +320,7 @@ START_TEST(chunks__are_the_elements_in_the_order_in_which_they_are_held)
         for (int a = 0; a < c.n_axes; a++)
             at += snprintf(text + at, sizeof text - (size_t)at, "%sa%d=%d", a ? "," : "", a,
                            c.sizes[a]);
-        mesh = weft_mesh_fake(0, "%s", text);
+        mesh = weft_mesh_new_fake(0, "%s", text);
         ck_assert_int_eq(weft_layout_make(&l, mesh, c.p, c.n_axes, c.ndim, c.global), WEFT_OK);
         weft_layout_shard(&l, c.coordinates, shape, NULL, NULL);
         for (int d = 0; d < c.ndim; d++) {
@@ -349,7 +350,7 @@ END_TEST
 
 START_TEST(chunks__of_a_fused_weight_are_one_per_segment)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "tp=4");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "tp=4");
     weft_layout l = layout_of(mesh, "S(0|4,1,1)", 48, 5);
     int rank = 2;
     weft_chunk chunks[3];
@@ -366,7 +367,7 @@ END_TEST
 
 START_TEST(chunks__outside_the_mesh_are_none)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "tp=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "tp=2");
     int outside = -1, inside = 1;
     weft_layout scalar;
     weft_chunk chunk;
@@ -381,7 +382,7 @@ END_TEST
 
 START_TEST(find__refuses_an_element_outside_the_shape)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "tp=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "tp=2");
     weft_layout l = layout_of(mesh, "S(1)", 3, 4);
     int64_t index[2] = {1, 4}, local[2];
     int at[1];
@@ -397,7 +398,7 @@ END_TEST
 /* PLC-37 */
 START_TEST(layout__equality_and_hash_are_of_all_it_says)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2"), *other = weft_mesh_fake(0, "a=4,b=1");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2"), *other = weft_mesh_new_fake(0, "a=4,b=1");
     weft_layout l = layout_of(mesh, "S(0),S(0)", 8, 6), same = layout_of(mesh, "S(-2),S(0)", 8, 6);
     weft_shard_order turned = {.dim = 0, .n_axes = 2, .axes = {1, 0}};
     weft_layout unlike[] = {layout_of(mesh, "S(0),S(0)", 8, 7),
@@ -426,11 +427,11 @@ END_TEST
 
 START_TEST(layout__prints_as_tensors_do)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "dp=2,tp=4");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "dp=2,tp=4");
     weft_layout l = layout_of(mesh, "S(0)[1],S(0)[0]", 8, 16);
     char text[80];
 
-    weft_layout_print(&l, text, sizeof text);
+    weft_layout_format(&l, text, sizeof text);
     ck_assert_str_eq(text, "[8,16] [S(0)[1],S(0)[0]] on (dp:2, tp:4)");
     weft_mesh_release(mesh);
 }
@@ -455,7 +456,7 @@ START_TEST(layout__refuses_what_does_not_fit)
         {"P,P(max)", "mixed partial reductions are not supported", WEFT_ERR_LAYOUT},
         {"P(norm 2),P(norm 3)", "mixed partial reductions are not supported", WEFT_ERR_LAYOUT},
     };
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2");
     int64_t shape[2] = {6, 8};
     weft_layout l;
 
@@ -476,7 +477,7 @@ END_TEST
 START_TEST(layout__of_more_elements_than_can_be_counted_is_refused)
 {
     static const int64_t huge = INT64_C(1) << 62;
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2");
     const weft_placement p = weft_shard(0);
     weft_layout layout;
 

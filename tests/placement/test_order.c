@@ -33,7 +33,7 @@ START_TEST(order__prints_turns_where_they_are_not_left_to_right)
                  {"R,R,S(1)", "RRS(1)"},
                  {"S(1)[0],S(1)[1],S(1)[2]", "S(1)S(1)S(1)"},
                  {"S(0)[1],S(1),S(0)[0]", "S(0)[1]S(1)S(0)[0]"}};
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2,c=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2,c=2");
     int64_t shape[3] = {8, 8, 8};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -41,7 +41,7 @@ START_TEST(order__prints_turns_where_they_are_not_left_to_right)
         weft_placement back[3];
         char text[64];
 
-        weft_placements_brief(l.placements, 3, text, sizeof text);
+        weft_placements_brief_format(l.placements, 3, text, sizeof text);
         ck_assert_str_eq(text, cases[i].brief);
         ck_assert_int_eq(weft_placements_parse(back, 3, text), 3);
         ck_assert(memcmp(back, l.placements, sizeof back) == 0);
@@ -53,14 +53,14 @@ END_TEST
 /* PLC-34: the order as a list of axes */
 START_TEST(order__of_a_dim_is_a_list_of_axes)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "a=2,b=2,c=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2,c=2");
     int64_t shape[3] = {8, 8, 8};
     weft_layout l = layout_of(mesh, "S(1),S(1),S(1)", 3, shape);
     weft_shard_order order = {.dim = 1, .n_axes = 3, .axes = {2, 0, 1}}, out[WEFT_MAX_DIMS];
     char text[64];
 
     ck_assert_int_eq(weft_layout_set_order(&l, &order, 1), WEFT_OK);
-    weft_placements_brief(l.placements, 3, text, sizeof text);
+    weft_placements_brief_format(l.placements, 3, text, sizeof text);
     ck_assert_str_eq(text, "S(1)[1]S(1)[2]S(1)[0]");
     ck_assert_int_eq(weft_layout_order(&l, out), 1);
     ck_assert(out[0].dim == 1 && out[0].n_axes == 3);
@@ -91,7 +91,7 @@ START_TEST(order__that_is_none_is_refused_by_name)
         {2, {{0, 1, {2}}, {1, 2, {1, 1}}}, "mesh axis 1 stands twice for dim 1"},
         {2, {{0, 1, {2}}, {1, 99, {1, 0}}}, "99 mesh axes for dim 1"},
     };
-    weft_mesh *mesh = weft_mesh_fake(5, "a=2,b=2,c=2");
+    weft_mesh *mesh = weft_mesh_new_fake(5, "a=2,b=2,c=2");
     int64_t local[3] = {8, 6, 5};
     weft_placement p[3] = {weft_shard(1), weft_shard(1), weft_shard(0)};
     weft_shard_order good[2] = {{0, 1, {2}}, {1, 2, {1, 0}}};
@@ -165,7 +165,7 @@ static void expect_same_shards(const weft_layout *a, const weft_layout *b, int r
 
 static void round_trips(const char *mesh_text, int ranks, const int64_t *shape, int rounds)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "%s", mesh_text);
+    weft_mesh *mesh = weft_mesh_new_fake(0, "%s", mesh_text);
     uint64_t state = 32;
 
     for (int round = 0; round < rounds; round++) {
@@ -201,7 +201,7 @@ START_TEST(strided__shards_that_no_order_gives_are_not_guessed_at)
 {
     static const char *const texts[] = {"SS(0,2),SS(1,2)", "SS(0,2),S(1)", "SS(1,16),S(1)",
                                         "SS(1,4),S(1)", "S(1),SS(1,2)"};
-    weft_mesh *mesh = weft_mesh_fake(0, "a=4,b=8");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=4,b=8");
     int64_t shape[2] = {64, 64};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -219,7 +219,7 @@ END_TEST
 /* 17 rows: [S(0)[1],S(0)[0]] over (4,2) is 3,3,3,0 and 2,2,2,2; strided it would be another cut. */
 START_TEST(strided__forms_of_uneven_dims_are_refused_where_they_differ)
 {
-    weft_mesh *mesh = weft_mesh_fake(0, "a=4,b=2");
+    weft_mesh *mesh = weft_mesh_new_fake(0, "a=4,b=2");
     int64_t uneven[2] = {17, 3}, even[2] = {16, 3};
     weft_layout l = layout_of(mesh, "S(0)[1],S(0)[0]", 2, uneven), before = l;
 

@@ -253,7 +253,7 @@ WT_TEST(linspace__ends_exactly)
 /* A tensor of 256 GiB is made as shards only: its other rows are on ranks of a simulated mesh. */
 WT_TEST(factories__never_make_the_whole)
 {
-    weft_mesh *mesh = weft_mesh_fake(wt_rank() + 5, "dp=512,tp=512");
+    weft_mesh *mesh = weft_mesh_new_fake(wt_rank() + 5, "dp=512,tp=512");
     weft_spec spec = {.ndim = 2,
                       .shape = {1 << 18, 1 << 18},
                       .mesh = mesh,
@@ -277,7 +277,7 @@ static int by_value(const void *a, const void *b)
 WT_TEST(randperm__never_makes_the_whole)
 {
     const int64_t n = (int64_t)1 << 28, part = 1 << 10;
-    weft_mesh *mesh = weft_mesh_fake(wt_rank(), "dp=512,tp=512");
+    weft_mesh *mesh = weft_mesh_new_fake(wt_rank(), "dp=512,tp=512");
     weft_spec spec = {.dtype = WEFT_I64, .ndim = 1, .shape = {n}, .mesh = mesh};
     double mine[1 << 10], *all;
     bool good = true;

@@ -116,20 +116,20 @@ WT_TEST(fork__restores_the_outer_state)
     for (int i = 0; i < 3; i++) draw(straight[i], NULL);
     weft_manual_seed(17);
     draw(forked[0], NULL);
-    weft_generator_fork(g);
-    WT_ALL(weft_generator_current() == g);
+    weft_default_generator_open(g);
+    WT_ALL(weft_default_generator() == g);
     draw(inside, NULL);
-    WT_ALL(weft_generator_join() == WEFT_OK && wt_generator_is(17, 1));
+    WT_ALL(weft_default_generator_close() == WEFT_OK && wt_generator_is(17, 1));
     draw(forked[1], NULL);
-    weft_generator_fork(NULL); /* of the current one: the same numbers come again */
+    weft_default_generator_open(NULL); /* of the current one: the same numbers come again */
     draw(inside, NULL);
     WT_ALL(same(inside, straight[2]));
     weft_manual_seed(4);
     WT_ALL(wt_generator_is(4, 0));
-    WT_ALL(weft_generator_join() == WEFT_OK && wt_generator_is(17, 2));
+    WT_ALL(weft_default_generator_close() == WEFT_OK && wt_generator_is(17, 2));
     draw(forked[2], NULL);
     for (int i = 0; i < 3; i++) WT_ALL(same(straight[i], forked[i]));
-    WT_ALL(weft_generator_join() == WEFT_ERR_STATE);
+    WT_ALL(weft_default_generator_close() == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "fork");
     weft_generator_reset();
 }
@@ -141,24 +141,24 @@ WT_TEST(fork__nests)
     double apart[4][N], nested[4][N];
 
     for (int i = 0; i < 2; i++) {
-        weft_generator_fork(a);
+        weft_default_generator_open(a);
         draw(apart[i], NULL);
-        WT_ALL(weft_generator_join() == WEFT_OK);
-        weft_generator_fork(b);
+        WT_ALL(weft_default_generator_close() == WEFT_OK);
+        weft_default_generator_open(b);
         draw(apart[2 + i], NULL);
-        WT_ALL(weft_generator_join() == WEFT_OK);
+        WT_ALL(weft_default_generator_close() == WEFT_OK);
     }
     weft_generator_reseed(a, 1);
     weft_generator_reseed(b, 2);
-    weft_generator_fork(a);
+    weft_default_generator_open(a);
     draw(nested[0], NULL);
-    weft_generator_fork(b);
+    weft_default_generator_open(b);
     draw(nested[2], NULL);
     draw(nested[3], NULL);
-    WT_ALL(weft_generator_join() == WEFT_OK);
+    WT_ALL(weft_default_generator_close() == WEFT_OK);
     draw(nested[1], NULL);
     weft_generator_release(a); /* the fork still holds it */
-    WT_ALL(weft_generator_join() == WEFT_OK);
+    WT_ALL(weft_default_generator_close() == WEFT_OK);
     WT_ALL(memcmp(apart, nested, sizeof apart) == 0);
     weft_generator_release(b);
 }

@@ -80,9 +80,9 @@ static void check_nets(struct wt_world *w, bool by_element)
         int64_t n = sizes[i][0] * sizes[i][1] / 2;
         double *all;
 
-        if (!by_element) weft_local_random_begin();
+        if (!by_element) weft_local_random_open();
         WT_ALL(colwise(m, tp) == WEFT_OK && reset(m, "weight") == WEFT_OK);
-        if (!by_element) weft_local_random_end();
+        if (!by_element) weft_local_random_close();
         all = wt_local_rows(weft_module_parameter(m, "weight"), n);
         for (int r = 0; r < 4; r++)
             for (int s = 0; s < r; s++) {
@@ -123,9 +123,9 @@ WT_TEST(uniform__is_equal_on_all_replicas)
         weft_set_default_device(before);
         real = weft_empty_like(t, WEFT_CPU);
         weft_manual_seed(SEED);
-        if (i % 2) weft_local_random_begin();
+        if (i % 2) weft_local_random_open();
         WT_ALL(weft_uniform_(real, 0, 1, NULL) == WEFT_OK);
-        if (i % 2) weft_local_random_end();
+        if (i % 2) weft_local_random_close();
         WT_STILL(&w);
         /* enough of it to see: a row in the middle */
         all = wt_local_rows(weft_contiguous(weft_to_local(weft_slice(real, 0, 9, 10), NULL)),
@@ -168,7 +168,7 @@ WT_TEST(local_random__numbers_each_part_from_0)
     weft_read_f64(weft_dropout(weft_full(WEFT_F32, 2, part, 1), 0.5, NULL), want[1], 6);
     weft_read_f64(weft_bernoulli(weft_full(WEFT_F32, 2, part, 0.5), NULL), want[2], 6);
     weft_manual_seed(SEED);
-    weft_local_random_begin();
+    weft_local_random_open();
     t = wt_placed(&w, WEFT_F32, 2, shape, "S(0)");
     WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
     WT_ALL(weft_read_f64(t, got, 6) == WEFT_OK && memcmp(got, want[0], sizeof got) == 0);
@@ -179,7 +179,7 @@ WT_TEST(local_random__numbers_each_part_from_0)
     y = weft_bernoulli(t, NULL);
     WT_ALL(weft_read_f64(y, got, 6) == WEFT_OK && memcmp(got, want[2], sizeof got) == 0);
     WT_ALL(wt_is_placed(y, "S(0)") && wt_generator_is(SEED, 3));
-    weft_local_random_end();
+    weft_local_random_close();
     wt_world_close(&w);
 }
 
@@ -227,7 +227,7 @@ static void run_steps(struct wt_world *w, int which, const int64_t *shape, const
 
         memset(parts[i], 0, sizeof parts[i]);
         WT_ALL(t && weft_read_f64(t, parts[i], N) == WEFT_OK);
-        weft_generator_state(weft_generator_current(), states[i]);
+        weft_generator_state(weft_default_generator(), states[i]);
     }
 }
 

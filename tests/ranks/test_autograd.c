@@ -61,11 +61,11 @@ WT_TEST(no_grad__records_nothing)
     struct wt_world w = wt_world_open();
     weft_tensor *x = leaf(2), *y;
 
-    weft_no_grad_begin();
-    weft_no_grad_begin();
-    weft_no_grad_end();
+    weft_no_grad_open();
+    weft_no_grad_open();
+    weft_no_grad_close();
     y = weft_square(x);
-    weft_no_grad_end();
+    weft_no_grad_close();
     WT_ALL(!weft_requires_grad(y) && y->node == NULL);
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "requires a gradient");
@@ -162,7 +162,7 @@ WT_TEST(backward__refuses)
     WT_FAILED(WEFT_ERR_DTYPE, "i64");
     WT_ALL(!weft_set_requires_grad(weft_square(x), true));
     WT_FAILED(WEFT_ERR_STATE, "square");
-    WT_ALL(!weft_add_inplace(x, weft_full(WEFT_F64, 1, one_dim, 1)));
+    WT_ALL(!weft_add_(x, weft_full(WEFT_F64, 1, one_dim, 1)));
     WT_FAILED(WEFT_ERR_STATE, "in place");
     WT_ALL(weft_grad(x) == NULL);
     wt_world_close(&w);

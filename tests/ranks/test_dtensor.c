@@ -110,9 +110,9 @@ WT_TEST(to_local__gradient_has_the_tensors_placements)
     WT_ALL(weft_tensor_mesh(local) == NULL && wt_local_is_all(local, 6));
     WT_ALL(weft_backward(weft_sum_all(weft_add(local, wt_constant(3, 3, 1)))) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(t), "S(0)") && wt_local_is_all(weft_grad(t), 3));
-    weft_no_grad_begin();
+    weft_no_grad_open();
     WT_ALL(weft_data(weft_to_local(t, NULL)) == weft_data(t));
-    weft_no_grad_end();
+    weft_no_grad_close();
     WT_STILL(&w);
     wt_world_close(&w);
 }

@@ -82,7 +82,7 @@ struct entry {
 
 static const int first_dim[] = {0};
 static const int64_t no_size[1];
-static weft_flat flat;
+static weft_dtensor_spec flat;
 static weft_layout paper;
 static weft_redistribution_cost cost;
 static bool alike;
@@ -95,18 +95,18 @@ GIVES(checked, weft_from_local_with(t, NULL, NULL, (weft_from_local_options){.ru
 GIVES(redistribute, weft_redistribute(t, NULL))
 GIVES(redistribute_with, weft_redistribute_with(t, NULL, NULL))
 FAILS(redistribute_cost, weft_redistribute_cost(&cost, t, NULL))
-FAILS(redistribute_explain, weft_redistribute_explain(t, NULL, text, sizeof text) < 0)
-GIVES(flatten, weft_tensor_flatten(t, &flat))
-GIVES(unflatten, weft_tensor_unflatten(t, &flat))
-FAILS(save, weft_tensor_save(t, NULL, 0) < 0)
+FAILS(redistribute_explain, weft_redistribution_format(t, NULL, text, sizeof text) < 0)
+GIVES(flatten, weft_dtensor_unwrap(t, &flat))
+GIVES(unflatten, weft_dtensor_wrap(t, &flat))
+FAILS(save, weft_shard_to_bytes(t, NULL, 0) < 0)
 GIVES(new_empty, weft_new_empty(t, 0, NULL, NULL))
 GIVES(as_strided, weft_as_strided(t, 0, NULL, NULL, 0))
 GIVES(awaited, weft_wait(t))
-GIVES(untyped, weft_untyped(t))
+GIVES(untyped, weft_drop_grad_types(t))
 GIVES(cast, weft_cast(t, WEFT_F32))
 GIVES(contiguous, weft_contiguous(t))
 FAILS(copied_to, weft_copy_(t, t))
-GIVES(to, weft_tensor_to(t, WEFT_CPU))
+GIVES(to, weft_to_device(t, WEFT_CPU))
 GIVES(empty_like, weft_empty_like(t, WEFT_CPU))
 GIVES(zeros_like, weft_zeros_like(t))
 GIVES(rand_like, weft_rand_like(t, NULL))
@@ -122,7 +122,7 @@ GIVES(softmax, weft_softmax(t, 0))
 GIVES(log_softmax, weft_log_softmax(t, 0))
 GIVES(sum, weft_sum(t, 1, first_dim, false))
 GIVES(mean, weft_mean(t, 1, first_dim, false))
-GIVES(max, weft_max(t, 1, first_dim, false))
+GIVES(max, weft_amax(t, 1, first_dim, false))
 GIVES(topk, weft_topk(t, 1, 0, NULL))
 GIVES(argmax, weft_argmax(t, 0))
 GIVES(cross_entropy, weft_cross_entropy(t, t, 0))
@@ -139,9 +139,9 @@ FAILS(allclose, weft_allclose(&alike, t, t, (weft_allclose_options){0}))
 FAILS(reduce_gradients, weft_reduce_gradients(&t, 1))
 FAILS(layout, weft_layout_of(&paper, t))
 GIVES(memory_count_as, weft_memory_count_as(t, WEFT_MEMORY_WEIGHTS))
-FAILS(explain, weft_explain(t, 1, stderr))
-FAILS(visualize, weft_visualize_sharding(t, stderr))
-FAILS(visualize_svg, weft_visualize_sharding_svg(t, stderr))
+FAILS(explain, weft_explain_print(t, 1, stderr))
+FAILS(visualize, weft_sharding_print(t, stderr))
+FAILS(visualize_svg, weft_sharding_svg_print(t, stderr))
 GIVES(returned, weft_scope_return(NULL, t))
 /* clang-format on */
 
@@ -156,9 +156,9 @@ WT_TEST(handle__that_was_released_is_refused_wherever_it_enters)
         {"redistribute", redistribute},
         {"redistribute", redistribute_with},
         {"redistribute_cost", redistribute_cost},
-        {"redistribute_explain", redistribute_explain},
-        {"flatten", flatten},
-        {"unflatten", unflatten},
+        {"redistribution_format", redistribute_explain},
+        {"dtensor_unwrap", flatten},
+        {"dtensor_wrap", unflatten},
         {"save", save},
         {"new_empty", new_empty},
         {"as_strided", as_strided},
@@ -201,8 +201,8 @@ WT_TEST(handle__that_was_released_is_refused_wherever_it_enters)
         {"layout", layout},
         {"memory_count_as", memory_count_as},
         {"explain", explain},
-        {"visualize_sharding", visualize},
-        {"visualize_sharding", visualize_svg},
+        {"sharding_print", visualize},
+        {"sharding_print", visualize_svg},
         {"scope_return", returned},
     };
     struct wt_world w = wt_world_open();
@@ -369,8 +369,8 @@ WT_TEST(no_grad_end__without_a_beginning_is_refused)
     struct wt_world w = wt_world_open();
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 2), true);
 
-    weft_no_grad_end();
-    WT_FAILED(WEFT_ERR_STATE, "no_grad_end");
+    weft_no_grad_close();
+    WT_FAILED(WEFT_ERR_STATE, "no_grad_close");
     WT_ALL(weft_requires_grad(weft_square(x)));
     wt_world_close(&w);
 }

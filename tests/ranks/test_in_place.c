@@ -43,7 +43,7 @@ static weft_status increment(weft_tensor *t)
 static weft_status add(weft_tensor *t)
 {
     t = weft_detach(t);
-    return weft_add_inplace(t, t) ? WEFT_OK : weft_error_status();
+    return weft_add_(t, t) ? WEFT_OK : weft_error_status();
 }
 static weft_status fill_view(weft_tensor *t)
 {

@@ -44,11 +44,11 @@ static void adds(struct wt_world *w, int64_t rows, int l)
     int64_t before = weft_tensor_version(t);
 
     view = turned(t);
-    WT_ALL(weft_add_inplace(view, wt_spread(w, b, layouts[l].turned)) == view);
+    WT_ALL(weft_add_(view, wt_spread(w, b, layouts[l].turned)) == view);
     WT_STILL(w);
     WT_ALL(weft_tensor_version(t) > before);
     WT_ALL(wt_near_tensors(t, weft_add(whole, turned(b)), WT_EXACT));
-    WT_ALL(weft_add_inplace(view, weft_full(WEFT_F64, 0, NULL, 2)) == view);
+    WT_ALL(weft_add_(view, weft_full(WEFT_F64, 0, NULL, 2)) == view);
     WT_ALL(wt_near_tensors(t, weft_add_scalar(weft_add(whole, turned(b)), 2), WT_EXACT));
 }
 
@@ -93,9 +93,9 @@ static void refusals(struct wt_world *w, int64_t rows, int l)
     const char *text = "in place: the result would have another shape, dtype or layout";
     int64_t before = weft_tensor_version(t);
 
-    WT_ALL(!weft_add_inplace(turned(t), wt_spread(w, more, "R")));
+    WT_ALL(!weft_add_(turned(t), wt_spread(w, more, "R")));
     WT_FAILED(WEFT_ERR_SHAPE, text);
-    WT_ALL(!weft_add_inplace(t, wt_spread(w, more, "R")) || rows == COLUMNS);
+    WT_ALL(!weft_add_(t, wt_spread(w, more, "R")) || rows == COLUMNS);
     weft_error_clear();
     WT_EQ(weft_copy_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "copy_: shapes differ");
@@ -113,14 +113,14 @@ WT_TEST(strided_writes__operands_may_be_views_of_the_target)
     weft_tensor *whole = wt_whole(WEFT_F64, 1, COLUMNS, COLUMNS), *t, *row;
 
     t = wt_spread(&w, whole, "R");
-    WT_ALL(weft_add_inplace(t, turned(t)) == t);
+    WT_ALL(weft_add_(t, turned(t)) == t);
     WT_ALL(wt_near_tensors(t, weft_add(whole, turned(whole)), WT_EXACT));
     t = wt_spread(&w, whole, "R");
     WT_EQ(weft_copy_(t, turned(t)), WEFT_OK);
     WT_ALL(wt_near_tensors(t, turned(whole), WT_EXACT));
     t = wt_spread(&w, whole, "S(1)");
     row = weft_slice(t, 0, 0, 1);
-    WT_ALL(weft_add_inplace(t, row) == t);
+    WT_ALL(weft_add_(t, row) == t);
     WT_ALL(wt_near_tensors(t, weft_add(whole, weft_slice(whole, 0, 0, 1)), WT_EXACT));
     wt_world_close(&w);
 }
@@ -133,7 +133,7 @@ WT_TEST(strided_writes__repeated_elements_are_refused)
     weft_tensor *b = weft_full(WEFT_F64, 2, (int64_t[]){2, COLUMNS}, 1);
     weft_tensor *repeated = weft_expand(t, 2, (int64_t[]){2, COLUMNS});
 
-    WT_ALL(!weft_add_inplace(repeated, b));
+    WT_ALL(!weft_add_(repeated, b));
     WT_FAILED(WEFT_ERR_STATE, "add in place: several elements");
     WT_EQ(weft_copy_(repeated, b), WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "copy in place: several elements");

@@ -295,7 +295,7 @@ static void check_fed(const struct fed *fed, int64_t height)
     weft_ledger *ledger;
 
     wt_note("%s", fed->name);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     want = weft_call(m, x);
     WT_ALL(weft_parallelize_module(m, mesh, plan) == WEFT_OK);
     ledger = weft_ledger_open();
@@ -311,7 +311,7 @@ static void check_fed(const struct fed *fed, int64_t height)
     WT_ALL(wt_near_tensors(y,
                            part(want, mesh, output_placement(&(struct row){.style = fed->style})),
                            WT_WITHIN(1e-12)));
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(m);
     weft_mesh_release(mesh);
 }

@@ -107,12 +107,12 @@ static void check_scene(const struct scene *s)
     weft_placement back[WEFT_MAX_AXES], seed[WEFT_MAX_AXES];
     char text[128], other[128];
 
-    weft_placements_print(s->from, s->n_axes, text, sizeof text);
-    weft_placements_print(s->to, s->n_axes, other, sizeof other);
+    weft_placements_format(s->from, s->n_axes, text, sizeof text);
+    weft_placements_format(s->to, s->n_axes, other, sizeof other);
     wt_note("%s: %s to %s", s->mesh, text, other);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     x = spread(s, w.mesh, whole, s->from);
-    weft_no_grad_end();
+    weft_no_grad_close();
     WT_ALL(x != NULL);
     weft_set_requires_grad(x, true);
     y = weft_redistribute_with(x, s->to, &options);

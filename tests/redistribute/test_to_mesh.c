@@ -180,10 +180,10 @@ static void note(const struct move *m, int round)
 {
     char have[128], want[128], a[64], b[64];
 
-    weft_placements_print(m->have, weft_mesh_ndim(m->from), have, sizeof have);
-    weft_placements_print(m->want, weft_mesh_ndim(m->to), want, sizeof want);
-    weft_mesh_print(m->from, a, sizeof a);
-    weft_mesh_print(m->to, b, sizeof b);
+    weft_placements_format(m->have, weft_mesh_ndim(m->from), have, sizeof have);
+    weft_placements_format(m->want, weft_mesh_ndim(m->to), want, sizeof want);
+    weft_mesh_format(m->from, a, sizeof a);
+    weft_mesh_format(m->to, b, sizeof b);
     wt_note("round %d: [%lld,%lld,%lld] of %d dims, %s %s to %s %s; ", round,
             (long long)m->shape[0], (long long)m->shape[1], (long long)m->shape[2], m->ndim, have,
             a, want, b);
@@ -402,9 +402,9 @@ WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
 
 static int64_t booked(const char *placements)
 {
-    weft_mesh *many = weft_mesh_fake(3, "dp=16"), *few = weft_mesh_fake(3, "tp=4");
+    weft_mesh *many = weft_mesh_new_fake(3, "dp=16"), *few = weft_mesh_new_fake(3, "tp=4");
     weft_placement sharded = weft_shard(0), from;
-    weft_tensor *t = weft_tensor_to(wt_whole(WEFT_F32, 1, 96, 4), WEFT_META);
+    weft_tensor *t = weft_to_device(wt_whole(WEFT_F32, 1, 96, 4), WEFT_META);
     weft_ledger *ledger;
     int64_t sent;
 
@@ -441,10 +441,10 @@ WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
     WT_FAILED(WEFT_ERR_LAYOUT, "pending reduction");
     WT_ALL(!weft_redistribute_to_mesh(t, other, &third));
     WT_FAILED(WEFT_ERR_LAYOUT, "redistribute to mesh");
-    fake = weft_mesh_fake(1, "tp=64");
+    fake = weft_mesh_new_fake(1, "tp=64");
     WT_ALL(!weft_redistribute_to_mesh(t, fake, &whole));
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
-    t = weft_redistribute_to_mesh(weft_tensor_to(t, WEFT_META), fake, &whole);
+    t = weft_redistribute_to_mesh(weft_to_device(t, WEFT_META), fake, &whole);
     WT_ALL(wt_has_shape(t, 2, 4, 3) && weft_tensor_mesh(t) == fake);
     weft_mesh_release(fake);
     weft_mesh_release(line);

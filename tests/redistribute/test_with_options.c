@@ -174,10 +174,10 @@ WT_TEST(explain__names_steps_and_bytes)
 
     if (wt_ranks() > 1)
         snprintf(want, sizeof want, "tp: S(0)->R all-gather %d B", 8 * 3 * 4 * (wt_ranks() - 1));
-    WT_EQ(weft_redistribute_explain(x, &r, text, sizeof text), strlen(want));
+    WT_EQ(weft_redistribution_format(x, &r, text, sizeof text), strlen(want));
     WT_ALL(strcmp(text, want) == 0);
-    WT_EQ(weft_redistribute_explain(x, &r, NULL, sizeof text), strlen(want)); /* trial 3 */
-    WT_EQ(weft_redistribute_explain(x, &far, text, sizeof text), -1);
+    WT_EQ(weft_redistribution_format(x, &r, NULL, sizeof text), strlen(want)); /* trial 3 */
+    WT_EQ(weft_redistribution_format(x, &far, text, sizeof text), -1);
     WT_FAILED(WEFT_ERR_LAYOUT, "redistribute");
     WT_STILL(&w);
     wt_world_close(&w);

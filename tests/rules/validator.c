@@ -206,7 +206,7 @@ static void print_strategy(const struct bench *b, const struct strategy *s, char
         const weft_placement *p = i < b->n_in ? &s->in[i] : &s->out[i - b->n_in];
 
         at += (size_t)snprintf(text + at, bytes - at, "%s", i == b->n_in ? " -> " : i ? ", " : "");
-        if (at < bytes) at += (size_t)weft_placements_print(p, 1, text + at, bytes - at);
+        if (at < bytes) at += (size_t)weft_placements_format(p, 1, text + at, bytes - at);
         if (at < bytes && i < b->n_in && s->once[i])
             at += (size_t)snprintf(text + at, bytes - at, " on rank 0");
     }

@@ -32,7 +32,7 @@ static void train(int dp, int fsdp, int tp, weft_data_parallel_config config)
     weft_optim *adam;
     weft_tensor *in = words(2, 0), *target = words(2, 5);
     weft_status status = WEFT_OK;
-    weft_cache_stats before, after;
+    weft_plan_cache_stats before, after;
     int64_t calls;
 
     weft_manual_seed(3);
@@ -47,12 +47,12 @@ static void train(int dp, int fsdp, int tp, weft_data_parallel_config config)
     adam = weft_adamw(gpt, (weft_adamw_config){.lr = 1e-3});
     weft_ledger_close(w.ledger); /* it keeps a book that grows */
     for (int i = 0; i < WARM; i++) WT_EQ(step(gpt, adam, in, target), WEFT_OK);
-    before = weft_cache_statistics();
+    before = weft_plan_cache_statistics();
     WT_ALL(true); /* every rank has come so far: their calls of malloc are counted together */
     calls = malloc_count();
     for (int i = 0; i < STEPS && status == WEFT_OK; i++) status = step(gpt, adam, in, target);
     calls = malloc_count() - calls;
-    after = weft_cache_statistics();
+    after = weft_plan_cache_statistics();
     WT_EQ(status, WEFT_OK);
     WT_EQ(calls, 0);
     WT_EQ(after.plan_misses, before.plan_misses);

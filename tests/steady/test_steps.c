@@ -66,7 +66,7 @@ static double step(struct training *t)
 static void count_mallocs(bool in_backward)
 {
     struct training t = start();
-    weft_cache_stats before, after;
+    weft_plan_cache_stats before, after;
     int64_t calls;
     double loss = 0, last = 0;
 
@@ -74,12 +74,12 @@ static void count_mallocs(bool in_backward)
     weft_ledger_close(t.world.ledger); /* it keeps a book that grows */
     t.world.ledger = NULL;
     for (int i = 0; i < WARM; i++) last = step(&t);
-    before = weft_cache_statistics();
+    before = weft_plan_cache_statistics();
     WT_ALL(last > 0);
     calls = malloc_count();
     for (int i = 0; i < STEPS; i++) loss = step(&t);
     calls = malloc_count() - calls;
-    after = weft_cache_statistics();
+    after = weft_plan_cache_statistics();
     WT_EQ(calls, 0);
     WT_EQ(after.plan_misses, before.plan_misses);
     WT_ALL(loss > 0 && loss < last);

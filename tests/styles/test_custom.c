@@ -203,15 +203,15 @@ WT_TEST(custom__parameters_of_a_partition_come_and_go_with_it)
     for (int i = 0; i < 2; i++) {
         given_plan_text(text, sizeof text, m, mesh, plan);
         WT_ALL(strstr(text, "    scale    f64[1] R, 8 B\n") != NULL);
-        WT_EQ(weft_module_parameters(m), 4);
+        WT_EQ(weft_module_parameter_count(m), 4);
     }
     fails = true;
     WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "nowhere");
-    WT_EQ(weft_module_parameters(m), 4);
+    WT_EQ(weft_module_parameter_count(m), 4);
     fails = false;
     WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_OK);
-    WT_EQ(weft_module_parameters(m), 5);
+    WT_EQ(weft_module_parameter_count(m), 5);
     weft_module_release(m);
     weft_mesh_release(mesh);
 }

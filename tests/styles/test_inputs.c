@@ -167,7 +167,7 @@ WT_TEST(inputs__of_all_kinds_one_after_the_other)
     weft_mesh *mesh = given_mesh();
     weft_module *one = linear(13, 10), *many = styled(linear(13, 10), mesh, ways[1].style);
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     for (int i = 0; i < 16; i++) {
         weft_tensor *x = given(i % 2, rows[i / 4], 13, 0), *want = weft_call(one, x);
         const char *layout = layouts[i % 4];
@@ -176,7 +176,7 @@ WT_TEST(inputs__of_all_kinds_one_after_the_other)
         WT_ALL(wt_near_tensors(weft_call(many, layout ? given_spread(x, mesh, layout) : x), want,
                                WT_WITHIN(1e-12)));
     }
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_module_release(one);
     weft_module_release(many);
     weft_mesh_release(mesh);

@@ -84,7 +84,7 @@ static void check_model(weft_module *(*make)(void), weft_mesh *mesh, const weft_
     y_one = weft_call(one, x);
     y = weft_call(many, x);
     WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
-    WT_EQ(weft_ledger_parameters(ledger, true), distributed);
+    WT_EQ(weft_ledger_parameter_count(ledger, true), distributed);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, given_like(y)))), WEFT_OK);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
@@ -228,10 +228,10 @@ WT_TEST(plans__without_a_mesh_the_innermost_default_is_taken)
     WT_EQ(weft_parallelize_module(m, NULL, (weft_plan[]){{"net1", gathered()}, {0}}),
           WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
-    weft_mesh_push(mesh);
+    weft_default_mesh_open(mesh);
     check_model(one_linear, NULL, (weft_plan[]){{"only", gathered()}, {0}}, 8, 2);
     check_model(mlp, NULL, (weft_plan[]){{"net*", gathered()}, {0}}, 5, 4);
-    WT_EQ(weft_mesh_pop(mesh), WEFT_OK);
+    WT_EQ(weft_default_mesh_close(mesh), WEFT_OK);
     weft_module_release(m);
     weft_mesh_release(mesh);
 }

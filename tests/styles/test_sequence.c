@@ -50,7 +50,7 @@ static void check_reduction(weft_module *many, weft_module *one, weft_ledger *le
 {
     static const char *const names[] = {"weight", "bias"};
     weft_tensor *leaves[2];
-    int n = weft_module_parameters(many);
+    int n = weft_module_parameter_count(many);
 
     for (int i = 0; i < n; i++) {
         leaves[i] = weft_module_parameter(many, names[i]);

@@ -215,7 +215,7 @@ WT_TEST(source__shared_parameters_stay_one)
     weft_plan plan[] = {{"wte", weft_rowwise_parallel()}, {"head", weft_colwise_parallel()}, {0}};
 
     WT_EQ(spread_from(many, mesh, plan, source), WEFT_OK);
-    WT_EQ(weft_module_parameters(many), 1);
+    WT_EQ(weft_module_parameter_count(many), 1);
     WT_NEAR_PARAMETERS(many, one, WT_EXACT);
     weft_module_release(one);
     weft_module_release(many);
@@ -280,7 +280,7 @@ WT_TEST(source__that_is_not_there_is_refused)
 
 WT_TEST(source__on_a_mesh_without_ranks_is_refused)
 {
-    weft_mesh *mesh = weft_mesh_fake(1, "tp=4");
+    weft_mesh *mesh = weft_mesh_new_fake(1, "tp=4");
     weft_module *m = model(SEED, 13);
 
     WT_EQ(spread_from(m, mesh, whole_plan, 2), WEFT_ERR_COMM);

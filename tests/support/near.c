@@ -91,7 +91,7 @@ static bool near_tensor(const weft_tensor *t, const double *got, const double *w
 
     if (at < 0) return true;
     print_index(index, t, at, local);
-    weft_tensor_describe(t, what, sizeof what);
+    weft_tensor_format(t, what, sizeof what);
     wt_note("%s: worst of %lld elements is %s: %.9g, not %.9g", what, (long long)n, index, got[at],
             want[at]);
     return false;
@@ -178,8 +178,8 @@ static bool same_shape(const weft_tensor *a, const weft_tensor *b)
     if (!same) {
         char a_text[256], b_text[256];
 
-        weft_tensor_describe(a, a_text, sizeof a_text);
-        weft_tensor_describe(b, b_text, sizeof b_text);
+        weft_tensor_format(a, a_text, sizeof a_text);
+        weft_tensor_format(b, b_text, sizeof b_text);
         wt_note("shapes differ: %s and %s", a_text, b_text);
     }
     return same;
@@ -208,7 +208,7 @@ bool wt_has_shape(const weft_tensor *t, int ndim, ...)
     if (!same && t) {
         char what[256];
 
-        weft_tensor_describe(t, what, sizeof what);
+        weft_tensor_format(t, what, sizeof what);
         wt_note("it is %s", what);
     }
     return same;

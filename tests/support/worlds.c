@@ -148,7 +148,7 @@ bool wt_is_placed(const weft_tensor *t, const char *placements)
     if (!t) return false;
     for (int a = 0; a < n; a++) {
         if (weft_placement_equal(weft_tensor_placement(t, a), p[a])) continue;
-        weft_tensor_describe(t, what, sizeof what);
+        weft_tensor_format(t, what, sizeof what);
         wt_note("%s is not %s", what, placements);
         return false;
     }

@@ -194,10 +194,10 @@ WT_TEST(mlp__answers_without_gradients)
         struct pair p = mlps(&sizes[i], WEFT_F32, whole);
         weft_tensor *one, *many;
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         many = pair_forward(&p, input(8, sizes[i].in, WEFT_F32), &one,
                             (struct pair_count){.all_reduce = 1});
-        weft_no_grad_end();
+        weft_no_grad_close();
         WT_ALL(!weft_requires_grad(many));
         pair_close(&p);
     }
@@ -244,7 +244,7 @@ static void check_tie(int64_t vocab, int64_t width)
         other = weft_module_parameter(p.many, "fc.weight");
         WT_ALL((weight == other) == tied);
         WT_ALL(wt_near_tensors(weight, other, WT_EXACT) == tied);
-        WT_EQ(weft_module_parameters(p.many), tied ? 2 : 3);
+        WT_EQ(weft_module_parameter_count(p.many), tied ? 2 : 3);
         many = pair_forward(&p, tokens, &one, (struct pair_count){.all_reduce = 1});
         pair_backward(&p, one, many, (struct pair_count){0}, 0);
         WT_ALL(wt_near_tensors(weft_grad(weight), weft_grad(other), WT_EXACT) == tied);

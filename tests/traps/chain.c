@@ -80,7 +80,7 @@ void chain_mesh(struct chain *c)
     random_order(c, ranks);
     c->mesh = weft_mesh_from_ranks(WEFT_CPU, n_axes, sizes, names[n_axes - 1], ranks);
     c->made[c->meshes++] = c->mesh;
-    weft_mesh_print(c->mesh, text, sizeof text);
+    weft_mesh_format(c->mesh, text, sizeof text);
     chain_say(c, "%s of %d ranks: ", text, wt_ranks());
     if (n_axes > 1 && chain_once_in(c, 2)) merge_axes(c, n_axes);
 }
@@ -143,7 +143,7 @@ void chain_say_placements(struct chain *c, const weft_placement *p)
 {
     char text[128];
 
-    weft_placements_print(p, weft_mesh_ndim(c->mesh), text, sizeof text);
+    weft_placements_format(p, weft_mesh_ndim(c->mesh), text, sizeof text);
     chain_say(c, "%s", text);
 }
 
@@ -161,7 +161,7 @@ weft_tensor *chain_place(const struct chain *c, weft_tensor *t)
     bool wanted = weft_requires_grad(t);
 
     if (!c->meta) return t;
-    t = weft_tensor_to(t, WEFT_META);
+    t = weft_to_device(t, WEFT_META);
     return wanted ? weft_set_requires_grad(t, true) : t;
 }
 

@@ -168,7 +168,7 @@ static bool step_dropout(struct chain *c)
 static bool step_reduce(struct chain *c)
 {
     static weft_tensor *(*const ops[])(weft_tensor *, int, const int *,
-                                       bool) = {weft_sum, weft_mean, weft_max};
+                                       bool) = {weft_sum, weft_mean, weft_amax};
     static const char *const names[] = {"sum", "mean", "max"};
     int i = chain_pick(c, 3), dims[WEFT_MAX_DIMS], n = 0;
     bool keep = chain_once_in(c, 2);

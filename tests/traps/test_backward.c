@@ -50,7 +50,8 @@ WT_TEST(to_local__used_differently_on_each_rank)
     weft_tensor *x = leaf(wt_spread(&w, wt_constant(2, 3, 1), "R"));
     weft_tensor *mine = weft_mul_scalar(weft_to_local(x, &sum), wt_rank() + 1), *y;
 
-    y = weft_from_local(weft_untyped(mine), w.mesh, &sum, NULL); /* equal copies are no terms */
+    y = weft_from_local(weft_drop_grad_types(mine), w.mesh, &sum,
+                        NULL); /* equal copies are no terms */
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "R") &&
            wt_local_is_all(weft_grad(x), (double)sum_of_places()));
@@ -266,7 +267,7 @@ WT_TEST(reductions__send_results_only)
     int64_t many = wt_ranks() > 1, heads = wt_ranks() + 1;
     weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 64, 3), "S(0)"), *q;
 
-    WT_ALL(wt_to(weft_max(x, 1, (int[]){0}, false), "R") != NULL);
+    WT_ALL(wt_to(weft_amax(x, 1, (int[]){0}, false), "R") != NULL);
     WT_EQ(bytes_sent(&w), many * 3 * 4);
     WT_ALL(wt_to(weft_mean(x, 1, (int[]){0}, false), "R") != NULL);
     WT_EQ(bytes_sent(&w), many * 3 * 4);

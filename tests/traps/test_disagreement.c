@@ -245,14 +245,14 @@ static int load_damaged_bytes(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *t = spread(mesh, weft_shard(0));
-    int64_t size = weft_tensor_save(t, NULL, 0);
+    int64_t size = weft_shard_to_bytes(t, NULL, 0);
     char *bytes = malloc((size_t)size);
     int result;
 
     (void)payload;
-    weft_tensor_save(t, bytes, size);
+    weft_shard_to_bytes(t, bytes, size);
     if (weft_world_rank() == 2) bytes[0] = 'x';
-    result = failed(weft_full_tensor(weft_tensor_load(bytes, size)));
+    result = failed(weft_full_tensor(weft_shard_from_bytes(bytes, size)));
     free(bytes);
     return result;
 }
@@ -291,12 +291,12 @@ static int unflatten_a_short_shard(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     int64_t shape[] = {1, 6};
-    weft_flat flat;
-    weft_tensor *local = weft_tensor_flatten(spread(mesh, weft_shard(0)), &flat);
+    weft_dtensor_spec flat;
+    weft_tensor *local = weft_dtensor_unwrap(spread(mesh, weft_shard(0)), &flat);
 
     (void)payload;
     if (weft_world_rank() == 2) local = weft_full(WEFT_F32, 2, shape, 1);
-    return failed(weft_full_tensor(weft_tensor_unflatten(local, &flat)));
+    return failed(weft_full_tensor(weft_dtensor_wrap(local, &flat)));
 }
 
 static int read_a_plan_that_one_lacks(void *payload)

@@ -178,7 +178,7 @@ static void keep_books(struct chain *c, struct books *books)
     first_operand(c);
     for (int i = 0; i < steps && c->x[0] && c->x[1]; i++) chain_step(c);
     if (c->x[0] && c->x[1]) {
-        weft_tensor_describe(c->x[1], books->result, sizeof books->result);
+        weft_tensor_format(c->x[1], books->result, sizeof books->result);
         chain_loss(c, loss);
         if (loss[1]) weft_backward(loss[1]);
     }

@@ -86,7 +86,7 @@ static weft_tensor *form(int i, weft_tensor *p, weft_tensor *q)
     case 8:
         return weft_softmax(p, 1);
     case 9:
-        return weft_max(weft_mul_scalar(p, -1), 1, (int[]){0}, false);
+        return weft_amax(weft_mul_scalar(p, -1), 1, (int[]){0}, false);
     case 10:
         return weft_mul_scalar(p, -2);
     case 11:
@@ -283,10 +283,10 @@ WT_TEST(empty_shards__in_reductions_and_losses)
         weft_tensor *x = wt_spread(&w, plain, "S(0)"), *columns = wt_spread(&w, plain, "S(1)");
         weft_tensor *index = indices(rows, rows, 3);
 
-        WT_ALL(wt_near_tensors(weft_max(x, 1, (int[]){0}, false),
-                               weft_max(plain, 1, (int[]){0}, false), WT_EXACT));
-        y = weft_sum_all(weft_square(weft_max(plain, 1, (int[]){0}, false)));
-        z = weft_sum_all(weft_square(weft_max(x, 1, (int[]){0}, false)));
+        WT_ALL(wt_near_tensors(weft_amax(x, 1, (int[]){0}, false),
+                               weft_amax(plain, 1, (int[]){0}, false), WT_EXACT));
+        y = weft_sum_all(weft_square(weft_amax(plain, 1, (int[]){0}, false)));
+        z = weft_sum_all(weft_square(weft_amax(x, 1, (int[]){0}, false)));
         WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
         WT_ALL(wt_near_tensors(weft_sum(x, 1, (int[]){0}, false),

@@ -15,7 +15,7 @@ struct operands {
     weft_mesh *mesh, *two;
     weft_tensor *plain, *rows, *whole, *sum, *integers, *result, *elsewhere;
     weft_placement at[WEFT_MAX_AXES]; /* S(0), ... */
-    weft_flat flat;                   /* of rows */
+    weft_dtensor_spec flat;           /* of rows */
     weft_layout layout;               /* of rows */
     /* for what a call would write */
     weft_placement room[WEFT_MAX_AXES];
@@ -70,7 +70,7 @@ static void open_operands(struct wt_world *w, struct operands *o)
     o->elsewhere = spread(o, o->plain, "R,S(0)");
     o->integers = weft_from_data(WEFT_I32, 1, (int64_t[]){4}, numbers);
     o->result = weft_mul_scalar(weft_set_requires_grad(wt_constant(4, 3, 1), true), 2);
-    weft_tensor_flatten(o->rows, &o->flat);
+    weft_dtensor_unwrap(o->rows, &o->flat);
     weft_layout_of(&o->layout, o->rows);
 }
 

@@ -44,7 +44,7 @@ WT_TEST(merging__is_seen_by_plans_that_are_cached)
     weft_mesh *merged;
 
     reduce_twice(&w, w.mesh, false);
-    if (wt_rank() == 0) weft_cache_clear();
+    if (wt_rank() == 0) weft_plan_cache_clear();
     merged = weft_mesh_flatten(w.mesh, "all");
     reduce_twice(&w, w.mesh, true);
     weft_mesh_release(merged);
@@ -61,7 +61,7 @@ WT_TEST(merging__is_remembered_by_all_ranks_or_none)
         if (round == 1) weft_mesh_release(weft_mesh_flatten(w.mesh, "all"));
         reduce_twice(&w, w.mesh, round >= 1);
         wt_world_close(&w);
-        if (wt_rank() == 0) weft_cache_clear();
+        if (wt_rank() == 0) weft_plan_cache_clear();
     }
 }
 
@@ -80,7 +80,7 @@ WT_TEST(merging__reaches_slices_of_the_mesh_they_were_cut_from)
         reduce_twice(&w, part, round < 2);
         weft_mesh_release(part);
         weft_mesh_release(whole);
-        if (wt_rank() == 0) weft_cache_clear();
+        if (wt_rank() == 0) weft_plan_cache_clear();
     }
     wt_world_close(&w);
 }
@@ -89,21 +89,21 @@ WT_TEST(merging__reaches_slices_of_the_mesh_they_were_cut_from)
 WT_TEST(links__are_seen_by_plans_that_are_cached)
 {
     struct wt_world w = open_two_axes("dp");
-    weft_cache_stats before;
+    weft_plan_cache_stats before;
 
     reduce_twice(&w, w.mesh, false);
-    if (wt_rank() == 0) weft_cache_clear();
+    if (wt_rank() == 0) weft_plan_cache_clear();
     WT_ALL(weft_link_set("dp", 1, 100) == WEFT_OK);
-    before = weft_cache_statistics();
+    before = weft_plan_cache_statistics();
     reduce_twice(&w, w.mesh, false);
-    WT_EQ(weft_cache_statistics().plan_hits - before.plan_hits, 0);
-    weft_cache_clear();
+    WT_EQ(weft_plan_cache_statistics().plan_hits - before.plan_hits, 0);
+    weft_plan_cache_clear();
     wt_world_close(&w);
 }
 
 /* ---- trap 14: what is in a plan's key ---- */
 
-static int64_t misses(void) { return weft_cache_statistics().plan_misses; }
+static int64_t misses(void) { return weft_plan_cache_statistics().plan_misses; }
 
 /* Numbers are in no key: what changes with every step makes no plans. */
 WT_TEST(cache__does_not_grow_with_numbers)
@@ -198,7 +198,7 @@ WT_TEST(cache__is_bounded)
 {
     struct wt_world w = wt_world_open();
     weft_tensor *plain = wt_whole(WEFT_F32, 0, 70, 70), *x = wt_spread(&w, plain, "R");
-    weft_cache_stats stats;
+    weft_plan_cache_stats stats;
 
     for (int64_t rows = 1; rows <= 70; rows++)
         for (int64_t columns = 1; columns <= 70; columns++) {
@@ -207,12 +207,12 @@ WT_TEST(cache__is_bounded)
             WT_EQ(weft_numel(weft_slice(weft_slice(x, 0, 0, rows), 1, 0, columns)), rows * columns);
             weft_scope_close(scope);
         }
-    stats = weft_cache_statistics();
+    stats = weft_plan_cache_statistics();
     WT_ALL(stats.plan_entries <= 4096 && stats.plan_evictions > 0);
     WT_ALL(stats.layout_entries < 4 * 4096);
     WT_ALL(wt_near_tensors(weft_slice(weft_slice(x, 0, 0, 2), 1, 0, 3),
                            weft_slice(weft_slice(plain, 0, 0, 2), 1, 0, 3), WT_EXACT));
-    weft_cache_clear();
+    weft_plan_cache_clear();
     wt_world_close(&w);
 }
 
@@ -274,7 +274,7 @@ WT_TEST(outside__vectors_have_no_rows)
 
     x = weft_set_requires_grad(weft_distribute_tensor(x, mesh, &whole, -1), true);
     y = weft_layer_norm(weft_rms_norm(x, NULL, 1e-5), NULL, NULL, 1e-5);
-    y = weft_add(weft_softmax(y, 0), weft_max(y, 0, NULL, false));
+    y = weft_add(weft_softmax(y, 0), weft_amax(y, 0, NULL, false));
     WT_ALL(weft_backward(weft_mean_all(y)) == WEFT_OK);
     local = weft_mesh_is_member(mesh) ? 5 : 0;
     WT_EQ(weft_local_numel(y), local);
@@ -299,10 +299,10 @@ WT_TEST(random__numbers_of_nested_shards_are_those_of_the_whole)
         spread.placements[0] = spread.placements[1] = weft_shard(0);
         weft_manual_seed(7);
         plain = weft_make_randn(spec, NULL);
-        draws = weft_generator_draws(weft_generator_current());
+        draws = weft_generator_draws(weft_default_generator());
         weft_manual_seed(7);
         t = weft_make_randn(spread, NULL);
-        WT_EQ(weft_generator_draws(weft_generator_current()), draws);
+        WT_EQ(weft_generator_draws(weft_default_generator()), draws);
         WT_STILL(&w);
         WT_ALL(wt_near_tensors(t, plain, WT_EXACT));
         wt_world_close(&w);

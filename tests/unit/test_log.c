@@ -104,7 +104,7 @@ START_TEST(log__cache_tells_hits_and_misses_with_their_schema)
     wf_log_configure("+dtensor");
     said(compute);
     ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 2);
-    weft_cache_clear();
+    weft_plan_cache_clear();
     said(compute);
     ck_assert_int_eq(occurrences("dtensor: cache miss: relu(f32[3,5]) -> f32[3,5]\n"), 1);
     ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 1);
@@ -116,15 +116,15 @@ END_TEST
 
 START_TEST(cache__counts_and_forgets)
 {
-    weft_cache_stats before, after;
+    weft_plan_cache_stats before, after;
 
-    weft_cache_clear();
-    before = weft_cache_statistics();
+    weft_plan_cache_clear();
+    before = weft_plan_cache_statistics();
     ck_assert_int_eq(before.plan_entries, 0);
     ck_assert_int_eq(before.plan_hits, 0);
     ck_assert_int_eq(before.plan_misses, 0);
     for (int i = 0; i < 4; i++) compute();
-    after = weft_cache_statistics();
+    after = weft_plan_cache_statistics();
     ck_assert_int_eq(after.plan_misses, 1);
     ck_assert_int_eq(after.plan_hits, 7);
     ck_assert_int_eq(after.plan_entries, 1);

@@ -102,7 +102,8 @@ START_TEST(mesh__of_any_size_can_be_pretended)
     ck_assert_int_eq(weft_mesh_size(mesh), 8192);
     ck_assert_int_eq(weft_mesh_coordinate(mesh, 2), 63);
     ck_assert_int_eq(wf_mesh_sizes(mesh)[0], 16);
-    ck_assert_int_eq(weft_mesh_print(mesh, text, sizeof text), (int)strlen("(a0:16, a1:8, a2:64)"));
+    ck_assert_int_eq(weft_mesh_format(mesh, text, sizeof text),
+                     (int)strlen("(a0:16, a1:8, a2:64)"));
     ck_assert_str_eq(text, "(a0:16, a1:8, a2:64)");
     ck_assert_ptr_null(wf_mesh_axis_comm(mesh, 0));
     weft_mesh_release(mesh);

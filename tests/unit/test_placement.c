@@ -183,7 +183,8 @@ START_TEST(parse__what_is_printed_reads_back)
         int count = weft_placements_parse(p, 4, texts[i]);
 
         ck_assert_int_gt(count, 0);
-        ck_assert_int_eq(weft_placements_print(p, count, text, sizeof text), (int)strlen(texts[i]));
+        ck_assert_int_eq(weft_placements_format(p, count, text, sizeof text),
+                         (int)strlen(texts[i]));
         ck_assert_str_eq(text, texts[i]);
     }
 }
@@ -260,8 +261,8 @@ START_TEST(print__tells_the_length_when_there_is_no_room)
     weft_placement p[2] = {weft_shard(0), weft_partial(WEFT_MAX)};
     char text[6];
 
-    ck_assert_int_eq(weft_placements_print(p, 2, NULL, 0), 11);
-    ck_assert_int_eq(weft_placements_print(p, 2, text, sizeof text), 11);
+    ck_assert_int_eq(weft_placements_format(p, 2, NULL, 0), 11);
+    ck_assert_int_eq(weft_placements_format(p, 2, text, sizeof text), 11);
     ck_assert_str_eq(text, "S(0),");
 }
 END_TEST
@@ -364,7 +365,7 @@ static void expect_list(const weft_placement *p, int count, const char *text)
 {
     char got[128];
 
-    weft_placements_print(p, count, got, sizeof got);
+    weft_placements_format(p, count, got, sizeof got);
     ck_assert_str_eq(got, text);
 }
 

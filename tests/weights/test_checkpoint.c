@@ -317,8 +317,8 @@ WT_TEST(training__goes_on_as_if_it_had_not_stopped)
     loss = train(m, optim, 3, 6);
     WT_EQ(weft_checkpoint_load(wt_scratch("training"), loaded), WEFT_OK);
     WT_ALL(!same_parameters(m, other));
-    WT_EQ(weft_optim_steps(again), 3);
-    WT_EQ(weft_optim_updates(again, weft_module_parameter(other, "net1.bias")), 3);
+    WT_EQ(weft_optim_step_count(again), 3);
+    WT_EQ(weft_optim_update_count(again, weft_module_parameter(other, "net1.bias")), 3);
     WT_ALL(weft_optim_lr(again) == 1e-2);
     weft_optim_release(optim); /* weight decay is a setting, not a state */
     optim = again;

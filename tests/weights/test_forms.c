@@ -155,16 +155,16 @@ WT_TEST(forms__packed_and_by_heads_load_each_other)
         WT_ALL(has_the_rows(&b, &a, "optim", "bias.exp_avg_sq"));
         WT_ALL(!i || has_the_rows(&b, &a, "optim", "weight.master"));
         WT_ALL(same_tensors(&plain, &b));
-        WT_EQ(weft_optim_updates(b.optim,
-                                 weft_module_parameter(b.module, "blocks.0.attn.qkv.kv_weight")),
+        WT_EQ(weft_optim_update_count(
+                  b.optim, weft_module_parameter(b.module, "blocks.0.attn.qkv.kv_weight")),
               2);
         WT_ALL(wt_near_tensors(weft_full_tensor(weft_call(a.module, tokens())),
                                weft_full_tensor(weft_call(plain.module, tokens())),
                                WT_WITHIN(i ? 0.05 : 1e-5)));
         copy_through("by_heads", &b, &c);
         WT_ALL(same_tensors(&a, &c));
-        WT_EQ(weft_optim_updates(c.optim,
-                                 weft_module_parameter(c.module, "blocks.1.attn.qkv.weight")),
+        WT_EQ(weft_optim_update_count(c.optim,
+                                      weft_module_parameter(c.module, "blocks.1.attn.qkv.weight")),
               2);
         close_model(&a);
         close_model(&b);
@@ -186,8 +186,8 @@ WT_TEST(forms__what_cannot_be_one_is_refused_before_anything_is_changed)
     struct model as_made = open_model(NULL, llama(false, GROUPS, WEFT_F32, 2));
 
     train(&b);
-    WT_EQ(weft_optim_set_updates(b.optim,
-                                 weft_module_parameter(b.module, "blocks.1.attn.qkv.kv_bias"), 7),
+    WT_EQ(weft_optim_set_update_count(
+              b.optim, weft_module_parameter(b.module, "blocks.1.attn.qkv.kv_bias"), 7),
           WEFT_OK);
     WT_EQ(weft_checkpoint_save(wt_scratch("differ"), b.state), WEFT_OK);
     WT_EQ(weft_checkpoint_load(wt_scratch("differ"), c.state), WEFT_ERR_STATE);
@@ -197,7 +197,7 @@ WT_TEST(forms__what_cannot_be_one_is_refused_before_anything_is_changed)
     WT_FAILED(WEFT_ERR_SHAPE, "is [6,4,12], not [3,4,4,12] nor another form of "
                               "model.blocks.0.attn.qkv.weight");
     WT_ALL(same_tensors(&c, &as_made));
-    WT_EQ(weft_optim_steps(c.optim), 0);
+    WT_EQ(weft_optim_step_count(c.optim), 0);
     close_model(&b);
     close_model(&c);
     close_model(&other);

@@ -58,7 +58,7 @@ static bool same_models(weft_module *a, weft_module *b)
     struct pair pair = {.other = b, .same = true};
 
     weft_module_each_parameter(a, compare, &pair);
-    return pair.same && pair.count == weft_module_parameters(b);
+    return pair.same && pair.count == weft_module_parameter_count(b);
 }
 
 static bool has_shape(const weft_weight *w, int ndim, int64_t a, int64_t b)
@@ -77,7 +77,7 @@ WT_TEST(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout)
 
     WT_EQ(weft_weights_save(spread, path, names), WEFT_OK);
     file = weft_weights_open(path);
-    WT_EQ(weft_weights_count(file), weft_module_parameters(plain));
+    WT_EQ(weft_weights_count(file), weft_module_parameter_count(plain));
     WT_ALL(has_shape(weft_weights_find(file, "transformer.h.1.attn.c_attn.weight"), 2, WIDTH,
                      3 * WIDTH));
     WT_ALL(has_shape(weft_weights_find(file, "transformer.h.0.attn.c_attn.bias"), 1, 3 * WIDTH, 0));
@@ -220,13 +220,13 @@ WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
 
     WT_EQ(weft_weights_save(whole, wt_scratch("reads.safetensors"), names), WEFT_OK);
     file = weft_weights_open(wt_scratch("reads.safetensors"));
-    WT_EQ(weft_weights_reads(&all, whole, file, names, NULL), WEFT_OK);
+    WT_EQ(weft_weights_reads_print(&all, whole, file, names, NULL), WEFT_OK);
     WT_EQ(all, weft_module_numel(whole) * 4);
     weft_set_default_device(WEFT_META);
     spread = spread_gpt(&w, 2);
     weft_set_default_device(WEFT_CPU);
     weft_module_each_parameter(spread, add_local_bytes, &held);
-    WT_EQ(weft_weights_reads(&mine, spread, file, names, out), WEFT_OK);
+    WT_EQ(weft_weights_reads_print(&mine, spread, file, names, out), WEFT_OK);
     fclose(out);
     WT_EQ(mine, held);
     WT_ALL(wt_ranks() == 1 ? mine == all : mine < all);

@@ -124,7 +124,7 @@ static int ways;
 
 static weft_tensor *spread(int rank, int64_t n, const char *text)
 {
-    weft_mesh *mesh = weft_mesh_fake(rank, "tp=%d", ways);
+    weft_mesh *mesh = weft_mesh_new_fake(rank, "tp=%d", ways);
     weft_placement p[WEFT_MAX_AXES];
     weft_device before = weft_set_default_device(WEFT_META);
     weft_tensor *t = weft_empty(WEFT_F32, 1, &n);

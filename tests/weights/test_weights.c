@@ -154,7 +154,7 @@ WT_TEST(read__a_rank_touches_its_slices_only)
     static const char header[] = "{\"big\":{\"dtype\":\"F32\",\"shape\":[1048576,1024],"
                                  "\"data_offsets\":[0,4294967296]}}";
     struct wt_world w = wt_world_open();
-    weft_mesh *many = weft_mesh_fake(MINE, "tp=%d", RANKS);
+    weft_mesh *many = weft_mesh_new_fake(MINE, "tp=%d", RANKS);
     weft_placement rows[] = {weft_shard(0)};
     const char *path = wt_scratch("big.safetensors");
     unsigned char length[8] = {sizeof header - 1};

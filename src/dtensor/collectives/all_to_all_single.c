@@ -3,7 +3,7 @@
  * exchange the other way round. The numbers are exchanged first, so that every rank of the line
  * finds the same mismatch and reports the same error.
  */
-#include <weft/collective.h>
+#include <weft/extend/collective.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  * Whether the root can send at all is in the header, so that all ranks refuse together.
  */
-#include <weft/collective.h>
+#include <weft/extend/collective.h>
 
 #include <string.h>
 
@@ -135,9 +135,9 @@ weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, weft_mesh 
         WF_NEED(batch[i].key, WEFT_ERR_ARG, "broadcast_batch: entry %d has no key", i);
     mesh = wf_mesh_or_current(mesh);
     before = weft_set_default_device(WEFT_CPU);
-    weft_no_grad_begin();
+    weft_no_grad_open();
     status = broadcast_header_and_data(batch, n, mesh, axis, root);
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_set_default_device(before);
     return status;
 }

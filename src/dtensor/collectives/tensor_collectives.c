@@ -3,7 +3,7 @@
  * ranks exchange (message_pieces.h), packs them contiguously, and unpacks what it receives. The
  * transport is comm's. Exchanges with row counts that differ per rank are in all_to_all_single.c.
  */
-#include <weft/collective.h>
+#include <weft/extend/collective.h>
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static weft_status check_mesh_axis(const struct wf_collective_call *d)
 {
     char text[TEXT_BYTES];
 
-    weft_mesh_print(d->mesh, text, sizeof text);
+    weft_mesh_format(d->mesh, text, sizeof text);
     WF_NEED(d->axis >= 0 && d->axis < weft_mesh_ndim(d->mesh), WEFT_ERR_ARG,
             "%s: mesh %s has no axis %d", d->who, text, d->axis);
     WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", d->who,
@@ -149,9 +149,9 @@ weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, we
 {
     weft_tensor *result;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     result = weft_contiguous(t);
-    weft_no_grad_end();
+    weft_no_grad_close();
     wf_wait_ready(need_tensor_or_die(d, result));
     return result;
 }

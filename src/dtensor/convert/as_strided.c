@@ -1,5 +1,6 @@
 /* as_strided.c: distributed tensors made or viewed with given global strides. */
 #include <weft/dtensor.h>
+#include <weft/extend/layout.h>
 
 #include <string.h>
 
@@ -117,7 +118,7 @@ weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape, con
     if (!t) return NULL;
     WF_NEED_PTR((shape && stride) || ndim == 0, WEFT_ERR_ARG, "as_strided: no shape or no strides");
     WF_TRY_PTR(wf_tensor_need_alive(t, "as_strided"));
-    weft_tensor_describe(t, text, sizeof text);
+    weft_tensor_format(t, text, sizeof text);
     WF_NEED_PTR(ndim == weft_ndim(t) && offset == 0, WEFT_ERR_ARG,
                 "as_strided: %d dims from element %lld on of %s: only its own dims, in any order, "
                 "from the first element on",

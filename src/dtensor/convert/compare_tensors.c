@@ -76,7 +76,7 @@ static void redistribute_to_common_layout(weft_tensor **a, weft_tensor **b)
 static weft_tensor *replicate_if_plain(weft_tensor *t, const weft_tensor *other)
 {
     if (!wf_is_plain(t) || wf_is_plain(other)) return t;
-    return weft_from_local(weft_untyped(t), other->layout->mesh, NULL, NULL);
+    return weft_from_local(weft_drop_grad_types(t), other->layout->mesh, NULL, NULL);
 }
 
 static weft_tensor *expand_to_shape(weft_tensor *t, int ndim, const int64_t *shape)
@@ -156,9 +156,9 @@ static weft_status compare_without_gradient(bool *out, weft_tensor *a, weft_tens
     weft_scope *scope = weft_scope_open();
     weft_status status;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     status = compare_in_common_layout(out, a, b, bounds);
-    weft_no_grad_end();
+    weft_no_grad_close();
     weft_scope_close(scope);
     return status;
 }

@@ -94,11 +94,11 @@ weft_tensor *weft_distribute_tensor(weft_tensor *t, weft_mesh *mesh,
     memcpy(whole, to, sizeof whole);
     wf_placements_drop_partial(whole, weft_mesh_ndim(mesh));
     scope = weft_scope_open();
-    weft_no_grad_begin();
-    shard = weft_contiguous(wf_is_meta(t) ? t : weft_tensor_to(t, weft_mesh_device(mesh)));
+    weft_no_grad_open();
+    shard = weft_contiguous(wf_is_meta(t) ? t : weft_to_device(t, weft_mesh_device(mesh)));
     shard = shard ? wf_scatter_from_source(shard, mesh, whole, source) : NULL;
     shard = wf_redistribute(shard, to); /* a partial sum: the first rank has the value */
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (shard) shard->requires_grad = t->requires_grad;
     return weft_scope_return(scope, shard);
 }

@@ -136,7 +136,7 @@ void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
 /* Local tensors are brought to the mesh's device. */
 static weft_tensor *to_device_of_mesh(weft_mesh *mesh, weft_tensor *t)
 {
-    return wf_is_plain(t) && !wf_is_meta(t) ? weft_tensor_to(t, weft_mesh_device(mesh)) : t;
+    return wf_is_plain(t) && !wf_is_meta(t) ? weft_to_device(t, weft_mesh_device(mesh)) : t;
 }
 
 static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,

@@ -1,5 +1,5 @@
 /* global_shape.c: the global shape that shards of any sizes make up together. */
-#include <weft/layout.h>
+#include <weft/extend/layout.h>
 
 #include "base/error.h"
 #include "base/mem.h"

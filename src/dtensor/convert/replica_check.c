@@ -15,9 +15,9 @@ static int64_t hash_local_elements(weft_tensor *t)
     const struct wf_tensor_desc *desc;
 
     if (wf_is_meta(t)) return 0;
-    weft_no_grad_begin();
+    weft_no_grad_open();
     t = weft_contiguous(t);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (!t) return -1;
     wf_wait_ready(t);
     desc = &t->layout->desc;

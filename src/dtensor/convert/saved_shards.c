@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include <weft/collective.h>
+#include <weft/extend/collective.h>
 #include <weft/ops.h>
 
 #include "autograd/tape.h"

@@ -2,7 +2,7 @@
  * tensor_bytes.c: one rank's tensor as bytes and back. A header of fixed size, then the names and
  * ranks of the mesh, then the elements, row-major.
  */
-#include <weft/dtensor.h>
+#include <weft/extend/dtensor_spec.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static void write_mesh_ranks(int32_t *to, const weft_mesh *mesh, int n)
     for (int i = 0; i < n; i++) to[i] = ranks[i];
 }
 
-int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room)
+int64_t weft_shard_to_bytes(weft_tensor *t, void *bytes, int64_t room)
 {
     struct save_header save_header;
     size_t elements_at;
@@ -124,9 +124,9 @@ int64_t weft_tensor_save(weft_tensor *t, void *bytes, int64_t room)
         weft_scope *scope = weft_scope_open();
         weft_tensor *flat;
 
-        weft_no_grad_begin();
+        weft_no_grad_open();
         flat = weft_contiguous(t);
-        weft_no_grad_end();
+        weft_no_grad_close();
         if (flat) wf_wait_ready(flat);
         if (flat) memcpy((char *)bytes + elements_at, flat->data, (size_t)save_header.bytes);
         weft_scope_close(scope);
@@ -253,7 +253,7 @@ static weft_tensor *load_tensor(const void *bytes, int64_t size)
 }
 
 /* Each rank has bytes of its own. */
-weft_tensor *weft_tensor_load(const void *bytes, int64_t size)
+weft_tensor *weft_shard_from_bytes(const void *bytes, int64_t size)
 {
     weft_tensor *t = load_tensor(bytes, size);
 

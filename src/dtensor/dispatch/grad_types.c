@@ -118,8 +118,8 @@ weft_status wf_grad_types_of_to_local(struct wf_grad_types *types, const struct 
 
         if (weft_mesh_axis_size(in->mesh, a) == 1) continue;
         if (kind == WF_TYPE_S && !weft_placement_equal(p, gradient[a])) kind = WF_TYPE_NONE;
-        weft_placements_print(&p, 1, text[0], sizeof text[0]);
-        weft_placements_print(&gradient[a], 1, text[1], sizeof text[1]);
+        weft_placements_format(&p, 1, text[0], sizeof text[0]);
+        weft_placements_format(&gradient[a], 1, text[1], sizeof text[1]);
         WF_NEED(kind != WF_TYPE_NONE, WEFT_ERR_LAYOUT,
                 "to_local: on axis %s the tensor is %s, and its gradient cannot come back as %s",
                 weft_mesh_axis_name(in->mesh, a), text[0], text[1]);
@@ -403,7 +403,7 @@ weft_status wf_plan_untyped(struct wf_op_plan *plan, const struct wf_infer *call
     return WEFT_OK;
 }
 
-weft_tensor *weft_untyped(weft_tensor *t)
+weft_tensor *weft_drop_grad_types(weft_tensor *t)
 {
     WF_TRY_PTR(wf_tensor_need_alive(t, "untyped"));
     return t && t->layout->grad_types.mesh ? wf_dispatch_unary_op(WF_OP_untyped, t) : t;
@@ -430,12 +430,12 @@ static weft_status refuse_grad_types(const struct wf_op_plan *plan, int input, i
     wf_layout_print(plan->in[input], text, sizeof text);
     if (plan->op == WF_OP_from_local) {
         memcpy(as, " as ", 4);
-        weft_placements_print(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
+        weft_placements_format(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
     }
     return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s%s",
                    wf_current_module_path(), wf_current_module_path()[0] ? ": " : "", plan->name,
                    input, text, as, weft_mesh_axis_name(mesh_of_problem(plan), axis), what, reason,
-                   as[0] ? "; weft_untyped gives up what is known of it" : "");
+                   as[0] ? "; weft_drop_grad_types gives up what is known of it" : "");
 }
 
 weft_status wf_grad_types_check_call(const struct wf_op_plan *plan, weft_tensor *const *in,

@@ -11,7 +11,7 @@
 #include "dtensor/dispatch/plan_cache.h"
 #include "mesh/mesh.h"
 #include "redistribute/link_cost.h"
-#include <weft/dtensor.h>
+#include <weft/extend/redistribution.h>
 
 weft_status weft_link_set(const char *axis, double latency_us, double megabytes_per_s)
 {

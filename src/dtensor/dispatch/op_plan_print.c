@@ -33,11 +33,11 @@ static void append_operand(struct text_line *text_line, const struct wf_layout *
         append_text(text_line, "%s%lld", d ? "," : "", (long long)layout->desc.global[d]);
     append_text(text_line, "]");
     if (!layout->mesh) return;
-    weft_placements_print(layout->placements, layout->n_axes, placements, sizeof placements);
+    weft_placements_format(layout->placements, layout->n_axes, placements, sizeof placements);
     append_text(text_line, " [%s", placements);
     if (moved_to) {
-        weft_placements_print(moved_to->placements, moved_to->n_axes, placements,
-                              sizeof placements);
+        weft_placements_format(moved_to->placements, moved_to->n_axes, placements,
+                               sizeof placements);
         append_text(text_line, "]->[%s", placements);
     }
     append_text(text_line, "]");
@@ -71,7 +71,7 @@ int wf_op_plan_print(const struct wf_op_plan *plan, char *text, size_t bytes)
         append_operand(&text_line, plan->out[j], NULL);
     }
     if (!mesh) return text_line.length;
-    weft_mesh_print(mesh, name, sizeof name);
+    weft_mesh_format(mesh, name, sizeof name);
     append_text(&text_line, " on %s", name);
     return text_line.length;
 }

@@ -12,7 +12,7 @@
 #include "dtensor/registration/registry.h"
 #include "redistribute/in_flight.h"
 #include "redistribute/link_cost.h"
-#include <weft/plan_cache.h>
+#include <weft/extend/plan_cache.h>
 
 enum { WAYS = 8 };
 
@@ -212,12 +212,12 @@ void wf_plan_cache_finalize(void)
     wf_link_finalize();
 }
 
-void weft_cache_clear(void) { wf_plan_cache_finalize(); }
+void weft_plan_cache_clear(void) { wf_plan_cache_finalize(); }
 
-weft_cache_stats weft_cache_statistics(void)
+weft_plan_cache_stats weft_plan_cache_statistics(void)
 {
     struct wf_plan_cache_stats stats = wf_plan_cache_stats();
 
-    return (weft_cache_stats){stats.hits, stats.misses, stats.evictions, stats.entries,
-                              wf_layout_live_count()};
+    return (weft_plan_cache_stats){stats.hits, stats.misses, stats.evictions, stats.entries,
+                                   wf_layout_live_count()};
 }

@@ -122,7 +122,7 @@ static weft_status check_move_has_ranks(const struct wf_op_plan *plan,
     for (int i = 0; i < move->program->n_actions; i++)
         sends |= move->program->actions[i].act == WF_ACT_COLL;
     if (!sends) return WEFT_OK;
-    weft_mesh_print(mesh, text, sizeof text);
+    weft_mesh_format(mesh, text, sizeof text);
     return WF_FAIL(WEFT_ERR_COMM,
                    "redistribute: mesh %s: a fake mesh: there are no ranks "
                    "behind it; tensors on the meta device show what would move",

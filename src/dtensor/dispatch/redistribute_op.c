@@ -16,7 +16,7 @@
 #include "ops/op_functions.h"
 #include "redistribute/in_flight.h"
 #include <weft/autograd.h>
-#include <weft/dtensor.h>
+#include <weft/extend/redistribution.h>
 #include <weft/ops.h>
 
 /* Attributes are the target placements, and one more where axes of the mesh are flattened: a plan
@@ -99,8 +99,8 @@ static weft_status refuse_new_partial(const struct wf_layout *from, const weft_p
     for (int a = 0; a < from->n_axes; a++) {
         if (!weft_is_partial(to[a]) || weft_placement_equal(from->placements[a], to[a])) continue;
         if (wf_is_shard_or_strided(from->placements[a]) && to[a].reduce == WEFT_SUM) continue;
-        weft_placements_print(&from->placements[a], 1, was, sizeof was);
-        weft_placements_print(&to[a], 1, is, sizeof is);
+        weft_placements_format(&from->placements[a], 1, was, sizeof was);
+        weft_placements_format(&to[a], 1, is, sizeof is);
         wf_layout_print(from, layout, sizeof layout);
         return WF_FAIL(WEFT_ERR_LAYOUT,
                        "redistribute: Can not redistribute from %s to %s on axis %s%s: %s", was, is,
@@ -144,11 +144,11 @@ plan_without_running(const weft_tensor *t, const weft_placement *placements, con
     return plan;
 }
 
-int weft_redistribute_explain(const weft_tensor *t, const weft_placement *placements, char *text,
-                              size_t bytes)
+int weft_redistribution_format(const weft_tensor *t, const weft_placement *placements, char *text,
+                               size_t bytes)
 {
     struct wf_redist_plan *plan =
-        t ? plan_without_running(t, placements, "redistribute_explain") : NULL;
+        t ? plan_without_running(t, placements, "redistribution_format") : NULL;
     int length = plan ? wf_redist_print(plan, text, bytes) : -1;
 
     wf_redist_plan_free(plan);
@@ -266,10 +266,10 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     WF_TRY_PTR(refuse_new_partial(t->layout, placements));
     own = weft_tensor_dtype(t);
     backward = o->backward ? (weft_dtype)(o->backward - 1) : own;
-    weft_no_grad_begin();
+    weft_no_grad_open();
     y = redistribute_with_options(
         cast_if_needed(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &t)) || !t->requires_grad)
         return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);

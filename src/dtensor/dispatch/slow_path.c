@@ -14,7 +14,7 @@
 #include "ops/op_functions.h"
 #include "redistribute/redistribute.h"
 #include <weft/dtensor.h>
-#include <weft/guard.h>
+#include <weft/extend/guard.h>
 
 static _Thread_local struct {
     weft_guard guard;
@@ -56,7 +56,7 @@ static void describe_implicit_move(char *text, size_t bytes, const char *who, in
     char from[256], to[128];
 
     wf_layout_print(move->from, from, sizeof from);
-    weft_placements_print(move->to->placements, move->to->n_axes, to, sizeof to);
+    weft_placements_format(move->to->placements, move->to->n_axes, to, sizeof to);
     snprintf(text, bytes,
              "Implicit redistribution: %s%s%s, input %d, %s to [%s], %lld bytes sent by this rank; "
              "ask for it with weft_redistribute",

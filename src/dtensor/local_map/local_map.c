@@ -3,7 +3,7 @@
  * the local tensors keep their gradient types (dtensor/dispatch/grad_types.h): ops inside the
  * function and the wrapping check them.
  */
-#include <weft/local_map.h>
+#include <weft/extend/local_map.h>
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct text placements_text(const weft_placement *placements, int n)
 {
     struct text text;
 
-    weft_placements_print(placements, n, text.of, sizeof text.of);
+    weft_placements_format(placements, n, text.of, sizeof text.of);
     return text;
 }
 
@@ -166,7 +166,7 @@ static weft_status argument_to_local(const weft_local_map *map, const struct arg
     if (!argument->wrapped) return WEFT_OK;
     if (argument->moves) t = weft_redistribute(t, argument->to);
     *local = weft_to_local(t, argument->has_gradient ? argument->gradient : NULL);
-    if (!map->typed) *local = weft_untyped(*local); /* without its gradient type */
+    if (!map->typed) *local = weft_drop_grad_types(*local); /* without its gradient type */
     return *local ? WEFT_OK : weft_error_status();
 }
 

@@ -251,9 +251,9 @@ weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *a
     f.args = (struct wf_op_args){.n_attr = WF_CUSTOM_FIRST, .attr = f.attr};
     for (int i = 0; i < n; i++) WF_TRY(add_op_argument(&f, spec->name, &arguments[i]));
     f.attr[WF_CUSTOM_LENGTH] = f.args.n_attr;
-    if (!spec->gradient) weft_no_grad_begin();
+    if (!spec->gradient) weft_no_grad_open();
     out[0] = wf_dispatch_op(WF_OP_custom, f.n_in, f.in, &f.args, more);
-    if (!spec->gradient) weft_no_grad_end();
+    if (!spec->gradient) weft_no_grad_close();
     if (!out[0]) return weft_error_status();
     for (int j = 1; j < spec->n_out; j++) out[j] = more[j - 1];
     return WEFT_OK;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "ops/op_table.h"
-#include <weft/register.h>
+#include <weft/extend/register.h>
 
 /** A rule that replaces an op's row; function NULL: there is none. */
 struct wf_user_rule {

@@ -57,7 +57,7 @@ static uint64_t hash_state_description(const weft_state *state)
         hash = wf_hash_mix(hash, wf_hash_bytes(item->name, strlen(item->name)));
         hash = wf_hash_mix(hash, (uint64_t)item->thing);
         if (item->thing != WF_STATE_TENSOR) continue;
-        weft_tensor_describe(item->tensor, text, sizeof text);
+        weft_tensor_format(item->tensor, text, sizeof text);
         hash = wf_hash_mix(hash, wf_hash_bytes(text, strlen(text)));
     }
     return hash;

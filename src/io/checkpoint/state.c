@@ -103,7 +103,7 @@ weft_status weft_state_add_bytes(weft_state *state, const char *name, void *byte
 
 weft_status weft_state_add_generator(weft_state *state, const char *name, weft_generator *g)
 {
-    return add_value_item(state, name, WF_STATE_GENERATOR, g ? g : weft_generator_current(), 0);
+    return add_value_item(state, name, WF_STATE_GENERATOR, g ? g : weft_default_generator(), 0);
 }
 
 /* ---- many at once: all, or none where one is refused ---- */
@@ -150,7 +150,8 @@ static weft_status add_optimizer_state(weft_module *m, const char *name, weft_te
 
     if (!weft_requires_grad(parameter)) return WEFT_OK;
     path = wf_parameter_path(adding->root, m, name);
-    for (int s = 0; s < weft_optim_states(adding->optim, parameter) && status == WEFT_OK; s++) {
+    for (int s = 0; s < weft_optim_state_count(adding->optim, parameter) && status == WEFT_OK;
+         s++) {
         weft_scope *scope = weft_scope_open();
 
         status = add_state_item(
@@ -241,7 +242,7 @@ weft_state *weft_state_gather(const weft_state *state, const int *ranks, int cou
 
     if (!state) return NULL;
     whole = weft_state_new();
-    weft_no_grad_begin();
+    weft_no_grad_open();
     for (int64_t i = 0; i < state->count && status == WEFT_OK; i++) {
         weft_scope *scope = weft_scope_open();
         struct wf_state_item item = state->items[i];
@@ -253,7 +254,7 @@ weft_state *weft_state_gather(const weft_state *state, const int *ranks, int cou
         if (wanted && status == WEFT_OK) status = add_state_item(whole, wf_strdup(item.name), item);
         weft_scope_close(scope);
     }
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (status == WEFT_OK) return whole;
     weft_state_release(whole);
     return NULL;

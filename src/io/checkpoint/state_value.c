@@ -45,11 +45,11 @@ char *wf_state_value_text(const struct wf_state_item *item)
     case WF_STATE_REAL:
         return format_real(*(const double *)item->where);
     case WF_STATE_OPTIM_STEPS:
-        return wf_format("int %lld", (long long)weft_optim_steps(item->where));
+        return wf_format("int %lld", (long long)weft_optim_step_count(item->where));
     case WF_STATE_OPTIM_LR:
         return format_real(weft_optim_lr(item->where));
     case WF_STATE_OPTIM_UPDATES:
-        return wf_format("int %lld", (long long)weft_optim_updates(item->where, item->tensor));
+        return wf_format("int %lld", (long long)weft_optim_update_count(item->where, item->tensor));
     case WF_STATE_GENERATOR:
         weft_generator_state(item->where, state);
         return bytes_to_hex_text(state, sizeof state);
@@ -102,8 +102,8 @@ static bool store_int_value(const struct wf_state_item *item, int64_t value)
         return true;
     }
     if (item->thing == WF_STATE_OPTIM_STEPS)
-        return weft_optim_set_steps(item->where, value) == WEFT_OK;
-    return weft_optim_set_updates(item->where, item->tensor, value) == WEFT_OK;
+        return weft_optim_set_step_count(item->where, value) == WEFT_OK;
+    return weft_optim_set_update_count(item->where, item->tensor, value) == WEFT_OK;
 }
 
 bool wf_state_value_parse(const struct wf_state_item *item, const char *text, bool put)

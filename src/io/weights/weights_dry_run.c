@@ -88,8 +88,8 @@ static int64_t print_reads_of_all(const struct wf_weights_map *map, FILE *out)
     return bytes;
 }
 
-weft_status weft_weights_reads(int64_t *bytes, weft_module *module, weft_weights *weights,
-                               const weft_weight_names *names, FILE *out)
+weft_status weft_weights_reads_print(int64_t *bytes, weft_module *module, weft_weights *weights,
+                                     const weft_weight_names *names, FILE *out)
 {
     struct wf_weights_map map = {0};
     weft_status status;

@@ -83,7 +83,7 @@ static uint64_t hash_job_descriptions(const struct wf_weight_job *jobs, int64_t 
     char text[512];
 
     for (int64_t i = 0; i < count; i++) {
-        weft_tensor_describe(jobs[i].tensor, text, sizeof text);
+        weft_tensor_format(jobs[i].tensor, text, sizeof text);
         hash = wf_hash_mix(hash, wf_hash_bytes(text, strlen(text)));
         hash = wf_hash_mix(hash, wf_hash_bytes(jobs[i].name, strlen(jobs[i].name)));
     }

@@ -121,7 +121,7 @@ static weft_tensor *attend_with_kv_cache(struct attention *a, weft_tensor *qkv,
 
     if (!qkv) return NULL;
     WF_NEED_PTR(!weft_requires_grad(qkv), WEFT_ERR_STATE,
-                "attention: a cache is for generation, between weft_no_grad_begin and _end");
+                "attention: a cache is for generation, between weft_no_grad_open and _close");
     qkv = apply_rotary(a, qkv, in->positions);
     if (!qkv) return NULL;
     split_qkv = split_packed_qkv(a, qkv);

@@ -67,7 +67,7 @@ static weft_tensor *split_bias_into_groups(weft_tensor *bias, const weft_tensor 
 
 static weft_tensor *scalar_like(const weft_tensor *like, double value)
 {
-    return weft_tensor_to(weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value),
+    return weft_to_device(weft_make_full((weft_spec){.dtype = weft_tensor_dtype(like)}, value),
                           weft_tensor_device(like));
 }
 
@@ -77,7 +77,7 @@ static weft_tensor *to_layout_of_scores(const struct wf_dropout_attention *a, we
 {
     const struct wf_shard_ops *shard_ops = a->made_by->shard_ops;
 
-    t = weft_tensor_to(t, weft_tensor_device(scores));
+    t = weft_to_device(t, weft_tensor_device(scores));
     return shard_ops ? shard_ops->to_mesh_of(t, scores) : t;
 }
 
@@ -95,7 +95,7 @@ static weft_tensor *make_visible_keys_mask(const struct wf_dropout_attention *a,
     if (weft_tensor_dtype(mask) != WEFT_BOOL) mask = weft_gt(mask, scalar_like(mask, far_below));
     if (!causal) return mask;
     return weft_where(causal, mask,
-                      weft_tensor_to(weft_make_zeros(none), weft_tensor_device(scores)));
+                      weft_to_device(weft_make_zeros(none), weft_tensor_device(scores)));
 }
 
 /* A query that sees no key has weights of 0, as in weft_attention_with. */

@@ -51,6 +51,6 @@ weft_tensor *wf_positions_from_mask(weft_tensor *mask, int64_t first, int64_t co
     all.mesh = weft_tensor_mesh(mask);
     column[0] = weft_size(mask, 0);
     shown = weft_reshape(weft_argmax(weft_cast(mask, WEFT_I32), 1), 2, column);
-    number = weft_tensor_to(weft_make_arange(all, (double)first, 1), weft_tensor_device(mask));
+    number = weft_to_device(weft_make_arange(all, (double)first, 1), weft_tensor_device(mask));
     return weft_relu(weft_sub(number, shown));
 }

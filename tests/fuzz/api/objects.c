@@ -16,7 +16,7 @@ static struct objects {
     weft_plan *plan;
     weft_weight_names *names;
     weft_layout layout;
-    weft_flat flat;
+    weft_dtensor_spec flat;
     weft_tensor *list[LIST];
     weft_mesh *meshes[LIST];
     const char *texts[LIST];
@@ -73,7 +73,7 @@ static void make(struct objects *o)
     for (int i = 1; i < LIST; i++) o->placements[i] = weft_replicate();
     weft_layout_make(&layout, mesh, o->placements, 1, 2, (int64_t[]){4, 4});
     o->layout = layout;
-    o->flat = (weft_flat){.layout = layout};
+    o->flat = (weft_dtensor_spec){.layout = layout};
     for (int i = 0; i < LIST; i++) o->meshes[i] = mesh;
     for (int i = 0; i < LIST; i++) o->texts[i] = o->text;
     strcpy(o->text, "name");
@@ -116,7 +116,7 @@ void *api_object(const char *type, int i, unsigned variant)
         {"weft_trace", trace},
         {"weft_scope", scope},
         {"weft_layout", &o->layout},
-        {"weft_flat", &o->flat},
+        {"weft_dtensor_spec", &o->flat},
         {"weft_placement", o->placements},
         {"weft_rule", NULL}, /* lives in a rule function only */
         {"FILE", file},

@@ -148,8 +148,8 @@ bool ws_check_layout(struct ws_run *run, const char *what, weft_tensor *t, weft_
 
     if (t && weft_tensor_mesh(t) && weft_placement_equal(weft_tensor_placement(t, 0), layout))
         return true;
-    if (t) weft_tensor_describe(t, is, sizeof is);
-    weft_placements_print(&layout, 1, should, sizeof should);
+    if (t) weft_tensor_format(t, is, sizeof is);
+    weft_placements_format(&layout, 1, should, sizeof should);
     ws_fail(run, "%s is %s, expected [%s]", what, is, should);
     return false;
 }

@@ -187,10 +187,10 @@ static int run_ranks(void *payload)
 
     run.world = weft_mesh_new(WEFT_CPU, "all=%d", run.grid.ranks);
     status = run.world ? add_meshes(&run, session->options) : weft_error_status();
-    if (status == WEFT_OK) status = weft_mesh_push(run.world);
+    if (status == WEFT_OK) status = weft_default_mesh_open(run.world);
     if (status == WEFT_OK) {
         run_cases(&run, session);
-        weft_mesh_pop(run.world);
+        weft_default_mesh_close(run.world);
     }
     if (weft_error_status() != WEFT_OK && weft_world_rank() == 0)
         fprintf(stderr, "weft-styles: %s\n", weft_error_message());

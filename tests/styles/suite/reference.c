@@ -65,7 +65,7 @@ static weft_status run(struct ws_reference *r, const struct ws_case *c, struct w
     if (!r->y) return weft_error_status();
     r->g = weft_retain(ws_output_gradient(r->y, source));
     if (weft_backward_from(r->y, r->g) != WEFT_OK) return weft_error_status();
-    r->draws = weft_generator_draws(weft_generator_current());
+    r->draws = weft_generator_draws(weft_default_generator());
     ok = numbers_read(&r->y_numbers, r->y);
     if (weft_requires_grad(r->x)) ok &= numbers_read(&r->x_gradient, weft_grad(r->x));
     ws_parameters_of(&r->parameters, r->module);

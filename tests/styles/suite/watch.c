@@ -28,7 +28,7 @@ static uint64_t hash_reference(const struct ws_reference *r)
 
 static void look(struct ws_watch *w, const struct ws_run *run, const struct ws_parameters *p)
 {
-    w->mesh = weft_mesh_current();
+    w->mesh = weft_default_mesh();
     w->guard = weft_guard_set(WEFT_GUARD_OFF);
     weft_guard_set(w->guard);
     w->replication = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
@@ -36,7 +36,7 @@ static void look(struct ws_watch *w, const struct ws_run *run, const struct ws_p
     w->device = weft_set_default_device(WEFT_CPU);
     weft_set_default_device(w->device);
     w->training = weft_module_training(run->reference.module);
-    w->seed = weft_generator_seed(weft_generator_current());
+    w->seed = weft_generator_seed(weft_default_generator());
     w->reference = hash_reference(&run->reference);
     w->parameters = hash_parameters(p, false);
 }
@@ -54,9 +54,9 @@ static void check_reference(struct ws_run *run)
     weft_ledger *ledger = weft_ledger_open();
     weft_tensor *again;
 
-    weft_no_grad_begin();
+    weft_no_grad_open();
     again = ws_reference_again(r, run->seed);
-    weft_no_grad_end();
+    weft_no_grad_close();
     if (!again || ws_hash(again, 0) != ws_hash(r->y, 0))
         ws_fail(run, "the module on one device gives another result than before");
     if (weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL))
@@ -70,7 +70,7 @@ static void check_reference(struct ws_run *run)
 void ws_watch_end(const struct ws_watch *before, struct ws_run *run, const struct ws_parameters *p)
 {
     struct ws_watch now;
-    uint64_t draws = weft_generator_draws(weft_generator_current()), whole;
+    uint64_t draws = weft_generator_draws(weft_default_generator()), whole;
 
     if (ws_spoils(run, WS_SPOIL_STATE)) draws++;
     look(&now, run, p);

@@ -6,12 +6,12 @@
 
 #include <weft/export.h>
 
-typedef struct weft_cache_stats {
+typedef struct weft_plan_cache_stats {
     int64_t plan_hits, plan_misses, plan_evictions, plan_entries, layout_entries;
-} weft_cache_stats;
+} weft_plan_cache_stats;
 
 /** The thread's plan cache. ranks: any; local */
-WEFT_API weft_cache_stats weft_cache_statistics(void);
+WEFT_API weft_plan_cache_stats weft_plan_cache_statistics(void);
 /** Forget this thread's plans and its figures; the next calls are planned anew. ranks: any; local
  */
-WEFT_API void weft_cache_clear(void);
+WEFT_API void weft_plan_cache_clear(void);

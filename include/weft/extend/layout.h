@@ -1,7 +1,7 @@
 /*
  * layout.h: layouts on paper: a shape, a mesh and placements without elements, and what each rank
  * would hold. Integers only: no function here but weft_global_shape communicates, and a mesh made
- * by weft_mesh_fake will do. Functions that do not return a status need a handle: no layout is
+ * by weft_mesh_new_fake will do. Functions that do not return a status need a handle: no layout is
  * NULL.
  */
 #pragma once
@@ -79,7 +79,7 @@ WEFT_API bool weft_layout_equal(const weft_layout *a, const weft_layout *b);
 WEFT_API uint64_t weft_layout_hash(const weft_layout *layout);
 
 /** "[8,16] [S(0),R] on (dp:2, tp:4)"; returns the length as snprintf does. ranks: any; local */
-WEFT_API int weft_layout_print(const weft_layout *layout, char *text, size_t bytes);
+WEFT_API int weft_layout_format(const weft_layout *layout, char *text, size_t bytes);
 
 /* ---- who holds what. `coordinates`: the rank's place on each axis; NULL: this rank's ---- */
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include <weft/debug.h>
+#include <weft/extend/debug.h>
 #include <weft/module.h>
 #include <weft/optim.h>
 
@@ -21,8 +21,8 @@
  * ranks: any; local; all ranks of the mesh may call it alike
  * fails: WEFT_ERR_ARG for a plain tensor
  */
-WEFT_API weft_status weft_visualize_sharding(const weft_tensor *t, FILE *out);
-WEFT_API weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out);
+WEFT_API weft_status weft_sharding_print(const weft_tensor *t, FILE *out);
+WEFT_API weft_status weft_sharding_svg_print(const weft_tensor *t, FILE *out);
 
 /* ---- plans in words ---- */
 
@@ -34,7 +34,7 @@ WEFT_API weft_status weft_visualize_sharding_svg(const weft_tensor *t, FILE *out
  * ranks: any; local
  * fails: WEFT_ERR_STATE for a tensor that no recorded op made
  */
-WEFT_API weft_status weft_explain(const weft_tensor *t, int depth, FILE *out);
+WEFT_API weft_status weft_explain_print(const weft_tensor *t, int depth, FILE *out);
 
 /* ---- traces: a scope that writes down what this rank does ---- */
 
@@ -71,7 +71,7 @@ WEFT_API void weft_trace_hash_results(weft_trace *trace);
  * gives: the number of lines printed; 0 when the runs are alike; -1, with WEFT_ERR_ARG, when one is
  *        NULL
  */
-WEFT_API int weft_trace_compare(const weft_trace *a, const weft_trace *b, FILE *out);
+WEFT_API int weft_trace_difference_print(const weft_trace *a, const weft_trace *b, FILE *out);
 
 /**
  * Stop recording, write the file if one was named, and forget; NULL is allowed.
@@ -106,7 +106,7 @@ typedef struct weft_forecast {
  * gradients, and the optimizer's step unless it is NULL.
  *
  * The model and its inputs are made on WEFT_META (weft_set_default_device), usually on a mesh of
- * weft_mesh_fake: layouts, plans, bytes and memory are those of the real program; nothing is
+ * weft_mesh_new_fake: layouts, plans, bytes and memory are those of the real program; nothing is
  * computed or sent. A result of several elements is given a gradient in its own layout.
  *
  * ranks: any; local

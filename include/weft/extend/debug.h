@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include <weft/memory.h>
+#include <weft/extend/memory.h>
+#include <weft/extend/plan_cache.h>
 #include <weft/mesh.h>
-#include <weft/plan_cache.h>
 #include <weft/tensor.h>
 
 typedef struct weft_ledger weft_ledger;
@@ -67,7 +67,7 @@ WEFT_API double weft_ledger_seconds(const weft_ledger *ledger);
  *
  * ranks: any; local. gives: borrowed names, until the ledger forgets; NULL for a wrong index
  */
-WEFT_API int weft_ledger_modules(const weft_ledger *ledger);
+WEFT_API int weft_ledger_module_count(const weft_ledger *ledger);
 WEFT_API const char *weft_ledger_module(const weft_ledger *ledger, int index);
 
 /** Collectives of a module and of everything inside it. ranks: any; local */
@@ -83,7 +83,7 @@ typedef struct weft_ledger_parameter {
 
 /** Parameters in the order of the modules; `distributed`: only those on a mesh. All NULL for a
  *  wrong index. ranks: any; local. gives: borrowed texts, until the ledger forgets */
-WEFT_API int weft_ledger_parameters(const weft_ledger *ledger, bool distributed);
+WEFT_API int weft_ledger_parameter_count(const weft_ledger *ledger, bool distributed);
 WEFT_API weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledger, bool distributed,
                                                         int index);
 
@@ -92,7 +92,7 @@ WEFT_API weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledge
 /** One line per kind, axis, direction and module. ranks: any; local */
 WEFT_API void weft_ledger_print(const weft_ledger *ledger, FILE *out);
 
-/** How much weft_ledger_table prints below each module, each level with those before. */
+/** How much weft_ledger_table_print prints below each module, each level with those before. */
 typedef enum weft_noise {
     WEFT_NOISE_COLLECTIVES, /* collectives of the module and what it contains */
     WEFT_NOISE_DISTRIBUTED, /* parameters with layouts, ops on distributed tensors but trivial ones
@@ -102,12 +102,12 @@ typedef enum weft_noise {
 } weft_noise;
 
 /** A tree of modules. ranks: any; local */
-WEFT_API void weft_ledger_table(const weft_ledger *ledger, weft_noise noise, FILE *out);
+WEFT_API void weft_ledger_table_print(const weft_ledger *ledger, weft_noise noise, FILE *out);
 
 /** All of it as one JSON object: {"modules": [{"name", "type", "depth", "parameters",
  * "collectives", "ops"}]}; a module's figures are its own, without those of its children.
  * ranks: any; local */
-WEFT_API void weft_ledger_json(const weft_ledger *ledger, FILE *out);
+WEFT_API void weft_ledger_json_print(const weft_ledger *ledger, FILE *out);
 
 /* ---- settings ---- */
 

@@ -3,9 +3,10 @@
  * own account of who holds what. Distributed tensors need none of this.
  *
  * All ranks of a line call together; lines work side by side. `mesh` NULL means the innermost
- * default one (weft_mesh_push); `root` counts along the axis. Reductions are sum, product, max and
- * min. Results are owned by the open scope. Nothing is recorded for gradients, but where `grad:`
- * says so. Tensors on WEFT_META give results of the right shape, and only the ledger hears of it.
+ * default one (weft_default_mesh_open); `root` counts along the axis. Reductions are sum, product,
+ * max and min. Results are owned by the open scope. Nothing is recorded for gradients, but where
+ * `grad:` says so. Tensors on WEFT_META give results of the right shape, and only the ledger hears
+ * of it.
  *
  * Common failures: WEFT_ERR_ARG for a distributed tensor or an axis, root or dim that is not there;
  * WEFT_ERR_COMM on a rank outside the mesh, and for a mesh without ranks behind it.
@@ -121,11 +122,9 @@ WEFT_API weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t 
  * counts are exchanged.
  *
  * ranks: collective over lines of `axis`: an all-to-all. What wants a gradient on one rank of the
- *        line does so on all; in a local function (weft/local_map.h) it is enough that an argument
- *        of it does
- * gives: a new tensor
- * fails: as above; splits that do not add up to the rows, or differ from the peers', end the job
- * grad:  as weft_mesh_all_to_all_single
+ *        line does so on all; in a local function (weft/extend/local_map.h) it is enough that an
+ * argument of it does gives: a new tensor fails: as above; splits that do not add up to the rows,
+ * or differ from the peers', end the job grad:  as weft_mesh_all_to_all_single
  */
 WEFT_API weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_splits,
                                                  const int64_t *output_splits, weft_mesh *mesh,

@@ -24,7 +24,7 @@ WEFT_API weft_memory weft_memory_of(weft_memory_category category);
 WEFT_API weft_memory weft_memory_simulated(weft_memory_category category);
 /** Peaks, simulated ones too, start again at what is live. ranks: any; local */
 WEFT_API void weft_memory_reset_peak(void);
-WEFT_API void weft_memory_print(FILE *out);
+WEFT_API void weft_print_memory(FILE *out);
 
 /** Count a tensor's bytes under this category from now on; modules do so with their parameters.
  *  ranks: any; local. gives: t */
