@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "dtensor/convert/init.h"
+#include "dtensor/convert/placement_lists.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/registration/registry.h"
 #include "kernels/kernels.h"
@@ -29,6 +30,7 @@ static void finalize_rank_thread(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_cache_finalize();
+    wf_placement_lists_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
     wf_pool_finalize();
@@ -59,6 +61,7 @@ int weft_finalize(void)
     wf_tensor_finalize();
     wf_autograd_finalize();
     wf_plan_cache_finalize();
+    wf_placement_lists_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
     wf_comm_finalize();

@@ -54,16 +54,16 @@ WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
  * Backward from any tensor with a given gradient of the same global shape.
  *
  * For a distributed tensor the gradient is distributed too, or one number; a plain one of several
- * elements only where weft_implicit_replication_set allows it.
+ * elements only where weft_implicit_replication_open allows it.
  * ranks: as weft_backward
  * fails: as weft_backward; WEFT_ERR_SHAPE for another shape, WEFT_ERR_LAYOUT for a plain gradient
  */
 WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
 /** Stop / resume recording on this thread; regions nest. ranks: any; local
- *  fails: WEFT_ERR_STATE for an end without a beginning, which changes nothing */
+ *  fails: close: WEFT_ERR_STATE when none is open, which changes nothing */
 WEFT_API void weft_no_grad_open(void);
-WEFT_API void weft_no_grad_close(void);
+WEFT_API weft_status weft_no_grad_close(void);
 
 /** Computes one tensor from `n` inputs with ops; called again in backward. */
 typedef weft_tensor *weft_recomputable(weft_tensor *const *in, int n, void *payload);

@@ -14,6 +14,18 @@
 #include <weft/tensor.h>
 
 /**
+ * Placements as text, for whatever takes a list of them:
+ *
+ *     weft_redistribute(t, weft_placements(mesh, "S(0),R"))
+ *
+ * ranks: any; local
+ * gives: a list that lives until the library ends on this thread; there is one for each text and
+ *        number of axes
+ * fails: as weft_placements_on, and not with NULL: what is given the list is refused then
+ */
+WEFT_API const weft_placement *weft_placements(const weft_mesh *mesh, const char *text);
+
+/**
  * Placements as text, counted: "S(0),R" for a mesh of two axes, into `out` (WEFT_MAX_AXES of them).
  *
  * ranks: any; local. fails: WEFT_ERR_ARG for another number of placements than the mesh has axes,

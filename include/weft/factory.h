@@ -2,8 +2,8 @@
  * factory.h: tensors made where they will live: each rank allocates and computes its shard only.
  *
  *     weft_tensor *w = weft_make_normal(
- *         (weft_spec){.ndim = 2, .shape = {1024, 4096}, .mesh = mesh, .placements =
- * {weft_shard(0)}}, 0, 0.02, NULL);
+ *         (weft_spec){.ndim = 2, .shape = {1024, 4096}, .mesh = mesh, .placed = "S(0)"}, 0, 0.02,
+ *         NULL);
  *
  * Unless said otherwise:
  * On the default device (weft_set_default_device).
@@ -26,6 +26,7 @@ typedef struct weft_spec {
     weft_mesh *mesh;              /* NULL: a plain tensor */
     weft_placement placements[WEFT_MAX_AXES];
     bool requires_grad;
+    const char *placed; /* the placements as text, "S(0),R", instead; NULL: as above */
 } weft_spec;
 
 /** The spec of a tensor; what is partial in t is replicated in it, and it wants no gradient.

@@ -32,7 +32,7 @@ WEFT_API weft_generator *weft_generator_find(const char *name);
 /** Forget all named generators. ranks: any; local */
 WEFT_API void weft_generator_reset(void);
 
-/** The generator that NULL stands for: of the innermost fork, else the thread's own, which starts
+/** The generator that NULL stands for: of the innermost region, else the thread's own, which starts
  * with seed 0. ranks: any; local. gives: borrowed */
 WEFT_API weft_generator *weft_default_generator(void);
 
@@ -80,12 +80,12 @@ WEFT_API weft_status weft_generator_set_state(weft_generator *g,
                                               const unsigned char bytes[WEFT_GENERATOR_BYTES]);
 
 /**
- * Make `g` current until the matching join, after which what was current goes on as if nothing had
- * been drawn. A generator that is given goes on where its last fork ended; with NULL the current
- * one is copied, and the copy is gone after the join. Forks nest.
+ * Make `g` the default one until the region is closed, after which what was the default goes on as
+ * if nothing had been drawn (PyTorch: fork_rng). A generator that is given goes on where its last
+ * region ended; with NULL the default one is copied, and the copy is gone afterwards. Regions nest.
  *
  * ranks: any; local, all alike
- * fails: join: WEFT_ERR_STATE without a fork
+ * fails: close: WEFT_ERR_STATE when none is open, which changes nothing
  */
 WEFT_API void weft_default_generator_open(weft_generator *g);
 WEFT_API weft_status weft_default_generator_close(void);
@@ -93,12 +93,13 @@ WEFT_API weft_status weft_default_generator_close(void);
 /**
  * Between these, elements of distributed tensors are numbered within each rank's shard, as if it
  * were plain (multinomial excepted): equally seeded ranks fill equal shards alike, and values
- * depend on the sharding. For programs that seed every rank differently; calls nest.
+ * depend on the sharding. For programs that seed every rank differently; regions nest.
  *
  * ranks: any; local, all alike
+ * fails: close: WEFT_ERR_STATE when none is open, which changes nothing
  */
 WEFT_API void weft_local_random_open(void);
-WEFT_API void weft_local_random_close(void);
+WEFT_API weft_status weft_local_random_close(void);
 
 /** The four words of one Philox4x32-10 block; needs all three. ranks: any; local */
 WEFT_API void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

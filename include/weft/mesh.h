@@ -240,11 +240,12 @@ WEFT_API weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes
 /* ---- the mesh that is meant when none is given ---- */
 
 /**
- * From now on, functions given NULL for a mesh take this one, until it is popped; scopes nest. Each
- * thread has its own. Pop names the mesh that it ends.
+ * Functions given NULL for a mesh take this one until the region is closed; regions nest. Each
+ * thread has its own. Close names the mesh that was opened.
  *
  * ranks: any; local; all ranks of the mesh do it alike
- * fails: WEFT_ERR_STATE when the mesh to pop is not the innermost
+ * fails: open: WEFT_ERR_ARG without a mesh; close: WEFT_ERR_STATE when the mesh is not the
+ * innermost or none is open, which changes nothing
  */
 WEFT_API weft_status weft_default_mesh_open(weft_mesh *mesh);
 WEFT_API weft_status weft_default_mesh_close(weft_mesh *mesh);

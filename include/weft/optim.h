@@ -230,12 +230,11 @@ WEFT_API weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tens
  *     weft_optim_set(adamw, "**.bias", "weight_decay", 0);
  *     weft_optim_set(adamw, "head.*", "lr_factor", 0.1);
  *
- * `pattern` is one of parameter paths below the optimizer's module, token by token between dots as
- * in plans (*, ?, [..]); a token ** stands for any number of them. Later calls win. Settings that
- * decide what is remembered (momentum, amsgrad, centered, adamw) can be changed before the first
- * update, which forgets state that was written.
- * ranks: any; all alike
- * fails: WEFT_ERR_NOT_FOUND for a pattern without match or a name that the optimizer does not have;
+ * `pattern` is one of parameter paths below the optimizer's module, as those of plans: *, ?, [..]
+ * within a name, ** for any number of names (docs/concepts/conventions.md). Later calls win.
+ * Settings that decide what is remembered (momentum, amsgrad, centered, adamw) can be changed
+ * before the first update, which forgets state that was written. ranks: any; all alike fails:
+ * WEFT_ERR_NOT_FOUND for a pattern without match or a name that the optimizer does not have;
  *        WEFT_ERR_ARG for a value out of range; WEFT_ERR_STATE for what the first update has fixed
  */
 WEFT_API weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,

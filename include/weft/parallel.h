@@ -254,8 +254,9 @@ static inline weft_style weft_custom_style(const weft_style_functions *functions
 /* ---- plans ---- */
 
 /**
- * One line of a plan. The pattern is a path below the module; between dots, `*`, `?` and `[..]`
- * match as in a shell and never cross a dot: "blocks.*.mlp.up". "" is the module itself.
+ * One line of a plan. The pattern is a path below the module: "blocks.*.mlp.up". Between dots `*`,
+ * `?` and `[..]` match as in a shell and never cross a dot; `**` for a name stands for any number
+ * of names (docs/concepts/conventions.md). "" is the module itself.
  */
 typedef struct weft_plan {
     const char *pattern; /* NULL ends the plan */

@@ -19,7 +19,8 @@ typedef enum weft_placement_kind {
     WEFT_KIND_REPLICATE,
     WEFT_KIND_SHARD,
     WEFT_KIND_PARTIAL, /* each rank holds a term; the value is their reduction */
-    WEFT_KIND_STRIDED  /* the dim is cut in `factor` pieces, each piece over the axis */
+    WEFT_KIND_STRIDED, /* the dim is cut in `factor` pieces, each piece over the axis */
+    WEFT_KIND_REFUSED  /* of a text that could not be read: refused wherever it is used */
 } weft_placement_kind;
 
 /** How a shard's dim (or a segment of it) is cut over the ranks of an axis. */

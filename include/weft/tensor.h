@@ -22,7 +22,7 @@ WEFT_API weft_scope *weft_scope_open(void);
 
 /** Drop everything the scope owns; scopes opened inside it are closed too. ranks: any; local
  * fails: WEFT_ERR_STATE, and nothing is closed, when the scope is closed or another thread's */
-WEFT_API void weft_scope_close(weft_scope *scope);
+WEFT_API weft_status weft_scope_close(weft_scope *scope);
 
 /** Close the scope but hand `t` to the scope around it. ranks: any; local. gives: t (NULL for NULL)
  */

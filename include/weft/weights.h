@@ -39,7 +39,7 @@ typedef struct weft_weight {
 WEFT_API weft_weights *weft_weights_open(const char *path);
 
 /** Unmap the files; NULL is allowed. ranks: any; local */
-WEFT_API void weft_weights_close(weft_weights *weights);
+WEFT_API weft_status weft_weights_close(weft_weights *weights);
 
 /** How many tensors there are; one of them, in the order of names; the one with a name (also where
  * a note says that it is stored under another: tied weights), NULL when there is none. ranks: any;
@@ -105,8 +105,9 @@ WEFT_API weft_status weft_weights_write(const char *path, const weft_named_tenso
 /**
  * One line: which names in a file make a parameter.
  *
- * `parameter` is a path in the module; '*' stands for one name of it, as often as one likes.
- * `name` says where it is in the file, each '*' replaced by what it stood for in the path:
+ * `parameter` is a pattern of paths in the module, as those of plans
+ * (docs/concepts/conventions.md). `name` says where it is in the file, each '*' replaced by what
+ * the pattern's stood for, in order:
  *
  *     h.*.ln_1.weight            that one
  *     [transformer.]wte.weight   with or without what is in brackets
@@ -125,8 +126,8 @@ typedef struct weft_weight_rule {
     bool transposed;
 } weft_weight_rule;
 
-/** How a family of models names its weights. `ignored`: names (patterns with '*' for anything) that
- * a file may have beside; ended by NULL. */
+/** How a family of models names its weights. `ignored`: patterns, of the same dialect, of names
+ * that a file may have beside; ended by NULL. */
 typedef struct weft_weight_names {
     const char *family;
     int n_rules;

@@ -158,12 +158,11 @@ void wf_autograd_finalize(void)
 
 void weft_no_grad_open(void) { wf_no_grad_depth++; }
 
-void weft_no_grad_close(void)
+weft_status weft_no_grad_close(void)
 {
-    if (wf_no_grad_depth > 0)
-        wf_no_grad_depth--;
-    else
-        WF_FAIL(WEFT_ERR_STATE, "no_grad_close: no weft_no_grad_open came before");
+    WF_NEED(wf_no_grad_depth > 0, WEFT_ERR_STATE, "no_grad_close: no region is open");
+    wf_no_grad_depth--;
+    return WEFT_OK;
 }
 
 weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)

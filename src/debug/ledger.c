@@ -138,12 +138,16 @@ static void clear_ledger(weft_ledger *ledger)
     wf_ledger_free_modules(ledger);
 }
 
+static _Thread_local weft_ledger *open_ledgers;
+
 weft_ledger *weft_ledger_open(void)
 {
     weft_ledger *ledger = WF_NEW(weft_ledger);
 
     wf_ledger_init_modules(ledger);
     start_observing(ledger);
+    ledger->next = open_ledgers;
+    open_ledgers = ledger;
     return ledger;
 }
 
@@ -168,12 +172,19 @@ void weft_ledger_start(weft_ledger *ledger)
     if (ledger->observer < 0) start_observing(ledger);
 }
 
-void weft_ledger_close(weft_ledger *ledger)
+weft_status weft_ledger_close(weft_ledger *ledger)
 {
-    if (!ledger) return;
+    weft_ledger **at = &open_ledgers;
+
+    if (!ledger) return WEFT_OK;
+    while (*at && *at != ledger) at = &(*at)->next;
+    WF_NEED(*at, WEFT_ERR_STATE,
+            "ledger_close: the ledger was closed before, or is another thread's");
+    *at = ledger->next;
     weft_ledger_stop(ledger);
     clear_ledger(ledger);
     wf_free(ledger);
+    return WEFT_OK;
 }
 
 /* ---- sums ---- */

@@ -35,6 +35,7 @@ struct wf_ledger_module {
 };
 
 struct weft_ledger {
+    struct weft_ledger *next; /* of those that this thread has open */
     struct wf_ledger_line *lines;
     size_t n_lines;
     uint32_t *slots; /* open addressing over lines, 0: free, else 1 + index; at most half full */

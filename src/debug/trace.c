@@ -121,6 +121,8 @@ static void barrier_over_world(void)
     wf_observed_events = observed;
 }
 
+static _Thread_local weft_trace *open_traces;
+
 weft_trace *weft_trace_open(const char *path)
 {
     weft_trace *trace = WF_NEW(weft_trace);
@@ -128,6 +130,8 @@ weft_trace *weft_trace_open(const char *path)
     if (path) barrier_over_world();
     trace->path = path ? wf_strdup(path) : NULL;
     trace->began = wf_monotonic_seconds();
+    trace->next = open_traces;
+    open_traces = trace;
     trace->observer =
         wf_observer_add(WF_EVENT_OP | WF_EVENT_COLL | WF_EVENT_LEAVE, record_trace_event, trace);
     return trace;
@@ -149,8 +153,13 @@ void weft_trace_stop(weft_trace *trace)
 weft_status weft_trace_close(weft_trace *trace)
 {
     weft_status status = WEFT_OK;
+    weft_trace **at = &open_traces;
 
     if (!trace) return WEFT_OK;
+    while (*at && *at != trace) at = &(*at)->next;
+    WF_NEED(*at, WEFT_ERR_STATE,
+            "trace_close: the trace was closed before, or is another thread's");
+    *at = trace->next;
     weft_trace_stop(trace);
     if (trace->path) status = wf_trace_write_file(trace);
     for (int i = 0; i < trace->n_records; i++) {

@@ -10,7 +10,7 @@ static _Thread_local struct {
 
 weft_status weft_default_mesh_open(weft_mesh *mesh)
 {
-    WF_NEED(mesh, WEFT_ERR_ARG, "weft_default_mesh_open: there is no mesh");
+    WF_NEED(mesh, WEFT_ERR_ARG, "default_mesh_open: there is no mesh");
     if (stack.depth == stack.room) {
         stack.room = stack.room ? 2 * stack.room : 8;
         stack.at = wf_realloc(stack.at, (size_t)stack.room * sizeof *stack.at);
@@ -21,10 +21,9 @@ weft_status weft_default_mesh_open(weft_mesh *mesh)
 
 weft_status weft_default_mesh_close(weft_mesh *mesh)
 {
-    WF_NEED(stack.depth > 0, WEFT_ERR_STATE,
-            "weft_default_mesh_close: no mesh is currently active");
+    WF_NEED(stack.depth > 0, WEFT_ERR_STATE, "default_mesh_close: no mesh is currently active");
     WF_NEED(stack.at[stack.depth - 1] == mesh, WEFT_ERR_STATE,
-            "weft_default_mesh_close: the mesh is not the innermost active one");
+            "default_mesh_close: the mesh is not the innermost one");
     weft_mesh_release(stack.at[--stack.depth]);
     return WEFT_OK;
 }
@@ -32,7 +31,7 @@ weft_status weft_default_mesh_close(weft_mesh *mesh)
 weft_mesh *weft_default_mesh(void)
 {
     WF_NEED_PTR(stack.depth > 0, WEFT_ERR_STATE,
-                "no mesh is currently active: push one, or give one");
+                "no mesh is currently active: call weft_default_mesh_open, or give one");
     return stack.at[stack.depth - 1];
 }
 

@@ -39,13 +39,29 @@ static weft_status check_placements(const weft_spec *spec, weft_placement *norma
     return WEFT_OK;
 }
 
-static weft_tensor *empty_on_device(const weft_spec *spec, weft_device device)
+static weft_status read_placements(weft_spec *spec)
+{
+    int n = spec->mesh ? weft_mesh_ndim(spec->mesh) : 0, count;
+
+    if (!spec->placed) return WEFT_OK;
+    memset(spec->placements, 0, sizeof spec->placements);
+    count = weft_placements_parse(spec->placements, WEFT_MAX_AXES, spec->placed);
+    if (count < 0) return weft_error_status();
+    WF_NEED(count == n, WEFT_ERR_ARG,
+            "new tensor: placements and mesh axes must have the same length, not %d and %d", count,
+            n);
+    spec->placed = NULL;
+    return WEFT_OK;
+}
+
+static weft_tensor *empty_on_device(weft_spec *spec, weft_device device)
 {
     weft_placement normal[WEFT_MAX_AXES];
     struct wf_layout *layout;
     weft_tensor *t;
 
     WF_TRY_PTR(check_spec(spec));
+    WF_TRY_PTR(read_placements(spec));
     WF_TRY_PTR(check_placements(spec, normal));
     layout = wf_layout_on_device(
         wf_layout_new(spec->mesh, normal, spec->dtype, spec->ndim, spec->shape, NULL), device);

@@ -2,12 +2,12 @@
  * optim_settings.c: configs as lists of named settings: defaults, ranges, and groups of parameters
  * that have their own. Knows no optimizer.
  */
-#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/pattern.h"
 #include "optim/optim.h"
 
 /* ---- one setting ---- */
@@ -62,29 +62,6 @@ weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
     return check_all_settings(kind, config);
 }
 
-/* ---- paths ---- */
-
-/* `pattern` and `path` begin at a token, or are NULL: nothing is left of them. */
-static bool pattern_matches_path(const char *pattern, const char *path)
-{
-    size_t length = pattern ? strcspn(pattern, ".") : 0, size = path ? strcspn(path, ".") : 0;
-    const char *rest = pattern && pattern[length] ? pattern + length + 1 : NULL;
-    const char *next = path && path[size] ? path + size + 1 : NULL;
-    char *token, *name;
-    bool same;
-
-    if (!pattern) return !path;
-    if (length == 2 && strncmp(pattern, "**", 2) == 0)
-        return pattern_matches_path(rest, path) || (path && pattern_matches_path(pattern, next));
-    if (!path) return false;
-    token = wf_format("%.*s", (int)length, pattern);
-    name = wf_format("%.*s", (int)size, path);
-    same = fnmatch(token, name, FNM_NOESCAPE) == 0;
-    wf_free(name);
-    wf_free(token);
-    return same && pattern_matches_path(rest, next);
-}
-
 /* ---- groups ---- */
 
 static const struct wf_optim_setting lr_factor = {.name = "lr_factor"};
@@ -133,7 +110,7 @@ static weft_status change_matching_slots(weft_optim *optim, const char *pattern,
     bool any = false;
 
     for (int i = 0; i < optim->n_slots; i++) {
-        if (!pattern_matches_path(pattern, optim->slots[i].path)) continue;
+        if (!wf_pattern_match(pattern, optim->slots[i].path, NULL)) continue;
         any = true;
         WF_TRY(change_slot_setting(optim, &optim->slots[i], change));
     }

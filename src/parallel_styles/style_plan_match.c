@@ -1,6 +1,4 @@
-/* style_plan_match.c: which modules the patterns of a plan match. A wildcard never matches a dot.
- */
-#include <fnmatch.h>
+/* style_plan_match.c: which modules the patterns of a plan match. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/pattern.h"
 #include "parallel_styles/style.h"
 
 struct found {
@@ -21,23 +20,18 @@ static void add_style_match(struct found *found, weft_module *m, const weft_plan
     found->items[found->count++] = (struct wf_style_match){.module = m, .line = line};
 }
 
-/* Match the rest of the pattern against everything below m. */
+/* Match the pattern against the paths of everything below m, counted from the root of the plan. */
 static void match_modules_below(struct found *found, weft_module *m, const weft_plan *line,
-                                const char *rest)
+                                const char *above)
 {
-    size_t length = strcspn(rest, ".");
-    char *token = wf_format("%.*s", (int)length, rest);
-
     for (int i = 0; i < m->n_children; i++) {
         weft_module *child = m->children[i];
+        char *path = wf_format("%s%s%s", above, above[0] ? "." : "", child->name);
 
-        if (fnmatch(token, child->name, FNM_NOESCAPE) != 0) continue;
-        if (rest[length])
-            match_modules_below(found, child, line, rest + length + 1);
-        else
-            add_style_match(found, child, line);
+        if (wf_pattern_match(line->pattern, path, NULL)) add_style_match(found, child, line);
+        match_modules_below(found, child, line, path);
+        wf_free(path);
     }
-    wf_free(token);
 }
 
 /* "plan line 3", "plan". */
@@ -71,7 +65,7 @@ static weft_status match_plan_line(struct found *found, weft_module *root, const
     char place[32];
 
     if (line->pattern[0])
-        match_modules_below(found, root, line, line->pattern);
+        match_modules_below(found, root, line, "");
     else
         add_style_match(found, root, line);
     if (found->count == before) return report_unmatched_pattern(line, strict);

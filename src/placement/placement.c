@@ -115,6 +115,8 @@ static weft_status normalize_one(weft_placement *p, int ndim, int axis, const ch
         return normalize_dim(p, ndim, axis, who);
     case WEFT_KIND_PARTIAL:
         return normalize_partial(p, axis, who);
+    case WEFT_KIND_REFUSED:
+        return WF_FAIL(WEFT_ERR_ARG, "%s: the text of the placements was refused", who);
     default:
         return WF_FAIL(WEFT_ERR_ARG, "%s: unknown placement kind %d on mesh axis %d", who, p->kind,
                        axis);

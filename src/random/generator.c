@@ -221,7 +221,7 @@ weft_status weft_default_generator_close(void)
 {
     struct fork *fork = state.fork;
 
-    WF_NEED(fork, WEFT_ERR_STATE, "generator: join without a fork");
+    WF_NEED(fork, WEFT_ERR_STATE, "default_generator_close: no region is open");
     state.fork = fork->outer;
     weft_generator_release(fork->current);
     wf_free(fork);
@@ -232,9 +232,11 @@ weft_status weft_default_generator_close(void)
 
 void weft_local_random_open(void) { state.local++; }
 
-void weft_local_random_close(void)
+weft_status weft_local_random_close(void)
 {
-    if (state.local > 0) state.local--;
+    WF_NEED(state.local > 0, WEFT_ERR_STATE, "local_random_close: no region is open");
+    state.local--;
+    return WEFT_OK;
 }
 
 bool wf_random_is_local(void) { return state.local > 0; }

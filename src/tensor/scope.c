@@ -124,9 +124,12 @@ static void close_scopes_down_to(weft_scope *scope)
     } while (s != scope);
 }
 
-void weft_scope_close(weft_scope *scope)
+weft_status weft_scope_close(weft_scope *scope)
 {
-    if (scope && check_open("scope_close", scope) == WEFT_OK) close_scopes_down_to(scope);
+    if (!scope) return WEFT_OK;
+    WF_TRY(check_open("scope_close", scope));
+    close_scopes_down_to(scope);
+    return WEFT_OK;
 }
 
 weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)

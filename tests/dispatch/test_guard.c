@@ -20,11 +20,10 @@ WT_TEST(guard__refuses_a_product_that_gathers)
         weft_tensor *weight =
             wt_spread(&w, wt_whole(WEFT_F32, 1, sizes[i][1], sizes[i][1]), "S(0)");
         weft_tensor *y = weft_matmul(x, weight);
-        weft_guard before;
 
         WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1);
-        before = weft_guard_set(WEFT_GUARD_ERROR);
-        WT_EQ(before, WEFT_GUARD_OFF);
+        WT_EQ(weft_guard_current(), WEFT_GUARD_OFF);
+        WT_EQ(weft_guard_open(WEFT_GUARD_ERROR), WEFT_OK);
         if (wt_ranks() > 1) { /* the plan is cached: the guard still sees it */
             WT_ALL(!weft_matmul(x, weight));
             WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: matmul, input ");
@@ -34,7 +33,7 @@ WT_TEST(guard__refuses_a_product_that_gathers)
         }
         weight = wt_to(weight, "R");
         WT_ALL(wt_near_tensors(weft_matmul(x, weight), y, WT_WITHIN(1e-5)));
-        weft_guard_set(before);
+        weft_guard_close();
         wt_world_close(&w);
     }
 }
@@ -46,15 +45,16 @@ WT_TEST(guard__strict_refuses_what_is_free_too)
     weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
     weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "R");
 
-    weft_guard_set(WEFT_GUARD_ERROR);
+    weft_guard_open(WEFT_GUARD_ERROR);
     WT_ALL(weft_add(a, b) != NULL);
-    weft_guard_set(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
+    WT_ALL(weft_guard_close() == WEFT_OK);
+    weft_guard_open(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
     if (wt_ranks() > 1) {
         WT_ALL(!weft_add(a, b));
         WT_FAILED(WEFT_ERR_LAYOUT, "add, input 1, f32[8,6] [R]");
     }
     WT_ALL(weft_add(a, wt_to(b, "S(0)")) != NULL);
-    weft_guard_set(WEFT_GUARD_OFF);
+    weft_guard_close();
     WT_STILL(&w);
     wt_world_close(&w);
 }
@@ -64,11 +64,11 @@ WT_TEST(guard__warning_lets_the_call_pass)
     struct wt_world w = wt_world_open();
     weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
     weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)");
-    weft_guard before = weft_guard_set(WEFT_GUARD_WARN);
+    weft_guard_open(WEFT_GUARD_WARN);
 
     WT_ALL(weft_add(a, b) != NULL);
     WT_ALL(weft_add(a, b) != NULL);
-    weft_guard_set(before);
+    weft_guard_close();
     WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 2 : 0);
     wt_world_close(&w);
 }
@@ -88,13 +88,13 @@ WT_TEST(guard__lets_a_tensor_parallel_block_pass)
             weft_from_data(WEFT_I64, 1, (int64_t[]){6}, (int64_t[]){0, 3, 6, 1, 5, 2});
         weft_tensor *y;
 
-        weft_guard_set(WEFT_GUARD_ERROR);
+        weft_guard_open(WEFT_GUARD_ERROR);
         y = weft_linear(weft_gelu(weft_linear(x, up, NULL, 1)), down, NULL, 1);
         y = weft_linear(wt_to(y, "R"), head, NULL, 1);
         y = weft_cross_entropy(y, wt_spread(&w, target, "R"), -100);
         WT_ALL(y && weft_backward(y) == WEFT_OK);
         WT_ALL(weft_grad(x) && weft_grad(up) && weft_grad(down) && weft_grad(head));
-        weft_guard_set(WEFT_GUARD_OFF);
+        weft_guard_close();
         wt_world_close(&w);
     }
 }
@@ -105,15 +105,16 @@ WT_TEST(guard__regions_nest)
     struct wt_world w = wt_world_open();
     weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 6), "S(0)");
     weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)");
-    weft_guard outer = weft_guard_set(WEFT_GUARD_ERROR), inner = weft_guard_set(WEFT_GUARD_OFF);
 
+    WT_ALL(weft_guard_open(WEFT_GUARD_ERROR) == WEFT_OK);
+    WT_ALL(weft_guard_open(WEFT_GUARD_OFF) == WEFT_OK && weft_guard_current() == WEFT_GUARD_OFF);
     WT_ALL(weft_add(a, b) != NULL);
-    weft_guard_set(inner);
+    weft_guard_close();
     if (wt_ranks() > 1) {
         WT_ALL(!weft_add(a, b));
         WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution");
     }
-    weft_guard_set(outer);
+    weft_guard_close();
     WT_ALL(weft_add(a, b) != NULL);
     wt_world_close(&w);
 }
@@ -129,12 +130,12 @@ WT_TEST(guard__strict_lets_a_backward_pass_that_moves_nothing)
         struct wt_world w = wt_world_open();
         weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F32, 0, rows[i], 12), "S(0)"));
         weft_tensor *weight = leaf(wt_spread(&w, wt_whole(WEFT_F32, 1, 12, 7), "R"));
-        weft_guard before = weft_guard_set(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
+        weft_guard_open(WEFT_GUARD_ERROR | WEFT_GUARD_STRICT);
         weft_tensor *loss = weft_sum_all(weft_matmul(x, weight));
 
         WT_EQ(weft_backward(loss), WEFT_OK);
         WT_STILL(&w);
-        weft_guard_set(before);
+        weft_guard_close();
         WT_ALL(weft_grad(x) && weft_grad(weight));
         wt_world_close(&w);
     }
@@ -164,7 +165,7 @@ WT_TEST(guard__watches_backward)
     weft_tensor *y = weft_mul_scalar(weft_from_local(x, w.mesh, &whole, NULL), 2);
 
     g = wt_spread(&w, wt_constant(4, 6, 1), "S(0)");
-    weft_guard_set(WEFT_GUARD_ERROR);
+    weft_guard_open(WEFT_GUARD_ERROR);
     if (wt_ranks() > 1) {
         WT_ALL(weft_backward_from(y, g) != WEFT_OK);
         WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: from_local's gradient");
@@ -172,7 +173,7 @@ WT_TEST(guard__watches_backward)
         WT_STILL(&w);
         y = weft_mul_scalar(weft_from_local(x, w.mesh, &whole, NULL), 2);
     }
-    weft_guard_set(WEFT_GUARD_OFF);
+    weft_guard_close();
     WT_ALL(weft_backward_from(y, g) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(x), 2));
     weft_zero_grad(x);
@@ -196,12 +197,12 @@ WT_TEST(guard__names_the_module)
                          wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 6), "S(1)")};
 
     WT_ALL(weft_module_add_child(parent, "residual", child) == WEFT_OK);
-    weft_guard_set(WEFT_GUARD_ERROR);
+    weft_guard_open(WEFT_GUARD_ERROR);
     if (wt_ranks() > 1) {
         WT_ALL(!weft_call_n(child, in, 2));
         WT_FAILED(WEFT_ERR_LAYOUT, "Implicit redistribution: residual: add");
     }
-    weft_guard_set(WEFT_GUARD_OFF);
+    weft_guard_close();
     weft_module_release(parent);
     wt_world_close(&w);
 }
@@ -218,16 +219,15 @@ WT_TEST(replication__is_off_until_it_is_asked_for)
         weft_placement split = weft_shard(0);
         weft_tensor *t = weft_from_local(wt_constant(4, columns[i], 1), w.mesh, &split, NULL);
         weft_tensor *plain = weft_full(WEFT_F32, 1, &columns[i], 1), *sum;
-        weft_implicit_replication before;
 
         WT_ALL(!weft_add(plain, t));
         WT_FAILED(WEFT_ERR_LAYOUT, "add: mixed plain and distributed tensors: input 0 is plain");
-        before = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+        weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
         sum = weft_add(plain, t);
         WT_ALL(sum && wt_has_shape(sum, 2, 4 * wt_ranks(), columns[i]));
         WT_ALL(wt_is_placed(sum, "S(0)") && wt_local_is_all(sum, 2));
         WT_ALL(wt_local_is_all(weft_add(t, plain), 2)); /* from the cache too */
-        weft_implicit_replication_set(before);
+        weft_implicit_replication_close();
         WT_ALL(!weft_add(plain, t)); /* also when the plan is known */
         WT_FAILED(WEFT_ERR_LAYOUT, "mixed plain and distributed");
         WT_STILL(&w);
@@ -241,13 +241,13 @@ WT_TEST(replication__regions_nest)
     struct wt_world w = wt_world_open();
     weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 4, 3), "S(0)");
     weft_tensor *plain = wt_whole(WEFT_F32, 1, 4, 3);
-    weft_implicit_replication outer = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
-    weft_implicit_replication inner =
-        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
 
-    weft_implicit_replication_set(inner);
+    WT_ALL(weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON) == WEFT_OK);
+    WT_ALL(weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED) == WEFT_OK);
+    WT_ALL(weft_implicit_replication_current() == WEFT_IMPLICIT_REPLICATION_CHECKED);
+    weft_implicit_replication_close();
     WT_ALL(weft_add(t, plain) != NULL);
-    weft_implicit_replication_set(outer);
+    weft_implicit_replication_close();
     WT_ALL(!weft_add(t, plain));
     WT_FAILED(WEFT_ERR_LAYOUT, "mixed");
     wt_world_close(&w);
@@ -259,7 +259,7 @@ WT_TEST(replication__checked_refuses_different_bytes_on_all_ranks)
     weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 4, 3), "S(0)");
     weft_tensor *plain = wt_whole(WEFT_F32, 1, 4, 3);
 
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+    weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED);
     WT_ALL(weft_add(t, plain) != NULL);
     WT_ALL(weft_add(t, weft_transpose(wt_whole(WEFT_F32, 2, 3, 4), 0, 1)) != NULL);
     if (wt_rank() == wt_ranks() - 1) ((float *)weft_data(plain))[5] += 1;
@@ -267,7 +267,7 @@ WT_TEST(replication__checked_refuses_different_bytes_on_all_ranks)
         WT_ALL(!weft_add(t, plain));
         WT_FAILED(WEFT_ERR_ARG, "differ between ranks");
     }
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    weft_implicit_replication_close();
     wt_world_close(&w);
 }
 
@@ -278,9 +278,9 @@ WT_TEST(replication__gradients_come_back_plain)
     weft_tensor *t = wt_spread(&w, wt_constant(8, 3, 1), "S(0)");
     weft_tensor *plain = leaf(weft_full(WEFT_F32, 1, (int64_t[]){3}, 2));
 
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
     WT_ALL(weft_backward(weft_sum_all(weft_mul(t, plain))) == WEFT_OK);
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    weft_implicit_replication_close();
     WT_ALL(wt_local_is_all(weft_grad(plain), 8) && !weft_tensor_mesh(weft_grad(plain)));
     weft_zero_grad(plain);
     wt_world_close(&w);

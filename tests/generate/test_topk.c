@@ -216,14 +216,14 @@ static void check_gradient(weft_dtype dtype, const char *placements, int64_t k, 
     weft_tensor *x = weft_reshape(many_ties(dtype, 3, 5 * 7), 3, (int64_t[]){3, 5, 7}), *leaf;
     double want[3 * 5 * 7];
 
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
     expected_gradient(want, x, k, dim);
     leaf = weft_set_requires_grad(wt_spread(&w, x, placements), true);
     wt_note("%s, dim %d", placements, dim);
     WT_ALL(weft_backward(loss_of(leaf, k, dim)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(leaf), placements));
     WT_ALL(wt_near_full(weft_grad(leaf), want, WT_EXACT));
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    weft_implicit_replication_close();
     wt_world_close(&w);
 }
 
@@ -251,9 +251,9 @@ WT_TEST(topk__gradient_of_a_partial_sum)
 
     expected_gradient(want, x, 4, 1);
     leaf = weft_set_requires_grad(wt_partial(&w, x, WEFT_SUM), true);
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
     WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    weft_implicit_replication_close();
     WT_ALL(wt_near_full(weft_grad(leaf), want, WT_EXACT));
     wt_world_close(&w);
 }
@@ -277,10 +277,10 @@ WT_TEST(topk__gradients_agree_with_finite_differences)
         data[i] = before;
         want[i] = (above - below) / (2 * step);
     }
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_ON);
+    weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
     leaf = weft_set_requires_grad(wt_spread(&w, x, "S(1)"), true);
     WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
-    weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+    weft_implicit_replication_close();
     WT_ALL(wt_near_full(weft_grad(leaf), want, WT_WITHIN(1e-6)));
     wt_world_close(&w);
 }

@@ -92,7 +92,6 @@ WT_TEST(backward_from__says_how_a_plain_gradient_becomes_distributed)
     for (int i = 0; i < 3; i++) {
         weft_tensor *x = wanted(wt_spread(&w, wt_whole(WEFT_F64, 0, 5, 3), "S(0)"));
         weft_tensor *y = wt_to(weft_mul_scalar(x, 2), layouts[i]);
-        weft_implicit_replication before;
 
         wt_moved(&w, WEFT_COLL_COUNT);
         WT_EQ(weft_backward_from(y, g), WEFT_ERR_LAYOUT);
@@ -103,13 +102,13 @@ WT_TEST(backward_from__says_how_a_plain_gradient_becomes_distributed)
         WT_FAILED(WEFT_ERR_LAYOUT, "weft_distribute_tensor");
         WT_STILL(&w);
         WT_ALL(weft_grad(x) == NULL);
-        before = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+        weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED);
         if (wt_ranks() > 1) {
             WT_EQ(weft_backward_from(y, weft_cast(loose, WEFT_F64)), WEFT_ERR_ARG);
             WT_FAILED(WEFT_ERR_ARG, "backward_from: the gradient is plain and taken as replicated");
         }
         WT_EQ(weft_backward_from(y, g), WEFT_OK);
-        weft_implicit_replication_set(before);
+        weft_implicit_replication_close();
         WT_ALL(weft_tensor_mesh(weft_grad(x)) == w.mesh);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_mul_scalar(g, 2), WT_EXACT));
     }

@@ -130,7 +130,7 @@ WT_TEST(fork__restores_the_outer_state)
     draw(forked[2], NULL);
     for (int i = 0; i < 3; i++) WT_ALL(same(straight[i], forked[i]));
     WT_ALL(weft_default_generator_close() == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "fork");
+    WT_FAILED(WEFT_ERR_STATE, "default_generator_close");
     weft_generator_reset();
 }
 

@@ -98,17 +98,17 @@ WT_TEST(step__asks_malloc_for_nothing)
 WT_TEST(step__redistributes_nothing_by_itself)
 {
     struct training t = start();
-    weft_guard before = weft_guard_set(WEFT_GUARD_ERROR);
+    weft_guard_open(WEFT_GUARD_ERROR);
     weft_tensor *loss = weft_gpt_loss(t.gpt, t.tokens, t.targets);
     weft_status backward;
 
     WT_ALL(loss != NULL);
-    weft_guard_set(before);
+    weft_guard_close();
     backward = weft_backward(loss);
-    before = weft_guard_set(WEFT_GUARD_ERROR);
+    weft_guard_open(WEFT_GUARD_ERROR);
     WT_ALL(backward == WEFT_OK && weft_clip_grad_norm(t.gpt, 1.0, NULL) == WEFT_OK);
     WT_ALL(weft_step(t.adam) == WEFT_OK);
-    weft_guard_set(before);
+    weft_guard_close();
     end(&t);
 }
 

@@ -229,10 +229,10 @@ WT_TEST(checks__ask_the_mesh_only)
 
         t = weft_from_local_with(mine, mesh, &whole, (weft_from_local_options){.run_check = true});
         fine = t != NULL;
-        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_CHECKED);
+        weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED);
         t = weft_from_local_with(mine, mesh, &rows, (weft_from_local_options){.run_check = true});
         fine = fine && t && weft_add(t, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1));
-        weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
+        weft_implicit_replication_close();
         if (weft_mesh_coordinate(mesh, 0) == 1) mine = wt_constant(2, 3, 2);
         if (weft_mesh_size(mesh) > 1) {
             t = weft_from_local_with(mine, mesh, &whole,

@@ -22,8 +22,9 @@ typedef enum weft_direction {
 /** Start recording. Several ledgers may be open; each hears everything. ranks: any; local.
  *  gives: close it */
 WEFT_API weft_ledger *weft_ledger_open(void);
-/** Stop recording and forget everything; NULL is allowed. ranks: any; local */
-WEFT_API void weft_ledger_close(weft_ledger *ledger);
+/** Stop recording and forget everything; NULL is allowed. ranks: any; local
+ *  fails: WEFT_ERR_STATE for one that was closed before or is another thread's */
+WEFT_API weft_status weft_ledger_close(weft_ledger *ledger);
 
 /** Stop recording; what was recorded stays readable. ranks: any; local */
 WEFT_API void weft_ledger_stop(weft_ledger *ledger);

@@ -76,7 +76,8 @@ WEFT_API int weft_trace_difference_print(const weft_trace *a, const weft_trace *
 /**
  * Stop recording, write the file if one was named, and forget; NULL is allowed.
  *
- * ranks: as weft_trace_open. fails: WEFT_ERR_IO on all ranks when the first cannot write the file
+ * ranks: as weft_trace_open. fails: WEFT_ERR_IO on all ranks when the first cannot write the file;
+ *        WEFT_ERR_STATE for one that was closed before or is another thread's
  */
 WEFT_API weft_status weft_trace_close(weft_trace *trace);
 

@@ -16,25 +16,49 @@
 #include <weft/dtensor.h>
 #include <weft/extend/guard.h>
 
+enum { REGIONS = 64 };
+
+/* What holds now, and what held when each open region began. */
 static _Thread_local struct {
-    weft_guard guard;
-    weft_implicit_replication replication;
+    weft_guard guard, guards[REGIONS];
+    weft_implicit_replication replication, replications[REGIONS];
+    int n_guards, n_replications;
 } rules;
 
-weft_guard weft_guard_set(weft_guard guard)
-{
-    weft_guard before = rules.guard;
+weft_guard weft_guard_current(void) { return rules.guard; }
 
+weft_status weft_guard_open(weft_guard guard)
+{
+    WF_NEED(rules.n_guards < REGIONS, WEFT_ERR_STATE, "guard_open: %d regions are open", REGIONS);
+    rules.guards[rules.n_guards++] = rules.guard;
     rules.guard = guard;
-    return before;
+    return WEFT_OK;
 }
 
-weft_implicit_replication weft_implicit_replication_set(weft_implicit_replication mode)
+weft_status weft_guard_close(void)
 {
-    weft_implicit_replication before = rules.replication;
+    WF_NEED(rules.n_guards > 0, WEFT_ERR_STATE, "guard_close: no region is open");
+    rules.guard = rules.guards[--rules.n_guards];
+    return WEFT_OK;
+}
 
+weft_implicit_replication weft_implicit_replication_current(void) { return rules.replication; }
+
+weft_status weft_implicit_replication_open(weft_implicit_replication mode)
+{
+    WF_NEED(rules.n_replications < REGIONS, WEFT_ERR_STATE,
+            "implicit_replication_open: %d regions are open", REGIONS);
+    rules.replications[rules.n_replications++] = rules.replication;
     rules.replication = mode;
-    return before;
+    return WEFT_OK;
+}
+
+weft_status weft_implicit_replication_close(void)
+{
+    WF_NEED(rules.n_replications > 0, WEFT_ERR_STATE,
+            "implicit_replication_close: no region is open");
+    rules.replication = rules.replications[--rules.n_replications];
+    return WEFT_OK;
 }
 
 /* ---- implicit redistribution ---- */
@@ -122,7 +146,7 @@ weft_status wf_check_implicit_replication(const struct wf_op_plan *plan)
     return WF_FAIL(
         WEFT_ERR_LAYOUT,
         "%s: mixed plain and distributed tensors: input %d is plain: %s; wrap it with "
-        "weft_distribute_tensor or weft_from_local, or see weft_implicit_replication_set",
+        "weft_distribute_tensor or weft_from_local, or see weft_implicit_replication_open",
         plan->name, plain, wf_infer_inputs_text(&call));
 }
 
@@ -175,7 +199,7 @@ weft_tensor *wf_plain_gradient_as_replicated(weft_tensor *grad, const weft_tenso
         number || rules.replication != WEFT_IMPLICIT_REPLICATION_OFF, WEFT_ERR_LAYOUT,
         "backward_from: a plain gradient for a distributed tensor: %s; wrap it with "
         "weft_distribute_tensor (every rank has all of it) or weft_from_local (each has its "
-        "part), or see weft_implicit_replication_set",
+        "part), or see weft_implicit_replication_open",
         text);
     if (rules.replication == WEFT_IMPLICIT_REPLICATION_CHECKED && !number)
         WF_NEED_PTR(

@@ -41,7 +41,7 @@
 /* Ours are [out, in] with heads as dims, or lie as the file's do. */
 static const weft_weight_rule gpt2_rules[] = {GPT2(true, 3, 1)};
 static const weft_weight_rule conv1d_rules[] = {GPT2(false, 1, 2)};
-static const char *const gpt2_ignored[] = {"*.attn.bias", "*.attn.masked_bias",
+static const char *const gpt2_ignored[] = {"**.attn.bias", "**.attn.masked_bias",
                                            "lm_head.weight", /* of a tied model: the embedding */
                                            NULL};
 
@@ -71,7 +71,7 @@ static const weft_weight_rule llama_rules[] = {
     {.parameter = "norm_f.weight", .name = "[model.]norm.weight"},
     {.parameter = "head.weight", .name = "lm_head.weight|[model.]embed_tokens.weight"},
 };
-static const char *const llama_ignored[] = {"*.rotary_emb.inv_freq", "lm_head.weight", NULL};
+static const char *const llama_ignored[] = {"**.rotary_emb.inv_freq", "lm_head.weight", NULL};
 
 /* Older files say gamma and beta in norms. A model for a task has layers behind the encoder. */
 static const weft_weight_rule bert_rules[] = {
@@ -114,8 +114,12 @@ static const weft_weight_rule bert_rules[] = {
      .name = "cls.predictions.decoder.weight|[bert.]embeddings.word_embeddings.weight"},
     {.parameter = "head.bias", .name = "cls.predictions.bias|cls.predictions.decoder.bias"},
 };
-static const char *const bert_ignored[] = {
-    "*embeddings.position_ids", "cls.*", "*pooler.dense.*", "classifier.*", "qa_outputs.*", NULL};
+static const char *const bert_ignored[] = {"**.embeddings.position_ids",
+                                           "cls.**",
+                                           "**.pooler.dense.**",
+                                           "classifier.**",
+                                           "qa_outputs.**",
+                                           NULL};
 
 #define RULES(list) .n_rules = (int)(sizeof(list) / sizeof(list)[0]), .rules = (list)
 

@@ -1,43 +1,15 @@
-/* weight_names.c: patterns over paths, and the small language of names (weft/weights.h). */
+/* weight_names.c: the small language of names in files (weft/weights.h). */
 #include "io/weights/weight_names.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
-
-enum { STARS = 8 };
-
-/* What each '*' of a pattern stands for in a path. */
-struct stars {
-    const char *at[STARS];
-    int length[STARS];
-    int count;
-};
-
-static bool pattern_matches_path(const char *pattern, const char *path, struct stars *stars)
-{
-    stars->count = 0;
-    while (*pattern) {
-        if (*pattern == '*') {
-            int length = (int)strcspn(path, ".");
-
-            if (length == 0 || stars->count == STARS) return false;
-            stars->at[stars->count] = path;
-            stars->length[stars->count++] = length;
-            path += length;
-            pattern++;
-        } else if (*pattern++ != *path++) {
-            return false;
-        }
-    }
-    return *path == '\0';
-}
+#include "base/pattern.h"
 
 /* One name, `length` characters of a rule, with its stars filled in; with or without what stands in
  * brackets. */
-static char *expand_name_pattern(const char *from, int length, const struct stars *stars,
+static char *expand_name_pattern(const char *from, int length, const struct wf_pattern_stars *stars,
                                  bool brackets)
 {
     size_t room = (size_t)length + 1, at = 0;
@@ -66,7 +38,7 @@ static char *expand_name_pattern(const char *from, int length, const struct star
 
 /* One alternative: names with '+' between them. */
 static weft_status add_name_alternative(struct wf_name_candidates *c, const char *from, int length,
-                                        const struct stars *stars, bool brackets)
+                                        const struct wf_pattern_stars *stars, bool brackets)
 {
     int n = 0, mine = c->count;
 
@@ -94,7 +66,8 @@ static weft_status check_name_rule(const weft_weight_rule *rule)
     return WEFT_OK;
 }
 
-static weft_status add_names_of_rule(struct wf_name_candidates *c, const struct stars *stars)
+static weft_status add_names_of_rule(struct wf_name_candidates *c,
+                                     const struct wf_pattern_stars *stars)
 {
     const char *at = c->rule->name;
 
@@ -112,7 +85,7 @@ static weft_status add_names_of_rule(struct wf_name_candidates *c, const struct 
 weft_status wf_name_candidates_of(struct wf_name_candidates *c, const weft_weight_names *names,
                                   const char *path)
 {
-    struct stars stars;
+    struct wf_pattern_stars stars;
     weft_status status;
 
     memset(c, 0, sizeof *c);
@@ -122,8 +95,7 @@ weft_status wf_name_candidates_of(struct wf_name_candidates *c, const weft_weigh
         return WEFT_OK;
     }
     for (int i = 0; i < names->n_rules && !c->rule; i++)
-        if (pattern_matches_path(names->rules[i].parameter, path, &stars))
-            c->rule = &names->rules[i];
+        if (wf_pattern_match(names->rules[i].parameter, path, &stars)) c->rule = &names->rules[i];
     if (!c->rule) return WEFT_OK;
     WF_TRY(check_name_rule(c->rule));
     status = add_names_of_rule(c, &stars);
@@ -142,6 +114,6 @@ bool wf_is_name_ignored(const weft_weight_names *names, const char *name)
 {
     if (!names || !names->ignored) return false;
     for (int i = 0; names->ignored[i]; i++)
-        if (fnmatch(names->ignored[i], name, 0) == 0) return true;
+        if (wf_pattern_match(names->ignored[i], name, NULL)) return true;
     return false;
 }

@@ -221,13 +221,14 @@ weft_weights *weft_weights_open(const char *path)
     return NULL;
 }
 
-void weft_weights_close(weft_weights *weights)
+weft_status weft_weights_close(weft_weights *weights)
 {
-    if (!weights) return;
+    if (!weights) return WEFT_OK;
     for (int i = 0; i < weights->n_files; i++) wf_safetensors_close(&weights->files[i]);
     wf_free(weights->files);
     wf_free(weights->items);
     wf_free(weights);
+    return WEFT_OK;
 }
 
 /* ---- asking ---- */

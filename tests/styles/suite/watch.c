@@ -29,10 +29,8 @@ static uint64_t hash_reference(const struct ws_reference *r)
 static void look(struct ws_watch *w, const struct ws_run *run, const struct ws_parameters *p)
 {
     w->mesh = weft_default_mesh();
-    w->guard = weft_guard_set(WEFT_GUARD_OFF);
-    weft_guard_set(w->guard);
-    w->replication = weft_implicit_replication_set(WEFT_IMPLICIT_REPLICATION_OFF);
-    weft_implicit_replication_set(w->replication);
+    w->guard = weft_guard_current();
+    w->replication = weft_implicit_replication_current();
     w->device = weft_set_default_device(WEFT_CPU);
     weft_set_default_device(w->device);
     w->training = weft_module_training(run->reference.module);
