@@ -175,12 +175,14 @@ static void measure_hit(void)
                    to[] = {weft_shard(0), weft_replicate()};
     weft_scope *scope = weft_scope_open();
     weft_tensor *t = bench_need(weft_full(WEFT_F32, 2, (int64_t[]){8, 8}, 1));
-    int64_t words[WF_PLACEMENT_WORDS * 2];
-    struct wf_op_args args = {.n_attr = WF_PLACEMENT_WORDS * 2, .attr = words};
+    struct wf_redistribute_attrs attrs = {.flattened_axes = 0};
+    struct wf_op_args args = {.attr_words =
+                                  WF_ATTR_WORDS(redistribute, placements, WF_PLACEMENT_WORDS * 2),
+                              .attrs = &attrs};
     double seconds[MOST_ROUNDS];
 
     t = bench_need(weft_distribute_tensor(t, mesh, from, -1));
-    wf_placements_to_words(words, to, 2);
+    wf_placements_to_words(attrs.placements, to, 2);
     bench_need(wf_op_plan_lookup(WF_OP_redistribute, 1, &t, &args));
     for (int i = 0; i < MOST_ROUNDS; i++) {
         double start = bench_cpu_now();

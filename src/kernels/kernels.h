@@ -11,21 +11,15 @@
 #pragma once
 
 #include "base/tensor_desc.h"
+#include "kernels/op_attrs.h"
 #include <weft/error.h>
 
-enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_ATTR = 28, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
+enum { WF_MAX_IN = 8, WF_MAX_OUT = 4, WF_MAX_SCALAR = 4, WF_MAX_VALUE = 4 };
 
 /** Numbers that change from call to call without changing the plan. */
 struct wf_scalars {
     double s[WF_MAX_SCALAR];
     int64_t v[WF_MAX_VALUE];
-};
-
-/* What linear's and linear_dx's second attribute says. */
-enum {
-    WF_LINEAR_TRANSPOSED = 1,   /* the weight is [K...,N...] */
-    WF_LINEAR_WIDE = 2,         /* the product of bf16 is given in f32 */
-    WF_LINEAR_WIDE_GRADIENT = 4 /* linear only: so is its input's gradient */
 };
 
 struct wf_kernel_call;
@@ -41,7 +35,7 @@ struct wf_kernel_call {
     int n_in, n_out;
     const struct wf_tensor_desc *in[WF_MAX_IN];   /* NULL: optional input left out */
     const struct wf_tensor_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
-    int64_t attr[WF_MAX_ATTR];
+    const union wf_op_attrs *attrs;               /* the plan's */
 };
 
 /** Choose k->run. fails: WEFT_ERR_DTYPE when the op has no kernel for these dtypes. */

@@ -16,6 +16,13 @@
 
 enum { BATCH = 1, GROUP, REPEAT, LETTERS = REPEAT };
 
+/* Inputs and outputs: of attention, of its gradient, of attention_packed, of its gradient. */
+enum { Q, K, V, MASK, BIAS };
+enum { O, LSE };
+enum { GRAD_MASK = 6, GRAD_BIAS = 7, GRAD_DBIAS = 3 };
+enum { QKV, PACKED_MASK, PACKED_BIAS };
+enum { PACKED_GRAD_MASK = 4, PACKED_GRAD_BIAS = 5, PACKED_GRAD_DBIAS = 1 };
+
 static bool is_float(const struct wf_tensor_desc *d)
 {
     return weft_dtype_is_float((weft_dtype)d->dtype);
@@ -86,8 +93,8 @@ static void infer_bias_gradient_shape(struct wf_infer *call, int j, int index, b
 /* q [B,T,H,D] or [B,T,G,R,D], k and v [B,Tk,H or G,D], mask, bias */
 weft_status wf_shape_attention(struct wf_infer *call)
 {
-    const struct wf_tensor_desc *q = &call->in[0]->desc, *k = &call->in[1]->desc,
-                                *v = &call->in[2]->desc;
+    const struct wf_tensor_desc *q = &call->in[Q]->desc, *k = &call->in[K]->desc,
+                                *v = &call->in[V]->desc;
 
     WF_NEED((q->ndim == 4 || q->ndim == 5) && k->ndim == 4 && v->ndim == 4 &&
                 q->dtype == k->dtype && q->dtype == v->dtype && is_float(q),
@@ -100,9 +107,9 @@ weft_status wf_shape_attention(struct wf_infer *call)
                 q->global[q->ndim - 1] == k->global[3],
             WEFT_ERR_SHAPE, "attention: batch, heads or head size differ: %s",
             wf_infer_inputs_text(call));
-    WF_TRY(check_mask(call, 3, k->global[1]));
+    WF_TRY(check_mask(call, MASK, k->global[1]));
     wf_infer_output_like(call, 0, call->in[0]);
-    WF_TRY(check_bias(call, 4, k->global[1]));
+    WF_TRY(check_bias(call, BIAS, k->global[1]));
     infer_log_sum_exp_shape(call);
     return WEFT_OK;
 }
@@ -110,20 +117,20 @@ weft_status wf_shape_attention(struct wf_infer *call)
 weft_status wf_shape_attention_grad(struct wf_infer *call)
 {
     for (int j = 0; j < 3; j++) wf_infer_output_like(call, j, call->in[1 + j]);
-    infer_bias_gradient_shape(call, 3, 7, call->n_attr > 1 && call->attr[1]);
+    infer_bias_gradient_shape(call, GRAD_DBIAS, GRAD_BIAS, call->attrs->attention.bias_gradient);
     return WEFT_OK;
 }
 
-/* qkv [B,T,3,H,D], or with attr[1] [B,T,G,R+2,D], mask, bias */
+/* qkv [B,T,3,H,D], or grouped [B,T,G,R+2,D], mask, bias */
 weft_status wf_shape_attention_packed(struct wf_infer *call)
 {
-    const struct wf_tensor_desc *qkv = &call->in[0]->desc;
-    bool grouped = call->attr[1] != 0, fits = qkv->ndim == 5 && is_float(qkv);
+    const struct wf_tensor_desc *qkv = &call->in[QKV]->desc;
+    bool grouped = call->attrs->attention.grouped, fits = qkv->ndim == 5 && is_float(qkv);
 
     WF_NEED(fits && (grouped ? qkv->global[3] > 2 : qkv->global[2] == 3), WEFT_ERR_SHAPE,
             "attention_packed: needs qkv %s: %s", grouped ? "[B,T,G,R+2,D]" : "[B,T,3,H,D]",
             wf_infer_inputs_text(call));
-    WF_TRY(check_mask(call, 1, qkv->global[1]));
+    WF_TRY(check_mask(call, PACKED_MASK, qkv->global[1]));
     wf_infer_output_like(call, 0, call->in[0]);
     if (grouped) {
         call->out[0].shape[3] -= 2;
@@ -131,7 +138,7 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
         call->out[0].ndim = 4;
         memmove(&call->out[0].shape[2], &call->out[0].shape[3], 2 * sizeof(int64_t));
     }
-    WF_TRY(check_bias(call, 2, qkv->global[1]));
+    WF_TRY(check_bias(call, PACKED_BIAS, qkv->global[1]));
     infer_log_sum_exp_shape(call);
     return WEFT_OK;
 }
@@ -139,7 +146,8 @@ weft_status wf_shape_attention_packed(struct wf_infer *call)
 weft_status wf_shape_attention_packed_grad(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[1]);
-    infer_bias_gradient_shape(call, 1, 5, call->n_attr > 2 && call->attr[2]);
+    infer_bias_gradient_shape(call, PACKED_GRAD_DBIAS, PACKED_GRAD_BIAS,
+                              call->attrs->attention.bias_gradient);
     return WEFT_OK;
 }
 
@@ -186,8 +194,8 @@ void wf_rule_attention(const struct wf_infer *call, struct wf_dim_labels *labels
     label_heads(labels->in[0], n);
     label_heads(labels->in[1], 4);
     label_heads(labels->in[2], 4);
-    label_mask(call, 3, labels);
-    label_bias(call, 4, q->global[2], q->global[3], labels->in[4]);
+    label_mask(call, MASK, labels);
+    label_bias(call, BIAS, q->global[2], q->global[3], labels->in[BIAS]);
     label_heads(labels->out[0], n);
     label_lse(labels->out[1], n - 1);
     labels->count = LETTERS;
@@ -205,16 +213,19 @@ void wf_rule_attention_grad(const struct wf_infer *call, struct wf_dim_labels *l
     label_heads(labels->in[3], 4);
     label_heads(labels->in[4], n);
     label_lse(labels->in[5], n - 1);
-    label_mask(call, 6, labels);
-    label_bias(call, 7, q->global[2], q->global[3], labels->in[7]);
+    label_mask(call, GRAD_MASK, labels);
+    label_bias(call, GRAD_BIAS, q->global[2], q->global[3], labels->in[GRAD_BIAS]);
     label_heads(labels->out[0], n);
     label_heads(labels->out[1], 4);
     label_heads(labels->out[2], 4);
-    label_bias(call, 7, q->global[2], q->global[3], labels->out[3]);
+    label_bias(call, GRAD_BIAS, q->global[2], q->global[3], labels->out[GRAD_DBIAS]);
     labels->count = LETTERS;
 }
 
-static int packed_qkv_group_dim(const struct wf_infer *call) { return call->attr[1] ? 2 : 3; }
+static int packed_qkv_group_dim(const struct wf_infer *call)
+{
+    return call->attrs->attention.grouped ? 2 : 3;
+}
 
 /* The query heads of a group lie in one dim with its key and value, so that dim stays whole. */
 static void label_packed(const struct wf_infer *call, int8_t *dims)
@@ -226,8 +237,9 @@ static void label_packed(const struct wf_infer *call, int8_t *dims)
 void wf_rule_attention_packed(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     label_packed(call, labels->in[0]);
-    label_mask(call, 1, labels);
-    label_bias(call, 2, call->in[0]->desc.global[packed_qkv_group_dim(call)], -1, labels->in[2]);
+    label_mask(call, PACKED_MASK, labels);
+    label_bias(call, PACKED_BIAS, call->in[QKV]->desc.global[packed_qkv_group_dim(call)], -1,
+               labels->in[PACKED_BIAS]);
     label_heads(labels->out[0], 4);
     label_lse(labels->out[1], 3);
     labels->count = LETTERS;
@@ -236,14 +248,16 @@ void wf_rule_attention_packed(const struct wf_infer *call, struct wf_dim_labels 
 /* do, qkv, o, lse, mask, bias -> dqkv, dbias */
 void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
+    int64_t groups = call->in[1]->desc.global[packed_qkv_group_dim(call)];
+
     label_heads(labels->in[0], 4);
     label_packed(call, labels->in[1]);
     label_heads(labels->in[2], 4);
     label_lse(labels->in[3], 3);
-    label_mask(call, 4, labels);
-    label_bias(call, 5, call->in[1]->desc.global[packed_qkv_group_dim(call)], -1, labels->in[5]);
+    label_mask(call, PACKED_GRAD_MASK, labels);
+    label_bias(call, PACKED_GRAD_BIAS, groups, -1, labels->in[PACKED_GRAD_BIAS]);
     label_packed(call, labels->out[0]);
-    label_bias(call, 5, call->in[1]->desc.global[packed_qkv_group_dim(call)], -1, labels->out[1]);
+    label_bias(call, PACKED_GRAD_BIAS, groups, -1, labels->out[PACKED_GRAD_DBIAS]);
     labels->count = LETTERS;
 }
 
@@ -252,7 +266,7 @@ void wf_rule_attention_packed_grad(const struct wf_infer *call, struct wf_dim_la
 /* The mask or the bias, where there is one. */
 static weft_tensor *saved_optional_input(const struct wf_tape_node *n, int input)
 {
-    return wf_tape_node_op_plan(n)->n_in > input ? n->saved[input] : NULL;
+    return wf_tape_node_op_plan(n)->n_in > input ? wf_saved_input(n, input) : NULL;
 }
 
 static bool needs_bias_gradient(const struct wf_tape_node *n, int input)
@@ -262,38 +276,43 @@ static bool needs_bias_gradient(const struct wf_tape_node *n, int input)
 
 void wf_vjp_attention(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_op_args args = {WF_ATTR(wf_tape_node_op_plan(n)->attr[0], needs_bias_gradient(n, 4)),
+    struct wf_op_args args = {WF_ATTRS(attention,
+                                       .causal = wf_tape_node_op_plan(n)->attrs.attention.causal,
+                                       .bias_gradient = needs_bias_gradient(n, BIAS)),
                               .scalars.s = {n->s[0]}, .scalars.v = {n->v[0]}};
     weft_tensor *operands[] = {g,
-                               n->saved[0],
-                               n->saved[1],
-                               n->saved[2],
-                               n->saved[8],
-                               n->saved[9],
-                               saved_optional_input(n, 3),
-                               saved_optional_input(n, 4)},
+                               wf_saved_input(n, Q),
+                               wf_saved_input(n, K),
+                               wf_saved_input(n, V),
+                               wf_saved_output(n, O),
+                               wf_saved_output(n, LSE),
+                               saved_optional_input(n, MASK),
+                               saved_optional_input(n, BIAS)},
                 *more[3] = {0};
 
     in[0] = wf_dispatch_op(WF_OP_attention_grad, 8, operands, &args, more);
-    for (int j = 0; j < 2; j++) in[1 + j] = more[j];
-    in[4] = more[2];
+    in[K] = more[0];
+    in[V] = more[1];
+    in[BIAS] = more[2];
 }
 
 void wf_vjp_attention_packed(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    struct wf_op_args args = {WF_ATTR(plan->attr[0], plan->attr[1], needs_bias_gradient(n, 2)),
+    const struct wf_attention_attrs *forward = &wf_tape_node_op_plan(n)->attrs.attention;
+    struct wf_op_args args = {WF_ATTRS(attention, .causal = forward->causal,
+                                       .grouped = forward->grouped,
+                                       .bias_gradient = needs_bias_gradient(n, PACKED_BIAS)),
                               .scalars.s = {n->s[0]}};
     weft_tensor *operands[] = {g,
-                               n->saved[0],
-                               n->saved[8],
-                               n->saved[9],
-                               saved_optional_input(n, 1),
-                               saved_optional_input(n, 2)},
+                               wf_saved_input(n, QKV),
+                               wf_saved_output(n, O),
+                               wf_saved_output(n, LSE),
+                               saved_optional_input(n, PACKED_MASK),
+                               saved_optional_input(n, PACKED_BIAS)},
                 *more[1] = {0};
 
     in[0] = wf_dispatch_op(WF_OP_attention_packed_grad, 6, operands, &args, more);
-    in[2] = more[0];
+    in[PACKED_BIAS] = more[0];
 }
 
 /* ---- calls ---- */
@@ -347,7 +366,7 @@ static weft_tensor *call_attention(weft_tensor *q, weft_tensor *k, weft_tensor *
                                    const weft_attention_options *options)
 {
     weft_tensor *operands[] = {q, k, v, mask_as_3d(options), options->bias}, *more[1];
-    struct wf_op_args args = {WF_ATTR(options->causal),
+    struct wf_op_args args = {WF_ATTRS(attention, .causal = options->causal),
                               .scalars.s = {scale_or_default(options->scale, q)},
                               .scalars.v = {options->unused_keys}};
 
@@ -389,7 +408,8 @@ weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
 
 weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options)
 {
-    struct wf_op_args args = {WF_ATTR(options.causal, options.grouped)};
+    struct wf_op_args args = {
+        WF_ATTRS(attention, .causal = options.causal, .grouped = options.grouped)};
     weft_tensor *operands[3] = {qkv}, *more[1];
 
     if (!qkv) return NULL;

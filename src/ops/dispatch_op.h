@@ -20,20 +20,27 @@ enum wf_op {
 /** What a call declares beside its tensors. Attributes are part of the plan's key, scalars never.
  */
 struct wf_op_args {
-    int n_attr;
-    const int64_t *attr;
+    int attr_words;    /* of eight bytes: how much of them is given */
+    const void *attrs; /* the struct that the op's row names (kernels/op_attrs.def) */
     struct wf_scalars scalars;
     struct wf_layout *want; /* the layout the result should have if that costs nothing more; for ops
                                without inputs, the layout it has */
     weft_tensor *into;      /* write the result here instead of making a tensor */
 };
 
-/** The declared attributes, for a wf_op_args initialiser. */
-#define WF_ATTR(...)                                                                               \
-    .n_attr = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .attr = (const int64_t[]) \
+/** Attributes for an initialiser of wf_op_args: WF_ATTRS(slice, .dim = 0, .length = 4). */
+#define WF_ATTRS(name, ...)                                                                        \
+    .attr_words = (int)(sizeof(struct wf_##name##_attrs) / sizeof(uint64_t)),                      \
+    .attrs = &(const struct wf_##name##_attrs)                                                     \
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
+
+/** Words of attributes of whose last array only the first n elements are given. */
+#define WF_ATTR_WORDS(name, array, n)                                                              \
+    ((int)((offsetof(struct wf_##name##_attrs, array) +                                            \
+            (size_t)(n) * sizeof(((struct wf_##name##_attrs *)0)->array[0])) /                     \
+           sizeof(uint64_t)))
 
 static inline weft_tensor *wf_dispatch_op_one_output(enum wf_op op, int n, weft_tensor *const *in,
                                                      const struct wf_op_args *args)

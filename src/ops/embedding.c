@@ -26,14 +26,14 @@ weft_status wf_shape_embedding(struct wf_infer *call)
     return WEFT_OK;
 }
 
-/* d [*,D], index [*] -> [attr[0], D]; attr[1]: 1 + the row that gets none, 0: all get one */
+/* d [*,D], index [*] -> [rows, D] */
 weft_status wf_shape_embedding_grad(struct wf_infer *call)
 {
     const struct wf_tensor_desc *d = &call->in[0]->desc;
 
     call->out[0].dtype = (weft_dtype)d->dtype;
     call->out[0].ndim = 2;
-    call->out[0].shape[0] = call->attr[0];
+    call->out[0].shape[0] = call->attrs->embedding_grad.rows;
     call->out[0].shape[1] = d->global[d->ndim - 1];
     return WEFT_OK;
 }
@@ -41,11 +41,13 @@ weft_status wf_shape_embedding_grad(struct wf_infer *call)
 void wf_vjp_embedding(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_layout *table = wf_tape_node_input_layout(n, 0);
-    struct wf_op_args args = {WF_ATTR(table->desc.global[0], wf_tape_node_op_plan(n)->attr[0]),
-                              .want = table};
+    int64_t padding_row = wf_tape_node_op_plan(n)->attrs.embedding.padding_row;
+    struct wf_op_args args = {
+        WF_ATTRS(embedding_grad, .rows = table->desc.global[0], .padding_row = padding_row),
+        .want = table};
+    weft_tensor *index = wf_saved_input(n, 1);
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, n->saved[1]},
-                                      &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, index}, &args);
 }
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
@@ -56,19 +58,22 @@ weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
 weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
                                  weft_embedding_options options)
 {
-    int64_t rows, row = options.padding_idx == WEFT_PADDING_ZERO ? 0 : options.padding_idx;
+    int64_t rows, padding_row = -1;
 
     if (!table || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(table, "embedding"));
     rows = weft_ndim(table) ? weft_size(table, 0) : 0;
     if (options.padding_idx != 0) {
+        int64_t row = options.padding_idx == WEFT_PADDING_ZERO ? 0 : options.padding_idx;
+
         WF_NEED_PTR(row >= -rows && row < rows, WEFT_ERR_ARG,
                     "embedding: padding_idx is %lld, the table has %lld rows", (long long)row,
                     (long long)rows);
-        row = 1 + (row < 0 ? row + rows : row);
+        padding_row = row < 0 ? row + rows : row;
     }
-    return wf_dispatch_op_one_output(WF_OP_embedding, 2, (weft_tensor *[]){table, index},
-                                     &(struct wf_op_args){WF_ATTR(row)});
+    return wf_dispatch_op_one_output(
+        WF_OP_embedding, 2, (weft_tensor *[]){table, index},
+        &(struct wf_op_args){WF_ATTRS(embedding, .padding_row = padding_row)});
 }
 
 /* table [B,V,D], index [B,*] -> [B,*,D] */
@@ -89,7 +94,7 @@ weft_status wf_shape_embedding_batch(struct wf_infer *call)
     return WEFT_OK;
 }
 
-/* d [B,*,D], index [B,*] -> [B, attr[0], D] */
+/* d [B,*,D], index [B,*] -> [B, rows, D] */
 weft_status wf_shape_embedding_batch_grad(struct wf_infer *call)
 {
     const struct wf_tensor_desc *d = &call->in[0]->desc;
@@ -97,7 +102,7 @@ weft_status wf_shape_embedding_batch_grad(struct wf_infer *call)
     call->out[0].dtype = (weft_dtype)d->dtype;
     call->out[0].ndim = 3;
     call->out[0].shape[0] = d->global[0];
-    call->out[0].shape[1] = call->attr[0];
+    call->out[0].shape[1] = call->attrs->embedding_grad.rows;
     call->out[0].shape[2] = d->global[d->ndim - 1];
     return WEFT_OK;
 }
@@ -105,10 +110,12 @@ weft_status wf_shape_embedding_batch_grad(struct wf_infer *call)
 void wf_vjp_embedding_batch(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_layout *table = wf_tape_node_input_layout(n, 0);
-    struct wf_op_args args = {WF_ATTR(table->desc.global[1]), .want = table};
+    struct wf_op_args args = {
+        WF_ATTRS(embedding_grad, .rows = table->desc.global[1], .padding_row = -1), .want = table};
+    weft_tensor *index = wf_saved_input(n, 1);
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_batch_grad, 2,
-                                      (weft_tensor *[]){g, n->saved[1]}, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_batch_grad, 2, (weft_tensor *[]){g, index},
+                                      &args);
 }
 
 weft_tensor *weft_embedding_batch(weft_tensor *tables, weft_tensor *index)

@@ -24,7 +24,7 @@ weft_status wf_shape_matmul(struct wf_infer *call)
 {
     const struct wf_tensor_desc *a = &call->in[0]->desc, *b = &call->in[1]->desc;
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    bool ta = call->attr[0] != 0, tb = call->attr[1] != 0;
+    bool ta = call->attrs->matmul.transpose_a, tb = call->attrs->matmul.transpose_b;
 
     WF_TRY(check_same_float_dtype(call));
     WF_NEED(a->ndim >= 2 && b->ndim >= 2, WEFT_ERR_SHAPE, "matmul: both need two dims or more: %s",
@@ -67,15 +67,14 @@ static bool dim_sizes_equal(const struct wf_tensor_desc *a, int from_a,
 /* A product of bf16 is a sum in f32; who adds products up may want it before it is rounded. */
 static void widen_output_dtype(struct wf_infer *call)
 {
-    if ((call->attr[1] & WF_LINEAR_WIDE) && call->out[0].dtype == WEFT_BF16)
-        call->out[0].dtype = WEFT_F32;
+    if (call->attrs->linear.wide && call->out[0].dtype == WEFT_BF16) call->out[0].dtype = WEFT_F32;
 }
 
 weft_status wf_shape_linear(struct wf_infer *call)
 {
     const struct wf_tensor_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
-    bool turned = (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
-    int k = (int)call->attr[0], n, lead, from_k, from_n; /* the last two: dims of w */
+    bool turned = call->attrs->linear.transposed;
+    int k = call->attrs->linear.k_dims, n, lead, from_k, from_n; /* the last two: dims of w */
 
     WF_TRY(check_same_float_dtype(call));
     widen_output_dtype(call);
@@ -97,18 +96,18 @@ weft_status wf_shape_linear(struct wf_infer *call)
 weft_status wf_shape_linear_dx(struct wf_infer *call)
 {
     const struct wf_tensor_desc *d = &call->in[0]->desc, *w = &call->in[1]->desc;
-    int k = (int)call->attr[0], n = w->ndim - k;
+    int k = call->attrs->linear.k_dims, n = w->ndim - k;
 
     WF_TRY(check_same_float_dtype(call));
     widen_output_dtype(call);
-    return concat_output_dims(call, d, 0, d->ndim - n, w,
-                              call->attr[1] & WF_LINEAR_TRANSPOSED ? 0 : n, k);
+    return concat_output_dims(call, d, 0, d->ndim - n, w, call->attrs->linear.transposed ? 0 : n,
+                              k);
 }
 
 weft_status wf_shape_linear_dw(struct wf_infer *call)
 {
     const struct wf_tensor_desc *d = &call->in[0]->desc, *x = &call->in[1]->desc;
-    int k = (int)call->attr[0], n = (int)call->attr[1];
+    int k = call->attrs->linear_dw.k_dims, n = call->attrs->linear_dw.n_dims;
 
     WF_TRY(check_same_float_dtype(call));
     return concat_output_dims(call, d, d->ndim - n, n, x, x->ndim - k, k);
@@ -117,9 +116,9 @@ weft_status wf_shape_linear_dw(struct wf_infer *call)
 /* c = op(a) op(b); da = g op(b)^T, db = op(a)^T g, each transposed once more if its input was. */
 void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    bool ta = plan->attr[0] != 0, tb = plan->attr[1] != 0;
-    weft_tensor *a = n->saved[0], *b = n->saved[1];
+    const struct wf_matmul_attrs *attrs = &wf_tape_node_op_plan(n)->attrs.matmul;
+    bool ta = attrs->transpose_a, tb = attrs->transpose_b;
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
 
     if (wf_tape_node_needs_grad(n, 0))
         in[0] =
@@ -134,23 +133,24 @@ void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
 void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(node);
-    int64_t k = plan->attr[0], n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
-    bool transposed = (plan->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+    const struct wf_linear_attrs *attrs = &plan->attrs.linear;
+    int k = attrs->k_dims, n = plan->in[1]->desc.ndim - k, lead = weft_ndim(g) - n;
+    weft_tensor *x = wf_saved_input(node, 0), *w = wf_saved_input(node, 1);
 
     if (weft_tensor_dtype(g) != (weft_dtype)plan->in[0]->desc.dtype) /* of a wide product */
         g = weft_cast(g, (weft_dtype)plan->in[0]->desc.dtype);
     if (wf_tape_node_needs_grad(node, 0)) {
-        bool wide = (plan->attr[1] & WF_LINEAR_WIDE_GRADIENT) != 0;
-        int64_t how = (transposed ? WF_LINEAR_TRANSPOSED : 0) | (wide ? WF_LINEAR_WIDE : 0);
-        struct wf_op_args args = {WF_ATTR(k, how), .want = plan->in[0]};
+        struct wf_op_args args = {WF_ATTRS(linear, .k_dims = k, .transposed = attrs->transposed,
+                                           .wide = attrs->wide_gradient),
+                                  .want = plan->in[0]};
 
-        in[0] = wf_dispatch_op_one_output(WF_OP_linear_dx, 2, (weft_tensor *[]){g, node->saved[1]},
-                                          &args);
+        in[0] = wf_dispatch_op_one_output(WF_OP_linear_dx, 2, (weft_tensor *[]){g, w}, &args);
     }
     if (wf_tape_node_needs_grad(node, 1)) {
-        weft_tensor *x = node->saved[0];
-        struct wf_op_args args = {WF_ATTR(transposed ? n : k, transposed ? k : n),
-                                  .want = plan->in[1]};
+        bool transposed = attrs->transposed; /* of d^T x: its transpose, x^T d */
+        struct wf_op_args args = {
+            WF_ATTRS(linear_dw, .k_dims = transposed ? n : k, .n_dims = transposed ? k : n),
+            .want = plan->in[1]};
 
         in[1] = wf_dispatch_op_one_output(
             WF_OP_linear_dw, 2, (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, &args);
@@ -159,31 +159,24 @@ void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor 
         in[2] = wf_sum_masked_dims(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
 }
 
-static weft_tensor *call_matmul(weft_tensor *a, weft_tensor *b, const int64_t *transposed)
-{
-    struct wf_op_args args = {.n_attr = 2, .attr = transposed};
-
-    return wf_dispatch_op_one_output(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
-}
-
 weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
 {
-    static const int64_t as_they_are[] = {false, false};
-
-    return call_matmul(a, b, as_they_are);
+    return weft_matmul_t(a, b, false, false);
 }
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {
-    return call_matmul(a, b, (const int64_t[]){ta, tb});
+    struct wf_op_args args = {WF_ATTRS(matmul, .transpose_a = ta, .transpose_b = tb)};
+
+    return wf_dispatch_op_one_output(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
 }
 
 weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                               weft_linear_options o)
 {
-    int64_t how = (o.transposed ? WF_LINEAR_TRANSPOSED : 0) | (o.wide ? WF_LINEAR_WIDE : 0) |
-                  (o.wide_gradient ? WF_LINEAR_WIDE_GRADIENT : 0);
-    struct wf_op_args args = {WF_ATTR(o.k_dims ? o.k_dims : 1, how)};
+    struct wf_op_args args = {WF_ATTRS(linear, .k_dims = o.k_dims ? o.k_dims : 1,
+                                       .transposed = o.transposed, .wide = o.wide,
+                                       .wide_gradient = o.wide_gradient)};
 
     return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
                                      &args);
@@ -191,7 +184,7 @@ weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int k_dims)
 {
-    struct wf_op_args args = {WF_ATTR(k_dims, 0)};
+    struct wf_op_args args = {WF_ATTRS(linear, .k_dims = k_dims)};
 
     return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
                                      &args);

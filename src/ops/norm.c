@@ -51,7 +51,7 @@ weft_status wf_shape_rms_norm(struct wf_infer *call)
     return WEFT_OK;
 }
 
-/* d, x, weight, mean, rstd -> dx, dweight, dbias; attr[0], attr[1]: whether weight, bias exist. */
+/* d, x, weight, mean, rstd -> dx, dweight, dbias */
 static void infer_row_sum_output(struct wf_infer *call, int j, bool made)
 {
     const struct wf_tensor_desc *x = &call->in[1]->desc;
@@ -64,25 +64,26 @@ static void infer_row_sum_output(struct wf_infer *call, int j, bool made)
 weft_status wf_shape_layer_norm_grad(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[1]);
-    infer_row_sum_output(call, 1, call->attr[0] != 0);
-    infer_row_sum_output(call, 2, call->attr[1] != 0);
+    infer_row_sum_output(call, 1, call->attrs->norm_grad.has_weight);
+    infer_row_sum_output(call, 2, call->attrs->norm_grad.has_bias);
     return WEFT_OK;
 }
 
 weft_status wf_shape_rms_norm_grad(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[1]);
-    infer_row_sum_output(call, 1, call->attr[0] != 0);
+    infer_row_sum_output(call, 1, call->attrs->norm_grad.has_weight);
     return WEFT_OK;
 }
 
 void wf_vjp_layer_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    struct wf_op_args args = {
-        WF_ATTR(plan->n_in > 1 && plan->in[1], plan->n_in > 2 && plan->in[2])};
-    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9], n->saved[10]},
-                *more[2] = {0};
+    struct wf_op_args args = {WF_ATTRS(norm_grad, .has_weight = plan->n_in > 1 && plan->in[1],
+                                       .has_bias = plan->n_in > 2 && plan->in[2])};
+    weft_tensor *x = wf_saved_input(n, 0), *weight = wf_saved_input(n, 1);
+    weft_tensor *mean = wf_saved_output(n, 1), *rstd = wf_saved_output(n, 2);
+    weft_tensor *operands[] = {g, x, weight, mean, rstd}, *more[2] = {0};
 
     in[0] = wf_dispatch_op(WF_OP_layer_norm_grad, 5, operands, &args, more);
     in[1] = more[0];
@@ -92,8 +93,9 @@ void wf_vjp_layer_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
 void wf_vjp_rms_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    struct wf_op_args args = {WF_ATTR(plan->n_in > 1 && plan->in[1])};
-    weft_tensor *operands[] = {g, n->saved[0], n->saved[1], n->saved[9]}, *more[1] = {0};
+    struct wf_op_args args = {WF_ATTRS(norm_grad, .has_weight = plan->n_in > 1 && plan->in[1])};
+    weft_tensor *x = wf_saved_input(n, 0), *weight = wf_saved_input(n, 1);
+    weft_tensor *operands[] = {g, x, weight, wf_saved_output(n, 1)}, *more[1] = {0};
 
     in[0] = wf_dispatch_op(WF_OP_rms_norm_grad, 4, operands, &args, more);
     in[1] = more[0];

@@ -30,11 +30,11 @@ struct wf_op_plan {
     /* key */
     uint64_t hash;
     uint16_t op;
-    uint8_t n_in, n_attr;
+    uint8_t n_in, attr_words;
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
-    int64_t attr[WF_MAX_ATTR];
-    const char *name; /* the op's, for messages; lives as long as the library */
+    union wf_op_attrs attrs; /* zeros after attr_words */
+    const char *name;        /* the op's, for messages; lives as long as the library */
     /* what follows */
     uint8_t n_out;
     uint8_t way;                            /* enum wf_plan_execution */
@@ -60,6 +60,18 @@ struct wf_op_plan {
 static inline const struct wf_op_plan *wf_tape_node_op_plan(const struct wf_tape_node *node)
 {
     return node->context;
+}
+
+/** What the row's column `saves` names: the forward's inputs as its kernel got them, and outputs.
+ */
+static inline weft_tensor *wf_saved_input(const struct wf_tape_node *node, int i)
+{
+    return node->saved[i];
+}
+
+static inline weft_tensor *wf_saved_output(const struct wf_tape_node *node, int j)
+{
+    return node->saved[WF_MAX_IN + j];
 }
 
 /** Layout of the forward's input i, for gradients that should come in it. */

@@ -35,8 +35,9 @@
 #define wf_NULL NULL
 
 const struct wf_op_row wf_ops[WF_OP_COUNT] = {
-#define WF_OP(id, in, req, outs, rule_, linear_, reduce_, shape_, kernel_, saves_, vjp_)           \
+#define WF_OP(id, attrs_, in, req, outs, rule_, linear_, reduce_, shape_, kernel_, saves_, vjp_)   \
     [WF_OP_##id] = {.name = #id,                                                                   \
+                    .attrs = WF_ATTRS_##attrs_,                                                    \
                     .n_in = in,                                                                    \
                     .n_required = req,                                                             \
                     .n_out = outs,                                                                 \
@@ -47,8 +48,9 @@ const struct wf_op_row wf_ops[WF_OP_COUNT] = {
                     .prepare = wf_##kernel_,                                                       \
                     .saves = saves_,                                                               \
                     .vjp = wf_##vjp_},
-#define WF_VIEW(id, rule_, linear_, shape_, view_, planner_, vjp_)                                 \
+#define WF_VIEW(id, attrs_, rule_, linear_, shape_, view_, planner_, vjp_)                         \
     [WF_OP_##id] = {.name = #id,                                                                   \
+                    .attrs = WF_ATTRS_##attrs_,                                                    \
                     .n_in = 1,                                                                     \
                     .n_required = 1,                                                               \
                     .n_out = 1,                                                                    \

@@ -12,8 +12,8 @@ struct wf_infer {
     const char *name; /* for messages */
     int n_in, n_out;
     const struct wf_layout *in[WF_MAX_IN]; /* NULL: optional input left out */
-    const int64_t *attr;
-    int n_attr;
+    const union wf_op_attrs *attrs;        /* in the row's member */
+    int attr_words;                        /* how much of them is given */
     const struct wf_layout *want;
     struct {
         weft_dtype dtype;
@@ -69,6 +69,7 @@ enum {
 
 struct wf_op_row {
     const char *name;
+    enum wf_attrs_kind attrs;
     int n_in, n_required, n_out;
     const char *rule_text;
     wf_rule_fn *rule;

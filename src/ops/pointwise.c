@@ -90,10 +90,12 @@ weft_status wf_shape_where(struct wf_infer *call)
 
 weft_status wf_shape_cast(struct wf_infer *call)
 {
-    WF_NEED(call->attr[0] >= 0 && call->attr[0] < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE,
-            "cast: unknown dtype %d", (int)call->attr[0]);
+    int64_t dtype = call->attrs->cast.dtype;
+
+    WF_NEED(dtype >= 0 && dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "cast: unknown dtype %d",
+            (int)dtype);
     wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].dtype = (weft_dtype)call->attr[0];
+    call->out[0].dtype = (weft_dtype)dtype;
     return WEFT_OK;
 }
 
@@ -142,27 +144,29 @@ void wf_vjp_sub(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 void wf_vjp_mul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(weft_mul(g, n->saved[1]), wf_tape_node_input_layout(n, 0));
+        in[0] =
+            wf_sum_to_shape_of(weft_mul(g, wf_saved_input(n, 1)), wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_mul(g, n->saved[0]), wf_tape_node_input_layout(n, 1));
+        in[1] =
+            wf_sum_to_shape_of(weft_mul(g, wf_saved_input(n, 0)), wf_tape_node_input_layout(n, 1));
 }
 
 /* y = a / b: da = g / b, db = -g y / b */
 void wf_vjp_div(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *da = weft_div(g, n->saved[1]);
+    weft_tensor *da = weft_div(g, wf_saved_input(n, 1));
 
     if (wf_tape_node_needs_grad(n, 0))
         in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_neg(weft_mul(da, n->saved[8])),
+        in[1] = wf_sum_to_shape_of(weft_neg(weft_mul(da, wf_saved_output(n, 0))),
                                    wf_tape_node_input_layout(n, 1));
 }
 
 /* y = a^b: da = g b a^(b-1), 0 where b is; db = g y log a, 0 where a is and b >= 0 */
 void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *a = n->saved[0], *b = n->saved[1];
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
     weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
 
     if (wf_tape_node_needs_grad(n, 0)) {
@@ -172,7 +176,7 @@ void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
                                    wf_tape_node_input_layout(n, 0));
     }
     if (wf_tape_node_needs_grad(n, 1)) {
-        weft_tensor *slope = weft_mul(n->saved[8], weft_log(a));
+        weft_tensor *slope = weft_mul(wf_saved_output(n, 0), weft_log(a));
         weft_tensor *at_zero = weft_where(weft_ge(b, zero), zero, slope);
 
         slope = weft_where(weft_eq(a, zero), at_zero, slope);
@@ -196,14 +200,14 @@ static void split_gradient_by_winner(const struct wf_tape_node *n, weft_tensor *
 
 void wf_vjp_maximum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_gt(n->saved[0], n->saved[1]),
-                             weft_ge(n->saved[0], n->saved[1]));
+    split_gradient_by_winner(n, g, in, weft_gt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
+                             weft_ge(wf_saved_input(n, 0), wf_saved_input(n, 1)));
 }
 
 void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_lt(n->saved[0], n->saved[1]),
-                             weft_le(n->saved[0], n->saved[1]));
+    split_gradient_by_winner(n, g, in, weft_lt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
+                             weft_le(wf_saved_input(n, 0), wf_saved_input(n, 1)));
 }
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -211,11 +215,11 @@ void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
     weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
 
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] =
-            wf_sum_to_shape_of(weft_where(n->saved[0], g, zero), wf_tape_node_input_layout(n, 1));
+        in[1] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), g, zero),
+                                   wf_tape_node_input_layout(n, 1));
     if (wf_tape_node_needs_grad(n, 2))
-        in[2] =
-            wf_sum_to_shape_of(weft_where(n->saved[0], zero, g), wf_tape_node_input_layout(n, 2));
+        in[2] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), zero, g),
+                                   wf_tape_node_input_layout(n, 2));
 }
 
 void wf_vjp_neg(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -226,12 +230,12 @@ void wf_vjp_neg(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 
 void wf_vjp_exp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = weft_mul(g, n->saved[8]);
+    in[0] = weft_mul(g, wf_saved_output(n, 0));
 }
 
 void wf_vjp_square(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = weft_mul(weft_mul_scalar(g, 2), n->saved[0]);
+    in[0] = weft_mul(weft_mul_scalar(g, 2), wf_saved_input(n, 0));
 }
 
 void wf_vjp_add_scalar(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -257,14 +261,20 @@ void wf_vjp_cast(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 }
 
 /* The rest have a gradient formula of (d, z) in pointwise.def; z is what the row saves. */
+static weft_tensor *saved_argument(const struct wf_tape_node *n)
+{
+    bool input = wf_ops[wf_tape_node_op_plan(n)->op].saves & 1;
+
+    return input ? wf_saved_input(n, 0) : wf_saved_output(n, 0);
+}
+
 #define WF_UNARY(...)
 #define WF_BINARY(...)
 #define WF_COMPARE(...)
 #define WF_UNARY_GRAD(name, ...)                                                                   \
     void wf_vjp_##name(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)             \
     {                                                                                              \
-        in[0] = call_with_scalar(WF_OP_##name##_grad, g, n->saved[n->saved_slots & 1 ? 0 : 8],     \
-                                 n->s[0]);                                                         \
+        in[0] = call_with_scalar(WF_OP_##name##_grad, g, saved_argument(n), n->s[0]);              \
     }
 #include "kernels/pointwise.def"
 
@@ -322,7 +332,7 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 {
-    struct wf_op_args args = {WF_ATTR(dtype)};
+    struct wf_op_args args = {WF_ATTRS(cast, .dtype = (int64_t)dtype)};
 
     WF_TRY_PTR(wf_tensor_need_alive(x, "cast"));
     if (x && weft_tensor_dtype(x) == dtype) return x;

@@ -296,16 +296,15 @@ weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
     return p ? draw_per_element(WF_OP_bernoulli_of, p, g, (struct wf_op_args){0}) : NULL;
 }
 
-/* Attributes: n, whether indices are put back. */
 weft_status wf_shape_multinomial(struct wf_infer *call)
 {
     int last = call->in[0]->desc.ndim - 1;
-    int64_t width = last >= 0 ? call->in[0]->desc.global[last] : 0, n = call->attr[0];
+    int64_t width = last >= 0 ? call->in[0]->desc.global[last] : 0, n = call->attrs->multinomial.n;
 
     WF_NEED(last >= 0, WEFT_ERR_SHAPE, "multinomial: the weights have no dims");
     WF_NEED(n >= 0 && (width > 0 || n == 0), WEFT_ERR_ARG, "multinomial: %lld indices of %lld",
             (long long)n, (long long)width);
-    WF_NEED(call->attr[1] || n <= width, WEFT_ERR_ARG,
+    WF_NEED(call->attrs->multinomial.replacement || n <= width, WEFT_ERR_ARG,
             "multinomial: %lld indices of %lld without replacement", (long long)n,
             (long long)width);
     wf_infer_output_like(call, 0, call->in[0]);
@@ -319,8 +318,9 @@ weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_
     if (!p) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(p, "multinomial"));
     p = replicated_along(p, weft_ndim(p) - 1);
-    return p ? draw_with_input(WF_OP_multinomial, p, g,
-                               (struct wf_op_args){WF_ATTR(n, replacement)})
+    return p ? draw_with_input(
+                   WF_OP_multinomial, p, g,
+                   (struct wf_op_args){WF_ATTRS(multinomial, .n = n, .replacement = replacement)})
              : NULL;
 }
 

@@ -5,18 +5,17 @@
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 
-/* attr[0] bit mask of reduced dims, attr[1] keep them with size 1, attr[2] of a sum: it is a mean.
- */
 weft_status wf_shape_reduce(struct wf_infer *call)
 {
+    const struct wf_reduce_attrs *attrs = &call->attrs->reduce;
     const struct wf_tensor_desc *x = &call->in[0]->desc;
     int at = 0;
 
     call->out[0].dtype = (weft_dtype)x->dtype;
     for (int d = 0; d < x->ndim; d++) {
-        if (!(call->attr[0] >> d & 1))
+        if (!(attrs->dims >> d & 1))
             call->out[0].shape[at++] = x->global[d];
-        else if (call->attr[1])
+        else if (attrs->keep)
             call->out[0].shape[at++] = 1;
     }
     call->out[0].ndim = at;
@@ -48,7 +47,8 @@ int64_t wf_dims_to_mask(const weft_tensor *t, int n, const int *dims, const char
 weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
                                 struct wf_layout *want)
 {
-    struct wf_op_args args = {WF_ATTR(mask, keep), .scalars.s = {scale}, .want = want};
+    struct wf_op_args args = {WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep),
+                              .scalars.s = {scale}, .want = want};
 
     return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &t, &args);
 }
@@ -60,9 +60,10 @@ static weft_tensor *restore_reduced_dims(const struct wf_tape_node *n, weft_tens
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = plan->in[0]->desc.ndim;
 
-    if (plan->attr[1] || !t || weft_ndim(t) == 0) return t; /* without dims it broadcasts anyway */
+    if (plan->attrs.reduce.keep || !t || weft_ndim(t) == 0)
+        return t; /* without dims it broadcasts anyway */
     for (int d = 0; d < ndim; d++)
-        shape[d] = plan->attr[0] >> d & 1 ? 1 : plan->in[0]->desc.global[d];
+        shape[d] = plan->attrs.reduce.dims >> d & 1 ? 1 : plan->in[0]->desc.global[d];
     return wf_reshape_to(t, ndim, shape, NULL);
 }
 
@@ -74,30 +75,31 @@ void wf_vjp_sum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 
 void wf_vjp_max(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *x = n->saved[0];
-    weft_tensor *hit =
-        weft_cast(weft_eq(x, restore_reduced_dims(n, n->saved[8])), weft_tensor_dtype(x));
-    weft_tensor *hits = wf_sum_masked_dims(hit, wf_tape_node_op_plan(n)->attr[0], true, 1, NULL);
+    weft_tensor *x = wf_saved_input(n, 0), *y = wf_saved_output(n, 0);
+    weft_tensor *hit = weft_cast(weft_eq(x, restore_reduced_dims(n, y)), weft_tensor_dtype(x));
+    weft_tensor *hits =
+        wf_sum_masked_dims(hit, wf_tape_node_op_plan(n)->attrs.reduce.dims, true, 1, NULL);
 
     in[0] = weft_mul(hit, weft_div(restore_reduced_dims(n, g), hits));
 }
 
 static weft_tensor *call_along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
 {
-    struct wf_op_args args = {WF_ATTR(dim)};
+    struct wf_op_args args = {WF_ATTRS(dim, .dim = dim)};
 
     return wf_dispatch_op_one_output(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
 }
 
 void wf_vjp_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = call_along_dim(WF_OP_softmax_grad, g, n->saved[8], wf_tape_node_op_plan(n)->attr[0]);
+    in[0] = call_along_dim(WF_OP_softmax_grad, g, wf_saved_output(n, 0),
+                           wf_tape_node_op_plan(n)->attrs.dim.dim);
 }
 
 void wf_vjp_log_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] =
-        call_along_dim(WF_OP_log_softmax_grad, g, n->saved[8], wf_tape_node_op_plan(n)->attr[0]);
+    in[0] = call_along_dim(WF_OP_log_softmax_grad, g, wf_saved_output(n, 0),
+                           wf_tape_node_op_plan(n)->attrs.dim.dim);
 }
 
 weft_tensor *weft_softmax(weft_tensor *x, int dim)
@@ -140,7 +142,8 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     mask = wf_dims_to_mask(x, n, dims, "mean");
     for (int d = 0; mask > 0 && d < weft_ndim(x); d++)
         if (mask >> d & 1) count *= x->layout->desc.global[d];
-    args = (struct wf_op_args){WF_ATTR(mask, keep, true), .scalars.s = {1.0 / (double)count}};
+    args = (struct wf_op_args){WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep, .mean = true),
+                               .scalars.s = {1.0 / (double)count}};
     return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &x, &args);
 }
 
@@ -152,7 +155,7 @@ weft_tensor *weft_amax(weft_tensor *x, int n, const int *dims, bool keep)
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "max"));
     mask = wf_dims_to_mask(x, n, dims, "max");
-    args = (struct wf_op_args){WF_ATTR(mask, keep)};
+    args = (struct wf_op_args){WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep)};
     return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_max, 1, &x, &args);
 }
 

@@ -2,7 +2,6 @@
 #include <weft/ops.h>
 
 #include "base/error.h"
-#include "kernels/cpu/pointwise/rotary.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 
@@ -12,7 +11,7 @@
 weft_status wf_shape_rotary(struct wf_infer *call)
 {
     const struct wf_tensor_desc *x = &call->in[0]->desc, *at;
-    int64_t dims = call->attr[WF_ROTARY_DIMS];
+    int64_t dims = call->attrs->rotary.dims;
 
     WF_NEED(x->ndim >= 3 && weft_dtype_is_float((weft_dtype)x->dtype) && dims >= 0 &&
                 dims % 2 == 0 && dims <= x->global[x->ndim - 1],
@@ -34,7 +33,7 @@ weft_status wf_shape_rotary(struct wf_infer *call)
 void wf_rule_rotary(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = call->out[0].ndim;
-    bool some = n > 3 && call->attr[WF_ROTARY_HEADS] < call->out[0].shape[n - 2];
+    bool some = n > 3 && call->attrs->rotary.heads < call->out[0].shape[n - 2];
 
     for (int d = 0; d < n - 1 - some; d++) {
         labels->in[0][d] = labels->out[0][d] = (int8_t)(d + 1);
@@ -43,22 +42,23 @@ void wf_rule_rotary(const struct wf_infer *call, struct wf_dim_labels *labels)
     labels->count = n - 1;
 }
 
-static weft_tensor *call_rotary(weft_tensor *x, weft_tensor *positions, const int64_t *attr,
-                                int64_t offset)
+static weft_tensor *call_rotary(weft_tensor *x, weft_tensor *positions,
+                                const struct wf_rotary_attrs *attrs, int64_t offset)
 {
-    struct wf_op_args args = {.n_attr = WF_ROTARY_ATTRS, .attr = attr, .scalars.v = {offset}};
+    struct wf_op_args args = {.attr_words = (int)(sizeof *attrs / sizeof(uint64_t)),
+                              .attrs = attrs,
+                              .scalars.v = {offset}};
 
     return wf_dispatch_op_one_output(WF_OP_rotary, 2, (weft_tensor *[]){x, positions}, &args);
 }
 
 void wf_vjp_rotary(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *positions = wf_tape_node_op_plan(n)->n_in > 1 ? n->saved[1] : NULL;
-    int64_t attr[WF_ROTARY_ATTRS];
+    weft_tensor *positions = wf_tape_node_op_plan(n)->n_in > 1 ? wf_saved_input(n, 1) : NULL;
+    struct wf_rotary_attrs attrs = wf_tape_node_op_plan(n)->attrs.rotary;
 
-    memcpy(attr, wf_tape_node_op_plan(n)->attr, sizeof attr);
-    attr[WF_ROTARY_BACK] = !attr[WF_ROTARY_BACK];
-    in[0] = call_rotary(g, positions, attr, n->v[0]);
+    attrs.backward = !attrs.backward;
+    in[0] = call_rotary(g, positions, &attrs, n->v[0]);
 }
 
 static weft_status check_rotary_options(const weft_rotary_options *o)
@@ -73,24 +73,24 @@ static weft_status check_rotary_options(const weft_rotary_options *o)
 
 weft_tensor *weft_rotary(weft_tensor *x, weft_tensor *positions, weft_rotary_options o)
 {
-    int64_t attr[WF_ROTARY_ATTRS] = {0};
+    struct wf_rotary_attrs attrs;
     double factor = o.factor > 0 ? o.factor : 1;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "rotary"));
     WF_TRY_PTR(check_rotary_options(&o));
-    attr[WF_ROTARY_INTERLEAVED] = o.interleaved;
-    attr[WF_ROTARY_DIMS] = o.dims ? o.dims : weft_size(x, -1);
-    attr[WF_ROTARY_HEADS] = o.heads ? o.heads : INT64_MAX;
-    attr[WF_ROTARY_SCALING] = o.length > 0  ? WF_ROTARY_LLAMA3
-                              : factor != 1 ? WF_ROTARY_LINEAR
-                                            : WF_ROTARY_UNSCALED;
-    attr[WF_ROTARY_BASE] = wf_double_to_bits(o.base > 0 ? o.base : 10000);
-    attr[WF_ROTARY_FACTOR] = wf_double_to_bits(factor);
-    attr[WF_ROTARY_LOW] = wf_double_to_bits(o.low);
-    attr[WF_ROTARY_HIGH] = wf_double_to_bits(o.high);
-    attr[WF_ROTARY_LENGTH] = wf_double_to_bits(o.length);
-    return call_rotary(x, positions, attr, o.offset);
+    attrs = (struct wf_rotary_attrs){.interleaved = o.interleaved,
+                                     .scaling = o.length > 0  ? WF_ROTARY_LLAMA3
+                                                : factor != 1 ? WF_ROTARY_LINEAR
+                                                              : WF_ROTARY_UNSCALED,
+                                     .dims = o.dims ? o.dims : weft_size(x, -1),
+                                     .heads = o.heads ? o.heads : INT64_MAX,
+                                     .base = o.base > 0 ? o.base : 10000,
+                                     .factor = factor,
+                                     .low = o.low,
+                                     .high = o.high,
+                                     .length = o.length};
+    return call_rotary(x, positions, &attrs, o.offset);
 }
 
 /* ---- SwiGLU ---- */
@@ -118,7 +118,7 @@ weft_status wf_shape_swiglu_grad(struct wf_infer *call)
 
 void wf_vjp_swiglu(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    in[0] = wf_dispatch_binary_op(WF_OP_swiglu_grad, g, n->saved[0]);
+    in[0] = wf_dispatch_binary_op(WF_OP_swiglu_grad, g, wf_saved_input(n, 0));
 }
 
 weft_tensor *weft_swiglu(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_swiglu, x); }

@@ -26,7 +26,7 @@ void wf_rule_matmul(const struct wf_infer *call, struct wf_dim_labels *labels)
 
     for (int i = 0; i < 2; i++) {
         int rows = i == 0 ? M : K, cols = i == 0 ? K : N, dims = ndim_of(call, i);
-        bool swapped = call->attr[i] != 0;
+        bool swapped = i == 0 ? call->attrs->matmul.transpose_a : call->attrs->matmul.transpose_b;
 
         labels->in[i][dims - 2] = (int8_t)(swapped ? cols : rows);
         labels->in[i][dims - 1] = (int8_t)(swapped ? rows : cols);
@@ -62,28 +62,28 @@ static void label_weight(int8_t *dims, int n, int k, bool transposed)
     label_consecutive_dims(dims, transposed ? 0 : n, k, IN_DIMS);
 }
 
-/* x [*,K...], w, bias [N...] -> [*,N...]; attr: contracted dims, WF_LINEAR_* */
+/* x [*,K...], w, bias [N...] -> [*,N...] */
 void wf_rule_linear(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    int k = (int)call->attr[0], lead = ndim_of(call, 0) - k, n = ndim_of(call, 1) - k;
+    int k = call->attrs->linear.k_dims, lead = ndim_of(call, 0) - k, n = ndim_of(call, 1) - k;
 
     label_consecutive_dims(labels->in[0], 0, lead, LEAD);
     label_consecutive_dims(labels->in[0], lead, k, IN_DIMS);
-    label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
+    label_weight(labels->in[1], n, k, call->attrs->linear.transposed);
     label_consecutive_dims(labels->in[2], 0, n, OUT_DIMS);
     label_consecutive_dims(labels->out[0], 0, lead, LEAD);
     label_consecutive_dims(labels->out[0], lead, n, OUT_DIMS);
     labels->count = LINEAR_LABELS;
 }
 
-/* d [*,N...], w -> [*,K...]; attr as linear's */
+/* d [*,N...], w -> [*,K...] */
 void wf_rule_linear_dx(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    int k = (int)call->attr[0], n = ndim_of(call, 1) - k, lead = ndim_of(call, 0) - n;
+    int k = call->attrs->linear.k_dims, n = ndim_of(call, 1) - k, lead = ndim_of(call, 0) - n;
 
     label_consecutive_dims(labels->in[0], 0, lead, LEAD);
     label_consecutive_dims(labels->in[0], lead, n, OUT_DIMS);
-    label_weight(labels->in[1], n, k, (call->attr[1] & WF_LINEAR_TRANSPOSED) != 0);
+    label_weight(labels->in[1], n, k, call->attrs->linear.transposed);
     label_consecutive_dims(labels->out[0], 0, lead, LEAD);
     label_consecutive_dims(labels->out[0], lead, k, IN_DIMS);
     labels->count = LINEAR_LABELS;
@@ -92,7 +92,8 @@ void wf_rule_linear_dx(const struct wf_infer *call, struct wf_dim_labels *labels
 /* d [*,N...], x [*,K...] -> [N...,K...] */
 void wf_rule_linear_dw(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
-    int k = (int)call->attr[0], n = (int)call->attr[1], lead = ndim_of(call, 1) - k;
+    int k = call->attrs->linear_dw.k_dims, n = call->attrs->linear_dw.n_dims,
+        lead = ndim_of(call, 1) - k;
 
     label_consecutive_dims(labels->in[0], 0, lead, LEAD);
     label_consecutive_dims(labels->in[0], lead, n, OUT_DIMS);
@@ -103,28 +104,32 @@ void wf_rule_linear_dw(const struct wf_infer *call, struct wf_dim_labels *labels
     labels->count = LINEAR_LABELS;
 }
 
-/* attr[0] reduced dims, attr[1] keep: a reduced dim's label is missing in the result. */
+/* A reduced dim's label is missing in the result. */
 void wf_rule_reduce(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = ndim_of(call, 0), at = 0;
 
     for (int d = 0; d < n; d++) {
-        bool reduced = call->attr[0] >> d & 1;
+        bool reduced = call->attrs->reduce.dims >> d & 1;
 
         labels->in[0][d] = (int8_t)(d + 1);
         if (!reduced)
             labels->out[0][at++] = (int8_t)(d + 1);
-        else if (call->attr[1])
+        else if (call->attrs->reduce.keep)
             at++;
     }
     labels->count = n;
 }
 
-/* Every dim but attr[0]: softmax, slices, cat. All operands have the same dims. */
+/* The dim that a softmax, a slice or a cat is along: attributes of a slice begin as those of the
+ * others do. */
+static int64_t dim_of_op(const struct wf_infer *call) { return call->attrs->dim.dim; }
+
+/* Every dim but that one. All operands have the same dims. */
 void wf_rule_all_but_dim(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     for (int d = 0; d < call->out[0].ndim; d++) {
-        if (d == call->attr[0]) continue;
+        if (d == dim_of_op(call)) continue;
         for (int i = 0; i < call->n_in; i++) labels->in[i][d] = (int8_t)(d + 1);
         labels->out[0][d] = (int8_t)(d + 1);
     }
@@ -135,14 +140,14 @@ void wf_rule_all_but_dim(const struct wf_infer *call, struct wf_dim_labels *labe
 void wf_rule_slice_masked(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     wf_rule_all_but_dim(call, labels);
-    labels->in[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
+    labels->in[0][dim_of_op(call)] = (int8_t)(dim_of_op(call) + 1);
 }
 
 /* Of a replicated gradient each rank may take its own shard. */
 void wf_rule_slice_grad(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     wf_rule_all_but_dim(call, labels);
-    labels->out[0][call->attr[0]] = (int8_t)(call->attr[0] + 1);
+    labels->out[0][dim_of_op(call)] = (int8_t)(dim_of_op(call) + 1);
 }
 
 /*
@@ -184,7 +189,7 @@ void wf_rule_permute(const struct wf_infer *call, struct wf_dim_labels *labels)
     int n = ndim_of(call, 0);
 
     for (int d = 0; d < n; d++) {
-        labels->in[0][call->attr[d]] = (int8_t)(d + 1);
+        labels->in[0][call->attrs->permute.order[d]] = (int8_t)(d + 1);
         labels->out[0][d] = (int8_t)(d + 1);
     }
     labels->count = n;

@@ -9,30 +9,30 @@
 #include "base/error.h"
 #include "ops/op_functions.h"
 
-/* attr[0] k; attr[1] the row may have fewer. */
 weft_status wf_shape_topk(struct wf_infer *call)
 {
+    const struct wf_topk_attrs *attrs = &call->attrs->topk;
     const struct wf_tensor_desc *x = &call->in[0]->desc;
     int last = x->ndim - 1;
 
     WF_NEED(last >= 0, WEFT_ERR_SHAPE, "topk: a number has no largest elements");
-    WF_NEED(call->attr[0] >= 0 && (call->attr[1] || call->attr[0] <= x->global[last]), WEFT_ERR_ARG,
-            "topk: %lld of %lld elements", (long long)call->attr[0], (long long)x->global[last]);
+    WF_NEED(attrs->k >= 0 && (attrs->fewer || attrs->k <= x->global[last]), WEFT_ERR_ARG,
+            "topk: %lld of %lld elements", (long long)attrs->k, (long long)x->global[last]);
     for (int j = 0; j < 2; j++) {
         wf_infer_output_like(call, j, call->in[0]);
-        call->out[j].shape[last] = call->attr[0];
+        call->out[j].shape[last] = attrs->k;
     }
     call->out[1].dtype = WEFT_I64;
     return WEFT_OK;
 }
 
-/* d [*,k], indices [*,k] -> [*, attr[0]] */
+/* d [*,k], indices [*,k] -> [*, row_size] */
 weft_status wf_shape_topk_grad(struct wf_infer *call)
 {
     const struct wf_tensor_desc *d = &call->in[0]->desc;
 
     wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].shape[d->ndim - 1] = call->attr[0];
+    call->out[0].shape[d->ndim - 1] = call->attrs->topk_grad.row_size;
     return WEFT_OK;
 }
 
@@ -40,7 +40,7 @@ weft_status wf_shape_topk_grad(struct wf_infer *call)
 static weft_tensor *call_topk(weft_tensor *x, weft_tensor *labels, int64_t k, bool fewer,
                               int64_t first, weft_tensor **indices)
 {
-    struct wf_op_args args = {WF_ATTR(k, fewer), .scalars.v = {first}};
+    struct wf_op_args args = {WF_ATTRS(topk, .k = k, .fewer = fewer), .scalars.v = {first}};
 
     return wf_dispatch_op(WF_OP_topk, 2, (weft_tensor *[]){x, labels}, &args, indices);
 }
@@ -94,7 +94,8 @@ enum { INDICES }; /* saved */
 static void vjp_topk(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in)
 {
     struct wf_layout *x = node->context;
-    struct wf_op_args args = {WF_ATTR(x->desc.global[x->desc.ndim - 1]), .want = x};
+    struct wf_op_args args = {WF_ATTRS(topk_grad, .row_size = x->desc.global[x->desc.ndim - 1]),
+                              .want = x};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_topk_grad, 2,
                                       (weft_tensor *[]){grad, node->saved[INDICES]}, &args);

@@ -13,23 +13,29 @@
 #include "ops/op_plan.h"
 #include "tensor/shape.h"
 
-static weft_tensor *call_with_int_attrs(enum wf_op op, weft_tensor *t, int n,
-                                        const int64_t *numbers, struct wf_layout *want)
+static weft_tensor *call_with_shape(enum wf_op op, weft_tensor *t, int ndim, const int64_t *shape,
+                                    struct wf_layout *want)
 {
-    struct wf_op_args args = {.n_attr = n, .attr = numbers, .want = want};
+    struct wf_op_args args = {
+        .attr_words = WF_ATTR_WORDS(shape, size, ndim), .attrs = shape, .want = want};
 
     return wf_dispatch_op_one_output(op, 1, &t, &args);
 }
 
-/* ---- reshape: attributes are the new sizes ---- */
+/* A word of the attributes for each dim of the result. */
+static int ndim_of_shape(const struct wf_infer *call) { return call->attr_words; }
+
+/* ---- reshape ---- */
 
 weft_status wf_shape_reshape(struct wf_infer *call)
 {
-    int64_t count = wf_shape_numel(call->n_attr, call->attr);
+    const struct wf_shape_attrs *to = &call->attrs->shape;
+    int ndim = ndim_of_shape(call);
+    int64_t count = wf_shape_numel(ndim, to->size);
 
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
-    call->out[0].ndim = call->n_attr;
-    for (int d = 0; d < call->n_attr; d++) call->out[0].shape[d] = call->attr[d];
+    call->out[0].ndim = ndim;
+    for (int d = 0; d < ndim; d++) call->out[0].shape[d] = to->size[d];
     WF_NEED(count >= 0, WEFT_ERR_SHAPE, "reshape: no shape for %s", wf_infer_inputs_text(call));
     WF_NEED(count == call->in[0]->numel, WEFT_ERR_SHAPE, "reshape: %lld elements cannot hold %s",
             (long long)count, wf_infer_inputs_text(call));
@@ -72,7 +78,7 @@ bool wf_view_reshape(const struct wf_infer *call, const struct wf_tensor_desc *i
 
 weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want)
 {
-    return call_with_int_attrs(WF_OP_reshape, t, ndim, shape, want);
+    return call_with_shape(WF_OP_reshape, t, ndim, shape, want);
 }
 
 void wf_vjp_reshape(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -109,7 +115,16 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
     return wf_reshape_to(x, ndim, sizes, NULL);
 }
 
-/* ---- permute: attributes are the order ---- */
+/* ---- permute ---- */
+
+static weft_tensor *call_permute(weft_tensor *t, const struct wf_permute_attrs *attrs,
+                                 struct wf_layout *want)
+{
+    struct wf_op_args args = {
+        .attr_words = (int)(sizeof *attrs / sizeof(uint64_t)), .attrs = attrs, .want = want};
+
+    return wf_dispatch_op_one_output(WF_OP_permute, 1, &t, &args);
+}
 
 weft_status wf_shape_permute(struct wf_infer *call)
 {
@@ -119,7 +134,7 @@ weft_status wf_shape_permute(struct wf_infer *call)
     call->out[0].dtype = (weft_dtype)x->dtype;
     call->out[0].ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++) {
-        int64_t from = call->attr[d];
+        int from = call->attrs->permute.order[d];
 
         WF_NEED(from >= 0 && from < x->ndim && !(seen >> from & 1), WEFT_ERR_ARG,
                 "permute: the order must name each dim of %s once", wf_infer_inputs_text(call));
@@ -133,22 +148,23 @@ bool wf_view_permute(const struct wf_infer *call, const struct wf_tensor_desc *i
                      const int64_t *shape, struct wf_view *view)
 {
     (void)shape;
-    for (int d = 0; d < in->ndim; d++) view->stride[d] = in->stride[call->attr[d]];
+    for (int d = 0; d < in->ndim; d++) view->stride[d] = in->stride[call->attrs->permute.order[d]];
     return true;
 }
 
 void wf_vjp_permute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    int64_t back[WEFT_MAX_DIMS];
+    const struct wf_permute_attrs *there = &plan->attrs.permute;
+    struct wf_permute_attrs back = {.ndim = there->ndim};
 
-    for (int d = 0; d < plan->n_attr; d++) back[plan->attr[d]] = d;
-    in[0] = call_with_int_attrs(WF_OP_permute, g, plan->n_attr, back, plan->in[0]);
+    for (int d = 0; d < there->ndim; d++) back.order[there->order[d]] = (int8_t)d;
+    in[0] = call_permute(g, &back, plan->in[0]);
 }
 
 weft_tensor *weft_permute(weft_tensor *x, const int *order)
 {
-    int64_t numbers[WEFT_MAX_DIMS];
+    struct wf_permute_attrs attrs = {.ndim = weft_ndim(x)};
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "permute"));
@@ -157,14 +173,14 @@ weft_tensor *weft_permute(weft_tensor *x, const int *order)
         int from = wf_normalize_dim(order[d], weft_ndim(x), "permute");
 
         if (from < 0) return NULL;
-        numbers[d] = from;
+        attrs.order[d] = (int8_t)from;
     }
-    return call_with_int_attrs(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+    return call_permute(x, &attrs, NULL);
 }
 
 weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
 {
-    int64_t numbers[WEFT_MAX_DIMS];
+    struct wf_permute_attrs attrs = {.ndim = weft_ndim(x)};
     int a, b;
 
     if (!x) return NULL;
@@ -172,16 +188,16 @@ weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
     a = wf_normalize_dim(dim0, weft_ndim(x), "transpose");
     b = wf_normalize_dim(dim1, weft_ndim(x), "transpose");
     if (a < 0 || b < 0) return NULL;
-    for (int d = 0; d < weft_ndim(x); d++) numbers[d] = d == a ? b : d == b ? a : d;
-    return call_with_int_attrs(WF_OP_permute, x, weft_ndim(x), numbers, NULL);
+    for (int d = 0; d < weft_ndim(x); d++) attrs.order[d] = (int8_t)(d == a ? b : d == b ? a : d);
+    return call_permute(x, &attrs, NULL);
 }
 
-/* ---- slice: attributes dim and length; the start is a value, so it never makes a new plan ---- */
+/* ---- slice: the start is a value, so it never makes a new plan ---- */
 
 weft_status wf_shape_slice(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].shape[call->attr[0]] = call->attr[1];
+    call->out[0].shape[call->attrs->slice.dim] = call->attrs->slice.length;
     return WEFT_OK;
 }
 
@@ -190,23 +206,23 @@ bool wf_view_slice(const struct wf_infer *call, const struct wf_tensor_desc *in,
 {
     (void)shape;
     memcpy(view->stride, in->stride, sizeof in->stride);
-    view->step = in->stride[call->attr[0]];
+    view->step = in->stride[call->attrs->slice.dim];
     return true;
 }
 
 weft_status wf_shape_slice_grad(struct wf_infer *call)
 {
     wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].shape[call->attr[0]] = call->attr[1];
+    call->out[0].shape[call->attrs->slice.dim] = call->attrs->slice.length;
     return WEFT_OK;
 }
 
 void wf_vjp_slice(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    int64_t dim = plan->attr[0];
-    struct wf_op_args args = {WF_ATTR(dim, plan->in[0]->desc.global[dim]), .scalars.v = {n->v[0]},
-                              .want = plan->in[0]};
+    int64_t dim = plan->attrs.slice.dim;
+    struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = plan->in[0]->desc.global[dim]),
+                              .scalars.v = {n->v[0]}, .want = plan->in[0]};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_slice_grad, 1, &g, &args);
 }
@@ -245,7 +261,7 @@ static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_o
 
 static weft_tensor *slice_dim(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
-    struct wf_op_args args = {WF_ATTR(dim, length), .scalars.v = {start}};
+    struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = length), .scalars.v = {start}};
 
     if (is_small_part_of_dim(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
     return wf_dispatch_op_one_output(WF_OP_slice, 1, &x, &args);
@@ -329,23 +345,26 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     return WEFT_OK;
 }
 
-/* ---- expand: attributes are the new sizes ---- */
+/* ---- expand ---- */
 
 weft_status wf_shape_expand(struct wf_infer *call)
 {
     const struct wf_tensor_desc *x = &call->in[0]->desc;
-    int missing = call->n_attr - x->ndim;
+    const struct wf_shape_attrs *to = &call->attrs->shape;
+    int ndim = ndim_of_shape(call), missing = ndim - x->ndim;
 
-    WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s",
-            call->n_attr, wf_infer_inputs_text(call));
+    WF_NEED(missing >= 0, WEFT_ERR_SHAPE, "expand: %d dims are fewer than those of %s", ndim,
+            wf_infer_inputs_text(call));
     call->out[0].dtype = (weft_dtype)x->dtype;
-    call->out[0].ndim = call->n_attr;
-    for (int d = 0; d < call->n_attr; d++) {
-        WF_NEED(call->attr[d] >= 0 && (d < missing || x->global[d - missing] == call->attr[d] ||
-                                       x->global[d - missing] == 1),
-                WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s",
-                (long long)call->attr[d], d, wf_infer_inputs_text(call));
-        call->out[0].shape[d] = call->attr[d];
+    call->out[0].ndim = ndim;
+    for (int d = 0; d < ndim; d++) {
+        int64_t size = to->size[d];
+
+        WF_NEED(size >= 0 &&
+                    (d < missing || x->global[d - missing] == size || x->global[d - missing] == 1),
+                WEFT_ERR_SHAPE, "expand: size %lld in dim %d does not repeat %s", (long long)size,
+                d, wf_infer_inputs_text(call));
+        call->out[0].shape[d] = size;
     }
     return WEFT_OK;
 }
@@ -353,11 +372,12 @@ weft_status wf_shape_expand(struct wf_infer *call)
 bool wf_view_expand(const struct wf_infer *call, const struct wf_tensor_desc *in,
                     const int64_t *shape, struct wf_view *view)
 {
-    int missing = call->n_attr - in->ndim;
+    const struct wf_shape_attrs *to = &call->attrs->shape;
+    int ndim = ndim_of_shape(call), missing = ndim - in->ndim;
 
     (void)shape;
-    for (int d = 0; d < call->n_attr; d++) {
-        bool repeated = d < missing || in->global[d - missing] != call->attr[d];
+    for (int d = 0; d < ndim; d++) {
+        bool repeated = d < missing || in->global[d - missing] != to->size[d];
 
         view->stride[d] = repeated ? 0 : in->stride[d - missing];
     }
@@ -366,7 +386,7 @@ bool wf_view_expand(const struct wf_infer *call, const struct wf_tensor_desc *in
 
 weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout)
 {
-    return call_with_int_attrs(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
+    return call_with_shape(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
 }
 
 void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -378,7 +398,7 @@ weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
 {
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
-    return call_with_int_attrs(WF_OP_expand, x, ndim, shape, NULL);
+    return call_with_shape(WF_OP_expand, x, ndim, shape, NULL);
 }
 
 bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *in,
@@ -392,11 +412,11 @@ bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *
 
 weft_tensor *weft_detach(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_detach, x); }
 
-/* ---- cat: attribute dim ---- */
+/* ---- cat ---- */
 
 weft_status wf_shape_cat(struct wf_infer *call)
 {
-    int dim = (int)call->attr[0];
+    int dim = (int)call->attrs->dim.dim;
 
     wf_infer_output_like(call, 0, call->in[0]);
     for (int i = 1; i < call->n_in; i++) {
@@ -415,13 +435,12 @@ weft_status wf_shape_cat(struct wf_infer *call)
 void wf_vjp_cat(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    int64_t start = 0;
+    int64_t dim = plan->attrs.dim.dim, start = 0;
 
     for (int i = 0; i < plan->n_in; i++) {
-        int64_t size = plan->in[i]->desc.global[plan->attr[0]];
+        int64_t size = plan->in[i]->desc.global[dim];
 
-        if (wf_tape_node_needs_grad(n, i))
-            in[i] = weft_slice(g, (int)plan->attr[0], start, start + size);
+        if (wf_tape_node_needs_grad(n, i)) in[i] = weft_slice(g, (int)dim, start, start + size);
         start += size;
     }
 }
@@ -455,6 +474,6 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_alive(x[i], "cat"));
     d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
-    args = (struct wf_op_args){WF_ATTR(d)};
+    args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
     return cat_in_groups(n, x, &args);
 }

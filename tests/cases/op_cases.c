@@ -12,27 +12,23 @@
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
 #define NUMBERS (FLOATS | WHOLES)
-#define NO_ATTR .n_attr = 0
+#define NO_ATTR .attr_words = 0
 #define NO_SCALAR .scalars.s = {0}
-#define ATTR(n, ...) .n_attr = n, .attr = {__VA_ARGS__}
+#define ATTRS(kind, ...)                                                                           \
+    .attr_words = (int)(sizeof(struct wf_##kind##_attrs) / sizeof(uint64_t)),                      \
+    .attrs.kind = {__VA_ARGS__}
+#define SHAPE(n, ...)                                                                              \
+    .attr_words = WF_ATTR_WORDS(shape, size, n), .attrs.shape = {.size = {__VA_ARGS__}}
 #define S(number) .scalars.s = {number}
 #define V(number) .scalars.v = {number}
 #define XENT(smoothing, z_loss, ignored, classes)                                                  \
     .scalars = {{smoothing, z_loss}, {ignored, classes}}
 #define DRAW(s0, s1, seed, draw) .scalars = {{s0, s1}, {seed, draw}}
 #define ALL(s0, s1, s2, s3, v0, v1, v2, v3) .scalars = {{s0, s1, s2, s3}, {v0, v1, v2, v3}}
-/* base 100, factor 4, low 1, high 4, length 64 as the bits of doubles */
-#define ROTARY(back, interleaved, dims, heads, scaling)                                            \
-    .n_attr = 10, .attr = {back,                                                                   \
-                           interleaved,                                                            \
-                           dims,                                                                   \
-                           heads,                                                                  \
-                           scaling,                                                                \
-                           0x4059000000000000,                                                     \
-                           0x4010000000000000,                                                     \
-                           0x3ff0000000000000,                                                     \
-                           0x4010000000000000,                                                     \
-                           0x4050000000000000}
+#define ROTARY(backward_, interleaved_, dims_, heads_, scaling_)                                   \
+    ATTRS(rotary, .backward = backward_, .interleaved = interleaved_, .dims = dims_,               \
+          .heads = heads_, .scaling = scaling_, .base = 100, .factor = 4, .low = 1, .high = 4,     \
+          .length = 64)
 #define WT_OP(id, operands_, dtypes_, attributes, numbers)                                         \
     {.op = WF_OP_##id, .operands = operands_, .dtypes = dtypes_, attributes, numbers},
 
@@ -120,10 +116,8 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
 
 struct wf_op_args wt_op_case_args(const struct wt_op_case *sample)
 {
-    struct wf_op_args args = {.n_attr = sample->n_attr, .scalars = sample->scalars};
-
-    args.attr = sample->attr;
-    return args;
+    return (struct wf_op_args){
+        .attr_words = sample->attr_words, .attrs = &sample->attrs, .scalars = sample->scalars};
 }
 
 const char *wt_op_case_text(const struct wt_op_case *sample, weft_dtype dtype)

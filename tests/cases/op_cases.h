@@ -13,8 +13,8 @@ struct wt_op_case {
     enum wf_op op;
     const char *operands; /* "x[5,6] p[6] -"; of the wanted result for ops without inputs */
     unsigned dtypes;      /* bit per weft_dtype that the `x` and `p` operands may have */
-    int n_attr;
-    int64_t attr[WF_MAX_ATTR];
+    int attr_words;
+    union wf_op_attrs attrs; /* in the row's member */
     struct wf_scalars scalars;
 };
 

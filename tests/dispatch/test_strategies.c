@@ -24,15 +24,13 @@ static struct wt_world open_grid(void)
 /* What the chooser counts for a registered op of two inputs, in microseconds. */
 static double chosen_cost(int op, weft_tensor *const *in)
 {
-    int64_t attr[WF_CUSTOM_FIRST] = {
-        [WF_CUSTOM_OP] = op, [WF_CUSTOM_COUNTS] = 0x11, [WF_CUSTOM_LENGTH] = WF_CUSTOM_FIRST};
+    union wf_op_attrs attrs = {.registered = {.op = op, .list_lengths = 0x11}};
     struct wf_infer call = {.row = &wf_ops[WF_OP_custom],
                             .name = "two",
                             .n_in = 2,
                             .n_out = 1,
                             .in = {in[0]->layout, in[1]->layout},
-                            .attr = attr,
-                            .n_attr = WF_CUSTOM_FIRST};
+                            .attrs = &attrs};
     struct wf_placement_choice choice = {0};
 
     if (wf_shape_custom(&call) != WEFT_OK) return -1;

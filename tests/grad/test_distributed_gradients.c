@@ -197,7 +197,7 @@ static void check_all(weft_mesh *mesh)
     for (int c = 0; c < wt_op_case_count; c++) {
         const struct wt_op_case *sample = &wt_op_cases[c];
 
-        if (sample->op == WF_OP_cast && sample->attr[0] != WEFT_F64) continue;
+        if (sample->op == WF_OP_cast && sample->attrs.cast.dtype != WEFT_F64) continue;
         if (wf_ops[sample->op].vjp && sample->dtypes >> WEFT_F64 & 1) check_sample(sample, mesh);
     }
     weft_mesh_release(mesh);

@@ -19,7 +19,8 @@ static void set_up(void)
 
 static bool differentiable(const struct wt_op_case *sample)
 {
-    bool whole = sample->op == WF_OP_cast && !weft_dtype_is_float((weft_dtype)sample->attr[0]);
+    bool whole =
+        sample->op == WF_OP_cast && !weft_dtype_is_float((weft_dtype)sample->attrs.cast.dtype);
 
     return wf_ops[sample->op].vjp && !whole;
 }

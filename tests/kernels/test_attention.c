@@ -151,7 +151,11 @@ static const struct wf_scalars scalars = {.s = {SCALE}};
 
 static void forward(struct run *r)
 {
-    struct wf_kernel_call k = {.op = "attention", .n_in = 3, .n_out = 2, .attr = {r->c->causal}};
+    struct wf_kernel_call k = {.op = "attention",
+                               .n_in = 3,
+                               .n_out = 2,
+                               .attrs =
+                                   &(union wf_op_attrs){.attention = {.causal = r->c->causal}}};
 
     kernel_run(wf_cpu_attention, &k, (struct operand *[]){&r->o, &r->lse},
                (struct operand *[]){&r->q, &r->k, &r->v}, &scalars);
@@ -188,8 +192,11 @@ static void check_backward(struct run *r, int unwanted)
     struct operand dx[] = {operand_new(r->dtype, PLAIN, 4, r->q.desc.shape),
                            operand_new(r->dtype, PLAIN, 4, r->k.desc.shape),
                            operand_new(r->dtype, PLAIN, 4, r->v.desc.shape)};
-    struct wf_kernel_call k = {
-        .op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {r->c->causal}};
+    struct wf_kernel_call k = {.op = "attention_grad",
+                               .n_in = 6,
+                               .n_out = 3,
+                               .attrs =
+                                   &(union wf_op_attrs){.attention = {.causal = r->c->causal}}};
     struct operand *out[3];
     double *want[3];
 
@@ -255,7 +262,10 @@ START_TEST(attention_grad__equals_finite_differences)
                            operand_new(WEFT_F64, PLAIN, 4, r.k.desc.shape),
                            operand_new(WEFT_F64, PLAIN, 4, r.v.desc.shape)};
     struct operand *x[] = {&r.q, &r.k, &r.v};
-    struct wf_kernel_call k = {.op = "attention_grad", .n_in = 6, .n_out = 3, .attr = {1}};
+    struct wf_kernel_call k = {.op = "attention_grad",
+                               .n_in = 6,
+                               .n_out = 3,
+                               .attrs = &(union wf_op_attrs){.attention = {.causal = 1}}};
 
     forward(&r);
     kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){&dx[0], &dx[1], &dx[2]},
@@ -289,10 +299,15 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
     struct operand dqkv = operand_new(dtype, PLAIN, 5, shape);
     struct run r = run_new(c, dtype, PLAIN);
     struct operand *x[] = {&r.q, &r.k, &r.v};
-    struct wf_kernel_call k = {
-        .op = "attention_packed", .n_in = 1, .n_out = 2, .attr = {c->causal}};
-    struct wf_kernel_call grad = {
-        .op = "attention_packed_grad", .n_in = 4, .n_out = 1, .attr = {c->causal}};
+    struct wf_kernel_call k = {.op = "attention_packed",
+                               .n_in = 1,
+                               .n_out = 2,
+                               .attrs = &(union wf_op_attrs){.attention = {.causal = c->causal}}};
+    struct wf_kernel_call grad = {.op = "attention_packed_grad",
+                                  .n_in = 4,
+                                  .n_out = 1,
+                                  .attrs =
+                                      &(union wf_op_attrs){.attention = {.causal = c->causal}}};
     double *want = calloc((size_t)qkv.desc.numel + 1, sizeof *want), *dx[3];
 
     for (int i = 0; i < 3; i++) {

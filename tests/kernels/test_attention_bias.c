@@ -177,9 +177,16 @@ static void expect_lse(const struct run *r)
 static void check(struct run *r, bool wanted)
 {
     struct wf_scalars scalars = {.s = {SCALE}, .v = {r->c.unused}};
-    struct wf_kernel_call k = {.op = "attention", .n_in = 5, .n_out = 2, .attr = {r->c.causal}};
+    struct wf_kernel_call k = {.op = "attention",
+                               .n_in = 5,
+                               .n_out = 2,
+                               .attrs = &(union wf_op_attrs){.attention = {.causal = r->c.causal}}};
     struct wf_kernel_call grad = {
-        .op = "attention_grad", .n_in = 8, .n_out = 4, .attr = {r->c.causal, wanted}};
+        .op = "attention_grad",
+        .n_in = 8,
+        .n_out = 4,
+        .attrs =
+            &(union wf_op_attrs){.attention = {.causal = r->c.causal, .bias_gradient = wanted}}};
     double bound = dtype_bound(r->dtype), many = (double)(r->c.batch * r->c.tq + 1);
 
     kernel_run(wf_cpu_attention, &k, (struct operand *[]){&r->o, &r->lse},

@@ -14,6 +14,8 @@ static const struct box {
 } boxes[] = {{0, 9, 0, 7}, {0, 5, 0, 7}, {5, 4, 0, 7}, {9, 0, 0, 7}, {0, 9, 3, 4}, {2, 3, 7, 0}};
 enum { BOXES = sizeof boxes / sizeof *boxes };
 
+static const union wf_op_attrs all_rows = {.embedding_grad = {.rows = ROWS, .padding_row = -1}};
+
 static void set_box(struct wf_tensor_desc *d, const struct box *b)
 {
     d->global[0] = ROWS;
@@ -71,7 +73,7 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
     struct operand d = operand_noise(dtype, lie, 3, (int64_t[]){3, TOKENS / 3, b->cols}, 2);
     struct operand index = indices(index_dtype, lie);
     struct operand table = operand_new(dtype, PLAIN, 2, (int64_t[]){b->rows, b->cols});
-    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1, .attrs = &all_rows};
     double want[ROWS * COLS] = {0};
 
     set_box(&table.desc, b);
@@ -106,7 +108,7 @@ START_TEST(embedding_grad__sums_bf16_in_f32)
     struct operand d = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){257, 1});
     struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){257});
     struct operand table = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){2, 1});
-    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1};
+    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1, .attrs = &all_rows};
 
     for (int64_t i = 0; i < 257; i++) {
         d.values[i] = 1 + 1.0 / 128;

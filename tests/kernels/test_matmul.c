@@ -110,7 +110,10 @@ static void linear_stop(struct linear_run *r)
 static void check_forward_to(struct linear_run *r, weft_dtype dtype, bool described, bool given)
 {
     struct operand y = operand_new(dtype, PLAIN, r->y.ndim, r->y.n);
-    struct wf_kernel_call k = {.op = "linear", .n_in = 3, .n_out = 1, .attr = {r->c->k_dims}};
+    struct wf_kernel_call k = {.op = "linear",
+                               .n_in = 3,
+                               .n_out = 1,
+                               .attrs = &(union wf_op_attrs){.linear = {.k_dims = r->c->k_dims}}};
     struct naive p = {r->rows, r->n, r->k, r->k, 1, 1, r->k};
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
     const void *in[] = {r->x.data, r->w.data, given ? r->bias.data : NULL};
@@ -139,7 +142,10 @@ static void check_dx(struct linear_run *r)
 {
     struct operand dx = operand_new(r->dtype, PLAIN, r->c->x.ndim, r->c->x.n);
     struct operand d = operand_noise(r->dtype, r->lie, r->y.ndim, r->y.n, 4);
-    struct wf_kernel_call k = {.op = "linear_dx", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims}};
+    struct wf_kernel_call k = {.op = "linear_dx",
+                               .n_in = 2,
+                               .n_out = 1,
+                               .attrs = &(union wf_op_attrs){.linear = {.k_dims = r->c->k_dims}}};
     struct naive p = {r->rows, r->k, r->n, r->n, 1, r->k, 1};
     double *want = calloc((size_t)dx.desc.numel + 1, sizeof *want);
 
@@ -158,7 +164,10 @@ static void check_dw(struct linear_run *r)
     struct operand dw = operand_new(r->dtype, PLAIN, r->c->w.ndim, r->c->w.n);
     struct operand d = operand_noise(r->dtype, r->lie, r->y.ndim, r->y.n, 4);
     struct wf_kernel_call k = {
-        .op = "linear_dw", .n_in = 2, .n_out = 1, .attr = {r->c->k_dims, n_dims}};
+        .op = "linear_dw",
+        .n_in = 2,
+        .n_out = 1,
+        .attrs = &(union wf_op_attrs){.linear_dw = {.k_dims = r->c->k_dims, .n_dims = n_dims}}};
     struct naive p = {r->n, r->k, r->rows, 1, r->n, r->k, 1};
     double *want = calloc((size_t)dw.desc.numel + 1, sizeof *want);
 
@@ -257,8 +266,11 @@ static void check_matmul(const struct matmul_case *c, weft_dtype dtype, enum lie
     struct operand a = operand_noise(dtype, lie_a, c->a.ndim, c->a.n, 1);
     struct operand b = operand_noise(dtype, lie_b, c->b.ndim, c->b.n, 2);
     struct operand y = operand_new(dtype, PLAIN, c->y.ndim, c->y.n);
-    struct wf_kernel_call k = {
-        .op = "matmul", .n_in = 2, .n_out = 1, .attr = {c->turn_a, c->turn_b}};
+    struct wf_kernel_call k = {.op = "matmul",
+                               .n_in = 2,
+                               .n_out = 1,
+                               .attrs = &(union wf_op_attrs){
+                                   .matmul = {.transpose_a = c->turn_a, .transpose_b = c->turn_b}}};
     double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
     matmul_naive(c, a.values, b.values, want);

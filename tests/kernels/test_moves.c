@@ -245,7 +245,10 @@ START_TEST(cat__joins_along_any_dim)
         for (int dim = 0; dim < 3; dim++) {
             int64_t shape[] = {3, 4, 6}, at = 0;
             struct operand x[4], *in[4], y;
-            struct wf_kernel_call k = {.op = "cat", .n_in = 4, .n_out = 1, .attr = {dim}};
+            struct wf_kernel_call k = {.op = "cat",
+                                       .n_in = 4,
+                                       .n_out = 1,
+                                       .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
 
             for (int i = 0; i < 4; i++) {
                 shape[dim] = parts[i];
@@ -279,7 +282,10 @@ START_TEST(slice_grad__is_zero_outside_the_slice)
         int dim = c % 3, first = c / 3 % 4;
         int64_t small[] = {4, 5, 6}, whole[] = {4, 5, 6};
         struct wf_scalars scalars = {.v = {first}};
-        struct wf_kernel_call k = {.op = "slice_grad", .n_in = 1, .n_out = 1, .attr = {dim}};
+        struct wf_kernel_call k = {.op = "slice_grad",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .attrs = &(union wf_op_attrs){.slice = {.dim = dim}}};
         struct operand d, y;
 
         small[dim] = first == 3 ? 0 : 2;

@@ -17,7 +17,10 @@ static void result_shape(const struct wf_tensor_desc *x, int64_t mask, int64_t *
 static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *s, int64_t mask)
 {
     struct operand x = operand_new(dtype, lie, s->ndim, s->n), y;
-    struct wf_kernel_call k = {.op = max ? "max" : "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+    struct wf_kernel_call k = {.op = max ? "max" : "sum",
+                               .n_in = 1,
+                               .n_out = 1,
+                               .attrs = &(union wf_op_attrs){.reduce = {.dims = (uint32_t)mask}}};
     struct wf_scalars scalars = {.s = {wf_dtypes[dtype].is_float && !max ? 0.125 : 1}};
     int64_t shape[WEFT_MAX_DIMS] = {0};
     double *want;
@@ -67,7 +70,11 @@ START_TEST(sum__of_floats_keeps_its_bits)
     EACH_ISA
     for (int64_t mask = 1; mask < 4; mask += 2) {
         struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
-        struct wf_kernel_call k = {.op = "sum", .n_in = 1, .n_out = 1, .attr = {mask}};
+        struct wf_kernel_call k = {.op = "sum",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .attrs =
+                                       &(union wf_op_attrs){.reduce = {.dims = (uint32_t)mask}}};
         int64_t to[] = {1, mask & 2 ? 1 : 3};
         double want[3] = {0};
 
@@ -92,7 +99,11 @@ START_TEST(max__passes_nan_on)
     for (int at = 0; at < 100; at++)
         for (int64_t mask = 1; mask < 3; mask++) {
             struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 9), y;
-            struct wf_kernel_call k = {.op = "max", .n_in = 1, .n_out = 1, .attr = {mask}};
+            struct wf_kernel_call k = {
+                .op = "max",
+                .n_in = 1,
+                .n_out = 1,
+                .attrs = &(union wf_op_attrs){.reduce = {.dims = (uint32_t)mask}}};
             int64_t to[] = {mask & 1 ? 1 : 2, mask & 2 ? 1 : 100};
 
             x.values[at] = NAN;

@@ -29,7 +29,8 @@ static void check_forward(bool logs, weft_dtype dtype, enum lie lie, const struc
 {
     struct operand x = operand_noise(dtype, lie, s->ndim, s->n, 1);
     struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
-    struct wf_kernel_call k = {.op = "softmax", .n_in = 1, .n_out = 1, .attr = {dim}};
+    struct wf_kernel_call k = {
+        .op = "softmax", .n_in = 1, .n_out = 1, .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
     double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < x.desc.numel; i++) x.values[i] = 20 * x.values[i] + 100;
@@ -55,7 +56,10 @@ static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct s
     struct operand d = operand_noise(dtype, lie, s->ndim, s->n, 2);
     struct operand y = operand_noise(dtype, lie == TURNED ? PLAIN : lie, s->ndim, s->n, 3);
     struct operand dx = operand_new(dtype, PLAIN, s->ndim, s->n);
-    struct wf_kernel_call k = {.op = "softmax_grad", .n_in = 2, .n_out = 1, .attr = {dim}};
+    struct wf_kernel_call k = {.op = "softmax_grad",
+                               .n_in = 2,
+                               .n_out = 1,
+                               .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
     double *want = calloc((size_t)d.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < d.desc.numel; i++) {
@@ -109,7 +113,10 @@ START_TEST(softmax__masked_and_infinite_scores)
     for (int dim = 0; dim < 2; dim++) {
         struct operand x = operand_new(WEFT_F32, PLAIN, 2, shape);
         struct operand y = operand_new(WEFT_F32, PLAIN, 2, shape);
-        struct wf_kernel_call k = {.op = "softmax", .n_in = 1, .n_out = 1, .attr = {dim}};
+        struct wf_kernel_call k = {.op = "softmax",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
 
         for (int i = 0; i < 120; i++) x.values[i] = -INFINITY;
         for (int i = 0; i < 3; i++)

@@ -51,8 +51,8 @@ static void begin_infer(const struct bench *b, struct wf_infer *infer, struct wf
     *infer = (struct wf_infer){.row = b->row,
                                .n_in = b->row->n_in ? b->n_in : 0,
                                .n_out = b->row->n_out,
-                               .attr = b->sample->attr,
-                               .n_attr = b->sample->n_attr,
+                               .attrs = &b->sample->attrs,
+                               .attr_words = b->sample->attr_words,
                                .want = b->row->n_in ? NULL : in[0]};
     for (int i = 0; i < infer->n_in; i++) infer->in[i] = in[i];
 }
@@ -72,7 +72,7 @@ static bool run_kernel(const struct bench *b, struct call *c, const bool *absent
         k.out[j] = &c->out[j]->desc;
         to[j] = wt_room(&c->out[j]->desc);
     }
-    memcpy(k.attr, b->sample->attr, sizeof k.attr);
+    k.attrs = &b->sample->attrs;
     if (b->row->prepare(&k) != WEFT_OK) return false;
     k.run(&k, to, from, &b->sample->scalars);
     if (k.prep) {

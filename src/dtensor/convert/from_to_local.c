@@ -19,21 +19,17 @@
 #include "ops/op_functions.h"
 #include "tensor/shape.h"
 
-/* ---- from_local: attributes are the mesh, a bit mask of the optional arguments, placements, and
- * then those arguments: the gradient's placements, the global shape ---- */
+/* ---- from_local ---- */
 
-enum { AT_MESH, AT_GIVEN, AT_PLACEMENTS };
-enum { GIVEN_GRADIENT = 1, GIVEN_SHAPE = 2 };
-
-static int gradient_attr_offset(const weft_mesh *mesh)
+/* Where in the attributes' `packed` the gradient's placements and the global shape stand. */
+static int packed_gradient(const struct wf_from_local_attrs *attrs)
 {
-    return AT_PLACEMENTS + WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh);
+    return WF_PLACEMENT_WORDS * weft_mesh_ndim(attrs->mesh);
 }
 
-static int shape_attr_offset(const weft_mesh *mesh, int64_t given)
+static int packed_shape(const struct wf_from_local_attrs *attrs)
 {
-    return gradient_attr_offset(mesh) +
-           (given & GIVEN_GRADIENT ? WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh) : 0);
+    return (attrs->has_gradient ? 2 : 1) * WF_PLACEMENT_WORDS * weft_mesh_ndim(attrs->mesh);
 }
 
 void wf_global_shape_of_even_shards(int64_t *global, int ndim, const int64_t *local,
@@ -81,9 +77,10 @@ static weft_status check_local_size(const struct wf_op_plan *plan, const struct 
 
 weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *call)
 {
-    weft_mesh *mesh = (weft_mesh *)(intptr_t)plan->attr[AT_MESH];
+    const struct wf_from_local_attrs *attrs = &plan->attrs.from_local;
+    weft_mesh *mesh = attrs->mesh;
     const struct wf_tensor_desc *local = &plan->in[0]->desc;
-    int64_t given = plan->attr[AT_GIVEN], global[WEFT_MAX_DIMS];
+    int64_t global[WEFT_MAX_DIMS];
     weft_placement words[WEFT_MAX_AXES], placements[WEFT_MAX_AXES], gradient[WEFT_MAX_AXES];
     int n = weft_mesh_ndim(mesh);
 
@@ -91,15 +88,14 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
             "from_local: the local tensor argument only accepts a plain tensor, this one is "
             "distributed already: %s",
             wf_infer_inputs_text(call));
-    wf_placements_from_words(words, plan->attr + AT_PLACEMENTS, n);
+    wf_placements_from_words(words, attrs->packed, n);
     WF_TRY(wf_placements_normalize(placements, words, n, local->ndim, "from_local"));
-    if (given & GIVEN_GRADIENT) {
-        wf_placements_from_words(words, plan->attr + gradient_attr_offset(mesh), n);
+    if (attrs->has_gradient) {
+        wf_placements_from_words(words, attrs->packed + packed_gradient(attrs), n);
         WF_TRY(wf_placements_normalize(gradient, words, n, local->ndim, "from_local's gradient"));
     }
-    if (given & GIVEN_SHAPE)
-        memcpy(global, plan->attr + shape_attr_offset(mesh, given),
-               (size_t)local->ndim * sizeof *global);
+    if (attrs->has_shape)
+        memcpy(global, attrs->packed + packed_shape(attrs), (size_t)local->ndim * sizeof *global);
     else
         wf_global_shape_of_even_shards(global, local->ndim, local->shape, mesh, placements);
     WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
@@ -109,14 +105,15 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
                           wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
                                         global, local->stride));
     plan->used[0] = wf_layout_retain(plan->in[0]);
-    wf_grad_types_check_from_local(plan, placements, given & GIVEN_GRADIENT ? gradient : NULL,
-                                   given & GIVEN_SHAPE);
-    return check_local_size(plan, call, given & GIVEN_SHAPE);
+    wf_grad_types_check_from_local(plan, placements, attrs->has_gradient ? gradient : NULL,
+                                   attrs->has_shape);
+    return check_local_size(plan, call, attrs->has_shape);
 }
 
 void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    const struct wf_from_local_attrs *attrs = &plan->attrs.from_local;
     const struct wf_layout *out = plan->out[0];
     weft_placement to[WEFT_MAX_AXES];
 
@@ -124,8 +121,8 @@ void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
         in[0] = wf_tensor_zeros(plan->in[0]); /* its elements are not part of the result */
         return;
     }
-    if (plan->attr[AT_GIVEN] & GIVEN_GRADIENT) {
-        wf_placements_from_words(to, plan->attr + gradient_attr_offset(out->mesh), out->n_axes);
+    if (attrs->has_gradient) {
+        wf_placements_from_words(to, attrs->packed + packed_gradient(attrs), out->n_axes);
     } else {
         memcpy(to, out->placements, sizeof to);
         wf_placements_drop_partial(to, out->n_axes);
@@ -143,18 +140,23 @@ static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
                                     const weft_placement *placements, const int64_t *shape,
                                     const weft_placement *gradient)
 {
-    int64_t attr[WF_MAX_ATTR];
-    struct wf_op_args args = {.attr = attr};
+    struct wf_from_local_attrs attrs;
+    struct wf_op_args args = {.attrs = &attrs};
+    int n;
 
     local = to_device_of_mesh(mesh, local);
     if (!local) return NULL;
-    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
-    attr[AT_GIVEN] = (gradient ? GIVEN_GRADIENT : 0) | (shape ? GIVEN_SHAPE : 0);
-    wf_placements_to_words(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
+    attrs.mesh = mesh;
+    attrs.has_gradient = gradient != NULL;
+    attrs.has_shape = shape != NULL;
+    memset(attrs.zeros, 0, sizeof attrs.zeros);
+    wf_placements_to_words(attrs.packed, placements, weft_mesh_ndim(mesh));
     if (gradient)
-        wf_placements_to_words(attr + gradient_attr_offset(mesh), gradient, weft_mesh_ndim(mesh));
-    args.n_attr = shape_attr_offset(mesh, attr[AT_GIVEN]);
-    for (int d = 0; shape && d < weft_ndim(local); d++) attr[args.n_attr++] = shape[d];
+        wf_placements_to_words(attrs.packed + packed_gradient(&attrs), gradient,
+                               weft_mesh_ndim(mesh));
+    n = packed_shape(&attrs);
+    for (int d = 0; shape && d < weft_ndim(local); d++) attrs.packed[n++] = shape[d];
+    args.attr_words = WF_ATTR_WORDS(from_local, packed, n);
     return wf_dispatch_op_one_output(WF_OP_from_local, 1, &local, &args);
 }
 
@@ -189,7 +191,7 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
     return call_from_local(local, mesh, placements, options.shape, options.grad_placements);
 }
 
-/* ---- to_local: attributes are the gradient's placements ---- */
+/* ---- to_local ---- */
 
 static void kernel_zero_scalar(const struct wf_kernel_call *k, void *const *out,
                                const void *const *in, const struct wf_scalars *scalars)
@@ -214,7 +216,7 @@ weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *cal
     struct wf_grad_types types;
 
     (void)call;
-    wf_placements_from_words(given, plan->attr, in->n_axes);
+    wf_placements_from_words(given, plan->attrs.to_local.gradient, in->n_axes);
     WF_TRY(wf_placements_normalize(normal, given, in->n_axes, in->desc.ndim, "to_local"));
     WF_TRY(wf_grad_types_of_to_local(&types, in, normal));
     wf_op_plan_set_output(plan, 0, wf_layout_with_grad_types(wf_layout_local(in), &types));
@@ -228,14 +230,14 @@ void wf_vjp_to_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor *
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     weft_placement placements[WEFT_MAX_AXES];
 
-    wf_placements_from_words(placements, plan->attr, plan->in[0]->n_axes);
+    wf_placements_from_words(placements, plan->attrs.to_local.gradient, plan->in[0]->n_axes);
     in[0] = weft_from_local(g, plan->in[0]->mesh, placements, plan->in[0]->desc.global);
 }
 
 weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements)
 {
-    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES];
-    struct wf_op_args args = {.attr = words};
+    struct wf_to_local_attrs attrs;
+    struct wf_op_args args = {.attrs = &attrs};
     weft_placement standard[WEFT_MAX_AXES];
 
     WF_TRY_PTR(wf_tensor_need_alive(t, "to_local"));
@@ -245,8 +247,8 @@ weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements
         wf_placements_drop_partial(standard, t->layout->n_axes);
         grad_placements = standard;
     }
-    wf_placements_to_words(words, grad_placements, t->layout->n_axes);
-    args.n_attr = WF_PLACEMENT_WORDS * t->layout->n_axes;
+    wf_placements_to_words(attrs.gradient, grad_placements, t->layout->n_axes);
+    args.attr_words = WF_ATTR_WORDS(to_local, gradient, WF_PLACEMENT_WORDS * t->layout->n_axes);
     return wf_dispatch_op_one_output(WF_OP_to_local, 1, &t, &args);
 }
 

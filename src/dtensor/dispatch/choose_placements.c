@@ -360,7 +360,7 @@ static void consider_user_strategies(struct candidate_search *s, const weft_rule
 
 static weft_status call_user_rule(const struct wf_infer *call, weft_rule **made)
 {
-    struct wf_user_rule rule = wf_user_rule((enum wf_op)(call->row - wf_ops), call->attr);
+    struct wf_user_rule rule = wf_user_rule(call->row, call->attrs);
     weft_op_info info;
 
     *made = NULL;

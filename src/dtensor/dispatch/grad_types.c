@@ -224,7 +224,7 @@ static void check_pairs_of_inputs(struct axis_inference *l)
 /* The partial result of a mean is an average of the ranks' means. */
 static uint8_t reduce_of_partial_output(const struct wf_infer *call)
 {
-    bool mean = call->row == &wf_ops[WF_OP_sum] && call->n_attr > 2 && call->attr[2];
+    bool mean = call->row == &wf_ops[WF_OP_sum] && call->attrs->reduce.mean;
 
     return (uint8_t)(mean ? WEFT_AVG : call->row->reduce);
 }

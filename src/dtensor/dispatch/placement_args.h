@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/op_attrs.h"
 #include <weft/placement.h>
 
 /* As attributes of an op, and so in a plan's key. Two words each: a placement up to its
  * segments, or with the number in their place that other kinds carry. */
-enum { WF_PLACEMENT_WORDS = 2, WF_PLACEMENT_HEAD = offsetof(weft_placement, factor) };
+enum { WF_PLACEMENT_HEAD = offsetof(weft_placement, factor) };
 
 static_assert(WF_PLACEMENT_HEAD == WF_PLACEMENT_WORDS * sizeof(int64_t), "two words hold the head");
 

@@ -27,28 +27,42 @@ static _Thread_local struct {
     struct wf_plan_cache_stats stats; /* hits are counted by the clock */
 } cache;
 
+static uint64_t attr_word(const void *attrs, int i)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)attrs + (size_t)i * sizeof word, sizeof word);
+    return word;
+}
+
 static uint64_t hash_op_call(enum wf_op op, int n, weft_tensor *const *in,
                              const struct wf_op_args *args)
 {
     uint64_t hash = (uint64_t)op * 0x9E3779B97F4A7C15u;
 
     for (int i = 0; i < n; i++) hash = wf_hash_mix(hash, in[i] ? in[i]->layout->hash : 1);
-    for (int i = 0; i < args->n_attr; i++) hash = wf_hash_mix(hash, (uint64_t)args->attr[i]);
+    for (int i = 0; i < args->attr_words; i++) hash = wf_hash_mix(hash, attr_word(args->attrs, i));
     if (args->want) hash = wf_hash_mix(hash, args->want->hash);
     return hash | 1; /* 0 marks a free way */
 }
 
-static bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op op, int n,
-                              weft_tensor *const *in, const struct wf_op_args *args)
+static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op op, int n,
+                                     weft_tensor *const *in, const struct wf_op_args *args)
 {
-    if (plan->op != op || plan->n_in != n || plan->n_attr != args->n_attr ||
+    if (plan->op != op || plan->n_in != n || plan->attr_words != args->attr_words ||
         plan->want != args->want)
         return false;
     for (int i = 0; i < n; i++)
         if (plan->in[i] != (in[i] ? in[i]->layout : NULL)) return false;
-    for (int i = 0; i < args->n_attr; i++)
-        if (plan->attr[i] != args->attr[i]) return false;
+    for (int i = 0; i < args->attr_words; i++)
+        if (attr_word(&plan->attrs, i) != attr_word(args->attrs, i)) return false;
     return true;
+}
+
+bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, int n,
+                           weft_tensor *const *in, const struct wf_op_args *args)
+{
+    return plan_matches_call(plan, op, n, in, args);
 }
 
 static void alloc_plan_cache(void)
@@ -98,13 +112,13 @@ static struct wf_op_plan *new_op_plan(enum wf_op op, int n, weft_tensor *const *
 
     plan->hash = hash;
     plan->op = (uint16_t)op;
-    plan->name = wf_op_name(op, args->attr);
+    plan->name = wf_op_name(op, args->attrs);
     plan->n_in = (uint8_t)n;
-    plan->n_attr = (uint8_t)args->n_attr;
+    plan->attr_words = (uint8_t)args->attr_words;
     plan->refs = 1;
     plan->want = retain_layout(args->want);
     for (int i = 0; i < n; i++) plan->in[i] = retain_layout(in[i] ? in[i]->layout : NULL);
-    for (int i = 0; i < args->n_attr; i++) plan->attr[i] = args->attr[i];
+    memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));
     return plan;
 }
 
@@ -132,8 +146,8 @@ static struct wf_op_plan *make_plan_on_miss(enum wf_op op, int n, weft_tensor *c
     weft_status status;
 
     for (int i = 0; i < n; i++)
-        WF_TRY_PTR(wf_tensor_check_alive(in[i], wf_op_name(op, args->attr)));
-    WF_TRY_PTR(wf_tensor_check_alive(args->into, wf_op_name(op, args->attr)));
+        WF_TRY_PTR(wf_tensor_check_alive(in[i], wf_op_name(op, args->attrs)));
+    WF_TRY_PTR(wf_tensor_check_alive(args->into, wf_op_name(op, args->attrs)));
     plan = new_op_plan(op, n, in, args, hash);
     cache.stats.misses++;
     wf_current_context.op = plan->name;
@@ -169,7 +183,7 @@ struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *i
 
 static bool is_plan_of_op(const struct wf_op_plan *plan, int op, int64_t id)
 {
-    return op < 0 || (plan->op == op && (id < 0 || plan->attr[WF_CUSTOM_OP] == id));
+    return op < 0 || (plan->op == op && (id < 0 || plan->attrs.registered.op == id));
 }
 
 static void evict_matching_plans(int op, int64_t id)

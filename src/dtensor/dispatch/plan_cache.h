@@ -13,6 +13,10 @@
 struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
                                      const struct wf_op_args *args);
 
+/** The call has the plan's key: its op, layouts and attributes. */
+bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, int n,
+                           weft_tensor *const *in, const struct wf_op_args *args);
+
 /** Tell observers that a call with this plan began then, and has ended now with this result. */
 void wf_op_plan_observe(const struct wf_op_plan *plan, double began, const weft_tensor *result);
 

@@ -243,7 +243,7 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
     k->n_out = call->n_out;
     for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
     for (int j = 0; j < call->n_out; j++) k->out[j] = plan->out[j] ? &plan->out[j]->desc : NULL;
-    memcpy(k->attr, plan->attr, sizeof k->attr);
+    k->attrs = &plan->attrs;
     WF_TRY(call->row->prepare(k));
     /* A rank outside the mesh has no elements, not even that of a number: a kernel that takes rows
      * from a shape without dims would see one. */
@@ -293,8 +293,8 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan)
                             .name = plan->name,
                             .n_in = plan->n_in,
                             .n_out = row->n_out,
-                            .attr = plan->attr,
-                            .n_attr = plan->n_attr,
+                            .attrs = &plan->attrs,
+                            .attr_words = plan->attr_words,
                             .want = plan->want};
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];

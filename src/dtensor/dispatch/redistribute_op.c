@@ -19,8 +19,6 @@
 #include <weft/extend/redistribution.h>
 #include <weft/ops.h>
 
-/* Attributes are the target placements, and one more where axes of the mesh are flattened: a plan
- * that was made before that is another one. */
 weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer *call)
 {
     weft_placement to[WEFT_MAX_AXES], wanted[WEFT_MAX_AXES];
@@ -29,7 +27,7 @@ weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer 
     (void)call;
     WF_NEED(in->mesh, WEFT_ERR_ARG,
             "redistribute: the tensor is plain; weft_distribute_tensor spreads it");
-    wf_placements_from_words(wanted, plan->attr, in->n_axes);
+    wf_placements_from_words(wanted, plan->attrs.redistribute.placements, in->n_axes);
     WF_TRY(wf_placements_normalize(to, wanted, in->n_axes, in->desc.ndim, "redistribute"));
     WF_TRY(wf_placements_check_segments(to, in->n_axes, in->desc.global, "redistribute"));
     WF_TRY(wf_op_plan_move_input(plan, 0, to));
@@ -65,26 +63,27 @@ static bool has_placements(const struct wf_layout *layout, const weft_placement 
     return true;
 }
 
-/* The attributes of the op. */
-static struct wf_op_args redistribute_arguments(int64_t *words, const weft_tensor *t,
+static struct wf_op_args redistribute_arguments(struct wf_redistribute_attrs *attrs,
+                                                const weft_tensor *t,
                                                 const weft_placement *placements)
 {
-    int n = t->layout->n_axes,
-        merges = t->layout->mesh ? wf_mesh_flattened_count(t->layout->mesh) : 0;
+    int n = t->layout->n_axes;
 
-    wf_placements_to_words(words, placements, n);
-    words[WF_PLACEMENT_WORDS * n] = merges;
-    return (struct wf_op_args){.attr = words, .n_attr = WF_PLACEMENT_WORDS * n + (merges != 0)};
+    attrs->flattened_axes = t->layout->mesh ? wf_mesh_flattened_count(t->layout->mesh) : 0;
+    wf_placements_to_words(attrs->placements, placements, n);
+    return (struct wf_op_args){.attrs = attrs,
+                               .attr_words =
+                                   WF_ATTR_WORDS(redistribute, placements, WF_PLACEMENT_WORDS * n)};
 }
 
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
 {
-    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_redistribute_attrs attrs;
     struct wf_op_args args;
 
     if (!t) return NULL;
     if (t->layout->mesh && has_placements(t->layout, placements)) return t;
-    args = redistribute_arguments(words, t, placements);
+    args = redistribute_arguments(&attrs, t, placements);
     return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
 }
 
@@ -233,11 +232,11 @@ static weft_tensor *start_redistribute_async(weft_tensor *t, const struct wf_op_
 static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placement *placements,
                                               const weft_redistribute_options *o)
 {
-    int64_t words[WF_PLACEMENT_WORDS * WEFT_MAX_AXES + 1];
+    struct wf_redistribute_attrs attrs;
     struct wf_op_args args;
 
     if (!t || has_placements(t->layout, placements)) return t;
-    args = redistribute_arguments(words, t, placements);
+    args = redistribute_arguments(&attrs, t, placements);
     return o->async ? start_redistribute_async(t, &args)
                     : wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
 }

@@ -16,8 +16,6 @@
 #include "ops/op_functions.h"
 #include "redistribute/to_mesh_plan.h"
 
-enum { AT_MESH, AT_PLACEMENTS }; /* attributes */
-
 /* ---- planning ---- */
 
 /* A dim that no axis cuts, of at least as many elements as there are ranks; -1 without. */
@@ -75,12 +73,12 @@ static void plan_exchange(struct wf_op_plan *plan, struct wf_layout *to)
     }
     wf_op_plan_set_output(plan, 0, to);
     plan->kernel.prep = to_mesh;
-    wf_ops[WF_OP_to_mesh].prepare(&plan->kernel);
+    wf_to_mesh_kernel(&plan->kernel);
 }
 
 weft_status wf_plan_to_mesh(struct wf_op_plan *plan, const struct wf_infer *call)
 {
-    weft_mesh *mesh = (weft_mesh *)(intptr_t)plan->attr[AT_MESH];
+    weft_mesh *mesh = plan->attrs.to_mesh.mesh;
     struct wf_layout *in = plan->in[0], *to;
     weft_placement given[WEFT_MAX_AXES], normal[WEFT_MAX_AXES], own[WEFT_MAX_AXES];
     int n = weft_mesh_ndim(mesh);
@@ -88,7 +86,7 @@ weft_status wf_plan_to_mesh(struct wf_op_plan *plan, const struct wf_infer *call
     WF_NEED(in->mesh, WEFT_ERR_ARG,
             "redistribute to mesh: the tensor is plain; weft_distribute_tensor spreads it: %s",
             wf_infer_inputs_text(call));
-    wf_placements_from_words(given, plan->attr + AT_PLACEMENTS, n);
+    wf_placements_from_words(given, plan->attrs.to_mesh.placements, n);
     WF_TRY(wf_placements_normalize(normal, given, n, in->desc.ndim, "redistribute to mesh"));
     WF_TRY(wf_placements_check_segments(normal, n, in->desc.global, "redistribute to mesh"));
     WF_TRY(check_target_placements(plan, mesh, normal));
@@ -144,8 +142,8 @@ weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                        const weft_placement *placements)
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
-    int64_t attr[WF_MAX_ATTR];
-    struct wf_op_args args = {.attr = attr};
+    struct wf_to_mesh_attrs attrs;
+    struct wf_op_args args = {.attrs = &attrs};
     weft_tensor *result;
 
     if (!t) return NULL;
@@ -153,9 +151,9 @@ weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
     if (!mesh) return NULL;
     if (!placements) placements = replicated;
     if (t->layout->mesh == mesh) return weft_redistribute(t, placements);
-    attr[AT_MESH] = (int64_t)(intptr_t)mesh;
-    wf_placements_to_words(attr + AT_PLACEMENTS, placements, weft_mesh_ndim(mesh));
-    args.n_attr = AT_PLACEMENTS + WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh);
+    attrs.mesh = mesh;
+    wf_placements_to_words(attrs.placements, placements, weft_mesh_ndim(mesh));
+    args.attr_words = WF_ATTR_WORDS(to_mesh, placements, WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh));
     result = wf_dispatch_op_one_output(WF_OP_to_mesh, 1, &t, &args);
     if (result && wf_is_meta(result) && wf_observed_events & WF_EVENT_COLL)
         announce_exchange(t->layout, result->layout);

@@ -21,24 +21,64 @@ static void fill_operand(weft_operand *operand, const struct wf_tensor_desc *des
     memcpy(operand->shape, desc->global, sizeof operand->shape);
 }
 
+static_assert((int)WF_MAX_OP_ARGUMENTS == (int)WEFT_OP_INTEGERS, "as many as the program may give");
+
 /* The length of each tensor list (1 for a single tensor); then integers and texts. */
-static void fill_info_arguments(weft_op_info *info, const int64_t *attr, int n_attr, bool custom)
+static void fill_info_arguments(weft_op_info *info, const struct wf_registered_attrs *attrs)
 {
     int at = 0;
 
     for (int a = 0; at < info->n_in; a++) {
-        int count = custom ? (int)(attr[WF_CUSTOM_COUNTS] >> 4 * a & 15) : 1;
+        int count = (int)(attrs->list_lengths >> 4 * a & 15);
 
         info->first[a] = at;
         info->count[a] = count;
         info->n_arguments = a + 1;
         at += count;
     }
-    for (int i = custom ? WF_CUSTOM_FIRST : 0; i < n_attr; i++) {
-        if (custom && attr[WF_CUSTOM_TEXTS] >> i & 1)
-            info->texts[info->n_texts++] = wf_interned_text(attr[i]);
-        else if (info->n_integers < WEFT_OP_INTEGERS)
-            info->integers[info->n_integers++] = attr[i];
+    for (int i = 0; i < attrs->n_arguments; i++) {
+        if (attrs->texts >> i & 1)
+            info->texts[info->n_texts++] = wf_interned_text(attrs->arguments[i]);
+        else
+            info->integers[info->n_integers++] = attrs->arguments[i];
+    }
+}
+
+static int64_t attr_as_integer(const char *at, size_t size)
+{
+    int64_t whole;
+    int32_t half;
+
+    if (size == 1) return *(const uint8_t *)at;
+    if (size == sizeof half) {
+        memcpy(&half, at, sizeof half);
+        return half;
+    }
+    memcpy(&whole, at, sizeof whole);
+    return whole;
+}
+
+/* Of a built-in op: each tensor for itself, the attributes in their order as integers. */
+static void fill_info_built_in(weft_op_info *info, const struct wf_infer *call)
+{
+    const struct wf_attrs_info *kind = &wf_attrs_table[call->row->attrs];
+    const char *at = (const char *)call->attrs,
+               *end = at + (size_t)call->attr_words * sizeof(uint64_t);
+    int64_t count = -1; /* of the array that comes next; -1: all of it */
+
+    info->n_arguments = info->n_in;
+    for (int i = 0; i < info->n_in; i++) info->first[i] = i, info->count[i] = 1;
+    for (int f = 0; f < kind->n_fields; f++) {
+        const struct wf_attr_field *field = &kind->fields[f];
+        int64_t n = count >= 0 ? count : field->n;
+
+        count = -1;
+        if (field->kind == WF_FIELD_COUNT) count = attr_as_integer(at, field->size);
+        for (int64_t i = 0; field->kind == WF_FIELD_VALUE && i < n; i++)
+            if (at + (size_t)i * field->size < end && info->n_integers < WEFT_OP_INTEGERS)
+                info->integers[info->n_integers++] =
+                    attr_as_integer(at + (size_t)i * field->size, field->size);
+        at += field->size * (size_t)field->n;
     }
 }
 
@@ -56,7 +96,10 @@ void wf_fill_op_info(weft_op_info *info, const struct wf_infer *call)
         info->out[j].ndim = call->out[j].ndim;
         memcpy(info->out[j].shape, call->out[j].shape, sizeof info->out[j].shape);
     }
-    fill_info_arguments(info, call->attr, call->n_attr, call->row == &wf_ops[WF_OP_custom]);
+    if (call->row->attrs == WF_ATTRS_registered)
+        fill_info_arguments(info, &call->attrs->registered);
+    else
+        fill_info_built_in(info, call);
 }
 
 /* ---- planning ---- */
@@ -65,7 +108,7 @@ weft_status wf_plan_custom(struct wf_op_plan *plan, const struct wf_infer *call)
 {
     struct wf_infer mine = *call;
 
-    mine.n_out = wf_registered_op(call->attr[WF_CUSTOM_OP], true)->n_out;
+    mine.n_out = wf_registered_op(call->attrs->registered.op, true)->n_out;
     return wf_op_plan_by_rule(plan, &mine);
 }
 
@@ -90,7 +133,7 @@ static weft_status check_and_set_output(struct wf_infer *call, int j, const weft
 
 weft_status wf_shape_custom(struct wf_infer *call)
 {
-    const weft_op_spec *spec = wf_registered_op(call->attr[WF_CUSTOM_OP], true);
+    const weft_op_spec *spec = wf_registered_op(call->attrs->registered.op, true);
     weft_op_info info;
 
     for (int j = 0; j < call->n_out; j++) call->out[j].ndim = -1;
@@ -136,7 +179,7 @@ weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k)
 {
     struct prepared_kernel *p = WF_NEW(struct prepared_kernel);
 
-    p->spec = wf_registered_op(k->attr[WF_CUSTOM_OP], true);
+    p->spec = wf_registered_op(k->attrs->registered.op, true);
     p->info.op = k->op;
     p->info.n_in = k->n_in;
     p->info.n_out = k->n_out;
@@ -148,7 +191,7 @@ weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k)
         fill_operand(&p->info.out[j], k->out[j]);
         fill_local_operand(&p->out[j], k->out[j]);
     }
-    fill_info_arguments(&p->info, k->attr, (int)k->attr[WF_CUSTOM_LENGTH], true);
+    fill_info_arguments(&p->info, &k->attrs->registered);
     k->prep = p;
     k->run = run_registered_kernel;
     return WEFT_OK;
@@ -166,13 +209,13 @@ static void fill_info_of_plan(weft_op_info *info, const struct wf_op_plan *plan)
         fill_operand(&info->in[i], plan->in[i] ? &plan->in[i]->desc : NULL);
     for (int j = 0; j < plan->n_out; j++)
         fill_operand(&info->out[j], plan->out[j] ? &plan->out[j]->desc : NULL);
-    fill_info_arguments(info, plan->attr, plan->n_attr, true);
+    fill_info_arguments(info, &plan->attrs.registered);
 }
 
 void wf_vjp_custom(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    const weft_op_spec *spec = wf_registered_op(plan->attr[WF_CUSTOM_OP], true);
+    const weft_op_spec *spec = wf_registered_op(plan->attrs.registered.op, true);
     weft_tensor *from[WEFT_OP_INPUTS] = {0}, *to[WEFT_OP_OUTPUTS] = {0};
     bool wanted[WEFT_OP_INPUTS] = {0};
     weft_op_info info;
@@ -180,10 +223,10 @@ void wf_vjp_custom(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
 
     fill_info_of_plan(&info, plan);
     for (int i = 0; i < plan->n_in; i++) {
-        from[i] = n->saved[i];
+        from[i] = wf_saved_input(n, i);
         wanted[i] = wf_tape_node_needs_grad(n, i);
     }
-    for (int j = 0; j < plan->n_out; j++) to[j] = n->saved[WF_MAX_IN + j];
+    for (int j = 0; j < plan->n_out; j++) to[j] = wf_saved_output(n, j);
     if (spec->gradient(&call, in, spec->payload) != WEFT_OK && weft_error_status() == WEFT_OK)
         WF_FAIL(WEFT_ERR_STATE, "backward: the gradient of %s failed", plan->name);
 }
@@ -193,8 +236,8 @@ void wf_vjp_custom(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
 struct flat_op_arguments {
     weft_tensor *in[WF_MAX_IN];
     int n_in, n_arguments, n_numbers;
-    int64_t attr[WF_MAX_ATTR];
-    struct wf_op_args args;
+    struct wf_registered_attrs attrs;
+    struct wf_scalars scalars;
 };
 
 static weft_status add_op_tensors(struct flat_op_arguments *f, const char *op,
@@ -205,7 +248,7 @@ static weft_status add_op_tensors(struct flat_op_arguments *f, const char *op,
     WF_NEED(f->n_in + count <= WEFT_OP_INPUTS && f->n_arguments < WEFT_OP_INPUTS, WEFT_ERR_ARG,
             "%s: more than %d tensors", op, WEFT_OP_INPUTS);
     for (int i = 0; i < count; i++) f->in[f->n_in++] = a->count < 0 ? a->tensor : a->tensors[i];
-    f->attr[WF_CUSTOM_COUNTS] |= (int64_t)count << 4 * f->n_arguments++;
+    f->attrs.list_lengths |= (uint64_t)count << 4 * f->n_arguments++;
     return WEFT_OK;
 }
 
@@ -214,11 +257,11 @@ static weft_status add_op_attribute(struct flat_op_arguments *f, const char *op,
 {
     bool text = a->kind == WEFT_ARGUMENT_TEXT;
 
-    WF_NEED(f->args.n_attr < WF_CUSTOM_FIRST + WEFT_OP_INTEGERS, WEFT_ERR_ARG,
+    WF_NEED(f->attrs.n_arguments < WEFT_OP_INTEGERS, WEFT_ERR_ARG,
             "%s: more than %d integers and texts", op, WEFT_OP_INTEGERS);
     WF_NEED(!text || a->text, WEFT_ERR_ARG, "%s: no text", op);
-    if (text) f->attr[WF_CUSTOM_TEXTS] |= (int64_t)1 << f->args.n_attr;
-    f->attr[f->args.n_attr++] = text ? wf_intern_text(a->text) : a->integer;
+    if (text) f->attrs.texts |= (uint64_t)1 << f->attrs.n_arguments;
+    f->attrs.arguments[f->attrs.n_arguments++] = text ? wf_intern_text(a->text) : a->integer;
     return WEFT_OK;
 }
 
@@ -229,7 +272,7 @@ static weft_status add_op_argument(struct flat_op_arguments *f, const char *op,
     if (a->kind != WEFT_ARGUMENT_NUMBER) return add_op_attribute(f, op, a);
     WF_NEED(f->n_numbers < WEFT_OP_NUMBERS, WEFT_ERR_ARG, "%s: more than %d numbers", op,
             WEFT_OP_NUMBERS);
-    f->args.scalars.s[f->n_numbers++] = a->number;
+    f->scalars.s[f->n_numbers++] = a->number;
     return WEFT_OK;
 }
 
@@ -237,6 +280,7 @@ weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *a
 {
     const weft_op_spec *spec = wf_registered_op(op, true);
     struct flat_op_arguments f = {.n_in = 0};
+    struct wf_op_args args;
     weft_tensor *more[WF_MAX_OUT] = {0};
 
     WF_NEED(spec, WEFT_ERR_NOT_FOUND, "op_run: no op has the number %d", op);
@@ -247,12 +291,14 @@ weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *a
             "for outputs",
             spec->name);
     memset(out, 0, (size_t)spec->n_out * sizeof *out);
-    f.attr[WF_CUSTOM_OP] = op;
-    f.args = (struct wf_op_args){.n_attr = WF_CUSTOM_FIRST, .attr = f.attr};
+    f.attrs.op = op;
     for (int i = 0; i < n; i++) WF_TRY(add_op_argument(&f, spec->name, &arguments[i]));
-    f.attr[WF_CUSTOM_LENGTH] = f.args.n_attr;
+    args =
+        (struct wf_op_args){.attrs = &f.attrs,
+                            .attr_words = WF_ATTR_WORDS(registered, arguments, f.attrs.n_arguments),
+                            .scalars = f.scalars};
     if (!spec->gradient) weft_no_grad_open();
-    out[0] = wf_dispatch_op(WF_OP_custom, f.n_in, f.in, &f.args, more);
+    out[0] = wf_dispatch_op(WF_OP_custom, f.n_in, f.in, &args, more);
     if (!spec->gradient) weft_no_grad_close();
     if (!out[0]) return weft_error_status();
     for (int j = 1; j < spec->n_out; j++) out[j] = more[j - 1];

@@ -58,15 +58,18 @@ const weft_op_spec *wf_registered_op(int64_t id, bool gone)
     return &registry.ops[id]->spec;
 }
 
-struct wf_user_rule wf_user_rule(enum wf_op op, const int64_t *attr)
+struct wf_user_rule wf_user_rule(const struct wf_op_row *row, const union wf_op_attrs *attrs)
 {
-    if (op == WF_OP_custom) return registry.ops[attr[WF_CUSTOM_OP]]->rule;
-    return registry.rules ? registry.rules[op] : (struct wf_user_rule){0};
+    if (row->attrs == WF_ATTRS_registered) return registry.ops[attrs->registered.op]->rule;
+    return registry.rules ? registry.rules[row - wf_ops] : (struct wf_user_rule){0};
 }
 
-const char *wf_op_name(enum wf_op op, const int64_t *attr)
+const char *wf_op_name(enum wf_op op, const void *attrs)
 {
-    return op == WF_OP_custom ? registry.ops[attr[WF_CUSTOM_OP]]->spec.name : wf_ops[op].name;
+    const struct wf_registered_attrs *registered = attrs;
+
+    return wf_ops[op].attrs == WF_ATTRS_registered ? registry.ops[registered->op]->spec.name
+                                                   : wf_ops[op].name;
 }
 
 /* ---- ops ---- */

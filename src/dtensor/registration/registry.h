@@ -13,14 +13,14 @@ struct wf_user_rule {
     void *payload;
 };
 
-/** The rule registered for this op; `attr` are the call's attributes. */
-struct wf_user_rule wf_user_rule(enum wf_op op, const int64_t *attr);
+/** The rule registered for the op of this row; `attrs` are the call's. */
+struct wf_user_rule wf_user_rule(const struct wf_op_row *row, const union wf_op_attrs *attrs);
 
 /** A registered op; NULL when there is none of this number or it was unregistered (`gone`). */
 const weft_op_spec *wf_registered_op(int64_t id, bool gone);
 
 /** The op's name for messages; lives as long as the library. */
-const char *wf_op_name(enum wf_op op, const int64_t *attr);
+const char *wf_op_name(enum wf_op op, const void *attrs);
 
 /** One copy per rank of a text that is an argument, and its number. */
 int64_t wf_intern_text(const char *text);
@@ -28,10 +28,6 @@ const char *wf_interned_text(int64_t number);
 
 /** The description of a call that a rule gets. */
 void wf_fill_op_info(weft_op_info *info, const struct wf_infer *call);
-
-/** Attributes of WF_OP_custom: the op, the sizes of its arguments (four bits each), which
- * attributes are texts, their number, then integers and texts in the order of the call. */
-enum { WF_CUSTOM_OP, WF_CUSTOM_COUNTS, WF_CUSTOM_TEXTS, WF_CUSTOM_LENGTH, WF_CUSTOM_FIRST };
 
 /** Drop what this thread registered. */
 void wf_registry_finalize(void);

@@ -279,7 +279,7 @@ static struct attention *attention_new(struct wf_kernel_call *k, const struct wf
     p->shape = (struct wf_attention){.tq = q->shape[1],
                                      .tk = keys->shape[1],
                                      .d = q->shape[layout == HEADS ? 3 : 4],
-                                     .causal = k->attr[0] != 0};
+                                     .causal = k->attrs->attention.causal};
     k->prep = p;
     k->drop = attention_free;
     k->run = attention_run;
@@ -392,7 +392,7 @@ weft_status wf_cpu_attention(struct wf_kernel_call *k)
 /* in: qkv, mask, bias */
 weft_status wf_cpu_attention_packed(struct wf_kernel_call *k)
 {
-    enum head_layout layout = k->attr[1] ? PACKED_GROUPS : PACKED_HEADS;
+    enum head_layout layout = k->attrs->attention.grouped ? PACKED_GROUPS : PACKED_HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, -1, 1));
@@ -431,8 +431,8 @@ weft_status wf_cpu_attention_grad(struct wf_kernel_call *k)
 /* in: do, qkv, o, lse, mask, bias */
 weft_status wf_cpu_attention_packed_grad(struct wf_kernel_call *k)
 {
-    enum head_layout layout = k->attr[1] ? PACKED_GROUPS : PACKED_HEADS,
-                     heads = k->attr[1] ? GROUPS : HEADS;
+    enum head_layout layout = k->attrs->attention.grouped ? PACKED_GROUPS : PACKED_HEADS,
+                     heads = k->attrs->attention.grouped ? GROUPS : HEADS;
     struct attention *p;
 
     WF_TRY(check_dtypes(k, 3, 4));

@@ -98,7 +98,7 @@ weft_status wf_cpu_cat(struct wf_kernel_call *k)
     const struct wf_tensor_desc *y = k->out[0];
     struct wf_operand_strides to =
         wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
-    int64_t dim = k->attr[0], at = 0;
+    int64_t dim = k->attrs->dim.dim, at = 0;
     struct cat *p;
 
     WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));

@@ -7,7 +7,7 @@
  *
  * An index counts rows of the global table; this rank holds some of its rows and columns. Rows held
  * elsewhere give zeros and take nothing, so the ranks' results add up to the whole. One row of the
- * global table may be said to take nothing anywhere (attr[1] of the gradient).
+ * global table may be said to take nothing anywhere (padding_row).
  */
 #include "kernels/cpu/moves/embedding.h"
 
@@ -94,7 +94,8 @@ static void embedding_grad_run(const struct wf_kernel_call *k, void *const *out,
          *sums = p->wide ? scratch + p->d.scratch + p->index.scratch : out[0];
     const char *d = wf_operand_copy_if_needed(&p->d, in[0], scratch);
     const void *index = wf_operand_copy_if_needed(&p->index, in[1], scratch + p->d.scratch);
-    int64_t padding = k->attr[1] ? k->attr[1] - 1 - p->table->offset[p->rows] : -1;
+    int64_t padding_row = k->attrs->embedding_grad.padding_row,
+            padding = padding_row >= 0 ? padding_row - p->table->offset[p->rows] : -1;
     int64_t cols = p->table->shape[p->rows + 1], rows = p->table->shape[p->rows],
             sum_bytes = p->wide ? (int64_t)sizeof(float) : p->bytes;
 

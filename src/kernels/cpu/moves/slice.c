@@ -60,7 +60,7 @@ static void prepare_sharded(struct wf_kernel_call *k, struct slice *p,
 {
     const struct wf_tensor_desc *y = k->out[0];
     int64_t one[WEFT_MAX_DIMS], to_step, from_step;
-    int dim = (int)k->attr[0];
+    int dim = (int)k->attrs->slice.dim;
 
     memcpy(one, y->shape, sizeof one);
     one[dim] = 1;
@@ -109,7 +109,7 @@ weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
     struct wf_operand_strides to =
         wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
     struct wf_operand_strides from = wf_strides_broadcast(d, d->ndim, d->shape);
-    int64_t dim = k->attr[0];
+    int64_t dim = k->attrs->slice.dim;
     struct slice *p;
 
     WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));

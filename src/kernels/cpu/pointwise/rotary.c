@@ -3,8 +3,6 @@
  * frequency. Frequencies, with Llama's scaling for long contexts, are computed once per plan;
  * angles, in f64, whenever the positions differ from those of the last call.
  */
-#include "kernels/cpu/pointwise/rotary.h"
-
 #include <math.h>
 
 #include "base/dtype.h"
@@ -44,27 +42,21 @@ static void free_rotary(void *prep)
 /* ---- frequencies and angles ---- */
 
 /* Llama 3.1: long waves are stretched, short ones kept, those between blended. */
-static double llama3_frequency(double frequency, const int64_t *attr)
+static double llama3_frequency(double frequency, const struct wf_rotary_attrs *attrs)
 {
     const double pi = 3.14159265358979323846;
-    double factor = wf_bits_to_double(attr[WF_ROTARY_FACTOR]),
-           low = wf_bits_to_double(attr[WF_ROTARY_LOW]);
-    double high = wf_bits_to_double(attr[WF_ROTARY_HIGH]),
-           length = wf_bits_to_double(attr[WF_ROTARY_LENGTH]);
-    double turns = length * frequency / (2 * pi), smooth;
+    double turns = attrs->length * frequency / (2 * pi), smooth;
 
-    if (turns < low) return frequency / factor;
-    if (turns > high) return frequency;
-    smooth = (turns - low) / (high - low);
-    return (1 - smooth) * frequency / factor + smooth * frequency;
+    if (turns < attrs->low) return frequency / attrs->factor;
+    if (turns > attrs->high) return frequency;
+    smooth = (turns - attrs->low) / (attrs->high - attrs->low);
+    return (1 - smooth) * frequency / attrs->factor + smooth * frequency;
 }
 
-static double scaled_frequency(double frequency, const int64_t *attr)
+static double scaled_frequency(double frequency, const struct wf_rotary_attrs *attrs)
 {
-    if (attr[WF_ROTARY_SCALING] == WF_ROTARY_LINEAR)
-        return frequency / wf_bits_to_double(attr[WF_ROTARY_FACTOR]);
-    return attr[WF_ROTARY_SCALING] == WF_ROTARY_LLAMA3 ? llama3_frequency(frequency, attr)
-                                                       : frequency;
+    if (attrs->scaling == WF_ROTARY_LINEAR) return frequency / attrs->factor;
+    return attrs->scaling == WF_ROTARY_LLAMA3 ? llama3_frequency(frequency, attrs) : frequency;
 }
 
 static char *table_row(const struct rotary *p, int64_t row)
@@ -144,17 +136,19 @@ static const struct wf_transformer *loops_for_dtype(uint8_t dtype)
 
 static void make_tables(struct rotary *p, const struct wf_kernel_call *k)
 {
-    double base = wf_bits_to_double(k->attr[WF_ROTARY_BASE]), dims = (double)(2 * p->half);
+    const struct wf_rotary_attrs *attrs = &k->attrs->rotary;
+    double dims = (double)(2 * p->half);
     int64_t rows = p->indexed ? 1 : p->tokens;
 
     p->frequency = wf_calloc((size_t)p->half + 1, sizeof *p->frequency);
     for (int64_t j = 0; j < p->half; j++)
-        p->frequency[j] = scaled_frequency(pow(base, -2.0 * (double)j / dims), k->attr);
+        p->frequency[j] = scaled_frequency(pow(attrs->base, -2.0 * (double)j / dims), attrs);
     p->table = wf_calloc((size_t)(2 * rows * p->half) + 1, wf_dtypes[p->table_dtype].size);
 }
 
 static void set_sizes(struct rotary *p, const struct wf_kernel_call *k)
 {
+    const struct wf_rotary_attrs *attrs = &k->attrs->rotary;
     const struct wf_tensor_desc *x = k->in[0];
 
     p->batches = x->shape[0];
@@ -164,12 +158,12 @@ static void set_sizes(struct rotary *p, const struct wf_kernel_call *k)
     p->heads = 1;
     for (int d = 2; d < x->ndim - 1; d++) p->heads *= x->shape[d];
     p->last = x->ndim > 3 ? x->shape[x->ndim - 2] : 1;
-    p->turned = k->attr[WF_ROTARY_HEADS] < p->last ? k->attr[WF_ROTARY_HEADS] : p->last;
-    p->half = k->attr[WF_ROTARY_DIMS] / 2;
+    p->turned = attrs->heads < p->last ? attrs->heads : p->last;
+    p->half = attrs->dims / 2;
     p->bytes = (int64_t)wf_dtypes[x->dtype].size;
-    p->interleaved = k->attr[WF_ROTARY_INTERLEAVED] != 0;
+    p->interleaved = attrs->interleaved;
     p->indexed = k->n_in > 1 && k->in[1];
-    p->sign = k->attr[WF_ROTARY_BACK] ? -1 : 1;
+    p->sign = attrs->backward ? -1 : 1;
     p->table_dtype = x->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
 }
 

@@ -3,8 +3,7 @@
  *
  *   x [*,K...]  w [N...,K...]  bias [N...] or NULL  y, d [*,N...]
  *
- * attr: contracted dims, and of y and dx WF_LINEAR_*; dw of a transposed w is dw of x and d
- * exchanged.
+ * dw of a transposed w is dw of x and d exchanged.
  *
  * Each is one product of two operands seen as matrices.
  */
@@ -100,8 +99,8 @@ static weft_status linear_prepare(struct wf_kernel_call *k, struct matrix_operan
 
 weft_status wf_cpu_linear(struct wf_kernel_call *k)
 {
-    int k_dims = (int)k->attr[0];
-    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+    int k_dims = k->attrs->linear.k_dims;
+    bool transposed = k->attrs->linear.transposed;
 
     return linear_prepare(k, (struct matrix_operands){
                                  .left_split = k->in[0]->ndim - k_dims,
@@ -113,12 +112,12 @@ weft_status wf_cpu_linear(struct wf_kernel_call *k)
 
 weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
 {
-    int n_dims = k->in[1]->ndim - (int)k->attr[0];
-    bool transposed = (k->attr[1] & WF_LINEAR_TRANSPOSED) != 0;
+    int k_dims = k->attrs->linear.k_dims, n_dims = k->in[1]->ndim - k_dims;
+    bool transposed = k->attrs->linear.transposed;
 
     return linear_prepare(k, (struct matrix_operands){
                                  .left_split = k->in[0]->ndim - n_dims,
-                                 .right_split = transposed ? (int)k->attr[0] : n_dims,
+                                 .right_split = transposed ? k_dims : n_dims,
                                  .turn_right = transposed,
                              });
 }
@@ -126,8 +125,8 @@ weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
 weft_status wf_cpu_linear_dw(struct wf_kernel_call *k)
 {
     return linear_prepare(k, (struct matrix_operands){
-                                 .left_split = k->in[0]->ndim - (int)k->attr[1],
-                                 .right_split = k->in[1]->ndim - (int)k->attr[0],
+                                 .left_split = k->in[0]->ndim - k->attrs->linear_dw.n_dims,
+                                 .right_split = k->in[1]->ndim - k->attrs->linear_dw.k_dims,
                                  .turn_left = true,
                              });
 }

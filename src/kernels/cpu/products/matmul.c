@@ -1,7 +1,7 @@
 /*
  * matmul.c: y = op(a) op(b) over the last two dims, leading dims broadcast.
  *
- *   a [*,m,k] (stored [*,k,m] when attr[0])  b [*,k,n] (stored [*,n,k] when attr[1])  y [*,m,n]
+ *   a [*,m,k]  b [*,k,n]  y [*,m,n]; transposed, a is stored [*,k,m], b [*,n,k]
  *
  * A batch is a walk over its leading dims with one product each; a single b shared by the whole
  * batch makes one tall product of it.
@@ -99,7 +99,7 @@ static bool b_is_shared_by_batch(const struct wf_kernel_call *k)
 {
     for (int i = 0; i < k->in[B]->ndim - 2; i++)
         if (k->in[B]->shape[i] != 1) return false;
-    return !k->attr[0] && k->in[A]->ndim > 2 && k->in[A]->ndim == k->out[0]->ndim;
+    return !k->attrs->matmul.transpose_a && k->in[A]->ndim > 2 && k->in[A]->ndim == k->out[0]->ndim;
 }
 
 static void prepare_matrices(struct matmul *p, const struct wf_kernel_call *k)
@@ -119,7 +119,7 @@ static void prepare_matrices(struct matmul *p, const struct wf_kernel_call *k)
 static void prepare_gemm(struct matmul *p, const struct wf_kernel_call *k)
 {
     const struct wf_operand *a = &p->lies[A], *b = &p->lies[B];
-    bool turn_a = k->attr[0] != 0, turn_b = k->attr[1] != 0;
+    bool turn_a = k->attrs->matmul.transpose_a, turn_b = k->attrs->matmul.transpose_b;
     int64_t n = turn_b ? b->rows : b->cols;
 
     p->gemm = (struct wf_gemm){

@@ -171,8 +171,8 @@ weft_status wf_cpu_multinomial(struct wf_kernel_call *k)
     p->loops = WF_ISA_PICK(wf_random);
     p->load = wf_dtypes[x->dtype].load;
     p->width = x->shape[x->ndim - 1];
-    p->n = k->attr[0];
-    p->replacement = k->attr[1] != 0;
+    p->n = k->attrs->multinomial.n;
+    p->replacement = k->attrs->multinomial.replacement;
     p->step = from.stride[x->ndim - 1] * from.bytes;
     p->weights = wf_malloc((size_t)(p->width + 1) * sizeof *p->weights);
     p->times = wf_malloc((size_t)(p->n + 1) * sizeof *p->times);

@@ -127,8 +127,8 @@ static weft_status prepare_reduce(struct wf_kernel_call *k, const struct wf_redu
     k->prep = p = WF_NEW(struct reduce);
     p->loops = *loops;
     p->bytes = wf_dtypes[x->dtype].size;
-    collect_dims(&p->kept, x, k->attr[0], false);
-    collect_dims(&p->reduced, x, k->attr[0], true);
+    collect_dims(&p->kept, x, k->attrs->reduce.dims, false);
+    collect_dims(&p->reduced, x, k->attrs->reduce.dims, true);
     p->empty = p->reduced.count == 0;
     if (k->out[0]->numel == 0) {
         k->run = wf_kernel_run_noop;

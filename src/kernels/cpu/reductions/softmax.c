@@ -74,7 +74,7 @@ static weft_status prepare_softmax(struct wf_kernel_call *k, const struct wf_sof
     k->prep = p = WF_NEW(struct softmax);
     k->drop = free_softmax;
     p->loops = loops[dtype];
-    wf_row_plan_make(&p->rows, k, k->n_in, (int)k->attr[0]);
+    wf_row_plan_make(&p->rows, k, k->n_in, (int)k->attrs->dim.dim);
     k->run = k->out[0]->numel == 0 ? wf_kernel_run_noop
              : !p->rows.dense      ? run_strided
              : p->rows.stride == 1 ? run_rows

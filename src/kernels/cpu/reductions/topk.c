@@ -44,7 +44,7 @@ static void topk_run(const struct wf_kernel_call *k, void *const *out, const voi
     const char *x = wf_operand_copy_if_needed(&p->x, in[0], scratch);
     const int64_t *labels =
         k->n_in > 1 && in[1] ? wf_operand_copy_if_needed(&p->labels, in[1], copied) : NULL;
-    int64_t n = k->attr[0];
+    int64_t n = k->attrs->topk.k;
 
     for (int64_t i = 0; i < p->x.rows; i++) {
         struct wf_topk_row row = {.n = p->x.cols,
@@ -68,7 +68,7 @@ weft_status wf_cpu_topk(struct wf_kernel_call *k)
     p->bytes = wf_dtypes[x->dtype].size;
     wf_operand_prepare_rows(&p->x, x, x->ndim - 1);
     if (k->n_in > 1 && k->in[1]) wf_operand_prepare_rows(&p->labels, k->in[1], x->ndim - 1);
-    wf_scratch_reserve(p->x.scratch + p->labels.scratch + p->loops.scratch_bytes(k->attr[0]));
+    wf_scratch_reserve(p->x.scratch + p->labels.scratch + p->loops.scratch_bytes(k->attrs->topk.k));
     k->prep = p;
     k->drop = topk_free;
     k->run = topk_run;
