@@ -25,8 +25,9 @@ static bool is_op_plan_distributed(const struct wf_op_plan *plan)
 static bool is_op_plan_trivial(const struct wf_op_plan *plan)
 {
     bool moves = plan->slow_path & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
+    const struct wf_op_row *row = &wf_ops[plan->op];
 
-    return (!wf_ops[plan->op].prepare && !moves) || plan->op == WF_OP_cast;
+    return (!row->prepare && !moves) || (row->linear & (uint32_t)WF_CONVERTS);
 }
 
 static struct wf_ledger_line ledger_line_of_event(const struct wf_event *event)

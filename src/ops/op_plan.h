@@ -22,6 +22,7 @@ enum wf_plan_execution {
  * nothing. */
 struct wf_grad_type_problem {
     const char *wrong, *share;
+    bool entering; /* the plain input becomes a distributed tensor: from_local */
     uint8_t wrong_input, wrong_axis;
     uint8_t no_gradient, share_axis; /* bits of inputs of which no gradient may be wanted */
 };

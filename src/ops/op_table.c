@@ -15,6 +15,7 @@
 #define OF_FLOATS ((uint32_t)WF_FLOATS_ONLY)
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
+#define CONVERTS ((uint32_t)WF_CONVERTS)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
 #define MASKED WEFT_MASKED

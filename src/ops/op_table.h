@@ -20,6 +20,7 @@ struct wf_infer {
         int ndim; /* -1: output not made */
         int64_t shape[WEFT_MAX_DIMS];
     } out[WF_MAX_OUT]; /* filled in by the shape function */
+    bool averages;     /* and this: what ranks make of their shards is averaged, not added up */
 };
 
 /** Letters of a rule, one per dim: 0 may not be sharded; dims with the same letter > 0 are sharded
@@ -63,6 +64,7 @@ enum {
     WF_FLOATS_ONLY = 1 << 29,
     WF_BOXES_ONLY = 1 << 28,
     WF_RISING = 1 << 27,
+    WF_CONVERTS = 1 << 26,
     WF_ADDEND_SHIFT = 16,
     WF_MAX_ADDEND = 0xff
 };
@@ -77,7 +79,8 @@ struct wf_op_row {
                         WF_FLOATS_ONLY: integers have no partial sums here,
                         WF_BOXES_ONLY: shards must be single runs,
                         WF_RISING: a larger element never gives a smaller one, so maxima and minima
-                        pass instead of sums, unless the result is bool */
+                        pass instead of sums, unless the result is bool,
+                        WF_CONVERTS: nothing is computed but another dtype */
     weft_reduce reduce;
     wf_shape_fn *shape;
     wf_kernel_prepare *prepare; /* NULL: a view */

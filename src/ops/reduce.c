@@ -11,6 +11,7 @@ weft_status wf_shape_reduce(struct wf_infer *call)
     const struct wf_tensor_desc *x = &call->in[0]->desc;
     int at = 0;
 
+    call->averages = attrs->mean;
     call->out[0].dtype = (weft_dtype)x->dtype;
     for (int d = 0; d < x->ndim; d++) {
         if (!(attrs->dims >> d & 1))

@@ -365,7 +365,7 @@ static weft_status call_user_rule(const struct wf_infer *call, weft_rule **made)
 
     *made = NULL;
     if (!rule.function) {
-        WF_NEED(call->row != &wf_ops[WF_OP_custom], WEFT_ERR_LAYOUT,
+        WF_NEED(call->row->attrs != WF_ATTRS_registered, WEFT_ERR_LAYOUT,
                 "%s does not have a sharding strategy registered: %s", call->name,
                 wf_infer_inputs_text(call));
         return WEFT_OK;

@@ -162,6 +162,7 @@ void wf_grad_types_check_from_local(struct wf_op_plan *plan, const weft_placemen
 {
     const struct wf_grad_types *types = &plan->in[0]->grad_types;
 
+    plan->grad_type_problem.entering = true;
     for (int a = 0; a < plan->out[0]->n_axes; a++)
         check_entry_along_axis(plan, a, type_along_axis(types, plan->out[0]->mesh, a),
                                placements[a], gradient ? &gradient[a] : NULL, sized);
@@ -224,9 +225,7 @@ static void check_pairs_of_inputs(struct axis_inference *l)
 /* The partial result of a mean is an average of the ranks' means. */
 static uint8_t reduce_of_partial_output(const struct wf_infer *call)
 {
-    bool mean = call->row == &wf_ops[WF_OP_sum] && call->attrs->reduce.mean;
-
-    return (uint8_t)(mean ? WEFT_AVG : call->row->reduce);
+    return (uint8_t)(call->averages ? WEFT_AVG : call->row->reduce);
 }
 
 /* The first input of `set` that is no term, -1 when all are and nothing else differs from rank to
@@ -414,7 +413,7 @@ weft_tensor *weft_drop_grad_types(weft_tensor *t)
 /* The mesh whose axes the problem is of. */
 static weft_mesh *mesh_of_problem(const struct wf_op_plan *plan)
 {
-    if (plan->op == WF_OP_from_local) return plan->out[0]->mesh;
+    if (plan->grad_type_problem.entering) return plan->out[0]->mesh;
     for (int i = 0; i < plan->n_in; i++)
         if (plan->in[i] && plan->in[i]->mesh) return plan->in[i]->mesh;
     for (int i = 0; i < plan->n_in; i++)
@@ -428,7 +427,7 @@ static weft_status refuse_grad_types(const struct wf_op_plan *plan, int input, i
     char text[384], as[WF_PLACEMENT_TEXT + 8] = "";
 
     wf_layout_print(plan->in[input], text, sizeof text);
-    if (plan->op == WF_OP_from_local) {
+    if (plan->grad_type_problem.entering) {
         memcpy(as, " as ", 4);
         weft_placements_format(&plan->out[0]->placements[axis], 1, as + 4, sizeof as - 4);
     }
