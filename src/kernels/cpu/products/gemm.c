@@ -183,17 +183,17 @@ enum { TINY = 16 * 16 * 16 };
  *   elsewhere sgemm is never far from the peak (d W of 768 x 384, 128 rows: 173, own 161; d^T x:
  *   160, own 150)
  *
+ * oneDNN 3.13 chooses alike: docs/decisions/0030-f32-products.md has its figures beside 2.6's and
+ * libxsmm's, and why x W^T of 65 to 160 rows is oneDNN's.
+ *
  * On Zen 5 turned made 230 at 128 rows, sgemm 150; own has not been measured there.
  */
 static enum f32_method choose_f32_method_avx512(const struct wf_gemm *g)
 {
-    bool some = g->m > 64 && g->m <= 160 && wf_knobs.threads <= 1;
-
-    if (!g->ta && g->tb && g->n > g->m) {
-        if (some) return OWN_LOOPS;
+    if (!g->ta && g->tb && g->n > g->m)
         return g->m >= 6 && g->m <= 128 && g->ldc == g->n ? DNNL_TRANSPOSED : DNNL_SGEMM;
-    }
-    return some && !g->ta && !g->tb && g->ldb % 1024 == 0 ? OWN_LOOPS : DNNL_SGEMM;
+    if (wf_knobs.threads > 1 || g->ta || g->tb) return DNNL_SGEMM;
+    return g->ldb % 1024 == 0 && g->m > 64 && g->m <= 160 ? OWN_LOOPS : DNNL_SGEMM;
 }
 
 static enum f32_method choose_f32_method_avx2(const struct wf_gemm *g)
