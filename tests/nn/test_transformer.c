@@ -135,6 +135,14 @@ WT_TEST(attention__refuses_what_does_not_fit)
     weft_tensor *q = NOISE(B, T, H, D), *k = NOISE(B, T, G, D), *mask = NOISE(B, T, T);
 
     WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = T + 1}));
+    WT_FAILED(WEFT_ERR_ARG, "keys unused");
+    WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = -1}));
+    WT_FAILED(WEFT_ERR_ARG, "-1 of");
+    WT_ALL(same(weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = T}),
+                weft_zeros_like(q)));
+    WT_ALL(!weft_attention_packed_with(NOISE(B, T, 3, H * D),
+                                       (weft_attention_options){.unused_keys = 1}));
+    WT_FAILED(WEFT_ERR_ARG, "attention_packed: all keys are used");
     WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.mask = NOISE(B, 2, T)}));
     WT_ALL(
         !weft_attention_with(q, NOISE(B, T, 4, D), NOISE(B, T, 4, D), (weft_attention_options){0}));

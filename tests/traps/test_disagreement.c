@@ -320,6 +320,33 @@ static int read_into_little_room(void *payload)
     return t && weft_read_f64(t, out, weft_mesh_coordinate(mesh, 0) == 1 ? 17 : 18) ? 1 : 0;
 }
 
+/* The root's list has something else at one place; the others have entered the collective. */
+static int scatter_with(int place, weft_tensor *other)
+{
+    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
+    weft_tensor *list[RANKS];
+
+    for (int r = 0; r < RANKS; r++) list[r] = r == place ? other : matrix();
+    return weft_mesh_scatter(matrix(), weft_world_rank() == 0 ? list : NULL, mesh, 0, 0) != WEFT_OK;
+}
+
+static int scatter_too_few(void *payload) { return (void)payload, scatter_with(3, NULL); }
+
+static int scatter_another_shape(void *payload)
+{
+    return (void)payload, scatter_with(2, weft_full(WEFT_F32, 2, (int64_t[]){6, 8}, 1));
+}
+
+static int scatter_another_dtype(void *payload)
+{
+    return (void)payload, scatter_with(1, weft_full(WEFT_I32, 2, (int64_t[]){8, 6}, 1));
+}
+
+static int scatter_another_rank(void *payload)
+{
+    return (void)payload, scatter_with(0, weft_full(WEFT_F32, 1, (int64_t[]){8}, 1));
+}
+
 /* The op that moves its operands is named with the collective. */
 static int multiply_differently(void *payload)
 {
@@ -513,6 +540,16 @@ static const struct program {
     {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
     {multiply_differently, "1", {"f32 on axis tp for matmul", "not arrived: rank 1"}},
     {call_own_op_differently, "1", {"on axis tp for own_op", "not arrived: rank 1"}},
+    {scatter_too_few, "1", {"rank 0: ", "mesh_scatter: tensor 3 of the list is missing"}},
+    {scatter_another_shape,
+     "1",
+     {"rank 0: ", "mesh_scatter: tensor 2 of the list is missing or has another"}},
+    {scatter_another_dtype,
+     "1",
+     {"rank 0: ", "mesh_scatter: tensor 1 of the list is missing or has another"}},
+    {scatter_another_rank,
+     "1",
+     {"rank 0: ", "mesh_scatter: tensor 0 of the list is missing or has another"}},
     /* trial 2 */
     {update_a_turned_weight, "1", {"sgd: this rank's shard of parameter 'weight' is strided", ""}},
     {replicate_a_turned_weight, "1", {"this rank's shard of parameter 'weight'", "is strided"}},
