@@ -51,7 +51,7 @@ static void copy_plainly(int ndim, const int64_t *shape, const int64_t *src_stri
     }
 }
 
-START_TEST(copy__moves_what_plain_loops_move_and_nothing_else)
+WT_UNIT(copy__moves_what_plain_loops_move_and_nothing_else)
 {
     static const size_t elements[] = {1, 2, 4, 8};
     char *src = malloc(8 * ROOM), *dst = calloc(8, ROOM), *want = calloc(8, ROOM);
@@ -80,9 +80,8 @@ START_TEST(copy__moves_what_plain_loops_move_and_nothing_else)
     free(dst);
     free(want);
 }
-END_TEST
 
-START_TEST(copy__of_contiguous_data_is_one_run)
+WT_UNIT(copy__of_contiguous_data_is_one_run)
 {
     static const int64_t shape[3] = {4, 5, 6}, strides[3] = {30, 6, 1};
     struct wf_strided_copy copy;
@@ -91,10 +90,9 @@ START_TEST(copy__of_contiguous_data_is_one_run)
     ck_assert_int_eq(copy.loops, 0);
     ck_assert_uint_eq(copy.run, 480);
 }
-END_TEST
 
 /* A source that repeats its elements along a dim, and arrays without any. */
-START_TEST(copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing)
+WT_UNIT(copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing)
 {
     static const int64_t shape[2] = {20, 40}, none[2] = {20, 0}, packed[2] = {40, 1};
     static const int64_t repeats[2][2] = {{0, 1}, {1, 0}};
@@ -110,9 +108,8 @@ START_TEST(copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_noth
     wf_strided_copy_init(&copy, 2, none, repeats[0], packed, 4);
     wf_strided_copy_run(&copy, NULL, NULL);
 }
-END_TEST
 
-START_TEST(copy__merges_dims_that_follow_each_other_on_both_sides)
+WT_UNIT(copy__merges_dims_that_follow_each_other_on_both_sides)
 {
     static const int64_t shape[4] = {2, 3, 4, 5}, src[4] = {120, 40, 10, 1},
                          dst[4] = {60, 20, 5, 1};
@@ -123,17 +120,5 @@ START_TEST(copy__merges_dims_that_follow_each_other_on_both_sides)
     ck_assert_int_eq(copy.count[0], 24);
     ck_assert_uint_eq(copy.run, 40);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("strided_copy");
-    TCase *tc = tcase_create("strided_copy");
-
-    tcase_add_test(tc, copy__moves_what_plain_loops_move_and_nothing_else);
-    tcase_add_test(tc, copy__of_contiguous_data_is_one_run);
-    tcase_add_test(tc, copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing);
-    tcase_add_test(tc, copy__merges_dims_that_follow_each_other_on_both_sides);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("strided_copy"); }

@@ -258,7 +258,7 @@ static size_t listen_to(int in, char *text, size_t room)
     return used;
 }
 
-START_TEST(fault__ends_the_job_with_a_sentence)
+WT_UNIT_TIMES(fault__ends_the_job_with_a_sentence, (int)(sizeof faults / sizeof *faults))
 {
     const struct fault *fault = &faults[_i];
     char text[4096];
@@ -279,7 +279,6 @@ START_TEST(fault__ends_the_job_with_a_sentence)
         ck_assert_msg(strstr(text, fault->says[i]), "%s: no '%s' in: %s", fault->name,
                       fault->says[i], text);
 }
-END_TEST
 
 static int do_alike(void *payload)
 {
@@ -290,22 +289,11 @@ static int do_alike(void *payload)
     return 0;
 }
 
-START_TEST(fault__equal_collectives_pass_the_fingerprint)
+WT_UNIT(fault__equal_collectives_pass_the_fingerprint)
 {
     wf_knobs.check = 2;
     ck_assert_int_eq(wf_comm_run_rank_threads(RANKS, do_alike, NULL), 0);
     wf_knobs.check = 1;
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("comm_faults");
-    TCase *cases = tcase_create("faults");
-
-    tcase_add_loop_test(cases, fault__ends_the_job_with_a_sentence, 0,
-                        (int)(sizeof faults / sizeof *faults));
-    tcase_add_test(cases, fault__equal_collectives_pass_the_fingerprint);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("comm_faults"); }

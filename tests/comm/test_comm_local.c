@@ -12,7 +12,8 @@
 
 static const int rank_counts[] = {1, 2, 3, 4, 8};
 
-START_TEST(local__every_collective_equals_the_serial_tree)
+WT_UNIT_TIMES(local__every_collective_equals_the_serial_tree,
+              (int)(sizeof rank_counts / sizeof *rank_counts))
 {
     int failed;
 
@@ -23,7 +24,6 @@ START_TEST(local__every_collective_equals_the_serial_tree)
     ck_assert_msg(failed == 0, "%d failures on %d ranks, first: %s", failed, rank_counts[_i],
                   weft_error_message());
 }
-END_TEST
 
 static int fail_on_two_ranks(void *payload)
 {
@@ -35,7 +35,7 @@ static int fail_on_two_ranks(void *payload)
     return rank == 1 || rank == 2 ? 10 + rank : 0;
 }
 
-START_TEST(local__first_failing_rank_leaves_its_error)
+WT_UNIT(local__first_failing_rank_leaves_its_error)
 {
     weft_error_clear();
     ck_assert_int_eq(wf_comm_run_rank_threads(4, fail_on_two_ranks, NULL), 11);
@@ -43,7 +43,6 @@ START_TEST(local__first_failing_rank_leaves_its_error)
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "the shape of rank one"));
     weft_error_clear();
 }
-END_TEST
 
 static int know_oneself(void *payload)
 {
@@ -54,11 +53,10 @@ static int know_oneself(void *payload)
            strcmp(wf_comm_backend_name(world), "local") != 0;
 }
 
-START_TEST(local__thread_knows_its_rank_and_world)
+WT_UNIT(local__thread_knows_its_rank_and_world)
 {
     ck_assert_int_eq(wf_comm_run_rank_threads(3, know_oneself, NULL), 0);
 }
-END_TEST
 
 static _Thread_local int started;
 static int finished_in_order;
@@ -73,25 +71,23 @@ static int was_started(void *payload)
     return started ? 0 : 1;
 }
 
-START_TEST(local__hooks_surround_the_body)
+WT_UNIT(local__hooks_surround_the_body)
 {
     wf_comm_set_thread_hooks(start, finish);
     ck_assert_int_eq(wf_comm_run_rank_threads(3, was_started, NULL), 0);
     wf_comm_set_thread_hooks(NULL, NULL);
     ck_assert_int_eq(finished_in_order, 3);
 }
-END_TEST
 
-START_TEST(local__no_ranks_is_an_error)
+WT_UNIT(local__no_ranks_is_an_error)
 {
     weft_error_clear();
     ck_assert_int_ne(wf_comm_run_rank_threads(0, was_started, NULL), 0);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_ARG);
     weft_error_clear();
 }
-END_TEST
 
-START_TEST(self__outside_ranks_the_world_is_one)
+WT_UNIT(self__outside_ranks_the_world_is_one)
 {
     struct wf_comm *world = wf_comm_world();
     float in[3] = {1, 2, 3}, out[3] = {0};
@@ -104,20 +100,5 @@ START_TEST(self__outside_ranks_the_world_is_one)
     ck_assert_mem_eq(in, out, sizeof in);
     ck_assert_uint_eq(coll.bytes, 12);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("comm_local");
-    TCase *cases = tcase_create("local");
-
-    tcase_add_loop_test(cases, local__every_collective_equals_the_serial_tree, 0,
-                        (int)(sizeof rank_counts / sizeof *rank_counts));
-    tcase_add_test(cases, local__first_failing_rank_leaves_its_error);
-    tcase_add_test(cases, local__thread_knows_its_rank_and_world);
-    tcase_add_test(cases, local__hooks_surround_the_body);
-    tcase_add_test(cases, local__no_ranks_is_an_error);
-    tcase_add_test(cases, self__outside_ranks_the_world_is_one);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("comm_local"); }

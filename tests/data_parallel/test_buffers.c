@@ -284,19 +284,4 @@ WT_TEST(buffers__go_into_checkpoints)
     pair_close(&p);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(buffers__averaged_are_those_of_all_rows),
-        WT_CASE(buffers__copied_are_those_of_the_first_replica),
-        WT_CASE(buffers__are_shared_when_asked),
-        WT_CASE(buffers__that_backward_needs_are_written),
-        WT_CASE(buffers__take_one_message),
-        WT_CASE(buffers__are_equal_at_the_start_or_refused),
-        WT_CASE(buffers__are_called_so_when_they_are_refused),
-        WT_CASE(buffers__go_into_checkpoints),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "buffers", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "buffers")); }

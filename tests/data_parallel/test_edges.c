@@ -517,30 +517,4 @@ WT_TEST(mean__weighs_by_tokens)
     close(&r);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(refused__before_anything_changed),
-        WT_CASE(experts__may_be_over_merged_axes),
-        WT_CASE(refused__a_mesh_that_does_not_go_with_the_styles),
-        WT_CASE(refused__parameters_of_which_some_have_elements),
-        WT_CASE(refused__a_backward_between_reduction_and_step),
-        WT_CASE(refused__a_parameter_that_was_replaced),
-        WT_CASE(start__finds_what_differs),
-        WT_CASE(start__finds_what_differs_on_every_rank),
-        WT_CASE(start__copies_the_first),
-        WT_CASE(start__trusts_without_a_message),
-        WT_CASE(start__is_compared_in_each_stage),
-        WT_CASE(unused__is_zeros_where_some_use_it_and_nothing_where_nobody_does),
-        WT_CASE(backward__may_be_left_out_without_tokens),
-        WT_CASE(plain_backward__is_the_mean_over_replicas),
-        WT_CASE(dropped__gradients_take_their_tokens_along),
-        WT_CASE(released__with_buckets_on_their_way),
-        WT_CASE(optimizers__of_parts_step_one_after_another),
-        WT_CASE(left_over__gradients_go_on_growing),
-        WT_CASE(frozen__between_steps),
-        WT_CASE(mean__weighs_by_tokens),
-        WT_END,
-    };
-    return wt_main(argc, argv, "edges", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "edges"); }

@@ -550,17 +550,4 @@ WT_TEST(experts__without_tokens_have_zeros)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(experts__train_as_on_one_device),
-        WT_CASE(experts__with_buckets_that_leave_in_backward),
-        WT_CASE(experts__cut_over_their_replicas),
-        WT_CASE(experts__to_which_tokens_are_sent_train_as_on_one_device),
-        WT_CASE(experts__are_reduced_along_their_axes_only),
-        WT_CASE(experts__are_compared_with_their_replicas),
-        WT_CASE(experts__without_tokens_have_zeros),
-        WT_END,
-    };
-    return wt_scratch_end(wt_main(argc, argv, "experts", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "experts")); }

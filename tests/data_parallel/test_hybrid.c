@@ -211,16 +211,4 @@ WT_TEST(hybrid__cut_over_both_gathers_once)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(hybrid__trains_as_one_device),
-        WT_CASE(hybrid__cut_over_both_axes_or_none),
-        WT_CASE(hybrid__cut_over_merged_axes),
-        WT_CASE(hybrid__with_all_that_replicas_have),
-        WT_CASE(hybrid__gathers_and_scatters_inside_and_sums_across),
-        WT_CASE(hybrid__cut_over_both_gathers_once),
-        WT_END,
-    };
-    return wt_main(argc, argv, "hybrid", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "hybrid"); }

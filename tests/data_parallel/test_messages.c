@@ -178,15 +178,4 @@ WT_TEST(cut__gathers_before_and_scatters_after)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(step__reduces_each_bucket_once),
-        WT_CASE(step__after_clipping_sends_nothing_more),
-        WT_CASE(step__with_sequence_parallelism_reduces_norms_together),
-        WT_CASE(backward__sends_what_is_complete),
-        WT_CASE(cut__gathers_before_and_scatters_after),
-        WT_END,
-    };
-    return wt_main(argc, argv, "messages", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "messages"); }

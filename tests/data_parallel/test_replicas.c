@@ -150,21 +150,4 @@ WT_TEST(replicas__refuse_what_was_written_before_it_runs_again)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(replicas__train_as_one_device),
-        WT_CASE(replicas__without_styles),
-        WT_CASE(replicas__weigh_by_the_tokens_that_count),
-        WT_CASE(replicas__need_no_tokens),
-        WT_CASE(replicas__with_sequence_parallelism),
-        WT_CASE(replicas__with_tied_weights),
-        WT_CASE(replicas__with_frozen_parameters),
-        WT_CASE(replicas__with_recomputation),
-        WT_CASE(replicas__refuse_what_was_written_before_it_runs_again),
-        WT_CASE(replicas__in_small_buckets),
-        WT_CASE(replicas__send_buckets_during_backward),
-        WT_END,
-    };
-    return wt_main(argc, argv, "replicas", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "replicas"); }

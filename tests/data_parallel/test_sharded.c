@@ -142,11 +142,4 @@ WT_TEST(cut__trains_as_replicas_do)
             }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(cut__trains_as_replicas_do),
-        WT_END,
-    };
-    return wt_main(argc, argv, "sharded", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "sharded"); }

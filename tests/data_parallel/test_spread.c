@@ -317,16 +317,4 @@ WT_TEST(buckets__are_of_one_dtype)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(replicas__give_the_numbers_of_tensors_over_both_axes),
-        WT_CASE(replicas__of_parameters_over_several_axes),
-        WT_CASE(checkpoint__of_replicas_loads_on_other_meshes),
-        WT_CASE(checkpoint__of_hybrid_replicas_loads_on_other_meshes),
-        WT_CASE(forecast__has_the_messages_of_a_step),
-        WT_CASE(buckets__are_of_one_dtype),
-        WT_END,
-    };
-    return wt_scratch_end(wt_main(argc, argv, "spread", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "spread")); }

@@ -253,18 +253,4 @@ WT_TEST(bytes__moving_in_bf16_halves_them)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(bytes__block_sends_8k),
-        WT_CASE(bytes__mlp_with_a_sharded_sequence_sends_4k),
-        WT_CASE(bytes__embedding_rows_send_2k_or_k),
-        WT_CASE(bytes__loss_over_sharded_classes_sends_12_bytes_per_token),
-        WT_CASE(bytes__data_parallel_step_sends_its_gradients_once),
-        WT_CASE(bytes__norms_of_a_sharded_sequence_send_2h_per_layer),
-        WT_CASE(bytes__moving_in_bf16_halves_them),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "bytes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "bytes"); }

@@ -286,17 +286,4 @@ WT_TEST(forecast_print__has_memory_and_communication)
     weft_mesh_release(fake);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(forecast__is_what_a_real_step_then_does),
-        WT_CASE(forecast__of_every_rank_adds_up),
-        WT_CASE(forecast__of_many_ranks_follows_the_closed_form),
-        WT_CASE(forecast__of_a_thousand_ranks_adds_8k_per_block),
-        WT_CASE(forecast__refuses_models_with_elements),
-        WT_CASE(forecast_print__has_memory_and_communication),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "forecast", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "forecast"); }

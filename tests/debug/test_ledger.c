@@ -368,21 +368,4 @@ WT_TEST(ledger__begins_with_nothing_but_the_program)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(ledger__counts_what_a_module_does_itself),
-        WT_CASE(ledger__counts_each_raw_collective_under_its_name),
-        WT_CASE(ledger__counts_each_public_collective_under_its_name),
-        WT_CASE(ledger__stops_starts_again_and_nests),
-        WT_CASE(ledger__leaves_no_hooks_behind),
-        WT_CASE(ledger__knows_parameters_and_their_layouts),
-        WT_CASE(ledger__is_used_again_for_another_model),
-        WT_CASE(ledger__traces_modules),
-        WT_CASE(ledger__backward_is_counted_as_backward),
-        WT_CASE(ledger__begins_with_nothing_but_the_program),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "ledger", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "ledger"); }

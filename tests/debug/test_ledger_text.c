@@ -94,15 +94,4 @@ WT_TEST(ledger_print__has_a_line_per_kind)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(json__is_told_from_other_text),
-        WT_CASE(ledger_table__has_four_noise_levels),
-        WT_CASE(ledger_json__is_valid_and_complete),
-        WT_CASE(ledger_print__has_a_line_per_kind),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "ledger_text", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "ledger_text"); }

@@ -207,18 +207,4 @@ WT_TEST(sharding_svg__in_the_documentation_is_up_to_date)
     free(text);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(sharding_text__of_one_and_two_dims),
-        WT_CASE(sharding_text__of_parts_that_are_not_boxes),
-        WT_CASE(sharding_text__of_more_dims_in_slices),
-        WT_CASE(sharding_text__of_many_ranks_is_short),
-        WT_CASE(sharding_text__is_written_by_the_first_rank),
-        WT_CASE(sharding_svg__has_a_cell_per_piece),
-        WT_CASE(sharding_svg__in_the_documentation_is_up_to_date),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "sharding", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "sharding"); }

@@ -298,20 +298,4 @@ WT_TEST(explain__names_nodes_that_have_no_plan)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(trace_text__shows_what_happened_inside_what),
-        WT_CASE(trace_text__tells_implicit_from_explicit),
-        WT_CASE(trace_compare__finds_where_runs_part),
-        WT_CASE(trace__leaves_nobody_listening),
-        WT_CASE(trace_file__is_json_with_a_row_per_rank),
-        WT_CASE(trace_events__of_overlapping_collectives_are_pairs),
-        WT_CASE(trace_file__that_cannot_be_written_fails_on_all_ranks),
-        WT_CASE(explain__names_inputs_moves_and_outputs),
-        WT_CASE(explain__names_nodes_that_have_no_plan),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "trace", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "trace"); }

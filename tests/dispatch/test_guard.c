@@ -305,25 +305,4 @@ WT_TEST(replication__single_numbers_always_mix)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(guard__refuses_a_product_that_gathers),
-        WT_CASE(guard__strict_refuses_what_is_free_too),
-        WT_CASE(guard__warning_lets_the_call_pass),
-        WT_CASE(guard__lets_a_tensor_parallel_block_pass),
-        WT_CASE(guard__regions_nest),
-        WT_CASE(guard__watches_backward),
-        WT_CASE(guard__strict_lets_a_backward_pass_that_moves_nothing),
-        WT_CASE(product__of_two_cut_by_rows_gathers_the_second),
-        WT_CASE(guard__names_the_module),
-        WT_CASE(replication__is_off_until_it_is_asked_for),
-        WT_CASE(replication__regions_nest),
-        WT_CASE(replication__checked_refuses_different_bytes_on_all_ranks),
-        WT_CASE(replication__gradients_come_back_plain),
-        WT_CASE(replication__single_numbers_always_mix),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "guard", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "guard"); }

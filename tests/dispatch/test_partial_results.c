@@ -127,15 +127,4 @@ WT_TEST(product__of_partial_factors_has_the_right_gradients)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(product__that_is_used_at_once_gathers_what_costs_less),
-        WT_CASE(product__of_partial_factors_sends_least_in_both_directions),
-        WT_CASE(product__reduces_the_small_factor),
-        WT_CASE(product__of_partial_factors_has_the_right_gradients),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "partial_results", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "partial_results"); }

@@ -279,13 +279,4 @@ WT_TEST(public_calls__that_differ_in_one_attribute_have_two_plans)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(every_op__each_byte_of_its_attributes_is_in_the_key),
-        WT_CASE(public_calls__that_differ_in_one_attribute_have_two_plans),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "plan_key", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "plan_key"); }

@@ -321,19 +321,4 @@ WT_TEST(registered__bad_calls_are_refused)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(registered__lists_are_one_argument),
-        WT_CASE(registered__without_a_rule_it_is_refused),
-        WT_CASE(registered__missing_outputs_shift_no_operand),
-        WT_CASE(registered__several_outputs_are_all_distributed),
-        WT_CASE(registered__arguments_need_not_be_tensors),
-        WT_CASE(registered__without_tensors_or_elements),
-        WT_CASE(registered__gradients_flow),
-        WT_CASE(registered__bad_calls_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "registered", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "registered"); }

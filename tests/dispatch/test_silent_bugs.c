@@ -380,30 +380,4 @@ WT_TEST(pairs__gradients_that_no_tensor_has)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(norm_weight__plain_beside_a_local_shard),
-        WT_CASE(norm_weight__unwrapped_without_saying_whose_gradient),
-        WT_CASE(norm_weight__distributed_is_reduced_by_itself),
-        WT_CASE(norm_weight__of_a_plain_module),
-        WT_CASE(logits__gathered_ones_are_no_shards),
-        WT_CASE(logits__gathered_before_the_loss_style),
-        WT_CASE(logits__distributed_know_what_they_are),
-        WT_CASE(bias__added_to_every_rank_s_term),
-        WT_CASE(bias__added_after_the_reduction),
-        WT_CASE(bias__called_a_term),
-        WT_CASE(mean__of_terms_of_a_product),
-        WT_CASE(mean__of_parts_summed),
-        WT_CASE(mean__by_the_count_of_one_rank),
-        WT_CASE(term__used_as_the_value),
-        WT_CASE(shards__distributed_as_the_whole),
-        WT_CASE(shards__known_by_slices_of_its_mesh),
-        WT_CASE(pairs__a_block_by_hand),
-        WT_CASE(pairs__input_of_a_column_wise_layer),
-        WT_CASE(pairs__gradients_that_no_tensor_has),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "silent_bugs", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "silent_bugs"); }

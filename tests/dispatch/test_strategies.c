@@ -256,19 +256,4 @@ WT_TEST(rules__of_unknown_ops_are_refused)
     WT_FAILED(WEFT_ERR_NOT_FOUND, "exp");
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(registered__replicate_everything),
-        WT_CASE(cost__latency_counts),
-        WT_CASE(registered__the_cheapest_strategy_wins),
-        WT_CASE(layouts__on_one_rank_are_those_on_several),
-        WT_CASE(gradient__of_a_partial_sum_is_made_without_messages),
-        WT_CASE(rules__softmax_of_ones_own),
-        WT_CASE(rules__replace_a_built_in_one_also_for_cached_calls),
-        WT_CASE(rules__of_unknown_ops_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "strategies", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "strategies"); }

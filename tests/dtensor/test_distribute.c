@@ -349,23 +349,4 @@ WT_TEST(mesh__of_some_ranks_leaves_the_others_alone)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(distribute__scatters_shards_from_the_source),
-        WT_CASE(distribute__without_source_each_keeps_its_own),
-        WT_CASE(distribute__gives_rank_r_row_or_column_r),
-        WT_CASE(distribute__places_every_kind_on_one_axis),
-        WT_CASE(distribute__places_every_kind_on_two_axes),
-        WT_CASE(distribute__places_every_kind_on_three_axes),
-        WT_CASE(distribute__may_start_as_a_partial_reduction),
-        WT_CASE(distribute__counts_placements),
-        WT_CASE(distribute__refuses_what_is_no_leaf_and_what_is_spread),
-        WT_CASE(distribute__on_a_mesh_without_ranks_keeps_its_own),
-        WT_CASE(mesh__is_the_innermost_pushed_one),
-        WT_CASE(mesh__of_some_ranks_leaves_the_others_alone),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "distribute", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "distribute"); }

@@ -286,19 +286,4 @@ WT_TEST(as_strided__shows_the_tensor_itself_or_its_dims_permuted)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(flat__builds_a_tensor_from_its_shards),
-        WT_CASE(flat__gives_the_local_tensor_and_takes_it_back),
-        WT_CASE(flat__equality_is_that_of_everything_but_data),
-        WT_CASE(save__and_load_give_each_rank_its_part_back),
-        WT_CASE(save__keeps_meshes_of_several_axes_and_plain_tensors),
-        WT_CASE(load__refuses_what_is_no_tensor),
-        WT_CASE(new_empty__keeps_shape_stride_and_placements),
-        WT_CASE(as_strided__shows_the_tensor_itself_or_its_dims_permuted),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "flat", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "flat"); }

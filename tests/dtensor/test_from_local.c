@@ -330,22 +330,4 @@ WT_TEST(embedding__of_a_batch_of_tables)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(from_local__multiplies_dims_on_every_mesh),
-        WT_CASE(from_local__takes_shape_and_stride_together),
-        WT_CASE(run_check__finds_what_differs_on_one_rank),
-        WT_CASE(run_check__leaves_consistent_views_of_uneven_shards),
-        WT_CASE(run_check__compares_along_replicated_axes_only),
-        WT_CASE(full_tensor__gradient_may_be_partial),
-        WT_CASE(full_tensor__is_finished_and_equal_to_the_source),
-        WT_CASE(from_local__gradient_placements_say_how_it_arrives),
-        WT_CASE(to_local__without_gradient_is_the_stored_tensor),
-        WT_CASE(to_local__takes_a_gradient_of_any_stride),
-        WT_CASE(embedding__of_a_batch_of_tables),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "from_local", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "from_local"); }

@@ -445,19 +445,4 @@ WT_TEST(local_gradients__constants_make_no_gradient_right_that_is_wrong)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(local_gradients__follow_the_arguments_whatever_ranks_compute),
-        WT_CASE(local_gradients__go_back_in_the_reverse_order_of_recording),
-        WT_CASE(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use),
-        WT_CASE(local_gradients__come_back_from_exchanges_that_are_computed_again),
-        WT_CASE(local_gradients__integers_that_are_exchanged_want_none),
-        WT_CASE(local_gradients__come_back_to_ranks_that_sent_constants),
-        WT_CASE(local_gradients__go_to_arguments_on_several_meshes),
-        WT_CASE(local_gradients__constants_leave_the_type_of_a_gradient_alone),
-        WT_CASE(local_gradients__constants_make_no_gradient_right_that_is_wrong),
-        WT_END,
-    };
-    return wt_main(argc, argv, "local_gradients", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "local_gradients"); }

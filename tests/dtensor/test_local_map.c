@@ -373,19 +373,4 @@ WT_TEST(local_map__typed_results_are_what_they_are_declared)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(local_map__wraps_what_the_function_made_whole),
-        WT_CASE(local_map__hands_on_what_has_no_placements),
-        WT_CASE(local_map__takes_arguments_as_declared_or_as_they_come),
-        WT_CASE(local_map__leaves_what_is_plain_alone),
-        WT_CASE(local_map__moves_arguments_only_when_told),
-        WT_CASE(local_map__refuses_another_mesh_and_a_missing_result),
-        WT_CASE(local_map__typed_gradients_are_declared),
-        WT_CASE(local_map__typed_results_are_what_they_are_declared),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "local_map", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "local_map"); }

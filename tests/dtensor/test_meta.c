@@ -250,17 +250,4 @@ WT_TEST(meta__plans_for_a_mesh_without_ranks)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(meta__gets_elements_after_it_was_spread),
-        WT_CASE(meta__goes_through_from_local),
-        WT_CASE(meta__has_no_elements_to_read),
-        WT_CASE(meta__mesh_takes_local_data_there),
-        WT_CASE(meta__books_what_a_real_step_sends_and_holds),
-        WT_CASE(meta__plans_for_a_mesh_without_ranks),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "meta", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "meta"); }

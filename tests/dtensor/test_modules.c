@@ -419,20 +419,4 @@ WT_TEST(cast__keeps_shared_parameters_shared)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(distribute_module__shards_what_it_is_told_and_replicates_the_rest),
-        WT_CASE(distribute_module__hooks_wrap_the_input_and_unwrap_the_output),
-        WT_CASE(distribute_module__replicated_input_gives_replicated_gradients),
-        WT_CASE(distribute_module__is_called_once),
-        WT_CASE(meta_module__gets_its_elements_from_the_partition_function),
-        WT_CASE(meta_module__materialized_equals_the_one_made_directly),
-        WT_CASE(meta_module__trains_as_the_one_made_directly),
-        WT_CASE(cast__changes_global_and_local_dtype),
-        WT_CASE(cast__keeps_shared_parameters_shared),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "modules", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "modules"); }

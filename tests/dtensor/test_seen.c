@@ -201,17 +201,4 @@ WT_TEST(redistribution__tells_its_cost)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(equal__of_any_two_layouts),
-        WT_CASE(equal__compares_shards_where_they_are),
-        WT_CASE(equal__follows_the_rules_of_numbers),
-        WT_CASE(gradient__is_seen_to_be_partial),
-        WT_CASE(order__is_seen_to_be_the_default),
-        WT_CASE(redistribution__tells_its_cost),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "seen", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "seen"); }

@@ -159,13 +159,4 @@ WT_TEST(lora__computes_what_the_model_did_before)
     weft_module_release(two);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(lora__in_a_ready_gpt_equals_pytorch),
-        WT_CASE(lora__computes_what_the_model_did_before),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "lora", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "lora"); }

@@ -109,14 +109,12 @@ static void fail_everywhere(body *run)
     wf_plan_cache_finalize();
 }
 
-START_TEST(memory__may_fail_anywhere_in_a_classifier) { fail_everywhere(classify); }
-END_TEST
+WT_UNIT(memory__may_fail_anywhere_in_a_classifier) { fail_everywhere(classify); }
 
-START_TEST(memory__may_fail_anywhere_in_attention_and_views) { fail_everywhere(attend); }
-END_TEST
+WT_UNIT(memory__may_fail_anywhere_in_attention_and_views) { fail_everywhere(attend); }
 
 /* A failure is not remembered: the same step gives the same numbers afterwards. */
-START_TEST(memory__failure_does_not_change_later_results)
+WT_UNIT(memory__failure_does_not_change_later_results)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *p[PARAMETERS];
@@ -132,10 +130,9 @@ START_TEST(memory__failure_does_not_change_later_results)
     for (int i = 0; i < CLASSES * WIDTH; i++) ck_assert(got[i] == want[i]);
     weft_scope_close(scope);
 }
-END_TEST
 
 /* Without its state an optimizer refuses to step, until there is memory for it. */
-START_TEST(memory__may_fail_for_an_optimizers_state)
+WT_UNIT(memory__may_fail_for_an_optimizers_state)
 {
     weft_module *m = weft_linear_new((weft_linear_config){.in = {WIDTH}, .out = {HIDDEN}});
     weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
@@ -156,18 +153,5 @@ START_TEST(memory__may_fail_for_an_optimizers_state)
     weft_optim_release(sgd);
     weft_module_release(m);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("faults");
-    TCase *memory = tcase_create("memory");
-
-    tcase_add_checked_fixture(memory, set_up, NULL);
-    tcase_add_test(memory, memory__may_fail_anywhere_in_a_classifier);
-    tcase_add_test(memory, memory__may_fail_anywhere_in_attention_and_views);
-    tcase_add_test(memory, memory__may_fail_for_an_optimizers_state);
-    tcase_add_test(memory, memory__failure_does_not_change_later_results);
-    suite_add_tcase(suite, memory);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("faults", set_up, NULL); }

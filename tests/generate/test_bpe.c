@@ -97,20 +97,17 @@ static void check_texts(int first, int last)
     bpe_free(bpe);
 }
 
-START_TEST(bpe__reads_tokenizer_json) { check_texts(0, 0); }
-END_TEST
+WT_UNIT(bpe__reads_tokenizer_json) { check_texts(0, 0); }
 
-START_TEST(bpe__reads_vocab_and_merges) { check_texts(1, 2); }
-END_TEST
+WT_UNIT(bpe__reads_vocab_and_merges) { check_texts(1, 2); }
 
-START_TEST(bpe__needs_no_files)
+WT_UNIT(bpe__needs_no_files)
 {
     char problem[256] = "";
 
     ck_assert_ptr_null(bpe_read(folder_with(0, -1), problem, sizeof problem));
     ck_assert_str_eq(problem, "");
 }
-END_TEST
 
 static void refused(const char *name, const char *text)
 {
@@ -123,7 +120,7 @@ static void refused(const char *name, const char *text)
     ck_assert_msg(strstr(problem, "no byte-level tokenizer") != NULL, "%s: '%s'", text, problem);
 }
 
-START_TEST(bpe__refuses_other_kinds_and_broken_files)
+WT_UNIT(bpe__refuses_other_kinds_and_broken_files)
 {
     static const char *const broken[] = {
         "",        "{",          "[]", "{\"a\"",
@@ -136,10 +133,9 @@ START_TEST(bpe__refuses_other_kinds_and_broken_files)
     refused("merges.txt", "ab\n");
     refused("merges.txt", "a zzzz\n");
 }
-END_TEST
 
 /* Every beginning of a file is a broken one: none is read beyond its end. */
-START_TEST(bpe__survives_cut_files)
+WT_UNIT(bpe__survives_cut_files)
 {
     char *whole = strdup(contents("tokenizer.json"));
     size_t length = strlen(whole);
@@ -153,18 +149,5 @@ START_TEST(bpe__survives_cut_files)
     }
     free(whole);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("bpe");
-    TCase *tests = tcase_create("bpe");
-
-    tcase_add_test(tests, bpe__reads_tokenizer_json);
-    tcase_add_test(tests, bpe__reads_vocab_and_merges);
-    tcase_add_test(tests, bpe__needs_no_files);
-    tcase_add_test(tests, bpe__refuses_other_kinds_and_broken_files);
-    tcase_add_test(tests, bpe__survives_cut_files);
-    suite_add_tcase(suite, tests);
-    return wt_scratch_end(wt_unit_main(suite));
-}
+int main(void) { return wt_scratch_end(wt_unit_main("bpe")); }

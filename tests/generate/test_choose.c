@@ -138,19 +138,4 @@ WT_TEST(choose__of_bf16)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(choose__the_likeliest),
-        WT_CASE(choose__the_same_wherever_logits_lie),
-        WT_CASE(choose__by_probability),
-        WT_CASE(choose__by_temperature),
-        WT_CASE(choose__among_the_top_k),
-        WT_CASE(choose__among_the_top_p),
-        WT_CASE(choose__top_p_of_many),
-        WT_CASE(choose__of_bf16),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "choose", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "choose"); }

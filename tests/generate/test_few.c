@@ -105,10 +105,4 @@ WT_TEST(attention__not_a_number_stays)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {WT_CASE(attention__of_few_queries_is_that_of_many),
-                                           WT_CASE(attention__not_a_number_stays), WT_END};
-
-    return wt_main(argc, argv, "few", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "few"); }

@@ -202,17 +202,4 @@ WT_TEST(next__sends_one_token)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(next__with_a_cache_is_what_the_whole_sequence_says),
-        WT_CASE(next__without_a_cache_is_the_last_position),
-        WT_CASE(next__in_bf16_is_near),
-        WT_CASE(next__a_full_cache_is_an_error),
-        WT_CASE(next__refuses_other_modules),
-        WT_CASE(next__sends_one_token),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "next", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "next"); }

@@ -285,17 +285,4 @@ WT_TEST(padding__failed_call_leaves_caches_as_they_were)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(padding__hides_what_is_not_there),
-        WT_CASE(padding__has_no_part_in_loss_and_gradients),
-        WT_CASE(padding__on_the_left_lets_texts_of_several_lengths_be_written_on),
-        WT_CASE(padding__of_another_form_is_refused),
-        WT_CASE(padding__refused_leaves_caches_as_they_were),
-        WT_CASE(padding__failed_call_leaves_caches_as_they_were),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "padding", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "padding"); }

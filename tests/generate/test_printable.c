@@ -23,25 +23,23 @@ static const char *shown(const char *bytes, size_t count, size_t step)
     ck_assert_str_eq(shown(bytes, sizeof(bytes) - 1, step_), wanted)
 
 /* trial 4.9 */
-START_TEST(printable__text_is_unchanged)
+WT_UNIT(printable__text_is_unchanged)
 {
     SHOWN("a\tb\n", "a\tb\n");
     SHOWN("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80.", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80.");
     SHOWN("\xc2\xa0\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf",
           "\xc2\xa0\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf");
 }
-END_TEST
 
-START_TEST(printable__control_characters_are_not_sent)
+WT_UNIT(printable__control_characters_are_not_sent)
 {
     SHOWN("\x1b[2J\r\b\x7f\0.", "?[2J????.");
     SHOWN("\xc2\x9b"
           "2J",
           "?2J"); /* the same as ESC [ on some terminals */
 }
-END_TEST
 
-START_TEST(printable__bytes_that_are_no_characters_are_not_sent)
+WT_UNIT(printable__bytes_that_are_no_characters_are_not_sent)
 {
     SHOWN("\xff\xfe\x80.", "???.");
     SHOWN("\xe2\x82.", "?.");               /* incomplete */
@@ -50,16 +48,5 @@ START_TEST(printable__bytes_that_are_no_characters_are_not_sent)
     SHOWN("\xc0\xaf\xe0\x80\xaf\xf0\x80\x80\xaf", "????"); /* longer than they need to be */
     SHOWN("\xed\xa0\x80\xf4\x90\x80\x80", "??");
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("printable");
-    TCase *tests = tcase_create("printable");
-
-    tcase_add_test(tests, printable__text_is_unchanged);
-    tcase_add_test(tests, printable__control_characters_are_not_sent);
-    tcase_add_test(tests, printable__bytes_that_are_no_characters_are_not_sent);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("printable"); }

@@ -54,9 +54,4 @@ WT_TEST(token__asks_malloc_for_nothing)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {WT_CASE(token__asks_malloc_for_nothing), WT_END};
-
-    return wt_main(argc, argv, "steady", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "steady"); }

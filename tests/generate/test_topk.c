@@ -328,25 +328,4 @@ WT_TEST(topk__refuses)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(topk__is_the_same_wherever_the_dim_lies),
-        WT_CASE(topk__of_less_than_k_on_a_rank),
-        WT_CASE(topk__of_the_lowest_values),
-        WT_CASE(topk__not_a_number_is_largest),
-        WT_CASE(topk__along_another_dim),
-        WT_CASE(topk__on_two_axes),
-        WT_CASE(topk__of_a_partial_sum),
-        WT_CASE(argmax__is_the_first_of_the_largest),
-        WT_CASE(topk__gradients_go_to_what_was_chosen),
-        WT_CASE(topk__gradient_of_a_partial_sum),
-        WT_CASE(topk__gradients_agree_with_finite_differences),
-        WT_CASE(topk__backward_sends_nothing),
-        WT_CASE(topk__indices_and_no_grad_leave_the_tape_alone),
-        WT_CASE(topk__refuses),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "topk", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "topk"); }

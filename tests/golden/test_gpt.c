@@ -181,14 +181,4 @@ WT_TEST(gpt__a_step_has_the_collectives_of_the_closed_form)
     wt_golden_close(golden);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(gpt__tensor_parallel_equals_one_device_and_pytorch),
-        WT_CASE(gpt__replicated_embedding_and_gathered_logits_equal_too),
-        WT_CASE(gpt__a_step_has_the_collectives_of_the_closed_form),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "gpt", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "gpt"); }

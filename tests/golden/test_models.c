@@ -243,16 +243,4 @@ WT_TEST(models__run_in_bf16)
     run_in_bf16(&tied_gpt, 4.879);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(models__llama_equals_pytorch),
-        WT_CASE(models__bert_equals_pytorch),
-        WT_CASE(models__gpt_with_tied_head_equals_pytorch),
-        WT_CASE(models__recomputing_changes_no_number),
-        WT_CASE(models__run_in_bf16),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "models", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "models"); }

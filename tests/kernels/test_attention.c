@@ -171,7 +171,7 @@ static void expect_lse(const struct run *r)
     }
 }
 
-START_TEST(attention__equals_plain_loops)
+WT_UNIT_TIMES(attention__equals_plain_loops, CASES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -184,7 +184,6 @@ START_TEST(attention__equals_plain_loops)
             run_free(&r);
         }
 }
-END_TEST
 
 /* Inputs that the backward saved are taken as rounded by the forward, as in use. */
 static void check_backward(struct run *r, int unwanted)
@@ -216,7 +215,7 @@ static void check_backward(struct run *r, int unwanted)
     }
 }
 
-START_TEST(attention_grad__equals_plain_gradients)
+WT_UNIT_TIMES(attention_grad__equals_plain_gradients, CASES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -227,7 +226,6 @@ START_TEST(attention_grad__equals_plain_gradients)
             run_free(&r);
         }
 }
-END_TEST
 
 /* sum(g o) as a function of one input element. */
 static double loss(struct run *r)
@@ -255,7 +253,7 @@ static double slope(struct run *r, struct operand *x, int64_t i)
     return (up - down) / (2 * step);
 }
 
-START_TEST(attention_grad__equals_finite_differences)
+WT_UNIT(attention_grad__equals_finite_differences)
 {
     struct run r = run_new(&(struct attention_case){2, 6, 7, 2, 3, true}, WEFT_F64, PLAIN);
     struct operand dx[] = {operand_new(WEFT_F64, PLAIN, 4, r.q.desc.shape),
@@ -277,7 +275,6 @@ START_TEST(attention_grad__equals_finite_differences)
     }
     run_free(&r);
 }
-END_TEST
 
 /* Thirds of a [B,T,3,H,D] array as arrays of their own, or back. */
 static void move_third(const struct attention_case *c, double *packed, double *third, int part,
@@ -333,7 +330,7 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
     run_free(&r);
 }
 
-START_TEST(attention_packed__equals_the_plain_form)
+WT_UNIT_TIMES(attention_packed__equals_the_plain_form, CASES)
 {
     if (cases[_i].tq != cases[_i].tk) return;
     EACH_ISA
@@ -341,10 +338,9 @@ START_TEST(attention_packed__equals_the_plain_form)
         for (int lie = 0; lie < LIES; lie++)
             check_packed(&cases[_i], float_dtypes[d], (enum lie)lie);
 }
-END_TEST
 
 /* Scores of +-2000 times the scale: e^ of them does not exist, but the probabilities do. */
-START_TEST(attention__large_scores_neither_overflow_nor_vanish)
+WT_UNIT(attention__large_scores_neither_overflow_nor_vanish)
 {
     EACH_ISA
     {
@@ -363,19 +359,5 @@ START_TEST(attention__large_scores_neither_overflow_nor_vanish)
         run_free(&r);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("attention");
-    TCase *tests = tcase_create("all");
-
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, attention__equals_plain_loops, 0, CASES);
-    tcase_add_loop_test(tests, attention_grad__equals_plain_gradients, 0, CASES);
-    tcase_add_test(tests, attention_grad__equals_finite_differences);
-    tcase_add_loop_test(tests, attention_packed__equals_the_plain_form, 0, CASES);
-    tcase_add_test(tests, attention__large_scores_neither_overflow_nor_vanish);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("attention"); }

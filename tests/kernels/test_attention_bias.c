@@ -207,7 +207,7 @@ static void check(struct run *r, bool wanted)
 }
 
 /* trial 4.4 */
-START_TEST(attention_bias__values_and_gradients_equal_plain_loops)
+WT_UNIT_TIMES(attention_bias__values_and_gradients_equal_plain_loops, CASES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -219,15 +219,5 @@ START_TEST(attention_bias__values_and_gradients_equal_plain_loops)
             run_free(&r);
         }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("attention_bias");
-    TCase *tests = tcase_create("all");
-
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, attention_bias__values_and_gradients_equal_plain_loops, 0, CASES);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("attention_bias"); }

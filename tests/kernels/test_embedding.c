@@ -58,7 +58,7 @@ static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index
     operand_free(&y);
 }
 
-START_TEST(embedding__takes_rows_of_its_box_and_zeros_elsewhere)
+WT_UNIT_TIMES(embedding__takes_rows_of_its_box_and_zeros_elsewhere, BOXES)
 {
     for (int d = 0; d < FLOAT_DTYPES; d++)
         for (int lie = 0; lie < LIES; lie++) {
@@ -66,7 +66,6 @@ START_TEST(embedding__takes_rows_of_its_box_and_zeros_elsewhere)
             check_lookup(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
         }
 }
-END_TEST
 
 static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_dtype, enum lie lie)
 {
@@ -91,7 +90,7 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
     operand_free(&d);
 }
 
-START_TEST(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest)
+WT_UNIT_TIMES(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, BOXES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -100,10 +99,9 @@ START_TEST(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest)
             check_grad(&boxes[_i], float_dtypes[d], WEFT_I64, (enum lie)lie);
         }
 }
-END_TEST
 
 /* 257 times 1 + 2^-7 (exact in bf16): the sum exists only if partial sums keep more than 8 bits. */
-START_TEST(embedding_grad__sums_bf16_in_f32)
+WT_UNIT(embedding_grad__sums_bf16_in_f32)
 {
     struct operand d = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){257, 1});
     struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){257});
@@ -123,7 +121,6 @@ START_TEST(embedding_grad__sums_bf16_in_f32)
     operand_free(&index);
     operand_free(&d);
 }
-END_TEST
 
 static jmp_buf died;
 static void jump(void) { longjmp(died, 1); }
@@ -154,16 +151,15 @@ static bool dies(int64_t bad, const struct box *b)
     return dead;
 }
 
-START_TEST(embedding__an_index_outside_the_global_table_is_fatal)
+WT_UNIT(embedding__an_index_outside_the_global_table_is_fatal)
 {
     ck_assert(dies(ROWS, &boxes[0]));
     ck_assert(dies(-1, &boxes[0]));
     ck_assert(dies(ROWS, &boxes[1]));
     ck_assert(!dies(ROWS - 1, &boxes[1])); /* another rank's row */
 }
-END_TEST
 
-START_TEST(embedding__refuses_indices_that_are_no_integers)
+WT_UNIT(embedding__refuses_indices_that_are_no_integers)
 {
     struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand index = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){2});
@@ -178,20 +174,5 @@ START_TEST(embedding__refuses_indices_that_are_no_integers)
     operand_free(&table);
     operand_free(&index);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("embedding");
-    TCase *cases = tcase_create("all");
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_loop_test(cases, embedding__takes_rows_of_its_box_and_zeros_elsewhere, 0, BOXES);
-    tcase_add_loop_test(cases, embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, 0,
-                        BOXES);
-    tcase_add_test(cases, embedding_grad__sums_bf16_in_f32);
-    tcase_add_test(cases, embedding__an_index_outside_the_global_table_is_fatal);
-    tcase_add_test(cases, embedding__refuses_indices_that_are_no_integers);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("embedding"); }

@@ -180,7 +180,7 @@ static void check_dw(struct linear_run *r)
     operand_free(&d);
 }
 
-START_TEST(linear__equals_plain_loops_for_any_strides)
+WT_UNIT_TIMES(linear__equals_plain_loops_for_any_strides, LINEAR_CASES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -194,9 +194,8 @@ START_TEST(linear__equals_plain_loops_for_any_strides)
             linear_stop(&r);
         }
 }
-END_TEST
 
-START_TEST(linear__bias_may_be_absent_from_plan_or_call)
+WT_UNIT_TIMES(linear__bias_may_be_absent_from_plan_or_call, LINEAR_CASES)
 {
     for (int d = 0; d < FLOAT_DTYPES; d++) {
         struct linear_run r = linear_start(&linear_cases[_i], float_dtypes[d], PLAIN);
@@ -206,7 +205,6 @@ START_TEST(linear__bias_may_be_absent_from_plan_or_call)
         linear_stop(&r);
     }
 }
-END_TEST
 
 struct matmul_case {
     struct shape a, b, y; /* as stored */
@@ -282,7 +280,7 @@ static void check_matmul(const struct matmul_case *c, weft_dtype dtype, enum lie
     operand_free(&y);
 }
 
-START_TEST(matmul__equals_plain_loops_for_any_strides)
+WT_UNIT_TIMES(matmul__equals_plain_loops_for_any_strides, MATMUL_CASES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -290,9 +288,8 @@ START_TEST(matmul__equals_plain_loops_for_any_strides)
             check_matmul(&matmul_cases[_i], float_dtypes[d], (enum lie)(lie % LIES),
                          (enum lie)(lie / LIES));
 }
-END_TEST
 
-START_TEST(matmul__refuses_integers_and_mixed_dtypes)
+WT_UNIT(matmul__refuses_integers_and_mixed_dtypes)
 {
     struct operand a = operand_new(WEFT_I32, PLAIN, 2, (int64_t[]){2, 2});
     struct operand b = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
@@ -308,7 +305,6 @@ START_TEST(matmul__refuses_integers_and_mixed_dtypes)
     operand_free(&a);
     operand_free(&b);
 }
-END_TEST
 
 /* ---- the product beneath them all, in bf16, at the edges of tiles and blocks ---- */
 
@@ -393,7 +389,7 @@ static void check_gemm(int64_t m, int64_t n, int64_t k, int form)
     for (int i = 0; i < 9; i++) free((void *[]){a, b, bias, c, scratch, av, bv, biasv, want}[i]);
 }
 
-START_TEST(gemm__bf16_equals_plain_loops_at_every_edge)
+WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_at_every_edge, EDGES)
 {
     EACH_ISA
     for (int n = 0; n < EDGES; n++)
@@ -403,21 +399,19 @@ START_TEST(gemm__bf16_equals_plain_loops_at_every_edge)
                  form < FORMS && (wf_kernels_isa_level() != 5 || (_i + n + k) % EDGES == 0); form++)
                 check_gemm(edges[_i], edges[n], edges[k], form);
 }
-END_TEST
 
 /* trial 4.9 */
-START_TEST(gemm__bf16_equals_plain_loops_across_blocks)
+WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_across_blocks, LARGE)
 {
     EACH_ISA /* but few forms of most: plain loops take long */
         for (int form = (_i + (int)isa_) % 4; form < FORMS;
              form += wf_kernels_isa_level() >= 6 ? 1 : 5)
             check_gemm(large[_i].m, large[_i].n, large[_i].k, form);
 }
-END_TEST
 
 /* trial 4.9: the level that the knob asks for decides whose product it is: below bf16 instructions
  * our own, never an emulation. */
-START_TEST(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
+WT_UNIT(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
 {
     EACH_ISA
     {
@@ -429,21 +423,5 @@ START_TEST(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
         wf_gemm_free(&g);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("matmul");
-    TCase *cases = tcase_create("all");
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_loop_test(cases, linear__equals_plain_loops_for_any_strides, 0, LINEAR_CASES);
-    tcase_add_loop_test(cases, linear__bias_may_be_absent_from_plan_or_call, 0, LINEAR_CASES);
-    tcase_add_loop_test(cases, matmul__equals_plain_loops_for_any_strides, 0, MATMUL_CASES);
-    tcase_add_test(cases, matmul__refuses_integers_and_mixed_dtypes);
-    tcase_add_loop_test(cases, gemm__bf16_equals_plain_loops_at_every_edge, 0, EDGES);
-    tcase_add_loop_test(cases, gemm__bf16_equals_plain_loops_across_blocks, 0, LARGE);
-    tcase_add_test(cases, gemm__bf16_is_widened_by_own_loops_below_its_instructions);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("matmul"); }

@@ -14,7 +14,7 @@ static void check_copy(weft_dtype dtype, enum lie lie, const struct sizes *shape
     operand_free(&y);
 }
 
-START_TEST(copy__makes_row_major)
+WT_UNIT(copy__makes_row_major)
 {
     static const struct sizes larger = {3, {2, 50, 70}};
 
@@ -25,9 +25,8 @@ START_TEST(copy__makes_row_major)
             check_copy((weft_dtype)t, nth_lie(lie), &larger);
         }
 }
-END_TEST
 
-START_TEST(copy__follows_any_permutation)
+WT_UNIT(copy__follows_any_permutation)
 {
     static const int64_t shape[] = {3, 20, 4, 17};
     static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3},
@@ -52,9 +51,8 @@ START_TEST(copy__follows_any_permutation)
         operand_free(&y);
     }
 }
-END_TEST
 
-START_TEST(copy__expands_repeated_dims)
+WT_UNIT(copy__expands_repeated_dims)
 {
     static const int64_t shape[] = {5, 6, 7};
 
@@ -69,7 +67,6 @@ START_TEST(copy__expands_repeated_dims)
         operand_free(&y);
     }
 }
-END_TEST
 
 static double as_dtype(weft_dtype to, double value)
 {
@@ -82,7 +79,7 @@ static double as_dtype(weft_dtype to, double value)
     return out;
 }
 
-START_TEST(cast__goes_between_any_two)
+WT_UNIT(cast__goes_between_any_two)
 {
     struct wf_scalars scalars = {.s = {0}};
 
@@ -110,9 +107,8 @@ START_TEST(cast__goes_between_any_two)
             free(want);
         }
 }
-END_TEST
 
-START_TEST(cast__rounds_to_even_and_keeps_nan)
+WT_UNIT(cast__rounds_to_even_and_keeps_nan)
 {
     static const int64_t shape[] = {5};
     static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0x7f800001, 0x7f7fffff};
@@ -131,10 +127,9 @@ START_TEST(cast__rounds_to_even_and_keeps_nan)
         operand_free(&y);
     }
 }
-END_TEST
 
 /* trial 3: undefined in C, so the vectorised loops gave one number and the last elements another */
-START_TEST(cast__beyond_an_integers_range_gives_the_nearest)
+WT_UNIT(cast__beyond_an_integers_range_gives_the_nearest)
 {
     static const double values[] = {1e300, -1e300, INFINITY, -INFINITY, NAN, 3e9,
                                     -3e9,  1e19,   -1e19,    2.9,       -2.9};
@@ -171,9 +166,8 @@ START_TEST(cast__beyond_an_integers_range_gives_the_nearest)
         operand_free(&i64);
     }
 }
-END_TEST
 
-START_TEST(where__broadcasts_all_three)
+WT_UNIT(where__broadcasts_all_three)
 {
     static const struct sizes shapes[][4] = {
         {{2, {6, 40}}, {2, {6, 40}}, {2, {6, 40}}, {2, {6, 40}}},
@@ -210,9 +204,8 @@ START_TEST(where__broadcasts_all_three)
             free(want);
         }
 }
-END_TEST
 
-START_TEST(fill__writes_every_element)
+WT_UNIT(fill__writes_every_element)
 {
     static const double values[] = {0, 1, 1.5};
 
@@ -235,9 +228,8 @@ START_TEST(fill__writes_every_element)
             free(want);
         }
 }
-END_TEST
 
-START_TEST(cat__joins_along_any_dim)
+WT_UNIT(cat__joins_along_any_dim)
 {
     static const int64_t parts[] = {2, 0, 5, 1};
 
@@ -274,9 +266,8 @@ START_TEST(cat__joins_along_any_dim)
             operand_free(&y);
         }
 }
-END_TEST
 
-START_TEST(slice_grad__is_zero_outside_the_slice)
+WT_UNIT(slice_grad__is_zero_outside_the_slice)
 {
     for (int c = 0; c < 3 * 4 * LIES; c++) {
         int dim = c % 3, first = c / 3 % 4;
@@ -307,23 +298,5 @@ START_TEST(slice_grad__is_zero_outside_the_slice)
         operand_free(&y);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("moves");
-    TCase *tests = tcase_create("moves");
-
-    tcase_add_test(tests, copy__makes_row_major);
-    tcase_add_test(tests, copy__follows_any_permutation);
-    tcase_add_test(tests, copy__expands_repeated_dims);
-    tcase_add_test(tests, cast__goes_between_any_two);
-    tcase_add_test(tests, cast__rounds_to_even_and_keeps_nan);
-    tcase_add_test(tests, cast__beyond_an_integers_range_gives_the_nearest);
-    tcase_add_test(tests, where__broadcasts_all_three);
-    tcase_add_test(tests, fill__writes_every_element);
-    tcase_add_test(tests, cat__joins_along_any_dim);
-    tcase_add_test(tests, slice_grad__is_zero_outside_the_slice);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("moves"); }

@@ -139,7 +139,7 @@ static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct 
     case_free(&c);
 }
 
-START_TEST(norms__equal_plain_loops)
+WT_UNIT(norms__equal_plain_loops)
 {
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
@@ -147,9 +147,8 @@ START_TEST(norms__equal_plain_loops)
             check_forward(i % 2, float_dtypes[t], i & 4 ? nth_lie(i / 8 + t) : PLAIN,
                           &norm_shapes[i / 8], i / 2 % 2);
 }
-END_TEST
 
-START_TEST(norm_grads__equal_plain_loops)
+WT_UNIT(norm_grads__equal_plain_loops)
 {
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
@@ -157,9 +156,8 @@ START_TEST(norm_grads__equal_plain_loops)
             check_grad(i % 2, float_dtypes[t], i % 12 < 6 ? nth_lie(i / 12 + t) : PLAIN,
                        &norm_shapes[i / 12], i / 2 % 3);
 }
-END_TEST
 
-START_TEST(layer_norm__large_mean_keeps_small_spread)
+WT_UNIT(layer_norm__large_mean_keeps_small_spread)
 {
     static const int64_t shape[] = {2, 512};
     struct wf_scalars scalars = {.s = {0}};
@@ -178,16 +176,5 @@ START_TEST(layer_norm__large_mean_keeps_small_spread)
         operand_free(&y);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("norm");
-    TCase *tests = tcase_create("norm");
-
-    tcase_add_test(tests, norms__equal_plain_loops);
-    tcase_add_test(tests, norm_grads__equal_plain_loops);
-    tcase_add_test(tests, layer_norm__large_mean_keeps_small_spread);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("norm"); }

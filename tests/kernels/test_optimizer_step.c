@@ -129,7 +129,7 @@ static void check_loop(enum wf_optimizer_kind loop, unsigned states, weft_dtype 
     check_and_free(o, dtype, want);
 }
 
-START_TEST(updates__equal_their_formulas)
+WT_UNIT(updates__equal_their_formulas)
 {
     EACH_ISA
     for (int i = 0; i < LENGTHS * WF_STEP_LOOPS * 8; i++) {
@@ -143,10 +143,9 @@ START_TEST(updates__equal_their_formulas)
         check_loop(loop, states, WEFT_F32, WEFT_BF16, n);
     }
 }
-END_TEST
 
 /* A bf16 parameter goes on from its master, but from itself where somebody wrote to it. */
-START_TEST(masters__are_rounded_and_followed)
+WT_UNIT(masters__are_rounded_and_followed)
 {
     enum { N = 2500 };
     const struct wf_optimizer_step step = {.sign = 1, .keep = 1, .rate = 0.25};
@@ -171,7 +170,6 @@ START_TEST(masters__are_rounded_and_followed)
         }
     }
 }
-END_TEST
 
 static void check_sums(weft_dtype dtype, int64_t n)
 {
@@ -210,7 +208,7 @@ static void check_sums(weft_dtype dtype, int64_t n)
     free(want);
 }
 
-START_TEST(gradients__are_summed_scaled_and_limited)
+WT_UNIT(gradients__are_summed_scaled_and_limited)
 {
     EACH_ISA
     for (int i = 0; i < LENGTHS * FLOAT_DTYPES; i++) {
@@ -220,16 +218,5 @@ START_TEST(gradients__are_summed_scaled_and_limited)
         check_sums(dtype, n);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("optimizer_step");
-    TCase *tests = tcase_create("optimizer_step");
-
-    tcase_add_test(tests, updates__equal_their_formulas);
-    tcase_add_test(tests, masters__are_rounded_and_followed);
-    tcase_add_test(tests, gradients__are_summed_scaled_and_limited);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("optimizer_step"); }

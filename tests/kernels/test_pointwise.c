@@ -129,7 +129,7 @@ static void check_grad(const struct unary_case *c, weft_dtype dtype, enum lie li
     free(want);
 }
 
-START_TEST(unary__equals_libm)
+WT_UNIT(unary__equals_libm)
 {
     EACH_ISA
     for (int c = 0; c < UNARY_CASES; c++)
@@ -137,9 +137,8 @@ START_TEST(unary__equals_libm)
             for (int i = 0; i < SHAPES; i++)
                 check_forward(&unary_cases[c], float_dtypes[t], nth_lie(c + i), &some_shapes[i]);
 }
-END_TEST
 
-START_TEST(unary_grad__equals_finite_differences)
+WT_UNIT(unary_grad__equals_finite_differences)
 {
     EACH_ISA
     for (int c = 0; c < UNARY_CASES; c++)
@@ -147,9 +146,8 @@ START_TEST(unary_grad__equals_finite_differences)
             for (int i = 0; i < SHAPES; i++)
                 check_grad(&unary_cases[c], float_dtypes[t], nth_lie(c + i), &some_shapes[i]);
 }
-END_TEST
 
-START_TEST(unary__integers_where_promised)
+WT_UNIT(unary__integers_where_promised)
 {
     static wf_kernel_prepare *const kernels[] = {wf_cpu_neg, wf_cpu_square, wf_cpu_relu,
                                                  wf_cpu_add_scalar, wf_cpu_mul_scalar};
@@ -176,9 +174,8 @@ START_TEST(unary__integers_where_promised)
             operand_free(&y);
         }
 }
-END_TEST
 
-START_TEST(unary__integers_are_refused_elsewhere)
+WT_UNIT(unary__integers_are_refused_elsewhere)
 {
     static const int64_t shape[] = {4};
     struct operand x = operand_new(WEFT_I32, PLAIN, 1, shape);
@@ -190,7 +187,6 @@ START_TEST(unary__integers_are_refused_elsewhere)
     weft_error_clear();
     operand_free(&x);
 }
-END_TEST
 
 /* ---- two inputs ---- */
 
@@ -283,7 +279,7 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
     free(want);
 }
 
-START_TEST(binary__broadcasts_in_every_dtype)
+WT_UNIT(binary__broadcasts_in_every_dtype)
 {
     EACH_ISA
     for (int op = 0; op < BINARIES + COMPARES; op++)
@@ -291,7 +287,6 @@ START_TEST(binary__broadcasts_in_every_dtype)
             for (int i = 0; i < PAIRS * LIES; i++)
                 check_pair(op, (weft_dtype)t, nth_lie(i), i / LIES);
 }
-END_TEST
 
 /* The smallest number by -1 is itself, anything by 0 is 0; more of them than vectors are long. */
 static const int64_t divisions[][3] = {
@@ -322,7 +317,7 @@ static void put(void *to, weft_dtype dtype, int i, int64_t x)
 }
 
 /* trial 1.8 */
-START_TEST(binary__integers_never_trap)
+WT_UNIT(binary__integers_never_trap)
 {
     static const int64_t shape[] = {QUOTIENTS};
     struct wf_scalars scalars = {.s = {0}};
@@ -347,9 +342,8 @@ START_TEST(binary__integers_never_trap)
         operand_free(&o);
     }
 }
-END_TEST
 
-START_TEST(binary__repeated_dims_are_read_as_such)
+WT_UNIT(binary__repeated_dims_are_read_as_such)
 {
     static const int64_t shape[] = {4, 40};
     struct wf_scalars scalars = {.s = {0}};
@@ -371,9 +365,8 @@ START_TEST(binary__repeated_dims_are_read_as_such)
         operand_free(&y);
     }
 }
-END_TEST
 
-START_TEST(binary__works_in_place)
+WT_UNIT(binary__works_in_place)
 {
     static const int64_t shape[] = {6, 21};
     struct wf_scalars scalars = {.s = {0}};
@@ -397,10 +390,9 @@ START_TEST(binary__works_in_place)
         operand_free(&b);
     }
 }
-END_TEST
 
 /* In a vector and behind the last whole one; the other elements are what they are anyway. */
-START_TEST(not_a_number__is_passed_on)
+WT_UNIT(not_a_number__is_passed_on)
 {
     static wf_kernel_prepare *const kernels[] = {wf_cpu_relu, wf_cpu_maximum, wf_cpu_minimum};
     static const int64_t shape[] = {37};
@@ -423,9 +415,8 @@ START_TEST(not_a_number__is_passed_on)
             operand_free(&y);
         }
 }
-END_TEST
 
-START_TEST(binary__refuses_mixed_dtypes)
+WT_UNIT(binary__refuses_mixed_dtypes)
 {
     static const int64_t shape[] = {4};
     struct operand a = operand_new(WEFT_F32, PLAIN, 1, shape);
@@ -438,23 +429,5 @@ START_TEST(binary__refuses_mixed_dtypes)
     operand_free(&a);
     operand_free(&b);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("pointwise");
-    TCase *tests = tcase_create("pointwise");
-
-    tcase_add_test(tests, unary__equals_libm);
-    tcase_add_test(tests, unary_grad__equals_finite_differences);
-    tcase_add_test(tests, unary__integers_where_promised);
-    tcase_add_test(tests, unary__integers_are_refused_elsewhere);
-    tcase_add_test(tests, binary__broadcasts_in_every_dtype);
-    tcase_add_test(tests, binary__integers_never_trap);
-    tcase_add_test(tests, binary__repeated_dims_are_read_as_such);
-    tcase_add_test(tests, binary__works_in_place);
-    tcase_add_test(tests, not_a_number__is_passed_on);
-    tcase_add_test(tests, binary__refuses_mixed_dtypes);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("pointwise"); }

@@ -3,7 +3,7 @@
 
 #include <weft/random.h>
 
-START_TEST(philox__known_answers)
+WT_UNIT(philox__known_answers)
 {
     static const struct {
         uint32_t counter[4], key[2], want[4];
@@ -22,7 +22,6 @@ START_TEST(philox__known_answers)
         ck_assert_mem_eq(got, answers[i].want, sizeof got);
     }
 }
-END_TEST
 
 static const struct wf_scalars draws = {.s = {-2, 3}, .v = {0x123456789abcdef, 7}};
 
@@ -122,7 +121,7 @@ static void check_box(wf_kernel_prepare *kernel, double (*of)(uint64_t, weft_dty
     free(want);
 }
 
-START_TEST(random__belongs_to_global_elements)
+WT_UNIT(random__belongs_to_global_elements)
 {
     EACH_ISA
     for (int i = 0; i < BOXES * FLOAT_DTYPES; i++) {
@@ -130,7 +129,6 @@ START_TEST(random__belongs_to_global_elements)
         check_box(wf_cpu_normal, normal_of, &boxes[i / 3], float_dtypes[i % 3]);
     }
 }
-END_TEST
 
 /* Every kernel with scalars that suit it, for the dtypes that it has in common with the others. */
 static const struct {
@@ -148,7 +146,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-START_TEST(random__has_the_same_bits_in_every_instruction_set)
+WT_UNIT(random__has_the_same_bits_in_every_instruction_set)
 {
     static const struct box b = {1, {30011}, {0}, {30011}};
 
@@ -170,9 +168,8 @@ START_TEST(random__has_the_same_bits_in_every_instruction_set)
         operand_free(&first);
     }
 }
-END_TEST
 
-START_TEST(random__moments)
+WT_UNIT(random__moments)
 {
     static const struct box b = {1, {1 << 18}, {0}, {1 << 18}};
     static const struct wf_scalars unit = {.s = {0, 1}, .v = {42, 0}};
@@ -194,9 +191,8 @@ START_TEST(random__moments)
         operand_free(&y);
     }
 }
-END_TEST
 
-START_TEST(uniform__stays_below_its_upper_bound)
+WT_UNIT(uniform__stays_below_its_upper_bound)
 {
     static const struct box b = {1, {40000}, {0}, {40000}};
     static const double bounds[][2] = {{0, 1}, {1, 2}, {-2, -1}, {-1, 0}, {5, 5}, {1e-3, 1.001e-3}};
@@ -219,9 +215,8 @@ START_TEST(uniform__stays_below_its_upper_bound)
         operand_free(&low);
     }
 }
-END_TEST
 
-START_TEST(random__refuses_integers)
+WT_UNIT(random__refuses_integers)
 {
     struct operand y = operand_new(WEFT_I64, PLAIN, 0, NULL);
     struct wf_kernel_call k = {.op = "uniform", .n_out = 1, .out = {&y.desc}};
@@ -230,7 +225,6 @@ START_TEST(random__refuses_integers)
     weft_error_clear();
     operand_free(&y);
 }
-END_TEST
 
 static void check_dropout(const struct box *b, weft_dtype dtype, enum lie lie, double p)
 {
@@ -248,7 +242,7 @@ static void check_dropout(const struct box *b, weft_dtype dtype, enum lie lie, d
     free(want);
 }
 
-START_TEST(dropout__belongs_to_global_elements)
+WT_UNIT(dropout__belongs_to_global_elements)
 {
     static const double chances[] = {0, 0.1, 0.5, 1 - 1e-12, 1};
 
@@ -256,20 +250,5 @@ START_TEST(dropout__belongs_to_global_elements)
     for (int i = 0; i < BOXES * FLOAT_DTYPES * 5; i++)
         check_dropout(&boxes[i / 15], float_dtypes[i % 3], nth_lie(i), chances[i / 3 % 5]);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("random");
-    TCase *tests = tcase_create("random");
-
-    tcase_add_test(tests, philox__known_answers);
-    tcase_add_test(tests, random__belongs_to_global_elements);
-    tcase_add_test(tests, random__has_the_same_bits_in_every_instruction_set);
-    tcase_add_test(tests, random__moments);
-    tcase_add_test(tests, uniform__stays_below_its_upper_bound);
-    tcase_add_test(tests, random__refuses_integers);
-    tcase_add_test(tests, dropout__belongs_to_global_elements);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("random"); }

@@ -47,7 +47,7 @@ static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *
     free(want);
 }
 
-START_TEST(reductions__equal_plain_loops)
+WT_UNIT(reductions__equal_plain_loops)
 {
     EACH_ISA
     for (int t = WEFT_F32; t <= WEFT_I64; t++)
@@ -60,9 +60,8 @@ START_TEST(reductions__equal_plain_loops)
             }
         }
 }
-END_TEST
 
-START_TEST(sum__of_floats_keeps_its_bits)
+WT_UNIT(sum__of_floats_keeps_its_bits)
 {
     static const int64_t shape[] = {1 << 16, 3};
     struct wf_scalars scalars = {.s = {1}};
@@ -88,9 +87,8 @@ START_TEST(sum__of_floats_keeps_its_bits)
         operand_free(&y);
     }
 }
-END_TEST
 
-START_TEST(max__passes_nan_on)
+WT_UNIT(max__passes_nan_on)
 {
     static const int64_t shape[] = {2, 100};
     struct wf_scalars scalars = {.s = {1}};
@@ -117,9 +115,8 @@ START_TEST(max__passes_nan_on)
             operand_free(&y);
         }
 }
-END_TEST
 
-START_TEST(reductions__refuse_what_they_lack)
+WT_UNIT(reductions__refuse_what_they_lack)
 {
     static const int64_t shape[] = {4};
     struct operand x = operand_new(WEFT_BOOL, PLAIN, 1, shape);
@@ -130,17 +127,5 @@ START_TEST(reductions__refuse_what_they_lack)
     weft_error_clear();
     operand_free(&x);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("reduce");
-    TCase *tests = tcase_create("reduce");
-
-    tcase_add_test(tests, reductions__equal_plain_loops);
-    tcase_add_test(tests, sum__of_floats_keeps_its_bits);
-    tcase_add_test(tests, max__passes_nan_on);
-    tcase_add_test(tests, reductions__refuse_what_they_lack);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("reduce"); }

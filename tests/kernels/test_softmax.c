@@ -83,7 +83,7 @@ static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct s
     free(want);
 }
 
-START_TEST(softmax__equals_plain_loops)
+WT_UNIT(softmax__equals_plain_loops)
 {
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
@@ -92,9 +92,8 @@ START_TEST(softmax__equals_plain_loops)
                 check_forward(c & 1, float_dtypes[t], c & 2 ? nth_lie(i + t) : PLAIN,
                               &softmax_shapes[i], c / 4);
 }
-END_TEST
 
-START_TEST(softmax_grad__equals_plain_loops)
+WT_UNIT(softmax_grad__equals_plain_loops)
 {
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
@@ -103,9 +102,8 @@ START_TEST(softmax_grad__equals_plain_loops)
                 check_grad(c & 1, float_dtypes[t], c & 2 ? nth_lie(i + t) : PLAIN,
                            &softmax_shapes[i], c / 4);
 }
-END_TEST
 
-START_TEST(softmax__masked_and_infinite_scores)
+WT_UNIT(softmax__masked_and_infinite_scores)
 {
     static const int64_t shape[] = {3, 40};
 
@@ -132,16 +130,5 @@ START_TEST(softmax__masked_and_infinite_scores)
         operand_free(&y);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("softmax");
-    TCase *tests = tcase_create("softmax");
-
-    tcase_add_test(tests, softmax__equals_plain_loops);
-    tcase_add_test(tests, softmax_grad__equals_plain_loops);
-    tcase_add_test(tests, softmax__masked_and_infinite_scores);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("softmax"); }

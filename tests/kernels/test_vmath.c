@@ -79,7 +79,7 @@ static void measure(int f, weft_dtype dtype)
     operand_free(&one);
 }
 
-START_TEST(functions__stay_within_their_ulps)
+WT_UNIT(functions__stay_within_their_ulps)
 {
     EACH_ISA
     for (int f = 0; f < FUNCTIONS; f++) {
@@ -87,7 +87,6 @@ START_TEST(functions__stay_within_their_ulps)
         measure(f, WEFT_F64);
     }
 }
-END_TEST
 
 static void same(const char *what, double x, double got, double want)
 {
@@ -97,7 +96,7 @@ static void same(const char *what, double x, double got, double want)
                   want);
 }
 
-START_TEST(functions__go_to_their_limits)
+WT_UNIT(functions__go_to_their_limits)
 {
     static const double at[] = {INFINITY, -INFINITY, NAN, 0, 1e30, -1e30, -2};
     static const struct {
@@ -132,9 +131,8 @@ START_TEST(functions__go_to_their_limits)
             operand_free(&y);
         }
 }
-END_TEST
 
-START_TEST(pow__agrees_with_libm_everywhere)
+WT_UNIT(pow__agrees_with_libm_everywhere)
 {
     static const double v[] = {0,      1,        -1,        2,    -2,       0.5, -0.5,
                                3,      -3,       1.5,       1e10, 1e-10,    7,   -7,
@@ -171,16 +169,5 @@ START_TEST(pow__agrees_with_libm_everywhere)
         operand_free(&y);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("vmath");
-    TCase *tests = tcase_create("vmath");
-
-    tcase_add_test(tests, functions__stay_within_their_ulps);
-    tcase_add_test(tests, functions__go_to_their_limits);
-    tcase_add_test(tests, pow__agrees_with_libm_everywhere);
-    suite_add_tcase(suite, tests);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("vmath"); }

@@ -147,7 +147,7 @@ static void check_grad(struct loss *l, weft_dtype dtype)
     operand_free(&dz);
 }
 
-START_TEST(xent__equals_plain_loops_for_any_columns_and_strides)
+WT_UNIT_TIMES(xent__equals_plain_loops_for_any_columns_and_strides, PARTS)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
@@ -161,9 +161,8 @@ START_TEST(xent__equals_plain_loops_for_any_columns_and_strides)
             loss_free(&l);
         }
 }
-END_TEST
 
-START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
+WT_UNIT(xent__large_logits_neither_overflow_nor_lose_the_loss)
 {
     EACH_ISA
     {
@@ -190,9 +189,8 @@ START_TEST(xent__large_logits_neither_overflow_nor_lose_the_loss)
         operand_free(&sp);
     }
 }
-END_TEST
 
-START_TEST(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
+WT_UNIT(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
 {
     EACH_ISA
     {
@@ -216,9 +214,8 @@ START_TEST(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
         loss_free(&l);
     }
 }
-END_TEST
 
-START_TEST(xent__of_no_rows_has_totals)
+WT_UNIT(xent__of_no_rows_has_totals)
 {
     struct operand sp = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 0});
     struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){0});
@@ -237,18 +234,5 @@ START_TEST(xent__of_no_rows_has_totals)
     operand_free(&y);
     operand_free(&totals);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("xent");
-    TCase *cases = tcase_create("all");
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_loop_test(cases, xent__equals_plain_loops_for_any_columns_and_strides, 0, PARTS);
-    tcase_add_test(cases, xent__large_logits_neither_overflow_nor_lose_the_loss);
-    tcase_add_test(cases, xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number);
-    tcase_add_test(cases, xent__of_no_rows_has_totals);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("xent"); }

@@ -363,22 +363,4 @@ WT_TEST(options__out_of_range_are_refused)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(block__refuses_logits_that_are_not_sharded_over_their_classes),
-        WT_CASE(block__goes_by_the_class_dim),
-        WT_CASE(block__refuses_partial_logits),
-        WT_CASE(block__refuses_a_plain_target_for_sharded_tokens),
-        WT_CASE(block__ends_with_its_scope_however_that_closes),
-        WT_CASE(block__holds_in_scopes_inside_it),
-        WT_CASE(target__that_is_no_class_is_an_error_on_all_ranks),
-        WT_CASE(target__of_one_token_that_is_no_class),
-        WT_CASE(target__in_a_part_of_the_tokens_is_an_error_on_all_ranks),
-        WT_CASE(target__that_some_ranks_alone_know_of_ends_the_job),
-        WT_CASE(options__out_of_range_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "loss block", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "loss block"); }

@@ -325,21 +325,4 @@ WT_TEST(ignored__may_be_all_that_a_rank_has)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(target__is_replicated_or_sharded_as_the_logits),
-        WT_CASE(target__by_tokens_is_no_replica),
-        WT_CASE(weights__are_replicated_in_the_block),
-        WT_CASE(tokens__over_two_axes_of_three),
-        WT_CASE(target__may_be_i32),
-        WT_CASE(classes__of_minus_infinity_have_no_share),
-        WT_CASE(classes__without_weight_count_nothing),
-        WT_CASE(ignored__is_any_number),
-        WT_CASE(ignored__may_be_class_zero),
-        WT_CASE(ignored__may_be_all_that_a_rank_has),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "loss edges", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "loss edges"); }

@@ -334,23 +334,4 @@ WT_TEST(loss_parallel__has_the_same_bits)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(loss_parallel__equals_one_device_with_two_all_reduces),
-        WT_CASE(loss_parallel__with_classes_in_the_middle),
-        WT_CASE(loss_parallel__on_two_axes),
-        WT_CASE(loss_parallel__with_a_replicated_axis),
-        WT_CASE(loss_parallel__over_two_axes_at_once),
-        WT_CASE(loss_parallel__of_one_token),
-        WT_CASE(loss_parallel__ignores_targets),
-        WT_CASE(loss_parallel__of_ignored_targets_only),
-        WT_CASE(loss_parallel__of_large_logits),
-        WT_CASE(loss_parallel__of_other_dtypes),
-        WT_CASE(loss_parallel__with_weights_of_another_dtype),
-        WT_CASE(loss_parallel__has_the_same_bits),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "loss_parallel", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "loss_parallel"); }

@@ -147,15 +147,4 @@ WT_TEST(module__refuses_what_no_loss_has)
     WT_FAILED(WEFT_ERR_ARG, "class weights");
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(module__is_the_op_whole_and_in_pieces),
-        WT_CASE(module__has_its_classes_in_the_middle),
-        WT_CASE(module__computed_again_is_in_its_own_block),
-        WT_CASE(module__refuses_what_no_loss_has),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "loss module", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "loss module"); }

@@ -129,16 +129,4 @@ WT_TEST(probabilities__refuse_what_does_not_fit)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(probabilities__equal_one_device),
-        WT_CASE(probabilities__on_two_axes_and_in_the_block),
-        WT_CASE(probabilities__of_certain_classes_are_targets),
-        WT_CASE(probabilities__have_a_gradient),
-        WT_CASE(probabilities__refuse_what_does_not_fit),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "probabilities", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "probabilities"); }

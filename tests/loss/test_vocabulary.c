@@ -295,20 +295,4 @@ WT_TEST(vocabulary__of_the_tokens_that_follow)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(vocabulary__repeated_logits),
-        WT_CASE(vocabulary__over_the_group_that_is_meant),
-        WT_CASE(vocabulary__of_one_rank),
-        WT_CASE(vocabulary__range_of_a_rank),
-        WT_CASE(vocabulary__with_ranks_that_have_nothing),
-        WT_CASE(vocabulary__of_views),
-        WT_CASE(vocabulary__log_of_the_sum_over_ranks),
-        WT_CASE(vocabulary__smoothed_as_by_megatron),
-        WT_CASE(vocabulary__of_the_tokens_that_follow),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "vocabulary", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "vocabulary"); }

@@ -232,18 +232,4 @@ WT_TEST(split__flat_and_gathered)
     lines_close(&l);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(parameters__say_how_they_are_split),
-        WT_CASE(seed__one_that_is_equal_and_one_that_differs),
-        WT_CASE(batch__of_one_rank_goes_to_all),
-        WT_CASE(batch__that_is_missing_is_refused_by_all),
-        WT_CASE(split__of_sizes_beyond_what_can_be_added_is_refused),
-        WT_CASE(split__in_equal_pieces),
-        WT_CASE(split__flat_and_gathered),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "helpers", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "helpers"); }

@@ -266,16 +266,4 @@ WT_TEST(parameters__are_as_many_as_in_megatron)
     lines_close(&l);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(frozen__weight_gets_no_gradient),
-        WT_CASE(linear__of_bf16_in_f32),
-        WT_CASE(attention__of_parts_of_the_sequence),
-        WT_CASE(weights__are_slices_of_those_of_one_device),
-        WT_CASE(parameters__are_as_many_as_in_megatron),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "layers", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "layers"); }

@@ -293,17 +293,4 @@ WT_TEST(saved_shards__are_refused_without_a_mesh)
     lines_close(&l);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(saved_shards__of_the_inputs_of_a_sum),
-        WT_CASE(recompute__what_was_dropped),
-        WT_CASE(saved_shards__only_of_what_all_ranks_have),
-        WT_CASE(saved_shards__without_elements),
-        WT_CASE(saved_shards__of_the_blocks_of_a_model),
-        WT_CASE(saved_shards__are_refused_without_a_mesh),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "recompute", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "recompute"); }

@@ -348,23 +348,4 @@ WT_TEST(regions__of_uneven_shards)
     lines_close(&l);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(copy_to__sums_gradients),
-        WT_CASE(reduce_from__sums_values),
-        WT_CASE(gather_from__is_cut_again),
-        WT_CASE(scatter_to__is_gathered_again),
-        WT_CASE(scatter_to__features_are_gathered_again),
-        WT_CASE(reduce_scatter_to__is_gathered_again),
-        WT_CASE(reduce_scatter_to__features_of_a_transposed_matrix),
-        WT_CASE(gather_from__a_sequence_without_waiting),
-        WT_CASE(gather_from__sequence_before_a_tensor_parallel_region),
-        WT_CASE(all_to_all__between_sequence_and_features),
-        WT_CASE(all_to_all__from_features_to_sequence),
-        WT_CASE(regions__of_uneven_shards),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "regions", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "regions"); }

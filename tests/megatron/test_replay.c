@@ -364,18 +364,4 @@ WT_TEST(replay__that_fails_is_told)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(replay__draws_the_same_numbers_from_everywhere),
-        WT_CASE(replay__has_its_own_fork),
-        WT_CASE(replay__of_numbers_that_differ_between_ranks),
-        WT_CASE(replay__inside_a_replay),
-        WT_CASE(replay__of_integers_and_of_leaves_beside),
-        WT_CASE(replay__of_inputs_that_are_not_used),
-        WT_CASE(replay__that_fails_is_told),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "replay", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "replay"); }

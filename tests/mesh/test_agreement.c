@@ -87,15 +87,6 @@ WT_TEST(agreement__leaves_equal_meshes_alone)
 
 int main(int argc, char **argv)
 {
-    static const struct wt_case cases[] = {
-        WT_CASE(agreement__is_asked_of_all_ranks_of_a_mesh),
-        WT_CASE(agreement__is_not_asked_of_meshes_side_by_side),
-        WT_CASE(agreement__is_not_asked_of_groups),
-        WT_CASE(agreement__is_asked_along_groups),
-        WT_CASE(agreement__leaves_equal_meshes_alone),
-        WT_END,
-    };
-
     setenv("WEFT_CHECK", "2", 1);
-    return wt_main(argc, argv, "agreement", cases);
+    return wt_main(argc, argv, "agreement");
 }

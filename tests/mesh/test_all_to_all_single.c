@@ -186,15 +186,4 @@ WT_TEST(all_to_all_single__on_meta_only_what_is_known_has_a_shape)
     weft_mesh_release(l.mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(all_to_all_single__rows_go_by_their_number_and_gradients_return),
-        WT_CASE(all_to_all_single__gradients_pass_a_round_trip),
-        WT_CASE(all_to_all_single__is_recorded_when_one_rank_wants_a_gradient),
-        WT_CASE(all_to_all_single__all_ranks_are_told_what_one_does_wrong),
-        WT_CASE(all_to_all_single__on_meta_only_what_is_known_has_a_shape),
-        WT_END,
-    };
-    return wt_main(argc, argv, "all_to_all_single", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "all_to_all_single"); }

@@ -362,24 +362,4 @@ WT_TEST(axes__of_meshes_without_ranks_are_cut_alike)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(axes__without_names_cannot_be_sliced),
-        WT_CASE(axes__that_are_not_there_are_refused),
-        WT_CASE(axes__slices_are_this_ranks_lines),
-        WT_CASE(axes__slices_may_have_several),
-        WT_CASE(axes__of_a_slice_stand_in_the_order_asked_for),
-        WT_CASE(axes__know_their_root),
-        WT_CASE(axes__can_be_merged),
-        WT_CASE(axes__merged_keep_their_names_apart),
-        WT_CASE(axes__merged_lines_reduce),
-        WT_CASE(axes__of_one_rank_change_labels_only),
-        WT_CASE(axes__can_be_split),
-        WT_CASE(axes__of_one_root_go_side_by_side),
-        WT_CASE(axes__of_two_roots_may_be_one_mesh),
-        WT_CASE(axes__of_meshes_without_ranks_are_cut_alike),
-        WT_END,
-    };
-    return wt_main(argc, argv, "axes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "axes"); }

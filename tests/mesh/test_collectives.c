@@ -228,19 +228,4 @@ WT_TEST(collectives__refuse_what_does_not_fit)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(collectives__broadcast_the_roots_elements),
-        WT_CASE(collectives__scatter_chunks_of_any_dim),
-        WT_CASE(collectives__all_gather_chunks_of_any_size),
-        WT_CASE(collectives__broadcast_along_each_axis),
-        WT_CASE(collectives__scatter_along_each_axis),
-        WT_CASE(collectives__reduce_to_all_one_and_shards),
-        WT_CASE(collectives__exchange_chunks),
-        WT_CASE(collectives__are_counted_under_their_names),
-        WT_CASE(collectives__refuse_what_does_not_fit),
-        WT_END,
-    };
-    return wt_main(argc, argv, "collectives", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "collectives"); }

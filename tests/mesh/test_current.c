@@ -92,15 +92,4 @@ WT_TEST(current__serves_from_local_and_distribute)
     weft_mesh_release(inner);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(current__is_the_innermost),
-        WT_CASE(current__is_an_error_when_there_is_none),
-        WT_CASE(current__keeps_its_meshes),
-        WT_CASE(current__does_not_hide_a_mesh_that_failed),
-        WT_CASE(current__serves_from_local_and_distribute),
-        WT_END,
-    };
-    return wt_main(argc, argv, "current", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "current"); }

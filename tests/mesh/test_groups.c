@@ -237,20 +237,4 @@ WT_TEST(groups__refuse_ranks_outside)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(groups__of_two_axes_are_columns_and_rows),
-        WT_CASE(groups__of_three_axes_share_the_other_coordinates),
-        WT_CASE(groups__are_the_same_by_index_name_and_slice),
-        WT_CASE(groups__of_other_ranks_can_be_listed),
-        WT_CASE(groups__need_an_axis_when_there_are_several),
-        WT_CASE(groups__place_a_rank_by_name_index_and_slice_alike),
-        WT_CASE(groups__count_coordinates_with_the_last_axis_fastest),
-        WT_CASE(groups__make_no_communicator_twice),
-        WT_CASE(groups__of_ranks_in_any_order_communicate),
-        WT_CASE(groups__refuse_ranks_outside),
-        WT_END,
-    };
-    return wt_main(argc, argv, "groups", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "groups"); }

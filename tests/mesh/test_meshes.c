@@ -242,23 +242,4 @@ WT_TEST(meshes__come_from_the_groups_of_another)
     weft_mesh_release(whole);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(meshes__are_equal_when_shape_names_and_ranks_are),
-        WT_CASE(meshes__of_eight_ranks_differ_by_shape),
-        WT_CASE(meshes__hash_alike_on_all_ranks),
-        WT_CASE(meshes__are_one_by_text_shape_and_ranks),
-        WT_CASE(meshes__with_wrong_names_are_refused),
-        WT_CASE(meshes__of_wrong_ranks_are_refused),
-        WT_CASE(meshes__are_on_a_kind_of_device_not_on_one_of_them),
-        WT_CASE(meshes__of_the_whole_world_communicate_over_it),
-        WT_CASE(meshes__without_ranks_are_for_planning),
-        WT_CASE(meshes__without_ranks_carry_distributed_tensors),
-        WT_CASE(meshes__without_ranks_have_the_rank_that_is_played),
-        WT_CASE(meshes__come_from_the_groups_of_another),
-        WT_CASE(meshes__from_mpi_need_processes),
-        WT_END,
-    };
-    return wt_main(argc, argv, "meshes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "meshes"); }

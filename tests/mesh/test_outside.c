@@ -73,13 +73,4 @@ WT_TEST(outside__each_other_two_meshes_work_side_by_side)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(outside__a_mesh_ranks_hold_nothing),
-        WT_CASE(outside__ranks_call_everything_harmlessly),
-        WT_CASE(outside__each_other_two_meshes_work_side_by_side),
-        WT_END,
-    };
-    return wt_main(argc, argv, "outside", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "outside"); }

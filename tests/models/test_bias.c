@@ -256,18 +256,4 @@ WT_TEST(attention__tells_its_inputs_apart)
     weft_module_release(m);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(bias__split_as_heads_are_stays_where_it_is),
-        WT_CASE(bias__shared_by_ranks_has_a_gradient_that_is_their_sum),
-        WT_CASE(bias__is_where_a_mask_that_wants_a_gradient_belongs),
-        WT_CASE(bias__gradient_takes_the_memory_of_the_bias),
-        WT_CASE(cross_attention__under_styles_equals_one_device),
-        WT_CASE(bias__beside_dropout_of_weights_is_the_same),
-        WT_CASE(attention__tells_its_inputs_apart),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "bias", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "bias"); }

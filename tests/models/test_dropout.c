@@ -171,14 +171,4 @@ WT_TEST(dropout__leaves_the_mean_as_it_is)
     weft_module_release(m);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(dropout__of_weights_is_the_same_at_every_number_of_ranks),
-        WT_CASE(dropout__does_not_depend_on_how_heads_are_handed_on),
-        WT_CASE(dropout__leaves_the_mean_as_it_is),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "dropout", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "dropout"); }

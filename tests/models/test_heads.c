@@ -331,20 +331,4 @@ WT_TEST(heads__files_have_each_weight_once)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case list[] = {
-        WT_CASE(heads__are_split_evenly_and_keys_computed_where_they_are_used),
-        WT_CASE(heads__more_ranks_than_groups_train_as_one_device),
-        WT_CASE(heads__with_sequence_parallelism_train_as_one_device),
-        WT_CASE(heads__computed_again_train_as_one_device),
-        WT_CASE(heads__frozen_keys_stay_frozen),
-        WT_CASE(heads__shared_gradients_are_reduced_once),
-        WT_CASE(heads__models_are_planned_without_elements),
-        WT_CASE(heads__a_cache_holds_the_keys_that_a_rank_uses),
-        WT_CASE(heads__files_have_each_weight_once),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "heads", list));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "heads")); }

@@ -102,15 +102,4 @@ WT_TEST(masked_lm__ties_its_head_unless_told)
     weft_module_release(tied);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(masked_lm__equals_transformers),
-        WT_CASE(masked_lm__with_a_replicated_embedding_equals_too),
-        WT_CASE(masked_lm__with_sequence_parallelism_equals_too),
-        WT_CASE(masked_lm__ties_its_head_unless_told),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "masked_lm", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "masked_lm"); }

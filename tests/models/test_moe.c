@@ -184,13 +184,4 @@ WT_TEST(moe__sends_rows_there_and_back_each_way)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(moe__without_a_bound_equals_pytorch),
-        WT_CASE(moe__with_a_capacity_equals_pytorch),
-        WT_CASE(moe__sends_rows_there_and_back_each_way),
-        WT_END,
-    };
-    return wt_main(argc, argv, "moe", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "moe"); }

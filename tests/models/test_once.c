@@ -256,17 +256,4 @@ WT_TEST(vocabulary__has_no_padding)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(bias__is_added_once_whichever_output_is_asked_for),
-        WT_CASE(tied__weights_are_one_parameter_with_one_gradient),
-        WT_CASE(tied__weights_that_would_be_spread_two_ways_are_refused),
-        WT_CASE(frozen__parameters_cost_nothing_under_any_plan),
-        WT_CASE(embedding__rows_have_their_gradient_where_they_are),
-        WT_CASE(vocabulary__has_no_padding),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "once", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "once")); }

@@ -179,16 +179,4 @@ WT_TEST(padding_row__outside_the_table_is_refused)
     WT_FAILED(WEFT_ERR_ARG, "padding_idx is 7; there are 7 rows");
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(padding_row__gets_no_gradient_from_lookups),
-        WT_CASE(padding_row__is_zero_where_a_part_of_the_table_is_made),
-        WT_CASE(padding_row__is_zero_again_after_a_reset),
-        WT_CASE(padding_row__of_a_tied_head_has_the_heads_gradient),
-        WT_CASE(padding_row__outside_the_table_is_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "padding_row", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "padding_row"); }

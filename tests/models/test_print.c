@@ -89,13 +89,4 @@ WT_TEST(print__works_for_any_part_of_a_tree)
     weft_module_release(m);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(print__has_every_module_with_its_counts),
-        WT_CASE(print__works_for_any_part_of_a_tree),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "print", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "print"); }

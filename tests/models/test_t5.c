@@ -84,13 +84,4 @@ WT_TEST(t5__relative_positions_by_rows_equal_too)
         &t5, plan, (struct reference_count){.forward = 5 * LAYERS + 2, .backward = 6 * LAYERS + 2});
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(t5__by_heads_equals_transformers),
-        WT_CASE(t5__relative_positions_by_rows_equal_too),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "t5", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "t5"); }

@@ -76,13 +76,4 @@ WT_TEST(vit__row_wise_ends_equal_transformers)
         (struct reference_count){.forward = 2 + 2 * LAYERS, .backward = 2 * LAYERS + 1});
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(vit__column_wise_ends_equal_transformers),
-        WT_CASE(vit__row_wise_ends_equal_transformers),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "vit", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "vit"); }

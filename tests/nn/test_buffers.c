@@ -255,19 +255,4 @@ WT_TEST(buffers__go_into_files_of_weights_and_tables)
     weft_module_release(fresh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(buffers__have_names_and_refusals_like_parameters),
-        WT_CASE(walks__give_full_paths),
-        WT_CASE(buffers__are_no_parameters),
-        WT_CASE(buffers__go_where_parameters_go),
-        WT_CASE(buffers__are_as_before_when_a_partition_fails),
-        WT_CASE(buffers__stay_tied_when_a_partition_adds_a_parameter),
-        WT_CASE(buffers__that_are_shared_and_would_be_spread_differently_are_named),
-        WT_CASE(buffers__go_into_files_of_weights_and_tables),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "buffers", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "buffers")); }

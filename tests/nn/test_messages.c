@@ -269,20 +269,4 @@ WT_TEST(collectives__name_no_empty_module)
     WT_ALL(!strcmp(text, "all-reduce sum of 6 f32 on axis tp for matmul in module blocks.0"));
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(copy__says_what_differs),
-        WT_CASE(styles__name_the_parameter_that_cannot_be_split),
-        WT_CASE(types__name_what_gives_them_up_and_no_empty_module),
-        WT_CASE(backward_from__says_how_a_plain_gradient_becomes_distributed),
-        WT_CASE(backward_from__takes_a_plain_number),
-        WT_CASE(data_parallel__names_the_parameter_whose_axis_overlaps),
-        WT_CASE(optimizer__takes_meshes_whose_axes_overlap),
-        WT_CASE(data_parallel__calls_a_buffer_a_buffer),
-        WT_CASE(collectives__name_no_empty_module),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "messages", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "messages"); }

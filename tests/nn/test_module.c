@@ -282,24 +282,4 @@ WT_TEST(layers__bad_configs_are_refused)
     WT_FAILED(WEFT_ERR_ARG, "gpt: layers is 0");
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(module__children_are_found_by_path),
-        WT_CASE(module__paths_follow_into_a_larger_tree),
-        WT_CASE(module__bad_children_are_refused_and_released),
-        WT_CASE(module__parameters_are_visited_once_and_in_order),
-        WT_CASE(layers__equal_seeds_give_equal_parameters),
-        WT_CASE(call__runs_children_and_gives_their_result),
-        WT_CASE(call__counts_inputs),
-        WT_CASE(call__errors_name_the_path_and_the_place_is_restored),
-        WT_CASE(hooks__change_inputs_and_outputs_and_are_released),
-        WT_CASE(module__that_is_gone_is_booked_where_it_was),
-        WT_CASE(module__payload_is_freed_with_it),
-        WT_CASE(module__evaluation_switches_dropout_off),
-        WT_CASE(layers__bad_configs_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "module", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "module"); }

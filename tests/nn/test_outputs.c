@@ -513,23 +513,4 @@ WT_TEST(outputs__of_replicas)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(outputs__all_come_out_of_a_call_with_gradients),
-        WT_CASE(outputs__may_be_one_tensor),
-        WT_CASE(outputs__of_another_number_are_refused_by_name),
-        WT_CASE(outputs__of_a_class_are_as_many_as_its_forward_gives),
-        WT_CASE(hooks__see_all_outputs),
-        WT_CASE(prepare__moves_each_output_to_its_layout),
-        WT_CASE(prepare__layouts_of_plain_outputs),
-        WT_CASE(prepare__names_the_output),
-        WT_CASE(custom__styles_see_all_outputs),
-        WT_CASE(outputs__are_made_again_in_backward),
-        WT_CASE(outputs__of_a_module_that_saves_shards),
-        WT_CASE(outputs__of_replicas),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "outputs", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "outputs"); }

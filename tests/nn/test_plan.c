@@ -298,22 +298,4 @@ WT_TEST(distribute_module__a_failing_partition_leaves_the_tree_as_it_was)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(plan__wildcards_stay_between_dots),
-        WT_CASE(plan__refusals_change_nothing),
-        WT_CASE(plan__is_applied_once),
-        WT_CASE(plan__an_empty_one_changes_nothing),
-        WT_CASE(plan__needs_one_axis),
-        WT_CASE(plan__keeps_what_wants_a_gradient),
-        WT_CASE(plan__of_a_part_of_the_tree),
-        WT_CASE(plan__shared_parameters_stay_one_or_are_refused),
-        WT_CASE(distribute_module__replicates_what_is_not_partitioned),
-        WT_CASE(distribute_module__takes_the_rest_of_a_tree_with_styles),
-        WT_CASE(distribute_module__a_failing_partition_leaves_the_tree_as_it_was),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "plan", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "plan"); }

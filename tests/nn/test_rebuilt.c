@@ -263,19 +263,4 @@ WT_TEST(reset__is_a_new_model_in_any_layout)
     weft_module_release(fresh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(replaced__children_are_called_instead),
-        WT_CASE(replaced__child_has_name_place_and_owner),
-        WT_CASE(replaced__not_in_a_replica),
-        WT_CASE(replaced__qkv_drops_the_same_weights_at_every_number_of_ranks),
-        WT_CASE(under__a_prefix_plans_and_names_are_those_of_the_part),
-        WT_CASE(under__a_prefix_the_module_itself_is_the_part),
-        WT_CASE(shifted__labels_are_compared_with_the_token_before),
-        WT_CASE(reset__is_a_new_model_in_any_layout),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "rebuilt", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "rebuilt")); }

@@ -255,19 +255,4 @@ WT_TEST(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given)
     weft_module_release(m);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(rotary__follows_its_formula),
-        WT_CASE(rotary__of_parts_moves_nothing),
-        WT_CASE(rotary__takes_positions),
-        WT_CASE(rotary__leaves_distances_to_attention),
-        WT_CASE(rotary__of_an_attention_layer),
-        WT_CASE(rotary__of_an_attention_layer_needs_a_base),
-        WT_CASE(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given),
-        WT_CASE(rotary__refuses),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "rotary", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "rotary"); }

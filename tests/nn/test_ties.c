@@ -224,17 +224,4 @@ WT_TEST(ties__survive_the_print_of_a_plan)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(ties__survive_a_cast_of_one_of_the_two),
-        WT_CASE(ties__survive_materialize_of_one_of_the_two),
-        WT_CASE(ties__are_kept_or_named_by_plans_and_partitions),
-        WT_CASE(ties__with_another_tree_are_named),
-        WT_CASE(ties__are_named_by_data_parallel_of_one_of_the_two),
-        WT_CASE(ties__survive_the_print_of_a_plan),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "ties", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "ties"); }

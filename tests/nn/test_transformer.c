@@ -342,20 +342,4 @@ WT_TEST(recompute__runs_again_only_where_gradients_flow)
     weft_error_clear();
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(attention__groups_share_keys_and_values),
-        WT_CASE(attention__is_split_by_groups_or_within_them),
-        WT_CASE(attention__masks_hide_padding),
-        WT_CASE(attention__a_query_that_sees_nothing_gives_zero),
-        WT_CASE(attention__refuses_what_does_not_fit),
-        WT_CASE(gate__is_the_activation_of_the_first_half_times_the_second),
-        WT_CASE(cache__generation_equals_the_whole_sequence),
-        WT_CASE(recompute__draws_the_same_numbers_and_keeps_less),
-        WT_CASE(recompute__runs_again_only_where_gradients_flow),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "transformer", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "transformer"); }

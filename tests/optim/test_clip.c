@@ -235,16 +235,4 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
     wt_world_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(norm__counts_every_element_once),
-        WT_CASE(value__is_limited_everywhere),
-        WT_CASE(norm__that_is_no_number_is_told_and_scales_nothing),
-        WT_CASE(clip__refuses_what_it_cannot_do),
-        WT_CASE(gradients__of_all_norms_cost_one_collective),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "clip", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "clip"); }

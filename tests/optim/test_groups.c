@@ -198,16 +198,4 @@ WT_TEST(setting__that_cannot_be_is_refused)
     wt_world_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(pattern__goes_token_by_token),
-        WT_CASE(path__begins_below_the_optimizers_module),
-        WT_CASE(group__is_updated_as_by_an_optimizer_of_its_own),
-        WT_CASE(setting__that_decides_state_holds_from_the_first_step),
-        WT_CASE(setting__that_cannot_be_is_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "groups", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "groups"); }

@@ -509,24 +509,4 @@ WT_TEST(replicas__wait_for_the_step)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(twins__of_every_kind_go_alike),
-        WT_CASE(twins__tied_and_recomputed),
-        WT_CASE(twins__in_bf16),
-        WT_CASE(shared_weight__in_pieces_waits_for_the_last),
-        WT_CASE(update__comes_with_the_last_use),
-        WT_CASE(setting__that_decides_state_holds_from_the_first_update),
-        WT_CASE(gradients__are_not_alive_together),
-        WT_CASE(later_backward__is_refused_and_changes_nothing),
-        WT_CASE(used_tape__is_refused_and_the_next_goes_on),
-        WT_CASE(clipping__is_refused),
-        WT_CASE(parameters__have_one_optimizer_in_backward),
-        WT_CASE(frozen__parameters_and_inputs_are_as_ever),
-        WT_CASE(replicas__wait_for_the_step),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "optim.in_backward", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "optim.in_backward"); }

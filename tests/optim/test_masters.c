@@ -245,16 +245,4 @@ WT_TEST(model__in_bf16_learns)
     wt_world_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(master__goes_as_a_parameter_in_f32),
-        WT_CASE(small_steps__add_up),
-        WT_CASE(parameter__that_was_written_to_leads),
-        WT_CASE(checkpoint__goes_on_in_another_layout),
-        WT_CASE(model__in_bf16_learns),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "masters", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "masters")); }

@@ -214,14 +214,4 @@ WT_TEST(norm__is_of_parameters_on_all_meshes)
     wt_world_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(parameters__of_all_kinds_have_one_optimizer),
-        WT_CASE(modules__on_two_meshes_have_one_optimizer),
-        WT_CASE(norm__is_of_parameters_on_all_meshes),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "meshes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "meshes"); }

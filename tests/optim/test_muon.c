@@ -302,19 +302,4 @@ WT_TEST(adamw__can_have_a_matrix)
     wt_world_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(matrix__in_any_layout_is_updated_as_on_one_device),
-        WT_CASE(matrix__over_two_axes),
-        WT_CASE(heads__are_rows_or_columns),
-        WT_CASE(model__learns_as_on_one_device),
-        WT_CASE(matrix__sends_what_the_docs_say),
-        WT_CASE(direction__is_nearly_orthogonal),
-        WT_CASE(forecast__counts_what_the_iteration_sends),
-        WT_CASE(adamw__can_have_a_matrix),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "muon", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "muon"); }

@@ -239,17 +239,4 @@ WT_TEST(optim__bad_settings_are_refused)
     drop_world(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(adamw__follows_its_formula),
-        WT_CASE(lion__follows_its_formula),
-        WT_CASE(sgd__follows_its_formula),
-        WT_CASE(sgd__without_momentum_keeps_no_state),
-        WT_CASE(optim__notices_a_replaced_parameter),
-        WT_CASE(optim__bad_settings_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "optimizer", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "optimizer"); }

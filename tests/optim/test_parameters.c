@@ -218,15 +218,4 @@ WT_TEST(parameter__is_thawed_and_frozen)
     for (int i = 0; i < MAKERS; i++) thaw(makers[i], i % 3 ? WEFT_F32 : WEFT_BF16, i % 2);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(maximize__is_the_way_down_of_the_negated),
-        WT_CASE(zero__moves_nothing),
-        WT_CASE(parameter__without_a_gradient_is_left_alone),
-        WT_CASE(parameter__is_thawed_and_frozen),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "parameters", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "parameters"); }

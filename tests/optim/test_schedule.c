@@ -172,19 +172,4 @@ WT_TEST(one_cycle__rises_and_falls)
     WT_ALL(is(&s, 1, 0.5));
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(schedule__rises_then_falls),
-        WT_CASE(schedule__multiplies_or_restarts),
-        WT_CASE(multistep__falls_at_milestones),
-        WT_CASE(polynomial__falls_to_its_end),
-        WT_CASE(warmup__begins_where_it_is_told),
-        WT_CASE(schedule__stays_then_falls),
-        WT_CASE(restarts__grow),
-        WT_CASE(one_cycle__rises_and_falls),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "schedule", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "schedule"); }

@@ -376,24 +376,4 @@ WT_TEST(state__lies_as_its_parameter)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(sgd__equals_pytorch),
-        WT_CASE(adam__equals_pytorch),
-        WT_CASE(adamw__equals_pytorch),
-        WT_CASE(adagrad__equals_pytorch),
-        WT_CASE(rmsprop__equals_pytorch),
-        WT_CASE(adadelta__equals_pytorch),
-        WT_CASE(nadam_and_radam__equal_pytorch),
-        WT_CASE(adamax__equals_pytorch),
-        WT_CASE(asgd__equals_pytorch),
-        WT_CASE(muon__equals_pytorch_without_its_rounding),
-        WT_CASE(rate__is_read_from_a_tensor),
-        WT_CASE(rate__of_several_elements_is_refused),
-        WT_CASE(state__lies_as_its_parameter),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "updates", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "updates"); }

@@ -141,17 +141,4 @@ WT_TEST(global_shape__of_even_parts_is_that_of_the_gathered_tensor)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(global_shape__adds_up_parts_of_any_sizes),
-        WT_CASE(global_shape__knows_several_axes),
-        WT_CASE(global_shape__of_parts_by_any_layout_is_its_shape),
-        WT_CASE(global_shape__refuses_parts_that_do_not_fit_on_all_ranks),
-        WT_CASE(global_shape__is_for_ranks_of_the_mesh),
-        WT_CASE(global_shape__of_even_parts_is_that_of_the_gathered_tensor),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "global_shape", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "global_shape"); }

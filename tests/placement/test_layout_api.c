@@ -26,7 +26,7 @@ static weft_layout layout_of(weft_mesh *mesh, const char *placements, int64_t ro
 /* ---- kinds ---- */
 
 /* PLC-01 */
-START_TEST(kind__of_each_placement_is_one)
+WT_UNIT(kind__of_each_placement_is_one)
 {
     static const struct {
         weft_placement p;
@@ -52,10 +52,9 @@ START_TEST(kind__of_each_placement_is_one)
     ck_assert(weft_shards(weft_shard(3), 3) && !weft_shards(weft_shard(3), 2));
     ck_assert(weft_shards(weft_strided_shard(3, 7), 3) && !weft_shards(weft_partial(WEFT_SUM), 0));
 }
-END_TEST
 
 /* PLC-02 */
-START_TEST(kind__different_placements_are_not_equal)
+WT_UNIT(kind__different_placements_are_not_equal)
 {
     int64_t thirds[2] = {2, 1}, halves[2] = {1, 1}, scaled[2] = {4096, 2048};
     weft_placement p[] = {weft_shard(3),
@@ -80,20 +79,18 @@ START_TEST(kind__different_placements_are_not_equal)
     ck_assert(weft_placement_equal(weft_shard_segments(3, 2, scaled), p[13]));
     ck_assert(weft_placement_equal(weft_shard_segments(3, 1, thirds), p[0]));
 }
-END_TEST
 
-START_TEST(kind__of_a_norm_of_no_power_is_another_reduction)
+WT_UNIT(kind__of_a_norm_of_no_power_is_another_reduction)
 {
     ck_assert(weft_placement_equal(weft_norm_partial(0), weft_partial(WEFT_SUM)));
     ck_assert(weft_placement_equal(weft_norm_partial(1.0 / 0.0), weft_partial(WEFT_MAX)));
     ck_assert(weft_placement_equal(weft_norm_partial(-1.0 / 0.0), weft_partial(WEFT_MIN)));
 }
-END_TEST
 
 /* ---- chunks ---- */
 
 /* PLC-03 */
-START_TEST(chunk__picked_is_the_item_of_the_split_list)
+WT_UNIT(chunk__picked_is_the_item_of_the_split_list)
 {
     static const int cases[][2] = {{16, 4}, {17, 4}, {15, 4}, {7, 4}, {3, 4},  {1, 4},
                                    {8, 1},  {8, 8},  {8, 16}, {0, 3}, {31, 7}, {100, 64}};
@@ -119,10 +116,9 @@ START_TEST(chunk__picked_is_the_item_of_the_split_list)
         weft_mesh_release(mesh);
     }
 }
-END_TEST
 
 /* PLC-04 */
-START_TEST(chunk__padding_fills_up_to_the_first_chunk)
+WT_UNIT(chunk__padding_fills_up_to_the_first_chunk)
 {
     for (int n = 0; n < 8; n++)
         for (int r = 0; r < 8; r++) {
@@ -135,9 +131,8 @@ START_TEST(chunk__padding_fills_up_to_the_first_chunk)
     for (int r = 0; r < 5; r++) /* 11 over 5: 3, 3, 3, 2, 0 */
         ck_assert_int_eq(weft_chunk_padding(11, 5, r), r < 3 ? 0 : r == 3 ? 1 : 3);
 }
-END_TEST
 
-START_TEST(chunk__balanced_sizes_differ_by_one)
+WT_UNIT(chunk__balanced_sizes_differ_by_one)
 {
     static const int64_t want[][5] = {{3, 2, 2, 2, 2}, {1, 1, 1, 0, 0}, {2, 2, 2, 2, 2}};
     static const int64_t sizes[] = {11, 3, 10};
@@ -148,7 +143,6 @@ START_TEST(chunk__balanced_sizes_differ_by_one)
             ck_assert_int_eq(weft_balanced_offset(sizes[i], 5, (int)r), at);
         }
 }
-END_TEST
 
 /* ---- parts ---- */
 
@@ -165,7 +159,7 @@ static void expect_rows(const weft_layout *l, int a, int b, int c, int64_t size,
 }
 
 /* PLC-07, PLC-10, PLC-17, PLC-19 */
-START_TEST(layout__of_a_strided_shard_and_a_shard)
+WT_UNIT(layout__of_a_strided_shard_and_a_shard)
 {
     weft_mesh *wide = weft_mesh_new_fake(0, "dp=30,tp=8"),
               *mesh = weft_mesh_new_fake(0, "dp=4,tp=2"),
@@ -197,10 +191,9 @@ START_TEST(layout__of_a_strided_shard_and_a_shard)
     weft_mesh_release(deep);
     weft_mesh_release(odd);
 }
-END_TEST
 
 /* PLC-12 */
-START_TEST(layout__of_a_shard_and_a_strided_shard)
+WT_UNIT(layout__of_a_shard_and_a_strided_shard)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "dp=4,tp=2");
     weft_layout l = layout_of(mesh, "S(0),SS(0,2)", 18, 2);
@@ -223,10 +216,9 @@ START_TEST(layout__of_a_shard_and_a_strided_shard)
     expect_rows(&l, 3, 1, 0, 1, 16);
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* PLC-14, PLC-15 */
-START_TEST(layout__of_three_axes_on_a_dim_and_of_two_dims)
+WT_UNIT(layout__of_three_axes_on_a_dim_and_of_two_dims)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2,c=2"),
               *four = weft_mesh_new_fake(0, "a=1,b=2,c=2,d=2");
@@ -246,12 +238,11 @@ START_TEST(layout__of_three_axes_on_a_dim_and_of_two_dims)
     weft_mesh_release(mesh);
     weft_mesh_release(four);
 }
-END_TEST
 
 /* ---- sizes of the whole from those of a part ---- */
 
 /* PLC-23 */
-START_TEST(even__the_whole_has_the_sharded_dims_times_the_axes)
+WT_UNIT(even__the_whole_has_the_sharded_dims_times_the_axes)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=3,c=4");
     int64_t local[3] = {2, 3, 1}, transposed[3] = {1, 2, 6};
@@ -272,10 +263,9 @@ START_TEST(even__the_whole_has_the_sharded_dims_times_the_axes)
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "unknown placement kind 17"));
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* PLC-24, as numbers; test_global_shape.c has it as tensors */
-START_TEST(even__the_shard_of_the_whole_is_the_shard)
+WT_UNIT(even__the_shard_of_the_whole_is_the_shard)
 {
     weft_mesh *mesh = weft_mesh_new_fake(77, "a=8,b=8,c=4");
     int64_t local[3] = {4, 4, 4}, shape[3], stride[3];
@@ -297,12 +287,11 @@ START_TEST(even__the_shard_of_the_whole_is_the_shard)
     }
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* ---- chunk lists ---- */
 
 /* Every element of the tensor is in as many chunks as ranks hold it, and where find says. */
-START_TEST(chunks__are_the_elements_in_the_order_in_which_they_are_held)
+WT_UNIT_TIMES(chunks__are_the_elements_in_the_order_in_which_they_are_held, 3)
 {
     uint64_t state = 20261121u + (unsigned)_i;
 
@@ -346,9 +335,8 @@ START_TEST(chunks__are_the_elements_in_the_order_in_which_they_are_held)
         weft_mesh_release(mesh);
     }
 }
-END_TEST
 
-START_TEST(chunks__of_a_fused_weight_are_one_per_segment)
+WT_UNIT(chunks__of_a_fused_weight_are_one_per_segment)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "tp=4");
     weft_layout l = layout_of(mesh, "S(0|4,1,1)", 48, 5);
@@ -363,9 +351,8 @@ START_TEST(chunks__of_a_fused_weight_are_one_per_segment)
     ck_assert_int_eq(weft_layout_chunks(&l, &rank, NULL, 0), 3);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(chunks__outside_the_mesh_are_none)
+WT_UNIT(chunks__outside_the_mesh_are_none)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "tp=2");
     int outside = -1, inside = 1;
@@ -378,9 +365,8 @@ START_TEST(chunks__outside_the_mesh_are_none)
     ck_assert_int_eq(weft_layout_chunks(&scalar, &outside, &chunk, 1), 0);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(find__refuses_an_element_outside_the_shape)
+WT_UNIT(find__refuses_an_element_outside_the_shape)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "tp=2");
     weft_layout l = layout_of(mesh, "S(1)", 3, 4);
@@ -391,12 +377,11 @@ START_TEST(find__refuses_an_element_outside_the_shape)
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "index 4 of dim 1"));
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* ---- comparing ---- */
 
 /* PLC-37 */
-START_TEST(layout__equality_and_hash_are_of_all_it_says)
+WT_UNIT(layout__equality_and_hash_are_of_all_it_says)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2"), *other = weft_mesh_new_fake(0, "a=4,b=1");
     weft_layout l = layout_of(mesh, "S(0),S(0)", 8, 6), same = layout_of(mesh, "S(-2),S(0)", 8, 6);
@@ -423,9 +408,8 @@ START_TEST(layout__equality_and_hash_are_of_all_it_says)
     weft_mesh_release(mesh);
     weft_mesh_release(other);
 }
-END_TEST
 
-START_TEST(layout__prints_as_tensors_do)
+WT_UNIT(layout__prints_as_tensors_do)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "dp=2,tp=4");
     weft_layout l = layout_of(mesh, "S(0)[1],S(0)[0]", 8, 16);
@@ -435,9 +419,8 @@ START_TEST(layout__prints_as_tensors_do)
     ck_assert_str_eq(text, "[8,16] [S(0)[1],S(0)[0]] on (dp:2, tp:4)");
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(layout__refuses_what_does_not_fit)
+WT_UNIT(layout__refuses_what_does_not_fit)
 {
     static const struct {
         const char *placements, *part;
@@ -471,10 +454,9 @@ START_TEST(layout__refuses_what_does_not_fit)
     }
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* An empty tensor has no elements, and its strides still have to be counted. trial 3 */
-START_TEST(layout__of_more_elements_than_can_be_counted_is_refused)
+WT_UNIT(layout__of_more_elements_than_can_be_counted_is_refused)
 {
     static const int64_t huge = INT64_C(1) << 62;
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=2");
@@ -490,33 +472,5 @@ START_TEST(layout__of_more_elements_than_can_be_counted_is_refused)
     ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 2, (int64_t[]){1 << 30, 0}), WEFT_OK);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("layout_api");
-    TCase *tc = tcase_create("layout_api");
-
-    tcase_add_checked_fixture(tc, begin, begin);
-    tcase_add_test(tc, kind__of_each_placement_is_one);
-    tcase_add_test(tc, kind__different_placements_are_not_equal);
-    tcase_add_test(tc, kind__of_a_norm_of_no_power_is_another_reduction);
-    tcase_add_test(tc, chunk__picked_is_the_item_of_the_split_list);
-    tcase_add_test(tc, chunk__padding_fills_up_to_the_first_chunk);
-    tcase_add_test(tc, chunk__balanced_sizes_differ_by_one);
-    tcase_add_test(tc, layout__of_a_strided_shard_and_a_shard);
-    tcase_add_test(tc, layout__of_a_shard_and_a_strided_shard);
-    tcase_add_test(tc, layout__of_three_axes_on_a_dim_and_of_two_dims);
-    tcase_add_test(tc, even__the_whole_has_the_sharded_dims_times_the_axes);
-    tcase_add_test(tc, even__the_shard_of_the_whole_is_the_shard);
-    tcase_add_loop_test(tc, chunks__are_the_elements_in_the_order_in_which_they_are_held, 0, 3);
-    tcase_add_test(tc, chunks__of_a_fused_weight_are_one_per_segment);
-    tcase_add_test(tc, chunks__outside_the_mesh_are_none);
-    tcase_add_test(tc, find__refuses_an_element_outside_the_shape);
-    tcase_add_test(tc, layout__equality_and_hash_are_of_all_it_says);
-    tcase_add_test(tc, layout__prints_as_tensors_do);
-    tcase_add_test(tc, layout__refuses_what_does_not_fit);
-    tcase_add_test(tc, layout__of_more_elements_than_can_be_counted_is_refused);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("layout_api", begin, begin); }

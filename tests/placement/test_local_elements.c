@@ -313,21 +313,4 @@ WT_TEST(local_elements__refuses_placements_that_do_not_fit)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(local_elements__is_the_slice_of_the_whole_for_all_sizes),
-        WT_CASE(local_elements__is_the_slice_of_the_whole_for_pairs_of_placements),
-        WT_CASE(local_elements__parts_are_disjoint_and_complete),
-        WT_CASE(local_elements__of_strided_shards_has_the_size_and_offset_of_its_layout),
-        WT_CASE(local_elements__strided_elements_of_one_axis),
-        WT_CASE(local_elements__strided_elements_of_two_axes),
-        WT_CASE(local_elements__by_shard_order_is_as_strided),
-        WT_CASE(local_elements__in_segments_and_balanced_comes_back),
-        WT_CASE(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer),
-        WT_CASE(local_elements__refuses_placements_that_do_not_fit),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "local_elements", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "local_elements"); }

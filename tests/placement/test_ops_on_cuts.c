@@ -326,23 +326,4 @@ WT_TEST(partial__a_norm_over_an_axis_of_one_rank_and_another)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(cuts__that_agree_stay_in_pointwise_ops),
-        WT_CASE(cuts__that_differ_are_brought_together),
-        WT_CASE(cuts__of_a_contracted_dim_leave_a_partial_sum),
-        WT_CASE(cuts__of_a_fused_weight_are_those_of_its_output),
-        WT_CASE(cuts__reduce_and_permute_and_slice),
-        WT_CASE(cuts__of_a_vocabulary_are_brought_to_one_run),
-        WT_CASE(cuts__gradients_come_in_the_leafs_cut),
-        WT_CASE(cuts__drawn_at_random_give_right_values),
-        WT_CASE(partial__masked_terms_stay_masked_where_they_are_only_moved),
-        WT_CASE(partial__norms_keep_their_power_through_views),
-        WT_CASE(partial__a_norm_of_one_term_is_its_absolute_value),
-        WT_CASE(partial__a_norm_over_an_axis_of_one_rank_and_another),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "ops_on_cuts", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "ops_on_cuts"); }

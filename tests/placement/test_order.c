@@ -23,7 +23,7 @@ static weft_layout layout_of(weft_mesh *mesh, const char *placements, int ndim,
 /* ---- text ---- */
 
 /* PLC-34 */
-START_TEST(order__prints_turns_where_they_are_not_left_to_right)
+WT_UNIT(order__prints_turns_where_they_are_not_left_to_right)
 {
     static const struct {
         const char *given, *brief;
@@ -48,10 +48,9 @@ START_TEST(order__prints_turns_where_they_are_not_left_to_right)
     }
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* PLC-34: the order as a list of axes */
-START_TEST(order__of_a_dim_is_a_list_of_axes)
+WT_UNIT(order__of_a_dim_is_a_list_of_axes)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=2,b=2,c=2");
     int64_t shape[3] = {8, 8, 8};
@@ -67,12 +66,11 @@ START_TEST(order__of_a_dim_is_a_list_of_axes)
     ck_assert(out[0].axes[0] == 2 && out[0].axes[1] == 0 && out[0].axes[2] == 1);
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* ---- setting ---- */
 
 /* PLC-36 */
-START_TEST(order__that_is_none_is_refused_by_name)
+WT_UNIT(order__that_is_none_is_refused_by_name)
 {
     static const struct {
         int count;
@@ -112,7 +110,6 @@ START_TEST(order__that_is_none_is_refused_by_name)
     }
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* ---- strided shards ---- */
 
@@ -187,17 +184,16 @@ static void round_trips(const char *mesh_text, int ranks, const int64_t *shape, 
 }
 
 /* PLC-30 */
-START_TEST(strided__and_shard_order_are_two_ways_to_write_one_layout)
+WT_UNIT(strided__and_shard_order_are_two_ways_to_write_one_layout)
 {
     int64_t cube[3] = {32, 32, 32}, other[3] = {72, 36, 108};
 
     round_trips("a=2,b=2,c=2,d=2,e=2", 32, cube, 25);
     round_trips("a=3,b=2,c=6", 36, other, 60);
 }
-END_TEST
 
 /* PLC-31 */
-START_TEST(strided__shards_that_no_order_gives_are_not_guessed_at)
+WT_UNIT(strided__shards_that_no_order_gives_are_not_guessed_at)
 {
     static const char *const texts[] = {"SS(0,2),SS(1,2)", "SS(0,2),S(1)", "SS(1,16),S(1)",
                                         "SS(1,4),S(1)", "S(1),SS(1,2)"};
@@ -214,10 +210,9 @@ START_TEST(strided__shards_that_no_order_gives_are_not_guessed_at)
     }
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* 17 rows: [S(0)[1],S(0)[0]] over (4,2) is 3,3,3,0 and 2,2,2,2; strided it would be another cut. */
-START_TEST(strided__forms_of_uneven_dims_are_refused_where_they_differ)
+WT_UNIT(strided__forms_of_uneven_dims_are_refused_where_they_differ)
 {
     weft_mesh *mesh = weft_mesh_new_fake(0, "a=4,b=2");
     int64_t uneven[2] = {17, 3}, even[2] = {16, 3};
@@ -235,20 +230,5 @@ START_TEST(strided__forms_of_uneven_dims_are_refused_where_they_differ)
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "balanced or in segments"));
     weft_mesh_release(mesh);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("order");
-    TCase *tc = tcase_create("order");
-
-    tcase_add_checked_fixture(tc, begin, begin);
-    tcase_add_test(tc, order__prints_turns_where_they_are_not_left_to_right);
-    tcase_add_test(tc, order__of_a_dim_is_a_list_of_axes);
-    tcase_add_test(tc, order__that_is_none_is_refused_by_name);
-    tcase_add_test(tc, strided__and_shard_order_are_two_ways_to_write_one_layout);
-    tcase_add_test(tc, strided__shards_that_no_order_gives_are_not_guessed_at);
-    tcase_add_test(tc, strided__forms_of_uneven_dims_are_refused_where_they_differ);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("order", begin, begin); }

@@ -20,7 +20,7 @@ static void shard_of(struct wf_shard *part, const struct wt_layout_case *c, int 
 }
 
 /* PLC-05, PLC-06, PLC-10, PLC-12, PLC-25, PLC-26, PLC-27, PLC-38: the element map of any layout */
-START_TEST(shard__holds_what_cutting_index_lists_gives)
+WT_UNIT_TIMES(shard__holds_what_cutting_index_lists_gives, 3)
 {
     uint64_t state = seeds[_i];
 
@@ -47,9 +47,8 @@ START_TEST(shard__holds_what_cutting_index_lists_gives)
         }
     }
 }
-END_TEST
 
-START_TEST(shard__runs_are_the_elements_and_as_long_as_can_be)
+WT_UNIT_TIMES(shard__runs_are_the_elements_and_as_long_as_can_be, 3)
 {
     uint64_t state = seeds[_i];
 
@@ -84,10 +83,9 @@ START_TEST(shard__runs_are_the_elements_and_as_long_as_can_be)
         }
     }
 }
-END_TEST
 
 /* Every element of every dim: the rank that locate names is the one that holds it. */
-START_TEST(shard__locate_is_the_inverse)
+WT_UNIT_TIMES(shard__locate_is_the_inverse, 3)
 {
     uint64_t state = seeds[_i];
 
@@ -109,9 +107,8 @@ START_TEST(shard__locate_is_the_inverse)
             }
     }
 }
-END_TEST
 
-START_TEST(shard__of_a_rank_outside_the_mesh_is_empty)
+WT_UNIT(shard__of_a_rank_outside_the_mesh_is_empty)
 {
     struct wt_layout_case c = {.n_axes = 2,
                                .ndim = 1,
@@ -127,10 +124,9 @@ START_TEST(shard__of_a_rank_outside_the_mesh_is_empty)
     ck_assert_int_eq(wf_shard_to_local(&part, 0), -1);
     ck_assert_int_eq(wf_shard_ranges(&part, NULL, 0), 0);
 }
-END_TEST
 
 /* A dim far beyond 32 bits, and a factor for which most pieces are empty. */
-START_TEST(shard__large_dims_and_factors_are_exact)
+WT_UNIT(shard__large_dims_and_factors_are_exact)
 {
     int sizes[2] = {3, 2}, coordinates[2] = {2, 1};
     int64_t n = (int64_t)3 << 45, few = 5;
@@ -147,18 +143,5 @@ START_TEST(shard__large_dims_and_factors_are_exact)
     ck_assert_int_eq(wf_shard_offset(&part), 3);
     ck_assert_int_eq(wf_shard_ranges(&part, NULL, 0), 1);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("shard");
-    TCase *tc = tcase_create("shard");
-
-    tcase_add_loop_test(tc, shard__holds_what_cutting_index_lists_gives, 0, 3);
-    tcase_add_loop_test(tc, shard__runs_are_the_elements_and_as_long_as_can_be, 0, 3);
-    tcase_add_loop_test(tc, shard__locate_is_the_inverse, 0, 3);
-    tcase_add_test(tc, shard__of_a_rank_outside_the_mesh_is_empty);
-    tcase_add_test(tc, shard__large_dims_and_factors_are_exact);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("shard"); }

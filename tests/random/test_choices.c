@@ -35,7 +35,7 @@ static void permute(int64_t n, int64_t *order)
     weft_scope_close(scope);
 }
 
-START_TEST(randperm__has_every_number_once)
+WT_UNIT(randperm__has_every_number_once)
 {
     static const int64_t sizes[] = {1, 2, 3, 17, 1023, 1024, 1025, 2048, 3000, 65536, 100003};
 
@@ -54,10 +54,9 @@ START_TEST(randperm__has_every_number_once)
         free(seen);
     }
 }
-END_TEST
 
 /* All 24 orders of 4 elements, and where each of 7 elements goes. */
-START_TEST(randperm__of_few_has_all_orders_alike)
+WT_UNIT_TIMES(randperm__of_few_has_all_orders_alike, SEEDS)
 {
     double counts[256] = {0}, all[24], expected[24], place[7][7] = {{0}}, even[7];
     int64_t order[7];
@@ -78,10 +77,9 @@ START_TEST(randperm__of_few_has_all_orders_alike)
     for (int i = 0; i < 7; i++) even[i] = DRAWS / 7.0;
     for (int i = 0; i < 7; i++) expect_counts("places of 7", place[i], even, 7);
 }
-END_TEST
 
 /* The keyed map of many elements: places, fixed points, rises, and even and odd orders. */
-START_TEST(randperm__of_many_looks_random)
+WT_UNIT_TIMES(randperm__of_many_looks_random, SEEDS)
 {
     enum { REPEATS = 400, CLASSES = 20 };
     static int64_t order[MANY];
@@ -114,7 +112,6 @@ START_TEST(randperm__of_many_looks_random)
     ck_assert_msg(fabs(along) < 4.5 * sqrt((double)MANY * REPEATS), "correlation %g", along);
     ck_assert_msg(fabs(odd - REPEATS / 2) < 4.5 * sqrt(REPEATS) / 2, "%g odd orders", odd);
 }
-END_TEST
 
 /* ---- drawing by weight ---- */
 
@@ -123,7 +120,7 @@ enum { WEIGHTS = 6 };
 static const double total = 7.75;
 
 /* RNG-02: how often each index comes, from many rows and from one. */
-START_TEST(multinomial__draws_by_weight)
+WT_UNIT_TIMES(multinomial__draws_by_weight, 2 * SEEDS)
 {
     bool one_row = _i % 2;
     int64_t rows = one_row ? 1 : DRAWS, n = one_row ? DRAWS : 1;
@@ -146,10 +143,9 @@ START_TEST(multinomial__draws_by_weight)
     expect_counts("multinomial", of_positive, expected, 5);
     weft_scope_close(scope);
 }
-END_TEST
 
 /* Without replacement: ordered pairs have the chance p_i p_j / (1 - p_i). */
-START_TEST(multinomial__without_replacement_draws_pairs_by_weight)
+WT_UNIT_TIMES(multinomial__without_replacement_draws_pairs_by_weight, SEEDS)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *p = weft_from_data(WEFT_F32, 2, (int64_t[]){1, WEIGHTS}, weights), *y;
@@ -175,9 +171,8 @@ START_TEST(multinomial__without_replacement_draws_pairs_by_weight)
     expect_counts("pairs", got, expected, 20);
     weft_scope_close(scope);
 }
-END_TEST
 
-START_TEST(multinomial__without_replacement_can_draw_all)
+WT_UNIT(multinomial__without_replacement_can_draw_all)
 {
     enum { WIDE = 1000 };
     weft_scope *scope = weft_scope_open();
@@ -195,7 +190,6 @@ START_TEST(multinomial__without_replacement_can_draw_all)
     ck_assert_int_eq(different, WIDE);
     weft_scope_close(scope);
 }
-END_TEST
 
 /* ---- first values ---- */
 
@@ -221,7 +215,7 @@ static weft_status glorot_uniform(weft_tensor *t) { return weft_xavier_uniform_(
 static weft_status glorot_normal(weft_tensor *t) { return weft_xavier_normal_(t, 0.5, NULL); }
 
 /* Weights [out, in, 3]: fans are 3 in and 3 out. */
-START_TEST(init__has_the_variance_of_its_fans)
+WT_UNIT(init__has_the_variance_of_its_fans)
 {
     enum { OUT = 200, IN = 50, N = OUT * IN * 3 };
     const struct {
@@ -256,9 +250,8 @@ START_TEST(init__has_the_variance_of_its_fans)
         weft_scope_close(scope);
     }
 }
-END_TEST
 
-START_TEST(init__refuses_vectors)
+WT_UNIT(init__refuses_vectors)
 {
     weft_tensor *t = weft_empty(WEFT_F32, 1, (int64_t[]){5});
 
@@ -267,24 +260,12 @@ START_TEST(init__refuses_vectors)
     ck_assert_int_eq(weft_xavier_uniform_(t, 1, NULL), WEFT_ERR_SHAPE);
     weft_error_clear();
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *suite = suite_create("choices");
-    TCase *tests = tcase_create("choices");
     int failed;
 
     WEFT_CHECK(weft_init(&argc, &argv));
-    tcase_add_test(tests, randperm__has_every_number_once);
-    tcase_add_loop_test(tests, randperm__of_few_has_all_orders_alike, 0, SEEDS);
-    tcase_add_loop_test(tests, randperm__of_many_looks_random, 0, SEEDS);
-    tcase_add_loop_test(tests, multinomial__draws_by_weight, 0, 2 * SEEDS);
-    tcase_add_loop_test(tests, multinomial__without_replacement_draws_pairs_by_weight, 0, SEEDS);
-    tcase_add_test(tests, multinomial__without_replacement_can_draw_all);
-    tcase_add_test(tests, init__has_the_variance_of_its_fans);
-    tcase_add_test(tests, init__refuses_vectors);
-    suite_add_tcase(suite, tests);
-    failed = wt_unit_main(suite);
+    failed = wt_unit_main("choices");
     return weft_finalize() || failed;
 }

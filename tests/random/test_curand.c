@@ -34,7 +34,7 @@ static unsigned *words_of(uint64_t seed)
     return words;
 }
 
-START_TEST(philox__words_are_those_of_curand)
+WT_UNIT_TIMES(philox__words_are_those_of_curand, SEEDS)
 {
     uint64_t seed = seeds[_i];
     unsigned *words = words_of(seed);
@@ -52,10 +52,9 @@ START_TEST(philox__words_are_those_of_curand)
     ck_assert_int_eq(wrong, 0);
     free(words);
 }
-END_TEST
 
 /* The upper 24 bits of the word are the fraction, whatever instruction set makes it. */
-START_TEST(uniform__is_made_of_the_words_of_curand)
+WT_UNIT_TIMES(uniform__is_made_of_the_words_of_curand, SEEDS)
 {
     uint64_t seed = seeds[_i];
     unsigned *words = words_of(seed);
@@ -81,19 +80,13 @@ START_TEST(uniform__is_made_of_the_words_of_curand)
     weft_scope_close(scope);
     free(words);
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *suite = suite_create("curand");
-    TCase *tests = tcase_create("words");
     int failed;
 
     WEFT_CHECK(weft_init(&argc, &argv));
-    tcase_add_loop_test(tests, philox__words_are_those_of_curand, 0, SEEDS);
-    tcase_add_loop_test(tests, uniform__is_made_of_the_words_of_curand, 0, SEEDS);
-    suite_add_tcase(suite, tests);
-    failed = wt_unit_main(suite);
+    failed = wt_unit_main("curand");
     return weft_finalize() || failed;
 }
 

@@ -154,7 +154,7 @@ static void drawn(weft_dtype dtype, weft_status (*draw)(weft_tensor *t))
     weft_scope_close(scope);
 }
 
-START_TEST(continuous__has_its_distribution)
+WT_UNIT_TIMES(continuous__has_its_distribution, 2)
 {
     for (int s = 0; s < SEEDS; s++)
         for (int c = 0; c < CONTINUOUS; c++)
@@ -166,10 +166,9 @@ START_TEST(continuous__has_its_distribution)
             }
     window = 0;
 }
-END_TEST
 
 /* bf16 has too few values for their distribution to be told: the same numbers, rounded. */
-START_TEST(continuous__is_rounded_to_bf16)
+WT_UNIT(continuous__is_rounded_to_bf16)
 {
     for (int c = 0; c < CONTINUOUS; c++) {
         static double exact[N];
@@ -183,9 +182,8 @@ START_TEST(continuous__is_rounded_to_bf16)
         expect_within(continuous[c].name, -1.0 / 128, 1.0 / 128);
     }
 }
-END_TEST
 
-START_TEST(trunc_normal__stays_in_its_window)
+WT_UNIT(trunc_normal__stays_in_its_window)
 {
     for (window = 0; window < WINDOWS; window++)
         for (weft_dtype dtype = WEFT_F32; dtype <= WEFT_BF16; dtype++) {
@@ -194,10 +192,9 @@ START_TEST(trunc_normal__stays_in_its_window)
         }
     window = 0;
 }
-END_TEST
 
 /* A window so far out that almost nothing lies in it still gives numbers in it. */
-START_TEST(trunc_normal__far_out_gives_its_bound)
+WT_UNIT(trunc_normal__far_out_gives_its_bound)
 {
     double got[8];
     weft_tensor *t = weft_make_trunc_normal((weft_spec){.dtype = WEFT_F64, .ndim = 1, .shape = {8}},
@@ -206,10 +203,9 @@ START_TEST(trunc_normal__far_out_gives_its_bound)
     ck_assert_int_eq(weft_read_f64(t, got, 8), WEFT_OK);
     for (int i = 0; i < 8; i++) ck_assert(got[i] >= 60 && got[i] <= 61);
 }
-END_TEST
 
 /* A model has nearly the same first values in any dtype. */
-START_TEST(normal__is_nearly_the_same_in_f32_and_f64)
+WT_UNIT(normal__is_nearly_the_same_in_f32_and_f64)
 {
     static double wide[N];
 
@@ -223,11 +219,10 @@ START_TEST(normal__is_nearly_the_same_in_f32_and_f64)
     qsort(values, N, sizeof *values, by_value);
     ck_assert_msg(values[N - N / 100] < 1e-5, "%g", values[N - N / 100]); /* all but the tails */
 }
-END_TEST
 
 /* ---- streams ---- */
 
-START_TEST(streams__of_draws_and_of_seeds_are_independent)
+WT_UNIT(streams__of_draws_and_of_seeds_are_independent)
 {
     static double other[N];
 
@@ -245,10 +240,9 @@ START_TEST(streams__of_draws_and_of_seeds_are_independent)
             ck_assert(fabs(sum) / sqrt(N) < 4.5);
         }
 }
-END_TEST
 
 /* Every bit of the words is as often 1 as 0, and so is the sum of any two. */
-START_TEST(philox__bits_are_balanced)
+WT_UNIT(philox__bits_are_balanced)
 {
     static double ones[32][32];
 
@@ -271,13 +265,12 @@ START_TEST(philox__bits_are_balanced)
         ck_assert_msg(most < 4.5, "%g", most);
     }
 }
-END_TEST
 
 /* ---- discrete distributions ---- */
 
 static weft_tensor *line(weft_dtype dtype) { return weft_empty(dtype, 1, (int64_t[]){N}); }
 
-START_TEST(geometric__has_its_distribution)
+WT_UNIT_TIMES(geometric__has_its_distribution, 9)
 {
     static const double chances[] = {0.3, 0.05, 0.9};
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_I64, WEFT_I32};
@@ -302,9 +295,8 @@ START_TEST(geometric__has_its_distribution)
     expect_counts("geometric", counts, expected, classes);
     weft_scope_close(scope);
 }
-END_TEST
 
-START_TEST(geometric__goes_to_its_ends)
+WT_UNIT(geometric__goes_to_its_ends)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *t = line(WEFT_U8);
@@ -323,9 +315,8 @@ START_TEST(geometric__goes_to_its_ends)
     ck_assert(fabs(mean * 1e-12 - 1) * sqrt(N) < 4.5);
     weft_scope_close(scope);
 }
-END_TEST
 
-START_TEST(bernoulli__has_its_share)
+WT_UNIT(bernoulli__has_its_share)
 {
     static const double chances[] = {0, 1e-4, 0.25, 0.5, 0.999, 1};
 
@@ -348,9 +339,8 @@ START_TEST(bernoulli__has_its_share)
         weft_scope_close(scope);
     }
 }
-END_TEST
 
-START_TEST(randint__is_uniform)
+WT_UNIT(randint__is_uniform)
 {
     static const struct {
         weft_dtype dtype;
@@ -374,10 +364,9 @@ START_TEST(randint__is_uniform)
         weft_scope_close(scope);
     }
 }
-END_TEST
 
 /* Ranges beyond 32 bits, up to all of i64. */
-START_TEST(randint__is_uniform_in_wide_ranges)
+WT_UNIT(randint__is_uniform_in_wide_ranges)
 {
     static const int64_t bounds[][2] = {
         {INT64_MIN, INT64_MAX}, {0, (int64_t)3 << 61}, {-5, 1LL << 40}};
@@ -395,28 +384,12 @@ START_TEST(randint__is_uniform_in_wide_ranges)
         weft_scope_close(scope);
     }
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *suite = suite_create("distributions");
-    TCase *tests = tcase_create("distributions");
     int failed;
 
     WEFT_CHECK(weft_init(&argc, &argv));
-    tcase_add_loop_test(tests, continuous__has_its_distribution, 0, 2);
-    tcase_add_test(tests, continuous__is_rounded_to_bf16);
-    tcase_add_test(tests, trunc_normal__stays_in_its_window);
-    tcase_add_test(tests, trunc_normal__far_out_gives_its_bound);
-    tcase_add_test(tests, normal__is_nearly_the_same_in_f32_and_f64);
-    tcase_add_test(tests, streams__of_draws_and_of_seeds_are_independent);
-    tcase_add_test(tests, philox__bits_are_balanced);
-    tcase_add_loop_test(tests, geometric__has_its_distribution, 0, 9);
-    tcase_add_test(tests, geometric__goes_to_its_ends);
-    tcase_add_test(tests, bernoulli__has_its_share);
-    tcase_add_test(tests, randint__is_uniform);
-    tcase_add_test(tests, randint__is_uniform_in_wide_ranges);
-    suite_add_tcase(suite, tests);
-    failed = wt_unit_main(suite);
+    failed = wt_unit_main("distributions");
     return weft_finalize() || failed;
 }

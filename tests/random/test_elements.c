@@ -351,25 +351,4 @@ WT_TEST(random__communicates_never)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(random__does_not_depend_on_the_placement),
-        WT_CASE(random__does_not_depend_on_the_mesh),
-        WT_CASE(random__does_not_depend_on_three_axes),
-        WT_CASE(random__does_not_depend_on_segments),
-        WT_CASE(random__bits_are_those_of_philox),
-        WT_CASE(random__fills_tensors_without_dims_or_elements),
-        WT_CASE(random__fills_strided_views),
-        WT_CASE(random__leaves_gaps_of_views_alone),
-        WT_CASE(random__fills_many_short_runs),
-        WT_CASE(randperm__does_not_depend_on_the_placement),
-        WT_CASE(random__parts_differ),
-        WT_CASE(draws__never_repeat_numbers),
-        WT_CASE(factories__parts_differ_and_replicas_are_equal),
-        WT_CASE(random__communicates_never),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "elements", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "elements"); }

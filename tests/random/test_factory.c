@@ -380,22 +380,4 @@ WT_TEST(factories__refuse_what_a_kind_cannot_be)
     WT_FAILED(WEFT_ERR_ARG, "deviation");
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(factories__make_each_ranks_shard),
-        WT_CASE(fill__sets_each_ranks_shard),
-        WT_CASE(factories__make_scalars),
-        WT_CASE(zeros__follow_the_chunk_rule),
-        WT_CASE(factories__know_where_their_elements_lie),
-        WT_CASE(linspace__ends_exactly),
-        WT_CASE(factories__never_make_the_whole),
-        WT_CASE(randperm__never_makes_the_whole),
-        WT_CASE(like__keeps_the_placement),
-        WT_CASE(factories__refuse),
-        WT_CASE(factories__refuse_what_a_kind_cannot_be),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "factory", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "factory"); }

@@ -338,23 +338,4 @@ WT_TEST(random__changes_nothing_outside_the_mesh)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(dropout__of_a_gathered_tensor_is_equal_everywhere),
-        WT_CASE(dropout__mask_does_not_depend_on_the_placement),
-        WT_CASE(dropout__of_a_plain_part_uses_the_whole_tensors_mask),
-        WT_CASE(dropout__keeps_the_expected_share),
-        WT_CASE(random__refuses_partial_sums),
-        WT_CASE(fill__refuses_what_the_tape_holds),
-        WT_CASE(like__of_a_partial_sum_is_replicated),
-        WT_CASE(bernoulli__reduces_partial_chances),
-        WT_CASE(bernoulli__takes_chances_from_a_tensor),
-        WT_CASE(multinomial__shards_rows_and_gathers_columns),
-        WT_CASE(multinomial__refuses),
-        WT_CASE(random__changes_nothing_outside_the_mesh),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "from_tensors", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "from_tensors"); }

@@ -240,20 +240,4 @@ WT_TEST(seed__differs_between_pipeline_stages)
     seed_stages(4, 3);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(generator__state_is_bytes),
-        WT_CASE(generator__refuses_bytes_that_are_no_state),
-        WT_CASE(generator__is_passed_by_the_caller),
-        WT_CASE(generator__has_a_name),
-        WT_CASE(fork__restores_the_outer_state),
-        WT_CASE(fork__nests),
-        WT_CASE(seed__is_set_on_a_mesh_without_communication),
-        WT_CASE(seed__needs_a_member_of_the_mesh),
-        WT_CASE(seed__differs_between_pipeline_stages),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "generator", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "generator"); }

@@ -267,18 +267,4 @@ WT_TEST(steps__repeat_after_the_same_seed)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(colwise__weights_differ_between_ranks),
-        WT_CASE(colwise__weights_differ_on_two_axes),
-        WT_CASE(colwise__weights_are_equal_over_data_parallel_ranks),
-        WT_CASE(uniform__is_equal_on_all_replicas),
-        WT_CASE(meta__draws_are_counted),
-        WT_CASE(local_random__numbers_each_part_from_0),
-        WT_CASE(steps__repeat_after_the_same_seed),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "modules", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "modules"); }

@@ -14,7 +14,7 @@
 static const struct wt_grid one = {1, {4}}, square = {2, {2, 2}}, cube = {3, {2, 2, 2}},
                             wide = {2, {2, 4}};
 
-START_TEST(cost__follows_the_closed_forms)
+WT_UNIT(cost__follows_the_closed_forms)
 {
     static const int64_t shape[2] = {16, 32};
     weft_mesh *mesh = wt_fake_mesh(&wide);
@@ -36,9 +36,8 @@ START_TEST(cost__follows_the_closed_forms)
     wf_layout_release(l);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(bytes__of_a_plan_are_those_of_its_steps)
+WT_UNIT(bytes__of_a_plan_are_those_of_its_steps)
 {
     static const int64_t shape[2] = {16, 32};
     weft_mesh *mesh = wt_fake_mesh(&wide);
@@ -59,7 +58,6 @@ START_TEST(bytes__of_a_plan_are_those_of_its_steps)
     wf_layout_release(to);
     weft_mesh_release(mesh);
 }
-END_TEST
 
 static double time_of(const struct wt_grid *size, const int64_t *shape, const char *from,
                       const char *to)
@@ -76,7 +74,7 @@ static double time_of(const struct wt_grid *size, const int64_t *shape, const ch
 }
 
 /* COST-01, COST-04 */
-START_TEST(time__of_one_axis)
+WT_UNIT(time__of_one_axis)
 {
     static const int64_t shapes[][2] = {{10, 10}, {1000, 3}};
 
@@ -93,10 +91,9 @@ START_TEST(time__of_one_axis)
         ck_assert(isfinite(time_of(&one, s, "R", "P")));
     }
 }
-END_TEST
 
 /* COST-02 */
-START_TEST(time__of_two_axes)
+WT_UNIT(time__of_two_axes)
 {
     static const int64_t shapes[][2] = {{8, 8}, {512, 1024}};
 
@@ -107,10 +104,9 @@ START_TEST(time__of_two_axes)
         ck_assert(reduce > time_of(&square, shapes[i], "P,P", "S(0),S(0)"));
     }
 }
-END_TEST
 
 /* RED-36: so many orders there are. RED-38: no detour is cheaper than the way found. */
-START_TEST(time__no_detour_pays)
+WT_UNIT(time__no_detour_pays)
 {
     static const struct {
         int ndim, orders;
@@ -141,18 +137,5 @@ START_TEST(time__no_detour_pays)
         weft_mesh_release(mesh);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("redistribution cost");
-    TCase *tc = tcase_create("cost");
-
-    tcase_add_test(tc, cost__follows_the_closed_forms);
-    tcase_add_test(tc, bytes__of_a_plan_are_those_of_its_steps);
-    tcase_add_test(tc, time__of_one_axis);
-    tcase_add_test(tc, time__of_two_axes);
-    tcase_add_test(tc, time__no_detour_pays);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("redistribution cost"); }

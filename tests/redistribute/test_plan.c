@@ -51,7 +51,7 @@ static const char *plan_text(const struct mesh_size *size, const char *from, con
 }
 
 /* RED-46 */
-START_TEST(plan__one_axis_needs_one_step)
+WT_UNIT(plan__one_axis_needs_one_step)
 {
     static const char *const cases[][3] = {
         {"S(0)", "R", "a: S(0)->R all-gather"},
@@ -86,11 +86,10 @@ START_TEST(plan__one_axis_needs_one_step)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_str_eq(plan_text(&one, cases[i][0], cases[i][1]), cases[i][2]);
 }
-END_TEST
 
 /* RED-25 to RED-28, RED-49, PLC-32: never more collectives than the peer. Where the peer gathers to
  * make way for another axis, one all-to-all over both moves each element once. */
-START_TEST(plan__several_axes_on_one_dim)
+WT_UNIT(plan__several_axes_on_one_dim)
 {
     static const char *const cases[][3] = {
         {"S(0),S(1)", "S(0),S(0)", "b: S(1)->S(0) all-to-all"},
@@ -120,18 +119,16 @@ START_TEST(plan__several_axes_on_one_dim)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_str_eq(plan_text(&square, cases[i][0], cases[i][1]), cases[i][2]);
 }
-END_TEST
 
 /* RED-30: the gather of one axis, before the other is embedded */
-START_TEST(plan__shards_become_a_partial_sum_without_communication)
+WT_UNIT(plan__shards_become_a_partial_sum_without_communication)
 {
     ck_assert_str_eq(plan_text(&square, "S(0),S(1)", "R,P"),
                      "a: S(0)->R all-gather; b: S(1)->P embed");
 }
-END_TEST
 
 /* RED-35: the planner that takes one axis at a time */
-START_TEST(plan__greedy_takes_one_axis_at_a_time)
+WT_UNIT(plan__greedy_takes_one_axis_at_a_time)
 {
     static const char *const cases[][3] = {
         {"S(0),S(1)", "S(1),S(0)",
@@ -145,10 +142,9 @@ START_TEST(plan__greedy_takes_one_axis_at_a_time)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_str_eq(plan_by(wt_greedy_steps, &square, cases[i][0], cases[i][1]), cases[i][2]);
 }
-END_TEST
 
 /* RED-34: what a rank lacks comes to it directly, instead of the peer's two gathers */
-START_TEST(plan__shard_order)
+WT_UNIT(plan__shard_order)
 {
     static const char *const cases[][3] = {
         {"S(0),S(0),S(0)", "R,S(0),S(0)", "a_b_c: S(0),S(0),S(0)->R,S(0),S(0) all-to-all"},
@@ -161,10 +157,9 @@ START_TEST(plan__shard_order)
         ck_assert_str_eq(plan_text(&cube, cases[i][0], cases[i][1]), cases[i][2]);
     for (int i = 2; i < 4; i++) ck_assert(plan_text(&cube, cases[i][0], cases[i][1])[0]);
 }
-END_TEST
 
 /* RED-39, RED-41, RED-42, RED-44, RED-45: one collective over axes that the user has flattened */
-START_TEST(plan__flattened_axes_are_one)
+WT_UNIT(plan__flattened_axes_are_one)
 {
     static const struct mesh_size ab = {{3, {2, 2, 2}}, "a,b"}, abc = {{3, {2, 2, 2}}, "a,b,c"};
     static const char *const on_ab[][3] = {
@@ -187,10 +182,9 @@ START_TEST(plan__flattened_axes_are_one)
     ck_assert_str_eq(plan_text(&abc, "P,P,P", "R,R,R"), "a_b_c: P,P,P->R,R,R all-reduce");
     ck_assert_str_eq(plan_text(&cube, "P,R,P", "R,R,R"), "a: P->R all-reduce; c: P->R all-reduce");
 }
-END_TEST
 
 /* RED-23, RED-31 */
-START_TEST(plan__axes_of_one_rank_have_no_steps)
+WT_UNIT(plan__axes_of_one_rank_have_no_steps)
 {
     static const struct mesh_size flat = {{2, {4, 1}}, NULL};
     static const char *const kinds[] = {"S(0)", "S(1)", "R", "P", "P(max)"};
@@ -205,10 +199,9 @@ START_TEST(plan__axes_of_one_rank_have_no_steps)
         }
     ck_assert_str_eq(plan_text(&flat, "S(0),S(0)", "R,S(0)"), "a: S(0)->R all-gather");
 }
-END_TEST
 
 /* RED-21 */
-START_TEST(plan__a_tensor_without_elements_has_no_steps)
+WT_UNIT(plan__a_tensor_without_elements_has_no_steps)
 {
     static const int sizes[1] = {4}, origin[1] = {1};
     static const int64_t shape[2] = {0, 3};
@@ -225,9 +218,8 @@ START_TEST(plan__a_tensor_without_elements_has_no_steps)
     wf_layout_release(to);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(plan__reducing_bytes_is_refused)
+WT_UNIT(plan__reducing_bytes_is_refused)
 {
     static const int sizes[1] = {2}, origin[1] = {0};
     static const int64_t shape[1] = {3};
@@ -245,7 +237,6 @@ START_TEST(plan__reducing_bytes_is_refused)
     weft_mesh_release(mesh);
     ck_assert_int_eq(wf_layout_live_count(), 0);
 }
-END_TEST
 
 /* ---- any pair of layouts ---- */
 
@@ -356,7 +347,7 @@ static bool arrived(const struct wf_redist_problem *p, const weft_placement *now
 
 /* trial 1.5: five and six axes, and orders that differ */
 /* RED-35: and the cheapest plan is never dearer than the greedy one */
-START_TEST(plan__leads_from_any_layout_to_any_other)
+WT_UNIT(plan__leads_from_any_layout_to_any_other)
 {
     unsigned state = 11;
 
@@ -380,7 +371,6 @@ START_TEST(plan__leads_from_any_layout_to_any_other)
         ck_assert(cheapest <= greedy * (1 + 1e-12));
     }
 }
-END_TEST
 
 /* The plan of n axes of two ranks that cut one dim, two of which change turns. */
 static void swap_turns(int n, int first, int second)
@@ -408,13 +398,12 @@ static void swap_turns(int n, int first, int second)
 }
 
 /* trial 1.5: the last axis of five has turn 4, of six turn 5 */
-START_TEST(plan__any_two_axes_of_a_dim_change_turns)
+WT_UNIT(plan__any_two_axes_of_a_dim_change_turns)
 {
     for (int n = 2; n <= WEFT_MAX_AXES; n++)
         for (int first = 0; first < n; first++)
             for (int second = first + 1; second < n; second++) swap_turns(n, first, second);
 }
-END_TEST
 
 /* ---- packing ---- */
 
@@ -440,7 +429,7 @@ static void count_copies(const int64_t *shape, const char *from, const char *to,
 }
 
 /* RED-47: what lies in order is neither packed nor unpacked */
-START_TEST(packing__at_most_once_per_side)
+WT_UNIT(packing__at_most_once_per_side)
 {
     static const struct {
         int64_t shape[3];
@@ -463,7 +452,6 @@ START_TEST(packing__at_most_once_per_side)
                       "case %zu: %d before, %d behind", i, before, behind);
     }
 }
-END_TEST
 
 /* ---- the hint ---- */
 
@@ -487,7 +475,7 @@ static void plan_heard(const struct mesh_size *size, const char *from, char *hea
 }
 
 /* RED-42 */
-START_TEST(hint__names_the_axes_that_could_be_one_once)
+WT_UNIT(hint__names_the_axes_that_could_be_one_once)
 {
     static const struct mesh_size mesh = {{3, {2, 3, 2}}, NULL}, flat = {{3, {2, 3, 2}}, "a,b,c"};
     char heard[512];
@@ -508,26 +496,5 @@ START_TEST(hint__names_the_axes_that_could_be_one_once)
     plan_heard(&mesh, "S(0),S(1),R", heard, sizeof heard);
     ck_assert_str_eq(heard, "");
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("plan");
-    TCase *tc = tcase_create("plan");
-
-    tcase_add_test(tc, plan__one_axis_needs_one_step);
-    tcase_add_test(tc, plan__several_axes_on_one_dim);
-    tcase_add_test(tc, plan__shards_become_a_partial_sum_without_communication);
-    tcase_add_test(tc, plan__greedy_takes_one_axis_at_a_time);
-    tcase_add_test(tc, plan__shard_order);
-    tcase_add_test(tc, plan__flattened_axes_are_one);
-    tcase_add_test(tc, plan__axes_of_one_rank_have_no_steps);
-    tcase_add_test(tc, plan__a_tensor_without_elements_has_no_steps);
-    tcase_add_test(tc, plan__reducing_bytes_is_refused);
-    tcase_add_test(tc, plan__leads_from_any_layout_to_any_other);
-    tcase_add_test(tc, plan__any_two_axes_of_a_dim_change_turns);
-    tcase_add_test(tc, packing__at_most_once_per_side);
-    tcase_add_test(tc, hint__names_the_axes_that_could_be_one_once);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("plan"); }

@@ -346,26 +346,4 @@ WT_TEST(redistribute__axis_of_one_rank_only_changes_labels)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(redistribute__moves_once_and_back),
-        WT_CASE(redistribute__moves_three_dims),
-        WT_CASE(redistribute__partial_sums_are_added_once),
-        WT_CASE(redistribute__gradient_of_a_partial_sum_is_replicated),
-        WT_CASE(redistribute__partial_to_partial_is_the_tensor_itself),
-        WT_CASE(redistribute__gradient_declared_partial_is_reduced),
-        WT_CASE(redistribute__refuses_what_would_be_partial),
-        WT_CASE(redistribute__reduces_as_the_placement_says),
-        WT_CASE(redistribute__empty_tensors_keep_their_shape),
-        WT_CASE(redistribute__shard_to_partial_sum_is_local),
-        WT_CASE(redistribute__refuses),
-        WT_CASE(full_tensor__is_the_whole_on_every_rank),
-        WT_CASE(redistribute__on_two_axes_keeps_the_value),
-        WT_CASE(redistribute__on_two_axes_takes_few_steps),
-        WT_CASE(redistribute__axis_of_one_rank_only_changes_labels),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "redistribute", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "redistribute"); }

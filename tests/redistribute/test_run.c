@@ -458,14 +458,14 @@ static void run_on(int ranks, int (*body)(void *), void *payload)
     ck_assert_msg(status == 0, "%d ranks: %s", ranks, weft_error_message());
 }
 
-START_TEST(redistribute__any_layout_to_any_other_keeps_the_value)
+WT_UNIT_TIMES(redistribute__any_layout_to_any_other_keeps_the_value,
+              SEEDS *(int)(sizeof worlds / sizeof worlds[0]))
 {
     int world = _i / SEEDS;
     struct board board = {.seed = 1000u + (unsigned)_i, .rounds = worlds[world].rounds};
 
     run_on(worlds[world].ranks, rounds, &board);
 }
-END_TEST
 
 /* ---- what a run costs ---- */
 
@@ -506,8 +506,7 @@ static int steady(void *payload)
     return 0;
 }
 
-START_TEST(redistribute__again_asks_the_system_for_nothing) { run_on(4, steady, NULL); }
-END_TEST
+WT_UNIT(redistribute__again_asks_the_system_for_nothing) { run_on(4, steady, NULL); }
 
 /* Ranks that the mesh leaves out neither wait nor hold anything. */
 static int outside(void *payload)
@@ -536,18 +535,6 @@ static int outside(void *payload)
     return 0;
 }
 
-START_TEST(redistribute__leaves_ranks_outside_the_mesh_alone) { run_on(3, outside, NULL); }
-END_TEST
+WT_UNIT(redistribute__leaves_ranks_outside_the_mesh_alone) { run_on(3, outside, NULL); }
 
-int main(void)
-{
-    Suite *suite = suite_create("run");
-    TCase *tc = tcase_create("run");
-
-    tcase_add_loop_test(tc, redistribute__any_layout_to_any_other_keeps_the_value, 0,
-                        SEEDS * (int)(sizeof worlds / sizeof worlds[0]));
-    tcase_add_test(tc, redistribute__again_asks_the_system_for_nothing);
-    tcase_add_test(tc, redistribute__leaves_ranks_outside_the_mesh_alone);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("run"); }

@@ -442,26 +442,4 @@ WT_TEST(flattened__without_it_axes_go_one_by_one)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(nested_shards__are_chunks_of_chunks),
-        WT_CASE(redistribute__two_axes_take_one_exchange),
-        WT_CASE(redistribute__shards_become_a_partial_sum),
-        WT_CASE(redistribute__axes_of_one_rank_never_communicate),
-        WT_CASE(redistribute__partial_rows_are_scattered),
-        WT_CASE(redistribute__along_one_of_two_axes),
-        WT_CASE(redistribute__gathered_dims_are_put_in_order),
-        WT_CASE(orders__lead_to_each_other),
-        WT_CASE(planners__agree_on_the_result),
-        WT_CASE(orders__all_hold_the_value),
-        WT_CASE(partial__any_terms_to_any_order),
-        WT_CASE(partial__mixed_reductions_are_refused),
-        WT_CASE(flattened__both_axes_of_two),
-        WT_CASE(flattened__two_or_three_axes_of_three),
-        WT_CASE(flattened__without_it_axes_go_one_by_one),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "redistribution on several axes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "redistribution on several axes"); }

@@ -176,15 +176,4 @@ WT_TEST(slice__of_other_operands)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(slice__of_a_cut_dim_sends_itself_only),
-        WT_CASE(select__of_every_position),
-        WT_CASE(select__costs_a_position_forward_and_backward),
-        WT_CASE(slice__of_other_operands),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "slices", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "slices"); }

@@ -145,14 +145,4 @@ WT_TEST(random__first_seed) { check_seed(1); }
 WT_TEST(random__second_seed) { check_seed(20260401); }
 WT_TEST(random__third_seed) { check_seed(0xC0FFEE); }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(random__first_seed),
-        WT_CASE(random__second_seed),
-        WT_CASE(random__third_seed),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "redistribution there and back", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "redistribution there and back"); }

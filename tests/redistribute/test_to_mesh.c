@@ -451,19 +451,4 @@ WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
     weft_mesh_release(other);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(to_mesh__any_two_meshes_every_element_arrives),
-        WT_CASE(to_mesh__meshes_partial_sums_are_carried_out),
-        WT_CASE(to_mesh__meshes_gradients_return),
-        WT_CASE(to_mesh__meshes_that_have_no_rank_in_common),
-        WT_CASE(to_mesh__meshes_replicas_share_the_load),
-        WT_CASE(to_mesh__meshes_where_nothing_moves_bytes_are_shared),
-        WT_CASE(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none),
-        WT_CASE(to_mesh__meshes_without_ranks_moves_are_booked),
-        WT_CASE(to_mesh__meshes_what_does_not_fit_is_refused),
-        WT_END,
-    };
-    return wt_main(argc, argv, "to_mesh", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "to_mesh"); }

@@ -209,20 +209,4 @@ WT_TEST(links__are_set_or_measured_alike_on_all_ranks)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(dtypes__cast_forward_and_back),
-        WT_CASE(dtypes__decide_what_is_rounded),
-        WT_CASE(dtypes__unknown_ones_are_refused),
-        WT_CASE(async__is_waited_for_by_arithmetic_not_by_views),
-        WT_CASE(async__arrives_as_it_would_otherwise),
-        WT_CASE(async__several_in_any_order),
-        WT_CASE(async__keeps_its_source_and_its_gradient),
-        WT_CASE(explain__names_steps_and_bytes),
-        WT_CASE(links__are_set_or_measured_alike_on_all_ranks),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "redistribution with options", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "redistribution with options"); }

@@ -36,19 +36,18 @@ static int validate_row(enum wf_op op, const struct wf_op_row *row)
     return samples;
 }
 
-START_TEST(rules__every_row_has_samples)
+WT_UNIT(rules__every_row_has_samples)
 {
     for (int op = 0; op < WF_OP_COUNT; op++) {
-        bool found = wf_ops[op].planner != NULL; /* conversions: tests/ranks/test_dtensor.c */
+        bool found = wf_ops[op].planner != NULL; /* conversions: tests/dtensor/test_conversions.c */
 
         for (int i = 0; i < wt_op_case_count; i++) found |= wt_op_cases[i].op == (enum wf_op)op;
         ck_assert_msg(found, "%s has no sample in tests/cases/ops.def", wf_ops[op].name);
     }
 }
-END_TEST
 
 /* One check of one row, so that the report names it. */
-START_TEST(rules__row_holds)
+WT_UNIT_TIMES(rules__row_holds, WF_OP_COUNT)
 {
     const struct wf_op_row *row = &wf_ops[_i];
 
@@ -58,7 +57,6 @@ START_TEST(rules__row_holds)
                   verdict.first_wrong);
     ck_assert_msg(verdict.checked > 0, "%s: no strategy was checked", row->name);
 }
-END_TEST
 
 /* ---- planted lies ---- */
 
@@ -69,25 +67,23 @@ static void must_be_caught(enum wf_op op, const struct wf_op_row *lie, const cha
     ck_assert_msg(strstr(verdict.first_wrong, strategy) != NULL, "%s", verdict.first_wrong);
 }
 
-START_TEST(lies__relu_is_not_linear)
+WT_UNIT(lies__relu_is_not_linear)
 {
     struct wf_op_row lie = wf_ops[WF_OP_relu];
 
     lie.linear = 1;
     must_be_caught(WF_OP_relu, &lie, "P -> P");
 }
-END_TEST
 
-START_TEST(lies__product_of_two_sums_is_not_a_sum)
+WT_UNIT(lies__product_of_two_sums_is_not_a_sum)
 {
     struct wf_op_row lie = wf_ops[WF_OP_mul];
 
     lie.linear = 3;
     must_be_caught(WF_OP_mul, &lie, "P, P -> P");
 }
-END_TEST
 
-START_TEST(lies__softmax_needs_its_dim)
+WT_UNIT(lies__softmax_needs_its_dim)
 {
     struct wf_op_row lie = wf_ops[WF_OP_softmax];
 
@@ -95,66 +91,39 @@ START_TEST(lies__softmax_needs_its_dim)
     lie.rule_text = "*->*";
     must_be_caught(WF_OP_softmax, &lie, "S(");
 }
-END_TEST
 
-START_TEST(lies__norm_needs_its_row)
+WT_UNIT(lies__norm_needs_its_row)
 {
     struct wf_op_row lie = wf_ops[WF_OP_rms_norm];
 
     lie.rule_text = "*a,a->*a,*";
     must_be_caught(WF_OP_rms_norm, &lie, "S(");
 }
-END_TEST
 
-START_TEST(lies__maximum_is_not_a_sum)
+WT_UNIT(lies__maximum_is_not_a_sum)
 {
     struct wf_op_row lie = wf_ops[WF_OP_max];
 
     lie.reduce = WEFT_SUM;
     must_be_caught(WF_OP_max, &lie, "-> P");
 }
-END_TEST
 
-START_TEST(lies__bias_counts_once)
+WT_UNIT(lies__bias_counts_once)
 {
     struct wf_op_row lie = wf_ops[WF_OP_linear];
 
     lie.linear = 1 | 2 << 8; /* the bias replicated beside a partial sum */
     must_be_caught(WF_OP_linear, &lie, "R -> P");
 }
-END_TEST
 
 /* ---- information ---- */
 
-START_TEST(rules__true_but_absent)
+/* Prints; asserts nothing. */
+WT_UNIT(rules__true_but_absent)
 {
+    if (!getenv("WT_EXPLORE")) return;
     for (int i = 0; i < wt_op_case_count; i++)
         if (wt_op_cases[i].dtypes >> WEFT_F64 & 1) wt_explore(&wt_op_cases[i], stdout);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("rules");
-    TCase *rows = tcase_create("rows"), *lies = tcase_create("lies"), *more;
-
-    tcase_add_checked_fixture(rows, set_up, NULL);
-    tcase_add_test(rows, rules__every_row_has_samples);
-    tcase_add_loop_test(rows, rules__row_holds, 0, WF_OP_COUNT);
-    tcase_add_checked_fixture(lies, set_up, NULL);
-    tcase_add_test(lies, lies__relu_is_not_linear);
-    tcase_add_test(lies, lies__product_of_two_sums_is_not_a_sum);
-    tcase_add_test(lies, lies__softmax_needs_its_dim);
-    tcase_add_test(lies, lies__norm_needs_its_row);
-    tcase_add_test(lies, lies__maximum_is_not_a_sum);
-    tcase_add_test(lies, lies__bias_counts_once);
-    suite_add_tcase(suite, rows);
-    suite_add_tcase(suite, lies);
-    if (getenv("WT_EXPLORE")) { /* prints; asserts nothing */
-        more = tcase_create("absent");
-        tcase_add_checked_fixture(more, set_up, NULL);
-        tcase_add_test(more, rules__true_but_absent);
-        suite_add_tcase(suite, more);
-    }
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("rules", set_up, NULL); }

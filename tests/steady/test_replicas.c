@@ -75,12 +75,4 @@ WT_TEST(step__of_replicas_asks_malloc_for_nothing)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(step__of_replicas_asks_malloc_for_nothing),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "steady replicas", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "steady replicas"); }

@@ -112,13 +112,4 @@ WT_TEST(step__redistributes_nothing_by_itself)
     end(&t);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(step__asks_malloc_for_nothing),
-        WT_CASE(step__redistributes_nothing_by_itself),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "steady", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "steady"); }

@@ -294,15 +294,4 @@ WT_TEST(boundaries__of_a_module_that_knows_no_mesh)
     check_plain_module(2 * wt_ranks(), false);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(boundaries__of_several_branches_are_crossed_once),
-        WT_CASE(boundaries__norms_of_heads_need_none),
-        WT_CASE(boundaries__of_layers_that_are_called_twice),
-        WT_CASE(boundaries__of_a_module_that_knows_no_mesh),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "boundaries", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "boundaries"); }

@@ -234,17 +234,4 @@ WT_TEST(custom__without_functions_is_refused)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(custom__equals_one_device),
-        WT_CASE(custom__hooks_alone_leave_parameters_as_they_are),
-        WT_CASE(custom__a_failing_partition_leaves_the_tree_as_it_was),
-        WT_CASE(custom__is_printed_with_what_it_makes),
-        WT_CASE(custom__parameters_of_a_partition_come_and_go_with_it),
-        WT_CASE(custom__without_functions_is_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "custom", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "custom"); }

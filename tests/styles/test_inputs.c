@@ -264,16 +264,4 @@ WT_TEST(inputs__integers_and_masks_are_moved_alike)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(inputs__of_any_number_of_dims),
-        WT_CASE(inputs__that_are_views),
-        WT_CASE(inputs__of_all_kinds_one_after_the_other),
-        WT_CASE(inputs__indices_of_any_number_of_dims),
-        WT_CASE(inputs__integers_and_masks_are_moved_alike),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "inputs", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "inputs"); }

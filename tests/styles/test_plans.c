@@ -370,21 +370,4 @@ WT_TEST(plans__from_a_file)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(plans__keys_and_wildcards),
-        WT_CASE(plans__a_pattern_without_match_is_a_warning),
-        WT_CASE(plans__no_plan_is_a_warning),
-        WT_CASE(plans__strict_refuses_both),
-        WT_CASE(plans__without_a_mesh_the_innermost_default_is_taken),
-        WT_CASE(plans__take_one_axis_of_a_mesh),
-        WT_CASE(plans__from_text),
-        WT_CASE(plans__faults_in_text_are_named_by_line),
-        WT_CASE(plans__faults_of_a_line_that_show_when_it_is_applied),
-        WT_CASE(plans__from_a_file),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "plans", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "plans"); }

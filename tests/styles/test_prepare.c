@@ -341,23 +341,4 @@ WT_TEST(prepare__parameters_stay_as_they_are)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(prepare__an_input_is_moved_to_the_desired_layout),
-        WT_CASE(prepare__lists_of_different_length_are_refused),
-        WT_CASE(prepare__refuses_a_tensor_on_another_mesh),
-        WT_CASE(prepare__a_call_needs_as_many_inputs_as_layouts),
-        WT_CASE(prepare__none_leaves_an_input_alone),
-        WT_CASE(prepare__several_inputs_by_place),
-        WT_CASE(prepare__a_wrong_declaration_does_no_harm),
-        WT_CASE(prepare__local_inputs),
-        WT_CASE(prepare__an_output_is_moved_and_handed_on_as_a_shard),
-        WT_CASE(prepare__a_distributed_output_is_cut),
-        WT_CASE(prepare__inputs_and_output_together),
-        WT_CASE(prepare__parameters_stay_as_they_are),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "prepare", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "prepare"); }

@@ -261,16 +261,4 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(ready__models_equal_one_device),
-        WT_CASE(ready__models_with_sequence_parallelism_equal_one_device),
-        WT_CASE(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws),
-        WT_CASE(ready__bert_equals_one_device),
-        WT_CASE(ready__a_step_issues_what_the_plan_prints),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "ready", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "ready"); }

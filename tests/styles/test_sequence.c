@@ -300,18 +300,4 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(sequence__norms_equal_one_device_without_communication),
-        WT_CASE(sequence__dropout_draws_what_one_device_draws),
-        WT_CASE(sequence__hands_on_what_the_options_say),
-        WT_CASE(sequence__moves_an_input_that_is_cut_otherwise),
-        WT_CASE(sequence__along_what_a_norm_averages),
-        WT_CASE(sequence__frozen_parameters_stay_frozen),
-        WT_CASE(sequence__refuses_what_has_no_sequence),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "sequence", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "sequence"); }

@@ -319,21 +319,4 @@ WT_TEST(source__on_a_mesh_of_some_ranks)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(source__its_parameters_are_those_of_all),
-        WT_CASE(source__of_some_modules_only),
-        WT_CASE(source__without_one_nothing_is_sent),
-        WT_CASE(source__is_a_place_on_the_mesh_of_the_plan),
-        WT_CASE(source__of_a_ready_plan),
-        WT_CASE(source__shared_parameters_stay_one),
-        WT_CASE(source__of_what_a_custom_style_leaves_plain),
-        WT_CASE(source__that_is_not_there_is_refused),
-        WT_CASE(source__on_a_mesh_without_ranks_is_refused),
-        WT_CASE(source__on_a_mesh_of_some_ranks),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "source", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "source"); }

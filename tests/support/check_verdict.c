@@ -32,16 +32,4 @@ WT_TEST(verdict__worst_element_is_named)
     WT_ALL(wt_near_full(weft_from_data(WEFT_F64, 2, shape, wrong), numbers, WT_WITHIN(1e-6)));
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(verdict__true_everywhere_passes),
-        WT_CASE(verdict__false_on_the_last_rank_fails_all),
-        WT_CASE(verdict__error_left_behind_fails),
-        WT_CASE(verdict__near_is_near),
-        WT_CASE(verdict__worst_element_is_named),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "verdict", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "verdict"); }

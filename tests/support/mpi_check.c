@@ -20,11 +20,16 @@
 #include "base/observers.h"
 #include "comm/comm.h"
 
-enum { NOTE_BYTES = 512, REPORT_BYTES = 1024, ALARM_SECONDS = 110 };
+enum { NOTE_BYTES = 512, REPORT_BYTES = 1024, ALARM_SECONDS = 110, MAX_CASES = 128 };
 
 /* What the process runs; rank threads read it, and rank 0 alone writes the report. */
 static struct {
-    const struct wt_case *cases;
+    const struct wt_case *cases[MAX_CASES];
+    struct {
+        const TTest *test;
+        int times;
+    } units[MAX_CASES];
+    int count;
     const struct wt_case *current;
     int local_ranks; /* 0: this process is one rank */
     char report[REPORT_BYTES];
@@ -34,6 +39,21 @@ static _Thread_local struct {
     jmp_buf leave;
     char note[NOTE_BYTES];
 } rank_state;
+
+/* ---- the cases of a program, before main ---- */
+
+void wt_register(const struct wt_case *test)
+{
+    if (process.count == MAX_CASES) abort();
+    process.cases[process.count++] = test;
+}
+
+void wt_unit_register(const TTest *test, int times)
+{
+    if (process.count == MAX_CASES) abort();
+    process.units[process.count].test = test;
+    process.units[process.count++].times = times;
+}
 
 int wt_rank(void) { return wf_comm_rank(wf_comm_world()); }
 
@@ -146,7 +166,7 @@ static int run_rank(void *payload)
 
 static void run_case(int index)
 {
-    void *test = (void *)(uintptr_t)&process.cases[index];
+    void *test = (void *)(uintptr_t)process.cases[index];
     int failed;
 
     process.report[0] = '\0';
@@ -168,8 +188,8 @@ static Suite *make_suite(const char *name, TTest *tests, int word_count, char *c
 {
     Suite *suite = suite_create(name);
 
-    for (int i = 0; process.cases[i].name; i++) {
-        const struct wt_case *test = &process.cases[i];
+    for (int i = 0; i < process.count; i++) {
+        const struct wt_case *test = process.cases[i];
         TCase *tcase;
 
         if (!is_wanted(test->name, word_count, words)) continue;
@@ -225,16 +245,14 @@ static int run_as_process(Suite *suite)
     return weft_finalize() || failed;
 }
 
-int wt_main(int argc, char **argv, const char *suite, const struct wt_case *cases)
+int wt_main(int argc, char **argv, const char *suite)
 {
-    int first = read_options(argc, argv), count = 0, failed;
+    int first = read_options(argc, argv), failed;
     TTest *tests;
 
     if (first < 0) return EXIT_FAILURE;
     set_alarm();
-    process.cases = cases;
-    while (cases[count].name) count++;
-    tests = calloc((size_t)count + 1, sizeof *tests);
+    tests = calloc((size_t)process.count + 1, sizeof *tests);
     if (!tests) return EXIT_FAILURE;
     if (process.local_ranks == 0) WEFT_CHECK(weft_init(&argc, &argv));
     failed = process.local_ranks > 0
@@ -244,8 +262,17 @@ int wt_main(int argc, char **argv, const char *suite, const struct wt_case *case
     return failed;
 }
 
-int wt_unit_main(Suite *suite)
+int wt_unit_main_with(const char *name, void (*before)(void), void (*after)(void))
 {
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+
     set_alarm();
+    tcase_add_checked_fixture(tcase, before, after);
+    for (int i = 0; i < process.count; i++)
+        tcase_add_loop_test(tcase, process.units[i].test, 0, process.units[i].times);
+    suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_ENV);
 }
+
+int wt_unit_main(const char *name) { return wt_unit_main_with(name, NULL, NULL); }

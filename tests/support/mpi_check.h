@@ -10,16 +10,10 @@
  *
  *     WT_TEST(colwise__forward_needs_no_communication) { ... WT_ALL(y != NULL); ... }
  *
- *     int main(int argc, char **argv)
- *     {
- *         static const struct wt_case cases[] = {
- *             WT_CASE(colwise__forward_needs_no_communication),
- *             WT_END,
- *         };
- *         return wt_main(argc, argv, "colwise", cases);
- *     }
+ *     int main(int argc, char **argv) { return wt_main(argc, argv, "colwise"); }
  *
- * Unit tests without ranks use libcheck's own assertions and wt_unit_main.
+ * A case needs no list: defining it makes it one of its program, in the order of the file.
+ * Unit tests without ranks are WT_UNIT, use libcheck's own assertions, and run by wt_unit_main.
  */
 #pragma once
 
@@ -36,11 +30,17 @@ struct wt_case {
     int line;
 };
 
-#define WT_TEST(name) static void name(void)
-/* clang-format off */
-#define WT_CASE(name) {#name, name, __FILE__, __LINE__}
-#define WT_END {0}
-/* clang-format on */
+void wt_register(const struct wt_case *test);
+
+#define WT_TEST(name)                                                                              \
+    static void name(void);                                                                        \
+    __attribute__((constructor)) static void register_##name(void)                                 \
+    {                                                                                              \
+        static const struct wt_case test = {#name, name, __FILE__, __LINE__};                      \
+                                                                                                   \
+        wt_register(&test);                                                                        \
+    }                                                                                              \
+    static void name(void)
 
 /**
  * Run the cases; returns the exit code for main, the largest over all ranks.
@@ -50,10 +50,26 @@ struct wt_case {
  * the process is killed. Each case runs in a scope of its own with a clean error record, and must
  * leave the record clean.
  */
-int wt_main(int argc, char **argv, const char *suite, const struct wt_case *cases);
+int wt_main(int argc, char **argv, const char *suite);
 
-/** Run a suite of plain libcheck tests in this process (CK_NOFORK), with the same alarm. */
-int wt_unit_main(Suite *suite);
+void wt_unit_register(const TTest *test, int times);
+
+/** A libcheck test in one process; with `times`, one for each value of _i below it. */
+#define WT_UNIT(name) WT_UNIT_TIMES(name, 1)
+#define WT_UNIT_TIMES(name, times)                                                                 \
+    static void name(int _i);                                                                      \
+    __attribute__((constructor)) static void register_##name(void)                                 \
+    {                                                                                              \
+        static const TTest test = {#name, name, __FILE__, __LINE__};                               \
+                                                                                                   \
+        wt_unit_register(&test, (int)(times));                                                     \
+    }                                                                                              \
+    static void name(int _i CK_ATTRIBUTE_UNUSED)
+
+/** Run the program's WT_UNITs in this process (CK_NOFORK), with the same alarm; `before` and
+ * `after` each of them, where they are not NULL. */
+int wt_unit_main(const char *suite);
+int wt_unit_main_with(const char *suite, void (*before)(void), void (*after)(void));
 
 /** True on all ranks of the world, or every rank leaves the case; the report names the first rank
  *  where it is false. All ranks must reach it. Open ledgers do not see it. */

@@ -140,17 +140,4 @@ WT_TEST(frozen__on_whole_sequences)
     check(&layer, false);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(frozen__all_but_the_end),
-        WT_CASE(frozen__all_but_tokens_and_output),
-        WT_CASE(frozen__all_but_ends_and_norms),
-        WT_CASE(frozen__a_layer_in_the_middle),
-        WT_CASE(frozen__all_but_single_parameters),
-        WT_CASE(frozen__on_whole_sequences),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "frozen", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "frozen"); }

@@ -262,16 +262,4 @@ WT_TEST(weights__are_tied_after_they_are_spread)
     check_tie(4, 2);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(mlp__trains_as_on_one_device),
-        WT_CASE(mlp__trains_on_rows_that_each_rank_brings),
-        WT_CASE(mlp__trains_without_keeping_activations),
-        WT_CASE(mlp__answers_without_gradients),
-        WT_CASE(weights__are_tied_after_they_are_spread),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "mlp", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "mlp"); }

@@ -132,17 +132,4 @@ WT_TEST(transformer__with_flat_heads)
     train(flat, WEFT_F64, sequence_kept, 7);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(transformer__equals_one_device),
-        WT_CASE(transformer__by_parts_of_the_sequence),
-        WT_CASE(transformer__of_sizes_that_do_not_divide),
-        WT_CASE(transformer__by_uneven_parts_of_the_sequence),
-        WT_CASE(transformer__refuses_uneven_parts_that_are_plain),
-        WT_CASE(transformer__with_flat_heads),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "training", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "training"); }

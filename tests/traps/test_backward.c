@@ -285,22 +285,4 @@ WT_TEST(reductions__send_results_only)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(gradient__through_a_partial_sum_is_not_scaled),
-        WT_CASE(to_local__of_a_partial_sum_takes_a_replicated_gradient),
-        WT_CASE(to_local__used_differently_on_each_rank),
-        WT_CASE(to_local__meets_rows_of_the_ranks_own),
-        WT_CASE(from_local__replicated_sums_gradients_unless_told),
-        WT_CASE(norms__of_sharded_sequences_are_reduced_at_once),
-        WT_CASE(reduce_gradients__leaves_others_alone),
-        WT_CASE(clip__over_several_meshes),
-        WT_CASE(distribute__keeps_who_wants_a_gradient),
-        WT_CASE(casts__come_before_communication),
-        WT_CASE(reductions__send_results_only),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "backward", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "backward"); }

@@ -106,16 +106,4 @@ WT_TEST(async__any_number_in_any_order)
     wt_world_close(&w); /* y[0] is let go while it may be in flight */
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(distribute__neither_writes_to_nor_shares_its_source),
-        WT_CASE(redistribute__does_not_write_to_what_it_reads),
-        WT_CASE(wrapping__shares_memory),
-        WT_CASE(async__source_may_go_before_it_has_arrived),
-        WT_CASE(async__any_number_in_any_order),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "buffers", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "buffers"); }

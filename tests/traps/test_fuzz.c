@@ -231,16 +231,4 @@ WT_TEST(other__chains_from_outside)
     run_chains(seed, first, chains);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(chains__equal_one_device_1),
-        WT_CASE(chains__equal_one_device_2),
-        WT_CASE(chains__equal_one_device_3),
-        WT_CASE(chains__without_elements_send_what_real_ones_send),
-        WT_CASE(other__chains_from_outside),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "fuzz", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "fuzz"); }

@@ -305,20 +305,4 @@ WT_TEST(empty_shards__in_reductions_and_losses)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(bias__of_a_rowwise_layer_counts_once),
-        WT_CASE(partial__is_reduced_where_terms_would_not_do),
-        WT_CASE(mean__over_uneven_shards),
-        WT_CASE(loss__over_uneven_batches_counts_targets),
-        WT_CASE(partial__integers_stay_exact),
-        WT_CASE(partial__passes_views_and_copies),
-        WT_CASE(embedding__over_any_rows),
-        WT_CASE(embedding__two_at_once),
-        WT_CASE(empty_shards__in_reductions_and_losses),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "partial", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "partial"); }

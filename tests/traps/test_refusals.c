@@ -155,13 +155,4 @@ WT_TEST(nothing__gives_nothing)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(refusals__name_what_is_wrong_and_change_nothing),
-        WT_CASE(nothing__gives_nothing),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "refusals", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "refusals"); }

@@ -309,23 +309,4 @@ WT_TEST(random__numbers_of_nested_shards_are_those_of_the_whole)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(merging__is_seen_by_plans_that_are_cached),
-        WT_CASE(merging__is_remembered_by_all_ranks_or_none),
-        WT_CASE(merging__reaches_slices_of_the_mesh_they_were_cut_from),
-        WT_CASE(links__are_seen_by_plans_that_are_cached),
-        WT_CASE(cache__does_not_grow_with_numbers),
-        WT_CASE(cache__does_not_grow_with_steps),
-        WT_CASE(cache__knows_every_attribute),
-        WT_CASE(cache__is_bounded),
-        WT_CASE(checks__ask_the_mesh_only),
-        WT_CASE(outside__numbers_are_zero),
-        WT_CASE(outside__vectors_have_no_rows),
-        WT_CASE(random__numbers_of_nested_shards_are_those_of_the_whole),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "same_choice", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "same_choice"); }

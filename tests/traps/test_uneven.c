@@ -393,26 +393,4 @@ WT_TEST(strided__parts_do_not_overlap)
         }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(chunks__are_ceil_and_the_last_may_be_empty),
-        WT_CASE(chunks__nested_are_not_flat),
-        WT_CASE(merged_axes__do_not_change_uneven_nested_chunks),
-        WT_CASE(merged_axes__gather_strided_shards),
-        WT_CASE(from_local__of_uneven_parts_needs_the_global_shape),
-        WT_CASE(from_local__of_parts_known_to_be_uneven),
-        WT_CASE(redistribute__undoes_inner_axes_first),
-        WT_CASE(gather__of_views_along_any_dim),
-        WT_CASE(views__speak_of_global_sizes),
-        WT_CASE(views__of_dims_that_do_not_divide),
-        WT_CASE(axis_of_one__changes_labels_only),
-        WT_CASE(distribute__twice),
-        WT_CASE(all_to_all__is_one),
-        WT_CASE(strided__moves_are_direct),
-        WT_CASE(strided__parts_do_not_overlap),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "uneven", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "uneven"); }

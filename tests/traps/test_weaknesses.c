@@ -349,17 +349,4 @@ WT_TEST(weakness_13__declarations_are_not_trusted)
             }
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(weakness_3__a_label_is_never_wrong),
-        WT_CASE(weakness_4__maxima_over_few_rows),
-        WT_CASE(weakness_4__vocabularies_smaller_than_the_ranks),
-        WT_CASE(weakness_5__row_wise_embeddings_are_partial_together),
-        WT_CASE(weakness_6__norms_are_reduced_once),
-        WT_CASE(weakness_13__declarations_are_not_trusted),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "weaknesses", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "weaknesses"); }

@@ -573,26 +573,4 @@ WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(tensor__saved_in_one_layout_is_loaded_in_another),
-        WT_CASE(tensor__two_axes_to_two_axes),
-        WT_CASE(tensor__another_mesh),
-        WT_CASE(plan__everything_is_stored_once),
-        WT_CASE(module__rows_of_parameters_become_a_tensor_parallel_model),
-        WT_CASE(refused__a_module_of_which_one_name_is_in_use),
-        WT_CASE(training__goes_on_as_if_it_had_not_stopped),
-        WT_CASE(extra__numbers_bytes_and_generators_come_back),
-        WT_CASE(gather__whole_tensors_on_the_ranks_that_want_them),
-        WT_CASE(refused__a_partial_sum),
-        WT_CASE(refused__a_path_with_a_scheme),
-        WT_CASE(refused__what_the_checkpoint_lacks_or_has_otherwise),
-        WT_CASE(refused__damaged_files_and_nothing_is_changed),
-        WT_CASE(saving__again_replaces_and_leaves_nothing_behind),
-        WT_CASE(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "checkpoint", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "checkpoint")); }

@@ -18,7 +18,7 @@ static weft_status read_text(weft_gpt_config *config, const char *text)
 }
 
 /* The keys that GPT-2's own file has. */
-START_TEST(gpt2__a_config_as_it_is_published)
+WT_UNIT(gpt2__a_config_as_it_is_published)
 {
     weft_gpt_config c;
 
@@ -42,7 +42,6 @@ START_TEST(gpt2__a_config_as_it_is_published)
     ck_assert_int_eq(c.act, WEFT_GELU_TANH);
     ck_assert(c.dropout == 0.1 && c.attention_dropout == 0.1 && c.eps == 1e-5 && c.tied);
 }
-END_TEST
 
 static const struct {
     const char *text, *says;
@@ -72,7 +71,7 @@ static const struct {
     {"", "no value where an object", WEFT_ERR_IO},
 };
 
-START_TEST(gpt2__what_is_not_supported_is_refused_by_name)
+WT_UNIT_TIMES(gpt2__what_is_not_supported_is_refused_by_name, sizeof bad / sizeof bad[0])
 {
     weft_gpt_config c = {.width = 77};
 
@@ -83,7 +82,6 @@ START_TEST(gpt2__what_is_not_supported_is_refused_by_name)
     ck_assert_int_eq(c.width, 77);
     weft_error_clear();
 }
-END_TEST
 
 #define LLAMA                                                                                      \
     "{\"hidden_size\":16,\"num_attention_heads\":4,\"num_hidden_layers\":1,\"intermediate_size\":" \
@@ -120,7 +118,7 @@ static const struct {
     {true, BERT ",\"model_type\":\"roberta\"}", "\"model_type\" is \"roberta\""},
 };
 
-START_TEST(others__what_is_not_supported_is_refused_by_name)
+WT_UNIT_TIMES(others__what_is_not_supported_is_refused_by_name, sizeof others / sizeof others[0])
 {
     const char *path = wt_scratch("config.json"), *says = others[_i].says;
     weft_llama_config llama;
@@ -135,7 +133,6 @@ START_TEST(others__what_is_not_supported_is_refused_by_name)
     ck_assert_msg(!says || strstr(weft_error_message(), says), "%s", weft_error_message());
     weft_error_clear();
 }
-END_TEST
 
 static const struct {
     const char *text; /* behind the sizes */
@@ -149,7 +146,8 @@ static const struct {
 };
 
 /* trial 4.1 */
-START_TEST(others__pad_token_id_is_the_row_without_a_gradient)
+WT_UNIT_TIMES(others__pad_token_id_is_the_row_without_a_gradient,
+              sizeof paddings / sizeof paddings[0])
 {
     const char *path = wt_scratch("config.json");
     char text[300];
@@ -163,10 +161,9 @@ START_TEST(others__pad_token_id_is_the_row_without_a_gradient)
     ck_assert_int_eq(llama.padding_idx, paddings[_i].llama);
     ck_assert_int_eq(bert.padding_idx, paddings[_i].bert);
 }
-END_TEST
 
 /* Where a program's locale has a decimal comma; the machine need not know one. */
-START_TEST(gpt2__numbers_are_read_in_any_locale)
+WT_UNIT(gpt2__numbers_are_read_in_any_locale)
 {
     static const char *const with_comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de"};
     weft_gpt_config c;
@@ -179,7 +176,6 @@ START_TEST(gpt2__numbers_are_read_in_any_locale)
     ck_assert_int_eq(status, WEFT_OK);
     ck_assert(c.attention_dropout == 0.25);
 }
-END_TEST
 
 /* A number is read whole or not at all. */
 /* What no model has, and what would take all memory before a weight is read. trial 3 */
@@ -214,7 +210,7 @@ static const struct {
      "make a model of"},
 };
 
-START_TEST(configs__absurd_numbers_are_refused_by_name)
+WT_UNIT_TIMES(configs__absurd_numbers_are_refused_by_name, (int)(sizeof absurd / sizeof absurd[0]))
 {
     static const char sizes[] = "\"hidden_size\":4096,\"num_attention_heads\":2,"
                                 "\"num_hidden_layers\":1,\"intermediate_size\":8,";
@@ -235,9 +231,8 @@ START_TEST(configs__absurd_numbers_are_refused_by_name)
                   text, weft_error_message());
     weft_error_clear();
 }
-END_TEST
 
-START_TEST(gpt2__an_endless_number_is_refused)
+WT_UNIT(gpt2__an_endless_number_is_refused)
 {
     char text[600] = "{\"n_embd\":8,\"n_head\":2,\"n_layer\":1,\"layer_norm_epsilon\":0.";
     weft_gpt_config c;
@@ -249,9 +244,8 @@ START_TEST(gpt2__an_endless_number_is_refused)
                   weft_error_message());
     weft_error_clear();
 }
-END_TEST
 
-START_TEST(gpt2__no_file_is_told_by_its_name)
+WT_UNIT(gpt2__no_file_is_told_by_its_name)
 {
     weft_gpt_config c;
 
@@ -259,25 +253,5 @@ START_TEST(gpt2__no_file_is_told_by_its_name)
     ck_assert(strstr(weft_error_message(), "none.json"));
     weft_error_clear();
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("config");
-    TCase *tc = tcase_create("config");
-
-    tcase_add_test(tc, gpt2__a_config_as_it_is_published);
-    tcase_add_loop_test(tc, gpt2__what_is_not_supported_is_refused_by_name, 0,
-                        sizeof bad / sizeof bad[0]);
-    tcase_add_loop_test(tc, others__what_is_not_supported_is_refused_by_name, 0,
-                        sizeof others / sizeof others[0]);
-    tcase_add_loop_test(tc, others__pad_token_id_is_the_row_without_a_gradient, 0,
-                        sizeof paddings / sizeof paddings[0]);
-    tcase_add_test(tc, gpt2__numbers_are_read_in_any_locale);
-    tcase_add_test(tc, gpt2__an_endless_number_is_refused);
-    tcase_add_loop_test(tc, configs__absurd_numbers_are_refused_by_name, 0,
-                        (int)(sizeof absurd / sizeof absurd[0]));
-    tcase_add_test(tc, gpt2__no_file_is_told_by_its_name);
-    suite_add_tcase(suite, tc);
-    return wt_scratch_end(wt_unit_main(suite));
-}
+int main(void) { return wt_scratch_end(wt_unit_main("config")); }

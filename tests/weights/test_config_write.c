@@ -309,16 +309,4 @@ WT_TEST(configs__numbers_have_a_point_in_any_locale)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(configs__keys_and_values_are_those_of_transformers),
-        WT_CASE(configs__what_is_written_is_read_again),
-        WT_CASE(configs__defaults_are_written_out),
-        WT_CASE(configs__what_has_no_word_is_refused_by_name),
-        WT_CASE(configs__numbers_have_a_point_in_any_locale),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "config_write", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "config_write")); }

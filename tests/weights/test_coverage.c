@@ -56,7 +56,7 @@ static int draw(struct wf_index_range *runs, int size)
 
 /* Parts are drawn until they count as many elements as there are, and compared with a table: most
  * of them overlap and leave holes. */
-START_TEST(coverage__of_random_parts_is_what_a_table_says)
+WT_UNIT(coverage__of_random_parts_is_what_a_table_says)
 {
     int counted = 0;
 
@@ -75,10 +75,9 @@ START_TEST(coverage__of_random_parts_is_what_a_table_says)
     }
     ck_assert_int_gt(counted, 100);
 }
-END_TEST
 
 /* Cuts of both dims, also interleaved ones, and the same with one part twice and one missing. */
-START_TEST(coverage__of_a_grid_is_whole_and_of_its_half_twice_is_not)
+WT_UNIT(coverage__of_a_grid_is_whole_and_of_its_half_twice_is_not)
 {
     static const struct wf_index_range rows[2][2] = {{{0, 2}, {4, 1}}, {{2, 2}, {5, 2}}};
     static const struct wf_index_range columns[3][1] = {{{0, 3}}, {{3, 3}}, {{6, 3}}};
@@ -92,9 +91,8 @@ START_TEST(coverage__of_a_grid_is_whole_and_of_its_half_twice_is_not)
     ck_assert_int_eq(twice.elements, MOST);
     ck_assert(whole(&grid) && !whole(&twice));
 }
-END_TEST
 
-START_TEST(coverage__of_a_number_and_of_nothing)
+WT_UNIT(coverage__of_a_number_and_of_nothing)
 {
     struct wf_coverage none = {{0}}, one = {{0}};
     struct wf_local_runs part = {{0}, {0}};
@@ -106,10 +104,9 @@ START_TEST(coverage__of_a_number_and_of_nothing)
     wf_coverage_add_slice(&one, &part, 0);
     ck_assert(!wf_coverage_is_complete(&one, 0, NULL));
 }
-END_TEST
 
 /* Long dims: two parts that are swapped by one element. */
-START_TEST(coverage__is_exact_for_long_dims)
+WT_UNIT(coverage__is_exact_for_long_dims)
 {
     static const int64_t size = INT64_C(1) << 40;
     struct wf_index_range low = {0, size / 2}, high = {size / 2, size - size / 2},
@@ -125,17 +122,5 @@ START_TEST(coverage__is_exact_for_long_dims)
     wf_coverage_add_slice(&bad, &part, 1);
     ck_assert(wf_coverage_is_complete(&good, 1, &size) && !wf_coverage_is_complete(&bad, 1, &size));
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("coverage");
-    TCase *tc = tcase_create("coverage");
-
-    tcase_add_test(tc, coverage__of_random_parts_is_what_a_table_says);
-    tcase_add_test(tc, coverage__of_a_grid_is_whole_and_of_its_half_twice_is_not);
-    tcase_add_test(tc, coverage__of_a_number_and_of_nothing);
-    tcase_add_test(tc, coverage__is_exact_for_long_dims);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("coverage"); }

@@ -227,14 +227,4 @@ WT_TEST(forms__three_heads_that_share_nothing_are_not_taken_for_groups)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(forms__packed_and_by_heads_load_each_other),
-        WT_CASE(forms__what_cannot_be_one_is_refused_before_anything_is_changed),
-        WT_CASE(forms__three_heads_that_share_nothing_are_not_taken_for_groups),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "forms", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "forms")); }

@@ -360,17 +360,4 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(gpt2__computes_what_transformers_computes),
-        WT_CASE(gpt2__computes_the_same_with_transposed_weights),
-        WT_CASE(llama__computes_what_transformers_computes),
-        WT_CASE(llama__with_biases_computes_what_transformers_computes),
-        WT_CASE(bert__computes_what_transformers_computes),
-        WT_CASE(hub__a_model_saved_again_is_the_file_it_came_from),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "hub", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "hub")); }

@@ -449,22 +449,4 @@ WT_TEST(rules__beyond_the_dims_are_refused)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout),
-        WT_CASE(gpt2__fused_and_transposed_matrices_are_what_they_say),
-        WT_CASE(gpt2__names_without_prefix_tied_heads_and_masks_are_taken),
-        WT_CASE(gpt2__a_model_without_elements_gets_them_from_the_file),
-        WT_CASE(reads__are_those_of_the_parts_that_a_rank_holds),
-        WT_CASE(shards__of_a_model_are_files_with_an_index),
-        WT_CASE(load__what_is_wrong_is_told_at_once_and_nothing_is_written),
-        WT_CASE(rules__joined_names_are_one_parameter),
-        WT_CASE(rules__none_means_paths),
-        WT_CASE(rules__parameters_may_be_empty),
-        WT_CASE(rules__beyond_the_dims_are_refused),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "names", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "names")); }

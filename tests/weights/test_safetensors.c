@@ -63,12 +63,11 @@ static const struct {
     {"{\"a\":{\"dtype\":\"U8\",\"later\":[{\"x\":null}],\"shape\":[],\"data_offsets\":[0,1]}}", 1},
 };
 
-START_TEST(safetensors__what_the_format_allows_is_read)
+WT_UNIT_TIMES(safetensors__what_the_format_allows_is_read, sizeof good / sizeof good[0])
 {
     ck_assert_msg(parse_header(good[_i].header, good[_i].data) == WEFT_OK, "%s: %s",
                   good[_i].header, problem);
 }
-END_TEST
 
 static const struct {
     const char *header;
@@ -160,7 +159,7 @@ static const struct {
     {"{\"a\":{}/**/}", 0, "no dtype"},
 };
 
-START_TEST(safetensors__each_breach_has_its_sentence)
+WT_UNIT_TIMES(safetensors__each_breach_has_its_sentence, sizeof bad / sizeof bad[0])
 {
     ck_assert_msg(parse_header(bad[_i].header, bad[_i].data) == WEFT_ERR_IO, "read: %s",
                   bad[_i].header);
@@ -168,9 +167,8 @@ START_TEST(safetensors__each_breach_has_its_sentence)
                   bad[_i].says);
     ck_assert_msg(strstr(problem, "x.safetensors"), "no file in: %s", problem);
 }
-END_TEST
 
-START_TEST(safetensors__a_message_names_the_tensor)
+WT_UNIT(safetensors__a_message_names_the_tensor)
 {
     ck_assert_int_eq(parse_header("{\"blocks.0.up\":" T("U8", "[1.5]", "[0,1]") "}", 1),
                      WEFT_ERR_IO);
@@ -178,10 +176,9 @@ START_TEST(safetensors__a_message_names_the_tensor)
     ck_assert_int_eq(parse_header("{\"blocks.1.up\":" T("U8", "[1]", "[1,2]") "}", 2), WEFT_ERR_IO);
     ck_assert_msg(strstr(problem, "tensor 'blocks.1.up'"), "%s", problem);
 }
-END_TEST
 
 /* The eight bytes of length, whatever they say. */
-START_TEST(safetensors__the_length_is_checked_before_it_is_used)
+WT_UNIT(safetensors__the_length_is_checked_before_it_is_used)
 {
     static const struct {
         unsigned char bytes[10];
@@ -201,10 +198,9 @@ START_TEST(safetensors__the_length_is_checked_before_it_is_used)
         ck_assert_msg(strstr(problem, cases[i].says), "%s, not %s", problem, cases[i].says);
     }
 }
-END_TEST
 
 /* A parser that recurses without bound would run out of stack. */
-START_TEST(safetensors__deep_nesting_is_refused)
+WT_UNIT(safetensors__deep_nesting_is_refused)
 {
     enum { DEEP = 100000 };
     char *header = malloc(DEEP + 64);
@@ -219,10 +215,9 @@ START_TEST(safetensors__deep_nesting_is_refused)
     ck_assert_msg(strstr(problem, "nested deeper"), "%s", problem);
     free(header);
 }
-END_TEST
 
 /* Many names for one range: refused, and in no time. */
-START_TEST(safetensors__many_tensors_with_one_range_are_refused)
+WT_UNIT(safetensors__many_tensors_with_one_range_are_refused)
 {
     enum { MANY = 20000, ROOM = 80 };
     char *header = malloc((size_t)MANY * ROOM);
@@ -237,7 +232,6 @@ START_TEST(safetensors__many_tensors_with_one_range_are_refused)
     ck_assert_msg(strstr(problem, "inside those of"), "%s", problem);
     free(header);
 }
-END_TEST
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -247,7 +241,7 @@ static uint32_t next_random(uint32_t *state)
 
 /* Flipped bits, other bytes, bytes doubled or left out, and cut ends; under ASan nothing may be
  * read outside. Copies are exactly as long as they are said to be. */
-START_TEST(safetensors__mutated_files_do_no_harm)
+WT_UNIT(safetensors__mutated_files_do_no_harm)
 {
     uint32_t state = 1;
     int refused = 0;
@@ -275,22 +269,5 @@ START_TEST(safetensors__mutated_files_do_no_harm)
     }
     ck_assert_int_gt(refused, 10000);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("safetensors");
-    TCase *tc = tcase_create("safetensors");
-
-    tcase_add_loop_test(tc, safetensors__what_the_format_allows_is_read, 0,
-                        sizeof good / sizeof good[0]);
-    tcase_add_loop_test(tc, safetensors__each_breach_has_its_sentence, 0,
-                        sizeof bad / sizeof bad[0]);
-    tcase_add_test(tc, safetensors__a_message_names_the_tensor);
-    tcase_add_test(tc, safetensors__the_length_is_checked_before_it_is_used);
-    tcase_add_test(tc, safetensors__deep_nesting_is_refused);
-    tcase_add_test(tc, safetensors__many_tensors_with_one_range_are_refused);
-    tcase_add_test(tc, safetensors__mutated_files_do_no_harm);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("safetensors"); }

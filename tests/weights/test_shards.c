@@ -189,15 +189,4 @@ WT_TEST(shards__whose_name_is_taken_leave_what_was_there)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(shards__take_the_place_of_what_was_saved_before),
-        WT_CASE(shards__remove_no_other_file),
-        WT_CASE(shards__that_cannot_all_be_written_leave_what_was_there),
-        WT_CASE(shards__whose_name_is_taken_leave_what_was_there),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "shards", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "shards")); }

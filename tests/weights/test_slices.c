@@ -30,7 +30,7 @@ static void expect(struct wf_index_range tensor, struct wf_index_range file, str
 }
 
 /* CKPT-09: 128 elements saved by 8 ranks, wanted by 4; saved by 4, wanted by 8 */
-START_TEST(slices__chunks_of_one_number_of_ranks_are_read_by_another)
+WT_UNIT(slices__chunks_of_one_number_of_ranks_are_read_by_another)
 {
     for (int64_t r = 0; r < 8; r++)
         expect((struct wf_index_range){32, 32}, (struct wf_index_range){16 * r, 16},
@@ -46,17 +46,15 @@ START_TEST(slices__chunks_of_one_number_of_ranks_are_read_by_another)
                                        : r == 2 ? 1
                                                 : 0});
 }
-END_TEST
 
 /* CKPT-11 */
-START_TEST(slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next)
+WT_UNIT(slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next)
 {
     expect((struct wf_index_range){4, 7}, (struct wf_index_range){0, 8}, (struct slice){0, 4, 4});
     expect((struct wf_index_range){4, 7}, (struct wf_index_range){8, 8}, (struct slice){4, 0, 3});
     expect((struct wf_index_range){4, 7}, (struct wf_index_range){16, 8}, (struct slice){0, 0, 0});
     expect((struct wf_index_range){2, 20}, (struct wf_index_range){5, 3}, (struct slice){3, 0, 3});
 }
-END_TEST
 
 /* Number a of the first list's elements is number b of the second's. */
 static void same_element(const unsigned *bits, int64_t a, int64_t b)
@@ -71,7 +69,7 @@ static void same_element(const unsigned *bits, int64_t a, int64_t b)
 }
 
 /* Every pair of lists of runs of 8 elements, against a list of elements. */
-START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
+WT_UNIT(slices__runs_of_any_form_meet_where_both_have_elements)
 {
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++) {
@@ -103,7 +101,6 @@ START_TEST(slices__runs_of_any_form_meet_where_both_have_elements)
             wf_overlap_free(&both);
         }
 }
-END_TEST
 
 /* How many of `count` tensors each rank of a mesh writes. */
 static void shares(weft_tensor *(*make)(int which, int rank), int count, int ranks, int *writes)
@@ -154,7 +151,7 @@ static int sum(const int *values, int n)
 
 /* CKPT-08, CKPT-12: what every rank has is written once, what is sharded by each; in either order,
  * and by any number of ranks */
-START_TEST(owners__duplicates_are_written_once)
+WT_UNIT(owners__duplicates_are_written_once)
 {
     int writes[8];
 
@@ -168,12 +165,11 @@ START_TEST(owners__duplicates_are_written_once)
         ck_assert_int_eq(sum(writes, ways), ways + 1);
     }
 }
-END_TEST
 
 static weft_tensor *replicas(int which, int rank) { return spread(rank, 10 + which, "R"); }
 
 /* Twelve replicas of nearly the same size: a fair share each. */
-START_TEST(owners__the_rank_with_the_least_to_write_takes_the_next)
+WT_UNIT(owners__the_rank_with_the_least_to_write_takes_the_next)
 {
     int writes[4];
 
@@ -181,9 +177,8 @@ START_TEST(owners__the_rank_with_the_least_to_write_takes_the_next)
     shares(replicas, 12, ways, writes);
     for (int r = 0; r < 4; r++) ck_assert_int_eq(writes[r], 3);
 }
-END_TEST
 
-START_TEST(shard_text__what_is_written_reads_back_and_nonsense_does_not)
+WT_UNIT(shard_text__what_is_written_reads_back_and_nonsense_does_not)
 {
     static const char *const bad[] = {"",
                                       "0+4;0+2",
@@ -218,20 +213,5 @@ START_TEST(shard_text__what_is_written_reads_back_and_nonsense_does_not)
         wf_local_runs_free(&again);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("slices");
-    TCase *tc = tcase_create("slices");
-
-    tcase_add_test(tc, slices__chunks_of_one_number_of_ranks_are_read_by_another);
-    tcase_add_test(
-        tc, slices__a_range_across_two_chunks_takes_the_end_of_one_and_the_start_of_the_next);
-    tcase_add_test(tc, slices__runs_of_any_form_meet_where_both_have_elements);
-    tcase_add_test(tc, owners__duplicates_are_written_once);
-    tcase_add_test(tc, owners__the_rank_with_the_least_to_write_takes_the_next);
-    tcase_add_test(tc, shard_text__what_is_written_reads_back_and_nonsense_does_not);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("slices"); }

@@ -349,23 +349,4 @@ WT_TEST(index__a_wrong_one_is_refused)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(golden__every_tensor_is_read_as_python_wrote_it),
-        WT_CASE(golden__every_rank_has_its_slices_in_any_layout),
-        WT_CASE(read__numbers_are_converted),
-        WT_CASE(read__what_cannot_be_is_refused_on_all_ranks),
-        WT_CASE(read__a_rank_touches_its_slices_only),
-        WT_CASE(write__any_layout_reads_back_in_any_other),
-        WT_CASE(write__two_axes_write_replicas_once),
-        WT_CASE(write__tied_tensors_are_stored_once_and_found_by_both_names),
-        WT_CASE(write__what_cannot_be_is_refused_and_the_old_file_stays),
-        WT_CASE(write__ranks_must_agree),
-        WT_CASE(index__several_files_are_one_set),
-        WT_CASE(index__a_wrong_one_is_refused),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "weights", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "weights")); }

@@ -65,7 +65,7 @@ static int work(const struct job *job, bool save)
 static int save(void *payload) { return work(payload, true); }
 static int load(void *payload) { return work(payload, false); }
 
-START_TEST(worlds__any_number_of_ranks_loads_what_any_other_saved)
+WT_UNIT(worlds__any_number_of_ranks_loads_what_any_other_saved)
 {
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     static const char *const placements[] = {"R", "S(0)", "S(0,balanced)", "SS(0,3)"};
@@ -83,14 +83,5 @@ START_TEST(worlds__any_number_of_ranks_loads_what_any_other_saved)
                       sizes[i % N], weft_error_message());
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("worlds");
-    TCase *tc = tcase_create("worlds");
-
-    tcase_add_test(tc, worlds__any_number_of_ranks_loads_what_any_other_saved);
-    suite_add_tcase(suite, tc);
-    return wt_scratch_end(wt_unit_main(suite));
-}
+int main(void) { return wt_scratch_end(wt_unit_main("worlds")); }

@@ -2,7 +2,7 @@
 #include "base/pattern.h"
 #include "support/mpi_check.h"
 
-START_TEST(pattern__matches_whole_paths)
+WT_UNIT(pattern__matches_whole_paths)
 {
     static const struct {
         const char *pattern, *path;
@@ -41,9 +41,8 @@ START_TEST(pattern__matches_whole_paths)
         ck_assert_msg(wf_pattern_match(cases[i].pattern, cases[i].path, NULL) == cases[i].matches,
                       "%s of %s", cases[i].pattern, cases[i].path);
 }
-END_TEST
 
-START_TEST(pattern__says_what_its_stars_stand_for)
+WT_UNIT(pattern__says_what_its_stars_stand_for)
 {
     struct wf_pattern_stars stars;
     const char *path = "h.12.attn.q_weight";
@@ -57,15 +56,5 @@ START_TEST(pattern__says_what_its_stars_stand_for)
     ck_assert(wf_pattern_match("*.*.*.*.*.*.*.*.*.*", "a.b.c.d.e.f.g.h.i.j", &stars));
     ck_assert_int_eq(stars.count, WF_PATTERN_STARS);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("pattern");
-    TCase *tcase = tcase_create("pattern");
-
-    tcase_add_test(tcase, pattern__matches_whole_paths);
-    tcase_add_test(tcase, pattern__says_what_its_stars_stand_for);
-    suite_add_tcase(suite, tcase);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("pattern"); }

@@ -19,7 +19,7 @@ static bool failed(const char *part)
 }
 
 /* trial 1.8 */
-START_TEST(backward__before_weft_init_is_refused)
+WT_UNIT(backward__before_weft_init_is_refused)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 3), true);
@@ -29,7 +29,6 @@ START_TEST(backward__before_weft_init_is_refused)
     ck_assert(weft_item(x) == 3);
     weft_scope_close(scope);
 }
-END_TEST
 
 /* It is gone, whatever asks; the text says how. */
 static void check_gone(weft_tensor *t, const char *how)
@@ -74,14 +73,13 @@ static int leave_behind(void *payload)
 }
 
 /* trial 1.8 */
-START_TEST(handle__of_a_rank_that_has_ended_is_refused)
+WT_UNIT(handle__of_a_rank_that_has_ended_is_refused)
 {
     weft_tensor *made[RANKS * EACH];
 
     ck_assert_int_eq(weft_run(RANKS, leave_behind, made), 0);
     for (int i = 0; i < RANKS * EACH; i++) check_gone(made[i], "to a thread that has ended");
 }
-END_TEST
 
 static int make_others(void *payload)
 {
@@ -92,7 +90,7 @@ static int make_others(void *payload)
 }
 
 /* trial 1.8: memory of threads that have ended is used again, by and by */
-START_TEST(handle__of_a_rank_that_has_ended_is_refused_by_later_ranks)
+WT_UNIT(handle__of_a_rank_that_has_ended_is_refused_by_later_ranks)
 {
     weft_tensor *made[RANKS * EACH];
 
@@ -102,10 +100,9 @@ START_TEST(handle__of_a_rank_that_has_ended_is_refused_by_later_ranks)
     for (int i = 0; i < 100; i++) /* each on memory of the ones before */
         ck_assert_int_eq(weft_run(RANKS, make_others, NULL), 0);
 }
-END_TEST
 
 /* trial 1.8 */
-START_TEST(handle__is_refused_after_weft_finalize)
+WT_UNIT(handle__is_refused_after_weft_finalize)
 {
     weft_tensor *made[EACH], *again;
 
@@ -120,17 +117,9 @@ START_TEST(handle__is_refused_after_weft_finalize)
     ck_assert_int_eq(weft_finalize(), 0);
     check_gone(again, "to a thread that has ended");
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ended_handles");
-    TCase *cases = tcase_create("handles");
-
-    tcase_add_test(cases, backward__before_weft_init_is_refused); /* nothing came before */
-    tcase_add_test(cases, handle__of_a_rank_that_has_ended_is_refused);
-    tcase_add_test(cases, handle__of_a_rank_that_has_ended_is_refused_by_later_ranks);
-    tcase_add_test(cases, handle__is_refused_after_weft_finalize);
-    suite_add_tcase(suite, cases);
-    return wt_unit_main(suite);
+    /* nothing came before */
+    return wt_unit_main("ended_handles");
 }

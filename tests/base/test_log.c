@@ -39,7 +39,7 @@ static int wanted(const char *topic)
     return level;
 }
 
-START_TEST(log__levels_are_by_topic)
+WT_UNIT(log__levels_are_by_topic)
 {
     static const struct {
         const char *text;
@@ -60,13 +60,12 @@ START_TEST(log__levels_are_by_topic)
     }
     wf_log_configure(NULL);
 }
-END_TEST
 
 static const char *malformed;
 
 static void configure(void) { wf_log_configure(malformed); }
 
-START_TEST(log__what_cannot_be_read_is_reported)
+WT_UNIT(log__what_cannot_be_read_is_reported)
 {
     static const char *const texts[] = {"17", "+", "dtensor=3", "a b"};
 
@@ -78,7 +77,6 @@ START_TEST(log__what_cannot_be_read_is_reported)
         ck_assert_int_eq(wf_log_threshold, 1);
     }
 }
-END_TEST
 
 static void compute(void)
 {
@@ -98,7 +96,7 @@ static int occurrences(const char *part)
     return count;
 }
 
-START_TEST(log__cache_tells_hits_and_misses_with_their_schema)
+WT_UNIT(log__cache_tells_hits_and_misses_with_their_schema)
 {
     ck_assert_str_eq(said(compute), "");
     wf_log_configure("+dtensor");
@@ -112,9 +110,8 @@ START_TEST(log__cache_tells_hits_and_misses_with_their_schema)
     ck_assert_str_eq(said(compute), "");
     wf_log_configure(NULL);
 }
-END_TEST
 
-START_TEST(cache__counts_and_forgets)
+WT_UNIT(cache__counts_and_forgets)
 {
     weft_plan_cache_stats before, after;
 
@@ -129,17 +126,5 @@ START_TEST(cache__counts_and_forgets)
     ck_assert_int_eq(after.plan_hits, 7);
     ck_assert_int_eq(after.plan_entries, 1);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("log");
-    TCase *tcase = tcase_create("log");
-
-    tcase_add_test(tcase, log__levels_are_by_topic);
-    tcase_add_test(tcase, log__what_cannot_be_read_is_reported);
-    tcase_add_test(tcase, log__cache_tells_hits_and_misses_with_their_schema);
-    tcase_add_test(tcase, cache__counts_and_forgets);
-    suite_add_tcase(suite, tcase);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("log"); }

@@ -5,8 +5,8 @@
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
+#include "autograd/sampled.h"
 #include "dtensor/convert/init.h"
-#include "grad/sampled.h"
 #include "kernels/kernels.h"
 #include "support/mpi_check.h"
 
@@ -96,7 +96,7 @@ static void check_sample(const struct wt_op_case *sample, int only)
     weft_scope_close(scope);
 }
 
-START_TEST(gradients__equal_central_differences)
+WT_UNIT_TIMES(gradients__equal_central_differences, wt_op_case_count)
 {
     const struct wt_op_case *sample = &wt_op_cases[_i];
     struct wt_operand operand[WF_MAX_IN];
@@ -109,7 +109,6 @@ START_TEST(gradients__equal_central_differences)
         if (operand[i].present && operand[i].domain != 'm' && weft_dtype_is_float(operand[i].dtype))
             check_sample(sample, i);
 }
-END_TEST
 
 /* ---- functions that are more than one row ---- */
 
@@ -193,7 +192,8 @@ static double composite_value(int c, const double *x, const double *y)
     return value;
 }
 
-START_TEST(gradients__of_composites_equal_central_differences)
+WT_UNIT_TIMES(gradients__of_composites_equal_central_differences,
+              (int)(sizeof composites / sizeof *composites))
 {
     enum { ROOM = 32 };
     const double h = 1e-5;
@@ -219,10 +219,9 @@ START_TEST(gradients__of_composites_equal_central_differences)
     }
     weft_scope_close(scope);
 }
-END_TEST
 
 /* Header of ops.h: ties share the gradient. */
-START_TEST(gradients__are_shared_by_equal_elements)
+WT_UNIT(gradients__are_shared_by_equal_elements)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *a = weft_set_requires_grad(weft_full(WEFT_F64, 1, (int64_t[]){3}, 2), true);
@@ -235,10 +234,9 @@ START_TEST(gradients__are_shared_by_equal_elements)
     ck_assert_double_eq_tol(((double *)weft_data(weft_grad(b)))[1], 0.5, 1e-15);
     weft_scope_close(scope);
 }
-END_TEST
 
 /* a^b at a = 0 and at b = 0, where its formula has 0 times infinity; as in PyTorch. */
-START_TEST(gradients__of_powers_of_zero)
+WT_UNIT(gradients__of_powers_of_zero)
 {
     static const double base[] = {0, 0, 0, 2, 0}, power[] = {0, 1, 2, 0, 0.5};
     static const double to_base[] = {0, 1, 0, 0, INFINITY},
@@ -259,11 +257,10 @@ START_TEST(gradients__of_powers_of_zero)
     }
     weft_scope_close(scope);
 }
-END_TEST
 
 /* More pieces than an op has inputs, some of them empty: element i of the whole is i, and so is its
  * gradient. */
-START_TEST(gradients__of_many_pieces_joined)
+WT_UNIT(gradients__of_many_pieces_joined)
 {
     enum { MOST = 70 };
     static const int counts[] = {1, 8, 9, 17, MOST};
@@ -294,22 +291,5 @@ START_TEST(gradients__of_many_pieces_joined)
     }
     weft_scope_close(scope);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("gradients");
-    TCase *rows = tcase_create("rows"), *more = tcase_create("composites");
-
-    tcase_add_checked_fixture(rows, set_up, NULL);
-    tcase_add_loop_test(rows, gradients__equal_central_differences, 0, wt_op_case_count);
-    tcase_add_checked_fixture(more, set_up, NULL);
-    tcase_add_loop_test(more, gradients__of_composites_equal_central_differences, 0,
-                        (int)(sizeof composites / sizeof *composites));
-    tcase_add_test(more, gradients__are_shared_by_equal_elements);
-    tcase_add_test(more, gradients__of_powers_of_zero);
-    tcase_add_test(more, gradients__of_many_pieces_joined);
-    suite_add_tcase(suite, rows);
-    suite_add_tcase(suite, more);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("gradients", set_up, NULL); }

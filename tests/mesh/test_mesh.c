@@ -23,7 +23,7 @@ static void run(int ranks, int (*body)(void *))
     ck_assert_msg(status == 0, "%s", weft_error_message());
 }
 
-START_TEST(mesh__one_rank_is_a_world)
+WT_UNIT(mesh__one_rank_is_a_world)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
 
@@ -33,9 +33,8 @@ START_TEST(mesh__one_rank_is_a_world)
     ck_assert_int_eq(weft_mesh_coordinate(mesh, 0), 0);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(mesh__malformed_texts_are_refused)
+WT_UNIT(mesh__malformed_texts_are_refused)
 {
     static const char *const texts[] = {"",          "tp",
                                         "tp=",       "=2",
@@ -54,9 +53,8 @@ START_TEST(mesh__malformed_texts_are_refused)
         ck_assert_ptr_nonnull(strstr(weft_error_message(), texts[i]));
     }
 }
-END_TEST
 
-START_TEST(mesh__blanks_are_allowed)
+WT_UNIT(mesh__blanks_are_allowed)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, " dp = 1 , tp_0 = 1 ");
 
@@ -64,9 +62,8 @@ START_TEST(mesh__blanks_are_allowed)
     ck_assert_str_eq(weft_mesh_axis_name(mesh, 1), "tp_0");
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(mesh__larger_than_the_world_is_refused)
+WT_UNIT(mesh__larger_than_the_world_is_refused)
 {
     ck_assert_ptr_null(weft_mesh_new(WEFT_CPU, "dp=2,tp=4"));
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_COMM);
@@ -75,10 +72,9 @@ START_TEST(mesh__larger_than_the_world_is_refused)
     ck_assert_ptr_null(weft_mesh_new(WEFT_CPU, "a=2147483647,b=2147483647,c=2147483647"));
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_COMM);
 }
-END_TEST
 
 /* MESH-07: equal meshes are the same pointer */
-START_TEST(mesh__the_same_one_twice_is_one)
+WT_UNIT(mesh__the_same_one_twice_is_one)
 {
     weft_mesh *a = weft_mesh_new(WEFT_CPU, "tp=1"), *b = weft_mesh_new(WEFT_CPU, " tp=1"),
               *c = weft_mesh_new(WEFT_CPU, "dp=1");
@@ -91,9 +87,8 @@ START_TEST(mesh__the_same_one_twice_is_one)
     weft_mesh_release(c);
     weft_mesh_release(NULL);
 }
-END_TEST
 
-START_TEST(mesh__of_any_size_can_be_pretended)
+WT_UNIT(mesh__of_any_size_can_be_pretended)
 {
     static const int sizes[3] = {16, 8, 64}, coordinates[3] = {3, 0, 63};
     weft_mesh *mesh = wf_mesh_new_fake(3, sizes, coordinates, NULL);
@@ -108,7 +103,6 @@ START_TEST(mesh__of_any_size_can_be_pretended)
     ck_assert_ptr_null(wf_mesh_axis_comm(mesh, 0));
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* MESH-06, MESH-16: coordinates count with the last axis fastest */
 static int three_axes(void *payload)
@@ -125,8 +119,7 @@ static int three_axes(void *payload)
     return 0;
 }
 
-START_TEST(mesh__coordinates_count_with_the_last_axis_fastest) { run(8, three_axes); }
-END_TEST
+WT_UNIT(mesh__coordinates_count_with_the_last_axis_fastest) { run(8, three_axes); }
 
 static int sum_over(struct wf_comm *comm, int value)
 {
@@ -160,8 +153,7 @@ static int lines(void *payload)
     return 0;
 }
 
-START_TEST(mesh__a_line_holds_the_ranks_that_share_the_other_coordinates) { run(8, lines); }
-END_TEST
+WT_UNIT(mesh__a_line_holds_the_ranks_that_share_the_other_coordinates) { run(8, lines); }
 
 /* MESH-14, MESH-19 */
 static int slices(void *payload)
@@ -188,8 +180,7 @@ static int slices(void *payload)
     return 0;
 }
 
-START_TEST(mesh__a_slice_shares_its_communicator) { run(8, slices); }
-END_TEST
+WT_UNIT(mesh__a_slice_shares_its_communicator) { run(8, slices); }
 
 /* MESH-15 */
 static int slice_of_one_axis(void *payload)
@@ -207,8 +198,7 @@ static int slice_of_one_axis(void *payload)
     return 0;
 }
 
-START_TEST(mesh__a_slice_of_the_only_axis_is_the_mesh) { run(3, slice_of_one_axis); }
-END_TEST
+WT_UNIT(mesh__a_slice_of_the_only_axis_is_the_mesh) { run(3, slice_of_one_axis); }
 
 static int smaller(void *payload)
 {
@@ -225,26 +215,6 @@ static int smaller(void *payload)
     return 0;
 }
 
-START_TEST(mesh__smaller_than_the_world_leaves_ranks_outside) { run(3, smaller); }
-END_TEST
+WT_UNIT(mesh__smaller_than_the_world_leaves_ranks_outside) { run(3, smaller); }
 
-int main(void)
-{
-    Suite *suite = suite_create("mesh");
-    TCase *tc = tcase_create("mesh");
-
-    tcase_add_checked_fixture(tc, begin, NULL);
-    tcase_add_test(tc, mesh__one_rank_is_a_world);
-    tcase_add_test(tc, mesh__malformed_texts_are_refused);
-    tcase_add_test(tc, mesh__blanks_are_allowed);
-    tcase_add_test(tc, mesh__larger_than_the_world_is_refused);
-    tcase_add_test(tc, mesh__the_same_one_twice_is_one);
-    tcase_add_test(tc, mesh__of_any_size_can_be_pretended);
-    tcase_add_test(tc, mesh__coordinates_count_with_the_last_axis_fastest);
-    tcase_add_test(tc, mesh__a_line_holds_the_ranks_that_share_the_other_coordinates);
-    tcase_add_test(tc, mesh__a_slice_shares_its_communicator);
-    tcase_add_test(tc, mesh__a_slice_of_the_only_axis_is_the_mesh);
-    tcase_add_test(tc, mesh__smaller_than_the_world_leaves_ranks_outside);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("mesh", begin, NULL); }

@@ -316,21 +316,4 @@ WT_TEST(saving__that_fails_leaves_nothing_behind)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(reading__a_pipe_or_a_device_is_refused_at_once),
-        WT_CASE(plan__what_follows_a_nul_is_not_left_out),
-        WT_CASE(writing__follows_no_link),
-        WT_CASE(writing__to_a_link_or_over_a_file_is_refused),
-        WT_CASE(checkpoint__follows_no_link_and_writes_over_nothing_of_others),
-        WT_CASE(checkpoint__a_folder_of_another_user_is_refused),
-        WT_CASE(cleaning__removes_what_saves_wrote_and_nothing_else),
-        WT_CASE(cleaning__of_weights_removes_what_nobody_writes_to),
-        WT_CASE(cleaning__leaves_the_failure_of_the_program),
-        WT_CASE(saving__that_fails_leaves_nothing_behind),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "hostile", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "hostile")); }

@@ -390,17 +390,4 @@ WT_TEST(styles__inputs_on_a_larger_mesh_are_refused)
     weft_mesh_release(mesh);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(styles__every_row_equals_one_device),
-        WT_CASE(styles__keep_requires_grad),
-        WT_CASE(styles__an_mlp_pair_needs_one_all_reduce_each_way),
-        WT_CASE(styles__a_distributed_input_keeps_its_layout),
-        WT_CASE(styles__keep_the_output_distributed),
-        WT_CASE(styles__inputs_on_a_larger_mesh_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "styles", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "styles"); }

@@ -1,5 +1,5 @@
 /* sampled.c: operands of a sample in f64. */
-#include "grad/sampled.h"
+#include "autograd/sampled.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@ static weft_mesh *mesh_of(int dp, int tp, int my_dp, int my_tp)
 
 static void nothing_is_left(void) { ck_assert_int_eq(wf_layout_live_count(), 0); }
 
-START_TEST(layout__equal_ones_are_the_same_pointer)
+WT_UNIT(layout__equal_ones_are_the_same_pointer)
 {
     weft_mesh *mesh = mesh_of(2, 4, 0, 1);
     weft_placement p[2] = {weft_replicate(), weft_shard(1)},
@@ -39,10 +39,9 @@ START_TEST(layout__equal_ones_are_the_same_pointer)
     wf_layout_release(a);
     weft_mesh_release(mesh);
 }
-END_TEST
 
 /* PLC-37: as the library holds them; layouts that differ in one field of a placement are others. */
-START_TEST(layout__placements_are_told_apart_by_every_field)
+WT_UNIT(layout__placements_are_told_apart_by_every_field)
 {
     static const char *const texts[] = {
         "S(0),S(0)",    "S(0)[1],S(0)[0]", "S(0,balanced),S(0)", "S(0|2,1),S(0)",  "S(0|1,2),S(0)",
@@ -66,9 +65,8 @@ START_TEST(layout__placements_are_told_apart_by_every_field)
     for (int i = 0; i < COUNT; i++) wf_layout_release(l[i]);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(layout__holds_its_mesh)
+WT_UNIT(layout__holds_its_mesh)
 {
     weft_mesh *mesh = mesh_of(2, 2, 0, 0);
     weft_placement p[2] = {weft_replicate(), weft_replicate()};
@@ -79,9 +77,8 @@ START_TEST(layout__holds_its_mesh)
     ck_assert_int_eq(weft_mesh_axis_size(l->mesh, 1), 2);
     wf_layout_release(l);
 }
-END_TEST
 
-START_TEST(layout__describes_this_ranks_box)
+WT_UNIT(layout__describes_this_ranks_box)
 {
     weft_mesh *mesh = mesh_of(2, 4, 1, 2);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)};
@@ -100,9 +97,8 @@ START_TEST(layout__describes_this_ranks_box)
     wf_layout_release(l);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(layout__of_a_rank_outside_the_mesh_has_no_elements)
+WT_UNIT(layout__of_a_rank_outside_the_mesh_has_no_elements)
 {
     weft_mesh *mesh = mesh_of(2, 2, -1, -1);
     weft_placement p[2] = {weft_replicate(), weft_replicate()};
@@ -117,9 +113,8 @@ START_TEST(layout__of_a_rank_outside_the_mesh_has_no_elements)
     wf_layout_release(scalar);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(layout__the_first_term_is_at_the_origin_of_all_partial_axes)
+WT_UNIT(layout__the_first_term_is_at_the_origin_of_all_partial_axes)
 {
     weft_placement both[2] = {weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)},
                    one[2] = {weft_partial(WEFT_SUM), weft_shard(0)};
@@ -138,9 +133,8 @@ START_TEST(layout__the_first_term_is_at_the_origin_of_all_partial_axes)
         weft_mesh_release(mesh);
     }
 }
-END_TEST
 
-START_TEST(layout__strides_that_walk_row_major_are_row_major)
+WT_UNIT(layout__strides_that_walk_row_major_are_row_major)
 {
     int64_t shape[3] = {4, 1, 6}, same[3] = {6, 99, 1}, transposed[3] = {1, 4, 4};
     int64_t none[2] = {0, 6}, any[2] = {17, 3};
@@ -159,9 +153,8 @@ START_TEST(layout__strides_that_walk_row_major_are_row_major)
     wf_layout_release(b);
     wf_layout_release(c);
 }
-END_TEST
 
-START_TEST(layout__variations_keep_the_rest)
+WT_UNIT(layout__variations_keep_the_rest)
 {
     weft_mesh *mesh = mesh_of(1, 2, 0, 1);
     weft_placement p[2] = {weft_replicate(), weft_shard(0)},
@@ -185,9 +178,8 @@ START_TEST(layout__variations_keep_the_rest)
     wf_layout_release(local);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-START_TEST(layout__the_table_grows_and_forgets)
+WT_UNIT(layout__the_table_grows_and_forgets)
 {
     enum { COUNT = 3000 };
     static struct wf_layout *l[COUNT];
@@ -202,9 +194,8 @@ START_TEST(layout__the_table_grows_and_forgets)
     }
     for (int i = 0; i < COUNT; i++) wf_layout_release(l[(i * 7) % COUNT]);
 }
-END_TEST
 
-START_TEST(layout__prints_dtype_shape_placements_and_mesh)
+WT_UNIT(layout__prints_dtype_shape_placements_and_mesh)
 {
     weft_mesh *mesh = mesh_of(2, 4, 0, 0);
     weft_placement p[2] = {weft_shard(0), weft_replicate()};
@@ -222,24 +213,5 @@ START_TEST(layout__prints_dtype_shape_placements_and_mesh)
     wf_layout_release(scalar);
     weft_mesh_release(mesh);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("layout");
-    TCase *tc = tcase_create("layout");
-
-    tcase_add_checked_fixture(tc, NULL, nothing_is_left);
-    tcase_add_test(tc, layout__equal_ones_are_the_same_pointer);
-    tcase_add_test(tc, layout__placements_are_told_apart_by_every_field);
-    tcase_add_test(tc, layout__holds_its_mesh);
-    tcase_add_test(tc, layout__describes_this_ranks_box);
-    tcase_add_test(tc, layout__of_a_rank_outside_the_mesh_has_no_elements);
-    tcase_add_test(tc, layout__the_first_term_is_at_the_origin_of_all_partial_axes);
-    tcase_add_test(tc, layout__strides_that_walk_row_major_are_row_major);
-    tcase_add_test(tc, layout__variations_keep_the_rest);
-    tcase_add_test(tc, layout__the_table_grows_and_forgets);
-    tcase_add_test(tc, layout__prints_dtype_shape_placements_and_mesh);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("layout", NULL, nothing_is_left); }

@@ -423,24 +423,4 @@ WT_TEST(in_place__write_waits_for_collectives)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(in_place__write_of_what_backward_saved_is_refused),
-        WT_CASE(in_place__write_on_two_axes_is_refused_alike),
-        WT_CASE(in_place__write_of_a_saved_result_is_refused),
-        WT_CASE(in_place__write_that_backward_does_not_need_is_allowed),
-        WT_CASE(in_place__write_of_what_some_ranks_copied_is_refused_alike),
-        WT_CASE(in_place__write_beside_a_copy_is_allowed),
-        WT_CASE(in_place__write_of_what_runs_again_is_refused),
-        WT_CASE(in_place__write_of_what_runs_again_without_a_gradient_is_refused),
-        WT_CASE(in_place__what_a_piece_makes_is_not_kept),
-        WT_CASE(in_place__saved_parts_are_copies),
-        WT_CASE(in_place__step_between_forward_and_backward_is_refused),
-        WT_CASE(in_place__update_in_backward_of_a_tied_weight),
-        WT_CASE(in_place__write_waits_for_collectives),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "in_place", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "in_place")); }

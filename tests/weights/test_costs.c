@@ -53,13 +53,12 @@ static double open_index(int files)
 
 /* Ten times the files take ten times the time; a hundred times where each is compared with each.
  * trial 3 */
-START_TEST(index__of_many_files_is_opened_in_time_that_grows_with_them)
+WT_UNIT(index__of_many_files_is_opened_in_time_that_grows_with_them)
 {
     double few = open_index(1000), many = open_index(10000);
 
     ck_assert_msg(many < 25 * few, "%g s for 1000 files, %g s for 10000", few, many);
 }
-END_TEST
 
 /* Bytes in use after a header of so many notes, or tensors, was read, by those that it has. */
 static double memory_of(const char *first, const char *item, int items)
@@ -90,7 +89,7 @@ static double memory_of(const char *first, const char *item, int items)
 }
 
 /* It was 13 times. trial 3 */
-START_TEST(header__takes_a_few_times_its_size_in_memory)
+WT_UNIT(header__takes_a_few_times_its_size_in_memory)
 {
     double notes = memory_of("{\"__metadata__\":{", "\"%x\":\"\"", 130000);
     double tensors =
@@ -102,7 +101,6 @@ START_TEST(header__takes_a_few_times_its_size_in_memory)
     ck_assert_msg(notes > 0 && notes < 5 && tensors > 0 && tensors < 6, "%g and %g times", notes,
                   tensors);
 }
-END_TEST
 
 /* Seconds of this process to write so many tensors to two files. */
 static double write_shards(int64_t count)
@@ -134,22 +132,11 @@ static double write_shards(int64_t count)
 }
 
 /* trial 4.6 */
-START_TEST(shards__of_many_tensors_are_written_in_time_that_grows_with_them)
+WT_UNIT(shards__of_many_tensors_are_written_in_time_that_grows_with_them)
 {
     double few = write_shards(4000), many = write_shards(40000);
 
     ck_assert_msg(many < 40 * few, "%g s for 4000 tensors, %g s for 40000", few, many);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("costs");
-    TCase *tc = tcase_create("costs");
-
-    tcase_add_test(tc, index__of_many_files_is_opened_in_time_that_grows_with_them);
-    tcase_add_test(tc, shards__of_many_tensors_are_written_in_time_that_grows_with_them);
-    tcase_add_test(tc, header__takes_a_few_times_its_size_in_memory);
-    suite_add_tcase(suite, tc);
-    return wt_scratch_end(wt_unit_main(suite));
-}
+int main(void) { return wt_scratch_end(wt_unit_main("costs")); }

@@ -85,16 +85,4 @@ WT_TEST(placements__that_are_refused_are_refused_where_they_are_used)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(region__that_is_not_open_cannot_be_closed),
-        WT_CASE(region__is_closed_once),
-        WT_CASE(guard__regions_are_as_deep_as_said),
-        WT_CASE(placements__come_from_text),
-        WT_CASE(placements__that_are_refused_are_refused_where_they_are_used),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "regions", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "regions"); }

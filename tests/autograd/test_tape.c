@@ -1,4 +1,4 @@
-/* test_autograd.c: the tape on plain and distributed tensors: accumulation, lifetime, reductions.
+/* test_tape.c: the tape on plain and distributed tensors: accumulation, lifetime, reductions.
  */
 /* mpi: 1 2 3 4 */
 #include <string.h>
@@ -324,28 +324,4 @@ WT_TEST(tensor_parallel__mlp_needs_one_reduction_each_way)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(backward__adds_to_the_gradients_of_earlier_ones),
-        WT_CASE(backward__leaves_do_not_share_gradients),
-        WT_CASE(backward__of_a_leaf_is_one),
-        WT_CASE(no_grad__records_nothing),
-        WT_CASE(tape__is_freed_by_backward_unless_retained),
-        WT_CASE(tape__half_freed_is_refused_whole),
-        WT_CASE(tape__outlives_its_scope),
-        WT_CASE(tape__that_nobody_walks_leaves_nothing),
-        WT_CASE(tape__of_a_hundred_thousand_ops_needs_no_stack),
-        WT_CASE(backward__refuses),
-        WT_CASE(backward__that_fails_leaves_no_partial_gradients),
-        WT_CASE(gradient__of_a_replicated_weight_is_reduced_once),
-        WT_CASE(gradient__accumulates_after_it_was_reduced),
-        WT_CASE(gradients__of_several_weights_are_reduced_together),
-        WT_CASE(gradients__are_grouped_by_dtype_and_axis),
-        WT_CASE(gradient__of_a_sharded_batch_equals_one_device),
-        WT_CASE(tensor_parallel__mlp_needs_one_reduction_each_way),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "autograd", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "tape"); }

@@ -143,17 +143,4 @@ WT_TEST(strided_writes__repeated_elements_are_refused)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(strided_writes__add_goes_through_strides),
-        WT_CASE(strided_writes__copy_goes_through_strides),
-        WT_CASE(strided_writes__draws_and_fills_go_through_strides),
-        WT_CASE(strided_writes__other_shapes_are_refused_alike),
-        WT_CASE(strided_writes__operands_may_be_views_of_the_target),
-        WT_CASE(strided_writes__repeated_elements_are_refused),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "strided_writes", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "strided_writes"); }

@@ -15,7 +15,7 @@ static void begin(void)
     weft_error_clear();
 }
 
-START_TEST(pool__every_size_gets_an_aligned_block_that_fits)
+WT_UNIT(pool__every_size_gets_an_aligned_block_that_fits)
 {
     for (size_t bytes = 0; bytes < 20000; bytes += bytes < 300 ? 1 : 97) {
         struct wf_block *block = wf_block_new(bytes, WF_MEM_ACTIVATIONS);
@@ -29,9 +29,8 @@ START_TEST(pool__every_size_gets_an_aligned_block_that_fits)
         wf_block_release(block);
     }
 }
-END_TEST
 
-START_TEST(pool__blocks_do_not_overlap)
+WT_UNIT(pool__blocks_do_not_overlap)
 {
     enum { COUNT = 300 };
     struct wf_block *blocks[COUNT];
@@ -48,9 +47,8 @@ START_TEST(pool__blocks_do_not_overlap)
     }
     for (int i = 0; i < COUNT; i++) wf_block_release(blocks[i]);
 }
-END_TEST
 
-START_TEST(pool__a_steady_state_asks_the_system_for_nothing)
+WT_UNIT(pool__a_steady_state_asks_the_system_for_nothing)
 {
     int64_t calls = 0;
 
@@ -65,9 +63,8 @@ START_TEST(pool__a_steady_state_asks_the_system_for_nothing)
     ck_assert_int_gt(calls, 0);
     ck_assert_int_eq(wf_pool_system_calls(), calls);
 }
-END_TEST
 
-START_TEST(pool__the_block_released_last_is_handed_out_first)
+WT_UNIT(pool__the_block_released_last_is_handed_out_first)
 {
     struct wf_block *a = wf_block_new(1000, WF_MEM_WEIGHTS),
                     *b = wf_block_new(1000, WF_MEM_WEIGHTS);
@@ -79,9 +76,8 @@ START_TEST(pool__the_block_released_last_is_handed_out_first)
     ck_assert_ptr_eq(a->data, data);
     wf_block_release(a);
 }
-END_TEST
 
-START_TEST(pool__categories_count_what_was_asked_for)
+WT_UNIT(pool__categories_count_what_was_asked_for)
 {
     struct wf_block *w = wf_block_new(1000, WF_MEM_WEIGHTS),
                     *g = wf_block_new(300, WF_MEM_GRADIENTS);
@@ -102,9 +98,8 @@ START_TEST(pool__categories_count_what_was_asked_for)
     wf_block_release(w);
     ck_assert_int_eq(wf_pool_stats(WF_CATEGORIES).live, 0);
 }
-END_TEST
 
-START_TEST(pool__a_retained_block_lives_until_the_last_release)
+WT_UNIT(pool__a_retained_block_lives_until_the_last_release)
 {
     struct wf_block *block = wf_block_new(64, WF_MEM_WEIGHTS);
 
@@ -114,9 +109,8 @@ START_TEST(pool__a_retained_block_lives_until_the_last_release)
     wf_block_release(block);
     ck_assert_int_eq(wf_pool_stats(WF_MEM_WEIGHTS).live, 0);
 }
-END_TEST
 
-START_TEST(pool__the_nth_request_fails_once)
+WT_UNIT(pool__the_nth_request_fails_once)
 {
     struct wf_block *a, *b, *c;
 
@@ -137,18 +131,16 @@ START_TEST(pool__the_nth_request_fails_once)
     ck_assert_ptr_nonnull(a);
     wf_block_release(a);
 }
-END_TEST
 
-START_TEST(pool__an_impossible_size_is_an_error)
+WT_UNIT(pool__an_impossible_size_is_an_error)
 {
     ck_assert_ptr_null(wf_block_new(SIZE_MAX, WF_MEM_WEIGHTS));
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_MEMORY);
     ck_assert_ptr_null(wf_block_new((size_t)1 << 50, WF_MEM_WEIGHTS));
     ck_assert_int_eq(wf_pool_stats(WF_CATEGORIES).live, 0);
 }
-END_TEST
 
-START_TEST(pool__trim_gives_back_all_but_what_is_held)
+WT_UNIT(pool__trim_gives_back_all_but_what_is_held)
 {
     struct wf_block *small = wf_block_new(100, WF_MEM_WEIGHTS),
                     *other = wf_block_new(100, WF_MEM_WEIGHTS);
@@ -168,9 +160,8 @@ START_TEST(pool__trim_gives_back_all_but_what_is_held)
     ck_assert_ptr_nonnull(small);
     wf_block_release(small);
 }
-END_TEST
 
-START_TEST(pool__large_blocks_lie_on_huge_pages_when_the_knob_says_so)
+WT_UNIT(pool__large_blocks_lie_on_huge_pages_when_the_knob_says_so)
 {
     struct wf_block *block;
 
@@ -185,9 +176,8 @@ START_TEST(pool__large_blocks_lie_on_huge_pages_when_the_knob_says_so)
     memset(block->data, 3, (size_t)block->capacity);
     wf_block_release(block);
 }
-END_TEST
 
-START_TEST(pool__finalize_with_a_held_block_keeps_it_usable)
+WT_UNIT(pool__finalize_with_a_held_block_keeps_it_usable)
 {
     struct wf_block *block = wf_block_new(100, WF_MEM_WEIGHTS);
 
@@ -196,7 +186,6 @@ START_TEST(pool__finalize_with_a_held_block_keeps_it_usable)
     wf_block_release(block);
     ck_assert_int_eq(wf_pool_stats(WF_CATEGORIES).live, 0);
 }
-END_TEST
 
 /* ---- the shared source ---- */
 
@@ -235,7 +224,7 @@ static struct wf_mem_source source_of(struct arena *arena, size_t bytes)
     return (struct wf_mem_source){arena_map, arena_unmap, arena};
 }
 
-START_TEST(pool__only_communication_is_taken_from_the_shared_source)
+WT_UNIT(pool__only_communication_is_taken_from_the_shared_source)
 {
     struct arena arena;
     struct wf_mem_source source = source_of(&arena, (size_t)4 << 20);
@@ -256,9 +245,8 @@ START_TEST(pool__only_communication_is_taken_from_the_shared_source)
     ck_assert_int_eq(arena.unmapped, 1);
     free(arena.base);
 }
-END_TEST
 
-START_TEST(pool__a_full_source_falls_back_to_private_memory)
+WT_UNIT(pool__a_full_source_falls_back_to_private_memory)
 {
     struct arena arena;
     struct wf_mem_source source = source_of(&arena, (size_t)1 << 20);
@@ -280,9 +268,8 @@ START_TEST(pool__a_full_source_falls_back_to_private_memory)
     wf_pool_set_shared_source(NULL);
     free(arena.base);
 }
-END_TEST
 
-START_TEST(pool__a_block_that_outlives_its_source_is_never_used_again)
+WT_UNIT(pool__a_block_that_outlives_its_source_is_never_used_again)
 {
     struct arena arena;
     struct wf_mem_source source = source_of(&arena, (size_t)4 << 20);
@@ -302,28 +289,5 @@ START_TEST(pool__a_block_that_outlives_its_source_is_never_used_again)
     ck_assert_int_eq(wf_pool_stats(WF_CATEGORIES).cached, 0);
     free(arena.base);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("pool");
-    TCase *tc = tcase_create("pool");
-
-    tcase_add_checked_fixture(tc, begin, begin);
-    tcase_add_test(tc, pool__every_size_gets_an_aligned_block_that_fits);
-    tcase_add_test(tc, pool__blocks_do_not_overlap);
-    tcase_add_test(tc, pool__a_steady_state_asks_the_system_for_nothing);
-    tcase_add_test(tc, pool__the_block_released_last_is_handed_out_first);
-    tcase_add_test(tc, pool__categories_count_what_was_asked_for);
-    tcase_add_test(tc, pool__a_retained_block_lives_until_the_last_release);
-    tcase_add_test(tc, pool__the_nth_request_fails_once);
-    tcase_add_test(tc, pool__an_impossible_size_is_an_error);
-    tcase_add_test(tc, pool__trim_gives_back_all_but_what_is_held);
-    tcase_add_test(tc, pool__large_blocks_lie_on_huge_pages_when_the_knob_says_so);
-    tcase_add_test(tc, pool__finalize_with_a_held_block_keeps_it_usable);
-    tcase_add_test(tc, pool__only_communication_is_taken_from_the_shared_source);
-    tcase_add_test(tc, pool__a_full_source_falls_back_to_private_memory);
-    tcase_add_test(tc, pool__a_block_that_outlives_its_source_is_never_used_again);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("pool", begin, begin); }

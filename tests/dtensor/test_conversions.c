@@ -1,6 +1,6 @@
 /*
- * test_dtensor.c: between plain and distributed tensors: values, gradients, collectives, refusals.
- * IDs are those of the acceptance cases. From one layout to another: test_redistribute.c.
+ * test_conversions.c: between plain and distributed tensors: values, gradients, collectives,
+ * refusals. IDs are those of the acceptance cases. From one layout to another: test_redistribute.c.
  */
 /* mpi: 1 2 3 4 */
 #include <string.h>
@@ -365,31 +365,4 @@ WT_TEST(dims__negative_ones_count_from_the_end)
     wt_world_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(from_local__multiplies_sharded_dims),
-        WT_CASE(from_local__passes_gradients_to_what_made_the_local_tensor),
-        WT_CASE(from_local__gradient_needs_no_communication),
-        WT_CASE(from_local__refuses_what_is_no_shard),
-        WT_CASE(from_local__takes_uneven_parts_with_the_global_shape),
-        WT_CASE(to_local__gradient_has_the_tensors_placements),
-        WT_CASE(to_local__takes_a_strided_gradient),
-        WT_CASE(to_local__gradient_may_be_declared_partial),
-        WT_CASE(from_local__then_to_local_is_the_identity),
-        WT_CASE(layout__does_not_depend_on_data),
-        WT_CASE(distribute__cuts_by_the_chunk_rule),
-        WT_CASE(distribute__takes_the_copy_of_the_source_or_its_own),
-        WT_CASE(distribute__leaf_stays_a_leaf),
-        WT_CASE(distribute__refuses),
-        WT_CASE(distribute__on_two_axes_gives_each_rank_its_block),
-        WT_CASE(mesh__of_some_ranks_leaves_the_others_alone),
-        WT_CASE(mixture__of_plain_and_distributed_is_refused_with_advice),
-        WT_CASE(mixture__with_one_plain_number_is_fine),
-        WT_CASE(mixture__gradient_of_a_plain_number_is_whole),
-        WT_CASE(dims__negative_ones_count_from_the_end),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "dtensor", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "conversions"); }

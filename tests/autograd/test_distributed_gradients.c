@@ -8,7 +8,7 @@
 
 #include <weft/weft.h>
 
-#include "grad/sampled.h"
+#include "autograd/sampled.h"
 #include "support/mpi_check.h"
 #include "support/near.h"
 
@@ -213,13 +213,4 @@ WT_TEST(gradients__on_two_axes_equal_those_of_plain_calls)
     if (wt_ranks() == 4) check_all(weft_mesh_new(WEFT_CPU, "dp=2,tp=2"));
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(gradients__of_distributed_calls_equal_those_of_plain_ones),
-        WT_CASE(gradients__on_two_axes_equal_those_of_plain_calls),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "distributed gradients", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "distributed gradients"); }

@@ -21,7 +21,7 @@ static const struct {
 };
 
 /* trial 3 */
-START_TEST(message__shows_control_characters_as_text)
+WT_UNIT_TIMES(message__shows_control_characters_as_text, (int)(sizeof cases / sizeof *cases))
 {
     char out[64];
 
@@ -32,10 +32,9 @@ START_TEST(message__shows_control_characters_as_text)
                   "%s", weft_error_message());
     weft_error_clear();
 }
-END_TEST
 
 /* A cut leaves whole characters and whole escapes. */
-START_TEST(message__is_cut_between_characters)
+WT_UNIT(message__is_cut_between_characters)
 {
     char out[8];
 
@@ -47,10 +46,9 @@ START_TEST(message__is_cut_between_characters)
                                          : "a\xc3\xa9\\n");
     }
 }
-END_TEST
 
 /* However long the cause is, the place in the source stands behind it. */
-START_TEST(message__ends_with_its_place)
+WT_UNIT(message__ends_with_its_place)
 {
     char text[2000];
 
@@ -61,17 +59,5 @@ START_TEST(message__ends_with_its_place)
     ck_assert(strstr(weft_error_message(), "test_messages.c:") != NULL);
     weft_error_clear();
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("messages");
-    TCase *tc = tcase_create("messages");
-
-    tcase_add_loop_test(tc, message__shows_control_characters_as_text, 0,
-                        (int)(sizeof cases / sizeof *cases));
-    tcase_add_test(tc, message__is_cut_between_characters);
-    tcase_add_test(tc, message__ends_with_its_place);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main("messages"); }

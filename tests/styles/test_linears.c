@@ -433,21 +433,4 @@ WT_TEST(f32_sums__change_nothing_where_nothing_is_rounded)
     check_fused("colwise keep f32_sums", "S(0)", IN, OUT);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(transposed__styles_split_the_dims_that_they_mean),
-        WT_CASE(segments__layers_equal_one_device),
-        WT_CASE(segments__a_rank_has_its_part_of_each),
-        WT_CASE(segments__two_layers_move_nothing_between_them),
-        WT_CASE(segments__checkpoints_are_in_the_order_of_one_device),
-        WT_CASE(segments__what_cannot_be_is_refused),
-        WT_CASE(f32_sums__round_once),
-        WT_CASE(f32_sums__move_once),
-        WT_CASE(f32_sums__train_a_model),
-        WT_CASE(f32_sums__change_nothing_where_nothing_is_rounded),
-        WT_END,
-    };
-
-    return wt_scratch_end(wt_main(argc, argv, "linears", cases));
-}
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "linears")); }

@@ -8,7 +8,7 @@ static void begin(void) { weft_error_clear(); }
 
 /* ---- chunks ---- */
 
-START_TEST(chunk__sizes_are_those_of_the_rule)
+WT_UNIT(chunk__sizes_are_those_of_the_rule)
 {
     static const struct {
         int64_t n;
@@ -42,9 +42,8 @@ START_TEST(chunk__sizes_are_those_of_the_rule)
         ck_assert_int_eq(at, cases[i].n);
     }
 }
-END_TEST
 
-START_TEST(chunk__sizes_beyond_32_bits_are_exact)
+WT_UNIT(chunk__sizes_beyond_32_bits_are_exact)
 {
     int64_t n = ((int64_t)1 << 40) + 1;
 
@@ -52,12 +51,11 @@ START_TEST(chunk__sizes_beyond_32_bits_are_exact)
     ck_assert_int_eq(weft_chunk_offset(n, 2, 1), ((int64_t)1 << 39) + 1);
     ck_assert_int_eq(weft_chunk_size(n, 2, 1), (int64_t)1 << 39);
 }
-END_TEST
 
 /* ---- boxes ---- */
 
 /* PLC-08 */
-START_TEST(box__two_axes_on_one_dim_split_left_to_right)
+WT_UNIT(box__two_axes_on_one_dim_split_left_to_right)
 {
     static const int sizes[2] = {4, 2};
     static const int64_t global[2] = {18, 2};
@@ -77,9 +75,8 @@ START_TEST(box__two_axes_on_one_dim_split_left_to_right)
             ck_assert_int_eq(offset[1], 0);
         }
 }
-END_TEST
 
-START_TEST(box__outside_the_mesh_is_empty)
+WT_UNIT(box__outside_the_mesh_is_empty)
 {
     int sizes[1] = {2}, coordinates[1] = {-1};
     int64_t global[2] = {4, 6}, shape[2], offset[2];
@@ -91,7 +88,6 @@ START_TEST(box__outside_the_mesh_is_empty)
     ck_assert_int_eq(offset[0], 4);
     ck_assert_int_eq(offset[1], 6);
 }
-END_TEST
 
 static unsigned next_random(unsigned *state)
 {
@@ -119,7 +115,7 @@ static int64_t elements_held(int64_t *held, int64_t n, int dim, int n_axes, cons
 }
 
 /* PLC-05, PLC-06, for random meshes of up to 4 axes */
-START_TEST(box__holds_the_elements_that_splitting_one_by_one_gives)
+WT_UNIT(box__holds_the_elements_that_splitting_one_by_one_gives)
 {
     unsigned state = 7;
 
@@ -150,11 +146,10 @@ START_TEST(box__holds_the_elements_that_splitting_one_by_one_gives)
         }
     }
 }
-END_TEST
 
 /* ---- text ---- */
 
-START_TEST(parse__what_is_printed_reads_back)
+WT_UNIT(parse__what_is_printed_reads_back)
 {
     static const char *const texts[] = {"S(0),R",
                                         "R",
@@ -188,9 +183,8 @@ START_TEST(parse__what_is_printed_reads_back)
         ck_assert_str_eq(text, texts[i]);
     }
 }
-END_TEST
 
-START_TEST(parse__blanks_and_the_long_name_of_a_sum_are_accepted)
+WT_UNIT(parse__blanks_and_the_long_name_of_a_sum_are_accepted)
 {
     weft_placement p[2];
 
@@ -198,9 +192,8 @@ START_TEST(parse__blanks_and_the_long_name_of_a_sum_are_accepted)
     ck_assert(weft_placement_equal(p[0], weft_shard(1)));
     ck_assert(weft_placement_equal(p[1], weft_partial(WEFT_SUM)));
 }
-END_TEST
 
-START_TEST(parse__nonsense_is_refused_with_its_place)
+WT_UNIT(parse__nonsense_is_refused_with_its_place)
 {
     static const char *const texts[] = {"",
                                         "S",
@@ -245,18 +238,16 @@ START_TEST(parse__nonsense_is_refused_with_its_place)
     ck_assert_int_eq(weft_placements_parse(p, 4, "R,S(x)"), -1);
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "character 2"));
 }
-END_TEST
 
-START_TEST(parse__more_placements_than_room_are_refused)
+WT_UNIT(parse__more_placements_than_room_are_refused)
 {
     weft_placement p[2];
 
     ck_assert_int_eq(weft_placements_parse(p, 2, "R,R,R"), -1);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_ARG);
 }
-END_TEST
 
-START_TEST(print__tells_the_length_when_there_is_no_room)
+WT_UNIT(print__tells_the_length_when_there_is_no_room)
 {
     weft_placement p[2] = {weft_shard(0), weft_partial(WEFT_MAX)};
     char text[6];
@@ -265,11 +256,10 @@ START_TEST(print__tells_the_length_when_there_is_no_room)
     ck_assert_int_eq(weft_placements_format(p, 2, text, sizeof text), 11);
     ck_assert_str_eq(text, "S(0),");
 }
-END_TEST
 
 /* ---- normal form ---- */
 
-START_TEST(normalize__counts_dims_from_the_front)
+WT_UNIT(normalize__counts_dims_from_the_front)
 {
     weft_placement in[3] = {weft_shard(-1),
                             {.kind = WEFT_KIND_REPLICATE, .reduce = 3, .dim = 4},
@@ -281,9 +271,8 @@ START_TEST(normalize__counts_dims_from_the_front)
     ck_assert(weft_placement_equal(out[1], weft_replicate()));
     ck_assert(weft_placement_equal(out[2], weft_partial(WEFT_MAX)));
 }
-END_TEST
 
-START_TEST(normalize__refuses_a_dim_that_the_tensor_lacks)
+WT_UNIT(normalize__refuses_a_dim_that_the_tensor_lacks)
 {
     weft_placement in[1] = {weft_shard(2)}, out[1];
 
@@ -298,10 +287,9 @@ START_TEST(normalize__refuses_a_dim_that_the_tensor_lacks)
     in[0] = weft_shard(0);
     ck_assert_int_eq(wf_placements_normalize(out, in, 1, 0, "test"), WEFT_ERR_LAYOUT);
 }
-END_TEST
 
 /* RED-37 */
-START_TEST(normalize__refuses_reductions_that_do_not_commute)
+WT_UNIT(normalize__refuses_reductions_that_do_not_commute)
 {
     weft_placement in[2] = {weft_partial(WEFT_SUM), weft_partial(WEFT_MAX)}, out[2];
 
@@ -313,9 +301,8 @@ START_TEST(normalize__refuses_reductions_that_do_not_commute)
     in[1] = weft_partial(WEFT_MIN);
     ck_assert_int_eq(wf_placements_normalize(out, in, 2, 2, "test"), WEFT_OK);
 }
-END_TEST
 
-START_TEST(normalize__refuses_what_is_no_placement)
+WT_UNIT(normalize__refuses_what_is_no_placement)
 {
     weft_placement in[1] = {{.kind = 9}}, out[1];
 
@@ -326,9 +313,8 @@ START_TEST(normalize__refuses_what_is_no_placement)
     weft_error_clear();
     ck_assert_int_eq(wf_placements_normalize(out, NULL, 1, 2, "test"), WEFT_ERR_ARG);
 }
-END_TEST
 
-START_TEST(normalize__refuses_fields_out_of_range)
+WT_UNIT(normalize__refuses_fields_out_of_range)
 {
     static const struct {
         weft_placement p;
@@ -359,7 +345,6 @@ START_TEST(normalize__refuses_fields_out_of_range)
         ck_assert_int_eq(wf_placements_normalize(out, &bad[i], 1, 2, "test"), WEFT_ERR_ARG);
     }
 }
-END_TEST
 
 static void expect_list(const weft_placement *p, int count, const char *text)
 {
@@ -369,7 +354,7 @@ static void expect_list(const weft_placement *p, int count, const char *text)
     ck_assert_str_eq(got, text);
 }
 
-START_TEST(normalize__writes_each_layout_in_one_way)
+WT_UNIT(normalize__writes_each_layout_in_one_way)
 {
     static const char *const pairs[][2] = {
         {"S(0)[0],S(0)[1],S(1)", "S(0),S(0),S(1)"}, {"S(0|8,2,2),R,R", "S(0|4,1,1),R,R"},
@@ -384,10 +369,9 @@ START_TEST(normalize__writes_each_layout_in_one_way)
         expect_list(p, 3, pairs[i][1]);
     }
 }
-END_TEST
 
 /* Lists put together axis by axis, as the choice of an op's layouts does. */
-START_TEST(settle__makes_a_list_normal)
+WT_UNIT(settle__makes_a_list_normal)
 {
     static const char *const pairs[][2] = {
         {"S(0)[2],S(0)[1],R", "S(0)[1],S(0)[0],R"},
@@ -411,31 +395,5 @@ START_TEST(settle__makes_a_list_normal)
         ck_assert(memcmp(again, p, sizeof p) == 0);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("placement");
-    TCase *tc = tcase_create("placement");
-
-    tcase_add_checked_fixture(tc, begin, begin);
-    tcase_add_test(tc, chunk__sizes_are_those_of_the_rule);
-    tcase_add_test(tc, chunk__sizes_beyond_32_bits_are_exact);
-    tcase_add_test(tc, box__two_axes_on_one_dim_split_left_to_right);
-    tcase_add_test(tc, box__outside_the_mesh_is_empty);
-    tcase_add_test(tc, box__holds_the_elements_that_splitting_one_by_one_gives);
-    tcase_add_test(tc, parse__what_is_printed_reads_back);
-    tcase_add_test(tc, parse__blanks_and_the_long_name_of_a_sum_are_accepted);
-    tcase_add_test(tc, parse__nonsense_is_refused_with_its_place);
-    tcase_add_test(tc, parse__more_placements_than_room_are_refused);
-    tcase_add_test(tc, print__tells_the_length_when_there_is_no_room);
-    tcase_add_test(tc, normalize__counts_dims_from_the_front);
-    tcase_add_test(tc, normalize__refuses_a_dim_that_the_tensor_lacks);
-    tcase_add_test(tc, normalize__refuses_reductions_that_do_not_commute);
-    tcase_add_test(tc, normalize__refuses_what_is_no_placement);
-    tcase_add_test(tc, normalize__refuses_fields_out_of_range);
-    tcase_add_test(tc, normalize__writes_each_layout_in_one_way);
-    tcase_add_test(tc, settle__makes_a_list_normal);
-    suite_add_tcase(suite, tc);
-    return wt_unit_main(suite);
-}
+int main(void) { return wt_unit_main_with("placement", begin, begin); }

@@ -416,21 +416,4 @@ WT_TEST(knob__outside_its_range_is_ignored)
     wf_knobs_read();
 }
 
-int main(int argc, char **argv)
-{
-    static const struct wt_case cases[] = {
-        WT_CASE(handle__of_a_closed_scope_is_refused_by_name),
-        WT_CASE(handle__is_refused_after_thousands_of_others),
-        WT_CASE(handle__that_was_released_is_refused_wherever_it_enters),
-        WT_CASE(handle__that_was_released_is_kept_by_nobody),
-        WT_CASE(handle__released_once_too_often_is_told),
-        WT_CASE(handle__of_another_thread_is_refused),
-        WT_CASE(scope__closed_twice_closes_nothing_more),
-        WT_CASE(no_grad_end__without_a_beginning_is_refused),
-        WT_CASE(finalize__on_a_rank_thread_is_refused),
-        WT_CASE(knob__outside_its_range_is_ignored),
-        WT_END,
-    };
-
-    return wt_main(argc, argv, "handles", cases);
-}
+int main(int argc, char **argv) { return wt_main(argc, argv, "handles"); }
