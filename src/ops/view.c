@@ -164,10 +164,11 @@ void wf_vjp_permute(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 
 weft_tensor *weft_permute(weft_tensor *x, const int *order)
 {
-    struct wf_permute_attrs attrs = {.ndim = weft_ndim(x)};
+    struct wf_permute_attrs attrs = {0};
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "permute"));
+    attrs.ndim = weft_ndim(x);
     WF_NEED_PTR(order || weft_ndim(x) == 0, WEFT_ERR_ARG, "permute: no order");
     for (int d = 0; d < weft_ndim(x); d++) {
         int from = wf_normalize_dim(order[d], weft_ndim(x), "permute");
@@ -180,11 +181,12 @@ weft_tensor *weft_permute(weft_tensor *x, const int *order)
 
 weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
 {
-    struct wf_permute_attrs attrs = {.ndim = weft_ndim(x)};
+    struct wf_permute_attrs attrs = {0};
     int a, b;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "transpose"));
+    attrs.ndim = weft_ndim(x);
     a = wf_normalize_dim(dim0, weft_ndim(x), "transpose");
     b = wf_normalize_dim(dim1, weft_ndim(x), "transpose");
     if (a < 0 || b < 0) return NULL;
