@@ -287,7 +287,7 @@ static int read_a_config_that_one_lacks(void *payload)
     return weft_world_rank() == 1 && weft_gpt_config_read(&config, "no such config") ? 1 : 0;
 }
 
-static int unflatten_a_short_shard(void *payload)
+static int wrap_a_short_shard(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     int64_t shape[] = {1, 6};
@@ -523,7 +523,7 @@ static const struct program {
     {load_damaged_bytes_after_a_failure, "1", {"rank 2: load: the bytes are no saved tensor", ""}},
     {read_weights_that_one_lacks, "1", {"rank 1: read weights: none are open", "no such weights"}},
     {read_a_config_that_one_lacks, "1", {"rank 1: no such config", ""}},
-    {unflatten_a_short_shard, "1", {"rank 2: unflatten", "local tensor 1"}},
+    {wrap_a_short_shard, "1", {"rank 2: dtensor_wrap", "local tensor 1"}},
     {read_a_plan_that_one_lacks, "1", {"rank 1: plan read: no such plan", "opened"}},
     {read_into_little_room, "1", {"rank 1: read_f64: room for 17 of 18 here", ""}},
     {gather_another_size, "1", {"rank 1: mesh_all_gather: dim 0", "not 7"}},
