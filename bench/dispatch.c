@@ -180,7 +180,7 @@ static struct kernel kernels[MAX_CALLS];
 static int n_kernels;
 static bool noting;
 
-/* The linker's --wrap gives these two their names: the door calls the first in place of the second.
+/* The linker's --wrap gives these two their names: dispatch calls the first in place of the second.
  */
 struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
                                             const struct wf_op_args *args);

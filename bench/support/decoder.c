@@ -67,11 +67,11 @@ double bench_kept_bytes(const struct bench_decoder *m, int ranks)
 }
 
 /*
- * Forward, every layer has two crossings, one more is behind the embedding; backward there are two
- * and one before the head. A crossing is an all-reduce of the residual stream; with sequence
+ * Forward, every layer has two collectives, one more is behind the embedding; backward there are
+ * two and one before the head. Each is an all-reduce of the residual stream; with sequence
  * parallelism, a reduce-scatter and an all-gather of it. The loss takes a maximum, in the logits'
  * dtype, and two f32 sums per token. With sequence parallelism the gradients of norms and positions
- * are pending sums; those of biases behind a row-wise product are not, since what comes back to it
+ * are partial sums; those of biases behind a row-wise product are not, since what comes back to it
  * is gathered.
  */
 double bench_sent_bytes(const struct bench_decoder *m, int ranks)
@@ -81,12 +81,12 @@ double bench_sent_bytes(const struct bench_decoder *m, int ranks)
     double again = m->recompute == WEFT_RECOMPUTE_BLOCK ? 2 * layers
                    : m->recompute == WEFT_RECOMPUTE_MLP ? layers
                                                         : 0;
-    double crossings = 4 * layers + 2 + again;
-    double pending = layers * (m->no_bias ? 2 : 4) * d + whole_at_the_ends(m);
+    double collectives = 4 * layers + 2 + again;
+    double partial = layers * (m->no_bias ? 2 : 4) * d + whole_at_the_ends(m);
 
     if (ranks == 1) return 0;
-    if (!m->sequence) return crossings * stream + loss;
-    return 2 * crossings * stream + loss + pending * element;
+    if (!m->sequence) return collectives * stream + loss;
+    return 2 * collectives * stream + loss + partial * element;
 }
 
 /* ---- the program ---- */

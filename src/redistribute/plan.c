@@ -101,7 +101,7 @@ static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
 
         WF_NEED(!weft_is_partial(p) || (dtype != WEFT_U8 && dtype != WEFT_BOOL &&
                                         (p.reduce != WEFT_NORM || weft_dtype_is_float(dtype))),
-                WEFT_ERR_DTYPE, "redistribute: a pending reduction of %s cannot be finished",
+                WEFT_ERR_DTYPE, "redistribute: a partial %s tensor cannot be reduced",
                 weft_dtype_name(dtype));
     }
     return WEFT_OK;

@@ -484,7 +484,7 @@ WT_TEST(outputs__of_a_module_that_saves_shards)
     weft_mesh_release(mesh);
 }
 
-/* trial 4.2: its own parameter and those of children are lent to the call. */
+/* trial 4.2: its own parameter and those of children are parameter views during the call. */
 WT_TEST(outputs__of_replicas)
 {
     static const weft_data_parallel_config configs[] = {{0}, {.shard = true}};

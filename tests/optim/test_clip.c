@@ -25,7 +25,7 @@ static void fill(struct wt_bag *bag, weft_dtype dtype, weft_mesh *mesh)
                two ? "R,R" : "R", NULL);
     wt_bag_add(bag, "plain", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 5, 2, matrix), NULL,
                NULL, NULL);
-    wt_bag_add(bag, "pending", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 6, 3, stack),
+    wt_bag_add(bag, "partial", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 6, 3, stack),
                mesh, two ? "R,R" : "R", two ? "S(0),R" : "S(0)");
     wt_bag_add(bag, "both", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 7, 3, stack), mesh,
                two ? "R,S(0)" : "R", two ? "S(0),S(1)" : "S(0)");

@@ -438,7 +438,7 @@ WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
     WT_ALL(!weft_redistribute_to_mesh(plain, other, &whole));
     WT_FAILED(WEFT_ERR_ARG, "the tensor is plain");
     WT_ALL(!weft_redistribute_to_mesh(t, other, &sum));
-    WT_FAILED(WEFT_ERR_LAYOUT, "pending reduction");
+    WT_FAILED(WEFT_ERR_LAYOUT, "becomes partial on another mesh");
     WT_ALL(!weft_redistribute_to_mesh(t, other, &third));
     WT_FAILED(WEFT_ERR_LAYOUT, "redistribute to mesh");
     fake = weft_mesh_new_fake(1, "tp=64");

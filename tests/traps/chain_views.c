@@ -211,7 +211,7 @@ static bool step_partial(struct chain *c)
         share /= weft_mesh_axis_size(c->mesh, a);
     }
     chain_shape(c, shape);
-    chain_say(c, "pending ");
+    chain_say(c, "partial ");
     chain_say_placements(c, p);
     c->x[1] = weft_drop_grad_types(weft_mul_scalar(weft_to_local(c->x[1], gradient), share));
     c->x[1] = weft_from_local(c->x[1], c->mesh, p, shape);

@@ -106,7 +106,7 @@ static weft_status refuse_new_partial(const struct wf_layout *from, const weft_p
                        wf_mesh_axes_label(from->mesh, 1u << a),
                        weft_is_partial(from->placements[a])
                            ? "; from one partial type to another is unsupported"
-                           : "; only a shard may become a pending sum",
+                           : "; only a shard may become a partial sum",
                        layout);
     }
     return WEFT_OK;

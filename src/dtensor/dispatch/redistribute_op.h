@@ -3,5 +3,5 @@
 
 #include "tensor/tensor.h"
 
-/** weft_redistribute of whatever the library itself needs: pending reductions too. */
+/** weft_redistribute of whatever the library itself needs: to partial placements too. */
 weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements);

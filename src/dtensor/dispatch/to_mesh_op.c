@@ -50,7 +50,7 @@ static weft_status check_target_placements(const struct wf_op_plan *plan, const 
 
     for (int a = 0; a < weft_mesh_ndim(mesh); a++)
         WF_NEED(to[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
-                "redistribute to mesh: nothing can be made a pending reduction on another mesh");
+                "redistribute to mesh: nothing becomes partial on another mesh");
     WF_NEED(plan->meta || (!weft_mesh_is_fake(in->mesh) && !weft_mesh_is_fake(mesh)), WEFT_ERR_COMM,
             "redistribute to mesh: a fake mesh: there are no ranks behind it; "
             "tensors on the meta device show what would move");
