@@ -101,7 +101,7 @@ void wf_tape_node_shard_saved(struct wf_tape_node *node);
 
 /** Run the vjp of a node with saved shards on gathered tensors; collective over their mesh. */
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads);
-void wf_saved_shards_free(struct wf_saved_shards *parts);
+void wf_saved_shards_free(struct wf_saved_shards *shards);
 
 static inline bool wf_tape_node_needs_grad(const struct wf_tape_node *node, int i)
 {

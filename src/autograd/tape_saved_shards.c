@@ -38,14 +38,14 @@ static void shard_saved_tensor(struct wf_tape_node *node, int slot, weft_mesh *m
 {
     struct wf_layout *whole;
     weft_tensor *t = node->saved[slot],
-                *part = t ? wf_saved_tensor_to_shard(t, mesh, &whole) : NULL;
-    struct wf_saved_shards *parts;
+                *shard = t ? wf_saved_tensor_to_shard(t, mesh, &whole) : NULL;
+    struct wf_saved_shards *shards;
 
-    if (!part) return;
-    parts = saved_shards_of(node, mesh);
-    parts->slots |= 1u << slot;
-    parts->whole[slot] = wf_layout_retain(whole);
-    wf_tape_node_save(node, slot, part);
+    if (!shard) return;
+    shards = saved_shards_of(node, mesh);
+    shards->slots |= 1u << slot;
+    shards->whole[slot] = wf_layout_retain(whole);
+    wf_tape_node_save(node, slot, shard);
     weft_release(t);
 }
 
@@ -60,15 +60,15 @@ void wf_tape_node_shard_saved(struct wf_tape_node *node)
 
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    const struct wf_saved_shards *parts = node->saved_shards;
+    const struct wf_saved_shards *shards = node->saved_shards;
     weft_tensor *kept[WF_NODE_SAVED];
     bool good = true;
 
     memcpy(kept, node->saved, sizeof kept);
-    for (uint32_t left = parts->slots; left && good; left &= left - 1) {
+    for (uint32_t left = shards->slots; left && good; left &= left - 1) {
         int slot = __builtin_ctz(left);
         weft_tensor *whole =
-            wf_saved_tensor_from_shards(kept[slot], parts->mesh, parts->whole[slot]);
+            wf_saved_tensor_from_shards(kept[slot], shards->mesh, shards->whole[slot]);
 
         good = whole != NULL;
         node->saved[slot] = whole;
@@ -77,11 +77,11 @@ void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads
     memcpy(node->saved, kept, sizeof kept);
 }
 
-void wf_saved_shards_free(struct wf_saved_shards *parts)
+void wf_saved_shards_free(struct wf_saved_shards *shards)
 {
-    if (!parts) return;
-    for (uint32_t left = parts->slots; left; left &= left - 1)
-        wf_layout_release(parts->whole[__builtin_ctz(left)]);
-    weft_mesh_release(parts->mesh);
-    wf_free(parts);
+    if (!shards) return;
+    for (uint32_t left = shards->slots; left; left &= left - 1)
+        wf_layout_release(shards->whole[__builtin_ctz(left)]);
+    weft_mesh_release(shards->mesh);
+    wf_free(shards);
 }

@@ -75,7 +75,7 @@ weft_status wf_shape_xent_loss(struct wf_infer *call)
 /* ---- the arguments ---- */
 
 /* What the loss is made of beside the logits, and backward needs. */
-struct parts {
+struct loss_tensors {
     weft_tensor *target, *weight; /* weight: NULL where all are 1 */
     weft_tensor *m, *sums;        /* the largest logits, and what xent_sum gives, whole */
     weft_tensor *count;           /* what a mean divides by, or NULL */
@@ -92,14 +92,14 @@ weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z
 }
 
 /* As the ops' shapes are checked, but before the maximum is sent. */
-static weft_status check_shapes(const weft_tensor *z, const struct parts *parts)
+static weft_status check_shapes(const weft_tensor *z, const struct loss_tensors *tensors)
 {
     const struct wf_tensor_desc *desc = &z->layout->desc;
 
-    if (!target_shape_matches(desc, &parts->target->layout->desc))
-        return wf_cross_entropy_shape_error(needs_target, z, parts->target);
-    if (parts->weight && !weight_shape_matches(desc, &parts->weight->layout->desc))
-        return wf_cross_entropy_shape_error(needs_weight, z, parts->weight);
+    if (!target_shape_matches(desc, &tensors->target->layout->desc))
+        return wf_cross_entropy_shape_error(needs_target, z, tensors->target);
+    if (tensors->weight && !weight_shape_matches(desc, &tensors->weight->layout->desc))
+        return wf_cross_entropy_shape_error(needs_weight, z, tensors->weight);
     return WEFT_OK;
 }
 
@@ -149,23 +149,23 @@ static weft_status check_target_in_loss_parallel(const weft_tensor *z, const wef
 
 /* Inside a loss_parallel block: `z` has its classes sharded, a rank has of target and weights what
  * its shard of `z` needs, and plain tensors become replicas. */
-static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct parts *parts)
+static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct loss_tensors *tensors)
 {
     if (z->layout->partial)
         return loss_parallel_error(z, "logits must be Shard or Replicate on every axis, not", "");
     if (!is_sharded_along(z, weft_ndim(z) - 1))
         return loss_parallel_error(z, "logits must be sharded over their classes, not",
                                    " (classes last)");
-    WF_TRY(check_target_in_loss_parallel(z, parts->target));
-    parts->target = as_replicated(parts->target, z->layout->mesh);
-    if (!parts->target) return weft_error_status();
-    if (!parts->weight) return WEFT_OK;
-    for (int a = 0; a < parts->weight->layout->n_axes; a++)
-        if (!weft_is_replicate(parts->weight->layout->placements[a]))
+    WF_TRY(check_target_in_loss_parallel(z, tensors->target));
+    tensors->target = as_replicated(tensors->target, z->layout->mesh);
+    if (!tensors->target) return weft_error_status();
+    if (!tensors->weight) return WEFT_OK;
+    for (int a = 0; a < tensors->weight->layout->n_axes; a++)
+        if (!weft_is_replicate(tensors->weight->layout->placements[a]))
             return loss_parallel_error(z, "with logits",
                                        " expected class weights that are replicated");
-    parts->weight = as_replicated(parts->weight, z->layout->mesh);
-    return parts->weight ? WEFT_OK : weft_error_status();
+    tensors->weight = as_replicated(tensors->weight, z->layout->mesh);
+    return tensors->weight ? WEFT_OK : weft_error_status();
 }
 
 static weft_status check_options(const weft_cross_entropy_options *o)
@@ -259,7 +259,7 @@ static weft_status check_target_classes(const weft_tensor *totals, int64_t class
 }
 
 static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entropy_options *o,
-                                          struct parts *parts)
+                                          struct loss_tensors *tensors)
 {
     int last = -1;
     int64_t classes = weft_size(z, last);
@@ -267,39 +267,40 @@ static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entro
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    parts->m = m = wf_reduce_if_partial(weft_amax(z, 1, &last, false));
-    if (m && weft_tensor_dtype(m) == WEFT_BF16) parts->m = m = weft_cast(m, WEFT_F32);
-    if (m && parts->weight && weft_tensor_dtype(parts->weight) != weft_tensor_dtype(m))
-        parts->weight = weft_cast(parts->weight, weft_tensor_dtype(m));
-    parts->sums = wf_reduce_if_partial(wf_dispatch_op_one_output(
-        WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, parts->target, parts->weight}, &args));
+    tensors->m = m = wf_reduce_if_partial(weft_amax(z, 1, &last, false));
+    if (m && weft_tensor_dtype(m) == WEFT_BF16) tensors->m = m = weft_cast(m, WEFT_F32);
+    if (m && tensors->weight && weft_tensor_dtype(tensors->weight) != weft_tensor_dtype(m))
+        tensors->weight = weft_cast(tensors->weight, weft_tensor_dtype(m));
+    tensors->sums = wf_reduce_if_partial(wf_dispatch_op_one_output(
+        WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, tensors->target, tensors->weight}, &args));
     losses = wf_dispatch_op(WF_OP_xent_loss, 4,
-                            (weft_tensor *[]){parts->sums, m, parts->target, parts->weight}, &args,
-                            &totals);
+                            (weft_tensor *[]){tensors->sums, m, tensors->target, tensors->weight},
+                            &args, &totals);
     if (!losses) return NULL;
     if (o->reduction == WEFT_LOSS_MEAN) totals = wf_reduce_if_partial(totals);
     if (!totals || check_target_classes(totals, classes) != WEFT_OK) return NULL;
     if (o->reduction == WEFT_LOSS_NONE) return losses;
     if (o->reduction == WEFT_LOSS_SUM) return weft_select(totals, 0, TOTAL);
-    parts->count = weft_select(totals, 0, WEIGHTS);
-    return weft_div(weft_select(totals, 0, TOTAL), parts->count);
+    tensors->count = weft_select(totals, 0, WEIGHTS);
+    return weft_div(weft_select(totals, 0, TOTAL), tensors->count);
 }
 
 static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
                                   const weft_cross_entropy_options *o)
 {
     weft_tensor *z = permute_classes_last(logits, o->class_dim), *loss;
-    struct parts parts = {.target = target, .weight = o->weight};
+    struct loss_tensors tensors = {.target = target, .weight = o->weight};
 
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
-        parts.target = permute_classes_last(target, o->class_dim);
-    if (!z || !parts.target || check_options(o) != WEFT_OK) return NULL;
-    if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL) WF_TRY_PTR(prepare_for_loss_parallel(z, &parts));
+        tensors.target = permute_classes_last(target, o->class_dim);
+    if (!z || !tensors.target || check_options(o) != WEFT_OK) return NULL;
+    if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL)
+        WF_TRY_PTR(prepare_for_loss_parallel(z, &tensors));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
-        return wf_soft_cross_entropy(z, parts.target, parts.weight, o);
-    WF_TRY_PTR(check_shapes(z, &parts));
+        return wf_soft_cross_entropy(z, tensors.target, tensors.weight, o);
+    WF_TRY_PTR(check_shapes(z, &tensors));
     weft_no_grad_open();
-    loss = cross_entropy_forward(z, o, &parts);
+    loss = cross_entropy_forward(z, o, &tensors);
     weft_no_grad_close();
     if (loss && z->requires_grad && wf_grad_is_enabled()) {
         struct wf_tape_node *n = wf_tape_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
@@ -308,11 +309,11 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
         n->s[1] = o->z_loss;
         n->v[0] = o->ignore_index;
         wf_tape_node_save(n, LOGITS, z);
-        wf_tape_node_save(n, MAXIMUM, parts.m);
-        wf_tape_node_save(n, SUMS, parts.sums);
-        wf_tape_node_save(n, TARGET, parts.target);
-        wf_tape_node_save(n, COUNT, parts.count);
-        wf_tape_node_save(n, WEIGHT, parts.weight);
+        wf_tape_node_save(n, MAXIMUM, tensors.m);
+        wf_tape_node_save(n, SUMS, tensors.sums);
+        wf_tape_node_save(n, TARGET, tensors.target);
+        wf_tape_node_save(n, COUNT, tensors.count);
+        wf_tape_node_save(n, WEIGHT, tensors.weight);
         wf_tape_node_shard_saved(n);
     }
     return loss;

@@ -307,7 +307,7 @@ struct typed_case {
 static const struct typed_case typed_cases[] = {
     {nonlinear, rows, whole, "{S(0)} of (tp:%d) as R: on axis tp ranks hold different parts"},
     {nonlinear, rows, rows, NULL},
-    {nonlinear, rows, summed, "{S(0)} of (tp:%d) as P: on axis tp ranks hold parts"},
+    {nonlinear, rows, summed, "{S(0)} of (tp:%d) as P: on axis tp ranks hold shards"},
     {nonlinear, whole, rows, "{I} of (tp:%d) as S(0): on axis tp every rank holds all of it"},
     {nonlinear, whole, summed, "{I} of (tp:%d) as P: on axis tp every rank holds the value"},
     {nonlinear, whole, whole, NULL},

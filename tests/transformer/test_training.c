@@ -114,7 +114,7 @@ WT_TEST(transformer__refuses_uneven_parts_that_are_plain)
     WT_EQ(toy_parallelize(toy, mesh, sequence), WEFT_OK);
     if (wt_ranks() > 1) {
         WT_ALL(!weft_call(toy, toy_tokens(2, length, uneven.vocab, 1)));
-        WT_FAILED(WEFT_ERR_LAYOUT, "on axis tp ranks hold parts of different sizes");
+        WT_FAILED(WEFT_ERR_LAYOUT, "on axis tp ranks hold shards of different sizes");
     }
     WT_ALL(weft_call(toy, toy_tokens(2, length - 1, uneven.vocab, 1)));
     weft_module_release(toy);

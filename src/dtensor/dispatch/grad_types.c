@@ -95,16 +95,16 @@ static struct wf_grad_type type_along_axis(const struct wf_grad_types *types, we
 static bool are_shards_uneven(const struct wf_layout *in, int dim)
 {
     static const int first[WEFT_MAX_AXES];
-    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], parts = 1;
+    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS], n_shards = 1;
     int sizes[WEFT_MAX_AXES];
 
     for (int a = 0; a < in->n_axes; a++) {
         sizes[a] = weft_mesh_axis_size(in->mesh, a);
-        if (weft_shards(in->placements[a], dim)) parts *= sizes[a];
+        if (weft_shards(in->placements[a], dim)) n_shards *= sizes[a];
     }
     wf_local_box(shape, offset, in->desc.ndim, in->desc.global, in->n_axes, sizes, first,
                  in->placements);
-    return shape[dim] * parts != in->desc.global[dim];
+    return shape[dim] * n_shards != in->desc.global[dim];
 }
 
 weft_status wf_grad_types_of_to_local(struct wf_grad_types *types, const struct wf_layout *in,
@@ -142,10 +142,10 @@ static void check_entry_along_axis(struct wf_op_plan *plan, int axis, struct wf_
     const char *reason = enters[type.kind][kind].reason;
 
     if (type.kind == WF_TYPE_S && verdict == FINE && type.dim != p.dim)
-        record_wrong_input(plan, 0, axis, "ranks hold parts of another dim");
+        record_wrong_input(plan, 0, axis, "ranks hold shards of another dim");
     else if (type.uneven && kind == WEFT_KIND_SHARD && verdict == FINE && !sized)
         record_wrong_input(plan, 0, axis,
-                           "ranks hold parts of different sizes, of which none tells the "
+                           "ranks hold shards of different sizes, of which none tells the "
                            "global shape; give it, or hand the tensor on distributed");
     else if (type.kind == WF_TYPE_P && verdict == FINE && type.reduce != p.reduce &&
              !(wf_reduce_is_sum((weft_reduce)type.reduce) &&

@@ -49,7 +49,7 @@ static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_
     WF_NEED(!wf_layout_shards_equal(to), WEFT_ERR_STATE,
             "%s in place: several elements of the tensor lie at one place", plan->name);
     return WF_FAIL_LOCAL(WEFT_ERR_STATE,
-                         "%s in place: several elements of this rank's part lie at one place",
+                         "%s in place: several elements of this rank's shard lie at one place",
                          plan->name);
 }
 
