@@ -152,7 +152,7 @@ WT_TEST(from_local__of_parts_known_to_be_uneven)
         part = weft_add_scalar(weft_reshape(weft_square(part), 2, (int64_t[]){-1, 1}), 1);
         t = weft_from_local(part, w.mesh, &rows, NULL);
         WT_ALL(!t == (n % wt_ranks() != 0));
-        if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "parts of different sizes");
+        if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "shards of different sizes");
         t = weft_from_local(part, w.mesh, &rows, (int64_t[]){n, 1});
         WT_ALL(t && weft_numel(t) == n);
         wt_world_close(&w);
