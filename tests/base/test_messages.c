@@ -11,6 +11,7 @@ static const struct {
 } cases[] = {
     {"plain \"text\" \\ caf\xc3\xa9 \xf0\x9f\x98\x80",
      "plain \"text\" \\ caf\xc3\xa9 \xf0\x9f\x98\x80"},
+    {"\xe2\x82\xac", "\xe2\x82\xac"}, /* of three bytes */
     {"a\nb\tc\r", "a\\nb\\tc\\r"},
     {"\x1b[31mred\x07\x7f", "\\x1b[31mred\\x07\\x7f"},
     {"\xc2\x9b"

@@ -105,6 +105,7 @@ static void count_chatter(struct wt_world *w, int64_t rows, bool coalesced)
     WT_EQ(counted(w, AG), some(1));
     WT_EQ(counted(w, RS), some(1));
     WT_EQ(sum.count, some(1));
+    WT_EQ(weft_ledger_module_total(w->ledger, 0, ALL, ANY).count, some(3));
     WT_EQ(sum.coalesced, some(coalesced));
     weft_module_release(m);
 }

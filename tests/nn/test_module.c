@@ -280,6 +280,23 @@ WT_TEST(layers__bad_configs_are_refused)
     WT_FAILED(WEFT_ERR_DTYPE, "linear: parameter weight cannot be i32");
     WT_ALL(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .heads = 2}) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "gpt: layers is 0");
+    WT_ALL(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .layers = 1}) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "gpt: heads is 0");
+}
+
+WT_TEST(position_embedding__takes_inputs_with_and_without_a_batch)
+{
+    weft_module *m = weft_position_new(
+        (weft_position_config){.length = 4, .width = 2, .std = 0.5, .dtype = WEFT_F64});
+    weft_tensor *single = weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1);
+    weft_tensor *batch = weft_full(WEFT_F64, 3, (int64_t[]){5, 3, 2}, 1);
+    weft_tensor *y = weft_call(m, single);
+
+    WT_ALL(y && weft_ndim(y) == 2 && !wt_near_tensors(y, single, WT_EXACT));
+    WT_ALL(wt_near_tensors(weft_select(weft_call(m, batch), 0, 4), y, WT_EXACT));
+    WT_ALL(weft_call(m, weft_full(WEFT_F64, 1, (int64_t[]){2}, 1)) == NULL);
+    WT_FAILED(WEFT_ERR_SHAPE, "position embedding: the input has 1 dims");
+    weft_module_release(m);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "module"); }

@@ -118,7 +118,8 @@ static struct wf_op_plan *new_op_plan(enum wf_op op, int n, weft_tensor *const *
     plan->refs = 1;
     plan->want = retain_layout(args->want);
     for (int i = 0; i < n; i++) plan->in[i] = retain_layout(in[i] ? in[i]->layout : NULL);
-    memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));
+    if (args->attr_words > 0)
+        memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));
     return plan;
 }
 
