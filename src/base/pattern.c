@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool match_rest(const char *pattern, const char *path, struct wf_pattern_stars *stars);
+static bool match_from_here(const char *pattern, const char *path, struct wf_pattern_stars *stars);
 
 /* The rest of the pattern, when its star `s` stands for `length` characters. */
 static bool match_behind_star(const char *rest, const char *path, int length,
@@ -16,7 +16,7 @@ static bool match_behind_star(const char *rest, const char *path, int length,
         stars->at[s] = path;
         stars->length[s] = length;
     }
-    if (match_rest(rest, path + length, stars)) return true;
+    if (match_from_here(rest, path + length, stars)) return true;
     stars->count = s;
     return false;
 }
@@ -31,7 +31,7 @@ static bool match_star(const char *rest, const char *path, struct wf_pattern_sta
 }
 
 /* `rest` is what follows "**": nothing, or a dot and more names. `path` begins at a name. */
-static bool match_names(const char *rest, const char *path, struct wf_pattern_stars *stars)
+static bool match_double_star(const char *rest, const char *path, struct wf_pattern_stars *stars)
 {
     int all = (int)strlen(path);
 
@@ -43,7 +43,7 @@ static bool match_names(const char *rest, const char *path, struct wf_pattern_st
 }
 
 /* Behind "[" of a class: whether it holds c, and where it ends; NULL when it does not. */
-static const char *read_class(const char *at, char c, bool *holds)
+static const char *match_character_class(const char *at, char c, bool *holds)
 {
     bool other = *at == '!' || *at == '^', in = false;
 
@@ -68,18 +68,18 @@ static bool begins_names(const char *pattern)
     return pattern[0] == '*' && pattern[1] == '*' && (!pattern[2] || pattern[2] == '.');
 }
 
-static bool match_rest(const char *pattern, const char *path, struct wf_pattern_stars *stars)
+static bool match_from_here(const char *pattern, const char *path, struct wf_pattern_stars *stars)
 {
     for (bool at_name = stars->count == 0 || pattern[-1] == '.';; at_name = pattern[-1] == '.') {
         const char *end;
         bool holds;
 
-        if (at_name && begins_names(pattern)) return match_names(pattern + 2, path, stars);
+        if (at_name && begins_names(pattern)) return match_double_star(pattern + 2, path, stars);
         if (*pattern == '*') return match_star(pattern + 1, path, stars);
         if (!*pattern) return !*path;
         if (strcmp(pattern, ".**") == 0 && !*path)
             return match_behind_star(pattern + 3, path, 0, stars);
-        if (*pattern == '[' && (end = read_class(pattern + 1, *path, &holds)) != NULL) {
+        if (*pattern == '[' && (end = match_character_class(pattern + 1, *path, &holds)) != NULL) {
             if (!*path || *path == '.' || !holds) return false;
             pattern = end;
         } else {
@@ -96,7 +96,7 @@ bool wf_pattern_match(const char *pattern, const char *path, struct wf_pattern_s
 
     if (!stars) stars = &own;
     stars->count = 0;
-    if (!match_rest(pattern, path, stars)) return false;
+    if (!match_from_here(pattern, path, stars)) return false;
     if (stars->count > WF_PATTERN_STARS) stars->count = WF_PATTERN_STARS;
     return true;
 }

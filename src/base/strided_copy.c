@@ -1,7 +1,7 @@
 /*
  * strided_copy.c: strided copies. Dims that follow each other on both sides are merged when the
  * copy is planned; runs are moved whole, short ones without a call; where one side runs along
- * another dim than the other, two loops are walked in strips.
+ * another dim than the other, two loops are walked in tiles.
  */
 #include "base/strided_copy.h"
 
@@ -10,10 +10,10 @@
 
 #include "base/int_math.h"
 
-/* NOTE [strips] Where the source runs along another dim than the destination (a transposed view),
- * row after row would fetch a line per element. Strips of rows use each line while it is there;
+/* NOTE [tiles] Where the source runs along another dim than the destination (a transposed view),
+ * row after row would fetch a line per element. Tiles use each line while it is there;
  * they are narrow because lines a power of two apart fall into the same few places of the cache. */
-enum { STRIP = 16 };
+enum { TILE = 16 };
 
 /* ---- plan ---- */
 
@@ -50,15 +50,15 @@ static void move_loop(struct wf_strided_copy *c, int from, int to)
 }
 
 /* The outer loop along which the source lies closest, if closer than along the innermost. */
-static void choose_strips(struct wf_strided_copy *c)
+static void choose_tiling(struct wf_strided_copy *c)
 {
     int inner = c->loops - 1, outer = -1;
 
     for (int i = 0; i < inner; i++)
         if (c->src_step[i] > 0 && c->src_step[i] < c->src_step[outer < 0 ? inner : outer] &&
-            c->dst_step[i] > c->dst_step[inner] && c->count[i] >= STRIP && c->count[inner] >= STRIP)
+            c->dst_step[i] > c->dst_step[inner] && c->count[i] >= TILE && c->count[inner] >= TILE)
             outer = i;
-    c->in_strips = outer >= 0;
+    c->tiled = outer >= 0;
     if (outer >= 0) move_loop(c, outer, inner - 1);
 }
 
@@ -82,7 +82,7 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, int ndim, const int64_t 
         copy->run = (size_t)(copy->count[last] * bytes);
         copy->loops--;
     }
-    choose_strips(copy);
+    choose_tiling(copy);
 }
 
 int64_t wf_row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
@@ -126,18 +126,18 @@ static inline void copy_strided_row(char *dst, const char *src, int64_t count, i
         copy_contiguous_run(dst + i * dst_step, src + i * src_step, bytes);
 }
 
-static inline void copy_strips(const struct wf_strided_copy *c, char *dst, const char *src,
-                               size_t bytes)
+static inline void copy_tiled(const struct wf_strided_copy *c, char *dst, const char *src,
+                              size_t bytes)
 {
     int inner = c->loops - 1, outer = inner - 1;
     int64_t rows = c->count[outer], n = c->count[inner];
     int64_t to_row = c->dst_step[outer], to = c->dst_step[inner];
     int64_t from_row = c->src_step[outer], from = c->src_step[inner];
 
-    for (int64_t i = 0; i < n; i += STRIP)
+    for (int64_t i = 0; i < n; i += TILE)
         for (int64_t r = 0; r < rows; r++)
             copy_strided_row(dst + r * to_row + i * to, src + r * from_row + i * from,
-                             wf_min_i64(STRIP, n - i), to, from, bytes);
+                             wf_min_i64(TILE, n - i), to, from, bytes);
 }
 
 static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, const char *src,
@@ -145,15 +145,15 @@ static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, 
 {
     int last = c->loops - 1;
 
-    if (c->in_strips)
-        copy_strips(c, dst, src, bytes);
+    if (c->tiled)
+        copy_tiled(c, dst, src, bytes);
     else
         copy_strided_row(dst, src, c->count[last], c->dst_step[last], c->src_step[last], bytes);
 }
 
 static void copy_nested_loops(const struct wf_strided_copy *c, int loop, char *dst, const char *src)
 {
-    if (loop < c->loops - 1 - c->in_strips) {
+    if (loop < c->loops - 1 - c->tiled) {
         for (int64_t i = 0; i < c->count[loop]; i++)
             copy_nested_loops(c, loop + 1, dst + i * c->dst_step[loop],
                               src + i * c->src_step[loop]);

@@ -8,7 +8,6 @@
 #define ATTR_ZEROS(n) {"", WF_FIELD_ZEROS, 1, n},
 #define WF_OP_ATTRS(name, fields) static const struct wf_attr_field name##_fields[] = {fields};
 #include "kernels/op_attrs.def"
-#undef WF_OP_ATTRS
 
 #define WF_OP_ATTRS(id, fields_)                                                                   \
     [WF_ATTRS_##id] = {.name = #id,                                                                \

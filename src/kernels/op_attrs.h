@@ -31,12 +31,6 @@ enum wf_rotary_scaling { WF_ROTARY_UNSCALED, WF_ROTARY_LINEAR, WF_ROTARY_LLAMA3 
         fields                                                                                     \
     };
 #include "kernels/op_attrs.def"
-#undef WF_OP_ATTRS
-#undef ATTR
-#undef ATTR_ARRAY
-#undef ATTR_COUNT
-#undef ATTR_POINTER
-#undef ATTR_ZEROS
 
 #define ATTR(type, name) +sizeof(type)
 #define ATTR_ARRAY(type, name, n) +(n) * sizeof(type)
@@ -48,25 +42,17 @@ enum wf_rotary_scaling { WF_ROTARY_UNSCALED, WF_ROTARY_LINEAR, WF_ROTARY_LLAMA3 
                       sizeof(struct wf_##name##_attrs) % sizeof(uint64_t) == 0,                    \
                   "attributes have no padding and fill whole words");
 #include "kernels/op_attrs.def"
-#undef WF_OP_ATTRS
-#undef ATTR
-#undef ATTR_ARRAY
-#undef ATTR_COUNT
-#undef ATTR_POINTER
-#undef ATTR_ZEROS
 
 /** The attributes of any op, in the member that its row in ops.def names. */
 union wf_op_attrs {
 #define WF_OP_ATTRS(name, fields) struct wf_##name##_attrs name;
 #include "kernels/op_attrs.def"
-#undef WF_OP_ATTRS
 };
 
 enum wf_attrs_kind {
     WF_ATTRS_none,
 #define WF_OP_ATTRS(name, fields) WF_ATTRS_##name,
 #include "kernels/op_attrs.def"
-#undef WF_OP_ATTRS
     WF_ATTRS_COUNT
 };
 

@@ -13,8 +13,8 @@
 #include "ops/op_plan.h"
 #include "tensor/shape.h"
 
-static weft_tensor *call_with_shape(enum wf_op op, weft_tensor *t, int ndim, const int64_t *shape,
-                                    struct wf_layout *want)
+static weft_tensor *dispatch_to_shape(enum wf_op op, weft_tensor *t, int ndim, const int64_t *shape,
+                                      struct wf_layout *want)
 {
     struct wf_op_args args = {
         .attr_words = WF_ATTR_WORDS(shape, size, ndim), .attrs = shape, .want = want};
@@ -78,7 +78,7 @@ bool wf_view_reshape(const struct wf_infer *call, const struct wf_tensor_desc *i
 
 weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want)
 {
-    return call_with_shape(WF_OP_reshape, t, ndim, shape, want);
+    return dispatch_to_shape(WF_OP_reshape, t, ndim, shape, want);
 }
 
 void wf_vjp_reshape(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -388,7 +388,7 @@ bool wf_view_expand(const struct wf_infer *call, const struct wf_tensor_desc *in
 
 weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout)
 {
-    return call_with_shape(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
+    return dispatch_to_shape(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
 }
 
 void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -400,7 +400,7 @@ weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
 {
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
-    return call_with_shape(WF_OP_expand, x, ndim, shape, NULL);
+    return dispatch_to_shape(WF_OP_expand, x, ndim, shape, NULL);
 }
 
 bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *in,

@@ -143,7 +143,7 @@ static void init_copy_of_spans(const struct wf_overlap_copies *all, struct wf_st
 }
 
 /* The first choice of a span per dim; none where a dim has no overlap. */
-static bool begin_choices(struct wf_overlap_copies *all)
+static bool choose_first_spans(struct wf_overlap_copies *all)
 {
     all->begun = true;
     for (int d = 0; d < all->ndim; d++)
@@ -152,7 +152,7 @@ static bool begin_choices(struct wf_overlap_copies *all)
 }
 
 /* The next one, the last dim's first. */
-static bool next_choice(struct wf_overlap_copies *all)
+static bool choose_next_spans(struct wf_overlap_copies *all)
 {
     for (int d = all->ndim - 1; d >= 0; d--) {
         if (++all->choice[d] < all->overlap[d].n) return true;
@@ -163,7 +163,7 @@ static bool next_choice(struct wf_overlap_copies *all)
 
 bool wf_overlap_next_copy(struct wf_overlap_copies *all, struct wf_strided_copy *copy)
 {
-    if (all->begun ? !next_choice(all) : !begin_choices(all)) return false;
+    if (all->begun ? !choose_next_spans(all) : !choose_first_spans(all)) return false;
     init_copy_of_spans(all, copy);
     return true;
 }

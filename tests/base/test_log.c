@@ -1,34 +1,12 @@
 /* test_log.c: levels by topic, and what the plan cache says at debug level. */
 #include <check.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <weft/weft.h>
 
 #include "base/log.h"
 #include "support/mpi_check.h"
-
-static char lines[4096];
-
-/* What a function writes to stderr. */
-static const char *said(void (*act)(void))
-{
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    size_t length;
-
-    dup2(fileno(file), STDERR_FILENO);
-    act();
-    fflush(stderr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    length = fread(lines, 1, sizeof lines - 1, file);
-    lines[length] = '\0';
-    fclose(file);
-    return lines;
-}
+#include "support/stderr_text.h"
 
 static int wanted(const char *topic)
 {
@@ -70,10 +48,10 @@ WT_UNIT(log__what_cannot_be_read_is_reported)
     static const char *const texts[] = {"17", "+", "dtensor=3", "a b"};
 
     malformed = "3,+dtensor";
-    ck_assert_str_eq(said(configure), "");
+    ck_assert_str_eq(wt_stderr_of(configure), "");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         malformed = texts[i];
-        ck_assert_ptr_nonnull(strstr(said(configure), texts[i]));
+        ck_assert_ptr_nonnull(strstr(wt_stderr_of(configure), texts[i]));
         ck_assert_int_eq(wf_log_threshold, 1);
     }
 }
@@ -88,26 +66,28 @@ static void compute(void)
     weft_scope_close(scope);
 }
 
-static int occurrences(const char *part)
+static int occurrences(const char *text, const char *part)
 {
     int count = 0;
 
-    for (const char *at = strstr(lines, part); at; at = strstr(at + 1, part)) count++;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) count++;
     return count;
 }
 
 WT_UNIT(log__cache_tells_hits_and_misses_with_their_schema)
 {
-    ck_assert_str_eq(said(compute), "");
+    const char *said;
+
+    ck_assert_str_eq(wt_stderr_of(compute), "");
     wf_log_configure("+dtensor");
-    said(compute);
-    ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 2);
+    said = wt_stderr_of(compute);
+    ck_assert_int_eq(occurrences(said, "dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 2);
     weft_plan_cache_clear();
-    said(compute);
-    ck_assert_int_eq(occurrences("dtensor: cache miss: relu(f32[3,5]) -> f32[3,5]\n"), 1);
-    ck_assert_int_eq(occurrences("dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 1);
+    said = wt_stderr_of(compute);
+    ck_assert_int_eq(occurrences(said, "dtensor: cache miss: relu(f32[3,5]) -> f32[3,5]\n"), 1);
+    ck_assert_int_eq(occurrences(said, "dtensor: cache hit: relu(f32[3,5]) -> f32[3,5]\n"), 1);
     wf_log_configure("3,-dtensor");
-    ck_assert_str_eq(said(compute), "");
+    ck_assert_str_eq(wt_stderr_of(compute), "");
     wf_log_configure(NULL);
 }
 

@@ -11,19 +11,15 @@ static FILE *text; /* NULL while nothing is kept */
 static int kept;
 static char written[4096];
 
-void wt_stderr_begin(void)
+static void redirect(void)
 {
-    WT_ALL(true); /* everybody's earlier lines are out */
-    if (wt_rank() == 0) {
-        text = tmpfile();
-        fflush(stderr);
-        kept = dup(STDERR_FILENO);
-        dup2(fileno(text), STDERR_FILENO);
-    }
-    WT_ALL(true);
+    text = tmpfile();
+    fflush(stderr);
+    kept = dup(STDERR_FILENO);
+    dup2(fileno(text), STDERR_FILENO);
 }
 
-static void end(void)
+static void restore(void)
 {
     size_t length;
 
@@ -38,13 +34,28 @@ static void end(void)
     text = NULL;
 }
 
+const char *wt_stderr_of(void (*act)(void))
+{
+    redirect();
+    act();
+    restore();
+    return written;
+}
+
+void wt_stderr_begin(void)
+{
+    WT_ALL(true); /* everybody's earlier lines are out */
+    if (wt_rank() == 0) redirect();
+    WT_ALL(true);
+}
+
 int wt_stderr_times(const char *part)
 {
     int times = 0;
 
     WT_ALL(true);
     if (wt_rank() != 0) return -1;
-    end();
+    restore();
     for (const char *at = written; (at = strstr(at, part)); at++) times++;
     if (!times) wt_note("stderr: \"%.200s\"", written);
     return times;

@@ -3,6 +3,10 @@
 
 #include <stdbool.h>
 
+/** What this process writes to stderr while `act` runs; valid until the next call. Without ranks.
+ */
+const char *wt_stderr_of(void (*act)(void));
+
 /** From now on what this process writes is kept. All ranks together; threads share a stderr, so
  *  that rank 0 answers for all of its process. */
 void wt_stderr_begin(void);

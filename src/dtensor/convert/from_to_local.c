@@ -27,7 +27,7 @@ static int packed_gradient(const struct wf_from_local_attrs *attrs)
     return WF_PLACEMENT_WORDS * weft_mesh_ndim(attrs->mesh);
 }
 
-static int packed_shape(const struct wf_from_local_attrs *attrs)
+static int packed_shape_offset(const struct wf_from_local_attrs *attrs)
 {
     return (attrs->has_gradient ? 2 : 1) * WF_PLACEMENT_WORDS * weft_mesh_ndim(attrs->mesh);
 }
@@ -95,7 +95,8 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
         WF_TRY(wf_placements_normalize(gradient, words, n, local->ndim, "from_local's gradient"));
     }
     if (attrs->has_shape)
-        memcpy(global, attrs->packed + packed_shape(attrs), (size_t)local->ndim * sizeof *global);
+        memcpy(global, attrs->packed + packed_shape_offset(attrs),
+               (size_t)local->ndim * sizeof *global);
     else
         wf_global_shape_of_even_shards(global, local->ndim, local->shape, mesh, placements);
     WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
@@ -154,7 +155,7 @@ static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
     if (gradient)
         wf_placements_to_words(attrs.packed + packed_gradient(&attrs), gradient,
                                weft_mesh_ndim(mesh));
-    n = packed_shape(&attrs);
+    n = packed_shape_offset(&attrs);
     for (int d = 0; shape && d < weft_ndim(local); d++) attrs.packed[n++] = shape[d];
     args.attr_words = WF_ATTR_WORDS(from_local, packed, n);
     return wf_dispatch_op_one_output(WF_OP_from_local, 1, &local, &args);

@@ -17,7 +17,7 @@ struct list {
 
 static _Thread_local struct list *lists;
 
-static const weft_placement *refused_list(void)
+static const weft_placement *invalid_placements(void)
 {
     static const weft_placement refused = {.kind = WEFT_KIND_REFUSED};
     static _Thread_local weft_placement list[WEFT_MAX_AXES];
@@ -32,11 +32,11 @@ const weft_placement *weft_placements(const weft_mesh *mesh, const char *text)
     struct list *list;
 
     if (!mesh) mesh = wf_mesh_or_current(NULL);
-    if (!mesh) return refused_list();
+    if (!mesh) return invalid_placements();
     for (list = text ? lists : NULL; list; list = list->next)
         if (list->n_axes == weft_mesh_ndim(mesh) && strcmp(list->text, text) == 0)
             return list->placements;
-    if (weft_placements_on(placements, mesh, text) != WEFT_OK) return refused_list();
+    if (weft_placements_on(placements, mesh, text) != WEFT_OK) return invalid_placements();
     list = WF_NEW(struct list);
     list->text = wf_strdup(text);
     list->n_axes = weft_mesh_ndim(mesh);

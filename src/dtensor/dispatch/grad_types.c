@@ -411,7 +411,7 @@ weft_tensor *weft_drop_grad_types(weft_tensor *t)
 /* ---- the refusal ---- */
 
 /* The mesh whose axes the problem is of. */
-static weft_mesh *mesh_of_problem(const struct wf_op_plan *plan)
+static weft_mesh *mesh_of_grad_type_problem(const struct wf_op_plan *plan)
 {
     if (plan->grad_type_problem.entering) return plan->out[0]->mesh;
     for (int i = 0; i < plan->n_in; i++)
@@ -433,7 +433,8 @@ static weft_status refuse_grad_types(const struct wf_op_plan *plan, int input, i
     }
     return WF_FAIL(WEFT_ERR_LAYOUT, "%s%s%s, input %d, %s%s: on axis %s %s%s%s",
                    wf_current_module_path(), wf_current_module_path()[0] ? ": " : "", plan->name,
-                   input, text, as, weft_mesh_axis_name(mesh_of_problem(plan), axis), what, reason,
+                   input, text, as, weft_mesh_axis_name(mesh_of_grad_type_problem(plan), axis),
+                   what, reason,
                    as[0] ? "; weft_drop_grad_types gives up what is known of it" : "");
 }
 
