@@ -38,6 +38,7 @@ static struct {
 static _Thread_local struct {
     jmp_buf leave;
     char note[NOTE_BYTES];
+    int time; /* of a case that runs several times; otherwise -1 */
 } rank_state;
 
 /* ---- the cases of a program, before main ---- */
@@ -60,6 +61,8 @@ int wt_rank(void) { return wf_comm_rank(wf_comm_world()); }
 int wt_ranks(void) { return wf_comm_size(wf_comm_world()); }
 
 /* ---- the verdict ---- */
+
+void wt_time(int time) { rank_state.time = time; }
 
 void wt_note(const char *format, ...)
 {
@@ -104,11 +107,14 @@ static int first_failing(bool ok) { return world_reduce(ok ? wt_ranks() : wt_ran
 
 _Noreturn static void leave_case(int failing, const char *text, const char *file, int line)
 {
+    char time[32] = "";
+
     share_note(failing);
+    if (rank_state.time >= 0) snprintf(time, sizeof time, ", time %d", rank_state.time);
     if (wt_rank() == 0)
-        snprintf(process.report, sizeof process.report, "%s:%d: rank %d of %d: not so: %.300s%s%s",
-                 file, line, failing, wt_ranks(), text, rank_state.note[0] ? ": " : "",
-                 rank_state.note);
+        snprintf(process.report, sizeof process.report,
+                 "%s:%d: rank %d of %d%s: not so: %.300s%s%s", file, line, failing, wt_ranks(),
+                 time, text, rank_state.note[0] ? ": " : "", rank_state.note);
     longjmp(rank_state.leave, 1);
 }
 
@@ -152,6 +158,7 @@ static int run_rank(void *payload)
     int failed = 0;
 
     rank_state.note[0] = '\0';
+    rank_state.time = -1;
     if (setjmp(rank_state.leave) == 0) {
         test->body();
         wt_all(weft_error_status() == WEFT_OK, "the case leaves no error behind", test->file,

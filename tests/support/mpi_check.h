@@ -91,3 +91,20 @@ void wt_note(const char *format, ...) WEFT_PRINTF(1, 2);
 /** This rank and the number of ranks, inside a case. */
 int wt_rank(void);
 int wt_ranks(void);
+
+/** A call gives this status, and the failure recorded last is as WT_FAILED wants it. */
+#define WT_FAILS(call, status, part) (WT_EQ(call, status), WT_FAILED(status, part))
+/** The same of a call that makes an object: it gives NULL. */
+#define WT_NOT_MADE(made, status, part) (WT_ALL(!(made)), WT_FAILED(status, part))
+
+/** A case that runs several times: which time this is, for the report of a failure. */
+void wt_time(int time);
+
+/** Release several objects of one kind, in this order: WT_RELEASE(weft_mesh_release, part, whole).
+ */
+#define WT_RELEASE(release, ...)                                                                   \
+    do {                                                                                           \
+        void *all_[] = {__VA_ARGS__};                                                              \
+                                                                                                   \
+        for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; i_++) release(all_[i_]);              \
+    } while (0)

@@ -213,3 +213,12 @@ bool wt_has_shape(const weft_tensor *t, int ndim, ...)
     }
     return same;
 }
+
+bool wt_near_shard(const weft_tensor *t, weft_tensor *whole, struct wt_tolerance tolerance)
+{
+    double *want = wt_values(whole);
+    bool near = want && wt_near_local(t, want, tolerance);
+
+    free(want);
+    return near;
+}

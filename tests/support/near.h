@@ -41,3 +41,6 @@ bool wt_has_shape(const weft_tensor *t, int ndim, ...);
 /** All elements of a tensor on this rank as f64; the caller frees. ranks: as wt_near_full.
  *  gives: NULL when the tensor is NULL or cannot be gathered */
 double *wt_values(weft_tensor *t);
+
+/** wt_near_local against a plain tensor that holds the whole. */
+bool wt_near_shard(const weft_tensor *t, weft_tensor *whole, struct wt_tolerance tolerance);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/mpi_check.h"
@@ -62,3 +63,28 @@ int wt_stderr_times(const char *part)
 }
 
 bool wt_stderr_had(const char *part) { return wt_stderr_times(part) != 0; }
+
+const char *wt_stderr_of_child(void (*act)(const void *payload), const void *payload, int *status)
+{
+    int ends[2];
+    size_t used = 0;
+    ssize_t got;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        act(payload);
+        _exit(0);
+    }
+    close(ends[1]);
+    while (used + 1 < sizeof written &&
+           (got = read(ends[0], written + used, sizeof written - 1 - used)) > 0)
+        used += (size_t)got;
+    written[used] = '\0';
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, status, 0), child);
+    return written;
+}

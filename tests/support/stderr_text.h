@@ -15,3 +15,7 @@ void wt_stderr_begin(void);
  *  ranks other than 0). All ranks together. The text is shown when it does not. */
 bool wt_stderr_had(const char *part);
 int wt_stderr_times(const char *part);
+
+/** What a child process that runs `act` writes to stderr, valid until the next call, and how it
+ *  ends, as waitpid says it. Without ranks. */
+const char *wt_stderr_of_child(void (*act)(const void *payload), const void *payload, int *status);

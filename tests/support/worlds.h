@@ -54,3 +54,42 @@ weft_tensor *wt_to(weft_tensor *t, const char *placements);
 
 /** The placements are these. */
 bool wt_is_placed(const weft_tensor *t, const char *placements);
+
+/** "dp=2,tp=.." of all ranks; "dp=1,tp=.." where their number is odd. */
+struct wt_world wt_world_open_grid(void);
+
+/** A case within a world: opened before its body, which knows it as `w` (a pointer), and closed
+ *  after it. */
+#define WT_TEST_IN_WORLD(name, w) WT_TEST_IN(name, w, wt_world_open())
+/** In the world that the expression `open` gives. */
+#define WT_TEST_IN(name, w, open)                                                                  \
+    static void in_##name(struct wt_world *w);                                                     \
+    WT_TEST(name)                                                                                  \
+    {                                                                                              \
+        struct wt_world world = open;                                                              \
+                                                                                                   \
+        in_##name(&world);                                                                         \
+        wt_world_close(&world);                                                                    \
+    }                                                                                              \
+    static void in_##name(struct wt_world *w CK_ATTRIBUTE_UNUSED)
+
+/** Only where the condition holds. */
+#define WT_TEST_IN_IF(name, w, condition, open)                                                    \
+    WT_TEST_TIMES_IN(name, w, i_, (condition) ? 1 : 0, open)
+
+/** For each `i` below `times`, in a world of its own. The report of a failure says which. */
+#define WT_TEST_TIMES_IN_WORLD(name, w, i, times)                                                  \
+    WT_TEST_TIMES_IN(name, w, i, times, wt_world_open())
+#define WT_TEST_TIMES_IN(name, w, i, times, open)                                                  \
+    static void in_##name(struct wt_world *w, int i);                                              \
+    WT_TEST(name)                                                                                  \
+    {                                                                                              \
+        for (int time = 0; time < (times); time++) {                                               \
+            struct wt_world world = open;                                                          \
+                                                                                                   \
+            wt_time(time);                                                                         \
+            in_##name(&world, time);                                                               \
+            wt_world_close(&world);                                                                \
+        }                                                                                          \
+    }                                                                                              \
+    static void in_##name(struct wt_world *w CK_ATTRIBUTE_UNUSED, int i CK_ATTRIBUTE_UNUSED)
