@@ -47,12 +47,11 @@ static weft_tensor *zeros(struct wt_world *w, int64_t rows, int64_t columns, con
 /* ---- one tensor ---- */
 
 /* CKPT-01: (4,4), and sizes that do not divide, between every two layouts, and back */
-WT_TEST(tensor__saved_in_one_layout_is_loaded_in_another)
+WT_TEST_IN_WORLD(tensor__saved_in_one_layout_is_loaded_in_another, w)
 {
     static const char *const layouts[] = {"R", "S(0)", "S(1)", "SS(0,2)", "S(1|1,2,1)"};
     static const int64_t sizes[][2] = {{4, 4}, {7, 8}, {1, 4}, {0, 4}};
     enum { N = sizeof layouts / sizeof layouts[0] };
-    struct wt_world w = wt_world_open();
     const char *path = wt_scratch("one");
 
     for (int i = 0; i < 4 * N * N; i++) {
@@ -60,21 +59,20 @@ WT_TEST(tensor__saved_in_one_layout_is_loaded_in_another)
         const char *from = layouts[i / N % N], *to = layouts[i % N];
         weft_scope *scope = weft_scope_open();
         weft_tensor *whole = wt_whole(WEFT_F32, i, size[0], size[1]);
-        weft_tensor *saved = wt_spread(&w, whole, from), *again;
-        weft_tensor *loaded = zeros(&w, size[0], size[1], to);
+        weft_tensor *saved = wt_spread(w, whole, from), *again;
+        weft_tensor *loaded = zeros(w, size[0], size[1], to);
 
         save_one(path, saved);
         load_one(path, loaded);
         wt_note("%s to %s", from, to);
         WT_ALL(wt_near_tensors(loaded, whole, WT_EXACT));
-        again = zeros(&w, size[0], size[1], from);
+        again = zeros(w, size[0], size[1], from);
         load_one(path, again);
         WT_ALL(memcmp(weft_data(again), weft_data(saved),
                       (size_t)weft_local_numel(saved) * sizeof(float)) == 0);
         weft_scope_close(scope);
         wt_remove(path);
     }
-    wt_world_close(&w);
 }
 
 /* CKPT-02: every ordered pair on two axes */
@@ -126,9 +124,8 @@ WT_TEST(tensor__another_mesh)
 }
 
 /* CKPT-08: entries in all files, and values, counted */
-WT_TEST(plan__everything_is_stored_once)
+WT_TEST_IN_WORLD(plan__everything_is_stored_once, w)
 {
-    struct wt_world w = wt_world_open();
     weft_state *state = weft_state_new();
     struct wf_manifest manifest;
     int64_t value = 7, n = 8 * wt_ranks(), entries = 0, elements = 0, ten = 10;
@@ -136,7 +133,7 @@ WT_TEST(plan__everything_is_stored_once)
     WT_EQ(weft_state_add_tensor(state, "tensor", weft_full(WEFT_F32, 1, &ten, 1)), WEFT_OK);
     WT_EQ(weft_state_add_int(state, "value", &value), WEFT_OK);
     WT_EQ(weft_state_add_tensor(state, "sharded",
-                                wt_spread(&w, weft_full(WEFT_F32, 1, &n, 2), "S(0)")),
+                                wt_spread(w, weft_full(WEFT_F32, 1, &n, 2), "S(0)")),
           WEFT_OK);
     WT_EQ(weft_state_count(state), 3);
     WT_EQ(weft_checkpoint_save(wt_scratch("plan"), state), WEFT_OK);
@@ -156,7 +153,6 @@ WT_TEST(plan__everything_is_stored_once)
     WT_EQ(elements, 10 + 8 * wt_ranks());
     wf_manifest_free(&manifest);
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* ---- modules, optimizers, generators, numbers ---- */
@@ -223,10 +219,9 @@ static weft_state *module_state(weft_module *m)
 }
 
 /* CKPT-06: and keys in the same order */
-WT_TEST(module__rows_of_parameters_become_a_tensor_parallel_model)
+WT_TEST_IN_WORLD(module__rows_of_parameters_become_a_tensor_parallel_model, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *from = spread_mlp(&w, false, 1), *to = spread_mlp(&w, true, 2);
+    weft_module *from = spread_mlp(w, false, 1), *to = spread_mlp(w, true, 2);
     weft_state *saved = module_state(from), *loaded = module_state(to);
 
     WT_EQ(weft_checkpoint_save(wt_scratch("module"), saved), WEFT_OK);
@@ -237,11 +232,8 @@ WT_TEST(module__rows_of_parameters_become_a_tensor_parallel_model)
     for (int64_t i = 0; i < 4; i++)
         WT_ALL(strcmp(weft_state_name(saved, i), weft_state_name(loaded, i)) == 0);
     WT_ALL(strcmp(weft_state_name(saved, 0), "model.net1.weight") == 0);
-    weft_state_release(saved);
-    weft_state_release(loaded);
-    weft_module_release(from);
-    weft_module_release(to);
-    wt_world_close(&w);
+    WT_RELEASE(weft_state_release, saved, loaded);
+    WT_RELEASE(weft_module_release, from, to);
 }
 
 static weft_tensor *loss_of(weft_module *m, int which)
@@ -268,10 +260,9 @@ static double train(weft_module *m, weft_optim *optim, int from, int to)
 }
 
 /* A list takes all of several things, or none. */
-WT_TEST(refused__a_module_of_which_one_name_is_in_use)
+WT_TEST_IN_WORLD(refused__a_module_of_which_one_name_is_in_use, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *m = spread_mlp(&w, true, 1);
+    weft_module *m = spread_mlp(w, true, 1);
     weft_optim *optim = weft_adamw(m, (weft_adamw_config){.lr = 1});
     weft_state *state = weft_state_new(), *other = module_state(m);
     int64_t epoch = 3;
@@ -281,30 +272,25 @@ WT_TEST(refused__a_module_of_which_one_name_is_in_use)
     WT_FAILED(WEFT_ERR_ARG, "the name 'a.net2.weight' is in use");
     WT_EQ(weft_state_count(state), 1);
     WT_EQ(weft_state_add_int(state, "b.net2.weight.exp_avg", &epoch), WEFT_OK);
-    WT_EQ(weft_state_add_optim(state, "b", optim, m), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "exp_avg' is in use");
+    WT_FAILS(weft_state_add_optim(state, "b", optim, m), WEFT_ERR_ARG, "exp_avg' is in use");
     WT_EQ(weft_state_count(state), 2);
     WT_EQ(weft_state_add_int(state, "c.model.net2.bias", &epoch), WEFT_OK);
-    WT_EQ(weft_state_add_state(state, "c", other), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "bias' is in use");
+    WT_FAILS(weft_state_add_state(state, "c", other), WEFT_ERR_ARG, "bias' is in use");
     WT_EQ(weft_state_count(state), 3);
     WT_EQ(weft_state_add_state(state, "d", other), WEFT_OK);
     WT_EQ(weft_state_count(state), 3 + 4);
     WT_EQ(weft_state_add_int(state, "\xff", &epoch), WEFT_ERR_ARG); /* nobody could read it */
     WT_FAILED(WEFT_ERR_ARG, "is no name");
-    weft_state_release(state);
-    weft_state_release(other);
+    WT_RELEASE(weft_state_release, state, other);
     weft_optim_release(optim);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* CKPT-05: a step changes the parameters, loading brings them back; and the optimizer, so that the
  * same steps give the same bits */
-WT_TEST(training__goes_on_as_if_it_had_not_stopped)
+WT_TEST_IN_WORLD(training__goes_on_as_if_it_had_not_stopped, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *m = spread_mlp(&w, true, 3), *other = spread_mlp(&w, true, 4);
+    weft_module *m = spread_mlp(w, true, 3), *other = spread_mlp(w, true, 4);
     weft_optim *optim = weft_adamw(m, (weft_adamw_config){.lr = 1e-2, .weight_decay = 0.1});
     weft_optim *again = weft_adamw(other, (weft_adamw_config){.lr = 7});
     weft_state *state = module_state(m), *loaded = module_state(other);
@@ -329,21 +315,16 @@ WT_TEST(training__goes_on_as_if_it_had_not_stopped)
     WT_EQ(weft_checkpoint_load(wt_scratch("training"), loaded), WEFT_OK);
     WT_ALL(train(other, again, 3, 6) == loss);
     WT_ALL(same_parameters(m, other));
-    weft_state_release(state);
-    weft_state_release(loaded);
-    weft_optim_release(optim);
-    weft_optim_release(again);
-    weft_module_release(m);
-    weft_module_release(other);
-    wt_world_close(&w);
+    WT_RELEASE(weft_state_release, state, loaded);
+    WT_RELEASE(weft_optim_release, optim, again);
+    WT_RELEASE(weft_module_release, m, other);
 }
 
 /* CKPT-04: a sharded and a replicated parameter, and what is no parameter */
-WT_TEST(extra__numbers_bytes_and_generators_come_back)
+WT_TEST_IN_WORLD(extra__numbers_bytes_and_generators_come_back, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 1, 4, 1), "S(0)");
-    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 2, 4, 1), "R");
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 1, 4, 1), "S(0)");
+    weft_tensor *b = wt_spread(w, wt_whole(WEFT_F32, 2, 4, 1), "R");
     weft_tensor *extra = weft_full(WEFT_I64, 0, NULL, 0);
     weft_generator *g = weft_generator_new(5);
     weft_state *state = weft_state_new(), *inner = weft_state_new();
@@ -351,7 +332,7 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     double real = 0.1, nothing = -0.0, least = -DBL_TRUE_MIN, most = INFINITY;
     char text[] = "any bytes";
 
-    weft_uniform_(wt_spread(&w, wt_constant(3, 3, 0), "S(0)"), 0, 1, g);
+    weft_uniform_(wt_spread(w, wt_constant(3, 3, 0), "S(0)"), 0, 1, g);
     weft_state_add_tensor(state, "a", a);
     weft_state_add_tensor(state, "b", b);
     weft_state_add_int(inner, "number", &number);
@@ -382,25 +363,22 @@ WT_TEST(extra__numbers_bytes_and_generators_come_back)
     WT_EQ(*(int64_t *)weft_data(extra), 0);
     WT_EQ(weft_generator_seed(g), 5);
     WT_EQ(weft_generator_draws(g), 1);
-    weft_state_release(state);
-    weft_state_release(inner);
+    WT_RELEASE(weft_state_release, state, inner);
     weft_generator_release(g);
-    wt_world_close(&w);
 }
 
 /* CKPT-13 */
-WT_TEST(gather__whole_tensors_on_the_ranks_that_want_them)
+WT_TEST_IN_WORLD(gather__whole_tensors_on_the_ranks_that_want_them, w)
 {
-    struct wt_world w = wt_world_open();
     weft_state *state = weft_state_new(), *inner = weft_state_new(), *all, *some;
     weft_tensor *whole = wt_whole(WEFT_F32, 1, 5, 3);
     static const int ranks[] = {0, 2};
     bool wanted = wt_rank() == 0 || wt_rank() == 2;
     int64_t number = 4;
 
-    weft_state_add_tensor(state, "t", wt_spread(&w, whole, "S(0)"));
+    weft_state_add_tensor(state, "t", wt_spread(w, whole, "S(0)"));
     weft_state_add_int(inner, "n", &number);
-    weft_state_add_tensor(inner, "u", wt_spread(&w, whole, "S(1)"));
+    weft_state_add_tensor(inner, "u", wt_spread(w, whole, "S(1)"));
     weft_state_add_state(state, "list.0", inner);
     all = weft_state_gather(state, NULL, 0);
     some = weft_state_gather(state, ranks, 2);
@@ -409,55 +387,42 @@ WT_TEST(gather__whole_tensors_on_the_ranks_that_want_them)
     WT_ALL(wt_near_tensors(weft_state_tensor(all, "list.0.u"), whole, WT_EXACT));
     WT_EQ(weft_state_count(some), wanted ? 3 : 0);
     WT_ALL(!wanted || wt_near_tensors(weft_state_tensor(some, "t"), whole, WT_EXACT));
-    weft_state_release(all);
-    weft_state_release(some);
-    weft_state_release(inner);
-    weft_state_release(state);
-    wt_world_close(&w);
+    WT_RELEASE(weft_state_release, all, some, inner, state);
 }
 
 /* ---- refused ---- */
 
 /* CKPT-16 */
-WT_TEST(refused__a_partial_sum)
+WT_TEST_IN_WORLD(refused__a_partial_sum, w)
 {
-    struct wt_world w = wt_world_open();
     weft_state *state = weft_state_new();
 
-    WT_EQ(weft_state_add_tensor(state, "p", wt_partial(&w, wt_constant(2, 2, 1), WEFT_SUM)),
-          WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
-    WT_EQ(weft_state_add_tensor(state, "m", wt_partial(&w, wt_constant(2, 2, 1), WEFT_MAX)),
-          WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'m' is partial");
+    WT_FAILS(weft_state_add_tensor(state, "p", wt_partial(w, wt_constant(2, 2, 1), WEFT_SUM)),
+             WEFT_ERR_LAYOUT, "'p' is partial");
+    WT_FAILS(weft_state_add_tensor(state, "m", wt_partial(w, wt_constant(2, 2, 1), WEFT_MAX)),
+             WEFT_ERR_LAYOUT, "'m' is partial");
     WT_EQ(weft_state_count(state), 0);
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* CKPT-17 */
-WT_TEST(refused__a_path_with_a_scheme)
+WT_TEST_IN_WORLD(refused__a_path_with_a_scheme, w)
 {
     static const char *const paths[] = {"abc://abc.abc", "s3://bucket/run"};
-    struct wt_world w = wt_world_open();
     weft_state *state = state_of("t", wt_constant(2, 2, 1));
 
     for (int i = 0; i < 2; i++) {
-        WT_EQ(weft_checkpoint_save(paths[i], state), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "Cannot detect");
-        WT_EQ(weft_checkpoint_load(paths[i], state), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "Cannot detect");
+        WT_FAILS(weft_checkpoint_save(paths[i], state), WEFT_ERR_ARG, "Cannot detect");
+        WT_FAILS(weft_checkpoint_load(paths[i], state), WEFT_ERR_ARG, "Cannot detect");
     }
     WT_EQ(weft_checkpoint_load(wt_scratch("none"), state), WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "checkpoint.json");
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
-WT_TEST(refused__what_the_checkpoint_lacks_or_has_otherwise)
+WT_TEST_IN_WORLD(refused__what_the_checkpoint_lacks_or_has_otherwise, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = zeros(&w, 3, 2, "S(0)");
+    weft_tensor *t = zeros(w, 3, 2, "S(0)");
     weft_state *state = state_of("t", t);
     int64_t n = 3, size = 0;
 
@@ -472,8 +437,7 @@ WT_TEST(refused__what_the_checkpoint_lacks_or_has_otherwise)
     state = state_of("t", weft_cast(wt_constant(4, 2, 1), WEFT_I64));
     WT_EQ(weft_checkpoint_load(wt_scratch("other"), state), WEFT_ERR_DTYPE);
     WT_FAILED(WEFT_ERR_DTYPE, "is F32, which cannot be read as i64");
-    WT_EQ(weft_state_add_int(state, "t", &n), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "'t' is in use");
+    WT_FAILS(weft_state_add_int(state, "t", &n), WEFT_ERR_ARG, "'t' is in use");
     weft_state_release(state);
     state = state_of("t", weft_neg(weft_set_requires_grad(wt_constant(4, 2, 1), true)));
     WT_EQ(weft_checkpoint_load(wt_scratch("other"), state), WEFT_ERR_STATE);
@@ -481,7 +445,6 @@ WT_TEST(refused__what_the_checkpoint_lacks_or_has_otherwise)
     weft_state_release(state);
     WT_EQ(n, 3);
     WT_ALL(wt_local_is_all(t, 0));
-    wt_world_close(&w);
 }
 
 /* The byte at `at` from the end of a file becomes another; rank 0 does it. */
@@ -500,17 +463,16 @@ static void damage(const char *path, long at)
     WT_ALL(true);
 }
 
-WT_TEST(refused__damaged_files_and_nothing_is_changed)
+WT_TEST_IN_WORLD(refused__damaged_files_and_nothing_is_changed, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = zeros(&w, 9, 4, "S(1)");
+    weft_tensor *t = zeros(w, 9, 4, "S(1)");
     weft_state *state = state_of("t", t);
     char path[512];
 
     for (int which = 0; which < 4; which++) {
         wt_remove(wt_scratch("damaged"));
         WT_ALL(true);
-        save_one(wt_scratch("damaged"), wt_spread(&w, wt_whole(WEFT_F32, 1, 9, 4), "S(0)"));
+        save_one(wt_scratch("damaged"), wt_spread(w, wt_whole(WEFT_F32, 1, 9, 4), "S(0)"));
         snprintf(path, sizeof path, "%s/%s", wt_scratch("damaged"),
                  which < 3 ? "g000001-r00000.safetensors" : "checkpoint.json");
         if (which < 2) damage(path, which ? 60 : 2); /* data; in most cases, too */
@@ -521,18 +483,16 @@ WT_TEST(refused__damaged_files_and_nothing_is_changed)
         WT_ALL(wt_local_is_all(t, 0));
     }
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* A save that died left a file and no list: the checkpoint before is there, the next save works. */
-WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
+WT_TEST_IN_WORLD(saving__again_replaces_and_leaves_nothing_behind, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = zeros(&w, 6, 2, "S(0)");
+    weft_tensor *t = zeros(w, 6, 2, "S(0)");
     char path[512];
     struct stat st;
 
-    save_one(wt_scratch("again"), wt_spread(&w, wt_constant(6, 2, 1), "S(0)"));
+    save_one(wt_scratch("again"), wt_spread(w, wt_constant(6, 2, 1), "S(0)"));
     snprintf(path, sizeof path, "%s/.weft-0123456789abcdef.part", wt_scratch("again"));
     if (wt_rank() == 0) {
         wt_write_text(path, "half a file");
@@ -541,25 +501,23 @@ WT_TEST(saving__again_replaces_and_leaves_nothing_behind)
     WT_ALL(true);
     load_one(wt_scratch("again"), t);
     WT_ALL(wt_local_is_all(t, 1));
-    save_one(wt_scratch("again"), wt_spread(&w, wt_constant(6, 2, 2), "S(1)"));
-    save_one(wt_scratch("again"), wt_spread(&w, wt_constant(6, 2, 3), "S(1)"));
+    save_one(wt_scratch("again"), wt_spread(w, wt_constant(6, 2, 2), "S(1)"));
+    save_one(wt_scratch("again"), wt_spread(w, wt_constant(6, 2, 3), "S(1)"));
     load_one(wt_scratch("again"), t);
     WT_ALL(wt_local_is_all(t, 3));
     WT_ALL(stat(path, &st) != 0);
     snprintf(path, sizeof path, "%s/g000001-r00000.safetensors", wt_scratch("again"));
     WT_ALL(stat(path, &st) != 0);
-    wt_world_close(&w);
 }
 
 /* Where rank 1 would write there is something else. */
-WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
+WT_TEST_IN_WORLD(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = zeros(&w, 8, 2, "S(1)");
-    weft_state *state = state_of("t", wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_tensor *t = zeros(w, 8, 2, "S(1)");
+    weft_state *state = state_of("t", wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
     char path[512];
 
-    save_one(wt_scratch("full"), wt_spread(&w, wt_constant(8, 2, 4), "S(0)"));
+    save_one(wt_scratch("full"), wt_spread(w, wt_constant(8, 2, 4), "S(0)"));
     snprintf(path, sizeof path, "%s/g000002-r00001.safetensors", wt_scratch("full"));
     if (wt_rank() == 0) mkdir(path, 0777);
     WT_ALL(true);
@@ -570,7 +528,6 @@ WT_TEST(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one_stays)
     load_one(wt_scratch("full"), t);
     WT_ALL(wt_local_is_all(t, 4));
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "checkpoint")); }

@@ -149,14 +149,13 @@ static weft_status copy_bert(const char *from, const char *to)
 }
 
 /* trial 4.6 */
-WT_TEST(configs__keys_and_values_are_those_of_transformers)
+WT_TEST_IN_WORLD(configs__keys_and_values_are_those_of_transformers, w)
 {
     static const struct {
         const char *folder;
         weft_status (*copy)(const char *, const char *);
     } families[] = {
         {"gpt2", copy_gpt}, {"llama", copy_llama}, {"llama_bias", copy_llama}, {"bert", copy_bert}};
-    struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 4; i++) {
         const char *path = wt_scratch("config.json");
@@ -164,13 +163,11 @@ WT_TEST(configs__keys_and_values_are_those_of_transformers)
         WT_EQ(families[i].copy(golden(families[i].folder), path), WEFT_OK);
         WT_ALL(same_files(path, golden(families[i].folder)));
     }
-    wt_world_close(&w);
 }
 
 /* trial 4.6: every field that the file has, none of it what is usual */
-WT_TEST(configs__what_is_written_is_read_again)
+WT_TEST_IN_WORLD(configs__what_is_written_is_read_again, w)
 {
-    struct wt_world w = wt_world_open();
     const char *path = wt_scratch("again.json");
     weft_gpt_config gpt = {.vocab = 9, .context = 7, .width = 6, .heads = 3, .layers = 5}, g;
     weft_llama_config llama = {.vocab = 9, .width = 8, .heads = 4, .layers = 3}, l;
@@ -220,13 +217,11 @@ WT_TEST(configs__what_is_written_is_read_again)
     WT_ALL(b.vocab == 9 && b.context == 7 && b.width == 6 && b.heads == 3 && b.layers == 5);
     WT_ALL(b.types == 4 && b.hidden == 13 && b.act == WEFT_SILU && b.dropout == 0.3);
     WT_ALL(b.attention_dropout == 0.07 && b.eps == 3e-7 && b.padding_idx == 5 && b.untied);
-    wt_world_close(&w);
 }
 
 /* What is 0 by default is written as what it means. */
-WT_TEST(configs__defaults_are_written_out)
+WT_TEST_IN_WORLD(configs__defaults_are_written_out, w)
 {
-    struct wt_world w = wt_world_open();
     const char *path = wt_scratch("default.json");
     weft_llama_config llama = {.vocab = 9, .width = 8, .heads = 4, .layers = 3}, l;
     weft_bert_config bert = {.vocab = 9, .context = 7, .width = 6, .heads = 3, .layers = 5}, b;
@@ -238,7 +233,6 @@ WT_TEST(configs__defaults_are_written_out)
     WT_EQ(weft_bert_config_write(&bert, path), WEFT_OK);
     WT_EQ(weft_bert_config_read(&b, path), WEFT_OK);
     WT_ALL(b.hidden == 24 && b.eps == 1e-12 && b.types == 2 && b.padding_idx == 0 && !b.untied);
-    wt_world_close(&w);
 }
 
 static weft_llama_config with_rotary(weft_rotary_options rotary)
@@ -247,7 +241,7 @@ static weft_llama_config with_rotary(weft_rotary_options rotary)
 }
 
 /* trial 4.6: and what was there stays */
-WT_TEST(configs__what_has_no_word_is_refused_by_name)
+WT_TEST_IN_WORLD(configs__what_has_no_word_is_refused_by_name, w)
 {
     static const weft_rotary_options rotary[] = {{.interleaved = true},
                                                  {.factor = -2},
@@ -258,7 +252,6 @@ WT_TEST(configs__what_has_no_word_is_refused_by_name)
         "\"rope_parameters\" cannot say that dims are 0, heads 0, interleaved 1",
         "\"factor\" is -2", "\"low_freq_factor\" is 3",
         "\"original_max_position_embeddings\" is 8.5", "\"rope_theta\" is nan"};
-    struct wt_world w = wt_world_open();
     weft_gpt_config gpt = {.vocab = 9, .context = 7, .width = 6, .heads = 3, .layers = 5}, was;
     const char *path = wt_scratch("refused.json");
 
@@ -266,36 +259,30 @@ WT_TEST(configs__what_has_no_word_is_refused_by_name)
     for (int i = 0; i < 5; i++) {
         weft_llama_config llama = with_rotary(rotary[i]);
 
-        WT_EQ(weft_llama_config_write(&llama, path), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, says[i]);
+        WT_FAILS(weft_llama_config_write(&llama, path), WEFT_ERR_ARG, says[i]);
     }
     gpt.heads = 0;
     gpt.act = WEFT_TANH;
-    WT_EQ(weft_gpt_config_write(&gpt, path), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "refused.json: \"n_head\" is 0");
+    WT_FAILS(weft_gpt_config_write(&gpt, path), WEFT_ERR_ARG, "refused.json: \"n_head\" is 0");
     gpt.heads = 3;
     WT_EQ(weft_gpt_config_write(&gpt, path), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "\"activation_function\" has no word");
     gpt.act = WEFT_GELU;
-    WT_EQ(weft_gpt_config_write(NULL, path), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "nothing to write");
+    WT_FAILS(weft_gpt_config_write(NULL, path), WEFT_ERR_ARG, "nothing to write");
     WT_EQ(weft_gpt_config_write(&gpt, wt_scratch("none/config.json")), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot create");
     if (wt_ranks() > 1) {
         gpt.vocab += wt_rank();
-        WT_EQ(weft_gpt_config_write(&gpt, path), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "config: what is written");
+        WT_FAILS(weft_gpt_config_write(&gpt, path), WEFT_ERR_ARG, "config: what is written");
     }
     WT_EQ(weft_gpt_config_read(&was, path), WEFT_OK);
     WT_ALL(was.vocab == 9 && was.heads == 3);
-    wt_world_close(&w);
 }
 
 /* Where a program's locale has a decimal comma; the machine need not know one. */
-WT_TEST(configs__numbers_have_a_point_in_any_locale)
+WT_TEST_IN_WORLD(configs__numbers_have_a_point_in_any_locale, w)
 {
     static const char *const with_comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de"};
-    struct wt_world w = wt_world_open();
     weft_gpt_config gpt = {.vocab = 9, .context = 7, .width = 6, .heads = 3, .layers = 5}, g;
 
     gpt.dropout = 0.25;
@@ -306,7 +293,6 @@ WT_TEST(configs__numbers_have_a_point_in_any_locale)
     if (wt_ranks() == 1) setlocale(LC_NUMERIC, "C");
     WT_EQ(weft_gpt_config_read(&g, wt_scratch("point.json")), WEFT_OK);
     WT_ALL(g.dropout == 0.25);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "config_write")); }

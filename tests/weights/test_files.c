@@ -72,15 +72,13 @@ static void refuse_all(const char *path)
     WT_ALL(weft_weights_open(path) == NULL);
     WT_FAILED(WEFT_ERR_IO, "not a file");
     if (wt_ranks() > 1) return; /* one rank of several that cannot open what follows ends the job */
-    WT_ALL(weft_gpt_config_read(&gpt, path) == WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "not a file");
+    WT_FAILS(weft_gpt_config_read(&gpt, path), WEFT_ERR_IO, "not a file");
     WT_ALL(weft_plan_read(path) == NULL);
     WT_FAILED(WEFT_ERR_IO, "not a file");
 }
 
-WT_TEST(reading__a_pipe_or_a_device_is_refused_at_once)
+WT_TEST_IN_WORLD(reading__a_pipe_or_a_device_is_refused_at_once, w)
 {
-    struct wt_world w = wt_world_open();
     weft_state *state = state_of(weft_full(WEFT_F32, 1, (int64_t[]){3}, 0));
 
     fresh_folder("pipes");
@@ -90,52 +88,45 @@ WT_TEST(reading__a_pipe_or_a_device_is_refused_at_once)
     WT_ALL(true);
     refuse_all(in("pipes", "pipe"));
     refuse_all("/dev/zero");
-    WT_ALL(weft_checkpoint_load(wt_scratch("pipes"), state) == WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "not a file");
-    WT_ALL(weft_checkpoint_save(wt_scratch("pipes"), state) == WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "not a file");
+    WT_FAILS(weft_checkpoint_load(wt_scratch("pipes"), state), WEFT_ERR_IO, "not a file");
+    WT_FAILS(weft_checkpoint_save(wt_scratch("pipes"), state), WEFT_ERR_IO, "not a file");
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* trial 3 */
-WT_TEST(plan__what_follows_a_nul_is_not_left_out)
+WT_TEST_IN_WORLD(plan__what_follows_a_nul_is_not_left_out, w)
 {
     static const char text[] = "a colwise\n\0b rowwise\n";
-    struct wt_world w = wt_world_open();
 
     fresh_folder("plans");
     if (wt_rank() == 0) wt_write_file(in("plans", "plan"), text, sizeof text - 1);
     WT_ALL(true);
     WT_ALL(weft_plan_read(in("plans", "plan")) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "has a NUL at byte 10");
-    wt_world_close(&w);
 }
 
 /* ---- links that somebody has laid; trial 3 ---- */
 
-WT_TEST(writing__follows_no_link)
+WT_TEST_IN_WORLD(writing__follows_no_link, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_named_tensor list = {"t", wt_spread(&w, wt_constant(8, 2, 5), "S(0)")};
+    weft_named_tensor list = {"t", wt_spread(w, wt_constant(8, 2, 5), "S(0)")};
     weft_weights *file;
 
     fresh_folder("links");
     if (wt_rank() == 0) {
         wt_write_text(in("links", "victim"), "mine");
-        if (symlink("victim", in("links", "w.safetensors")) != 0 ||
-            symlink("victim", in("links", "w.safetensors.part")) != 0)
+        if (symlink("victim", in("links", "w->safetensors")) != 0 ||
+            symlink("victim", in("links", "w->safetensors.part")) != 0)
             abort();
     }
     WT_ALL(true);
-    WT_ALL(weft_weights_write(in("links", "w.safetensors"), &list, 1) == WEFT_OK);
-    file = weft_weights_open(in("links", "w.safetensors"));
+    WT_ALL(weft_weights_write(in("links", "w->safetensors"), &list, 1) == WEFT_OK);
+    file = weft_weights_open(in("links", "w->safetensors"));
     WT_EQ(weft_weights_count(file), 1);
     weft_weights_close(file);
     WT_ALL(says(in("links", "victim"), "mine"));
     WT_ALL(weft_weights_write(wt_scratch("links"), &list, 1) != WEFT_OK); /* a folder */
     WT_FAILED(WEFT_ERR_IO, "no file");
-    wt_world_close(&w);
 }
 
 /* Also where somebody has guessed a name. trial 3 */
@@ -148,22 +139,17 @@ WT_TEST(writing__to_a_link_or_over_a_file_is_refused)
     wt_write_text(in("guessed", "victim"), "mine");
     if (symlink("victim", in("guessed", "link")) || symlink("nothing", in("guessed", "loose")))
         abort();
-    WT_EQ(wf_file_create(&fd, in("guessed", "link"), 4), WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "cannot create");
-    WT_EQ(wf_file_create(&fd, in("guessed", "loose"), 4), WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "cannot create");
-    WT_EQ(wf_file_create(&fd, in("guessed", "victim"), 4), WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "cannot create");
-    WT_EQ(wf_file_open_to_write(&fd, in("guessed", "link")), WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "cannot write");
+    WT_FAILS(wf_file_create(&fd, in("guessed", "link"), 4), WEFT_ERR_IO, "cannot create");
+    WT_FAILS(wf_file_create(&fd, in("guessed", "loose"), 4), WEFT_ERR_IO, "cannot create");
+    WT_FAILS(wf_file_create(&fd, in("guessed", "victim"), 4), WEFT_ERR_IO, "cannot create");
+    WT_FAILS(wf_file_open_to_write(&fd, in("guessed", "link")), WEFT_ERR_IO, "cannot write");
     WT_ALL(says(in("guessed", "victim"), "mine") && !there(in("guessed", "nothing")));
 }
 
-WT_TEST(checkpoint__follows_no_link_and_writes_over_nothing_of_others)
+WT_TEST_IN_WORLD(checkpoint__follows_no_link_and_writes_over_nothing_of_others, w)
 {
     static const char *const planted[] = {"g000001-r00000.safetensors", "checkpoint.json.part"};
-    struct wt_world w = wt_world_open();
-    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_state *state = state_of(wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
 
     for (int i = 0; i < 2; i++) {
         fresh_folder("planted");
@@ -177,14 +163,12 @@ WT_TEST(checkpoint__follows_no_link_and_writes_over_nothing_of_others)
         WT_ALL(says(in("planted", "victim"), "mine"));
     }
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* trial 3 */
-WT_TEST(checkpoint__a_folder_of_another_user_is_refused)
+WT_TEST_IN_WORLD(checkpoint__a_folder_of_another_user_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_state *state = state_of(wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
 
     fresh_folder("theirs");
     if (geteuid() == 0) { /* nobody else can give a folder away */
@@ -194,12 +178,11 @@ WT_TEST(checkpoint__a_folder_of_another_user_is_refused)
         WT_FAILED(WEFT_ERR_IO, "belongs to user 65534");
     }
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* ---- what is cleaned up; trial 3 ---- */
 
-WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
+WT_TEST_IN_WORLD(cleaning__removes_what_saves_wrote_and_nothing_else, w)
 {
     static const char *const stay[] = {
         "g000001-r00777.safetensors",  "g1-r2.safetensors",
@@ -207,8 +190,7 @@ WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
         ".weft-0123456789ABCDEF.part", ".weft-fedcba9876543210.part"}; /* just written to */
     static const char *const go[] = {".weft-0123456789abcdef.part", "g000001-r00000.safetensors"};
     enum { STAY = sizeof stay / sizeof *stay };
-    struct wt_world w = wt_world_open();
-    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_state *state = state_of(wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
 
     fresh_folder("clean");
     WT_ALL(weft_checkpoint_save(wt_scratch("clean"), state) == WEFT_OK);
@@ -222,7 +204,6 @@ WT_TEST(cleaning__removes_what_saves_wrote_and_nothing_else)
     for (int i = 0; i < STAY; i++) WT_ALL(says(in("clean", stay[i]), "mine"));
     for (int i = 0; i < 2; i++) WT_ALL(!there(in("clean", go[i])));
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 static weft_status save_weights(const char *folder, weft_tensor *t)
@@ -244,14 +225,13 @@ static weft_status save_shards(const char *folder, weft_tensor *t)
 
 /* What a save that was killed left beside its file goes with a later one; what is being written to
  * stays, and so does a folder of such a name. trial 3 */
-WT_TEST(cleaning__of_weights_removes_what_nobody_writes_to)
+WT_TEST_IN_WORLD(cleaning__of_weights_removes_what_nobody_writes_to, w)
 {
     weft_status (*const save[])(const char *, weft_tensor *) = {save_weights, save_shards};
     static const char *const old = ".weft-0123456789abcdef.part",
                              *const fresh = ".weft-fedcba9876543210.part",
                              *const folder = ".weft-0000000000000000.part";
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_constant(8, 2, 5), "S(0)");
+    weft_tensor *t = wt_spread(w, wt_constant(8, 2, 5), "S(0)");
 
     for (int i = 0; i < 2; i++) {
         fresh_folder("beside");
@@ -267,15 +247,13 @@ WT_TEST(cleaning__of_weights_removes_what_nobody_writes_to)
         WT_ALL(!there(in("beside", old)));
         WT_ALL(there(in("beside", fresh)) && there(in("beside", folder)));
     }
-    wt_world_close(&w);
 }
 
 /* Cleaning reads files to see whose they are; a failure that the program has not cleared stays, and
  * is none of the saves'. trial 3 */
-WT_TEST(cleaning__leaves_the_failure_of_the_program)
+WT_TEST_IN_WORLD(cleaning__leaves_the_failure_of_the_program, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_state *state = state_of(wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
 
     fresh_folder("failed");
     WT_ALL(weft_checkpoint_save(wt_scratch("failed"), state) == WEFT_OK);
@@ -288,15 +266,13 @@ WT_TEST(cleaning__leaves_the_failure_of_the_program)
     WT_ALL(weft_error_status() == WEFT_OK);
     WT_ALL(says(in("failed", "g000001-r00777.safetensors"), "mine"));
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* The parts find room, the list does not. trial 3 */
-WT_TEST(saving__that_fails_leaves_nothing_behind)
+WT_TEST_IN_WORLD(saving__that_fails_leaves_nothing_behind, w)
 {
     static char bytes[100000];
-    struct wt_world w = wt_world_open();
-    weft_state *state = state_of(wt_spread(&w, wt_constant(8, 2, 5), "S(0)"));
+    weft_state *state = state_of(wt_spread(w, wt_constant(8, 2, 5), "S(0)"));
     struct rlimit before, small;
 
     WT_ALL(weft_state_add_bytes(state, "bytes", bytes, sizeof bytes) == WEFT_OK);
@@ -313,7 +289,6 @@ WT_TEST(saving__that_fails_leaves_nothing_behind)
     WT_FAILED(WEFT_ERR_IO, "no room");
     if (wt_rank() == 0 && rmdir(wt_scratch("full")) != 0) abort(); /* empty */
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "hostile")); }

@@ -133,17 +133,16 @@ static bool has_the_rows(const struct model *by_heads, const struct model *packe
 }
 
 /* trial 4.6 */
-WT_TEST(forms__packed_and_by_heads_load_each_other)
+WT_TEST_IN_WORLD(forms__packed_and_by_heads_load_each_other, w)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
     int outer = wt_ranks() % 2 ? 1 : 2;
-    struct wt_world w = wt_world_open();
     weft_mesh *two = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", outer, wt_ranks() / outer);
     weft_mesh *inner = weft_mesh_sub(two, "tp");
 
     for (int i = 0; i < 2; i++) {
-        struct model a = open_model(w.mesh, llama(false, GROUPS, dtypes[i], 1));
-        struct model b = open_model(w.mesh, llama(true, GROUPS, dtypes[i], 2));
+        struct model a = open_model(w->mesh, llama(false, GROUPS, dtypes[i], 1));
+        struct model b = open_model(w->mesh, llama(true, GROUPS, dtypes[i], 2));
         struct model plain = open_model(NULL, llama(true, GROUPS, dtypes[i], 3));
         struct model c = open_model(inner, llama(false, GROUPS, dtypes[i], 4));
 
@@ -171,18 +170,15 @@ WT_TEST(forms__packed_and_by_heads_load_each_other)
         close_model(&plain);
         close_model(&c);
     }
-    weft_mesh_release(inner);
-    weft_mesh_release(two);
-    wt_world_close(&w);
+    WT_RELEASE(weft_mesh_release, inner, two);
 }
 
 /* trial 4.6 */
-WT_TEST(forms__what_cannot_be_one_is_refused_before_anything_is_changed)
+WT_TEST_IN_WORLD(forms__what_cannot_be_one_is_refused_before_anything_is_changed, w)
 {
-    struct wt_world w = wt_world_open();
-    struct model b = open_model(w.mesh, llama(true, GROUPS, WEFT_F32, 1));
-    struct model c = open_model(w.mesh, llama(false, GROUPS, WEFT_F32, 2));
-    struct model other = open_model(w.mesh, llama(false, 3, WEFT_F32, 2));
+    struct model b = open_model(w->mesh, llama(true, GROUPS, WEFT_F32, 1));
+    struct model c = open_model(w->mesh, llama(false, GROUPS, WEFT_F32, 2));
+    struct model other = open_model(w->mesh, llama(false, 3, WEFT_F32, 2));
     struct model as_made = open_model(NULL, llama(false, GROUPS, WEFT_F32, 2));
 
     train(&b);
@@ -193,22 +189,20 @@ WT_TEST(forms__what_cannot_be_one_is_refused_before_anything_is_changed)
     WT_EQ(weft_checkpoint_load(wt_scratch("differ"), c.state), WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "'optim.blocks.1.attn.qkv.q_bias.updates' (int 2) and "
                               "'optim.blocks.1.attn.qkv.kv_bias.updates' (int 7) differ");
-    WT_EQ(weft_checkpoint_load(wt_scratch("differ"), other.state), WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "is [6,4,12], not [3,4,4,12] nor another form of "
-                              "model.blocks.0.attn.qkv.weight");
+    WT_FAILS(weft_checkpoint_load(wt_scratch("differ"), other.state), WEFT_ERR_SHAPE,
+             "is [6,4,12], not [3,4,4,12] nor another form of "
+             "model.blocks.0.attn.qkv.weight");
     WT_ALL(same_tensors(&c, &as_made));
     WT_EQ(weft_optim_step_count(c.optim), 0);
     close_model(&b);
     close_model(&c);
     close_model(&other);
     close_model(&as_made);
-    wt_world_close(&w);
 }
 
 /* trial 4.6: [3,3,D,C] may be three groups of one head, or queries, keys and values of three */
-WT_TEST(forms__three_heads_that_share_nothing_are_not_taken_for_groups)
+WT_TEST_IN_WORLD(forms__three_heads_that_share_nothing_are_not_taken_for_groups, w)
 {
-    struct wt_world w = wt_world_open();
     weft_attention_config config = {.width = 12, .heads = 3};
     weft_module *packed = weft_attention_new(config), *apart;
     weft_state *from = weft_state_new(), *to = weft_state_new();
@@ -220,11 +214,8 @@ WT_TEST(forms__three_heads_that_share_nothing_are_not_taken_for_groups)
     WT_EQ(weft_checkpoint_save(wt_scratch("three"), from), WEFT_OK);
     WT_EQ(weft_checkpoint_load(wt_scratch("three"), to), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "'m.qkv.weight' is [3,3,4,12]");
-    weft_state_release(from);
-    weft_state_release(to);
-    weft_module_release(packed);
-    weft_module_release(apart);
-    wt_world_close(&w);
+    WT_RELEASE(weft_state_release, from, to);
+    WT_RELEASE(weft_module_release, packed, apart);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "forms")); }

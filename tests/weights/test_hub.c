@@ -23,65 +23,49 @@ static const char *path_of(const char *family, const char *file)
     return path;
 }
 
-static weft_module *gpt2(void)
+/* `transposed`: with weights that lie as the file's do. */
+static weft_module *gpt2_with(bool transposed)
 {
     weft_gpt_config config;
 
     WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
     WT_ALL(config.vocab == 17 && config.dropout == 0.1 && config.tied);
     config.dropout = config.attention_dropout = 0;
+    config.transposed = transposed;
     return weft_gpt(config);
 }
 
-/* The same with weights that lie as the file's do. */
-static weft_module *conv1d(void)
-{
-    weft_gpt_config config;
+static weft_module *gpt2(void) { return gpt2_with(false); }
+static weft_module *conv1d(void) { return gpt2_with(true); }
 
-    WT_EQ(weft_gpt_config_read(&config, path_of("gpt2", "/config.json")), WEFT_OK);
-    config.dropout = config.attention_dropout = 0;
-    config.transposed = true;
-    return weft_gpt(config);
-}
-
-static weft_module *llama(void)
+/* `by_heads`: for more ranks than keys. */
+static weft_module *llama_with(bool by_heads)
 {
     weft_llama_config config;
 
     WT_EQ(weft_llama_config_read(&config, path_of("llama", "/config.json")), WEFT_OK);
     WT_ALL(config.kv_heads == 2 && config.eps == 1e-5 && !config.tied);
     WT_ALL(config.rotary.base == 50 && config.rotary.factor == 4 && config.rotary.length == 8);
+    config.by_heads = by_heads;
     return weft_llama(config);
 }
 
-/* The same, for more ranks than keys. */
-static weft_module *by_heads(void)
-{
-    weft_llama_config config;
-
-    WT_EQ(weft_llama_config_read(&config, path_of("llama", "/config.json")), WEFT_OK);
-    config.by_heads = true;
-    return weft_llama(config);
-}
+static weft_module *llama(void) { return llama_with(false); }
+static weft_module *by_heads(void) { return llama_with(true); }
 
 /* Biases everywhere, heads of another size than width / heads, a tied head. */
-static weft_module *llama_bias(void)
+static weft_module *llama_bias_with(bool by_heads)
 {
     weft_llama_config config;
 
     WT_EQ(weft_llama_config_read(&config, path_of("llama_bias", "/config.json")), WEFT_OK);
     WT_ALL(config.head_dim == 4 && config.attention_bias && config.mlp_bias && config.tied);
+    config.by_heads = by_heads;
     return weft_llama(config);
 }
 
-static weft_module *bias_by_heads(void)
-{
-    weft_llama_config config;
-
-    WT_EQ(weft_llama_config_read(&config, path_of("llama_bias", "/config.json")), WEFT_OK);
-    config.by_heads = true;
-    return weft_llama(config);
-}
+static weft_module *llama_bias(void) { return llama_bias_with(false); }
+static weft_module *bias_by_heads(void) { return llama_bias_with(true); }
 
 static weft_module *bert(void)
 {
@@ -186,144 +170,138 @@ static bool is_grad(const struct model *m, weft_tensor *grad, const char *name)
     return wt_near_tensors(weft_reshape(grad, weft_ndim(want), shape), want, WT_WITHIN(2e-5));
 }
 
+/* A parameter and what the file calls its gradient, where they lie alike. */
+struct same_grad {
+    const char *path, *name;
+};
+
+static void are_grads(const struct model *m, const struct same_grad *pairs)
+{
+    for (; pairs->path; pairs++) {
+        bool same = is_grad(m, grad_of(m, pairs->path), pairs->name);
+
+        if (!same) wt_note("%s is another", pairs->name);
+        WT_ALL(same);
+    }
+}
+
 /* Transposed and fused weights get their gradients in that form, too; tied ones that of both uses.
  */
-WT_TEST(gpt2__computes_what_transformers_computes)
+WT_TEST_TIMES_IN_WORLD(gpt2__computes_what_transformers_computes, w, i, 2)
 {
-    struct wt_world w = wt_world_open();
+    static const struct same_grad alike[] = {
+        {"blocks.0.attn.qkv.bias", "grad.transformer.h.0.attn.c_attn.bias"},
+        {"norm_f.weight", "grad.transformer.ln_f.weight"},
+        {"wpe.weight", "grad.transformer.wpe.weight"},
+        {"wte.weight", "grad.transformer.wte.weight"},
+        {0},
+    };
+    struct model m = open_model(w, "gpt2", gpt2(), i);
+    weft_tensor *qkv, *proj, *up;
+    int64_t flat[] = {36, 12}, square[] = {12, 12};
 
-    for (int i = 0; i < 2; i++) {
-        struct model m = open_model(&w, "gpt2", gpt2(), i);
-        weft_tensor *qkv, *proj, *up;
-        int64_t flat[] = {36, 12}, square[] = {12, 12};
-
-        run_language_model(&m);
-        qkv = weft_reshape(grad_of(&m, "blocks.0.attn.qkv.weight"), 2, flat);
-        proj = weft_reshape(grad_of(&m, "blocks.1.attn.proj.weight"), 2, square);
-        up = grad_of(&m, "blocks.1.mlp.up.weight");
-        WT_ALL(is_grad(&m, weft_transpose(qkv, 0, 1), "grad.transformer.h.0.attn.c_attn.weight"));
-        WT_ALL(is_grad(&m, weft_transpose(proj, 0, 1), "grad.transformer.h.1.attn.c_proj.weight"));
-        WT_ALL(is_grad(&m, weft_transpose(up, 0, 1), "grad.transformer.h.1.mlp.c_fc.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.bias"),
-                       "grad.transformer.h.0.attn.c_attn.bias"));
-        WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.transformer.ln_f.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "wpe.weight"), "grad.transformer.wpe.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
-        trains_alike(&m);
-        close_model(&m);
-    }
-    wt_world_close(&w);
+    run_language_model(&m);
+    qkv = weft_reshape(grad_of(&m, "blocks.0.attn.qkv.weight"), 2, flat);
+    proj = weft_reshape(grad_of(&m, "blocks.1.attn.proj.weight"), 2, square);
+    up = grad_of(&m, "blocks.1.mlp.up.weight");
+    WT_ALL(is_grad(&m, weft_transpose(qkv, 0, 1), "grad.transformer.h.0.attn.c_attn.weight"));
+    WT_ALL(is_grad(&m, weft_transpose(proj, 0, 1), "grad.transformer.h.1.attn.c_proj.weight"));
+    WT_ALL(is_grad(&m, weft_transpose(up, 0, 1), "grad.transformer.h.1.mlp.c_fc.weight"));
+    are_grads(&m, alike);
+    trains_alike(&m);
+    close_model(&m);
 }
 
 /* Weights that lie as in the file: gradients do too, as they are. */
-WT_TEST(gpt2__computes_the_same_with_transposed_weights)
+WT_TEST_TIMES_IN_WORLD(gpt2__computes_the_same_with_transposed_weights, w, i, 2)
 {
-    struct wt_world w = wt_world_open();
+    static const struct same_grad alike[] = {
+        {"blocks.0.attn.qkv.weight", "grad.transformer.h.0.attn.c_attn.weight"},
+        {"blocks.0.attn.qkv.bias", "grad.transformer.h.0.attn.c_attn.bias"},
+        {"blocks.1.attn.proj.weight", "grad.transformer.h.1.attn.c_proj.weight"},
+        {"blocks.1.mlp.up.weight", "grad.transformer.h.1.mlp.c_fc.weight"},
+        {"wte.weight", "grad.transformer.wte.weight"},
+        {0},
+    };
+    struct model m = open_model(w, "gpt2-conv1d", conv1d(), i);
 
-    for (int i = 0; i < 2; i++) {
-        struct model m = open_model(&w, "gpt2-conv1d", conv1d(), i);
-
-        run_language_model(&m);
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.weight"),
-                       "grad.transformer.h.0.attn.c_attn.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.attn.qkv.bias"),
-                       "grad.transformer.h.0.attn.c_attn.bias"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.weight"),
-                       "grad.transformer.h.1.attn.c_proj.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.mlp.up.weight"),
-                       "grad.transformer.h.1.mlp.c_fc.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.transformer.wte.weight"));
-        trains_alike(&m);
-        close_model(&m);
-    }
-    wt_world_close(&w);
+    run_language_model(&m);
+    are_grads(&m, alike);
+    trains_alike(&m);
+    close_model(&m);
 }
 
 /* Groups of heads of which each name has a part; gate and up one matrix; stretched positions. */
-WT_TEST(llama__computes_what_transformers_computes)
+WT_TEST_TIMES_IN_WORLD(llama__computes_what_transformers_computes, w, i, 2)
 {
-    struct wt_world w = wt_world_open();
+    static const struct same_grad alike[] = {
+        {"norm_f.weight", "grad.model.norm.weight"},
+        {"head.weight", "grad.lm_head.weight"},
+        {"wte.weight", "grad.model.embed_tokens.weight"},
+        {0},
+    };
+    struct model m = open_model(w, "llama", llama(), i);
+    weft_tensor *qkv[2], *up;
 
-    for (int i = 0; i < 2; i++) {
-        struct model m = open_model(&w, "llama", llama(), i);
-        weft_tensor *qkv[2], *up;
-
-        run_language_model(&m);
-        qkv[0] = grad_of(&m, "blocks.0.attn.qkv.weight");
-        qkv[1] = grad_of(&m, "blocks.1.attn.qkv.weight");
-        up = grad_of(&m, "blocks.1.mlp.up.weight");
-        WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 0, 2),
-                       "grad.model.layers.0.self_attn.q_proj.weight"));
-        WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 2, 3),
-                       "grad.model.layers.0.self_attn.k_proj.weight"));
-        WT_ALL(is_grad(&m, weft_slice(qkv[1], 1, 3, 4),
-                       "grad.model.layers.1.self_attn.v_proj.weight"));
-        WT_ALL(is_grad(&m, weft_select(up, 0, 0), "grad.model.layers.1.mlp.gate_proj.weight"));
-        WT_ALL(is_grad(&m, weft_select(up, 0, 1), "grad.model.layers.1.mlp.up_proj.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "norm_f.weight"), "grad.model.norm.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "head.weight"), "grad.lm_head.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
-        trains_alike(&m);
-        close_model(&m);
-    }
-    wt_world_close(&w);
+    run_language_model(&m);
+    qkv[0] = grad_of(&m, "blocks.0.attn.qkv.weight");
+    qkv[1] = grad_of(&m, "blocks.1.attn.qkv.weight");
+    up = grad_of(&m, "blocks.1.mlp.up.weight");
+    WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 0, 2), "grad.model.layers.0.self_attn.q_proj.weight"));
+    WT_ALL(is_grad(&m, weft_slice(qkv[0], 1, 2, 3), "grad.model.layers.0.self_attn.k_proj.weight"));
+    WT_ALL(is_grad(&m, weft_slice(qkv[1], 1, 3, 4), "grad.model.layers.1.self_attn.v_proj.weight"));
+    WT_ALL(is_grad(&m, weft_select(up, 0, 0), "grad.model.layers.1.mlp.gate_proj.weight"));
+    WT_ALL(is_grad(&m, weft_select(up, 0, 1), "grad.model.layers.1.mlp.up_proj.weight"));
+    are_grads(&m, alike);
+    trains_alike(&m);
+    close_model(&m);
 }
 
 /* Both forms of the queries, keys and values. */
-WT_TEST(llama__with_biases_computes_what_transformers_computes)
+WT_TEST_TIMES_IN_WORLD(llama__with_biases_computes_what_transformers_computes, w, i, 4)
 {
-    struct wt_world w = wt_world_open();
+    static const struct same_grad alike[] = {
+        {"blocks.1.attn.proj.weight", "grad.model.layers.1.self_attn.o_proj.weight"},
+        {"blocks.1.attn.proj.bias", "grad.model.layers.1.self_attn.o_proj.bias"},
+        {"blocks.0.mlp.down.bias", "grad.model.layers.0.mlp.down_proj.bias"},
+        {"wte.weight", "grad.model.embed_tokens.weight"},
+        {0},
+    };
+    struct model m = open_model(w, "llama_bias", i / 2 ? bias_by_heads() : llama_bias(), i % 2);
+    weft_tensor *q, *k;
 
-    for (int i = 0; i < 4; i++) {
-        struct model m =
-            open_model(&w, "llama_bias", i / 2 ? bias_by_heads() : llama_bias(), i % 2);
-        weft_tensor *q, *k;
-
-        run_language_model(&m);
-        if (i / 2) {
-            q = grad_of(&m, "blocks.0.attn.qkv.q_weight");
-            k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.kv_bias"), 1, 0, 1);
-        } else {
-            q = weft_slice(grad_of(&m, "blocks.0.attn.qkv.weight"), 1, 0, 3);
-            k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.bias"), 1, 3, 4);
-        }
-        WT_ALL(is_grad(&m, q, "grad.model.layers.0.self_attn.q_proj.weight"));
-        WT_ALL(is_grad(&m, k, "grad.model.layers.0.self_attn.k_proj.bias"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.weight"),
-                       "grad.model.layers.1.self_attn.o_proj.weight"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.1.attn.proj.bias"),
-                       "grad.model.layers.1.self_attn.o_proj.bias"));
-        WT_ALL(is_grad(&m, weft_slice(grad_of(&m, "blocks.1.mlp.up.bias"), 0, 1, 2),
-                       "grad.model.layers.1.mlp.up_proj.bias"));
-        WT_ALL(is_grad(&m, grad_of(&m, "blocks.0.mlp.down.bias"),
-                       "grad.model.layers.0.mlp.down_proj.bias"));
-        WT_ALL(is_grad(&m, grad_of(&m, "wte.weight"), "grad.model.embed_tokens.weight"));
-        trains_alike(&m);
-        close_model(&m);
+    run_language_model(&m);
+    if (i / 2) {
+        q = grad_of(&m, "blocks.0.attn.qkv.q_weight");
+        k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.kv_bias"), 1, 0, 1);
+    } else {
+        q = weft_slice(grad_of(&m, "blocks.0.attn.qkv.weight"), 1, 0, 3);
+        k = weft_slice(grad_of(&m, "blocks.0.attn.qkv.bias"), 1, 3, 4);
     }
-    wt_world_close(&w);
+    WT_ALL(is_grad(&m, q, "grad.model.layers.0.self_attn.q_proj.weight"));
+    WT_ALL(is_grad(&m, k, "grad.model.layers.0.self_attn.k_proj.bias"));
+    WT_ALL(is_grad(&m, weft_slice(grad_of(&m, "blocks.1.mlp.up.bias"), 0, 1, 2),
+                   "grad.model.layers.1.mlp.up_proj.bias"));
+    are_grads(&m, alike);
+    trains_alike(&m);
+    close_model(&m);
 }
 
-WT_TEST(bert__computes_what_transformers_computes)
+WT_TEST_TIMES_IN_WORLD(bert__computes_what_transformers_computes, w, i, 2)
 {
-    struct wt_world w = wt_world_open();
+    struct model m = open_model(w, "bert", bert(), i);
+    weft_tensor *in[] = {m.tokens, result(&m, "mask")};
+    weft_tensor *hidden = weft_call_n(m.module, in, 2);
 
-    for (int i = 0; i < 2; i++) {
-        struct model m = open_model(&w, "bert", bert(), i);
-        weft_tensor *in[] = {m.tokens, result(&m, "mask")};
-        weft_tensor *hidden = weft_call_n(m.module, in, 2);
-
-        WT_ALL(wt_near_tensors(hidden, result(&m, "hidden"), WT_WITHIN(1e-5)));
-        WT_ALL(wt_near_tensors(weft_bert_pooled(m.module, hidden), result(&m, "pooled"),
-                               WT_WITHIN(1e-5)));
-        close_model(&m);
-    }
-    wt_world_close(&w);
+    WT_ALL(wt_near_tensors(hidden, result(&m, "hidden"), WT_WITHIN(1e-5)));
+    WT_ALL(
+        wt_near_tensors(weft_bert_pooled(m.module, hidden), result(&m, "pooled"), WT_WITHIN(1e-5)));
+    close_model(&m);
 }
 
 /* Written under the family's names, a model has the names, shapes and numbers of the file it came
  * from. */
-WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
+WT_TEST_IN_WORLD(hub__a_model_saved_again_is_the_file_it_came_from, w)
 {
     static const struct {
         const char *family;
@@ -331,11 +309,10 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
     } families[] = {{"gpt2", gpt2},      {"gpt2-conv1d", conv1d},    {"llama", llama},
                     {"llama", by_heads}, {"llama_bias", llama_bias}, {"llama_bias", bias_by_heads},
                     {"bert", bert}};
-    struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 7; i++) {
         const char *family = families[i].family;
-        struct model m = open_model(&w, family, families[i].make(), true);
+        struct model m = open_model(w, family, families[i].make(), true);
         weft_weights *from = weft_weights_open(path_of(family, "")), *again;
         const char *path = wt_scratch("again.safetensors");
 
@@ -353,11 +330,9 @@ WT_TEST(hub__a_model_saved_again_is_the_file_it_came_from)
             WT_ALL(wt_near_tensors(weft_weights_read(again, ours, 0, NULL, NULL),
                                    weft_weights_read(from, name, 0, NULL, NULL), WT_EXACT));
         }
-        weft_weights_close(from);
-        weft_weights_close(again);
+        WT_RELEASE(weft_weights_close, from, again);
         close_model(&m);
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "hub")); }

@@ -67,11 +67,10 @@ static bool has_shape(const weft_weight *w, int ndim, int64_t a, int64_t b)
 }
 
 /* Spread to file to plain, and back; the file has the shapes and the order that GPT-2's have. */
-WT_TEST(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout)
+WT_TEST_IN_WORLD(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout, w)
 {
-    struct wt_world w = wt_world_open();
     const weft_weight_names *names = weft_weight_names_of_family("gpt2");
-    weft_module *spread = spread_gpt(&w, 1), *plain = gpt(2), *again = spread_gpt(&w, 3);
+    weft_module *spread = spread_gpt(w, 1), *plain = gpt(2), *again = spread_gpt(w, 3);
     const char *path = wt_scratch("gpt.safetensors");
     weft_weights *file;
 
@@ -92,17 +91,13 @@ WT_TEST(gpt2__a_model_goes_to_a_file_and_comes_back_in_another_layout)
     WT_ALL(same_models(spread, plain));
     WT_ALL(same_models(again, plain));
     weft_weights_close(file);
-    weft_module_release(spread);
-    weft_module_release(plain);
-    weft_module_release(again);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, spread, plain, again);
 }
 
 /* Element by element: column (k, h, d) of c_attn is row [k, h, d] of ours, and row h d of c_proj is
  * column [h, d]. */
-WT_TEST(gpt2__fused_and_transposed_matrices_are_what_they_say)
+WT_TEST_IN_WORLD(gpt2__fused_and_transposed_matrices_are_what_they_say, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *m = gpt(1);
     weft_weights *file;
     double *ours, *theirs;
@@ -132,15 +127,13 @@ WT_TEST(gpt2__fused_and_transposed_matrices_are_what_they_say)
     free(theirs);
     weft_weights_close(file);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* As the files of the hub are: no prefix, no head of its own, masks among the weights. */
-WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
+WT_TEST_IN_WORLD(gpt2__names_without_prefix_tied_heads_and_masks_are_taken, w)
 {
-    struct wt_world w = wt_world_open();
     const weft_weight_names *names = weft_weight_names_of_family("gpt2");
-    weft_module *from = gpt(1), *to = spread_gpt(&w, 2);
+    weft_module *from = gpt(1), *to = spread_gpt(w, 2);
     const char *path = wt_scratch("hub.safetensors");
     weft_named_tensor list[64];
     char text[64][64];
@@ -166,35 +159,28 @@ WT_TEST(gpt2__names_without_prefix_tied_heads_and_masks_are_taken)
                            weft_module_parameter(from, "wte.weight"), WT_EXACT));
     WT_ALL(wt_near_tensors(weft_module_parameter(to, "blocks.1.mlp.down.weight"),
                            weft_module_parameter(from, "blocks.1.mlp.down.weight"), WT_EXACT));
-    weft_weights_close(file);
-    weft_weights_close(hub);
-    weft_module_release(from);
-    weft_module_release(to);
-    wt_world_close(&w);
+    WT_RELEASE(weft_weights_close, file, hub);
+    WT_RELEASE(weft_module_release, from, to);
 }
 
 /* Made without elements, spread, and filled: no rank ever has the whole. */
-WT_TEST(gpt2__a_model_without_elements_gets_them_from_the_file)
+WT_TEST_IN_WORLD(gpt2__a_model_without_elements_gets_them_from_the_file, w)
 {
-    struct wt_world w = wt_world_open();
     const weft_weight_names *names = weft_weight_names_of_family("gpt2");
     weft_module *from = gpt(1), *to;
     weft_weights *file;
 
     WT_EQ(weft_weights_save(from, wt_scratch("meta.safetensors"), names), WEFT_OK);
     weft_set_default_device(WEFT_META);
-    to = spread_gpt(&w, 2);
+    to = spread_gpt(w, 2);
     weft_set_default_device(WEFT_CPU);
     file = weft_weights_open(wt_scratch("meta.safetensors"));
-    WT_EQ(weft_weights_load(to, file, names), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'wte.weight' has no elements");
+    WT_FAILS(weft_weights_load(to, file, names), WEFT_ERR_STATE, "'wte.weight' has no elements");
     WT_EQ(weft_module_materialize(to, WEFT_CPU), WEFT_OK);
     WT_EQ(weft_weights_load(to, file, names), WEFT_OK);
     WT_ALL(same_models(from, to));
     weft_weights_close(file);
-    weft_module_release(from);
-    weft_module_release(to);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, from, to);
 }
 
 static weft_status add_local_bytes(weft_module *m, const char *name, weft_tensor *t, void *payload)
@@ -207,9 +193,8 @@ static weft_status add_local_bytes(weft_module *m, const char *name, weft_tensor
 
 /* What is said is what the layout holds: over all ranks each byte as often as it is held. trial 4.6
  */
-WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
+WT_TEST_IN_WORLD(reads__are_those_of_the_parts_that_a_rank_holds, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *whole = gpt(1), *spread;
     const weft_weight_names *names = weft_weight_names_of_family("gpt2-conv1d");
     weft_weights *file;
@@ -223,7 +208,7 @@ WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
     WT_EQ(weft_weights_reads_print(&all, whole, file, names, NULL), WEFT_OK);
     WT_EQ(all, weft_module_numel(whole) * 4);
     weft_set_default_device(WEFT_META);
-    spread = spread_gpt(&w, 2);
+    spread = spread_gpt(w, 2);
     weft_set_default_device(WEFT_CPU);
     weft_module_each_parameter(spread, add_local_bytes, &held);
     WT_EQ(weft_weights_reads_print(&mine, spread, file, names, out), WEFT_OK);
@@ -233,9 +218,7 @@ WT_TEST(reads__are_those_of_the_parts_that_a_rank_holds)
     WT_ALL(strstr(text, "blocks.1.norm1.bias: ") != NULL && strstr(text, " 48 of 48 bytes 0+12\n"));
     free(text);
     weft_weights_close(file);
-    weft_module_release(whole);
-    weft_module_release(spread);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, whole, spread);
 }
 
 static bool is_there(const char *folder, const char *name)
@@ -258,11 +241,10 @@ static int64_t bytes_beside(weft_weights *file, const weft_weight *of)
 }
 
 /* trial 4.6 */
-WT_TEST(shards__of_a_model_are_files_with_an_index)
+WT_TEST_IN_WORLD(shards__of_a_model_are_files_with_an_index, w)
 {
     enum { MOST = 3000 };
-    struct wt_world w = wt_world_open();
-    weft_module *m = spread_gpt(&w, 5), *whole = gpt(6), *again = spread_gpt(&w, 7);
+    weft_module *m = spread_gpt(w, 5), *whole = gpt(6), *again = spread_gpt(w, 7);
     const weft_weight_names *names = weft_weight_names_of_family("gpt2-conv1d");
     const char *folder = wt_scratch("shards");
     weft_weights *file;
@@ -288,15 +270,11 @@ WT_TEST(shards__of_a_model_are_files_with_an_index)
     weft_weights_close(file);
     WT_EQ(weft_weights_save_shards(m, wt_scratch("."), 1 << 30, names), WEFT_OK);
     WT_ALL(is_there(wt_scratch("."), "model.safetensors"));
-    weft_module_release(m);
-    weft_module_release(whole);
-    weft_module_release(again);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, m, whole, again);
 }
 
-WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
+WT_TEST_IN_WORLD(load__what_is_wrong_is_told_at_once_and_nothing_is_written, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *m = gpt(1), *same = gpt(1);
     weft_named_tensor list[] = {{"wte.weight", wt_whole(WEFT_F32, 1, VOCAB, WIDTH)},
                                 {"wpe.weight", wt_whole(WEFT_F32, 1, CONTEXT + 1, WIDTH)},
@@ -319,9 +297,7 @@ WT_TEST(load__what_is_wrong_is_told_at_once_and_nothing_is_written)
     WT_ALL(!weft_weight_names_of_family("gpt5"));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no family 'gpt5'; there are gpt2, gpt2-conv1d, llama, bert");
     weft_weights_close(file);
-    weft_module_release(m);
-    weft_module_release(same);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, m, same);
 }
 
 /* ---- rules of one's own ---- */
@@ -342,15 +318,15 @@ static const weft_weight_rule apart[] = {
 static const weft_weight_names apart_names = {.family = "apart", .n_rules = 1, .rules = apart};
 
 /* Queries, keys and values of their own in the file, one parameter in the model. */
-WT_TEST(rules__joined_names_are_one_parameter)
+WT_TEST_IN_WORLD(rules__joined_names_are_one_parameter, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *from = fused(1), *to = fused(2);
     weft_tensor *whole = weft_module_parameter(from, "qkv.weight");
     weft_weights *file;
 
-    WT_EQ(weft_parallelize_module(to, w.mesh, (weft_plan[]){{"qkv", weft_colwise_parallel()}, {0}}),
-          WEFT_OK);
+    WT_EQ(
+        weft_parallelize_module(to, w->mesh, (weft_plan[]){{"qkv", weft_colwise_parallel()}, {0}}),
+        WEFT_OK);
     WT_EQ(weft_weights_save(from, wt_scratch("apart.safetensors"), &apart_names), WEFT_OK);
     file = weft_weights_open(wt_scratch("apart.safetensors"));
     WT_EQ(weft_weights_count(file), 6);
@@ -362,15 +338,12 @@ WT_TEST(rules__joined_names_are_one_parameter)
     WT_EQ(weft_weights_load(to, file, &apart_names), WEFT_OK);
     WT_ALL(same_models(from, to));
     weft_weights_close(file);
-    weft_module_release(from);
-    weft_module_release(to);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, from, to);
 }
 
 /* Without rules names are paths, and shapes are kept. */
-WT_TEST(rules__none_means_paths)
+WT_TEST_IN_WORLD(rules__none_means_paths, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *from = fused(1), *to = fused(2);
     weft_weights *file;
 
@@ -379,17 +352,15 @@ WT_TEST(rules__none_means_paths)
     WT_EQ(weft_weights_find(file, "qkv.weight")->ndim, 4);
     WT_EQ(weft_weights_load(to, file, NULL), WEFT_OK);
     WT_ALL(same_models(from, to));
-    WT_EQ(weft_weights_save(from, wt_scratch("x.safetensors"), weft_weight_names_of_family("gpt2")),
-          WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "gpt2 has no name for parameter 'qkv.weight'");
+    WT_FAILS(
+        weft_weights_save(from, wt_scratch("x.safetensors"), weft_weight_names_of_family("gpt2")),
+        WEFT_ERR_NOT_FOUND, "gpt2 has no name for parameter 'qkv.weight'");
     weft_weights_close(file);
-    weft_module_release(from);
-    weft_module_release(to);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, from, to);
 }
 
 /* Parameters without elements are in the file, too. */
-WT_TEST(rules__parameters_may_be_empty)
+WT_TEST_IN_WORLD(rules__parameters_may_be_empty, w)
 {
     static const int64_t shapes[][3] = {{0}, {3, 0, 2}, {0, 4}, {2}};
     static const int ndims[] = {1, 3, 2, 1};
@@ -398,7 +369,6 @@ WT_TEST(rules__parameters_may_be_empty)
                                               {.parameter = "*", .name = "*"}};
     static const weft_weight_names rules = {.family = "empty", .n_rules = 2, .rules = turned};
     const weft_weight_names *families[] = {NULL, &rules};
-    struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 2; i++) {
         weft_module *m[] = {weft_sequential_new(), weft_sequential_new()};
@@ -415,14 +385,12 @@ WT_TEST(rules__parameters_may_be_empty)
         WT_EQ(weft_weights_load(m[1], file, families[i]), WEFT_OK);
         WT_ALL(same_models(m[0], m[1]));
         weft_weights_close(file);
-        weft_module_release(m[0]);
-        weft_module_release(m[1]);
+        WT_RELEASE(weft_module_release, m[0], m[1]);
     }
-    wt_world_close(&w);
 }
 
 /* A rule that cannot be meant is refused before a file is touched, by all ranks. */
-WT_TEST(rules__beyond_the_dims_are_refused)
+WT_TEST_IN_WORLD(rules__beyond_the_dims_are_refused, w)
 {
     static const weft_weight_rule wrong[] = {
         {.parameter = "qkv.*", .name = "a.*", .join = -1},
@@ -430,7 +398,6 @@ WT_TEST(rules__beyond_the_dims_are_refused)
         {.parameter = "qkv.*", .name = "a.*", .rows = -2},
         {.parameter = "qkv.*"},
     };
-    struct wt_world w = wt_world_open();
     weft_module *m = fused(1);
     weft_weights *file;
 
@@ -439,14 +406,12 @@ WT_TEST(rules__beyond_the_dims_are_refused)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         weft_weight_names names = {.family = "wrong", .n_rules = 1, .rules = &wrong[i]};
 
-        WT_EQ(weft_weights_load(m, file, &names), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "the rule for 'qkv.*'");
+        WT_FAILS(weft_weights_load(m, file, &names), WEFT_ERR_ARG, "the rule for 'qkv.*'");
         WT_EQ(weft_weights_save(m, wt_scratch("wrong.safetensors"), &names), WEFT_ERR_ARG);
         WT_FAILED(WEFT_ERR_ARG, "the rule for 'qkv.*'");
     }
     weft_weights_close(file);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "names")); }

@@ -93,33 +93,30 @@ static const char *fresh_folder(const char *name)
 }
 
 /* As many shards as before, more, fewer, one file: only what was saved last is there. trial 4.6 */
-WT_TEST(shards__take_the_place_of_what_was_saved_before)
+WT_TEST_IN_WORLD(shards__take_the_place_of_what_was_saved_before, w)
 {
     static const int64_t most[] = {600, ONE, 600, 600, 1300, ONE, ONE, 1300};
-    struct wt_world w = wt_world_open();
     const char *folder = fresh_folder("replaced");
 
     for (int i = 0; i < 8; i++) {
-        weft_module *m = model(&w, 10 * i);
+        weft_module *m = model(w, 10 * i);
         int shards = most[i] == ONE ? 0 : most[i] == 600 ? 5 : 3;
 
         wt_note("save %d", i);
         WT_EQ(weft_weights_save_shards(m, folder, most[i], NULL), WEFT_OK);
-        WT_ALL(has_weights_of(&w, folder, 10 * i));
+        WT_ALL(has_weights_of(w, folder, 10 * i));
         WT_EQ(count_in(folder, "model-"), shards);
         WT_EQ(count_in(folder, ""), shards + 1); /* the index, or the one file */
         weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 /* What only looks like a shard is somebody else's. */
-WT_TEST(shards__remove_no_other_file)
+WT_TEST_IN_WORLD(shards__remove_no_other_file, w)
 {
     static const char *const stay[] = {"model-1-of-3.safetensors", "model-00001-of-00003.bin",
                                        "adapter_model.safetensors", "config.json"};
-    struct wt_world w = wt_world_open();
-    weft_module *m = model(&w, 1);
+    weft_module *m = model(w, 1);
     const char *folder = fresh_folder("others");
 
     for (int i = 0; i < 4 && wt_rank() == 0; i++) wt_write_text(in(folder, stay[i]), "mine");
@@ -129,7 +126,6 @@ WT_TEST(shards__remove_no_other_file)
     for (int i = 0; i < 4; i++) WT_ALL(access(in(folder, stay[i]), F_OK) == 0);
     WT_EQ(count_in(folder, ""), 5);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 static weft_status save_with_room(weft_module *m, const char *folder, int64_t most, rlim_t room)
@@ -150,28 +146,23 @@ static weft_status save_with_room(weft_module *m, const char *folder, int64_t mo
 
 /* The last of three shards is larger than files may be; the old ones have the same names. trial 4.6
  */
-WT_TEST(shards__that_cannot_all_be_written_leave_what_was_there)
+WT_TEST_IN_WORLD(shards__that_cannot_all_be_written_leave_what_was_there, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *m = model(&w, 1), *other = model(&w, 2);
+    weft_module *m = model(w, 1), *other = model(w, 2);
     const char *folder = fresh_folder("whole");
 
     WT_EQ(weft_weights_save_shards(m, folder, 1300, NULL), WEFT_OK);
-    WT_EQ(save_with_room(other, folder, 1300, 2560), WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "no room for");
-    WT_ALL(has_weights_of(&w, folder, 1));
+    WT_FAILS(save_with_room(other, folder, 1300, 2560), WEFT_ERR_IO, "no room for");
+    WT_ALL(has_weights_of(w, folder, 1));
     WT_EQ(count_in(folder, ""), 4);
-    weft_module_release(m);
-    weft_module_release(other);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, m, other);
 }
 
 /* A folder is where a file would be: nothing else is touched. trial 4.6 */
-WT_TEST(shards__whose_name_is_taken_leave_what_was_there)
+WT_TEST_IN_WORLD(shards__whose_name_is_taken_leave_what_was_there, w)
 {
     static const char *const taken[] = {"model.safetensors", "model-00002-of-00005.safetensors"};
-    struct wt_world w = wt_world_open();
-    weft_module *m = model(&w, 1), *other = model(&w, 2);
+    weft_module *m = model(w, 1), *other = model(w, 2);
 
     for (int i = 0; i < 2; i++) {
         const char *folder = fresh_folder("taken");
@@ -181,12 +172,10 @@ WT_TEST(shards__whose_name_is_taken_leave_what_was_there)
         WT_ALL(true);
         WT_EQ(weft_weights_save_shards(other, folder, 600, NULL), WEFT_ERR_IO);
         WT_FAILED(WEFT_ERR_IO, "something is there that is no file");
-        WT_ALL(has_weights_of(&w, folder, 1));
+        WT_ALL(has_weights_of(w, folder, 1));
         WT_EQ(count_in(folder, ""), 5);
     }
-    weft_module_release(m);
-    weft_module_release(other);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, m, other);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "shards")); }

@@ -43,9 +43,8 @@ static double *golden_values(const weft_weight *w)
     return values;
 }
 
-WT_TEST(golden__every_tensor_is_read_as_python_wrote_it)
+WT_TEST_IN_WORLD(golden__every_tensor_is_read_as_python_wrote_it, w)
 {
-    struct wt_world w = wt_world_open();
     weft_weights *file = weft_weights_open(GOLDEN);
 
     WT_EQ(weft_weights_count(file), 13);
@@ -61,14 +60,12 @@ WT_TEST(golden__every_tensor_is_read_as_python_wrote_it)
         free(want);
     }
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(golden__every_rank_has_its_slices_in_any_layout)
+WT_TEST_IN_WORLD(golden__every_rank_has_its_slices_in_any_layout, w)
 {
     static const char *const layouts[] = {
         "R", "S(0)", "S(1)", "S(-1,balanced)", "SS(0,2)", "S(0,balanced)", "S(0|4,1,1)", "SS(1,3)"};
-    struct wt_world w = wt_world_open();
     weft_weights *file = weft_weights_open(GOLDEN);
     const weft_weight *weight = weft_weights_find(file, "real.bf16"); /* [6,5] */
     double *want = golden_values(weight);
@@ -77,21 +74,19 @@ WT_TEST(golden__every_rank_has_its_slices_in_any_layout)
         weft_placement p[WEFT_MAX_AXES];
         weft_tensor *t;
 
-        WT_EQ(weft_placements_on(p, w.mesh, layouts[i]), WEFT_OK);
-        t = weft_weights_read(file, weight->name, WEFT_AS(WEFT_F64), w.mesh, p);
-        WT_STILL(&w);
+        WT_EQ(weft_placements_on(p, w->mesh, layouts[i]), WEFT_OK);
+        t = weft_weights_read(file, weight->name, WEFT_AS(WEFT_F64), w->mesh, p);
+        WT_STILL(w);
         wt_note("%s", layouts[i]);
         WT_ALL(wt_near_full(t, want, WT_EXACT));
-        weft_ledger_reset(w.ledger);
+        weft_ledger_reset(w->ledger);
     }
     free(want);
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(read__numbers_are_converted)
+WT_TEST_IN_WORLD(read__numbers_are_converted, w)
 {
-    struct wt_world w = wt_world_open();
     weft_weights *file = weft_weights_open(GOLDEN);
     weft_tensor *t = weft_weights_read(file, "real.f64", WEFT_AS(WEFT_BF16), NULL, NULL);
     const weft_weight *weight = weft_weights_find(file, "real.f64");
@@ -108,12 +103,10 @@ WT_TEST(read__numbers_are_converted)
     t = weft_weights_read(file, "integer.i8", 0, NULL, NULL);
     WT_EQ(weft_tensor_dtype(t), WEFT_I32);
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(read__what_cannot_be_is_refused_on_all_ranks)
+WT_TEST_IN_WORLD(read__what_cannot_be_is_refused_on_all_ranks, w)
 {
-    struct wt_world w = wt_world_open();
     weft_weights *file = weft_weights_open(GOLDEN);
     weft_placement partial[] = {weft_partial(WEFT_SUM)};
     int64_t shape[] = {7, 5};
@@ -124,7 +117,7 @@ WT_TEST(read__what_cannot_be_is_refused_on_all_ranks)
     WT_FAILED(WEFT_ERR_DTYPE, "is F32, which cannot be read as i64");
     WT_ALL(!weft_weights_read(file, "integer.u8", WEFT_AS(WEFT_BOOL), NULL, NULL));
     WT_FAILED(WEFT_ERR_DTYPE, "is U8, which cannot be read as bool");
-    WT_ALL(!weft_weights_read(file, "real.f32", 0, w.mesh, partial));
+    WT_ALL(!weft_weights_read(file, "real.f32", 0, w->mesh, partial));
     WT_FAILED(WEFT_ERR_LAYOUT, "is partial");
     WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, 2, shape)), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "is [7,4], not [7,5]");
@@ -134,7 +127,6 @@ WT_TEST(read__what_cannot_be_is_refused_on_all_ranks)
     weft_set_default_device(WEFT_CPU);
     WT_FAILED(WEFT_ERR_STATE, "no elements");
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
 /* Pages that this thread touched for the first time. */
@@ -148,12 +140,11 @@ static long touched(void)
 
 /* 4 GiB, of which one rank of 1,024 reads 4 MiB. Reading all would take 65,536 page faults, at 16
  * pages each. */
-WT_TEST(read__a_rank_touches_its_slices_only)
+WT_TEST_IN_WORLD(read__a_rank_touches_its_slices_only, w)
 {
     enum { ROWS = 1 << 20, COLUMNS = 1024, RANKS = 1024, MINE = 5 };
     static const char header[] = "{\"big\":{\"dtype\":\"F32\",\"shape\":[1048576,1024],"
                                  "\"data_offsets\":[0,4294967296]}}";
-    struct wt_world w = wt_world_open();
     weft_mesh *many = weft_mesh_new_fake(MINE, "tp=%d", RANKS);
     weft_placement rows[] = {weft_shard(0)};
     const char *path = wt_scratch("big.safetensors");
@@ -189,7 +180,6 @@ WT_TEST(read__a_rank_touches_its_slices_only)
     WT_ALL(((float *)weft_data(t))[3] == 2.5f && ((float *)weft_data(t))[4] == 0);
     weft_weights_close(file);
     weft_mesh_release(many);
-    wt_world_close(&w);
 }
 
 /* ---- writing ---- */
@@ -200,41 +190,39 @@ static weft_weights *written(const char *path, const weft_named_tensor *tensors,
     return weft_weights_open(path);
 }
 
-WT_TEST(write__any_layout_reads_back_in_any_other)
+WT_TEST_IN_WORLD(write__any_layout_reads_back_in_any_other, w)
 {
     static const char *const layouts[] = {"R",       "S(0)",    "S(1)", "S(0,balanced)",
                                           "SS(1,3)", "S(1|3,2)"};
     enum { N = sizeof layouts / sizeof layouts[0] };
-    struct wt_world w = wt_world_open();
     weft_tensor *whole = wt_whole(WEFT_F32, 1, 11, 10);
     weft_named_tensor list[N];
     weft_weights *file;
 
     for (int i = 0; i < N; i++)
-        list[i] = (weft_named_tensor){layouts[i], wt_spread(&w, whole, layouts[i])};
+        list[i] = (weft_named_tensor){layouts[i], wt_spread(w, whole, layouts[i])};
     file = written(wt_scratch("any.safetensors"), list, N);
     WT_EQ(weft_weights_count(file), N);
     for (int i = 0; i < N * N; i++) {
         weft_placement p[WEFT_MAX_AXES];
         weft_tensor *t;
 
-        WT_EQ(weft_placements_on(p, w.mesh, layouts[i / N]), WEFT_OK);
-        t = weft_weights_read(file, layouts[i % N], 0, w.mesh, p);
+        WT_EQ(weft_placements_on(p, w->mesh, layouts[i / N]), WEFT_OK);
+        t = weft_weights_read(file, layouts[i % N], 0, w->mesh, p);
         wt_note("%s as %s", layouts[i % N], layouts[i / N]);
         WT_ALL(wt_near_tensors(t, whole, WT_EXACT));
     }
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(write__two_axes_write_replicas_once)
+WT_TEST_IN(write__two_axes_write_replicas_once, w,
+           wt_world_open_mesh("dp=%d,tp=%d", wt_ranks() % 2 ? 1 : 2,
+                              wt_ranks() / (wt_ranks() % 2 ? 1 : 2)))
 {
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", wt_ranks() % 2 ? 1 : 2,
-                                           wt_ranks() / (wt_ranks() % 2 ? 1 : 2));
     weft_tensor *whole = wt_whole(WEFT_BF16, 2, 5, 9);
-    weft_named_tensor list[] = {{"a", wt_spread(&w, whole, "R,S(1)")},
-                                {"b", wt_spread(&w, whole, "S(0),S(0)")},
-                                {"c", wt_spread(&w, whole, "S(1),R")},
+    weft_named_tensor list[] = {{"a", wt_spread(w, whole, "R,S(1)")},
+                                {"b", wt_spread(w, whole, "S(0),S(0)")},
+                                {"c", wt_spread(w, whole, "S(1),R")},
                                 {"plain", whole},
                                 {"scalar", weft_full(WEFT_F64, 0, NULL, 3.5)}};
     weft_weights *file = written(wt_scratch("two.safetensors"), list, 5);
@@ -244,13 +232,11 @@ WT_TEST(write__two_axes_write_replicas_once)
             wt_near_tensors(weft_weights_read(file, list[i].name, 0, NULL, NULL), whole, WT_EXACT));
     WT_ALL(weft_item(weft_weights_read(file, "scalar", 0, NULL, NULL)) == 3.5);
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(write__tied_tensors_are_stored_once_and_found_by_both_names)
+WT_TEST_IN_WORLD(write__tied_tensors_are_stored_once_and_found_by_both_names, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 1, 6, 4), "S(0)");
+    weft_tensor *t = wt_spread(w, wt_whole(WEFT_F32, 1, 6, 4), "S(0)");
     weft_named_tensor list[] = {{"wte", t}, {"head", t}};
     weft_weights *file = written(wt_scratch("tied.safetensors"), list, 2);
 
@@ -258,37 +244,30 @@ WT_TEST(write__tied_tensors_are_stored_once_and_found_by_both_names)
     WT_ALL(strcmp(weft_weights_find(file, "head")->name, "wte") == 0);
     WT_ALL(wt_near_tensors(weft_weights_read(file, "head", 0, NULL, NULL), t, WT_EXACT));
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
-WT_TEST(write__what_cannot_be_is_refused_and_the_old_file_stays)
+WT_TEST_IN_WORLD(write__what_cannot_be_is_refused_and_the_old_file_stays, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *t = wt_whole(WEFT_F32, 1, 2, 3);
     const char *path = wt_scratch("stays.safetensors");
     weft_named_tensor good[] = {{"t", t}}, twice[] = {{"t", t}, {"t", wt_whole(WEFT_F32, 2, 2, 3)}};
-    weft_named_tensor partial[] = {{"p", wt_partial(&w, t, WEFT_SUM)}}, unread[] = {{"\xff", t}};
+    weft_named_tensor partial[] = {{"p", wt_partial(w, t, WEFT_SUM)}}, unread[] = {{"\xff", t}};
     weft_weights *file = written(path, good, 1);
 
     weft_weights_close(file);
-    WT_EQ(weft_weights_write(path, twice, 2), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "'t' stands twice");
-    WT_EQ(weft_weights_write(path, unread, 1), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "not UTF-8");
-    WT_EQ(weft_weights_write(path, partial, 1), WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'p' is partial");
+    WT_FAILS(weft_weights_write(path, twice, 2), WEFT_ERR_ARG, "'t' stands twice");
+    WT_FAILS(weft_weights_write(path, unread, 1), WEFT_ERR_ARG, "not UTF-8");
+    WT_FAILS(weft_weights_write(path, partial, 1), WEFT_ERR_LAYOUT, "'p' is partial");
     WT_EQ(weft_weights_write(wt_scratch("no such folder/x"), good, 1), WEFT_ERR_IO);
     WT_FAILED(WEFT_ERR_IO, "cannot create");
     file = weft_weights_open(path);
     WT_ALL(wt_near_tensors(weft_weights_read(file, "t", 0, NULL, NULL), t, WT_EXACT));
     weft_weights_close(file);
-    wt_world_close(&w);
 }
 
 /* A list that differs from rank to rank would mix two files. */
-WT_TEST(write__ranks_must_agree)
+WT_TEST_IN_WORLD(write__ranks_must_agree, w)
 {
-    struct wt_world w = wt_world_open();
     weft_named_tensor list[] = {
         {wt_rank() == wt_ranks() - 1 ? "x" : "y", wt_whole(WEFT_F32, 1, 2, 3)}};
 
@@ -296,14 +275,12 @@ WT_TEST(write__ranks_must_agree)
         WT_EQ(weft_weights_write(wt_scratch("differ.safetensors"), list, 1), WEFT_ERR_ARG);
         WT_FAILED(WEFT_ERR_ARG, "the list of tensors on rank");
     }
-    wt_world_close(&w);
 }
 
 /* ---- an index of several files ---- */
 
-WT_TEST(index__several_files_are_one_set)
+WT_TEST_IN_WORLD(index__several_files_are_one_set, w)
 {
-    struct wt_world w = wt_world_open();
     weft_named_tensor one[] = {{"a", wt_whole(WEFT_F32, 1, 2, 3)}};
     weft_named_tensor two[] = {{"b", wt_whole(WEFT_F32, 2, 3, 2)},
                                {"c", wt_whole(WEFT_F32, 3, 1, 1)}};
@@ -320,10 +297,9 @@ WT_TEST(index__several_files_are_one_set)
     WT_EQ(weft_weights_count(set), 2);
     WT_ALL(wt_near_tensors(weft_weights_read(set, "c", 0, NULL, NULL), two[1].tensor, WT_EXACT));
     weft_weights_close(set);
-    wt_world_close(&w);
 }
 
-WT_TEST(index__a_wrong_one_is_refused)
+WT_TEST_IN_WORLD(index__a_wrong_one_is_refused, w)
 {
     static const struct {
         const char *text;
@@ -336,7 +312,6 @@ WT_TEST(index__a_wrong_one_is_refused)
         {"{\"weight_map\":{\"a\":7}}", WEFT_ERR_IO, "a number where a string"},
         {"{}", WEFT_ERR_IO, "no weight_map"},
         {"", WEFT_ERR_IO, "no value where an object"}};
-    struct wt_world w = wt_world_open();
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (wt_rank() == 0) wt_write_text(wt_scratch("bad.json"), cases[i].text);
@@ -346,7 +321,6 @@ WT_TEST(index__a_wrong_one_is_refused)
     }
     WT_ALL(!weft_weights_open(wt_scratch("nothing.safetensors")));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "nothing.safetensors");
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "weights")); }
