@@ -20,15 +20,6 @@ enum { SHAPES = sizeof some_shapes / sizeof *some_shapes };
 /** All the ways to lie in memory, one after the other. */
 static inline enum lie nth_lie(int i) { return (enum lie)(i % LIES); }
 
-/** A small call: prepare, run twice, drop; outputs are read. */
-static inline void call(wf_kernel_prepare *prepare, struct operand *y, int n_in,
-                        struct operand *const *in, const struct wf_scalars *scalars)
-{
-    struct wf_kernel_call k = {.op = "test", .n_in = n_in, .n_out = 1};
-
-    kernel_run(prepare, &k, &y, in, scalars);
-}
-
 /** Whole numbers from -half to half, for unsigned dtypes from 0. */
 static inline void operand_whole(struct operand *o, uint64_t seed, int half)
 {

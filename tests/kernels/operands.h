@@ -23,6 +23,7 @@ struct operand {
     struct wf_tensor_desc desc;
     char *memory, *data;
     double *values;
+    double *want; /* zeros, for what a test expects */
 };
 
 /** Row-major, with a gap after each row, with the last two dims turned, or with gaps everywhere. */
@@ -61,6 +62,7 @@ static inline struct operand operand_new(weft_dtype dtype, enum lie lie, int ndi
     memset(o.memory, 0x7b, (size_t)(last + 1) * wf_dtypes[dtype].size + 128);
     o.data = o.memory + 64;
     o.values = calloc((size_t)o.desc.numel + 1, sizeof *o.values);
+    o.want = calloc((size_t)o.desc.numel + 1, sizeof *o.want);
     return o;
 }
 
@@ -68,7 +70,18 @@ static inline void operand_free(struct operand *o)
 {
     free(o->memory);
     free(o->values);
+    free(o->want);
 }
+
+static inline void operands_free(struct operand *const *o, size_t count)
+{
+    for (size_t i = 0; i < count; i++) operand_free(o[i]);
+}
+
+/** Of the addresses of several. */
+#define OPERANDS_FREE(...)                                                                         \
+    operands_free((struct operand *[]){__VA_ARGS__},                                               \
+                  sizeof(struct operand *[]){__VA_ARGS__} / sizeof(struct operand *))
 
 /** Address of the element with this row-major number. */
 static inline void *operand_at(const struct operand *o, int64_t number)
@@ -141,6 +154,22 @@ static inline void kernel_run(wf_kernel_prepare *prepare, struct wf_kernel_call 
         wf_free(k->prep);
     for (int i = 0; i < k->n_out; i++)
         if (out[i]) operand_read(out[i]);
+}
+
+/** kernel_run of one result. */
+static inline void call_with(wf_kernel_prepare *prepare, const union wf_op_attrs *attrs,
+                             struct operand *y, int n_in, struct operand *const *in,
+                             const struct wf_scalars *scalars)
+{
+    struct wf_kernel_call k = {.op = "test", .n_in = n_in, .n_out = 1, .attrs = attrs};
+
+    kernel_run(prepare, &k, &y, in, scalars);
+}
+
+static inline void call(wf_kernel_prepare *prepare, struct operand *y, int n_in,
+                        struct operand *const *in, const struct wf_scalars *scalars)
+{
+    call_with(prepare, NULL, y, n_in, in, scalars);
 }
 
 /** Fails naming the worst element unless |got - want| <= bound (1 + |want|) everywhere. */

@@ -139,12 +139,7 @@ static void run_free(struct run *r)
     free(r->plain.o);
     free(r->plain.lse);
     free(r->plain.probs);
-    operand_free(&r->q);
-    operand_free(&r->k);
-    operand_free(&r->v);
-    operand_free(&r->g);
-    operand_free(&r->o);
-    operand_free(&r->lse);
+    OPERANDS_FREE(&r->q, &r->k, &r->v, &r->g, &r->o, &r->lse);
 }
 
 static const struct wf_scalars scalars = {.s = {SCALE}};
@@ -300,11 +295,6 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
                                .n_in = 1,
                                .n_out = 2,
                                .attrs = &(union wf_op_attrs){.attention = {.causal = c->causal}}};
-    struct wf_kernel_call grad = {.op = "attention_packed_grad",
-                                  .n_in = 4,
-                                  .n_out = 1,
-                                  .attrs =
-                                      &(union wf_op_attrs){.attention = {.causal = c->causal}}};
     double *want = calloc((size_t)qkv.desc.numel + 1, sizeof *want), *dx[3];
 
     for (int i = 0; i < 3; i++) {
@@ -317,16 +307,16 @@ static void check_packed(const struct attention_case *c, weft_dtype dtype, enum 
     expect_near("attention_packed", &r.o, r.plain.o, r.bound);
     expect_lse(&r);
     plain_backward(c, &r.plain, r.g.values, dx);
-    kernel_run(wf_cpu_attention_packed_grad, &grad, (struct operand *[]){&dqkv},
-               (struct operand *[]){&r.g, &qkv, &r.o, &r.lse}, &scalars);
+    call_with(wf_cpu_attention_packed_grad,
+              &(union wf_op_attrs){.attention = {.causal = c->causal}}, &dqkv, 4,
+              (struct operand *[]){&r.g, &qkv, &r.o, &r.lse}, &scalars);
     for (int i = 0; i < 3; i++) {
         move_third(c, want, dx[i], i, false);
         free(dx[i]);
     }
     expect_near("attention_packed_grad", &dqkv, want, 8 * r.bound);
     free(want);
-    operand_free(&qkv);
-    operand_free(&dqkv);
+    OPERANDS_FREE(&qkv, &dqkv);
     run_free(&r);
 }
 

@@ -40,7 +40,6 @@ static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index
     struct operand table = operand_noise(dtype, lie, 2, (int64_t[]){b->rows, b->cols}, 1);
     struct operand index = indices(index_dtype, lie);
     struct operand y = operand_new(dtype, PLAIN, 3, (int64_t[]){3, TOKENS / 3, b->cols});
-    struct wf_kernel_call k = {.op = "embedding", .n_in = 2, .n_out = 1};
     double want[TOKENS * COLS] = {0};
 
     set_box(&table.desc, b);
@@ -50,12 +49,9 @@ static void check_lookup(const struct box *b, weft_dtype dtype, weft_dtype index
         for (int64_t j = 0; j < b->cols && row >= 0 && row < b->rows; j++)
             want[i * b->cols + j] = table.values[row * b->cols + j];
     }
-    kernel_run(wf_cpu_embedding, &k, (struct operand *[]){&y}, (struct operand *[]){&table, &index},
-               NULL);
+    call(wf_cpu_embedding, &y, 2, (struct operand *[]){&table, &index}, NULL);
     expect_near("embedding", &y, want, 0);
-    operand_free(&table);
-    operand_free(&index);
-    operand_free(&y);
+    OPERANDS_FREE(&table, &index, &y);
 }
 
 WT_UNIT_TIMES(embedding__takes_rows_of_its_box_and_zeros_elsewhere, BOXES)
@@ -72,7 +68,6 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
     struct operand d = operand_noise(dtype, lie, 3, (int64_t[]){3, TOKENS / 3, b->cols}, 2);
     struct operand index = indices(index_dtype, lie);
     struct operand table = operand_new(dtype, PLAIN, 2, (int64_t[]){b->rows, b->cols});
-    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1, .attrs = &all_rows};
     double want[ROWS * COLS] = {0};
 
     set_box(&table.desc, b);
@@ -82,12 +77,9 @@ static void check_grad(const struct box *b, weft_dtype dtype, weft_dtype index_d
         for (int64_t j = 0; j < b->cols && row >= 0 && row < b->rows; j++)
             want[row * b->cols + j] += d.values[i * b->cols + j];
     }
-    kernel_run(wf_cpu_embedding_grad, &k, (struct operand *[]){&table},
-               (struct operand *[]){&d, &index}, NULL);
+    call_with(wf_cpu_embedding_grad, &all_rows, &table, 2, (struct operand *[]){&d, &index}, NULL);
     expect_near("embedding_grad", &table, want, dtype_bound(dtype));
-    operand_free(&table);
-    operand_free(&index);
-    operand_free(&d);
+    OPERANDS_FREE(&table, &index, &d);
 }
 
 WT_UNIT_TIMES(embedding_grad__adds_the_rows_of_its_box_and_zeros_the_rest, BOXES)
@@ -106,7 +98,6 @@ WT_UNIT(embedding_grad__sums_bf16_in_f32)
     struct operand d = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){257, 1});
     struct operand index = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){257});
     struct operand table = operand_new(WEFT_BF16, PLAIN, 2, (int64_t[]){2, 1});
-    struct wf_kernel_call k = {.op = "embedding_grad", .n_in = 2, .n_out = 1, .attrs = &all_rows};
 
     for (int64_t i = 0; i < 257; i++) {
         d.values[i] = 1 + 1.0 / 128;
@@ -114,12 +105,9 @@ WT_UNIT(embedding_grad__sums_bf16_in_f32)
     }
     operand_write(&d);
     operand_write(&index);
-    kernel_run(wf_cpu_embedding_grad, &k, (struct operand *[]){&table},
-               (struct operand *[]){&d, &index}, NULL);
+    call_with(wf_cpu_embedding_grad, &all_rows, &table, 2, (struct operand *[]){&d, &index}, NULL);
     expect_near("embedding_grad", &table, (double[]){0, 257 * (1 + 1.0 / 128)}, 1.0 / 256);
-    operand_free(&table);
-    operand_free(&index);
-    operand_free(&d);
+    OPERANDS_FREE(&table, &index, &d);
 }
 
 static jmp_buf died;
@@ -145,9 +133,7 @@ static bool dies(int64_t bad, const struct box *b)
         dead = true;
     wf_die_set_handler(NULL);
     k.drop(k.prep);
-    operand_free(&table);
-    operand_free(&index);
-    operand_free(&y);
+    OPERANDS_FREE(&table, &index, &y);
     return dead;
 }
 
@@ -157,22 +143,6 @@ WT_UNIT(embedding__an_index_outside_the_global_table_is_fatal)
     ck_assert(dies(-1, &boxes[0]));
     ck_assert(dies(ROWS, &boxes[1]));
     ck_assert(!dies(ROWS - 1, &boxes[1])); /* another rank's row */
-}
-
-WT_UNIT(embedding__refuses_indices_that_are_no_integers)
-{
-    struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 2});
-    struct operand index = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){2});
-    struct wf_kernel_call k = {.op = "embedding",
-                               .n_in = 2,
-                               .n_out = 1,
-                               .in = {&table.desc, &index.desc},
-                               .out = {&table.desc}};
-
-    ck_assert_int_eq(wf_cpu_embedding(&k), WEFT_ERR_DTYPE);
-    weft_error_clear();
-    operand_free(&table);
-    operand_free(&index);
 }
 
 int main(void) { return wt_unit_main("embedding"); }

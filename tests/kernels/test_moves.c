@@ -10,8 +10,7 @@ static void check_copy(weft_dtype dtype, enum lie lie, const struct sizes *shape
     call(wf_cpu_copy, &y, 1, (struct operand *[]){&x}, NULL);
     expect_near("copy", &y, x.values, 0);
     expect_guards(&y);
-    operand_free(&x);
-    operand_free(&y);
+    OPERANDS_FREE(&x, &y);
 }
 
 WT_UNIT(copy__makes_row_major)
@@ -47,8 +46,7 @@ WT_UNIT(copy__follows_any_permutation)
         call(wf_cpu_copy, &y, 1, (struct operand *[]){&turned}, NULL);
         expect_near("permuted copy", &y, turned.values, 0);
         free(turned.values);
-        operand_free(&x);
-        operand_free(&y);
+        OPERANDS_FREE(&x, &y);
     }
 }
 
@@ -63,8 +61,7 @@ WT_UNIT(copy__expands_repeated_dims)
         operand_repeat(&x, dim);
         call(wf_cpu_copy, &y, 1, (struct operand *[]){&x}, NULL);
         expect_near("expanded copy", &y, x.values, 0);
-        operand_free(&x);
-        operand_free(&y);
+        OPERANDS_FREE(&x, &y);
     }
 }
 
@@ -90,7 +87,6 @@ WT_UNIT(cast__goes_between_any_two)
             weft_dtype to = (weft_dtype)(pair % WEFT_DTYPE_COUNT);
             struct operand x = operand_new(from, nth_lie(i), some_shapes[i].ndim, some_shapes[i].n);
             struct operand y = operand_new(to, PLAIN, some_shapes[i].ndim, some_shapes[i].n);
-            double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
 
             operand_whole(&x, 9, 60);
             for (int64_t j = 0; j < x.desc.numel && wf_dtypes[from].is_float; j++)
@@ -98,13 +94,11 @@ WT_UNIT(cast__goes_between_any_two)
             for (int64_t j = 0; j < x.desc.numel && to == WEFT_U8; j++)
                 x.values[j] = fabs(x.values[j]);
             operand_write(&x);
-            for (int64_t j = 0; j < x.desc.numel; j++) want[j] = as_dtype(to, x.values[j]);
+            for (int64_t j = 0; j < x.desc.numel; j++) y.want[j] = as_dtype(to, x.values[j]);
             call(wf_cpu_cast, &y, 1, (struct operand *[]){&x}, &scalars);
-            expect_near("cast", &y, want, 0);
+            expect_near("cast", &y, y.want, 0);
             expect_guards(&y);
-            operand_free(&x);
-            operand_free(&y);
-            free(want);
+            OPERANDS_FREE(&x, &y);
         }
 }
 
@@ -123,8 +117,7 @@ WT_UNIT(cast__rounds_to_even_and_keeps_nan)
         memcpy(x.data, bits, sizeof bits);
         call(wf_cpu_cast, &y, 1, (struct operand *[]){&x}, &scalars);
         ck_assert_mem_eq(y.data, want, sizeof want);
-        operand_free(&x);
-        operand_free(&y);
+        OPERANDS_FREE(&x, &y);
     }
 }
 
@@ -161,9 +154,7 @@ WT_UNIT(cast__beyond_an_integers_range_gives_the_nearest)
                       : whole < -0x1p63 ? large == INT64_MIN
                                         : large == (int64_t)whole);
         }
-        operand_free(&x);
-        operand_free(&i32);
-        operand_free(&i64);
+        OPERANDS_FREE(&x, &i32, &i64);
     }
 }
 
@@ -186,22 +177,17 @@ WT_UNIT(where__broadcasts_all_three)
             struct operand a = operand_new((weft_dtype)t, GAPS, s[1].ndim, s[1].n);
             struct operand b = operand_new((weft_dtype)t, PLAIN, s[2].ndim, s[2].n);
             struct operand y = operand_new((weft_dtype)t, PLAIN, s[3].ndim, s[3].n);
-            double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
             operand_whole(&p, 1, 1);
             operand_whole(&a, 2, 50);
             operand_whole(&b, 3, 50);
             for (int64_t i = 0; i < y.desc.numel; i++)
-                want[i] = p.values[broadcast_number(&p.desc, &y.desc, i)] != 0
-                              ? a.values[broadcast_number(&a.desc, &y.desc, i)]
-                              : b.values[broadcast_number(&b.desc, &y.desc, i)];
+                y.want[i] = p.values[broadcast_number(&p.desc, &y.desc, i)] != 0
+                                ? a.values[broadcast_number(&a.desc, &y.desc, i)]
+                                : b.values[broadcast_number(&b.desc, &y.desc, i)];
             call(wf_cpu_where, &y, 3, (struct operand *[]){&p, &a, &b}, &scalars);
-            expect_near("where", &y, want, 0);
-            operand_free(&p);
-            operand_free(&a);
-            operand_free(&b);
-            operand_free(&y);
-            free(want);
+            expect_near("where", &y, y.want, 0);
+            OPERANDS_FREE(&p, &a, &b, &y);
         }
 }
 
@@ -215,17 +201,15 @@ WT_UNIT(fill__writes_every_element)
             struct wf_scalars scalars = {.s = {values[i % 3]}};
             struct operand y =
                 operand_new((weft_dtype)t, PLAIN, some_shapes[i / 3].ndim, some_shapes[i / 3].n);
-            double *want = calloc((size_t)y.desc.numel + 1, sizeof *want);
 
             for (int64_t j = 0; j < y.desc.numel; j++)
-                want[j] = t == WEFT_BOOL          ? values[i % 3] != 0
-                          : wf_dtypes[t].is_float ? values[i % 3]
-                                                  : trunc(values[i % 3]);
+                y.want[j] = t == WEFT_BOOL          ? values[i % 3] != 0
+                            : wf_dtypes[t].is_float ? values[i % 3]
+                                                    : trunc(values[i % 3]);
             call(wf_cpu_fill, &y, 0, NULL, &scalars);
-            expect_near("fill", &y, want, 0);
+            expect_near("fill", &y, y.want, 0);
             expect_guards(&y);
             operand_free(&y);
-            free(want);
         }
 }
 
@@ -237,10 +221,6 @@ WT_UNIT(cat__joins_along_any_dim)
         for (int dim = 0; dim < 3; dim++) {
             int64_t shape[] = {3, 4, 6}, at = 0;
             struct operand x[4], *in[4], y;
-            struct wf_kernel_call k = {.op = "cat",
-                                       .n_in = 4,
-                                       .n_out = 1,
-                                       .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
 
             for (int i = 0; i < 4; i++) {
                 shape[dim] = parts[i];
@@ -250,7 +230,7 @@ WT_UNIT(cat__joins_along_any_dim)
             }
             shape[dim] = 8;
             y = operand_new((weft_dtype)t, PLAIN, 3, shape);
-            kernel_run(wf_cpu_cat, &k, (struct operand *[]){&y}, in, NULL);
+            call_with(wf_cpu_cat, &(union wf_op_attrs){.dim = {.dim = dim}}, &y, 4, in, NULL);
             expect_guards(&y);
             for (int i = 0; i < 4; at += parts[i++])
                 for (int64_t j = 0; j < x[i].desc.numel; j++) {
@@ -273,17 +253,13 @@ WT_UNIT(slice_grad__is_zero_outside_the_slice)
         int dim = c % 3, first = c / 3 % 4;
         int64_t small[] = {4, 5, 6}, whole[] = {4, 5, 6};
         struct wf_scalars scalars = {.v = {first}};
-        struct wf_kernel_call k = {.op = "slice_grad",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .attrs = &(union wf_op_attrs){.slice = {.dim = dim}}};
         struct operand d, y;
 
         small[dim] = first == 3 ? 0 : 2;
         d = operand_noise(WEFT_F32, nth_lie(c / 12), 3, small, 5);
         y = operand_new(WEFT_F32, PLAIN, 3, whole);
-        kernel_run(wf_cpu_slice_grad, &k, (struct operand *[]){&y}, (struct operand *[]){&d},
-                   &scalars);
+        call_with(wf_cpu_slice_grad, &(union wf_op_attrs){.slice = {.dim = dim}}, &y, 1,
+                  (struct operand *[]){&d}, &scalars);
         expect_guards(&y);
         for (int64_t i = 0; i < 120; i++) {
             int64_t n[] = {i / 30, i / 6 % 5, i % 6}, in = n[dim] - first;
@@ -294,8 +270,7 @@ WT_UNIT(slice_grad__is_zero_outside_the_slice)
                 want = d.values[(n[0] * small[1] + n[1]) * small[2] + n[2]];
             ck_assert(y.values[i] == want);
         }
-        operand_free(&d);
-        operand_free(&y);
+        OPERANDS_FREE(&d, &y);
     }
 }
 

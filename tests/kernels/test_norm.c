@@ -105,9 +105,7 @@ static void check_forward(bool layer, weft_dtype dtype, enum lie lie, const stru
     if (layer) expect_near("mean", &mean, c.mean.values, bound(c.real));
     expect_guards(&y);
     expect_guards(&rstd);
-    operand_free(&y);
-    operand_free(&mean);
-    operand_free(&rstd);
+    OPERANDS_FREE(&y, &mean, &rstd);
     case_free(&c);
 }
 
@@ -133,9 +131,7 @@ static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct 
     if (wanted > 0) expect_near("dweight", &dw, c.dw, loose * bound(dtype));
     if (wanted > 1 && layer) expect_near("dbias", &db, c.db, loose * bound(dtype));
     expect_guards(&dx);
-    operand_free(&dx);
-    operand_free(&dw);
-    operand_free(&db);
+    OPERANDS_FREE(&dx, &dw, &db);
     case_free(&c);
 }
 
@@ -172,8 +168,7 @@ WT_UNIT(layer_norm__large_mean_keeps_small_spread)
         operand_write(&x);
         kernel_run(wf_cpu_layer_norm, &k, out, in, &scalars);
         for (int i = 0; i < 1024; i++) ck_assert(fabs(y.values[i] - (i % 2 ? 1 : -1)) < 1e-5);
-        operand_free(&x);
-        operand_free(&y);
+        OPERANDS_FREE(&x, &y);
     }
 }
 

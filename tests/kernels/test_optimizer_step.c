@@ -203,8 +203,7 @@ static void check_sums(weft_dtype dtype, int64_t n)
     expect_near("limit", &x, want, 0);
     expect_guards(&x);
     expect_guards(&y);
-    operand_free(&x);
-    operand_free(&y);
+    OPERANDS_FREE(&x, &y);
     free(want);
 }
 

@@ -29,9 +29,6 @@ static void check_forward(bool logs, weft_dtype dtype, enum lie lie, const struc
 {
     struct operand x = operand_noise(dtype, lie, s->ndim, s->n, 1);
     struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
-    struct wf_kernel_call k = {
-        .op = "softmax", .n_in = 1, .n_out = 1, .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
-    double *want = calloc((size_t)x.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < x.desc.numel; i++) x.values[i] = 20 * x.values[i] + 100;
     operand_write(&x);
@@ -39,16 +36,14 @@ static void check_forward(bool logs, weft_dtype dtype, enum lie lie, const struc
         int64_t base, step;
 
         row_of(s, dim, i, &base, &step);
-        want[i] = x.values[i] - row_log_sum(x.values + base, s->n[dim], step);
-        if (!logs) want[i] = exp(want[i]);
+        y.want[i] = x.values[i] - row_log_sum(x.values + base, s->n[dim], step);
+        if (!logs) y.want[i] = exp(y.want[i]);
     }
-    kernel_run(logs ? wf_cpu_log_softmax : wf_cpu_softmax, &k, (struct operand *[]){&y},
-               (struct operand *[]){&x}, NULL);
-    expect_near("softmax", &y, want, dtype == WEFT_F64 ? 1e-13 : dtype == WEFT_F32 ? 4e-6 : 1e-2);
+    call_with(logs ? wf_cpu_log_softmax : wf_cpu_softmax, &(union wf_op_attrs){.dim = {.dim = dim}},
+              &y, 1, (struct operand *[]){&x}, NULL);
+    expect_near("softmax", &y, y.want, dtype == WEFT_F64 ? 1e-13 : dtype == WEFT_F32 ? 4e-6 : 1e-2);
     expect_guards(&y);
-    operand_free(&x);
-    operand_free(&y);
-    free(want);
+    OPERANDS_FREE(&x, &y);
 }
 
 static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct sizes *s, int dim)
@@ -56,11 +51,6 @@ static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct s
     struct operand d = operand_noise(dtype, lie, s->ndim, s->n, 2);
     struct operand y = operand_noise(dtype, lie == TURNED ? PLAIN : lie, s->ndim, s->n, 3);
     struct operand dx = operand_new(dtype, PLAIN, s->ndim, s->n);
-    struct wf_kernel_call k = {.op = "softmax_grad",
-                               .n_in = 2,
-                               .n_out = 1,
-                               .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
-    double *want = calloc((size_t)d.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < d.desc.numel; i++) {
         int64_t base, step;
@@ -69,18 +59,17 @@ static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct s
         row_of(s, dim, i, &base, &step);
         for (int64_t j = 0; j < s->n[dim]; j++)
             sum += d.values[base + j * step] * (logs ? 1 : y.values[base + j * step]);
-        want[i] = logs ? d.values[i] - exp(y.values[i]) * sum : y.values[i] * (d.values[i] - sum);
+        dx.want[i] =
+            logs ? d.values[i] - exp(y.values[i]) * sum : y.values[i] * (d.values[i] - sum);
     }
-    kernel_run(logs ? wf_cpu_log_softmax_grad : wf_cpu_softmax_grad, &k, (struct operand *[]){&dx},
-               (struct operand *[]){&d, &y}, NULL);
-    expect_near("softmax_grad", &dx, want,
+    call_with(logs ? wf_cpu_log_softmax_grad : wf_cpu_softmax_grad,
+              &(union wf_op_attrs){.dim = {.dim = dim}}, &dx, 2, (struct operand *[]){&d, &y},
+              NULL);
+    expect_near("softmax_grad", &dx, dx.want,
                 dtype == WEFT_F64   ? 1e-12
                 : dtype == WEFT_F32 ? 2e-5
                                     : 1e-2);
-    operand_free(&d);
-    operand_free(&y);
-    operand_free(&dx);
-    free(want);
+    OPERANDS_FREE(&d, &y, &dx);
 }
 
 WT_UNIT(softmax__equals_plain_loops)
@@ -111,23 +100,19 @@ WT_UNIT(softmax__masked_and_infinite_scores)
     for (int dim = 0; dim < 2; dim++) {
         struct operand x = operand_new(WEFT_F32, PLAIN, 2, shape);
         struct operand y = operand_new(WEFT_F32, PLAIN, 2, shape);
-        struct wf_kernel_call k = {.op = "softmax",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .attrs = &(union wf_op_attrs){.dim = {.dim = dim}}};
 
         for (int i = 0; i < 120; i++) x.values[i] = -INFINITY;
         for (int i = 0; i < 3; i++)
             x.values[i * 41] = 3; /* one score in each row and column 0..2 */
         operand_write(&x);
-        kernel_run(wf_cpu_softmax, &k, (struct operand *[]){&y}, (struct operand *[]){&x}, NULL);
+        call_with(wf_cpu_softmax, &(union wf_op_attrs){.dim = {.dim = dim}}, &y, 1,
+                  (struct operand *[]){&x}, NULL);
         for (int i = 0; i < 3; i++) {
             ck_assert(y.values[i * 41] == 1);
             ck_assert(y.values[(i * 41 + 40) % 120 / 40 * 40 + i] == 0 || dim == 1);
             ck_assert(y.values[i * 40 + 39] == 0 || (dim == 0 && isnan(y.values[i * 40 + 39])));
         }
-        operand_free(&x);
-        operand_free(&y);
+        OPERANDS_FREE(&x, &y);
     }
 }
 

@@ -74,9 +74,7 @@ static void measure(int f, weft_dtype dtype)
                       functions[f].name, wf_dtypes[dtype].name, wf_kernels_isa_level(), x.values[i],
                       error);
     }
-    operand_free(&x);
-    operand_free(&y);
-    operand_free(&one);
+    OPERANDS_FREE(&x, &y, &one);
 }
 
 WT_UNIT(functions__stay_within_their_ulps)
@@ -127,8 +125,7 @@ WT_UNIT(functions__go_to_their_limits)
                 if (fabs(got - want) < 1e-6 * fabs(want)) got = want;
                 same(limits[f].name, at[i], got, want);
             }
-            operand_free(&x);
-            operand_free(&y);
+            OPERANDS_FREE(&x, &y);
         }
 }
 
@@ -164,9 +161,7 @@ WT_UNIT(pow__agrees_with_libm_everywhere)
                           "isa %d: %g ^ %g is %g, not %g", wf_kernels_isa_level(), a.values[i],
                           b.values[i], y.values[i], want);
         }
-        operand_free(&a);
-        operand_free(&b);
-        operand_free(&y);
+        OPERANDS_FREE(&a, &b, &y);
     }
 }
 

@@ -50,12 +50,7 @@ static struct loss loss_new(const struct columns *part, const struct terms *t, w
 
 static void loss_free(struct loss *l)
 {
-    operand_free(&l->z);
-    operand_free(&l->m);
-    operand_free(&l->target);
-    operand_free(&l->sp);
-    operand_free(&l->g);
-    operand_free(&l->weight);
+    OPERANDS_FREE(&l->z, &l->m, &l->target, &l->sp, &l->g, &l->weight);
 }
 
 static struct operand *weight_of(struct loss *l) { return l->terms->weighted ? &l->weight : NULL; }
@@ -84,7 +79,6 @@ static double together(const struct loss *l, int64_t i)
 static void check_sum(struct loss *l)
 {
     struct operand y = operand_new(l->sums, PLAIN, 3, (int64_t[]){2, LEAD, TOKENS});
-    struct wf_kernel_call k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
     double want[2 * ROWS] = {0};
 
     for (int64_t i = 0; i < ROWS; i++) {
@@ -95,8 +89,8 @@ static void check_sum(struct loss *l)
             if (is_class(l, i)) want[ROWS + i] += term(l, i, l->part->first + j) * (z[j] - m);
         }
     }
-    kernel_run(wf_cpu_xent_sum, &k, (struct operand *[]){&y},
-               (struct operand *[]){&l->z, &l->m, &l->target, weight_of(l)}, &l->scalars);
+    call(wf_cpu_xent_sum, &y, 4, (struct operand *[]){&l->z, &l->m, &l->target, weight_of(l)},
+         &l->scalars);
     expect_near("xent_sum", &y, want, dtype_bound(l->sums));
     operand_free(&y);
 }
@@ -120,15 +114,12 @@ static void check_loss(struct loss *l)
                (struct operand *[]){&l->sp, &l->m, &l->target, weight_of(l)}, &l->scalars);
     expect_near("xent_loss", &y, want, dtype_bound(l->sums));
     expect_near("xent_loss totals", &totals, sums, 4 * dtype_bound(l->sums));
-    operand_free(&y);
-    operand_free(&totals);
+    OPERANDS_FREE(&y, &totals);
 }
 
 static void check_grad(struct loss *l, weft_dtype dtype)
 {
     struct operand dz = operand_new(dtype, PLAIN, 3, l->z.desc.shape);
-    struct wf_kernel_call k = {.op = "xent_grad", .n_in = 6, .n_out = 1};
-    double *want = calloc((size_t)dz.desc.numel + 1, sizeof *want);
 
     for (int64_t i = 0; i < ROWS; i++)
         for (int64_t j = 0; j < l->part->count && is_class(l, i); j++) {
@@ -137,13 +128,11 @@ static void check_grad(struct loss *l, weft_dtype dtype)
             double share = exp(l->z.values[at] - l->m.values[i]) / s;
 
             share *= together(l, i) + 2 * l->terms->z_loss * lse;
-            want[at] = l->g.values[i] * (share - term(l, i, l->part->first + j));
+            dz.want[at] = l->g.values[i] * (share - term(l, i, l->part->first + j));
         }
-    kernel_run(wf_cpu_xent_grad, &k, (struct operand *[]){&dz},
-               (struct operand *[]){&l->z, &l->m, &l->sp, &l->target, &l->g, weight_of(l)},
-               &l->scalars);
-    expect_near("xent_grad", &dz, want, dtype_bound(dtype));
-    free(want);
+    call(wf_cpu_xent_grad, &dz, 6,
+         (struct operand *[]){&l->z, &l->m, &l->sp, &l->target, &l->g, weight_of(l)}, &l->scalars);
+    expect_near("xent_grad", &dz, dz.want, dtype_bound(dtype));
     operand_free(&dz);
 }
 
@@ -170,7 +159,6 @@ WT_UNIT(xent__large_logits_neither_overflow_nor_lose_the_loss)
         struct operand m = operand_new(WEFT_F32, PLAIN, 1, (int64_t[]){1});
         struct operand target = operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1});
         struct operand sp = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){2, 1});
-        struct wf_kernel_call k = {.op = "xent_sum", .n_in = 4, .n_out = 1};
 
         for (int i = 0; i < 40; i++) z.values[i] = i == 7 ? 3000 : i == 8 ? -INFINITY : -3000;
         m.values[0] = 3000;
@@ -178,15 +166,11 @@ WT_UNIT(xent__large_logits_neither_overflow_nor_lose_the_loss)
         operand_write(&z);
         operand_write(&m);
         operand_write(&target);
-        kernel_run(wf_cpu_xent_sum, &k, (struct operand *[]){&sp},
-                   (struct operand *[]){&z, &m, &target, NULL},
-                   &(struct wf_scalars){.v = {IGNORE}});
+        call(wf_cpu_xent_sum, &sp, 4, (struct operand *[]){&z, &m, &target, NULL},
+             &(struct wf_scalars){.v = {IGNORE}});
         ck_assert_double_eq(sp.values[0], 1);
         ck_assert_double_eq(sp.values[1], -INFINITY);
-        operand_free(&z);
-        operand_free(&m);
-        operand_free(&target);
-        operand_free(&sp);
+        OPERANDS_FREE(&z, &m, &target, &sp);
     }
 }
 
@@ -209,8 +193,7 @@ WT_UNIT(xent__a_target_that_is_no_class_is_counted_and_its_loss_is_no_number)
         for (int i = 0; i < ROWS; i++) ck_assert_int_eq(isnan(y.values[i]) != 0, i == 1 || i == 4);
         ck_assert(isnan(totals.values[0]));
         ck_assert_double_eq(totals.values[2], 2);
-        operand_free(&totals);
-        operand_free(&y);
+        OPERANDS_FREE(&totals, &y);
         loss_free(&l);
     }
 }
@@ -228,11 +211,7 @@ WT_UNIT(xent__of_no_rows_has_totals)
                (struct operand *[]){&sp, &m, &target, NULL},
                &(struct wf_scalars){.v = {IGNORE, 5}});
     expect_near("xent_loss totals", &totals, (double[3]){0}, 0);
-    operand_free(&sp);
-    operand_free(&m);
-    operand_free(&target);
-    operand_free(&y);
-    operand_free(&totals);
+    OPERANDS_FREE(&sp, &m, &target, &y, &totals);
 }
 
 int main(void) { return wt_unit_main("xent"); }
