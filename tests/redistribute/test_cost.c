@@ -54,8 +54,7 @@ WT_UNIT(bytes__of_a_plan_are_those_of_its_steps)
     ck_assert_int_eq(wf_redist_print(plan, text, 5), 60);
     ck_assert_str_eq(text, "b: P");
     wf_redist_plan_free(plan);
-    wf_layout_release(from);
-    wf_layout_release(to);
+    WT_RELEASE(wf_layout_release, from, to);
     weft_mesh_release(mesh);
 }
 
@@ -67,8 +66,7 @@ static double time_of(const struct wt_grid *size, const int64_t *shape, const ch
                      *target = wt_fake_layout(mesh, to, 2, shape);
     double time = wf_redist_estimated_time(source, target->placements);
 
-    wf_layout_release(source);
-    wf_layout_release(target);
+    WT_RELEASE(wf_layout_release, source, target);
     weft_mesh_release(mesh);
     return time;
 }

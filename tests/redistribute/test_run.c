@@ -393,9 +393,7 @@ static weft_status run_scene(const struct scene *s, struct board *board, weft_me
     barrier();
     if (block) wf_block_release(block);
     wf_redist_plan_free(plan);
-    wf_layout_release(from);
-    wf_layout_release(to);
-    wf_layout_release(rows);
+    WT_RELEASE(wf_layout_release, from, to, rows);
     free(source);
     return status;
 }
@@ -499,8 +497,7 @@ static int steady(void *payload)
     NEED(wf_pool_stats(WF_MEM_COMM).live == 0);
     wf_block_release(source);
     wf_redist_plan_free(plan);
-    wf_layout_release(from);
-    wf_layout_release(to);
+    WT_RELEASE(wf_layout_release, from, to);
     weft_mesh_release(mesh);
     wf_pool_finalize();
     return 0;
@@ -528,8 +525,7 @@ static int outside(void *payload)
         wf_block_release(block);
     }
     wf_redist_plan_free(plan);
-    wf_layout_release(from);
-    wf_layout_release(to);
+    WT_RELEASE(wf_layout_release, from, to);
     weft_mesh_release(mesh);
     wf_pool_finalize();
     return 0;

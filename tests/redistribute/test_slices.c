@@ -14,13 +14,6 @@ static const char *const cuts[] = {"S(0),R",       "R,S(0)",          "S(0),S(0)
 
 enum { CUTS = sizeof cuts / sizeof cuts[0], COLUMNS = 6 };
 
-static struct wt_world open_grid(void)
-{
-    int rows = wt_ranks() % 2 == 0 ? 2 : 1;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", rows, wt_ranks() / rows);
-}
-
 /* How many ranks cut dim 0. */
 static int ways_of(const weft_tensor *x)
 {
@@ -94,7 +87,7 @@ WT_TEST(slice__of_a_cut_dim_sends_itself_only)
 
     for (int k = 0; k < 3; k++) {
         int64_t n = sizes[k];
-        struct wt_world w = open_grid();
+        struct wt_world w = wt_world_open_grid();
         weft_tensor *plain = wt_whole(WEFT_F64, 0, n, COLUMNS);
 
         for (int i = 0; i < CUTS; i++) {
@@ -111,69 +104,59 @@ WT_TEST(slice__of_a_cut_dim_sends_itself_only)
 }
 
 /* trial 4.5: with ranks that hold nothing, one dim only, and each position. */
-WT_TEST(select__of_every_position)
+WT_TEST_TIMES_IN_WORLD(select__of_every_position, w, k, 2)
 {
     const int64_t sizes[] = {20, 17};
+    weft_tensor *plain = weft_reshape(wt_whole(WEFT_F32, 0, sizes[k], 1), 1, &sizes[k]);
+    weft_tensor *x = wt_spread(w, plain, "S(0)");
 
-    for (int k = 0; k < 2; k++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *plain = weft_reshape(wt_whole(WEFT_F32, 0, sizes[k], 1), 1, &sizes[k]);
-        weft_tensor *x = wt_spread(&w, plain, "S(0)");
+    for (int64_t i = 0; i < sizes[k]; i++) {
+        weft_tensor *y = weft_select(x, 0, i);
 
-        for (int64_t i = 0; i < sizes[k]; i++) {
-            weft_tensor *y = weft_select(x, 0, i);
-
-            WT_ALL(y && wt_is_placed(y, "R") &&
-                   weft_item(y) == weft_item(weft_select(plain, 0, i)));
-            WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
-        }
-        wt_world_close(&w);
+        WT_ALL(y && wt_is_placed(y, "R") && weft_item(y) == weft_item(weft_select(plain, 0, i)));
+        WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
     }
 }
 
 /* trial 4.5: forward one position and backward nothing, where everything was sent twice. */
-WT_TEST(select__costs_a_position_forward_and_backward)
+WT_TEST_IN_WORLD(select__costs_a_position_forward_and_backward, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *plain = wt_whole3(WEFT_F32, 0, 2, 36, 12), *x = wt_spread(&w, plain, "S(1)"), *y;
+    weft_tensor *plain = wt_whole3(WEFT_F32, 0, 2, 36, 12), *x = wt_spread(w, plain, "S(1)"), *y;
     weft_ledger_sum sum;
 
     WT_ALL(weft_set_requires_grad(x, true) != NULL);
     y = weft_select(x, 1, -1);
-    sum = weft_ledger_total(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL);
+    sum = weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL);
     WT_EQ(sum.bytes, wt_ranks() > 1 ? 2 * 12 * 4 : 0);
     WT_EQ(sum.count, wt_ranks() > 1);
-    wt_moved(&w, WEFT_COLL_COUNT);
+    wt_moved(w, WEFT_COLL_COUNT);
     WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "S(1)"));
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* Partial sums pass, and what cannot be added up goes the other way; the guard sees what is sent.
  */
-WT_TEST(slice__of_other_operands)
+WT_TEST_IN(slice__of_other_operands, w, wt_world_open_grid())
 {
-    struct wt_world w = open_grid();
     weft_tensor *ints = wt_whole(WEFT_I64, 0, 40, 3), *flags = weft_gt(ints, weft_neg(ints));
     weft_tensor *plain = wt_whole(WEFT_F64, 0, 40, 3), *x, *y;
 
-    WT_ALL(wt_near_tensors(weft_slice(wt_spread(&w, ints, "S(0),S(0)"), 0, 3, 4),
+    WT_ALL(wt_near_tensors(weft_slice(wt_spread(w, ints, "S(0),S(0)"), 0, 3, 4),
                            weft_slice(ints, 0, 3, 4), WT_EXACT));
-    WT_ALL(wt_near_tensors(weft_slice(wt_spread(&w, flags, "S(0),S(0)"), 0, 39, 40),
+    WT_ALL(wt_near_tensors(weft_slice(wt_spread(w, flags, "S(0),S(0)"), 0, 39, 40),
                            weft_slice(flags, 0, 39, 40), WT_EXACT));
-    x = weft_redistribute(wt_spread(&w, plain, "S(1),S(0)"),
+    x = weft_redistribute(wt_spread(w, plain, "S(1),S(0)"),
                           (weft_placement[]){weft_partial(WEFT_SUM), weft_shard(0)});
     y = weft_slice(x, 0, 20, 21);
     WT_ALL(y && weft_is_partial(weft_tensor_placement(y, 0)));
     WT_ALL(wt_near_tensors(y, weft_slice(plain, 0, 20, 21), WT_EXACT));
-    x = wt_spread(&w, plain, "R,S(0)");
+    x = wt_spread(w, plain, "R,S(0)");
     weft_guard_open(WEFT_GUARD_ERROR);
     y = weft_slice(x, 0, 1, 2);
     weft_guard_close();
-    WT_ALL((y != NULL) == (weft_mesh_axis_size(w.mesh, 1) == 1));
+    WT_ALL((y != NULL) == (weft_mesh_axis_size(w->mesh, 1) == 1));
     if (!y) WT_FAILED(WEFT_ERR_LAYOUT, "slice");
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "slices"); }

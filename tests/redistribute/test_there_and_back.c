@@ -1,8 +1,8 @@
 /*
  * test_there_and_back.c: random meshes, shapes, sources and targets through the public functions,
- * forward and backward, against the tensor that one process would hold. Some ranks may be outside
- * the mesh. Plans of every kind of
- * placement on more ranks: test_run.c.
+ * forward and backward, against the tensor that one process would hold (traps 3 and 11 of other
+ * libraries: factors of n in gradients, inner axes that are not undone first). Some ranks may be
+ * outside the mesh. Plans of every kind of placement on more ranks: test_run.c.
  */
 /* ranks: 2 3 4 6 8 */
 /* mpi: 2 4 */

@@ -217,8 +217,7 @@ WT_TEST(to_mesh__any_two_meshes_every_element_arrives)
         home = weft_redistribute_to_mesh(there, m.from, m.have);
         note(&m, round);
         WT_ALL(holds_right(home, &back, 1));
-        weft_mesh_release(m.from);
-        weft_mesh_release(m.to);
+        WT_RELEASE(weft_mesh_release, m.from, m.to);
         weft_scope_close(scope);
     }
 }
@@ -244,8 +243,7 @@ WT_TEST(to_mesh__meshes_partial_sums_are_carried_out)
         t = weft_redistribute_to_mesh(t, m.to, m.want);
         note(&m, round);
         WT_ALL(holds_right(t, &m, terms));
-        weft_mesh_release(m.from);
-        weft_mesh_release(m.to);
+        WT_RELEASE(weft_mesh_release, m.from, m.to);
         weft_scope_close(scope);
     }
 }
@@ -274,8 +272,7 @@ WT_TEST(to_mesh__meshes_gradients_return)
         WT_ALL(weft_tensor_mesh(weft_grad(t)) == m.from);
         WT_ALL(holds_right(weft_grad(t), &m, 1));
         weft_scope_close(scope);
-        weft_mesh_release(to);
-        weft_mesh_release(m.from);
+        WT_RELEASE(weft_mesh_release, to, m.from);
     }
 }
 
@@ -301,8 +298,7 @@ WT_TEST(to_mesh__meshes_that_have_no_rank_in_common)
     t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
     t = weft_redistribute_to_mesh(t, m.to, m.want);
     WT_ALL(holds_right(t, &m, 1));
-    weft_mesh_release(m.from);
-    weft_mesh_release(m.to);
+    WT_RELEASE(weft_mesh_release, m.from, m.to);
 }
 
 /* Four replicas serve the others evenly; at 8 ranks each sends the whole once. */
@@ -321,33 +317,29 @@ WT_TEST(to_mesh__meshes_replicas_share_the_load)
     weft_ledger_close(ledger);
     WT_ALL(wt_local_is_all(t, 3) && weft_local_numel(t) == 24);
     if (n % 2 == 0) WT_ALL(sent == (wt_rank() < half ? 24 * 8 : 0));
-    weft_mesh_release(few);
-    weft_mesh_release(all);
+    WT_RELEASE(weft_mesh_release, few, all);
 }
 
 /* The same elements under another mesh: nothing is sent, and bytes are shared. */
-WT_TEST(to_mesh__meshes_where_nothing_moves_bytes_are_shared)
+WT_TEST_IN_WORLD(to_mesh__meshes_where_nothing_moves_bytes_are_shared, w)
 {
     int n = wt_ranks(), rows = n % 2 ? 1 : 2;
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", n),
               *grid = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", rows, n / rows);
     weft_placement flat = weft_shard(0), nested[] = {weft_shard(0), weft_shard(0)};
-    struct wt_world w = wt_world_open();
     weft_tensor *t, *same;
 
     t = weft_distribute_tensor(wt_whole(WEFT_F32, 1, 2 * n, 3), line, &flat, -1);
     same = weft_redistribute_to_mesh(t, grid, nested);
     WT_ALL(weft_data(same) == weft_data(t) && weft_tensor_mesh(same) == grid);
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(weft_redistribute_to_mesh(t, line, &flat) == t);
     flat = weft_replicate();
     t = weft_distribute_tensor(wt_whole(WEFT_F32, 1, 2 * n, 3), line, &flat, -1);
     same = weft_redistribute_to_mesh(t, grid, nested); /* a part of what is there: copied */
     WT_EQ(weft_local_size(same, 0), 2);
-    WT_STILL(&w);
-    wt_world_close(&w);
-    weft_mesh_release(line);
-    weft_mesh_release(grid);
+    WT_STILL(w);
+    WT_RELEASE(weft_mesh_release, line, grid);
 }
 
 /* All ranks go on with the bytes that they had, or none: else a write would be seen through, and
@@ -390,14 +382,12 @@ WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
         note(&m, round);
         if (writes == 0) WT_ALL(holds_right(t, &back, 1));
         if (fresh) {
-            weft_mesh_release(m.from);
-            weft_mesh_release(m.to);
+            WT_RELEASE(weft_mesh_release, m.from, m.to);
         }
         weft_scope_close(scope);
     }
     WT_ALL(shared > 0 && copied > 0);
-    weft_mesh_release(line);
-    weft_mesh_release(other);
+    WT_RELEASE(weft_mesh_release, line, other);
 }
 
 static int64_t booked(const char *placements)
@@ -415,8 +405,7 @@ static int64_t booked(const char *placements)
     sent = weft_ledger_bytes(ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL);
     weft_ledger_close(ledger);
     WT_EQ(weft_local_size(t, 0), 24);
-    weft_mesh_release(many);
-    weft_mesh_release(few);
+    WT_RELEASE(weft_mesh_release, many, few);
     return sent;
 }
 
@@ -442,13 +431,10 @@ WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
     WT_ALL(!weft_redistribute_to_mesh(t, other, &third));
     WT_FAILED(WEFT_ERR_LAYOUT, "redistribute to mesh");
     fake = weft_mesh_new_fake(1, "tp=64");
-    WT_ALL(!weft_redistribute_to_mesh(t, fake, &whole));
-    WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
+    WT_NOT_MADE(weft_redistribute_to_mesh(t, fake, &whole), WEFT_ERR_COMM, "a fake mesh");
     t = weft_redistribute_to_mesh(weft_to_device(t, WEFT_META), fake, &whole);
     WT_ALL(wt_has_shape(t, 2, 4, 3) && weft_tensor_mesh(t) == fake);
-    weft_mesh_release(fake);
-    weft_mesh_release(line);
-    weft_mesh_release(other);
+    WT_RELEASE(weft_mesh_release, fake, line, other);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "to_mesh"); }
