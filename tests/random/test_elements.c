@@ -64,120 +64,97 @@ static void check_layouts(struct wt_world *w, const struct sample *samples, int 
 }
 
 /* RNG-22: even, uneven and empty shards, cut by any rule. */
-WT_TEST(random__does_not_depend_on_the_placement)
+WT_TEST_IN_WORLD(random__does_not_depend_on_the_placement, w)
 {
     static const struct sample samples[] = {{2, {8, 16}}, {2, {5, 7}}, {3, {4, 1, 6}}, {2, {1, 2}}};
     static const char *const layouts[] = {"R",       "S(0)",   "S(1)", "S(1,balanced)",
                                           "SS(1,2)", "SS(0,3)"};
-    struct wt_world w = wt_world_open();
 
-    check_layouts(&w, samples, 4, layouts, 6);
-    wt_world_close(&w);
+    check_layouts(w, samples, 4, layouts, 6);
 }
 
 /* RNG-22, RNG-06: several axes on one dim, left to right and in other turns, and strided. */
-WT_TEST(random__does_not_depend_on_the_mesh)
+WT_TEST_IN_IF(random__does_not_depend_on_the_mesh, w, wt_ranks() % 2 == 0,
+              wt_world_open_mesh("dp=2,tp=%d", wt_ranks() / 2))
 {
     static const struct sample samples[] = {{2, {8, 16}}, {2, {5, 3}}, {2, {13, 9}}};
     static const char *const layouts[] = {"S(0),S(1)",    "S(1),S(0)",       "S(0),S(0)",
                                           "SS(0,2),S(0)", "S(1)[1],S(1)[0]", "R,S(1)"};
-    struct wt_world w;
 
-    if (wt_ranks() % 2) return;
-    w = wt_world_open_mesh("dp=2,tp=%d", wt_ranks() / 2);
-    check_layouts(&w, samples, 3, layouts, 6);
-    wt_world_close(&w);
+    check_layouts(w, samples, 3, layouts, 6);
 }
 
 /* RNG-15: where the peer starts its ranks at offsets 0, 64, 0, 64, 32, .. and ends at 128, each
  * rank has exactly its elements' numbers, and all generators end one draw further. */
-WT_TEST(random__does_not_depend_on_three_axes)
+WT_TEST_IN_IF(random__does_not_depend_on_three_axes, w, wt_ranks() == 8,
+              wt_world_open_mesh("a=2,b=2,c=2"))
 {
     static const struct sample samples[] = {{2, {8, 16}}, {2, {9, 5}}};
     static const char *const layouts[] = {"S(1),R,S(0)", "S(0),S(0),S(0)", "S(0),S(1),S(0)"};
-    struct wt_world w;
 
-    if (wt_ranks() != 8) return;
-    w = wt_world_open_mesh("a=2,b=2,c=2");
-    check_layouts(&w, samples, 2, layouts, 3);
-    wt_world_close(&w);
+    check_layouts(w, samples, 2, layouts, 3);
 }
 
 /* RNG-22: parts of segments (a fused weight). */
-WT_TEST(random__does_not_depend_on_segments)
+WT_TEST_IN_WORLD(random__does_not_depend_on_segments, w)
 {
     static const struct sample samples[] = {{2, {12, 5}}, {2, {6, 3}}, {3, {12, 2, 2}}};
     static const char *const layouts[] = {"S(0|4,1,1)", "S(0,balanced|4,1,1)", "S(0|1,1)"};
-    struct wt_world w = wt_world_open();
 
-    check_layouts(&w, samples, 3, layouts, 3);
-    wt_world_close(&w);
+    check_layouts(w, samples, 3, layouts, 3);
 }
 
 /* The formula that docs/concepts/random.md promises, from the public block function. */
-WT_TEST(random__bits_are_those_of_philox)
+WT_TEST_TIMES_IN_WORLD(random__bits_are_those_of_philox, w, s, 2)
 {
     static const uint64_t seeds[] = {0x123456789abcdef0u, ((uint64_t)1 << 63) + 42};
-    struct wt_world w = wt_world_open();
+    const uint32_t key[2] = {(uint32_t)seeds[s], (uint32_t)(seeds[s] >> 32)};
+    weft_tensor *t = wt_placed(w, WEFT_F32, 2, (int64_t[]){15, 7}, "S(0)");
+    double want[105];
 
-    for (int s = 0; s < 2; s++) {
-        const uint32_t key[2] = {(uint32_t)seeds[s], (uint32_t)(seeds[s] >> 32)};
-        weft_tensor *t = wt_placed(&w, WEFT_F32, 2, (int64_t[]){15, 7}, "S(0)");
-        double want[105];
+    weft_manual_seed(seeds[s]);
+    WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
+    for (uint32_t i = 0; i < 105; i++) {
+        const uint32_t counter[4] = {i / 4, 0, 1, 0};
+        uint32_t words[4];
 
-        weft_manual_seed(seeds[s]);
-        WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
-        for (uint32_t i = 0; i < 105; i++) {
-            const uint32_t counter[4] = {i / 4, 0, 1, 0};
-            uint32_t words[4];
-
-            weft_philox(words, counter, key);
-            want[i] = (words[i % 4] >> 8) * 0x1p-24;
-        }
-        WT_ALL(wt_is_part_of(t, want));
+        weft_philox(words, counter, key);
+        want[i] = (words[i % 4] >> 8) * 0x1p-24;
     }
-    wt_world_close(&w);
+    WT_ALL(wt_is_part_of(t, want));
 }
 
-WT_TEST(random__fills_tensors_without_dims_or_elements)
+WT_TEST_IN_WORLD(random__fills_tensors_without_dims_or_elements, w)
 {
     static const struct sample samples[] = {{0, {0}}, {1, {0}}, {2, {0, 3}}};
-    struct wt_world w = wt_world_open();
 
-    check_layouts(&w, samples, 3, (const char *const[]){"R"}, 1);
-    check_layouts(&w, samples + 1, 2, (const char *const[]){"S(0)"}, 1);
-    wt_world_close(&w);
+    check_layouts(w, samples, 3, (const char *const[]){"R"}, 1);
+    check_layouts(w, samples + 1, 2, (const char *const[]){"S(0)"}, 1);
 }
 
 /* A view's elements are numbered in the view; what lies between them is left alone. */
-WT_TEST(random__fills_strided_views)
+WT_TEST_TIMES_IN_WORLD(random__fills_strided_views, w, i, wt_draw_count)
 {
-    struct wt_world w = wt_world_open();
+    const int64_t shape[] = {6, 5}, turned[] = {5, 6};
+    double *want = drawn_plain(&wt_draws[i], 2, turned);
 
-    for (int i = 0; i < wt_draw_count; i++) {
-        const int64_t shape[] = {6, 5}, turned[] = {5, 6};
-        double *want = drawn_plain(&wt_draws[i], 2, turned);
+    for (int l = 0; l < 3; l++) {
+        weft_tensor *x =
+            wt_placed(w, wt_draws[i].dtype, 2, shape, l ? l > 1 ? "S(0)" : "S(1)" : "R");
+        weft_tensor *view = weft_transpose(x, 0, 1);
 
-        for (int l = 0; l < 3; l++) {
-            weft_tensor *x =
-                wt_placed(&w, wt_draws[i].dtype, 2, shape, l ? l > 1 ? "S(0)" : "S(1)" : "R");
-            weft_tensor *view = weft_transpose(x, 0, 1);
-
-            weft_manual_seed(SEED);
-            wt_draws[i].fill(weft_empty(wt_draws[i].dtype, 1, (int64_t[]){3}), NULL);
-            WT_ALL(wt_draws[i].fill(view, NULL) == WEFT_OK);
-            wt_note("%s", wt_draws[i].name);
-            WT_ALL(wt_is_part_of(view, want));
-        }
-        free(want);
+        weft_manual_seed(SEED);
+        wt_draws[i].fill(weft_empty(wt_draws[i].dtype, 1, (int64_t[]){3}), NULL);
+        WT_ALL(wt_draws[i].fill(view, NULL) == WEFT_OK);
+        wt_note("%s", wt_draws[i].name);
+        WT_ALL(wt_is_part_of(view, want));
     }
-    wt_world_close(&w);
+    free(want);
 }
 
-WT_TEST(random__leaves_gaps_of_views_alone)
+WT_TEST_IN_WORLD(random__leaves_gaps_of_views_alone, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = wt_spread(&w, wt_constant(4, 10, 7), "S(0)");
+    weft_tensor *x = wt_spread(w, wt_constant(4, 10, 7), "S(0)");
     double values[40];
     bool good = true;
 
@@ -193,21 +170,19 @@ WT_TEST(random__leaves_gaps_of_views_alone)
             good &= values[i] == (column == 7 || column == 8 ? 3 : 7);
     }
     WT_ALL(good);
-    wt_world_close(&w);
 }
 
 /* Shards of width 1 and 2 leave many short runs, more than one batch of blocks. */
-WT_TEST(random__fills_many_short_runs)
+WT_TEST_IN_WORLD(random__fills_many_short_runs, w)
 {
     const int64_t shape[] = {700, 2 * wt_ranks() + 1};
-    struct wt_world w = wt_world_open();
     weft_tensor *t[3], *plain[3];
     double *want;
 
     for (int i = 0; i < 3; i++) {
         weft_dtype dtype = (weft_dtype)i;
 
-        t[i] = wt_placed(&w, dtype, 2, shape, "S(1)");
+        t[i] = wt_placed(w, dtype, 2, shape, "S(1)");
         plain[i] = weft_empty(dtype, 2, shape);
         weft_manual_seed(SEED);
         WT_ALL(weft_normal_(plain[i], 0, 1, NULL) == WEFT_OK);
@@ -216,48 +191,40 @@ WT_TEST(random__fills_many_short_runs)
         WT_ALL(weft_normal_(t[i], 0, 1, NULL) == WEFT_OK && wt_is_part_of(t[i], want));
         free(want);
     }
-    wt_world_close(&w);
 }
 
 /* RNG-22: a permutation of few and of many elements. */
-WT_TEST(randperm__does_not_depend_on_the_placement)
+WT_TEST_TIMES_IN_WORLD(randperm__does_not_depend_on_the_placement, w, i, 12)
 {
     static const int64_t sizes[] = {0, 1, 2, 9, 1000, 5000};
-    struct wt_world w = wt_world_open();
+    weft_dtype dtype = i % 2 ? WEFT_I32 : WEFT_I64;
+    const int64_t *n = &sizes[i / 2];
+    weft_tensor *plain = weft_empty(dtype, 1, n), *t;
+    double *want;
 
-    for (int i = 0; i < 12; i++) {
-        weft_dtype dtype = i % 2 ? WEFT_I32 : WEFT_I64;
-        const int64_t *n = &sizes[i / 2];
-        weft_tensor *plain = weft_empty(dtype, 1, n), *t;
-        double *want;
-
+    weft_manual_seed(SEED);
+    WT_ALL(weft_randperm_(plain, NULL) == WEFT_OK);
+    want = wt_values(plain);
+    for (int p = 0; p < 3; p++) {
+        t = wt_placed(w, dtype, 1, n, p ? p > 1 ? "SS(0,3)" : "S(0)" : "R");
         weft_manual_seed(SEED);
-        WT_ALL(weft_randperm_(plain, NULL) == WEFT_OK);
-        want = wt_values(plain);
-        for (int p = 0; p < 3; p++) {
-            t = wt_placed(&w, dtype, 1, n, p ? p > 1 ? "SS(0,3)" : "S(0)" : "R");
-            weft_manual_seed(SEED);
-            WT_ALL(weft_randperm_(t, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
-            WT_ALL(wt_is_part_of(t, want));
-        }
-        WT_STILL(&w);
-        free(want);
+        WT_ALL(weft_randperm_(t, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
+        WT_ALL(wt_is_part_of(t, want));
     }
-    wt_world_close(&w);
+    WT_STILL(w);
+    free(want);
 }
 
 /* ---- what ranks hold ---- */
 
 /* RNG-01: no two ranks hold the same numbers; at 8 columns and at ws columns of more rows. */
-WT_TEST(random__parts_differ)
+WT_TEST_IN_WORLD(random__parts_differ, w)
 {
-    struct wt_world w = wt_world_open();
-
     weft_manual_seed(SEED);
     for (int i = 0; i < 2 * wt_draw_count; i++) {
         const int64_t shape[] = {i % 2 ? 40 : 8, wt_ranks()};
         const struct wt_draw *draw = &wt_draws[i / 2];
-        weft_tensor *t = wt_placed(&w, draw->dtype, 2, shape, "S(1)"), *like;
+        weft_tensor *t = wt_placed(w, draw->dtype, 2, shape, "S(1)"), *like;
         bool is_float = weft_dtype_is_float(draw->dtype);
 
         if (i % 2 == 0 && draw->coin) continue;
@@ -270,7 +237,6 @@ WT_TEST(random__parts_differ)
         WT_ALL(wt_is_placed(like, "S(1)") && weft_tensor_dtype(like) == draw->dtype);
         wt_parts_differ(like, shape[0], "randint_like");
     }
-    wt_world_close(&w);
 }
 
 /* Where the peer's next op starts among the numbers of the one before (two axes on one dim, uneven
@@ -309,46 +275,37 @@ WT_TEST(draws__never_repeat_numbers)
 }
 
 /* RNG-13 */
-WT_TEST(factories__parts_differ_and_replicas_are_equal)
+WT_TEST_TIMES_IN_WORLD(factories__parts_differ_and_replicas_are_equal, w, i, 4)
 {
-    struct wt_world w = wt_world_open();
+    int64_t columns = 4 * wt_ranks(), rows = i % 2 ? 3 : 4;
+    weft_spec spec = {.ndim = 2, .shape = {rows, columns}, .mesh = w->mesh};
+    weft_tensor *(*make)(weft_spec, weft_generator *) = i < 2 ? weft_make_rand : weft_make_randn;
+    double *all;
 
-    for (int i = 0; i < 4; i++) {
-        int64_t columns = 4 * wt_ranks(), rows = i % 2 ? 3 : 4;
-        weft_spec spec = {.ndim = 2, .shape = {rows, columns}, .mesh = w.mesh};
-        weft_tensor *(*make)(weft_spec, weft_generator *) =
-            i < 2 ? weft_make_rand : weft_make_randn;
-        double *all;
-
-        weft_manual_seed(0);
-        all = wt_local_rows(make(spec, NULL), rows * columns);
-        for (int r = 1; r < wt_ranks(); r++)
-            WT_ALL(memcmp(all, all + r * rows * columns, (size_t)(rows * columns) * sizeof *all) ==
-                   0);
-        free(all);
-        spec.placements[0] = weft_shard(1);
-        wt_parts_differ(make(spec, NULL), 4 * rows, "factory");
-    }
-    wt_world_close(&w);
+    weft_manual_seed(0);
+    all = wt_local_rows(make(spec, NULL), rows * columns);
+    for (int r = 1; r < wt_ranks(); r++)
+        WT_ALL(memcmp(all, all + r * rows * columns, (size_t)(rows * columns) * sizeof *all) == 0);
+    free(all);
+    spec.placements[0] = weft_shard(1);
+    wt_parts_differ(make(spec, NULL), 4 * rows, "factory");
 }
 
 /* RNG-08: making and distributing tensors draws nothing, and no random op ever communicates. */
-WT_TEST(random__communicates_never)
+WT_TEST_IN_WORLD(random__communicates_never, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *t;
 
     weft_manual_seed(SEED);
-    t = wt_spread(&w, weft_empty(WEFT_F32, 2, (int64_t[]){8, 3}), "S(0)");
+    t = wt_spread(w, weft_empty(WEFT_F32, 2, (int64_t[]){8, 3}), "S(0)");
     WT_ALL(wt_generator_is(SEED, 0));
     WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1)); /* the first one */
-    WT_STILL(&w);
+    WT_STILL(w);
     for (int i = 0; i < wt_draw_count; i++)
-        WT_ALL(wt_draws[i].fill(wt_placed(&w, wt_draws[i].dtype, 2, (int64_t[]){5, 3}, "S(0)"),
+        WT_ALL(wt_draws[i].fill(wt_placed(w, wt_draws[i].dtype, 2, (int64_t[]){5, 3}, "S(0)"),
                                 NULL) == WEFT_OK);
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(wt_generator_is(SEED, 1 + (uint64_t)wt_draw_count));
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "elements"); }

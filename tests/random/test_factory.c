@@ -50,74 +50,59 @@ static void check_constants(struct wt_world *w, const int64_t *shape)
 }
 
 /* INIT-02, INIT-03: even and uneven, and other shapes with ranks that get nothing. */
-WT_TEST(factories__make_each_ranks_shard)
+WT_TEST_IN_WORLD(factories__make_each_ranks_shard, w)
 {
     static const int64_t shapes[][3] = {{4, 8, 12}, {5, 10, 15}, {1, 3, 7}, {9, 0, 2}};
-    struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 4; i++) check_constants(&w, shapes[i]);
+    for (int i = 0; i < 4; i++) check_constants(w, shapes[i]);
     if (wt_ranks() == 4) { /* the figures of the cases, spelled out */
         static const int64_t rows[] = {2, 2, 1, 0}, second[] = {3, 3, 3, 1}, third[] = {4, 4, 4, 3};
         const int64_t *shape = shapes[1];
 
-        WT_EQ(weft_local_size(wt_placed(&w, WEFT_F32, 3, shape, "S(0)"), 0), rows[wt_rank()]);
-        WT_EQ(weft_local_size(wt_placed(&w, WEFT_F32, 3, shape, "S(1)"), 1), second[wt_rank()]);
-        WT_EQ(weft_local_size(wt_placed(&w, WEFT_F32, 3, shape, "S(2)"), 2), third[wt_rank()]);
+        WT_EQ(weft_local_size(wt_placed(w, WEFT_F32, 3, shape, "S(0)"), 0), rows[wt_rank()]);
+        WT_EQ(weft_local_size(wt_placed(w, WEFT_F32, 3, shape, "S(1)"), 1), second[wt_rank()]);
+        WT_EQ(weft_local_size(wt_placed(w, WEFT_F32, 3, shape, "S(2)"), 2), third[wt_rank()]);
     }
-    wt_world_close(&w);
 }
 
 /* INIT-01: a constant of a part. */
-WT_TEST(fill__sets_each_ranks_shard)
+WT_TEST_TIMES_IN_WORLD(fill__sets_each_ranks_shard, w, i, 3)
 {
     const int64_t shapes[][2] = {{8 * wt_ranks(), 4}, {8, 4}, {5, 3}};
+    weft_tensor *t = wt_placed(w, WEFT_F64, 2, shapes[i], "S(0)");
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_placed(&w, WEFT_F64, 2, shapes[i], "S(0)");
-
-        WT_ALL(weft_fill_(t, 2.4) == WEFT_OK && wt_local_is_all(t, 2.4));
-        WT_EQ(weft_local_size(t, 0), weft_chunk_size(shapes[i][0], wt_ranks(), wt_rank()));
-        wt_world_close(&w);
-    }
+    WT_ALL(weft_fill_(t, 2.4) == WEFT_OK && wt_local_is_all(t, 2.4));
+    WT_EQ(weft_local_size(t, 0), weft_chunk_size(shapes[i][0], wt_ranks(), wt_rank()));
 }
 
 /* INIT-04: no dims: one element on every rank; all dtypes. */
-WT_TEST(factories__make_scalars)
+WT_TEST_IN_WORLD(factories__make_scalars, w)
 {
-    struct wt_world w = wt_world_open();
-
     for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
-        weft_spec spec = {.dtype = (weft_dtype)d, .mesh = w.mesh};
+        weft_spec spec = {.dtype = (weft_dtype)d, .mesh = w->mesh};
         weft_tensor *t[] = {weft_make_zeros(spec), weft_make_ones(spec), weft_make_full(spec, 1),
                             weft_make_empty(spec), weft_make_bernoulli(spec, 1, NULL)};
         static const double want[] = {0, 1, 1, NAN, 1};
 
         for (int i = 0; i < 5; i++) {
             WT_ALL(t[i] && weft_ndim(t[i]) == 0 && weft_local_numel(t[i]) == 1);
-            WT_ALL(weft_tensor_mesh(t[i]) == w.mesh);
+            WT_ALL(weft_tensor_mesh(t[i]) == w->mesh);
             WT_ALL(isnan(want[i]) || weft_item(t[i]) == want[i]);
         }
     }
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* INIT-05 */
-WT_TEST(zeros__follow_the_chunk_rule)
+WT_TEST_TIMES_IN_WORLD(zeros__follow_the_chunk_rule, w, i, 5)
 {
     static const int64_t rows[] = {32, 31, 3, 1, 0};
-    struct wt_world w = wt_world_open();
+    weft_tensor *t = weft_make_zeros((weft_spec){
+        .ndim = 2, .shape = {rows[i], 3}, .mesh = w->mesh, .placements = {weft_shard(0)}});
 
-    for (int i = 0; i < 5; i++) {
-        weft_tensor *t = weft_make_zeros((weft_spec){
-            .ndim = 2, .shape = {rows[i], 3}, .mesh = w.mesh, .placements = {weft_shard(0)}});
-
-        WT_EQ(weft_local_size(t, 0), weft_chunk_size(rows[i], wt_ranks(), wt_rank()));
-        WT_ALL(weft_local_size(t, 1) == 3 && wt_local_is_all(t, 0));
-        if (wt_ranks() == 4 && i < 2) WT_EQ(weft_local_size(t, 0), i && wt_rank() == 3 ? 7 : 8);
-    }
-    wt_world_close(&w);
+    WT_EQ(weft_local_size(t, 0), weft_chunk_size(rows[i], wt_ranks(), wt_rank()));
+    WT_ALL(weft_local_size(t, 1) == 3 && wt_local_is_all(t, 0));
+    if (wt_ranks() == 4 && i < 2) WT_EQ(weft_local_size(t, 0), i && wt_rank() == 3 ? 7 : 8);
 }
 
 /* ---- values that depend on the place ---- */
@@ -208,21 +193,19 @@ static bool good_place(struct wt_world *w, int kind, weft_spec spec, const char 
 }
 
 /* INIT-02: arange, linspace, eye, masks: like those of a plain tensor in every placement. */
-WT_TEST(factories__know_where_their_elements_lie)
+WT_TEST_IN_WORLD(factories__know_where_their_elements_lie, w)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16,
                                         WEFT_I32, WEFT_I64, WEFT_BOOL};
     static const char *const layouts[] = {"R", "S(0)", "S(0,balanced)", "SS(0,3)", "S(1)", "S(2)"};
     static const int64_t lengths[] = {12, 5, 1, 0, 600};
-    struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 3 * 5 * 4; i++) {
         bool good = true;
 
         for (int d = 0; d < (i % 3 == 2 ? 3 : 5) && good; d++)
             good = good_place(
-                &w, i % 3,
-                (weft_spec){.dtype = dtypes[d], .ndim = 1, .shape = {lengths[i / 3 % 5]}},
+                w, i % 3, (weft_spec){.dtype = dtypes[d], .ndim = 1, .shape = {lengths[i / 3 % 5]}},
                 layouts[i / 15]);
         WT_ALL(good);
     }
@@ -230,22 +213,19 @@ WT_TEST(factories__know_where_their_elements_lie)
         weft_spec three = {.dtype = dtypes[i % 6], .ndim = 3, .shape = {3, 5, 7}};
         weft_spec two = {.dtype = dtypes[(i + 1) % 6], .ndim = 2, .shape = {6, 4}};
 
-        WT_ALL(good_place(&w, 3 + i % (KINDS - 3), three, layouts[i / (KINDS - 3)]) &&
-               good_place(&w, 3 + i % (KINDS - 3), two, layouts[i / (KINDS - 3) % 5]));
+        WT_ALL(good_place(w, 3 + i % (KINDS - 3), three, layouts[i / (KINDS - 3)]) &&
+               good_place(w, 3 + i % (KINDS - 3), two, layouts[i / (KINDS - 3) % 5]));
     }
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
-WT_TEST(linspace__ends_exactly)
+WT_TEST_IN_WORLD(linspace__ends_exactly, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {1001}, .mesh = w.mesh};
+    weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {1001}, .mesh = w->mesh};
     double *all = wt_values(weft_make_linspace(spec, 0.1, 0.7));
 
     WT_ALL(all[0] == 0.1 && all[1000] == 0.7 && fabs(all[500] - 0.4) < 1e-15);
     free(all);
-    wt_world_close(&w);
 }
 
 /* ---- memory ---- */
@@ -297,12 +277,10 @@ WT_TEST(randperm__never_makes_the_whole)
 
 /* ---- like another, and refusals ---- */
 
-WT_TEST(like__keeps_the_placement)
+WT_TEST_IN_WORLD(like__keeps_the_placement, w)
 {
-    struct wt_world w = wt_world_open();
-
     for (int d = 0; d < 3; d++) {
-        weft_tensor *t = wt_placed(&w, (weft_dtype)d, 2, (int64_t[]){5, 7}, d ? "S(0)" : "SS(1,2)");
+        weft_tensor *t = wt_placed(w, (weft_dtype)d, 2, (int64_t[]){5, 7}, d ? "S(0)" : "SS(1,2)");
         weft_tensor *like[] = {weft_zeros_like(t), weft_ones_like(t), weft_full_like(t, 2),
                                weft_rand_like(t, NULL)};
 
@@ -312,43 +290,33 @@ WT_TEST(like__keeps_the_placement)
         }
         WT_ALL(!weft_zeros_like(NULL) && !weft_rand_like(NULL, NULL));
     }
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
-WT_TEST(factories__refuse)
+WT_TEST_IN_WORLD(factories__refuse, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_spec good = {.ndim = 2, .shape = {4, 6}, .mesh = w.mesh}, bad = good;
+    weft_spec good = {.ndim = 2, .shape = {4, 6}, .mesh = w->mesh}, bad = good;
 
     bad.placements[0] = weft_partial(WEFT_SUM);
-    WT_ALL(!weft_make_zeros(bad));
-    WT_FAILED(WEFT_ERR_LAYOUT, "partial");
+    WT_NOT_MADE(weft_make_zeros(bad), WEFT_ERR_LAYOUT, "partial");
     bad.placements[0] = weft_shard(2);
-    WT_ALL(!weft_make_rand(bad, NULL));
-    WT_FAILED(WEFT_ERR_LAYOUT, "");
+    WT_NOT_MADE(weft_make_rand(bad, NULL), WEFT_ERR_LAYOUT, "");
     bad = good;
     bad.placements[1] = weft_shard(0);
-    WT_ALL(!weft_make_ones(bad));
-    WT_FAILED(WEFT_ERR_LAYOUT, "axes");
+    WT_NOT_MADE(weft_make_ones(bad), WEFT_ERR_LAYOUT, "axes");
     bad = good;
     bad.shape[1] = -1;
-    WT_ALL(!weft_make_empty(bad));
-    WT_FAILED(WEFT_ERR_SHAPE, "-1");
+    WT_NOT_MADE(weft_make_empty(bad), WEFT_ERR_SHAPE, "-1");
     bad = good;
     bad.ndim = WEFT_MAX_DIMS + 1;
-    WT_ALL(!weft_make_empty(bad));
-    WT_FAILED(WEFT_ERR_SHAPE, "dims");
+    WT_NOT_MADE(weft_make_empty(bad), WEFT_ERR_SHAPE, "dims");
     bad = good;
     bad.dtype = WEFT_I32;
-    WT_ALL(!weft_make_normal(bad, 0, 1, NULL));
-    WT_FAILED(WEFT_ERR_DTYPE, "i32");
+    WT_NOT_MADE(weft_make_normal(bad, 0, 1, NULL), WEFT_ERR_DTYPE, "i32");
     WT_ALL(!weft_make_linspace((weft_spec){.dtype = WEFT_I32, .ndim = 1}, 0, 1));
     WT_FAILED(WEFT_ERR_DTYPE, "i32");
     bad.requires_grad = true;
-    WT_ALL(!weft_make_zeros(bad));
-    WT_FAILED(WEFT_ERR_DTYPE, "gradient");
-    wt_world_close(&w);
+    WT_NOT_MADE(weft_make_zeros(bad), WEFT_ERR_DTYPE, "gradient");
 }
 
 WT_TEST(factories__refuse_what_a_kind_cannot_be)
@@ -356,28 +324,20 @@ WT_TEST(factories__refuse_what_a_kind_cannot_be)
     weft_spec plane = {.ndim = 2, .shape = {4, 6}},
               line = {.dtype = WEFT_I32, .ndim = 1, .shape = {4}};
 
-    WT_ALL(!weft_make_arange(plane, 0, 1));
-    WT_FAILED(WEFT_ERR_SHAPE, "arange");
-    WT_ALL(!weft_make_arange(line, 0.5, 1));
-    WT_FAILED(WEFT_ERR_ARG, "whole");
-    WT_ALL(!weft_make_eye(line, 0));
-    WT_FAILED(WEFT_ERR_SHAPE, "eye");
-    WT_ALL(!weft_make_randperm(plane, NULL));
-    WT_FAILED(WEFT_ERR_SHAPE, "randperm");
-    WT_ALL(!weft_make_randint(line, 3, 3, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "randint");
+    WT_NOT_MADE(weft_make_arange(plane, 0, 1), WEFT_ERR_SHAPE, "arange");
+    WT_NOT_MADE(weft_make_arange(line, 0.5, 1), WEFT_ERR_ARG, "whole");
+    WT_NOT_MADE(weft_make_eye(line, 0), WEFT_ERR_SHAPE, "eye");
+    WT_NOT_MADE(weft_make_randperm(plane, NULL), WEFT_ERR_SHAPE, "randperm");
+    WT_NOT_MADE(weft_make_randint(line, 3, 3, NULL), WEFT_ERR_ARG, "randint");
     line.dtype = WEFT_U8;
     WT_ALL(!weft_make_randint(line, 0, 257, NULL) && weft_error_status() == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "u8");
     line.dtype = WEFT_BF16;
     WT_ALL(weft_make_randint(line, -256, 257, NULL) && !weft_make_randint(line, 0, 258, NULL));
     WT_FAILED(WEFT_ERR_ARG, "bf16");
-    WT_ALL(!weft_make_bernoulli(plane, 1.5, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "1.5");
-    WT_ALL(!weft_make_trunc_normal(plane, 0, 1, 2, 1, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "trunc_normal");
-    WT_ALL(!weft_make_normal(plane, 0, -1, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "deviation");
+    WT_NOT_MADE(weft_make_bernoulli(plane, 1.5, NULL), WEFT_ERR_ARG, "1.5");
+    WT_NOT_MADE(weft_make_trunc_normal(plane, 0, 1, 2, 1, NULL), WEFT_ERR_ARG, "trunc_normal");
+    WT_NOT_MADE(weft_make_normal(plane, 0, -1, NULL), WEFT_ERR_ARG, "deviation");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "factory"); }

@@ -56,8 +56,7 @@ WT_TEST(generator__refuses_bytes_that_are_no_state)
 {
     unsigned char bytes[WEFT_GENERATOR_BYTES] = {[15] = 0x80};
 
-    WT_ALL(weft_generator_set_state(NULL, bytes) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "draw number");
+    WT_FAILS(weft_generator_set_state(NULL, bytes), WEFT_ERR_ARG, "draw number");
 }
 
 /* The caller's generator is used and moved on, and no other is touched. */
@@ -90,18 +89,14 @@ WT_TEST(generator__has_a_name)
     weft_generator *model = weft_generator_add("model", 123), *data;
 
     WT_ALL(model && weft_generator_find("model") == model);
-    WT_ALL(!weft_generator_add("model", 124));
-    WT_FAILED(WEFT_ERR_STATE, "model");
-    WT_ALL(!weft_generator_add("data", 123));
-    WT_FAILED(WEFT_ERR_STATE, "123");
+    WT_NOT_MADE(weft_generator_add("model", 124), WEFT_ERR_STATE, "model");
+    WT_NOT_MADE(weft_generator_add("data", 123), WEFT_ERR_STATE, "123");
     data = weft_generator_add("data", 124);
     WT_ALL(data && data != model && weft_generator_find("data") == data);
     weft_generator_reseed(model, 9); /* the seed it was added with stays taken */
-    WT_ALL(!weft_generator_add("more", 123));
-    WT_FAILED(WEFT_ERR_STATE, "123");
+    WT_NOT_MADE(weft_generator_add("more", 123), WEFT_ERR_STATE, "123");
     weft_generator_reset();
-    WT_ALL(!weft_generator_find("model"));
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "model");
+    WT_NOT_MADE(weft_generator_find("model"), WEFT_ERR_NOT_FOUND, "model");
     WT_ALL(weft_generator_add("model", 123) != NULL);
     weft_generator_reset();
 }
@@ -129,8 +124,7 @@ WT_TEST(fork__restores_the_outer_state)
     WT_ALL(weft_default_generator_close() == WEFT_OK && wt_generator_is(17, 2));
     draw(forked[2], NULL);
     for (int i = 0; i < 3; i++) WT_ALL(same(straight[i], forked[i]));
-    WT_ALL(weft_default_generator_close() == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "default_generator_close");
+    WT_FAILS(weft_default_generator_close(), WEFT_ERR_STATE, "default_generator_close");
     weft_generator_reset();
 }
 
@@ -164,28 +158,25 @@ WT_TEST(fork__nests)
 }
 
 /* RNG-09: the seed is taken as given, also one of its own on every rank, and nothing is sent. */
-WT_TEST(seed__is_set_on_a_mesh_without_communication)
+WT_TEST_IN_WORLD(seed__is_set_on_a_mesh_without_communication, w)
 {
-    struct wt_world w = wt_world_open();
     double mine[N], *all;
 
-    WT_ALL(weft_manual_seed_on(w.mesh, (uint64_t)wt_rank()) == WEFT_OK);
+    WT_ALL(weft_manual_seed_on(w->mesh, (uint64_t)wt_rank()) == WEFT_OK);
     WT_ALL(wt_generator_is((uint64_t)wt_rank(), 0));
     draw(mine, NULL);
-    WT_STILL(&w);
+    WT_STILL(w);
     all = wt_of_all_ranks(mine, N);
     WT_ALL(wt_rows_differ(all, wt_ranks(), N));
     free(all);
-    wt_moved(&w, WEFT_COLL_COUNT);
-    WT_ALL(weft_manual_seed_on(w.mesh, 1234) == WEFT_OK && wt_generator_is(1234, 0));
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_ALL(weft_manual_seed_on(w->mesh, 1234) == WEFT_OK && wt_generator_is(1234, 0));
     draw(mine, NULL);
-    WT_STILL(&w);
+    WT_STILL(w);
     all = wt_of_all_ranks(mine, N);
     for (int r = 1; r < wt_ranks(); r++) WT_ALL(same(all, all + r * N));
     free(all);
-    WT_ALL(weft_manual_seed_on(NULL, 1) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "mesh");
-    wt_world_close(&w);
+    WT_FAILS(weft_manual_seed_on(NULL, 1), WEFT_ERR_ARG, "mesh");
 }
 
 /* RNG-10: all ranks but the last are in the mesh; the last one is told so and keeps its state. */
@@ -228,8 +219,7 @@ static void seed_stages(int stages, int64_t rows)
     all = wt_of_all_ranks(mine, n);
     WT_ALL(wt_rows_differ(all, wt_ranks(), n));
     free(all);
-    weft_mesh_release(spmd);
-    weft_mesh_release(world);
+    WT_RELEASE(weft_mesh_release, spmd, world);
 }
 
 WT_TEST(seed__differs_between_pipeline_stages)

@@ -39,33 +39,28 @@ static weft_status colwise(weft_module *m, weft_mesh *mesh)
 }
 
 /* RNG-05: a column-wise weight made on the meta device; one row and three rows per rank. */
-WT_TEST(colwise__weights_differ_between_ranks)
+WT_TEST_TIMES_IN_WORLD(colwise__weights_differ_between_ranks, w, i, 2)
 {
-    for (int per_rank = 1; per_rank < 4; per_rank += 2) {
-        struct wt_world w = wt_world_open();
-        weft_module *m = meta_linear(wt_ranks(), per_rank * wt_ranks());
+    int per_rank = 1 + 2 * i;
+    weft_module *m = meta_linear(wt_ranks(), per_rank * wt_ranks());
 
-        weft_manual_seed(SEED);
-        WT_ALL(colwise(m, w.mesh) == WEFT_OK && reset(m, "weight") == WEFT_OK);
-        wt_parts_differ(weft_module_parameter(m, "weight"), per_rank * wt_ranks(), "weight");
-        weft_module_release(m);
-        wt_world_close(&w);
-    }
+    weft_manual_seed(SEED);
+    WT_ALL(colwise(m, w->mesh) == WEFT_OK && reset(m, "weight") == WEFT_OK);
+    wt_parts_differ(weft_module_parameter(m, "weight"), per_rank * wt_ranks(), "weight");
+    weft_module_release(m);
 }
 
 /* RNG-06: column-wise on tp, then sharded on dp too: a strided shard and a shard of one dim. */
-WT_TEST(colwise__weights_differ_on_two_axes)
+WT_TEST_TIMES_IN(colwise__weights_differ_on_two_axes, w, i, wt_ranks() == 4 ? 2 : 0,
+                 wt_world_open_mesh("dp=2,tp=2"))
 {
-    for (int rows = 4; wt_ranks() == 4 && rows < 9; rows += 4) {
-        struct wt_world w = wt_world_open_mesh("dp=2,tp=2");
-        const int64_t shape[] = {rows, 4};
-        weft_tensor *t = wt_placed(&w, WEFT_F32, 2, shape, "SS(0,2),S(0)");
+    int rows = 4 + 4 * i;
+    const int64_t shape[] = {rows, 4};
+    weft_tensor *t = wt_placed(w, WEFT_F32, 2, shape, "SS(0,2),S(0)");
 
-        weft_manual_seed(SEED);
-        WT_ALL(weft_kaiming_uniform_(t, sqrt(5), WEFT_FAN_IN, NULL) == WEFT_OK);
-        wt_parts_differ(t, rows, "weight");
-        wt_world_close(&w);
-    }
+    weft_manual_seed(SEED);
+    WT_ALL(weft_kaiming_uniform_(t, sqrt(5), WEFT_FAN_IN, NULL) == WEFT_OK);
+    wt_parts_differ(t, rows, "weight");
 }
 
 /* Weights net1 [16,10] and net2 [10,16], column-wise on tp; equal between ranks r and s? */
@@ -97,52 +92,41 @@ static void check_nets(struct wt_world *w, bool by_element)
 }
 
 /* RNG-21 */
-WT_TEST(colwise__weights_are_equal_over_data_parallel_ranks)
+WT_TEST_IN_IF(colwise__weights_are_equal_over_data_parallel_ranks, w, wt_ranks() == 4,
+              wt_world_open_mesh("dp=2,tp=2"))
 {
-    struct wt_world w;
-
-    if (wt_ranks() != 4) return;
-    w = wt_world_open_mesh("dp=2,tp=2");
-    check_nets(&w, true);
-    check_nets(&w, false);
-    wt_world_close(&w);
+    check_nets(w, true);
+    check_nets(w, false);
 }
 
 /* RNG-04: replicas are equal, numbered by element or by part. */
-WT_TEST(uniform__is_equal_on_all_replicas)
+WT_TEST_TIMES_IN_WORLD(uniform__is_equal_on_all_replicas, w, i, 4)
 {
     static const int64_t shapes[][2] = {{1024, 2048}, {31, 7}};
+    const int64_t *shape = shapes[i / 2];
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_tensor *t = wt_placed(w, WEFT_F32, 2, shape, "R"), *real;
+    double *all;
 
-    for (int i = 0; i < 4; i++) {
-        struct wt_world w = wt_world_open();
-        const int64_t *shape = shapes[i / 2];
-        weft_device before = weft_set_default_device(WEFT_META);
-        weft_tensor *t = wt_placed(&w, WEFT_F32, 2, shape, "R"), *real;
-        double *all;
-
-        weft_set_default_device(before);
-        real = weft_empty_like(t, WEFT_CPU);
-        weft_manual_seed(SEED);
-        if (i % 2) weft_local_random_open();
-        WT_ALL(weft_uniform_(real, 0, 1, NULL) == WEFT_OK);
-        if (i % 2) weft_local_random_close();
-        WT_STILL(&w);
-        /* enough of it to see: a row in the middle */
-        all = wt_local_rows(weft_contiguous(weft_to_local(weft_slice(real, 0, 9, 10), NULL)),
-                            shape[1]);
-        for (int r = 1; r < wt_ranks(); r++)
-            WT_ALL(memcmp(all, all + r * shape[1], (size_t)shape[1] * sizeof *all) == 0);
-        free(all);
-        wt_world_close(&w);
-    }
+    weft_set_default_device(before);
+    real = weft_empty_like(t, WEFT_CPU);
+    weft_manual_seed(SEED);
+    if (i % 2) weft_local_random_open();
+    WT_ALL(weft_uniform_(real, 0, 1, NULL) == WEFT_OK);
+    if (i % 2) weft_local_random_close();
+    WT_STILL(w);
+    /* enough of it to see: a row in the middle */
+    all = wt_local_rows(weft_contiguous(weft_to_local(weft_slice(real, 0, 9, 10), NULL)), shape[1]);
+    for (int r = 1; r < wt_ranks(); r++)
+        WT_ALL(memcmp(all, all + r * shape[1], (size_t)shape[1] * sizeof *all) == 0);
+    free(all);
 }
 
 /* Without elements a draw is counted all the same, so what follows does not depend on them. */
-WT_TEST(meta__draws_are_counted)
+WT_TEST_IN_WORLD(meta__draws_are_counted, w)
 {
-    struct wt_world w = wt_world_open();
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_tensor *t = wt_placed(&w, WEFT_F32, 2, (int64_t[]){9, 4}, "S(0)");
+    weft_tensor *t = wt_placed(w, WEFT_F32, 2, (int64_t[]){9, 4}, "S(0)");
 
     weft_manual_seed(SEED);
     WT_ALL(weft_normal_(t, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
@@ -150,14 +134,12 @@ WT_TEST(meta__draws_are_counted)
     WT_ALL(weft_tensor_device(weft_rand_like(t, NULL)) == WEFT_META && wt_generator_is(SEED, 3));
     WT_ALL(weft_fill_(t, 1) == WEFT_OK && wt_generator_is(SEED, 3));
     weft_set_default_device(before);
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* By parts, equal shards are filled alike; dropout and bernoulli follow the same numbering. */
-WT_TEST(local_random__numbers_each_part_from_0)
+WT_TEST_IN_WORLD(local_random__numbers_each_part_from_0, w)
 {
-    struct wt_world w = wt_world_open();
     const int64_t shape[] = {2 * wt_ranks(), 3}, part[] = {2, 3};
     weft_tensor *plain = weft_full(WEFT_F32, 2, part, 0.5), *t, *y;
     double want[3][6], got[6];
@@ -169,7 +151,7 @@ WT_TEST(local_random__numbers_each_part_from_0)
     weft_read_f64(weft_bernoulli(weft_full(WEFT_F32, 2, part, 0.5), NULL), want[2], 6);
     weft_manual_seed(SEED);
     weft_local_random_open();
-    t = wt_placed(&w, WEFT_F32, 2, shape, "S(0)");
+    t = wt_placed(w, WEFT_F32, 2, shape, "S(0)");
     WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK);
     WT_ALL(weft_read_f64(t, got, 6) == WEFT_OK && memcmp(got, want[0], sizeof got) == 0);
     weft_fill_(t, 1);
@@ -180,7 +162,6 @@ WT_TEST(local_random__numbers_each_part_from_0)
     WT_ALL(weft_read_f64(y, got, 6) == WEFT_OK && memcmp(got, want[2], sizeof got) == 0);
     WT_ALL(wt_is_placed(y, "S(0)") && wt_generator_is(SEED, 3));
     weft_local_random_close();
-    wt_world_close(&w);
 }
 
 /* ---- the draws of a step ---- */
@@ -257,14 +238,12 @@ static void check_runs(struct wt_world *w, int which, const int64_t *shape, cons
  * generator, one for each op in order, so its half is this test with a replayed step; it waits for
  * capture.
  */
-WT_TEST(steps__repeat_after_the_same_seed)
+WT_TEST_IN_WORLD(steps__repeat_after_the_same_seed, w)
 {
     static const int64_t shapes[][2] = {{8, 8}, {7, 5}};
-    struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 4 * STEPS; i++)
-        check_runs(&w, i / 4, shapes[i % 2], i / 2 % 2 ? "S(0)" : "R");
-    wt_world_close(&w);
+        check_runs(w, i / 4, shapes[i % 2], i / 2 % 2 ? "S(0)" : "R");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "modules"); }
