@@ -12,89 +12,77 @@ static bool is(const int64_t *shape, int64_t rows, int64_t columns)
 }
 
 /* PLC-20: at 8 ranks 28 rows or columns */
-WT_TEST(global_shape__adds_up_parts_of_any_sizes)
+WT_TEST_IN_WORLD(global_shape__adds_up_parts_of_any_sizes, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement rows = weft_shard(0), columns = weft_shard(-1), whole = weft_replicate();
     int64_t n = (int64_t)wt_ranks() * (wt_ranks() - 1) / 2, shape[2];
 
-    WT_ALL(weft_global_shape(shape, w.mesh, &columns, 1, 2, (int64_t[]){5, wt_rank()}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &columns, 1, 2, (int64_t[]){5, wt_rank()}) == WEFT_OK);
     WT_ALL(is(shape, 5, n));
-    WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, 2, (int64_t[]){wt_rank(), 5}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){wt_rank(), 5}) == WEFT_OK);
     WT_ALL(is(shape, n, 5));
-    WT_ALL(weft_global_shape(shape, w.mesh, &whole, 1, 2, (int64_t[]){5, 5}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &whole, 1, 2, (int64_t[]){5, 5}) == WEFT_OK);
     WT_ALL(is(shape, 5, 5));
-    wt_world_close(&w);
 }
 
 /* PLC-22: several axes have an answer; a list of another length has none */
-WT_TEST(global_shape__knows_several_axes)
+WT_TEST_IN(global_shape__knows_several_axes, w,
+           wt_world_open_mesh(wt_ranks() % 2 ? "a=1,b=%d" : "a=2,b=%d",
+                              wt_ranks() % 2 ? wt_ranks() : wt_ranks() / 2))
 {
-    struct wt_world w = wt_world_open_mesh(wt_ranks() % 2 ? "a=1,b=%d" : "a=2,b=%d",
-                                           wt_ranks() % 2 ? wt_ranks() : wt_ranks() / 2);
-    int a = weft_mesh_coordinate(w.mesh, 0), b = weft_mesh_coordinate(w.mesh, 1);
-    int64_t ways = weft_mesh_axis_size(w.mesh, 1), sum = ways * (ways + 1) / 2, shape[2];
+    int a = weft_mesh_coordinate(w->mesh, 0), b = weft_mesh_coordinate(w->mesh, 1);
+    int64_t ways = weft_mesh_axis_size(w->mesh, 1), sum = ways * (ways + 1) / 2, shape[2];
     weft_placement both[2] = {weft_shard(0), weft_shard(1)},
                    nested[2] = {weft_shard(0), weft_shard(0)};
 
-    WT_ALL(weft_global_shape(shape, w.mesh, both, 2, 2, (int64_t[]){4 - a, 1 + b}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, both, 2, 2, (int64_t[]){4 - a, 1 + b}) == WEFT_OK);
     WT_ALL(is(shape, wt_ranks() % 2 ? 4 : 7, sum));
-    WT_ALL(weft_global_shape(shape, w.mesh, nested, 2, 2, (int64_t[]){1 + b + 10 * a, 3}) ==
+    WT_ALL(weft_global_shape(shape, w->mesh, nested, 2, 2, (int64_t[]){1 + b + 10 * a, 3}) ==
            WEFT_OK);
     WT_ALL(is(shape, wt_ranks() % 2 ? sum : 2 * sum + 10 * ways, 3));
-    WT_ALL(weft_global_shape(shape, w.mesh, both, 1, 2, (int64_t[]){4, 4}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, both, 1, 2, (int64_t[]){4, 4}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_LAYOUT, "expected one placement per mesh axis");
-    wt_world_close(&w);
 }
 
 /* Whatever the cuts, parts by a layout add up to its shape. */
-WT_TEST(global_shape__of_parts_by_any_layout_is_its_shape)
+WT_TEST_TIMES_IN_WORLD(global_shape__of_parts_by_any_layout_is_its_shape, w, round, 40)
 {
     uint64_t state = 8;
+    struct wt_layout_case c;
+    int64_t part[3], got[3];
+    weft_layout l;
 
-    for (int round = 0; round < 40; round++) {
-        struct wt_world w = wt_world_open();
-        struct wt_layout_case c;
-        int64_t part[3], got[3];
-        weft_layout l;
-
-        do wt_random_layout(&c, &state);
-        while (c.n_axes > 1); /* its mesh is the world's */
-        WT_ALL(weft_layout_make(&l, w.mesh, c.p, 1, c.ndim, c.global) == WEFT_OK);
-        weft_layout_shard(&l, NULL, part, NULL, NULL);
-        WT_ALL(weft_global_shape(got, w.mesh, c.p, 1, c.ndim, part) == WEFT_OK);
-        WT_ALL(memcmp(got, c.global, (size_t)c.ndim * sizeof *got) == 0);
-        wt_world_close(&w);
-    }
+    do wt_random_layout(&c, &state);
+    while (c.n_axes > 1); /* its mesh is the world's */
+    WT_ALL(weft_layout_make(&l, w->mesh, c.p, 1, c.ndim, c.global) == WEFT_OK);
+    weft_layout_shard(&l, NULL, part, NULL, NULL);
+    WT_ALL(weft_global_shape(got, w->mesh, c.p, 1, c.ndim, part) == WEFT_OK);
+    WT_ALL(memcmp(got, c.global, (size_t)c.ndim * sizeof *got) == 0);
 }
 
-WT_TEST(global_shape__refuses_parts_that_do_not_fit_on_all_ranks)
+WT_TEST_IN_WORLD(global_shape__refuses_parts_that_do_not_fit_on_all_ranks, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement rows = weft_shard(0);
     int64_t shape[2] = {-7, -7}, last = wt_rank() == wt_ranks() - 1;
 
-    WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, 2, (int64_t[]){3, 4 + last}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){3, 4 + last}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "hold the same shard of dim 1");
-    WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, last ? 1 : 2, (int64_t[]){3, 4}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, last ? 1 : 2, (int64_t[]){3, 4}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "dims");
-    WT_ALL(weft_global_shape(shape, w.mesh, &rows, 1, 2, (int64_t[]){3, -last}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){3, -last}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "elements");
     WT_ALL(is(shape, -7, -7));
-    wt_world_close(&w);
 }
 
 /* A rank outside gets an error and the others an answer. */
-WT_TEST(global_shape__is_for_ranks_of_the_mesh)
+WT_TEST_IN(global_shape__is_for_ranks_of_the_mesh, w, wt_world_open_mesh("tp=%d", wt_ranks() - 1))
 {
-    struct wt_world w = wt_world_open_mesh("tp=%d", wt_ranks() - 1);
     weft_placement rows = weft_shard(0);
     int64_t shape[1] = {0};
-    bool member = weft_mesh_is_member(w.mesh);
+    bool member = weft_mesh_is_member(w->mesh);
 
-    WT_ALL((weft_global_shape(shape, w.mesh, &rows, 1, 1, (int64_t[]){2}) == WEFT_OK) == member);
+    WT_ALL((weft_global_shape(shape, w->mesh, &rows, 1, 1, (int64_t[]){2}) == WEFT_OK) == member);
     WT_ALL(member ? shape[0] == 2 * (wt_ranks() - 1) : wt_failed_with(WEFT_ERR_COMM, "not in the"));
-    wt_world_close(&w);
 }
 
 static bool spreads_evenly(weft_mesh *mesh, const weft_placement *p, weft_tensor *local,
@@ -118,9 +106,8 @@ static bool spreads_evenly(weft_mesh *mesh, const weft_placement *p, weft_tensor
 }
 
 /* PLC-24 */
-WT_TEST(global_shape__of_even_parts_is_that_of_the_gathered_tensor)
+WT_TEST_IN_WORLD(global_shape__of_even_parts_is_that_of_the_gathered_tensor, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *mesh = weft_mesh_new_fake(wt_rank(), "a=8,b=8,c=4");
     weft_tensor *local = weft_to_device(weft_empty(WEFT_F32, 3, (int64_t[]){4, 4, 4}), WEFT_META);
 
@@ -138,7 +125,6 @@ WT_TEST(global_shape__of_even_parts_is_that_of_the_gathered_tensor)
         WT_ALL(spreads_evenly(mesh, p, local, want));
     }
     weft_mesh_release(mesh);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "global_shape"); }

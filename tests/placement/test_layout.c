@@ -109,8 +109,7 @@ WT_UNIT(layout__of_a_rank_outside_the_mesh_has_no_elements)
     ck_assert_int_eq(l->desc.numel, 0);
     ck_assert_int_eq(l->numel, 3);
     ck_assert_int_eq(scalar->desc.numel, 0);
-    wf_layout_release(l);
-    wf_layout_release(scalar);
+    WT_RELEASE(wf_layout_release, l, scalar);
     weft_mesh_release(mesh);
 }
 
@@ -128,8 +127,7 @@ WT_UNIT(layout__the_first_term_is_at_the_origin_of_all_partial_axes)
         ck_assert(a->partial && b->partial);
         ck_assert_int_eq(a->desc.first_term, rank == 0);
         ck_assert_int_eq(b->desc.first_term, rank < 2);
-        wf_layout_release(a);
-        wf_layout_release(b);
+        WT_RELEASE(wf_layout_release, a, b);
         weft_mesh_release(mesh);
     }
 }
@@ -148,10 +146,7 @@ WT_UNIT(layout__strides_that_walk_row_major_are_row_major)
     ck_assert(!b->desc.contiguous);
     ck_assert_int_eq(b->desc.stride[2], 4);
     ck_assert(c->desc.contiguous);
-    wf_layout_release(plain);
-    wf_layout_release(a);
-    wf_layout_release(b);
-    wf_layout_release(c);
+    WT_RELEASE(wf_layout_release, plain, a, b, c);
 }
 
 WT_UNIT(layout__variations_keep_the_rest)
@@ -172,10 +167,7 @@ WT_UNIT(layout__variations_keep_the_rest)
     ck_assert_int_eq(local->numel, 6);
     ck_assert_int_eq(local->desc.stride[1], 2);
     ck_assert(!local->desc.contiguous);
-    wf_layout_release(l);
-    wf_layout_release(whole);
-    wf_layout_release(wide);
-    wf_layout_release(local);
+    WT_RELEASE(wf_layout_release, l, whole, wide, local);
     weft_mesh_release(mesh);
 }
 
@@ -209,8 +201,7 @@ WT_UNIT(layout__prints_dtype_shape_placements_and_mesh)
     ck_assert_str_eq(text, "f32[8,16] [S(0),R] on (dp:2, tp:4)");
     wf_layout_print(scalar, text, sizeof text);
     ck_assert_str_eq(text, "i64[]");
-    wf_layout_release(l);
-    wf_layout_release(scalar);
+    WT_RELEASE(wf_layout_release, l, scalar);
     weft_mesh_release(mesh);
 }
 

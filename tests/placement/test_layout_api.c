@@ -186,10 +186,7 @@ WT_UNIT(layout__of_a_strided_shard_and_a_shard)
         expect_rows(&l, r / 4, r / 2 % 2, r % 2, 2, 2 * (r % 2 * 2 + r / 2 % 2));
     l = layout_of(odd, "SS(0,3),S(0)", 12, 1); /* another size: pieces of 4, halves of 2 */
     for (int r = 0; r < 6; r++) expect_rows(&l, r / 3, r % 3, 0, 2, 4 * (r % 3) + 2 * (r / 3));
-    weft_mesh_release(wide);
-    weft_mesh_release(mesh);
-    weft_mesh_release(deep);
-    weft_mesh_release(odd);
+    WT_RELEASE(weft_mesh_release, wide, mesh, deep, odd);
 }
 
 /* PLC-12 */
@@ -235,8 +232,7 @@ WT_UNIT(layout__of_three_axes_on_a_dim_and_of_two_dims)
         ck_assert_int_eq(offset[0], 8 * at[2] + 4 * at[0]);
         ck_assert_int_eq(offset[1], 8 * at[3] + 4 * at[1]);
     }
-    weft_mesh_release(mesh);
-    weft_mesh_release(four);
+    WT_RELEASE(weft_mesh_release, mesh, four);
 }
 
 /* ---- sizes of the whole from those of a part ---- */
@@ -405,8 +401,7 @@ WT_UNIT(layout__equality_and_hash_are_of_all_it_says)
     turned.axes[1] = 1;
     ck_assert_int_eq(weft_layout_set_order(&unlike[6], &turned, 1), WEFT_OK);
     ck_assert(weft_layout_equal(&l, &unlike[6]));
-    weft_mesh_release(mesh);
-    weft_mesh_release(other);
+    WT_RELEASE(weft_mesh_release, mesh, other);
 }
 
 WT_UNIT(layout__prints_as_tensors_do)

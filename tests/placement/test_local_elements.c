@@ -77,55 +77,48 @@ static int at(const struct wt_world *w, int axis) { return weft_mesh_coordinate(
 /* ---- plain shards ---- */
 
 /* PLC-05 */
-WT_TEST(local_elements__is_the_slice_of_the_whole_for_all_sizes)
+WT_TEST_IN_WORLD(local_elements__is_the_slice_of_the_whole_for_all_sizes, w)
 {
-    struct wt_world w = wt_world_open();
-
     for (int64_t n = 0; n <= 17; n++) {
-        weft_tensor *s = spread_of(&w, "S(0)", 1, &n), *r = spread_of(&w, "R", 1, &n);
+        weft_tensor *s = spread_of(w, "S(0)", 1, &n), *r = spread_of(w, "R", 1, &n);
 
         WT_EQ(weft_local_size(s, 0), weft_chunk_size(n, 8, wt_rank()));
         WT_EQ(weft_local_offset(s, 0), weft_chunk_offset(n, 8, wt_rank()));
         WT_EQ(weft_local_size(r, 0), n);
         WT_EQ(weft_local_offset(r, 0), 0);
     }
-    wt_world_close(&w);
 }
 
 /* PLC-06 */
-WT_TEST(local_elements__is_the_slice_of_the_whole_for_pairs_of_placements)
+WT_TEST_IN(local_elements__is_the_slice_of_the_whole_for_pairs_of_placements, w,
+           wt_world_open_mesh("a=2,b=4"))
 {
     static const char *const pairs[] = {"S(0),S(0)", "S(0),S(1)", "S(0),R",
                                         "S(1),S(1)", "S(1),R",    "R,R"};
-    struct wt_world w = wt_world_open_mesh("a=2,b=4");
 
     for (int i = 0; i < 6; i++)
         for (int64_t rows = 1; rows <= 9; rows += rows == 5 ? 2 : 1)
-            spread(&w, pairs[i], rows, 64 / rows);
-    wt_world_close(&w);
+            spread(w, pairs[i], rows, 64 / rows);
 }
 
 /* PLC-38 */
-WT_TEST(local_elements__parts_are_disjoint_and_complete)
+WT_TEST_TIMES_IN(local_elements__parts_are_disjoint_and_complete, w, k, 2,
+                 wt_world_open_mesh("a=3,b=2"))
 {
     static const char *const texts[] = {"S(0),S(1)", "S(1),S(0)", "S(0),S(0)", "S(1),S(1)"};
     static const int rows[] = {2, 1, 2, 1, 1, 0};
+    int64_t height = 7 + k;
+    weft_placement sums[] = {weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)};
 
-    for (int64_t height = 7; height <= 8; height++) {
-        struct wt_world w = wt_world_open_mesh("a=3,b=2");
-        weft_placement sums[] = {weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)};
+    for (int i = 0; i < 4; i++) {
+        weft_tensor *t = spread(w, texts[i], height, 5);
+        double numel = (double)weft_local_numel(t);
+        weft_tensor *total = weft_full_tensor(
+            weft_from_local(weft_from_data(WEFT_F64, 0, NULL, &numel), w->mesh, sums, NULL));
 
-        for (int i = 0; i < 4; i++) {
-            weft_tensor *t = spread(&w, texts[i], height, 5);
-            double numel = (double)weft_local_numel(t);
-            weft_tensor *total = weft_full_tensor(
-                weft_from_local(weft_from_data(WEFT_F64, 0, NULL, &numel), w.mesh, sums, NULL));
-
-            WT_ALL(!weft_mesh_is_member(w.mesh) || weft_item(total) == 5 * (double)height);
-            if (i == 2 && height == 7)
-                WT_ALL(weft_local_size(t, 0) == (wt_rank() < 6 ? rows[wt_rank()] : 0));
-        }
-        wt_world_close(&w);
+        WT_ALL(!weft_mesh_is_member(w->mesh) || weft_item(total) == 5 * (double)height);
+        if (i == 2 && height == 7)
+            WT_ALL(weft_local_size(t, 0) == (wt_rank() < 6 ? rows[wt_rank()] : 0));
     }
 }
 
@@ -179,37 +172,36 @@ WT_TEST(local_elements__strided_elements_of_one_axis)
 }
 
 /* PLC-26, PLC-27 */
-WT_TEST(local_elements__strided_elements_of_two_axes)
+WT_TEST_IN(local_elements__strided_elements_of_two_axes, w, wt_world_open_mesh("a=2,b=2"))
 {
     static const double plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, strided[] = {0, 1, 4, 5, 2, 3, 6, 7},
                         columns[] = {0, 4, 2, 6, 1, 5, 3, 7};
     static const double outer[] = {0, 1, 4, 5, 0, 1, 4, 5, 2, 3, 6, 7, 2, 3, 6, 7},
                         outer_columns[] = {0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7};
-    struct wt_world w = wt_world_open_mesh("a=2,b=2");
     int64_t n = 8;
     weft_tensor *t;
 
-    WT_ALL(holds(spread_of(&w, "S(0),S(0)", 1, &n), plain, 2));
-    t = spread_of(&w, "SS(0,2),S(0)", 1, &n);
+    WT_ALL(holds(spread_of(w, "S(0),S(0)", 1, &n), plain, 2));
+    t = spread_of(w, "SS(0,2),S(0)", 1, &n);
     WT_ALL(holds(t, strided, 2));
     t = wt_to(t, "SS(0,2),R");
     WT_ALL(wt_is_placed(t, "SS(0,2),R") && holds(t, outer, 4));
     WT_ALL(comes_back(t));
-    t = spread(&w, "SS(1,2),S(1)", 2, 4);
+    t = spread(w, "SS(1,2),S(1)", 2, 4);
     WT_ALL(holds(t, columns, 2));
     t = wt_to(t, "SS(1,2),R");
     WT_ALL(holds(t, outer_columns, 4) && comes_back(t));
     for (n = 5; n <= 7; n++) { /* uneven ones, by the element map */
-        t = wt_to(spread_of(&w, "SS(0,2),S(0)", 1, &n), "SS(0,2),R");
+        t = wt_to(spread_of(w, "SS(0,2),S(0)", 1, &n), "SS(0,2),R");
         WT_ALL(holds_its_shard(t) && comes_back(t));
     }
-    wt_world_close(&w);
 }
 
 /* ---- orders, segments, balanced cuts ---- */
 
 /* PLC-30 as tensors: an order and its strided form put the same elements on every rank. */
-WT_TEST(local_elements__by_shard_order_is_as_strided)
+WT_TEST_TIMES_IN(local_elements__by_shard_order_is_as_strided, w, i, 4,
+                 wt_world_open_mesh("a=2,b=2,c=2"))
 {
     static const char *const pairs[][2] = {
         {"S(0)[1],S(0)[0],R", "SS(0,2),S(0),R"},
@@ -217,24 +209,19 @@ WT_TEST(local_elements__by_shard_order_is_as_strided)
         {"S(0)[1],S(0)[2],S(0)[0]", "SS(0,2),SS(0,2),S(0)"},
         {"S(1)[1],S(0),S(1)[0]", "SS(1,2),S(0),S(1)"},
     };
-    struct wt_world w = wt_world_open_mesh("a=2,b=2,c=2");
+    weft_tensor *a = spread(w, pairs[i][0], 16, 8), *b = spread(w, pairs[i][1], 16, 8);
+    weft_layout by_order, strided;
+    double x[64], y[64];
 
-    for (int i = 0; i < 4; i++) {
-        weft_tensor *a = spread(&w, pairs[i][0], 16, 8), *b = spread(&w, pairs[i][1], 16, 8);
-        weft_layout by_order, strided;
-        double x[64], y[64];
-
-        WT_ALL(weft_layout_of(&by_order, a) == WEFT_OK && weft_layout_of(&strided, b) == WEFT_OK);
-        WT_ALL(weft_layout_to_strided(&by_order) == WEFT_OK);
-        WT_ALL(weft_layout_equal(&by_order, &strided));
-        WT_ALL(weft_read_f64(a, x, 64) == WEFT_OK && weft_read_f64(b, y, 64) == WEFT_OK);
-        WT_ALL(wt_near(x, y, weft_local_numel(a), WT_EXACT));
-        spread(&w, pairs[i][0], 13, 7);
-    }
-    wt_world_close(&w);
+    WT_ALL(weft_layout_of(&by_order, a) == WEFT_OK && weft_layout_of(&strided, b) == WEFT_OK);
+    WT_ALL(weft_layout_to_strided(&by_order) == WEFT_OK);
+    WT_ALL(weft_layout_equal(&by_order, &strided));
+    WT_ALL(weft_read_f64(a, x, 64) == WEFT_OK && weft_read_f64(b, y, 64) == WEFT_OK);
+    WT_ALL(wt_near(x, y, weft_local_numel(a), WT_EXACT));
+    spread(w, pairs[i][0], 13, 7);
 }
 
-WT_TEST(local_elements__in_segments_and_balanced_comes_back)
+WT_TEST_IN(local_elements__in_segments_and_balanced_comes_back, w, wt_world_open_mesh("a=2,b=4"))
 {
     static const char *const texts[] = {"S(0|4,1,1),R",
                                         "R,S(0|4,1,1)",
@@ -243,48 +230,43 @@ WT_TEST(local_elements__in_segments_and_balanced_comes_back)
                                         "S(0)[1],S(0|2,1)[0]",
                                         "S(0,balanced),S(1,balanced)",
                                         "S(0,balanced|1,1),S(0,balanced)"};
-    struct wt_world w = wt_world_open_mesh("a=2,b=4");
     weft_tensor *t;
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        for (int64_t rows = 6; rows <= 30; rows += 12) spread(&w, texts[i], rows, 7);
-    t = spread(&w, "S(0,balanced),S(1,balanced)", 7, 6);
-    WT_ALL(weft_local_size(t, 0) == (at(&w, 0) ? 3 : 4));
-    WT_ALL(weft_local_size(t, 1) == (at(&w, 1) < 2 ? 2 : 1));
-    wt_world_close(&w);
+        for (int64_t rows = 6; rows <= 30; rows += 12) spread(w, texts[i], rows, 7);
+    t = spread(w, "S(0,balanced),S(1,balanced)", 7, 6);
+    WT_ALL(weft_local_size(t, 0) == (at(w, 0) ? 3 : 4));
+    WT_ALL(weft_local_size(t, 1) == (at(w, 1) < 2 ? 2 : 1));
 }
 
 /* PLC-32 */
-WT_TEST(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer)
+WT_TEST_TIMES_IN(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on_the_outer, w, i, 2,
+                 wt_world_open_mesh("dp=2,tp=2"))
 {
-    for (int64_t rows = 4; rows <= 7; rows += 3) {
-        struct wt_world w = wt_world_open_mesh("dp=2,tp=2");
-        weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
-        weft_placement shard = weft_shard(0), both[] = {weft_replicate(), weft_shard(0)};
-        bool member = weft_mesh_is_member(w.mesh);
-        weft_tensor *part, *t;
-        int64_t nested;
+    int64_t rows = 4 + 3 * i;
+    weft_mesh *tp = weft_mesh_sub(w->mesh, "tp");
+    weft_placement shard = weft_shard(0), both[] = {weft_replicate(), weft_shard(0)};
+    bool member = weft_mesh_is_member(w->mesh);
+    weft_tensor *part, *t;
+    int64_t nested;
 
-        part = weft_distribute_tensor(numbered(2, (int64_t[]){rows, 2}), tp, &shard, 0);
-        WT_ALL(!member || wt_moved(&w, WEFT_COLL_SCATTER) == 1);
-        t = weft_from_local(weft_to_local(part, NULL), w.mesh, both, (int64_t[]){rows, 2});
-        t = wt_to(t, "S(0),S(0)");
-        WT_ALL(!member || wt_moved(&w, WEFT_COLL_COUNT) == 1); /* 2 in all */
-        WT_ALL(holds_its_shard(t));
-        nested = weft_chunk_size(rows, 2, 0);
-        WT_ALL(!member ||
-               weft_local_offset(t, 0) ==
-                   at(&w, 0) * nested +
-                       weft_chunk_offset(weft_chunk_size(rows, 2, at(&w, 0)), 2, at(&w, 1)));
-        WT_ALL(rows != 4 || !member || has_shard(t, 1, 2, wt_rank(), 0));
-        WT_ALL(comes_back(t));
-        weft_mesh_release(tp);
-        wt_world_close(&w);
-    }
+    part = weft_distribute_tensor(numbered(2, (int64_t[]){rows, 2}), tp, &shard, 0);
+    WT_ALL(!member || wt_moved(w, WEFT_COLL_SCATTER) == 1);
+    t = weft_from_local(weft_to_local(part, NULL), w->mesh, both, (int64_t[]){rows, 2});
+    t = wt_to(t, "S(0),S(0)");
+    WT_ALL(!member || wt_moved(w, WEFT_COLL_COUNT) == 1); /* 2 in all */
+    WT_ALL(holds_its_shard(t));
+    nested = weft_chunk_size(rows, 2, 0);
+    WT_ALL(!member || weft_local_offset(t, 0) ==
+                          at(w, 0) * nested +
+                              weft_chunk_offset(weft_chunk_size(rows, 2, at(w, 0)), 2, at(w, 1)));
+    WT_ALL(rows != 4 || !member || has_shard(t, 1, 2, wt_rank(), 0));
+    WT_ALL(comes_back(t));
+    weft_mesh_release(tp);
 }
 
 /* The same error on every rank, before anything is sent. */
-WT_TEST(local_elements__refuses_placements_that_do_not_fit)
+WT_TEST_IN(local_elements__refuses_placements_that_do_not_fit, w, wt_world_open_mesh("a=2,b=4"))
 {
     static const struct {
         const char *placements, *part;
@@ -294,8 +276,7 @@ WT_TEST(local_elements__refuses_placements_that_do_not_fit)
                  {"S(0),S(0|2,5)", "no longer whole"},
                  {"S(0)[1],SS(0,2)", "strided shard"},
                  {"SS(2,2),R", "SS(2,2) on mesh axis 0, but the tensor has 2 dims"}};
-    struct wt_world w = wt_world_open_mesh("a=2,b=4");
-    weft_tensor *x = numbered(2, (int64_t[]){7, 5}), *t = wt_spread(&w, x, "S(0),S(1)");
+    weft_tensor *x = numbered(2, (int64_t[]){7, 5}), *t = wt_spread(w, x, "S(0),S(1)");
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         weft_placement p[2];
@@ -303,14 +284,13 @@ WT_TEST(local_elements__refuses_placements_that_do_not_fit)
         WT_ALL(weft_placements_parse(p, 2, cases[i].placements) == 2);
         WT_ALL(weft_redistribute(t, p) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
-        WT_ALL(weft_distribute_tensor(x, w.mesh, p, 0) == NULL);
+        WT_ALL(weft_distribute_tensor(x, w->mesh, p, 0) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
-        WT_ALL(weft_from_local(x, w.mesh, p, (int64_t[]){7, 5}) == NULL);
+        WT_ALL(weft_from_local(x, w->mesh, p, (int64_t[]){7, 5}) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, cases[i].part);
     }
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(holds_its_shard(t));
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "local_elements"); }

@@ -55,78 +55,69 @@ static bool equals(weft_tensor *got, weft_tensor *plain)
     return near;
 }
 
-WT_TEST(cuts__that_agree_stay_in_pointwise_ops)
+WT_TEST_IN(cuts__that_agree_stay_in_pointwise_ops, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
 
     for (int i = 0; i < CUTS; i++) {
-        weft_tensor *a = wt_spread(&w, x, cuts[i]), *b = wt_spread(&w, y, cuts[i]), *z;
+        weft_tensor *a = wt_spread(w, x, cuts[i]), *b = wt_spread(w, y, cuts[i]), *z;
 
         z = weft_gelu(weft_mul(weft_add(a, b), a));
         WT_ALL(wt_is_placed(z, cuts[i]));
-        WT_STILL(&w);
+        WT_STILL(w);
         WT_ALL(equals(z, weft_gelu(weft_mul(weft_add(x, y), x))));
-        wt_moved(&w, WEFT_COLL_COUNT);
+        wt_moved(w, WEFT_COLL_COUNT);
     }
-    wt_world_close(&w);
 }
 
-WT_TEST(cuts__that_differ_are_brought_together)
+WT_TEST_IN(cuts__that_differ_are_brought_together, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
 
     for (int i = 0; i < CUTS; i++)
         for (int j = 0; j < CUTS; j += 1 + i % 3)
-            WT_ALL(equals(weft_add(wt_spread(&w, x, cuts[i]), wt_spread(&w, y, cuts[j])),
+            WT_ALL(equals(weft_add(wt_spread(w, x, cuts[i]), wt_spread(w, y, cuts[j])),
                           weft_add(x, y)));
-    wt_world_close(&w);
 }
 
 /* Contracting a dim that both operands have cut alike leaves a sum, and moves nothing. */
-WT_TEST(cuts__of_a_contracted_dim_leave_a_partial_sum)
+WT_TEST_IN(cuts__of_a_contracted_dim_leave_a_partial_sum, w, open_world())
 {
     static const char *const pairs[][2] = {{"SS(1,2),R", "SS(0,2),R"},
                                            {"S(1|2,1),R", "S(0|2,1),R"},
                                            {"S(1)[1],S(1)[0]", "S(0)[1],S(0)[0]"},
                                            {"SS(1,3),S(0)", "SS(0,3),R"},
                                            {"S(1,balanced),R", "S(0,balanced),R"}};
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 5, 12), *y = wt_whole(WEFT_F64, 1, 12, 7);
 
     for (int i = 0; i < 5; i++) {
-        weft_tensor *z = weft_matmul(wt_spread(&w, x, pairs[i][0]), wt_spread(&w, y, pairs[i][1]));
+        weft_tensor *z = weft_matmul(wt_spread(w, x, pairs[i][0]), wt_spread(w, y, pairs[i][1]));
 
         WT_ALL(z && weft_is_partial(weft_tensor_placement(z, 0)));
-        WT_STILL(&w);
+        WT_STILL(w);
         WT_ALL(equals(z, weft_matmul(x, y)));
-        wt_moved(&w, WEFT_COLL_COUNT);
+        wt_moved(w, WEFT_COLL_COUNT);
     }
-    wt_world_close(&w);
 }
 
 /* A fused projection: the output has the weight's segments. */
-WT_TEST(cuts__of_a_fused_weight_are_those_of_its_output)
+WT_TEST_IN(cuts__of_a_fused_weight_are_those_of_its_output, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 5, 4), *weight = wt_whole(WEFT_F64, 1, 36, 4), *y;
 
-    y = weft_linear(wt_spread(&w, x, "R,R"), wt_spread(&w, weight, "S(0|4,1,1),R"), NULL, 1);
+    y = weft_linear(wt_spread(w, x, "R,R"), wt_spread(w, weight, "S(0|4,1,1),R"), NULL, 1);
     WT_ALL(wt_is_placed(y, "S(1|4,1,1),R"));
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(equals(y, weft_linear(x, weight, NULL, 1)));
-    wt_world_close(&w);
 }
 
-WT_TEST(cuts__reduce_and_permute_and_slice)
+WT_TEST_IN(cuts__reduce_and_permute_and_slice, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 6);
     int rows = 0;
 
     for (int i = 0; i < CUTS; i++) {
-        weft_tensor *t = wt_spread(&w, x, cuts[i]);
+        weft_tensor *t = wt_spread(w, x, cuts[i]);
 
         WT_ALL(equals(weft_sum(t, 1, &rows, false), weft_sum(x, 1, &rows, false)));
         WT_ALL(equals(weft_mean(t, 1, &rows, true), weft_mean(x, 1, &rows, true)));
@@ -140,39 +131,35 @@ WT_TEST(cuts__reduce_and_permute_and_slice)
                       weft_reshape(x, 3, (int64_t[]){3, 4, 6})));
         WT_ALL(equals(weft_reshape(t, 1, (int64_t[]){72}), weft_reshape(x, 1, (int64_t[]){72})));
     }
-    wt_world_close(&w);
 }
 
 /* Where a kernel asks which rows it has, the rows are brought to one run. */
-WT_TEST(cuts__of_a_vocabulary_are_brought_to_one_run)
+WT_TEST_IN(cuts__of_a_vocabulary_are_brought_to_one_run, w, open_world())
 {
     static const int64_t wanted[] = {0, 11, 5, 6, 7, 2};
-    struct wt_world w = open_world();
     weft_tensor *table = wt_whole(WEFT_F64, 0, 12, 3), *logits = wt_whole(WEFT_F64, 1, 6, 12);
     weft_tensor *rows = weft_from_data(WEFT_I64, 1, (int64_t[]){6}, wanted);
     static const char *const columns[] = {"SS(1,2),R", "S(1|2,1),R", "S(1)[1],S(1)[0]",
                                           "S(1,balanced),SS(0,2)"};
 
     for (int i = 0; i < CUTS; i++)
-        WT_ALL(equals(weft_embedding(wt_spread(&w, table, cuts[i]), wt_spread(&w, rows, "R,R")),
+        WT_ALL(equals(weft_embedding(wt_spread(w, table, cuts[i]), wt_spread(w, rows, "R,R")),
                       weft_embedding(table, rows)));
     for (int i = 0; i < 4; i++)
         WT_ALL(equals(
-            weft_cross_entropy(wt_spread(&w, logits, columns[i]), wt_spread(&w, rows, "R,R"), -100),
+            weft_cross_entropy(wt_spread(w, logits, columns[i]), wt_spread(w, rows, "R,R"), -100),
             weft_cross_entropy(logits, rows, -100)));
-    wt_world_close(&w);
 }
 
-WT_TEST(cuts__gradients_come_in_the_leafs_cut)
+WT_TEST_IN(cuts__gradients_come_in_the_leafs_cut, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_tensor *x = wt_whole(WEFT_F64, 0, 12, 7), *y = wt_whole(WEFT_F64, 1, 12, 7);
     weft_tensor *plain = weft_set_requires_grad(wt_whole(WEFT_F64, 0, 12, 7), true);
 
     WT_ALL(weft_backward(weft_sum_all(weft_square(weft_mul(plain, y)))) == WEFT_OK);
     for (int i = 0; i < CUTS; i++) {
-        weft_tensor *a = weft_set_requires_grad(wt_spread(&w, x, cuts[i]), true);
-        weft_tensor *b = wt_spread(&w, y, cuts[(i + 1) % CUTS]);
+        weft_tensor *a = weft_set_requires_grad(wt_spread(w, x, cuts[i]), true);
+        weft_tensor *b = wt_spread(w, y, cuts[(i + 1) % CUTS]);
 
         WT_ALL(weft_backward(weft_sum_all(weft_square(weft_mul(a, b)))) == WEFT_OK);
         WT_ALL(wt_is_placed(weft_grad(a), cuts[i]));
@@ -180,7 +167,6 @@ WT_TEST(cuts__gradients_come_in_the_leafs_cut)
         weft_zero_grad(a);
     }
     weft_zero_grad(plain);
-    wt_world_close(&w);
 }
 
 /* ---- any cuts ---- */
@@ -254,41 +240,37 @@ static weft_tensor *masked(struct wt_world *w, weft_tensor *x)
     return weft_from_local(term, w->mesh, p, NULL);
 }
 
-WT_TEST(partial__masked_terms_stay_masked_where_they_are_only_moved)
+WT_TEST_IN(partial__masked_terms_stay_masked_where_they_are_only_moved, w, open_world())
 {
-    struct wt_world w = open_world();
-    weft_tensor *x = wt_whole(WEFT_F64, 0, 4, 3), *m = masked(&w, x), *sum;
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 4, 3), *m = masked(w, x), *sum;
 
     WT_ALL(wt_is_placed(weft_transpose(m, 0, 1), "P(masked),R"));
     WT_ALL(wt_is_placed(weft_mul_scalar(m, 3), "P,R"));
     WT_ALL(wt_is_placed(weft_add(m, weft_mul_scalar(m, 3)), "P,R")); /* terms of a sum both */
     WT_ALL(wt_is_placed(weft_add(weft_mul_scalar(m, 3), m), "P,R"));
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(equals(weft_add(m, weft_mul_scalar(m, 3)), weft_mul_scalar(x, 4)));
-    sum = weft_add(m, masked(&w, x)); /* two terms may not be zero then */
+    sum = weft_add(m, masked(w, x)); /* two terms may not be zero then */
     WT_ALL(equals(sum, weft_mul_scalar(x, 2)));
     WT_ALL(equals(weft_mul_scalar(m, 3), weft_mul_scalar(x, 3)));
     WT_ALL(equals(weft_gelu(m), weft_gelu(x)));
-    WT_ALL(equals(weft_add(m, wt_spread(&w, x, "R,R")), weft_mul_scalar(x, 2)));
-    wt_world_close(&w);
+    WT_ALL(equals(weft_add(m, wt_spread(w, x, "R,R")), weft_mul_scalar(x, 2)));
 }
 
 /* Terms of a 2-norm: (3, 4) is 5; copies keep it, arithmetic reduces first. */
-WT_TEST(partial__norms_keep_their_power_through_views)
+WT_TEST_IN(partial__norms_keep_their_power_through_views, w, open_world())
 {
-    struct wt_world w = open_world();
     weft_placement p[] = {weft_norm_partial(2), weft_replicate()};
     weft_tensor *term =
-        weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, weft_mesh_coordinate(w.mesh, 0) ? 4 : 3);
-    weft_tensor *t = weft_from_local(term, w.mesh, p, NULL);
+        weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, weft_mesh_coordinate(w->mesh, 0) ? 4 : 3);
+    weft_tensor *t = weft_from_local(term, w->mesh, p, NULL);
     weft_tensor *five = weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 5);
 
     WT_ALL(wt_is_placed(weft_transpose(t, 0, 1), "P(norm 2),R"));
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(equals(weft_transpose(t, 0, 1), weft_transpose(five, 0, 1)));
     WT_ALL(equals(weft_mul_scalar(t, 2), weft_mul_scalar(five, 2)));
     WT_ALL(equals(weft_add(t, t), weft_add(five, five)));
-    wt_world_close(&w);
 }
 
 /* trial 1.10: the 2-norm of the one term -3 is 3, whatever else the tensor's layout says */
