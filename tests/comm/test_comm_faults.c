@@ -13,6 +13,7 @@
 #include "base/knob.h"
 #include "comm/comm.h"
 #include "support/mpi_check.h"
+#include "support/stderr_text.h"
 
 enum { RANKS = 4, COUNT = 5 };
 
@@ -236,43 +237,23 @@ static const struct fault faults[] = {
 
 static void leave(void) { _exit(3); }
 
-/* The child: stderr into the pipe, death by leave() instead of abort(). */
-static _Noreturn void suffer(const struct fault *fault, int out)
+/* The child: death by leave() instead of abort(). */
+static void suffer(const void *payload)
 {
-    dup2(out, STDERR_FILENO);
+    const struct fault *fault = payload;
+
     wf_die_set_handler(leave);
     wf_knobs.check = fault->check;
     wf_knobs.timeout = 1;
     wf_comm_run_rank_threads(RANKS, fault->body, NULL);
-    _exit(0);
-}
-
-static size_t listen_to(int in, char *text, size_t room)
-{
-    size_t used = 0;
-    ssize_t got;
-
-    while (used + 1 < room && (got = read(in, text + used, room - 1 - used)) > 0)
-        used += (size_t)got;
-    text[used] = '\0';
-    return used;
 }
 
 WT_UNIT_TIMES(fault__ends_the_job_with_a_sentence, (int)(sizeof faults / sizeof *faults))
 {
     const struct fault *fault = &faults[_i];
-    char text[4096];
-    int ends[2], status;
-    pid_t child;
+    int status;
+    const char *text = wt_stderr_of_child(suffer, fault, &status);
 
-    ck_assert_int_eq(pipe(ends), 0);
-    child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) suffer(fault, ends[1]);
-    close(ends[1]);
-    listen_to(ends[0], text, sizeof text);
-    close(ends[0]);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 3, "%s: status %d, said: %s",
                   fault->name, status, text);
     for (int i = 0; i < 3; i++)
