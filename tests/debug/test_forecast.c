@@ -66,9 +66,8 @@ static weft_status forecast(weft_forecast *f, weft_mesh *mesh)
 }
 
 /* What a real step of this rank does is what was forecast for it, uneven shards and all. */
-WT_TEST(forecast__is_what_a_real_step_then_does)
+WT_TEST_IN_WORLD(forecast__is_what_a_real_step_then_does, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *fake = weft_mesh_new_fake(wt_rank(), "tp=%d", wt_ranks());
     int64_t weights = weft_memory_of(WEFT_MEMORY_WEIGHTS).live;
     int64_t optimizer = weft_memory_of(WEFT_MEMORY_OPTIMIZER).live;
@@ -78,11 +77,11 @@ WT_TEST(forecast__is_what_a_real_step_then_does)
 
     WT_ALL(forecast(&f, fake) == WEFT_OK);
     WT_EQ(weft_memory_of(WEFT_MEMORY_WEIGHTS).live, weights);
-    t = prepare(w.mesh);
-    weft_ledger_reset(w.ledger);
+    t = prepare(w->mesh);
+    weft_ledger_reset(w->ledger);
     WT_ALL(weft_backward(weft_call_n(t.model, t.inputs, 2)) == WEFT_OK);
     WT_ALL(weft_step(t.adam) == WEFT_OK);
-    sum = weft_ledger_total(w.ledger, WEFT_COLL_COUNT, ANY, NULL);
+    sum = weft_ledger_total(w->ledger, WEFT_COLL_COUNT, ANY, NULL);
     WT_EQ(f.n_axes, wt_ranks() > 1);
     WT_EQ(f.n_axes ? f.axes[0].collectives : 0, wt_ranks() > 1 ? sum.count : 0);
     WT_EQ(f.n_axes ? f.axes[0].sent : 0, sum.sent);
@@ -93,7 +92,6 @@ WT_TEST(forecast__is_what_a_real_step_then_does)
     WT_EQ(f.parameters, weft_module_numel(t.model));
     end(&t);
     weft_mesh_release(fake);
-    wt_world_close(&w);
 }
 
 /* All ranks' forecasts from one process: their parts add up to the whole. */
@@ -262,12 +260,9 @@ WT_TEST(forecast__refuses_models_with_elements)
     weft_tensor *x = wt_whole(WEFT_F32, 0, 4, 10);
     weft_forecast f;
 
-    WT_ALL(weft_forecast_step(&f, real, NULL, &x, 1) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "parameters with elements");
-    WT_ALL(weft_forecast_step(&f, empty, NULL, &x, 1) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "no parameters");
-    weft_module_release(real);
-    weft_module_release(empty);
+    WT_FAILS(weft_forecast_step(&f, real, NULL, &x, 1), WEFT_ERR_STATE, "parameters with elements");
+    WT_FAILS(weft_forecast_step(&f, empty, NULL, &x, 1), WEFT_ERR_STATE, "no parameters");
+    WT_RELEASE(weft_module_release, real, empty);
 }
 
 WT_TEST(forecast_print__has_memory_and_communication)

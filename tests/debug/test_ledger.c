@@ -111,41 +111,36 @@ static void count_chatter(struct wt_world *w, int64_t rows, bool coalesced)
 }
 
 /* COMM-01 */
-WT_TEST(ledger__counts_what_a_module_does_itself)
+WT_TEST_IN_WORLD(ledger__counts_what_a_module_does_itself, w)
 {
-    struct wt_world w = wt_world_open();
-
-    count_chatter(&w, 20, false);
-    count_chatter(&w, 20, true);
-    count_chatter(&w, 7, false);
-    wt_world_close(&w);
+    count_chatter(w, 20, false);
+    count_chatter(w, 20, true);
+    count_chatter(w, 7, false);
 }
 
 /* COMM-03: lists and single tensors are one form here, parts one after another */
-WT_TEST(ledger__counts_each_raw_collective_under_its_name)
+WT_TEST_IN_WORLD(ledger__counts_each_raw_collective_under_its_name, w)
 {
     static const weft_coll kinds[] = {
         WEFT_COLL_ALL_REDUCE, WEFT_COLL_ALL_GATHER, WEFT_COLL_REDUCE_SCATTER, WEFT_COLL_ALL_TO_ALL,
         WEFT_COLL_BROADCAST,  WEFT_COLL_SCATTER,    WEFT_COLL_GATHER,         WEFT_COLL_BARRIER};
-    struct wt_world w = wt_world_open();
 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         raw(kinds[k], false, false);
-        WT_EQ(counted(&w, kinds[k]), 1);
-        WT_EQ(counted(&w, ALL), 1);
-        WT_EQ(weft_ledger_total(w.ledger, kinds[k], ANY, NULL).coalesced, 0);
-        weft_ledger_reset(w.ledger);
+        WT_EQ(counted(w, kinds[k]), 1);
+        WT_EQ(counted(w, ALL), 1);
+        WT_EQ(weft_ledger_total(w->ledger, kinds[k], ANY, NULL).coalesced, 0);
+        weft_ledger_reset(w->ledger);
     }
     for (size_t k = 0; k < 3; k++) {
         raw(kinds[k], true, false);
-        WT_EQ(weft_ledger_total(w.ledger, kinds[k], ANY, NULL).coalesced, 1);
-        WT_EQ(counted(&w, ALL), 1);
-        weft_ledger_reset(w.ledger);
+        WT_EQ(weft_ledger_total(w->ledger, kinds[k], ANY, NULL).coalesced, 1);
+        WT_EQ(counted(w, ALL), 1);
+        weft_ledger_reset(w->ledger);
     }
     raw(WEFT_COLL_REDUCE_SCATTER, false, true);
-    WT_EQ(counted(&w, WEFT_COLL_REDUCE), 1);
-    WT_EQ(counted(&w, ALL), 1);
-    wt_world_close(&w);
+    WT_EQ(counted(w, WEFT_COLL_REDUCE), 1);
+    WT_EQ(counted(w, ALL), 1);
 }
 
 /* One collective of this kind and no other since the ledger last forgot, with this payload. */
@@ -158,9 +153,8 @@ static void one(struct wt_world *w, weft_coll kind, int64_t bytes)
 }
 
 /* COMM-03: the forms that programs call, on matrices of two sizes */
-WT_TEST(ledger__counts_each_public_collective_under_its_name)
+WT_TEST_IN_WORLD(ledger__counts_each_public_collective_under_its_name, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *parts[8];
     int ranks = wt_ranks();
 
@@ -169,31 +163,29 @@ WT_TEST(ledger__counts_each_public_collective_under_its_name)
         int64_t bytes = ranks * columns * 4;
 
         for (int r = 0; r < ranks; r++) parts[r] = wt_whole(WEFT_F32, r, ranks, columns);
-        weft_ledger_reset(w.ledger);
-        WT_ALL(weft_mesh_all_reduce(t, WEFT_SUM, w.mesh, 0) != NULL);
-        one(&w, WEFT_COLL_ALL_REDUCE, bytes);
-        WT_ALL(weft_mesh_all_gather(t, 1, NULL, w.mesh, 0) != NULL);
-        one(&w, WEFT_COLL_ALL_GATHER, ranks * bytes);
-        WT_ALL(weft_mesh_reduce_scatter(t, 0, WEFT_SUM, w.mesh, 0) != NULL);
-        one(&w, WEFT_COLL_REDUCE_SCATTER, bytes);
-        WT_ALL(weft_mesh_all_to_all(t, 0, 1, NULL, w.mesh, 0) != NULL);
-        one(&w, WEFT_COLL_ALL_TO_ALL, bytes);
-        WT_ALL(weft_mesh_broadcast(t, w.mesh, 0, ranks - 1) == WEFT_OK);
-        one(&w, WEFT_COLL_BROADCAST, bytes);
-        WT_ALL(weft_mesh_scatter(t, parts, w.mesh, 0, 0) == WEFT_OK);
-        one(&w, WEFT_COLL_SCATTER, ranks * bytes);
-        WT_ALL(weft_mesh_gather(t, 0, NULL, w.mesh, 0, ranks - 1) != NULL);
-        one(&w, WEFT_COLL_GATHER, ranks * bytes);
-        WT_ALL(weft_mesh_reduce(t, WEFT_SUM, w.mesh, 0, 0) != NULL);
-        one(&w, WEFT_COLL_REDUCE, bytes);
+        weft_ledger_reset(w->ledger);
+        WT_ALL(weft_mesh_all_reduce(t, WEFT_SUM, w->mesh, 0) != NULL);
+        one(w, WEFT_COLL_ALL_REDUCE, bytes);
+        WT_ALL(weft_mesh_all_gather(t, 1, NULL, w->mesh, 0) != NULL);
+        one(w, WEFT_COLL_ALL_GATHER, ranks * bytes);
+        WT_ALL(weft_mesh_reduce_scatter(t, 0, WEFT_SUM, w->mesh, 0) != NULL);
+        one(w, WEFT_COLL_REDUCE_SCATTER, bytes);
+        WT_ALL(weft_mesh_all_to_all(t, 0, 1, NULL, w->mesh, 0) != NULL);
+        one(w, WEFT_COLL_ALL_TO_ALL, bytes);
+        WT_ALL(weft_mesh_broadcast(t, w->mesh, 0, ranks - 1) == WEFT_OK);
+        one(w, WEFT_COLL_BROADCAST, bytes);
+        WT_ALL(weft_mesh_scatter(t, parts, w->mesh, 0, 0) == WEFT_OK);
+        one(w, WEFT_COLL_SCATTER, ranks * bytes);
+        WT_ALL(weft_mesh_gather(t, 0, NULL, w->mesh, 0, ranks - 1) != NULL);
+        one(w, WEFT_COLL_GATHER, ranks * bytes);
+        WT_ALL(weft_mesh_reduce(t, WEFT_SUM, w->mesh, 0, 0) != NULL);
+        one(w, WEFT_COLL_REDUCE, bytes);
     }
-    wt_world_close(&w);
 }
 
 /* COMM-04 */
-WT_TEST(ledger__stops_starts_again_and_nests)
+WT_TEST_IN_WORLD(ledger__stops_starts_again_and_nests, w)
 {
-    struct wt_world w = wt_world_open();
     weft_ledger *inner = weft_ledger_open();
 
     raw(WEFT_COLL_ALL_REDUCE, false, false);
@@ -201,15 +193,14 @@ WT_TEST(ledger__stops_starts_again_and_nests)
     weft_ledger_stop(inner);
     raw(WEFT_COLL_BARRIER, false, false);
     WT_EQ(weft_ledger_count(inner, ALL, ANY, NULL), 2);
-    WT_EQ(counted(&w, ALL), 3);
+    WT_EQ(counted(w, ALL), 3);
     weft_ledger_start(inner);
     WT_EQ(weft_ledger_count(inner, ALL, ANY, NULL), 0);
     raw(WEFT_COLL_BROADCAST, false, false);
     WT_EQ(weft_ledger_count(inner, ALL, ANY, NULL), 1);
     WT_EQ(weft_ledger_count(inner, WEFT_COLL_BROADCAST, ANY, NULL), 1);
-    WT_EQ(counted(&w, ALL), 4);
+    WT_EQ(counted(w, ALL), 4);
     weft_ledger_close(inner);
-    wt_world_close(&w);
 }
 
 static int hooks_of(weft_module *m)
@@ -222,9 +213,8 @@ static int hooks_of(weft_module *m)
 }
 
 /* COMM-05 */
-WT_TEST(ledger__leaves_no_hooks_behind)
+WT_TEST_IN_WORLD(ledger__leaves_no_hooks_behind, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *stack = wt_stack(2);
     weft_tensor *x = wt_whole(WEFT_F32, 0, 20, 10);
 
@@ -238,7 +228,6 @@ WT_TEST(ledger__leaves_no_hooks_behind)
         WT_ALL(weft_call(stack, x) != NULL);
     }
     weft_module_release(stack);
-    wt_world_close(&w);
 }
 
 /* ---- modules ---- */
@@ -253,22 +242,20 @@ static bool is_parameter(const weft_ledger *ledger, bool distributed, int index,
 }
 
 /* COMM-06 */
-WT_TEST(ledger__knows_parameters_and_their_layouts)
+WT_TEST_IN_WORLD(ledger__knows_parameters_and_their_layouts, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
 
     train(mlp, wt_whole(WEFT_F32, 0, 20, 10));
     for (int distributed = 0; distributed <= 1; distributed++) {
-        WT_EQ(weft_ledger_parameter_count(w.ledger, distributed), 4);
-        WT_ALL(is_parameter(w.ledger, distributed, 0, "MLP.net1", "weight", "f32[16,10] [S(0)]"));
-        WT_ALL(is_parameter(w.ledger, distributed, 1, "MLP.net1", "bias", "f32[16] [S(0)]"));
-        WT_ALL(is_parameter(w.ledger, distributed, 2, "MLP.net2", "weight", "f32[10,16] [S(1)]"));
-        WT_ALL(is_parameter(w.ledger, distributed, 3, "MLP.net2", "bias", "f32[10] [R]"));
-        WT_ALL(!weft_ledger_parameter_at(w.ledger, distributed, 4).name);
+        WT_EQ(weft_ledger_parameter_count(w->ledger, distributed), 4);
+        WT_ALL(is_parameter(w->ledger, distributed, 0, "MLP.net1", "weight", "f32[16,10] [S(0)]"));
+        WT_ALL(is_parameter(w->ledger, distributed, 1, "MLP.net1", "bias", "f32[16] [S(0)]"));
+        WT_ALL(is_parameter(w->ledger, distributed, 2, "MLP.net2", "weight", "f32[10,16] [S(1)]"));
+        WT_ALL(is_parameter(w->ledger, distributed, 3, "MLP.net2", "bias", "f32[10] [R]"));
+        WT_ALL(!weft_ledger_parameter_at(w->ledger, distributed, 4).name);
     }
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
 static void spread_stack(struct wt_world *w, int n)
@@ -296,77 +283,68 @@ static void spread_stack(struct wt_world *w, int n)
 }
 
 /* COMM-07, and with a part of the model left plain */
-WT_TEST(ledger__is_used_again_for_another_model)
+WT_TEST_IN_WORLD(ledger__is_used_again_for_another_model, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
 
     weft_call(mlp, wt_whole(WEFT_F32, 0, 20, 10));
     weft_module_release(mlp);
-    spread_stack(&w, 2);
-    spread_stack(&w, 3);
-    wt_world_close(&w);
+    spread_stack(w, 2);
+    spread_stack(w, 3);
 }
 
 /* COMM-08, COMM-11: and backward under the module whose forward caused it */
-WT_TEST(ledger__traces_modules)
+WT_TEST_IN_WORLD(ledger__traces_modules, w)
 {
     static const char *const names[] = {"Global", "MLP", "MLP.net1", "MLP.relu", "MLP.net2"};
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
     weft_tensor *x = weft_retain(wt_whole(WEFT_F32, 0, 20, 10));
 
     weft_set_requires_grad(x, true);
     train(mlp, x);
-    WT_EQ(weft_ledger_module_count(w.ledger), 5);
+    WT_EQ(weft_ledger_module_count(w->ledger), 5);
     for (int i = 0; i < 5; i++) {
         bool outer = i < 2;
 
-        WT_ALL(strcmp(weft_ledger_module(w.ledger, i), names[i]) == 0);
-        WT_EQ(within(w.ledger, names[i], AR, FORWARD), some(outer || i == 4));
-        WT_EQ(within(w.ledger, names[i], ALL, FORWARD), some(outer || i == 4));
-        WT_EQ(within(w.ledger, names[i], AR, BACKWARD), some(outer || i == 2));
-        WT_EQ(within(w.ledger, names[i], ALL, ANY), some(outer ? 2 : i == 2 || i == 4));
+        WT_ALL(strcmp(weft_ledger_module(w->ledger, i), names[i]) == 0);
+        WT_EQ(within(w->ledger, names[i], AR, FORWARD), some(outer || i == 4));
+        WT_EQ(within(w->ledger, names[i], ALL, FORWARD), some(outer || i == 4));
+        WT_EQ(within(w->ledger, names[i], AR, BACKWARD), some(outer || i == 2));
+        WT_EQ(within(w->ledger, names[i], ALL, ANY), some(outer ? 2 : i == 2 || i == 4));
     }
     weft_release(x);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
 /* COMM-11: a row-wise layer with a sharded output gathers its gradient */
-WT_TEST(ledger__backward_is_counted_as_backward)
+WT_TEST_IN_WORLD(ledger__backward_is_counted_as_backward, w)
 {
-    struct wt_world w = wt_world_open();
     const weft_plan plan[] = {
         {"", weft_rowwise_parallel_with((weft_style_options){.output_layouts = "S(0)"})}, {0}};
 
     for (int64_t rows = 8; rows <= 11; rows += 3) {
         weft_module *m = weft_linear_new((weft_linear_config){.in = {16}, .out = {16}});
 
-        WEFT_CHECK(weft_parallelize_module(m, w.mesh, plan));
-        weft_ledger_reset(w.ledger);
+        WEFT_CHECK(weft_parallelize_module(m, w->mesh, plan));
+        weft_ledger_reset(w->ledger);
         train(m, wt_whole(WEFT_F32, 0, rows, weft_chunk_size(16, wt_ranks(), wt_rank())));
-        WT_EQ(within(w.ledger, "linear", RS, FORWARD), some(1));
-        WT_EQ(within(w.ledger, "linear", AG, BACKWARD), some(1));
-        WT_EQ(counted(&w, ALL), some(2));
+        WT_EQ(within(w->ledger, "linear", RS, FORWARD), some(1));
+        WT_EQ(within(w->ledger, "linear", AG, BACKWARD), some(1));
+        WT_EQ(counted(w, ALL), some(2));
         weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 /* COMM-09 */
-WT_TEST(ledger__begins_with_nothing_but_the_program)
+WT_TEST_IN_WORLD(ledger__begins_with_nothing_but_the_program, w)
 {
-    struct wt_world w = wt_world_open();
-
     WT_EQ(weft_ledger_module_count(NULL), 0);
-    WT_EQ(weft_ledger_module_count(w.ledger), 1);
-    WT_ALL(strcmp(weft_ledger_module(w.ledger, 0), "Global") == 0);
-    WT_ALL(weft_ledger_module(w.ledger, 1) == NULL);
-    WT_EQ(within(w.ledger, "Global", ALL, FORWARD), 0);
-    WT_EQ(within(w.ledger, "Global", ALL, BACKWARD), 0);
-    WT_EQ(counted(&w, ALL), 0);
-    wt_world_close(&w);
+    WT_EQ(weft_ledger_module_count(w->ledger), 1);
+    WT_ALL(strcmp(weft_ledger_module(w->ledger, 0), "Global") == 0);
+    WT_ALL(weft_ledger_module(w->ledger, 1) == NULL);
+    WT_EQ(within(w->ledger, "Global", ALL, FORWARD), 0);
+    WT_EQ(within(w->ledger, "Global", ALL, BACKWARD), 0);
+    WT_EQ(counted(w, ALL), 0);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "ledger"); }

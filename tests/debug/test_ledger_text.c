@@ -30,15 +30,14 @@ static char *table(const weft_ledger *ledger, weft_noise noise)
 }
 
 /* Each level says more; what it says first is the same. */
-WT_TEST(ledger_table__has_four_noise_levels)
+WT_TEST_IN_WORLD(ledger_table__has_four_noise_levels, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
     char *text[4];
 
     weft_call(mlp, wt_whole(WEFT_F32, 0, 20, 10));
     weft_relu(wt_constant(2, 2, 1));
-    for (int noise = 0; noise < 4; noise++) text[noise] = table(w.ledger, (weft_noise)noise);
+    for (int noise = 0; noise < 4; noise++) text[noise] = table(w->ledger, (weft_noise)noise);
     for (int noise = 0; noise < 4; noise++) {
         wt_note("noise %d:\n%s", noise, text[noise]);
         WT_ALL(strncmp(text[noise], "Global\n", 7) == 0);
@@ -53,19 +52,17 @@ WT_TEST(ledger_table__has_four_noise_levels)
     }
     for (int noise = 0; noise < 4; noise++) free(text[noise]);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
-WT_TEST(ledger_json__is_valid_and_complete)
+WT_TEST_IN_WORLD(ledger_json__is_valid_and_complete, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
     struct wt_text t;
     const char *text;
 
     WT_ALL(weft_backward(weft_sum_all(weft_call(mlp, wt_whole(WEFT_F32, 0, 20, 10)))) == WEFT_OK);
     wt_text_begin(&t);
-    weft_ledger_json_print(w.ledger, t.out);
+    weft_ledger_json_print(w->ledger, t.out);
     text = wt_text_end(&t);
     wt_note("%.900s", text);
     WT_ALL(wt_is_json(text));
@@ -76,22 +73,19 @@ WT_TEST(ledger_json__is_valid_and_complete)
     WT_EQ(wt_occurrences(text, "\"name\":\"linear_dw\",\"direction\":\"backward\""), 2);
     free(t.text);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
-WT_TEST(ledger_print__has_a_line_per_kind)
+WT_TEST_IN_WORLD(ledger_print__has_a_line_per_kind, w)
 {
-    struct wt_world w = wt_world_open();
     struct wt_text t;
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
 
     weft_call(mlp, wt_whole(WEFT_F32, 0, 20, 10));
     wt_text_begin(&t);
-    weft_ledger_print(w.ledger, t.out);
+    weft_ledger_print(w->ledger, t.out);
     WT_EQ(wt_occurrences(wt_text_end(&t), "\n"), wt_ranks() > 1 ? 2 : 1);
     free(t.text);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "ledger_text"); }

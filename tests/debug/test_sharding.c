@@ -112,24 +112,20 @@ WT_TEST(sharding_text__of_many_ranks_is_short)
     free(text);
 }
 
-WT_TEST(sharding_text__is_written_by_the_first_rank)
+WT_TEST_IN_WORLD(sharding_text__is_written_by_the_first_rank, w)
 {
-    struct wt_world w = wt_world_open();
     struct wt_text t;
 
     wt_text_begin(&t);
-    WT_ALL(weft_sharding_print(wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)"), t.out) ==
+    WT_ALL(weft_sharding_print(wt_spread(w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)"), t.out) ==
            WEFT_OK);
-    WT_ALL(weft_sharding_print(wt_spread(&w, wt_whole(WEFT_F32, 0, 0, 4), "S(0)"), t.out) ==
+    WT_ALL(weft_sharding_print(wt_spread(w, wt_whole(WEFT_F32, 0, 0, 4), "S(0)"), t.out) ==
            WEFT_OK);
     WT_ALL((strlen(wt_text_end(&t)) > 0) == (wt_rank() == 0));
     WT_EQ(wt_occurrences(t.text, "f32["), wt_rank() == 0);
-    WT_ALL(weft_sharding_print(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "plain");
-    WT_ALL(weft_sharding_svg_print(wt_whole(WEFT_F32, 0, 6, 4), stdout) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "plain");
+    WT_FAILS(weft_sharding_print(wt_whole(WEFT_F32, 0, 6, 4), stdout), WEFT_ERR_ARG, "plain");
+    WT_FAILS(weft_sharding_svg_print(wt_whole(WEFT_F32, 0, 6, 4), stdout), WEFT_ERR_ARG, "plain");
     free(t.text);
-    wt_world_close(&w);
 }
 
 /* ---- SVG ---- */

@@ -37,10 +37,9 @@ static char *printed(const weft_trace *trace)
     return (char *)wt_text_end(&t);
 }
 
-WT_TEST(trace_text__shows_what_happened_inside_what)
+WT_TEST_IN_WORLD(trace_text__shows_what_happened_inside_what, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
     weft_tensor *x = wt_whole(WEFT_F32, 0, 8, 10);
     char linear[160];
     weft_trace *trace;
@@ -65,18 +64,16 @@ WT_TEST(trace_text__shows_what_happened_inside_what)
     free(text);
     WT_ALL(weft_trace_close(trace) == WEFT_OK);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
 /* What nobody asked for is called implicit. */
-WT_TEST(trace_text__tells_implicit_from_explicit)
+WT_TEST_IN_WORLD(trace_text__tells_implicit_from_explicit, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 8), "S(0)");
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 0, 8, 8), "S(0)");
     weft_trace *trace = weft_trace_open(NULL);
     char *text;
 
-    weft_add(a, wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 8), "S(1)"));
+    weft_add(a, wt_spread(w, wt_whole(WEFT_F32, 1, 8, 8), "S(1)"));
     weft_full_tensor(a);
     text = printed(trace);
     wt_note("%s", text);
@@ -85,7 +82,6 @@ WT_TEST(trace_text__tells_implicit_from_explicit)
     WT_EQ(wt_occurrences(text, "\n  all-to-all tp: "), wt_ranks() > 1);
     free(text);
     weft_trace_close(trace);
-    wt_world_close(&w);
 }
 
 static weft_trace *hashed(weft_tensor *x, double scale, bool further)
@@ -102,10 +98,9 @@ static weft_trace *hashed(weft_tensor *x, double scale, bool further)
 }
 
 /* A last bit is seen, and where it came from. */
-WT_TEST(trace_compare__finds_where_runs_part)
+WT_TEST_IN_WORLD(trace_compare__finds_where_runs_part, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 9), "S(1)");
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 8, 9), "S(1)");
     weft_trace *runs[] = {hashed(x, 2, false), hashed(x, 2, false), hashed(x, 2 + 1e-6, false),
                           hashed(x, 2, true), hashed(weft_transpose(x, 0, 1), 2, false)};
     static const int differences[] = {0, 0, 2, 1, 1};
@@ -124,7 +119,6 @@ WT_TEST(trace_compare__finds_where_runs_part)
         free(t.text);
     }
     for (int i = 0; i < 5; i++) weft_trace_close(runs[i]);
-    wt_world_close(&w);
 }
 
 /* Off means off. */
@@ -180,10 +174,9 @@ static void make_path(char *path, size_t bytes)
     weft_mesh_release(mesh);
 }
 
-WT_TEST(trace_file__is_json_with_a_row_per_rank)
+WT_TEST_IN_WORLD(trace_file__is_json_with_a_row_per_rank, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_module *mlp = wt_split_mlp(w.mesh);
+    weft_module *mlp = wt_split_mlp(w->mesh);
     weft_optim *sgd = weft_sgd(mlp, (weft_sgd_config){.lr = 0.1});
     char path[256], *text = NULL;
     weft_trace *trace;
@@ -209,15 +202,13 @@ WT_TEST(trace_file__is_json_with_a_row_per_rank)
     free(text);
     weft_optim_release(sgd);
     weft_module_release(mlp);
-    wt_world_close(&w);
 }
 
 /* What was in flight while something else happened is a pair of events, for ranges must nest. */
-WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
+WT_TEST_IN_WORLD(trace_events__of_overlapping_collectives_are_pairs, w)
 {
     static const weft_redistribute_options later = {.async = true};
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 64, 64), "S(0)"), *moving;
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 0, 64, 64), "S(0)"), *moving;
     weft_placement whole = weft_replicate();
     weft_trace *trace = weft_trace_open(NULL), *hashing;
     struct wt_text t;
@@ -246,24 +237,21 @@ WT_TEST(trace_events__of_overlapping_collectives_are_pairs)
     WT_ALL(hashing->records[hashing->n_records - 1].norm > 0);
     WT_ALL(weft_wait(moving) != NULL);
     weft_trace_close(hashing);
-    wt_world_close(&w);
 }
 
 WT_TEST(trace_file__that_cannot_be_written_fails_on_all_ranks)
 {
     weft_trace *trace = weft_trace_open("/tmp/no/such/folder/trace.json");
 
-    WT_ALL(weft_trace_close(trace) == WEFT_ERR_IO);
-    WT_FAILED(WEFT_ERR_IO, "/tmp/no/such/folder/trace.json");
+    WT_FAILS(weft_trace_close(trace), WEFT_ERR_IO, "/tmp/no/such/folder/trace.json");
 }
 
 /* ---- plans in words ---- */
 
-WT_TEST(explain__names_inputs_moves_and_outputs)
+WT_TEST_IN_WORLD(explain__names_inputs_moves_and_outputs, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 128), "S(0)");
-    weft_tensor *b = wt_spread(&w, wt_whole(WEFT_F32, 1, 8, 128), "S(1)");
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 0, 8, 128), "S(0)");
+    weft_tensor *b = wt_spread(w, wt_whole(WEFT_F32, 1, 8, 128), "S(1)");
     struct wt_text t;
 
     weft_set_requires_grad(a, true);
@@ -276,17 +264,14 @@ WT_TEST(explain__names_inputs_moves_and_outputs)
     WT_EQ(wt_occurrences(t.text, "all-to-all"), wt_ranks() > 1);
     WT_EQ(wt_occurrences(t.text, " bytes sent, "), wt_ranks() > 1);
     free(t.text);
-    WT_ALL(weft_explain_print(b, 0, stdout) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "no recorded op");
-    wt_world_close(&w);
+    WT_FAILS(weft_explain_print(b, 0, stdout), WEFT_ERR_STATE, "no recorded op");
 }
 
 /* What is no op's node is named, whatever else it keeps. */
-WT_TEST(explain__names_nodes_that_have_no_plan)
+WT_TEST_IN_WORLD(explain__names_nodes_that_have_no_plan, w)
 {
     static const weft_redistribute_options half = {.forward = WEFT_AS(WEFT_BF16)};
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_whole(WEFT_F32, 0, 8, 16), "S(0)");
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 0, 8, 16), "S(0)");
     weft_placement whole = weft_replicate();
     struct wt_text t;
 
@@ -295,7 +280,6 @@ WT_TEST(explain__names_nodes_that_have_no_plan)
     WT_ALL(weft_explain_print(weft_redistribute_with(a, &whole, &half), 3, t.out) == WEFT_OK);
     WT_ALL(strcmp(wt_text_end(&t), "redistribute\n") == 0);
     free(t.text);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "trace"); }
