@@ -110,33 +110,25 @@ WT_TEST(in_place__write_of_what_backward_saved_is_refused)
 }
 
 /* trial 1.2 */
-WT_TEST(in_place__write_on_two_axes_is_refused_alike)
+WT_TEST_IN_IF(in_place__write_on_two_axes_is_refused_alike, w, wt_ranks() % 2 == 0,
+              wt_world_open_mesh("dp=2,tp=%d", wt_ranks() / 2))
 {
-    struct wt_world w;
-
-    if (wt_ranks() % 2) return;
-    w = wt_world_open_mesh("dp=2,tp=%d", wt_ranks() / 2);
-    for (int i = 0; i < WRITERS; i++) refuses(&w, "S(0),S(1)", i);
-    wt_world_close(&w);
+    for (int i = 0; i < WRITERS; i++) refuses(w, "S(0),S(1)", i);
 }
 
 /* trial 1.2: a result that was saved */
-WT_TEST(in_place__write_of_a_saved_result_is_refused)
+WT_TEST_IN_WORLD(in_place__write_of_a_saved_result_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "S(0)"), *y = weft_sigmoid(a);
+    weft_tensor *a = leaf(w, 1, "S(0)"), *y = weft_sigmoid(a);
 
     WT_EQ(weft_fill_(weft_detach(y), 1), WEFT_OK);
-    WT_EQ(weft_backward(weft_sum_all(y)), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "gradient of sigmoid");
-    wt_world_close(&w);
+    WT_FAILS(weft_backward(weft_sum_all(y)), WEFT_ERR_STATE, "gradient of sigmoid");
 }
 
 /* trial 1.2: addition needs no values, and a moved operand was saved as a copy */
-WT_TEST(in_place__write_that_backward_does_not_need_is_allowed)
+WT_TEST_IN_WORLD(in_place__write_that_backward_does_not_need_is_allowed, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+    weft_tensor *a = leaf(w, 1, "S(0)"), *b = leaf(w, 2, "S(0)"), *y;
 
     WT_EQ(weft_fill_(b, 3), WEFT_OK);
     y = weft_sum_all(weft_add(weft_mul(a, b), a));
@@ -147,7 +139,6 @@ WT_TEST(in_place__write_that_backward_does_not_need_is_allowed)
     WT_EQ(weft_fill_(a, 1), WEFT_OK);
     WT_EQ(weft_backward(y), WEFT_OK);
     WT_ALL(wt_is_all(weft_grad(a), 1));
-    wt_world_close(&w);
 }
 
 /* ---- views on some ranks, copies on others ---- */
@@ -195,8 +186,7 @@ static void refuses_view(struct wt_world *w, int i, bool saves_view)
     WT_EQ(weft_fill_(saves_view ? t : seen, 5), WEFT_OK);
     WT_ALL(weft_tensor_version(seen) > before);
     wt_moved(w, WEFT_COLL_COUNT);
-    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "modified in place by fill");
+    WT_FAILS(weft_backward(y), WEFT_ERR_STATE, "modified in place by fill");
     WT_STILL(w);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(a, saves_view ? seen : t))), WEFT_OK);
     weft_scope_close(scope);
@@ -214,10 +204,9 @@ WT_TEST(in_place__write_of_what_some_ranks_copied_is_refused_alike)
 }
 
 /* A copy asked for by another op is the program's own. */
-WT_TEST(in_place__write_beside_a_copy_is_allowed)
+WT_TEST_IN_WORLD(in_place__write_beside_a_copy_is_allowed, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = uneven(&w), *copy = weft_mul_scalar(weft_transpose(t, 0, 1), 1), *a;
+    weft_tensor *t = uneven(w), *copy = weft_mul_scalar(weft_transpose(t, 0, 1), 1), *a;
     weft_tensor *y;
 
     see_once(row_major, t);
@@ -225,7 +214,6 @@ WT_TEST(in_place__write_beside_a_copy_is_allowed)
     y = weft_sum_all(weft_mul(a, copy));
     WT_EQ(weft_fill_(t, 5), WEFT_OK);
     WT_EQ(weft_backward(y), WEFT_OK);
-    wt_world_close(&w);
 }
 
 /* ---- several ways to keep ---- */
@@ -237,10 +225,9 @@ static weft_tensor *product(weft_tensor *const *in, int n, void *other)
 }
 
 /* trial 1.2: a leaf that a recomputed piece uses beside its inputs, and an input of it */
-WT_TEST(in_place__write_of_what_runs_again_is_refused)
+WT_TEST_IN_WORLD(in_place__write_of_what_runs_again_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+    weft_tensor *a = leaf(w, 1, "S(0)"), *b = leaf(w, 2, "S(0)"), *y;
 
     for (int input = 0; input < 2; input++) {
         y = weft_sum_all(weft_recomputed(product, &a, 1, b, NULL));
@@ -253,7 +240,6 @@ WT_TEST(in_place__write_of_what_runs_again_is_refused)
     y = weft_sum_all(weft_recomputed(product, &a, 1, b, NULL));
     WT_EQ(weft_backward(y), WEFT_OK);
     WT_ALL(wt_is_all(weft_grad(a), 2) && wt_is_all(weft_grad(b), 2));
-    wt_world_close(&w);
 }
 
 /* What a piece reads beside its inputs, and how often it ran. */
@@ -301,11 +287,10 @@ WT_TEST(in_place__write_of_what_runs_again_without_a_gradient_is_refused)
 }
 
 /* What a piece makes itself is not kept, whatever it is looked at through. */
-WT_TEST(in_place__what_a_piece_makes_is_not_kept)
+WT_TEST_IN_WORLD(in_place__what_a_piece_makes_is_not_kept, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "S(0)"), *y;
-    struct reads r = {spread(&w, 2, "S(0)"), spread(&w, 3, "S(0)"), NULL, false};
+    weft_tensor *a = leaf(w, 1, "S(0)"), *y;
+    struct reads r = {spread(w, 2, "S(0)"), spread(w, 3, "S(0)"), NULL, false};
     int64_t before = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live, kept;
     weft_scope *scope = weft_scope_open();
 
@@ -313,16 +298,14 @@ WT_TEST(in_place__what_a_piece_makes_is_not_kept)
     kept = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live - before;
     WT_ALL(kept == weft_local_numel(y) * (int64_t)weft_dtype_size(weft_tensor_dtype(y)));
     WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
-    wt_world_close(&w);
 }
 
 /* trial 1.2: parts of a saved tensor are copies, so the whole may change; on one rank it is whole
  */
-WT_TEST(in_place__saved_parts_are_copies)
+WT_TEST_IN_WORLD(in_place__saved_parts_are_copies, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "R"), *b = weft_mul_scalar(spread(&w, 2, "R"), 1), *y, *want;
-    weft_scope *parts = weft_saved_shards_open(w.mesh);
+    weft_tensor *a = leaf(w, 1, "R"), *b = weft_mul_scalar(spread(w, 2, "R"), 1), *y, *want;
+    weft_scope *parts = weft_saved_shards_open(w->mesh);
     bool whole = wt_ranks() == 1 || ROWS * COLUMNS < wt_ranks();
 
     y = weft_scope_return(parts, weft_mul(a, b));
@@ -333,7 +316,6 @@ WT_TEST(in_place__saved_parts_are_copies)
         WT_FAILED(WEFT_ERR_STATE, "modified in place");
     else
         WT_ALL(wt_near_tensors(weft_grad(a), want, WT_EXACT));
-    wt_world_close(&w);
 }
 
 /* ---- optimizers ---- */
@@ -355,31 +337,27 @@ static weft_module *holder(weft_tensor *weight)
 }
 
 /* trial 1.2: PyTorch says so too */
-WT_TEST(in_place__step_between_forward_and_backward_is_refused)
+WT_TEST_IN_WORLD(in_place__step_between_forward_and_backward_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = leaf(&w, 1, "S(0)"), *b = leaf(&w, 2, "S(0)"), *y;
+    weft_tensor *a = leaf(w, 1, "S(0)"), *b = leaf(w, 2, "S(0)"), *y;
     weft_module *m = holder(b);
     weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 0.5});
 
     y = weft_sum_all(weft_mul(a, b));
     WT_EQ(weft_backward_retain(y), WEFT_OK);
     WT_EQ(weft_step(sgd), WEFT_OK);
-    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "modified in place by sgd");
+    WT_FAILS(weft_backward(y), WEFT_ERR_STATE, "modified in place by sgd");
     weft_optim_release(sgd);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /*
  * trial 1.2: an optimizer that updates in backward waits for the last use of a leaf, so a tied
  * weight is right; a use that it cannot see (a detached one, walked later) is refused.
  */
-WT_TEST(in_place__update_in_backward_of_a_tied_weight)
+WT_TEST_IN_WORLD(in_place__update_in_backward_of_a_tied_weight, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = leaf(&w, 3, "S(0)"), *b = leaf(&w, 2, "S(0)"), *twin = leaf(&w, 2, "S(0)"), *y;
+    weft_tensor *x = leaf(w, 3, "S(0)"), *b = leaf(w, 2, "S(0)"), *twin = leaf(w, 2, "S(0)"), *y;
     weft_module *m = holder(b), *other = holder(twin);
     weft_optim *in_backward = weft_sgd(m, (weft_sgd_config){.lr = 0.5});
     weft_optim *after = weft_sgd(other, (weft_sgd_config){.lr = 0.5});
@@ -394,33 +372,27 @@ WT_TEST(in_place__update_in_backward_of_a_tied_weight)
 
     weft_zero_grad(x);
     y = weft_sum_all(weft_mul(weft_mul(x, weft_detach(b)), b));
-    WT_EQ(weft_backward(y), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "modified in place by sgd");
+    WT_FAILS(weft_backward(y), WEFT_ERR_STATE, "modified in place by sgd");
     WT_EQ(weft_step(in_backward), WEFT_OK);
-    weft_optim_release(in_backward);
-    weft_optim_release(after);
-    weft_module_release(m);
-    weft_module_release(other);
-    wt_world_close(&w);
+    WT_RELEASE(weft_optim_release, in_backward, after);
+    WT_RELEASE(weft_module_release, m, other);
 }
 
 /* ---- elements that are in flight ---- */
 
 /* trial 1.2: what a collective still reads, and what it is about to bring */
-WT_TEST(in_place__write_waits_for_collectives)
+WT_TEST_IN_WORLD(in_place__write_waits_for_collectives, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement whole = weft_replicate();
     weft_redistribute_options async = {.async = true};
-    weft_tensor *x = spread(&w, 1, "S(0)"), *y, *want = wt_whole(WEFT_F64, 1, ROWS, COLUMNS);
+    weft_tensor *x = spread(w, 1, "S(0)"), *y, *want = wt_whole(WEFT_F64, 1, ROWS, COLUMNS);
 
     y = weft_redistribute_with(x, &whole, &async);
     WT_EQ(weft_fill_(x, 9), WEFT_OK);
     WT_ALL(wt_ranks() == 1 || wt_near_tensors(y, want, WT_EXACT));
-    y = weft_redistribute_with(spread(&w, 1, "S(0)"), &whole, &async);
+    y = weft_redistribute_with(spread(w, 1, "S(0)"), &whole, &async);
     WT_EQ(weft_fill_(y, 9), WEFT_OK);
     WT_ALL(wt_is_all(weft_wait(y), 9));
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "in_place")); }
