@@ -11,10 +11,9 @@
 enum { ROWS = 5, COLUMNS = 2 };
 
 /* trial 1.8 */
-WT_TEST(handle__of_a_closed_scope_is_refused_by_name)
+WT_TEST_IN_WORLD(handle__of_a_closed_scope_is_refused_by_name, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *kept = wt_spread(&w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)"), *gone;
+    weft_tensor *kept = wt_spread(w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)"), *gone;
     weft_scope *scope = weft_scope_open();
     double elements[ROWS * COLUMNS];
 
@@ -34,37 +33,31 @@ WT_TEST(handle__of_a_closed_scope_is_refused_by_name)
     WT_FAILED(WEFT_ERR_STATE, "was released");
     WT_EQ(weft_read_f64(gone, elements, ROWS * COLUMNS), WEFT_ERR_STATE);
     weft_error_clear();
-    WT_EQ(weft_backward(gone), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "backward: the tensor from relu was released");
-    WT_EQ(weft_fill_(gone, 1), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "fill: the tensor from relu was released");
+    WT_FAILS(weft_backward(gone), WEFT_ERR_STATE, "backward: the tensor from relu was released");
+    WT_FAILS(weft_fill_(gone, 1), WEFT_ERR_STATE, "fill: the tensor from relu was released");
     WT_ALL(weft_retain(gone) == NULL);
     WT_FAILED(WEFT_ERR_STATE, "retain: the tensor from relu was released");
     WT_ALL(weft_ndim(gone) == 0 && weft_numel(gone) == 0 && !weft_tensor_mesh(gone));
-    wt_world_close(&w);
 }
 
 /* trial 1.8: from one step to the next there are thousands of others */
-WT_TEST(handle__is_refused_after_thousands_of_others)
+WT_TEST_IN_WORLD(handle__is_refused_after_thousands_of_others, w)
 {
-    struct wt_world w = wt_world_open();
     weft_scope *scope = weft_scope_open();
     weft_tensor *gone = weft_relu(weft_full(WEFT_F32, 0, NULL, 7)), *kept;
 
     weft_scope_close(scope);
-    kept = wt_spread(&w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)");
+    kept = wt_spread(w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)");
     for (int i = 0; i < 160; i++) { /* 16,000 */
         weft_scope *step = weft_scope_open();
 
         for (int j = 0; j < 100; j++) weft_mul(kept, kept);
         weft_scope_close(step);
         if (i != 50 && i != 159) continue;
-        WT_ALL(!weft_add(gone, gone));
-        WT_FAILED(WEFT_ERR_STATE, "add: the tensor from relu was released");
+        WT_NOT_MADE(weft_add(gone, gone), WEFT_ERR_STATE, "add: the tensor from relu was released");
         WT_ALL(isnan(weft_item(gone)));
         WT_FAILED(WEFT_ERR_STATE, "item: the tensor from relu was released");
     }
-    wt_world_close(&w);
 }
 
 /* ---- functions that look at a tensor, or hand it back, before dispatch sees it ---- */
@@ -204,28 +197,23 @@ static const struct entry entries[] = {
 };
 
 /* trial 1.8 */
-WT_TEST(handle__that_was_released_is_refused_wherever_it_enters)
+WT_TEST_TIMES_IN_WORLD(handle__that_was_released_is_refused_wherever_it_enters, w, plain, 2)
 {
-    struct wt_world w = wt_world_open();
+    weft_tensor *t = wt_whole(WEFT_F32, 1, ROWS, COLUMNS);
+    weft_scope *scope = weft_scope_open();
 
-    for (int plain = 0; plain < 2; plain++) {
-        weft_tensor *t = wt_whole(WEFT_F32, 1, ROWS, COLUMNS);
-        weft_scope *scope = weft_scope_open();
+    t = weft_relu(plain ? t : wt_spread(w, t, "S(0)"));
+    weft_scope_close(scope);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        char told[128];
+        bool refused;
 
-        t = weft_relu(plain ? t : wt_spread(&w, t, "S(0)"));
-        weft_scope_close(scope);
-        for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-            char told[128];
-            bool refused;
-
-            snprintf(told, sizeof told, "%s: the tensor from relu was released", entries[i].who);
-            refused = entries[i].refuses(t) && strstr(weft_error_message(), told);
-            if (!refused) wt_note("%s: %s", told, weft_error_message());
-            weft_error_clear();
-            WT_ALL(refused);
-        }
+        snprintf(told, sizeof told, "%s: the tensor from relu was released", entries[i].who);
+        refused = entries[i].refuses(t) && strstr(weft_error_message(), told);
+        if (!refused) wt_note("%s: %s", told, weft_error_message());
+        weft_error_clear();
+        WT_ALL(refused);
     }
-    wt_world_close(&w);
 }
 
 static weft_tensor *as_it_is(weft_tensor *const *in, int n, void *payload)
@@ -243,11 +231,10 @@ static weft_tensor *input(weft_module *m, weft_tensor *const *in, int n)
 }
 
 /* trial 1.8: modules, states and the tape keep no tensor that is gone */
-WT_TEST(handle__that_was_released_is_kept_by_nobody)
+WT_TEST_IN_WORLD(handle__that_was_released_is_kept_by_nobody, w)
 {
     static const weft_module_class kind = {.type = "holder", .forward = input};
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_I64};
-    struct wt_world w = wt_world_open();
     weft_buffer_options options = {0};
 
     for (int i = 0; i < 2; i++) {
@@ -261,43 +248,36 @@ WT_TEST(handle__that_was_released_is_kept_by_nobody)
               WEFT_OK);
         gone = weft_full(dtypes[i], 1, (int64_t[]){ROWS}, 1);
         weft_scope_close(scope);
-        WT_EQ(weft_module_add_parameter(m, "more", gone), WEFT_ERR_STATE);
-        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_FAILS(weft_module_add_parameter(m, "more", gone), WEFT_ERR_STATE, "was released");
         WT_EQ(weft_module_add_buffer(m, "more", gone, options), WEFT_ERR_STATE);
         WT_FAILED(WEFT_ERR_STATE, "was released");
-        WT_EQ(weft_module_set_parameter(m, "weight", gone), WEFT_ERR_STATE);
-        WT_FAILED(WEFT_ERR_STATE, "was released");
-        WT_EQ(weft_module_set_buffer(m, "seen", gone), WEFT_ERR_STATE);
-        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_FAILS(weft_module_set_parameter(m, "weight", gone), WEFT_ERR_STATE, "was released");
+        WT_FAILS(weft_module_set_buffer(m, "seen", gone), WEFT_ERR_STATE, "was released");
         WT_ALL(weft_module_parameter(m, "weight") == kept);
-        WT_EQ(weft_state_add_tensor(state, "gone", gone), WEFT_ERR_STATE);
-        WT_FAILED(WEFT_ERR_STATE, "was released");
+        WT_FAILS(weft_state_add_tensor(state, "gone", gone), WEFT_ERR_STATE, "was released");
         WT_ALL(!weft_recomputed(as_it_is, &gone, 1, NULL, NULL));
         WT_FAILED(WEFT_ERR_STATE, "recomputed: the tensor from");
         WT_ALL(!weft_set_requires_grad(gone, false));
         WT_FAILED(WEFT_ERR_STATE, "set_requires_grad: the tensor from");
-        WT_ALL(!weft_grad(gone));
-        WT_FAILED(WEFT_ERR_STATE, "grad: the tensor from");
+        WT_NOT_MADE(weft_grad(gone), WEFT_ERR_STATE, "grad: the tensor from");
         WT_ALL(weft_tensor_version(gone) == 0);
         WT_FAILED(WEFT_ERR_STATE, "tensor_version: the tensor from");
         weft_increment_version(gone);
         WT_FAILED(WEFT_ERR_STATE, "increment_version: the tensor from");
-        WT_ALL(!weft_mesh_all_gather(gone, 0, NULL, w.mesh, 0));
+        WT_ALL(!weft_mesh_all_gather(gone, 0, NULL, w->mesh, 0));
         WT_FAILED(WEFT_ERR_STATE, "all_gather: the tensor from");
-        WT_ALL(!weft_mesh_all_reduce(gone, WEFT_SUM, w.mesh, 0));
+        WT_ALL(!weft_mesh_all_reduce(gone, WEFT_SUM, w->mesh, 0));
         WT_FAILED(WEFT_ERR_STATE, "all_reduce: the tensor from");
-        WT_ALL(!weft_distribute_tensor(gone, w.mesh, NULL, 0));
+        WT_ALL(!weft_distribute_tensor(gone, w->mesh, NULL, 0));
         WT_FAILED(WEFT_ERR_STATE, "distribute_tensor: the tensor from");
         weft_state_release(state);
         weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 /* trial 1.8 */
-WT_TEST(handle__released_once_too_often_is_told)
+WT_TEST_IN_WORLD(handle__released_once_too_often_is_told, w)
 {
-    struct wt_world w = wt_world_open();
     weft_scope *scope = weft_scope_open();
     weft_tensor *t = weft_retain(weft_full(WEFT_F32, 0, NULL, 1));
 
@@ -306,7 +286,6 @@ WT_TEST(handle__released_once_too_often_is_told)
     WT_EQ(weft_error_status(), WEFT_OK);
     weft_release(t);
     WT_FAILED(WEFT_ERR_STATE, "release: the tensor from");
-    wt_world_close(&w);
 }
 
 struct other {
@@ -326,9 +305,8 @@ static void *elsewhere(void *payload)
 }
 
 /* trial 1.8: the last release on another thread, and an op there */
-WT_TEST(handle__of_another_thread_is_refused)
+WT_TEST_IN_WORLD(handle__of_another_thread_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
     weft_scope *scope = weft_scope_open();
     struct other other = {weft_retain(weft_full(WEFT_F32, 0, NULL, 3)), false};
     pthread_t thread;
@@ -339,13 +317,11 @@ WT_TEST(handle__of_another_thread_is_refused)
     WT_ALL(other.refused);
     WT_ALL(weft_item(other.t) == 3);
     weft_release(other.t);
-    wt_world_close(&w);
 }
 
 /* trial 1.8 */
-WT_TEST(scope__closed_twice_closes_nothing_more)
+WT_TEST_IN_WORLD(scope__closed_twice_closes_nothing_more, w)
 {
-    struct wt_world w = wt_world_open();
     weft_scope *outer = weft_scope_open(), *inner = weft_scope_open(), *next;
     weft_tensor *t;
 
@@ -361,25 +337,21 @@ WT_TEST(scope__closed_twice_closes_nothing_more)
     WT_FAILED(WEFT_ERR_STATE, "scope_return");
     WT_ALL(weft_item(t) == 2);
     weft_scope_close(next);
-    wt_world_close(&w);
 }
 
 /* trial 1.8 */
-WT_TEST(no_grad_end__without_a_beginning_is_refused)
+WT_TEST_IN_WORLD(no_grad_end__without_a_beginning_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 2), true);
 
     weft_no_grad_close();
     WT_FAILED(WEFT_ERR_STATE, "no_grad_close");
     WT_ALL(weft_requires_grad(weft_square(x)));
-    wt_world_close(&w);
 }
 
 /* trial 1.8 */
-WT_TEST(finalize__on_a_rank_thread_is_refused)
+WT_TEST_IN_WORLD(finalize__on_a_rank_thread_is_refused, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *t = weft_full(WEFT_F32, 0, NULL, 2);
 
     if (wt_ranks() > 1 && !weft_error_status()) {
@@ -387,7 +359,6 @@ WT_TEST(finalize__on_a_rank_thread_is_refused)
         WT_FAILED(WEFT_ERR_STATE, "finalize");
     }
     WT_ALL(weft_item(t) == 2);
-    wt_world_close(&w);
 }
 
 /* trial 3: WEFT_THREADS=100000 crashed, WEFT_PLANS=-1 went on for ever */

@@ -93,8 +93,7 @@ static void refusals(struct wt_world *w, int64_t rows, int l)
     const char *text = "in place: the result would have another shape, dtype or layout";
     int64_t before = weft_tensor_version(t);
 
-    WT_ALL(!weft_add_(turned(t), wt_spread(w, more, "R")));
-    WT_FAILED(WEFT_ERR_SHAPE, text);
+    WT_NOT_MADE(weft_add_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE, text);
     WT_ALL(!weft_add_(t, wt_spread(w, more, "R")) || rows == COLUMNS);
     weft_error_clear();
     WT_EQ(weft_copy_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE);
@@ -107,40 +106,34 @@ static void refusals(struct wt_world *w, int64_t rows, int l)
 WT_TEST(strided_writes__other_shapes_are_refused_alike) { for_all(refusals); }
 
 /* The operand is another view of what is written: its old elements count. */
-WT_TEST(strided_writes__operands_may_be_views_of_the_target)
+WT_TEST_IN_WORLD(strided_writes__operands_may_be_views_of_the_target, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *whole = wt_whole(WEFT_F64, 1, COLUMNS, COLUMNS), *t, *row;
 
-    t = wt_spread(&w, whole, "R");
+    t = wt_spread(w, whole, "R");
     WT_ALL(weft_add_(t, turned(t)) == t);
     WT_ALL(wt_near_tensors(t, weft_add(whole, turned(whole)), WT_EXACT));
-    t = wt_spread(&w, whole, "R");
+    t = wt_spread(w, whole, "R");
     WT_EQ(weft_copy_(t, turned(t)), WEFT_OK);
     WT_ALL(wt_near_tensors(t, turned(whole), WT_EXACT));
-    t = wt_spread(&w, whole, "S(1)");
+    t = wt_spread(w, whole, "S(1)");
     row = weft_slice(t, 0, 0, 1);
     WT_ALL(weft_add_(t, row) == t);
     WT_ALL(wt_near_tensors(t, weft_add(whole, weft_slice(whole, 0, 0, 1)), WT_EXACT));
-    wt_world_close(&w);
 }
 
 /* Which of several sums should stay? */
-WT_TEST(strided_writes__repeated_elements_are_refused)
+WT_TEST_IN_WORLD(strided_writes__repeated_elements_are_refused, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *t = weft_full(WEFT_F64, 2, (int64_t[]){1, COLUMNS}, 1);
     weft_tensor *b = weft_full(WEFT_F64, 2, (int64_t[]){2, COLUMNS}, 1);
     weft_tensor *repeated = weft_expand(t, 2, (int64_t[]){2, COLUMNS});
 
-    WT_ALL(!weft_add_(repeated, b));
-    WT_FAILED(WEFT_ERR_STATE, "add in place: several elements");
-    WT_EQ(weft_copy_(repeated, b), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "copy in place: several elements");
+    WT_NOT_MADE(weft_add_(repeated, b), WEFT_ERR_STATE, "add in place: several elements");
+    WT_FAILS(weft_copy_(repeated, b), WEFT_ERR_STATE, "copy in place: several elements");
     WT_ALL(wt_is_all(t, 1));
     WT_EQ(weft_fill_(repeated, 5), WEFT_OK);
     WT_ALL(wt_is_all(t, 5));
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "strided_writes"); }
