@@ -70,8 +70,7 @@ WT_UNIT(pool__the_block_released_last_is_handed_out_first)
                     *b = wf_block_new(1000, WF_MEM_WEIGHTS);
     void *data = a->data;
 
-    wf_block_release(b);
-    wf_block_release(a);
+    WT_RELEASE(wf_block_release, b, a);
     a = wf_block_new(1010, WF_MEM_GRADIENTS); /* the same class */
     ck_assert_ptr_eq(a->data, data);
     wf_block_release(a);
@@ -123,8 +122,7 @@ WT_UNIT(pool__the_nth_request_fails_once)
     ck_assert_ptr_nonnull(c);
     ck_assert_int_eq(weft_error_status(), WEFT_ERR_MEMORY);
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "77 bytes of gradients"));
-    wf_block_release(a);
-    wf_block_release(c);
+    WT_RELEASE(wf_block_release, a, c);
     wf_pool_fail_nth_request(1);
     wf_pool_fail_nth_request(0);
     a = wf_block_new(64, WF_MEM_WEIGHTS);
@@ -147,8 +145,7 @@ WT_UNIT(pool__trim_gives_back_all_but_what_is_held)
     struct wf_block *large = wf_block_new((size_t)3 << 20, WF_MEM_WEIGHTS);
 
     memset(small->data, 7, 100);
-    wf_block_release(large);
-    wf_block_release(other);
+    WT_RELEASE(wf_block_release, large, other);
     ck_assert_int_gt(wf_pool_stats(WF_CATEGORIES).cached, 3 << 20);
     wf_pool_trim();
     ck_assert_int_eq(wf_pool_stats(WF_CATEGORIES).cached, 128); /* its slab is in use */
@@ -236,8 +233,7 @@ WT_UNIT(pool__only_communication_is_taken_from_the_shared_source)
     ck_assert(comm->shared && in_arena(&arena, comm->data));
     ck_assert(!weights->shared && !in_arena(&arena, weights->data));
     wf_block_recategorize(comm, WF_MEM_ACTIVATIONS);
-    wf_block_release(comm);
-    wf_block_release(weights);
+    WT_RELEASE(wf_block_release, comm, weights);
     comm = wf_block_new(100, WF_MEM_COMM);
     ck_assert(in_arena(&arena, comm->data));
     wf_block_release(comm);
@@ -263,8 +259,7 @@ WT_UNIT(pool__a_full_source_falls_back_to_private_memory)
     calls = wf_pool_system_calls();
     second = wf_block_new((size_t)900 << 10, WF_MEM_COMM);
     ck_assert_int_eq(wf_pool_system_calls(), calls);
-    wf_block_release(first);
-    wf_block_release(second);
+    WT_RELEASE(wf_block_release, first, second);
     wf_pool_set_shared_source(NULL);
     free(arena.base);
 }
