@@ -59,8 +59,7 @@ static void train(int dp, int fsdp, int tp, weft_data_parallel_config config)
     w.ledger = weft_ledger_open();
     weft_optim_release(adam);
     weft_module_release(gpt);
-    weft_mesh_release(replicas);
-    weft_mesh_release(styles);
+    WT_RELEASE(weft_mesh_release, replicas, styles);
     wt_world_close(&w);
 }
 
