@@ -21,22 +21,17 @@ static int64_t sent(struct wt_world *w)
 /* ---- a result that is reduced in the next op ---- */
 
 /* trial 4.5: one collective of the smaller operand, not two that move more. */
-WT_TEST(product__that_is_used_at_once_gathers_what_costs_less)
+WT_TEST_TIMES_IN_WORLD(product__that_is_used_at_once_gathers_what_costs_less, w, k, 2)
 {
     const int64_t sizes[][3] = {{16, 8, 16}, {15, 8, 18}};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[k][0], sizes[k][1]);
+    weft_tensor *weight = wt_whole(WEFT_F64, 1, sizes[k][1], sizes[k][2]);
+    weft_tensor *y = weft_matmul(wt_spread(w, x, "S(0)"), wt_spread(w, weight, "S(0)"));
 
-    for (int k = 0; k < 2; k++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[k][0], sizes[k][1]);
-        weft_tensor *weight = wt_whole(WEFT_F64, 1, sizes[k][1], sizes[k][2]);
-        weft_tensor *y = weft_matmul(wt_spread(&w, x, "S(0)"), wt_spread(&w, weight, "S(0)"));
-
-        y = weft_relu(y);
-        WT_MOVED(&w, WEFT_COLL_ALL_GATHER, 1);
-        WT_ALL(wt_is_placed(y, "S(0)"));
-        WT_ALL(wt_near_tensors(y, weft_relu(weft_matmul(x, weight)), WT_WITHIN(1e-12)));
-        wt_world_close(&w);
-    }
+    y = weft_relu(y);
+    WT_MOVED(w, WEFT_COLL_ALL_GATHER, 1);
+    WT_ALL(wt_is_placed(y, "S(0)"));
+    WT_ALL(wt_near_tensors(y, weft_relu(weft_matmul(x, weight)), WT_WITHIN(1e-12)));
 }
 
 /* ---- two partial factors ---- */
@@ -106,25 +101,20 @@ WT_TEST(product__reduces_the_small_factor)
     check_cheapest(MUL_COLUMN, false);
 }
 
-WT_TEST(product__of_partial_factors_has_the_right_gradients)
+WT_TEST_TIMES_IN_WORLD(product__of_partial_factors_has_the_right_gradients, w, form, FORMS)
 {
-    for (int form = 0; form < FORMS; form++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *leaf[2], *plain[2];
+    weft_tensor *leaf[2], *plain[2];
 
-        for (int i = 0; i < 2; i++) {
-            weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
 
-            leaf[i] = weft_set_requires_grad(wt_partial(&w, whole, WEFT_SUM), true);
-            plain[i] = weft_set_requires_grad(weft_mul_scalar(whole, wt_ranks()), true);
-        }
-        WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, leaf[0], leaf[1])))), WEFT_OK);
-        WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, plain[0], plain[1])))),
-              WEFT_OK);
-        for (int i = 0; i < 2; i++)
-            WT_ALL(wt_near_tensors(weft_grad(leaf[i]), weft_grad(plain[i]), WT_WITHIN(1e-12)));
-        wt_world_close(&w);
+        leaf[i] = weft_set_requires_grad(wt_partial(w, whole, WEFT_SUM), true);
+        plain[i] = weft_set_requires_grad(weft_mul_scalar(whole, wt_ranks()), true);
     }
+    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, leaf[0], leaf[1])))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, plain[0], plain[1])))), WEFT_OK);
+    for (int i = 0; i < 2; i++)
+        WT_ALL(wt_near_tensors(weft_grad(leaf[i]), weft_grad(plain[i]), WT_WITHIN(1e-12)));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "partial_results"); }

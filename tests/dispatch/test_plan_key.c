@@ -253,11 +253,11 @@ static int64_t count_new_plans(const struct operands *o, const struct call *call
     return wf_plan_cache_stats().misses - before;
 }
 
-WT_TEST(public_calls__that_differ_in_one_attribute_have_two_plans)
+WT_TEST_IN(public_calls__that_differ_in_one_attribute_have_two_plans, w,
+           wt_world_open_mesh("dp=1,tp=%d", wt_ranks()))
 {
-    struct wt_world w = wt_world_open_mesh("dp=1,tp=%d", wt_ranks());
     struct operands o = {
-        .mesh = w.mesh,
+        .mesh = w->mesh,
         .x = wt_whole(WEFT_F32, 0, 4, 4),
         .w = wt_whole(WEFT_F32, 1, 4, 4),
         .w3 = wt_whole3(WEFT_F32, 2, 4, 4, 4),
@@ -269,14 +269,13 @@ WT_TEST(public_calls__that_differ_in_one_attribute_have_two_plans)
 
     o.q = weft_reshape(wt_whole3(WEFT_F32, 5, 2, 4, 12), 4, (int64_t[]){2, 4, 3, 4});
     o.qkv = weft_reshape(wt_whole3(WEFT_F32, 6, 2, 4, 36), 5, (int64_t[]){2, 4, 3, 3, 4});
-    o.spread = wt_spread(&w, o.x, "R,R");
+    o.spread = wt_spread(w, o.x, "R,R");
     weft_plan_cache_clear();
     for (int c = 0; c < CALLS; c++)
         for (int way = 0; way < calls[c].ways; way++) {
             WT_ALL(count_new_plans(&o, &calls[c], way, 0xff) > 0);
             WT_EQ(count_new_plans(&o, &calls[c], way, 0x5a), 0);
         }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "plan_key"); }

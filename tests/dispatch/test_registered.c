@@ -5,68 +5,52 @@
 /* mpi: 2 4 */
 #include "dispatch/programs.h"
 
-/* Two axes, as square as the number of ranks allows. */
-static struct wt_world open_grid(void)
-{
-    int rows = wt_ranks() % 2 == 0 ? 2 : 1;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", rows, wt_ranks() / rows);
-}
-
 /* COST-07 */
-WT_TEST(registered__lists_are_one_argument)
+WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid())
 {
     const int64_t shapes[][3] = {{8, 16, 8}, {3, 5, 2}};
+    weft_op_spec spec = door_sum_spec("listed", door_nothing_more);
+    int op = weft_register_op(&spec);
+    weft_tensor *whole[5], *spread[5], *sum;
+    static const char *const placements[] = {"S(0),S(1)", "S(1),S(1)", "S(1),S(1)", "S(1),S(1)",
+                                             "S(1),S(0)"};
+    weft_argument arguments[3];
 
-    for (int k = 0; k < 2; k++) {
-        struct wt_world w = open_grid();
-        weft_op_spec spec = door_sum_spec("listed", door_nothing_more);
-        int op = weft_register_op(&spec);
-        weft_tensor *whole[5], *spread[5], *sum;
-        static const char *const placements[] = {"S(0),S(1)", "S(1),S(1)", "S(1),S(1)", "S(1),S(1)",
-                                                 "S(1),S(0)"};
-        weft_argument arguments[3];
-
-        for (int i = 0; i < 5; i++) {
-            whole[i] = wt_whole3(WEFT_F32, i, shapes[k][0], shapes[k][1], shapes[k][2]);
-            spread[i] = wt_spread(&w, whole[i], placements[i]);
-        }
-        arguments[0] = weft_tensor_argument(spread[0]);
-        arguments[1] = weft_list_argument(3, spread + 1);
-        arguments[2] = weft_tensor_argument(spread[4]);
-        sum = whole[0];
-        for (int i = 1; i < 5; i++) sum = weft_add(sum, whole[i]);
-        WT_ALL(wt_is_placed(door_run(op, 3, arguments), "R,R"));
-        WT_ALL(wt_near_tensors(door_run(op, 3, arguments), sum, WT_WITHIN(1e-5)));
-        WT_ALL(weft_unregister_op("listed") == WEFT_OK);
-        wt_world_close(&w);
+    for (int i = 0; i < 5; i++) {
+        whole[i] = wt_whole3(WEFT_F32, i, shapes[k][0], shapes[k][1], shapes[k][2]);
+        spread[i] = wt_spread(w, whole[i], placements[i]);
     }
+    arguments[0] = weft_tensor_argument(spread[0]);
+    arguments[1] = weft_list_argument(3, spread + 1);
+    arguments[2] = weft_tensor_argument(spread[4]);
+    sum = whole[0];
+    for (int i = 1; i < 5; i++) sum = weft_add(sum, whole[i]);
+    WT_ALL(wt_is_placed(door_run(op, 3, arguments), "R,R"));
+    WT_ALL(wt_near_tensors(door_run(op, 3, arguments), sum, WT_WITHIN(1e-5)));
+    WT_ALL(weft_unregister_op("listed") == WEFT_OK);
 }
 
 /* COST-09 */
-WT_TEST(registered__without_a_rule_it_is_refused)
+WT_TEST_TIMES_IN_WORLD(registered__without_a_rule_it_is_refused, w, i, 2)
 {
-    for (int64_t n = 4; n <= 7; n += 3) {
-        struct wt_world w = wt_world_open();
-        weft_op_spec spec = door_sum_spec("lonely", door_every_dim);
-        int op = weft_register_op(&spec);
-        weft_tensor *x = wt_whole(WEFT_F32, 0, n, 3);
-        weft_argument spread = weft_tensor_argument(wt_spread(&w, x, "S(0)"));
-        weft_argument plain = weft_tensor_argument(x);
+    int64_t n = 4 + 3 * i;
+    weft_op_spec spec = door_sum_spec("lonely", door_every_dim);
+    int op = weft_register_op(&spec);
+    weft_tensor *x = wt_whole(WEFT_F32, 0, n, 3);
+    weft_argument spread = weft_tensor_argument(wt_spread(w, x, "S(0)"));
+    weft_argument plain = weft_tensor_argument(x);
 
-        WT_ALL(door_run(op, 1, &spread) && door_run(op, 1, &spread));
-        WT_ALL(weft_unregister_rule("lonely") == WEFT_OK);
-        WT_ALL(!door_run(op, 1, &spread));
-        WT_FAILED(WEFT_ERR_LAYOUT, "lonely does not have a sharding strategy registered");
-        WT_ALL(door_run(op, 1, &plain) != NULL);
-        WT_ALL(weft_register_rule("lonely", door_every_dim, NULL) == WEFT_OK);
-        WT_ALL(door_run(op, 1, &spread) != NULL);
-        WT_ALL(weft_unregister_op("lonely") == WEFT_OK);
-        WT_ALL(!door_run(op, 1, &spread));
-        WT_FAILED(WEFT_ERR_NOT_FOUND, "lonely does not have a sharding strategy registered");
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    WT_ALL(door_run(op, 1, &spread) && door_run(op, 1, &spread));
+    WT_ALL(weft_unregister_rule("lonely") == WEFT_OK);
+    WT_ALL(!door_run(op, 1, &spread));
+    WT_FAILED(WEFT_ERR_LAYOUT, "lonely does not have a sharding strategy registered");
+    WT_ALL(door_run(op, 1, &plain) != NULL);
+    WT_ALL(weft_register_rule("lonely", door_every_dim, NULL) == WEFT_OK);
+    WT_ALL(door_run(op, 1, &spread) != NULL);
+    WT_ALL(weft_unregister_op("lonely") == WEFT_OK);
+    WT_ALL(!door_run(op, 1, &spread));
+    WT_FAILED(WEFT_ERR_NOT_FOUND, "lonely does not have a sharding strategy registered");
+    WT_STILL(w);
 }
 
 /* Outputs like the first three inputs; those in the payload's bit mask are not made. */
@@ -104,40 +88,35 @@ static void columns(const weft_op_info *info, const weft_op_shard *in, weft_op_s
 }
 
 /* COST-10: one output of four is missing, then two. */
-WT_TEST(registered__missing_outputs_shift_no_operand)
+WT_TEST_TIMES_IN_WORLD(registered__missing_outputs_shift_no_operand, w, k, 4)
 {
     static const int64_t sizes[][4] = {{128, 192, 192, 128}, {6, 10, 10, 6}};
     static int missing[] = {1 << 3, 1 << 1 | 1 << 3};
+    const int64_t *last = sizes[k / 2];
+    weft_op_spec spec = {.name = "four",
+                         .n_out = 4,
+                         .shape = some_outputs,
+                         .rule = check_inputs,
+                         .kernel = columns,
+                         .payload = &missing[k % 2]};
+    int op = weft_register_op(&spec);
+    weft_argument arguments[8];
+    weft_tensor *whole[4], *out[4];
 
-    for (int k = 0; k < 4; k++) {
-        struct wt_world w = wt_world_open();
-        const int64_t *last = sizes[k / 2];
-        weft_op_spec spec = {.name = "four",
-                             .n_out = 4,
-                             .shape = some_outputs,
-                             .rule = check_inputs,
-                             .kernel = columns,
-                             .payload = &missing[k % 2]};
-        int op = weft_register_op(&spec);
-        weft_argument arguments[8];
-        weft_tensor *whole[4], *out[4];
-
-        for (int i = 0; i < 4; i++) {
-            whole[i] = wt_whole(WEFT_F32, i, 8, last[i]);
-            arguments[i] = weft_tensor_argument(wt_spread(&w, whole[i], "S(0)"));
-            arguments[4 + i] = weft_integer_argument(last[i]);
-        }
-        WT_ALL(weft_op_run(op, out, 8, arguments) == WEFT_OK);
-        WT_STILL(&w);
-        for (int j = 0; j < 4; j++) {
-            WT_EQ(out[j] == NULL, missing[k % 2] >> j & 1);
-            if (out[j])
-                WT_ALL(wt_near_tensors(out[j], weft_add_scalar(whole[j % 3], (double)(last[3] % 7)),
-                                       WT_EXACT));
-        }
-        WT_ALL(weft_unregister_op("four") == WEFT_OK);
-        wt_world_close(&w);
+    for (int i = 0; i < 4; i++) {
+        whole[i] = wt_whole(WEFT_F32, i, 8, last[i]);
+        arguments[i] = weft_tensor_argument(wt_spread(w, whole[i], "S(0)"));
+        arguments[4 + i] = weft_integer_argument(last[i]);
     }
+    WT_ALL(weft_op_run(op, out, 8, arguments) == WEFT_OK);
+    WT_STILL(w);
+    for (int j = 0; j < 4; j++) {
+        WT_EQ(out[j] == NULL, missing[k % 2] >> j & 1);
+        if (out[j])
+            WT_ALL(wt_near_tensors(out[j], weft_add_scalar(whole[j % 3], (double)(last[3] % 7)),
+                                   WT_EXACT));
+    }
+    WT_ALL(weft_unregister_op("four") == WEFT_OK);
 }
 
 /* ---- arguments ---- */
@@ -181,63 +160,55 @@ static void least(const weft_op_info *info, const weft_op_shard *in, weft_op_sha
 }
 
 /* REG-03 */
-WT_TEST(registered__several_outputs_are_all_distributed)
+WT_TEST_TIMES_IN_WORLD(registered__several_outputs_are_all_distributed, w, k, 2)
 {
     const int64_t rows[] = {4, 7};
+    weft_op_spec spec = {.name = "least",
+                         .n_out = 2,
+                         .shape = values_and_indices,
+                         .rule = door_nothing_more,
+                         .kernel = least};
+    int op = weft_register_op(&spec);
+    weft_tensor *x = wt_whole(WEFT_F32, 0, rows[k], 6), *plain[2], *out[2];
+    weft_argument whole = weft_tensor_argument(x);
+    weft_argument spread = weft_tensor_argument(wt_spread(w, x, "S(1)"));
 
-    for (int k = 0; k < 2; k++) {
-        struct wt_world w = wt_world_open();
-        weft_op_spec spec = {.name = "least",
-                             .n_out = 2,
-                             .shape = values_and_indices,
-                             .rule = door_nothing_more,
-                             .kernel = least};
-        int op = weft_register_op(&spec);
-        weft_tensor *x = wt_whole(WEFT_F32, 0, rows[k], 6), *plain[2], *out[2];
-        weft_argument whole = weft_tensor_argument(x);
-        weft_argument spread = weft_tensor_argument(wt_spread(&w, x, "S(1)"));
-
-        WT_ALL(weft_op_run(op, plain, 1, &whole) == WEFT_OK && !weft_tensor_mesh(plain[1]));
-        WT_ALL(weft_op_run(op, out, 1, &spread) == WEFT_OK);
-        for (int j = 0; j < 2; j++) {
-            WT_ALL(weft_tensor_mesh(out[j]) == w.mesh && wt_is_placed(out[j], "R"));
-            WT_ALL(wt_near_tensors(out[j], plain[j], WT_EXACT));
-        }
-        WT_ALL(weft_tensor_dtype(out[1]) == WEFT_I64);
-        WT_ALL(weft_unregister_op("least") == WEFT_OK);
-        wt_world_close(&w);
+    WT_ALL(weft_op_run(op, plain, 1, &whole) == WEFT_OK && !weft_tensor_mesh(plain[1]));
+    WT_ALL(weft_op_run(op, out, 1, &spread) == WEFT_OK);
+    for (int j = 0; j < 2; j++) {
+        WT_ALL(weft_tensor_mesh(out[j]) == w->mesh && wt_is_placed(out[j], "R"));
+        WT_ALL(wt_near_tensors(out[j], plain[j], WT_EXACT));
     }
+    WT_ALL(weft_tensor_dtype(out[1]) == WEFT_I64);
+    WT_ALL(weft_unregister_op("least") == WEFT_OK);
 }
 
 /* REG-04: a text first; texts and integers are told apart and are part of the key, numbers are
  * not. */
-WT_TEST(registered__arguments_need_not_be_tensors)
+WT_TEST_TIMES_IN_WORLD(registered__arguments_need_not_be_tensors, w, i, 2)
 {
-    for (int64_t n = 3; n <= 8; n += 5) {
-        struct wt_world w = wt_world_open();
-        weft_op_spec spec = door_sum_spec("told", door_every_dim);
-        int op = weft_register_op(&spec);
-        weft_tensor *whole = wt_whole(WEFT_F32, 0, n, 4), *x = wt_spread(&w, whole, "S(0)");
-        weft_argument a[] = {weft_text_argument("sum"), weft_tensor_argument(x),
-                             weft_tensor_argument(NULL), weft_integer_argument(3),
-                             weft_number_argument(1)};
-        weft_plan_cache_stats before;
+    int64_t n = 3 + 5 * i;
+    weft_op_spec spec = door_sum_spec("told", door_every_dim);
+    int op = weft_register_op(&spec);
+    weft_tensor *whole = wt_whole(WEFT_F32, 0, n, 4), *x = wt_spread(w, whole, "S(0)");
+    weft_argument a[] = {weft_text_argument("sum"), weft_tensor_argument(x),
+                         weft_tensor_argument(NULL), weft_integer_argument(3),
+                         weft_number_argument(1)};
+    weft_plan_cache_stats before;
 
-        WT_ALL(wt_near_tensors(door_run(op, 5, a), whole, WT_EXACT));
-        WT_ALL(wt_is_placed(door_run(op, 5, a), "S(0)"));
-        before = weft_plan_cache_statistics();
-        a[4].number = 2;
-        WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses);
-        a[0].text = "other";
-        WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 1);
-        a[3].integer = 4;
-        WT_ALL(door_run(op, 5, a) != NULL);
-        WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 2);
-        WT_ALL(weft_unregister_op("told") == WEFT_OK);
-        wt_world_close(&w);
-    }
+    WT_ALL(wt_near_tensors(door_run(op, 5, a), whole, WT_EXACT));
+    WT_ALL(wt_is_placed(door_run(op, 5, a), "S(0)"));
+    before = weft_plan_cache_statistics();
+    a[4].number = 2;
+    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses);
+    a[0].text = "other";
+    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 1);
+    a[3].integer = 4;
+    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 2);
+    WT_ALL(weft_unregister_op("told") == WEFT_OK);
 }
 
 static weft_status counted(weft_op_info *info, void *payload)
@@ -249,12 +220,11 @@ static weft_status counted(weft_op_info *info, void *payload)
 }
 
 /* No tensor at all: the result is plain. And a tensor without elements: no kernel runs. */
-WT_TEST(registered__without_tensors_or_elements)
+WT_TEST_IN_WORLD(registered__without_tensors_or_elements, w)
 {
-    struct wt_world w = wt_world_open();
     weft_op_spec count = door_sum_spec("count", NULL), dims = door_sum_spec("dims", door_every_dim);
     weft_argument n[] = {weft_integer_argument(5), weft_number_argument(2)};
-    weft_tensor *y, *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)");
+    weft_tensor *y, *x = wt_spread(w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)");
     weft_argument on_meta;
     int op;
 
@@ -268,14 +238,12 @@ WT_TEST(registered__without_tensors_or_elements)
     y = door_run(op, 1, &on_meta);
     WT_ALL(y && weft_tensor_device(y) == WEFT_META && wt_is_placed(y, "S(0)"));
     WT_ALL(weft_unregister_op("dims") == WEFT_OK);
-    wt_world_close(&w);
 }
 
-WT_TEST(registered__gradients_flow)
+WT_TEST_IN_WORLD(registered__gradients_flow, w)
 {
-    struct wt_world w = wt_world_open();
     weft_op_spec spec = door_sum_spec("scaled", door_every_dim);
-    weft_tensor *leaf = weft_set_requires_grad(wt_spread(&w, wt_constant(5, 4, 1), "S(0)"), true);
+    weft_tensor *leaf = weft_set_requires_grad(wt_spread(w, wt_constant(5, 4, 1), "S(0)"), true);
     weft_argument a[] = {weft_tensor_argument(leaf), weft_number_argument(3)};
     int op;
 
@@ -289,12 +257,10 @@ WT_TEST(registered__gradients_flow)
     op = weft_register_op(&spec);
     WT_ALL(!weft_requires_grad(door_run(op, 2, a)));
     WT_ALL(weft_unregister_op("scaled") == WEFT_OK);
-    wt_world_close(&w);
 }
 
-WT_TEST(registered__bad_calls_are_refused)
+WT_TEST_IN_WORLD(registered__bad_calls_are_refused, w)
 {
-    struct wt_world w = wt_world_open();
     weft_op_spec spec = door_sum_spec("picky", door_every_dim), bad = spec;
     int op = weft_register_op(&spec);
     weft_argument many[9], two[2];
@@ -309,16 +275,12 @@ WT_TEST(registered__bad_calls_are_refused)
     WT_ALL(weft_register_op(&bad) < 0);
     WT_FAILED(WEFT_ERR_ARG, "kernel");
     for (int i = 0; i < 9; i++) many[i] = weft_tensor_argument(wt_constant(2, 2, i));
-    WT_ALL(!door_run(op, 9, many));
-    WT_FAILED(WEFT_ERR_ARG, "picky: more than 8 tensors");
+    WT_NOT_MADE(door_run(op, 9, many), WEFT_ERR_ARG, "picky: more than 8 tensors");
     two[0] = weft_tensor_argument(wt_constant(2, 2, 1));
     two[1] = weft_tensor_argument(wt_constant(2, 3, 1));
-    WT_ALL(!door_run(op, 2, two));
-    WT_FAILED(WEFT_ERR_SHAPE, "picky: input 1 has another shape");
-    WT_ALL(!door_run(12345, 2, two));
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "12345");
+    WT_NOT_MADE(door_run(op, 2, two), WEFT_ERR_SHAPE, "picky: input 1 has another shape");
+    WT_NOT_MADE(door_run(12345, 2, two), WEFT_ERR_NOT_FOUND, "12345");
     WT_ALL(weft_unregister_op("picky") == WEFT_OK);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "registered"); }
