@@ -1,7 +1,7 @@
 /*
- * test_backward.c: how gradients lie. Traps 3, 4, 5, 9, 10, 19 and 29 and weaknesses 10.4-6 and 11
- * of other libraries: factors of n between replicated and partial, hints, norms under sequence
- * parallelism, norms of gradients over several meshes, casts around communication.
+ * test_backward.c: how gradients lie. Traps 4, 9, 10 and 19 and weaknesses 10.4-6 and 11 of other
+ * libraries: what ranks do by themselves, norms under sequence parallelism, norms of gradients over
+ * several meshes.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,147 +14,101 @@ static int64_t sum_of_places(void) { return (int64_t)wt_ranks() * (wt_ranks() + 
 
 /* ---- replicated and partial ---- */
 
-/* Trap 3: through S -> P -> R and back the gradient is neither n times nor 1/n of itself. */
-WT_TEST(gradient__through_a_partial_sum_is_not_scaled)
-{
-    for (int64_t rows = 1; rows <= 7; rows += 3) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F64, 0, rows, 3), "S(0)"));
-        weft_tensor *factor = wt_whole(WEFT_F64, 1, rows, 3), *y = wt_to(wt_to(x, "P"), "R");
-
-        WT_ALL(weft_backward(weft_sum_all(weft_mul(y, wt_spread(&w, factor, "R")))) == WEFT_OK);
-        WT_ALL(wt_is_placed(weft_grad(x), "S(0)"));
-        WT_ALL(wt_near_tensors(weft_grad(x), factor, WT_EXACT));
-        wt_world_close(&w);
-    }
-}
-
 /* Trap 4: the gradient of a term is that of the sum, on every rank, without communication. */
-WT_TEST(to_local__of_a_partial_sum_takes_a_replicated_gradient)
+WT_TEST_IN_WORLD(to_local__of_a_partial_sum_takes_a_replicated_gradient, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = leaf(wt_spread(&w, wt_whole(WEFT_F64, 0, 5, 3), "S(0)"));
+    weft_tensor *x = leaf(wt_spread(w, wt_whole(WEFT_F64, 0, 5, 3), "S(0)"));
     weft_tensor *term = weft_to_local(wt_to(x, "P"), NULL);
 
     WT_ALL(weft_backward(weft_sum_all(weft_mul_scalar(term, 3))) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "S(0)") && wt_local_is_all(weft_grad(x), 3));
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* Trap 4: what each rank does with a replicated tensor by itself, only the user knows. */
-WT_TEST(to_local__used_differently_on_each_rank)
+WT_TEST_IN_WORLD(to_local__used_differently_on_each_rank, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement sum = weft_partial(WEFT_SUM);
-    weft_tensor *x = leaf(wt_spread(&w, wt_constant(2, 3, 1), "R"));
+    weft_tensor *x = leaf(wt_spread(w, wt_constant(2, 3, 1), "R"));
     weft_tensor *mine = weft_mul_scalar(weft_to_local(x, &sum), wt_rank() + 1), *y;
 
-    y = weft_from_local(weft_drop_grad_types(mine), w.mesh, &sum,
+    y = weft_from_local(weft_drop_grad_types(mine), w->mesh, &sum,
                         NULL); /* equal copies are no terms */
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "R") &&
            wt_local_is_all(weft_grad(x), (double)sum_of_places()));
-    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
-    wt_world_close(&w);
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
 }
 
 /* Trap 4: a column-wise product by hand: what meets rows of the rank's own is not known to be equal
  * any more, and may be called a part. */
-WT_TEST(to_local__meets_rows_of_the_ranks_own)
+WT_TEST_IN_WORLD(to_local__meets_rows_of_the_ranks_own, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t rows[] = {2, 3}, whole[] = {4, 2 * wt_ranks()};
     weft_placement sum = weft_partial(WEFT_SUM), columns = weft_shard(-1);
-    weft_tensor *x = leaf(wt_spread(&w, wt_constant(4, 3, 1), "R"));
+    weft_tensor *x = leaf(wt_spread(w, wt_constant(4, 3, 1), "R"));
     weft_tensor *own = weft_full(WEFT_F32, 2, rows, wt_rank() + 1), *y;
 
     y = weft_linear(weft_to_local(x, &sum), own, NULL, 1);
-    y = weft_from_local(y, w.mesh, &columns, whole);
+    y = weft_from_local(y, w->mesh, &columns, whole);
     WT_ALL(y && wt_is_placed(y, "S(1)") && wt_local_is_all(y, 3.0 * (wt_rank() + 1)));
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "R") &&
            wt_local_is_all(weft_grad(x), 2.0 * (double)sum_of_places()));
-    wt_world_close(&w);
-}
-
-/* Trap 5: a gradient that arrives as terms is summed for a replicated input, unless the caller says
- * that terms will do. */
-WT_TEST(from_local__replicated_sums_gradients_unless_told)
-{
-    for (int hinted = 0; hinted < 2; hinted++) {
-        struct wt_world w = wt_world_open();
-        weft_placement all = weft_replicate(), sum = weft_partial(WEFT_SUM);
-        weft_from_local_options options = {.grad_placements = hinted ? &sum : NULL};
-        weft_tensor *mine = leaf(wt_constant(1, 3, 1));
-        weft_tensor *x = weft_from_local_with(mine, w.mesh, &all, options);
-        weft_tensor *rows = wt_spread(&w, wt_constant(5, 3, 1), "S(0)");
-        double share = hinted ? (double)weft_local_size(rows, 0) : 5;
-
-        WT_ALL(weft_backward(weft_sum_all(weft_mul(rows, x))) == WEFT_OK);
-        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, !hinted);
-        WT_ALL(wt_local_is_all(weft_grad(mine), share));
-        wt_world_close(&w);
-    }
 }
 
 /* ---- norms under sequence parallelism ---- */
 
 /* Trap 9, weakness 10.4-6: each rank has a part of the sequence, so weight and bias have partial
  * gradients; all of them are reduced at once, and only once a step. */
-WT_TEST(norms__of_sharded_sequences_are_reduced_at_once)
+WT_TEST_TIMES_IN_WORLD(norms__of_sharded_sequences_are_reduced_at_once, w, k, 2)
 {
     enum { NORMS = 3 };
-    for (int64_t tokens = 2; tokens <= 9; tokens += 7) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *leaves[2][2 * NORMS], *x = wt_whole3(WEFT_F64, 0, 2, tokens, 4), *y[2];
+    int64_t tokens = 2 + 7 * k;
+    weft_tensor *leaves[2][2 * NORMS], *x = wt_whole3(WEFT_F64, 0, 2, tokens, 4), *y[2];
 
-        for (int s = 0; s < 2; s++) {
-            y[s] = s ? wt_spread(&w, x, "S(1)") : x;
-            for (int i = 0; i < 2 * NORMS; i++) {
-                weft_tensor *p = weft_full(WEFT_F64, 1, (int64_t[]){4}, i % 2 ? 0.25 : 1 + i);
-
-                leaves[s][i] = leaf(s ? wt_spread(&w, p, "R") : p);
-            }
-            for (int i = 0; i < NORMS; i++)
-                y[s] = weft_layer_norm(y[s], leaves[s][2 * i], leaves[s][2 * i + 1], 1e-3);
-            WT_ALL(weft_backward(weft_sum_all(weft_square(y[s]))) == WEFT_OK);
-        }
-        WT_STILL(&w);
-        WT_ALL(weft_reduce_gradients(leaves[1], 2 * NORMS) == WEFT_OK);
-        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+    for (int s = 0; s < 2; s++) {
+        y[s] = s ? wt_spread(w, x, "S(1)") : x;
         for (int i = 0; i < 2 * NORMS; i++) {
-            weft_tensor *g = weft_grad(leaves[1][i]);
+            weft_tensor *p = weft_full(WEFT_F64, 1, (int64_t[]){4}, i % 2 ? 0.25 : 1 + i);
 
-            WT_ALL(wt_is_placed(g, "R"));
-            WT_STILL(&w);
-            WT_ALL(wt_near_tensors(g, weft_grad(leaves[0][i]), WT_WITHIN(1e-12)));
+            leaves[s][i] = leaf(s ? wt_spread(w, p, "R") : p);
         }
-        wt_world_close(&w);
+        for (int i = 0; i < NORMS; i++)
+            y[s] = weft_layer_norm(y[s], leaves[s][2 * i], leaves[s][2 * i + 1], 1e-3);
+        WT_ALL(weft_backward(weft_sum_all(weft_square(y[s]))) == WEFT_OK);
+    }
+    WT_STILL(w);
+    WT_ALL(weft_reduce_gradients(leaves[1], 2 * NORMS) == WEFT_OK);
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
+    for (int i = 0; i < 2 * NORMS; i++) {
+        weft_tensor *g = weft_grad(leaves[1][i]);
+
+        WT_ALL(wt_is_placed(g, "R"));
+        WT_STILL(w);
+        WT_ALL(wt_near_tensors(g, weft_grad(leaves[0][i]), WT_WITHIN(1e-12)));
     }
 }
 
 /* A leaf that is partial itself may have a gradient that is, and there is nothing to reduce; ranks
  * outside the mesh of a leaf take no part. */
-WT_TEST(reduce_gradients__leaves_others_alone)
+WT_TEST_IN_WORLD(reduce_gradients__leaves_others_alone, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *inner = weft_mesh_new(WEFT_CPU, "in=%d", (wt_ranks() + 1) / 2);
     weft_placement whole = weft_replicate(), rows = weft_shard(0);
-    weft_tensor *leaves[] = {leaf(wt_spread(&w, wt_constant(4, 3, 1), "P")),
+    weft_tensor *leaves[] = {leaf(wt_spread(w, wt_constant(4, 3, 1), "P")),
                              leaf(weft_distribute_tensor(wt_constant(1, 3, 1), inner, &whole, -1))};
     weft_tensor *x = weft_distribute_tensor(wt_constant(5, 3, 1), inner, &rows, -1);
 
     WT_ALL(weft_backward_from(weft_mul_scalar(leaves[0], 2),
-                              wt_partial(&w, wt_constant(4, 3, 1), WEFT_SUM)) == WEFT_OK);
+                              wt_partial(w, wt_constant(4, 3, 1), WEFT_SUM)) == WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(weft_mul(x, leaves[1]))) == WEFT_OK);
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(weft_reduce_gradients(leaves, 2) == WEFT_OK);
-    WT_EQ(wt_moved(&w, WEFT_COLL_ALL_REDUCE), wt_ranks() > 2 && weft_mesh_is_member(inner));
+    WT_EQ(wt_moved(w, WEFT_COLL_ALL_REDUCE), wt_ranks() > 2 && weft_mesh_is_member(inner));
     WT_ALL(wt_local_is_all(weft_grad(leaves[0]), 2));
     WT_ALL(wt_local_is_all(weft_grad(leaves[1]), 5));
     weft_mesh_release(inner);
-    wt_world_close(&w);
 }
 
 /* ---- norms of gradients ---- */
@@ -203,49 +157,21 @@ WT_TEST(clip__over_several_meshes)
     WT_ALL(fabs(((double *)weft_data(weft_grad(weft_module_parameter(m, "f"))))[0] -
                 7 / (sqrt(squares) + 1e-6)) < 1e-9);
     weft_module_release(m);
-    weft_mesh_release(dp);
-    weft_mesh_release(tp);
+    WT_RELEASE(weft_mesh_release, dp, tp);
     wt_world_close(&w);
 }
 
 /* ---- what wants a gradient ---- */
 
 /* Trap 19: frozen weights stay frozen, others do not become so. */
-WT_TEST(distribute__keeps_who_wants_a_gradient)
+WT_TEST_TIMES_IN_WORLD(distribute__keeps_who_wants_a_gradient, w, wanted, 2)
 {
-    struct wt_world w = wt_world_open();
+    weft_tensor *t = weft_set_requires_grad(wt_whole(WEFT_F32, 0, 4, 3), wanted);
 
-    for (int wanted = 0; wanted < 2; wanted++) {
-        weft_tensor *t = weft_set_requires_grad(wt_whole(WEFT_F32, 0, 4, 3), wanted);
-
-        WT_EQ(weft_requires_grad(wt_spread(&w, t, "S(0)")), wanted);
-        WT_EQ(weft_requires_grad(weft_redistribute(wt_spread(&w, t, "S(0)"),
-                                                   (weft_placement[]){weft_replicate()})),
-              wanted);
-    }
-    wt_world_close(&w);
-}
-
-/* ---- casts ---- */
-
-/* Trap 29: what is cast is cast before it is sent, in both directions, and a gradient comes back in
- * the dtype that the tensor had. */
-WT_TEST(casts__come_before_communication)
-{
-    static const weft_redistribute_options half = {.forward = WEFT_AS(WEFT_BF16),
-                                                   .backward = WEFT_AS(WEFT_BF16)};
-    const weft_placement whole = weft_replicate();
-    struct wt_world w = wt_world_open();
-    weft_tensor *x, *y;
-
-    x = leaf(wt_spread(&w, wt_constant(4 * wt_ranks(), 6, 0.5), "S(0)"));
-    y = weft_redistribute_with(x, &whole, &half);
-    WT_EQ(weft_ledger_bytes(w.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL),
-          wt_ranks() > 1 ? 4 * wt_ranks() * 6 * 2 : 0);
-    WT_ALL(weft_backward(weft_sum_all(weft_mul_scalar(y, 2))) == WEFT_OK);
-    WT_EQ(weft_tensor_dtype(weft_grad(x)), WEFT_F32);
-    WT_ALL(wt_is_placed(weft_grad(x), "S(0)") && wt_local_is_all(weft_grad(x), 2));
-    wt_world_close(&w);
+    WT_EQ(weft_requires_grad(wt_spread(w, t, "S(0)")), wanted);
+    WT_EQ(weft_requires_grad(
+              weft_redistribute(wt_spread(w, t, "S(0)"), (weft_placement[]){weft_replicate()})),
+          wanted);
 }
 
 /* ---- small reductions instead of gathers ---- */
@@ -261,28 +187,26 @@ static int64_t bytes_sent(struct wt_world *w)
 /* Weakness 10.4-11: a maximum over the sharded dim sends its result, not its operand; a mean loss
  * over a sharded batch sends numbers; a triangle, and attention over sharded heads, send nothing.
  */
-WT_TEST(reductions__send_results_only)
+WT_TEST_IN_WORLD(reductions__send_results_only, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t many = wt_ranks() > 1, heads = wt_ranks() + 1;
-    weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 64, 3), "S(0)"), *q;
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 64, 3), "S(0)"), *q;
 
     WT_ALL(wt_to(weft_amax(x, 1, (int[]){0}, false), "R") != NULL);
-    WT_EQ(bytes_sent(&w), many * 3 * 4);
+    WT_EQ(bytes_sent(w), many * 3 * 4);
     WT_ALL(wt_to(weft_mean(x, 1, (int[]){0}, false), "R") != NULL);
-    WT_EQ(bytes_sent(&w), many * 3 * 4);
-    WT_ALL(wt_to(weft_mse(x, wt_spread(&w, wt_whole(WEFT_F32, 1, 64, 3), "R")), "R") != NULL);
-    WT_EQ(bytes_sent(&w), many * 4);
+    WT_EQ(bytes_sent(w), many * 3 * 4);
+    WT_ALL(wt_to(weft_mse(x, wt_spread(w, wt_whole(WEFT_F32, 1, 64, 3), "R")), "R") != NULL);
+    WT_EQ(bytes_sent(w), many * 4);
     WT_ALL(weft_make_tril(
                (weft_spec){
-                   .ndim = 3, .shape = {5, 4, 4}, .mesh = w.mesh, .placements = {weft_shard(1)}},
+                   .ndim = 3, .shape = {5, 4, 4}, .mesh = w->mesh, .placements = {weft_shard(1)}},
                0) != NULL);
-    q = wt_spread(&w,
+    q = wt_spread(w,
                   weft_reshape(wt_whole3(WEFT_F32, 0, 3, heads, 4), 4, (int64_t[]){1, 3, heads, 4}),
                   "S(2)");
     WT_ALL(wt_is_placed(weft_attention(q, q, q, true, 0), "S(2)"));
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "backward"); }

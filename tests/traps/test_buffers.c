@@ -52,16 +52,14 @@ WT_TEST(redistribute__does_not_write_to_what_it_reads)
 }
 
 /* What costs nothing shares: the part in, the part out, and a layout that stays. */
-WT_TEST(wrapping__shares_memory)
+WT_TEST_IN_WORLD(wrapping__shares_memory, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement rows = weft_shard(0);
-    weft_tensor *mine = wt_constant(2, 3, 1), *t = weft_from_local(mine, w.mesh, &rows, NULL);
+    weft_tensor *mine = wt_constant(2, 3, 1), *t = weft_from_local(mine, w->mesh, &rows, NULL);
 
     WT_ALL(weft_data(t) == weft_data(mine) && weft_data(weft_to_local(t, NULL)) == weft_data(mine));
     WT_ALL(wt_to(t, "S(0)") == t);
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* ---- trap 22 ---- */
@@ -84,26 +82,6 @@ WT_TEST(async__source_may_go_before_it_has_arrived)
             WT_ALL(wt_near_tensors(y, wt_whole(WEFT_F32, 0, 65, 33), WT_EXACT));
             wt_world_close(&w);
         }
-}
-
-/* Several at once, waited for in another order, one of them not at all; a view waits as well. */
-WT_TEST(async__any_number_in_any_order)
-{
-    static const weft_redistribute_options async = {.async = true};
-    weft_placement whole = weft_replicate();
-    struct wt_world w = wt_world_open();
-    weft_tensor *y[5];
-
-    for (int i = 0; i < 5; i++)
-        y[i] = weft_redistribute_with(wt_spread(&w, wt_whole(WEFT_F32, i, 9, 7), "S(0)"), &whole,
-                                      &async);
-    WT_ALL(weft_wait(y[4]) == y[4] && !weft_is_in_flight(y[4]));
-    for (int i = 3; i > 0; i--)
-        WT_ALL(wt_near_tensors(
-            weft_mul_scalar(weft_transpose(y[i], 0, 1), 2),
-            weft_mul_scalar(weft_transpose(wt_whole(WEFT_F32, i, 9, 7), 0, 1), 2), WT_EXACT));
-    WT_ALL(wt_near_tensors(y[4], wt_whole(WEFT_F32, 4, 9, 7), WT_EXACT));
-    wt_world_close(&w); /* y[0] is let go while it may be in flight */
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "buffers"); }

@@ -12,12 +12,13 @@
 
 #include "base/error.h"
 #include "support/mpi_check.h"
+#include "support/stderr_text.h"
 
 #define GOLDEN                                                                                     \
     WT_SOURCE_DIR "/"                                                                              \
                   "tests/golden/weights.safetensors"
 
-enum { RANKS = 4, TEXT_BYTES = 4096, DIED = 3 };
+enum { RANKS = 4, DIED = 3 };
 
 static weft_tensor *matrix(void) { return weft_full(WEFT_F32, 2, (int64_t[]){8, 6}, 1); }
 
@@ -28,154 +29,133 @@ static weft_tensor *spread(weft_mesh *mesh, weft_placement p)
 
 static int failed(weft_tensor *t) { return t ? 0 : 1; }
 
-/* ---- programs ---- */
+/* ---- programs; each is handed a line of all ranks ---- */
 
 /* Two ranks think of one axis of four, two of one of two. */
-static int make_other_meshes(void *payload)
+static int make_other_meshes(weft_mesh *line)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_rank() < 2 ? 2 : RANKS);
 
-    (void)payload;
+    (void)line;
     return mesh ? failed(weft_full_tensor(spread(mesh, weft_shard(0)))) : 1;
 }
 
-static int order_ranks_differently(void *payload)
+static int order_ranks_differently(weft_mesh *line)
 {
     const int forward[] = {0, 1, 2, 3}, backward[] = {3, 2, 1, 0}, sizes[] = {2, 2};
     weft_placement p[] = {weft_shard(0), weft_replicate()};
     weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, sizes, "dp,tp",
                                            weft_world_rank() == 1 ? backward : forward);
 
-    (void)payload;
+    (void)line;
     return mesh ? failed(weft_full_tensor(weft_distribute_tensor(matrix(), mesh, p, -1))) : 1;
 }
 
-static int redistribute_differently(void *payload)
+static int redistribute_differently(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement to = weft_world_rank() == 2 ? weft_shard(1) : weft_replicate();
 
-    (void)payload;
     return failed(weft_redistribute(spread(mesh, weft_shard(0)), &to));
 }
 
 /* Only rank 0 wants to print the value. */
-static int gather_on_one_rank(void *payload)
+static int gather_on_one_rank(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *t = spread(mesh, weft_shard(0));
 
-    (void)payload;
     if (weft_world_rank() == 0) return failed(weft_full_tensor(t));
     sleep(20);
     return 0;
 }
 
-static int disagree_on_a_size(void *payload)
+static int disagree_on_a_size(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement sum = weft_partial(WEFT_SUM), whole = weft_replicate();
     int64_t n = weft_world_rank() == 3 ? 7 : 6;
     weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 1, &n, 1), mesh, &sum, NULL);
 
-    (void)payload;
     return failed(weft_redistribute(t, &whole));
 }
 
 /* Rows 4, 4, 4, 1, called a part of S(0) without the whole's shape: three ranks think of 16 rows.
  */
-static int hand_in_uneven_shards(void *payload)
+static int hand_in_uneven_shards(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0);
     int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
 
-    (void)payload;
     return failed(
         weft_full_tensor(weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL)));
 }
 
 /* One line of two: the other one cannot know. */
-static int split_rows_wrongly_on_one_line(void *payload)
+static int split_rows_wrongly_on_one_line(weft_mesh *line)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,ep=2");
     int64_t splits[] = {4, weft_world_rank() == 3 ? 5 : 4};
 
-    (void)payload;
+    (void)line;
     return failed(weft_mesh_all_to_all_single(matrix(), splits, NULL, mesh, 1));
 }
 
-static int send_other_rows_than_there_are(void *payload)
+static int send_other_rows_than_there_are(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
     int64_t even[] = {2, 2, 2, 2}, splits[] = {2, 2, 2, weft_world_rank() == 2 ? 3 : 2};
 
-    (void)payload;
     return failed(weft_mesh_all_to_all_known(matrix(), splits, even, mesh, 0));
 }
 
 /* trial 3: their sum is no number. */
-static int await_more_rows_than_can_be_counted(void *payload)
+static int await_more_rows_than_can_be_counted(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
     int64_t even[] = {2, 2, 2, 2}, splits[] = {2, 2, INT64_MAX, 2};
 
-    (void)payload;
     return failed(weft_mesh_all_to_all_known(matrix(), even, weft_world_rank() == 1 ? splits : even,
                                              mesh, 0));
 }
 
-static int send_a_number_as_rows(void *payload)
+static int send_a_number_as_rows(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "ep=%d", RANKS);
     int64_t even[] = {2, 2, 2, 2};
     weft_tensor *t = weft_world_rank() == 1 ? weft_full(WEFT_F32, 0, NULL, 1) : matrix();
 
-    (void)payload;
     return failed(weft_mesh_all_to_all_known(t, even, even, mesh, 0));
 }
 
 /* The same, moved to columns: an all-to-all, in which each rank's counts are its own. */
-static int turn_uneven_shards(void *payload)
+static int turn_uneven_shards(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
     weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL);
 
-    (void)payload;
     return failed(weft_redistribute(t, &columns));
 }
 
 /* trial 2: what one rank alone knows ends the job, and says where it was */
 
-static int hand_in_a_short_shard(void *payload)
+static int hand_in_a_short_shard(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0);
     int64_t shape[] = {weft_world_rank() == 3 ? 3 : 4, 6};
 
-    (void)payload;
     return failed(weft_full_tensor(
         weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
 }
 
 /* Each rank pads its own rows to the longest of them. */
-static int hand_in_other_columns(void *payload)
+static int hand_in_other_columns(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_placement rows = weft_shard(0);
     int64_t shape[] = {4, weft_world_rank() == 2 ? 5 : 6};
 
-    (void)payload;
     return failed(weft_full_tensor(
         weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
 }
 
 /* A row-wise layer knows that the shards of its 8 input features are 2 each. */
-static int call_row_wise(int64_t features)
+static int call_row_wise(weft_mesh *mesh, int64_t features)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_module *m = weft_linear_new((weft_linear_config){.in = {8}, .out = {4}});
     int64_t shape[] = {3, features};
     weft_module *root = weft_sequential_new();
@@ -190,66 +170,57 @@ static int call_row_wise(int64_t features)
     return result;
 }
 
-static int call_with_a_short_input(void *payload)
+static int call_with_a_short_input(weft_mesh *mesh)
 {
-    return (void)payload, call_row_wise(weft_world_rank() == 1 ? 1 : 2);
+    return call_row_wise(mesh, weft_world_rank() == 1 ? 1 : 2);
 }
 
 /* The most frequent mistake: the whole where a part is expected. */
-static int call_with_the_whole(void *payload) { return (void)payload, call_row_wise(8); }
+static int call_with_the_whole(weft_mesh *mesh) { return call_row_wise(mesh, 8); }
 
 /* Dims 0 and 1 of a grid of two by two; rank 3 takes them for one another. */
-static int swap_groups(void *payload)
+static int swap_groups(weft_mesh *line)
 {
     static const int all[] = {0, 1, 2, 3};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=2");
     weft_mesh *dp = weft_mesh_sub(mesh, "dp"), *tp = weft_mesh_sub(mesh, "tp");
     bool odd = weft_world_rank() == 3;
 
-    (void)payload;
+    (void)line;
     mesh = weft_mesh_from_groups(2, (weft_mesh *[]){odd ? tp : dp, odd ? dp : tp}, "a,b", all);
     return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
 }
 
-static int name_groups_differently(void *payload)
+static int name_groups_differently(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
-
-    (void)payload;
     mesh = weft_mesh_from_groups(1, &mesh, weft_world_rank() == 2 ? "a" : "b", NULL);
     return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
 }
 
-static int ask_for_too_much(void *payload)
+static int ask_for_too_much(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     int64_t n = weft_world_rank() == 2 ? (int64_t)1 << 50 : 4;
     weft_tensor *t = weft_full(WEFT_F32, 1, &n, 1);
 
-    (void)payload;
     return t ? failed(weft_mesh_all_reduce(t, WEFT_SUM, mesh, 0)) : 1;
 }
 
-static int gather_another_size(void *payload)
+static int gather_another_size(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     int64_t sizes[] = {8, 8, 8, 8};
 
-    (void)payload;
     if (weft_world_rank() == 1) sizes[1] = 7;
     return failed(weft_mesh_all_gather(matrix(), 0, sizes, mesh, 0));
 }
 
 /* Bytes of a saved shard are each rank's own. */
-static int load_damaged_bytes(void *payload)
+static int load_damaged_bytes(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *t = spread(mesh, weft_shard(0));
     int64_t size = weft_shard_to_bytes(t, NULL, 0);
     char *bytes = malloc((size_t)size);
     int result;
 
-    (void)payload;
     weft_shard_to_bytes(t, bytes, size);
     if (weft_world_rank() == 2) bytes[0] = 'x';
     result = failed(weft_full_tensor(weft_shard_from_bytes(bytes, size)));
@@ -261,89 +232,85 @@ static int load_damaged_bytes(void *payload)
 static void fail_alike(void) { weft_matmul(matrix(), matrix()); }
 
 /* What is told is what ends the job, not what failed first. */
-static int load_damaged_bytes_after_a_failure(void *payload)
+static int load_damaged_bytes_after_a_failure(weft_mesh *mesh)
 {
-    return fail_alike(), load_damaged_bytes(payload);
+    return fail_alike(), load_damaged_bytes(mesh);
 }
 
-static int read_weights_that_one_lacks(void *payload)
+static int read_weights_that_one_lacks(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_weights *file = weft_weights_open(weft_world_rank() == 1 ? "no such weights" : GOLDEN);
     weft_placement rows = weft_shard(0);
     int result = failed(weft_full_tensor(weft_weights_read(file, "real.f32", 0, mesh, &rows)));
 
-    (void)payload;
     weft_weights_close(file);
     return result;
 }
 
-static int read_a_config_that_one_lacks(void *payload)
+static int read_a_config_that_one_lacks(weft_mesh *line)
 {
     weft_gpt_config config;
 
-    (void)payload;
+    (void)line;
     fail_alike();
     return weft_world_rank() == 1 && weft_gpt_config_read(&config, "no such config") ? 1 : 0;
 }
 
-static int wrap_a_short_shard(void *payload)
+static int wrap_a_short_shard(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     int64_t shape[] = {1, 6};
     weft_dtensor_spec flat;
     weft_tensor *local = weft_dtensor_unwrap(spread(mesh, weft_shard(0)), &flat);
 
-    (void)payload;
     if (weft_world_rank() == 2) local = weft_full(WEFT_F32, 2, shape, 1);
     return failed(weft_full_tensor(weft_dtensor_wrap(local, &flat)));
 }
 
-static int read_a_plan_that_one_lacks(void *payload)
+static int read_a_plan_that_one_lacks(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_plan *plan =
         weft_world_rank() == 1 ? weft_plan_read("no such plan") : weft_plan_parse("a? colwise");
 
-    (void)payload;
     weft_plan_release(plan);
     return plan ? failed(weft_full_tensor(spread(mesh, weft_shard(0)))) : 1;
 }
 
-static int read_into_little_room(void *payload)
+static int read_into_little_room(weft_mesh *line)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=3");
     double out[18];
     weft_tensor *t = weft_mesh_is_member(mesh) ? spread(mesh, weft_shard(0)) : NULL;
 
-    (void)payload;
+    (void)line;
     return t && weft_read_f64(t, out, weft_mesh_coordinate(mesh, 0) == 1 ? 17 : 18) ? 1 : 0;
 }
 
 /* The root's list has something else at one place; the others have entered the collective. */
-static int scatter_with(void *payload, int place, weft_tensor *other)
+static int scatter_with(weft_mesh *mesh, int place, weft_tensor *other)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *list[RANKS];
 
-    (void)payload;
     for (int r = 0; r < RANKS; r++) list[r] = r == place ? other : matrix();
     return weft_mesh_scatter(matrix(), weft_world_rank() ? NULL : list, mesh, 0, 0) != WEFT_OK;
 }
 
-static int scatter_nothing(void *p) { return scatter_with(p, 3, NULL); }
-static int scatter_a_shape(void *p) { return scatter_with(p, 2, weft_transpose(matrix(), 0, 1)); }
-static int scatter_a_dtype(void *p) { return scatter_with(p, 1, weft_cast(matrix(), WEFT_I32)); }
-static int scatter_a_row(void *p) { return scatter_with(p, 0, weft_select(matrix(), 0, 0)); }
+static int scatter_nothing(weft_mesh *m) { return scatter_with(m, 3, NULL); }
+static int scatter_a_shape(weft_mesh *m)
+{
+    return scatter_with(m, 2, weft_transpose(matrix(), 0, 1));
+}
+static int scatter_a_dtype(weft_mesh *m)
+{
+    return scatter_with(m, 1, weft_cast(matrix(), WEFT_I32));
+}
+static int scatter_a_row(weft_mesh *m) { return scatter_with(m, 0, weft_select(matrix(), 0, 0)); }
 
 /* The op that moves its operands is named with the collective. */
-static int multiply_differently(void *payload)
+static int multiply_differently(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *t = spread(mesh, weft_shard(0));
     weft_placement other = weft_world_rank() == 1 ? weft_replicate() : weft_shard(1);
 
-    (void)payload;
     return failed(weft_matmul(t, weft_transpose(spread(mesh, other), 0, 1)));
 }
 
@@ -373,9 +340,8 @@ static void do_nothing(const weft_op_info *info, const weft_op_shard *in, weft_o
 }
 
 /* An op of the program's own is named as the program calls it. */
-static int call_own_op_differently(void *payload)
+static int call_own_op_differently(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_op_spec spec = {.name = "own_op",
                          .n_out = 1,
                          .shape = like_its_input,
@@ -386,7 +352,6 @@ static int call_own_op_differently(void *payload)
         weft_tensor_argument(spread(mesh, weft_world_rank() == 1 ? weft_replicate() : rows));
     weft_tensor *out[WEFT_OP_OUTPUTS];
 
-    (void)payload;
     return weft_op_run(weft_register_op(&spec), out, 1, &argument) == WEFT_OK ? 0 : 1;
 }
 
@@ -404,22 +369,20 @@ static weft_module *with_turned_weight(weft_mesh *mesh)
     return m;
 }
 
-static int update_a_turned_weight(void *payload)
+static int update_a_turned_weight(weft_mesh *mesh)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_module *m = with_turned_weight(mesh);
     weft_optim *sgd = weft_sgd(m, (weft_sgd_config){.lr = 1});
 
-    (void)payload;
     return sgd ? failed(weft_full_tensor(weft_module_parameter(m, "weight"))) : 1;
 }
 
-static int replicate_a_turned_weight(void *payload)
+static int replicate_a_turned_weight(weft_mesh *line)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=2");
     weft_module *m = with_turned_weight(mesh);
 
-    (void)payload;
+    (void)line;
     return weft_data_parallel(m, weft_mesh_sub(mesh, "dp"), (weft_data_parallel_config){0})
                ? 1
                : failed(weft_full_tensor(weft_module_parameter(m, "weight")));
@@ -467,9 +430,8 @@ static weft_tensor *map_reading(weft_tensor *const *in, int n, void *context)
     return weft_local_map_call(&map, in, &y) == WEFT_OK ? y : NULL;
 }
 
-static int write_what_one_read(struct own_read r)
+static int write_what_one_read(weft_mesh *mesh, struct own_read r)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", RANKS);
     weft_tensor *x = weft_set_requires_grad(spread(mesh, weft_replicate()), true), *y;
 
     r.leaf = matrix();
@@ -478,23 +440,23 @@ static int write_what_one_read(struct own_read r)
     return weft_backward(weft_sum_all(y)) == WEFT_OK ? failed(weft_grad(x)) : 1;
 }
 
-static int write_what_one_saved(void *payload)
+static int write_what_one_saved(weft_mesh *mesh)
 {
-    return (void)payload, write_what_one_read((struct own_read){0});
+    return write_what_one_read(mesh, (struct own_read){0});
 }
 
-static int write_what_one_recomputes(void *payload)
+static int write_what_one_recomputes(weft_mesh *mesh)
 {
-    return (void)payload, write_what_one_read((struct own_read){.again_inside = true});
+    return write_what_one_read(mesh, (struct own_read){.again_inside = true});
 }
 
-static int write_what_one_reads_again(void *payload)
+static int write_what_one_reads_again(weft_mesh *mesh)
 {
-    return (void)payload, write_what_one_read((struct own_read){.again_outside = true});
+    return write_what_one_read(mesh, (struct own_read){.again_outside = true});
 }
 
 static const struct program {
-    int (*body)(void *payload);
+    int (*body)(weft_mesh *mesh);
     const char *check;
     const char *says[2];
 } programs[] = {
@@ -509,7 +471,7 @@ static const struct program {
     {redistribute_differently, "1", {"different collectives", "all-to-all"}},
     {split_rows_wrongly_on_one_line, "1", {"rank 1 of axis ep", "add up to its 8 rows"}},
     {send_other_rows_than_there_are, "1", {"rank 2", "add up to the 8 rows"}},
-    {await_more_rows_than_can_be_counted, "1", {"rank 1", "cannot come from rank 2 of axis ep"}},
+    {await_more_rows_than_can_be_counted, "1", {"rank 1", "cannot come from rank 2 of axis tp"}},
     {send_a_number_as_rows, "1", {"rank 1: mesh_all_to_all_known", "the tensor has no dims"}},
     {hand_in_uneven_shards, "1", {"24 bytes", "96 bytes"}},
     {hand_in_a_short_shard, "1", {"rank 3: from_local", "should have 4 of 16"}},
@@ -548,43 +510,32 @@ static const struct program {
 
 static void leave(void) { _exit(DIED); }
 
-/* An error that all ranks are told counts as an end with a sentence, too. */
-static _Noreturn void run(const struct program *p, int out)
+static int run_body(void *payload)
 {
-    dup2(out, STDERR_FILENO);
-    setenv("WEFT_TIMEOUT", "1", 1);
-    setenv("WEFT_CHECK", p->check, 1);
-    wf_die_set_handler(leave);
-    weft_run(RANKS, p->body, NULL);
-    dprintf(STDERR_FILENO, "%s", weft_error_message());
-    _exit(weft_error_status() == WEFT_OK ? 0 : DIED);
+    const struct program *p = payload;
+
+    return p->body(weft_mesh_new(WEFT_CPU, "tp=%d", RANKS));
 }
 
-static void listen_to(int in, char *text)
+/* An error that all ranks are told counts as an end with a sentence, too. */
+static void run(const void *payload)
 {
-    size_t used = 0;
-    ssize_t got;
+    struct program p = *(const struct program *)payload;
 
-    while (used + 1 < TEXT_BYTES && (got = read(in, text + used, TEXT_BYTES - 1 - used)) > 0)
-        used += (size_t)got;
-    text[used] = '\0';
+    setenv("WEFT_TIMEOUT", "1", 1);
+    setenv("WEFT_CHECK", p.check, 1);
+    wf_die_set_handler(leave);
+    weft_run(RANKS, run_body, &p);
+    dprintf(STDERR_FILENO, "%s", weft_error_message());
+    _exit(weft_error_status() == WEFT_OK ? 0 : DIED);
 }
 
 WT_UNIT_TIMES(ranks__that_disagree_end_with_a_sentence, (int)(sizeof programs / sizeof *programs))
 {
     const struct program *p = &programs[_i];
-    char text[TEXT_BYTES];
-    int ends[2], status;
-    pid_t child;
+    int status;
+    const char *text = wt_stderr_of_child(run, p, &status);
 
-    ck_assert_int_eq(pipe(ends), 0);
-    child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) run(p, ends[1]);
-    close(ends[1]);
-    listen_to(ends[0], text);
-    close(ends[0]);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == DIED, "%d: status %d, said: %s", _i,
                   status, text);
     for (int i = 0; i < 2; i++)

@@ -125,99 +125,79 @@ static void check_forms(struct wt_world *w, weft_reduce reduce)
     }
 }
 
-WT_TEST(partial__is_reduced_where_terms_would_not_do)
+WT_TEST_TIMES_IN(partial__is_reduced_where_terms_would_not_do, w, i, 5,
+                 wt_world_open_mesh("one=1,tp=%d", wt_ranks()))
 {
     static const weft_reduce all[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN, WEFT_PRODUCT};
 
-    for (int i = 0; i < 5; i++) {
-        struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
-
-        check_forms(&w, all[i]);
-        wt_world_close(&w);
-    }
+    check_forms(w, all[i]);
 }
 
 /* Trap 7: the average over uneven shards is not the average of the shards' averages. */
-WT_TEST(mean__over_uneven_shards)
+WT_TEST_TIMES_IN_WORLD(mean__over_uneven_shards, w, i, 5)
 {
-    for (int64_t rows = 1; rows <= 9; rows += 2) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 3));
-        weft_tensor *x = wt_spread(&w, plain, "S(0)");
-        weft_tensor *y = weft_mean(x, 1, (int[]){0}, false);
+    int64_t rows = 1 + 2 * i;
+    weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 3));
+    weft_tensor *x = wt_spread(w, plain, "S(0)");
+    weft_tensor *y = weft_mean(x, 1, (int[]){0}, false);
 
-        WT_ALL(wt_near_tensors(y, weft_mean(plain, 1, (int[]){0}, false), WT_WITHIN(1e-14)));
-        WT_ALL(weft_backward(weft_mean_all(weft_square(plain))) == WEFT_OK);
-        WT_ALL(weft_backward(weft_mean_all(weft_square(x))) == WEFT_OK);
-        WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
-        wt_world_close(&w);
-    }
+    WT_ALL(wt_near_tensors(y, weft_mean(plain, 1, (int[]){0}, false), WT_WITHIN(1e-14)));
+    WT_ALL(weft_backward(weft_mean_all(weft_square(plain))) == WEFT_OK);
+    WT_ALL(weft_backward(weft_mean_all(weft_square(x))) == WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
 }
 
 /* Trap 28: a loss over a batch that splits unevenly, with targets that do not count, which also
  * split unevenly, down to ranks without any. */
-WT_TEST(loss__over_uneven_batches_counts_targets)
+WT_TEST_TIMES_IN_WORLD(loss__over_uneven_batches_counts_targets, w, k, 5)
 {
-    for (int64_t rows = 1; rows <= 9; rows += 2) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 5)), *index, *y, *z;
-        weft_tensor *x = wt_spread(&w, plain, "S(0)");
-        int32_t targets[9];
+    int64_t rows = 1 + 2 * k;
+    weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 5)), *index, *y, *z;
+    weft_tensor *x = wt_spread(w, plain, "S(0)");
+    int32_t targets[9];
 
-        for (int i = 0; i < rows; i++) targets[i] = i % 4 == 1 ? -1 : i * 3 % 5;
-        index = weft_from_data(WEFT_I32, 1, &rows, targets);
-        y = weft_cross_entropy(plain, index, -1);
-        z = weft_cross_entropy(x, wt_spread(&w, index, "S(0)"), -1);
-        WT_ALL(wt_near_tensors(z, y, WT_WITHIN(1e-13)));
-        WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
-        WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-13)));
-        wt_world_close(&w);
-    }
+    for (int i = 0; i < rows; i++) targets[i] = i % 4 == 1 ? -1 : i * 3 % 5;
+    index = weft_from_data(WEFT_I32, 1, &rows, targets);
+    y = weft_cross_entropy(plain, index, -1);
+    z = weft_cross_entropy(x, wt_spread(w, index, "S(0)"), -1);
+    WT_ALL(wt_near_tensors(z, y, WT_WITHIN(1e-13)));
+    WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-13)));
 }
 
 /* Weakness 10.4-8: integers that are a partial sum stay integers, to the last one. */
-WT_TEST(partial__integers_stay_exact)
+WT_TEST_TIMES_IN_WORLD(partial__integers_stay_exact, w, i, 2)
 {
     const int64_t big = (1ll << 53) + 1, values[] = {big, -7, 3};
+    weft_tensor *t = weft_from_data(WEFT_I64, 1, (int64_t[]){3}, values);
 
-    for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = weft_from_data(WEFT_I64, 1, (int64_t[]){3}, values);
-
-        t = i == 0 ? wt_spread(&w, t, "P") : wt_to(wt_spread(&w, t, "S(0)"), "P");
-        WT_ALL(t && wt_is_placed(t, "P") && weft_tensor_dtype(t) == WEFT_I64);
-        t = wt_to(t, "R");
-        WT_EQ(weft_tensor_dtype(t), WEFT_I64);
-        for (int k = 0; k < 3; k++) WT_EQ(((int64_t *)weft_data(t))[k], values[k]);
-        wt_world_close(&w);
-    }
+    t = i == 0 ? wt_spread(w, t, "P") : wt_to(wt_spread(w, t, "S(0)"), "P");
+    WT_ALL(t && wt_is_placed(t, "P") && weft_tensor_dtype(t) == WEFT_I64);
+    t = wt_to(t, "R");
+    WT_EQ(weft_tensor_dtype(t), WEFT_I64);
+    for (int k = 0; k < 3; k++) WT_EQ(((int64_t *)weft_data(t))[k], values[k]);
 }
 
 /* Weakness 10.4-14: views and copies, and casts of maxima, of what is partial send nothing,
  * whatever the reduction. */
-WT_TEST(partial__passes_views_and_copies)
+WT_TEST_TIMES_IN_WORLD(partial__passes_views_and_copies, w, i, 5)
 {
     static const weft_reduce all[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_MIN, WEFT_PRODUCT};
     static const char *const names[] = {"P", "P(avg)", "P(max)", "P(min)", "P(product)"};
+    weft_tensor *t = wt_partial(w, wt_whole(WEFT_F64, 1 + wt_rank(), 4, 6), all[i]), *y;
 
-    for (int i = 0; i < 5; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_partial(&w, wt_whole(WEFT_F64, 1 + wt_rank(), 4, 6), all[i]), *y;
-
-        y = weft_contiguous(weft_transpose(t, 0, 1));
-        y = weft_reshape(weft_slice(y, 0, 1, 5), 3, (int64_t[]){2, 2, 4});
-        y = weft_detach(
-            weft_expand(weft_reshape(y, 4, (int64_t[]){2, 1, 2, 4}), 4, (int64_t[]){2, 3, 2, 4}));
+    y = weft_contiguous(weft_transpose(t, 0, 1));
+    y = weft_reshape(weft_slice(y, 0, 1, 5), 3, (int64_t[]){2, 2, 4});
+    y = weft_detach(
+        weft_expand(weft_reshape(y, 4, (int64_t[]){2, 1, 2, 4}), 4, (int64_t[]){2, 3, 2, 4}));
+    WT_ALL(wt_is_placed(y, names[i]));
+    y = weft_cat(2, (weft_tensor *[]){y, weft_slice(y, 1, 0, 1)}, 1);
+    WT_ALL(wt_is_placed(y, names[i]));
+    if (all[i] == WEFT_MAX || all[i] == WEFT_MIN) { /* rounding keeps the order */
+        y = weft_cast(weft_cast(y, WEFT_BF16), WEFT_I32);
         WT_ALL(wt_is_placed(y, names[i]));
-        y = weft_cat(2, (weft_tensor *[]){y, weft_slice(y, 1, 0, 1)}, 1);
-        WT_ALL(wt_is_placed(y, names[i]));
-        if (all[i] == WEFT_MAX || all[i] == WEFT_MIN) { /* rounding keeps the order */
-            y = weft_cast(weft_cast(y, WEFT_BF16), WEFT_I32);
-            WT_ALL(wt_is_placed(y, names[i]));
-        }
-        WT_STILL(&w);
-        wt_world_close(&w);
     }
+    WT_STILL(w);
 }
 
 /* ---- embeddings over sharded rows ---- */
@@ -232,77 +212,68 @@ static weft_tensor *indices(int64_t n, int64_t limit, int step)
 
 /* Trap 8, weaknesses 10.4-4 and 6: ranks without rows take part, indices may be sharded, and the
  * gradient has the table's layout: nobody holds all of it. */
-WT_TEST(embedding__over_any_rows)
+WT_TEST_TIMES_IN_WORLD(embedding__over_any_rows, w, k, 5)
 {
-    for (int64_t rows = 1; rows <= 9; rows += 2) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 3)), *index = indices(7, rows, 3), *y;
-        weft_tensor *table = wt_spread(&w, plain, "S(0)");
+    int64_t rows = 1 + 2 * k;
+    weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 3)), *index = indices(7, rows, 3), *y;
+    weft_tensor *table = wt_spread(w, plain, "S(0)");
 
-        for (int i = 0; i < 2; i++) {
-            y = weft_embedding(table, wt_spread(&w, index, i ? "S(0)" : "R"));
-            WT_ALL(wt_near_tensors(y, weft_embedding(plain, index), WT_EXACT));
-            WT_ALL(weft_backward(weft_sum_all(weft_square(y))) == WEFT_OK);
-            WT_ALL(weft_backward(weft_sum_all(weft_square(weft_embedding(plain, index)))) ==
-                   WEFT_OK);
-        }
-        WT_EQ(weft_local_size(weft_grad(table), 0), weft_local_size(table, 0));
-        WT_ALL(wt_is_placed(weft_grad(table), "S(0)"));
-        WT_ALL(wt_near_tensors(weft_grad(table), weft_grad(plain), WT_WITHIN(1e-14)));
-        wt_world_close(&w);
+    for (int i = 0; i < 2; i++) {
+        y = weft_embedding(table, wt_spread(w, index, i ? "S(0)" : "R"));
+        WT_ALL(wt_near_tensors(y, weft_embedding(plain, index), WT_EXACT));
+        WT_ALL(weft_backward(weft_sum_all(weft_square(y))) == WEFT_OK);
+        WT_ALL(weft_backward(weft_sum_all(weft_square(weft_embedding(plain, index)))) == WEFT_OK);
     }
+    WT_EQ(weft_local_size(weft_grad(table), 0), weft_local_size(table, 0));
+    WT_ALL(wt_is_placed(weft_grad(table), "S(0)"));
+    WT_ALL(wt_near_tensors(weft_grad(table), weft_grad(plain), WT_WITHIN(1e-14)));
 }
 
 /* Weakness 10.4-5: two lookups of the same shape that are partial at the same time. */
-WT_TEST(embedding__two_at_once)
+WT_TEST_IN_WORLD(embedding__two_at_once, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *plain = wt_whole(WEFT_F64, 0, 5, 3), *table = wt_spread(&w, plain, "S(0)");
+    weft_tensor *plain = wt_whole(WEFT_F64, 0, 5, 3), *table = wt_spread(w, plain, "S(0)");
     weft_tensor *one = indices(6, 5, 1), *two = indices(6, 5, 2), *a, *b;
 
-    a = weft_embedding(table, wt_spread(&w, one, "R"));
-    b = weft_embedding(table, wt_spread(&w, two, "R"));
-    WT_STILL(&w);
+    a = weft_embedding(table, wt_spread(w, one, "R"));
+    b = weft_embedding(table, wt_spread(w, two, "R"));
+    WT_STILL(w);
     WT_ALL(wt_near_tensors(weft_sub(a, b),
                            weft_sub(weft_embedding(plain, one), weft_embedding(plain, two)),
                            WT_EXACT));
-    wt_moved(&w, WEFT_COLL_COUNT);
+    wt_moved(w, WEFT_COLL_COUNT);
     WT_ALL(wt_near_tensors(b, weft_embedding(plain, two), WT_EXACT));
     WT_ALL(wt_near_tensors(a, weft_embedding(plain, one), WT_EXACT));
-    wt_world_close(&w);
 }
 
 /* ---- empty shards ---- */
 
 /* Weakness 10.4-4: fewer rows than ranks. */
-WT_TEST(empty_shards__in_reductions_and_losses)
+WT_TEST_TIMES_IN_WORLD(empty_shards__in_reductions_and_losses, w, i, 4)
 {
-    for (int64_t rows = 1; rows <= 4; rows++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, rows)), *y, *z;
-        weft_tensor *x = wt_spread(&w, plain, "S(0)"), *columns = wt_spread(&w, plain, "S(1)");
-        weft_tensor *index = indices(rows, rows, 3);
+    int64_t rows = 1 + i;
+    weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, rows)), *y, *z;
+    weft_tensor *x = wt_spread(w, plain, "S(0)"), *columns = wt_spread(w, plain, "S(1)");
+    weft_tensor *index = indices(rows, rows, 3);
 
-        WT_ALL(wt_near_tensors(weft_amax(x, 1, (int[]){0}, false),
-                               weft_amax(plain, 1, (int[]){0}, false), WT_EXACT));
-        y = weft_sum_all(weft_square(weft_amax(plain, 1, (int[]){0}, false)));
-        z = weft_sum_all(weft_square(weft_amax(x, 1, (int[]){0}, false)));
-        WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
-        WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
-        WT_ALL(wt_near_tensors(weft_sum(x, 1, (int[]){0}, false),
-                               weft_sum(plain, 1, (int[]){0}, false), WT_WITHIN(1e-14)));
-        weft_zero_grad(plain);
-        wt_moved(&w, WEFT_COLL_COUNT);
-        z = weft_cross_entropy(columns, wt_spread(&w, index, "R"), -1);
-        WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
-        y = weft_cross_entropy(plain, index, -1);
-        WT_ALL(wt_near_tensors(z, y, WT_WITHIN(1e-13)));
-        wt_moved(&w, WEFT_COLL_COUNT);
-        WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
-        WT_STILL(&w);
-        WT_ALL(wt_near_tensors(weft_grad(columns), weft_grad(plain), WT_WITHIN(1e-13)));
-        wt_world_close(&w);
-    }
+    WT_ALL(wt_near_tensors(weft_amax(x, 1, (int[]){0}, false),
+                           weft_amax(plain, 1, (int[]){0}, false), WT_EXACT));
+    y = weft_sum_all(weft_square(weft_amax(plain, 1, (int[]){0}, false)));
+    z = weft_sum_all(weft_square(weft_amax(x, 1, (int[]){0}, false)));
+    WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
+    WT_ALL(wt_near_tensors(weft_sum(x, 1, (int[]){0}, false), weft_sum(plain, 1, (int[]){0}, false),
+                           WT_WITHIN(1e-14)));
+    weft_zero_grad(plain);
+    wt_moved(w, WEFT_COLL_COUNT);
+    z = weft_cross_entropy(columns, wt_spread(w, index, "R"), -1);
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 2);
+    y = weft_cross_entropy(plain, index, -1);
+    WT_ALL(wt_near_tensors(z, y, WT_WITHIN(1e-13)));
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
+    WT_STILL(w);
+    WT_ALL(wt_near_tensors(weft_grad(columns), weft_grad(plain), WT_WITHIN(1e-13)));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "partial"); }

@@ -99,36 +99,33 @@ static void check(struct operands *o, struct wt_world *w, const struct refusal *
     WT_STILL(w);
 }
 
-WT_TEST(refusals__name_what_is_wrong_and_change_nothing)
+WT_TEST_IN_WORLD(refusals__name_what_is_wrong_and_change_nothing, w)
 {
-    struct wt_world w = wt_world_open();
     struct operands o;
 
-    open_operands(&w, &o);
-    wt_moved(&w, WEFT_COLL_COUNT);
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check(&o, &w, &refusals[i]);
+    open_operands(w, &o);
+    wt_moved(w, WEFT_COLL_COUNT);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check(&o, w, &refusals[i]);
     WT_ALL(weft_item(weft_full_tensor(weft_sum_all(o.rows))) == 12);
     WT_ALL(wt_is_all(o.sum, 1));
     weft_mesh_release(o.two);
-    wt_world_close(&w);
 }
 
 /* Expressions are checked once at their end: what was not made flows through without a word. */
-WT_TEST(nothing__gives_nothing)
+WT_TEST_IN_WORLD(nothing__gives_nothing, w)
 {
     static const weft_redistribute_options options = {.async = true};
-    struct wt_world w = wt_world_open();
     weft_placement rows = weft_shard(0);
-    weft_tensor *x = wt_spread(&w, wt_constant(4, 3, 1), "S(0)");
+    weft_tensor *x = wt_spread(w, wt_constant(4, 3, 1), "S(0)");
     weft_tensor *made[] = {
-        weft_distribute_tensor(NULL, w.mesh, &rows, 0),
-        weft_from_local(NULL, w.mesh, &rows, NULL),
-        weft_from_local_with(NULL, w.mesh, &rows, (weft_from_local_options){.run_check = true}),
+        weft_distribute_tensor(NULL, w->mesh, &rows, 0),
+        weft_from_local(NULL, w->mesh, &rows, NULL),
+        weft_from_local_with(NULL, w->mesh, &rows, (weft_from_local_options){.run_check = true}),
         weft_to_local(NULL, NULL),
         weft_full_tensor(NULL),
         weft_redistribute(NULL, &rows),
         weft_redistribute_with(NULL, &rows, &options),
-        weft_redistribute_to_mesh(NULL, w.mesh, &rows),
+        weft_redistribute_to_mesh(NULL, w->mesh, &rows),
         weft_wait(NULL),
         weft_add(NULL, x),
         weft_matmul(x, NULL),
@@ -151,8 +148,7 @@ WT_TEST(nothing__gives_nothing)
     }
     for (int i = 0; i < 4; i++) WT_ALL(!meshes[i]);
     WT_EQ(weft_error_status(), WEFT_OK);
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "refusals"); }

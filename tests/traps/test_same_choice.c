@@ -38,17 +38,15 @@ static void reduce_twice(struct wt_world *w, weft_mesh *mesh, bool merged)
 
 /* A plan that some ranks still have from before two axes were merged would wait for all-reduces
  * that the others never begin. */
-WT_TEST(merging__is_seen_by_plans_that_are_cached)
+WT_TEST_IN(merging__is_seen_by_plans_that_are_cached, w, open_two_axes("seen"))
 {
-    struct wt_world w = open_two_axes("seen");
     weft_mesh *merged;
 
-    reduce_twice(&w, w.mesh, false);
+    reduce_twice(w, w->mesh, false);
     if (wt_rank() == 0) weft_plan_cache_clear();
-    merged = weft_mesh_flatten(w.mesh, "all");
-    reduce_twice(&w, w.mesh, true);
+    merged = weft_mesh_flatten(w->mesh, "all");
+    reduce_twice(w, w->mesh, true);
     weft_mesh_release(merged);
-    wt_world_close(&w);
 }
 
 /* A mesh that was let go lives on in some ranks' plans. The next one like it is the same for all.
@@ -66,39 +64,34 @@ WT_TEST(merging__is_remembered_by_all_ranks_or_none)
 }
 
 /* The same for a slice: which mesh it was cut from decides what is merged. */
-WT_TEST(merging__reaches_slices_of_the_mesh_they_were_cut_from)
+WT_TEST_IN(merging__reaches_slices_of_the_mesh_they_were_cut_from, w, open_two_axes("whole"))
 {
     int first = wt_ranks() % 2 ? 1 : 2, second = wt_ranks() / first;
     weft_mesh *whole, *part;
-    struct wt_world w = open_two_axes("whole");
 
     for (int round = 0; round < 3; round++) {
         whole = weft_mesh_new(WEFT_CPU, "one=1,x=%d,y=%d", first, second);
         part = round == 2 ? weft_mesh_new(WEFT_CPU, "x=%d,y=%d", first, second)
                           : weft_mesh_sub(whole, "x,y");
         if (round == 0) weft_mesh_release(weft_mesh_flatten(part, "xy"));
-        reduce_twice(&w, part, round < 2);
-        weft_mesh_release(part);
-        weft_mesh_release(whole);
+        reduce_twice(w, part, round < 2);
+        WT_RELEASE(weft_mesh_release, part, whole);
         if (wt_rank() == 0) weft_plan_cache_clear();
     }
-    wt_world_close(&w);
 }
 
 /* Plans follow from the cost of links; those made before a link was set do not outlive it. */
-WT_TEST(links__are_seen_by_plans_that_are_cached)
+WT_TEST_IN(links__are_seen_by_plans_that_are_cached, w, open_two_axes("dp"))
 {
-    struct wt_world w = open_two_axes("dp");
     weft_plan_cache_stats before;
 
-    reduce_twice(&w, w.mesh, false);
+    reduce_twice(w, w->mesh, false);
     if (wt_rank() == 0) weft_plan_cache_clear();
     WT_ALL(weft_link_set("dp", 1, 100) == WEFT_OK);
     before = weft_plan_cache_statistics();
-    reduce_twice(&w, w.mesh, false);
+    reduce_twice(w, w->mesh, false);
     WT_EQ(weft_plan_cache_statistics().plan_hits - before.plan_hits, 0);
     weft_plan_cache_clear();
-    wt_world_close(&w);
 }
 
 /* ---- trap 14: what is in a plan's key ---- */
@@ -106,11 +99,10 @@ WT_TEST(links__are_seen_by_plans_that_are_cached)
 static int64_t misses(void) { return weft_plan_cache_statistics().plan_misses; }
 
 /* Numbers are in no key: what changes with every step makes no plans. */
-WT_TEST(cache__does_not_grow_with_numbers)
+WT_TEST_IN_WORLD(cache__does_not_grow_with_numbers, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *x =
-        weft_set_requires_grad(wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)"), true);
+        weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)"), true);
     int64_t before = 0;
 
     for (int i = 0; i < 20; i++) {
@@ -124,7 +116,6 @@ WT_TEST(cache__does_not_grow_with_numbers)
         if (i == 0) before = misses();
     }
     WT_EQ(misses(), before);
-    wt_world_close(&w);
 }
 
 static weft_tensor *no_forward(weft_module *m, weft_tensor *const *inputs, int n)
@@ -135,40 +126,34 @@ static weft_tensor *no_forward(weft_module *m, weft_tensor *const *inputs, int n
 }
 
 /* The same for optimizers, whose step sizes change with every step (PyTorch issue 109306). */
-WT_TEST(cache__does_not_grow_with_steps)
+WT_TEST_TIMES_IN_WORLD(cache__does_not_grow_with_steps, w, adam, 2)
 {
     static const weft_module_class kind = {.type = "parameters", .forward = no_forward};
+    weft_tensor *p = wt_spread(w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)");
+    weft_module *m = weft_module_new(&kind, NULL);
+    weft_optim *optim;
+    int64_t before = 0;
 
-    for (int adam = 0; adam < 2; adam++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *p = wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 6), "S(0)");
-        weft_module *m = weft_module_new(&kind, NULL);
-        weft_optim *optim;
-        int64_t before = 0;
-
-        weft_set_requires_grad(p, true);
-        WT_EQ(weft_module_add_parameter(m, "weight", p), WEFT_OK);
-        optim = adam ? weft_adamw(m, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.1})
-                     : weft_sgd(m, (weft_sgd_config){.lr = 0.1, .momentum = 0.9});
-        for (int step = 0; step < 5; step++) {
-            weft_optim_set_lr(optim, 0.1 / (step + 1));
-            WT_EQ(weft_backward(weft_sum_all(weft_square(p))), WEFT_OK);
-            WT_EQ(weft_clip_grad_norm(m, 1.0 + step, NULL), WEFT_OK);
-            WT_EQ(weft_step(optim), WEFT_OK);
-            if (step == 0) before = misses();
-        }
-        WT_EQ(misses(), before);
-        weft_optim_release(optim);
-        weft_module_release(m);
-        wt_world_close(&w);
+    weft_set_requires_grad(p, true);
+    WT_EQ(weft_module_add_parameter(m, "weight", p), WEFT_OK);
+    optim = adam ? weft_adamw(m, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.1})
+                 : weft_sgd(m, (weft_sgd_config){.lr = 0.1, .momentum = 0.9});
+    for (int step = 0; step < 5; step++) {
+        weft_optim_set_lr(optim, 0.1 / (step + 1));
+        WT_EQ(weft_backward(weft_sum_all(weft_square(p))), WEFT_OK);
+        WT_EQ(weft_clip_grad_norm(m, 1.0 + step, NULL), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+        if (step == 0) before = misses();
     }
+    WT_EQ(misses(), before);
+    weft_optim_release(optim);
+    weft_module_release(m);
 }
 
 /* Whatever changes the result's shape or layout is: the same tensor, asked differently. */
-WT_TEST(cache__knows_every_attribute)
+WT_TEST_IN_WORLD(cache__knows_every_attribute, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *plain = wt_whole(WEFT_F64, 0, 6, 6), *x = wt_spread(&w, plain, "S(0)");
+    weft_tensor *plain = wt_whole(WEFT_F64, 0, 6, 6), *x = wt_spread(w, plain, "S(0)");
     static const bool truth[] = {false, true};
 
     for (int round = 0; round < 2; round++) {
@@ -190,14 +175,12 @@ WT_TEST(cache__knows_every_attribute)
         WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_F32)), WEFT_F32);
         WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_I64)), WEFT_I64);
     }
-    wt_world_close(&w);
 }
 
 /* Lengths that grow with every step must not fill the memory; evicted plans come back right. */
-WT_TEST(cache__is_bounded)
+WT_TEST_IN_WORLD(cache__is_bounded, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *plain = wt_whole(WEFT_F32, 0, 70, 70), *x = wt_spread(&w, plain, "R");
+    weft_tensor *plain = wt_whole(WEFT_F32, 0, 70, 70), *x = wt_spread(w, plain, "R");
     weft_plan_cache_stats stats;
 
     for (int64_t rows = 1; rows <= 70; rows++)
@@ -213,7 +196,6 @@ WT_TEST(cache__is_bounded)
     WT_ALL(wt_near_tensors(weft_slice(weft_slice(x, 0, 0, 2), 1, 0, 3),
                            weft_slice(weft_slice(plain, 0, 0, 2), 1, 0, 3), WT_EXACT));
     weft_plan_cache_clear();
-    wt_world_close(&w);
 }
 
 /* ---- trap 17, weakness 10.4-9: checks ask the ranks of the mesh, not the world ---- */
@@ -287,26 +269,24 @@ WT_TEST(outside__vectors_have_no_rows)
 
 /* Two axes that shard one dim, with ranks that get nothing: no number twice, the same numbers as on
  * one device, nothing sent, and generators in step. */
-WT_TEST(random__numbers_of_nested_shards_are_those_of_the_whole)
+WT_TEST_TIMES_IN(random__numbers_of_nested_shards_are_those_of_the_whole, w, i, 5,
+                 open_two_axes("random"))
 {
-    for (int64_t n = 1; n <= 21; n += 5) {
-        struct wt_world w = open_two_axes("random");
-        weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {n}}, spread = spec;
-        weft_tensor *plain, *t;
-        uint64_t draws;
+    int64_t n = 1 + 5 * i;
+    weft_spec spec = {.dtype = WEFT_F64, .ndim = 1, .shape = {n}}, spread = spec;
+    weft_tensor *plain, *t;
+    uint64_t draws;
 
-        spread.mesh = w.mesh;
-        spread.placements[0] = spread.placements[1] = weft_shard(0);
-        weft_manual_seed(7);
-        plain = weft_make_randn(spec, NULL);
-        draws = weft_generator_draws(weft_default_generator());
-        weft_manual_seed(7);
-        t = weft_make_randn(spread, NULL);
-        WT_EQ(weft_generator_draws(weft_default_generator()), draws);
-        WT_STILL(&w);
-        WT_ALL(wt_near_tensors(t, plain, WT_EXACT));
-        wt_world_close(&w);
-    }
+    spread.mesh = w->mesh;
+    spread.placements[0] = spread.placements[1] = weft_shard(0);
+    weft_manual_seed(7);
+    plain = weft_make_randn(spec, NULL);
+    draws = weft_generator_draws(weft_default_generator());
+    weft_manual_seed(7);
+    t = weft_make_randn(spread, NULL);
+    WT_EQ(weft_generator_draws(weft_default_generator()), draws);
+    WT_STILL(w);
+    WT_ALL(wt_near_tensors(t, plain, WT_EXACT));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "same_choice"); }

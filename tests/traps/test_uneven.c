@@ -1,5 +1,5 @@
 /*
- * test_uneven.c: where elements lie. Traps 1, 2, 11, 12, 13, 26, 30 and weaknesses 10.4-1, 2, 4,
+ * test_uneven.c: where elements lie. Traps 1, 2, 12, 13 and 26 and weaknesses 10.4-1, 2, 4,
  * 10, 12 of other libraries: uneven, nested and strided shards, empty ranks, dims that are not the
  * first.
  */
@@ -7,14 +7,6 @@
 #include <stdlib.h>
 
 #include "support/worlds.h"
-
-/* Two axes, the first of two ranks where the number is even. */
-static struct wt_world open_two_axes(void)
-{
-    int first = wt_ranks() % 2 ? 1 : 2;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", first, wt_ranks() / first);
-}
 
 static weft_tensor *counted(int64_t n)
 {
@@ -38,32 +30,28 @@ static bool holds_count(weft_tensor *t, int64_t n)
 
 /* Trap 1: 5 over 4 is 2,2,1,0, not 2,1,1,1; an empty chunk begins at the end; and ranks without
  * elements take part in every collective. */
-WT_TEST(chunks__are_ceil_and_the_last_may_be_empty)
+WT_TEST_TIMES_IN_WORLD(chunks__are_ceil_and_the_last_may_be_empty, w, i, 12)
 {
-    for (int64_t n = 0; n <= 11; n++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_spread(&w, counted(n), "S(0)");
-        int64_t chunk = (n + wt_ranks() - 1) / wt_ranks(), begin = chunk * wt_rank();
+    int64_t n = i;
+    weft_tensor *t = wt_spread(w, counted(n), "S(0)");
+    int64_t chunk = (n + wt_ranks() - 1) / wt_ranks(), begin = chunk * wt_rank();
 
-        WT_EQ(weft_local_offset(t, 0), begin < n ? begin : n);
-        WT_EQ(weft_local_size(t, 0), begin >= n ? 0 : (begin + chunk < n ? chunk : n - begin));
-        WT_ALL(holds_count(t, n));
-        WT_ALL(weft_item(wt_to(weft_sum_all(t), "R")) == (double)(n * (n - 1) / 2));
-        WT_ALL(wt_near_tensors(wt_to(wt_to(weft_mul_scalar(t, 2), "P"), "S(0)"),
-                               weft_mul_scalar(counted(n), 2), WT_EXACT));
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_local_offset(t, 0), begin < n ? begin : n);
+    WT_EQ(weft_local_size(t, 0), begin >= n ? 0 : (begin + chunk < n ? chunk : n - begin));
+    WT_ALL(holds_count(t, n));
+    WT_ALL(weft_item(wt_to(weft_sum_all(t), "R")) == (double)(n * (n - 1) / 2));
+    WT_ALL(wt_near_tensors(wt_to(wt_to(weft_mul_scalar(t, 2), "P"), "S(0)"),
+                           weft_mul_scalar(counted(n), 2), WT_EXACT));
 }
 
 /* Trap 1: two axes that shard one dim split the pieces of the first again. That is not the chunk
  * rule over their product: 10 over 2 x 4 is 2,2,1,0,2,2,1,0. */
-WT_TEST(chunks__nested_are_not_flat)
+WT_TEST_IN(chunks__nested_are_not_flat, w, wt_world_open_grid())
 {
     for (int64_t n = 0; n <= 20; n += n < 12 ? 1 : 4) {
-        struct wt_world w = open_two_axes();
-        weft_tensor *t = wt_spread(&w, counted(n), "S(0),S(0)");
-        int dp = weft_mesh_axis_size(w.mesh, 0), tp = weft_mesh_axis_size(w.mesh, 1);
-        int i = weft_mesh_coordinate(w.mesh, 0), j = weft_mesh_coordinate(w.mesh, 1);
+        weft_tensor *t = wt_spread(w, counted(n), "S(0),S(0)");
+        int dp = weft_mesh_axis_size(w->mesh, 0), tp = weft_mesh_axis_size(w->mesh, 1);
+        int i = weft_mesh_coordinate(w->mesh, 0), j = weft_mesh_coordinate(w->mesh, 1);
         int64_t outer = weft_chunk_size(n, dp, i), inner = weft_chunk_size(outer, tp, j);
 
         WT_EQ(weft_local_size(t, 0), inner);
@@ -71,44 +59,36 @@ WT_TEST(chunks__nested_are_not_flat)
               inner ? weft_chunk_offset(n, dp, i) + weft_chunk_offset(outer, tp, j) : n);
         WT_ALL(holds_count(t, n) && holds_count(wt_to(t, "S(0),R"), n));
         WT_ALL(holds_count(wt_to(t, "R,S(0)"), n));
-        wt_world_close(&w);
     }
 }
 
 /* Weakness 10.4-1: a collective over merged axes must not forget that the chunks are nested. */
-WT_TEST(merged_axes__do_not_change_uneven_nested_chunks)
+WT_TEST_TIMES_IN(merged_axes__do_not_change_uneven_nested_chunks, w, i, 25, wt_world_open_grid())
 {
-    for (int64_t n = 0; n <= 24; n++) {
-        struct wt_world w = open_two_axes();
-        weft_mesh *merged = weft_mesh_flatten(w.mesh, "all");
-        weft_tensor *t = wt_spread(&w, counted(n), "S(0),S(0)"), *sum;
+    int64_t n = i;
+    weft_mesh *merged = weft_mesh_flatten(w->mesh, "all");
+    weft_tensor *t = wt_spread(w, counted(n), "S(0),S(0)"), *sum;
 
-        WT_ALL(holds_count(wt_to(t, "R,R"), n));
-        sum = weft_from_local(counted(n), w.mesh,
-                              (weft_placement[]){weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)},
-                              NULL);
-        sum = weft_mul_scalar(sum, 1.0 / wt_ranks());
-        WT_ALL(wt_near_tensors(wt_to(sum, "S(0),S(0)"), counted(n), WT_WITHIN(1e-14)));
-        WT_ALL(wt_near_tensors(wt_to(sum, "R,S(0)"), counted(n), WT_WITHIN(1e-14)));
-        WT_ALL(wt_near_tensors(wt_to(sum, "R,R"), counted(n), WT_WITHIN(1e-14)));
-        weft_mesh_release(merged);
-        wt_world_close(&w);
-    }
+    WT_ALL(holds_count(wt_to(t, "R,R"), n));
+    sum = weft_from_local(counted(n), w->mesh,
+                          (weft_placement[]){weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)}, NULL);
+    sum = weft_mul_scalar(sum, 1.0 / wt_ranks());
+    WT_ALL(wt_near_tensors(wt_to(sum, "S(0),S(0)"), counted(n), WT_WITHIN(1e-14)));
+    WT_ALL(wt_near_tensors(wt_to(sum, "R,S(0)"), counted(n), WT_WITHIN(1e-14)));
+    WT_ALL(wt_near_tensors(wt_to(sum, "R,R"), counted(n), WT_WITHIN(1e-14)));
+    weft_mesh_release(merged);
 }
 
 /* Weakness 10.4-2: two strided shards are gathered, also where a merged mesh exists. */
-WT_TEST(merged_axes__gather_strided_shards)
+WT_TEST_TIMES_IN(merged_axes__gather_strided_shards, w, i, 9, wt_world_open_grid())
 {
-    for (int64_t n = 0; n <= 24; n += 3) {
-        struct wt_world w = open_two_axes();
-        weft_mesh *merged = weft_mesh_flatten(w.mesh, "all");
+    int64_t n = 3 * i;
+    weft_mesh *merged = weft_mesh_flatten(w->mesh, "all");
 
-        WT_ALL(holds_count(wt_to(wt_spread(&w, counted(n), "SS(0,2),SS(0,2)"), "R,R"), n));
-        WT_ALL(holds_count(wt_to(wt_spread(&w, counted(n), "SS(0,2),S(0)"), "S(0),S(0)"), n));
-        WT_ALL(holds_count(wt_to(wt_spread(&w, counted(n), "S(0)[1],S(0)"), "R,R"), n));
-        weft_mesh_release(merged);
-        wt_world_close(&w);
-    }
+    WT_ALL(holds_count(wt_to(wt_spread(w, counted(n), "SS(0,2),SS(0,2)"), "R,R"), n));
+    WT_ALL(holds_count(wt_to(wt_spread(w, counted(n), "SS(0,2),S(0)"), "S(0),S(0)"), n));
+    WT_ALL(holds_count(wt_to(wt_spread(w, counted(n), "S(0)[1],S(0)"), "R,R"), n));
+    weft_mesh_release(merged);
 }
 
 /* ---- from_local ---- */
@@ -116,100 +96,55 @@ WT_TEST(merged_axes__gather_strided_shards)
 /* Trap 2: without the global shape uneven shards would be taken for even ones. The shape makes them
  * right, and a part that is not the rank's chunk is refused; beside other ranks, whose parts may
  * fit, that ends the job (test_disagreement.c). */
-WT_TEST(from_local__of_uneven_parts_needs_the_global_shape)
+WT_TEST_TIMES_IN_WORLD(from_local__of_uneven_parts_needs_the_global_shape, w, i, 3)
 {
-    for (int64_t n = 1; n <= 9; n += 4) {
-        struct wt_world w = wt_world_open();
-        weft_placement rows = weft_shard(0);
-        int64_t mine = weft_chunk_size(n, wt_ranks(), wt_rank());
-        weft_tensor *part = weft_slice(counted(n), 0, weft_chunk_offset(n, wt_ranks(), wt_rank()),
-                                       weft_chunk_offset(n, wt_ranks(), wt_rank()) + mine);
-        weft_tensor *t = weft_from_local(part, w.mesh, &rows, &n);
+    int64_t n = 1 + 4 * i;
+    weft_placement rows = weft_shard(0);
+    int64_t mine = weft_chunk_size(n, wt_ranks(), wt_rank());
+    weft_tensor *part = weft_slice(counted(n), 0, weft_chunk_offset(n, wt_ranks(), wt_rank()),
+                                   weft_chunk_offset(n, wt_ranks(), wt_rank()) + mine);
+    weft_tensor *t = weft_from_local(part, w->mesh, &rows, &n);
 
-        WT_ALL(holds_count(t, n));
-        if (wt_ranks() == 1) {
-            part = weft_cat(2, (weft_tensor *[]){part, counted(1)}, 0);
-            WT_ALL(!weft_from_local(part, w.mesh, &rows, &n));
-            WT_FAILED(WEFT_ERR_SHAPE, "from_local");
-        }
-        wt_moved(&w, WEFT_COLL_COUNT);
-        WT_ALL(wt_to(t, "S(0)") == t);
-        WT_STILL(&w);
-        wt_world_close(&w);
+    WT_ALL(holds_count(t, n));
+    if (wt_ranks() == 1) {
+        part = weft_cat(2, (weft_tensor *[]){part, counted(1)}, 0);
+        WT_NOT_MADE(weft_from_local(part, w->mesh, &rows, &n), WEFT_ERR_SHAPE, "from_local");
     }
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_ALL(wt_to(t, "S(0)") == t);
+    WT_STILL(w);
 }
 
 /* Trap 2 once more: parts that came out of a mesh are known to be uneven, also after ops, and then
  * nobody may leave the shape out. Even ones, and the peer's ranks, would go on with another shape.
  */
-WT_TEST(from_local__of_parts_known_to_be_uneven)
+WT_TEST_TIMES_IN_WORLD(from_local__of_parts_known_to_be_uneven, w, i, 9)
 {
-    for (int64_t n = 1; n <= 9; n++) {
-        struct wt_world w = wt_world_open();
-        weft_placement rows = weft_shard(0);
-        weft_tensor *part = weft_to_local(wt_spread(&w, counted(n), "S(0)"), NULL), *t;
+    int64_t n = 1 + i;
+    weft_placement rows = weft_shard(0);
+    weft_tensor *part = weft_to_local(wt_spread(w, counted(n), "S(0)"), NULL), *t;
 
-        part = weft_add_scalar(weft_reshape(weft_square(part), 2, (int64_t[]){-1, 1}), 1);
-        t = weft_from_local(part, w.mesh, &rows, NULL);
-        WT_ALL(!t == (n % wt_ranks() != 0));
-        if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "shards of different sizes");
-        t = weft_from_local(part, w.mesh, &rows, (int64_t[]){n, 1});
-        WT_ALL(t && weft_numel(t) == n);
-        wt_world_close(&w);
-    }
-}
-
-/* ---- redistribution on several axes ---- */
-
-/* Only shards may be asked to become a partial sum. */
-static bool may_become(const char *from, const char *to)
-{
-    weft_placement p[2], q[2];
-
-    weft_placements_parse(p, 2, from);
-    weft_placements_parse(q, 2, to);
-    for (int a = 0; a < 2; a++)
-        if (weft_is_partial(q[a]) && weft_is_replicate(p[a])) return false;
-    return true;
-}
-
-/* Trap 11: the inner axes of a dim are undone first, whatever the change; every pair of layouts of
- * an uneven matrix keeps the value. */
-WT_TEST(redistribute__undoes_inner_axes_first)
-{
-    static const char *const layouts[] = {"R,R",       "S(0),R",    "R,S(0)",    "S(0),S(0)",
-                                          "S(1),S(0)", "S(0),S(1)", "S(1),S(1)", "P,S(0)",
-                                          "S(0),P",    "P,R",       "P,P"};
-    const int n = sizeof layouts / sizeof *layouts;
-    struct wt_world w = open_two_axes();
-    double *want = wt_values(wt_whole(WEFT_F64, 0, 7, 5));
-
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F64, 0, 7, 5), layouts[i]);
-
-            if (!may_become(layouts[i], layouts[j])) continue;
-            t = wt_to(t, layouts[j]);
-            WT_ALL(wt_is_placed(t, layouts[j]) && wt_near_full(t, want, WT_WITHIN(1e-15)));
-        }
-    free(want);
-    wt_world_close(&w);
+    part = weft_add_scalar(weft_reshape(weft_square(part), 2, (int64_t[]){-1, 1}), 1);
+    t = weft_from_local(part, w->mesh, &rows, NULL);
+    WT_ALL(!t == (n % wt_ranks() != 0));
+    if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "shards of different sizes");
+    t = weft_from_local(part, w->mesh, &rows, (int64_t[]){n, 1});
+    WT_ALL(t && weft_numel(t) == n);
 }
 
 /* ---- dims that are not the first, and operands that are not contiguous ---- */
 
 /* Trap 12, in both directions: the pieces that a collective brings must be put side by side, and
  * what it sends must be what the view shows. */
-WT_TEST(gather__of_views_along_any_dim)
+WT_TEST_IN_WORLD(gather__of_views_along_any_dim, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *whole = wt_whole3(WEFT_F64, 0, 3, 5, 7);
     static const char *const layouts[] = {"S(0)", "S(1)", "S(2)"};
     static const int orders[][3] = {{2, 0, 1}, {1, 0, 2}, {0, 2, 1}};
 
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
-            weft_tensor *x = weft_set_requires_grad(wt_spread(&w, whole, layouts[i]), true);
+            weft_tensor *x = weft_set_requires_grad(wt_spread(w, whole, layouts[i]), true);
             weft_tensor *plain =
                 weft_set_requires_grad(weft_mul_scalar(weft_detach(whole), 1), true);
             weft_tensor *view = weft_slice(weft_permute(x, orders[j]), 1, 1, 3);
@@ -222,7 +157,6 @@ WT_TEST(gather__of_views_along_any_dim)
             WT_ALL(weft_backward(weft_sum_all(weft_square(want))) == WEFT_OK);
             WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
         }
-    wt_world_close(&w);
 }
 
 /* ---- views ---- */
@@ -230,11 +164,10 @@ WT_TEST(gather__of_views_along_any_dim)
 /* Trap 13: a reshape takes global sizes; what each rank gets follows from them. A dim of one
  * element per rank is no dim of size 1, and a global dim of size 1 stays one on ranks without it.
  */
-WT_TEST(views__speak_of_global_sizes)
+WT_TEST_IN_WORLD(views__speak_of_global_sizes, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t n = wt_ranks();
-    weft_tensor *t = wt_spread(&w, wt_whole3(WEFT_F64, 0, n, 1, 6), "S(0)"), *y;
+    weft_tensor *t = wt_spread(w, wt_whole3(WEFT_F64, 0, n, 1, 6), "S(0)"), *y;
 
     y = weft_reshape(t, 2, (int64_t[]){n, 6}); /* squeezes dim 1, not dim 0 of one row per rank */
     WT_ALL(wt_is_placed(y, "S(0)") && wt_has_shape(y, 2, (int)n, 6));
@@ -243,10 +176,10 @@ WT_TEST(views__speak_of_global_sizes)
     WT_ALL(wt_is_placed(y, "S(0)"));
     y = weft_reshape(y, 2, (int64_t[]){n * 2, 3});
     WT_ALL((n == 1 || wt_is_placed(y, "S(0)")) && wt_has_shape(y, 2, 2 * (int)n, 3));
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(wt_near_tensors(
         y, weft_reshape(wt_whole3(WEFT_F64, 0, n, 1, 6), 2, (int64_t[]){2 * n, 3}), WT_EXACT));
-    t = wt_spread(&w, wt_whole(WEFT_F64, 1, 1, 4), "S(0)"); /* rank 0 has the only row */
+    t = wt_spread(w, wt_whole(WEFT_F64, 1, 1, 4), "S(0)"); /* rank 0 has the only row */
     y = weft_sum(t, 1, (int[]){0}, false);
     WT_ALL(wt_has_shape(y, 1, 4));
     WT_ALL(
@@ -254,38 +187,31 @@ WT_TEST(views__speak_of_global_sizes)
     y = weft_reshape(t, 1, (int64_t[]){4});
     WT_ALL(
         wt_near_tensors(y, weft_reshape(wt_whole(WEFT_F64, 1, 1, 4), 1, (int64_t[]){4}), WT_EXACT));
-    wt_world_close(&w);
 }
 
 /* Trap 13: dims that do not divide are merged and split all the same, with the right values. */
-WT_TEST(views__of_dims_that_do_not_divide)
+WT_TEST_TIMES_IN_WORLD(views__of_dims_that_do_not_divide, w, i, 3)
 {
     static const char *const layouts[] = {"S(0)", "S(1)", "S(2)"};
-    struct wt_world w = wt_world_open();
+    weft_tensor *whole = wt_whole3(WEFT_F64, 0, 5, 3, 7);
+    weft_tensor *t = wt_spread(w, whole, layouts[i]);
+    const int64_t merged[][2] = {{15, 7}, {5, 21}, {3, 35}};
 
-    for (int i = 0; i < 3; i++) {
-        weft_tensor *whole = wt_whole3(WEFT_F64, 0, 5, 3, 7);
-        weft_tensor *t = wt_spread(&w, whole, layouts[i]);
-        const int64_t merged[][2] = {{15, 7}, {5, 21}, {3, 35}};
-
-        for (int j = 0; j < 3; j++)
-            WT_ALL(wt_near_tensors(weft_reshape(t, 2, merged[j]), weft_reshape(whole, 2, merged[j]),
-                                   WT_EXACT));
-        WT_ALL(wt_near_tensors(
-            weft_reshape(weft_reshape(t, 1, (int64_t[]){105}), 3, (int64_t[]){7, 5, 3}),
-            weft_reshape(whole, 3, (int64_t[]){7, 5, 3}), WT_EXACT));
-    }
-    wt_world_close(&w);
+    for (int j = 0; j < 3; j++)
+        WT_ALL(wt_near_tensors(weft_reshape(t, 2, merged[j]), weft_reshape(whole, 2, merged[j]),
+                               WT_EXACT));
+    WT_ALL(
+        wt_near_tensors(weft_reshape(weft_reshape(t, 1, (int64_t[]){105}), 3, (int64_t[]){7, 5, 3}),
+                        weft_reshape(whole, 3, (int64_t[]){7, 5, 3}), WT_EXACT));
 }
 
-/* ---- axes of one rank; distributing twice ---- */
+/* ---- axes of one rank ---- */
 
 /* Trap 26: they send nothing, and still carry the label that was asked for. */
-WT_TEST(axis_of_one__changes_labels_only)
+WT_TEST_IN(axis_of_one__changes_labels_only, w, wt_world_open_mesh("one=1,tp=%d", wt_ranks()))
 {
-    struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
     weft_tensor *x =
-        weft_set_requires_grad(wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 3), "S(0),S(1)"), true);
+        weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F32, 0, 5, 3), "S(0),S(1)"), true);
     static const char *const layouts[] = {"P,S(1)", "R,S(1)", "S(1),S(1)", "S(0),S(1)"};
     weft_tensor *y = x;
 
@@ -296,69 +222,25 @@ WT_TEST(axis_of_one__changes_labels_only)
     WT_ALL(wt_is_placed(weft_softmax(x, 0), "R,S(1)"));
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "S(0),S(1)") && wt_local_is_all(weft_grad(x), 1));
-    WT_STILL(&w);
-    wt_world_close(&w);
-}
-
-/* Trap 30: what is distributed so already is returned; another layout is no business of
- * distribute, and the error says whose it is. */
-WT_TEST(distribute__twice)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 3), "S(0)");
-
-    WT_ALL(wt_spread(&w, t, "S(0)") == t && wt_spread(&w, t, "S(-2)") == t);
-    WT_ALL(!wt_spread(&w, t, "S(1)"));
-    WT_FAILED(WEFT_ERR_ARG, "redistribute");
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* ---- what moves ---- */
 
 /* Weakness 10.4-12: from one sharded dim to another each rank sends each other rank its piece, and
  * nothing is gathered. */
-WT_TEST(all_to_all__is_one)
+WT_TEST_TIMES_IN_WORLD(all_to_all__is_one, w, i, 3)
 {
     const int64_t rows[] = {8, 7, 1}, columns[] = {8, 3, 9};
+    weft_tensor *t = wt_spread(w, wt_whole(WEFT_F32, 0, rows[i], columns[i]), "S(0)");
+    int64_t bytes = 4 * weft_local_size(t, 0) *
+                    (columns[i] - weft_chunk_size(columns[i], wt_ranks(), wt_rank()));
+    weft_tensor *moved = wt_to(t, "S(1)");
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, rows[i], columns[i]), "S(0)");
-        int64_t bytes = 4 * weft_local_size(t, 0) *
-                        (columns[i] - weft_chunk_size(columns[i], wt_ranks(), wt_rank()));
-        weft_tensor *moved = wt_to(t, "S(1)");
-
-        WT_EQ(weft_ledger_total(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL).sent,
-              wt_ranks() > 1 ? bytes : 0);
-        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
-        WT_ALL(wt_near_tensors(moved, wt_whole(WEFT_F32, 0, rows[i], columns[i]), WT_EXACT));
-        wt_world_close(&w);
-    }
-}
-
-/* Weakness 10.4-10: between a strided and a plain shard there is one exchange, and a partial sum
- * becomes a strided shard without being made whole. */
-WT_TEST(strided__moves_are_direct)
-{
-    for (int64_t n = 3; n <= 24; n += 7) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_spread(&w, counted(n), "SS(0,2)");
-
-        t = wt_to(t, "S(0)");
-        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
-        WT_ALL(wt_is_placed(t, "S(0)") && holds_count(t, n));
-        wt_moved(&w, WEFT_COLL_COUNT);
-        t = wt_to(t, "SS(0,3)");
-        WT_MOVED(&w, WEFT_COLL_ALL_TO_ALL, 1);
-        WT_ALL(wt_is_placed(t, "SS(0,3)") && holds_count(t, n));
-        t = wt_spread(&w, counted(n), "P");
-        wt_moved(&w, WEFT_COLL_COUNT);
-        t = wt_to(t, "SS(0,2)");
-        WT_MOVED(&w, WEFT_COLL_REDUCE_SCATTER, 1);
-        WT_ALL(wt_is_placed(t, "SS(0,2)") && holds_count(t, n));
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_ledger_total(w->ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL).sent,
+          wt_ranks() > 1 ? bytes : 0);
+    WT_MOVED(w, WEFT_COLL_ALL_TO_ALL, 1);
+    WT_ALL(wt_near_tensors(moved, wt_whole(WEFT_F32, 0, rows[i], columns[i]), WT_EXACT));
 }
 
 /* Weakness 10.4-10: a shard order survives ops, and what follows from it is known of every rank: no
@@ -369,7 +251,7 @@ WT_TEST(strided__parts_do_not_overlap)
 
     for (int i = 0; i < 3; i++)
         for (int64_t n = 1; n <= 24; n += 5) {
-            struct wt_world w = open_two_axes();
+            struct wt_world w = wt_world_open_grid();
             weft_tensor *t = wt_spread(&w, counted(n), layouts[i]);
             int times[24] = {0};
             weft_layout layout;
