@@ -13,8 +13,7 @@ WT_TEST(agreement__is_asked_of_all_ranks_of_a_mesh)
     weft_mesh *mesh = wt_rank() == 1 ? weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks())
                                      : weft_mesh_new(WEFT_CPU, "dp=%d,tp=1", wt_ranks());
 
-    WT_ALL(!mesh);
-    WT_FAILED(WEFT_ERR_ARG, "makes another mesh at the same time");
+    WT_NOT_MADE(mesh, WEFT_ERR_ARG, "makes another mesh at the same time");
     mesh = weft_mesh_new(WEFT_CPU, wt_rank() == 0 ? "dp=2" : "tp=2");
     WT_ALL(!mesh || wt_rank() > 1); /* to ranks above it is right */
     WT_ALL(mesh || wt_failed_with(WEFT_ERR_ARG, "makes another mesh"));
@@ -43,15 +42,13 @@ WT_TEST(agreement__is_not_asked_of_groups)
     if (wt_rank() == 0) {
         line = weft_mesh_new_fake(0, "tp=1");
         grid = weft_mesh_from_groups(1, (weft_mesh *[]){line}, "tp", NULL);
-        weft_mesh_release(grid);
-        weft_mesh_release(line);
+        WT_RELEASE(weft_mesh_release, grid, line);
     }
     WT_ALL(wt_rank() > 0 || wt_failed_with(WEFT_ERR_ARG, "with ranks behind it"));
     line = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, "tp", (int[]){wt_rank()});
     grid = wt_rank() ? NULL : weft_mesh_from_groups(1, &line, "dp", NULL);
     WT_ALL(wt_rank() || (grid && weft_mesh_is_member(grid)));
-    weft_mesh_release(grid);
-    weft_mesh_release(line);
+    WT_RELEASE(weft_mesh_release, grid, line);
 }
 
 /* A grid of two by two, whose far corner is another rank to rank 0: its lines are those of the
@@ -72,17 +69,12 @@ WT_TEST(agreement__is_asked_along_groups)
         WT_ALL(!odd || wt_rank() >= 4 || wt_failed_with(WEFT_ERR_ARG, "makes another mesh"));
         weft_mesh_release(made);
     }
-    weft_mesh_release(groups[0]);
-    weft_mesh_release(groups[1]);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, groups[0], groups[1], mesh);
 }
 
-WT_TEST(agreement__leaves_equal_meshes_alone)
+WT_TEST_IN(agreement__leaves_equal_meshes_alone, w, wt_world_open_mesh("dp=1,tp=%d", wt_ranks()))
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks());
-
-    WT_ALL(mesh != NULL);
-    weft_mesh_release(mesh);
+    WT_ALL(w->mesh != NULL);
 }
 
 int main(int argc, char **argv)

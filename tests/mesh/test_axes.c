@@ -1,5 +1,5 @@
 /* test_axes.c: slices, merged and split axes, meshes put side by side, and where they come from. */
-/* ranks: 1 2 4 8 */
+/* ranks: 1 2 3 4 8 */
 /* mpi: 8 */
 #include <string.h>
 
@@ -47,8 +47,7 @@ WT_TEST(axes__without_names_cannot_be_sliced)
     weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){1, wt_ranks()}, NULL, NULL);
     char text[64];
 
-    WT_ALL(!weft_mesh_sub(mesh, "dp"));
-    WT_FAILED(WEFT_ERR_ARG, "without axis names");
+    WT_NOT_MADE(weft_mesh_sub(mesh, "dp"), WEFT_ERR_ARG, "without axis names");
     weft_mesh_format(mesh, text, sizeof text);
     WT_ALL(strncmp(text, "(1, ", 4) == 0);
     WT_ALL(weft_mesh_axis(mesh, "") == -1);
@@ -63,16 +62,11 @@ WT_TEST(axes__that_are_not_there_are_refused)
 
     WT_ALL(!weft_mesh_sub(mesh, "PP"));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "invalid axis name: mesh (DP:1, TP:");
-    WT_ALL(!weft_mesh_sub(line, "dim0"));
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "invalid axis name");
-    WT_ALL(!weft_mesh_sub(mesh, "DP,PP"));
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "invalid axis name");
-    WT_ALL(!weft_mesh_sub(mesh, "DP,DP"));
-    WT_FAILED(WEFT_ERR_ARG, "must be unique");
-    WT_ALL(!weft_mesh_sub(mesh, ""));
-    WT_FAILED(WEFT_ERR_ARG, "a name is missing");
-    weft_mesh_release(mesh);
-    weft_mesh_release(line);
+    WT_NOT_MADE(weft_mesh_sub(line, "dim0"), WEFT_ERR_NOT_FOUND, "invalid axis name");
+    WT_NOT_MADE(weft_mesh_sub(mesh, "DP,PP"), WEFT_ERR_NOT_FOUND, "invalid axis name");
+    WT_NOT_MADE(weft_mesh_sub(mesh, "DP,DP"), WEFT_ERR_ARG, "must be unique");
+    WT_NOT_MADE(weft_mesh_sub(mesh, ""), WEFT_ERR_ARG, "a name is missing");
+    WT_RELEASE(weft_mesh_release, mesh, line);
 }
 
 /* MESH-14, MESH-15, MESH-22 */
@@ -87,9 +81,7 @@ WT_TEST(axes__slices_are_this_ranks_lines)
     line = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
     same = weft_mesh_sub(line, "dp");
     WT_ALL(same == line);
-    weft_mesh_release(same);
-    weft_mesh_release(line);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, same, line, mesh);
 }
 
 /* MESH-16 */
@@ -113,9 +105,7 @@ WT_TEST(axes__slices_may_have_several)
     for (int i = 0; i < sizes[0] * sizes[1]; i++) want[i] = i * tp + rank % tp;
     WT_ALL(slice == again && weft_mesh_ndim(slice) == 2);
     WT_ALL(holds(slice, sizes[0] * sizes[1], want));
-    weft_mesh_release(slice);
-    weft_mesh_release(again);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, slice, again, mesh);
 }
 
 /* pytorch.md 10.1 (1.2): the peer refuses names out of order, though its documentation shows them
@@ -135,9 +125,7 @@ WT_TEST(axes__of_a_slice_stand_in_the_order_asked_for)
     back = weft_mesh_sub(turned, "Rep,TP");
     WT_ALL(wf_mesh_axis_comm(back, 0) == wf_mesh_axis_comm(mesh, 0));
     WT_ALL(weft_mesh_root(back) == mesh);
-    weft_mesh_release(back);
-    weft_mesh_release(turned);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, back, turned, mesh);
 }
 
 /* MESH-21 */
@@ -159,8 +147,7 @@ WT_TEST(axes__know_their_root)
     WT_EQ(weft_mesh_root_axis(slice, 0), 1);
     plain = weft_mesh_from_ranks(WEFT_CPU, 1, &n, NULL, NULL);
     WT_ALL(weft_mesh_root(plain) == plain && weft_mesh_root_axis(plain, 0) == -1);
-    weft_mesh_release(plain);
-    weft_mesh_release(slice);
+    WT_RELEASE(weft_mesh_release, plain, slice);
     weft_mesh_release(mesh); /* the slice keeps its root */
     WT_ALL(weft_mesh_ndim(weft_mesh_root(deeper)) == 3);
     weft_mesh_release(deeper);
@@ -192,9 +179,7 @@ WT_TEST(axes__can_be_merged)
     weft_mesh_release(again);
     again = weft_mesh_sub(mesh, "TP,Rep_Shard");
     WT_ALL(weft_mesh_ndim(again) == 2 && weft_mesh_size(again) == wt_ranks());
-    weft_mesh_release(again);
-    weft_mesh_release(part);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, again, part, mesh);
 }
 
 WT_TEST(axes__merged_keep_their_names_apart)
@@ -205,22 +190,14 @@ WT_TEST(axes__merged_keep_their_names_apart)
 
     flat = weft_mesh_flatten(part, "data");
     WT_ALL(flat != NULL);
-    WT_ALL(!weft_mesh_flatten(turned, "data"));
-    WT_FAILED(WEFT_ERR_ARG, "is taken for other axes");
-    WT_ALL(!weft_mesh_flatten(part, "TP"));
-    WT_FAILED(WEFT_ERR_ARG, "is taken for other axes");
-    WT_ALL(!weft_mesh_sub(mesh, "data,Rep"));
-    WT_FAILED(WEFT_ERR_ARG, "overlaps");
-    WT_ALL(!weft_mesh_flatten(part, "a b"));
-    WT_FAILED(WEFT_ERR_ARG, "unexpected 'b'");
+    WT_NOT_MADE(weft_mesh_flatten(turned, "data"), WEFT_ERR_ARG, "is taken for other axes");
+    WT_NOT_MADE(weft_mesh_flatten(part, "TP"), WEFT_ERR_ARG, "is taken for other axes");
+    WT_NOT_MADE(weft_mesh_sub(mesh, "data,Rep"), WEFT_ERR_ARG, "overlaps");
+    WT_NOT_MADE(weft_mesh_flatten(part, "a b"), WEFT_ERR_ARG, "unexpected 'b'");
     weft_mesh_release(flat);
     flat = weft_mesh_flatten(line, NULL);
     WT_ALL(flat == line);
-    weft_mesh_release(flat);
-    weft_mesh_release(turned);
-    weft_mesh_release(line);
-    weft_mesh_release(part);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, flat, turned, line, part, mesh);
 }
 
 /* A merged line is a communicator of its own even where nobody named it. */
@@ -236,30 +213,7 @@ WT_TEST(axes__merged_lines_reduce)
     flat = weft_mesh_flatten(part, "data");
     WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_F64, 0, NULL, rank), WEFT_SUM, flat, 0)) ==
            want);
-    weft_mesh_release(flat);
-    weft_mesh_release(part);
-    weft_mesh_release(mesh);
-}
-
-/* pytorch.md 8, trap 26: labels change, nothing is sent and nothing copied */
-WT_TEST(axes__of_one_rank_change_labels_only)
-{
-    static const weft_placement to[][2] = {{{.kind = WEFT_KIND_REPLICATE}},
-                                           {{.kind = WEFT_KIND_SHARD, .dim = 1}},
-                                           {{.kind = WEFT_KIND_SHARD, .dim = 0}}};
-    struct wt_world w = wt_world_open_mesh("one=1,tp=%d", wt_ranks());
-    weft_placement partial[] = {weft_partial(WEFT_SUM), weft_replicate()};
-    weft_tensor *t = weft_from_local(wt_whole(WEFT_F32, 1, 5, 4), w.mesh, partial, NULL);
-
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
-        weft_tensor *next = weft_redistribute(t, to[i]);
-
-        WT_ALL(weft_placement_equal(weft_tensor_placement(next, 0), to[i][0]));
-        WT_ALL(weft_data(next) == weft_data(t));
-        t = next;
-    }
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_RELEASE(weft_mesh_release, flat, part, mesh);
 }
 
 WT_TEST(axes__can_be_split)
@@ -283,9 +237,7 @@ WT_TEST(axes__can_be_split)
         deep = weft_mesh_unflatten(grid, 0, 2, (int[]){1, 2}, "pp,dp");
         same = weft_mesh_new(WEFT_CPU, "pp=1,dp=2,tp=%d", half);
         WT_ALL(deep == same && wf_mesh_axis_comm(deep, 2) == wf_mesh_axis_comm(grid, 1));
-        weft_mesh_release(same);
-        weft_mesh_release(deep);
-        weft_mesh_release(grid);
+        WT_RELEASE(weft_mesh_release, same, deep, grid);
     }
     weft_mesh_release(line);
 }
@@ -299,25 +251,16 @@ WT_TEST(axes__of_one_root_go_side_by_side)
 
     both = weft_mesh_concatenate(2, (weft_mesh *[]){tp, rep});
     WT_ALL(both == want);
-    WT_ALL(!weft_mesh_concatenate(2, (weft_mesh *[]){both, tp}));
-    WT_FAILED(WEFT_ERR_ARG, "overlaps");
+    WT_NOT_MADE(weft_mesh_concatenate(2, (weft_mesh *[]){both, tp}), WEFT_ERR_ARG, "overlaps");
     WT_ALL(!weft_mesh_concatenate(2, (weft_mesh *[]){rep, stranger}));
     WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
     flat = weft_mesh_flatten(both, "most");
-    WT_ALL(!weft_mesh_concatenate(2, (weft_mesh *[]){flat, rep}));
-    WT_FAILED(WEFT_ERR_ARG, "overlaps");
-    weft_mesh_release(both);
-    weft_mesh_release(rep);
+    WT_NOT_MADE(weft_mesh_concatenate(2, (weft_mesh *[]){flat, rep}), WEFT_ERR_ARG, "overlaps");
+    WT_RELEASE(weft_mesh_release, both, rep);
     rep = weft_mesh_sub(mesh, "Shard");
     both = weft_mesh_concatenate(2, (weft_mesh *[]){rep, flat});
     WT_ALL(both && weft_mesh_size(both) == n && weft_mesh_ndim(both) == 2);
-    weft_mesh_release(both);
-    weft_mesh_release(flat);
-    weft_mesh_release(rep);
-    weft_mesh_release(tp);
-    weft_mesh_release(want);
-    weft_mesh_release(stranger);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, both, flat, rep, tp, want, stranger, mesh);
 }
 
 /* Two meshes may be cut to the same slice: it is one object and serves both. */
@@ -333,12 +276,7 @@ WT_TEST(axes__of_two_roots_may_be_one_mesh)
     WT_ALL(of_a == of_b && weft_mesh_root(of_b) == b);
     both = weft_mesh_concatenate(2, (weft_mesh *[]){dp, of_a});
     WT_ALL(both == a);
-    weft_mesh_release(both);
-    weft_mesh_release(dp);
-    weft_mesh_release(of_a);
-    weft_mesh_release(of_b);
-    weft_mesh_release(a);
-    weft_mesh_release(b);
+    WT_RELEASE(weft_mesh_release, both, dp, of_a, of_b, a, b);
 }
 
 /* Without ranks: a slice of a slice of any size. */
@@ -352,14 +290,11 @@ WT_TEST(axes__of_meshes_without_ranks_are_cut_alike)
     WT_ALL(weft_mesh_is_fake(flat) && weft_mesh_size(flat) == 256);
     WT_ALL(weft_mesh_ranks(flat, ranks, 2) == 256 && ranks[0] == 0 && ranks[1] == 1);
     WT_ALL(weft_mesh_coordinate(flat, 0) == 777 / 64 * 16 + 777 % 16);
-    weft_mesh_release(flat);
-    weft_mesh_release(part);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, flat, part, mesh);
     mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){1, 1}, "dp,tp", (int[]){wt_ranks() - 1});
     outside = weft_mesh_sub(mesh, "tp");
     WT_ALL(weft_mesh_is_member(outside) == (wt_rank() == wt_ranks() - 1));
-    weft_mesh_release(outside);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, outside, mesh);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "axes"); }

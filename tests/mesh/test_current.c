@@ -1,5 +1,5 @@
 /* test_current.c: the mesh that is meant when none is given. */
-/* ranks: 1 2 4 8 */
+/* ranks: 1 2 3 4 6 8 */
 /* mpi: 8 */
 #include "mesh/mesh.h"
 #include "support/worlds.h"
@@ -13,23 +13,18 @@ WT_TEST(current__is_the_innermost)
     WT_ALL(weft_default_mesh_open(inner) == WEFT_OK && weft_default_mesh() == inner);
     WT_ALL(weft_default_mesh_open(outer) == WEFT_OK && weft_default_mesh() == outer);
     WT_ALL(weft_default_mesh_close(outer) == WEFT_OK && weft_default_mesh() == inner);
-    WT_ALL(weft_default_mesh_close(outer) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "not the innermost");
+    WT_FAILS(weft_default_mesh_close(outer), WEFT_ERR_STATE, "not the innermost");
     WT_ALL(weft_default_mesh_close(inner) == WEFT_OK && weft_default_mesh_close(outer) == WEFT_OK);
-    weft_mesh_release(outer);
-    weft_mesh_release(inner);
+    WT_RELEASE(weft_mesh_release, outer, inner);
 }
 
 WT_TEST(current__is_an_error_when_there_is_none)
 {
     weft_placement whole = weft_replicate();
 
-    WT_ALL(!weft_default_mesh());
-    WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
-    WT_ALL(weft_default_mesh_close(NULL) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
-    WT_ALL(weft_default_mesh_open(NULL) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "there is no mesh");
+    WT_NOT_MADE(weft_default_mesh(), WEFT_ERR_STATE, "no mesh is currently active");
+    WT_FAILS(weft_default_mesh_close(NULL), WEFT_ERR_STATE, "no mesh is currently active");
+    WT_FAILS(weft_default_mesh_open(NULL), WEFT_ERR_ARG, "there is no mesh");
     WT_ALL(!weft_distribute_tensor(weft_full(WEFT_F32, 0, NULL, 1), NULL, &whole, -1));
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
 }
@@ -48,18 +43,16 @@ WT_TEST(current__keeps_its_meshes)
 }
 
 /* A mesh that could not be made is not taken for "the default one, please". */
-WT_TEST(current__does_not_hide_a_mesh_that_failed)
+WT_TEST_IN_WORLD(current__does_not_hide_a_mesh_that_failed, w)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
     weft_placement whole = weft_replicate();
     weft_tensor *t = weft_full(WEFT_F32, 0, NULL, 1);
 
-    weft_default_mesh_open(mesh);
+    weft_default_mesh_open(w->mesh);
     WT_ALL(!weft_distribute_tensor(t, weft_mesh_new(WEFT_CPU, "tp="), &whole, -1));
     WT_FAILED(WEFT_ERR_ARG, "is not a positive number");
     WT_ALL(weft_distribute_tensor(t, NULL, &whole, -1) != NULL);
-    WT_ALL(weft_default_mesh_close(mesh) == WEFT_OK);
-    weft_mesh_release(mesh);
+    WT_ALL(weft_default_mesh_close(w->mesh) == WEFT_OK);
 }
 
 /* DT-29: at 8 ranks (3,3) becomes (24,3), and on the nested (2,4) mesh [S(0),R] holds (12,3) */
@@ -83,13 +76,13 @@ WT_TEST(current__serves_from_local_and_distribute)
     t = weft_distribute_tensor(full, NULL, mixed, -1);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3 * n / rows, 3));
     WT_ALL(weft_tensor_mesh(t) == inner);
+    WT_ALL(wt_is_placed(weft_distribute_tensor(full, NULL, NULL, -1), "R,R"));
     if (n == 8) WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 12, 3));
     weft_default_mesh_close(inner);
     t = weft_distribute_tensor(full, NULL, &sharded, -1);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3, 3) && weft_tensor_mesh(t) == outer);
     weft_default_mesh_close(outer);
-    weft_mesh_release(outer);
-    weft_mesh_release(inner);
+    WT_RELEASE(weft_mesh_release, outer, inner);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "current"); }

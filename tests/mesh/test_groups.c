@@ -30,55 +30,49 @@ static bool same_group(const weft_mesh *a, const char *name, const weft_mesh *b,
 }
 
 /* MESH-01: at 4 ranks [[0,1],[2,3]]; at others the same rule with two rows */
-WT_TEST(groups__of_two_axes_are_columns_and_rows)
+WT_TEST_IN_IF(groups__of_two_axes_are_columns_and_rows, w, wt_ranks() % 2 == 0,
+              wt_world_open_grid())
 {
     int columns = wt_ranks() / 2, rank = wt_rank();
-    weft_mesh *mesh;
 
-    if (wt_ranks() % 2) return;
-    mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=%d", columns);
-    WT_ALL(is_line(mesh, 0, rank % columns, columns, 2));
-    WT_ALL(is_line(mesh, 1, rank / columns * columns, 1, columns));
-    weft_mesh_release(mesh);
+    WT_ALL(is_line(w->mesh, 0, rank % columns, columns, 2));
+    WT_ALL(is_line(w->mesh, 1, rank / columns * columns, 1, columns));
+    WT_ALL(wf_comm_rank(wf_mesh_axis_comm(w->mesh, 0)) == rank / columns);
+    WT_ALL(wf_comm_rank(wf_mesh_axis_comm(w->mesh, 1)) == rank % columns);
+    WT_ALL(wf_comm_size(wf_mesh_axis_comm(w->mesh, 0)) == 2);
+    WT_ALL(wf_comm_size(wf_mesh_axis_comm(w->mesh, 1)) == columns);
 }
 
 /* MESH-02: rank 5 of 2x2x2 has {1,5}, {5,7}, {4,5} */
-WT_TEST(groups__of_three_axes_share_the_other_coordinates)
+WT_TEST_IN_IF(groups__of_three_axes_share_the_other_coordinates, w, wt_ranks() % 4 == 0,
+              wt_world_open_mesh("a=2,b=2,c=%d", wt_ranks() / 4))
 {
     int rank = wt_rank(), wide = wt_ranks() / 4;
-    weft_mesh *mesh;
 
-    if (wt_ranks() % 4) return;
-    mesh = weft_mesh_new(WEFT_CPU, "a=2,b=2,c=%d", wide);
-    WT_ALL(is_line(mesh, 0, rank % (2 * wide), 2 * wide, 2));
-    WT_ALL(is_line(mesh, 1, rank - rank / wide % 2 * wide, wide, 2));
-    WT_ALL(is_line(mesh, 2, rank / wide * wide, 1, wide));
+    WT_ALL(is_line(w->mesh, 0, rank % (2 * wide), 2 * wide, 2));
+    WT_ALL(is_line(w->mesh, 1, rank - rank / wide % 2 * wide, wide, 2));
+    WT_ALL(is_line(w->mesh, 2, rank / wide * wide, 1, wide));
     if (wt_ranks() == 8) {
-        WT_ALL(rank != 5 || (is_line(mesh, 0, 1, 4, 2) && is_line(mesh, 1, 5, 2, 2) &&
-                             is_line(mesh, 2, 4, 1, 2)));
+        WT_ALL(rank != 5 || (is_line(w->mesh, 0, 1, 4, 2) && is_line(w->mesh, 1, 5, 2, 2) &&
+                             is_line(w->mesh, 2, 4, 1, 2)));
     }
-    weft_mesh_release(mesh);
 }
 
 /* MESH-03: by index, by name and through the slice of that name: one group per axis */
-WT_TEST(groups__are_the_same_by_index_name_and_slice)
+WT_TEST_IN_IF(groups__are_the_same_by_index_name_and_slice, w, wt_ranks() % 2 == 0,
+              wt_world_open_grid())
 {
     static const char *const names[] = {"dp", "tp"};
-    int columns = wt_ranks() / 2;
-    weft_mesh *mesh;
 
-    if (wt_ranks() % 2) return;
-    mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=%d", columns);
-    WT_EQ(weft_mesh_ndim(mesh), 2);
+    WT_EQ(weft_mesh_ndim(w->mesh), 2);
     for (int axis = 0; axis < 2; axis++) {
-        weft_mesh *slice = weft_mesh_sub(mesh, names[axis]);
+        weft_mesh *slice = weft_mesh_sub(w->mesh, names[axis]);
 
-        WT_ALL(same_group(mesh, names[axis], mesh, axis));
-        WT_ALL(same_group(slice, NULL, mesh, axis));
-        WT_ALL(wf_mesh_axis_comm(slice, 0) == wf_mesh_axis_comm(mesh, axis));
+        WT_ALL(same_group(w->mesh, names[axis], w->mesh, axis));
+        WT_ALL(same_group(slice, NULL, w->mesh, axis));
+        WT_ALL(wf_mesh_axis_comm(slice, 0) == wf_mesh_axis_comm(w->mesh, axis));
         weft_mesh_release(slice);
     }
-    weft_mesh_release(mesh);
 }
 
 /* All lines of an axis: at 8 ranks (2,4) has {0,4}, {1,5}, {2,6}, {3,7} along its first. */
@@ -98,8 +92,7 @@ WT_TEST(groups__of_other_ranks_can_be_listed)
     deep = weft_mesh_new_fake(0, "a=2,b=3,c=4");
     WT_EQ(weft_mesh_line_ranks(deep, 1, 5, ranks, MOST), 3);
     WT_ALL(ranks[0] == 13 && ranks[1] == 17 && ranks[2] == 21);
-    weft_mesh_release(deep);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, deep, mesh);
 }
 
 /* MESH-04: and a 1-D mesh needs no name */
@@ -117,42 +110,36 @@ WT_TEST(groups__need_an_axis_when_there_are_several)
     WT_FAILED(WEFT_ERR_NOT_FOUND, "invalid axis name");
     WT_ALL(weft_mesh_group_ranks(mesh, 2, NULL, 0) == -1);
     WT_FAILED(WEFT_ERR_ARG, "has no axis 2");
-    weft_mesh_release(mesh);
-    weft_mesh_release(line);
+    WT_RELEASE(weft_mesh_release, mesh, line);
 }
 
 /* MESH-05, MESH-22 */
-WT_TEST(groups__place_a_rank_by_name_index_and_slice_alike)
+WT_TEST_IN_IF(groups__place_a_rank_by_name_index_and_slice_alike, w, wt_ranks() % 2 == 0,
+              wt_world_open_grid())
 {
     static const char *const names[] = {"dp", "tp"};
-    weft_mesh *mesh;
 
-    if (wt_ranks() % 2) return;
-    mesh = weft_mesh_new(WEFT_CPU, "dp=2,tp=%d", wt_ranks() / 2);
     for (int axis = 0; axis < 2; axis++) {
-        weft_mesh *slice = weft_mesh_sub(mesh, names[axis]);
+        weft_mesh *slice = weft_mesh_sub(w->mesh, names[axis]);
 
-        WT_EQ(weft_mesh_axis(mesh, names[axis]), axis);
-        WT_ALL(weft_mesh_local_rank(mesh, names[axis]) == weft_mesh_coordinate(mesh, axis));
-        WT_ALL(weft_mesh_local_rank(slice, NULL) == weft_mesh_local_rank(mesh, names[axis]));
+        WT_EQ(weft_mesh_axis(w->mesh, names[axis]), axis);
+        WT_ALL(weft_mesh_local_rank(w->mesh, names[axis]) == weft_mesh_coordinate(w->mesh, axis));
+        WT_ALL(weft_mesh_local_rank(slice, NULL) == weft_mesh_local_rank(w->mesh, names[axis]));
         weft_mesh_release(slice);
     }
-    weft_mesh_release(mesh);
 }
 
 /* MESH-06: at 8 ranks dp = r/4, pp = r%4 > 1, tp = r%2 */
-WT_TEST(groups__count_coordinates_with_the_last_axis_fastest)
+WT_TEST_IN_IF(groups__count_coordinates_with_the_last_axis_fastest, w, wt_ranks() % 4 == 0,
+              wt_world_open_mesh("dp=2,pp=2,tp=%d", wt_ranks() / 4))
 {
     int rank = wt_rank(), wide = wt_ranks() / 4;
-    weft_mesh *mesh;
 
-    if (wt_ranks() % 4) return;
-    mesh = weft_mesh_new(WEFT_CPU, "dp=2,pp=2,tp=%d", wide);
-    WT_ALL(weft_mesh_local_rank(mesh, "tp") == rank % wide);
-    WT_ALL(weft_mesh_local_rank(mesh, "pp") == rank / wide % 2);
-    WT_ALL(weft_mesh_local_rank(mesh, "dp") == rank / (2 * wide));
-    if (wt_ranks() == 8) WT_ALL(weft_mesh_local_rank(mesh, "pp") == (rank % 4 <= 1 ? 0 : 1));
-    weft_mesh_release(mesh);
+    WT_ALL(weft_mesh_local_rank(w->mesh, "tp") == rank % wide);
+    WT_ALL(weft_mesh_local_rank(w->mesh, "pp") == rank / wide % 2);
+    WT_ALL(weft_mesh_local_rank(w->mesh, "dp") == rank / (2 * wide));
+    if (wt_ranks() == 8) WT_ALL(weft_mesh_local_rank(w->mesh, "pp") == (rank % 4 <= 1 ? 0 : 1));
+    WT_ALL(weft_mesh_axis(w->mesh, "cp") == -1);
 }
 
 /* MESH-19: communicators are made once, whichever mesh asks; MESH-27: and none for all ranks */
@@ -173,11 +160,11 @@ WT_TEST(groups__make_no_communicator_twice)
     all = weft_mesh_new(WEFT_CPU, "world=%d", wt_ranks());
     WT_ALL(wf_comm_size(wf_mesh_axis_comm(all, 0)) == wt_ranks());
     WT_ALL(wf_comm_rank(wf_mesh_axis_comm(all, 0)) == wt_rank());
+    WT_RELEASE(weft_mesh_release, dp, again, tp, all, mesh);
+    mesh = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", rows, wt_ranks() / rows); /* they outlive it */
+    WT_ALL(wf_mesh_axis_comm(mesh, 0) == lines[0] && wf_mesh_axis_comm(mesh, 1) == lines[1]);
     WT_ALL(weft_mesh_communicator_count() == before);
-    weft_mesh_release(dp);
-    weft_mesh_release(again);
-    weft_mesh_release(tp);
-    weft_mesh_release(all);
+    WT_ALL(strcmp(wf_comm_label(lines[1]), "tp") == 0);
     weft_mesh_release(mesh);
 }
 

@@ -25,8 +25,7 @@ WT_TEST(meshes__are_equal_when_shape_names_and_ranks_are)
     for (int i = 0; i < (n > 1 ? 3 : 2); i++)
         WT_ALL(others[i] != a && weft_mesh_hash(others[i]) != weft_mesh_hash(a));
     for (int i = 0; i < 3; i++) weft_mesh_release(others[i]);
-    weft_mesh_release(a);
-    weft_mesh_release(b);
+    WT_RELEASE(weft_mesh_release, a, b);
 }
 
 /* MESH-07: at the figures of the case, without ranks: (4,2) twice and (2,2,2) */
@@ -39,23 +38,18 @@ WT_TEST(meshes__of_eight_ranks_differ_by_shape)
     WT_ALL(a == b && a != c && a != elsewhere);
     WT_ALL(weft_mesh_hash(a) != weft_mesh_hash(c));
     WT_ALL(weft_mesh_hash(a) == weft_mesh_hash(elsewhere)); /* equal meshes, seen from two ranks */
-    weft_mesh_release(a);
-    weft_mesh_release(b);
-    weft_mesh_release(c);
-    weft_mesh_release(elsewhere);
+    WT_RELEASE(weft_mesh_release, a, b, c, elsewhere);
 }
 
 /* The hash is the same on all ranks. */
-WT_TEST(meshes__hash_alike_on_all_ranks)
+WT_TEST_IN(meshes__hash_alike_on_all_ranks, w, wt_world_open_mesh("dp=%d,tp=1", wt_ranks()))
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d,tp=1", wt_ranks());
-    uint64_t mine = weft_mesh_hash(mesh), all[MOST];
+    uint64_t mine = weft_mesh_hash(w->mesh), all[MOST];
     bool same = true;
 
     wf_comm_allgather_bytes(wf_comm_world(), &mine, all, sizeof mine);
     for (int r = 0; r < wt_ranks(); r++) same &= all[r] == mine;
     WT_ALL(same);
-    weft_mesh_release(mesh);
 }
 
 /* MESH-09: by text, by shape and from ranks: one mesh; names read back in order */
@@ -70,9 +64,7 @@ WT_TEST(meshes__are_one_by_text_shape_and_ranks)
     WT_ALL(a == b && b == c);
     WT_ALL(strcmp(weft_mesh_axis_name(b, 0), "DP") == 0);
     WT_ALL(strcmp(weft_mesh_axis_name(b, 1), "TP") == 0);
-    weft_mesh_release(a);
-    weft_mesh_release(b);
-    weft_mesh_release(c);
+    WT_RELEASE(weft_mesh_release, a, b, c);
 }
 
 /* MESH-10, MESH-11: and other shapes and names that do not fit together */
@@ -125,11 +117,9 @@ WT_TEST(meshes__are_on_a_kind_of_device_not_on_one_of_them)
     WT_FAILED(WEFT_ERR_ARG, "a device type with an index is not supported");
     WT_ALL(weft_device_parse(&device, "cuda:0") == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "a device type with an index is not supported");
-    WT_ALL(weft_device_parse(&device, "quantum") == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "unknown device");
+    WT_FAILS(weft_device_parse(&device, "quantum"), WEFT_ERR_ARG, "unknown device");
     WT_ALL(weft_device_parse(&device, "cpu") == WEFT_OK && device == WEFT_CPU);
-    WT_ALL(!weft_mesh_new(WEFT_DEVICES, "tp=1"));
-    WT_FAILED(WEFT_ERR_ARG, "device");
+    WT_NOT_MADE(weft_mesh_new(WEFT_DEVICES, "tp=1"), WEFT_ERR_ARG, "device");
 }
 
 /* MESH-27: a mesh of all ranks has the world's communicator; permuted ranks have their own */
@@ -145,8 +135,7 @@ WT_TEST(meshes__of_the_whole_world_communicate_over_it)
     turned = weft_mesh_from_ranks(WEFT_CPU, 1, &n, "tp", backwards);
     WT_ALL(wf_comm_rank(wf_mesh_axis_comm(turned, 0)) == n - 1 - wt_rank());
     WT_ALL(n == 1 || turned != mesh);
-    weft_mesh_release(turned);
-    weft_mesh_release(mesh);
+    WT_RELEASE(weft_mesh_release, turned, mesh);
 }
 
 /* MESH-23, MESH-37: coordinates and plans, but nobody to talk to */
@@ -162,14 +151,12 @@ WT_TEST(meshes__without_ranks_are_for_planning)
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
     real = weft_full(WEFT_F32, 2, (int64_t[]){2, 8}, 1);
     meta = weft_to_device(real, WEFT_META);
-    WT_ALL(!weft_mesh_all_gather(real, 0, NULL, four, 0));
-    WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
+    WT_NOT_MADE(weft_mesh_all_gather(real, 0, NULL, four, 0), WEFT_ERR_COMM, "a fake mesh");
     WT_ALL(wt_has_shape(weft_mesh_all_gather(meta, 0, NULL, four, 0), 2, 8, 8));
     WT_ALL(wt_has_shape(weft_mesh_all_gather(meta, 1, NULL, mesh, 2), 2, 2, 128));
     WT_ALL(wt_has_shape(weft_mesh_reduce_scatter(meta, 1, WEFT_SUM, four, 0), 2, 2, 2));
     WT_ALL(wt_has_shape(weft_mesh_all_to_all(meta, 1, 0, NULL, four, 0), 2, 8, 2));
-    weft_mesh_release(mesh);
-    weft_mesh_release(four);
+    WT_RELEASE(weft_mesh_release, mesh, four);
 }
 
 /* Distributed tensors over such a mesh: meta ones go anywhere, real ones where nothing is sent. */
@@ -181,8 +168,7 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
 
     spread = weft_distribute_tensor(real, mesh, &sharded, -1);
     WT_EQ(weft_local_size(spread, 0), 1); /* 3, 3, 3, 1 */
-    WT_ALL(!weft_redistribute(spread, &whole));
-    WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
+    WT_NOT_MADE(weft_redistribute(spread, &whole), WEFT_ERR_COMM, "a fake mesh");
     spread = weft_redistribute(weft_to_device(spread, WEFT_META), &whole);
     WT_EQ(weft_local_size(spread, 0), 10);
     weft_mesh_release(mesh);
@@ -198,14 +184,10 @@ WT_TEST(meshes__from_mpi_need_processes)
 
 WT_TEST(meshes__without_ranks_have_the_rank_that_is_played)
 {
-    WT_ALL(!weft_mesh_new_fake(4, "tp=4"));
-    WT_FAILED(WEFT_ERR_ARG, "there is no rank 4 among 4");
-    WT_ALL(!weft_mesh_new_fake(-1, "tp=4"));
-    WT_FAILED(WEFT_ERR_ARG, "there is no rank -1");
-    WT_ALL(!weft_mesh_new_fake(0, "tp"));
-    WT_FAILED(WEFT_ERR_ARG, "'=' is missing");
-    WT_ALL(!weft_mesh_new_fake(0, "a=65536,b=65536"));
-    WT_FAILED(WEFT_ERR_ARG, "more than");
+    WT_NOT_MADE(weft_mesh_new_fake(4, "tp=4"), WEFT_ERR_ARG, "there is no rank 4 among 4");
+    WT_NOT_MADE(weft_mesh_new_fake(-1, "tp=4"), WEFT_ERR_ARG, "there is no rank -1");
+    WT_NOT_MADE(weft_mesh_new_fake(0, "tp"), WEFT_ERR_ARG, "'=' is missing");
+    WT_NOT_MADE(weft_mesh_new_fake(0, "a=65536,b=65536"), WEFT_ERR_ARG, "more than");
 }
 
 /* MESH-25 */
@@ -236,10 +218,7 @@ WT_TEST(meshes__come_from_the_groups_of_another)
     weft_mesh_release(slice);
     WT_ALL(!weft_mesh_from_groups(2, groups, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "the grid of ranks is needed");
-    weft_mesh_release(groups[0]);
-    weft_mesh_release(groups[1]);
-    weft_mesh_release(made);
-    weft_mesh_release(whole);
+    WT_RELEASE(weft_mesh_release, groups[0], groups[1], made, whole);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "meshes"); }
