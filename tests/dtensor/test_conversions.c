@@ -15,323 +15,160 @@ static const weft_placement summed = {.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_
 /* ---- from_local, to_local ---- */
 
 /* DT-05, DT-15 */
-WT_TEST(from_local__multiplies_sharded_dims)
+WT_TEST_IN_WORLD(from_local__multiplies_sharded_dims, w)
 {
-    struct wt_world w = wt_world_open();
     weft_placement last = weft_shard(-1);
     weft_tensor *local = wt_constant(3, 3, 1), *t;
 
-    WT_ALL(wt_has_shape(weft_from_local(local, w.mesh, &sharded, NULL), 2, 3 * wt_ranks(), 3));
-    WT_ALL(wt_has_shape(weft_from_local(local, w.mesh, &replicated, NULL), 2, 3, 3));
-    WT_ALL(wt_has_shape(weft_from_local(local, w.mesh, &summed, NULL), 2, 3, 3));
-    t = weft_from_local(local, w.mesh, &last, NULL);
+    WT_ALL(wt_has_shape(weft_from_local(local, w->mesh, &sharded, NULL), 2, 3 * wt_ranks(), 3));
+    WT_ALL(wt_has_shape(weft_from_local(local, w->mesh, &replicated, NULL), 2, 3, 3));
+    WT_ALL(wt_has_shape(weft_from_local(local, w->mesh, &summed, NULL), 2, 3, 3));
+    t = weft_from_local(local, w->mesh, &last, NULL);
     WT_ALL(wt_has_shape(t, 2, 3, 3 * wt_ranks()) && wt_is_placed(t, "S(1)"));
     WT_ALL(weft_data(t) == weft_data(local));
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* DT-06 */
-WT_TEST(from_local__passes_gradients_to_what_made_the_local_tensor)
+WT_TEST_IN_WORLD(from_local__passes_gradients_to_what_made_the_local_tensor, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *a = weft_set_requires_grad(wt_constant(3, 3, 2), true);
-    weft_tensor *t = weft_from_local(weft_mul_scalar(a, 3), w.mesh, &sharded, NULL);
-    weft_tensor *ones = weft_from_local(wt_constant(3, 3, 1), w.mesh, &sharded, NULL);
+    weft_tensor *t = weft_from_local(weft_mul_scalar(a, 3), w->mesh, &sharded, NULL);
+    weft_tensor *ones = weft_from_local(wt_constant(3, 3, 1), w->mesh, &sharded, NULL);
 
     WT_ALL(weft_backward_from(weft_mul_scalar(t, 3), ones) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(a), 9));
-    WT_STILL(&w);
+    WT_STILL(w);
     weft_zero_grad(a);
-    wt_world_close(&w);
 }
 
 /* DT-08, DT-09, DT-12: the gradient of a partial sum comes replicated, without communication. */
-WT_TEST(from_local__gradient_needs_no_communication)
+WT_TEST_TIMES_IN_WORLD(from_local__gradient_needs_no_communication, w, i, 3)
 {
     const weft_placement forward[] = {sharded, replicated, summed};
     const weft_placement backward[] = {sharded, replicated, replicated};
+    weft_tensor *a = weft_set_requires_grad(wt_constant(3, 3, 2), true);
+    weft_tensor *y = weft_mul_scalar(weft_from_local(a, w->mesh, &forward[i], NULL), 2);
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *a = weft_set_requires_grad(wt_constant(3, 3, 2), true);
-        weft_tensor *y = weft_mul_scalar(weft_from_local(a, w.mesh, &forward[i], NULL), 2);
-
-        WT_ALL(weft_backward_from(y, weft_from_local(wt_constant(3, 3, 1), w.mesh, &backward[i],
-                                                     NULL)) == WEFT_OK);
-        WT_ALL(wt_local_is_all(weft_grad(a), 2));
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    WT_ALL(weft_backward_from(
+               y, weft_from_local(wt_constant(3, 3, 1), w->mesh, &backward[i], NULL)) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(a), 2));
+    WT_STILL(w);
 }
 
 /* DT-07, DT-14 */
-WT_TEST(from_local__refuses_what_is_no_shard)
+WT_TEST_IN_WORLD(from_local__refuses_what_is_no_shard, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *local = wt_constant(3, 3, 1);
-    weft_placement far = weft_shard(2);
 
     WT_ALL(
-        !weft_from_local(weft_from_local(local, w.mesh, &sharded, NULL), w.mesh, &sharded, NULL));
+        !weft_from_local(weft_from_local(local, w->mesh, &sharded, NULL), w->mesh, &sharded, NULL));
     WT_FAILED(WEFT_ERR_ARG, "distributed already");
     if (wt_ranks() == 1) { /* beside others it ends the job: tests/traps/test_disagreement.c */
-        WT_ALL(!weft_from_local(local, w.mesh, &sharded, (int64_t[]){4, 3}));
+        WT_ALL(!weft_from_local(local, w->mesh, &sharded, (int64_t[]){4, 3}));
         WT_FAILED(WEFT_ERR_SHAPE, "from_local");
-        WT_ALL(!weft_from_local(local, w.mesh, &sharded, (int64_t[]){3, 4}));
+        WT_ALL(!weft_from_local(local, w->mesh, &sharded, (int64_t[]){3, 4}));
         WT_FAILED(WEFT_ERR_SHAPE, "dim 1 is not sharded");
     }
-    WT_ALL(!weft_from_local(local, w.mesh, &far, NULL));
-    WT_FAILED(WEFT_ERR_LAYOUT, "from_local");
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
-WT_TEST(from_local__takes_uneven_parts_with_the_global_shape)
+WT_TEST_IN_WORLD(from_local__takes_uneven_parts_with_the_global_shape, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t rows = weft_chunk_size(7, wt_ranks(), wt_rank()), shape[] = {7, 3};
-    weft_tensor *t = weft_from_local(wt_constant(rows, 3, wt_rank()), w.mesh, &sharded, shape);
+    weft_tensor *t = weft_from_local(wt_constant(rows, 3, wt_rank()), w->mesh, &sharded, shape);
 
     WT_ALL(wt_has_shape(t, 2, 7, 3));
     WT_EQ(weft_local_size(t, 0), rows);
     WT_EQ(weft_local_offset(t, 0), weft_chunk_offset(7, wt_ranks(), wt_rank()));
-    wt_world_close(&w);
 }
 
-/* DT-16, DT-18 */
-WT_TEST(to_local__gradient_has_the_tensors_placements)
+/* DT-16 */
+WT_TEST_IN_WORLD(to_local__gradient_has_the_tensors_placements, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t =
-        weft_set_requires_grad(weft_from_local(wt_constant(3, 3, 2), w.mesh, &sharded, NULL), true);
+    weft_tensor *t = weft_set_requires_grad(
+        weft_from_local(wt_constant(3, 3, 2), w->mesh, &sharded, NULL), true);
     weft_tensor *local = weft_to_local(weft_mul_scalar(t, 3), NULL);
 
     WT_ALL(weft_tensor_mesh(local) == NULL && wt_local_is_all(local, 6));
     WT_ALL(weft_backward(weft_sum_all(weft_add(local, wt_constant(3, 3, 1)))) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(t), "S(0)") && wt_local_is_all(weft_grad(t), 3));
-    weft_no_grad_open();
-    WT_ALL(weft_data(weft_to_local(t, NULL)) == weft_data(t));
-    weft_no_grad_close();
-    WT_STILL(&w);
-    wt_world_close(&w);
-}
-
-/* DT-17 */
-WT_TEST(to_local__takes_a_strided_gradient)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = weft_from_local(wt_whole(WEFT_F64, 0, 3, 4), w.mesh, &sharded, NULL);
-    weft_tensor *weights = wt_whole(WEFT_F64, 1, 4, 3), *turned;
-    double want[12];
-
-    weft_set_requires_grad(t, true);
-    turned = weft_transpose(weft_to_local(t, NULL), 0, 1);
-    WT_ALL(weft_backward(weft_sum_all(weft_mul(turned, weights))) == WEFT_OK);
-    for (int i = 0; i < 12; i++) want[i] = wt_element(1, i % 4 * 3 + i / 4);
-    WT_ALL(wt_near_full(weft_to_local(weft_grad(t), NULL), want, WT_EXACT));
-    wt_world_close(&w);
-}
-
-/* DT-20, RED-05: a gradient declared partial is added up. */
-WT_TEST(to_local__gradient_may_be_declared_partial)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = weft_set_requires_grad(wt_spread(&w, wt_constant(8, 3, 1), "S(0)"), true);
-
-    WT_ALL(weft_backward(weft_sum_all(weft_to_local(wt_to(t, "R"), &summed))) == WEFT_OK);
-    WT_ALL(wt_is_placed(weft_grad(t), "S(0)") && wt_is_all(weft_grad(t), wt_ranks()));
-    t = weft_set_requires_grad(wt_spread(&w, wt_constant(8, 3, 1), "R"), true);
-    wt_moved(&w, WEFT_COLL_COUNT);
-    WT_ALL(weft_backward(weft_sum_all(weft_to_local(wt_to(t, "R"), &summed))) == WEFT_OK);
-    WT_ALL(wt_is_all(weft_grad(t), wt_ranks()));
-    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* DT-24 */
-WT_TEST(from_local__then_to_local_is_the_identity)
+WT_TEST_IN_WORLD(from_local__then_to_local_is_the_identity, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *a = weft_set_requires_grad(wt_constant(3, 3, 2), true);
-    weft_tensor *t = weft_from_local(weft_add_scalar(a, 8), w.mesh, &sharded, NULL);
+    weft_tensor *t = weft_from_local(weft_add_scalar(a, 8), w->mesh, &sharded, NULL);
     weft_tensor *local = weft_to_local(weft_mul_scalar(t, 6), NULL);
 
     WT_ALL(wt_local_is_all(local, 60));
     WT_ALL(weft_backward(weft_sum_all(weft_add(local, wt_constant(3, 3, 1)))) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(a), 6));
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* DT-26 */
-WT_TEST(layout__does_not_depend_on_data)
+WT_TEST_IN_WORLD(layout__does_not_depend_on_data, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *a = wt_spread(&w, wt_constant(3, 3, 1), "S(0)"),
-                *b = wt_spread(&w, wt_constant(3, 3, 2), "S(0)");
-    weft_tensor *c = wt_spread(&w, wt_constant(3, 3, 1), "R");
+    weft_tensor *a = wt_spread(w, wt_constant(3, 3, 1), "S(0)"),
+                *b = wt_spread(w, wt_constant(3, 3, 2), "S(0)");
+    weft_tensor *c = wt_spread(w, wt_constant(3, 3, 1), "R");
 
     WT_ALL(a->layout == b->layout && a->layout != c->layout);
-    wt_world_close(&w);
 }
 
 /* ---- distribute_tensor ---- */
 
 /* API-01, API-02, API-04, INIT-03, INIT-05 */
-WT_TEST(distribute__cuts_by_the_chunk_rule)
+WT_TEST_TIMES_IN_WORLD(distribute__cuts_by_the_chunk_rule, w, i, 8)
 {
     static const int64_t sizes[] = {0, 1, 3, 5, 12, 13, 14, 31};
-    struct wt_world w = wt_world_open();
+    weft_tensor *rows = wt_whole(WEFT_F32, 0, sizes[i], 3),
+                *columns = wt_whole(WEFT_F64, 1, 3, sizes[i]);
+    weft_tensor *r = wt_spread(w, rows, "S(0)"), *c = wt_spread(w, columns, "S(-1)");
 
-    for (int i = 0; i < 8; i++) {
-        weft_tensor *rows = wt_whole(WEFT_F32, 0, sizes[i], 3),
-                    *columns = wt_whole(WEFT_F64, 1, 3, sizes[i]);
-        double *want_rows = wt_values(rows), *want_columns = wt_values(columns);
-        weft_tensor *r = wt_spread(&w, rows, "S(0)"), *c = wt_spread(&w, columns, "S(-1)");
-
-        WT_ALL(wt_is_placed(c, "S(1)"));
-        WT_EQ(weft_local_size(r, 0), weft_chunk_size(sizes[i], wt_ranks(), wt_rank()));
-        WT_EQ(weft_local_size(c, 1), weft_chunk_size(sizes[i], wt_ranks(), wt_rank()));
-        WT_ALL(wt_near_local(r, want_rows, WT_EXACT) && wt_near_local(c, want_columns, WT_EXACT));
-        WT_STILL(&w);
-        WT_ALL(wt_near_full(r, want_rows, WT_EXACT) && wt_near_full(c, want_columns, WT_EXACT));
-        wt_moved(&w, WEFT_COLL_COUNT);
-        free(want_rows);
-        free(want_columns);
-    }
-    wt_world_close(&w);
+    WT_ALL(wt_is_placed(c, "S(1)"));
+    WT_EQ(weft_local_size(r, 0), weft_chunk_size(sizes[i], wt_ranks(), wt_rank()));
+    WT_EQ(weft_local_size(c, 1), weft_chunk_size(sizes[i], wt_ranks(), wt_rank()));
+    WT_ALL(wt_near_shard(r, rows, WT_EXACT) && wt_near_shard(c, columns, WT_EXACT));
+    WT_STILL(w);
+    WT_ALL(wt_near_tensors(r, rows, WT_EXACT) && wt_near_tensors(c, columns, WT_EXACT));
 }
 
 /* API-01, API-04 */
-WT_TEST(distribute__takes_the_copy_of_the_source_or_its_own)
+WT_TEST_IN_WORLD(distribute__takes_the_copy_of_the_source_or_its_own, w)
 {
-    struct wt_world w = wt_world_open();
     int source = wt_ranks() - 1;
     weft_tensor *mine = wt_constant(12, 3, wt_rank());
 
-    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &sharded, -1), wt_rank()));
-    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &replicated, -1), wt_rank()));
-    WT_STILL(&w);
-    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &sharded, source), source));
-    WT_MOVED(&w, WEFT_COLL_SCATTER, 1);
-    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w.mesh, &replicated, source), source));
-    WT_MOVED(&w, WEFT_COLL_BROADCAST, 1);
+    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w->mesh, &sharded, -1), wt_rank()));
+    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w->mesh, &replicated, -1), wt_rank()));
+    WT_STILL(w);
+    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w->mesh, &sharded, source), source));
+    WT_MOVED(w, WEFT_COLL_SCATTER, 1);
+    WT_ALL(wt_local_is_all(weft_distribute_tensor(mine, w->mesh, &replicated, source), source));
+    WT_MOVED(w, WEFT_COLL_BROADCAST, 1);
     WT_ALL(wt_local_is_all(mine, wt_rank()));
-    wt_world_close(&w);
 }
 
-WT_TEST(distribute__leaf_stays_a_leaf)
+WT_TEST_IN_WORLD(distribute__leaf_stays_a_leaf, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *leaf = weft_set_requires_grad(wt_constant(12, 3, 1), true);
-    weft_tensor *t = wt_spread(&w, leaf, "S(0)");
+    weft_tensor *t = wt_spread(w, leaf, "S(0)");
 
     WT_ALL(weft_requires_grad(t) && t->node == NULL && weft_data(t) != weft_data(leaf));
     WT_ALL(weft_backward(weft_sum_all(t)) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(t), 1) && weft_grad(leaf) == NULL);
-    wt_world_close(&w);
-}
-
-/* API-06 and the other refusals */
-WT_TEST(distribute__refuses)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *leaf = weft_set_requires_grad(wt_constant(12, 3, 1), true),
-                *t = wt_constant(12, 3, 1);
-    weft_placement far = weft_shard(2), before = weft_shard(-3), masked = weft_partial(WEFT_MASKED);
-
-    WT_ALL(!weft_distribute_tensor(weft_mul_scalar(leaf, 2), w.mesh, &sharded, -1));
-    WT_FAILED(WEFT_ERR_ARG, "leaf");
-    WT_ALL(!weft_distribute_tensor(wt_spread(&w, t, "R"), w.mesh, &sharded, -1));
-    WT_FAILED(WEFT_ERR_ARG, "distributed already");
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &masked, -1));
-    WT_FAILED(WEFT_ERR_LAYOUT, "unsupported placement");
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &far, -1));
-    WT_FAILED(WEFT_ERR_LAYOUT, "distribute_tensor");
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &before, -1));
-    WT_FAILED(WEFT_ERR_LAYOUT, "distribute_tensor");
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &sharded, wt_ranks()));
-    WT_FAILED(WEFT_ERR_ARG, "source");
-    WT_ALL(!weft_distribute_tensor(NULL, w.mesh, &sharded, -1));
-    WT_ALL(weft_error_status() == WEFT_OK);
-    WT_STILL(&w);
-    wt_world_close(&w);
-}
-
-/* DT-28 */
-WT_TEST(distribute__on_two_axes_gives_each_rank_its_block)
-{
-    struct wt_world w;
-    weft_tensor *t;
-    float values[4] = {0, 1, 2, 3};
-
-    if (wt_ranks() != 4) return;
-    w = wt_world_open_mesh("dp=2,tp=2");
-    t = wt_spread(&w, weft_from_data(WEFT_F32, 2, (int64_t[]){2, 2}, values), "S(0),S(1)");
-    WT_ALL(wt_local_is_all(t, wt_rank()));
-    WT_STILL(&w);
-    wt_world_close(&w);
-}
-
-/* DT-32: ranks outside the mesh hold nothing and take no part. */
-WT_TEST(mesh__of_some_ranks_leaves_the_others_alone)
-{
-    struct wt_world w;
-    weft_tensor *t;
-    bool member = wt_rank() < 2;
-
-    if (wt_ranks() < 3) return;
-    w = wt_world_open_mesh("tp=2");
-    t = wt_to(wt_spread(&w, wt_constant(8, 3, 1), "S(0)"), "R");
-    WT_EQ(weft_local_numel(t), member ? 24 : 0);
-    WT_ALL(wt_local_is_all(t, 1));
-    t = weft_add(t, t);
-    WT_EQ(weft_local_numel(wt_to(t, "S(0)")), member ? 12 : 0);
-    WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), member ? 1 : 0);
-    wt_world_close(&w);
 }
 
 /* ---- mixtures ---- */
 
-/* DT-35 */
-WT_TEST(mixture__of_plain_and_distributed_is_refused_with_advice)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_constant(4, 3, 1), "S(0)"), *plain = wt_constant(4, 3, 1);
-    weft_mesh *other = weft_mesh_new(WEFT_CPU, "other=%d", wt_ranks());
-
-    WT_ALL(!weft_add(plain, t));
-    WT_FAILED(WEFT_ERR_LAYOUT, "weft_distribute_tensor");
-    WT_ALL(!weft_matmul_t(t, plain, false, true));
-    WT_FAILED(WEFT_ERR_LAYOUT, "input 1 is plain");
-    WT_ALL(!weft_add(t, weft_distribute_tensor(plain, other, &sharded, -1)));
-    WT_FAILED(WEFT_ERR_LAYOUT, "different meshes");
-    weft_mesh_release(other);
-    WT_STILL(&w);
-    wt_world_close(&w);
-}
-
-/* DT-36 */
-WT_TEST(mixture__with_one_plain_number_is_fine)
-{
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_constant(4, 3, 1), "S(0)");
-    weft_tensor *scalar = weft_full(WEFT_F32, 0, NULL, 1),
-                *one = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1);
-
-    WT_ALL(wt_local_is_all(weft_add(t, scalar), 2) && wt_local_is_all(weft_add(one, t), 2));
-    WT_STILL(&w);
-    t = weft_add(wt_partial(&w, wt_constant(4, 3, 1), WEFT_SUM), scalar);
-    WT_ALL(wt_is_all(t, wt_ranks() + 1));
-    wt_world_close(&w);
-}
-
 /* A plain number's gradient is the sum over the distributed tensor, plain on every rank. */
-WT_TEST(mixture__gradient_of_a_plain_number_is_whole)
+WT_TEST_IN_WORLD(mixture__gradient_of_a_plain_number_is_whole, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *t = wt_spread(&w, wt_constant(5, 3, 2), "S(0)");
+    weft_tensor *t = wt_spread(w, wt_constant(5, 3, 2), "S(0)");
     weft_tensor *scale = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 3), true);
 
     WT_ALL(weft_backward(weft_sum_all(weft_mul(t, scale))) == WEFT_OK);
@@ -339,14 +176,12 @@ WT_TEST(mixture__gradient_of_a_plain_number_is_whole)
     WT_ALL(wt_local_is_all(weft_grad(scale), 30));
     WT_ALL(weft_backward(weft_sum_all(weft_mul(t, scale))) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(scale), 60));
-    wt_world_close(&w);
 }
 
 /* Negative dims count from the end in every function; refusals are equal on all ranks. */
-WT_TEST(dims__negative_ones_count_from_the_end)
+WT_TEST_IN_WORLD(dims__negative_ones_count_from_the_end, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *whole = wt_whole3(WEFT_F64, 0, 2, 5, 3), *t = wt_spread(&w, whole, "S(1)");
+    weft_tensor *whole = wt_whole3(WEFT_F64, 0, 2, 5, 3), *t = wt_spread(w, whole, "S(1)");
     int last = -1, beyond = 3;
 
     WT_ALL(wt_near_tensors(weft_softmax(t, -1), weft_softmax(whole, 2), WT_WITHIN(1e-14)));
@@ -354,15 +189,11 @@ WT_TEST(dims__negative_ones_count_from_the_end)
                            WT_WITHIN(1e-14)));
     WT_ALL(wt_near_tensors(weft_transpose(t, -1, -2), weft_transpose(whole, 1, 2), WT_EXACT));
     WT_ALL(wt_near_tensors(weft_slice(t, -2, -3, -1), weft_slice(whole, 1, 2, 4), WT_EXACT));
-    WT_ALL(!weft_sum(t, 1, &beyond, false));
-    WT_FAILED(WEFT_ERR_ARG, "sum");
-    WT_ALL(!weft_slice(t, 0, 1, 3));
-    WT_FAILED(WEFT_ERR_ARG, "slice");
-    WT_ALL(!weft_add(t, wt_spread(&w, wt_whole(WEFT_F64, 0, 4, 3), "R")));
+    WT_NOT_MADE(weft_sum(t, 1, &beyond, false), WEFT_ERR_ARG, "sum");
+    WT_NOT_MADE(weft_slice(t, 0, 1, 3), WEFT_ERR_ARG, "slice");
+    WT_ALL(!weft_add(t, wt_spread(w, wt_whole(WEFT_F64, 0, 4, 3), "R")));
     WT_FAILED(WEFT_ERR_SHAPE, "broadcast");
-    WT_ALL(!weft_add(t, weft_cast(t, WEFT_F32)));
-    WT_FAILED(WEFT_ERR_DTYPE, "dtypes differ");
-    wt_world_close(&w);
+    WT_NOT_MADE(weft_add(t, weft_cast(t, WEFT_F32)), WEFT_ERR_DTYPE, "dtypes differ");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "conversions"); }

@@ -21,65 +21,54 @@ static weft_tensor *spread_from(struct wt_world *w, weft_tensor *t, const char *
 }
 
 /* API-01, API-02: one scatter, and what wants a gradient goes on wanting it. */
-WT_TEST(distribute__scatters_shards_from_the_source)
+WT_TEST_TIMES_IN_WORLD(distribute__scatters_shards_from_the_source, w, i, 5)
 {
     static const int64_t sizes[] = {12, 13, 5, 1, 0};
+    weft_tensor *rows = wt_constant(sizes[i], 3, wt_rank()),
+                *columns = wt_constant(3, sizes[i], 10 + wt_rank()), *t;
+    int64_t mine = weft_chunk_size(sizes[i], wt_ranks(), wt_rank());
 
-    for (int i = 0; i < 5; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *rows = wt_constant(sizes[i], 3, wt_rank()),
-                    *columns = wt_constant(3, sizes[i], 10 + wt_rank()), *t;
-        int64_t mine = weft_chunk_size(sizes[i], wt_ranks(), wt_rank());
-
-        weft_set_requires_grad(rows, true);
-        t = spread_from(&w, rows, "S(0)", 0);
-        WT_ALL(wt_has_shape(t, 2, sizes[i], (int64_t)3) && weft_requires_grad(t) && !t->node);
-        WT_EQ(weft_local_size(t, 0), mine);
-        WT_ALL(wt_local_is_all(t, 0));
-        WT_MOVED(&w, WEFT_COLL_SCATTER, 1);
-        t = spread_from(&w, columns, "S(-1)", wt_ranks() - 1);
-        WT_ALL(wt_is_placed(t, "S(1)") && wt_local_is_all(t, 9 + wt_ranks()));
-        WT_EQ(weft_local_size(t, 1), mine);
-        WT_ALL(!weft_requires_grad(t));
-        WT_MOVED(&w, WEFT_COLL_SCATTER, 1);
-        WT_ALL(wt_local_is_all(rows, wt_rank()) && wt_local_is_all(columns, 10 + wt_rank()));
-        wt_world_close(&w);
-    }
+    weft_set_requires_grad(rows, true);
+    t = spread_from(w, rows, "S(0)", 0);
+    WT_ALL(wt_has_shape(t, 2, sizes[i], (int64_t)3) && weft_requires_grad(t) && !t->node);
+    WT_EQ(weft_local_size(t, 0), mine);
+    WT_ALL(wt_local_is_all(t, 0));
+    WT_MOVED(w, WEFT_COLL_SCATTER, 1);
+    t = spread_from(w, columns, "S(-1)", wt_ranks() - 1);
+    WT_ALL(wt_is_placed(t, "S(1)") && wt_local_is_all(t, 9 + wt_ranks()));
+    WT_EQ(weft_local_size(t, 1), mine);
+    WT_ALL(!weft_requires_grad(t));
+    WT_MOVED(w, WEFT_COLL_SCATTER, 1);
+    WT_ALL(wt_local_is_all(rows, wt_rank()) && wt_local_is_all(columns, 10 + wt_rank()));
 }
 
 /* API-04 */
-WT_TEST(distribute__without_source_each_keeps_its_own)
+WT_TEST_TIMES_IN_WORLD(distribute__without_source_each_keeps_its_own, w, i, 9)
 {
     static const char *const layouts[] = {"S(0)", "S(1)", "R"};
     static const int64_t sizes[] = {3, 4, 1};
+    int64_t n = sizes[i / 3];
+    weft_tensor *mine = wt_constant(i % 3 == 0 ? n * wt_ranks() : n,
+                                    i % 3 == 1 ? n * wt_ranks() : n, wt_rank()),
+                *t = spread_from(w, mine, layouts[i % 3], -1);
 
-    for (int i = 0; i < 9; i++) {
-        struct wt_world w = wt_world_open();
-        int64_t n = sizes[i / 3];
-        weft_tensor *mine = wt_constant(i % 3 == 0 ? n * wt_ranks() : n,
-                                        i % 3 == 1 ? n * wt_ranks() : n, wt_rank()),
-                    *t = spread_from(&w, mine, layouts[i % 3], -1);
-
-        WT_EQ(weft_local_size(t, 0), n);
-        WT_EQ(weft_local_size(t, 1), n);
-        WT_ALL(wt_local_is_all(t, wt_rank()));
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_local_size(t, 0), n);
+    WT_EQ(weft_local_size(t, 1), n);
+    WT_ALL(wt_local_is_all(t, wt_rank()));
+    WT_STILL(w);
 }
 
 /* DT-28: the source is unchanged. */
-WT_TEST(distribute__gives_rank_r_row_or_column_r)
+WT_TEST_IN_WORLD(distribute__gives_rank_r_row_or_column_r, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t n = wt_ranks();
     double data[64];
     weft_tensor *t, *rows, *columns;
 
     for (int64_t i = 0; i < n * n; i++) data[i] = (double)i;
     t = weft_from_data(WEFT_F64, 2, (int64_t[]){n, n}, data);
-    rows = spread_from(&w, t, "S(0)", -1);
-    columns = spread_from(&w, t, "S(1)", -1);
+    rows = spread_from(w, t, "S(0)", -1);
+    columns = spread_from(w, t, "S(1)", -1);
     WT_EQ(weft_local_numel(rows), n);
     WT_EQ(weft_local_numel(columns), n);
     for (int64_t i = 0; i < n; i++) {
@@ -87,8 +76,7 @@ WT_TEST(distribute__gives_rank_r_row_or_column_r)
         WT_ALL(((double *)weft_data(columns))[i] == (double)(i * n + wt_rank()));
     }
     WT_ALL(memcmp(weft_data(t), data, (size_t)(n * n) * sizeof *data) == 0);
-    WT_STILL(&w);
-    wt_world_close(&w);
+    WT_STILL(w);
 }
 
 /* ---- every kind of placement, on meshes of one to three axes ---- */
@@ -103,9 +91,9 @@ static const struct spread_case cases_1[] = {
     {"SS(0,2)", 1, 0}, {"SS(1,3)", 1, 0}, {"S(2,balanced|1,2)", 1, 0}, {"R", 0, 1},
 };
 static const struct spread_case cases_2[] = {
-    {"S(0),S(0)", 2, 0},  {"S(1),S(0)", 2, 0},          {"S(0),R", 1, 1},
-    {"R,S(2)", 1, 1},     {"S(0)[1],S(0)", 2, 0},       {"SS(1,2),S(1)", 2, 0},
-    {"S(2|1,2),R", 1, 1}, {"S(1),S(1,balanced)", 2, 0},
+    {"S(0),S(1)", 2, 0},    {"S(0),S(0)", 2, 0},  {"S(1),S(0)", 2, 0},
+    {"S(0),R", 1, 1},       {"R,S(2)", 1, 1},     {"S(0)[1],S(0)", 2, 0},
+    {"SS(1,2),S(1)", 2, 0}, {"S(2|1,2),R", 1, 1}, {"S(1),S(1,balanced)", 2, 0},
 };
 static const struct spread_case cases_3[] = {
     {"S(0)[2],S(0),S(0)[1]", 3, 0},
@@ -176,6 +164,7 @@ WT_TEST(distribute__places_every_kind_on_one_axis)
         for (int s = 0; s < 4; s++) check_case(mesh, &cases_1[i], shapes[s]);
 }
 
+/* DT-28 */
 WT_TEST(distribute__places_every_kind_on_two_axes)
 {
     char mesh[32];
@@ -200,26 +189,21 @@ WT_TEST(distribute__places_every_kind_on_three_axes)
 }
 
 /* A partial target: the value is what the source has, exactly, integers too. */
-WT_TEST(distribute__may_start_as_a_partial_reduction)
+WT_TEST_TIMES_IN_WORLD(distribute__may_start_as_a_partial_reduction, w, i, 5)
 {
     static const char *const targets[] = {"P", "P(avg)", "P(max)", "P(min)", "P(product)"};
+    int64_t data[] = {5, -7, 0, 1234567};
+    weft_tensor *whole = weft_from_data(WEFT_I64, 1, (int64_t[]){4}, data), *t, *full;
+    weft_tensor *real = wt_whole(WEFT_F64, 0, 3, 5);
 
-    for (int i = 0; i < 5; i++) {
-        struct wt_world w = wt_world_open();
-        int64_t data[] = {5, -7, 0, 1234567};
-        weft_tensor *whole = weft_from_data(WEFT_I64, 1, (int64_t[]){4}, data), *t, *full;
-        weft_tensor *real = wt_whole(WEFT_F64, 0, 3, 5);
-
-        if (i != 1) {
-            t = spread_from(&w, whole, targets[i], 0);
-            full = weft_full_tensor(t);
-            WT_ALL(wt_is_placed(t, targets[i]));
-            WT_ALL(full && memcmp(weft_data(full), data, sizeof data) == 0);
-        }
-        t = spread_from(&w, real, targets[i], -1);
-        WT_ALL(wt_near_tensors(t, real, WT_WITHIN(1e-15)));
-        wt_world_close(&w);
+    if (i != 1) {
+        t = spread_from(w, whole, targets[i], 0);
+        full = weft_full_tensor(t);
+        WT_ALL(wt_is_placed(t, targets[i]));
+        WT_ALL(full && memcmp(weft_data(full), data, sizeof data) == 0);
     }
+    t = spread_from(w, real, targets[i], -1);
+    WT_ALL(wt_near_tensors(t, real, WT_WITHIN(1e-15)));
 }
 
 /* ---- refusals ---- */
@@ -232,10 +216,8 @@ WT_TEST(distribute__counts_placements)
     weft_tensor *t = wt_constant(4, 4, 1);
 
     w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
-    WT_ALL(weft_placements_on(p, w.mesh, "S(0)") == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "must have the same length");
-    WT_ALL(weft_placements_on(p, w.mesh, "S(0),R,R") == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "must have the same length");
+    WT_FAILS(weft_placements_on(p, w.mesh, "S(0)"), WEFT_ERR_ARG, "must have the same length");
+    WT_FAILS(weft_placements_on(p, w.mesh, "S(0),R,R"), WEFT_ERR_ARG, "must have the same length");
     WT_ALL(weft_placements_on(p, w.mesh, "S(0),R") == WEFT_OK);
     WT_ALL(!weft_from_local_with(t, w.mesh, p, (weft_from_local_options){.n_placements = 1}));
     WT_FAILED(WEFT_ERR_ARG, "must have the same length");
@@ -244,31 +226,28 @@ WT_TEST(distribute__counts_placements)
     wt_world_close(&w);
 }
 
-/* API-06; and spreading again: the same is the same tensor, another way is an error. */
-WT_TEST(distribute__refuses_what_is_no_leaf_and_what_is_spread)
+/* API-06; and spreading again (trap 30): the same is the same tensor, another way is an error. */
+WT_TEST_IN_WORLD(distribute__refuses_what_is_no_leaf_and_what_is_spread, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *other = weft_mesh_new(WEFT_CPU, "other=%d", wt_ranks());
     weft_tensor *leaf = weft_set_requires_grad(wt_constant(12, 3, 1), true), *t;
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
 
-    WT_ALL(!weft_distribute_tensor(weft_mul_scalar(leaf, 2), w.mesh, &rows, 0));
+    WT_ALL(!weft_distribute_tensor(weft_mul_scalar(leaf, 2), w->mesh, &rows, 0));
     WT_FAILED(WEFT_ERR_ARG, "only leaf tensors can be distributed");
-    t = weft_distribute_tensor(leaf, w.mesh, &rows, -1);
-    WT_ALL(t && weft_distribute_tensor(t, w.mesh, &rows, 0) == t);
-    WT_ALL(!weft_distribute_tensor(t, w.mesh, &columns, -1));
+    t = weft_distribute_tensor(leaf, w->mesh, &rows, -1);
+    WT_ALL(t && weft_distribute_tensor(t, w->mesh, &rows, 0) == t);
+    WT_ALL(spread_from(w, t, "S(-2)", -1) == t);
+    WT_ALL(!weft_distribute_tensor(t, w->mesh, &columns, -1));
     WT_FAILED(WEFT_ERR_ARG, "weft_redistribute");
-    WT_ALL(!weft_distribute_tensor(t, other, &rows, -1));
-    WT_FAILED(WEFT_ERR_ARG, "another mesh");
-    WT_STILL(&w);
+    WT_NOT_MADE(weft_distribute_tensor(t, other, &rows, -1), WEFT_ERR_ARG, "another mesh");
+    WT_STILL(w);
     weft_mesh_release(other);
-    wt_world_close(&w);
 }
 
 /* Without ranks behind the mesh there is nobody to send or to compare. */
-WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
+WT_TEST_IN_WORLD(distribute__on_a_mesh_without_ranks_keeps_its_own, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *fake = weft_mesh_new_fake(1, "tp=3");
     weft_placement rows = weft_shard(0);
     weft_tensor *whole = wt_whole(WEFT_F64, 0, 7, 2), *t;
@@ -282,46 +261,16 @@ WT_TEST(distribute__on_a_mesh_without_ranks_keeps_its_own)
     WT_ALL(!weft_from_local_with(whole, fake, &rows, (weft_from_local_options){.run_check = true}));
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(weft_distribute_tensor(weft_to_device(whole, WEFT_META), fake, &rows, 0));
-    WT_STILL(&w);
+    WT_STILL(w);
     weft_mesh_release(fake);
-    wt_world_close(&w);
 }
 
-/* ---- the mesh that is meant ---- */
-
-/* DT-29: on 8 ranks as the case has it; nested meshes of other sizes on others. */
-WT_TEST(mesh__is_the_innermost_pushed_one)
-{
-    struct wt_world w = wt_world_open();
-    int outer = wt_ranks() % 2 ? 1 : 2, inner = wt_ranks() / outer;
-    weft_mesh *nested = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", outer, inner);
-    weft_placement two[] = {weft_shard(0), weft_replicate()}, *one = two;
-    weft_tensor *whole = wt_constant(3 * wt_ranks(), 3, 1), *t;
-
-    WT_ALL(!weft_from_local(whole, NULL, one, NULL));
-    WT_FAILED(WEFT_ERR_STATE, "no mesh");
-    WT_ALL(weft_default_mesh_open(w.mesh) == WEFT_OK);
-    t = wt_to(weft_from_local(wt_constant(3, 3, 1), NULL, one, NULL), "R");
-    WT_ALL(wt_has_shape(t, 2, (int64_t)3 * wt_ranks(), (int64_t)3) && wt_local_is_all(t, 1));
-    t = weft_distribute_tensor(whole, NULL, one, -1);
-    WT_EQ(weft_local_size(t, 0), 3);
-    WT_ALL(weft_default_mesh_open(nested) == WEFT_OK);
-    t = weft_distribute_tensor(whole, NULL, two, -1);
-    WT_EQ(weft_local_size(t, 0), 3 * inner);
-    WT_ALL(wt_is_placed(weft_distribute_tensor(whole, NULL, NULL, -1), "R,R"));
-    WT_ALL(weft_default_mesh_close(nested) == WEFT_OK);
-    t = weft_distribute_tensor(whole, NULL, one, -1);
-    WT_EQ(weft_local_size(t, 0), 3);
-    WT_ALL(weft_default_mesh_close(w.mesh) == WEFT_OK);
-    weft_mesh_release(nested);
-    wt_world_close(&w);
-}
+/* ---- ranks outside ---- */
 
 /* DT-32: also other members, an uneven size, and a gradient through it. */
-WT_TEST(mesh__of_some_ranks_leaves_the_others_alone)
+WT_TEST_IN_WORLD(mesh__of_some_ranks_leaves_the_others_alone, w)
 {
     int ranks[] = {0, wt_ranks() - 1}, sizes[] = {2};
-    struct wt_world w = wt_world_open();
     weft_mesh *some;
     weft_placement rows = weft_shard(0);
     weft_tensor *leaf, *t;
@@ -333,6 +282,7 @@ WT_TEST(mesh__of_some_ranks_leaves_the_others_alone)
         t = weft_from_local(leaf, some, &rows, NULL);
         WT_ALL(wt_has_shape(t, 2, (int64_t)8, (int64_t)3));
         t = wt_to(t, "R");
+        WT_EQ(wt_moved(w, WEFT_COLL_COUNT), member);
         WT_EQ(weft_local_numel(t), member ? 24 : 0);
         WT_ALL(wt_local_is_all(t, 1));
         t = wt_to(t, "S(0)");
@@ -346,7 +296,6 @@ WT_TEST(mesh__of_some_ranks_leaves_the_others_alone)
         WT_ALL(weft_numel(weft_to_local(t, NULL)) == weft_local_numel(t));
         weft_mesh_release(some);
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "distribute"); }

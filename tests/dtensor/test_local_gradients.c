@@ -114,14 +114,13 @@ WT_TEST(local_gradients__follow_the_arguments_whatever_ranks_compute)
 }
 
 /* Without a local function: what backward comes to is in the order of the forward's conversions. */
-WT_TEST(local_gradients__go_back_in_the_reverse_order_of_recording)
+WT_TEST_IN_WORLD(local_gradients__go_back_in_the_reverse_order_of_recording, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t n = wt_ranks();
     weft_tensor *leaf[3], *local[3], *y = NULL;
 
     for (int i = 0; i < 3; i++) {
-        leaf[i] = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 1), "S(0)"), true);
+        leaf[i] = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 1), "S(0)"), true);
         local[i] = weft_drop_grad_types(weft_to_local(wt_to(leaf[i], "R"), summed));
     }
     for (int i = 0; i < 3; i++) {
@@ -132,7 +131,6 @@ WT_TEST(local_gradients__go_back_in_the_reverse_order_of_recording)
     }
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     for (int i = 0; i < 3; i++) WT_ALL(wt_is_all(weft_grad(leaf[i]), (i + 2) * (double)n));
-    wt_world_close(&w);
 }
 
 /* ---- exchanges inside ---- */
@@ -170,28 +168,25 @@ static weft_status use_what_comes(weft_tensor *const *in, weft_tensor **out, voi
 }
 
 /* trial 1.1 */
-WT_TEST(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use)
+WT_TEST_TIMES_IN_WORLD(local_gradients__come_back_from_exchanges_that_a_rank_does_not_use, w, way,
+                       4)
 {
-    for (int way = 0; way < 4; way++) {
-        struct wt_world w = wt_world_open();
-        struct exchange e = {w.mesh, way & 1 ? wt_ranks() - 1 : -1, way & 2};
-        const weft_placement *in[] = {rows, rows}, *out[] = {rows};
-        weft_local_map map = {
-            .function = use_what_comes, .context = &e, .n_in = 2, .n_out = 1, .in = in, .out = out};
-        int64_t n = wt_ranks() * wt_ranks();
-        weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true);
-        weft_tensor *f = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 5), "S(0)"), true);
-        weft_tensor *y = NULL, *mine;
+    struct exchange e = {w->mesh, way & 1 ? wt_ranks() - 1 : -1, way & 2};
+    const weft_placement *in[] = {rows, rows}, *out[] = {rows};
+    weft_local_map map = {
+        .function = use_what_comes, .context = &e, .n_in = 2, .n_out = 1, .in = in, .out = out};
+    int64_t n = wt_ranks() * wt_ranks();
+    weft_tensor *x = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 3), "S(0)"), true);
+    weft_tensor *f = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 5), "S(0)"), true);
+    weft_tensor *y = NULL, *mine;
 
-        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, f}, &y) == WEFT_OK);
-        WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
-        WT_ALL(wt_local_is_all(weft_grad(f), wt_rank() == e.idle ? 2 : 5));
-        mine = weft_to_local(weft_grad(x), NULL); /* row r went to rank r */
-        for (int r = 0; r < wt_ranks(); r++)
-            WT_ALL(wt_local_is_all(weft_slice(mine, 0, r, r + 1), r == e.idle ? 0 : 5));
-        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 1);
-        wt_world_close(&w);
-    }
+    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, f}, &y) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    WT_ALL(wt_local_is_all(weft_grad(f), wt_rank() == e.idle ? 2 : 5));
+    mine = weft_to_local(weft_grad(x), NULL); /* row r went to rank r */
+    for (int r = 0; r < wt_ranks(); r++)
+        WT_ALL(wt_local_is_all(weft_slice(mine, 0, r, r + 1), r == e.idle ? 0 : 5));
+    WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 1);
 }
 
 /* The last rank sends what nothing depends on. */
@@ -207,20 +202,18 @@ static weft_status send_constants(weft_tensor *const *in, weft_tensor **out, voi
 }
 
 /* trial 1.1 */
-WT_TEST(local_gradients__come_back_to_ranks_that_sent_constants)
+WT_TEST_IN_WORLD(local_gradients__come_back_to_ranks_that_sent_constants, w)
 {
-    struct wt_world w = wt_world_open();
-    struct exchange e = {w.mesh, wt_ranks() - 1, false};
+    struct exchange e = {w->mesh, wt_ranks() - 1, false};
     const weft_placement *in[] = {rows}, *out[] = {rows};
     weft_local_map map = {
         .function = send_constants, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
     int64_t n = wt_ranks() * wt_ranks();
-    weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true), *y;
+    weft_tensor *x = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 3), "S(0)"), true), *y;
 
     WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(x), wt_rank() == e.idle ? 0 : 1));
-    wt_world_close(&w);
 }
 
 /* ---- exchanges in what is computed again ---- */
@@ -261,24 +254,21 @@ static void comes_back(const struct exchange *e, weft_tensor *x)
     }
 }
 
-WT_TEST(local_gradients__come_back_from_exchanges_that_are_computed_again)
+WT_TEST_TIMES_IN_WORLD(local_gradients__come_back_from_exchanges_that_are_computed_again, w, nested,
+                       2)
 {
-    for (int nested = 0; nested < 2; nested++) {
-        struct wt_world w = wt_world_open();
-        struct exchange e = {w.mesh, wt_ranks() > 1 ? wt_ranks() - 1 : -1, nested};
-        const weft_placement *in[] = {rows}, *out[] = {rows};
-        weft_local_map map = {
-            .function = swap_twice, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
-        int64_t n = wt_ranks() * wt_ranks();
-        weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true);
-        weft_tensor *y;
+    struct exchange e = {w->mesh, wt_ranks() > 1 ? wt_ranks() - 1 : -1, nested};
+    const weft_placement *in[] = {rows}, *out[] = {rows};
+    weft_local_map map = {
+        .function = swap_twice, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
+    int64_t n = wt_ranks() * wt_ranks();
+    weft_tensor *x = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 3), "S(0)"), true);
+    weft_tensor *y;
 
-        WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
-        WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
-        comes_back(&e, x);
-        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 4);
-        wt_world_close(&w);
-    }
+    WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    comes_back(&e, x);
+    WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 4);
 }
 
 /* Which expert a row goes to is known beside it, in integers. */
@@ -294,21 +284,19 @@ static weft_status swap_numbers(weft_tensor *const *in, weft_tensor **out, void 
     return WEFT_OK;
 }
 
-WT_TEST(local_gradients__integers_that_are_exchanged_want_none)
+WT_TEST_IN_WORLD(local_gradients__integers_that_are_exchanged_want_none, w)
 {
-    struct wt_world w = wt_world_open();
-    struct exchange e = {w.mesh, -1, false};
+    struct exchange e = {w->mesh, -1, false};
     const weft_placement *in[] = {rows}, *out[] = {rows};
     weft_local_map map = {
         .function = swap_numbers, .context = &e, .n_in = 1, .n_out = 1, .in = in, .out = out};
     int64_t n = wt_ranks() * wt_ranks();
-    weft_tensor *x = weft_set_requires_grad(wt_spread(&w, wt_constant(n, 2, 3), "S(0)"), true), *y;
+    weft_tensor *x = weft_set_requires_grad(wt_spread(w, wt_constant(n, 2, 3), "S(0)"), true), *y;
 
     WT_ALL(weft_local_map_call(&map, &x, &y) == WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_local_is_all(weft_grad(x), 3));
-    WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 0);
-    wt_world_close(&w);
+    WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_BACKWARD, NULL), 0);
 }
 
 /* ---- several meshes ---- */
@@ -323,9 +311,8 @@ static weft_status product(weft_tensor *const *in, weft_tensor **out, void *cont
 }
 
 /* trial 4.3 */
-WT_TEST(local_gradients__go_to_arguments_on_several_meshes)
+WT_TEST_IN_WORLD(local_gradients__go_to_arguments_on_several_meshes, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *other = weft_mesh_new(WEFT_CPU, "ep=%d", wt_ranks());
     weft_mesh *meshes[] = {NULL, other};
     const weft_placement *in[] = {rows, whole}, *grad[] = {NULL, summed}, *out[] = {rows, whole};
@@ -338,12 +325,12 @@ WT_TEST(local_gradients__go_to_arguments_on_several_meshes)
                           .in_meshes = meshes,
                           .out_meshes = meshes,
                           .redistribute_inputs = true};
-    weft_tensor *x = wt_spread(&w, wt_constant(2 * wt_ranks(), 3, 1), "S(0)"), *y[2];
+    weft_tensor *x = wt_spread(w, wt_constant(2 * wt_ranks(), 3, 1), "S(0)"), *y[2];
     weft_tensor *k = weft_distribute_tensor(wt_constant(3, 4, 1), other, rows, -1);
 
     weft_set_requires_grad(k, true);
     WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, k}, y) == WEFT_OK);
-    WT_ALL(weft_tensor_mesh(y[0]) == w.mesh && weft_tensor_mesh(y[1]) == other);
+    WT_ALL(weft_tensor_mesh(y[0]) == w->mesh && weft_tensor_mesh(y[1]) == other);
     WT_ALL(wt_is_placed(y[0], "S(0)") && wt_is_all(y[0], 3));
     WT_ALL(wt_is_placed(y[1], "R") && wt_is_all(y[1], 2));
     WT_ALL(weft_backward(weft_sum_all(y[0])) == WEFT_OK);
@@ -360,7 +347,6 @@ WT_TEST(local_gradients__go_to_arguments_on_several_meshes)
     WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, k}, y) != WEFT_OK);
     WT_FAILED(WEFT_ERR_LAYOUT, "argument 1 is on another mesh than the call; in_meshes says");
     weft_mesh_release(other);
-    wt_world_close(&w);
 }
 
 /* ---- constants beside a weight whose gradient is a term on each rank ---- */
@@ -413,36 +399,31 @@ static weft_tensor *gradient_beside(struct wt_world *w, enum use use, const weft
 }
 
 /* trial 1.9 */
-WT_TEST(local_gradients__constants_leave_the_type_of_a_gradient_alone)
+WT_TEST_IN_WORLD(local_gradients__constants_leave_the_type_of_a_gradient_alone, w)
 {
-    struct wt_world w = wt_world_open();
     int n = wt_ranks();
     weft_tensor *g;
 
-    WT_ALL(wt_is_all(gradient_beside(&w, TIMES_A_CONSTANT, summed, true), 4 * n));
-    WT_ALL(wt_is_all(gradient_beside(&w, MASKED_BY_RANK, summed, true), n * (n + 1)));
-    g = gradient_beside(&w, INDEXED, summed, true);
+    WT_ALL(wt_is_all(gradient_beside(w, TIMES_A_CONSTANT, summed, true), 4 * n));
+    WT_ALL(wt_is_all(gradient_beside(w, MASKED_BY_RANK, summed, true), n * (n + 1)));
+    g = gradient_beside(w, INDEXED, summed, true);
     for (int i = 0; i < 3; i++)
         WT_ALL(wt_is_all(weft_slice(g, 0, i, i + 1), i == 0 ? 2 * n : i == 1 ? 0 : 4 * n));
     for (int use = 0; use < USES; use++)
-        WT_ALL(gradient_beside(&w, (enum use)use, summed, false) != NULL);
-    wt_world_close(&w);
+        WT_ALL(gradient_beside(w, (enum use)use, summed, false) != NULL);
 }
 
 /* What is refused beside a constant is so for a reason that holds beside none. */
-WT_TEST(local_gradients__constants_make_no_gradient_right_that_is_wrong)
+WT_TEST_IN_WORLD(local_gradients__constants_make_no_gradient_right_that_is_wrong, w)
 {
-    struct wt_world w = wt_world_open();
-
     if (wt_ranks() > 1) {
-        WT_ALL(gradient_beside(&w, WHOLE_ITSELF, summed, true) == NULL);
+        WT_ALL(gradient_beside(w, WHOLE_ITSELF, summed, true) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, "{R?} of (tp:");
-        WT_ALL(gradient_beside(&w, TIMES_A_CONSTANT, whole, true) == NULL);
+        WT_ALL(gradient_beside(w, TIMES_A_CONSTANT, whole, true) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, "{-} of (tp:");
-        WT_ALL(gradient_beside(&w, INDEXED, whole, true) == NULL);
+        WT_ALL(gradient_beside(w, INDEXED, whole, true) == NULL);
         WT_FAILED(WEFT_ERR_LAYOUT, "its gradient would be this rank's share only");
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "local_gradients"); }

@@ -39,35 +39,31 @@ static weft_tensor *call(const weft_local_map *map, weft_tensor *a, weft_tensor 
 }
 
 /* LMAP-01: the struct is the decorated function: it is called twice. */
-WT_TEST(local_map__wraps_what_the_function_made_whole)
+WT_TEST_TIMES_IN_WORLD(local_map__wraps_what_the_function_made_whole, w, i, 3)
 {
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        const weft_placement *in[] = {columns, rows}, *out[] = {whole};
-        weft_local_map map = {.function = summed_product,
-                              .context = w.mesh,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = in,
-                              .out = out};
-        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
-                    *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
-        weft_tensor *sx = wt_spread(&w, x, "S(1)"), *sk = wt_spread(&w, k, "S(0)"), *y;
+    const weft_placement *in[] = {columns, rows}, *out[] = {whole};
+    weft_local_map map = {.function = summed_product,
+                          .context = w->mesh,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = in,
+                          .out = out};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
+                *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
+    weft_tensor *sx = wt_spread(w, x, "S(1)"), *sk = wt_spread(w, k, "S(0)"), *y;
 
-        for (int again = 0; again < 2; again++) {
-            y = call(&map, sx, sk);
-            WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL), 1);
-            WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
-            WT_ALL(wt_is_placed(y, "R") &&
-                   wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
-        }
-        map.function = product;
-        out[0] = summed;
+    for (int again = 0; again < 2; again++) {
         y = call(&map, sx, sk);
-        WT_STILL(&w);
-        WT_ALL(wt_is_placed(y, "P") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
-        wt_world_close(&w);
+        WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL), 1);
+        WT_EQ(wt_moved(w, WEFT_COLL_COUNT), 1);
+        WT_ALL(wt_is_placed(y, "R") &&
+               wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
     }
+    map.function = product;
+    out[0] = summed;
+    y = call(&map, sx, sk);
+    WT_STILL(w);
+    WT_ALL(wt_is_placed(y, "P") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
 }
 
 struct answer {
@@ -90,55 +86,48 @@ static weft_status compare_whole(weft_tensor *const *in, weft_tensor **out, void
 }
 
 /* LMAP-02 */
-WT_TEST(local_map__hands_on_what_has_no_placements)
+WT_TEST_TIMES_IN_WORLD(local_map__hands_on_what_has_no_placements, w, i, 3)
 {
-    for (int64_t n = 2; n < 5; n++) {
-        struct wt_world w = wt_world_open();
-        struct answer answer = {.mesh = w.mesh};
-        const weft_placement *in[] = {rows, NULL}, *none[] = {NULL}, *out[] = {rows};
-        weft_local_map map = {.function = compare_whole,
-                              .context = &answer,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = in,
-                              .out = none};
-        weft_tensor *plain = wt_whole(WEFT_F32, 0, n * wt_ranks(), 3), *y;
+    int64_t n = 2 + i;
+    struct answer answer = {.mesh = w->mesh};
+    const weft_placement *in[] = {rows, NULL}, *none[] = {NULL}, *out[] = {rows};
+    weft_local_map map = {.function = compare_whole,
+                          .context = &answer,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = in,
+                          .out = none};
+    weft_tensor *plain = wt_whole(WEFT_F32, 0, n * wt_ranks(), 3), *y;
 
-        y = call(&map, wt_spread(&w, plain, "S(0)"), plain);
-        WT_ALL(answer.equal && weft_tensor_mesh(y) == NULL);
-        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
-        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
-        map.out = out; /* no argument is distributed: so is no result, whatever is declared */
-        y = call(&map, wt_constant(n, 3, wt_rank()), plain);
-        WT_ALL(!answer.equal && weft_tensor_mesh(y) == NULL);
-        WT_ALL(wt_has_shape(y, 2, n * wt_ranks(), (int64_t)3));
-        WT_EQ(weft_ledger_count(w.ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
-        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 1);
-        wt_world_close(&w);
-    }
+    y = call(&map, wt_spread(w, plain, "S(0)"), plain);
+    WT_ALL(answer.equal && weft_tensor_mesh(y) == NULL);
+    WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
+    WT_EQ(wt_moved(w, WEFT_COLL_COUNT), 1);
+    map.out = out; /* no argument is distributed: so is no result, whatever is declared */
+    y = call(&map, wt_constant(n, 3, wt_rank()), plain);
+    WT_ALL(!answer.equal && weft_tensor_mesh(y) == NULL);
+    WT_ALL(wt_has_shape(y, 2, n * wt_ranks(), (int64_t)3));
+    WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), 1);
+    WT_EQ(wt_moved(w, WEFT_COLL_COUNT), 1);
 }
 
 /* LMAP-03: the uneven product says its global shape. */
-WT_TEST(local_map__takes_arguments_as_declared_or_as_they_come)
+WT_TEST_TIMES_IN_WORLD(local_map__takes_arguments_as_declared_or_as_they_come, w, i, 6)
 {
-    for (int i = 0; i < 6; i++) {
-        struct wt_world w = wt_world_open();
-        const int64_t *size = sizes[i / 2], shape[] = {size[0], size[2]}, *shapes[] = {shape};
-        const weft_placement *in[] = {rows, whole}, *out[] = {rows};
-        weft_local_map map = {.function = product,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = i % 2 ? in : NULL,
-                              .out = out,
-                              .out_shapes = shapes};
-        weft_tensor *x = wt_whole(WEFT_F64, 0, size[0], size[1]),
-                    *k = wt_whole(WEFT_F64, 1, size[1], size[2]), *y;
+    const int64_t *size = sizes[i / 2], shape[] = {size[0], size[2]}, *shapes[] = {shape};
+    const weft_placement *in[] = {rows, whole}, *out[] = {rows};
+    weft_local_map map = {.function = product,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = i % 2 ? in : NULL,
+                          .out = out,
+                          .out_shapes = shapes};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, size[0], size[1]),
+                *k = wt_whole(WEFT_F64, 1, size[1], size[2]), *y;
 
-        y = call(&map, wt_spread(&w, x, "S(0)"), wt_spread(&w, k, "R"));
-        WT_STILL(&w);
-        WT_ALL(wt_is_placed(y, "S(0)") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
-        wt_world_close(&w);
-    }
+    y = call(&map, wt_spread(w, x, "S(0)"), wt_spread(w, k, "R"));
+    WT_STILL(w);
+    WT_ALL(wt_is_placed(y, "S(0)") && wt_near_tensors(y, weft_matmul(x, k), WT_WITHIN(1e-12)));
 }
 
 static weft_status scaled(weft_tensor *const *in, weft_tensor **out, void *context)
@@ -149,69 +138,60 @@ static weft_status scaled(weft_tensor *const *in, weft_tensor **out, void *conte
 }
 
 /* LMAP-04: a number goes through the context. */
-WT_TEST(local_map__leaves_what_is_plain_alone)
+WT_TEST_TIMES_IN_WORLD(local_map__leaves_what_is_plain_alone, w, i, 4)
 {
-    for (int i = 0; i < 4; i++) {
-        struct wt_world w = wt_world_open();
-        double two = 2;
-        const weft_placement *in[] = {rows, i % 2 ? rows : NULL}, *out[] = {rows, NULL};
-        weft_local_map map = {
-            .function = scaled, .context = &two, .n_in = 2, .n_out = 2, .in = in, .out = out};
-        weft_tensor *x = wt_constant(i < 2 ? 8 : 3 * wt_ranks(), 3, 1.5), *results[2];
-        weft_tensor *plain = wt_constant(2, 2, wt_rank());
+    double two = 2;
+    const weft_placement *in[] = {rows, i % 2 ? rows : NULL}, *out[] = {rows, NULL};
+    weft_local_map map = {
+        .function = scaled, .context = &two, .n_in = 2, .n_out = 2, .in = in, .out = out};
+    weft_tensor *x = wt_constant(i < 2 ? 8 : 3 * wt_ranks(), 3, 1.5), *results[2];
+    weft_tensor *plain = wt_constant(2, 2, wt_rank());
 
-        if (i < 2 && 8 % wt_ranks()) x = wt_constant(wt_ranks(), 1, 1.5);
-        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(&w, x, "S(0)"), plain},
-                                   results) == WEFT_OK);
-        WT_ALL(wt_is_placed(results[0], "S(0)") && results[1] == plain);
-        WT_STILL(&w);
-        WT_ALL(wt_is_all(results[0], 3));
-        wt_moved(&w, WEFT_COLL_COUNT);
-        in[0] = NULL;
-        WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(&w, x, "S(0)"), plain},
-                                   results) != WEFT_OK);
-        WT_FAILED(WEFT_ERR_ARG, "expects placements");
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    if (i < 2 && 8 % wt_ranks()) x = wt_constant(wt_ranks(), 1, 1.5);
+    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(w, x, "S(0)"), plain}, results) ==
+           WEFT_OK);
+    WT_ALL(wt_is_placed(results[0], "S(0)") && results[1] == plain);
+    WT_STILL(w);
+    WT_ALL(wt_is_all(results[0], 3));
+    wt_moved(w, WEFT_COLL_COUNT);
+    in[0] = NULL;
+    WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){wt_spread(w, x, "S(0)"), plain}, results) !=
+           WEFT_OK);
+    WT_FAILED(WEFT_ERR_ARG, "expects placements");
+    WT_STILL(w);
 }
 
 /* LMAP-05 */
-WT_TEST(local_map__moves_arguments_only_when_told)
+WT_TEST_TIMES_IN_WORLD(local_map__moves_arguments_only_when_told, w, i, 2)
 {
-    for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
-        const weft_placement *in[] = {columns, rows}, *out[] = {whole};
-        weft_local_map map = {.function = summed_product,
-                              .context = w.mesh,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = in,
-                              .out = out,
-                              .redistribute_inputs = true};
-        weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
-                    *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
-        weft_tensor *sx = wt_spread(&w, x, "S(0)"), *sk = wt_spread(&w, k, "S(1)"), *y;
+    const weft_placement *in[] = {columns, rows}, *out[] = {whole};
+    weft_local_map map = {.function = summed_product,
+                          .context = w->mesh,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .in = in,
+                          .out = out,
+                          .redistribute_inputs = true};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
+                *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
+    weft_tensor *sx = wt_spread(w, x, "S(0)"), *sk = wt_spread(w, k, "S(1)"), *y;
 
-        y = call(&map, sx, sk);
-        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 3 : 1);
-        WT_ALL(wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
-        map.redistribute_inputs = false;
-        WT_ALL(call(&map, sx, sk) == NULL);
-        WT_FAILED(WEFT_ERR_LAYOUT, "set .redistribute_inputs = true");
-        WT_EQ(wt_moved(&w, WEFT_COLL_COUNT), 0);
-        wt_world_close(&w);
-    }
+    y = call(&map, sx, sk);
+    WT_EQ(wt_moved(w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 3 : 1);
+    WT_ALL(wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));
+    map.redistribute_inputs = false;
+    WT_ALL(call(&map, sx, sk) == NULL);
+    WT_FAILED(WEFT_ERR_LAYOUT, "set .redistribute_inputs = true");
+    WT_EQ(wt_moved(w, WEFT_COLL_COUNT), 0);
 }
 
-WT_TEST(local_map__refuses_another_mesh_and_a_missing_result)
+WT_TEST_IN_WORLD(local_map__refuses_another_mesh_and_a_missing_result, w)
 {
-    struct wt_world w = wt_world_open();
     weft_mesh *other = weft_mesh_new(WEFT_CPU, "other=%d", wt_ranks());
     const weft_placement *out[] = {rows, rows};
     double one = 1;
     weft_local_map map = {.function = scaled, .context = &one, .n_in = 2, .n_out = 2, .out = out};
-    weft_tensor *x = wt_spread(&w, wt_constant(wt_ranks(), 3, 1), "S(0)"), *results[2];
+    weft_tensor *x = wt_spread(w, wt_constant(wt_ranks(), 3, 1), "S(0)"), *results[2];
 
     map.mesh = other;
     WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
@@ -221,9 +201,8 @@ WT_TEST(local_map__refuses_another_mesh_and_a_missing_result)
         WT_ALL(weft_local_map_call(&map, (weft_tensor *[]){x, NULL}, results) != WEFT_OK);
         WT_FAILED(WEFT_ERR_ARG, "result 1 has placements");
     }
-    WT_STILL(&w);
+    WT_STILL(w);
     weft_mesh_release(other);
-    wt_world_close(&w);
 }
 
 /* ---- gradients and types ---- */
@@ -249,22 +228,19 @@ static weft_tensor *weight_gradient(struct wt_world *w, bool typed, const weft_p
 }
 
 /* LMAP-08: untyped, a forgotten P is one rank's share; typed, it has to be said. */
-WT_TEST(local_map__typed_gradients_are_declared)
+WT_TEST_IN_WORLD(local_map__typed_gradients_are_declared, w)
 {
-    struct wt_world w = wt_world_open();
-
-    WT_ALL(wt_local_is_all(weight_gradient(&w, false, NULL), 2));
-    WT_ALL(wt_is_all(weight_gradient(&w, false, summed), 2 * wt_ranks()));
-    WT_ALL(wt_is_all(weight_gradient(&w, true, summed), 2 * wt_ranks()));
-    WT_ALL((weight_gradient(&w, true, whole) == NULL) == (wt_ranks() > 1)); /* it is not whole */
+    WT_ALL(wt_local_is_all(weight_gradient(w, false, NULL), 2));
+    WT_ALL(wt_is_all(weight_gradient(w, false, summed), 2 * wt_ranks()));
+    WT_ALL(wt_is_all(weight_gradient(w, true, summed), 2 * wt_ranks()));
+    WT_ALL((weight_gradient(w, true, whole) == NULL) == (wt_ranks() > 1)); /* it is not whole */
     if (wt_ranks() > 1) WT_FAILED(WEFT_ERR_LAYOUT, "its gradient would be this rank's share only");
-    WT_ALL(weight_gradient(&w, true, NULL) == NULL);
+    WT_ALL(weight_gradient(w, true, NULL) == NULL);
     WT_FAILED(WEFT_ERR_LAYOUT, "in_grad must say");
-    WT_ALL(weight_gradient(&w, true, rows) == NULL);
+    WT_ALL(weight_gradient(w, true, rows) == NULL);
     WT_FAILED(WEFT_ERR_LAYOUT, "is R on axis tp, so its gradient cannot be S(0)");
-    WT_ALL(weight_gradient(&w, true, columns) == NULL);
+    WT_ALL(weight_gradient(w, true, columns) == NULL);
     WT_FAILED(WEFT_ERR_LAYOUT, "is R on axis tp, so its gradient cannot be S(1)");
-    wt_world_close(&w);
 }
 
 static weft_status nonlinear(weft_tensor *const *in, weft_tensor **out, void *context)

@@ -29,55 +29,44 @@ static bool holds(weft_tensor *t, float value)
 }
 
 /* DT-02: also for sizes that do not divide */
-WT_TEST(meta__gets_elements_after_it_was_spread)
+WT_TEST_TIMES_IN_WORLD(meta__gets_elements_after_it_was_spread, w, i, 8)
 {
     static const int64_t sizes[][2] = {{1024, 2048}, {13, 5}, {3, 7}, {0, 4}};
     static const char *const layouts[] = {"S(0)", "R"};
+    const int64_t *size = sizes[i / 2];
+    weft_tensor *t = wt_spread(w, meta(size[0], size[1]), layouts[i % 2]), *real;
+    int64_t rows = i % 2 ? size[0] : weft_chunk_size(size[0], wt_ranks(), wt_rank());
 
-    for (int i = 0; i < 8; i++) {
-        struct wt_world w = wt_world_open();
-        const int64_t *size = sizes[i / 2];
-        weft_tensor *t = wt_spread(&w, meta(size[0], size[1]), layouts[i % 2]), *real;
-        int64_t rows = i % 2 ? size[0] : weft_chunk_size(size[0], wt_ranks(), wt_rank());
-
-        WT_ALL(t && weft_tensor_device(t) == WEFT_META && weft_data(t) == NULL);
-        WT_ALL(wt_is_placed(t, layouts[i % 2]));
-        real = weft_empty_like(t, WEFT_CPU);
-        WT_ALL(weft_tensor_device(real) == WEFT_CPU && wt_is_placed(real, layouts[i % 2]));
-        WT_EQ(weft_local_size(real, 0), rows);
-        WT_EQ(weft_local_size(real, 1), size[1]);
-        WT_ALL(weft_fill_(real, 1.2) == WEFT_OK);
-        WT_ALL(holds(real, 1.2f));
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    WT_ALL(t && weft_tensor_device(t) == WEFT_META && weft_data(t) == NULL);
+    WT_ALL(wt_is_placed(t, layouts[i % 2]));
+    real = weft_empty_like(t, WEFT_CPU);
+    WT_ALL(weft_tensor_device(real) == WEFT_CPU && wt_is_placed(real, layouts[i % 2]));
+    WT_EQ(weft_local_size(real, 0), rows);
+    WT_EQ(weft_local_size(real, 1), size[1]);
+    WT_ALL(weft_fill_(real, 1.2) == WEFT_OK);
+    WT_ALL(holds(real, 1.2f));
+    WT_STILL(w);
 }
 
 /* DT-02 */
-WT_TEST(meta__goes_through_from_local)
+WT_TEST_TIMES_IN_WORLD(meta__goes_through_from_local, w, i, 2)
 {
     static const int64_t rows[] = {1024, 6};
+    weft_placement rowwise = weft_shard(0);
+    weft_tensor *t = weft_from_local(meta(rows[i], 2048), w->mesh, &rowwise, NULL), *real;
 
-    for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
-        weft_placement rowwise = weft_shard(0);
-        weft_tensor *t = weft_from_local(meta(rows[i], 2048), w.mesh, &rowwise, NULL), *real;
-
-        WT_ALL(wt_has_shape(t, 2, rows[i] * wt_ranks(), (int64_t)2048));
-        WT_ALL(weft_tensor_device(t) == WEFT_META);
-        WT_ALL(weft_tensor_device(weft_to_local(t, NULL)) == WEFT_META);
-        real = weft_empty_like(t, WEFT_CPU);
-        WT_ALL(weft_fill_(real, 1.5) == WEFT_OK);
-        WT_EQ(weft_local_size(real, 0), rows[i]);
-        WT_ALL(holds(real, 1.5f));
-        WT_STILL(&w);
-        wt_world_close(&w);
-    }
+    WT_ALL(wt_has_shape(t, 2, rows[i] * wt_ranks(), (int64_t)2048));
+    WT_ALL(weft_tensor_device(t) == WEFT_META);
+    WT_ALL(weft_tensor_device(weft_to_local(t, NULL)) == WEFT_META);
+    real = weft_empty_like(t, WEFT_CPU);
+    WT_ALL(weft_fill_(real, 1.5) == WEFT_OK);
+    WT_EQ(weft_local_size(real, 0), rows[i]);
+    WT_ALL(holds(real, 1.5f));
+    WT_STILL(w);
 }
 
-WT_TEST(meta__has_no_elements_to_read)
+WT_TEST_IN_WORLD(meta__has_no_elements_to_read, w)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *t = meta(1, 1), *real = wt_constant(1, 1, 3);
     double room[1];
 
@@ -95,40 +84,33 @@ WT_TEST(meta__has_no_elements_to_read)
     weft_set_default_device((weft_device)7);
     WT_FAILED(WEFT_ERR_ARG, "no device 7");
     WT_ALL(weft_tensor_device(wt_constant(1, 1, 0)) == WEFT_CPU);
-    wt_world_close(&w);
 }
 
 /* DT-40: local data is brought to the mesh's device; what is meta stays meta on any mesh. */
-WT_TEST(meta__mesh_takes_local_data_there)
+WT_TEST_TIMES_IN_WORLD(meta__mesh_takes_local_data_there, w, i, 3)
 {
     static const int64_t sizes[][2] = {{3, 3}, {5, 2}, {0, 4}};
+    weft_mesh *mesh = weft_mesh_new(WEFT_META, "tp=%d", wt_ranks()), *cut;
+    weft_placement rowwise = weft_shard(0);
+    weft_tensor *local = wt_constant(sizes[i][0], sizes[i][1], 2), *t;
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_mesh *mesh = weft_mesh_new(WEFT_META, "tp=%d", wt_ranks()), *cut;
-        weft_placement rowwise = weft_shard(0);
-        weft_tensor *local = wt_constant(sizes[i][0], sizes[i][1], 2), *t;
-
-        WT_ALL(mesh != w.mesh && weft_mesh_device(mesh) == WEFT_META);
-        WT_ALL(weft_mesh_device(w.mesh) == WEFT_CPU);
-        cut = weft_mesh_sub(mesh, "tp");
-        WT_ALL(cut == mesh);
-        t = weft_from_local(local, mesh, &rowwise, NULL);
-        WT_ALL(weft_tensor_device(t) == WEFT_META && weft_data(t) == NULL);
-        WT_ALL(wt_has_shape(t, 2, sizes[i][0] * wt_ranks(), sizes[i][1]));
-        t = weft_distribute_tensor(weft_set_requires_grad(local, true), mesh, &rowwise, 0);
-        WT_ALL(weft_tensor_device(t) == WEFT_META && weft_requires_grad(t));
-        WT_ALL(weft_tensor_device(weft_mul_scalar(t, 2)) == WEFT_META);
-        WT_ALL(weft_tensor_device(local) == WEFT_CPU && wt_local_is_all(local, 2));
-        t = weft_from_local(local, w.mesh, &rowwise, NULL);
-        WT_ALL(weft_data(t) == weft_data(local));
-        t = weft_from_local(meta(2, 2), w.mesh, &rowwise, NULL);
-        WT_ALL(weft_tensor_device(t) == WEFT_META);
-        WT_STILL(&w);
-        weft_mesh_release(cut);
-        weft_mesh_release(mesh);
-        wt_world_close(&w);
-    }
+    WT_ALL(mesh != w->mesh && weft_mesh_device(mesh) == WEFT_META);
+    WT_ALL(weft_mesh_device(w->mesh) == WEFT_CPU);
+    cut = weft_mesh_sub(mesh, "tp");
+    WT_ALL(cut == mesh);
+    t = weft_from_local(local, mesh, &rowwise, NULL);
+    WT_ALL(weft_tensor_device(t) == WEFT_META && weft_data(t) == NULL);
+    WT_ALL(wt_has_shape(t, 2, sizes[i][0] * wt_ranks(), sizes[i][1]));
+    t = weft_distribute_tensor(weft_set_requires_grad(local, true), mesh, &rowwise, 0);
+    WT_ALL(weft_tensor_device(t) == WEFT_META && weft_requires_grad(t));
+    WT_ALL(weft_tensor_device(weft_mul_scalar(t, 2)) == WEFT_META);
+    WT_ALL(weft_tensor_device(local) == WEFT_CPU && wt_local_is_all(local, 2));
+    t = weft_from_local(local, w->mesh, &rowwise, NULL);
+    WT_ALL(weft_data(t) == weft_data(local));
+    t = weft_from_local(meta(2, 2), w->mesh, &rowwise, NULL);
+    WT_ALL(weft_tensor_device(t) == WEFT_META);
+    WT_STILL(w);
+    WT_RELEASE(weft_mesh_release, cut, mesh);
 }
 
 /* ---- a training step ---- */
@@ -209,16 +191,15 @@ static weft_status train_meta(struct figures *f, weft_mesh *mesh)
     return status;
 }
 
-WT_TEST(meta__books_what_a_real_step_sends_and_holds)
+WT_TEST_IN_WORLD(meta__books_what_a_real_step_sends_and_holds, w)
 {
-    struct wt_world w = wt_world_open();
     static _Thread_local struct figures real, planned;
 
     memset(&real, 0, sizeof real);
     memset(&planned, 0, sizeof planned);
     weft_manual_seed(3);
-    WT_ALL(train(&real, w.mesh, weft_memory_of) == WEFT_OK);
-    WT_ALL(train_meta(&planned, w.mesh) == WEFT_OK);
+    WT_ALL(train(&real, w->mesh, weft_memory_of) == WEFT_OK);
+    WT_ALL(train_meta(&planned, w->mesh) == WEFT_OK);
     for (int kind = 0; kind < WEFT_COLL_COUNT; kind++)
         for (int d = 0; d < 3; d++) {
             WT_EQ(planned.counts[kind][d], real.counts[kind][d]);
@@ -230,24 +211,21 @@ WT_TEST(meta__books_what_a_real_step_sends_and_holds)
         WT_EQ(planned.memory[c].peak, real.memory[c].peak);
     }
     WT_ALL(real.memory[WEFT_MEMORY_WEIGHTS].live > 0);
-    wt_world_close(&w);
 }
 
 /* The same figures from one process: no rank of this mesh exists. */
-WT_TEST(meta__plans_for_a_mesh_without_ranks)
+WT_TEST_IN_WORLD(meta__plans_for_a_mesh_without_ranks, w)
 {
     const int sizes[] = {wt_ranks()}, me[] = {wt_rank()};
     const char *const names[] = {"tp"};
-    struct wt_world w = wt_world_open();
     static _Thread_local struct figures real, planned;
     weft_mesh *fake = wf_mesh_new_fake(1, sizes, me, names);
 
-    WT_ALL(train(&real, w.mesh, weft_memory_of) == WEFT_OK);
+    WT_ALL(train(&real, w->mesh, weft_memory_of) == WEFT_OK);
     WT_ALL(train_meta(&planned, fake) == WEFT_OK);
     WT_ALL(memcmp(real.counts, planned.counts, sizeof real.counts) == 0);
     WT_ALL(memcmp(real.bytes, planned.bytes, sizeof real.bytes) == 0);
     weft_mesh_release(fake);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "meta"); }

@@ -71,24 +71,19 @@ static weft_status shard_rows(weft_module *m, weft_mesh *mesh, void *payload)
 }
 
 /* API-09, API-10: 20 layers of 20, and widths that do not divide. */
-WT_TEST(distribute_module__shards_what_it_is_told_and_replicates_the_rest)
+WT_TEST_TIMES_IN_WORLD(distribute_module__shards_what_it_is_told_and_replicates_the_rest, w, i, 9)
 {
     static const int64_t widths[] = {20, 7, 3};
     static bool (*const told[])(int) = {all_of_them, none_of_them, first_and_eighth};
 
-    for (int i = 0; i < 9; i++) {
-        struct wt_world w = wt_world_open();
-        bool (*sharded)(int) = told[i % 3];
-        weft_module *m = chain(20, widths[i / 3]);
+    bool (*sharded)(int) = told[i % 3];
+    weft_module *m = chain(20, widths[i / 3]);
 
-        WT_EQ(
-            weft_distribute_module(m, w.mesh, i % 3 == 1 ? NULL : shard_rows, NULL, NULL, &sharded),
-            WEFT_OK);
-        WT_ALL(all_placed(m, 20, sharded));
-        WT_STILL(&w);
-        weft_module_release(m);
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_distribute_module(m, w->mesh, i % 3 == 1 ? NULL : shard_rows, NULL, NULL, &sharded),
+          WEFT_OK);
+    WT_ALL(all_placed(m, 20, sharded));
+    WT_STILL(w);
+    weft_module_release(m);
 }
 
 /* ---- hooks ---- */
@@ -111,69 +106,56 @@ static weft_tensor *unwrap(weft_module *m, weft_tensor *output, weft_mesh *mesh,
 }
 
 /* API-11: a replicated layer on this rank's rows is the plain layer on them. */
-WT_TEST(distribute_module__hooks_wrap_the_input_and_unwrap_the_output)
+WT_TEST_TIMES_IN_WORLD(distribute_module__hooks_wrap_the_input_and_unwrap_the_output, w, i, 3)
 {
     static const int64_t sizes[][2] = {{5, 20}, {1, 7}, {4, 8}};
+    weft_module *plain, *m;
+    weft_tensor *x = weft_full(WEFT_F32, 2, sizes[i], 0.25 + wt_rank()), *y;
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *plain, *m;
-        weft_tensor *x = weft_full(WEFT_F32, 2, sizes[i], 0.25 + wt_rank()), *y;
-
-        weft_manual_seed(7);
-        plain = chain(1, sizes[i][1]);
-        weft_manual_seed(7);
-        m = chain(1, sizes[i][1]);
-        WT_EQ(weft_distribute_module(m, w.mesh, NULL, wrap_rows, unwrap, (void *)rows), WEFT_OK);
-        y = weft_call(m, x);
-        WT_ALL(weft_tensor_mesh(y) == NULL);
-        WT_ALL(wt_near_tensors(y, weft_call(plain, x), WT_WITHIN(1e-6)));
-        WT_STILL(&w);
-        weft_module_release(m);
-        weft_module_release(plain);
-        wt_world_close(&w);
-    }
+    weft_manual_seed(7);
+    plain = chain(1, sizes[i][1]);
+    weft_manual_seed(7);
+    m = chain(1, sizes[i][1]);
+    WT_EQ(weft_distribute_module(m, w->mesh, NULL, wrap_rows, unwrap, (void *)rows), WEFT_OK);
+    y = weft_call(m, x);
+    WT_ALL(weft_tensor_mesh(y) == NULL);
+    WT_ALL(wt_near_tensors(y, weft_call(plain, x), WT_WITHIN(1e-6)));
+    WT_STILL(w);
+    WT_RELEASE(weft_module_release, m, plain);
 }
 
 /* API-12 */
-WT_TEST(distribute_module__replicated_input_gives_replicated_gradients)
+WT_TEST_TIMES_IN_WORLD(distribute_module__replicated_input_gives_replicated_gradients, w, i, 2)
 {
     static const int64_t widths[] = {10, 3};
+    weft_module *m = chain(10, widths[i]);
+    weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){4, widths[i]}, 0.5), *g;
 
-    for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *m = chain(10, widths[i]);
-        weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){4, widths[i]}, 0.5), *g;
-
-        WT_EQ(weft_distribute_module(m, w.mesh, NULL, wrap_rows, NULL, (void *)whole), WEFT_OK);
-        WT_ALL(weft_backward(weft_sum_all(weft_call(m, x))) == WEFT_OK);
-        g = weft_grad(parameter(m, 0, "weight"));
-        WT_ALL(g && weft_tensor_mesh(g) == w.mesh && wt_is_placed(g, "R"));
-        WT_STILL(&w);
-        weft_module_release(m);
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_distribute_module(m, w->mesh, NULL, wrap_rows, NULL, (void *)whole), WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(weft_call(m, x))) == WEFT_OK);
+    g = weft_grad(parameter(m, 0, "weight"));
+    WT_ALL(g && weft_tensor_mesh(g) == w->mesh && wt_is_placed(g, "R"));
+    WT_STILL(w);
+    weft_module_release(m);
 }
 
 /* API-16: refused, and nothing has changed. */
-WT_TEST(distribute_module__is_called_once)
+WT_TEST_IN_WORLD(distribute_module__is_called_once, w)
 {
-    struct wt_world w = wt_world_open();
     bool (*sharded)(int) = first_and_eighth, (*other)(int) = all_of_them;
     weft_module *m = chain(10, 6);
     weft_tensor *before[20], *x = weft_full(WEFT_F32, 2, (int64_t[]){2, 6}, 1), *y;
 
-    WT_EQ(weft_distribute_module(m, w.mesh, shard_rows, NULL, NULL, &sharded), WEFT_OK);
+    WT_EQ(weft_distribute_module(m, w->mesh, shard_rows, NULL, NULL, &sharded), WEFT_OK);
     for (int i = 0; i < 20; i++) before[i] = parameter(m, i / 2, i % 2 ? "weight" : "bias");
-    WT_EQ(weft_distribute_module(m, w.mesh, shard_rows, wrap_rows, unwrap, &other), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "distributed before");
+    WT_FAILS(weft_distribute_module(m, w->mesh, shard_rows, wrap_rows, unwrap, &other),
+             WEFT_ERR_STATE, "distributed before");
     for (int i = 0; i < 20; i++)
         WT_ALL(parameter(m, i / 2, i % 2 ? "weight" : "bias") == before[i]);
     WT_ALL(all_placed(m, 10, sharded));
-    y = weft_call(m, weft_distribute_tensor(x, w.mesh, whole, -1)); /* no hook was added */
-    WT_ALL(y && weft_tensor_mesh(y) == w.mesh);
+    y = weft_call(m, weft_distribute_tensor(x, w->mesh, whole, -1)); /* no hook was added */
+    WT_ALL(y && weft_tensor_mesh(y) == w->mesh);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* ---- without elements ---- */
@@ -203,24 +185,19 @@ static weft_module *meta_chain(int layers, int64_t width)
 }
 
 /* API-15 */
-WT_TEST(meta_module__gets_its_elements_from_the_partition_function)
+WT_TEST_TIMES_IN_WORLD(meta_module__gets_its_elements_from_the_partition_function, w, i, 3)
 {
     static const int64_t widths[] = {8, 5, 1};
+    weft_module *m = meta_chain(3, widths[i]);
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *m = meta_chain(3, widths[i]);
-
-        WT_ALL(weft_tensor_device(parameter(m, 1, "weight")) == WEFT_META);
-        WT_EQ(weft_distribute_module(m, w.mesh, materialize_rows, NULL, NULL, NULL), WEFT_OK);
-        WT_ALL(all_placed(m, 3, all_of_them));
-        for (int l = 0; l < 3; l++)
-            WT_ALL(weft_tensor_device(parameter(m, l, "weight")) == WEFT_CPU &&
-                   weft_tensor_device(parameter(m, l, "bias")) == WEFT_CPU);
-        WT_STILL(&w);
-        weft_module_release(m);
-        wt_world_close(&w);
-    }
+    WT_ALL(weft_tensor_device(parameter(m, 1, "weight")) == WEFT_META);
+    WT_EQ(weft_distribute_module(m, w->mesh, materialize_rows, NULL, NULL, NULL), WEFT_OK);
+    WT_ALL(all_placed(m, 3, all_of_them));
+    for (int l = 0; l < 3; l++)
+        WT_ALL(weft_tensor_device(parameter(m, l, "weight")) == WEFT_CPU &&
+               weft_tensor_device(parameter(m, l, "bias")) == WEFT_CPU);
+    WT_STILL(w);
+    weft_module_release(m);
 }
 
 static weft_gpt_config small_gpt(void)
@@ -259,9 +236,8 @@ static weft_status compare(weft_module *m, const char *name, weft_tensor *t, voi
 
 /* Spread first, filled afterwards: the bits of the model that was made in one piece, and the same
  * numbers drawn next. */
-WT_TEST(meta_module__materialized_equals_the_one_made_directly)
+WT_TEST_IN_WORLD(meta_module__materialized_equals_the_one_made_directly, w)
 {
-    struct wt_world w = wt_world_open();
     weft_device before;
     weft_module *direct, *m;
     struct comparison c = {.equal = true};
@@ -276,19 +252,17 @@ WT_TEST(meta_module__materialized_equals_the_one_made_directly)
     WT_ALL(weft_memory_simulated(WEFT_MEMORY_WEIGHTS).live > planned.live);
     weft_set_requires_grad(weft_module_parameter(m, "norm_f.weight"), false);
     weft_set_requires_grad(weft_module_parameter(direct, "norm_f.weight"), false);
-    WT_EQ(weft_parallelize_module(m, w.mesh, gpt_plan), WEFT_OK);
+    WT_EQ(weft_parallelize_module(m, w->mesh, gpt_plan), WEFT_OK);
     weft_uniform_(wt_constant(3, 3, 0), 0, 1, NULL);
     WT_EQ(weft_module_materialize(m, WEFT_CPU), WEFT_OK);
     WT_EQ(weft_memory_simulated(WEFT_MEMORY_WEIGHTS).live, planned.live);
-    WT_STILL(&w);
+    WT_STILL(w);
     c.other = direct;
     WT_EQ(weft_module_each_parameter(m, compare, &c), WEFT_OK);
     WT_ALL(c.equal && c.count == weft_module_parameter_count(direct));
     WT_ALL(weft_module_materialize(m, WEFT_META) != WEFT_OK);
     WT_FAILED(WEFT_ERR_ARG, "materialize");
-    weft_module_release(m);
-    weft_module_release(direct);
-    wt_world_close(&w);
+    WT_RELEASE(weft_module_release, m, direct);
 }
 
 /* ---- a model that is made without elements trains as the other ---- */
@@ -336,77 +310,64 @@ static bool near_outputs(weft_module *m, weft_module *direct, weft_tensor *x)
 }
 
 /* DT-03: lr 0.1 kills every unit, 0.001 does not; also a hidden width that does not divide. */
-WT_TEST(meta_module__trains_as_the_one_made_directly)
+WT_TEST_TIMES_IN_WORLD(meta_module__trains_as_the_one_made_directly, w, i, 3)
 {
     static const int64_t hidden[] = {1024, 1024, 37};
     static const double rates[] = {0.1, 0.001, 0.001};
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_module *m = two_layers(hidden[i]), *direct;
+    weft_tensor *x, *next;
 
-    for (int i = 0; i < 3; i++) {
-        struct wt_world w = wt_world_open();
-        weft_device before = weft_set_default_device(WEFT_META);
-        weft_module *m = two_layers(hidden[i]), *direct;
-        weft_tensor *x, *next;
+    weft_set_default_device(before);
+    direct = two_layers(hidden[i]);
+    x = wt_whole(WEFT_F32, 0, 20, 5);
+    next = wt_whole(WEFT_F32, 1, 20, 5);
+    WT_EQ(weft_parallelize_module(m, w->mesh, two_plan), WEFT_OK);
+    WT_EQ(weft_module_materialize(m, WEFT_CPU), WEFT_OK);
+    set_values(m);
+    set_values(direct);
+    WT_ALL(near_outputs(m, direct, x));
+    WT_EQ(train_once(m, x, rates[i]), WEFT_OK);
+    WT_EQ(train_once(direct, x, rates[i]), WEFT_OK);
+    WT_ALL(near_outputs(m, direct, next));
+    if (i == 0) {
+        weft_tensor *dead = weft_full(WEFT_F32, 2, (int64_t[]){20, 4}, -0.8);
 
-        weft_set_default_device(before);
-        direct = two_layers(hidden[i]);
-        x = wt_whole(WEFT_F32, 0, 20, 5);
-        next = wt_whole(WEFT_F32, 1, 20, 5);
-        WT_EQ(weft_parallelize_module(m, w.mesh, two_plan), WEFT_OK);
-        WT_EQ(weft_module_materialize(m, WEFT_CPU), WEFT_OK);
-        set_values(m);
-        set_values(direct);
-        WT_ALL(near_outputs(m, direct, x));
-        WT_EQ(train_once(m, x, rates[i]), WEFT_OK);
-        WT_EQ(train_once(direct, x, rates[i]), WEFT_OK);
-        WT_ALL(near_outputs(m, direct, next));
-        if (i == 0) {
-            weft_tensor *dead = weft_full(WEFT_F32, 2, (int64_t[]){20, 4}, -0.8);
-
-            WT_ALL(wt_near_tensors(weft_call(m, next), dead, WT_WITHIN(1e-5)));
-        }
-        weft_module_release(m);
-        weft_module_release(direct);
-        wt_world_close(&w);
+        WT_ALL(wt_near_tensors(weft_call(m, next), dead, WT_WITHIN(1e-5)));
     }
+    WT_RELEASE(weft_module_release, m, direct);
 }
 
 /* ---- another dtype ---- */
 
 /* API-14: there is no autocast (docs/decisions/0007). */
-WT_TEST(cast__changes_global_and_local_dtype)
+WT_TEST_TIMES_IN_WORLD(cast__changes_global_and_local_dtype, w, i, 2)
 {
     static const int64_t widths[] = {8, 5};
+    weft_tensor *t = wt_spread(w, wt_constant(4, widths[i], 1.25), "R"), *y;
+    weft_module *m = chain(2, widths[i]);
+    bool (*sharded)(int) = all_of_them;
 
-    for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
-        weft_tensor *t = wt_spread(&w, wt_constant(4, widths[i], 1.25), "R"), *y;
-        weft_module *m = chain(2, widths[i]);
-        bool (*sharded)(int) = all_of_them;
-
-        t = weft_cast(t, WEFT_BF16);
-        WT_EQ(weft_tensor_dtype(t), WEFT_BF16);
-        WT_EQ(weft_tensor_dtype(weft_to_local(t, NULL)), WEFT_BF16);
-        WT_ALL(wt_is_placed(t, "R") && wt_is_all(t, 1.25));
-        WT_EQ(weft_distribute_module(m, w.mesh, shard_rows, NULL, NULL, &sharded), WEFT_OK);
-        WT_EQ(weft_module_cast(m, WEFT_BF16), WEFT_OK);
-        WT_ALL(all_placed(m, 2, all_of_them));
-        for (int l = 0; l < 2; l++) {
-            WT_EQ(weft_tensor_dtype(parameter(m, l, "weight")), WEFT_BF16);
-            WT_EQ(weft_tensor_dtype(weft_to_local(parameter(m, l, "bias"), NULL)), WEFT_BF16);
-        }
-        y = weft_call(m, t);
-        WT_EQ(weft_tensor_dtype(y), WEFT_BF16);
-        WT_EQ(weft_module_cast(m, WEFT_I32), WEFT_ERR_DTYPE);
-        WT_FAILED(WEFT_ERR_DTYPE, "cannot be i32");
-        WT_EQ(weft_tensor_dtype(parameter(m, 0, "weight")), WEFT_BF16);
-        weft_module_release(m);
-        wt_world_close(&w);
+    t = weft_cast(t, WEFT_BF16);
+    WT_EQ(weft_tensor_dtype(t), WEFT_BF16);
+    WT_EQ(weft_tensor_dtype(weft_to_local(t, NULL)), WEFT_BF16);
+    WT_ALL(wt_is_placed(t, "R") && wt_is_all(t, 1.25));
+    WT_EQ(weft_distribute_module(m, w->mesh, shard_rows, NULL, NULL, &sharded), WEFT_OK);
+    WT_EQ(weft_module_cast(m, WEFT_BF16), WEFT_OK);
+    WT_ALL(all_placed(m, 2, all_of_them));
+    for (int l = 0; l < 2; l++) {
+        WT_EQ(weft_tensor_dtype(parameter(m, l, "weight")), WEFT_BF16);
+        WT_EQ(weft_tensor_dtype(weft_to_local(parameter(m, l, "bias"), NULL)), WEFT_BF16);
     }
+    y = weft_call(m, t);
+    WT_EQ(weft_tensor_dtype(y), WEFT_BF16);
+    WT_FAILS(weft_module_cast(m, WEFT_I32), WEFT_ERR_DTYPE, "cannot be i32");
+    WT_EQ(weft_tensor_dtype(parameter(m, 0, "weight")), WEFT_BF16);
+    weft_module_release(m);
 }
 
-WT_TEST(cast__keeps_shared_parameters_shared)
+WT_TEST_IN_WORLD(cast__keeps_shared_parameters_shared, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *m = chain(2, 4);
 
     WT_EQ(weft_module_set_parameter(weft_module_child(m, "1"), "weight", parameter(m, 0, "weight")),
@@ -416,7 +377,6 @@ WT_TEST(cast__keeps_shared_parameters_shared)
     WT_EQ(weft_tensor_dtype(parameter(m, 0, "weight")), WEFT_F64);
     WT_EQ(weft_module_parameter_count(m), 3);
     weft_module_release(m);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "modules"); }

@@ -8,13 +8,6 @@
 
 #include "support/worlds.h"
 
-static struct wt_world open_grid(void)
-{
-    int rows = wt_ranks() % 2 == 0 ? 2 : 1;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", rows, wt_ranks() / rows);
-}
-
 static bool equal(weft_tensor *a, weft_tensor *b)
 {
     bool is = false;
@@ -50,56 +43,48 @@ static weft_tensor *with_last_changed(weft_tensor *t)
 }
 
 /* trial 4.10 */
-WT_TEST(equal__of_any_two_layouts)
+WT_TEST_TIMES_IN(equal__of_any_two_layouts, w, k, 3, wt_world_open_grid())
 {
     const int64_t rows[] = {12, 5, 1};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, rows[k], 7);
+    weft_tensor *other = with_last_changed(x);
 
-    for (int k = 0; k < 3; k++) {
-        struct wt_world w = open_grid();
-        weft_tensor *x = wt_whole(WEFT_F64, 0, rows[k], 7);
-        weft_tensor *other = with_last_changed(x);
+    for (int i = 0; i < LAYOUTS; i++)
+        for (int j = 0; j < LAYOUTS; j++) {
+            weft_tensor *a = wt_spread(w, x, layouts[i]);
 
-        for (int i = 0; i < LAYOUTS; i++)
-            for (int j = 0; j < LAYOUTS; j++) {
-                weft_tensor *a = wt_spread(&w, x, layouts[i]);
-
-                WT_ALL(equal(a, wt_spread(&w, x, layouts[j])));
-                WT_ALL(!equal(a, wt_spread(&w, other, layouts[j])));
-                WT_ALL(!equal(wt_spread(&w, other, layouts[j]), a));
-            }
-        WT_ALL(equal(wt_spread(&w, x, "S(1),R"), x) && equal(x, wt_spread(&w, x, "R,S(0)")));
-        WT_ALL(!equal(wt_spread(&w, x, "S(1),R"), other) && equal(x, x) && !equal(x, other));
-        wt_world_close(&w);
-    }
+            WT_ALL(equal(a, wt_spread(w, x, layouts[j])));
+            WT_ALL(!equal(a, wt_spread(w, other, layouts[j])));
+            WT_ALL(!equal(wt_spread(w, other, layouts[j]), a));
+        }
+    WT_ALL(equal(wt_spread(w, x, "S(1),R"), x) && equal(x, wt_spread(w, x, "R,S(0)")));
+    WT_ALL(!equal(wt_spread(w, x, "S(1),R"), other) && equal(x, x) && !equal(x, other));
 }
 
 /* trial 4.10: shards that agree are not moved. */
-WT_TEST(equal__compares_shards_where_they_are)
+WT_TEST_IN_WORLD(equal__compares_shards_where_they_are, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = wt_whole(WEFT_F32, 0, 9, 4), *s = wt_spread(&w, x, "S(0)");
-    weft_tensor *p = wt_partial(&w, x, WEFT_SUM);
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 9, 4), *s = wt_spread(w, x, "S(0)");
+    weft_tensor *p = wt_partial(w, x, WEFT_SUM);
 
-    wt_moved(&w, WEFT_COLL_COUNT);
+    wt_moved(w, WEFT_COLL_COUNT);
     WT_ALL(equal(s, s));
-    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
-    WT_ALL(equal(s, wt_spread(&w, x, "R")));
-    WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 1);
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
+    WT_ALL(equal(s, wt_spread(w, x, "R")));
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
     WT_ALL(close_to(p, weft_mul_scalar(x, wt_ranks()), (weft_allclose_options){0}));
     WT_ALL(close_to(weft_mul_scalar(s, wt_ranks()), p, (weft_allclose_options){0}));
     WT_ALL(weft_tensor_placement(p, 0).kind == WEFT_KIND_PARTIAL);
-    wt_world_close(&w);
 }
 
 /* trial 4.10: as torch.equal and torch.allclose. */
-WT_TEST(equal__follows_the_rules_of_numbers)
+WT_TEST_IN_WORLD(equal__follows_the_rules_of_numbers, w)
 {
     const double nan_here[] = {1, NAN}, inf_here[] = {1, INFINITY}, zeros[] = {1, 0.0},
                  negative[] = {1, -0.0}, near[] = {1 + 1e-7, 0};
     const int64_t two = 2, big[] = {(1LL << 60) + 1, 0}, bigger[] = {(1LL << 60) + 2, 0};
-    struct wt_world w = wt_world_open();
-    weft_tensor *nan = wt_spread(&w, weft_from_data(WEFT_F64, 1, &two, nan_here), "S(0)");
-    weft_tensor *inf = wt_spread(&w, weft_from_data(WEFT_F64, 1, &two, inf_here), "S(0)");
+    weft_tensor *nan = wt_spread(w, weft_from_data(WEFT_F64, 1, &two, nan_here), "S(0)");
+    weft_tensor *inf = wt_spread(w, weft_from_data(WEFT_F64, 1, &two, inf_here), "S(0)");
     weft_tensor *zero = weft_from_data(WEFT_F64, 1, &two, zeros);
     weft_tensor *minus = weft_from_data(WEFT_F64, 1, &two, negative);
     weft_tensor *most = weft_from_data(WEFT_F64, 1, &two, near);
@@ -124,44 +109,39 @@ WT_TEST(equal__follows_the_rules_of_numbers)
     WT_ALL(weft_allclose(&is, nan, weft_full(WEFT_F64, 1, (int64_t[]){3}, 1),
                          (weft_allclose_options){0}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "sizes 2 and 3");
-    wt_world_close(&w);
 }
 
 /* trial 4.10 */
-WT_TEST(gradient__is_seen_to_be_partial)
+WT_TEST_IN_WORLD(gradient__is_seen_to_be_partial, w)
 {
-    struct wt_world w = wt_world_open();
-    weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F64, 0, 8, 3), "S(0)");
-    weft_tensor *weight = wt_spread(&w, wt_whole(WEFT_F64, 1, 4, 3), "R");
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F64, 0, 8, 3), "S(0)");
+    weft_tensor *weight = wt_spread(w, wt_whole(WEFT_F64, 1, 4, 3), "R");
 
     WT_ALL(!weft_grad_is_partial(weight) && weft_set_requires_grad(weight, true));
     WT_EQ(weft_backward(weft_sum_all(weft_linear(x, weight, NULL, 1))), WEFT_OK);
-    wt_moved(&w, WEFT_COLL_COUNT);
+    wt_moved(w, WEFT_COLL_COUNT);
     WT_ALL(weft_grad_is_partial(weight) || wt_ranks() == 1);
-    WT_STILL(&w);
+    WT_STILL(w);
     WT_ALL(weft_grad(weight) && !weft_grad_is_partial(weight));
-    wt_world_close(&w);
 }
 
 /* trial 4.10 */
-WT_TEST(order__is_seen_to_be_the_default)
+WT_TEST_IN(order__is_seen_to_be_the_default, w, wt_world_open_grid())
 {
     static const struct {
         const char *text;
         bool is;
     } cases[] = {{"S(0),S(0)", true},        {"S(1),S(0)", true},       {"R,P", true},
                  {"S(0)[1],S(0)[0]", false}, {"S(0)[0],S(0)[1]", true}, {"SS(0,2),S(0)", false}};
-    struct wt_world w = open_grid();
 
     for (int i = 0; i < 6; i++) {
         weft_placement p[2];
         weft_layout layout;
 
-        WT_EQ(weft_placements_on(p, w.mesh, cases[i].text), WEFT_OK);
-        WT_EQ(weft_layout_make(&layout, w.mesh, p, 2, 2, (int64_t[]){16, 16}), WEFT_OK);
+        WT_EQ(weft_placements_on(p, w->mesh, cases[i].text), WEFT_OK);
+        WT_EQ(weft_layout_make(&layout, w->mesh, p, 2, 2, (int64_t[]){16, 16}), WEFT_OK);
         WT_EQ(weft_layout_has_default_order(&layout), cases[i].is);
     }
-    wt_world_close(&w);
 }
 
 static bool exchanges(struct wt_world *w)
@@ -170,35 +150,29 @@ static bool exchanges(struct wt_world *w)
 }
 
 /* trial 4.10: what is told is what the ledger then counts, and nothing is sent for it. */
-WT_TEST(redistribution__tells_its_cost)
+WT_TEST_TIMES_IN(redistribution__tells_its_cost, w, i, 6, wt_world_open_grid())
 {
     static const char *const moves[][2] = {{"S(0),R", "R,R"},       {"S(0),S(0)", "R,R"},
                                            {"S(0),S(1)", "S(1),R"}, {"R,S(0)", "R,S(1)"},
                                            {"R,R", "S(0),S(1)"},    {"S(1),S(0)", "S(0),S(1)"}};
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 48, 96), moves[i][0]);
+    weft_redistribution_cost cost, uneven;
+    weft_placement to[2];
+    weft_ledger_sum sum;
 
-    for (int i = 0; i < 6; i++) {
-        struct wt_world w = open_grid();
-        weft_tensor *x = wt_spread(&w, wt_whole(WEFT_F32, 0, 48, 96), moves[i][0]);
-        weft_redistribution_cost cost, uneven;
-        weft_placement to[2];
-        weft_ledger_sum sum;
-
-        WT_EQ(weft_placements_on(to, w.mesh, moves[i][1]), WEFT_OK);
-        WT_EQ(weft_redistribute_cost(&cost, x, to), WEFT_OK);
-        WT_EQ(weft_redistribute_cost(&uneven,
-                                     wt_spread(&w, wt_whole(WEFT_F32, 0, 5, 7), moves[i][0]), to),
-              WEFT_OK);
-        WT_STILL(&w);
-        WT_ALL(wt_to(x, moves[i][1]) != NULL);
-        sum = weft_ledger_total(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
-        wt_note("%s to %s: %d collectives and %lld bytes, not %lld and %lld", moves[i][0],
-                moves[i][1], cost.collectives, (long long)cost.bytes, (long long)sum.count,
-                (long long)sum.sent);
-        WT_EQ(cost.collectives, sum.count);
-        WT_ALL(cost.bytes == sum.sent || (cost.bytes > 0 && exchanges(&w)));
-        WT_ALL((cost.microseconds > 1) == (sum.count > 0));
-        wt_world_close(&w);
-    }
+    WT_EQ(weft_placements_on(to, w->mesh, moves[i][1]), WEFT_OK);
+    WT_EQ(weft_redistribute_cost(&cost, x, to), WEFT_OK);
+    WT_EQ(
+        weft_redistribute_cost(&uneven, wt_spread(w, wt_whole(WEFT_F32, 0, 5, 7), moves[i][0]), to),
+        WEFT_OK);
+    WT_STILL(w);
+    WT_ALL(wt_to(x, moves[i][1]) != NULL);
+    sum = weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
+    wt_note("%s to %s: %d collectives and %lld bytes, not %lld and %lld", moves[i][0], moves[i][1],
+            cost.collectives, (long long)cost.bytes, (long long)sum.count, (long long)sum.sent);
+    WT_EQ(cost.collectives, sum.count);
+    WT_ALL(cost.bytes == sum.sent || (cost.bytes > 0 && exchanges(w)));
+    WT_ALL((cost.microseconds > 1) == (sum.count > 0));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "seen"); }
