@@ -39,6 +39,7 @@ WT_TEST_TIMES_IN_WORLD(registered__without_a_rule_it_is_refused, w, i, 2)
     weft_tensor *x = wt_whole(WEFT_F32, 0, n, 3);
     weft_argument spread = weft_tensor_argument(wt_spread(w, x, "S(0)"));
     weft_argument plain = weft_tensor_argument(x);
+    int64_t before;
 
     WT_ALL(door_run(op, 1, &spread) && door_run(op, 1, &spread));
     WT_ALL(weft_unregister_rule("lonely") == WEFT_OK);
@@ -47,7 +48,9 @@ WT_TEST_TIMES_IN_WORLD(registered__without_a_rule_it_is_refused, w, i, 2)
     WT_ALL(door_run(op, 1, &plain) != NULL);
     WT_ALL(weft_register_rule("lonely", door_every_dim, NULL) == WEFT_OK);
     WT_ALL(door_run(op, 1, &spread) != NULL);
+    before = weft_plan_cache_statistics().plan_entries;
     WT_ALL(weft_unregister_op("lonely") == WEFT_OK);
+    WT_ALL(weft_plan_cache_statistics().plan_entries < before); /* its plans are gone */
     WT_ALL(!door_run(op, 1, &spread));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "lonely does not have a sharding strategy registered");
     WT_STILL(w);

@@ -269,4 +269,22 @@ WT_TEST(collectives__name_no_empty_module)
     WT_ALL(!strcmp(text, "all-reduce sum of 6 f32 on axis tp for matmul in module blocks.0"));
 }
 
+/* Terms of a maximum are none of a sum; the axis is named, not the first one. */
+WT_TEST(types__of_another_reduction_name_their_axis)
+{
+    struct wt_world w = wt_world_open_mesh("dp=1,tp=%d", wt_ranks());
+    weft_tensor *whole = wt_whole(WEFT_F32, 0, 2, 3), *maximum;
+
+    maximum = weft_to_local(
+        weft_from_local(whole, w.mesh, weft_placements(w.mesh, "R,P(max)"), NULL), NULL);
+    WT_ALL(maximum != NULL);
+    if (wt_ranks() > 1) { /* alone, a rank holds the value itself */
+        WT_ALL(!weft_from_local(maximum, w.mesh, weft_placements(w.mesh, "R,P"), NULL));
+        WT_FAILED(WEFT_ERR_LAYOUT, "input 0, f32[2,3] {-,P(max)}");
+        WT_ALL(!weft_from_local(maximum, w.mesh, weft_placements(w.mesh, "R,P"), NULL));
+        WT_FAILED(WEFT_ERR_LAYOUT, "on axis tp ranks hold terms of another reduction");
+    }
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv) { return wt_main(argc, argv, "messages"); }

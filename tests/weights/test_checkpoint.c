@@ -530,4 +530,40 @@ WT_TEST_IN_WORLD(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one
     weft_state_release(state);
 }
 
+WT_TEST(refused__a_number_that_the_dtype_cannot_hold)
+{
+    struct wt_world w = wt_world_open();
+    int64_t n = 3;
+    weft_state *state;
+
+    save_one(wt_scratch("wide"), weft_from_data(WEFT_I64, 1, &n, (int64_t[]){1, 2, 1ll << 40}));
+    state = state_of("t", weft_full(WEFT_I32, 1, &n, 0));
+    WT_EQ(weft_checkpoint_load(wt_scratch("wide"), state), WEFT_ERR_DTYPE);
+    WT_FAILED(WEFT_ERR_DTYPE, "'t': a number does not fit i32");
+    weft_state_release(state);
+    wt_world_close(&w);
+}
+
+/* Names begin at the module that is saved, wherever it stands in a tree. */
+WT_TEST(saved__a_child_module_is_loaded_as_a_module_of_its_own)
+{
+    struct wt_world w = wt_world_open();
+    weft_module *child = weft_linear_new((weft_linear_config){.in = {3}, .out = {2}});
+    weft_module *alone = weft_linear_new((weft_linear_config){.in = {3}, .out = {2}});
+    weft_module *tree = weft_sequential_new();
+    weft_state *states[] = {weft_state_new(), weft_state_new()};
+
+    WT_EQ(weft_module_add_child(tree, "first", child), WEFT_OK);
+    WT_EQ(weft_state_add_module(states[0], "model", child), WEFT_OK);
+    WT_EQ(weft_state_add_module(states[1], "model", alone), WEFT_OK);
+    WT_EQ(weft_checkpoint_save(wt_scratch("child"), states[0]), WEFT_OK);
+    WT_EQ(weft_checkpoint_load(wt_scratch("child"), states[1]), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_module_parameter(alone, "weight"),
+                           weft_module_parameter(child, "weight"), WT_EXACT));
+    for (int i = 0; i < 2; i++) weft_state_release(states[i]);
+    weft_module_release(tree);
+    weft_module_release(alone);
+    wt_world_close(&w);
+}
+
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "checkpoint")); }
