@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int64_t door_numel(const weft_op_shard *p)
+int64_t shard_numel(const weft_op_shard *p)
 {
     int64_t n = 1;
 
@@ -12,7 +12,7 @@ int64_t door_numel(const weft_op_shard *p)
 }
 
 /* The element with this row-major index in the part. */
-float *door_at(const weft_op_shard *p, int64_t index)
+float *shard_element(const weft_op_shard *p, int64_t index)
 {
     int64_t place = 0;
 
@@ -23,7 +23,7 @@ float *door_at(const weft_op_shard *p, int64_t index)
     return (float *)p->data + place;
 }
 
-weft_status door_like_first(weft_op_info *info, void *payload)
+weft_status shape_like_first(weft_op_info *info, void *payload)
 {
     (void)payload;
     for (int i = 1; i < info->n_in; i++)
@@ -35,20 +35,20 @@ weft_status door_like_first(weft_op_info *info, void *payload)
 }
 
 /* Sum of all inputs, times the first number if there is one. */
-void door_sum_inputs(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
-                     const double *numbers, void *payload)
+void kernel_sum(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
+                const double *numbers, void *payload)
 {
     (void)payload;
-    for (int64_t e = 0; e < door_numel(&out[0]); e++) {
+    for (int64_t e = 0; e < shard_numel(&out[0]); e++) {
         double sum = 0;
 
         for (int i = 0; i < info->n_in; i++)
-            if (in[i].data) sum += *door_at(&in[i], e);
-        *door_at(&out[0], e) = (float)(numbers[0] != 0 ? sum * numbers[0] : sum);
+            if (in[i].data) sum += *shard_element(&in[i], e);
+        *shard_element(&out[0], e) = (float)(numbers[0] != 0 ? sum * numbers[0] : sum);
     }
 }
 
-weft_status door_nothing_more(const weft_op_info *info, weft_rule *rule, void *payload)
+weft_status rule_replicated_only(const weft_op_info *info, weft_rule *rule, void *payload)
 {
     (void)info;
     (void)rule;
@@ -57,7 +57,7 @@ weft_status door_nothing_more(const weft_op_info *info, weft_rule *rule, void *p
 }
 
 /* Any dim, the same for all operands. */
-weft_status door_every_dim(const weft_op_info *info, weft_rule *rule, void *payload)
+weft_status rule_any_dim(const weft_op_info *info, weft_rule *rule, void *payload)
 {
     (void)payload;
     for (int d = 0; d < info->in[0].ndim; d++) {
@@ -70,16 +70,13 @@ weft_status door_every_dim(const weft_op_info *info, weft_rule *rule, void *payl
     return WEFT_OK;
 }
 
-weft_op_spec door_sum_spec(const char *name, weft_rule_function *rule)
+weft_op_spec sum_op_spec(const char *name, weft_rule_function *rule)
 {
-    return (weft_op_spec){.name = name,
-                          .n_out = 1,
-                          .shape = door_like_first,
-                          .rule = rule,
-                          .kernel = door_sum_inputs};
+    return (weft_op_spec){
+        .name = name, .n_out = 1, .shape = shape_like_first, .rule = rule, .kernel = kernel_sum};
 }
 
-weft_tensor *door_run(int op, int n, const weft_argument *arguments)
+weft_tensor *call_op(int op, int n, const weft_argument *arguments)
 {
     weft_tensor *out[WEFT_OP_OUTPUTS];
 

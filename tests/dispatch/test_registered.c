@@ -9,7 +9,7 @@
 WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid())
 {
     const int64_t shapes[][3] = {{8, 16, 8}, {3, 5, 2}};
-    weft_op_spec spec = door_sum_spec("listed", door_nothing_more);
+    weft_op_spec spec = sum_op_spec("listed", rule_replicated_only);
     int op = weft_register_op(&spec);
     weft_tensor *whole[5], *spread[5], *sum;
     static const char *const placements[] = {"S(0),S(1)", "S(1),S(1)", "S(1),S(1)", "S(1),S(1)",
@@ -25,8 +25,8 @@ WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid
     arguments[2] = weft_tensor_argument(spread[4]);
     sum = whole[0];
     for (int i = 1; i < 5; i++) sum = weft_add(sum, whole[i]);
-    WT_ALL(wt_is_placed(door_run(op, 3, arguments), "R,R"));
-    WT_ALL(wt_near_tensors(door_run(op, 3, arguments), sum, WT_WITHIN(1e-5)));
+    WT_ALL(wt_is_placed(call_op(op, 3, arguments), "R,R"));
+    WT_ALL(wt_near_tensors(call_op(op, 3, arguments), sum, WT_WITHIN(1e-5)));
     WT_ALL(weft_unregister_op("listed") == WEFT_OK);
 }
 
@@ -34,24 +34,24 @@ WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid
 WT_TEST_TIMES_IN_WORLD(registered__without_a_rule_it_is_refused, w, i, 2)
 {
     int64_t n = 4 + 3 * i;
-    weft_op_spec spec = door_sum_spec("lonely", door_every_dim);
+    weft_op_spec spec = sum_op_spec("lonely", rule_any_dim);
     int op = weft_register_op(&spec);
     weft_tensor *x = wt_whole(WEFT_F32, 0, n, 3);
     weft_argument spread = weft_tensor_argument(wt_spread(w, x, "S(0)"));
     weft_argument plain = weft_tensor_argument(x);
     int64_t before;
 
-    WT_ALL(door_run(op, 1, &spread) && door_run(op, 1, &spread));
+    WT_ALL(call_op(op, 1, &spread) && call_op(op, 1, &spread));
     WT_ALL(weft_unregister_rule("lonely") == WEFT_OK);
-    WT_ALL(!door_run(op, 1, &spread));
+    WT_ALL(!call_op(op, 1, &spread));
     WT_FAILED(WEFT_ERR_LAYOUT, "lonely does not have a sharding strategy registered");
-    WT_ALL(door_run(op, 1, &plain) != NULL);
-    WT_ALL(weft_register_rule("lonely", door_every_dim, NULL) == WEFT_OK);
-    WT_ALL(door_run(op, 1, &spread) != NULL);
+    WT_ALL(call_op(op, 1, &plain) != NULL);
+    WT_ALL(weft_register_rule("lonely", rule_any_dim, NULL) == WEFT_OK);
+    WT_ALL(call_op(op, 1, &spread) != NULL);
     before = weft_plan_cache_statistics().plan_entries;
     WT_ALL(weft_unregister_op("lonely") == WEFT_OK);
     WT_ALL(weft_plan_cache_statistics().plan_entries < before); /* its plans are gone */
-    WT_ALL(!door_run(op, 1, &spread));
+    WT_ALL(!call_op(op, 1, &spread));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "lonely does not have a sharding strategy registered");
     WT_STILL(w);
 }
@@ -77,7 +77,7 @@ static weft_status check_inputs(const weft_op_info *info, weft_rule *rule, void 
         if (info->in[i].shape[info->in[i].ndim - 1] != last[i])
             return weft_op_refuse("%s: input %d has %lld columns", info->op, i,
                                   (long long)info->in[i].shape[1]);
-    return door_every_dim(info, rule, NULL);
+    return rule_any_dim(info, rule, NULL);
 }
 
 static void columns(const weft_op_info *info, const weft_op_shard *in, weft_op_shard *out,
@@ -86,8 +86,9 @@ static void columns(const weft_op_info *info, const weft_op_shard *in, weft_op_s
     (void)numbers;
     (void)payload;
     for (int j = 0; j < info->n_out; j++)
-        for (int64_t e = 0; out[j].data && e < door_numel(&out[j]); e++)
-            *door_at(&out[j], e) = *door_at(&in[j % 3], e) + (float)(in[3].shape[1] % 7);
+        for (int64_t e = 0; out[j].data && e < shard_numel(&out[j]); e++)
+            *shard_element(&out[j], e) =
+                *shard_element(&in[j % 3], e) + (float)(in[3].shape[1] % 7);
 }
 
 /* COST-10: one output of four is missing, then two. */
@@ -154,10 +155,10 @@ static void least(const weft_op_info *info, const weft_op_shard *in, weft_op_sha
         int64_t best = 0;
 
         for (int64_t c = 1; c < in[0].shape[1]; c++)
-            if (*door_at(&in[0], r * in[0].shape[1] + c) <
-                *door_at(&in[0], r * in[0].shape[1] + best))
+            if (*shard_element(&in[0], r * in[0].shape[1] + c) <
+                *shard_element(&in[0], r * in[0].shape[1] + best))
                 best = c;
-        *door_at(&out[0], r) = *door_at(&in[0], r * in[0].shape[1] + best);
+        *shard_element(&out[0], r) = *shard_element(&in[0], r * in[0].shape[1] + best);
         ((int64_t *)out[1].data)[r] = best;
     }
 }
@@ -169,7 +170,7 @@ WT_TEST_TIMES_IN_WORLD(registered__several_outputs_are_all_distributed, w, k, 2)
     weft_op_spec spec = {.name = "least",
                          .n_out = 2,
                          .shape = values_and_indices,
-                         .rule = door_nothing_more,
+                         .rule = rule_replicated_only,
                          .kernel = least};
     int op = weft_register_op(&spec);
     weft_tensor *x = wt_whole(WEFT_F32, 0, rows[k], 6), *plain[2], *out[2];
@@ -191,7 +192,7 @@ WT_TEST_TIMES_IN_WORLD(registered__several_outputs_are_all_distributed, w, k, 2)
 WT_TEST_TIMES_IN_WORLD(registered__arguments_need_not_be_tensors, w, i, 2)
 {
     int64_t n = 3 + 5 * i;
-    weft_op_spec spec = door_sum_spec("told", door_every_dim);
+    weft_op_spec spec = sum_op_spec("told", rule_any_dim);
     int op = weft_register_op(&spec);
     weft_tensor *whole = wt_whole(WEFT_F32, 0, n, 4), *x = wt_spread(w, whole, "S(0)");
     weft_argument a[] = {weft_text_argument("sum"), weft_tensor_argument(x),
@@ -199,17 +200,17 @@ WT_TEST_TIMES_IN_WORLD(registered__arguments_need_not_be_tensors, w, i, 2)
                          weft_number_argument(1)};
     weft_plan_cache_stats before;
 
-    WT_ALL(wt_near_tensors(door_run(op, 5, a), whole, WT_EXACT));
-    WT_ALL(wt_is_placed(door_run(op, 5, a), "S(0)"));
+    WT_ALL(wt_near_tensors(call_op(op, 5, a), whole, WT_EXACT));
+    WT_ALL(wt_is_placed(call_op(op, 5, a), "S(0)"));
     before = weft_plan_cache_statistics();
     a[4].number = 2;
-    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_ALL(call_op(op, 5, a) != NULL);
     WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses);
     a[0].text = "other";
-    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_ALL(call_op(op, 5, a) != NULL);
     WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 1);
     a[3].integer = 4;
-    WT_ALL(door_run(op, 5, a) != NULL);
+    WT_ALL(call_op(op, 5, a) != NULL);
     WT_EQ(weft_plan_cache_statistics().plan_misses, before.plan_misses + 2);
     WT_ALL(weft_unregister_op("told") == WEFT_OK);
 }
@@ -225,7 +226,7 @@ static weft_status counted(weft_op_info *info, void *payload)
 /* No tensor at all: the result is plain. And a tensor without elements: no kernel runs. */
 WT_TEST_IN_WORLD(registered__without_tensors_or_elements, w)
 {
-    weft_op_spec count = door_sum_spec("count", NULL), dims = door_sum_spec("dims", door_every_dim);
+    weft_op_spec count = sum_op_spec("count", NULL), dims = sum_op_spec("dims", rule_any_dim);
     weft_argument n[] = {weft_integer_argument(5), weft_number_argument(2)};
     weft_tensor *y, *x = wt_spread(w, wt_whole(WEFT_F32, 0, 6, 4), "S(0)");
     weft_argument on_meta;
@@ -233,56 +234,56 @@ WT_TEST_IN_WORLD(registered__without_tensors_or_elements, w)
 
     count.shape = counted;
     op = weft_register_op(&count);
-    y = door_run(op, 2, n);
+    y = call_op(op, 2, n);
     WT_ALL(y && !weft_tensor_mesh(y) && wt_local_is_all(y, 0));
     WT_ALL(weft_unregister_op("count") == WEFT_OK);
     op = weft_register_op(&dims);
     on_meta = weft_tensor_argument(weft_to_device(x, WEFT_META));
-    y = door_run(op, 1, &on_meta);
+    y = call_op(op, 1, &on_meta);
     WT_ALL(y && weft_tensor_device(y) == WEFT_META && wt_is_placed(y, "S(0)"));
     WT_ALL(weft_unregister_op("dims") == WEFT_OK);
 }
 
 WT_TEST_IN_WORLD(registered__gradients_flow, w)
 {
-    weft_op_spec spec = door_sum_spec("scaled", door_every_dim);
+    weft_op_spec spec = sum_op_spec("scaled", rule_any_dim);
     weft_tensor *leaf = weft_set_requires_grad(wt_spread(w, wt_constant(5, 4, 1), "S(0)"), true);
     weft_argument a[] = {weft_tensor_argument(leaf), weft_number_argument(3)};
     int op;
 
     spec.gradient = sum_gradient;
     op = weft_register_op(&spec);
-    WT_ALL(weft_backward(weft_sum_all(door_run(op, 2, a))) == WEFT_OK);
+    WT_ALL(weft_backward(weft_sum_all(call_op(op, 2, a))) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(leaf), "S(0)") && wt_local_is_all(weft_grad(leaf), 3));
     weft_zero_grad(leaf);
     WT_ALL(weft_unregister_op("scaled") == WEFT_OK);
     spec.gradient = NULL;
     op = weft_register_op(&spec);
-    WT_ALL(!weft_requires_grad(door_run(op, 2, a)));
+    WT_ALL(!weft_requires_grad(call_op(op, 2, a)));
     WT_ALL(weft_unregister_op("scaled") == WEFT_OK);
 }
 
 WT_TEST_IN_WORLD(registered__bad_calls_are_refused, w)
 {
-    weft_op_spec spec = door_sum_spec("picky", door_every_dim), bad = spec;
+    weft_op_spec spec = sum_op_spec("picky", rule_any_dim), bad = spec;
     int op = weft_register_op(&spec);
     weft_argument many[9], two[2];
 
     WT_ALL(weft_register_op(&spec) < 0);
     WT_FAILED(WEFT_ERR_ARG, "picky already");
-    bad = door_sum_spec("exp", NULL);
+    bad = sum_op_spec("exp", NULL);
     WT_ALL(weft_register_op(&bad) < 0);
     WT_FAILED(WEFT_ERR_ARG, "exp already");
-    bad = door_sum_spec("empty", NULL);
+    bad = sum_op_spec("empty", NULL);
     bad.kernel = NULL;
     WT_ALL(weft_register_op(&bad) < 0);
     WT_FAILED(WEFT_ERR_ARG, "kernel");
     for (int i = 0; i < 9; i++) many[i] = weft_tensor_argument(wt_constant(2, 2, i));
-    WT_NOT_MADE(door_run(op, 9, many), WEFT_ERR_ARG, "picky: more than 8 tensors");
+    WT_NOT_MADE(call_op(op, 9, many), WEFT_ERR_ARG, "picky: more than 8 tensors");
     two[0] = weft_tensor_argument(wt_constant(2, 2, 1));
     two[1] = weft_tensor_argument(wt_constant(2, 3, 1));
-    WT_NOT_MADE(door_run(op, 2, two), WEFT_ERR_SHAPE, "picky: input 1 has another shape");
-    WT_NOT_MADE(door_run(12345, 2, two), WEFT_ERR_NOT_FOUND, "12345");
+    WT_NOT_MADE(call_op(op, 2, two), WEFT_ERR_SHAPE, "picky: input 1 has another shape");
+    WT_NOT_MADE(call_op(12345, 2, two), WEFT_ERR_NOT_FOUND, "12345");
     WT_ALL(weft_unregister_op("picky") == WEFT_OK);
 }
 

@@ -35,7 +35,7 @@ static double chosen_cost(int op, weft_tensor *const *in)
 WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_grid())
 {
     const int64_t shapes[][3] = {{8, 16, 32}, {5, 7, 3}};
-    weft_op_spec spec = door_sum_spec("two", door_nothing_more);
+    weft_op_spec spec = sum_op_spec("two", rule_replicated_only);
     int op = weft_register_op(&spec), axes = 0;
     weft_tensor *whole[2], *spread[2], *y;
     weft_argument arguments[2];
@@ -55,7 +55,7 @@ WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_grid()
         WT_ALL(chosen_cost(op, spread) >= sum * 0.999);
     }
     for (int a = 0; a < 2; a++) axes += weft_mesh_axis_size(w->mesh, a) > 1;
-    y = door_run(op, 2, arguments);
+    y = call_op(op, 2, arguments);
     WT_ALL(y && wt_is_placed(y, "R,R"));
     /* at most one all-gather per input and axis; both axes in one is fewer */
     WT_ALL(weft_ledger_count(w->ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL) <=
@@ -94,14 +94,14 @@ WT_TEST_TIMES_IN_WORLD(cost__latency_counts, w, k, 2)
 WT_TEST_TIMES_IN_WORLD(registered__the_cheapest_strategy_wins, w, k, 3)
 {
     const int64_t rows[] = {12, 5, 1};
-    weft_op_spec spec = door_sum_spec("dims", door_every_dim);
+    weft_op_spec spec = sum_op_spec("dims", rule_any_dim);
     int op = weft_register_op(&spec);
     weft_tensor *a = wt_whole(WEFT_F32, 0, rows[k], 8), *b = wt_whole(WEFT_F32, 1, rows[k], 8);
     weft_tensor *y;
 
-    y = door_run(op, 2,
-                 (weft_argument[]){weft_tensor_argument(wt_spread(w, a, "S(0)")),
-                                   weft_tensor_argument(wt_spread(w, b, "R"))});
+    y = call_op(op, 2,
+                (weft_argument[]){weft_tensor_argument(wt_spread(w, a, "S(0)")),
+                                  weft_tensor_argument(wt_spread(w, b, "R"))});
     WT_ALL(y && wt_is_placed(y, "S(0)"));
     WT_STILL(w);
     WT_ALL(wt_near_tensors(y, weft_add(a, b), WT_EXACT));
@@ -194,7 +194,7 @@ WT_TEST_TIMES_IN_WORLD(rules__replace_a_built_in_one_also_for_cached_calls, w, i
     weft_plan_cache_stats before;
 
     WT_ALL(wt_is_placed(weft_exp(x), "S(0)"));
-    WT_ALL(weft_register_rule("exp", door_nothing_more, NULL) == WEFT_OK);
+    WT_ALL(weft_register_rule("exp", rule_replicated_only, NULL) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_exp(x), "R"));
     before = weft_plan_cache_statistics();
     WT_ALL(wt_is_placed(weft_exp(x), "R"));
@@ -206,9 +206,9 @@ WT_TEST_TIMES_IN_WORLD(rules__replace_a_built_in_one_also_for_cached_calls, w, i
 
 WT_TEST(rules__of_unknown_ops_are_refused)
 {
-    WT_ALL(weft_register_rule("no such op", door_nothing_more, NULL) != WEFT_OK);
+    WT_ALL(weft_register_rule("no such op", rule_replicated_only, NULL) != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no such op");
-    WT_ALL(weft_register_rule("to_local", door_nothing_more, NULL) != WEFT_OK);
+    WT_ALL(weft_register_rule("to_local", rule_replicated_only, NULL) != WEFT_OK);
     WT_FAILED(WEFT_ERR_ARG, "to_local");
     WT_ALL(weft_unregister_op("exp") != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "exp");

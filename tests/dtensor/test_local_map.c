@@ -349,9 +349,8 @@ WT_TEST(local_map__typed_results_are_what_they_are_declared)
     }
 }
 
-WT_TEST(local_map__too_many_results_are_counted)
+WT_TEST_IN_WORLD(local_map__too_many_results_are_counted, w)
 {
-    struct wt_world w = wt_world_open();
     weft_local_map map = {.function = product, .n_in = 2, .n_out = WEFT_LOCAL_MAP_TENSORS + 1};
     weft_tensor *x = wt_whole(WEFT_F32, 0, 2, 2), *results[WEFT_LOCAL_MAP_TENSORS + 1];
     char said[80];
@@ -360,7 +359,6 @@ WT_TEST(local_map__too_many_results_are_counted)
              WEFT_LOCAL_MAP_TENSORS + 1, WEFT_LOCAL_MAP_TENSORS);
     WT_EQ(weft_local_map_call(&map, (weft_tensor *[]){x, x}, results), WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, said);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "local_map"); }

@@ -530,9 +530,8 @@ WT_TEST_IN_WORLD(saving__what_one_rank_cannot_write_fails_on_all_and_the_old_one
     weft_state_release(state);
 }
 
-WT_TEST(refused__a_number_that_the_dtype_cannot_hold)
+WT_TEST_IN_WORLD(refused__a_number_that_the_dtype_cannot_hold, w)
 {
-    struct wt_world w = wt_world_open();
     int64_t n = 3;
     weft_state *state;
 
@@ -541,13 +540,11 @@ WT_TEST(refused__a_number_that_the_dtype_cannot_hold)
     WT_EQ(weft_checkpoint_load(wt_scratch("wide"), state), WEFT_ERR_DTYPE);
     WT_FAILED(WEFT_ERR_DTYPE, "'t': a number does not fit i32");
     weft_state_release(state);
-    wt_world_close(&w);
 }
 
 /* Names begin at the module that is saved, wherever it stands in a tree. */
-WT_TEST(saved__a_child_module_is_loaded_as_a_module_of_its_own)
+WT_TEST_IN_WORLD(saved__a_child_module_is_loaded_as_a_module_of_its_own, w)
 {
-    struct wt_world w = wt_world_open();
     weft_module *child = weft_linear_new((weft_linear_config){.in = {3}, .out = {2}});
     weft_module *alone = weft_linear_new((weft_linear_config){.in = {3}, .out = {2}});
     weft_module *tree = weft_sequential_new();
@@ -563,7 +560,6 @@ WT_TEST(saved__a_child_module_is_loaded_as_a_module_of_its_own)
     for (int i = 0; i < 2; i++) weft_state_release(states[i]);
     weft_module_release(tree);
     weft_module_release(alone);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "checkpoint")); }

@@ -323,11 +323,10 @@ WT_TEST_IN_WORLD(index__a_wrong_one_is_refused, w)
     WT_FAILED(WEFT_ERR_NOT_FOUND, "nothing.safetensors");
 }
 
-WT_TEST(read__a_tensor_of_more_dims_than_ours_is_refused)
+WT_TEST_IN_WORLD(read__a_tensor_of_more_dims_than_ours_is_refused, w)
 {
     static const char header[] = "{\"deep\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],"
                                  "\"data_offsets\":[0,1]}}";
-    struct wt_world w = wt_world_open();
     char file[8 + sizeof header] = {(char)(sizeof header - 1)};
     const char *path = wt_scratch("deep.safetensors");
     weft_weights *weights;
@@ -339,7 +338,6 @@ WT_TEST(read__a_tensor_of_more_dims_than_ours_is_refused)
     WT_ALL(weights && !weft_weights_read(weights, "deep", 0, NULL, NULL));
     WT_FAILED(WEFT_ERR_SHAPE, "tensor 'deep' has 9 dims; at most 8 can be read");
     weft_weights_close(weights);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "weights")); }
