@@ -27,7 +27,7 @@ add_custom_target(weft_tests_unit)
 add_custom_target(weft_tests_local)
 
 add_library(weft_test_support STATIC)
-foreach(part fakes given golden greedy_planner mpi_check near near_modules scratch stderr_text worlds)
+foreach(part fakes given golden greedy_planner mpi_check near near_modules owned scratch stderr_text worlds)
     target_sources(weft_test_support PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/${part}.c)
 endforeach()
 target_include_directories(weft_test_support PUBLIC

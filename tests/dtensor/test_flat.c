@@ -59,10 +59,10 @@ WT_TEST_TIMES_IN_WORLD(flat__gives_the_local_tensor_and_takes_it_back, w, i, 6)
     WT_ALL(back->layout == t->layout && weft_data(back) == weft_data(t));
     WT_ALL(weft_dtensor_unwrap(back, &again) && weft_dtensor_spec_equal(&rest, &again));
     WT_STILL(w);
-    WT_NOT_MADE(weft_dtensor_unwrap(local, &again), WEFT_ERR_ARG, "plain");
-    WT_NOT_MADE(weft_dtensor_wrap(t, &rest), WEFT_ERR_ARG, "distributed already");
+    WT_FAILS(weft_dtensor_unwrap(local, &again), WEFT_ERR_ARG, "plain");
+    WT_FAILS(weft_dtensor_wrap(t, &rest), WEFT_ERR_ARG, "distributed already");
     rest.dtype = WEFT_F32;
-    WT_NOT_MADE(weft_dtensor_wrap(local, &rest), WEFT_ERR_DTYPE, "f64, not f32");
+    WT_FAILS(weft_dtensor_wrap(local, &rest), WEFT_ERR_DTYPE, "f64, not f32");
 }
 
 static weft_dtensor_spec flat_of(weft_tensor *t)
@@ -183,7 +183,7 @@ WT_TEST(load__refuses_what_is_no_tensor)
         weft_scope_close(scope);
     }
     copy[0] = 'x';
-    WT_NOT_MADE(weft_shard_from_bytes(copy, size), WEFT_ERR_IO, "no saved tensor");
+    WT_FAILS(weft_shard_from_bytes(copy, size), WEFT_ERR_IO, "no saved tensor");
     WT_ALL(weft_shard_to_bytes(NULL, NULL, 0) == -1);
     WT_FAILED(WEFT_ERR_ARG, "no tensor");
     free(bytes);
@@ -240,9 +240,8 @@ WT_TEST_TIMES_IN_WORLD(as_strided__shows_the_tensor_itself_or_its_dims_permuted,
     WT_STILL(w);
     WT_ALL(wt_near_tensors(p, plain, WT_EXACT));
     WT_ALL(wt_near_tensors(weft_grad(t), weft_mul_scalar(whole, 2), WT_WITHIN(1e-15)));
-    WT_NOT_MADE(weft_as_strided(t, 2, shape, stride, 1), WEFT_ERR_ARG, "as_strided");
-    if (shape[0] > 1)
-        WT_NOT_MADE(weft_as_strided(t, 2, shape, wrong, 0), WEFT_ERR_ARG, "as_strided");
+    WT_FAILS(weft_as_strided(t, 2, shape, stride, 1), WEFT_ERR_ARG, "as_strided");
+    if (shape[0] > 1) WT_FAILS(weft_as_strided(t, 2, shape, wrong, 0), WEFT_ERR_ARG, "as_strided");
     WT_ALL(!weft_as_strided(t, 1, (int64_t[]){shape[0] * shape[1]}, (int64_t[]){1}, 0));
     WT_FAILED(WEFT_ERR_ARG, "as_strided");
 }

@@ -70,9 +70,9 @@ WT_TEST_TIMES_IN_WORLD(from_local__takes_shape_and_stride_together, w, i, 3)
     t = weft_from_local_with(local, w->mesh, rows,
                              (weft_from_local_options){.shape = shape, .stride = stride});
     WT_ALL(wt_has_shape(t, 2, sizes[i], (int64_t)3) && weft_data(t) == weft_data(local));
-    WT_NOT_MADE(weft_from_local_with(local, w->mesh, rows,
-                                     (weft_from_local_options){.shape = shape, .stride = gaps}),
-                WEFT_ERR_ARG, "not those of a dense tensor");
+    WT_FAILS(weft_from_local_with(local, w->mesh, rows,
+                                  (weft_from_local_options){.shape = shape, .stride = gaps}),
+             WEFT_ERR_ARG, "not those of a dense tensor");
     t = weft_transpose(wt_constant(3, mine, 1), 0, 1);
     t = weft_from_local_with(t, w->mesh, rows,
                              (weft_from_local_options){.shape = shape, .stride = columns});

@@ -13,7 +13,7 @@ WT_TEST(agreement__is_asked_of_all_ranks_of_a_mesh)
     weft_mesh *mesh = wt_rank() == 1 ? weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks())
                                      : weft_mesh_new(WEFT_CPU, "dp=%d,tp=1", wt_ranks());
 
-    WT_NOT_MADE(mesh, WEFT_ERR_ARG, "makes another mesh at the same time");
+    WT_FAILS(mesh, WEFT_ERR_ARG, "makes another mesh at the same time");
     mesh = weft_mesh_new(WEFT_CPU, wt_rank() == 0 ? "dp=2" : "tp=2");
     WT_ALL(!mesh || wt_rank() > 1); /* to ranks above it is right */
     WT_ALL(mesh || wt_failed_with(WEFT_ERR_ARG, "makes another mesh"));

@@ -47,7 +47,7 @@ WT_TEST(axes__without_names_cannot_be_sliced)
     weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){1, wt_ranks()}, NULL, NULL);
     char text[64];
 
-    WT_NOT_MADE(weft_mesh_sub(mesh, "dp"), WEFT_ERR_ARG, "without axis names");
+    WT_FAILS(weft_mesh_sub(mesh, "dp"), WEFT_ERR_ARG, "without axis names");
     weft_mesh_format(mesh, text, sizeof text);
     WT_ALL(strncmp(text, "(1, ", 4) == 0);
     WT_ALL(weft_mesh_axis(mesh, "") == -1);
@@ -62,10 +62,10 @@ WT_TEST(axes__that_are_not_there_are_refused)
 
     WT_ALL(!weft_mesh_sub(mesh, "PP"));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "invalid axis name: mesh (DP:1, TP:");
-    WT_NOT_MADE(weft_mesh_sub(line, "dim0"), WEFT_ERR_NOT_FOUND, "invalid axis name");
-    WT_NOT_MADE(weft_mesh_sub(mesh, "DP,PP"), WEFT_ERR_NOT_FOUND, "invalid axis name");
-    WT_NOT_MADE(weft_mesh_sub(mesh, "DP,DP"), WEFT_ERR_ARG, "must be unique");
-    WT_NOT_MADE(weft_mesh_sub(mesh, ""), WEFT_ERR_ARG, "a name is missing");
+    WT_FAILS(weft_mesh_sub(line, "dim0"), WEFT_ERR_NOT_FOUND, "invalid axis name");
+    WT_FAILS(weft_mesh_sub(mesh, "DP,PP"), WEFT_ERR_NOT_FOUND, "invalid axis name");
+    WT_FAILS(weft_mesh_sub(mesh, "DP,DP"), WEFT_ERR_ARG, "must be unique");
+    WT_FAILS(weft_mesh_sub(mesh, ""), WEFT_ERR_ARG, "a name is missing");
     WT_RELEASE(weft_mesh_release, mesh, line);
 }
 
@@ -190,10 +190,10 @@ WT_TEST(axes__merged_keep_their_names_apart)
 
     flat = weft_mesh_flatten(part, "data");
     WT_ALL(flat != NULL);
-    WT_NOT_MADE(weft_mesh_flatten(turned, "data"), WEFT_ERR_ARG, "is taken for other axes");
-    WT_NOT_MADE(weft_mesh_flatten(part, "TP"), WEFT_ERR_ARG, "is taken for other axes");
-    WT_NOT_MADE(weft_mesh_sub(mesh, "data,Rep"), WEFT_ERR_ARG, "overlaps");
-    WT_NOT_MADE(weft_mesh_flatten(part, "a b"), WEFT_ERR_ARG, "unexpected 'b'");
+    WT_FAILS(weft_mesh_flatten(turned, "data"), WEFT_ERR_ARG, "is taken for other axes");
+    WT_FAILS(weft_mesh_flatten(part, "TP"), WEFT_ERR_ARG, "is taken for other axes");
+    WT_FAILS(weft_mesh_sub(mesh, "data,Rep"), WEFT_ERR_ARG, "overlaps");
+    WT_FAILS(weft_mesh_flatten(part, "a b"), WEFT_ERR_ARG, "unexpected 'b'");
     weft_mesh_release(flat);
     flat = weft_mesh_flatten(line, NULL);
     WT_ALL(flat == line);
@@ -251,11 +251,11 @@ WT_TEST(axes__of_one_root_go_side_by_side)
 
     both = weft_mesh_concatenate(2, (weft_mesh *[]){tp, rep});
     WT_ALL(both == want);
-    WT_NOT_MADE(weft_mesh_concatenate(2, (weft_mesh *[]){both, tp}), WEFT_ERR_ARG, "overlaps");
+    WT_FAILS(weft_mesh_concatenate(2, (weft_mesh *[]){both, tp}), WEFT_ERR_ARG, "overlaps");
     WT_ALL(!weft_mesh_concatenate(2, (weft_mesh *[]){rep, stranger}));
     WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
     flat = weft_mesh_flatten(both, "most");
-    WT_NOT_MADE(weft_mesh_concatenate(2, (weft_mesh *[]){flat, rep}), WEFT_ERR_ARG, "overlaps");
+    WT_FAILS(weft_mesh_concatenate(2, (weft_mesh *[]){flat, rep}), WEFT_ERR_ARG, "overlaps");
     WT_RELEASE(weft_mesh_release, both, rep);
     rep = weft_mesh_sub(mesh, "Shard");
     both = weft_mesh_concatenate(2, (weft_mesh *[]){rep, flat});

@@ -22,7 +22,7 @@ WT_TEST(current__is_an_error_when_there_is_none)
 {
     weft_placement whole = weft_replicate();
 
-    WT_NOT_MADE(weft_default_mesh(), WEFT_ERR_STATE, "no mesh is currently active");
+    WT_FAILS(weft_default_mesh(), WEFT_ERR_STATE, "no mesh is currently active");
     WT_FAILS(weft_default_mesh_close(NULL), WEFT_ERR_STATE, "no mesh is currently active");
     WT_FAILS(weft_default_mesh_open(NULL), WEFT_ERR_ARG, "there is no mesh");
     WT_ALL(!weft_distribute_tensor(weft_full(WEFT_F32, 0, NULL, 1), NULL, &whole, -1));

@@ -298,25 +298,25 @@ WT_TEST_IN_WORLD(factories__refuse, w)
     weft_spec good = {.ndim = 2, .shape = {4, 6}, .mesh = w->mesh}, bad = good;
 
     bad.placements[0] = weft_partial(WEFT_SUM);
-    WT_NOT_MADE(weft_make_zeros(bad), WEFT_ERR_LAYOUT, "partial");
+    WT_FAILS(weft_make_zeros(bad), WEFT_ERR_LAYOUT, "partial");
     bad.placements[0] = weft_shard(2);
-    WT_NOT_MADE(weft_make_rand(bad, NULL), WEFT_ERR_LAYOUT, "");
+    WT_FAILS(weft_make_rand(bad, NULL), WEFT_ERR_LAYOUT, "");
     bad = good;
     bad.placements[1] = weft_shard(0);
-    WT_NOT_MADE(weft_make_ones(bad), WEFT_ERR_LAYOUT, "axes");
+    WT_FAILS(weft_make_ones(bad), WEFT_ERR_LAYOUT, "axes");
     bad = good;
     bad.shape[1] = -1;
-    WT_NOT_MADE(weft_make_empty(bad), WEFT_ERR_SHAPE, "-1");
+    WT_FAILS(weft_make_empty(bad), WEFT_ERR_SHAPE, "-1");
     bad = good;
     bad.ndim = WEFT_MAX_DIMS + 1;
-    WT_NOT_MADE(weft_make_empty(bad), WEFT_ERR_SHAPE, "dims");
+    WT_FAILS(weft_make_empty(bad), WEFT_ERR_SHAPE, "dims");
     bad = good;
     bad.dtype = WEFT_I32;
-    WT_NOT_MADE(weft_make_normal(bad, 0, 1, NULL), WEFT_ERR_DTYPE, "i32");
+    WT_FAILS(weft_make_normal(bad, 0, 1, NULL), WEFT_ERR_DTYPE, "i32");
     WT_ALL(!weft_make_linspace((weft_spec){.dtype = WEFT_I32, .ndim = 1}, 0, 1));
     WT_FAILED(WEFT_ERR_DTYPE, "i32");
     bad.requires_grad = true;
-    WT_NOT_MADE(weft_make_zeros(bad), WEFT_ERR_DTYPE, "gradient");
+    WT_FAILS(weft_make_zeros(bad), WEFT_ERR_DTYPE, "gradient");
 }
 
 WT_TEST(factories__refuse_what_a_kind_cannot_be)
@@ -324,20 +324,20 @@ WT_TEST(factories__refuse_what_a_kind_cannot_be)
     weft_spec plane = {.ndim = 2, .shape = {4, 6}},
               line = {.dtype = WEFT_I32, .ndim = 1, .shape = {4}};
 
-    WT_NOT_MADE(weft_make_arange(plane, 0, 1), WEFT_ERR_SHAPE, "arange");
-    WT_NOT_MADE(weft_make_arange(line, 0.5, 1), WEFT_ERR_ARG, "whole");
-    WT_NOT_MADE(weft_make_eye(line, 0), WEFT_ERR_SHAPE, "eye");
-    WT_NOT_MADE(weft_make_randperm(plane, NULL), WEFT_ERR_SHAPE, "randperm");
-    WT_NOT_MADE(weft_make_randint(line, 3, 3, NULL), WEFT_ERR_ARG, "randint");
+    WT_FAILS(weft_make_arange(plane, 0, 1), WEFT_ERR_SHAPE, "arange");
+    WT_FAILS(weft_make_arange(line, 0.5, 1), WEFT_ERR_ARG, "whole");
+    WT_FAILS(weft_make_eye(line, 0), WEFT_ERR_SHAPE, "eye");
+    WT_FAILS(weft_make_randperm(plane, NULL), WEFT_ERR_SHAPE, "randperm");
+    WT_FAILS(weft_make_randint(line, 3, 3, NULL), WEFT_ERR_ARG, "randint");
     line.dtype = WEFT_U8;
     WT_ALL(!weft_make_randint(line, 0, 257, NULL) && weft_error_status() == WEFT_ERR_ARG);
     WT_FAILED(WEFT_ERR_ARG, "u8");
     line.dtype = WEFT_BF16;
     WT_ALL(weft_make_randint(line, -256, 257, NULL) && !weft_make_randint(line, 0, 258, NULL));
     WT_FAILED(WEFT_ERR_ARG, "bf16");
-    WT_NOT_MADE(weft_make_bernoulli(plane, 1.5, NULL), WEFT_ERR_ARG, "1.5");
-    WT_NOT_MADE(weft_make_trunc_normal(plane, 0, 1, 2, 1, NULL), WEFT_ERR_ARG, "trunc_normal");
-    WT_NOT_MADE(weft_make_normal(plane, 0, -1, NULL), WEFT_ERR_ARG, "deviation");
+    WT_FAILS(weft_make_bernoulli(plane, 1.5, NULL), WEFT_ERR_ARG, "1.5");
+    WT_FAILS(weft_make_trunc_normal(plane, 0, 1, 2, 1, NULL), WEFT_ERR_ARG, "trunc_normal");
+    WT_FAILS(weft_make_normal(plane, 0, -1, NULL), WEFT_ERR_ARG, "deviation");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "factory"); }

@@ -89,14 +89,14 @@ WT_TEST(generator__has_a_name)
     weft_generator *model = weft_generator_add("model", 123), *data;
 
     WT_ALL(model && weft_generator_find("model") == model);
-    WT_NOT_MADE(weft_generator_add("model", 124), WEFT_ERR_STATE, "model");
-    WT_NOT_MADE(weft_generator_add("data", 123), WEFT_ERR_STATE, "123");
+    WT_FAILS(weft_generator_add("model", 124), WEFT_ERR_STATE, "model");
+    WT_FAILS(weft_generator_add("data", 123), WEFT_ERR_STATE, "123");
     data = weft_generator_add("data", 124);
     WT_ALL(data && data != model && weft_generator_find("data") == data);
     weft_generator_reseed(model, 9); /* the seed it was added with stays taken */
-    WT_NOT_MADE(weft_generator_add("more", 123), WEFT_ERR_STATE, "123");
+    WT_FAILS(weft_generator_add("more", 123), WEFT_ERR_STATE, "123");
     weft_generator_reset();
-    WT_NOT_MADE(weft_generator_find("model"), WEFT_ERR_NOT_FOUND, "model");
+    WT_FAILS(weft_generator_find("model"), WEFT_ERR_NOT_FOUND, "model");
     WT_ALL(weft_generator_add("model", 123) != NULL);
     weft_generator_reset();
 }

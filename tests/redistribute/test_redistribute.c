@@ -145,7 +145,7 @@ WT_TEST(redistribute__refuses_what_would_be_partial)
         t = weft_from_local(wt_constant(2, 3, 1), w.mesh, p, NULL);
         WT_ALL(t && !wt_to(t, names[1]));
         WT_FAILED(WEFT_ERR_LAYOUT, "Can not redistribute");
-        WT_NOT_MADE(
+        WT_FAILS(
             weft_redistribute_with(t, (weft_placements_parse(p, WEFT_MAX_AXES, names[1]), p), NULL),
             WEFT_ERR_LAYOUT, "Can not redistribute");
         WT_STILL(&w);
@@ -203,8 +203,8 @@ WT_TEST_IN_WORLD(redistribute__refuses, w)
 {
     weft_tensor *t = wt_spread(w, wt_constant(4, 3, 1), "S(0)");
 
-    WT_NOT_MADE(wt_to(t, "S(2)"), WEFT_ERR_LAYOUT, "redistribute");
-    WT_NOT_MADE(wt_to(wt_constant(4, 3, 1), "S(0)"), WEFT_ERR_ARG, "plain");
+    WT_FAILS(wt_to(t, "S(2)"), WEFT_ERR_LAYOUT, "redistribute");
+    WT_FAILS(wt_to(wt_constant(4, 3, 1), "S(0)"), WEFT_ERR_ARG, "plain");
     WT_STILL(w);
 }
 

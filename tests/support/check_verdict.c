@@ -1,7 +1,8 @@
-/* check_verdict.c: cases of which three must fail, on all ranks together; CTest reads the report */
+/* check_verdict.c: cases of which four must fail, on all ranks together; CTest reads the report */
 #include "base/error.h"
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/owned.h"
 
 WT_TEST(verdict__true_everywhere_passes) { WT_ALL(wt_rank() < wt_ranks()); }
 
@@ -31,5 +32,36 @@ WT_TEST(verdict__worst_element_is_named)
 
     WT_ALL(wt_near_full(weft_from_data(WEFT_F64, 2, shape, wrong), numbers, WT_WITHIN(1e-6)));
 }
+
+/* ---- what is owned ---- */
+
+static int released[8]; /* of each rank */
+
+static void count(void *of) { ++*(int *)of; }
+
+WT_TEST(verdict__rows_release_what_they_own)
+{
+    int *mine = &released[wt_rank()];
+
+    wt_own_with(mine, count);
+    for (int i = 0; i < 3; i++) {
+        wt_row("row %d", i);
+        WT_EQ(*mine, i);
+        wt_own_with(mine, count);
+    }
+}
+
+WT_TEST(verdict__row_is_named)
+{
+    WT_EQ(released[wt_rank()], 4); /* by the case before */
+    wt_own_with(&released[wt_rank()], count);
+    for (int i = 0; i < 3; i++) {
+        wt_row("row %d", i);
+        WT_ALL(true);
+        WT_ALL(i < 2);
+    }
+}
+
+WT_TEST(verdict__cases_release_what_they_own) { WT_EQ(released[wt_rank()], 5); }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "verdict"); }

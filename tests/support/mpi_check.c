@@ -19,6 +19,7 @@
 
 #include "base/observers.h"
 #include "comm/comm.h"
+#include "support/owned.h"
 
 enum { NOTE_BYTES = 512, REPORT_BYTES = 1024, ALARM_SECONDS = 110, MAX_CASES = 128 };
 
@@ -38,7 +39,7 @@ static struct {
 static _Thread_local struct {
     jmp_buf leave;
     char note[NOTE_BYTES];
-    int time; /* of a case that runs several times; otherwise -1 */
+    bool left; /* the case has failed: what is still released has nothing to say */
 } rank_state;
 
 /* ---- the cases of a program, before main ---- */
@@ -61,8 +62,6 @@ int wt_rank(void) { return wf_comm_rank(wf_comm_world()); }
 int wt_ranks(void) { return wf_comm_size(wf_comm_world()); }
 
 /* ---- the verdict ---- */
-
-void wt_time(int time) { rank_state.time = time; }
 
 void wt_note(const char *format, ...)
 {
@@ -107,14 +106,13 @@ static int first_failing(bool ok) { return world_reduce(ok ? wt_ranks() : wt_ran
 
 _Noreturn static void leave_case(int failing, const char *text, const char *file, int line)
 {
-    char time[32] = "";
+    const char *row = wt_row_name();
 
     share_note(failing);
-    if (rank_state.time >= 0) snprintf(time, sizeof time, ", time %d", rank_state.time);
     if (wt_rank() == 0)
         snprintf(process.report, sizeof process.report,
-                 "%s:%d: rank %d of %d%s: not so: %.300s%s%s", file, line, failing, wt_ranks(),
-                 time, text, rank_state.note[0] ? ": " : "", rank_state.note);
+                 "%s:%d: %s%srank %d of %d: not so: %.300s%s%s", file, line, row, *row ? ": " : "",
+                 failing, wt_ranks(), text, rank_state.note[0] ? ": " : "", rank_state.note);
     longjmp(rank_state.leave, 1);
 }
 
@@ -123,6 +121,7 @@ void wt_all(bool ok, const char *text, const char *file, int line)
     unsigned observed = wf_observed_events;
     int failing;
 
+    if (rank_state.left) return;
     if (!ok && rank_state.note[0] == '\0') wt_note("%s", weft_error_message());
     wf_observed_events = 0; /* the exchange below is the test's, not the program's */
     failing = first_failing(ok);
@@ -148,6 +147,19 @@ bool wt_failed_with(weft_status status, const char *part)
     return as_wanted;
 }
 
+weft_status wt_status_of(weft_status got) { return got; }
+
+weft_status wt_status_of_pointer(const void *got) { return got ? WEFT_OK : weft_error_status(); }
+
+void wt_refused(weft_status got, weft_status status, const char *part, const char *text,
+                const char *file, int line)
+{
+    bool as_wanted = wt_failed_with(status, part);
+
+    if (got == WEFT_OK) wt_note("it succeeds");
+    wt_all(as_wanted && got == status, text, file, line);
+}
+
 /* ---- running ---- */
 
 /* One case on one rank. gives: 1 when it failed */
@@ -158,13 +170,17 @@ static int run_rank(void *payload)
     int failed = 0;
 
     rank_state.note[0] = '\0';
-    rank_state.time = -1;
+    rank_state.left = false;
+    wt_rows_begin();
     if (setjmp(rank_state.leave) == 0) {
         test->body();
+        wt_release_owned(0);
         wt_all(weft_error_status() == WEFT_OK, "the case leaves no error behind", test->file,
                test->line);
     } else {
         failed = 1;
+        rank_state.left = true;
+        wt_release_owned(0);
     }
     weft_scope_close(scope);
     weft_error_clear();

@@ -81,7 +81,19 @@ int wt_unit_main_with(const char *suite, void (*before)(void), void (*after)(voi
 #define WT_FAILED(status, part)                                                                    \
     wt_all(wt_failed_with((status), (part)), "fails with " #status, __FILE__, __LINE__)
 
+/** A call fails: gives NULL, or this status, which is also recorded, with a text that contains
+ * `part`; forgets it. */
+#define WT_FAILS(call, status, part)                                                               \
+    wt_refused(_Generic((call), weft_status                                                        \
+                        : wt_status_of, default                                                    \
+                        : wt_status_of_pointer)(call),                                             \
+               (status), (part), #call, __FILE__, __LINE__)
+
 void wt_all(bool ok, const char *text, const char *file, int line);
+void wt_refused(weft_status got, weft_status status, const char *part, const char *text,
+                const char *file, int line);
+weft_status wt_status_of(weft_status got);
+weft_status wt_status_of_pointer(const void *got);
 void wt_equal(int64_t actual, int64_t expected, const char *text, const char *file, int line);
 bool wt_failed_with(weft_status status, const char *part);
 
@@ -91,14 +103,6 @@ void wt_note(const char *format, ...) WEFT_PRINTF(1, 2);
 /** This rank and the number of ranks, inside a case. */
 int wt_rank(void);
 int wt_ranks(void);
-
-/** A call gives this status, and the failure recorded last is as WT_FAILED wants it. */
-#define WT_FAILS(call, status, part) (WT_EQ(call, status), WT_FAILED(status, part))
-/** The same of a call that makes an object: it gives NULL. */
-#define WT_NOT_MADE(made, status, part) (WT_ALL(!(made)), WT_FAILED(status, part))
-
-/** A case that runs several times: which time this is, for the report of a failure. */
-void wt_time(int time);
 
 /** Release several objects of one kind, in this order: WT_RELEASE(weft_mesh_release, part, whole).
  */

@@ -8,6 +8,17 @@
 
 #include "tensor/tensor.h"
 
+static void close_world(void *own)
+{
+    struct wt_world w = *(struct wt_world *)own;
+
+    free(own);
+    weft_ledger_close(w.ledger);
+    weft_scope_close(w.scope);
+    weft_mesh_release(w.mesh);
+    WT_EQ(wf_tensor_live_count(), w.tensors);
+}
+
 static struct wt_world open_on(weft_mesh *mesh)
 {
     struct wt_world w = {.mesh = mesh, .tensors = wf_tensor_live_count()};
@@ -15,6 +26,10 @@ static struct wt_world open_on(weft_mesh *mesh)
     WT_ALL(mesh != NULL);
     w.scope = weft_scope_open();
     w.ledger = weft_ledger_open();
+    w.own = malloc(sizeof *w.own);
+    if (!w.own) abort();
+    w.place = wt_own_with(w.own, close_world);
+    *w.own = w;
     return w;
 }
 
@@ -36,10 +51,9 @@ struct wt_world wt_world_open_mesh(const char *format, ...)
 
 void wt_world_close(struct wt_world *w)
 {
-    weft_ledger_close(w->ledger);
-    weft_scope_close(w->scope);
-    weft_mesh_release(w->mesh);
-    WT_EQ(wf_tensor_live_count(), w->tensors);
+    if (!wt_owns(w->own, w->place)) return; /* with one that was opened before it */
+    *w->own = *w;
+    wt_release_owned(w->place);
 }
 
 int64_t wt_moved(struct wt_world *w, weft_coll kind)

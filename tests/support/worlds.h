@@ -6,19 +6,23 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/owned.h"
 
 struct wt_world {
     weft_mesh *mesh;
     weft_scope *scope;
     weft_ledger *ledger;
     int64_t tensors;
+    struct wt_world *own; /* what the case owns of it, and where */
+    int place;
 };
 
-/** A mesh with one axis "tp" of all ranks, an open scope and ledger. */
+/** A mesh with one axis "tp" of all ranks, an open scope and ledger. The end of the case, or of a
+ * row, closes them. */
 struct wt_world wt_world_open(void);
 /** "dp=..,tp=.." instead. The text takes printf arguments. */
 struct wt_world wt_world_open_mesh(const char *format, ...) WEFT_PRINTF(1, 2);
-/** Close them; no tensor may be left, on any rank. */
+/** Close them, once what is owned since is released; no tensor may be left, on any rank. */
 void wt_world_close(struct wt_world *w);
 
 /** Collectives of a kind (WEFT_COLL_COUNT: all) since open or the last call of wt_moved. */
@@ -85,9 +89,10 @@ struct wt_world wt_world_open_grid(void);
     WT_TEST(name)                                                                                  \
     {                                                                                              \
         for (int time = 0; time < (times); time++) {                                               \
-            struct wt_world world = open;                                                          \
+            struct wt_world world;                                                                 \
                                                                                                    \
-            wt_time(time);                                                                         \
+            wt_row("time %d", time);                                                               \
+            world = open;                                                                          \
             in_##name(&world, time);                                                               \
             wt_world_close(&world);                                                                \
         }                                                                                          \

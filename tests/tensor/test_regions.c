@@ -70,7 +70,7 @@ WT_TEST_IN_WORLD(placements__that_are_refused_are_refused_where_they_are_used, w
     WT_FAILED(WEFT_ERR_ARG, "the text of the placements was refused");
     WT_ALL(!weft_redistribute(t, weft_placements(w->mesh, "X")));
     WT_FAILED(WEFT_ERR_ARG, "at character 0");
-    WT_NOT_MADE(
+    WT_FAILS(
         weft_make_zeros((weft_spec){.ndim = 1, .shape = {8}, .mesh = w->mesh, .placed = "S(0),R"}),
         WEFT_ERR_ARG, "must have the same length, not 2 and 1");
 }

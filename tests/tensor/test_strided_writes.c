@@ -93,7 +93,7 @@ static void refusals(struct wt_world *w, int64_t rows, int l)
     const char *text = "in place: the result would have another shape, dtype or layout";
     int64_t before = weft_tensor_version(t);
 
-    WT_NOT_MADE(weft_add_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE, text);
+    WT_FAILS(weft_add_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE, text);
     WT_ALL(!weft_add_(t, wt_spread(w, more, "R")) || rows == COLUMNS);
     weft_error_clear();
     WT_EQ(weft_copy_(turned(t), wt_spread(w, more, "R")), WEFT_ERR_SHAPE);
@@ -129,7 +129,7 @@ WT_TEST_IN_WORLD(strided_writes__repeated_elements_are_refused, w)
     weft_tensor *b = weft_full(WEFT_F64, 2, (int64_t[]){2, COLUMNS}, 1);
     weft_tensor *repeated = weft_expand(t, 2, (int64_t[]){2, COLUMNS});
 
-    WT_NOT_MADE(weft_add_(repeated, b), WEFT_ERR_STATE, "add in place: several elements");
+    WT_FAILS(weft_add_(repeated, b), WEFT_ERR_STATE, "add in place: several elements");
     WT_FAILS(weft_copy_(repeated, b), WEFT_ERR_STATE, "copy in place: several elements");
     WT_ALL(wt_is_all(t, 1));
     WT_EQ(weft_fill_(repeated, 5), WEFT_OK);
