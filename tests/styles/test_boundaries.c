@@ -43,7 +43,7 @@ static weft_module *two_branches(int64_t width, int64_t hidden)
     add_linear(m, "up2", up);
     add_linear(m, "down1", down);
     add_linear(m, "down2", down);
-    return m;
+    return wt_own(m);
 }
 
 /* What the module sees: distributed tensors all the way, plain terms in the middle, or plain
@@ -68,20 +68,19 @@ static weft_status spread_branches(weft_module *m, weft_mesh *mesh, enum inside 
 
 static void check_branches(enum inside inside, int64_t tokens, int64_t width, int64_t hidden)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = two_branches(width, hidden), *many = two_branches(width, hidden);
     weft_tensor *x_one = weft_set_requires_grad(given(0, 2, tokens, width), true), *x, *y, *c;
     weft_tensor *y_one = weft_call(one, x_one);
-    weft_ledger *ledger;
+    weft_ledger *ledger = wt_own(weft_ledger_open());
     int several = wt_ranks() > 1;
 
-    wt_note("inside %d, %d tokens, %d hidden", (int)inside, (int)tokens, (int)hidden);
     WT_EQ(spread_branches(many, mesh, inside), WEFT_OK);
     c = given_like(y_one);
     begin_backward(y_one, c);
     x = weft_set_requires_grad(given_spread(weft_detach(x_one), mesh, "S(1)"), true);
     c = given_spread(c, mesh, "S(1)");
-    ledger = weft_ledger_open();
+    weft_ledger_reset(ledger);
     y = weft_call(many, x);
     WT_ALL(given_is(y, "S(1)"));
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_ANY, NULL), several);
@@ -95,22 +94,21 @@ static void check_branches(enum inside inside, int64_t tokens, int64_t width, in
           inside == PLAIN ? 0 : several);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL),
           inside == PLAIN ? 2 * several : 0);
-    weft_ledger_close(ledger);
     WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(x_one), WT_WITHIN(1e-12)));
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 /* One gather and one reduction per direction for both branches; where the module is handed plain
  * tensors, each branch sums its gradient for itself. */
 WT_TEST(boundaries__of_several_branches_are_crossed_once)
 {
-    for (int inside = DISTRIBUTED; inside <= PLAIN; inside++) {
-        check_branches((enum inside)inside, 8, 6, 16);
-        check_branches((enum inside)inside, 5, 7, 13);
-        check_branches((enum inside)inside, 3, 5, 3);
+    static const int64_t sizes[][3] = {{8, 6, 16}, {5, 7, 13}, {3, 5, 3}};
+
+    for (int i = 0; i < 3 * 3; i++) {
+        const int64_t *size = sizes[i % 3];
+
+        wt_row("inside %d, %d tokens, %d hidden", i / 3, (int)size[0], (int)size[2]);
+        check_branches((enum inside)(i / 3), size[0], size[1], size[2]);
     }
 }
 
@@ -125,7 +123,7 @@ static weft_module *head_norms(int64_t width, int64_t heads)
     add_linear(m, "q", (weft_linear_config){.in = {width}, .out = {heads, 4}});
     weft_module_add_child(m, "q_norm", weft_rms_norm_new(norm));
     add_linear(m, "proj", (weft_linear_config){.in = {heads, 4}, .out = {width}});
-    return m;
+    return wt_own(m);
 }
 
 static void check_head_norms(int64_t tokens, int64_t width, int64_t heads)
@@ -137,26 +135,21 @@ static void check_head_norms(int64_t tokens, int64_t width, int64_t heads)
                         {"q_norm", norm},
                         {"proj", weft_rowwise_parallel()},
                         {0}};
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = head_norms(width, heads), *many = head_norms(width, heads);
     weft_tensor *x = given(0, 2, tokens, width), *y, *y_one = weft_call(one, x), *c;
     weft_ledger *ledger;
 
-    wt_note("%d heads", (int)heads);
     WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
     c = given_like(y_one);
     begin_backward(y_one, c);
-    ledger = weft_ledger_open();
+    ledger = wt_own(weft_ledger_open());
     y = weft_call(many, x);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
     WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
     begin_backward(y, c);
     GIVEN_STILL(ledger);
-    weft_ledger_close(ledger);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(boundaries__norms_of_heads_need_none)
@@ -194,7 +187,7 @@ static weft_module *body(int64_t hidden)
     weft_module_add_child(m, "norm", weft_layer_norm_new(norm));
     add_linear(m, "net1", (weft_linear_config){.in = {10}, .out = {hidden}});
     add_linear(m, "net2", (weft_linear_config){.in = {hidden}, .out = {10}});
-    return m;
+    return wt_own(m);
 }
 
 /* The norm's gradients are partial sums; looking at them between two backwards reduces them, and
@@ -206,7 +199,7 @@ static void check_sums(int64_t hidden, int look_after)
         (weft_style_options){.output_layouts = "S(1)", .keep_distributed = true});
     weft_plan plan[] = {
         {"norm", weft_sequence_parallel()}, {"net1", weft_colwise_parallel()}, {"net2", down}, {0}};
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = body(hidden), *many = body(hidden);
 
     WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
@@ -220,9 +213,6 @@ static void check_sums(int64_t hidden, int look_after)
         begin_backward(y, given_spread(c, mesh, "S(1)"));
         if (i >= look_after) WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
     }
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(boundaries__of_layers_that_are_called_twice)
@@ -254,8 +244,9 @@ static void check_plain_module(int64_t rows, bool fed)
                              .output_layouts = "S(0)",
                              .desired_output_layouts = "R",
                              .keep_distributed = true});
-    weft_mesh *mesh = given_mesh();
-    weft_module *one = weft_module_new(&kind, NULL), *many = weft_module_new(&kind, NULL);
+    weft_mesh *mesh = wt_own(given_mesh());
+    weft_module *one = wt_own(weft_module_new(&kind, NULL)),
+                *many = wt_own(weft_module_new(&kind, NULL));
     weft_tensor *x[3], *part[3], *y, *y_one;
     weft_ledger *ledger;
 
@@ -268,23 +259,19 @@ static void check_plain_module(int64_t rows, bool fed)
     WT_EQ(weft_parallelize_module(many, mesh, (weft_plan[]){{"", style}, {0}}), WEFT_OK);
     y_one = weft_call_n(one, x, 3);
     begin_backward(y_one, given_like(y_one));
-    ledger = weft_ledger_open();
+    ledger = wt_own(weft_ledger_open());
     y = weft_call_n(many, part, 3);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 1);
     WT_ALL(given_is(y, "R"));
     WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
     begin_backward(y, given_spread(given_like(y_one), mesh, "R"));
     GIVEN_STILL(ledger);
-    weft_ledger_close(ledger);
     for (int i = 0; i < 3; i++) {
         weft_tensor *want = weft_grad(x[i]);
 
         WT_ALL(wt_near_tensors(weft_grad(part[i]), fed ? want : given_shard(want, mesh, "S(0)"),
                                WT_WITHIN(1e-12)));
     }
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 /* Layouts that are declared and not moved: the module works on its part, nothing is sent inside. */

@@ -11,15 +11,16 @@
 
 /* A model of 2 layers. */
 struct model {
-    bool llama, tied;
+    const char *name;
+    enum { GPT, LLAMA, BERT } family;
+    int64_t length, vocab, heads, kv_heads;
+    bool tied;
     double dropout;
-    int64_t vocab, heads, kv_heads;
 };
 
-static weft_module *make(const struct model *model)
+static weft_module *decoder(const struct model *model)
 {
-    weft_manual_seed(7);
-    if (model->llama)
+    if (model->family == LLAMA)
         return weft_llama((weft_llama_config){.vocab = model->vocab,
                                               .width = 4 * model->heads,
                                               .heads = model->heads,
@@ -40,12 +41,46 @@ static weft_module *make(const struct model *model)
                                       .tied = model->tied});
 }
 
-static weft_tensor *tokens(int64_t length, int64_t vocab, int64_t shift)
+static weft_module *make(const struct model *model)
 {
-    int64_t shape[] = {2, length}, index[2 * 12];
+    weft_manual_seed(7);
+    if (model->family != BERT) return wt_own(decoder(model));
+    return wt_own(weft_bert((weft_bert_config){.vocab = model->vocab,
+                                               .context = 12,
+                                               .width = 4 * model->heads,
+                                               .heads = model->heads,
+                                               .layers = 2,
+                                               .hidden = 10,
+                                               .dropout = model->dropout,
+                                               .pooler = true,
+                                               .dtype = WEFT_F64}));
+}
 
-    for (int64_t i = 0; i < 2 * length; i++) index[i] = (i * 5 + shift) % vocab;
-    return weft_from_data(WEFT_I64, 2, shape, index);
+static weft_tensor *tokens(const struct model *model, int64_t shift)
+{
+    return given_tokens(2, model->length, model->vocab, shift);
+}
+
+/* Of the hidden states and what is pooled from them, with the last two tokens hidden. */
+static weft_tensor *bert_loss(weft_module *bert, const struct model *model)
+{
+    weft_tensor *inputs[] = {tokens(model, 3), NULL}, *hidden, *pooled;
+    bool seen[2 * 12];
+
+    for (int64_t i = 0; i < 2 * model->length; i++) seen[i] = i < 2 * model->length - 2;
+    inputs[1] = weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, model->length}, seen);
+    hidden = weft_call_n(bert, inputs, 2);
+    WT_ALL(hidden != NULL);
+    pooled = weft_bert_pooled(bert, hidden);
+    return weft_add(weft_sum_all(weft_mul(hidden, given_like(hidden))),
+                    weft_sum_all(weft_mul(pooled, given_like(pooled))));
+}
+
+static weft_tensor *loss_of(weft_module *m, const struct model *model)
+{
+    weft_manual_seed(2);
+    return model->family == BERT ? bert_loss(m, model)
+                                 : weft_gpt_loss(m, tokens(model, 3), tokens(model, 8));
 }
 
 struct leaves {
@@ -77,144 +112,65 @@ static void count(struct step *step, const weft_ledger *ledger)
     }
 }
 
-static void check(const weft_plan *plan, const struct model *model, int64_t length,
+/* Under sequence parallelism the gradients of norms wait for one all-reduce. */
+static void check(const weft_plan *plan, const struct model *model, bool sequence,
                   struct step *step)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = make(model), *many = make(model);
-    weft_tensor *x = tokens(length, model->vocab, 3), *t = tokens(length, model->vocab, 8), *loss,
-                *loss_one;
+    weft_tensor *loss, *loss_one;
     struct leaves leaves = {.n = 0};
     weft_ledger *ledger;
 
     WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
-    weft_manual_seed(2);
-    loss_one = weft_gpt_loss(one, x, t);
+    loss_one = loss_of(one, model);
     WT_EQ(weft_backward(loss_one), WEFT_OK);
-    weft_manual_seed(2);
-    ledger = weft_ledger_open();
-    loss = weft_gpt_loss(many, x, t);
-    WT_ALL(loss != NULL);
+    ledger = wt_own(weft_ledger_open());
+    loss = loss_of(many, model);
+    WT_ALL(loss && !weft_tensor_mesh(loss));
     WT_EQ(weft_backward(loss), WEFT_OK);
     count(step, ledger);
-    WT_ALL(wt_near_tensors(loss, loss_one, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(loss, loss_one, WT_WITHIN(model->family == BERT ? 1e-11 : 1e-12)));
     WT_EQ(weft_module_each_parameter(many, collect, &leaves), WEFT_OK);
     weft_ledger_reset(ledger);
     WT_EQ(weft_reduce_gradients(leaves.of, leaves.n), WEFT_OK);
-    if (plan == weft_gpt_plan_sequence())
-        GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, 1);
-    else
-        GIVEN_STILL(ledger);
+    GIVEN_MOVED(ledger, WEFT_COLL_ALL_REDUCE, sequence);
     WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
-    weft_ledger_close(ledger);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
-static const struct model even = {.vocab = 24, .heads = 8};
+/* Dropout under sequence parallelism draws what one device draws. */
+static const struct model models[] = {
+    {"GPT", GPT, 12, 24, 8, 0, false, 0},
+    {"GPT uneven", GPT, 7, 13, 3, 0, false, 0},
+    {"GPT of few", GPT, 3, 5, 2, 0, false, 0},
+    {"GPT tied", GPT, 7, 13, 3, 0, true, 0},
+    {"Llama", LLAMA, 12, 24, 8, 8, false, 0},
+    {"Llama uneven", LLAMA, 7, 13, 6, 3, false, 0},
+    {"Llama tied", LLAMA, 5, 13, 4, 1, true, 0},
+    {"BERT", BERT, 12, 24, 8, 0, false, 0},
+    {"BERT uneven", BERT, 7, 13, 3, 0, false, 0},
+    {"BERT of few", BERT, 3, 5, 2, 0, false, 0},
+    {"GPT with dropout", GPT, 12, 24, 8, 0, false, 0.25},
+    {"GPT uneven with dropout", GPT, 7, 13, 3, 0, false, 0.25},
+    {"BERT of few with dropout", BERT, 3, 5, 2, 0, false, 0.25},
+};
 
-static void check_plan(const weft_plan *plan)
+static void check_all(const weft_plan *gpt, const weft_plan *bert, bool sequence)
 {
-    static const struct {
-        struct model model;
-        int64_t length;
-    } cases[] = {
-        {{.vocab = 24, .heads = 8}, 12},
-        {{.vocab = 13, .heads = 3}, 7},
-        {{.vocab = 5, .heads = 2}, 3},
-        {{.tied = true, .vocab = 13, .heads = 3}, 7},
-        {{.llama = true, .vocab = 24, .heads = 8, .kv_heads = 8}, 12},
-        {{.llama = true, .vocab = 13, .heads = 6, .kv_heads = 3}, 7},
-        {{.llama = true, .tied = true, .vocab = 13, .heads = 4, .kv_heads = 1}, 5},
-    };
     struct step step;
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        weft_scope *scope = weft_scope_open();
-
-        wt_note("case %d", (int)i);
-        check(plan, &cases[i].model, cases[i].length, &step);
-        weft_scope_close(scope);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        if (models[i].dropout > 0 && !sequence) continue;
+        wt_row("%s", models[i].name);
+        check(models[i].family == BERT ? bert : gpt, &models[i], sequence, &step);
     }
 }
 
-WT_TEST(ready__models_equal_one_device) { check_plan(weft_gpt_plan()); }
+WT_TEST(ready__models_equal_one_device) { check_all(weft_gpt_plan(), weft_bert_plan(), false); }
 
 WT_TEST(ready__models_with_sequence_parallelism_equal_one_device)
 {
-    check_plan(weft_gpt_plan_sequence());
-}
-
-WT_TEST(ready__dropout_under_sequence_parallelism_draws_what_one_device_draws)
-{
-    struct step step;
-
-    check(weft_gpt_plan_sequence(), &(struct model){.dropout = 0.25, .vocab = 24, .heads = 8}, 12,
-          &step);
-    check(weft_gpt_plan_sequence(), &(struct model){.dropout = 0.25, .vocab = 13, .heads = 3}, 7,
-          &step);
-}
-
-/* ---- BERT ---- */
-
-static weft_tensor *run_bert(weft_module *bert, weft_tensor *x, weft_tensor *mask)
-{
-    weft_tensor *inputs[] = {x, mask}, *hidden, *pooled;
-
-    weft_manual_seed(2);
-    hidden = weft_call_n(bert, inputs, 2);
-    WT_ALL(hidden != NULL);
-    pooled = weft_bert_pooled(bert, hidden);
-    return weft_add(weft_sum_all(weft_mul(hidden, given_like(hidden))),
-                    weft_sum_all(weft_mul(pooled, given_like(pooled))));
-}
-
-static void check_bert(const weft_plan *plan, int64_t length, int64_t vocab, int64_t heads,
-                       double dropout)
-{
-    weft_bert_config config = {.vocab = vocab,
-                               .context = 12,
-                               .width = 4 * heads,
-                               .heads = heads,
-                               .layers = 2,
-                               .hidden = 10,
-                               .dropout = dropout,
-                               .pooler = true,
-                               .dtype = WEFT_F64};
-    weft_mesh *mesh = given_mesh();
-    weft_tensor *x = tokens(length, vocab, 3), *y, *y_one;
-    weft_module *one, *many;
-    bool seen[2 * 12];
-
-    for (int64_t i = 0; i < 2 * length; i++) seen[i] = i < 2 * length - 2;
-    weft_manual_seed(7);
-    one = weft_bert(config);
-    weft_manual_seed(7);
-    many = weft_bert(config);
-    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
-    y_one = run_bert(one, x, weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, length}, seen));
-    y = run_bert(many, x, weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, length}, seen));
-    WT_ALL(y && !weft_tensor_mesh(y));
-    WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-11)));
-    WT_EQ(weft_backward(y_one), WEFT_OK);
-    WT_EQ(weft_backward(y), WEFT_OK);
-    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-11));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
-}
-
-WT_TEST(ready__bert_equals_one_device)
-{
-    const weft_plan *plans[] = {weft_bert_plan(), weft_bert_plan_sequence()};
-
-    for (int i = 0; i < 2; i++) {
-        wt_note("plan %d", i);
-        check_bert(plans[i], 12, 24, 8, 0);
-        check_bert(plans[i], 7, 13, 3, 0);
-        check_bert(plans[i], 3, 5, 2, i ? 0.25 : 0);
-    }
+    check_all(weft_gpt_plan_sequence(), weft_bert_plan_sequence(), true);
 }
 
 /* ---- promises ---- */
@@ -244,8 +200,8 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
     const weft_plan *plans[] = {weft_gpt_plan(), weft_gpt_plan_sequence()};
 
     for (int i = 0; i < 2; i++) {
-        weft_mesh *mesh = given_mesh();
-        weft_module *m = make(&even);
+        weft_mesh *mesh = wt_own(given_mesh());
+        weft_module *m = make(&models[0]);
         char text[16384], after[16384];
         struct step step;
 
@@ -253,11 +209,9 @@ WT_TEST(ready__a_step_issues_what_the_plan_prints)
         WT_EQ(weft_parallelize_module(m, mesh, plans[i]), WEFT_OK);
         given_plan_text(after, sizeof after, m, mesh, plans[i]);
         WT_ALL(strcmp(text, after) == 0);
-        check(plans[i], &even, 12, &step);
+        check(plans[i], &models[0], i, &step);
         check_promise(text, "a forward issues", step.forward);
         check_promise(text, "a backward issues", step.backward);
-        weft_module_release(m);
-        weft_mesh_release(mesh);
     }
 }
 

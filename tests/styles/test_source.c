@@ -31,7 +31,7 @@ static weft_module *model(int seed, int64_t hidden)
         weft_linear_new((weft_linear_config){.in = {hidden}, .out = {10}, .dtype = WEFT_F64}));
     weft_normal_(weft_module_parameter(m, "norm.weight"), 1, 0.1, NULL);
     weft_normal_(weft_module_parameter(m, "norm.bias"), 0, 0.1, NULL);
-    return m;
+    return wt_own(m);
 }
 
 /* Every style that spreads parameters: scattered are net1's two and net2.weight. */
@@ -52,48 +52,41 @@ static const weft_plan gathered_plan[] = {
 /* `many` computes what `one` does, and its gradients are that one's. */
 static void check_same(weft_module *many, weft_module *one, weft_mesh *mesh)
 {
-    weft_tensor *x = given(0, 2, 6, 10), *y, *y_one;
+    weft_tensor *x = given(0, 2, 6, 10);
 
-    y_one = weft_call(one, x);
-    y = weft_call(many, given_spread(x, mesh, "R"));
-    WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, given_like(y)))), WEFT_OK);
-    WT_NEAR_GRADIENTS(many, one, WT_WITHIN(1e-12));
+    WT_NEAR_STEPS(many, given_spread(x, mesh, "R"), one, x, WT_WITHIN(1e-12));
 }
 
 static void check_source(int source, int64_t hidden)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = model(SEED + source, hidden), *many = model(SEED + wt_rank(), hidden);
-    weft_ledger *ledger = weft_ledger_open();
+    weft_ledger *ledger = wt_own(weft_ledger_open());
     int several = wt_ranks() > 1;
 
-    wt_note("source %d, hidden %d", source, (int)hidden);
     WT_EQ(spread_from(many, mesh, whole_plan, source), WEFT_OK);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_SCATTER, WEFT_DIRECTION_ANY, NULL), 3 * several);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_BROADCAST, WEFT_DIRECTION_ANY, NULL), 3 * several);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 6 * several);
-    weft_ledger_close(ledger);
     WT_NEAR_PARAMETERS(many, one, WT_EXACT);
     check_same(many, one, mesh);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(source__its_parameters_are_those_of_all)
 {
-    check_source(0, 16);
-    check_source(wt_ranks() - 1, 13);
-    check_source(wt_ranks() / 2, 3);
+    const int sources[] = {0, wt_ranks() - 1, wt_ranks() / 2}, hidden[] = {16, 13, 3};
+
+    for (int i = 0; i < 3; i++) {
+        wt_row("source %d, hidden %d", sources[i], hidden[i]);
+        check_source(sources[i], hidden[i]);
+    }
 }
 
 /* PyTorch's own case: column-wise layers by a wildcard, from rank 1; what has no style stays. */
 WT_TEST(source__of_some_modules_only)
 {
     int source = wt_ranks() > 1;
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = model(SEED + source, 16), *many = model(SEED + wt_rank(), 16);
     weft_tensor *norm = weft_module_parameter(many, "norm.weight");
 
@@ -105,18 +98,15 @@ WT_TEST(source__of_some_modules_only)
     WT_ALL(weft_module_parameter(many, "norm.weight") == norm && !weft_tensor_mesh(norm));
     WT_ALL(!weft_requires_grad(weft_module_parameter(many, "net1.weight")));
     WT_ALL(weft_requires_grad(weft_module_parameter(many, "net1.bias")));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 /* Without a source: this rank's shard of its own copy. */
 WT_TEST(source__without_one_nothing_is_sent)
 {
     for (int named = 0; named < 2; named++) {
-        weft_mesh *mesh = given_mesh();
+        weft_mesh *mesh = wt_own(given_mesh());
         weft_module *own = model(SEED + wt_rank(), 13), *m = model(SEED + wt_rank(), 13);
-        weft_ledger *ledger = weft_ledger_open();
+        weft_ledger *ledger = wt_own(weft_ledger_open());
         const char *const layouts[] = {"S(0)", "S(0)", "S(1)", "R"};
 
         if (named)
@@ -124,7 +114,6 @@ WT_TEST(source__without_one_nothing_is_sent)
         else
             WT_EQ(weft_parallelize_module(m, mesh, whole_plan), WEFT_OK);
         GIVEN_STILL(ledger);
-        weft_ledger_close(ledger);
         for (int i = 0; i < 4; i++) {
             weft_tensor *part = weft_to_local(weft_module_parameter(m, nets[i]), NULL);
             weft_tensor *whole = weft_detach(weft_module_parameter(own, nets[i]));
@@ -132,9 +121,6 @@ WT_TEST(source__without_one_nothing_is_sent)
             WT_ALL(given_is(weft_module_parameter(m, nets[i]), layouts[i]));
             WT_ALL(wt_near_tensors(part, given_shard(whole, mesh, layouts[i]), WT_EXACT));
         }
-        weft_module_release(own);
-        weft_module_release(m);
-        weft_mesh_release(mesh);
     }
 }
 
@@ -142,18 +128,14 @@ WT_TEST(source__without_one_nothing_is_sent)
 WT_TEST(source__is_a_place_on_the_mesh_of_the_plan)
 {
     int dp = wt_ranks() % 2 == 0 ? 2 : 1, ways = wt_ranks() / dp, source = ways - 1;
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", dp, ways);
-    weft_mesh *tp = weft_mesh_sub(mesh, "tp");
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", dp, ways));
+    weft_mesh *tp = wt_own(weft_mesh_sub(mesh, "tp"));
     weft_module *one = model(SEED + weft_mesh_coordinate(mesh, 0) * ways + source, 13);
     weft_module *many = model(SEED + wt_rank(), 13);
 
     WT_EQ(spread_from(many, tp, whole_plan, source), WEFT_OK);
     WT_NEAR_PARAMETERS(many, one, WT_EXACT);
     check_same(many, one, tp);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(tp);
-    weft_mesh_release(mesh);
 }
 
 /* ---- whole models, shared parameters, styles of one's own ---- */
@@ -161,36 +143,28 @@ WT_TEST(source__is_a_place_on_the_mesh_of_the_plan)
 static weft_module *llama(int seed)
 {
     weft_manual_seed((uint64_t)seed);
-    return weft_llama((weft_llama_config){.vocab = 13,
-                                          .width = 16,
-                                          .heads = 4,
-                                          .kv_heads = 1,
-                                          .layers = 1,
-                                          .hidden = 10,
-                                          .dtype = WEFT_F64});
+    return wt_own(weft_llama((weft_llama_config){.vocab = 13,
+                                                 .width = 16,
+                                                 .heads = 4,
+                                                 .kv_heads = 1,
+                                                 .layers = 1,
+                                                 .hidden = 10,
+                                                 .dtype = WEFT_F64}));
 }
 
 /* Norms, and keys and values that all ranks have, are broadcast; the rest is scattered. */
 WT_TEST(source__of_a_ready_plan)
 {
-    int32_t tokens[12], targets[12];
-    const int64_t shape[] = {2, 6};
     int source = wt_ranks() - 1;
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = llama(SEED + source), *many = llama(SEED + wt_rank());
-    weft_tensor *x, *t, *loss;
+    weft_tensor *x = given_tokens(2, 6, 13, 0), *t = given_tokens(2, 6, 13, 4), *loss;
 
-    for (int i = 0; i < 12; i++) tokens[i] = i * 5 % 13, targets[i] = (i * 5 + 4) % 13;
-    x = weft_from_data(WEFT_I32, 2, shape, tokens);
-    t = weft_from_data(WEFT_I32, 2, shape, targets);
     WT_EQ(spread_from(many, mesh, weft_gpt_plan_sequence(), source), WEFT_OK);
     WT_NEAR_PARAMETERS(many, one, WT_EXACT);
     loss = weft_gpt_loss(many, x, t);
     WT_ALL(wt_near_tensors(loss, weft_gpt_loss(one, x, t), WT_WITHIN(1e-12)));
     WT_EQ(weft_backward(loss), WEFT_OK);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 static weft_module *tied(int seed)
@@ -204,22 +178,19 @@ static weft_module *tied(int seed)
                           weft_embedding_new((weft_embedding_config){.rows = 11, .width = 6}));
     weft_module_set_parameter(head, "weight", weft_module_parameter(m, "wte.weight"));
     weft_module_add_child(m, "head", head);
-    return m;
+    return wt_own(m);
 }
 
 WT_TEST(source__shared_parameters_stay_one)
 {
     int source = wt_ranks() - 1;
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = tied(SEED + source), *many = tied(SEED + wt_rank());
     weft_plan plan[] = {{"wte", weft_rowwise_parallel()}, {"head", weft_colwise_parallel()}, {0}};
 
     WT_EQ(spread_from(many, mesh, plan, source), WEFT_OK);
     WT_EQ(weft_module_parameter_count(many), 1);
     WT_NEAR_PARAMETERS(many, one, WT_EXACT);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 /* The weight by rows, of this rank's copy; the bias is left to the library. */
@@ -236,7 +207,7 @@ WT_TEST(source__of_what_a_custom_style_leaves_plain)
 {
     static const weft_style_functions by_rows = {"by rows", split_weight, NULL, NULL, NULL};
     int source = wt_ranks() - 1;
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = model(SEED + source, 13), *own = model(SEED + wt_rank(), 13);
     weft_module *many = model(SEED + wt_rank(), 13);
     weft_plan plan[] = {{"net1", weft_custom_style(&by_rows, NULL)}, {0}};
@@ -250,45 +221,34 @@ WT_TEST(source__of_what_a_custom_style_leaves_plain)
     WT_ALL(wt_near_tensors(
         part, given_shard(weft_detach(weft_module_parameter(own, "net1.weight")), mesh, "S(0)"),
         WT_EXACT));
-    weft_module_release(one);
-    weft_module_release(own);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 /* ---- refusals, and who is not there ---- */
 
 WT_TEST(source__that_is_not_there_is_refused)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *m = model(SEED, 13);
-    weft_ledger *ledger = weft_ledger_open();
+    weft_ledger *ledger = wt_own(weft_ledger_open());
 
-    WT_EQ(spread_from(m, mesh, whole_plan, wt_ranks()), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank");
-    WT_EQ(spread_from(m, mesh, whole_plan, -2), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank -2");
-    WT_EQ(spread_from(m, mesh, (weft_plan[]){{"net9", weft_colwise_parallel()}, {0}}, wt_ranks()),
-          WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "parallelize: source rank");
+    WT_FAILS(spread_from(m, mesh, whole_plan, wt_ranks()), WEFT_ERR_ARG,
+             "parallelize: source rank");
+    WT_FAILS(spread_from(m, mesh, whole_plan, -2), WEFT_ERR_ARG, "parallelize: source rank -2");
+    WT_FAILS(
+        spread_from(m, mesh, (weft_plan[]){{"net9", weft_colwise_parallel()}, {0}}, wt_ranks()),
+        WEFT_ERR_ARG, "parallelize: source rank");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "net1.weight")));
     GIVEN_STILL(ledger);
-    weft_ledger_close(ledger);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(source__on_a_mesh_without_ranks_is_refused)
 {
-    weft_mesh *mesh = weft_mesh_new_fake(1, "tp=4");
+    weft_mesh *mesh = wt_own(weft_mesh_new_fake(1, "tp=4"));
     weft_module *m = model(SEED, 13);
 
-    WT_EQ(spread_from(m, mesh, whole_plan, 2), WEFT_ERR_COMM);
-    WT_FAILED(WEFT_ERR_COMM, "a fake mesh has no ranks");
+    WT_FAILS(spread_from(m, mesh, whole_plan, 2), WEFT_ERR_COMM, "a fake mesh has no ranks");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "net1.weight")));
     WT_EQ(spread_from(m, mesh, whole_plan, -1), WEFT_OK);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 /* Ranks outside the mesh call the same, hold nothing and wait for nobody. */
@@ -302,7 +262,7 @@ WT_TEST(source__on_a_mesh_of_some_ranks)
 
     for (int i = 0; i < count; i++) ranks[i] = 2 * i;
     one = model(SEED + ranks[count - 1], 13);
-    mesh = weft_mesh_from_ranks(WEFT_CPU, 1, &count, "tp", ranks);
+    mesh = wt_own(weft_mesh_from_ranks(WEFT_CPU, 1, &count, "tp", ranks));
     WT_EQ(spread_from(many, mesh, whole_plan, count - 1), WEFT_OK);
     for (int i = 0; i < 4; i++) {
         weft_tensor *t = weft_module_parameter(many, nets[i]);
@@ -314,9 +274,6 @@ WT_TEST(source__on_a_mesh_of_some_ranks)
     y_one = weft_call(one, x);
     WT_ALL(inside ? wt_near_tensors(y, y_one, WT_WITHIN(1e-12)) : y != NULL);
     WT_EQ(weft_backward(weft_sum_all(weft_mul(y, y))), WEFT_OK);
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "source"); }

@@ -80,3 +80,12 @@ void given_plan_text(char *text, size_t bytes, weft_module *m, weft_mesh *mesh,
     text[n < bytes ? n : bytes - 1] = '\0';
     fclose(file);
 }
+
+weft_tensor *given_tokens(int64_t rows, int64_t columns, int64_t vocab, int64_t shift)
+{
+    weft_tensor *t = weft_empty(WEFT_I64, 2, (int64_t[]){rows, columns});
+
+    for (int64_t i = 0; t && i < rows * columns; i++)
+        ((int64_t *)weft_data(t))[i] = (5 * i + shift) % vocab;
+    return t;
+}

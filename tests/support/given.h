@@ -33,3 +33,6 @@ void given_plan_text(char *text, size_t bytes, weft_module *m, weft_mesh *mesh,
 
 /** A parameter-free module that gives back its one input. */
 weft_module *given_identity(void);
+
+/** Numbers below `vocab`, [rows, columns] of i64: 5 i + shift, modulo it. */
+weft_tensor *given_tokens(int64_t rows, int64_t columns, int64_t vocab, int64_t shift);

@@ -5,7 +5,7 @@
 
 #include <weft/autograd.h>
 
-#include "support/mpi_check.h"
+#include "support/given.h"
 
 struct walk {
     weft_module *want;
@@ -37,4 +37,25 @@ void wt_near_modules(weft_module *got, weft_module *want, bool gradients,
 
     wt_all(weft_module_each_parameter(got, visit, &walk) == WEFT_OK, "every parameter is visited",
            file, line);
+}
+
+static weft_status backward_from_weighted(weft_tensor *y)
+{
+    weft_tensor *weights = given_like(y);
+
+    if (weft_tensor_mesh(y))
+        weights = weft_distribute_tensor(weights, weft_tensor_mesh(y), NULL, -1);
+    return weft_backward(weft_sum_all(weft_mul(y, weights)));
+}
+
+weft_tensor *wt_near_steps(weft_module *got, weft_tensor *x, weft_module *want, weft_tensor *x_want,
+                           struct wt_tolerance tolerance, const char *file, int line)
+{
+    weft_tensor *y_want = weft_call(want, x_want), *y = weft_call(got, x);
+
+    wt_all(wt_near_tensors(y, y_want, tolerance), "the outputs are near", file, line);
+    wt_all(backward_from_weighted(y_want) == WEFT_OK, "backward of one device", file, line);
+    wt_all(backward_from_weighted(y) == WEFT_OK, "backward", file, line);
+    wt_near_modules(got, want, true, tolerance, file, line);
+    return y;
 }

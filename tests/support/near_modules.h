@@ -17,5 +17,13 @@
 #define WT_NEAR_PARAMETERS(got, want, tolerance)                                                   \
     wt_near_modules((got), (want), false, (tolerance), __FILE__, __LINE__)
 
+/** Both give nearly the same, each for its input, and nearly the same gradients of parameters in a
+ * backward from the sum in which every element of the output counts differently. Gives the output
+ * of the first. */
+#define WT_NEAR_STEPS(got, x, want, x_want, tolerance)                                             \
+    wt_near_steps((got), (x), (want), (x_want), (tolerance), __FILE__, __LINE__)
+
+weft_tensor *wt_near_steps(weft_module *got, weft_tensor *x, weft_module *want, weft_tensor *x_want,
+                           struct wt_tolerance tolerance, const char *file, int line);
 void wt_near_modules(weft_module *got, weft_module *want, bool gradients,
                      struct wt_tolerance tolerance, const char *file, int line);
