@@ -41,31 +41,27 @@ static weft_module *model(void)
 /* trial 1.7 */
 WT_TEST(buffers__have_names_and_refusals_like_parameters)
 {
-    weft_module *m = model();
+    weft_module *m = wt_own(model());
     weft_tensor *leaf = weft_set_requires_grad(numbers(WEFT_F32, 0), true);
 
-    WT_EQ(weft_module_add_buffer(m, "calls", numbers(WEFT_F32, 1), usual), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "has a buffer 'calls' already");
-    WT_EQ(weft_module_add_parameter(m, "calls", numbers(WEFT_F32, 1)), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "has a buffer 'calls' already");
-    WT_EQ(weft_module_add_buffer(weft_module_child(m, "0"), "weight", numbers(WEFT_F32, 1), usual),
-          WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "has a parameter 'weight' already");
-    WT_EQ(weft_module_add_buffer(m, "a.b", numbers(WEFT_F32, 1), usual), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "'a.b' is no name");
-    WT_EQ(weft_module_add_buffer(m, "leaf", leaf, usual), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'leaf' of module '' wants a gradient");
-    WT_EQ(weft_module_set_buffer(m, "calls", leaf), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "wants a gradient");
-    WT_EQ(weft_module_set_parameter(m, "calls", numbers(WEFT_F32, 1)), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no parameter 'calls'");
-    WT_ALL(weft_module_parameter(m, "0.seen") == NULL);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no parameter 'seen'");
-    WT_ALL(weft_module_buffer(m, "0.weight") == NULL);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no buffer 'weight'");
+    WT_FAILS(weft_module_add_buffer(m, "calls", numbers(WEFT_F32, 1), usual), WEFT_ERR_ARG,
+             "has a buffer 'calls' already");
+    WT_FAILS(weft_module_add_parameter(m, "calls", numbers(WEFT_F32, 1)), WEFT_ERR_ARG,
+             "has a buffer 'calls' already");
+    WT_FAILS(
+        weft_module_add_buffer(weft_module_child(m, "0"), "weight", numbers(WEFT_F32, 1), usual),
+        WEFT_ERR_ARG, "has a parameter 'weight' already");
+    WT_FAILS(weft_module_add_buffer(m, "a.b", numbers(WEFT_F32, 1), usual), WEFT_ERR_ARG,
+             "'a.b' is no name");
+    WT_FAILS(weft_module_add_buffer(m, "leaf", leaf, usual), WEFT_ERR_STATE,
+             "'leaf' of module '' wants a gradient");
+    WT_FAILS(weft_module_set_buffer(m, "calls", leaf), WEFT_ERR_STATE, "wants a gradient");
+    WT_FAILS(weft_module_set_parameter(m, "calls", numbers(WEFT_F32, 1)), WEFT_ERR_NOT_FOUND,
+             "no parameter 'calls'");
+    WT_FAILS(weft_module_parameter(m, "0.seen"), WEFT_ERR_NOT_FOUND, "no parameter 'seen'");
+    WT_FAILS(weft_module_buffer(m, "0.weight"), WEFT_ERR_NOT_FOUND, "no buffer 'weight'");
     WT_EQ(weft_module_set_buffer(m, "calls", numbers(WEFT_I64, 9)), WEFT_OK);
     WT_ALL(wt_is_all(weft_module_buffer(m, "calls"), 9));
-    weft_module_release(m);
 }
 
 static weft_status write_path(const weft_module_tensor *it, void *payload)
@@ -80,7 +76,7 @@ static weft_status write_path(const weft_module_tensor *it, void *payload)
 /* trial 1.7, trial 4.2: full paths below where the walk begins; parameters before buffers */
 WT_TEST(walks__give_full_paths)
 {
-    weft_module *top = weft_sequential_new(), *m = model();
+    weft_module *top = wt_own(weft_sequential_new()), *m = model();
     char text[200] = "";
 
     weft_module_add_child(top, "model", m);
@@ -96,14 +92,13 @@ WT_TEST(walks__give_full_paths)
     *text = '\0';
     WT_EQ(weft_module_each_tensor(weft_module_child(top, "model.0"), write_path, text), WEFT_OK);
     WT_ALL(!strcmp(text, "weight late seen! "));
-    weft_module_release(top);
 }
 
 /* trial 1.7 */
 WT_TEST(buffers__are_no_parameters)
 {
-    weft_module *m = model();
-    weft_optim *optim = weft_sgd(m, (weft_sgd_config){.lr = 1, .weight_decay = 0.5});
+    weft_module *m = wt_own(model());
+    weft_optim *optim = wt_own(weft_sgd(m, (weft_sgd_config){.lr = 1, .weight_decay = 0.5}));
     weft_tensor *x = wt_constant(2, WIDTH, 1);
 
     WT_EQ(weft_module_parameter_count(m), 3);
@@ -111,8 +106,6 @@ WT_TEST(buffers__are_no_parameters)
     WT_EQ(weft_backward(weft_sum_all(weft_call(m, x))), WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);
     WT_ALL(wt_is_all(weft_module_buffer(m, "0.seen"), 2));
-    weft_optim_release(optim);
-    weft_module_release(m);
 }
 
 /* trial 1.7 */
@@ -121,7 +114,7 @@ WT_TEST(buffers__go_where_parameters_go)
     static const weft_plan plan[] = {
         {"0", {.kind = WEFT_STYLE_COLWISE}}, {"1", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
     struct wt_world w = wt_world_open();
-    weft_module *m = model(), *one = model();
+    weft_module *m = wt_own(model()), *one = wt_own(model());
     weft_tensor *x = weft_full(WEFT_F64, 2, (int64_t[]){3, WIDTH}, 0.5);
 
     WT_EQ(weft_module_cast(m, WEFT_F64), WEFT_OK);
@@ -135,9 +128,6 @@ WT_TEST(buffers__go_where_parameters_go)
     WT_ALL(wt_near_tensors(weft_call(m, x), weft_call(one, x), WT_WITHIN(1e-12)));
     WT_EQ(weft_distribute_module(one, w.mesh, NULL, NULL, NULL, NULL), WEFT_OK);
     WT_ALL(wt_is_placed(weft_module_buffer(one, "calls"), "R"));
-    weft_module_release(m);
-    weft_module_release(one);
-    wt_world_close(&w);
 }
 
 static weft_status add_both_and_fail(weft_module *m, weft_mesh *mesh, void *payload)
@@ -153,7 +143,7 @@ static weft_status add_both_and_fail(weft_module *m, weft_mesh *mesh, void *payl
 WT_TEST(buffers__are_as_before_when_a_partition_fails)
 {
     struct wt_world w = wt_world_open();
-    weft_module *m = model();
+    weft_module *m = wt_own(model());
     char before[200] = "", after[200] = "";
 
     weft_module_each_tensor(m, write_path, before);
@@ -163,8 +153,6 @@ WT_TEST(buffers__are_as_before_when_a_partition_fails)
     WT_ALL(!strcmp(before, after));
     WT_ALL(weft_tensor_mesh(weft_module_buffer(m, "0.seen")) == NULL);
     WT_ALL(wt_is_all(weft_module_buffer(m, "1.seen"), 3));
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* A number of its own for each module. */
@@ -180,7 +168,7 @@ static weft_status add_one(weft_module *m, weft_mesh *mesh, void *payload)
 WT_TEST(buffers__stay_tied_when_a_partition_adds_a_parameter)
 {
     struct wt_world w = wt_world_open();
-    weft_module *m = model();
+    weft_module *m = wt_own(model());
     int count = 0;
 
     WT_EQ(
@@ -190,8 +178,6 @@ WT_TEST(buffers__stay_tied_when_a_partition_adds_a_parameter)
     WT_ALL(wt_is_placed(weft_module_buffer(m, "0.seen"), "R"));
     WT_ALL(weft_module_buffer(m, "0.seen") == weft_module_buffer(m, "1.seen"));
     WT_ALL(weft_module_parameter(m, "0.more") != weft_module_parameter(m, "1.more"));
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* Only the first of two modules' buffers is cut. */
@@ -210,28 +196,25 @@ static weft_status cut_first(weft_module *m, weft_mesh *mesh, void *payload)
 WT_TEST(buffers__that_are_shared_and_would_be_spread_differently_are_named)
 {
     struct wt_world w = wt_world_open();
-    weft_module *m = model(), *other = model();
+    weft_module *m = wt_own(model()), *other = wt_own(model());
     weft_tensor *shared = weft_module_buffer(m, "0.seen");
 
     WT_EQ(weft_module_set_buffer(weft_module_child(m, "1"), "seen", shared), WEFT_OK);
-    WT_EQ(weft_distribute_module(m, w.mesh, cut_first, NULL, NULL, NULL), WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'seen' of module '0' and 'seen' of module '1' are one tensor, but "
-                               "would be spread differently");
+    WT_FAILS(weft_distribute_module(m, w.mesh, cut_first, NULL, NULL, NULL), WEFT_ERR_LAYOUT,
+             "'seen' of module '0' and 'seen' of module '1' are one tensor, but "
+             "would be spread differently");
     WT_ALL(weft_module_buffer(m, "0.seen") == shared && weft_module_buffer(m, "1.seen") == shared);
     WT_EQ(weft_module_set_buffer(weft_module_child(other, "1"), "seen", shared), WEFT_OK);
-    WT_EQ(weft_distribute_module(m, w.mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'seen' of module '0' would be spread, but a module of another "
-                              "tree has it too");
+    WT_FAILS(weft_distribute_module(m, w.mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE,
+             "'seen' of module '0' would be spread, but a module of another "
+             "tree has it too");
     WT_ALL(weft_module_buffer(m, "0.seen") == shared);
-    weft_module_release(m);
-    weft_module_release(other);
-    wt_world_close(&w);
 }
 
 /* trial 1.7 */
 WT_TEST(buffers__go_into_files_of_weights_and_tables)
 {
-    weft_module *m = model(), *fresh = model();
+    weft_module *m = wt_own(model()), *fresh = wt_own(model());
     const char *path = wt_scratch("buffers.safetensors");
     FILE *out = tmpfile();
     weft_weights *weights;
@@ -251,8 +234,6 @@ WT_TEST(buffers__go_into_files_of_weights_and_tables)
     fclose(out);
     WT_ALL(strstr(text, "buffer f32[4]") != NULL);
     WT_ALL(strstr(text, "36 parameters, 36 trained, 12 in buffers, 208 bytes on this rank"));
-    weft_module_release(m);
-    weft_module_release(fresh);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "buffers")); }

@@ -14,17 +14,15 @@ WT_TEST(copy__says_what_differs)
     struct wt_world w = wt_world_open();
     weft_tensor *into = weft_full(WEFT_F32, 2, (int64_t[]){2, 3}, 0);
 
-    WT_EQ(weft_copy_(into, weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 0)), WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "copy_: dtypes differ: f64[2,3]");
-    WT_EQ(weft_copy_(into, weft_full(WEFT_F32, 2, (int64_t[]){3, 2}, 0)), WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "copy_: shapes differ: f32[3,2]");
-    WT_EQ(weft_copy_(wt_spread(&w, into, "S(0)"), wt_spread(&w, into, "R")), WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "copy_: layouts differ: f32[2,3] [R]");
-    WT_EQ(weft_copy_(into, wt_spread(&w, into, "R")), WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "copy_: layouts differ");
+    WT_FAILS(weft_copy_(into, weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 0)), WEFT_ERR_SHAPE,
+             "copy_: dtypes differ: f64[2,3]");
+    WT_FAILS(weft_copy_(into, weft_full(WEFT_F32, 2, (int64_t[]){3, 2}, 0)), WEFT_ERR_SHAPE,
+             "copy_: shapes differ: f32[3,2]");
+    WT_FAILS(weft_copy_(wt_spread(&w, into, "S(0)"), wt_spread(&w, into, "R")), WEFT_ERR_SHAPE,
+             "copy_: layouts differ: f32[2,3] [R]");
+    WT_FAILS(weft_copy_(into, wt_spread(&w, into, "R")), WEFT_ERR_SHAPE, "copy_: layouts differ");
     WT_EQ(weft_copy_(into, weft_full(WEFT_F32, 2, (int64_t[]){2, 3}, 4)), WEFT_OK);
     WT_ALL(wt_is_all(into, 4));
-    wt_world_close(&w);
 }
 
 /* trial 4 (messages): a style on an odd parameter */
@@ -32,7 +30,7 @@ WT_TEST(styles__name_the_parameter_that_cannot_be_split)
 {
     static const weft_plan plan[] = {{"odd", {.kind = WEFT_STYLE_COLWISE}}, {0}};
     struct wt_world w = wt_world_open();
-    weft_module *root = weft_sequential_new();
+    weft_module *root = wt_own(weft_sequential_new());
     weft_module *odd =
         weft_linear_new((weft_linear_config){.in = {4}, .out = {2, 3}, .out_split = 1});
     const int64_t one = 1;
@@ -43,8 +41,6 @@ WT_TEST(styles__name_the_parameter_that_cannot_be_split)
     WT_ALL(strstr(weft_error_message(), "in module odd: parameter 'bias' of linear: ") != NULL);
     WT_ALL(strstr(weft_error_message() + 10, "in module") == NULL);
     weft_error_clear();
-    weft_module_release(root);
-    wt_world_close(&w);
 }
 
 /* A plain term into from_local as a value. */
@@ -62,7 +58,7 @@ static const weft_module_class class_value = {.type = "value", .forward = as_val
 WT_TEST(types__name_what_gives_them_up_and_no_empty_module)
 {
     struct wt_world w = wt_world_open();
-    weft_module *m = weft_module_new(&class_value, w.mesh);
+    weft_module *m = wt_own(weft_module_new(&class_value, w.mesh));
     weft_tensor *term =
         weft_to_local(wt_partial(&w, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1), WEFT_SUM), NULL);
 
@@ -74,8 +70,6 @@ WT_TEST(types__name_what_gives_them_up_and_no_empty_module)
         weft_error_clear();
     }
     WT_ALL(weft_call(m, weft_drop_grad_types(term)) != NULL);
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 /* ---- gradients ---- */
@@ -94,25 +88,22 @@ WT_TEST(backward_from__says_how_a_plain_gradient_becomes_distributed)
         weft_tensor *y = wt_to(weft_mul_scalar(x, 2), layouts[i]);
 
         wt_moved(&w, WEFT_COLL_COUNT);
-        WT_EQ(weft_backward_from(y, g), WEFT_ERR_LAYOUT);
-        WT_FAILED(WEFT_ERR_LAYOUT, "backward_from: a plain gradient for a distributed tensor: "
-                                   "f64[5,3]");
-        WT_EQ(weft_backward_from(y, weft_to_local(wt_spread(&w, g, "S(0)"), NULL)),
-              WEFT_ERR_LAYOUT);
-        WT_FAILED(WEFT_ERR_LAYOUT, "weft_distribute_tensor");
+        WT_FAILS(weft_backward_from(y, g), WEFT_ERR_LAYOUT,
+                 "backward_from: a plain gradient for a distributed tensor: "
+                 "f64[5,3]");
+        WT_FAILS(weft_backward_from(y, weft_to_local(wt_spread(&w, g, "S(0)"), NULL)),
+                 WEFT_ERR_LAYOUT, "weft_distribute_tensor");
         WT_STILL(&w);
         WT_ALL(weft_grad(x) == NULL);
         weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED);
-        if (wt_ranks() > 1) {
-            WT_EQ(weft_backward_from(y, weft_cast(loose, WEFT_F64)), WEFT_ERR_ARG);
-            WT_FAILED(WEFT_ERR_ARG, "backward_from: the gradient is plain and taken as replicated");
-        }
+        if (wt_ranks() > 1)
+            WT_FAILS(weft_backward_from(y, weft_cast(loose, WEFT_F64)), WEFT_ERR_ARG,
+                     "backward_from: the gradient is plain and taken as replicated");
         WT_EQ(weft_backward_from(y, g), WEFT_OK);
         weft_implicit_replication_close();
         WT_ALL(weft_tensor_mesh(weft_grad(x)) == w.mesh);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_mul_scalar(g, 2), WT_EXACT));
     }
-    wt_world_close(&w);
 }
 
 /* trial 4 (messages): one number stands beside distributed tensors, as everywhere. */
@@ -124,7 +115,6 @@ WT_TEST(backward_from__takes_a_plain_number)
 
     WT_EQ(weft_backward_from(y, weft_full(WEFT_F64, 0, NULL, 3)), WEFT_OK);
     WT_ALL(wt_is_all(weft_grad(x), 3));
-    wt_world_close(&w);
 }
 
 /* ---- meshes ---- */
@@ -138,7 +128,7 @@ static weft_module *two_layers(void)
         weft_module_add_child(m, i ? "b" : "a",
                               weft_linear_new((weft_linear_config){
                                   .in = {6}, .out = {6}, .std = 1, .dtype = WEFT_F64}));
-    return m;
+    return wt_own(m);
 }
 
 static void spread_child(weft_module *m, const char *name, weft_mesh *mesh)
@@ -151,63 +141,49 @@ static void spread_child(weft_module *m, const char *name, weft_mesh *mesh)
 /* trial 4 (messages): overlapping axes, in replicas, which join the meshes of all parameters. */
 WT_TEST(data_parallel__names_the_parameter_whose_axis_overlaps)
 {
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", wt_ranks() % 2 ? 1 : 2,
-                                           wt_ranks() / (2 - wt_ranks() % 2));
-    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp"), *tp = weft_mesh_sub(w.mesh, "tp"),
-              *all = weft_mesh_flatten(w.mesh, "all");
+    struct wt_world w = wt_world_open_two_axes();
+    weft_mesh *dp = wt_own(weft_mesh_sub(w.mesh, "dp")), *tp = wt_own(weft_mesh_sub(w.mesh, "tp")),
+              *all = wt_own(weft_mesh_flatten(w.mesh, "all"));
     weft_module *m = two_layers(), *tied = two_layers();
 
     spread_child(m, "b", all);
-    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "data parallel: parameter 'weight' of module 'b' is on mesh (all:");
-    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "whose axis overlaps one of the replicas' mesh (dp:");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "data parallel: parameter 'weight' of module 'b' is on mesh (all:");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "whose axis overlaps one of the replicas' mesh (dp:");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
     WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "b.weight")) == all);
     spread_child(tied, "a", tp);
-    WT_EQ(weft_parallelize_module_strict(tied, all,
-                                         (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
-          WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "module 'a' (linear) was distributed before");
-    weft_module_release(m);
-    weft_module_release(tied);
-    weft_mesh_release(all);
-    weft_mesh_release(tp);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
+    WT_FAILS(weft_parallelize_module_strict(tied, all,
+                                            (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
+             WEFT_ERR_STATE, "module 'a' (linear) was distributed before");
 }
 
 /* trial 4 (messages): overlapping axes. An optimizer and a norm join no meshes: nothing is wrong
  * with them there. */
 WT_TEST(optimizer__takes_meshes_whose_axes_overlap)
 {
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", wt_ranks() % 2 ? 1 : 2,
-                                           wt_ranks() / (2 - wt_ranks() % 2));
-    weft_mesh *tp = weft_mesh_sub(w.mesh, "tp"), *all = weft_mesh_flatten(w.mesh, "all");
+    struct wt_world w = wt_world_open_two_axes();
+    weft_mesh *tp = wt_own(weft_mesh_sub(w.mesh, "tp")),
+              *all = wt_own(weft_mesh_flatten(w.mesh, "all"));
     weft_module *models[] = {two_layers(), two_layers()};
     double norms[2];
 
     spread_child(models[0], "a", tp);
     spread_child(models[0], "b", all);
     for (int i = 0; i < 2; i++) {
-        weft_optim *optim = weft_sgd(models[i], (weft_sgd_config){.lr = 0.1});
+        weft_optim *optim = wt_own(weft_sgd(models[i], (weft_sgd_config){.lr = 0.1}));
         weft_tensor *y = weft_call(models[i], wt_whole(WEFT_F64, 0, 4, 6));
 
         WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
         WT_EQ(weft_clip_grad_norm(models[i], 1, &norms[i]), WEFT_OK);
         WT_EQ(weft_step(optim), WEFT_OK);
-        weft_optim_release(optim);
     }
     WT_ALL(wt_near(&norms[0], &norms[1], 1, WT_WITHIN(1e-10)));
     for (int i = 0; i < 2; i++)
         WT_ALL(wt_near_tensors(weft_module_parameter(models[0], i ? "b.weight" : "a.weight"),
                                weft_module_parameter(models[1], i ? "b.weight" : "a.weight"),
                                WT_WITHIN(1e-10)));
-    weft_module_release(models[0]);
-    weft_module_release(models[1]);
-    weft_mesh_release(all);
-    weft_mesh_release(tp);
-    wt_world_close(&w);
 }
 
 /* trial 4 (messages): a buffer is not called a parameter. */
@@ -216,27 +192,23 @@ WT_TEST(data_parallel__calls_a_buffer_a_buffer)
     const weft_buffer_options usual = {0};
     const int64_t four = 4;
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
-    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp");
+    weft_mesh *dp = wt_own(weft_mesh_sub(w.mesh, "dp"));
     weft_module *m = two_layers();
     const weft_placement sum[] = {weft_partial(WEFT_SUM), weft_replicate()};
     weft_tensor *t = weft_from_local(weft_full(WEFT_F64, 1, &four, 1), w.mesh, sum, NULL);
 
     WT_EQ(weft_module_add_buffer(m, "seen", t, usual), WEFT_OK);
-    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "data parallel: buffer 'seen' of module '' is ");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "data parallel: buffer 'seen' of module '' is ");
     WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, wt_rank())), WEFT_OK);
-    if (wt_ranks() > 1) {
-        WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "replicas differ in buffer 'seen' of module ''");
-    }
+    if (wt_ranks() > 1)
+        WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+                 "replicas differ in buffer 'seen' of module ''");
     WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, 1)), WEFT_OK);
     WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_OK);
     WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, 1)), WEFT_OK);
-    WT_ALL(!weft_call(m, wt_whole(WEFT_F64, 0, 4, 6)));
-    WT_FAILED(WEFT_ERR_STATE, "buffer 'seen' was replaced after weft_data_parallel");
-    weft_module_release(m);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
+    WT_FAILS(weft_call(m, wt_whole(WEFT_F64, 0, 4, 6)), WEFT_ERR_STATE,
+             "buffer 'seen' was replaced after weft_data_parallel");
 }
 
 /* ---- collectives ---- */

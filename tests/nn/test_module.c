@@ -7,6 +7,7 @@
 #include "base/call_context.h"
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/owned.h"
 
 /* ---- a module of one's own ---- */
 
@@ -53,52 +54,47 @@ static weft_tensor *number(double value) { return weft_full(WEFT_F64, 1, (int64_
 
 WT_TEST(module__children_are_found_by_path)
 {
-    weft_module *root = small_tree();
+    weft_module *root = wt_own(small_tree());
 
     WT_ALL(weft_module_child(root, "") == root);
     WT_ALL(!strcmp(weft_module_path(weft_module_child(root, "inner.1")), "inner.1"));
     WT_EQ(weft_module_child_count(root), 2);
     WT_ALL(weft_module_child_at(root, 1) == weft_module_child(root, "inner"));
     WT_ALL(weft_module_child_at(root, 2) == NULL);
-    WT_ALL(weft_module_child(root, "inner.2") == NULL);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "'inner' (sequential) has no child '2'");
-    WT_ALL(weft_module_parameter(root, "inner.1.weight") == NULL);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "'inner.1' (one) has no parameter 'weight'");
-    weft_module_release(root);
+    WT_FAILS(weft_module_child(root, "inner.2"), WEFT_ERR_NOT_FOUND,
+             "'inner' (sequential) has no child '2'");
+    WT_FAILS(weft_module_parameter(root, "inner.1.weight"), WEFT_ERR_NOT_FOUND,
+             "'inner.1' (one) has no parameter 'weight'");
 }
 
 WT_TEST(module__paths_follow_into_a_larger_tree)
 {
-    weft_module *top = weft_sequential_new(), *root = small_tree();
+    weft_module *top = wt_own(weft_sequential_new()), *root = small_tree();
 
     WT_EQ(weft_module_add_child(top, "model", root), WEFT_OK);
     WT_ALL(!strcmp(weft_module_path(weft_module_child(top, "model.inner.0")), "model.inner.0"));
-    weft_module_release(top);
 }
 
 WT_TEST(module__bad_children_are_refused_and_released)
 {
-    weft_module *root = small_tree();
+    weft_module *root = wt_own(small_tree());
 
-    WT_EQ(weft_module_add_child(root, "first", weft_module_new(&one, NULL)), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "has a child 'first' already");
-    WT_EQ(weft_module_add_child(root, "a.b", weft_module_new(&one, NULL)), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "'a.b' is no name");
-    WT_EQ(weft_module_add_child(root, "again", weft_module_child(root, "first")), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
-    WT_EQ(weft_module_add_child(root, "itself", root), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
-    WT_EQ(weft_module_add_child(weft_module_child(root, "first"), "above", root), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
-    WT_EQ(weft_module_add_child(root, "none", NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "NULL");
+    WT_FAILS(weft_module_add_child(root, "first", weft_module_new(&one, NULL)), WEFT_ERR_ARG,
+             "has a child 'first' already");
+    WT_FAILS(weft_module_add_child(root, "a.b", weft_module_new(&one, NULL)), WEFT_ERR_ARG,
+             "'a.b' is no name");
+    WT_FAILS(weft_module_add_child(root, "again", weft_module_child(root, "first")), WEFT_ERR_ARG,
+             "part of a tree already");
+    WT_FAILS(weft_module_add_child(root, "itself", root), WEFT_ERR_ARG, "part of a tree already");
+    WT_FAILS(weft_module_add_child(weft_module_child(root, "first"), "above", root), WEFT_ERR_ARG,
+             "part of a tree already");
+    WT_FAILS(weft_module_add_child(root, "none", NULL), WEFT_ERR_ARG, "NULL");
     WT_EQ(weft_module_child_count(root), 2);
-    weft_module_release(root);
 }
 
 WT_TEST(module__parameters_are_visited_once_and_in_order)
 {
-    weft_module *root = weft_mlp((weft_mlp_config){.in = 3, .hidden = 5, .out = 2});
+    weft_module *root = wt_own(weft_mlp((weft_mlp_config){.in = 3, .hidden = 5, .out = 2}));
     weft_module *tied = weft_sequential_new();
 
     WT_EQ(weft_module_parameter_count(root), 4);
@@ -107,9 +103,8 @@ WT_TEST(module__parameters_are_visited_once_and_in_order)
           WEFT_OK);
     WT_EQ(weft_module_add_child(root, "tied", tied), WEFT_OK);
     WT_EQ(weft_module_parameter_count(root), 4);
-    WT_EQ(weft_module_add_parameter(tied, "shared", number(1)), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "has a parameter 'shared' already");
-    weft_module_release(root);
+    WT_FAILS(weft_module_add_parameter(tied, "shared", number(1)), WEFT_ERR_ARG,
+             "has a parameter 'shared' already");
 }
 
 WT_TEST(layers__equal_seeds_give_equal_parameters)
@@ -118,55 +113,46 @@ WT_TEST(layers__equal_seeds_give_equal_parameters)
     weft_module *a, *b;
 
     weft_manual_seed(7);
-    a = weft_linear_new(config);
+    a = wt_own(weft_linear_new(config));
     weft_manual_seed(7);
-    b = weft_linear_new(config);
+    b = wt_own(weft_linear_new(config));
     WT_ALL(wt_near_tensors(weft_module_parameter(a, "weight"), weft_module_parameter(b, "weight"),
                            WT_EXACT));
     WT_ALL(wt_has_shape(weft_module_parameter(a, "weight"), 3, 2, 3, 4));
     WT_ALL(wt_has_shape(weft_module_parameter(a, "bias"), 2, 2, 3));
-    weft_module_release(a);
-    weft_module_release(b);
 }
 
 /* ---- calls ---- */
 
 WT_TEST(call__runs_children_and_gives_their_result)
 {
-    weft_module *root = small_tree();
+    weft_module *root = wt_own(small_tree());
 
     WT_ALL(weft_item(weft_call(root, number(5))) == 8);
-    WT_ALL(weft_call(root, NULL) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "NULL");
+    WT_FAILS(weft_call(root, NULL), WEFT_ERR_ARG, "NULL");
     WT_ALL(weft_call(NULL, number(1)) == NULL);
-    weft_module_release(root);
 }
 
 WT_TEST(call__counts_inputs)
 {
-    weft_module *m = weft_module_new(&both, NULL);
+    weft_module *m = wt_own(weft_module_new(&both, NULL));
     weft_tensor *in[] = {number(1), number(2), number(3)};
 
     WT_ALL(weft_item(weft_call_n(m, in, 1)) == 1);
     WT_ALL(weft_item(weft_call_n(m, in, 2)) == 3);
-    WT_ALL(weft_call_n(m, in, 3) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "both takes at most 2 inputs, not 3");
-    WT_ALL(weft_call_n(m, in, 0) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "both takes at least 1 input, not 0");
-    weft_module_release(m);
+    WT_FAILS(weft_call_n(m, in, 3), WEFT_ERR_ARG, "both takes at most 2 inputs, not 3");
+    WT_FAILS(weft_call_n(m, in, 0), WEFT_ERR_ARG, "both takes at least 1 input, not 0");
 }
 
 WT_TEST(call__errors_name_the_path_and_the_place_is_restored)
 {
-    weft_module *root = small_tree();
+    weft_module *root = wt_own(small_tree());
 
     WT_EQ(weft_module_add_child(weft_module_child(root, "inner"), "bad",
                                 weft_module_new(&wrong, NULL)),
           WEFT_OK);
-    WT_ALL(weft_call(root, number(1)) == NULL);
-    WT_FAILED(WEFT_ERR_SHAPE, "inner.bad");
+    WT_FAILS(weft_call(root, number(1)), WEFT_ERR_SHAPE, "inner.bad");
     WT_ALL(wf_current_context.module == NULL);
-    weft_module_release(root);
 }
 
 /* ---- hooks ---- */
@@ -208,8 +194,7 @@ WT_TEST(hooks__change_inputs_and_outputs_and_are_released)
     WT_ALL(weft_item(weft_call(m, x)) == -11);
     WT_ALL(weft_item(x) == 5);
     WT_EQ(seen.inputs + seen.outputs, 2);
-    WT_EQ(weft_module_on_input(m, NULL, &seen, count_release), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "hook");
+    WT_FAILS(weft_module_on_input(m, NULL, &seen, count_release), WEFT_ERR_ARG, "hook");
     WT_EQ(seen.released, 1);
     weft_module_release(m);
     WT_EQ(seen.released, 3);
@@ -220,9 +205,8 @@ WT_TEST(module__that_is_gone_is_booked_where_it_was)
 {
     static const char *const names[] = {"one", "two", "six"};
     weft_style whole = weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"});
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_scope *scope = weft_scope_open();
-    weft_ledger *ledger = weft_ledger_open();
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
+    weft_ledger *ledger = wt_own(weft_ledger_open());
 
     for (int i = 0; i < 3; i++) {
         weft_module *root = weft_sequential_new();
@@ -237,24 +221,20 @@ WT_TEST(module__that_is_gone_is_booked_where_it_was)
         WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_BACKWARD, names[i]),
               wt_ranks() > 1);
     }
-    weft_ledger_close(ledger);
-    weft_scope_close(scope);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(module__payload_is_freed_with_it)
 {
     static const weft_module_class owner = {.type = "owner", .forward = plus_one, .free = free};
-    weft_module *m = weft_module_new(&owner, calloc(1, sizeof(int)));
+    weft_module *m = wt_own(weft_module_new(&owner, calloc(1, sizeof(int))));
 
     WT_ALL(weft_item(weft_call(m, number(1))) == 2);
     WT_EQ(*(int *)weft_module_payload(m), 1);
-    weft_module_release(m);
 }
 
 WT_TEST(module__evaluation_switches_dropout_off)
 {
-    weft_module *m = weft_sequential_new();
+    weft_module *m = wt_own(weft_sequential_new());
     weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){64}, 1);
 
     weft_module_add_child(m, "drop", weft_dropout_new(0.5));
@@ -263,40 +243,36 @@ WT_TEST(module__evaluation_switches_dropout_off)
     weft_module_train(m, true);
     WT_ALL(weft_module_training(weft_module_child(m, "drop")));
     WT_ALL(weft_item(weft_sum_all(weft_cast(weft_eq(weft_call(m, x), x), WEFT_F64))) == 0);
-    weft_module_release(m);
 }
 
 WT_TEST(layers__bad_configs_are_refused)
 {
-    WT_ALL(weft_linear_new((weft_linear_config){.in = {4}}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "`out` has no sizes");
-    WT_ALL(weft_linear_new((weft_linear_config){.in = {4}, .out = {2}, .out_split = 1}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "out_split 1 of 1 dims");
-    WT_ALL(weft_mlp((weft_mlp_config){.in = 4, .out = 4}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "mlp: hidden is 0");
-    WT_ALL(weft_attention_new((weft_attention_config){.width = 10, .heads = 3}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "width 10 is no multiple of 3 heads");
-    WT_ALL(weft_linear_new((weft_linear_config){.in = {4}, .out = {2}, .dtype = WEFT_I32}) == NULL);
-    WT_FAILED(WEFT_ERR_DTYPE, "linear: parameter weight cannot be i32");
-    WT_ALL(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .heads = 2}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "gpt: layers is 0");
-    WT_ALL(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .layers = 1}) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "gpt: heads is 0");
+    WT_FAILS(weft_linear_new((weft_linear_config){.in = {4}}), WEFT_ERR_ARG, "`out` has no sizes");
+    WT_FAILS(weft_linear_new((weft_linear_config){.in = {4}, .out = {2}, .out_split = 1}),
+             WEFT_ERR_ARG, "out_split 1 of 1 dims");
+    WT_FAILS(weft_mlp((weft_mlp_config){.in = 4, .out = 4}), WEFT_ERR_ARG, "mlp: hidden is 0");
+    WT_FAILS(weft_attention_new((weft_attention_config){.width = 10, .heads = 3}), WEFT_ERR_ARG,
+             "width 10 is no multiple of 3 heads");
+    WT_FAILS(weft_linear_new((weft_linear_config){.in = {4}, .out = {2}, .dtype = WEFT_I32}),
+             WEFT_ERR_DTYPE, "linear: parameter weight cannot be i32");
+    WT_FAILS(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .heads = 2}),
+             WEFT_ERR_ARG, "gpt: layers is 0");
+    WT_FAILS(weft_gpt((weft_gpt_config){.vocab = 8, .context = 4, .width = 8, .layers = 1}),
+             WEFT_ERR_ARG, "gpt: heads is 0");
 }
 
 WT_TEST(position_embedding__takes_inputs_with_and_without_a_batch)
 {
-    weft_module *m = weft_position_new(
-        (weft_position_config){.length = 4, .width = 2, .std = 0.5, .dtype = WEFT_F64});
+    weft_module *m = wt_own(weft_position_new(
+        (weft_position_config){.length = 4, .width = 2, .std = 0.5, .dtype = WEFT_F64}));
     weft_tensor *single = weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1);
     weft_tensor *batch = weft_full(WEFT_F64, 3, (int64_t[]){5, 3, 2}, 1);
     weft_tensor *y = weft_call(m, single);
 
     WT_ALL(y && weft_ndim(y) == 2 && !wt_near_tensors(y, single, WT_EXACT));
     WT_ALL(wt_near_tensors(weft_select(weft_call(m, batch), 0, 4), y, WT_EXACT));
-    WT_ALL(weft_call(m, weft_full(WEFT_F64, 1, (int64_t[]){2}, 1)) == NULL);
-    WT_FAILED(WEFT_ERR_SHAPE, "position embedding: the input has 1 dims");
-    weft_module_release(m);
+    WT_FAILS(weft_call(m, weft_full(WEFT_F64, 1, (int64_t[]){2}, 1)), WEFT_ERR_SHAPE,
+             "position embedding: the input has 1 dims");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "module"); }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "support/given.h"
+#include "support/near_modules.h"
 
 /* ---- a module of two outputs ---- */
 
@@ -47,7 +48,7 @@ static weft_module *two_new(bool shifted)
                               .in = {HIDDEN}, .out = {OUT}, .std = 1, .dtype = WEFT_F64}));
     if (shifted)
         WT_EQ(weft_module_add_parameter(m, "shift", weft_full(WEFT_F64, 1, &width, 0.5)), WEFT_OK);
-    return m;
+    return wt_own(m);
 }
 
 /* Both outputs, each with a gradient of its own. */
@@ -55,17 +56,6 @@ static weft_tensor *loss_of(weft_tensor *const *y)
 {
     return weft_add(weft_sum_all(weft_mul(y[0], given_like(y[0]))),
                     weft_sum_all(weft_square(y[1])));
-}
-
-static void check_gradients(weft_module *got, weft_module *want)
-{
-    static const char *const names[] = {"up.weight", "up.bias", "down.weight", "down.bias"};
-
-    for (int i = 0; i < 4; i++) {
-        wt_note("%s", names[i]);
-        WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(got, names[i])),
-                               weft_grad(weft_module_parameter(want, names[i])), WT_WITHIN(1e-10)));
-    }
 }
 
 /* On one device: outputs and gradients of a twin. */
@@ -106,7 +96,6 @@ WT_TEST(outputs__all_come_out_of_a_call_with_gradients)
                            WT_WITHIN(1e-10)));
     WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "down.bias")), weft_grad(w[3]),
                            WT_WITHIN(1e-10)));
-    weft_module_release(m);
 }
 
 static weft_status twice(weft_module *m, weft_tensor *const *inputs, int n, weft_tensor **outputs,
@@ -125,8 +114,8 @@ static const weft_module_class class_same = {.type = "same", .forward_n = twice,
 WT_TEST(outputs__may_be_one_tensor)
 {
     static const int all = 3;
-    weft_module *m = weft_module_new(&class_same, (void *)(uintptr_t)&all);
-    weft_module *one = given_identity();
+    weft_module *m = wt_own(weft_module_new(&class_same, (void *)(uintptr_t)&all));
+    weft_module *one = wt_own(given_identity());
     weft_tensor *x = given(0, 2, 2, 0), *y[3];
 
     WT_EQ(weft_call_outputs(m, &x, 1, y, 3), WEFT_OK);
@@ -135,8 +124,6 @@ WT_TEST(outputs__may_be_one_tensor)
     WT_ALL(y[0] == x);
     WT_EQ(weft_call_outputs(m, y, 1, y, 3), WEFT_OK); /* in and out of one array */
     WT_ALL(y[0] == x && y[1] == x && y[2] == x);
-    weft_module_release(one);
-    weft_module_release(m);
 }
 
 /* ---- refusals ---- */
@@ -145,31 +132,26 @@ WT_TEST(outputs__may_be_one_tensor)
 WT_TEST(outputs__of_another_number_are_refused_by_name)
 {
     static const int some = 2;
-    weft_module *root = weft_sequential_new(),
+    weft_module *root = wt_own(weft_sequential_new()),
                 *m = weft_module_new(&class_same, (void *)(uintptr_t)&some);
     weft_tensor *x = given(0, 2, 2, 0), *y[3] = {x, x, x};
 
     WT_EQ(weft_module_add_child(root, "inner", m), WEFT_OK);
-    WT_ALL(weft_call(m, x) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "in module inner: same gives 3 outputs, not 1: call it with "
-                            "weft_call_outputs");
-    WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "in module inner: same gives 3 outputs, not 2");
+    WT_FAILS(weft_call(m, x), WEFT_ERR_ARG,
+             "in module inner: same gives 3 outputs, not 1: call it with "
+             "weft_call_outputs");
+    WT_FAILS(weft_call_outputs(m, &x, 1, y, 2), WEFT_ERR_ARG,
+             "in module inner: same gives 3 outputs, not 2");
     WT_ALL(!y[0] && !y[1]);
-    WT_EQ(weft_call_outputs(root, &x, 1, y, 2), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "sequential gives 1 output, not 2");
-    WT_EQ(weft_call_outputs(m, &x, 1, y, 3), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "in module inner: output 2 of same is NULL");
+    WT_FAILS(weft_call_outputs(root, &x, 1, y, 2), WEFT_ERR_ARG,
+             "sequential gives 1 output, not 2");
+    WT_FAILS(weft_call_outputs(m, &x, 1, y, 3), WEFT_ERR_ARG,
+             "in module inner: output 2 of same is NULL");
     WT_ALL(!y[0] && !y[1] && !y[2]);
-    WT_ALL(weft_call(root, x) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "sequential: child 'inner' (same) gives 3 outputs");
-    WT_EQ(weft_call_outputs(NULL, &x, 1, y, 1), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "the module is NULL");
-    WT_EQ(weft_call_outputs(m, &x, 1, NULL, 3), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "the list of outputs is NULL");
-    WT_EQ(weft_call_outputs(m, &x, 1, y, 0), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "0 outputs");
-    weft_module_release(root);
+    WT_FAILS(weft_call(root, x), WEFT_ERR_ARG, "sequential: child 'inner' (same) gives 3 outputs");
+    WT_FAILS(weft_call_outputs(NULL, &x, 1, y, 1), WEFT_ERR_ARG, "the module is NULL");
+    WT_FAILS(weft_call_outputs(m, &x, 1, NULL, 3), WEFT_ERR_ARG, "the list of outputs is NULL");
+    WT_FAILS(weft_call_outputs(m, &x, 1, y, 0), WEFT_ERR_ARG, "0 outputs");
 }
 
 static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
@@ -195,10 +177,8 @@ WT_TEST(outputs__of_a_class_are_as_many_as_its_forward_gives)
         {{.type = "e", .forward = forward, .outputs = 2}, "e gives 2 outputs"},
     };
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        WT_ALL(!weft_module_new(&cases[i].kind, NULL));
-        WT_FAILED(WEFT_ERR_ARG, cases[i].text);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        WT_FAILS(weft_module_new(&cases[i].kind, NULL), WEFT_ERR_ARG, cases[i].text);
 }
 
 /* ---- hooks ---- */
@@ -240,12 +220,12 @@ static void count_release(void *payload) { ((struct seen *)payload)->released++;
 WT_TEST(hooks__see_all_outputs)
 {
     struct seen seen = {0};
-    weft_module *m = two_new(false), *one = given_identity();
+    weft_module *m = two_new(false), *one = wt_own(given_identity());
     weft_tensor *x = given(0, 2, IN, 0), *y[2], *z[2];
 
     WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
-    WT_EQ(weft_module_on_output(m, negate, &seen, count_release), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "(two) gives 2 outputs: weft_module_on_outputs");
+    WT_FAILS(weft_module_on_output(m, negate, &seen, count_release), WEFT_ERR_ARG,
+             "(two) gives 2 outputs: weft_module_on_outputs");
     WT_EQ(seen.released, 1);
     WT_EQ(weft_module_on_outputs(m, negate_second, &seen, count_release), WEFT_OK);
     WT_EQ(weft_call_outputs(m, &x, 1, z, 2), WEFT_OK);
@@ -257,10 +237,8 @@ WT_TEST(hooks__see_all_outputs)
     WT_ALL(wt_near_tensors(weft_call(one, x), x, WT_EXACT)); /* twice */
     WT_ALL(seen.calls == 2 && seen.n == 1);
     WT_EQ(weft_module_on_outputs(m, loses_one, NULL, NULL), WEFT_OK);
-    WT_EQ(weft_call_outputs(m, &x, 1, z, 2), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "output 1 of two is NULL");
-    weft_module_release(m);
-    weft_module_release(one);
+    WT_FAILS(weft_call_outputs(m, &x, 1, z, 2), WEFT_ERR_ARG, "output 1 of two is NULL");
+    wt_release_owned(0);
     WT_EQ(seen.released, 2);
 }
 
@@ -280,7 +258,7 @@ static void parallelize(weft_module *m, weft_mesh *mesh, weft_style style)
 /* trial 4.2: HIDDEN is uneven on 3, 4 and 8 ranks. */
 WT_TEST(prepare__moves_each_output_to_its_layout)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *m = two_new(false), *twin = two_new(false);
     weft_tensor *x = given(0, 3, IN, 0), *y[2], *want[2];
     weft_ledger *ledger;
@@ -291,7 +269,7 @@ WT_TEST(prepare__moves_each_output_to_its_layout)
     WT_ALL(strstr(text, "forward: output S(1) -> R") != NULL);
     reference(twin, x, want);
     parallelize(m, mesh, plan[0].style);
-    ledger = weft_ledger_open();
+    ledger = wt_own(weft_ledger_open());
     WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD, NULL),
           wt_ranks() > 1);
@@ -302,19 +280,15 @@ WT_TEST(prepare__moves_each_output_to_its_layout)
     WT_ALL(wt_near_tensors(y[1], want[1], WT_WITHIN(1e-12)));
     WT_EQ(weft_backward(loss_of(y)), WEFT_OK);
     WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_BACKWARD, NULL), 0);
-    weft_ledger_close(ledger);
-    check_gradients(m, twin);
-    weft_module_release(m);
-    weft_module_release(twin);
-    weft_mesh_release(mesh);
+    WT_NEAR_GRADIENTS(m, twin, WT_WITHIN(1e-10));
 }
 
 /* trial 4.2: a layout for every output; "none" in what is desired makes it distributed only. */
 WT_TEST(prepare__layouts_of_plain_outputs)
 {
     static const int all = 3;
-    weft_mesh *mesh = given_mesh();
-    weft_module *m = weft_module_new(&class_same, (void *)(uintptr_t)&all);
+    weft_mesh *mesh = wt_own(given_mesh());
+    weft_module *m = wt_own(weft_module_new(&class_same, (void *)(uintptr_t)&all));
     weft_style style = weft_prepare_module_input_output(
         (weft_style_options){.output_layouts = "S(0), S(0), none",
                              .desired_output_layouts = "S(1), none, R",
@@ -324,40 +298,35 @@ WT_TEST(prepare__layouts_of_plain_outputs)
     weft_ledger *ledger;
 
     WT_EQ(weft_parallelize_module_strict(m, mesh, (weft_plan[]){{"", style}, {0}}), WEFT_OK);
-    ledger = weft_ledger_open();
+    ledger = wt_own(weft_ledger_open());
     WT_EQ(weft_call_outputs(m, &x, 1, y, 3), WEFT_OK);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_TO_ALL, 1);
     WT_ALL(given_is(y[0], "S(1)") && given_is(y[1], "S(0)") && y[2] == x);
     WT_ALL(wt_near_tensors(y[0], whole, WT_EXACT));
     WT_ALL(wt_near_tensors(y[1], whole, WT_EXACT));
-    weft_ledger_close(ledger);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 /* trial 4.2 */
 WT_TEST(prepare__names_the_output)
 {
     static const int all = 3;
-    weft_mesh *mesh = given_mesh(), *other = weft_mesh_new(WEFT_CPU, "x=%d", wt_ranks());
-    weft_module *root = weft_sequential_new();
+    weft_mesh *mesh = wt_own(given_mesh()),
+              *other = wt_own(weft_mesh_new(WEFT_CPU, "x=%d", wt_ranks()));
+    weft_module *root = wt_own(weft_sequential_new());
     weft_module *m = weft_module_new(&class_same, (void *)(uintptr_t)&all);
     weft_tensor *x = given_spread(given(0, 4, 5, 0), other, "S(0)"), *y[3];
     weft_style two = weft_prepare_module_output("R, R", "R, R");
     weft_style three = weft_prepare_module_output("none, R, R", "R, R, R");
 
     WT_EQ(weft_module_add_child(root, "inner", m), WEFT_OK);
-    WT_EQ(weft_parallelize_module_strict(root, mesh, (weft_plan[]){{"inner", two}, {0}}),
-          WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "in module inner: prepare module: module outputs and output_layouts "
-                            "should have same length, not 3 and 2");
+    WT_FAILS(weft_parallelize_module_strict(root, mesh, (weft_plan[]){{"inner", two}, {0}}),
+             WEFT_ERR_ARG,
+             "in module inner: prepare module: module outputs and output_layouts "
+             "should have same length, not 3 and 2");
     WT_EQ(weft_parallelize_module_strict(root, mesh, (weft_plan[]){{"inner", three}, {0}}),
           WEFT_OK);
-    WT_EQ(weft_call_outputs(m, &x, 1, y, 3), WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "in module inner: output 1 of same: same: a tensor lies on mesh");
-    weft_module_release(root);
-    weft_mesh_release(other);
-    weft_mesh_release(mesh);
+    WT_FAILS(weft_call_outputs(m, &x, 1, y, 3), WEFT_ERR_LAYOUT,
+             "in module inner: output 1 of same: same: a tensor lies on mesh");
 }
 
 static weft_status split_shift(weft_module *m, weft_mesh *mesh, void *payload)
@@ -406,16 +375,16 @@ WT_TEST(custom__styles_see_all_outputs)
     static const weft_style_functions functions = {
         .name = "mine", .partition = split_shift, .input = take_whole, .outputs = give_whole};
     static const weft_style_functions for_one = {.name = "for one", .output = give_one};
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *m = two_new(true), *twin = two_new(true);
     weft_tensor *x = given(0, 3, IN, 0), *y[2], *want[2];
     int seen = 0;
     weft_plan plan[] = {{"", weft_custom_style(&for_one, NULL)}, {0}};
 
-    WT_EQ(weft_parallelize_module_strict(m, mesh, plan), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "custom style for one: two gives 2 outputs: it needs the function");
-    WT_EQ(weft_distribute_module(m, mesh, NULL, NULL, give_one, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "(two) gives 2 outputs");
+    WT_FAILS(weft_parallelize_module_strict(m, mesh, plan), WEFT_ERR_ARG,
+             "custom style for one: two gives 2 outputs: it needs the function");
+    WT_FAILS(weft_distribute_module(m, mesh, NULL, NULL, give_one, NULL), WEFT_ERR_ARG,
+             "(two) gives 2 outputs");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "shift")));
     reference(twin, x, want);
     plan[0].style = weft_custom_style(&functions, &seen);
@@ -425,12 +394,7 @@ WT_TEST(custom__styles_see_all_outputs)
     WT_ALL(wt_near_tensors(y[0], want[0], WT_WITHIN(1e-12)));
     WT_ALL(wt_near_tensors(y[1], want[1], WT_WITHIN(1e-12)));
     WT_EQ(weft_backward(loss_of(y)), WEFT_OK);
-    check_gradients(m, twin);
-    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "shift")),
-                           weft_grad(weft_module_parameter(twin, "shift")), WT_WITHIN(1e-10)));
-    weft_module_release(m);
-    weft_module_release(twin);
-    weft_mesh_release(mesh);
+    WT_NEAR_GRADIENTS(m, twin, WT_WITHIN(1e-10));
 }
 
 /* ---- recomputation, saved shards, replicas ---- */
@@ -445,7 +409,7 @@ static weft_tensor *run_both(weft_tensor *const *in, int n, void *payload)
 /* trial 4.2 */
 WT_TEST(outputs__are_made_again_in_backward)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *m = two_new(false), *twin = two_new(false);
     weft_tensor *x = weft_set_requires_grad(given(0, 3, IN, 0), true), *want[2], *loss;
 
@@ -454,16 +418,13 @@ WT_TEST(outputs__are_made_again_in_backward)
     loss = weft_recomputed(run_both, &x, 1, m, NULL);
     WT_ALL(loss && wt_near_tensors(loss, loss_of(want), WT_WITHIN(1e-10)));
     WT_EQ(weft_backward(loss), WEFT_OK);
-    check_gradients(m, twin);
-    weft_module_release(m);
-    weft_module_release(twin);
-    weft_mesh_release(mesh);
+    WT_NEAR_GRADIENTS(m, twin, WT_WITHIN(1e-10));
 }
 
 /* trial 4.2: the scope of a call that saves parts hands on both. */
 WT_TEST(outputs__of_a_module_that_saves_shards)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *m = two_new(false), *twin = two_new(false);
     weft_tensor *x = given(0, 3, IN, 0), *y[2], *want[2];
     weft_ledger *ledger;
@@ -474,14 +435,10 @@ WT_TEST(outputs__of_a_module_that_saves_shards)
     WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
     WT_ALL(wt_near_tensors(y[0], want[0], WT_WITHIN(1e-12)));
     WT_ALL(wt_near_tensors(y[1], want[1], WT_WITHIN(1e-12)));
-    ledger = weft_ledger_open();
+    ledger = wt_own(weft_ledger_open());
     WT_EQ(weft_backward(loss_of(y)), WEFT_OK);
     GIVEN_MOVED(ledger, WEFT_COLL_ALL_GATHER, 1); /* of x */
-    weft_ledger_close(ledger);
-    check_gradients(m, twin);
-    weft_module_release(m);
-    weft_module_release(twin);
-    weft_mesh_release(mesh);
+    WT_NEAR_GRADIENTS(m, twin, WT_WITHIN(1e-10));
 }
 
 /* trial 4.2: its own parameter and those of children are parameter views during the call. */
@@ -489,8 +446,9 @@ WT_TEST(outputs__of_replicas)
 {
     static const weft_data_parallel_config configs[] = {{0}, {.shard = true}};
 
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()));
+
     for (int i = 0; i < 2; i++) {
-        weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
         weft_module *m = two_new(true), *twin = two_new(true);
         int64_t rows = 2 * wt_ranks();
         weft_tensor *whole = given(0, rows, IN, 0);
@@ -504,12 +462,7 @@ WT_TEST(outputs__of_replicas)
         WT_EQ(weft_call_outputs(m, &x, 1, y, 2), WEFT_OK);
         loss = weft_add(weft_sum_all(weft_square(y[0])), weft_sum_all(weft_square(y[1])));
         WT_EQ(weft_data_parallel_backward(m, weft_mul_scalar(loss, 0.5), 2), WEFT_OK);
-        check_gradients(m, twin);
-        WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "shift")),
-                               weft_grad(weft_module_parameter(twin, "shift")), WT_WITHIN(1e-10)));
-        weft_module_release(m);
-        weft_module_release(twin);
-        weft_mesh_release(mesh);
+        WT_NEAR_GRADIENTS(m, twin, WT_WITHIN(1e-10));
     }
 }
 

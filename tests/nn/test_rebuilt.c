@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/given.h"
 #include "support/scratch.h"
-#include "support/worlds.h"
 
 enum { VOCAB = 11, WIDTH = 12, HEADS = 3, TOKENS = 5, BATCH = 2 };
 
@@ -24,13 +24,7 @@ static weft_module *gpt_new(uint64_t seed, double attention_dropout)
                                       .dtype = WEFT_F64});
 }
 
-static weft_tensor *tokens(void)
-{
-    int64_t shape[] = {BATCH, TOKENS}, index[BATCH * TOKENS];
-
-    for (int64_t i = 0; i < BATCH * TOKENS; i++) index[i] = (i * 5 + 3) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, index);
-}
+static weft_tensor *tokens(void) { return given_tokens(BATCH, TOKENS, VOCAB, 3); }
 
 /* Twice what its child "base" gives. */
 static weft_tensor *twice(weft_module *m, weft_tensor *const *inputs, int n)
@@ -68,13 +62,14 @@ WT_TEST(replaced__children_are_called_instead)
                                         "blocks.1.mlp.down",
                                         "blocks.0.attn.qkv",
                                         "blocks.0.attn.proj"};
-    weft_module *before = gpt_new(3, 0);
+    weft_module *before = wt_own(gpt_new(3, 0));
 
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        weft_module *gpt = gpt_new(3, 0);
+        weft_module *gpt;
         char base[64];
 
-        wt_note("%s", paths[i]);
+        wt_row("%s", paths[i]);
+        gpt = wt_own(gpt_new(3, 0));
         doubled(gpt, paths[i]);
         snprintf(base, sizeof base, "%s.base", paths[i]);
         WT_ALL(!strcmp(weft_module_path(weft_module_child(gpt, base)), base));
@@ -83,50 +78,42 @@ WT_TEST(replaced__children_are_called_instead)
         if (strcmp(paths[i], "blocks"))
             WT_ALL(!wt_near_tensors(weft_call(gpt, tokens()), weft_call(before, tokens()),
                                     WT_WITHIN(1e-9)));
-        weft_module_release(gpt);
     }
-    weft_module_release(before);
 }
 
 /* trial 4.2: in the place of the one that was there */
 WT_TEST(replaced__child_has_name_place_and_owner)
 {
-    weft_module *gpt = gpt_new(3, 0), *act = weft_activation_new(WEFT_RELU), *old;
+    weft_module *gpt = wt_own(gpt_new(3, 0)), *act = weft_activation_new(WEFT_RELU), *old;
 
-    old = weft_module_replace_child(gpt, "blocks.1.mlp.act", act);
+    old = wt_own(weft_module_replace_child(gpt, "blocks.1.mlp.act", act));
     WT_ALL(weft_module_child_at(weft_module_child(gpt, "blocks.1.mlp"), 1) == act);
     WT_ALL(!strcmp(weft_module_path(act), "blocks.1.mlp.act"));
     WT_ALL(!strcmp(weft_module_name(old), ""));
-    WT_ALL(weft_module_replace_child(gpt, "", weft_activation_new(WEFT_RELU)) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "the module itself (gpt '')");
-    WT_ALL(weft_module_replace_child(weft_module_child(gpt, "blocks.1"), "",
-                                     weft_activation_new(WEFT_RELU)) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "the module itself (block 'blocks.1')");
+    WT_FAILS(weft_module_replace_child(gpt, "", weft_activation_new(WEFT_RELU)), WEFT_ERR_ARG,
+             "the module itself (gpt '')");
+    WT_FAILS(weft_module_replace_child(weft_module_child(gpt, "blocks.1"), "",
+                                       weft_activation_new(WEFT_RELU)),
+             WEFT_ERR_ARG, "the module itself (block 'blocks.1')");
     WT_ALL(!strcmp(weft_module_type(weft_module_child(gpt, "blocks.1")), "block"));
-    WT_ALL(weft_module_replace_child(gpt, "blocks.7", weft_activation_new(WEFT_RELU)) == NULL);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "'7'");
-    WT_ALL(weft_module_replace_child(gpt, "head", act) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "part of a tree already (as 'blocks.1.mlp.act')");
-    WT_ALL(weft_module_replace_child(gpt, "head", gpt) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "part of a tree already");
-    WT_ALL(weft_module_replace_child(gpt, "head", NULL) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "NULL");
+    WT_FAILS(weft_module_replace_child(gpt, "blocks.7", weft_activation_new(WEFT_RELU)),
+             WEFT_ERR_NOT_FOUND, "'7'");
+    WT_FAILS(weft_module_replace_child(gpt, "head", act), WEFT_ERR_ARG,
+             "part of a tree already (as 'blocks.1.mlp.act')");
+    WT_FAILS(weft_module_replace_child(gpt, "head", gpt), WEFT_ERR_ARG, "part of a tree already");
+    WT_FAILS(weft_module_replace_child(gpt, "head", NULL), WEFT_ERR_ARG, "NULL");
     WT_ALL(weft_call(gpt, tokens()) != NULL);
-    weft_module_release(old);
-    weft_module_release(gpt);
 }
 
 /* trial 4.2: a replica's part, which would be none any more, is refused */
 WT_TEST(replaced__not_in_a_replica)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
-    weft_module *gpt = gpt_new(3, 0);
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()));
+    weft_module *gpt = wt_own(gpt_new(3, 0));
 
     WT_EQ(weft_data_parallel(gpt, mesh, (weft_data_parallel_config){0}), WEFT_OK);
-    WT_ALL(weft_module_replace_child(gpt, "head", weft_activation_new(WEFT_RELU)) == NULL);
-    WT_FAILED(WEFT_ERR_STATE, "'head': it is a replica");
-    weft_module_release(gpt);
-    weft_mesh_release(mesh);
+    WT_FAILS(weft_module_replace_child(gpt, "head", weft_activation_new(WEFT_RELU)), WEFT_ERR_STATE,
+             "'head': it is a replica");
 }
 
 /* trial 4.2: which weights are dropped still belongs to global heads */
@@ -140,7 +127,7 @@ WT_TEST(replaced__qkv_drops_the_same_weights_at_every_number_of_ranks)
     weft_tensor *results[2];
 
     for (int i = 0; i < 2; i++) {
-        models[i] = gpt_new(3, 0.5);
+        models[i] = wt_own(gpt_new(3, 0.5));
         doubled(models[i], "blocks.0.attn.qkv");
         doubled(models[i], "blocks.1.attn.qkv");
         if (i) WT_EQ(weft_parallelize_module_strict(models[i], w.mesh, plan), WEFT_OK);
@@ -148,16 +135,14 @@ WT_TEST(replaced__qkv_drops_the_same_weights_at_every_number_of_ranks)
         results[i] = weft_call(models[i], tokens());
     }
     WT_ALL(wt_near_tensors(results[1], results[0], WT_WITHIN(1e-10)));
-    for (int i = 0; i < 2; i++) weft_module_release(models[i]);
-    wt_world_close(&w);
 }
 
 /* trial 4.2 */
 WT_TEST(under__a_prefix_plans_and_names_are_those_of_the_part)
 {
     struct wt_world w = wt_world_open();
-    weft_module *one = gpt_new(3, 0), *top = weft_sequential_new();
-    weft_plan *plan = weft_plan_under(weft_gpt_plan(), "inner.model");
+    weft_module *one = wt_own(gpt_new(3, 0)), *top = wt_own(weft_sequential_new());
+    weft_plan *plan = wt_own(weft_plan_under(weft_gpt_plan(), "inner.model"));
     weft_weight_names *names =
         weft_weight_names_under(weft_weight_names_of_family("gpt2"), "inner.model");
     const char *path = wt_scratch("gpt2.safetensors");
@@ -170,28 +155,22 @@ WT_TEST(under__a_prefix_plans_and_names_are_those_of_the_part)
     WT_ALL(
         wt_is_placed(weft_module_parameter(top, "inner.model.blocks.0.attn.qkv.weight"), "S(1)"));
     WT_EQ(weft_weights_save(one, path, weft_weight_names_of_family("gpt2")), WEFT_OK);
-    weights = weft_weights_open(path);
+    weights = wt_own(weft_weights_open(path));
     WT_EQ(weft_weights_load(top, weights, names), WEFT_OK);
-    weft_weights_close(weights);
     WT_ALL(wt_near_tensors(weft_gpt_loss(weft_module_child(top, "inner.model"), tokens(), tokens()),
                            weft_gpt_loss(one, tokens(), tokens()), WT_WITHIN(1e-5)));
     WT_ALL(weft_plan_under(NULL, "a") == NULL);
-    WT_ALL(weft_plan_under(weft_gpt_plan(), NULL) == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "prefix");
-    WT_ALL(weft_weight_names_under(weft_weight_names_of_family("gpt2"), "") == NULL);
-    WT_FAILED(WEFT_ERR_ARG, "prefix");
-    weft_plan_release(plan);
+    WT_FAILS(weft_plan_under(weft_gpt_plan(), NULL), WEFT_ERR_ARG, "prefix");
+    WT_FAILS(weft_weight_names_under(weft_weight_names_of_family("gpt2"), ""), WEFT_ERR_ARG,
+             "prefix");
     weft_weight_names_release(names);
-    weft_module_release(one);
-    weft_module_release(top);
-    wt_world_close(&w);
 }
 
 /* trial 4.2: "" of a plan is the part itself; an empty prefix changes nothing */
 WT_TEST(under__a_prefix_the_module_itself_is_the_part)
 {
-    weft_plan *under = weft_plan_under(weft_bert_plan_sequence(), "bert");
-    weft_plan *same = weft_plan_under(weft_bert_plan_sequence(), "");
+    weft_plan *under = wt_own(weft_plan_under(weft_bert_plan_sequence(), "bert"));
+    weft_plan *same = wt_own(weft_plan_under(weft_bert_plan_sequence(), ""));
     const weft_plan *plan = weft_bert_plan_sequence();
     int i = 0;
 
@@ -201,14 +180,12 @@ WT_TEST(under__a_prefix_the_module_itself_is_the_part)
         WT_EQ(under[i].style.kind, plan[i].style.kind);
     }
     WT_ALL(!strcmp(under[i - 1].pattern, "bert") && !under[i].pattern);
-    weft_plan_release(under);
-    weft_plan_release(same);
 }
 
 /* trial 4 (docs): label i is about token i itself, two of them are ignored */
 WT_TEST(shifted__labels_are_compared_with_the_token_before)
 {
-    weft_module *gpt = gpt_new(3, 0);
+    weft_module *gpt = wt_own(gpt_new(3, 0));
     int64_t shape[] = {BATCH, TOKENS}, labels[BATCH * TOKENS];
     weft_tensor *logits, *in, *want;
 
@@ -218,9 +195,8 @@ WT_TEST(shifted__labels_are_compared_with_the_token_before)
     logits = weft_slice(weft_call(gpt, tokens()), 1, 0, TOKENS - 1);
     want = weft_cross_entropy(logits, weft_slice(in, 1, 1, TOKENS), -100);
     WT_ALL(wt_near_tensors(weft_gpt_loss_shifted(gpt, tokens(), in), want, WT_WITHIN(1e-12)));
-    WT_ALL(weft_gpt_loss_shifted(gpt, weft_slice(tokens(), 1, 0, 1), in) == NULL);
-    WT_FAILED(WEFT_ERR_SHAPE, "1 tokens and 5 labels");
-    weft_module_release(gpt);
+    WT_FAILS(weft_gpt_loss_shifted(gpt, weft_slice(tokens(), 1, 0, 1), in), WEFT_ERR_SHAPE,
+             "1 tokens and 5 labels");
 }
 
 static weft_status same_values(const weft_module_tensor *it, void *payload)
@@ -232,35 +208,35 @@ static weft_status same_values(const weft_module_tensor *it, void *payload)
 /* trial 4 (seen): first values drawn anew are those of a new model, in any layout */
 WT_TEST(reset__is_a_new_model_in_any_layout)
 {
-    weft_generator *g = weft_generator_new(9);
-    weft_module *fresh = gpt_new(9, 0);
+    weft_generator *g = wt_own(weft_generator_new(9));
+    weft_module *fresh = wt_own(gpt_new(9, 0));
 
     for (int layout = 0; layout < 4; layout++) {
-        struct wt_world w = wt_world_open();
-        weft_device before = weft_set_default_device(layout == 3 ? WEFT_META : WEFT_CPU);
-        weft_module *gpt = gpt_new(3, 0);
-        weft_mesh *dp = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+        struct wt_world w;
+        weft_device before;
+        weft_module *gpt;
 
+        wt_row("layout %d", layout);
+        w = wt_world_open();
+        before = weft_set_default_device(layout == 3 ? WEFT_META : WEFT_CPU);
+        gpt = wt_own(gpt_new(3, 0));
         weft_set_default_device(before);
         if (layout == 1 || layout == 3)
             WT_EQ(weft_parallelize_module_strict(gpt, w.mesh, weft_gpt_plan()), WEFT_OK);
         if (layout == 2)
-            WT_EQ(weft_data_parallel(gpt, dp, (weft_data_parallel_config){.shard = true}), WEFT_OK);
+            WT_EQ(weft_data_parallel(gpt, wt_own(weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks())),
+                                     (weft_data_parallel_config){.shard = true}),
+                  WEFT_OK);
         weft_generator_reseed(g, 9);
         WT_EQ(weft_module_reset_parameters(gpt, g), WEFT_OK);
         if (layout == 3) WT_EQ(weft_module_materialize(gpt, WEFT_CPU), WEFT_OK);
         WT_EQ(weft_module_each_tensor(gpt, same_values, fresh), WEFT_OK);
         WT_ALL(weft_requires_grad(weft_module_parameter(gpt, "wte.weight")));
-        weft_module_release(gpt);
-        weft_mesh_release(dp);
-        wt_world_close(&w);
     }
     weft_manual_seed(9);
     WT_EQ(weft_module_reset_parameters(fresh, NULL), WEFT_OK);
     WT_EQ(weft_module_reset_parameters(NULL, NULL), WEFT_ERR_ARG);
     weft_error_clear();
-    weft_generator_release(g);
-    weft_module_release(fresh);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "rebuilt")); }

@@ -100,7 +100,6 @@ WT_TEST(rotary__follows_its_formula)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < FORMS; i++) check(&w, &forms[i], NULL, NULL, NULL);
-    wt_world_close(&w);
 }
 
 /* A part of the tokens knows where it begins, a part of the heads which they are. */
@@ -113,7 +112,6 @@ WT_TEST(rotary__of_parts_moves_nothing)
         check(&w, &forms[i], "S(0)", NULL, NULL);
         if (forms[i].heads == 0) check(&w, &forms[i], "S(2)", NULL, NULL);
     }
-    wt_world_close(&w);
 }
 
 /* Positions by index, as of sequences packed one behind another. */
@@ -127,7 +125,6 @@ WT_TEST(rotary__takes_positions)
         check(&w, &forms[i], "S(1)", index, "S(1)");
         if (forms[i].heads == 0) check(&w, &forms[i], "S(2)", index, "R");
     }
-    wt_world_close(&w);
 }
 
 /* What attention sees is how far tokens are apart. */
@@ -173,12 +170,12 @@ static void check_layer(struct wt_world *w, weft_rotary_options o)
     weft_module *m;
 
     if (o.base == 0) o.base = 10000;
-    m = weft_attention_new((weft_attention_config){.width = WIDTH,
-                                                   .heads = G * R,
-                                                   .kv_heads = G,
-                                                   .head_dim = D,
-                                                   .rotary = o,
-                                                   .dtype = WEFT_F64});
+    m = wt_own(weft_attention_new((weft_attention_config){.width = WIDTH,
+                                                          .heads = G * R,
+                                                          .kv_heads = G,
+                                                          .head_dim = D,
+                                                          .rotary = o,
+                                                          .dtype = WEFT_F64}));
     want = by_hand(m, x, o);
     WT_EQ(weft_parallelize_module(m, w->mesh, plan), WEFT_OK);
     got = weft_call(m, again);
@@ -186,7 +183,6 @@ static void check_layer(struct wt_world *w, weft_rotary_options o)
     WT_EQ(weft_backward(weft_sum_all(weft_square(want))), WEFT_OK);
     WT_EQ(weft_backward(weft_sum_all(weft_square(got))), WEFT_OK);
     WT_ALL(wt_near_tensors(weft_grad(again), weft_grad(x), WT_WITHIN(1e-10)));
-    weft_module_release(m);
 }
 
 WT_TEST(rotary__of_an_attention_layer)
@@ -195,7 +191,6 @@ WT_TEST(rotary__of_an_attention_layer)
 
     for (int i = 0; i < FORMS; i++)
         if (forms[i].heads == 0) check_layer(&w, forms[i]);
-    wt_world_close(&w);
 }
 
 /* What would be overlooked is refused. */
@@ -203,26 +198,22 @@ WT_TEST(rotary__of_an_attention_layer_needs_a_base)
 {
     weft_attention_config c = {.width = 8, .heads = 2, .rotary = {.dims = 2}};
 
-    WT_ALL(!weft_attention_new(c));
-    WT_FAILED(WEFT_ERR_ARG, "without rotary.base");
+    WT_FAILS(weft_attention_new(c), WEFT_ERR_ARG, "without rotary.base");
     c.rotary = (weft_rotary_options){.base = 100, .heads = 1};
-    WT_ALL(!weft_attention_new(c));
-    WT_FAILED(WEFT_ERR_ARG, "rotary.heads is 1");
+    WT_FAILS(weft_attention_new(c), WEFT_ERR_ARG, "rotary.heads is 1");
     c.rotary = (weft_rotary_options){.base = -1};
-    WT_ALL(!weft_attention_new(c));
-    WT_FAILED(WEFT_ERR_ARG, "rotary.base is -1");
+    WT_FAILS(weft_attention_new(c), WEFT_ERR_ARG, "rotary.base is -1");
 }
 
 WT_TEST(rotary__refuses)
 {
     weft_tensor *x = heads(0);
 
-    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.dims = 3}));
-    WT_FAILED(WEFT_ERR_SHAPE, "even number of dims");
-    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.dims = D + 2}));
-    WT_FAILED(WEFT_ERR_SHAPE, "even number of dims");
-    WT_ALL(!weft_rotary(x, NULL, (weft_rotary_options){.low = 1}));
-    WT_FAILED(WEFT_ERR_ARG, "low < high");
+    WT_FAILS(weft_rotary(x, NULL, (weft_rotary_options){.dims = 3}), WEFT_ERR_SHAPE,
+             "even number of dims");
+    WT_FAILS(weft_rotary(x, NULL, (weft_rotary_options){.dims = D + 2}), WEFT_ERR_SHAPE,
+             "even number of dims");
+    WT_FAILS(weft_rotary(x, NULL, (weft_rotary_options){.low = 1}), WEFT_ERR_ARG, "low < high");
 }
 
 /* Tokens far apart, given alone with their positions, or among others that a mask hides. */
@@ -231,8 +222,8 @@ WT_TEST(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given)
 {
     enum { ALL = 9, FEW = 3, IN = 6 };
     static const int64_t places[FEW] = {0, 3, 8};
-    weft_module *m = weft_attention_new((weft_attention_config){
-        .width = IN, .heads = 3, .rotary = {.base = 50}, .dtype = WEFT_F64});
+    weft_module *m = wt_own(weft_attention_new((weft_attention_config){
+        .width = IN, .heads = 3, .rotary = {.base = 50}, .dtype = WEFT_F64}));
     weft_tensor *x = wt_whole3(WEFT_F64, 1, 2, ALL, IN), *few, *y, *want;
     weft_tensor *where = weft_from_data(WEFT_I64, 1, (int64_t[]){FEW}, places);
     weft_tensor *seen = weft_empty(WEFT_BOOL, 2, (int64_t[]){2, ALL});
@@ -252,7 +243,6 @@ WT_TEST(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given)
     for (int64_t i = 0; i < FEW; i++)
         WT_ALL(wt_near_tensors(weft_select(y, 1, i), weft_select(want, 1, places[i]),
                                WT_WITHIN(1e-12)));
-    weft_module_release(m);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "rotary"); }

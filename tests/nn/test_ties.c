@@ -2,10 +2,10 @@
  * test_ties.c: a weight that two modules share stays one where a function is given only one of
  * them, or is refused with both names; training is the yardstick.
  */
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-#include "support/worlds.h"
+#include "support/given.h"
 
 enum { VOCAB = 11, WIDTH = 6, BATCH = 2, TOKENS = 4, STEPS = 5 };
 
@@ -42,7 +42,7 @@ static weft_module *masked_new(void)
     bert = bert_new();
     weft_module_add_child(root, "bert", bert);
     weft_module_add_child(root, "head", head_on(bert));
-    return root;
+    return wt_own(root);
 }
 
 static weft_module *bert_of(weft_module *root) { return weft_module_child(root, "bert"); }
@@ -57,7 +57,7 @@ static bool is_tied(weft_module *root)
 static double train(weft_module *m)
 {
     int64_t shape[] = {BATCH, TOKENS}, tokens[BATCH * TOKENS], targets[BATCH * TOKENS];
-    weft_optim *optim = weft_sgd(m, (weft_sgd_config){.lr = 0.5});
+    weft_optim *optim = wt_own(weft_sgd(m, (weft_sgd_config){.lr = 0.5}));
     double loss = 0;
 
     for (int i = 0; i < BATCH * TOKENS; i++) {
@@ -75,7 +75,6 @@ static double train(weft_module *m)
         WT_EQ(weft_step(optim), WEFT_OK);
         weft_scope_close(scope);
     }
-    weft_optim_release(optim);
     return loss;
 }
 
@@ -84,7 +83,6 @@ static double yardstick(void)
     weft_module *m = masked_new();
     double loss = train(m);
 
-    weft_module_release(m);
     return loss;
 }
 
@@ -99,12 +97,10 @@ WT_TEST(ties__survive_a_cast_of_one_of_the_two)
     WT_EQ(weft_tensor_dtype(weft_module_parameter(m, "head.weight")), WEFT_F64);
     WT_ALL(is_tied(m));
     WT_ALL(near(train(m), yardstick()));
-    weft_module_release(m);
     m = masked_new();
     WT_EQ(weft_module_cast(weft_module_child(m, "head"), WEFT_F64), WEFT_OK);
     WT_EQ(weft_module_cast(bert_of(m), WEFT_F64), WEFT_OK);
     WT_ALL(is_tied(m));
-    weft_module_release(m);
 }
 
 /* trial 1.4 */
@@ -117,7 +113,6 @@ WT_TEST(ties__survive_materialize_of_one_of_the_two)
     WT_EQ(weft_module_materialize(bert_of(m), WEFT_CPU), WEFT_OK);
     WT_ALL(is_tied(m));
     WT_ALL(near(train(m), yardstick()));
-    weft_module_release(m);
 }
 
 static weft_status refuse_nothing(weft_module *m, weft_mesh *mesh, void *payload)
@@ -139,89 +134,65 @@ WT_TEST(ties__are_kept_or_named_by_plans_and_partitions)
         {"bert.wte", weft_rowwise_parallel()},
         {"head", weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"})},
         {0}};
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     weft_module *m = masked_new();
     weft_tensor *weight = weft_module_parameter(m, "bert.wte.weight");
 
-    WT_EQ(weft_parallelize_module(bert_of(m), mesh, below), WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT,
-              "'weight' of module 'bert.wte' and 'weight' of module 'head' are one");
-    WT_EQ(weft_distribute_module(bert_of(m), mesh, refuse_nothing, NULL, NULL, NULL),
-          WEFT_ERR_LAYOUT);
-    WT_FAILED(WEFT_ERR_LAYOUT, "'weight' of module 'head'");
+    WT_FAILS(weft_parallelize_module(bert_of(m), mesh, below), WEFT_ERR_LAYOUT,
+             "'weight' of module 'bert.wte' and 'weight' of module 'head' are one");
+    WT_FAILS(weft_distribute_module(bert_of(m), mesh, refuse_nothing, NULL, NULL, NULL),
+             WEFT_ERR_LAYOUT, "'weight' of module 'head'");
     WT_ALL(is_tied(m) && weft_module_parameter(m, "head.weight") == weight);
     WT_EQ(weft_parallelize_module(bert_of(m), mesh, untied), WEFT_OK);
     WT_EQ(weft_parallelize_module(m, mesh, above), WEFT_OK);
     WT_ALL(is_tied(m));
     WT_ALL(near(train(m), yardstick()));
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 /* trial 1.4: modules of two trees that share a weight */
 WT_TEST(ties__with_another_tree_are_named)
 {
     const weft_plan plan[] = {{"wte", weft_rowwise_parallel()}, {0}};
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
-    weft_module *bert = bert_new(), *head = head_on(bert);
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
+    weft_module *bert = wt_own(bert_new()), *head = head_on(bert);
     weft_tensor *weight = weft_module_parameter(bert, "wte.weight");
 
-    WT_EQ(weft_module_cast(bert, WEFT_F64), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'weight'");
-    WT_EQ(weft_parallelize_module(bert, mesh, plan), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'weight' of module 'wte'");
-    WT_EQ(weft_distribute_module(bert, mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "another tree");
-    WT_EQ(weft_data_parallel(bert, mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "another tree");
+    WT_FAILS(weft_module_cast(bert, WEFT_F64), WEFT_ERR_STATE, "'weight'");
+    WT_FAILS(weft_parallelize_module(bert, mesh, plan), WEFT_ERR_STATE, "'weight' of module 'wte'");
+    WT_FAILS(weft_distribute_module(bert, mesh, NULL, NULL, NULL, NULL), WEFT_ERR_STATE,
+             "another tree");
+    WT_FAILS(weft_data_parallel(bert, mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE,
+             "another tree");
     WT_ALL(weft_module_parameter(bert, "wte.weight") == weight);
     WT_ALL(weft_module_parameter(head, "weight") == weight);
     weft_module_release(head); /* and then it is free */
     WT_EQ(weft_parallelize_module(bert, mesh, plan), WEFT_OK);
-    weft_module_release(bert);
-    weft_mesh_release(mesh);
 }
 
 /* trial 1.4 */
 WT_TEST(ties__are_named_by_data_parallel_of_one_of_the_two)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d", weft_world_size());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d", weft_world_size()));
     weft_module *m = masked_new();
 
-    WT_EQ(weft_data_parallel(bert_of(m), mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'weight' of module 'bert.wte' is a parameter of module 'head' too");
+    WT_FAILS(weft_data_parallel(bert_of(m), mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE,
+             "'weight' of module 'bert.wte' is a parameter of module 'head' too");
     WT_EQ(weft_data_parallel(m, mesh, (weft_data_parallel_config){0}), WEFT_OK);
     WT_ALL(is_tied(m));
-    weft_module_release(m);
-    weft_mesh_release(mesh);
-}
-
-static char *printed(weft_module *m, weft_mesh *mesh, const weft_plan *plan)
-{
-    static _Thread_local char text[4096];
-    FILE *out = tmpfile();
-    size_t n;
-
-    WT_EQ(weft_plan_print(m, mesh, plan, out), WEFT_OK);
-    rewind(out);
-    n = fread(text, 1, sizeof text - 1, out);
-    text[n] = '\0';
-    fclose(out);
-    return text;
 }
 
 /* trial 1.4: trying a plan on one of the two leaves both as they were */
 WT_TEST(ties__survive_the_print_of_a_plan)
 {
     const weft_plan plan[] = {{"blocks.*.mlp.up", weft_colwise_parallel()}, {0}};
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     weft_module *m = masked_new();
     weft_tensor *weight = weft_module_parameter(m, "head.weight");
+    char text[4096];
 
-    WT_ALL(strstr(printed(bert_of(m), mesh, plan), "mlp.up") != NULL);
+    given_plan_text(text, sizeof text, bert_of(m), mesh, plan);
+    WT_ALL(strstr(text, "mlp.up") != NULL);
     WT_ALL(is_tied(m) && weft_module_parameter(m, "head.weight") == weight);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "ties"); }

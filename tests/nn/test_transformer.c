@@ -10,6 +10,7 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/owned.h"
 
 enum { B = 2, T = 6, G = 3, R = 2, D = 4, H = G * R, C = H * D };
 
@@ -67,7 +68,7 @@ WT_TEST(attention__groups_share_keys_and_values)
  */
 WT_TEST(attention__is_split_by_groups_or_within_them)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
     weft_tensor *q = NOISE(B, T, G, R, D), *k = NOISE(B, T, G, D), *v = NOISE(B, T, G, D);
     weft_attention_options options = {.causal = true};
     weft_tensor *want = weft_attention_with(q, k, v, options), *dk;
@@ -88,7 +89,6 @@ WT_TEST(attention__is_split_by_groups_or_within_them)
         WT_ALL(weft_backward(weft_sum_all(weft_square(y))) == WEFT_OK);
         WT_ALL(same(weft_grad(ks), dk));
     }
-    weft_mesh_release(mesh);
 }
 
 /* Padding is as if the keys did not exist, in either form of mask. */
@@ -134,15 +134,15 @@ WT_TEST(attention__refuses_what_does_not_fit)
 {
     weft_tensor *q = NOISE(B, T, H, D), *k = NOISE(B, T, G, D), *mask = NOISE(B, T, T);
 
-    WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = T + 1}));
-    WT_FAILED(WEFT_ERR_ARG, "keys unused");
-    WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = -1}));
-    WT_FAILED(WEFT_ERR_ARG, "-1 of");
+    WT_FAILS(weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = T + 1}),
+             WEFT_ERR_ARG, "keys unused");
+    WT_FAILS(weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = -1}),
+             WEFT_ERR_ARG, "-1 of");
     WT_ALL(same(weft_attention_with(q, k, k, (weft_attention_options){.unused_keys = T}),
                 weft_zeros_like(q)));
-    WT_ALL(!weft_attention_packed_with(NOISE(B, T, 3, H * D),
-                                       (weft_attention_options){.unused_keys = 1}));
-    WT_FAILED(WEFT_ERR_ARG, "attention_packed: all keys are used");
+    WT_FAILS(weft_attention_packed_with(NOISE(B, T, 3, H * D),
+                                        (weft_attention_options){.unused_keys = 1}),
+             WEFT_ERR_ARG, "attention_packed: all keys are used");
     WT_ALL(!weft_attention_with(q, k, k, (weft_attention_options){.mask = NOISE(B, 2, T)}));
     WT_ALL(
         !weft_attention_with(q, NOISE(B, T, 4, D), NOISE(B, T, 4, D), (weft_attention_options){0}));
@@ -158,14 +158,12 @@ WT_TEST(attention__refuses_what_does_not_fit)
 WT_TEST(gate__is_the_activation_of_the_first_half_times_the_second)
 {
     weft_tensor *x = NOISE(B, 2, 7), *gate = weft_select(x, 1, 0), *up = weft_select(x, 1, 1);
-    weft_module *silu = weft_gate_new(WEFT_SILU), *gelu = weft_gate_new(WEFT_GELU);
+    weft_module *silu = wt_own(weft_gate_new(WEFT_SILU)), *gelu = wt_own(weft_gate_new(WEFT_GELU));
 
     WT_ALL(same(weft_call(silu, x), weft_mul(weft_silu(gate), up)));
     WT_ALL(same(weft_call(gelu, x), weft_mul(weft_gelu(gate), up)));
     WT_ALL(!weft_gate_new(WEFT_ACTIVATIONS));
     weft_error_clear();
-    weft_module_release(silu);
-    weft_module_release(gelu);
 }
 
 /* ---- caches ---- */
@@ -216,8 +214,8 @@ static void generate(weft_module *m, weft_tensor *want)
     weft_error_clear();
     WT_ALL(weft_module_cache(m, 4) == WEFT_OK);
     WT_ALL(weft_call(m, weft_slice(in, 1, 0, 3)) != NULL);
-    WT_ALL(!weft_call(m, weft_slice(in, 1, 3, 5)));
-    WT_FAILED(WEFT_ERR_SHAPE, "2 tokens behind 3 in a cache for 4");
+    WT_FAILS(weft_call(m, weft_slice(in, 1, 3, 5)), WEFT_ERR_SHAPE,
+             "2 tokens behind 3 in a cache for 4");
     WT_EQ(weft_module_cached(m), 3); /* the next goes on where the last good call ended */
     WT_ALL(same(weft_call(m, weft_slice(in, 1, 3, 4)), weft_slice(want, 1, 3, 4)));
     WT_ALL(weft_module_cache(m, 0) == WEFT_OK);
@@ -227,12 +225,12 @@ static void generate(weft_module *m, weft_tensor *want)
 
 static void check_cache(weft_module *(*make)(void))
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
     weft_module *m;
     weft_tensor *want;
 
     weft_manual_seed(7);
-    m = make();
+    m = wt_own(make());
     weft_no_grad_open();
     want = weft_call(m, tokens());
     generate(m, want);
@@ -243,8 +241,6 @@ static void check_cache(weft_module *(*make)(void))
     WT_ALL(!weft_call(m, tokens()));
     WT_EQ(weft_error_status(), WEFT_ERR_STATE);
     weft_error_clear();
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(cache__generation_equals_the_whole_sequence)
@@ -270,7 +266,7 @@ static weft_module *new_block(weft_recompute recompute, weft_mesh *mesh)
                                                                  .recompute = recompute}));
     weft_module_add_child(root, "blocks", blocks);
     WT_ALL(weft_parallelize_module(root, mesh, plan) == WEFT_OK);
-    return root;
+    return wt_own(root);
 }
 
 /* Bytes of activations that the tape keeps. */
@@ -289,27 +285,25 @@ static int64_t step(weft_module *m, weft_tensor *x, double *draw)
 
 WT_TEST(recompute__draws_the_same_numbers_and_keeps_less)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
+    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
     weft_tensor *x = NOISE(B, T, C), *want = NULL;
     int64_t kept[3];
     double draw[3];
 
     for (int kind = WEFT_RECOMPUTE_NONE; kind <= WEFT_RECOMPUTE_BLOCK; kind++) {
-        weft_scope *scope = weft_scope_open();
-        weft_module *m = new_block((weft_recompute)kind, mesh);
+        weft_module *m;
 
+        wt_row("recompute %d", kind);
+        m = new_block((weft_recompute)kind, mesh);
         weft_set_requires_grad(x, true);
         kept[kind] = step(m, x, &draw[kind]);
         if (kind == 0) want = weft_retain(weft_contiguous(weft_grad(x)));
         WT_ALL(same(weft_grad(x), want));
         WT_ALL(draw[kind] == draw[0]); /* what comes after is drawn as ever */
         weft_zero_grad(x);
-        weft_module_release(m);
-        weft_scope_close(scope);
     }
     WT_ALL(kept[WEFT_RECOMPUTE_MLP] < kept[0] && kept[WEFT_RECOMPUTE_BLOCK] < kept[1]);
     weft_release(want);
-    weft_mesh_release(mesh);
 }
 
 /* Only inputs that want a gradient get one; a frozen piece is let through. */

@@ -49,6 +49,13 @@ struct wt_world wt_world_open_mesh(const char *format, ...)
     return open_on(weft_mesh_new(WEFT_CPU, "%s", text));
 }
 
+struct wt_world wt_world_open_two_axes(void)
+{
+    int dp = wt_ranks() % 2 ? 1 : 2;
+
+    return wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+}
+
 void wt_world_close(struct wt_world *w)
 {
     if (!wt_owns(w->own, w->place)) return; /* with one that was opened before it */

@@ -22,6 +22,8 @@ struct wt_world {
 struct wt_world wt_world_open(void);
 /** "dp=..,tp=.." instead. The text takes printf arguments. */
 struct wt_world wt_world_open_mesh(const char *format, ...) WEFT_PRINTF(1, 2);
+/** "dp=2,tp=.." of an even number of ranks, "dp=1,tp=.." of an odd one. */
+struct wt_world wt_world_open_two_axes(void);
 /** Close them, once what is owned since is released; no tensor may be left, on any rank. */
 void wt_world_close(struct wt_world *w);
 
