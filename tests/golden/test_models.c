@@ -6,18 +6,13 @@
  */
 /* mpi: 3 */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <weft/weft.h>
-
+#include "support/given.h"
 #include "support/golden.h"
-#include "support/mpi_check.h"
-#include "support/near.h"
 
 enum { LAYERS = 2, WIDTH = 24, HEADS = 6, GROUPS = 3, CONTEXT = 8, BATCH = 2, VOCAB = 19 };
-enum { HIDDEN = 20, STEPS = 3, TOKENS = BATCH * CONTEXT };
+enum { HIDDEN = 20, TOKENS = BATCH * CONTEXT };
 
 /* ---- what goes in ---- */
 
@@ -128,67 +123,22 @@ static const struct model bert = {"bert", new_bert, hidden, bert_loss, weft_bert
 
 /* ---- against PyTorch ---- */
 
-struct comparison {
-    const struct wt_golden *golden;
-    const char *prefix; /* "grad" or "after" */
-};
-
-static weft_status compare_one(weft_module *m, const char *name, weft_tensor *parameter,
-                               void *payload)
+static weft_module *made(const struct model *model, const struct wt_golden *golden,
+                         weft_recompute recompute)
 {
-    const struct comparison *c = payload;
-    bool gradient = strcmp(c->prefix, "grad") == 0;
-    char key[128];
+    weft_module *m = wt_own(model->make(recompute, WEFT_F64));
 
-    snprintf(key, sizeof key, "%s.%s.%s", c->prefix, weft_module_path(m), name);
-    WT_ALL(wt_golden_matches(c->golden, key, gradient ? weft_grad(parameter) : parameter,
-                             WT_WITHIN(1e-9)));
-    return WEFT_OK;
-}
-
-static void compare(const struct wt_golden *golden, weft_module *m, const char *prefix)
-{
-    struct comparison c = {golden, prefix};
-
-    WT_ALL(weft_module_each_parameter(m, compare_one, &c) == WEFT_OK);
-}
-
-static void train(const struct model *model, weft_module *m, weft_optim *optim, double *loss)
-{
-    weft_scope *s = weft_scope_open();
-    weft_tensor *l = model->loss(m);
-
-    WT_ALL(l != NULL);
-    *loss = weft_item(l);
-    WT_ALL(weft_backward(l) == WEFT_OK);
-    if (optim) WT_ALL(weft_step(optim) == WEFT_OK);
-    weft_scope_close(s);
+    WT_ALL(m && wt_golden_load(golden, m));
+    return m;
 }
 
 static void run(const struct model *model, weft_recompute recompute)
 {
     struct wt_golden *golden = wt_golden_open(model->golden);
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_module *m = model->make(recompute, WEFT_F64);
-    double losses[STEPS];
-    int64_t steps = STEPS;
-    weft_optim *optim;
+    weft_module *m = made(model, golden, recompute);
 
-    WT_ALL(golden && m && wt_golden_load(golden, m));
-    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan()) == WEFT_OK);
-    WT_ALL(wt_golden_matches(golden, "result", model->result(m), WT_WITHIN(1e-10)));
-    train(model, m, NULL, &losses[0]);
-    compare(golden, m, "grad");
-    optim = weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01});
-    weft_optim_zero_grad(optim);
-    for (int step = 0; step < STEPS; step++) train(model, m, optim, &losses[step]);
-    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, &steps, losses),
-                             WT_WITHIN(1e-10)));
-    compare(golden, m, "after");
-    weft_optim_release(optim);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
-    wt_golden_close(golden);
+    WT_EQ(weft_parallelize_module(m, wt_own(given_mesh()), model->plan()), WEFT_OK);
+    wt_golden_train(golden, m, model->result, model->loss, 1e-10);
 }
 
 WT_TEST(models__llama_equals_pytorch) { run(&llama, WEFT_RECOMPUTE_NONE); }
@@ -219,22 +169,17 @@ static weft_status is_bf16(weft_module *m, const char *name, weft_tensor *parame
 }
 
 /* The golden weights rounded to bf16 give nearly the golden loss, and gradients everywhere. */
-static void run_in_bf16(const struct model *model, double loss)
+static void run_in_bf16(const struct model *model, double want)
 {
-    struct wt_golden *golden = wt_golden_open(model->golden);
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_module *m = model->make(WEFT_RECOMPUTE_MLP, WEFT_F64);
-    double got = 0;
+    weft_module *m = made(model, wt_golden_open(model->golden), WEFT_RECOMPUTE_MLP);
+    weft_tensor *loss;
 
-    WT_ALL(golden && m && wt_golden_load(golden, m));
-    WT_ALL(weft_module_cast(m, WEFT_BF16) == WEFT_OK);
-    if (model->plan) WT_ALL(weft_parallelize_module(m, mesh, model->plan()) == WEFT_OK);
-    train(model, m, NULL, &got);
-    WT_ALL(fabs(got - loss) < 0.03 * loss);
-    WT_ALL(weft_module_each_parameter(m, is_bf16, NULL) == WEFT_OK);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
-    wt_golden_close(golden);
+    WT_EQ(weft_module_cast(m, WEFT_BF16), WEFT_OK);
+    WT_EQ(weft_parallelize_module(m, wt_own(given_mesh()), model->plan()), WEFT_OK);
+    loss = model->loss(m);
+    WT_ALL(fabs(weft_item(loss) - want) < 0.03 * want);
+    WT_EQ(weft_backward(loss), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(m, is_bf16, NULL), WEFT_OK);
 }
 
 WT_TEST(models__run_in_bf16)

@@ -29,12 +29,11 @@ weft_tensor *reference_reals(weft_weights *inputs, const char *name)
 
 static weft_module *made_from(const struct reference_model *model, const char *file)
 {
-    weft_weights *weights = weft_weights_open(path_of(model, file));
-    weft_module *m = model->make();
+    weft_weights *weights = wt_own(weft_weights_open(path_of(model, file)));
+    weft_module *m = wt_own(model->make());
 
     WT_ALL(m != NULL);
     WT_EQ(weft_weights_load(m, weights, model->names), WEFT_OK);
-    weft_weights_close(weights);
     return m;
 }
 
@@ -65,7 +64,6 @@ static void compare(const struct reference_model *model, weft_module *m, const c
 
     WT_EQ(weft_module_each_parameter(m, compare_one, &walk), WEFT_OK);
     WT_ALL(walk.good);
-    weft_module_release(walk.want);
 }
 
 static void check_sent(const weft_ledger *ledger, struct reference_count count, int steps)
@@ -98,23 +96,22 @@ static double step(const struct reference_model *model, weft_module *m, weft_wei
 static void train(const struct reference_model *model, weft_module *m, weft_weights *inputs,
                   struct reference_count count)
 {
-    weft_optim *optim = weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01});
+    weft_optim *optim =
+        wt_own(weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01}));
     weft_tensor *want = reference_reals(inputs, "losses");
-    weft_ledger *ledger = weft_ledger_open();
+    weft_ledger *ledger = wt_own(weft_ledger_open());
     double losses[STEPS];
 
     for (int i = 0; i < STEPS; i++) losses[i] = step(model, m, inputs, optim);
     check_sent(ledger, count, STEPS);
-    weft_ledger_close(ledger);
     WT_ALL(wt_near(losses, weft_data(want), STEPS, WT_WITHIN(1e-9)));
-    weft_optim_release(optim);
 }
 
 void reference_check(const struct reference_model *model, const weft_plan *plan,
                      struct reference_count count)
 {
-    weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
-    weft_weights *inputs = weft_weights_open(path_of(model, "results"));
+    weft_mesh *mesh = wt_own(given_mesh());
+    weft_weights *inputs = wt_own(weft_weights_open(path_of(model, "results")));
     weft_module *m = made_from(model, "model");
 
     WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_OK);
@@ -122,12 +119,8 @@ void reference_check(const struct reference_model *model, const weft_plan *plan,
                            WT_WITHIN(1e-10)));
     step(model, m, inputs, NULL);
     compare(model, m, "grads", true);
-    weft_module_release(m);
     m = made_from(model, "model");
     WT_EQ(weft_parallelize_module(m, mesh, plan), WEFT_OK);
     train(model, m, inputs, count);
     compare(model, m, "after", false);
-    weft_module_release(m);
-    weft_weights_close(inputs);
-    weft_mesh_release(mesh);
 }

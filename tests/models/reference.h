@@ -6,8 +6,7 @@
 
 #include <weft/weft.h>
 
-#include "support/mpi_check.h"
-#include "support/near.h"
+#include "support/given.h"
 
 /** Collectives of a training step with a mesh of several ranks; none otherwise. */
 struct reference_count {

@@ -46,23 +46,15 @@ static weft_module *decoder(const struct model *c)
 static weft_module *make(const struct model *c)
 {
     weft_manual_seed(7);
-    if (c->family != BERT) return decoder(c);
-    return weft_bert((weft_bert_config){.vocab = VOCAB,
-                                        .context = TOKENS,
-                                        .width = 4 * c->heads,
-                                        .heads = c->heads,
-                                        .layers = LAYERS,
-                                        .dtype = WEFT_F64,
-                                        .attention_dropout = c->p,
-                                        .recompute = c->recompute});
-}
-
-static weft_tensor *tokens(int64_t shift)
-{
-    int64_t shape[] = {BATCH, TOKENS}, index[BATCH * TOKENS];
-
-    for (int64_t i = 0; i < BATCH * TOKENS; i++) index[i] = (i * 5 + shift) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, index);
+    if (c->family != BERT) return wt_own(decoder(c));
+    return wt_own(weft_bert((weft_bert_config){.vocab = VOCAB,
+                                               .context = TOKENS,
+                                               .width = 4 * c->heads,
+                                               .heads = c->heads,
+                                               .layers = LAYERS,
+                                               .dtype = WEFT_F64,
+                                               .attention_dropout = c->p,
+                                               .recompute = c->recompute}));
 }
 
 static weft_tensor *padding(void)
@@ -76,17 +68,17 @@ static weft_tensor *padding(void)
 
 static weft_tensor *run(weft_module *m, const struct model *c)
 {
-    weft_tensor *in[] = {tokens(3), padding()}, *y;
+    weft_tensor *in[] = {given_tokens(BATCH, TOKENS, VOCAB, 3), padding()}, *y;
 
     weft_manual_seed(2);
-    if (c->family != BERT) return weft_gpt_loss(m, in[0], tokens(8));
+    if (c->family != BERT) return weft_gpt_loss(m, in[0], given_tokens(BATCH, TOKENS, VOCAB, 8));
     y = weft_call_n(m, in, 2);
     return y ? weft_sum_all(weft_mul(y, given_like(y))) : NULL;
 }
 
 static void check(const struct model *c, const weft_plan *plan)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = make(c), *many = make(c);
     weft_tensor *want, *got;
 
@@ -100,9 +92,6 @@ static void check(const struct model *c, const weft_plan *plan)
     weft_module_train(one, false);
     weft_module_train(many, false);
     WT_ALL(wt_near_tensors(run(many, c), run(one, c), WT_WITHIN(1e-11)));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
 }
 
 WT_TEST(dropout__of_weights_is_the_same_at_every_number_of_ranks)
@@ -122,7 +111,7 @@ WT_TEST(dropout__of_weights_is_the_same_at_every_number_of_ranks)
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         bool bert = models[i].family == BERT;
 
-        wt_note("model %d", (int)i);
+        wt_row("model %d", (int)i);
         check(&models[i], bert ? weft_bert_plan() : weft_gpt_plan());
         check(&models[i], bert ? weft_bert_plan_sequence() : weft_gpt_plan_sequence());
     }
@@ -134,10 +123,9 @@ WT_TEST(dropout__does_not_depend_on_how_heads_are_handed_on)
     static const char text[] = "blocks.*.attn.qkv colwise keep\nblocks.*.attn.proj rowwise\n";
     static const struct model models[] = {{.family = GPT, .heads = 3, .p = 0.3},
                                           {.family = LLAMA, .heads = 6, .groups = 3, .p = 0.3}};
-    weft_plan *plan = weft_plan_parse(text);
+    weft_plan *plan = wt_own(weft_plan_parse(text));
 
     for (int i = 0; i < 2; i++) check(&models[i], plan);
-    weft_plan_release(plan);
 }
 
 /* Step by step, nothing dropped, attention is what the kernel computes; some dropped, it is not,
@@ -152,10 +140,9 @@ WT_TEST(dropout__leaves_the_mean_as_it_is)
 
     weft_module_train(m, false);
     WT_ALL(wt_near_tensors(train, run(m, &few), WT_WITHIN(1e-11)));
-    weft_module_release(m);
     weft_manual_seed(4);
-    m = weft_attention_new((weft_attention_config){
-        .width = 8, .heads = 2, .bidirectional = true, .dropout = some.p, .dtype = WEFT_F64});
+    m = wt_own(weft_attention_new((weft_attention_config){
+        .width = 8, .heads = 2, .bidirectional = true, .dropout = some.p, .dtype = WEFT_F64}));
     weft_no_grad_open();
     train = weft_call(m, given(0, 1, TOKENS, 8));
     mean = weft_mul_scalar(train, 1.0 / DRAWS);
@@ -168,7 +155,6 @@ WT_TEST(dropout__leaves_the_mean_as_it_is)
     WT_ALL(!weft_attention_new((weft_attention_config){.width = 8, .heads = 2, .dropout = 1.5}));
     weft_error_clear();
     weft_no_grad_close();
-    weft_module_release(m);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "dropout"); }

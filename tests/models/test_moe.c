@@ -44,7 +44,7 @@ static weft_module *model(const struct golden_case *c)
                                                              .hidden = HIDDEN,
                                                              .capacity = c->capacity,
                                                              .dtype = WEFT_F64})) == WEFT_OK);
-    return m;
+    return wt_own(m);
 }
 
 static void spread(struct wt_world *w, weft_module *m)
@@ -79,22 +79,6 @@ static weft_tensor *loss_of(struct wt_world *w, weft_module *m, weft_tensor **re
 
 /* ---- against PyTorch ---- */
 
-static const char *const names[] = {"tokens", "moe.router.weight", "moe.up", "moe.down"};
-
-static bool all_match(const struct wt_golden *g, weft_module *m, const char *kind, bool gradients)
-{
-    bool right = true;
-
-    for (int i = 0; i < 4; i++) {
-        weft_tensor *t = weft_module_parameter(m, names[i]);
-        char name[64];
-
-        snprintf(name, sizeof name, "%s.%s", kind, names[i]);
-        right = wt_golden_matches(g, name, gradients ? weft_grad(t) : t, WT_WITHIN(1e-11)) && right;
-    }
-    return right;
-}
-
 static void equals_pytorch(const struct golden_case *c, bool distributed)
 {
     struct wt_world w = wt_world_open();
@@ -104,9 +88,9 @@ static void equals_pytorch(const struct golden_case *c, bool distributed)
     double losses[STEPS];
     weft_tensor *all;
 
-    WT_ALL(golden && wt_golden_load(golden, m));
+    WT_ALL(wt_golden_load(golden, m));
     if (distributed) spread(&w, m);
-    optim = weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01});
+    optim = wt_own(weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01}));
     for (int step = 0; step < STEPS; step++) {
         struct moe_report report;
         weft_tensor *result, *loss = loss_of(&w, m, &result, &report);
@@ -116,17 +100,13 @@ static void equals_pytorch(const struct golden_case *c, bool distributed)
         WT_ALL(weft_backward(loss) == WEFT_OK);
         if (step == 0) {
             WT_ALL(wt_golden_matches(golden, "result", result, WT_WITHIN(1e-12)));
-            WT_ALL(all_match(golden, m, "grad", true));
+            wt_golden_parameters(golden, m, "grad", 1e-11);
         }
         WT_ALL(weft_step(optim) == WEFT_OK);
     }
     all = weft_from_data(WEFT_F64, 1, (int64_t[]){STEPS}, losses);
     WT_ALL(wt_golden_matches(golden, "losses", all, WT_WITHIN(1e-12)));
-    WT_ALL(all_match(golden, m, "after", false));
-    wt_golden_close(golden);
-    weft_optim_release(optim);
-    weft_module_release(m);
-    wt_world_close(&w);
+    wt_golden_parameters(golden, m, "after", 1e-11);
 }
 
 /* trial 4.3 */
@@ -154,17 +134,18 @@ static int64_t sent(const struct wt_world *w, weft_coll kind, weft_direction dir
  * come. The rest is the loss's. */
 WT_TEST(moe__sends_rows_there_and_back_each_way)
 {
+    struct wt_world w = wt_world_open();
+
     for (int i = 0; i < 2; i++) {
-        struct wt_world w = wt_world_open();
         const struct golden_case *c = i ? &dropping : &dropless;
-        struct wt_golden *golden = wt_golden_open(c->golden);
         weft_module *m = model(c);
         weft_tensor *result;
         int64_t kept = TOKENS * CHOSEN, bytes = 0;
         struct moe_report report;
 
-        WT_ALL(golden && wt_golden_load(golden, m));
+        WT_ALL(wt_golden_load(wt_golden_open(c->golden), m));
         spread(&w, m);
+        weft_ledger_reset(w.ledger);
         result =
             moe_forward(weft_module_child(m, "moe"), weft_module_parameter(m, "tokens"), &report);
         WT_EQ(sent(&w, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD), 1);
@@ -178,9 +159,6 @@ WT_TEST(moe__sends_rows_there_and_back_each_way)
         bytes = (int64_t)weft_item(
             weft_mesh_all_reduce(weft_full(WEFT_F64, 0, NULL, (double)bytes), WEFT_SUM, w.mesh, 0));
         WT_EQ(bytes, 4 * kept * WIDTH * (int64_t)sizeof(double));
-        wt_golden_close(golden);
-        weft_module_release(m);
-        wt_world_close(&w);
     }
 }
 

@@ -1,12 +1,13 @@
 /*
  * test_once.c: what parallel layers easily count more than once or move without need: the bias of a
- * row-wise layer, tied weights, frozen parameters, gradients of embeddings, a vocabulary that does
- * not divide. One device is the yardstick.
+ * row-wise layer, tied weights, frozen parameters, a vocabulary that does not divide. One device is
+ * the yardstick.
  */
 /* mpi: 3 */
 #include <string.h>
 
 #include "support/given.h"
+#include "support/near_modules.h"
 #include "support/scratch.h"
 
 enum { VOCAB = 13, WIDTH = 6, BATCH = 3, TOKENS = 5 };
@@ -16,64 +17,42 @@ static bool same(weft_tensor *got, weft_tensor *want)
     return wt_near_tensors(got, want, WT_WITHIN(1e-12));
 }
 
-static weft_tensor *tokens(void)
-{
-    int64_t shape[] = {BATCH, TOKENS}, index[BATCH * TOKENS];
-
-    for (int64_t i = 0; i < BATCH * TOKENS; i++) index[i] = (i * 5 + 3) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, index);
-}
-
-static void apply(weft_module *m, weft_mesh *mesh, const char *text)
-{
-    weft_plan *plan = weft_plan_parse(text);
-
-    WT_EQ(weft_parallelize_module_strict(m, mesh, plan), WEFT_OK);
-    weft_plan_release(plan);
-}
+static weft_tensor *tokens(void) { return given_tokens(BATCH, TOKENS, VOCAB, 3); }
 
 /* ---- bias ---- */
 
 static weft_module *linear(void)
 {
     weft_manual_seed(3);
-    return weft_linear_new((weft_linear_config){.in = {VOCAB}, .out = {WIDTH}, .dtype = WEFT_F64});
+    return wt_own(
+        weft_linear_new((weft_linear_config){.in = {VOCAB}, .out = {WIDTH}, .dtype = WEFT_F64}));
 }
 
 static void check_bias(const char *output, const char *given_as)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = linear(), *many = linear();
-    weft_tensor *x = given(0, BATCH, TOKENS, VOCAB), *y, *want, *bias;
-    char plan[96];
+    weft_tensor *x = given(0, BATCH, TOKENS, VOCAB), *y;
+    char text[96];
+    weft_plan *plan;
 
-    wt_note("output %s, input %s", output, given_as);
-    snprintf(plan, sizeof plan, ". rowwise input=%s output=%s keep", given_as, output);
-    apply(many, mesh, plan);
-    bias = weft_module_parameter(many, "bias");
-    y = weft_call(many, given_spread(x, mesh, given_as));
+    snprintf(text, sizeof text, ". rowwise input=%s output=%s keep", given_as, output);
+    plan = wt_own(weft_plan_parse(text));
+    WT_EQ(weft_parallelize_module_strict(many, mesh, plan), WEFT_OK);
+    y = WT_NEAR_STEPS(many, given_spread(x, mesh, given_as), one, x, WT_WITHIN(1e-12));
     WT_ALL(given_is(y, output));
-    want = weft_call(one, x);
-    WT_ALL(same(y, want));
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(want, given_like(want)))), WEFT_OK);
-    y = weft_full_tensor(y);
-    WT_EQ(weft_backward(weft_sum_all(weft_mul(y, given_like(y)))), WEFT_OK);
-    WT_ALL(given_is(weft_grad(bias), "R"));
-    WT_ALL(same(weft_grad(bias), weft_grad(weft_module_parameter(one, "bias"))));
-    WT_ALL(same(weft_grad(weft_module_parameter(many, "weight")),
-                weft_grad(weft_module_parameter(one, "weight"))));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
+    WT_ALL(given_is(weft_grad(weft_module_parameter(many, "bias")), "R"));
 }
 
 WT_TEST(bias__is_added_once_whichever_output_is_asked_for)
 {
     static const char *const outputs[] = {"R", "S(0)", "S(1)", "S(2)", "P"};
 
-    for (int i = 0; i < 5; i++) {
-        check_bias(outputs[i], "S(2)");
-        check_bias(outputs[i], "R");
+    for (int i = 0; i < 2 * 5; i++) {
+        const char *given_as = i % 2 ? "R" : "S(2)";
+
+        wt_row("output %s, input %s", outputs[i / 2], given_as);
+        check_bias(outputs[i / 2], given_as);
     }
 }
 
@@ -82,19 +61,19 @@ WT_TEST(bias__is_added_once_whichever_output_is_asked_for)
 static weft_module *gpt(bool tied)
 {
     weft_manual_seed(7);
-    return weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                      .context = TOKENS,
-                                      .width = WIDTH,
-                                      .heads = 3,
-                                      .layers = 1,
-                                      .hidden = 10,
-                                      .tied = tied,
-                                      .dtype = WEFT_F64});
+    return wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                             .context = TOKENS,
+                                             .width = WIDTH,
+                                             .heads = 3,
+                                             .layers = 1,
+                                             .hidden = 10,
+                                             .tied = tied,
+                                             .dtype = WEFT_F64}));
 }
 
 WT_TEST(tied__weights_are_one_parameter_with_one_gradient)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = gpt(true), *many = gpt(true);
     int before = weft_module_parameter_count(many);
     weft_tensor *table;
@@ -108,29 +87,6 @@ WT_TEST(tied__weights_are_one_parameter_with_one_gradient)
     WT_EQ(weft_backward(weft_gpt_loss(many, tokens(), tokens())), WEFT_OK);
     WT_ALL(given_is(weft_grad(table), "S(0)"));
     WT_ALL(same(weft_grad(table), weft_grad(weft_module_parameter(one, "wte.weight"))));
-    weft_module_release(one);
-    weft_module_release(many);
-    weft_mesh_release(mesh);
-}
-
-WT_TEST(tied__weights_that_would_be_spread_two_ways_are_refused)
-{
-    static const char *const plans[] = {"wte colwise\nhead colwise", "wte rowwise\nhead rowwise"};
-    weft_mesh *mesh = given_mesh();
-    weft_module *m = gpt(true);
-
-    for (int i = 0; i < 2; i++) {
-        weft_plan *plan = weft_plan_parse(plans[i]);
-        weft_tensor *before = weft_module_parameter(m, "wte.weight");
-
-        WT_FAILED(weft_parallelize_module(m, mesh, plan), "are one tensor");
-        WT_ALL(weft_module_parameter(m, "wte.weight") == before);
-        WT_ALL(weft_module_parameter(m, "head.weight") == before);
-        weft_plan_release(plan);
-    }
-    WT_EQ(weft_backward(weft_gpt_loss(m, tokens(), tokens())), WEFT_OK);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 /* ---- frozen parameters ---- */
@@ -159,8 +115,9 @@ WT_TEST(frozen__parameters_cost_nothing_under_any_plan)
     const weft_plan *plans[] = {weft_gpt_plan(), weft_gpt_plan_sequence()};
     static const char *const stays[] = {"wte", "wpe", "blocks", "head"};
 
+    weft_mesh *mesh = wt_own(given_mesh());
+
     for (int i = 0; i < 2; i++) {
-        weft_mesh *mesh = given_mesh();
         weft_module *m = gpt(false);
         weft_ledger *ledger;
         weft_tensor *loss;
@@ -169,48 +126,14 @@ WT_TEST(frozen__parameters_cost_nothing_under_any_plan)
             weft_module_each_parameter(weft_module_child(m, stays[k]), freeze, NULL);
         WT_EQ(weft_parallelize_module_strict(m, mesh, plans[i]), WEFT_OK);
         loss = weft_gpt_loss(m, tokens(), tokens());
-        ledger = weft_ledger_open();
+        ledger = wt_own(weft_ledger_open());
         WT_EQ(weft_backward(loss), WEFT_OK);
         for (int k = 0; k < 4; k++)
             weft_module_each_parameter(weft_module_child(m, stays[k]), has_none, NULL);
         WT_ALL(weft_requires_grad(weft_module_parameter(m, "norm_f.weight")));
         /* the head's input, summed; as shards of the sequence it stays a part */
         GIVEN_MOVED(ledger, i ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
-        weft_ledger_close(ledger);
-        weft_module_release(m);
-        weft_mesh_release(mesh);
     }
-}
-
-/* ---- embeddings ---- */
-
-/* The gradient of rows is made where the rows are: nothing is sent, and no rank holds more. */
-WT_TEST(embedding__rows_have_their_gradient_where_they_are)
-{
-    static const int64_t sizes[] = {VOCAB, 2, 64};
-    weft_mesh *mesh = given_mesh();
-
-    for (int i = 0; i < 3; i++) {
-        weft_module *m = weft_embedding_new(
-            (weft_embedding_config){.rows = sizes[i], .width = WIDTH, .dtype = WEFT_F64});
-        int64_t here = weft_chunk_size(sizes[i], wt_ranks(), wt_rank()), index[4];
-        weft_tensor *y, *grad;
-        weft_ledger *ledger;
-
-        for (int k = 0; k < 4; k++) index[k] = k * 5 % sizes[i];
-        apply(m, mesh, ". rowwise");
-        y = weft_call(m, weft_from_data(WEFT_I64, 1, (int64_t[]){4}, index));
-        ledger = weft_ledger_open();
-        WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
-        grad = weft_grad(weft_module_parameter(m, "weight"));
-        GIVEN_STILL(ledger);
-        WT_ALL(given_is(grad, "S(0)"));
-        grad = weft_to_local(grad, NULL);
-        WT_EQ(weft_numel(grad), here * WIDTH);
-        weft_ledger_close(ledger);
-        weft_module_release(m);
-    }
-    weft_mesh_release(mesh);
 }
 
 /* ---- a vocabulary that does not divide ---- */
@@ -221,16 +144,15 @@ static void check_state(weft_module *m)
     weft_weights *file;
 
     WT_EQ(weft_weights_save(m, path, NULL), WEFT_OK);
-    file = weft_weights_open(path);
+    file = wt_own(weft_weights_open(path));
     WT_EQ(weft_weights_find(file, "wte.weight")->shape[0], VOCAB);
     WT_EQ(weft_weights_find(file, "head.weight")->shape[0], VOCAB);
-    weft_weights_close(file);
 }
 
 /* Nobody sees padding: not in parameters, files, logits, or what is drawn from them. */
 WT_TEST(vocabulary__has_no_padding)
 {
-    weft_mesh *mesh = given_mesh();
+    weft_mesh *mesh = wt_own(given_mesh());
     weft_module *one = gpt(false), *m = gpt(false);
     weft_tensor *logits, *p, *drawn[2];
     int64_t flat[] = {BATCH * TOKENS, VOCAB};
@@ -251,9 +173,6 @@ WT_TEST(vocabulary__has_no_padding)
     }
     WT_ALL(wt_near_tensors(drawn[1], drawn[0], WT_EXACT));
     weft_no_grad_close();
-    weft_module_release(one);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "once")); }

@@ -46,8 +46,8 @@ static weft_module *gpt(void)
 
 WT_TEST(print__has_every_module_with_its_counts)
 {
-    weft_mesh *mesh = given_mesh();
-    weft_module *m = gpt();
+    weft_mesh *mesh = wt_own(given_mesh());
+    weft_module *m = wt_own(gpt());
     int64_t counts[3], here = weft_chunk_size(VOCAB, wt_ranks(), wt_rank()) * WIDTH, all;
     char text[BYTES], line[256], summary[128];
 
@@ -68,14 +68,12 @@ WT_TEST(print__has_every_module_with_its_counts)
     snprintf(summary, sizeof summary, "%" PRId64 " parameters, %" PRId64 " trained, ", all,
              all - VOCAB * WIDTH);
     WT_ALL(strstr(text, summary) != NULL);
-    weft_module_release(m);
-    weft_mesh_release(mesh);
 }
 
 /* Whole and plain: as much on this rank as in all. A part of a tree, and no module. */
 WT_TEST(print__works_for_any_part_of_a_tree)
 {
-    weft_module *m = gpt(), *mlp = weft_module_child(m, "blocks.0.mlp");
+    weft_module *m = wt_own(gpt()), *mlp = weft_module_child(m, "blocks.0.mlp");
     int64_t counts[3];
     char text[BYTES], line[256];
 
@@ -86,7 +84,6 @@ WT_TEST(print__works_for_any_part_of_a_tree)
     WT_ALL(!line_of(text, "wte", line, counts));
     print(NULL, text);
     WT_ALL(text[0] == '\0');
-    weft_module_release(m);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "print"); }

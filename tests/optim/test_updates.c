@@ -230,7 +230,6 @@ static void follow(const struct variant *rows)
         follow_golden(golden, rows, "S(0)");
         for (int i = 0; i < 3; i++) follow_one_device(rows, sizes[i]);
     }
-    wt_golden_close(golden);
 }
 
 WT_TEST(sgd__equals_pytorch) { follow(sgd_rows); }
@@ -299,7 +298,6 @@ WT_TEST(rate__is_read_from_a_tensor)
         wt_mlp_close(&mlp);
         wt_world_close(&world);
     }
-    wt_golden_close(golden);
 }
 
 WT_TEST(rate__of_several_elements_is_refused)

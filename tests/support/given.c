@@ -83,9 +83,11 @@ void given_plan_text(char *text, size_t bytes, weft_module *m, weft_mesh *mesh,
 
 weft_tensor *given_tokens(int64_t rows, int64_t columns, int64_t vocab, int64_t shift)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, 2, (int64_t[]){rows, columns});
+    int64_t *numbers = malloc((size_t)(rows * columns + 1) * sizeof *numbers);
+    weft_tensor *t;
 
-    for (int64_t i = 0; t && i < rows * columns; i++)
-        ((int64_t *)weft_data(t))[i] = (5 * i + shift) % vocab;
+    for (int64_t i = 0; i < rows * columns; i++) numbers[i] = (5 * i + shift) % vocab;
+    t = weft_from_data(WEFT_I64, 2, (int64_t[]){rows, columns}, numbers);
+    free(numbers);
     return t;
 }

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/error.h>
+#include <weft/weft.h>
 
 #include "support/mpi_check.h"
+#include "support/owned.h"
 
 enum { NAME_BYTES = 96, DIGEST = 11, DIGEST_HEAD = 8 };
 
@@ -76,28 +77,30 @@ static bool read_all(FILE *in, struct wt_golden *golden)
     return false;
 }
 
+static void close_golden(void *of)
+{
+    struct wt_golden *golden = of;
+
+    for (int i = 0; i < golden->n; i++) free(golden->entries[i].values);
+    free(golden->entries);
+    free(golden);
+}
+
 struct wt_golden *wt_golden_open(const char *name)
 {
     struct wt_golden *golden = calloc(1, sizeof *golden);
     char path[512];
     FILE *in;
-    bool ok;
+    bool good;
 
     snprintf(path, sizeof path, "%s/tests/golden/%s.txt", WT_SOURCE_DIR, name);
     in = fopen(path, "r");
-    ok = in && read_all(in, golden);
+    good = in && read_all(in, golden);
     if (in) fclose(in);
-    if (ok) return golden;
-    wt_golden_close(golden);
-    return NULL;
-}
-
-void wt_golden_close(struct wt_golden *golden)
-{
-    if (!golden) return;
-    for (int i = 0; i < golden->n; i++) free(golden->entries[i].values);
-    free(golden->entries);
-    free(golden);
+    wt_own_with(golden, close_golden);
+    if (!good) wt_note("%s", path);
+    WT_ALL(good);
+    return golden;
 }
 
 static const struct entry *find(const struct wt_golden *golden, const char *name, bool param)
@@ -189,4 +192,69 @@ bool wt_golden_matches(const struct wt_golden *golden, const char *name, weft_te
     free(values);
     if (!ok) wt_note("in %s", name);
     return ok;
+}
+
+/* ---- training ---- */
+
+struct comparison {
+    const struct wt_golden *golden;
+    const char *prefix;
+    double bound;
+};
+
+static weft_status compare(const weft_module_tensor *it, void *payload)
+{
+    const struct comparison *c = payload;
+    bool gradient = strcmp(c->prefix, "grad") == 0, trained = weft_requires_grad(it->tensor);
+    weft_tensor *t = gradient ? weft_grad(it->tensor) : it->tensor;
+    char key[NAME_BYTES];
+
+    if (it->buffer) return WEFT_OK;
+    WT_ALL(trained || !gradient || !t);
+    if (!trained) return WEFT_OK;
+    snprintf(key, sizeof key, "%s.%s", c->prefix, it->path);
+    WT_ALL(wt_golden_matches(c->golden, key, t, WT_WITHIN(c->bound)));
+    return WEFT_OK;
+}
+
+void wt_golden_parameters(const struct wt_golden *golden, weft_module *m, const char *prefix,
+                          double bound)
+{
+    struct comparison c = {golden, prefix, bound};
+
+    WT_EQ(weft_module_each_tensor(m, compare, &c), WEFT_OK);
+}
+
+static double step(weft_module *m, weft_tensor *(*loss_of)(weft_module *m), weft_optim *optim)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss = loss_of(m);
+    double value;
+
+    WT_ALL(loss != NULL);
+    value = weft_item(loss);
+    WT_EQ(weft_backward(loss), WEFT_OK);
+    if (optim) WT_EQ(weft_step(optim), WEFT_OK);
+    weft_scope_close(scope);
+    return value;
+}
+
+void wt_golden_train(const struct wt_golden *golden, weft_module *m,
+                     weft_tensor *(*result)(weft_module *m), weft_tensor *(*loss)(weft_module *m),
+                     double bound)
+{
+    enum { STEPS = 3 };
+    const int64_t steps = STEPS;
+    double losses[STEPS];
+    weft_optim *optim;
+
+    WT_ALL(wt_golden_matches(golden, "result", result(m), WT_WITHIN(bound)));
+    step(m, loss, NULL);
+    wt_golden_parameters(golden, m, "grad", 10 * bound);
+    optim = wt_own(weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01}));
+    weft_optim_zero_grad(optim);
+    for (int i = 0; i < STEPS; i++) losses[i] = step(m, loss, optim);
+    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, &steps, losses),
+                             WT_WITHIN(bound)));
+    wt_golden_parameters(golden, m, "after", 10 * bound);
 }

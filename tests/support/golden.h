@@ -10,9 +10,9 @@
 
 struct wt_golden;
 
-/** NULL when the file cannot be read or does not end as it should. */
+/** The case fails when the file cannot be read or does not end as it should, and owns what it
+ * gives. */
 struct wt_golden *wt_golden_open(const char *name);
-void wt_golden_close(struct wt_golden *golden);
 
 /** Element i of a parameter or input that PROVENANCE.md makes by formula. */
 double wt_golden_formula(int64_t i, int index, double scale, double offset);
@@ -25,3 +25,14 @@ bool wt_golden_load(const struct wt_golden *golden, weft_module *m);
  *  ranks: collective over its mesh when it is distributed */
 bool wt_golden_matches(const struct wt_golden *golden, const char *name, weft_tensor *t,
                        struct wt_tolerance tolerance);
+
+/** Assert that all trained parameters of a module ("after"), or their gradients ("grad"), are what
+ * the file says; one that is not trained has no gradient. */
+void wt_golden_parameters(const struct wt_golden *golden, weft_module *m, const char *prefix,
+                          double bound);
+
+/** The same of a training: what the module gives, gradients, losses of three steps of AdamW and
+ * weights after them; gradients and weights within ten times the bound. */
+void wt_golden_train(const struct wt_golden *golden, weft_module *m,
+                     weft_tensor *(*result)(weft_module *m), weft_tensor *(*loss)(weft_module *m),
+                     double bound);
