@@ -121,14 +121,13 @@ static void go_back(struct wt_world *w, const struct check *c, weft_tensor *loss
     weft_tensor *t;
 
     if (reduction == WEFT_LOSS_NONE) {
-        double *g = calloc((size_t)o->tokens + 1, sizeof *g);
+        double *g = oracle_zeros(o->tokens);
         int64_t shape[ORACLE_DIMS];
 
         for (int64_t i = 0; i < o->tokens; i++) g[i] = wt_element(1, i);
         for (int d = 0; d < weft_ndim(loss); d++) shape[d] = weft_size(loss, d);
         t = weft_from_data(WEFT_F64, weft_ndim(loss), shape, g);
         oracle_run(o, g);
-        free(g);
         t = weft_cast(t, weft_tensor_dtype(loss));
         if (c->logits) t = weft_distribute_tensor(t, w->mesh, NULL, -1);
         WT_ALL(weft_backward_from(loss, t) == WEFT_OK);
@@ -195,5 +194,4 @@ void check_losses(struct wt_world *w, const struct check *c)
 
     check_prepare(&own);
     check_reductions(w, &own);
-    oracle_free(&own.oracle);
 }

@@ -18,8 +18,8 @@ struct check {
 /** Every reduction of it. `w` has a ledger and nothing booked. */
 void check_losses(struct wt_world *w, const struct check *c);
 
-/** The same in two steps, between which logits, targets and weights of the oracle may be changed;
- *  oracle_free ends it. */
+/** The same in two steps, between which logits, targets and weights of the oracle may be changed.
+ */
 void check_prepare(struct check *c);
 /** Make the oracle's logits what the dtype holds of them. */
 void check_round(struct check *c);

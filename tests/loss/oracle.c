@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/owned.h"
+
 /* Elements between neighbours along the class dim. */
 static int64_t step(const struct oracle *o)
 {
@@ -22,6 +24,14 @@ static int64_t place(const struct oracle *o, int64_t token, int64_t j)
     return (token / inner * o->classes + j) * inner + token % inner;
 }
 
+void *oracle_zeros(int64_t n)
+{
+    void *zeros = calloc((size_t)n + 1, 8);
+
+    wt_own_with(zeros, free);
+    return zeros;
+}
+
 void oracle_new(struct oracle *o, bool weighted)
 {
     o->count = 1;
@@ -29,11 +39,11 @@ void oracle_new(struct oracle *o, bool weighted)
     o->classes = o->shape[o->class_dim];
     o->tokens = 1;
     for (int d = 0; d < o->ndim; d++) o->tokens *= d == o->class_dim ? 1 : o->shape[d];
-    o->z = calloc((size_t)o->count + 1, sizeof(double));
-    o->grad = calloc((size_t)o->count + 1, sizeof(double));
-    o->target = calloc((size_t)o->tokens + 1, sizeof(int64_t));
-    o->losses = calloc((size_t)o->tokens + 1, sizeof(double));
-    o->weight = calloc((size_t)o->classes + 1, sizeof(double));
+    o->z = oracle_zeros(o->count);
+    o->grad = oracle_zeros(o->count);
+    o->target = oracle_zeros(o->tokens);
+    o->losses = oracle_zeros(o->tokens);
+    o->weight = oracle_zeros(o->classes);
     for (int64_t i = 0; i < o->count; i++) o->z[i] = (double)((i * 37 + 11) % 101) / 50 - 1;
     for (int64_t j = 0; j < o->classes; j++)
         o->weight[j] = weighted ? (double)((j * 53 + 7) % 97) / 48 + 0.25 : 1;
@@ -81,14 +91,4 @@ void oracle_run(struct oracle *o, const double *upstream)
         else if (!ignored)
             o->weights += o->weight[o->target[i]];
     }
-}
-
-void oracle_free(struct oracle *o)
-{
-    free(o->z);
-    free(o->grad);
-    free(o->target);
-    free(o->losses);
-    free(o->weight);
-    free(o->probability);
 }

@@ -26,8 +26,9 @@ struct oracle {
     double *grad;          /* [shape], of sum_i upstream[i] loss[i] */
 };
 
+/** So many zeros of 8 bytes, which the case owns. */
+void *oracle_zeros(int64_t n);
 /** Logits and weights by the fill rules of the acceptance cases, every fifth target ignored. */
 void oracle_new(struct oracle *o, bool weighted);
 /** Losses, and the gradient under these gradients of the losses; NULL: all 1. */
 void oracle_run(struct oracle *o, const double *upstream);
-void oracle_free(struct oracle *o);

@@ -5,16 +5,9 @@
  */
 /* mpi: 4 */
 #include <math.h>
+#include <string.h>
 
 #include "loss/check.h"
-
-/* A mesh of dp=2 and as many tp as that leaves; one rank is dp=1,tp=1. */
-static struct wt_world two_axes(void)
-{
-    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
-}
 
 /* Nothing more; class weights; smoothing; z-loss; all of it. */
 static struct check with_terms(int i, struct check c)
@@ -27,25 +20,36 @@ static struct check with_terms(int i, struct check c)
 
 /* ---- values, gradients, collectives ---- */
 
+/* With all terms, in every shape; with `block` inside it too, where targets are plain. */
+static void check_shapes(struct wt_world *w, struct check c, const int64_t (*shapes)[3], int n,
+                         bool block)
+{
+    for (int i = 0; i < 5 * n; i++) {
+        struct check own = with_terms(i, c);
+
+        wt_row("%s, shape %d, terms %d", c.logits, i / 5, i % 5);
+        memcpy(own.oracle.shape, shapes[i / 5], sizeof *shapes);
+        check_losses(w, &own);
+        if (!block) continue;
+        own.target = NULL;
+        own.block = true;
+        check_losses(w, &own);
+    }
+}
+
+static struct check matrix(const char *logits, const char *target)
+{
+    return (struct check){
+        .oracle = {.ndim = 2, .class_dim = 1}, .logits = logits, .target = target};
+}
+
 /* LOSS-01, LOSS-18: even and uneven classes, fewer classes than ranks, no tokens. */
 WT_TEST(loss_parallel__equals_one_device_with_two_all_reduces)
 {
-    static const int64_t shapes[][2] = {{8, 16}, {8, 10}, {5, 7}, {3, 2}, {0, 6}};
+    static const int64_t shapes[][3] = {{8, 16}, {8, 10}, {5, 7}, {3, 2}, {0, 6}};
     struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 25; i++) {
-        const int64_t *s = shapes[i / 5];
-        struct check c = with_terms(
-            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
-                              .logits = "S(1)",
-                              .target = "R"});
-
-        check_losses(&w, &c);
-        c.target = NULL;
-        c.block = true;
-        check_losses(&w, &c);
-    }
-    wt_world_close(&w);
+    check_shapes(&w, matrix("S(1)", "R"), shapes, 5, true);
 }
 
 /* LOSS-02: the class dim need not be the last. */
@@ -53,28 +57,21 @@ WT_TEST(loss_parallel__with_classes_in_the_middle)
 {
     static const int64_t shapes[][3] = {{8, 16, 12}, {3, 5, 7}, {2, 3, 1}};
     struct wt_world w = wt_world_open();
+    struct check middle = matrix("S(1)", "R");
     struct check first = {
         .oracle = {.ndim = 2, .shape = {9, 4}, .class_dim = 0}, .logits = "S(0)", .target = "R"};
 
-    for (int i = 0; i < 15; i++) {
-        const int64_t *s = shapes[i / 5];
-        struct check c = with_terms(
-            i, (struct check){.oracle = {.ndim = 3, .shape = {s[0], s[1], s[2]}, .class_dim = 1},
-                              .logits = "S(1)",
-                              .target = "R"});
-
-        check_losses(&w, &c);
-    }
+    middle.oracle.ndim = 3;
+    check_shapes(&w, middle, shapes, 3, false);
     check_losses(&w, &first);
-    wt_world_close(&w);
 }
 
 /* LOSS-04, LOSS-06, LOSS-07: tokens over dp, classes over tp; a mean is that of all ranks' tokens.
  */
 WT_TEST(loss_parallel__on_two_axes)
 {
-    static const int64_t shapes[][2] = {{8, 16}, {7, 10}, {1, 5}, {13, 3}};
-    struct wt_world w = two_axes();
+    static const int64_t shapes[][3] = {{8, 16}, {7, 10}, {1, 5}, {13, 3}};
+    struct wt_world w = wt_world_open_two_axes();
     struct check middle = {.oracle = {.ndim = 3, .shape = {4, 6, 5}, .class_dim = 1},
                            .logits = "S(2),S(1)",
                            .target = "S(1),R"};
@@ -83,71 +80,29 @@ WT_TEST(loss_parallel__on_two_axes)
                            .target = "R,S(0)",
                            .block = true};
 
-    for (int i = 0; i < 20; i++) {
-        const int64_t *s = shapes[i / 5];
-        struct check c = with_terms(
-            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
-                              .logits = "S(0),S(1)",
-                              .target = "S(0),R"});
-
-        check_losses(&w, &c);
-    }
+    check_shapes(&w, matrix("S(0),S(1)", "S(0),R"), shapes, 4, false);
     check_losses(&w, &middle);
     check_losses(&w, &turned);
-    wt_world_close(&w);
 }
 
-/* LOSS-08 */
-WT_TEST(loss_parallel__with_a_replicated_axis)
+/* LOSS-08; and classes over both axes of a mesh: the rank's run of classes is a part of a part. */
+WT_TEST(loss_parallel__with_a_replicated_axis_or_over_two_at_once)
 {
-    static const int64_t shapes[][2] = {{8, 16}, {5, 11}};
-    struct wt_world w = two_axes();
+    static const int64_t shapes[][3] = {{8, 16}, {5, 11}, {4, 13}};
+    struct wt_world w = wt_world_open_two_axes();
 
-    for (int i = 0; i < 10; i++) {
-        const int64_t *s = shapes[i / 5];
-        struct check c = with_terms(
-            i, (struct check){.oracle = {.ndim = 2, .shape = {s[0], s[1]}, .class_dim = 1},
-                              .logits = "R,S(1)",
-                              .target = "R,R"});
-
-        check_losses(&w, &c);
-        c.target = NULL;
-        c.block = true;
-        check_losses(&w, &c);
-    }
-    wt_world_close(&w);
-}
-
-/* Classes over both axes of a mesh: the rank's run of classes is a part of a part. */
-WT_TEST(loss_parallel__over_two_axes_at_once)
-{
-    struct wt_world w = two_axes();
-
-    for (int i = 0; i < 5; i++) {
-        struct check c =
-            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {4, 13}, .class_dim = 1},
-                                         .logits = "S(1),S(1)",
-                                         .target = "R,R"});
-
-        check_losses(&w, &c);
-    }
-    wt_world_close(&w);
+    check_shapes(&w, matrix("R,S(1)", "R,R"), shapes, 2, true);
+    check_shapes(&w, matrix("S(1),S(1)", "R,R"), shapes + 2, 1, false);
 }
 
 /* LOSS-22: one token without a dim of its own. */
 WT_TEST(loss_parallel__of_one_token)
 {
+    static const int64_t shapes[][3] = {{1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}};
     struct wt_world w = wt_world_open();
+    struct check one = {.oracle = {.ndim = 1}, .logits = "S(0)", .target = "R"};
 
-    for (int64_t classes = 1; classes <= 8; classes++) {
-        struct check c =
-            with_terms((int)classes, (struct check){.oracle = {.ndim = 1, .shape = {classes}},
-                                                    .logits = "S(0)",
-                                                    .target = "R"});
-
-        check_losses(&w, &c);
-    }
-    wt_world_close(&w);
+    check_shapes(&w, one, shapes, 8, false);
 }
 
 /* ---- figures ---- */
@@ -187,7 +142,6 @@ WT_TEST(loss_parallel__ignores_targets)
     WT_ALL(wt_is_all(weft_slice(grad, 0, 1, 2), 0));
     WT_ALL(!wt_is_all(weft_slice(grad, 0, 0, 1), 0));
     WT_ALL(wt_near_full(given_loss(&w, false, WEFT_LOSS_MEAN, &x), &mean, WT_WITHIN(1e-6)));
-    wt_world_close(&w);
 }
 
 /* LOSS-16: nothing is left to take the mean of; every gradient is 0, that of the mean too. */
@@ -208,7 +162,6 @@ WT_TEST(loss_parallel__of_ignored_targets_only)
         WT_ALL(wt_is_all(weft_grad(x), 0));
         wt_moved(&w, WEFT_COLL_COUNT);
     }
-    wt_world_close(&w);
 }
 
 /* LOSS-20: exponentials neither overflow nor vanish, whichever rank has the large logits; bf16 is
@@ -230,15 +183,13 @@ WT_TEST(loss_parallel__of_large_logits)
                                                                 : c.oracle.z[at];
         check_round(&c);
         check_reductions(&w, &c);
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 /* bf16 logits over classes and tokens: the maximum travels as bf16, the rest as f32. */
 WT_TEST(loss_parallel__of_other_dtypes)
 {
-    struct wt_world w = two_axes();
+    struct wt_world w = wt_world_open_two_axes();
 
     for (int i = 0; i < 10; i++) {
         struct check c =
@@ -252,9 +203,7 @@ WT_TEST(loss_parallel__of_other_dtypes)
         check_prepare(&c);
         loss = weft_cross_entropy(check_logits(&w, &c), check_target(&w, &c), -100);
         WT_ALL(weft_tensor_dtype(loss) == (i < 5 ? WEFT_F64 : WEFT_F32));
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 /* Class weights of any dtype become the losses' own. */
@@ -285,9 +234,7 @@ WT_TEST(loss_parallel__with_weights_of_another_dtype)
             if (k) WT_ALL(wt_near_tensors(weft_grad(z), same, WT_EXACT));
             same = weft_grad(z);
         }
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 /* What the first rank has. */
@@ -329,9 +276,7 @@ WT_TEST(loss_parallel__has_the_same_bits)
             mine = weft_item(loss);
             WT_EQ((int64_t)(mine * 0x1p40), (int64_t)(first_of_all(&w, mine) * 0x1p40));
         }
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "loss_parallel"); }

@@ -26,8 +26,8 @@ static void same_as_the_op(struct wt_world *w, const struct check *c, bool paral
 
     options.weight = check_weight(w, c);
     want = weft_sum_all(weft_square(weft_cross_entropy_with(z, target, options)));
-    m = weft_cross_entropy_new(
-        (weft_cross_entropy_config){.classes = c->oracle.classes, .options = options});
+    m = wt_own(weft_cross_entropy_new(
+        (weft_cross_entropy_config){.classes = c->oracle.classes, .options = options}));
     piece = weft_set_requires_grad(weft_detach(z), true);
     if (parallel) {
         WT_EQ(weft_parallelize_module(m, w->mesh, plan), WEFT_OK);
@@ -53,7 +53,6 @@ static void same_as_the_op(struct wt_world *w, const struct check *c, bool paral
         WT_ALL(!weft_requires_grad(weft_module_parameter(m, "weight")));
         WT_ALL(!parallel || wt_is_placed(weft_module_parameter(m, "weight"), "R"));
     }
-    weft_module_release(m);
 }
 
 WT_TEST(module__is_the_op_whole_and_in_pieces)
@@ -64,9 +63,7 @@ WT_TEST(module__is_the_op_whole_and_in_pieces)
         struct check c = given(i % 6);
 
         same_as_the_op(&w, &c, i / 6 % 2, (weft_loss_reduction)(i / 12));
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 /* Logits [2,V,5], with V counted from the front and from the end; pieces are uneven. */
@@ -87,17 +84,14 @@ WT_TEST(module__has_its_classes_in_the_middle)
         z = check_logits(&w, &c);
         target = check_target(&w, &c);
         want = weft_cross_entropy_with(z, target, config.options);
-        m = weft_cross_entropy_new(config);
+        m = wt_own(weft_cross_entropy_new(config));
         WT_EQ(weft_parallelize_module(m, w.mesh, plan), WEFT_OK);
         z = weft_drop_grad_types(weft_to_local(wt_spread(&w, weft_detach(z), "S(1)"), NULL));
         wt_moved(&w, WEFT_COLL_COUNT);
         loss = weft_call_n(m, (weft_tensor *[]){z, target}, 2);
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
         WT_ALL(wt_near_tensors(loss, want, WT_WITHIN(1e-5)));
-        weft_module_release(m);
-        oracle_free(&c.oracle);
     }
-    wt_world_close(&w);
 }
 
 /* Output layer and loss in one piece, of which nothing as long as the vocabulary is kept. */
@@ -132,19 +126,18 @@ WT_TEST(module__computed_again_is_in_its_own_block)
         WT_ALL(wt_near_tensors(weft_grad(many), weft_grad(x), WT_WITHIN(1e-12)));
         weft_scope_close(block);
     }
-    wt_world_close(&w);
 }
 
 WT_TEST(module__refuses_what_no_loss_has)
 {
     weft_tensor *weight = weft_full(WEFT_F32, 2, (int64_t[]){2, 2}, 1);
 
-    WT_ALL(!weft_cross_entropy_new((weft_cross_entropy_config){.classes = -1}));
-    WT_FAILED(WEFT_ERR_ARG, "classes is -1");
-    WT_ALL(!weft_cross_entropy_new((weft_cross_entropy_config){.options = {.class_dim = 99}}));
-    WT_FAILED(WEFT_ERR_ARG, "class_dim is 99");
-    WT_ALL(!weft_cross_entropy_new((weft_cross_entropy_config){.options = {.weight = weight}}));
-    WT_FAILED(WEFT_ERR_ARG, "class weights");
+    WT_FAILS(weft_cross_entropy_new((weft_cross_entropy_config){.classes = -1}), WEFT_ERR_ARG,
+             "classes is -1");
+    WT_FAILS(weft_cross_entropy_new((weft_cross_entropy_config){.options = {.class_dim = 99}}),
+             WEFT_ERR_ARG, "class_dim is 99");
+    WT_FAILS(weft_cross_entropy_new((weft_cross_entropy_config){.options = {.weight = weight}}),
+             WEFT_ERR_ARG, "class weights");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "loss module"); }

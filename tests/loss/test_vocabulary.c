@@ -45,7 +45,6 @@ WT_TEST(vocabulary__repeated_logits)
         if (wt_ranks() == 4 && columns == 32)
             for (int i = 0; i < 16; i++) WT_ALL(fabs(want[i] - (10.2309 - i % 4 * 2)) < 1e-4);
     }
-    wt_world_close(&w);
 }
 
 /* MEG-09: a group is a mesh. Two all-reduces (the peer: 3), on the lines of tp and nowhere else. */
@@ -53,7 +52,7 @@ WT_TEST(vocabulary__over_the_group_that_is_meant)
 {
     int dp = wt_ranks() % 2 == 0 ? 2 : 1;
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
-    weft_mesh *tp = weft_mesh_sub(w.mesh, "tp");
+    weft_mesh *tp = wt_own(weft_mesh_sub(w.mesh, "tp"));
     const weft_placement split = weft_shard(1);
 
     for (int64_t classes = 3; classes <= 16; classes += 13) {
@@ -74,16 +73,13 @@ WT_TEST(vocabulary__over_the_group_that_is_meant)
         WT_ALL(wt_near_tensors(loss,
                                weft_cross_entropy(check_logits(&w, &c), check_target(&w, &c), -100),
                                WT_WITHIN(1e-5)));
-        oracle_free(&c.oracle);
     }
-    weft_mesh_release(tp);
-    wt_world_close(&w);
 }
 
 /* MEG-09: on one rank it is plain cross-entropy. */
 WT_TEST(vocabulary__of_one_rank)
 {
-    weft_mesh *one = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){0});
+    weft_mesh *one = wt_own(weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){0}));
     const weft_placement split = weft_shard(1);
     const float logits[] = {1, 2, 3, 0.5f, -0.5f, 1};
     const int64_t targets[] = {2, 0}, two = 2;
@@ -95,7 +91,6 @@ WT_TEST(vocabulary__of_one_rank)
                               weft_distribute_tensor(target, one, NULL, -1), -100);
     if (weft_mesh_is_member(one)) loss = weft_to_local(loss, NULL);
     WT_ALL(!weft_mesh_is_member(one) || weft_item(loss) == weft_item(want));
-    weft_mesh_release(one);
 }
 
 /* MEG-19: from the size of the whole, from that of a part, and as tensors have it. */
@@ -117,7 +112,6 @@ WT_TEST(vocabulary__range_of_a_rank)
             WT_EQ(of_1600, 1600 / ways);
         }
     }
-    wt_world_close(&w);
 }
 
 /*
@@ -146,7 +140,6 @@ WT_TEST(vocabulary__with_ranks_that_have_nothing)
                                          .logits = "S(1)",
                                          .target = "R"});
     }
-    wt_world_close(&w);
 }
 
 /* ---- what programs of other libraries do with vocabulary-parallel logits ---- */
@@ -200,7 +193,6 @@ WT_TEST(vocabulary__of_views)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < 3; i++) check_views(&w, vocabularies[i]);
-    wt_world_close(&w);
 }
 
 /* The logarithm of the sum of exponentials over all classes, by ordinary ops. */
@@ -238,7 +230,6 @@ WT_TEST(vocabulary__log_of_the_sum_over_ranks)
         term = weft_mul(weft_full_tensor(term), weft_cast(z, WEFT_F64)); /* those that count */
         WT_ALL(wt_near_tensors(weft_sub(with, without), term, close_to));
     }
-    wt_world_close(&w);
 }
 
 /* NeMo and Megatron smooth by eps V / (V - 1), V being all classes, which is a smoothing here. */
@@ -266,7 +257,6 @@ WT_TEST(vocabulary__smoothed_as_by_megatron)
             weft_cross_entropy_with(wt_spread(&w, z, "S(2)"), wt_spread(&w, target, "R"), smooth),
             want, close_to));
     }
-    wt_world_close(&w);
 }
 
 /* The next token's loss: logits but the last position's, targets but the first, whichever dim of
@@ -292,7 +282,6 @@ WT_TEST(vocabulary__of_the_tokens_that_follow)
         WT_EQ(weft_backward(loss), WEFT_OK);
         WT_ALL(wt_near_tensors(weft_grad(many), weft_grad(one), close_to));
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "vocabulary"); }
