@@ -8,20 +8,13 @@ struct lines lines_open(void)
     int groups = wt_ranks() % 2 == 0 ? 2 : 1;
     struct lines l = {.ways = wt_ranks() / groups};
 
-    l.mesh = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", groups, l.ways);
-    l.tp = weft_mesh_sub(l.mesh, "tp");
+    l.mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", groups, l.ways));
+    l.tp = wt_own(weft_mesh_sub(l.mesh, "tp"));
     WT_ALL(l.tp != NULL);
     l.place = weft_mesh_coordinate(l.tp, 0);
     l.first = wt_rank() - l.place;
-    l.ledger = weft_ledger_open();
+    l.ledger = wt_own(weft_ledger_open());
     return l;
-}
-
-void lines_close(struct lines *l)
-{
-    weft_ledger_close(l->ledger);
-    weft_mesh_release(l->tp);
-    weft_mesh_release(l->mesh);
 }
 
 void lines_sent(struct lines *l, weft_coll kind, int count, const char *file, int line)

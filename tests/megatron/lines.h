@@ -8,6 +8,7 @@
 
 #include "support/mpi_check.h"
 #include "support/near.h"
+#include "support/owned.h"
 
 struct lines {
     weft_mesh *mesh, *tp; /* all of it, and this rank's group */
@@ -16,8 +17,8 @@ struct lines {
     weft_ledger *ledger;
 };
 
+/** The case owns them. */
 struct lines lines_open(void);
-void lines_close(struct lines *l);
 
 /** Since the last time exactly `count` collectives of this kind (none in a group of one). */
 #define LINES_SENT(l, kind, count) lines_sent((l), (kind), (count), __FILE__, __LINE__)

@@ -15,8 +15,8 @@ static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
 {
     const weft_plan plan[] = {
         {"", weft_colwise_parallel_with((weft_style_options){.output_layouts = "R"})}, {0}};
-    weft_module *m = weft_linear_new(
-        (weft_linear_config){.in = {weft_size(input, -1)}, .out = {out}, .dtype = WEFT_F64});
+    weft_module *m = wt_own(weft_linear_new(
+        (weft_linear_config){.in = {weft_size(input, -1)}, .out = {out}, .dtype = WEFT_F64}));
     weft_tensor *weight = weft_module_parameter(m, "weight"), *x = wanted(weft_detach(input)), *y;
 
     weft_fill_(weight, 1);
@@ -33,7 +33,6 @@ static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
     /* every feature is the sum of its row */
     WT_ALL(wt_near_tensors(weft_sub(y, weft_sum(input, 1, (int[]){-1}, true)), weft_zeros_like(y),
                            WT_WITHIN(1e-12)));
-    weft_module_release(m);
 }
 
 /* MEG-11: one output feature per rank of eight in Megatron; the ranks of a group here, and sizes
@@ -47,7 +46,6 @@ WT_TEST(frozen__weight_gets_no_gradient)
     check_frozen(&l, eye, 5);
     check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 8);
     check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 7);
-    lines_close(&l);
 }
 
 /* ---- f32 out of bf16 ---- */
@@ -106,7 +104,6 @@ WT_TEST(linear__of_bf16_in_f32)
 
     check_wide(&l, 16, 32);
     check_wide(&l, 7, 5);
-    lines_close(&l);
 }
 
 /* ---- attention between two all-to-alls ---- */
@@ -160,7 +157,6 @@ WT_TEST(attention__of_parts_of_the_sequence)
     for (int i = 0; i < 4; i++)
         WT_ALL(wt_near_tensors(weft_grad(copies[i]), weft_grad(w[i]), WT_WITHIN(1e-10)));
     weft_ledger_reset(l.ledger);
-    lines_close(&l);
 }
 
 /* ---- first values ---- */
@@ -191,11 +187,11 @@ static void check_first_values(struct lines *l, int64_t size)
     weft_device before;
 
     weft_manual_seed(42);
-    one = layers(size);
+    one = wt_own(layers(size));
     WT_EQ(weft_manual_seed_parallel(l->mesh, 1, 41), WEFT_OK); /* which must not matter */
     weft_manual_seed(42);
     before = weft_set_default_device(WEFT_META);
-    many = layers(size);
+    many = wt_own(layers(size));
     weft_set_default_device(before);
     WT_EQ(weft_parallelize_module(many, l->tp, plan), WEFT_OK);
     WT_EQ(weft_module_materialize(many, WEFT_CPU), WEFT_OK);
@@ -207,8 +203,6 @@ static void check_first_values(struct lines *l, int64_t size)
     WT_EQ(weft_local_size(weft_module_parameter(many, "down.weight"), 1),
           weft_chunk_size(size, l->ways, l->place));
     weft_generator_reset();
-    weft_module_release(one);
-    weft_module_release(many);
 }
 
 /* A rank's shard is the slice of what one device has, made without the whole. */
@@ -218,7 +212,6 @@ WT_TEST(weights__are_slices_of_those_of_one_device)
 
     check_first_values(&l, 16);
     check_first_values(&l, 10);
-    lines_close(&l);
 }
 
 /* ---- how many parameters ---- */
@@ -256,14 +249,12 @@ WT_TEST(parameters__are_as_many_as_in_megatron)
     struct lines l = lines_open();
 
     for (int i = 0; i < 4; i++) {
-        weft_module *m = rows[i].make();
+        weft_module *m = wt_own(rows[i].make());
 
         WT_EQ(weft_module_numel(m), rows[i].count);
         if (i == 3) WT_EQ(weft_parallelize_module(m, l.tp, weft_gpt_plan()), WEFT_OK);
         WT_EQ(weft_module_numel(m), rows[i].count);
-        weft_module_release(m);
     }
-    lines_close(&l);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "layers"); }

@@ -54,7 +54,6 @@ WT_TEST(saved_shards__of_the_inputs_of_a_sum)
     check_sum(&l, 4, 4);
     check_sum(&l, 5, 7);
     check_sum(&l, 1, 3);
-    lines_close(&l);
 }
 
 /* ---- an output that is dropped ---- */
@@ -147,7 +146,6 @@ WT_TEST(recompute__what_was_dropped)
         weft_release(dx[how]);
         weft_release(dw[how]);
     }
-    lines_close(&l);
 }
 
 /* ---- what is cut, and what is not ---- */
@@ -178,7 +176,6 @@ WT_TEST(saved_shards__only_of_what_all_ranks_have)
     weft_scope_close(parts);
     y = weft_gelu(made(wanted(noise(8, 6)))); /* outside nothing is */
     WT_EQ(elements_kept(y, 0), 48);
-    lines_close(&l);
 }
 
 /* Without elements the same is booked, and nothing sent; backward may run in the scope. */
@@ -195,7 +192,6 @@ WT_TEST(saved_shards__without_elements)
     LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
     weft_scope_close(parts);
     weft_set_default_device(before);
-    lines_close(&l);
 }
 
 /* ---- a model ---- */
@@ -235,7 +231,7 @@ struct trained {
 
 static struct trained train(struct lines *l, weft_recompute recompute, bool parts)
 {
-    weft_module *m = gpt(l, recompute, parts);
+    weft_module *m = wt_own(gpt(l, recompute, parts));
     weft_scope *scope = weft_scope_open();
     struct trained t;
     weft_tensor *loss;
@@ -252,7 +248,6 @@ static struct trained train(struct lines *l, weft_recompute recompute, bool part
     t.bytes = weft_ledger_bytes(l->ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_BACKWARD, NULL);
     WT_EQ(weft_clip_grad_norm(m, 0, &t.norm), WEFT_OK);
     weft_scope_close(scope);
-    weft_module_release(m);
     return t;
 }
 
@@ -277,20 +272,16 @@ WT_TEST(saved_shards__of_the_blocks_of_a_model)
     parts = train(&l, WEFT_RECOMPUTE_NONE, true);
     WT_ALL(near(parts.loss, kept.loss) && near(parts.norm, kept.norm));
     if (l.ways > 1) WT_ALL(parts.kept < kept.kept && parts.gathered > LAYERS);
-    lines_close(&l);
 }
 
 WT_TEST(saved_shards__are_refused_without_a_mesh)
 {
     struct lines l = lines_open();
-    weft_module *m = weft_dropout_new(0.5);
+    weft_module *m = wt_own(weft_dropout_new(0.5));
 
-    WT_EQ(weft_module_use_saved_shards(NULL, l.tp), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "module is NULL");
+    WT_FAILS(weft_module_use_saved_shards(NULL, l.tp), WEFT_ERR_ARG, "module is NULL");
     WT_ALL(weft_module_use_saved_shards(m, NULL) != WEFT_OK); /* there is no default mesh */
     weft_error_clear();
-    weft_module_release(m);
-    lines_close(&l);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "recompute"); }

@@ -7,47 +7,16 @@
 /* mpi: 8 */
 #include "megatron/lines.h"
 
+#define AR WEFT_COLL_ALL_REDUCE
+#define AG WEFT_COLL_ALL_GATHER
+#define RS WEFT_COLL_REDUCE_SCATTER
+#define A2A WEFT_COLL_ALL_TO_ALL
+#define NO WEFT_COLL_COUNT
+
 static const weft_placement whole = {.kind = WEFT_KIND_REPLICATE};
 static const weft_placement terms = {.kind = WEFT_KIND_PARTIAL, .reduce = WEFT_SUM};
 
 static weft_placement part(int dim) { return weft_shard(dim); }
-
-/* ---- the regions ---- */
-
-/* Copy to: nothing forward; each rank goes on by itself, so backward sums their gradients. */
-static weft_tensor *copy_to(struct lines *l, weft_tensor *x)
-{
-    return weft_to_local(weft_from_local(x, l->tp, &whole, NULL), &terms);
-}
-
-/* Reduce from: a sum forward, nothing backward. */
-static weft_tensor *reduce_from(struct lines *l, weft_tensor *x)
-{
-    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &terms, NULL), &whole), NULL);
-}
-
-/* From parts of a dim to all of it, or back: each is the other's backward. */
-static weft_tensor *gather_from(struct lines *l, weft_tensor *x, int dim)
-{
-    weft_placement p = part(dim);
-
-    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &p, NULL), &whole), NULL);
-}
-
-static weft_tensor *scatter_to(struct lines *l, weft_tensor *x, int dim)
-{
-    weft_placement p = part(dim);
-
-    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &whole, NULL), &p), NULL);
-}
-
-/* From a term on each rank to a part of the sum; backward gathers. */
-static weft_tensor *reduce_scatter_to(struct lines *l, weft_tensor *x, int dim)
-{
-    weft_placement p = part(dim);
-
-    return weft_to_local(weft_redistribute(weft_from_local(x, l->tp, &terms, NULL), &p), NULL);
-}
 
 /* ---- what is expected: of an element, for the group that begins at `first` ---- */
 
@@ -90,78 +59,6 @@ static double rank_of_row(int64_t i, const void *payload)
     return ((const struct lines *)payload)->first + (double)(i / 4);
 }
 
-static double own_rows(int64_t i, const void *payload)
-{
-    const struct lines *l = payload;
-
-    return (double)(2 * l->place + i / 4);
-}
-
-static weft_tensor *wanted(weft_tensor *t) { return weft_set_requires_grad(t, true); }
-
-/* MEG-01: 6 in ranks 0 to 3, 22 in ranks 4 to 7. */
-WT_TEST(copy_to__sums_gradients)
-{
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_full(8, 4, wt_rank())), *y = copy_to(&l, x);
-
-    WT_ALL(lines_are(y, own_rank, &l));
-    LINES_STILL(&l);
-    WT_EQ(weft_backward_from(y, lines_full(8, 4, wt_rank())), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_REDUCE, 1);
-    WT_ALL(lines_are(weft_grad(x), sum_of_ranks, &l));
-    lines_close(&l);
-}
-
-/* MEG-02 */
-WT_TEST(reduce_from__sums_values)
-{
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_full(8, 4, wt_rank())), *y = reduce_from(&l, x);
-
-    WT_ALL(lines_are(y, sum_of_ranks, &l));
-    LINES_SENT(&l, WEFT_COLL_ALL_REDUCE, 1);
-    WT_EQ(weft_backward_from(y, lines_full(8, 4, wt_rank())), WEFT_OK);
-    LINES_STILL(&l);
-    WT_ALL(lines_are(weft_grad(x), own_rank, &l));
-    lines_close(&l);
-}
-
-/* MEG-04: the last dim; backward cuts a rank's column out. */
-WT_TEST(gather_from__is_cut_again)
-{
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_full(8, 1, wt_rank())), *y;
-
-    y = gather_from(&l, lines_full(8, 0, wt_rank()), -1);
-    WT_EQ(weft_numel(y), 8 * l.ways);
-    WT_ALL(lines_are(y, rank_of_eight, &l));
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    y = gather_from(&l, x, -1);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)8, (int64_t)l.ways));
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_EQ(weft_backward_from(y, lines_counted(8, l.ways, false)), WEFT_OK);
-    LINES_STILL(&l);
-    WT_ALL(wt_has_shape(weft_grad(x), 2, (int64_t)8, (int64_t)1));
-    WT_ALL(lines_are(weft_grad(x), own_place, &l));
-    lines_close(&l);
-}
-
-/* MEG-05: rows 2k and 2k + 1; backward gathers. */
-WT_TEST(scatter_to__is_gathered_again)
-{
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_counted(2 * l.ways, 4, true)), *y = scatter_to(&l, x, 0);
-
-    LINES_STILL(&l);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)2, (int64_t)4));
-    WT_ALL(lines_are(y, own_rows, &l));
-    WT_EQ(weft_backward_from(y, weft_detach(y)), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_ALL(wt_near_tensors(weft_grad(x), x, WT_EXACT));
-    lines_close(&l);
-}
-
 static double rank_of_column(int64_t i, const void *payload)
 {
     const struct lines *l = payload;
@@ -169,41 +66,113 @@ static double rank_of_column(int64_t i, const void *payload)
     return (double)(l->first + i % l->ways);
 }
 
-/* The last dim, of matrices and of vectors; backward gathers. */
-WT_TEST(scatter_to__features_are_gathered_again)
+static double own_rows(int64_t i, const void *payload)
 {
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_counted(8, l.ways, false)), *y = scatter_to(&l, x, -1);
-
-    LINES_STILL(&l);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)8, (int64_t)1));
-    WT_ALL(lines_are(y, own_place, &l));
-    WT_EQ(weft_backward_from(y, lines_full(8, 1, wt_rank())), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_ALL(wt_has_shape(weft_grad(x), 2, (int64_t)8, (int64_t)l.ways));
-    WT_ALL(lines_are(weft_grad(x), rank_of_column, &l));
-    x = wanted(lines_full(8 * l.ways, 0, 1));
-    y = scatter_to(&l, x, -1);
-    WT_ALL(wt_has_shape(y, 1, (int64_t)8));
-    WT_EQ(weft_backward_from(y, lines_full(8, 0, wt_rank())), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_ALL(lines_are(weft_grad(x), rank_of_eight, &l));
-    lines_close(&l);
+    return 2 * own_place(i, payload) + (double)(i / 4);
 }
 
-/* MEG-07 */
-WT_TEST(reduce_scatter_to__is_gathered_again)
+static double ways_times_own_rows(int64_t i, const void *payload)
 {
-    struct lines l = lines_open();
-    weft_tensor *x = wanted(lines_counted(l.ways, 4, true)), *y = reduce_scatter_to(&l, x, 0);
+    return own_rows(i, payload) * ((const struct lines *)payload)->ways;
+}
 
-    LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)1, (int64_t)4));
-    WT_ALL(lines_are(y, place_times_ways, &l));
-    WT_EQ(weft_backward_from(y, lines_full(1, 4, wt_rank())), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_ALL(lines_are(weft_grad(x), rank_of_row, &l));
-    lines_close(&l);
+static double one(int64_t i, const void *payload)
+{
+    (void)i;
+    (void)payload;
+    return 1;
+}
+
+static weft_tensor *wanted(weft_tensor *t) { return weft_set_requires_grad(t, true); }
+
+/* ---- the regions ---- */
+
+/* A plain tensor by its sizes (no columns: a vector; -n: n for each rank of the group) and what is
+ * in it: this rank, the number of the row or column, ones. */
+struct tensor {
+    int rows, columns;
+    enum { RANK, ROW, COLUMN, ONES } fill;
+};
+
+typedef double value_of(int64_t i, const void *payload);
+
+/* What each rank holds, what it shall hold and is handed on (`terms`: of which each rank goes on by
+ * itself), and the same backward. */
+struct region {
+    const char *name;
+    weft_placement from, to;
+    bool terms;
+    struct tensor x, g; /* the gradient is as large as the output */
+    weft_coll forward;
+    value_of *y;
+    weft_coll backward;
+    value_of *grad;
+};
+
+static int64_t size_of(int n, const struct lines *l) { return n < 0 ? -n * l->ways : n; }
+
+static weft_tensor *made(const struct tensor *t, const struct lines *l)
+{
+    int64_t rows = size_of(t->rows, l), columns = size_of(t->columns, l);
+
+    if (t->fill == ROW || t->fill == COLUMN) return lines_counted(rows, columns, t->fill == ROW);
+    return lines_full(rows, columns, t->fill == RANK ? wt_rank() : 1);
+}
+
+static weft_tensor *through(struct lines *l, const struct region *r, weft_tensor *x)
+{
+    x = weft_redistribute(weft_from_local(x, l->tp, &r->from, NULL), &r->to);
+    return weft_to_local(x, r->terms ? &terms : NULL);
+}
+
+static bool as_large(const weft_tensor *t, const weft_tensor *like)
+{
+    bool same = weft_ndim(t) == weft_ndim(like);
+
+    for (int d = 0; same && d < weft_ndim(t); d++) same = weft_size(t, d) == weft_size(like, d);
+    return same;
+}
+
+static void check(struct lines *l, const struct region *r)
+{
+    weft_tensor *x = wanted(made(&r->x, l)), *g = made(&r->g, l), *y;
+
+    weft_ledger_reset(l->ledger);
+    y = through(l, r, x);
+    LINES_SENT(l, r->forward, r->forward != NO);
+    WT_ALL(y && as_large(y, g));
+    WT_ALL(lines_are(y, r->y, l));
+    WT_EQ(weft_backward_from(y, g), WEFT_OK);
+    LINES_SENT(l, r->backward, r->backward != NO);
+    WT_ALL(as_large(weft_grad(x), x));
+    WT_ALL(lines_are(weft_grad(x), r->grad, l));
+}
+
+/* MEG-01 (6 in ranks 0 to 3, 22 in ranks 4 to 7), MEG-02, MEG-04, MEG-05 (rows 2k and 2k + 1),
+ * MEG-07 */
+WT_TEST(regions__forward_and_backward_are_megatrons)
+{
+    const weft_placement rows = part(0), columns = part(1), last = part(-1);
+    /* clang-format off */
+    const struct region regions[] = {
+        {"copy to",             whole, whole,   true,  {8, 4, RANK},    {8, 4, RANK},    NO, own_rank,         AR, sum_of_ranks},
+        {"reduce from",         terms, whole,   false, {8, 4, RANK},    {8, 4, RANK},    AR, sum_of_ranks,     NO, own_rank},
+        {"gather from, vector", last,  whole,   false, {8, 0, RANK},    {-8, 0, RANK},   AG, rank_of_eight,    NO, own_rank},
+        {"gather from",         last,  whole,   false, {8, 1, RANK},    {8, -1, COLUMN}, AG, rank_of_column,   NO, own_place},
+        {"gather, go on alone", rows,  whole,   true,  {2, 4, RANK},    {-2, 4, ROW},    AG, rank_of_eight,    RS, ways_times_own_rows},
+        {"scatter to",          whole, rows,    false, {-2, 4, ROW},    {2, 4, RANK},    NO, own_rows,         AG, rank_of_eight},
+        {"scatter to, columns", whole, last,    false, {8, -1, COLUMN}, {8, 1, RANK},    NO, own_place,        AG, rank_of_column},
+        {"scatter to, vector",  whole, last,    false, {-8, 0, ONES},   {8, 0, RANK},    NO, one,              AG, rank_of_eight},
+        {"reduce-scatter to",   terms, rows,    false, {-1, 4, ROW},    {1, 4, RANK},    RS, place_times_ways, AG, rank_of_row},
+        {"all-to-all",          rows,  columns, false, {1, -4, RANK},   {-1, 4, ROW},    A2A, rank_of_row,     A2A, own_place},
+    };
+    /* clang-format on */
+    struct lines l = lines_open();
+
+    for (size_t i = 0; i < sizeof regions / sizeof *regions; i++) {
+        wt_row("%s", regions[i].name);
+        check(&l, &regions[i]);
+    }
 }
 
 static double sum_of_columns(int64_t i, const void *payload)
@@ -217,16 +186,16 @@ static double sum_of_columns(int64_t i, const void *payload)
 WT_TEST(reduce_scatter_to__features_of_a_transposed_matrix)
 {
     struct lines l = lines_open();
+    const struct region features = {.from = terms, .to = part(-1)};
     weft_tensor *x = weft_add_scalar(lines_counted(2 * l.ways, 2, true), 100 * l.place), *y;
 
-    y = reduce_scatter_to(&l, weft_transpose(wanted(x), 0, 1), -1);
-    LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
+    y = through(&l, &features, weft_transpose(wanted(x), 0, 1));
+    LINES_SENT(&l, RS, 1);
     WT_ALL(wt_has_shape(y, 2, (int64_t)2, (int64_t)2));
     WT_ALL(lines_are(y, sum_of_columns, &l));
     WT_EQ(weft_backward_from(y, lines_full(2, 2, wt_rank())), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+    LINES_SENT(&l, AG, 1);
     WT_ALL(lines_are(weft_grad(x), rank_of_row, &l));
-    lines_close(&l);
 }
 
 /* A gradient that is the same on all ranks is cut, one that each rank has a term of is
@@ -242,55 +211,16 @@ WT_TEST(gather_from__a_sequence_without_waiting)
 
         y = weft_redistribute_with(weft_from_local(y, l.tp, &rows, NULL), &whole, &flying);
         y = weft_wait(weft_to_local(y, summed ? &terms : NULL));
-        LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
+        LINES_SENT(&l, AG, 1);
         WT_ALL(!weft_is_in_flight(y) && wt_has_shape(y, 1, (int64_t)(4 * l.ways)));
         WT_ALL(lines_are(y, rank_of_row, &l));
         WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
-        LINES_SENT(&l, summed ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_COUNT, summed);
+        LINES_SENT(&l, summed ? RS : NO, summed);
         grad = weft_grad(x);
         WT_ALL(wt_near_tensors(weft_select(grad, 1, 0), lines_full(4, 0, summed ? l.ways : 1),
                                WT_EXACT));
         WT_ALL(wt_near_tensors(weft_select(grad, 1, 1), lines_full(4, 0, 0), WT_EXACT));
     }
-    lines_close(&l);
-}
-
-/* Where each rank goes on by itself after the gather, backward sums what they made of it. */
-WT_TEST(gather_from__sequence_before_a_tensor_parallel_region)
-{
-    struct lines l = lines_open();
-    const weft_placement rows = part(0);
-    weft_tensor *x = wanted(lines_full(2, 4, wt_rank())), *y;
-
-    y = weft_redistribute(weft_from_local(x, l.tp, &rows, NULL), &whole);
-    y = weft_to_local(y, &terms);
-    LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)(2 * l.ways), (int64_t)4));
-    WT_ALL(lines_are(y, rank_of_eight, &l));
-    WT_EQ(weft_backward_from(y, lines_counted(2 * l.ways, 4, true)), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_REDUCE_SCATTER, 1);
-    for (int row = 0; row < 2; row++)
-        WT_ALL(wt_near_tensors(weft_select(weft_grad(x), 0, row),
-                               lines_full(4, 0, l.ways * (2 * l.place + row)), WT_EXACT));
-    lines_close(&l);
-}
-
-/* From parts of the sequence to parts of the features, and back by the same. */
-WT_TEST(all_to_all__between_sequence_and_features)
-{
-    struct lines l = lines_open();
-    const weft_placement rows = part(0), columns = part(1);
-    weft_tensor *x = wanted(lines_full(1, 4 * l.ways, wt_rank())), *y;
-
-    y = weft_redistribute(weft_from_local(x, l.tp, &rows, NULL), &columns);
-    y = weft_to_local(y, NULL);
-    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
-    WT_ALL(wt_has_shape(y, 2, (int64_t)l.ways, (int64_t)4));
-    WT_ALL(lines_are(y, rank_of_row, &l));
-    WT_EQ(weft_backward_from(y, weft_detach(y)), WEFT_OK);
-    LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
-    WT_ALL(lines_are(weft_grad(x), own_rank, &l));
-    lines_close(&l);
 }
 
 struct tokens {
@@ -321,14 +251,13 @@ WT_TEST(all_to_all__from_features_to_sequence)
         for (int64_t i = 0; i < 2 * n; i++) at[i] = (double)(100 * l.place + 10 * (i / 2) + i % 2);
         y = weft_redistribute(weft_from_local(wanted(x), l.tp, &columns, NULL), &rows);
         y = weft_to_local(y, NULL);
-        LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
+        LINES_SENT(&l, A2A, 1);
         WT_EQ(weft_size(y, 0), weft_chunk_size(n, l.ways, l.place));
         WT_ALL(lines_are(y, of_token, &tokens));
         WT_EQ(weft_backward_from(y, weft_detach(y)), WEFT_OK);
-        LINES_SENT(&l, WEFT_COLL_ALL_TO_ALL, 1);
+        LINES_SENT(&l, A2A, 1);
         WT_ALL(wt_near_tensors(weft_grad(x), weft_detach(x), WT_EXACT));
     }
-    lines_close(&l);
 }
 
 /* Megatron needs sizes that divide; these are told. */
@@ -336,16 +265,16 @@ WT_TEST(regions__of_uneven_shards)
 {
     struct lines l = lines_open();
     int64_t rows = 2 * l.ways + 1, shape[] = {rows, 3};
-    weft_placement p = part(0);
-    weft_tensor *all = wanted(lines_counted(rows, 3, true)), *mine = scatter_to(&l, all, 0), *y;
+    const struct region scatter = {.from = whole, .to = part(0)};
+    weft_tensor *all = wanted(lines_counted(rows, 3, true)), *mine = through(&l, &scatter, all), *y;
 
     WT_EQ(weft_size(mine, 0), weft_chunk_size(rows, l.ways, l.place));
-    y = weft_to_local(weft_redistribute(weft_from_local(mine, l.tp, &p, shape), &whole), NULL);
+    y = weft_to_local(weft_redistribute(weft_from_local(mine, l.tp, &scatter.to, shape), &whole),
+                      NULL);
     WT_ALL(wt_near_tensors(y, all, WT_EXACT));
     weft_ledger_reset(l.ledger);
     WT_EQ(weft_backward_from(y, weft_detach(all)), WEFT_OK);
     WT_ALL(wt_near_tensors(weft_grad(all), all, WT_EXACT));
-    lines_close(&l);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "regions"); }

@@ -119,7 +119,7 @@ WT_TEST(replay__draws_the_same_numbers_from_everywhere)
 {
     struct lines l = lines_open();
     const weft_placement rows = weft_shard(0);
-    struct draws d = {.given = weft_generator_new(8)};
+    struct draws d = {.given = wt_own(weft_generator_new(8))};
     weft_tensor *plain = wanted(lines_full(4, 3, 1)), *spread;
 
     weft_generator_add("masks", 7);
@@ -129,15 +129,13 @@ WT_TEST(replay__draws_the_same_numbers_from_everywhere)
         check_source(&d, plain);
         check_source(&d, spread);
     }
-    weft_generator_release(d.given);
     weft_generator_reset();
-    lines_close(&l);
 }
 
 /* What was current the first time may no longer be, or not be yet. */
 WT_TEST(replay__has_its_own_fork)
 {
-    weft_generator *g = weft_generator_new(5);
+    weft_generator *g = wt_own(weft_generator_new(5));
     struct draws d = {.from = CURRENT, .given = g};
     weft_tensor *x = wanted(lines_full(4, 3, 1)), *y;
 
@@ -156,7 +154,6 @@ WT_TEST(replay__has_its_own_fork)
         WT_ALL(equal(weft_grad(x), y));
         weft_zero_grad(x);
     }
-    weft_generator_release(g);
 }
 
 /* ---- a seed that differs along an axis ---- */
@@ -199,7 +196,6 @@ WT_TEST(replay__of_numbers_that_differ_between_ranks)
     WT_ALL(equal(weft_grad(again), weft_grad(kept)));
     WT_ALL(equal(weft_grad(again), weft_mul_scalar(z, 0.25)));
     weft_generator_reset();
-    lines_close(&l);
 }
 
 /* ---- pieces in pieces ---- */
@@ -308,7 +304,6 @@ WT_TEST(replay__of_inputs_that_are_not_used)
         WT_ALL(equal(weft_grad(x[0]), zeros));
         WT_ALL(equal(weft_grad(x[1]), i % 2 ? weft_full_like(x[1], 6) : zeros));
     }
-    lines_close(&l);
 }
 
 /* ---- failures ---- */
