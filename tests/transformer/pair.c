@@ -8,29 +8,18 @@
 
 struct pair pair_open(weft_module *one, weft_module *many, weft_dtype dtype)
 {
-    return (struct pair){.mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
-                         .one = one,
-                         .many = many,
-                         .ledger = weft_ledger_open(),
+    return (struct pair){.one = wt_own(one),
+                         .many = wt_own(many),
+                         .ledger = wt_own(weft_ledger_open()),
                          .dtype = dtype,
                          .near = WT_WITHIN(dtype == WEFT_F64 ? 1e-12 : 1e-5)};
 }
 
 void pair_optimize(struct pair *p, weft_optim *(*make)(weft_module *m))
 {
-    p->optim_one = make(p->one);
-    p->optim_many = make(p->many);
+    p->optim_one = wt_own(make(p->one));
+    p->optim_many = wt_own(make(p->many));
     WT_ALL(p->optim_one && p->optim_many);
-}
-
-void pair_close(struct pair *p)
-{
-    weft_ledger_close(p->ledger);
-    weft_optim_release(p->optim_one);
-    weft_optim_release(p->optim_many);
-    weft_module_release(p->one);
-    weft_module_release(p->many);
-    weft_mesh_release(p->mesh);
 }
 
 /* ---- parameters ---- */

@@ -6,11 +6,9 @@
 
 #include <weft/weft.h>
 
-#include "support/mpi_check.h"
-#include "support/near.h"
+#include "support/given.h"
 
 struct pair {
-    weft_mesh *mesh;
     weft_module *one, *many;
     weft_optim *optim_one, *optim_many; /* NULL: pair_step is not called */
     weft_ledger *ledger;
@@ -23,11 +21,10 @@ struct pair_count {
     int all_reduce, all_gather, reduce_scatter, all_to_all;
 };
 
-/** Both modules belong to the pair from now on. The mesh has one axis of all ranks. */
+/** The case owns both modules from now on, and the rest of the pair. */
 struct pair pair_open(weft_module *one, weft_module *many, weft_dtype dtype);
 /** Optimizers for both. */
 void pair_optimize(struct pair *p, weft_optim *(*make)(weft_module *m));
-void pair_close(struct pair *p);
 
 /** Only parameters whose path ("net1.weight") begins with one of `names` (NULL ends) want a
  *  gradient. */

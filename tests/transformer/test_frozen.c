@@ -20,12 +20,14 @@ static void check_row(const struct row *row, struct toy_config config, struct to
     const int n = config.layers;
     const struct pair_count whole = {.all_reduce = 2 + 2 * n, .all_gather = 1};
     const struct pair_count parts = {.reduce_scatter = 2 + 2 * n, .all_gather = 2 + 2 * n};
-    struct pair p = pair_open(toy_new(config), toy_new(config), config.dtype);
     weft_tensor *one, *many;
+    struct pair p;
 
+    wt_row("%s, %d tokens, %d hidden", row->train[0], (int)length, (int)config.hidden);
+    p = pair_open(toy_new(config), toy_new(config), config.dtype);
     pair_train_only(p.one, row->train);
     pair_train_only(p.many, row->train);
-    WT_EQ(toy_parallelize(p.many, p.mesh, plan), WEFT_OK);
+    WT_EQ(toy_parallelize(p.many, wt_own(given_mesh()), plan), WEFT_OK);
     pair_optimize(&p, adam);
     for (int step = 0; step < 3; step++) {
         many = pair_forward(&p, toy_tokens(8, length, config.vocab, step), &one,
@@ -37,7 +39,6 @@ static void check_row(const struct row *row, struct toy_config config, struct to
         else
             pair_step(&p, row->partial);
     }
-    pair_close(&p);
 }
 
 static void check(const struct row *row, bool sequence)

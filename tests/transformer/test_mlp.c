@@ -40,13 +40,34 @@ static const weft_plan by_rows[] = {
     {0},
 };
 
-static struct pair mlps(const struct sizes *s, weft_dtype dtype, const weft_plan *plan)
+static weft_tensor *call_child(weft_tensor *const *in, int n, void *payload)
 {
-    struct pair p = pair_open(mlp(s->in, s->hidden, s->out, dtype),
-                              mlp(s->in, s->hidden, s->out, dtype), dtype);
+    (void)n;
+    return weft_call(weft_module_child_at(payload, 0), in[0]);
+}
 
-    WT_EQ(weft_parallelize_module(p.many, p.mesh, plan), WEFT_OK);
-    return p;
+static weft_tensor *call_again(weft_module *m, weft_tensor *const *in, int n)
+{
+    return weft_recomputed(call_child, in, n, m, NULL);
+}
+
+/* Its forward keeps the input only. */
+static weft_module *forgetful(weft_module *m)
+{
+    static const weft_module_class kind = {.type = "forgetful", .forward = call_again};
+    weft_module *outer = weft_module_new(&kind, NULL);
+
+    weft_module_add_child(outer, "mlp", m);
+    return outer;
+}
+
+static struct pair mlps(const struct sizes *s, weft_dtype dtype, const weft_plan *plan, bool again)
+{
+    weft_module *one = mlp(s->in, s->hidden, s->out, dtype);
+    weft_module *many = mlp(s->in, s->hidden, s->out, dtype);
+
+    WT_EQ(weft_parallelize_module(many, wt_own(given_mesh()), plan), WEFT_OK);
+    return again ? pair_open(forgetful(one), forgetful(many), dtype) : pair_open(one, many, dtype);
 }
 
 /* ((i * 37 + 11) mod 101) / 50 - 1 */
@@ -77,7 +98,6 @@ static void train(struct pair p, weft_tensor *x, struct pair_count forward,
         else
             pair_step(&p, 0);
     }
-    pair_close(&p);
 }
 
 /* EX-01: the input needs no gradient, so backward sends nothing. By rows a sum becomes a gather of
@@ -87,11 +107,13 @@ WT_TEST(mlp__trains_as_on_one_device)
     for (int i = 0; i < 3; i++)
         for (int d = 0; d < 2; d++) {
             weft_dtype dtype = d ? WEFT_F64 : WEFT_F32;
-            weft_tensor *x = input(8, sizes[i].in, dtype);
+            weft_tensor *x;
 
-            train(mlps(&sizes[i], dtype, whole), x, (struct pair_count){.all_reduce = 1},
+            wt_row("%d hidden, dtype %d", (int)sizes[i].hidden, d);
+            x = input(8, sizes[i].in, dtype);
+            train(mlps(&sizes[i], dtype, whole, false), x, (struct pair_count){.all_reduce = 1},
                   (struct pair_count){0});
-            train(mlps(&sizes[i], dtype, by_rows), x,
+            train(mlps(&sizes[i], dtype, by_rows, false), x,
                   (struct pair_count){.all_gather = 1, .reduce_scatter = 1},
                   (struct pair_count){.all_gather = 1});
         }
@@ -119,9 +141,12 @@ WT_TEST(mlp__trains_on_rows_that_each_rank_brings)
 {
     for (int i = 0; i < 6; i++) {
         const struct sizes *s = &sizes[i / 2];
-        struct pair p = mlps(s, i % 2 ? WEFT_F64 : WEFT_F32, own_rows);
-        weft_tensor *x = input(8 * wt_ranks(), s->in, p.dtype);
+        struct pair p;
+        weft_tensor *x;
 
+        wt_row("%d hidden, dtype %d", (int)s->hidden, i % 2);
+        p = mlps(s, i % 2 ? WEFT_F64 : WEFT_F32, own_rows, false);
+        x = input(8 * wt_ranks(), s->in, p.dtype);
         pair_optimize(&p, sgd);
         for (int step = 0; step < 3; step++) {
             weft_tensor *one = weft_call(p.one, x), *mine;
@@ -144,45 +169,21 @@ WT_TEST(mlp__trains_on_rows_that_each_rank_brings)
             else
                 pair_step(&p, 0);
         }
-        pair_close(&p);
     }
-}
-
-static weft_tensor *call_child(weft_tensor *const *in, int n, void *payload)
-{
-    (void)n;
-    return weft_call(weft_module_child_at(payload, 0), in[0]);
-}
-
-static weft_tensor *call_again(weft_module *m, weft_tensor *const *in, int n)
-{
-    return weft_recomputed(call_child, in, n, m, NULL);
-}
-
-/* Its forward keeps the input only. */
-static weft_module *forgetful(weft_module *m)
-{
-    static const weft_module_class kind = {.type = "forgetful", .forward = call_again};
-    weft_module *outer = weft_module_new(&kind, NULL);
-
-    weft_module_add_child(outer, "mlp", m);
-    return outer;
 }
 
 /* EX-01 with activations computed again in backward, which communicates as forward did. */
 WT_TEST(mlp__trains_without_keeping_activations)
 {
     for (int i = 0; i < 3; i++) {
-        weft_tensor *x = input(8, sizes[i].in, WEFT_F64);
-        struct pair p = mlps(&sizes[i], WEFT_F64, whole);
+        weft_tensor *x;
 
-        p.one = forgetful(p.one);
-        p.many = forgetful(p.many);
-        train(p, x, (struct pair_count){.all_reduce = 1}, (struct pair_count){.all_reduce = 1});
-        p = mlps(&sizes[i], WEFT_F64, by_rows);
-        p.one = forgetful(p.one);
-        p.many = forgetful(p.many);
-        train(p, x, (struct pair_count){.all_gather = 1, .reduce_scatter = 1},
+        wt_row("%d hidden", (int)sizes[i].hidden);
+        x = input(8, sizes[i].in, WEFT_F64);
+        train(mlps(&sizes[i], WEFT_F64, whole, true), x, (struct pair_count){.all_reduce = 1},
+              (struct pair_count){.all_reduce = 1});
+        train(mlps(&sizes[i], WEFT_F64, by_rows, true), x,
+              (struct pair_count){.all_gather = 1, .reduce_scatter = 1},
               (struct pair_count){.all_gather = 2, .reduce_scatter = 1});
     }
 }
@@ -191,7 +192,7 @@ WT_TEST(mlp__trains_without_keeping_activations)
 WT_TEST(mlp__answers_without_gradients)
 {
     for (int i = 0; i < 3; i++) {
-        struct pair p = mlps(&sizes[i], WEFT_F32, whole);
+        struct pair p = mlps(&sizes[i], WEFT_F32, whole, false);
         weft_tensor *one, *many;
 
         weft_no_grad_open();
@@ -199,7 +200,6 @@ WT_TEST(mlp__answers_without_gradients)
                             (struct pair_count){.all_reduce = 1});
         weft_no_grad_close();
         WT_ALL(!weft_requires_grad(many));
-        pair_close(&p);
     }
 }
 
@@ -234,7 +234,7 @@ static void check_tie(int64_t vocab, int64_t width)
     weft_tensor *tokens = weft_reshape(toy_tokens(1, 5, vocab, 3), 1, (int64_t[]){5});
     weft_tensor *weight, *other, *one, *many;
 
-    WT_EQ(weft_parallelize_module(p.many, p.mesh, plan), WEFT_OK);
+    WT_EQ(weft_parallelize_module(p.many, wt_own(given_mesh()), plan), WEFT_OK);
     for (int tied = 0; tied < 2; tied++) {
         if (tied) {
             tie(p.one);
@@ -250,7 +250,6 @@ static void check_tie(int64_t vocab, int64_t width)
         WT_ALL(wt_near_tensors(weft_grad(weight), weft_grad(other), WT_EXACT) == tied);
         pair_gradients(&p);
     }
-    pair_close(&p);
 }
 
 /* EX-12: the halves of the model are tied after they were spread; both styles split the same dim
