@@ -8,7 +8,7 @@
 
 #include "support/worlds.h"
 
-enum { VOCAB = 37, WIDTH = 40, HEADS = 5, KV = 5, LENGTH = 24, BATCH = 2 };
+enum { VOCAB = 37, WIDTH = 40, HEADS = 5, LENGTH = 24, BATCH = 2 };
 
 static const struct wt_tolerance close_to = {1e-5, 1e-5};
 
@@ -23,36 +23,30 @@ static weft_module *new_gpt(weft_dtype dtype)
                                       .dtype = dtype});
 }
 
-static weft_module *new_llama(weft_dtype dtype)
-{
-    return weft_llama((weft_llama_config){.vocab = VOCAB,
-                                          .width = WIDTH,
-                                          .heads = 2 * KV,
-                                          .kv_heads = KV,
-                                          .layers = 2,
-                                          .dtype = dtype});
-}
-
-/* More ranks than these have keys. */
-static weft_module *new_narrow(weft_dtype dtype)
-{
-    return weft_llama((weft_llama_config){
-        .vocab = VOCAB, .width = WIDTH, .heads = 10, .kv_heads = 2, .layers = 1, .dtype = dtype});
-}
-
-/* There every rank computes keys for the heads it has. */
-static weft_module *new_by_heads(weft_dtype dtype)
+static weft_module *llama(int64_t kv_heads, int layers, bool by_heads, weft_dtype dtype)
 {
     return weft_llama((weft_llama_config){.vocab = VOCAB,
                                           .width = WIDTH,
                                           .heads = 10,
-                                          .kv_heads = 2,
-                                          .layers = 1,
-                                          .by_heads = true,
+                                          .kv_heads = kv_heads,
+                                          .layers = layers,
+                                          .by_heads = by_heads,
                                           .dtype = dtype});
 }
 
-static weft_module *(*const models[])(weft_dtype) = {new_gpt, new_llama, new_narrow, new_by_heads};
+static weft_module *new_llama(weft_dtype dtype) { return llama(5, 2, false, dtype); }
+/* More ranks than these have keys. */
+static weft_module *new_narrow(weft_dtype dtype) { return llama(2, 1, false, dtype); }
+/* There every rank computes keys for the heads it has. */
+static weft_module *new_by_heads(weft_dtype dtype) { return llama(2, 1, true, dtype); }
+
+static const struct {
+    const char *name;
+    weft_module *(*make)(weft_dtype dtype);
+} models[] = {{"gpt", new_gpt},
+              {"llama", new_llama},
+              {"llama of few keys", new_narrow},
+              {"llama by heads", new_by_heads}};
 enum { MODELS = sizeof models / sizeof *models };
 
 /* Tokens [first, first + n) of every sequence. */
@@ -70,7 +64,8 @@ static weft_tensor *text(int64_t first, int64_t n)
 static weft_module *spread(struct wt_world *w, weft_module *m)
 {
     weft_module_train(m, false);
-    return weft_parallelize_module(m, w->mesh, weft_gpt_plan()) == WEFT_OK ? m : NULL;
+    WT_EQ(weft_parallelize_module(m, w->mesh, weft_gpt_plan()), WEFT_OK);
+    return m;
 }
 
 /* The last position's logits of the first n tokens, by the whole sequence. */
@@ -82,7 +77,14 @@ static weft_tensor *recomputed(weft_module *m, int64_t n)
 static weft_module *made(int i)
 {
     weft_manual_seed(5);
-    return models[i](WEFT_F32);
+    return wt_own(models[i].make(WEFT_F32));
+}
+
+/* A row of a case begins: one model, spread. */
+static weft_module *row(struct wt_world *w, int i)
+{
+    wt_row("%s", models[i].name);
+    return spread(w, made(i));
 }
 
 /* From the start, the prompt in pieces of `chunk`, then token by token. */
@@ -105,32 +107,28 @@ static void check_pieces(weft_module *m, weft_module *plain, int64_t prompt, int
 
 WT_TEST(next__with_a_cache_is_what_the_whole_sequence_says)
 {
-    for (int i = 0; i < MODELS; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *plain = made(i), *m = spread(&w, made(i));
+    struct wt_world w = wt_world_open();
 
-        WT_ALL(m != NULL);
+    for (int i = 0; i < MODELS; i++) {
+        weft_module *m = row(&w, i), *plain = made(i);
+
         weft_module_train(plain, false);
         weft_no_grad_open();
         check_pieces(m, plain, 10, 10);
         check_pieces(m, plain, 11, 4);
         check_pieces(m, plain, 1, 1);
         weft_no_grad_close();
-        weft_module_release(m);
-        weft_module_release(plain);
-        wt_world_close(&w);
     }
 }
 
 WT_TEST(next__without_a_cache_is_the_last_position)
 {
+    struct wt_world w = wt_world_open();
+
     for (int i = 0; i < MODELS; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *m = spread(&w, made(i));
+        weft_module *m = row(&w, i);
 
         WT_ALL(wt_near_tensors(weft_gpt_next(m, text(0, 9)), recomputed(m, 9), close_to));
-        weft_module_release(m);
-        wt_world_close(&w);
     }
 }
 
@@ -141,7 +139,7 @@ WT_TEST(next__in_bf16_is_near)
     weft_module *m, *plain = made(0);
 
     weft_manual_seed(5);
-    m = spread(&w, new_gpt(WEFT_BF16));
+    m = spread(&w, wt_own(new_gpt(WEFT_BF16)));
     weft_no_grad_open();
     weft_module_train(plain, false);
     WT_ALL(weft_module_cache(m, LENGTH) == WEFT_OK);
@@ -149,37 +147,30 @@ WT_TEST(next__in_bf16_is_near)
     WT_ALL(wt_near_tensors(weft_cast(weft_gpt_next(m, text(7, 1)), WEFT_F32), recomputed(plain, 8),
                            WT_WITHIN(0.03)));
     weft_no_grad_close();
-    weft_module_release(m);
-    weft_module_release(plain);
-    wt_world_close(&w);
 }
 
 /* Nothing is counted, and nothing hangs; what fitted still does. */
 WT_TEST(next__a_full_cache_is_an_error)
 {
+    struct wt_world w = wt_world_open();
+
     for (int i = 0; i < MODELS; i++) {
-        struct wt_world w = wt_world_open();
-        weft_module *m = spread(&w, made(i));
+        weft_module *m = row(&w, i);
 
         weft_no_grad_open();
         WT_ALL(weft_module_cache(m, 6) == WEFT_OK);
         WT_ALL(weft_gpt_next(m, text(0, 5)) != NULL);
-        WT_ALL(!weft_gpt_next(m, text(5, 2)));
-        WT_FAILED(WEFT_ERR_SHAPE, "2");
+        WT_FAILS(weft_gpt_next(m, text(5, 2)), WEFT_ERR_SHAPE, "2");
         WT_ALL(weft_gpt_next(m, text(5, 1)) != NULL);
         weft_no_grad_close();
-        weft_module_release(m);
-        wt_world_close(&w);
     }
 }
 
 WT_TEST(next__refuses_other_modules)
 {
-    weft_module *m = weft_sequential_new();
+    weft_module *m = wt_own(weft_sequential_new());
 
-    WT_ALL(!weft_gpt_next(m, text(0, 3)));
-    WT_FAILED(WEFT_ERR_ARG, "sequential");
-    weft_module_release(m);
+    WT_FAILS(weft_gpt_next(m, text(0, 3)), WEFT_ERR_ARG, "sequential");
 }
 
 /* One all-reduce for the embedding and two per block, of one token's features each. */
@@ -198,8 +189,6 @@ WT_TEST(next__sends_one_token)
     WT_EQ(weft_ledger_bytes(w.ledger, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_ANY, NULL),
           5 * ways * BATCH * WIDTH * (int64_t)sizeof(float));
     weft_no_grad_close();
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "next"); }

@@ -35,10 +35,12 @@ static weft_module *new_llama(bool by_heads)
 }
 
 struct model {
+    const char *name;
     weft_module *(*make)(bool by_heads);
     bool by_heads;
 };
-static const struct model models[] = {{new_gpt, false}, {new_llama, false}, {new_llama, true}};
+static const struct model models[] = {
+    {"gpt", new_gpt, false}, {"llama", new_llama, false}, {"llama by heads", new_llama, true}};
 enum { MODELS = sizeof models / sizeof *models };
 
 static int64_t token(int64_t row, int64_t i) { return (7 * i + 5 * row + 3) % VOCAB; }
@@ -94,7 +96,14 @@ static weft_module *spread(struct wt_world *w, const struct model *model)
     weft_manual_seed(11);
     m = model->make(model->by_heads);
     WT_EQ(weft_parallelize_module(m, w->mesh, weft_gpt_plan()), WEFT_OK);
-    return m;
+    return wt_own(m);
+}
+
+/* A row of a case begins: one model, spread. */
+static weft_module *row(struct wt_world *w, int i)
+{
+    wt_row("%s", models[i].name);
+    return spread(w, &models[i]);
 }
 
 /* The logits of a text in a batch are those that it has alone. */
@@ -118,16 +127,14 @@ WT_TEST(padding__hides_what_is_not_there)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < MODELS; i++) {
-        weft_module *m = spread(&w, &models[i]);
+        weft_module *m = row(&w, i);
 
         for (int left = 0; left < 2; left++) {
             weft_tensor *in[] = {texts(0, LONGEST, left), shown(LONGEST, left)};
 
             WT_ALL(is_as_alone(m, weft_call_n(m, in, 2), left));
         }
-        weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 /* Targets that are padded are -100: loss and gradients are those of the texts one by one. */
@@ -157,16 +164,13 @@ WT_TEST(padding__has_no_part_in_loss_and_gradients)
     WT_EQ(weft_backward(loss), WEFT_OK);
     WT_EQ(weft_backward(sum), WEFT_OK);
     WT_NEAR_GRADIENTS(m, one, close_to);
-    weft_module_release(m);
-    weft_module_release(one);
-    wt_world_close(&w);
 }
 
 /* The prompts at once or in pieces, then token by token, with keys and values remembered: every
  * text is written on as it is alone, from position to position. */
-static void check_written(struct wt_world *w, const struct model *model, int64_t chunk)
+static void check_written(struct wt_world *w, int i, int64_t chunk)
 {
-    weft_module *m = spread(w, model), *one = spread(w, model);
+    weft_module *m = row(w, i), *one = spread(w, &models[i]);
     weft_tensor *mask = shown(LONGEST + MORE, true);
 
     weft_no_grad_open();
@@ -187,8 +191,6 @@ static void check_written(struct wt_world *w, const struct model *model, int64_t
         WT_ALL(good);
     }
     weft_no_grad_close();
-    weft_module_release(m);
-    weft_module_release(one);
 }
 
 /* trial 4.4 */
@@ -197,10 +199,9 @@ WT_TEST(padding__on_the_left_lets_texts_of_several_lengths_be_written_on)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < MODELS; i++) {
-        check_written(&w, &models[i], LONGEST);
-        check_written(&w, &models[i], 4);
+        check_written(&w, i, LONGEST);
+        check_written(&w, i, 4);
     }
-    wt_world_close(&w);
 }
 
 WT_TEST(padding__of_another_form_is_refused)
@@ -209,14 +210,12 @@ WT_TEST(padding__of_another_form_is_refused)
     weft_module *m = spread(&w, &models[0]);
     weft_tensor *tokens = texts(0, LONGEST, true), *mask = shown(LONGEST, true);
 
-    WT_ALL(!weft_gpt_next_masked(m, tokens, weft_slice(mask, 0, 0, 2)));
-    WT_FAILED(WEFT_ERR_SHAPE, "a mask is [B, T] of bool");
-    WT_ALL(!weft_gpt_next_masked(m, tokens, weft_cast(mask, WEFT_I64)));
-    WT_FAILED(WEFT_ERR_SHAPE, "a mask is [B, T] of bool");
-    WT_ALL(!weft_call_n(m, (weft_tensor *[]){tokens, mask, mask}, 3));
-    WT_FAILED(WEFT_ERR_ARG, "two inputs are masks");
-    weft_module_release(m);
-    wt_world_close(&w);
+    WT_FAILS(weft_gpt_next_masked(m, tokens, weft_slice(mask, 0, 0, 2)), WEFT_ERR_SHAPE,
+             "a mask is [B, T] of bool");
+    WT_FAILS(weft_gpt_next_masked(m, tokens, weft_cast(mask, WEFT_I64)), WEFT_ERR_SHAPE,
+             "a mask is [B, T] of bool");
+    WT_FAILS(weft_call_n(m, (weft_tensor *[]){tokens, mask, mask}, 3), WEFT_ERR_ARG,
+             "two inputs are masks");
 }
 
 /* What a call that fails has read is forgotten. */
@@ -225,7 +224,7 @@ WT_TEST(padding__refused_leaves_caches_as_they_were)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < MODELS; i++) {
-        weft_module *m = spread(&w, &models[i]);
+        weft_module *m = row(&w, i);
         weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
         weft_tensor *mask = shown(LONGEST + MORE, true);
 
@@ -235,20 +234,18 @@ WT_TEST(padding__refused_leaves_caches_as_they_were)
         WT_EQ(weft_module_cache(m, LONGEST + MORE), WEFT_OK);
         for (int call = 0; call < 2; call++) {
             for (int wrong = 4; wrong <= 6; wrong += 2) {
-                WT_ALL(!weft_gpt_next_masked(m, call ? next : first, shown(wrong, true)));
-                WT_FAILED(WEFT_ERR_SHAPE, "all for which the cache has room");
+                WT_FAILS(weft_gpt_next_masked(m, call ? next : first, shown(wrong, true)),
+                         WEFT_ERR_SHAPE, "all for which the cache has room");
                 WT_EQ(weft_module_cached(m), 4 * call);
             }
             if (!call) WT_ALL(weft_gpt_next_masked(m, first, mask) != NULL);
         }
         WT_ALL(wt_near_tensors(weft_gpt_next_masked(m, next, mask), want, close_to));
         WT_EQ(weft_module_cache(m, 0), WEFT_OK);
-        WT_ALL(!weft_gpt_next_masked(m, first, mask));
-        WT_FAILED(WEFT_ERR_SHAPE, "of 13 tokens whether they are there; there are 4");
+        WT_FAILS(weft_gpt_next_masked(m, first, mask), WEFT_ERR_SHAPE,
+                 "of 13 tokens whether they are there; there are 4");
         weft_no_grad_close();
-        weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 static weft_tensor *fails(weft_module *m, weft_tensor *const *inputs, int n)
@@ -265,7 +262,7 @@ WT_TEST(padding__failed_call_leaves_caches_as_they_were)
     struct wt_world w = wt_world_open();
 
     for (int i = 0; i < MODELS; i++) {
-        weft_module *m = spread(&w, &models[i]), *mlp;
+        weft_module *m = row(&w, i), *mlp;
         weft_tensor *want, *first = texts(0, 4, true), *next = texts(4, 2, true);
 
         weft_no_grad_open();
@@ -280,9 +277,7 @@ WT_TEST(padding__failed_call_leaves_caches_as_they_were)
         WT_EQ(weft_module_cached(m), 4);
         WT_ALL(wt_near_tensors(weft_gpt_next(m, next), want, close_to));
         weft_no_grad_close();
-        weft_module_release(m);
     }
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "padding"); }

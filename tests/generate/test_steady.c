@@ -26,8 +26,8 @@ static bool write_token(weft_module *gpt)
 WT_TEST(token__asks_malloc_for_nothing)
 {
     struct wt_world w = wt_world_open();
-    weft_module *gpt = weft_gpt((weft_gpt_config){
-        .vocab = VOCAB, .context = ROOM, .width = 40, .heads = 5, .layers = 2, .tied = true});
+    weft_module *gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = VOCAB, .context = ROOM, .width = 40, .heads = 5, .layers = 2, .tied = true}));
     weft_plan_cache_stats before, after;
     int64_t calls;
     bool written = true;
@@ -50,7 +50,6 @@ WT_TEST(token__asks_malloc_for_nothing)
     WT_EQ(after.plan_misses, before.plan_misses);
     weft_no_grad_close();
     w.ledger = weft_ledger_open();
-    weft_module_release(gpt);
     wt_world_close(&w);
 }
 

@@ -99,7 +99,6 @@ WT_TEST(topk__of_the_lowest_values)
     weft_tensor *values = weft_topk(wt_spread(&w, x, "S(1)"), 5, 1, &indices);
 
     WT_ALL(is_topk(x, 5, values, indices));
-    wt_world_close(&w);
 }
 
 WT_TEST(topk__not_a_number_is_largest)
@@ -114,7 +113,6 @@ WT_TEST(topk__not_a_number_is_largest)
     got = wt_values(indices);
     WT_ALL(got && !memcmp(got, want, sizeof want));
     free(got);
-    wt_world_close(&w);
 }
 
 WT_TEST(topk__along_another_dim)
@@ -125,15 +123,13 @@ WT_TEST(topk__along_another_dim)
 
     WT_ALL(wt_has_shape(values, 2, 3, 4));
     WT_ALL(is_topk(turned, 3, weft_transpose(values, 0, 1), weft_transpose(indices, 0, 1)));
-    wt_world_close(&w);
 }
 
 /* On two axes: rows by one, the dim by the other; and the dim by both. */
 WT_TEST(topk__on_two_axes)
 {
     static const char *const placements[] = {"S(0),S(1)", "S(1),S(1)", "S(1),R"};
-    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+    struct wt_world w = wt_world_open_two_axes();
     weft_tensor *x = many_ties(WEFT_F32, 3, 29), *indices;
 
     for (int i = 0; i < 3; i++) {
@@ -141,7 +137,6 @@ WT_TEST(topk__on_two_axes)
 
         WT_ALL(is_topk(x, 6, values, indices));
     }
-    wt_world_close(&w);
 }
 
 /* What is partial is added up first. */
@@ -152,7 +147,6 @@ WT_TEST(topk__of_a_partial_sum)
     weft_tensor *values = weft_topk(wt_partial(&w, x, WEFT_SUM), 3, 1, &indices);
 
     WT_ALL(is_topk(weft_mul_scalar(x, wt_ranks()), 3, values, indices));
-    wt_world_close(&w);
 }
 
 WT_TEST(argmax__is_the_first_of_the_largest)
@@ -165,7 +159,6 @@ WT_TEST(argmax__is_the_first_of_the_largest)
     WT_ALL(wt_has_shape(best, 1, 4));
     WT_ALL(wt_near_tensors(best, weft_reshape(at, 1, (int64_t[]){4}), WT_EXACT));
     WT_ALL(weft_tensor_dtype(best) == WEFT_I64);
-    wt_world_close(&w);
 }
 
 /* ---- gradients ---- */
@@ -211,8 +204,7 @@ static weft_tensor *loss_of(weft_tensor *x, int64_t k, int dim)
 
 static void check_gradient(weft_dtype dtype, const char *placements, int64_t k, int dim)
 {
-    int dp = wt_ranks() % 2 == 0 ? 2 : 1;
-    struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
+    struct wt_world w = wt_world_open_two_axes();
     weft_tensor *x = weft_reshape(many_ties(dtype, 3, 5 * 7), 3, (int64_t[]){3, 5, 7}), *leaf;
     double want[3 * 5 * 7];
 
@@ -255,7 +247,6 @@ WT_TEST(topk__gradient_of_a_partial_sum)
     WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
     weft_implicit_replication_close();
     WT_ALL(wt_near_full(weft_grad(leaf), want, WT_EXACT));
-    wt_world_close(&w);
 }
 
 /* trial 1.6 */
@@ -282,7 +273,6 @@ WT_TEST(topk__gradients_agree_with_finite_differences)
     WT_ALL(weft_backward(loss_of(leaf, 4, 1)) == WEFT_OK);
     weft_implicit_replication_close();
     WT_ALL(wt_near_full(weft_grad(leaf), want, WT_WITHIN(1e-6)));
-    wt_world_close(&w);
 }
 
 /* Back go the values to where they are: forward gathers, backward nothing. */
@@ -296,12 +286,10 @@ WT_TEST(topk__backward_sends_nothing)
     wt_moved(&w, WEFT_COLL_COUNT);
     WT_ALL(weft_backward(weft_sum_all(values)) == WEFT_OK);
     WT_STILL(&w);
-    wt_world_close(&w);
 }
 
 WT_TEST(topk__indices_and_no_grad_leave_the_tape_alone)
 {
-    struct wt_world w = wt_world_open();
     weft_tensor *x = weft_set_requires_grad(many_ties(WEFT_F32, 2, 6), true), *indices;
 
     WT_ALL(weft_requires_grad(weft_topk(x, 2, 1, &indices)) && !weft_requires_grad(indices));
@@ -309,7 +297,6 @@ WT_TEST(topk__indices_and_no_grad_leave_the_tape_alone)
     weft_no_grad_open();
     WT_ALL(!weft_requires_grad(weft_topk(x, 2, 1, NULL)));
     weft_no_grad_close();
-    wt_world_close(&w);
 }
 
 WT_TEST(topk__refuses)
@@ -319,13 +306,9 @@ WT_TEST(topk__refuses)
 
     WT_ALL(!weft_topk(x, 7, 1, &indices) && !indices);
     WT_FAILED(WEFT_ERR_ARG, "topk: 7 of 6 elements");
-    WT_ALL(!weft_topk(x, -1, 1, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "topk: -1 of 6 elements");
-    WT_ALL(!weft_topk(x, 1, 2, NULL));
-    WT_FAILED(WEFT_ERR_ARG, "topk");
-    WT_ALL(!weft_topk(weft_cast(x, WEFT_BOOL), 1, 1, NULL));
-    WT_FAILED(WEFT_ERR_DTYPE, "bool");
-    wt_world_close(&w);
+    WT_FAILS(weft_topk(x, -1, 1, NULL), WEFT_ERR_ARG, "topk: -1 of 6 elements");
+    WT_FAILS(weft_topk(x, 1, 2, NULL), WEFT_ERR_ARG, "topk");
+    WT_FAILS(weft_topk(weft_cast(x, WEFT_BOOL), 1, 1, NULL), WEFT_ERR_DTYPE, "bool");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "topk"); }
