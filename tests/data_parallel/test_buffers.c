@@ -5,7 +5,6 @@
 /* ranks: 1 2 3 4 8 */
 /* mpi: 2 */
 #include <stdio.h>
-#include <string.h>
 
 #include "data_parallel/twins.h"
 #include "support/scratch.h"
@@ -37,7 +36,7 @@ static const weft_module_class class_centred = {.type = "centred", .forward = fo
 
 static weft_module *centred_new(void)
 {
-    weft_module *m = weft_module_new(&class_centred, NULL);
+    weft_module *m = wt_own(weft_module_new(&class_centred, NULL));
     weft_scope *scope = weft_scope_open();
     const int64_t width = WIDTH, one = 1;
 
@@ -68,80 +67,61 @@ static weft_tensor *rows(int step, int first, int count)
     return weft_from_data(WEFT_F64, 2, shape, x);
 }
 
-struct pair {
-    struct wt_world world;
-    weft_mesh *dp, *tp;
-    int replicas, me;
-    weft_module *whole, *replica;
-    weft_optim *optims[2];
-};
-
-static struct pair pair_open(int dp, int tp, weft_data_parallel_config config)
+static struct twins centred_twins(int dp, int tp, weft_data_parallel_config config)
 {
     static const weft_plan plan[] = {
         {"mlp.up", {.kind = WEFT_STYLE_COLWISE}}, {"mlp.down", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
-    struct pair p = {.world = wt_world_open_mesh("dp=%d,tp=%d", dp, tp)};
+    char mesh[32];
+    struct twins t;
 
-    p.dp = weft_mesh_sub(p.world.mesh, "dp");
-    p.tp = weft_mesh_sub(p.world.mesh, "tp");
-    p.replicas = dp;
-    p.me = weft_mesh_coordinate(p.dp, 0);
-    p.whole = centred_new();
-    p.replica = centred_new();
-    WT_EQ(weft_parallelize_module_strict(p.replica, p.tp, plan), WEFT_OK);
-    WT_EQ(weft_data_parallel(p.replica, p.dp, config), WEFT_OK);
-    p.optims[0] = weft_sgd(p.whole, (weft_sgd_config){.lr = 0.1});
-    p.optims[1] = weft_sgd(p.replica, (weft_sgd_config){.lr = 0.1});
-    weft_ledger_reset(p.world.ledger);
-    return p;
-}
-
-static void pair_close(struct pair *p)
-{
-    for (int i = 0; i < 2; i++) weft_optim_release(p->optims[i]);
-    weft_module_release(p->whole);
-    weft_module_release(p->replica);
-    weft_mesh_release(p->dp);
-    weft_mesh_release(p->tp);
-    wt_world_close(&p->world);
+    snprintf(mesh, sizeof mesh, "dp=%d,tp=%d", dp, tp);
+    t = tw_begin("dp", mesh);
+    t.whole = centred_new();
+    t.replica = centred_new();
+    WT_EQ(weft_parallelize_module_strict(t.replica, t.tp, plan), WEFT_OK);
+    WT_EQ(weft_data_parallel(t.replica, t.dp, config), WEFT_OK);
+    t.whole_optim = wt_own(weft_sgd(t.whole, (weft_sgd_config){.lr = 0.1}));
+    t.replica_optim = wt_own(weft_sgd(t.replica, (weft_sgd_config){.lr = 0.1}));
+    weft_ledger_reset(t.world.ledger);
+    return t;
 }
 
 /* One step of both; the whole one sees `seen` rows, from row 0 on. */
-static void step_both(struct pair *p, int step, int seen)
+static void step_both(struct twins *t, int step, int seen)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *x = rows(step, 0, seen), *mine = rows(step, p->me * ROWS, ROWS);
+    weft_tensor *x = rows(step, 0, seen), *mine = rows(step, t->me * ROWS, ROWS);
 
-    WT_EQ(weft_backward(weft_mean_all(weft_square(weft_call(p->whole, x)))), WEFT_OK);
+    WT_EQ(weft_backward(weft_mean_all(weft_square(weft_call(t->whole, x)))), WEFT_OK);
     WT_EQ(weft_data_parallel_backward(
-              p->replica, weft_mean_all(weft_square(weft_call(p->replica, mine))), ROWS),
+              t->replica, weft_mean_all(weft_square(weft_call(t->replica, mine))), ROWS),
           WEFT_OK);
-    for (int i = 0; i < 2; i++) WT_EQ(weft_step(p->optims[i]), WEFT_OK);
+    WT_EQ(weft_step(t->whole_optim), WEFT_OK);
+    WT_EQ(weft_step(t->replica_optim), WEFT_OK);
     weft_scope_close(scope);
 }
 
 /* The buffer on this rank, whatever others have: `R` says that they have the same. */
-static bool same_here(struct pair *p, const char *path)
+static bool same_here(struct twins *t, const char *path)
 {
-    weft_tensor *here = weft_to_local(weft_module_buffer(p->replica, path), NULL);
+    weft_tensor *here = weft_to_local(weft_module_buffer(t->replica, path), NULL);
 
-    return wt_near_tensors(here, weft_module_buffer(p->whole, path), WT_WITHIN(1e-12));
+    return wt_near_tensors(here, weft_module_buffer(t->whole, path), WT_WITHIN(1e-12));
 }
 
 static void train(weft_data_parallel_config config)
 {
     for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
-        struct pair p = pair_open(dp, tp, config);
+        struct twins t = centred_twins(dp, tp, config);
 
         for (int step = 0; step < STEPS; step++) {
-            step_both(&p, step, ROWS * p.replicas);
-            WT_ALL(same_here(&p, "mean"));
-            WT_ALL(same_here(&p, "count"));
-            WT_ALL(wt_near_tensors(weft_module_parameter(p.replica, "mlp.up.weight"),
-                                   weft_module_parameter(p.whole, "mlp.up.weight"),
+            step_both(&t, step, ROWS * t.replicas);
+            WT_ALL(same_here(&t, "mean"));
+            WT_ALL(same_here(&t, "count"));
+            WT_ALL(wt_near_tensors(weft_module_parameter(t.replica, "mlp.up.weight"),
+                                   weft_module_parameter(t.whole, "mlp.up.weight"),
                                    WT_WITHIN(1e-12)));
         }
-        pair_close(&p);
     }
 }
 
@@ -157,50 +137,45 @@ WT_TEST(buffers__averaged_are_those_of_all_rows)
 WT_TEST(buffers__copied_are_those_of_the_first_replica)
 {
     for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
-        struct pair p = pair_open(dp, tp, (weft_data_parallel_config){0});
+        struct twins t = centred_twins(dp, tp, (weft_data_parallel_config){0});
 
         for (int step = 0; step < STEPS; step++) {
-            step_both(&p, step, ROWS);
-            WT_ALL(same_here(&p, "mean"));
-            WT_ALL(same_here(&p, "count"));
+            step_both(&t, step, ROWS);
+            WT_ALL(same_here(&t, "mean"));
+            WT_ALL(same_here(&t, "count"));
         }
-        pair_close(&p);
     }
 }
 
 /* trial 1.7: without a step, when asked */
 WT_TEST(buffers__are_shared_when_asked)
 {
-    struct pair p =
-        pair_open(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
+    struct twins t =
+        centred_twins(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
 
-    WT_ALL(weft_call(p.whole, rows(0, 0, ROWS * p.replicas)) != NULL);
-    WT_ALL(weft_call(p.replica, rows(0, p.me * ROWS, ROWS)) != NULL);
-    WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
-    WT_ALL(same_here(&p, "mean"));
-    WT_EQ(weft_data_parallel_share_buffers(p.whole), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "is no replica");
-    pair_close(&p);
+    WT_ALL(weft_call(t.whole, rows(0, 0, ROWS * t.replicas)) != NULL);
+    WT_ALL(weft_call(t.replica, rows(0, t.me * ROWS, ROWS)) != NULL);
+    WT_EQ(weft_data_parallel_share_buffers(t.replica), WEFT_OK);
+    WT_ALL(same_here(&t, "mean"));
+    WT_FAILS(weft_data_parallel_share_buffers(t.whole), WEFT_ERR_STATE, "is no replica");
 }
 
 /* As any write in place: backward refuses what it saved before. */
 WT_TEST(buffers__that_backward_needs_are_written)
 {
     for (int averaged = 0; averaged < 2; averaged++) {
-        struct pair p =
-            pair_open(wt_ranks(), 1,
-                      (weft_data_parallel_config){.buffers = averaged ? WEFT_BUFFERS_AVERAGED
-                                                                      : WEFT_BUFFERS_COPIED});
-        weft_tensor *mean = weft_module_buffer(p.replica, "mean");
+        weft_data_parallel_config config = {.buffers = averaged ? WEFT_BUFFERS_AVERAGED
+                                                                : WEFT_BUFFERS_COPIED};
+        struct twins t = centred_twins(wt_ranks(), 1, config);
+        weft_tensor *mean = weft_module_buffer(t.replica, "mean");
         weft_tensor *x = weft_set_requires_grad(rows(0, 0, ROWS), true);
         weft_tensor *loss = weft_sum_all(weft_mul(x, weft_to_local(mean, NULL)));
         int64_t version = weft_tensor_version(mean);
 
-        WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
+        WT_EQ(weft_data_parallel_share_buffers(t.replica), WEFT_OK);
         WT_ALL(weft_tensor_version(mean) == version + 1);
-        WT_EQ(weft_backward(loss), WEFT_ERR_STATE);
-        WT_FAILED(WEFT_ERR_STATE, "modified in place by weft_data_parallel_share_buffers");
-        pair_close(&p);
+        WT_FAILS(weft_backward(loss), WEFT_ERR_STATE,
+                 "modified in place by weft_data_parallel_share_buffers");
     }
 }
 
@@ -209,79 +184,69 @@ WT_TEST(buffers__take_one_message)
 {
     for (int i = 0; i < 2; i++) {
         weft_data_parallel_config config = {.buffers = i ? WEFT_BUFFERS_OWN : WEFT_BUFFERS_COPIED};
-        struct pair p = pair_open(wt_ranks(), 1, config);
+        struct twins t = centred_twins(wt_ranks(), 1, config);
 
-        WT_EQ(weft_data_parallel_share_buffers(p.replica), WEFT_OK);
+        WT_EQ(weft_data_parallel_share_buffers(t.replica), WEFT_OK);
         if (i)
-            WT_STILL(&p.world);
+            WT_STILL(&t.world);
         else
-            WT_MOVED(&p.world, WEFT_COLL_ALL_REDUCE, 1);
-        pair_close(&p);
+            WT_MOVED(&t.world, WEFT_COLL_ALL_REDUCE, 1);
     }
 }
 
 /* trial 1.7: replicas whose buffers differ at the start */
 WT_TEST(buffers__are_equal_at_the_start_or_refused)
 {
-    struct wt_world w = wt_world_open();
-    weft_mesh *dp = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
     weft_module *m = centred_new();
     weft_tensor *mean = weft_module_buffer(m, "mean");
     bool alone = wt_ranks() == 1;
 
     WT_EQ(weft_fill_(mean, weft_world_rank()), WEFT_OK);
-    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}),
+    WT_EQ(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}),
           alone ? WEFT_OK : WEFT_ERR_ARG);
     if (!alone) {
         WT_FAILED(WEFT_ERR_ARG, "differ in buffer 'mean' of module ''");
-        WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = WEFT_REPLICAS_COPIED}),
+        WT_EQ(weft_data_parallel(m, w.mesh,
+                                 (weft_data_parallel_config){.start = WEFT_REPLICAS_COPIED}),
               WEFT_OK);
     }
     WT_ALL(wt_local_is_all(weft_module_buffer(m, "mean"), 0));
-    weft_module_release(m);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
 }
 
 WT_TEST(buffers__are_called_so_when_they_are_refused)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
-    weft_module *m = centred_new(), *other = centred_new();
+    weft_module *shares = centred_new(), *other = centred_new(), *strided = centred_new();
     weft_tensor *turned = weft_transpose(weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1), 0, 1);
 
-    WT_EQ(weft_module_set_buffer(other, "scratch", weft_module_buffer(m, "mean")), WEFT_OK);
-    WT_EQ(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "'mean' of module '' is a buffer of module '' of another tree too");
-    weft_module_release(other);
-    WT_EQ(weft_module_set_buffer(m, "mean", turned), WEFT_OK);
-    WT_EQ(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "buffer 'mean' of module '' is a strided view");
-    weft_module_release(m);
-    wt_world_close(&w);
+    WT_EQ(weft_module_set_buffer(other, "scratch", weft_module_buffer(shares, "mean")), WEFT_OK);
+    WT_FAILS(weft_data_parallel(shares, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE,
+             "'mean' of module '' is a buffer of module '' of another tree too");
+    WT_EQ(weft_module_set_buffer(strided, "mean", turned), WEFT_OK);
+    WT_FAILS(weft_data_parallel(strided, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "buffer 'mean' of module '' is a strided view");
 }
 
 /* trial 1.7: saved from replicas, loaded into one device's module */
 WT_TEST(buffers__go_into_checkpoints)
 {
-    struct pair p =
-        pair_open(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
+    struct twins t =
+        centred_twins(wt_ranks(), 1, (weft_data_parallel_config){.buffers = WEFT_BUFFERS_AVERAGED});
     weft_module *fresh = centred_new();
-    weft_state *states[] = {weft_state_new(), weft_state_new()};
+    weft_state *saved = wt_own(weft_state_new()), *loaded = wt_own(weft_state_new());
     const char *path = wt_scratch("checkpoint");
 
-    step_both(&p, 0, ROWS * p.replicas);
-    WT_EQ(weft_state_add_module(states[0], "model", p.replica), WEFT_OK);
-    WT_EQ(weft_state_add_module(states[1], "model", fresh), WEFT_OK);
-    WT_ALL(weft_state_tensor(states[0], "model.count") != NULL);
-    WT_ALL(weft_state_tensor(states[0], "model.scratch") == NULL);
-    WT_EQ(weft_checkpoint_save(path, states[0]), WEFT_OK);
-    WT_EQ(weft_checkpoint_load(path, states[1]), WEFT_OK);
-    WT_ALL(wt_near_tensors(weft_module_buffer(fresh, "mean"), weft_module_buffer(p.whole, "mean"),
+    step_both(&t, 0, ROWS * t.replicas);
+    WT_EQ(weft_state_add_module(saved, "model", t.replica), WEFT_OK);
+    WT_EQ(weft_state_add_module(loaded, "model", fresh), WEFT_OK);
+    WT_ALL(weft_state_tensor(saved, "model.count") != NULL);
+    WT_ALL(weft_state_tensor(saved, "model.scratch") == NULL);
+    WT_EQ(weft_checkpoint_save(path, saved), WEFT_OK);
+    WT_EQ(weft_checkpoint_load(path, loaded), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_module_buffer(fresh, "mean"), weft_module_buffer(t.whole, "mean"),
                            WT_WITHIN(1e-12)));
     WT_ALL(weft_item(weft_module_buffer(fresh, "count")) == (double)(first_count + 1));
-    for (int i = 0; i < 2; i++) weft_state_release(states[i]);
-    weft_module_release(fresh);
-    pair_close(&p);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "buffers")); }

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <weft/weft.h>
-
 #include "data_parallel/twins.h"
 
 /* ---- layers of which a call uses some ---- */
@@ -39,7 +37,7 @@ static weft_module *new_shards(struct parts *p)
         WT_EQ(weft_module_add_child(m, names[i], p->layers[i]), WEFT_OK);
     }
     p->used = 7;
-    return m;
+    return wt_own(m);
 }
 
 static weft_tensor *some_rows(void) { return wt_whole(WEFT_F64, 5, 2, 3); }
@@ -61,95 +59,68 @@ static void open(struct replicas *r, weft_data_parallel_config config)
     WT_EQ(weft_data_parallel(r->m, r->world.mesh, config), WEFT_OK);
 }
 
-static void close(struct replicas *r)
-{
-    weft_module_release(r->m);
-    weft_module_release(r->whole);
-    wt_world_close(&r->world);
-}
-
 /* ---- refusals ---- */
 
 WT_TEST(refused__before_anything_changed)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=1", wt_ranks());
-    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp"), *other = weft_mesh_new(WEFT_CPU, "x=1");
+    weft_mesh *dp = wt_part(&w, "dp");
     struct parts parts;
     weft_module *m = new_shards(&parts);
     weft_data_parallel_config config = {0};
     double mean;
 
-    WT_ALL(weft_data_parallel(NULL, dp, config) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "module or mesh is NULL");
-    WT_ALL(weft_data_parallel_backward(m, some_rows(), 1) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "is no replica");
-    WT_ALL(weft_data_parallel_loss(m, &mean, NULL) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "is no replica");
-    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.backwards = -1}) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "-1 backwards");
-    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = 3}) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "no start 3");
-    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard_axes = "tp"}) ==
-           WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"tp\"");
-    WT_ALL(weft_data_parallel(m, dp, (weft_data_parallel_config){.expert_axes = "dp,ep"}) ==
-           WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"ep\"");
+    WT_FAILS(weft_data_parallel(NULL, dp, config), WEFT_ERR_ARG, "module or mesh is NULL");
+    WT_FAILS(weft_data_parallel_backward(m, some_rows(), 1), WEFT_ERR_STATE, "is no replica");
+    WT_FAILS(weft_data_parallel_loss(m, &mean, NULL), WEFT_ERR_STATE, "is no replica");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){.backwards = -1}), WEFT_ERR_ARG,
+             "-1 backwards");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){.start = 3}), WEFT_ERR_ARG,
+             "no start 3");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard_axes = "tp"}),
+             WEFT_ERR_NOT_FOUND, "no axis \"tp\"");
+    WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){.expert_axes = "dp,ep"}),
+             WEFT_ERR_NOT_FOUND, "no axis \"ep\"");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
     WT_EQ(weft_data_parallel(m, dp, config), WEFT_OK);
-    WT_ALL(weft_data_parallel(m, dp, config) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "is a replica already");
-    WT_ALL(weft_data_parallel_backward(m, loss_of(m), -1) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "-1 tokens");
-    WT_ALL(weft_data_parallel_backward(m, some_rows(), 1) == WEFT_ERR_SHAPE);
-    WT_FAILED(WEFT_ERR_SHAPE, "the loss has 6 elements");
-    weft_module_release(m);
-    weft_mesh_release(other);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
+    WT_FAILS(weft_data_parallel(m, dp, config), WEFT_ERR_STATE, "is a replica already");
+    WT_FAILS(weft_data_parallel_backward(m, loss_of(m), -1), WEFT_ERR_ARG, "-1 tokens");
+    WT_FAILS(weft_data_parallel_backward(m, some_rows(), 1), WEFT_ERR_SHAPE,
+             "the loss has 6 elements");
 }
 
 /* trial 4.3: experts over axes that the program merged, in another order too */
 WT_TEST(experts__may_be_over_merged_axes)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d,ep=1", wt_ranks());
-    weft_mesh *turned = weft_mesh_sub(w.mesh, "ep,dp"), *ep = weft_mesh_sub(w.mesh, "ep");
-    weft_mesh *all = weft_mesh_flatten(turned, "all"), *dp = weft_mesh_sub(w.mesh, "dp");
+    weft_mesh *turned = wt_part(&w, "ep,dp"), *ep = wt_part(&w, "ep");
+    weft_mesh *dp = wt_part(&w, "dp");
     weft_data_parallel_config config = {.expert_axes = "all"};
     struct parts parts;
     weft_module *m = new_shards(&parts);
 
+    WT_ALL(wt_own(weft_mesh_flatten(turned, "all")) != NULL);
     WT_EQ(weft_parallelize_module(m, dp, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
           WEFT_OK);
-    WT_EQ(weft_data_parallel(m, ep, config), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "no axis \"all\"");
+    WT_FAILS(weft_data_parallel(m, ep, config), WEFT_ERR_NOT_FOUND, "no axis \"all\"");
     WT_EQ(weft_data_parallel(m, w.mesh, config), WEFT_OK);
     WT_ALL(weft_is_shard(weft_tensor_placement(weft_module_parameter(m, "a.weight"), 0)));
-    weft_module_release(m);
-    weft_mesh_release(all);
-    weft_mesh_release(turned);
-    weft_mesh_release(ep);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
 }
 
 WT_TEST(refused__a_mesh_that_does_not_go_with_the_styles)
 {
     struct wt_world w = wt_world_open();
-    weft_mesh *line = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    weft_mesh *line = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()));
     struct parts parts;
     weft_module *m = new_shards(&parts);
 
     WT_EQ(weft_parallelize_module(m, w.mesh, (weft_plan[]){{"a", weft_colwise_parallel()}, {0}}),
           WEFT_OK);
-    WT_ALL(weft_data_parallel(m, line, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
-    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "parameter 'weight' of module 'a' is distributed over axis \"tp\"");
+    WT_FAILS(weft_data_parallel(m, line, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "not cut from the same mesh");
+    WT_FAILS(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
+             "parameter 'weight' of module 'a' is distributed over axis \"tp\"");
     WT_ALL(weft_tensor_mesh(weft_module_parameter(m, "a.weight")) == w.mesh);
-    weft_module_release(m);
-    weft_mesh_release(line);
-    wt_world_close(&w);
 }
 
 WT_TEST(refused__parameters_of_which_some_have_elements)
@@ -160,11 +131,9 @@ WT_TEST(refused__parameters_of_which_some_have_elements)
     weft_tensor *meta = weft_empty_like(weft_module_parameter(m, "b.bias"), WEFT_META);
 
     WT_EQ(weft_module_set_parameter(parts.layers[1], "bias", meta), WEFT_OK);
-    WT_ALL(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "parameter 'bias' of module 'b' has no elements");
+    WT_FAILS(weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE,
+             "parameter 'bias' of module 'b' has no elements");
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "a.weight")));
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 WT_TEST(refused__a_backward_between_reduction_and_step)
@@ -175,9 +144,7 @@ WT_TEST(refused__a_backward_between_reduction_and_step)
     open(&r, (weft_data_parallel_config){0});
     WT_EQ(weft_backward(loss_of(r.m)), WEFT_OK);
     WT_EQ(weft_clip_grad_norm(r.m, 1, &norm), WEFT_OK);
-    WT_ALL(weft_backward(loss_of(r.m)) == WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "take the step or drop them");
-    close(&r);
+    WT_FAILS(weft_backward(loss_of(r.m)), WEFT_ERR_STATE, "take the step or drop them");
 }
 
 WT_TEST(refused__a_parameter_that_was_replaced)
@@ -188,11 +155,9 @@ WT_TEST(refused__a_parameter_that_was_replaced)
     open(&r, (weft_data_parallel_config){0});
     w = weft_full(WEFT_F64, 2, (int64_t[]){3, 3}, 0);
     WT_EQ(weft_module_set_parameter(r.parts.layers[0], "weight", w), WEFT_OK);
-    WT_ALL(loss_of(r.m) == NULL);
-    WT_FAILED(WEFT_ERR_STATE, "replaced after weft_data_parallel");
+    WT_FAILS(loss_of(r.m), WEFT_ERR_STATE, "replaced after weft_data_parallel");
     WT_ALL(weft_module_parameter(r.m, "a.weight") == w);
     WT_ALL(weft_tensor_mesh(weft_module_parameter(r.m, "a.bias")) != NULL);
-    close(&r);
 }
 
 /* ---- how replicas begin ---- */
@@ -206,40 +171,26 @@ static weft_module *unlike(struct parts *parts)
     return m;
 }
 
-WT_TEST(start__finds_what_differs)
-{
-    struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
-    struct parts parts;
-    weft_module *m = unlike(&parts);
-    weft_status status = weft_data_parallel(m, w.mesh, (weft_data_parallel_config){0});
-
-    WT_EQ(status, wt_ranks() > 1 ? WEFT_ERR_ARG : WEFT_OK);
-    if (wt_ranks() > 1) {
-        WT_FAILED(WEFT_ERR_ARG, "differ in parameter 'weight' of module 'b'");
-        WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "b.weight")));
-    }
-    weft_module_release(m);
-    wt_world_close(&w);
-}
-
 /* The difference is on one line of replicas: the other lines hear of it. */
 WT_TEST(start__finds_what_differs_on_every_rank)
 {
-    for (int dp = 1, tp; tw_next_mesh(&dp, &tp);) {
+    const weft_plan plan[] = {{"c", weft_colwise_parallel()}, {0}};
+    weft_data_parallel_config config = {0};
+
+    for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
         struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, tp);
-        weft_mesh *replicas = weft_mesh_sub(w.mesh, "dp"), *tp_mesh = weft_mesh_sub(w.mesh, "tp");
+        weft_mesh *replicas = wt_part(&w, "dp");
         struct parts parts;
         weft_module *m = unlike(&parts);
 
-        WT_EQ(
-            weft_parallelize_module(m, tp_mesh, (weft_plan[]){{"c", weft_colwise_parallel()}, {0}}),
-            WEFT_OK);
-        WT_ALL(weft_data_parallel(m, replicas, (weft_data_parallel_config){0}) == WEFT_ERR_ARG);
-        WT_FAILED(WEFT_ERR_ARG, "differ in parameter 'weight' of module 'b'");
-        weft_module_release(m);
-        weft_mesh_release(replicas);
-        weft_mesh_release(tp_mesh);
-        wt_world_close(&w);
+        WT_EQ(weft_parallelize_module(m, wt_part(&w, "tp"), plan), WEFT_OK);
+        if (dp == 1) {
+            WT_EQ(weft_data_parallel(m, replicas, config), WEFT_OK);
+            continue;
+        }
+        WT_FAILS(weft_data_parallel(m, replicas, config), WEFT_ERR_ARG,
+                 "differ in parameter 'weight' of module 'b'");
+        WT_ALL(!weft_tensor_mesh(weft_module_parameter(m, "b.weight")));
     }
 }
 
@@ -254,9 +205,6 @@ WT_TEST(start__copies_the_first)
     WT_EQ(weft_data_parallel(m, w.mesh, config), WEFT_OK);
     WT_ALL(wt_near_tensors(weft_to_local(weft_module_parameter(m, "b.weight"), NULL),
                            weft_module_parameter(first, "b.weight"), WT_WITHIN(1e-15)));
-    weft_module_release(m);
-    weft_module_release(first);
-    wt_world_close(&w);
 }
 
 WT_TEST(start__trusts_without_a_message)
@@ -265,7 +213,6 @@ WT_TEST(start__trusts_without_a_message)
 
     open(&r, (weft_data_parallel_config){.start = WEFT_REPLICAS_TRUSTED});
     WT_STILL(&r.world);
-    close(&r);
 }
 
 /* ---- stages of a pipeline, each with a module of its own ---- */
@@ -273,7 +220,7 @@ WT_TEST(start__trusts_without_a_message)
 /* A module of so many numbers, the last of which is `last`. */
 static weft_module *new_numbers(int count, double last)
 {
-    weft_module *m = weft_module_new(&class_parts, NULL);
+    weft_module *m = wt_own(weft_module_new(&class_parts, NULL));
     const int64_t size = 3;
     char name[16];
 
@@ -288,15 +235,21 @@ static weft_module *new_numbers(int count, double last)
  * last of them. */
 static void begin_stages(const int *counts, int unlike)
 {
-    struct wt_world w = wt_world_open_mesh("pp=2,dp=%d", wt_ranks() / 2);
-    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp");
-    int stage = weft_mesh_local_rank(w.mesh, "pp"), me = weft_mesh_local_rank(w.mesh, "dp");
-    weft_module *m = new_numbers(counts[stage], stage == unlike ? me : 0);
-    bool differ = unlike >= 0 && counts[unlike] && weft_mesh_size(dp) > 1;
-    weft_status status;
+    struct wt_world w;
+    weft_mesh *dp;
+    int stage, me;
+    weft_module *m;
+    bool differ;
 
-    status = weft_data_parallel(m, dp, (weft_data_parallel_config){0});
-    WT_EQ(status, differ ? WEFT_ERR_ARG : WEFT_OK);
+    wt_row("%d and %d numbers, stage %d is unlike", counts[0], counts[1], unlike);
+    w = wt_world_open_mesh("pp=2,dp=%d", wt_ranks() / 2);
+    dp = wt_part(&w, "dp");
+    stage = weft_mesh_local_rank(w.mesh, "pp");
+    me = weft_mesh_local_rank(w.mesh, "dp");
+    m = new_numbers(counts[stage], stage == unlike ? me : 0);
+    differ = unlike >= 0 && counts[unlike] && weft_mesh_size(dp) > 1;
+    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}),
+          differ ? WEFT_ERR_ARG : WEFT_OK);
     if (differ) {
         char named[32];
 
@@ -304,9 +257,6 @@ static void begin_stages(const int *counts, int unlike)
         WT_ALL(strstr(weft_error_message(), stage == unlike ? named : "another module") != NULL);
         WT_FAILED(WEFT_ERR_ARG, "replicas differ in");
     }
-    weft_module_release(m);
-    weft_mesh_release(dp);
-    wt_world_close(&w);
 }
 
 WT_TEST(start__is_compared_in_each_stage)
@@ -349,7 +299,6 @@ WT_TEST(unused__is_zeros_where_some_use_it_and_nothing_where_nobody_does)
         r.whole_parts.used = 4;
         WT_EQ(weft_backward(weft_mul_scalar(loss_of(r.whole), 1 - 1.0 / wt_ranks())), WEFT_OK);
         WT_ALL(grad_is(&r, "c.weight", weft_grad(weft_module_parameter(r.whole, "c.weight"))));
-        close(&r);
     }
 }
 
@@ -363,14 +312,12 @@ WT_TEST(backward__may_be_left_out_without_tokens)
     int64_t tokens;
 
     open(&r, (weft_data_parallel_config){0});
-    optim = weft_sgd(r.m, (weft_sgd_config){.lr = 0.1});
+    optim = wt_own(weft_sgd(r.m, (weft_sgd_config){.lr = 0.1}));
     if (wt_rank() == wt_ranks() / 2) status = weft_data_parallel_backward(r.m, loss_of(r.m), 5);
     WT_EQ(status, WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);
     WT_EQ(weft_data_parallel_loss(r.m, &loss, &tokens), WEFT_OK);
     WT_EQ(tokens, 5);
-    weft_optim_release(optim);
-    close(&r);
 }
 
 WT_TEST(plain_backward__is_the_mean_over_replicas)
@@ -384,7 +331,6 @@ WT_TEST(plain_backward__is_the_mean_over_replicas)
     WT_ALL(grad_is(&r, "a.weight", weft_grad(weft_module_parameter(r.whole, "a.weight"))));
     WT_EQ(weft_data_parallel_loss(r.m, &loss, NULL), WEFT_OK);
     WT_ALL(isnan(loss));
-    close(&r);
 }
 
 /* Tokens of gradients that were dropped do not count, also when buckets had left. */
@@ -396,7 +342,7 @@ WT_TEST(dropped__gradients_take_their_tokens_along)
         int64_t tokens;
 
         open(&r, (weft_data_parallel_config){.backwards = backwards, .bucket_bytes = 100});
-        optim = weft_sgd(r.m, (weft_sgd_config){.lr = 0.1});
+        optim = wt_own(weft_sgd(r.m, (weft_sgd_config){.lr = 0.1}));
         WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 100), WEFT_OK);
         weft_optim_zero_grad(optim);
         WT_ALL(grad_is(&r, "a.weight", NULL));
@@ -405,8 +351,6 @@ WT_TEST(dropped__gradients_take_their_tokens_along)
         WT_EQ(weft_step(optim), WEFT_OK);
         WT_EQ(weft_data_parallel_loss(r.m, NULL, &tokens), WEFT_OK);
         WT_EQ(tokens, 6 * wt_ranks());
-        weft_optim_release(optim);
-        close(&r);
     }
 }
 
@@ -419,7 +363,7 @@ WT_TEST(released__with_buckets_on_their_way)
 
         open(&r, (weft_data_parallel_config){.backwards = backwards, .bucket_bytes = 100});
         WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 3), WEFT_OK);
-        close(&r);
+        wt_world_close(&r.world);
         WT_EQ(weft_memory_of(WEFT_MEMORY_COMMUNICATION).live, before);
     }
 }
@@ -431,9 +375,9 @@ WT_TEST(optimizers__of_parts_step_one_after_another)
     weft_optim *one, *parts[2];
 
     open(&r, (weft_data_parallel_config){0});
-    one = weft_sgd(r.whole, (weft_sgd_config){.lr = 0.1});
-    parts[0] = weft_sgd(r.parts.layers[0], (weft_sgd_config){.lr = 0.1});
-    parts[1] = weft_sgd(r.parts.layers[2], (weft_sgd_config){.lr = 0.1});
+    one = wt_own(weft_sgd(r.whole, (weft_sgd_config){.lr = 0.1}));
+    parts[0] = wt_own(weft_sgd(r.parts.layers[0], (weft_sgd_config){.lr = 0.1}));
+    parts[1] = wt_own(weft_sgd(r.parts.layers[2], (weft_sgd_config){.lr = 0.1}));
     WT_EQ(weft_data_parallel_backward(r.m, loss_of(r.m), 2), WEFT_OK);
     WT_EQ(weft_backward(loss_of(r.whole)), WEFT_OK);
     WT_EQ(weft_step(one), WEFT_OK);
@@ -442,9 +386,6 @@ WT_TEST(optimizers__of_parts_step_one_after_another)
                            weft_module_parameter(r.whole, "a.weight"), WT_WITHIN(1e-13)));
     WT_ALL(wt_near_tensors(weft_module_parameter(r.m, "c.weight"),
                            weft_module_parameter(r.whole, "c.weight"), WT_WITHIN(1e-13)));
-    weft_optim_release(one);
-    for (int i = 0; i < 2; i++) weft_optim_release(parts[i]);
-    close(&r);
 }
 
 /* Gradients that no optimizer took are added to, as elsewhere; in the second step the first replica
@@ -455,7 +396,7 @@ static void leave_over(weft_data_parallel_config config)
     weft_optim *optim;
 
     open(&r, config);
-    optim = weft_sgd(r.parts.layers[0], (weft_sgd_config){.lr = 0});
+    optim = wt_own(weft_sgd(r.parts.layers[0], (weft_sgd_config){.lr = 0}));
     for (int step = 0; step < 3; step++) {
         bool some_idle = step == 1 && !config.shard;
         double share = !some_idle || wt_ranks() > 1; /* the mean is over the others' tokens */
@@ -471,8 +412,6 @@ static void leave_over(weft_data_parallel_config config)
     }
     WT_ALL(grad_is(&r, "b.weight", weft_grad(weft_module_parameter(r.whole, "b.weight"))));
     WT_ALL(grad_is(&r, "c.bias", weft_grad(weft_module_parameter(r.whole, "c.bias"))));
-    weft_optim_release(optim);
-    close(&r);
 }
 
 WT_TEST(left_over__gradients_go_on_growing)
@@ -501,7 +440,6 @@ WT_TEST(frozen__between_steps)
             weft_zero_grad(weft_module_parameter(r.parts.layers[i], "bias"));
         }
     }
-    close(&r);
 }
 
 WT_TEST(mean__weighs_by_tokens)
@@ -514,7 +452,6 @@ WT_TEST(mean__weighs_by_tokens)
     WT_EQ(weft_data_parallel_mean(r.m, wt_rank() ? 1.5 * wt_rank() : NAN, wt_rank(), &mean),
           WEFT_OK);
     WT_ALL(wt_ranks() == 1 ? isnan(mean) : fabs(mean - sum / count) < 1e-13);
-    close(&r);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "edges"); }

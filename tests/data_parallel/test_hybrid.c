@@ -2,63 +2,44 @@
  * over none: hybrid sharding. They train as one device does, in so many messages. */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 4 */
-#include <math.h>
-#include <string.h>
-
-#include <weft/weft.h>
-
 #include "data_parallel/twins.h"
 
 /* ---- as one device ---- */
 
-/* The later rows count less and less; of the third none, so that some replicas have no token. */
-static bool some(int row, int position) { return row != 2 && position >= row; }
-
-static bool near(double a, double b) { return fabs(a - b) <= 1e-10 * (1 + fabs(b)); }
-
-/* Two steps of two batches each, clipped. */
-static void train(struct twins *t)
-{
-    for (int step = 0; step < 2; step++) {
-        double norm[2], loss, mean = tw_backward(t, 2 * step, 2, some);
-        int64_t tokens;
-
-        WT_EQ(weft_clip_grad_norm(t->whole, 0.5, &norm[0]), WEFT_OK);
-        WT_EQ(weft_clip_grad_norm(t->replica, 0.5, &norm[1]), WEFT_OK);
-        WT_ALL(near(norm[1], norm[0]));
-        WT_ALL(tw_same_gradients(t));
-        WT_EQ(weft_step(t->whole_optim), WEFT_OK);
-        WT_EQ(weft_step(t->replica_optim), WEFT_OK);
-        WT_ALL(tw_same_parameters(t));
-        WT_EQ(weft_data_parallel_loss(t->replica, &loss, &tokens), WEFT_OK);
-        WT_ALL(near(loss, mean));
-        WT_EQ(tokens, t->tokens);
-    }
-}
-
-static void train_everywhere(struct tw_options o)
-{
-    for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
-        struct twins t = tw_open(dp, tp, o);
-
-        train(&t);
-        tw_close(&t);
-    }
-}
-
 /* trial 4.3 */
 WT_TEST(hybrid__trains_as_one_device)
 {
-    train_everywhere((struct tw_options){.config.shard_axes = "fsdp"});
-    train_everywhere((struct tw_options){.config.shard_axes = "dp"});
-}
+    static const struct {
+        const char *name;
+        struct tw_options options;
+    } rows[] = {
+        {"cut over fsdp", {.config = {.shard_axes = "fsdp"}}},
+        {"cut over dp", {.config = {.shard_axes = "dp"}}},
+        {"cut over both", {.config = {.shard_axes = "dp,fsdp"}}},
+        {"cut over both, without styles", {.config = {.shard = true}, .unplanned = true}},
+        {"whole", {0}},
+        {"sequence parallelism, tied, recomputed",
+         {.config = {.shard_axes = "fsdp", .backwards = 2, .bucket_bytes = 1000},
+          .sequence = true,
+          .tied = true,
+          .recompute = WEFT_RECOMPUTE_BLOCK}},
+        {"sequence parallelism, frozen",
+         {.config = {.shard_axes = "fsdp", .backwards = 2, .bucket_bytes = 1000},
+          .sequence = true,
+          .frozen = "blocks.0.mlp.up.weight"}},
+    };
 
-/* trial 4.3 */
-WT_TEST(hybrid__cut_over_both_axes_or_none)
-{
-    train_everywhere((struct tw_options){.config.shard_axes = "dp,fsdp"});
-    train_everywhere((struct tw_options){.config.shard = true, .unplanned = true});
-    train_everywhere((struct tw_options){0});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tw_options o = rows[i].options;
+
+        for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
+            struct twins t;
+
+            wt_row("%s, dp=%d,fsdp=%d,tp=%d", rows[i].name, dp, o.fsdp, tp);
+            t = tw_open(dp, tp, o);
+            tw_train(&t, tw_some);
+        }
+    }
 }
 
 /* trial 4.3: a name that the program gave to merged axes stands for those */
@@ -67,33 +48,17 @@ WT_TEST(hybrid__cut_over_merged_axes)
     struct tw_options o = {.config.shard_axes = "data"};
 
     for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
-        weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp);
-        weft_mesh *both = weft_mesh_sub(mesh, "dp,fsdp"), *data = weft_mesh_flatten(both, "data");
-        struct twins t = tw_open(dp, tp, o);
-        weft_tensor *weight = weft_module_parameter(t.replica, "blocks.0.mlp.up.weight");
+        weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp));
+        weft_mesh *both = wt_own(weft_mesh_sub(mesh, "dp,fsdp"));
+        struct twins t;
+        weft_tensor *weight;
 
+        WT_ALL(wt_own(weft_mesh_flatten(both, "data")) != NULL);
+        t = tw_open(dp, tp, o);
+        weight = weft_module_parameter(t.replica, "blocks.0.mlp.up.weight");
         for (int a = 0; a < 2; a++) WT_ALL(weft_is_shard(weft_tensor_placement(weight, a)));
-        train(&t);
-        tw_close(&t);
-        weft_mesh_release(data);
-        weft_mesh_release(both);
-        weft_mesh_release(mesh);
+        tw_train(&t, tw_some);
     }
-}
-
-/* trial 4.3 */
-WT_TEST(hybrid__with_all_that_replicas_have)
-{
-    struct tw_options o = {.config = {.shard_axes = "fsdp", .backwards = 2, .bucket_bytes = 1000},
-                           .sequence = true,
-                           .tied = true,
-                           .recompute = WEFT_RECOMPUTE_BLOCK};
-
-    train_everywhere(o);
-    o.tied = false;
-    o.recompute = WEFT_RECOMPUTE_NONE;
-    o.frozen = "blocks.0.mlp.up.weight";
-    train_everywhere(o);
 }
 
 /* ---- messages ---- */
@@ -176,7 +141,6 @@ WT_TEST(hybrid__gathers_and_scatters_inside_and_sums_across)
         t = tw_open(dp, tp, o);
         count_step(&t, dp, fsdp, 1);
         count_step(&t, dp, fsdp, 3);
-        tw_close(&t);
     }
 }
 
@@ -189,7 +153,6 @@ WT_TEST(hybrid__cut_over_both_gathers_once)
         struct figures f = {0};
         struct twins t = tw_open(dp, tp, o);
         int64_t others = dp * fsdp > 1;
-        weft_scope *scope = weft_scope_open();
         weft_tensor *loss;
 
         weft_mesh_release(weft_mesh_flatten(t.dp, NULL));
@@ -206,8 +169,6 @@ WT_TEST(hybrid__cut_over_both_gathers_once)
         weft_ledger_reset(t.world.ledger);
         WT_EQ(weft_step(t.replica_optim), WEFT_OK);
         WT_EQ(weft_ledger_count(t.world.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), others);
-        weft_scope_close(scope);
-        tw_close(&t);
     }
 }
 

@@ -1,10 +1,6 @@
 /* test_messages.c: how many messages a step of replicas takes, how long they are, and when they
  * go. */
 /* ranks: 1 2 3 4 6 8 */
-#include <string.h>
-
-#include <weft/weft.h>
-
 #include "data_parallel/twins.h"
 
 static weft_ledger_sum total(struct twins *t, weft_coll kind, weft_direction direction)
@@ -89,7 +85,6 @@ static void step_in_buckets(int dp, int backwards, struct tw_options o)
               alone ? 0 : p.bytes + news_bytes(&p));
         WT_EQ(total(&t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY).count, alone ? 0 : p.buckets + 1);
     }
-    tw_close(&t);
 }
 
 WT_TEST(step__reduces_each_bucket_once)
@@ -112,7 +107,6 @@ WT_TEST(step__after_clipping_sends_nothing_more)
     weft_ledger_reset(t.world.ledger);
     WT_EQ(weft_step(t.replica_optim), WEFT_OK);
     WT_EQ(total(&t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY).count, 0);
-    tw_close(&t);
 }
 
 /* Gradients of norms are partial along tp: one all-reduce there for all, then the buckets. */
@@ -127,7 +121,6 @@ WT_TEST(step__with_sequence_parallelism_reduces_norms_together)
         WT_EQ(weft_step(t.replica_optim), WEFT_OK);
         WT_EQ(total(&t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY).count, along_dp + along_tp);
         WT_EQ(total(&t, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM).count, along_dp + along_tp);
-        tw_close(&t);
     }
 }
 
@@ -148,7 +141,6 @@ WT_TEST(backward__sends_what_is_complete)
         WT_EQ(total(&t, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_OPTIM).count, others);
         WT_EQ(total(&t, WEFT_COLL_ALL_REDUCE, WEFT_DIRECTION_BACKWARD).count, others * p.buckets);
     }
-    tw_close(&t);
 }
 
 /* ---- parameters cut over the replicas ---- */
@@ -159,11 +151,9 @@ WT_TEST(cut__gathers_before_and_scatters_after)
         struct tw_options o = {.config.shard = true, .frozen = "blocks.1.mlp.down.bias"};
         struct twins t = tw_open(dp, tp, o);
         struct packing p = pack(t.replica, 1 << 20);
-        weft_scope *scope = weft_scope_open();
-        weft_tensor *loss;
+        weft_tensor *loss = tw_loss(t.replica, 0, t.me, t.replicas, tw_all);
         int64_t others = dp > 1;
 
-        loss = tw_loss(t.replica, 0, t.me, t.replicas, tw_all);
         WT_EQ(total(&t, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD).count, others * p.parameters);
         weft_ledger_reset(t.world.ledger);
         WT_EQ(weft_data_parallel_backward(t.replica, loss, 1), WEFT_OK);
@@ -173,8 +163,6 @@ WT_TEST(cut__gathers_before_and_scatters_after)
         weft_ledger_reset(t.world.ledger);
         WT_EQ(weft_step(t.replica_optim), WEFT_OK);
         WT_EQ(total(&t, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY).count, others);
-        weft_scope_close(scope);
-        tw_close(&t);
     }
 }
 

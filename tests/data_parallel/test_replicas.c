@@ -1,50 +1,9 @@
 /* test_replicas.c: replicas train as one device does, whatever each of them gets to see. */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 2 */
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <weft/weft.h>
-
 #include "data_parallel/twins.h"
-
-/* ---- whole steps ---- */
-
-static bool near(double a, double b) { return fabs(a - b) <= 1e-10 * (1 + fabs(b)); }
-
-/* Two steps of two batches each, clipped. */
-static void train(struct twins *t, tw_counts *counts)
-{
-    for (int step = 0; step < 2; step++) {
-        double norm[2], loss, mean = tw_backward(t, 2 * step, 2, counts);
-        int64_t tokens;
-
-        WT_EQ(weft_clip_grad_norm(t->whole, 0.5, &norm[0]), WEFT_OK);
-        WT_EQ(weft_clip_grad_norm(t->replica, 0.5, &norm[1]), WEFT_OK);
-        WT_ALL(near(norm[1], norm[0]));
-        WT_ALL(tw_same_gradients(t));
-        WT_EQ(weft_step(t->whole_optim), WEFT_OK);
-        WT_EQ(weft_step(t->replica_optim), WEFT_OK);
-        WT_ALL(tw_same_parameters(t));
-        WT_EQ(weft_data_parallel_loss(t->replica, &loss, &tokens), WEFT_OK);
-        WT_ALL(near(loss, mean));
-        WT_EQ(tokens, t->tokens);
-    }
-}
-
-static void train_everywhere(struct tw_options o, tw_counts *counts)
-{
-    for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
-        struct twins t = tw_open(dp, tp, o);
-
-        train(&t, counts);
-        tw_close(&t);
-    }
-}
-
-/* The later rows count less and less; of the third none, so that some replicas have no token. */
-static bool some(int row, int position) { return row != 2 && position >= row; }
 
 static bool only_the_first_row(int row, int position)
 {
@@ -52,71 +11,51 @@ static bool only_the_first_row(int row, int position)
     return row == 0;
 }
 
-WT_TEST(replicas__train_as_one_device) { train_everywhere((struct tw_options){0}, tw_all); }
-
-WT_TEST(replicas__without_styles)
+WT_TEST(replicas__train_as_one_device)
 {
-    train_everywhere((struct tw_options){.unplanned = true}, some);
-}
+    static const struct {
+        const char *name;
+        tw_counts *counts;
+        struct tw_options options;
+    } rows[] = {
+        {"all tokens count", tw_all, {0}},
+        {"without styles", tw_some, {.unplanned = true}},
+        {"weighed by the tokens that count", tw_some, {0}},
+        {"weighed, cut", tw_some, {.config = {.shard = true}}},
+        {"no tokens", only_the_first_row, {0}},
+        {"no tokens, cut", only_the_first_row, {.config = {.shard = true}}},
+        {"sequence parallelism", tw_some, {.sequence = true}},
+        {"sequence parallelism, cut", tw_some, {.sequence = true, .config = {.shard = true}}},
+        {"tied", tw_some, {.tied = true}},
+        {"tied, cut", tw_some, {.tied = true, .config = {.shard = true}}},
+        {"frozen", tw_some, {.frozen = "blocks.0.mlp.up.weight"}},
+        {"frozen, cut", tw_some, {.frozen = "blocks.0.mlp.up.weight", .config = {.shard = true}}},
+        {"recomputed", tw_some, {.recompute = WEFT_RECOMPUTE_BLOCK}},
+        {"recomputed, cut",
+         tw_some,
+         {.recompute = WEFT_RECOMPUTE_BLOCK, .config = {.shard = true}}},
+        {"a bucket each", tw_some, {.config = {.bucket_bytes = 1}}},
+        {"small buckets", tw_some, {.config = {.bucket_bytes = 1000}, .sequence = true}},
+        {"buckets in backward", tw_some, {.config = {.backwards = 2, .bucket_bytes = 1000}}},
+        {"buckets in backward, tied",
+         only_the_first_row,
+         {.config = {.backwards = 2, .bucket_bytes = 1000}, .sequence = true, .tied = true}},
+        {"buckets in the first of two backwards",
+         tw_some,
+         {.config = {.backwards = 1, .bucket_bytes = 1000},
+          .sequence = true,
+          .tied = true,
+          .recompute = WEFT_RECOMPUTE_BLOCK}},
+    };
 
-WT_TEST(replicas__weigh_by_the_tokens_that_count)
-{
-    train_everywhere((struct tw_options){0}, some);
-    train_everywhere((struct tw_options){.config.shard = true}, some);
-}
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int dp = 0, tp; tw_next_mesh(&dp, &tp);) {
+            struct twins t;
 
-WT_TEST(replicas__need_no_tokens)
-{
-    train_everywhere((struct tw_options){0}, only_the_first_row);
-    train_everywhere((struct tw_options){.config.shard = true}, only_the_first_row);
-}
-
-WT_TEST(replicas__with_sequence_parallelism)
-{
-    train_everywhere((struct tw_options){.sequence = true}, some);
-    train_everywhere((struct tw_options){.sequence = true, .config.shard = true}, some);
-}
-
-WT_TEST(replicas__with_tied_weights)
-{
-    train_everywhere((struct tw_options){.tied = true}, some);
-    train_everywhere((struct tw_options){.tied = true, .config.shard = true}, some);
-}
-
-WT_TEST(replicas__with_frozen_parameters)
-{
-    struct tw_options o = {.frozen = "blocks.0.mlp.up.weight"};
-
-    train_everywhere(o, some);
-    o.config.shard = true;
-    train_everywhere(o, some);
-}
-
-WT_TEST(replicas__with_recomputation)
-{
-    struct tw_options o = {.recompute = WEFT_RECOMPUTE_BLOCK};
-
-    train_everywhere(o, some);
-    o.config.shard = true;
-    train_everywhere(o, some);
-}
-
-WT_TEST(replicas__in_small_buckets)
-{
-    train_everywhere((struct tw_options){.config.bucket_bytes = 1}, some);
-    train_everywhere((struct tw_options){.config.bucket_bytes = 1000, .sequence = true}, some);
-}
-
-WT_TEST(replicas__send_buckets_during_backward)
-{
-    struct tw_options o = {.config = {.backwards = 2, .bucket_bytes = 1000}};
-
-    train_everywhere(o, some);
-    o.sequence = o.tied = true;
-    train_everywhere(o, only_the_first_row);
-    o.recompute = WEFT_RECOMPUTE_BLOCK;
-    o.config.backwards = 1;
-    train_everywhere(o, some);
+            wt_row("%s, dp=%d,tp=%d", rows[i].name, dp, tp);
+            t = tw_open(dp, tp, rows[i].options);
+            tw_train(&t, rows[i].counts);
+        }
 }
 
 /* A weight that a recomputed block of a replica has read, written before backward. */
@@ -133,7 +72,6 @@ static void write_between(struct tw_options o, const char *path)
         WT_EQ(weft_data_parallel_backward(t.replica, loss, 1), WEFT_ERR_STATE);
         WT_ALL(strstr(weft_error_message(), "recomputed") != NULL);
         WT_FAILED(WEFT_ERR_STATE, "modified in place by copy");
-        tw_close(&t);
     }
 }
 

@@ -2,9 +2,6 @@
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 4 */
 #include <stdio.h>
-#include <string.h>
-
-#include <weft/weft.h>
 
 #include "data_parallel/twins.h"
 
@@ -58,70 +55,39 @@ static weft_tensor *input(int64_t columns, int replica, int step)
     return weft_from_data(WEFT_F64, 2, shape, x);
 }
 
-/* The same net as replicas of plain layers, and as cut replicas of parallel ones. */
-struct pair {
-    struct wt_world world;
-    weft_mesh *dp, *tp;
-    struct net nets[2];
-    weft_module *plain, *cut;
-    weft_optim *plain_adam, *cut_adam;
-};
-
-static void open_pair(struct pair *p, int dp, int tp, const int64_t *sizes, bool recompute)
+/* The same net as replicas of plain layers, `whole`, and as cut replicas of parallel ones. */
+static struct twins open_pair(struct net nets[2], int dp, int tp, const int64_t *sizes)
 {
     const weft_plan plan[] = {
         {"net1", weft_colwise_parallel()}, {"net2", weft_rowwise_parallel()}, {0}};
+    char mesh[32];
+    struct twins t;
 
-    *p = (struct pair){.world = wt_world_open_mesh("dp=%d,tp=%d", dp, tp),
-                       .nets = {{.recompute = false}, {.recompute = recompute}}};
-    p->dp = weft_mesh_sub(p->world.mesh, "dp");
-    p->tp = weft_mesh_sub(p->world.mesh, "tp");
-    p->plain = new_net(&p->nets[0], sizes);
-    p->cut = new_net(&p->nets[1], sizes);
-    WT_EQ(weft_data_parallel(p->plain, p->dp, (weft_data_parallel_config){0}), WEFT_OK);
-    WT_EQ(weft_parallelize_module(p->cut, p->tp, plan), WEFT_OK);
-    WT_EQ(weft_data_parallel(p->cut, p->dp, (weft_data_parallel_config){.shard = true}), WEFT_OK);
-    p->plain_adam = weft_adamw(p->plain, (weft_adamw_config){.lr = 0.01});
-    p->cut_adam = weft_adamw(p->cut, (weft_adamw_config){.lr = 0.01});
-    weft_ledger_reset(p->world.ledger);
+    snprintf(mesh, sizeof mesh, "dp=%d,tp=%d", dp, tp);
+    t = tw_begin("dp", mesh);
+    t.whole = wt_own(new_net(&nets[0], sizes));
+    t.replica = wt_own(new_net(&nets[1], sizes));
+    WT_EQ(weft_data_parallel(t.whole, t.dp, (weft_data_parallel_config){0}), WEFT_OK);
+    WT_EQ(weft_parallelize_module(t.replica, t.tp, plan), WEFT_OK);
+    WT_EQ(weft_data_parallel(t.replica, t.dp, (weft_data_parallel_config){.shard = true}), WEFT_OK);
+    tw_optimize(&t);
+    return t;
 }
 
-static void close_pair(struct pair *p)
+static void train(struct twins *t, const int64_t *sizes)
 {
-    weft_optim_release(p->plain_adam);
-    weft_optim_release(p->cut_adam);
-    weft_module_release(p->plain);
-    weft_module_release(p->cut);
-    weft_mesh_release(p->dp);
-    weft_mesh_release(p->tp);
-    wt_world_close(&p->world);
-}
-
-static weft_status compare(weft_module *m, const char *name, weft_tensor *mine, void *payload)
-{
-    char path[32];
-
-    snprintf(path, sizeof path, "%s.%s", weft_module_path(m), name);
-    WT_ALL(wt_near_tensors(mine, weft_module_parameter(payload, path), WT_WITHIN(1e-11)));
-    return WEFT_OK;
-}
-
-static void train(struct pair *p, const int64_t *sizes)
-{
-    int replica = weft_mesh_coordinate(p->dp, 0);
-
     for (int step = 0; step < 5; step++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *x = input(sizes[0], replica, step);
-        weft_tensor *y[] = {weft_call(p->plain, x), weft_call(p->cut, x)};
+        weft_tensor *x = input(sizes[0], t->me, step);
+        weft_tensor *y[] = {weft_call(t->whole, x), weft_call(t->replica, x)};
 
         WT_ALL(wt_near_tensors(y[1], y[0], WT_WITHIN(1e-11)));
         WT_EQ(weft_backward(weft_sum_all(y[0])), WEFT_OK);
         WT_EQ(weft_backward(weft_sum_all(y[1])), WEFT_OK);
-        WT_EQ(weft_step(p->plain_adam), WEFT_OK);
-        WT_EQ(weft_step(p->cut_adam), WEFT_OK);
-        WT_EQ(weft_module_each_parameter(p->cut, compare, p->plain), WEFT_OK);
-        WT_ALL(wt_near_tensors(weft_call(p->cut, x), weft_call(p->plain, x), WT_WITHIN(1e-11)));
+        WT_EQ(weft_step(t->whole_optim), WEFT_OK);
+        WT_EQ(weft_step(t->replica_optim), WEFT_OK);
+        WT_NEAR_PARAMETERS(t->replica, t->whole, WT_WITHIN(1e-11));
+        WT_ALL(wt_near_tensors(weft_call(t->replica, x), weft_call(t->whole, x), WT_WITHIN(1e-11)));
         weft_scope_close(scope);
     }
 }
@@ -132,14 +98,14 @@ WT_TEST(cut__trains_as_replicas_do)
     static const int64_t sizes[][4] = {{5, 8, 4, 12}, {3, 7, 5, 2}, {1, 3, 1, 9}};
 
     for (int dp = 0, tp; tw_next_mesh(&dp, &tp);)
-        for (int i = 0; i < 3; i++)
-            for (int recompute = 0; recompute < 2; recompute++) {
-                struct pair p;
+        for (int i = 0; i < 6; i++) {
+            struct net nets[2] = {{.recompute = false}, {.recompute = i % 2}};
+            struct twins t;
 
-                open_pair(&p, dp, tp, sizes[i], recompute);
-                train(&p, sizes[i]);
-                close_pair(&p);
-            }
+            wt_row("dp=%d,tp=%d, sizes %d%s", dp, tp, i / 2, i % 2 ? ", recomputed" : "");
+            t = open_pair(nets, dp, tp, sizes[i / 2]);
+            train(&t, sizes[i / 2]);
+        }
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "sharded"); }

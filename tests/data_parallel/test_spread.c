@@ -2,9 +2,8 @@
  * that are used as such, and go to files and come back as any others. */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 4 */
-#include <weft/weft.h>
-
 #include "data_parallel/twins.h"
+#include "support/given.h"
 #include "support/scratch.h"
 
 /* ---- beside tensors over both axes ---- */
@@ -36,18 +35,24 @@ static weft_tensor *leaf(struct wt_world *w, weft_tensor *whole, const char *pla
     return weft_set_requires_grad(wt_spread(w, whole, placements), true);
 }
 
-/* A module whose parameters are spread over tp by hand, as replicas along dp. */
-static weft_module *replica(weft_mesh *dp, weft_mesh *tp, bool shard)
+/* A module whose parameters are spread over a mesh by hand, as replicas along dp. */
+static weft_module *replica(weft_mesh *dp, weft_mesh *mesh, const char *const *spread, bool shard)
 {
-    weft_module *m = weft_module_new(&class_net, NULL);
-    weft_placement columns = weft_shard(1), rows = weft_shard(0);
+    weft_module *m = wt_own(weft_module_new(&class_net, NULL));
 
-    WT_EQ(weft_module_add_parameter(m, "w1", weft_distribute_tensor(first(), tp, &columns, -1)),
-          WEFT_OK);
-    WT_EQ(weft_module_add_parameter(m, "w2", weft_distribute_tensor(second(), tp, &rows, -1)),
-          WEFT_OK);
+    WT_EQ(weft_module_add_parameter(m, "w1", given_spread(first(), mesh, spread[0])), WEFT_OK);
+    WT_EQ(weft_module_add_parameter(m, "w2", given_spread(second(), mesh, spread[1])), WEFT_OK);
     WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard = shard}), WEFT_OK);
     return m;
+}
+
+static void same_gradients(weft_module *m, weft_tensor *w1, weft_tensor *w2)
+{
+    weft_tensor *got1 = weft_grad(weft_module_parameter(m, "w1"));
+    weft_tensor *got2 = weft_grad(weft_module_parameter(m, "w2"));
+
+    WT_ALL(wt_near_tensors(got1, weft_grad(w1), WT_WITHIN(1e-13)));
+    WT_ALL(wt_near_tensors(got2, weft_grad(w2), WT_WITHIN(1e-13)));
 }
 
 /* The rows that S(0) gives this rank's place on dp, over tp. */
@@ -64,8 +69,8 @@ static weft_tensor *my_rows(weft_tensor *whole, weft_mesh *dp, weft_mesh *tp, in
 static void compare(int dp_size, int tp_size, bool shard)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp_size, tp_size);
-    weft_mesh *dp = weft_mesh_sub(w.mesh, "dp"), *tp = weft_mesh_sub(w.mesh, "tp");
-    weft_module *m = replica(dp, tp, shard);
+    weft_mesh *dp = wt_part(&w, "dp"), *tp = wt_part(&w, "tp");
+    weft_module *m = replica(dp, tp, (const char *[]){"S(1)", "S(0)"}, shard);
     weft_tensor *w1 = leaf(&w, first(), "R,S(1)"), *w2 = leaf(&w, second(), "R,S(0)"), *in[2];
     weft_tensor *loss =
         loss_of(wt_spread(&w, input(), "S(0),R"), wt_spread(&w, wanted(), "S(0),R"), w1, w2);
@@ -76,17 +81,10 @@ static void compare(int dp_size, int tp_size, bool shard)
     in[0] = my_rows(input(), dp, tp, &rows);
     in[1] = my_rows(wanted(), dp, tp, &rows);
     WT_EQ(weft_data_parallel_backward(m, weft_call_n(m, in, 2), rows), WEFT_OK);
-    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w1")), weft_grad(w1),
-                           WT_WITHIN(1e-13)));
-    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w2")), weft_grad(w2),
-                           WT_WITHIN(1e-13)));
+    same_gradients(m, w1, w2);
     WT_EQ(weft_data_parallel_loss(m, &mean, NULL), WEFT_OK);
     WT_ALL(wt_near(&mean, &(double){weft_item(weft_full_tensor(loss))}, 1, WT_WITHIN(1e-13)));
     WT_ALL(shard || wt_is_placed(weft_module_parameter(m, "w1"), "R,S(1)"));
-    weft_module_release(m);
-    weft_mesh_release(dp);
-    weft_mesh_release(tp);
-    wt_world_close(&w);
 }
 
 WT_TEST(replicas__give_the_numbers_of_tensors_over_both_axes)
@@ -100,39 +98,21 @@ WT_TEST(replicas__give_the_numbers_of_tensors_over_both_axes)
 /* ---- more axes ---- */
 
 /* Parameters over two axes, one dim by both of them; replicas over one axis, or two merged. */
-static void compare_on(const char *format, const char *axes, bool shard)
+static void compare_on(const char *mesh, const char *axes, bool shard)
 {
-    struct wt_world w = wt_world_open_mesh("%s", format);
-    weft_mesh *some = weft_mesh_sub(w.mesh, axes), *dp = weft_mesh_flatten(some, NULL);
-    weft_mesh *model = weft_mesh_sub(w.mesh, weft_mesh_ndim(some) == 1 ? "x,y" : "x");
+    struct wt_world w = wt_world_open_mesh("%s", mesh);
+    weft_mesh *some = wt_part(&w, axes), *dp = wt_own(weft_mesh_flatten(some, NULL));
+    weft_mesh *model = wt_part(&w, weft_mesh_ndim(some) == 1 ? "x,y" : "x");
     const char *spreads[2][2] = {{"S(1),S(1)", "S(0)[1],S(0)[0]"}, {"S(1)", "S(0)"}};
-    const char **spread = spreads[weft_mesh_ndim(model) == 1];
-    weft_module *m = weft_module_new(&class_net, NULL);
+    weft_module *m = replica(dp, model, spreads[weft_mesh_ndim(model) == 1], shard);
     weft_tensor *w1 = weft_set_requires_grad(first(), true);
     weft_tensor *w2 = weft_set_requires_grad(second(), true), *in[2];
-    weft_placement placements[2][WEFT_MAX_AXES];
 
-    for (int i = 0; i < 2; i++) WT_EQ(weft_placements_on(placements[i], model, spread[i]), WEFT_OK);
-    WT_EQ(weft_module_add_parameter(m, "w1",
-                                    weft_distribute_tensor(first(), model, placements[0], -1)),
-          WEFT_OK);
-    WT_EQ(weft_module_add_parameter(m, "w2",
-                                    weft_distribute_tensor(second(), model, placements[1], -1)),
-          WEFT_OK);
-    WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){.shard = shard}), WEFT_OK);
     in[0] = weft_from_local(input(), model, NULL, NULL);
     in[1] = weft_from_local(wanted(), model, NULL, NULL);
     WT_EQ(weft_data_parallel_backward(m, weft_call_n(m, in, 2), 3), WEFT_OK);
     WT_EQ(weft_backward(loss_of(input(), wanted(), w1, w2)), WEFT_OK);
-    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w1")), weft_grad(w1),
-                           WT_WITHIN(1e-13)));
-    WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(m, "w2")), weft_grad(w2),
-                           WT_WITHIN(1e-13)));
-    weft_module_release(m);
-    weft_mesh_release(model);
-    weft_mesh_release(dp);
-    weft_mesh_release(some);
-    wt_world_close(&w);
+    same_gradients(m, w1, w2);
 }
 
 WT_TEST(replicas__of_parameters_over_several_axes)
@@ -144,6 +124,7 @@ WT_TEST(replicas__of_parameters_over_several_axes)
 
     for (int i = 0; i < 8; i++)
         for (int shard = 0; sizes[i] == wt_ranks() && shard < 2; shard++) {
+            wt_row("%s%s", meshes[i], shard ? ", cut" : "");
             compare_on(meshes[i], "a", shard);
             compare_on(meshes[i], "a,y", shard);
         }
@@ -153,7 +134,7 @@ WT_TEST(replicas__of_parameters_over_several_axes)
 
 static weft_state *everything(weft_module *m, weft_optim *optim)
 {
-    weft_state *state = weft_state_new();
+    weft_state *state = wt_own(weft_state_new());
 
     WT_EQ(weft_state_add_module(state, "model", m), WEFT_OK);
     WT_EQ(weft_state_add_optim(state, "optim", optim, m), WEFT_OK);
@@ -176,8 +157,6 @@ static void save_and_load(int dp, int tp, struct tw_options from, struct tw_opti
 
     step(&t, 0);
     WT_EQ(weft_checkpoint_save(path, state), WEFT_OK);
-    weft_state_release(state);
-    tw_close(&t);
 
     t = tw_open(tp, dp, to);
     tw_backward(&t, 0, 1, tw_all);
@@ -185,11 +164,9 @@ static void save_and_load(int dp, int tp, struct tw_options from, struct tw_opti
     weft_optim_zero_grad(t.replica_optim);
     state = everything(t.replica, t.replica_optim);
     WT_EQ(weft_checkpoint_load(path, state), WEFT_OK);
-    weft_state_release(state);
-    WT_ALL(tw_same_parameters(&t));
+    TW_SAME_PARAMETERS(&t);
     step(&t, 1);
-    WT_ALL(tw_same_parameters(&t));
-    tw_close(&t);
+    TW_SAME_PARAMETERS(&t);
     wt_remove(path);
 }
 
@@ -238,35 +215,32 @@ static void step_of_replica(weft_module *model, weft_mesh *dp, weft_mesh *tp, bo
 
 static weft_module *small_gpt(void)
 {
-    return weft_gpt((weft_gpt_config){
-        .vocab = TW_VOCAB, .context = TW_CONTEXT, .width = 12, .heads = 3, .layers = 1});
+    return wt_own(weft_gpt((weft_gpt_config){
+        .vocab = TW_VOCAB, .context = TW_CONTEXT, .width = 12, .heads = 3, .layers = 1}));
 }
 
 /* Without elements and without other ranks a step has the same messages. */
 static void forecast(int dp, int tp, bool shard)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d,tp=%d", dp, tp);
-    weft_mesh *meshes[] = {w.mesh, weft_mesh_new_fake(wt_rank(), "dp=%d,tp=%d", dp, tp)};
+    weft_mesh *fake = wt_own(weft_mesh_new_fake(wt_rank(), "dp=%d,tp=%d", dp, tp));
+    weft_mesh *meshes[] = {w.mesh, fake};
     weft_ledger_sum sums[2];
 
     for (int i = 0; i < 2; i++) {
         weft_device before = weft_set_default_device(i ? WEFT_META : WEFT_CPU);
-        weft_mesh *axes[] = {weft_mesh_sub(meshes[i], "dp"), weft_mesh_sub(meshes[i], "tp")};
+        weft_mesh *dp_mesh = wt_own(weft_mesh_sub(meshes[i], "dp"));
+        weft_mesh *tp_mesh = wt_own(weft_mesh_sub(meshes[i], "tp"));
         weft_module *model = small_gpt();
 
         weft_mesh_release(weft_mesh_flatten(meshes[i], NULL)); /* as cases before may have done */
         weft_ledger_reset(w.ledger);
-        step_of_replica(model, axes[0], axes[1], shard);
+        step_of_replica(model, dp_mesh, tp_mesh, shard);
         sums[i] = weft_ledger_total(w.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL);
-        weft_module_release(model);
-        weft_mesh_release(axes[0]);
-        weft_mesh_release(axes[1]);
         weft_set_default_device(before);
     }
     WT_EQ(sums[1].count, sums[0].count);
     WT_EQ(sums[1].bytes, sums[0].bytes);
-    weft_mesh_release(meshes[1]);
-    wt_world_close(&w);
 }
 
 WT_TEST(forecast__has_the_messages_of_a_step)
@@ -298,7 +272,7 @@ static const weft_module_class class_sum = {.type = "sum", .forward = sum_forwar
 WT_TEST(buckets__are_of_one_dtype)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
-    weft_module *m = weft_module_new(&class_sum, NULL);
+    weft_module *m = wt_own(weft_module_new(&class_sum, NULL));
     weft_tensor *leaf, *zero = weft_full(WEFT_F64, 0, NULL, 0);
 
     for (int i = 0; i < 4; i++)
@@ -313,8 +287,6 @@ WT_TEST(buckets__are_of_one_dtype)
         leaf = weft_grad(weft_module_parameter(m, names[i]));
         WT_ALL(leaf && weft_tensor_dtype(leaf) == dtypes[i] && wt_is_all(leaf, 1));
     }
-    weft_module_release(m);
-    wt_world_close(&w);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "spread")); }

@@ -36,10 +36,10 @@ weft_tensor *given_like(const weft_tensor *t)
 
 weft_tensor *given_spread(weft_tensor *whole, weft_mesh *mesh, const char *layout)
 {
-    weft_placement p;
+    weft_placement p[WEFT_MAX_AXES];
 
-    WT_ALL(weft_placements_parse(&p, 1, layout) == 1);
-    return weft_distribute_tensor(whole, mesh, &p, -1);
+    WT_EQ(weft_placements_on(p, mesh, layout), WEFT_OK);
+    return weft_distribute_tensor(whole, mesh, p, -1);
 }
 
 weft_tensor *given_shard(weft_tensor *whole, weft_mesh *mesh, const char *layout)

@@ -10,7 +10,8 @@
 
 #include "support/near.h"
 
-/** Every parameter has a gradient, and it is near that of `want`'s parameter. */
+/** Every parameter that is trained has a gradient, and it is near that of `want`'s parameter; one
+ * that is not has none in both. */
 #define WT_NEAR_GRADIENTS(got, want, tolerance)                                                    \
     wt_near_modules((got), (want), true, (tolerance), __FILE__, __LINE__)
 /** Every parameter is near `want`'s. */

@@ -56,6 +56,11 @@ struct wt_world wt_world_open_two_axes(void)
     return wt_world_open_mesh("dp=%d,tp=%d", dp, wt_ranks() / dp);
 }
 
+weft_mesh *wt_part(const struct wt_world *w, const char *axes)
+{
+    return wt_own(weft_mesh_sub(w->mesh, axes));
+}
+
 void wt_world_close(struct wt_world *w)
 {
     if (!wt_owns(w->own, w->place)) return; /* with one that was opened before it */

@@ -24,6 +24,8 @@ struct wt_world wt_world_open(void);
 struct wt_world wt_world_open_mesh(const char *format, ...) WEFT_PRINTF(1, 2);
 /** "dp=2,tp=.." of an even number of ranks, "dp=1,tp=.." of an odd one. */
 struct wt_world wt_world_open_two_axes(void);
+/** Some axes of the mesh, as a mesh that the case owns. */
+weft_mesh *wt_part(const struct wt_world *w, const char *axes);
 /** Close them, once what is owned since is released; no tensor may be left, on any rank. */
 void wt_world_close(struct wt_world *w);
 
