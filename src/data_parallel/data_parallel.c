@@ -127,7 +127,7 @@ static weft_status check_modules_not_replicas(weft_module *module)
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < count && status == WEFT_OK; i++)
-        if (modules[i]->parameter_views.view)
+        if (wf_module_view_hook(modules[i]))
             status = WF_FAIL(WEFT_ERR_STATE, "data parallel: module '%s' (%s) is a replica already",
                              modules[i]->path, modules[i]->kind->type);
     wf_free(modules);
@@ -299,10 +299,10 @@ static weft_status install_module_parameters(weft_module *m, struct wf_replicas 
     for (int i = 0; i < m->n_tensors; i++)
         wf_parameter_replace_tensor(&m->parameters[i],
                                     find_new_leaf(replica_setup, m->parameters[i].tensor));
-    m->parameter_views =
-        (struct wf_parameter_views){wf_replica_parameter_view, r, wf_replicas_release};
     r->refs++;
-    return WEFT_OK;
+    return wf_module_add_hook(m, (struct wf_hook){.view_parameter = wf_replica_parameter_view,
+                                                  .payload = r,
+                                                  .release = wf_replicas_release});
 }
 
 static weft_status install_tree_parameters(weft_module *module, struct wf_replicas *r,

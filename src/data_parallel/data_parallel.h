@@ -77,7 +77,7 @@ void wf_replicas_release(void *payload);
 /** "buffer" or "parameter", for messages. */
 const char *wf_replica_tensor_kind(bool buffer);
 
-/** The parameter view for a call of the module; function of wf_parameter_views. payload: struct
+/** The parameter view for a call of the module; wf_hook.view_parameter. payload: struct
  *  wf_replicas. */
 weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *payload);
 

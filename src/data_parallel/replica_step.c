@@ -14,11 +14,14 @@
 
 static struct wf_replicas *require_replica_module(const weft_module *module, const char *who)
 {
+    const struct wf_hook *hook;
+
     WF_NEED_PTR(module, WEFT_ERR_ARG, "%s: the module is NULL", who);
-    WF_NEED_PTR(module->parameter_views.view == wf_replica_parameter_view, WEFT_ERR_STATE,
+    hook = wf_module_view_hook(module);
+    WF_NEED_PTR(hook && hook->view_parameter == wf_replica_parameter_view, WEFT_ERR_STATE,
                 "%s: module '%s' (%s) is no replica: call weft_data_parallel", who, module->path,
                 module->kind->type);
-    return module->parameter_views.payload;
+    return hook->payload;
 }
 
 static weft_status loss_value(weft_tensor *loss, double *value)

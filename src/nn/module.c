@@ -49,10 +49,7 @@ static void free_module(weft_module *m)
 {
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     wf_parameters_truncate(m, 0, 0);
-    wf_hooks_truncate(&m->on_input, 0);
-    wf_hooks_truncate(&m->on_output, 0);
-    if (m->parameter_views.release) m->parameter_views.release(m->parameter_views.payload);
-    if (m->call_scope.release) m->call_scope.release(m->call_scope.payload);
+    wf_hooks_truncate(m, 0);
     if (m->kind->free) m->kind->free(m->payload);
     wf_module_path_release(m->path);
     wf_free(m->name);
@@ -149,7 +146,7 @@ static weft_status check_replacement_child(const weft_module *m, weft_module *ol
     WF_NEED(!child->parent && child != wf_module_root(old), WEFT_ERR_ARG,
             "replace child '%s': the new one is part of a tree already (as '%s')", old->path,
             child->path);
-    WF_NEED(!old->parameter_views.view, WEFT_ERR_STATE,
+    WF_NEED(!wf_module_view_hook(old), WEFT_ERR_STATE,
             "replace child '%s': it is a replica; replace it before weft_data_parallel", old->path);
     return WEFT_OK;
 }

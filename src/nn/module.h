@@ -30,36 +30,25 @@ struct wf_parameter {
     weft_tensor *rows; /* forward takes these indices of dim 0, in this order; NULL: all of it */
 };
 
-struct wf_hook {
-    weft_input_hook *input; /* one of the three */
-    weft_output_hook *output;
-    weft_outputs_hook *outputs;
-    void *payload;
-    void (*release)(void *payload);
-};
-
-struct wf_hooks {
-    struct wf_hook *items;
-    int count;
-};
-
 /**
- * Views that stand in the place of the module's own parameters during a call: for parameters that
- * have one layout between calls and another inside.
+ * All that others add to the calls of a module: functions that run around forward, in the order of
+ * a call. NULL: this hook leaves that as it is. `features` and `shard_ops` of a module are no
+ * hooks: the first describes the layer to styles, the second what a forward itself may ask for; a
+ * call runs neither.
  */
-struct wf_parameter_views {
-    /** A tensor of the open scope for m's own parameter or buffer of this index; NULL with an error
-     *  recorded. */
-    weft_tensor *(*view)(const weft_module *m, int index, void *payload); /* NULL: nothing is */
+struct wf_hook {
+    /** The scope in which calls run, instead of a plain one. One hook of a module has it; a later
+     *  one takes its place. */
+    weft_scope *(*open_scope)(void *payload);
+    /** What stands in the place of the module's own parameter or buffer of this index during a
+     *  call: a tensor of the open scope; NULL with an error recorded. One hook of a module has it.
+     */
+    weft_tensor *(*view_parameter)(const weft_module *m, int index, void *payload);
+    weft_input_hook *input;
+    weft_output_hook *output;   /* for modules of one output, instead of */
+    weft_outputs_hook *outputs; /* this one */
     void *payload;
-    void (*release)(void *payload);
-};
-
-/** The scope in which the module's calls run, instead of a plain one. */
-struct wf_call_scope {
-    weft_scope *(*open)(void *payload); /* NULL: weft_scope_open */
-    void *payload;
-    void (*release)(void *payload);
+    void (*release)(void *payload); /* NULL: nothing to do */
 };
 
 /**
@@ -100,9 +89,8 @@ struct weft_module {
     int n_children;
     struct wf_parameter *parameters; /* and buffers after them: */
     int n_parameters, n_tensors;     /* how many of the first, and of both */
-    struct wf_hooks on_input, on_output;
-    struct wf_parameter_views parameter_views;
-    struct wf_call_scope call_scope;
+    struct wf_hook *hooks;           /* in the order they were added, in which a call runs them */
+    int n_hooks;
     const struct wf_shard_ops *shard_ops; /* NULL: it is not spread */
     const struct wf_features *features;   /* NULL: no style can split it; part of the payload */
     bool training;
@@ -130,8 +118,19 @@ weft_module *wf_module_root(weft_module *m);
  */
 weft_status wf_check_no_outside_ties(weft_module *m, const char *who);
 
-/** Remove the hooks / the module's own parameters and buffers after the first `count`. */
-void wf_hooks_truncate(struct wf_hooks *hooks, int count);
+/**
+ * Add a hook to m, which releases its payload when it is freed.
+ *
+ * fails: WEFT_ERR_ARG without module or function, and for `output` on a module of several; the
+ *        payload is released then too
+ */
+weft_status wf_module_add_hook(weft_module *m, struct wf_hook hook);
+
+/** The hook of m that views its parameters, or NULL; valid until a hook is added. */
+const struct wf_hook *wf_module_view_hook(const weft_module *m);
+
+/** Remove the hooks / the module's own parameters and buffers after the first so many. */
+void wf_hooks_truncate(weft_module *m, int count);
 void wf_parameters_truncate(weft_module *m, int n_parameters, int n_buffers);
 
 /** Put every parameter of the tree on the meta device, to apply a plan without memory; a snapshot

@@ -1,5 +1,5 @@
-/* module_call.c: one call of a module: its call context, hooks, parameter views, forward, and the
- * outputs that outlive its scope. */
+/* module_call.c: one call of a module: its call context, hooks, forward, and the outputs that
+ * outlive its scope; and the list of hooks, which nothing else changes. */
 #include <string.h>
 
 #include "base/array_grow.h"
@@ -23,7 +23,30 @@ static weft_status check_module_inputs(const weft_module *m, weft_tensor *const 
     return WEFT_OK;
 }
 
-/* ---- parameter views ---- */
+/* ---- hooks in a call ---- */
+
+/* A module has none, one or two hooks: looking through them costs less than an index that is kept
+ * beside them. */
+static struct wf_hook *find_scope_hook(const weft_module *m)
+{
+    for (int i = 0; i < m->n_hooks; i++)
+        if (m->hooks[i].open_scope) return &m->hooks[i];
+    return NULL;
+}
+
+const struct wf_hook *wf_module_view_hook(const weft_module *m)
+{
+    for (int i = 0; i < m->n_hooks; i++)
+        if (m->hooks[i].view_parameter) return &m->hooks[i];
+    return NULL;
+}
+
+static weft_scope *open_call_scope(const weft_module *m)
+{
+    const struct wf_hook *hook = find_scope_hook(m);
+
+    return hook ? hook->open_scope(hook->payload) : weft_scope_open();
+}
 
 static void restore_own_parameters(weft_module *m)
 {
@@ -35,11 +58,11 @@ static void restore_own_parameters(weft_module *m)
     }
 }
 
-static weft_status install_parameter_views(weft_module *m)
+static weft_status install_parameter_views(weft_module *m, struct wf_hook hook)
 {
     for (int i = 0; i < m->n_tensors; i++) {
         struct wf_parameter *p = &m->parameters[i];
-        weft_tensor *view = m->parameter_views.view(m, i, m->parameter_views.payload);
+        weft_tensor *view = hook.view_parameter(m, i, hook.payload);
 
         if (!view) return weft_error_status();
         p->own = p->tensor;
@@ -84,25 +107,24 @@ static weft_status run_hooks_and_forward(weft_module *m, weft_tensor *const *inp
 
     WF_TRY(check_module_inputs(m, inputs, n));
     memcpy(in, inputs, (size_t)n * sizeof *in);
-    for (int i = 0; i < m->on_input.count; i++) {
-        struct wf_hook hook = m->on_input.items[i];
-
-        WF_TRY(hook.input(m, in, n, hook.payload));
-    }
+    /* A hook may add hooks, which moves the list: nothing of it is kept over a hook's call. */
+    for (int i = 0; i < m->n_hooks; i++)
+        if (m->hooks[i].input) WF_TRY(m->hooks[i].input(m, in, n, m->hooks[i].payload));
     WF_TRY(call_forward_function(m, in, n, outputs));
-    for (int i = 0; i < m->on_output.count; i++) {
-        struct wf_hook hook = m->on_output.items[i];
-
-        WF_TRY(run_output_hook(m, &hook, outputs));
-    }
+    for (int i = 0; i < m->n_hooks; i++)
+        if (m->hooks[i].output || m->hooks[i].outputs)
+            WF_TRY(run_output_hook(m, &m->hooks[i], outputs));
     return WEFT_OK;
 }
 
 static weft_status run_with_parameter_views(weft_module *m, weft_tensor *const *inputs, int n,
                                             weft_tensor **outputs)
 {
-    weft_status status = install_parameter_views(m);
+    const struct wf_hook *hook = wf_module_view_hook(m);
+    weft_status status;
 
+    if (!hook) return run_hooks_and_forward(m, inputs, n, outputs);
+    status = install_parameter_views(m, *hook);
     if (status == WEFT_OK) status = run_hooks_and_forward(m, inputs, n, outputs);
     restore_own_parameters(m);
     return status;
@@ -135,14 +157,11 @@ static weft_status check_output_count(const weft_module *m, int n_outputs)
 static weft_status call_module_in_scope(weft_module *m, weft_tensor *const *inputs, int n,
                                         weft_tensor **outputs, int n_outputs)
 {
-    weft_scope *scope =
-        m->call_scope.open ? m->call_scope.open(m->call_scope.payload) : weft_scope_open();
+    weft_scope *scope = open_call_scope(m);
     weft_tensor *made[WEFT_MODULE_OUTPUTS] = {0};
     weft_status status = check_output_count(m, n_outputs), closed;
 
-    if (status == WEFT_OK)
-        status = (m->parameter_views.view ? run_with_parameter_views
-                                          : run_hooks_and_forward)(m, inputs, n, made);
+    if (status == WEFT_OK) status = run_with_parameter_views(m, inputs, n, made);
     closed = weft_scope_return_n(scope, made, status == WEFT_OK ? n_outputs : 0);
     if (status == WEFT_OK) status = closed;
     for (int i = 0; i < n_outputs; i++) outputs[i] = status == WEFT_OK ? made[i] : NULL;
@@ -192,60 +211,72 @@ weft_tensor *weft_call(weft_module *m, weft_tensor *x) { return weft_call_n(m, &
 
 static weft_status check_module_hook(const weft_module *m, const struct wf_hook *hook)
 {
-    WF_NEED(m && (hook->input || hook->output || hook->outputs), WEFT_ERR_ARG,
-            "module hook: %s is NULL", m ? "the hook" : "the module");
+    WF_NEED(m && (hook->open_scope || hook->view_parameter || hook->input || hook->output ||
+                  hook->outputs),
+            WEFT_ERR_ARG, "module hook: %s is NULL", m ? "the hook" : "the module");
     WF_NEED(!hook->output || wf_module_output_count(m) == 1, WEFT_ERR_ARG,
             "module hook: '%s' (%s) gives %d outputs: weft_module_on_outputs takes a hook for all "
             "of them",
             m->path, m->kind->type, wf_module_output_count(m));
+    WF_ASSERT(!hook->view_parameter || !wf_module_view_hook(m));
     return WEFT_OK;
 }
 
-static weft_status add_module_hook(weft_module *m, struct wf_hooks *hooks, struct wf_hook hook)
+static void release_hook(const struct wf_hook *hook)
+{
+    if (hook->release) hook->release(hook->payload);
+}
+
+weft_status wf_module_add_hook(weft_module *m, struct wf_hook hook)
 {
     weft_status status = check_module_hook(m, &hook);
+    struct wf_hook *replaced = NULL;
 
     if (status != WEFT_OK) {
-        if (hook.release) hook.release(hook.payload);
+        release_hook(&hook);
         return status;
     }
-    hooks->items = wf_array_grow(hooks->items, hooks->count, sizeof *hooks->items);
-    hooks->items[hooks->count++] = hook;
+    if (hook.open_scope) replaced = find_scope_hook(m);
+    if (replaced) {
+        release_hook(replaced);
+        *replaced = hook;
+        return WEFT_OK;
+    }
+    m->hooks = wf_array_grow(m->hooks, m->n_hooks, sizeof *m->hooks);
+    m->hooks[m->n_hooks++] = hook;
     return WEFT_OK;
 }
 
 weft_status weft_module_on_input(weft_module *m, weft_input_hook *hook, void *payload,
                                  void (*release)(void *payload))
 {
-    return add_module_hook(m, m ? &m->on_input : NULL,
-                           (struct wf_hook){.input = hook, .payload = payload, .release = release});
+    return wf_module_add_hook(
+        m, (struct wf_hook){.input = hook, .payload = payload, .release = release});
 }
 
 weft_status weft_module_on_output(weft_module *m, weft_output_hook *hook, void *payload,
                                   void (*release)(void *payload))
 {
-    return add_module_hook(
-        m, m ? &m->on_output : NULL,
-        (struct wf_hook){.output = hook, .payload = payload, .release = release});
+    return wf_module_add_hook(
+        m, (struct wf_hook){.output = hook, .payload = payload, .release = release});
 }
 
 weft_status weft_module_on_outputs(weft_module *m, weft_outputs_hook *hook, void *payload,
                                    void (*release)(void *payload))
 {
-    return add_module_hook(
-        m, m ? &m->on_output : NULL,
-        (struct wf_hook){.outputs = hook, .payload = payload, .release = release});
+    return wf_module_add_hook(
+        m, (struct wf_hook){.outputs = hook, .payload = payload, .release = release});
 }
 
-void wf_hooks_truncate(struct wf_hooks *hooks, int count)
+void wf_hooks_truncate(weft_module *m, int count)
 {
-    while (hooks->count > count) {
-        struct wf_hook hook = hooks->items[--hooks->count];
+    while (m->n_hooks > count) {
+        struct wf_hook hook = m->hooks[--m->n_hooks];
 
-        if (hook.release) hook.release(hook.payload);
+        release_hook(&hook);
     }
     if (count == 0) {
-        wf_free(hooks->items);
-        hooks->items = NULL;
+        wf_free(m->hooks);
+        m->hooks = NULL;
     }
 }

@@ -1,6 +1,6 @@
 /*
  * distribute_module.c: the general way to distribute a module: shard what `partition` wants
- * sharded, replicate the rest, and put two hooks on the module.
+ * sharded, replicate the rest, and put a hook on the module.
  */
 #include <weft/autograd.h>
 
@@ -9,18 +9,15 @@
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 
-/* What both hooks need; lives as long as one of them. */
 struct hook_payload {
     struct wf_module_distribution how;
     weft_mesh *mesh;
-    int refs;
 };
 
 static void release_hook_payload(void *payload)
 {
     struct hook_payload *h = payload;
 
-    if (--h->refs) return;
     if (h->how.release) h->how.release(h->how.payload);
     weft_mesh_release(h->mesh);
     wf_free(h);
@@ -47,17 +44,18 @@ static weft_status outputs_hook(weft_module *m, weft_tensor **outputs, int n, vo
     return h->how.outputs(m, outputs, n, h->mesh, h->how.payload);
 }
 
-static weft_status install_module_hooks(weft_module *m, struct hook_payload *h)
+/* Takes over the payload. */
+static weft_status install_module_hook(weft_module *m, struct hook_payload *h)
 {
     bool one = h->how.output && (wf_module_output_count(m) == 1 || !h->how.outputs);
+    struct wf_hook hook = {.input = h->how.input ? input_hook : NULL,
+                           .output = one ? output_hook : NULL,
+                           .outputs = !one && h->how.outputs ? outputs_hook : NULL,
+                           .payload = h,
+                           .release = release_hook_payload};
 
-    if (h->how.input) {
-        h->refs++;
-        WF_TRY(weft_module_on_input(m, input_hook, h, release_hook_payload));
-    }
-    if (one || h->how.outputs) h->refs++;
-    if (one) return weft_module_on_output(m, output_hook, h, release_hook_payload);
-    if (h->how.outputs) return weft_module_on_outputs(m, outputs_hook, h, release_hook_payload);
+    if (hook.input || hook.output || hook.outputs) return wf_module_add_hook(m, hook);
+    release_hook_payload(h);
     return WEFT_OK;
 }
 
@@ -125,13 +123,15 @@ weft_status wf_distribute_module_with(weft_module *m, weft_mesh *mesh,
     struct hook_payload *h = WF_NEW(struct hook_payload);
     weft_status status;
 
-    *h = (struct hook_payload){.how = *how, .mesh = weft_mesh_retain(mesh), .refs = 1};
+    *h = (struct hook_payload){.how = *how, .mesh = weft_mesh_retain(mesh)};
     status = how->hooks_only ? WEFT_OK : partition_all_modules(m, mesh, how);
     if (status == WEFT_OK) status = wf_module_snapshot_restore_ties(snapshot);
-    if (status == WEFT_OK) status = install_module_hooks(m, h);
+    if (status == WEFT_OK)
+        status = install_module_hook(m, h);
+    else
+        release_hook_payload(h);
     if (status == WEFT_OK && !how->hooks_only) m->distributed = true;
     wf_module_snapshot_end(snapshot, status != WEFT_OK);
-    release_hook_payload(h);
     return status;
 }
 

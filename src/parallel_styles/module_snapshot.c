@@ -8,7 +8,7 @@
 struct state {
     weft_module *module;
     weft_tensor **tensors; /* one reference each: parameters, buffers, then their rows */
-    int n_tensors, n_parameters, n_on_input, n_on_output;
+    int n_tensors, n_parameters, n_hooks;
     const struct wf_shard_ops *shard_ops;
     bool wide, wide_gradient, distributed;
 };
@@ -24,8 +24,7 @@ static struct state save_module_state(weft_module *m)
     struct state s = {.module = m,
                       .n_tensors = m->n_tensors,
                       .n_parameters = m->n_parameters,
-                      .n_on_input = m->on_input.count,
-                      .n_on_output = m->on_output.count,
+                      .n_hooks = m->n_hooks,
                       .shard_ops = m->shard_ops,
                       .wide = m->wide,
                       .wide_gradient = m->wide_gradient,
@@ -148,8 +147,7 @@ static void restore_module_state(struct state *s)
         p->rows = s->tensors[s->n_tensors + i];
         s->tensors[s->n_tensors + i] = rows;
     }
-    wf_hooks_truncate(&s->module->on_input, s->n_on_input);
-    wf_hooks_truncate(&s->module->on_output, s->n_on_output);
+    wf_hooks_truncate(s->module, s->n_hooks);
     s->module->shard_ops = s->shard_ops;
     s->module->wide = s->wide;
     s->module->wide_gradient = s->wide_gradient;

@@ -5,6 +5,8 @@
 #include <weft/weft.h>
 
 #include "base/call_context.h"
+#include "base/error.h"
+#include "nn/module.h"
 #include "support/mpi_check.h"
 #include "support/near.h"
 #include "support/owned.h"
@@ -158,7 +160,7 @@ WT_TEST(call__errors_name_the_path_and_the_place_is_restored)
 /* ---- hooks ---- */
 
 struct seen {
-    int inputs, outputs, released;
+    int inputs, outputs, scopes, released;
 };
 
 static weft_status double_input(weft_module *m, weft_tensor **inputs, int n, void *payload)
@@ -198,6 +200,64 @@ WT_TEST(hooks__change_inputs_and_outputs_and_are_released)
     WT_EQ(seen.released, 1);
     weft_module_release(m);
     WT_EQ(seen.released, 3);
+}
+
+static weft_scope *open_counted_scope(void *payload)
+{
+    ((struct seen *)payload)->scopes++;
+    return weft_scope_open();
+}
+
+static weft_status add_more_hooks(weft_module *m, weft_tensor **inputs, int n, void *payload)
+{
+    (void)inputs;
+    (void)n;
+    for (int i = 0; i < 8; i++) WF_TRY(weft_module_on_output(m, negate_output, payload, NULL));
+    return WEFT_OK;
+}
+
+WT_TEST(hooks__are_one_record_each_and_one_opens_the_scope)
+{
+    struct seen first = {0}, second = {0}, all = {0};
+    weft_module *m = weft_module_new(&one, NULL);
+
+    WT_EQ(wf_module_add_hook(m, (struct wf_hook){.open_scope = open_counted_scope,
+                                                 .payload = &first,
+                                                 .release = count_release}),
+          WEFT_OK);
+    WT_EQ(wf_module_add_hook(m, (struct wf_hook){.input = double_input,
+                                                 .output = negate_output,
+                                                 .payload = &all,
+                                                 .release = count_release}),
+          WEFT_OK);
+    WT_EQ(wf_module_add_hook(m, (struct wf_hook){.open_scope = open_counted_scope,
+                                                 .payload = &second,
+                                                 .release = count_release}),
+          WEFT_OK);
+    WT_EQ(m->n_hooks, 2);
+    WT_EQ(first.released, 1);
+    WT_ALL(weft_item(weft_call(m, number(5))) == -11);
+    WT_EQ(first.scopes, 0);
+    WT_EQ(second.scopes, 1);
+    WT_ALL(wf_module_view_hook(m) == NULL);
+    wf_hooks_truncate(m, 1);
+    WT_EQ(all.released, 1);
+    WT_ALL(weft_item(weft_call(m, number(5))) == 6);
+    weft_module_release(m);
+    WT_EQ(second.released, 1);
+}
+
+WT_TEST(hooks__may_add_hooks)
+{
+    struct seen seen = {0};
+    weft_module *m = weft_module_new(&one, NULL);
+
+    WT_EQ(weft_module_on_input(m, add_more_hooks, &seen, NULL), WEFT_OK);
+    WT_EQ(weft_module_on_input(m, double_input, &seen, NULL), WEFT_OK);
+    WT_ALL(weft_item(weft_call(m, number(5))) == 11);
+    WT_EQ(seen.inputs, 1);
+    WT_EQ(seen.outputs, 8);
+    weft_module_release(m);
 }
 
 /* Backward may come when the module is gone; the next one may lie where that was. */
