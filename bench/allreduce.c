@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "support/bench.h"

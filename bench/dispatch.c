@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "mesh/mesh.h"
 #include "support/bench.h"

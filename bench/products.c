@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "kernels/cpu/products/gemm.h"
 #include "support/bench.h"
 

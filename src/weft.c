@@ -4,7 +4,7 @@
 #include "autograd/tape.h"
 #include "base/call_context.h"
 #include "base/error.h"
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 #include "device/pool.h"
 #include "dtensor/convert/init.h"

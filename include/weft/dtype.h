@@ -1,5 +1,5 @@
-/* dtype.h: element types. One table in src/base/dtype.c holds size, name and conversions. What is
- * none has size 0, the name "unknown", and is no float. */
+/* dtype.h: element types. One table in src/base/elements/dtype.c holds size, name and conversions.
+ * What is none has size 0, the name "unknown", and is no float. */
 #pragma once
 
 #include <stdbool.h>

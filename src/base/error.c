@@ -6,7 +6,7 @@
 
 #include "base/call_context.h"
 #include "base/log.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 enum { MESSAGE_BYTES = 1024, CAUSE_BYTES = 940 }; /* the rest: where in the source */
 

@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
-#include "base/knob.h"
 #include "base/observers.h"
+#include "base/settings/knob.h"
 #include "base/sys.h"
 #include "comm/backend.h"
 

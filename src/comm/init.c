@@ -6,9 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "comm/shm/shm_backend.h"
 
 static pid_t process;                                /* a rank of mpiexec; 0: none, or it ends */

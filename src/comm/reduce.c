@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/knob.h"
+#include "base/elements/dtype.h"
+#include "base/settings/knob.h"
 
 enum {
     BLOCK_BYTES = 4096, /* of the type in which terms are combined */

@@ -8,7 +8,7 @@
  */
 #include "base/array_grow.h"
 #include "base/call_context.h"
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "tensor/tensor.h"

@@ -5,7 +5,7 @@
  * A copy from the first replica is a sum of its numbers and of zeros from the others. Every dtype's
  * elements are f64 numbers exactly, but for i64, which take two: the upper half and the lower one.
  */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "mesh/mesh.h"

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "data_parallel/data_parallel.h"
 #include "dtensor/collectives/reduce_gradients.h"

@@ -2,7 +2,7 @@
  * initial_weights_sync.c: makes replicas start with equal values: compares hashes of all parameters
  * in one message, or copies the first replica's.
  */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"

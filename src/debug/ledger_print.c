@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "debug/ledger.h"
 
 const char *wf_phase_name(enum wf_phase phase)

@@ -2,7 +2,7 @@
 #include <weft/extend/debug.h>
 
 #include "base/error.h"
-#include "base/knob.h"
+#include "base/settings/knob.h"
 
 void weft_print_knobs(FILE *out)
 {

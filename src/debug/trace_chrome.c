@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_writer.h"
 #include "base/mem.h"
 #include "base/observers.h"
+#include "base/text/json_writer.h"
 #include "comm/comm.h"
 #include "debug/ledger.h"
 #include "debug/trace.h"

@@ -6,8 +6,8 @@
 
 #include <sys/mman.h>
 
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 

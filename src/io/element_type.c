@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 enum { BLOCK = 256 };
 

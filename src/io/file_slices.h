@@ -12,7 +12,7 @@
 
 #include <weft/tensor.h>
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 #include "placement/shard_overlap.h"
 
 /** A box (or product of runs) of a tensor as a file has it. Strides are in elements. */

@@ -13,10 +13,10 @@
 
 #include "base/array_grow.h"
 #include "base/error.h"
-#include "base/json_writer.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text/json_writer.h"
 #include "io/element_type.h"
 #include "io/weights/weights.h"
 

@@ -7,7 +7,7 @@
 #include "base/array_grow.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "io/element_type.h"
 #include "io/json/json_reader.h"
 

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 #include "kernels/op_attrs.h"
 #include <weft/error.h>
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 /** The loops; s0, s1, s2 are states, and d = sign g + decay w in all of them. */
 enum wf_optimizer_kind {

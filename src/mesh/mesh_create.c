@@ -10,8 +10,8 @@
 #include <weft/mesh.h>
 
 #include "base/error.h"
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "base/upcalls.h"
 #include "comm/comm.h"
 #include "mesh/mesh_internal.h"

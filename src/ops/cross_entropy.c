@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 #include "optim/optim.h"
 
 /* ---- one setting ---- */

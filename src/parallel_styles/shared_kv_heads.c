@@ -10,7 +10,7 @@
  * values that they use, and its gradient is a partial sum.
  */
 #include "base/error.h"
-#include "base/gcd.h"
+#include "base/int_math.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 #include "parallel_styles/style.h"
 
 struct found {

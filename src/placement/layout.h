@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 #include "placement/shard.h"
 
 /**

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elements/numel.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/numel.h"
 #include "placement/layout.h"
 
 /* ---- making ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/gcd.h"
+#include "base/int_math.h"
 #include "placement/layout.h"
 
 /* ---- making ---- */

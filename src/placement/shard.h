@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 #include <weft/placement.h>
 
 /* `count` times `size` elements, the first at `start`, then every `step`; of what the cut before

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/strided_copy.h"
+#include "base/elements/strided_copy.h"
 #include "placement/shard.h"
 
 /* `count` times `size` elements: where they begin, and how far apart the repetitions lie. */

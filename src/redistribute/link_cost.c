@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 
 struct link_entry {
     struct link_entry *next;

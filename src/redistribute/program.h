@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base/strided_copy.h"
+#include "base/elements/strided_copy.h"
 #include "redistribute/redistribute.h"
 #include <weft/types.h>
 

@@ -2,7 +2,7 @@
  * simulate.c: walks through a plan's actions without elements: blocks are only
  * counted, collectives only announced. What would run is in run.c.
  */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "comm/comm.h"
 #include "mesh/mesh.h"
 #include "redistribute/program.h"

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "mesh/mesh.h"
 #include "redistribute/program_build.h"

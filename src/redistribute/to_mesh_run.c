@@ -1,6 +1,6 @@
 /* to_mesh_run.c: carries out the exchange between two meshes, or says what it would
  * be. */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"

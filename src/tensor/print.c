@@ -1,5 +1,5 @@
 /* print.c: tensors as text. */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
 

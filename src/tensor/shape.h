@@ -5,7 +5,7 @@
 
 #include <weft/tensor.h>
 
-#include "base/numel.h"
+#include "base/elements/numel.h"
 
 /** fails: WEFT_ERR_DTYPE, WEFT_ERR_SHAPE for what no new tensor can have */
 weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape);

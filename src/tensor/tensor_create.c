@@ -1,7 +1,7 @@
 /* tensor_create.c: plain tensors from sizes and data. */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"

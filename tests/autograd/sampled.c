@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 void wt_sampled_open(struct wt_sampled *s, const struct wt_op_case *sample)
 {

@@ -1,5 +1,5 @@
 /* test_pattern.c: the dialect of patterns over paths. */
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 #include "support/mpi_check.h"
 
 WT_UNIT(pattern__matches_whole_paths)

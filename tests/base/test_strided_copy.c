@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strided_copy.h"
+#include "base/elements/strided_copy.h"
 #include "support/mpi_check.h"
 
 enum { ROOM = 1 << 16 };

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 
 enum { COUNT = 1 << 20, TIMES = 4 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 #include "device/pool.h"
 

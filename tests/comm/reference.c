@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 static uint64_t scramble(uint64_t x)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 #include "support/mpi_check.h"
 #include "support/stderr_text.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "comm/comm.h"
 #include "comm_cases.h"
 #include "device/pool.h"

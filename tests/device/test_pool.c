@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "device/pool.h"
 #include "support/mpi_check.h"
 #include <weft/error.h>

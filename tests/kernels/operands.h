@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/knob.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "kernels/kernels.h"
 #include "support/mpi_check.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "dtensor/dispatch/choose_placements.h"
 #include "mesh/mesh.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "support/worlds.h"
 
 enum { ROWS = 5, COLUMNS = 2 };

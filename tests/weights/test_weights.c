@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "support/scratch.h"
 #include "support/worlds.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "base/sys.h"
 
 const char *wf_mpi_error_text(int code, const char *call)

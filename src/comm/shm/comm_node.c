@@ -5,9 +5,9 @@
  */
 #include "comm/shm/comm_node.h"
 
-#include "base/knob.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "device/pool.h"
 
 enum { WINDOW_BYTES = 16 << 20 };

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "base/elements/numel.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/numel.h"
 #include "dtensor/collectives/collective_call.h"
 #include "dtensor/local_map/local_region.h"
 #include "mesh/mesh.h"

@@ -12,7 +12,7 @@
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"

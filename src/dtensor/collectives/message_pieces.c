@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 #include "base/mem.h"
-#include "base/strided_copy.h"
 
 int64_t wf_message_pieces_total_size(const struct wf_message_pieces *p, int ways)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "dtensor/convert/replica_check.h"
 #include "dtensor/dispatch/redistribute_op.h"

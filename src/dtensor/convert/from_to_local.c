@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "dtensor/convert/check_local_shards.h"
 #include "dtensor/dispatch/grad_types.h"

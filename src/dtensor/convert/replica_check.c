@@ -2,7 +2,7 @@
  */
 #include "dtensor/convert/replica_check.h"
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/hash.h"
 #include "comm/comm.h"
 #include "mesh/mesh.h"

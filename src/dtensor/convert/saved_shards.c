@@ -9,7 +9,7 @@
 #include <weft/ops.h>
 
 #include "autograd/tape.h"
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 
 /* The axis of the tensor's own mesh that is this axis of `mesh`; -1: there is none. */

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 #include "base/error.h"
-#include "base/strided_copy.h"
 
 /* Types of plain tensors say nothing about bytes. */
 static bool same_elements(const struct wf_layout *a, const struct wf_layout *b)

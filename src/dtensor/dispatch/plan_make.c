@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "dtensor/dispatch/choose_placements.h"

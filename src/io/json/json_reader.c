@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "io/name_set.h"
 
 enum { NUMBER_TEXT = 400 };

@@ -8,7 +8,7 @@
 
 #include <weft/nn.h>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 struct wf_config_writer {
     struct wf_json_writer json; /* of the outermost object, or one in it */

@@ -1,7 +1,7 @@
 /* weight_forms.c: merged dims and transposed matrices, as strides. */
 #include "io/weights/weight_forms.h"
 
-#include "base/numel.h"
+#include "base/elements/numel.h"
 
 static int64_t product_of_sizes(const int64_t *sizes, int from, int to)
 {

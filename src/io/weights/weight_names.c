@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 
 /* One name, `length` characters of a rule, with its stars filled in; with or without what stands in
  * brackets. */

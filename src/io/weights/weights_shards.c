@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/json_writer.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text/json_writer.h"
 #include "io/agree_on_status.h"
 #include "io/file_write.h"
 #include "io/weights/weights.h"

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "base/knob.h"
+#include "base/settings/knob.h"
 #include "kernels/cpu/products/amx_tiles.h"
 #include "kernels/cpu/products/gemm_dnnl.h"
 

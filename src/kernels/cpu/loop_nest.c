@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/strided_copy.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 
 struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, int ndim,
                                                const int64_t *shape)

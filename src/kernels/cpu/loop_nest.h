@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 
 enum { WF_MAX_OPERANDS = 5 };
 

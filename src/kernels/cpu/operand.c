@@ -1,10 +1,10 @@
 /* operand.c: when an operand is a matrix as it lies; copying is left to the copy kernel. */
 #include "kernels/cpu/operand.h"
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/strided_copy.h"
 #include "kernels/cpu/scratch.h"
 
 bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,

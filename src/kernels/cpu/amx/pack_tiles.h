@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 enum { LINES = 16, DEPTH = 32, TILE = LINES * DEPTH };
 

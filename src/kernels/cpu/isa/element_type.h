@@ -11,7 +11,7 @@
  */
 #include <limits.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "kernels/cpu/isa/vmath.h"
 
 #ifndef WF_TYPE_HELPERS

@@ -1,10 +1,10 @@
 /* copy.c: kernels that only move elements: copy, fill, cat. How is strided_copy.h's business. */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/strided_copy.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 
 static void run_copy(const struct wf_kernel_call *k, void *const *out, const void *const *in,

@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/strided_copy.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 
 struct slice {

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 
 static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"

@@ -1,5 +1,5 @@
 /* swiglu.c: y = silu(gate) up and its gradient, gate and up stacked in the dim before the last. */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"

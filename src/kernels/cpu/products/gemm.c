@@ -13,10 +13,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/knob.h"
+#include "base/elements/dtype.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "kernels/cpu/products/amx_tiles.h"
 #include "kernels/cpu/products/blocked_gemm.h"
 #include "kernels/cpu/products/gemm_dnnl.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/knob.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "kernels/cpu/products/amx_tiles.h"
 
 #define TRY(call)                                                                                  \

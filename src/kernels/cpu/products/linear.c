@@ -7,7 +7,7 @@
  *
  * Each is one product of two operands seen as matrices.
  */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"

@@ -6,7 +6,7 @@
  * A batch is a walk over its leading dims with one product each; a single b shared by the whole
  * batch makes one tall product of it.
  */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/loop_nest.h"

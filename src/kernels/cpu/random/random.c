@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/philox.h"
 #include <weft/generator.h>

@@ -4,7 +4,7 @@
  */
 #include "kernels/cpu/random/random_batch.h"
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "kernels/cpu/scratch.h"
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/strided_copy.h"
+#include "base/elements/strided_copy.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/random/random.h"
 #include "kernels/cpu/random/rng_index.h"

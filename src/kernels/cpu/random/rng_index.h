@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/tensor_desc.h"
+#include "base/elements/tensor_desc.h"
 
 /* A dim outside the runs: what each of its local indices adds to the global index. */
 struct wf_rng_index_dim {

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"

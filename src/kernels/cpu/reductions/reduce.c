@@ -6,7 +6,7 @@
  */
 #include "kernels/cpu/reductions/reduce.h"
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/elementwise.h"

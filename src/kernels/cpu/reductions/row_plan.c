@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 
 void wf_row_plan_make(struct wf_row_plan *p, const struct wf_kernel_call *k, int n_in, int dim)

@@ -1,5 +1,5 @@
 /* pattern.c: matching of dotted paths, by trying the shortest piece for each star first. */
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 
 #include <stddef.h>
 #include <string.h>

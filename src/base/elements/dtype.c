@@ -1,5 +1,5 @@
 /* dtype.c: sizes, names and conversions of element types. i64 beyond 2^53 loses bits in load(). */
-#include "base/dtype.h"
+#include "base/elements/dtype.h"
 
 #define LOAD_STORE(tag, type, narrow)                                                              \
     static double load_##tag(const void *element)                                                  \

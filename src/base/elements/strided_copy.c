@@ -3,7 +3,7 @@
  * copy is planned; runs are moved whole, short ones without a call; where one side runs along
  * another dim than the other, two loops are walked in tiles.
  */
-#include "base/strided_copy.h"
+#include "base/elements/strided_copy.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 struct wf_knobs {
 #define WF_KNOB(field, variable, standard, least, most, meaning) long field;
-#include "base/knobs.def"
+#include "base/settings/knobs.def"
 #undef WF_KNOB
 };
 

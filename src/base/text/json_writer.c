@@ -1,5 +1,5 @@
 /* json_writer.c: writes JSON to a stream. */
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 #include <float.h>
 #include <inttypes.h>

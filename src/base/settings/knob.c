@@ -1,5 +1,5 @@
 /* knob.c: reads and lists the environment variables of knobs.def. */
-#include "base/knob.h"
+#include "base/settings/knob.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 struct wf_knobs wf_knobs = {
 #define WF_KNOB(field, variable, standard, least, most, meaning) .field = (standard),
-#include "base/knobs.def"
+#include "base/settings/knobs.def"
 #undef WF_KNOB
 };
 
@@ -17,7 +17,7 @@ static const struct knob {
 } knobs[] = {
 #define WF_KNOB(field, variable, standard, least, most, meaning)                                   \
     {variable, meaning, standard, least, most, &wf_knobs.field},
-#include "base/knobs.def"
+#include "base/settings/knobs.def"
 #undef WF_KNOB
 };
 
