@@ -26,7 +26,7 @@ static weft_status make_llama(struct model *m, const struct options *o, const ch
     weft_status status = decoder_llama(&o->decoder, path, &config);
 
     if (status != WEFT_OK) return status;
-    /* Files fit either form; random weights of the two would differ. */
+    /* Files fit both; random weights of the two would differ. */
     config.by_heads = path && config.kv_heads && config.kv_heads < weft_world_size();
     m->vocab = config.vocab;
     m->module = weft_llama(config);

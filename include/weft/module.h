@@ -268,7 +268,7 @@ typedef weft_status weft_outputs_hook(weft_module *m, weft_tensor **outputs, int
 
 /**
  * Run `hook` before / after forward in every call; hooks run in the order they were added. The last
- * form is for any module, weft_module_on_output for those with one output.
+ * is for any module, weft_module_on_output for those with one output.
  *
  * ranks: any; local
  * gives: nothing; the module calls `release(payload)` (NULL: nothing to do) when it is freed

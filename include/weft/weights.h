@@ -181,7 +181,7 @@ WEFT_API weft_status weft_weights_reads_print(int64_t *bytes, weft_module *modul
                                               weft_weights *weights, const weft_weight_names *names,
                                               FILE *out);
 
-/** Write a module's parameters under those names and in that form. ranks, fails: as
+/** Write a module's parameters under those names, stored as their rules say. ranks, fails: as
  * weft_weights_write; WEFT_ERR_NOT_FOUND for a parameter without a rule */
 WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
                                        const weft_weight_names *names);

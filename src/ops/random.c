@@ -70,15 +70,15 @@ static weft_status fill_local_shard(enum wf_op op, weft_tensor *t, struct wf_op_
 static weft_status draw_in_place(enum wf_op op, weft_tensor *t, weft_generator *g,
                                  struct wf_op_args args)
 {
-    bool by_part;
+    bool by_shard;
 
     WF_TRY(check_fill_target(op, t));
     WF_NEED(!t->layout->partial, WEFT_ERR_LAYOUT,
             "%s: the terms of a partial sum would not add up to random numbers", wf_ops[op].name);
-    by_part = wf_random_is_local() && t->layout->mesh;
+    by_shard = wf_random_is_local() && t->layout->mesh;
     g = wf_generator_or_current(g);
     set_seed_and_draw(&args, g);
-    WF_TRY((by_part ? fill_local_shard : wf_fill_with_op)(op, t, args));
+    WF_TRY((by_shard ? fill_local_shard : wf_fill_with_op)(op, t, args));
     if (!is_outside_mesh(t->layout)) g->draw++;
     return WEFT_OK;
 }

@@ -120,7 +120,7 @@ weft_status wf_distribute_module_with(weft_module *m, weft_mesh *mesh,
  *  WEFT_ERR_ARG when one is missing, or what made it so */
 weft_status wf_check_module_and_mesh(const weft_module *module, weft_mesh **mesh, const char *who);
 
-/** Replace a plain parameter by its distributed form, as weft_distribute_tensor; whether it wants a
+/** Replace a plain parameter by a distributed one, as weft_distribute_tensor; whether it wants a
  *  gradient survives. */
 weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements, int source);

@@ -274,7 +274,7 @@ static void store(const char *path, weft_module *m, bool load)
 }
 
 /* A parameter is one entry however many ranks hold it; any mesh reads what another wrote; the
- * family's names are those of the packed form. */
+ * family's names are those of packed attention. */
 WT_TEST(heads__files_have_each_weight_once)
 {
     weft_mesh *mesh = wt_own(given_mesh());

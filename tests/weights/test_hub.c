@@ -185,8 +185,7 @@ static void are_grads(const struct model *m, const struct same_grad *pairs)
     }
 }
 
-/* Transposed and fused weights get their gradients in that form, too; tied ones that of both uses.
- */
+/* Transposed and fused weights get their gradients so, too; tied ones that of both uses. */
 WT_TEST_TIMES_IN_WORLD(gpt2__computes_what_transformers_computes, w, i, 2)
 {
     static const struct same_grad alike[] = {

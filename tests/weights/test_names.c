@@ -1,4 +1,4 @@
-/* test_names.c: models under the names and in the forms that Hugging Face's files have. */
+/* test_names.c: models under the names and with the shapes that Hugging Face's files have. */
 /* mpi: 2 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,9 +104,9 @@ WT_TEST_IN_WORLD(gpt2__fused_and_transposed_matrices_are_what_they_say, w)
     bool same = true;
 
     WT_EQ(
-        weft_weights_save(m, wt_scratch("forms.safetensors"), weft_weight_names_of_family("gpt2")),
+        weft_weights_save(m, wt_scratch("stored.safetensors"), weft_weight_names_of_family("gpt2")),
         WEFT_OK);
-    file = weft_weights_open(wt_scratch("forms.safetensors"));
+    file = weft_weights_open(wt_scratch("stored.safetensors"));
     ours = wt_values(weft_module_parameter(m, "blocks.1.attn.qkv.weight"));
     theirs =
         wt_values(weft_weights_read(file, "transformer.h.1.attn.c_attn.weight", 0, NULL, NULL));

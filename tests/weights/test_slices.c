@@ -69,7 +69,7 @@ static void same_element(const unsigned *bits, int64_t a, int64_t b)
 }
 
 /* Every pair of lists of runs of 8 elements, against a list of elements. */
-WT_UNIT(slices__runs_of_any_form_meet_where_both_have_elements)
+WT_UNIT(slices__runs_of_any_kind_meet_where_both_have_elements)
 {
     for (unsigned a = 0; a < 256; a++)
         for (unsigned b = 0; b < 256; b++) {

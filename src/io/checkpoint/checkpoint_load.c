@@ -1,7 +1,7 @@
 /*
  * checkpoint_load.c: every rank reads the manifest and the headers of all files, finds the saved
- * shards that overlap its own, and copies the overlap. What another form of a module saved under
- * other names is found by state_forms.c's table.
+ * shards that overlap its own, and copies the overlap. What attention saved under
+ * other names is found by head_rows.c's table.
  *
  * Each saved shard's checksum is verified by one rank, which reads the whole shard, whichever ranks
  * need it.
@@ -16,10 +16,10 @@
 #include "io/agree_on_status.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/coverage.h"
+#include "io/checkpoint/head_rows.h"
 #include "io/checkpoint/manifest.h"
 #include "io/checkpoint/shard_text.h"
 #include "io/checkpoint/state.h"
-#include "io/checkpoint/state_forms.h"
 #include "io/element_type.h"
 #include "io/name_index.h"
 #include "io/safetensors.h"
@@ -78,29 +78,29 @@ static const struct wf_name_index *name_index_of_item(const struct loading *l,
     return item->thing == WF_STATE_TENSOR ? &l->tensors : &l->values;
 }
 
-/* The next way to make an item from what the checkpoint has under other names or in another shape;
- * false: there is none. */
-static bool next_saved_form(const struct loading *l, struct wf_state_form *form,
-                            const struct wf_state_item *item)
+/* What else of the checkpoint an item can be made from, under other names or in another shape;
+ * false: nothing more. */
+static bool next_saved_sources(const struct loading *l, struct wf_head_sources *from,
+                               const struct wf_state_item *item)
 {
-    while (wf_state_form_next(form, item->name)) {
+    while (wf_head_sources_next(from, item->name)) {
         int there = 0;
 
-        while (there < form->n &&
-               wf_name_index_find(name_index_of_item(l, item), form->names[there]) >= 0)
+        while (there < from->n &&
+               wf_name_index_find(name_index_of_item(l, item), from->names[there]) >= 0)
             there++;
-        if (there == form->n) return true;
+        if (there == from->n) return true;
     }
     return false;
 }
 
 static bool is_item_saved(const struct loading *l, const struct wf_state_item *item)
 {
-    struct wf_state_form form = {0};
+    struct wf_head_sources from = {0};
     bool there = wf_name_index_find(name_index_of_item(l, item), item->name) >= 0;
 
-    if (!there) there = next_saved_form(l, &form, item);
-    wf_state_form_free(&form);
+    if (!there) there = next_saved_sources(l, &from, item);
+    wf_head_sources_free(&from);
     return there;
 }
 
@@ -131,34 +131,34 @@ static void add_item_source(struct loading *l, int64_t item, int64_t listed,
     l->last[listed] = l->n_sources++;
 }
 
-/* The sources of a form whose names are there; false when shapes do not go together. */
-static bool add_sources_of_form(struct loading *l, int64_t at, const struct wf_state_form *form)
+/* Whether the shapes of these sources, which are there, make the item; if so they are added. */
+static bool add_head_sources(struct loading *l, int64_t at, const struct wf_head_sources *from)
 {
     const struct wf_layout *layout = l->state->items[at].tensor->layout;
     struct wf_head_row_map maps[2];
     int64_t listed[2];
 
-    for (int i = 0; i < form->n; i++) {
+    for (int i = 0; i < from->n; i++) {
         const struct wf_manifest_tensor *saved;
 
-        listed[i] = wf_name_index_find(&l->tensors, form->names[i]);
+        listed[i] = wf_name_index_find(&l->tensors, from->names[i]);
         saved = &l->manifest.tensors[listed[i]];
-        if (!wf_head_row_map_init(&maps[i], form, i, layout->desc.ndim, layout->desc.global,
+        if (!wf_head_row_map_init(&maps[i], from, i, layout->desc.ndim, layout->desc.global,
                                   saved->ndim, saved->shape))
             return false;
     }
-    for (int i = 0; i < form->n; i++) add_item_source(l, at, listed[i], &maps[i]);
+    for (int i = 0; i < from->n; i++) add_item_source(l, at, listed[i], &maps[i]);
     return true;
 }
 
-/* The tensor of this name when it has the shape, else a form of it. `near`: what was there, but
- * does not fit. */
+/* The tensor of this name when it has the shape, else what it can be made from. `near`: what was
+ * there, but does not fit. */
 static bool find_item_sources(struct loading *l, int64_t at, int64_t *near)
 {
     const struct wf_state_item *item = &l->state->items[at];
     const struct wf_tensor_desc *desc = &item->tensor->layout->desc;
     const struct wf_head_row_map as_it_is = {0};
-    struct wf_state_form form = {0};
+    struct wf_head_sources from = {0};
     bool made = false;
 
     *near = wf_name_index_find(&l->tensors, item->name);
@@ -169,11 +169,11 @@ static bool find_item_sources(struct loading *l, int64_t at, int64_t *near)
                memcmp(listed->shape, desc->global, (size_t)desc->ndim * sizeof *desc->global) == 0;
         if (made) add_item_source(l, at, *near, &as_it_is);
     }
-    while (!made && next_saved_form(l, &form, item)) {
-        made = add_sources_of_form(l, at, &form);
-        if (*near < 0) *near = wf_name_index_find(&l->tensors, form.names[0]);
+    while (!made && next_saved_sources(l, &from, item)) {
+        made = add_head_sources(l, at, &from);
+        if (*near < 0) *near = wf_name_index_find(&l->tensors, from.names[0]);
     }
-    wf_state_form_free(&form);
+    wf_head_sources_free(&from);
     return made;
 }
 
@@ -193,7 +193,7 @@ static weft_status check_tensor_item(struct loading *l, int64_t at)
     WF_NEED(made, WEFT_ERR_SHAPE, "%s: '%s' is %s, not %s%s%s", l->path, listed->name,
             wf_shape_text(has, listed->ndim, listed->shape),
             wf_shape_text(wants, weft_ndim(item->tensor), item->tensor->layout->desc.global),
-            strcmp(listed->name, item->name) ? " nor another form of " : "",
+            strcmp(listed->name, item->name) ? " nor convertible to " : "",
             strcmp(listed->name, item->name) ? item->name : "");
     for (int64_t i = before; i < l->n_sources; i++) {
         listed = &l->manifest.tensors[l->sources[i].listed];
@@ -212,22 +212,22 @@ static const char *saved_value_text(const struct loading *l, const char *name)
     return at >= 0 ? l->manifest.values[at].text : NULL;
 }
 
-/* The text of this name, or one that all of a form's names have. */
+/* The text of this name, or one that all of its sources have. */
 static weft_status find_saved_value(const struct loading *l, const struct wf_state_item *item,
                                     const char **text)
 {
-    struct wf_state_form form = {0};
+    struct wf_head_sources from = {0};
     weft_status status = WEFT_OK;
 
     *text = saved_value_text(l, item->name);
-    if (*text || !next_saved_form(l, &form, item)) return WEFT_OK;
-    *text = saved_value_text(l, form.names[0]);
-    if (form.n > 1 && strcmp(*text, saved_value_text(l, form.names[1])) != 0)
+    if (*text || !next_saved_sources(l, &from, item)) return WEFT_OK;
+    *text = saved_value_text(l, from.names[0]);
+    if (from.n > 1 && strcmp(*text, saved_value_text(l, from.names[1])) != 0)
         status = WF_FAIL(WEFT_ERR_STATE,
                          "%s: '%s' (%.40s) and '%s' (%.40s) differ; '%s' is one thing for both",
-                         l->path, form.names[0], *text, form.names[1],
-                         saved_value_text(l, form.names[1]), item->name);
-    wf_state_form_free(&form);
+                         l->path, from.names[0], *text, from.names[1],
+                         saved_value_text(l, from.names[1]), item->name);
+    wf_head_sources_free(&from);
     return status;
 }
 

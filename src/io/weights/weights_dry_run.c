@@ -28,7 +28,8 @@ static void find_slices_to_read(struct reads *reads, const struct wf_weight_fill
     for (int d = 0; d < desc->ndim; d++) {
         struct wf_index_range whole = {0, desc->global[d]};
 
-        if (d == fill->join) whole = (struct wf_index_range){source->form.first, source->form.rows};
+        if (d == fill->join)
+            whole = (struct wf_index_range){source->rows.first, source->rows.count};
         wf_overlap_compute_ranges(&reads->both[d], local->runs[d], local->n_runs[d], &whole,
                                   whole.size > 0);
         reads->elements *= reads->both[d].total;

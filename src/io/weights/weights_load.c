@@ -21,8 +21,8 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
 
     wf_file_slice_of_whole(&piece, whole, item->entry->type, weft_ndim(fill->tensor),
                            fill->tensor->layout->desc.global);
-    whole[fill->join] = (struct wf_index_range){source->form.first, source->form.rows};
-    memcpy(piece.stride, source->form.stride, sizeof piece.stride);
+    whole[fill->join] = (struct wf_index_range){source->rows.first, source->rows.count};
+    memcpy(piece.stride, source->rows.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
     WF_NEED(wf_file_slice_read(fill->tensor, local, &piece), WEFT_ERR_DTYPE,
             "%s: tensor '%s': a number does not fit %s", item->info.file, item->info.name,
@@ -79,7 +79,7 @@ static void add_write_job(struct saving *saving, const char *name, weft_tensor *
     int ndim = weft_ndim(t), split = rule && rule->rows ? rule->rows : 1;
     const int64_t *shape = t->layout->desc.global;
     struct wf_weight_job *job;
-    struct wf_weight_form form;
+    struct wf_stored_rows stored;
 
     saving->jobs = wf_array_grow(saving->jobs, saving->count, sizeof *saving->jobs);
     job = &saving->jobs[saving->count++];
@@ -87,13 +87,13 @@ static void add_write_job(struct saving *saving, const char *name, weft_tensor *
     memcpy(job->shape, shape, sizeof job->shape);
     if (!rule || ndim == 0) return;
     if (split > ndim) split = ndim;
-    wf_weight_form_make(&form, job->shape, &job->ndim, rule->join, first, rows, ndim, shape, split,
-                        rule->transposed);
+    wf_stored_rows_make(&stored, job->shape, &job->ndim, rule->join, first, rows, ndim, shape,
+                        split, rule->transposed);
     job->join = rule->join;
     job->first = first;
     job->rows = rows;
     job->strided = true;
-    memcpy(job->stride, form.stride, sizeof job->stride);
+    memcpy(job->stride, stored.stride, sizeof job->stride);
 }
 
 /* Each name but the first has one index of the dim along which they are joined. */

@@ -99,17 +99,17 @@ static void match_shapes_and_dtypes(struct matching *matching, struct wf_weight_
     fill->join = rule ? rule->join : 0;
     for (int i = 0; i < fill->n_sources; i++) {
         const struct wf_weight *item = items[i];
-        struct wf_weight_form *form = &fill->sources[i].form;
+        struct wf_stored_rows *rows = &fill->sources[i].rows;
 
         fill->sources[i].item = item;
         matching->used[item - matching->weights->items] = true;
-        if (!wf_weight_form_match(form, fill->join, first, ndim, shape, rule && rule->transposed,
+        if (!wf_stored_rows_match(rows, fill->join, first, ndim, shape, rule && rule->transposed,
                                   item->info.ndim, item->info.shape) ||
             !wf_element_type_converts_to(item->entry->type, dtype)) {
             add_misfit(matching, fill, item);
             return;
         }
-        first += form->rows;
+        first += rows->count;
     }
     if (ndim > 0 && first != shape[fill->join])
         add_misfit(matching, fill, items[fill->n_sources - 1]);

@@ -1,7 +1,7 @@
 /* weights_map.h: a module's parameters, each with the tensors of a file that make it. */
 #pragma once
 
-#include "io/weights/weight_forms.h"
+#include "io/weights/stored_rows.h"
 #include "io/weights/weight_names.h"
 #include "io/weights/weights.h"
 
@@ -11,7 +11,7 @@ struct wf_weight_fill {
     int n_sources, join; /* joined along this dim */
     struct wf_weight_source {
         const struct wf_weight *item;
-        struct wf_weight_form form;
+        struct wf_stored_rows rows;
     } sources[WF_JOINED];
 };
 

@@ -1,5 +1,5 @@
-/* weight_forms.c: merged dims and transposed matrices, as strides. */
-#include "io/weights/weight_forms.h"
+/* stored_rows.c: merged dims and transposed matrices, as strides. */
+#include "io/weights/stored_rows.h"
 
 #include "base/elements/numel.h"
 
@@ -44,49 +44,49 @@ static int find_split_dim(const int64_t *shape, int ndim, int64_t out, int64_t i
     return -1;
 }
 
-bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, int ndim,
+bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first, int ndim,
                           const int64_t *shape, bool transposed, int file_ndim,
                           const int64_t *file_shape)
 {
     int64_t numel = wf_shape_numel(file_ndim, file_shape), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
     int split;
 
-    *form = (struct wf_weight_form){.first = first, .rows = 1};
+    *rows = (struct wf_stored_rows){.first = first, .count = 1};
     if (ndim == 0) return numel == 1 && first == 0;
     if (join >= ndim) return false;
     for (int d = 0; d < ndim; d++)
         if (d != join) others *= sizes[d] = shape[d];
     if (numel == 0) { /* without elements any strides will do */
-        form->rows = others ? 0 : shape[join] - first;
+        rows->count = others ? 0 : shape[join] - first;
         return true;
     }
     if (others == 0 || numel < 0 || numel % others != 0) return false;
-    form->rows = sizes[join] = numel / others;
-    if (form->rows > shape[join] - first) return false;
+    rows->count = sizes[join] = numel / others;
+    if (rows->count > shape[join] - first) return false;
     if (!transposed) {
-        fill_row_major_strides(form->stride, sizes, 0, ndim, 1);
+        fill_row_major_strides(rows->stride, sizes, 0, ndim, 1);
         return do_dims_merge_into(sizes, ndim, file_shape, file_ndim);
     }
     split = file_ndim == 2 ? find_split_dim(sizes, ndim, file_shape[1], file_shape[0]) : -1;
     if (split < 0) return false;
-    fill_row_major_strides(form->stride, sizes, 0, split, 1);
-    fill_row_major_strides(form->stride, sizes, split, ndim, file_shape[1]);
+    fill_row_major_strides(rows->stride, sizes, 0, split, 1);
+    fill_row_major_strides(rows->stride, sizes, split, ndim, file_shape[1]);
     return true;
 }
 
-void wf_weight_form_make(struct wf_weight_form *form, int64_t *file_shape, int *file_ndim, int join,
-                         int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+void wf_stored_rows_make(struct wf_stored_rows *rows, int64_t *file_shape, int *file_ndim, int join,
+                         int64_t first, int64_t count, int ndim, const int64_t *shape, int split,
                          bool transposed)
 {
     int64_t sizes[WEFT_MAX_DIMS] = {0}, out, in;
 
-    for (int d = 0; d < ndim; d++) sizes[d] = d == join ? rows : shape[d];
+    for (int d = 0; d < ndim; d++) sizes[d] = d == join ? count : shape[d];
     out = product_of_sizes(sizes, 0, split);
     in = product_of_sizes(sizes, split, ndim);
-    *form = (struct wf_weight_form){.first = first, .rows = rows};
+    *rows = (struct wf_stored_rows){.first = first, .count = count};
     *file_ndim = split < ndim ? 2 : 1;
     file_shape[0] = transposed ? in : out;
     file_shape[1] = transposed ? out : in;
-    fill_row_major_strides(form->stride, sizes, 0, split, transposed ? 1 : in);
-    fill_row_major_strides(form->stride, sizes, split, ndim, transposed ? out : 1);
+    fill_row_major_strides(rows->stride, sizes, 0, split, transposed ? 1 : in);
+    fill_row_major_strides(rows->stride, sizes, split, ndim, transposed ? out : 1);
 }

@@ -1,4 +1,5 @@
-/* weight_forms.h: how the elements of a parameter lie in a file that has it in another shape. */
+/* stored_rows.h: how the elements of a parameter lie in a file that has it transposed, split or in
+ * another shape. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,8 +9,8 @@
 #include "io/file_slices.h"
 
 /** Indices `first` .. of a parameter's dim `join`, as one tensor of a file has them. */
-struct wf_weight_form {
-    int64_t first, rows;
+struct wf_stored_rows {
+    int64_t first, count;
     int64_t stride[WEFT_MAX_DIMS]; /* in the file, per dim of the parameter */
 };
 
@@ -18,12 +19,12 @@ struct wf_weight_form {
  * parameter may be merged in it, and swapped as a whole where it is transposed.
  * gives: false when shapes do not fit
  */
-bool wf_weight_form_match(struct wf_weight_form *form, int join, int64_t first, int ndim,
+bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first, int ndim,
                           const int64_t *shape, bool transposed, int file_ndim,
                           const int64_t *file_shape);
 
-/** The strides and shape that a file gets for rows [first, first + rows): a matrix, the dims from
+/** The strides and shape that a file gets for rows [first, first + count): a matrix, the dims from
  *  `split` on being its second; a vector for a parameter of one dim. */
-void wf_weight_form_make(struct wf_weight_form *form, int64_t *file_shape, int *file_ndim, int join,
-                         int64_t first, int64_t rows, int ndim, const int64_t *shape, int split,
+void wf_stored_rows_make(struct wf_stored_rows *rows, int64_t *file_shape, int *file_ndim, int join,
+                         int64_t first, int64_t count, int ndim, const int64_t *shape, int split,
                          bool transposed);

@@ -1,10 +1,9 @@
 /*
- * state_forms.h: tensors of a checkpoint that another form of the same module has under another
- * name or in another shape.
+ * head_rows.h: attention that was saved packed and is loaded by heads, or the reverse.
  *
- * Attention has queries, keys and values in one parameter or, with `by_heads`, in two. A table
- * says which rows of a group of heads each of them has; what one form saved is read row by row into
- * the other, and so are an optimizer's states, which have a parameter's shape.
+ * Attention has queries, keys and values in one parameter (packed) or, with `by_heads`, in two. A
+ * table says which rows of a group of heads each of them has; what one of them saved is read row by
+ * row into the other, and so are an optimizer's states, which have a parameter's shape.
  */
 #pragma once
 
@@ -20,18 +19,17 @@ struct wf_head_rows {
     bool queries, shared;
 };
 
-/** A way to make something: from things of these names. Begin with {0}. */
-struct wf_state_form {
+/** The names of what a tensor or value can be made from. Begin with {0}. */
+struct wf_head_sources {
     const struct wf_heads_entry *entry; /* of the table */
     const struct wf_head_rows *wanted, *saved[2];
     char *names[2];
     int n, next;
 };
 
-/** The next way to make what has this name; false: there are no more, and nothing is to be freed.
- */
-bool wf_state_form_next(struct wf_state_form *form, const char *name);
-void wf_state_form_free(struct wf_state_form *form);
+/** The next sources of what has this name; false: there are no more, and nothing is to be freed. */
+bool wf_head_sources_next(struct wf_head_sources *sources, const char *name);
+void wf_head_sources_free(struct wf_head_sources *sources);
 
 /** From which rows of a saved tensor to which of the wanted one. */
 struct wf_head_row_map {
@@ -41,8 +39,8 @@ struct wf_head_row_map {
 };
 
 /** gives: false when a tensor of the one shape has no rows for one of the other */
-bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_form *form, int source,
-                          int ndim, const int64_t *shape, int saved_ndim,
+bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_head_sources *sources,
+                          int source, int ndim, const int64_t *shape, int saved_ndim,
                           const int64_t *saved_shape);
 
 /** wf_file_slice_read of a shard of the saved tensor: `piece` with the runs and strides of its

@@ -1,6 +1,6 @@
-/* state_forms.c: which rows of a group of heads each form of attention has in which parameter, and
- * copying them. */
-#include "io/checkpoint/state_forms.h"
+/* head_rows.c: which rows of a group of heads each parameter of attention has, packed or by heads,
+ * and copying them. */
+#include "io/checkpoint/head_rows.h"
 
 #include <string.h>
 
@@ -40,34 +40,35 @@ static const char *find_last_name_in_module_path(const char *name, const char *p
     return last;
 }
 
-static void add_form_source(struct wf_state_form *form, const struct wf_head_rows *rows,
+static void add_head_source(struct wf_head_sources *sources, const struct wf_head_rows *rows,
                             const char *name, const char *at)
 {
-    form->saved[form->n] = rows;
-    form->names[form->n++] =
-        wf_format("%.*s%s%s", (int)(at - name), name, rows->name, at + strlen(form->wanted->name));
+    sources->saved[sources->n] = rows;
+    sources->names[sources->n++] = wf_format("%.*s%s%s", (int)(at - name), name, rows->name,
+                                             at + strlen(sources->wanted->name));
 }
 
-void wf_state_form_free(struct wf_state_form *form)
+void wf_head_sources_free(struct wf_head_sources *sources)
 {
-    while (form->n) wf_free(form->names[--form->n]);
+    while (sources->n) wf_free(sources->names[--sources->n]);
 }
 
-bool wf_state_form_next(struct wf_state_form *form, const char *name)
+bool wf_head_sources_next(struct wf_head_sources *sources, const char *name)
 {
-    wf_state_form_free(form);
-    while (form->next < ENTRIES * WAYS) {
-        const struct wf_heads_entry *entry = &table[form->next / WAYS];
-        int way = form->next++ % WAYS; /* the packed one, or one of those apart */
+    wf_head_sources_free(sources);
+    while (sources->next < ENTRIES * WAYS) {
+        const struct wf_heads_entry *entry = &table[sources->next / WAYS];
+        int way = sources->next++ % WAYS; /* the packed one, or one of those apart */
         const char *at;
 
-        form->entry = entry;
-        form->wanted = way ? &entry->apart[way - 1] : &entry->packed;
-        at = form->wanted->name ? find_last_name_in_module_path(name, form->wanted->name) : NULL;
+        sources->entry = entry;
+        sources->wanted = way ? &entry->apart[way - 1] : &entry->packed;
+        at = sources->wanted->name ? find_last_name_in_module_path(name, sources->wanted->name)
+                                   : NULL;
         if (!at) continue;
-        if (way) add_form_source(form, &entry->packed, name, at);
+        if (way) add_head_source(sources, &entry->packed, name, at);
         for (int i = 0; !way && i < APART && entry->apart[i].name; i++)
-            add_form_source(form, &entry->apart[i], name, at);
+            add_head_source(sources, &entry->apart[i], name, at);
         return true;
     }
     return false;
@@ -90,18 +91,18 @@ static bool are_sizes_equal(const int64_t *a, const int64_t *b, int n)
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_state_form *form, int source,
-                          int ndim, const int64_t *shape, int saved_ndim,
+bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_head_sources *sources,
+                          int source, int ndim, const int64_t *shape, int saved_ndim,
                           const int64_t *saved_shape)
 {
-    const struct wf_head_rows *packed = &form->entry->packed, *apart = form->saved[source];
+    const struct wf_head_rows *packed = &sources->entry->packed, *apart = sources->saved[source];
     const int64_t *whole = shape, *other = saved_shape;
-    int at = form->entry->at, n_whole = ndim, n_other = saved_ndim, rest;
+    int at = sources->entry->at, n_whole = ndim, n_other = saved_ndim, rest;
     int64_t groups, rows;
 
-    *map = (struct wf_head_row_map){.to = form->wanted, .from = apart, .at = at};
-    if (form->wanted != packed) {
-        apart = form->wanted;
+    *map = (struct wf_head_row_map){.to = sources->wanted, .from = apart, .at = at};
+    if (sources->wanted != packed) {
+        apart = sources->wanted;
         whole = saved_shape;
         other = shape;
         n_whole = saved_ndim;

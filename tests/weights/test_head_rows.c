@@ -1,4 +1,4 @@
-/* test_forms.c: a checkpoint of attention with packed queries, keys and values is loaded by one
+/* test_head_rows.c: a checkpoint of attention with packed queries, keys and values is loaded by one
  * with `by_heads`, and back, bit by bit. */
 /* mpi: 2 4 */
 #include <stdio.h>
@@ -133,7 +133,7 @@ static bool has_the_rows(const struct model *by_heads, const struct model *packe
 }
 
 /* trial 4.6 */
-WT_TEST_IN_WORLD(forms__packed_and_by_heads_load_each_other, w)
+WT_TEST_IN_WORLD(head_rows__packed_and_by_heads_load_each_other, w)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
     int outer = wt_ranks() % 2 ? 1 : 2;
@@ -174,7 +174,7 @@ WT_TEST_IN_WORLD(forms__packed_and_by_heads_load_each_other, w)
 }
 
 /* trial 4.6 */
-WT_TEST_IN_WORLD(forms__what_cannot_be_one_is_refused_before_anything_is_changed, w)
+WT_TEST_IN_WORLD(head_rows__what_cannot_be_one_is_refused_before_anything_is_changed, w)
 {
     struct model b = open_model(w->mesh, llama(true, GROUPS, WEFT_F32, 1));
     struct model c = open_model(w->mesh, llama(false, GROUPS, WEFT_F32, 2));
@@ -190,7 +190,7 @@ WT_TEST_IN_WORLD(forms__what_cannot_be_one_is_refused_before_anything_is_changed
     WT_FAILED(WEFT_ERR_STATE, "'optim.blocks.1.attn.qkv.q_bias.updates' (int 2) and "
                               "'optim.blocks.1.attn.qkv.kv_bias.updates' (int 7) differ");
     WT_FAILS(weft_checkpoint_load(wt_scratch("differ"), other.state), WEFT_ERR_SHAPE,
-             "is [6,4,12], not [3,4,4,12] nor another form of "
+             "is [6,4,12], not [3,4,4,12] nor convertible to "
              "model.blocks.0.attn.qkv.weight");
     WT_ALL(same_tensors(&c, &as_made));
     WT_EQ(weft_optim_step_count(c.optim), 0);
@@ -201,7 +201,7 @@ WT_TEST_IN_WORLD(forms__what_cannot_be_one_is_refused_before_anything_is_changed
 }
 
 /* trial 4.6: [3,3,D,C] may be three groups of one head, or queries, keys and values of three */
-WT_TEST_IN_WORLD(forms__three_heads_that_share_nothing_are_not_taken_for_groups, w)
+WT_TEST_IN_WORLD(head_rows__three_heads_that_share_nothing_are_not_taken_for_groups, w)
 {
     weft_attention_config config = {.width = 12, .heads = 3};
     weft_module *packed = weft_attention_new(config), *apart;
@@ -218,4 +218,4 @@ WT_TEST_IN_WORLD(forms__three_heads_that_share_nothing_are_not_taken_for_groups,
     WT_RELEASE(weft_module_release, packed, apart);
 }
 
-int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "forms")); }
+int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "head_rows")); }
