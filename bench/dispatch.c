@@ -48,7 +48,7 @@ static weft_tensor *op_reshape(const struct fixture *f)
 {
     int64_t shape[] = {-1, 2, 4};
 
-    return weft_reshape(f->a, 3, shape);
+    return weft_reshape(f->a, shape, 3);
 }
 
 /* Not among the plain ones: an input that is cut first, a redistribution to nowhere, a tape. */
@@ -97,7 +97,7 @@ static weft_tensor *spread(const struct fixture *f, int64_t rows, weft_placement
         if (split) local[0] /= weft_mesh_axis_size(f->mesh, i);
     }
     if (!f->mesh && split) local[0] /= 2;
-    t = bench_need(weft_full(WEFT_F32, 2, local, 0.25));
+    t = bench_need(weft_full(WEFT_F32, local, 2, 0.25));
     return f->mesh ? bench_need(weft_from_local(t, f->mesh, placements, global)) : t;
 }
 
@@ -105,7 +105,7 @@ static weft_tensor *vector(const struct fixture *f)
 {
     int64_t shape[] = {COLS};
     weft_placement whole[WEFT_MAX_AXES] = {{0}};
-    weft_tensor *t = bench_need(weft_full(WEFT_F32, 1, shape, 0.25));
+    weft_tensor *t = bench_need(weft_full(WEFT_F32, shape, 1, 0.25));
 
     return f->mesh ? bench_need(weft_from_local(t, f->mesh, whole, shape)) : t;
 }
@@ -135,7 +135,7 @@ static weft_mesh *grid(int axes)
     static const int sizes[] = {2, 2, 2}, here[] = {0, 0, 0};
     static const char *const names[] = {"x", "y", "z"};
 
-    return bench_need(wf_mesh_new_fake(axes, sizes, here, names));
+    return bench_need(wf_mesh_new_fake(sizes, here, names, axes));
 }
 
 /* ---- time per call, kernels included ---- */

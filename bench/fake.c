@@ -88,7 +88,7 @@ static weft_tensor *tokens(weft_mesh *mesh)
 {
     weft_placement placements[3] = {weft_shard(0), weft_shard(1), weft_replicate()};
 
-    return weft_distribute_tensor(weft_empty(WEFT_I32, 2, (int64_t[]){BATCH, CONTEXT}), mesh,
+    return weft_distribute_tensor(weft_empty(WEFT_I32, (int64_t[]){BATCH, CONTEXT}, 2), mesh,
                                   placements, -1);
 }
 

@@ -51,7 +51,7 @@ static void write_token(struct writing *w, const int32_t *tokens, int64_t count)
 {
     weft_scope *scope = weft_scope_open();
     int64_t shape[] = {w->batch, count};
-    weft_tensor *logits_bv = weft_gpt_next(w->gpt, weft_from_data(WEFT_I32, 2, shape, tokens));
+    weft_tensor *logits_bv = weft_gpt_next(w->gpt, weft_from_data(WEFT_I32, shape, 2, tokens));
     weft_tensor *best = bench_need(weft_argmax(logits_bv, 1));
     const int64_t *index = weft_data(weft_to_local(best, NULL));
 

@@ -46,8 +46,8 @@ static void build(struct training *t, weft_mesh *mesh, int64_t tokens)
     bench_fill(weft_module_parameter(t->mlp, "down.bias"), 4, 0, 1.0f / 64, 0);
     WEFT_CHECK(weft_parallelize_module(t->mlp, mesh, plan));
     t->adam = bench_need(weft_adamw(t->mlp, (weft_adamw_config){.lr = 3e-4, .weight_decay = 0.01}));
-    t->x = bench_need(weft_empty(WEFT_F32, 2, shape));
-    t->target = bench_need(weft_empty(WEFT_F32, 2, shape));
+    t->x = bench_need(weft_empty(WEFT_F32, shape, 2));
+    t->target = bench_need(weft_empty(WEFT_F32, shape, 2));
     bench_fill(t->x, 5, 0, 1.7f, 0);
     bench_fill(t->target, 6, 0, 1, 0);
     bench_need(weft_set_requires_grad(t->x, true));

@@ -97,11 +97,11 @@ static weft_tensor *make_source(const struct pair *p, int64_t rows, int64_t colu
 
     weft_placements_parse(&from, 1, moves[p->move].from);
     if (weft_is_partial(from)) {
-        t = bench_need(weft_empty(WEFT_F32, 2, shape));
+        t = bench_need(weft_empty(WEFT_F32, shape, 2));
         weft_memory_count_as(t, WEFT_MEMORY_COMMUNICATION);
         t = weft_from_local(t, p->mesh, &from, shape);
     } else {
-        t = weft_distribute_tensor(bench_need(weft_empty(WEFT_F32, 2, shape)), p->mesh, &from, -1);
+        t = weft_distribute_tensor(bench_need(weft_empty(WEFT_F32, shape, 2)), p->mesh, &from, -1);
     }
     bench_fill(bench_need(t), 1, weft_local_offset(t, 0) * columns, 1, 0);
     return t;
@@ -174,7 +174,7 @@ static void measure_hit(void)
     weft_placement from[] = {weft_shard(0), weft_shard(1)},
                    to[] = {weft_shard(0), weft_replicate()};
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = bench_need(weft_full(WEFT_F32, 2, (int64_t[]){8, 8}, 1));
+    weft_tensor *t = bench_need(weft_full(WEFT_F32, (int64_t[]){8, 8}, 2, 1));
     struct wf_redistribute_attrs attrs = {.flattened_axes = 0};
     struct wf_op_args args = {.attr_words =
                                   WF_ATTR_WORDS(redistribute, placements, WF_PLACEMENT_WORDS * 2),
@@ -183,12 +183,12 @@ static void measure_hit(void)
 
     t = bench_need(weft_distribute_tensor(t, mesh, from, -1));
     wf_placements_to_words(attrs.placements, to, 2);
-    bench_need(wf_op_plan_lookup(WF_OP_redistribute, 1, &t, &args));
+    bench_need(wf_op_plan_lookup(WF_OP_redistribute, &t, 1, &args));
     for (int i = 0; i < MOST_ROUNDS; i++) {
         double start = bench_cpu_now();
 
         for (int c = 0; c < CALLS; c++)
-            bench_need(wf_op_plan_lookup(WF_OP_redistribute, 1, &t, &args));
+            bench_need(wf_op_plan_lookup(WF_OP_redistribute, &t, 1, &args));
         seconds[i] = (bench_cpu_now() - start) / CALLS;
     }
     bench_line(bench_median(seconds, MOST_ROUNDS) * 1e9, "ns", "redistribute.plan_hit_ns");
@@ -205,7 +205,7 @@ static void measure_plan(void)
     enum { LAYOUTS = sizeof texts / sizeof *texts };
     static const int sizes[] = {2, 4, 8}, origin[3];
     static const int64_t shape[] = {1024, 4096, 60};
-    weft_mesh *mesh = wf_mesh_new_fake(3, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(sizes, origin, NULL, 3);
     struct wf_layout *layouts[LAYOUTS];
     double seconds[MOST_ROUNDS], worst = 0;
 
@@ -213,7 +213,7 @@ static void measure_plan(void)
         weft_placement p[3];
 
         weft_placements_parse(p, 3, texts[i]);
-        layouts[i] = wf_layout_new(mesh, p, WEFT_F32, 3, shape, NULL);
+        layouts[i] = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 3);
     }
     for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
         struct wf_layout *from = layouts[i / LAYOUTS], *to = layouts[i % LAYOUTS];

@@ -127,8 +127,8 @@ static weft_status step(weft_module *m, weft_optim *optim, int number, double *l
         x[i] = sinf(0.7f * (float)i + (float)number);
         y[i / WIDTH * WIDTH + WIDTH - 1 - i % WIDTH] = x[i];
     }
-    out = weft_mse(weft_call(m, weft_from_data(WEFT_F32, 2, shape, x)),
-                   weft_from_data(WEFT_F32, 2, shape, y));
+    out = weft_mse(weft_call(m, weft_from_data(WEFT_F32, shape, 2, x)),
+                   weft_from_data(WEFT_F32, shape, 2, y));
     status = weft_backward(out);
     *loss = out ? weft_item(out) : NAN;
     weft_scope_close(scope);
@@ -155,7 +155,7 @@ static int compare(void *payload)
 {
     int self = weft_world_rank(), one = 1;
     weft_mesh *all = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
-    weft_mesh *alone = weft_mesh_from_ranks(WEFT_CPU, 1, &one, "tp", &self);
+    weft_mesh *alone = weft_mesh_from_ranks(WEFT_CPU, &one, 1, "tp", &self);
     double losses[STEPS], expected[STEPS], worst = 0;
     weft_status status = train(all, losses);
 

@@ -70,26 +70,26 @@ static weft_tensor *pool(const struct batch *b, weft_tensor *hidden)
 {
     const int tokens[] = {1}, features[] = {1};
     int64_t shape[] = {b->rows, b->width, 1};
-    weft_tensor *share = weft_full(WEFT_F32, 3, shape, 0), *mean;
+    weft_tensor *share = weft_full(WEFT_F32, shape, 3, 0), *mean;
     float *each = share ? weft_data(share) : NULL;
 
     for (int i = 0; each && i < b->rows; i++)
         for (int k = 0; k < b->lengths[i]; k++)
             each[(ptrdiff_t)i * b->width + k] = 1.0f / (float)b->lengths[i];
-    mean = weft_sum(weft_mul(hidden, share), 1, tokens, false);
-    return weft_mul(mean, weft_rsqrt(weft_sum(weft_square(mean), 1, features, true)));
+    mean = weft_sum(weft_mul(hidden, share), tokens, 1, false);
+    return weft_mul(mean, weft_rsqrt(weft_sum(weft_square(mean), features, 1, true)));
 }
 
 static weft_tensor *embed(struct embedder *e)
 {
     const struct batch *b = &e->batch;
     int64_t shape[] = {b->rows, b->width};
-    weft_tensor *mask = weft_empty(WEFT_BOOL, 2, shape), *in[2];
+    weft_tensor *mask = weft_empty(WEFT_BOOL, shape, 2), *in[2];
     unsigned char *seen = mask ? weft_data(mask) : NULL;
 
     for (int i = 0; seen && i < b->rows; i++)
         for (int k = 0; k < b->width; k++) seen[(ptrdiff_t)i * b->width + k] = k < b->lengths[i];
-    in[0] = weft_from_data(WEFT_I32, 2, shape, b->ids);
+    in[0] = weft_from_data(WEFT_I32, shape, 2, b->ids);
     in[1] = mask;
     return pool(b, weft_call_n(e->bert, in, 2));
 }
@@ -100,7 +100,7 @@ static weft_tensor *embed(struct embedder *e)
 static weft_status share(struct embedder *e, int32_t *numbers, int64_t count)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = weft_from_data(WEFT_I32, 1, &count, numbers);
+    weft_tensor *t = weft_from_data(WEFT_I32, &count, 1, numbers);
     weft_status status = t ? weft_mesh_broadcast(t, e->mesh, 0, 0) : weft_error_status();
     const int32_t *got = t ? weft_data(t) : NULL;
 
@@ -156,7 +156,7 @@ static void print_rows(const float *rows, int64_t count, int64_t width)
 /* For --similarity: below what there is. */
 static weft_status keep(struct embedder *e, weft_tensor *rows)
 {
-    weft_tensor *all = e->kept ? weft_cat(2, (weft_tensor *[]){e->kept, rows}, 0) : rows;
+    weft_tensor *all = e->kept ? weft_cat((weft_tensor *[]){e->kept, rows}, 2, 0) : rows;
 
     if (!all) return weft_error_status();
     weft_retain(all);

@@ -84,11 +84,11 @@ static weft_status take_prompts(struct writer *w)
 static weft_tensor *logits_of(struct writer *w, const int32_t *ids, int64_t n)
 {
     int64_t shape[] = {w->rows, n}, all[] = {w->rows, w->room};
-    weft_tensor *tokens = weft_from_data(WEFT_I32, 2, shape, ids);
+    weft_tensor *tokens = weft_from_data(WEFT_I32, shape, 2, ids);
 
     if (!w->shown) return weft_gpt_next(w->model.module, tokens);
     return weft_gpt_next_masked(w->model.module, tokens,
-                                weft_from_data(WEFT_BOOL, 2, all, w->shown));
+                                weft_from_data(WEFT_BOOL, all, 2, w->shown));
 }
 
 /* The tokens that follow n more of each sequence: `ids` [rows, n]. */

@@ -59,8 +59,8 @@ static weft_status backward(struct trainer *t, int number)
     int32_t in[DOCUMENTS * LENGTH], target[DOCUMENTS * LENGTH];
     int64_t rows = read_batch(t->mesh, number, in, target), shape[] = {rows, LENGTH};
     weft_scope *scope = weft_scope_open();
-    weft_tensor *x = weft_from_data(WEFT_I32, 2, shape, in);
-    weft_tensor *y = weft_from_data(WEFT_I32, 2, shape, target);
+    weft_tensor *x = weft_from_data(WEFT_I32, shape, 2, in);
+    weft_tensor *y = weft_from_data(WEFT_I32, shape, 2, target);
     weft_tensor *loss = weft_gpt_loss(t->gpt, x, y);
     weft_status status = weft_data_parallel_backward(t->gpt, loss, rows * LENGTH);
 

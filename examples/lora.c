@@ -90,8 +90,8 @@ static weft_status step(weft_module *gpt, weft_optim *optim, int number)
         tokens[i] = (number % 2 * 11 + i * 7) % VOCAB;
         targets[i] = (tokens[i] + 2) % VOCAB;
     }
-    loss = weft_gpt_loss(gpt, weft_from_data(WEFT_I32, 2, shape, tokens),
-                         weft_from_data(WEFT_I32, 2, shape, targets));
+    loss = weft_gpt_loss(gpt, weft_from_data(WEFT_I32, shape, 2, tokens),
+                         weft_from_data(WEFT_I32, shape, 2, targets));
     status = weft_backward(loss);
     if (status == WEFT_OK && weft_world_rank() == 0)
         printf("step %2d  loss %.6f\n", number, weft_item(loss));

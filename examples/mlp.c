@@ -20,7 +20,7 @@ static weft_tensor *input(int step)
     int64_t shape[] = {ROWS, IN};
 
     for (int i = 0; i < ROWS * IN; i++) x[i] = sinf(0.37f * (float)i + (float)(step % 10));
-    return weft_from_data(WEFT_F32, 2, shape, x);
+    return weft_from_data(WEFT_F32, shape, 2, x);
 }
 
 static weft_tensor *target(int step)
@@ -29,7 +29,7 @@ static weft_tensor *target(int step)
     int64_t shape[] = {ROWS, OUT};
 
     for (int i = 0; i < ROWS * OUT; i++) y[i] = cosf(0.37f * (float)i + (float)(step % 10));
-    return weft_from_data(WEFT_F32, 2, shape, y);
+    return weft_from_data(WEFT_F32, shape, 2, y);
 }
 
 int main(int argc, char **argv)

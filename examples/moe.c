@@ -54,7 +54,7 @@ static void make_token(int number, int i, float *x, float *y)
 static weft_tensor *spread(const struct trainer *t, const float *data)
 {
     const weft_placement rows = weft_shard(0);
-    weft_tensor *whole = weft_from_data(WEFT_F32, 2, (int64_t[]){TOKENS, WIDTH}, data);
+    weft_tensor *whole = weft_from_data(WEFT_F32, (int64_t[]){TOKENS, WIDTH}, 2, data);
 
     return weft_distribute_tensor(whole, t->mesh, &rows,
                                   -1); /* every rank has it: nothing is sent */

@@ -64,7 +64,7 @@ static weft_tensor *reorder(weft_tensor *rows, const int32_t *order)
 {
     int64_t n = weft_size(rows, 0);
 
-    return weft_embedding(rows, weft_from_data(WEFT_I32, 1, &n, order));
+    return weft_embedding(rows, weft_from_data(WEFT_I32, &n, 1, order));
 }
 
 /* The experts that this rank has, each on all tokens that came; of every token one counts. */
@@ -75,11 +75,11 @@ static weft_tensor *own_experts(weft_tensor *x, weft_tensor *best, weft_tensor *
     weft_tensor *sum = weft_mul_scalar(x, 0);
 
     for (int e = 0; e < weft_size(up, 0); e++) {
-        weft_tensor *is_it = weft_eq(best, weft_full(WEFT_F32, 0, NULL, first + e));
+        weft_tensor *is_it = weft_eq(best, weft_full(WEFT_F32, NULL, 0, first + e));
         weft_tensor *y = weft_relu(weft_matmul(x, weft_select(up, 0, e)));
 
         y = weft_matmul(y, weft_select(down, 0, e));
-        sum = weft_add(sum, weft_mul(y, weft_reshape(weft_cast(is_it, WEFT_F32), 2, column)));
+        sum = weft_add(sum, weft_mul(y, weft_reshape(weft_cast(is_it, WEFT_F32), column, 2)));
     }
     return sum;
 }
@@ -105,14 +105,14 @@ static weft_tensor *moe_forward(weft_module *m, weft_tensor *const *inputs, int 
     if (find_route(&r, best, ep) != WEFT_OK) return NULL;
     for (int e = 0; e < weft_mesh_coordinate(ep, 0); e++)
         first += weft_chunk_size(EXPERTS, weft_mesh_size(ep), e);
-    best = weft_reshape(weft_cast(best, WEFT_F32), 2, column);
+    best = weft_reshape(weft_cast(best, WEFT_F32), column, 2);
     there = weft_mesh_all_to_all_single(reorder(x, r.leaving), r.sent, r.come, ep, 0);
     wanted = weft_mesh_all_to_all_known(reorder(best, r.leaving), r.sent, r.come, ep, 0);
     if (!there || !wanted) return NULL;
-    wanted = weft_reshape(wanted, 1, (int64_t[]){weft_size(there, 0)});
+    wanted = weft_reshape(wanted, (int64_t[]){weft_size(there, 0)}, 1);
     there = own_experts(there, wanted, up, down, (int)first);
     there = weft_mesh_all_to_all_known(there, r.come, r.sent, ep, 0);
-    return weft_mul(reorder(there, r.back), weft_amax(share, 1, (int[]){-1}, true));
+    return weft_mul(reorder(there, r.back), weft_amax(share, (int[]){-1}, 1, true));
 }
 
 static const weft_module_class moe_class = {.type = "moe", .forward = moe_forward};
@@ -199,9 +199,9 @@ static weft_status backward(struct trainer *t, int number)
     int64_t rows = read_batch(t->mesh, number, x, target);
     weft_scope *scope = weft_scope_open();
     weft_tensor *logits =
-        weft_call(t->model, weft_from_data(WEFT_F32, 2, (int64_t[]){rows, WIDTH}, x));
+        weft_call(t->model, weft_from_data(WEFT_F32, (int64_t[]){rows, WIDTH}, 2, x));
     weft_tensor *loss =
-        weft_cross_entropy(logits, weft_from_data(WEFT_I32, 1, &rows, target), -100);
+        weft_cross_entropy(logits, weft_from_data(WEFT_I32, &rows, 1, target), -100);
     weft_status status = weft_data_parallel_backward(t->model, loss, rows);
 
     weft_scope_close(scope);

@@ -58,8 +58,8 @@ static weft_tensor *loss_of(struct trainer *t, enum part part, int64_t step, int
     int64_t shape[] = {t->rows, t->o->context};
 
     text_batch(&t->text, piece, t->tokens, t->targets);
-    return weft_gpt_loss(t->s.model, weft_from_data(WEFT_I32, 2, shape, t->tokens),
-                         weft_from_data(WEFT_I32, 2, shape, t->targets));
+    return weft_gpt_loss(t->s.model, weft_from_data(WEFT_I32, shape, 2, t->tokens),
+                         weft_from_data(WEFT_I32, shape, 2, t->targets));
 }
 
 static double learning_rate(const struct options *o, int64_t step)
@@ -199,7 +199,7 @@ static bool all_ranks(bool mine)
 {
     weft_mesh *world = weft_mesh_new(WEFT_CPU, "all=%d", weft_world_size());
     weft_scope *scope = weft_scope_open();
-    weft_tensor *flag = weft_full(WEFT_F64, 0, NULL, mine);
+    weft_tensor *flag = weft_full(WEFT_F64, NULL, 0, mine);
     bool all;
 
     flag = weft_mesh_all_reduce(flag, WEFT_MIN, world, 0);

@@ -74,8 +74,8 @@ static weft_status backward(struct trainer *t, int number)
     read_batch(&b, t, number);
     status = weft_data_parallel_backward(
         t->gpt,
-        weft_gpt_loss(t->gpt, weft_from_data(WEFT_I32, 2, (int64_t[]){b.rows, LENGTH}, b.in),
-                      weft_from_data(WEFT_I32, 2, (int64_t[]){b.rows, LENGTH}, b.target)),
+        weft_gpt_loss(t->gpt, weft_from_data(WEFT_I32, (int64_t[]){b.rows, LENGTH}, 2, b.in),
+                      weft_from_data(WEFT_I32, (int64_t[]){b.rows, LENGTH}, 2, b.target)),
         b.tokens);
     weft_scope_close(scope);
     return status;

@@ -49,7 +49,7 @@ static void meet(weft_mesh *mesh)
     weft_scope *scope = weft_scope_open();
 
     bench_need(
-        weft_full_tensor(weft_from_local(weft_full(WEFT_F32, 1, shape, 1), mesh, &sum, shape)));
+        weft_full_tensor(weft_from_local(weft_full(WEFT_F32, shape, 1, 1), mesh, &sum, shape)));
     weft_scope_close(scope);
 }
 

@@ -113,7 +113,7 @@ static void step(void *payload)
 static weft_tensor *text(const struct bench_decoder *m, int64_t first)
 {
     int64_t shape[] = {m->batch, m->context};
-    weft_tensor *t = bench_need(weft_empty(WEFT_I32, 2, shape));
+    weft_tensor *t = bench_need(weft_empty(WEFT_I32, shape, 2));
     int32_t *data = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++) {

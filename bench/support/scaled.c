@@ -57,7 +57,7 @@ static void make(struct trainer *t, const struct bench_decoder *m)
                                                      .layers = m->layers,
                                                      .act = WEFT_GELU_TANH}));
     for (int i = 0; i < 2; i++) {
-        t->inputs[i] = bench_need(weft_empty(WEFT_I32, 2, shape));
+        t->inputs[i] = bench_need(weft_empty(WEFT_I32, shape, 2));
         WEFT_CHECK(weft_randint_(t->inputs[i], 0, m->vocab, NULL));
     }
 }
@@ -145,7 +145,7 @@ struct thin {
 
 static weft_tensor *normal(int64_t rows, int64_t columns)
 {
-    weft_tensor *t = bench_need(weft_empty(WEFT_F32, 2, (int64_t[]){rows, columns}));
+    weft_tensor *t = bench_need(weft_empty(WEFT_F32, (int64_t[]){rows, columns}, 2));
 
     WEFT_CHECK(weft_normal_(t, 0, 1, NULL));
     return t;

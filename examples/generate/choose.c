@@ -66,7 +66,7 @@ static weft_status candidates_take(struct candidates *top, weft_tensor *logits, 
 
     *top = (struct candidates){.rows = weft_size(logits, 0), .k = k};
     largest = values ? weft_slice(values, 1, 0, 1) : NULL;
-    sums = weft_sum(weft_exp(weft_mul_scalar(weft_sub(logits, largest), 1 / temperature)), 1, last,
+    sums = weft_sum(weft_exp(weft_mul_scalar(weft_sub(logits, largest), 1 / temperature)), last, 1,
                     false);
     status = read_all(values, &top->values);
     if (status == WEFT_OK) status = read_all(indices, &top->indices);
@@ -121,7 +121,7 @@ static weft_status by_rank(weft_tensor *logits, const struct choice *c, int32_t 
 {
     enum { FIRST = 64, MORE = 8 };
     int64_t vocab = weft_size(logits, 1), rows = weft_size(logits, 0);
-    weft_tensor *u = weft_empty(WEFT_F64, 1, &rows);
+    weft_tensor *u = weft_empty(WEFT_F64, &rows, 1);
     weft_status status = u ? weft_uniform_(u, 0, 1, c->g) : weft_error_status();
     bool done = false;
 

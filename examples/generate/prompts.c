@@ -77,7 +77,7 @@ static weft_status share_lengths(struct prompts *p, bool good, weft_mesh *mesh)
 
     for (int i = 0; good && i < p->count; i++) said[1 + i] = p->lengths[i];
     if (good) said[0] = p->count;
-    all = weft_from_data(WEFT_I64, 1, shape, said);
+    all = weft_from_data(WEFT_I64, shape, 1, said);
     status = weft_mesh_broadcast(all, mesh, 0, 0);
     if (status != WEFT_OK) return status;
     memcpy(said, weft_data(all), sizeof said);
@@ -92,7 +92,7 @@ weft_status prompts_share(struct prompts *p, bool good, weft_mesh *mesh)
     weft_status status = share_lengths(p, good, mesh);
 
     if (status == WEFT_OK) {
-        weft_tensor *ids = weft_from_data(WEFT_I32, 2, (int64_t[]){p->count, p->longest}, p->ids);
+        weft_tensor *ids = weft_from_data(WEFT_I32, (int64_t[]){p->count, p->longest}, 2, p->ids);
 
         status = weft_mesh_broadcast(ids, mesh, 0, 0);
         if (status == WEFT_OK)

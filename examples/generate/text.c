@@ -40,7 +40,7 @@ static int64_t bytes_of(const char *words, int32_t **ids)
     return (int64_t)n;
 }
 
-static int64_t check(int64_t n, const int32_t *ids, int64_t vocab, char *problem, int room)
+static int64_t check(const int32_t *ids, int64_t n, int64_t vocab, char *problem, int room)
 {
     if (n == 0) snprintf(problem, (size_t)room, "the prompt is empty");
     if (n < 0) snprintf(problem, (size_t)room, "no memory for the prompt");
@@ -58,7 +58,7 @@ int64_t text_tokens(const struct text *text, const char *words, int64_t vocab, i
 {
     int64_t n = text->bpe ? bpe_encode(text->bpe, words, ids) : bytes_of(words, ids);
 
-    return check(n, *ids, vocab, problem, room);
+    return check(*ids, n, vocab, problem, room);
 }
 
 int64_t text_numbers(const char *numbers, int64_t vocab, int32_t **ids, char *problem, int room)
@@ -77,7 +77,7 @@ int64_t text_numbers(const char *numbers, int64_t vocab, int32_t **ids, char *pr
         (*ids)[n++] = (int32_t)id;
         numbers = end;
     }
-    return check(*ids ? n : -1, *ids, vocab, problem, room);
+    return check(*ids, *ids ? n : -1, vocab, problem, room);
 }
 
 void text_print(const struct text *text, int32_t id, struct printable *out)

@@ -43,7 +43,7 @@ static weft_tensor *run_experts(const struct route *r, weft_tensor *rows_rd, wef
         outs[n++] = weft_linear(weft_gelu(hidden_rf), weft_select(down_edf, 0, e), NULL, 1);
         at += rows;
     }
-    if (n) result_rd = weft_cat(n, outs, 0);
+    if (n) result_rd = weft_cat(outs, n, 0);
     free(outs);
     return result_rd;
 }
@@ -64,7 +64,7 @@ static weft_tensor *through_experts(const struct route *r, weft_tensor *sent_rd,
 /* A tensor of n integers: those of `choices`, each divided by k. */
 static weft_tensor *tokens_of(weft_tensor *choices, int64_t k)
 {
-    weft_tensor *t = weft_full(WEFT_I64, 1, (int64_t[]){weft_numel(choices)}, 0);
+    weft_tensor *t = weft_full(WEFT_I64, (int64_t[]){weft_numel(choices)}, 1, 0);
     const int64_t *from = weft_data(choices);
 
     for (int64_t i = 0; i < weft_numel(t); i++) ((int64_t *)weft_data(t))[i] = from[i] / k;
@@ -75,20 +75,20 @@ static weft_tensor *tokens_of(weft_tensor *choices, int64_t k)
 static weft_tensor *combine(const struct route *r, weft_tensor *rows_rd, weft_tensor *weights_tk)
 {
     int64_t t = weft_size(weights_tk, 0), k = weft_size(weights_tk, 1), d = weft_size(rows_rd, 1);
-    weft_tensor *weights_r1 = weft_reshape(weights_tk, 2, (int64_t[]){t * k, 1});
-    weft_tensor *none_1d = weft_full(weft_tensor_dtype(rows_rd), 2, (int64_t[]){1, d}, 0);
-    weft_tensor *index_tk = weft_reshape(r->row, 2, (int64_t[]){t, k});
+    weft_tensor *weights_r1 = weft_reshape(weights_tk, (int64_t[]){t * k, 1}, 2);
+    weft_tensor *none_1d = weft_full(weft_tensor_dtype(rows_rd), (int64_t[]){1, d}, 2, 0);
+    weft_tensor *index_tk = weft_reshape(r->row, (int64_t[]){t, k}, 2);
 
     rows_rd = weft_mul(rows_rd, weft_embedding(weights_r1, r->sent));
-    rows_rd = weft_cat(2, (weft_tensor *[]){rows_rd, none_1d}, 0);
-    return weft_sum(weft_embedding(rows_rd, index_tk), 1, (int[]){1}, false);
+    rows_rd = weft_cat((weft_tensor *[]){rows_rd, none_1d}, 2, 0);
+    return weft_sum(weft_embedding(rows_rd, index_tk), (int[]){1}, 1, false);
 }
 
 /* Of all choices the part that each expert was asked for, [e]; the same on all ranks. */
 static weft_tensor *parts_of(const struct route *r, weft_dtype dtype)
 {
     int64_t all = 0, n = r->experts;
-    weft_tensor *parts = weft_full(WEFT_F64, 1, &n, 0);
+    weft_tensor *parts = weft_full(WEFT_F64, &n, 1, 0);
 
     for (int i = 0; i < r->ways * r->experts; i++) all += r->made[i];
     for (int i = 0; i < r->ways * r->experts; i++)
@@ -138,7 +138,7 @@ weft_tensor *moe_forward(weft_module *m, weft_tensor *tokens, struct moe_report 
     probs = weft_softmax(weft_call(weft_module_child(m, "router"), tokens), -1);
     weights = weft_topk(probs, moe->config.chosen, -1, &indices);
     if (!weights) return NULL;
-    weights = weft_div(weights, weft_sum(weights, 1, (int[]){-1}, true));
+    weights = weft_div(weights, weft_sum(weights, (int[]){-1}, 1, true));
 
     struct call call = {.moe = moe, .tokens = weft_size(tokens, 0)};
     const int64_t *shapes[] = {(int64_t[]){weft_size(tokens, 0), weft_size(tokens, 1)}, NULL};
@@ -157,7 +157,7 @@ weft_tensor *moe_forward(weft_module *m, weft_tensor *tokens, struct moe_report 
                             result) != WEFT_OK)
         return NULL;
     if (!report) return result[0];
-    balance = weft_mul(weft_mean(probs, 1, (int[]){0}, false), weft_detach(result[1]));
+    balance = weft_mul(weft_mean(probs, (int[]){0}, 1, false), weft_detach(result[1]));
     report->balance = weft_mul_scalar(weft_sum_all(balance), moe->config.experts);
     report->dropped = call.dropped;
     return report->balance ? result[0] : NULL;

@@ -5,7 +5,7 @@
 
 #include "common/say.h"
 
-static weft_tensor *integers(int64_t n) { return weft_full(WEFT_I64, 1, &n, 0); }
+static weft_tensor *integers(int64_t n) { return weft_full(WEFT_I64, &n, 1, 0); }
 
 static int64_t *of(weft_tensor *t) { return weft_data(t); }
 
@@ -14,7 +14,7 @@ static int64_t *of(weft_tensor *t) { return weft_data(t); }
 /* Every rank's choices of each expert; indices hold this rank's. */
 static weft_status count(struct route *r, const int64_t *indices)
 {
-    weft_tensor *mine = weft_full(WEFT_I64, 2, (int64_t[]){1, r->experts}, 0), *all;
+    weft_tensor *mine = weft_full(WEFT_I64, (int64_t[]){1, r->experts}, 2, 0), *all;
 
     for (int64_t i = 0; i < r->choices; i++) of(mine)[indices[i]]++;
     all = r->mesh ? weft_mesh_all_gather(mine, 0, NULL, r->mesh, 0) : mine;

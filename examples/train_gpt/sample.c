@@ -24,7 +24,7 @@ static weft_status next_scores(double *scores, weft_module *model, const struct 
     int padded = (used + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
     int64_t shape[] = {1, padded < s->context ? padded : s->context};
     weft_scope *scope = weft_scope_open();
-    weft_tensor *logits_btv = weft_call(model, weft_from_data(WEFT_I32, 2, shape, window));
+    weft_tensor *logits_btv = weft_call(model, weft_from_data(WEFT_I32, shape, 2, window));
     weft_tensor *last = logits_btv ? weft_slice(logits_btv, 1, used - 1, used) : NULL;
     weft_status status;
 

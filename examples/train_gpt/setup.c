@@ -191,7 +191,7 @@ weft_status setup_forecast(struct setup *s)
     int64_t shape[] = {(s->o->batch + setup_replicas(s) - 1) / setup_replicas(s), s->o->context};
     weft_device before = weft_set_default_device(WEFT_META);
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {weft_empty(WEFT_I32, 2, shape), weft_empty(WEFT_I32, 2, shape)};
+    weft_tensor *in[] = {weft_empty(WEFT_I32, shape, 2), weft_empty(WEFT_I32, shape, 2)};
     weft_forecast forecast;
     weft_status status = weft_forecast_step(&forecast, s->model, s->optim, in, 2);
 

@@ -123,8 +123,8 @@ WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement
  * ranks: local; all ranks of the mesh alike. gives: a leaf owned by the open scope
  * fails: WEFT_ERR_SHAPE for a shape that cannot be, WEFT_ERR_ARG for a stride with gaps
  */
-WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape,
-                                     const int64_t *stride);
+WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape,
+                                     const int64_t *stride, int ndim);
 
 /**
  * t seen with another shape and stride (of the whole tensor, in elements).
@@ -133,8 +133,8 @@ WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64
  * show elements of other ranks, and is refused.
  * ranks: any; local. fails: WEFT_ERR_ARG for any other shape, stride or offset. grad: as permute
  */
-WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape,
-                                      const int64_t *stride, int64_t offset);
+WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t *stride,
+                                      int ndim, int64_t offset);
 
 /* ---- from one layout to another ---- */
 

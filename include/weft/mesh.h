@@ -63,7 +63,7 @@ WEFT_API weft_mesh *weft_mesh_new(weft_device device, const char *format, ...) W
  *        number of axes, a rank that is outside the world or listed twice; WEFT_ERR_COMM when the
  * world has too few ranks
  */
-WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes,
+WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, const int *sizes, int n_axes,
                                          const char *names, const int *ranks);
 
 /**
@@ -75,7 +75,7 @@ WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const i
  * fails: WEFT_ERR_STATE without MPI, WEFT_ERR_ARG when a member is not in the world or the sizes
  *        do not multiply to the number of members; else as weft_mesh_from_ranks
  */
-WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const int *sizes,
+WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *sizes, int n_axes,
                                        const char *names);
 
 /**
@@ -89,7 +89,7 @@ WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes,
  * fails: as weft_mesh_from_ranks. A group that has other ranks than this rank's line of the grid
  * ends the job, since other ranks' groups may fit; in a world of one rank it is WEFT_ERR_ARG
  */
-WEFT_API weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const char *names,
+WEFT_API weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const char *names,
                                           const int *ranks);
 
 /**
@@ -194,7 +194,7 @@ WEFT_API int weft_mesh_format(const weft_mesh *mesh, char *text, size_t bytes);
 WEFT_API weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *names);
 
 /** The same with the names one by one. ranks: any; local. gives, fails: as weft_mesh_sub */
-WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, int n_names, const char *const *names);
+WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *const *names, int n_names);
 
 /**
  * The mesh that this one was last cut from by weft_mesh_sub and its kin, at the top; the mesh
@@ -225,7 +225,7 @@ WEFT_API weft_mesh *weft_mesh_flatten(weft_mesh *mesh, const char *name);
  * gives: a mesh owned by the caller; only the new axes will need new communicators
  * fails: WEFT_ERR_ARG for other sizes, bad names, or names where the mesh has none
  */
-WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int *sizes,
+WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, const int *sizes, int n_sizes,
                                         const char *names);
 
 /**
@@ -235,7 +235,7 @@ WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, 
  * gives: a mesh owned by the caller
  * fails: WEFT_ERR_ARG when they were not cut from one mesh or have an axis in common
  */
-WEFT_API weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes);
+WEFT_API weft_mesh *weft_mesh_concatenate(weft_mesh *const *meshes, int n_meshes);
 
 /* ---- the mesh that is meant when none is given ---- */
 

@@ -136,10 +136,10 @@ WEFT_API weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tens
                                        weft_linear_options options);
 
 /* ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ---- */
-WEFT_API weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep);
-WEFT_API weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep);
+WEFT_API weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep);
+WEFT_API weft_tensor *weft_mean(weft_tensor *x, const int *dims, int n, bool keep);
 /** grad: shared equally by all elements that equal the maximum */
-WEFT_API weft_tensor *weft_amax(weft_tensor *x, int n, const int *dims, bool keep);
+WEFT_API weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
 WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
 
@@ -328,9 +328,9 @@ WEFT_API weft_scope *weft_loss_parallel_open(void);
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
 
 /* ---- shape; views share storage where strides allow ---- */
-/** The same elements in another shape: a view, or a copy where this rank's strides allow none. */
-WEFT_API weft_tensor *weft_reshape(weft_tensor *x, int ndim,
-                                   const int64_t *shape); /* one size may be -1 */
+/** The same elements in another shape, one of whose sizes may be -1: a view, or a copy where this
+ * rank's strides allow none. */
+WEFT_API weft_tensor *weft_reshape(weft_tensor *x, const int64_t *shape, int ndim);
 WEFT_API weft_tensor *weft_permute(weft_tensor *x, const int *order);
 WEFT_API weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1);
 /**
@@ -347,11 +347,11 @@ WEFT_API weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t
 WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
 /** `n` pieces by sizes[] (NULL: equal ones); pieces are written to out[]. fails: WEFT_ERR_SHAPE
  *  unless sizes add up, or `n` divides the dim */
-WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n,
-                                const int64_t *sizes);
-WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim);
+WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, const int64_t *sizes,
+                                int n);
+WEFT_API weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim);
 /** Repeat dims of size 1 (and new leading dims) without copying. */
-WEFT_API weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape);
+WEFT_API weft_tensor *weft_expand(weft_tensor *x, const int64_t *shape, int ndim);
 /**
  * A row-major copy, or x itself where it is row-major already. As with weft_reshape that may differ
  * between ranks, whose shards differ: backward takes a write in place to one for a write to both.

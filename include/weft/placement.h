@@ -89,7 +89,7 @@ static inline weft_placement weft_shard_balanced(int dim)
  * segments' real sizes will do. ranks: any; local. What cannot be (count above WEFT_MAX_SEGMENTS, a
  * size of 0 or less or, in lowest terms, above 65535) is refused where the placement is used.
  */
-WEFT_API weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes);
+WEFT_API weft_placement weft_shard_segments(int dim, const int64_t *sizes, int count);
 
 /** The same shard, but cutting its dim in this turn (0 first) instead of left to right: among the
  * axes that shard the dim each turn is taken once. */

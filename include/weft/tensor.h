@@ -45,14 +45,14 @@ WEFT_API void weft_release(weft_tensor *t);
  * ranks: any; local. gives: a tensor owned by the open scope
  * fails: WEFT_ERR_SHAPE for a negative size or more than WEFT_MAX_DIMS dims
  */
-WEFT_API weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shape);
+WEFT_API weft_tensor *weft_empty(weft_dtype dtype, const int64_t *shape, int ndim);
 
 /** A plain tensor whose elements all are `value`. ranks: any; local. fails: as weft_empty */
-WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double value);
+WEFT_API weft_tensor *weft_full(weft_dtype dtype, const int64_t *shape, int ndim, double value);
 
 /** A plain tensor with a copy of `data` (row-major, of `dtype`). ranks: any; local. fails: as
  * weft_empty */
-WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape,
+WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, const int64_t *shape, int ndim,
                                      const void *data);
 
 /* ---- devices ---- */

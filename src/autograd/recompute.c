@@ -57,7 +57,7 @@ static bool block_is_known(const struct wf_recompute_uses *uses, const struct wf
 
 /* Handles of one block are one use, but each leaf that wants a gradient has a gradient hook of its
  * own. */
-void wf_recompute_uses_add(int n, weft_tensor *const *in)
+void wf_recompute_uses_add(weft_tensor *const *in, int n)
 {
     struct wf_recompute_uses *uses = wf_recompute_uses;
 
@@ -89,7 +89,7 @@ static void record_use_event(const struct wf_event *event, void *payload)
 {
     (void)payload;
     if (event->kind == WF_EVENT_INPUTS)
-        wf_recompute_uses_add(event->n_inputs, event->inputs);
+        wf_recompute_uses_add(event->inputs, event->n_inputs);
     else if (event->result)
         wf_recompute_uses_add_made(event->result);
 }
@@ -274,7 +274,7 @@ static weft_tensor *record_recompute_node(weft_tensor *out, struct piece *piece,
                                           weft_tensor *const *in)
 {
     weft_tensor *seen;
-    struct wf_tape_node *node = wf_tape_record(out, vjp_recompute, "recomputed", piece->n, in);
+    struct wf_tape_node *node = wf_tape_record(out, vjp_recompute, "recomputed", in, piece->n);
 
     node->context = piece;
     node->release_context = release_piece;

@@ -45,8 +45,8 @@ static void connect_input(struct wf_tape_node *node, int i, weft_tensor *in)
     }
 }
 
-struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
-                                    weft_tensor *const *in)
+struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name,
+                                    weft_tensor *const *in, int n_in)
 {
     struct wf_tape_node *node;
 

@@ -62,8 +62,8 @@ extern _Thread_local int wf_local_functions;
  * A node with edges to the inputs that require gradients; what backward needs is added by
  * wf_tape_node_save. The node belongs to `out`, which now requires a gradient.
  */
-struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name, int n_in,
-                                    weft_tensor *const *in);
+struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name,
+                                    weft_tensor *const *in, int n_in);
 
 /**
  * Make every backward that visits `node` also visit `earlier`, later. Where both communicate, ranks
@@ -161,13 +161,13 @@ struct wf_recompute_uses {
 
 /** Of the recomputed function that is in its first run; NULL: none. */
 extern _Thread_local struct wf_recompute_uses *wf_recompute_uses;
-void wf_recompute_uses_add(int n, weft_tensor *const *in);
+void wf_recompute_uses_add(weft_tensor *const *in, int n);
 void wf_recompute_uses_add_made(const weft_tensor *t);
 
 /** For unrecorded uses of tensors by other functions than ops. gives: false */
-static inline bool wf_note_unrecorded_use(int n, weft_tensor *const *in)
+static inline bool wf_note_unrecorded_use(weft_tensor *const *in, int n)
 {
-    if (wf_recompute_uses) wf_recompute_uses_add(n, in);
+    if (wf_recompute_uses) wf_recompute_uses_add(in, n);
     return false;
 }
 

@@ -76,7 +76,7 @@ weft_tensor *wf_local_region_recompute(weft_tensor *(*run)(weft_tensor *const *i
  * `in` may hold NULL for optional inputs; NULL for a required one gives NULL. `args` may be NULL.
  * `more` receives outputs 1.. (owned by the open scope), or is NULL.
  */
-weft_tensor *wf_dispatch_op(unsigned op, int n, weft_tensor *const *in,
+weft_tensor *wf_dispatch_op(unsigned op, weft_tensor *const *in, int n,
                             const struct wf_op_args *args, weft_tensor **more);
 /** A redistribution that the op `who` does of itself, refused where the guard says so. */
 weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,

@@ -161,7 +161,7 @@ static weft_tensor *to_joined_mesh(const struct replica_setup *replica_setup,
 
     WF_TRY_PTR(wf_placements_in_joined_mesh(placements, replica_setup->r->mesh, from));
     layout = wf_layout_new(replica_setup->r->mesh, placements, (weft_dtype)from->desc.dtype,
-                           from->desc.ndim, from->desc.global, from->desc.stride);
+                           from->desc.global, from->desc.stride, from->desc.ndim);
     layout = wf_layout_on_device(layout, (weft_device)from->desc.device);
     t = wf_tensor_new(layout, wf_block_retain(parameter->block), parameter->data, "replica");
     wf_layout_release(layout);

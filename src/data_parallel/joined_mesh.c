@@ -94,7 +94,7 @@ weft_status wf_mesh_list_add(struct wf_mesh_list *list, const struct wf_replicas
 weft_mesh *wf_mesh_list_concatenate(const struct wf_mesh_list *list)
 {
     if (list->count == 1) return weft_mesh_retain(list->items[0]);
-    return weft_mesh_concatenate(list->count, list->items);
+    return weft_mesh_concatenate(list->items, list->count);
 }
 
 void wf_mesh_list_free(struct wf_mesh_list *list)

@@ -26,7 +26,7 @@ unsigned wf_layout_axes_in_mesh(const weft_mesh *both, const struct wf_layout *l
 static weft_status keep_shard_order(weft_placement *to, const weft_mesh *both,
                                     const struct wf_layout *from, int dim)
 {
-    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, from->n_axes, from->placements);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, from->placements, from->n_axes);
     bool same = true;
 
     for (int i = 0; i < n; i++) axes[i] = wf_layout_axis_in_mesh(both, from, axes[i]);
@@ -94,7 +94,7 @@ void wf_placements_add_shard_axes(weft_placement *to, const struct wf_layout *wh
 
     memcpy(to, whole->placements, sizeof whole->placements);
     if (dim < 0) return;
-    n = wf_axes_sharding_dim(before, dim, whole->n_axes, whole->placements);
+    n = wf_axes_sharding_dim(before, dim, whole->placements, whole->n_axes);
     for (int i = 0; i < n; i++) to[before[i]].order = (uint8_t)i;
     for (int a = 0; a < whole->n_axes; a++) {
         if (!(axes >> a & 1)) continue;

@@ -33,7 +33,7 @@ static struct wf_layout *partial_gradient_layout(struct wf_replica_tensor *m,
     m->given = wf_layout_retain(given);
     m->term =
         wf_layout_on_device(wf_layout_new(m->whole->mesh, placements, (weft_dtype)given->desc.dtype,
-                                          given->desc.ndim, given->desc.global, given->desc.stride),
+                                          given->desc.global, given->desc.stride, given->desc.ndim),
                             (weft_device)given->desc.device);
     return m->term;
 }
@@ -52,7 +52,7 @@ static void record_view_node(weft_tensor *view, struct wf_replicas *r,
                              const struct wf_replica_tensor *member)
 {
     struct wf_tape_node *node =
-        wf_tape_record(view, vjp_parameter_view, "replica", 1, &member->leaf);
+        wf_tape_record(view, vjp_parameter_view, "replica", &member->leaf, 1);
 
     r->refs++;
     node->context = r;
@@ -76,7 +76,7 @@ weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *pa
     weft_no_grad_close();
     if (!whole) return NULL;
     view = view_with_layout(whole, member->view);
-    if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(1, &parameter)))
+    if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(&parameter, 1)))
         record_view_node(view, r, member);
     return view;
 }

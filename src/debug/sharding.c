@@ -24,8 +24,8 @@ static struct wf_shard *shards_of_all_ranks(const struct wf_sharding *s, int dim
 
     for (int r = 0; r < s->n_ranks; r++) {
         coordinates_of_rank(l->mesh, r, coordinates);
-        wf_shard_init(&shards[r], dim, l->desc.global[dim], l->n_axes, wf_mesh_sizes(l->mesh),
-                      coordinates, l->placements);
+        wf_shard_init(&shards[r], dim, l->desc.global[dim], wf_mesh_sizes(l->mesh), coordinates,
+                      l->placements, l->n_axes);
     }
     return shards;
 }

@@ -25,8 +25,8 @@ void wf_local_runs_of_tensor(struct wf_local_runs *local, const weft_tensor *t)
             local->n_runs[d] = size > 0;
             continue;
         }
-        wf_shard_init(&shard, d, size, layout->n_axes, wf_mesh_sizes(layout->mesh),
-                      wf_mesh_coordinates(layout->mesh), layout->placements);
+        wf_shard_init(&shard, d, size, wf_mesh_sizes(layout->mesh),
+                      wf_mesh_coordinates(layout->mesh), layout->placements, layout->n_axes);
         local->n_runs[d] = wf_shard_ranges(&shard, NULL, 0);
         local->runs[d] = wf_calloc((size_t)local->n_runs[d] + 1, sizeof *local->runs[d]);
         wf_shard_ranges(&shard, local->runs[d], local->n_runs[d]);

@@ -49,8 +49,8 @@ static int64_t count_shard_bytes(const struct wf_layout *layout, const int *coor
     int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
     int64_t bytes = (int64_t)weft_dtype_size((weft_dtype)layout->desc.dtype);
 
-    wf_local_box(shape, offset, layout->desc.ndim, layout->desc.global, layout->n_axes,
-                 wf_mesh_sizes(layout->mesh), coordinates, layout->placements);
+    wf_local_box(shape, offset, layout->desc.global, layout->desc.ndim, wf_mesh_sizes(layout->mesh),
+                 coordinates, layout->placements, layout->n_axes);
     for (int d = 0; d < layout->desc.ndim; d++) bytes *= shape[d];
     return bytes;
 }

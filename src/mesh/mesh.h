@@ -32,8 +32,8 @@ const int *wf_mesh_rank_list(const weft_mesh *mesh);
 
 /** A mesh of any size without ranks behind it, for planning and tests: coordinates as given.
  *  names NULL: a0, a1, ... */
-weft_mesh *wf_mesh_new_fake(int n_axes, const int *sizes, const int *coordinates,
-                            const char *const *names);
+weft_mesh *wf_mesh_new_fake(const int *sizes, const int *coordinates, const char *const *names,
+                            int n_axes);
 
 /** What a function given `mesh` works on: the innermost default mesh for NULL. NULL when there is
  *  none, or when the thread holds an error: the mesh may be missing because making it failed. */

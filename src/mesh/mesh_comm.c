@@ -71,7 +71,7 @@ int weft_mesh_group_ranks(const weft_mesh *mesh, int axis, int *ranks, int room)
     if (check_axis_and_member(mesh, axis) != WEFT_OK) return -1;
     size = mesh->text.sizes[axis];
     line = wf_malloc((size_t)size * sizeof *line);
-    wf_mesh_line_ranks(mesh, 1, &axis, line);
+    wf_mesh_line_ranks(mesh, &axis, 1, line);
     for (int i = 0; ranks && i < size && i < room; i++) ranks[i] = line[i];
     wf_free(line);
     return size;
@@ -164,7 +164,7 @@ static struct wf_comm *make_line_comm(const weft_mesh *mesh, const struct wf_fla
 
     for (int i = 0; i < axes->n_axes; i++) size *= mesh->text.sizes[axes->axes[i]];
     ranks = wf_malloc((size_t)size * sizeof *ranks);
-    wf_mesh_line_ranks(mesh, axes->n_axes, axes->axes, ranks);
+    wf_mesh_line_ranks(mesh, axes->axes, axes->n_axes, ranks);
     comm = wf_comm_for_ranks(ranks, size, label_of_axes(mesh, axes));
     wf_free(ranks);
     return comm;

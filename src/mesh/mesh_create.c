@@ -116,8 +116,8 @@ static void widen_hash_range(struct hashes *found, struct wf_comm *comm)
 
 /* Asked along one group after another, so that each rank hears of all of the grid. The new mesh's
  * own ranks cannot be asked together: they may be what differs. */
-static weft_status compare_hashes_along_groups(const weft_mesh *mesh, int n_groups,
-                                               weft_mesh *const *groups)
+static weft_status compare_hashes_along_groups(const weft_mesh *mesh, weft_mesh *const *groups,
+                                               int n_groups)
 {
     int me = weft_world_rank();
     struct hashes found = {mesh->hash, mesh->hash, me, me};
@@ -167,10 +167,10 @@ static weft_mesh *mesh_if_members_agree(weft_mesh *mesh)
 }
 
 /* The same, where the ranks of a grid may differ but not the groups that it is made of. */
-static weft_mesh *mesh_if_groups_agree(weft_mesh *mesh, int n_groups, weft_mesh *const *groups)
+static weft_mesh *mesh_if_groups_agree(weft_mesh *mesh, weft_mesh *const *groups, int n_groups)
 {
     if (!mesh || wf_knobs.check < 2 || groups[0]->me < 0) return mesh;
-    if (compare_hashes_along_groups(mesh, n_groups, groups) == WEFT_OK) return mesh;
+    if (compare_hashes_along_groups(mesh, groups, n_groups) == WEFT_OK) return mesh;
     weft_mesh_release(mesh);
     return NULL;
 }
@@ -213,19 +213,19 @@ weft_mesh *weft_mesh_new(weft_device device, const char *format, ...)
     return mesh_if_world_agrees(make_mesh(device, &text, NULL));
 }
 
-weft_mesh *weft_mesh_from_ranks(weft_device device, int n_axes, const int *sizes, const char *names,
+weft_mesh *weft_mesh_from_ranks(weft_device device, const int *sizes, int n_axes, const char *names,
                                 const int *ranks)
 {
     struct wf_mesh_shape text;
 
-    WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, n_axes, sizes, names));
+    WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, sizes, n_axes, names));
     WF_TRY_PTR(init_library_if_needed(device));
     return mesh_if_world_agrees(make_mesh(device, &text, ranks));
 }
 
 /* ---- from communicators ---- */
 
-weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const int *sizes,
+weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *sizes, int n_axes,
                               const char *names)
 {
     struct wf_mesh_shape text;
@@ -234,7 +234,7 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, int n_axes, const in
 
     WF_TRY_PTR(init_library_if_needed(device));
     WF_TRY_PTR(wf_comm_world_ranks_of_mpi(comm, &ranks, &count));
-    if (wf_mesh_shape_from_arrays(&text, sizes ? n_axes : 1, sizes ? sizes : &count, names) ==
+    if (wf_mesh_shape_from_arrays(&text, sizes ? sizes : &count, sizes ? n_axes : 1, names) ==
         WEFT_OK) {
         if (count_ranks(&text, count) == count)
             mesh = make_mesh(device, &text, ranks);
@@ -252,7 +252,7 @@ static weft_status check_group_matches_line(const weft_mesh *mesh, int axis, con
     int *ranks = wf_malloc((size_t)group->size * sizeof *ranks);
     bool same;
 
-    wf_mesh_line_ranks(mesh, 1, &axis, ranks);
+    wf_mesh_line_ranks(mesh, &axis, 1, ranks);
     same = memcmp(ranks, group->ranks, (size_t)group->size * sizeof *ranks) == 0;
     wf_free(ranks);
     WF_NEED_LOCAL(same || mesh->me < 0, WEFT_ERR_ARG,
@@ -260,7 +260,7 @@ static weft_status check_group_matches_line(const weft_mesh *mesh, int axis, con
     return WEFT_OK;
 }
 
-static weft_status check_groups(int n_groups, weft_mesh *const *groups, int *sizes)
+static weft_status check_groups(weft_mesh *const *groups, int n_groups, int *sizes)
 {
     WF_NEED(n_groups >= 1 && n_groups <= WEFT_MAX_AXES, WEFT_ERR_ARG,
             "a mesh has 1 to %d groups, not %d", WEFT_MAX_AXES, n_groups);
@@ -274,7 +274,7 @@ static weft_status check_groups(int n_groups, weft_mesh *const *groups, int *siz
     return WEFT_OK;
 }
 
-weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const char *names,
+weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const char *names,
                                  const int *ranks)
 {
     struct wf_mesh_shape text;
@@ -285,14 +285,14 @@ weft_mesh *weft_mesh_from_groups(int n_groups, weft_mesh *const *groups, const c
     WF_NEED_PTR(groups, WEFT_ERR_ARG, "mesh: no list of groups");
     for (int g = 0; g < n_groups; g++)
         if (!groups[g]) return NULL;
-    WF_TRY_PTR(check_groups(n_groups, groups, sizes));
+    WF_TRY_PTR(check_groups(groups, n_groups, sizes));
     WF_NEED_PTR(ranks || n_groups == 1, WEFT_ERR_ARG,
                 "mesh: the grid of ranks is needed for %d groups", n_groups);
-    WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, n_groups, sizes, names));
+    WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, sizes, n_groups, names));
     mesh = make_mesh(groups[0]->device, &text, ranks ? ranks : groups[0]->ranks);
     for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
         status = check_group_matches_line(mesh, g, groups[g]);
-    if (status == WEFT_OK) return mesh_if_groups_agree(mesh, n_groups, groups);
+    if (status == WEFT_OK) return mesh_if_groups_agree(mesh, groups, n_groups);
     weft_mesh_release(mesh);
     return NULL;
 }
@@ -325,8 +325,8 @@ weft_mesh *weft_mesh_new_fake(int rank, const char *format, ...)
     return make_fake_mesh(&text, rank);
 }
 
-weft_mesh *wf_mesh_new_fake(int n_axes, const int *sizes, const int *coordinates,
-                            const char *const *names)
+weft_mesh *wf_mesh_new_fake(const int *sizes, const int *coordinates, const char *const *names,
+                            int n_axes)
 {
     struct wf_mesh_shape text = {.n_axes = n_axes};
     int rank = 0;

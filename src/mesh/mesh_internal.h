@@ -48,11 +48,11 @@ void wf_mesh_release_flattened(void);
 /** The ranks of the line through this rank along these axes, the last varying fastest; through the
  *  first rank where this one is outside. `ranks` has room for them. gives: this rank's place on it,
  *  -1 outside */
-int wf_mesh_line_ranks(const weft_mesh *mesh, int n_axes, const int *axes, int *ranks);
+int wf_mesh_line_ranks(const weft_mesh *mesh, const int *axes, int n_axes, int *ranks);
 
 /** The mesh whose axis i merges the axes of piece i; this rank's line. The root becomes that of
  *  `mesh`. */
-weft_mesh *wf_mesh_submesh(weft_mesh *mesh, int n_pieces, const struct wf_flattened_axes *pieces);
+weft_mesh *wf_mesh_submesh(weft_mesh *mesh, const struct wf_flattened_axes *pieces, int n_pieces);
 
 /** What `name` stands for in this mesh: an axis, or axes that the user merged; false for neither.
  */

@@ -110,7 +110,7 @@ int wf_mesh_parse_names(char names[][WF_AXIS_NAME], const char *text)
     return parse_names(names, &count, text) == WEFT_OK ? count : -1;
 }
 
-weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, int n_axes, const int *sizes,
+weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, const int *sizes, int n_axes,
                                       const char *names)
 {
     int n_names = n_axes;

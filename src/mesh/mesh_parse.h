@@ -15,7 +15,7 @@ struct wf_mesh_shape {
 weft_status wf_mesh_parse(struct wf_mesh_shape *out, const char *text);
 
 /** Sizes, and names as "dp,tp" or NULL. fails: WEFT_ERR_ARG */
-weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, int n_axes, const int *sizes,
+weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, const int *sizes, int n_axes,
                                       const char *names);
 
 /** Names as "dp,tp" only: how many, at most WEFT_MAX_AXES, each once. -1 with WEFT_ERR_ARG */

@@ -32,7 +32,7 @@ int weft_mesh_root_axis(const weft_mesh *mesh, int axis)
 /* ---- lines and cuts ---- */
 
 /* Where in mesh->ranks the line along `axes` begins. */
-static int start_of_line(const weft_mesh *mesh, int n_axes, const int *axes)
+static int start_of_line(const weft_mesh *mesh, const int *axes, int n_axes)
 {
     int start = mesh->me < 0 ? 0 : mesh->me;
 
@@ -41,7 +41,7 @@ static int start_of_line(const weft_mesh *mesh, int n_axes, const int *axes)
     return start;
 }
 
-static int index_on_line(const weft_mesh *mesh, int n_axes, const int *axes)
+static int index_on_line(const weft_mesh *mesh, const int *axes, int n_axes)
 {
     int place = 0;
 
@@ -51,9 +51,9 @@ static int index_on_line(const weft_mesh *mesh, int n_axes, const int *axes)
     return place;
 }
 
-int wf_mesh_line_ranks(const weft_mesh *mesh, int n_axes, const int *axes, int *ranks)
+int wf_mesh_line_ranks(const weft_mesh *mesh, const int *axes, int n_axes, int *ranks)
 {
-    int start = start_of_line(mesh, n_axes, axes), count = 1;
+    int start = start_of_line(mesh, axes, n_axes), count = 1;
 
     ranks[0] = start;
     for (int i = n_axes - 1; i >= 0; i--) { /* what is there already, once per step of the axis */
@@ -64,10 +64,10 @@ int wf_mesh_line_ranks(const weft_mesh *mesh, int n_axes, const int *axes, int *
         count *= size;
     }
     for (int i = 0; i < count; i++) ranks[i] = mesh->ranks[ranks[i]];
-    return index_on_line(mesh, n_axes, axes);
+    return index_on_line(mesh, axes, n_axes);
 }
 
-weft_mesh *wf_mesh_submesh(weft_mesh *mesh, int n_pieces, const struct wf_flattened_axes *pieces)
+weft_mesh *wf_mesh_submesh(weft_mesh *mesh, const struct wf_flattened_axes *pieces, int n_pieces)
 {
     weft_mesh candidate = {.text.n_axes = n_pieces,
                            .fake = mesh->fake,
@@ -85,7 +85,7 @@ weft_mesh *wf_mesh_submesh(weft_mesh *mesh, int n_pieces, const struct wf_flatte
         size *= candidate.text.sizes[p];
     }
     candidate.ranks = wf_malloc((size_t)size * sizeof(int));
-    candidate.me = wf_mesh_line_ranks(mesh, n_axes, axes, candidate.ranks);
+    candidate.me = wf_mesh_line_ranks(mesh, axes, n_axes, candidate.ranks);
     return wf_mesh_intern(&candidate);
 }
 
@@ -142,8 +142,8 @@ static weft_status resolve_axis_or_fail(const weft_mesh *mesh, const char *name,
 }
 
 /* No axis in two pieces. */
-static weft_status check_no_axis_twice(const weft_mesh *mesh, int n_pieces,
-                                       const struct wf_flattened_axes *pieces)
+static weft_status check_no_axis_twice(const weft_mesh *mesh,
+                                       const struct wf_flattened_axes *pieces, int n_pieces)
 {
     bool taken[WEFT_MAX_AXES] = {false};
     char text[TEXT_BYTES];
@@ -160,7 +160,7 @@ static weft_status check_no_axis_twice(const weft_mesh *mesh, int n_pieces,
     return WEFT_OK;
 }
 
-weft_mesh *weft_mesh_slice(weft_mesh *mesh, int n_names, const char *const *names)
+weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *const *names, int n_names)
 {
     struct wf_flattened_axes pieces[WEFT_MAX_AXES];
 
@@ -169,8 +169,8 @@ weft_mesh *weft_mesh_slice(weft_mesh *mesh, int n_names, const char *const *name
                 "a slice of a mesh has 1 to %d axes, not %d", WEFT_MAX_AXES, n_names);
     WF_NEED_PTR(names, WEFT_ERR_ARG, "a slice of a mesh: no names");
     for (int i = 0; i < n_names; i++) WF_TRY_PTR(resolve_axis_or_fail(mesh, names[i], &pieces[i]));
-    WF_TRY_PTR(check_no_axis_twice(mesh, n_names, pieces));
-    return wf_mesh_submesh(mesh, n_names, pieces);
+    WF_TRY_PTR(check_no_axis_twice(mesh, pieces, n_names));
+    return wf_mesh_submesh(mesh, pieces, n_names);
 }
 
 weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *names)
@@ -184,7 +184,7 @@ weft_mesh *weft_mesh_sub(weft_mesh *mesh, const char *names)
     count = wf_mesh_parse_names(list, names);
     if (count < 0) return NULL;
     for (int i = 0; i < count; i++) each[i] = list[i];
-    return weft_mesh_slice(mesh, count, each);
+    return weft_mesh_slice(mesh, each, count);
 }
 
 /* ---- merged axes ---- */
@@ -262,7 +262,7 @@ weft_mesh *weft_mesh_flatten(weft_mesh *mesh, const char *name)
     root = weft_mesh_root(mesh);
     WF_TRY_PTR(axes_in_root(mesh, &whole));
     WF_TRY_PTR(remember_flattened(root, &whole));
-    return wf_mesh_submesh(root, 1, &whole);
+    return wf_mesh_submesh(root, &whole, 1);
 }
 
 /* ---- split axes ---- */
@@ -301,7 +301,7 @@ static weft_status check_unique_names(const struct wf_mesh_shape *text)
     return WEFT_OK;
 }
 
-weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int *sizes,
+weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, const int *sizes, int n_sizes,
                                const char *names)
 {
     struct wf_mesh_shape split;
@@ -310,7 +310,7 @@ weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int
     if (!mesh) return NULL;
     WF_NEED_PTR(axis >= 0 && axis < mesh->text.n_axes, WEFT_ERR_ARG,
                 "a mesh of %d axes has no axis %d", mesh->text.n_axes, axis);
-    WF_TRY_PTR(wf_mesh_shape_from_arrays(&split, n_sizes, sizes, names));
+    WF_TRY_PTR(wf_mesh_shape_from_arrays(&split, sizes, n_sizes, names));
     WF_NEED_PTR((names != NULL) == wf_mesh_has_names(mesh), WEFT_ERR_ARG,
                 "either all axes of a mesh have names or none");
     WF_TRY_PTR(split_axis_sizes(&candidate.text, mesh, axis, &split));
@@ -326,7 +326,7 @@ weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int axis, int n_sizes, const int
 /* ---- side by side ---- */
 
 /* A list of the axes of several meshes; false when there are too many. */
-static bool collect_axis_names(int n_meshes, weft_mesh *const *meshes, const char **names,
+static bool collect_axis_names(weft_mesh *const *meshes, int n_meshes, const char **names,
                                int *count)
 {
     *count = 0;
@@ -347,12 +347,12 @@ static bool is_submesh_of(weft_mesh *mesh, weft_mesh *root)
     for (int axis = 0; axis < mesh->text.n_axes; axis++)
         if (!wf_mesh_resolve_axis_name(root, mesh->text.names[axis], &pieces[axis])) return false;
     if (mesh == root) return true;
-    again = wf_mesh_submesh(root, mesh->text.n_axes, pieces);
+    again = wf_mesh_submesh(root, pieces, mesh->text.n_axes);
     weft_mesh_release(again);
     return again == mesh;
 }
 
-static weft_mesh *common_root(int n_meshes, weft_mesh *const *meshes)
+static weft_mesh *common_root(weft_mesh *const *meshes, int n_meshes)
 {
     for (int candidate = 0; candidate < n_meshes; candidate++) {
         weft_mesh *root = weft_mesh_root(meshes[candidate]);
@@ -364,7 +364,7 @@ static weft_mesh *common_root(int n_meshes, weft_mesh *const *meshes)
     return NULL;
 }
 
-weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes)
+weft_mesh *weft_mesh_concatenate(weft_mesh *const *meshes, int n_meshes)
 {
     const char *names[WEFT_MAX_AXES];
     weft_mesh *root;
@@ -373,9 +373,9 @@ weft_mesh *weft_mesh_concatenate(int n_meshes, weft_mesh *const *meshes)
     WF_NEED_PTR(meshes, WEFT_ERR_ARG, "mesh: no list of meshes to join");
     for (int m = 0; m < n_meshes; m++)
         if (!meshes[m]) return NULL;
-    WF_NEED_PTR(n_meshes >= 1 && collect_axis_names(n_meshes, meshes, names, &count), WEFT_ERR_ARG,
+    WF_NEED_PTR(n_meshes >= 1 && collect_axis_names(meshes, n_meshes, names, &count), WEFT_ERR_ARG,
                 "a mesh has 1 to %d axes", WEFT_MAX_AXES);
-    root = common_root(n_meshes, meshes);
+    root = common_root(meshes, n_meshes);
     WF_NEED_PTR(root, WEFT_ERR_ARG, "meshes that were not cut from the same mesh cannot be joined");
-    return weft_mesh_slice(root, count, names);
+    return weft_mesh_slice(root, names, count);
 }

@@ -30,7 +30,7 @@ static weft_status add_embedding_table(weft_module *m, const weft_embedding_conf
     WF_NEED(row >= -c->rows && row < c->rows, WEFT_ERR_ARG,
             "embedding: padding_idx is %lld; there are %lld rows", (long long)row,
             (long long)c->rows);
-    WF_TRY(wf_parameter_add_normal(m, "weight", c->dtype, 2, shape, c->std > 0 ? c->std : 1));
+    WF_TRY(wf_parameter_add_normal(m, "weight", c->dtype, shape, 2, c->std > 0 ? c->std : 1));
     if (c->padding_idx == 0) return WEFT_OK;
     return wf_parameter_zero_row(m, row < 0 ? row + c->rows : row);
 }
@@ -89,6 +89,6 @@ weft_module *weft_position_new(weft_position_config config)
     WF_TRY_PTR(wf_check_positive_size("position embedding", "length", config.length));
     WF_TRY_PTR(wf_check_positive_size("position embedding", "width", config.width));
     m = wf_layer_new(&wf_class_position, sizeof(struct wf_kv_cache));
-    return wf_layer_finish(m, wf_parameter_add_normal(m, "weight", config.dtype, 2, shape,
+    return wf_layer_finish(m, wf_parameter_add_normal(m, "weight", config.dtype, shape, 2,
                                                       config.std > 0 ? config.std : 1));
 }

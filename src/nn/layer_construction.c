@@ -25,7 +25,7 @@ static weft_status zero_row(weft_tensor *t, int64_t row)
     rows.mesh = weft_tensor_mesh(t);
     mask = weft_cast(weft_make_arange(rows, (double)-row, 1), WEFT_BOOL);
     mask = weft_to_device(weft_cast(mask, weft_tensor_dtype(t)), weft_tensor_device(t));
-    mask = weft_reshape(mask, 2, (int64_t[]){weft_size(t, 0), 1});
+    mask = weft_reshape(mask, (int64_t[]){weft_size(t, 0), 1}, 2);
     status = weft_copy_(t, weft_mul(t, mask));
     weft_no_grad_close();
     weft_scope_close(scope);
@@ -94,7 +94,7 @@ weft_status weft_module_reset_parameters(weft_module *m, weft_generator *g)
 }
 
 static weft_status add_initialized_parameter(weft_module *m, const char *name, weft_dtype dtype,
-                                             int ndim, const int64_t *shape,
+                                             const int64_t *shape, int ndim,
                                              enum wf_init_kind filling, double value)
 {
     struct wf_initial_values first = {.filling = filling, .value = value};
@@ -107,7 +107,7 @@ static weft_status add_initialized_parameter(weft_module *m, const char *name, w
             m->kind->type, name, weft_dtype_name(dtype));
     weft_generator_state(weft_default_generator(), first.state);
     scope = weft_scope_open();
-    t = weft_empty(dtype, ndim, shape);
+    t = weft_empty(dtype, shape, ndim);
     status = t ? draw_initial_values(t, &first, NULL) : weft_error_status();
     if (status == WEFT_OK) status = weft_module_add_parameter(m, name, t);
     if (status == WEFT_OK) m->parameters[m->n_parameters - 1].first = first;
@@ -115,22 +115,22 @@ static weft_status add_initialized_parameter(weft_module *m, const char *name, w
     return status;
 }
 
-weft_status wf_parameter_add_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                    const int64_t *shape, double std)
+weft_status wf_parameter_add_normal(weft_module *m, const char *name, weft_dtype dtype,
+                                    const int64_t *shape, int ndim, double std)
 {
-    return add_initialized_parameter(m, name, dtype, ndim, shape, WF_INIT_NORMAL, std);
+    return add_initialized_parameter(m, name, dtype, shape, ndim, WF_INIT_NORMAL, std);
 }
 
-weft_status wf_parameter_add_uniform(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                     const int64_t *shape, double bound)
+weft_status wf_parameter_add_uniform(weft_module *m, const char *name, weft_dtype dtype,
+                                     const int64_t *shape, int ndim, double bound)
 {
-    return add_initialized_parameter(m, name, dtype, ndim, shape, WF_INIT_UNIFORM, bound);
+    return add_initialized_parameter(m, name, dtype, shape, ndim, WF_INIT_UNIFORM, bound);
 }
 
-weft_status wf_parameter_add_constant(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                      const int64_t *shape, double value)
+weft_status wf_parameter_add_constant(weft_module *m, const char *name, weft_dtype dtype,
+                                      const int64_t *shape, int ndim, double value)
 {
-    return add_initialized_parameter(m, name, dtype, ndim, shape, WF_INIT_CONSTANT, value);
+    return add_initialized_parameter(m, name, dtype, shape, ndim, WF_INIT_CONSTANT, value);
 }
 
 weft_status wf_parameter_zero_row(weft_module *m, int64_t row)
@@ -152,7 +152,7 @@ weft_tensor *wf_parameter_selected_rows(const struct wf_parameter *p)
     table[0] = weft_size(p->tensor, 0);
     for (int d = 0; d < n; d++) shape[d] = weft_size(p->tensor, d);
     shape[0] = weft_numel(p->rows);
-    return weft_reshape(weft_embedding(weft_reshape(p->tensor, 2, table), rows), n, shape);
+    return weft_reshape(weft_embedding(weft_reshape(p->tensor, table, 2), rows), shape, n);
 }
 
 weft_status wf_check_positive_size(const char *layer, const char *field, int64_t size)

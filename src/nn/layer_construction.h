@@ -14,12 +14,12 @@ weft_module *wf_layer_new(const weft_module_class *kind, size_t bytes);
 weft_status wf_layer_add_child(weft_module *m, const char *name, weft_module **parent_slot);
 
 /** A new parameter with normal / uniform / equal first values. */
-weft_status wf_parameter_add_normal(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                    const int64_t *shape, double std);
-weft_status wf_parameter_add_uniform(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                     const int64_t *shape, double bound);
-weft_status wf_parameter_add_constant(weft_module *m, const char *name, weft_dtype dtype, int ndim,
-                                      const int64_t *shape, double value);
+weft_status wf_parameter_add_normal(weft_module *m, const char *name, weft_dtype dtype,
+                                    const int64_t *shape, int ndim, double std);
+weft_status wf_parameter_add_uniform(weft_module *m, const char *name, weft_dtype dtype,
+                                     const int64_t *shape, int ndim, double bound);
+weft_status wf_parameter_add_constant(weft_module *m, const char *name, weft_dtype dtype,
+                                      const int64_t *shape, int ndim, double value);
 
 /** A row of the parameter that was added last begins as zeros. */
 weft_status wf_parameter_zero_row(weft_module *m, int64_t row);

@@ -66,12 +66,12 @@ static weft_status add_linear_parameters(weft_module *m, const weft_linear_confi
     for (int i = 0; i < n_in; i++) fan_in *= c->in[i];
     bound = 1 / sqrt((double)fan_in);
     if (c->std > 0)
-        WF_TRY(wf_parameter_add_normal(m, "weight", c->dtype, n_out + n_in, shape, c->std));
+        WF_TRY(wf_parameter_add_normal(m, "weight", c->dtype, shape, n_out + n_in, c->std));
     else
-        WF_TRY(wf_parameter_add_uniform(m, "weight", c->dtype, n_out + n_in, shape, bound));
+        WF_TRY(wf_parameter_add_uniform(m, "weight", c->dtype, shape, n_out + n_in, bound));
     if (c->no_bias) return WEFT_OK;
-    if (c->std > 0) return wf_parameter_add_constant(m, "bias", c->dtype, n_out, c->out, 0);
-    return wf_parameter_add_uniform(m, "bias", c->dtype, n_out, c->out, bound);
+    if (c->std > 0) return wf_parameter_add_constant(m, "bias", c->dtype, c->out, n_out, 0);
+    return wf_parameter_add_uniform(m, "bias", c->dtype, c->out, n_out, bound);
 }
 
 weft_module *weft_linear_new(weft_linear_config config)

@@ -42,9 +42,9 @@ static weft_module *new_norm(const weft_module_class *kind, const weft_norm_conf
     WF_NEED_PTR(c->eps >= 0, WEFT_ERR_ARG, "%s: eps is %g", kind->type, c->eps);
     m = wf_layer_new(kind, sizeof(struct norm));
     *(struct norm *)m->payload = (struct norm){.eps = c->eps > 0 ? c->eps : 1e-5};
-    if (!c->no_weight) status = wf_parameter_add_constant(m, "weight", c->dtype, 1, &c->width, 1);
+    if (!c->no_weight) status = wf_parameter_add_constant(m, "weight", c->dtype, &c->width, 1, 1);
     if (status == WEFT_OK && !c->no_weight && bias)
-        status = wf_parameter_add_constant(m, "bias", c->dtype, 1, &c->width, 0);
+        status = wf_parameter_add_constant(m, "bias", c->dtype, &c->width, 1, 0);
     return wf_layer_finish(m, status);
 }
 

@@ -290,7 +290,7 @@ void wf_vjp_attention(const struct wf_tape_node *n, weft_tensor *g, weft_tensor 
                                saved_optional_input(n, BIAS)},
                 *more[3] = {0};
 
-    in[0] = wf_dispatch_op(WF_OP_attention_grad, 8, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_attention_grad, operands, 8, &args, more);
     in[K] = more[0];
     in[V] = more[1];
     in[BIAS] = more[2];
@@ -311,7 +311,7 @@ void wf_vjp_attention_packed(const struct wf_tape_node *n, weft_tensor *g, weft_
                                saved_optional_input(n, PACKED_BIAS)},
                 *more[1] = {0};
 
-    in[0] = wf_dispatch_op(WF_OP_attention_packed_grad, 6, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_attention_packed_grad, operands, 6, &args, more);
     in[PACKED_BIAS] = more[0];
 }
 
@@ -333,7 +333,7 @@ static weft_tensor *mask_as_3d(const weft_attention_options *options)
     if (!mask || weft_ndim(mask) != 2) return mask;
     shape[0] = weft_size(mask, 0);
     shape[2] = weft_size(mask, 1);
-    return weft_reshape(mask, 3, shape);
+    return weft_reshape(mask, shape, 3);
 }
 
 /* The heads' dim of a bias [B or 1, H or 1, ...] as groups of `repeats`; any other as it is. */
@@ -351,7 +351,7 @@ static weft_tensor *bias_in_groups(const weft_attention_options *options, int64_
     shape[1] = weft_size(bias, 1) == 1 ? 1 : groups;
     shape[2] = weft_size(bias, 1) == 1 ? 1 : repeats;
     for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(bias, d);
-    return weft_reshape(bias, 5, shape);
+    return weft_reshape(bias, shape, 5);
 }
 
 /* What attention and attention_packed ask of their options before anything is called. */
@@ -371,7 +371,7 @@ static weft_tensor *call_attention(weft_tensor *q, weft_tensor *k, weft_tensor *
                               .scalars.v = {options->unused_keys}};
 
     if (options->mask && !operands[3]) return NULL;
-    return wf_dispatch_op(WF_OP_attention, 5, operands, &args, more);
+    return wf_dispatch_op(WF_OP_attention, operands, 5, &args, more);
 }
 
 /* q [B,T,H,D] with fewer heads in k: [B,T,G,R,D] and back. */
@@ -384,7 +384,7 @@ static weft_tensor *call_grouped_attention(weft_tensor *q, weft_tensor *k, weft_
 
     if (options.bias && !(options.bias = bias_in_groups(&options, groups, heads / groups)))
         return NULL;
-    return weft_reshape(call_attention(weft_reshape(q, 5, split), k, v, &options), 4, whole);
+    return weft_reshape(call_attention(weft_reshape(q, split, 5), k, v, &options), whole, 4);
 }
 
 weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_tensor *v,
@@ -421,7 +421,7 @@ weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options
         operands[2] = bias_in_groups(&options, weft_size(qkv, 2), weft_size(qkv, 3) - 2);
     if ((options.mask && !operands[1]) || (options.bias && !operands[2])) return NULL;
     args.scalars.s[0] = scale_or_default(options.scale, qkv);
-    return wf_dispatch_op(WF_OP_attention_packed, 3, operands, &args, more);
+    return wf_dispatch_op(WF_OP_attention_packed, operands, 3, &args, more);
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, bool causal,

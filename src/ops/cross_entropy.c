@@ -209,7 +209,7 @@ static void vjp_cross_entropy(const struct wf_tape_node *n, weft_tensor *g, weft
     weft_tensor *operands[] = {n->saved[LOGITS], n->saved[MAXIMUM], n->saved[SUMS],
                                n->saved[TARGET], per_token,         n->saved[WEIGHT]};
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_xent_grad, 6, operands, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_xent_grad, operands, 6, &args);
 }
 
 weft_tensor *wf_reduce_if_partial(weft_tensor *t)
@@ -267,15 +267,15 @@ static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entro
         .scalars = {.s = {o->smoothing, o->z_loss}, .v = {o->ignore_index, classes}}};
     weft_tensor *m, *losses, *totals = NULL;
 
-    tensors->m = m = wf_reduce_if_partial(weft_amax(z, 1, &last, false));
+    tensors->m = m = wf_reduce_if_partial(weft_amax(z, &last, 1, false));
     if (m && weft_tensor_dtype(m) == WEFT_BF16) tensors->m = m = weft_cast(m, WEFT_F32);
     if (m && tensors->weight && weft_tensor_dtype(tensors->weight) != weft_tensor_dtype(m))
         tensors->weight = weft_cast(tensors->weight, weft_tensor_dtype(m));
     tensors->sums = wf_reduce_if_partial(wf_dispatch_op_one_output(
-        WF_OP_xent_sum, 4, (weft_tensor *[]){z, m, tensors->target, tensors->weight}, &args));
-    losses = wf_dispatch_op(WF_OP_xent_loss, 4,
+        WF_OP_xent_sum, (weft_tensor *[]){z, m, tensors->target, tensors->weight}, 4, &args));
+    losses = wf_dispatch_op(WF_OP_xent_loss,
                             (weft_tensor *[]){tensors->sums, m, tensors->target, tensors->weight},
-                            &args, &totals);
+                            4, &args, &totals);
     if (!losses) return NULL;
     if (o->reduction == WEFT_LOSS_MEAN) totals = wf_reduce_if_partial(totals);
     if (!totals || check_target_classes(totals, classes) != WEFT_OK) return NULL;
@@ -303,7 +303,7 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
     loss = cross_entropy_forward(z, o, &tensors);
     weft_no_grad_close();
     if (loss && z->requires_grad && wf_grad_is_enabled()) {
-        struct wf_tape_node *n = wf_tape_record(loss, vjp_cross_entropy, "cross_entropy", 1, &z);
+        struct wf_tape_node *n = wf_tape_record(loss, vjp_cross_entropy, "cross_entropy", &z, 1);
 
         n->s[0] = o->smoothing;
         n->s[1] = o->z_loss;

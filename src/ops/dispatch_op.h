@@ -42,17 +42,17 @@ struct wf_op_args {
             (size_t)(n) * sizeof(((struct wf_##name##_attrs *)0)->array[0])) /                     \
            sizeof(uint64_t)))
 
-static inline weft_tensor *wf_dispatch_op_one_output(enum wf_op op, int n, weft_tensor *const *in,
+static inline weft_tensor *wf_dispatch_op_one_output(enum wf_op op, weft_tensor *const *in, int n,
                                                      const struct wf_op_args *args)
 {
-    return wf_dispatch_op(op, n, in, args, NULL);
+    return wf_dispatch_op(op, in, n, args, NULL);
 }
 
 static inline weft_tensor *wf_dispatch_unary_op(enum wf_op op, weft_tensor *a)
 {
     weft_tensor *in[] = {a};
 
-    return wf_dispatch_op(op, 1, in, NULL, NULL);
+    return wf_dispatch_op(op, in, 1, NULL, NULL);
 }
 
 /**
@@ -65,5 +65,5 @@ static inline weft_tensor *wf_dispatch_binary_op(enum wf_op op, weft_tensor *a, 
 {
     weft_tensor *in[] = {a, b};
 
-    return wf_dispatch_op(op, 2, in, NULL, NULL);
+    return wf_dispatch_op(op, in, 2, NULL, NULL);
 }

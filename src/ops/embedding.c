@@ -47,7 +47,7 @@ void wf_vjp_embedding(const struct wf_tape_node *n, weft_tensor *g, weft_tensor 
         .want = table};
     weft_tensor *index = wf_saved_input(n, 1);
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_grad, 2, (weft_tensor *[]){g, index}, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_grad, (weft_tensor *[]){g, index}, 2, &args);
 }
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index)
@@ -72,7 +72,7 @@ weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
         padding_row = row < 0 ? row + rows : row;
     }
     return wf_dispatch_op_one_output(
-        WF_OP_embedding, 2, (weft_tensor *[]){table, index},
+        WF_OP_embedding, (weft_tensor *[]){table, index}, 2,
         &(struct wf_op_args){WF_ATTRS(embedding, .padding_row = padding_row)});
 }
 
@@ -114,7 +114,7 @@ void wf_vjp_embedding_batch(const struct wf_tape_node *n, weft_tensor *g, weft_t
         WF_ATTRS(embedding_grad, .rows = table->desc.global[1], .padding_row = -1), .want = table};
     weft_tensor *index = wf_saved_input(n, 1);
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_batch_grad, 2, (weft_tensor *[]){g, index},
+    in[0] = wf_dispatch_op_one_output(WF_OP_embedding_batch_grad, (weft_tensor *[]){g, index}, 2,
                                       &args);
 }
 

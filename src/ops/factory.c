@@ -17,7 +17,7 @@
 
 static weft_status check_spec(const weft_spec *spec)
 {
-    WF_TRY(wf_shape_check(spec->dtype, spec->ndim, spec->shape));
+    WF_TRY(wf_shape_check(spec->dtype, spec->shape, spec->ndim));
     WF_NEED(!spec->requires_grad || weft_dtype_is_float(spec->dtype), WEFT_ERR_DTYPE,
             "new tensor: %s carries no gradient", weft_dtype_name(spec->dtype));
     return WEFT_OK;
@@ -64,7 +64,7 @@ static weft_tensor *empty_on_device(weft_spec *spec, weft_device device)
     WF_TRY_PTR(read_placements(spec));
     WF_TRY_PTR(check_placements(spec, normal));
     layout = wf_layout_on_device(
-        wf_layout_new(spec->mesh, normal, spec->dtype, spec->ndim, spec->shape, NULL), device);
+        wf_layout_new(spec->mesh, normal, spec->dtype, spec->shape, NULL, spec->ndim), device);
     t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "new tensor");
     wf_layout_release(layout);
     return t && spec->requires_grad ? weft_set_requires_grad(t, true) : t;

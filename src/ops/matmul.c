@@ -144,7 +144,7 @@ void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor 
                                            .wide = attrs->wide_gradient),
                                   .want = plan->in[0]};
 
-        in[0] = wf_dispatch_op_one_output(WF_OP_linear_dx, 2, (weft_tensor *[]){g, w}, &args);
+        in[0] = wf_dispatch_op_one_output(WF_OP_linear_dx, (weft_tensor *[]){g, w}, 2, &args);
     }
     if (wf_tape_node_needs_grad(node, 1)) {
         bool transposed = attrs->transposed; /* of d^T x: its transpose, x^T d */
@@ -153,7 +153,7 @@ void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor 
             .want = plan->in[1]};
 
         in[1] = wf_dispatch_op_one_output(
-            WF_OP_linear_dw, 2, (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, &args);
+            WF_OP_linear_dw, (weft_tensor *[]){transposed ? x : g, transposed ? g : x}, 2, &args);
     }
     if (plan->n_in > 2 && wf_tape_node_needs_grad(node, 2))
         in[2] = wf_sum_masked_dims(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
@@ -168,7 +168,7 @@ weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)
 {
     struct wf_op_args args = {WF_ATTRS(matmul, .transpose_a = ta, .transpose_b = tb)};
 
-    return wf_dispatch_op_one_output(WF_OP_matmul, 2, (weft_tensor *[]){a, b}, &args);
+    return wf_dispatch_op_one_output(WF_OP_matmul, (weft_tensor *[]){a, b}, 2, &args);
 }
 
 weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
@@ -178,7 +178,7 @@ weft_tensor *weft_linear_with(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                        .transposed = o.transposed, .wide = o.wide,
                                        .wide_gradient = o.wide_gradient)};
 
-    return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
+    return wf_dispatch_op_one_output(WF_OP_linear, (weft_tensor *[]){x, w, bias}, bias ? 3 : 2,
                                      &args);
 }
 
@@ -186,6 +186,6 @@ weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *bias, int 
 {
     struct wf_op_args args = {WF_ATTRS(linear, .k_dims = k_dims)};
 
-    return wf_dispatch_op_one_output(WF_OP_linear, bias ? 3 : 2, (weft_tensor *[]){x, w, bias},
+    return wf_dispatch_op_one_output(WF_OP_linear, (weft_tensor *[]){x, w, bias}, bias ? 3 : 2,
                                      &args);
 }

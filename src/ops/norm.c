@@ -85,7 +85,7 @@ void wf_vjp_layer_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
     weft_tensor *mean = wf_saved_output(n, 1), *rstd = wf_saved_output(n, 2);
     weft_tensor *operands[] = {g, x, weight, mean, rstd}, *more[2] = {0};
 
-    in[0] = wf_dispatch_op(WF_OP_layer_norm_grad, 5, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_layer_norm_grad, operands, 5, &args, more);
     in[1] = more[0];
     in[2] = more[1];
 }
@@ -97,7 +97,7 @@ void wf_vjp_rms_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor *
     weft_tensor *x = wf_saved_input(n, 0), *weight = wf_saved_input(n, 1);
     weft_tensor *operands[] = {g, x, weight, wf_saved_output(n, 1)}, *more[1] = {0};
 
-    in[0] = wf_dispatch_op(WF_OP_rms_norm_grad, 4, operands, &args, more);
+    in[0] = wf_dispatch_op(WF_OP_rms_norm_grad, operands, 4, &args, more);
     in[1] = more[0];
 }
 
@@ -106,7 +106,7 @@ weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *b
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[2];
 
-    return wf_dispatch_op(WF_OP_layer_norm, 3, (weft_tensor *[]){x, weight, bias}, &args, more);
+    return wf_dispatch_op(WF_OP_layer_norm, (weft_tensor *[]){x, weight, bias}, 3, &args, more);
 }
 
 weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
@@ -114,5 +114,5 @@ weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[1];
 
-    return wf_dispatch_op(WF_OP_rms_norm, 2, (weft_tensor *[]){x, weight}, &args, more);
+    return wf_dispatch_op(WF_OP_rms_norm, (weft_tensor *[]){x, weight}, 2, &args, more);
 }

@@ -90,7 +90,7 @@ weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double 
                                 struct wf_layout *want);
 
 /** Bit mask of a list of dims; n = 0 means all. -1 with an error when one is out of range. */
-int64_t wf_dims_to_mask(const weft_tensor *t, int n, const int *dims, const char *who);
+int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char *who);
 
 /** t with this global shape, preferably in `want`. */
-weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want);
+weft_tensor *wf_reshape_to(weft_tensor *t, const int64_t *shape, int ndim, struct wf_layout *want);

@@ -82,7 +82,7 @@ static int count_letters(const char *term)
  * Labels of one operand. Star dims are numbered from the right of the result's star group, so
  * operands align as broadcasting does; a dim of size 1 that stands for more carries no label.
  */
-static const char *label_operand_dims(const char *term, int ndim, const int64_t *size,
+static const char *label_operand_dims(const char *term, const int64_t *size, int ndim,
                                       const int64_t *star_size, int8_t *labels)
 {
     int stars = ndim - count_letters(term), d = 0;
@@ -134,13 +134,13 @@ static void label_dims_from_text(const struct wf_infer *call, struct wf_dim_labe
     for (int i = 0; i < call->row->n_in && *text != '-'; i++) {
         const struct wf_layout *in = i < call->n_in ? call->in[i] : NULL;
 
-        text = label_operand_dims(text, in ? in->desc.ndim : -1, in ? in->desc.global : NULL, star,
+        text = label_operand_dims(text, in ? in->desc.global : NULL, in ? in->desc.ndim : -1, star,
                                   labels->in[i]);
     }
     text += 2; /* "->" */
     for (int j = 0; j < call->n_out; j++)
         text =
-            label_operand_dims(text, call->out[j].ndim, call->out[j].shape, star, labels->out[j]);
+            label_operand_dims(text, call->out[j].shape, call->out[j].ndim, star, labels->out[j]);
     labels->count = FIRST_STAR_LABEL + WEFT_MAX_DIMS - 1;
 }
 

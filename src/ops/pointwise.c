@@ -114,7 +114,7 @@ weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout)
         if (d < missing || to->global[d - missing] != from->global[d]) mask |= (int64_t)1 << d;
     if (!mask) return grad;
     grad = wf_sum_masked_dims(grad, mask, missing == 0, 1, missing ? NULL : layout);
-    return missing ? wf_reshape_to(grad, to->ndim, to->global, layout) : grad;
+    return missing ? wf_reshape_to(grad, to->global, to->ndim, layout) : grad;
 }
 
 static weft_tensor *call_with_scalar(enum wf_op op, weft_tensor *a, weft_tensor *b, double s)
@@ -122,7 +122,7 @@ static weft_tensor *call_with_scalar(enum wf_op op, weft_tensor *a, weft_tensor 
     weft_tensor *in[] = {a, b};
     struct wf_op_args args = {.scalars.s = {s}};
 
-    return wf_dispatch_op_one_output(op, b ? 2 : 1, in, &args);
+    return wf_dispatch_op_one_output(op, in, b ? 2 : 1, &args);
 }
 
 void wf_vjp_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -167,7 +167,7 @@ void wf_vjp_div(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-    weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
+    weft_tensor *zero = weft_full(weft_tensor_dtype(g), NULL, 0, 0);
 
     if (wf_tape_node_needs_grad(n, 0)) {
         weft_tensor *slope = weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)));
@@ -212,7 +212,7 @@ void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *zero = weft_full(weft_tensor_dtype(g), 0, NULL, 0);
+    weft_tensor *zero = weft_full(weft_tensor_dtype(g), NULL, 0, 0);
 
     if (wf_tape_node_needs_grad(n, 1))
         in[1] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), g, zero),
@@ -327,7 +327,7 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *in[] = {condition, a, b};
 
-    return wf_dispatch_op_one_output(WF_OP_where, 3, in, NULL);
+    return wf_dispatch_op_one_output(WF_OP_where, in, 3, NULL);
 }
 
 weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
@@ -336,7 +336,7 @@ weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 
     WF_TRY_PTR(wf_tensor_need_alive(x, "cast"));
     if (x && weft_tensor_dtype(x) == dtype) return x;
-    return wf_dispatch_op_one_output(WF_OP_cast, 1, &x, &args);
+    return wf_dispatch_op_one_output(WF_OP_cast, &x, 1, &args);
 }
 
 weft_tensor *wf_copy_row_major_for_view(weft_tensor *x)
@@ -361,7 +361,7 @@ weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b)
     if (!a || !b) return NULL;
     WF_NEED_PTR(!a->requires_grad && !(b->requires_grad && wf_grad_is_enabled()), WEFT_ERR_STATE,
                 "add_: values on the tape cannot change in place");
-    return wf_dispatch_op_one_output(WF_OP_add, 2, in, &args);
+    return wf_dispatch_op_one_output(WF_OP_add, in, 2, &args);
 }
 
 /* What keeps x from being written over `into`; NULL: nothing that shows here. */
@@ -399,5 +399,5 @@ weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
     WF_TRY(wf_tensor_need_alive(x, "copy_"));
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
     WF_TRY(check_same_layout(into, x));
-    return wf_dispatch_op_one_output(WF_OP_copy, 1, &x, &args) ? WEFT_OK : weft_error_status();
+    return wf_dispatch_op_one_output(WF_OP_copy, &x, 1, &args) ? WEFT_OK : weft_error_status();
 }

@@ -35,7 +35,7 @@ weft_status wf_fill_with_op(enum wf_op op, weft_tensor *t, struct wf_op_args arg
     WF_TRY(check_fill_target(op, t));
     args.want = t->layout;
     args.into = t;
-    return wf_dispatch_op_one_output(op, 0, NULL, &args) ? WEFT_OK : weft_error_status();
+    return wf_dispatch_op_one_output(op, NULL, 0, &args) ? WEFT_OK : weft_error_status();
 }
 
 weft_status weft_fill_(weft_tensor *t, double value)
@@ -259,7 +259,7 @@ static weft_tensor *draw_with_input(enum wf_op op, weft_tensor *x, weft_generato
 
     g = wf_generator_or_current(g);
     set_seed_and_draw(&args, g);
-    y = wf_dispatch_op_one_output(op, 1, &x, &args);
+    y = wf_dispatch_op_one_output(op, &x, 1, &args);
     if (y && !is_outside_mesh(x->layout)) g->draw++;
     return y;
 }
@@ -328,7 +328,7 @@ void wf_vjp_dropout(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 {
     struct wf_op_args args = {.scalars.s = {n->s[0]}, .scalars.v = {n->v[0], n->v[1]}};
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_dropout, 1, &g, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_dropout, &g, 1, &args);
 }
 
 weft_tensor *weft_dropout(weft_tensor *x, double p, weft_generator *g)

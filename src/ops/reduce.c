@@ -23,7 +23,7 @@ weft_status wf_shape_reduce(struct wf_infer *call)
     return WEFT_OK;
 }
 
-int64_t wf_dims_to_mask(const weft_tensor *t, int n, const int *dims, const char *who)
+int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char *who)
 {
     int64_t mask = 0;
 
@@ -51,7 +51,7 @@ weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double 
     struct wf_op_args args = {WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep),
                               .scalars.s = {scale}, .want = want};
 
-    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &t, &args);
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, &t, 1, &args);
 }
 
 /* The reduced result with its dims put back at size 1, so that it broadcasts against the input. */
@@ -65,7 +65,7 @@ static weft_tensor *restore_reduced_dims(const struct wf_tape_node *n, weft_tens
         return t; /* without dims it broadcasts anyway */
     for (int d = 0; d < ndim; d++)
         shape[d] = plan->attrs.reduce.dims >> d & 1 ? 1 : plan->in[0]->desc.global[d];
-    return wf_reshape_to(t, ndim, shape, NULL);
+    return wf_reshape_to(t, shape, ndim, NULL);
 }
 
 void wf_vjp_sum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -88,7 +88,7 @@ static weft_tensor *call_along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b
 {
     struct wf_op_args args = {WF_ATTRS(dim, .dim = dim)};
 
-    return wf_dispatch_op_one_output(op, b ? 2 : 1, (weft_tensor *[]){a, b}, &args);
+    return wf_dispatch_op_one_output(op, (weft_tensor *[]){a, b}, b ? 2 : 1, &args);
 }
 
 void wf_vjp_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -123,14 +123,14 @@ weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
     return d < 0 ? NULL : call_along_dim(WF_OP_log_softmax, x, NULL, d);
 }
 
-weft_tensor *weft_sum(weft_tensor *x, int n, const int *dims, bool keep)
+weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep)
 {
     WF_TRY_PTR(wf_tensor_need_alive(x, "sum"));
-    return x ? wf_sum_masked_dims(x, wf_dims_to_mask(x, n, dims, "sum"), keep, 1, NULL) : NULL;
+    return x ? wf_sum_masked_dims(x, wf_dims_to_mask(x, dims, n, "sum"), keep, 1, NULL) : NULL;
 }
 
 /* A sum scaled by one over the GLOBAL count, so uneven shards weigh as they should. */
-weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
+weft_tensor *weft_mean(weft_tensor *x, const int *dims, int n, bool keep)
 {
     int64_t mask, count = 1;
     struct wf_op_args args;
@@ -140,24 +140,24 @@ weft_tensor *weft_mean(weft_tensor *x, int n, const int *dims, bool keep)
     WF_NEED_PTR(weft_dtype_is_float(weft_tensor_dtype(x)), WEFT_ERR_DTYPE,
                 "mean: needs floating-point numbers, not %s",
                 weft_dtype_name(weft_tensor_dtype(x)));
-    mask = wf_dims_to_mask(x, n, dims, "mean");
+    mask = wf_dims_to_mask(x, dims, n, "mean");
     for (int d = 0; mask > 0 && d < weft_ndim(x); d++)
         if (mask >> d & 1) count *= x->layout->desc.global[d];
     args = (struct wf_op_args){WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep, .mean = true),
                                .scalars.s = {1.0 / (double)count}};
-    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, 1, &x, &args);
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_sum, &x, 1, &args);
 }
 
-weft_tensor *weft_amax(weft_tensor *x, int n, const int *dims, bool keep)
+weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep)
 {
     struct wf_op_args args;
     int64_t mask;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "max"));
-    mask = wf_dims_to_mask(x, n, dims, "max");
+    mask = wf_dims_to_mask(x, dims, n, "max");
     args = (struct wf_op_args){WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = keep)};
-    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_max, 1, &x, &args);
+    return mask < 0 ? NULL : wf_dispatch_op_one_output(WF_OP_max, &x, 1, &args);
 }
 
 weft_tensor *weft_sum_all(weft_tensor *x)
@@ -165,4 +165,4 @@ weft_tensor *weft_sum_all(weft_tensor *x)
     return x ? wf_sum_masked_dims(x, ((int64_t)1 << weft_ndim(x)) - 1, false, 1, NULL) : NULL;
 }
 
-weft_tensor *weft_mean_all(weft_tensor *x) { return weft_mean(x, 0, NULL, false); }
+weft_tensor *weft_mean_all(weft_tensor *x) { return weft_mean(x, NULL, 0, false); }

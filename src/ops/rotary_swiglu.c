@@ -49,7 +49,7 @@ static weft_tensor *call_rotary(weft_tensor *x, weft_tensor *positions,
                               .attrs = attrs,
                               .scalars.v = {offset}};
 
-    return wf_dispatch_op_one_output(WF_OP_rotary, 2, (weft_tensor *[]){x, positions}, &args);
+    return wf_dispatch_op_one_output(WF_OP_rotary, (weft_tensor *[]){x, positions}, 2, &args);
 }
 
 void wf_vjp_rotary(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)

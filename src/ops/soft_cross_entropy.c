@@ -46,19 +46,19 @@ static weft_tensor *sum_over_classes(weft_tensor *t)
 {
     int last = -1;
 
-    return weft_sum(t, 1, &last, false);
+    return weft_sum(t, &last, 1, false);
 }
 
 /* Reduce `n` tensors of one shape together. */
-static void reduce_stacked(int n, weft_tensor **t)
+static void reduce_stacked(weft_tensor **t, int n)
 {
     int64_t shape[WEFT_MAX_DIMS] = {1};
     weft_tensor *rows[3], *all;
     int ndim = t[0] ? weft_ndim(t[0]) : 0;
 
     for (int d = 0; d < ndim; d++) shape[d + 1] = weft_size(t[0], d);
-    for (int i = 0; i < n; i++) rows[i] = wf_reshape_to(t[i], ndim + 1, shape, NULL);
-    all = wf_reduce_if_partial(weft_cat(n, rows, 0));
+    for (int i = 0; i < n; i++) rows[i] = wf_reshape_to(t[i], shape, ndim + 1, NULL);
+    all = wf_reduce_if_partial(weft_cat(rows, n, 0));
     for (int i = 0; i < n; i++) t[i] = weft_select(all, 0, i);
 }
 
@@ -73,7 +73,7 @@ static weft_tensor *max_over_classes(weft_tensor *z)
     int last = -1;
 
     weft_no_grad_open();
-    most = wf_reduce_if_partial(weft_amax(z, 1, &last, true));
+    most = wf_reduce_if_partial(weft_amax(z, &last, 1, true));
     weft_no_grad_close();
     return most;
 }
@@ -95,7 +95,7 @@ weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, w
     sums[TOGETHER] = sum_over_classes(q);
     if (!sums[EXPONENTIALS] || !sums[PICKED] || !sums[TOGETHER]) return NULL;
     if (sums[EXPONENTIALS]->layout->partial)
-        reduce_stacked(sums[TOGETHER]->layout->partial ? 3 : 2, sums);
+        reduce_stacked(sums, sums[TOGETHER]->layout->partial ? 3 : 2);
     log_s = weft_log(sums[EXPONENTIALS]);
     loss = weft_sub(weft_mul(sums[TOGETHER], log_s), sums[PICKED]);
     if (o->z_loss != 0) {

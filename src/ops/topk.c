@@ -42,7 +42,7 @@ static weft_tensor *call_topk(weft_tensor *x, weft_tensor *labels, int64_t k, bo
 {
     struct wf_op_args args = {WF_ATTRS(topk, .k = k, .fewer = fewer), .scalars.v = {first}};
 
-    return wf_dispatch_op(WF_OP_topk, 2, (weft_tensor *[]){x, labels}, &args, indices);
+    return wf_dispatch_op(WF_OP_topk, (weft_tensor *[]){x, labels}, 2, &args, indices);
 }
 
 /*
@@ -97,8 +97,8 @@ static void vjp_topk(const struct wf_tape_node *node, weft_tensor *grad, weft_te
     struct wf_op_args args = {WF_ATTRS(topk_grad, .row_size = x->desc.global[x->desc.ndim - 1]),
                               .want = x};
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_topk_grad, 2,
-                                      (weft_tensor *[]){grad, node->saved[INDICES]}, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_topk_grad,
+                                      (weft_tensor *[]){grad, node->saved[INDICES]}, 2, &args);
 }
 
 static void release_layout(void *layout) { wf_layout_release(layout); }
@@ -107,8 +107,8 @@ static void record_topk_node(weft_tensor *values, weft_tensor *indices, weft_ten
 {
     struct wf_tape_node *node;
 
-    if (!(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &x)) || !x->requires_grad) return;
-    node = wf_tape_record(values, vjp_topk, "topk", 1, &x);
+    if (!(wf_grad_is_enabled() || wf_note_unrecorded_use(&x, 1)) || !x->requires_grad) return;
+    node = wf_tape_record(values, vjp_topk, "topk", &x, 1);
     node->context = wf_layout_retain(x->layout);
     node->release_context = release_layout;
     wf_tape_node_save(node, INDICES, indices);

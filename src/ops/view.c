@@ -13,13 +13,13 @@
 #include "ops/op_plan.h"
 #include "tensor/shape.h"
 
-static weft_tensor *dispatch_to_shape(enum wf_op op, weft_tensor *t, int ndim, const int64_t *shape,
+static weft_tensor *dispatch_to_shape(enum wf_op op, weft_tensor *t, const int64_t *shape, int ndim,
                                       struct wf_layout *want)
 {
     struct wf_op_args args = {
         .attr_words = WF_ATTR_WORDS(shape, size, ndim), .attrs = shape, .want = want};
 
-    return wf_dispatch_op_one_output(op, 1, &t, &args);
+    return wf_dispatch_op_one_output(op, &t, 1, &args);
 }
 
 /* A word of the attributes for each dim of the result. */
@@ -31,7 +31,7 @@ weft_status wf_shape_reshape(struct wf_infer *call)
 {
     const struct wf_shape_attrs *to = &call->attrs->shape;
     int ndim = ndim_of_shape(call);
-    int64_t count = wf_shape_numel(ndim, to->size);
+    int64_t count = wf_shape_numel(to->size, ndim);
 
     call->out[0].dtype = (weft_dtype)call->in[0]->desc.dtype;
     call->out[0].ndim = ndim;
@@ -76,19 +76,19 @@ bool wf_view_reshape(const struct wf_infer *call, const struct wf_tensor_desc *i
     return true;
 }
 
-weft_tensor *wf_reshape_to(weft_tensor *t, int ndim, const int64_t *shape, struct wf_layout *want)
+weft_tensor *wf_reshape_to(weft_tensor *t, const int64_t *shape, int ndim, struct wf_layout *want)
 {
-    return dispatch_to_shape(WF_OP_reshape, t, ndim, shape, want);
+    return dispatch_to_shape(WF_OP_reshape, t, shape, ndim, want);
 }
 
 void wf_vjp_reshape(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     struct wf_layout *x = wf_tape_node_input_layout(n, 0);
 
-    in[0] = wf_reshape_to(g, x->desc.ndim, x->desc.global, x);
+    in[0] = wf_reshape_to(g, x->desc.global, x->desc.ndim, x);
 }
 
-weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
+weft_tensor *weft_reshape(weft_tensor *x, const int64_t *shape, int ndim)
 {
     int64_t sizes[WEFT_MAX_DIMS], rest;
     int open = -1;
@@ -106,13 +106,13 @@ weft_tensor *weft_reshape(weft_tensor *x, int ndim, const int64_t *shape)
         sizes[d] = 1;
     }
     if (open >= 0) {
-        rest = wf_shape_numel(ndim, sizes);
+        rest = wf_shape_numel(sizes, ndim);
         WF_NEED_PTR(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
                     "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel,
                     (long long)rest);
         sizes[open] = x->layout->numel / rest;
     }
-    return wf_reshape_to(x, ndim, sizes, NULL);
+    return wf_reshape_to(x, sizes, ndim, NULL);
 }
 
 /* ---- permute ---- */
@@ -123,7 +123,7 @@ static weft_tensor *call_permute(weft_tensor *t, const struct wf_permute_attrs *
     struct wf_op_args args = {
         .attr_words = (int)(sizeof *attrs / sizeof(uint64_t)), .attrs = attrs, .want = want};
 
-    return wf_dispatch_op_one_output(WF_OP_permute, 1, &t, &args);
+    return wf_dispatch_op_one_output(WF_OP_permute, &t, 1, &args);
 }
 
 weft_status wf_shape_permute(struct wf_infer *call)
@@ -226,7 +226,7 @@ void wf_vjp_slice(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
     struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = plan->in[0]->desc.global[dim]),
                               .scalars.v = {n->v[0]}, .want = plan->in[0]};
 
-    in[0] = wf_dispatch_op_one_output(WF_OP_slice_grad, 1, &g, &args);
+    in[0] = wf_dispatch_op_one_output(WF_OP_slice_grad, &g, 1, &args);
 }
 
 /*
@@ -250,7 +250,7 @@ static bool is_small_part_of_dim(const struct wf_layout *x, int64_t dim, int64_t
 /* Each rank's elements of the slice, then their sum along the axes that cut the dim. */
 static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_op_args *args)
 {
-    weft_tensor *y = wf_dispatch_op_one_output(WF_OP_slice_masked, 1, &x, args);
+    weft_tensor *y = wf_dispatch_op_one_output(WF_OP_slice_masked, &x, 1, args);
     weft_placement to[WEFT_MAX_AXES];
 
     if (!y) return NULL;
@@ -266,7 +266,7 @@ static weft_tensor *slice_dim(weft_tensor *x, int64_t dim, int64_t start, int64_
     struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = length), .scalars.v = {start}};
 
     if (is_small_part_of_dim(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
-    return wf_dispatch_op_one_output(WF_OP_slice, 1, &x, &args);
+    return wf_dispatch_op_one_output(WF_OP_slice, &x, 1, &args);
 }
 
 weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
@@ -302,10 +302,10 @@ weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
                 (long long)index, d, (long long)size);
     for (int i = 0; i < weft_ndim(x); i++)
         if (i != d) shape[n++] = x->layout->desc.global[i];
-    return wf_reshape_to(slice_dim(x, d, at, 1), n, shape, NULL);
+    return wf_reshape_to(slice_dim(x, d, at, 1), shape, n, NULL);
 }
 
-static weft_status check_split_sizes(int64_t size, int dim, int n, const int64_t *sizes)
+static weft_status check_split_sizes(int64_t size, int dim, const int64_t *sizes, int n)
 {
     int64_t total = 0;
 
@@ -325,7 +325,7 @@ static weft_status check_split_sizes(int64_t size, int dim, int n, const int64_t
     return WEFT_OK;
 }
 
-weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const int64_t *sizes)
+weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, const int64_t *sizes, int n)
 {
     int64_t start = 0, size;
     int d;
@@ -336,7 +336,7 @@ weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, int n, const 
     d = wf_normalize_dim(dim, weft_ndim(x), "split");
     if (d < 0) return WEFT_ERR_ARG;
     size = x->layout->desc.global[d];
-    WF_TRY(check_split_sizes(size, d, n, sizes));
+    WF_TRY(check_split_sizes(size, d, sizes, n));
     for (int i = 0; i < n; i++) {
         int64_t piece = sizes ? sizes[i] : size / n;
 
@@ -388,7 +388,7 @@ bool wf_view_expand(const struct wf_infer *call, const struct wf_tensor_desc *in
 
 weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout)
 {
-    return dispatch_to_shape(WF_OP_expand, t, layout->desc.ndim, layout->desc.global, layout);
+    return dispatch_to_shape(WF_OP_expand, t, layout->desc.global, layout->desc.ndim, layout);
 }
 
 void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -396,11 +396,11 @@ void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
     in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
 }
 
-weft_tensor *weft_expand(weft_tensor *x, int ndim, const int64_t *shape)
+weft_tensor *weft_expand(weft_tensor *x, const int64_t *shape, int ndim)
 {
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
-    return dispatch_to_shape(WF_OP_expand, x, ndim, shape, NULL);
+    return dispatch_to_shape(WF_OP_expand, x, shape, ndim, NULL);
 }
 
 bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *in,
@@ -448,7 +448,7 @@ void wf_vjp_cat(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 }
 
 /* More tensors than an op takes are concatenated in groups, then the groups are. */
-static weft_tensor *cat_in_groups(int n, weft_tensor *const *x, const struct wf_op_args *args)
+static weft_tensor *cat_in_groups(weft_tensor *const *x, int n, const struct wf_op_args *args)
 {
     int groups = n < WF_MAX_IN ? n : WF_MAX_IN;
     weft_tensor *group[WF_MAX_IN];
@@ -457,14 +457,14 @@ static weft_tensor *cat_in_groups(int n, weft_tensor *const *x, const struct wf_
     for (int i = 0, from = 0; i < groups; i++) {
         int some = (n - from) / (groups - i);
 
-        group[i] = cat_in_groups(some, x + from, args);
+        group[i] = cat_in_groups(x + from, some, args);
         if (!group[i]) return NULL;
         from += some;
     }
-    return wf_dispatch_op_one_output(WF_OP_cat, groups, group, args);
+    return wf_dispatch_op_one_output(WF_OP_cat, group, groups, args);
 }
 
-weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
+weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim)
 {
     struct wf_op_args args;
     int d;
@@ -477,5 +477,5 @@ weft_tensor *weft_cat(int n, weft_tensor *const *x, int dim)
     d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
     if (d < 0) return NULL;
     args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
-    return cat_in_groups(n, x, &args);
+    return cat_in_groups(x, n, &args);
 }

@@ -151,7 +151,7 @@ static weft_status reduce_group_norm(struct group *group, double p)
     }
     if (!any) return WEFT_OK;
     scope = weft_scope_open();
-    sum = weft_full(WEFT_F64, 1, shape, group->total);
+    sum = weft_full(WEFT_F64, shape, 1, group->total);
     if (group->meta) sum = weft_to_device(sum, WEFT_META);
     sum = sum ? weft_from_local(sum, group->mesh, placements, shape) : NULL;
     sum = sum ? weft_full_tensor(sum) : NULL;

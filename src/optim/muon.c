@@ -83,7 +83,7 @@ static weft_tensor *reshape_to_matrix(weft_tensor *x, int rows)
 
     if (weft_ndim(x) == 2) return x;
     for (int d = 0; d < weft_ndim(x); d++) shape[d >= rows] *= weft_size(x, d);
-    return weft_reshape(shard_along_dim(x, lone), 2, shape);
+    return weft_reshape(shard_along_dim(x, lone), shape, 2);
 }
 
 /* The matrix with the dims and placements of `like`. */
@@ -96,7 +96,7 @@ static weft_tensor *matrix_to_parameter_layout(weft_tensor *x, const weft_tensor
 
     if (weft_ndim(like) > 2) {
         for (int d = 0; d < weft_ndim(like); d++) shape[d] = weft_size(like, d);
-        x = x ? weft_reshape(shard_along_dim(x, lone > 0 ? 1 : lone), weft_ndim(like), shape)
+        x = x ? weft_reshape(shard_along_dim(x, lone > 0 ? 1 : lone), shape, weft_ndim(like))
               : NULL;
     }
     for (int a = 0; mesh && a < weft_mesh_ndim(mesh); a++) to[a] = weft_tensor_placement(like, a);
@@ -131,7 +131,7 @@ static weft_tensor *to_replicated(weft_tensor *t)
 static weft_tensor *divide_by_norm(weft_tensor *x, double eps)
 {
     weft_tensor *norm = weft_sqrt(to_replicated(weft_sum_all(weft_square(x))));
-    weft_tensor *least = norm ? weft_full(weft_tensor_dtype(x), 0, NULL, eps) : NULL;
+    weft_tensor *least = norm ? weft_full(weft_tensor_dtype(x), NULL, 0, eps) : NULL;
 
     return weft_div(x, weft_maximum(norm, least));
 }

@@ -39,7 +39,7 @@ static weft_tensor *kv_row_of_each_query_group(weft_mesh *mesh, int64_t count, i
     weft_tensor *rows;
 
     for (int64_t i = 0; i < count; i++) index[i] = i / copies;
-    rows = weft_from_data(WEFT_I64, 1, &count, index);
+    rows = weft_from_data(WEFT_I64, &count, 1, index);
     weft_set_default_device(before);
     wf_free(index);
     return weft_distribute_tensor(rows, mesh, &split, -1);

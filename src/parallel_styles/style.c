@@ -157,7 +157,7 @@ static weft_status parse_segments(weft_placement *segments, const char *text)
         count = (int)sizes[0];
         sizes[0] = 1;
     }
-    *segments = weft_shard_segments(0, count, sizes);
+    *segments = weft_shard_segments(0, sizes, count);
     return WEFT_OK;
 }
 

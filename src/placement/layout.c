@@ -21,7 +21,7 @@ static _Thread_local struct {
 
 /* ---- filling in ---- */
 
-static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
+static void row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
 {
     int64_t step = 1;
 
@@ -32,7 +32,7 @@ static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
 }
 
 /* The stride of a dim of one element is never used. */
-static bool strides_equal(const int64_t *a, const int64_t *b, int ndim, const int64_t *shape)
+static bool strides_equal(const int64_t *a, const int64_t *b, const int64_t *shape, int ndim)
 {
     for (int d = 0; d < ndim; d++)
         if (shape[d] > 1 && a[d] != b[d]) return false;
@@ -42,10 +42,10 @@ static bool strides_equal(const int64_t *a, const int64_t *b, int ndim, const in
 /* Strides that walk the box as row-major ones do become those, so that such layouts are equal. */
 static void fill_strides(struct wf_tensor_desc *desc, const int64_t *strides)
 {
-    row_major_strides(desc->stride, desc->ndim, desc->shape);
+    row_major_strides(desc->stride, desc->shape, desc->ndim);
     desc->contiguous = true;
     if (!strides || desc->numel == 0 ||
-        strides_equal(strides, desc->stride, desc->ndim, desc->shape))
+        strides_equal(strides, desc->stride, desc->shape, desc->ndim))
         return;
     memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
     desc->contiguous = false;
@@ -75,8 +75,8 @@ static bool fill_local_box(struct wf_layout *l)
         l->partial = true;
         if (coordinates[a] != 0) desc->first_term = false;
     }
-    wf_local_box(desc->shape, desc->offset, desc->ndim, desc->global, l->n_axes, sizes, coordinates,
-                 l->placements);
+    wf_local_box(desc->shape, desc->offset, desc->global, desc->ndim, sizes, coordinates,
+                 l->placements, l->n_axes);
     return inside;
 }
 
@@ -106,8 +106,8 @@ static uint64_t hash_layout(const struct wf_layout *l)
 }
 
 static void fill_candidate(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements,
-                           weft_dtype dtype, int ndim, const int64_t *global,
-                           const int64_t *strides)
+                           weft_dtype dtype, const int64_t *global, const int64_t *strides,
+                           int ndim)
 {
     size_t bytes = (size_t)ndim * sizeof *global;
     bool inside;
@@ -142,8 +142,8 @@ static struct wf_index_ranges *index_ranges_of(const struct wf_layout *l)
         coordinates[a] = weft_mesh_coordinate(l->mesh, a);
     }
     for (int d = 0; d < l->desc.ndim; d++) {
-        wf_shard_init(&shard[d], d, l->desc.global[d], l->n_axes, sizes, coordinates,
-                      l->placements);
+        wf_shard_init(&shard[d], d, l->desc.global[d], sizes, coordinates, l->placements,
+                      l->n_axes);
         total += wf_shard_ranges(&shard[d], NULL, 0);
     }
     runs = wf_malloc(sizeof *runs + (size_t)total * sizeof *next);
@@ -231,11 +231,11 @@ int64_t wf_layout_live_count(void) { return table.count; }
 /* ---- asking for one ---- */
 
 struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
-                                int ndim, const int64_t *global, const int64_t *strides)
+                                const int64_t *global, const int64_t *strides, int ndim)
 {
     struct wf_layout candidate;
 
-    fill_candidate(&candidate, mesh, placements, dtype, ndim, global, strides);
+    fill_candidate(&candidate, mesh, placements, dtype, global, strides, ndim);
     return intern_layout(&candidate);
 }
 
@@ -279,20 +279,20 @@ struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
 {
     return on_device_of(layout,
                         wf_layout_new(layout->mesh, placements, (weft_dtype)layout->desc.dtype,
-                                      layout->desc.ndim, layout->desc.global, NULL));
+                                      layout->desc.global, NULL, layout->desc.ndim));
 }
 
 struct wf_layout *wf_layout_with_dtype(const struct wf_layout *layout, weft_dtype dtype)
 {
     return on_device_of(layout, wf_layout_new(layout->mesh, layout->placements, dtype,
-                                              layout->desc.ndim, layout->desc.global, NULL));
+                                              layout->desc.global, NULL, layout->desc.ndim));
 }
 
 struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 {
     return on_device_of(layout,
-                        wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype, layout->desc.ndim,
-                                      layout->desc.shape, layout->desc.stride));
+                        wf_layout_new(NULL, NULL, (weft_dtype)layout->desc.dtype,
+                                      layout->desc.shape, layout->desc.stride, layout->desc.ndim));
 }
 
 bool wf_layout_shards_equal(const struct wf_layout *l)
@@ -302,8 +302,8 @@ bool wf_layout_shards_equal(const struct wf_layout *l)
 
     for (int i = 0; i < l->n_axes; i++) sizes[i] = weft_mesh_axis_size(l->mesh, i);
     while (a >= 0) {
-        wf_local_box(shape, offset, l->desc.ndim, l->desc.global, l->n_axes, sizes, at,
-                     l->placements);
+        wf_local_box(shape, offset, l->desc.global, l->desc.ndim, sizes, at, l->placements,
+                     l->n_axes);
         if (memcmp(shape, l->desc.shape, (size_t)l->desc.ndim * sizeof *shape) != 0) return false;
         for (a = l->n_axes - 1; a >= 0 && ++at[a] == sizes[a]; a--) at[a] = 0;
     }

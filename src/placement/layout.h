@@ -58,7 +58,7 @@ struct wf_layout {
  * are already counted from the front and valid; the caller has checked shapes.
  */
 struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
-                                int ndim, const int64_t *global, const int64_t *strides);
+                                const int64_t *global, const int64_t *strides, int ndim);
 
 /** Variations of an existing layout on its device, retained for the caller; row-major. */
 struct wf_layout *wf_layout_with_placements(const struct wf_layout *layout,
@@ -116,7 +116,7 @@ weft_status wf_placements_check_count(const weft_mesh *mesh, int n_placements, c
 
 /** wf_placements_normalize for a shape that may be none. fails: also WEFT_ERR_SHAPE */
 weft_status wf_placements_check_shape(weft_placement *out, const weft_placement *placements,
-                                      int n_axes, int ndim, const int64_t *shape, const char *who);
+                                      int n_axes, const int64_t *shape, int ndim, const char *who);
 
 /** Room for any one placement as text, and for a list of them. */
 enum { WF_PLACEMENT_TEXT = 64, WF_PLACEMENTS_TEXT = WEFT_MAX_AXES * (WF_PLACEMENT_TEXT + 8) };
@@ -131,5 +131,6 @@ int wf_layout_print(const struct wf_layout *layout, char *text, size_t bytes);
  * of -1 (outside the mesh) give an empty box. Where the shard of a dim is more than one run
  * placement/shard.h tells which elements it has.
  */
-void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
-                  const int *axis_sizes, const int *coordinates, const weft_placement *placements);
+void wf_local_box(int64_t *shape, int64_t *offset, const int64_t *global, int ndim,
+                  const int *axis_sizes, const int *coordinates, const weft_placement *placements,
+                  int n_axes);

@@ -14,7 +14,7 @@
 /* ---- making ---- */
 
 /* Strides of a dense tensor of this shape whose dims lie in memory in the order of `like`'s. */
-static void dense_strides_like(int64_t *stride, int ndim, const int64_t *shape, const int64_t *like)
+static void dense_strides_like(int64_t *stride, const int64_t *shape, const int64_t *like, int ndim)
 {
     for (int d = 0; d < ndim; d++) {
         stride[d] = 1;
@@ -28,10 +28,10 @@ static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
 {
     static const int64_t alike[WEFT_MAX_DIMS];
 
-    dense_strides_like(stride, ndim, shape, alike);
+    dense_strides_like(stride, shape, alike, ndim);
 }
 
-static weft_status check_shape(int ndim, const int64_t *shape, const char *who)
+static weft_status check_shape(const int64_t *shape, int ndim, const char *who)
 {
     WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: %d dims, not 0 to %d", who,
             ndim, WEFT_MAX_DIMS);
@@ -39,7 +39,7 @@ static weft_status check_shape(int ndim, const int64_t *shape, const char *who)
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "%s: dim %d has %lld elements", who, d,
                 (long long)shape[d]);
-    WF_NEED(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+    WF_NEED(wf_shape_numel(shape, ndim) >= 0, WEFT_ERR_SHAPE,
             "%s: more elements in %d dims than can be counted", who, ndim);
     return WEFT_OK;
 }
@@ -54,20 +54,20 @@ weft_status wf_placements_check_count(const weft_mesh *mesh, int n_placements, c
 }
 
 weft_status wf_placements_check_shape(weft_placement *out, const weft_placement *placements,
-                                      int n_axes, int ndim, const int64_t *shape, const char *who)
+                                      int n_axes, const int64_t *shape, int ndim, const char *who)
 {
-    WF_TRY(check_shape(ndim, shape, who));
+    WF_TRY(check_shape(shape, ndim, who));
     return wf_placements_normalize(out, placements, n_axes, ndim, who);
 }
 
 weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh, const weft_placement *placements,
-                             int n_placements, int ndim, const int64_t *shape)
+                             int n_placements, const int64_t *shape, int ndim)
 {
     weft_layout made = {.mesh = mesh, .n_axes = n_placements, .ndim = ndim};
 
     WF_NEED(out, WEFT_ERR_ARG, "layout: nothing to write it to");
     WF_TRY(wf_placements_check_count(mesh, n_placements, "layout"));
-    WF_TRY(wf_placements_check_shape(made.placements, placements, n_placements, ndim, shape,
+    WF_TRY(wf_placements_check_shape(made.placements, placements, n_placements, shape, ndim,
                                      "layout"));
     WF_TRY(wf_placements_check_segments(made.placements, n_placements, shape, "layout"));
     for (int d = 0; d < ndim; d++) made.shape[d] = shape[d];
@@ -86,8 +86,8 @@ static void scale_outer_strides(int64_t *stride, int ndim, int dim, int64_t ways
 }
 
 weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh, const weft_placement *placements,
-                                int n_placements, int ndim, const int64_t *local_shape,
-                                const int64_t *local_stride)
+                                int n_placements, const int64_t *local_shape,
+                                const int64_t *local_stride, int ndim)
 {
     weft_placement normal[WEFT_MAX_AXES];
     int64_t shape[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS];
@@ -95,7 +95,7 @@ weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh, const weft_pl
     WF_NEED(out, WEFT_ERR_ARG, "layout: nothing to write it to");
     WF_TRY(wf_placements_check_count(mesh, n_placements, "layout"));
     WF_TRY(
-        wf_placements_check_shape(normal, placements, n_placements, ndim, local_shape, "layout"));
+        wf_placements_check_shape(normal, placements, n_placements, local_shape, ndim, "layout"));
     row_major_strides(stride, ndim, local_shape);
     for (int d = 0; d < ndim; d++) {
         shape[d] = local_shape[d];
@@ -108,7 +108,7 @@ weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh, const weft_pl
         shape[normal[a].dim] *= ways;
         scale_outer_strides(stride, ndim, normal[a].dim, ways);
     }
-    WF_TRY(weft_layout_make(out, mesh, normal, n_placements, ndim, shape));
+    WF_TRY(weft_layout_make(out, mesh, normal, n_placements, shape, ndim));
     for (int d = 0; d < ndim; d++) out->stride[d] = stride[d];
     return WEFT_OK;
 }
@@ -164,8 +164,8 @@ static void shards_of_rank(struct wf_shard *shards, const weft_layout *l, const 
 
     mesh_sizes_and_coordinates(WF_HANDLE(l), sizes, own);
     for (int d = 0; d < l->ndim; d++)
-        wf_shard_init(&shards[d], d, l->shape[d], l->n_axes, sizes, coordinates ? coordinates : own,
-                      l->placements);
+        wf_shard_init(&shards[d], d, l->shape[d], sizes, coordinates ? coordinates : own,
+                      l->placements, l->n_axes);
 }
 
 void weft_layout_shard(const weft_layout *layout, const int *coordinates, int64_t *shape,
@@ -180,7 +180,7 @@ void weft_layout_shard(const weft_layout *layout, const int *coordinates, int64_
         if (shape) shape[d] = shards[d].size;
         if (offset) offset[d] = wf_shard_offset(&shards[d]);
     }
-    if (stride) dense_strides_like(stride, layout->ndim, sizes, layout->stride);
+    if (stride) dense_strides_like(stride, sizes, layout->stride, layout->ndim);
 }
 
 static bool shard_is_nonempty(const weft_layout *l, const struct wf_shard *shards,
@@ -240,7 +240,7 @@ weft_status weft_layout_find(const weft_layout *layout, const int64_t *index, in
     mesh_sizes_and_coordinates(layout, sizes, own);
     for (int a = 0; a < layout->n_axes; a++) coordinates[a] = 0;
     for (int d = 0; d < layout->ndim; d++)
-        local_index[d] = wf_shard_locate_owner(coordinates, index[d], d, layout->shape[d],
-                                               layout->n_axes, sizes, layout->placements);
+        local_index[d] = wf_shard_locate_owner(coordinates, index[d], d, layout->shape[d], sizes,
+                                               layout->placements, layout->n_axes);
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 
 /* ---- making ---- */
 
-weft_placement weft_shard_segments(int dim, int count, const int64_t *sizes)
+weft_placement weft_shard_segments(int dim, const int64_t *sizes, int count)
 {
     weft_placement p = weft_shard(dim);
     int64_t divisor = 0;
@@ -79,7 +79,7 @@ static weft_status normalize_shard(weft_placement *p, int axis, const char *who)
                 placement_name(given).of, axis, s, UINT16_MAX);
         sizes[s] = given.segments[s];
     }
-    *p = weft_shard_segments(given.dim, given.n_segments, sizes);
+    *p = weft_shard_segments(given.dim, sizes, given.n_segments);
     p->cut = given.cut;
     p->order = given.order;
     return WEFT_OK;
@@ -175,7 +175,7 @@ static weft_status check_shard_order(weft_placement *p, int n_axes, int dim, con
 /* Segments are those of the whole dim: what another cut left has them only when it knew them. */
 static weft_status check_segments(const weft_placement *p, int n_axes, int dim, const char *who)
 {
-    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, p);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, p, n_axes);
 
     for (int i = 1; i < n; i++) {
         const weft_placement *before = &p[axes[i - 1]], *now = &p[axes[i]];
@@ -204,7 +204,7 @@ static void renormalize_dim(weft_placement *p, int n_axes, int dim)
 
     for (int a = 0; has_strided(p, n_axes, dim) && a < n_axes; a++)
         if (weft_shards(p[a], dim)) p[a].order = 0;
-    n = wf_axes_sharding_dim(axes, dim, n_axes, p);
+    n = wf_axes_sharding_dim(axes, dim, p, n_axes);
     for (int i = 1; i < n; i++) natural &= axes[i - 1] < axes[i];
     for (int i = 0; i < n; i++) {
         weft_placement *now = &p[axes[i]];

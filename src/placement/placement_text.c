@@ -72,7 +72,7 @@ static const char *read_shard(weft_placement *p, const char *at)
     balanced = match_word(at, ",balanced");
     at = read_segments(balanced ? balanced : at, sizes, &count);
     at = read_shard_order(match_word(at, ")"), &turn);
-    *p = weft_in_turn(weft_shard_segments((int)dim, count, sizes), (int)turn);
+    *p = weft_in_turn(weft_shard_segments((int)dim, sizes, count), (int)turn);
     if (balanced) p->cut = WEFT_CUT_BALANCED;
     return at;
 }

@@ -131,7 +131,7 @@ static int rank_owning_element(const struct wf_shard *shard, const weft_placemen
 
 /* ---- all axes ---- */
 
-int wf_axes_sharding_dim(int *axes, int dim, int n_axes, const weft_placement *placements)
+int wf_axes_sharding_dim(int *axes, int dim, const weft_placement *placements, int n_axes)
 {
     int n = 0;
 
@@ -148,10 +148,10 @@ bool wf_placements_give_one_box(const weft_placement *placements, int n_axes)
     return true;
 }
 
-void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, int n_axes,
-                   const int *axis_sizes, const int *coordinates, const weft_placement *placements)
+void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, const int *axis_sizes,
+                   const int *coordinates, const weft_placement *placements, int n_axes)
 {
-    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, placements);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, placements, n_axes);
 
     shard->global = shard->size = global;
     shard->n_cuts = 0;
@@ -161,10 +161,10 @@ void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, int n_axes,
         cut_by_axis(shard, &placements[axes[i]], axis_sizes[axes[i]], coordinates[axes[i]]);
 }
 
-int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global, int n_axes,
-                              const int *axis_sizes, const weft_placement *placements)
+int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global,
+                              const int *axis_sizes, const weft_placement *placements, int n_axes)
 {
-    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, n_axes, placements);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, dim, placements, n_axes);
     struct wf_shard shard = {.global = global, .size = global};
     int64_t local = index;
 
@@ -265,13 +265,14 @@ int64_t wf_shard_to_local(const struct wf_shard *shard, int64_t global)
 
 /* ---- boxes ---- */
 
-void wf_local_box(int64_t *shape, int64_t *offset, int ndim, const int64_t *global, int n_axes,
-                  const int *axis_sizes, const int *coordinates, const weft_placement *placements)
+void wf_local_box(int64_t *shape, int64_t *offset, const int64_t *global, int ndim,
+                  const int *axis_sizes, const int *coordinates, const weft_placement *placements,
+                  int n_axes)
 {
     for (int d = 0; d < ndim; d++) {
         struct wf_shard shard;
 
-        wf_shard_init(&shard, d, global[d], n_axes, axis_sizes, coordinates, placements);
+        wf_shard_init(&shard, d, global[d], axis_sizes, coordinates, placements, n_axes);
         shape[d] = shard.size;
         offset[d] = wf_shard_offset(&shard);
     }

@@ -34,8 +34,8 @@ struct wf_shard {
 
 /** The shard of dim `dim`, of `global` elements, that the rank at `coordinates` of a grid
  *  `axis_sizes` holds; placements are normal. Coordinates of -1 (outside the mesh): nothing. */
-void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, int n_axes,
-                   const int *axis_sizes, const int *coordinates, const weft_placement *placements);
+void wf_shard_init(struct wf_shard *shard, int dim, int64_t global, const int *axis_sizes,
+                   const int *coordinates, const weft_placement *placements, int n_axes);
 
 /** The run of elements that begins with local index `local` (0 <= local < size), as long as it
  *  goes. Visit all with
@@ -58,14 +58,14 @@ int64_t wf_shard_to_local(const struct wf_shard *shard, int64_t global);
  * to `coordinates`, the others are left alone (ranks at any place on those hold it alike).
  * gives: the element's local index there
  */
-int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global, int n_axes,
-                              const int *axis_sizes, const weft_placement *placements);
+int64_t wf_shard_locate_owner(int *coordinates, int64_t index, int dim, int64_t global,
+                              const int *axis_sizes, const weft_placement *placements, int n_axes);
 
 /** Both hold the same elements of the dim. */
 bool wf_shards_equal(const struct wf_shard *a, const struct wf_shard *b);
 
 /** The axes that cut `dim`, in the order in which they do; returns their number. */
-int wf_axes_sharding_dim(int *axes, int dim, int n_axes, const weft_placement *placements);
+int wf_axes_sharding_dim(int *axes, int dim, const weft_placement *placements, int n_axes);
 
 /** True when every rank's shard of every dim is one run, so that its shard of the tensor is a box.
  *  The same on all ranks. */

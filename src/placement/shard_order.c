@@ -24,7 +24,7 @@ int weft_layout_order(const weft_layout *l, weft_shard_order out[WEFT_MAX_DIMS])
         bool plain = true;
 
         entry->dim = d;
-        entry->n_axes = wf_axes_sharding_dim(entry->axes, d, l->n_axes, l->placements);
+        entry->n_axes = wf_axes_sharding_dim(entry->axes, d, l->placements, l->n_axes);
         for (int i = 0; i < entry->n_axes; i++)
             plain &= weft_is_shard(l->placements[entry->axes[i]]);
         count += plain && entry->n_axes > 0;
@@ -137,8 +137,8 @@ static weft_status check_same_elements(const weft_layout *a, const weft_layout *
     do {
         struct wf_shard one, other;
 
-        wf_shard_init(&one, dim, a->shape[dim], a->n_axes, sizes, coordinates, a->placements);
-        wf_shard_init(&other, dim, b->shape[dim], b->n_axes, sizes, coordinates, b->placements);
+        wf_shard_init(&one, dim, a->shape[dim], sizes, coordinates, a->placements, a->n_axes);
+        wf_shard_init(&other, dim, b->shape[dim], sizes, coordinates, b->placements, b->n_axes);
         WF_NEED(wf_shards_equal(&one, &other), WEFT_ERR_LAYOUT,
                 "dim %d of %lld elements is cut unevenly: as strided shards and by shard order its "
                 "shards differ",
@@ -156,7 +156,7 @@ static int index_in_order(const int *turns, int n, int axis)
 
 static weft_status dim_to_strided(weft_layout *l, int dim)
 {
-    int turns[WEFT_MAX_AXES], n = wf_axes_sharding_dim(turns, dim, l->n_axes, l->placements);
+    int turns[WEFT_MAX_AXES], n = wf_axes_sharding_dim(turns, dim, l->placements, l->n_axes);
 
     for (int i = 0; i < n; i++) {
         weft_placement *p = &l->placements[turns[i]];

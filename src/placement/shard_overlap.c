@@ -137,7 +137,7 @@ static void init_copy_of_spans(const struct wf_overlap_copies *all, struct wf_st
         from[n] = src->stride[d];
         to[n++] = dst->stride[d];
     }
-    wf_strided_copy_init(copy, n, shape, from, to, all->element);
+    wf_strided_copy_init(copy, shape, from, to, n, all->element);
     copy->src_offset = src_at * (int64_t)all->element;
     copy->dst_offset = dst_at * (int64_t)all->element;
 }
@@ -185,8 +185,8 @@ void wf_shard_copy(void *dst, const struct wf_shard *to, const void *src,
         shape[0][d] = from[d].size;
         shape[1][d] = to[d].size;
     }
-    wf_row_major_strides(all.src.stride, ndim, shape[0]);
-    wf_row_major_strides(all.dst.stride, ndim, shape[1]);
+    wf_row_major_strides(all.src.stride, shape[0], ndim);
+    wf_row_major_strides(all.dst.stride, shape[1], ndim);
     while (wf_overlap_next_copy(&all, &copy)) wf_strided_copy_run(&copy, dst, src);
     for (int d = 0; d < ndim; d++) wf_overlap_free(&overlap[d]);
 }

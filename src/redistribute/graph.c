@@ -302,7 +302,7 @@ static uint8_t shard_order_of_axis(const struct wf_redist_problem *p,
     int axes[WEFT_MAX_AXES], turn = 0, n;
 
     if (p->sizes[axis] == 1 || !wf_is_shard_or_strided(placements[axis])) return 0;
-    n = wf_axes_sharding_dim(axes, placements[axis].dim, p->n_axes, placements);
+    n = wf_axes_sharding_dim(axes, placements[axis].dim, placements, p->n_axes);
     for (int i = 0; i < n && axes[i] != axis; i++) turn += p->sizes[axes[i]] > 1;
     return (uint8_t)turn;
 }

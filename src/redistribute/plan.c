@@ -15,7 +15,7 @@
 /* ---- what planners look at ---- */
 
 /* Axes of one rank do not count: a flattened mesh with them is one without. */
-static uint64_t flattened_axis_sets(const weft_mesh *mesh, int n_axes, const int *sizes)
+static uint64_t flattened_axis_sets(const weft_mesh *mesh, const int *sizes, int n_axes)
 {
     uint64_t sets = 0;
 
@@ -45,7 +45,7 @@ struct wf_redist_problem wf_redist_problem(const struct wf_layout *from, const w
 
     for (int a = 0; a < p.n_axes; a++)
         p.links[a] = wf_link_of_axis(wf_mesh_axes_label(from->mesh, 1u << a));
-    p.flattened = flattened_axis_sets(from->mesh, p.n_axes, p.sizes);
+    p.flattened = flattened_axis_sets(from->mesh, p.sizes, p.n_axes);
     return p;
 }
 
@@ -69,8 +69,8 @@ static bool same_shards_of_dim(const struct wf_redist_problem *p, int dim)
     do {
         struct wf_shard x, y;
 
-        wf_shard_init(&x, dim, p->global[dim], p->n_axes, p->sizes, coordinates, p->from);
-        wf_shard_init(&y, dim, p->global[dim], p->n_axes, p->sizes, coordinates, p->to);
+        wf_shard_init(&x, dim, p->global[dim], p->sizes, coordinates, p->from, p->n_axes);
+        wf_shard_init(&y, dim, p->global[dim], p->sizes, coordinates, p->to, p->n_axes);
         if (!wf_shards_equal(&x, &y)) return false;
     } while (next_coordinates(p, dim, coordinates));
     return true;

@@ -73,8 +73,8 @@ void wf_redist_member_coordinates(const struct wf_redist_builder *b, unsigned ax
 static void shard_of_coordinates(const struct wf_redist_builder *b, struct wf_shard *shard, int dim,
                                  const int *coordinates, const weft_placement *placements)
 {
-    wf_shard_init(shard, dim, b->plan->from->desc.global[dim], b->plan->from->n_axes, b->sizes,
-                  coordinates, placements);
+    wf_shard_init(shard, dim, b->plan->from->desc.global[dim], b->sizes, coordinates, placements,
+                  b->plan->from->n_axes);
 }
 
 int64_t wf_redist_shard_shape(const struct wf_redist_builder *b, const int *coordinates,
@@ -134,7 +134,7 @@ void wf_redist_view_set_buffer(struct wf_redist_builder *b, int buffer)
 {
     b->view.buffer = buffer;
     b->view.offset = 0;
-    wf_row_major_strides(b->view.stride, b->ndim, b->view.shape);
+    wf_row_major_strides(b->view.stride, b->view.shape, b->ndim);
 }
 
 static struct wf_strided_copy *append_strided_copy(struct wf_redist_action *action)
@@ -155,7 +155,7 @@ void wf_redist_add_contiguous_copy(struct wf_redist_builder *b, enum wf_category
     wf_redist_view_set_buffer(b, buffer);
     if (wf_redist_view_numel(b) == 0) return;
     copy = append_strided_copy(action);
-    wf_strided_copy_init(copy, b->ndim, old.shape, old.stride, b->view.stride, b->element);
+    wf_strided_copy_init(copy, old.shape, old.stride, b->view.stride, b->ndim, b->element);
     copy->src_offset = old.offset * (int64_t)b->element;
     copy->dst_offset = 0;
 }
@@ -191,7 +191,7 @@ struct wf_copy_side wf_redist_side_row_major(const struct wf_redist_builder *b,
 {
     struct wf_copy_side side = {.kind = kind, .offset = offset};
 
-    wf_row_major_strides(side.stride, b->ndim, shape);
+    wf_row_major_strides(side.stride, shape, b->ndim);
     return side;
 }
 

@@ -115,10 +115,10 @@ static int64_t intersect_shards(struct planner *p, int shard, int place)
     for (int d = 0; d < desc->ndim; d++) {
         struct wf_shard have, want;
 
-        wf_shard_init(&have, d, desc->global[d], p->from.n_axes, p->from.sizes, a,
-                      p->from.layout->placements);
-        wf_shard_init(&want, d, desc->global[d], p->to.n_axes, p->to.sizes, b,
-                      p->to.layout->placements);
+        wf_shard_init(&have, d, desc->global[d], p->from.sizes, a, p->from.layout->placements,
+                      p->from.n_axes);
+        wf_shard_init(&want, d, desc->global[d], p->to.sizes, b, p->to.layout->placements,
+                      p->to.n_axes);
         wf_overlap_compute(&p->builder.overlap[d], &have, &want);
         elements *= p->builder.overlap[d].total;
     }
@@ -133,8 +133,8 @@ static int64_t elements_at(const struct mesh_side *mesh_side, int place)
     int coordinates[WEFT_MAX_AXES];
 
     coordinates_of_place(mesh_side, place, coordinates);
-    wf_local_box(shape, offset, desc->ndim, desc->global, mesh_side->n_axes, mesh_side->sizes,
-                 coordinates, mesh_side->layout->placements);
+    wf_local_box(shape, offset, desc->global, desc->ndim, mesh_side->sizes, coordinates,
+                 mesh_side->layout->placements, mesh_side->n_axes);
     for (int d = 0; d < desc->ndim; d++) elements *= shape[d];
     return elements;
 }

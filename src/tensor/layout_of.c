@@ -24,7 +24,7 @@ weft_status weft_layout_of(weft_layout *out, const weft_tensor *t)
     WF_TRY(wf_tensor_need_alive(t, "layout"));
     l = t->layout;
     WF_NEED(l->mesh, WEFT_ERR_ARG, "layout: the tensor is plain");
-    WF_TRY(weft_layout_make(out, l->mesh, l->placements, l->n_axes, l->desc.ndim, l->desc.global));
+    WF_TRY(weft_layout_make(out, l->mesh, l->placements, l->n_axes, l->desc.global, l->desc.ndim));
     if (!l->desc.contiguous) global_strides(out->stride, &l->desc);
     return WEFT_OK;
 }

@@ -8,4 +8,4 @@
 #include "base/elements/numel.h"
 
 /** fails: WEFT_ERR_DTYPE, WEFT_ERR_SHAPE for what no new tensor can have */
-weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape);
+weft_status wf_shape_check(weft_dtype dtype, const int64_t *shape, int ndim);

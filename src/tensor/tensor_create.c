@@ -6,7 +6,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape)
+weft_status wf_shape_check(weft_dtype dtype, const int64_t *shape, int ndim)
 {
     WF_NEED((unsigned)dtype < WEFT_DTYPE_COUNT, WEFT_ERR_DTYPE, "new tensor: unknown dtype %d",
             (int)dtype);
@@ -16,27 +16,27 @@ weft_status wf_shape_check(weft_dtype dtype, int ndim, const int64_t *shape)
     for (int d = 0; d < ndim; d++)
         WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "new tensor: size %lld in dim %d",
                 (long long)shape[d], d);
-    WF_NEED(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+    WF_NEED(wf_shape_numel(shape, ndim) >= 0, WEFT_ERR_SHAPE,
             "new tensor: more elements in %d dims than can be counted", ndim);
     return WEFT_OK;
 }
 
-weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t *shape)
+weft_tensor *weft_empty(weft_dtype dtype, const int64_t *shape, int ndim)
 {
     struct wf_layout *layout;
     weft_tensor *t;
 
-    WF_TRY_PTR(wf_shape_check(dtype, ndim, shape));
-    layout = wf_layout_on_device(wf_layout_new(NULL, NULL, dtype, ndim, shape, NULL),
+    WF_TRY_PTR(wf_shape_check(dtype, shape, ndim));
+    layout = wf_layout_on_device(wf_layout_new(NULL, NULL, dtype, shape, NULL, ndim),
                                  wf_default_device());
     t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "empty");
     wf_layout_release(layout);
     return t;
 }
 
-weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double value)
+weft_tensor *weft_full(weft_dtype dtype, const int64_t *shape, int ndim, double value)
 {
-    weft_tensor *t = weft_empty(dtype, ndim, shape);
+    weft_tensor *t = weft_empty(dtype, shape, ndim);
     char element[8] = {0};
     size_t size;
 
@@ -48,9 +48,9 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t *shape, double 
     return t;
 }
 
-weft_tensor *weft_from_data(weft_dtype dtype, int ndim, const int64_t *shape, const void *data)
+weft_tensor *weft_from_data(weft_dtype dtype, const int64_t *shape, int ndim, const void *data)
 {
-    weft_tensor *t = weft_empty(dtype, ndim, shape);
+    weft_tensor *t = weft_empty(dtype, shape, ndim);
 
     if (!t || !t->layout->numel || wf_is_meta(t)) return t;
     WF_NEED_PTR(data, WEFT_ERR_ARG, "new tensor: no data");

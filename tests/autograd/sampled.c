@@ -30,7 +30,7 @@ weft_tensor *wt_sampled_plain(const struct wt_sampled *s, int i)
     weft_tensor *t;
 
     if (!o->present) return NULL;
-    t = weft_empty(o->dtype, o->ndim, o->shape);
+    t = weft_empty(o->dtype, o->shape, o->ndim);
     for (int64_t e = 0; t && e < o->numel; e++)
         wf_dtypes[o->dtype].store((char *)weft_data(t) + (size_t)e * wf_dtypes[o->dtype].size,
                                   s->value[i][e]);
@@ -47,7 +47,7 @@ weft_tensor *wt_sampled_call(const struct wt_sampled *s, weft_tensor *const *in)
 {
     struct wf_op_args args = wt_op_case_args(s->sample);
 
-    return wf_dispatch_op_one_output(s->sample->op, s->n_in, in, &args);
+    return wf_dispatch_op_one_output(s->sample->op, in, s->n_in, &args);
 }
 
 weft_tensor *wt_weights_like(const weft_tensor *y)
@@ -56,7 +56,7 @@ weft_tensor *wt_weights_like(const weft_tensor *y)
     weft_tensor *weights;
 
     for (int d = 0; d < weft_ndim(y); d++) shape[d] = weft_size(y, d);
-    weights = weft_empty(WEFT_F64, weft_ndim(y), shape);
+    weights = weft_empty(WEFT_F64, shape, weft_ndim(y));
     for (int64_t e = 0; e < weft_numel(weights); e++)
         ((double *)weft_data(weights))[e] = 0.3 + wt_noise(4, 2, (uint64_t)e);
     return weights;

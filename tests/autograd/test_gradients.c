@@ -119,17 +119,17 @@ static weft_tensor *cross_entropy(weft_tensor *x, weft_tensor *y)
     int64_t targets[] = {1, 0, 3, -100, 2};
 
     (void)y;
-    return weft_cross_entropy(x, weft_from_data(WEFT_I64, 1, (int64_t[]){5}, targets), -100);
+    return weft_cross_entropy(x, weft_from_data(WEFT_I64, (int64_t[]){5}, 1, targets), -100);
 }
 
 /* Classes first, every option, single losses weighed by y. */
 static weft_tensor *cross_entropy_with(weft_tensor *x, weft_tensor *y)
 {
     int64_t targets[] = {1, 0, -100, 4};
-    weft_tensor *weight = weft_from_data(WEFT_F64, 1, (int64_t[]){5}, (double[]){1, 2, 0, 3, 0.5});
+    weft_tensor *weight = weft_from_data(WEFT_F64, (int64_t[]){5}, 1, (double[]){1, 2, 0, 3, 0.5});
     weft_cross_entropy_options options = {
         .weight = weight, .smoothing = 0.2, .z_loss = 0.3, .reduction = WEFT_LOSS_NONE};
-    weft_tensor *target = weft_from_data(WEFT_I64, 1, (int64_t[]){4}, targets), *losses;
+    weft_tensor *target = weft_from_data(WEFT_I64, (int64_t[]){4}, 1, targets), *losses;
 
     options.class_dim = -2;
     losses = weft_cross_entropy_with(x, target, options);
@@ -146,8 +146,8 @@ static weft_tensor *pieces(weft_tensor *x, weft_tensor *y)
 {
     weft_tensor *piece[3];
 
-    if (weft_split(piece, x, 1, 3, (int64_t[]){1, 2, 1}) != WEFT_OK) return NULL;
-    piece[2] = weft_cat(3, (weft_tensor *[]){piece[1], piece[0], piece[1]}, -1);
+    if (weft_split(piece, x, 1, (int64_t[]){1, 2, 1}, 3) != WEFT_OK) return NULL;
+    piece[2] = weft_cat((weft_tensor *[]){piece[1], piece[0], piece[1]}, 3, -1);
     return weft_sum_all(weft_mul(weft_square(piece[2]), weft_transpose(y, 0, -1)));
 }
 
@@ -161,10 +161,10 @@ static weft_tensor *used_twice(weft_tensor *x, weft_tensor *y)
 
 static weft_tensor *strided(weft_tensor *x, weft_tensor *y)
 {
-    weft_tensor *flat = weft_reshape(weft_transpose(x, 0, 1), 1, (int64_t[]){-1});
+    weft_tensor *flat = weft_reshape(weft_transpose(x, 0, 1), (int64_t[]){-1}, 1);
 
     return weft_sum_all(
-        weft_mul(weft_mul(flat, flat), weft_reshape(weft_transpose(y, 0, 1), 1, (int64_t[]){20})));
+        weft_mul(weft_mul(flat, flat), weft_reshape(weft_transpose(y, 0, 1), (int64_t[]){20}, 1)));
 }
 
 static const struct {
@@ -185,8 +185,8 @@ static void fill(double *values, int64_t n, int which)
 static double composite_value(int c, const double *x, const double *y)
 {
     weft_scope *scope = weft_scope_open();
-    double value = weft_item(composites[c].f(weft_from_data(WEFT_F64, 2, composites[c].x, x),
-                                             weft_from_data(WEFT_F64, 2, composites[c].y, y)));
+    double value = weft_item(composites[c].f(weft_from_data(WEFT_F64, composites[c].x, 2, x),
+                                             weft_from_data(WEFT_F64, composites[c].y, 2, y)));
 
     weft_scope_close(scope);
     return value;
@@ -203,9 +203,9 @@ WT_UNIT_TIMES(gradients__of_composites_equal_central_differences,
 
     fill(x, ROOM, 0);
     fill(y, ROOM, 1);
-    t = weft_set_requires_grad(weft_from_data(WEFT_F64, 2, composites[_i].x, x), true);
+    t = weft_set_requires_grad(weft_from_data(WEFT_F64, composites[_i].x, 2, x), true);
     ck_assert_msg(weft_backward(composites[_i].f(
-                      t, weft_from_data(WEFT_F64, 2, composites[_i].y, y))) == WEFT_OK,
+                      t, weft_from_data(WEFT_F64, composites[_i].y, 2, y))) == WEFT_OK,
                   "%s", weft_error_message());
     for (int64_t e = 0; e < weft_numel(t); e++) {
         double at = x[e], above, want;
@@ -224,11 +224,11 @@ WT_UNIT_TIMES(gradients__of_composites_equal_central_differences,
 WT_UNIT(gradients__are_shared_by_equal_elements)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *a = weft_set_requires_grad(weft_full(WEFT_F64, 1, (int64_t[]){3}, 2), true);
-    weft_tensor *b = weft_set_requires_grad(weft_full(WEFT_F64, 1, (int64_t[]){3}, 2), true);
+    weft_tensor *a = weft_set_requires_grad(weft_full(WEFT_F64, (int64_t[]){3}, 1, 2), true);
+    weft_tensor *b = weft_set_requires_grad(weft_full(WEFT_F64, (int64_t[]){3}, 1, 2), true);
 
     ck_assert_int_eq(
-        weft_backward(weft_add(weft_sum_all(weft_maximum(a, b)), weft_amax(a, 0, NULL, false))),
+        weft_backward(weft_add(weft_sum_all(weft_maximum(a, b)), weft_amax(a, NULL, 0, false))),
         WEFT_OK);
     ck_assert_double_eq_tol(((double *)weft_data(weft_grad(a)))[1], 0.5 + 1.0 / 3, 1e-15);
     ck_assert_double_eq_tol(((double *)weft_data(weft_grad(b)))[1], 0.5, 1e-15);
@@ -243,9 +243,9 @@ WT_UNIT(gradients__of_powers_of_zero)
                         to_power[] = {0, 0, 0, 0.6931471805599453, 0};
     weft_scope *scope = weft_scope_open();
     weft_tensor *a =
-        weft_set_requires_grad(weft_from_data(WEFT_F64, 1, (int64_t[]){5}, base), true);
+        weft_set_requires_grad(weft_from_data(WEFT_F64, (int64_t[]){5}, 1, base), true);
     weft_tensor *b =
-        weft_set_requires_grad(weft_from_data(WEFT_F64, 1, (int64_t[]){5}, power), true);
+        weft_set_requires_grad(weft_from_data(WEFT_F64, (int64_t[]){5}, 1, power), true);
 
     ck_assert_int_eq(weft_backward(weft_sum_all(weft_pow(a, b))), WEFT_OK);
     for (int i = 0; i < 5; i++) {
@@ -276,11 +276,11 @@ WT_UNIT(gradients__of_many_pieces_joined)
             int64_t size = i % 3 != 1;
 
             piece[i] =
-                weft_set_requires_grad(weft_from_data(WEFT_F64, 1, &size, number + at), true);
+                weft_set_requires_grad(weft_from_data(WEFT_F64, &size, 1, number + at), true);
             at += (int)size;
         }
-        whole = weft_cat(n, piece, 0);
-        weights = weft_from_data(WEFT_F64, 1, (int64_t[]){at}, number);
+        whole = weft_cat(piece, n, 0);
+        weights = weft_from_data(WEFT_F64, (int64_t[]){at}, 1, number);
         ck_assert_int_eq(weft_numel(whole), at);
         ck_assert_int_eq(weft_backward(weft_sum_all(weft_mul(whole, weights))), WEFT_OK);
         for (int i = 0; i < at; i++) ck_assert(((double *)weft_data(whole))[i] == i);

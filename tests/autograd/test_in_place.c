@@ -156,7 +156,7 @@ static weft_tensor *uneven3(struct wt_world *w)
 }
 static weft_tensor *joined(weft_tensor *t)
 {
-    return weft_reshape(weft_transpose(t, 1, 2), 2, (int64_t[]){3 * COLUMNS, -1});
+    return weft_reshape(weft_transpose(t, 1, 2), (int64_t[]){3 * COLUMNS, -1}, 2);
 }
 
 static const struct {

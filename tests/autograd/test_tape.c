@@ -10,7 +10,7 @@ static const int64_t one_dim[] = {3};
 
 static weft_tensor *leaf(double value)
 {
-    return weft_set_requires_grad(weft_full(WEFT_F64, 1, one_dim, value), true);
+    return weft_set_requires_grad(weft_full(WEFT_F64, one_dim, 1, value), true);
 }
 
 /* ---- what a tape is ---- */
@@ -44,7 +44,7 @@ WT_TEST_IN_WORLD(backward__leaves_do_not_share_gradients, w)
 
 WT_TEST_IN_WORLD(backward__of_a_leaf_is_one, w)
 {
-    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F64, 0, NULL, 4), true);
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F64, NULL, 0, 4), true);
 
     WT_ALL(weft_backward(x) == WEFT_OK && weft_backward(x) == WEFT_OK);
     WT_ALL(weft_item(weft_grad(x)) == 2);
@@ -127,17 +127,17 @@ WT_TEST_IN_WORLD(tape__of_a_hundred_thousand_ops_needs_no_stack, w)
 
 WT_TEST_IN_WORLD(backward__refuses, w)
 {
-    weft_tensor *x = leaf(2), *whole = weft_full(WEFT_I64, 1, one_dim, 1);
+    weft_tensor *x = leaf(2), *whole = weft_full(WEFT_I64, one_dim, 1, 1);
 
     WT_FAILS(weft_backward(weft_square(x)), WEFT_ERR_SHAPE, "3 elements");
-    WT_ALL(weft_backward_from(weft_square(x), weft_full(WEFT_F64, 1, (int64_t[]){4}, 1)) ==
+    WT_ALL(weft_backward_from(weft_square(x), weft_full(WEFT_F64, (int64_t[]){4}, 1, 1)) ==
            WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "shape");
-    WT_ALL(weft_backward(weft_sum_all(weft_full(WEFT_F64, 1, one_dim, 1))) == WEFT_ERR_STATE);
+    WT_ALL(weft_backward(weft_sum_all(weft_full(WEFT_F64, one_dim, 1, 1))) == WEFT_ERR_STATE);
     WT_FAILED(WEFT_ERR_STATE, "backward");
     WT_FAILS(weft_set_requires_grad(whole, true), WEFT_ERR_DTYPE, "i64");
     WT_FAILS(weft_set_requires_grad(weft_square(x), true), WEFT_ERR_STATE, "square");
-    WT_FAILS(weft_add_(x, weft_full(WEFT_F64, 1, one_dim, 1)), WEFT_ERR_STATE, "in place");
+    WT_FAILS(weft_add_(x, weft_full(WEFT_F64, one_dim, 1, 1)), WEFT_ERR_STATE, "in place");
     WT_ALL(weft_grad(x) == NULL);
 }
 
@@ -146,7 +146,7 @@ WT_TEST_IN_WORLD(backward__refuses, w)
 WT_TEST_IN_WORLD(backward__that_fails_leaves_no_partial_gradients, w)
 {
     weft_tensor *x = leaf(2), *y = weft_square(x);
-    weft_tensor *t = wt_spread(w, weft_full(WEFT_F64, 1, one_dim, 1), "R");
+    weft_tensor *t = wt_spread(w, weft_full(WEFT_F64, one_dim, 1, 1), "R");
 
     WT_ALL(weft_backward_from(y, t) != WEFT_OK);
     WT_ALL(weft_error_status() != WEFT_OK);
@@ -186,7 +186,7 @@ WT_TEST_IN_WORLD(gradient__accumulates_after_it_was_reduced, w)
 {
     weft_tensor *weight =
         weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F64, 0, 1, 3), "R"), true);
-    weft_tensor *x = wt_spread(w, weft_full(WEFT_F64, 2, (int64_t[]){7, 3}, 1), "S(0)");
+    weft_tensor *x = wt_spread(w, weft_full(WEFT_F64, (int64_t[]){7, 3}, 2, 1), "S(0)");
 
     for (int step = 1; step <= 3; step++) {
         WT_ALL(weft_backward(weft_sum_all(weft_mul(x, weight))) == WEFT_OK);
@@ -197,7 +197,7 @@ WT_TEST_IN_WORLD(gradient__accumulates_after_it_was_reduced, w)
 WT_TEST_IN_WORLD(gradients__of_several_weights_are_reduced_together, w)
 {
     enum { COUNT = 5 };
-    weft_tensor *x = wt_spread(w, weft_full(WEFT_F64, 2, (int64_t[]){7, 3}, 1), "S(0)");
+    weft_tensor *x = wt_spread(w, weft_full(WEFT_F64, (int64_t[]){7, 3}, 2, 1), "S(0)");
     weft_tensor *leaves[COUNT + 2], *sum = NULL;
 
     for (int i = 0; i < COUNT; i++) {
@@ -227,7 +227,7 @@ WT_TEST_IN_IF(gradients__are_grouped_by_dtype_and_axis, w, wt_ranks() == 4,
 
     for (int i = 0; i < 2; i++) {
         weft_dtype dtype = i ? WEFT_F64 : WEFT_F32;
-        weft_tensor *x = wt_spread(w, weft_full(dtype, 2, (int64_t[]){8, 3}, 1), "S(0),S(0)");
+        weft_tensor *x = wt_spread(w, weft_full(dtype, (int64_t[]){8, 3}, 2, 1), "S(0),S(0)");
 
         leaves[i] = weft_set_requires_grad(wt_spread(w, wt_whole(dtype, i, 1, 3), "R,R"), true);
         WT_ALL(weft_backward(weft_sum_all(weft_mul(x, leaves[i]))) == WEFT_OK);
@@ -250,7 +250,7 @@ WT_TEST_TIMES_IN_WORLD(gradient__of_a_sharded_batch_equals_one_device, w, i, 3)
         weft_tensor *in = spread ? wt_spread(w, x, "S(0)") : x, *y;
 
         for (int k = 0; k < 3; k++) {
-            p[k] = k ? weft_reshape(p[k], 1, (int64_t[]){4}) : p[k];
+            p[k] = k ? weft_reshape(p[k], (int64_t[]){4}, 1) : p[k];
             p[k] = weft_set_requires_grad(spread ? wt_spread(w, p[k], "R") : p[k], true);
         }
         y = weft_layer_norm(weft_linear(in, p[0], p[1], 1), p[2], NULL, 1e-5);

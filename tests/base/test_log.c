@@ -59,7 +59,7 @@ WT_UNIT(log__what_cannot_be_read_is_reported)
 static void compute(void)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = weft_full(WEFT_F32, 2, (int64_t[]){3, 5}, 1);
+    weft_tensor *t = weft_full(WEFT_F32, (int64_t[]){3, 5}, 2, 1);
 
     weft_relu(t);
     weft_relu(t);

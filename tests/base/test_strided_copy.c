@@ -69,7 +69,7 @@ WT_UNIT(copy__moves_what_plain_loops_move_and_nothing_else)
         pick_strides(&state, ndim, shape, dst_stride);
         memset(dst, 0, 8 * ROOM);
         memset(want, 0, 8 * ROOM);
-        wf_strided_copy_init(&copy, ndim, shape, src_stride, dst_stride, element);
+        wf_strided_copy_init(&copy, shape, src_stride, dst_stride, ndim, element);
         copy.src_offset = 16;
         copy.dst_offset = 8;
         wf_strided_copy_run(&copy, dst, src);
@@ -86,7 +86,7 @@ WT_UNIT(copy__of_contiguous_data_is_one_run)
     static const int64_t shape[3] = {4, 5, 6}, strides[3] = {30, 6, 1};
     struct wf_strided_copy copy;
 
-    wf_strided_copy_init(&copy, 3, shape, strides, strides, 4);
+    wf_strided_copy_init(&copy, shape, strides, strides, 3, 4);
     ck_assert_int_eq(copy.loops, 0);
     ck_assert_uint_eq(copy.run, 480);
 }
@@ -101,11 +101,11 @@ WT_UNIT(copy__repeats_elements_along_a_stride_of_0_and_copies_nothing_of_nothing
 
     for (int i = 0; i < 40; i++) src[i] = i;
     for (int k = 0; k < 2; k++) {
-        wf_strided_copy_init(&copy, 2, shape, repeats[k], packed, 4);
+        wf_strided_copy_init(&copy, shape, repeats[k], packed, 2, 4);
         wf_strided_copy_run(&copy, dst, src);
         for (int i = 0; i < 800; i++) ck_assert_int_eq(dst[i], k ? i / 40 : i % 40);
     }
-    wf_strided_copy_init(&copy, 2, none, repeats[0], packed, 4);
+    wf_strided_copy_init(&copy, none, repeats[0], packed, 2, 4);
     wf_strided_copy_run(&copy, NULL, NULL);
 }
 
@@ -115,7 +115,7 @@ WT_UNIT(copy__merges_dims_that_follow_each_other_on_both_sides)
                          dst[4] = {60, 20, 5, 1};
     struct wf_strided_copy copy;
 
-    wf_strided_copy_init(&copy, 4, shape, src, dst, 8);
+    wf_strided_copy_init(&copy, shape, src, dst, 4, 8);
     ck_assert_int_eq(copy.loops, 1);
     ck_assert_int_eq(copy.count[0], 24);
     ck_assert_uint_eq(copy.run, 40);

@@ -25,7 +25,7 @@ static weft_tensor *forward(weft_module *m, weft_tensor *const *inputs, int n)
     if (weft_module_training(m)) {
         weft_no_grad_open();
         weft_copy_(mean, weft_add(weft_mul_scalar(mean, 0.5),
-                                  weft_mul_scalar(weft_mean(x, 1, &rows, false), 0.5)));
+                                  weft_mul_scalar(weft_mean(x, &rows, 1, false), 0.5)));
         weft_copy_(count, weft_add_scalar(count, 1));
         weft_no_grad_close();
     }
@@ -44,13 +44,13 @@ static weft_module *centred_new(void)
     weft_module_add_child(
         m, "mlp",
         weft_mlp((weft_mlp_config){.in = WIDTH, .hidden = 8, .out = WIDTH, .dtype = WEFT_F64}));
-    WT_EQ(weft_module_add_buffer(m, "mean", weft_full(WEFT_F64, 1, &width, 0.25),
+    WT_EQ(weft_module_add_buffer(m, "mean", weft_full(WEFT_F64, &width, 1, 0.25),
                                  (weft_buffer_options){0}),
           WEFT_OK);
-    WT_EQ(weft_module_add_buffer(m, "count", weft_from_data(WEFT_I64, 1, &one, &first_count),
+    WT_EQ(weft_module_add_buffer(m, "count", weft_from_data(WEFT_I64, &one, 1, &first_count),
                                  (weft_buffer_options){0}),
           WEFT_OK);
-    WT_EQ(weft_module_add_buffer(m, "scratch", weft_full(WEFT_F32, 1, &width, 0),
+    WT_EQ(weft_module_add_buffer(m, "scratch", weft_full(WEFT_F32, &width, 1, 0),
                                  (weft_buffer_options){.unsaved = true}),
           WEFT_OK);
     weft_scope_close(scope);
@@ -64,7 +64,7 @@ static weft_tensor *rows(int step, int first, int count)
 
     for (int i = 0; i < count * WIDTH; i++)
         x[i] = 0.1 * ((step * 7 + (first * WIDTH + i) * 5) % 23) - 1;
-    return weft_from_data(WEFT_F64, 2, shape, x);
+    return weft_from_data(WEFT_F64, shape, 2, x);
 }
 
 static struct twins centred_twins(int dp, int tp, weft_data_parallel_config config)
@@ -218,7 +218,7 @@ WT_TEST(buffers__are_called_so_when_they_are_refused)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
     weft_module *shares = centred_new(), *other = centred_new(), *strided = centred_new();
-    weft_tensor *turned = weft_transpose(weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1), 0, 1);
+    weft_tensor *turned = weft_transpose(weft_full(WEFT_F64, (int64_t[]){3, 2}, 2, 1), 0, 1);
 
     WT_EQ(weft_module_set_buffer(other, "scratch", weft_module_buffer(shares, "mean")), WEFT_OK);
     WT_FAILS(weft_data_parallel(shares, w.mesh, (weft_data_parallel_config){0}), WEFT_ERR_STATE,

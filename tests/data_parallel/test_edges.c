@@ -153,7 +153,7 @@ WT_TEST(refused__a_parameter_that_was_replaced)
     weft_tensor *w;
 
     open(&r, (weft_data_parallel_config){0});
-    w = weft_full(WEFT_F64, 2, (int64_t[]){3, 3}, 0);
+    w = weft_full(WEFT_F64, (int64_t[]){3, 3}, 2, 0);
     WT_EQ(weft_module_set_parameter(r.parts.layers[0], "weight", w), WEFT_OK);
     WT_FAILS(loss_of(r.m), WEFT_ERR_STATE, "replaced after weft_data_parallel");
     WT_ALL(weft_module_parameter(r.m, "a.weight") == w);
@@ -226,7 +226,7 @@ static weft_module *new_numbers(int count, double last)
 
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof name, "p%d", i);
-        weft_module_add_parameter(m, name, weft_full(WEFT_F32, 1, &size, i < count - 1 ? i : last));
+        weft_module_add_parameter(m, name, weft_full(WEFT_F32, &size, 1, i < count - 1 ? i : last));
     }
     return m;
 }

@@ -42,10 +42,10 @@ static weft_tensor *run_experts(weft_module *m, weft_tensor *const *inputs, int 
     int64_t rows = x ? weft_size(x, 0) : 0;
 
     (void)n;
-    x = weft_expand(x, 3, (int64_t[]){EXPERTS, rows, WIDTH});
+    x = weft_expand(x, (int64_t[]){EXPERTS, rows, WIDTH}, 3);
     y = weft_matmul(weft_relu(weft_matmul(x, up)), down);
-    share = weft_reshape(weft_transpose(share, 0, 1), 3, (int64_t[]){EXPERTS, rows, 1});
-    return give_back(weft_sum(weft_mul(y, share), 1, (int[]){0}, false), mesh);
+    share = weft_reshape(weft_transpose(share, 0, 1), (int64_t[]){EXPERTS, rows, 1}, 3);
+    return give_back(weft_sum(weft_mul(y, share), (int[]){0}, 1, false), mesh);
 }
 
 static const weft_module_class class_experts = {.type = "experts", .forward = run_experts};
@@ -67,9 +67,9 @@ static weft_tensor *masked(weft_tensor *x, weft_tensor *best, weft_tensor *up, w
     weft_tensor *sum = NULL;
 
     for (int e = 0; e < weft_size(up, 0); e++) {
-        weft_tensor *is_it = weft_eq(best, weft_full(WEFT_I64, 0, NULL, e));
+        weft_tensor *is_it = weft_eq(best, weft_full(WEFT_I64, NULL, 0, e));
         weft_tensor *y = weft_mul(one_expert(x, up, down, e),
-                                  weft_reshape(weft_cast(is_it, WEFT_F64), 2, column));
+                                  weft_reshape(weft_cast(is_it, WEFT_F64), column, 2));
 
         sum = sum ? weft_add(sum, y) : y;
     }
@@ -93,11 +93,11 @@ static weft_tensor *dispatched(weft_tensor *x, weft_tensor *best, weft_tensor *u
             home[i] = n++;
             to[e]++;
         }
-    x = weft_embedding(x, weft_from_data(WEFT_I32, 1, &rows, sorted));
+    x = weft_embedding(x, weft_from_data(WEFT_I32, &rows, 1, sorted));
     x = weft_mesh_all_to_all_single(x, to, from, ep, 0);
     x = one_expert(x, weft_to_local(up, NULL), weft_to_local(down, NULL), 0);
     x = weft_mesh_all_to_all_known(x, from, to, ep, 0);
-    return weft_embedding(x, weft_from_data(WEFT_I32, 1, &rows, home));
+    return weft_embedding(x, weft_from_data(WEFT_I32, &rows, 1, home));
 }
 
 static weft_tensor *run_best(weft_module *m, weft_tensor *const *inputs, int n)
@@ -109,7 +109,7 @@ static weft_tensor *run_best(weft_module *m, weft_tensor *const *inputs, int n)
 
     (void)n;
     y = weft_tensor_mesh(up) ? dispatched(x, best, up, down) : masked(x, best, up, down);
-    return weft_mul(y, weft_amax(share, 1, (int[]){-1}, true));
+    return weft_mul(y, weft_amax(share, (int[]){-1}, 1, true));
 }
 
 static const weft_module_class class_best = {.type = "best expert", .forward = run_best};
@@ -232,8 +232,8 @@ static weft_tensor *loss_of(weft_module *m, int batch, int first, int n, int64_t
         target[i] = used ? (int32_t)((3 * at + batch) % CLASSES) : IGNORED;
         *count += used;
     }
-    inputs[0] = weft_from_data(WEFT_F64, 2, (int64_t[]){rows, WIDTH}, in);
-    inputs[1] = weft_from_data(WEFT_I32, 1, &rows, target);
+    inputs[0] = weft_from_data(WEFT_F64, (int64_t[]){rows, WIDTH}, 2, in);
+    inputs[1] = weft_from_data(WEFT_I32, &rows, 1, target);
     return weft_call_n(m, inputs, 2);
 }
 

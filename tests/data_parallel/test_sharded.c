@@ -52,7 +52,7 @@ static weft_tensor *input(int64_t columns, int replica, int step)
     double x[4 * 16];
 
     for (int64_t i = 0; i < 4 * columns; i++) x[i] = wt_element(3 * replica + step, i);
-    return weft_from_data(WEFT_F64, 2, shape, x);
+    return weft_from_data(WEFT_F64, shape, 2, x);
 }
 
 /* The same net as replicas of plain layers, `whole`, and as cut replicas of parallel ones. */

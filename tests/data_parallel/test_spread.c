@@ -200,7 +200,7 @@ static void step_of_replica(weft_module *model, weft_mesh *dp, weft_mesh *tp, bo
 {
     int64_t shape[] = {2, TW_CONTEXT};
     weft_scope *scope = weft_scope_open();
-    weft_tensor *tokens = weft_full(WEFT_I32, 2, shape, 1);
+    weft_tensor *tokens = weft_full(WEFT_I32, shape, 2, 1);
     double norm;
 
     WT_EQ(weft_parallelize_module(model, tp, weft_gpt_plan_sequence()), WEFT_OK);
@@ -273,7 +273,7 @@ WT_TEST(buckets__are_of_one_dtype)
 {
     struct wt_world w = wt_world_open_mesh("dp=%d", wt_ranks());
     weft_module *m = wt_own(weft_module_new(&class_sum, NULL));
-    weft_tensor *leaf, *zero = weft_full(WEFT_F64, 0, NULL, 0);
+    weft_tensor *leaf, *zero = weft_full(WEFT_F64, NULL, 0, 0);
 
     for (int i = 0; i < 4; i++)
         WT_EQ(weft_module_add_parameter(m, names[i], wt_whole(dtypes[i], i, i + 1, 3)), WEFT_OK);

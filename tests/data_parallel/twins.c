@@ -113,8 +113,8 @@ weft_tensor *tw_loss(weft_module *model, int batch, int first, int step, tw_coun
             in[n] = (batch * 5 + row * 3 + i * 7) % TW_VOCAB;
             out[n] = counts(row, i) ? (in[n] * 2 + batch) % TW_VOCAB : TW_IGNORED;
         }
-    return weft_gpt_loss(model, weft_from_data(WEFT_I32, 2, shape, in),
-                         weft_from_data(WEFT_I32, 2, shape, out));
+    return weft_gpt_loss(model, weft_from_data(WEFT_I32, shape, 2, in),
+                         weft_from_data(WEFT_I32, shape, 2, out));
 }
 
 static int64_t count(int first, int step, tw_counts *counts)

@@ -84,7 +84,7 @@ WT_TEST_IN_WORLD(bytes__mlp_with_a_sharded_sequence_sends_4k, w)
 
 static weft_tensor *indices(int64_t tokens, int64_t below)
 {
-    weft_tensor *t = weft_empty(WEFT_I32, 2, (int64_t[]){1, tokens});
+    weft_tensor *t = weft_empty(WEFT_I32, (int64_t[]){1, tokens}, 2);
     int32_t *data = weft_data(t);
 
     for (int64_t i = 0; i < tokens; i++) data[i] = (int32_t)((i * 7 + 3) % below);

@@ -18,7 +18,7 @@ struct training {
 
 static weft_tensor *tokens(int64_t below)
 {
-    weft_tensor *t = weft_empty(WEFT_I32, 2, (int64_t[]){2, 6});
+    weft_tensor *t = weft_empty(WEFT_I32, (int64_t[]){2, 6}, 2);
     int32_t *data = weft_data(t);
 
     for (int i = 0; data && i < 12; i++) data[i] = (int32_t)((i * 5 + 2) % below);
@@ -137,7 +137,7 @@ WT_TEST(forecast__of_many_ranks_follows_the_closed_form)
     WEFT_CHECK(weft_link_set("dp", 0, 1000));
     for (int64_t width = 512; width <= 1024; width += 512) {
         weft_module *m = weft_mlp((weft_mlp_config){.in = width, .hidden = 512, .out = width});
-        weft_tensor *x = weft_empty(WEFT_F32, 2, (int64_t[]){512, width});
+        weft_tensor *x = weft_empty(WEFT_F32, (int64_t[]){512, width}, 2);
         int64_t bytes = weft_module_numel(m) * 4;
         weft_forecast f;
 
@@ -214,7 +214,7 @@ static weft_forecast_axis blocks_on_tp(weft_mesh *mesh, int n, int64_t width)
 {
     weft_placement p[3] = {weft_shard(0), weft_shard(1), weft_replicate()};
     weft_module *model = weft_sequential_new();
-    weft_tensor *x = weft_empty(WEFT_F32, 3, (int64_t[]){32, 512, width});
+    weft_tensor *x = weft_empty(WEFT_F32, (int64_t[]){32, 512, width}, 3);
     weft_forecast f;
     char name[12];
 

@@ -17,7 +17,7 @@ static char *drawn(const char *mesh_text, int ndim, const int64_t *shape, const 
 
     weft_placements_parse(p, WEFT_MAX_AXES, placements);
     wt_text_begin(&t);
-    WT_ALL(draw(weft_distribute_tensor(weft_empty(WEFT_F32, ndim, shape), mesh, p, -1), t.out) ==
+    WT_ALL(draw(weft_distribute_tensor(weft_empty(WEFT_F32, shape, ndim), mesh, p, -1), t.out) ==
            WEFT_OK);
     weft_mesh_release(mesh);
     weft_set_default_device(before);

@@ -167,7 +167,7 @@ static void make_path(char *path, size_t bytes)
     double number[1] = {wt_rank() == 0 ? (double)getpid() : 0};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks());
     weft_placement sum = weft_partial(WEFT_SUM);
-    weft_tensor *t = weft_from_data(WEFT_F64, 1, (int64_t[]){1}, number);
+    weft_tensor *t = weft_from_data(WEFT_F64, (int64_t[]){1}, 1, number);
 
     snprintf(path, bytes, "%s/weft-trace-%.0f.json", folder ? folder : "/tmp",
              weft_item(weft_full_tensor(weft_from_local(t, mesh, &sum, NULL))));

@@ -80,5 +80,5 @@ weft_tensor *call_op(int op, int n, const weft_argument *arguments)
 {
     weft_tensor *out[WEFT_OP_OUTPUTS];
 
-    return weft_op_run(op, out, n, arguments) == WEFT_OK ? out[0] : NULL;
+    return weft_op_run(op, out, arguments, n) == WEFT_OK ? out[0] : NULL;
 }

@@ -68,7 +68,7 @@ WT_TEST_TIMES_IN_WORLD(guard__lets_a_tensor_parallel_block_pass, w, k, 2)
     weft_tensor *down = leaf(wt_spread(w, wt_whole(WEFT_F32, 2, 4, hidden[k]), "S(1)"));
     weft_tensor *head = leaf(wt_spread(w, wt_whole(WEFT_F32, 3, 7, 4), "S(0)"));
     weft_tensor *target =
-        weft_from_data(WEFT_I64, 1, (int64_t[]){6}, (int64_t[]){0, 3, 6, 1, 5, 2});
+        weft_from_data(WEFT_I64, (int64_t[]){6}, 1, (int64_t[]){0, 3, 6, 1, 5, 2});
     weft_tensor *y;
 
     weft_guard_open(WEFT_GUARD_ERROR);
@@ -180,7 +180,7 @@ WT_TEST_TIMES_IN_WORLD(replication__is_off_until_it_is_asked_for, w, i, 2)
     const int64_t columns[] = {3, 5};
     weft_placement split = weft_shard(0);
     weft_tensor *t = weft_from_local(wt_constant(4, columns[i], 1), w->mesh, &split, NULL);
-    weft_tensor *plain = weft_full(WEFT_F32, 1, &columns[i], 1), *sum;
+    weft_tensor *plain = weft_full(WEFT_F32, &columns[i], 1, 1), *sum;
 
     WT_ALL(!weft_add(plain, t));
     WT_FAILED(WEFT_ERR_LAYOUT, "add: mixed plain and distributed tensors: input 0 is plain");
@@ -227,7 +227,7 @@ WT_TEST_IN_WORLD(replication__checked_refuses_different_bytes_on_all_ranks, w)
 WT_TEST_IN_WORLD(replication__gradients_come_back_plain, w)
 {
     weft_tensor *t = wt_spread(w, wt_constant(8, 3, 1), "S(0)");
-    weft_tensor *plain = leaf(weft_full(WEFT_F32, 1, (int64_t[]){3}, 2));
+    weft_tensor *plain = leaf(weft_full(WEFT_F32, (int64_t[]){3}, 1, 2));
 
     weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);
     WT_ALL(weft_backward(weft_sum_all(weft_mul(t, plain))) == WEFT_OK);
@@ -242,8 +242,8 @@ WT_TEST_TIMES_IN_WORLD(replication__single_numbers_always_mix, w, i, 2)
     int columns = 3 + 2 * i;
     weft_placement split = weft_shard(0);
     weft_tensor *t = weft_from_local(wt_constant(1, columns, 1), w->mesh, &split, NULL);
-    weft_tensor *zero_dims = weft_full(WEFT_F32, 0, NULL, 1);
-    weft_tensor *one_dim = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1);
+    weft_tensor *zero_dims = weft_full(WEFT_F32, NULL, 0, 1);
+    weft_tensor *one_dim = weft_full(WEFT_F32, (int64_t[]){1}, 1, 1);
 
     WT_ALL(wt_local_is_all(weft_add(t, zero_dims), 2));
     WT_ALL(wt_local_is_all(weft_add(zero_dims, t), 2));

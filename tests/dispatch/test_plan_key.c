@@ -24,15 +24,15 @@ static void check_each_byte(enum wf_op op, int words)
     memcpy(&plan.attrs, &attrs, sizeof attrs);
     memset(&other, 0x5a, sizeof other); /* what a call does not give may be anything */
     memcpy(&other, &attrs, bytes);
-    WT_ALL(wf_op_plan_is_of_call(&plan, op, 0, NULL, &args));
+    WT_ALL(wf_op_plan_is_of_call(&plan, op, NULL, 0, &args));
     for (size_t i = 0; i < bytes; i++) {
         ((unsigned char *)&other)[i] ^= 1;
-        WT_ALL(!wf_op_plan_is_of_call(&plan, op, 0, NULL, &args));
+        WT_ALL(!wf_op_plan_is_of_call(&plan, op, NULL, 0, &args));
         ((unsigned char *)&other)[i] ^= 1;
     }
     if (!words) return;
     args.attr_words = words - 1;
-    WT_ALL(!wf_op_plan_is_of_call(&plan, op, 0, NULL, &args));
+    WT_ALL(!wf_op_plan_is_of_call(&plan, op, NULL, 0, &args));
 }
 
 WT_TEST(every_op__each_byte_of_its_attributes_is_in_the_key)
@@ -80,14 +80,14 @@ static weft_tensor *call_sum(const struct operands *o, int way)
 {
     int dim = way == 1;
 
-    return way == 3 ? weft_mean(o->x, 1, &dim, false) : weft_sum(o->x, 1, &dim, way == 2);
+    return way == 3 ? weft_mean(o->x, &dim, 1, false) : weft_sum(o->x, &dim, 1, way == 2);
 }
 
 static weft_tensor *call_max(const struct operands *o, int way)
 {
     int dim = way == 1;
 
-    return weft_amax(o->x, 1, &dim, way == 2);
+    return weft_amax(o->x, &dim, 1, way == 2);
 }
 
 static weft_tensor *call_topk(const struct operands *o, int way)
@@ -107,7 +107,7 @@ static weft_tensor *call_log_softmax(const struct operands *o, int way)
 
 static weft_tensor *call_cat(const struct operands *o, int way)
 {
-    return weft_cat(2, (weft_tensor *[]){o->x, o->w}, way);
+    return weft_cat((weft_tensor *[]){o->x, o->w}, 2, way);
 }
 
 static weft_tensor *call_slice(const struct operands *o, int way)
@@ -161,7 +161,7 @@ static weft_tensor *call_reshape(const struct operands *o, int way)
 {
     static const int64_t shapes[][3] = {{2, 8}, {8, 2}, {2, 8, 1}};
 
-    return weft_reshape(o->x, way == 2 ? 3 : 2, shapes[way]);
+    return weft_reshape(o->x, shapes[way], way == 2 ? 3 : 2);
 }
 
 static weft_tensor *call_permute(const struct operands *o, int way)
@@ -175,7 +175,7 @@ static weft_tensor *call_expand(const struct operands *o, int way)
 {
     static const int64_t shapes[][3] = {{2, 4}, {3, 4}, {1, 2, 4}};
 
-    return weft_expand(o->row, way == 2 ? 3 : 2, shapes[way]);
+    return weft_expand(o->row, shapes[way], way == 2 ? 3 : 2);
 }
 
 static weft_tensor *call_redistribute(const struct operands *o, int way)
@@ -262,13 +262,13 @@ WT_TEST_IN(public_calls__that_differ_in_one_attribute_have_two_plans, w,
         .w = wt_whole(WEFT_F32, 1, 4, 4),
         .w3 = wt_whole3(WEFT_F32, 2, 4, 4, 4),
         .table = wt_whole(WEFT_F32, 3, 5, 4),
-        .index = weft_full(WEFT_I64, 1, (int64_t[]){3}, 2),
-        .positive = weft_full(WEFT_F32, 2, (int64_t[]){2, 5}, 1),
+        .index = weft_full(WEFT_I64, (int64_t[]){3}, 1, 2),
+        .positive = weft_full(WEFT_F32, (int64_t[]){2, 5}, 2, 1),
         .row = wt_whole(WEFT_F32, 4, 1, 4),
     };
 
-    o.q = weft_reshape(wt_whole3(WEFT_F32, 5, 2, 4, 12), 4, (int64_t[]){2, 4, 3, 4});
-    o.qkv = weft_reshape(wt_whole3(WEFT_F32, 6, 2, 4, 36), 5, (int64_t[]){2, 4, 3, 3, 4});
+    o.q = weft_reshape(wt_whole3(WEFT_F32, 5, 2, 4, 12), (int64_t[]){2, 4, 3, 4}, 4);
+    o.qkv = weft_reshape(wt_whole3(WEFT_F32, 6, 2, 4, 36), (int64_t[]){2, 4, 3, 3, 4}, 5);
     o.spread = wt_spread(w, o.x, "R,R");
     weft_plan_cache_clear();
     for (int c = 0; c < CALLS; c++)

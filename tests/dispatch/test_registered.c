@@ -21,7 +21,7 @@ WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid
         spread[i] = wt_spread(w, whole[i], placements[i]);
     }
     arguments[0] = weft_tensor_argument(spread[0]);
-    arguments[1] = weft_list_argument(3, spread + 1);
+    arguments[1] = weft_list_argument(spread + 1, 3);
     arguments[2] = weft_tensor_argument(spread[4]);
     sum = whole[0];
     for (int i = 1; i < 5; i++) sum = weft_add(sum, whole[i]);
@@ -112,7 +112,7 @@ WT_TEST_TIMES_IN_WORLD(registered__missing_outputs_shift_no_operand, w, k, 4)
         arguments[i] = weft_tensor_argument(wt_spread(w, whole[i], "S(0)"));
         arguments[4 + i] = weft_integer_argument(last[i]);
     }
-    WT_ALL(weft_op_run(op, out, 8, arguments) == WEFT_OK);
+    WT_ALL(weft_op_run(op, out, arguments, 8) == WEFT_OK);
     WT_STILL(w);
     for (int j = 0; j < 4; j++) {
         WT_EQ(out[j] == NULL, missing[k % 2] >> j & 1);
@@ -177,8 +177,8 @@ WT_TEST_TIMES_IN_WORLD(registered__several_outputs_are_all_distributed, w, k, 2)
     weft_argument whole = weft_tensor_argument(x);
     weft_argument spread = weft_tensor_argument(wt_spread(w, x, "S(1)"));
 
-    WT_ALL(weft_op_run(op, plain, 1, &whole) == WEFT_OK && !weft_tensor_mesh(plain[1]));
-    WT_ALL(weft_op_run(op, out, 1, &spread) == WEFT_OK);
+    WT_ALL(weft_op_run(op, plain, &whole, 1) == WEFT_OK && !weft_tensor_mesh(plain[1]));
+    WT_ALL(weft_op_run(op, out, &spread, 1) == WEFT_OK);
     for (int j = 0; j < 2; j++) {
         WT_ALL(weft_tensor_mesh(out[j]) == w->mesh && wt_is_placed(out[j], "R"));
         WT_ALL(wt_near_tensors(out[j], plain[j], WT_EXACT));

@@ -17,7 +17,7 @@ static weft_tensor *local_of(struct wt_world *w, weft_tensor *whole, const char 
 
 static weft_tensor *vector(int which, int64_t n)
 {
-    return weft_reshape(wt_whole(WEFT_F64, which, 1, n), 1, &n);
+    return weft_reshape(wt_whole(WEFT_F64, which, 1, n), &n, 1);
 }
 
 /* The sum of squares of what a rank has, or of a distributed tensor. */
@@ -119,7 +119,7 @@ static weft_tensor *targets(int64_t n, int64_t classes)
     int64_t index[16];
 
     for (int64_t i = 0; i < n; i++) index[i] = (3 * i + 1) % classes;
-    return weft_from_data(WEFT_I64, 1, &n, index);
+    return weft_from_data(WEFT_I64, &n, 1, index);
 }
 
 /* The loss style's input hook goes by the same table, and names the module. */
@@ -220,7 +220,7 @@ WT_TEST_IN_WORLD(mean__of_parts_summed, w)
 WT_TEST_IN_WORLD(mean__by_the_count_of_one_rank, w)
 {
     weft_tensor *losses = local_of(w, vector(0, 12), "S(0)");
-    weft_tensor *counted = local_of(w, weft_full(WEFT_F64, 1, (int64_t[]){12}, 1), "S(0)");
+    weft_tensor *counted = local_of(w, weft_full(WEFT_F64, (int64_t[]){12}, 1, 1), "S(0)");
 
     REFUSED(weft_div(weft_sum_all(losses), weft_sum_all(counted)),
             "div, input 1, f64[] {P} of (tp:");

@@ -73,7 +73,7 @@ WT_TEST_TIMES_IN_WORLD(cost__latency_counts, w, k, 2)
     const weft_placement split = weft_shard(0), whole = weft_replicate();
     weft_tensor *x = wt_whole(WEFT_F32, 0, sizes[k][0], sizes[k][1]);
     weft_tensor *weight = wt_whole(WEFT_F32, 1, sizes[k][2], sizes[k][1]);
-    weft_tensor *bias = weft_reshape(wt_whole(WEFT_F32, 2, 1, sizes[k][2]), 1, &sizes[k][2]);
+    weft_tensor *bias = weft_reshape(wt_whole(WEFT_F32, 2, 1, sizes[k][2]), &sizes[k][2], 1);
     weft_tensor *px = wt_partial(w, x, WEFT_SUM), *y;
     weft_tensor *sw = wt_spread(w, weight, "S(0)"), *sb = wt_spread(w, bias, "S(0)");
 

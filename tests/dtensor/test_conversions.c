@@ -169,7 +169,7 @@ WT_TEST_IN_WORLD(distribute__leaf_stays_a_leaf, w)
 WT_TEST_IN_WORLD(mixture__gradient_of_a_plain_number_is_whole, w)
 {
     weft_tensor *t = wt_spread(w, wt_constant(5, 3, 2), "S(0)");
-    weft_tensor *scale = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 3), true);
+    weft_tensor *scale = weft_set_requires_grad(weft_full(WEFT_F32, NULL, 0, 3), true);
 
     WT_ALL(weft_backward(weft_sum_all(weft_mul(t, scale))) == WEFT_OK);
     WT_ALL(weft_grad(scale) && weft_tensor_mesh(weft_grad(scale)) == NULL);
@@ -185,11 +185,11 @@ WT_TEST_IN_WORLD(dims__negative_ones_count_from_the_end, w)
     int last = -1, beyond = 3;
 
     WT_ALL(wt_near_tensors(weft_softmax(t, -1), weft_softmax(whole, 2), WT_WITHIN(1e-14)));
-    WT_ALL(wt_near_tensors(weft_sum(t, 1, &last, false), weft_sum(whole, 1, (int[]){2}, false),
+    WT_ALL(wt_near_tensors(weft_sum(t, &last, 1, false), weft_sum(whole, (int[]){2}, 1, false),
                            WT_WITHIN(1e-14)));
     WT_ALL(wt_near_tensors(weft_transpose(t, -1, -2), weft_transpose(whole, 1, 2), WT_EXACT));
     WT_ALL(wt_near_tensors(weft_slice(t, -2, -3, -1), weft_slice(whole, 1, 2, 4), WT_EXACT));
-    WT_FAILS(weft_sum(t, 1, &beyond, false), WEFT_ERR_ARG, "sum");
+    WT_FAILS(weft_sum(t, &beyond, 1, false), WEFT_ERR_ARG, "sum");
     WT_FAILS(weft_slice(t, 0, 1, 3), WEFT_ERR_ARG, "slice");
     WT_ALL(!weft_add(t, wt_spread(w, wt_whole(WEFT_F64, 0, 4, 3), "R")));
     WT_FAILED(WEFT_ERR_SHAPE, "broadcast");

@@ -66,7 +66,7 @@ WT_TEST_IN_WORLD(distribute__gives_rank_r_row_or_column_r, w)
     weft_tensor *t, *rows, *columns;
 
     for (int64_t i = 0; i < n * n; i++) data[i] = (double)i;
-    t = weft_from_data(WEFT_F64, 2, (int64_t[]){n, n}, data);
+    t = weft_from_data(WEFT_F64, (int64_t[]){n, n}, 2, data);
     rows = spread_from(w, t, "S(0)", -1);
     columns = spread_from(w, t, "S(1)", -1);
     WT_EQ(weft_local_numel(rows), n);
@@ -110,9 +110,8 @@ static bool holds_its_shard(weft_tensor *t, weft_tensor *whole)
     int64_t at = 0;
 
     for (int d = 0; d < 3; d++)
-        wf_shard_init(&parts[d], d, layout->desc.global[d], layout->n_axes,
-                      wf_mesh_sizes(layout->mesh), wf_mesh_coordinates(layout->mesh),
-                      layout->placements);
+        wf_shard_init(&parts[d], d, layout->desc.global[d], wf_mesh_sizes(layout->mesh),
+                      wf_mesh_coordinates(layout->mesh), layout->placements, layout->n_axes);
     for (int64_t i = 0; i < parts[0].size; i++)
         for (int64_t j = 0; j < parts[1].size; j++)
             for (int64_t k = 0; k < parts[2].size; k++, at++) {
@@ -132,7 +131,7 @@ static void check_case(const char *mesh, const struct spread_case *c, const int6
     int64_t numel = shape[0] * shape[1] * shape[2], many = 0, scatters = 0;
     int source = 0;
     weft_tensor *whole = wt_whole3(WEFT_F64, 0, shape[0], shape[1], shape[2]), *own, *sent;
-    weft_tensor *other = weft_full(WEFT_F64, 3, shape, -7);
+    weft_tensor *other = weft_full(WEFT_F64, shape, 3, -7);
     bool member = weft_mesh_is_member(w.mesh);
     bool truth = true; /* this rank is at place `source` of every axis */
 
@@ -193,7 +192,7 @@ WT_TEST_TIMES_IN_WORLD(distribute__may_start_as_a_partial_reduction, w, i, 5)
 {
     static const char *const targets[] = {"P", "P(avg)", "P(max)", "P(min)", "P(product)"};
     int64_t data[] = {5, -7, 0, 1234567};
-    weft_tensor *whole = weft_from_data(WEFT_I64, 1, (int64_t[]){4}, data), *t, *full;
+    weft_tensor *whole = weft_from_data(WEFT_I64, (int64_t[]){4}, 1, data), *t, *full;
     weft_tensor *real = wt_whole(WEFT_F64, 0, 3, 5);
 
     if (i != 1) {
@@ -277,7 +276,7 @@ WT_TEST_IN_WORLD(mesh__of_some_ranks_leaves_the_others_alone, w)
     bool member = wt_rank() == ranks[0] || wt_rank() == ranks[1];
 
     if (wt_ranks() >= 3) {
-        some = weft_mesh_from_ranks(WEFT_CPU, 1, sizes, "tp", ranks);
+        some = weft_mesh_from_ranks(WEFT_CPU, sizes, 1, "tp", ranks);
         leaf = weft_set_requires_grad(wt_constant(4, 3, 1), true);
         t = weft_from_local(leaf, some, &rows, NULL);
         WT_ALL(wt_has_shape(t, 2, (int64_t)8, (int64_t)3));

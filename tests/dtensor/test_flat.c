@@ -18,7 +18,7 @@ static weft_tensor *from_parts(struct wt_world *w, weft_tensor *local, int64_t r
     weft_placement p = weft_shard(0);
     weft_dtensor_spec rest = {.dtype = weft_tensor_dtype(local), .requires_grad = requires_grad};
 
-    if (weft_layout_make(&rest.layout, w->mesh, &p, 1, 2, (int64_t[]){rows, 3}) != WEFT_OK)
+    if (weft_layout_make(&rest.layout, w->mesh, &p, 1, (int64_t[]){rows, 3}, 2) != WEFT_OK)
         return NULL;
     return weft_dtensor_wrap(local, &rest);
 }
@@ -202,20 +202,20 @@ WT_TEST_TIMES_IN_WORLD(new_empty__keeps_shape_stride_and_placements, w, i, 3)
     weft_tensor *source = wt_spread(w, wt_constant(shape[0], shape[1], 2), "S(0)"), *t;
 
     weft_set_requires_grad(source, true);
-    t = weft_new_empty(source, 2, shape, rows);
+    t = weft_new_empty(source, shape, rows, 2);
     WT_ALL(wt_has_shape(t, 2, shape[0], shape[1]) && wt_is_placed(t, "S(0)"));
     WT_ALL(weft_fill_(t, 1) == WEFT_OK && weft_set_requires_grad(t, true));
     WT_ALL(weft_backward(weft_sum_all(t)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(t), "S(0)") && wt_is_all(weft_grad(t), 1));
     WT_ALL(weft_backward(weft_sum_all(weft_to_local(source, NULL))) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(source), "S(0)") && wt_is_all(weft_grad(source), 1));
-    t = weft_new_empty(source, 2, shape, columns);
+    t = weft_new_empty(source, shape, columns, 2);
     WT_ALL(wt_is_placed(t, "S(0)"));
     WT_ALL(weft_local_numel(t) < 2 || weft_local_size(t, 0) < 2 || weft_local_stride(t, 0) == 1);
-    WT_ALL(wt_is_placed(weft_new_empty(source, 2, other, NULL), "R"));
+    WT_ALL(wt_is_placed(weft_new_empty(source, other, NULL, 2), "R"));
     t = wt_partial(w, wt_constant(shape[0], shape[1], 2), WEFT_SUM);
-    WT_ALL(wt_is_placed(weft_new_empty(t, 2, shape, NULL), "R"));
-    WT_ALL(shape[0] < 2 || !weft_new_empty(source, 2, shape, gap));
+    WT_ALL(wt_is_placed(weft_new_empty(t, shape, NULL, 2), "R"));
+    WT_ALL(shape[0] < 2 || !weft_new_empty(source, shape, gap, 2));
     if (shape[0] > 1) WT_FAILED(WEFT_ERR_ARG, "not those of a dense tensor");
 }
 
@@ -229,20 +229,20 @@ WT_TEST_TIMES_IN_WORLD(as_strided__shows_the_tensor_itself_or_its_dims_permuted,
                 *t = wt_spread(w, whole, "S(0)"), *plain, *p;
 
     weft_set_requires_grad(t, true);
-    WT_ALL(weft_as_strided(t, 2, shape, stride, 0) == t);
-    WT_ALL(weft_as_strided(whole, 2, shape, stride, 0) == whole);
-    WT_ALL(!weft_as_strided(whole, 2, NULL, stride, 0)); /* trial 3 */
+    WT_ALL(weft_as_strided(t, shape, stride, 2, 0) == t);
+    WT_ALL(weft_as_strided(whole, shape, stride, 2, 0) == whole);
+    WT_ALL(!weft_as_strided(whole, NULL, stride, 2, 0)); /* trial 3 */
     WT_FAILED(WEFT_ERR_ARG, "no shape or no strides");
-    p = weft_as_strided(t, 2, turned, back, 0);
-    plain = weft_as_strided(whole, 2, turned, back, 0);
+    p = weft_as_strided(t, turned, back, 2, 0);
+    plain = weft_as_strided(whole, turned, back, 2, 0);
     WT_ALL(weft_data(p) == weft_data(t) && wt_is_placed(p, "S(1)"));
     WT_ALL(weft_backward(weft_sum_all(weft_square(p))) == WEFT_OK);
     WT_STILL(w);
     WT_ALL(wt_near_tensors(p, plain, WT_EXACT));
     WT_ALL(wt_near_tensors(weft_grad(t), weft_mul_scalar(whole, 2), WT_WITHIN(1e-15)));
-    WT_FAILS(weft_as_strided(t, 2, shape, stride, 1), WEFT_ERR_ARG, "as_strided");
-    if (shape[0] > 1) WT_FAILS(weft_as_strided(t, 2, shape, wrong, 0), WEFT_ERR_ARG, "as_strided");
-    WT_ALL(!weft_as_strided(t, 1, (int64_t[]){shape[0] * shape[1]}, (int64_t[]){1}, 0));
+    WT_FAILS(weft_as_strided(t, shape, stride, 2, 1), WEFT_ERR_ARG, "as_strided");
+    if (shape[0] > 1) WT_FAILS(weft_as_strided(t, shape, wrong, 2, 0), WEFT_ERR_ARG, "as_strided");
+    WT_ALL(!weft_as_strided(t, (int64_t[]){shape[0] * shape[1]}, (int64_t[]){1}, 1, 0));
     WT_FAILED(WEFT_ERR_ARG, "as_strided");
 }
 

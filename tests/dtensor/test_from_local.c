@@ -39,7 +39,7 @@ WT_TEST(from_local__multiplies_dims_on_every_mesh)
         weft_tensor *t;
 
         WT_ALL(weft_placements_on(p, w.mesh, c->placements) == WEFT_OK);
-        t = weft_from_local(weft_full(WEFT_F32, i < 3 ? 2 : 3, c->local, 1), w.mesh, p, NULL);
+        t = weft_from_local(weft_full(WEFT_F32, c->local, i < 3 ? 2 : 3, 1), w.mesh, p, NULL);
         for (int d = 0; d < (i < 3 ? 2 : 3); d++) {
             int64_t size = c->local[d];
 
@@ -117,7 +117,7 @@ WT_TEST_IN_WORLD(run_check__finds_what_differs_on_one_rank, w)
     WT_ALL(checked(w, wt_constant(2, 3, wt_rank()), summed, NULL));
     if (wt_ranks() > 1) {
         WT_ALL(
-            !checked(w, weft_full(odd ? WEFT_F64 : WEFT_F32, 2, (int64_t[]){2, 3}, 1), rows, NULL));
+            !checked(w, weft_full(odd ? WEFT_F64 : WEFT_F32, (int64_t[]){2, 3}, 2, 1), rows, NULL));
         WT_FAILED(WEFT_ERR_DTYPE, "inconsistent tensor metadata: dtype is f32 on one rank and f64");
         if (odd) weft_set_requires_grad(wants, true);
         WT_ALL(!checked(w, wants, rows, NULL));
@@ -126,7 +126,7 @@ WT_TEST_IN_WORLD(run_check__finds_what_differs_on_one_rank, w)
         WT_FAILED(WEFT_ERR_SHAPE, "the global size of dim 0");
         WT_ALL(!checked(w, wt_constant(odd ? 1 : 2, 3, 1), rows, shape));
         WT_FAILED(WEFT_ERR_SHAPE, "has not the size of its shard");
-        WT_ALL(!checked(w, odd ? weft_full(WEFT_F32, 1, (int64_t[]){2}, 1) : wants, rows, NULL));
+        WT_ALL(!checked(w, odd ? weft_full(WEFT_F32, (int64_t[]){2}, 1, 1) : wants, rows, NULL));
         weft_error_clear();
         WT_ALL(!checked(w, wt_constant(2, 3, odd ? 4 : 5), whole, NULL));
         WT_FAILED(WEFT_ERR_ARG, "hold different ones");
@@ -167,7 +167,7 @@ WT_TEST_IN_WORLD(run_check__compares_along_replicated_axes_only, w)
     int dp, tp;
 
     if (wt_ranks() >= 4) {
-        mesh = weft_mesh_from_ranks(WEFT_CPU, 2, sizes, "dp,tp", (int[]){3, 1, 0, 2});
+        mesh = weft_mesh_from_ranks(WEFT_CPU, sizes, 2, "dp,tp", (int[]){3, 1, 0, 2});
         dp = weft_mesh_coordinate(mesh, 0);
         tp = weft_mesh_coordinate(mesh, 1);
         WT_ALL(weft_from_local_with(wt_constant(2, 3, dp), mesh, p,
@@ -272,8 +272,8 @@ WT_TEST_TIMES_IN_WORLD(embedding__of_a_batch_of_tables, w, i, 3)
 {
     static const int64_t items[] = {2, 1, 3};
     int64_t n = items[i], all = n * wt_ranks();
-    weft_tensor *tables = weft_empty(WEFT_F32, 3, (int64_t[]){n, 8, 32}),
-                *index = weft_empty(WEFT_I64, 2, (int64_t[]){n, 6}), *y, *want[4];
+    weft_tensor *tables = weft_empty(WEFT_F32, (int64_t[]){n, 8, 32}, 3),
+                *index = weft_empty(WEFT_I64, (int64_t[]){n, 6}, 2), *y, *want[4];
     float *table_at = weft_data(tables);
     int64_t *index_at = weft_data(index);
 

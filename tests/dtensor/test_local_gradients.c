@@ -88,9 +88,9 @@ static void sums_what_ranks_give(const struct expectation *e, weft_dtype dtype, 
                           .redistribute_inputs = true,
                           .typed = typed};
     int64_t some = wt_ranks() + 1, many = some * wt_ranks(); /* a and b: uneven shards */
-    weft_tensor *a = weft_full(dtype, 2, (int64_t[]){some, 2}, 1), *y = NULL;
-    weft_tensor *b = weft_full(dtype, 2, (int64_t[]){some, 2}, 2);
-    weft_tensor *x = weft_full(dtype, 2, (int64_t[]){many, 2}, 1);
+    weft_tensor *a = weft_full(dtype, (int64_t[]){some, 2}, 2, 1), *y = NULL;
+    weft_tensor *b = weft_full(dtype, (int64_t[]){some, 2}, 2, 2);
+    weft_tensor *x = weft_full(dtype, (int64_t[]){many, 2}, 2, 1);
 
     a = weft_set_requires_grad(wt_spread(&w, a, moved ? "S(0)" : "R"), true);
     b = weft_set_requires_grad(wt_spread(&w, b, moved ? "S(0)" : "R"), true);
@@ -361,7 +361,7 @@ static weft_tensor *constant_of(enum use use)
 
 static weft_tensor *indexed(weft_tensor *w)
 {
-    weft_tensor *index = weft_full(WEFT_I64, 1, (int64_t[]){3}, 0);
+    weft_tensor *index = weft_full(WEFT_I64, (int64_t[]){3}, 1, 0);
 
     for (int i = 0; i < 3; i++) ((int64_t *)weft_data(index))[i] = i == 0 ? 0 : 2;
     return weft_embedding(w, index);

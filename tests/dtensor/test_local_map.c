@@ -270,7 +270,7 @@ static weft_status gathered(weft_tensor *const *in, weft_tensor **out, void *con
 static weft_status with_constant(weft_tensor *const *in, weft_tensor **out, void *context)
 {
     (void)context;
-    out[0] = weft_add(in[0], weft_full(WEFT_F32, 0, NULL, 1));
+    out[0] = weft_add(in[0], weft_full(WEFT_F32, NULL, 0, 1));
     return WEFT_OK;
 }
 

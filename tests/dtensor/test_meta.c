@@ -13,7 +13,7 @@
 static weft_tensor *meta(int64_t a, int64_t b)
 {
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_tensor *t = weft_empty(WEFT_F32, 2, (int64_t[]){a, b});
+    weft_tensor *t = weft_empty(WEFT_F32, (int64_t[]){a, b}, 2);
 
     weft_set_default_device(before);
     return t;
@@ -150,7 +150,7 @@ static weft_tensor *tokens(int64_t batch, int64_t length)
     int32_t data[64];
 
     for (int i = 0; i < 64; i++) data[i] = i % 7;
-    return weft_from_data(WEFT_I32, 2, (int64_t[]){batch, length}, data);
+    return weft_from_data(WEFT_I32, (int64_t[]){batch, length}, 2, data);
 }
 
 /* Forward, backward, clipping, AdamW; figures are taken while everything is alive. */
@@ -219,7 +219,7 @@ WT_TEST_IN_WORLD(meta__plans_for_a_mesh_without_ranks, w)
     const int sizes[] = {wt_ranks()}, me[] = {wt_rank()};
     const char *const names[] = {"tp"};
     static _Thread_local struct figures real, planned;
-    weft_mesh *fake = wf_mesh_new_fake(1, sizes, me, names);
+    weft_mesh *fake = wf_mesh_new_fake(sizes, me, names, 1);
 
     WT_ALL(train(&real, w->mesh, weft_memory_of) == WEFT_OK);
     WT_ALL(train_meta(&planned, fake) == WEFT_OK);

@@ -110,7 +110,7 @@ WT_TEST_TIMES_IN_WORLD(distribute_module__hooks_wrap_the_input_and_unwrap_the_ou
 {
     static const int64_t sizes[][2] = {{5, 20}, {1, 7}, {4, 8}};
     weft_module *plain, *m;
-    weft_tensor *x = weft_full(WEFT_F32, 2, sizes[i], 0.25 + wt_rank()), *y;
+    weft_tensor *x = weft_full(WEFT_F32, sizes[i], 2, 0.25 + wt_rank()), *y;
 
     weft_manual_seed(7);
     plain = chain(1, sizes[i][1]);
@@ -129,7 +129,7 @@ WT_TEST_TIMES_IN_WORLD(distribute_module__replicated_input_gives_replicated_grad
 {
     static const int64_t widths[] = {10, 3};
     weft_module *m = chain(10, widths[i]);
-    weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){4, widths[i]}, 0.5), *g;
+    weft_tensor *x = weft_full(WEFT_F32, (int64_t[]){4, widths[i]}, 2, 0.5), *g;
 
     WT_EQ(weft_distribute_module(m, w->mesh, NULL, wrap_rows, NULL, (void *)whole), WEFT_OK);
     WT_ALL(weft_backward(weft_sum_all(weft_call(m, x))) == WEFT_OK);
@@ -144,7 +144,7 @@ WT_TEST_IN_WORLD(distribute_module__is_called_once, w)
 {
     bool (*sharded)(int) = first_and_eighth, (*other)(int) = all_of_them;
     weft_module *m = chain(10, 6);
-    weft_tensor *before[20], *x = weft_full(WEFT_F32, 2, (int64_t[]){2, 6}, 1), *y;
+    weft_tensor *before[20], *x = weft_full(WEFT_F32, (int64_t[]){2, 6}, 2, 1), *y;
 
     WT_EQ(weft_distribute_module(m, w->mesh, shard_rows, NULL, NULL, &sharded), WEFT_OK);
     for (int i = 0; i < 20; i++) before[i] = parameter(m, i / 2, i % 2 ? "weight" : "bias");
@@ -331,7 +331,7 @@ WT_TEST_TIMES_IN_WORLD(meta_module__trains_as_the_one_made_directly, w, i, 3)
     WT_EQ(train_once(direct, x, rates[i]), WEFT_OK);
     WT_ALL(near_outputs(m, direct, next));
     if (i == 0) {
-        weft_tensor *dead = weft_full(WEFT_F32, 2, (int64_t[]){20, 4}, -0.8);
+        weft_tensor *dead = weft_full(WEFT_F32, (int64_t[]){20, 4}, 2, -0.8);
 
         WT_ALL(wt_near_tensors(weft_call(m, next), dead, WT_WITHIN(1e-5)));
     }

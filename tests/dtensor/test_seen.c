@@ -37,7 +37,7 @@ static weft_tensor *with_last_changed(weft_tensor *t)
     weft_tensor *changed;
 
     values[n - 1] += 1e-3;
-    changed = weft_from_data(WEFT_F64, 2, shape, values);
+    changed = weft_from_data(WEFT_F64, shape, 2, values);
     free(values);
     return changed;
 }
@@ -83,12 +83,12 @@ WT_TEST_IN_WORLD(equal__follows_the_rules_of_numbers, w)
     const double nan_here[] = {1, NAN}, inf_here[] = {1, INFINITY}, zeros[] = {1, 0.0},
                  negative[] = {1, -0.0}, near[] = {1 + 1e-7, 0};
     const int64_t two = 2, big[] = {(1LL << 60) + 1, 0}, bigger[] = {(1LL << 60) + 2, 0};
-    weft_tensor *nan = wt_spread(w, weft_from_data(WEFT_F64, 1, &two, nan_here), "S(0)");
-    weft_tensor *inf = wt_spread(w, weft_from_data(WEFT_F64, 1, &two, inf_here), "S(0)");
-    weft_tensor *zero = weft_from_data(WEFT_F64, 1, &two, zeros);
-    weft_tensor *minus = weft_from_data(WEFT_F64, 1, &two, negative);
-    weft_tensor *most = weft_from_data(WEFT_F64, 1, &two, near);
-    weft_tensor *one = weft_full(WEFT_F64, 0, NULL, 1);
+    weft_tensor *nan = wt_spread(w, weft_from_data(WEFT_F64, &two, 1, nan_here), "S(0)");
+    weft_tensor *inf = wt_spread(w, weft_from_data(WEFT_F64, &two, 1, inf_here), "S(0)");
+    weft_tensor *zero = weft_from_data(WEFT_F64, &two, 1, zeros);
+    weft_tensor *minus = weft_from_data(WEFT_F64, &two, 1, negative);
+    weft_tensor *most = weft_from_data(WEFT_F64, &two, 1, near);
+    weft_tensor *one = weft_full(WEFT_F64, NULL, 0, 1);
     bool is = true;
 
     WT_ALL(!equal(nan, nan) && !close_to(nan, nan, (weft_allclose_options){0}));
@@ -99,14 +99,14 @@ WT_TEST_IN_WORLD(equal__follows_the_rules_of_numbers, w)
     WT_ALL(close_to(zero, most, (weft_allclose_options){0}));
     WT_ALL(!close_to(zero, most, (weft_allclose_options){.relative = -1}));
     WT_ALL(
-        !equal(weft_from_data(WEFT_I64, 1, &two, big), weft_from_data(WEFT_I64, 1, &two, bigger)));
+        !equal(weft_from_data(WEFT_I64, &two, 1, big), weft_from_data(WEFT_I64, &two, 1, bigger)));
     WT_EQ(weft_equal(&is, zero, one), WEFT_OK);
     WT_ALL(!is);
     WT_ALL(!close_to(zero, one, (weft_allclose_options){0}));
     WT_ALL(close_to(zero, one, (weft_allclose_options){.absolute = 2}));
-    WT_ALL(weft_equal(&is, zero, weft_full(WEFT_F32, 1, &two, 1)) != WEFT_OK);
+    WT_ALL(weft_equal(&is, zero, weft_full(WEFT_F32, &two, 1, 1)) != WEFT_OK);
     WT_FAILED(WEFT_ERR_DTYPE, "equal: dtypes differ: f64 and f32");
-    WT_ALL(weft_allclose(&is, nan, weft_full(WEFT_F64, 1, (int64_t[]){3}, 1),
+    WT_ALL(weft_allclose(&is, nan, weft_full(WEFT_F64, (int64_t[]){3}, 1, 1),
                          (weft_allclose_options){0}) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "sizes 2 and 3");
 }
@@ -139,7 +139,7 @@ WT_TEST_IN(order__is_seen_to_be_the_default, w, wt_world_open_grid())
         weft_layout layout;
 
         WT_EQ(weft_placements_on(p, w->mesh, cases[i].text), WEFT_OK);
-        WT_EQ(weft_layout_make(&layout, w->mesh, p, 2, 2, (int64_t[]){16, 16}), WEFT_OK);
+        WT_EQ(weft_layout_make(&layout, w->mesh, p, 2, (int64_t[]){16, 16}, 2), WEFT_OK);
         WT_EQ(weft_layout_has_default_order(&layout), cases[i].is);
     }
 }

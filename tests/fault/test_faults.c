@@ -33,7 +33,7 @@ static void make_parameters(weft_tensor **p)
 
     weft_manual_seed(3);
     for (int i = 0; i < PARAMETERS; i++) {
-        p[i] = weft_empty(WEFT_F32, shapes[i][1] ? 2 : 1, shapes[i]);
+        p[i] = weft_empty(WEFT_F32, shapes[i], shapes[i][1] ? 2 : 1);
         weft_normal_(p[i], 0, 1, NULL);
         weft_set_requires_grad(p[i], true);
     }
@@ -44,8 +44,8 @@ static weft_status classify(weft_tensor *const *p)
 {
     static const int32_t tokens[ROWS] = {1, 6, 0, 3, 3}, targets[ROWS] = {2, 2, 0, 5, 6};
     const int64_t rows = ROWS;
-    weft_tensor *index = weft_from_data(WEFT_I32, 1, &rows, tokens);
-    weft_tensor *target = weft_from_data(WEFT_I32, 1, &rows, targets);
+    weft_tensor *index = weft_from_data(WEFT_I32, &rows, 1, tokens);
+    weft_tensor *target = weft_from_data(WEFT_I32, &rows, 1, targets);
     weft_tensor *h = weft_layer_norm(weft_embedding(p[0], index), p[3], p[5], 1e-5);
 
     h = weft_dropout(weft_gelu(weft_linear(h, p[1], p[2], 1)), 0.1, NULL);
@@ -55,14 +55,14 @@ static weft_status classify(weft_tensor *const *p)
 /* Attention over packed heads, views that need copies, broadcasts and reductions. */
 static weft_status attend(weft_tensor *const *p)
 {
-    weft_tensor *qkv = weft_reshape(weft_matmul_t(p[1], p[0], false, true), 5,
-                                    (int64_t[]){1, HIDDEN, 1, CLASSES, 1});
-    weft_tensor *heads = weft_cat(3, (weft_tensor *[]){qkv, weft_neg(qkv), qkv}, 2);
+    weft_tensor *qkv = weft_reshape(weft_matmul_t(p[1], p[0], false, true),
+                                    (int64_t[]){1, HIDDEN, 1, CLASSES, 1}, 5);
+    weft_tensor *heads = weft_cat((weft_tensor *[]){qkv, weft_neg(qkv), qkv}, 3, 2);
     weft_tensor *o =
-        weft_reshape(weft_attention_packed(heads, true, 0), 2, (int64_t[]){HIDDEN, CLASSES});
-    weft_tensor *y = weft_reshape(weft_transpose(weft_mul(o, weft_transpose(p[4], 0, 1)), 0, 1), 1,
-                                  (int64_t[]){-1});
-    weft_tensor *z = weft_softmax(weft_maximum(y, weft_amax(y, 0, NULL, true)), 0);
+        weft_reshape(weft_attention_packed(heads, true, 0), (int64_t[]){HIDDEN, CLASSES}, 2);
+    weft_tensor *y = weft_reshape(weft_transpose(weft_mul(o, weft_transpose(p[4], 0, 1)), 0, 1),
+                                  (int64_t[]){-1}, 1);
+    weft_tensor *z = weft_softmax(weft_maximum(y, weft_amax(y, NULL, 0, true)), 0);
 
     return weft_backward(
         weft_add(weft_mean_all(weft_square(z)), weft_sum_all(weft_rms_norm(p[0], p[3], 1e-5))));

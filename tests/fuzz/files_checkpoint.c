@@ -126,9 +126,9 @@ static weft_state *state_of(weft_tensor **tensors, int64_t *step, double *rate)
 {
     weft_state *state = weft_state_new();
 
-    tensors[0] = weft_full(WEFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, 1);
-    tensors[1] = weft_full(WEFT_BF16, 1, (int64_t[]){5}, 1);
-    tensors[2] = weft_full(WEFT_I64, 0, NULL, 1);
+    tensors[0] = weft_full(WEFT_F32, (int64_t[]){ROWS, COLUMNS}, 2, 1);
+    tensors[1] = weft_full(WEFT_BF16, (int64_t[]){5}, 1, 1);
+    tensors[2] = weft_full(WEFT_I64, NULL, 0, 1);
     FUZZ_NEED(weft_state_add_tensor(state, "w", tensors[0]) == WEFT_OK &&
               weft_state_add_tensor(state, "b", tensors[1]) == WEFT_OK &&
               weft_state_add_tensor(state, "s", tensors[2]) == WEFT_OK &&

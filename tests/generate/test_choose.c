@@ -15,7 +15,7 @@ enum { VOCAB = 11, ROWS = 3, MANY = 4000 };
 /* Logits of which the largest is at 4 in row 0, at 5 in row 1, .. */
 static weft_tensor *logits(int64_t rows, int64_t vocab)
 {
-    weft_tensor *t = weft_full(WEFT_F32, 2, (int64_t[]){rows, vocab}, 0);
+    weft_tensor *t = weft_full(WEFT_F32, (int64_t[]){rows, vocab}, 2, 0);
     float *x = weft_data(t);
 
     for (int64_t i = 0; i < rows * vocab; i++) {
@@ -109,7 +109,7 @@ WT_TEST(choose__top_p_of_many)
 {
     struct wt_world w = wt_world_open();
     struct choice c = choice_of(1, 0, 0.9);
-    weft_tensor *flat = wt_spread(&w, weft_full(WEFT_F32, 2, (int64_t[]){2, 700}, 1), "S(1)");
+    weft_tensor *flat = wt_spread(&w, weft_full(WEFT_F32, (int64_t[]){2, 700}, 2, 1), "S(1)");
     int32_t ids[2], most = 0;
 
     for (int i = 0; i < 60; i++) {

@@ -21,7 +21,7 @@ static weft_tensor *noise(weft_dtype dtype, int ndim, const int64_t *shape)
 /* Some keys are hidden from all, and all from some query. */
 static weft_tensor *mask_of(weft_dtype dtype, int64_t rows)
 {
-    weft_tensor *t = weft_full(WEFT_F64, 3, (int64_t[]){B, rows, K}, 0);
+    weft_tensor *t = weft_full(WEFT_F64, (int64_t[]){B, rows, K}, 3, 0);
     double *x = weft_data(t);
 
     for (int64_t i = 0; i < B * rows * K; i++) {
@@ -47,7 +47,7 @@ static weft_tensor *few_at_a_time(weft_tensor *q, weft_tensor *k, weft_tensor *v
         if (options.causal) some.unused_keys += Q - end;
         parts[i] = weft_attention_with(weft_slice(q, 1, first, end), k, v, some);
     }
-    return weft_cat(Q / FEW, parts, 1);
+    return weft_cat(parts, Q / FEW, 1);
 }
 
 static void check(weft_dtype dtype, double bound)

@@ -52,7 +52,7 @@ enum { MODELS = sizeof models / sizeof *models };
 /* Tokens [first, first + n) of every sequence. */
 static weft_tensor *text(int64_t first, int64_t n)
 {
-    weft_tensor *t = weft_empty(WEFT_I32, 2, (int64_t[]){BATCH, n});
+    weft_tensor *t = weft_empty(WEFT_I32, (int64_t[]){BATCH, n}, 2);
     int32_t *ids = weft_data(t);
 
     for (int64_t b = 0; b < BATCH; b++)

@@ -57,7 +57,7 @@ static int64_t end_of(int64_t row, bool left, int64_t columns)
 /* Columns [from, from + n) of all texts; what is padded is a token like any other. */
 static weft_tensor *texts(int64_t from, int64_t n, bool left)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, 2, (int64_t[]){ROWS, n});
+    weft_tensor *t = weft_empty(WEFT_I64, (int64_t[]){ROWS, n}, 2);
 
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ static weft_tensor *texts(int64_t from, int64_t n, bool left)
 
 static weft_tensor *shown(int64_t columns, bool left)
 {
-    weft_tensor *t = weft_empty(WEFT_BOOL, 2, (int64_t[]){ROWS, columns});
+    weft_tensor *t = weft_empty(WEFT_BOOL, (int64_t[]){ROWS, columns}, 2);
 
     for (int64_t i = 0; i < ROWS * columns; i++) {
         int64_t row = i / columns, at = i % columns;
@@ -83,7 +83,7 @@ static weft_tensor *shown(int64_t columns, bool left)
 /* One text alone, its first n tokens. */
 static weft_tensor *alone(int64_t row, int64_t n)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, 2, (int64_t[]){1, n});
+    weft_tensor *t = weft_empty(WEFT_I64, (int64_t[]){1, n}, 2);
 
     for (int64_t i = 0; i < n; i++) ((int64_t *)weft_data(t))[i] = token(row, i);
     return t;
@@ -252,7 +252,7 @@ static weft_tensor *fails(weft_module *m, weft_tensor *const *inputs, int n)
 {
     (void)m;
     (void)n;
-    return weft_reshape(inputs[0], 1, (int64_t[]){1});
+    return weft_reshape(inputs[0], (int64_t[]){1}, 1);
 }
 
 /* The last layer fails after its attention and all layers before have remembered the tokens. */

@@ -15,7 +15,7 @@ static bool write_token(weft_module *gpt)
     int64_t shape[] = {BATCH, 1};
     int32_t *mine = newest[wt_rank()];
     weft_tensor *best =
-        weft_argmax(weft_gpt_next(gpt, weft_from_data(WEFT_I32, 2, shape, mine)), 1);
+        weft_argmax(weft_gpt_next(gpt, weft_from_data(WEFT_I32, shape, 2, mine)), 1);
     const int64_t *index = best ? weft_data(weft_to_local(best, NULL)) : NULL;
 
     for (int b = 0; index && b < BATCH; b++) mine[b] = (int32_t)index[b];

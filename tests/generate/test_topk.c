@@ -14,7 +14,7 @@ static double value_at(int64_t i) { return (double)((i * 7919 + 3) % 11) - 5; }
 
 static weft_tensor *many_ties(weft_dtype dtype, int64_t rows, int64_t n)
 {
-    weft_tensor *t = weft_full(WEFT_F64, 2, (int64_t[]){rows, n}, 0);
+    weft_tensor *t = weft_full(WEFT_F64, (int64_t[]){rows, n}, 2, 0);
     double *x = weft_data(t);
 
     for (int64_t i = 0; i < rows * n; i++) x[i] = value_at(i);
@@ -95,7 +95,7 @@ WT_TEST(topk__of_less_than_k_on_a_rank)
 WT_TEST(topk__of_the_lowest_values)
 {
     struct wt_world w = wt_world_open();
-    weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){2, 5}, -INFINITY), *indices;
+    weft_tensor *x = weft_full(WEFT_F32, (int64_t[]){2, 5}, 2, -INFINITY), *indices;
     weft_tensor *values = weft_topk(wt_spread(&w, x, "S(1)"), 5, 1, &indices);
 
     WT_ALL(is_topk(x, 5, values, indices));
@@ -105,7 +105,7 @@ WT_TEST(topk__not_a_number_is_largest)
 {
     struct wt_world w = wt_world_open();
     float x[] = {1, INFINITY, NAN, 3, NAN, -1};
-    weft_tensor *t = weft_from_data(WEFT_F32, 2, (int64_t[]){1, 6}, x), *indices;
+    weft_tensor *t = weft_from_data(WEFT_F32, (int64_t[]){1, 6}, 2, x), *indices;
     const double want[] = {2, 4, 1};
     double *got;
 
@@ -157,7 +157,7 @@ WT_TEST(argmax__is_the_first_of_the_largest)
     weft_topk(x, 1, 1, &at);
     best = weft_argmax(spread, 1);
     WT_ALL(wt_has_shape(best, 1, 4));
-    WT_ALL(wt_near_tensors(best, weft_reshape(at, 1, (int64_t[]){4}), WT_EXACT));
+    WT_ALL(wt_near_tensors(best, weft_reshape(at, (int64_t[]){4}, 1), WT_EXACT));
     WT_ALL(weft_tensor_dtype(best) == WEFT_I64);
 }
 
@@ -172,7 +172,7 @@ static weft_tensor *weights_like(weft_tensor *values)
     weft_tensor *t;
 
     for (int d = 0; d < weft_ndim(values); d++) shape[d] = weft_size(values, d);
-    t = weft_full(WEFT_F64, weft_ndim(values), shape, 0);
+    t = weft_full(WEFT_F64, shape, weft_ndim(values), 0);
     for (int64_t i = 0; i < weft_numel(t); i++) ((double *)weft_data(t))[i] = weight_at(i);
     return weft_cast(t, weft_tensor_dtype(values));
 }
@@ -205,7 +205,7 @@ static weft_tensor *loss_of(weft_tensor *x, int64_t k, int dim)
 static void check_gradient(weft_dtype dtype, const char *placements, int64_t k, int dim)
 {
     struct wt_world w = wt_world_open_two_axes();
-    weft_tensor *x = weft_reshape(many_ties(dtype, 3, 5 * 7), 3, (int64_t[]){3, 5, 7}), *leaf;
+    weft_tensor *x = weft_reshape(many_ties(dtype, 3, 5 * 7), (int64_t[]){3, 5, 7}, 3), *leaf;
     double want[3 * 5 * 7];
 
     weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_ON);

@@ -28,7 +28,7 @@ static weft_tensor *tokens(int64_t step, int64_t start)
     int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
 
     for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i + start) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, values);
+    return weft_from_data(WEFT_I64, shape, 2, values);
 }
 
 static weft_tensor *result(weft_module *gpt) { return weft_call(gpt, tokens(7, 3)); }

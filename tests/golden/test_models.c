@@ -21,7 +21,7 @@ static weft_tensor *whole_numbers(int64_t step, int64_t start, int64_t slower, i
     int64_t values[TOKENS], shape[] = {BATCH, CONTEXT};
 
     for (int64_t i = 0; i < TOKENS; i++) values[i] = (step * (i / slower) + start) % below;
-    return weft_from_data(WEFT_I64, 2, shape, values);
+    return weft_from_data(WEFT_I64, shape, 2, values);
 }
 
 static weft_tensor *input(void) { return whole_numbers(7, 3, 1, VOCAB); }
@@ -32,7 +32,7 @@ static weft_tensor *padding(void)
     bool seen[TOKENS];
 
     for (int i = 0; i < TOKENS; i++) seen[i] = i < TOKENS - 3;
-    return weft_from_data(WEFT_BOOL, 2, shape, seen);
+    return weft_from_data(WEFT_BOOL, shape, 2, seen);
 }
 
 static weft_tensor *by_formula(int index, const weft_tensor *like)
@@ -42,7 +42,7 @@ static weft_tensor *by_formula(int index, const weft_tensor *like)
 
     for (int d = 0; d < weft_ndim(like); d++) shape[d] = weft_size(like, d);
     for (int64_t i = 0; i < weft_numel(like); i++) values[i] = wt_golden_formula(i, index, 1, 0);
-    return weft_from_data(WEFT_F64, weft_ndim(like), shape, values);
+    return weft_from_data(WEFT_F64, shape, weft_ndim(like), values);
 }
 
 /* ---- the models ---- */

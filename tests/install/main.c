@@ -9,7 +9,7 @@ static int body(void *payload)
     const weft_placement columns[1] = {weft_shard(1)};
     weft_scope *scope = weft_scope_open();
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
-    weft_tensor *x = weft_distribute_tensor(weft_full(WEFT_F32, 2, shape, 0.5), mesh, columns, -1);
+    weft_tensor *x = weft_distribute_tensor(weft_full(WEFT_F32, shape, 2, 0.5), mesh, columns, -1);
     double sum = weft_item(weft_full_tensor(weft_sum_all(weft_matmul(x, x))));
 
     (void)payload;

@@ -13,7 +13,7 @@ struct wt_tolerance check_tolerance(weft_dtype dtype)
 weft_tensor *check_logits(struct wt_world *w, const struct check *c)
 {
     const struct oracle *o = &c->oracle;
-    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->z), c->dtype);
+    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->shape, o->ndim, o->z), c->dtype);
 
     return weft_set_requires_grad(c->logits ? wt_spread(w, z, c->logits) : z, true);
 }
@@ -26,12 +26,12 @@ weft_tensor *check_target(struct wt_world *w, const struct check *c)
     int n = 0;
 
     if (o->probability) {
-        t = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->probability), c->dtype);
+        t = weft_cast(weft_from_data(WEFT_F64, o->shape, o->ndim, o->probability), c->dtype);
         return c->target ? wt_spread(w, t, c->target) : t;
     }
     for (int d = 0; d < o->ndim; d++)
         if (d != o->class_dim) shape[n++] = o->shape[d];
-    t = weft_from_data(WEFT_I64, n, shape, o->target);
+    t = weft_from_data(WEFT_I64, shape, n, o->target);
     return c->target ? wt_spread(w, t, c->target) : t;
 }
 
@@ -40,7 +40,7 @@ weft_tensor *check_weight(struct wt_world *w, const struct check *c)
     weft_tensor *t;
 
     if (!c->weighted) return NULL;
-    t = weft_from_data(WEFT_F64, 1, &c->oracle.classes, c->oracle.weight);
+    t = weft_from_data(WEFT_F64, &c->oracle.classes, 1, c->oracle.weight);
     t = weft_cast(t, c->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32);
     return c->logits && c->target ? weft_distribute_tensor(t, w->mesh, NULL, -1) : t;
 }
@@ -126,7 +126,7 @@ static void go_back(struct wt_world *w, const struct check *c, weft_tensor *loss
 
         for (int64_t i = 0; i < o->tokens; i++) g[i] = wt_element(1, i);
         for (int d = 0; d < weft_ndim(loss); d++) shape[d] = weft_size(loss, d);
-        t = weft_from_data(WEFT_F64, weft_ndim(loss), shape, g);
+        t = weft_from_data(WEFT_F64, shape, weft_ndim(loss), g);
         oracle_run(o, g);
         t = weft_cast(t, weft_tensor_dtype(loss));
         if (c->logits) t = weft_distribute_tensor(t, w->mesh, NULL, -1);
@@ -170,7 +170,7 @@ static void check_one(struct wt_world *w, const struct check *c, weft_loss_reduc
 void check_round(struct check *c)
 {
     struct oracle *o = &c->oracle;
-    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->ndim, o->shape, o->z), c->dtype);
+    weft_tensor *z = weft_cast(weft_from_data(WEFT_F64, o->shape, o->ndim, o->z), c->dtype);
 
     weft_read_f64(z, o->z, o->count);
 }

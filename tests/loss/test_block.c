@@ -303,7 +303,7 @@ WT_TEST(options__out_of_range_are_refused)
     struct wt_world w = wt_world_open();
     struct check c = plain_check(4, 6);
     weft_tensor *z = check_logits(&w, &c), *target = check_target(&w, &c);
-    weft_tensor *weight = weft_full(WEFT_F32, 1, (int64_t[]){5}, 1);
+    weft_tensor *weight = weft_full(WEFT_F32, (int64_t[]){5}, 1, 1);
     const struct {
         weft_cross_entropy_options options;
         weft_status status;

@@ -87,7 +87,7 @@ WT_TEST(weights__are_replicated_in_the_block)
     z = check_logits(&w, &c);
     target = check_target(&w, &c);
     options.weight =
-        wt_spread(&w, weft_from_data(WEFT_F64, 1, &c.oracle.classes, c.oracle.weight), "S(0)");
+        wt_spread(&w, weft_from_data(WEFT_F64, &c.oracle.classes, 1, c.oracle.weight), "S(0)");
     WT_ALL(wt_near_full(weft_cross_entropy_with(z, target, options), &c.oracle.total,
                         WT_WITHIN(1e-5)));
     block = weft_loss_parallel_open();

@@ -117,10 +117,10 @@ static weft_tensor *given_loss(struct wt_world *w, bool all_ignored, weft_loss_r
     double values[24];
 
     for (int i = 0; i < 24; i++) values[i] = (7 * (i / 6) + 3 * (i % 6)) % 5 - 2;
-    *x = weft_cast(weft_from_data(WEFT_F64, 2, (int64_t[]){4, 6}, values), WEFT_F32);
+    *x = weft_cast(weft_from_data(WEFT_F64, (int64_t[]){4, 6}, 2, values), WEFT_F32);
     *x = weft_set_requires_grad(wt_spread(w, *x, "S(1)"), true);
     return weft_cross_entropy_with(
-        *x, wt_spread(w, weft_from_data(WEFT_I64, 1, (int64_t[]){4}, targets[all_ignored]), "R"),
+        *x, wt_spread(w, weft_from_data(WEFT_I64, (int64_t[]){4}, 1, targets[all_ignored]), "R"),
         (weft_cross_entropy_options){.reduction = reduction});
 }
 
@@ -241,7 +241,7 @@ WT_TEST(loss_parallel__with_weights_of_another_dtype)
 static double first_of_all(struct wt_world *w, double value)
 {
     const weft_placement everywhere = weft_replicate();
-    weft_tensor *t = weft_full(WEFT_F64, 0, NULL, value);
+    weft_tensor *t = weft_full(WEFT_F64, NULL, 0, value);
 
     return weft_item(weft_distribute_tensor(t, w->mesh, &everywhere, 0));
 }

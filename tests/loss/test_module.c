@@ -109,7 +109,7 @@ WT_TEST(module__computed_again_is_in_its_own_block)
     const int64_t ids[] = {3, 10, -100, 0, 7}, tokens = TOKENS;
     weft_tensor *weight = wt_whole(WEFT_F64, 1, CLASSES, WIDTH), *want;
     weft_tensor *x = weft_set_requires_grad(wt_whole(WEFT_F64, 0, TOKENS, WIDTH), true);
-    weft_tensor *target = weft_from_data(WEFT_I64, 1, &tokens, ids);
+    weft_tensor *target = weft_from_data(WEFT_I64, &tokens, 1, ids);
 
     want = head((weft_tensor *[]){x, target}, 2, weight);
     WT_EQ(weft_backward(want), WEFT_OK);
@@ -130,7 +130,7 @@ WT_TEST(module__computed_again_is_in_its_own_block)
 
 WT_TEST(module__refuses_what_no_loss_has)
 {
-    weft_tensor *weight = weft_full(WEFT_F32, 2, (int64_t[]){2, 2}, 1);
+    weft_tensor *weight = weft_full(WEFT_F32, (int64_t[]){2, 2}, 2, 1);
 
     WT_FAILS(weft_cross_entropy_new((weft_cross_entropy_config){.classes = -1}), WEFT_ERR_ARG,
              "classes is -1");

@@ -16,7 +16,7 @@ static weft_tensor *repeated(struct wt_world *w, int64_t tokens, int64_t columns
     weft_tensor *part;
 
     for (int64_t i = 0; i < tokens * columns; i++) data[i] = (float)(i % columns % 8);
-    part = weft_from_data(WEFT_F32, 2, (int64_t[]){tokens, columns}, data);
+    part = weft_from_data(WEFT_F32, (int64_t[]){tokens, columns}, 2, data);
     free(data);
     return weft_from_local(part, w->mesh, &split, NULL);
 }
@@ -38,7 +38,7 @@ WT_TEST(vocabulary__repeated_logits)
         }
         loss = weft_cross_entropy_with(
             repeated(&w, tokens, columns),
-            wt_spread(&w, weft_from_data(WEFT_I64, 1, &tokens, targets), "R"),
+            wt_spread(&w, weft_from_data(WEFT_I64, &tokens, 1, targets), "R"),
             (weft_cross_entropy_options){.reduction = WEFT_LOSS_NONE});
         WT_MOVED(&w, WEFT_COLL_ALL_REDUCE, 2);
         WT_ALL(wt_near_full(loss, want, WT_WITHIN(1e-5)));
@@ -79,12 +79,12 @@ WT_TEST(vocabulary__over_the_group_that_is_meant)
 /* MEG-09: on one rank it is plain cross-entropy. */
 WT_TEST(vocabulary__of_one_rank)
 {
-    weft_mesh *one = wt_own(weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){0}));
+    weft_mesh *one = wt_own(weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, 1, NULL, (int[]){0}));
     const weft_placement split = weft_shard(1);
     const float logits[] = {1, 2, 3, 0.5f, -0.5f, 1};
     const int64_t targets[] = {2, 0}, two = 2;
-    weft_tensor *z = weft_from_data(WEFT_F32, 2, (int64_t[]){2, 3}, logits);
-    weft_tensor *target = weft_from_data(WEFT_I64, 1, &two, targets);
+    weft_tensor *z = weft_from_data(WEFT_F32, (int64_t[]){2, 3}, 2, logits);
+    weft_tensor *target = weft_from_data(WEFT_I64, &two, 1, targets);
     weft_tensor *want = weft_cross_entropy(z, target, -100), *loss;
 
     loss = weft_cross_entropy(weft_distribute_tensor(z, one, &split, -1),
@@ -101,7 +101,7 @@ WT_TEST(vocabulary__range_of_a_rank)
 
     for (int64_t part = 1; part <= 1600; part += 533) {
         int64_t vocabulary = part * ways, of_1600 = weft_chunk_size(1600, ways, wt_rank());
-        weft_tensor *table = wt_spread(&w, weft_full(WEFT_F32, 1, &vocabulary, 1), "S(0)");
+        weft_tensor *table = wt_spread(&w, weft_full(WEFT_F32, &vocabulary, 1, 1), "S(0)");
 
         WT_EQ(weft_chunk_size(vocabulary, ways, wt_rank()), part);
         WT_EQ(weft_chunk_offset(vocabulary, ways, wt_rank()), wt_rank() * part);
@@ -125,11 +125,11 @@ WT_TEST(vocabulary__with_ranks_that_have_nothing)
     for (int64_t rows = 1; rows <= wt_ranks() + 1; rows++) {
         weft_tensor *whole = weft_set_requires_grad(wt_whole(WEFT_F64, 0, rows, 3), true);
         weft_tensor *x = weft_set_requires_grad(wt_spread(&w, weft_detach(whole), "S(0)"), true);
-        weft_tensor *most = weft_amax(x, 1, (int[]){0}, false);
-        weft_tensor *want = weft_amax(whole, 1, (int[]){0}, false);
+        weft_tensor *most = weft_amax(x, (int[]){0}, 1, false);
+        weft_tensor *want = weft_amax(whole, (int[]){0}, 1, false);
 
         WT_ALL(wt_near_tensors(most, want, WT_EXACT));
-        WT_ALL(wt_near_tensors(weft_amax(x, 0, NULL, true), weft_amax(whole, 0, NULL, true),
+        WT_ALL(wt_near_tensors(weft_amax(x, NULL, 0, true), weft_amax(whole, NULL, 0, true),
                                WT_EXACT));
         WT_ALL(weft_backward(weft_sum_all(most)) == WEFT_OK);
         WT_ALL(weft_backward(weft_sum_all(want)) == WEFT_OK);
@@ -155,7 +155,7 @@ static weft_tensor *turned_targets(int64_t classes)
     int64_t ids[ROWS * COLUMNS];
 
     for (int64_t i = 0; i < ROWS * COLUMNS; i++) ids[i] = i == 4 ? -100 : (7 * i + 2) % classes;
-    return weft_transpose(weft_from_data(WEFT_I64, 2, (int64_t[]){COLUMNS, ROWS}, ids), 0, 1);
+    return weft_transpose(weft_from_data(WEFT_I64, (int64_t[]){COLUMNS, ROWS}, 2, ids), 0, 1);
 }
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(weft_detach(t), true); }
@@ -169,7 +169,7 @@ static void check_views(struct wt_world *w, int64_t classes)
     int64_t first = weft_chunk_offset(classes, wt_ranks(), wt_rank());
     int64_t end = first + weft_chunk_size(classes, wt_ranks(), wt_rank());
     weft_tensor *whole = leaf(wt_whole3(WEFT_F64, 0, ROWS, COLUMNS, classes)), *want, *loss;
-    weft_tensor *buffer = leaf(weft_cat(2, (weft_tensor *[]){whole, whole}, 2)), *part, *scale;
+    weft_tensor *buffer = leaf(weft_cat((weft_tensor *[]){whole, whole}, 2, 2)), *part, *scale;
     weft_tensor *target = turned_targets(classes);
 
     part = weft_slice(buffer, 2, first, end);
@@ -198,10 +198,10 @@ WT_TEST(vocabulary__of_views)
 /* The logarithm of the sum of exponentials over all classes, by ordinary ops. */
 static weft_tensor *log_sum(weft_tensor *z)
 {
-    weft_tensor *top = weft_detach(weft_amax(z, 1, (int[]){-1}, true));
-    weft_tensor *sum = weft_sum(weft_exp(weft_sub(z, top)), 1, (int[]){-1}, true);
+    weft_tensor *top = weft_detach(weft_amax(z, (int[]){-1}, 1, true));
+    weft_tensor *sum = weft_sum(weft_exp(weft_sub(z, top)), (int[]){-1}, 1, true);
 
-    return weft_reshape(weft_add(weft_log(sum), top), 2, (int64_t[]){ROWS, COLUMNS});
+    return weft_reshape(weft_add(weft_log(sum), top), (int64_t[]){ROWS, COLUMNS}, 2);
 }
 
 WT_TEST(vocabulary__log_of_the_sum_over_ranks)
@@ -226,7 +226,7 @@ WT_TEST(vocabulary__log_of_the_sum_over_ranks)
         without = weft_cross_entropy_with(one, turned_targets(3), o);
         o.z_loss = coefficient;
         with = weft_cross_entropy_with(one, turned_targets(3), o);
-        z = weft_ge(weft_cast(turned_targets(3), WEFT_F64), weft_full(WEFT_F64, 0, NULL, 0));
+        z = weft_ge(weft_cast(turned_targets(3), WEFT_F64), weft_full(WEFT_F64, NULL, 0, 0));
         term = weft_mul(weft_full_tensor(term), weft_cast(z, WEFT_F64)); /* those that count */
         WT_ALL(wt_near_tensors(weft_sub(with, without), term, close_to));
     }
@@ -248,9 +248,9 @@ WT_TEST(vocabulary__smoothed_as_by_megatron)
             weft_make_arange((weft_spec){.dtype = WEFT_F64, .ndim = 1, .shape = {ROWS * COLUMNS}},
                              0, 0.5),
             WEFT_I64);
-        target = weft_reshape(target, 2, (int64_t[]){ROWS, COLUMNS}); /* 0 0 1 1 2 2 */
+        target = weft_reshape(target, (int64_t[]){ROWS, COLUMNS}, 2); /* 0 0 1 1 2 2 */
         smooth.smoothing = s;
-        want = weft_mean(weft_log_softmax(z, -1), 1, (int[]){-1}, false);
+        want = weft_mean(weft_log_softmax(z, -1), (int[]){-1}, 1, false);
         want = weft_sub(weft_mul_scalar(weft_cross_entropy_with(z, target, plain), 1 - s),
                         weft_mul_scalar(want, s));
         WT_ALL(wt_near_tensors(
@@ -268,7 +268,7 @@ WT_TEST(vocabulary__of_the_tokens_that_follow)
     struct wt_world w = wt_world_open();
     int64_t ids[BATCH * TOKENS] = {1, 5, -100, 6, 2, 0, 3, 4, -100, 6};
     weft_tensor *z = wt_whole3(WEFT_F64, 0, BATCH, TOKENS, CLASSES), *one = leaf(z), *want;
-    weft_tensor *target = weft_from_data(WEFT_I64, 2, (int64_t[]){BATCH, TOKENS}, ids);
+    weft_tensor *target = weft_from_data(WEFT_I64, (int64_t[]){BATCH, TOKENS}, 2, ids);
 
     want = weft_cross_entropy(weft_slice(one, 1, 0, -1), weft_slice(target, 1, 1, TOKENS), -100);
     WT_EQ(weft_backward(want), WEFT_OK);

@@ -32,7 +32,7 @@ void lines_sent(struct lines *l, weft_coll kind, int count, const char *file, in
 
 weft_tensor *lines_full(int64_t a, int64_t b, double value)
 {
-    return weft_full(WEFT_F64, b ? 2 : 1, (int64_t[]){a, b}, value);
+    return weft_full(WEFT_F64, (int64_t[]){a, b}, b ? 2 : 1, value);
 }
 
 weft_tensor *lines_counted(int64_t rows, int64_t columns, bool by_row)

@@ -120,7 +120,7 @@ WT_TEST(seed__one_that_is_equal_and_one_that_differs)
 
 static weft_tensor *counted(weft_dtype dtype, int ndim, const int64_t *shape, double first)
 {
-    weft_tensor *t = weft_empty(WEFT_F64, ndim, shape);
+    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
     double *at = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++) at[i] = first + (double)i;
@@ -179,9 +179,9 @@ WT_TEST(split__of_sizes_beyond_what_can_be_added_is_refused)
 {
     weft_tensor *x = counted(WEFT_F64, 2, (int64_t[]){3, 4}, 0), *pieces[3];
 
-    WT_ALL(weft_split(NULL, x, -1, 2, NULL) == WEFT_ERR_ARG);
+    WT_ALL(weft_split(NULL, x, -1, NULL, 2) == WEFT_ERR_ARG);
     weft_error_clear();
-    WT_FAILS(weft_split(pieces, x, -1, 3, (int64_t[]){INT64_MAX, INT64_MAX, 6}), WEFT_ERR_SHAPE,
+    WT_FAILS(weft_split(pieces, x, -1, (int64_t[]){INT64_MAX, INT64_MAX, 6}, 3), WEFT_ERR_SHAPE,
              "add up");
 }
 
@@ -191,15 +191,15 @@ WT_TEST(split__in_equal_pieces)
     weft_tensor *x = counted(WEFT_F64, 2, (int64_t[]){3, 4}, 0), *pieces[4];
 
     for (int n = 1; n <= 4; n *= 2) {
-        WT_EQ(weft_split(pieces, x, -1, n, NULL), WEFT_OK);
+        WT_EQ(weft_split(pieces, x, -1, NULL, n), WEFT_OK);
         for (int i = 0; i < n; i++) {
             WT_ALL(wt_has_shape(pieces[i], 2, (int64_t)3, (int64_t)(4 / n)));
             WT_ALL(weft_item(weft_slice(weft_slice(pieces[i], 0, 2, 3), 1, 0, 1)) == 8 + 4 / n * i);
         }
-        WT_ALL(wt_near_tensors(weft_cat(n, pieces, -1), x, WT_EXACT));
+        WT_ALL(wt_near_tensors(weft_cat(pieces, n, -1), x, WT_EXACT));
     }
-    WT_FAILS(weft_split(pieces, x, 1, 3, NULL), WEFT_ERR_SHAPE, "no 3 equal pieces");
-    WT_FAILS(weft_split(pieces, x, 1, 0, NULL), WEFT_ERR_SHAPE, "no 0 equal pieces");
+    WT_FAILS(weft_split(pieces, x, 1, NULL, 3), WEFT_ERR_SHAPE, "no 3 equal pieces");
+    WT_FAILS(weft_split(pieces, x, 1, NULL, 0), WEFT_ERR_SHAPE, "no 0 equal pieces");
 }
 
 /* MEG-18: the elements in their order, a piece per rank, and together again. */
@@ -213,10 +213,10 @@ WT_TEST(split__flat_and_gathered)
         int64_t n = shapes[i][0] * shapes[i][1];
         weft_tensor *x = counted(WEFT_F64, 2, shapes[i], 0), *flat, *back;
 
-        flat = weft_distribute_tensor(weft_reshape(x, 1, &n), l.tp, &part, -1);
+        flat = weft_distribute_tensor(weft_reshape(x, &n, 1), l.tp, &part, -1);
         LINES_STILL(&l);
         WT_EQ(weft_local_numel(flat), weft_chunk_size(n, l.ways, l.place));
-        back = weft_reshape(weft_redistribute(flat, &whole), 2, shapes[i]);
+        back = weft_reshape(weft_redistribute(flat, &whole), shapes[i], 2);
         LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
         WT_ALL(wt_near_tensors(back, x, WT_EXACT));
     }

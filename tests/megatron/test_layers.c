@@ -31,7 +31,7 @@ static void check_frozen(struct lines *l, weft_tensor *input, int64_t out)
     WT_ALL(!weft_grad(weft_module_parameter(m, "weight")));
     WT_ALL(weft_grad(weft_module_parameter(m, "bias")) != NULL);
     /* every feature is the sum of its row */
-    WT_ALL(wt_near_tensors(weft_sub(y, weft_sum(input, 1, (int[]){-1}, true)), weft_zeros_like(y),
+    WT_ALL(wt_near_tensors(weft_sub(y, weft_sum(input, (int[]){-1}, 1, true)), weft_zeros_like(y),
                            WT_WITHIN(1e-12)));
 }
 
@@ -44,13 +44,13 @@ WT_TEST(frozen__weight_gets_no_gradient)
 
     check_frozen(&l, eye, 8);
     check_frozen(&l, eye, 5);
-    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 8);
-    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), 3, (int64_t[]){4, 3, 8}), 7);
+    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), (int64_t[]){4, 3, 8}, 3), 8);
+    check_frozen(&l, weft_reshape(lines_counted(12, 8, false), (int64_t[]){4, 3, 8}, 3), 7);
 }
 
 /* ---- f32 out of bf16 ---- */
 
-static weft_tensor *noise(int ndim, const int64_t *shape)
+static weft_tensor *noise(const int64_t *shape, int ndim)
 {
     weft_spec spec = {.dtype = WEFT_BF16, .ndim = ndim};
 
@@ -79,7 +79,7 @@ static void check_wide(struct lines *l, int64_t in, int64_t out)
     const weft_placement whole = weft_replicate(), rows = weft_shard(0), columns = weft_shard(1),
                          features = weft_shard(2);
     const weft_placement *on_x[] = {NULL, &whole, &features}, *on_w[] = {NULL, &rows, &columns};
-    weft_tensor *x = noise(3, (int64_t[]){4, 3, in}), *w = noise(2, (int64_t[]){out, in}), *want;
+    weft_tensor *x = noise((int64_t[]){4, 3, in}, 3), *w = noise((int64_t[]){out, in}, 2), *want;
     weft_tensor *x0 = leaf(l, x, NULL), *w0 = leaf(l, w, NULL), *narrow;
 
     want = weft_linear(weft_cast(x, WEFT_F32), weft_cast(w, WEFT_F32), NULL, 1);
@@ -110,9 +110,9 @@ WT_TEST(linear__of_bf16_in_f32)
 
 enum { BATCH = 2, TOKENS = 7, WIDTH = 6, HEADS = 4, SIZE = 3 };
 
-static weft_tensor *numbers(int ndim, const int64_t *shape)
+static weft_tensor *numbers(const int64_t *shape, int ndim)
 {
-    return weft_cast(noise(ndim, shape), WEFT_F64);
+    return weft_cast(noise(shape, ndim), WEFT_F64);
 }
 
 static weft_tensor *moved(weft_tensor *t, const weft_placement *p)
@@ -135,12 +135,12 @@ WT_TEST(attention__of_parts_of_the_sequence)
 {
     struct lines l = lines_open();
     const weft_placement whole = weft_replicate(), tokens = weft_shard(1), heads = weft_shard(2);
-    weft_tensor *t = numbers(3, (int64_t[]){BATCH, TOKENS, WIDTH}), *x = leaf(&l, t, NULL);
+    weft_tensor *t = numbers((int64_t[]){BATCH, TOKENS, WIDTH}, 3), *x = leaf(&l, t, NULL);
     weft_tensor *parts = leaf(&l, t, &tokens), *w[4], *copies[4], *want, *got;
 
     for (int i = 0; i < 4; i++) {
-        t = i < 3 ? numbers(3, (int64_t[]){HEADS, SIZE, WIDTH})
-                  : numbers(3, (int64_t[]){WIDTH, HEADS, SIZE});
+        t = i < 3 ? numbers((int64_t[]){HEADS, SIZE, WIDTH}, 3)
+                  : numbers((int64_t[]){WIDTH, HEADS, SIZE}, 3);
         w[i] = leaf(&l, t, NULL);
         copies[i] = leaf(&l, t, &whole);
     }

@@ -114,7 +114,7 @@ static int64_t step(struct lines *l, enum how how, weft_tensor **w, weft_tensor 
     before = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live;
     y = chain(l, x, w, how);
     kept = weft_memory_of(WEFT_MEMORY_ACTIVATIONS).live - before;
-    view = weft_reshape(y, 1, (int64_t[]){48}); /* shares the result's bytes */
+    view = weft_reshape(y, (int64_t[]){48}, 1); /* shares the result's bytes */
     WT_EQ(weft_backward(weft_add(weft_sum_all(weft_square(y)), weft_sum_all(weft_gelu(view)))),
           WEFT_OK);
     *dx = weft_retain(weft_grad(x));
@@ -184,9 +184,9 @@ WT_TEST(saved_shards__without_elements)
     struct lines l = lines_open();
     weft_device before = weft_set_default_device(WEFT_META);
     weft_scope *parts = weft_saved_shards_open(l.tp);
-    weft_tensor *w[] = {wanted(weft_empty(WEFT_F64, 2, (int64_t[]){8, 8}))}, *y;
+    weft_tensor *w[] = {wanted(weft_empty(WEFT_F64, (int64_t[]){8, 8}, 2))}, *y;
 
-    y = run(&l, made(wanted(weft_empty(WEFT_F64, 2, (int64_t[]){6, 8}))), w, AGAIN_IN_PARTS);
+    y = run(&l, made(wanted(weft_empty(WEFT_F64, (int64_t[]){6, 8}, 2))), w, AGAIN_IN_PARTS);
     WT_EQ(elements_kept(y, 0), share(48, l.ways));
     WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
     LINES_SENT(&l, WEFT_COLL_ALL_GATHER, 1);
@@ -221,7 +221,7 @@ static weft_tensor *tokens(int64_t shift)
     int64_t at[2 * 9];
 
     for (int i = 0; i < 18; i++) at[i] = (i * 5 + shift) % 11;
-    return weft_from_data(WEFT_I64, 2, (int64_t[]){2, 9}, at);
+    return weft_from_data(WEFT_I64, (int64_t[]){2, 9}, 2, at);
 }
 
 struct trained {

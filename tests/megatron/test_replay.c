@@ -244,7 +244,7 @@ WT_TEST(replay__inside_a_replay)
 
 static weft_tensor *masked(weft_tensor *const *in, int n, void *payload)
 {
-    weft_tensor *mask = weft_cast(weft_reshape(in[1], 2, (int64_t[]){2, 1}), WEFT_F64);
+    weft_tensor *mask = weft_cast(weft_reshape(in[1], (int64_t[]){2, 1}, 2), WEFT_F64);
 
     (void)n;
     (void)payload;
@@ -265,8 +265,8 @@ WT_TEST(replay__of_integers_and_of_leaves_beside)
     const double grads[] = {0, 0, 0, 0, 1, 1};
     weft_tensor *table = wanted(noise(3, 2)), *weight = wanted(lines_full(1, 0, 2)), *in[2];
 
-    in[0] = weft_embedding(table, weft_from_data(WEFT_I64, 1, &two, index));
-    in[1] = weft_from_data(WEFT_I64, 1, &two, bits);
+    in[0] = weft_embedding(table, weft_from_data(WEFT_I64, &two, 1, index));
+    in[1] = weft_from_data(WEFT_I64, &two, 1, bits);
     WT_EQ(weft_backward(weft_sum_all(weft_recomputed(masked, in, 2, NULL, NULL))), WEFT_OK);
     WT_ALL(wt_near_full(weft_grad(table), grads, WT_EXACT));
     in[0] = lines_full(3, 0, 1);

@@ -22,7 +22,7 @@
 static double sum_of_ranks(weft_mesh *mesh)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *mine = weft_full(WEFT_F32, 0, NULL, weft_world_rank());
+    weft_tensor *mine = weft_full(WEFT_F32, NULL, 0, weft_world_rank());
     double sum = weft_item(weft_mesh_all_reduce(mine, WEFT_SUM, mesh, 0));
 
     weft_scope_close(scope);
@@ -62,7 +62,7 @@ static int on_a_part(int *argc, char ***argv)
     NEED(sum_of_ranks(mesh) == (rank > 0));
     weft_mesh_release(mesh);
     if (rank == 0) { /* MPI_COMM_WORLD is larger than this rank's world */
-        NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(MPI_COMM_WORLD), 1, NULL, NULL));
+        NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(MPI_COMM_WORLD), NULL, 1, NULL));
         NEED(weft_error_status() == WEFT_ERR_ARG);
         weft_error_clear();
     }
@@ -75,12 +75,12 @@ static int on_a_part(int *argc, char ***argv)
 static void backwards(MPI_Comm comm, int rank)
 {
     int ranks[3];
-    weft_mesh *mesh = weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(comm), 1, NULL, "tp"), *same;
+    weft_mesh *mesh = weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(comm), NULL, 1, "tp"), *same;
 
     NEED(weft_mesh_ranks(mesh, ranks, 3) == 3 && ranks[0] == 2 && ranks[1] == 1 && ranks[2] == 0);
     NEED(weft_mesh_coordinate(mesh, 0) == 2 - rank);
     NEED(sum_of_ranks(mesh) == 3);
-    same = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){3}, "tp", (int[]){2, 1, 0});
+    same = weft_mesh_from_ranks(WEFT_CPU, (int[]){3}, 1, "tp", (int[]){2, 1, 0});
     NEED(same == mesh);
     weft_mesh_release(same);
     weft_mesh_release(mesh);
@@ -99,14 +99,14 @@ static int from_communicators(int *argc, char ***argv)
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &all);
     MPI_Comm_split(MPI_COMM_WORLD, rank == 1, rank, &part);
     backwards(all, rank);
-    mesh = weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(part), 2, (int[]){rank == 1 ? 1 : 2, 1},
+    mesh = weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(part), (int[]){rank == 1 ? 1 : 2, 1}, 2,
                               "dp,tp");
     NEED(weft_mesh_size(mesh) == (rank == 1 ? 1 : 2));
     NEED(sum_of_ranks(mesh) == (rank == 1 ? 1 : 2));
     weft_mesh_release(mesh);
-    NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(part), 1, (int[]){3}, NULL));
+    NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(part), (int[]){3}, 1, NULL));
     weft_error_clear();
-    NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(MPI_COMM_NULL), 1, NULL, NULL));
+    NEED(!weft_mesh_from_mpi(WEFT_CPU, (int)MPI_Comm_c2f(MPI_COMM_NULL), NULL, 1, NULL));
     weft_error_clear();
     failed = weft_finalize();
     MPI_Comm_free(&all);

@@ -27,9 +27,9 @@ WT_TEST(agreement__is_not_asked_of_meshes_side_by_side)
     weft_mesh *mesh;
 
     for (int r = stage; r < wt_ranks(); r += 2) ranks[count++] = r;
-    mesh = weft_mesh_from_ranks(WEFT_CPU, 1, &count, "tp", ranks);
+    mesh = weft_mesh_from_ranks(WEFT_CPU, &count, 1, "tp", ranks);
     WT_ALL(mesh != NULL);
-    WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_I64, 0, NULL, 1), WEFT_SUM, mesh, 0)) ==
+    WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_I64, NULL, 0, 1), WEFT_SUM, mesh, 0)) ==
            count);
     weft_mesh_release(mesh);
 }
@@ -41,12 +41,12 @@ WT_TEST(agreement__is_not_asked_of_groups)
 
     if (wt_rank() == 0) {
         line = weft_mesh_new_fake(0, "tp=1");
-        grid = weft_mesh_from_groups(1, (weft_mesh *[]){line}, "tp", NULL);
+        grid = weft_mesh_from_groups((weft_mesh *[]){line}, 1, "tp", NULL);
         WT_RELEASE(weft_mesh_release, grid, line);
     }
     WT_ALL(wt_rank() > 0 || wt_failed_with(WEFT_ERR_ARG, "with ranks behind it"));
-    line = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, "tp", (int[]){wt_rank()});
-    grid = wt_rank() ? NULL : weft_mesh_from_groups(1, &line, "dp", NULL);
+    line = weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, 1, "tp", (int[]){wt_rank()});
+    grid = wt_rank() ? NULL : weft_mesh_from_groups(&line, 1, "dp", NULL);
     WT_ALL(wt_rank() || (grid && weft_mesh_is_member(grid)));
     WT_RELEASE(weft_mesh_release, grid, line);
 }
@@ -59,12 +59,12 @@ WT_TEST(agreement__is_asked_along_groups)
     weft_mesh *mesh, *groups[2], *made;
 
     if (wt_ranks() < 5) return;
-    mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){2, 2}, "dp,tp", grid);
+    mesh = weft_mesh_from_ranks(WEFT_CPU, (int[]){2, 2}, 2, "dp,tp", grid);
     groups[0] = weft_mesh_sub(mesh, "dp");
     groups[1] = weft_mesh_sub(mesh, "tp");
     for (int odd = 0; odd < 2; odd++) {
         if (odd && wt_rank() == 0) grid[3] = 4;
-        made = wt_rank() < 4 ? weft_mesh_from_groups(2, groups, "a,b", grid) : NULL;
+        made = wt_rank() < 4 ? weft_mesh_from_groups(groups, 2, "a,b", grid) : NULL;
         WT_ALL(wt_rank() >= 4 || (made == NULL) == odd);
         WT_ALL(!odd || wt_rank() >= 4 || wt_failed_with(WEFT_ERR_ARG, "makes another mesh"));
         weft_mesh_release(made);

@@ -18,13 +18,13 @@ static weft_tensor *rows_of(weft_dtype dtype, int ways, int from, int to, double
 
     for (int r = 0; r < ways; r++) {
         int f = from < 0 ? r : from, t = to < 0 ? r : to;
-        weft_tensor *rows[4] = {weft_full(dtype, 2, (int64_t[]){0, WIDTH}, 0)};
+        weft_tensor *rows[4] = {weft_full(dtype, (int64_t[]){0, WIDTH}, 2, 0)};
 
         for (int64_t i = 0; i < rows_between(f, t); i++)
-            rows[i] = weft_full(dtype, 2, (int64_t[]){1, WIDTH}, factor * value_of(f, t, i));
-        pieces[r] = weft_cat(rows_between(f, t) ? (int)rows_between(f, t) : 1, rows, 0);
+            rows[i] = weft_full(dtype, (int64_t[]){1, WIDTH}, 2, factor * value_of(f, t, i));
+        pieces[r] = weft_cat(rows, rows_between(f, t) ? (int)rows_between(f, t) : 1, 0);
     }
-    return weft_cat(ways, pieces, 0);
+    return weft_cat(pieces, ways, 0);
 }
 
 static bool are_equal(weft_tensor *a, weft_tensor *b)
@@ -138,7 +138,7 @@ static void is_refused(const struct line *l, weft_tensor *x, const int64_t *send
 {
     int64_t even[MOST] = {0};
     bool last = l->me == l->ways - 1;
-    weft_tensor *right = weft_full(WEFT_F32, 2, (int64_t[]){2, WIDTH}, 1);
+    weft_tensor *right = weft_full(WEFT_F32, (int64_t[]){2, WIDTH}, 2, 1);
 
     even[0] = 2;
     WT_ALL(weft_mesh_all_to_all_single(last ? x : right, last ? send : even, NULL, l->mesh, 0) ==
@@ -150,17 +150,17 @@ static void is_refused(const struct line *l, weft_tensor *x, const int64_t *send
 WT_TEST(all_to_all_single__all_ranks_are_told_what_one_does_wrong)
 {
     struct line l = line_open(false);
-    weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){2, WIDTH}, 1);
+    weft_tensor *x = weft_full(WEFT_F32, (int64_t[]){2, WIDTH}, 2, 1);
     int64_t more[MOST] = {3}, fewer[MOST] = {1}, negative[MOST] = {-1}, right[MOST] = {2};
 
     is_refused(&l, x, more, "do not add up to its 2 rows");
     is_refused(&l, x, fewer, "do not add up to its 2 rows");
     is_refused(&l, x, negative, "do not add up to its 2 rows");
-    is_refused(&l, weft_full(WEFT_F32, 0, NULL, 1), right, "has no dims");
+    is_refused(&l, weft_full(WEFT_F32, NULL, 0, 1), right, "has no dims");
     if (wt_ranks() > 1) {
-        is_refused(&l, weft_full(WEFT_F64, 2, (int64_t[]){2, WIDTH}, 1), right, "has f64 of 2");
-        is_refused(&l, weft_full(WEFT_F32, 3, (int64_t[]){2, WIDTH, 1}, 1), right, "of 3 dims");
-        is_refused(&l, weft_full(WEFT_F32, 2, (int64_t[]){2, 4}, 1), right, "another shape");
+        is_refused(&l, weft_full(WEFT_F64, (int64_t[]){2, WIDTH}, 2, 1), right, "has f64 of 2");
+        is_refused(&l, weft_full(WEFT_F32, (int64_t[]){2, WIDTH, 1}, 3, 1), right, "of 3 dims");
+        is_refused(&l, weft_full(WEFT_F32, (int64_t[]){2, 4}, 2, 1), right, "another shape");
     }
     WT_ALL(weft_mesh_all_to_all_single(x, NULL, NULL, l.mesh, 0) == NULL);
     WT_FAILED(WEFT_ERR_ARG, "no splits");
@@ -174,7 +174,7 @@ WT_TEST(all_to_all_single__on_meta_only_what_is_known_has_a_shape)
 {
     struct line l = line_open(false);
     int64_t send[MOST] = {0}, recv[MOST] = {0};
-    weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){5, WIDTH}, 0);
+    weft_tensor *x = weft_full(WEFT_F32, (int64_t[]){5, WIDTH}, 2, 0);
 
     x = weft_to_device(x, WEFT_META);
     send[0] = 5;

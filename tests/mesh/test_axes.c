@@ -44,7 +44,7 @@ static weft_mesh *three_axes(int *sizes)
 /* MESH-12 */
 WT_TEST(axes__without_names_cannot_be_sliced)
 {
-    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){1, wt_ranks()}, NULL, NULL);
+    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, (int[]){1, wt_ranks()}, 2, NULL, NULL);
     char text[64];
 
     WT_FAILS(weft_mesh_sub(mesh, "dp"), WEFT_ERR_ARG, "without axis names");
@@ -101,7 +101,7 @@ WT_TEST(axes__slices_may_have_several)
         WT_ALL(slice_is(mesh, "Rep", rank % 4, 4, 2));
     }
     slice = weft_mesh_sub(mesh, "Rep,Shard");
-    again = weft_mesh_slice(mesh, 2, names);
+    again = weft_mesh_slice(mesh, names, 2);
     for (int i = 0; i < sizes[0] * sizes[1]; i++) want[i] = i * tp + rank % tp;
     WT_ALL(slice == again && weft_mesh_ndim(slice) == 2);
     WT_ALL(holds(slice, sizes[0] * sizes[1], want));
@@ -145,7 +145,7 @@ WT_TEST(axes__know_their_root)
     WT_ALL(weft_mesh_root(deeper) == mesh && weft_mesh_root(mesh) == mesh);
     WT_EQ(weft_mesh_root_axis(deeper, 0), 2);
     WT_EQ(weft_mesh_root_axis(slice, 0), 1);
-    plain = weft_mesh_from_ranks(WEFT_CPU, 1, &n, NULL, NULL);
+    plain = weft_mesh_from_ranks(WEFT_CPU, &n, 1, NULL, NULL);
     WT_ALL(weft_mesh_root(plain) == plain && weft_mesh_root_axis(plain, 0) == -1);
     WT_RELEASE(weft_mesh_release, plain, slice);
     weft_mesh_release(mesh); /* the slice keeps its root */
@@ -211,7 +211,7 @@ WT_TEST(axes__merged_lines_reduce)
     for (int i = 0; i < sizes[0] * sizes[1]; i++) want += i * tp + rank % tp;
     WT_ALL(wf_comm_size(wf_mesh_axes_comm(mesh, 3)) == sizes[0] * sizes[1]);
     flat = weft_mesh_flatten(part, "data");
-    WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_F64, 0, NULL, rank), WEFT_SUM, flat, 0)) ==
+    WT_ALL(weft_item(weft_mesh_all_reduce(weft_full(WEFT_F64, NULL, 0, rank), WEFT_SUM, flat, 0)) ==
            want);
     WT_RELEASE(weft_mesh_release, flat, part, mesh);
 }
@@ -221,20 +221,20 @@ WT_TEST(axes__can_be_split)
     int n = wt_ranks(), half = n / 2;
     weft_mesh *line = weft_mesh_new(WEFT_CPU, "world=%d", n), *grid, *same, *deep;
 
-    WT_ALL(!weft_mesh_unflatten(line, 0, 2, (int[]){n, 2}, "dp,tp"));
+    WT_ALL(!weft_mesh_unflatten(line, 0, (int[]){n, 2}, 2, "dp,tp"));
     WT_FAILED(WEFT_ERR_ARG, "cannot be split");
-    WT_ALL(!weft_mesh_unflatten(line, 0, 2, (int[]){n, 1}, NULL));
+    WT_ALL(!weft_mesh_unflatten(line, 0, (int[]){n, 1}, 2, NULL));
     WT_FAILED(WEFT_ERR_ARG, "either all axes of a mesh have names or none");
-    WT_ALL(!weft_mesh_unflatten(line, 1, 2, (int[]){n, 1}, "dp,tp"));
+    WT_ALL(!weft_mesh_unflatten(line, 1, (int[]){n, 1}, 2, "dp,tp"));
     WT_FAILED(WEFT_ERR_ARG, "has no axis 1");
     if (n % 2 == 0) {
-        grid = weft_mesh_unflatten(line, 0, 2, (int[]){2, half}, "dp,tp");
+        grid = weft_mesh_unflatten(line, 0, (int[]){2, half}, 2, "dp,tp");
         same = weft_mesh_new(WEFT_CPU, "dp=2,tp=%d", half);
         WT_ALL(grid == same);
         weft_mesh_release(same);
-        WT_ALL(!weft_mesh_unflatten(grid, 1, 2, (int[]){half, 1}, "dp,cp"));
+        WT_ALL(!weft_mesh_unflatten(grid, 1, (int[]){half, 1}, 2, "dp,cp"));
         WT_FAILED(WEFT_ERR_ARG, "unique");
-        deep = weft_mesh_unflatten(grid, 0, 2, (int[]){1, 2}, "pp,dp");
+        deep = weft_mesh_unflatten(grid, 0, (int[]){1, 2}, 2, "pp,dp");
         same = weft_mesh_new(WEFT_CPU, "pp=1,dp=2,tp=%d", half);
         WT_ALL(deep == same && wf_mesh_axis_comm(deep, 2) == wf_mesh_axis_comm(grid, 1));
         WT_RELEASE(weft_mesh_release, same, deep, grid);
@@ -249,16 +249,16 @@ WT_TEST(axes__of_one_root_go_side_by_side)
               *tp = weft_mesh_sub(mesh, "TP"), *both, *want = weft_mesh_sub(mesh, "TP,Rep"),
               *stranger = weft_mesh_new(WEFT_CPU, "odd=%d", n), *flat;
 
-    both = weft_mesh_concatenate(2, (weft_mesh *[]){tp, rep});
+    both = weft_mesh_concatenate((weft_mesh *[]){tp, rep}, 2);
     WT_ALL(both == want);
-    WT_FAILS(weft_mesh_concatenate(2, (weft_mesh *[]){both, tp}), WEFT_ERR_ARG, "overlaps");
-    WT_ALL(!weft_mesh_concatenate(2, (weft_mesh *[]){rep, stranger}));
+    WT_FAILS(weft_mesh_concatenate((weft_mesh *[]){both, tp}, 2), WEFT_ERR_ARG, "overlaps");
+    WT_ALL(!weft_mesh_concatenate((weft_mesh *[]){rep, stranger}, 2));
     WT_FAILED(WEFT_ERR_ARG, "not cut from the same mesh");
     flat = weft_mesh_flatten(both, "most");
-    WT_FAILS(weft_mesh_concatenate(2, (weft_mesh *[]){flat, rep}), WEFT_ERR_ARG, "overlaps");
+    WT_FAILS(weft_mesh_concatenate((weft_mesh *[]){flat, rep}, 2), WEFT_ERR_ARG, "overlaps");
     WT_RELEASE(weft_mesh_release, both, rep);
     rep = weft_mesh_sub(mesh, "Shard");
-    both = weft_mesh_concatenate(2, (weft_mesh *[]){rep, flat});
+    both = weft_mesh_concatenate((weft_mesh *[]){rep, flat}, 2);
     WT_ALL(both && weft_mesh_size(both) == n && weft_mesh_ndim(both) == 2);
     WT_RELEASE(weft_mesh_release, both, flat, rep, tp, want, stranger, mesh);
 }
@@ -274,7 +274,7 @@ WT_TEST(axes__of_two_roots_may_be_one_mesh)
     WT_ALL(weft_mesh_root(of_a) == a);
     of_b = weft_mesh_sub(b, "tp");
     WT_ALL(of_a == of_b && weft_mesh_root(of_b) == b);
-    both = weft_mesh_concatenate(2, (weft_mesh *[]){dp, of_a});
+    both = weft_mesh_concatenate((weft_mesh *[]){dp, of_a}, 2);
     WT_ALL(both == a);
     WT_RELEASE(weft_mesh_release, both, dp, of_a, of_b, a, b);
 }
@@ -291,7 +291,7 @@ WT_TEST(axes__of_meshes_without_ranks_are_cut_alike)
     WT_ALL(weft_mesh_ranks(flat, ranks, 2) == 256 && ranks[0] == 0 && ranks[1] == 1);
     WT_ALL(weft_mesh_coordinate(flat, 0) == 777 / 64 * 16 + 777 % 16);
     WT_RELEASE(weft_mesh_release, flat, part, mesh);
-    mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){1, 1}, "dp,tp", (int[]){wt_ranks() - 1});
+    mesh = weft_mesh_from_ranks(WEFT_CPU, (int[]){1, 1}, 2, "dp,tp", (int[]){wt_ranks() - 1});
     outside = weft_mesh_sub(mesh, "tp");
     WT_ALL(weft_mesh_is_member(outside) == (wt_rank() == wt_ranks() - 1));
     WT_RELEASE(weft_mesh_release, outside, mesh);

@@ -35,8 +35,8 @@ WT_TEST_IN_WORLD(collectives__scatter_chunks_of_any_dim, w)
         for (int d = 0; d < 3; d++) whole_shape[d] = shapes[dim][d] * (d == dim ? n : 1);
         whole = wt_whole3(WEFT_F32, dim, whole_shape[0], whole_shape[1], whole_shape[2]);
         for (int r = 0; r < n; r++) sizes[r] = shapes[dim][dim];
-        WT_ALL(weft_split(parts, whole, dim, n, sizes) == WEFT_OK);
-        mine = weft_full(WEFT_F32, 3, shapes[dim], -1);
+        WT_ALL(weft_split(parts, whole, dim, sizes, n) == WEFT_OK);
+        mine = weft_full(WEFT_F32, shapes[dim], 3, -1);
         WT_ALL(weft_mesh_scatter(mine, wt_rank() == 0 ? parts : NULL, w->mesh, 0, 0) == WEFT_OK);
         WT_ALL(wt_near_tensors(mine, parts[wt_rank()], WT_EXACT));
     }
@@ -58,15 +58,15 @@ WT_TEST_IN_WORLD(collectives__all_gather_chunks_of_any_size, w)
         weft_tensor *whole = wt_whole(WEFT_F32, dim, 11, 9), *pieces[8], *own, *padded, *all;
 
         for (int r = 0; r < n; r++) sizes[r] = weft_chunk_size(whole_size, n, r);
-        WT_ALL(weft_split(pieces, whole, dim, n, sizes) == WEFT_OK);
+        WT_ALL(weft_split(pieces, whole, dim, sizes, n) == WEFT_OK);
         own = pieces[wt_rank()];
         padded = dim ? wt_constant(11, room - sizes[wt_rank()], 0)
                      : wt_constant(room - sizes[wt_rank()], 9, 0);
-        padded = weft_cat(2, (weft_tensor *[]){own, padded}, dim);
+        padded = weft_cat((weft_tensor *[]){own, padded}, 2, dim);
         all = weft_mesh_all_gather(padded, dim, NULL, w->mesh, 0);
         WT_ALL(weft_size(all, dim) == room * n);
         for (int r = 0; r < n; r++) pieces[r] = unpadded(all, dim, room * r, sizes[r]);
-        WT_ALL(wt_near_tensors(weft_cat(n, pieces, dim), whole, WT_EXACT));
+        WT_ALL(wt_near_tensors(weft_cat(pieces, n, dim), whole, WT_EXACT));
         all = weft_mesh_all_gather(own, dim, sizes, w->mesh, 0);
         WT_ALL(wt_near_tensors(all, whole, WT_EXACT));
         all = weft_mesh_gather(own, dim, sizes, w->mesh, 0, n - 1);
@@ -185,7 +185,7 @@ WT_TEST_IN_WORLD(collectives__refuse_what_does_not_fit, w)
     }
     WT_ALL(!weft_mesh_all_reduce(t, WEFT_AVG, w->mesh, 0));
     WT_FAILED(WEFT_ERR_ARG, "only sum, product, max and min");
-    WT_ALL(!weft_mesh_all_reduce(weft_full(WEFT_BOOL, 0, NULL, 1), WEFT_SUM, w->mesh, 0));
+    WT_ALL(!weft_mesh_all_reduce(weft_full(WEFT_BOOL, NULL, 0, 1), WEFT_SUM, w->mesh, 0));
     WT_FAILED(WEFT_ERR_DTYPE, "cannot be reduced");
     WT_ALL(!weft_mesh_all_reduce(weft_distribute_tensor(t, w->mesh, &whole, -1), WEFT_SUM, w->mesh,
                                  0));

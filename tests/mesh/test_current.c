@@ -25,7 +25,7 @@ WT_TEST(current__is_an_error_when_there_is_none)
     WT_FAILS(weft_default_mesh(), WEFT_ERR_STATE, "no mesh is currently active");
     WT_FAILS(weft_default_mesh_close(NULL), WEFT_ERR_STATE, "no mesh is currently active");
     WT_FAILS(weft_default_mesh_open(NULL), WEFT_ERR_ARG, "there is no mesh");
-    WT_ALL(!weft_distribute_tensor(weft_full(WEFT_F32, 0, NULL, 1), NULL, &whole, -1));
+    WT_ALL(!weft_distribute_tensor(weft_full(WEFT_F32, NULL, 0, 1), NULL, &whole, -1));
     WT_FAILED(WEFT_ERR_STATE, "no mesh is currently active");
 }
 
@@ -46,7 +46,7 @@ WT_TEST(current__keeps_its_meshes)
 WT_TEST_IN_WORLD(current__does_not_hide_a_mesh_that_failed, w)
 {
     weft_placement whole = weft_replicate();
-    weft_tensor *t = weft_full(WEFT_F32, 0, NULL, 1);
+    weft_tensor *t = weft_full(WEFT_F32, NULL, 0, 1);
 
     weft_default_mesh_open(w->mesh);
     WT_ALL(!weft_distribute_tensor(t, weft_mesh_new(WEFT_CPU, "tp="), &whole, -1));
@@ -63,10 +63,10 @@ WT_TEST(current__serves_from_local_and_distribute)
               *inner = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", rows, n / rows);
     weft_placement sharded = weft_shard(0), whole = weft_replicate(),
                    mixed[] = {weft_shard(0), weft_replicate()};
-    weft_tensor *t, *full = weft_full(WEFT_F32, 2, (int64_t[]){3 * n, 3}, 2);
+    weft_tensor *t, *full = weft_full(WEFT_F32, (int64_t[]){3 * n, 3}, 2, 2);
 
     weft_default_mesh_open(outer);
-    t = weft_from_local(weft_full(WEFT_F32, 2, (int64_t[]){3, 3}, 1), NULL, &sharded, NULL);
+    t = weft_from_local(weft_full(WEFT_F32, (int64_t[]){3, 3}, 2, 1), NULL, &sharded, NULL);
     t = weft_redistribute(t, &whole);
     WT_ALL(wt_has_shape(weft_to_local(t, NULL), 2, 3 * n, 3) && weft_tensor_mesh(t) == outer);
     WT_ALL(wt_is_all(t, 1));

@@ -180,9 +180,9 @@ WT_TEST(groups__of_ranks_in_any_order_communicate)
 
         for (int i = 0; i < MOST && used < n; i++)
             if (orders[o][i] < wt_ranks()) ranks[used++] = orders[o][i];
-        mesh = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n / 2, 2}, NULL, ranks);
+        mesh = weft_mesh_from_ranks(WEFT_CPU, (int[]){n / 2, 2}, 2, NULL, ranks);
         for (int axis = 0; axis < 2 && weft_mesh_is_member(mesh); axis++) {
-            weft_tensor *mine = weft_full(WEFT_F64, 0, NULL, wt_rank()), *sum;
+            weft_tensor *mine = weft_full(WEFT_F64, NULL, 0, wt_rank()), *sum;
             double want = 0;
 
             weft_mesh_find(mesh, wt_rank(), place);
@@ -204,7 +204,7 @@ static bool is_refused(weft_mesh *mesh)
 
     return weft_mesh_local_rank(mesh, "tp") == -1 && wt_failed_with(WEFT_ERR_COMM, text) &&
            weft_mesh_group_ranks(mesh, 0, &rank, 1) == -1 && wt_failed_with(WEFT_ERR_COMM, text) &&
-           !weft_mesh_all_reduce(weft_full(WEFT_F32, 0, NULL, 1), WEFT_SUM, mesh, 0) &&
+           !weft_mesh_all_reduce(weft_full(WEFT_F32, NULL, 0, 1), WEFT_SUM, mesh, 0) &&
            wt_failed_with(WEFT_ERR_COMM, text);
 }
 
@@ -213,7 +213,7 @@ WT_TEST(groups__refuse_ranks_outside)
 {
     int n = wt_ranks(), ranks[1];
     bool inside = wt_rank() == n - 1;
-    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, "tp", (int[]){n - 1});
+    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, 1, "tp", (int[]){n - 1});
 
     WT_ALL(weft_mesh_is_member(mesh) == inside);
     WT_ALL(weft_mesh_coordinate(mesh, 0) == (inside ? 0 : -1));

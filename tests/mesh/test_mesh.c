@@ -75,7 +75,7 @@ WT_UNIT(mesh__the_same_one_twice_is_one)
 WT_UNIT(mesh__of_any_size_can_be_pretended)
 {
     static const int sizes[3] = {16, 8, 64}, coordinates[3] = {3, 0, 63};
-    weft_mesh *mesh = wf_mesh_new_fake(3, sizes, coordinates, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(sizes, coordinates, NULL, 3);
     char text[64];
 
     ck_assert_int_eq(weft_mesh_size(mesh), 8192);

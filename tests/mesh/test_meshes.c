@@ -16,11 +16,11 @@ WT_TEST(meshes__are_equal_when_shape_names_and_ranks_are)
     weft_mesh *a, *b, *others[3];
 
     for (int i = 0; i < n; i++) ranks[i] = i, swapped[i] = n - 1 - i;
-    a = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 1}, NULL, ranks);
-    b = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 1}, NULL, NULL);
-    others[0] = weft_mesh_from_ranks(WEFT_CPU, 3, (int[]){n, 1, 1}, NULL, ranks);
-    others[1] = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 1}, "dp,tp", ranks);
-    others[2] = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 1}, NULL, swapped);
+    a = weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1}, 2, NULL, ranks);
+    b = weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1}, 2, NULL, NULL);
+    others[0] = weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1, 1}, 3, NULL, ranks);
+    others[1] = weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1}, 2, "dp,tp", ranks);
+    others[2] = weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1}, 2, NULL, swapped);
     WT_ALL(a == b && weft_mesh_hash(a) == weft_mesh_hash(b));
     for (int i = 0; i < (n > 1 ? 3 : 2); i++)
         WT_ALL(others[i] != a && weft_mesh_hash(others[i]) != weft_mesh_hash(a));
@@ -59,8 +59,8 @@ WT_TEST(meshes__are_one_by_text_shape_and_ranks)
     weft_mesh *a = weft_mesh_new(WEFT_CPU, "DP=%d,TP=%d", rows, columns), *b, *c;
 
     for (int i = 0; i < wt_ranks(); i++) ranks[i] = i;
-    b = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){rows, columns}, "DP,TP", NULL);
-    c = weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){rows, columns}, " DP , TP ", ranks);
+    b = weft_mesh_from_ranks(WEFT_CPU, (int[]){rows, columns}, 2, "DP,TP", NULL);
+    c = weft_mesh_from_ranks(WEFT_CPU, (int[]){rows, columns}, 2, " DP , TP ", ranks);
     WT_ALL(a == b && b == c);
     WT_ALL(strcmp(weft_mesh_axis_name(b, 0), "DP") == 0);
     WT_ALL(strcmp(weft_mesh_axis_name(b, 1), "TP") == 0);
@@ -72,17 +72,17 @@ WT_TEST(meshes__with_wrong_names_are_refused)
 {
     int n = wt_ranks();
 
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 1}, "dp,dp", NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1}, 2, "dp,dp", NULL));
     WT_FAILED(WEFT_ERR_ARG, "each axis name must be unique");
     WT_ALL(!weft_mesh_new(WEFT_CPU, "dp=%d,tp=1,dp=1", n));
     WT_FAILED(WEFT_ERR_ARG, "each axis name must be unique");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){n}, "dp,tp", NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n}, 1, "dp,tp", NULL));
     WT_FAILED(WEFT_ERR_ARG, "mesh shape and axis names should have the same length");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 3, (int[]){n, 1, 1}, "dp,tp", NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 1, 1}, 3, "dp,tp", NULL));
     WT_FAILED(WEFT_ERR_ARG, "should have the same length");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){n}, "d p", NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n}, 1, "d p", NULL));
     WT_FAILED(WEFT_ERR_ARG, "unexpected 'p'");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){n}, "", NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n}, 1, "", NULL));
     WT_FAILED(WEFT_ERR_ARG, "a name is missing");
 }
 
@@ -90,21 +90,21 @@ WT_TEST(meshes__of_wrong_ranks_are_refused)
 {
     int n = wt_ranks();
 
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 2, (int[]){n, 2}, NULL, NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){n, 2}, 2, NULL, NULL));
     WT_FAILED(WEFT_ERR_COMM, "the world has");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){n}));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, 1, NULL, (int[]){n}));
     WT_FAILED(WEFT_ERR_ARG, "is not in the world");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){1}, NULL, (int[]){-1}));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, 1, NULL, (int[]){-1}));
     WT_FAILED(WEFT_ERR_ARG, "is not in the world");
     if (n > 1) {
-        WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){2}, NULL, (int[]){1, 1}));
+        WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){2}, 1, NULL, (int[]){1, 1}));
         WT_FAILED(WEFT_ERR_ARG, "rank 1 stands there twice");
     }
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 1, (int[]){0}, NULL, NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){0}, 1, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "has the size 0");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, 0, NULL, NULL, NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, NULL, 0, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "a mesh has 1 to");
-    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, WEFT_MAX_AXES + 1, (int[]){1}, NULL, NULL));
+    WT_ALL(!weft_mesh_from_ranks(WEFT_CPU, (int[]){1}, WEFT_MAX_AXES + 1, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "a mesh has 1 to");
 }
 
@@ -132,7 +132,7 @@ WT_TEST(meshes__of_the_whole_world_communicate_over_it)
     WT_ALL(wf_comm_size(wf_mesh_axis_comm(mesh, 0)) == n);
     WT_EQ(weft_mesh_size(mesh), weft_world_size());
     WT_EQ(weft_mesh_communicator_count(), before);
-    turned = weft_mesh_from_ranks(WEFT_CPU, 1, &n, "tp", backwards);
+    turned = weft_mesh_from_ranks(WEFT_CPU, &n, 1, "tp", backwards);
     WT_ALL(wf_comm_rank(wf_mesh_axis_comm(turned, 0)) == n - 1 - wt_rank());
     WT_ALL(n == 1 || turned != mesh);
     WT_RELEASE(weft_mesh_release, turned, mesh);
@@ -149,7 +149,7 @@ WT_TEST(meshes__without_ranks_are_for_planning)
     WT_ALL(weft_mesh_coordinate(mesh, 2) == 8 && weft_mesh_local_rank(mesh, "tp") == 8);
     WT_ALL(weft_mesh_group_ranks_of(mesh, "cp", NULL, 0) == -1);
     WT_FAILED(WEFT_ERR_COMM, "a fake mesh");
-    real = weft_full(WEFT_F32, 2, (int64_t[]){2, 8}, 1);
+    real = weft_full(WEFT_F32, (int64_t[]){2, 8}, 2, 1);
     meta = weft_to_device(real, WEFT_META);
     WT_FAILS(weft_mesh_all_gather(real, 0, NULL, four, 0), WEFT_ERR_COMM, "a fake mesh");
     WT_ALL(wt_has_shape(weft_mesh_all_gather(meta, 0, NULL, four, 0), 2, 8, 8));
@@ -164,7 +164,7 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
 {
     weft_mesh *mesh = weft_mesh_new_fake(3, "tp=4");
     weft_placement sharded = weft_shard(0), whole = weft_replicate();
-    weft_tensor *real = weft_full(WEFT_F32, 2, (int64_t[]){10, 8}, 1), *spread;
+    weft_tensor *real = weft_full(WEFT_F32, (int64_t[]){10, 8}, 2, 1), *spread;
 
     spread = weft_distribute_tensor(real, mesh, &sharded, -1);
     WT_EQ(weft_local_size(spread, 0), 1); /* 3, 3, 3, 1 */
@@ -178,7 +178,7 @@ WT_TEST(meshes__without_ranks_carry_distributed_tensors)
 WT_TEST(meshes__from_mpi_need_processes)
 {
     if (strcmp(wf_comm_backend_name(wf_comm_world()), "local") != 0) return;
-    WT_ALL(!weft_mesh_from_mpi(WEFT_CPU, 0, 1, NULL, "tp"));
+    WT_ALL(!weft_mesh_from_mpi(WEFT_CPU, 0, NULL, 1, "tp"));
     WT_FAILED(WEFT_ERR_STATE, "threads have no communicators of MPI");
 }
 
@@ -205,7 +205,7 @@ WT_TEST(meshes__come_from_the_groups_of_another)
     }
     before = weft_mesh_communicator_count();
     for (int i = 0; i < 4; i++) ranks[i] = i * wide + my_tp;
-    made = weft_mesh_from_groups(2, groups, "dp_replicate,dp_shard", ranks);
+    made = weft_mesh_from_groups(groups, 2, "dp_replicate,dp_shard", ranks);
     for (int g = 0; g < 2; g++) {
         WT_ALL(wf_mesh_axis_comm(made, g) == wf_mesh_axis_comm(whole, g));
         slice = weft_mesh_sub(made, names[g]);
@@ -213,10 +213,10 @@ WT_TEST(meshes__come_from_the_groups_of_another)
         weft_mesh_release(slice);
     }
     WT_EQ(weft_mesh_communicator_count(), before);
-    slice = weft_mesh_from_groups(1, groups, "dp_replicate", NULL);
+    slice = weft_mesh_from_groups(groups, 1, "dp_replicate", NULL);
     WT_ALL(slice == groups[0]);
     weft_mesh_release(slice);
-    WT_ALL(!weft_mesh_from_groups(2, groups, NULL, NULL));
+    WT_ALL(!weft_mesh_from_groups(groups, 2, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "the grid of ranks is needed");
     WT_RELEASE(weft_mesh_release, groups[0], groups[1], made, whole);
 }

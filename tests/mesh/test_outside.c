@@ -9,7 +9,7 @@ static weft_mesh *even_ranks(int count)
     int ranks[4];
 
     for (int i = 0; i < count; i++) ranks[i] = 2 * i;
-    return weft_mesh_from_ranks(WEFT_CPU, 1, &count, "tp", ranks);
+    return weft_mesh_from_ranks(WEFT_CPU, &count, 1, "tp", ranks);
 }
 
 /* DT-32: ranks 0 and 2; at 8 ranks also 0, 2, 4, 6 */
@@ -23,7 +23,7 @@ WT_TEST(outside__a_mesh_ranks_hold_nothing)
         weft_tensor *t, *local;
 
         WT_ALL(inside == (wt_rank() % 2 == 0 && wt_rank() < 2 * count));
-        t = weft_from_local(weft_full(WEFT_F32, 2, (int64_t[]){4, 3}, 1), mesh, &sharded, NULL);
+        t = weft_from_local(weft_full(WEFT_F32, (int64_t[]){4, 3}, 2, 1), mesh, &sharded, NULL);
         t = weft_redistribute(t, &whole);
         local = weft_to_local(t, NULL);
         WT_ALL(inside ? wt_has_shape(local, 2, 4 * count, 3) : weft_numel(local) == 0);
@@ -65,8 +65,8 @@ WT_TEST(outside__each_other_two_meshes_work_side_by_side)
 
     if (n % 2) return;
     for (int i = 0; i < half; i++) ranks[i] = half - 1 - i + mine * half;
-    mesh = weft_mesh_from_ranks(WEFT_CPU, 1, &half, "tp", ranks);
-    t = weft_from_local(weft_full(WEFT_F64, 1, (int64_t[]){3}, wt_rank()), mesh, &sharded, NULL);
+    mesh = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", ranks);
+    t = weft_from_local(weft_full(WEFT_F64, (int64_t[]){3}, 1, wt_rank()), mesh, &sharded, NULL);
     t = weft_full_tensor(weft_sum_all(t));
     WT_ALL(weft_item(t) ==
            3.0 * (mine ? half * half + half * (half - 1) / 2 : half * (half - 1) / 2));

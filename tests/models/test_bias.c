@@ -17,7 +17,7 @@ static weft_tensor *noise(int which, int ndim, const int64_t *shape)
     weft_tensor *t;
 
     for (int d = 0; d < ndim; d++) n *= shape[d];
-    t = weft_empty(WEFT_F64, ndim, shape);
+    t = weft_empty(WEFT_F64, shape, ndim);
     for (int64_t i = 0; t && i < n; i++) ((double *)weft_data(t))[i] = wt_element(which, i);
     return t;
 }
@@ -153,7 +153,7 @@ static weft_module *self_new(bool grouped, double dropout)
 static weft_tensor *padding(int64_t keys)
 {
     int64_t shape[] = {BATCH, keys};
-    weft_tensor *mask = weft_empty(WEFT_BOOL, 2, shape);
+    weft_tensor *mask = weft_empty(WEFT_BOOL, shape, 2);
 
     for (int64_t i = 0; i < BATCH * keys; i++)
         ((bool *)weft_data(mask))[i] = i % keys < keys - i / keys % 3;

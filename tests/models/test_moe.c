@@ -34,7 +34,7 @@ static const weft_module_class learned_tokens = {.type = "learned tokens", .forw
 static weft_module *model(const struct golden_case *c)
 {
     weft_module *m = weft_module_new(&learned_tokens, NULL);
-    weft_tensor *tokens = weft_full(WEFT_F64, 2, (int64_t[]){TOKENS, WIDTH}, 0);
+    weft_tensor *tokens = weft_full(WEFT_F64, (int64_t[]){TOKENS, WIDTH}, 2, 0);
 
     WT_ALL(weft_module_add_parameter(m, "tokens", tokens) == WEFT_OK);
     WT_ALL(weft_module_add_child(m, "moe",
@@ -63,7 +63,7 @@ static weft_tensor *target(struct wt_world *w, bool distributed)
     weft_tensor *t;
 
     for (int64_t i = 0; i < TOKENS * WIDTH; i++) values[i] = wt_golden_formula(i, 20, 1, 0);
-    t = weft_from_data(WEFT_F64, 2, (int64_t[]){TOKENS, WIDTH}, values);
+    t = weft_from_data(WEFT_F64, (int64_t[]){TOKENS, WIDTH}, 2, values);
     return distributed ? wt_spread(w, t, "S(0)") : t;
 }
 
@@ -104,7 +104,7 @@ static void equals_pytorch(const struct golden_case *c, bool distributed)
         }
         WT_ALL(weft_step(optim) == WEFT_OK);
     }
-    all = weft_from_data(WEFT_F64, 1, (int64_t[]){STEPS}, losses);
+    all = weft_from_data(WEFT_F64, (int64_t[]){STEPS}, 1, losses);
     WT_ALL(wt_golden_matches(golden, "losses", all, WT_WITHIN(1e-12)));
     wt_golden_parameters(golden, m, "after", 1e-11);
 }
@@ -157,7 +157,7 @@ WT_TEST(moe__sends_rows_there_and_back_each_way)
         bytes = weft_ledger_bytes(w.ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL);
         kept -= report.dropped;
         bytes = (int64_t)weft_item(
-            weft_mesh_all_reduce(weft_full(WEFT_F64, 0, NULL, (double)bytes), WEFT_SUM, w.mesh, 0));
+            weft_mesh_all_reduce(weft_full(WEFT_F64, NULL, 0, (double)bytes), WEFT_SUM, w.mesh, 0));
         WT_EQ(bytes, 4 * kept * WIDTH * (int64_t)sizeof(double));
     }
 }

@@ -168,7 +168,7 @@ WT_TEST(vocabulary__has_no_padding)
     for (int i = 0; i < 2; i++) {
         p = weft_softmax(i ? weft_full_tensor(logits) : weft_call(one, tokens()), -1);
         weft_manual_seed(5);
-        drawn[i] = weft_multinomial(weft_reshape(p, 2, flat), 4, true, NULL);
+        drawn[i] = weft_multinomial(weft_reshape(p, flat, 2), 4, true, NULL);
         WT_ALL(drawn[i] != NULL);
     }
     WT_ALL(wt_near_tensors(drawn[1], drawn[0], WT_EXACT));

@@ -23,12 +23,12 @@ static weft_tensor *words(void)
     int64_t ids[WORDS], shape[] = {3, 4};
 
     for (int64_t i = 0; i < WORDS; i++) ids[i] = i * i % ROWS;
-    return weft_from_data(WEFT_I64, 2, shape, ids);
+    return weft_from_data(WEFT_I64, shape, 2, ids);
 }
 
 static weft_tensor *weighted(weft_tensor *y)
 {
-    weft_tensor *weights = weft_empty(WEFT_F64, 3, (int64_t[]){3, 4, WIDTH});
+    weft_tensor *weights = weft_empty(WEFT_F64, (int64_t[]){3, 4, WIDTH}, 3);
 
     for (int64_t i = 0; i < WORDS * WIDTH; i++)
         ((double *)weft_data(weights))[i] = wt_element(5, i);
@@ -138,7 +138,7 @@ WT_TEST(padding_row__is_zero_again_after_a_reset)
 WT_TEST(padding_row__of_a_tied_head_has_the_heads_gradient)
 {
     struct wt_world w = wt_world_open();
-    weft_tensor *whole = weft_empty(WEFT_F64, 2, (int64_t[]){ROWS, WIDTH}), *x, *weight;
+    weft_tensor *whole = weft_empty(WEFT_F64, (int64_t[]){ROWS, WIDTH}, 2), *x, *weight;
     double *slopes;
     bool good = true;
 
@@ -164,7 +164,7 @@ WT_TEST(padding_row__of_a_tied_head_has_the_heads_gradient)
 
 WT_TEST(padding_row__outside_the_table_is_refused)
 {
-    weft_tensor *weight = weft_full(WEFT_F32, 2, (int64_t[]){ROWS, WIDTH}, 1);
+    weft_tensor *weight = weft_full(WEFT_F32, (int64_t[]){ROWS, WIDTH}, 2, 1);
 
     WT_ALL(
         !table(ROWS) &&

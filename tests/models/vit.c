@@ -15,7 +15,7 @@ static weft_tensor *patches(weft_tensor *x, const struct vit_config *c)
     int64_t cut[] = {weft_size(x, 0), c->channels, rows, p, columns, p};
     int64_t row[] = {weft_size(x, 0), rows * columns, c->channels, p, p};
 
-    return weft_reshape(weft_permute(weft_reshape(x, 6, cut), order), 5, row);
+    return weft_reshape(weft_permute(weft_reshape(x, cut, 6), order), row, 5);
 }
 
 static weft_tensor *classify(weft_module *m, weft_tensor *const *in, int n)
@@ -24,8 +24,8 @@ static weft_tensor *classify(weft_module *m, weft_tensor *const *in, int n)
     weft_tensor *cls = weft_module_parameter(m, "cls"), *x, *logits;
 
     x = weft_call(weft_module_child(m, "patch"), patches(in[0], c));
-    cls = weft_expand(cls, 3, (int64_t[]){weft_size(in[0], 0), 1, c->features});
-    x = weft_cat(2, (weft_tensor *[]){cls, x}, 1);
+    cls = weft_expand(cls, (int64_t[]){weft_size(in[0], 0), 1, c->features}, 3);
+    x = weft_cat((weft_tensor *[]){cls, x}, 2, 1);
     x = weft_call(weft_module_child(m, "positions"), x);
     x = weft_call(weft_module_child(m, "blocks"), x);
     x = weft_select(weft_call(weft_module_child(m, "norm"), x), 1, 0);
@@ -62,7 +62,7 @@ weft_module *vit_new(struct vit_config c)
     weft_scope *scope = weft_scope_open();
 
     *own = c;
-    weft_module_add_parameter(m, "cls", weft_full(c.dtype, 3, (int64_t[]){1, 1, c.features}, 0));
+    weft_module_add_parameter(m, "cls", weft_full(c.dtype, (int64_t[]){1, 1, c.features}, 3, 0));
     weft_scope_close(scope);
     weft_module_add_child(m, "patch",
                           weft_linear_new((weft_linear_config){.in = {c.channels, c.patch, c.patch},

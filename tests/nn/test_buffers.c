@@ -14,7 +14,7 @@ static weft_tensor *numbers(weft_dtype dtype, double value)
 {
     const int64_t width = WIDTH;
 
-    return weft_full(dtype, 1, &width, value);
+    return weft_full(dtype, &width, 1, value);
 }
 
 static const weft_buffer_options usual = {0}, unsaved = {.unsaved = true};
@@ -115,7 +115,7 @@ WT_TEST(buffers__go_where_parameters_go)
         {"0", {.kind = WEFT_STYLE_COLWISE}}, {"1", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
     struct wt_world w = wt_world_open();
     weft_module *m = wt_own(model()), *one = wt_own(model());
-    weft_tensor *x = weft_full(WEFT_F64, 2, (int64_t[]){3, WIDTH}, 0.5);
+    weft_tensor *x = weft_full(WEFT_F64, (int64_t[]){3, WIDTH}, 2, 0.5);
 
     WT_EQ(weft_module_cast(m, WEFT_F64), WEFT_OK);
     WT_EQ(weft_module_cast(one, WEFT_F64), WEFT_OK);

@@ -12,16 +12,16 @@
 WT_TEST(copy__says_what_differs)
 {
     struct wt_world w = wt_world_open();
-    weft_tensor *into = weft_full(WEFT_F32, 2, (int64_t[]){2, 3}, 0);
+    weft_tensor *into = weft_full(WEFT_F32, (int64_t[]){2, 3}, 2, 0);
 
-    WT_FAILS(weft_copy_(into, weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 0)), WEFT_ERR_SHAPE,
+    WT_FAILS(weft_copy_(into, weft_full(WEFT_F64, (int64_t[]){2, 3}, 2, 0)), WEFT_ERR_SHAPE,
              "copy_: dtypes differ: f64[2,3]");
-    WT_FAILS(weft_copy_(into, weft_full(WEFT_F32, 2, (int64_t[]){3, 2}, 0)), WEFT_ERR_SHAPE,
+    WT_FAILS(weft_copy_(into, weft_full(WEFT_F32, (int64_t[]){3, 2}, 2, 0)), WEFT_ERR_SHAPE,
              "copy_: shapes differ: f32[3,2]");
     WT_FAILS(weft_copy_(wt_spread(&w, into, "S(0)"), wt_spread(&w, into, "R")), WEFT_ERR_SHAPE,
              "copy_: layouts differ: f32[2,3] [R]");
     WT_FAILS(weft_copy_(into, wt_spread(&w, into, "R")), WEFT_ERR_SHAPE, "copy_: layouts differ");
-    WT_EQ(weft_copy_(into, weft_full(WEFT_F32, 2, (int64_t[]){2, 3}, 4)), WEFT_OK);
+    WT_EQ(weft_copy_(into, weft_full(WEFT_F32, (int64_t[]){2, 3}, 2, 4)), WEFT_OK);
     WT_ALL(wt_is_all(into, 4));
 }
 
@@ -35,7 +35,7 @@ WT_TEST(styles__name_the_parameter_that_cannot_be_split)
         weft_linear_new((weft_linear_config){.in = {4}, .out = {2, 3}, .out_split = 1});
     const int64_t one = 1;
 
-    WT_EQ(weft_module_set_parameter(odd, "bias", weft_full(WEFT_F32, 1, &one, 0)), WEFT_OK);
+    WT_EQ(weft_module_set_parameter(odd, "bias", weft_full(WEFT_F32, &one, 1, 0)), WEFT_OK);
     weft_module_add_child(root, "odd", odd);
     WT_EQ(weft_parallelize_module_strict(root, w.mesh, plan), WEFT_ERR_LAYOUT);
     WT_ALL(strstr(weft_error_message(), "in module odd: parameter 'bias' of linear: ") != NULL);
@@ -60,7 +60,7 @@ WT_TEST(types__name_what_gives_them_up_and_no_empty_module)
     struct wt_world w = wt_world_open();
     weft_module *m = wt_own(weft_module_new(&class_value, w.mesh));
     weft_tensor *term =
-        weft_to_local(wt_partial(&w, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1), WEFT_SUM), NULL);
+        weft_to_local(wt_partial(&w, weft_full(WEFT_F32, (int64_t[]){3}, 1, 1), WEFT_SUM), NULL);
 
     if (wt_ranks() > 1) {
         WT_ALL(weft_call(m, term) == NULL);
@@ -113,7 +113,7 @@ WT_TEST(backward_from__takes_a_plain_number)
     weft_tensor *x = wanted(wt_spread(&w, wt_whole(WEFT_F64, 0, 5, 3), "S(0)"));
     weft_tensor *y = weft_sum_all(x);
 
-    WT_EQ(weft_backward_from(y, weft_full(WEFT_F64, 0, NULL, 3)), WEFT_OK);
+    WT_EQ(weft_backward_from(y, weft_full(WEFT_F64, NULL, 0, 3)), WEFT_OK);
     WT_ALL(wt_is_all(weft_grad(x), 3));
 }
 
@@ -195,18 +195,18 @@ WT_TEST(data_parallel__calls_a_buffer_a_buffer)
     weft_mesh *dp = wt_own(weft_mesh_sub(w.mesh, "dp"));
     weft_module *m = two_layers();
     const weft_placement sum[] = {weft_partial(WEFT_SUM), weft_replicate()};
-    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, 1, &four, 1), w.mesh, sum, NULL);
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, &four, 1, 1), w.mesh, sum, NULL);
 
     WT_EQ(weft_module_add_buffer(m, "seen", t, usual), WEFT_OK);
     WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
              "data parallel: buffer 'seen' of module '' is ");
-    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, wt_rank())), WEFT_OK);
+    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, &four, 1, wt_rank())), WEFT_OK);
     if (wt_ranks() > 1)
         WT_FAILS(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_ERR_ARG,
                  "replicas differ in buffer 'seen' of module ''");
-    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, 1)), WEFT_OK);
+    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, &four, 1, 1)), WEFT_OK);
     WT_EQ(weft_data_parallel(m, dp, (weft_data_parallel_config){0}), WEFT_OK);
-    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, 1, &four, 1)), WEFT_OK);
+    WT_EQ(weft_module_set_buffer(m, "seen", weft_full(WEFT_F64, &four, 1, 1)), WEFT_OK);
     WT_FAILS(weft_call(m, wt_whole(WEFT_F64, 0, 4, 6)), WEFT_ERR_STATE,
              "buffer 'seen' was replaced after weft_data_parallel");
 }

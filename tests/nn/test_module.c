@@ -32,7 +32,7 @@ static weft_tensor *fails(weft_module *m, weft_tensor *const *inputs, int n)
 {
     (void)m;
     (void)n;
-    return weft_reshape(inputs[0], 1, (int64_t[]){77});
+    return weft_reshape(inputs[0], (int64_t[]){77}, 1);
 }
 
 static const weft_module_class one = {.type = "one", .forward = plus_one};
@@ -50,7 +50,7 @@ static weft_module *small_tree(void)
     return root;
 }
 
-static weft_tensor *number(double value) { return weft_full(WEFT_F64, 1, (int64_t[]){1}, value); }
+static weft_tensor *number(double value) { return weft_full(WEFT_F64, (int64_t[]){1}, 1, value); }
 
 /* ---- tree ---- */
 
@@ -270,7 +270,7 @@ WT_TEST(module__that_is_gone_is_booked_where_it_was)
 
     for (int i = 0; i < 3; i++) {
         weft_module *root = weft_sequential_new();
-        weft_tensor *x = weft_full(WEFT_F32, 2, (int64_t[]){2, 4}, 1), *y;
+        weft_tensor *x = weft_full(WEFT_F32, (int64_t[]){2, 4}, 2, 1), *y;
 
         weft_module_add_child(root, names[i],
                               weft_linear_new((weft_linear_config){.in = {4}, .out = {6}}));
@@ -295,7 +295,7 @@ WT_TEST(module__payload_is_freed_with_it)
 WT_TEST(module__evaluation_switches_dropout_off)
 {
     weft_module *m = wt_own(weft_sequential_new());
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){64}, 1);
+    weft_tensor *x = weft_full(WEFT_F64, (int64_t[]){64}, 1, 1);
 
     weft_module_add_child(m, "drop", weft_dropout_new(0.5));
     weft_module_train(m, false);
@@ -325,13 +325,13 @@ WT_TEST(position_embedding__takes_inputs_with_and_without_a_batch)
 {
     weft_module *m = wt_own(weft_position_new(
         (weft_position_config){.length = 4, .width = 2, .std = 0.5, .dtype = WEFT_F64}));
-    weft_tensor *single = weft_full(WEFT_F64, 2, (int64_t[]){3, 2}, 1);
-    weft_tensor *batch = weft_full(WEFT_F64, 3, (int64_t[]){5, 3, 2}, 1);
+    weft_tensor *single = weft_full(WEFT_F64, (int64_t[]){3, 2}, 2, 1);
+    weft_tensor *batch = weft_full(WEFT_F64, (int64_t[]){5, 3, 2}, 3, 1);
     weft_tensor *y = weft_call(m, single);
 
     WT_ALL(y && weft_ndim(y) == 2 && !wt_near_tensors(y, single, WT_EXACT));
     WT_ALL(wt_near_tensors(weft_select(weft_call(m, batch), 0, 4), y, WT_EXACT));
-    WT_FAILS(weft_call(m, weft_full(WEFT_F64, 1, (int64_t[]){2}, 1)), WEFT_ERR_SHAPE,
+    WT_FAILS(weft_call(m, weft_full(WEFT_F64, (int64_t[]){2}, 1, 1)), WEFT_ERR_SHAPE,
              "position embedding: the input has 1 dims");
 }
 

@@ -47,7 +47,7 @@ static weft_module *two_new(bool shifted)
                           weft_linear_new((weft_linear_config){
                               .in = {HIDDEN}, .out = {OUT}, .std = 1, .dtype = WEFT_F64}));
     if (shifted)
-        WT_EQ(weft_module_add_parameter(m, "shift", weft_full(WEFT_F64, 1, &width, 0.5)), WEFT_OK);
+        WT_EQ(weft_module_add_parameter(m, "shift", weft_full(WEFT_F64, &width, 1, 0.5)), WEFT_OK);
     return wt_own(m);
 }
 

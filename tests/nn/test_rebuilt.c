@@ -191,7 +191,7 @@ WT_TEST(shifted__labels_are_compared_with_the_token_before)
 
     for (int64_t i = 0; i < BATCH * TOKENS; i++)
         labels[i] = i == 3 || i == 5 ? -100 : (i * 5 + 3) % VOCAB;
-    in = weft_from_data(WEFT_I64, 2, shape, labels);
+    in = weft_from_data(WEFT_I64, shape, 2, labels);
     logits = weft_slice(weft_call(gpt, tokens()), 1, 0, TOKENS - 1);
     want = weft_cross_entropy(logits, weft_slice(in, 1, 1, TOKENS), -100);
     WT_ALL(wt_near_tensors(weft_gpt_loss_shifted(gpt, tokens(), in), want, WT_WITHIN(1e-12)));

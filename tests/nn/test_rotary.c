@@ -72,7 +72,7 @@ static weft_tensor *heads(int which)
 {
     static const int64_t shape[] = {B, T, H, D};
 
-    return weft_reshape(wt_whole(WEFT_F64, which, 1, COUNT), 4, shape);
+    return weft_reshape(wt_whole(WEFT_F64, which, 1, COUNT), shape, 4);
 }
 
 /* Forward and backward, of a tensor that lies like this. */
@@ -83,7 +83,7 @@ static void check(struct wt_world *w, const weft_rotary_options *o, const char *
     double want[COUNT];
 
     x = weft_set_requires_grad(weft_detach(layout ? wt_spread(w, x, layout) : x), true);
-    if (index) at = weft_from_data(WEFT_I64, 2, (int64_t[]){B, T}, index);
+    if (index) at = weft_from_data(WEFT_I64, (int64_t[]){B, T}, 2, index);
     if (index && layout) at = wt_spread(w, at, index_layout);
     wt_moved(w, WEFT_COLL_COUNT);
     y = weft_rotary(x, at, *o);
@@ -225,19 +225,18 @@ WT_TEST(rotary__of_an_attention_layer_turns_by_the_positions_it_is_given)
     weft_module *m = wt_own(weft_attention_new((weft_attention_config){
         .width = IN, .heads = 3, .rotary = {.base = 50}, .dtype = WEFT_F64}));
     weft_tensor *x = wt_whole3(WEFT_F64, 1, 2, ALL, IN), *few, *y, *want;
-    weft_tensor *where = weft_from_data(WEFT_I64, 1, (int64_t[]){FEW}, places);
-    weft_tensor *seen = weft_empty(WEFT_BOOL, 2, (int64_t[]){2, ALL});
+    weft_tensor *where = weft_from_data(WEFT_I64, (int64_t[]){FEW}, 1, places);
+    weft_tensor *seen = weft_empty(WEFT_BOOL, (int64_t[]){2, ALL}, 2);
 
     for (int64_t i = 0; i < 2 * ALL; i++)
         ((bool *)weft_data(seen))[i] = i % ALL == 0 || i % ALL == 3 || i % ALL == 8;
     want = weft_call_n(m, (weft_tensor *[]){x, seen}, 2);
-    few = weft_expand(where, 2, (int64_t[]){2, FEW});
+    few = weft_expand(where, (int64_t[]){2, FEW}, 2);
     y = weft_call_n(
         m,
-        (weft_tensor *[]){weft_cat(3,
-                                   (weft_tensor *[]){weft_slice(x, 1, 0, 1), weft_slice(x, 1, 3, 4),
+        (weft_tensor *[]){weft_cat((weft_tensor *[]){weft_slice(x, 1, 0, 1), weft_slice(x, 1, 3, 4),
                                                      weft_slice(x, 1, 8, 9)},
-                                   1),
+                                   3, 1),
                           few},
         2);
     for (int64_t i = 0; i < FEW; i++)

@@ -66,8 +66,8 @@ static double train(weft_module *m)
     }
     for (int step = 0; step < STEPS; step++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *x = weft_from_data(WEFT_I64, 2, shape, tokens);
-        weft_tensor *y = weft_from_data(WEFT_I64, 2, shape, targets);
+        weft_tensor *x = weft_from_data(WEFT_I64, shape, 2, tokens);
+        weft_tensor *y = weft_from_data(WEFT_I64, shape, 2, targets);
         weft_tensor *l = weft_cross_entropy(weft_call(m, x), y, -100);
 
         loss = weft_item(weft_full_tensor(l));

@@ -22,7 +22,7 @@ static const weft_plan plan[] = {
     {0},
 };
 
-static weft_tensor *noise(int ndim, const int64_t *shape)
+static weft_tensor *noise(const int64_t *shape, int ndim)
 {
     weft_spec spec = {.dtype = WEFT_F64, .ndim = ndim};
 
@@ -31,7 +31,7 @@ static weft_tensor *noise(int ndim, const int64_t *shape)
 }
 
 #define NOISE(...)                                                                                 \
-    noise((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+    noise((int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 static bool same(weft_tensor *got, weft_tensor *want)
 {
@@ -45,7 +45,7 @@ static weft_tensor *repeated(weft_tensor *k)
 {
     int64_t apart[] = {B, T, G, 1, D}, wide[] = {B, T, G, R, D}, flat[] = {B, T, H, D};
 
-    return weft_reshape(weft_expand(weft_reshape(k, 5, apart), 5, wide), 4, flat);
+    return weft_reshape(weft_expand(weft_reshape(k, apart, 5), wide, 5), flat, 4);
 }
 
 WT_TEST(attention__groups_share_keys_and_values)
@@ -106,11 +106,11 @@ WT_TEST(attention__masks_hide_padding)
                                (weft_attention_options){0});
     WT_ALL(same(
         weft_attention_with(
-            q, k, v, (weft_attention_options){.mask = weft_from_data(WEFT_BOOL, 2, shape, seen)}),
+            q, k, v, (weft_attention_options){.mask = weft_from_data(WEFT_BOOL, shape, 2, seen)}),
         want));
     WT_ALL(same(
         weft_attention_with(
-            q, k, v, (weft_attention_options){.mask = weft_from_data(WEFT_F64, 3, added, low)}),
+            q, k, v, (weft_attention_options){.mask = weft_from_data(WEFT_F64, added, 3, low)}),
         want));
     WT_ALL(same(weft_attention_with(q, k, v, (weft_attention_options){.unused_keys = T - KEYS}),
                 want));
@@ -124,7 +124,7 @@ WT_TEST(attention__a_query_that_sees_nothing_gives_zero)
 
     weft_set_requires_grad(k, true);
     y = weft_attention_with(
-        q, k, k, (weft_attention_options){.mask = weft_from_data(WEFT_BOOL, 2, shape, nothing)});
+        q, k, k, (weft_attention_options){.mask = weft_from_data(WEFT_BOOL, shape, 2, nothing)});
     WT_ALL(same(y, weft_zeros_like(q)));
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(same(weft_grad(k), weft_zeros_like(k)));
@@ -192,7 +192,7 @@ static weft_tensor *tokens(void)
     int64_t values[B * T], shape[] = {B, T};
 
     for (int i = 0; i < B * T; i++) values[i] = (5 * i + 2) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, values);
+    return weft_from_data(WEFT_I64, shape, 2, values);
 }
 
 /* Three tokens at once, then one after the other, give what all together give. */

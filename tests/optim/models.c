@@ -19,7 +19,7 @@ static weft_tensor *by_formula(const struct wt_mlp *mlp, int index, double scale
     for (int d = 0; d < ndim; d++) count *= shape[d];
     values = calloc((size_t)count + 1, sizeof *values);
     for (int64_t i = 0; i < count; i++) values[i] = wt_golden_formula(i, index, scale, 0);
-    t = weft_cast(weft_from_data(WEFT_F64, ndim, shape, values), mlp->dtype);
+    t = weft_cast(weft_from_data(WEFT_F64, shape, ndim, values), mlp->dtype);
     free(values);
     return t;
 }
@@ -93,7 +93,7 @@ void wt_mlp_open(struct wt_mlp *mlp, weft_mesh *mesh)
     mlp->mesh = mesh;
     mlp->module = make_module(mlp);
     mlp->input = weft_retain(mlp->varied_input ? by_formula(mlp, 9, 1, 2, mlp->sizes)
-                                               : weft_full(mlp->dtype, 2, mlp->sizes, 1));
+                                               : weft_full(mlp->dtype, mlp->sizes, 2, 1));
     WT_ALL(mlp->module && mlp->input);
     if (mlp->placements)
         WT_EQ(weft_distribute_module(mlp->module, mesh, shard, input, output, mlp), WEFT_OK);
@@ -131,7 +131,7 @@ weft_tensor *wt_mlp_weights(struct wt_mlp *mlp)
         count += weft_numel(p);
         free(values);
     }
-    t = weft_from_data(WEFT_F64, 1, &count, all);
+    t = weft_from_data(WEFT_F64, &count, 1, all);
     free(all);
     return t;
 }

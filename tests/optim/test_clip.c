@@ -209,7 +209,7 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
     double norm;
 
     for (int i = 0; i < 12; i++) tokens[i] = 5 * i % 19;
-    text = weft_from_data(WEFT_I64, 2, size, tokens);
+    text = weft_from_data(WEFT_I64, size, 2, tokens);
     WT_EQ(weft_parallelize_module(gpt, world.mesh, weft_gpt_plan_sequence()), WEFT_OK);
     optim = weft_adamw(gpt, (weft_adamw_config){.lr = 1e-3});
     for (int step = 0; step < 2; step++) {

@@ -76,7 +76,7 @@ static weft_tensor *words(int first)
     int64_t shape[] = {2, CONTEXT}, text[2 * CONTEXT];
 
     for (int i = 0; i < 2 * CONTEXT; i++) text[i] = (7 * i + first) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, text);
+    return weft_from_data(WEFT_I64, shape, 2, text);
 }
 
 static weft_tensor *loss_of(weft_module *gpt, int step)

@@ -113,7 +113,7 @@ WT_TEST(small_steps__add_up)
     weft_tensor *p;
 
     wt_bag_open(&bag);
-    wt_bag_add(&bag, "w", weft_full(WEFT_BF16, 2, shape, 1), weft_full(WEFT_BF16, 2, shape, 1),
+    wt_bag_add(&bag, "w", weft_full(WEFT_BF16, shape, 2, 1), weft_full(WEFT_BF16, shape, 2, 1),
                world.mesh, "S(0)", NULL);
     optim = weft_sgd(bag.module, (weft_sgd_config){.lr = 0x1p-12});
     p = weft_module_parameter(bag.module, "w");
@@ -220,7 +220,7 @@ WT_TEST(model__in_bf16_learns)
     weft_module *gpt;
     weft_optim *optim;
     int64_t size[] = {2, 4}, tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    weft_tensor *text = weft_from_data(WEFT_I64, 2, size, tokens);
+    weft_tensor *text = weft_from_data(WEFT_I64, size, 2, tokens);
     double losses[2] = {0}, norm;
 
     weft_manual_seed(3);

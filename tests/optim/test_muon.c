@@ -115,7 +115,7 @@ WT_TEST(heads__are_rows_or_columns)
                 WT_EQ(weft_step(optims[k]), WEFT_OK);
             }
         }
-        flat = weft_reshape(weft_full_tensor(weft_module_parameter(bags[0].module, "w")), 2, two);
+        flat = weft_reshape(weft_full_tensor(weft_module_parameter(bags[0].module, "w")), two, 2);
         wt_note("%s, %d dims are rows", layouts[i % 6], rows);
         WT_ALL(wt_near_tensors(weft_detach(flat), weft_module_parameter(bags[1].module, "w"),
                                WT_WITHIN(1e-10)));
@@ -131,7 +131,7 @@ WT_TEST(heads__are_rows_or_columns)
 static double last_loss(weft_mesh *mesh)
 {
     int64_t size[] = {2, 4}, tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    weft_tensor *text = weft_from_data(WEFT_I64, 2, size, tokens);
+    weft_tensor *text = weft_from_data(WEFT_I64, size, 2, tokens);
     weft_module *gpt;
     weft_optim *muon;
     double value = 0;
@@ -219,7 +219,7 @@ WT_TEST(direction__is_nearly_orthogonal)
     weft_tensor *p;
 
     wt_bag_open(&bag);
-    wt_bag_add(&bag, "w", weft_full(WEFT_F64, 2, shape, 0), wt_numbers(WEFT_F64, 2, 2, shape),
+    wt_bag_add(&bag, "w", weft_full(WEFT_F64, shape, 2, 0), wt_numbers(WEFT_F64, 2, 2, shape),
                world.mesh, "S(0)", NULL);
     optim = weft_muon(bag.module, (weft_muon_config){.lr = 1});
     WT_EQ(wt_bag_backward(&bag), WEFT_OK);
@@ -247,7 +247,7 @@ WT_TEST(forecast__counts_what_the_iteration_sends)
         weft_placement by_columns = weft_shard(1);
         weft_module *linear =
             weft_linear_new((weft_linear_config){.in = {16}, .out = {24}, .no_bias = true});
-        weft_tensor *x = weft_full(WEFT_F32, 2, shape, 1), *w;
+        weft_tensor *x = weft_full(WEFT_F32, shape, 2, 1), *w;
         weft_optim *muon;
 
         weft_set_default_device(before);

@@ -36,7 +36,7 @@ static weft_tensor *formula(int i0)
     double x[COUNT];
 
     fill(x, i0);
-    return weft_from_data(WEFT_F64, 2, (int64_t[]){ROWS, COLS}, x);
+    return weft_from_data(WEFT_F64, (int64_t[]){ROWS, COLS}, 2, x);
 }
 
 struct world {

@@ -279,7 +279,7 @@ WT_TEST(rate__is_read_from_a_tensor)
         union config c = row->c;
         struct wt_world world = wt_world_open();
         struct wt_mlp mlp = {.sizes = {8, 10, 16, 10}, .dtype = WEFT_F64, .placements = "S(0)"};
-        weft_tensor *lr = weft_full(dtypes[i % 3], i % 3, one, 0.1);
+        weft_tensor *lr = weft_full(dtypes[i % 3], one, i % 3, 0.1);
         weft_optim *optim;
         char name[32];
 

@@ -110,7 +110,7 @@ static void random_dim(struct wt_layout_case *c, int dim, uint64_t *state)
     for (int i = 0; i < n; i++) {
         weft_placement *p = &c->p[axes[i]];
 
-        *p = i < segmented ? weft_shard_segments(dim, 2 + style % 2, sizes) : weft_shard(dim);
+        *p = i < segmented ? weft_shard_segments(dim, sizes, 2 + style % 2) : weft_shard(dim);
         p->cut = (uint8_t)wt_below(state, 2);
         if (style >= 3) *p = weft_in_turn(*p, i);
         if (style < 2 && wt_below(state, 2)) *p = weft_strided_shard(dim, 1 + wt_below(state, 5));

@@ -17,11 +17,11 @@ WT_TEST_IN_WORLD(global_shape__adds_up_parts_of_any_sizes, w)
     weft_placement rows = weft_shard(0), columns = weft_shard(-1), whole = weft_replicate();
     int64_t n = (int64_t)wt_ranks() * (wt_ranks() - 1) / 2, shape[2];
 
-    WT_ALL(weft_global_shape(shape, w->mesh, &columns, 1, 2, (int64_t[]){5, wt_rank()}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &columns, 1, (int64_t[]){5, wt_rank()}, 2) == WEFT_OK);
     WT_ALL(is(shape, 5, n));
-    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){wt_rank(), 5}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, (int64_t[]){wt_rank(), 5}, 2) == WEFT_OK);
     WT_ALL(is(shape, n, 5));
-    WT_ALL(weft_global_shape(shape, w->mesh, &whole, 1, 2, (int64_t[]){5, 5}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &whole, 1, (int64_t[]){5, 5}, 2) == WEFT_OK);
     WT_ALL(is(shape, 5, 5));
 }
 
@@ -35,12 +35,12 @@ WT_TEST_IN(global_shape__knows_several_axes, w,
     weft_placement both[2] = {weft_shard(0), weft_shard(1)},
                    nested[2] = {weft_shard(0), weft_shard(0)};
 
-    WT_ALL(weft_global_shape(shape, w->mesh, both, 2, 2, (int64_t[]){4 - a, 1 + b}) == WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, both, 2, (int64_t[]){4 - a, 1 + b}, 2) == WEFT_OK);
     WT_ALL(is(shape, wt_ranks() % 2 ? 4 : 7, sum));
-    WT_ALL(weft_global_shape(shape, w->mesh, nested, 2, 2, (int64_t[]){1 + b + 10 * a, 3}) ==
+    WT_ALL(weft_global_shape(shape, w->mesh, nested, 2, (int64_t[]){1 + b + 10 * a, 3}, 2) ==
            WEFT_OK);
     WT_ALL(is(shape, wt_ranks() % 2 ? sum : 2 * sum + 10 * ways, 3));
-    WT_ALL(weft_global_shape(shape, w->mesh, both, 1, 2, (int64_t[]){4, 4}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, both, 1, (int64_t[]){4, 4}, 2) != WEFT_OK);
     WT_FAILED(WEFT_ERR_LAYOUT, "expected one placement per mesh axis");
 }
 
@@ -54,9 +54,9 @@ WT_TEST_TIMES_IN_WORLD(global_shape__of_parts_by_any_layout_is_its_shape, w, rou
 
     do wt_random_layout(&c, &state);
     while (c.n_axes > 1); /* its mesh is the world's */
-    WT_ALL(weft_layout_make(&l, w->mesh, c.p, 1, c.ndim, c.global) == WEFT_OK);
+    WT_ALL(weft_layout_make(&l, w->mesh, c.p, 1, c.global, c.ndim) == WEFT_OK);
     weft_layout_shard(&l, NULL, part, NULL, NULL);
-    WT_ALL(weft_global_shape(got, w->mesh, c.p, 1, c.ndim, part) == WEFT_OK);
+    WT_ALL(weft_global_shape(got, w->mesh, c.p, 1, part, c.ndim) == WEFT_OK);
     WT_ALL(memcmp(got, c.global, (size_t)c.ndim * sizeof *got) == 0);
 }
 
@@ -65,11 +65,11 @@ WT_TEST_IN_WORLD(global_shape__refuses_parts_that_do_not_fit_on_all_ranks, w)
     weft_placement rows = weft_shard(0);
     int64_t shape[2] = {-7, -7}, last = wt_rank() == wt_ranks() - 1;
 
-    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){3, 4 + last}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, (int64_t[]){3, 4 + last}, 2) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "hold the same shard of dim 1");
-    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, last ? 1 : 2, (int64_t[]){3, 4}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, (int64_t[]){3, 4}, last ? 1 : 2) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "dims");
-    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, 2, (int64_t[]){3, -last}) != WEFT_OK);
+    WT_ALL(weft_global_shape(shape, w->mesh, &rows, 1, (int64_t[]){3, -last}, 2) != WEFT_OK);
     WT_FAILED(WEFT_ERR_SHAPE, "elements");
     WT_ALL(is(shape, -7, -7));
 }
@@ -81,7 +81,7 @@ WT_TEST_IN(global_shape__is_for_ranks_of_the_mesh, w, wt_world_open_mesh("tp=%d"
     int64_t shape[1] = {0};
     bool member = weft_mesh_is_member(w->mesh);
 
-    WT_ALL((weft_global_shape(shape, w->mesh, &rows, 1, 1, (int64_t[]){2}) == WEFT_OK) == member);
+    WT_ALL((weft_global_shape(shape, w->mesh, &rows, 1, (int64_t[]){2}, 1) == WEFT_OK) == member);
     WT_ALL(member ? shape[0] == 2 * (wt_ranks() - 1) : wt_failed_with(WEFT_ERR_COMM, "not in the"));
 }
 
@@ -109,7 +109,7 @@ static bool spreads_evenly(weft_mesh *mesh, const weft_placement *p, weft_tensor
 WT_TEST_IN_WORLD(global_shape__of_even_parts_is_that_of_the_gathered_tensor, w)
 {
     weft_mesh *mesh = weft_mesh_new_fake(wt_rank(), "a=8,b=8,c=4");
-    weft_tensor *local = weft_to_device(weft_empty(WEFT_F32, 3, (int64_t[]){4, 4, 4}), WEFT_META);
+    weft_tensor *local = weft_to_device(weft_empty(WEFT_F32, (int64_t[]){4, 4, 4}, 3), WEFT_META);
 
     for (int pick = 0; pick < 64; pick++) {
         weft_placement p[3];
@@ -120,7 +120,7 @@ WT_TEST_IN_WORLD(global_shape__of_even_parts_is_that_of_the_gathered_tensor, w)
             p[a] = left % 4 == 3 ? weft_replicate() : weft_shard(left % 4);
             if (left % 4 < 3) want[left % 4] *= weft_mesh_axis_size(mesh, a);
         }
-        WT_ALL(weft_layout_of_even(&l, mesh, p, 3, 3, (int64_t[]){4, 4, 4}, NULL) == WEFT_OK);
+        WT_ALL(weft_layout_of_even(&l, mesh, p, 3, (int64_t[]){4, 4, 4}, NULL, 3) == WEFT_OK);
         WT_ALL(memcmp(l.shape, want, sizeof want) == 0);
         WT_ALL(spreads_evenly(mesh, p, local, want));
     }

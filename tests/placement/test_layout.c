@@ -10,7 +10,7 @@ static weft_mesh *mesh_of(int dp, int tp, int my_dp, int my_tp)
     static const char *const names[2] = {"dp", "tp"};
     int sizes[2] = {dp, tp}, coordinates[2] = {my_dp, my_tp};
 
-    return wf_mesh_new_fake(2, sizes, coordinates, names);
+    return wf_mesh_new_fake(sizes, coordinates, names, 2);
 }
 
 static void nothing_is_left(void) { ck_assert_int_eq(wf_layout_live_count(), 0); }
@@ -21,12 +21,12 @@ WT_UNIT(layout__equal_ones_are_the_same_pointer)
     weft_placement p[2] = {weft_replicate(), weft_shard(1)},
                    q[2] = {weft_replicate(), weft_shard(0)};
     int64_t shape[2] = {8, 16};
-    struct wf_layout *a = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL),
-                     *b = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
-    struct wf_layout *others[4] = {wf_layout_new(mesh, q, WEFT_F32, 2, shape, NULL),
-                                   wf_layout_new(mesh, p, WEFT_F64, 2, shape, NULL),
-                                   wf_layout_new(mesh, p, WEFT_F32, 1, shape + 1, NULL),
-                                   wf_layout_new(NULL, NULL, WEFT_F32, 2, shape, NULL)};
+    struct wf_layout *a = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2),
+                     *b = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2);
+    struct wf_layout *others[4] = {wf_layout_new(mesh, q, WEFT_F32, shape, NULL, 2),
+                                   wf_layout_new(mesh, p, WEFT_F64, shape, NULL, 2),
+                                   wf_layout_new(mesh, p, WEFT_F32, shape + 1, NULL, 1),
+                                   wf_layout_new(NULL, NULL, WEFT_F32, shape, NULL, 2)};
 
     ck_assert_ptr_eq(a, b);
     ck_assert_int_eq(wf_layout_live_count(), 5);
@@ -56,7 +56,7 @@ WT_UNIT(layout__placements_are_told_apart_by_every_field)
         weft_placement p[2];
 
         ck_assert_int_eq(weft_placements_parse(p, 2, texts[i]), 2);
-        l[i] = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
+        l[i] = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2);
         for (int j = 0; j < i; j++) ck_assert(l[i] != l[j] && l[i]->hash != l[j]->hash);
     }
     ck_assert(l[0]->boxes && l[1]->boxes && l[2]->boxes && !l[3]->boxes && !l[5]->boxes);
@@ -71,7 +71,7 @@ WT_UNIT(layout__holds_its_mesh)
     weft_mesh *mesh = mesh_of(2, 2, 0, 0);
     weft_placement p[2] = {weft_replicate(), weft_replicate()};
     int64_t shape[1] = {3};
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 1, shape, NULL);
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 1);
 
     weft_mesh_release(mesh);
     ck_assert_int_eq(weft_mesh_axis_size(l->mesh, 1), 2);
@@ -83,7 +83,7 @@ WT_UNIT(layout__describes_this_ranks_box)
     weft_mesh *mesh = mesh_of(2, 4, 1, 2);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)};
     int64_t shape[2] = {7, 5};
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_BF16, 2, shape, NULL);
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_BF16, shape, NULL, 2);
 
     ck_assert_int_eq(l->numel, 35);
     ck_assert_int_eq(l->desc.dtype, WEFT_BF16);
@@ -103,8 +103,8 @@ WT_UNIT(layout__of_a_rank_outside_the_mesh_has_no_elements)
     weft_mesh *mesh = mesh_of(2, 2, -1, -1);
     weft_placement p[2] = {weft_replicate(), weft_replicate()};
     int64_t shape[1] = {3};
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 1, shape, NULL),
-                     *scalar = wf_layout_new(mesh, p, WEFT_F32, 0, NULL, NULL);
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 1),
+                     *scalar = wf_layout_new(mesh, p, WEFT_F32, NULL, NULL, 0);
 
     ck_assert_int_eq(l->desc.numel, 0);
     ck_assert_int_eq(l->numel, 3);
@@ -121,8 +121,8 @@ WT_UNIT(layout__the_first_term_is_at_the_origin_of_all_partial_axes)
 
     for (int rank = 0; rank < 4; rank++) {
         weft_mesh *mesh = mesh_of(2, 2, rank / 2, rank % 2);
-        struct wf_layout *a = wf_layout_new(mesh, both, WEFT_F32, 1, shape, NULL),
-                         *b = wf_layout_new(mesh, one, WEFT_F32, 1, shape, NULL);
+        struct wf_layout *a = wf_layout_new(mesh, both, WEFT_F32, shape, NULL, 1),
+                         *b = wf_layout_new(mesh, one, WEFT_F32, shape, NULL, 1);
 
         ck_assert(a->partial && b->partial);
         ck_assert_int_eq(a->desc.first_term, rank == 0);
@@ -136,10 +136,10 @@ WT_UNIT(layout__strides_that_walk_row_major_are_row_major)
 {
     int64_t shape[3] = {4, 1, 6}, same[3] = {6, 99, 1}, transposed[3] = {1, 4, 4};
     int64_t none[2] = {0, 6}, any[2] = {17, 3};
-    struct wf_layout *plain = wf_layout_new(NULL, NULL, WEFT_F32, 3, shape, NULL);
-    struct wf_layout *a = wf_layout_new(NULL, NULL, WEFT_F32, 3, shape, same),
-                     *b = wf_layout_new(NULL, NULL, WEFT_F32, 3, shape, transposed);
-    struct wf_layout *c = wf_layout_new(NULL, NULL, WEFT_F32, 2, none, any);
+    struct wf_layout *plain = wf_layout_new(NULL, NULL, WEFT_F32, shape, NULL, 3);
+    struct wf_layout *a = wf_layout_new(NULL, NULL, WEFT_F32, shape, same, 3),
+                     *b = wf_layout_new(NULL, NULL, WEFT_F32, shape, transposed, 3);
+    struct wf_layout *c = wf_layout_new(NULL, NULL, WEFT_F32, none, any, 2);
 
     ck_assert_ptr_eq(a, plain);
     ck_assert_ptr_ne(b, plain);
@@ -155,7 +155,7 @@ WT_UNIT(layout__variations_keep_the_rest)
     weft_placement p[2] = {weft_replicate(), weft_shard(0)},
                    q[2] = {weft_replicate(), weft_replicate()};
     int64_t shape[2] = {5, 3}, strides[2] = {1, 2};
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, strides),
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, shape, strides, 2),
                      *whole = wf_layout_with_placements(l, q);
     struct wf_layout *wide = wf_layout_with_dtype(l, WEFT_F64), *local = wf_layout_local(l);
 
@@ -176,10 +176,10 @@ WT_UNIT(layout__the_table_grows_and_forgets)
     enum { COUNT = 3000 };
     static struct wf_layout *l[COUNT];
 
-    for (int64_t i = 0; i < COUNT; i++) l[i] = wf_layout_new(NULL, NULL, WEFT_F32, 1, &i, NULL);
+    for (int64_t i = 0; i < COUNT; i++) l[i] = wf_layout_new(NULL, NULL, WEFT_F32, &i, NULL, 1);
     ck_assert_int_eq(wf_layout_live_count(), COUNT);
     for (int64_t i = 0; i < COUNT; i++) {
-        struct wf_layout *again = wf_layout_new(NULL, NULL, WEFT_F32, 1, &i, NULL);
+        struct wf_layout *again = wf_layout_new(NULL, NULL, WEFT_F32, &i, NULL, 1);
 
         ck_assert_ptr_eq(again, l[i]);
         wf_layout_release(again);
@@ -192,8 +192,8 @@ WT_UNIT(layout__prints_dtype_shape_placements_and_mesh)
     weft_mesh *mesh = mesh_of(2, 4, 0, 0);
     weft_placement p[2] = {weft_shard(0), weft_replicate()};
     int64_t shape[2] = {8, 16};
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL),
-                     *scalar = wf_layout_new(NULL, NULL, WEFT_I64, 0, NULL, NULL);
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2),
+                     *scalar = wf_layout_new(NULL, NULL, WEFT_I64, NULL, NULL, 0);
     char text[128];
 
     ck_assert_int_eq(wf_layout_print(l, text, sizeof text),

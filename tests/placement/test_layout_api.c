@@ -18,7 +18,7 @@ static weft_layout layout_of(weft_mesh *mesh, const char *placements, int64_t ro
     int64_t shape[2] = {rows, columns};
     weft_layout l;
 
-    ck_assert_msg(weft_layout_make(&l, mesh, p, count, 2, shape) == WEFT_OK, "%s",
+    ck_assert_msg(weft_layout_make(&l, mesh, p, count, shape, 2) == WEFT_OK, "%s",
                   weft_error_message());
     return l;
 }
@@ -70,14 +70,14 @@ WT_UNIT(kind__different_placements_are_not_equal)
                           weft_norm_partial(3),
                           weft_shard_balanced(3),
                           weft_in_turn(weft_shard(3), 1),
-                          weft_shard_segments(3, 2, thirds),
-                          weft_shard_segments(3, 2, halves)};
+                          weft_shard_segments(3, thirds, 2),
+                          weft_shard_segments(3, halves, 2)};
     int count = (int)(sizeof p / sizeof p[0]);
 
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) ck_assert_int_eq(weft_placement_equal(p[i], p[j]), i == j);
-    ck_assert(weft_placement_equal(weft_shard_segments(3, 2, scaled), p[13]));
-    ck_assert(weft_placement_equal(weft_shard_segments(3, 1, thirds), p[0]));
+    ck_assert(weft_placement_equal(weft_shard_segments(3, scaled, 2), p[13]));
+    ck_assert(weft_placement_equal(weft_shard_segments(3, thirds, 1), p[0]));
 }
 
 WT_UNIT(kind__of_a_norm_of_no_power_is_another_reduction)
@@ -246,16 +246,16 @@ WT_UNIT(even__the_whole_has_the_sharded_dims_times_the_axes)
                    whole[3] = {weft_replicate(), weft_partial(WEFT_SUM), weft_replicate()};
     weft_layout l;
 
-    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, 3, local, NULL), WEFT_OK);
+    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, local, NULL, 3), WEFT_OK);
     ck_assert(l.shape[0] == 4 && l.shape[1] == 9 && l.shape[2] == 4);
     ck_assert(l.stride[0] == 36 && l.stride[1] == 4 && l.stride[2] == 1);
-    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, 3, local, transposed), WEFT_OK);
+    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, local, transposed, 3), WEFT_OK);
     ck_assert(l.stride[0] == 1 && l.stride[1] == 4 && l.stride[2] == 36);
-    ck_assert_int_eq(weft_layout_of_even(&l, mesh, whole, 3, 3, local, transposed), WEFT_OK);
+    ck_assert_int_eq(weft_layout_of_even(&l, mesh, whole, 3, local, transposed, 3), WEFT_OK);
     ck_assert(memcmp(l.shape, local, sizeof local) == 0);
     ck_assert(memcmp(l.stride, transposed, sizeof transposed) == 0);
     sharded[1] = (weft_placement){.kind = 17};
-    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, 3, local, NULL), WEFT_ERR_ARG);
+    ck_assert_int_eq(weft_layout_of_even(&l, mesh, sharded, 3, local, NULL, 3), WEFT_ERR_ARG);
     ck_assert_ptr_nonnull(strstr(weft_error_message(), "unknown placement kind 17"));
     weft_mesh_release(mesh);
 }
@@ -275,7 +275,7 @@ WT_UNIT(even__the_shard_of_the_whole_is_the_shard)
             p[a] = left % 4 == 3 ? weft_replicate() : weft_shard(left % 4);
             if (left % 4 < 3) want[left % 4] *= weft_mesh_axis_size(mesh, a);
         }
-        ck_assert_int_eq(weft_layout_of_even(&l, mesh, p, 3, 3, local, NULL), WEFT_OK);
+        ck_assert_int_eq(weft_layout_of_even(&l, mesh, p, 3, local, NULL, 3), WEFT_OK);
         ck_assert(memcmp(l.shape, want, sizeof want) == 0);
         weft_layout_shard(&l, NULL, shape, stride, NULL);
         ck_assert(memcmp(shape, local, sizeof local) == 0);
@@ -306,7 +306,7 @@ WT_UNIT_TIMES(chunks__are_the_elements_in_the_order_in_which_they_are_held, 3)
             at += snprintf(text + at, sizeof text - (size_t)at, "%sa%d=%d", a ? "," : "", a,
                            c.sizes[a]);
         mesh = weft_mesh_new_fake(0, "%s", text);
-        ck_assert_int_eq(weft_layout_make(&l, mesh, c.p, c.n_axes, c.ndim, c.global), WEFT_OK);
+        ck_assert_int_eq(weft_layout_make(&l, mesh, c.p, c.n_axes, c.global, c.ndim), WEFT_OK);
         weft_layout_shard(&l, c.coordinates, shape, NULL, NULL);
         for (int d = 0; d < c.ndim; d++) {
             wt_map_of(&maps[d], &c, d);
@@ -356,7 +356,7 @@ WT_UNIT(chunks__outside_the_mesh_are_none)
     weft_chunk chunk;
     weft_placement r = weft_replicate();
 
-    ck_assert_int_eq(weft_layout_make(&scalar, mesh, &r, 1, 0, NULL), WEFT_OK);
+    ck_assert_int_eq(weft_layout_make(&scalar, mesh, &r, 1, NULL, 0), WEFT_OK);
     ck_assert_int_eq(weft_layout_chunks(&scalar, &inside, &chunk, 1), 1);
     ck_assert_int_eq(weft_layout_chunks(&scalar, &outside, &chunk, 1), 0);
     weft_mesh_release(mesh);
@@ -443,7 +443,7 @@ WT_UNIT(layout__refuses_what_does_not_fit)
         int count = weft_placements_parse(p, 4, cases[i].placements);
 
         weft_error_clear();
-        ck_assert_int_eq(weft_layout_make(&l, mesh, p, count, 2, shape), cases[i].status);
+        ck_assert_int_eq(weft_layout_make(&l, mesh, p, count, shape, 2), cases[i].status);
         ck_assert_msg(strstr(weft_error_message(), cases[i].part) != NULL, "%s: %s",
                       cases[i].placements, weft_error_message());
     }
@@ -458,13 +458,13 @@ WT_UNIT(layout__of_more_elements_than_can_be_counted_is_refused)
     const weft_placement p = weft_shard(0);
     weft_layout layout;
 
-    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 3, (int64_t[]){huge, huge, 0}),
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, (int64_t[]){huge, huge, 0}, 3),
                      WEFT_ERR_SHAPE);
     weft_error_clear();
-    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 2, (int64_t[]){huge, 0}),
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, (int64_t[]){huge, 0}, 2),
                      WEFT_ERR_SHAPE);
     weft_error_clear();
-    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, 2, (int64_t[]){1 << 30, 0}), WEFT_OK);
+    ck_assert_int_eq(weft_layout_make(&layout, mesh, &p, 1, (int64_t[]){1 << 30, 0}, 2), WEFT_OK);
     weft_mesh_release(mesh);
 }
 

@@ -9,9 +9,9 @@
 enum { ROOM = 4096 };
 
 /* Element i of the whole is i. */
-static weft_tensor *numbered(int ndim, const int64_t *shape)
+static weft_tensor *numbered(const int64_t *shape, int ndim)
 {
-    weft_tensor *t = weft_empty(WEFT_F64, ndim, shape);
+    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
     double *data = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++) data[i] = (double)i;
@@ -40,7 +40,7 @@ static bool comes_back(weft_tensor *t)
 static weft_tensor *spread_of(struct wt_world *w, const char *placements, int ndim,
                               const int64_t *shape)
 {
-    weft_tensor *t = wt_spread(w, numbered(ndim, shape), placements);
+    weft_tensor *t = wt_spread(w, numbered(shape, ndim), placements);
 
     WT_ALL(holds_its_shard(t));
     WT_ALL(comes_back(t));
@@ -114,7 +114,7 @@ WT_TEST_TIMES_IN(local_elements__parts_are_disjoint_and_complete, w, k, 2,
         weft_tensor *t = spread(w, texts[i], height, 5);
         double numel = (double)weft_local_numel(t);
         weft_tensor *total = weft_full_tensor(
-            weft_from_local(weft_from_data(WEFT_F64, 0, NULL, &numel), w->mesh, sums, NULL));
+            weft_from_local(weft_from_data(WEFT_F64, NULL, 0, &numel), w->mesh, sums, NULL));
 
         WT_ALL(!weft_mesh_is_member(w->mesh) || weft_item(total) == 5 * (double)height);
         if (i == 2 && height == 7)
@@ -250,7 +250,7 @@ WT_TEST_TIMES_IN(local_elements__after_a_shard_on_the_inner_axis_and_then_one_on
     weft_tensor *part, *t;
     int64_t nested;
 
-    part = weft_distribute_tensor(numbered(2, (int64_t[]){rows, 2}), tp, &shard, 0);
+    part = weft_distribute_tensor(numbered((int64_t[]){rows, 2}, 2), tp, &shard, 0);
     WT_ALL(!member || wt_moved(w, WEFT_COLL_SCATTER) == 1);
     t = weft_from_local(weft_to_local(part, NULL), w->mesh, both, (int64_t[]){rows, 2});
     t = wt_to(t, "S(0),S(0)");
@@ -276,7 +276,7 @@ WT_TEST_IN(local_elements__refuses_placements_that_do_not_fit, w, wt_world_open_
                  {"S(0),S(0|2,5)", "no longer whole"},
                  {"S(0)[1],SS(0,2)", "strided shard"},
                  {"SS(2,2),R", "SS(2,2) on mesh axis 0, but the tensor has 2 dims"}};
-    weft_tensor *x = numbered(2, (int64_t[]){7, 5}), *t = wt_spread(w, x, "S(0),S(1)");
+    weft_tensor *x = numbered((int64_t[]){7, 5}, 2), *t = wt_spread(w, x, "S(0),S(1)");
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         weft_placement p[2];

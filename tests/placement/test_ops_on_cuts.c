@@ -119,17 +119,17 @@ WT_TEST_IN(cuts__reduce_and_permute_and_slice, w, open_world())
     for (int i = 0; i < CUTS; i++) {
         weft_tensor *t = wt_spread(w, x, cuts[i]);
 
-        WT_ALL(equals(weft_sum(t, 1, &rows, false), weft_sum(x, 1, &rows, false)));
-        WT_ALL(equals(weft_mean(t, 1, &rows, true), weft_mean(x, 1, &rows, true)));
-        WT_ALL(equals(weft_amax(t, 1, &rows, false), weft_amax(x, 1, &rows, false)));
+        WT_ALL(equals(weft_sum(t, &rows, 1, false), weft_sum(x, &rows, 1, false)));
+        WT_ALL(equals(weft_mean(t, &rows, 1, true), weft_mean(x, &rows, 1, true)));
+        WT_ALL(equals(weft_amax(t, &rows, 1, false), weft_amax(x, &rows, 1, false)));
         WT_ALL(equals(weft_softmax(t, 1), weft_softmax(x, 1)));
         WT_ALL(equals(weft_softmax(t, 0), weft_softmax(x, 0)));
         WT_ALL(equals(weft_transpose(t, 0, 1), weft_transpose(x, 0, 1)));
         WT_ALL(equals(weft_slice(t, 0, 3, 10), weft_slice(x, 0, 3, 10)));
         WT_ALL(equals(weft_slice(t, 1, 1, 4), weft_slice(x, 1, 1, 4)));
-        WT_ALL(equals(weft_reshape(t, 3, (int64_t[]){3, 4, 6}),
-                      weft_reshape(x, 3, (int64_t[]){3, 4, 6})));
-        WT_ALL(equals(weft_reshape(t, 1, (int64_t[]){72}), weft_reshape(x, 1, (int64_t[]){72})));
+        WT_ALL(equals(weft_reshape(t, (int64_t[]){3, 4, 6}, 3),
+                      weft_reshape(x, (int64_t[]){3, 4, 6}, 3)));
+        WT_ALL(equals(weft_reshape(t, (int64_t[]){72}, 1), weft_reshape(x, (int64_t[]){72}, 1)));
     }
 }
 
@@ -138,7 +138,7 @@ WT_TEST_IN(cuts__of_a_vocabulary_are_brought_to_one_run, w, open_world())
 {
     static const int64_t wanted[] = {0, 11, 5, 6, 7, 2};
     weft_tensor *table = wt_whole(WEFT_F64, 0, 12, 3), *logits = wt_whole(WEFT_F64, 1, 6, 12);
-    weft_tensor *rows = weft_from_data(WEFT_I64, 1, (int64_t[]){6}, wanted);
+    weft_tensor *rows = weft_from_data(WEFT_I64, (int64_t[]){6}, 1, wanted);
     static const char *const columns[] = {"SS(1,2),R", "S(1|2,1),R", "S(1)[1],S(1)[0]",
                                           "S(1,balanced),SS(0,2)"};
 
@@ -187,7 +187,7 @@ static void random_cuts(struct wt_world *w, weft_placement *p, uint64_t *state)
             if (wt_below(state, 4) == 0) continue;
             p[a] = weft_shard(dim);
             if (wt_below(state, 4) == 0)
-                p[a] = weft_shard_segments(dim, 3, segments[wt_below(state, 3)]);
+                p[a] = weft_shard_segments(dim, segments[wt_below(state, 3)], 3);
             p[a].cut = (uint8_t)wt_below(state, 2);
             p[a].order = (uint8_t)(wt_below(state, 2) * wt_below(state, 3));
             if (wt_below(state, 4) == 0) p[a] = weft_strided_shard(dim, 1 + wt_below(state, 5));
@@ -214,8 +214,8 @@ static void random_ops(const char *mesh, uint64_t seed)
         WT_ALL(equals(weft_matmul(a, b), weft_matmul(x, y)));
         WT_ALL(equals(weft_matmul(weft_transpose(a, 0, 1), b),
                       weft_matmul(weft_transpose(x, 0, 1), y)));
-        WT_ALL(equals(weft_cat(2, (weft_tensor *[]){a, b}, 1),
-                      weft_cat(2, (weft_tensor *[]){x, y}, 1)));
+        WT_ALL(equals(weft_cat((weft_tensor *[]){a, b}, 2, 1),
+                      weft_cat((weft_tensor *[]){x, y}, 2, 1)));
         weft_scope_close(scope);
     }
     wt_world_close(&w);
@@ -262,9 +262,9 @@ WT_TEST_IN(partial__norms_keep_their_power_through_views, w, open_world())
 {
     weft_placement p[] = {weft_norm_partial(2), weft_replicate()};
     weft_tensor *term =
-        weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, weft_mesh_coordinate(w->mesh, 0) ? 4 : 3);
+        weft_full(WEFT_F64, (int64_t[]){2, 3}, 2, weft_mesh_coordinate(w->mesh, 0) ? 4 : 3);
     weft_tensor *t = weft_from_local(term, w->mesh, p, NULL);
-    weft_tensor *five = weft_full(WEFT_F64, 2, (int64_t[]){2, 3}, 5);
+    weft_tensor *five = weft_full(WEFT_F64, (int64_t[]){2, 3}, 2, 5);
 
     WT_ALL(wt_is_placed(weft_transpose(t, 0, 1), "P(norm 2),R"));
     WT_STILL(w);
@@ -283,9 +283,9 @@ WT_TEST(partial__a_norm_of_one_term_is_its_absolute_value)
         weft_placement p[] = {weft_norm_partial(2), weft_replicate(), weft_norm_partial(2)};
         weft_placement cut[] = {weft_shard(1), weft_shard(0), weft_norm_partial(2)};
         weft_scope *scope = weft_scope_open();
-        weft_tensor *three = weft_full(dtypes[i], 2, (int64_t[]){9, 5}, 3);
+        weft_tensor *three = weft_full(dtypes[i], (int64_t[]){9, 5}, 2, 3);
         weft_tensor *t =
-            weft_from_local(weft_full(dtypes[i], 2, (int64_t[]){9, 5}, -3), mesh, p, NULL);
+            weft_from_local(weft_full(dtypes[i], (int64_t[]){9, 5}, 2, -3), mesh, p, NULL);
 
         WT_ALL(equals(t, three));
         WT_ALL(equals(weft_redistribute(t, cut), three));
@@ -301,9 +301,9 @@ WT_TEST(partial__a_norm_over_an_axis_of_one_rank_and_another)
     int64_t one = 1;
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d", wt_ranks());
     weft_placement both[] = {weft_norm_partial(2), weft_norm_partial(2)};
-    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, 1, &one, -3), mesh, both, NULL);
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F64, &one, 1, -3), mesh, both, NULL);
 
-    WT_ALL(equals(t, weft_sqrt(weft_full(WEFT_F64, 1, &one, 9 * wt_ranks()))));
+    WT_ALL(equals(t, weft_sqrt(weft_full(WEFT_F64, &one, 1, 9 * wt_ranks()))));
     WT_ALL(*(double *)weft_data(weft_to_local(t, NULL)) == -3);
     weft_mesh_release(mesh);
 }

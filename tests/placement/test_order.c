@@ -15,7 +15,7 @@ static weft_layout layout_of(weft_mesh *mesh, const char *placements, int ndim,
     int count = weft_placements_parse(p, WEFT_MAX_AXES, placements);
     weft_layout l;
 
-    ck_assert_msg(weft_layout_make(&l, mesh, p, count, ndim, shape) == WEFT_OK, "%s",
+    ck_assert_msg(weft_layout_make(&l, mesh, p, count, shape, ndim) == WEFT_OK, "%s",
                   weft_error_message());
     return l;
 }
@@ -95,7 +95,7 @@ WT_UNIT(order__that_is_none_is_refused_by_name)
     weft_shard_order good[2] = {{0, 1, {2}}, {1, 2, {1, 0}}};
     weft_layout l, before;
 
-    ck_assert_int_eq(weft_layout_of_even(&l, mesh, p, 3, 3, local, NULL), WEFT_OK);
+    ck_assert_int_eq(weft_layout_of_even(&l, mesh, p, 3, local, NULL, 3), WEFT_OK);
     ck_assert_int_eq(weft_layout_set_order(&l, good, 2), WEFT_OK);
     ck_assert_int_eq(l.placements[0].order, 1);
     ck_assert_int_eq(l.placements[1].order, 0);
@@ -170,7 +170,7 @@ static void round_trips(const char *mesh_text, int ranks, const int64_t *shape, 
         weft_layout l, strided, back;
 
         for (int a = 0; a < weft_mesh_ndim(mesh); a++) p[a] = weft_shard(wt_below(&state, 3));
-        ck_assert_int_eq(weft_layout_make(&l, mesh, p, weft_mesh_ndim(mesh), 3, shape), WEFT_OK);
+        ck_assert_int_eq(weft_layout_make(&l, mesh, p, weft_mesh_ndim(mesh), shape, 3), WEFT_OK);
         random_order(&l, 3, &state);
         back = strided = l;
         ck_assert_int_eq(weft_layout_to_strided(&strided), WEFT_OK);

@@ -68,7 +68,7 @@ WT_UNIT(box__two_axes_on_one_dim_split_left_to_right)
             int coordinates[2] = {dp, tp};
             int64_t shape[2], offset[2];
 
-            wf_local_box(shape, offset, 2, global, 2, sizes, coordinates, p);
+            wf_local_box(shape, offset, global, 2, sizes, coordinates, p, 2);
             ck_assert_int_eq(shape[0], want[dp][tp][0]);
             ck_assert_int_eq(offset[0], want[dp][tp][1]);
             ck_assert_int_eq(shape[1], 2);
@@ -82,7 +82,7 @@ WT_UNIT(box__outside_the_mesh_is_empty)
     int64_t global[2] = {4, 6}, shape[2], offset[2];
     weft_placement p[1] = {weft_replicate()};
 
-    wf_local_box(shape, offset, 2, global, 1, sizes, coordinates, p);
+    wf_local_box(shape, offset, global, 2, sizes, coordinates, p, 1);
     ck_assert_int_eq(shape[0], 0);
     ck_assert_int_eq(shape[1], 0);
     ck_assert_int_eq(offset[0], 4);
@@ -135,7 +135,7 @@ WT_UNIT(box__holds_the_elements_that_splitting_one_by_one_gives)
             if (pick == 4)
                 p[a] = next_random(&state) % 2 ? weft_replicate() : weft_partial(WEFT_SUM);
         }
-        wf_local_box(shape, offset, ndim, global, n_axes, sizes, coordinates, p);
+        wf_local_box(shape, offset, global, ndim, sizes, coordinates, p, n_axes);
         for (int d = 0; d < ndim; d++) {
             int64_t held[40],
                 count = elements_held(held, global[d], d, n_axes, sizes, coordinates, p);
@@ -330,8 +330,8 @@ WT_UNIT(normalize__refuses_fields_out_of_range)
     int64_t many[6] = {1, 1, 1, 1, 1, 1}, huge[2] = {65537, 1}, none[2] = {4, 0};
     int64_t below[2] = {-1,
                         INT64_MIN}; /* trial 3: their quotient is no number and ended the process */
-    weft_placement bad[] = {weft_shard_segments(0, 6, many), weft_shard_segments(0, 2, huge),
-                            weft_shard_segments(0, 2, none), weft_shard_segments(0, 2, below)};
+    weft_placement bad[] = {weft_shard_segments(0, many, 6), weft_shard_segments(0, huge, 2),
+                            weft_shard_segments(0, none, 2), weft_shard_segments(0, below, 2)};
     weft_placement out[1];
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

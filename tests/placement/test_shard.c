@@ -16,7 +16,7 @@ enum { LAYOUTS = 20000 };
 
 static void shard_of(struct wf_shard *part, const struct wt_layout_case *c, int dim)
 {
-    wf_shard_init(part, dim, c->global[dim], c->n_axes, c->sizes, c->coordinates, c->p);
+    wf_shard_init(part, dim, c->global[dim], c->sizes, c->coordinates, c->p, c->n_axes);
 }
 
 /* PLC-05, PLC-06, PLC-10, PLC-12, PLC-25, PLC-26, PLC-27, PLC-38: the element map of any layout */
@@ -97,8 +97,8 @@ WT_UNIT_TIMES(shard__locate_is_the_inverse, 3)
             for (int64_t i = 0; i < c.global[d]; i += 1 + i % 3) {
                 struct wt_layout_case there = c;
                 struct wf_shard part;
-                int64_t local = wf_shard_locate_owner(there.coordinates, i, d, c.global[d],
-                                                      c.n_axes, c.sizes, c.p);
+                int64_t local = wf_shard_locate_owner(there.coordinates, i, d, c.global[d], c.sizes,
+                                                      c.p, c.n_axes);
 
                 for (int a = 0; a < c.n_axes; a++)
                     if (!weft_shards(c.p[a], d)) NEED(there.coordinates[a] == c.coordinates[a], &c);
@@ -133,12 +133,12 @@ WT_UNIT(shard__large_dims_and_factors_are_exact)
     weft_placement p[2] = {weft_strided_shard(0, 2147483647), weft_shard(0)};
     struct wf_shard part;
 
-    wf_shard_init(&part, 0, n, 2, sizes, coordinates, p);
+    wf_shard_init(&part, 0, n, sizes, coordinates, p, 2);
     ck_assert_int_eq(wf_shard_to_local(&part, wf_shard_to_global(&part, part.size - 1)),
                      part.size - 1);
     ck_assert_int_lt(wf_shard_to_global(&part, part.size - 1), n);
     coordinates[0] = 0;
-    wf_shard_init(&part, 0, few, 2, sizes, coordinates, p);
+    wf_shard_init(&part, 0, few, sizes, coordinates, p, 2);
     ck_assert_int_eq(part.size, 2);
     ck_assert_int_eq(wf_shard_offset(&part), 3);
     ck_assert_int_eq(wf_shard_ranges(&part, NULL, 0), 1);

@@ -94,7 +94,7 @@ bool wt_is_part_of(const weft_tensor *t, const double *want)
         coordinates[a] = weft_mesh_coordinate(l->mesh, a);
     }
     for (int d = 0; d < l->desc.ndim; d++)
-        wf_shard_init(&part[d], d, l->desc.global[d], l->n_axes, sizes, coordinates, l->placements);
+        wf_shard_init(&part[d], d, l->desc.global[d], sizes, coordinates, l->placements, l->n_axes);
     for (int64_t i = 0; good && i < l->desc.numel; i++) {
         int64_t at = 0, unit = 1, rest = i;
 
@@ -124,7 +124,7 @@ double *wt_of_all_ranks(const double *mine, int64_t n)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "world=%d", wt_ranks());
     weft_placement rows = weft_shard(0);
-    weft_tensor *row = weft_from_data(WEFT_F64, 2, (int64_t[]){1, n}, mine);
+    weft_tensor *row = weft_from_data(WEFT_F64, (int64_t[]){1, n}, 2, mine);
     double *all = wt_values(weft_from_local(row, mesh, &rows, (int64_t[]){wt_ranks(), n}));
 
     weft_mesh_release(mesh);

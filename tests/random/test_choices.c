@@ -24,7 +24,7 @@ static void expect_counts(const char *what, const double *counts, const double *
 
 /* ---- permutations ---- */
 
-static void permute(int64_t n, int64_t *order)
+static void permute(int64_t *order, int64_t n)
 {
     weft_scope *scope = weft_scope_open();
     weft_spec spec = {.dtype = WEFT_I64, .ndim = 1, .shape = {n}};
@@ -44,7 +44,7 @@ WT_UNIT(randperm__has_every_number_once)
         char *seen = calloc((size_t)n, 1);
 
         weft_manual_seed(seeds[i / 11]);
-        permute(n, order);
+        permute(order, n);
         for (int64_t j = 0; j < n; j++) {
             strays += order[j] < 0 || order[j] >= n || seen[order[j]];
             if (order[j] >= 0 && order[j] < n) seen[order[j]] = 1;
@@ -64,9 +64,9 @@ WT_UNIT_TIMES(randperm__of_few_has_all_orders_alike, SEEDS)
 
     weft_manual_seed(seeds[_i]);
     for (int d = 0; d < DRAWS; d++) {
-        permute(4, order);
+        permute(order, 4);
         counts[order[0] << 6 | order[1] << 4 | order[2] << 2 | order[3]]++;
-        permute(7, order);
+        permute(order, 7);
         for (int i = 0; i < 7; i++) place[i][order[i]]++;
     }
     for (int i = 0; i < 256; i++)
@@ -91,7 +91,7 @@ WT_UNIT_TIMES(randperm__of_many_looks_random, SEEDS)
         char seen[MANY] = {0};
         int cycles = 0;
 
-        permute(MANY, order);
+        permute(order, MANY);
         first[order[0] * CLASSES / MANY]++;
         last[order[MANY - 1] * CLASSES / MANY]++;
         for (int64_t i = 0; i < MANY; i++) {
@@ -125,12 +125,12 @@ WT_UNIT_TIMES(multinomial__draws_by_weight, 2 * SEEDS)
     bool one_row = _i % 2;
     int64_t rows = one_row ? 1 : DRAWS, n = one_row ? DRAWS : 1;
     weft_scope *scope = weft_scope_open();
-    weft_tensor *p = weft_from_data(WEFT_F32, 2, (int64_t[]){1, WEIGHTS}, weights), *y;
+    weft_tensor *p = weft_from_data(WEFT_F32, (int64_t[]){1, WEIGHTS}, 2, weights), *y;
     double counts[WEIGHTS] = {0}, of_positive[5], expected[5];
     const int64_t *index;
 
     weft_manual_seed(seeds[_i / 2]);
-    y = weft_multinomial(weft_expand(p, 2, (int64_t[]){rows, WEIGHTS}), n, true, NULL);
+    y = weft_multinomial(weft_expand(p, (int64_t[]){rows, WEIGHTS}, 2), n, true, NULL);
     ck_assert_ptr_nonnull(y);
     index = weft_data(y);
     for (int i = 0; i < DRAWS; i++) counts[index[i]]++;
@@ -148,13 +148,13 @@ WT_UNIT_TIMES(multinomial__draws_by_weight, 2 * SEEDS)
 WT_UNIT_TIMES(multinomial__without_replacement_draws_pairs_by_weight, SEEDS)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *p = weft_from_data(WEFT_F32, 2, (int64_t[]){1, WEIGHTS}, weights), *y;
+    weft_tensor *p = weft_from_data(WEFT_F32, (int64_t[]){1, WEIGHTS}, 2, weights), *y;
     double counts[WEIGHTS][WEIGHTS] = {{0}}, got[20], expected[20];
     const int64_t *index;
     int k = 0;
 
     weft_manual_seed(seeds[_i]);
-    y = weft_multinomial(weft_expand(p, 2, (int64_t[]){DRAWS, WEIGHTS}), 2, false, NULL);
+    y = weft_multinomial(weft_expand(p, (int64_t[]){DRAWS, WEIGHTS}, 2), 2, false, NULL);
     ck_assert_ptr_nonnull(y);
     index = weft_data(y);
     for (int i = 0; i < DRAWS; i++) counts[index[2 * i]][index[2 * i + 1]]++;
@@ -233,7 +233,7 @@ WT_UNIT(init__has_the_variance_of_its_fans)
 
     for (int i = 0; i < 5 * SEEDS; i++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *t = weft_empty(WEFT_F32, 3, (int64_t[]){OUT, IN, 3});
+        weft_tensor *t = weft_empty(WEFT_F32, (int64_t[]){OUT, IN, 3}, 3);
         double std = kinds[i % 5].std, mean = 0, square = 0, most = 0;
 
         weft_manual_seed(seeds[i / 5]);
@@ -253,7 +253,7 @@ WT_UNIT(init__has_the_variance_of_its_fans)
 
 WT_UNIT(init__refuses_vectors)
 {
-    weft_tensor *t = weft_empty(WEFT_F32, 1, (int64_t[]){5});
+    weft_tensor *t = weft_empty(WEFT_F32, (int64_t[]){5}, 1);
 
     ck_assert_int_eq(weft_kaiming_normal_(t, 0, WEFT_FAN_IN, NULL), WEFT_ERR_SHAPE);
     weft_error_clear();

@@ -62,7 +62,7 @@ WT_UNIT_TIMES(uniform__is_made_of_the_words_of_curand, SEEDS)
     unsigned char state[WEFT_GENERATOR_BYTES] = {0};
 
     for (int i = 0; i < DRAWS; i++) {
-        weft_tensor *t = weft_empty(WEFT_F32, 1, (int64_t[]){4 * BLOCKS});
+        weft_tensor *t = weft_empty(WEFT_F32, (int64_t[]){4 * BLOCKS}, 1);
         const float *value = weft_data(t);
 
         for (int byte = 0; byte < 8; byte++) {

@@ -147,7 +147,7 @@ enum { CONTINUOUS = sizeof continuous / sizeof *continuous };
 static void drawn(weft_dtype dtype, weft_status (*draw)(weft_tensor *t))
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = weft_empty(dtype, 1, (int64_t[]){N});
+    weft_tensor *t = weft_empty(dtype, (int64_t[]){N}, 1);
 
     ck_assert_int_eq(draw(t), WEFT_OK);
     ck_assert_int_eq(weft_read_f64(t, values, N), WEFT_OK);
@@ -268,7 +268,7 @@ WT_UNIT(philox__bits_are_balanced)
 
 /* ---- discrete distributions ---- */
 
-static weft_tensor *line(weft_dtype dtype) { return weft_empty(dtype, 1, (int64_t[]){N}); }
+static weft_tensor *line(weft_dtype dtype) { return weft_empty(dtype, (int64_t[]){N}, 1); }
 
 WT_UNIT_TIMES(geometric__has_its_distribution, 9)
 {

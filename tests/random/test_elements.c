@@ -17,10 +17,10 @@ enum { SEED = 1234 };
 /* A fill's second draw after SEED, as a plain tensor has it. */
 static double *drawn_plain(const struct wt_draw *draw, int ndim, const int64_t *shape)
 {
-    weft_tensor *t = weft_empty(draw->dtype, ndim, shape);
+    weft_tensor *t = weft_empty(draw->dtype, shape, ndim);
 
     weft_manual_seed(SEED);
-    draw->fill(weft_empty(draw->dtype, 1, (int64_t[]){3}), NULL);
+    draw->fill(weft_empty(draw->dtype, (int64_t[]){3}, 1), NULL);
     draw->fill(t, NULL);
     return wt_values(t);
 }
@@ -144,7 +144,7 @@ WT_TEST_TIMES_IN_WORLD(random__fills_strided_views, w, i, wt_draw_count)
         weft_tensor *view = weft_transpose(x, 0, 1);
 
         weft_manual_seed(SEED);
-        wt_draws[i].fill(weft_empty(wt_draws[i].dtype, 1, (int64_t[]){3}), NULL);
+        wt_draws[i].fill(weft_empty(wt_draws[i].dtype, (int64_t[]){3}, 1), NULL);
         WT_ALL(wt_draws[i].fill(view, NULL) == WEFT_OK);
         wt_note("%s", wt_draws[i].name);
         WT_ALL(wt_is_part_of(view, want));
@@ -183,7 +183,7 @@ WT_TEST_IN_WORLD(random__fills_many_short_runs, w)
         weft_dtype dtype = (weft_dtype)i;
 
         t[i] = wt_placed(w, dtype, 2, shape, "S(1)");
-        plain[i] = weft_empty(dtype, 2, shape);
+        plain[i] = weft_empty(dtype, shape, 2);
         weft_manual_seed(SEED);
         WT_ALL(weft_normal_(plain[i], 0, 1, NULL) == WEFT_OK);
         want = wt_values(plain[i]);
@@ -199,7 +199,7 @@ WT_TEST_TIMES_IN_WORLD(randperm__does_not_depend_on_the_placement, w, i, 12)
     static const int64_t sizes[] = {0, 1, 2, 9, 1000, 5000};
     weft_dtype dtype = i % 2 ? WEFT_I32 : WEFT_I64;
     const int64_t *n = &sizes[i / 2];
-    weft_tensor *plain = weft_empty(dtype, 1, n), *t;
+    weft_tensor *plain = weft_empty(dtype, n, 1), *t;
     double *want;
 
     weft_manual_seed(SEED);
@@ -297,7 +297,7 @@ WT_TEST_IN_WORLD(random__communicates_never, w)
     weft_tensor *t;
 
     weft_manual_seed(SEED);
-    t = wt_spread(w, weft_empty(WEFT_F32, 2, (int64_t[]){8, 3}), "S(0)");
+    t = wt_spread(w, weft_empty(WEFT_F32, (int64_t[]){8, 3}, 2), "S(0)");
     WT_ALL(wt_generator_is(SEED, 0));
     WT_ALL(weft_uniform_(t, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1)); /* the first one */
     WT_STILL(w);

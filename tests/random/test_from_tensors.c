@@ -30,7 +30,7 @@ WT_TEST_TIMES_IN_WORLD(dropout__of_a_gathered_tensor_is_equal_everywhere, w, i, 
 
 static double *dropped_plain(const int64_t *shape, double **grad)
 {
-    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F64, 2, shape, 1), true), *y;
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F64, shape, 2, 1), true), *y;
 
     weft_manual_seed(99);
     y = weft_dropout(x, 0.4, NULL);
@@ -132,7 +132,7 @@ WT_TEST_IN_WORLD(random__refuses_partial_sums, w)
     weft_manual_seed(SEED);
     for (int i = 0; i < 2 * wt_draw_count; i++) {
         const struct wt_draw *draw = &wt_draws[i / 2];
-        weft_tensor *sum = wt_partial(w, weft_full(draw->dtype, 2, shapes[i % 2], 1), WEFT_SUM);
+        weft_tensor *sum = wt_partial(w, weft_full(draw->dtype, shapes[i % 2], 2, 1), WEFT_SUM);
 
         wt_note("%s", draw->name);
         WT_ALL(draw->fill(sum, NULL) == WEFT_ERR_LAYOUT && wt_local_is_all(sum, 1));
@@ -148,14 +148,14 @@ WT_TEST_IN_WORLD(random__refuses_partial_sums, w)
  * fill the terms of a partial sum. */
 WT_TEST_IN_WORLD(fill__refuses_what_the_tape_holds, w)
 {
-    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), true);
-    weft_tensor *sum = wt_partial(w, weft_full(WEFT_F32, 1, (int64_t[]){4}, 1), WEFT_SUM);
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, (int64_t[]){4}, 1, 1), true);
+    weft_tensor *sum = wt_partial(w, weft_full(WEFT_F32, (int64_t[]){4}, 1, 1), WEFT_SUM);
 
     weft_manual_seed(SEED);
     WT_FAILS(weft_normal_(weft_square(x), 0, 1, NULL), WEFT_ERR_STATE, "in place");
     WT_FAILS(weft_fill_(weft_square(x), 1), WEFT_ERR_STATE, "in place");
     WT_FAILS(weft_normal_(NULL, 0, 1, NULL), WEFT_ERR_ARG, "no tensor");
-    WT_FAILS(weft_normal_(weft_full(WEFT_I32, 0, NULL, 1), 0, 1, NULL), WEFT_ERR_DTYPE, "i32");
+    WT_FAILS(weft_normal_(weft_full(WEFT_I32, NULL, 0, 1), 0, 1, NULL), WEFT_ERR_DTYPE, "i32");
     WT_ALL(wt_generator_is(SEED, 0));
     WT_ALL(weft_normal_(x, 0, 1, NULL) == WEFT_OK && wt_generator_is(SEED, 1));
     WT_ALL(weft_fill_(sum, 8) == WEFT_OK && wt_is_all(sum, 8 * wt_ranks()));
@@ -165,7 +165,7 @@ WT_TEST_IN_WORLD(fill__refuses_what_the_tape_holds, w)
 WT_TEST_TIMES_IN_WORLD(like__of_a_partial_sum_is_replicated, w, i, 2)
 {
     static const int64_t shapes[][2] = {{8, 4}, {3, 5}};
-    weft_tensor *sum = wt_partial(w, weft_full(WEFT_F32, 2, shapes[i], 1), WEFT_SUM);
+    weft_tensor *sum = wt_partial(w, weft_full(WEFT_F32, shapes[i], 2, 1), WEFT_SUM);
     weft_tensor *like[] = {weft_rand_like(sum, NULL), weft_randn_like(sum, NULL),
                            weft_randint_like(sum, 0, 10, NULL), weft_zeros_like(sum)};
 
@@ -184,7 +184,7 @@ WT_TEST_TIMES_IN_WORLD(like__of_a_partial_sum_is_replicated, w, i, 2)
 WT_TEST_TIMES_IN_WORLD(bernoulli__reduces_partial_chances, w, i, 2)
 {
     static const int64_t shapes[][2] = {{8, 16}, {5, 7}};
-    weft_tensor *chances = weft_full(WEFT_F64, 2, shapes[i], 0.5), *sum, *y;
+    weft_tensor *chances = weft_full(WEFT_F64, shapes[i], 2, 0.5), *sum, *y;
     double *want;
 
     weft_manual_seed(SEED);
@@ -206,7 +206,7 @@ WT_TEST_TIMES_IN_WORLD(bernoulli__takes_chances_from_a_tensor, w, i, 15)
     weft_tensor *p = weft_make_linspace((weft_spec){.ndim = 1, .shape = {1000}}, 0, 1), *y;
     double *want, right = 0, expected = 0;
 
-    p = weft_reshape(weft_cast(p, dtype), 2, shape);
+    p = weft_reshape(weft_cast(p, dtype), shape, 2);
     weft_manual_seed(SEED);
     want = wt_values(weft_bernoulli(p, NULL));
     for (int j = 0; j < 1000; j++) {
@@ -253,9 +253,9 @@ WT_TEST_IN_WORLD(multinomial__refuses, w)
     weft_manual_seed(SEED);
     WT_FAILS(weft_multinomial(p, 5, false, NULL), WEFT_ERR_ARG, "without replacement");
     WT_FAILS(weft_multinomial(p, -1, true, NULL), WEFT_ERR_ARG, "-1");
-    WT_ALL(!weft_multinomial(weft_full(WEFT_F32, 0, NULL, 1), 1, true, NULL));
+    WT_ALL(!weft_multinomial(weft_full(WEFT_F32, NULL, 0, 1), 1, true, NULL));
     WT_FAILED(WEFT_ERR_SHAPE, "no dims");
-    WT_ALL(!weft_multinomial(weft_full(WEFT_I32, 1, (int64_t[]){3}, 1), 1, true, NULL));
+    WT_ALL(!weft_multinomial(weft_full(WEFT_I32, (int64_t[]){3}, 1, 1), 1, true, NULL));
     WT_FAILED(WEFT_ERR_DTYPE, "i32");
     WT_FAILS(weft_dropout(p, 1.5, NULL), WEFT_ERR_ARG, "probability");
     WT_ALL(wt_generator_is(SEED, 0) && !weft_multinomial(NULL, 1, true, NULL));

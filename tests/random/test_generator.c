@@ -13,7 +13,7 @@ enum { N = 12 };
 
 static void draw(double *values, weft_generator *g)
 {
-    weft_tensor *t = weft_empty(WEFT_F64, 1, (int64_t[]){N});
+    weft_tensor *t = weft_empty(WEFT_F64, (int64_t[]){N}, 1);
 
     WT_ALL(weft_normal_(t, 0, 1, g) == WEFT_OK);
     weft_read_f64(t, values, N);
@@ -71,7 +71,7 @@ WT_TEST(generator__is_passed_by_the_caller)
     draw(current, NULL);
     WT_ALL(same(mine, current) && wt_generator_is(5, 1));
     for (int i = 0; i < wt_draw_count; i++) {
-        weft_tensor *t = weft_empty(wt_draws[i].dtype, 2, (int64_t[]){3, 4});
+        weft_tensor *t = weft_empty(wt_draws[i].dtype, (int64_t[]){3, 4}, 2);
 
         wt_note("%s", wt_draws[i].name);
         WT_ALL(wt_draws[i].fill(t, g) == WEFT_OK);

@@ -141,14 +141,14 @@ WT_TEST_IN_WORLD(meta__draws_are_counted, w)
 WT_TEST_IN_WORLD(local_random__numbers_each_part_from_0, w)
 {
     const int64_t shape[] = {2 * wt_ranks(), 3}, part[] = {2, 3};
-    weft_tensor *plain = weft_full(WEFT_F32, 2, part, 0.5), *t, *y;
+    weft_tensor *plain = weft_full(WEFT_F32, part, 2, 0.5), *t, *y;
     double want[3][6], got[6];
 
     weft_manual_seed(SEED);
     WT_ALL(weft_uniform_(plain, 0, 1, NULL) == WEFT_OK);
     weft_read_f64(plain, want[0], 6);
-    weft_read_f64(weft_dropout(weft_full(WEFT_F32, 2, part, 1), 0.5, NULL), want[1], 6);
-    weft_read_f64(weft_bernoulli(weft_full(WEFT_F32, 2, part, 0.5), NULL), want[2], 6);
+    weft_read_f64(weft_dropout(weft_full(WEFT_F32, part, 2, 1), 0.5, NULL), want[1], 6);
+    weft_read_f64(weft_bernoulli(weft_full(WEFT_F32, part, 2, 0.5), NULL), want[2], 6);
     weft_manual_seed(SEED);
     weft_local_random_open();
     t = wt_placed(w, WEFT_F32, 2, shape, "S(0)");

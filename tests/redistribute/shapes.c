@@ -8,7 +8,7 @@
 
 weft_tensor *shape_whole(const struct shape *shape, bool positive)
 {
-    weft_tensor *t = weft_empty(WEFT_F32, shape->ndim, shape->size);
+    weft_tensor *t = weft_empty(WEFT_F32, shape->size, shape->ndim);
     float *data = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++)
@@ -32,7 +32,7 @@ weft_tensor *shape_local(const weft_tensor *t, double factor)
     float *data;
 
     for (int d = 0; d < weft_ndim(t); d++) size[d] = weft_local_size(t, d);
-    local = weft_empty(WEFT_F32, weft_ndim(t), size);
+    local = weft_empty(WEFT_F32, size, weft_ndim(t));
     data = weft_data(local);
     if (weft_read_f64(t, values, n) != WEFT_OK) local = NULL;
     for (int64_t i = 0; local && i < n; i++) data[i] = (float)(values[i] * factor);

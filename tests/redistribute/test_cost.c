@@ -20,7 +20,7 @@ WT_UNIT(cost__follows_the_closed_forms)
     weft_mesh *mesh = wt_fake_mesh(&wide);
     weft_placement p[2] = {weft_shard(0), weft_shard(1)}, s = weft_shard(0), r = weft_replicate(),
                    sum = weft_partial(WEFT_SUM), masked = weft_partial(WEFT_MASKED);
-    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
+    struct wf_layout *l = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2);
     int64_t bytes = 16 * 32 * 4 / 2; /* as axis 0 leaves it */
 
     ck_assert_int_eq(wf_redist_axis_bytes(l, 1, s, r), bytes * 3 / 4);
@@ -121,7 +121,7 @@ WT_UNIT(time__no_detour_pays)
         ck_assert_int_eq(n, cases[c].orders);
         for (int i = 0; i < n; i++) {
             struct wf_layout *from =
-                wf_layout_new(mesh, orders[i], WEFT_F32, cases[c].ndim, cases[c].shape, NULL);
+                wf_layout_new(mesh, orders[i], WEFT_F32, cases[c].shape, NULL, cases[c].ndim);
 
             for (int j = 0; j < n; j++) time[i][j] = wf_redist_estimated_time(from, orders[j]);
             wf_layout_release(from);

@@ -203,10 +203,10 @@ WT_UNIT(plan__a_tensor_without_elements_has_no_steps)
 {
     static const int sizes[1] = {4}, origin[1] = {1};
     static const int64_t shape[2] = {0, 3};
-    weft_mesh *mesh = wf_mesh_new_fake(1, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(sizes, origin, NULL, 1);
     weft_placement p[1] = {weft_shard(0)}, q[1] = {weft_replicate()};
-    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL);
-    struct wf_layout *to = wf_layout_new(mesh, q, WEFT_F32, 2, shape, NULL);
+    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2);
+    struct wf_layout *to = wf_layout_new(mesh, q, WEFT_F32, shape, NULL, 2);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
 
     ck_assert_int_eq(plan->n_steps, 0);
@@ -220,10 +220,10 @@ WT_UNIT(plan__reducing_bytes_is_refused)
 {
     static const int sizes[1] = {2}, origin[1] = {0};
     static const int64_t shape[1] = {3};
-    weft_mesh *mesh = wf_mesh_new_fake(1, sizes, origin, NULL);
+    weft_mesh *mesh = wf_mesh_new_fake(sizes, origin, NULL, 1);
     weft_placement p[1] = {weft_partial(WEFT_SUM)}, q[1] = {weft_replicate()};
-    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_BOOL, 1, shape, NULL);
-    struct wf_layout *to = wf_layout_new(mesh, q, WEFT_BOOL, 1, shape, NULL);
+    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_BOOL, shape, NULL, 1);
+    struct wf_layout *to = wf_layout_new(mesh, q, WEFT_BOOL, shape, NULL, 1);
 
     weft_error_clear();
     ck_assert_ptr_null(wf_redist_plan_new(from, to));
@@ -281,7 +281,7 @@ static bool goes_on(const struct wf_redist_problem *p, const weft_placement *now
 /* Axes that shard one dim plainly, in another order. */
 static void random_turns(weft_placement *p, unsigned *state, int n_axes)
 {
-    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, below(state, 2), n_axes, p);
+    int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, below(state, 2), p, n_axes);
 
     for (int i = 0; i < n; i++)
         if (p[axes[i]].kind == WEFT_KIND_STRIDED) return;

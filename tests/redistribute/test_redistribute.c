@@ -75,7 +75,7 @@ WT_TEST_TIMES_IN_WORLD(redistribute__partial_sums_are_added_once, w, i, 5 * 3 * 
                                        {3, 13}, {3, 14}, {1, 5}};
     const char *target = to[i % 3];
     const int64_t *size = sizes[i / 15];
-    weft_tensor *ones = weft_full(dtypes[i / 3 % 5], 2, size, 1);
+    weft_tensor *ones = weft_full(dtypes[i / 3 % 5], size, 2, 1);
     weft_tensor *y = wt_to(wt_partial(w, ones, WEFT_SUM), target);
 
     WT_MOVED(w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);

@@ -66,7 +66,7 @@ static weft_placement pick_cut(const struct scene *s, unsigned *state, int d)
     case 1:
         return weft_shard_balanced(d);
     case 2:
-        return s->shape[d] % 3 == 0 ? weft_shard_segments(d, 2, thirds) : weft_shard(d);
+        return s->shape[d] % 3 == 0 ? weft_shard_segments(d, thirds, 2) : weft_shard(d);
     default:
         return weft_shard(d);
     }
@@ -76,7 +76,7 @@ static weft_placement pick_cut(const struct scene *s, unsigned *state, int d)
 static void pick_turns(const struct scene *s, unsigned *state, weft_placement *p)
 {
     int dim = s->ndim ? below(state, s->ndim) : 0, axes[WEFT_MAX_AXES];
-    int n = s->ndim ? wf_axes_sharding_dim(axes, dim, s->n_axes, p) : 0;
+    int n = s->ndim ? wf_axes_sharding_dim(axes, dim, p, s->n_axes) : 0;
 
     if (below(state, 3)) return;
     for (int i = 0; i < n; i++)
@@ -243,8 +243,8 @@ static int64_t global_index(const struct wf_layout *layout, const int *coordinat
     for (int d = desc->ndim - 1; d >= 0; d--) {
         struct wf_shard part;
 
-        wf_shard_init(&part, d, desc->global[d], layout->n_axes, wf_mesh_sizes(layout->mesh),
-                      coordinates, layout->placements);
+        wf_shard_init(&part, d, desc->global[d], wf_mesh_sizes(layout->mesh), coordinates,
+                      layout->placements, layout->n_axes);
         *memory += local % part.size * desc->stride[d];
         index += wf_shard_to_global(&part, local % part.size) * scale;
         local /= part.size;
@@ -367,7 +367,7 @@ static weft_status judge(const struct scene *s, const struct board *board,
 
 static weft_status run_scene(const struct scene *s, struct board *board, weft_mesh *mesh)
 {
-    struct wf_layout *rows = wf_layout_new(mesh, s->from, s->dtype, s->ndim, s->shape, NULL);
+    struct wf_layout *rows = wf_layout_new(mesh, s->from, s->dtype, s->shape, NULL, s->ndim);
     int64_t strides[WEFT_MAX_DIMS];
     struct wf_layout *from, *to = wf_layout_with_placements(rows, s->to);
     struct wf_redist_plan *plan;
@@ -377,7 +377,7 @@ static weft_status run_scene(const struct scene *s, struct board *board, weft_me
     char *source;
 
     source_strides(s, rows->desc.shape, strides);
-    from = wf_layout_new(mesh, s->from, s->dtype, s->ndim, s->shape, strides);
+    from = wf_layout_new(mesh, s->from, s->dtype, s->shape, strides, s->ndim);
     source = make_source(s, from);
     plan = wf_redist_plan_with_planner(s->planner, from, to);
     wf_redist_print(plan, text, sizeof text);
@@ -478,8 +478,8 @@ static int steady(void *payload)
     static const int64_t shape[2] = {6, 10};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=4");
     weft_placement p[1] = {weft_shard(1)}, q[1] = {weft_shard(0)};
-    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, 2, shape, NULL),
-                     *to = wf_layout_new(mesh, q, WEFT_F32, 2, shape, NULL);
+    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_F32, shape, NULL, 2),
+                     *to = wf_layout_new(mesh, q, WEFT_F32, shape, NULL, 2);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
     struct wf_block *source =
                         wf_block_new((size_t)from->desc.numel * sizeof(float), WF_MEM_ACTIVATIONS),
@@ -511,8 +511,8 @@ static int outside(void *payload)
     static const int64_t shape[1] = {6};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=2");
     weft_placement p[1] = {weft_shard(0)}, q[1] = {weft_replicate()};
-    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_I32, 1, shape, NULL),
-                     *to = wf_layout_new(mesh, q, WEFT_I32, 1, shape, NULL);
+    struct wf_layout *from = wf_layout_new(mesh, p, WEFT_I32, shape, NULL, 1),
+                     *to = wf_layout_new(mesh, q, WEFT_I32, shape, NULL, 1);
     struct wf_redist_plan *plan = wf_redist_plan_new(from, to);
     int32_t mine[3] = {1, 2, 3};
 

@@ -316,7 +316,7 @@ static void check_flat(const char *mesh, const char *flat, const struct flat_cas
     struct wt_world w = wt_world_open_mesh("%s", mesh);
     weft_mesh *sub = weft_mesh_sub(w.mesh, flat), *merged = weft_mesh_flatten(sub, NULL);
     struct shape shape = {3, {16, 16, 16}};
-    weft_tensor *ones = weft_full(WEFT_F32, 3, shape.size, 1), *x, *y;
+    weft_tensor *ones = weft_full(WEFT_F32, shape.size, 3, 1), *x, *y;
     weft_placement p[WEFT_MAX_AXES], spread[WEFT_MAX_AXES];
     int n = weft_placements_parse(p, WEFT_MAX_AXES, c->from);
     double value = 1;

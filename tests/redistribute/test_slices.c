@@ -107,7 +107,7 @@ WT_TEST(slice__of_a_cut_dim_sends_itself_only)
 WT_TEST_TIMES_IN_WORLD(select__of_every_position, w, k, 2)
 {
     const int64_t sizes[] = {20, 17};
-    weft_tensor *plain = weft_reshape(wt_whole(WEFT_F32, 0, sizes[k], 1), 1, &sizes[k]);
+    weft_tensor *plain = weft_reshape(wt_whole(WEFT_F32, 0, sizes[k], 1), &sizes[k], 1);
     weft_tensor *x = wt_spread(w, plain, "S(0)");
 
     for (int64_t i = 0; i < sizes[k]; i++) {

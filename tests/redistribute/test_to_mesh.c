@@ -38,7 +38,7 @@ static weft_mesh *pick_mesh(unsigned *state)
         sizes[a] = 1 + (int)pick(state, (unsigned)(n / used));
         used *= sizes[a];
     }
-    return weft_mesh_from_ranks(WEFT_CPU, 1 + (int)pick(state, 3), sizes, NULL, ranks);
+    return weft_mesh_from_ranks(WEFT_CPU, sizes, 1 + (int)pick(state, 3), NULL, ranks);
 }
 
 /* A dim has one strided shard or any number of plain ones. */
@@ -61,7 +61,7 @@ static void pick_placements(unsigned *state, const weft_mesh *mesh, int ndim, we
 
 /* ---- who holds which element ---- */
 
-static int64_t elements_of(int ndim, const int64_t *shape)
+static int64_t elements_of(const int64_t *shape, int ndim)
 {
     int64_t n = 1;
 
@@ -74,7 +74,7 @@ static int64_t list_elements(bool *holds, int64_t *order, int rank, const weft_m
                              const weft_placement *placements, int ndim, const int64_t *shape)
 {
     int coordinates[WEFT_MAX_AXES];
-    int64_t count = 0, n = elements_of(ndim, shape);
+    int64_t count = 0, n = elements_of(shape, ndim);
 
     memset(holds, 0, (size_t)n * sizeof *holds);
     if (!weft_mesh_find(mesh, rank, coordinates)) return 0;
@@ -85,8 +85,8 @@ static int64_t list_elements(bool *holds, int64_t *order, int rank, const weft_m
         for (int d = ndim - 1; d >= 0; d--) {
             struct wf_shard part;
 
-            wf_shard_init(&part, d, shape[d], weft_mesh_ndim(mesh), wf_mesh_sizes(mesh),
-                          coordinates, placements);
+            wf_shard_init(&part, d, shape[d], wf_mesh_sizes(mesh), coordinates, placements,
+                          weft_mesh_ndim(mesh));
             mine = mine && wf_shard_to_local(&part, rest % shape[d]) >= 0;
             rest /= shape[d];
         }
@@ -106,7 +106,7 @@ struct move {
 /* Elements that ranks lack, all ranks together: what must travel, and no more. */
 static int64_t lacking(const struct move *m)
 {
-    int64_t n = elements_of(m->ndim, m->shape), lack = 0, *order;
+    int64_t n = elements_of(m->shape, m->ndim), lack = 0, *order;
     bool *before = malloc((size_t)n + 1), *after = malloc((size_t)n + 1);
 
     order = malloc((size_t)(n + 1) * sizeof *order);
@@ -124,7 +124,7 @@ static int64_t lacking(const struct move *m)
 /* This rank holds exactly what it should, in order; element i of the whole has the value i. */
 static bool holds_right(weft_tensor *t, const struct move *m, double scale)
 {
-    int64_t n = elements_of(m->ndim, m->shape), count, *order;
+    int64_t n = elements_of(m->shape, m->ndim), count, *order;
     bool *holds = malloc((size_t)n + 1), right;
     double *got;
 
@@ -144,12 +144,12 @@ static bool holds_right(weft_tensor *t, const struct move *m, double scale)
 
 static weft_tensor *counted(const struct move *m)
 {
-    int64_t n = elements_of(m->ndim, m->shape);
+    int64_t n = elements_of(m->shape, m->ndim);
     double *values = malloc((size_t)(n + 1) * sizeof *values);
     weft_tensor *t;
 
     for (int64_t i = 0; i < n; i++) values[i] = (double)i;
-    t = weft_from_data(WEFT_F64, m->ndim, m->shape, values);
+    t = weft_from_data(WEFT_F64, m->shape, m->ndim, values);
     free(values);
     return t;
 }
@@ -169,7 +169,7 @@ static void pick_move(struct move *m, unsigned *state)
 static int64_t sum_over_world(int64_t mine)
 {
     weft_mesh *world = weft_mesh_new(WEFT_CPU, "w=%d", wt_ranks());
-    weft_tensor *t = weft_from_data(WEFT_I64, 0, NULL, &mine);
+    weft_tensor *t = weft_from_data(WEFT_I64, NULL, 0, &mine);
     int64_t sum = (int64_t)weft_item(weft_mesh_all_reduce(t, WEFT_SUM, world, 0));
 
     weft_mesh_release(world);
@@ -285,15 +285,15 @@ WT_TEST(to_mesh__meshes_that_have_no_rank_in_common)
 
     if (n % 2) return;
     for (int i = 0; i < half; i++) left[i] = i, right[i] = n - 1 - i;
-    m.from = weft_mesh_from_ranks(WEFT_CPU, 1, &half, "tp", left);
-    m.to = weft_mesh_from_ranks(WEFT_CPU, 1, &half, "tp", right);
+    m.from = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", left);
+    m.to = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", right);
     m.have[0] = weft_shard(0);
     m.want[0] = weft_shard(1);
     t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
     t = weft_redistribute_to_mesh(t, m.to, m.want);
     WT_ALL(holds_right(t, &m, 1));
     weft_mesh_release(m.from);
-    m.from = weft_mesh_from_ranks(WEFT_CPU, 1, &one, NULL, left);
+    m.from = weft_mesh_from_ranks(WEFT_CPU, &one, 1, NULL, left);
     m.have[0] = weft_replicate();
     t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
     t = weft_redistribute_to_mesh(t, m.to, m.want);
@@ -306,10 +306,10 @@ WT_TEST(to_mesh__meshes_replicas_share_the_load)
 {
     int n = wt_ranks(), half = n / 2;
     int64_t shape[1] = {24}, sent;
-    weft_mesh *few = weft_mesh_from_ranks(WEFT_CPU, 1, &half, "tp", NULL),
+    weft_mesh *few = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", NULL),
               *all = weft_mesh_new(WEFT_CPU, "tp=%d", n);
     weft_placement whole = weft_replicate();
-    weft_tensor *t = weft_distribute_tensor(weft_full(WEFT_F64, 1, shape, 3), few, &whole, -1);
+    weft_tensor *t = weft_distribute_tensor(weft_full(WEFT_F64, shape, 1, 3), few, &whole, -1);
     weft_ledger *ledger = weft_ledger_open();
 
     t = weft_redistribute_to_mesh(t, all, &whole);
@@ -364,7 +364,7 @@ WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
             int size = weft_mesh_size(m.from);
 
             weft_mesh_release(m.to);
-            m.to = weft_mesh_from_ranks(WEFT_CPU, 1, &size, NULL, wf_mesh_rank_list(m.from));
+            m.to = weft_mesh_from_ranks(WEFT_CPU, &size, 1, NULL, wf_mesh_rank_list(m.from));
             m.want[0] = m.have[0];
         }
         t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);

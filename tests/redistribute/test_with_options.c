@@ -81,7 +81,7 @@ WT_TEST_TIMES_IN_WORLD(async__is_waited_for_by_arithmetic_not_by_views, w, i, 2)
     WT_ALL(!weft_is_in_flight(with(x, "R", (weft_redistribute_options){.async = false})));
     y = with(x, "R", async);
     WT_ALL(weft_is_in_flight(y) == flies);
-    view = weft_to_local(weft_reshape(y, 1, (int64_t[]){2 * rows[i]}), NULL);
+    view = weft_to_local(weft_reshape(y, (int64_t[]){2 * rows[i]}, 1), NULL);
     WT_ALL(weft_is_in_flight(view) == flies && weft_is_in_flight(y) == flies);
     WT_ALL(wt_local_is_all(weft_add_scalar(view, 1), 2));
     WT_ALL(!weft_is_in_flight(view) && !weft_is_in_flight(y));
@@ -168,7 +168,7 @@ WT_TEST_IN_WORLD(links__are_set_or_measured_alike_on_all_ranks, w)
     weft_link("tp", &mine[0], &mine[1]);
     WT_ALL(wt_ranks() == 1 || (mine[0] > 0 && mine[1] > 0 && mine[0] != 2.5));
     WT_ALL(weft_read_f64(
-               weft_redistribute(weft_from_local(weft_from_data(WEFT_F64, 1, (int64_t[]){2}, mine),
+               weft_redistribute(weft_from_local(weft_from_data(WEFT_F64, (int64_t[]){2}, 1, mine),
                                                  w->mesh, &max, NULL),
                                  (weft_placement[]){weft_replicate()}),
                most, 2) == WEFT_OK);

@@ -43,7 +43,7 @@ static struct wf_layout *operand_layout(const struct bench *b, int i, weft_mesh 
 {
     const struct wt_operand *o = &b->operand[i];
 
-    return o->present ? wf_layout_new(mesh, &p, o->dtype, o->ndim, o->shape, NULL) : NULL;
+    return o->present ? wf_layout_new(mesh, &p, o->dtype, o->shape, NULL, o->ndim) : NULL;
 }
 
 static void begin_infer(const struct bench *b, struct wf_infer *infer, struct wf_layout *const *in)
@@ -106,8 +106,8 @@ static bool run_call(const struct bench *b, struct call *c, weft_mesh *mesh,
 {
     for (int j = 0; j < c->infer.n_out; j++)
         if (c->infer.out[j].ndim >= 0)
-            c->out[j] = wf_layout_new(mesh, &out[j], c->infer.out[j].dtype, c->infer.out[j].ndim,
-                                      c->infer.out[j].shape, NULL);
+            c->out[j] = wf_layout_new(mesh, &out[j], c->infer.out[j].dtype, c->infer.out[j].shape,
+                                      NULL, c->infer.out[j].ndim);
     return b->row->prepare ? run_kernel(b, c, absent) : run_view(b, c);
 }
 
@@ -176,7 +176,7 @@ static bool open_bench(struct bench *b, const struct wf_op_row *row,
     *b = (struct bench){.row = row, .sample = sample, .dtype = dtype, .ranks = ranks};
     b->n_in = wt_operands(b->operand, sample, dtype);
     for (int r = 0; r < ranks; r++)
-        b->mesh[r] = wf_mesh_new_fake(1, &ranks, &r, (const char *const[]){"tp"});
+        b->mesh[r] = wf_mesh_new_fake(&ranks, &r, (const char *const[]){"tp"}, 1);
     for (int i = 0; i < b->n_in; i++) {
         c.in[i] = operand_layout(b, i, NULL, weft_replicate());
         if (c.in[i]) c.data[i] = wt_cut(sample, i, &b->operand[i], c.in[i], 0, 1);
@@ -227,8 +227,8 @@ static bool accepted(const struct bench *b, const weft_placement *in, const weft
     begin_infer(b, &infer, layout);
     if (b->row->shape(&infer) != WEFT_OK) abort();
     if (want)
-        infer.want = wanted = wf_layout_new(b->mesh[0], want, infer.out[0].dtype, infer.out[0].ndim,
-                                            infer.out[0].shape, NULL);
+        infer.want = wanted = wf_layout_new(b->mesh[0], want, infer.out[0].dtype,
+                                            infer.out[0].shape, NULL, infer.out[0].ndim);
     wf_choose_placements(&infer, b->mesh[0], &choice);
     *s = (struct strategy){0};
     for (int i = 0; i < b->n_in; i++) {
@@ -410,8 +410,8 @@ static bool fits(const struct bench *b, const struct strategy *s)
         weft_error_clear();
         for (int j = 0; j < b->row->n_out && fit; j++) {
             struct wf_layout *out =
-                wf_layout_new(b->mesh[r], &s->out[j], infer.out[j].dtype, b->plain.out[j].ndim,
-                              b->plain.out[j].shape, NULL);
+                wf_layout_new(b->mesh[r], &s->out[j], infer.out[j].dtype, b->plain.out[j].shape,
+                              NULL, b->plain.out[j].ndim);
 
             fit = memcmp(out->desc.shape, infer.out[j].shape,
                          (size_t)out->desc.ndim * sizeof(int64_t)) == 0;

@@ -9,7 +9,7 @@ static weft_tensor *words(int rows, int first)
     int64_t shape[] = {rows, CONTEXT}, text[2 * CONTEXT];
 
     for (int i = 0; i < rows * CONTEXT; i++) text[i] = (5 * i + first) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, text);
+    return weft_from_data(WEFT_I64, shape, 2, text);
 }
 
 static weft_status step(weft_module *gpt, weft_optim *adam, weft_tensor *in, weft_tensor *target)

@@ -19,7 +19,7 @@ static weft_tensor *text(int first)
     int64_t shape[] = {BATCH, CONTEXT}, words[BATCH * CONTEXT];
 
     for (int i = 0; i < BATCH * CONTEXT; i++) words[i] = (5 * i + first) % VOCAB;
-    return weft_from_data(WEFT_I64, 2, shape, words);
+    return weft_from_data(WEFT_I64, shape, 2, words);
 }
 
 static struct training start(void)

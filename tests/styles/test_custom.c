@@ -164,7 +164,7 @@ WT_TEST(custom__is_printed_with_what_it_makes)
 static weft_status add_scale(weft_module *m, weft_mesh *mesh, void *payload)
 {
     const bool *fails = payload;
-    weft_tensor *one = weft_full(WEFT_F64, 1, (int64_t[]){1}, 1);
+    weft_tensor *one = weft_full(WEFT_F64, (int64_t[]){1}, 1, 1);
     weft_status status =
         weft_module_add_parameter(m, "scale", weft_distribute_tensor(one, mesh, NULL, -1));
 

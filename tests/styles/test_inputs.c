@@ -36,7 +36,7 @@ static weft_tensor *of_shape(int which, const struct shape *shape)
     for (int d = 0; d < shape->ndim; d++) n *= shape->sizes[d];
     values = malloc((size_t)n * sizeof *values + 1);
     for (int64_t i = 0; i < n; i++) values[i] = wt_element(which, i);
-    t = weft_from_data(WEFT_F64, shape->ndim, shape->sizes, values);
+    t = weft_from_data(WEFT_F64, shape->sizes, shape->ndim, values);
     free(values);
     return t;
 }
@@ -280,7 +280,7 @@ static weft_tensor *index_of(const struct shape *shape, int64_t rows)
 
     for (int d = 0; d < shape->ndim; d++) n *= shape->sizes[d];
     for (int64_t i = 0; i < n; i++) values[i] = (i * 7 + 3) % rows;
-    return weft_from_data(WEFT_I64, shape->ndim, shape->sizes, values);
+    return weft_from_data(WEFT_I64, shape->sizes, shape->ndim, values);
 }
 
 static void check_index(const struct way *way, const struct shape *shape)

@@ -146,7 +146,7 @@ WT_TEST(segments__a_rank_has_its_part_of_each)
     parts[1] = shard_of(want, mesh, 4 * OUT, OUT);
     parts[2] = shard_of(want, mesh, 5 * OUT, OUT);
     WT_ALL(y && !weft_tensor_mesh(y));
-    WT_ALL(same(y, weft_cat(3, parts, 1)));
+    WT_ALL(same(y, weft_cat(parts, 3, 1)));
 }
 
 /* A column-wise layer's parts go into a row-wise one as they are: one all-reduce, no other move. */
@@ -257,10 +257,10 @@ struct error {
 static struct error error_of(weft_tensor *got, weft_tensor *want)
 {
     weft_tensor *gap = weft_sub(weft_cast(weft_full_tensor(got), WEFT_F64), want);
-    double scale = weft_item(weft_amax(weft_square(want), 0, NULL, false));
+    double scale = weft_item(weft_amax(weft_square(want), NULL, 0, false));
 
     gap = weft_square(gap);
-    return (struct error){sqrt(weft_item(weft_amax(gap, 0, NULL, false)) / scale),
+    return (struct error){sqrt(weft_item(weft_amax(gap, NULL, 0, false)) / scale),
                           sqrt(weft_item(weft_mean_all(gap)) / scale)};
 }
 
@@ -359,7 +359,7 @@ WT_TEST(f32_sums__train_a_model)
     weft_mesh *mesh = wt_own(given_mesh());
     weft_plan *plan = wt_own(weft_plan_parse(text));
     int64_t shape[] = {2, 5}, index[] = {1, 5, 2, 0, 3, 6, 4, 1, 1, 2};
-    weft_tensor *tokens = weft_from_data(WEFT_I64, 2, shape, index);
+    weft_tensor *tokens = weft_from_data(WEFT_I64, shape, 2, index);
     double loss[2];
 
     for (int i = 0; i < 2; i++) {

@@ -68,7 +68,7 @@ static weft_tensor *bert_loss(weft_module *bert, const struct model *model)
     bool seen[2 * 12];
 
     for (int64_t i = 0; i < 2 * model->length; i++) seen[i] = i < 2 * model->length - 2;
-    inputs[1] = weft_from_data(WEFT_BOOL, 2, (int64_t[]){2, model->length}, seen);
+    inputs[1] = weft_from_data(WEFT_BOOL, (int64_t[]){2, model->length}, 2, seen);
     hidden = weft_call_n(bert, inputs, 2);
     WT_ALL(hidden != NULL);
     pooled = weft_bert_pooled(bert, hidden);

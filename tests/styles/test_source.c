@@ -262,7 +262,7 @@ WT_TEST(source__on_a_mesh_of_some_ranks)
 
     for (int i = 0; i < count; i++) ranks[i] = 2 * i;
     one = model(SEED + ranks[count - 1], 13);
-    mesh = wt_own(weft_mesh_from_ranks(WEFT_CPU, 1, &count, "tp", ranks));
+    mesh = wt_own(weft_mesh_from_ranks(WEFT_CPU, &count, 1, "tp", ranks));
     WT_EQ(spread_from(many, mesh, whole_plan, count - 1), WEFT_OK);
     for (int i = 0; i < 4; i++) {
         weft_tensor *t = weft_module_parameter(many, nets[i]);

@@ -21,16 +21,16 @@ WT_TEST(verdict__near_is_near)
     double shifted[6];
 
     for (int i = 0; i < 6; i++) shifted[i] = numbers[i] + 1e-7 * wt_rank();
-    WT_ALL(wt_near_full(weft_from_data(WEFT_F64, 2, shape, shifted), numbers, WT_WITHIN(1e-6)));
-    WT_ALL(wt_near_local(weft_from_data(WEFT_F64, 2, shape, numbers), numbers, WT_EXACT));
-    WT_ALL(wt_has_shape(weft_from_data(WEFT_F64, 2, shape, numbers), 2, 2, 3));
+    WT_ALL(wt_near_full(weft_from_data(WEFT_F64, shape, 2, shifted), numbers, WT_WITHIN(1e-6)));
+    WT_ALL(wt_near_local(weft_from_data(WEFT_F64, shape, 2, numbers), numbers, WT_EXACT));
+    WT_ALL(wt_has_shape(weft_from_data(WEFT_F64, shape, 2, numbers), 2, 2, 3));
 }
 
 WT_TEST(verdict__worst_element_is_named)
 {
     double wrong[6] = {0, 1, 2, 3, 4.25, 5.5 + wt_rank()};
 
-    WT_ALL(wt_near_full(weft_from_data(WEFT_F64, 2, shape, wrong), numbers, WT_WITHIN(1e-6)));
+    WT_ALL(wt_near_full(weft_from_data(WEFT_F64, shape, 2, wrong), numbers, WT_WITHIN(1e-6)));
 }
 
 /* ---- what is owned ---- */

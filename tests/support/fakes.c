@@ -10,7 +10,7 @@ weft_mesh *wt_fake_mesh(const struct wt_grid *grid)
     static const char *const names[WEFT_MAX_AXES] = {"a", "b", "c", "d"};
     static const int origin[WEFT_MAX_AXES];
 
-    return wf_mesh_new_fake(grid->n_axes, grid->sizes, origin, names);
+    return wf_mesh_new_fake(grid->sizes, origin, names, grid->n_axes);
 }
 
 struct wf_layout *wt_fake_layout(weft_mesh *mesh, const char *placements, int ndim,
@@ -21,5 +21,5 @@ struct wf_layout *wt_fake_layout(weft_mesh *mesh, const char *placements, int nd
 
     ck_assert_int_eq(weft_placements_parse(p, WEFT_MAX_AXES, placements), n);
     ck_assert_int_eq(wf_placements_normalize(normal, p, n, ndim, "test"), WEFT_OK);
-    return wf_layout_new(mesh, normal, WEFT_F32, ndim, shape, NULL);
+    return wf_layout_new(mesh, normal, WEFT_F32, shape, NULL, ndim);
 }

@@ -14,7 +14,7 @@ static weft_tensor *make(int which, int ndim, const int64_t *shape)
     for (int d = 0; d < ndim; d++) n *= shape[d];
     values = malloc((size_t)n * sizeof *values + 1);
     for (int64_t i = 0; i < n; i++) values[i] = wt_element(which, i);
-    t = weft_from_data(WEFT_F64, ndim, shape, values);
+    t = weft_from_data(WEFT_F64, shape, ndim, values);
     free(values);
     return t;
 }
@@ -87,7 +87,7 @@ weft_tensor *given_tokens(int64_t rows, int64_t columns, int64_t vocab, int64_t 
     weft_tensor *t;
 
     for (int64_t i = 0; i < rows * columns; i++) numbers[i] = (5 * i + shift) % vocab;
-    t = weft_from_data(WEFT_I64, 2, (int64_t[]){rows, columns}, numbers);
+    t = weft_from_data(WEFT_I64, (int64_t[]){rows, columns}, 2, numbers);
     free(numbers);
     return t;
 }

@@ -254,7 +254,7 @@ void wt_golden_train(const struct wt_golden *golden, weft_module *m,
     optim = wt_own(weft_adamw(m, (weft_adamw_config){.lr = 1e-3, .weight_decay = 0.01}));
     weft_optim_zero_grad(optim);
     for (int i = 0; i < STEPS; i++) losses[i] = step(m, loss, optim);
-    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, 1, &steps, losses),
+    WT_ALL(wt_golden_matches(golden, "losses", weft_from_data(WEFT_F64, &steps, 1, losses),
                              WT_WITHIN(bound)));
     wt_golden_parameters(golden, m, "after", 10 * bound);
 }

@@ -97,7 +97,7 @@ double wt_element(int which, int64_t i)
 
 weft_tensor *wt_constant(int64_t rows, int64_t columns, double value)
 {
-    return weft_full(WEFT_F32, 2, (int64_t[]){rows, columns}, value);
+    return weft_full(WEFT_F32, (int64_t[]){rows, columns}, 2, value);
 }
 
 bool wt_is_all(weft_tensor *t, double value)
@@ -125,7 +125,7 @@ bool wt_local_is_all(const weft_tensor *t, double value)
 
 static weft_tensor *filled(weft_dtype dtype, int which, int ndim, const int64_t *shape)
 {
-    weft_tensor *t = weft_empty(WEFT_F64, ndim, shape);
+    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
     double *data = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++) data[i] = wt_element(which, i);

@@ -22,7 +22,7 @@ static bool failed(const char *part)
 WT_UNIT(backward__before_weft_init_is_refused)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 3), true);
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, NULL, 0, 3), true);
 
     ck_assert_int_eq(weft_backward(x), WEFT_ERR_STATE);
     ck_assert(failed("backward: weft_init was not called"));
@@ -57,12 +57,12 @@ static void make(weft_tensor **made)
     weft_scope *scope = weft_scope_open();
     weft_tensor *loss;
 
-    made[0] = weft_full(WEFT_F32, 0, NULL, 1);
-    made[1] = weft_retain(weft_set_requires_grad(weft_full(WEFT_F32, 1, (int64_t[]){2}, 1), true));
+    made[0] = weft_full(WEFT_F32, NULL, 0, 1);
+    made[1] = weft_retain(weft_set_requires_grad(weft_full(WEFT_F32, (int64_t[]){2}, 1, 1), true));
     loss = weft_sum_all(weft_square(made[1]));
     weft_backward(loss);
     weft_scope_close(scope);
-    made[2] = weft_full(WEFT_F64, 1, (int64_t[]){3}, 2);
+    made[2] = weft_full(WEFT_F64, (int64_t[]){3}, 1, 2);
     made[3] = weft_square(made[2]);
 }
 
@@ -83,7 +83,7 @@ WT_UNIT(handle__of_a_rank_that_has_ended_is_refused)
 
 static int make_others(void *payload)
 {
-    weft_tensor *old = payload, *t = weft_full(WEFT_F32, 0, NULL, 5);
+    weft_tensor *old = payload, *t = weft_full(WEFT_F32, NULL, 0, 5);
 
     for (int i = 0; i < 1000; i++) t = weft_relu(t);
     return weft_relu(old) || weft_item(t) != 5;
@@ -111,7 +111,7 @@ WT_UNIT(handle__is_refused_after_weft_finalize)
     ck_assert_int_eq(weft_error_status(), WEFT_OK);
     ck_assert_int_eq(weft_finalize(), 0);
     for (int i = 0; i < EACH; i++) check_gone(made[i], "to a thread that has ended");
-    again = weft_full(WEFT_F32, 0, NULL, 6); /* other handles */
+    again = weft_full(WEFT_F32, NULL, 0, 6); /* other handles */
     for (int i = 0; i < EACH; i++) check_gone(made[i], "to a thread that has ended");
     ck_assert(weft_item(again) == 6);
     ck_assert_int_eq(weft_finalize(), 0);

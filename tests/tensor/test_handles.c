@@ -44,7 +44,7 @@ WT_TEST_IN_WORLD(handle__of_a_closed_scope_is_refused_by_name, w)
 WT_TEST_IN_WORLD(handle__is_refused_after_thousands_of_others, w)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *gone = weft_relu(weft_full(WEFT_F32, 0, NULL, 7)), *kept;
+    weft_tensor *gone = weft_relu(weft_full(WEFT_F32, NULL, 0, 7)), *kept;
 
     weft_scope_close(scope);
     kept = wt_spread(w, wt_whole(WEFT_F32, 1, ROWS, COLUMNS), "S(0)");
@@ -92,8 +92,8 @@ FAILS(redistribute_explain, weft_redistribution_format(t, NULL, text, sizeof tex
 GIVES(flatten, weft_dtensor_unwrap(t, &flat))
 GIVES(unflatten, weft_dtensor_wrap(t, &flat))
 FAILS(save, weft_shard_to_bytes(t, NULL, 0) < 0)
-GIVES(new_empty, weft_new_empty(t, 0, NULL, NULL))
-GIVES(as_strided, weft_as_strided(t, 0, NULL, NULL, 0))
+GIVES(new_empty, weft_new_empty(t, NULL, NULL, 0))
+GIVES(as_strided, weft_as_strided(t, NULL, NULL, 0, 0))
 GIVES(awaited, weft_wait(t))
 GIVES(untyped, weft_drop_grad_types(t))
 GIVES(cast, weft_cast(t, WEFT_F32))
@@ -103,19 +103,19 @@ GIVES(to, weft_to_device(t, WEFT_CPU))
 GIVES(empty_like, weft_empty_like(t, WEFT_CPU))
 GIVES(zeros_like, weft_zeros_like(t))
 GIVES(rand_like, weft_rand_like(t, NULL))
-GIVES(reshape, weft_reshape(t, 0, NULL))
+GIVES(reshape, weft_reshape(t, NULL, 0))
 GIVES(permute, weft_permute(t, NULL))
 GIVES(transpose, weft_transpose(t, 0, 1))
 GIVES(slice, weft_slice(t, 0, 0, 1))
 GIVES(selected, weft_select(t, 0, 0))
-FAILS(split, weft_split(&t, t, 0, 1, NULL))
-GIVES(expand, weft_expand(t, 1, no_size))
-GIVES(cat, weft_cat(1, &t, 0))
+FAILS(split, weft_split(&t, t, 0, NULL, 1))
+GIVES(expand, weft_expand(t, no_size, 1))
+GIVES(cat, weft_cat(&t, 1, 0))
 GIVES(softmax, weft_softmax(t, 0))
 GIVES(log_softmax, weft_log_softmax(t, 0))
-GIVES(sum, weft_sum(t, 1, first_dim, false))
-GIVES(mean, weft_mean(t, 1, first_dim, false))
-GIVES(max, weft_amax(t, 1, first_dim, false))
+GIVES(sum, weft_sum(t, first_dim, 1, false))
+GIVES(mean, weft_mean(t, first_dim, 1, false))
+GIVES(max, weft_amax(t, first_dim, 1, false))
 GIVES(topk, weft_topk(t, 1, 0, NULL))
 GIVES(argmax, weft_argmax(t, 0))
 GIVES(cross_entropy, weft_cross_entropy(t, t, 0))
@@ -241,12 +241,12 @@ WT_TEST_IN_WORLD(handle__that_was_released_is_kept_by_nobody, w)
         weft_module *m = weft_module_new(&kind, NULL);
         weft_state *state = weft_state_new();
         weft_scope *scope = weft_scope_open();
-        weft_tensor *kept = weft_full(dtypes[i], 1, (int64_t[]){ROWS}, 1), *gone;
+        weft_tensor *kept = weft_full(dtypes[i], (int64_t[]){ROWS}, 1, 1), *gone;
 
         WT_EQ(weft_module_add_parameter(m, "weight", kept), WEFT_OK);
-        WT_EQ(weft_module_add_buffer(m, "seen", weft_full(dtypes[i], 0, NULL, 1), options),
+        WT_EQ(weft_module_add_buffer(m, "seen", weft_full(dtypes[i], NULL, 0, 1), options),
               WEFT_OK);
-        gone = weft_full(dtypes[i], 1, (int64_t[]){ROWS}, 1);
+        gone = weft_full(dtypes[i], (int64_t[]){ROWS}, 1, 1);
         weft_scope_close(scope);
         WT_FAILS(weft_module_add_parameter(m, "more", gone), WEFT_ERR_STATE, "was released");
         WT_EQ(weft_module_add_buffer(m, "more", gone, options), WEFT_ERR_STATE);
@@ -279,7 +279,7 @@ WT_TEST_IN_WORLD(handle__that_was_released_is_kept_by_nobody, w)
 WT_TEST_IN_WORLD(handle__released_once_too_often_is_told, w)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *t = weft_retain(weft_full(WEFT_F32, 0, NULL, 1));
+    weft_tensor *t = weft_retain(weft_full(WEFT_F32, NULL, 0, 1));
 
     weft_scope_close(scope);
     weft_release(t);
@@ -308,7 +308,7 @@ static void *elsewhere(void *payload)
 WT_TEST_IN_WORLD(handle__of_another_thread_is_refused, w)
 {
     weft_scope *scope = weft_scope_open();
-    struct other other = {weft_retain(weft_full(WEFT_F32, 0, NULL, 3)), false};
+    struct other other = {weft_retain(weft_full(WEFT_F32, NULL, 0, 3)), false};
     pthread_t thread;
 
     weft_scope_close(scope);
@@ -329,7 +329,7 @@ WT_TEST_IN_WORLD(scope__closed_twice_closes_nothing_more, w)
     weft_scope_close(inner);
     WT_FAILED(WEFT_ERR_STATE, "scope_close: the scope was closed before");
     next = weft_scope_open();
-    t = weft_full(WEFT_F32, 0, NULL, 2);
+    t = weft_full(WEFT_F32, NULL, 0, 2);
     weft_scope_close(outer);
     WT_FAILED(WEFT_ERR_STATE, "closed before");
     WT_ALL(weft_item(t) == 2);
@@ -342,7 +342,7 @@ WT_TEST_IN_WORLD(scope__closed_twice_closes_nothing_more, w)
 /* trial 1.8 */
 WT_TEST_IN_WORLD(no_grad_end__without_a_beginning_is_refused, w)
 {
-    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 2), true);
+    weft_tensor *x = weft_set_requires_grad(weft_full(WEFT_F32, NULL, 0, 2), true);
 
     weft_no_grad_close();
     WT_FAILED(WEFT_ERR_STATE, "no_grad_close");
@@ -352,7 +352,7 @@ WT_TEST_IN_WORLD(no_grad_end__without_a_beginning_is_refused, w)
 /* trial 1.8 */
 WT_TEST_IN_WORLD(finalize__on_a_rank_thread_is_refused, w)
 {
-    weft_tensor *t = weft_full(WEFT_F32, 0, NULL, 2);
+    weft_tensor *t = weft_full(WEFT_F32, NULL, 0, 2);
 
     if (wt_ranks() > 1 && !weft_error_status()) {
         WT_EQ(weft_finalize(), 1);

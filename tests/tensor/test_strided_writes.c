@@ -48,7 +48,7 @@ static void adds(struct wt_world *w, int64_t rows, int l)
     WT_STILL(w);
     WT_ALL(weft_tensor_version(t) > before);
     WT_ALL(wt_near_tensors(t, weft_add(whole, turned(b)), WT_EXACT));
-    WT_ALL(weft_add_(view, weft_full(WEFT_F64, 0, NULL, 2)) == view);
+    WT_ALL(weft_add_(view, weft_full(WEFT_F64, NULL, 0, 2)) == view);
     WT_ALL(wt_near_tensors(t, weft_add_scalar(weft_add(whole, turned(b)), 2), WT_EXACT));
 }
 
@@ -71,7 +71,7 @@ WT_TEST(strided_writes__copy_goes_through_strides) { for_all(copies); }
 static void draws(struct wt_world *w, int64_t rows, int l)
 {
     weft_tensor *t = wt_spread(w, wt_whole(WEFT_F64, 1, rows, COLUMNS), layouts[l].placements);
-    weft_tensor *whole = weft_full(WEFT_F64, 2, (int64_t[]){COLUMNS, rows}, 0);
+    weft_tensor *whole = weft_full(WEFT_F64, (int64_t[]){COLUMNS, rows}, 2, 0);
     weft_generator *g = weft_generator_new(7);
 
     WT_EQ(weft_uniform_(turned(t), 1, 2, g), WEFT_OK);
@@ -125,9 +125,9 @@ WT_TEST_IN_WORLD(strided_writes__operands_may_be_views_of_the_target, w)
 /* Which of several sums should stay? */
 WT_TEST_IN_WORLD(strided_writes__repeated_elements_are_refused, w)
 {
-    weft_tensor *t = weft_full(WEFT_F64, 2, (int64_t[]){1, COLUMNS}, 1);
-    weft_tensor *b = weft_full(WEFT_F64, 2, (int64_t[]){2, COLUMNS}, 1);
-    weft_tensor *repeated = weft_expand(t, 2, (int64_t[]){2, COLUMNS});
+    weft_tensor *t = weft_full(WEFT_F64, (int64_t[]){1, COLUMNS}, 2, 1);
+    weft_tensor *b = weft_full(WEFT_F64, (int64_t[]){2, COLUMNS}, 2, 1);
+    weft_tensor *repeated = weft_expand(t, (int64_t[]){2, COLUMNS}, 2);
 
     WT_FAILS(weft_add_(repeated, b), WEFT_ERR_STATE, "add in place: several elements");
     WT_FAILS(weft_copy_(repeated, b), WEFT_ERR_STATE, "copy in place: several elements");

@@ -171,7 +171,7 @@ static weft_tensor *weighted(weft_tensor *y)
     weft_tensor *weights = weft_reshape(
         weft_make_linspace((weft_spec){.dtype = WEFT_F64, .ndim = 1, .shape = {weft_numel(y)}}, -1,
                            1.5),
-        weft_ndim(y), y->layout->desc.global);
+        y->layout->desc.global, weft_ndim(y));
 
     weights = weft_cast(weights, weft_tensor_dtype(y));
     if (weft_tensor_mesh(y))

@@ -73,7 +73,7 @@ static struct pair mlps(const struct sizes *s, weft_dtype dtype, const weft_plan
 /* ((i * 37 + 11) mod 101) / 50 - 1 */
 static weft_tensor *input(int64_t rows, int64_t columns, weft_dtype dtype)
 {
-    weft_tensor *x = weft_empty(WEFT_F64, 2, (int64_t[]){rows, columns});
+    weft_tensor *x = weft_empty(WEFT_F64, (int64_t[]){rows, columns}, 2);
     double *at = weft_data(x);
 
     for (int64_t i = 0; i < rows * columns; i++) at[i] = (double)((i * 37 + 11) % 101) / 50 - 1;
@@ -231,7 +231,7 @@ static void check_tie(int64_t vocab, int64_t width)
     static const weft_plan plan[] = {
         {"embedding", {.kind = WEFT_STYLE_COLWISE}}, {"fc", {.kind = WEFT_STYLE_ROWWISE}}, {0}};
     struct pair p = pair_open(words(vocab, width), words(vocab, width), WEFT_F64);
-    weft_tensor *tokens = weft_reshape(toy_tokens(1, 5, vocab, 3), 1, (int64_t[]){5});
+    weft_tensor *tokens = weft_reshape(toy_tokens(1, 5, vocab, 3), (int64_t[]){5}, 1);
     weft_tensor *weight, *other, *one, *many;
 
     WT_EQ(weft_parallelize_module(p.many, wt_own(given_mesh()), plan), WEFT_OK);

@@ -21,7 +21,7 @@ struct attention {
 static weft_tensor *by_heads(const struct attention *a, weft_tensor *x)
 {
     if (!x || !a->flat) return x;
-    return weft_reshape(x, 4, (int64_t[]){weft_size(x, 0), weft_size(x, 1), -1, a->head_dim});
+    return weft_reshape(x, (int64_t[]){weft_size(x, 0), weft_size(x, 1), -1, a->head_dim}, 4);
 }
 
 static weft_tensor *attend(weft_module *m, weft_tensor *const *in, int n)
@@ -33,7 +33,7 @@ static weft_tensor *attend(weft_module *m, weft_tensor *const *in, int n)
     for (int i = WQ; i <= WV; i++)
         heads[i] = by_heads(a, weft_call(weft_module_child_at(m, i), in[0]));
     y = weft_attention(heads[WQ], heads[WK], heads[WV], true, 0);
-    if (y && a->flat) y = weft_reshape(y, 3, (int64_t[]){weft_size(y, 0), weft_size(y, 1), -1});
+    if (y && a->flat) y = weft_reshape(y, (int64_t[]){weft_size(y, 0), weft_size(y, 1), -1}, 3);
     return weft_call(weft_module_child_at(m, WO), y);
 }
 
@@ -204,7 +204,7 @@ weft_status toy_parallelize(weft_module *toy, weft_mesh *mesh, struct toy_plan p
 
 weft_tensor *toy_tokens(int64_t batch, int64_t length, int64_t vocab, int shift)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, 2, (int64_t[]){batch, length});
+    weft_tensor *t = weft_empty(WEFT_I64, (int64_t[]){batch, length}, 2);
     int64_t *at = weft_data(t);
 
     for (int64_t i = 0; i < batch * length; i++) at[i] = (i * 37 + i / 7 + shift) % vocab;

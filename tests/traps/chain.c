@@ -78,7 +78,7 @@ void chain_mesh(struct chain *c)
         left /= sizes[a];
     }
     random_order(c, ranks);
-    c->mesh = weft_mesh_from_ranks(WEFT_CPU, n_axes, sizes, names[n_axes - 1], ranks);
+    c->mesh = weft_mesh_from_ranks(WEFT_CPU, sizes, n_axes, names[n_axes - 1], ranks);
     c->made[c->meshes++] = c->mesh;
     weft_mesh_format(c->mesh, text, sizeof text);
     chain_say(c, "%s of %d ranks: ", text, wt_ranks());
@@ -128,7 +128,7 @@ static void vary(struct chain *c, weft_placement *p, int ndim, const int64_t *sh
         if (!axes_of(p, weft_mesh_ndim(c->mesh), d, axes, &n)) continue;
         for (int i = 0; n > 1 && i < n; i++) p[axes[i]] = weft_in_turn(p[axes[i]], (i + shift) % n);
         if (n == 1 && chain_once_in(c, 4) && shape[d] % (sizes[0] + sizes[1] + sizes[2]) == 0)
-            p[axes[0]] = weft_shard_segments(d, sizes[2] ? 3 : 2, sizes);
+            p[axes[0]] = weft_shard_segments(d, sizes, sizes[2] ? 3 : 2);
     }
 }
 
@@ -180,7 +180,7 @@ void chain_leaf(struct chain *c, weft_tensor **t, int ndim, const int64_t *shape
 {
     double *data;
 
-    t[0] = weft_empty(WEFT_F64, ndim, shape);
+    t[0] = weft_empty(WEFT_F64, shape, ndim);
     data = weft_data(t[0]);
     for (int64_t i = 0; i < weft_numel(t[0]); i++)
         data[i] = (double)(next(c) >> 11) / (double)(1ll << 52) - 1;
@@ -196,7 +196,7 @@ void chain_indices(struct chain *c, weft_tensor **t, int ndim, const int64_t *sh
 {
     int32_t *data;
 
-    t[0] = weft_empty(WEFT_I32, ndim, shape);
+    t[0] = weft_empty(WEFT_I32, shape, ndim);
     data = weft_data(t[0]);
     for (int64_t i = 0; i < weft_numel(t[0]); i++) data[i] = chain_pick(c, limit);
     say_shape(c, ndim, shape);

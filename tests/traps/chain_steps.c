@@ -111,8 +111,8 @@ static bool step_number(struct chain *c)
     int64_t one = 1;
 
     if (c->leaves == CHAIN_LEAVES || weft_mesh_size(c->mesh) < weft_world_size()) return false;
-    number[0] = weft_set_requires_grad(weft_full(WEFT_F64, chain_pick(c, 2), &one, 0.75), true);
-    number[1] = weft_set_requires_grad(weft_full(WEFT_F64, weft_ndim(number[0]), &one, 0.75), true);
+    number[0] = weft_set_requires_grad(weft_full(WEFT_F64, &one, chain_pick(c, 2), 0.75), true);
+    number[1] = weft_set_requires_grad(weft_full(WEFT_F64, &one, weft_ndim(number[0]), 0.75), true);
     number[1] = chain_place(c, number[1]);
     chain_say(c, "*number");
     memcpy(c->leaf[c->leaves++], number, sizeof number);
@@ -167,7 +167,7 @@ static bool step_dropout(struct chain *c)
 
 static bool step_reduce(struct chain *c)
 {
-    static weft_tensor *(*const ops[])(weft_tensor *, int, const int *,
+    static weft_tensor *(*const ops[])(weft_tensor *, const int *, int,
                                        bool) = {weft_sum, weft_mean, weft_amax};
     static const char *const names[] = {"sum", "mean", "max"};
     int i = chain_pick(c, 3), dims[WEFT_MAX_DIMS], n = 0;
@@ -179,7 +179,7 @@ static bool step_reduce(struct chain *c)
     }
     chain_say(c, "%s%s", names[i], keep ? " keep" : "");
     for (int j = 0; j < n; j++) chain_say(c, " %d", dims[j]);
-    BOTH(c, ops[i](x, n, dims, keep))
+    BOTH(c, ops[i](x, dims, n, keep))
     return true;
 }
 

@@ -15,7 +15,7 @@ static bool step_merge(struct chain *c)
     shape[d] *= shape[d + 1];
     for (int e = d + 1; e < n - 1; e++) shape[e] = shape[e + 1];
     chain_say(c, "merge %d", d);
-    BOTH(c, weft_reshape(x, n - 1, shape))
+    BOTH(c, weft_reshape(x, shape, n - 1))
     return true;
 }
 
@@ -36,7 +36,7 @@ static bool step_divide(struct chain *c)
         shape[d] = factor;
     }
     chain_say(c, "divide %d by %d", d, (int)factor);
-    BOTH(c, weft_reshape(x, n + 1, shape))
+    BOTH(c, weft_reshape(x, shape, n + 1))
     return true;
 }
 
@@ -90,10 +90,10 @@ static bool step_swap(struct chain *c)
     for (int s = 0; s < 2; s++) {
         weft_tensor *piece[2], *swapped[2];
 
-        if (weft_split(piece, c->x[s], d, 2, sizes) != WEFT_OK) piece[0] = piece[1] = NULL;
+        if (weft_split(piece, c->x[s], d, sizes, 2) != WEFT_OK) piece[0] = piece[1] = NULL;
         swapped[0] = piece[1];
         swapped[1] = piece[0];
-        c->x[s] = weft_cat(2, swapped, d);
+        c->x[s] = weft_cat(swapped, 2, d);
     }
     return true;
 }
@@ -111,7 +111,7 @@ static bool step_cat(struct chain *c)
     shape[d] = chain_size(c);
     chain_say(c, "cat %d ", d);
     chain_leaf(c, y, chain_ndim(c), shape);
-    BOTH(c, weft_cat(3, (weft_tensor *[]){x, y[s], x}, d))
+    BOTH(c, weft_cat((weft_tensor *[]){x, y[s], x}, 3, d))
     return true;
 }
 
@@ -127,7 +127,7 @@ static bool step_expand(struct chain *c)
         shape[d + more] = chain_dim(c, d) == 1 ? chain_size(c) : chain_dim(c, d);
     chain_say(c, "expand");
     for (int d = 0; d < n + more; d++) chain_say(c, " %lld", (long long)shape[d]);
-    BOTH(c, weft_expand(x, n + more, shape))
+    BOTH(c, weft_expand(x, shape, n + more))
     return true;
 }
 

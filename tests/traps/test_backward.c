@@ -47,7 +47,7 @@ WT_TEST_IN_WORLD(to_local__meets_rows_of_the_ranks_own, w)
     int64_t rows[] = {2, 3}, whole[] = {4, 2 * wt_ranks()};
     weft_placement sum = weft_partial(WEFT_SUM), columns = weft_shard(-1);
     weft_tensor *x = leaf(wt_spread(w, wt_constant(4, 3, 1), "R"));
-    weft_tensor *own = weft_full(WEFT_F32, 2, rows, wt_rank() + 1), *y;
+    weft_tensor *own = weft_full(WEFT_F32, rows, 2, wt_rank() + 1), *y;
 
     y = weft_linear(weft_to_local(x, &sum), own, NULL, 1);
     y = weft_from_local(y, w->mesh, &columns, whole);
@@ -70,7 +70,7 @@ WT_TEST_TIMES_IN_WORLD(norms__of_sharded_sequences_are_reduced_at_once, w, k, 2)
     for (int s = 0; s < 2; s++) {
         y[s] = s ? wt_spread(w, x, "S(1)") : x;
         for (int i = 0; i < 2 * NORMS; i++) {
-            weft_tensor *p = weft_full(WEFT_F64, 1, (int64_t[]){4}, i % 2 ? 0.25 : 1 + i);
+            weft_tensor *p = weft_full(WEFT_F64, (int64_t[]){4}, 1, i % 2 ? 0.25 : 1 + i);
 
             leaves[s][i] = leaf(s ? wt_spread(w, p, "R") : p);
         }
@@ -125,7 +125,7 @@ static bool add_parameter(weft_module *m, const char *name, weft_mesh *mesh, con
                           int64_t rows, double value)
 {
     weft_placement p[WEFT_MAX_AXES];
-    weft_tensor *t = weft_full(WEFT_F64, 2, (int64_t[]){rows, 2}, 1);
+    weft_tensor *t = weft_full(WEFT_F64, (int64_t[]){rows, 2}, 2, 1);
 
     if (mesh) weft_placements_parse(p, WEFT_MAX_AXES, placements);
     t = leaf(mesh ? weft_distribute_tensor(t, mesh, p, -1) : t);
@@ -192,9 +192,9 @@ WT_TEST_IN_WORLD(reductions__send_results_only, w)
     int64_t many = wt_ranks() > 1, heads = wt_ranks() + 1;
     weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 64, 3), "S(0)"), *q;
 
-    WT_ALL(wt_to(weft_amax(x, 1, (int[]){0}, false), "R") != NULL);
+    WT_ALL(wt_to(weft_amax(x, (int[]){0}, 1, false), "R") != NULL);
     WT_EQ(bytes_sent(w), many * 3 * 4);
-    WT_ALL(wt_to(weft_mean(x, 1, (int[]){0}, false), "R") != NULL);
+    WT_ALL(wt_to(weft_mean(x, (int[]){0}, 1, false), "R") != NULL);
     WT_EQ(bytes_sent(w), many * 3 * 4);
     WT_ALL(wt_to(weft_mse(x, wt_spread(w, wt_whole(WEFT_F32, 1, 64, 3), "R")), "R") != NULL);
     WT_EQ(bytes_sent(w), many * 4);
@@ -203,7 +203,7 @@ WT_TEST_IN_WORLD(reductions__send_results_only, w)
                    .ndim = 3, .shape = {5, 4, 4}, .mesh = w->mesh, .placements = {weft_shard(1)}},
                0) != NULL);
     q = wt_spread(w,
-                  weft_reshape(wt_whole3(WEFT_F32, 0, 3, heads, 4), 4, (int64_t[]){1, 3, heads, 4}),
+                  weft_reshape(wt_whole3(WEFT_F32, 0, 3, heads, 4), (int64_t[]){1, 3, heads, 4}, 4),
                   "S(2)");
     WT_ALL(wt_is_placed(weft_attention(q, q, q, true, 0), "S(2)"));
     WT_STILL(w);

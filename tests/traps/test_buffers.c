@@ -78,7 +78,7 @@ WT_TEST(async__source_may_go_before_it_has_arrived)
             weft_tensor *t = wt_spread(&w, wt_whole(WEFT_F32, 0, 65, 33), layouts[i]), *y;
 
             y = weft_scope_return(scope, weft_redistribute_with(t, &whole, &async));
-            for (int k = 0; k < 8; k++) weft_full(WEFT_F32, 2, (int64_t[]){65, 33}, -1);
+            for (int k = 0; k < 8; k++) weft_full(WEFT_F32, (int64_t[]){65, 33}, 2, -1);
             WT_ALL(wt_near_tensors(y, wt_whole(WEFT_F32, 0, 65, 33), WT_EXACT));
             wt_world_close(&w);
         }

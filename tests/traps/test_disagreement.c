@@ -20,7 +20,7 @@
 
 enum { RANKS = 4, DIED = 3 };
 
-static weft_tensor *matrix(void) { return weft_full(WEFT_F32, 2, (int64_t[]){8, 6}, 1); }
+static weft_tensor *matrix(void) { return weft_full(WEFT_F32, (int64_t[]){8, 6}, 2, 1); }
 
 static weft_tensor *spread(weft_mesh *mesh, weft_placement p)
 {
@@ -44,7 +44,7 @@ static int order_ranks_differently(weft_mesh *line)
 {
     const int forward[] = {0, 1, 2, 3}, backward[] = {3, 2, 1, 0}, sizes[] = {2, 2};
     weft_placement p[] = {weft_shard(0), weft_replicate()};
-    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, 2, sizes, "dp,tp",
+    weft_mesh *mesh = weft_mesh_from_ranks(WEFT_CPU, sizes, 2, "dp,tp",
                                            weft_world_rank() == 1 ? backward : forward);
 
     (void)line;
@@ -72,7 +72,7 @@ static int disagree_on_a_size(weft_mesh *mesh)
 {
     weft_placement sum = weft_partial(WEFT_SUM), whole = weft_replicate();
     int64_t n = weft_world_rank() == 3 ? 7 : 6;
-    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 1, &n, 1), mesh, &sum, NULL);
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, &n, 1, 1), mesh, &sum, NULL);
 
     return failed(weft_redistribute(t, &whole));
 }
@@ -85,7 +85,7 @@ static int hand_in_uneven_shards(weft_mesh *mesh)
     int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
 
     return failed(
-        weft_full_tensor(weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL)));
+        weft_full_tensor(weft_from_local(weft_full(WEFT_F32, shape, 2, 1), mesh, &rows, NULL)));
 }
 
 /* One line of two: the other one cannot know. */
@@ -117,7 +117,7 @@ static int await_more_rows_than_can_be_counted(weft_mesh *mesh)
 static int send_a_number_as_rows(weft_mesh *mesh)
 {
     int64_t even[] = {2, 2, 2, 2};
-    weft_tensor *t = weft_world_rank() == 1 ? weft_full(WEFT_F32, 0, NULL, 1) : matrix();
+    weft_tensor *t = weft_world_rank() == 1 ? weft_full(WEFT_F32, NULL, 0, 1) : matrix();
 
     return failed(weft_mesh_all_to_all_known(t, even, even, mesh, 0));
 }
@@ -127,7 +127,7 @@ static int turn_uneven_shards(weft_mesh *mesh)
 {
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     int64_t shape[] = {weft_world_rank() == 3 ? 1 : 4, 6};
-    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, NULL);
+    weft_tensor *t = weft_from_local(weft_full(WEFT_F32, shape, 2, 1), mesh, &rows, NULL);
 
     return failed(weft_redistribute(t, &columns));
 }
@@ -140,7 +140,7 @@ static int hand_in_a_short_shard(weft_mesh *mesh)
     int64_t shape[] = {weft_world_rank() == 3 ? 3 : 4, 6};
 
     return failed(weft_full_tensor(
-        weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
+        weft_from_local(weft_full(WEFT_F32, shape, 2, 1), mesh, &rows, (int64_t[]){16, 6})));
 }
 
 /* Each rank pads its own rows to the longest of them. */
@@ -150,7 +150,7 @@ static int hand_in_other_columns(weft_mesh *mesh)
     int64_t shape[] = {4, weft_world_rank() == 2 ? 5 : 6};
 
     return failed(weft_full_tensor(
-        weft_from_local(weft_full(WEFT_F32, 2, shape, 1), mesh, &rows, (int64_t[]){16, 6})));
+        weft_from_local(weft_full(WEFT_F32, shape, 2, 1), mesh, &rows, (int64_t[]){16, 6})));
 }
 
 /* A row-wise layer knows that the shards of its 8 input features are 2 each. */
@@ -165,7 +165,7 @@ static int call_row_wise(weft_mesh *mesh, int64_t features)
     if (weft_parallelize_module(root, mesh,
                                 (weft_plan[]){{"down", weft_rowwise_parallel()}, {0}}) != WEFT_OK)
         return 1;
-    result = failed(weft_call(root, weft_full(WEFT_F32, 2, shape, 1)));
+    result = failed(weft_call(root, weft_full(WEFT_F32, shape, 2, 1)));
     weft_module_release(root);
     return result;
 }
@@ -187,20 +187,20 @@ static int swap_groups(weft_mesh *line)
     bool odd = weft_world_rank() == 3;
 
     (void)line;
-    mesh = weft_mesh_from_groups(2, (weft_mesh *[]){odd ? tp : dp, odd ? dp : tp}, "a,b", all);
+    mesh = weft_mesh_from_groups((weft_mesh *[]){odd ? tp : dp, odd ? dp : tp}, 2, "a,b", all);
     return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
 }
 
 static int name_groups_differently(weft_mesh *mesh)
 {
-    mesh = weft_mesh_from_groups(1, &mesh, weft_world_rank() == 2 ? "a" : "b", NULL);
+    mesh = weft_mesh_from_groups(&mesh, 1, weft_world_rank() == 2 ? "a" : "b", NULL);
     return mesh ? failed(weft_mesh_all_reduce(matrix(), WEFT_SUM, mesh, 0)) : 1;
 }
 
 static int ask_for_too_much(weft_mesh *mesh)
 {
     int64_t n = weft_world_rank() == 2 ? (int64_t)1 << 50 : 4;
-    weft_tensor *t = weft_full(WEFT_F32, 1, &n, 1);
+    weft_tensor *t = weft_full(WEFT_F32, &n, 1, 1);
 
     return t ? failed(weft_mesh_all_reduce(t, WEFT_SUM, mesh, 0)) : 1;
 }
@@ -262,7 +262,7 @@ static int wrap_a_short_shard(weft_mesh *mesh)
     weft_dtensor_spec flat;
     weft_tensor *local = weft_dtensor_unwrap(spread(mesh, weft_shard(0)), &flat);
 
-    if (weft_world_rank() == 2) local = weft_full(WEFT_F32, 2, shape, 1);
+    if (weft_world_rank() == 2) local = weft_full(WEFT_F32, shape, 2, 1);
     return failed(weft_full_tensor(weft_dtensor_wrap(local, &flat)));
 }
 
@@ -352,7 +352,7 @@ static int call_own_op_differently(weft_mesh *mesh)
         weft_tensor_argument(spread(mesh, weft_world_rank() == 1 ? weft_replicate() : rows));
     weft_tensor *out[WEFT_OP_OUTPUTS];
 
-    return weft_op_run(weft_register_op(&spec), out, 1, &argument) == WEFT_OK ? 0 : 1;
+    return weft_op_run(weft_register_op(&spec), out, &argument, 1) == WEFT_OK ? 0 : 1;
 }
 
 /* Rows 2, 2, 1 and none, seen as columns: ranks with one row or none cannot tell it from what lies
@@ -362,7 +362,7 @@ static weft_module *with_turned_weight(weft_mesh *mesh)
     weft_module *m = weft_sequential_new();
     weft_placement p[] = {weft_replicate(), weft_shard(0)};
     int n = weft_mesh_ndim(mesh);
-    weft_tensor *rows = weft_full(WEFT_F32, 2, (int64_t[]){n == 1 ? 5 : 3, 6}, 1);
+    weft_tensor *rows = weft_full(WEFT_F32, (int64_t[]){n == 1 ? 5 : 3, 6}, 2, 1);
 
     rows = weft_transpose(weft_distribute_tensor(rows, mesh, p + 2 - n, -1), 0, 1);
     weft_module_add_parameter(m, "weight", weft_set_requires_grad(rows, true));

@@ -12,7 +12,7 @@ static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true
 
 static weft_tensor *vector(weft_dtype dtype, int which, int64_t n)
 {
-    return weft_reshape(wt_whole(dtype, which, 1, n), 1, &n);
+    return weft_reshape(wt_whole(dtype, which, 1, n), &n, 1);
 }
 
 /* Leaves may not be views of others. */
@@ -86,7 +86,7 @@ static weft_tensor *form(int i, weft_tensor *p, weft_tensor *q)
     case 8:
         return weft_softmax(p, 1);
     case 9:
-        return weft_amax(weft_mul_scalar(p, -1), 1, (int[]){0}, false);
+        return weft_amax(weft_mul_scalar(p, -1), (int[]){0}, 1, false);
     case 10:
         return weft_mul_scalar(p, -2);
     case 11:
@@ -94,9 +94,9 @@ static weft_tensor *form(int i, weft_tensor *p, weft_tensor *q)
     case 12:
         return weft_matmul_t(p, q, false, true);
     case 13:
-        return weft_sum(p, 1, (int[]){1}, true);
+        return weft_sum(p, (int[]){1}, 1, true);
     case 14:
-        return weft_cat(2, (weft_tensor *[]){p, q}, 0);
+        return weft_cat((weft_tensor *[]){p, q}, 2, 0);
     default:
         return weft_linear(p, q, NULL, 1);
     }
@@ -139,9 +139,9 @@ WT_TEST_TIMES_IN_WORLD(mean__over_uneven_shards, w, i, 5)
     int64_t rows = 1 + 2 * i;
     weft_tensor *plain = leaf(wt_whole(WEFT_F64, 0, rows, 3));
     weft_tensor *x = wt_spread(w, plain, "S(0)");
-    weft_tensor *y = weft_mean(x, 1, (int[]){0}, false);
+    weft_tensor *y = weft_mean(x, (int[]){0}, 1, false);
 
-    WT_ALL(wt_near_tensors(y, weft_mean(plain, 1, (int[]){0}, false), WT_WITHIN(1e-14)));
+    WT_ALL(wt_near_tensors(y, weft_mean(plain, (int[]){0}, 1, false), WT_WITHIN(1e-14)));
     WT_ALL(weft_backward(weft_mean_all(weft_square(plain))) == WEFT_OK);
     WT_ALL(weft_backward(weft_mean_all(weft_square(x))) == WEFT_OK);
     WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
@@ -157,7 +157,7 @@ WT_TEST_TIMES_IN_WORLD(loss__over_uneven_batches_counts_targets, w, k, 5)
     int32_t targets[9];
 
     for (int i = 0; i < rows; i++) targets[i] = i % 4 == 1 ? -1 : i * 3 % 5;
-    index = weft_from_data(WEFT_I32, 1, &rows, targets);
+    index = weft_from_data(WEFT_I32, &rows, 1, targets);
     y = weft_cross_entropy(plain, index, -1);
     z = weft_cross_entropy(x, wt_spread(w, index, "S(0)"), -1);
     WT_ALL(wt_near_tensors(z, y, WT_WITHIN(1e-13)));
@@ -169,7 +169,7 @@ WT_TEST_TIMES_IN_WORLD(loss__over_uneven_batches_counts_targets, w, k, 5)
 WT_TEST_TIMES_IN_WORLD(partial__integers_stay_exact, w, i, 2)
 {
     const int64_t big = (1ll << 53) + 1, values[] = {big, -7, 3};
-    weft_tensor *t = weft_from_data(WEFT_I64, 1, (int64_t[]){3}, values);
+    weft_tensor *t = weft_from_data(WEFT_I64, (int64_t[]){3}, 1, values);
 
     t = i == 0 ? wt_spread(w, t, "P") : wt_to(wt_spread(w, t, "S(0)"), "P");
     WT_ALL(t && wt_is_placed(t, "P") && weft_tensor_dtype(t) == WEFT_I64);
@@ -187,11 +187,11 @@ WT_TEST_TIMES_IN_WORLD(partial__passes_views_and_copies, w, i, 5)
     weft_tensor *t = wt_partial(w, wt_whole(WEFT_F64, 1 + wt_rank(), 4, 6), all[i]), *y;
 
     y = weft_contiguous(weft_transpose(t, 0, 1));
-    y = weft_reshape(weft_slice(y, 0, 1, 5), 3, (int64_t[]){2, 2, 4});
+    y = weft_reshape(weft_slice(y, 0, 1, 5), (int64_t[]){2, 2, 4}, 3);
     y = weft_detach(
-        weft_expand(weft_reshape(y, 4, (int64_t[]){2, 1, 2, 4}), 4, (int64_t[]){2, 3, 2, 4}));
+        weft_expand(weft_reshape(y, (int64_t[]){2, 1, 2, 4}, 4), (int64_t[]){2, 3, 2, 4}, 4));
     WT_ALL(wt_is_placed(y, names[i]));
-    y = weft_cat(2, (weft_tensor *[]){y, weft_slice(y, 1, 0, 1)}, 1);
+    y = weft_cat((weft_tensor *[]){y, weft_slice(y, 1, 0, 1)}, 2, 1);
     WT_ALL(wt_is_placed(y, names[i]));
     if (all[i] == WEFT_MAX || all[i] == WEFT_MIN) { /* rounding keeps the order */
         y = weft_cast(weft_cast(y, WEFT_BF16), WEFT_I32);
@@ -207,7 +207,7 @@ static weft_tensor *indices(int64_t n, int64_t limit, int step)
     int32_t data[32];
 
     for (int i = 0; i < n; i++) data[i] = (int32_t)((i * step + 1) % limit);
-    return weft_from_data(WEFT_I32, 1, &n, data);
+    return weft_from_data(WEFT_I32, &n, 1, data);
 }
 
 /* Trap 8, weaknesses 10.4-4 and 6: ranks without rows take part, indices may be sharded, and the
@@ -256,13 +256,13 @@ WT_TEST_TIMES_IN_WORLD(empty_shards__in_reductions_and_losses, w, i, 4)
     weft_tensor *x = wt_spread(w, plain, "S(0)"), *columns = wt_spread(w, plain, "S(1)");
     weft_tensor *index = indices(rows, rows, 3);
 
-    WT_ALL(wt_near_tensors(weft_amax(x, 1, (int[]){0}, false),
-                           weft_amax(plain, 1, (int[]){0}, false), WT_EXACT));
-    y = weft_sum_all(weft_square(weft_amax(plain, 1, (int[]){0}, false)));
-    z = weft_sum_all(weft_square(weft_amax(x, 1, (int[]){0}, false)));
+    WT_ALL(wt_near_tensors(weft_amax(x, (int[]){0}, 1, false),
+                           weft_amax(plain, (int[]){0}, 1, false), WT_EXACT));
+    y = weft_sum_all(weft_square(weft_amax(plain, (int[]){0}, 1, false)));
+    z = weft_sum_all(weft_square(weft_amax(x, (int[]){0}, 1, false)));
     WT_ALL(weft_backward(y) == WEFT_OK && weft_backward(z) == WEFT_OK);
     WT_ALL(wt_near_tensors(weft_grad(x), weft_grad(plain), WT_WITHIN(1e-14)));
-    WT_ALL(wt_near_tensors(weft_sum(x, 1, (int[]){0}, false), weft_sum(plain, 1, (int[]){0}, false),
+    WT_ALL(wt_near_tensors(weft_sum(x, (int[]){0}, 1, false), weft_sum(plain, (int[]){0}, 1, false),
                            WT_WITHIN(1e-14)));
     weft_zero_grad(plain);
     wt_moved(w, WEFT_COLL_COUNT);

@@ -68,7 +68,7 @@ static void open_operands(struct wt_world *w, struct operands *o)
     o->whole = spread(o, o->plain, "R");
     o->sum = spread(o, o->plain, "P");
     o->elsewhere = spread(o, o->plain, "R,S(0)");
-    o->integers = weft_from_data(WEFT_I32, 1, (int64_t[]){4}, numbers);
+    o->integers = weft_from_data(WEFT_I32, (int64_t[]){4}, 1, numbers);
     o->result = weft_mul_scalar(weft_set_requires_grad(wt_constant(4, 3, 1), true), 2);
     weft_dtensor_unwrap(o->rows, &o->flat);
     weft_layout_of(&o->layout, o->rows);
@@ -133,14 +133,14 @@ WT_TEST_IN_WORLD(nothing__gives_nothing, w)
         weft_sum_all(NULL),
         weft_softmax(NULL, 0),
         weft_embedding(NULL, x),
-        weft_reshape(NULL, 1, (int64_t[]){12}),
-        weft_cat(2, (weft_tensor *[]){x, NULL}, 0),
+        weft_reshape(NULL, (int64_t[]){12}, 1),
+        weft_cat((weft_tensor *[]){x, NULL}, 2, 0),
         weft_dropout(NULL, 0.5, NULL),
         weft_zeros_like(NULL),
         weft_set_requires_grad(NULL, true),
     };
     weft_mesh *meshes[] = {weft_mesh_sub(NULL, "tp"), weft_mesh_flatten(NULL, "a"),
-                           weft_mesh_unflatten(NULL, 0, 1, (int[]){1}, "a"), weft_mesh_root(NULL)};
+                           weft_mesh_unflatten(NULL, 0, (int[]){1}, 1, "a"), weft_mesh_root(NULL)};
 
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         if (made[i]) wt_note("number %d", (int)i);

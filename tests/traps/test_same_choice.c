@@ -162,15 +162,15 @@ WT_TEST_IN_WORLD(cache__knows_every_attribute, w)
             WT_ALL(wt_near_tensors(weft_slice(x, d, 1, 4), weft_slice(plain, d, 1, 4), WT_EXACT));
             WT_ALL(wt_near_tensors(weft_slice(x, d, 1, 5), weft_slice(plain, d, 1, 5), WT_EXACT));
             for (int keep = 0; keep < 2; keep++)
-                WT_ALL(wt_near_tensors(weft_sum(x, 1, &d, truth[keep]),
-                                       weft_sum(plain, 1, &d, truth[keep]), WT_WITHIN(1e-14)));
+                WT_ALL(wt_near_tensors(weft_sum(x, &d, 1, truth[keep]),
+                                       weft_sum(plain, &d, 1, truth[keep]), WT_WITHIN(1e-14)));
         }
         for (int t = 0; t < 4; t++)
             WT_ALL(wt_near_tensors(weft_matmul_t(x, x, t & 1, t >> 1),
                                    weft_matmul_t(plain, plain, t & 1, t >> 1), WT_WITHIN(1e-13)));
         for (int n = 1; n < 4; n++)
-            WT_ALL(wt_near_tensors(weft_cat(n, (weft_tensor *[]){x, x, x}, 1),
-                                   weft_cat(n, (weft_tensor *[]){plain, plain, plain}, 1),
+            WT_ALL(wt_near_tensors(weft_cat((weft_tensor *[]){x, x, x}, n, 1),
+                                   weft_cat((weft_tensor *[]){plain, plain, plain}, n, 1),
                                    WT_EXACT));
         WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_F32)), WEFT_F32);
         WT_EQ(weft_tensor_dtype(weft_cast(x, WEFT_I64)), WEFT_I64);
@@ -213,7 +213,7 @@ WT_TEST(checks__ask_the_mesh_only)
         fine = t != NULL;
         weft_implicit_replication_open(WEFT_IMPLICIT_REPLICATION_CHECKED);
         t = weft_from_local_with(mine, mesh, &rows, (weft_from_local_options){.run_check = true});
-        fine = fine && t && weft_add(t, weft_full(WEFT_F32, 1, (int64_t[]){3}, 1));
+        fine = fine && t && weft_add(t, weft_full(WEFT_F32, (int64_t[]){3}, 1, 1));
         weft_implicit_replication_close();
         if (weft_mesh_coordinate(mesh, 0) == 1) mine = wt_constant(2, 3, 2);
         if (weft_mesh_size(mesh) > 1) {
@@ -251,12 +251,12 @@ WT_TEST(outside__vectors_have_no_rows)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=1");
     weft_placement whole = weft_replicate();
-    weft_tensor *x = weft_full(WEFT_F64, 1, (int64_t[]){5}, 3), *y;
+    weft_tensor *x = weft_full(WEFT_F64, (int64_t[]){5}, 1, 3), *y;
     int64_t local;
 
     x = weft_set_requires_grad(weft_distribute_tensor(x, mesh, &whole, -1), true);
     y = weft_layer_norm(weft_rms_norm(x, NULL, 1e-5), NULL, NULL, 1e-5);
-    y = weft_add(weft_softmax(y, 0), weft_amax(y, 0, NULL, false));
+    y = weft_add(weft_softmax(y, 0), weft_amax(y, NULL, 0, false));
     WT_ALL(weft_backward(weft_mean_all(y)) == WEFT_OK);
     local = weft_mesh_is_member(mesh) ? 5 : 0;
     WT_EQ(weft_local_numel(y), local);

@@ -107,7 +107,7 @@ WT_TEST_TIMES_IN_WORLD(from_local__of_uneven_parts_needs_the_global_shape, w, i,
 
     WT_ALL(holds_count(t, n));
     if (wt_ranks() == 1) {
-        part = weft_cat(2, (weft_tensor *[]){part, counted(1)}, 0);
+        part = weft_cat((weft_tensor *[]){part, counted(1)}, 2, 0);
         WT_FAILS(weft_from_local(part, w->mesh, &rows, &n), WEFT_ERR_SHAPE, "from_local");
     }
     wt_moved(w, WEFT_COLL_COUNT);
@@ -124,7 +124,7 @@ WT_TEST_TIMES_IN_WORLD(from_local__of_parts_known_to_be_uneven, w, i, 9)
     weft_placement rows = weft_shard(0);
     weft_tensor *part = weft_to_local(wt_spread(w, counted(n), "S(0)"), NULL), *t;
 
-    part = weft_add_scalar(weft_reshape(weft_square(part), 2, (int64_t[]){-1, 1}), 1);
+    part = weft_add_scalar(weft_reshape(weft_square(part), (int64_t[]){-1, 1}, 2), 1);
     t = weft_from_local(part, w->mesh, &rows, NULL);
     WT_ALL(!t == (n % wt_ranks() != 0));
     if (!t) WT_FAILED(WEFT_ERR_LAYOUT, "shards of different sizes");
@@ -169,24 +169,24 @@ WT_TEST_IN_WORLD(views__speak_of_global_sizes, w)
     int64_t n = wt_ranks();
     weft_tensor *t = wt_spread(w, wt_whole3(WEFT_F64, 0, n, 1, 6), "S(0)"), *y;
 
-    y = weft_reshape(t, 2, (int64_t[]){n, 6}); /* squeezes dim 1, not dim 0 of one row per rank */
+    y = weft_reshape(t, (int64_t[]){n, 6}, 2); /* squeezes dim 1, not dim 0 of one row per rank */
     WT_ALL(wt_is_placed(y, "S(0)") && wt_has_shape(y, 2, (int)n, 6));
     WT_EQ(weft_local_size(y, 0), 1);
-    y = weft_reshape(y, 3, (int64_t[]){n, 2, 3});
+    y = weft_reshape(y, (int64_t[]){n, 2, 3}, 3);
     WT_ALL(wt_is_placed(y, "S(0)"));
-    y = weft_reshape(y, 2, (int64_t[]){n * 2, 3});
+    y = weft_reshape(y, (int64_t[]){n * 2, 3}, 2);
     WT_ALL((n == 1 || wt_is_placed(y, "S(0)")) && wt_has_shape(y, 2, 2 * (int)n, 3));
     WT_STILL(w);
     WT_ALL(wt_near_tensors(
-        y, weft_reshape(wt_whole3(WEFT_F64, 0, n, 1, 6), 2, (int64_t[]){2 * n, 3}), WT_EXACT));
+        y, weft_reshape(wt_whole3(WEFT_F64, 0, n, 1, 6), (int64_t[]){2 * n, 3}, 2), WT_EXACT));
     t = wt_spread(w, wt_whole(WEFT_F64, 1, 1, 4), "S(0)"); /* rank 0 has the only row */
-    y = weft_sum(t, 1, (int[]){0}, false);
+    y = weft_sum(t, (int[]){0}, 1, false);
     WT_ALL(wt_has_shape(y, 1, 4));
     WT_ALL(
-        wt_near_tensors(y, weft_reshape(wt_whole(WEFT_F64, 1, 1, 4), 1, (int64_t[]){4}), WT_EXACT));
-    y = weft_reshape(t, 1, (int64_t[]){4});
+        wt_near_tensors(y, weft_reshape(wt_whole(WEFT_F64, 1, 1, 4), (int64_t[]){4}, 1), WT_EXACT));
+    y = weft_reshape(t, (int64_t[]){4}, 1);
     WT_ALL(
-        wt_near_tensors(y, weft_reshape(wt_whole(WEFT_F64, 1, 1, 4), 1, (int64_t[]){4}), WT_EXACT));
+        wt_near_tensors(y, weft_reshape(wt_whole(WEFT_F64, 1, 1, 4), (int64_t[]){4}, 1), WT_EXACT));
 }
 
 /* Trap 13: dims that do not divide are merged and split all the same, with the right values. */
@@ -198,11 +198,11 @@ WT_TEST_TIMES_IN_WORLD(views__of_dims_that_do_not_divide, w, i, 3)
     const int64_t merged[][2] = {{15, 7}, {5, 21}, {3, 35}};
 
     for (int j = 0; j < 3; j++)
-        WT_ALL(wt_near_tensors(weft_reshape(t, 2, merged[j]), weft_reshape(whole, 2, merged[j]),
+        WT_ALL(wt_near_tensors(weft_reshape(t, merged[j], 2), weft_reshape(whole, merged[j], 2),
                                WT_EXACT));
     WT_ALL(
-        wt_near_tensors(weft_reshape(weft_reshape(t, 1, (int64_t[]){105}), 3, (int64_t[]){7, 5, 3}),
-                        weft_reshape(whole, 3, (int64_t[]){7, 5, 3}), WT_EXACT));
+        wt_near_tensors(weft_reshape(weft_reshape(t, (int64_t[]){105}, 1), (int64_t[]){7, 5, 3}, 3),
+                        weft_reshape(whole, (int64_t[]){7, 5, 3}, 3), WT_EXACT));
 }
 
 /* ---- axes of one rank ---- */

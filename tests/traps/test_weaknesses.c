@@ -66,7 +66,7 @@ static weft_tensor *convolve(int op, weft_tensor *x, weft_tensor *w)
     const weft_argument arguments[] = {weft_tensor_argument(x), weft_tensor_argument(w)};
     weft_tensor *y = NULL;
 
-    return weft_op_run(op, &y, 2, arguments) == WEFT_OK ? y : NULL;
+    return weft_op_run(op, &y, arguments, 2) == WEFT_OK ? y : NULL;
 }
 
 /* Each rank's elements are those that the label says, without asking the others. */
@@ -107,7 +107,7 @@ WT_TEST_IN_WORLD(weakness_3__a_label_is_never_wrong, w)
 
 static weft_tensor *indices(int64_t a, int64_t b, int64_t limit, int step)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, b ? 2 : 1, (int64_t[]){a, b});
+    weft_tensor *t = weft_empty(WEFT_I64, (int64_t[]){a, b}, b ? 2 : 1);
     int64_t *data = weft_data(t);
 
     for (int64_t i = 0; i < weft_numel(t); i++) data[i] = (i * step + 1) % limit;
@@ -120,9 +120,9 @@ WT_TEST_TIMES_IN_WORLD(weakness_4__maxima_over_few_rows, w, i, 5)
     int64_t rows = 1 + 2 * i;
     weft_tensor *x = wt_whole(WEFT_F64, 0, rows, 4), *y = wt_spread(w, x, "S(0)");
 
-    WT_ALL(wt_near_tensors(weft_amax(y, 1, (int[]){0}, true), weft_amax(x, 1, (int[]){0}, true),
+    WT_ALL(wt_near_tensors(weft_amax(y, (int[]){0}, 1, true), weft_amax(x, (int[]){0}, 1, true),
                            WT_EXACT));
-    WT_ALL(wt_near_tensors(weft_amax(y, 0, NULL, false), weft_amax(x, 0, NULL, false), WT_EXACT));
+    WT_ALL(wt_near_tensors(weft_amax(y, NULL, 0, false), weft_amax(x, NULL, 0, false), WT_EXACT));
     WT_ALL(wt_near_tensors(weft_argmax(y, 0), weft_argmax(x, 0), WT_EXACT));
     WT_ALL(wt_near_tensors(weft_argmax(y, 1), weft_argmax(x, 1), WT_EXACT));
 }

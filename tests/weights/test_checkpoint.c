@@ -130,10 +130,10 @@ WT_TEST_IN_WORLD(plan__everything_is_stored_once, w)
     struct wf_manifest manifest;
     int64_t value = 7, n = 8 * wt_ranks(), entries = 0, elements = 0, ten = 10;
 
-    WT_EQ(weft_state_add_tensor(state, "tensor", weft_full(WEFT_F32, 1, &ten, 1)), WEFT_OK);
+    WT_EQ(weft_state_add_tensor(state, "tensor", weft_full(WEFT_F32, &ten, 1, 1)), WEFT_OK);
     WT_EQ(weft_state_add_int(state, "value", &value), WEFT_OK);
     WT_EQ(weft_state_add_tensor(state, "sharded",
-                                wt_spread(w, weft_full(WEFT_F32, 1, &n, 2), "S(0)")),
+                                wt_spread(w, weft_full(WEFT_F32, &n, 1, 2), "S(0)")),
           WEFT_OK);
     WT_EQ(weft_state_count(state), 3);
     WT_EQ(weft_checkpoint_save(wt_scratch("plan"), state), WEFT_OK);
@@ -325,7 +325,7 @@ WT_TEST_IN_WORLD(extra__numbers_bytes_and_generators_come_back, w)
 {
     weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 1, 4, 1), "S(0)");
     weft_tensor *b = wt_spread(w, wt_whole(WEFT_F32, 2, 4, 1), "R");
-    weft_tensor *extra = weft_full(WEFT_I64, 0, NULL, 0);
+    weft_tensor *extra = weft_full(WEFT_I64, NULL, 0, 0);
     weft_generator *g = weft_generator_new(5);
     weft_state *state = weft_state_new(), *inner = weft_state_new();
     int64_t number = 1;
@@ -430,7 +430,7 @@ WT_TEST_IN_WORLD(refused__what_the_checkpoint_lacks_or_has_otherwise, w)
     WT_EQ(weft_checkpoint_load(wt_scratch("other"), state), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "'t' is [4,2], not [3,2]");
     weft_state_add_int(state, "step", &n);
-    weft_state_add_tensor(state, "u", weft_full(WEFT_I64, 1, &size, 0));
+    weft_state_add_tensor(state, "u", weft_full(WEFT_I64, &size, 1, 0));
     WT_EQ(weft_checkpoint_load(wt_scratch("other"), state), WEFT_ERR_NOT_FOUND);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "lacks 2 things: step, u");
     weft_state_release(state);
@@ -535,8 +535,8 @@ WT_TEST_IN_WORLD(refused__a_number_that_the_dtype_cannot_hold, w)
     int64_t n = 3;
     weft_state *state;
 
-    save_one(wt_scratch("wide"), weft_from_data(WEFT_I64, 1, &n, (int64_t[]){1, 2, 1ll << 40}));
-    state = state_of("t", weft_full(WEFT_I32, 1, &n, 0));
+    save_one(wt_scratch("wide"), weft_from_data(WEFT_I64, &n, 1, (int64_t[]){1, 2, 1ll << 40}));
+    state = state_of("t", weft_full(WEFT_I32, &n, 1, 0));
     WT_EQ(weft_checkpoint_load(wt_scratch("wide"), state), WEFT_ERR_DTYPE);
     WT_FAILED(WEFT_ERR_DTYPE, "'t': a number does not fit i32");
     weft_state_release(state);

@@ -117,7 +117,7 @@ static double write_shards(int64_t count)
     for (int64_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "t%lld", (long long)i);
         jobs[i] = (struct wf_weight_job){.name = names[i],
-                                         .tensor = weft_full(WEFT_F32, 1, (int64_t[]){1}, 1),
+                                         .tensor = weft_full(WEFT_F32, (int64_t[]){1}, 1, 1),
                                          .ndim = 1,
                                          .shape = {1}};
     }

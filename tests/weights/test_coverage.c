@@ -40,7 +40,7 @@ static bool once_each(const struct cover *c)
 
 static bool whole(const struct cover *c)
 {
-    return wf_coverage_is_complete(&c->coverage, 2, (int64_t[]){ROWS, COLUMNS});
+    return wf_coverage_is_complete(&c->coverage, (int64_t[]){ROWS, COLUMNS}, 2);
 }
 
 /* One or two runs of a dim of `size` elements. */
@@ -97,12 +97,12 @@ WT_UNIT(coverage__of_a_number_and_of_nothing)
     struct wf_coverage none = {{0}}, one = {{0}};
     struct wf_local_runs part = {{0}, {0}};
 
-    ck_assert(!wf_coverage_is_complete(&none, 0, NULL));
-    ck_assert(wf_coverage_is_complete(&none, 2, (int64_t[]){4, 0}));
+    ck_assert(!wf_coverage_is_complete(&none, NULL, 0));
+    ck_assert(wf_coverage_is_complete(&none, (int64_t[]){4, 0}, 2));
     wf_coverage_add_slice(&one, &part, 0);
-    ck_assert(wf_coverage_is_complete(&one, 0, NULL));
+    ck_assert(wf_coverage_is_complete(&one, NULL, 0));
     wf_coverage_add_slice(&one, &part, 0);
-    ck_assert(!wf_coverage_is_complete(&one, 0, NULL));
+    ck_assert(!wf_coverage_is_complete(&one, NULL, 0));
 }
 
 /* Long dims: two parts that are swapped by one element. */
@@ -120,7 +120,7 @@ WT_UNIT(coverage__is_exact_for_long_dims)
     wf_coverage_add_slice(&good, &part, 1);
     part.runs[0] = &late;
     wf_coverage_add_slice(&bad, &part, 1);
-    ck_assert(wf_coverage_is_complete(&good, 1, &size) && !wf_coverage_is_complete(&bad, 1, &size));
+    ck_assert(wf_coverage_is_complete(&good, &size, 1) && !wf_coverage_is_complete(&bad, &size, 1));
 }
 
 int main(void) { return wt_unit_main("coverage"); }

@@ -79,7 +79,7 @@ static void refuse_all(const char *path)
 
 WT_TEST_IN_WORLD(reading__a_pipe_or_a_device_is_refused_at_once, w)
 {
-    weft_state *state = state_of(weft_full(WEFT_F32, 1, (int64_t[]){3}, 0));
+    weft_state *state = state_of(weft_full(WEFT_F32, (int64_t[]){3}, 1, 0));
 
     fresh_folder("pipes");
     if (wt_rank() == 0 && (mkfifo(in("pipes", "pipe"), 0600) != 0 ||

@@ -57,7 +57,7 @@ static weft_tensor *tokens(void)
 {
     static const int64_t shape[] = {2, 5}, data[] = {1, 4, 9, 2, 10, 0, 3, 3, 7, 5};
 
-    return weft_from_data(WEFT_I64, 2, shape, data);
+    return weft_from_data(WEFT_I64, shape, 2, data);
 }
 
 static void train(struct model *m)
@@ -112,7 +112,7 @@ static weft_tensor *rows(weft_tensor *packed, int64_t from, int64_t to, bool mer
 
     if (!merged) return part;
     for (int d = 2; d < weft_ndim(part); d++) shape[d - 1] = weft_size(part, d);
-    return weft_reshape(part, weft_ndim(part) - 1, shape);
+    return weft_reshape(part, shape, weft_ndim(part) - 1);
 }
 
 /* `tail`: "weight" or "bias", and a state of the optimizer. */

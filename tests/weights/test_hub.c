@@ -167,7 +167,7 @@ static bool is_grad(const struct model *m, weft_tensor *grad, const char *name)
     weft_tensor *want = result(m, name);
     int64_t shape[2] = {weft_size(want, 0), weft_ndim(want) > 1 ? weft_size(want, 1) : 1};
 
-    return wt_near_tensors(weft_reshape(grad, weft_ndim(want), shape), want, WT_WITHIN(2e-5));
+    return wt_near_tensors(weft_reshape(grad, shape, weft_ndim(want)), want, WT_WITHIN(2e-5));
 }
 
 /* A parameter and what the file calls its gradient, where they lie alike. */
@@ -200,8 +200,8 @@ WT_TEST_TIMES_IN_WORLD(gpt2__computes_what_transformers_computes, w, i, 2)
     int64_t flat[] = {36, 12}, square[] = {12, 12};
 
     run_language_model(&m);
-    qkv = weft_reshape(grad_of(&m, "blocks.0.attn.qkv.weight"), 2, flat);
-    proj = weft_reshape(grad_of(&m, "blocks.1.attn.proj.weight"), 2, square);
+    qkv = weft_reshape(grad_of(&m, "blocks.0.attn.qkv.weight"), flat, 2);
+    proj = weft_reshape(grad_of(&m, "blocks.1.attn.proj.weight"), square, 2);
     up = grad_of(&m, "blocks.1.mlp.up.weight");
     WT_ALL(is_grad(&m, weft_transpose(qkv, 0, 1), "grad.transformer.h.0.attn.c_attn.weight"));
     WT_ALL(is_grad(&m, weft_transpose(proj, 0, 1), "grad.transformer.h.1.attn.c_proj.weight"));

@@ -151,7 +151,7 @@ WT_TEST_IN_WORLD(gpt2__names_without_prefix_tied_heads_and_masks_are_taken, w)
         n++;
     }
     list[n++] = (weft_named_tensor){"h.0.attn.bias", wt_constant(CONTEXT, CONTEXT, 1)};
-    list[n++] = (weft_named_tensor){"h.1.attn.masked_bias", weft_full(WEFT_F32, 0, NULL, -1e4)};
+    list[n++] = (weft_named_tensor){"h.1.attn.masked_bias", weft_full(WEFT_F32, NULL, 0, -1e4)};
     WT_EQ(weft_weights_write(path, list, n), WEFT_OK);
     hub = weft_weights_open(path);
     WT_EQ(weft_weights_load(to, hub, names), WEFT_OK);
@@ -333,7 +333,7 @@ WT_TEST_IN_WORLD(rules__joined_names_are_one_parameter, w)
     WT_ALL(has_shape(weft_weights_find(file, "a.key.weight"), 2, WIDTH, WIDTH));
     WT_ALL(has_shape(weft_weights_find(file, "a.value.bias"), 1, WIDTH, 0));
     WT_ALL(wt_near_tensors(weft_weights_read(file, "a.key.weight", 0, NULL, NULL),
-                           weft_reshape(weft_select(whole, 0, 1), 2, (int64_t[]){WIDTH, WIDTH}),
+                           weft_reshape(weft_select(whole, 0, 1), (int64_t[]){WIDTH, WIDTH}, 2),
                            WT_EXACT));
     WT_EQ(weft_weights_load(to, file, &apart_names), WEFT_OK);
     WT_ALL(same_models(from, to));
@@ -377,7 +377,7 @@ WT_TEST_IN_WORLD(rules__parameters_may_be_empty, w)
         for (int k = 0; k < 8; k++)
             WT_EQ(weft_module_add_parameter(
                       m[k / 4], names[k % 4],
-                      weft_full(WEFT_F32, ndims[k % 4], shapes[k % 4], 1 + k / 4)),
+                      weft_full(WEFT_F32, shapes[k % 4], ndims[k % 4], 1 + k / 4)),
                   WEFT_OK);
         WT_EQ(weft_weights_save(m[0], wt_scratch("empty.safetensors"), families[i]), WEFT_OK);
         file = weft_weights_open(wt_scratch("empty.safetensors"));

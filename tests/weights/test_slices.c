@@ -124,7 +124,7 @@ static weft_tensor *spread(int rank, int64_t n, const char *text)
     weft_mesh *mesh = weft_mesh_new_fake(rank, "tp=%d", ways);
     weft_placement p[WEFT_MAX_AXES];
     weft_device before = weft_set_default_device(WEFT_META);
-    weft_tensor *t = weft_empty(WEFT_F32, 1, &n);
+    weft_tensor *t = weft_empty(WEFT_F32, &n, 1);
 
     weft_set_default_device(before);
     ck_assert_int_eq(weft_placements_on(p, mesh, text), WEFT_OK);
@@ -202,14 +202,14 @@ WT_UNIT(shard_text__what_is_written_reads_back_and_nonsense_does_not)
     uint64_t hash;
 
     ck_assert_str_eq(text, "0+1,3+3;0+2|0123456789abcdef");
-    ck_assert(wf_file_slice_parse(&again, &hash, text, 2, shape, global));
+    ck_assert(wf_file_slice_parse(&again, &hash, text, shape, global, 2));
     ck_assert(hash == 0x0123456789abcdefu);
     ck_assert_int_eq(again.n_runs[0], 2);
     ck_assert_int_eq(again.runs[0][1].offset, 3);
     wf_local_runs_free(&again);
     wf_free(text);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        ck_assert_msg(!wf_file_slice_parse(&again, &hash, bad[i], 2, shape, global), "%s", bad[i]);
+        ck_assert_msg(!wf_file_slice_parse(&again, &hash, bad[i], shape, global, 2), "%s", bad[i]);
         wf_local_runs_free(&again);
     }
 }

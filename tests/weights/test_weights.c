@@ -119,11 +119,11 @@ WT_TEST_IN_WORLD(read__what_cannot_be_is_refused_on_all_ranks, w)
     WT_FAILED(WEFT_ERR_DTYPE, "is U8, which cannot be read as bool");
     WT_ALL(!weft_weights_read(file, "real.f32", 0, w->mesh, partial));
     WT_FAILED(WEFT_ERR_LAYOUT, "is partial");
-    WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, 2, shape)), WEFT_ERR_SHAPE);
+    WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, shape, 2)), WEFT_ERR_SHAPE);
     WT_FAILED(WEFT_ERR_SHAPE, "is [7,4], not [7,5]");
     shape[1] = 4;
     weft_set_default_device(WEFT_META);
-    WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, 2, shape)), WEFT_ERR_STATE);
+    WT_EQ(weft_weights_read_into(file, "real.f32", weft_empty(WEFT_F32, shape, 2)), WEFT_ERR_STATE);
     weft_set_default_device(WEFT_CPU);
     WT_FAILED(WEFT_ERR_STATE, "no elements");
     weft_weights_close(file);
@@ -224,7 +224,7 @@ WT_TEST_IN(write__two_axes_write_replicas_once, w,
                                 {"b", wt_spread(w, whole, "S(0),S(0)")},
                                 {"c", wt_spread(w, whole, "S(1),R")},
                                 {"plain", whole},
-                                {"scalar", weft_full(WEFT_F64, 0, NULL, 3.5)}};
+                                {"scalar", weft_full(WEFT_F64, NULL, 0, 3.5)}};
     weft_weights *file = written(wt_scratch("two.safetensors"), list, 5);
 
     for (int i = 0; i < 4; i++)

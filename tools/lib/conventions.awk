@@ -9,6 +9,24 @@ function is_proper_name(name) { return name ~ /^weft_(mlp|gpt|llama|bert)$/ }
 # says of which object.
 function may_say_tensor(rest) { return ("weft_" rest) in is_type || rest ~ /^(print|format|version)$/ }
 
+# A parameter that is several items: an array, or a pointer to what is no object of the library.
+function is_list(parameter,    type) {
+    type = parameter
+    gsub(/^ |const /, "", type)
+    sub(/ .*/, "", type)
+    return parameter ~ /\*.*\*|\[/ || (parameter ~ /\*/ && !(type in is_object))
+}
+
+# A number of items that does not stand behind them, in a function that is given a list.
+function has_count_apart(list,    parts, n, i, lists, apart) {
+    n = split(substr(list, 2), parts, ",")
+    for (i = 1; i <= n; i++) {
+        if (is_list(parts[i])) lists++
+        else if (parts[i] ~ /^ ?(int|int64_t|size_t) (n|n_[a-z]+|ndim|count)\)?$/ && (i == 1 || !is_list(parts[i - 1]))) apart++
+    }
+    return lists && apart
+}
+
 function check(prototype,    result, list) {
     if (!match(prototype, /weft_[a-z0-9_]+ ?\(/)) return
     result = substr(prototype, 1, RSTART - 1)
@@ -17,6 +35,7 @@ function check(prototype,    result, list) {
     list = substr(prototype, RSTART + RLENGTH - 1)
     seen[name] = place
     result_of[name] = result
+    list_of[name] = list
 
     if (list ~ /FILE \*/ && name !~ /(_print|^weft_print_[a-z_]+)$/) broken("what writes to a FILE ends in _print")
     if (name ~ /_print$/ && list !~ /FILE \*/) broken("_print writes to a FILE; into a buffer is _format")
@@ -36,6 +55,7 @@ function check(prototype,    result, list) {
     code = substr($0, length(part[1]) + length(part[2]) + 3)
     if (code ~ /^[ \t]*#/) next
     if (code ~ /^(typedef|\})/ && match(code, /weft_[a-z0-9_]+/)) is_type[substr(code, RSTART, RLENGTH)] = 1
+    if (code ~ /^typedef struct weft_[a-z_]+ weft_[a-z_]+;/) is_object[substr(code, RSTART, RLENGTH)] = 1
     if (code ~ /^\}/ && match(code, /weft_[a-z0-9_]+/)) is_type[substr(code, RSTART, RLENGTH)] = 1
     if (code ~ /^(WEFT_API|static inline) /) {
         place = part[1] ":" part[2]
@@ -59,6 +79,7 @@ END {
     }
     for (name in seen) {
         place = seen[name]
+        if (has_count_apart(list_of[name])) broken("a list is followed by its count")
         other = name
         if (sub(/_open$/, "_close", other) && !(other in seen) && result_of[name] !~ /weft_scope \*/)
             broken("what is opened has a _close, or is a weft_scope")

@@ -45,8 +45,8 @@ typedef struct weft_shard_order {
  * weft_distribute_tensor; partial results are fine. `out` is unchanged then
  */
 WEFT_API weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh,
-                                      const weft_placement *placements, int n_placements, int ndim,
-                                      const int64_t *shape);
+                                      const weft_placement *placements, int n_placements,
+                                      const int64_t *shape, int ndim);
 
 /** The layout of a distributed tensor. ranks: any; local. fails: WEFT_ERR_ARG for a plain one */
 WEFT_API weft_status weft_layout_of(weft_layout *out, const weft_tensor *t);
@@ -60,8 +60,8 @@ WEFT_API weft_status weft_layout_of(weft_layout *out, const weft_tensor *t);
  */
 WEFT_API weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh,
                                          const weft_placement *placements, int n_placements,
-                                         int ndim, const int64_t *local_shape,
-                                         const int64_t *local_stride);
+                                         const int64_t *local_shape, const int64_t *local_stride,
+                                         int ndim);
 
 /**
  * The global shape of shards of any sizes: along each dim, the sum of the shards' sizes.
@@ -71,8 +71,8 @@ WEFT_API weft_status weft_layout_of_even(weft_layout *out, weft_mesh *mesh,
  *        where shards do not fit together
  */
 WEFT_API weft_status weft_global_shape(int64_t *shape, weft_mesh *mesh,
-                                       const weft_placement *placements, int n_placements, int ndim,
-                                       const int64_t *local_shape);
+                                       const weft_placement *placements, int n_placements,
+                                       const int64_t *local_shape, int ndim);
 
 /** Same mesh, placements, shape and strides; equal layouts have equal hashes. ranks: any; local */
 WEFT_API bool weft_layout_equal(const weft_layout *a, const weft_layout *b);

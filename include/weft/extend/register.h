@@ -160,7 +160,7 @@ static inline weft_argument weft_tensor_argument(weft_tensor *tensor)
 }
 
 /** A list of tensors; the array must live until the call returns. */
-static inline weft_argument weft_list_argument(int count, weft_tensor *const *tensors)
+static inline weft_argument weft_list_argument(weft_tensor *const *tensors, int count)
 {
     weft_argument a = {WEFT_ARGUMENT_TENSORS, 0, 0, 0, 0, 0, 0};
     a.count = count;
@@ -201,4 +201,4 @@ static inline weft_argument weft_text_argument(const char *text)
  *        and the rule function say
  * grad:  from output 0 to every input, by the op's gradient function
  */
-WEFT_API weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *arguments);
+WEFT_API weft_status weft_op_run(int op, weft_tensor **out, const weft_argument *arguments, int n);

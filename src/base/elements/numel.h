@@ -8,7 +8,7 @@
  * Number of elements; -1 for a negative size, and when the bytes or strides of that many elements
  * would overflow int64_t for some dtype.
  */
-static inline int64_t wf_shape_numel(int ndim, const int64_t *shape)
+static inline int64_t wf_shape_numel(const int64_t *shape, int ndim)
 {
     int64_t counted = 1; /* strides of empty tensors are made of the other sizes */
     bool empty = false;

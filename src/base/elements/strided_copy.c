@@ -62,8 +62,9 @@ static void choose_tiling(struct wf_strided_copy *c)
     if (outer >= 0) move_loop(c, outer, inner - 1);
 }
 
-void wf_strided_copy_init(struct wf_strided_copy *copy, int ndim, const int64_t *shape,
-                          const int64_t *src_stride, const int64_t *dst_stride, size_t element)
+void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
+                          const int64_t *src_stride, const int64_t *dst_stride, int ndim,
+                          size_t element)
 {
     int64_t bytes = (int64_t)element;
     int last;
@@ -85,7 +86,7 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, int ndim, const int64_t 
     choose_tiling(copy);
 }
 
-int64_t wf_row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
+int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
 {
     int64_t step = 1;
 

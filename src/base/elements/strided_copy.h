@@ -22,11 +22,12 @@ struct wf_strided_copy {
 };
 
 /** Strides are in elements of `element` bytes; those of src may be 0, which repeats elements. */
-void wf_strided_copy_init(struct wf_strided_copy *copy, int ndim, const int64_t *shape,
-                          const int64_t *src_stride, const int64_t *dst_stride, size_t element);
+void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
+                          const int64_t *src_stride, const int64_t *dst_stride, int ndim,
+                          size_t element);
 
 /** The two sides must not overlap. */
 void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const void *src);
 
 /** Strides of an array without gaps. gives: the number of its elements */
-int64_t wf_row_major_strides(int64_t *stride, int ndim, const int64_t *shape);
+int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim);

@@ -159,7 +159,7 @@ static weft_tensor *exchange_rows(struct wf_collective_call *d, const int64_t *s
     for (int i = 0; i < weft_ndim(d->t); i++) shape[i] = weft_size(d->t, i);
     for (int i = 1; i < weft_ndim(d->t); i++) row *= shape[i];
     shape[0] = sum_of_sizes(recv, d->ways);
-    result = wf_collective_call_new_tensor(d, weft_ndim(d->t), shape, WF_MEM_ACTIVATIONS);
+    result = wf_collective_call_new_tensor(d, shape, weft_ndim(d->t), WF_MEM_ACTIVATIONS);
     for (int r = 0; r < d->ways; r++) {
         counts[r] = (size_t)(send[r] * row);
         counts[d->ways + r] = (size_t)(recv[r] * row);
@@ -191,7 +191,7 @@ static void record_all_to_all_node(const struct wf_collective_call *d, weft_tens
                                    const int64_t *send, const int64_t *recv)
 {
     weft_tensor *in[] = {d->t};
-    struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, 1, in);
+    struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, in, 1);
 
     node->context = splits_new(d, out, send, recv);
     node->release_context = splits_free;
@@ -205,7 +205,7 @@ static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const in
     weft_tensor *out = exchange_rows(d, send, recv), *in[] = {d->t};
 
     wants = wants && weft_dtype_is_float(weft_tensor_dtype(out));
-    if ((wf_grad_is_enabled() || wf_note_unrecorded_use(1, in)) && wants)
+    if ((wf_grad_is_enabled() || wf_note_unrecorded_use(in, 1)) && wants)
         record_all_to_all_node(d, out, send, recv);
     return out;
 }
@@ -232,7 +232,7 @@ weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_spl
         bool countable = output_splits[r] >= 0 && output_splits[r] <= INT64_MAX - shape[0];
 
         if (countable) shape[0] += output_splits[r];
-        if (!countable || wf_shape_numel(weft_ndim(t), shape) < 0)
+        if (!countable || wf_shape_numel(shape, weft_ndim(t)) < 0)
             WF_DIE("%s: %lld rows cannot come from rank %d of axis %s", call.who,
                    (long long)output_splits[r], r, weft_mesh_axis_name(call.mesh, axis));
     }

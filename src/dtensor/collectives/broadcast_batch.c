@@ -93,7 +93,7 @@ static void unpack_batch_tensors(weft_batch_entry *batch, int n, weft_tensor *bu
 
     for (int i = 0; i < n; i++, words += WORDS) {
         struct wf_layout *layout = wf_layout_new(NULL, NULL, (weft_dtype)words[DTYPE],
-                                                 (int)words[NDIM], words + SIZES, NULL);
+                                                 words + SIZES, NULL, (int)words[NDIM]);
 
         batch[i].tensor = wf_tensor_new(layout, wf_block_retain(buffer->block), at, "batch");
         wf_layout_release(layout);
@@ -104,7 +104,7 @@ static void unpack_batch_tensors(weft_batch_entry *batch, int n, weft_tensor *bu
 static weft_status broadcast_header_and_data(weft_batch_entry *batch, int n, weft_mesh *mesh,
                                              int axis, int root)
 {
-    weft_tensor *header = need_tensor_or_die(weft_full(WEFT_I64, 2, (int64_t[]){n, WORDS}, 0)),
+    weft_tensor *header = need_tensor_or_die(weft_full(WEFT_I64, (int64_t[]){n, WORDS}, 2, 0)),
                 *buffer;
     bool there = mesh && weft_mesh_is_member(mesh) && axis >= 0 && axis < weft_mesh_ndim(mesh);
     bool mine = there && weft_mesh_coordinate(mesh, axis) == root;
@@ -117,7 +117,7 @@ static weft_status broadcast_header_and_data(weft_batch_entry *batch, int n, wef
     }
     WF_TRY(weft_mesh_broadcast(header, mesh, axis, root));
     WF_TRY(check_batch_header(words, &bytes, batch, n));
-    buffer = need_tensor_or_die(weft_empty(WEFT_U8, 1, &bytes));
+    buffer = need_tensor_or_die(weft_empty(WEFT_U8, &bytes, 1));
     if (mine) pack_batch_tensors(buffer, words, batch, n);
     WF_TRY(weft_mesh_broadcast(buffer, mesh, axis, root));
     if (!mine) unpack_batch_tensors(batch, n, buffer, words);

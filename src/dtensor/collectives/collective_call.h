@@ -23,8 +23,8 @@ void wf_collective_call_run(struct wf_collective_call *d);
 
 /** A plain tensor like d->t with another shape; out of memory ends the job, as other ranks may be
  * in the collective already. */
-weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, int ndim,
-                                           const int64_t *shape, enum wf_category category);
+weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, const int64_t *shape,
+                                           int ndim, enum wf_category category);
 
 /** t, or a row-major copy, outside the tape. */
 weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, weft_tensor *t);

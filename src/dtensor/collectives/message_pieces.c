@@ -41,12 +41,12 @@ void wf_message_pieces_pack_unpack(const struct wf_message_pieces *p, int ways, 
 
         shape[p->dim] = p->sizes[r];
         at += p->sizes[r];
-        count = wf_row_major_strides(stride, p->ndim, shape);
+        count = wf_row_major_strides(stride, shape, p->ndim);
         if (pack) {
-            wf_strided_copy_init(&copy, p->ndim, shape, desc->stride, stride, element);
+            wf_strided_copy_init(&copy, shape, desc->stride, stride, p->ndim, element);
             wf_strided_copy_run(&copy, piece, inside);
         } else {
-            wf_strided_copy_init(&copy, p->ndim, shape, stride, desc->stride, element);
+            wf_strided_copy_init(&copy, shape, stride, desc->stride, p->ndim, element);
             wf_strided_copy_run(&copy, inside, piece);
         }
         piece += (size_t)count * element;

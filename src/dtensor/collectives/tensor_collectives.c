@@ -112,11 +112,11 @@ static weft_tensor *need_tensor_or_die(const struct wf_collective_call *d, weft_
     return t;
 }
 
-weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, int ndim,
-                                           const int64_t *shape, enum wf_category category)
+weft_tensor *wf_collective_call_new_tensor(const struct wf_collective_call *d, const int64_t *shape,
+                                           int ndim, enum wf_category category)
 {
     struct wf_layout *layout =
-        wf_layout_new(NULL, NULL, weft_tensor_dtype(d->t), ndim, shape, NULL);
+        wf_layout_new(NULL, NULL, weft_tensor_dtype(d->t), shape, NULL, ndim);
     weft_tensor *t;
 
     layout = wf_layout_on_device(layout, weft_tensor_device(d->t));
@@ -132,7 +132,7 @@ static weft_tensor *alloc_packed_buffer(const struct wf_collective_call *d, cons
     int64_t elements = 0;
 
     for (int r = 0; r < d->ways; r++) elements += (int64_t)counts[r];
-    return wf_collective_call_new_tensor(d, 1, &elements, WF_MEM_COMM);
+    return wf_collective_call_new_tensor(d, &elements, 1, WF_MEM_COMM);
 }
 
 static weft_tensor *new_result_tensor(const struct wf_collective_call *d,
@@ -142,7 +142,7 @@ static weft_tensor *new_result_tensor(const struct wf_collective_call *d,
 
     memcpy(shape, p->shape, sizeof shape);
     shape[p->dim] = size;
-    return wf_collective_call_new_tensor(d, p->ndim, shape, WF_MEM_ACTIVATIONS);
+    return wf_collective_call_new_tensor(d, shape, p->ndim, WF_MEM_ACTIVATIONS);
 }
 
 weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, weft_tensor *t)
@@ -179,7 +179,7 @@ static weft_tensor *pack_tensor_list(const struct wf_collective_call *d,
 {
     int64_t count = weft_numel(d->t), elements = count * d->ways;
     size_t bytes = (size_t)count * wf_dtypes[d->coll.dtype].size;
-    weft_tensor *packed = wf_collective_call_new_tensor(d, 1, &elements, WF_MEM_COMM);
+    weft_tensor *packed = wf_collective_call_new_tensor(d, &elements, 1, WF_MEM_COMM);
 
     if (d->meta) return packed;
     for (int r = 0; r < d->ways; r++) {
@@ -294,7 +294,7 @@ weft_tensor *weft_mesh_all_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh 
     scope = weft_scope_open();
     own = wf_collective_call_row_major(&d, t);
     result =
-        wf_collective_call_new_tensor(&d, weft_ndim(t), t->layout->desc.shape, WF_MEM_ACTIVATIONS);
+        wf_collective_call_new_tensor(&d, t->layout->desc.shape, weft_ndim(t), WF_MEM_ACTIVATIONS);
     d.coll.count = (size_t)weft_numel(t);
     d.coll.send = own->data;
     d.coll.recv = result->data;
@@ -354,9 +354,9 @@ weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_mesh *mes
     WF_TRY_PTR(set_reduce_op(&d, reduce));
     scope = weft_scope_open();
     own = wf_collective_call_row_major(&d, t);
-    result = d.me == root ? wf_collective_call_new_tensor(&d, weft_ndim(t), t->layout->desc.shape,
+    result = d.me == root ? wf_collective_call_new_tensor(&d, t->layout->desc.shape, weft_ndim(t),
                                                           WF_MEM_ACTIVATIONS)
-                          : wf_collective_call_new_tensor(&d, 1, &nothing, WF_MEM_ACTIVATIONS);
+                          : wf_collective_call_new_tensor(&d, &nothing, 1, WF_MEM_ACTIVATIONS);
     counts = wf_calloc((size_t)d.ways, sizeof *counts);
     counts[root] = (size_t)weft_numel(t);
     d.coll.send_counts = counts;

@@ -13,15 +13,15 @@
 
 /* ---- new ones ---- */
 
-static bool has_global_shape(const weft_tensor *t, int ndim, const int64_t *shape)
+static bool has_global_shape(const weft_tensor *t, const int64_t *shape, int ndim)
 {
     return weft_ndim(t) == ndim &&
            (ndim == 0 || memcmp(t->layout->desc.global, shape, (size_t)ndim * sizeof *shape) == 0);
 }
 
-static bool is_dense_stride(int ndim, const int64_t *shape, const int64_t *stride)
+static bool is_dense_stride(const int64_t *shape, const int64_t *stride, int ndim)
 {
-    int64_t step = 1, numel = wf_shape_numel(ndim, shape);
+    int64_t step = 1, numel = wf_shape_numel(shape, ndim);
 
     if (numel == 0) return true;
     for (int left = 0; left < ndim; left++) {
@@ -37,25 +37,25 @@ static bool is_dense_stride(int ndim, const int64_t *shape, const int64_t *strid
 
 /* The strides of a shard whose dims have the same order in memory as the global strides give. */
 static struct wf_layout *layout_with_strides(const weft_tensor *t, const weft_placement *placements,
-                                             int ndim, const int64_t *shape, const int64_t *stride)
+                                             const int64_t *shape, const int64_t *stride, int ndim)
 {
     weft_mesh *mesh = t->layout->mesh;
     int64_t local[WEFT_MAX_DIMS];
     weft_layout whole;
 
     if (mesh && stride) {
-        WF_TRY_PTR(weft_layout_make(&whole, mesh, placements, weft_mesh_ndim(mesh), ndim, shape));
+        WF_TRY_PTR(weft_layout_make(&whole, mesh, placements, weft_mesh_ndim(mesh), shape, ndim));
         memcpy(whole.stride, stride, (size_t)ndim * sizeof *stride);
         weft_layout_shard(&whole, NULL, NULL, local, NULL);
         stride = local;
     }
     return wf_layout_on_device(
-        wf_layout_new(mesh, placements, weft_tensor_dtype(t), ndim, shape, stride),
+        wf_layout_new(mesh, placements, weft_tensor_dtype(t), shape, stride, ndim),
         weft_tensor_device(t));
 }
 
-weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape,
-                            const int64_t *stride)
+weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape, const int64_t *stride,
+                            int ndim)
 {
     weft_placement placements[WEFT_MAX_AXES] = {{0}};
     struct wf_layout *layout;
@@ -68,14 +68,14 @@ weft_tensor *weft_new_empty(const weft_tensor *t, int ndim, const int64_t *shape
     for (int d = 0; d < ndim; d++)
         WF_NEED_PTR(shape[d] >= 0, WEFT_ERR_SHAPE, "new_empty: size %lld in dim %d",
                     (long long)shape[d], d);
-    WF_NEED_PTR(wf_shape_numel(ndim, shape) >= 0, WEFT_ERR_SHAPE,
+    WF_NEED_PTR(wf_shape_numel(shape, ndim) >= 0, WEFT_ERR_SHAPE,
                 "new_empty: more elements in %d dims than can be counted", ndim);
-    WF_NEED_PTR(!stride || is_dense_stride(ndim, shape, stride), WEFT_ERR_ARG,
+    WF_NEED_PTR(!stride || is_dense_stride(shape, stride, ndim), WEFT_ERR_ARG,
                 "new_empty: the strides are not those of a dense tensor of this shape");
-    if (has_global_shape(t, ndim, shape))
+    if (has_global_shape(t, shape, ndim))
         memcpy(placements, t->layout->placements, sizeof placements);
     wf_placements_drop_partial(placements, t->layout->n_axes);
-    layout = layout_with_strides(t, placements, ndim, shape, stride);
+    layout = layout_with_strides(t, placements, shape, stride, ndim);
     if (!layout) return NULL;
     empty = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "new_empty");
     wf_layout_release(layout);
@@ -107,7 +107,7 @@ static int find_matching_dim(const weft_tensor *t, const int64_t *own, const boo
     return -1;
 }
 
-weft_tensor *weft_as_strided(weft_tensor *t, int ndim, const int64_t *shape, const int64_t *stride,
+weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t *stride, int ndim,
                              int64_t offset)
 {
     int64_t own[WEFT_MAX_DIMS];

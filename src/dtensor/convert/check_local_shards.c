@@ -23,7 +23,7 @@ weft_status wf_check_placement_count(const char *who, int n_placements, const we
 /* ---- strides ---- */
 
 /* The dims of more than one element, largest stride first; returns their number. */
-static int sort_dims_by_stride(int *order, int ndim, const int64_t *shape, const int64_t *stride)
+static int sort_dims_by_stride(int *order, const int64_t *shape, const int64_t *stride, int ndim)
 {
     int n = 0;
 
@@ -38,7 +38,7 @@ static int sort_dims_by_stride(int *order, int ndim, const int64_t *shape, const
     return n;
 }
 
-static bool is_dense_in_order(int n, const int *order, const int64_t *shape, const int64_t *stride)
+static bool is_dense_in_order(const int *order, int n, const int64_t *shape, const int64_t *stride)
 {
     int64_t step = 1;
 
@@ -50,7 +50,7 @@ static bool is_dense_in_order(int n, const int *order, const int64_t *shape, con
 }
 
 /* A dim of one local element has no order in memory: its stride is not compared. */
-static bool dims_follow_stride_order(const struct wf_tensor_desc *local, int n, const int *order)
+static bool dims_follow_stride_order(const struct wf_tensor_desc *local, const int *order, int n)
 {
     int64_t before = INT64_MAX;
 
@@ -67,12 +67,12 @@ weft_status wf_check_local_stride(const weft_tensor *local, const int64_t *shape
 {
     const struct wf_tensor_desc *desc = &local->layout->desc;
     int order[WEFT_MAX_DIMS];
-    int n = sort_dims_by_stride(order, desc->ndim, shape, stride);
+    int n = sort_dims_by_stride(order, shape, stride, desc->ndim);
 
-    WF_NEED(is_dense_in_order(n, order, shape, stride), WEFT_ERR_ARG,
+    WF_NEED(is_dense_in_order(order, n, shape, stride), WEFT_ERR_ARG,
             "from_local: the global strides are not those of a dense tensor of the global shape");
     WF_NEED_LOCAL(
-        desc->numel == 0 || dims_follow_stride_order(desc, n, order), WEFT_ERR_ARG,
+        desc->numel == 0 || dims_follow_stride_order(desc, order, n), WEFT_ERR_ARG,
         "from_local: the local tensor's dims have another order in memory than the global strides");
     return WEFT_OK;
 }
@@ -118,8 +118,8 @@ static bool has_shard_shape(const struct wf_tensor_desc *local, weft_mesh *mesh,
 {
     int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
 
-    wf_local_box(shape, offset, local->ndim, global, weft_mesh_ndim(mesh), wf_mesh_sizes(mesh),
-                 wf_mesh_coordinates(mesh), placements);
+    wf_local_box(shape, offset, global, local->ndim, wf_mesh_sizes(mesh), wf_mesh_coordinates(mesh),
+                 placements, weft_mesh_ndim(mesh));
     return memcmp(shape, local->shape, (size_t)local->ndim * sizeof *shape) == 0;
 }
 
@@ -149,7 +149,7 @@ static weft_status compare_global_shapes(const struct wf_tensor_desc *local, wef
     if (shape)
         memcpy(sizes, shape, (size_t)local->ndim * sizeof *shape);
     else
-        wf_global_shape_of_even_shards(sizes, local->ndim, local->shape, mesh, placements);
+        wf_global_shape_of_even_shards(sizes, local->shape, local->ndim, mesh, placements);
     sizes[FITS] = has_shard_shape(local, mesh, placements, sizes);
     all_reduce_max_min(mesh, sizes, SIZES, most, least);
     for (int d = 0; d < local->ndim; d++)
@@ -181,14 +181,14 @@ static weft_status compare_stride_order(const struct wf_tensor_desc *local, weft
 {
     int64_t words[STRIDES] = {0}, most[STRIDES], least[STRIDES];
     int order[WEFT_MAX_DIMS],
-        n = sort_dims_by_stride(order, local->ndim, local->shape, local->stride);
+        n = sort_dims_by_stride(order, local->shape, local->stride, local->ndim);
 
     for (int i = 0; local->numel > 1 && i < n; i++)
         for (int j = i + 1; j < n; j++)
             if (local->stride[order[i]] > local->stride[order[j]])
                 words[order[i] * WEFT_MAX_DIMS + order[j]] = 1;
     if (!cannot_detect_gaps(local, mesh, placements))
-        words[is_dense_in_order(n, order, local->shape, local->stride) ? DENSE : GAPS] = 1;
+        words[is_dense_in_order(order, n, local->shape, local->stride) ? DENSE : GAPS] = 1;
     all_reduce_max_min(mesh, words, STRIDES, most, least);
     for (int i = 0; i < local->ndim; i++)
         for (int j = i + 1; j < local->ndim; j++)

@@ -4,7 +4,7 @@
 #include "tensor/tensor.h"
 
 /** The global shape if all shards have the size of `local`; placements are normalized. */
-void wf_global_shape_of_even_shards(int64_t *global, int ndim, const int64_t *local,
+void wf_global_shape_of_even_shards(int64_t *global, const int64_t *local, int ndim,
                                     const weft_mesh *mesh, const weft_placement *placements);
 
 /** A list of placements has one entry per mesh axis; n 0: the caller gave no length to check. */

@@ -79,13 +79,13 @@ static weft_tensor *replicate_if_plain(weft_tensor *t, const weft_tensor *other)
     return weft_from_local(weft_drop_grad_types(t), other->layout->mesh, NULL, NULL);
 }
 
-static weft_tensor *expand_to_shape(weft_tensor *t, int ndim, const int64_t *shape)
+static weft_tensor *expand_to_shape(weft_tensor *t, const int64_t *shape, int ndim)
 {
     const struct wf_tensor_desc *desc = &t->layout->desc;
     size_t bytes = (size_t)ndim * sizeof *shape;
 
     if (desc->ndim == ndim && memcmp(desc->global, shape, bytes) == 0) return t;
-    return weft_expand(t, ndim, shape);
+    return weft_expand(t, shape, ndim);
 }
 
 static weft_status broadcast_shape(int *ndim, int64_t *shape, const weft_tensor *a,
@@ -118,8 +118,8 @@ static weft_status compare_in_common_layout(bool *out, weft_tensor *a, weft_tens
     b = replicate_if_plain(b, a);
     if (!a || !b) return weft_error_status();
     mesh = a->layout->mesh;
-    a = expand_to_shape(a, ndim, shape);
-    b = expand_to_shape(b, ndim, shape);
+    a = expand_to_shape(a, shape, ndim);
+    b = expand_to_shape(b, shape, ndim);
     if (mesh && a && b) redistribute_to_common_layout(&a, &b);
     a = weft_contiguous(a);
     b = weft_contiguous(b);

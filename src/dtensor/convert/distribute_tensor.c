@@ -114,12 +114,12 @@ static weft_tensor *full_like(const weft_tensor *t, double value)
 
     args.want = layout;
     if (layout->desc.contiguous && !layout->partial)
-        return wf_dispatch_op_one_output(WF_OP_fill, 0, NULL, &args);
+        return wf_dispatch_op_one_output(WF_OP_fill, NULL, 0, &args);
     memcpy(placements, t->layout->placements, sizeof placements);
     wf_placements_drop_partial(placements, t->layout->n_axes);
     layout = wf_layout_with_placements(t->layout, placements);
     args.want = layout;
-    full = wf_dispatch_op_one_output(WF_OP_fill, 0, NULL, &args);
+    full = wf_dispatch_op_one_output(WF_OP_fill, NULL, 0, &args);
     wf_layout_release(layout);
     return full;
 }
@@ -174,7 +174,7 @@ static bool add_in_place(weft_tensor *a, weft_tensor *b)
     if (a->refs != 1 || a->block->refs != 1) return false;
     if (memcmp(a->layout->placements, b->layout->placements, sizeof a->layout->placements) != 0)
         return false;
-    return wf_dispatch_op_one_output(WF_OP_add, 2, in, &args) != NULL;
+    return wf_dispatch_op_one_output(WF_OP_add, in, 2, &args) != NULL;
 }
 
 void wf_dtensor_init(void)

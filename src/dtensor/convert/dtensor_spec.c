@@ -67,8 +67,8 @@ weft_tensor *weft_dtensor_wrap(weft_tensor *local, const weft_dtensor_spec *rest
     WF_NEED_PTR(weft_ndim(local) == l->ndim, WEFT_ERR_SHAPE,
                 "dtensor_wrap: a local tensor of %d dims, a layout of %d", weft_ndim(local),
                 l->ndim);
-    layout = wf_layout_on_device(wf_layout_new(l->mesh, l->placements, rest->dtype, l->ndim,
-                                               l->shape, local->layout->desc.stride),
+    layout = wf_layout_on_device(wf_layout_new(l->mesh, l->placements, rest->dtype, l->shape,
+                                               local->layout->desc.stride, l->ndim),
                                  rest->device);
     if (check_unflatten(local, rest, &layout->desc) == WEFT_OK) {
         t = wf_tensor_new(layout, wf_block_retain(local->block), local->data, "dtensor_wrap");

@@ -32,7 +32,7 @@ static int packed_shape_offset(const struct wf_from_local_attrs *attrs)
     return (attrs->has_gradient ? 2 : 1) * WF_PLACEMENT_WORDS * weft_mesh_ndim(attrs->mesh);
 }
 
-void wf_global_shape_of_even_shards(int64_t *global, int ndim, const int64_t *local,
+void wf_global_shape_of_even_shards(int64_t *global, const int64_t *local, int ndim,
                                     const weft_mesh *mesh, const weft_placement *placements)
 {
     memcpy(global, local, (size_t)ndim * sizeof *global);
@@ -98,13 +98,13 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
         memcpy(global, attrs->packed + packed_shape_offset(attrs),
                (size_t)local->ndim * sizeof *global);
     else
-        wf_global_shape_of_even_shards(global, local->ndim, local->shape, mesh, placements);
-    WF_NEED(wf_shape_numel(local->ndim, global) >= 0, WEFT_ERR_SHAPE,
+        wf_global_shape_of_even_shards(global, local->shape, local->ndim, mesh, placements);
+    WF_NEED(wf_shape_numel(global, local->ndim) >= 0, WEFT_ERR_SHAPE,
             "from_local: no global shape: %s", wf_infer_inputs_text(call));
     WF_TRY(wf_placements_check_segments(placements, n, global, "from_local"));
     wf_op_plan_set_output(plan, 0,
-                          wf_layout_new(mesh, placements, (weft_dtype)local->dtype, local->ndim,
-                                        global, local->stride));
+                          wf_layout_new(mesh, placements, (weft_dtype)local->dtype, global,
+                                        local->stride, local->ndim));
     plan->used[0] = wf_layout_retain(plan->in[0]);
     wf_grad_types_check_from_local(plan, placements, attrs->has_gradient ? gradient : NULL,
                                    attrs->has_shape);
@@ -158,7 +158,7 @@ static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
     n = packed_shape_offset(&attrs);
     for (int d = 0; shape && d < weft_ndim(local); d++) attrs.packed[n++] = shape[d];
     args.attr_words = WF_ATTR_WORDS(from_local, packed, n);
-    return wf_dispatch_op_one_output(WF_OP_from_local, 1, &local, &args);
+    return wf_dispatch_op_one_output(WF_OP_from_local, &local, 1, &args);
 }
 
 weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
@@ -250,7 +250,7 @@ weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements
     }
     wf_placements_to_words(attrs.gradient, grad_placements, t->layout->n_axes);
     args.attr_words = WF_ATTR_WORDS(to_local, gradient, WF_PLACEMENT_WORDS * t->layout->n_axes);
-    return wf_dispatch_op_one_output(WF_OP_to_local, 1, &t, &args);
+    return wf_dispatch_op_one_output(WF_OP_to_local, &t, 1, &args);
 }
 
 weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements)

@@ -78,8 +78,8 @@ static weft_status check_and_sum_shapes(int64_t *shape, const weft_mesh *mesh,
         WF_NEED(all[r].ndim == all[0].ndim, WEFT_ERR_SHAPE,
                 "global shape: rank 0 of the mesh has %lld dims, rank %d has %lld",
                 (long long)all[0].ndim, r, (long long)all[r].ndim);
-        WF_TRY(wf_placements_check_shape(normal, placements, weft_mesh_ndim(mesh), (int)all[r].ndim,
-                                         all[r].shape, "global shape"));
+        WF_TRY(wf_placements_check_shape(normal, placements, weft_mesh_ndim(mesh), all[r].shape,
+                                         (int)all[r].ndim, "global shape"));
     }
     WF_TRY(sum_shard_sizes(sum, mesh, normal, all));
     for (int d = 0; d < all[0].ndim; d++) shape[d] = sum[d];
@@ -87,7 +87,7 @@ static weft_status check_and_sum_shapes(int64_t *shape, const weft_mesh *mesh,
 }
 
 weft_status weft_global_shape(int64_t *shape, weft_mesh *mesh, const weft_placement *placements,
-                              int n_placements, int ndim, const int64_t *local_shape)
+                              int n_placements, const int64_t *local_shape, int ndim)
 {
     struct rank_shape own = {.ndim = ndim}, *all;
     weft_status status;

@@ -59,7 +59,7 @@ static bool keep_unsharded(const weft_tensor *t, int64_t ways)
 static weft_tensor *new_shard_tensor(const weft_tensor *t, int64_t count)
 {
     struct wf_layout *layout = wf_layout_on_device(
-        wf_layout_new(NULL, NULL, (weft_dtype)t->layout->desc.dtype, 1, &count, NULL),
+        wf_layout_new(NULL, NULL, (weft_dtype)t->layout->desc.dtype, &count, NULL, 1),
         (weft_device)t->layout->desc.device);
     weft_tensor *shard = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "saved shard");
 

@@ -38,8 +38,8 @@ static void shards_at_coordinates(const struct local_shard *local_shard, const i
                                   const weft_placement *placements, struct wf_shard *shards)
 {
     for (int d = 0; d < local_shard->ndim; d++)
-        wf_shard_init(&shards[d], d, local_shard->global[d], local_shard->n_axes,
-                      wf_mesh_sizes(local_shard->mesh), coordinates, placements);
+        wf_shard_init(&shards[d], d, local_shard->global[d], wf_mesh_sizes(local_shard->mesh),
+                      coordinates, placements, local_shard->n_axes);
 }
 
 /* Other ranks are in the collective already: out of memory ends the job. */
@@ -133,7 +133,7 @@ static void scatter_and_broadcast(struct local_shard *local_shard, const weft_pl
                                   int source)
 {
     for (int d = 0; d < local_shard->ndim; d++) {
-        int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, d, local_shard->n_axes, placements);
+        int axes[WEFT_MAX_AXES], n = wf_axes_sharding_dim(axes, d, placements, local_shard->n_axes);
 
         for (int i = 0; i < n; i++)
             if (weft_mesh_axis_size(local_shard->mesh, axes[i]) > 1)
@@ -172,8 +172,8 @@ weft_tensor *wf_scatter_from_source(weft_tensor *whole, weft_mesh *mesh,
                                       .data = whole->data};
     bool member = weft_mesh_coordinate(mesh, 0) >= 0, sent;
     struct wf_layout *layout =
-        wf_layout_on_device(wf_layout_new(mesh, placements, local_shard.dtype, local_shard.ndim,
-                                          local_shard.global, NULL),
+        wf_layout_on_device(wf_layout_new(mesh, placements, local_shard.dtype, local_shard.global,
+                                          NULL, local_shard.ndim),
                             weft_tensor_device(whole));
     weft_tensor *t;
 

@@ -147,8 +147,8 @@ static bool is_header_valid(const struct save_header *save_header, int64_t size)
         save_header->ndim > WEFT_MAX_DIMS || save_header->n_axes < -1 || save_header->n_axes == 0 ||
         save_header->n_axes > WEFT_MAX_AXES || save_header->names[NAMES - 1])
         return false;
-    numel = wf_shape_numel(save_header->ndim, save_header->local);
-    if (numel < 0 || wf_shape_numel(save_header->ndim, save_header->shape) < 0) return false;
+    numel = wf_shape_numel(save_header->local, save_header->ndim);
+    if (numel < 0 || wf_shape_numel(save_header->shape, save_header->ndim) < 0) return false;
     for (int a = 0; a < save_header->n_axes; a++) {
         if (save_header->sizes[a] < 1 || save_header->sizes[a] > INT32_MAX / ranks) return false;
         ranks *= save_header->sizes[a];
@@ -193,7 +193,7 @@ static weft_mesh *mesh_from_header(const struct save_header *save_header, const 
         memcpy(&rank, bytes + sizeof *save_header + (size_t)i * sizeof rank, sizeof rank);
         ranks[i] = rank;
     }
-    mesh = weft_mesh_from_ranks(WEFT_CPU, save_header->n_axes, sizes,
+    mesh = weft_mesh_from_ranks(WEFT_CPU, sizes, save_header->n_axes,
                                 save_header->names[0] ? save_header->names : NULL, ranks);
     wf_free(ranks);
     return mesh;
@@ -215,7 +215,7 @@ static struct wf_layout *layout_from_header(const struct save_header *save_heade
             wf_placements_check_segments(normal, save_header->n_axes, save_header->shape, "load"));
     }
     layout = wf_layout_on_device(wf_layout_new(mesh, normal, (weft_dtype)save_header->dtype,
-                                               save_header->ndim, save_header->shape, NULL),
+                                               save_header->shape, NULL, save_header->ndim),
                                  (weft_device)save_header->device);
     if (memcmp(layout->desc.shape, save_header->local,
                (size_t)save_header->ndim * sizeof *save_header->local) == 0)

@@ -63,7 +63,7 @@ record_tape_node(struct wf_op_plan *plan, weft_tensor *const *in, weft_tensor *c
                  weft_tensor *const *out, const struct wf_op_args *args)
 {
     const struct wf_op_row *row = &wf_ops[plan->op];
-    struct wf_tape_node *node = wf_tape_record(out[0], row->vjp, plan->name, plan->n_in, in);
+    struct wf_tape_node *node = wf_tape_record(out[0], row->vjp, plan->name, in, plan->n_in);
 
     plan->refs++;
     node->context = plan;
@@ -170,14 +170,14 @@ void wf_op_plan_observe(const struct wf_op_plan *plan, double began, const weft_
     wf_notify_observers(&event);
 }
 
-static void wait_inputs_ready(int n, weft_tensor *const *used)
+static void wait_inputs_ready(weft_tensor *const *used, int n)
 {
     for (int i = 0; i < n; i++)
         if (used[i]) wf_wait_ready(used[i]);
 }
 
 /* Somebody listens. gives: the time */
-static double observe_inputs(int n, weft_tensor *const *in)
+static double observe_inputs(weft_tensor *const *in, int n)
 {
     if (wf_observed_events & WF_EVENT_INPUTS)
         wf_notify_observers(&(struct wf_event){.kind = WF_EVENT_INPUTS,
@@ -206,7 +206,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
 {
     weft_tensor *moved_in[WF_MAX_IN], *out[WF_MAX_OUT], *result = NULL;
     weft_tensor *const *used = in;
-    double began = wf_observed_events ? observe_inputs(plan->n_in, in) : 0;
+    double began = wf_observed_events ? observe_inputs(in, plan->n_in) : 0;
 
     if (plan->slow_path) {
         if (!run_slow_path(plan, in, args, more, recorded, moved_in, &result)) return result;
@@ -226,7 +226,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
     return result;
 }
 
-weft_tensor *wf_dispatch_op(unsigned op, int n, weft_tensor *const *in,
+weft_tensor *wf_dispatch_op(unsigned op, weft_tensor *const *in, int n,
                             const struct wf_op_args *args, weft_tensor **more)
 {
     const struct wf_op_row *row = &wf_ops[op];
@@ -246,12 +246,12 @@ weft_tensor *wf_dispatch_op(unsigned op, int n, weft_tensor *const *in,
     }
     recorded = recorded && wf_grad_is_enabled() && row->vjp;
     if (!args) args = &no_args;
-    plan = wf_op_plan_lookup(op, n, in, args);
+    plan = wf_op_plan_lookup(op, in, n, args);
     if (!plan) return NULL;
     plan->refs++; /* a nested call may evict it */
     outer = wf_current_context.op;
     wf_current_context.op = plan->name;
-    if (in_flight && plan->way == WF_EXECUTE_KERNEL) wait_inputs_ready(n, in);
+    if (in_flight && plan->way == WF_EXECUTE_KERNEL) wait_inputs_ready(in, n);
     result = execute_plan(plan, in, args, more, recorded);
     wf_current_context.op = outer;
     wf_op_plan_release(plan);

@@ -102,8 +102,8 @@ static bool are_shards_uneven(const struct wf_layout *in, int dim)
         sizes[a] = weft_mesh_axis_size(in->mesh, a);
         if (weft_shards(in->placements[a], dim)) n_shards *= sizes[a];
     }
-    wf_local_box(shape, offset, in->desc.ndim, in->desc.global, in->n_axes, sizes, first,
-                 in->placements);
+    wf_local_box(shape, offset, in->desc.global, in->desc.ndim, sizes, first, in->placements,
+                 in->n_axes);
     return shape[dim] * n_shards != in->desc.global[dim];
 }
 

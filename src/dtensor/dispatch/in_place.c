@@ -69,7 +69,7 @@ static void copy_into(const weft_tensor *into, const struct wf_tensor_desc *from
     const struct wf_tensor_desc *to = &into->layout->desc;
     struct wf_strided_copy copy;
 
-    wf_strided_copy_init(&copy, to->ndim, to->shape, from->stride, to->stride,
+    wf_strided_copy_init(&copy, to->shape, from->stride, to->stride, to->ndim,
                          wf_dtypes[to->dtype].size);
     wf_strided_copy_run(&copy, into->data, data);
 }

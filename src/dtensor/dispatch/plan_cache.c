@@ -35,7 +35,7 @@ static uint64_t attr_word(const void *attrs, int i)
     return word;
 }
 
-static uint64_t hash_op_call(enum wf_op op, int n, weft_tensor *const *in,
+static uint64_t hash_op_call(enum wf_op op, weft_tensor *const *in, int n,
                              const struct wf_op_args *args)
 {
     uint64_t hash = (uint64_t)op * 0x9E3779B97F4A7C15u;
@@ -46,8 +46,8 @@ static uint64_t hash_op_call(enum wf_op op, int n, weft_tensor *const *in,
     return hash | 1; /* 0 marks a free way */
 }
 
-static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op op, int n,
-                                     weft_tensor *const *in, const struct wf_op_args *args)
+static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op op,
+                                     weft_tensor *const *in, int n, const struct wf_op_args *args)
 {
     if (plan->op != op || plan->n_in != n || plan->attr_words != args->attr_words ||
         plan->want != args->want)
@@ -59,10 +59,10 @@ static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op o
     return true;
 }
 
-bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, int n,
-                           weft_tensor *const *in, const struct wf_op_args *args)
+bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, weft_tensor *const *in,
+                           int n, const struct wf_op_args *args)
 {
-    return plan_matches_call(plan, op, n, in, args);
+    return plan_matches_call(plan, op, in, n, args);
 }
 
 static void alloc_plan_cache(void)
@@ -105,7 +105,7 @@ static struct wf_layout *retain_layout(struct wf_layout *layout)
     return layout ? wf_layout_retain(layout) : NULL;
 }
 
-static struct wf_op_plan *new_op_plan(enum wf_op op, int n, weft_tensor *const *in,
+static struct wf_op_plan *new_op_plan(enum wf_op op, weft_tensor *const *in, int n,
                                       const struct wf_op_args *args, uint64_t hash)
 {
     struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
@@ -139,7 +139,7 @@ __attribute__((noinline)) static struct wf_op_plan *log_cache_hit(struct wf_op_p
     return plan;
 }
 
-static struct wf_op_plan *make_plan_on_miss(enum wf_op op, int n, weft_tensor *const *in,
+static struct wf_op_plan *make_plan_on_miss(enum wf_op op, weft_tensor *const *in, int n,
                                             const struct wf_op_args *args, uint64_t hash)
 {
     const char *outer = wf_current_context.op;
@@ -149,7 +149,7 @@ static struct wf_op_plan *make_plan_on_miss(enum wf_op op, int n, weft_tensor *c
     for (int i = 0; i < n; i++)
         WF_TRY_PTR(wf_tensor_check_alive(in[i], wf_op_name(op, args->attrs)));
     WF_TRY_PTR(wf_tensor_check_alive(args->into, wf_op_name(op, args->attrs)));
-    plan = new_op_plan(op, n, in, args, hash);
+    plan = new_op_plan(op, in, n, args, hash);
     cache.stats.misses++;
     wf_current_context.op = plan->name;
     status = wf_op_plan_build(plan);
@@ -164,22 +164,22 @@ static struct wf_op_plan *make_plan_on_miss(enum wf_op op, int n, weft_tensor *c
     return plan;
 }
 
-struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
+struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,
                                      const struct wf_op_args *args)
 {
-    uint64_t hash = hash_op_call(op, n, in, args);
+    uint64_t hash = hash_op_call(op, in, n, args);
     struct wf_op_plan *plan;
     struct plan_set *set;
 
-    if (!cache.sets) return make_plan_on_miss(op, n, in, args, hash);
+    if (!cache.sets) return make_plan_on_miss(op, in, n, args, hash);
     set = &cache.sets[hash >> 1 & cache.mask];
     for (int w = 0; w < WAYS; w++) {
         plan = set->plan[w];
-        if (set->hash[w] != hash || !plan_matches_call(plan, op, n, in, args)) continue;
+        if (set->hash[w] != hash || !plan_matches_call(plan, op, in, n, args)) continue;
         plan->stamp = ++cache.clock;
         return wf_log_threshold >= WF_LOG_DEBUG ? log_cache_hit(plan) : plan;
     }
-    return make_plan_on_miss(op, n, in, args, hash);
+    return make_plan_on_miss(op, in, n, args, hash);
 }
 
 static bool is_plan_of_op(const struct wf_op_plan *plan, int op, int64_t id)

@@ -10,12 +10,12 @@
 
 /** A cached plan for this call, or a new one (`args` is not NULL here); NULL with an error when the
  * call is refused. */
-struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, int n, weft_tensor *const *in,
+struct wf_op_plan *wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,
                                      const struct wf_op_args *args);
 
 /** The call has the plan's key: its op, layouts and attributes. */
-bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, int n,
-                           weft_tensor *const *in, const struct wf_op_args *args);
+bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, weft_tensor *const *in,
+                           int n, const struct wf_op_args *args);
 
 /** Tell observers that a call with this plan began then, and has ended now with this result. */
 void wf_op_plan_observe(const struct wf_op_plan *plan, double began, const weft_tensor *result);

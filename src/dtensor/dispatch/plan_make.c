@@ -150,7 +150,7 @@ static weft_status move_input(struct wf_op_plan *plan, int i, const weft_placeme
     if (plan->move[i]->n_steps == 0) { /* only labels change: same bytes, same strides */
         wf_layout_release(target);
         target = wf_layout_on_device(wf_layout_new(in->mesh, to, (weft_dtype)in->desc.dtype,
-                                                   in->desc.ndim, in->desc.global, in->desc.stride),
+                                                   in->desc.global, in->desc.stride, in->desc.ndim),
                                      (weft_device)in->desc.device);
     }
     plan->used[i] = target;
@@ -187,7 +187,7 @@ static struct wf_layout *make_output_layout(const struct wf_infer *call, int j,
                                             const struct output_placing *o, const int64_t *strides)
 {
     struct wf_layout *layout = wf_layout_new(o->mesh, o->choice->out[j], call->out[j].dtype,
-                                             call->out[j].ndim, call->out[j].shape, strides);
+                                             call->out[j].shape, strides, call->out[j].ndim);
 
     return o->types ? wf_layout_with_grad_types(layout, &o->types[j]) : layout;
 }
@@ -255,7 +255,7 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
 static weft_status check_output_numel(const struct wf_infer *call)
 {
     for (int j = 0; j < call->n_out; j++)
-        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].ndim, call->out[j].shape) >= 0,
+        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
                 WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
                 wf_infer_inputs_text(call));
     return WEFT_OK;

@@ -84,7 +84,7 @@ weft_tensor *wf_redistribute(weft_tensor *t, const weft_placement *placements)
     if (!t) return NULL;
     if (t->layout->mesh && has_placements(t->layout, placements)) return t;
     args = redistribute_arguments(&attrs, t, placements);
-    return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
+    return wf_dispatch_op_one_output(WF_OP_redistribute, &t, 1, &args);
 }
 
 /* ---- what users may ask for ---- */
@@ -201,7 +201,7 @@ static weft_tensor *record_redistribute_node(weft_tensor *y, weft_tensor *t, wef
     weft_tensor *result =
         wf_tensor_new(y->layout, wf_block_retain(y->block), y->data, "redistribute");
     struct wf_tape_node *node =
-        wf_tape_record(result, vjp_redistribute_with, "redistribute", 1, &t);
+        wf_tape_record(result, vjp_redistribute_with, "redistribute", &t, 1);
 
     result->in_flight = y->in_flight;
     node->context = wf_layout_retain(t->layout);
@@ -212,14 +212,14 @@ static weft_tensor *record_redistribute_node(weft_tensor *y, weft_tensor *t, wef
 
 static weft_tensor *start_redistribute_async(weft_tensor *t, const struct wf_op_args *args)
 {
-    struct wf_op_plan *plan = wf_op_plan_lookup(WF_OP_redistribute, 1, &t, args);
+    struct wf_op_plan *plan = wf_op_plan_lookup(WF_OP_redistribute, &t, 1, args);
     double began = wf_observed_events & WF_EVENT_OP ? wf_monotonic_seconds() : 0;
     struct wf_block *block;
     weft_tensor *result;
 
     if (!plan) return NULL;
     if (plan->meta || !plan->move[0] || !wf_redist_can_run_async(plan->move[0]))
-        return wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, args);
+        return wf_dispatch_op_one_output(WF_OP_redistribute, &t, 1, args);
     wf_wait_ready(t);
     plan->refs++;
     block = wf_redist_start_async(plan->move[0], t, plan, wf_op_plan_release_context);
@@ -238,7 +238,7 @@ static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placeme
     if (!t || has_placements(t->layout, placements)) return t;
     args = redistribute_arguments(&attrs, t, placements);
     return o->async ? start_redistribute_async(t, &args)
-                    : wf_dispatch_op_one_output(WF_OP_redistribute, 1, &t, &args);
+                    : wf_dispatch_op_one_output(WF_OP_redistribute, &t, 1, &args);
 }
 
 static weft_status check_redistribute_options(const weft_tensor *t,
@@ -269,7 +269,7 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     y = redistribute_with_options(
         cast_if_needed(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
     weft_no_grad_close();
-    if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(1, &t)) || !t->requires_grad)
+    if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(&t, 1)) || !t->requires_grad)
         return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);
 }

@@ -150,7 +150,7 @@ weft_status wf_check_implicit_replication(const struct wf_op_plan *plan)
         plan->name, plain, wf_infer_inputs_text(&call));
 }
 
-static weft_mesh *mesh_of_inputs(int n, weft_tensor *const *in)
+static weft_mesh *mesh_of_inputs(weft_tensor *const *in, int n)
 {
     for (int i = 0; i < n; i++)
         if (in[i] && !wf_is_plain(in[i])) return in[i]->layout->mesh;
@@ -174,7 +174,7 @@ static weft_tensor *promote_to_replicated(const struct wf_op_plan *plan, int i, 
 weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const *in,
                               const struct wf_op_args *args, weft_tensor **more)
 {
-    weft_mesh *mesh = mesh_of_inputs(plan->n_in, in);
+    weft_mesh *mesh = mesh_of_inputs(in, plan->n_in);
     weft_tensor *used[WF_MAX_IN];
 
     for (int i = 0; i < plan->n_in; i++) {
@@ -183,7 +183,7 @@ weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const 
         used[i] = plain ? promote_to_replicated(plan, i, in[i], mesh) : in[i];
         if (plain && !used[i]) return NULL;
     }
-    return wf_dispatch_op((enum wf_op)plan->op, plan->n_in, used, args, more);
+    return wf_dispatch_op((enum wf_op)plan->op, used, plan->n_in, args, more);
 }
 
 weft_tensor *wf_plain_gradient_as_replicated(weft_tensor *grad, const weft_tensor *of)

@@ -65,7 +65,7 @@ static void plan_exchange(struct wf_op_plan *plan, struct wf_layout *to)
     if (to_mesh->stays) { /* on all ranks, so that all see a write in place through or none does */
         wf_op_plan_set_output(plan, 0,
                               wf_layout_new(to->mesh, to->placements, (weft_dtype)to->desc.dtype,
-                                            to->desc.ndim, to->desc.global, from->desc.stride));
+                                            to->desc.global, from->desc.stride, to->desc.ndim));
         plan->way = WF_EXECUTE_VIEW;
         wf_layout_release(to);
         wf_to_mesh_plan_free(to_mesh);
@@ -92,8 +92,8 @@ weft_status wf_plan_to_mesh(struct wf_op_plan *plan, const struct wf_infer *call
     WF_TRY(check_target_placements(plan, mesh, normal));
     reduced_placements(own, in);
     WF_TRY(wf_op_plan_move_input(plan, 0, own));
-    to = wf_layout_new(mesh, normal, (weft_dtype)in->desc.dtype, in->desc.ndim, in->desc.global,
-                       NULL);
+    to = wf_layout_new(mesh, normal, (weft_dtype)in->desc.dtype, in->desc.global, NULL,
+                       in->desc.ndim);
     if (plan->meta)
         wf_op_plan_set_output(plan, 0, to);
     else
@@ -154,7 +154,7 @@ weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
     attrs.mesh = mesh;
     wf_placements_to_words(attrs.placements, placements, weft_mesh_ndim(mesh));
     args.attr_words = WF_ATTR_WORDS(to_mesh, placements, WF_PLACEMENT_WORDS * weft_mesh_ndim(mesh));
-    result = wf_dispatch_op_one_output(WF_OP_to_mesh, 1, &t, &args);
+    result = wf_dispatch_op_one_output(WF_OP_to_mesh, &t, 1, &args);
     if (result && wf_is_meta(result) && wf_observed_events & WF_EVENT_COLL)
         announce_exchange(t->layout, result->layout);
     return result;

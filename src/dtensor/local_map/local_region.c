@@ -11,7 +11,7 @@ weft_tensor *wf_tensor_zeros(struct wf_layout *layout)
 {
     struct wf_op_args args = {.want = layout};
 
-    return wf_dispatch_op_one_output(WF_OP_fill, 0, NULL, &args);
+    return wf_dispatch_op_one_output(WF_OP_fill, NULL, 0, &args);
 }
 
 /* Another handle to the bytes, for a node of its own. */
@@ -86,7 +86,7 @@ weft_tensor *wf_local_region_argument(struct wf_local_region *region, weft_tenso
 
     if (!t || !t->requires_grad || !wf_grad_is_enabled()) return t;
     seen = new_handle_to_same_bytes(t);
-    node = wf_tape_record(seen, vjp_region_argument, "local_map", 1, &t);
+    node = wf_tape_record(seen, vjp_region_argument, "local_map", &t, 1);
     node->context = wf_layout_retain(t->layout);
     node->release_context = release_layout_context;
     append_region_node(region, node);
@@ -108,7 +108,7 @@ weft_tensor *wf_local_region_recompute(weft_recomputable *run, weft_tensor *cons
 
     innermost = &region;
     wf_local_region_argument(&region,
-                             weft_set_requires_grad(weft_full(WEFT_F32, 0, NULL, 0), true));
+                             weft_set_requires_grad(weft_full(WEFT_F32, NULL, 0, 0), true));
     for (int i = 0; i < n; i++) own[i] = wf_local_region_argument(&region, in[i]);
     out = wf_local_region_result(&region, run(own, n, payload));
     innermost = region.outer;
@@ -123,7 +123,7 @@ weft_tensor *wf_local_region_result(struct wf_local_region *region, weft_tensor 
     if (!t || region->last == region->before || !weft_dtype_is_float(weft_tensor_dtype(t)))
         return t;
     seen = new_handle_to_same_bytes(t);
-    wf_tape_node_add_order_edge(wf_tape_record(seen, vjp_region_result, "local_map", 1, &t),
+    wf_tape_node_add_order_edge(wf_tape_record(seen, vjp_region_result, "local_map", &t, 1),
                                 region->last);
     return seen;
 }

@@ -276,7 +276,7 @@ static weft_status add_op_argument(struct flat_op_arguments *f, const char *op,
     return WEFT_OK;
 }
 
-weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *arguments)
+weft_status weft_op_run(int op, weft_tensor **out, const weft_argument *arguments, int n)
 {
     const weft_op_spec *spec = wf_registered_op(op, true);
     struct flat_op_arguments f = {.n_in = 0};
@@ -298,7 +298,7 @@ weft_status weft_op_run(int op, weft_tensor **out, int n, const weft_argument *a
                             .attr_words = WF_ATTR_WORDS(registered, arguments, f.attrs.n_arguments),
                             .scalars = f.scalars};
     if (!spec->gradient) weft_no_grad_open();
-    out[0] = wf_dispatch_op(WF_OP_custom, f.n_in, f.in, &args, more);
+    out[0] = wf_dispatch_op(WF_OP_custom, f.in, f.n_in, &args, more);
     if (!spec->gradient) weft_no_grad_close();
     if (!out[0]) return weft_error_status();
     for (int j = 1; j < spec->n_out; j++) out[j] = more[j - 1];

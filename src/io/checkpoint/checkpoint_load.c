@@ -143,8 +143,8 @@ static bool add_head_sources(struct loading *l, int64_t at, const struct wf_head
 
         listed[i] = wf_name_index_find(&l->tensors, from->names[i]);
         saved = &l->manifest.tensors[listed[i]];
-        if (!wf_head_row_map_init(&maps[i], from, i, layout->desc.ndim, layout->desc.global,
-                                  saved->ndim, saved->shape))
+        if (!wf_head_row_map_init(&maps[i], from, i, layout->desc.global, layout->desc.ndim,
+                                  saved->shape, saved->ndim))
             return false;
     }
     for (int i = 0; i < from->n; i++) add_item_source(l, at, listed[i], &maps[i]);
@@ -191,8 +191,8 @@ static weft_status check_tensor_item(struct loading *l, int64_t at)
     made = find_item_sources(l, at, &near);
     listed = &l->manifest.tensors[near];
     WF_NEED(made, WEFT_ERR_SHAPE, "%s: '%s' is %s, not %s%s%s", l->path, listed->name,
-            wf_shape_text(has, listed->ndim, listed->shape),
-            wf_shape_text(wants, weft_ndim(item->tensor), item->tensor->layout->desc.global),
+            wf_shape_text(has, listed->shape, listed->ndim),
+            wf_shape_text(wants, item->tensor->layout->desc.global, weft_ndim(item->tensor)),
             strcmp(listed->name, item->name) ? " nor convertible to " : "",
             strcmp(listed->name, item->name) ? item->name : "");
     for (int64_t i = before; i < l->n_sources; i++) {
@@ -285,8 +285,8 @@ static weft_status add_found_slice(struct loading *l, const struct wf_safetensor
     const char *note = wf_safetensors_metadata(file, entry->name);
     struct found found = {.file = file, .entry = entry, .source = source};
     bool ok = note && entry->ndim == listed->ndim &&
-              wf_file_slice_parse(&found.saved, &found.hash, note, entry->ndim, entry->shape,
-                                  listed->shape);
+              wf_file_slice_parse(&found.saved, &found.hash, note, entry->shape, listed->shape,
+                                  entry->ndim);
 
     l->found = wf_array_grow(l->found, l->n_found, sizeof found);
     l->found[l->n_found++] = found;
@@ -320,7 +320,7 @@ static weft_status check_slices_complete(const struct loading *l)
     for (int64_t i = 0; i < l->n_sources; i++) {
         const struct wf_manifest_tensor *listed = &l->manifest.tensors[l->sources[i].listed];
 
-        if (!wf_coverage_is_complete(&coverage[i], listed->ndim, listed->shape))
+        if (!wf_coverage_is_complete(&coverage[i], listed->shape, listed->ndim))
             lacking = listed->name;
     }
     wf_free(coverage);
@@ -373,7 +373,7 @@ static weft_status copy_found_slice(const struct loading *l, const struct found 
     struct wf_local_runs local;
     bool fits;
 
-    wf_file_slice_of_runs(&piece, &found->saved, entry->type, entry->ndim, entry->shape);
+    wf_file_slice_of_runs(&piece, &found->saved, entry->type, entry->shape, entry->ndim);
     piece.data = found->file->data + entry->begin;
     wf_local_runs_of_tensor(&local, t);
     fits = wf_head_row_map_read(&source->map, t, &local, &piece, entry->ndim);

@@ -139,7 +139,7 @@ static weft_status write_file_data(const struct own_file *own_file, const weft_s
         const struct wf_local_runs *local = &own_file->local[entry->index];
         struct wf_file_slice piece;
 
-        wf_file_slice_of_runs(&piece, local, entry->type, entry->ndim, entry->shape);
+        wf_file_slice_of_runs(&piece, local, entry->type, entry->shape, entry->ndim);
         status = wf_slice_writer_write(&w, own_file->out.header_bytes + (size_t)entry->begin,
                                        state->items[entry->index].tensor, local, &piece);
     }
@@ -204,7 +204,7 @@ static void list_manifest_items(struct wf_manifest *m, const weft_state *state)
         if (item->thing == WF_STATE_TENSOR)
             wf_manifest_add_tensor(m, wf_strdup(item->name),
                                    wf_element_type_of_dtype(weft_tensor_dtype(item->tensor)),
-                                   weft_ndim(item->tensor), item->tensor->layout->desc.global);
+                                   item->tensor->layout->desc.global, weft_ndim(item->tensor));
         else
             wf_manifest_add_value(m, wf_strdup(item->name), wf_state_value_text(item));
     }

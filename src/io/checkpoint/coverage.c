@@ -77,7 +77,7 @@ void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_r
     }
 }
 
-bool wf_coverage_is_complete(const struct wf_coverage *coverage, int ndim, const int64_t *shape)
+bool wf_coverage_is_complete(const struct wf_coverage *coverage, const int64_t *shape, int ndim)
 {
     for (int which = 0; which < 2; which++) {
         uint64_t product = 1;

@@ -15,4 +15,4 @@ void wf_coverage_add_slice(struct wf_coverage *coverage, const struct wf_local_r
                            int ndim);
 
 /** True when the shards that were added make up a tensor of this shape. */
-bool wf_coverage_is_complete(const struct wf_coverage *coverage, int ndim, const int64_t *shape);
+bool wf_coverage_is_complete(const struct wf_coverage *coverage, const int64_t *shape, int ndim);

@@ -92,8 +92,8 @@ static bool are_sizes_equal(const int64_t *a, const int64_t *b, int n)
 }
 
 bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_head_sources *sources,
-                          int source, int ndim, const int64_t *shape, int saved_ndim,
-                          const int64_t *saved_shape)
+                          int source, const int64_t *shape, int ndim, const int64_t *saved_shape,
+                          int saved_ndim)
 {
     const struct wf_head_rows *packed = &sources->entry->packed, *apart = sources->saved[source];
     const int64_t *whole = shape, *other = saved_shape;

@@ -40,8 +40,8 @@ struct wf_head_row_map {
 
 /** gives: false when a tensor of the one shape has no rows for one of the other */
 bool wf_head_row_map_init(struct wf_head_row_map *map, const struct wf_head_sources *sources,
-                          int source, int ndim, const int64_t *shape, int saved_ndim,
-                          const int64_t *saved_shape);
+                          int source, const int64_t *shape, int ndim, const int64_t *saved_shape,
+                          int saved_ndim);
 
 /** wf_file_slice_read of a shard of the saved tensor: `piece` with the runs and strides of its
  * dims, `ndim` of them. */

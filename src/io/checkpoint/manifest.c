@@ -28,8 +28,8 @@ void wf_manifest_add_file(struct wf_manifest *m, char *name, int64_t bytes, uint
     m->files[m->n_files++] = (struct wf_manifest_file){name, bytes, hash};
 }
 
-void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, int ndim,
-                            const int64_t *shape)
+void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, const int64_t *shape,
+                            int ndim)
 {
     struct wf_manifest_tensor *t;
 
@@ -194,7 +194,7 @@ static bool read_tensor_entry(struct wf_json_reader *r, int64_t index, void *pay
     (void)index;
     if (!read_list_entry(r, &f)) return false;
     type = wf_element_type_by_name(f.text);
-    wf_manifest_add_tensor(payload, f.name, type, f.ndim, f.shape);
+    wf_manifest_add_tensor(payload, f.name, type, f.shape, f.ndim);
     wf_free(f.text);
     return type >= 0 || wf_json_reader_fail(r, "an unknown dtype");
 }

@@ -38,6 +38,6 @@ weft_status wf_manifest_write(const struct wf_manifest *m, const char *folder);
 void wf_manifest_free(struct wf_manifest *m);
 
 void wf_manifest_add_file(struct wf_manifest *m, char *name, int64_t bytes, uint64_t hash);
-void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, int ndim,
-                            const int64_t *shape);
+void wf_manifest_add_tensor(struct wf_manifest *m, char *name, int type, const int64_t *shape,
+                            int ndim);
 void wf_manifest_add_value(struct wf_manifest *m, char *name, char *text);

@@ -63,8 +63,8 @@ static bool parse_runs_of_dim(struct wf_local_runs *local, int d, const char **a
     return total == size;
 }
 
-bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text, int ndim,
-                         const int64_t *shape, const int64_t *global)
+bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text,
+                         const int64_t *shape, const int64_t *global, int ndim)
 {
     char *end;
 

@@ -14,8 +14,8 @@ char *wf_file_slice_text(const struct wf_local_runs *local, int ndim, uint64_t h
  * Read it back, checked: runs grow, lie within `global` and make up `shape`.
  * gives: freed by wf_local_runs_free, also after false
  */
-bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text, int ndim,
-                         const int64_t *shape, const int64_t *global);
+bool wf_file_slice_parse(struct wf_local_runs *local, uint64_t *hash, const char *text,
+                         const int64_t *shape, const int64_t *global, int ndim);
 
 /** True for a text that ends as such a note does, whatever the tensor is. */
 bool wf_file_slice_is_note(const char *text);

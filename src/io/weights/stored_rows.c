@@ -44,11 +44,11 @@ static int find_split_dim(const int64_t *shape, int ndim, int64_t out, int64_t i
     return -1;
 }
 
-bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first, int ndim,
-                          const int64_t *shape, bool transposed, int file_ndim,
-                          const int64_t *file_shape)
+bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first,
+                          const int64_t *shape, int ndim, bool transposed,
+                          const int64_t *file_shape, int file_ndim)
 {
-    int64_t numel = wf_shape_numel(file_ndim, file_shape), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
+    int64_t numel = wf_shape_numel(file_shape, file_ndim), sizes[WEFT_MAX_DIMS] = {0}, others = 1;
     int split;
 
     *rows = (struct wf_stored_rows){.first = first, .count = 1};
@@ -75,7 +75,7 @@ bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first, 
 }
 
 void wf_stored_rows_make(struct wf_stored_rows *rows, int64_t *file_shape, int *file_ndim, int join,
-                         int64_t first, int64_t count, int ndim, const int64_t *shape, int split,
+                         int64_t first, int64_t count, const int64_t *shape, int ndim, int split,
                          bool transposed)
 {
     int64_t sizes[WEFT_MAX_DIMS] = {0}, out, in;

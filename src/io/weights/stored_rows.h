@@ -19,12 +19,12 @@ struct wf_stored_rows {
  * parameter may be merged in it, and swapped as a whole where it is transposed.
  * gives: false when shapes do not fit
  */
-bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first, int ndim,
-                          const int64_t *shape, bool transposed, int file_ndim,
-                          const int64_t *file_shape);
+bool wf_stored_rows_match(struct wf_stored_rows *rows, int join, int64_t first,
+                          const int64_t *shape, int ndim, bool transposed,
+                          const int64_t *file_shape, int file_ndim);
 
 /** The strides and shape that a file gets for rows [first, first + count): a matrix, the dims from
  *  `split` on being its second; a vector for a parameter of one dim. */
 void wf_stored_rows_make(struct wf_stored_rows *rows, int64_t *file_shape, int *file_ndim, int join,
-                         int64_t first, int64_t count, int ndim, const int64_t *shape, int split,
+                         int64_t first, int64_t count, const int64_t *shape, int ndim, int split,
                          bool transposed);

@@ -30,15 +30,15 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
 /** A tensor's own row-major strides and whole dims, as a piece without data. `whole` gets the run
  * of each dim, and must live as long. */
 void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *whole, int type,
-                            int ndim, const int64_t *shape);
+                            const int64_t *shape, int ndim);
 
 /** The same of the elements of each dim that `local` has, which make up `shape`. */
 void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *local, int type,
-                           int ndim, const int64_t *shape);
+                           const int64_t *shape, int ndim);
 
 /** "[2,3]" into `text`; gives it. */
 enum { WF_SHAPE_TEXT = 24 * WEFT_MAX_DIMS };
-const char *wf_shape_text(char *text, int ndim, const int64_t *shape);
+const char *wf_shape_text(char *text, const int64_t *shape, int ndim);
 
 /** "DIR/name" for a path in a folder, wf_malloc'ed; a path of its own when it has no folder. */
 char *wf_path_in_same_folder(const char *path, const char *name);

@@ -19,8 +19,8 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
     struct wf_index_range whole[WEFT_MAX_DIMS];
     struct wf_file_slice piece;
 
-    wf_file_slice_of_whole(&piece, whole, item->entry->type, weft_ndim(fill->tensor),
-                           fill->tensor->layout->desc.global);
+    wf_file_slice_of_whole(&piece, whole, item->entry->type, fill->tensor->layout->desc.global,
+                           weft_ndim(fill->tensor));
     whole[fill->join] = (struct wf_index_range){source->rows.first, source->rows.count};
     memcpy(piece.stride, source->rows.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
@@ -87,7 +87,7 @@ static void add_write_job(struct saving *saving, const char *name, weft_tensor *
     memcpy(job->shape, shape, sizeof job->shape);
     if (!rule || ndim == 0) return;
     if (split > ndim) split = ndim;
-    wf_stored_rows_make(&stored, job->shape, &job->ndim, rule->join, first, rows, ndim, shape,
+    wf_stored_rows_make(&stored, job->shape, &job->ndim, rule->join, first, rows, shape, ndim,
                         split, rule->transposed);
     job->join = rule->join;
     job->first = first;

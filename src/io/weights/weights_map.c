@@ -83,9 +83,9 @@ static void add_misfit(struct matching *matching, const struct wf_weight_fill *f
     weft_tensor *t = fill->tensor;
 
     add_to_problem_list(&matching->misfits, "%s %s %s for %s %s %s", item->info.name,
-                        item->info.dtype, wf_shape_text(has, item->info.ndim, item->info.shape),
+                        item->info.dtype, wf_shape_text(has, item->info.shape, item->info.ndim),
                         fill->path, weft_dtype_name(weft_tensor_dtype(t)),
-                        wf_shape_text(wants, weft_ndim(t), t->layout->desc.global));
+                        wf_shape_text(wants, t->layout->desc.global, weft_ndim(t)));
 }
 
 static void match_shapes_and_dtypes(struct matching *matching, struct wf_weight_fill *fill,
@@ -103,8 +103,8 @@ static void match_shapes_and_dtypes(struct matching *matching, struct wf_weight_
 
         fill->sources[i].item = item;
         matching->used[item - matching->weights->items] = true;
-        if (!wf_stored_rows_match(rows, fill->join, first, ndim, shape, rule && rule->transposed,
-                                  item->info.ndim, item->info.shape) ||
+        if (!wf_stored_rows_match(rows, fill->join, first, shape, ndim, rule && rule->transposed,
+                                  item->info.shape, item->info.ndim) ||
             !wf_element_type_converts_to(item->entry->type, dtype)) {
             add_misfit(matching, fill, item);
             return;

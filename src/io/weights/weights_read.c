@@ -8,7 +8,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-const char *wf_shape_text(char *text, int ndim, const int64_t *shape)
+const char *wf_shape_text(char *text, const int64_t *shape, int ndim)
 {
     int used = snprintf(text, WF_SHAPE_TEXT, "[");
 
@@ -35,17 +35,17 @@ weft_status wf_check_has_elements(const char *who, const char *name, const weft_
 }
 
 /* Row-major strides; the runs of the dims are set by the caller. */
-static void init_slice_strides(struct wf_file_slice *piece, int type, int ndim,
-                               const int64_t *shape)
+static void init_slice_strides(struct wf_file_slice *piece, int type, const int64_t *shape,
+                               int ndim)
 {
     *piece = (struct wf_file_slice){.type = type};
-    wf_row_major_strides(piece->stride, ndim, shape);
+    wf_row_major_strides(piece->stride, shape, ndim);
 }
 
 void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *whole, int type,
-                            int ndim, const int64_t *shape)
+                            const int64_t *shape, int ndim)
 {
-    init_slice_strides(piece, type, ndim, shape);
+    init_slice_strides(piece, type, shape, ndim);
     for (int d = 0; d < ndim; d++) {
         whole[d] = (struct wf_index_range){0, shape[d]};
         piece->runs[d] = &whole[d];
@@ -54,9 +54,9 @@ void wf_file_slice_of_whole(struct wf_file_slice *piece, struct wf_index_range *
 }
 
 void wf_file_slice_of_runs(struct wf_file_slice *piece, const struct wf_local_runs *local, int type,
-                           int ndim, const int64_t *shape)
+                           const int64_t *shape, int ndim)
 {
-    init_slice_strides(piece, type, ndim, shape);
+    init_slice_strides(piece, type, shape, ndim);
     for (int d = 0; d < ndim; d++) {
         piece->runs[d] = local->runs[d];
         piece->n_runs[d] = local->n_runs[d];
@@ -86,7 +86,7 @@ static weft_status check_shape_and_dtype(const struct wf_weight *item, const wef
     WF_NEED(w->ndim == ndim &&
                 (ndim == 0 || memcmp(w->shape, shape, (size_t)ndim * sizeof *shape) == 0),
             WEFT_ERR_SHAPE, "%s: tensor '%s' is %s, not %s", w->file, w->name,
-            wf_shape_text(has, w->ndim, w->shape), wf_shape_text(wants, ndim, shape));
+            wf_shape_text(has, w->shape, w->ndim), wf_shape_text(wants, shape, ndim));
     WF_NEED(wf_element_type_converts_to(item->entry->type, weft_tensor_dtype(t)), WEFT_ERR_DTYPE,
             "%s: tensor '%s' is %s, which cannot be read as %s", w->file, w->name, w->dtype,
             weft_dtype_name(weft_tensor_dtype(t)));
@@ -106,7 +106,7 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
     WF_NEED(!t->node, WEFT_ERR_STATE, "read weights: the tensor for '%s' is the result of %s", name,
             t->origin);
     WF_TRY(check_shape_and_dtype(item, t));
-    wf_file_slice_of_whole(&piece, whole, item->entry->type, item->info.ndim, item->info.shape);
+    wf_file_slice_of_whole(&piece, whole, item->entry->type, item->info.shape, item->info.ndim);
     piece.data = item->file->data + item->entry->begin;
     wf_local_runs_of_tensor(&local, t);
     fits = wf_file_slice_read(t, &local, &piece);
@@ -150,15 +150,15 @@ weft_tensor *weft_weights_read(weft_weights *weights, const char *name, unsigned
     WF_NEED_PTR(item->info.ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE,
                 "%s: tensor '%s' has %d dims; at most %d can be read", item->info.file, name,
                 item->info.ndim, WEFT_MAX_DIMS);
-    WF_TRY_PTR(wf_shape_check(dtype, item->info.ndim, item->info.shape));
+    WF_TRY_PTR(wf_shape_check(dtype, item->info.shape, item->info.ndim));
     WF_NEED_PTR(!placements || mesh, WEFT_ERR_ARG, "read weights: placements without a mesh");
     if (mesh && placements)
         WF_TRY_PTR(wf_placements_check_shape(normal, placements, weft_mesh_ndim(mesh),
-                                             item->info.ndim, item->info.shape, "read weights"));
+                                             item->info.shape, item->info.ndim, "read weights"));
     if (mesh)
         WF_TRY_PTR(wf_placements_check_segments(normal, weft_mesh_ndim(mesh), item->info.shape,
                                                 "read weights"));
-    layout = wf_layout_new(mesh, normal, dtype, item->info.ndim, item->info.shape, NULL);
+    layout = wf_layout_new(mesh, normal, dtype, item->info.shape, NULL, item->info.ndim);
     t = wf_tensor_new_empty(layout, WF_MEM_WEIGHTS, "read weights");
     wf_layout_release(layout);
     return t && weft_weights_read_into(weights, name, t) == WEFT_OK ? t : NULL;

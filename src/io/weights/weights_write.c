@@ -137,8 +137,8 @@ static weft_status write_entry_data(struct wf_slice_writer *w, const struct wf_s
     struct wf_local_runs local;
     weft_status status;
 
-    wf_file_slice_of_whole(&piece, whole, entry->type, weft_ndim(job->tensor),
-                           job->tensor->layout->desc.global);
+    wf_file_slice_of_whole(&piece, whole, entry->type, job->tensor->layout->desc.global,
+                           weft_ndim(job->tensor));
     if (job->rows) whole[job->join] = (struct wf_index_range){job->first, job->rows};
     if (job->strided) memcpy(piece.stride, job->stride, sizeof piece.stride);
     wf_local_runs_of_tensor(&local, job->tensor);

@@ -6,8 +6,8 @@
 #include "base/elements/dtype.h"
 #include "base/elements/strided_copy.h"
 
-struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, int ndim,
-                                               const int64_t *shape)
+struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in,
+                                               const int64_t *shape, int ndim)
 {
     struct wf_operand_strides s = {.bytes = wf_dtypes[in->dtype].size};
     int missing = ndim - in->ndim;
@@ -20,11 +20,11 @@ struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, 
     return s;
 }
 
-struct wf_operand_strides wf_strides_row_major(int64_t bytes, int ndim, const int64_t *shape)
+struct wf_operand_strides wf_strides_row_major(int64_t bytes, const int64_t *shape, int ndim)
 {
     struct wf_operand_strides s = {.bytes = bytes};
 
-    wf_row_major_strides(s.stride, ndim, shape);
+    wf_row_major_strides(s.stride, shape, ndim);
     return s;
 }
 
@@ -45,8 +45,8 @@ static void add_or_merge_dim(struct wf_loop_nest *nest, int64_t size, int d,
     nest->dim[nest->n_dims - 1] = added;
 }
 
-void wf_loop_nest_make(struct wf_loop_nest *nest, int ndim, const int64_t *shape, int n_operands,
-                       const struct wf_operand_strides *operands)
+void wf_loop_nest_make(struct wf_loop_nest *nest, const int64_t *shape, int ndim,
+                       const struct wf_operand_strides *operands, int n_operands)
 {
     memset(nest, 0, sizeof *nest);
     nest->n_operands = n_operands;

@@ -28,14 +28,14 @@ struct wf_operand_strides {
 };
 
 /** `in` seen as having the dims of `shape` by NumPy's rules: repeated dims get stride 0. */
-struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in, int ndim,
-                                               const int64_t *shape);
+struct wf_operand_strides wf_strides_broadcast(const struct wf_tensor_desc *in,
+                                               const int64_t *shape, int ndim);
 
 /** Row-major strides of `shape`. */
-struct wf_operand_strides wf_strides_row_major(int64_t bytes, int ndim, const int64_t *shape);
+struct wf_operand_strides wf_strides_row_major(int64_t bytes, const int64_t *shape, int ndim);
 
-void wf_loop_nest_make(struct wf_loop_nest *nest, int ndim, const int64_t *shape, int n_operands,
-                       const struct wf_operand_strides *operands);
+void wf_loop_nest_make(struct wf_loop_nest *nest, const int64_t *shape, int ndim,
+                       const struct wf_operand_strides *operands, int n_operands);
 
 /** Take dim d out of the nest, so that a loop of its own can run over it; the remaining dims are
  *  walked. d = n_dims - 1 is the innermost; d < 0 gives a dim of one element. */

@@ -52,7 +52,7 @@ static void prepare_copy(struct wf_operand *o, const struct wf_tensor_desc *d)
     weft_status copied;
 
     o->dense = *d;
-    wf_row_major_strides(o->dense.stride, d->ndim, d->shape);
+    wf_row_major_strides(o->dense.stride, d->shape, d->ndim);
     o->dense.contiguous = true;
     o->copy =
         (struct wf_kernel_call){.op = "copy", .n_in = 1, .n_out = 1, .in = {d}, .out = {&o->dense}};

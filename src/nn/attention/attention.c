@@ -143,7 +143,7 @@ static weft_tensor *merge_groups_into_heads(weft_tensor *y)
     for (int d = 0; d < 3; d++) shape[d] = weft_size(y, d);
     shape[2] *= weft_size(y, 3);
     shape[3] = weft_size(y, 4);
-    return weft_reshape(y, 4, shape);
+    return weft_reshape(y, shape, 4);
 }
 
 static weft_tensor *attention_forward(weft_module *m, weft_tensor *const *inputs, int n)

@@ -39,7 +39,7 @@ static weft_tensor *match_dims_of_queries(weft_tensor *k, int ndim)
     for (int d = 0; d < 2; d++) shape[d] = weft_size(k, d);
     shape[2] = 1;
     for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(k, d);
-    return weft_reshape(k, 5, shape);
+    return weft_reshape(k, shape, 5);
 }
 
 /* A mask [B,T] or [B or 1,T or 1,T] with the dims of the scores. */
@@ -50,7 +50,7 @@ static weft_tensor *expand_mask_dims(weft_tensor *mask, int ndim)
     shape[0] = weft_size(mask, 0);
     if (weft_ndim(mask) == 3) shape[ndim - 2] = weft_size(mask, 1);
     shape[ndim - 1] = weft_size(mask, -1);
-    return weft_reshape(mask, ndim, shape);
+    return weft_reshape(mask, shape, ndim);
 }
 
 /* A bias with the dims of the scores: that of all heads, [B or 1,H or 1,T or 1,T], in groups. */
@@ -62,7 +62,7 @@ static weft_tensor *split_bias_into_groups(weft_tensor *bias, const weft_tensor 
     for (int d = 1; d < 3; d++) shape[d] = weft_size(bias, 1) == 1 ? 1 : weft_size(scores, d);
     shape[0] = weft_size(bias, 0);
     for (int d = 2; d < 4; d++) shape[d + 1] = weft_size(bias, d);
-    return weft_reshape(bias, 5, shape);
+    return weft_reshape(bias, shape, 5);
 }
 
 static weft_tensor *scalar_like(const weft_tensor *like, double value)

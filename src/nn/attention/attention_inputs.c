@@ -50,7 +50,7 @@ weft_tensor *wf_positions_from_mask(weft_tensor *mask, int64_t first, int64_t co
     if (!mask) return NULL;
     all.mesh = weft_tensor_mesh(mask);
     column[0] = weft_size(mask, 0);
-    shown = weft_reshape(weft_argmax(weft_cast(mask, WEFT_I32), 1), 2, column);
+    shown = weft_reshape(weft_argmax(weft_cast(mask, WEFT_I32), 1), column, 2);
     number = weft_to_device(weft_make_arange(all, (double)first, 1), weft_tensor_device(mask));
     return weft_relu(weft_sub(number, shown));
 }

@@ -29,7 +29,7 @@ static weft_tensor *pack_qkv(weft_tensor *q, weft_tensor *kv)
     for (int d = 0; d < n; d++) shape[d] = weft_size(kv, d);
     groups = shape[n - 3];
     shape[n - 2] = groups ? weft_size(q, n - 3) / groups : 1;
-    return weft_cat(2, (weft_tensor *[]){weft_reshape(q, n, shape), kv}, n - 2);
+    return weft_cat((weft_tensor *[]){weft_reshape(q, shape, n), kv}, 2, n - 2);
 }
 
 static weft_tensor *grouped_qkv_forward(weft_module *m, weft_tensor *const *inputs, int n)
@@ -53,28 +53,28 @@ const weft_module_class wf_class_grouped = {
 
 /* A weight [out...,in] and its bias [out...]. */
 static weft_status add_weight_and_bias(weft_module *m, const struct wf_grouped_qkv_config *c,
-                                       const char *weight, const char *bias, int n_out,
-                                       const int64_t *out)
+                                       const char *weight, const char *bias, const int64_t *out,
+                                       int n_out)
 {
     int64_t shape[4] = {out[0], out[1], out[2], 0};
     double bound = 1 / sqrt((double)c->in);
 
     shape[n_out] = c->in;
     if (c->std > 0)
-        WF_TRY(wf_parameter_add_normal(m, weight, c->dtype, n_out + 1, shape, c->std));
+        WF_TRY(wf_parameter_add_normal(m, weight, c->dtype, shape, n_out + 1, c->std));
     else
-        WF_TRY(wf_parameter_add_uniform(m, weight, c->dtype, n_out + 1, shape, bound));
+        WF_TRY(wf_parameter_add_uniform(m, weight, c->dtype, shape, n_out + 1, bound));
     if (c->no_bias) return WEFT_OK;
-    if (c->std > 0) return wf_parameter_add_constant(m, bias, c->dtype, n_out, out, 0);
-    return wf_parameter_add_uniform(m, bias, c->dtype, n_out, out, bound);
+    if (c->std > 0) return wf_parameter_add_constant(m, bias, c->dtype, out, n_out, 0);
+    return wf_parameter_add_uniform(m, bias, c->dtype, out, n_out, bound);
 }
 
 static weft_status add_qkv_parameters(weft_module *m, const struct wf_grouped_qkv_config *c)
 {
     int64_t queries[3] = {c->heads, c->head_dim, 0}, shared[3] = {c->groups, 2, c->head_dim};
 
-    WF_TRY(add_weight_and_bias(m, c, "q_weight", "q_bias", 2, queries));
-    return add_weight_and_bias(m, c, "kv_weight", "kv_bias", 3, shared);
+    WF_TRY(add_weight_and_bias(m, c, "q_weight", "q_bias", queries, 2));
+    return add_weight_and_bias(m, c, "kv_weight", "kv_bias", shared, 3);
 }
 
 weft_module *wf_grouped_qkv_new(const struct wf_grouped_qkv_config *c)

@@ -25,7 +25,7 @@ static weft_tensor *new_cache_tensor_like(weft_tensor *x, int64_t room)
 {
     int64_t shape[] = {room, weft_size(x, 0), weft_size(x, 2), weft_size(x, 3)};
     weft_tensor *one = weft_slice(weft_permute(x, positions_first), 0, 0, 1);
-    weft_tensor *all = weft_expand(one, 4, shape), *made;
+    weft_tensor *all = weft_expand(one, shape, 4), *made;
 
     if (!all) return NULL;
     made = weft_empty_like(all, weft_tensor_device(x));

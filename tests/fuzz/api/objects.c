@@ -71,7 +71,7 @@ static void make(struct objects *o)
     o->names = weft_weight_names_under(weft_weight_names_of_family("gpt2"), "name");
     o->placements[0] = weft_shard(0);
     for (int i = 1; i < LIST; i++) o->placements[i] = weft_replicate();
-    weft_layout_make(&layout, mesh, o->placements, 1, 2, (int64_t[]){4, 4});
+    weft_layout_make(&layout, mesh, o->placements, 1, (int64_t[]){4, 4}, 2);
     o->layout = layout;
     o->flat = (weft_dtensor_spec){.layout = layout};
     for (int i = 0; i < LIST; i++) o->meshes[i] = mesh;

@@ -111,7 +111,7 @@ static void run_case(struct ws_run *run, const struct ws_case *c, struct session
 static bool any_spoiled(const struct ws_run *run)
 {
     int32_t spoiled = run->spoiled;
-    weft_tensor *any = weft_from_data(WEFT_I32, 0, NULL, &spoiled);
+    weft_tensor *any = weft_from_data(WEFT_I32, NULL, 0, &spoiled);
 
     return weft_item(weft_mesh_all_reduce(any, WEFT_MAX, run->world, 0)) != 0;
 }

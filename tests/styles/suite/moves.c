@@ -44,7 +44,7 @@ static int boxes_of(weft_chunk boxes[BOXES], const struct place *at, weft_placem
 {
     weft_layout layout;
 
-    if (weft_layout_make(&layout, at->mesh, &p, 1, at->ndim, at->shape) != WEFT_OK) return 0;
+    if (weft_layout_make(&layout, at->mesh, &p, 1, at->shape, at->ndim) != WEFT_OK) return 0;
     return (int)weft_layout_chunks(&layout, NULL, boxes, BOXES);
 }
 

@@ -95,7 +95,7 @@ static weft_tensor *index_tensor(const struct ws_case *c, int ways, struct ws_so
                                  bool ignored)
 {
     int64_t shape[WEFT_MAX_DIMS], rows = ws_size_of('V', class_of(c), ways), *of;
-    weft_tensor *t = weft_empty(WEFT_I64, ws_shape(shape, "BT", class_of(c), ways), shape);
+    weft_tensor *t = weft_empty(WEFT_I64, shape, ws_shape(shape, "BT", class_of(c), ways));
 
     if (!t) return NULL;
     of = weft_data(t);
@@ -113,7 +113,7 @@ static weft_tensor *input_tensor(const struct ws_case *c, int index, int ways,
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = ws_shape(shape, ws_layer_of(c)->input, class_of(c), ways);
-    weft_tensor *t = weft_empty(WEFT_F64, ndim, shape);
+    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
     double *of;
 
     if (!t) return NULL;
@@ -147,7 +147,7 @@ weft_tensor *ws_output_gradient(const weft_tensor *y, struct ws_source source)
     double *of;
 
     for (int d = 0; d < weft_ndim(y); d++) shape[d] = weft_size(y, d);
-    t = weft_empty(WEFT_F64, weft_ndim(y), shape);
+    t = weft_empty(WEFT_F64, shape, weft_ndim(y));
     if (!t) return NULL;
     of = weft_data(t);
     for (int64_t i = 0; i < weft_numel(t); i++) of[i] = element(source, G, i);

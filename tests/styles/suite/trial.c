@@ -35,7 +35,7 @@ static int first_to_complain(struct ws_run *run)
         ws_fail(run, "%s: %s", weft_status_name(weft_error_status()), weft_error_message());
     weft_error_clear();
     if (!run->failure[0]) first = run->grid.ranks;
-    t = weft_from_data(WEFT_I32, 0, NULL, &first);
+    t = weft_from_data(WEFT_I32, NULL, 0, &first);
     t = weft_mesh_all_reduce(t, WEFT_MIN, run->world, 0);
     return t ? (int)weft_item(t) : 0;
 }

@@ -18,12 +18,12 @@ weft_status wf_cpu_copy(struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *x = k->in[0], *y = k->out[0];
     struct wf_operand_strides to =
-        wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
-    struct wf_operand_strides from = wf_strides_broadcast(x, y->ndim, y->shape);
+        wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
+    struct wf_operand_strides from = wf_strides_broadcast(x, y->shape, y->ndim);
 
     WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));
     k->prep = WF_NEW(struct wf_strided_copy);
-    wf_strided_copy_init(k->prep, y->ndim, y->shape, from.stride, to.stride, (size_t)to.bytes);
+    wf_strided_copy_init(k->prep, y->shape, from.stride, to.stride, y->ndim, (size_t)to.bytes);
     k->run = run_copy;
     return WEFT_OK;
 }
@@ -73,7 +73,7 @@ weft_status wf_cpu_fill(struct wf_kernel_call *k)
     p->store = info->store;
     p->line = WF_ISA_PICK(wf_cast_where_fill_loops)->fill[info->size];
     if (!y->contiguous)
-        wf_strided_copy_init(&p->spread, y->ndim, y->shape, one, y->stride, info->size);
+        wf_strided_copy_init(&p->spread, y->shape, one, y->stride, y->ndim, info->size);
     k->run = p->n == 0 ? wf_kernel_run_noop : y->contiguous ? run_fill : run_fill_strided;
     return WEFT_OK;
 }
@@ -97,7 +97,7 @@ weft_status wf_cpu_cat(struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *y = k->out[0];
     struct wf_operand_strides to =
-        wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+        wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
     int64_t dim = k->attrs->dim.dim, at = 0;
     struct cat *p;
 
@@ -108,7 +108,7 @@ weft_status wf_cpu_cat(struct wf_kernel_call *k)
 
         p->at[i] = at * to.stride[dim] * to.bytes;
         at += x->shape[dim];
-        wf_strided_copy_init(&p->piece[i], x->ndim, x->shape, x->stride, to.stride,
+        wf_strided_copy_init(&p->piece[i], x->shape, x->stride, to.stride, x->ndim,
                              (size_t)to.bytes);
     }
     k->run = run_cat;

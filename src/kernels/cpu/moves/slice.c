@@ -66,7 +66,7 @@ static void prepare_sharded(struct wf_kernel_call *k, struct slice *p,
     one[dim] = 1;
     to_step = to.stride[dim] * to.bytes;
     from_step = from.stride[dim] * from.bytes;
-    wf_strided_copy_init(&p->copy, y->ndim, one, from.stride, to.stride, (size_t)to.bytes);
+    wf_strided_copy_init(&p->copy, one, from.stride, to.stride, y->ndim, (size_t)to.bytes);
     p->cut = cut;
     p->dim = dim;
     p->bytes = y->numel * to.bytes;
@@ -84,8 +84,8 @@ weft_status wf_cpu_slice_masked(struct wf_kernel_call *k)
 
     WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));
     k->prep = p = WF_NEW(struct slice);
-    prepare_sharded(k, p, x, wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape),
-                    wf_strides_broadcast(x, x->ndim, x->shape));
+    prepare_sharded(k, p, x, wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim),
+                    wf_strides_broadcast(x, x->shape, x->ndim));
     return WEFT_OK;
 }
 
@@ -107,8 +107,8 @@ weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *d = k->in[0], *y = k->out[0];
     struct wf_operand_strides to =
-        wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
-    struct wf_operand_strides from = wf_strides_broadcast(d, d->ndim, d->shape);
+        wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
+    struct wf_operand_strides from = wf_strides_broadcast(d, d->shape, d->ndim);
     int64_t dim = k->attrs->slice.dim;
     struct slice *p;
 
@@ -118,7 +118,7 @@ weft_status wf_cpu_slice_grad(struct wf_kernel_call *k)
         prepare_sharded(k, p, y, to, from);
         return WEFT_OK;
     }
-    wf_strided_copy_init(&p->copy, d->ndim, d->shape, from.stride, to.stride, (size_t)to.bytes);
+    wf_strided_copy_init(&p->copy, d->shape, from.stride, to.stride, d->ndim, (size_t)to.bytes);
     p->index = to.stride[dim] * to.bytes;
     p->slab = y->shape[dim] * p->index;
     p->used = d->shape[dim] * p->index;

@@ -136,10 +136,10 @@ weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop
     struct wf_loop_dim line;
     bool gather = false;
 
-    operands[0] = wf_strides_row_major(wf_dtypes[y->dtype].size, y->ndim, y->shape);
+    operands[0] = wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
     for (int i = 0; i < k->n_in; i++)
-        operands[i + 1] = wf_strides_broadcast(k->in[i], y->ndim, y->shape);
-    wf_loop_nest_make(&p->nest, y->ndim, y->shape, k->n_in + 1, operands);
+        operands[i + 1] = wf_strides_broadcast(k->in[i], y->shape, y->ndim);
+    wf_loop_nest_make(&p->nest, y->shape, y->ndim, operands, k->n_in + 1);
     line = wf_loop_nest_remove_dim(&p->nest, p->nest.n_dims - 1);
     p->n = line.size;
     for (int i = 0; i <= k->n_in; i++) {

@@ -86,12 +86,12 @@ static void prepare_batch_loop(struct matmul *p, const struct wf_kernel_call *k)
     struct wf_tensor_desc a = leading_dims(k->in[A]), b = leading_dims(k->in[B]),
                           c = leading_dims(y);
     struct wf_operand_strides strided[OPERANDS] = {
-        wf_strides_broadcast(&a, c.ndim, y->shape),
-        wf_strides_broadcast(&b, c.ndim, y->shape),
-        wf_strides_broadcast(&c, c.ndim, y->shape),
+        wf_strides_broadcast(&a, y->shape, c.ndim),
+        wf_strides_broadcast(&b, y->shape, c.ndim),
+        wf_strides_broadcast(&c, y->shape, c.ndim),
     };
 
-    wf_loop_nest_make(&p->batch, c.ndim, y->shape, OPERANDS, strided);
+    wf_loop_nest_make(&p->batch, y->shape, c.ndim, strided, OPERANDS);
 }
 
 /* True for one b under many rows of a: then all leading dims of a are rows. */
@@ -111,7 +111,7 @@ static void prepare_matrices(struct matmul *p, const struct wf_kernel_call *k)
     wf_operand_prepare_matrix(&p->lies[A], &p->matrix[A], p->matrix[A].ndim - 1);
     wf_operand_prepare_matrix(&p->lies[B], &p->matrix[B], 1);
     if (tall)
-        wf_loop_nest_make(&p->batch, 0, NULL, OPERANDS, (struct wf_operand_strides[OPERANDS]){0});
+        wf_loop_nest_make(&p->batch, NULL, 0, (struct wf_operand_strides[OPERANDS]){0}, OPERANDS);
     else
         prepare_batch_loop(p, k);
 }

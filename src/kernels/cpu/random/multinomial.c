@@ -162,7 +162,7 @@ static void free_multinomial(void *prep)
 weft_status wf_cpu_multinomial(struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *x = k->in[0], *y = k->out[0];
-    struct wf_operand_strides from = wf_strides_broadcast(x, x->ndim, x->shape);
+    struct wf_operand_strides from = wf_strides_broadcast(x, x->shape, x->ndim);
     struct multinomial *p;
 
     if (x->dtype > WEFT_BF16) return wf_fail_no_kernel(k, x->dtype);
@@ -176,7 +176,7 @@ weft_status wf_cpu_multinomial(struct wf_kernel_call *k)
     p->step = from.stride[x->ndim - 1] * from.bytes;
     p->weights = wf_malloc((size_t)(p->width + 1) * sizeof *p->weights);
     p->times = wf_malloc((size_t)(p->n + 1) * sizeof *p->times);
-    wf_loop_nest_make(&p->rows, x->ndim - 1, x->shape, 1, &from);
+    wf_loop_nest_make(&p->rows, x->shape, x->ndim - 1, &from, 1);
     wf_rng_index_make(&p->places, p->replacement ? y : x);
     k->run = y->numel ? run_multinomial : wf_kernel_run_noop;
     return WEFT_OK;

@@ -107,17 +107,17 @@ static void plan_gather_and_scatter(struct wf_random_kernel *p, const struct wf_
     const struct wf_tensor_desc *y = k->out[0];
     int64_t packed[WEFT_MAX_DIMS];
 
-    wf_row_major_strides(packed, y->ndim, y->shape);
+    wf_row_major_strides(packed, y->shape, y->ndim);
     p->scatters = !y->contiguous;
     p->gathers = k->n_in && !k->in[0]->contiguous;
     if (p->scatters) {
-        wf_strided_copy_init(&p->scatter, y->ndim, y->shape, packed, y->stride, (size_t)p->bytes);
+        wf_strided_copy_init(&p->scatter, y->shape, packed, y->stride, y->ndim, (size_t)p->bytes);
         wf_scratch_reserve((size_t)(y->numel * p->bytes));
     }
     if (p->gathers) {
-        struct wf_operand_strides x = wf_strides_broadcast(k->in[0], y->ndim, y->shape);
+        struct wf_operand_strides x = wf_strides_broadcast(k->in[0], y->shape, y->ndim);
 
-        wf_strided_copy_init(&p->gather, y->ndim, y->shape, x.stride, packed, (size_t)p->bytes);
+        wf_strided_copy_init(&p->gather, y->shape, x.stride, packed, y->ndim, (size_t)p->bytes);
     }
 }
 

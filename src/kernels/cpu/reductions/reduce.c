@@ -104,8 +104,8 @@ static void collect_dims(struct wf_loop_nest *nest, const struct wf_tensor_desc 
         operands[X].stride[n] = x->stride[d];
         shape[n++] = x->shape[d];
     }
-    operands[Y] = wf_strides_row_major(operands[X].bytes, n, shape);
-    wf_loop_nest_make(nest, n, shape, 2, operands);
+    operands[Y] = wf_strides_row_major(operands[X].bytes, shape, n);
+    wf_loop_nest_make(nest, shape, n, operands, 2);
 }
 
 static int unit_stride_dim(const struct wf_loop_nest *nest, int64_t bytes)

@@ -16,16 +16,16 @@ void wf_row_plan_make(struct wf_row_plan *p, const struct wf_kernel_call *k, int
     p->n = p->row.size = y->shape[dim];
     p->bytes = wf_dtypes[y->dtype].size;
     p->dense = true;
-    operands[0] = wf_strides_row_major(p->bytes, y->ndim, y->shape);
+    operands[0] = wf_strides_row_major(p->bytes, y->shape, y->ndim);
     for (int i = 0; i < n_in; i++) {
-        operands[i + 1] = wf_strides_broadcast(k->in[i], y->ndim, y->shape);
+        operands[i + 1] = wf_strides_broadcast(k->in[i], y->shape, y->ndim);
         p->dense = p->dense && k->in[i]->contiguous;
     }
     p->stride = operands[0].stride[dim];
     for (int i = 0; i <= n_in; i++) p->row.step[i] = operands[i].stride[dim] * p->bytes;
     memcpy(shape, y->shape, sizeof shape);
     shape[dim] = 1;
-    wf_loop_nest_make(&p->outer, y->ndim, shape, n_in + 1, operands);
+    wf_loop_nest_make(&p->outer, shape, y->ndim, operands, n_in + 1);
     p->count = p->outer.count;
     if (!p->dense || p->stride != 1)
         p->scratch = wf_malloc((size_t)((n_in + 1) * (p->n + 1) * p->bytes));
