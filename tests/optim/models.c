@@ -88,21 +88,23 @@ static weft_tensor *output(weft_module *m, weft_tensor *y, weft_mesh *mesh, void
     return weft_full_tensor(y);
 }
 
+static void release(void *tensor) { weft_release(tensor); }
+
+static weft_tensor *own(weft_tensor *t)
+{
+    wt_own_with(weft_retain(t), release);
+    return t;
+}
+
 void wt_mlp_open(struct wt_mlp *mlp, weft_mesh *mesh)
 {
     mlp->mesh = mesh;
-    mlp->module = make_module(mlp);
-    mlp->input = weft_retain(mlp->varied_input ? by_formula(mlp, 9, 1, 2, mlp->sizes)
-                                               : weft_full(mlp->dtype, mlp->sizes, 2, 1));
+    mlp->module = wt_own(make_module(mlp));
+    mlp->input = own(mlp->varied_input ? by_formula(mlp, 9, 1, 2, mlp->sizes)
+                                       : weft_full(mlp->dtype, mlp->sizes, 2, 1));
     WT_ALL(mlp->module && mlp->input);
     if (mlp->placements)
         WT_EQ(weft_distribute_module(mlp->module, mesh, shard, input, output, mlp), WEFT_OK);
-}
-
-void wt_mlp_close(struct wt_mlp *mlp)
-{
-    weft_module_release(mlp->module);
-    weft_release(mlp->input);
 }
 
 weft_status wt_mlp_backward(struct wt_mlp *mlp)
@@ -149,13 +151,7 @@ void wt_bag_open(struct wt_bag *bag)
 {
     static const weft_module_class kind = {.type = "bag", .forward = first};
 
-    *bag = (struct wt_bag){.module = weft_module_new(&kind, NULL)};
-}
-
-void wt_bag_close(struct wt_bag *bag)
-{
-    for (int i = 0; i < bag->n; i++) weft_release(bag->items[i].factor);
-    weft_module_release(bag->module);
+    *bag = (struct wt_bag){.module = wt_own(weft_module_new(&kind, NULL))};
 }
 
 static weft_tensor *spread(weft_tensor *t, weft_mesh *mesh, const char *placements)
@@ -174,7 +170,7 @@ void wt_bag_add(struct wt_bag *bag, const char *name, weft_tensor *parameter, we
 
     WT_EQ(weft_module_add_parameter(bag->module, name, spread(parameter, mesh, placements)),
           WEFT_OK);
-    bag->items[bag->n++] = (struct wt_bag_item){name, weft_retain(f)};
+    bag->items[bag->n++] = (struct wt_bag_item){name, own(f)};
 }
 
 weft_status wt_bag_backward(struct wt_bag *bag)
@@ -183,13 +179,26 @@ weft_status wt_bag_backward(struct wt_bag *bag)
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < bag->n && status == WEFT_OK; i++) {
-        weft_tensor *p = weft_module_parameter(bag->module, bag->items[i].name);
+        weft_tensor *p = wt_bag_parameter(bag, i);
         weft_tensor *loss = weft_full_tensor(weft_sum_all(weft_mul(p, bag->items[i].factor)));
 
         status = loss ? weft_backward(loss) : weft_error_status();
     }
     weft_scope_close(scope);
     return status;
+}
+
+void wt_bag_steps(struct wt_bag *bag, weft_optim *optim, int n)
+{
+    for (int i = 0; i < n; i++) {
+        WT_EQ(wt_bag_backward(bag), WEFT_OK);
+        WT_EQ(weft_step(optim), WEFT_OK);
+    }
+}
+
+weft_tensor *wt_bag_parameter(const struct wt_bag *bag, int i)
+{
+    return weft_module_parameter(bag->module, bag->items[i].name);
 }
 
 weft_tensor *wt_numbers(weft_dtype dtype, int which, int ndim, const int64_t *shape)

@@ -14,24 +14,29 @@ static const int64_t matrix[] = {7, 3}, stack[] = {4, 7, 3};
 /* Gradients that are sharded, replicated, partial, plain, and, over two axes, both. */
 static void fill(struct wt_bag *bag, weft_dtype dtype, weft_mesh *mesh)
 {
+    static const struct {
+        const char *name;
+        const char *placements[2]; /* over one axis, and over two; NULL: plain */
+        const char *factor[2];     /* of the factor; NULL: the same */
+    } rows[] = {
+        {"rows", {"S(0)", "S(0),S(1)"}, {NULL}},
+        {"columns", {"S(1)", "S(1),R"}, {NULL}},
+        {"whole", {"R", "R,R"}, {NULL}},
+        {"plain", {NULL}, {NULL}},
+        {"partial", {"R", "R,R"}, {"S(0)", "S(0),R"}},
+        {"both", {"R", "R,S(0)"}, {"S(0)", "S(0),S(1)"}},
+        {"nested", {NULL, "S(0),S(0)"}, {NULL}},
+    };
     bool two = weft_mesh_ndim(mesh) == 2;
 
     wt_bag_open(bag);
-    wt_bag_add(bag, "rows", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 2, 2, matrix), mesh,
-               two ? "S(0),S(1)" : "S(0)", NULL);
-    wt_bag_add(bag, "columns", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 3, 2, matrix),
-               mesh, two ? "S(1),R" : "S(1)", NULL);
-    wt_bag_add(bag, "whole", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 4, 2, matrix), mesh,
-               two ? "R,R" : "R", NULL);
-    wt_bag_add(bag, "plain", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 5, 2, matrix), NULL,
-               NULL, NULL);
-    wt_bag_add(bag, "partial", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 6, 3, stack),
-               mesh, two ? "R,R" : "R", two ? "S(0),R" : "S(0)");
-    wt_bag_add(bag, "both", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 7, 3, stack), mesh,
-               two ? "R,S(0)" : "R", two ? "S(0),S(1)" : "S(0)");
-    if (two)
-        wt_bag_add(bag, "nested", wt_numbers(dtype, 1, 2, matrix), wt_numbers(dtype, 8, 2, matrix),
-                   mesh, "S(0),S(0)", NULL);
+    for (int i = 0; i < 6 + two; i++) {
+        const char *placements = rows[i].placements[two], *factor = rows[i].factor[two];
+
+        wt_bag_add(bag, rows[i].name, wt_numbers(dtype, 1, 2, matrix),
+                   wt_numbers(dtype, i + 2, factor ? 3 : 2, factor ? stack : matrix),
+                   placements ? mesh : NULL, placements, factor);
+    }
 }
 
 /* All gradients' elements one after another, as they are now. */
@@ -40,7 +45,7 @@ static int64_t gradients(struct wt_bag *bag, double *out)
     int64_t n = 0;
 
     for (int i = 0; i < bag->n; i++) {
-        weft_tensor *p = weft_module_parameter(bag->module, bag->items[i].name);
+        weft_tensor *p = wt_bag_parameter(bag, i);
         double *values = wt_values(weft_grad(p));
 
         WT_ALL(values != NULL);
@@ -64,21 +69,20 @@ static double norm_of(const double *x, int64_t n, double p)
 
 static struct wt_world open_world(bool two_axes)
 {
-    int outer = wt_ranks() % 2 ? 1 : 2;
-
-    return two_axes ? wt_world_open_mesh("dp=%d,tp=%d", outer, wt_ranks() / outer)
-                    : wt_world_open();
+    return two_axes ? wt_world_open_two_axes() : wt_world_open();
 }
 
 /* Measured before the gradients are looked at, so that partial ones are partial. */
 static void check_norm(weft_dtype dtype, bool two_axes, double p)
 {
-    struct wt_world world = open_world(two_axes);
+    double rounding = dtype == WEFT_BF16 ? 0.01 : dtype == WEFT_F32 ? 1e-6 : 1e-12;
+    double before[ROOM], after[ROOM], norm, want;
+    struct wt_world world;
     struct wt_bag bag;
-    double before[ROOM], after[ROOM], norm, want, rounding;
     int64_t n;
 
-    rounding = dtype == WEFT_BF16 ? 0.01 : dtype == WEFT_F32 ? 1e-6 : 1e-12;
+    wt_row("%s, %d axes, norm %g", weft_dtype_name(dtype), 1 + two_axes, p);
+    world = open_world(two_axes);
     fill(&bag, dtype, world.mesh);
     WT_EQ(wt_bag_backward(&bag), WEFT_OK);
     WT_EQ(p == 2 ? weft_clip_grad_norm(bag.module, 0, &norm)
@@ -96,8 +100,6 @@ static void check_norm(weft_dtype dtype, bool two_axes, double p)
     WT_EQ(weft_clip_grad_pnorm(bag.module, 2 * want, p, &norm), WEFT_OK); /* nothing to do */
     gradients(&bag, before);
     WT_ALL(wt_near(after, before, n, WT_EXACT));
-    wt_bag_close(&bag);
-    wt_world_close(&world);
 }
 
 WT_TEST(norm__counts_every_element_once)
@@ -125,16 +127,15 @@ WT_TEST(value__is_limited_everywhere)
         gradients(&bags[1], got);
         for (int64_t k = 0; k < n; k++) want[k] = fmin(0.25, fmax(-0.25, want[k]));
         WT_ALL(wt_near(got, want, n, WT_EXACT));
-        for (int k = 0; k < 2; k++) wt_bag_close(&bags[k]);
-        wt_world_close(&world);
     }
 }
 
 /* One element of one rank's shard is no number: all ranks hear of it, and nothing is scaled. */
 WT_TEST(norm__that_is_no_number_is_told_and_scales_nothing)
 {
+    struct wt_world world = wt_world_open();
+
     for (int i = 0; i < 2; i++) {
-        struct wt_world world = wt_world_open();
         struct wt_bag bag;
         weft_tensor *g;
         double norm;
@@ -147,8 +148,6 @@ WT_TEST(norm__that_is_no_number_is_told_and_scales_nothing)
         WT_ALL(isnan(norm));
         WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(bag.module, "whole")),
                                wt_numbers(WEFT_F32, 4, 2, matrix), WT_WITHIN(1e-7)));
-        wt_bag_close(&bag);
-        wt_world_close(&world);
     }
 }
 
@@ -158,18 +157,11 @@ WT_TEST(clip__refuses_what_it_cannot_do)
     struct wt_bag bag;
 
     fill(&bag, WEFT_F32, world.mesh);
-    WT_EQ(weft_clip_grad_norm(bag.module, -1, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "max_norm is -1");
-    WT_EQ(weft_clip_grad_pnorm(bag.module, 1, 0, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "p > 0");
-    WT_EQ(weft_clip_grad_pnorm(bag.module, 1, NAN, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "p > 0");
-    WT_EQ(weft_clip_grad_value(bag.module, -0.5), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "limit is -0.5");
-    WT_EQ(weft_clip_grad_norm(NULL, 1, NULL), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "NULL");
-    wt_bag_close(&bag);
-    wt_world_close(&world);
+    WT_FAILS(weft_clip_grad_norm(bag.module, -1, NULL), WEFT_ERR_ARG, "max_norm is -1");
+    WT_FAILS(weft_clip_grad_pnorm(bag.module, 1, 0, NULL), WEFT_ERR_ARG, "p > 0");
+    WT_FAILS(weft_clip_grad_pnorm(bag.module, 1, NAN, NULL), WEFT_ERR_ARG, "p > 0");
+    WT_FAILS(weft_clip_grad_value(bag.module, -0.5), WEFT_ERR_ARG, "limit is -0.5");
+    WT_FAILS(weft_clip_grad_norm(NULL, 1, NULL), WEFT_ERR_ARG, "NULL");
 }
 
 /* ---- what PyTorch 2.15 spends three all-reduces per norm on ---- */
@@ -202,8 +194,8 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
     weft_ledger *l = world.ledger;
     struct sizes sizes = {.placed = true};
     int64_t size[] = {2, 6}, tokens[12];
-    weft_module *gpt = weft_gpt((weft_gpt_config){
-        .vocab = 19, .context = 6, .width = 24, .heads = 6, .layers = 3, .dtype = WEFT_F64});
+    weft_module *gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = 19, .context = 6, .width = 24, .heads = 6, .layers = 3, .dtype = WEFT_F64}));
     weft_tensor *text, *table;
     weft_optim *optim;
     double norm;
@@ -211,7 +203,7 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
     for (int i = 0; i < 12; i++) tokens[i] = 5 * i % 19;
     text = weft_from_data(WEFT_I64, size, 2, tokens);
     WT_EQ(weft_parallelize_module(gpt, world.mesh, weft_gpt_plan_sequence()), WEFT_OK);
-    optim = weft_adamw(gpt, (weft_adamw_config){.lr = 1e-3});
+    optim = wt_own(weft_adamw(gpt, (weft_adamw_config){.lr = 1e-3}));
     for (int step = 0; step < 2; step++) {
         WT_EQ(weft_backward(weft_gpt_loss(gpt, text, text)), WEFT_OK);
         weft_ledger_reset(l);
@@ -229,10 +221,6 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
         WT_EQ(weft_step(optim), WEFT_OK);
         WT_EQ(weft_ledger_count(l, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 0);
     }
-    weft_ledger_reset(l);
-    weft_optim_release(optim);
-    weft_module_release(gpt);
-    wt_world_close(&world);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "clip"); }

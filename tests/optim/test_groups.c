@@ -6,8 +6,8 @@
 
 static weft_module *make_gpt(struct wt_world *world)
 {
-    weft_module *gpt = weft_gpt((weft_gpt_config){
-        .vocab = 11, .context = 4, .width = 12, .heads = 3, .layers = 2, .dtype = WEFT_F64});
+    weft_module *gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = 11, .context = 4, .width = 12, .heads = 3, .layers = 2, .dtype = WEFT_F64}));
 
     WT_EQ(weft_parallelize_module(gpt, world->mesh, weft_gpt_plan()), WEFT_OK);
     return gpt;
@@ -56,7 +56,7 @@ WT_TEST(pattern__goes_token_by_token)
     };
     struct wt_world world = wt_world_open();
     weft_module *gpt = make_gpt(&world);
-    weft_optim *adamw = weft_adamw(gpt, (weft_adamw_config){.lr = 1, .weight_decay = 0.1});
+    weft_optim *adamw = wt_own(weft_adamw(gpt, (weft_adamw_config){.lr = 1, .weight_decay = 0.1}));
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double value = 1 + (double)i;
@@ -65,24 +65,19 @@ WT_TEST(pattern__goes_token_by_token)
         wt_note("%s", rows[i].pattern);
         WT_EQ(with(adamw, gpt, "weight_decay", value), rows[i].matches);
     }
-    weft_optim_release(adamw);
-    weft_module_release(gpt);
-    wt_world_close(&world);
 }
 
 WT_TEST(path__begins_below_the_optimizers_module)
 {
     struct wt_world world = wt_world_open();
     weft_module *gpt = make_gpt(&world), *block = weft_module_child(gpt, "blocks.1");
-    weft_optim *adamw = weft_adamw(block, (weft_adamw_config){.lr = 1, .weight_decay = 0.1});
+    weft_optim *adamw =
+        wt_own(weft_adamw(block, (weft_adamw_config){.lr = 1, .weight_decay = 0.1}));
 
     WT_EQ(weft_optim_set(adamw, "mlp.up.bias", "weight_decay", 0), WEFT_OK);
     WT_EQ(with(adamw, block, "weight_decay", 0), 1);
-    WT_EQ(weft_optim_set(adamw, "blocks.**", "weight_decay", 0), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "'blocks.**'");
-    weft_optim_release(adamw);
-    weft_module_release(gpt);
-    wt_world_close(&world);
+    WT_FAILS(weft_optim_set(adamw, "blocks.**", "weight_decay", 0), WEFT_ERR_NOT_FOUND,
+             "'blocks.**'");
 }
 
 /* No decay for biases and norms, a slower head: as one optimizer each. */
@@ -102,7 +97,7 @@ WT_TEST(group__is_updated_as_by_an_optimizer_of_its_own)
             wt_bag_add(twin ? &one[i] : &all, names[i], wt_numbers(WEFT_F64, i, 2, shape),
                        wt_numbers(WEFT_F64, i + 5, 2, shape), world.mesh, "S(0)", NULL);
     }
-    optim = weft_adamw(all.module, config);
+    optim = wt_own(weft_adamw(all.module, config));
     WT_EQ(weft_optim_set(optim, "bias", "weight_decay", 0), WEFT_OK);
     WT_EQ(weft_optim_set(optim, "bias", "beta1", 0), WEFT_OK); /* no default takes its place */
     WT_EQ(weft_optim_set(optim, "head", "lr_factor", 0.25), WEFT_OK);
@@ -111,30 +106,21 @@ WT_TEST(group__is_updated_as_by_an_optimizer_of_its_own)
 
         if (i == 1) own.weight_decay = 0;
         if (i == 2) own.lr *= 0.25;
-        optims[i] = weft_adamw(one[i].module, own);
+        optims[i] = wt_own(weft_adamw(one[i].module, own));
     }
     WT_EQ(weft_optim_set(optims[1], "**", "beta1", 0), WEFT_OK);
     for (int step = 0; step < 3; step++) {
         double rate = 0.1 / (step + 1);
 
-        WT_EQ(wt_bag_backward(&all), WEFT_OK);
         weft_optim_set_lr(optim, rate);
-        WT_EQ(weft_step(optim), WEFT_OK);
+        wt_bag_steps(&all, optim, 1);
         for (int i = 0; i < 3; i++) {
-            WT_EQ(wt_bag_backward(&one[i]), WEFT_OK);
             weft_optim_set_lr(optims[i], i == 2 ? rate * 0.25 : rate);
-            WT_EQ(weft_step(optims[i]), WEFT_OK);
+            wt_bag_steps(&one[i], optims[i], 1);
             WT_ALL(wt_near_tensors(weft_module_parameter(all.module, names[i]),
                                    weft_module_parameter(one[i].module, names[i]), WT_EXACT));
         }
     }
-    weft_optim_release(optim);
-    wt_bag_close(&all);
-    for (int i = 0; i < 3; i++) {
-        weft_optim_release(optims[i]);
-        wt_bag_close(&one[i]);
-    }
-    wt_world_close(&world);
 }
 
 WT_TEST(setting__that_decides_state_holds_from_the_first_step)
@@ -145,7 +131,7 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_step)
     weft_optim *sgd;
 
     wt_mlp_open(&mlp, world.mesh);
-    sgd = weft_sgd(mlp.module, (weft_sgd_config){.lr = 0.1});
+    sgd = wt_own(weft_sgd(mlp.module, (weft_sgd_config){.lr = 0.1}));
     weight = weft_module_parameter(mlp.module, "net1.weight");
     bias = weft_module_parameter(mlp.module, "net1.bias");
     WT_EQ(weft_optim_set(sgd, "*.weight", "momentum", 0.5), WEFT_OK);
@@ -153,17 +139,13 @@ WT_TEST(setting__that_decides_state_holds_from_the_first_step)
     WT_EQ(weft_optim_state_count(sgd, bias), 0);
     WT_EQ(wt_mlp_backward(&mlp), WEFT_OK);
     WT_EQ(weft_step(sgd), WEFT_OK);
-    WT_EQ(weft_optim_set(sgd, "*.bias", "momentum", 0.5), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "momentum decides which state 'net1.bias' has");
-    WT_EQ(weft_optim_set(sgd, "**", "momentum", 0.7), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "decides which state");
+    WT_FAILS(weft_optim_set(sgd, "*.bias", "momentum", 0.5), WEFT_ERR_STATE,
+             "momentum decides which state 'net1.bias' has");
+    WT_FAILS(weft_optim_set(sgd, "**", "momentum", 0.7), WEFT_ERR_STATE, "decides which state");
     WT_ALL(weft_optim_setting(sgd, weight, "momentum") == 0.5); /* nothing changed */
     WT_EQ(weft_optim_set(sgd, "*.weight", "momentum", 0.7), WEFT_OK);
     WT_ALL(weft_optim_setting(sgd, weight, "momentum") == 0.7);
     WT_ALL(weft_optim_setting(sgd, bias, "momentum") == 0);
-    weft_optim_release(sgd);
-    wt_mlp_close(&mlp);
-    wt_world_close(&world);
 }
 
 WT_TEST(setting__that_cannot_be_is_refused)
@@ -173,29 +155,20 @@ WT_TEST(setting__that_cannot_be_is_refused)
     weft_optim *optim;
 
     wt_mlp_open(&mlp, world.mesh);
-    optim = weft_sgd(mlp.module, (weft_sgd_config){.lr = 0.1});
-    WT_EQ(weft_optim_set(optim, "net3.*", "weight_decay", 1), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "pattern 'net3.*' matches no parameter");
-    WT_EQ(weft_optim_set(optim, "*", "weight_decay", 1),
-          WEFT_ERR_NOT_FOUND); /* no dot is crossed */
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "pattern '*'");
-    WT_EQ(weft_optim_set(optim, "**", "beta1", 0.5), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "sgd has no setting 'beta1'");
-    WT_EQ(weft_optim_set(optim, "**", "lr", 0.5), WEFT_ERR_NOT_FOUND);
-    WT_FAILED(WEFT_ERR_NOT_FOUND, "lr_factor");
-    WT_EQ(weft_optim_set(optim, "**", "weight_decay", -1), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "weight_decay is -1");
-    WT_EQ(weft_optim_set(optim, "**", "weight_decay", NAN), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "out of range");
-    WT_EQ(weft_optim_set(optim, "**", "maximize", 0.5), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "no whole number");
-    WT_EQ(weft_optim_set(optim, "**", "nesterov", 1), WEFT_ERR_ARG);
-    WT_FAILED(WEFT_ERR_ARG, "nesterov needs momentum");
+    optim = wt_own(weft_sgd(mlp.module, (weft_sgd_config){.lr = 0.1}));
+    WT_FAILS(weft_optim_set(optim, "net3.*", "weight_decay", 1), WEFT_ERR_NOT_FOUND,
+             "pattern 'net3.*' matches no parameter");
+    WT_FAILS(weft_optim_set(optim, "*", "weight_decay", 1), WEFT_ERR_NOT_FOUND,
+             "pattern '*'"); /* no dot is crossed */
+    WT_FAILS(weft_optim_set(optim, "**", "beta1", 0.5), WEFT_ERR_NOT_FOUND,
+             "sgd has no setting 'beta1'");
+    WT_FAILS(weft_optim_set(optim, "**", "lr", 0.5), WEFT_ERR_NOT_FOUND, "lr_factor");
+    WT_FAILS(weft_optim_set(optim, "**", "weight_decay", -1), WEFT_ERR_ARG, "weight_decay is -1");
+    WT_FAILS(weft_optim_set(optim, "**", "weight_decay", NAN), WEFT_ERR_ARG, "out of range");
+    WT_FAILS(weft_optim_set(optim, "**", "maximize", 0.5), WEFT_ERR_ARG, "no whole number");
+    WT_FAILS(weft_optim_set(optim, "**", "nesterov", 1), WEFT_ERR_ARG, "nesterov needs momentum");
     WT_ALL(isnan(weft_optim_setting(optim, mlp.input, "momentum")));
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no such parameter");
-    weft_optim_release(optim);
-    wt_mlp_close(&mlp);
-    wt_world_close(&world);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "groups"); }

@@ -25,62 +25,41 @@ static weft_tensor *master_of(weft_optim *optim, weft_tensor *p)
     return weft_optim_state(optim, p, weft_optim_state_count(optim, p) - 1);
 }
 
-typedef weft_optim *maker(weft_module *m);
+WT_MAKER(sgd, .lr = 1e-3, .momentum = 0.9)
+WT_MAKER(adam, .lr = 1e-4, .weight_decay = 0.1, .amsgrad = true)
+WT_MAKER(adamw, .lr = 1e-4, .weight_decay = 0.1)
+WT_MAKER(adagrad, .lr = 1e-4, .initial_accumulator = 0.1)
+WT_MAKER(rmsprop, .lr = 1e-4, .momentum = 0.9, .centered = true, .eps = 1e-2)
+WT_MAKER(adadelta, .lr = 1)
+WT_MAKER(nadam, .lr = 1e-4)
+WT_MAKER(radam, .lr = 1e-4)
+WT_MAKER(adamax, .lr = 1e-4)
+WT_MAKER(asgd, .lr = 1e-3)
+WT_MAKER(lion, .lr = 1e-4)
+WT_MAKER(muon, .lr = 1e-4)
 
-static weft_optim *sgd(weft_module *m)
-{
-    return weft_sgd(m, (weft_sgd_config){.lr = 1e-3, .momentum = 0.9});
-}
-static weft_optim *adam(weft_module *m)
-{
-    return weft_adam(m, (weft_adam_config){.lr = 1e-4, .weight_decay = 0.1, .amsgrad = true});
-}
-static weft_optim *adamw(weft_module *m)
-{
-    return weft_adamw(m, (weft_adamw_config){.lr = 1e-4, .weight_decay = 0.1});
-}
-static weft_optim *adagrad(weft_module *m)
-{
-    return weft_adagrad(m, (weft_adagrad_config){.lr = 1e-4, .initial_accumulator = 0.1});
-}
-static weft_optim *rmsprop(weft_module *m)
-{
-    return weft_rmsprop(
-        m, (weft_rmsprop_config){.lr = 1e-4, .momentum = 0.9, .centered = true, .eps = 1e-2});
-}
-static weft_optim *adadelta(weft_module *m)
-{
-    return weft_adadelta(m, (weft_adadelta_config){.lr = 1});
-}
-static weft_optim *nadam(weft_module *m) { return weft_nadam(m, (weft_nadam_config){.lr = 1e-4}); }
-static weft_optim *radam(weft_module *m) { return weft_radam(m, (weft_radam_config){.lr = 1e-4}); }
-static weft_optim *adamax(weft_module *m)
-{
-    return weft_adamax(m, (weft_adamax_config){.lr = 1e-4});
-}
-static weft_optim *asgd(weft_module *m) { return weft_asgd(m, (weft_asgd_config){.lr = 1e-3}); }
-static weft_optim *lion(weft_module *m) { return weft_lion(m, (weft_lion_config){.lr = 1e-4}); }
-static weft_optim *muon(weft_module *m) { return weft_muon(m, (weft_muon_config){.lr = 1e-4}); }
-
-static maker *const makers[] = {sgd,   adam,  adamw,  adagrad, rmsprop, adadelta,
-                                nadam, radam, adamax, asgd,    lion,    muon};
+static const struct wt_maker *const makers[] = {&sgd,     &adam,     &adamw, &adagrad,
+                                                &rmsprop, &adadelta, &nadam, &radam,
+                                                &adamax,  &asgd,     &lion,  &muon};
 enum { MAKERS = sizeof makers / sizeof *makers };
+
+static const char *const layouts[] = {"S(0)", "S(1)", "R"};
 
 /* Masters go exactly as the same parameter in f32, and the parameter is the master rounded. */
 WT_TEST(master__goes_as_a_parameter_in_f32)
 {
-    static const char *const layouts[] = {"S(0)", "S(1)", "R"};
+    struct wt_world world = wt_world_open();
 
     for (int i = 0; i < 3 * MAKERS; i++) {
-        struct wt_world world = wt_world_open();
         struct wt_bag narrow, wide;
         weft_optim *optims[2];
         weft_tensor *p, *q;
 
+        wt_row("%s, %s", makers[i / 3]->name, layouts[i % 3]);
         fill(&narrow, WEFT_BF16, world.mesh, layouts[i % 3]);
         fill(&wide, WEFT_F32, world.mesh, layouts[i % 3]);
-        optims[0] = makers[i / 3](narrow.module);
-        optims[1] = makers[i / 3](wide.module);
+        optims[0] = makers[i / 3]->make(narrow.module);
+        optims[1] = makers[i / 3]->make(wide.module);
         p = weft_module_parameter(narrow.module, "w");
         q = weft_module_parameter(wide.module, "w");
         WT_EQ(weft_tensor_dtype(master_of(optims[0], p)), WEFT_F32);
@@ -88,19 +67,11 @@ WT_TEST(master__goes_as_a_parameter_in_f32)
                       "master") == 0);
         WT_ALL(wt_near_tensors(master_of(optims[0], p), q, WT_EXACT));
         for (int step = 0; step < 5; step++) {
-            weft_scope *scope = weft_scope_open();
-
-            WT_EQ(wt_bag_backward(&narrow), WEFT_OK);
-            WT_EQ(wt_bag_backward(&wide), WEFT_OK);
-            for (int k = 0; k < 2; k++) WT_EQ(weft_step(optims[k]), WEFT_OK);
+            wt_bag_steps(&narrow, optims[0], 1);
+            wt_bag_steps(&wide, optims[1], 1);
             WT_ALL(wt_near_tensors(master_of(optims[0], p), q, WT_WITHIN(1e-7)));
             WT_ALL(wt_near_tensors(p, weft_cast(master_of(optims[0], p), WEFT_BF16), WT_EXACT));
-            weft_scope_close(scope);
         }
-        for (int k = 0; k < 2; k++) weft_optim_release(optims[k]);
-        wt_bag_close(&narrow);
-        wt_bag_close(&wide);
-        wt_world_close(&world);
     }
 }
 
@@ -115,17 +86,13 @@ WT_TEST(small_steps__add_up)
     wt_bag_open(&bag);
     wt_bag_add(&bag, "w", weft_full(WEFT_BF16, shape, 2, 1), weft_full(WEFT_BF16, shape, 2, 1),
                world.mesh, "S(0)", NULL);
-    optim = weft_sgd(bag.module, (weft_sgd_config){.lr = 0x1p-12});
+    optim = wt_own(weft_sgd(bag.module, (weft_sgd_config){.lr = 0x1p-12}));
     p = weft_module_parameter(bag.module, "w");
     for (int step = 0; step < 16; step++) {
-        WT_EQ(wt_bag_backward(&bag), WEFT_OK);
-        WT_EQ(weft_step(optim), WEFT_OK);
+        wt_bag_steps(&bag, optim, 1);
         if (step == 0) WT_ALL(wt_local_is_all(p, 1));
     }
     WT_ALL(wt_local_is_all(p, 1 - 0x1p-8));
-    weft_optim_release(optim);
-    wt_bag_close(&bag);
-    wt_world_close(&world);
 }
 
 /* Weights that are read in after the optimizer was made are not undone by older masters. */
@@ -137,7 +104,7 @@ WT_TEST(parameter__that_was_written_to_leads)
     weft_tensor *p;
 
     fill(&bag, WEFT_BF16, world.mesh, "S(0)");
-    optim = weft_sgd(bag.module, (weft_sgd_config){.lr = 0.25});
+    optim = wt_own(weft_sgd(bag.module, (weft_sgd_config){.lr = 0.25}));
     p = weft_module_parameter(bag.module, "w");
     for (int64_t i = 0; i < weft_local_numel(p); i++)
         ((uint16_t *)weft_data(p))[i] = 0x4100; /* 8 */
@@ -145,29 +112,17 @@ WT_TEST(parameter__that_was_written_to_leads)
     weft_zero_grad(p); /* no update without a gradient */
     WT_EQ(weft_step(optim), WEFT_OK);
     WT_ALL(wt_local_is_all(p, 8));
-    WT_EQ(wt_bag_backward(&bag), WEFT_OK);
-    WT_EQ(weft_step(optim), WEFT_OK);
+    wt_bag_steps(&bag, optim, 1);
     WT_ALL(wt_near_tensors(
         master_of(optim, p),
         weft_add_scalar(
             weft_mul_scalar(weft_cast(wt_numbers(WEFT_BF16, 2, 2, shape), WEFT_F32), -0.25), 8),
         WT_WITHIN(1e-6)));
-    weft_optim_release(optim);
-    wt_bag_close(&bag);
-    wt_world_close(&world);
-}
-
-static void train(struct wt_bag *bag, weft_optim *optim, int steps)
-{
-    for (int i = 0; i < steps; i++) {
-        WT_EQ(wt_bag_backward(bag), WEFT_OK);
-        WT_EQ(weft_step(optim), WEFT_OK);
-    }
 }
 
 static weft_state *list(struct wt_bag *bag, weft_optim *optim)
 {
-    weft_state *state = weft_state_new();
+    weft_state *state = wt_own(weft_state_new());
 
     WT_EQ(weft_state_add_module(state, "model", bag->module), WEFT_OK);
     WT_EQ(weft_state_add_optim(state, "optim", optim, bag->module), WEFT_OK);
@@ -177,39 +132,33 @@ static weft_state *list(struct wt_bag *bag, weft_optim *optim)
 /* 3 steps, saved, loaded in another layout, 2 more: as 5 steps, bit by bit. */
 WT_TEST(checkpoint__goes_on_in_another_layout)
 {
-    static const char *const layouts[] = {"S(0)", "S(1)", "R"};
+    struct wt_world world = wt_world_open();
 
     for (int i = 0; i < 3 * MAKERS; i++) {
-        struct wt_world world = wt_world_open();
         const char *path = wt_scratch("masters");
         struct wt_bag bags[2];
         weft_optim *optims[2];
         weft_tensor *p, *q;
 
+        wt_row("%s, %s", makers[i / 3]->name, layouts[i % 3]);
         for (int k = 0; k < 2; k++) {
             weft_state *state;
 
             fill(&bags[k], WEFT_BF16, world.mesh, layouts[(i + k) % 3]);
-            optims[k] = makers[i / 3](bags[k].module);
-            if (k == 0) train(&bags[0], optims[0], 3);
+            optims[k] = makers[i / 3]->make(bags[k].module);
+            if (k == 0) wt_bag_steps(&bags[0], optims[0], 3);
             state = list(&bags[k], optims[k]);
             WT_ALL(weft_state_tensor(state, "optim.w.master") != NULL);
             WT_EQ((k ? weft_checkpoint_load(path, state) : weft_checkpoint_save(path, state)),
                   WEFT_OK);
-            weft_state_release(state);
-            train(&bags[k], optims[k], 2);
+            wt_bag_steps(&bags[k], optims[k], 2);
         }
         p = weft_module_parameter(bags[0].module, "w");
         q = weft_module_parameter(bags[1].module, "w");
         WT_EQ(weft_optim_update_count(optims[1], q), 5);
-        WT_ALL(wt_near_tensors(p, q, makers[i / 3] == muon ? WT_WITHIN(1e-2) : WT_EXACT));
+        WT_ALL(wt_near_tensors(p, q, makers[i / 3] == &muon ? WT_WITHIN(1e-2) : WT_EXACT));
         WT_ALL(wt_near_tensors(master_of(optims[0], p), master_of(optims[1], q),
-                               makers[i / 3] == muon ? WT_WITHIN(1e-6) : WT_EXACT));
-        for (int k = 0; k < 2; k++) {
-            weft_optim_release(optims[k]);
-            wt_bag_close(&bags[k]);
-        }
-        wt_world_close(&world);
+                               makers[i / 3] == &muon ? WT_WITHIN(1e-6) : WT_EXACT));
     }
 }
 
@@ -224,10 +173,10 @@ WT_TEST(model__in_bf16_learns)
     double losses[2] = {0}, norm;
 
     weft_manual_seed(3);
-    gpt = weft_gpt((weft_gpt_config){
-        .vocab = 11, .context = 4, .width = 24, .heads = 3, .layers = 1, .dtype = WEFT_BF16});
+    gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = 11, .context = 4, .width = 24, .heads = 3, .layers = 1, .dtype = WEFT_BF16}));
     WT_EQ(weft_parallelize_module(gpt, world.mesh, weft_gpt_plan_sequence()), WEFT_OK);
-    optim = weft_adamw(gpt, (weft_adamw_config){.lr = 1e-2});
+    optim = wt_own(weft_adamw(gpt, (weft_adamw_config){.lr = 1e-2}));
     for (int step = 0; step < 20; step++) {
         weft_scope *scope = weft_scope_open();
         weft_tensor *loss = weft_gpt_loss(gpt, text, text);
@@ -240,9 +189,6 @@ WT_TEST(model__in_bf16_learns)
         weft_scope_close(scope);
     }
     WT_ALL(losses[1] < 0.3 * losses[0]);
-    weft_optim_release(optim);
-    weft_module_release(gpt);
-    wt_world_close(&world);
 }
 
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "masters")); }

@@ -7,40 +7,13 @@
 
 #include "optim/models.h"
 
-static weft_optim *sgd(weft_module *m)
-{
-    return weft_sgd(m, (weft_sgd_config){.lr = 0.1, .momentum = 0.9});
-}
-static weft_optim *adamw(weft_module *m)
-{
-    return weft_adamw(m, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.05});
-}
-static weft_optim *nadam(weft_module *m) { return weft_nadam(m, (weft_nadam_config){.lr = 0.1}); }
-static weft_optim *muon(weft_module *m) { return weft_muon(m, (weft_muon_config){.lr = 0.1}); }
+WT_MAKER(sgd, .lr = 0.1, .momentum = 0.9)
+WT_MAKER(adamw, .lr = 0.1, .weight_decay = 0.05)
+WT_MAKER(nadam, .lr = 0.1)
+WT_MAKER(muon, .lr = 0.1)
 
-typedef weft_optim *maker(weft_module *m);
-static maker *const makers[] = {sgd, adamw, nadam, muon};
+static const struct wt_maker *const makers[] = {&sgd, &adamw, &nadam, &muon};
 enum { MAKERS = sizeof makers / sizeof *makers };
-
-static struct wt_world open_world(void)
-{
-    int outer = wt_ranks() % 2 ? 1 : 2;
-
-    return wt_world_open_mesh("x=%d,y=%d", outer, wt_ranks() / outer);
-}
-
-static void steps(struct wt_bag *bag, weft_optim *optim, int n)
-{
-    for (int i = 0; i < n; i++) {
-        WT_EQ(wt_bag_backward(bag), WEFT_OK);
-        WT_EQ(weft_step(optim), WEFT_OK);
-    }
-}
-
-static weft_tensor *parameter(struct wt_bag *bag, int i)
-{
-    return weft_module_parameter(bag->module, bag->items[i].name);
-}
 
 /* ---- parameters of all kinds together ---- */
 
@@ -75,28 +48,21 @@ static void fill_kinds(struct wt_bag *bag, int only, weft_mesh *two, weft_mesh *
 
 WT_TEST(parameters__of_all_kinds_have_one_optimizer)
 {
-    for (int i = 0; i < MAKERS; i++) {
-        struct wt_world world = open_world();
-        weft_mesh *flat = weft_mesh_flatten(world.mesh, "flat");
-        struct wt_bag all, one[7];
-        weft_optim *optim, *alone;
+    struct wt_world world = wt_world_open_two_axes();
+    weft_mesh *flat = wt_own(weft_mesh_flatten(world.mesh, "flat"));
 
+    for (int i = 0; i < MAKERS; i++) {
+        struct wt_bag all, one[7];
+
+        wt_row("%s", makers[i]->name);
         fill_kinds(&all, -1, world.mesh, flat);
-        optim = makers[i](all.module);
-        steps(&all, optim, 3);
+        wt_bag_steps(&all, makers[i]->make(all.module), 3);
         for (int k = 0; k < 7; k++) {
             fill_kinds(&one[k], k, world.mesh, flat);
-            alone = makers[i](one[k].module);
-            steps(&one[k], alone, 3);
-            wt_note("optimizer %d, parameter %d", i, k);
-            WT_ALL(wt_near_tensors(parameter(&all, k), parameter(&one[k], 0), WT_EXACT));
-            weft_optim_release(alone);
-            wt_bag_close(&one[k]);
+            wt_bag_steps(&one[k], makers[i]->make(one[k].module), 3);
+            WT_ALL(
+                wt_near_tensors(wt_bag_parameter(&all, k), wt_bag_parameter(&one[k], 0), WT_EXACT));
         }
-        weft_optim_release(optim);
-        wt_bag_close(&all);
-        weft_mesh_release(flat);
-        wt_world_close(&world);
     }
 }
 
@@ -159,12 +125,14 @@ WT_TEST(modules__on_two_meshes_have_one_optimizer)
          .amsgrad = true},
         {.lr = 0.1, .weight_decay = 0.05, .amsgrad = true, .maximize = true},
     };
+    struct wt_world world = wt_world_open_two_axes();
+    weft_mesh *flat = wt_own(weft_mesh_flatten(world.mesh, "flat"));
+
     for (int i = 0; i < 8; i++) {
-        struct wt_world world = open_world();
-        weft_mesh *flat = weft_mesh_flatten(world.mesh, "flat");
         struct wt_mlp mlp = {.sizes = {8, 10, 16, 10}, .dtype = WEFT_F64}, single;
         weft_optim *spread, *alone;
 
+        wt_row("settings %d, %s sizes", i / 2, i % 2 ? "uneven" : "even");
         if (i % 2)
             mlp = (struct wt_mlp){.sizes = {5, 7, 6, 3}, .dtype = WEFT_F64, .varied_input = true};
         single = mlp;
@@ -176,8 +144,8 @@ WT_TEST(modules__on_two_meshes_have_one_optimizer)
         WT_EQ(weft_distribute_module(weft_module_child(mlp.module, "net2"), world.mesh, shard,
                                      spread_rows, whole, NULL),
               WEFT_OK);
-        spread = weft_adamw(mlp.module, configs[i / 2]);
-        alone = weft_adamw(single.module, configs[i / 2]);
+        spread = wt_own(weft_adamw(mlp.module, configs[i / 2]));
+        alone = wt_own(weft_adamw(single.module, configs[i / 2]));
         for (int step = 0; step < 3; step++) {
             WT_EQ(wt_mlp_backward(&mlp), WEFT_OK);
             WT_EQ(wt_mlp_backward(&single), WEFT_OK);
@@ -185,19 +153,13 @@ WT_TEST(modules__on_two_meshes_have_one_optimizer)
             WT_EQ(weft_step(alone), WEFT_OK);
             WT_ALL(wt_near_tensors(wt_mlp_weights(&mlp), wt_mlp_weights(&single), WT_WITHIN(1e-9)));
         }
-        weft_optim_release(spread);
-        weft_optim_release(alone);
-        wt_mlp_close(&mlp);
-        wt_mlp_close(&single);
-        weft_mesh_release(flat);
-        wt_world_close(&world);
     }
 }
 
 WT_TEST(norm__is_of_parameters_on_all_meshes)
 {
-    struct wt_world world = open_world();
-    weft_mesh *flat = weft_mesh_flatten(world.mesh, "flat");
+    struct wt_world world = wt_world_open_two_axes();
+    weft_mesh *flat = wt_own(weft_mesh_flatten(world.mesh, "flat"));
     struct wt_bag all;
     double norm, squares = 0;
 
@@ -209,9 +171,6 @@ WT_TEST(norm__is_of_parameters_on_all_meshes)
     WT_EQ(weft_clip_grad_norm(all.module, 0, &norm), WEFT_OK);
     wt_note("%g, not %g", norm, sqrt(squares));
     WT_ALL(fabs(norm - sqrt(squares)) < 1e-12 * norm);
-    wt_bag_close(&all);
-    weft_mesh_release(flat);
-    wt_world_close(&world);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "meshes"); }

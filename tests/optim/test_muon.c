@@ -29,27 +29,18 @@ static void compare(struct wt_world *world, const int64_t *shape, const char *pl
     weft_muon_config config = {.lr = 0.02, .weight_decay = 0.1};
     weft_optim *optims[2];
 
+    wt_row("%s of %lld x %lld", placements, (long long)shape[0], (long long)shape[1]);
     fill(&spread, dtype, shape, world->mesh, placements);
     fill(&alone, dtype, shape, NULL, NULL);
-    optims[0] = weft_muon(spread.module, config);
-    optims[1] = weft_muon(alone.module, config);
+    optims[0] = wt_own(weft_muon(spread.module, config));
+    optims[1] = wt_own(weft_muon(alone.module, config));
     for (int step = 0; step < STEPS; step++) {
-        WT_EQ(wt_bag_backward(&spread), WEFT_OK);
-        WT_EQ(wt_bag_backward(&alone), WEFT_OK);
-        for (int i = 0; i < 2; i++) WT_EQ(weft_step(optims[i]), WEFT_OK);
-        for (int i = 0; i < 2; i++) {
-            weft_tensor *got = weft_module_parameter(spread.module, spread.items[i].name);
-            weft_tensor *want = weft_module_parameter(alone.module, spread.items[i].name);
-            weft_scope *scope = weft_scope_open();
-
-            wt_note("%s of %lld x %lld", placements, (long long)shape[0], (long long)shape[1]);
-            WT_ALL(wt_near_tensors(got, want, near));
-            weft_scope_close(scope);
-        }
+        wt_bag_steps(&spread, optims[0], 1);
+        wt_bag_steps(&alone, optims[1], 1);
+        for (int i = 0; i < 2; i++)
+            WT_ALL(
+                wt_near_tensors(wt_bag_parameter(&spread, i), wt_bag_parameter(&alone, i), near));
     }
-    for (int i = 0; i < 2; i++) weft_optim_release(optims[i]);
-    wt_bag_close(&spread);
-    wt_bag_close(&alone);
 }
 
 static const int64_t shapes[][2] = {{16, 10}, {7, 13}, {5, 5}, {3, 2}, {1, 6}, {9, 1}, {0, 4}};
@@ -59,17 +50,13 @@ WT_TEST(matrix__in_any_layout_is_updated_as_on_one_device)
 {
     static const char *const layouts[] = {"R",       "S(0)",       "S(1)",
                                           "SS(0,2)", "S(1|1,2,1)", "S(0,balanced)"};
+    struct wt_world world = wt_world_open();
 
     for (int i = 0; i < SHAPES * 6; i++) {
-        struct wt_world world = wt_world_open();
-
-        if (strchr(layouts[i % 6], '|') && shapes[i / 6][1] % 4) {
-            wt_world_close(&world);
+        if (strchr(layouts[i % 6], '|') && shapes[i / 6][1] % 4)
             continue; /* segments cut whole sizes */
-        }
         compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F64, WT_WITHIN(1e-10));
         if (i / 6 < 2) compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F32, WT_WITHIN(2e-4));
-        wt_world_close(&world);
     }
 }
 
@@ -77,14 +64,10 @@ WT_TEST(matrix__over_two_axes)
 {
     static const char *const layouts[] = {"S(0),S(1)", "S(1),S(0)", "S(0),S(0)",
                                           "R,S(1)",    "S(0),R",    "S(1)[1],S(1)[0]"};
-    int outer = wt_ranks() % 2 ? 1 : 2;
+    struct wt_world world = wt_world_open_two_axes();
 
-    for (int i = 0; i < 5 * 6; i++) {
-        struct wt_world world = wt_world_open_mesh("dp=%d,tp=%d", outer, wt_ranks() / outer);
-
+    for (int i = 0; i < 5 * 6; i++)
         compare(&world, shapes[i / 6], layouts[i % 6], WEFT_F64, WT_WITHIN(1e-10));
-        wt_world_close(&world);
-    }
 }
 
 /* A weight with heads as dims goes as the same numbers with two dims. */
@@ -92,15 +75,16 @@ WT_TEST(heads__are_rows_or_columns)
 {
     static const char *const layouts[] = {"R", "S(0)", "S(1)", "S(2)", "S(3)", "S(1,balanced)"};
     const int64_t many[] = {3, 5, 2, 7};
+    struct wt_world world = wt_world_open();
 
     for (int i = 0; i < 6 * 3; i++) {
-        struct wt_world world = wt_world_open();
         int rows = 1 + i / 6;
         int64_t two[] = {rows == 1 ? 3 : rows == 2 ? 15 : 30, rows == 1 ? 70 : rows == 2 ? 14 : 7};
         struct wt_bag bags[2];
         weft_optim *optims[2];
         weft_tensor *flat;
 
+        wt_row("%s, %d dims are rows", layouts[i % 6], rows);
         for (int k = 0; k < 2; k++) {
             const int64_t *shape = k ? two : many;
 
@@ -108,22 +92,14 @@ WT_TEST(heads__are_rows_or_columns)
             wt_bag_add(&bags[k], "w", wt_numbers(WEFT_F64, 1, k ? 2 : 4, shape),
                        wt_numbers(WEFT_F64, 2, k ? 2 : 4, shape), world.mesh,
                        k ? NULL : layouts[i % 6], NULL);
-            optims[k] = weft_muon(bags[k].module, (weft_muon_config){.lr = 0.1, .momentum = 0.5});
+            optims[k] =
+                wt_own(weft_muon(bags[k].module, (weft_muon_config){.lr = 0.1, .momentum = 0.5}));
             if (k == 0) WT_EQ(weft_optim_set(optims[k], "w", "row_dims", rows), WEFT_OK);
-            for (int step = 0; step < 2; step++) {
-                WT_EQ(wt_bag_backward(&bags[k]), WEFT_OK);
-                WT_EQ(weft_step(optims[k]), WEFT_OK);
-            }
+            wt_bag_steps(&bags[k], optims[k], 2);
         }
         flat = weft_reshape(weft_full_tensor(weft_module_parameter(bags[0].module, "w")), two, 2);
-        wt_note("%s, %d dims are rows", layouts[i % 6], rows);
         WT_ALL(wt_near_tensors(weft_detach(flat), weft_module_parameter(bags[1].module, "w"),
                                WT_WITHIN(1e-10)));
-        for (int k = 0; k < 2; k++) {
-            weft_optim_release(optims[k]);
-            wt_bag_close(&bags[k]);
-        }
-        wt_world_close(&world);
     }
 }
 
@@ -137,10 +113,10 @@ static double last_loss(weft_mesh *mesh)
     double value = 0;
 
     weft_manual_seed(5);
-    gpt = weft_gpt((weft_gpt_config){
-        .vocab = 11, .context = 4, .width = 12, .heads = 3, .layers = 2, .dtype = WEFT_F64});
+    gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = 11, .context = 4, .width = 12, .heads = 3, .layers = 2, .dtype = WEFT_F64}));
     if (mesh) WT_EQ(weft_parallelize_module(gpt, mesh, weft_gpt_plan_sequence()), WEFT_OK);
-    muon = weft_muon(gpt, (weft_muon_config){.lr = 0.02, .weight_decay = 0.1});
+    muon = wt_own(weft_muon(gpt, (weft_muon_config){.lr = 0.02, .weight_decay = 0.1}));
     WT_EQ(weft_optim_set(muon, "**.attn.qkv.weight", "row_dims", 3), WEFT_OK);
     WT_EQ(weft_optim_set(muon, "**.attn.proj.weight", "row_dims", 1), WEFT_OK);
     WT_EQ(weft_optim_set(muon, "w?e.*", "adamw", 1), WEFT_OK);
@@ -154,8 +130,6 @@ static double last_loss(weft_mesh *mesh)
         WT_EQ(weft_step(muon), WEFT_OK);
         weft_scope_close(scope);
     }
-    weft_optim_release(muon);
-    weft_module_release(gpt);
     return value;
 }
 
@@ -166,7 +140,6 @@ WT_TEST(model__learns_as_on_one_device)
 
     wt_note("%.15g, not %.15g", spread, alone);
     WT_ALL(fabs(spread - alone) < 1e-9);
-    wt_world_close(&world);
 }
 
 /* Along its longer dim a matrix is not moved: its norm and a product per iteration are added up.
@@ -174,18 +147,18 @@ WT_TEST(model__learns_as_on_one_device)
 WT_TEST(matrix__sends_what_the_docs_say)
 {
     static const char *const layouts[] = {"R", "S(0)", "S(1)"};
+    struct wt_world world = wt_world_open();
 
     for (int i = 0; i < 6; i++) {
-        struct wt_world world = wt_world_open();
         const int64_t shape[] = {i < 3 ? 24 : 16, i < 3 ? 16 : 24};
         bool many = wt_ranks() > 1, longer = (i % 3 == 1) == (i < 3);
         struct wt_bag bag;
         weft_optim *optim;
 
+        wt_row("%s of %lld x %lld", layouts[i % 3], (long long)shape[0], (long long)shape[1]);
         fill(&bag, WEFT_F32, shape, world.mesh, layouts[i % 3]);
-        optim = weft_muon(bag.module, (weft_muon_config){.lr = 0.02, .ns_steps = 4});
+        optim = wt_own(weft_muon(bag.module, (weft_muon_config){.lr = 0.02, .ns_steps = 4}));
         WT_EQ(wt_bag_backward(&bag), WEFT_OK);
-        wt_moved(&world, WEFT_COLL_COUNT);
         weft_ledger_reset(world.ledger);
         WT_EQ(weft_step(optim), WEFT_OK);
         if (i % 3 == 0) {
@@ -199,11 +172,7 @@ WT_TEST(matrix__sends_what_the_docs_say)
                   many ? 4 * 16 * 16 * 4 + 4 : 0);
             WT_EQ(weft_ledger_count(l, WEFT_COLL_ALL_TO_ALL, any, NULL), many && !longer ? 2 : 0);
             WT_EQ(weft_ledger_count(l, WEFT_COLL_COUNT, any, NULL), !many ? 0 : longer ? 5 : 7);
-            weft_ledger_reset(l);
         }
-        weft_optim_release(optim);
-        wt_bag_close(&bag);
-        wt_world_close(&world);
     }
 }
 
@@ -221,9 +190,8 @@ WT_TEST(direction__is_nearly_orthogonal)
     wt_bag_open(&bag);
     wt_bag_add(&bag, "w", weft_full(WEFT_F64, shape, 2, 0), wt_numbers(WEFT_F64, 2, 2, shape),
                world.mesh, "S(0)", NULL);
-    optim = weft_muon(bag.module, (weft_muon_config){.lr = 1});
-    WT_EQ(wt_bag_backward(&bag), WEFT_OK);
-    WT_EQ(weft_step(optim), WEFT_OK);
+    optim = wt_own(weft_muon(bag.module, (weft_muon_config){.lr = 1}));
+    wt_bag_steps(&bag, optim, 1);
     p = weft_full_tensor(weft_module_parameter(bag.module, "w"));
     WT_EQ(weft_read_f64(p, w, 36), WEFT_OK);
     for (int i = 0; i < 16; i++) {
@@ -232,39 +200,31 @@ WT_TEST(direction__is_nearly_orthogonal)
         for (int k = 0; k < 9; k++) product += w[i / 4 * 9 + k] * w[i % 4 * 9 + k];
         WT_ALL(i / 4 == i % 4 ? product > 0.4 && product < 1.5 : fabs(product) < 0.4);
     }
-    weft_optim_release(optim);
-    wt_bag_close(&bag);
-    wt_world_close(&world);
 }
 
 /* A step without elements sends, on paper, what a step with elements sends. */
 WT_TEST(forecast__counts_what_the_iteration_sends)
 {
+    struct wt_world world = wt_world_open();
+
     for (int meta = 0; meta < 2; meta++) {
-        struct wt_world world = wt_world_open();
         const int64_t shape[] = {24, 16};
         weft_device before = weft_set_default_device(meta ? WEFT_META : WEFT_CPU);
-        weft_placement by_columns = weft_shard(1);
         weft_module *linear =
-            weft_linear_new((weft_linear_config){.in = {16}, .out = {24}, .no_bias = true});
+            wt_own(weft_linear_new((weft_linear_config){.in = {16}, .out = {24}, .no_bias = true}));
         weft_tensor *x = weft_full(WEFT_F32, shape, 2, 1), *w;
         weft_optim *muon;
 
         weft_set_default_device(before);
-        w = weft_distribute_tensor(weft_module_parameter(linear, "weight"), world.mesh, &by_columns,
-                                   -1);
+        w = wt_spread(&world, weft_module_parameter(linear, "weight"), "S(1)");
         WT_EQ(weft_module_set_parameter(linear, "weight", w), WEFT_OK);
-        muon = weft_muon(linear, (weft_muon_config){.lr = 0.1});
-        x = weft_distribute_tensor(x, world.mesh, &by_columns, -1);
+        muon = wt_own(weft_muon(linear, (weft_muon_config){.lr = 0.1}));
+        x = wt_spread(&world, x, "S(1)");
         WT_EQ(weft_backward(weft_sum_all(weft_call(linear, x))), WEFT_OK);
         weft_ledger_reset(world.ledger);
         WT_EQ(weft_step(muon), WEFT_OK);
         WT_EQ(weft_ledger_count(world.ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL),
               wt_ranks() > 1 ? 8 : 0);
-        weft_ledger_reset(world.ledger);
-        weft_optim_release(muon);
-        weft_module_release(linear);
-        wt_world_close(&world);
     }
 }
 
@@ -278,28 +238,20 @@ WT_TEST(adamw__can_have_a_matrix)
     weft_tensor *p;
 
     for (int i = 0; i < 2; i++) fill(&bags[i], WEFT_F64, shape, world.mesh, "S(0)");
-    muon = weft_muon(bags[0].module, (weft_muon_config){.lr = 0.1, .weight_decay = 0.2});
-    adamw = weft_adamw(bags[1].module, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.2});
+    muon = wt_own(weft_muon(bags[0].module, (weft_muon_config){.lr = 0.1, .weight_decay = 0.2}));
+    adamw = wt_own(weft_adamw(bags[1].module, (weft_adamw_config){.lr = 0.1, .weight_decay = 0.2}));
     p = weft_module_parameter(bags[0].module, "matrix");
     WT_EQ(weft_optim_state_count(muon, p), 1);
     WT_EQ(weft_optim_set(muon, "matrix", "adamw", 1), WEFT_OK);
     WT_EQ(weft_optim_state_count(muon, p), 2);
     WT_ALL(strcmp(weft_optim_state_name(muon, p, 1), "exp_avg_sq") == 0);
-    for (int step = 0; step < 2; step++) {
-        for (int i = 0; i < 2; i++) WT_EQ(wt_bag_backward(&bags[i]), WEFT_OK);
-        WT_EQ(weft_step(muon), WEFT_OK);
-        WT_EQ(weft_step(adamw), WEFT_OK);
-    }
+    wt_bag_steps(&bags[0], muon, 2);
+    wt_bag_steps(&bags[1], adamw, 2);
     for (int i = 0; i < 2; i++)
-        WT_ALL(wt_near_tensors(weft_module_parameter(bags[0].module, bags[0].items[i].name),
-                               weft_module_parameter(bags[1].module, bags[0].items[i].name),
+        WT_ALL(wt_near_tensors(wt_bag_parameter(&bags[0], i), wt_bag_parameter(&bags[1], i),
                                WT_EXACT));
-    WT_EQ(weft_optim_set(muon, "matrix", "adamw", 0), WEFT_ERR_STATE);
-    WT_FAILED(WEFT_ERR_STATE, "adamw decides which state 'matrix' has");
-    weft_optim_release(muon);
-    weft_optim_release(adamw);
-    for (int i = 0; i < 2; i++) wt_bag_close(&bags[i]);
-    wt_world_close(&world);
+    WT_FAILS(weft_optim_set(muon, "matrix", "adamw", 0), WEFT_ERR_STATE,
+             "adamw decides which state 'matrix' has");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "muon"); }

@@ -17,14 +17,18 @@ struct choice {
     bool maximize;
 };
 
-typedef weft_optim *maker(weft_module *m, struct choice c);
+struct maker {
+    const char *name;
+    weft_optim *(*make)(weft_module *m, struct choice c);
+};
 
 #define MAKER(name, ...)                                                                           \
-    static weft_optim *name(weft_module *m, struct choice c)                                       \
+    static weft_optim *make_##name(weft_module *m, struct choice c)                                \
     {                                                                                              \
-        return weft_##name(                                                                        \
-            m, (weft_##name##_config){.lr = c.lr, .maximize = c.maximize, __VA_ARGS__});           \
-    }
+        return wt_own(weft_##name(                                                                 \
+            m, (weft_##name##_config){.lr = c.lr, .maximize = c.maximize, __VA_ARGS__}));          \
+    }                                                                                              \
+    static const struct maker name = {#name, make_##name};
 MAKER(sgd, .momentum = 0.9, .nesterov = true)
 MAKER(adam, .amsgrad = true)
 MAKER(adamw, .beta1 = 0.8)
@@ -38,8 +42,8 @@ MAKER(asgd, .lambd = 1e-12)
 MAKER(lion, .beta1 = 0.8)
 MAKER(muon, .ns_steps = 3)
 
-static maker *const makers[] = {sgd,     adam,    adamw,    nadam, radam, adamax,
-                                adagrad, rmsprop, adadelta, asgd,  lion,  muon};
+static const struct maker *const makers[] = {&sgd,     &adam,    &adamw,    &nadam, &radam, &adamax,
+                                             &adagrad, &rmsprop, &adadelta, &asgd,  &lion,  &muon};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
 /* A matrix and a vector, sharded, with `factor` times the tests' numbers as gradients. */
@@ -54,67 +58,51 @@ static void fill(struct wt_bag *bag, struct wt_world *world, double factor)
                    world->mesh, "S(0)", NULL);
 }
 
-static weft_tensor *parameter(struct wt_bag *bag, int i)
-{
-    return weft_module_parameter(bag->module, bag->items[i].name);
-}
-
 /* ---- gradients that point elsewhere, or nowhere ---- */
-
-static void steps(struct wt_bag *bag, weft_optim *optim, int n)
-{
-    for (int i = 0; i < n; i++) {
-        WT_EQ(wt_bag_backward(bag), WEFT_OK);
-        WT_EQ(weft_step(optim), WEFT_OK);
-    }
-}
 
 WT_TEST(maximize__is_the_way_down_of_the_negated)
 {
+    struct wt_world world = wt_world_open();
+
     for (int i = 0; i < MAKERS; i++) {
-        struct wt_world world = wt_world_open();
         struct wt_bag bags[2];
 
+        wt_row("%s", makers[i]->name);
         for (int up = 0; up < 2; up++) {
             weft_optim *optim;
 
             fill(&bags[up], &world, up ? 1 : -1);
-            optim = makers[i](bags[up].module, (struct choice){.lr = 0.1, .maximize = up});
+            optim = makers[i]->make(bags[up].module, (struct choice){.lr = 0.1, .maximize = up});
             WT_EQ(weft_optim_set(optim, "**", "weight_decay", 0.3), WEFT_OK);
-            steps(&bags[up], optim, 8);
-            weft_optim_release(optim);
+            wt_bag_steps(&bags[up], optim, 8);
         }
-        wt_note("optimizer %d", i);
         for (int k = 0; k < 2; k++)
-            WT_ALL(wt_near_tensors(parameter(&bags[0], k), parameter(&bags[1], k), WT_EXACT));
-        for (int up = 0; up < 2; up++) wt_bag_close(&bags[up]);
-        wt_world_close(&world);
+            WT_ALL(wt_near_tensors(wt_bag_parameter(&bags[0], k), wt_bag_parameter(&bags[1], k),
+                                   WT_EXACT));
     }
 }
 
 /* Gradients of zero, and a rate of zero, move nothing; with the rate 0 the state goes on. */
 WT_TEST(zero__moves_nothing)
 {
+    struct wt_world world = wt_world_open();
+
     for (int i = 0; i < 2 * MAKERS; i++) {
-        struct wt_world world = wt_world_open();
         bool still = i % 2;
         struct wt_bag bag;
         weft_optim *optim;
 
+        wt_row("%s, %s", makers[i / 2]->name, still ? "rate 0" : "gradient 0");
         fill(&bag, &world, still ? 1 : 0);
-        optim = makers[i / 2](bag.module, (struct choice){.lr = still ? 0 : 1e-3});
-        steps(&bag, optim, 3);
-        wt_note("optimizer %d", i / 2);
+        optim = makers[i / 2]->make(bag.module, (struct choice){.lr = still ? 0 : 1e-3});
+        wt_bag_steps(&bag, optim, 3);
         for (int k = 0; k < 2; k++) {
-            weft_tensor *p = parameter(&bag, k);
+            weft_tensor *p = wt_bag_parameter(&bag, k);
 
             WT_ALL(wt_near_tensors(p, wt_numbers(WEFT_F64, k + 1, k + 1, shape), WT_WITHIN(1e-14)));
             WT_EQ(weft_optim_update_count(optim, p), 3);
         }
-        WT_ALL(!still || !wt_is_all(weft_optim_state(optim, parameter(&bag, 1), 0), 0));
-        weft_optim_release(optim);
-        wt_bag_close(&bag);
-        wt_world_close(&world);
+        WT_ALL(!still || !wt_is_all(weft_optim_state(optim, wt_bag_parameter(&bag, 1), 0), 0));
     }
 }
 
@@ -122,7 +110,7 @@ WT_TEST(zero__moves_nothing)
 
 static weft_status backward_of(struct wt_bag *bag, int i)
 {
-    weft_tensor *product = weft_mul(parameter(bag, i), bag->items[i].factor);
+    weft_tensor *product = weft_mul(wt_bag_parameter(bag, i), bag->items[i].factor);
 
     return weft_backward(weft_full_tensor(weft_sum_all(product)));
 }
@@ -131,54 +119,52 @@ static weft_status backward_of(struct wt_bag *bag, int i)
  */
 WT_TEST(parameter__without_a_gradient_is_left_alone)
 {
+    struct wt_world world = wt_world_open();
+
     for (int i = 0; i < MAKERS; i++) {
-        struct wt_world world = wt_world_open();
         struct wt_bag rare, often;
         weft_optim *optims[2];
 
+        wt_row("%s", makers[i]->name);
         fill(&rare, &world, 1);
         fill(&often, &world, 1);
-        optims[0] = makers[i](rare.module, (struct choice){.lr = 0.1});
-        optims[1] = makers[i](often.module, (struct choice){.lr = 0.1});
+        optims[0] = makers[i]->make(rare.module, (struct choice){.lr = 0.1});
+        optims[1] = makers[i]->make(often.module, (struct choice){.lr = 0.1});
         for (int step = 0; step < 9; step++) {
             WT_EQ(backward_of(&rare, 1), WEFT_OK);
             if (step % 3 == 2) WT_EQ(backward_of(&rare, 0), WEFT_OK);
             if (step == 4) weft_optim_zero_grad(optims[0]);
             WT_EQ(weft_step(optims[0]), WEFT_OK);
         }
-        steps(&often, optims[1], 3);
-        WT_EQ(weft_optim_update_count(optims[0], parameter(&rare, 0)), 3);
-        WT_EQ(weft_optim_update_count(optims[0], parameter(&rare, 1)), 8);
+        wt_bag_steps(&often, optims[1], 3);
+        WT_EQ(weft_optim_update_count(optims[0], wt_bag_parameter(&rare, 0)), 3);
+        WT_EQ(weft_optim_update_count(optims[0], wt_bag_parameter(&rare, 1)), 8);
         WT_EQ(weft_optim_step_count(optims[0]), 9);
-        wt_note("optimizer %d", i);
-        WT_ALL(wt_near_tensors(parameter(&rare, 0), parameter(&often, 0), WT_EXACT));
-        for (int k = 0; k < 2; k++) weft_optim_release(optims[k]);
-        wt_bag_close(&rare);
-        wt_bag_close(&often);
-        wt_world_close(&world);
+        WT_ALL(wt_near_tensors(wt_bag_parameter(&rare, 0), wt_bag_parameter(&often, 0), WT_EXACT));
     }
 }
 
 /* As in fine-tuning: one is thawed after some steps and one frozen, whatever the optimizer, after
  * it was made. */
-static void thaw(maker *make, weft_dtype dtype, bool in_backward)
+static void thaw(struct wt_world *world, const struct maker *maker, weft_dtype dtype,
+                 bool in_backward)
 {
-    struct wt_world world = wt_world_open();
     struct wt_bag bag, later;
     weft_optim *optim, *twin;
     weft_tensor *p, *kept;
 
+    wt_row("%s", maker->name);
     wt_bag_open(&bag);
     wt_bag_open(&later);
     for (int i = 0; i < 2; i++)
         wt_bag_add(&bag, i ? "thawed" : "frozen", wt_numbers(dtype, i, 2, shape),
-                   wt_numbers(dtype, i + 5, 2, shape), world.mesh, "S(0)", NULL);
+                   wt_numbers(dtype, i + 5, 2, shape), world->mesh, "S(0)", NULL);
     wt_bag_add(&later, "thawed", wt_numbers(dtype, 1, 2, shape), wt_numbers(dtype, 6, 2, shape),
-               world.mesh, "S(0)", NULL);
-    p = parameter(&bag, 1);
+               world->mesh, "S(0)", NULL);
+    p = wt_bag_parameter(&bag, 1);
     weft_set_requires_grad(p, false);
-    optim = make(bag.module, (struct choice){.lr = 0.1});
-    twin = make(later.module, (struct choice){.lr = 0.1});
+    optim = maker->make(bag.module, (struct choice){.lr = 0.1});
+    twin = maker->make(later.module, (struct choice){.lr = 0.1});
     WT_EQ(weft_optim_update_in_backward(optim, in_backward), WEFT_OK);
     WT_EQ(weft_optim_state_count(optim, p), 0);
     for (int step = 0; step < 2; step++) {
@@ -186,36 +172,34 @@ static void thaw(maker *make, weft_dtype dtype, bool in_backward)
         WT_EQ(weft_step(optim), WEFT_OK);
     }
     WT_ALL(wt_near_tensors(p, wt_numbers(dtype, 1, 2, shape), WT_EXACT));
-    kept = weft_cast(weft_detach(parameter(&bag, 0)), WEFT_F64);
-    weft_set_requires_grad(parameter(&bag, 0), false);
+    kept = weft_cast(weft_detach(wt_bag_parameter(&bag, 0)), WEFT_F64);
+    weft_set_requires_grad(wt_bag_parameter(&bag, 0), false);
     weft_set_requires_grad(p, true);
     for (int step = 0; step < 3; step++) {
         WT_EQ(backward_of(&bag, 1), WEFT_OK);
         WT_EQ(weft_step(optim), WEFT_OK);
         WT_ALL(weft_grad(p) == NULL);
-        steps(&later, twin, 1);
-        WT_ALL(wt_near_tensors(p, parameter(&later, 0), WT_EXACT));
+        wt_bag_steps(&later, twin, 1);
+        WT_ALL(wt_near_tensors(p, wt_bag_parameter(&later, 0), WT_EXACT));
     }
-    WT_ALL(wt_near_tensors(parameter(&bag, 0), kept, WT_EXACT));
+    WT_ALL(wt_near_tensors(wt_bag_parameter(&bag, 0), kept, WT_EXACT));
     WT_EQ(weft_optim_update_count(optim, p), 3);
-    WT_EQ(weft_optim_state_count(optim, p), weft_optim_state_count(twin, parameter(&later, 0)));
+    WT_EQ(weft_optim_state_count(optim, p),
+          weft_optim_state_count(twin, wt_bag_parameter(&later, 0)));
     for (int s = 0; s < weft_optim_state_count(optim, p); s++)
         WT_ALL(wt_near_tensors(weft_optim_state(optim, p, s),
-                               weft_optim_state(twin, parameter(&later, 0), s), WT_EXACT));
-    weft_set_requires_grad(parameter(&bag, 0), true); /* and its state is still there */
+                               weft_optim_state(twin, wt_bag_parameter(&later, 0), s), WT_EXACT));
+    weft_set_requires_grad(wt_bag_parameter(&bag, 0), true); /* and its state is still there */
     WT_EQ(backward_of(&bag, 0), WEFT_OK);
     WT_EQ(weft_step(optim), WEFT_OK);
-    WT_EQ(weft_optim_update_count(optim, parameter(&bag, 0)), 3);
-    weft_optim_release(optim);
-    weft_optim_release(twin);
-    wt_bag_close(&bag);
-    wt_bag_close(&later);
-    wt_world_close(&world);
+    WT_EQ(weft_optim_update_count(optim, wt_bag_parameter(&bag, 0)), 3);
 }
 
 WT_TEST(parameter__is_thawed_and_frozen)
 {
-    for (int i = 0; i < MAKERS; i++) thaw(makers[i], i % 3 ? WEFT_F32 : WEFT_BF16, i % 2);
+    struct wt_world world = wt_world_open();
+
+    for (int i = 0; i < MAKERS; i++) thaw(&world, makers[i], i % 3 ? WEFT_F32 : WEFT_BF16, i % 2);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "parameters"); }
