@@ -157,26 +157,18 @@ const char *wf_mesh_axes_label(const weft_mesh *mesh, unsigned axes)
     return label_of_axes(mesh, &list);
 }
 
-static struct wf_comm *make_line_comm(const weft_mesh *mesh, const struct wf_flattened_axes *axes)
-{
-    struct wf_comm *comm;
-    int size = 1, *ranks;
-
-    for (int i = 0; i < axes->n_axes; i++) size *= mesh->text.sizes[axes->axes[i]];
-    ranks = wf_malloc((size_t)size * sizeof *ranks);
-    wf_mesh_line_ranks(mesh, axes->axes, axes->n_axes, ranks);
-    comm = wf_comm_for_ranks(ranks, size, label_of_axes(mesh, axes));
-    wf_free(ranks);
-    return comm;
-}
-
 struct wf_comm *wf_mesh_axes_comm(weft_mesh *mesh, unsigned axes)
 {
     struct wf_flattened_axes list;
+    int size = 1, *ranks;
 
     if (mesh->lines[axes] || mesh->me < 0 || mesh->fake) return mesh->lines[axes];
     list = axes_from_bits(axes);
-    mesh->lines[axes] = make_line_comm(mesh, &list);
+    for (int i = 0; i < list.n_axes; i++) size *= mesh->text.sizes[list.axes[i]];
+    ranks = wf_malloc((size_t)size * sizeof *ranks);
+    wf_mesh_line_ranks(mesh, list.axes, list.n_axes, ranks);
+    mesh->lines[axes] = wf_comm_for_ranks(ranks, size, label_of_axes(mesh, &list));
+    wf_free(ranks);
     return mesh->lines[axes];
 }
 

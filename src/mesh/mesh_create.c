@@ -51,13 +51,6 @@ static weft_status check_ranks(const int *ranks, int count)
     return WF_FAIL(WEFT_ERR_ARG, "mesh: rank %d stands there twice", ranks[wrong]);
 }
 
-static int index_of_rank(int rank, const int *ranks, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (ranks[i] == rank) return i;
-    return -1;
-}
-
 static int *consecutive_ranks(int count)
 {
     int *ranks = wf_malloc((size_t)count * sizeof *ranks);
@@ -141,7 +134,9 @@ static weft_mesh *make_mesh(weft_device device, const struct wf_mesh_shape *text
     if (ranks) WF_TRY_PTR(check_ranks(ranks, count));
     candidate.ranks = consecutive_ranks(count);
     if (ranks) memcpy(candidate.ranks, ranks, (size_t)count * sizeof *ranks);
-    candidate.me = index_of_rank(weft_world_rank(), candidate.ranks, count);
+    candidate.me = -1;
+    for (int i = 0; i < count; i++)
+        if (candidate.ranks[i] == weft_world_rank()) candidate.me = i;
     return wf_mesh_intern(&candidate);
 }
 

@@ -91,23 +91,17 @@ weft_status wf_mesh_parse(struct wf_mesh_shape *out, const char *text)
     return WEFT_OK;
 }
 
-static weft_status parse_names(char names[][WF_AXIS_NAME], int *count, const char *text)
+int wf_mesh_parse_names(char names[][WF_AXIS_NAME], const char *text)
 {
     const char *at = text;
     bool more = true;
+    int count = 0;
 
-    for (*count = 0; more; ++*count) {
-        WF_TRY(read_unique_name(names, *count, &at, text));
-        WF_TRY(read_comma(&more, &at, text));
-    }
-    return WEFT_OK;
-}
-
-int wf_mesh_parse_names(char names[][WF_AXIS_NAME], const char *text)
-{
-    int count;
-
-    return parse_names(names, &count, text) == WEFT_OK ? count : -1;
+    for (; more; count++)
+        if (read_unique_name(names, count, &at, text) != WEFT_OK ||
+            read_comma(&more, &at, text) != WEFT_OK)
+            return -1;
+    return count;
 }
 
 weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, const int *sizes, int n_axes,

@@ -31,30 +31,15 @@ int weft_mesh_root_axis(const weft_mesh *mesh, int axis)
 
 /* ---- lines and cuts ---- */
 
-/* Where in mesh->ranks the line along `axes` begins. */
-static int start_of_line(const weft_mesh *mesh, const int *axes, int n_axes)
-{
-    int start = mesh->me < 0 ? 0 : mesh->me;
-
-    for (int i = 0; mesh->me >= 0 && i < n_axes; i++)
-        start -= mesh->coordinates[axes[i]] * mesh->steps[axes[i]];
-    return start;
-}
-
-static int index_on_line(const weft_mesh *mesh, const int *axes, int n_axes)
-{
-    int place = 0;
-
-    if (mesh->me < 0) return -1;
-    for (int i = 0; i < n_axes; i++)
-        place = place * mesh->text.sizes[axes[i]] + mesh->coordinates[axes[i]];
-    return place;
-}
-
 int wf_mesh_line_ranks(const weft_mesh *mesh, const int *axes, int n_axes, int *ranks)
 {
-    int start = start_of_line(mesh, axes, n_axes), count = 1;
+    /* where in mesh->ranks the line begins, and where this rank is on it */
+    int start = mesh->me < 0 ? 0 : mesh->me, place = mesh->me < 0 ? -1 : 0, count = 1;
 
+    for (int i = 0; mesh->me >= 0 && i < n_axes; i++) {
+        start -= mesh->coordinates[axes[i]] * mesh->steps[axes[i]];
+        place = place * mesh->text.sizes[axes[i]] + mesh->coordinates[axes[i]];
+    }
     ranks[0] = start;
     for (int i = n_axes - 1; i >= 0; i--) { /* what is there already, once per step of the axis */
         int size = mesh->text.sizes[axes[i]], step = mesh->steps[axes[i]];
@@ -64,7 +49,7 @@ int wf_mesh_line_ranks(const weft_mesh *mesh, const int *axes, int n_axes, int *
         count *= size;
     }
     for (int i = 0; i < count; i++) ranks[i] = mesh->ranks[ranks[i]];
-    return index_on_line(mesh, axes, n_axes);
+    return place;
 }
 
 weft_mesh *wf_mesh_submesh(weft_mesh *mesh, const struct wf_flattened_axes *pieces, int n_pieces)
