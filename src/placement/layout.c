@@ -21,34 +21,20 @@ static _Thread_local struct {
 
 /* ---- filling in ---- */
 
-static void row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
-{
-    int64_t step = 1;
-
-    for (int d = ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= shape[d] > 0 ? shape[d] : 1;
-    }
-}
-
-/* The stride of a dim of one element is never used. */
-static bool strides_equal(const int64_t *a, const int64_t *b, const int64_t *shape, int ndim)
-{
-    for (int d = 0; d < ndim; d++)
-        if (shape[d] > 1 && a[d] != b[d]) return false;
-    return true;
-}
-
 /* Strides that walk the box as row-major ones do become those, so that such layouts are equal. */
 static void fill_strides(struct wf_tensor_desc *desc, const int64_t *strides)
 {
-    row_major_strides(desc->stride, desc->shape, desc->ndim);
+    int64_t step = 1;
+
+    for (int d = desc->ndim - 1; d >= 0; d--) {
+        desc->stride[d] = step;
+        step *= desc->shape[d] > 0 ? desc->shape[d] : 1;
+    }
     desc->contiguous = true;
-    if (!strides || desc->numel == 0 ||
-        strides_equal(strides, desc->stride, desc->shape, desc->ndim))
-        return;
-    memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
-    desc->contiguous = false;
+    if (!strides || desc->numel == 0) return;
+    for (int d = 0; d < desc->ndim; d++) /* the stride of a dim of one element is never used */
+        if (desc->shape[d] > 1 && strides[d] != desc->stride[d]) desc->contiguous = false;
+    if (!desc->contiguous) memcpy(desc->stride, strides, (size_t)desc->ndim * sizeof *strides);
 }
 
 static int64_t shape_product(const int64_t *shape, int ndim)
@@ -103,28 +89,6 @@ static uint64_t hash_layout(const struct wf_layout *l)
         hash = wf_hash_mix(hash, (uint64_t)l->desc.stride[d]);
     }
     return hash;
-}
-
-static void fill_candidate(struct wf_layout *l, weft_mesh *mesh, const weft_placement *placements,
-                           weft_dtype dtype, const int64_t *global, const int64_t *strides,
-                           int ndim)
-{
-    size_t bytes = (size_t)ndim * sizeof *global;
-    bool inside;
-
-    memset(l, 0, sizeof *l);
-    l->desc.dtype = (uint8_t)dtype;
-    l->desc.ndim = (int8_t)ndim;
-    if (bytes) memcpy(l->desc.global, global, bytes);
-    l->numel = shape_product(global, ndim);
-    l->mesh = mesh;
-    l->n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
-    for (int a = 0; a < l->n_axes; a++) l->placements[a] = placements[a];
-    l->boxes = wf_placements_give_one_box(l->placements, l->n_axes);
-    inside = fill_local_box(l);
-    l->desc.numel = inside ? shape_product(l->desc.shape, ndim) : 0;
-    fill_strides(&l->desc, strides);
-    l->hash = hash_layout(l);
 }
 
 /* The runs of every dim in one block; NULL where they follow from the box. */
@@ -233,10 +197,24 @@ int64_t wf_layout_live_count(void) { return table.count; }
 struct wf_layout *wf_layout_new(weft_mesh *mesh, const weft_placement *placements, weft_dtype dtype,
                                 const int64_t *global, const int64_t *strides, int ndim)
 {
-    struct wf_layout candidate;
+    size_t bytes = (size_t)ndim * sizeof *global;
+    struct wf_layout l;
+    bool inside;
 
-    fill_candidate(&candidate, mesh, placements, dtype, global, strides, ndim);
-    return intern_layout(&candidate);
+    memset(&l, 0, sizeof l);
+    l.desc.dtype = (uint8_t)dtype;
+    l.desc.ndim = (int8_t)ndim;
+    if (bytes) memcpy(l.desc.global, global, bytes);
+    l.numel = shape_product(global, ndim);
+    l.mesh = mesh;
+    l.n_axes = mesh ? weft_mesh_ndim(mesh) : 0;
+    for (int a = 0; a < l.n_axes; a++) l.placements[a] = placements[a];
+    l.boxes = wf_placements_give_one_box(l.placements, l.n_axes);
+    inside = fill_local_box(&l);
+    l.desc.numel = inside ? shape_product(l.desc.shape, ndim) : 0;
+    fill_strides(&l.desc, strides);
+    l.hash = hash_layout(&l);
+    return intern_layout(&l);
 }
 
 static struct wf_layout *intern_and_release_old(struct wf_layout *layout,

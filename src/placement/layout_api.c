@@ -31,19 +31,6 @@ static void row_major_strides(int64_t *stride, int ndim, const int64_t *shape)
     dense_strides_like(stride, shape, alike, ndim);
 }
 
-static weft_status check_shape(const int64_t *shape, int ndim, const char *who)
-{
-    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: %d dims, not 0 to %d", who,
-            ndim, WEFT_MAX_DIMS);
-    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "%s: no shape of %d dims", who, ndim);
-    for (int d = 0; d < ndim; d++)
-        WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "%s: dim %d has %lld elements", who, d,
-                (long long)shape[d]);
-    WF_NEED(wf_shape_numel(shape, ndim) >= 0, WEFT_ERR_SHAPE,
-            "%s: more elements in %d dims than can be counted", who, ndim);
-    return WEFT_OK;
-}
-
 weft_status wf_placements_check_count(const weft_mesh *mesh, int n_placements, const char *who)
 {
     WF_NEED(mesh, WEFT_ERR_ARG, "%s: no mesh given", who);
@@ -56,7 +43,14 @@ weft_status wf_placements_check_count(const weft_mesh *mesh, int n_placements, c
 weft_status wf_placements_check_shape(weft_placement *out, const weft_placement *placements,
                                       int n_axes, const int64_t *shape, int ndim, const char *who)
 {
-    WF_TRY(check_shape(shape, ndim, who));
+    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "%s: %d dims, not 0 to %d", who,
+            ndim, WEFT_MAX_DIMS);
+    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "%s: no shape of %d dims", who, ndim);
+    for (int d = 0; d < ndim; d++)
+        WF_NEED(shape[d] >= 0, WEFT_ERR_SHAPE, "%s: dim %d has %lld elements", who, d,
+                (long long)shape[d]);
+    WF_NEED(wf_shape_numel(shape, ndim) >= 0, WEFT_ERR_SHAPE,
+            "%s: more elements in %d dims than can be counted", who, ndim);
     return wf_placements_normalize(out, placements, n_axes, ndim, who);
 }
 

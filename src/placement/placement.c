@@ -190,19 +190,13 @@ static weft_status check_segments(const weft_placement *p, int n_axes, int dim, 
     return WEFT_OK;
 }
 
-static bool has_strided(const weft_placement *p, int n_axes, int dim)
-{
-    for (int a = 0; a < n_axes; a++)
-        if (p[a].kind == WEFT_KIND_STRIDED && p[a].dim == dim) return true;
-    return false;
-}
-
 static void renormalize_dim(weft_placement *p, int n_axes, int dim)
 {
     int axes[WEFT_MAX_AXES], n;
-    bool natural = true;
+    bool natural = true, strided = false;
 
-    for (int a = 0; has_strided(p, n_axes, dim) && a < n_axes; a++)
+    for (int a = 0; a < n_axes; a++) strided |= p[a].kind == WEFT_KIND_STRIDED && p[a].dim == dim;
+    for (int a = 0; strided && a < n_axes; a++)
         if (weft_shards(p[a], dim)) p[a].order = 0;
     n = wf_axes_sharding_dim(axes, dim, p, n_axes);
     for (int i = 1; i < n; i++) natural &= axes[i - 1] < axes[i];

@@ -88,23 +88,18 @@ static const char *read_strided(weft_placement *p, const char *at)
     return match_word(at, ")");
 }
 
-/* "norm 2" */
-static const char *read_norm(weft_placement *p, const char *at)
-{
-    char *end;
-    float power = strtof(at, &end);
-
-    *p = weft_norm_partial(power);
-    return end > at ? end : NULL;
-}
-
-/* "(max)", or nothing */
+/* "(max)", "(norm 2)", or nothing */
 static const char *read_partial(weft_placement *p, const char *at)
 {
     const char *norm = match_word(at, "(norm ");
 
     *p = weft_partial(WEFT_SUM);
-    if (norm) return match_word(read_norm(p, norm), ")");
+    if (norm) {
+        char *end;
+
+        *p = weft_norm_partial(strtof(norm, &end));
+        return end > norm ? match_word(end, ")") : NULL;
+    }
     if (*at != '(') return at;
     for (int r = 0; r < WEFT_NORM; r++) {
         const char *end = match_word(match_word(at + 1, reduce_names[r]), ")");

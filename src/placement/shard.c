@@ -78,14 +78,6 @@ static void cut_segments(struct wf_shard_cut *cut, const struct wf_shard_cut *be
     }
 }
 
-static int64_t count_cut_elements(const struct wf_shard_cut *cut)
-{
-    int64_t n = 0;
-
-    for (int s = 0; s < cut->n; s++) n += cut->span[s].count * cut->span[s].size;
-    return n;
-}
-
 static const struct wf_shard_cut *last_cut(const struct wf_shard *shard)
 {
     return shard->n_cuts ? &shard->cuts[shard->n_cuts - 1] : NULL;
@@ -105,7 +97,8 @@ static void cut_by_axis(struct wf_shard *shard, const weft_placement *p, int way
         cut->n = 1;
         cut->span[0] = span_of_rank(0, shard->size, p->cut, ways, me);
     }
-    shard->size = count_cut_elements(cut);
+    shard->size = 0;
+    for (int s = 0; s < cut->n; s++) shard->size += cut->span[s].count * cut->span[s].size;
     shard->n_cuts++;
 }
 

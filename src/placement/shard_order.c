@@ -147,13 +147,6 @@ static weft_status check_same_elements(const weft_layout *a, const weft_layout *
     return WEFT_OK;
 }
 
-static int index_in_order(const int *turns, int n, int axis)
-{
-    for (int i = 0; i < n; i++)
-        if (turns[i] == axis) return i;
-    return n;
-}
-
 static weft_status dim_to_strided(weft_layout *l, int dim)
 {
     int turns[WEFT_MAX_AXES], n = wf_axes_sharding_dim(turns, dim, l->placements, l->n_axes);
@@ -162,8 +155,8 @@ static weft_status dim_to_strided(weft_layout *l, int dim)
         weft_placement *p = &l->placements[turns[i]];
         int64_t factor = 1;
 
-        for (int a = turns[i] + 1; a < l->n_axes; a++)
-            if (index_in_order(turns, n, a) < i) factor *= weft_mesh_axis_size(l->mesh, a);
+        for (int before = 0; before < i; before++)
+            if (turns[before] > turns[i]) factor *= weft_mesh_axis_size(l->mesh, turns[before]);
         WF_NEED(factor == 1 || (p->cut == WEFT_CUT_CHUNKS && p->n_segments == 0), WEFT_ERR_LAYOUT,
                 "mesh axis %d shards dim %d balanced or in segments, which strided shards are not",
                 turns[i], dim);
