@@ -299,21 +299,16 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
     return block;
 }
 
-static void recycle_simulated(struct pool *pool, struct wf_block *block)
-{
-    pool->simulated.live[block->category] -= block->bytes;
-    pool->simulated.live_all -= block->bytes;
-    block->special_cases = 0;
-    block->next = pool->spare;
-    pool->spare = block;
-}
-
 /* True when nothing is left to do. */
 static bool recycle_special_cases(struct pool *pool, struct wf_block *block)
 {
     if (block->special_cases & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
     if (!(block->special_cases & WF_BLOCK_SIMULATED)) return false;
-    recycle_simulated(pool, block);
+    pool->simulated.live[block->category] -= block->bytes;
+    pool->simulated.live_all -= block->bytes;
+    block->special_cases = 0;
+    block->next = pool->spare;
+    pool->spare = block;
     return true;
 }
 
@@ -332,14 +327,9 @@ void wf_block_recycle(struct wf_block *block)
     *list = block;
 }
 
-static struct count *byte_count_of_block(const struct wf_block *block)
-{
-    return block->size_class == SIMULATED_CLASS ? &mine->simulated : &mine->real;
-}
-
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    struct count *count = byte_count_of_block(block);
+    struct count *count = block->size_class == SIMULATED_CLASS ? &mine->simulated : &mine->real;
 
     count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;

@@ -48,20 +48,13 @@ weft_generator *weft_generator_retain(weft_generator *g)
     return g;
 }
 
-/* A generator that outlived weft_finalize is in no list. */
-static void unlink_generator(const weft_generator *g)
-{
-    for (weft_generator **at = &state.all; *at; at = &(*at)->next)
-        if (*at == g) {
-            *at = g->next;
-            return;
-        }
-}
-
 void weft_generator_release(weft_generator *g)
 {
+    weft_generator **at = &state.all;
+
     if (!g || --g->refs > 0) return;
-    unlink_generator(g);
+    while (*at && *at != g) at = &(*at)->next;
+    if (*at) *at = g->next; /* one that outlived weft_finalize is in no list */
     wf_free(g->name);
     wf_free(g);
 }

@@ -36,12 +36,6 @@ void wf_scope_grow_stack(void)
     all->items = wf_realloc(all->items, all->room * sizeof *all->items);
 }
 
-static void add_to_current_scope(weft_tensor *t)
-{
-    if (wf_scope_stack_is_full()) wf_scope_grow_stack();
-    wf_scope_push_temporary(t);
-}
-
 static void retire_scope(weft_scope *s)
 {
     s->is_open = false;
@@ -140,8 +134,11 @@ weft_status weft_scope_return_n(weft_scope *scope, weft_tensor **tensors, int n)
     WF_TRY(check_open("scope_return", scope));
     for (int i = 0; i < n; i++) weft_retain(tensors[i]);
     close_scopes_down_to(scope);
-    for (int i = 0; i < n; i++)
-        if (tensors[i]) add_to_current_scope(tensors[i]);
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i]) continue;
+        if (wf_scope_stack_is_full()) wf_scope_grow_stack();
+        wf_scope_push_temporary(tensors[i]);
+    }
     return WEFT_OK;
 }
 

@@ -97,20 +97,14 @@ static struct chunk *take_ended(void)
     return chunk;
 }
 
-static uint64_t number_of_thread(void)
-{
-    static atomic_uint_fast64_t threads;
-
-    if (!handles.thread) handles.thread = atomic_fetch_add(&threads, 1) + 1;
-    return handles.thread;
-}
-
 static void add_handle_chunk(void)
 {
+    static atomic_uint_fast64_t threads;
     struct chunk *chunk = take_ended();
 
     if (!chunk) chunk = wf_malloc_aligned(CHUNK_BYTES);
-    atomic_store_explicit(&chunk->owner, number_of_thread(), memory_order_relaxed);
+    if (!handles.thread) handles.thread = atomic_fetch_add(&threads, 1) + 1;
+    atomic_store_explicit(&chunk->owner, handles.thread, memory_order_relaxed);
     chunk->next = NULL;
     chunk->used = 0;
     append(&handles.chunks, (struct chunks){chunk, chunk, 1});
@@ -132,12 +126,6 @@ static int add_new(void)
     chunk->used += NEW_AT_ONCE;
     handles.all += NEW_AT_ONCE;
     return NEW_AT_ONCE - alone;
-}
-
-static void enqueue_free_handle(weft_tensor *t)
-{
-    handles.last->next_free = t;
-    handles.last = t;
 }
 
 /* Every so many handles: a thread that has released few makes each tensor in a new one. */
@@ -240,7 +228,8 @@ __attribute__((noinline)) static void free_handle(weft_tensor *t)
     t->block = &no_block;
     t->requires_grad = false;
     t->in_flight = false;
-    enqueue_free_handle(t);
+    handles.last->next_free = t;
+    handles.last = t;
     handles.released++;
 }
 
