@@ -195,20 +195,17 @@ weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
     return state->hook->complete(state->hook, state);
 }
 
-static weft_status add_gradient_to_leaf(weft_tensor *leaf, weft_tensor *grad)
-{
-    WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
-    if (!leaf->grad_state) return WEFT_OK;
-    leaf->grad_state->awaited--;
-    return wf_leaf_notify_if_complete(leaf);
-}
-
 static weft_status add_gradient_to_input(struct wf_tape_node *node, int i, weft_tensor *grad)
 {
     struct wf_tape_node *producer = node->producers[i];
-    weft_tensor *sum;
+    weft_tensor *leaf = node->leaves[i], *sum;
 
-    if (node->leaves[i]) return add_gradient_to_leaf(node->leaves[i], grad);
+    if (leaf) {
+        WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
+        if (!leaf->grad_state) return WEFT_OK;
+        leaf->grad_state->awaited--;
+        return wf_leaf_notify_if_complete(leaf);
+    }
     sum = sum_gradients(producer->grad, grad);
     if (!sum) return weft_error_status();
     weft_retain(sum);
@@ -333,22 +330,18 @@ static weft_status walk_tape(weft_tensor *t, weft_tensor *gradient, bool retain)
     return status;
 }
 
-static weft_status check_gradient_shape(weft_tensor *t, weft_tensor *gradient)
-{
-    for (int d = 0; d < weft_ndim(t); d++)
-        WF_NEED(weft_ndim(t) == weft_ndim(gradient) && weft_size(t, d) == weft_size(gradient, d),
-                WEFT_ERR_SHAPE,
-                "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
-    return WEFT_OK;
-}
-
 /* A gradient from the program, as one of t. */
 static weft_tensor *convert_given_gradient(weft_tensor *t, weft_tensor *gradient)
 {
     wf_no_grad_depth++;
     gradient = up.to_mesh_of(gradient, t);
     wf_no_grad_depth--;
-    WF_TRY_PTR(gradient ? check_gradient_shape(t, gradient) : weft_error_status());
+    if (!gradient) return NULL;
+    for (int d = 0; d < weft_ndim(t); d++)
+        WF_NEED_PTR(weft_ndim(t) == weft_ndim(gradient) &&
+                        weft_size(t, d) == weft_size(gradient, d),
+                    WEFT_ERR_SHAPE,
+                    "backward_from: the gradient's shape differs from the tensor's in dim %d", d);
     return gradient;
 }
 

@@ -39,20 +39,13 @@ static bool uses_contain_leaf(const struct wf_recompute_uses *uses, const weft_t
     return false;
 }
 
-/* The last ones first: what was made is mostly used next. */
-static bool block_was_made_inside(const struct wf_recompute_uses *uses,
-                                  const struct wf_block *block)
-{
-    for (int i = uses->n_made - 1; i >= 0; i--)
-        if (uses->made[i] == block) return true;
-    return false;
-}
-
 static bool block_is_known(const struct wf_recompute_uses *uses, const struct wf_block *block)
 {
     for (int i = 0; i < uses->count; i++)
         if (uses->items[i].leaf->block == block) return true;
-    return block_was_made_inside(uses, block);
+    for (int i = uses->n_made - 1; i >= 0; i--) /* what was made last is mostly used next */
+        if (uses->made[i] == block) return true;
+    return false;
 }
 
 /* Handles of one block are one use, but each leaf that wants a gradient has a gradient hook of its
@@ -130,14 +123,6 @@ static weft_status finish_uses(struct piece *piece, bool walked)
     return status;
 }
 
-static void release_uses(struct piece *piece)
-{
-    finish_uses(piece, false);
-    for (int i = 0; i < piece->uses.count; i++) weft_release(piece->uses.items[i].leaf);
-    wf_free(piece->uses.items);
-    piece->uses = (struct wf_recompute_uses){0};
-}
-
 /* The second run would compute with other numbers than the first. */
 static weft_status check_uses_unmodified(const struct piece *piece)
 {
@@ -164,7 +149,9 @@ static void release_piece(void *context)
 {
     struct piece *piece = context;
 
-    release_uses(piece);
+    finish_uses(piece, false);
+    for (int i = 0; i < piece->uses.count; i++) weft_release(piece->uses.items[i].leaf);
+    wf_free(piece->uses.items);
     wf_rng_state_free(piece->draws);
     if (piece->release) piece->release(piece->payload);
     wf_free(piece);

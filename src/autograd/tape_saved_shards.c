@@ -25,37 +25,27 @@ weft_scope *weft_saved_shards_open(weft_mesh *mesh)
     return scope;
 }
 
-static struct wf_saved_shards *saved_shards_of(struct wf_tape_node *node, weft_mesh *mesh)
-{
-    if (!node->saved_shards) {
-        node->saved_shards = WF_NEW(struct wf_saved_shards);
-        node->saved_shards->mesh = weft_mesh_retain(mesh);
-    }
-    return node->saved_shards;
-}
-
-static void shard_saved_tensor(struct wf_tape_node *node, int slot, weft_mesh *mesh)
-{
-    struct wf_layout *whole;
-    weft_tensor *t = node->saved[slot],
-                *shard = t ? wf_saved_tensor_to_shard(t, mesh, &whole) : NULL;
-    struct wf_saved_shards *shards;
-
-    if (!shard) return;
-    shards = saved_shards_of(node, mesh);
-    shards->slots |= 1u << slot;
-    shards->whole[slot] = wf_layout_retain(whole);
-    wf_tape_node_save(node, slot, shard);
-    weft_release(t);
-}
-
 void wf_tape_node_shard_saved(struct wf_tape_node *node)
 {
     weft_mesh *mesh = wf_scope_saved_shard_mesh();
 
     if (!mesh) return;
-    for (uint32_t left = node->saved_slots; left; left &= left - 1)
-        shard_saved_tensor(node, __builtin_ctz(left), mesh);
+    for (uint32_t left = node->saved_slots; left; left &= left - 1) {
+        int slot = __builtin_ctz(left);
+        struct wf_layout *whole;
+        weft_tensor *t = node->saved[slot],
+                    *shard = t ? wf_saved_tensor_to_shard(t, mesh, &whole) : NULL;
+
+        if (!shard) continue;
+        if (!node->saved_shards) {
+            node->saved_shards = WF_NEW(struct wf_saved_shards);
+            node->saved_shards->mesh = weft_mesh_retain(mesh);
+        }
+        node->saved_shards->slots |= 1u << slot;
+        node->saved_shards->whole[slot] = wf_layout_retain(whole);
+        wf_tape_node_save(node, slot, shard);
+        weft_release(t);
+    }
 }
 
 void wf_tape_node_run_gathered(struct wf_tape_node *node, weft_tensor **in_grads)

@@ -59,14 +59,6 @@ static _Noreturn void die_naming_mismatch(const struct wf_coll *coll, int other)
            all + (size_t)other * TEXT_BYTES);
 }
 
-/* All ranks see the same list, so that all of them come to die_naming_mismatch or none. */
-static int first_differing_rank(const uint64_t *prints, int size, int me)
-{
-    for (int i = 0; i < size; i++)
-        if (prints[i] != prints[me]) return i;
-    return -1;
-}
-
 /* Counts of an all-to-all are each rank's own: what one sends is what the other expects. All ranks
  * see the whole table, so all of them end here or none. */
 static void compare_all_to_all_counts(const struct wf_coll *coll)
@@ -96,13 +88,13 @@ static void compare_all_to_all_counts(const struct wf_coll *coll)
 void wf_fingerprint_compare(const struct wf_coll *coll)
 {
     uint64_t mine, *all = wf_malloc((size_t)coll->comm->size * sizeof(uint64_t));
-    int other;
 
     ++*coll->comm->calls;
     mine = collective_fingerprint(coll);
     wf_comm_allgather_bytes(coll->comm, &mine, all, sizeof mine);
-    other = first_differing_rank(all, coll->comm->size, coll->comm->rank);
-    if (other >= 0) die_naming_mismatch(coll, other);
+    /* All ranks see the same list, so that all of them come to die_naming_mismatch or none. */
+    for (int rank = 0; rank < coll->comm->size; rank++)
+        if (all[rank] != mine) die_naming_mismatch(coll, rank);
     if (coll->kind == WEFT_COLL_ALL_TO_ALL) compare_all_to_all_counts(coll);
     wf_free(all);
 }

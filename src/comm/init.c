@@ -184,21 +184,14 @@ bool wf_comm_is_initialized(void) { return wf_comm_thread_state.world || stage !
 
 void wf_comm_mark_early_init(void) { stage = BEGUN_EARLY; }
 
-/* All processes of the world; alone, this one. */
-static MPI_Comm world_mpi_comm(void)
-{
-    const struct wf_mpi_comm *net = wf_comm_thread_state.net;
-
-    return net ? net->first : MPI_COMM_SELF;
-}
-
 static weft_status translate_to_world_ranks(MPI_Group group, int *ranks, int count)
 {
+    const struct wf_mpi_comm *net = wf_comm_thread_state.net;
     int *all = wf_malloc((size_t)count * sizeof *all), inside = 0;
-    MPI_Group world;
+    MPI_Group world; /* all processes of it; alone, this one */
 
     for (int i = 0; i < count; i++) all[i] = i;
-    WF_MPI(MPI_Comm_group(world_mpi_comm(), &world));
+    WF_MPI(MPI_Comm_group(net ? net->first : MPI_COMM_SELF, &world));
     WF_MPI(MPI_Group_translate_ranks(group, count, all, world, ranks));
     WF_MPI(MPI_Group_free(&world));
     wf_free(all);

@@ -49,17 +49,6 @@ static size_t control_memory_bytes(int size)
     return (wf_shm_engine_control_bytes(size, false) + 4095) / 4096 * 4096;
 }
 
-static struct group *make_group(const int *world_ranks, int size)
-{
-    struct group *group = WF_NEW(struct group);
-
-    group->size = size;
-    group->world_ranks = wf_malloc((size_t)size * sizeof(int));
-    memcpy(group->world_ranks, world_ranks, (size_t)size * sizeof(int));
-    group->rings = wf_calloc((size_t)size + 1, control_memory_bytes(size));
-    return group;
-}
-
 static struct group *find_or_make_group(struct thread_world *thread_world, const int *world_ranks,
                                         int size)
 {
@@ -71,7 +60,11 @@ static struct group *find_or_make_group(struct thread_world *thread_world, const
             memcmp(group->world_ranks, world_ranks, (size_t)size * sizeof(int)) == 0)
             break;
     if (!group) {
-        group = make_group(world_ranks, size);
+        group = WF_NEW(struct group);
+        group->size = size;
+        group->world_ranks = wf_malloc((size_t)size * sizeof(int));
+        memcpy(group->world_ranks, world_ranks, (size_t)size * sizeof(int));
+        group->rings = wf_calloc((size_t)size + 1, control_memory_bytes(size));
         group->next = thread_world->groups;
         thread_world->groups = group;
     }

@@ -77,14 +77,6 @@ static struct wf_comm *find_labeled_comm(const int *world_ranks, int count, cons
     return NULL;
 }
 
-static int index_of_rank(const int *world_ranks, int count, int rank)
-{
-    for (int i = 0; i < count; i++)
-        if (world_ranks[i] == rank) return i;
-    WF_DIE("a communicator of %d ranks is asked for by rank %d, which is not one of them", count,
-           rank);
-}
-
 static struct wf_comm *share_under_label(const struct wf_comm *state, const char *label)
 {
     struct wf_comm *comm = WF_NEW(struct wf_comm);
@@ -98,9 +90,14 @@ static struct wf_comm *share_under_label(const struct wf_comm *state, const char
 static struct wf_comm *make_comm(const int *world_ranks, int count, const char *label)
 {
     const struct wf_comm *world = wf_comm_world();
-    int rank = index_of_rank(world_ranks, count, world->rank);
-    struct wf_comm *comm = wf_comm_alloc(world_ranks, count, rank, label);
+    struct wf_comm *comm;
+    int rank = 0;
 
+    while (rank < count && world_ranks[rank] != world->rank) rank++;
+    if (rank == count)
+        WF_DIE("a communicator of %d ranks is asked for by rank %d, which is not one of them",
+               count, world->rank);
+    comm = wf_comm_alloc(world_ranks, count, rank, label);
     if (count == 1)
         comm->backend = &wf_backend_self;
     else

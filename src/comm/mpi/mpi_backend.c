@@ -194,16 +194,6 @@ static void start_bcast_p2p_or_barrier(struct wf_coll *coll, struct wf_mpi_comm 
 
 /* ---- afterwards ---- */
 
-static void reduce_received_terms(struct wf_coll *coll, struct wf_mpi_op *op, void *out)
-{
-    int n = coll->comm->size;
-    const void **ins = wf_malloc((size_t)n * sizeof *ins);
-
-    for (int i = 0; i < n; i++) ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
-    wf_reduce_tree_wide(&out, 1, ins, n, op->term_count, coll->dtype, coll->reduce, coll->wide);
-    wf_free(ins);
-}
-
 static bool is_two_step_all_reduce(const struct wf_coll *coll)
 {
     return coll->kind == WEFT_COLL_ALL_REDUCE && coll->count * term_bytes(coll) > SMALL_BYTES;
@@ -223,12 +213,17 @@ static void start_second_step(struct wf_coll *coll, struct wf_mpi_comm *net, str
 static bool finish_first_step(struct wf_coll *coll, struct wf_mpi_op *op)
 {
     size_t element = weft_dtype_size(coll->dtype);
-    char *out = coll->recv;
+    int n = coll->comm->size;
+    void *out = coll->recv;
+    const void **ins;
 
     if (!op->terms) return true;
     if (is_two_step_all_reduce(coll))
-        out += slice_start(coll->count, coll->comm->size, coll->comm->rank) * element;
-    reduce_received_terms(coll, op, out);
+        out = (char *)out + slice_start(coll->count, n, coll->comm->rank) * element;
+    ins = wf_malloc((size_t)n * sizeof *ins);
+    for (int i = 0; i < n; i++) ins[i] = op->terms + (size_t)i * op->term_count * term_bytes(coll);
+    wf_reduce_tree_wide(&out, 1, ins, n, op->term_count, coll->dtype, coll->reduce, coll->wide);
+    wf_free(ins);
     return !is_two_step_all_reduce(coll);
 }
 

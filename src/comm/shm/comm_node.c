@@ -70,14 +70,6 @@ static void *pool_map(void *self, size_t bytes) { return wf_arena_alloc_pages(se
 
 static void pool_unmap(void *self, void *p, size_t bytes) { wf_arena_free_pages(self, p, bytes); }
 
-/* The window is for staging only; tensors live in arenas. */
-static void install_as_pool_source(struct wf_comm_node *node)
-{
-    struct wf_mem_source source = {pool_map, pool_unmap, &node->arena};
-
-    if (node->level >= WF_SHARING_SHM_OPEN) wf_pool_set_shared_source(&source);
-}
-
 struct wf_comm_node *wf_comm_node_open(MPI_Comm world, int level)
 {
     struct wf_comm_node *node = WF_NEW(struct wf_comm_node);
@@ -90,7 +82,9 @@ struct wf_comm_node *wf_comm_node_open(MPI_Comm world, int level)
     node->base = wf_calloc((size_t)node->size, sizeof *node->base);
     if (node->size > 1)
         choose_sharing_level(node, level < WF_SHARING_MEMFD ? level : WF_SHARING_MEMFD);
-    install_as_pool_source(node);
+    /* The window is for staging only; tensors live in arenas. */
+    if (node->level >= WF_SHARING_SHM_OPEN)
+        wf_pool_set_shared_source(&(struct wf_mem_source){pool_map, pool_unmap, &node->arena});
     place.shares = node->level > WF_SHARING_NONE;
     WF_MPI(MPI_Comm_size(world, &n_world));
     node->places = wf_calloc((size_t)n_world, sizeof *node->places);

@@ -11,15 +11,6 @@
 
 enum { NO_ROOM = -1 };
 
-static struct wf_shm_engine *new_engine(const struct wf_comm *comm, const struct wf_comm_node *node)
-{
-    struct wf_shm_engine *engine = wf_shm_engine_new(comm->rank, comm->size, true);
-
-    engine->low = (uintptr_t)node->arena.base;
-    engine->high = engine->low + node->arena.bytes;
-    return engine;
-}
-
 /* This rank's control memory: its offset in the arena. The staging buffer needs no zeros. */
 static int64_t allocate_control_memory(struct wf_comm_node *node, int size)
 {
@@ -41,8 +32,10 @@ static void free_control_memory(struct wf_comm_node *node, int64_t offset, int s
 static bool attach_engine(struct wf_comm *comm, struct wf_comm_node *node, const int *local_ranks,
                           const int64_t *offsets)
 {
-    struct wf_shm_engine *engine = new_engine(comm, node);
+    struct wf_shm_engine *engine = wf_shm_engine_new(comm->rank, comm->size, true);
 
+    engine->low = (uintptr_t)node->arena.base;
+    engine->high = engine->low + node->arena.bytes;
     for (int rank = 0; rank < comm->size; rank++) {
         if (offsets[rank] == NO_ROOM) {
             wf_shm_engine_free(engine);

@@ -392,34 +392,19 @@ static struct wf_shm_engine_op *new_op(struct wf_shm_engine *engine, struct wf_c
     return op;
 }
 
-static void enqueue_op(struct wf_shm_engine *engine, struct wf_shm_engine_op *op)
+bool wf_shm_engine_progress(struct wf_coll *coll)
 {
-    if (engine->tail)
-        engine->tail->next = op;
-    else
-        engine->head = op;
-    engine->tail = op;
-}
-
-static void retire_op(struct wf_shm_engine_op *op)
-{
+    struct wf_shm_engine_op *op = coll->state;
     struct wf_shm_engine *engine = op->engine;
 
+    if (!advance_op(op)) return false;
     if (!op->pair) {
         engine->head = op->next;
         if (!engine->head) engine->tail = NULL;
     }
     op->next = engine->spare;
     engine->spare = op;
-}
-
-bool wf_shm_engine_progress(struct wf_coll *coll)
-{
-    struct wf_shm_engine_op *op = coll->state;
-
-    if (!advance_op(op)) return false;
     coll->state = NULL;
-    retire_op(op);
     return true;
 }
 
@@ -429,7 +414,13 @@ void wf_shm_engine_start(struct wf_coll *coll)
     struct wf_shm_engine_op *op = new_op(engine, coll);
 
     coll->state = op;
-    if (!op->pair) enqueue_op(engine, op);
+    if (!op->pair) {
+        if (engine->tail)
+            engine->tail->next = op;
+        else
+            engine->head = op;
+        engine->tail = op;
+    }
     coll->complete = wf_shm_engine_progress(coll);
 }
 
