@@ -104,19 +104,11 @@ void wf_redist_wait_all(void)
 
 /* ---- starting ---- */
 
-static void append_in_flight(struct async_redist *f)
-{
-    struct async_redist **link = &async_redists;
-
-    while (*link) link = &(*link)->next;
-    *link = f;
-}
-
 /* The result's block is needed at once: blocks are made ahead, of actions behind the collective. */
 struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const weft_tensor *source,
                                        void *owner, void (*release)(void *owner))
 {
-    struct async_redist *f = WF_NEW(struct async_redist);
+    struct async_redist *f = WF_NEW(struct async_redist), **link = &async_redists;
 
     finish_completed();
     f->run.plan = plan;
@@ -136,6 +128,7 @@ struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const 
     f->coll = wf_redist_action_collective(&f->run, action_at(f, f->at));
     wf_comm_start(&f->coll);
     f->result = wf_block_retain(wf_redist_run_result(&f->run));
-    append_in_flight(f);
+    while (*link) link = &(*link)->next;
+    *link = f;
     return f->result;
 }

@@ -152,12 +152,6 @@ static void plan_redistribution_steps(struct wf_redist_plan *plan, wf_redist_pla
     prepend_single_rank_norms(plan, &problem);
 }
 
-/* Such a rank refuses what the others refuse, but has nothing to do. */
-static bool is_rank_outside_mesh(const weft_mesh *mesh)
-{
-    return mesh && wf_mesh_coordinates(mesh)[0] < 0;
-}
-
 struct wf_redist_plan *wf_redist_plan_with_planner(wf_redist_planner *planner,
                                                    struct wf_layout *from, struct wf_layout *to)
 {
@@ -171,7 +165,8 @@ struct wf_redist_plan *wf_redist_plan_with_planner(wf_redist_planner *planner,
         wf_redist_plan_free(plan);
         return NULL;
     }
-    if (is_rank_outside_mesh(plan->from->mesh)) plan->n_steps = 0;
+    /* A rank outside the mesh refuses what the others refuse, but has nothing to do. */
+    if (from->mesh && wf_mesh_coordinates(from->mesh)[0] < 0) plan->n_steps = 0;
     if (plan->n_steps > 0) plan->program = wf_redist_program_new(plan);
     if (planner == wf_redist_find_steps) wf_redist_hint_flatten_mesh(plan);
     return plan;

@@ -95,13 +95,6 @@ static void add_embed_actions(struct wf_redist_builder *b, const struct wf_redis
     wf_redist_add_overlap_copies(b, &shard, &whole);
 }
 
-/* The first power of |x|. */
-static void add_magnitude_action(struct wf_redist_builder *b)
-{
-    wf_redist_ensure_own_buffer(b);
-    wf_redist_add_action(b, WF_ACT_POWER, b->view.buffer, b->view.buffer)->power = 1;
-}
-
 /* ---- the whole ---- */
 
 static void translate_step_to_actions(struct wf_redist_builder *b, struct wf_redist_step *step)
@@ -126,7 +119,8 @@ static void translate_step_to_actions(struct wf_redist_builder *b, struct wf_red
         add_embed_actions(b, step);
         break;
     case WF_REDIST_MAGNITUDE:
-        add_magnitude_action(b);
+        wf_redist_ensure_own_buffer(b); /* the first power of |x| */
+        wf_redist_add_action(b, WF_ACT_POWER, b->view.buffer, b->view.buffer)->power = 1;
         break;
     case WF_REDIST_LABEL:
     case WF_REDIST_KINDS:

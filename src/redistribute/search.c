@@ -46,14 +46,6 @@ static unsigned state_key(const struct wf_redist_graph *graph, const struct wf_r
     return key;
 }
 
-static size_t count_state_keys(const struct wf_redist_graph *graph)
-{
-    size_t count = 1;
-
-    for (int a = 0; a < graph->n_axes; a++) count *= count_states_per_axis(graph);
-    return count;
-}
-
 static void relax_node(struct dijkstra_search *s, const struct wf_redist_move *by, double cost,
                        int before)
 {
@@ -124,12 +116,14 @@ int wf_redist_find_steps(struct wf_redist_step *steps, const struct wf_redist_pr
 {
     struct wf_redist_graph graph;
     struct dijkstra_search s = {.graph = &graph};
+    size_t keys = 1;
     int at, n;
 
     wf_redist_graph_init(&graph, problem);
     *cost = 0;
     if (wf_redist_state_equal(&graph.from, &graph.to)) return 0;
-    s.number = wf_calloc(count_state_keys(&graph), sizeof *s.number);
+    for (int a = 0; a < graph.n_axes; a++) keys *= count_states_per_axis(&graph);
+    s.number = wf_calloc(keys, sizeof *s.number);
     at = dijkstra_search(&s);
     *cost = s.nodes[at].cost;
     n = write_steps_of_path(&s, at, steps);

@@ -7,14 +7,6 @@
 #include "mesh/mesh.h"
 #include "redistribute/program.h"
 
-static struct wf_block *alloc_simulated_buffer(const struct wf_redist_plan *plan, int buffer)
-{
-    const struct wf_redist_buffer *b = &plan->program->buffers[buffer];
-
-    return wf_block_new_simulated((size_t)b->elements * wf_dtypes[plan->from->desc.dtype].size,
-                                  b->category);
-}
-
 /* The line of several axes is numbered as its communicator would be, the last axis fastest. */
 static void announce_collective(const struct wf_redist_plan *plan,
                                 const struct wf_redist_action *action)
@@ -41,11 +33,15 @@ struct wf_block *wf_redist_simulate(const struct wf_redist_plan *plan)
 {
     const struct wf_redist_program *program = plan->program;
     struct wf_block *blocks[WF_REDIST_MAX_BUFFERS], *result;
+    size_t element = wf_dtypes[plan->from->desc.dtype].size;
 
     for (int i = 0; i < program->n_actions; i++) {
         const struct wf_redist_action *action = &program->actions[i];
+        const struct wf_redist_buffer *dst = &program->buffers[action->dst];
 
-        if (action->makes) blocks[action->dst] = alloc_simulated_buffer(plan, action->dst);
+        if (action->makes)
+            blocks[action->dst] =
+                wf_block_new_simulated((size_t)dst->elements * element, dst->category);
         if (action->act == WF_ACT_COLL) announce_collective(plan, action);
         if (action->drops_src) wf_block_release(blocks[action->src]);
         if (action->drops_dst) wf_block_release(blocks[action->dst]);

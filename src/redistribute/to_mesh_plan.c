@@ -311,24 +311,6 @@ static void build_copy_actions(struct planner *p, struct wf_to_mesh_plan *b)
 
 /* ---- the plan ---- */
 
-/* None when this rank is in neither mesh. */
-static void list_participating_ranks(const struct planner *p, struct wf_to_mesh_plan *b)
-{
-    if (p->from.place_of[p->me] < 0 && p->to.place_of[p->me] < 0) return;
-    b->ranks = wf_malloc((size_t)p->world * sizeof(int));
-    for (int rank = 0; rank < p->world; rank++)
-        if (p->from.place_of[rank] >= 0 || p->to.place_of[rank] >= 0) b->ranks[b->n_ranks++] = rank;
-}
-
-static void free_planner(struct planner *p)
-{
-    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_overlap_free(&p->builder.overlap[d]);
-    wf_free(p->shard_of);
-    wf_free(p->holders);
-    wf_free(p->from.place_of);
-    wf_free(p->to.place_of);
-}
-
 struct wf_to_mesh_plan *wf_to_mesh_plan_new(const struct wf_layout *from,
                                             const struct wf_layout *to)
 {
@@ -343,11 +325,18 @@ struct wf_to_mesh_plan *wf_to_mesh_plan_new(const struct wf_layout *from,
     find_source_shards(&p);
     b->moves = any_rank_lacks_elements(&p);
     b->stays = !b->moves && nothing_is_left_out(&p);
-    list_participating_ranks(&p, b);
-    if (b->n_ranks > 0) {
+    if (p.from.place_of[p.me] >= 0 || p.to.place_of[p.me] >= 0) {
+        b->ranks = wf_malloc((size_t)p.world * sizeof(int));
+        for (int rank = 0; rank < p.world; rank++)
+            if (p.from.place_of[rank] >= 0 || p.to.place_of[rank] >= 0)
+                b->ranks[b->n_ranks++] = rank;
         count_own_messages(&p, b);
         build_copy_actions(&p, b);
     }
-    free_planner(&p);
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) wf_overlap_free(&p.builder.overlap[d]);
+    wf_free(p.shard_of);
+    wf_free(p.holders);
+    wf_free(p.from.place_of);
+    wf_free(p.to.place_of);
     return b;
 }

@@ -21,22 +21,16 @@ void wf_to_mesh_plan_free(void *plan)
     wf_free(b);
 }
 
-static size_t sum_counts(const size_t *counts, int n)
-{
-    size_t sum = 0;
-
-    for (int i = 0; i < n; i++) sum += counts[i];
-    return sum;
-}
-
 /* ---- running it ---- */
 
 /* Peers may wait already: without memory the job ends. */
 static struct wf_block *alloc_packed_buffer(const struct wf_to_mesh_plan *b, const size_t *counts)
 {
-    struct wf_block *block =
-        wf_block_new(sum_counts(counts, b->n_ranks) * wf_dtypes[b->dtype].size, WF_MEM_COMM);
+    struct wf_block *block;
+    size_t elements = 0;
 
+    for (int i = 0; i < b->n_ranks; i++) elements += counts[i];
+    block = wf_block_new(elements * wf_dtypes[b->dtype].size, WF_MEM_COMM);
     if (!block) WF_DIE("redistribute to mesh: %s", weft_error_message());
     return block;
 }
@@ -57,12 +51,18 @@ static struct wf_coll all_to_all_of_plan(const struct wf_to_mesh_plan *b)
 }
 
 /* Own elements are copied while the others travel. */
-static void exchange_elements(const struct wf_to_mesh_plan *b, void *dst, const void *src)
+void wf_to_mesh_run(const struct wf_to_mesh_plan *b, void *dst, const void *src)
 {
-    struct wf_block *packed = alloc_packed_buffer(b, b->send_counts),
-                    *got = alloc_packed_buffer(b, b->recv_counts);
     struct wf_coll coll = all_to_all_of_plan(b);
+    struct wf_block *packed, *got;
 
+    if (b->n_ranks == 0) return;
+    if (!b->moves) {
+        run_copy_action(b, WF_TO_MESH_COPY_OWN, dst, src);
+        return;
+    }
+    packed = alloc_packed_buffer(b, b->send_counts);
+    got = alloc_packed_buffer(b, b->recv_counts);
     coll.comm = wf_comm_for_ranks(b->ranks, b->n_ranks, label);
     coll.send = packed->data;
     coll.recv = got->data;
@@ -73,15 +73,6 @@ static void exchange_elements(const struct wf_to_mesh_plan *b, void *dst, const 
     run_copy_action(b, WF_TO_MESH_UNPACK, dst, got->data);
     wf_block_release(packed);
     wf_block_release(got);
-}
-
-void wf_to_mesh_run(const struct wf_to_mesh_plan *b, void *dst, const void *src)
-{
-    if (b->n_ranks == 0) return;
-    if (b->moves)
-        exchange_elements(b, dst, src);
-    else
-        run_copy_action(b, WF_TO_MESH_COPY_OWN, dst, src);
 }
 
 void wf_to_mesh_simulate(const struct wf_to_mesh_plan *b)
