@@ -139,14 +139,6 @@ static weft_status check_ranks_headers(const struct wf_collective_call *d, const
 
 /* ---- the exchange ---- */
 
-static int64_t sum_of_sizes(const int64_t *sizes, int n)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < n; i++) sum += sizes[i];
-    return sum;
-}
-
 /* Rows are contiguous already: nothing is packed. */
 static weft_tensor *exchange_rows(struct wf_collective_call *d, const int64_t *send,
                                   const int64_t *recv)
@@ -158,7 +150,8 @@ static weft_tensor *exchange_rows(struct wf_collective_call *d, const int64_t *s
 
     for (int i = 0; i < weft_ndim(d->t); i++) shape[i] = weft_size(d->t, i);
     for (int i = 1; i < weft_ndim(d->t); i++) row *= shape[i];
-    shape[0] = sum_of_sizes(recv, d->ways);
+    shape[0] = 0;
+    for (int r = 0; r < d->ways; r++) shape[0] += recv[r];
     result = wf_collective_call_new_tensor(d, shape, weft_ndim(d->t), WF_MEM_ACTIVATIONS);
     for (int r = 0; r < d->ways; r++) {
         counts[r] = (size_t)(send[r] * row);
@@ -185,28 +178,21 @@ static void vjp_all_to_all_single(const struct wf_tape_node *node, weft_tensor *
         in[0] = exchange_rows(&d, s->recv, s->send);
 }
 
-/* Backward is an exchange too: all ranks of the line have to call it, whichever wants a gradient.
- */
-static void record_all_to_all_node(const struct wf_collective_call *d, weft_tensor *out,
-                                   const int64_t *send, const int64_t *recv)
-{
-    weft_tensor *in[] = {d->t};
-    struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, in, 1);
-
-    node->context = splits_new(d, out, send, recv);
-    node->release_context = splits_free;
-    wf_local_region_add_node(node);
-}
-
-/* The exchange; all ranks of the line agree on `wants`, whether some rank wants a gradient. */
+/* The exchange; all ranks of the line agree on `wants`, whether some rank wants a gradient:
+ * backward is an exchange too, which all of them have to call. */
 static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const int64_t *send,
                                           const int64_t *recv, bool wants)
 {
     weft_tensor *out = exchange_rows(d, send, recv), *in[] = {d->t};
 
     wants = wants && weft_dtype_is_float(weft_tensor_dtype(out));
-    if ((wf_grad_is_enabled() || wf_note_unrecorded_use(in, 1)) && wants)
-        record_all_to_all_node(d, out, send, recv);
+    if ((wf_grad_is_enabled() || wf_note_unrecorded_use(in, 1)) && wants) {
+        struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, in, 1);
+
+        node->context = splits_new(d, out, send, recv);
+        node->release_context = splits_free;
+        wf_local_region_add_node(node);
+    }
     return out;
 }
 

@@ -24,23 +24,11 @@ enum { TEXT_BYTES = 256 };
 
 /* ---- the line ---- */
 
-static weft_status check_mesh_axis(const struct wf_collective_call *d)
-{
-    char text[TEXT_BYTES];
-
-    weft_mesh_format(d->mesh, text, sizeof text);
-    WF_NEED(d->axis >= 0 && d->axis < weft_mesh_ndim(d->mesh), WEFT_ERR_ARG,
-            "%s: mesh %s has no axis %d", d->who, text, d->axis);
-    WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", d->who,
-            weft_world_rank(), text);
-    WF_NEED(!weft_mesh_is_fake(d->mesh) || d->meta, WEFT_ERR_COMM,
-            "%s: mesh %s: a fake mesh: there are no ranks behind it", d->who, text);
-    return WEFT_OK;
-}
-
 weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *who, weft_coll kind,
                                      weft_tensor *t, weft_mesh *mesh, int axis)
 {
+    char text[TEXT_BYTES];
+
     *d = (struct wf_collective_call){
         .who = who, .mesh = wf_mesh_or_current(mesh), .axis = axis, .t = t};
     WF_NEED_GIVEN(t && d->mesh, "%s: the tensor is NULL", who);
@@ -48,7 +36,13 @@ weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *w
     WF_NEED(wf_is_plain(t), WEFT_ERR_ARG, "%s: the tensor is distributed; redistribute it", who);
     wf_wait_ready(t);
     d->meta = wf_is_meta(t);
-    WF_TRY(check_mesh_axis(d));
+    weft_mesh_format(d->mesh, text, sizeof text);
+    WF_NEED(axis >= 0 && axis < weft_mesh_ndim(d->mesh), WEFT_ERR_ARG, "%s: mesh %s has no axis %d",
+            who, text, axis);
+    WF_NEED(weft_mesh_is_member(d->mesh), WEFT_ERR_COMM, "%s: rank %d is not in mesh %s", who,
+            weft_world_rank(), text);
+    WF_NEED(!weft_mesh_is_fake(d->mesh) || d->meta, WEFT_ERR_COMM,
+            "%s: mesh %s: a fake mesh: there are no ranks behind it", who, text);
     d->ways = weft_mesh_axis_size(d->mesh, axis);
     d->me = weft_mesh_coordinate(d->mesh, axis);
     d->coll = (struct wf_coll){.kind = kind,

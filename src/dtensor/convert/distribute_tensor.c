@@ -48,11 +48,6 @@ static weft_tensor *check_already_distributed(weft_tensor *t, const weft_mesh *m
     return t;
 }
 
-static bool can_distribute_as(weft_placement p)
-{
-    return p.kind != WEFT_KIND_PARTIAL || (p.reduce != WEFT_MASKED && p.reduce != WEFT_NORM);
-}
-
 static weft_status check_distribute_tensor(const weft_tensor *t, weft_mesh *mesh,
                                            const weft_placement *placements, int source)
 {
@@ -62,7 +57,9 @@ static weft_status check_distribute_tensor(const weft_tensor *t, weft_mesh *mesh
     WF_NEED(source < 0 || wf_is_meta(t) || !weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
             "distribute_tensor: a fake mesh has no ranks, and so no source");
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
-        WF_NEED(can_distribute_as(placements[a]), WEFT_ERR_LAYOUT,
+        WF_NEED(placements[a].kind != WEFT_KIND_PARTIAL ||
+                    (placements[a].reduce != WEFT_MASKED && placements[a].reduce != WEFT_NORM),
+                WEFT_ERR_LAYOUT,
                 "distribute_tensor: unsupported placement on axis %s: nothing can start as a "
                 "masked or norm reduction",
                 weft_mesh_axis_name(mesh, a));

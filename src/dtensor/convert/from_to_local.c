@@ -131,12 +131,6 @@ void wf_vjp_from_local(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
     in[0] = weft_to_local(wf_redistribute_implicitly("from_local's gradient", g, to), NULL);
 }
 
-/* Local tensors are brought to the mesh's device. */
-static weft_tensor *to_device_of_mesh(weft_mesh *mesh, weft_tensor *t)
-{
-    return wf_is_plain(t) && !wf_is_meta(t) ? weft_to_device(t, weft_mesh_device(mesh)) : t;
-}
-
 static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
                                     const weft_placement *placements, const int64_t *shape,
                                     const weft_placement *gradient)
@@ -145,7 +139,8 @@ static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
     struct wf_op_args args = {.attrs = &attrs};
     int n;
 
-    local = to_device_of_mesh(mesh, local);
+    if (wf_is_plain(local) && !wf_is_meta(local))
+        local = weft_to_device(local, weft_mesh_device(mesh));
     if (!local) return NULL;
     attrs.mesh = mesh;
     attrs.has_gradient = gradient != NULL;
@@ -202,14 +197,6 @@ static void kernel_zero_scalar(const struct wf_kernel_call *k, void *const *out,
     memset(out[0], 0, wf_dtypes[k->out[0]->dtype].size);
 }
 
-/* A tensor without dims has one element; a rank outside the mesh has no value for it. */
-static void plan_zero_scalar(struct wf_op_plan *plan)
-{
-    plan->way = WF_EXECUTE_KERNEL;
-    plan->kernel.run = kernel_zero_scalar;
-    plan->kernel.out[0] = &plan->out[0]->desc;
-}
-
 weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *call)
 {
     weft_placement given[WEFT_MAX_AXES], normal[WEFT_MAX_AXES];
@@ -222,7 +209,12 @@ weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *cal
     WF_TRY(wf_grad_types_of_to_local(&types, in, normal));
     wf_op_plan_set_output(plan, 0, wf_layout_with_grad_types(wf_layout_local(in), &types));
     plan->used[0] = wf_layout_retain(in);
-    if (in->desc.ndim == 0 && !weft_mesh_is_member(in->mesh) && !plan->meta) plan_zero_scalar(plan);
+    if (in->desc.ndim == 0 && !weft_mesh_is_member(in->mesh) && !plan->meta) {
+        /* without dims there is one element, and a rank outside the mesh has no value for it */
+        plan->way = WF_EXECUTE_KERNEL;
+        plan->kernel.run = kernel_zero_scalar;
+        plan->kernel.out[0] = &plan->out[0]->desc;
+    }
     return WEFT_OK;
 }
 

@@ -94,17 +94,11 @@ static weft_status fill_save_header(struct save_header *save_header, const weft_
     return layout->mesh ? fill_mesh_header(save_header, layout->mesh) : WEFT_OK;
 }
 
-static void write_mesh_ranks(int32_t *to, const weft_mesh *mesh, int n)
-{
-    const int *ranks = wf_mesh_rank_list(mesh);
-
-    for (int i = 0; i < n; i++) to[i] = ranks[i];
-}
-
 int64_t weft_shard_to_bytes(weft_tensor *t, void *bytes, int64_t room)
 {
     struct save_header save_header;
     size_t elements_at;
+    int32_t *ranks;
     int64_t need;
 
     if (!t || fill_save_header(&save_header, t) != WEFT_OK) {
@@ -117,9 +111,8 @@ int64_t weft_shard_to_bytes(weft_tensor *t, void *bytes, int64_t room)
     if (!bytes || room < need) return need;
     memset(bytes, 0, elements_at);
     memcpy(bytes, &save_header, sizeof save_header);
-    if (t->layout->mesh)
-        write_mesh_ranks((int32_t *)((char *)bytes + sizeof save_header), t->layout->mesh,
-                         save_header.n_ranks);
+    ranks = (int32_t *)((char *)bytes + sizeof save_header);
+    for (int i = 0; i < save_header.n_ranks; i++) ranks[i] = wf_mesh_rank_list(t->layout->mesh)[i];
     if (save_header.bytes) {
         weft_scope *scope = weft_scope_open();
         weft_tensor *flat;

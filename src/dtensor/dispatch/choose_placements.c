@@ -191,13 +191,6 @@ static void consider_candidate(struct candidate_search *s, const struct candidat
     s->label = label;
 }
 
-static void consider_all_replicated(struct candidate_search *s)
-{
-    struct candidate c = {0}; /* all zero is replicated */
-
-    consider_candidate(s, &c, 0);
-}
-
 static bool label_splits_evenly(const struct candidate_search *s, int label, int in_dim,
                                 int out_dim)
 {
@@ -274,15 +267,6 @@ static bool find_partial_input(const struct candidate_search *s, uint32_t set,
     return found && wf_op_passes_partial(s->call, (weft_reduce)partial->reduce);
 }
 
-/* Masked terms are moved as such; what is computed of them, or added up, is a term as any. */
-static weft_placement partial_result_placement(const struct candidate_search *s,
-                                               weft_placement partial)
-{
-    bool moved = (s->call->row->linear & (uint32_t)WF_ANY_REDUCE) != 0;
-
-    return partial.reduce == WEFT_MASKED && !moved ? weft_partial(WEFT_SUM) : partial;
-}
-
 static void consider_partial_inputs(struct candidate_search *s, uint32_t set)
 {
     const struct wf_infer *call = s->call;
@@ -295,7 +279,10 @@ static void consider_partial_inputs(struct candidate_search *s, uint32_t set)
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */
         c.in[i] = partial;
     }
-    for (int j = 0; j < call->n_out; j++) c.out[j] = partial_result_placement(s, partial);
+    /* Masked terms are moved as such; what is computed of them, or added up, is a term as any. */
+    if (partial.reduce == WEFT_MASKED && !(call->row->linear & (uint32_t)WF_ANY_REDUCE))
+        partial = weft_partial(WEFT_SUM);
+    for (int j = 0; j < call->n_out; j++) c.out[j] = partial;
     consider_candidate(s, &c, 0);
 }
 
@@ -393,20 +380,10 @@ static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
     consider_partial_inputs(s, s->call->row->linear >> 8 & 0xff);
 }
 
-/* Each axis was chosen by itself; turns and segments only mean something together. Operands that
- * share a letter have the same cuts of it, so they stay alike. */
-static void normalize_chosen_placements(const struct candidate_search *s,
-                                        struct wf_placement_choice *choice)
-{
-    int n_axes = weft_mesh_ndim(s->mesh);
-
-    for (int i = 0; i < s->call->n_in; i++) wf_placements_renormalize(choice->in[i], n_axes);
-    for (int j = 0; j < s->call->n_out; j++) wf_placements_renormalize(choice->out[j], n_axes);
-}
-
 static void choose_for_each_axis(struct candidate_search *s, const weft_rule *rule,
                                  struct wf_placement_choice *choice)
 {
+    int n_axes = weft_mesh_ndim(s->mesh);
     uint64_t used = 0;
 
     choice->cost = 0;
@@ -419,11 +396,11 @@ static void choose_for_each_axis(struct candidate_search *s, const weft_rule *ru
     for (int label = 0; label < 64; label++) s->ways[label] = 1;
     for (int i = 0; i < s->call->n_in; i++)
         if (is_input_distributed(s->call, i)) s->now[i] = *s->call->in[i];
-    for (s->axis = 0; s->axis < weft_mesh_ndim(s->mesh); s->axis++) {
+    for (s->axis = 0; s->axis < n_axes; s->axis++) {
         s->any = false;
         s->link = wf_link_of_axis(weft_mesh_axis_name(s->mesh, s->axis));
         s->product_of_terms = is_product_of_partials(s);
-        consider_all_replicated(s);
+        consider_candidate(s, &(struct candidate){0}, 0); /* all zero is replicated */
         if (rule)
             consider_user_strategies(s, rule);
         else
@@ -437,7 +414,10 @@ static void choose_for_each_axis(struct candidate_search *s, const weft_rule *ru
         for (int j = 0; j < s->call->n_out; j++) choice->out[j][s->axis] = s->best.out[j];
         choice->cost += s->cost.inputs;
     }
-    normalize_chosen_placements(s, choice);
+    /* Each axis was chosen by itself; turns and segments only mean something together. Operands
+     * that share a letter have the same cuts of it, so they stay alike. */
+    for (int i = 0; i < s->call->n_in; i++) wf_placements_renormalize(choice->in[i], n_axes);
+    for (int j = 0; j < s->call->n_out; j++) wf_placements_renormalize(choice->out[j], n_axes);
 }
 
 weft_status wf_choose_placements(const struct wf_infer *call, const weft_mesh *mesh,

@@ -222,12 +222,6 @@ static void check_pairs_of_inputs(struct axis_inference *l)
                 record_gradient_not_allowed(l->plan, i, l->axis, share_only);
 }
 
-/* The partial result of a mean is an average of the ranks' means. */
-static uint8_t reduce_of_partial_output(const struct wf_infer *call)
-{
-    return (uint8_t)(call->averages ? WEFT_AVG : call->row->reduce);
-}
-
 /* The first input of `set` that is no term, -1 when all are and nothing else differs from rank to
  * rank; -2 when the set is not the one that this call needs. */
 static int find_non_partial_input(const struct axis_inference *l, uint32_t set)
@@ -290,13 +284,14 @@ static bool shards_match_label(const struct axis_inference *l, int label)
 static void set_sharded_outputs(struct axis_inference *l, int label, struct wf_grad_types *out)
 {
     uint32_t addends = l->call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
+    /* the partial result of a mean is an average of the ranks' means */
+    uint8_t reduce = (uint8_t)(l->call->averages ? WEFT_AVG : l->call->row->reduce);
 
     for (int j = 0; j < l->call->n_out; j++) {
         int d = wf_dim_of_label(l->labels->out[j], label);
 
-        out[j].axis[l->axis] =
-            d >= 0 ? (struct wf_grad_type){WF_TYPE_S, (int8_t)d, 0, l->uneven}
-                   : (struct wf_grad_type){WF_TYPE_P, 0, reduce_of_partial_output(l->call), false};
+        out[j].axis[l->axis] = d >= 0 ? (struct wf_grad_type){WF_TYPE_S, (int8_t)d, 0, l->uneven}
+                                      : (struct wf_grad_type){WF_TYPE_P, 0, reduce, false};
     }
     for (int i = 0; i < l->call->n_in && wf_dim_of_label(l->labels->out[0], label) < 0; i++)
         if (addends >> i & 1 && l->call->in[i])

@@ -64,20 +64,12 @@ static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
     plan->kernel.run(&plan->kernel, to, from, &args->scalars);
 }
 
-static void copy_into(const weft_tensor *into, const struct wf_tensor_desc *from, const void *data)
-{
-    const struct wf_tensor_desc *to = &into->layout->desc;
-    struct wf_strided_copy copy;
-
-    wf_strided_copy_init(&copy, to->shape, from->stride, to->stride, to->ndim,
-                         wf_dtypes[to->dtype].size);
-    wf_strided_copy_run(&copy, into->data, data);
-}
-
 __attribute__((noinline)) static weft_tensor *
 run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct wf_op_args *args)
 {
     weft_tensor *into = args->into;
+    const struct wf_tensor_desc *to = &into->layout->desc;
+    struct wf_strided_copy copy;
     struct wf_block *block;
 
     WF_TRY_PTR(check_repeats(plan, into->layout));
@@ -86,7 +78,9 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     wf_tensor_before_write(into, plan->name);
     if (!plan->meta) {
         run(plan, used, args, block->data);
-        copy_into(into, &plan->out[0]->desc, block->data);
+        wf_strided_copy_init(&copy, to->shape, plan->out[0]->desc.stride, to->stride, to->ndim,
+                             wf_dtypes[to->dtype].size);
+        wf_strided_copy_run(&copy, into->data, block->data);
     }
     wf_block_release(block);
     return into;

@@ -74,21 +74,12 @@ static void alloc_plan_cache(void)
     cache.mask = sets - 1;
 }
 
-static int least_recently_used_way(const struct plan_set *set)
-{
-    int oldest = 0;
-
-    for (int w = 0; w < WAYS; w++) {
-        if (!set->plan[w]) return w;
-        if (set->plan[w]->stamp < set->plan[oldest]->stamp) oldest = w;
-    }
-    return oldest;
-}
-
 static void insert_plan(struct plan_set *set, struct wf_op_plan *plan)
 {
-    int way = least_recently_used_way(set);
+    int way = 0; /* a free one, else the least recently used */
 
+    for (int w = 0; w < WAYS && set->plan[way]; w++)
+        if (!set->plan[w] || set->plan[w]->stamp < set->plan[way]->stamp) way = w;
     if (set->plan[way]) {
         cache.stats.evictions++;
         cache.stats.entries--;

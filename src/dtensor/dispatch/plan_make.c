@@ -251,16 +251,6 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
     return WEFT_OK;
 }
 
-/* A broadcast or an expansion may be of more elements than there can be. */
-static weft_status check_output_numel(const struct wf_infer *call)
-{
-    for (int j = 0; j < call->n_out; j++)
-        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
-                WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
-                wf_infer_inputs_text(call));
-    return WEFT_OK;
-}
-
 weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
 {
     struct wf_placement_choice choice = {0};
@@ -274,7 +264,10 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         return WEFT_OK; /* dispatch makes them replicated first */
     WF_TRY(call->row->shape(call));
-    WF_TRY(check_output_numel(call));
+    for (int j = 0; j < call->n_out; j++) /* of a broadcast or an expansion */
+        WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
+                WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
+                wf_infer_inputs_text(call));
     output_placing.mesh = mesh;
     if (mesh)
         WF_TRY(wf_choose_placements(call, mesh, &choice));

@@ -241,16 +241,6 @@ static weft_tensor *redistribute_with_options(weft_tensor *t, const weft_placeme
                     : wf_dispatch_op_one_output(WF_OP_redistribute, &t, 1, &args);
 }
 
-static weft_status check_redistribute_options(const weft_tensor *t,
-                                              const weft_redistribute_options *o)
-{
-    WF_TRY(wf_tensor_need_alive(t, "redistribute"));
-    WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
-    WF_NEED(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
-            "redistribute: unknown dtypes %d and %d", o->forward, o->backward);
-    return WEFT_OK;
-}
-
 weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placements,
                                     const weft_redistribute_options *options)
 {
@@ -261,7 +251,10 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
 
     if (!t) return NULL;
     if (!placements) placements = replicated;
-    WF_TRY_PTR(check_redistribute_options(t, o));
+    WF_TRY_PTR(wf_tensor_need_alive(t, "redistribute"));
+    WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "redistribute: the tensor is plain");
+    WF_NEED_PTR(o->forward <= WEFT_DTYPE_COUNT && o->backward <= WEFT_DTYPE_COUNT, WEFT_ERR_ARG,
+                "redistribute: unknown dtypes %d and %d", o->forward, o->backward);
     WF_TRY_PTR(refuse_new_partial(t->layout, placements));
     own = weft_tensor_dtype(t);
     backward = o->backward ? (weft_dtype)(o->backward - 1) : own;

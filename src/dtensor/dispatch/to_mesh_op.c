@@ -43,20 +43,6 @@ static void reduced_placements(weft_placement *to, const struct wf_layout *in)
     }
 }
 
-static weft_status check_target_placements(const struct wf_op_plan *plan, const weft_mesh *mesh,
-                                           const weft_placement *to)
-{
-    const struct wf_layout *in = plan->in[0];
-
-    for (int a = 0; a < weft_mesh_ndim(mesh); a++)
-        WF_NEED(to[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
-                "redistribute to mesh: nothing becomes partial on another mesh");
-    WF_NEED(plan->meta || (!weft_mesh_is_fake(in->mesh) && !weft_mesh_is_fake(mesh)), WEFT_ERR_COMM,
-            "redistribute to mesh: a fake mesh: there are no ranks behind it; "
-            "tensors on the meta device show what would move");
-    return WEFT_OK;
-}
-
 static void plan_exchange(struct wf_op_plan *plan, struct wf_layout *to)
 {
     struct wf_layout *from = plan->used[0];
@@ -89,7 +75,12 @@ weft_status wf_plan_to_mesh(struct wf_op_plan *plan, const struct wf_infer *call
     wf_placements_from_words(given, plan->attrs.to_mesh.placements, n);
     WF_TRY(wf_placements_normalize(normal, given, n, in->desc.ndim, "redistribute to mesh"));
     WF_TRY(wf_placements_check_segments(normal, n, in->desc.global, "redistribute to mesh"));
-    WF_TRY(check_target_placements(plan, mesh, normal));
+    for (int a = 0; a < n; a++)
+        WF_NEED(normal[a].kind != WEFT_KIND_PARTIAL, WEFT_ERR_LAYOUT,
+                "redistribute to mesh: nothing becomes partial on another mesh");
+    WF_NEED(plan->meta || (!weft_mesh_is_fake(in->mesh) && !weft_mesh_is_fake(mesh)), WEFT_ERR_COMM,
+            "redistribute to mesh: a fake mesh: there are no ranks behind it; "
+            "tensors on the meta device show what would move");
     reduced_placements(own, in);
     WF_TRY(wf_op_plan_move_input(plan, 0, own));
     to = wf_layout_new(mesh, normal, (weft_dtype)in->desc.dtype, in->desc.global, NULL,

@@ -43,11 +43,6 @@ static weft_mesh *mesh_or_default(weft_mesh *const *meshes, int i, weft_mesh *me
 
 /* ---- checks, before any communication ---- */
 
-static bool argument_needs_gradient(const weft_tensor *t)
-{
-    return t->requires_grad && wf_grad_is_enabled();
-}
-
 /* The gradient of a replicated argument is replicated or partial, as in_grad says; that of a
  * sharded or partial one follows from its placement. */
 static weft_status check_in_grad(const weft_tensor *t, int i, const weft_placement *placements,
@@ -63,7 +58,7 @@ static weft_status check_in_grad(const weft_tensor *t, int i, const weft_placeme
                 "local_map: typed argument %d is a strided shard: %s", i,
                 placements_text(&p, 1).of);
         if (p.kind == WEFT_KIND_REPLICATE) {
-            WF_NEED(gradient || !argument_needs_gradient(t), WEFT_ERR_LAYOUT,
+            WF_NEED(gradient || !t->requires_grad || !wf_grad_is_enabled(), WEFT_ERR_LAYOUT,
                     "local_map: argument %d is replicated on axis %s and wants a gradient: in_grad "
                     "must say whether that is R or P there",
                     i, weft_mesh_axis_name(t->layout->mesh, a));
@@ -170,28 +165,20 @@ static weft_status argument_to_local(const weft_local_map *map, const struct arg
     return *local ? WEFT_OK : weft_error_status();
 }
 
-static weft_status call_local_function(const weft_local_map *map, weft_tensor *const *local,
-                                       weft_tensor **out)
-{
-    weft_status before = weft_error_status(), status;
-
-    for (int j = 0; j < map->n_out; j++) out[j] = NULL;
-    status = map->function(local, out, map->context);
-    if (status != WEFT_OK) return status;
-    return before == WEFT_OK ? weft_error_status() : WEFT_OK;
-}
-
 /* Backward reaches all arguments from any result, whichever of them the function used on this rank.
  */
 static weft_status call_in_local_region(const weft_local_map *map, weft_tensor **local,
                                         weft_tensor **out)
 {
     struct wf_local_region region;
-    weft_status status;
+    weft_status before, status;
 
     wf_local_region_open(&region);
     for (int i = 0; i < map->n_in; i++) local[i] = wf_local_region_argument(&region, local[i]);
-    status = call_local_function(map, local, out);
+    for (int j = 0; j < map->n_out; j++) out[j] = NULL;
+    before = weft_error_status();
+    status = map->function(local, out, map->context);
+    if (status == WEFT_OK && before == WEFT_OK) status = weft_error_status();
     for (int j = 0; j < map->n_out && status == WEFT_OK; j++)
         out[j] = wf_local_region_result(&region, out[j]);
     wf_local_region_close(&region);

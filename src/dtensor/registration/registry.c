@@ -117,27 +117,23 @@ weft_status weft_unregister_op(const char *name)
 
 /* ---- rules ---- */
 
-static weft_status set_rule_of_built_in_op(const char *who, const char *name,
-                                           struct wf_user_rule rule)
+static weft_status set_rule_of_op(const char *who, const char *name, struct wf_user_rule rule)
 {
-    enum wf_op op = find_built_in_op(name);
+    struct registered_op *registered_op = name ? find_registered_op(name) : NULL;
+    enum wf_op op;
 
+    WF_NEED(name, WEFT_ERR_ARG, "%s: which op?", who);
+    if (registered_op) {
+        registered_op->rule = rule;
+        wf_plan_cache_evict_op(WF_OP_custom, id_of_registered_op(registered_op));
+        return WEFT_OK;
+    }
+    op = find_built_in_op(name);
     WF_NEED(op != WF_OP_COUNT, WEFT_ERR_NOT_FOUND, "%s: no op %s", who, name);
     WF_NEED(!wf_ops[op].planner, WEFT_ERR_ARG, "%s: %s decides its layouts by itself", who, name);
     if (!registry.rules) registry.rules = wf_calloc(WF_OP_COUNT, sizeof *registry.rules);
     registry.rules[op] = rule;
     wf_plan_cache_evict_op(op, -1);
-    return WEFT_OK;
-}
-
-static weft_status set_rule_of_op(const char *who, const char *name, struct wf_user_rule rule)
-{
-    struct registered_op *registered_op = name ? find_registered_op(name) : NULL;
-
-    WF_NEED(name, WEFT_ERR_ARG, "%s: which op?", who);
-    if (!registered_op) return set_rule_of_built_in_op(who, name, rule);
-    registered_op->rule = rule;
-    wf_plan_cache_evict_op(WF_OP_custom, id_of_registered_op(registered_op));
     return WEFT_OK;
 }
 
