@@ -296,21 +296,15 @@ static weft_status start_updating_unfrozen(weft_optim *optim, struct wf_optim_sl
     return weft_error_status();
 }
 
-static weft_status ensure_slot_states(weft_optim *optim)
-{
-    for (int i = 0; i < optim->n_slots; i++)
-        WF_TRY(optim->slots[i].wanted ? wf_optim_check_state(optim, &optim->slots[i])
-                                      : start_updating_unfrozen(optim, &optim->slots[i]));
-    return WEFT_OK;
-}
-
 /* All gradients, before anything is updated: partial ones are reduced here. */
 static weft_status collect_gradients(weft_optim *optim)
 {
     weft_status before = weft_error_status(); /* a NULL gradient alone is no failure */
 
     WF_TRY(check_parameters_not_replaced(optim));
-    WF_TRY(ensure_slot_states(optim));
+    for (int i = 0; i < optim->n_slots; i++)
+        WF_TRY(optim->slots[i].wanted ? wf_optim_check_state(optim, &optim->slots[i])
+                                      : start_updating_unfrozen(optim, &optim->slots[i]));
     WF_TRY(weft_reduce_gradients(optim->leaves, optim->n_leaves));
     for (int i = 0; i < optim->n_slots; i++) {
         struct wf_optim_slot *slot = &optim->slots[i];

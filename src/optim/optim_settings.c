@@ -44,14 +44,6 @@ static weft_status check_setting_value(const struct wf_optim_kind *kind,
     return WEFT_OK;
 }
 
-static weft_status check_all_settings(const struct wf_optim_kind *kind,
-                                      const union wf_optim_config *config)
-{
-    for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
-        WF_TRY(check_setting_value(kind, s, read_setting_value(s, config)));
-    return kind->check_config ? kind->check_config(config) : WEFT_OK;
-}
-
 weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
                                      union wf_optim_config *config)
 {
@@ -59,7 +51,9 @@ weft_status wf_optim_config_complete(const struct wf_optim_kind *kind,
             config->lr);
     for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
         if (read_setting_value(s, config) == 0) write_setting_value(s, config, s->fallback);
-    return check_all_settings(kind, config);
+    for (const struct wf_optim_setting *s = kind->settings; s->name; s++)
+        WF_TRY(check_setting_value(kind, s, read_setting_value(s, config)));
+    return kind->check_config ? kind->check_config(config) : WEFT_OK;
 }
 
 /* ---- groups ---- */
@@ -119,24 +113,6 @@ static weft_status change_matching_slots(weft_optim *optim, const char *pattern,
     return WEFT_OK;
 }
 
-/* Updates in backward come before the step that counts them. */
-static bool any_slot_updated(const weft_optim *optim)
-{
-    bool any = optim->steps > 0;
-
-    for (int i = 0; i < optim->n_slots; i++) any |= optim->slots[i].step > 0;
-    return any;
-}
-
-static bool all_slots_have_state(const weft_optim *optim)
-{
-    bool all = true;
-
-    for (int i = 0; i < optim->n_slots; i++)
-        all &= !optim->slots[i].wanted || optim->slots[i].state;
-    return all;
-}
-
 weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
                            double value)
 {
@@ -147,11 +123,15 @@ weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *s
     change.setting = find_setting(optim->kind, setting);
     if (!change.setting) return WEFT_ERR_NOT_FOUND;
     WF_TRY(check_setting_value(optim->kind, change.setting, value));
-    change.fixed = any_slot_updated(optim);
+    /* updates in backward come before the step that counts them */
+    change.fixed = optim->steps > 0;
+    for (int i = 0; i < optim->n_slots; i++) change.fixed |= optim->slots[i].step > 0;
     WF_TRY(change_matching_slots(optim, pattern, &change));
     change.put = true;
     WF_TRY(change_matching_slots(optim, pattern, &change));
-    return change.remake || !all_slots_have_state(optim) ? wf_optim_alloc_state(optim) : WEFT_OK;
+    for (int i = 0; i < optim->n_slots; i++)
+        change.remake |= optim->slots[i].wanted && !optim->slots[i].state;
+    return change.remake ? wf_optim_alloc_state(optim) : WEFT_OK;
 }
 
 double weft_optim_setting(const weft_optim *optim, const weft_tensor *parameter,

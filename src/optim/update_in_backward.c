@@ -66,15 +66,10 @@ const weft_optim *wf_optim_updating_in_backward(const weft_tensor *parameter)
                                                                   : NULL;
 }
 
-static bool is_updated_by_optimizer(const weft_optim *optim, const struct wf_optim_slot *slot)
-{
-    return wf_optim_updating_in_backward(slot->tensor) == optim;
-}
-
 void wf_optim_stop_in_backward(weft_optim *optim)
 {
     for (int i = 0; i < optim->n_slots; i++)
-        if (is_updated_by_optimizer(optim, &optim->slots[i]))
+        if (wf_optim_updating_in_backward(optim->slots[i].tensor) == optim)
             optim->slots[i].tensor->grad_state = NULL;
 }
 
