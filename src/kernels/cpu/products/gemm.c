@@ -38,11 +38,6 @@ static struct wf_blocked blocked_args(const struct wf_gemm *g)
     };
 }
 
-static size_t f32_scratch_bytes(int64_t elements)
-{
-    return wf_scratch_round_up((size_t)elements * sizeof(float));
-}
-
 static void run_nothing(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
                         void *c, char *scratch)
 {
@@ -224,7 +219,7 @@ static void prepare_f32(struct wf_gemm *g)
     case DNNL_TRANSPOSED:
         g->run = run_transposed;
         g->loops = loops;
-        g->scratch = f32_scratch_bytes(g->m * g->n);
+        g->scratch = wf_scratch_round_up((size_t)(g->m * g->n) * sizeof(float));
         break;
     case DNNL_SGEMM:
         g->run = run_sgemm;

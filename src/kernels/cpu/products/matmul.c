@@ -35,25 +35,21 @@ static void matmul_free(void *prep)
     wf_free(p);
 }
 
-static void multiply_one(const struct matmul *p, const char *a, const char *b, const char *y)
-{
-    char *copy_a = wf_scratch_buffer(), *copy_b = copy_a + p->lies[A].scratch;
-    void *to = (void *)(uintptr_t)y; /* a walk's pointers are const, y's memory is not */
-
-    wf_gemm_run(&p->gemm, wf_operand_copy_if_needed(&p->lies[A], a, copy_a),
-                wf_operand_copy_if_needed(&p->lies[B], b, copy_b), NULL, to,
-                copy_b + p->lies[B].scratch);
-}
-
 static void matmul_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                        const struct wf_scalars *scalars)
 {
     const struct matmul *p = k->prep;
     struct wf_loop_walk walk = {.at = {in[A], in[B], out[0]}};
+    char *copy_a = wf_scratch_buffer(), *copy_b = copy_a + p->lies[A].scratch;
 
     (void)scalars;
     do {
-        multiply_one(p, walk.at[A], walk.at[B], walk.at[Y]);
+        /* a walk's pointers are const, y's memory is not */
+        void *y = (void *)(uintptr_t)walk.at[Y];
+
+        wf_gemm_run(&p->gemm, wf_operand_copy_if_needed(&p->lies[A], walk.at[A], copy_a),
+                    wf_operand_copy_if_needed(&p->lies[B], walk.at[B], copy_b), NULL, y,
+                    copy_b + p->lies[B].scratch);
     } while (wf_loop_walk_next(&p->batch, &walk));
 }
 

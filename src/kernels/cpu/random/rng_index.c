@@ -6,11 +6,6 @@
 
 #include "base/mem.h"
 
-static bool dim_is_whole(const struct wf_tensor_desc *desc, int d)
-{
-    return desc->shape[d] == desc->global[d];
-}
-
 /* The runs of dim d, each index of which stands for `unit` elements. */
 static void make_inner_ranges(struct wf_rng_index *p, const struct wf_tensor_desc *desc, int d,
                               int64_t unit)
@@ -46,7 +41,7 @@ void wf_rng_index_make(struct wf_rng_index *p, const struct wf_tensor_desc *desc
 
     *p = (struct wf_rng_index){.count = desc->numel};
     if (p->count == 0) return;
-    for (; d > 0 && dim_is_whole(desc, d); d--) unit *= desc->global[d];
+    for (; d > 0 && desc->shape[d] == desc->global[d]; d--) unit *= desc->global[d];
     make_inner_ranges(p, desc, d, unit);
     p->n_dims = d > 0 ? d : 0;
     for (d--; d >= 0; d--) {
@@ -82,11 +77,17 @@ int64_t wf_rng_index_cursor_peek(const struct wf_rng_index_cursor *cursor, int64
     return cursor->base + run->offset + cursor->done;
 }
 
-static void advance_outer_dims(struct wf_rng_index_cursor *cursor)
+void wf_rng_index_cursor_advance(struct wf_rng_index_cursor *cursor, int64_t size)
 {
     const struct wf_rng_index *p = cursor->places;
 
-    for (int d = p->n_dims - 1; d >= 0; d--) {
+    cursor->left -= size;
+    cursor->done += size;
+    if (cursor->done < p->runs[cursor->run].size) return;
+    cursor->done = 0;
+    if (++cursor->run < p->n_runs) return;
+    cursor->run = 0;
+    for (int d = p->n_dims - 1; d >= 0 && cursor->left; d--) {
         const struct wf_rng_index_dim *dim = &p->dim[d];
         int64_t from = dim_contribution(dim, cursor->index[d]);
 
@@ -94,15 +95,4 @@ static void advance_outer_dims(struct wf_rng_index_cursor *cursor)
         cursor->base += dim_contribution(dim, cursor->index[d]) - from;
         if (cursor->index[d]) return;
     }
-}
-
-void wf_rng_index_cursor_advance(struct wf_rng_index_cursor *cursor, int64_t size)
-{
-    cursor->left -= size;
-    cursor->done += size;
-    if (cursor->done < cursor->places->runs[cursor->run].size) return;
-    cursor->done = 0;
-    if (++cursor->run < cursor->places->n_runs) return;
-    cursor->run = 0;
-    if (cursor->left) advance_outer_dims(cursor);
 }
