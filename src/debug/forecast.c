@@ -71,19 +71,19 @@ static weft_status add_parameter_leaf(weft_module *m, const char *name, weft_ten
     return WEFT_OK;
 }
 
-static weft_status backward_from_result(weft_tensor *result)
-{
-    if (!result) return weft_error_status();
-    if (weft_numel(result) == 1) return weft_backward(result);
-    return weft_backward_from(result, weft_empty_like(result, WEFT_META));
-}
-
 static weft_status run_training_step(weft_module *model, weft_optim *optim,
                                      const struct leaves *leaves, weft_tensor *const *inputs, int n)
 {
     weft_scope *scope = weft_scope_open();
-    weft_status status = backward_from_result(weft_call_n(model, inputs, n));
+    weft_tensor *result = weft_call_n(model, inputs, n);
+    weft_status status;
 
+    if (!result)
+        status = weft_error_status();
+    else if (weft_numel(result) == 1)
+        status = weft_backward(result);
+    else
+        status = weft_backward_from(result, weft_empty_like(result, WEFT_META));
     if (status == WEFT_OK)
         status = optim ? weft_step(optim) : weft_reduce_gradients(leaves->items, leaves->n);
     weft_scope_close(scope);

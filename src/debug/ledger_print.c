@@ -56,14 +56,6 @@ static void print_collective_total(const weft_ledger *ledger, int module, size_t
     fprintf(out, ", %" PRId64 " bytes, %" PRId64 " sent\n", sum.bytes, sum.sent);
 }
 
-static void print_module_collectives(const weft_ledger *ledger, int module, FILE *out)
-{
-    for (size_t i = 0; i < ledger->n_lines; i++)
-        if (ledger->lines[i].kind == WF_EVENT_COLL &&
-            wf_ledger_line_is_within(ledger, &ledger->lines[i], module))
-            print_collective_total(ledger, module, i, out);
-}
-
 static bool is_op_shown(const struct wf_ledger_line *line, weft_noise noise)
 {
     if (line->trivial) return noise >= WEFT_NOISE_ALL;
@@ -84,13 +76,6 @@ static void print_module_ops(const weft_ledger *ledger, int module, weft_noise n
     }
 }
 
-static void print_module_parameters(const struct wf_ledger_module *module, FILE *out)
-{
-    for (int i = 0; i < module->n_parameters; i++)
-        fprintf(out, "%*sparameter %s: %s\n", 2 * module->depth + 2, "", module->parameters[i].name,
-                module->parameters[i].layout);
-}
-
 static void print_module_tree(const weft_ledger *ledger, int module, weft_noise noise, FILE *out)
 {
     const struct wf_ledger_module *m = &ledger->modules[module];
@@ -99,8 +84,13 @@ static void print_module_tree(const weft_ledger *ledger, int module, weft_noise 
     if (module)
         fprintf(out, " (%s), %" PRId64 " call%s", m->type, m->calls, m->calls == 1 ? "" : "s");
     fputc('\n', out);
-    if (noise >= WEFT_NOISE_DISTRIBUTED) print_module_parameters(m, out);
-    print_module_collectives(ledger, module, out);
+    for (int i = 0; noise >= WEFT_NOISE_DISTRIBUTED && i < m->n_parameters; i++)
+        fprintf(out, "%*sparameter %s: %s\n", 2 * m->depth + 2, "", m->parameters[i].name,
+                m->parameters[i].layout);
+    for (size_t i = 0; i < ledger->n_lines; i++)
+        if (ledger->lines[i].kind == WF_EVENT_COLL &&
+            wf_ledger_line_is_within(ledger, &ledger->lines[i], module))
+            print_collective_total(ledger, module, i, out);
     print_module_ops(ledger, module, noise, out);
     for (int child = module + 1; child < ledger->n_modules; child++)
         if (ledger->modules[child].parent == module) print_module_tree(ledger, child, noise, out);

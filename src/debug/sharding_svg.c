@@ -280,14 +280,6 @@ static void write_svg_header(const struct picture *p)
     draw_text(p->out, MARGIN, MARGIN + 8, "title", text);
 }
 
-static int count_shown_slices(const struct wf_sharding *s)
-{
-    int n = 1;
-
-    for (int d = 0; d < s->ndim - 2; d++) n *= s->dims[d].n;
-    return n > MOST_PANELS ? MOST_PANELS : n;
-}
-
 static int title_width(const struct picture *p)
 {
     char text[256];
@@ -300,7 +292,9 @@ static void compute_picture_size(struct picture *p)
     const struct panel *panel = &p->panel;
     int rows;
 
-    p->panels = count_shown_slices(p->s);
+    p->panels = 1;
+    for (int d = 0; d < p->s->ndim - 2; d++) p->panels *= p->s->dims[d].n;
+    if (p->panels > MOST_PANELS) p->panels = MOST_PANELS;
     p->per_row = p->panels > 1 ? 2 : 1;
     rows = (p->panels + p->per_row - 1) / p->per_row;
     compute_panel_layout(p);
@@ -310,23 +304,10 @@ static void compute_picture_size(struct picture *p)
     p->height += legend_height(p);
 }
 
-static void draw_svg(struct picture *p)
-{
-    int interval[WEFT_MAX_DIMS] = {0};
-
-    compute_picture_size(p);
-    write_svg_header(p);
-    for (int i = 0; i < p->panels; i++) {
-        draw_slice_panel(p, i, interval);
-        wf_sharding_next_slice(p->s, interval);
-    }
-    draw_legend(p);
-    fprintf(p->out, "</svg>\n");
-}
-
 weft_status weft_sharding_svg_print(const weft_tensor *t, FILE *out)
 {
     struct picture p = {.out = out};
+    int interval[WEFT_MAX_DIMS] = {0};
     struct wf_sharding *s;
 
     WF_NEED_GIVEN(t, "sharding_print: no tensor");
@@ -337,7 +318,14 @@ weft_status weft_sharding_svg_print(const weft_tensor *t, FILE *out)
     s = wf_sharding_new(t->layout);
     p.s = s;
     p.ranks = wf_malloc((size_t)s->n_ranks * sizeof *p.ranks);
-    draw_svg(&p);
+    compute_picture_size(&p);
+    write_svg_header(&p);
+    for (int i = 0; i < p.panels; i++) {
+        draw_slice_panel(&p, i, interval);
+        wf_sharding_next_slice(s, interval);
+    }
+    draw_legend(&p);
+    fprintf(out, "</svg>\n");
     wf_free(p.ranks);
     wf_sharding_free(s);
     return WEFT_OK;

@@ -90,17 +90,6 @@ static void print_table_row(const struct table *t, int row, FILE *out)
     fprintf(out, "%s\n", t->more_columns ? " .." : "");
 }
 
-static void print_sharding_table(struct table *t, FILE *out)
-{
-    if (t->column_dim >= 0) print_column_names(t, out);
-    print_separator_line(t, out);
-    for (int r = 0; r < t->rows; r++) {
-        print_table_row(t, r, out);
-        print_separator_line(t, out);
-    }
-    if (t->more_rows) fprintf(out, "%*s ..\n", t->name_width, "");
-}
-
 static void print_slice_table(const struct wf_sharding *s, int *interval, FILE *out)
 {
     struct table t = {.row_dim = s->ndim >= 2 ? s->ndim - 2 : -1, .column_dim = s->ndim - 1};
@@ -109,7 +98,13 @@ static void print_slice_table(const struct wf_sharding *s, int *interval, FILE *
     t.columns = count_shown_intervals(s, t.column_dim, MOST_COLUMNS, &t.more_columns);
     t.cells = wf_malloc((size_t)(t.rows * t.columns) * sizeof *t.cells);
     fill_table_cells(&t, s, interval);
-    print_sharding_table(&t, out);
+    if (t.column_dim >= 0) print_column_names(&t, out);
+    print_separator_line(&t, out);
+    for (int r = 0; r < t.rows; r++) {
+        print_table_row(&t, r, out);
+        print_separator_line(&t, out);
+    }
+    if (t.more_rows) fprintf(out, "%*s ..\n", t.name_width, "");
     wf_free(t.cells);
 }
 

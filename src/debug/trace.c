@@ -33,16 +33,15 @@ static char *describe_redistributions(const struct wf_op_plan *plan)
     return lines;
 }
 
-static char *describe_module(const weft_module *m)
-{
-    return wf_format("%s%s%s", m->path, m->path[0] ? " " : "", m->kind->type);
-}
-
 static char *describe_event(const struct wf_event *event)
 {
     char text[1000];
 
-    if (event->kind == WF_EVENT_LEAVE) return describe_module(event->subject);
+    if (event->kind == WF_EVENT_LEAVE) {
+        const weft_module *m = event->subject;
+
+        return wf_format("%s%s%s", m->path, m->path[0] ? " " : "", m->kind->type);
+    }
     if (event->kind == WF_EVENT_COLL) return wf_strdup(event->name);
     wf_op_plan_print(event->subject, text, sizeof text);
     return wf_strdup(text);

@@ -43,16 +43,11 @@ static void write_thread_name(struct wf_json_writer *json)
     wf_free(name);
 }
 
-/* "linear(f32[8,16] ..." -> "linear" */
-static char *op_name_of_text(const char *text)
-{
-    return wf_format("%.*s", (int)strcspn(text, "("), text);
-}
-
 static void write_op_event(struct wf_json_writer *json, const struct wf_trace_record *r,
                            double zero)
 {
-    char *name = op_name_of_text(r->text);
+    /* "linear(f32[8,16] ..." -> "linear" */
+    char *name = wf_format("%.*s", (int)strcspn(r->text, "("), r->text);
 
     begin_complete_event(json, name, "op", r->began - zero, r->ended - zero);
     wf_json_begin_container(json, "args", '{');

@@ -12,13 +12,6 @@ static const struct wf_trace_record *next_op_record(const weft_trace *trace, int
     return *index < trace->n_records ? &trace->records[(*index)++] : NULL;
 }
 
-static double relative_difference(double a, double b)
-{
-    double largest = fmax(fabs(a), fabs(b));
-
-    return largest > 0 ? fabs(a - b) / largest : 0;
-}
-
 int weft_trace_difference_print(const weft_trace *a, const weft_trace *b, FILE *out)
 {
     int at_a = 0, at_b = 0, differences = 0;
@@ -29,6 +22,7 @@ int weft_trace_difference_print(const weft_trace *a, const weft_trace *b, FILE *
     }
     for (int op = 0;; op++) {
         const struct wf_trace_record *x = next_op_record(a, &at_a), *y = next_op_record(b, &at_b);
+        double largest;
 
         if (!x && !y) return differences;
         if (!x || !y || strcmp(x->text, y->text) != 0) {
@@ -36,8 +30,9 @@ int weft_trace_difference_print(const weft_trace *a, const weft_trace *b, FILE *
             return differences + 1;
         }
         if (x->hash == y->hash) continue;
+        largest = fmax(fabs(x->norm), fabs(y->norm));
         fprintf(out, "op %d: %s: norms %.9g and %.9g, relative difference %.3g\n", op, x->text,
-                x->norm, y->norm, relative_difference(x->norm, y->norm));
+                x->norm, y->norm, largest > 0 ? fabs(x->norm - y->norm) / largest : 0);
         differences++;
     }
 }

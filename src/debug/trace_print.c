@@ -5,19 +5,9 @@
 #include "debug/ledger.h"
 #include "debug/trace.h"
 
-static void print_redistributions(const char *moves, int indent, FILE *out)
-{
-    while (moves) {
-        size_t length = strcspn(moves, "\n");
-
-        fprintf(out, "%*sredistribute %.*s\n", indent, "", (int)length, moves);
-        moves = moves[length] ? moves + length + 1 : NULL;
-    }
-}
-
 static void print_trace_record(const struct wf_trace_record *r, int indent, FILE *out)
 {
-    const char *phase = r->phase == WF_FORWARD ? "" : wf_phase_name(r->phase);
+    const char *phase = r->phase == WF_FORWARD ? "" : wf_phase_name(r->phase), *moves = r->moves;
 
     fprintf(out, "%*s", indent, "");
     if (indent == 0 && phase[0])
@@ -27,7 +17,12 @@ static void print_trace_record(const struct wf_trace_record *r, int indent, FILE
                 r->bytes, r->sent);
     else
         fprintf(out, "%s%s\n", r->kind == WF_EVENT_LEAVE ? "module " : "", r->text);
-    print_redistributions(r->moves, indent + 2, out);
+    while (moves) {
+        size_t length = strcspn(moves, "\n");
+
+        fprintf(out, "%*sredistribute %.*s\n", indent + 2, "", (int)length, moves);
+        moves = moves[length] ? moves + length + 1 : NULL;
+    }
 }
 
 /* Records below `parent`: they are all before it and, because they end in order, in order. */
