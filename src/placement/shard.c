@@ -38,17 +38,6 @@ static int64_t strided_piece_size(int64_t n, int factor)
     return n > factor ? (n - 1) / factor + 1 : 1;
 }
 
-static void cut_strided(struct wf_shard_cut *cut, int64_t n, int factor, int ways, int me)
-{
-    int64_t piece = strided_piece_size(n, factor), whole = n / piece, rest = n % piece;
-
-    cut->n = 2;
-    cut->span[0] = span_of_rank(0, piece, WEFT_CUT_CHUNKS, ways, me);
-    cut->span[0].step = piece;
-    cut->span[0].count = whole;
-    cut->span[1] = span_of_rank(whole * piece, rest, WEFT_CUT_CHUNKS, ways, me);
-}
-
 /* Where segment i begins in n elements. Of a cut in the same segments: where its shards do. */
 static int64_t first_index_of_segment(const struct wf_shard_cut *before, const weft_placement *p,
                                       int64_t n, int i)
@@ -66,18 +55,6 @@ static int64_t first_index_of_segment(const struct wf_shard_cut *before, const w
     return n / sum * upto + n % sum * upto / sum;
 }
 
-static void cut_segments(struct wf_shard_cut *cut, const struct wf_shard_cut *before,
-                         const weft_placement *p, int64_t n, int ways, int me)
-{
-    cut->n = p->n_segments;
-    for (int s = 0; s < cut->n; s++) {
-        int64_t begin = first_index_of_segment(before, p, n, s),
-                end = first_index_of_segment(before, p, n, s + 1);
-
-        cut->span[s] = span_of_rank(begin, end - begin, p->cut, ways, me);
-    }
-}
-
 static const struct wf_shard_cut *last_cut(const struct wf_shard *shard)
 {
     return shard->n_cuts ? &shard->cuts[shard->n_cuts - 1] : NULL;
@@ -87,15 +64,28 @@ static const struct wf_shard_cut *last_cut(const struct wf_shard *shard)
 static void cut_by_axis(struct wf_shard *shard, const weft_placement *p, int ways, int me)
 {
     struct wf_shard_cut *cut = &shard->cuts[shard->n_cuts];
+    int64_t n = shard->size;
 
     if (ways == 1) return;
-    if (p->kind == WEFT_KIND_STRIDED) {
-        cut_strided(cut, shard->size, p->factor, ways, me);
+    if (p->kind == WEFT_KIND_STRIDED) { /* whole pieces, and what is left */
+        int64_t piece = strided_piece_size(n, p->factor), whole = n / piece;
+
+        cut->n = 2;
+        cut->span[0] = span_of_rank(0, piece, WEFT_CUT_CHUNKS, ways, me);
+        cut->span[0].step = piece;
+        cut->span[0].count = whole;
+        cut->span[1] = span_of_rank(whole * piece, n % piece, WEFT_CUT_CHUNKS, ways, me);
     } else if (p->n_segments) {
-        cut_segments(cut, last_cut(shard), p, shard->size, ways, me);
+        cut->n = p->n_segments;
+        for (int s = 0; s < cut->n; s++) {
+            int64_t begin = first_index_of_segment(last_cut(shard), p, n, s),
+                    end = first_index_of_segment(last_cut(shard), p, n, s + 1);
+
+            cut->span[s] = span_of_rank(begin, end - begin, p->cut, ways, me);
+        }
     } else {
         cut->n = 1;
-        cut->span[0] = span_of_rank(0, shard->size, p->cut, ways, me);
+        cut->span[0] = span_of_rank(0, n, p->cut, ways, me);
     }
     shard->size = 0;
     for (int s = 0; s < cut->n; s++) shard->size += cut->span[s].count * cut->span[s].size;

@@ -56,29 +56,22 @@ static void drop_default_shard_order(weft_placement *placements, int n)
     for (int a = 0; plain && a < n; a++) placements[a].order = 0;
 }
 
-static void append_step(struct text *text, const struct wf_redist_plan *plan,
-                        const struct wf_redist_step *step)
-{
-    struct wf_redist_step shown = *step;
-
-    drop_default_shard_order(shown.from, plan->from->n_axes);
-    drop_default_shard_order(shown.to, plan->from->n_axes);
-    append_text(text, "%s: ", wf_mesh_axes_label(plan->from->mesh, step->axes));
-    append_placements(text, &shown, shown.from);
-    append_text(text, "->");
-    append_placements(text, &shown, shown.to);
-    append_text(text, " %s", wf_redist_kinds[step->kind].name);
-    if (step->bytes) append_text(text, " %lld B", (long long)step->bytes);
-}
-
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
 {
     struct text out = {.at = text, .room = text ? bytes : 0};
 
     if (out.room) text[0] = '\0';
     for (int i = 0; i < plan->n_steps; i++) {
-        if (i) append_text(&out, "; ");
-        append_step(&out, plan, &plan->steps[i]);
+        struct wf_redist_step step = plan->steps[i];
+
+        drop_default_shard_order(step.from, plan->from->n_axes);
+        drop_default_shard_order(step.to, plan->from->n_axes);
+        append_text(&out, "%s%s: ", i ? "; " : "", wf_mesh_axes_label(plan->from->mesh, step.axes));
+        append_placements(&out, &step, step.from);
+        append_text(&out, "->");
+        append_placements(&out, &step, step.to);
+        append_text(&out, " %s", wf_redist_kinds[step.kind].name);
+        if (step.bytes) append_text(&out, " %lld B", (long long)step.bytes);
     }
     return out.length;
 }
