@@ -16,21 +16,6 @@ static const char *skip_blanks(const char *at)
     return at;
 }
 
-static weft_status read_name(char *name, const char **at, const char *text)
-{
-    size_t length = 0;
-
-    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_') length++;
-    WF_NEED(length > 0, WEFT_ERR_ARG, "mesh \"%s\": a name is missing at character %d", text,
-            (int)(*at - text));
-    WF_NEED(length < WF_AXIS_NAME, WEFT_ERR_ARG, "mesh \"%s\": a name has at most %d letters", text,
-            WF_AXIS_NAME - 1);
-    memcpy(name, *at, length);
-    name[length] = '\0';
-    *at += length;
-    return WEFT_OK;
-}
-
 static weft_status read_size(int *size, const char **at, const char *name, const char *text)
 {
     char *end;
@@ -51,10 +36,19 @@ static weft_status read_size(int *size, const char **at, const char *name, const
 static weft_status read_unique_name(char names[][WF_AXIS_NAME], int axis, const char **at,
                                     const char *text)
 {
+    size_t length = 0;
+
     WF_NEED(axis < WEFT_MAX_AXES, WEFT_ERR_ARG, "mesh \"%s\": more than %d axes", text,
             WEFT_MAX_AXES);
     *at = skip_blanks(*at);
-    WF_TRY(read_name(names[axis], at, text));
+    while (isalnum((unsigned char)(*at)[length]) || (*at)[length] == '_') length++;
+    WF_NEED(length > 0, WEFT_ERR_ARG, "mesh \"%s\": a name is missing at character %d", text,
+            (int)(*at - text));
+    WF_NEED(length < WF_AXIS_NAME, WEFT_ERR_ARG, "mesh \"%s\": a name has at most %d letters", text,
+            WF_AXIS_NAME - 1);
+    memcpy(names[axis], *at, length);
+    names[axis][length] = '\0';
+    *at += length;
     for (int a = 0; a < axis; a++)
         WF_NEED(strcmp(names[a], names[axis]) != 0, WEFT_ERR_ARG,
                 "mesh \"%s\": two axes are called \"%s\", but each axis name must be unique", text,

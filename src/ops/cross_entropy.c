@@ -36,23 +36,15 @@ static bool weight_shape_matches(const struct wf_tensor_desc *z, const struct wf
     return w->ndim == 1 && w->global[0] == z->global[z->ndim - 1];
 }
 
-static weft_status check_op_inputs(const struct wf_infer *call)
+/* z [*,V], m [*], target [*], w [V] or none -> [2,*] */
+weft_status wf_shape_xent_sum(struct wf_infer *call)
 {
-    const struct wf_tensor_desc *z = &call->in[0]->desc;
+    const struct wf_tensor_desc *z = &call->in[0]->desc, *m = &call->in[1]->desc;
 
     WF_NEED(target_shape_matches(z, &call->in[2]->desc), WEFT_ERR_SHAPE, "cross_entropy: %s: %s",
             needs_target, wf_infer_inputs_text(call));
     WF_NEED(!call->in[3] || weight_shape_matches(z, &call->in[3]->desc), WEFT_ERR_SHAPE,
             "cross_entropy: %s: %s", needs_weight, wf_infer_inputs_text(call));
-    return WEFT_OK;
-}
-
-/* z [*,V], m [*], target [*], w [V] or none -> [2,*] */
-weft_status wf_shape_xent_sum(struct wf_infer *call)
-{
-    const struct wf_tensor_desc *m = &call->in[1]->desc;
-
-    WF_TRY(check_op_inputs(call));
     WF_NEED(m->ndim + 1 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "cross_entropy: too many dims: %s",
             wf_infer_inputs_text(call));
     call->out[0].dtype = m->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;

@@ -15,14 +15,6 @@
 
 /* ---- empty ---- */
 
-static weft_status check_spec(const weft_spec *spec)
-{
-    WF_TRY(wf_shape_check(spec->dtype, spec->shape, spec->ndim));
-    WF_NEED(!spec->requires_grad || weft_dtype_is_float(spec->dtype), WEFT_ERR_DTYPE,
-            "new tensor: %s carries no gradient", weft_dtype_name(spec->dtype));
-    return WEFT_OK;
-}
-
 static weft_status check_placements(const weft_spec *spec, weft_placement *normal)
 {
     int n = spec->mesh ? weft_mesh_ndim(spec->mesh) : 0;
@@ -60,7 +52,9 @@ static weft_tensor *empty_on_device(weft_spec *spec, weft_device device)
     struct wf_layout *layout;
     weft_tensor *t;
 
-    WF_TRY_PTR(check_spec(spec));
+    WF_TRY_PTR(wf_shape_check(spec->dtype, spec->shape, spec->ndim));
+    WF_NEED_PTR(!spec->requires_grad || weft_dtype_is_float(spec->dtype), WEFT_ERR_DTYPE,
+                "new tensor: %s carries no gradient", weft_dtype_name(spec->dtype));
     WF_TRY_PTR(read_placements(spec));
     WF_TRY_PTR(check_placements(spec, normal));
     layout = wf_layout_on_device(

@@ -61,16 +61,6 @@ void wf_vjp_rotary(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
     in[0] = call_rotary(g, positions, &attrs, n->v[0]);
 }
 
-static weft_status check_rotary_options(const weft_rotary_options *o)
-{
-    WF_NEED(o->base >= 0 && o->factor >= 0 && o->dims >= 0 && o->heads >= 0, WEFT_ERR_ARG,
-            "rotary: base, factor, dims and heads cannot be negative");
-    WF_NEED((o->low == 0) == (o->high == 0) && (o->low == 0) == (o->length == 0) &&
-                o->low <= o->high && (o->low == 0 || o->low < o->high),
-            WEFT_ERR_ARG, "rotary: Llama's scaling needs low < high and length");
-    return WEFT_OK;
-}
-
 weft_tensor *weft_rotary(weft_tensor *x, weft_tensor *positions, weft_rotary_options o)
 {
     struct wf_rotary_attrs attrs;
@@ -78,7 +68,11 @@ weft_tensor *weft_rotary(weft_tensor *x, weft_tensor *positions, weft_rotary_opt
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "rotary"));
-    WF_TRY_PTR(check_rotary_options(&o));
+    WF_NEED_PTR(o.base >= 0 && o.factor >= 0 && o.dims >= 0 && o.heads >= 0, WEFT_ERR_ARG,
+                "rotary: base, factor, dims and heads cannot be negative");
+    WF_NEED_PTR((o.low == 0) == (o.high == 0) && (o.low == 0) == (o.length == 0) &&
+                    o.low <= o.high && (o.low == 0 || o.low < o.high),
+                WEFT_ERR_ARG, "rotary: Llama's scaling needs low < high and length");
     attrs = (struct wf_rotary_attrs){.interleaved = o.interleaved,
                                      .scaling = o.length > 0  ? WF_ROTARY_LLAMA3
                                                 : factor != 1 ? WF_ROTARY_LINEAR

@@ -196,20 +196,6 @@ struct written {
     uint64_t hash;
 };
 
-static void list_manifest_items(struct wf_manifest *m, const weft_state *state)
-{
-    for (int64_t i = 0; i < state->count; i++) {
-        const struct wf_state_item *item = &state->items[i];
-
-        if (item->thing == WF_STATE_TENSOR)
-            wf_manifest_add_tensor(m, wf_strdup(item->name),
-                                   wf_element_type_of_dtype(weft_tensor_dtype(item->tensor)),
-                                   item->tensor->layout->desc.global, weft_ndim(item->tensor));
-        else
-            wf_manifest_add_value(m, wf_strdup(item->name), wf_state_value_text(item));
-    }
-}
-
 static weft_status write_manifest_and_clean(const char *path, const weft_state *state,
                                             int64_t generation, const struct written *files)
 {
@@ -220,7 +206,16 @@ static weft_status write_manifest_and_clean(const char *path, const weft_state *
         if (files[r].bytes)
             wf_manifest_add_file(&m, wf_checkpoint_file_name(generation, r), files[r].bytes,
                                  files[r].hash);
-    list_manifest_items(&m, state);
+    for (int64_t i = 0; i < state->count; i++) {
+        const struct wf_state_item *item = &state->items[i];
+
+        if (item->thing == WF_STATE_TENSOR)
+            wf_manifest_add_tensor(&m, wf_strdup(item->name),
+                                   wf_element_type_of_dtype(weft_tensor_dtype(item->tensor)),
+                                   item->tensor->layout->desc.global, weft_ndim(item->tensor));
+        else
+            wf_manifest_add_value(&m, wf_strdup(item->name), wf_state_value_text(item));
+    }
     status = wf_manifest_write(&m, path);
     if (status == WEFT_OK) wf_checkpoint_remove_old_files(path, generation);
     wf_manifest_free(&m);

@@ -226,20 +226,13 @@ weft_tensor *weft_state_tensor(const weft_state *state, const char *name)
     return at >= 0 && state->items[at].thing == WF_STATE_TENSOR ? state->items[at].tensor : NULL;
 }
 
-static bool is_this_rank_listed(const int *ranks, int count)
-{
-    bool listed = !ranks;
-
-    for (int i = 0; ranks && i < count; i++) listed |= ranks[i] == weft_world_rank();
-    return listed;
-}
-
 weft_state *weft_state_gather(const weft_state *state, const int *ranks, int count)
 {
     weft_state *whole;
     weft_status status = WEFT_OK;
-    bool wanted = is_this_rank_listed(ranks, count);
+    bool wanted = !ranks;
 
+    for (int i = 0; ranks && i < count; i++) wanted |= ranks[i] == weft_world_rank();
     if (!state) return NULL;
     whole = weft_state_new();
     weft_no_grad_open();

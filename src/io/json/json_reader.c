@@ -307,18 +307,11 @@ static bool skip_element(struct wf_json_reader *r, int64_t index, void *payload)
     return wf_json_skip_value(r);
 }
 
-static bool skip_string(struct wf_json_reader *r)
-{
-    char *text = wf_json_read_string(r);
-
-    wf_free(text);
-    return text != NULL;
-}
-
 bool wf_json_skip_value(struct wf_json_reader *r)
 {
     double number;
     bool truth;
+    char *text;
 
     switch (wf_json_peek_type(r)) {
     case WF_JSON_OBJECT:
@@ -326,7 +319,9 @@ bool wf_json_skip_value(struct wf_json_reader *r)
     case WF_JSON_ARRAY:
         return wf_json_read_array(r, skip_element, NULL);
     case WF_JSON_STRING:
-        return skip_string(r);
+        text = wf_json_read_string(r);
+        wf_free(text);
+        return text != NULL;
     case WF_JSON_NUMBER:
         return wf_json_read_number(r, &number);
     case WF_JSON_NULL:

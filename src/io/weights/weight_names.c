@@ -58,14 +58,6 @@ static weft_status add_name_alternative(struct wf_name_candidates *c, const char
     return WEFT_OK;
 }
 
-static weft_status check_name_rule(const weft_weight_rule *rule)
-{
-    WF_NEED(rule->name && rule->rows >= 0 && rule->join >= 0 && rule->join < WEFT_MAX_DIMS,
-            WEFT_ERR_ARG, "weight names: the rule for '%s' has rows %d, join %d%s", rule->parameter,
-            rule->rows, rule->join, rule->name ? "" : " and no name");
-    return WEFT_OK;
-}
-
 static weft_status add_names_of_rule(struct wf_name_candidates *c,
                                      const struct wf_pattern_stars *stars)
 {
@@ -97,7 +89,10 @@ weft_status wf_name_candidates_of(struct wf_name_candidates *c, const weft_weigh
     for (int i = 0; i < names->n_rules && !c->rule; i++)
         if (wf_pattern_match(names->rules[i].parameter, path, &stars)) c->rule = &names->rules[i];
     if (!c->rule) return WEFT_OK;
-    WF_TRY(check_name_rule(c->rule));
+    WF_NEED(c->rule->name && c->rule->rows >= 0 && c->rule->join >= 0 &&
+                c->rule->join < WEFT_MAX_DIMS,
+            WEFT_ERR_ARG, "weight names: the rule for '%s' has rows %d, join %d%s",
+            c->rule->parameter, c->rule->rows, c->rule->join, c->rule->name ? "" : " and no name");
     status = add_names_of_rule(c, &stars);
     if (status != WEFT_OK) wf_name_candidates_free(c);
     return status;

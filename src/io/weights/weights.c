@@ -33,11 +33,6 @@ static void add_weight(weft_weights *w, const struct wf_safetensors *file,
                            .entry = entry};
 }
 
-static void sort_weights_by_name(weft_weights *w)
-{
-    if (w->n_items) qsort(w->items, (size_t)w->n_items, sizeof *w->items, compare_by_name);
-}
-
 /* ---- one file ---- */
 
 static weft_status open_weights_file(weft_weights *w, const char *path)
@@ -97,16 +92,6 @@ static weft_status parse_weights_index(struct index *index, const struct wf_file
     return WEFT_OK;
 }
 
-/* The numbers of the tensors, those of one file together. */
-static struct wf_name_index order_tensors_by_file(const struct index *index)
-{
-    struct wf_name_index order = {0};
-
-    for (int64_t i = 0; i < index->count; i++) wf_name_index_add(&order, index->files[i], i);
-    wf_name_index_sort(&order);
-    return order;
-}
-
 static weft_status add_tensor_of_index(weft_weights *w, const struct index *index, const char *name)
 {
     const struct wf_safetensors *file = &w->files[w->n_files - 1];
@@ -121,10 +106,12 @@ static weft_status add_tensor_of_index(weft_weights *w, const struct index *inde
 /* Room for all files is made at once: items point into them. */
 static weft_status open_files_of_index(weft_weights *w, const struct index *index)
 {
-    struct wf_name_index order = order_tensors_by_file(index);
+    struct wf_name_index order = {0}; /* numbers of tensors, those of one file together */
     weft_status status = WEFT_OK;
     const char *opened = "";
 
+    for (int64_t i = 0; i < index->count; i++) wf_name_index_add(&order, index->files[i], i);
+    wf_name_index_sort(&order);
     w->files = wf_calloc((size_t)index->count + 1, sizeof *w->files);
     for (int64_t i = 0; i < order.count && status == WEFT_OK; i++) {
         const struct wf_name_at *place = &order.items[i];
@@ -214,7 +201,7 @@ weft_weights *weft_weights_open(const char *path)
     WF_NEED_PTR(path, WEFT_ERR_ARG, "weights: the path is NULL");
     w = WF_NEW(weft_weights);
     if (open_weights_path(w, path) == WEFT_OK) {
-        sort_weights_by_name(w);
+        if (w->n_items) qsort(w->items, (size_t)w->n_items, sizeof *w->items, compare_by_name);
         return w;
     }
     weft_weights_close(w);

@@ -96,23 +96,16 @@ static void make_shard_names(struct saving *s)
 
 /* ---- data ---- */
 
-/* The jobs of one shard behind another; wf_malloc'ed. */
-static struct wf_weight_job *jobs_in_shard_order(const struct saving *s)
+static weft_status write_shard_files(const struct saving *s)
 {
-    struct wf_weight_job *jobs = wf_calloc((size_t)s->count + 1, sizeof *jobs);
+    struct wf_weight_job *jobs = wf_calloc((size_t)s->count + 1, sizeof *jobs), *its = jobs;
     int64_t *next = wf_calloc((size_t)s->n_shards + 1, sizeof *next);
+    weft_status status = WEFT_OK;
 
+    /* the jobs of one shard behind another */
     for (int i = 0; i < s->n_shards; i++) next[i + 1] = next[i] + s->shards[i].count;
     for (int64_t i = 0; i < s->count; i++) jobs[next[s->shard_of[i]]++] = s->jobs[i];
     wf_free(next);
-    return jobs;
-}
-
-static weft_status write_shard_files(const struct saving *s)
-{
-    struct wf_weight_job *jobs = jobs_in_shard_order(s), *its = jobs;
-    weft_status status = WEFT_OK;
-
     for (int i = 0; i < s->n_shards && status == WEFT_OK; i++) {
         status = wf_weight_jobs_write(s->shards[i].temporary, its, s->shards[i].count);
         its += s->shards[i].count;
@@ -144,16 +137,6 @@ static char *make_index_text(const struct saving *s, size_t *bytes)
     wf_json_end_container(&json, '}');
     fclose(file);
     return text;
-}
-
-static weft_status write_index_file(const struct saving *s, const char *temporary)
-{
-    size_t bytes;
-    char *text = make_index_text(s, &bytes);
-    weft_status status = wf_file_create_with_bytes(temporary, text, bytes);
-
-    wf_free(text);
-    return status;
 }
 
 /* ---- names, which rank 0 gives ---- */
@@ -203,7 +186,12 @@ static weft_status rename_shards(const struct saving *s)
 static weft_status replace_by_shard_files(const struct saving *s, const char *temporary,
                                           const char *index)
 {
-    WF_TRY(write_index_file(s, temporary));
+    size_t bytes;
+    char *text = make_index_text(s, &bytes);
+    weft_status status = wf_file_create_with_bytes(temporary, text, bytes);
+
+    wf_free(text);
+    WF_TRY(status);
     WF_TRY(remove_file_in_folder(s, single_name));
     WF_TRY(remove_file_in_folder(s, index_name));
     WF_TRY(rename_shards(s));
