@@ -141,26 +141,21 @@ static void prepend_single_rank_norms(struct wf_redist_plan *plan,
     plan->n_steps++;
 }
 
-static void plan_redistribution_steps(struct wf_redist_plan *plan, wf_redist_planner *planner)
-{
-    struct wf_redist_problem problem;
-
-    if (plan->from->numel == 0 || plan->from->n_axes == 0) return;
-    problem = wf_redist_problem(plan->from, plan->to->placements);
-    if (!all_ranks_keep_elements(&problem))
-        plan->n_steps = planner(plan->steps, &problem, &plan->cost);
-    prepend_single_rank_norms(plan, &problem);
-}
-
 struct wf_redist_plan *wf_redist_plan_with_planner(wf_redist_planner *planner,
                                                    struct wf_layout *from, struct wf_layout *to)
 {
     struct wf_redist_plan *plan = WF_NEW(struct wf_redist_plan);
+    struct wf_redist_problem problem;
 
     WF_ASSERT(from->mesh == to->mesh && from->desc.dtype == to->desc.dtype && to->desc.contiguous);
     plan->from = wf_layout_retain(from);
     plan->to = wf_layout_retain(to);
-    plan_redistribution_steps(plan, planner);
+    if (from->numel > 0 && from->n_axes > 0) {
+        problem = wf_redist_problem(from, to->placements);
+        if (!all_ranks_keep_elements(&problem))
+            plan->n_steps = planner(plan->steps, &problem, &plan->cost);
+        prepend_single_rank_norms(plan, &problem);
+    }
     if (check_reduction_dtype(plan) != WEFT_OK) {
         wf_redist_plan_free(plan);
         return NULL;

@@ -164,12 +164,6 @@ static bool reads_from_rank(const struct wf_shm_engine_op *op, int rank)
     return !has_single_sender(op->coll->kind) || rank == op->coll->peer;
 }
 
-static bool sends_anything(const struct wf_shm_engine_op *op)
-{
-    if (op->coll->kind == WEFT_COLL_RECV) return false;
-    return !has_single_sender(op->coll->kind) || op->coll->peer == op->engine->rank;
-}
-
 static bool is_read_by(const struct wf_shm_engine_op *op, int rank)
 {
     if (rank == op->engine->rank) return false;
@@ -213,10 +207,14 @@ static bool result_is_staged(const struct wf_shm_engine_op *op)
 
 static enum wf_shm_engine_mode choose_send_mode(const struct wf_shm_engine_op *op)
 {
-    if (!sends_anything(op)) return WF_MODE_NONE;
+    const struct wf_coll *coll = op->coll;
+
+    if (coll->kind == WEFT_COLL_RECV ||
+        (has_single_sender(coll->kind) && coll->peer != op->engine->rank))
+        return WF_MODE_NONE;
     if (op->bytes <= WF_ENGINE_INLINE) return WF_MODE_INLINE;
     if (result_is_staged(op)) return WF_MODE_STAGED;
-    if (is_in_shared_range(op->engine, op->coll->send, op->bytes)) return WF_MODE_DIRECT;
+    if (is_in_shared_range(op->engine, coll->send, op->bytes)) return WF_MODE_DIRECT;
     return WF_MODE_STAGED;
 }
 

@@ -27,25 +27,17 @@ static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_
     return true;
 }
 
-static bool op_allows_shard_style(const struct wf_infer *call, const struct wf_dim_labels *labels,
-                                  int label, weft_placement style)
-{
-    bool even = label < 32 && labels->even >> label & 1;
-    bool boxes = even || call->row->linear & (uint32_t)WF_BOXES_ONLY;
-
-    if (boxes && !wf_placements_give_one_box(&style, 1)) return false;
-    return even || all_dims_have_one_size(call, labels, label);
-}
-
 static void consider_input_style(struct wf_shard_styles *styles, const struct wf_infer *call,
                                  const struct wf_dim_labels *labels, const struct wf_layout *now,
                                  const int8_t *dims, int axis, int label)
 {
     weft_placement p = now->placements[axis];
+    bool even = label < 32 && labels->even >> label & 1;
+    bool boxes = even || call->row->linear & (uint32_t)WF_BOXES_ONLY;
 
-    if (wf_is_shard_or_strided(p) && dims[p.dim] == label &&
-        op_allows_shard_style(call, labels, label, p))
-        add_shard_style(styles, p);
+    if (!wf_is_shard_or_strided(p) || dims[p.dim] != label) return;
+    if (boxes && !wf_placements_give_one_box(&p, 1)) return;
+    if (even || all_dims_have_one_size(call, labels, label)) add_shard_style(styles, p);
 }
 
 void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,

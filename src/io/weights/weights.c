@@ -184,23 +184,23 @@ static weft_status open_weights_folder(weft_weights *w, const char *path)
     return status;
 }
 
-static weft_status open_weights_path(weft_weights *w, const char *path)
-{
-    size_t n = strlen(path);
-    struct stat st;
-
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return open_weights_folder(w, path);
-    if (n > 5 && strcmp(path + n - 5, ".json") == 0) return open_weights_index(w, path);
-    return open_weights_file(w, path);
-}
-
 weft_weights *weft_weights_open(const char *path)
 {
     weft_weights *w;
+    weft_status status;
+    struct stat st;
+    size_t n;
 
     WF_NEED_PTR(path, WEFT_ERR_ARG, "weights: the path is NULL");
     w = WF_NEW(weft_weights);
-    if (open_weights_path(w, path) == WEFT_OK) {
+    n = strlen(path);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        status = open_weights_folder(w, path);
+    else if (n > 5 && strcmp(path + n - 5, ".json") == 0)
+        status = open_weights_index(w, path);
+    else
+        status = open_weights_file(w, path);
+    if (status == WEFT_OK) {
         if (w->n_items) qsort(w->items, (size_t)w->n_items, sizeof *w->items, compare_by_name);
         return w;
     }

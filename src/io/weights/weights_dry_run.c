@@ -73,36 +73,27 @@ static int64_t print_reads_of_source(const struct wf_weight_fill *fill,
     return bytes;
 }
 
-static int64_t print_reads_of_all(const struct wf_weights_map *map, FILE *out)
-{
-    int64_t bytes = 0;
-
-    for (int64_t i = 0; i < map->count; i++) {
-        const struct wf_weight_fill *fill = &map->fills[i];
-        struct wf_local_runs local;
-
-        wf_local_runs_of_tensor(&local, fill->tensor);
-        for (int s = 0; s < fill->n_sources; s++)
-            bytes += print_reads_of_source(fill, &fill->sources[s], &local, out);
-        wf_local_runs_free(&local);
-    }
-    return bytes;
-}
-
 weft_status weft_weights_reads_print(int64_t *bytes, weft_module *module, weft_weights *weights,
                                      const weft_weight_names *names, FILE *out)
 {
     struct wf_weights_map map = {0};
     weft_status status;
-    int64_t read;
+    int64_t read = 0;
 
     WF_NEED_GIVEN(module && weights, "weights reads: %s is NULL", module ? "weights" : "module");
     status = wf_weights_map_build(&map, module, weights, names, WF_MAP_SHAPES);
-    if (status == WEFT_OK) {
-        read = print_reads_of_all(&map, out);
-        if (bytes) *bytes = read;
-        if (out) fprintf(out, "rank %d reads %lld bytes\n", weft_world_rank(), (long long)read);
+    for (int64_t i = 0; status == WEFT_OK && i < map.count; i++) {
+        const struct wf_weight_fill *fill = &map.fills[i];
+        struct wf_local_runs local;
+
+        wf_local_runs_of_tensor(&local, fill->tensor);
+        for (int s = 0; s < fill->n_sources; s++)
+            read += print_reads_of_source(fill, &fill->sources[s], &local, out);
+        wf_local_runs_free(&local);
     }
     wf_weights_map_free(&map);
-    return status;
+    if (status != WEFT_OK) return status;
+    if (bytes) *bytes = read;
+    if (out) fprintf(out, "rank %d reads %lld bytes\n", weft_world_rank(), (long long)read);
+    return WEFT_OK;
 }

@@ -41,22 +41,18 @@ static void free_rotary(void *prep)
 
 /* ---- frequencies and angles ---- */
 
-/* Llama 3.1: long waves are stretched, short ones kept, those between blended. */
-static double llama3_frequency(double frequency, const struct wf_rotary_attrs *attrs)
+static double scaled_frequency(double frequency, const struct wf_rotary_attrs *attrs)
 {
     const double pi = 3.14159265358979323846;
     double turns = attrs->length * frequency / (2 * pi), smooth;
 
+    if (attrs->scaling == WF_ROTARY_LINEAR) return frequency / attrs->factor;
+    if (attrs->scaling != WF_ROTARY_LLAMA3) return frequency;
+    /* Llama 3.1: long waves are stretched, short ones kept, those between blended. */
     if (turns < attrs->low) return frequency / attrs->factor;
     if (turns > attrs->high) return frequency;
     smooth = (turns - attrs->low) / (attrs->high - attrs->low);
     return (1 - smooth) * frequency / attrs->factor + smooth * frequency;
-}
-
-static double scaled_frequency(double frequency, const struct wf_rotary_attrs *attrs)
-{
-    if (attrs->scaling == WF_ROTARY_LINEAR) return frequency / attrs->factor;
-    return attrs->scaling == WF_ROTARY_LLAMA3 ? llama3_frequency(frequency, attrs) : frequency;
 }
 
 static char *table_row(const struct rotary *p, int64_t row)

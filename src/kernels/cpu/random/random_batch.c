@@ -8,27 +8,21 @@
 #include "base/mem.h"
 #include "kernels/cpu/scratch.h"
 
-static void append_element_run(struct wf_random_batch *b, int64_t index, int64_t size)
-{
-    int64_t last = (index + size - 1) / 4;
-
-    b->run[b->n_runs].word = (int)(4 * b->n_blocks + index % 4);
-    b->run[b->n_runs++].size = (int)size;
-    for (int64_t block = index / 4; block <= last; block++)
-        b->block[b->n_blocks++] = (uint64_t)block;
-    b->n += size;
-}
-
 /* As many elements as there is room for. */
 static void collect_batch(struct wf_random_batch *b, struct wf_rng_index_cursor *cursor)
 {
     b->n = b->n_blocks = b->n_runs = 0;
     while (cursor->left > 0 && b->n_blocks < WF_BATCH_BLOCKS) {
         int64_t size, index = wf_rng_index_cursor_peek(cursor, &size);
-        int64_t room = 4 * (WF_BATCH_BLOCKS - b->n_blocks) - index % 4;
+        int64_t room = 4 * (WF_BATCH_BLOCKS - b->n_blocks) - index % 4, last;
 
         if (size > room) size = room;
-        append_element_run(b, index, size);
+        last = (index + size - 1) / 4;
+        b->run[b->n_runs].word = (int)(4 * b->n_blocks + index % 4);
+        b->run[b->n_runs++].size = (int)size;
+        for (int64_t block = index / 4; block <= last; block++)
+            b->block[b->n_blocks++] = (uint64_t)block;
+        b->n += size;
         wf_rng_index_cursor_advance(cursor, size);
     }
     b->words = 4 * b->n_blocks;
