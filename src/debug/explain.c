@@ -1,5 +1,5 @@
 /* explain.c: how a result was computed, read from its tape. */
-#include <weft/extend/inspect.h>
+#include <weft/extend/explain.h>
 
 #include "autograd/tape.h"
 #include "base/error.h"

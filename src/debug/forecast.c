@@ -3,7 +3,7 @@
  * memory by the allocator's simulated blocks, communication by the observers' events, time by the
  * links' latency and bandwidth.
  */
-#include <weft/extend/inspect.h>
+#include <weft/extend/explain.h>
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <weft/extend/inspect.h>
+#include <weft/extend/explain.h>
 
 #include "base/error.h"
 #include "base/mem.h"

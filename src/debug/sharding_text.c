@@ -1,7 +1,7 @@
 /* sharding_text.c: a sharding as a table of characters: a cell per piece, with the ranks in it. */
 #include <string.h>
 
-#include <weft/extend/inspect.h>
+#include <weft/extend/explain.h>
 
 #include "base/error.h"
 #include "base/mem.h"

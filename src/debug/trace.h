@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <weft/extend/inspect.h>
+#include <weft/extend/explain.h>
 
 #include "base/observers.h"
 

@@ -32,9 +32,9 @@ struct wf_parameter {
 
 /**
  * All that others add to the calls of a module: functions that run around forward, in the order of
- * a call. NULL: this hook leaves that as it is. `features` and `shard_ops` of a module are no
- * hooks: the first describes the layer to styles, the second what a forward itself may ask for; a
- * call runs neither.
+ * a call. NULL: this hook leaves that as it is. `features` and `distributed_callbacks` of a module
+ * are no hooks: the first describes the layer to styles, the second what a forward itself may ask
+ * for; a call runs neither.
  */
 struct wf_hook {
     /** The scope in which calls run, instead of a plain one. One hook of a module has it; a later
@@ -68,8 +68,8 @@ struct wf_features {
 };
 
 /** What a distributed module can ask of the style that distributed it
- * (parallel_styles/shard_ops.c). */
-struct wf_shard_ops {
+ * (parallel_styles/distributed_callbacks.c). */
+struct wf_distributed_callbacks {
     /** t, which every rank has, replicated over the mesh of `like`; t itself when `like` is plain.
      */
     weft_tensor *(*to_mesh_of)(weft_tensor *t, const weft_tensor *like);
@@ -91,8 +91,8 @@ struct weft_module {
     int n_parameters, n_tensors;     /* how many of the first, and of both */
     struct wf_hook *hooks;           /* in the order they were added, in which a call runs them */
     int n_hooks;
-    const struct wf_shard_ops *shard_ops; /* NULL: it is not spread */
-    const struct wf_features *features;   /* NULL: no style can split it; part of the payload */
+    const struct wf_distributed_callbacks *distributed_callbacks; /* NULL: it is not spread */
+    const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
     bool distributed;         /* a partition has run on it and what is below */

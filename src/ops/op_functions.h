@@ -63,7 +63,7 @@ wf_shape_fn wf_shape_xent_sum, wf_shape_xent_loss;
 /* view.c */
 wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_expand, wf_shape_cat,
     wf_shape_slice_grad;
-wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_view_identity;
+wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_view_unchanged;
 wf_vjp wf_vjp_reshape, wf_vjp_permute, wf_vjp_slice, wf_vjp_expand, wf_vjp_cat;
 
 /* random.c */

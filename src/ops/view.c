@@ -403,8 +403,8 @@ weft_tensor *weft_expand(weft_tensor *x, const int64_t *shape, int ndim)
     return dispatch_to_shape(WF_OP_expand, x, shape, ndim, NULL);
 }
 
-bool wf_view_identity(const struct wf_infer *call, const struct wf_tensor_desc *in,
-                      const int64_t *shape, struct wf_view *view)
+bool wf_view_unchanged(const struct wf_infer *call, const struct wf_tensor_desc *in,
+                       const int64_t *shape, struct wf_view *view)
 {
     (void)call;
     (void)shape;

@@ -83,7 +83,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
         status = add_parameter_to_error(m, index);
     else
         wf_parameter_replace_tensor(p, t);
-    if (status == WEFT_OK) m->shard_ops = &wf_shard_ops;
+    if (status == WEFT_OK) m->distributed_callbacks = &wf_distributed_callbacks;
     weft_scope_close(scope);
     return status;
 }

@@ -9,7 +9,7 @@ struct state {
     weft_module *module;
     weft_tensor **tensors; /* one reference each: parameters, buffers, then their rows */
     int n_tensors, n_parameters, n_hooks;
-    const struct wf_shard_ops *shard_ops;
+    const struct wf_distributed_callbacks *distributed_callbacks;
     bool wide, wide_gradient, distributed;
 };
 
@@ -25,7 +25,7 @@ static struct state save_module_state(weft_module *m)
                       .n_tensors = m->n_tensors,
                       .n_parameters = m->n_parameters,
                       .n_hooks = m->n_hooks,
-                      .shard_ops = m->shard_ops,
+                      .distributed_callbacks = m->distributed_callbacks,
                       .wide = m->wide,
                       .wide_gradient = m->wide_gradient,
                       .distributed = m->distributed};
@@ -148,7 +148,7 @@ static void restore_module_state(struct state *s)
         s->tensors[s->n_tensors + i] = rows;
     }
     wf_hooks_truncate(s->module, s->n_hooks);
-    s->module->shard_ops = s->shard_ops;
+    s->module->distributed_callbacks = s->distributed_callbacks;
     s->module->wide = s->wide;
     s->module->wide_gradient = s->wide_gradient;
     s->module->distributed = s->distributed;

@@ -126,7 +126,7 @@ weft_status wf_distribute_parameter(weft_module *m, int index, weft_mesh *mesh,
                                     const weft_placement *placements, int source);
 
 /** For every module with a distributed parameter; reads the parameter's layout at each call. */
-extern const struct wf_shard_ops wf_shard_ops;
+extern const struct wf_distributed_callbacks wf_distributed_callbacks;
 
 /** How a tree was, to return to when a change of several steps fails on the way. */
 struct wf_module_snapshot;

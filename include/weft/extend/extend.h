@@ -12,15 +12,15 @@
  *     plan_cache.h      the cache of dispatch
  *     memory.h          bytes by category
  *     debug.h           the ledger of collectives, and the settings
- *     inspect.h         pictures, explanations, traces, forecasts
+ *     explain.h         pictures, explanations, traces, forecasts
  */
 #pragma once
 
 #include <weft/extend/collective.h>
 #include <weft/extend/debug.h>
 #include <weft/extend/dtensor_spec.h>
+#include <weft/extend/explain.h>
 #include <weft/extend/guard.h>
-#include <weft/extend/inspect.h>
 #include <weft/extend/layout.h>
 #include <weft/extend/local_map.h>
 #include <weft/extend/memory.h>

@@ -70,12 +70,12 @@ static struct split_qkv split_packed_qkv(const struct attention *a, weft_tensor 
  * (weft_module_replace_child). */
 static weft_module *find_distributed_qkv(weft_module *m)
 {
-    weft_module *found = m->shard_ops && m->n_parameters ? m : NULL;
+    weft_module *found = m->distributed_callbacks && m->n_parameters ? m : NULL;
 
     for (int i = 0; i < m->n_children && !found; i++) {
         weft_module *below = find_distributed_qkv(m->children[i]);
 
-        if (below->shard_ops && below->n_parameters) found = below;
+        if (below->distributed_callbacks && below->n_parameters) found = below;
     }
     return found ? found : m;
 }

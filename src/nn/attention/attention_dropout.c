@@ -3,7 +3,8 @@
  *
  * Shapes: B batch, T tokens, H heads, or G groups of R heads, D head size. Weights are [B,H,T,T] or
  * [B,G,R,T,T], in both shapes the same elements in the same order, and which of them are dropped
- * depends on their global index, which the module that made q, k and v knows (its `shard_ops`).
+ * depends on their global index, which the module that made q, k and v knows (its
+ * `distributed_callbacks`).
  */
 #include "nn/attention/attention_dropout.h"
 
@@ -75,10 +76,11 @@ static weft_tensor *scalar_like(const weft_tensor *like, double value)
 static weft_tensor *to_layout_of_scores(const struct wf_dropout_attention *a, weft_tensor *t,
                                         const weft_tensor *scores)
 {
-    const struct wf_shard_ops *shard_ops = a->made_by->shard_ops;
+    const struct wf_distributed_callbacks *distributed_callbacks =
+        a->made_by->distributed_callbacks;
 
     t = weft_to_device(t, weft_tensor_device(scores));
-    return shard_ops ? shard_ops->to_mesh_of(t, scores) : t;
+    return distributed_callbacks ? distributed_callbacks->to_mesh_of(t, scores) : t;
 }
 
 /* True where a query sees a key; NULL: everywhere. */
@@ -110,10 +112,12 @@ static weft_tensor *masked_softmax(weft_tensor *scores, weft_tensor *seen)
 static weft_tensor *drop_attention_weights(weft_tensor *weights,
                                            const struct wf_dropout_attention *a)
 {
-    const struct wf_shard_ops *shard_ops = a->made_by->shard_ops;
+    const struct wf_distributed_callbacks *distributed_callbacks =
+        a->made_by->distributed_callbacks;
 
-    return shard_ops ? shard_ops->drop(a->made_by, weights, 1, a->heads_in_all, a->p)
-                     : weft_dropout(weights, a->p, NULL);
+    return distributed_callbacks
+               ? distributed_callbacks->drop(a->made_by, weights, 1, a->heads_in_all, a->p)
+               : weft_dropout(weights, a->p, NULL);
 }
 
 weft_tensor *wf_attention_with_dropout(const struct wf_dropout_attention *a)

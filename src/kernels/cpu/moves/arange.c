@@ -57,8 +57,8 @@ static void fill_linspace(const struct ramp *p, int64_t index, int64_t n,
 }
 
 /* 1 where v[0] <= column - row <= v[1]. */
-static void fill_band(const struct ramp *p, int64_t index, int64_t n,
-                      const struct wf_scalars *scalars, union chunk *values)
+static void fill_ones_in_band(const struct ramp *p, int64_t index, int64_t n,
+                              const struct wf_scalars *scalars, union chunk *values)
 {
     int64_t column = index % p->columns, row = index / p->columns % p->rows;
 
@@ -134,6 +134,6 @@ weft_status wf_cpu_linspace(struct wf_kernel_call *k)
 
 weft_status wf_cpu_fill_band(struct wf_kernel_call *k)
 {
-    prepare_fill(k, WEFT_I64)->fill = fill_band;
+    prepare_fill(k, WEFT_I64)->fill = fill_ones_in_band;
     return WEFT_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * inspect.h: pictures of shardings, plans in words, and traces of what a program does
+ * explain.h: pictures of shardings, plans in words, and traces of what a program does
  * (docs/concepts/debugging.md).
  */
 #pragma once

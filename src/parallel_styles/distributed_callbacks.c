@@ -1,7 +1,7 @@
 /*
- * shard_ops.c: what modules written for one device ask of the style that distributed them: a tensor
- * replicated over the mesh of another, and dropout of a plain local shard, which needs the global
- * index of its elements.
+ * distributed_callbacks.c: what modules written for one device ask of the style that distributed
+ * them: a tensor replicated over the mesh of another, and dropout of a plain local shard, which
+ * needs the global index of its elements.
  */
 #include <weft/random.h>
 
@@ -44,4 +44,4 @@ static weft_tensor *dropout_on_shard(const weft_module *m, weft_tensor *x, int d
     return weft_to_local(weft_dropout(to_shard_of_whole(x, parameter, dim, size), p, NULL), NULL);
 }
 
-const struct wf_shard_ops wf_shard_ops = {replicate_like, dropout_on_shard};
+const struct wf_distributed_callbacks wf_distributed_callbacks = {replicate_like, dropout_on_shard};

@@ -1,4 +1,4 @@
-/* fill_op.h: ops without inputs that fill a tensor in place: factories and random numbers. */
+/* fill_ops.h: ops without inputs that fill a tensor in place: factories and random numbers. */
 #pragma once
 
 #include "ops/op_table.h"
