@@ -24,7 +24,8 @@ enum wf_optimizer_kind {
 };
 enum { WF_STEP_STATES = 3 };
 
-/** The numbers of one step, for each loop those that its formula in cpu/isa/update.inc names. */
+/** The numbers of one step, for each loop those that its formula names
+ * (cpu/isa/pointwise/optimizer_formulas.inc). */
 struct wf_optimizer_step {
     double sign, decay;  /* of d */
     double keep;         /* what is left of w before it moves */
@@ -42,25 +43,52 @@ struct wf_optimizer_step_arrays {
     void *w;
     const void *g;
     void *state[WF_STEP_STATES];
-    wf_bf16 *rounded; /* the parameter whose master w is (wf_cpu_sync_master_weights), written at
-                         last; NULL: none */
+    wf_bf16 *rounded; /* the parameter whose master w is: w is synced with it first (below), and it
+                         is written at last; NULL: none */
 };
+
+/** The step of one parameter. */
+struct wf_optimizer_item {
+    enum wf_optimizer_kind loop;
+    struct wf_optimizer_step_arrays arrays;
+    struct wf_optimizer_step step;
+};
+
+/**
+ * What a device offers to optimizers and to those who add and scale gradients. Arrays, and the one
+ * number `total`, are on the device; `items` is host memory that may change on return. Gradients
+ * are f32, f64 or bf16; sums are added up in f64, in an order that depends on nothing but `count`.
+ */
+struct wf_optimizer_kernels {
+    /** The steps of n parameters; on a GPU together, in as few launches as their loops and dtypes
+     *  allow. */
+    void (*step)(const struct wf_optimizer_item *items, int n);
+    /** Where `master` does not round to w, w was written by others: `master` is set to w there. */
+    void (*sync_master_weights)(int64_t count, float *master, const wf_bf16 *w);
+    /** *total += sum of |x|^2; of |x|^p; the larger of *total and all |x|, NaN where one is. */
+    void (*add_squares)(weft_dtype dtype, int64_t count, const void *x, double *total);
+    void (*add_powers)(weft_dtype dtype, int64_t count, const void *x, double p, double *total);
+    void (*raise_to_max)(weft_dtype dtype, int64_t count, const void *x, double *total);
+    /** x *= s; y += a x; x brought into [-limit, limit]. */
+    void (*scale)(weft_dtype dtype, int64_t count, void *x, double s);
+    void (*axpy)(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
+    void (*clamp)(weft_dtype dtype, int64_t count, void *x, double limit);
+};
+
+extern const struct wf_optimizer_kernels wf_cpu_optimizer_kernels;
+
+/* ---- the CPU's, one by one ---- */
 
 void wf_cpu_optimizer_step(enum wf_optimizer_kind loop,
                            const struct wf_optimizer_step_arrays *arrays,
                            const struct wf_optimizer_step *step);
-
-/** Where `master` does not round to w, w was written by others: `master` is set to w there. */
 void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w);
-
-/* ---- gradients: f32, f64 and bf16; sums are added up in f64 ---- */
 
 /** Sum of |x|^p; the largest |x| (0 of nothing), NaN when there is one. */
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x);
 double wf_cpu_sum_powers(weft_dtype dtype, int64_t count, const void *x, double p);
 double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x);
 
-/** x *= s, y += a x, x brought into [-limit, limit]. */
 void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s);
 void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
 void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit);

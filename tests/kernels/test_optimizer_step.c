@@ -5,7 +5,9 @@
 
 #include "kernels/optimizer_kernels.h"
 
-static const int64_t lengths[] = {0, 1, 7, 64, 2001};
+static const struct wf_optimizer_kernels *const kernels = &wf_cpu_optimizer_kernels;
+
+static const int64_t lengths[] = {0, 1, 7, 64, 2001, 9001};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static double bound(weft_dtype dtype)
@@ -104,29 +106,51 @@ static void check_and_free(struct operand *o, weft_dtype dtype, double **want)
     free(o);
 }
 
-static void check_loop(enum wf_optimizer_kind loop, unsigned states, weft_dtype dtype,
-                       weft_dtype grad_dtype, int64_t n)
-{
-    const struct wf_optimizer_step step = {-1,  0.2, 0.97, 0.05, 0.02, 0.8,
-                                           0.3, 0.9, 0.1,  1.5,  1e-3};
-    struct operand *o = make_operands(dtype, grad_dtype, n);
-    struct wf_optimizer_step_arrays a = {.dtype = dtype, .grad_dtype = grad_dtype, .count = n};
+static const struct wf_optimizer_step step = {-1,  0.2, 0.97, 0.05, 0.02, 0.8,
+                                              0.3, 0.9, 0.1,  1.5,  1e-3};
+
+/* A parameter, and what the step is to make of it and its states. */
+struct parameter {
+    struct operand *o;
+    struct wf_optimizer_item item;
     double *want[OPERANDS];
+};
+
+static struct parameter make_parameter(enum wf_optimizer_kind loop, unsigned states,
+                                       weft_dtype dtype, weft_dtype grad_dtype, int64_t n)
+{
+    struct parameter p = {.o = make_operands(dtype, grad_dtype, n)};
+    struct operand *o = p.o;
+    struct wf_optimizer_step_arrays a = {.dtype = dtype, .grad_dtype = grad_dtype, .count = n};
 
     for (int i = 0; i < OPERANDS; i++)
-        want[i] =
+        p.want[i] =
             memcpy(calloc((size_t)n + 1, sizeof(double)), o[i].values, (size_t)n * sizeof(double));
     for (int64_t k = 0; k < n; k++) {
         double *s[WF_STEP_STATES];
 
-        for (int i = 0; i < WF_STEP_STATES; i++) s[i] = states >> i & 1 ? &want[S0 + i][k] : NULL;
-        formula(loop, &step, &want[W][k], want[G][k], s);
+        for (int i = 0; i < WF_STEP_STATES; i++) s[i] = states >> i & 1 ? &p.want[S0 + i][k] : NULL;
+        formula(loop, &step, &p.want[W][k], p.want[G][k], s);
     }
     a.w = o[W].data;
     a.g = o[G].data;
     for (int i = 0; i < WF_STEP_STATES; i++) a.state[i] = states >> i & 1 ? o[S0 + i].data : NULL;
-    wf_cpu_optimizer_step(loop, &a, &step);
-    check_and_free(o, dtype, want);
+    p.item = (struct wf_optimizer_item){.loop = loop, .arrays = a, .step = step};
+    return p;
+}
+
+static bool has_states(enum wf_optimizer_kind loop, unsigned states)
+{
+    return (states & needs[loop]) == needs[loop] && !(states & ~takes[loop]);
+}
+
+static void check_loop(enum wf_optimizer_kind loop, unsigned states, weft_dtype dtype,
+                       weft_dtype grad_dtype, int64_t n)
+{
+    struct parameter p = make_parameter(loop, states, dtype, grad_dtype, n);
+
+    kernels->step(&p.item, 1);
+    check_and_free(p.o, dtype, p.want);
 }
 
 WT_UNIT(updates__equal_their_formulas)
@@ -137,10 +161,84 @@ WT_UNIT(updates__equal_their_formulas)
         unsigned states = (unsigned)i % 8;
         int64_t n = lengths[i / 8 / WF_STEP_LOOPS];
 
-        if ((states & needs[loop]) != needs[loop] || (states & ~takes[loop])) continue;
+        if (!has_states(loop, states)) continue;
         check_loop(loop, states, WEFT_F32, WEFT_F32, n);
         check_loop(loop, states, WEFT_F64, WEFT_F64, n);
         check_loop(loop, states, WEFT_F32, WEFT_BF16, n);
+    }
+}
+
+/* More of a kind than a launch may take, and all kinds among each other. */
+WT_UNIT(updates__of_many_parameters_are_theirs)
+{
+    enum { MANY = 1300 };
+    static struct parameter p[MANY];
+    static struct wf_optimizer_item items[MANY];
+    static const weft_dtype dtypes[][2] = {
+        {WEFT_F32, WEFT_F32}, {WEFT_F32, WEFT_BF16}, {WEFT_F64, WEFT_F64}};
+
+    for (int i = 0; i < MANY; i++) {
+        int kind = i < MANY / 2 ? 0 : i % 7;
+        enum wf_optimizer_kind loop = i % 3 ? WF_STEP_ADAM : (enum wf_optimizer_kind)(i % 9);
+        unsigned states = i % 2 && takes[loop] == 7 ? 7 : needs[loop];
+
+        p[i] = make_parameter(loop, states, dtypes[kind % 3][0], dtypes[kind % 3][1],
+                              i % 100 ? i % 23 : 5000 + i);
+        items[i] = p[i].item;
+    }
+    kernels->step(items, MANY);
+    for (int i = 0; i < MANY; i++) check_and_free(p[i].o, p[i].item.arrays.dtype, p[i].want);
+}
+
+/* Groups whose numbers differ. */
+WT_UNIT(updates__go_by_their_own_numbers)
+{
+    enum { MANY = 150, N = 10 };
+    static float w[MANY][N], g[MANY][N];
+    static struct wf_optimizer_item items[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        for (int k = 0; k < N; k++) g[i][k] = (float)(k + 1);
+        items[i] = (struct wf_optimizer_item){
+            .loop = WF_STEP_SGD,
+            .arrays = {.count = N, .w = w[i], .g = g[i]}, /* zeros are f32 */
+            .step = {.sign = 1, .keep = 1, .rate = i}};
+        for (int k = 0; k < N; k++) w[i][k] = 3;
+    }
+    kernels->step(items, MANY);
+    for (int i = 0; i < MANY; i++)
+        for (int k = 0; k < N; k++) ck_assert(w[i][k] == (float)(3 - i * (k + 1)));
+}
+
+/* Addresses that no pack is aligned to. */
+WT_UNIT(updates__take_any_address)
+{
+    enum { N = 70 };
+    static float w[N + 1], g[N + 1], m[N + 1];
+    static wf_bf16 rounded[N + 1];
+
+    EACH_ISA
+    for (int which = 0; which < 4; which++) {
+        float *at_w = w + (which == 0), *at_g = g + (which == 1), *at_m = m + (which == 2);
+        wf_bf16 *at_r = rounded + (which == 3);
+        struct wf_optimizer_item item = {
+            .loop = WF_STEP_SGD,
+            .arrays = {.count = N, .w = at_w, .g = at_g, .state = {at_m}, .rounded = at_r},
+            .step = {.sign = 1, .keep = 1, .rate = 0.5, .beta1 = 1, .take1 = 1}};
+
+        for (int i = 0; i < N; i++) {
+            at_w[i] = (float)i;
+            at_g[i] = (float)(i % 5);
+            at_m[i] = 2;
+            at_r[i] = wf_f32_to_bf16(at_w[i]);
+        }
+        kernels->step(&item, 1);
+        for (int i = 0; i < N; i++) {
+            float want = (float)i - 0.5f * (float)(2 + i % 5);
+
+            ck_assert(at_w[i] == want && at_m[i] == (float)(2 + i % 5));
+            ck_assert_int_eq(at_r[i], wf_f32_to_bf16(want));
+        }
     }
 }
 
@@ -148,11 +246,12 @@ WT_UNIT(updates__equal_their_formulas)
 WT_UNIT(masters__are_rounded_and_followed)
 {
     enum { N = 2500 };
-    const struct wf_optimizer_step step = {.sign = 1, .keep = 1, .rate = 0.25};
     static float master[N], g[N];
     static wf_bf16 w[N];
-    const struct wf_optimizer_step_arrays a = {
-        .count = N, .w = master, .g = g, .rounded = w}; /* zeros are f32 */
+    const struct wf_optimizer_item item = {
+        .loop = WF_STEP_SGD,
+        .arrays = {.count = N, .w = master, .g = g, .rounded = w}, /* zeros are f32 */
+        .step = {.sign = 1, .keep = 1, .rate = 0.25}};
 
     EACH_ISA
     for (int round = 0; round < 2; round++) {
@@ -161,7 +260,7 @@ WT_UNIT(masters__are_rounded_and_followed)
             w[i] = i % 3 ? wf_f32_to_bf16(master[i]) : wf_f32_to_bf16(7.5f);
             g[i] = (float)(i % 5) * 0x1p-12f;
         }
-        wf_cpu_optimizer_step(WF_STEP_SGD, &a, &step);
+        kernels->step(&item, 1);
         for (int i = 0; i < N; i++) {
             float want = (i % 3 ? 1.0f + (float)i * 0x1p-20f : 7.5f) - 0.25f * g[i];
 
@@ -169,6 +268,24 @@ WT_UNIT(masters__are_rounded_and_followed)
             ck_assert_int_eq(w[i], wf_f32_to_bf16(want));
         }
     }
+}
+
+/* A total that begins at 0.25, so that it is seen to be kept. */
+static double total_of(void (*add)(weft_dtype, int64_t, const void *, double *),
+                       const struct operand *x)
+{
+    double total = 0.25;
+
+    add((weft_dtype)x->desc.dtype, x->desc.numel, x->data, &total);
+    return total;
+}
+
+static double powers_of(const struct operand *x, double p)
+{
+    double total = 0.25;
+
+    kernels->add_powers((weft_dtype)x->desc.dtype, x->desc.numel, x->data, p, &total);
+    return total;
 }
 
 static void check_sums(weft_dtype dtype, int64_t n)
@@ -186,19 +303,19 @@ static void check_sums(weft_dtype dtype, int64_t n)
         most = fmax(most, size);
         want[i] = y.values[i] - 1.5 * x.values[i];
     }
-    ck_assert(fabs(wf_cpu_sum_squares(dtype, n, x.data) - squares) <= 1e-12 * squares);
-    ck_assert(fabs(wf_cpu_sum_powers(dtype, n, x.data, 1) - sum) <= 1e-12 * sum);
-    ck_assert(fabs(wf_cpu_sum_powers(dtype, n, x.data, 3) - cubes) <= 1e-12 * cubes);
-    ck_assert(wf_cpu_max_abs(dtype, n, x.data) == most);
-    wf_cpu_axpy(dtype, n, y.data, -1.5, x.data);
+    ck_assert(fabs(total_of(kernels->add_squares, &x) - 0.25 - squares) <= 1e-12 * squares + 1e-15);
+    ck_assert(fabs(powers_of(&x, 1) - 0.25 - sum) <= 1e-12 * sum + 1e-15);
+    ck_assert(fabs(powers_of(&x, 3) - 0.25 - cubes) <= 1e-12 * cubes + 1e-15);
+    ck_assert(total_of(kernels->raise_to_max, &x) == fmax(most, 0.25));
+    kernels->axpy(dtype, n, y.data, -1.5, x.data);
     operand_read(&y);
     expect_near("axpy", &y, want, bound(dtype));
     for (int64_t i = 0; i < n; i++) want[i] = x.values[i] * 0.3;
-    wf_cpu_scale(dtype, n, x.data, 0.3);
+    kernels->scale(dtype, n, x.data, 0.3);
     operand_read(&x);
     expect_near("scale", &x, want, bound(dtype));
     for (int64_t i = 0; i < n; i++) want[i] = fmin(0.125, fmax(-0.125, x.values[i]));
-    wf_cpu_clamp(dtype, n, x.data, 0.125);
+    kernels->clamp(dtype, n, x.data, 0.125);
     operand_read(&x);
     expect_near("limit", &x, want, 0);
     expect_guards(&x);
@@ -215,6 +332,51 @@ WT_UNIT(gradients__are_summed_scaled_and_limited)
         int64_t n = lengths[i / FLOAT_DTYPES];
 
         check_sums(dtype, n);
+    }
+}
+
+WT_UNIT(gradients__have_one_sum_at_any_address)
+{
+    enum { N = 40001 };
+    static double holder[N + 1];
+
+    for (int t = 0; t < FLOAT_DTYPES; t++) {
+        const struct wf_dtype_info *info = &wf_dtypes[float_dtypes[t]];
+        double totals[2] = {0}, largest = 0;
+        uint64_t state = 5;
+
+        for (int shift = 0; shift < 2; shift++, state = 5) {
+            char *x = (char *)holder + shift * info->size;
+
+            for (int i = 0; i < N; i++) info->store(x + i * info->size, noise(&state));
+            kernels->add_squares(float_dtypes[t], N, x, &totals[shift]);
+            info->store(x + 777 * info->size, NAN);
+            largest = 0;
+            kernels->raise_to_max(float_dtypes[t], N, x, &largest);
+            ck_assert(isnan(largest));
+        }
+        ck_assert(fabs(totals[0] - totals[1]) <= 1e-12 * totals[0]);
+#ifdef WT_CUDA_HOST
+        ck_assert(totals[0] == totals[1]);
+#endif
+    }
+}
+
+WT_UNIT(masters__are_synced_alone)
+{
+    enum { N = 77 };
+    static float master[N];
+    static wf_bf16 w[N];
+
+    EACH_ISA
+    {
+        for (int i = 0; i < N; i++) {
+            master[i] = 1.0f + (float)i * 0x1p-20f;
+            w[i] = i % 3 ? wf_f32_to_bf16(master[i]) : wf_f32_to_bf16(7.5f);
+        }
+        kernels->sync_master_weights(N, master, w);
+        for (int i = 0; i < N; i++)
+            ck_assert(master[i] == (i % 3 ? 1.0f + (float)i * 0x1p-20f : 7.5f));
     }
 }
 

@@ -206,6 +206,8 @@ static const struct {
     {{2, {5, 1}}, {2, {1, 33}}, {2, {5, 33}}},
     {{3, {2, 3, 4}}, {3, {2, 1, 4}}, {3, {2, 3, 4}}},
     {{3, {2, 1, 300}}, {2, {3, 1}}, {3, {2, 3, 300}}},
+    {{3, {3, 2, 64}}, {1, {64}}, {3, {3, 2, 64}}},
+    {{3, {3, 1, 64}}, {3, {3, 2, 1}}, {3, {3, 2, 64}}},
     {{2, {0, 4}}, {1, {4}}, {2, {0, 4}}},
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
@@ -336,6 +338,46 @@ WT_UNIT(binary__repeated_dims_are_read_as_such)
         expect_near("repeated", &y, want, 1e-6);
         OPERANDS_FREE(&a, &b, &y);
     }
+}
+
+/* Views that begin anywhere, so that no pack of elements is aligned, or not in all operands. */
+static void check_base(weft_dtype dtype, int64_t n, const int *first)
+{
+    int64_t room = n + 4;
+    struct operand a = operand_noise(dtype, PLAIN, 1, &room, 1);
+    struct operand b = operand_noise(dtype, PLAIN, 1, &room, 2);
+    struct operand y = operand_new(dtype, PLAIN, 1, &room);
+    struct operand *all[] = {&a, &b, &y};
+    struct wf_kernel_call k = {
+        .op = "sub", .n_in = 2, .n_out = 1, .in = {&a.desc, &b.desc}, .out = {&y.desc}};
+    int64_t size = wf_dtypes[dtype].size;
+
+    for (int i = 0; i < 3; i++) all[i]->desc.shape[0] = all[i]->desc.numel = n;
+    ck_assert_int_eq(wf_cpu_sub(&k), WEFT_OK);
+    k.run(&k, (void *[]){y.data + first[2] * size},
+          (const void *[]){a.data + first[0] * size, b.data + first[1] * size},
+          &(struct wf_scalars){0});
+    for (int64_t i = 0; i < n; i++) {
+        double want = a.values[i + first[0]] - b.values[i + first[1]];
+        double got = wf_dtypes[dtype].load(y.data + (i + first[2]) * size);
+
+        ck_assert(fabs(got - want) <= (dtype == WEFT_BF16 ? 1e-2 : 1e-6));
+    }
+    for (int64_t i = 0; i < 64; i++)
+        ck_assert(y.data[first[2] * size - 1 - i] == 0x7b &&
+                  y.data[(first[2] + n) * size + i] == 0x7b);
+    wf_free(k.prep);
+    for (int i = 0; i < 3; i++) operand_free(all[i]);
+}
+
+WT_UNIT(binary__takes_any_base)
+{
+    static const int64_t lengths[] = {1, 3, 8, 21, 64, 301};
+
+    EACH_ISA
+    for (int i = 0; i < 6 * FLOAT_DTYPES * 4 * 4 * 4; i++)
+        check_base(float_dtypes[i / 6 % FLOAT_DTYPES], lengths[i % 6],
+                   (int[]){i / 18 % 4, i / 72 % 4, i / 288});
 }
 
 WT_UNIT(binary__works_in_place)

@@ -2,9 +2,9 @@
 #include "cases.h"
 
 static const struct sizes softmax_shapes[] = {
-    {1, {1}},         {1, {7}},          {1, {700}},     {2, {8, 8}},
-    {2, {0, 4}},      {2, {5, 0}},       {2, {37, 65}},  {3, {3, 5, 33}},
-    {3, {2, 9, 300}}, {4, {2, 3, 4, 5}}, {3, {2, 1, 6}},
+    {1, {1}},       {1, {7}},       {1, {700}},      {2, {8, 8}},      {2, {0, 4}},
+    {2, {5, 0}},    {2, {37, 65}},  {3, {3, 5, 33}}, {3, {2, 9, 300}}, {4, {2, 3, 4, 5}},
+    {3, {2, 1, 6}}, {2, {2, 8208}}, {2, {3, 8193}},
 };
 enum { SOFTMAX_SHAPES = sizeof softmax_shapes / sizeof *softmax_shapes };
 
@@ -29,6 +29,8 @@ static void check_forward(bool logs, weft_dtype dtype, enum lie lie, const struc
 {
     struct operand x = operand_noise(dtype, lie, s->ndim, s->n, 1);
     struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
+    double log_sum = 0;
+    int64_t known = -1;
 
     for (int64_t i = 0; i < x.desc.numel; i++) x.values[i] = 20 * x.values[i] + 100;
     operand_write(&x);
@@ -36,7 +38,9 @@ static void check_forward(bool logs, weft_dtype dtype, enum lie lie, const struc
         int64_t base, step;
 
         row_of(s, dim, i, &base, &step);
-        y.want[i] = x.values[i] - row_log_sum(x.values + base, s->n[dim], step);
+        if (base != known) log_sum = row_log_sum(x.values + base, s->n[dim], step);
+        known = base;
+        y.want[i] = x.values[i] - log_sum;
         if (!logs) y.want[i] = exp(y.want[i]);
     }
     call_with(logs ? wf_cpu_log_softmax : wf_cpu_softmax, &(union wf_op_attrs){.dim = {.dim = dim}},
@@ -51,14 +55,17 @@ static void check_grad(bool logs, weft_dtype dtype, enum lie lie, const struct s
     struct operand d = operand_noise(dtype, lie, s->ndim, s->n, 2);
     struct operand y = operand_noise(dtype, lie == TURNED ? PLAIN : lie, s->ndim, s->n, 3);
     struct operand dx = operand_new(dtype, PLAIN, s->ndim, s->n);
+    double sum = 0;
+    int64_t known = -1;
 
     for (int64_t i = 0; i < d.desc.numel; i++) {
         int64_t base, step;
-        double sum = 0;
 
         row_of(s, dim, i, &base, &step);
-        for (int64_t j = 0; j < s->n[dim]; j++)
+        if (base != known) sum = 0;
+        for (int64_t j = 0; j < s->n[dim] && base != known; j++)
             sum += d.values[base + j * step] * (logs ? 1 : y.values[base + j * step]);
+        known = base;
         dx.want[i] =
             logs ? d.values[i] - exp(y.values[i]) * sum : y.values[i] * (d.values[i] - sum);
     }

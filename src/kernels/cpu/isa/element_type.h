@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #include "base/elements/dtype.h"
+#include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/vmath.h"
 
 #ifndef WF_TYPE_HELPERS
@@ -24,17 +25,6 @@ static inline wf_bf16 bf16_from_f32(float value)
     memcpy(&bits, &value, sizeof bits);
     rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
-}
-
-/** Whole powers by squaring; a negative exponent gives what truncation of the real value gives. */
-static inline int64_t pow_i64(int64_t x, int64_t y)
-{
-    int64_t value = 1;
-
-    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
-    for (; y > 0; y >>= 1, x *= x)
-        if (y & 1) value *= x;
-    return value;
 }
 #endif
 
@@ -116,12 +106,11 @@ static inline int64_t pow_i64(int64_t x, int64_t y)
 #undef WF_TYPE_I64
 #undef WF_TYPE_U8
 
-/* Integers divide by 0 to 0, and the smallest by -1 to itself: a kernel must not trap. */
 #if WF_IS_REAL
 #define WF_DIV(a, b) ((a) / (b))
 #define WF_POW(a, b) WF_F(pow)(a, b)
 #else
-#define WF_DIV(a, b) ((b) == 0 ? 0 : (b) == -1 ? -(a) : (a) / (b))
+#define WF_DIV(a, b) WF_INTEGER_DIV(a, b)
 #define WF_POW(a, b) ((WF_T)pow_i64(a, b))
 #endif
 

@@ -170,7 +170,25 @@ static inline void normal_pair_f64(double radius, double turn, double *first, do
     *second = r * (quarter & 2 ? -y : y);
 }
 
+/* ---- 0 or 1 ---- */
+
+/** Whether a word is below p 2^32, which need not be a whole number. */
+static inline int32_t is_below_share(uint32_t word, double p)
+{
+    return (double)(int32_t)(word ^ 0x80000000u) + 0x1p31 < p * 0x1p32;
+}
+
 /* ---- other distributions, from u in (0, 1) ---- */
+
+static inline double exponential_time(double u, double rate) { return -log_f64(u) / rate; }
+
+/** The first success comes after trials with the chance (1 - p)^trials; of log(1 - p). */
+static inline double geometric_trials(double u, double log_failure)
+{
+    double failures = log_f64(u) / log_failure, whole = rint_f64(failures);
+
+    return whole > failures ? whole : whole + 1;
+}
 
 /** log(1 - p) without loss for small p: the rounding of 1 - p cancels. */
 static inline double log_one_minus(double p)

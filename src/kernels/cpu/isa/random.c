@@ -92,20 +92,15 @@ static void log_normal(int64_t n, double *value, double mean, double std)
 static void exponential(int64_t n, double *value, double rate)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) value[i] = -log_f64(value[i]) / rate;
+    for (int64_t i = 0; i < n; i++) value[i] = exponential_time(value[i], rate);
 }
 
-/* The first success comes after trials with the chance (1 - p)^trials. */
 static void geometric(int64_t n, double *value, double p)
 {
     const double log_failure = log_one_minus(p);
 
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        double failures = log_f64(value[i]) / log_failure, whole = rint_f64(failures);
-
-        value[i] = whole > failures ? whole : whole + 1;
-    }
+    for (int64_t i = 0; i < n; i++) value[i] = geometric_trials(value[i], log_failure);
 }
 
 static void truncated_normal(int64_t n, double *value, double first, double width, double base,

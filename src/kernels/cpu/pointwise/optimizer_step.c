@@ -6,6 +6,8 @@
  */
 #include "kernels/cpu/pointwise/optimizer_step.h"
 
+#include <math.h>
+
 #include "base/error.h"
 
 enum { PIECE = 1024 };
@@ -87,3 +89,39 @@ void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit)
 {
     gradient_loops_for(dtype)->limit(count, x, limit);
 }
+
+/* ---- the table ---- */
+
+static void run_steps(const struct wf_optimizer_item *items, int n)
+{
+    for (int i = 0; i < n; i++)
+        wf_cpu_optimizer_step(items[i].loop, &items[i].arrays, &items[i].step);
+}
+
+static void add_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
+{
+    *total += wf_cpu_sum_squares(dtype, count, x);
+}
+
+static void add_powers(weft_dtype dtype, int64_t count, const void *x, double p, double *total)
+{
+    *total += wf_cpu_sum_powers(dtype, count, x, p);
+}
+
+static void raise_to_max(weft_dtype dtype, int64_t count, const void *x, double *total)
+{
+    double most = wf_cpu_max_abs(dtype, count, x);
+
+    if (isnan(most) || most > *total) *total = most;
+}
+
+const struct wf_optimizer_kernels wf_cpu_optimizer_kernels = {
+    .step = run_steps,
+    .sync_master_weights = wf_cpu_sync_master_weights,
+    .add_squares = add_squares,
+    .add_powers = add_powers,
+    .raise_to_max = raise_to_max,
+    .scale = wf_cpu_scale,
+    .axpy = wf_cpu_axpy,
+    .clamp = wf_cpu_clamp,
+};

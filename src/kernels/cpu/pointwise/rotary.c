@@ -1,7 +1,7 @@
 /*
  * rotary.c: rotary positions (Su et al. 2021): pairs of a head's elements turned by position times
- * frequency. Frequencies, with Llama's scaling for long contexts, are computed once per plan;
- * angles, in f64, whenever the positions differ from those of the last call.
+ * frequency. Frequencies are computed once per plan; angles, in f64, whenever the positions differ
+ * from those of the last call.
  */
 #include <math.h>
 
@@ -12,6 +12,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/pointwise/rotary_swiglu.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/rotary_frequency.h"
 
 struct rotary {
     const struct wf_transformer *loops;
@@ -39,21 +40,7 @@ static void free_rotary(void *prep)
     wf_free(p);
 }
 
-/* ---- frequencies and angles ---- */
-
-static double scaled_frequency(double frequency, const struct wf_rotary_attrs *attrs)
-{
-    const double pi = 3.14159265358979323846;
-    double turns = attrs->length * frequency / (2 * pi), smooth;
-
-    if (attrs->scaling == WF_ROTARY_LINEAR) return frequency / attrs->factor;
-    if (attrs->scaling != WF_ROTARY_LLAMA3) return frequency;
-    /* Llama 3.1: long waves are stretched, short ones kept, those between blended. */
-    if (turns < attrs->low) return frequency / attrs->factor;
-    if (turns > attrs->high) return frequency;
-    smooth = (turns - attrs->low) / (attrs->high - attrs->low);
-    return (1 - smooth) * frequency / attrs->factor + smooth * frequency;
-}
+/* ---- angles ---- */
 
 static char *table_row(const struct rotary *p, int64_t row)
 {
@@ -132,13 +119,10 @@ static const struct wf_transformer *loops_for_dtype(uint8_t dtype)
 
 static void make_tables(struct rotary *p, const struct wf_kernel_call *k)
 {
-    const struct wf_rotary_attrs *attrs = &k->attrs->rotary;
-    double dims = (double)(2 * p->half);
     int64_t rows = p->indexed ? 1 : p->tokens;
 
     p->frequency = wf_calloc((size_t)p->half + 1, sizeof *p->frequency);
-    for (int64_t j = 0; j < p->half; j++)
-        p->frequency[j] = scaled_frequency(pow(attrs->base, -2.0 * (double)j / dims), attrs);
+    wf_rotary_frequencies(p->frequency, &k->attrs->rotary);
     p->table = wf_calloc((size_t)(2 * rows * p->half) + 1, wf_dtypes[p->table_dtype].size);
 }
 

@@ -9,11 +9,11 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/cpu/loop_nest.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/loop_nest.h"
 
 enum { A, B, Y, OPERANDS };
 

@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/isa/philox.h"
-#include "kernels/cpu/loop_nest.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/random/random.h"
 #include "kernels/cpu/random/rng_index.h"
+#include "kernels/loop_nest.h"
 
 enum { BLOCKS = 32 };
 

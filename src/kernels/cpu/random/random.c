@@ -1,6 +1,6 @@
 /*
  * random.c: kernels whose numbers belong to global elements: what each does with a batch of words
- * (random_batch.h). The formulas are in isa/draw.h.
+ * (random_batch.h). The formulas are in isa/philox.h.
  */
 #include "kernels/cpu/random/random_batch.h"
 
@@ -10,6 +10,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/philox.h"
+#include "kernels/random_bounds.h"
 #include <weft/generator.h>
 
 void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2])
@@ -43,26 +44,6 @@ static double *make_f64_values(struct wf_random_batch *b, from_planes *make, dou
 
 /* ---- uniform and normal ---- */
 
-/* The largest value of the dtype below `high`, or `low` where there is none in between. */
-static double largest_value_below(uint8_t dtype, double low, double high)
-{
-    double below = nextafter(high, -INFINITY);
-
-    if (dtype == WEFT_F32) {
-        below = (double)(float)high < high ? (double)(float)high
-                                           : (double)nextafterf((float)high, -INFINITY);
-    } else if (dtype == WEFT_BF16) {
-        /* Cutting the lower half of a float rounds towards 0; below 0 the next larger size. */
-        float f = nextafterf((float)high, -INFINITY);
-        uint32_t bits;
-
-        memcpy(&bits, &f, sizeof bits);
-        if (f < 0) bits += 0xffffu;
-        below = (double)wf_bf16_to_f32((wf_bf16)(bits >> 16));
-    }
-    return below < low ? low : below;
-}
-
 static void fill_uniform(struct wf_random_batch *b)
 {
     const struct wf_random *loops = b->draws->loops;
@@ -78,7 +59,7 @@ static void fill_uniform(struct wf_random_batch *b)
         values = wf_random_batch_select(b, floats, sizeof *floats);
     }
     loops->affine[dtype](b->n, values, b->y, low, high - low, low < high ? high : INFINITY,
-                         largest_value_below(dtype, low, high));
+                         wf_random_largest_below(dtype, low, high));
 }
 
 static void fill_normal(struct wf_random_batch *b)
@@ -101,19 +82,6 @@ static void fill_normal(struct wf_random_batch *b)
 
 /* ---- real distributions ---- */
 
-/* The values of the dtype nearest to the bounds, inside them where there are any. */
-static void representable_bounds(uint8_t dtype, double *low, double *high)
-{
-    double above = -largest_value_below(dtype, -INFINITY, -*low),
-           below = largest_value_below(dtype, -INFINITY, *high);
-    char element[8];
-
-    wf_dtypes[dtype].store(element, *low);
-    if (wf_dtypes[dtype].load(element) != *low) *low = above;
-    wf_dtypes[dtype].store(element, *high);
-    if (wf_dtypes[dtype].load(element) != *high) *high = below;
-}
-
 /* Bounds above the mean are mirrored: shares near 0 have more digits than those near 1. */
 static void fill_trunc_normal(struct wf_random_batch *b)
 {
@@ -126,7 +94,7 @@ static void fill_trunc_normal(struct wf_random_batch *b)
 
     values = make_f64_values(b, loops->between_f64, doubles);
     loops->quantile(b->n, values, first, last - first, mean, sign * std);
-    representable_bounds(b->draws->dtype, &low, &high);
+    wf_random_bounds(b->draws->dtype, &low, &high);
     loops->clamp(b->n, values, low, high);
     store_cast(b, WEFT_F64, values);
 }
@@ -151,21 +119,13 @@ static void fill_exponential(struct wf_random_batch *b)
 
 /* ---- whole numbers ---- */
 
-static double largest_integer(uint8_t dtype)
-{
-    static const double largest[WEFT_DTYPE_COUNT] = {
-        [WEFT_I32] = 0x7fffffff, [WEFT_I64] = 0x1p63 - 0x1p10, [WEFT_U8] = 255};
-
-    return largest[dtype] > 0 ? largest[dtype] : INFINITY;
-}
-
 static void fill_geometric(struct wf_random_batch *b)
 {
     double doubles[WF_BATCH_WORDS],
         *values = make_f64_values(b, b->draws->loops->between_f64, doubles);
 
     b->draws->loops->geometric(b->n, values, b->scalars->s[0]);
-    b->draws->loops->clamp(b->n, values, 1, largest_integer(b->draws->dtype));
+    b->draws->loops->clamp(b->n, values, 1, wf_random_largest_integer(b->draws->dtype));
     store_cast(b, WEFT_F64, values);
 }
 
@@ -180,14 +140,11 @@ static void fill_randint(struct wf_random_batch *b)
     store_cast(b, WEFT_I64, wf_random_batch_select(b, values, sizeof *values));
 }
 
-/* The words below it are the share p. */
-static uint64_t word_threshold(double p) { return (uint64_t)ceil(p * 0x1p32); }
-
 static void fill_bernoulli(struct wf_random_batch *b)
 {
     int64_t values[WF_BATCH_WORDS];
 
-    b->draws->loops->chance(b->words, b->high, word_threshold(b->scalars->s[0]), values);
+    b->draws->loops->chance(b->words, b->high, wf_random_threshold(b->scalars->s[0]), values);
     store_cast(b, WEFT_I64, wf_random_batch_select(b, values, sizeof *values));
 }
 
@@ -203,7 +160,7 @@ static void fill_dropout(struct wf_random_batch *b)
 
     b->draws->loops->dropout[b->draws->dtype](
         b->n, wf_random_batch_select(b, b->high, sizeof *b->high), b->x, b->y,
-        (uint32_t)word_threshold(drop), 1 / (1 - drop));
+        (uint32_t)wf_random_threshold(drop), 1 / (1 - drop));
 }
 
 /* ---- calls ---- */
@@ -213,7 +170,7 @@ static void run_dropout(const struct wf_kernel_call *k, void *const *out, const 
 {
     const struct wf_random_kernel *p = k->prep;
 
-    if (word_threshold(scalars->s[0]) >> 32)
+    if (wf_random_threshold(scalars->s[0]) >> 32)
         memset(out[0], 0, (size_t)(k->out[0]->numel * p->bytes));
     else
         wf_random_kernel_run(k, out, in, scalars);

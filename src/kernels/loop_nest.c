@@ -1,5 +1,5 @@
 /* loop_nest.c: merging of dims. */
-#include "kernels/cpu/loop_nest.h"
+#include "kernels/loop_nest.h"
 
 #include <string.h>
 

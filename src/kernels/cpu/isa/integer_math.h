@@ -1,0 +1,21 @@
+/*
+ * integer_math.h: what pointwise.def's formulas give for integers where C leaves it open. A device
+ * backend evaluates the same lines.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* By 0 to 0, and the smallest by -1 to itself: a kernel must not trap. */
+#define WF_INTEGER_DIV(a, b) ((b) == 0 ? 0 : (b) == -1 ? -(a) : (a) / (b))
+
+/** Whole powers by squaring; a negative exponent gives what truncation of the real value gives. */
+static inline int64_t pow_i64(int64_t x, int64_t y)
+{
+    int64_t value = 1;
+
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+    for (; y > 0; y >>= 1, x *= x)
+        if (y & 1) value *= x;
+    return value;
+}
