@@ -1,0 +1,65 @@
+# WeftCuda.cmake: the CUDA part, where nvcc is found and WEFT_CUDA is not OFF. Elsewhere one line says so, and the build
+# is that of C alone.
+#
+#   weft_cuda            libweft-cuda.so, once src/weft_cuda.c is there
+#   weft_cuda_kernels    the objects of src/kernels/cuda
+#
+# WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum.
+option(WEFT_CUDA "build the CUDA part where nvcc is found" ON)
+set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
+set(WEFT_CUDA_ARCHITECTURES "80-real;90-real;${WEFT_CUDA_PTX}" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES")
+
+set(WEFT_CUDA_FOUND OFF)
+if(WEFT_CUDA)
+    include(CheckLanguage)
+    find_package(CUDAToolkit QUIET)
+    check_language(CXX)
+    if(CUDAToolkit_NVCC_EXECUTABLE AND CMAKE_CXX_COMPILER)
+        set(WEFT_CUDA_FOUND ON)
+    endif()
+endif()
+if(NOT WEFT_CUDA_FOUND)
+    message(STATUS "The CUDA part is not built: no nvcc, or WEFT_CUDA is OFF")
+    return()
+endif()
+
+file(GLOB_RECURSE WEFT_CUDA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cu)
+set(WEFT_CUDA_EXACT ${WEFT_CUDA_KERNELS})
+list(FILTER WEFT_CUDA_EXACT INCLUDE REGEX "cuda/random/|moves/fill_by_index")
+enable_language(CXX)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+if(WEFT_SANITIZE) # nvcc knows nothing of sanitizers; their builds have the kernels for the host alone (tests/gpu/host)
+    return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+set(CMAKE_CUDA_ARCHITECTURES ${WEFT_CUDA_ARCHITECTURES})
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+foreach(source ${WEFT_CUDA_EXACT})
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -fmad=false)
+endforeach()
+
+if(WEFT_CUDA_KERNELS)
+    add_library(weft_cuda_kernels OBJECT EXCLUDE_FROM_ALL ${WEFT_CUDA_KERNELS})
+    target_include_directories(weft_cuda_kernels PRIVATE include src)
+    # A kernel that spills registers or uses local memory is refused.
+    target_compile_options(weft_cuda_kernels PRIVATE
+        "SHELL:-Werror all-warnings" "SHELL:-Xptxas -warn-spills,-warn-lmem-usage,-Werror"
+        "SHELL:-Xcompiler -Wall,-Wextra,-fvisibility=hidden")
+endif()
+
+if(WEFT_CUDA_KERNELS AND EXISTS ${PROJECT_SOURCE_DIR}/src/weft_cuda.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c ${PROJECT_SOURCE_DIR}/src/comm/nccl/*.c)
+    add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>)
+    set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
+    target_include_directories(weft_cuda PRIVATE include src)
+    target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:weft_flags> CUDA::cudart)
+    target_link_options(weft_cuda PRIVATE "LINKER:-z,defs")
+endif()

@@ -1,0 +1,50 @@
+/*
+ * cuda_kernel.h: what every file of this folder shares on the host's side: the contract of
+ * kernels.h, the stream of this rank, scratch memory, and launches whose errors end the job.
+ *
+ * A file has, for one family of ops, the __global__ functions, and per op a prepare function
+ * wf_cuda_NAME that chooses among them. prepare may fail (WF_FAIL, WF_NEED: alike on all ranks,
+ * from descriptors alone); run only launches: it allocates nothing, waits for nothing and never
+ * reads a device pointer. The functions of base (wf_fail, wf_die, wf_malloc, ...) are the library's
+ * own; libweft-cuda.so calls them through a table (src/device/cuda/library_calls.c).
+ */
+#pragma once
+
+#include "kernels/cuda/gpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define _Noreturn [[noreturn]]
+extern "C" {
+#define inline __host__ __device__ inline
+#include "base/elements/dtype.h" /* its conversions are the kernels' too */
+#undef inline
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/kernels.h"
+
+/** Every CUDA kernel's prepare function: wf_cuda_NAME, of the names in kernels.def. */
+#define WF_KERNEL(name) wf_kernel_prepare wf_cuda_##name;
+#include "kernels/kernels.def"
+#undef WF_KERNEL
+
+/** The compute stream of this rank: kernels run on it in the order of their launches. */
+struct CUstream_st *wf_cuda_compute_stream(void);
+
+/** `bytes` of device memory that later kernels of the compute stream may overwrite once the
+ * caller's have run; kept between calls, so a second call with as many bytes allocates nothing. */
+void *wf_cuda_scratch(size_t bytes);
+
+/** What the device has: multiprocessors, shared memory that a block may ask for. */
+int wf_cuda_multiprocessors(void);
+size_t wf_cuda_max_shared_bytes(void);
+
+/** End the job with the library's own text when `error` (cudaError_t) is one. */
+void wf_cuda_check_launch(int error, const char *op);
+}
+
+/** gpu_launch on the compute stream for the op of `k`; an error ends the job. */
+#define WF_CUDA_LAUNCH(k, kernel, grid, block, shared, ...)                                        \
+    wf_cuda_check_launch(                                                                          \
+        gpu_launch(kernel, grid, block, shared, wf_cuda_compute_stream(), __VA_ARGS__), (k)->op)

@@ -1,0 +1,193 @@
+/*
+ * element.h: the elements of each dtype as kernels see them: what they are computed in, how they
+ * are loaded and rounded, packs of 16 bytes, and the functions that the formulas of pointwise.def
+ * name.
+ *
+ * The functions are those of the CPU's kernels (vmath.h): add, multiply, divide and square root
+ * only, so that their accuracy is known wherever these four are rounded correctly, as CUDA does by
+ * default.
+ */
+#pragma once
+
+#include "kernels/cuda/cuda_kernel.h"
+
+extern "C" {
+#define inline __host__ __device__ inline
+#include "kernels/cpu/isa/integer_math.h"
+#include "kernels/cpu/isa/vmath.h"
+#undef inline
+}
+
+/* ---- types ---- */
+
+/* One type per dtype, so that templates tell them apart; the others are C's own. */
+struct bf16 {
+    wf_bf16 bits;
+};
+struct boolean {
+    uint8_t value;
+};
+
+/** The elements of an input that a functor does not have. */
+struct absent {
+};
+
+/** The type that elements of type E are computed in. */
+template <class E> struct real_of {
+    typedef E type;
+};
+template <> struct real_of<bf16> {
+    typedef float type;
+};
+template <> struct real_of<uint8_t> {
+    typedef int32_t type;
+};
+template <> struct real_of<boolean> {
+    typedef int32_t type;
+};
+template <class E> using real = typename real_of<E>::type;
+
+template <class E> __device__ __forceinline__ real<E> to_real(E e) { return e; }
+__device__ __forceinline__ float to_real(bf16 e) { return wf_bf16_to_f32(e.bits); }
+__device__ __forceinline__ int32_t to_real(boolean e) { return e.value; }
+
+/** Floats are rounded to nearest even, what is not a number stays so; integers wrap. */
+template <class E> __device__ __forceinline__ E from_real(real<E> value) { return (E)value; }
+template <> __device__ __forceinline__ bf16 from_real<bf16>(float value)
+{
+    return {wf_f32_to_bf16(value)};
+}
+template <> __device__ __forceinline__ boolean from_real<boolean>(int32_t value)
+{
+    return {(uint8_t)value};
+}
+
+/** A scalar of a call as a number of the type T. */
+template <class T> static inline T scalar_as(double value) { return (T)value; }
+template <> inline int32_t scalar_as<int32_t>(double value) { return wf_f64_to_i32(value); }
+template <> inline int64_t scalar_as<int64_t>(double value) { return wf_f64_to_i64(value); }
+
+/* ---- casts ---- */
+
+/* From a computing type: floats to integers are cut, and what does not fit gives the nearest. */
+template <class Y> struct cast_of_number {
+    template <class T> static __device__ __forceinline__ Y of(T value) { return (Y)value; }
+};
+template <> struct cast_of_number<bf16> {
+    template <class T> static __device__ __forceinline__ bf16 of(T value)
+    {
+        return from_real<bf16>((float)value);
+    }
+};
+template <> struct cast_of_number<boolean> {
+    template <class T> static __device__ __forceinline__ boolean of(T value)
+    {
+        return {(uint8_t)(value != 0)};
+    }
+};
+template <> struct cast_of_number<int32_t> {
+    static __device__ __forceinline__ int32_t of(float value) { return wf_f64_to_i32(value); }
+    static __device__ __forceinline__ int32_t of(double value) { return wf_f64_to_i32(value); }
+    static __device__ __forceinline__ int32_t of(int32_t value) { return value; }
+    static __device__ __forceinline__ int32_t of(int64_t value) { return (int32_t)value; }
+};
+template <> struct cast_of_number<int64_t> {
+    static __device__ __forceinline__ int64_t of(float value) { return wf_f64_to_i64(value); }
+    static __device__ __forceinline__ int64_t of(double value) { return wf_f64_to_i64(value); }
+    static __device__ __forceinline__ int64_t of(int64_t value) { return value; }
+    static __device__ __forceinline__ int64_t of(int32_t value) { return value; }
+};
+template <> struct cast_of_number<uint8_t> {
+    template <class T> static __device__ __forceinline__ uint8_t of(T value)
+    {
+        return (uint8_t)cast_of_number<int32_t>::of(value);
+    }
+};
+
+/** A number of any computing type as an element of type Y. */
+template <class Y, class T> __device__ __forceinline__ Y cast_to(T value)
+{
+    return cast_of_number<Y>::of(value);
+}
+
+/* ---- packs ---- */
+
+/** Elements that are read and written at once: 16 bytes unless said otherwise. */
+template <class E, int length = 16 / (int)sizeof(E)> struct alignas(sizeof(E) * length) pack {
+    static const int n = length;
+    E at[length];
+};
+
+/** The first `have` of n elements, zeros for the others; at once where all are there and `whole`
+ *  says that the address is aligned to them. */
+template <class E, int n>
+__device__ __forceinline__ void load_some(E (&to)[n], const E *from, int have, bool whole)
+{
+    if (whole && have == n) {
+        pack<E, n> all = *(const pack<E, n> *)from;
+
+#pragma unroll
+        for (int i = 0; i < n; i++) to[i] = all.at[i];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < n; i++) to[i] = i < have ? from[i] : E{};
+}
+
+template <class E, int n>
+__device__ __forceinline__ void store_some(const E (&from)[n], E *to, int have, bool whole)
+{
+    if (whole && have == n) {
+        pack<E, n> all;
+
+#pragma unroll
+        for (int i = 0; i < n; i++) all.at[i] = from[i];
+        *(pack<E, n> *)to = all;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        if (i < have) to[i] = from[i];
+}
+
+/* ---- what pointwise.def names ---- */
+
+#define WF_FOR_FLOAT_AND_DOUBLE(name, function)                                                    \
+    __device__ __forceinline__ float name(float v) { return function##_f32(v); }                   \
+    __device__ __forceinline__ double name(double v) { return function##_f64(v); }
+WF_FOR_FLOAT_AND_DOUBLE(real_exp, exp)
+WF_FOR_FLOAT_AND_DOUBLE(real_log, log)
+WF_FOR_FLOAT_AND_DOUBLE(real_sqrt, root)
+WF_FOR_FLOAT_AND_DOUBLE(real_tanh, tanh)
+WF_FOR_FLOAT_AND_DOUBLE(real_sigmoid, sigmoid)
+WF_FOR_FLOAT_AND_DOUBLE(real_normcdf, normcdf)
+WF_FOR_FLOAT_AND_DOUBLE(real_gelu_u, gelu_u)
+WF_FOR_FLOAT_AND_DOUBLE(real_dsilu, dsilu)
+WF_FOR_FLOAT_AND_DOUBLE(real_dgelu, dgelu)
+WF_FOR_FLOAT_AND_DOUBLE(real_dgelu_tanh, dgelu_tanh)
+#undef WF_FOR_FLOAT_AND_DOUBLE
+
+__device__ __forceinline__ float real_pow(float x, float y) { return pow_f32(x, y); }
+__device__ __forceinline__ double real_pow(double x, double y) { return pow_f64(x, y); }
+__device__ __forceinline__ int32_t real_pow(int32_t x, int32_t y) { return (int32_t)pow_i64(x, y); }
+__device__ __forceinline__ int64_t real_pow(int64_t x, int64_t y) { return pow_i64(x, y); }
+
+__device__ __forceinline__ float real_div(float a, float b) { return a / b; }
+__device__ __forceinline__ double real_div(double a, double b) { return a / b; }
+__device__ __forceinline__ int32_t real_div(int32_t a, int32_t b) { return WF_INTEGER_DIV(a, b); }
+__device__ __forceinline__ int64_t real_div(int64_t a, int64_t b) { return WF_INTEGER_DIV(a, b); }
+
+/* For code in which T is the computing type. */
+#define WF_C(number) ((T)(number))
+#define WF_EXP(v) real_exp(v)
+#define WF_LOG(v) real_log(v)
+#define WF_SQRT(v) real_sqrt(v)
+#define WF_TANH(v) real_tanh(v)
+#define WF_SIGMOID(v) real_sigmoid(v)
+#define WF_NORMCDF(v) real_normcdf(v)
+#define WF_GELU_U(v) real_gelu_u(v)
+#define WF_DSILU(v) real_dsilu(v)
+#define WF_DGELU(v) real_dgelu(v)
+#define WF_DGELU_TANH(v) real_dgelu_tanh(v)
+#define WF_POW(a, b) real_pow(a, b)
+#define WF_DIV(a, b) real_div(a, b)

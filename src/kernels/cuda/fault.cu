@@ -1,0 +1,19 @@
+/* fault.cu: the sentences of faults that kernels tell. */
+#include "kernels/cuda/fault.h"
+
+void wf_cuda_check_fault(void)
+{
+    struct wf_cuda_fault *memory = wf_cuda_fault_memory(), fault = *memory;
+    long long number = (long long)fault.number, limit = (long long)fault.limit;
+
+    if (!fault.told) return;
+    *memory = {};
+    switch (fault.kind) {
+    case WF_CUDA_FAULT_INDEX:
+        WF_DIE("embedding: index %lld, where the table has %lld rows", number, limit);
+    case WF_CUDA_FAULT_WEIGHT:
+        WF_DIE("multinomial: weight %g at index %lld of a row", fault.value, number);
+    default:
+        WF_DIE("multinomial: a row has %lld positive weights, and %lld are needed", number, limit);
+    }
+}

@@ -1,0 +1,101 @@
+/* gradients.cu: scaling, adding and clamping of gradients; the table of optimizer_kernels.h. */
+#include "kernels/cuda/optimizer/optimizer_kernels.h"
+#include "kernels/cuda/pointwise/arrays.h"
+
+template <class E> struct scaled : makes<E, E> {
+    real<E> factor;
+
+    explicit scaled(double s) : factor((real<E>)s) {}
+    __device__ __forceinline__ E operator()(E x, absent, absent) const
+    {
+        return from_real<E>(to_real(x) * factor);
+    }
+};
+
+template <class E> struct sum_with : makes<E, E, E> {
+    real<E> a;
+
+    explicit sum_with(double s) : a((real<E>)s) {}
+    __device__ __forceinline__ E operator()(E y, E x, absent) const
+    {
+        return from_real<E>(to_real(y) + a * to_real(x));
+    }
+};
+
+template <class E> struct clamped : makes<E, E> {
+    real<E> most;
+
+    explicit clamped(double limit) : most((real<E>)limit) {}
+    __device__ __forceinline__ E operator()(E x, absent, absent) const
+    {
+        const real<E> v = to_real(x);
+
+        return from_real<E>(v > most ? most : v < -most ? -most : v);
+    }
+};
+
+struct synced : makes<float, float, bf16> {
+    __device__ __forceinline__ float operator()(float master, bf16 w, absent) const
+    {
+        return synced_master(master, w);
+    }
+};
+
+static void fail_no_kernel(weft_dtype dtype)
+{
+    WF_DIE("optimizer: no CUDA kernel for %s", weft_dtype_name(dtype));
+}
+
+/* Run a functor that is made of one number, in place. */
+template <template <class> class F>
+static void run_in_place(const char *op, weft_dtype dtype, int64_t count, void *x, double number)
+{
+    if (dtype == WEFT_F32)
+        wf_arrays_run_in_place(op, F<float>(number), count, x);
+    else if (dtype == WEFT_F64)
+        wf_arrays_run_in_place(op, F<double>(number), count, x);
+    else if (dtype == WEFT_BF16)
+        wf_arrays_run_in_place(op, F<bf16>(number), count, x);
+    else
+        fail_no_kernel(dtype);
+}
+
+static void scale(weft_dtype dtype, int64_t count, void *x, double s)
+{
+    run_in_place<scaled>("scale", dtype, count, x, s);
+}
+
+static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
+{
+    run_in_place<clamped>("clamp", dtype, count, x, limit);
+}
+
+static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x)
+{
+    char *const at[WF_ELEMENTWISE_OPERANDS] = {(char *)y, (char *)y, (char *)x};
+
+    if (dtype == WEFT_F32)
+        wf_arrays_run("axpy", sum_with<float>(a), count, at);
+    else if (dtype == WEFT_F64)
+        wf_arrays_run("axpy", sum_with<double>(a), count, at);
+    else if (dtype == WEFT_BF16)
+        wf_arrays_run("axpy", sum_with<bf16>(a), count, at);
+    else
+        fail_no_kernel(dtype);
+}
+
+static void sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+{
+    char *const at[WF_ELEMENTWISE_OPERANDS] = {(char *)master, (char *)master, (char *)w};
+
+    wf_arrays_run("sync of master weights", synced(), count, at);
+}
+
+const struct wf_optimizer_kernels wf_cuda_optimizer_kernels = {wf_cuda_optimizer_steps,
+                                                               sync_master_weights,
+                                                               wf_cuda_add_squares,
+                                                               wf_cuda_add_powers,
+                                                               wf_cuda_raise_to_max,
+                                                               scale,
+                                                               axpy,
+                                                               clamp};

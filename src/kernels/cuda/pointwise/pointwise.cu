@@ -1,0 +1,37 @@
+/*
+ * pointwise.cu: prepare functions of the kernels in pointwise.def. The formulas are compiled in
+ * pointwise_DTYPE.cu.
+ */
+#include "kernels/cuda/pointwise/pointwise.h"
+
+static const struct wf_cuda_pointwise *const tables[WEFT_DTYPE_COUNT] = {
+    &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, &wf_cuda_pointwise_i32,
+    &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,  &wf_cuda_pointwise_u8};
+
+static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_I32 == 3 && WEFT_I64 == 4 &&
+                  WEFT_U8 == 5 && WEFT_BOOL == 6,
+              "tables has the order of weft_dtype");
+
+static weft_status prepare_pointwise(struct wf_kernel_call *k,
+                                     wf_kernel_run *wf_cuda_pointwise::*kernel, bool compare)
+{
+    uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
+    wf_kernel_run *run = tables[dtype]->*kernel;
+
+    WF_TRY(wf_cuda_check_input_dtypes(k, 1, dtype));
+    WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
+            wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
+    if (!run || (dtype == WEFT_BOOL && !compare)) return wf_cuda_fail_no_kernel(k, dtype);
+    return wf_elementwise_prepare(k, run);
+}
+
+#define PREPARE(name, compare)                                                                     \
+    weft_status wf_cuda_##name(struct wf_kernel_call *k)                                           \
+    {                                                                                              \
+        return prepare_pointwise(k, &wf_cuda_pointwise::name, compare);                            \
+    }
+#define WF_UNARY(name, ...) PREPARE(name, false)
+#define WF_UNARY_GRAD(name, ...) PREPARE(name##_grad, false)
+#define WF_BINARY(name, ...) PREPARE(name, false)
+#define WF_COMPARE(name, ...) PREPARE(name, true)
+#include "kernels/pointwise.def"

@@ -1,0 +1,158 @@
+/*
+ * norm.cu: layer_norm and rms_norm over the last dim.
+ *
+ * A row is read once, into the registers of a warp or a block; a longer one is read again for each
+ * pass.
+ */
+#include "kernels/cuda/prepare.h"
+#include "kernels/cuda/reductions/norm.h"
+
+namespace
+{
+
+template <class E, bool centred, bool packed>
+__global__ void __launch_bounds__(NORM_THREADS, 1) norm_in_registers(norm_operands<E> p)
+{
+    typedef real<E> T;
+    typedef row_part<E, NORM_PACKS, packed> part;
+    GPU_SHARED(T, shared, [NORM_WARPS]);
+    int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    int n = (int)p.rows.n;
+    E *y = p.y + map_offset(p.rows.outer[0], r);
+    const E *x = p.x + map_offset(p.rows.outer[1], r);
+    T mean = 0, square = 0, rstd;
+    part v, w;
+
+    if (r >= p.rows.count) return;
+    v.load(x, n, p.rows.step[1], E{});
+    if (centred) {
+        for (int i = 0; i < part::n; i++) mean += v.at[i];
+        mean = group_reduce(mean, take_sum(), shared) / n;
+    }
+    for (int i = 0; i < part::n; i++) {
+        T apart = v.at[i] - mean;
+
+        if (part::number(i) < n) square += apart * apart;
+    }
+    rstd = 1 / real_sqrt(group_reduce(square, take_sum(), shared) / n + p.eps);
+    for (int i = 0; i < part::n; i++) v.at[i] = (v.at[i] - mean) * rstd;
+    if (p.weight) {
+        w.load(p.weight, n, p.weight_step, E{});
+        for (int i = 0; i < part::n; i++) v.at[i] *= w.at[i];
+    }
+    if (centred && p.bias) {
+        w.load(p.bias, n, p.bias_step, E{});
+        for (int i = 0; i < part::n; i++) v.at[i] += w.at[i];
+    }
+    v.store(y, n, p.rows.step[0]);
+    if (threadIdx.x) return;
+    if (centred && p.mean) p.mean[r] = mean;
+    if (p.rstd) p.rstd[r] = rstd;
+}
+
+template <class E, bool centred>
+__global__ void __launch_bounds__(NORM_THREADS, 1) norm_of_long_rows(norm_operands<E> p)
+{
+    typedef real<E> T;
+    GPU_SHARED(T, shared, [NORM_WARPS]);
+    const E *x = p.x + map_offset(p.rows.outer[1], blockIdx.x);
+    E *y = p.y + map_offset(p.rows.outer[0], blockIdx.x);
+    int64_t n = p.rows.n, step = p.rows.step[1];
+    T mean = 0, square = 0, rstd;
+
+    if (centred) {
+        for_row_packs(x, n, step, [&](const pack<E> &v, int64_t, int count) {
+            for (int i = 0; i < count; i++) mean += to_real(v.at[i]);
+        });
+        mean = group_reduce(mean, take_sum(), shared) / (T)n;
+    }
+    for_row_packs(x, n, step, [&](const pack<E> &v, int64_t, int count) {
+        for (int i = 0; i < count; i++)
+            square += (to_real(v.at[i]) - mean) * (to_real(v.at[i]) - mean);
+    });
+    rstd = 1 / real_sqrt(group_reduce(square, take_sum(), shared) / (T)n + p.eps);
+    for_row_packs(x, n, step, [&](const pack<E> &v, int64_t j, int count) {
+        pack<E> w = v, b = v, to;
+
+        if (p.weight) w = load_beside(p.weight, j, p.weight_step, count);
+        if (p.bias) b = load_beside(p.bias, j, p.bias_step, count);
+        for (int i = 0; i < count; i++) {
+            T h = (to_real(v.at[i]) - mean) * rstd * (p.weight ? to_real(w.at[i]) : 1);
+
+            to.at[i] = from_real<E>(centred && p.bias ? h + to_real(b.at[i]) : h);
+        }
+        store_beside(y, j, p.rows.step[0], count, to);
+    });
+    if (threadIdx.x) return;
+    if (centred && p.mean) p.mean[blockIdx.x] = mean;
+    if (p.rstd) p.rstd[blockIdx.x] = rstd;
+}
+
+struct norm_plan {
+    struct strided_rows rows;
+    int64_t weight_step, bias_step;
+};
+
+template <class E, bool centred>
+void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
+              const wf_scalars *scalars)
+{
+    const norm_plan *p = (const norm_plan *)k->prep;
+    int threads = row_part<E, NORM_PACKS, true>::threads(p->rows.n), rstd = centred ? 2 : 1;
+    dim3 block = block_of_groups(threads);
+    norm_operands<E> o = {};
+
+    o.rows = p->rows;
+    o.y = (E *)out[0];
+    o.x = (const E *)in[0];
+    o.weight = (const E *)(k->n_in > 1 ? in[1] : NULL);
+    o.bias = (const E *)(centred && k->n_in > 2 ? in[2] : NULL);
+    o.weight_step = p->weight_step;
+    o.bias_step = p->bias_step;
+    if (centred && k->n_out > 1 && k->out[1]) o.mean = (real<E> *)out[1];
+    if (k->n_out > rstd && k->out[rstd]) o.rstd = (real<E> *)out[rstd];
+    o.eps = (real<E>)scalars->s[0];
+    o.rows.packed = norm_is_packed(o);
+    if (threads <= NORM_THREADS)
+        WF_CUDA_LAUNCH(k,
+                       (o.rows.packed ? norm_in_registers<E, centred, true>
+                                      : norm_in_registers<E, centred, false>),
+                       blocks_for(p->rows.count, block.y), block, 0, o);
+    else
+        WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0,
+                       o);
+}
+
+weft_status prepare_norm(wf_kernel_call *k, wf_kernel_run *const *runs)
+{
+    uint8_t dtype = k->out[0]->dtype;
+    norm_plan *p;
+
+    if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
+    WF_TRY(wf_cuda_check_input_dtypes(k, 0, dtype));
+    WF_NEED(k->out[0]->ndim > 0, WEFT_ERR_SHAPE, "%s: a scalar has no dim to normalise", k->op);
+    k->prep = p = WF_NEW(norm_plan);
+    p->rows = rows_of(k, 1, k->out[0]->ndim - 1);
+    p->weight_step = step_of_parameter(k, 1);
+    p->bias_step = step_of_parameter(k, 2);
+    k->run = p->rows.count ? runs[dtype] : wf_cuda_run_nothing;
+    return WEFT_OK;
+}
+
+} // namespace
+
+extern "C" weft_status wf_cuda_layer_norm(struct wf_kernel_call *k)
+{
+    static wf_kernel_run *const runs[] = {run_norm<float, true>, run_norm<double, true>,
+                                          run_norm<bf16, true>};
+
+    return prepare_norm(k, runs);
+}
+
+extern "C" weft_status wf_cuda_rms_norm(struct wf_kernel_call *k)
+{
+    static wf_kernel_run *const runs[] = {run_norm<float, false>, run_norm<double, false>,
+                                          run_norm<bf16, false>};
+
+    return prepare_norm(k, runs);
+}

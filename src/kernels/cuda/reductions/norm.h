@@ -1,0 +1,39 @@
+/*
+ * norm.h: what the files of layer_norm and rms_norm share.
+ *
+ *   forward   h = (x - mean) rstd;  y = h w + b;  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+ *   backward  e = d w;  dx = rstd (e - mean(e) - h mean(e h));  dw = sum d h;  db = sum d
+ *
+ * rms_norm is the same with mean = 0 and without the term mean(e). `centred` is true for
+ * layer_norm.
+ */
+#pragma once
+
+#include "kernels/cuda/reductions/rows.h"
+
+enum { NORM_PACKS = 2, NORM_THREADS = 512, NORM_WARPS = NORM_THREADS / WARP };
+
+/** Operands of all kernels; those that are left out are NULL. */
+template <class E> struct norm_operands {
+    struct strided_rows
+        rows; /* operands: y or dx; x forward, d and x backward. packed: parameters too */
+    E *y;
+    const E *d, *x, *weight, *bias;
+    int64_t weight_step, bias_step;
+    real<E> *mean, *rstd;                   /* one per row, written by the forward */
+    const real<E> *saved_mean, *saved_rstd; /* read by the backward */
+    real<E> eps;
+    real<E> *partial; /* [blocks][2][n]: what each block adds to dw and db */
+};
+
+static inline int64_t step_of_parameter(const wf_kernel_call *k, int place)
+{
+    return place < k->n_in && k->in[place] && k->in[place]->numel > 1 ? k->in[place]->stride[0] : 1;
+}
+
+/** True where all operands of this call can be moved in packs. */
+template <class E> static inline bool norm_is_packed(const norm_operands<E> &p)
+{
+    return p.rows.packed && p.weight_step == 1 && p.bias_step == 1 && is_aligned(p.y) &&
+           is_aligned(p.d) && is_aligned(p.x) && is_aligned(p.weight) && is_aligned(p.bias);
+}

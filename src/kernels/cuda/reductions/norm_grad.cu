@@ -1,0 +1,302 @@
+/*
+ * norm_grad.cu: the gradients of layer_norm and rms_norm.
+ *
+ * What the weight and the bias get is added up in two stages, so that its bits are the same in
+ * every call: a block adds up the rows that it has in registers anyway, and norm_add_partial_sums
+ * takes the blocks in order. Rows that are too long for registers are read again for it.
+ */
+#include "kernels/cuda/prepare.h"
+#include "kernels/cuda/reductions/norm.h"
+
+namespace
+{
+
+enum {
+    MOST_BLOCKS = 512, /* that have partial sums of their own; enough for all multiprocessors */
+    SUM_COLUMNS = WARP,
+    SUM_ROWS = 16
+};
+
+/* A thread's share of partial sums, that of the bias in `second`. */
+template <class E, int n> struct parameter_sums {
+    real<E> dweight[n], dbias[n];
+};
+
+/* What the groups of a block have, in their order, becomes the block's partial sums. */
+template <class E, bool packed, int n>
+__device__ __forceinline__ void write_partial_sums(const norm_operands<E> &p,
+                                                   const parameter_sums<E, n> &s)
+{
+    typedef row_part<E, NORM_PACKS, packed> part;
+    GPU_SHARED(real<E>, shared, [2][WARP * n]); /* of groups of one warp */
+    real<E> *to = p.partial + (int64_t)blockIdx.x * 2 * p.rows.n;
+
+    if (blockDim.y == 1) {
+        for (int i = 0; i < n; i++) {
+            int j = part::number(i);
+
+            if (j >= p.rows.n) continue;
+            to[j] = s.dweight[i];
+            to[p.rows.n + j] = s.dbias[i];
+        }
+        return;
+    }
+    for (unsigned group = 0; group < blockDim.y; group++) {
+        for (int i = 0; i < n && threadIdx.y == group; i++) {
+            int at = i * WARP + threadIdx.x;
+
+            shared[0][at] = (group ? shared[0][at] : 0) + s.dweight[i];
+            shared[1][at] = (group ? shared[1][at] : 0) + s.dbias[i];
+        }
+        __syncthreads();
+    }
+    for (int i = threadIdx.y; i < n; i += blockDim.y) {
+        int j = part::number(i);
+
+        if (j >= p.rows.n) continue;
+        to[j] = shared[0][i * WARP + threadIdx.x];
+        to[p.rows.n + j] = shared[1][i * WARP + threadIdx.x];
+    }
+}
+
+/** Two sums at once. */
+template <class T> struct sums {
+    T first, second;
+};
+
+struct take_sums {
+    template <class T>
+    __device__ __forceinline__ sums<T> operator()(const sums<T> &a, const sums<T> &b) const
+    {
+        return {a.first + b.first, a.second + b.second};
+    }
+};
+
+template <class E, bool centred, bool parameters, bool packed>
+__global__ void __launch_bounds__(NORM_THREADS, 1) norm_grad_in_registers(norm_operands<E> p)
+{
+    typedef real<E> T;
+    typedef row_part<E, NORM_PACKS, packed> part;
+    GPU_SHARED(sums<T>, shared, [NORM_WARPS]);
+    int n = (int)p.rows.n;
+    parameter_sums<E, part::n> added = {};
+    E weight[part::n];
+
+    if (p.weight) part::load_elements(weight, p.weight, n, p.weight_step, E{});
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < p.rows.count;
+         r += (int64_t)gridDim.x * blockDim.y) {
+        T mean = centred ? p.saved_mean[r] : 0, rstd = p.saved_rstd[r];
+        sums<T> e = {0, 0};
+        part d, h;
+
+        d.load(p.d + map_offset(p.rows.outer[1], r), n, p.rows.step[1], E{});
+        h.load(p.x + map_offset(p.rows.outer[2], r), n, p.rows.step[2], E{});
+        for (int i = 0; i < part::n; i++) {
+            h.at[i] = (h.at[i] - mean) * rstd; /* beyond the row d is 0 */
+            if (parameters) added.dweight[i] += d.at[i] * h.at[i];
+            if (parameters && centred) added.dbias[i] += d.at[i];
+        }
+        for (int i = 0; i < part::n && p.weight; i++) d.at[i] *= to_real(weight[i]);
+        for (int i = 0; i < part::n; i++) {
+            if (centred) e.first += d.at[i];
+            e.second += d.at[i] * h.at[i];
+        }
+        e = group_reduce(e, take_sums(), shared);
+        for (int i = 0; i < part::n; i++)
+            d.at[i] = rstd * (d.at[i] - e.first / n - h.at[i] * (e.second / n));
+        d.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
+    }
+    if (parameters) write_partial_sums<E, packed>(p, added);
+}
+
+template <class E, bool centred>
+__global__ void __launch_bounds__(NORM_THREADS, 1) norm_grad_of_long_rows(norm_operands<E> p)
+{
+    typedef real<E> T;
+    GPU_SHARED(sums<T>, shared, [NORM_WARPS]);
+    const E *d = p.d + map_offset(p.rows.outer[1], blockIdx.x);
+    const E *x = p.x + map_offset(p.rows.outer[2], blockIdx.x);
+    E *dx = p.y + map_offset(p.rows.outer[0], blockIdx.x);
+    T mean = centred ? p.saved_mean[blockIdx.x] : 0, rstd = p.saved_rstd[blockIdx.x],
+      n = (T)p.rows.n;
+    sums<T> e = {0, 0};
+
+    for_row_packs(d, p.rows.n, p.rows.step[1], [&](const pack<E> &v, int64_t j, int count) {
+        pack<E> beside = load_beside(x, j, p.rows.step[2], count), w = v;
+
+        if (p.weight) w = load_beside(p.weight, j, p.weight_step, count);
+        for (int i = 0; i < count; i++) {
+            T g = to_real(v.at[i]) * (p.weight ? to_real(w.at[i]) : 1);
+
+            if (centred) e.first += g;
+            e.second += g * (to_real(beside.at[i]) - mean) * rstd;
+        }
+    });
+    e = group_reduce(e, take_sums(), shared);
+    for_row_packs(d, p.rows.n, p.rows.step[1], [&](const pack<E> &v, int64_t j, int count) {
+        pack<E> beside = load_beside(x, j, p.rows.step[2], count), w = v, to;
+
+        if (p.weight) w = load_beside(p.weight, j, p.weight_step, count);
+        for (int i = 0; i < count; i++) {
+            T g = to_real(v.at[i]) * (p.weight ? to_real(w.at[i]) : 1);
+            T h = (to_real(beside.at[i]) - mean) * rstd;
+
+            to.at[i] = from_real<E>(rstd * (g - e.first / n - h * (e.second / n)));
+        }
+        store_beside(dx, j, p.rows.step[0], count, to);
+    });
+}
+
+/* Partial sums of rows that are too long for registers: a thread has a column of a block's rows. */
+template <class E, bool centred>
+__global__ void __launch_bounds__(BLOCK) norm_sum_long_rows(norm_operands<E> p)
+{
+    int64_t j = (int64_t)blockIdx.y * BLOCK + threadIdx.x;
+    real<E> *to = p.partial + (int64_t)blockIdx.x * 2 * p.rows.n;
+    real<E> dweight = 0, dbias = 0;
+
+    if (j >= p.rows.n) return;
+    for (int64_t r = blockIdx.x; r < p.rows.count; r += gridDim.x) {
+        real<E> d = to_real(p.d[map_offset(p.rows.outer[1], r) + j * p.rows.step[1]]);
+        real<E> x = to_real(p.x[map_offset(p.rows.outer[2], r) + j * p.rows.step[2]]);
+
+        dweight += d * (x - (centred ? p.saved_mean[r] : 0)) * p.saved_rstd[r];
+        dbias += d;
+    }
+    to[j] = dweight;
+    to[p.rows.n + j] = dbias;
+}
+
+/* dweight and dbias (or NULL) from the partial sums of so many blocks. */
+template <class E>
+__global__ void __launch_bounds__(SUM_COLUMNS *SUM_ROWS)
+    norm_add_partial_sums(const real<E> *partial, int blocks, int64_t n, E *dweight, E *dbias)
+{
+    GPU_SHARED(double, shared, [SUM_ROWS][SUM_COLUMNS]);
+    int64_t j = (int64_t)blockIdx.x * SUM_COLUMNS + threadIdx.x;
+    E *to = blockIdx.y ? dbias : dweight;
+    double sum = 0;
+
+    if (!to) return;
+    for (int b = threadIdx.y; b < blocks && j < n; b += SUM_ROWS)
+        sum += (double)partial[(2 * (int64_t)b + blockIdx.y) * n + j];
+    shared[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y || j >= n) return;
+    for (int i = 1; i < SUM_ROWS; i++) sum += shared[i][threadIdx.x];
+    to[j] = from_real<E>((real<E>)sum);
+}
+
+struct norm_grad {
+    struct strided_rows rows;
+    int64_t weight_step;
+};
+
+template <class E, bool centred>
+norm_operands<E> operands_of(const wf_kernel_call *k, void *const *out, const void *const *in)
+{
+    const norm_grad *p = (const norm_grad *)k->prep;
+    norm_operands<E> o = {};
+
+    o.rows = p->rows;
+    o.y = (E *)out[0];
+    o.d = (const E *)in[0];
+    o.x = (const E *)in[1];
+    o.weight = (const E *)in[2];
+    o.weight_step = p->weight_step;
+    o.bias_step = 1;
+    o.saved_mean = centred ? (const real<E> *)in[3] : NULL;
+    o.saved_rstd = (const real<E> *)in[centred ? 4 : 3];
+    o.rows.packed = norm_is_packed(o);
+    return o;
+}
+
+/* dx, and partial sums from so many blocks. */
+template <class E, bool centred>
+void launch_grad(const wf_kernel_call *k, const norm_operands<E> &o, int threads, int blocks)
+{
+    dim3 block = block_of_groups(threads);
+
+    if (threads > NORM_THREADS) {
+        WF_CUDA_LAUNCH(k, (norm_grad_of_long_rows<E, centred>), (unsigned)o.rows.count,
+                       NORM_THREADS, 0, o);
+        if (o.partial)
+            WF_CUDA_LAUNCH(k, (norm_sum_long_rows<E, centred>),
+                           dim3((unsigned)blocks, blocks_for(o.rows.n, BLOCK)), BLOCK, 0, o);
+    } else if (o.partial) {
+        WF_CUDA_LAUNCH(k,
+                       (o.rows.packed ? norm_grad_in_registers<E, centred, true, true>
+                                      : norm_grad_in_registers<E, centred, true, false>),
+                       (unsigned)blocks, block, 0, o);
+    } else {
+        WF_CUDA_LAUNCH(k,
+                       (o.rows.packed ? norm_grad_in_registers<E, centred, false, true>
+                                      : norm_grad_in_registers<E, centred, false, false>),
+                       blocks_for(o.rows.count, block.y), block, 0, o);
+    }
+}
+
+template <class E, bool centred>
+void run_norm_grad(const wf_kernel_call *k, void *const *out, const void *const *in,
+                   const wf_scalars *)
+{
+    norm_operands<E> o = operands_of<E, centred>(k, out, in);
+    int threads = row_part<E, NORM_PACKS, true>::threads(o.rows.n);
+    int64_t blocks = threads > NORM_THREADS ? o.rows.count
+                                            : blocks_for(o.rows.count, block_of_groups(threads).y);
+    E *dweight = NULL, *dbias = NULL;
+
+    if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
+    if (k->n_out > 1 && k->out[1]) dweight = (E *)out[1];
+    if (centred && k->n_out > 2 && k->out[2]) dbias = (E *)out[2];
+    if (dweight || dbias)
+        o.partial = (real<E> *)wf_cuda_scratch((size_t)(blocks * 2 * o.rows.n) * sizeof(real<E>));
+    if (blocks) launch_grad<E, centred>(k, o, threads, (int)blocks);
+    if (dweight || dbias)
+        WF_CUDA_LAUNCH(k, norm_add_partial_sums<E>, dim3(blocks_for(o.rows.n, SUM_COLUMNS), 2),
+                       dim3(SUM_COLUMNS, SUM_ROWS), 0, o.partial, (int)blocks, o.rows.n, dweight,
+                       dbias);
+}
+
+weft_status check_dtypes(const wf_kernel_call *k)
+{
+    uint8_t dtype = k->out[0]->dtype, statistics = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+
+    if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
+    for (int i = 0; i < k->n_in; i++)
+        WF_NEED(!k->in[i] || k->in[i]->dtype == (i > 2 ? statistics : dtype), WEFT_ERR_DTYPE,
+                "%s: input %d is %s beside %s", k->op, i, wf_dtypes[k->in[i]->dtype].name,
+                wf_dtypes[dtype].name);
+    WF_NEED(k->out[0]->ndim > 0, WEFT_ERR_SHAPE, "%s: a scalar has no dim to normalise", k->op);
+    return WEFT_OK;
+}
+
+weft_status prepare_norm_grad(wf_kernel_call *k, wf_kernel_run *const *runs)
+{
+    norm_grad *p;
+
+    WF_TRY(check_dtypes(k));
+    k->prep = p = WF_NEW(norm_grad);
+    p->rows = rows_of(k, 2, k->out[0]->ndim - 1);
+    p->weight_step = step_of_parameter(k, 2);
+    k->run = p->rows.n ? runs[k->out[0]->dtype] : wf_cuda_run_nothing;
+    return WEFT_OK;
+}
+
+} // namespace
+
+extern "C" weft_status wf_cuda_layer_norm_grad(struct wf_kernel_call *k)
+{
+    static wf_kernel_run *const runs[] = {run_norm_grad<float, true>, run_norm_grad<double, true>,
+                                          run_norm_grad<bf16, true>};
+
+    return prepare_norm_grad(k, runs);
+}
+
+extern "C" weft_status wf_cuda_rms_norm_grad(struct wf_kernel_call *k)
+{
+    static wf_kernel_run *const runs[] = {run_norm_grad<float, false>, run_norm_grad<double, false>,
+                                          run_norm_grad<bf16, false>};
+
+    return prepare_norm_grad(k, runs);
+}
