@@ -1,5 +1,6 @@
 /*
- * device.cu: a device compiler takes the formulas of random numbers as they are. Compiled only: with
+ * device.cu: a device compiler takes the formulas of random numbers as they are. Compiled only:
+ * with
  * --fmad=false nothing contracts, so what it makes has the bits that the CPU has.
  */
 #include <math.h>

@@ -1,0 +1,78 @@
+/*
+ * library.cc: the functions of cuda_kernel.h for tests of kernels. Device memory is plain memory, a
+ * launch has run when it returns, and the device is small, so that loops over the grid go round:
+ * WT_GPU_MULTIPROCESSORS (3 unless told) multiprocessors with WT_GPU_SHARED_KIB (163, an A100's) of
+ * shared memory for a block. With WT_CUDA_RUNTIME launches go through the stand-in for the CUDA
+ * runtime, which is told to be eager and to let kernels touch the memory of the host.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/fault.h"
+
+static int number_of_environment(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : otherwise;
+}
+
+struct CUstream_st *wf_cuda_compute_stream(void)
+{
+    static thread_local cudaStream_t stream;
+
+#ifdef WT_CUDA_RUNTIME
+    if (!stream)
+        wf_cuda_check_launch(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+#endif
+    return stream;
+}
+
+namespace
+{
+
+/* Freed with its OS thread. */
+struct scratch {
+    void *memory = nullptr;
+    size_t bytes = 0;
+    ~scratch() { free(memory); }
+};
+
+} // namespace
+
+void *wf_cuda_scratch(size_t bytes)
+{
+    static thread_local scratch kept;
+
+    if (bytes > kept.bytes) {
+        free(kept.memory);
+        kept.memory = malloc(bytes);
+        kept.bytes = bytes;
+    }
+    memset(kept.memory, 0xff, kept.bytes); /* NaN */
+    return kept.memory;
+}
+
+int wf_cuda_multiprocessors(void) { return number_of_environment("WT_GPU_MULTIPROCESSORS", 3); }
+
+size_t wf_cuda_max_shared_bytes(void)
+{
+    return static_cast<size_t>(number_of_environment("WT_GPU_SHARED_KIB", 163)) << 10;
+}
+
+struct wf_cuda_fault *wf_cuda_fault_memory(void)
+{
+    static thread_local struct wf_cuda_fault memory;
+
+    return &memory;
+}
+
+void wf_cuda_check_launch(int error, const char *op)
+{
+    if (error == cudaSuccess) return wf_cuda_check_fault();
+    WF_DIE("%s: %s (%d)", op,
+           error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
+           : error == cudaErrorInvalidValue       ? "invalid argument"
+                                                  : "the launch failed",
+           error);
+}

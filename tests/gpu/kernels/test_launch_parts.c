@@ -1,0 +1,148 @@
+/*
+ * test_launch_parts.c: calls with more indices than a launch may have are several launches. The
+ * limit is made so small that small operands need them, in every way that operands can lie.
+ */
+#include "both_devices.h"
+
+extern int64_t wf_cuda_index_limit;
+
+static const int64_t limits[] = {64, 7, 1000};
+static const struct sizes shapes[] = {{1, {1000}},   {1, {1003}},     {2, {40, 33}},
+                                      {2, {3, 512}}, {3, {5, 7, 36}}, {3, {70, 1, 5}}};
+enum { CALLS = 3 * 6 * LIES };
+
+/* Call `number`: limit, shape and lie. */
+static const struct sizes *start_call(int number, enum lie *lie)
+{
+    wf_cuda_index_limit = limits[number % 3];
+    *lie = nth_lie(number / 18);
+    return &shapes[number / 3 % 6];
+}
+
+static void end_call(struct operand *y, const char *what)
+{
+    wf_cuda_index_limit = (int64_t)1 << 30;
+    expect_same_bits(y, what);
+    both_operands_free(y);
+}
+
+static void check_call(int number, const struct kernel *kernel, weft_dtype dtype, int n_in,
+                       bool smaller_b)
+{
+    enum lie lie;
+    const struct sizes *s = start_call(number, &lie);
+    struct wf_scalars scalars = {.s = {1.5, 2}, .v = {3, 4}};
+    struct operand x[2] = {operand_noise(dtype, lie, s->ndim, s->n, 1),
+                           smaller_b ? operand_noise(dtype, PLAIN, 1, &s->n[s->ndim - 1], 2)
+                                     : operand_noise(dtype, PLAIN, s->ndim, s->n, 2)};
+    struct operand y[2] = {operand_new(dtype, PLAIN, s->ndim, s->n),
+                           operand_new(dtype, PLAIN, s->ndim, s->n)};
+
+    run_both(kernel, y, n_in, (struct operand *[]){&x[0], &x[1]}, NULL, &scalars);
+    end_call(y, kernel->name);
+    both_operands_free(x);
+}
+
+WT_UNIT(elementwise__in_parts)
+{
+    static const struct kernel neg = KERNEL(neg), maximum = KERNEL(maximum), fill = KERNEL(fill);
+
+    for (int i = 0; i < CALLS; i++) {
+        check_call(i, &neg, WEFT_F32, 1, false);
+        check_call(i, &maximum, WEFT_BF16, 2, false);
+        check_call(i, &maximum, WEFT_F64, 2, true);
+        check_call(i, &fill, WEFT_F32, 0, false);
+    }
+}
+
+WT_UNIT(moves__in_parts)
+{
+    static const struct kernel copy = KERNEL(copy);
+
+    for (int i = 0; i < CALLS; i++)
+        for (int t = 0; t < FLOAT_DTYPES; t++) check_call(i, &copy, float_dtypes[t], 1, false);
+}
+
+WT_UNIT(elements_by_place__in_parts)
+{
+    static const struct kernel kernels[] = {KERNEL(arange), KERNEL(uniform), KERNEL(normal)};
+    static const struct kernel dropout = KERNEL(dropout);
+
+    for (int i = 0; i < CALLS; i++) {
+        for (int c = 0; c < 3; c++) check_call(i, &kernels[c], WEFT_F32, 0, false);
+        check_call(i, &dropout, WEFT_F64, 1, false);
+    }
+}
+
+WT_UNIT(slices__in_parts)
+{
+    static const struct kernel masked = KERNEL(slice_masked);
+
+    for (int i = 0; i < CALLS; i++) {
+        enum lie lie;
+        struct sizes s = *start_call(i, &lie), part = s;
+        int dim = i % s.ndim;
+        union wf_op_attrs attrs = {.slice = {.dim = dim, .length = (s.n[dim] + 1) / 2}};
+        struct wf_scalars scalars = {.v = {s.n[dim] / 3}};
+        struct operand x = operand_noise(WEFT_F32, lie, s.ndim, s.n, 1), y[2];
+
+        part.n[dim] = attrs.slice.length;
+        for (int k = 0; k < 2; k++) y[k] = operand_new(WEFT_F32, PLAIN, part.ndim, part.n);
+        run_both(&masked, y, 1, (struct operand *[]){&x}, &attrs, &scalars);
+        end_call(y, masked.name);
+        operand_free(&x);
+    }
+}
+
+/* Rows of 2 n gates and values. */
+WT_UNIT(swiglu__in_parts)
+{
+    for (int i = 0; i < CALLS; i++) {
+        enum lie lie;
+        const struct sizes *s = start_call(i, &lie);
+        int64_t last = s->n[s->ndim - 1], rows = 1, x_shape[3];
+        struct operand x, d, dx, whole;
+        struct wf_kernel_call k = {.op = "swiglu_grad", .n_in = 2, .n_out = 1};
+
+        for (int d_ = 0; d_ < s->ndim - 1; d_++) rows *= s->n[d_];
+        memcpy(x_shape, (int64_t[]){rows, 2, last}, sizeof x_shape);
+        x = operand_noise(WEFT_F32, lie, 3, x_shape, 3);
+        d = operand_noise(WEFT_F32, PLAIN, 2, (int64_t[]){rows, last}, 4);
+        dx = operand_new(WEFT_F32, PLAIN, 3, x_shape);
+        whole = operand_new(WEFT_F32, PLAIN, 3, x_shape);
+        kernel_run(wf_cuda_swiglu_grad, &k, &(struct operand *){&dx}, (struct operand *[]){&d, &x},
+                   NULL);
+        wf_cuda_index_limit = (int64_t)1 << 30;
+        kernel_run(wf_cuda_swiglu_grad, &k, &(struct operand *){&whole},
+                   (struct operand *[]){&d, &x}, NULL);
+        ck_assert_mem_eq(dx.data, whole.data, (size_t)dx.desc.numel * sizeof(float));
+        operand_free(&x);
+        operand_free(&d);
+        operand_free(&dx);
+        operand_free(&whole);
+    }
+}
+
+WT_UNIT(multinomial__in_parts)
+{
+    static const struct kernel multinomial = KERNEL(multinomial);
+
+    for (int i = 0; i < CALLS; i++) {
+        enum lie lie;
+        const struct sizes *s = start_call(i, &lie);
+        struct sizes drawn = *s;
+        union wf_op_attrs attrs = {.multinomial = {.n = 3, .replacement = true}};
+        struct wf_scalars scalars = {.v = {3, 4}};
+        struct operand x = operand_noise(WEFT_F32, lie, s->ndim, s->n, 1), y[2];
+
+        for (int64_t j = 0; j < x.desc.numel; j++) x.values[j] = fabs(x.values[j]) + 0.01;
+        operand_write(&x);
+        drawn.n[s->ndim - 1] = 3;
+        for (int k = 0; k < 2; k++) y[k] = operand_new(WEFT_I64, PLAIN, drawn.ndim, drawn.n);
+        run_both(&multinomial, y, 1, (struct operand *[]){&x}, &attrs, &scalars);
+        end_call(y, multinomial.name);
+        operand_free(&x);
+    }
+}
+
+int main(void) { return wt_unit_main("launch_parts"); }

@@ -1,0 +1,277 @@
+/*
+ * graphs.cc: operations captured into graphs. A node knows which nodes it comes after; a launch
+ * runs all nodes in one operation, in the order of capture (eager), in the latest order that the
+ * dependencies allow (lazy), or by chance.
+ */
+#include "stand_in.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+namespace stand_in
+{
+
+static std::vector<capture *> open_captures;
+static std::vector<CUgraph_st *> graphs;
+static std::vector<CUgraphExec_st *> executables;
+
+static uint64_t this_thread() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
+
+static cudaError_t invalidate(capture *c, cudaError_t error)
+{
+    c->invalid = true;
+    return error;
+}
+
+cudaError_t check_no_capture()
+{
+    cudaError_t error = cudaSuccess;
+
+    for (auto c : open_captures) {
+        bool forbids = c->mode == cudaStreamCaptureModeGlobal ||
+                       (c->mode == cudaStreamCaptureModeThreadLocal && c->thread == this_thread());
+
+        if (forbids) error = invalidate(c, cudaErrorStreamCaptureUnsupported);
+    }
+    return error;
+}
+
+cudaError_t check_not_captured(CUstream_st *stream)
+{
+    if (!stream->capture) return cudaSuccess;
+    return invalidate(stream->capture, cudaErrorStreamCaptureUnsupported);
+}
+
+cudaError_t check_not_captured(CUevent_st *event)
+{
+    if (event->capture) return invalidate(event->capture, cudaErrorCapturedEvent);
+    return check_no_capture();
+}
+
+cudaError_t capture_operation(CUstream_st *stream, operation work)
+{
+    auto node = std::make_shared<graph_node>();
+
+    if (stream->capture->invalid) return cudaErrorStreamCaptureInvalidated;
+    node->work = std::move(work);
+    node->after = stream->captured_last;
+    stream->captured_last = {node.get()};
+    stream->capture->graph->nodes.push_back(node);
+    return cudaSuccess;
+}
+
+cudaError_t capture_record(CUstream_st *stream, CUevent_st *event)
+{
+    if (stream->capture->invalid) return cudaErrorStreamCaptureInvalidated;
+    event->capture = stream->capture;
+    event->captured_after = stream->captured_last;
+    return cudaSuccess;
+}
+
+/* A stream that waits for a captured event is captured too. */
+cudaError_t capture_wait(CUstream_st *stream, CUevent_st *event)
+{
+    capture *c = stream->capture;
+
+    if (c && c->invalid) return cudaErrorStreamCaptureInvalidated;
+    if (!event->capture) {
+        if (!event->recorded) return cudaSuccess;
+        return invalidate(c, cudaErrorStreamCaptureIsolation);
+    }
+    if (c && c != event->capture) return invalidate(c, cudaErrorStreamCaptureMerge);
+    if (!c) {
+        if (std::find(open_captures.begin(), open_captures.end(), event->capture) ==
+            open_captures.end())
+            return cudaErrorCapturedEvent;
+        stream->capture = event->capture;
+        stream->captured_last.clear();
+        event->capture->streams.push_back(stream);
+    }
+    for (auto node : event->captured_after) stream->captured_last.push_back(node);
+    return cudaSuccess;
+}
+
+/* All that other streams do is waited for by the stream that the capture began in. */
+static bool joined(const capture &c)
+{
+    std::set<const graph_node *> reached;
+    std::vector<const graph_node *> next(c.origin->captured_last.begin(),
+                                         c.origin->captured_last.end());
+
+    while (!next.empty()) {
+        const graph_node *node = next.back();
+
+        next.pop_back();
+        if (!reached.insert(node).second) continue;
+        next.insert(next.end(), node->after.begin(), node->after.end());
+    }
+    return reached.size() == c.graph->nodes.size();
+}
+
+static void end_capture(capture *c)
+{
+    for (auto s : c->streams) {
+        s->capture = nullptr;
+        s->captured_last.clear();
+    }
+    open_captures.erase(std::find(open_captures.begin(), open_captures.end(), c));
+}
+
+/* Run all nodes; `which` chooses among those whose turn it is. */
+static void run_nodes(const std::vector<std::shared_ptr<graph_node>> &nodes)
+{
+    std::set<const graph_node *> done;
+    std::vector<graph_node *> ready;
+
+    while (done.size() < nodes.size()) {
+        size_t which = 0;
+
+        ready.clear();
+        for (auto &node : nodes) {
+            bool waits = done.count(node.get()) > 0;
+
+            for (auto before : node->after) waits |= done.count(before) == 0;
+            if (!waits) ready.push_back(node.get());
+        }
+        if (stream_policy() == lazy) which = ready.size() - 1;
+        if (stream_policy() == random_steps) which = chance(static_cast<unsigned>(ready.size()));
+        if (ready[which]->work.run) ready[which]->work.run();
+        done.insert(ready[which]);
+    }
+}
+
+static bool known(const CUgraph_st *graph)
+{
+    return std::find(graphs.begin(), graphs.end(), graph) != graphs.end();
+}
+
+static bool known(const CUgraphExec_st *executable)
+{
+    return std::find(executables.begin(), executables.end(), executable) != executables.end() &&
+           !executable->destroyed;
+}
+
+} // namespace stand_in
+
+using namespace stand_in;
+
+extern "C" {
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
+{
+    return api_call("cudaStreamBeginCapture", [&](locked &) {
+        cudaError_t error = check_stream(stream, "cudaStreamBeginCapture");
+
+        if (error != cudaSuccess) return error;
+        if (stream->capture) return invalidate(stream->capture, cudaErrorIllegalState);
+        stream->capture =
+            new capture{new CUgraph_st(), stream, mode, {stream}, this_thread(), false};
+        open_captures.push_back(stream->capture);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    return api_call("cudaStreamEndCapture", [&](locked &) {
+        cudaError_t error = check_stream(stream, "cudaStreamEndCapture");
+        capture *c = error == cudaSuccess ? stream->capture : nullptr;
+
+        if (error != cudaSuccess) return error;
+        *graph = nullptr;
+        if (!c) return cudaErrorIllegalState;
+        if (c->origin != stream) return invalidate(c, cudaErrorStreamCaptureUnmatched);
+        if (c->mode != cudaStreamCaptureModeRelaxed && c->thread != this_thread())
+            return invalidate(c, cudaErrorStreamCaptureWrongThread);
+        if (c->invalid) error = cudaErrorStreamCaptureInvalidated;
+        if (!c->invalid && !joined(*c)) error = cudaErrorStreamCaptureUnjoined;
+        end_capture(c);
+        if (error != cudaSuccess) return error;
+        graphs.push_back(c->graph);
+        *graph = c->graph;
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status)
+{
+    return api_call("cudaStreamIsCapturing", [&](locked &) {
+        cudaError_t error = check_stream(stream, "cudaStreamIsCapturing");
+
+        if (error != cudaSuccess) return error;
+        *status = !stream->capture           ? cudaStreamCaptureStatusNone
+                  : stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                             : cudaStreamCaptureStatusActive;
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
+{
+    static thread_local cudaStreamCaptureMode own = cudaStreamCaptureModeGlobal;
+
+    return api_call(__func__, [&](locked &) {
+        std::swap(own, *mode);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
+                                 unsigned long long flags)
+{
+    return api_call(__func__, [&](locked &) {
+        if (!executable || !known(graph) || flags) return cudaErrorInvalidValue;
+        *executable = new CUgraphExec_st{graph->nodes, false};
+        executables.push_back(*executable);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph,
+                                          unsigned long long flags)
+{
+    return cudaGraphInstantiate(executable, graph, flags);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    return api_call("cudaGraphLaunch", [&](locked &lock) {
+        cudaError_t error = check_stream(stream, "cudaGraphLaunch");
+        auto run = [=] { run_nodes(executable->nodes); };
+
+        if (error == cudaSuccess && !known(executable)) error = cudaErrorInvalidValue;
+        if (error != cudaSuccess) return error;
+        return enqueue(stream, {"cudaGraphLaunch", run, nullptr, nullptr, 0}, lock);
+    });
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count)
+{
+    return api_call(__func__, [&](locked &) {
+        if (!known(graph) || !count) return cudaErrorInvalidValue;
+        *count = graph->nodes.size();
+        return cudaSuccess;
+    });
+}
+
+/* An executable graph keeps the nodes. */
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    return api_call(__func__, [&](locked &) {
+        if (!known(graph)) return cudaErrorInvalidValue;
+        graphs.erase(std::find(graphs.begin(), graphs.end(), graph));
+        return cudaSuccess;
+    });
+}
+
+/* A launch that has not run yet still does. */
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
+{
+    return api_call(__func__, [&](locked &) {
+        if (!known(executable)) return cudaErrorInvalidValue;
+        executable->destroyed = true;
+        return cudaSuccess;
+    });
+}
+}
