@@ -209,7 +209,7 @@ WT_TEST(rules__of_unknown_ops_are_refused)
     WT_ALL(weft_register_rule("no such op", rule_replicated_only, NULL) != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no such op");
     WT_ALL(weft_register_rule("to_local", rule_replicated_only, NULL) != WEFT_OK);
-    WT_FAILED(WEFT_ERR_ARG, "to_local");
+    WT_FAILED(WEFT_ERR_ARG, "register_rule: to_local decides its layouts by itself");
     WT_ALL(weft_unregister_op("exp") != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "exp");
 }
