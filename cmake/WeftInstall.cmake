@@ -32,7 +32,7 @@ install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftC
 # weft.pc finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH WEFT_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" WEFT_PC_PREFIX "${WEFT_PC_PREFIX}")
-set(WEFT_PC_PRIVATE "${DNNL_LIBRARY} ${MPI_C_LIBRARIES} ${OpenMP_C_FLAGS} -lpthread -lm")
+set(WEFT_PC_PRIVATE "${DNNL_LIBRARY} ${MPI_C_LIBRARIES} ${OpenMP_C_FLAGS} -lpthread -ldl -lm")
 string(REPLACE ";" " " WEFT_PC_PRIVATE "${WEFT_PC_PRIVATE}")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

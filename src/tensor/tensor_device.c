@@ -6,22 +6,19 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "tensor/tensor.h"
-
-static _Thread_local weft_device chosen;
 
 weft_device weft_set_default_device(weft_device device)
 {
-    weft_device before = chosen;
+    weft_device before = wf_default_device();
 
-    if ((unsigned)device < WEFT_DEVICES)
-        chosen = device;
-    else
+    if ((unsigned)device >= WEFT_DEVICES)
         WF_FAIL(WEFT_ERR_ARG, "default device: there is no device %d", (int)device);
+    else if (wf_device_need(device) == WEFT_OK)
+        wf_set_default_device(device);
     return before;
 }
-
-weft_device wf_default_device(void) { return chosen; }
 
 weft_device weft_tensor_device(const weft_tensor *t)
 {
