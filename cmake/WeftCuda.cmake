@@ -65,7 +65,7 @@ if(WEFT_CUDA_KERNELS)
     add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>
         # of the library, without state: it has them too
         src/base/elements/dtype.c src/base/elements/strided_copy.c src/kernels/loop_nest.c src/kernels/random_bounds.c
-        src/kernels/rotary_frequency.c)
+        src/kernels/rotary_frequency.c src/kernels/cat_copies.c src/kernels/operand_checks.c)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
     target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -152,7 +152,7 @@ static void add_norm_of_gradient(const struct group *group, double p, weft_tenso
     if (isinf(p))
         kernels->raise_to_max(dtype, count, data, total);
     else if (p == 2)
-        kernels->add_squares(dtype, count, data, total);
+        kernels->add_sum_of_squares(dtype, count, data, total);
     else
         kernels->add_powers(dtype, count, data, p, total);
 }

@@ -32,7 +32,7 @@ static double chosen_cost(int op, weft_tensor *const *in)
 }
 
 /* COST-06: at its size and at an uneven one. */
-WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_grid())
+WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_two_axes())
 {
     const int64_t shapes[][3] = {{8, 16, 32}, {5, 7, 3}};
     weft_op_spec spec = sum_op_spec("two", rule_replicated_only);

@@ -229,7 +229,7 @@ WT_TEST_TIMES_IN_WORLD(full_tensor__is_the_whole_on_every_rank, w, i, 3)
 /* ---- two mesh axes ---- */
 
 /* DT-33: every pair of placements, sizes that split evenly and not. */
-WT_TEST_TIMES_IN(redistribute__on_two_axes_keeps_the_value, w, i, 64 * 4, wt_world_open_grid())
+WT_TEST_TIMES_IN(redistribute__on_two_axes_keeps_the_value, w, i, 64 * 4, wt_world_open_two_axes())
 {
     static const char *const all[] = {"R,R",       "S(0),R",    "R,S(1)",    "S(0),S(0)",
                                       "S(0),S(1)", "S(1),S(0)", "S(1),S(1)", "R,S(0)"};

@@ -100,7 +100,7 @@ static bool event_done(struct wf_device_event *event)
 static void event_wait(struct wf_device_event *event)
 {
     WF_CUDA_CHECK(cudaEventSynchronize(of(event)));
-    wf_cuda_check_fault();
+    wf_cuda_die_on_fault();
 }
 
 static void stream_wait(enum wf_stream stream, struct wf_device_event *event)

@@ -122,7 +122,7 @@ cudaStream_t wf_cuda_stream(enum wf_stream stream) { return rank.streams[stream]
 void wf_cuda_synchronize(void)
 {
     for (int s = 0; s < WF_STREAMS; s++) WF_CUDA_CHECK(cudaStreamSynchronize(rank.streams[s]));
-    wf_cuda_check_fault();
+    wf_cuda_die_on_fault();
 }
 
 struct CUstream_st *wf_cuda_compute_stream(void) { return rank.streams[WF_STREAM_COMPUTE]; }

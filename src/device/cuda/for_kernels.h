@@ -34,4 +34,4 @@ struct wf_cuda_fault *wf_cuda_fault_memory(void);
 
 /** End the job if a kernel that has run told a fault. The kernels' own (fault.cu); called when the
  *  host has waited for the device. */
-void wf_cuda_check_fault(void);
+void wf_cuda_die_on_fault(void);

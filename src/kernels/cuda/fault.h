@@ -1,7 +1,7 @@
 /*
  * fault.h: how a kernel tells what only it can see and what ends the job: a weight that is no
  * number, an index outside its table. It writes what it saw into memory of the host, once, and goes
- * on with whatever harms nobody. The device layer calls wf_cuda_check_fault when it has waited for
+ * on with whatever harms nobody. The device layer calls wf_cuda_die_on_fault when it has waited for
  * the device; that ends the job with a sentence.
  */
 #pragma once
@@ -15,9 +15,9 @@ enum wf_cuda_fault_kind {
     WF_CUDA_FAULTS
 };
 
-__device__ __forceinline__ void tell_fault(struct wf_cuda_fault *fault,
-                                           enum wf_cuda_fault_kind kind, int64_t number,
-                                           int64_t limit, double value)
+__device__ __forceinline__ void record_fault(struct wf_cuda_fault *fault,
+                                             enum wf_cuda_fault_kind kind, int64_t number,
+                                             int64_t limit, double value)
 {
     if (atomicAdd(&fault->told, 1)) return;
     fault->kind = kind;

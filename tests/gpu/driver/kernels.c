@@ -115,10 +115,10 @@ static void sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
     wf_cpu_sync_master_weights(count, fenced_open(master), fenced_open(w));
 }
 
-static void add_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
+static void add_sum_of_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
 {
     test_driver_begin_compute();
-    wf_cpu_optimizer_kernels.add_squares(dtype, count, fenced_open(x), fenced_open(total));
+    wf_cpu_optimizer_kernels.add_sum_of_squares(dtype, count, fenced_open(x), fenced_open(total));
 }
 
 static void add_powers(weft_dtype dtype, int64_t count, const void *x, double p, double *total)
@@ -154,7 +154,7 @@ static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
 static const struct wf_optimizer_kernels optimizer = {
     .step = run_steps,
     .sync_master_weights = sync_master_weights,
-    .add_squares = add_squares,
+    .add_sum_of_squares = add_sum_of_squares,
     .add_powers = add_powers,
     .raise_to_max = raise_to_max,
     .scale = scale,

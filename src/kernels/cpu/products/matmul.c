@@ -14,6 +14,7 @@
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/loop_nest.h"
+#include "kernels/operand_checks.h"
 
 enum { A, B, Y, OPERANDS };
 
