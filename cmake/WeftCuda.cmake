@@ -1,11 +1,14 @@
-# WeftCuda.cmake: the CUDA part, where nvcc is found and WEFT_CUDA is not OFF. Elsewhere one line says so, and the build
-# is that of C alone.
+# WeftCuda.cmake: the CUDA part. WEFT_CUDA says whether libweft-cuda.so is built:
 #
-#   weft_cuda            libweft-cuda.so, once src/weft_cuda.c is there
+#   ON      with everything else, and installed; without nvcc, configuring fails
+#   AUTO    where nvcc is found, when it is asked for: nvcc takes minutes. The kernels are tested by the host compiler
+#   OFF     nothing of it
+#
+#   weft_cuda            libweft-cuda.so
 #   weft_cuda_kernels    the objects of src/kernels/cuda
 #
 # WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum.
-option(WEFT_CUDA "build the CUDA part where nvcc is found" ON)
+set(WEFT_CUDA AUTO CACHE STRING "build libweft-cuda.so: ON, AUTO (when it is asked for) or OFF")
 set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
 set(WEFT_CUDA_ARCHITECTURES "80-real;90-real;${WEFT_CUDA_PTX}" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES")
 
@@ -19,6 +22,9 @@ if(WEFT_CUDA)
     endif()
 endif()
 if(NOT WEFT_CUDA_FOUND)
+    if(WEFT_CUDA AND NOT WEFT_CUDA STREQUAL "AUTO")
+        message(FATAL_ERROR "WEFT_CUDA is ${WEFT_CUDA}, and there is no nvcc or no C++ compiler")
+    endif()
     message(STATUS "The CUDA part is not built: no nvcc, or WEFT_CUDA is OFF")
     return()
 endif()
@@ -54,12 +60,22 @@ if(WEFT_CUDA_KERNELS)
         "SHELL:-Xcompiler -Wall,-Wextra,-fvisibility=hidden")
 endif()
 
-if(WEFT_CUDA_KERNELS AND EXISTS ${PROJECT_SOURCE_DIR}/src/weft_cuda.c)
+if(WEFT_CUDA_KERNELS)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c ${PROJECT_SOURCE_DIR}/src/comm/nccl/*.c)
-    add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>)
+    add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>
+        # of the library, without state: it has them too
+        src/base/elements/dtype.c src/base/elements/strided_copy.c src/kernels/loop_nest.c src/kernels/random_bounds.c
+        src/kernels/rotary_frequency.c src/kernels/cat_copies.c src/kernels/operand_checks.c)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
     target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     target_link_libraries(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:weft_flags> CUDA::cudart)
-    target_link_options(weft_cuda PRIVATE "LINKER:-z,defs")
+    # It is loaded late, when there may be no room left for thread-local variables at fixed places.
+    target_compile_options(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-ftls-model=global-dynamic>)
+    set(exports ${PROJECT_SOURCE_DIR}/src/weft_cuda.map)
+    target_link_options(weft_cuda PRIVATE "LINKER:-z,defs" "LINKER:--version-script=${exports}")
+    set_target_properties(weft_cuda PROPERTIES LINK_DEPENDS ${exports})
+    if(WEFT_CUDA STREQUAL "AUTO")
+        set_target_properties(weft_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
 endif()

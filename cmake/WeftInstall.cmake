@@ -20,6 +20,10 @@ install(TARGETS weft EXPORT weft_shared_export
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS weft_static EXPORT weft_static_export
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET weft_cuda AND NOT WEFT_CUDA STREQUAL "AUTO")
+    set_target_properties(weft_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    install(TARGETS weft_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT weft_shared_export NAMESPACE weft:: FILE weftTargets.cmake DESTINATION ${WEFT_CMAKE_DIR})
 install(EXPORT weft_static_export NAMESPACE weft:: FILE weftStaticTargets.cmake DESTINATION ${WEFT_CMAKE_DIR})
 
@@ -32,7 +36,7 @@ install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftC
 # weft.pc finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH WEFT_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" WEFT_PC_PREFIX "${WEFT_PC_PREFIX}")
-set(WEFT_PC_PRIVATE "${DNNL_LIBRARY} ${MPI_C_LIBRARIES} ${OpenMP_C_FLAGS} -lpthread -lm")
+set(WEFT_PC_PRIVATE "${DNNL_LIBRARY} ${MPI_C_LIBRARIES} ${OpenMP_C_FLAGS} -lpthread -ldl -lm")
 string(REPLACE ";" " " WEFT_PC_PRIVATE "${WEFT_PC_PRIVATE}")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

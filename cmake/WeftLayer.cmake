@@ -26,6 +26,7 @@ function(weft_layer name)
     endforeach()
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
     list(FILTER sources EXCLUDE REGEX "/cpu/(isa|amx)/") # compiled once per instruction set (WeftIsa.cmake)
+    list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/") # of libweft-cuda.so
     add_library(weft_${name} OBJECT ${sources})
     target_link_libraries(weft_${name} PRIVATE weft_flags ${ARG_LIBS})
     target_include_directories(weft_${name} PRIVATE ${folders})

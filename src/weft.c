@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/settings/knob.h"
 #include "comm/comm.h"
+#include "device/device.h"
 #include "device/pool.h"
 #include "dtensor/convert/init.h"
 #include "dtensor/convert/placement_lists.h"
@@ -34,6 +35,7 @@ static void finalize_rank_thread(void)
     wf_registry_finalize();
     wf_mesh_finalize();
     wf_pool_finalize();
+    wf_device_finalize();
     wf_generator_finalize();
     wf_module_paths_finalize();
 }
@@ -66,6 +68,7 @@ int weft_finalize(void)
     wf_mesh_finalize();
     wf_comm_finalize();
     wf_pool_finalize();
+    wf_device_finalize();
     wf_generator_finalize();
     wf_module_paths_finalize();
     return failed;

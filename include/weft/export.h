@@ -15,6 +15,8 @@
 #define WEFT_PRINTF(text, first)
 #endif
 
+#define WEFT_VERSION "0.1.0"
+
 /** Most dimensions a tensor can have, and most axes a mesh can have. */
 #define WEFT_MAX_DIMS 8
 #define WEFT_MAX_AXES 6

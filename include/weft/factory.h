@@ -6,7 +6,8 @@
  *         NULL);
  *
  * Unless said otherwise:
- * On the default device (weft_set_default_device).
+ * On the mesh's device, without a mesh on the default one (weft_set_default_device); all are on
+ * WEFT_META where that is the default.
  * ranks: local, but every rank of the mesh makes the same call; a rank outside it gets a tensor
  *        without elements
  * gives: a row-major tensor owned by the open scope
@@ -27,10 +28,11 @@ typedef struct weft_spec {
     weft_placement placements[WEFT_MAX_AXES];
     bool requires_grad;
     const char *placed; /* the placements as text, "S(0),R", instead; NULL: as above */
+    weft_device device; /* another device than that; WEFT_CPU asks for none */
 } weft_spec;
 
-/** The spec of a tensor; what is partial in t is replicated in it, and it wants no gradient.
- * Needs a handle. ranks: any; local */
+/** The spec of a tensor; what is partial in t is replicated in it, and it wants no gradient; its
+ * device is t's. Needs a handle. ranks: any; local */
 WEFT_API weft_spec weft_spec_of(const weft_tensor *t);
 
 /* ---- constants ---- */

@@ -17,15 +17,8 @@
 #include <weft/export.h>
 #include <weft/types.h>
 
-/** Where the elements of a tensor are. */
-typedef enum weft_device {
-    WEFT_CPU,
-    WEFT_META, /* nowhere: shape, dtype and placements only (docs/concepts/ownership.md) */
-    WEFT_DEVICES
-} weft_device;
-
 /**
- * The device called `text`: "cpu" or "meta".
+ * The device called `text`: "cpu", "meta" or "cuda".
  *
  * ranks: any; local
  * fails: WEFT_ERR_ARG for an unknown one, and for one with an index ("cpu:0"): a mesh says which
@@ -44,11 +37,12 @@ WEFT_API int weft_world_size(void);
  *
  * The last axis varies fastest: in "dp=2,tp=4" rank 5 has dp 1, tp 1. Axis names are letters,
  * digits and '_', each used once. The format takes printf arguments. The library is started when
- * weft_init has not been called yet.
+ * weft_init has not been called yet, and the first mesh on WEFT_CUDA takes this rank's GPU.
  * ranks: all of the mesh, and any others, pass the same text; with WEFT_CHECK=2 all of the world
  *        do, and what they pass is compared
  * gives: a mesh owned by the caller (weft_mesh_release); tensors and layouts retain it
- * fails: WEFT_ERR_ARG when the text is malformed, WEFT_ERR_COMM when the world has too few ranks
+ * fails: WEFT_ERR_ARG when the text is malformed, WEFT_ERR_COMM when the world has too few ranks,
+ *        WEFT_ERR_NOT_FOUND where this rank has no such device (which ends a job of several)
  */
 WEFT_API weft_mesh *weft_mesh_new(weft_device device, const char *format, ...) WEFT_PRINTF(2, 3);
 

@@ -139,6 +139,18 @@ WEFT_API weft_status weft_module_set_buffer(weft_module *m, const char *name, we
 WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device);
 
 /**
+ * Replace every parameter and buffer of the tree that has elements on another device by a copy
+ * there, placed alike, that wants a gradient as the old one did and has none yet; shared ones as
+ * weft_module_materialize does (PyTorch: Module.to). Make optimizers afterwards.
+ * weft_parallelize_module and weft_data_parallel do it for their mesh's device.
+ *
+ * ranks: local; every rank of the parameters' meshes alike
+ * fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_NOT_FOUND where this rank has no such
+ * device; else as weft_module_materialize. The tree is then as before
+ */
+WEFT_API weft_status weft_module_to_device(weft_module *m, weft_device device);
+
+/**
  * Replace every floating-point parameter and buffer of the tree by one of another dtype, placed
  * alike, that wants a gradient as the old one did and has none yet; shared ones as
  * weft_module_materialize does. Make optimizers afterwards.

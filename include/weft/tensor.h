@@ -58,12 +58,14 @@ WEFT_API weft_tensor *weft_from_data(weft_dtype dtype, const int64_t *shape, int
 /* ---- devices ---- */
 
 /**
- * Where this thread makes new tensors that are not made from others: WEFT_CPU unless set.
+ * Where this thread makes new tensors that are not made from others: WEFT_CPU unless set, or, where
+ * it never was, WEFT_CUDA from the first mesh on it on.
  *
  * On WEFT_META a tensor has shape, dtype and placements but no elements: a model of any size is
  * made, spread over a mesh and even run in no time, and every op and gradient gives such tensors
  * again. Nothing is sent, but ledgers book what would be. Random ops number their draws as usual.
- * ranks: any; local. gives: the device before, to be set again. fails: WEFT_ERR_ARG for no device
+ * ranks: any; local. gives: the device before, to be set again. fails: WEFT_ERR_ARG for no device,
+ * WEFT_ERR_NOT_FOUND where this rank has no such device (which ends a job of several)
  */
 WEFT_API weft_device weft_set_default_device(weft_device device);
 
@@ -81,10 +83,13 @@ WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
 WEFT_API weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device);
 
 /**
- * The tensor on another device, outside the tape. Device copies happen here and nowhere else.
+ * A row-major copy of the tensor on another device (PyTorch: Tensor.to).
  *
- * ranks: any; local. gives: t itself when it is there; to WEFT_META its shape without elements
- * fails: WEFT_ERR_STATE from WEFT_META, where there is nothing to copy; WEFT_ERR_ARG for no device
+ * ranks: any; local
+ * gives: t itself when it is there; to WEFT_META its shape without elements, outside the tape
+ * fails: WEFT_ERR_STATE from WEFT_META, where there is nothing to copy; WEFT_ERR_ARG for no device;
+ *        WEFT_ERR_NOT_FOUND as weft_set_default_device
+ * grad: goes back to the device that t is on
  */
 WEFT_API weft_tensor *weft_to_device(weft_tensor *t, weft_device device);
 
@@ -104,7 +109,7 @@ WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *t);
 WEFT_API weft_placement weft_tensor_placement(const weft_tensor *t, int axis);
 
 /** This rank's shard: size and global offset of a dim, element stride, and first element (NULL on
- * the meta device). ranks: any; local */
+ * the meta device; on a GPU an address of its memory). ranks: any; local */
 WEFT_API int64_t weft_local_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_offset(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);

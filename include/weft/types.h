@@ -7,6 +7,14 @@
 typedef struct weft_mesh weft_mesh;     /* mesh.h */
 typedef struct weft_tensor weft_tensor; /* tensor.h */
 
+/** Where the elements of a tensor are (docs/concepts/devices.md). */
+typedef enum weft_device {
+    WEFT_CPU,
+    WEFT_META, /* nowhere: shape, dtype and placements only (docs/concepts/ownership.md) */
+    WEFT_CUDA, /* this rank's GPU */
+    WEFT_DEVICES
+} weft_device;
+
 /** How the terms of several ranks become one value. */
 typedef enum weft_reduce {
     WEFT_SUM,

@@ -35,8 +35,6 @@
 
 #include <weft/extend/extend.h>
 
-#define WEFT_VERSION "0.1.0"
-
 /**
  * Start the library: under mpiexec every process is a rank, otherwise there is one rank.
  *

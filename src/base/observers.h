@@ -1,8 +1,8 @@
 /*
  * observers.h: callbacks for events of ops, collectives and modules (ledger, traces, the tape).
  *
- * Dispatch, wf_comm_start and module calls are the only callers of wf_notify_observers. Without an
- * observer, the normal case, it costs one load and a branch.
+ * Dispatch, wf_comm_start, module calls and downloads from a device are the only callers of
+ * wf_notify_observers. Without an observer, the normal case, it costs one load and a branch.
  */
 #pragma once
 
@@ -15,9 +15,11 @@
 enum wf_event_kind {
     WF_EVENT_OP = 1,   /* an op has run, redistribution of its inputs included */
     WF_EVENT_COLL = 2, /* a collective is complete, or was simulated for tensors without elements */
-    WF_EVENT_ENTER = 4,  /* a module's call begins */
-    WF_EVENT_LEAVE = 8,  /* and ends, also when it failed */
-    WF_EVENT_INPUTS = 16 /* an op is about to read its inputs */
+    WF_EVENT_ENTER = 4,   /* a module's call begins */
+    WF_EVENT_LEAVE = 8,   /* and ends, also when it failed */
+    WF_EVENT_INPUTS = 16, /* an op is about to read its inputs */
+    WF_EVENT_SYNCHRONIZATION =
+        32 /* the host has waited for elements of a device; name: who reads them */
 };
 
 struct weft_tensor;

@@ -43,6 +43,12 @@ void wf_tape_node_release(struct wf_tape_node *node);
  * which has no room for it. */
 int32_t *wf_tensor_parameter_count(weft_tensor *t);
 
+/* ---- nn calls dtensor: modules bring tensors that they make to the device of those they are given
+ * ---- */
+
+/** Public function (tensor.h): a copy on another device, an op like any other. */
+WEFT_API weft_tensor *weft_to_device(weft_tensor *t, weft_device device);
+
 /* ---- autograd calls dtensor: the tape knows no mesh ---- */
 
 /**
@@ -96,14 +102,17 @@ weft_status wf_plan_from_local(struct wf_op_plan *plan, const struct wf_infer *c
 weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *call);
 weft_status wf_plan_redistribute(struct wf_op_plan *plan, const struct wf_infer *call);
 weft_status wf_plan_to_mesh(struct wf_op_plan *plan, const struct wf_infer *call);
+weft_status wf_plan_to_device(struct wf_op_plan *plan, const struct wf_infer *call);
 weft_status wf_plan_untyped(struct wf_op_plan *plan, const struct wf_infer *call);
 weft_status wf_plan_custom(struct wf_op_plan *plan, const struct wf_infer *call);
 weft_status wf_shape_custom(struct wf_infer *call);
 weft_status wf_to_mesh_kernel(struct wf_kernel_call *k);
+weft_status wf_to_device_kernel(struct wf_kernel_call *k);
 weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k);
 void wf_vjp_from_local(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
 void wf_vjp_to_local(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
 void wf_vjp_redistribute(const struct wf_tape_node *node, weft_tensor *grad,
                          weft_tensor **in_grads);
 void wf_vjp_to_mesh(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
+void wf_vjp_to_device(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
 void wf_vjp_custom(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);

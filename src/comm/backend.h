@@ -30,6 +30,7 @@ struct wf_comm {
     const char *label;
     int rank, size;
     int *world_ranks;
+    const struct wf_backend *device_backend; /* for collectives on a device; NULL: not chosen yet */
     uint64_t *calls; /* collectives so far: the sequence number of fingerprints */
     bool shares;     /* state, world_ranks and calls belong to another communicator */
 };
@@ -43,6 +44,7 @@ struct wf_comm_thread_state {
     struct wf_comm **comms; /* made by wf_comm_for_ranks */
     int n_comms, made;
     struct wf_coll *first, *last; /* in flight */
+    struct wf_staged *waiting;    /* staged ones that have not begun, oldest first (staged.c) */
     struct wf_last_collective { /* the one started last, for the message of a rank that exits early
                                  */
         weft_coll kind;
@@ -57,6 +59,14 @@ extern _Thread_local struct wf_comm_thread_state wf_comm_thread_state;
 
 extern const struct wf_backend wf_backend_self, wf_backend_local, wf_backend_mpi, wf_backend_shm,
     wf_backend_multi_node;
+
+/** The backend for collectives on a device: through pinned host memory and the communicator's own
+ * backend. */
+extern const struct wf_backend wf_backend_staged;
+
+/** Begin the collectives of this rank that wait for bytes of its device, waiting for those: before
+ * another begins on the same communicators, since all ranks begin them in one order. */
+void wf_staged_begin_waiting(void);
 
 /** A communicator with room for its ranks; backend and state are still to be set. */
 struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label);

@@ -74,8 +74,23 @@ static void check_arguments(const struct wf_coll *coll)
 static bool progress_one(struct wf_coll *coll)
 {
     if (coll->agreement) wf_mpi_agreement_progress(coll);
-    if (!coll->moved) coll->moved = coll->comm->backend->step(coll);
+    if (!coll->moved) coll->moved = coll->backend->step(coll);
     return coll->moved && !coll->agreement;
+}
+
+/* Backends of the host begin collectives in the order in which the program asks for them. */
+static const struct wf_backend *host_backend(const struct wf_comm *comm)
+{
+    if (wf_comm_thread_state.waiting) wf_staged_begin_waiting();
+    return comm->backend;
+}
+
+/* A place for NCCL: wf_device_library()->collectives, where every rank of the communicator has a
+ * GPU of its own. */
+static const struct wf_backend *device_backend(struct wf_comm *comm)
+{
+    if (!comm->device_backend) comm->device_backend = &wf_backend_staged;
+    return comm->device_backend;
 }
 
 static void start_on_backend(struct wf_coll *coll)
@@ -85,7 +100,9 @@ static void start_on_backend(struct wf_coll *coll)
     coll->next = NULL;
     coll->state = NULL;
     coll->complete = false;
-    coll->comm->backend->start(coll);
+    coll->backend =
+        coll->device == WEFT_CPU ? host_backend(coll->comm) : device_backend(coll->comm);
+    coll->backend->start(coll);
     coll->moved = coll->complete;
     coll->complete = progress_one(coll);
     if (coll->complete) return;
@@ -122,7 +139,7 @@ static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
     if (coll->moved)
         wf_mpi_agreement_describe_missing_ranks(coll, missing, sizeof missing);
     else
-        coll->comm->backend->missing(coll, missing, sizeof missing);
+        coll->backend->missing(coll, missing, sizeof missing);
     WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);
 }
 

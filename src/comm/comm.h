@@ -20,7 +20,8 @@
 
 #include "base/call_context.h"
 
-struct wf_comm; /* a group of ranks that communicate, in a fixed order */
+struct wf_backend; /* comm/backend.h */
+struct wf_comm;    /* a group of ranks that communicate, in a fixed order */
 
 /* ---- the world ---- */
 
@@ -82,12 +83,15 @@ int wf_comm_created_count(void);
  *   barrier         nothing
  * Whole count arrays are given on every rank, and equal on all but for all-to-all. Unequal and
  * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
- * by the caller between start and wait. Reductions: sum, product, max, min on f32, f64,
- * bf16 (added in f32, rounded once at the end), i32, i64.
+ * by the caller between start and wait. On a device both are ordered with what its compute stream
+ * is given: start comes after what it was given before, and what it is given after wait comes after
+ * the collective. Reductions: sum, product, max, min on f32, f64, bf16 (added in f32, rounded once
+ * at the end), i32, i64.
  */
 struct wf_coll {
     weft_coll kind;
     struct wf_comm *comm;
+    weft_device device; /* of send and recv */
     weft_dtype dtype;
     weft_reduce reduce;
     int peer;
@@ -98,6 +102,7 @@ struct wf_coll {
     bool coalesced; /* for observers: several tensors, one after another */
     bool rooted;    /* for observers: a reduce-scatter whose whole result goes to one rank */
     /* filled in by the funnel */
+    const struct wf_backend *backend;
     void *state;                  /* of the backend */
     size_t bytes;                 /* wf_coll_payload_bytes */
     double began;                 /* at start, when somebody listens, */

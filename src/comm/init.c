@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "comm/shm/shm_backend.h"
+#include "device/device.h"
 
 static pid_t process;                                /* a rank of mpiexec; 0: none, or it ends */
 static bool mpi_is_ours;                             /* started here, so ended here */
@@ -78,6 +79,18 @@ static weft_status init_mpi(int *argc, char ***argv)
     return WEFT_OK;
 }
 
+/* Where ranks share no memory, MPI says who is on the same machine. */
+static int rank_on_machine(MPI_Comm world)
+{
+    MPI_Comm here;
+    int rank;
+
+    WF_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
+    WF_MPI(MPI_Comm_rank(here, &rank));
+    WF_MPI(MPI_Comm_free(&here));
+    return rank;
+}
+
 static struct wf_comm *create_world_comm(MPI_Comm comm, int rank, int size)
 {
     struct wf_comm_thread_state *thread = &wf_comm_thread_state;
@@ -88,6 +101,7 @@ static struct wf_comm *create_world_comm(MPI_Comm comm, int rank, int size)
         thread->node = wf_comm_node_open(thread->net->first, (int)wf_knobs.shm);
         if (thread->node->level > WF_SHARING_NONE) wf_shm_open_node_comm(thread->node, world);
     }
+    wf_device_set_local_rank(thread->node ? thread->node->rank : rank_on_machine(comm));
     wf_comm_choose_backend(world);
     return world;
 }

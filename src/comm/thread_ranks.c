@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/shm/shm_engine.h"
+#include "device/device.h"
 
 /* The control memory of one set of ranks: made by the first member that asks, freed at the end. */
 struct group {
@@ -105,6 +106,7 @@ static void enter_rank_thread(struct rank_thread *rank_thread)
 
     wf_log_set_rank(rank_thread->rank);
     wf_error_set_world_size(world->size);
+    wf_device_set_local_rank(rank_thread->rank);
     here = rank_thread->thread_world;
     if (world->size == 1)
         world->backend = &wf_backend_self;

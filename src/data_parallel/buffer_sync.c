@@ -6,10 +6,11 @@
  * elements are f64 numbers exactly, but for i64, which take two: the upper half and the lower one.
  */
 #include "base/elements/dtype.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "mesh/mesh.h"
-#include "tensor/tensor.h"
+#include "tensor/host_copy.h"
 
 static const double half_range = 4294967296.0; /* 2^32 */
 
@@ -44,11 +45,21 @@ static bool is_buffer_averaged(const struct wf_replicas *r, const struct wf_repl
     return r->config.buffers == WEFT_BUFFERS_AVERAGED && weft_dtype_is_float(tensor_dtype_of(m));
 }
 
+/* Replicas wait for each other: without memory for a copy on the host the job ends. */
+static void open_host_elements(struct wf_host_elements *host, const struct wf_replica_tensor *m)
+{
+    if (wf_host_elements_open(host, m->leaf, "data_parallel buffers") != WEFT_OK)
+        WF_DIE("data parallel: %s", weft_error_message());
+}
+
 static double *pack_buffer(const struct wf_replica_tensor *m, double *to, bool counts)
 {
     const struct wf_dtype_info *dtype = &wf_dtypes[tensor_dtype_of(m)];
-    const char *from = m->leaf->data;
+    struct wf_host_elements host;
+    const char *from;
 
+    open_host_elements(&host, m);
+    from = host.data;
     for (int64_t i = 0; i < tensor_numel_of(m); i++, from += dtype->size) {
         if (tensor_dtype_of(m) == WEFT_I64) {
             int64_t value = *(const int64_t *)from;
@@ -60,6 +71,7 @@ static double *pack_buffer(const struct wf_replica_tensor *m, double *to, bool c
             *to++ = counts ? dtype->load(from) : 0;
         }
     }
+    wf_host_elements_close(&host);
     return to;
 }
 
@@ -67,7 +79,10 @@ static const double *unpack_module_buffer(const struct wf_replica_tensor *m, con
                                           double divisor)
 {
     const struct wf_dtype_info *dtype = &wf_dtypes[tensor_dtype_of(m)];
-    char *to = m->leaf->data;
+    bool on_host = wf_device_of(m->leaf) == WEFT_CPU;
+    char *elements =
+             on_host ? m->leaf->data : wf_malloc((size_t)tensor_numel_of(m) * dtype->size + 1),
+         *to = elements;
 
     for (int64_t i = 0; i < tensor_numel_of(m); i++, to += dtype->size) {
         if (tensor_dtype_of(m) == WEFT_I64) {
@@ -76,6 +91,11 @@ static const double *unpack_module_buffer(const struct wf_replica_tensor *m, con
         } else {
             dtype->store(to, *from++ / divisor);
         }
+    }
+    if (!on_host) {
+        wf_device_upload(wf_device_of(m->leaf), m->leaf->data, elements,
+                         (size_t)tensor_numel_of(m) * dtype->size);
+        wf_free(elements);
     }
     return from;
 }

@@ -279,7 +279,8 @@ static void record_replica_tensors(struct wf_replicas *r, struct replica_setup *
             .whole = wf_layout_retain(parameter_change->whole)};
         parameter_change->leaf->grad_state = &r->members[i].grad_state;
         r->leaves[i] = parameter_change->leaf;
-        r->meta = wf_is_meta(parameter_change->leaf);
+        r->device = wf_device_of(parameter_change->leaf);
+        r->meta = r->device == WEFT_META;
     }
     wf_buckets_build(r);
 }
@@ -361,6 +362,8 @@ weft_status weft_data_parallel(weft_module *module, weft_mesh *mesh,
             "data parallel: there is no rule %d for buffers", (int)config.buffers);
     WF_TRY(check_modules_not_replicas(module));
     WF_TRY(wf_check_no_outside_ties(module, "data parallel"));
+    if (weft_mesh_device(mesh) != WEFT_META)
+        WF_TRY(weft_module_to_device(module, weft_mesh_device(mesh)));
     r = WF_NEW(struct wf_replicas);
     *r = (struct wf_replicas){.grad_hook = {.reduce = wf_replicas_reduce_grads,
                                             .complete = wf_replicas_grad_complete,

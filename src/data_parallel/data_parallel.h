@@ -63,7 +63,8 @@ struct wf_replicas {
     int n_members;
     weft_tensor **leaves; /* of the members */
     double *numbers;      /* buffer for the replica statistics */
-    bool meta;            /* parameters without elements */
+    weft_device device;   /* of the parameters */
+    bool meta;            /* WEFT_META: they have no elements */
     struct wf_gradient_bucket *buckets;
     int n_buckets, n_started;
     int backwards;                /* since the last reduction */

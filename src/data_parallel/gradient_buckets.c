@@ -13,13 +13,18 @@
 #include "base/error.h"
 #include "data_parallel/data_parallel.h"
 #include "dtensor/collectives/reduce_gradients.h"
-#include "kernels/optimizer_kernels.h"
+#include "kernels/device_kernels.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 static weft_dtype tensor_dtype_of(const struct wf_replica_tensor *m)
 {
     return (weft_dtype)m->leaf->layout->desc.dtype;
+}
+
+static const struct wf_optimizer_kernels *kernels_of(const struct wf_replicas *r)
+{
+    return wf_optimizer_kernels_on(r->device);
 }
 
 /* ---- collectives over the replicas ---- */
@@ -75,19 +80,19 @@ static void move_gradient_to_bucket(struct wf_replica_tensor *m, char *to)
 {
     m->taken = has_unreduced_gradient(m);
     if (!m->taken) {
-        if (to) memset(to, 0, wf_replica_tensor_bytes(m));
+        if (to) wf_device_zero(wf_device_of(m->leaf), to, wf_replica_tensor_bytes(m));
         return;
     }
     ensure_own_gradient(m);
-    if (to) memcpy(to, m->leaf->grad->data, wf_replica_tensor_bytes(m));
+    if (to)
+        wf_device_copy(wf_device_of(m->leaf), to, m->leaf->grad->data, wf_replica_tensor_bytes(m));
     weft_release(m->leaf->grad);
     m->leaf->grad = NULL;
 }
 
 static struct wf_block *alloc_bucket_block(const struct wf_replicas *r, size_t bytes)
 {
-    struct wf_block *block =
-        r->meta ? wf_block_new_simulated(bytes, WF_MEM_COMM) : wf_block_new(bytes, WF_MEM_COMM);
+    struct wf_block *block = wf_block_new_on(r->device, bytes, WF_MEM_COMM);
 
     if (!block) WF_DIE("data parallel: %s", weft_error_message()); /* other ranks wait */
     return block;
@@ -105,7 +110,8 @@ void wf_bucket_start_all_reduce(struct wf_replicas *r, struct wf_gradient_bucket
         move_gradient_to_bucket(m, r->meta ? NULL : (char *)bucket->block->data + at);
         at += wf_replica_tensor_bytes(m);
     }
-    bucket->coll = (struct wf_coll){.dtype = dtype,
+    bucket->coll = (struct wf_coll){.device = r->device,
+                                    .dtype = dtype,
                                     .count = bucket->bytes / wf_dtypes[dtype].size,
                                     .coalesced = bucket->count > 1};
     if (bucket->bytes)
@@ -122,28 +128,29 @@ static void reduce_late_gradients(struct wf_replicas *r, const struct wf_gradien
     wf_bucket_start_all_reduce(r, &rest);
     wait_all_reduce(&rest.coll);
     if (!r->meta)
-        wf_cpu_axpy(rest.coll.dtype, (int64_t)rest.coll.count, bucket->block->data, 1,
-                    rest.block->data);
+        kernels_of(r)->axpy(rest.coll.dtype, (int64_t)rest.coll.count, bucket->block->data, 1,
+                            rest.block->data);
     wf_block_release(rest.block);
 }
 
 /* A gradient left from an earlier step was reduced then: it is added after the reduction. */
-static void add_earlier_gradient(const struct wf_replica_tensor *m, void *data)
+static void add_earlier_gradient(const struct wf_replicas *r, const struct wf_replica_tensor *m,
+                                 void *data)
 {
     const weft_tensor *before = m->before ? m->before : m->leaf->grad;
 
     if (before && before->data)
-        wf_cpu_axpy(tensor_dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
+        kernels_of(r)->axpy(tensor_dtype_of(m), m->leaf->layout->desc.numel, data, 1, before->data);
 }
 
 /* The leaf's gradient becomes a view of the bucket. */
-static void set_gradient_to_bucket_view(struct wf_replica_tensor *m, struct wf_block *block,
-                                        void *data)
+static void set_gradient_to_bucket_view(const struct wf_replicas *r, struct wf_replica_tensor *m,
+                                        struct wf_block *block, void *data)
 {
     weft_tensor *grad =
         wf_tensor_new(m->leaf->layout, wf_block_retain(block), data, "reduce_gradients");
 
-    add_earlier_gradient(m, data);
+    add_earlier_gradient(r, m, data);
     weft_release(m->leaf->grad);
     m->leaf->grad = weft_retain(grad);
 }
@@ -155,11 +162,11 @@ static void finish_gradient_bucket(struct wf_replicas *r, struct wf_gradient_buc
     char *at = bucket->block->data;
 
     wf_block_recategorize(bucket->block, WF_MEM_GRADIENTS);
-    if (!r->meta) wf_cpu_scale(bucket->coll.dtype, (int64_t)bucket->coll.count, at, factor);
+    if (!r->meta) kernels_of(r)->scale(bucket->coll.dtype, (int64_t)bucket->coll.count, at, factor);
     for (int i = 0; i < bucket->count; i++) {
         struct wf_replica_tensor *m = &r->members[bucket->members[i]];
 
-        if (had[bucket->members[i]] > 0) set_gradient_to_bucket_view(m, bucket->block, at);
+        if (had[bucket->members[i]] > 0) set_gradient_to_bucket_view(r, m, bucket->block, at);
         if (!r->meta) at += wf_replica_tensor_bytes(m);
     }
     wf_block_release(bucket->block);
@@ -187,9 +194,10 @@ static void scale_reduced_gradient(const struct wf_replicas *r, const struct wf_
     grad = m->leaf->grad;
     wf_tensor_before_write(grad, "reduce_gradients");
     if (r->meta) return;
-    wf_cpu_scale(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, factor);
+    kernels_of(r)->scale(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, factor);
     if (m->before)
-        wf_cpu_axpy(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, 1, m->before->data);
+        kernels_of(r)->axpy(tensor_dtype_of(m), grad->layout->desc.numel, grad->data, 1,
+                            m->before->data);
 }
 
 /* The other replicas are summing buckets in flight, so those have to finish before their bytes are

@@ -3,11 +3,12 @@
  * in one message, or copies the first replica's.
  */
 #include "base/elements/dtype.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "mesh/mesh.h"
-#include "tensor/tensor.h"
+#include "tensor/host_copy.h"
 
 static size_t tensor_bytes(const weft_tensor *t)
 {
@@ -27,6 +28,19 @@ static void all_reduce_max(struct wf_comm *comm, int64_t *numbers, int count)
     wf_comm_run(&coll);
 }
 
+/* Ranks compare: without memory for a copy on the host the job ends. */
+static int64_t hash_elements(const weft_tensor *t)
+{
+    struct wf_host_elements host;
+    int64_t hash;
+
+    if (wf_host_elements_open(&host, t, "data_parallel") != WEFT_OK)
+        WF_DIE("data parallel: %s", weft_error_message());
+    hash = (int64_t)(wf_hash_bytes(host.data, tensor_bytes(t)) >> 1);
+    wf_host_elements_close(&host);
+    return hash;
+}
+
 /* Maximum over hashes and over their negatives: the hashes are equal where the two maxima add up to
  * zero. */
 static int first_differing_hash(struct wf_comm *comm, weft_tensor *const *tensors, int count)
@@ -35,7 +49,7 @@ static int first_differing_hash(struct wf_comm *comm, weft_tensor *const *tensor
     int i = 0;
 
     for (int k = 0; k < count; k++) {
-        hashes[2 * k] = (int64_t)(wf_hash_bytes(tensors[k]->data, tensor_bytes(tensors[k])) >> 1);
+        hashes[2 * k] = hash_elements(tensors[k]);
         hashes[2 * k + 1] = -hashes[2 * k];
     }
     all_reduce_max(comm, hashes, 2 * count);
@@ -109,6 +123,7 @@ static void broadcast_from_first_replica(const struct wf_replicas *r, unsigned a
 {
     struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
                            .comm = wf_mesh_axes_comm(r->mesh, axes),
+                           .device = wf_device_of(t),
                            .dtype = (weft_dtype)t->layout->desc.dtype,
                            .count = (size_t)t->layout->desc.numel,
                            .send = t->data,

@@ -27,7 +27,7 @@ static bool is_op_plan_trivial(const struct wf_op_plan *plan)
     bool moves = plan->slow_path & (WF_SLOW_IMPLICIT_MOVE | WF_SLOW_EXPLICIT_MOVE);
     const struct wf_op_row *row = &wf_ops[plan->op];
 
-    return (!row->prepare && !moves) || (row->linear & (uint32_t)WF_CONVERTS);
+    return (!wf_op_has_kernel(row) && !moves) || (row->linear & (uint32_t)WF_CONVERTS);
 }
 
 static struct wf_ledger_line ledger_line_of_event(const struct wf_event *event)
@@ -121,7 +121,8 @@ static void record_event(const struct wf_event *event, void *payload)
 static void start_observing(weft_ledger *ledger)
 {
     ledger->observer =
-        wf_observer_add(WF_EVENT_COLL | WF_EVENT_OP | WF_EVENT_ENTER, record_event, ledger);
+        wf_observer_add(WF_EVENT_COLL | WF_EVENT_OP | WF_EVENT_ENTER | WF_EVENT_SYNCHRONIZATION,
+                        record_event, ledger);
 }
 
 static void clear_ledger(weft_ledger *ledger)
@@ -199,12 +200,17 @@ void wf_ledger_sum_add(struct weft_ledger_sum *sum, const struct weft_ledger_sum
     sum->seconds += more->seconds;
 }
 
+static bool has_direction(const struct wf_ledger_line *line, weft_direction direction)
+{
+    return direction == WEFT_DIRECTION_ANY || (int)direction == (int)line->phase;
+}
+
 bool wf_ledger_line_matches(const struct wf_ledger_line *line, weft_coll kind,
                             weft_direction direction)
 {
     return line->kind == WF_EVENT_COLL &&
            (kind == WEFT_COLL_COUNT || strcmp(line->name, wf_coll_name(kind)) == 0) &&
-           (direction == WEFT_DIRECTION_ANY || (int)direction == (int)line->phase);
+           has_direction(line, direction);
 }
 
 weft_ledger_sum weft_ledger_total(const weft_ledger *ledger, weft_coll kind,
@@ -215,6 +221,17 @@ weft_ledger_sum weft_ledger_total(const weft_ledger *ledger, weft_coll kind,
     for (size_t i = 0; ledger && i < ledger->n_lines; i++)
         if (wf_ledger_line_matches(&ledger->lines[i], kind, direction) &&
             (!module || strcmp(module, ledger->lines[i].path) == 0))
+            wf_ledger_sum_add(&total, &ledger->lines[i].sum);
+    return total;
+}
+
+weft_ledger_sum weft_ledger_synchronizations(const weft_ledger *ledger, weft_direction direction)
+{
+    weft_ledger_sum total = {0};
+
+    for (size_t i = 0; ledger && i < ledger->n_lines; i++)
+        if (ledger->lines[i].kind == WF_EVENT_SYNCHRONIZATION &&
+            has_direction(&ledger->lines[i], direction))
             wf_ledger_sum_add(&total, &ledger->lines[i].sum);
     return total;
 }

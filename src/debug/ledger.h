@@ -10,7 +10,7 @@
 
 struct wf_ledger_line {
     uint64_t key;
-    enum wf_event_kind kind;  /* WF_EVENT_COLL or WF_EVENT_OP */
+    enum wf_event_kind kind;  /* WF_EVENT_COLL, WF_EVENT_OP or WF_EVENT_SYNCHRONIZATION */
     char *name, *axis, *path; /* path: "" at top level */
     const void *place;        /* identifies the module; NULL at top level */
     enum wf_phase phase;

@@ -21,10 +21,10 @@ void weft_ledger_print(const weft_ledger *ledger, FILE *out)
     for (size_t i = 0; i < ledger->n_lines; i++) {
         const struct wf_ledger_line *line = &ledger->lines[i];
 
-        if (line->kind != WF_EVENT_COLL) continue;
+        if (line->kind == WF_EVENT_OP) continue;
         fprintf(out, "%-16s %-6s %-9s %8" PRId64 " %14" PRId64 " %9.2f  %s\n", line->name,
-                line->axis, wf_phase_name(line->phase), line->sum.count, line->sum.bytes,
-                1e3 * line->sum.seconds, line->path);
+                line->kind == WF_EVENT_COLL ? line->axis : "(host)", wf_phase_name(line->phase),
+                line->sum.count, line->sum.bytes, 1e3 * line->sum.seconds, line->path);
     }
 }
 

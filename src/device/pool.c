@@ -1,10 +1,10 @@
 /*
  * pool.c: the caching allocator behind all tensor bytes.
  *
- * It decides which free list serves a request, when memory is taken from and given back to the
- * system, and what the categories count. Headers lie apart from their data, 64 bytes each in
- * chunks: data of a power-of-two size stay page-aligned, and peers that map shared memory never
- * see a header. Read wf_block_new and wf_block_recycle first: everything else is off the hot path.
+ * It decides which free list serves a request and what the categories count. Headers lie apart from
+ * their data, 64 bytes each in chunks: data of a power-of-two size stay page-aligned, and peers
+ * that map shared memory never see a header. Read wf_block_new and wf_block_recycle first:
+ * everything else is off the hot path.
  */
 #include "device/pool.h"
 
@@ -13,67 +13,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "device/region.h"
-#include "device/size_class.h"
+#include "device/device.h"
+#include "device/pool_internal.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#define FORBID(p, bytes) ASAN_POISON_MEMORY_REGION(p, bytes)
-#define ALLOW(p, bytes) ASAN_UNPOISON_MEMORY_REGION(p, bytes)
-#else
-#define FORBID(p, bytes) ((void)(p), (void)(bytes))
-#define ALLOW(p, bytes) ((void)(p), (void)(bytes))
-#endif
+enum { MOST_HELD_BYTES = 64 << 20 }; /* of pinned memory, before the host waits for it */
 
-enum {
-    SLAB = 1 << 20,        /* small blocks are carved from slabs of this size */
-    LARGE = SLAB / 8,      /* larger classes get a region each */
-    SIMULATED_CLASS = 254, /* no request has it: blocks without storage */
-    ORPHAN_CLASS = 255,    /* nor this: blocks of a removed source are never used again */
-    CLASSES = 256,
-    CHUNK_HEADERS = 255
-};
-
-/* One line per header, so that two hot blocks never share one. */
-struct header {
-    _Alignas(WF_CLASS_UNIT) struct wf_block block;
-    struct wf_region *region; /* NULL: the header is spare */
-};
-
-struct chunk {
-    _Alignas(WF_CLASS_UNIT) struct chunk *next;
-    void *memory; /* what malloc returned */
-    struct header headers[CHUNK_HEADERS];
-};
-
-struct count {
-    int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
-    int64_t live_all, peak_all;
-};
-
-struct pool {
-    int64_t until_failure; /* counts down on every request; fails on reaching 0 */
-    struct count real, simulated;
-    int64_t cached;
-    int comm_list; /* which lists serve WF_MEM_COMM: 1 while a shared source is installed */
-    struct wf_block *idle[2][CLASSES]; /* private, shared */
-    struct wf_region *slab[2];
-    struct wf_region *regions;
-    struct wf_block *spare;
-    struct chunk *chunks;
-    struct wf_mem_source source;
-    size_t refused; /* the shared source had no room for this many bytes */
-    int64_t system_calls;
-};
-
-static _Thread_local struct pool *mine;
+_Thread_local struct pool *wf_pool_of_thread;
 
 static const char *const category_names[WF_CATEGORIES] = {
     [WF_MEM_WEIGHTS] = "weights",     [WF_MEM_GRADIENTS] = "gradients",
@@ -83,180 +28,57 @@ static const char *const category_names[WF_CATEGORIES] = {
 
 static struct pool *create_pool(void)
 {
-    mine = WF_NEW(struct pool);
-    mine->until_failure = INT64_MAX;
-    return mine;
+    wf_pool_of_thread = WF_NEW(struct pool);
+    wf_pool_of_thread->until_failure = INT64_MAX;
+    return wf_pool_of_thread;
 }
 
-static struct pool *my_pool(void) { return mine ? mine : create_pool(); }
+static struct pool *my_pool(void) { return wf_pool_of_thread ? wf_pool_of_thread : create_pool(); }
 
-/* ---- headers ---- */
+struct pool *wf_pool_or_new(void) { return my_pool(); }
 
-static void allocate_headers(struct pool *pool)
+static int64_t *cached_bytes_of(struct pool *pool, enum wf_block_list list)
 {
-    void *memory = wf_calloc(1, sizeof(struct chunk) + WF_CLASS_UNIT);
-    uintptr_t aligned = ((uintptr_t)memory + WF_CLASS_UNIT - 1) & ~(uintptr_t)(WF_CLASS_UNIT - 1);
-    struct chunk *chunk = (struct chunk *)aligned;
-
-    chunk->memory = memory;
-    chunk->next = pool->chunks;
-    pool->chunks = chunk;
-    for (int i = CHUNK_HEADERS - 1; i >= 0; i--) {
-        chunk->headers[i].block.next = pool->spare;
-        pool->spare = &chunk->headers[i].block;
-    }
-}
-
-static struct header *header_of(struct wf_block *block) { return (struct header *)(void *)block; }
-
-static struct wf_block *new_block_header(struct pool *pool, struct wf_region *region, void *data,
-                                         unsigned size_class)
-{
-    struct wf_block *block;
-
-    if (!pool->spare) allocate_headers(pool);
-    block = pool->spare;
-    pool->spare = block->next;
-    *block = (struct wf_block){.data = data,
-                               .shared = region->shared,
-                               .size_class = (uint8_t)size_class,
-                               .capacity = (int64_t)wf_size_class_capacity(size_class)};
-    header_of(block)->region = region;
-    FORBID(data, wf_size_class_capacity(size_class));
-    return block;
-}
-
-static void free_block_header(struct pool *pool, struct wf_block *block)
-{
-    if (!header_of(block)->region->orphan) ALLOW(block->data, (size_t)block->capacity);
-    header_of(block)->region = NULL;
-    block->next = pool->spare;
-    pool->spare = block;
-}
-
-/* ---- from and to the system ---- */
-
-static struct wf_region *map_region(struct pool *pool, size_t bytes, bool shared)
-{
-    struct wf_region *region;
-
-    if (shared && pool->refused && bytes >= pool->refused) return NULL;
-    pool->system_calls++;
-    region = wf_region_map(bytes, shared ? &pool->source : NULL);
-    if (!region) {
-        if (shared) pool->refused = bytes;
-        return NULL;
-    }
-    region->next = pool->regions;
-    pool->regions = region;
-    return region;
-}
-
-static struct wf_block *carve_new_block(struct pool *pool, unsigned size_class, bool shared)
-{
-    size_t capacity = wf_size_class_capacity(size_class);
-    struct wf_region *region;
-    void *data;
-
-    if (capacity > LARGE) {
-        region = map_region(pool, capacity, shared);
-        return region
-                   ? new_block_header(pool, region, wf_region_carve(region, capacity), size_class)
-                   : NULL;
-    }
-    region = pool->slab[shared];
-    data = region ? wf_region_carve(region, capacity) : NULL;
-    if (!data) {
-        region = map_region(pool, SLAB, shared);
-        if (!region) return NULL;
-        pool->slab[shared] = region;
-        data = wf_region_carve(region, capacity);
-    }
-    return new_block_header(pool, region, data, size_class);
-}
-
-/* Count per region the blocks that lie in free lists; a region is idle when that is all of them. */
-static void count_idle_blocks(struct pool *pool)
-{
-    for (struct wf_region *r = pool->regions; r; r = r->next) r->idle = 0;
-    for (int shared = 0; shared < 2; shared++)
-        for (int c = 0; c < CLASSES; c++)
-            for (struct wf_block *b = pool->idle[shared][c]; b; b = b->next)
-                header_of(b)->region->idle++;
-}
-
-static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **list)
-{
-    struct wf_block *block, *next, *kept = NULL;
-
-    for (block = *list; block; block = next) {
-        struct wf_region *region = header_of(block)->region;
-
-        next = block->next;
-        if (region->idle < region->blocks) {
-            block->next = kept;
-            kept = block;
-            continue;
-        }
-        pool->cached -= block->capacity;
-        free_block_header(pool, block);
-    }
-    *list = kept;
-}
-
-static void unmap_idle_regions(struct pool *pool, bool shared_only)
-{
-    struct wf_region **at = &pool->regions;
-
-    count_idle_blocks(pool);
-    for (int shared = shared_only; shared < 2; shared++)
-        for (int c = 0; c < CLASSES; c++) drop_blocks_of_idle_regions(pool, &pool->idle[shared][c]);
-    while (*at) {
-        struct wf_region *region = *at;
-
-        if (region->idle < region->blocks || (shared_only && !region->shared)) {
-            at = &region->next;
-            continue;
-        }
-        *at = region->next;
-        if (pool->slab[region->shared] == region) pool->slab[region->shared] = NULL;
-        wf_region_unmap(region, &pool->source);
-    }
-    pool->refused = 0;
+    return list == WF_LIST_DEVICE ? &pool->cached_on_device : &pool->cached;
 }
 
 static struct wf_block *take_cached_or_new_block(struct pool *pool, unsigned size_class,
-                                                 bool shared)
+                                                 enum wf_block_list list)
 {
-    struct wf_block *block = pool->idle[shared][size_class];
+    struct wf_block *block = pool->idle[list][size_class];
 
-    if (!block) return carve_new_block(pool, size_class, shared);
-    pool->idle[shared][size_class] = block->next;
-    pool->cached -= block->capacity;
+    if (!block) return wf_pool_carve_block(pool, size_class, list);
+    pool->idle[list][size_class] = block->next;
+    *cached_bytes_of(pool, list) -= block->capacity;
     return block;
 }
 
 /* The free list was empty. The shared source may be full: then private memory serves, and where
- * the system is out of memory, what lies cached in other classes is given back first. */
+ * there is no more memory, what lies cached in other classes is given back first. */
 static struct wf_block *new_block_trimming_if_full(struct pool *pool, size_t bytes,
-                                                   unsigned size_class, bool shared)
+                                                   unsigned size_class, enum wf_block_list list)
 {
-    struct wf_block *block = NULL;
+    struct wf_block *block;
 
     if (bytes > (size_t)PTRDIFF_MAX / 2) return NULL;
-    if (shared) block = take_cached_or_new_block(pool, size_class, true);
-    if (!block) block = take_cached_or_new_block(pool, size_class, false);
+    block = take_cached_or_new_block(pool, size_class, list);
+    if (!block && list == WF_LIST_SHARED) {
+        list = WF_LIST_PRIVATE;
+        block = take_cached_or_new_block(pool, size_class, list);
+    }
     if (block) return block;
-    unmap_idle_regions(pool, false);
-    return carve_new_block(pool, size_class, false);
+    wf_pool_recycle_held(pool, 0);
+    wf_pool_unmap_idle_regions(pool, false);
+    return wf_pool_carve_block(pool, size_class, list);
 }
 
-static struct wf_block *fail_out_of_memory(struct pool *pool, size_t bytes,
+static struct wf_block *fail_out_of_memory(struct pool *pool, weft_device device, size_t bytes,
                                            enum wf_category category)
 {
     pool->until_failure = INT64_MAX;
-    WF_FAIL_LOCAL(WEFT_ERR_MEMORY, "no memory for %zu bytes of %s (%lld bytes are live)", bytes,
-                  category_names[category], (long long)pool->real.live_all);
+    WF_FAIL_LOCAL(WEFT_ERR_MEMORY, "no memory%s for %zu bytes of %s (%lld bytes are live)",
+                  device == WEFT_CUDA ? " on the GPU" : "", bytes, category_names[category],
+                  (long long)pool->counts[device].live_all);
     return NULL;
 }
 
@@ -276,52 +98,112 @@ static void count_new_block(struct count *count, const struct wf_block *block)
     if (count->live_all > count->peak_all) count->peak_all = count->live_all;
 }
 
-struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
+static void begin_block(struct count *count, struct wf_block *block, size_t bytes,
+                        enum wf_category category)
 {
-    struct pool *pool = my_pool();
-    unsigned size_class = wf_size_class_of(bytes);
-    bool shared = category == WF_MEM_COMM && pool->comm_list;
-    struct wf_block *block = pool->idle[shared][size_class];
-
-    if (--pool->until_failure == 0) return fail_out_of_memory(pool, bytes, category);
-    if (block) {
-        pool->idle[shared][size_class] = block->next;
-        pool->cached -= block->capacity;
-    } else {
-        block = new_block_trimming_if_full(pool, bytes, size_class, shared);
-        if (!block) return fail_out_of_memory(pool, bytes, category);
-    }
-    ALLOW(block->data, bytes);
     block->refs = 1;
     block->category = (uint8_t)category;
     block->bytes = (int64_t)bytes;
-    count_new_block(&pool->real, block);
+    count_new_block(count, block);
+}
+
+/* Called in the last place: a caller that calls nothing else has no registers to save.
+ * `until_failure` has been counted down. */
+__attribute__((noinline)) static struct wf_block *
+new_block_off_hot_path(struct pool *pool, size_t bytes, enum wf_category category)
+{
+    unsigned size_class = wf_size_class_of(bytes);
+    struct wf_block *block = NULL;
+
+    if (pool->until_failure)
+        block = new_block_trimming_if_full(
+            pool, bytes, size_class, category == WF_MEM_COMM ? pool->comm_list : WF_LIST_PRIVATE);
+    if (!block) return fail_out_of_memory(pool, WEFT_CPU, bytes, category);
+    ALLOW(block->data, bytes);
+    begin_block(&pool->counts[WEFT_CPU], block, bytes, category);
     return block;
 }
 
-/* True when nothing is left to do. */
-static bool recycle_special_cases(struct pool *pool, struct wf_block *block)
+__attribute__((noinline)) static struct wf_block *new_block_of_new_pool(size_t bytes,
+                                                                        enum wf_category category)
 {
-    if (block->special_cases & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
-    if (!(block->special_cases & WF_BLOCK_SIMULATED)) return false;
-    pool->simulated.live[block->category] -= block->bytes;
-    pool->simulated.live_all -= block->bytes;
+    create_pool();
+    return wf_block_new(bytes, category);
+}
+
+struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
+{
+    struct pool *pool = wf_pool_of_thread;
+    struct wf_block *block, **list;
+
+    if (!pool) return new_block_of_new_pool(bytes, category);
+    list = &pool->idle[category == WF_MEM_COMM && pool->comm_list][wf_size_class_of(bytes)];
+    block = *list;
+    if (--pool->until_failure == 0 || !block) return new_block_off_hot_path(pool, bytes, category);
+    *list = block->next;
+    pool->cached -= block->capacity;
+    ALLOW(block->data, bytes);
+    begin_block(&pool->counts[WEFT_CPU], block, bytes, category);
+    return block;
+}
+
+static weft_device device_of_block(const struct wf_block *block)
+{
+    if (block->size_class == SIMULATED_CLASS) return WEFT_META;
+    return block->list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
+}
+
+static void remove_live_bytes(struct pool *pool, const struct wf_block *block)
+{
+    struct count *count = &pool->counts[device_of_block(block)];
+
+    count->live[block->category] -= block->bytes;
+    count->live_all -= block->bytes;
+}
+
+static void recycle_simulated(struct pool *pool, struct wf_block *block)
+{
     block->special_cases = 0;
     block->next = pool->spare;
     pool->spare = block;
-    return true;
+}
+
+void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
+{
+    struct wf_block **list = &pool->idle[block->list][block->size_class];
+
+    block->special_cases = 0;
+    if (block->list != WF_LIST_DEVICE) FORBID(block->data, (size_t)block->capacity);
+    *cached_bytes_of(pool, block->list) += block->capacity;
+    block->next = *list;
+    *list = block;
+}
+
+__attribute__((noinline)) static void recycle_special_cases(struct pool *pool,
+                                                            struct wf_block *block)
+{
+    if (block->special_cases & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
+    remove_live_bytes(pool, block);
+    if (block->special_cases & WF_BLOCK_SIMULATED)
+        recycle_simulated(pool, block);
+    else if (!wf_pool_hold_block(pool, block))
+        wf_pool_push_idle(pool, block);
 }
 
 void wf_block_recycle(struct wf_block *block)
 {
-    struct pool *pool = mine;
-    struct wf_block **list = &pool->idle[block->shared][block->size_class];
+    struct pool *pool = wf_pool_of_thread;
+    struct wf_block **list;
 
     WF_ASSERT(block->refs == 0);
-    if (block->special_cases && recycle_special_cases(pool, block)) return;
+    if (block->special_cases) {
+        recycle_special_cases(pool, block);
+        return;
+    }
+    list = &pool->idle[block->list][block->size_class];
     FORBID(block->data, (size_t)block->capacity);
-    pool->real.live[block->category] -= block->bytes;
-    pool->real.live_all -= block->bytes;
+    pool->counts[WEFT_CPU].live[block->category] -= block->bytes;
+    pool->counts[WEFT_CPU].live_all -= block->bytes;
     pool->cached += block->capacity;
     block->next = *list;
     *list = block;
@@ -329,7 +211,7 @@ void wf_block_recycle(struct wf_block *block)
 
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    struct count *count = block->size_class == SIMULATED_CLASS ? &mine->simulated : &mine->real;
+    struct count *count = &wf_pool_of_thread->counts[device_of_block(block)];
 
     count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;
@@ -341,7 +223,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
     struct pool *pool = my_pool();
     struct wf_block *block;
 
-    if (!pool->spare) allocate_headers(pool);
+    if (!pool->spare) wf_pool_add_spare_headers(pool);
     block = pool->spare;
     pool->spare = block->next;
     *block = (struct wf_block){.refs = 1,
@@ -349,44 +231,47 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
                                .size_class = SIMULATED_CLASS,
                                .special_cases = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
-    count_new_block(&pool->simulated, block);
+    count_new_block(&pool->counts[WEFT_META], block);
     return block;
 }
 
-/* ---- settings, figures, the end ---- */
+/* ---- devices ---- */
 
-/* Blocks that outlive their source may still be read by their owner, but are never used again. */
-static void orphan_shared_blocks(struct pool *pool)
+static struct wf_block *new_block_of_list(size_t bytes, enum wf_category category,
+                                          enum wf_block_list list, unsigned special_cases)
 {
-    for (struct wf_region *r = pool->regions; r; r = r->next) r->orphan = r->orphan || r->shared;
-    for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
-        for (int i = 0; i < CHUNK_HEADERS; i++)
-            if (chunk->headers[i].region && chunk->headers[i].block.shared)
-                chunk->headers[i].block.size_class = ORPHAN_CLASS;
-    for (int c = 0; c < ORPHAN_CLASS; c++) {
-        while (pool->idle[1][c]) {
-            struct wf_block *block = pool->idle[1][c];
-
-            pool->idle[1][c] = block->next;
-            block->next = pool->idle[1][ORPHAN_CLASS];
-            pool->idle[1][ORPHAN_CLASS] = block;
-        }
-    }
-    pool->slab[1] = NULL;
-}
-
-void wf_pool_set_shared_source(const struct wf_mem_source *source)
-{
+    weft_device device = list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
     struct pool *pool = my_pool();
+    unsigned size_class = wf_size_class_of(bytes);
+    struct wf_block *block;
 
-    if (pool->comm_list) {
-        unmap_idle_regions(pool, true);
-        orphan_shared_blocks(pool);
-    }
-    pool->comm_list = source != NULL;
-    pool->source = source ? *source : (struct wf_mem_source){0};
-    pool->refused = 0;
+    if (--pool->until_failure == 0) return fail_out_of_memory(pool, device, bytes, category);
+    wf_pool_recycle_held(pool, INT64_MAX);
+    block = pool->idle[list][size_class]
+                ? take_cached_or_new_block(pool, size_class, list)
+                : new_block_trimming_if_full(pool, bytes, size_class, list);
+    if (!block) return fail_out_of_memory(pool, device, bytes, category);
+    if (list != WF_LIST_DEVICE) ALLOW(block->data, bytes);
+    block->special_cases = (uint8_t)special_cases;
+    begin_block(&pool->counts[device], block, bytes, category);
+    return block;
 }
+
+struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_category category)
+{
+    if (device == WEFT_CPU) return wf_block_new(bytes, category);
+    if (device == WEFT_META) return wf_block_new_simulated(bytes, category);
+    WF_TRY_PTR(wf_device_need(device));
+    return new_block_of_list(bytes, category, WF_LIST_DEVICE, WF_BLOCK_ON_DEVICE);
+}
+
+struct wf_block *wf_block_new_pinned(size_t bytes)
+{
+    wf_pool_recycle_held(my_pool(), MOST_HELD_BYTES);
+    return new_block_of_list(bytes, WF_MEM_COMM, WF_LIST_PINNED, 0);
+}
+
+/* ---- figures, the end ---- */
 
 static struct wf_pool_stats stats_from_count(const struct count *count, enum wf_category category,
                                              int64_t cached)
@@ -396,14 +281,22 @@ static struct wf_pool_stats stats_from_count(const struct count *count, enum wf_
     return (struct wf_pool_stats){count->live[category], count->peak[category], 0};
 }
 
-struct wf_pool_stats wf_pool_stats(enum wf_category category)
+static int64_t cached_bytes_on(const struct pool *pool, weft_device device)
 {
-    return stats_from_count(&my_pool()->real, category, my_pool()->cached);
+    if (device == WEFT_META) return 0;
+    return device == WEFT_CUDA ? pool->cached_on_device : pool->cached;
 }
 
-struct wf_pool_stats wf_pool_simulated_stats(enum wf_category category)
+struct wf_pool_stats wf_pool_stats_on(weft_device device, enum wf_category category)
 {
-    return stats_from_count(&my_pool()->simulated, category, 0);
+    const struct pool *pool = my_pool();
+
+    return stats_from_count(&pool->counts[device], category, cached_bytes_on(pool, device));
+}
+
+struct wf_pool_stats wf_pool_stats(enum wf_category category)
+{
+    return wf_pool_stats_on(WEFT_CPU, category);
 }
 
 static void reset_peak_bytes(struct count *count)
@@ -414,8 +307,7 @@ static void reset_peak_bytes(struct count *count)
 
 void wf_pool_reset_peak(void)
 {
-    reset_peak_bytes(&my_pool()->real);
-    reset_peak_bytes(&my_pool()->simulated);
+    for (int d = 0; d < WEFT_DEVICES; d++) reset_peak_bytes(&my_pool()->counts[d]);
 }
 
 int64_t wf_pool_system_calls(void) { return my_pool()->system_calls; }
@@ -424,26 +316,30 @@ void wf_pool_fail_nth_request(int64_t n) { my_pool()->until_failure = n > 0 ? n 
 
 void wf_pool_trim(void)
 {
-    if (mine) unmap_idle_regions(mine, false);
+    if (!wf_pool_of_thread) return;
+    wf_pool_recycle_held(wf_pool_of_thread, 0);
+    wf_pool_unmap_idle_regions(wf_pool_of_thread, false);
 }
 
 /* A block that somebody still holds keeps its region and the pool: a late release must not crash.
  */
 void wf_pool_finalize(void)
 {
+    struct pool *pool = wf_pool_of_thread;
     struct chunk *chunk, *next;
 
-    if (!mine) return;
-    unmap_idle_regions(mine, false);
-    if (mine->regions || mine->simulated.live_all) {
+    if (!pool) return;
+    wf_pool_trim();
+    if (pool->regions || pool->counts[WEFT_META].live_all) {
         WF_LOG(WF_LOG_INFO, "memory", "%lld bytes are still held at the end",
-               (long long)mine->real.live_all);
+               (long long)(pool->counts[WEFT_CPU].live_all + pool->counts[WEFT_CUDA].live_all));
         return;
     }
-    for (chunk = mine->chunks; chunk; chunk = next) {
+    for (chunk = pool->chunks; chunk; chunk = next) {
         next = chunk->next;
         wf_free(chunk->memory);
     }
-    wf_free(mine);
-    mine = NULL;
+    wf_free(pool->held);
+    wf_free(pool);
+    wf_pool_of_thread = NULL;
 }

@@ -3,13 +3,16 @@
  *
  * One pool per rank (thread). A hit pops a free list: no lock, no malloc. Private memory comes
  * from mmap (huge pages asked for on blocks of 2 MiB and more); memory that peers can read comes
- * from the source that comm installs, and from private memory while there is none.
+ * from the source that comm installs, and from private memory while there is none; device memory
+ * from the driver, and the pool never touches its bytes.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <weft/types.h>
 
 enum wf_category {
     WF_MEM_WEIGHTS,
@@ -20,13 +23,23 @@ enum wf_category {
     WF_CATEGORIES
 };
 
+/** Which free lists a block is of. */
+enum wf_block_list {
+    WF_LIST_PRIVATE,
+    WF_LIST_SHARED, /* from the shared source */
+    WF_LIST_PINNED, /* host memory that the device copies by itself; from the shared source while
+                       there is one */
+    WF_LIST_DEVICE,
+    WF_BLOCK_LISTS
+};
+
 /** Header of a block; its data lie apart. Reference counted by the owning thread only. */
 struct wf_block {
     void *data; /* 64-byte aligned */
     int32_t refs;
     uint8_t category;
     uint8_t size_class;
-    bool shared;           /* from the shared source */
+    uint8_t list;          /* enum wf_block_list */
     uint8_t special_cases; /* bits WF_BLOCK_..: what its release does besides the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
     int32_t readers;    /* collectives in flight that still read it */
@@ -39,6 +52,10 @@ struct wf_block {
 enum {
     WF_BLOCK_SIMULATED = 1,      /* without storage */
     WF_BLOCK_SHARES_VERSION = 2, /* with the others of its ring */
+    WF_BLOCK_ON_DEVICE = 4,
+    WF_BLOCK_IN_COMPUTE =
+        8, /* what was given to this stream so far may still use it: once released, */
+    WF_BLOCK_IN_COMM = 16, /* it is not used again before that has run */
 };
 
 /**
@@ -49,9 +66,27 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category);
 
 /**
  * A simulated block, without storage (data NULL), for tensors on the meta device. Counted apart, in
- * wf_pool_simulated_stats. Cannot fail.
+ * wf_pool_stats_on. Cannot fail.
  */
 struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category);
+
+/**
+ * A block on a device, for WEFT_CPU and WEFT_META as the two above.
+ *
+ * Blocks of a device serve the compute stream: one that was released may be used again at once, by
+ * what comes later in that stream. Fails as wf_block_new, and where the rank has no such device.
+ */
+struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_category category);
+
+/** Host memory that the device copies from and to by itself, and that peers can read; counted as
+ *  communication. The rank has its device. Fails as wf_block_new. */
+struct wf_block *wf_block_new_pinned(size_t bytes);
+
+/** `bits` (WF_BLOCK_IN_..): what was given to that stream uses the block, of a device or pinned. */
+static inline void wf_block_set_in_stream(struct wf_block *block, unsigned bits)
+{
+    block->special_cases |= (uint8_t)bits;
+}
 
 /** Back to the free list of its class; called by wf_block_release. */
 void wf_block_recycle(struct wf_block *block);
@@ -101,11 +136,12 @@ struct wf_pool_stats {
 
 /** Bytes of one category, or of all for WF_CATEGORIES. `cached` is known for all only. */
 struct wf_pool_stats wf_pool_stats(enum wf_category category);
-/** The same of blocks without storage. */
-struct wf_pool_stats wf_pool_simulated_stats(enum wf_category category);
+/** The same of blocks on one device: WEFT_CPU as above, WEFT_META those without storage. */
+struct wf_pool_stats wf_pool_stats_on(weft_device device, enum wf_category category);
 void wf_pool_reset_peak(void);
 
-/** Requests that reached mmap or the shared source since the thread began: 0 in steady state. */
+/** Requests that reached mmap, the shared source or the driver since the thread began: 0 in steady
+ * state. */
 int64_t wf_pool_system_calls(void);
 
 /** Tests: the n-th request from now fails (1 = the next); 0 switches it off. */

@@ -1,6 +1,6 @@
 /*
  * region.c: mapping and unmapping. It decides alignment and huge pages; what blocks are made of a
- * region and when it goes is pool.c's business.
+ * region and when it goes is pool_regions.c's business.
  */
 #include "device/region.h"
 
@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/settings/knob.h"
+#include "device/device.h"
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
@@ -34,27 +35,43 @@ static void *map_huge(size_t bytes)
     return p + head;
 }
 
-struct wf_region *wf_region_map(size_t bytes, const struct wf_mem_source *source)
+static void *map_private(size_t bytes)
+{
+    return bytes >= HUGE_PAGE && wf_knobs.huge_pages ? map_huge(bytes) : map_pages(bytes);
+}
+
+struct wf_region *wf_region_map(size_t bytes, enum wf_block_list list,
+                                const struct wf_mem_source *source)
 {
     struct wf_region *region;
     void *p;
 
     bytes = (bytes + 4095) & ~(size_t)4095;
-    if (source)
-        p = source->map(source->self, bytes);
-    else
-        p = bytes >= HUGE_PAGE && wf_knobs.huge_pages ? map_huge(bytes) : map_pages(bytes);
+    p = list == WF_LIST_DEVICE ? wf_device_driver->map(bytes)
+        : source               ? source->map(source->self, bytes)
+                               : map_private(bytes);
     if (!p) return NULL;
     region = WF_NEW(struct wf_region);
     region->base = p;
     region->bytes = bytes;
-    region->shared = source != NULL;
+    region->list = list;
+    region->from_source = source != NULL;
+    region->pinned = list == WF_LIST_PINNED && wf_device_driver->pin(p, bytes);
     return region;
+}
+
+void wf_region_unpin(struct wf_region *region)
+{
+    if (region->pinned) wf_device_driver->unpin(region->base, region->bytes);
+    region->pinned = false;
 }
 
 void wf_region_unmap(struct wf_region *region, const struct wf_mem_source *source)
 {
-    if (!region->shared)
+    wf_region_unpin(region);
+    if (region->list == WF_LIST_DEVICE)
+        wf_device_driver->unmap(region->base, region->bytes);
+    else if (!region->from_source)
         munmap(region->base, region->bytes);
     else if (!region->orphan && source->unmap)
         source->unmap(source->self, region->base, region->bytes);

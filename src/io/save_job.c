@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "io/file_write.h"
+#include "tensor/host_copy.h"
 
 enum { BUFFER_BYTES = 1 << 20 };
 
@@ -47,7 +48,13 @@ weft_status wf_slice_writer_write(struct wf_slice_writer *w, size_t base, const 
                                   const struct wf_local_runs *local,
                                   const struct wf_file_slice *piece)
 {
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *host = wf_host_twin((weft_tensor *)(uintptr_t)t, "save");
+    weft_status status = weft_error_status();
+
     w->base = base;
-    WF_TRY(wf_file_slice_write(t, local, piece, put_bytes_in_buffer, w));
+    if (host) status = wf_file_slice_write(host, local, piece, put_bytes_in_buffer, w);
+    weft_scope_close(scope);
+    WF_TRY(status);
     return flush_buffer(w);
 }

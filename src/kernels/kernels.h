@@ -41,8 +41,16 @@ struct wf_kernel_call {
 /** Choose k->run. fails: WEFT_ERR_DTYPE when the op has no kernel for these dtypes. */
 typedef weft_status wf_kernel_prepare(struct wf_kernel_call *k);
 
+/** The kernels by number, whatever the device. */
+enum wf_kernel {
+#define WF_KERNEL(name, devices) WF_KERNEL_##name,
+#include "kernels/kernels.def"
+#undef WF_KERNEL
+    WF_KERNEL_COUNT
+};
+
 /* Every CPU kernel's prepare function: wf_cpu_NAME. Semantics in src/kernels/cpu/README.md. */
-#define WF_KERNEL(name) wf_kernel_prepare wf_cpu_##name;
+#define WF_KERNEL(name, devices) wf_kernel_prepare wf_cpu_##name;
 #include "kernels/kernels.def"
 #undef WF_KERNEL
 

@@ -14,6 +14,7 @@
 #include "base/settings/knob.h"
 #include "base/upcalls.h"
 #include "comm/comm.h"
+#include "device/device.h"
 #include "mesh/mesh_internal.h"
 
 enum { TEXT_BYTES = 256 };
@@ -172,13 +173,22 @@ static weft_mesh *mesh_if_groups_agree(weft_mesh *mesh, weft_mesh *const *groups
 
 /* ---- from text and arrays ---- */
 
-/* A mesh may be the first thing that a program makes: the world must begin before. */
-static weft_status init_library_if_needed(weft_device device)
+static weft_status init_library_if_needed(void)
 {
-    WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
     if (wf_comm_is_initialized()) return WEFT_OK;
     WF_TRY(weft_init(NULL, NULL));
     wf_comm_mark_early_init();
+    return WEFT_OK;
+}
+
+/* A mesh may be the first thing that a program makes: the world must begin before, and the rank
+ * have its device, on which it then makes tensors. */
+static weft_status init_for_mesh_on(weft_device device)
+{
+    WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
+    WF_TRY(init_library_if_needed());
+    WF_TRY(wf_device_need(device));
+    wf_set_default_device_of_mesh(device);
     return WEFT_OK;
 }
 
@@ -204,7 +214,7 @@ weft_mesh *weft_mesh_new(weft_device device, const char *format, ...)
     status = parse_format(&text, format, args);
     va_end(args);
     WF_TRY_PTR(status);
-    WF_TRY_PTR(init_library_if_needed(device));
+    WF_TRY_PTR(init_for_mesh_on(device));
     return mesh_if_world_agrees(make_mesh(device, &text, NULL));
 }
 
@@ -214,7 +224,7 @@ weft_mesh *weft_mesh_from_ranks(weft_device device, const int *sizes, int n_axes
     struct wf_mesh_shape text;
 
     WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, sizes, n_axes, names));
-    WF_TRY_PTR(init_library_if_needed(device));
+    WF_TRY_PTR(init_for_mesh_on(device));
     return mesh_if_world_agrees(make_mesh(device, &text, ranks));
 }
 
@@ -227,7 +237,7 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *sizes, in
     weft_mesh *mesh = NULL;
     int *ranks, count;
 
-    WF_TRY_PTR(init_library_if_needed(device));
+    WF_TRY_PTR(init_for_mesh_on(device));
     WF_TRY_PTR(wf_comm_world_ranks_of_mpi(comm, &ranks, &count));
     if (wf_mesh_shape_from_arrays(&text, sizes ? sizes : &count, sizes ? n_axes : 1, names) ==
         WEFT_OK) {

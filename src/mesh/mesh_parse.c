@@ -122,7 +122,8 @@ weft_status wf_mesh_shape_from_arrays(struct wf_mesh_shape *out, const int *size
 
 weft_status weft_device_parse(weft_device *device, const char *text)
 {
-    static const char *const names[WEFT_DEVICES] = {[WEFT_CPU] = "cpu", [WEFT_META] = "meta"};
+    static const char *const names[WEFT_DEVICES] = {
+        [WEFT_CPU] = "cpu", [WEFT_META] = "meta", [WEFT_CUDA] = "cuda"};
     const char *colon = text ? strchr(text, ':') : NULL;
 
     WF_NEED(!colon, WEFT_ERR_ARG,

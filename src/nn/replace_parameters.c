@@ -1,7 +1,7 @@
 /*
  * replace_parameters.c: all parameters of a tree replaced by others of the same shapes: with
- * elements, without, of another dtype. What several modules share they go on sharing, modules
- * elsewhere in the tree too; a failure changes nothing.
+ * elements, without, on another device, of another dtype. What several modules share they go on
+ * sharing, modules elsewhere in the tree too; a failure changes nothing.
  */
 #include <weft/autograd.h>
 #include <weft/ops.h>
@@ -126,6 +126,39 @@ weft_status weft_module_materialize(weft_module *m, weft_device device)
     WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
             "materialize: there are no elements on device %d", (int)device);
     return replace_all_parameters(m, materialize_parameter, (int)device, false);
+}
+
+static weft_tensor *parameter_to_device(const struct wf_parameter *p, int device)
+{
+    weft_tensor *t;
+
+    if (weft_tensor_device(p->tensor) == WEFT_META) return p->tensor;
+    weft_no_grad_open();
+    t = weft_to_device(p->tensor, (weft_device)device);
+    weft_no_grad_close();
+    return t;
+}
+
+static bool is_all_on_device(const weft_module *m, weft_device device)
+{
+    bool all = true;
+
+    for (int i = 0; i < m->n_tensors; i++) {
+        weft_device own = weft_tensor_device(m->parameters[i].tensor);
+
+        all &= own == device || own == WEFT_META;
+    }
+    for (int i = 0; i < m->n_children && all; i++) all = is_all_on_device(m->children[i], device);
+    return all;
+}
+
+weft_status weft_module_to_device(weft_module *m, weft_device device)
+{
+    WF_NEED_GIVEN(m, "module_to_device: the module is NULL");
+    WF_NEED((unsigned)device < WEFT_DEVICES && device != WEFT_META, WEFT_ERR_ARG,
+            "module_to_device: there are no elements on device %d", (int)device);
+    if (is_all_on_device(m, device)) return WEFT_OK;
+    return replace_all_parameters(m, parameter_to_device, (int)device, false);
 }
 
 static weft_tensor *parameter_on_meta(const struct wf_parameter *p, int device)

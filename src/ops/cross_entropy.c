@@ -15,6 +15,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "base/settings/knob.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 #include "tensor/scope.h"
@@ -231,15 +232,21 @@ static bool is_same_on_all_ranks(const weft_tensor *t)
 /*
  * Targets that are no class, as the kernel counted them. Where all ranks have the same count, all
  * return an error; of a shard of the batch, or on some ranks of the world, some ranks alone know.
+ * To read the count from a GPU is to wait for it: without WEFT_CHECK=2 the loss, which is NaN then,
+ * has to tell.
  */
 static weft_status check_target_classes(const weft_tensor *totals, int64_t classes)
 {
     const struct wf_tensor_desc *d = &totals->layout->desc;
-    const char *at = totals->data;
+    size_t size = wf_dtypes[d->dtype].size;
+    char element[8];
     double count;
 
     if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
-    count = wf_dtypes[d->dtype].load(at + NO_CLASS * wf_dtypes[d->dtype].size);
+    if (wf_device_of(totals) != WEFT_CPU && wf_knobs.check < 2) return WEFT_OK;
+    wf_device_download(wf_device_of(totals), element, (const char *)totals->data + NO_CLASS * size,
+                       size, "cross_entropy");
+    count = wf_dtypes[d->dtype].load(element);
     if (count == 0) return WEFT_OK;
     if (!is_same_on_all_ranks(totals))
         WF_DIE("cross_entropy: %g of this rank's targets are no class (outside the %lld classes "

@@ -53,6 +53,8 @@ static weft_tensor *empty_on_device(weft_spec *spec, weft_device device)
     weft_tensor *t;
 
     WF_TRY_PTR(wf_shape_check(spec->dtype, spec->shape, spec->ndim));
+    WF_NEED_PTR((unsigned)spec->device < WEFT_DEVICES, WEFT_ERR_ARG,
+                "new tensor: there is no device %d", (int)spec->device);
     WF_NEED_PTR(!spec->requires_grad || weft_dtype_is_float(spec->dtype), WEFT_ERR_DTYPE,
                 "new tensor: %s carries no gradient", weft_dtype_name(spec->dtype));
     WF_TRY_PTR(read_placements(spec));
@@ -64,12 +66,25 @@ static weft_tensor *empty_on_device(weft_spec *spec, weft_device device)
     return t && spec->requires_grad ? weft_set_requires_grad(t, true) : t;
 }
 
-weft_tensor *weft_make_empty(weft_spec spec) { return empty_on_device(&spec, wf_default_device()); }
+static weft_device device_of_spec(const weft_spec *spec)
+{
+    weft_device standard = wf_default_device();
+
+    if (spec->device != WEFT_CPU) return spec->device;
+    return spec->mesh && standard != WEFT_META ? weft_mesh_device(spec->mesh) : standard;
+}
+
+weft_tensor *weft_make_empty(weft_spec spec)
+{
+    return empty_on_device(&spec, device_of_spec(&spec));
+}
 
 weft_spec weft_spec_of(const weft_tensor *t)
 {
-    weft_spec spec = {
-        .dtype = weft_tensor_dtype(t), .ndim = weft_ndim(t), .mesh = weft_tensor_mesh(t)};
+    weft_spec spec = {.dtype = weft_tensor_dtype(t),
+                      .ndim = weft_ndim(t),
+                      .mesh = weft_tensor_mesh(t),
+                      .device = weft_tensor_device(t)};
 
     memcpy(spec.shape, WF_HANDLE(t)->layout->desc.global, sizeof spec.shape);
     for (int a = 0; a < t->layout->n_axes; a++)

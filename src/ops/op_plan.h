@@ -12,7 +12,8 @@
 struct wf_redist_plan;
 /** How a plan is carried out, once its inputs are where it wants them. */
 enum wf_plan_execution {
-    WF_EXECUTE_KERNEL,         /* outputs are made, a kernel fills them */
+    WF_EXECUTE_KERNEL,         /* outputs are made on the CPU, a kernel fills them */
+    WF_EXECUTE_ON_DEVICE,      /* the same on this rank's device */
     WF_EXECUTE_VIEW,           /* another handle to the first input's bytes */
     WF_EXECUTE_REDISTRIBUTION, /* the input that was moved is the result */
     WF_EXECUTE_META            /* handles and counted bytes: nothing is computed */
@@ -39,7 +40,8 @@ struct wf_op_plan {
     /* what follows */
     uint8_t n_out;
     uint8_t way;                            /* enum wf_plan_execution */
-    bool meta;                              /* shapes only: no kernel, nothing is sent */
+    uint8_t device;                         /* weft_device of its outputs */
+    bool meta;                              /* WEFT_META: shapes only: no kernel, nothing is sent */
     uint8_t slow_path;                      /* bits WF_SLOW_..: what the slow path has to check
                                                (dtensor/dispatch/slow_path.h) */
     bool warned;                            /* the guard has logged it */

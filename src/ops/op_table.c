@@ -29,8 +29,10 @@
 #define O2 (1u << 10)
 #define ALL_SAVED 0xfffu
 
-/* A rule column is text, FN(f) or PLANNER(f); each becomes two fields. */
+/* A rule column is text, FN(f) or PLANNER(f), a kernel column a name or FN(f); each becomes two
+ * fields. */
 #define FN(f) NULL, .rule = wf_##f
+#define WF_KERNEL_FN(f) WF_KERNEL_COUNT, .prepare = wf_##f
 #define PLANNER(f) NULL, .planner = wf_##f
 /* A column without function. */
 #define wf_NULL NULL
@@ -46,7 +48,7 @@ const struct wf_op_row wf_ops[WF_OP_COUNT] = {
                     .linear = linear_,                                                             \
                     .reduce = reduce_,                                                             \
                     .shape = wf_##shape_,                                                          \
-                    .prepare = wf_##kernel_,                                                       \
+                    .kernel = WF_KERNEL_##kernel_,                                                 \
                     .saves = saves_,                                                               \
                     .vjp = wf_##vjp_},
 #define WF_VIEW(id, attrs_, rule_, linear_, shape_, view_, planner_, vjp_)                         \
@@ -59,6 +61,7 @@ const struct wf_op_row wf_ops[WF_OP_COUNT] = {
                     .linear = linear_,                                                             \
                     .reduce = WEFT_SUM,                                                            \
                     .shape = wf_##shape_,                                                          \
+                    .kernel = WF_KERNEL_COUNT,                                                     \
                     .view = wf_##view_,                                                            \
                     .planner = wf_##planner_,                                                      \
                     .vjp = wf_##vjp_},

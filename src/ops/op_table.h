@@ -83,14 +83,22 @@ struct wf_op_row {
                         WF_CONVERTS: nothing is computed but another dtype */
     weft_reduce reduce;
     wf_shape_fn *shape;
-    wf_kernel_prepare *prepare; /* NULL: a view */
+    wf_kernel_prepare *
+        prepare; /* instead of `kernel`, whatever the device; NULL beside WF_KERNEL_COUNT: a view */
     wf_view_fn *view;
     wf_planner *planner;
-    uint32_t saves; /* bits 0-7 inputs, 8-11 outputs */
+    uint32_t saves;        /* bits 0-7 inputs, 8-11 outputs */
+    enum wf_kernel kernel; /* WF_KERNEL_COUNT: none of the table */
     wf_vjp *vjp;
 };
 
 extern const struct wf_op_row wf_ops[WF_OP_COUNT];
+
+/** The op has a kernel, which fills its outputs; else it is a view. */
+static inline bool wf_op_has_kernel(const struct wf_op_row *row)
+{
+    return row->kernel != WF_KERNEL_COUNT || row->prepare;
+}
 
 /** Label dims from rule_text or the row's function. */
 void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);

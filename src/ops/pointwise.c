@@ -167,7 +167,7 @@ void wf_vjp_div(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-    weft_tensor *zero = weft_full(weft_tensor_dtype(g), NULL, 0, 0);
+    weft_tensor *zero = wf_number_like(g, 0);
 
     if (wf_tape_node_needs_grad(n, 0)) {
         weft_tensor *slope = weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)));
@@ -212,7 +212,7 @@ void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *zero = weft_full(weft_tensor_dtype(g), NULL, 0, 0);
+    weft_tensor *zero = wf_number_like(g, 0);
 
     if (wf_tape_node_needs_grad(n, 1))
         in[1] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), g, zero),

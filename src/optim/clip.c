@@ -15,15 +15,15 @@
 #include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/optimizer_kernels.h"
+#include "kernels/device_kernels.h"
 #include "optim/optim.h"
 
-/* The gradients over one mesh; mesh NULL: plain ones. */
+/* The gradients over one mesh, on one device; mesh NULL: plain ones. */
 struct group {
     weft_mesh *mesh;
+    weft_device device;
     bool sharded[WEFT_MAX_AXES];
-    bool meta;
-    double total; /* sum of powers, or the largest */
+    weft_tensor *total; /* sum of powers, or the largest: one f64 on the device */
 };
 
 struct gradients {
@@ -34,12 +34,15 @@ struct gradients {
     double p;
 };
 
-static struct group *gradient_group_of_mesh(struct gradients *all, weft_mesh *mesh)
+static struct group *group_of_gradient(struct gradients *all, const weft_tensor *grad)
 {
+    weft_mesh *mesh = weft_tensor_mesh(grad);
+    weft_device device = weft_tensor_device(grad);
+
     for (int i = 0; i < all->n_groups; i++)
-        if (all->groups[i].mesh == mesh) return &all->groups[i];
+        if (all->groups[i].mesh == mesh && all->groups[i].device == device) return &all->groups[i];
     all->groups = wf_array_grow(all->groups, all->n_groups, sizeof *all->groups);
-    all->groups[all->n_groups] = (struct group){.mesh = mesh};
+    all->groups[all->n_groups] = (struct group){.mesh = mesh, .device = device};
     return &all->groups[all->n_groups++];
 }
 
@@ -79,8 +82,7 @@ static weft_status collect_gradient(weft_module *m, const char *name, weft_tenso
             "clip: the gradient of '%s' in module '%s' is a strided view", name,
             weft_module_path(m));
     add_tensor_to_list(all, grad);
-    group = gradient_group_of_mesh(all, weft_tensor_mesh(grad));
-    group->meta |= weft_tensor_device(grad) == WEFT_META;
+    group = group_of_gradient(all, grad);
     for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         weft_placement p = weft_tensor_placement(grad, a);
 
@@ -126,59 +128,82 @@ static double combine_norms(double p, double a, double b)
     return isnan(a) || a > b ? a : b;
 }
 
-static double local_norm_of_gradient(double p, weft_tensor *grad)
+/* A single f64 on the device, 0. */
+static weft_tensor *new_total(weft_device device)
 {
+    static const int64_t shape[] = {1};
+    struct wf_layout *layout =
+        wf_layout_on_device(wf_layout_new(NULL, NULL, WEFT_F64, shape, NULL, 1), device);
+    weft_tensor *total = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "clip");
+
+    wf_layout_release(layout);
+    if (total && device != WEFT_META) wf_device_zero(device, total->data, sizeof(double));
+    return total;
+}
+
+static void add_norm_of_gradient(const struct group *group, double p, weft_tensor *grad)
+{
+    const struct wf_optimizer_kernels *kernels = wf_optimizer_kernels_on(group->device);
     weft_dtype dtype = weft_tensor_dtype(grad);
     int64_t count = weft_local_numel(grad);
     const void *data = weft_data(grad);
+    double *total = group->total->data;
 
-    if (isinf(p)) return wf_cpu_max_abs(dtype, count, data);
-    return p == 2 ? wf_cpu_sum_squares(dtype, count, data)
-                  : wf_cpu_sum_powers(dtype, count, data, p);
+    if (isinf(p))
+        kernels->raise_to_max(dtype, count, data, total);
+    else if (p == 2)
+        kernels->add_sum_of_squares(dtype, count, data, total);
+    else
+        kernels->add_powers(dtype, count, data, p, total);
 }
 
-static weft_status reduce_group_norm(struct group *group, double p)
+/* Unknown on the meta device. */
+static weft_status reduce_group_norm(const struct group *group, double p, double *norm)
 {
     weft_placement placements[WEFT_MAX_AXES] = {{0}};
     int64_t shape[] = {1};
-    weft_scope *scope;
-    weft_tensor *sum;
+    weft_tensor *sum = group->total;
     bool any = false;
 
     for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         if (group->sharded[a]) placements[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
         any |= group->sharded[a];
     }
-    if (!any) return WEFT_OK;
-    scope = weft_scope_open();
-    sum = weft_full(WEFT_F64, shape, 1, group->total);
-    if (group->meta) sum = weft_to_device(sum, WEFT_META);
-    sum = sum ? weft_from_local(sum, group->mesh, placements, shape) : NULL;
-    sum = sum ? weft_full_tensor(sum) : NULL;
-    if (sum && !group->meta) group->total = weft_item(sum);
-    weft_scope_close(scope);
-    return sum ? WEFT_OK : weft_error_status();
+    if (any) sum = weft_full_tensor(weft_from_local(sum, group->mesh, placements, shape));
+    if (!sum) return weft_error_status();
+    *norm = wf_is_meta(sum) ? NAN : weft_item(sum);
+    return WEFT_OK;
+}
+
+static weft_status compute_norm_of_groups(struct gradients *all, double *norm)
+{
+    double total = 0, part = 0;
+
+    for (int i = 0; i < all->n_groups; i++) {
+        all->groups[i].total = new_total(all->groups[i].device);
+        if (!all->groups[i].total) return weft_error_status();
+    }
+    for (int i = 0; i < all->count; i++) {
+        const struct group *group = group_of_gradient(all, all->items[i]);
+
+        if (group->device != WEFT_META && is_counted_on_this_rank(group, all->items[i]))
+            add_norm_of_gradient(group, all->p, all->items[i]);
+    }
+    for (int i = 0; i < all->n_groups; i++) {
+        WF_TRY(reduce_group_norm(&all->groups[i], all->p, &part));
+        total = combine_norms(all->p, part, total);
+    }
+    *norm = isinf(all->p) ? total : all->p == 2 ? sqrt(total) : pow(total, 1 / all->p);
+    return WEFT_OK;
 }
 
 static weft_status compute_gradient_norm(struct gradients *all, double *norm)
 {
-    double total = 0;
+    weft_scope *scope = weft_scope_open();
+    weft_status status = compute_norm_of_groups(all, norm);
 
-    for (int i = 0; i < all->count; i++) {
-        struct group *group = gradient_group_of_mesh(all, weft_tensor_mesh(all->items[i]));
-
-        if (group->meta)
-            group->total = NAN; /* unknown on the meta device */
-        else if (is_counted_on_this_rank(group, all->items[i]))
-            group->total =
-                combine_norms(all->p, group->total, local_norm_of_gradient(all->p, all->items[i]));
-    }
-    for (int i = 0; i < all->n_groups; i++) {
-        WF_TRY(reduce_group_norm(&all->groups[i], all->p));
-        total = combine_norms(all->p, all->groups[i].total, total);
-    }
-    *norm = isinf(all->p) ? total : all->p == 2 ? sqrt(total) : pow(total, 1 / all->p);
-    return WEFT_OK;
+    weft_scope_close(scope);
+    return status;
 }
 
 /* ---- clipping ---- */
@@ -194,8 +219,9 @@ static weft_status clip_gradients_to_norm(struct gradients *all, weft_module *mo
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
     for (int i = 0; i < all->count; i++) {
         wf_tensor_before_write(all->items[i], "weft_clip_grad_norm");
-        wf_cpu_scale(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
-                     weft_data(all->items[i]), factor);
+        wf_optimizer_kernels_on(wf_device_of(all->items[i]))
+            ->scale(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
+                    weft_data(all->items[i]), factor);
     }
     return WEFT_OK;
 }
@@ -205,9 +231,10 @@ static weft_status clip_gradients_to_value(struct gradients *all, weft_module *m
     WF_TRY(collect_gradients(all, module));
     for (int i = 0; i < all->count; i++) {
         wf_tensor_before_write(all->items[i], "weft_clip_grad_value");
-        if (weft_tensor_device(all->items[i]) != WEFT_META)
-            wf_cpu_clamp(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
-                         weft_data(all->items[i]), limit);
+        if (!wf_is_meta(all->items[i]))
+            wf_optimizer_kernels_on(wf_device_of(all->items[i]))
+                ->clamp(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
+                        weft_data(all->items[i]), limit);
     }
     return WEFT_OK;
 }

@@ -13,6 +13,7 @@
 #include <weft/ops.h>
 
 #include "base/error.h"
+#include "kernels/device_kernels.h"
 #include "optim/optim.h"
 #include "tensor/tensor.h"
 
@@ -131,7 +132,7 @@ static weft_tensor *to_replicated(weft_tensor *t)
 static weft_tensor *divide_by_norm(weft_tensor *x, double eps)
 {
     weft_tensor *norm = weft_sqrt(to_replicated(weft_sum_all(weft_square(x))));
-    weft_tensor *least = norm ? weft_full(weft_tensor_dtype(x), NULL, 0, eps) : NULL;
+    weft_tensor *least = wf_number_like(norm, eps);
 
     return weft_div(x, weft_maximum(norm, least));
 }
@@ -162,6 +163,15 @@ static weft_tensor *orthogonalize(weft_tensor *direction, const weft_muon_config
 
 /* ---- a step ---- */
 
+static void run_step(const struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
+                     const struct wf_optimizer_step_arrays *arrays,
+                     const struct wf_optimizer_step *step)
+{
+    struct wf_optimizer_item item = {.loop = loop, .arrays = *arrays, .step = *step};
+
+    wf_optimizer_kernels_on(wf_device_of(slot->tensor))->step(&item, 1);
+}
+
 static void muon_adamw_step(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
                             double lr)
 {
@@ -175,7 +185,7 @@ static void muon_adamw_step(struct wf_optim_slot *slot, struct wf_optimizer_step
                          &(struct wf_adam_constants){
                              .lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adamw_eps},
                          slot->step);
-    wf_cpu_optimizer_step(WF_STEP_ADAM, arrays, &step);
+    run_step(slot, WF_STEP_ADAM, arrays, &step);
 }
 
 /* The update's direction from the momentum, as a tensor like the parameter. */
@@ -198,7 +208,7 @@ static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */
     taken.state[1] = direction->data;
-    wf_cpu_optimizer_step(WF_STEP_MUON, &taken, &step);
+    run_step(slot, WF_STEP_MUON, &taken, &step);
     return direction;
 }
 
@@ -231,7 +241,7 @@ static weft_status muon_matrix_step(struct wf_optim_slot *slot,
     arrays->g = direction->data;
     arrays->grad_dtype = arrays->dtype;
     arrays->state[0] = NULL;
-    wf_cpu_optimizer_step(WF_STEP_SGD, arrays, &step);
+    run_step(slot, WF_STEP_SGD, arrays, &step);
     return WEFT_OK;
 }
 

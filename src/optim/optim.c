@@ -8,14 +8,14 @@
  */
 #include "optim/optim.h"
 
-#include <string.h>
-
 #include <weft/autograd.h>
 
 #include "base/array_grow.h"
 #include "base/call_context.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "kernels/device_kernels.h"
 #include "nn/module.h"
 
 enum { CACHE_LINE = 64 };
@@ -49,12 +49,12 @@ static weft_status add_parameter_slot(weft_module *m, const char *name, weft_ten
 {
     weft_optim *optim = payload;
 
-    WF_NEED(!optim->n_slots || optim->meta == (weft_tensor_device(parameter) == WEFT_META),
-            WEFT_ERR_ARG,
+    WF_NEED(!optim->n_slots || optim->device == weft_tensor_device(parameter), WEFT_ERR_ARG,
             "%s: parameter '%s' of module '%s' is on another device than those before",
             optim->kind->name, name, weft_module_path(m));
     optim->slots = wf_array_grow(optim->slots, optim->n_slots, sizeof *optim->slots);
-    optim->meta = weft_tensor_device(parameter) == WEFT_META;
+    optim->device = weft_tensor_device(parameter);
+    optim->meta = optim->device == WEFT_META;
     optim->slots[optim->n_slots++] =
         (struct wf_optim_slot){.tensor = weft_retain(parameter),
                                .path = path_below_optimizer_module(optim, m, name),
@@ -153,17 +153,18 @@ static size_t assign_state_offsets(struct wf_optim_slot *slot, size_t at)
 static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot *slot)
 {
     double start = optim->kind->start ? optim->kind->start(&slot->config) : 0;
+    const struct wf_dtype_info *dtype = &wf_dtypes[wf_optim_state_dtype(slot->tensor)];
     int64_t count = weft_local_numel(slot->tensor);
     void *first = slot_state_data(optim, slot, 0),
          *master = slot_state_data(optim, slot, WF_OPTIM_MASTER);
-    bool wide = wf_optim_state_dtype(slot->tensor) == WEFT_F64;
+    char element[8];
 
-    for (int64_t i = 0; first && start != 0 && i < count; i++)
-        if (wide)
-            ((double *)first)[i] = start;
-        else
-            ((float *)first)[i] = (float)start;
-    if (master) wf_cpu_sync_master_weights(count, master, weft_data(slot->tensor));
+    dtype->store(element, start);
+    if (first && start != 0)
+        wf_device_fill(optim->device, first, element, dtype->size, (size_t)count);
+    if (master)
+        wf_optimizer_kernels_on(optim->device)
+            ->sync_master_weights(count, master, weft_data(slot->tensor));
 }
 
 static void release_slot_state(struct wf_optim_slot *slot)
@@ -182,10 +183,9 @@ static weft_status alloc_slot_states(const weft_optim *optim, struct wf_optim_sl
         release_slot_state(&slots[i]);
         bytes = assign_state_offsets(&slots[i], bytes);
     }
-    block = optim->meta ? wf_block_new_simulated(bytes, WF_MEM_OPTIMIZER)
-                        : wf_block_new(bytes, WF_MEM_OPTIMIZER);
+    block = wf_block_new_on(optim->device, bytes, WF_MEM_OPTIMIZER);
     if (!block) return weft_error_status();
-    if (!optim->meta) memset(block->data, 0, bytes);
+    if (!optim->meta) wf_device_zero(optim->device, block->data, bytes);
     for (int i = 0; i < n; i++) {
         slots[i].state = wf_block_retain(block);
         if (!optim->meta) init_slot_state(optim, &slots[i]);
@@ -211,6 +211,7 @@ static weft_status init_optimizer(weft_optim *optim, const union wf_optim_config
     WF_TRY(weft_module_each_parameter(optim->module, add_parameter_slot, optim));
     list_parameter_places(optim);
     optim->leaves = wf_calloc((size_t)optim->n_slots + 1, sizeof(weft_tensor *));
+    optim->items = wf_calloc((size_t)optim->n_slots + 1, sizeof *optim->items);
     for (int i = 0; i < optim->n_slots; i++) {
         optim->slots[i].config = *config;
         WF_TRY(mark_slot_trainable(optim, &optim->slots[i]));
@@ -250,6 +251,7 @@ void weft_optim_release(weft_optim *optim)
         wf_free(optim->slots[i].path);
     }
     wf_free(optim->leaves);
+    wf_free(optim->items);
     wf_free(optim->places);
     wf_free(optim->slots);
     wf_free(optim);
@@ -316,44 +318,73 @@ static weft_status collect_gradients(weft_optim *optim)
     return WEFT_OK;
 }
 
-static weft_status update_slot_parameter(weft_optim *optim, struct wf_optim_slot *slot)
+static struct wf_optimizer_step_arrays arrays_of_slot(const weft_optim *optim,
+                                                      struct wf_optim_slot *slot)
 {
-    const struct wf_optim_kind *kind = optim->kind;
-    double lr = optim->lr * slot->lr_factor;
-    struct wf_optimizer_step step = {.sign = 1, .keep = 1};
     struct wf_optimizer_step_arrays a = {.dtype = wf_optim_state_dtype(slot->tensor),
                                          .grad_dtype = weft_tensor_dtype(slot->grad),
                                          .count = weft_local_numel(slot->tensor),
                                          .w = weft_data(slot->tensor),
                                          .g = weft_data(slot->grad)};
 
-    wf_tensor_before_write(slot->tensor, kind->name);
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
     if (slot->state_mask >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;
         a.w = slot_state_data(optim, slot, WF_OPTIM_MASTER);
     }
+    return a;
+}
+
+/* Adds the step of a parameter to the items, where it has elements; kinds that have a function for
+ * it update the parameter at once. */
+static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *slot,
+                                     struct wf_optimizer_item *items, int *n_items)
+{
+    const struct wf_optim_kind *kind = optim->kind;
+    double lr = optim->lr * slot->lr_factor;
+    struct wf_optimizer_item *item = &items[*n_items];
+    struct wf_optimizer_step_arrays arrays = arrays_of_slot(optim, slot);
+
+    wf_tensor_before_write(slot->tensor, kind->name);
     slot->step++;
-    if (kind->update) return kind->update(slot, &a, lr);
-    if (optim->meta || a.count == 0) return WEFT_OK;
-    kind->prepare(&step, slot, lr);
-    wf_cpu_optimizer_step(kind->loop, &a, &step);
+    if (kind->update) return kind->update(slot, &arrays, lr);
+    if (optim->meta || arrays.count == 0) return WEFT_OK;
+    *item = (struct wf_optimizer_item){
+        .loop = kind->loop, .arrays = arrays, .step = {.sign = 1, .keep = 1}};
+    kind->prepare(&item->step, slot, lr);
+    ++*n_items;
     return WEFT_OK;
 }
 
 weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot)
 {
+    struct wf_optimizer_item item;
+    int n = 0;
+
     WF_TRY(wf_optim_check_state(optim, slot));
     WF_TRY(check_slot_gradient(optim, slot));
-    return update_slot_parameter(optim, slot);
+    WF_TRY(prepare_slot_step(optim, slot, &item, &n));
+    if (n) wf_optimizer_kernels_on(optim->device)->step(&item, n);
+    return WEFT_OK;
+}
+
+/* All parameters together: a GPU takes as few launches as it can. */
+static weft_status update_parameters(weft_optim *optim)
+{
+    int n = 0;
+
+    for (int i = 0; i < optim->n_slots; i++)
+        if (optim->slots[i].grad)
+            WF_TRY(prepare_slot_step(optim, &optim->slots[i], optim->items, &n));
+    if (n) wf_optimizer_kernels_on(optim->device)->step(optim->items, n);
+    return WEFT_OK;
 }
 
 static weft_status run_optimizer_step(weft_optim *optim)
 {
     WF_TRY(collect_gradients(optim));
     optim->steps++;
-    for (int i = 0; i < optim->n_slots; i++)
-        if (optim->slots[i].grad) WF_TRY(update_slot_parameter(optim, &optim->slots[i]));
+    WF_TRY(update_parameters(optim));
     weft_optim_zero_grad(optim);
     return WEFT_OK;
 }

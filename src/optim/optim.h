@@ -109,7 +109,9 @@ struct weft_optim {
     struct wf_parameter_place *places;
     weft_tensor **leaves; /* those that have wanted a gradient */
     int n_slots, n_places, n_leaves;
-    bool meta; /* parameters without elements */
+    struct wf_optimizer_item *items; /* of a step: room for one per slot */
+    weft_device device;              /* of the parameters */
+    bool meta;                       /* WEFT_META: they have no elements */
 };
 
 /** An optimizer over the module's parameters. */

@@ -72,6 +72,14 @@ weft_status wf_style_plan_apply(weft_module *root, weft_mesh *mesh,
     return status;
 }
 
+/* What no style shards is used beside what one does. */
+static weft_status move_to_device_of_mesh(weft_module *module, const weft_mesh *mesh)
+{
+    weft_device device = weft_mesh_device(mesh);
+
+    return device == WEFT_META ? WEFT_OK : weft_module_to_device(module, device);
+}
+
 /* A NULL plan: a warning, or the error that was recorded when the plan could not be made. */
 static weft_status warn_or_fail_without_plan(bool strict)
 {
@@ -98,6 +106,7 @@ weft_status weft_parallelize_module_with(weft_module *module, weft_mesh *mesh,
     WF_TRY(wf_style_plan_match(&matches, &count, module, plan, options.strict));
     status = wf_style_plan_resolve(matches, count, ways);
     if (status == WEFT_OK) status = check_not_distributed(matches, count);
+    if (status == WEFT_OK) status = move_to_device_of_mesh(module, mesh);
     for (int i = 0; i < count; i++) matches[i].use.source = source;
     if (status == WEFT_OK) status = wf_style_plan_apply(module, mesh, matches, count);
     wf_free(matches);

@@ -169,7 +169,8 @@ bool wf_overlap_next_copy(struct wf_overlap_copies *all, struct wf_strided_copy 
 }
 
 void wf_shard_copy(void *dst, const struct wf_shard *to, const void *src,
-                   const struct wf_shard *from, int ndim, size_t element)
+                   const struct wf_shard *from, int ndim, size_t element,
+                   wf_strided_copy_runner *run)
 {
     struct wf_overlap overlap[WEFT_MAX_DIMS] = {{0}};
     struct wf_overlap_copies all = {.ndim = ndim,
@@ -187,6 +188,6 @@ void wf_shard_copy(void *dst, const struct wf_shard *to, const void *src,
     }
     wf_row_major_strides(all.src.stride, shape[0], ndim);
     wf_row_major_strides(all.dst.stride, shape[1], ndim);
-    while (wf_overlap_next_copy(&all, &copy)) wf_strided_copy_run(&copy, dst, src);
+    while (wf_overlap_next_copy(&all, &copy)) run(&copy, dst, src);
     for (int d = 0; d < ndim; d++) wf_overlap_free(&overlap[d]);
 }

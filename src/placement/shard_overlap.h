@@ -53,7 +53,9 @@ bool wf_overlap_next_copy(struct wf_overlap_copies *all, struct wf_strided_copy 
 
 /**
  * Copy the elements of shard `to` out of `src`, which holds those of shard `from`; one wf_shard per
- * dim. Both arrays are row-major without gaps. Every element of `to` is one of `from`.
+ * dim. Both arrays are row-major without gaps, where `run` copies. Every element of `to` is one of
+ * `from`.
  */
 void wf_shard_copy(void *dst, const struct wf_shard *to, const void *src,
-                   const struct wf_shard *from, int ndim, size_t element);
+                   const struct wf_shard *from, int ndim, size_t element,
+                   wf_strided_copy_runner *run);

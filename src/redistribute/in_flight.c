@@ -112,6 +112,7 @@ struct wf_block *wf_redist_start_async(const struct wf_redist_plan *plan, const 
 
     finish_completed();
     f->run.plan = plan;
+    f->run.device = wf_device_of(source);
     f->run.src = source->data;
     f->at = last_collective_action(plan->program);
     f->source = wf_block_retain(source->block);

@@ -4,16 +4,19 @@
  */
 #include "redistribute/run.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "device/device.h"
 #include "mesh/mesh.h"
 
 static size_t element_size(const struct wf_redist_plan *plan)
 {
     return wf_dtypes[plan->from->desc.dtype].size;
+}
+
+static size_t count_elements(const struct wf_redist_run *run, const struct wf_block *block)
+{
+    return (size_t)block->bytes / element_size(run->plan);
 }
 
 /* Peers may wait for this rank already: without memory the job ends. */
@@ -23,7 +26,8 @@ void wf_redist_alloc_action_block(struct wf_redist_run *run, const struct wf_red
     struct wf_block *block;
 
     if (!action->makes) return;
-    block = wf_block_new((size_t)b->elements * element_size(run->plan), b->category);
+    block =
+        wf_block_new_on(run->device, (size_t)b->elements * element_size(run->plan), b->category);
     if (!block) WF_DIE("redistribute: %s", weft_error_message());
     run->blocks[action->dst] = block;
 }
@@ -39,23 +43,16 @@ static void run_copy_action(const struct wf_redist_run *run, const struct wf_red
     const void *src = source_of_action(run, action);
     void *dst = run->blocks[action->dst]->data;
 
-    for (int i = 0; i < action->n_copies; i++) wf_strided_copy_run(&action->copies[i], dst, src);
+    for (int i = 0; i < action->n_copies; i++)
+        wf_device_strided_copy(run->device, &action->copies[i], dst, src);
 }
 
-/* What is filled already is copied behind itself: twice as much each time. */
 static void run_fill_action(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
-    size_t bytes = (size_t)run->blocks[action->dst]->bytes, filled = element_size(run->plan);
-    char *data = run->blocks[action->dst]->data;
+    const struct wf_block *block = run->blocks[action->dst];
 
-    if (bytes == 0) return;
-    memcpy(data, action->element, filled);
-    while (filled < bytes) {
-        size_t more = filled < bytes - filled ? filled : bytes - filled;
-
-        memcpy(data + filled, data, more);
-        filled += more;
-    }
+    wf_device_fill(run->device, block->data, action->element, element_size(run->plan),
+                   count_elements(run, block));
 }
 
 struct wf_coll wf_redist_action_collective(const struct wf_redist_run *run,
@@ -64,6 +61,7 @@ struct wf_coll wf_redist_action_collective(const struct wf_redist_run *run,
     return (struct wf_coll){
         .kind = action->coll,
         .comm = wf_mesh_axes_comm(run->plan->from->mesh, action->axes),
+        .device = run->device,
         .dtype = (weft_dtype)run->plan->from->desc.dtype,
         .reduce = action->reduce,
         .count = action->count,
@@ -82,51 +80,21 @@ static void run_collective_action(const struct wf_redist_run *run,
     wf_comm_run(&coll);
 }
 
-static void divide_elements_f32(float *data, size_t count, float divisor)
-{
-    for (size_t i = 0; i < count; i++) data[i] /= divisor;
-}
-
 static void run_divide_action(const struct wf_redist_run *run,
                               const struct wf_redist_action *action)
 {
-    weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
-    const struct wf_dtype_info *dtype = &wf_dtypes[type];
-    size_t bytes = (size_t)run->blocks[action->dst]->bytes;
-    char *data = run->blocks[action->dst]->data;
+    const struct wf_block *block = run->blocks[action->dst];
 
-    if (type == WEFT_F32) {
-        divide_elements_f32(run->blocks[action->dst]->data, bytes / sizeof(float),
-                            (float)action->divisor);
-        return;
-    }
-    for (size_t at = 0; at < bytes; at += dtype->size)
-        dtype->store(data + at, dtype->load(data + at) / action->divisor);
-}
-
-static void power_elements_f32(float *data, size_t count, double power)
-{
-    if (power == 0.5)
-        for (size_t i = 0; i < count; i++) data[i] = sqrtf(data[i]);
-    else if (power == 2)
-        for (size_t i = 0; i < count; i++) data[i] *= data[i];
-    else
-        for (size_t i = 0; i < count; i++) data[i] = (float)pow(fabs((double)data[i]), power);
+    wf_device_divide(run->device, (weft_dtype)run->plan->from->desc.dtype,
+                     count_elements(run, block), block->data, action->divisor);
 }
 
 static void run_power_action(const struct wf_redist_run *run, const struct wf_redist_action *action)
 {
-    weft_dtype type = (weft_dtype)run->plan->from->desc.dtype;
-    const struct wf_dtype_info *dtype = &wf_dtypes[type];
-    size_t bytes = (size_t)run->blocks[action->dst]->bytes;
-    char *data = run->blocks[action->dst]->data;
+    const struct wf_block *block = run->blocks[action->dst];
 
-    if (type == WEFT_F32) {
-        power_elements_f32(run->blocks[action->dst]->data, bytes / sizeof(float), action->power);
-        return;
-    }
-    for (size_t at = 0; at < bytes; at += dtype->size)
-        dtype->store(data + at, pow(fabs(dtype->load(data + at)), action->power));
+    wf_device_power(run->device, (weft_dtype)run->plan->from->desc.dtype,
+                    count_elements(run, block), block->data, action->power);
 }
 
 /* ---- one action, all actions ---- */
@@ -164,6 +132,7 @@ struct wf_block *wf_redist_run(const struct wf_redist_plan *plan, const void *sr
     struct wf_redist_run run;
 
     run.plan = plan;
+    run.device = (weft_device)plan->from->desc.device;
     run.src = src;
     for (int i = 0; i < program->n_actions; i++) {
         const struct wf_redist_action *action = &program->actions[i];

@@ -6,6 +6,7 @@
 
 struct wf_redist_run {
     const struct wf_redist_plan *plan;
+    weft_device device; /* of src and of the blocks */
     const void *src;
     struct wf_block *blocks[WF_REDIST_MAX_BUFFERS];
 };

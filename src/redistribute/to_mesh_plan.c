@@ -318,6 +318,7 @@ struct wf_to_mesh_plan *wf_to_mesh_plan_new(const struct wf_layout *from,
     struct planner p = {0};
 
     b->dtype = (weft_dtype)from->desc.dtype;
+    b->device = (weft_device)from->desc.device;
     p.me = b->me = own_rank_on_mesh(from->mesh);
     p.world = rank_upper_bound(rank_upper_bound(p.me + 1, from->mesh), to->mesh);
     init_mesh_side(&p.from, from, p.world);

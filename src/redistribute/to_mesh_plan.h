@@ -17,6 +17,7 @@ struct wf_to_mesh_plan {
     int n_ranks; /* of both meshes together; 0: this rank is in neither */
     int *ranks;  /* their world numbers, ascending */
     weft_dtype dtype;
+    weft_device device;                /* of the elements, before and after */
     size_t *send_counts, *recv_counts; /* per such rank */
     struct wf_redist_program *program; /* copies: source to result, source to packed, packed to
                                           result */

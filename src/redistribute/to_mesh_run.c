@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "device/device.h"
 #include "device/pool.h"
 #include "redistribute/program.h"
 #include "redistribute/to_mesh_plan.h"
@@ -30,7 +31,7 @@ static struct wf_block *alloc_packed_buffer(const struct wf_to_mesh_plan *b, con
     size_t elements = 0;
 
     for (int i = 0; i < b->n_ranks; i++) elements += counts[i];
-    block = wf_block_new(elements * wf_dtypes[b->dtype].size, WF_MEM_COMM);
+    block = wf_block_new_on(b->device, elements * wf_dtypes[b->dtype].size, WF_MEM_COMM);
     if (!block) WF_DIE("redistribute to mesh: %s", weft_error_message());
     return block;
 }
@@ -39,12 +40,14 @@ static void run_copy_action(const struct wf_to_mesh_plan *b, int action, void *d
 {
     const struct wf_redist_action *a = &b->program->actions[action];
 
-    for (int i = 0; i < a->n_copies; i++) wf_strided_copy_run(&a->copies[i], dst, src);
+    for (int i = 0; i < a->n_copies; i++)
+        wf_device_strided_copy(b->device, &a->copies[i], dst, src);
 }
 
 static struct wf_coll all_to_all_of_plan(const struct wf_to_mesh_plan *b)
 {
     return (struct wf_coll){.kind = WEFT_COLL_ALL_TO_ALL,
+                            .device = b->device,
                             .dtype = b->dtype,
                             .send_counts = b->send_counts,
                             .recv_counts = b->recv_counts};

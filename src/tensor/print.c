@@ -1,7 +1,7 @@
 /* print.c: tensors as text. */
 #include "base/elements/dtype.h"
 #include "base/error.h"
-#include "tensor/tensor.h"
+#include "tensor/host_copy.h"
 
 enum { SHOWN_PER_DIM = 8 };
 
@@ -32,15 +32,17 @@ static void print_dim(const struct wf_tensor_desc *desc, const char *at, int dim
 
 void weft_tensor_print(const weft_tensor *t, FILE *out)
 {
+    struct wf_host_elements host;
     char text[256];
 
     WF_NEED_VOID(out, WEFT_ERR_ARG, "tensor print: no file");
     if (wf_tensor_check_alive(t, "tensor print") != WEFT_OK) return;
     weft_tensor_format(t, text, sizeof text);
     fprintf(out, "%s ", text);
-    if (t && t->layout->desc.numel && !wf_is_meta(t)) {
-        wf_wait_ready(t);
-        print_dim(&t->layout->desc, t->data, 0, out);
+    if (t && t->layout->desc.numel && !wf_is_meta(t) &&
+        wf_host_elements_open(&host, t, "tensor print") == WEFT_OK) {
+        print_dim(host.desc, host.data, 0, out);
+        wf_host_elements_close(&host);
     }
     fputc('\n', out);
 }

@@ -3,7 +3,6 @@
 #include "tensor/tensor.h"
 
 #include <assert.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -204,9 +203,7 @@ weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category cate
                                  const char *origin)
 {
     size_t bytes = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
-    struct wf_block *block = layout->desc.device == WEFT_META
-                                 ? wf_block_new_simulated(bytes, category)
-                                 : wf_block_new(bytes, category);
+    struct wf_block *block = wf_block_new_on((weft_device)layout->desc.device, bytes, category);
 
     return block ? wf_tensor_new(layout, block, block->data, origin) : NULL;
 }
@@ -374,54 +371,4 @@ void *weft_data(weft_tensor *t)
     if (!t || wf_tensor_check_alive(t, "data") != WEFT_OK) return NULL;
     wf_wait_ready(t);
     return t->data;
-}
-
-const char *wf_element_address(const struct wf_tensor_desc *desc, const void *data, int64_t index)
-{
-    int64_t at = 0;
-
-    for (int d = desc->ndim - 1; d >= 0; d--) {
-        at += index % desc->shape[d] * desc->stride[d];
-        index /= desc->shape[d];
-    }
-    return (const char *)data + at * wf_dtypes[desc->dtype].size;
-}
-
-double weft_item(const weft_tensor *t)
-{
-    if (!t || wf_tensor_check_alive(t, "item") != WEFT_OK) return NAN;
-    if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
-        char text[200];
-
-        weft_tensor_format(t, text, sizeof text);
-        WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
-        return NAN;
-    }
-    if (wf_is_meta(t)) {
-        WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
-        return NAN;
-    }
-    wf_wait_ready(t);
-    return wf_dtypes[t->layout->desc.dtype].load(t->data);
-}
-
-weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
-{
-    const struct wf_tensor_desc *desc;
-
-    WF_NEED_GIVEN(t, "read_f64: no tensor");
-    WF_NEED(out || room <= 0, WEFT_ERR_ARG, "read_f64: no array to write to");
-    WF_TRY(wf_tensor_check_alive(t, "read_f64"));
-    desc = &t->layout->desc;
-    WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
-            "read_f64: a tensor on the meta device has no elements");
-    if (t->layout->mesh) /* whose shards differ in size */
-        WF_NEED_LOCAL(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld here",
-                      (long long)room, (long long)desc->numel);
-    WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
-            (long long)room, (long long)desc->numel);
-    wf_wait_ready(t);
-    for (int64_t i = 0; i < desc->numel; i++)
-        out[i] = wf_dtypes[desc->dtype].load(wf_element_address(desc, t->data, i));
-    return WEFT_OK;
 }

@@ -10,6 +10,7 @@
 #include <weft/tensor.h>
 
 #include "base/upcalls.h"
+#include "device/device.h"
 #include "device/pool.h"
 #include "placement/layout.h"
 
@@ -40,15 +41,20 @@ struct weft_tensor {
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
                            const char *origin);
 
-/** The device of tensors that are made of nothing on this thread. */
-weft_device wf_default_device(void);
-
 /** True when there are no elements to read or write, whatever the shape. */
 static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.device == WEFT_META; }
+
+static inline weft_device wf_device_of(const weft_tensor *t)
+{
+    return (weft_device)t->layout->desc.device;
+}
 
 /** A fresh tensor of this layout, elements undefined; NULL when memory is refused. */
 weft_tensor *wf_tensor_new_empty(struct wf_layout *layout, enum wf_category category,
                                  const char *origin);
+
+/** A plain number of t's dtype, on its device; NULL for NULL. */
+weft_tensor *wf_number_like(const weft_tensor *t, double value);
 
 static inline void wf_wait_ready(const weft_tensor *t)
 {
@@ -102,6 +108,3 @@ static inline bool wf_is_plain(const weft_tensor *t) { return t->layout->mesh ==
 
 /** dim counted from the front; -1 (with an error naming `who`) when out of range. */
 int wf_normalize_dim(int dim, int ndim, const char *who);
-
-/** Position of the local element with this row-major local index. */
-const char *wf_element_address(const struct wf_tensor_desc *desc, const void *data, int64_t index);

@@ -1,6 +1,4 @@
 /* tensor_create.c: plain tensors from sizes and data. */
-#include <string.h>
-
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "tensor/shape.h"
@@ -21,31 +19,43 @@ weft_status wf_shape_check(weft_dtype dtype, const int64_t *shape, int ndim)
     return WEFT_OK;
 }
 
-weft_tensor *weft_empty(weft_dtype dtype, const int64_t *shape, int ndim)
+static weft_tensor *empty_on(weft_device device, weft_dtype dtype, int ndim, const int64_t *shape)
 {
-    struct wf_layout *layout;
-    weft_tensor *t;
+    struct wf_layout *layout =
+        wf_layout_on_device(wf_layout_new(NULL, NULL, dtype, shape, NULL, ndim), device);
+    weft_tensor *t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "empty");
 
-    WF_TRY_PTR(wf_shape_check(dtype, shape, ndim));
-    layout = wf_layout_on_device(wf_layout_new(NULL, NULL, dtype, shape, NULL, ndim),
-                                 wf_default_device());
-    t = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, "empty");
     wf_layout_release(layout);
     return t;
 }
 
-weft_tensor *weft_full(weft_dtype dtype, const int64_t *shape, int ndim, double value)
+static weft_tensor *fill(weft_tensor *t, double value)
 {
-    weft_tensor *t = weft_empty(dtype, shape, ndim);
+    const struct wf_dtype_info *dtype;
     char element[8] = {0};
-    size_t size;
 
     if (!t || wf_is_meta(t)) return t;
-    size = wf_dtypes[dtype].size;
-    wf_dtypes[dtype].store(element, value);
-    for (int64_t i = 0; i < t->layout->numel; i++)
-        memcpy((char *)t->data + (size_t)i * size, element, size);
+    dtype = &wf_dtypes[t->layout->desc.dtype];
+    dtype->store(element, value);
+    wf_device_fill(wf_device_of(t), t->data, element, dtype->size, (size_t)t->layout->numel);
     return t;
+}
+
+weft_tensor *weft_empty(weft_dtype dtype, const int64_t *shape, int ndim)
+{
+    WF_TRY_PTR(wf_shape_check(dtype, shape, ndim));
+    return empty_on(wf_default_device(), dtype, ndim, shape);
+}
+
+weft_tensor *weft_full(weft_dtype dtype, const int64_t *shape, int ndim, double value)
+{
+    return fill(weft_empty(dtype, shape, ndim), value);
+}
+
+weft_tensor *wf_number_like(const weft_tensor *t, double value)
+{
+    return t ? fill(empty_on(wf_device_of(t), (weft_dtype)t->layout->desc.dtype, 0, NULL), value)
+             : NULL;
 }
 
 weft_tensor *weft_from_data(weft_dtype dtype, const int64_t *shape, int ndim, const void *data)
@@ -54,6 +64,7 @@ weft_tensor *weft_from_data(weft_dtype dtype, const int64_t *shape, int ndim, co
 
     if (!t || !t->layout->numel || wf_is_meta(t)) return t;
     WF_NEED_PTR(data, WEFT_ERR_ARG, "new tensor: no data");
-    memcpy(t->data, data, (size_t)t->layout->numel * wf_dtypes[dtype].size);
+    wf_device_upload(wf_device_of(t), t->data, data,
+                     (size_t)t->layout->numel * wf_dtypes[dtype].size);
     return t;
 }

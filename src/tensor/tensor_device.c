@@ -1,27 +1,24 @@
 /*
  * tensor_device.c: where elements are. A tensor on the meta device has shape, dtype and placements
  * but no elements; ops on it give such tensors again, and what would be sent is only booked. The
- * rest of the library asks the layout: desc.device.
+ * rest of the library asks the layout: desc.device. Copies from one device to another are an op
+ * (dtensor/convert/to_device.c).
  */
 #include <string.h>
 
 #include "base/error.h"
 #include "tensor/tensor.h"
 
-static _Thread_local weft_device chosen;
-
 weft_device weft_set_default_device(weft_device device)
 {
-    weft_device before = chosen;
+    weft_device before = wf_default_device();
 
-    if ((unsigned)device < WEFT_DEVICES)
-        chosen = device;
-    else
+    if ((unsigned)device >= WEFT_DEVICES)
         WF_FAIL(WEFT_ERR_ARG, "default device: there is no device %d", (int)device);
+    else if (wf_device_need(device) == WEFT_OK)
+        wf_set_default_device(device);
     return before;
 }
-
-weft_device wf_default_device(void) { return chosen; }
 
 weft_device weft_tensor_device(const weft_tensor *t)
 {
@@ -53,20 +50,4 @@ weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
         if (placements[a].kind == WEFT_KIND_PARTIAL) placements[a] = weft_replicate();
     return empty_on_device(wf_layout_with_placements(t->layout, placements), t, device,
                            "empty_like");
-}
-
-weft_tensor *weft_to_device(weft_tensor *t, weft_device device)
-{
-    char text[256];
-
-    WF_TRY_PTR(wf_tensor_need_alive(t, "to"));
-    if (!t || weft_tensor_device(t) == device) return t;
-    weft_tensor_format(t, text, sizeof text);
-    WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",
-                (int)device, text);
-    WF_NEED_PTR(weft_tensor_device(t) != WEFT_META, WEFT_ERR_STATE,
-                "to: %s is on the meta device and has no elements to copy; weft_empty_like makes "
-                "room for them",
-                text);
-    return empty_on_device(wf_layout_retain(t->layout), t, device, "to");
 }

@@ -48,7 +48,7 @@ WT_TEST(hybrid__cut_over_merged_axes)
     struct tw_options o = {.config.shard_axes = "data"};
 
     for (int dp = 0, tp; tw_next_hybrid(&dp, &o.fsdp, &tp);) {
-        weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp));
+        weft_mesh *mesh = wt_own(weft_mesh_new(wt_device(), "dp=%d,fsdp=%d,tp=%d", dp, o.fsdp, tp));
         weft_mesh *both = wt_own(weft_mesh_sub(mesh, "dp,fsdp"));
         struct twins t;
         weft_tensor *weight;

@@ -36,10 +36,12 @@ static int64_t bucket_of(int64_t query, int64_t key, bool both_ways, const struc
 static weft_tensor *bias_of(weft_module *rel, int64_t t, bool both_ways, const struct t5_config *c)
 {
     static const int heads_first[] = {2, 0, 1};
-    weft_tensor *index = weft_empty(WEFT_I64, (int64_t[]){t, t}, 2), *bias;
+    int64_t *buckets = malloc((size_t)(t * t + 1) * sizeof *buckets);
+    weft_tensor *index, *bias;
 
-    for (int64_t i = 0; index && i < t * t; i++)
-        ((int64_t *)weft_data(index))[i] = bucket_of(i / t, i % t, both_ways, c);
+    for (int64_t i = 0; i < t * t; i++) buckets[i] = bucket_of(i / t, i % t, both_ways, c);
+    index = weft_from_data(WEFT_I64, (int64_t[]){t, t}, 2, buckets);
+    free(buckets);
     bias = weft_permute(weft_call(rel, index), heads_first);
     return bias ? weft_reshape(bias, (int64_t[]){1, weft_size(bias, 0), t, t}, 4) : NULL;
 }

@@ -30,13 +30,18 @@ static void all_near(struct wt_bag *bag, const double *want)
 /* Update number t, from 1 on, of one element by its gradient; m and v begin with 0. */
 typedef void rule(double *w, double g, double *m, double *v, int t);
 
+static void numbers(int which, double *out)
+{
+    WT_EQ(weft_read_f64(wt_numbers(WEFT_F64, which, 2, shape), out, COUNT), WEFT_OK);
+}
+
 /* Steps with rates 0.1, 0.05, .. where `falling`. */
 static void follow(struct wt_bag *bag, weft_optim *optim, rule *update, bool falling)
 {
-    double *want = weft_data(wt_numbers(WEFT_F64, 0, 2, shape));
-    const double *g = weft_data(wt_numbers(WEFT_F64, 5, 2, shape));
-    double m[COUNT] = {0}, v[COUNT] = {0};
+    double want[COUNT], g[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
 
+    numbers(0, want);
+    numbers(5, g);
     for (int t = 1; t <= 3; t++) {
         if (falling) weft_optim_set_lr(optim, 0.1 / t);
         wt_bag_steps(bag, optim, 1);
@@ -128,12 +133,13 @@ WT_TEST(sgd__follows_its_formula)
 WT_TEST(sgd__without_momentum_keeps_no_state)
 {
     struct wt_world world = wt_world_open();
-    double *want = weft_data(wt_numbers(WEFT_F64, 0, 2, shape));
-    const double *g = weft_data(wt_numbers(WEFT_F64, 5, 2, shape));
+    double want[COUNT], g[COUNT];
     struct wt_bag bag;
     weft_optim *optim;
     int64_t before;
 
+    numbers(0, want);
+    numbers(5, g);
     fill(&bag, &world);
     before = weft_memory_of(WEFT_MEMORY_OPTIMIZER).live;
     optim = wt_own(weft_sgd(bag.module, (weft_sgd_config){.lr = 1}));

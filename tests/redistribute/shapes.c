@@ -8,11 +8,15 @@
 
 weft_tensor *shape_whole(const struct shape *shape, bool positive)
 {
-    weft_tensor *t = weft_empty(WEFT_F32, shape->size, shape->ndim);
-    float *data = weft_data(t);
+    int64_t n = 1;
+    weft_tensor *t;
+    float *data;
 
-    for (int64_t i = 0; i < weft_numel(t); i++)
-        data[i] = (float)wt_element(0, i) + (positive ? 2 : 0);
+    for (int d = 0; d < shape->ndim; d++) n *= shape->size[d];
+    data = malloc((size_t)(n + 1) * sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = (float)wt_element(0, i) + (positive ? 2 : 0);
+    t = weft_from_data(WEFT_F32, shape->size, shape->ndim, data);
+    free(data);
     return t;
 }
 
@@ -28,15 +32,16 @@ weft_tensor *shape_local(const weft_tensor *t, double factor)
 {
     int64_t size[WEFT_MAX_DIMS], n = weft_local_numel(t);
     double *values = malloc((size_t)(n + 1) * sizeof *values);
-    weft_tensor *local;
-    float *data;
+    float *data = malloc((size_t)(n + 1) * sizeof *data);
+    weft_tensor *local = NULL;
 
     for (int d = 0; d < weft_ndim(t); d++) size[d] = weft_local_size(t, d);
-    local = weft_empty(WEFT_F32, size, weft_ndim(t));
-    data = weft_data(local);
-    if (weft_read_f64(t, values, n) != WEFT_OK) local = NULL;
-    for (int64_t i = 0; local && i < n; i++) data[i] = (float)(values[i] * factor);
+    if (weft_read_f64(t, values, n) == WEFT_OK) {
+        for (int64_t i = 0; i < n; i++) data[i] = (float)(values[i] * factor);
+        local = weft_from_data(WEFT_F32, size, weft_ndim(t), data);
+    }
     free(values);
+    free(data);
     return local;
 }
 

@@ -38,7 +38,7 @@ static weft_mesh *pick_mesh(unsigned *state)
         sizes[a] = 1 + (int)pick(state, (unsigned)(n / used));
         used *= sizes[a];
     }
-    return weft_mesh_from_ranks(WEFT_CPU, sizes, 1 + (int)pick(state, 3), NULL, ranks);
+    return weft_mesh_from_ranks(wt_device(), sizes, 1 + (int)pick(state, 3), NULL, ranks);
 }
 
 /* A dim has one strided shard or any number of plain ones. */
@@ -168,7 +168,7 @@ static void pick_move(struct move *m, unsigned *state)
 
 static int64_t sum_over_world(int64_t mine)
 {
-    weft_mesh *world = weft_mesh_new(WEFT_CPU, "w=%d", wt_ranks());
+    weft_mesh *world = weft_mesh_new(wt_device(), "w=%d", wt_ranks());
     weft_tensor *t = weft_from_data(WEFT_I64, NULL, 0, &mine);
     int64_t sum = (int64_t)weft_item(weft_mesh_all_reduce(t, WEFT_SUM, world, 0));
 
@@ -285,15 +285,15 @@ WT_TEST(to_mesh__meshes_that_have_no_rank_in_common)
 
     if (n % 2) return;
     for (int i = 0; i < half; i++) left[i] = i, right[i] = n - 1 - i;
-    m.from = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", left);
-    m.to = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", right);
+    m.from = weft_mesh_from_ranks(wt_device(), &half, 1, "tp", left);
+    m.to = weft_mesh_from_ranks(wt_device(), &half, 1, "tp", right);
     m.have[0] = weft_shard(0);
     m.want[0] = weft_shard(1);
     t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
     t = weft_redistribute_to_mesh(t, m.to, m.want);
     WT_ALL(holds_right(t, &m, 1));
     weft_mesh_release(m.from);
-    m.from = weft_mesh_from_ranks(WEFT_CPU, &one, 1, NULL, left);
+    m.from = weft_mesh_from_ranks(wt_device(), &one, 1, NULL, left);
     m.have[0] = weft_replicate();
     t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
     t = weft_redistribute_to_mesh(t, m.to, m.want);
@@ -306,8 +306,8 @@ WT_TEST(to_mesh__meshes_replicas_share_the_load)
 {
     int n = wt_ranks(), half = n / 2;
     int64_t shape[1] = {24}, sent;
-    weft_mesh *few = weft_mesh_from_ranks(WEFT_CPU, &half, 1, "tp", NULL),
-              *all = weft_mesh_new(WEFT_CPU, "tp=%d", n);
+    weft_mesh *few = weft_mesh_from_ranks(wt_device(), &half, 1, "tp", NULL),
+              *all = weft_mesh_new(wt_device(), "tp=%d", n);
     weft_placement whole = weft_replicate();
     weft_tensor *t = weft_distribute_tensor(weft_full(WEFT_F64, shape, 1, 3), few, &whole, -1);
     weft_ledger *ledger = weft_ledger_open();
@@ -324,8 +324,8 @@ WT_TEST(to_mesh__meshes_replicas_share_the_load)
 WT_TEST_IN_WORLD(to_mesh__meshes_where_nothing_moves_bytes_are_shared, w)
 {
     int n = wt_ranks(), rows = n % 2 ? 1 : 2;
-    weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", n),
-              *grid = weft_mesh_new(WEFT_CPU, "dp=%d,tp=%d", rows, n / rows);
+    weft_mesh *line = weft_mesh_new(wt_device(), "tp=%d", n),
+              *grid = weft_mesh_new(wt_device(), "dp=%d,tp=%d", rows, n / rows);
     weft_placement flat = weft_shard(0), nested[] = {weft_shard(0), weft_shard(0)};
     weft_tensor *t, *same;
 
@@ -346,8 +346,8 @@ WT_TEST_IN_WORLD(to_mesh__meshes_where_nothing_moves_bytes_are_shared, w)
  * counted, on some ranks only. trial 2 */
 WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
 {
-    weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
-              *other = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks());
+    weft_mesh *line = weft_mesh_new(wt_device(), "tp=%d", wt_ranks()),
+              *other = weft_mesh_new(wt_device(), "dp=%d", wt_ranks());
     weft_placement whole = weft_replicate(), rows = weft_shard(0);
     unsigned state = 5;
     int shared = 0, copied = 0;
@@ -364,7 +364,7 @@ WT_TEST(to_mesh__meshes_bytes_are_shared_on_all_ranks_or_none)
             int size = weft_mesh_size(m.from);
 
             weft_mesh_release(m.to);
-            m.to = weft_mesh_from_ranks(WEFT_CPU, &size, 1, NULL, wf_mesh_rank_list(m.from));
+            m.to = weft_mesh_from_ranks(wt_device(), &size, 1, NULL, wf_mesh_rank_list(m.from));
             m.want[0] = m.have[0];
         }
         t = weft_distribute_tensor(counted(&m), m.from, m.have, -1);
@@ -418,8 +418,8 @@ WT_TEST(to_mesh__meshes_without_ranks_moves_are_booked)
 
 WT_TEST(to_mesh__meshes_what_does_not_fit_is_refused)
 {
-    weft_mesh *line = weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()),
-              *other = weft_mesh_new(WEFT_CPU, "dp=%d", wt_ranks()), *fake;
+    weft_mesh *line = weft_mesh_new(wt_device(), "tp=%d", wt_ranks()),
+              *other = weft_mesh_new(wt_device(), "dp=%d", wt_ranks()), *fake;
     weft_placement whole = weft_replicate(), sum = weft_partial(WEFT_SUM), third = weft_shard(2);
     weft_tensor *plain = wt_whole(WEFT_F32, 1, 4, 3), *t;
 

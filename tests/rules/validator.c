@@ -8,6 +8,7 @@
 #include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "dtensor/dispatch/choose_placements.h"
+#include "kernels/device_kernels.h"
 #include "mesh/mesh.h"
 #include "rules/shards.h"
 
@@ -73,7 +74,7 @@ static bool run_kernel(const struct bench *b, struct call *c, const bool *absent
         to[j] = wt_room(&c->out[j]->desc);
     }
     k.attrs = &b->sample->attrs;
-    if (b->row->prepare(&k) != WEFT_OK) return false;
+    if (wf_prepare_kernel_on(WEFT_CPU, b->row->kernel, &k) != WEFT_OK) return false;
     k.run(&k, to, from, &b->sample->scalars);
     if (k.prep) {
         if (k.drop)
@@ -108,7 +109,7 @@ static bool run_call(const struct bench *b, struct call *c, weft_mesh *mesh,
         if (c->infer.out[j].ndim >= 0)
             c->out[j] = wf_layout_new(mesh, &out[j], c->infer.out[j].dtype, c->infer.out[j].shape,
                                       NULL, c->infer.out[j].ndim);
-    return b->row->prepare ? run_kernel(b, c, absent) : run_view(b, c);
+    return wf_op_has_kernel(b->row) ? run_kernel(b, c, absent) : run_view(b, c);
 }
 
 static void end_call(struct call *c)
@@ -464,7 +465,7 @@ int wt_explore(const struct wt_op_case *sample, FILE *out)
     struct wt_operand operand[WF_MAX_IN];
     int n = wt_operands(operand, sample, WEFT_F64), found = 0;
 
-    if (row->n_in == 0 || n > 2 || row->n_out > 1 || !row->prepare) return 0;
+    if (row->n_in == 0 || n > 2 || row->n_out > 1 || !wf_op_has_kernel(row)) return 0;
     for (int i = 0; i < n; i++)
         if (operand[i].numel == 0 || operand[i].below)
             return 0; /* anything holds; sums are no indices */

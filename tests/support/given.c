@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-weft_mesh *given_mesh(void) { return weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()); }
+weft_mesh *given_mesh(void) { return weft_mesh_new(wt_device(), "tp=%d", wt_ranks()); }
 
 static weft_tensor *make(int which, int ndim, const int64_t *shape)
 {

@@ -10,6 +10,7 @@
 
 #include "support/mpi_check.h"
 #include "support/owned.h"
+#include "tensor/host_copy.h"
 
 enum { NAME_BYTES = 96, DIGEST = 11, DIGEST_HEAD = 8 };
 
@@ -135,7 +136,8 @@ static weft_status load_one(weft_module *m, const char *name, weft_tensor *param
     struct loading *loading = payload;
     char path[NAME_BYTES];
     const struct entry *e;
-    double *values = weft_data(parameter);
+    weft_tensor *host;
+    double *values;
 
     snprintf(path, sizeof path, "%s%s%s", weft_module_path(m), weft_module_path(m)[0] ? "." : "",
              name);
@@ -144,10 +146,12 @@ static weft_status load_one(weft_module *m, const char *name, weft_tensor *param
         wt_note("%s", path);
         return WEFT_ERR_NOT_FOUND;
     }
+    host = wf_host_twin(parameter, "test");
+    values = weft_data(host);
     for (int64_t i = 0; i < e->count; i++)
         values[i] = wt_golden_formula(i, e->index, e->scale, e->offset);
     loading->found++;
-    return WEFT_OK;
+    return wf_host_twin_write(parameter, host);
 }
 
 bool wt_golden_load(const struct wt_golden *golden, weft_module *m)

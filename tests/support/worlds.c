@@ -33,9 +33,18 @@ static struct wt_world open_on(weft_mesh *mesh)
     return w;
 }
 
+weft_device wt_device(void)
+{
+    const char *text = getenv("WT_DEVICE");
+    weft_device device = WEFT_CPU;
+
+    if (text) WT_ALL(weft_device_parse(&device, text) == WEFT_OK);
+    return device;
+}
+
 struct wt_world wt_world_open(void)
 {
-    return open_on(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
+    return open_on(weft_mesh_new(wt_device(), "tp=%d", wt_ranks()));
 }
 
 struct wt_world wt_world_open_mesh(const char *format, ...)
@@ -46,7 +55,7 @@ struct wt_world wt_world_open_mesh(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return open_on(weft_mesh_new(WEFT_CPU, "%s", text));
+    return open_on(weft_mesh_new(wt_device(), "%s", text));
 }
 
 struct wt_world wt_world_open_two_axes(void)
@@ -125,10 +134,15 @@ bool wt_local_is_all(const weft_tensor *t, double value)
 
 static weft_tensor *filled(weft_dtype dtype, int which, int ndim, const int64_t *shape)
 {
-    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
-    double *data = weft_data(t);
+    int64_t n = 1;
+    weft_tensor *t;
+    double *data;
 
-    for (int64_t i = 0; i < weft_numel(t); i++) data[i] = wt_element(which, i);
+    for (int d = 0; d < ndim; d++) n *= shape[d];
+    data = malloc((size_t)(n + 1) * sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = wt_element(which, i);
+    t = weft_from_data(WEFT_F64, shape, ndim, data);
+    free(data);
     return weft_cast(t, dtype);
 }
 

@@ -17,6 +17,10 @@ struct wt_world {
     int place;
 };
 
+/** Where the tests' meshes are: WEFT_CPU, or what the environment variable WT_DEVICE says ("cuda").
+ */
+weft_device wt_device(void);
+
 /** A mesh with one axis "tp" of all ranks, an open scope and ledger. The end of the case, or of a
  * row, closes them. */
 struct wt_world wt_world_open(void);

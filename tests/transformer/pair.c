@@ -8,11 +8,15 @@
 
 struct pair pair_open(weft_module *one, weft_module *many, weft_dtype dtype)
 {
-    return (struct pair){.one = wt_own(one),
-                         .many = wt_own(many),
-                         .ledger = wt_own(weft_ledger_open()),
-                         .dtype = dtype,
-                         .near = WT_WITHIN(dtype == WEFT_F64 ? 1e-12 : 1e-5)};
+    struct pair p = {.one = wt_own(one),
+                     .many = wt_own(many),
+                     .ledger = wt_own(weft_ledger_open()),
+                     .dtype = dtype,
+                     .near = WT_WITHIN(dtype == WEFT_F64 ? 1e-12 : 1e-5)};
+
+    /* parallelizing moves the other */
+    WT_EQ(weft_module_to_device(one, wt_device()), WEFT_OK);
+    return p;
 }
 
 void pair_optimize(struct pair *p, weft_optim *(*make)(weft_module *m))
@@ -156,7 +160,7 @@ weft_tensor *pair_forward(struct pair *p, weft_tensor *x, weft_tensor **one,
 {
     weft_tensor *many;
 
-    *one = weft_call(p->one, x);
+    *one = weft_call(p->one, weft_to_device(x, wt_device()));
     weft_ledger_reset(p->ledger);
     many = weft_call(p->many, x);
     WT_ALL(many != NULL);

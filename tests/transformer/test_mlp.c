@@ -1,6 +1,9 @@
 /* test_mlp.c: the smallest models from end to end: two linear layers, and a tied embedding. */
 /* mpi: 4 */
 #include "transformer/pair.h"
+
+#include <stdlib.h>
+
 #include "transformer/toy.h"
 
 /* ---- column-wise, then row-wise ---- */
@@ -73,10 +76,12 @@ static struct pair mlps(const struct sizes *s, weft_dtype dtype, const weft_plan
 /* ((i * 37 + 11) mod 101) / 50 - 1 */
 static weft_tensor *input(int64_t rows, int64_t columns, weft_dtype dtype)
 {
-    weft_tensor *x = weft_empty(WEFT_F64, (int64_t[]){rows, columns}, 2);
-    double *at = weft_data(x);
+    double *at = malloc((size_t)(rows * columns + 1) * sizeof *at);
+    weft_tensor *x;
 
     for (int64_t i = 0; i < rows * columns; i++) at[i] = (double)((i * 37 + 11) % 101) / 50 - 1;
+    x = weft_from_data(WEFT_F64, (int64_t[]){rows, columns}, 2, at);
+    free(at);
     return weft_cast(x, dtype);
 }
 

@@ -108,7 +108,7 @@ WT_TEST(transformer__by_uneven_parts_of_the_sequence)
  * another length on each rank, and errs or hangs. */
 WT_TEST(transformer__refuses_uneven_parts_that_are_plain)
 {
-    weft_mesh *mesh = wt_own(weft_mesh_new(WEFT_CPU, "tp=%d", wt_ranks()));
+    weft_mesh *mesh = wt_own(weft_mesh_new(wt_device(), "tp=%d", wt_ranks()));
     weft_module *toy = wt_own(toy_new(uneven));
     int64_t length = wt_ranks() + 1;
 

@@ -204,9 +204,11 @@ weft_status toy_parallelize(weft_module *toy, weft_mesh *mesh, struct toy_plan p
 
 weft_tensor *toy_tokens(int64_t batch, int64_t length, int64_t vocab, int shift)
 {
-    weft_tensor *t = weft_empty(WEFT_I64, (int64_t[]){batch, length}, 2);
-    int64_t *at = weft_data(t);
+    int64_t *at = malloc((size_t)(batch * length + 1) * sizeof *at);
+    weft_tensor *t;
 
     for (int64_t i = 0; i < batch * length; i++) at[i] = (i * 37 + i / 7 + shift) % vocab;
+    t = weft_from_data(WEFT_I64, (int64_t[]){batch, length}, 2, at);
+    free(at);
     return t;
 }

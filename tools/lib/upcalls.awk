@@ -24,6 +24,7 @@ FILENAME ~ /CMakeLists\.txt$/ {
     if (path != last) name = ""
     last = path
     if (path !~ /^src\/[a-z_]+\// || path == "src/base/upcalls.h") next
+    if (path ~ /\/(cuda|nccl)\//) next # another shared object, with definitions of its own
     split(path, folders, "/")
     if (line ~ /^[A-Za-z]/) {
         name = ""

@@ -57,6 +57,14 @@ WEFT_API int64_t weft_ledger_count(const weft_ledger *ledger, weft_coll kind,
 WEFT_API int64_t weft_ledger_bytes(const weft_ledger *ledger, weft_coll kind,
                                    weft_direction direction, const char *module);
 
+/**
+ * How often the host waited for elements of its GPU: weft_item, weft_read_f64, printing, saving,
+ * copies to WEFT_CPU, and ops without a kernel there. `bytes` came to the host; nothing is sent.
+ * ranks: any; local
+ */
+WEFT_API weft_ledger_sum weft_ledger_synchronizations(const weft_ledger *ledger,
+                                                      weft_direction direction);
+
 /** Seconds this rank spent in collectives. ranks: any; local */
 WEFT_API double weft_ledger_seconds(const weft_ledger *ledger);
 

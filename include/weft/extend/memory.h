@@ -18,11 +18,13 @@ typedef enum weft_memory_category {
     WEFT_MEMORY_CATEGORIES /* all of them together */
 } weft_memory_category;
 
-/** Bytes of this rank's tensors. ranks: any; local */
+/** Bytes of this rank's tensors on one device; on WEFT_CPU also those through which tensors of a
+ * GPU are copied and sent; on WEFT_META those that would be taken. ranks: any; local */
+WEFT_API weft_memory weft_memory_on(weft_device device, weft_memory_category category);
+/** The same on WEFT_CPU, and on WEFT_META. ranks: any; local */
 WEFT_API weft_memory weft_memory_of(weft_memory_category category);
-/** Bytes that this rank's tensors on the meta device would take. ranks: any; local */
 WEFT_API weft_memory weft_memory_simulated(weft_memory_category category);
-/** Peaks, simulated ones too, start again at what is live. ranks: any; local */
+/** Peaks of all devices, simulated ones too, start again at what is live. ranks: any; local */
 WEFT_API void weft_memory_reset_peak(void);
 WEFT_API void weft_print_memory(FILE *out);
 

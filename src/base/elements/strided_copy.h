@@ -27,7 +27,8 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
                           size_t element);
 
 /** The two sides must not overlap. */
-void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const void *src);
+typedef void wf_strided_copy_runner(const struct wf_strided_copy *copy, void *dst, const void *src);
+wf_strided_copy_runner wf_strided_copy_run; /* host memory */
 
 /** Strides of an array without gaps. gives: the number of its elements */
 int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim);

@@ -7,8 +7,10 @@
 
 struct wf_knobs wf_knobs = {
 #define WF_KNOB(field, variable, standard, least, most, meaning) .field = (standard),
+#define WF_TEXT_KNOB(field, variable, meaning) .field = "",
 #include "base/settings/knobs.def"
 #undef WF_KNOB
+#undef WF_TEXT_KNOB
 };
 
 static const struct knob {
@@ -17,8 +19,20 @@ static const struct knob {
 } knobs[] = {
 #define WF_KNOB(field, variable, standard, least, most, meaning)                                   \
     {variable, meaning, standard, least, most, &wf_knobs.field},
+#define WF_TEXT_KNOB(field, variable, meaning)
 #include "base/settings/knobs.def"
 #undef WF_KNOB
+#undef WF_TEXT_KNOB
+};
+
+static const struct text_knob {
+    const char *variable, *meaning, **value;
+} text_knobs[] = {
+#define WF_KNOB(field, variable, standard, least, most, meaning)
+#define WF_TEXT_KNOB(field, variable, meaning) {variable, meaning, &wf_knobs.field},
+#include "base/settings/knobs.def"
+#undef WF_KNOB
+#undef WF_TEXT_KNOB
 };
 
 static long read_knob(const struct knob *knob)
@@ -39,6 +53,11 @@ void wf_knobs_read(void)
 {
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].value != &wf_knobs.log) *knobs[i].value = read_knob(&knobs[i]);
+    for (size_t i = 0; i < sizeof text_knobs / sizeof *text_knobs; i++) {
+        const char *text = getenv(text_knobs[i].variable);
+
+        *text_knobs[i].value = text ? text : "";
+    }
     wf_knobs.log = wf_log_configure(getenv("WEFT_LOG"));
 }
 
@@ -46,4 +65,7 @@ void wf_knobs_print(FILE *out)
 {
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         fprintf(out, "%-16s %8ld  %s\n", knobs[i].variable, *knobs[i].value, knobs[i].meaning);
+    for (size_t i = 0; i < sizeof text_knobs / sizeof *text_knobs; i++)
+        fprintf(out, "%-16s %8s  %s\n", text_knobs[i].variable, *text_knobs[i].value,
+                text_knobs[i].meaning);
 }

@@ -5,8 +5,10 @@
 
 struct wf_knobs {
 #define WF_KNOB(field, variable, standard, least, most, meaning) long field;
+#define WF_TEXT_KNOB(field, variable, meaning) const char *field;
 #include "base/settings/knobs.def"
 #undef WF_KNOB
+#undef WF_TEXT_KNOB
 };
 
 /** Values in force; written by wf_knobs_read only, before any rank runs. */

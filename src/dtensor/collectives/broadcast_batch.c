@@ -79,7 +79,7 @@ static void pack_batch_tensors(weft_tensor *buffer, const int64_t *words,
 
         wf_wait_ready(t);
         used = weft_numel(t) * (int64_t)weft_dtype_size(weft_tensor_dtype(t));
-        if (used) memcpy(at, t->data, (size_t)used);
+        wf_device_download(wf_device_of(t), at, t->data, (size_t)used, "broadcast_batch");
         memset(at + used, 0, (size_t)(room - used));
         at += room;
     }

@@ -44,10 +44,10 @@ void wf_message_pieces_pack_unpack(const struct wf_message_pieces *p, int ways, 
         count = wf_row_major_strides(stride, shape, p->ndim);
         if (pack) {
             wf_strided_copy_init(&copy, shape, desc->stride, stride, p->ndim, element);
-            wf_strided_copy_run(&copy, piece, inside);
+            wf_device_strided_copy(wf_device_of(t), &copy, piece, inside);
         } else {
             wf_strided_copy_init(&copy, shape, stride, desc->stride, p->ndim, element);
-            wf_strided_copy_run(&copy, inside, piece);
+            wf_device_strided_copy(wf_device_of(t), &copy, inside, piece);
         }
         piece += (size_t)count * element;
     }

@@ -56,6 +56,7 @@ static void all_reduce_block(struct wf_block *block, size_t bytes, const struct 
     struct wf_coll coll = {
         .kind = WEFT_COLL_ALL_REDUCE,
         .comm = group->device == WEFT_META ? NULL : wf_mesh_axis_comm(group->mesh, group->axis),
+        .device = group->device,
         .dtype = group->dtype,
         .reduce = WEFT_SUM,
         .count = bytes / wf_dtypes[group->dtype].size,
@@ -97,11 +98,11 @@ static void pack_gradients(struct wf_block *block, weft_tensor *const *leaves, i
 {
     char *at = block->data;
 
-    memset(at, 0, (size_t)block->bytes);
+    wf_device_zero(group->device, at, (size_t)block->bytes);
     for (int i = 0; i < n; i++) {
         if (!gradient_belongs_to_group(leaves[i], group)) continue;
-        memcpy(at, leaves[i]->grad->data,
-               (size_t)leaves[i]->grad->layout->desc.numel * wf_dtypes[group->dtype].size);
+        wf_device_copy(group->device, at, leaves[i]->grad->data,
+                       (size_t)leaves[i]->grad->layout->desc.numel * wf_dtypes[group->dtype].size);
         at += padded_gradient_bytes(leaves[i]->grad);
     }
 }
@@ -118,7 +119,7 @@ static weft_status reduce_gradient_group(weft_tensor *const *leaves, int n,
         WF_TRY(wf_leaf_unshare_grad(leaves[i]));
         total += padded_gradient_bytes(leaves[i]->grad);
     }
-    block = meta ? wf_block_new_simulated(total, WF_MEM_COMM) : wf_block_new(total, WF_MEM_COMM);
+    block = wf_block_new_on(group->device, total, WF_MEM_COMM);
     if (!block) WF_DIE("reduce gradients: %s", weft_error_message()); /* the others go on */
     if (!meta) pack_gradients(block, leaves, n, group);
     all_reduce_block(block, total, group);

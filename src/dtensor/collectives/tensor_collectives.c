@@ -47,6 +47,7 @@ weft_status wf_collective_call_begin(struct wf_collective_call *d, const char *w
     d->me = weft_mesh_coordinate(d->mesh, axis);
     d->coll = (struct wf_coll){.kind = kind,
                                .comm = d->meta ? NULL : wf_mesh_axis_comm(d->mesh, axis),
+                               .device = wf_device_of(t),
                                .dtype = weft_tensor_dtype(t)};
     return WEFT_OK;
 }
@@ -186,8 +187,9 @@ static weft_tensor *pack_tensor_list(const struct wf_collective_call *d,
             WF_DIE("mesh_scatter: tensor %d of the list is missing or has another shape or dtype "
                    "than the result",
                    r);
-        item = wf_collective_call_row_major(d, item);
-        if (bytes) memcpy((char *)packed->data + (size_t)r * bytes, item->data, bytes);
+        item = weft_to_device(wf_collective_call_row_major(d, item), wf_device_of(packed));
+        wf_device_copy(wf_device_of(packed), (char *)packed->data + (size_t)r * bytes,
+                       need_tensor_or_die(d, item)->data, bytes);
     }
     return packed;
 }

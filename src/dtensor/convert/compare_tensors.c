@@ -11,6 +11,7 @@
 #include "dtensor/dispatch/redistribute_op.h"
 #include "mesh/mesh.h"
 #include "redistribute/redistribute.h"
+#include "tensor/host_copy.h"
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
 #include <weft/ops.h>
@@ -28,21 +29,37 @@ static bool are_numbers_close(double a, double b, const struct bounds *bounds)
            fabs(a - b) <= bounds->absolute + bounds->relative * fabs(b);
 }
 
-/* Compares two row-major arrays. Integers are compared as bytes: converted to double, large ones
- * that differ could compare equal. */
-static bool local_elements_are_close(const weft_tensor *a, const weft_tensor *b,
-                                     const struct bounds *bounds)
+/* Compares two row-major tensors on the host. Integers are compared as bytes: converted to double,
+ * large ones that differ could compare equal. */
+static bool elements_are_close(const struct wf_host_elements *a, const struct wf_host_elements *b,
+                               const struct bounds *bounds)
 {
-    const struct wf_dtype_info *info = &wf_dtypes[a->layout->desc.dtype];
+    const struct wf_dtype_info *info = &wf_dtypes[a->desc->dtype];
     const char *x = a->data, *y = b->data;
     size_t size = info->size;
     bool exact = !info->is_float && bounds->relative == 0 && bounds->absolute == 0;
 
-    for (int64_t i = 0; i < a->layout->desc.numel; i++, x += size, y += size) {
+    for (int64_t i = 0; i < a->desc->numel; i++, x += size, y += size) {
         if (!info->is_float && memcmp(x, y, size) == 0) continue;
         if (exact || !are_numbers_close(info->load(x), info->load(y), bounds)) return false;
     }
     return true;
+}
+
+static weft_status local_elements_are_close(bool *close, const weft_tensor *a, const weft_tensor *b,
+                                            const struct bounds *bounds)
+{
+    struct wf_host_elements x, y;
+    weft_status status;
+
+    WF_TRY(wf_host_elements_open(&x, a, "allclose"));
+    status = wf_host_elements_open(&y, b, "allclose");
+    if (status == WEFT_OK) {
+        *close = elements_are_close(&x, &y, bounds);
+        wf_host_elements_close(&y);
+    }
+    wf_host_elements_close(&x);
+    return status;
 }
 
 /* ---- one layout for both ---- */
@@ -111,6 +128,7 @@ static weft_status compare_in_common_layout(bool *out, weft_tensor *a, weft_tens
 {
     int64_t shape[WEFT_MAX_DIMS], differ;
     weft_mesh *mesh;
+    bool close = false;
     int ndim;
 
     WF_TRY(broadcast_shape(&ndim, shape, a, b));
@@ -124,9 +142,8 @@ static weft_status compare_in_common_layout(bool *out, weft_tensor *a, weft_tens
     a = weft_contiguous(a);
     b = weft_contiguous(b);
     if (!a || !b) return weft_error_status();
-    wf_wait_ready(a);
-    wf_wait_ready(b);
-    differ = !local_elements_are_close(a, b, bounds);
+    WF_TRY(local_elements_are_close(&close, a, b, bounds));
+    differ = !close;
     if (mesh && weft_mesh_is_member(mesh))
         wf_mesh_all_reduce_int(mesh, (1u << weft_mesh_ndim(mesh)) - 1, WEFT_MAX, &differ);
     *out = !differ;

@@ -194,7 +194,7 @@ static void kernel_zero_scalar(const struct wf_kernel_call *k, void *const *out,
 {
     (void)in;
     (void)scalars;
-    memset(out[0], 0, wf_dtypes[k->out[0]->dtype].size);
+    wf_device_zero((weft_device)k->out[0]->device, out[0], wf_dtypes[k->out[0]->dtype].size);
 }
 
 weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *call)
@@ -211,7 +211,7 @@ weft_status wf_plan_to_local(struct wf_op_plan *plan, const struct wf_infer *cal
     plan->used[0] = wf_layout_retain(in);
     if (in->desc.ndim == 0 && !weft_mesh_is_member(in->mesh) && !plan->meta) {
         /* without dims there is one element, and a rank outside the mesh has no value for it */
-        plan->way = WF_EXECUTE_KERNEL;
+        plan->way = plan->device == WEFT_CPU ? WF_EXECUTE_KERNEL : WF_EXECUTE_ON_DEVICE;
         plan->kernel.run = kernel_zero_scalar;
         plan->kernel.out[0] = &plan->out[0]->desc;
     }

@@ -6,23 +6,26 @@
 #include "base/hash.h"
 #include "comm/comm.h"
 #include "mesh/mesh.h"
+#include "tensor/host_copy.h"
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
 /* -1 when memory for a row-major copy is short; the hash itself is never negative. */
 static int64_t hash_local_elements(weft_tensor *t)
 {
-    const struct wf_tensor_desc *desc;
+    struct wf_host_elements host;
+    int64_t hash;
 
     if (wf_is_meta(t)) return 0;
     weft_no_grad_open();
     t = weft_contiguous(t);
     weft_no_grad_close();
-    if (!t) return -1;
-    wf_wait_ready(t);
-    desc = &t->layout->desc;
-    return (int64_t)(wf_hash_bytes(t->data, (size_t)desc->numel * wf_dtypes[desc->dtype].size) >>
+    if (!t || wf_host_elements_open(&host, t, "comparison of replicas") != WEFT_OK) return -1;
+    hash = (int64_t)(wf_hash_bytes(host.data,
+                                   (size_t)host.desc->numel * wf_dtypes[host.desc->dtype].size) >>
                      1);
+    wf_host_elements_close(&host);
+    return hash;
 }
 
 void wf_mesh_all_reduce_int(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value)

@@ -76,8 +76,8 @@ static void copy_own_shard(weft_tensor *shard, const weft_tensor *t, int64_t ran
     if (there < 0) there = 0;
     if (there > bytes) there = bytes;
     wf_wait_ready(t);
-    if (there) memcpy(shard->data, (const char *)t->data + first, (size_t)there);
-    memset((char *)shard->data + there, 0, (size_t)(bytes - there));
+    wf_device_copy(wf_device_of(t), shard->data, (const char *)t->data + first, (size_t)there);
+    wf_device_zero(wf_device_of(t), (char *)shard->data + there, (size_t)(bytes - there));
 }
 
 weft_tensor *wf_saved_tensor_to_shard(weft_tensor *t, weft_mesh *mesh, struct wf_layout **whole)

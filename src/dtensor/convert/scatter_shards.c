@@ -17,6 +17,7 @@
 struct local_shard {
     weft_mesh *mesh;
     int n_axes, ndim;
+    weft_device device;
     weft_dtype dtype;
     size_t element;
     const int64_t *global;
@@ -43,9 +44,10 @@ static void shards_at_coordinates(const struct local_shard *local_shard, const i
 }
 
 /* Other ranks are in the collective already: out of memory ends the job. */
-static struct wf_block *alloc_block_or_die(size_t bytes, enum wf_category category)
+static struct wf_block *alloc_block_or_die(const struct local_shard *local_shard, size_t bytes,
+                                           enum wf_category category)
 {
-    struct wf_block *block = wf_block_new(bytes, category);
+    struct wf_block *block = wf_block_new_on(local_shard->device, bytes, category);
 
     if (!block) WF_DIE("distribute_tensor: %s", weft_error_message());
     return block;
@@ -61,10 +63,12 @@ static void set_local_block(struct local_shard *local_shard, struct wf_block *bl
 static void broadcast_along_axis(struct local_shard *local_shard, int axis, int source)
 {
     size_t count = count_shard_elements(local_shard->shards, local_shard->ndim);
-    struct wf_block *block = alloc_block_or_die(count * local_shard->element, WF_MEM_ACTIVATIONS);
+    struct wf_block *block =
+        alloc_block_or_die(local_shard, count * local_shard->element, WF_MEM_ACTIVATIONS);
     struct wf_coll coll = {.kind = WEFT_COLL_BROADCAST,
                            .comm = wf_mesh_axis_comm(local_shard->mesh, axis),
                            .peer = source,
+                           .device = local_shard->device,
                            .dtype = local_shard->dtype,
                            .count = count,
                            .send = local_shard->data,
@@ -74,6 +78,14 @@ static void broadcast_along_axis(struct local_shard *local_shard, int axis, int 
     set_local_block(local_shard, block);
 }
 
+/* These elements of what this rank holds. */
+static void copy_shard(const struct local_shard *local_shard, void *to,
+                       const struct wf_shard *shards)
+{
+    wf_shard_copy(to, shards, local_shard->data, local_shard->shards, local_shard->ndim,
+                  local_shard->element, wf_device_strided_copy_runner(local_shard->device));
+}
+
 /* The shards of all ranks of the line, packed; only the source needs them. */
 static struct wf_block *pack_shards_of_axis(const struct local_shard *local_shard, int axis,
                                             size_t *counts, const weft_placement *next, bool fill)
@@ -81,7 +93,8 @@ static struct wf_block *pack_shards_of_axis(const struct local_shard *local_shar
     int at[WEFT_MAX_AXES], ways = weft_mesh_axis_size(local_shard->mesh, axis);
     struct wf_shard shards[WEFT_MAX_DIMS];
     struct wf_block *block =
-        fill ? alloc_block_or_die(count_shard_elements(local_shard->shards, local_shard->ndim) *
+        fill ? alloc_block_or_die(local_shard,
+                                  count_shard_elements(local_shard->shards, local_shard->ndim) *
                                       local_shard->element,
                                   WF_MEM_COMM)
              : NULL;
@@ -93,9 +106,7 @@ static struct wf_block *pack_shards_of_axis(const struct local_shard *local_shar
         shards_at_coordinates(local_shard, at, next, shards);
         counts[i] = count_shard_elements(shards, local_shard->ndim);
         if (!fill) continue;
-        if (counts[i])
-            wf_shard_copy(to, shards, local_shard->data, local_shard->shards, local_shard->ndim,
-                          local_shard->element);
+        if (counts[i]) copy_shard(local_shard, to, shards);
         to += counts[i] * local_shard->element;
     }
     return block;
@@ -109,12 +120,15 @@ static void scatter_along_axis(struct local_shard *local_shard, int axis, weft_p
     size_t *counts = wf_malloc((size_t)ways * sizeof *counts);
     struct wf_block *all, *mine;
     weft_placement next[WEFT_MAX_AXES];
-    struct wf_coll coll = {.kind = WEFT_COLL_SCATTER, .peer = source, .dtype = local_shard->dtype};
+    struct wf_coll coll = {.kind = WEFT_COLL_SCATTER,
+                           .peer = source,
+                           .device = local_shard->device,
+                           .dtype = local_shard->dtype};
 
     memcpy(next, local_shard->done, sizeof next);
     next[axis] = placement;
     all = pack_shards_of_axis(local_shard, axis, counts, next, me == source);
-    mine = alloc_block_or_die(counts[me] * local_shard->element, WF_MEM_ACTIVATIONS);
+    mine = alloc_block_or_die(local_shard, counts[me] * local_shard->element, WF_MEM_ACTIVATIONS);
     coll.comm = wf_mesh_axis_comm(local_shard->mesh, axis);
     coll.send_counts = counts;
     coll.send = all ? all->data : NULL;
@@ -153,8 +167,7 @@ static weft_tensor *copy_own_shard(const struct local_shard *local_shard, struct
     if (!t || layout->desc.numel == 0 || wf_is_meta(t)) return t;
     shards_at_coordinates(local_shard, wf_mesh_coordinates(local_shard->mesh), layout->placements,
                           shards);
-    wf_shard_copy(t->data, shards, local_shard->data, local_shard->shards, local_shard->ndim,
-                  local_shard->element);
+    copy_shard(local_shard, t->data, shards);
     return t;
 }
 
@@ -166,6 +179,7 @@ weft_tensor *wf_scatter_from_source(weft_tensor *whole, weft_mesh *mesh,
     struct local_shard local_shard = {.mesh = mesh,
                                       .n_axes = weft_mesh_ndim(mesh),
                                       .ndim = desc->ndim,
+                                      .device = wf_device_of(whole),
                                       .dtype = (weft_dtype)desc->dtype,
                                       .element = wf_dtypes[desc->dtype].size,
                                       .global = desc->global,

@@ -12,8 +12,8 @@
 #include "base/mem.h"
 #include "mesh/mesh.h"
 #include "placement/layout.h"
+#include "tensor/host_copy.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
 #include <weft/autograd.h>
 #include <weft/ops.h>
 
@@ -28,7 +28,7 @@ struct save_header {
     int32_t order, version;
     int32_t dtype, device, ndim, n_axes; /* n_axes -1: a plain tensor */
     int32_t requires_grad, place;        /* of this rank in the mesh, -1 outside */
-    int32_t n_ranks, pad;
+    int32_t n_ranks, mesh_device;
     int64_t shape[WEFT_MAX_DIMS], local[WEFT_MAX_DIMS];
     int32_t sizes[WEFT_MAX_AXES];
     weft_placement placements[WEFT_MAX_AXES];
@@ -60,6 +60,7 @@ static weft_status fill_mesh_header(struct save_header *save_header, const weft_
     save_header->n_axes = weft_mesh_ndim(mesh);
     save_header->n_ranks = weft_mesh_size(mesh);
     save_header->place = own_place_in_mesh(mesh);
+    save_header->mesh_device = weft_mesh_device(mesh);
     for (int a = 0; a < save_header->n_axes; a++) {
         const char *name = weft_mesh_axis_name(mesh, a);
 
@@ -114,16 +115,8 @@ int64_t weft_shard_to_bytes(weft_tensor *t, void *bytes, int64_t room)
     ranks = (int32_t *)((char *)bytes + sizeof save_header);
     for (int i = 0; i < save_header.n_ranks; i++) ranks[i] = wf_mesh_rank_list(t->layout->mesh)[i];
     if (save_header.bytes) {
-        weft_scope *scope = weft_scope_open();
-        weft_tensor *flat;
-
-        weft_no_grad_open();
-        flat = weft_contiguous(t);
-        weft_no_grad_close();
-        if (flat) wf_wait_ready(flat);
-        if (flat) memcpy((char *)bytes + elements_at, flat->data, (size_t)save_header.bytes);
-        weft_scope_close(scope);
-        if (!flat) return -1;
+        if (wf_tensor_download(t, (char *)bytes + elements_at, "shard_to_bytes") != WEFT_OK)
+            return -1;
     }
     return need;
 }
@@ -136,7 +129,8 @@ static bool is_header_valid(const struct save_header *save_header, int64_t size)
     bool empty;
 
     if ((unsigned)save_header->dtype >= WEFT_DTYPE_COUNT ||
-        (unsigned)save_header->device >= WEFT_DEVICES || save_header->ndim < 0 ||
+        (unsigned)save_header->device >= WEFT_DEVICES ||
+        (unsigned)save_header->mesh_device >= WEFT_DEVICES || save_header->ndim < 0 ||
         save_header->ndim > WEFT_MAX_DIMS || save_header->n_axes < -1 || save_header->n_axes == 0 ||
         save_header->n_axes > WEFT_MAX_AXES || save_header->names[NAMES - 1])
         return false;
@@ -186,7 +180,7 @@ static weft_mesh *mesh_from_header(const struct save_header *save_header, const 
         memcpy(&rank, bytes + sizeof *save_header + (size_t)i * sizeof rank, sizeof rank);
         ranks[i] = rank;
     }
-    mesh = weft_mesh_from_ranks(WEFT_CPU, sizes, save_header->n_axes,
+    mesh = weft_mesh_from_ranks((weft_device)save_header->mesh_device, sizes, save_header->n_axes,
                                 save_header->names[0] ? save_header->names : NULL, ranks);
     wf_free(ranks);
     return mesh;
@@ -237,10 +231,10 @@ static weft_tensor *load_tensor(const void *bytes, int64_t size)
     wf_layout_release(layout);
     if (!t) return NULL;
     if (save_header.bytes)
-        memcpy(t->data,
-               (const char *)bytes + sizeof save_header +
-                   pad_to_8_bytes((size_t)save_header.n_ranks * sizeof(int32_t)),
-               (size_t)save_header.bytes);
+        wf_device_upload(wf_device_of(t), t->data,
+                         (const char *)bytes + sizeof save_header +
+                             pad_to_8_bytes((size_t)save_header.n_ranks * sizeof(int32_t)),
+                         (size_t)save_header.bytes);
     t->requires_grad = save_header.requires_grad;
     return t;
 }

@@ -131,6 +131,30 @@ static weft_tensor *run_kernel_on_new_outputs(const struct wf_op_plan *plan,
     return out[0];
 }
 
+/* The same on this rank's device, whose blocks come from other lists. */
+static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_tensor *const *used,
+                                         weft_tensor **out, const struct wf_op_args *args)
+{
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT] = {0};
+
+    for (int i = 0; i < plan->n_in; i++)
+        from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
+    for (int j = 0; j < plan->n_out; j++) {
+        struct wf_block *block;
+
+        out[j] = NULL;
+        if (!plan->out[j]) continue;
+        block =
+            wf_block_new_on((weft_device)plan->device, plan->out_bytes[j], plan->out_category[j]);
+        if (!block) return NULL;
+        out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
+        to[j] = block->data;
+    }
+    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    return out[0];
+}
+
 /* Tensors without elements: handles and counted bytes, and nothing to compute. */
 static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tensor *const *used,
                                        weft_tensor **out)
@@ -140,7 +164,7 @@ static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tenso
 
         out[j] = NULL;
         if (!plan->out[j]) continue;
-        block = wf_ops[plan->op].prepare
+        block = wf_op_has_kernel(&wf_ops[plan->op])
                     ? wf_block_new_simulated(plan->out_bytes[j], plan->out_category[j])
                     : wf_block_retain(used[0]->block);
         out[j] = wf_tensor_new(plan->out[j], block, NULL, plan->name);
@@ -148,10 +172,12 @@ static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tenso
     return out[0];
 }
 
-static weft_tensor *run_without_kernel(const struct wf_op_plan *plan, weft_tensor *const *used,
-                                       weft_tensor **out, const struct wf_op_args *args)
+/* All ways but that of a kernel on the CPU. */
+static weft_tensor *run_other_way(const struct wf_op_plan *plan, weft_tensor *const *used,
+                                  weft_tensor **out, const struct wf_op_args *args)
 {
     if (plan->way == WF_EXECUTE_VIEW) return make_output_view(plan, used, out, args);
+    if (plan->way == WF_EXECUTE_ON_DEVICE) return run_kernel_on_device(plan, used, out, args);
     if (plan->way == WF_EXECUTE_REDISTRIBUTION) return out[0] = used[0];
     return run_on_meta_device(plan, used, out);
 }
@@ -217,7 +243,7 @@ static weft_tensor *execute_plan(struct wf_op_plan *plan, weft_tensor *const *in
     else if (plan->way == WF_EXECUTE_KERNEL)
         result = run_kernel_on_new_outputs(plan, used, out, args);
     else
-        result = run_without_kernel(plan, used, out, args);
+        result = run_other_way(plan, used, out, args);
     if (result && !args->into) {
         if (recorded) record_tape_node(plan, in, used, out, args);
         for (int j = 1; more && j < plan->n_out; j++) more[j - 1] = out[j];
@@ -251,7 +277,7 @@ weft_tensor *wf_dispatch_op(unsigned op, weft_tensor *const *in, int n,
     plan->refs++; /* a nested call may evict it */
     outer = wf_current_context.op;
     wf_current_context.op = plan->name;
-    if (in_flight && plan->way == WF_EXECUTE_KERNEL) wait_inputs_ready(in, n);
+    if (in_flight && plan->way <= WF_EXECUTE_ON_DEVICE) wait_inputs_ready(in, n);
     result = execute_plan(plan, in, args, more, recorded);
     wf_current_context.op = outer;
     wf_op_plan_release(plan);

@@ -73,14 +73,14 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     struct wf_block *block;
 
     WF_TRY_PTR(check_repeats(plan, into->layout));
-    block = wf_block_new(plan->meta ? 0 : plan->out_bytes[0], WF_MEM_ACTIVATIONS);
+    block = wf_block_new_on((weft_device)plan->device, plan->out_bytes[0], WF_MEM_ACTIVATIONS);
     if (!block) return NULL;
     wf_tensor_before_write(into, plan->name);
     if (!plan->meta) {
         run(plan, used, args, block->data);
         wf_strided_copy_init(&copy, to->shape, plan->out[0]->desc.stride, to->stride, to->ndim,
                              wf_dtypes[to->dtype].size);
-        wf_strided_copy_run(&copy, into->data, block->data);
+        wf_device_strided_copy(wf_device_of(into), &copy, into->data, block->data);
     }
     wf_block_release(block);
     return into;

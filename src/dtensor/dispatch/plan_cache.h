@@ -43,7 +43,10 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call);
  */
 weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to);
 
-/** The plan's output j, retained by the plan. */
+/** How a plan of this op is carried out whose outputs are on this device. */
+uint8_t wf_op_plan_way_on(weft_device device, const struct wf_op_row *row);
+
+/** The plan's output j, on the plan's device; retained by the plan. */
 void wf_op_plan_set_output(struct wf_op_plan *plan, int j, struct wf_layout *layout);
 
 /** "matmul(f32[8,4] [S(0)]->[R], f32[4,4] [S(1)]) -> f32[8,4] [S(1)] on (tp:2)"; inputs that are

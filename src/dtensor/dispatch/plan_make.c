@@ -13,6 +13,7 @@
 #include "dtensor/dispatch/grad_types.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/dispatch/slow_path.h"
+#include "kernels/device_kernels.h"
 #include "ops/op_functions.h"
 #include "redistribute/program.h"
 #include "redistribute/redistribute.h"
@@ -43,27 +44,61 @@ void wf_op_plan_free(struct wf_op_plan *plan)
 
 void wf_op_plan_set_output(struct wf_op_plan *plan, int j, struct wf_layout *layout)
 {
-    if (plan->meta) layout = wf_layout_on_device(layout, WEFT_META);
+    if (layout->desc.device != plan->device)
+        layout = wf_layout_on_device(layout, (weft_device)plan->device);
     plan->out[j] = layout;
     plan->out_bytes[j] = (size_t)layout->desc.numel * wf_dtypes[layout->desc.dtype].size;
     plan->out_category[j] = layout->partial ? WF_MEM_COMM : WF_MEM_ACTIVATIONS;
     if (plan->n_out <= j) plan->n_out = (uint8_t)(j + 1);
 }
 
-static bool is_layout_on_meta(const struct wf_layout *layout)
+/* The device that the inputs are on: one of them without elements makes a call without elements,
+ * and single numbers of the CPU go with a device. */
+static weft_device device_of_call(const struct wf_op_plan *plan)
 {
-    return layout && layout->desc.device == WEFT_META;
+    weft_device device =
+        plan->n_in == 0 && plan->want ? (weft_device)plan->want->desc.device : WEFT_CPU;
+
+    for (int i = 0; i < plan->n_in; i++) {
+        weft_device own = plan->in[i] ? (weft_device)plan->in[i]->desc.device : WEFT_CPU;
+
+        if (own == WEFT_META) return WEFT_META;
+        if (own == WEFT_CUDA) device = WEFT_CUDA;
+    }
+    return device;
 }
 
-/* One input without elements makes a call without elements; only single numbers go with it. */
-static weft_status check_meta_inputs(struct wf_op_plan *plan, const struct wf_infer *call)
+static bool has_distributed_input(const struct wf_op_plan *plan)
 {
-    plan->meta = plan->n_in == 0 && is_layout_on_meta(plan->want);
-    for (int i = 0; i < plan->n_in; i++) plan->meta |= is_layout_on_meta(plan->in[i]);
-    for (int i = 0; plan->meta && i < plan->n_in; i++)
-        WF_NEED(!plan->in[i] || is_layout_on_meta(plan->in[i]) || plan->in[i]->numel == 1,
-                WEFT_ERR_ARG, "%s: input %d has elements while others are on the meta device: %s",
-                call->name, i, wf_infer_inputs_text(call));
+    bool any = false;
+
+    for (int i = 0; i < plan->n_in; i++) any |= plan->in[i] && plan->in[i]->mesh;
+    return any;
+}
+
+/* Beside tensors of another device only single numbers of the CPU may stand; on a GPU they are
+ * copied in each call. Plain tensors beside distributed ones are brought to the mesh's device. */
+static weft_status check_input_device(struct wf_op_plan *plan, const struct wf_infer *call, int i)
+{
+    const struct wf_layout *in = plan->in[i];
+
+    if (!in || in->desc.device == plan->device) return WEFT_OK;
+    if (!plan->meta && !in->mesh && in->numel > 1 && has_distributed_input(plan)) return WEFT_OK;
+    WF_NEED(!plan->meta || in->numel == 1, WEFT_ERR_ARG,
+            "%s: input %d has elements while others are on the meta device: %s", call->name, i,
+            wf_infer_inputs_text(call));
+    WF_NEED(plan->meta || in->numel == 1, WEFT_ERR_ARG,
+            "%s: input %d is on the CPU while others are on a GPU; weft_to_device copies it: %s",
+            call->name, i, wf_infer_inputs_text(call));
+    if (!plan->meta) plan->slow_path |= WF_SLOW_OTHER_DEVICE;
+    return WEFT_OK;
+}
+
+static weft_status check_input_devices(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    plan->device = (uint8_t)device_of_call(plan);
+    plan->meta = plan->device == WEFT_META;
+    for (int i = 0; i < plan->n_in; i++) WF_TRY(check_input_device(plan, call, i));
     return WEFT_OK;
 }
 
@@ -244,7 +279,10 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
     for (int i = 0; i < plan->n_in; i++) k->in[i] = plan->used[i] ? &plan->used[i]->desc : NULL;
     for (int j = 0; j < call->n_out; j++) k->out[j] = plan->out[j] ? &plan->out[j]->desc : NULL;
     k->attrs = &plan->attrs;
-    WF_TRY(call->row->prepare(k));
+    if (call->row->prepare)
+        WF_TRY(call->row->prepare(k));
+    else
+        WF_TRY(wf_prepare_kernel_on((weft_device)plan->device, call->row->kernel, k));
     /* A rank outside the mesh has no elements, not even that of a number: a kernel that takes rows
      * from a shape without dims would see one. */
     if (plan->out[0]->mesh && !weft_mesh_is_member(plan->out[0]->mesh)) k->run = empty_kernel;
@@ -261,8 +299,8 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     WF_TRY(find_mesh_of_inputs(call, &mesh));
     if (mesh) WF_TRY(mark_plain_inputs(plan));
     if (mesh) wf_grad_types_check_scalars(plan, mesh);
-    if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
-        return WEFT_OK; /* dispatch makes them replicated first */
+    if (plan->slow_path & (WF_SLOW_PLAIN_TENSOR | WF_SLOW_OTHER_DEVICE))
+        return WEFT_OK; /* dispatch makes them replicated, or copies them, first */
     WF_TRY(call->row->shape(call));
     for (int j = 0; j < call->n_out; j++) /* of a broadcast or an expansion */
         WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
@@ -274,9 +312,16 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     else if (wf_grad_types_infer(plan, call, types))
         output_placing.types = types;
     WF_TRY(plan_input_moves(plan, &choice, mesh != NULL));
-    if (call->row->prepare) return plan_kernel_outputs(plan, call, &output_placing);
+    if (wf_op_has_kernel(call->row)) return plan_kernel_outputs(plan, call, &output_placing);
     plan_view_output(plan, call, &output_placing);
     return WEFT_OK;
+}
+
+uint8_t wf_op_plan_way_on(weft_device device, const struct wf_op_row *row)
+{
+    if (device == WEFT_META) return WF_EXECUTE_META;
+    if (!wf_op_has_kernel(row)) return WF_EXECUTE_VIEW;
+    return device == WEFT_CPU ? WF_EXECUTE_KERNEL : WF_EXECUTE_ON_DEVICE;
 }
 
 weft_status wf_op_plan_build(struct wf_op_plan *plan)
@@ -291,7 +336,7 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan)
                             .want = plan->want};
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
-    WF_TRY(check_meta_inputs(plan, &call));
-    plan->way = plan->meta ? WF_EXECUTE_META : row->prepare ? WF_EXECUTE_KERNEL : WF_EXECUTE_VIEW;
+    WF_TRY(check_input_devices(plan, &call));
+    plan->way = wf_op_plan_way_on((weft_device)plan->device, row);
     return row->planner ? row->planner(plan, &call) : wf_op_plan_by_rule(plan, &call);
 }

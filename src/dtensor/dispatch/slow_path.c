@@ -1,7 +1,7 @@
 /*
  * slow_path.c: calls that dispatch does not simply carry out: operands that are moved without being
- * asked for, and plain tensors beside distributed ones. Off the hot path: a plan that needs none of
- * it never comes here. What a plan needs is decided in plan_make.c.
+ * asked for, plain tensors beside distributed ones, numbers of another device. Off the hot path: a
+ * plan that needs none of it never comes here. What a plan needs is decided in plan_make.c.
  */
 #include "dtensor/dispatch/slow_path.h"
 
@@ -131,7 +131,7 @@ weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
     return status == WEFT_OK ? wf_redistribute(t, placements) : NULL;
 }
 
-/* ---- plain tensors beside distributed ones ---- */
+/* ---- plain tensors beside distributed ones, numbers of the CPU beside a device's ---- */
 
 weft_status wf_check_implicit_replication(const struct wf_op_plan *plan)
 {
@@ -178,10 +178,12 @@ weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const 
     weft_tensor *used[WF_MAX_IN];
 
     for (int i = 0; i < plan->n_in; i++) {
-        bool plain = in[i] && wf_is_plain(in[i]);
+        bool plain = mesh && in[i] && wf_is_plain(in[i]);
 
-        used[i] = plain ? promote_to_replicated(plan, i, in[i], mesh) : in[i];
-        if (plain && !used[i]) return NULL;
+        used[i] = plain   ? promote_to_replicated(plan, i, in[i], mesh)
+                  : in[i] ? weft_to_device(in[i], (weft_device)plan->device)
+                          : NULL;
+        if (in[i] && !used[i]) return NULL;
     }
     return wf_dispatch_op((enum wf_op)plan->op, used, plan->n_in, args, more);
 }
@@ -228,6 +230,7 @@ enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *
         return WF_DISPATCH_REFUSE;
     if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         return wf_check_implicit_replication(plan) ? WF_DISPATCH_REFUSE : WF_DISPATCH_PROMOTE;
+    if (plan->slow_path & WF_SLOW_OTHER_DEVICE) return WF_DISPATCH_PROMOTE;
     if (plan->slow_path & WF_SLOW_IMPLICIT_MOVE && rules.guard &&
         check_guard_for_plan(plan) != WEFT_OK)
         return WF_DISPATCH_REFUSE;

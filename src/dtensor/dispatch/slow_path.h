@@ -10,10 +10,12 @@ enum wf_slow_path {
     WF_SLOW_PLAIN_SCALAR = 1, /* a plain number beside distributed inputs */
     WF_SLOW_PLAIN_TENSOR =
         2, /* a plain tensor of several elements beside them: nothing else is planned */
-    WF_SLOW_IMPLICIT_MOVE = 4,  /* an input is redistributed that nobody asked to */
-    WF_SLOW_EXPLICIT_MOVE = 8,  /* an input is redistributed, which is what the op is for */
-    WF_SLOW_GRAD_TYPES = 32,    /* the inputs' gradient types do not go together: grad_types.h */
-    WF_SLOW_ROW_MAJOR_COPY = 16 /* a view whose input is made row-major first */
+    WF_SLOW_IMPLICIT_MOVE = 4,   /* an input is redistributed that nobody asked to */
+    WF_SLOW_EXPLICIT_MOVE = 8,   /* an input is redistributed, which is what the op is for */
+    WF_SLOW_GRAD_TYPES = 32,     /* the inputs' gradient types do not go together: grad_types.h */
+    WF_SLOW_ROW_MAJOR_COPY = 16, /* a view whose input is made row-major first */
+    WF_SLOW_OTHER_DEVICE =
+        64 /* a number of the CPU beside tensors of a device: nothing else is planned */
 };
 
 enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATCH_REFUSE };
@@ -23,7 +25,7 @@ enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATC
 enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *const *in,
                                           bool recorded);
 
-/** The call with its plain inputs as replicated ones. */
+/** The call with its plain inputs as replicated ones, and numbers on the plan's device. */
 weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const *in,
                               const struct wf_op_args *args, weft_tensor **more);
 

@@ -148,5 +148,5 @@ weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
     result = wf_dispatch_op_one_output(WF_OP_to_mesh, &t, 1, &args);
     if (result && wf_is_meta(result) && wf_observed_events & WF_EVENT_COLL)
         announce_exchange(t->layout, result->layout);
-    return result;
+    return result && !wf_is_meta(result) ? weft_to_device(result, weft_mesh_device(mesh)) : result;
 }

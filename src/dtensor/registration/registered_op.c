@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/registration/registry.h"
+#include "kernels/device_kernels.h"
 
 /* ---- the arguments of registered functions ---- */
 
@@ -175,7 +176,7 @@ static void run_registered_kernel(const struct wf_kernel_call *k, void *const *o
     p->spec->kernel(&p->info, from, to, scalars->s, p->spec->payload);
 }
 
-weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k)
+static weft_status prepare_registered_kernel(struct wf_kernel_call *k)
 {
     struct prepared_kernel *p = WF_NEW(struct prepared_kernel);
 
@@ -195,6 +196,13 @@ weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k)
     k->prep = p;
     k->run = run_registered_kernel;
     return WEFT_OK;
+}
+
+/* What a program registers reads and writes host memory. */
+weft_status wf_prepare_custom_kernel(struct wf_kernel_call *k)
+{
+    return k->out[0]->device == WEFT_CPU ? prepare_registered_kernel(k)
+                                         : wf_prepare_through_host(prepare_registered_kernel, k);
 }
 
 /* ---- the gradient ---- */

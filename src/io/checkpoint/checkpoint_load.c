@@ -7,6 +7,7 @@
  * need it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array_grow.h"
@@ -24,7 +25,7 @@
 #include "io/name_index.h"
 #include "io/safetensors.h"
 #include "io/weights/weights.h"
-#include "tensor/tensor.h"
+#include "tensor/host_copy.h"
 
 /* A tensor of the checkpoint that makes an item's, or some rows of it. */
 struct source {
@@ -39,7 +40,7 @@ struct found {
     const struct wf_safetensors_entry *entry;
     struct wf_local_runs saved;
     uint64_t hash;
-    int64_t source;
+    int64_t source, item; /* of the state: the source's */
 };
 
 struct loading {
@@ -283,7 +284,8 @@ static weft_status add_found_slice(struct loading *l, const struct wf_safetensor
 {
     const struct wf_manifest_tensor *listed = &l->manifest.tensors[l->sources[source].listed];
     const char *note = wf_safetensors_metadata(file, entry->name);
-    struct found found = {.file = file, .entry = entry, .source = source};
+    struct found found = {
+        .file = file, .entry = entry, .source = source, .item = l->sources[source].item};
     bool ok = note && entry->ndim == listed->ndim &&
               wf_file_slice_parse(&found.saved, &found.hash, note, entry->shape, listed->shape,
                                   entry->ndim);
@@ -364,10 +366,10 @@ static weft_status read_and_check_checkpoint(struct loading *l)
 
 /* ---- copying ---- */
 
-static weft_status copy_found_slice(const struct loading *l, const struct found *found)
+static weft_status copy_found_slice(const struct loading *l, const struct found *found,
+                                    weft_tensor *t)
 {
     const struct source *source = &l->sources[found->source];
-    weft_tensor *t = l->state->items[source->item].tensor;
     const struct wf_safetensors_entry *entry = found->entry;
     struct wf_file_slice piece;
     struct wf_local_runs local;
@@ -383,14 +385,44 @@ static weft_status copy_found_slice(const struct loading *l, const struct found 
     return WEFT_OK;
 }
 
+/* Those of one tensor together, in the order in which they were found. */
+static int compare_by_item(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+
+    if (x->item != y->item) return x->item < y->item ? -1 : 1;
+    if (x->file != y->file) return x->file < y->file ? -1 : 1;
+    if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
+    return (x->source < y->source) - (x->source > y->source);
+}
+
+/* The slices of one tensor, from `*at` on, on the host, wherever the tensor is. */
+static weft_status copy_slices_of_item(const struct loading *l, int64_t *at)
+{
+    int64_t item = l->found[*at].item;
+    weft_tensor *t = l->state->items[item].tensor, *host;
+    weft_scope *scope = weft_scope_open();
+    weft_status status;
+
+    host = wf_host_twin(t, "weft_checkpoint_load");
+    status = host ? WEFT_OK : weft_error_status();
+    for (; *at < l->n_found && l->found[*at].item == item && status == WEFT_OK; ++*at)
+        status = copy_found_slice(l, &l->found[*at], host);
+    if (status == WEFT_OK) status = wf_host_twin_write(t, host);
+    weft_scope_close(scope);
+    return status;
+}
+
 static weft_status copy_all_items(const struct loading *l)
 {
+    int64_t at = 0;
     const char *text;
 
     for (int64_t i = 0; i < l->state->count; i++)
         if (l->state->items[i].thing == WF_STATE_TENSOR)
             wf_tensor_before_write(l->state->items[i].tensor, "weft_checkpoint_load");
-    for (int64_t i = 0; i < l->n_found; i++) WF_TRY(copy_found_slice(l, &l->found[i]));
+    if (l->n_found) qsort(l->found, (size_t)l->n_found, sizeof *l->found, compare_by_item);
+    while (at < l->n_found) WF_TRY(copy_slices_of_item(l, &at));
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_state_item *item = &l->state->items[i];
 

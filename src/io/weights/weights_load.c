@@ -7,11 +7,11 @@
 #include "io/agree_on_status.h"
 #include "io/weights/weights_map.h"
 #include "io/weights/weights_write.h"
-#include "tensor/tensor.h"
+#include "tensor/host_copy.h"
 
 /* ---- load ---- */
 
-static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
+static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill, weft_tensor *host,
                                               const struct wf_weight_source *source,
                                               const struct wf_local_runs *local)
 {
@@ -24,26 +24,36 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
     whole[fill->join] = (struct wf_index_range){source->rows.first, source->rows.count};
     memcpy(piece.stride, source->rows.stride, sizeof piece.stride);
     piece.data = item->file->data + item->entry->begin;
-    WF_NEED(wf_file_slice_read(fill->tensor, local, &piece), WEFT_ERR_DTYPE,
+    WF_NEED(wf_file_slice_read(host, local, &piece), WEFT_ERR_DTYPE,
             "%s: tensor '%s': a number does not fit %s", item->info.file, item->info.name,
             weft_dtype_name(weft_tensor_dtype(fill->tensor)));
     return WEFT_OK;
+}
+
+/* On the host, wherever the parameter is. */
+static weft_status fill_parameter(const struct wf_weight_fill *fill)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *host = wf_host_twin(fill->tensor, "weft_weights_load");
+    weft_status status = host ? WEFT_OK : weft_error_status();
+    struct wf_local_runs local;
+
+    wf_tensor_before_write(fill->tensor, "weft_weights_load");
+    wf_local_runs_of_tensor(&local, fill->tensor);
+    for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
+        status = fill_parameter_from_source(fill, host, &fill->sources[s], &local);
+    wf_local_runs_free(&local);
+    if (status == WEFT_OK) status = wf_host_twin_write(fill->tensor, host);
+    weft_scope_close(scope);
+    return status;
 }
 
 static weft_status fill_parameters(const struct wf_weights_map *map)
 {
     weft_status status = WEFT_OK;
 
-    for (int64_t i = 0; i < map->count; i++) {
-        const struct wf_weight_fill *fill = &map->fills[i];
-        struct wf_local_runs local;
-
-        wf_tensor_before_write(fill->tensor, "weft_weights_load");
-        wf_local_runs_of_tensor(&local, fill->tensor);
-        for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
-            status = fill_parameter_from_source(fill, &fill->sources[s], &local);
-        wf_local_runs_free(&local);
-    }
+    for (int64_t i = 0; i < map->count && status == WEFT_OK; i++)
+        status = fill_parameter(&map->fills[i]);
     return status;
 }
 

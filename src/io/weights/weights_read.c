@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "io/element_type.h"
 #include "io/weights/weights.h"
+#include "tensor/host_copy.h"
 #include "tensor/shape.h"
-#include "tensor/tensor.h"
 
 const char *wf_shape_text(char *text, const int64_t *shape, int ndim)
 {
@@ -93,13 +93,27 @@ static weft_status check_shape_and_dtype(const struct wf_weight *item, const wef
     return WEFT_OK;
 }
 
+/* Into the tensor, or where it is on a device into a copy on the host first. */
+static weft_status read_through_host(bool *fits, weft_tensor *t, const struct wf_file_slice *piece)
+{
+    weft_tensor *host = wf_host_twin(t, "weft_weights_read");
+    struct wf_local_runs local;
+
+    if (!host) return weft_error_status();
+    wf_local_runs_of_tensor(&local, t);
+    *fits = wf_file_slice_read(host, &local, piece);
+    wf_local_runs_free(&local);
+    return wf_host_twin_write(t, host);
+}
+
 weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft_tensor *t)
 {
     const struct wf_weight *item;
     struct wf_index_range whole[WEFT_MAX_DIMS];
     struct wf_file_slice piece;
-    struct wf_local_runs local;
-    bool fits;
+    weft_status status;
+    weft_scope *scope;
+    bool fits = false;
 
     WF_TRY(find_weight_or_fail(&item, weights, name));
     WF_TRY(wf_check_has_elements("read weights", name, t));
@@ -108,9 +122,10 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
     WF_TRY(check_shape_and_dtype(item, t));
     wf_file_slice_of_whole(&piece, whole, item->entry->type, item->info.shape, item->info.ndim);
     piece.data = item->file->data + item->entry->begin;
-    wf_local_runs_of_tensor(&local, t);
-    fits = wf_file_slice_read(t, &local, &piece);
-    wf_local_runs_free(&local);
+    scope = weft_scope_open();
+    status = read_through_host(&fits, t, &piece);
+    weft_scope_close(scope);
+    WF_TRY(status);
     WF_NEED(fits, WEFT_ERR_DTYPE, "%s: tensor '%s': a number does not fit %s", item->info.file,
             name, weft_dtype_name(weft_tensor_dtype(t)));
     return WEFT_OK;
@@ -132,6 +147,14 @@ static weft_status choose_lossless_dtype(weft_dtype *dtype, const struct wf_weig
             item->info.file, item->info.name, type->name);
     *dtype = !type->is_integer ? WEFT_F32 : type->bits < 32 ? WEFT_I32 : WEFT_I64;
     return WEFT_OK;
+}
+
+/* Of the mesh, or where new tensors are made; not where there are no elements. */
+static weft_device device_with_elements(const weft_mesh *mesh)
+{
+    weft_device device = mesh ? weft_mesh_device(mesh) : wf_default_device();
+
+    return device == WEFT_META ? WEFT_CPU : device;
 }
 
 weft_tensor *weft_weights_read(weft_weights *weights, const char *name, unsigned as,
@@ -158,7 +181,9 @@ weft_tensor *weft_weights_read(weft_weights *weights, const char *name, unsigned
     if (mesh)
         WF_TRY_PTR(wf_placements_check_segments(normal, weft_mesh_ndim(mesh), item->info.shape,
                                                 "read weights"));
-    layout = wf_layout_new(mesh, normal, dtype, item->info.shape, NULL, item->info.ndim);
+    layout = wf_layout_on_device(
+        wf_layout_new(mesh, normal, dtype, item->info.shape, NULL, item->info.ndim),
+        device_with_elements(mesh));
     t = wf_tensor_new_empty(layout, WF_MEM_WEIGHTS, "read weights");
     wf_layout_release(layout);
     return t && weft_weights_read_into(weights, name, t) == WEFT_OK ? t : NULL;

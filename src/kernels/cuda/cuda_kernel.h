@@ -1,6 +1,7 @@
 /*
  * cuda_kernel.h: what every file of this folder shares on the host's side: the contract of
- * kernels.h, the stream of this rank, scratch memory, and launches whose errors end the job.
+ * kernels.h, the stream and scratch memory of this rank (device/cuda/for_kernels.h), and launches
+ * whose errors end the job.
  *
  * A file has, for one family of ops, the __global__ functions, and per op a prepare function
  * wf_cuda_NAME that chooses among them. prepare may fail (WF_FAIL, WF_NEED: alike on all ranks,
@@ -22,26 +23,13 @@ extern "C" {
 #undef inline
 #include "base/error.h"
 #include "base/mem.h"
+#include "device/cuda/for_kernels.h"
 #include "kernels/kernels.h"
 
 /** Every CUDA kernel's prepare function: wf_cuda_NAME, of the names in kernels.def. */
-#define WF_KERNEL(name) wf_kernel_prepare wf_cuda_##name;
+#define WF_KERNEL(name, devices) wf_kernel_prepare wf_cuda_##name;
 #include "kernels/kernels.def"
 #undef WF_KERNEL
-
-/** The compute stream of this rank: kernels run on it in the order of their launches. */
-struct CUstream_st *wf_cuda_compute_stream(void);
-
-/** `bytes` of device memory that later kernels of the compute stream may overwrite once the
- * caller's have run; kept between calls, so a second call with as many bytes allocates nothing. */
-void *wf_cuda_scratch(size_t bytes);
-
-/** What the device has: multiprocessors, shared memory that a block may ask for. */
-int wf_cuda_multiprocessors(void);
-size_t wf_cuda_max_shared_bytes(void);
-
-/** End the job with the library's own text when `error` (cudaError_t) is one. */
-void wf_cuda_check_launch(int error, const char *op);
 }
 
 /** gpu_launch on the compute stream for the op of `k`; an error ends the job. */

@@ -15,21 +15,6 @@ enum wf_cuda_fault_kind {
     WF_CUDA_FAULTS
 };
 
-struct wf_cuda_fault {
-    int told; /* how often; the first to tell writes the rest */
-    int kind;
-    int64_t number, limit;
-    double value;
-};
-
-extern "C" {
-/** This rank's, pinned: kernels write to it, the host reads it. Zeros at first. */
-struct wf_cuda_fault *wf_cuda_fault_memory(void);
-
-/** End the job if a kernel that has run told a fault. */
-void wf_cuda_die_on_fault(void);
-}
-
 __device__ __forceinline__ void record_fault(struct wf_cuda_fault *fault,
                                              enum wf_cuda_fault_kind kind, int64_t number,
                                              int64_t limit, double value)

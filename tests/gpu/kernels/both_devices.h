@@ -4,7 +4,7 @@
 
 #include "kernels/cases.h"
 
-#define WF_KERNEL(name) wf_kernel_prepare wf_cuda_##name;
+#define WF_KERNEL(name, devices) wf_kernel_prepare wf_cuda_##name;
 #include "kernels/kernels.def"
 #undef WF_KERNEL
 

@@ -64,7 +64,7 @@ static weft_status add_meshes(struct ws_run *run, const struct options *o)
     weft_mesh *own;
 
     if (o->mesh) {
-        own = weft_mesh_new(WEFT_CPU, "%s", o->mesh);
+        own = weft_mesh_new(o->device, "%s", o->mesh);
         if (own && weft_mesh_size(own) != n) {
             if (weft_world_rank() == 0)
                 fprintf(stderr, "weft-styles: --mesh %s has %d ranks, there are %d\n", o->mesh,
@@ -74,10 +74,10 @@ static weft_status add_meshes(struct ws_run *run, const struct options *o)
         }
         return add_mesh(run, own && weft_mesh_ndim(own) > 1, own);
     }
-    if (add_mesh(run, 0, weft_mesh_new(WEFT_CPU, "tp=%d", n)) != WEFT_OK)
+    if (add_mesh(run, 0, weft_mesh_new(o->device, "tp=%d", n)) != WEFT_OK)
         return weft_error_status();
     if (n < 4 || n % 2) return WEFT_OK;
-    return add_mesh(run, 1, weft_mesh_new(WEFT_CPU, "dp=2,tp=%d", n / 2));
+    return add_mesh(run, 1, weft_mesh_new(o->device, "dp=2,tp=%d", n / 2));
 }
 
 /* ---- one case ---- */
@@ -185,7 +185,7 @@ static int run_ranks(void *payload)
     struct ws_run run = {.grid.ranks = weft_world_size(), .seed = session->options->seed};
     weft_status status;
 
-    run.world = weft_mesh_new(WEFT_CPU, "all=%d", run.grid.ranks);
+    run.world = weft_mesh_new(session->options->device, "all=%d", run.grid.ranks);
     status = run.world ? add_meshes(&run, session->options) : weft_error_status();
     if (status == WEFT_OK) status = weft_default_mesh_open(run.world);
     if (status == WEFT_OK) {

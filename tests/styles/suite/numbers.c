@@ -2,6 +2,7 @@
  * numbers.c: sizes of the rows, and the numbers that go into layers. Everything follows from a seed
  * and global indexes, so every rank makes the same.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "suite.h"
@@ -85,6 +86,23 @@ static double term_of(struct ws_source source, int index, int ways, int64_t i)
 
 /* ---- tensors ---- */
 
+static int64_t numel(int ndim, const int64_t *shape)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < ndim; d++) n *= shape[d];
+    return n;
+}
+
+/* Room for the elements of a tensor on the host. */
+static void *new_numbers(int ndim, const int64_t *shape, size_t size)
+{
+    void *numbers = malloc(((size_t)numel(ndim, shape) + 1) * size);
+
+    if (!numbers) abort();
+    return numbers;
+}
+
 static enum ws_size class_of(const struct ws_case *c)
 {
     return (enum ws_size)c->at[WS_SIZE_COLUMN];
@@ -95,15 +113,17 @@ static weft_tensor *index_tensor(const struct ws_case *c, int ways, struct ws_so
                                  bool ignored)
 {
     int64_t shape[WEFT_MAX_DIMS], rows = ws_size_of('V', class_of(c), ways), *of;
-    weft_tensor *t = weft_empty(WEFT_I64, shape, ws_shape(shape, "BT", class_of(c), ways));
+    int ndim = ws_shape(shape, "BT", class_of(c), ways);
+    weft_tensor *t;
 
-    if (!t) return NULL;
-    of = weft_data(t);
-    for (int64_t i = 0; i < weft_numel(t); i++) {
+    of = new_numbers(ndim, shape, sizeof *of);
+    for (int64_t i = 0; i < numel(ndim, shape); i++) {
         uint64_t drawn = draw(source, TARGET, i);
 
         of[i] = ignored && i % 4 == 1 ? -100 : (int64_t)(drawn % (uint64_t)rows);
     }
+    t = weft_from_data(WEFT_I64, shape, ndim, of);
+    free(of);
     return t;
 }
 
@@ -113,13 +133,13 @@ static weft_tensor *input_tensor(const struct ws_case *c, int index, int ways,
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = ws_shape(shape, ws_layer_of(c)->input, class_of(c), ways);
-    weft_tensor *t = weft_empty(WEFT_F64, shape, ndim);
-    double *of;
+    double *of = new_numbers(ndim, shape, sizeof *of);
+    weft_tensor *t;
 
-    if (!t) return NULL;
-    of = weft_data(t);
-    for (int64_t i = 0; i < weft_numel(t); i++)
+    for (int64_t i = 0; i < numel(ndim, shape); i++)
         of[i] = index < 0 ? element(source, X, i) : term_of(source, index, ways, i);
+    t = weft_from_data(WEFT_F64, shape, ndim, of);
+    free(of);
     return weft_cast(t, ws_dtype_of(c));
 }
 
@@ -147,10 +167,10 @@ weft_tensor *ws_output_gradient(const weft_tensor *y, struct ws_source source)
     double *of;
 
     for (int d = 0; d < weft_ndim(y); d++) shape[d] = weft_size(y, d);
-    t = weft_empty(WEFT_F64, shape, weft_ndim(y));
-    if (!t) return NULL;
-    of = weft_data(t);
-    for (int64_t i = 0; i < weft_numel(t); i++) of[i] = element(source, G, i);
+    of = new_numbers(weft_ndim(y), shape, sizeof *of);
+    for (int64_t i = 0; i < weft_numel(y); i++) of[i] = element(source, G, i);
     if (weft_ndim(y) == 0) of[0] = 0.75; /* a loss must not be lost */
+    t = weft_from_data(WEFT_F64, shape, weft_ndim(y), of);
+    free(of);
     return weft_cast(t, weft_tensor_dtype(y));
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/mesh.h>
+
 enum key {
     KEY_FILTER = 'f',
     KEY_LIST = 'l',
@@ -13,6 +15,7 @@ enum key {
     KEY_HELP = '?',
     KEY_RANKS = 256,
     KEY_MESH,
+    KEY_DEVICE,
     KEY_SEED,
     KEY_PAIRS,
     KEY_SELF_TEST
@@ -25,6 +28,7 @@ static const struct argp_option table[] = {
     {"ranks", KEY_RANKS, "N,...", 0, "Run as N threads of this process, for each N", 0},
     {"mesh", KEY_MESH, "TEXT", 0,
      "On this mesh of all ranks, along its axis tp, else its last: dp=2,tp=4", 0},
+    {"device", KEY_DEVICE, "NAME", 0, "Where the meshes are: cpu, or cuda", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of weights and inputs (1)", 0},
     {"list", KEY_LIST, NULL, 0, "Print names instead of running", 0},
     {"matrix", KEY_MATRIX, NULL, 0, "Print the results as tables", 0},
@@ -64,6 +68,13 @@ static error_t read_seed(uint64_t *out, const char *text, struct argp_state *sta
     return EINVAL;
 }
 
+static error_t read_device(struct options *o, const char *text, struct argp_state *state)
+{
+    if (weft_device_parse(&o->device, text) == WEFT_OK && o->device != WEFT_META) return 0;
+    argp_error(state, "--device %s: cpu or cuda is needed", text);
+    return EINVAL;
+}
+
 static error_t read_option(int key, char *text, struct argp_state *state)
 {
     struct options *o = state->input;
@@ -75,6 +86,8 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_MESH:
         o->mesh = text;
         return 0;
+    case KEY_DEVICE:
+        return read_device(o, text, state);
     case KEY_LIST:
         return o->list = true, 0;
     case KEY_MATRIX:

@@ -4,11 +4,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/types.h>
+
 enum { MAX_RUNS = 16 };
 
 struct options {
     int ranks[MAX_RUNS], n_ranks; /* numbers of threads; none: the processes that mpiexec started */
     const char *filter, *mesh;    /* NULL: everything; 1-D and 2-D meshes of all ranks */
+    weft_device device;           /* of the meshes */
     uint64_t seed;
     bool list, matrix, pairs, self_test, help;
 };

@@ -1,0 +1,11 @@
+/* cuda_check.h: errors of CUDA calls. None is expected where this is asked: they end the job. */
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+/** End the job when `error` is one, with the call and CUDA's own text. */
+#define WF_CUDA_CHECK(call) wf_cuda_check((call), #call)
+void wf_cuda_check(cudaError_t error, const char *call);
+
+/** "no CUDA-capable device is detected (cudaErrorNoDevice)"; the error is forgotten. */
+void wf_cuda_format_error(char *text, size_t room, cudaError_t error);

@@ -1,0 +1,111 @@
+/*
+ * device.c: this rank's device: which one it takes, and when; events that are used again; which
+ * device new tensors are made on. How bytes get there is in staging.c.
+ */
+#include "device/device.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/settings/knob.h"
+#include "device/load.h"
+
+enum { REASON_BYTES = 5120, EVENTS_AT_REST = 64, DEVICE_TEXT = 128 };
+
+_Thread_local const struct wf_device_driver *wf_device_driver;
+
+static _Thread_local struct {
+    const struct wf_device_library *library;
+    int local_rank;
+    weft_device standard; /* of new tensors */
+    bool chosen;          /* by the program */
+    struct wf_device_event *events[EVENTS_AT_REST];
+    int n_events;
+} rank;
+
+void wf_device_set_local_rank(int local_rank) { rank.local_rank = local_rank; }
+
+/* ---- opening ---- */
+
+static void log_device(int number, int count)
+{
+    char text[DEVICE_TEXT];
+
+    if (!wf_log_is_enabled(WF_LOG_INFO, "device")) return;
+    wf_device_driver->describe(text, sizeof text);
+    wf_log(WF_LOG_INFO, "device", "%s %d of %d: %s", wf_device_driver->name, number, count, text);
+}
+
+static weft_status open_device(const struct wf_device_library *library)
+{
+    char why[REASON_BYTES] = "";
+    int count = library->driver->count(why, sizeof why);
+    int number = (int)wf_knobs.device;
+
+    WF_NEED_LOCAL(count > 0, WEFT_ERR_NOT_FOUND, "%s: this machine has no GPU that can be used: %s",
+                  library->driver->name, why);
+    if (number < 0) number = rank.local_rank % count;
+    WF_NEED_LOCAL(number < count, WEFT_ERR_NOT_FOUND,
+                  "%s: WEFT_DEVICE=%d, but this machine has %d GPUs, from 0 on",
+                  library->driver->name, number, count);
+    WF_NEED_LOCAL(library->driver->open(number, why, sizeof why), WEFT_ERR_NOT_FOUND,
+                  "%s: GPU %d cannot be used: %s", library->driver->name, number, why);
+    rank.library = library;
+    wf_device_driver = library->driver;
+    log_device(number, count);
+    return WEFT_OK;
+}
+
+weft_status wf_device_need(weft_device device)
+{
+    const struct wf_device_library *library;
+    char why[REASON_BYTES];
+
+    if (device != WEFT_CUDA || wf_device_driver) return WEFT_OK;
+    library = wf_device_library_load(why, sizeof why);
+    WF_NEED_LOCAL(library, WEFT_ERR_NOT_FOUND, "CUDA: the CUDA part cannot be loaded: %s", why);
+    return open_device(library);
+}
+
+const struct wf_device_library *wf_device_library(void) { return rank.library; }
+
+void wf_device_finalize(void)
+{
+    rank.chosen = false;
+    rank.standard = WEFT_CPU;
+    if (!wf_device_driver) return;
+    while (rank.n_events) wf_device_driver->event_free(rank.events[--rank.n_events]);
+    wf_device_driver->close();
+    wf_device_driver = NULL;
+    rank.library = NULL;
+}
+
+/* ---- where new tensors are ---- */
+
+weft_device wf_default_device(void) { return rank.standard; }
+
+void wf_set_default_device(weft_device device)
+{
+    rank.standard = device;
+    rank.chosen = true;
+}
+
+void wf_set_default_device_of_mesh(weft_device device)
+{
+    if (!rank.chosen && device == WEFT_CUDA) rank.standard = device;
+}
+
+/* ---- events ---- */
+
+struct wf_device_event *wf_device_event_new(void)
+{
+    return rank.n_events ? rank.events[--rank.n_events] : wf_device_driver->event_new();
+}
+
+void wf_device_event_free(struct wf_device_event *event)
+{
+    if (rank.n_events < EVENTS_AT_REST)
+        rank.events[rank.n_events++] = event;
+    else
+        wf_device_driver->event_free(event);
+}

@@ -1,0 +1,37 @@
+/* device_kernels.c: the CPU's kernels by number, and which device's are taken. */
+#include "kernels/device_kernels.h"
+
+#include "base/error.h"
+#include "device/device.h"
+
+static wf_kernel_prepare *const cpu_kernels[WF_KERNEL_COUNT] = {
+#define WF_KERNEL(name, devices) [WF_KERNEL_##name] = wf_cpu_##name,
+#include "kernels/kernels.def"
+#undef WF_KERNEL
+};
+
+static const struct wf_device_kernels *kernels_of_rank(void)
+{
+    const struct wf_device_kernels *kernels = wf_device_library()->kernels;
+
+    if (kernels->count != WF_KERNEL_COUNT)
+        WF_DIE("the CUDA part has %d kernels, this library %d: it was built for another version of "
+               "Weft",
+               kernels->count, (int)WF_KERNEL_COUNT);
+    return kernels;
+}
+
+weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
+                                 struct wf_kernel_call *k)
+{
+    wf_kernel_prepare *prepare;
+
+    if (device != WEFT_CUDA) return cpu_kernels[kernel](k);
+    prepare = kernels_of_rank()->prepare[kernel];
+    return prepare ? prepare(k) : wf_prepare_through_host(cpu_kernels[kernel], k);
+}
+
+const struct wf_optimizer_kernels *wf_optimizer_kernels_on(weft_device device)
+{
+    return device == WEFT_CUDA ? kernels_of_rank()->optimizer : &wf_cpu_optimizer_kernels;
+}

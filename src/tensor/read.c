@@ -1,0 +1,60 @@
+/* read.c: elements as numbers of the program: the functions that wait for a device, beside copies
+ * between devices, printing and saving. */
+#include <math.h>
+
+#include "base/elements/dtype.h"
+#include "base/error.h"
+#include "tensor/host_copy.h"
+
+double weft_item(const weft_tensor *t)
+{
+    const struct wf_dtype_info *dtype;
+    char element[8];
+
+    if (!t || wf_tensor_check_alive(t, "item") != WEFT_OK) return NAN;
+    if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
+        char text[200];
+
+        weft_tensor_format(t, text, sizeof text);
+        WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
+        return NAN;
+    }
+    if (wf_is_meta(t)) {
+        WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
+        return NAN;
+    }
+    wf_wait_ready(t);
+    dtype = &wf_dtypes[t->layout->desc.dtype];
+    wf_device_download(wf_device_of(t), element, t->data, dtype->size, "item");
+    return dtype->load(element);
+}
+
+static void read_elements(const struct wf_host_elements *host, double *out)
+{
+    const struct wf_tensor_desc *desc = host->desc;
+
+    for (int64_t i = 0; i < desc->numel; i++)
+        out[i] = wf_dtypes[desc->dtype].load(wf_element_address(desc, host->data, i));
+}
+
+weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
+{
+    const struct wf_tensor_desc *desc;
+    struct wf_host_elements host;
+
+    WF_NEED_GIVEN(t, "read_f64: no tensor");
+    WF_NEED(out || room <= 0, WEFT_ERR_ARG, "read_f64: no array to write to");
+    WF_TRY(wf_tensor_check_alive(t, "read_f64"));
+    desc = &t->layout->desc;
+    WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
+            "read_f64: a tensor on the meta device has no elements");
+    if (t->layout->mesh) /* whose shards differ in size */
+        WF_NEED_LOCAL(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld here",
+                      (long long)room, (long long)desc->numel);
+    WF_NEED(room >= desc->numel, WEFT_ERR_ARG, "read_f64: room for %lld of %lld elements",
+            (long long)room, (long long)desc->numel);
+    WF_TRY(wf_host_elements_open(&host, t, "read_f64"));
+    read_elements(&host, out);
+    wf_host_elements_close(&host);
+    return WEFT_OK;
+}
