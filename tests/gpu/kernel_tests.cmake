@@ -9,6 +9,7 @@ set(subjects
     embedding
     launch_parts
     like_cpu
+    matmul
     moves
     norm
     optimizer_step

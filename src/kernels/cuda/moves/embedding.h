@@ -39,18 +39,6 @@ struct embedding_lookup {
     }
 };
 
-/** The map of all elements of an operand. */
-static inline offset_map offset_map_of_elements(const wf_tensor_desc *d)
-{
-    wf_operand_strides strides = {};
-    wf_loop_nest nest;
-
-    strides.bytes = 1;
-    for (int i = 0; i < d->ndim; i++) strides.stride[i] = d->stride[i];
-    wf_loop_nest_make(&nest, d->shape, d->ndim, &strides, 1);
-    return offset_map_of(&nest, 0, 1);
-}
-
 /** Fails unless indices are integers. */
 static inline weft_status embedding_check_index(const wf_kernel_call *k)
 {
