@@ -5,6 +5,8 @@
 
 # Those whose kernels are there.
 set(subjects
+    attention
+    attention_bias
     device_moves
     embedding
     launch_parts

@@ -74,6 +74,15 @@ __device__ __forceinline__ uint32_t gpu_pack_bf16(float low, float high)
     return both;
 }
 
+/** 2^x as the hardware has it, to 2 units of the last place; what has no normal number is 0. */
+__device__ __forceinline__ float gpu_exp2(float x)
+{
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /** Four 8x8 matrices of 16-bit elements from shared memory; lanes 8i..8i+7 give the rows of matrix
  *  i, each 16-byte aligned. _transposed: the matrices are turned on the way. */
 __device__ __forceinline__ void gpu_ldmatrix(uint32_t (&r)[4], const void *row)

@@ -157,6 +157,8 @@ inline uint32_t gpu_pack_bf16(float low, float high)
     return host_gpu_bf16(low) | host_gpu_bf16(high) << 16;
 }
 
+inline float gpu_exp2(float x) { return exp2f(x); }
+
 inline void host_gpu_load_matrix(engine::place at, bool transposed, uint32_t (&r)[4],
                                  const void *row)
 {
