@@ -84,12 +84,14 @@ __device__ __forceinline__ attention_head head_of(const attention_arguments &p, 
     return {group / p.groups, group % p.groups, n % repeats};
 }
 
+__device__ __forceinline__ int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /** The first key that `query` does not see, if it were not masked. */
 __device__ __forceinline__ int64_t keys_seen(const attention_arguments &p, int64_t query)
 {
     int64_t seen = p.causal ? query + 1 + p.keys - p.queries : p.keys;
 
-    return seen < p.keys ? seen : p.keys;
+    return smaller(seen, p.keys);
 }
 
 /** The first query that sees `key`. */

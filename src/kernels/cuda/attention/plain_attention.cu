@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(THREADS, 1) attend(attention_arguments p)
     int64_t tiles = (p.queries + side - 1) / side;
     attention_head at = head_of(p, blockIdx.x / tiles, p.repeats);
     int64_t query = (tiles - 1 - blockIdx.x % tiles) * side, c = blockIdx.y * (groups * side);
-    int64_t last = query + side < p.queries ? query + side - 1 : p.queries - 1;
-    int64_t seen = keys_seen(p, last), row = query + threadIdx.x / SIDE_THREADS * own;
+    int64_t seen = keys_seen(p, smaller(query + side, p.queries) - 1);
+    int64_t row = query + threadIdx.x / SIDE_THREADS * own;
     plain_rows<E> q(p, WF_ATT_Q, at, query, p.queries);
     running_softmax<T> softmax;
     T o[own][groups][own] = {}, s[own][own], factor[own];
@@ -104,8 +104,7 @@ __global__ void __launch_bounds__(THREADS, 1) take_query_gradient(attention_argu
     int64_t tiles = (p.queries + side - 1) / side;
     attention_head at = head_of(p, blockIdx.x / tiles, p.repeats);
     int64_t query = (tiles - 1 - blockIdx.x % tiles) * side, c = blockIdx.y * (groups * side);
-    int64_t last = query + side < p.queries ? query + side - 1 : p.queries - 1;
-    int64_t seen = keys_seen(p, last);
+    int64_t seen = keys_seen(p, smaller(query + side, p.queries) - 1);
     T dq[own][groups][own] = {}, probs[own][own], ds[own][own], factor[own];
     int stage = 0;
 

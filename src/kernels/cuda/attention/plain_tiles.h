@@ -32,12 +32,13 @@ template <class E> struct plain_rows {
           column(p.role[role].column), rows(count - first), columns(p.d)
     {
     }
-
-    __device__ __forceinline__ real<E> at(int64_t i, int64_t j) const
-    {
-        return i < rows && j < columns ? to_real(x[i * row + j * column]) : 0;
-    }
 };
+
+template <class E>
+__device__ __forceinline__ real<E> element_of(const plain_rows<E> &of, int64_t i, int64_t j)
+{
+    return i < of.rows && j < of.columns ? to_real(of.x[i * of.row + j * of.column]) : 0;
+}
 
 /* Columns [c, c + DEPTH) of `side` rows, turned. Eight neighbouring threads have 8 columns. */
 template <class T, class E>
@@ -51,7 +52,7 @@ __device__ __forceinline__ void load_strip(T (&strip)[DEPTH][plain_tile<T>::wide
     for (int i = 0; i < plain_tile<T>::side; i += rows)
 #pragma unroll
         for (int j = 0; j < DEPTH; j += across)
-            strip[j + column][to + i + row] = from.at(i + row, c + j + column);
+            strip[j + column][to + i + row] = element_of(from, i + row, c + j + column);
 }
 
 /* A thread's elements of a row of a strip. */
@@ -124,7 +125,8 @@ __device__ __forceinline__ void load_wide_strip(T (&strip)[DEPTH][plain_tile<T>:
     for (int i = 0; i < DEPTH; i += rows)
 #pragma unroll
         for (int g = 0; g < groups; g++)
-            strip[i + row][g * side + column] = from.at(l + i + row, c + g * side + column);
+            strip[i + row][g * side + column] =
+                element_of(from, l + i + row, c + g * side + column);
 }
 
 /** sum += (kept scores) x, columns of x from c on: a thread has `groups` times `own` of them,
@@ -185,6 +187,6 @@ store_sums(const attention_arguments &p, int role, const attention_head &at, int
 #pragma unroll
             for (int j = 0; j < own; j++) some[j] = from_real<E>(sum[i][g][j] * factor[i]);
             store_some(some, head_rows<E>(to, at) + (row + i) * to.row + column,
-                       p.d - column < own ? (int)(p.d - column) : own, to.packed);
+                       (int)smaller(p.d - column, own), to.packed);
         }
 }

@@ -19,12 +19,11 @@ struct query_tile {
 
     __device__ __forceinline__ query_tile(const attention_arguments &p)
     {
-        int64_t tiles = (p.queries + OWN - 1) / OWN, end;
+        int64_t tiles = (p.queries + OWN - 1) / OWN;
 
         at = head_of(p, blockIdx.x / tiles, p.repeats);
         query = (tiles - 1 - blockIdx.x % tiles) * OWN;
-        end = query + OWN < p.queries ? query + OWN : p.queries;
-        seen = keys_seen(p, end - 1);
+        seen = keys_seen(p, smaller(query + OWN, p.queries) - 1);
     }
 };
 

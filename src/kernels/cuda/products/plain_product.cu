@@ -26,7 +26,6 @@ template <class T, int side> struct tile_form {
 /* What a thread brings of the tiles of an operand, one tile after the other. Neighbouring threads
  * have neighbouring elements in memory; a thread's elements of a tile lie `step` apart. */
 template <class T, int side, bool along_k> struct tile_reader {
-    static const int loads = tile_form<T, side>::loads;
     static const int threads_along = along_k ? (int)DEPTH : side; /* memory */
     static const int apart = THREADS / threads_along; /* elements of a thread, the other way */
     const T *at;
@@ -48,28 +47,38 @@ template <class T, int side, bool along_k> struct tile_reader {
         step = apart * ld;
         next = along_k ? (int64_t)DEPTH : DEPTH * ld;
     }
-
-    __device__ __forceinline__ void load(T (&to)[loads])
-    {
-#pragma unroll
-        for (int i = 0; i < loads; i++) {
-            bool there =
-                (along_k ? 0 : i * apart) < k_left && (along_k ? i * apart : 0) < other_left;
-
-            to[i] = there ? at[i * step] : 0;
-        }
-        at += next;
-        k_left -= DEPTH;
-    }
-
-    __device__ __forceinline__ void store(T (&tile)[DEPTH][tile_form<T, side>::row],
-                                          const T (&from)[loads]) const
-    {
-#pragma unroll
-        for (int i = 0; i < loads; i++)
-            tile[k + (along_k ? 0 : i * apart)][other + (along_k ? i * apart : 0)] = from[i];
-    }
 };
+
+/* A thread's elements of a tile; the reader goes on to the next. */
+template <class T, int side, bool along_k>
+__device__ __forceinline__ void load_part(T (&to)[tile_form<T, side>::loads],
+                                          tile_reader<T, side, along_k> &from)
+{
+    const int apart = tile_reader<T, side, along_k>::apart;
+
+#pragma unroll
+    for (int i = 0; i < tile_form<T, side>::loads; i++) {
+        int k = along_k ? 0 : i * apart, other = along_k ? i * apart : 0;
+        bool there = k < from.k_left && other < from.other_left;
+
+        to[i] = there ? from.at[i * from.step] : 0;
+    }
+    from.at += from.next;
+    from.k_left -= DEPTH;
+}
+
+template <class T, int side, bool along_k>
+__device__ __forceinline__ void store_part(T (&tile)[DEPTH][tile_form<T, side>::row],
+                                           const T (&from)[tile_form<T, side>::loads],
+                                           const tile_reader<T, side, along_k> &place)
+{
+    const int apart = tile_reader<T, side, along_k>::apart;
+
+#pragma unroll
+    for (int i = 0; i < tile_form<T, side>::loads; i++)
+        tile[place.k + (along_k ? 0 : i * apart)][place.other + (along_k ? i * apart : 0)] =
+            from[i];
+}
 
 /* The row or column of a tile that a thread's i-th is. */
 __device__ __forceinline__ int own_place(int i, int thread)
@@ -147,14 +156,14 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_plainly(product_arguments
     tile_reader<T, side, b_along_k> b((const T *)p.b + map_offset(p.b_batch, at.batch), p.ldb,
                                       at.column, p.n, at.k_begin, at.k_end);
 
-    a.load(next_a);
-    b.load(next_b);
+    load_part(next_a, a);
+    load_part(next_b, b);
     for (int64_t k = at.k_begin; k < at.k_end; k += DEPTH, stage = 1 - stage) {
-        a.store(shared[0].tile[stage][0], next_a);
-        b.store(shared[0].tile[stage][1], next_b);
+        store_part(shared[0].tile[stage][0], next_a, a);
+        store_part(shared[0].tile[stage][1], next_b, b);
         __syncthreads(); /* and nobody reads the other stage any more */
-        a.load(next_a);
-        b.load(next_b);
+        load_part(next_a, a);
+        load_part(next_b, b);
 #pragma unroll 2
         for (int l = 0; l < DEPTH; l++)
             multiply_one<T, side>(sum, shared[0].tile[stage][0][l], shared[0].tile[stage][1][l],
@@ -166,7 +175,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_plainly(product_arguments
         for (int g = 0; g < form::own; g += FOUR) {
             int64_t r = at.row + own_place(i, row), to = at.column + own_place(g, column);
 
-            if (r < p.m && to < p.n)
+            if (r < p.m)
                 store_four(c + r * p.n + to, &sum[i][g], (const T *)p.bias, p.bias_map, to,
                            p.n - to, p.packed_c);
         }

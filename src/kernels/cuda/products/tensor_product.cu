@@ -11,7 +11,7 @@
 namespace
 {
 
-enum { DEPTH = 32, STAGES = 3 };
+enum { DEPTH = 32, STAGES = 3, IN_FLIGHT = STAGES - 2 };
 
 /* A tile of C of warps_m x warps_n warps; each has m x n products of MMA_M x MMA_N. */
 template <int warps_m_, int warps_n_, int m_, int n_> struct tile_form {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
     auto load_stage = [&](int64_t k, int slot) {
         bf16 *to = shared + slot * stage;
 
-        if (k < at.k_end) {
+        if (at.k_end > k) {
             load_operand<Form::side, a_along_k, Form::threads>(to, a, p.lda, at.row, p.m, k,
                                                                at.k_end, p.packed_a);
             load_operand<Form::side, b_along_k, Form::threads>(
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
     for (int64_t k = at.k_begin, s = 0; k < at.k_end; k += DEPTH, s = (s + 1) % STAGES) {
         const bf16 *tiles = shared + s * stage;
 
-        gpu_copy_wait<STAGES - 2>();
+        gpu_copy_wait<IN_FLIGHT>();
         __syncthreads(); /* the tiles are there, and the slot that is filled next is no longer read
                           */
         load_stage(k + (STAGES - 1) * DEPTH, (int)((s + STAGES - 1) % STAGES));
