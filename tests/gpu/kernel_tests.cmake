@@ -5,10 +5,13 @@
 
 # Those whose kernels are there.
 set(subjects
+    attention
+    attention_bias
     device_moves
     embedding
     launch_parts
     like_cpu
+    matmul
     moves
     norm
     optimizer_step

@@ -45,7 +45,9 @@ static inline void expect_guards(const struct operand *o)
 {
     int64_t bytes = o->desc.numel * (int64_t)wf_dtypes[o->desc.dtype].size;
 
-    for (int i = 0; i < 64; i++) {
+    UNGUARD(o->memory, GUARD_BYTES);
+    UNGUARD(o->data + bytes, GUARD_BYTES);
+    for (int i = 0; i < GUARD_BYTES; i++) {
         ck_assert_int_eq(o->memory[i], 0x7b);
         ck_assert_int_eq(o->data[bytes + i], 0x7b);
     }

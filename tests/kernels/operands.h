@@ -26,6 +26,17 @@ struct operand {
     double *want; /* zeros, for what a test expects */
 };
 
+/* Kernels for GPUs are also kept from reading around operands, by AddressSanitizer. */
+#if defined(WT_CUDA_HOST) && defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define GUARD(from, bytes) ASAN_POISON_MEMORY_REGION(from, bytes)
+#define UNGUARD(from, bytes) ASAN_UNPOISON_MEMORY_REGION(from, bytes)
+#else
+#define GUARD(from, bytes) ((void)(from), (void)(bytes))
+#define UNGUARD(from, bytes) ((void)(from), (void)(bytes))
+#endif
+enum { GUARD_BYTES = 64 };
+
 /** Row-major, with a gap after each row, with the last two dims turned, or with gaps everywhere. */
 static inline void operand_strides(struct wf_tensor_desc *d, enum lie lie)
 {
@@ -45,22 +56,33 @@ static inline void operand_strides(struct wf_tensor_desc *d, enum lie lie)
     d->contiguous = lie == PLAIN || d->numel == 0;
 }
 
+/** Of the memory from an operand's first element to its last. */
+static inline size_t operand_bytes(const struct wf_tensor_desc *d)
+{
+    int64_t last = 0;
+
+    for (int i = 0; i < d->ndim && d->numel; i++) last += (d->shape[i] - 1) * d->stride[i];
+    return d->numel ? (size_t)(last + 1) * wf_dtypes[d->dtype].size : 0;
+}
+
 static inline struct operand operand_new(weft_dtype dtype, enum lie lie, int ndim,
                                          const int64_t *shape)
 {
     struct operand o = {.desc = {.dtype = (uint8_t)dtype, .ndim = (int8_t)ndim, .numel = 1}};
-    int64_t last = 0;
+    size_t bytes;
 
     for (int i = 0; i < ndim; i++) {
         o.desc.shape[i] = o.desc.global[i] = shape[i];
         o.desc.numel *= shape[i];
     }
     operand_strides(&o.desc, lie);
-    for (int i = 0; i < ndim && o.desc.numel; i++) last += (shape[i] - 1) * o.desc.stride[i];
+    bytes = operand_bytes(&o.desc);
     /* Guard bytes on both sides are poison that a kernel must not write. */
-    o.memory = malloc((size_t)(last + 1) * wf_dtypes[dtype].size + 128);
-    memset(o.memory, 0x7b, (size_t)(last + 1) * wf_dtypes[dtype].size + 128);
-    o.data = o.memory + 64;
+    o.memory = malloc(bytes + 2 * GUARD_BYTES);
+    memset(o.memory, 0x7b, bytes + 2 * GUARD_BYTES);
+    o.data = o.memory + GUARD_BYTES;
+    GUARD(o.memory, GUARD_BYTES);
+    GUARD(o.data + bytes, GUARD_BYTES);
     o.values = calloc((size_t)o.desc.numel + 1, sizeof *o.values);
     o.want = calloc((size_t)o.desc.numel + 1, sizeof *o.want);
     return o;

@@ -16,8 +16,8 @@ static const struct attention_case cases[] = {
     {1, 21, 9, 1, 8, true},                              /* the first 12 queries see nothing */
     {1, 40, 7, 1, 3, true},    {1, 3, 600, 1, 10, true}, /* several blocks of keys */
     {1, 300, 300, 1, 6, true}, {1, 20, 530, 1, 6, false}, {1, 130, 130, 1, 130, true},
-    {0, 4, 4, 2, 4, true},     {2, 4, 4, 0, 4, true},     {1, 0, 3, 2, 4, false},
-    {1, 3, 0, 2, 4, false},    {1, 3, 3, 1, 0, true},
+    {1, 70, 150, 2, 96, true}, {0, 4, 4, 2, 4, true},     {2, 4, 4, 0, 4, true},
+    {1, 0, 3, 2, 4, false},    {1, 3, 0, 2, 4, false},    {1, 3, 3, 1, 0, true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

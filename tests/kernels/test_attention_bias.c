@@ -25,7 +25,8 @@ enum { CASES = sizeof cases / sizeof *cases, SHARED = 16 };
 struct run {
     struct bias_case c;
     weft_dtype dtype;
-    struct operand q, k, v, g, bias, mask; /* inputs; the mask hides a key from a batch entry */
+    bool mask_is_added;                    /* to scores, otherwise it hides keys */
+    struct operand q, k, v, g, bias, mask; /* inputs */
     struct operand o, lse;
     struct operand dq, dk, dv, dbias;
     double *want_o, *want_lse, *want_dq, *want_dk, *want_dv, *want_dbias;
@@ -52,12 +53,18 @@ static int64_t bias_element(const struct run *r, const int64_t *at, int64_t key)
     return n * r->c.tk + key;
 }
 
+/* The mask has a row for each batch entry, or one for each query. */
+static double mask_value(const struct run *r, const int64_t *at, int64_t key)
+{
+    return r->mask.values[(r->mask_is_added ? at[3] : at[0]) * r->c.tk + key];
+}
+
 static bool sees(const struct run *r, const int64_t *at, int64_t key)
 {
     int64_t there = r->c.tk - r->c.unused;
 
     return key < there && (!r->c.causal || key <= at[3] + there - r->c.tq) &&
-           r->mask.values[at[0] * r->c.tk + key] != 0;
+           (r->mask_is_added || mask_value(r, at, key) != 0);
 }
 
 static double score(const struct run *r, const int64_t *at, int64_t key)
@@ -66,7 +73,8 @@ static double score(const struct run *r, const int64_t *at, int64_t key)
 
     for (int64_t j = 0; j < r->c.d; j++)
         sum += r->q.values[query_at(r, at, j)] * r->k.values[key_at(r, at, key, j)];
-    return SCALE * sum + r->bias.values[bias_element(r, at, key)];
+    return SCALE * sum + r->bias.values[bias_element(r, at, key)] +
+           (r->mask_is_added ? mask_value(r, at, key) : 0);
 }
 
 /* One query, forward and backward; p has room for its probabilities. */
@@ -123,7 +131,8 @@ static struct run run_new(const struct bias_case *c, weft_dtype dtype, enum lie 
 {
     struct run r = {.c = *c, .dtype = dtype};
     int64_t queries[] = {c->batch, c->tq, c->groups, c->repeats, c->d};
-    int64_t keys[] = {c->batch, c->tk, c->groups, c->d}, mask[] = {c->batch, 1, c->tk};
+    int64_t keys[] = {c->batch, c->tk, c->groups, c->d};
+    int64_t mask[] = {c->batch, 1, c->tk}, added[] = {1, c->tq, c->tk};
     int64_t rows[] = {c->batch, c->groups, c->repeats, c->tq};
     int64_t bias[] = {c->batch, c->groups, c->repeats, c->tq, c->tk};
 
@@ -134,8 +143,11 @@ static struct run run_new(const struct bias_case *c, weft_dtype dtype, enum lie 
     r.v = operand_noise(dtype, lie, 4, keys, 3);
     r.g = operand_noise(dtype, lie, 5, queries, 4);
     r.bias = operand_noise(dtype, lie, 5, bias, 5);
-    r.mask = operand_new(WEFT_BOOL, PLAIN, 3, mask);
-    for (int64_t i = 0; i < r.mask.desc.numel; i++) r.mask.values[i] = i % 7 != 2;
+    r.mask_is_added = shared % 3 == 1;
+    r.mask = r.mask_is_added ? operand_noise(dtype, lie, 3, added, 6)
+                             : operand_new(WEFT_BOOL, PLAIN, 3, mask);
+    for (int64_t i = 0; !r.mask_is_added && i < r.mask.desc.numel; i++)
+        r.mask.values[i] = i % 7 != 2;
     operand_write(&r.mask);
     r.o = operand_new(dtype, PLAIN, 5, queries);
     r.lse = operand_new(dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32, PLAIN, 4, rows);

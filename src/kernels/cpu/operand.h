@@ -1,8 +1,8 @@
 /*
  * operand.h: a strided operand as the matrix [rows, cols] that a product wants.
  *
- * Leading dims become rows and trailing dims columns. Where one stride spans each group the
- * operand is read in place, transposed or not; otherwise it is copied into scratch first.
+ * It is read in place where it is a matrix as it lies (matrix_view.h), transposed or not; otherwise
+ * it is copied into scratch first.
  */
 #pragma once
 
@@ -19,10 +19,6 @@ struct wf_operand {
     struct wf_kernel_call copy;
     struct wf_tensor_desc dense; /* what copy writes */
 };
-
-/** One size and one stride for dims [first, last) of d; false where no single stride spans them. */
-bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,
-                           int64_t *stride);
 
 /** View d with dims [0, split) as rows. o stays where it is: the copy points into it. */
 void wf_operand_prepare_matrix(struct wf_operand *o, const struct wf_tensor_desc *d, int split);

@@ -65,6 +65,24 @@ __device__ __forceinline__ void gpu_mma_f16(float (&d)[4], const uint32_t (&a)[4
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/** Two numbers as bf16, rounded to nearest even, the first in the lower half. */
+__device__ __forceinline__ uint32_t gpu_pack_bf16(float low, float high)
+{
+    uint32_t both;
+
+    asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
+/** 2^x as the hardware has it, to 2 units of the last place; what has no normal number is 0. */
+__device__ __forceinline__ float gpu_exp2(float x)
+{
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /** Four 8x8 matrices of 16-bit elements from shared memory; lanes 8i..8i+7 give the rows of matrix
  *  i, each 16-byte aligned. _transposed: the matrices are turned on the way. */
 __device__ __forceinline__ void gpu_ldmatrix(uint32_t (&r)[4], const void *row)

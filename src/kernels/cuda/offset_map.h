@@ -61,6 +61,18 @@ static inline offset_map offset_map_of(const wf_loop_nest *nest, int operand, in
     return m;
 }
 
+/** The map of all elements of an operand. */
+static inline offset_map offset_map_of_elements(const wf_tensor_desc *d)
+{
+    wf_operand_strides strides = {};
+    wf_loop_nest nest;
+
+    strides.bytes = 1;
+    for (int i = 0; i < d->ndim; i++) strides.stride[i] = d->stride[i];
+    wf_loop_nest_make(&nest, d->shape, d->ndim, &strides, 1);
+    return offset_map_of(&nest, 0, 1);
+}
+
 /** Offset of number i. */
 __device__ __forceinline__ int64_t map_offset(const offset_map &m, int64_t i)
 {

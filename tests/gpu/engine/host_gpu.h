@@ -145,6 +145,20 @@ inline void gpu_mma_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&
     host_gpu_multiply("gpu_mma_f16", {file, line}, engine::multiply_f16, d, a, b);
 }
 
+inline uint32_t host_gpu_bf16(float a)
+{
+    uint32_t bits;
+
+    __builtin_memcpy(&bits, &a, sizeof bits);
+    return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+inline uint32_t gpu_pack_bf16(float low, float high)
+{
+    return host_gpu_bf16(low) | host_gpu_bf16(high) << 16;
+}
+
+inline float gpu_exp2(float x) { return exp2f(x); }
+
 inline void host_gpu_load_matrix(engine::place at, bool transposed, uint32_t (&r)[4],
                                  const void *row)
 {

@@ -33,15 +33,14 @@ static inline void run_both(const struct kernel *kernel, struct operand *y, int 
 static inline void expect_same_bits(const struct operand *y, const char *what)
 {
     const struct wf_tensor_desc *d = &y->desc;
-    int64_t last = 0, bytes;
+    size_t bytes = operand_bytes(d) + 2 * GUARD_BYTES;
 
-    for (int i = 0; i < d->ndim && d->numel; i++) last += (d->shape[i] - 1) * d->stride[i];
-    bytes = (last + 1) * wf_dtypes[d->dtype].size + 128;
-    for (int64_t i = 0; i < bytes; i++)
+    for (int i = 0; i < 2; i++) UNGUARD(y[i].memory, bytes);
+    for (size_t i = 0; i < bytes; i++)
         if (y[0].memory[i] != y[1].memory[i])
             ck_abort_msg("%s of %s: byte %lld is %02x, the CPU's is %02x", what,
-                         wf_dtypes[d->dtype].name, (long long)i - 64, (unsigned char)y[0].memory[i],
-                         (unsigned char)y[1].memory[i]);
+                         wf_dtypes[d->dtype].name, (long long)i - GUARD_BYTES,
+                         (unsigned char)y[0].memory[i], (unsigned char)y[1].memory[i]);
 }
 
 static inline void both_operands_free(struct operand *y)

@@ -2,6 +2,7 @@
  * time. */
 #pragma once
 
+#include "kernels/attention_operands.h"
 #include "kernels/cpu/isa.h"
 
 /** One head's [T, D] within a strided tensor. Strides in elements. */
@@ -27,15 +28,6 @@ struct wf_attention {
     const struct wf_attention_head
         *next; /* what comes after this head, NULL where it is the last; only asked
         for in advance, so a head that need not be has data = NULL */
-};
-
-enum wf_attention_forward { WF_ATT_Q, WF_ATT_K, WF_ATT_V, WF_ATT_O, WF_ATT_HEADS };
-enum wf_attention_backward {
-    WF_ATT_DO = WF_ATT_HEADS,
-    WF_ATT_DQ,
-    WF_ATT_DK,
-    WF_ATT_DV,
-    WF_ATT_GRAD_HEADS
 };
 
 struct wf_attention_loops {

@@ -14,6 +14,7 @@
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/loop_nest.h"
+#include "kernels/matrix_view.h"
 #include "kernels/operand_checks.h"
 
 enum { A, B, Y, OPERANDS };
@@ -54,34 +55,11 @@ static void matmul_run(const struct wf_kernel_call *k, void *const *out, const v
     } while (wf_loop_walk_next(&p->batch, &walk));
 }
 
-/* The last two dims of d. */
-static struct wf_tensor_desc last_two_dims(const struct wf_tensor_desc *d)
-{
-    struct wf_tensor_desc m = *d;
-
-    m.ndim = 2;
-    m.numel = d->shape[d->ndim - 2] * d->shape[d->ndim - 1];
-    for (int i = 0; i < 2; i++) {
-        m.shape[i] = d->shape[d->ndim - 2 + i];
-        m.stride[i] = d->stride[d->ndim - 2 + i];
-    }
-    return m;
-}
-
-/* The dims before the last two. */
-static struct wf_tensor_desc leading_dims(const struct wf_tensor_desc *d)
-{
-    struct wf_tensor_desc batch = *d;
-
-    batch.ndim = (int8_t)(d->ndim - 2);
-    return batch;
-}
-
 static void prepare_batch_loop(struct matmul *p, const struct wf_kernel_call *k)
 {
     const struct wf_tensor_desc *y = k->out[0];
-    struct wf_tensor_desc a = leading_dims(k->in[A]), b = leading_dims(k->in[B]),
-                          c = leading_dims(y);
+    struct wf_tensor_desc a = wf_leading_dims(k->in[A]), b = wf_leading_dims(k->in[B]),
+                          c = wf_leading_dims(y);
     struct wf_operand_strides strided[OPERANDS] = {
         wf_strides_broadcast(&a, y->shape, c.ndim),
         wf_strides_broadcast(&b, y->shape, c.ndim),
@@ -91,20 +69,12 @@ static void prepare_batch_loop(struct matmul *p, const struct wf_kernel_call *k)
     wf_loop_nest_make(&p->batch, y->shape, c.ndim, strided, OPERANDS);
 }
 
-/* True for one b under many rows of a: then all leading dims of a are rows. */
-static bool b_is_shared_by_batch(const struct wf_kernel_call *k)
-{
-    for (int i = 0; i < k->in[B]->ndim - 2; i++)
-        if (k->in[B]->shape[i] != 1) return false;
-    return !k->attrs->matmul.transpose_a && k->in[A]->ndim > 2 && k->in[A]->ndim == k->out[0]->ndim;
-}
-
 static void prepare_matrices(struct matmul *p, const struct wf_kernel_call *k)
 {
-    bool tall = b_is_shared_by_batch(k);
+    bool tall = wf_matmul_shares_b(k);
 
-    p->matrix[A] = tall ? *k->in[A] : last_two_dims(k->in[A]);
-    p->matrix[B] = last_two_dims(k->in[B]);
+    p->matrix[A] = tall ? *k->in[A] : wf_last_two_dims(k->in[A]);
+    p->matrix[B] = wf_last_two_dims(k->in[B]);
     wf_operand_prepare_matrix(&p->lies[A], &p->matrix[A], p->matrix[A].ndim - 1);
     wf_operand_prepare_matrix(&p->lies[B], &p->matrix[B], 1);
     if (tall)

@@ -39,18 +39,6 @@ struct embedding_lookup {
     }
 };
 
-/** The map of all elements of an operand. */
-static inline offset_map offset_map_of_elements(const wf_tensor_desc *d)
-{
-    wf_operand_strides strides = {};
-    wf_loop_nest nest;
-
-    strides.bytes = 1;
-    for (int i = 0; i < d->ndim; i++) strides.stride[i] = d->stride[i];
-    wf_loop_nest_make(&nest, d->shape, d->ndim, &strides, 1);
-    return offset_map_of(&nest, 0, 1);
-}
-
 /** What is known when a plan is made. table: of the forward, or its gradient. */
 static inline embedding_lookup embedding_lookup_of(const wf_kernel_call *k,
                                                    const wf_tensor_desc *table)

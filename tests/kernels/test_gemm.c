@@ -1,0 +1,123 @@
+/* test_gemm.c: the product beneath the CPU's matmul and linear, in bf16, at the edges of tiles and
+ * blocks. */
+#include "plain_product.h"
+
+#include "kernels/cpu/products/gemm.h"
+
+static const int64_t edges[] = {1, 15, 16, 17, 31, 32, 33, 48, 65};
+enum { EDGES = sizeof edges / sizeof *edges, FORMS = 16, GAP = 3 };
+
+static const struct {
+    int64_t m, n, k;
+} large[] = {
+    {33, 50, 513},   {40, 450, 1700}, /* columns of B in two parts, */
+    {450, 40, 1700},                  /* or rows, where the product is turned */
+    {35, 40, 2100},                   /* two spans of k, */
+    {33, 770, 2050},                  /* of columns in two parts */
+    {3, 700, 96},                     /* few rows of a large matrix */
+};
+enum { LARGE = sizeof large / sizeof *large };
+
+/* Elements with a gap after each row; C must keep its gaps. */
+static wf_bf16 *bf16_matrix(int64_t rows, int64_t cols, uint64_t seed, double *values)
+{
+    wf_bf16 *m = malloc((size_t)(rows * (cols + GAP)) * sizeof *m);
+
+    memset(m, 0x7f, (size_t)(rows * (cols + GAP)) * sizeof *m); /* a gap that is read shows: NaN */
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            m[i * (cols + GAP) + j] = wf_f32_to_bf16((float)noise(&seed));
+            values[i * cols + j] = (double)wf_bf16_to_f32(m[i * (cols + GAP) + j]);
+        }
+    return m;
+}
+
+static void check_gemm_result(const struct wf_gemm *g, const char *c, const double *want)
+{
+    int64_t size = g->wide ? 4 : 2;
+    int64_t poison = 0;
+
+    memset(&poison, 0x7b, sizeof poison);
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->ldc; j++) {
+            const char *at = c + (i * g->ldc + j) * size;
+            double got = wf_dtypes[g->wide ? WEFT_F32 : WEFT_BF16].load(at);
+            double near = (g->wide ? 1e-4 : 8e-3) * (1 + fabs(want[i * g->n + (j < g->n ? j : 0)]));
+
+            if (j >= g->n ? memcmp(at, &poison, (size_t)size) == 0
+                          : fabs(got - want[i * g->n + j]) <= near)
+                continue;
+            ck_abort_msg("isa %d m %d n %d k %d ta %d tb %d wide %d bias %d: (%d,%d) is %g",
+                         wf_kernels_isa_level(), (int)g->m, (int)g->n, (int)g->k, g->ta, g->tb,
+                         g->wide, g->bias, (int)i, (int)j, got);
+        }
+}
+
+static void check_gemm(int64_t m, int64_t n, int64_t k, int form)
+{
+    struct wf_gemm g = {.dtype = WEFT_BF16,
+                        .ta = form & 1,
+                        .tb = (form & 2) != 0,
+                        .wide = (form & 4) != 0,
+                        .bias = (form & 8) != 0,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .ldc = n + GAP};
+    struct naive p = {m, n, k, g.ta ? 1 : k, g.ta ? m : 1, g.tb ? 1 : n, g.tb ? k : 1};
+    double *av = calloc((size_t)(m * k), 8), *bv = calloc((size_t)(k * n), 8);
+    double *biasv = calloc((size_t)n, 8), *want = calloc((size_t)(m * n), 8);
+    wf_bf16 *a = bf16_matrix(g.ta ? k : m, g.ta ? m : k, 1, av);
+    wf_bf16 *b = bf16_matrix(g.tb ? n : k, g.tb ? k : n, 2, bv);
+    wf_bf16 *bias = bf16_matrix(1, n, 3, biasv);
+    char *c = malloc((size_t)(m * g.ldc * 4)), *scratch;
+
+    g.lda = (g.ta ? m : k) + GAP;
+    g.ldb = (g.tb ? k : n) + GAP;
+    memset(c, 0x7b, (size_t)(m * g.ldc * 4));
+    multiply(&p, av, bv, g.bias ? biasv : NULL, want);
+    wf_gemm_prepare(&g);
+    scratch = aligned_alloc(64, g.scratch + 64);
+    memset(scratch, 0x7f, g.scratch + 64);
+    wf_gemm_run(&g, a, b, g.bias ? bias : NULL, c, scratch);
+    check_gemm_result(&g, c, want);
+    wf_gemm_free(&g);
+    for (int i = 0; i < 9; i++) free((void *[]){a, b, bias, c, scratch, av, bv, biasv, want}[i]);
+}
+
+WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_at_every_edge, EDGES)
+{
+    EACH_ISA
+    for (int n = 0; n < EDGES; n++)
+        for (int k = 0; k < EDGES; k++)
+            /* Of level 5 the products are oneDNN's, which takes its time to make them. */
+            for (int form = 0;
+                 form < FORMS && (wf_kernels_isa_level() != 5 || (_i + n + k) % EDGES == 0); form++)
+                check_gemm(edges[_i], edges[n], edges[k], form);
+}
+
+/* trial 4.9 */
+WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_across_blocks, LARGE)
+{
+    EACH_ISA /* but few forms of most: plain loops take long */
+        for (int form = (_i + (int)isa_) % 4; form < FORMS;
+             form += wf_kernels_isa_level() >= 6 ? 1 : 5)
+            check_gemm(large[_i].m, large[_i].n, large[_i].k, form);
+}
+
+/* trial 4.9: the level that the knob asks for decides whose product it is: below bf16 instructions
+ * our own, never an emulation. */
+WT_UNIT(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
+{
+    EACH_ISA
+    {
+        struct wf_gemm g = {.dtype = WEFT_BF16, .m = 64, .n = 48, .k = 32};
+
+        g.lda = g.k, g.ldb = g.ldc = g.n;
+        wf_gemm_prepare(&g);
+        ck_assert_int_eq(g.dnnl != NULL, wf_kernels_isa_level() == 5);
+        wf_gemm_free(&g);
+    }
+}
+
+int main(void) { return wt_unit_main("gemm"); }
