@@ -10,12 +10,22 @@
 
 #include "kernels/cuda/fault.h"
 
+extern "C" {
+#include "base/settings/knob.h"
+}
+
 static int number_of_environment(const char *name, int otherwise)
 {
     const char *text = getenv(name);
 
     return text ? atoi(text) : otherwise;
 }
+
+/* Products run on the library's own kernels unless WT_GPU_CUBLAS is 1. */
+static const bool products_are_chosen = [] {
+    wf_knobs.cublas = number_of_environment("WT_GPU_CUBLAS", 0);
+    return true;
+}();
 
 struct CUstream_st *wf_cuda_compute_stream(void)
 {

@@ -1,9 +1,12 @@
-/* product.cu: which kernel computes a product, into how many parts it is split, and its arguments.
+/*
+ * product.cu: who computes a product: cuBLASLt, or which of our kernels, into how many parts it is
+ * split and with which arguments.
  */
 #include "kernels/cuda/products/product.h"
 
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/index_map.h"
+#include "kernels/cuda/products/cublaslt.h"
 
 namespace
 {
@@ -114,26 +117,8 @@ product_arguments arguments_of(const product_plan *plan, const void *a, const vo
     return args;
 }
 
-} // namespace
-
-void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
-{
-    const product_shape &s = plan->shape;
-    bool large = s.dtype != WEFT_F64 && tiles_of(s, 128) >= WANTED_TILES;
-    size_t real_bytes = s.dtype == WEFT_F64 ? sizeof(double) : sizeof(float);
-
-    plan->side = large ? 128 : 64;
-    plan->splits = splits_of(s, tiles_of(s, plan->side));
-    if (plan->splits > 1)
-        plan->scratch = (size_t)(plan->splits * s.batches * s.m * s.n) * real_bytes;
-    plan->kernel = s.dtype == WEFT_BF16
-                       ? wf_cuda_tensor_product(s.a.turned, s.b.turned, large)
-                       : wf_cuda_plain_product(s.dtype, s.a.turned, s.b.turned, large);
-    wf_cuda_check_launch(gpu_allow_shared(plan->kernel.run, plan->kernel.shared), op);
-}
-
-void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,
-                         const void *b, const void *bias, void *c, void *scratch)
+void run_own(const wf_kernel_call *k, const product_plan *plan, const void *a, const void *b,
+             const void *bias, void *c, void *scratch)
 {
     bool split = plan->splits > 1;
     product_arguments args = arguments_of(plan, a, b, split ? scratch : c);
@@ -148,4 +133,36 @@ void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *pla
         WF_CUDA_LAUNCH(k, plan->kernel.run, grid, plan->kernel.threads, plan->kernel.shared, args);
     }
     if (split) add_up(k, plan, scratch, bias, c);
+}
+
+} // namespace
+
+void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
+{
+    const product_shape &s = plan->shape;
+    bool large = s.dtype != WEFT_F64 && tiles_of(s, 128) >= WANTED_TILES;
+    size_t real_bytes = s.dtype == WEFT_F64 ? sizeof(double) : sizeof(float);
+    size_t lt_scratch = 0;
+
+    plan->side = large ? 128 : 64;
+    plan->splits = splits_of(s, tiles_of(s, plan->side));
+    if (plan->splits > 1)
+        plan->scratch = (size_t)(plan->splits * s.batches * s.m * s.n) * real_bytes;
+    plan->kernel = s.dtype == WEFT_BF16
+                       ? wf_cuda_tensor_product(s.a.turned, s.b.turned, large)
+                       : wf_cuda_plain_product(s.dtype, s.a.turned, s.b.turned, large);
+    if (s.k > 0) plan->cublaslt = wf_cublaslt_product_new(s, op, &lt_scratch);
+    if (lt_scratch > plan->scratch) plan->scratch = lt_scratch;
+    wf_cuda_check_launch(gpu_allow_shared(plan->kernel.run, plan->kernel.shared), op);
+}
+
+void wf_cuda_product_free(struct product_plan *plan) { wf_cublaslt_product_free(plan->cublaslt); }
+
+void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,
+                         const void *b, const void *bias, void *c, void *scratch)
+{
+    if (plan->cublaslt && wf_cublaslt_takes(a, b, bias, c))
+        wf_cublaslt_product_run(plan->cublaslt, a, b, bias, c, scratch);
+    else
+        run_own(k, plan, a, b, bias, c, scratch);
 }

@@ -3,7 +3,8 @@
  *
  *   C[m,n] = op(A) op(B) (+ bias[n] on every row), for each entry of a batch; C is row-major
  *
- * On tensor cores for bf16 (tensor_product.cu), with plain arithmetic for f32 and f64
+ * cuBLASLt computes it where it is there and knows how (cublaslt.h), elsewhere our own kernels: on
+ * tensor cores for bf16 (tensor_product.cu), with plain arithmetic for f32 and f64
  * (plain_product.cu).
  */
 #pragma once
@@ -54,12 +55,14 @@ struct product_kernel {
 struct product_plan {
     product_shape shape;
     product_kernel kernel;
-    int64_t side;   /* of a tile of C */
-    int splits;     /* of k */
-    size_t scratch; /* bytes that run needs */
+    int64_t side;                      /* of a tile of C */
+    int splits;                        /* of k */
+    size_t scratch;                    /* bytes that run needs */
+    struct cublaslt_product *cublaslt; /* NULL: our own kernel */
 };
 
 void wf_cuda_product_prepare(struct product_plan *plan, const char *op);
+void wf_cuda_product_free(struct product_plan *plan);
 
 /** bias may be NULL even where one was announced. scratch: plan->scratch bytes, aligned to 256. */
 void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,

@@ -46,6 +46,12 @@ void run_product(const wf_kernel_call *k, void *const *out, const void *const *i
                         scratch + copies);
 }
 
+void free_product(void *prep)
+{
+    wf_cuda_product_free(&((product_of_operands *)prep)->product);
+    wf_free(prep);
+}
+
 } // namespace
 
 product_of_operands *wf_cuda_product_of_operands(wf_kernel_call *k, const matrix_dims &left,
@@ -68,6 +74,7 @@ product_of_operands *wf_cuda_product_of_operands(wf_kernel_call *k, const matrix
     s->b.ld = b.ld;
     s->b.turned = b.transposed != right.turn;
     k->prep = p;
+    k->drop = free_product;
     k->run = run_product;
     return p;
 }

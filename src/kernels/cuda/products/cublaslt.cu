@@ -1,0 +1,288 @@
+/*
+ * cublaslt.cu: products by cuBLASLt.
+ *
+ * The library is opened when the first product is prepared, so a program without it runs on our own
+ * kernels. cuBLASLt's matrices are column-major: row-major C = op(A) op(B) is its C^T = op(B)^T
+ * op(A)^T, so B comes first. What to run is asked of its heuristics once per plan, for operands
+ * that begin at multiples of 16 bytes; a bias is added in the epilogue. Partial sums of a split k
+ * are not rounded to the output's type.
+ */
+#include "kernels/cuda/products/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <cublasLt.h>
+
+#undef WF_LOG /* the logarithm of element.h; here lines are logged */
+extern "C" {
+#include "base/log.h"
+#include "base/settings/knob.h"
+}
+
+namespace
+{
+
+enum { ALIGNMENT = 16 };
+const size_t MOST_WORKSPACE = (size_t)32 << 20;
+
+#define LT_FUNCTIONS(F)                                                                            \
+    F(Create)                                                                                      \
+    F(GetStatusString)                                                                             \
+    F(MatmulDescCreate)                                                                            \
+    F(MatmulDescDestroy)                                                                           \
+    F(MatmulDescSetAttribute)                                                                      \
+    F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute)                       \
+        F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)       \
+            F(MatmulAlgoGetHeuristic) F(Matmul)
+
+/* The library's functions; it is never closed. */
+struct lt_library {
+    bool there;
+#define LT_POINTER(name) decltype(&cublasLt##name) name;
+    LT_FUNCTIONS(LT_POINTER)
+#undef LT_POINTER
+};
+
+bool open_functions(lt_library *lt, void *object)
+{
+#define LT_LOOK_UP(name)                                                                           \
+    *(void **)&lt->name = dlsym(object, "cublasLt" #name);                                         \
+    if (!lt->name) return false;
+    LT_FUNCTIONS(LT_LOOK_UP)
+#undef LT_LOOK_UP
+    return true;
+}
+
+#define LT_TEXT_OF(number) LT_TEXT(number)
+#define LT_TEXT(number) #number
+
+lt_library open_library()
+{
+    lt_library lt = {};
+    void *object = dlopen("libcublasLt.so." LT_TEXT_OF(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
+
+    lt.there = object && open_functions(&lt, object);
+    if (!lt.there)
+        WF_LOG(WF_LOG_INFO, "kernels", "products run on the library's own kernels: no %s",
+               "libcublasLt.so." LT_TEXT_OF(CUBLAS_VER_MAJOR));
+    return lt;
+}
+
+const lt_library &library()
+{
+    static const lt_library lt = open_library();
+
+    return lt;
+}
+
+/* This rank's: a rank is a thread and keeps to one device. It lasts as long as the rank. */
+cublasLtHandle_t rank_handle()
+{
+    static thread_local cublasLtHandle_t handle;
+    static thread_local bool asked;
+
+    if (!asked && library().there && library().Create(&handle) != CUBLAS_STATUS_SUCCESS)
+        handle = NULL;
+    asked = true;
+    return handle;
+}
+
+/* One way to call the library, with or without a bias. */
+struct lt_call {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulHeuristicResult_t found;
+};
+
+} // namespace
+
+struct cublaslt_product {
+    cublasLtHandle_t handle;
+    bool wide_scale; /* factors are f64 */
+    cublasLtMatrixLayout_t a, b, c;
+    lt_call plain, with_bias; /* with_bias.desc: NULL where there is no bias */
+    const char *op;
+};
+
+namespace
+{
+
+cudaDataType_t lt_type(uint8_t dtype)
+{
+    if (dtype == WEFT_F64) return CUDA_R_64F;
+    return dtype == WEFT_F32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+cublasComputeType_t compute_type(uint8_t dtype)
+{
+    if (dtype == WEFT_F64) return CUBLAS_COMPUTE_64F;
+    return dtype == WEFT_F32 && wf_knobs.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+template <class T>
+bool set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const T &value)
+{
+    return library().MatmulDescSetAttribute(desc, attribute, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
+template <class T>
+bool set_layout(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+                const T &value)
+{
+    return library().MatrixLayoutSetAttribute(layout, attribute, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
+template <class T>
+bool set_preference(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t attribute,
+                    const T &value)
+{
+    return library().MatmulPreferenceSetAttribute(p, attribute, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
+/* The column-major matrix of a row-major one, `stride` elements apart in a batch. */
+bool make_layout(cublasLtMatrixLayout_t *layout, uint8_t dtype, int64_t rows, int64_t columns,
+                 int64_t ld, int64_t batches, int64_t stride)
+{
+    if (library().MatrixLayoutCreate(layout, lt_type(dtype), (uint64_t)columns, (uint64_t)rows,
+                                     ld) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    return batches == 1 ||
+           (set_layout(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, (int32_t)batches) &&
+            set_layout(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride));
+}
+
+int64_t batch_stride(const product_operand &o) { return o.batch.n_dims ? o.batch.step[0] : 0; }
+
+bool make_layouts(cublaslt_product *p, const product_shape &s)
+{
+    uint8_t out = s.wide ? (uint8_t)WEFT_F32 : s.dtype;
+
+    return make_layout(&p->a, s.dtype, s.a.turned ? s.k : s.m, s.a.turned ? s.m : s.k, s.a.ld,
+                       s.batches, batch_stride(s.a)) &&
+           make_layout(&p->b, s.dtype, s.b.turned ? s.n : s.k, s.b.turned ? s.k : s.n, s.b.ld,
+                       s.batches, batch_stride(s.b)) &&
+           make_layout(&p->c, out, s.m, s.n, s.n, s.batches, s.m * s.n);
+}
+
+bool make_desc(lt_call *call, const product_shape &s, bool bias)
+{
+    cublasOperation_t of_a = s.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_b = s.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cudaDataType_t scale = s.dtype == WEFT_F64 ? CUDA_R_64F : CUDA_R_32F;
+    const void *aligned = (const void *)(uintptr_t)ALIGNMENT;
+
+    if (library().MatmulDescCreate(&call->desc, compute_type(s.dtype), scale) !=
+            CUBLAS_STATUS_SUCCESS ||
+        !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSA, of_b) ||
+        !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSB, of_a))
+        return false;
+    return !bias || (set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
+                     set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(s.dtype)) &&
+                     set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned));
+}
+
+bool set_preferences(cublasLtMatmulPreference_t p)
+{
+    uint32_t alignment = ALIGNMENT, reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+    return set_preference(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, MOST_WORKSPACE) &&
+           set_preference(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) &&
+           set_preference(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) &&
+           set_preference(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) &&
+           set_preference(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) &&
+           set_preference(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
+}
+
+bool find_algorithm(const cublaslt_product *p, lt_call *call)
+{
+    const lt_library &lt = library();
+    cublasLtMatmulPreference_t preference;
+    int found = 0;
+
+    if (lt.MatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+    if (!set_preferences(preference) ||
+        lt.MatmulAlgoGetHeuristic(p->handle, call->desc, p->b, p->a, p->c, p->c, preference, 1,
+                                  &call->found, &found) != CUBLAS_STATUS_SUCCESS)
+        found = 0;
+    lt.MatmulPreferenceDestroy(preference);
+    return found > 0 && call->found.state == CUBLAS_STATUS_SUCCESS;
+}
+
+bool make_product(cublaslt_product *p, const product_shape &s)
+{
+    return make_layouts(p, s) && make_desc(&p->plain, s, false) && find_algorithm(p, &p->plain) &&
+           (!s.has_bias || (make_desc(&p->with_bias, s, true) && find_algorithm(p, &p->with_bias)));
+}
+
+/* A batch of matrices at equal distances, and a bias without gaps. */
+bool fits_library(const product_shape &s)
+{
+    bool dense_bias = s.bias.n_dims == 0 || (s.bias.n_dims == 1 && s.bias.step[0] == 1);
+
+    return wf_knobs.cublas && s.a.batch.n_dims <= 1 && s.b.batch.n_dims <= 1 &&
+           s.batches <= INT32_MAX && (!s.has_bias || dense_bias);
+}
+
+} // namespace
+
+struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, const char *op,
+                                                 size_t *scratch)
+{
+    cublasLtHandle_t handle = fits_library(shape) ? rank_handle() : NULL;
+    struct cublaslt_product *p;
+
+    if (!handle) return NULL;
+    p = WF_NEW(struct cublaslt_product);
+    p->handle = handle;
+    p->wide_scale = shape.dtype == WEFT_F64;
+    p->op = op;
+    if (!make_product(p, shape)) {
+        wf_cublaslt_product_free(p);
+        return NULL;
+    }
+    *scratch = p->plain.found.workspaceSize;
+    if (shape.has_bias && p->with_bias.found.workspaceSize > *scratch)
+        *scratch = p->with_bias.found.workspaceSize;
+    return p;
+}
+
+void wf_cublaslt_product_free(struct cublaslt_product *p)
+{
+    const lt_library &lt = library();
+
+    if (!p) return;
+    if (p->plain.desc) lt.MatmulDescDestroy(p->plain.desc);
+    if (p->with_bias.desc) lt.MatmulDescDestroy(p->with_bias.desc);
+    if (p->a) lt.MatrixLayoutDestroy(p->a);
+    if (p->b) lt.MatrixLayoutDestroy(p->b);
+    if (p->c) lt.MatrixLayoutDestroy(p->c);
+    wf_free(p);
+}
+
+bool wf_cublaslt_takes(const void *a, const void *b, const void *bias, const void *c)
+{
+    return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)bias | (uintptr_t)c) % ALIGNMENT == 0;
+}
+
+void wf_cublaslt_product_run(const struct cublaslt_product *p, const void *a, const void *b,
+                             const void *bias, void *c, void *scratch)
+{
+    const lt_library &lt = library();
+    const lt_call &call = bias ? p->with_bias : p->plain;
+    const float one = 1, zero = 0;
+    const double wide_one = 1, wide_zero = 0;
+    const void *alpha = p->wide_scale ? (const void *)&wide_one : &one;
+    const void *beta = p->wide_scale ? (const void *)&wide_zero : &zero;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+
+    if (bias && !set_desc(call.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias))
+        status = CUBLAS_STATUS_INVALID_VALUE;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lt.Matmul(p->handle, call.desc, alpha, b, p->b, a, p->a, beta, c, p->c, c, p->c,
+                           &call.found.algo, scratch, call.found.workspaceSize,
+                           wf_cuda_compute_stream());
+    if (status != CUBLAS_STATUS_SUCCESS)
+        WF_DIE("%s: cublasLtMatmul: %s", p->op, lt.GetStatusString(status));
+}
