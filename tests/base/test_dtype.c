@@ -3,6 +3,7 @@
 
 #include <weft/dtype.h>
 
+#include "base/elements/dtype.h"
 #include "support/mpi_check.h"
 
 WT_UNIT(dtype__each_has_a_name_and_a_size)
@@ -17,6 +18,14 @@ WT_UNIT(dtype__each_has_a_name_and_a_size)
     for (int i = 0; i < WEFT_DTYPE_COUNT; i++) {
         ck_assert_str_eq(weft_dtype_name((weft_dtype)i), names[i]);
         ck_assert_uint_eq(weft_dtype_size((weft_dtype)i), sizes[i]);
+    }
+}
+
+WT_UNIT(dtype__floats_come_first)
+{
+    for (int i = 0; i < WEFT_DTYPE_COUNT; i++) {
+        ck_assert_int_eq(weft_dtype_is_float((weft_dtype)i), i < WF_FLOAT_DTYPES);
+        ck_assert_int_eq(wf_dtype_is_float((unsigned)i), i < WF_FLOAT_DTYPES);
     }
 }
 

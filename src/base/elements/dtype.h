@@ -16,6 +16,11 @@ struct wf_dtype_info {
 
 extern const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT];
 
+/** Floats come first; tables that only floats have are of this size. */
+enum { WF_FLOAT_DTYPES = WEFT_BF16 + 1 };
+
+static inline bool wf_dtype_is_float(unsigned dtype) { return dtype < WF_FLOAT_DTYPES; }
+
 typedef uint16_t wf_bf16;
 
 static inline float wf_bf16_to_f32(wf_bf16 half)

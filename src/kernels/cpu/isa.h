@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "base/elements/dtype.h"
 #include "kernels/kernels.h"
 
 #define WF_ISA_PASTE_(name, isa) name##_##isa

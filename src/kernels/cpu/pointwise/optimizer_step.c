@@ -14,7 +14,8 @@ enum { PIECE = 1024 };
 
 static const struct wf_gradient_loops *gradient_loops_for(weft_dtype dtype)
 {
-    if (dtype > WEFT_BF16) WF_DIE("optimizer: no CPU kernel for %s", weft_dtype_name(dtype));
+    if (!wf_dtype_is_float(dtype))
+        WF_DIE("optimizer: no CPU kernel for %s", weft_dtype_name(dtype));
     return &WF_ISA_PICK(wf_optimizer_loops)->of[dtype];
 }
 

@@ -18,7 +18,7 @@ struct wf_gradient_loops {
 
 struct wf_optimizer_loops {
     wf_optimizer_step_fn *update[WEFT_F64 + 1][WF_STEP_LOOPS];
-    struct wf_gradient_loops of[WEFT_BF16 + 1];
+    struct wf_gradient_loops of[WF_FLOAT_DTYPES];
     void (*sync)(int64_t n, float *master, const wf_bf16 *w);
     void (*widen)(int64_t n, float *to, const wf_bf16 *from);
     void (*round)(int64_t n, wf_bf16 *to, const float *from);

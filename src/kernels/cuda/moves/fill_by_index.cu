@@ -168,7 +168,8 @@ weft_status wf_cuda_linspace(struct wf_kernel_call *k)
     static wf_kernel_run *const of_dtype[] = {run_linspace<float>, run_linspace<double>,
                                               run_linspace<bf16>};
 
-    if (k->out[0]->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, k->out[0]->dtype);
+    if (k->out[0]->dtype >= WF_CUDA_FLOAT_DTYPES)
+        return wf_cuda_fail_no_kernel(k, k->out[0]->dtype);
     return prepare(k, of_dtype[k->out[0]->dtype]);
 }
 
