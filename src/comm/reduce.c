@@ -101,7 +101,7 @@ static void reduce_block(struct tree *tree, int n, void *out, bool narrow)
 void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, int n, size_t count,
                          weft_dtype dtype, weft_reduce reduce, enum wf_reduce_wide wide)
 {
-    bool half = dtype == WEFT_BF16;
+    bool half = wf_dtype_is_16_bit_float(dtype);
     size_t element = weft_dtype_size(dtype), sum_bytes = half ? sizeof(float) : element;
     size_t out_bytes = wide == WF_WIDE_OUT ? sum_bytes : element;
     size_t block = BLOCK_BYTES / sum_bytes;

@@ -127,7 +127,7 @@ unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
     for (int s = 0; s < WF_STEP_STATES; s++)
         if (kind->states[s]) keeps |= 1u << s;
     if (kind->state_mask) keeps &= kind->state_mask(&slot->config, slot->tensor);
-    if (weft_tensor_dtype(slot->tensor) == WEFT_BF16) keeps |= 1u << WF_OPTIM_MASTER;
+    if (wf_dtype_is_16_bit_float(weft_tensor_dtype(slot->tensor))) keeps |= 1u << WF_OPTIM_MASTER;
     return keeps;
 }
 
@@ -279,9 +279,9 @@ static weft_status check_slot_gradient(const weft_optim *optim, const struct wf_
                 weft_local_numel(slot->grad) == weft_local_numel(slot->tensor),
             WEFT_ERR_STATE, "%s: the gradient of '%s' is not laid out as its parameter",
             optim->kind->name, slot->path);
-    WF_NEED(wide ? dtype == WEFT_F64 : dtype == WEFT_F32 || dtype == WEFT_BF16, WEFT_ERR_DTYPE,
-            "%s: parameter '%s' is %s, its gradient %s", optim->kind->name, slot->path,
-            weft_dtype_name(weft_tensor_dtype(slot->tensor)), weft_dtype_name(dtype));
+    WF_NEED(wide ? dtype == WEFT_F64 : dtype == WEFT_F32 || wf_dtype_is_16_bit_float(dtype),
+            WEFT_ERR_DTYPE, "%s: parameter '%s' is %s, its gradient %s", optim->kind->name,
+            slot->path, weft_dtype_name(weft_tensor_dtype(slot->tensor)), weft_dtype_name(dtype));
     return WEFT_OK;
 }
 

@@ -21,6 +21,9 @@ enum { WF_FLOAT_DTYPES = WEFT_BF16 + 1 };
 
 static inline bool wf_dtype_is_float(unsigned dtype) { return dtype < WF_FLOAT_DTYPES; }
 
+/** Floats that are computed in f32: sums of them are f32 until they are rounded, once. */
+static inline bool wf_dtype_is_16_bit_float(unsigned dtype) { return dtype == WEFT_BF16; }
+
 typedef uint16_t wf_bf16;
 
 static inline float wf_bf16_to_f32(wf_bf16 half)
