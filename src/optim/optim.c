@@ -163,7 +163,9 @@ static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot 
             ((double *)first)[i] = start;
         else
             ((float *)first)[i] = (float)start;
-    if (master) wf_cpu_sync_master_weights(count, master, weft_data(slot->tensor));
+    if (master)
+        wf_cpu_sync_master_weights(weft_tensor_dtype(slot->tensor), count, master,
+                                   weft_data(slot->tensor));
 }
 
 static void release_slot_state(struct wf_optim_slot *slot)
@@ -331,6 +333,7 @@ static weft_status update_slot_parameter(weft_optim *optim, struct wf_optim_slot
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
     if (slot->state_mask >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;
+        a.rounded_dtype = weft_tensor_dtype(slot->tensor);
         a.w = slot_state_data(optim, slot, WF_OPTIM_MASTER);
     }
     slot->step++;

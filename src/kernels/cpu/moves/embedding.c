@@ -142,7 +142,8 @@ static const struct wf_embedding *loops_for_dtype(uint8_t dtype)
 {
     if (dtype == WEFT_F32) return WF_ISA_PICK(wf_embedding_f32);
     if (dtype == WEFT_F64) return WF_ISA_PICK(wf_embedding_f64);
-    return dtype == WEFT_BF16 ? WF_ISA_PICK(wf_embedding_bf16) : NULL;
+    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_embedding_bf16);
+    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_embedding_f16) : NULL;
 }
 
 weft_status wf_cpu_embedding_grad(struct wf_kernel_call *k)
