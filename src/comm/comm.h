@@ -83,7 +83,7 @@ int wf_comm_created_count(void);
  * Whole count arrays are given on every rank, and equal on all but for all-to-all. Unequal and
  * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
  * by the caller between start and wait. Reductions: sum, product, max, min on f32, f64,
- * bf16 (added in f32, rounded once at the end), i32, i64.
+ * bf16 and f16 (added in f32, rounded once at the end), i32, i64.
  */
 struct wf_coll {
     weft_coll kind;
