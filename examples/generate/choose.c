@@ -140,7 +140,7 @@ weft_status choose(weft_tensor *logits, const struct choice *c, int32_t *tokens)
 {
     if (!logits) return weft_error_status();
     if (c->temperature == 0) return likeliest(logits, tokens);
-    if (weft_tensor_dtype(logits) == WEFT_BF16) logits = weft_cast(logits, WEFT_F32);
+    if (weft_dtype_size(weft_tensor_dtype(logits)) == 2) logits = weft_cast(logits, WEFT_F32);
     if (c->top_k || c->top_p < 1) return by_rank(logits, c, tokens);
     return by_noise(logits, c, tokens);
 }

@@ -12,6 +12,8 @@ typedef enum weft_dtype {
     WEFT_F32,
     WEFT_F64,
     WEFT_BF16, /* upper half of an f32; arithmetic is done in f32 and rounded to nearest even */
+    WEFT_F16,  /* IEEE half; arithmetic as for bf16. What is 65520 or more becomes infinite. CPUs
+                  only */
     WEFT_I32,
     WEFT_I64,
     WEFT_U8,
@@ -25,5 +27,5 @@ WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 /** "f32", "bf16", ... ranks: any; local */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
-/** True for f32, f64 and bf16: the dtypes that can carry a gradient. ranks: any; local */
+/** True for f32, f64, bf16 and f16: the dtypes that can carry a gradient. ranks: any; local */
 WEFT_API bool weft_dtype_is_float(weft_dtype dtype);

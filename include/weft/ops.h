@@ -124,8 +124,8 @@ WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, weft_tensor *b
 typedef struct weft_linear_options {
     int k_dims;      /* as weft_linear's; 0 means 1 */
     bool transposed; /* the weight is stored as w [K...,N...] (GPT-2's Conv1D): read as it lies */
-    bool wide;       /* a product of bf16 is given in f32, before it is rounded: the result is an
-                        f32 tensor, twice the bytes. With other dtypes nothing changes */
+    bool wide;       /* a product of bf16 or f16 is given in f32, before it is rounded: the result
+                        is f32, twice the bytes. With other dtypes nothing changes */
     bool wide_gradient; /* so is the gradient of x: for sums of several. What gave x then gets a
                            gradient in f32; weft_redistribute_with casts it */
 } weft_linear_options;

@@ -8,8 +8,8 @@
  *
  * Formulas and defaults are those of torch.optim (2.15), of Lion those of its paper. In a config a
  * setting that is left 0 has the default named beside it, or is off; weft_optim_set can say a real
- * 0. bf16 parameters are updated in f32: the optimizer keeps an f32 copy of each, its master, and
- * writes it back rounded to nearest even.
+ * 0. bf16 and f16 parameters are updated in f32: the optimizer keeps an f32 copy of each, its
+ * master, and writes it back rounded to nearest even.
  */
 #pragma once
 
@@ -179,10 +179,10 @@ WEFT_API void weft_optim_release(weft_optim *optim);
  * forget. Gradients accumulate over as many backwards as come before one step, unless
  * backward updates (weft_optim_update_in_backward).
  *
- * A bf16 parameter that was written to since its last update goes on from what was written.
+ * A bf16 or f16 parameter that was written to since its last update goes on from what was written.
  * ranks: collective over the meshes of gradients that are partial sums, else local
  * fails: WEFT_ERR_STATE when a parameter was replaced after the optimizer was made; WEFT_ERR_DTYPE
- *        for a gradient of another width than f32 or bf16 (f64 for f64)
+ *        for a gradient that is neither f32 nor of 16 bits (f64 for f64)
  */
 WEFT_API weft_status weft_step(weft_optim *optim);
 
@@ -257,7 +257,7 @@ WEFT_API const char *weft_optim_state_name(const weft_optim *optim, const weft_t
 
 /**
  * A parameter's state as a tensor, spread as the parameter is; writing to it changes the optimizer.
- * State of bf16 parameters is f32.
+ * State of bf16 and f16 parameters is f32.
  *
  * ranks: any; local
  * gives: a tensor owned by the open scope that shares the optimizer's storage

@@ -73,7 +73,7 @@ typedef struct weft_style_options {
      *  output (column-wise) or the input (row-wise). Relative sizes "4,1,1", or how many equal ones
      *  "3"; at most WEFT_MAX_SEGMENTS. The whole weight keeps its order, in checkpoints too. */
     const char *segments;
-    /** Column-wise and row-wise: the sums that a layer in bf16 leaves partial, its output
+    /** Column-wise and row-wise: the sums that a bf16 or f16 layer leaves partial, its output
      * (row-wise) or its input's gradient (column-wise), are sums of products in f32 that are
      * rounded once, when they are complete. They move in twice the bytes. Without, each product is
      * rounded, then added in f32 and rounded again. */

@@ -20,8 +20,8 @@
  *        WEFT_ERR_LAYOUT for a partial sum (the terms would not add up to such numbers),
  *        WEFT_ERR_STATE for the result of a recorded op
  * grad:  none
- * Uniform and normal numbers of f32 and bf16 are made of 24 bits each, the upper bits of the 53
- * that all others are made of: equal seeds give models of any dtype nearly equal weights.
+ * Uniform and normal numbers of f32, bf16 and f16 are made of 24 bits each, the upper bits of the
+ * 53 that all others are made of: equal seeds give models of any dtype nearly equal weights.
  */
 
 /** Uniform in [low, high). Floats. ranks: above */

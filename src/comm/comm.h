@@ -85,8 +85,8 @@ int wf_comm_created_count(void);
  * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
  * by the caller between start and wait. On a device both are ordered with what its compute stream
  * is given: start comes after what it was given before, and what it is given after wait comes after
- * the collective. Reductions: sum, product, max, min on f32, f64, bf16 (added in f32, rounded once
- * at the end), i32, i64.
+ * the collective. Reductions: sum, product, max, min on f32, f64, bf16 and f16 (added in f32,
+ * rounded once at the end), i32, i64.
  */
 struct wf_coll {
     weft_coll kind;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "comm/reduce.h"
 #include "comm/shm/shm_backend.h"
@@ -60,10 +61,10 @@ static char *own_slice(const struct op *op, void *p)
                            weft_dtype_size(op->coll->dtype);
 }
 
-/* Sums on their way through the tree: bf16 stays f32 until the end. */
+/* Sums on their way through the tree: those of 16-bit floats stay f32 until the end. */
 static size_t accumulator_bytes(const struct wf_coll *coll)
 {
-    return coll->dtype == WEFT_BF16 ? sizeof(float) : weft_dtype_size(coll->dtype);
+    return wf_dtype_is_16_bit_float(coll->dtype) ? sizeof(float) : weft_dtype_size(coll->dtype);
 }
 
 static struct wf_coll make_inner_collective(const struct op *op, weft_coll kind,

@@ -19,8 +19,8 @@ typedef void combine_loop(void *out, const void *left, const void *right, size_t
 
 struct loops {
     combine_loop *combine[WEFT_DTYPE_COUNT][WEFT_REDUCE_COUNT];
-    void (*widen)(float *out, const wf_bf16 *in, size_t n);
-    void (*narrow)(wf_bf16 *out, const float *in, size_t n);
+    void (*widen[WF_FLOAT_DTYPES])(float *out, const void *in, size_t n); /* 16-bit floats only */
+    void (*narrow[WF_FLOAT_DTYPES])(void *out, const float *in, size_t n);
 };
 
 #define LOOP(name) name##_plain
@@ -49,6 +49,7 @@ static const struct loops *choose_loops_for_cpu(void) { return &loops_plain; }
 struct tree {
     const struct loops *loops;
     combine_loop *combine;
+    weft_dtype dtype;
     const void *const *ins;
     size_t in_bytes, sum_bytes; /* of one element, as read and as combined */
     bool widen;
@@ -61,8 +62,7 @@ static const void *tree_leaf(struct tree *tree, int index, int depth)
     const char *in = (const char *)tree->ins[index] + tree->first * tree->in_bytes;
 
     if (!tree->widen) return in;
-    tree->loops->widen((float *)(void *)tree->scratch[depth], (const wf_bf16 *)(const void *)in,
-                       tree->n);
+    tree->loops->widen[tree->dtype]((float *)(void *)tree->scratch[depth], in, tree->n);
     return tree->scratch[depth];
 }
 
@@ -89,8 +89,8 @@ static void reduce_block(struct tree *tree, int n, void *out, bool narrow)
 
     if (narrow) {
         if (right) tree->combine(tree->scratch[0], left, right, tree->n);
-        tree->loops->narrow(out, (const float *)(const void *)(right ? tree->scratch[0] : left),
-                            tree->n);
+        tree->loops->narrow[tree->dtype](
+            out, (const float *)(const void *)(right ? tree->scratch[0] : left), tree->n);
     } else if (right) {
         tree->combine(out, left, right, tree->n);
     } else if (out != left) {
@@ -101,7 +101,7 @@ static void reduce_block(struct tree *tree, int n, void *out, bool narrow)
 void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, int n, size_t count,
                          weft_dtype dtype, weft_reduce reduce, enum wf_reduce_wide wide)
 {
-    bool half = dtype == WEFT_BF16;
+    bool half = wf_dtype_is_16_bit_float(dtype);
     size_t element = weft_dtype_size(dtype), sum_bytes = half ? sizeof(float) : element;
     size_t out_bytes = wide == WF_WIDE_OUT ? sum_bytes : element;
     size_t block = BLOCK_BYTES / sum_bytes;
@@ -110,6 +110,7 @@ void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, 
 
     tree.loops = choose_loops_for_cpu();
     tree.combine = tree.loops->combine[dtype][reduce];
+    tree.dtype = dtype;
     tree.ins = ins;
     tree.sum_bytes = sum_bytes;
     tree.in_bytes = wide == WF_WIDE_IN ? sum_bytes : element;

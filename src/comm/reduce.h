@@ -23,17 +23,17 @@ static inline int wf_tree_split(int n)
 
 /**
  * Reduce ins[0..n) of `count` elements by the tree and write the result to every one of outs. An
- * output may be one of the inputs, but may not overlap one otherwise. bf16 is added in f32 and
- * rounded once.
+ * output may be one of the inputs, but may not overlap one otherwise. 16-bit floats are added in
+ * f32 and rounded once.
  */
 void wf_reduce_tree(void *const *outs, int n_outs, const void *const *ins, int n, size_t count,
                     weft_dtype dtype, weft_reduce reduce);
 
-/** The same where `wide` says that bf16 travels as f32 between two parts of one tree. */
+/** The same where `wide` says that a 16-bit float travels as f32 between two parts of one tree. */
 enum wf_reduce_wide {
     WF_NARROW,   /* inputs and outputs are of the dtype */
-    WF_WIDE_OUT, /* bf16 inputs, f32 result: a subtree */
-    WF_WIDE_IN   /* f32 inputs, bf16 result: the rest of the tree */
+    WF_WIDE_OUT, /* 16-bit inputs, f32 result: a subtree */
+    WF_WIDE_IN   /* f32 inputs, 16-bit result: the rest of the tree */
 };
 void wf_reduce_tree_wide(void *const *outs, int n_outs, const void *const *ins, int n, size_t count,
                          weft_dtype dtype, weft_reduce reduce, enum wf_reduce_wide wide);

@@ -44,15 +44,22 @@ REDUCE_FLOAT(f64, double)
 REDUCE_INT(i32, int32_t, uint32_t)
 REDUCE_INT(i64, int64_t, uint64_t)
 
-LOOP_TARGET static void LOOP(widen)(float *out, const wf_bf16 *in, size_t n)
-{
-    for (size_t i = 0; i < n; i++) out[i] = wf_bf16_to_f32(in[i]);
-}
+#define WIDEN_NARROW(tag)                                                                          \
+    LOOP_TARGET static void LOOP(widen_##tag)(float *out, const void *from, size_t n)              \
+    {                                                                                              \
+        const wf_##tag *in = from;                                                                 \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) out[i] = wf_##tag##_to_f32(in[i]);                          \
+    }                                                                                              \
+    LOOP_TARGET static void LOOP(narrow_##tag)(void *to, const float *in, size_t n)                \
+    {                                                                                              \
+        wf_##tag *out = to;                                                                        \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) out[i] = wf_f32_to_##tag(in[i]);                            \
+    }
 
-LOOP_TARGET static void LOOP(narrow)(wf_bf16 *out, const float *in, size_t n)
-{
-    for (size_t i = 0; i < n; i++) out[i] = wf_f32_to_bf16(in[i]);
-}
+WIDEN_NARROW(bf16)
+WIDEN_NARROW(f16)
 
 #define REDUCE_ROW(tag)                                                                            \
     {                                                                                              \
@@ -64,13 +71,15 @@ static const struct loops LOOP(loops) = {
     .combine = {[WEFT_F32] = REDUCE_ROW(f32),
                 [WEFT_F64] = REDUCE_ROW(f64),
                 [WEFT_BF16] = REDUCE_ROW(f32),
+                [WEFT_F16] = REDUCE_ROW(f32),
                 [WEFT_I32] = REDUCE_ROW(i32),
                 [WEFT_I64] = REDUCE_ROW(i64)},
-    .widen = LOOP(widen),
-    .narrow = LOOP(narrow),
+    .widen = {[WEFT_BF16] = LOOP(widen_bf16), [WEFT_F16] = LOOP(widen_f16)},
+    .narrow = {[WEFT_BF16] = LOOP(narrow_bf16), [WEFT_F16] = LOOP(narrow_f16)},
 };
 
 #undef REDUCE_LOOP
 #undef REDUCE_FLOAT
 #undef REDUCE_INT
 #undef REDUCE_ROW
+#undef WIDEN_NARROW

@@ -10,21 +10,6 @@ enum { BLOCK = 256 };
 typedef void load_real(double *out, const char *from, int64_t stride, int64_t n);
 typedef bool load_integer(int64_t *out, const char *from, int64_t stride, int64_t n);
 
-static double f16_to_double(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1Fu;
-    uint32_t fraction = half & 0x3FFu, bits;
-    float value;
-
-    if (exponent == 0) { /* fraction * 2^-24, exact in f32 */
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0xFFu : exponent + 112) << 23 | fraction << 13;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
-
 #define LOAD_REAL(name, type, value)                                                               \
     static void real_##name(double *out, const char *from, int64_t stride, int64_t n)              \
     {                                                                                              \
@@ -47,7 +32,7 @@ static double f16_to_double(uint16_t half)
         return all;                                                                                \
     }
 
-LOAD_REAL(f16, uint16_t, f16_to_double(x))
+LOAD_REAL(f16, wf_f16, wf_f16_to_f32(x))
 LOAD_REAL(bf16, wf_bf16, wf_bf16_to_f32(x))
 LOAD_REAL(f32, float, x)
 LOAD_REAL(f64, double, x)
@@ -105,8 +90,8 @@ const struct wf_element_type_info *wf_element_type_info(int type) { return &rows
 int wf_element_type_of_dtype(weft_dtype dtype)
 {
     static const char *const names[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_I32] = "I32",
-        [WEFT_I64] = "I64", [WEFT_U8] = "U8",   [WEFT_BOOL] = "BOOL"};
+        [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
+        [WEFT_I32] = "I32", [WEFT_I64] = "I64", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL"};
 
     return wf_element_type_by_name(names[dtype]);
 }
@@ -122,14 +107,14 @@ bool wf_element_type_converts_to(int type, weft_dtype dtype)
 static void store_real_as_dtype(void *to, weft_dtype dtype, const double *from)
 {
     float narrow = (float)*from;
-    wf_bf16 half;
+    uint16_t half;
 
     if (dtype == WEFT_F64) {
         memcpy(to, from, sizeof *from);
     } else if (dtype == WEFT_F32) {
         memcpy(to, &narrow, sizeof narrow);
     } else {
-        half = wf_f32_to_bf16(narrow);
+        half = dtype == WEFT_BF16 ? wf_f32_to_bf16(narrow) : wf_f32_to_f16(narrow);
         memcpy(to, &half, sizeof half);
     }
 }

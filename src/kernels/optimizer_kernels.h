@@ -38,13 +38,14 @@ struct wf_optimizer_step {
 
 struct wf_optimizer_step_arrays {
     weft_dtype dtype;      /* of w and the states: f32 or f64 */
-    weft_dtype grad_dtype; /* the same, or bf16 beside f32 */
+    weft_dtype grad_dtype; /* the same, or a 16-bit float beside f32 */
     int64_t count;
     void *w;
     const void *g;
     void *state[WF_STEP_STATES];
-    wf_bf16 *rounded; /* the parameter whose master w is: w is synced with it first (below), and it
-                         is written at last; NULL: none */
+    void *rounded; /* the parameter whose master w is: w is synced with it first (below), and it is
+                      written at last; NULL: none */
+    weft_dtype rounded_dtype; /* of 16 bits */
 };
 
 /** The step of one parameter. */
@@ -57,14 +58,15 @@ struct wf_optimizer_item {
 /**
  * What a device offers to optimizers and to those who add and scale gradients. Arrays, and the one
  * number `total`, are on the device; `items` is host memory that may change on return. Gradients
- * are f32, f64 or bf16; sums are added up in f64, in an order that depends on nothing but `count`.
+ * are floats; sums are added up in f64, in an order that depends on nothing but `count`.
  */
 struct wf_optimizer_kernels {
     /** The steps of n parameters; on a GPU together, in as few launches as their loops and dtypes
      *  allow. */
     void (*step)(const struct wf_optimizer_item *items, int n);
-    /** Where `master` does not round to w, w was written by others: `master` is set to w there. */
-    void (*sync_master_weights)(int64_t count, float *master, const wf_bf16 *w);
+    /** Where `master` does not round to w, of a 16-bit dtype, w was written by others: `master` is
+     *  set to w there. */
+    void (*sync_master_weights)(weft_dtype dtype, int64_t count, float *master, const void *w);
     /** *total += sum of |x|^2; of |x|^p; the larger of *total and all |x|, NaN where one is. */
     void (*add_sum_of_squares)(weft_dtype dtype, int64_t count, const void *x, double *total);
     void (*add_powers)(weft_dtype dtype, int64_t count, const void *x, double p, double *total);
@@ -82,7 +84,7 @@ extern const struct wf_optimizer_kernels wf_cpu_optimizer_kernels;
 void wf_cpu_optimizer_step(enum wf_optimizer_kind loop,
                            const struct wf_optimizer_step_arrays *arrays,
                            const struct wf_optimizer_step *step);
-void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w);
+void wf_cpu_sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w);
 
 /** Sum of |x|^p; the largest |x| (0 of nothing), NaN when there is one. */
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x);

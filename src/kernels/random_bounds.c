@@ -6,6 +6,16 @@
 
 #include "base/elements/dtype.h"
 
+/* Bits of f16 count up from 0 and down from -0. */
+static double largest_f16_below(double high)
+{
+    wf_f16 half = wf_f32_to_f16((float)high);
+
+    if ((double)wf_f16_to_f32(half) >= high)
+        half = (wf_f16)(half & 0x8000u ? half + 1u : half ? half - 1u : 0x8001u);
+    return (double)wf_f16_to_f32(half);
+}
+
 double wf_random_largest_below(uint8_t dtype, double low, double high)
 {
     double below = nextafter(high, -INFINITY);
@@ -21,6 +31,8 @@ double wf_random_largest_below(uint8_t dtype, double low, double high)
         memcpy(&bits, &f, sizeof bits);
         if (f < 0) bits += 0xffffu;
         below = (double)wf_bf16_to_f32((wf_bf16)(bits >> 16));
+    } else if (dtype == WEFT_F16) {
+        below = largest_f16_below(high);
     }
     return below < low ? low : below;
 }
@@ -40,7 +52,7 @@ void wf_random_bounds(uint8_t dtype, double *low, double *high)
 double wf_random_largest_integer(uint8_t dtype)
 {
     static const double largest[WEFT_DTYPE_COUNT] = {
-        [WEFT_I32] = 0x7fffffff, [WEFT_I64] = 0x1p63 - 0x1p10, [WEFT_U8] = 255};
+        [WEFT_F16] = 65504, [WEFT_I32] = 0x7fffffff, [WEFT_I64] = 0x1p63 - 0x1p10, [WEFT_U8] = 255};
 
     return largest[dtype] > 0 ? largest[dtype] : INFINITY;
 }

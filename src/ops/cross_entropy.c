@@ -267,7 +267,8 @@ static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entro
     weft_tensor *m, *losses, *totals = NULL;
 
     tensors->m = m = wf_reduce_if_partial(weft_amax(z, &last, 1, false));
-    if (m && weft_tensor_dtype(m) == WEFT_BF16) tensors->m = m = weft_cast(m, WEFT_F32);
+    if (m && wf_dtype_is_16_bit_float(weft_tensor_dtype(m)))
+        tensors->m = m = weft_cast(m, WEFT_F32);
     if (m && tensors->weight && weft_tensor_dtype(tensors->weight) != weft_tensor_dtype(m))
         tensors->weight = weft_cast(tensors->weight, weft_tensor_dtype(m));
     tensors->sums = wf_reduce_if_partial(wf_dispatch_op_one_output(

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
@@ -64,10 +65,12 @@ static bool dim_sizes_equal(const struct wf_tensor_desc *a, int from_a,
     return memcmp(a->global + from_a, b->global + from_b, (size_t)n * sizeof(int64_t)) == 0;
 }
 
-/* A product of bf16 is a sum in f32; who adds products up may want it before it is rounded. */
+/* A product of 16-bit floats is a sum in f32; who adds products up may want it before it is
+ * rounded. */
 static void widen_output_dtype(struct wf_infer *call)
 {
-    if (call->attrs->linear.wide && call->out[0].dtype == WEFT_BF16) call->out[0].dtype = WEFT_F32;
+    if (call->attrs->linear.wide && wf_dtype_is_16_bit_float(call->out[0].dtype))
+        call->out[0].dtype = WEFT_F32;
 }
 
 weft_status wf_shape_linear(struct wf_infer *call)

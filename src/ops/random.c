@@ -141,9 +141,10 @@ weft_status weft_bernoulli_(weft_tensor *t, double p, weft_generator *g)
 /* Whole numbers from -largest to largest, all of which the dtype holds; bools and bytes begin at 0.
  */
 static const uint64_t largest_exact[WEFT_DTYPE_COUNT] = {
-    [WEFT_F32] = 1 << 24,   [WEFT_F64] = (uint64_t)1 << 53, [WEFT_BF16] = 1 << 8,
-    [WEFT_I32] = INT32_MAX, [WEFT_I64] = INT64_MAX,         [WEFT_U8] = 255,
-    [WEFT_BOOL] = 1};
+    [WEFT_F32] = 1 << 24,   [WEFT_F64] = (uint64_t)1 << 53,
+    [WEFT_BF16] = 1 << 8,   [WEFT_F16] = 1 << 11,
+    [WEFT_I32] = INT32_MAX, [WEFT_I64] = INT64_MAX,
+    [WEFT_U8] = 255,        [WEFT_BOOL] = 1};
 
 static bool dtype_can_represent(weft_dtype dtype, int64_t value)
 {

@@ -127,7 +127,7 @@ unsigned wf_optim_slot_state_mask(const struct wf_optim_kind *kind,
     for (int s = 0; s < WF_STEP_STATES; s++)
         if (kind->states[s]) keeps |= 1u << s;
     if (kind->state_mask) keeps &= kind->state_mask(&slot->config, slot->tensor);
-    if (weft_tensor_dtype(slot->tensor) == WEFT_BF16) keeps |= 1u << WF_OPTIM_MASTER;
+    if (wf_dtype_is_16_bit_float(weft_tensor_dtype(slot->tensor))) keeps |= 1u << WF_OPTIM_MASTER;
     return keeps;
 }
 
@@ -164,7 +164,8 @@ static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot 
         wf_device_fill(optim->device, first, element, dtype->size, (size_t)count);
     if (master)
         wf_optimizer_kernels_on(optim->device)
-            ->sync_master_weights(count, master, weft_data(slot->tensor));
+            ->sync_master_weights(weft_tensor_dtype(slot->tensor), count, master,
+                                  weft_data(slot->tensor));
 }
 
 static void release_slot_state(struct wf_optim_slot *slot)
@@ -281,9 +282,9 @@ static weft_status check_slot_gradient(const weft_optim *optim, const struct wf_
                 weft_local_numel(slot->grad) == weft_local_numel(slot->tensor),
             WEFT_ERR_STATE, "%s: the gradient of '%s' is not laid out as its parameter",
             optim->kind->name, slot->path);
-    WF_NEED(wide ? dtype == WEFT_F64 : dtype == WEFT_F32 || dtype == WEFT_BF16, WEFT_ERR_DTYPE,
-            "%s: parameter '%s' is %s, its gradient %s", optim->kind->name, slot->path,
-            weft_dtype_name(weft_tensor_dtype(slot->tensor)), weft_dtype_name(dtype));
+    WF_NEED(wide ? dtype == WEFT_F64 : dtype == WEFT_F32 || wf_dtype_is_16_bit_float(dtype),
+            WEFT_ERR_DTYPE, "%s: parameter '%s' is %s, its gradient %s", optim->kind->name,
+            slot->path, weft_dtype_name(weft_tensor_dtype(slot->tensor)), weft_dtype_name(dtype));
     return WEFT_OK;
 }
 
@@ -330,6 +331,7 @@ static struct wf_optimizer_step_arrays arrays_of_slot(const weft_optim *optim,
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
     if (slot->state_mask >> WF_OPTIM_MASTER & 1) {
         a.rounded = a.w;
+        a.rounded_dtype = weft_tensor_dtype(slot->tensor);
         a.w = slot_state_data(optim, slot, WF_OPTIM_MASTER);
     }
     return a;

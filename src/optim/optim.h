@@ -14,7 +14,7 @@
 #include "device/pool.h"
 #include "kernels/optimizer_kernels.h"
 
-/* A row's own states, then the master of a bf16 parameter. */
+/* A row's own states, then the master of a 16-bit parameter. */
 enum { WF_OPTIM_MASTER = WF_STEP_STATES, WF_OPTIM_STATES };
 
 /** All configs begin with the learning rate. */

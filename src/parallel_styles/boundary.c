@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "parallel_styles/style.h"
@@ -90,25 +91,26 @@ static bool is_masked_partial_as_sum(const weft_tensor *t, weft_placement wants)
 }
 
 /*
- * A partial sum that a bf16 module gives in f32: the module's product, which is rounded once it is
- * reduced, or the gradient of its input, which this makes room for.
+ * A partial sum that a module of a 16-bit `dtype` gives in f32: the module's product, which is
+ * rounded once it is reduced, or the gradient of its input, which this makes room for.
  */
-static weft_tensor *redistribute_wide(weft_tensor *t, const weft_placement *wants)
+static weft_tensor *redistribute_wide(weft_tensor *t, weft_dtype dtype, const weft_placement *wants)
 {
     bool product = weft_tensor_dtype(t) == WEFT_F32;
-    weft_redistribute_options options = {.backward = WEFT_AS(product ? WEFT_BF16 : WEFT_F32)};
+    weft_redistribute_options options = {.backward = WEFT_AS(product ? dtype : WEFT_F32)};
     weft_tensor *moved = weft_redistribute_with(t, wants, &options);
 
-    return product ? weft_cast(moved, WEFT_BF16) : moved;
+    return product ? weft_cast(moved, dtype) : moved;
 }
 
 static weft_tensor *redistribute_at_boundary(const weft_module *m, weft_tensor *t,
                                              const struct wf_boundary *boundary)
 {
-    bool half = boundary->wide && m->n_parameters > 0 &&
-                weft_tensor_dtype(m->parameters[0].tensor) == WEFT_BF16;
+    weft_dtype dtype = m->n_parameters > 0 ? weft_tensor_dtype(m->parameters[0].tensor) : WEFT_F32;
 
-    return half ? redistribute_wide(t, &boundary->wants) : weft_redistribute(t, &boundary->wants);
+    if (boundary->wide && wf_dtype_is_16_bit_float(dtype))
+        return redistribute_wide(t, dtype, &boundary->wants);
+    return weft_redistribute(t, &boundary->wants);
 }
 
 static weft_tensor *refuse_other_mesh(const weft_module *m, const weft_mesh *own,

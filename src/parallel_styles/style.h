@@ -13,7 +13,7 @@ struct wf_boundary {
     bool moved;              /* false: `wants` says nothing, it keeps its layout */
     weft_placement declared; /* the placement of a plain tensor */
     weft_placement wants;    /* what it is redistributed to */
-    bool wide; /* where the module is in bf16, its product comes and its gradient goes in f32 */
+    bool wide; /* where the module is in 16 bits, its product comes and its gradient goes in f32 */
 };
 
 /** The communication of an operation itself, beside redistributions of its inputs and output. */

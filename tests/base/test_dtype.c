@@ -3,20 +3,32 @@
 
 #include <weft/dtype.h>
 
+#include "base/elements/dtype.h"
 #include "support/mpi_check.h"
 
 WT_UNIT(dtype__each_has_a_name_and_a_size)
 {
     static const char *const names[] = {
-        [WEFT_F32] = "f32", [WEFT_F64] = "f64", [WEFT_BF16] = "bf16", [WEFT_I32] = "i32",
-        [WEFT_I64] = "i64", [WEFT_U8] = "u8",   [WEFT_BOOL] = "bool"};
-    static const size_t sizes[] = {[WEFT_F32] = 4, [WEFT_F64] = 8, [WEFT_BF16] = 2, [WEFT_I32] = 4,
-                                   [WEFT_I64] = 8, [WEFT_U8] = 1,  [WEFT_BOOL] = 1};
+        [WEFT_F32] = "f32", [WEFT_F64] = "f64", [WEFT_BF16] = "bf16", [WEFT_F16] = "f16",
+        [WEFT_I32] = "i32", [WEFT_I64] = "i64", [WEFT_U8] = "u8",     [WEFT_BOOL] = "bool"};
+    static const size_t sizes[] = {
+        [WEFT_F32] = 4, [WEFT_F64] = 8, [WEFT_BF16] = 2, [WEFT_F16] = 2,
+        [WEFT_I32] = 4, [WEFT_I64] = 8, [WEFT_U8] = 1,   [WEFT_BOOL] = 1};
 
     ck_assert_int_eq(sizeof names / sizeof *names, WEFT_DTYPE_COUNT);
     for (int i = 0; i < WEFT_DTYPE_COUNT; i++) {
         ck_assert_str_eq(weft_dtype_name((weft_dtype)i), names[i]);
         ck_assert_uint_eq(weft_dtype_size((weft_dtype)i), sizes[i]);
+    }
+}
+
+WT_UNIT(dtype__floats_come_first)
+{
+    for (int i = 0; i < WEFT_DTYPE_COUNT; i++) {
+        ck_assert_int_eq(weft_dtype_is_float((weft_dtype)i), i < WF_FLOAT_DTYPES);
+        ck_assert_int_eq(wf_dtype_is_float((unsigned)i), i < WF_FLOAT_DTYPES);
+        ck_assert_int_eq(wf_dtype_is_16_bit_float((unsigned)i),
+                         i < WF_FLOAT_DTYPES && weft_dtype_size((weft_dtype)i) == 2);
     }
 }
 

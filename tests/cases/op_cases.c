@@ -9,7 +9,7 @@
 #include "base/elements/dtype.h"
 #include "base/hash.h"
 
-#define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16)
+#define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16 | 1u << WEFT_F16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
 #define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)

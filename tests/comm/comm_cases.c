@@ -283,7 +283,7 @@ static int run_one(struct wf_comm *comm, const struct test_case *test)
 
 /* ---- the tables ---- */
 
-static const weft_dtype reduced[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
+static const weft_dtype reduced[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16, WEFT_I32, WEFT_I64};
 static const weft_reduce reduces[] = {WEFT_SUM, WEFT_PRODUCT, WEFT_MAX, WEFT_MIN};
 /* around the end of inline messages (4096 bytes) and of staging chunks (262144 bytes) for 4-byte
  * elements */

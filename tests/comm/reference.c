@@ -85,7 +85,7 @@ void reference_reduce(void *out, weft_dtype dtype, weft_reduce reduce, int ranks
         *(float *)out = tree_f32(dtype, reduce, 0, ranks, index, salt);
         break;
     default:
-        *(wf_bf16 *)out = wf_f32_to_bf16(tree_f32(dtype, reduce, 0, ranks, index, salt));
+        wf_dtypes[dtype].store(out, (double)tree_f32(dtype, reduce, 0, ranks, index, salt));
         break;
     }
 }

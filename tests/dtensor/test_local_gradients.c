@@ -105,10 +105,10 @@ static void sums_what_ranks_give(const struct expectation *e, weft_dtype dtype, 
 /* trial 1.1 */
 WT_TEST(local_gradients__follow_the_arguments_whatever_ranks_compute)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
 
     for (int e = 0; e < 4; e++)
-        for (int d = 0; d < 3; d++)
+        for (int d = 0; d < 4; d++)
             for (int way = 0; way < 4; way++)
                 sums_what_ranks_give(&expectations[e], dtypes[d], way & 1, way & 2);
 }

@@ -83,6 +83,7 @@ WT_TEST(attention__of_few_queries_is_that_of_many)
     check(WEFT_F64, 1e-12);
     check(WEFT_F32, 2e-6);
     check(WEFT_BF16, 2e-2);
+    check(WEFT_F16, 3e-3);
 }
 
 /* One query that is no number, and nothing that is one among its scores: it must not look as if it

@@ -79,6 +79,7 @@ WT_TEST(topk__is_the_same_wherever_the_dim_lies)
     check(WEFT_F32, 3, 50, 7);
     check(WEFT_F64, 1, 257, 1);
     check(WEFT_BF16, 2, 33, 33);
+    check(WEFT_F16, 2, 33, 31);
     check(WEFT_I32, 5, 16, 3);
     check(WEFT_I64, 1, 9, 2);
 }

@@ -152,40 +152,47 @@ WT_TEST(models__recomputing_changes_no_number)
     run(&bert, WEFT_RECOMPUTE_BLOCK);
 }
 
-/* ---- bf16 ---- */
+/* ---- 16 bits ---- */
 
-static weft_status is_bf16(weft_module *m, const char *name, weft_tensor *parameter, void *payload)
+static weft_status has_gradient(weft_module *m, const char *name, weft_tensor *parameter,
+                                void *payload)
 {
     double *grad = wt_values(weft_grad(parameter)), sum = 0;
+    const weft_dtype *dtype = payload;
 
     (void)m;
     (void)name;
-    (void)payload;
-    WT_ALL(weft_tensor_dtype(parameter) == WEFT_BF16 && grad != NULL);
+    WT_ALL(weft_tensor_dtype(parameter) == *dtype && grad != NULL);
     for (int64_t i = 0; i < weft_numel(parameter); i++) sum += fabs(grad[i]);
     free(grad);
     WT_ALL(isfinite(sum) && sum > 0);
     return WEFT_OK;
 }
 
-/* The golden weights rounded to bf16 give nearly the golden loss, and gradients everywhere. */
-static void run_in_bf16(const struct model *model, double want)
+/* The golden weights rounded to 16 bits give nearly the golden loss, and gradients everywhere. */
+static void run_in(weft_dtype dtype, const struct model *model, double want)
 {
     weft_module *m = made(model, wt_golden_open(model->golden), WEFT_RECOMPUTE_MLP);
     weft_tensor *loss;
 
-    WT_EQ(weft_module_cast(m, WEFT_BF16), WEFT_OK);
+    WT_EQ(weft_module_cast(m, dtype), WEFT_OK);
     WT_EQ(weft_parallelize_module(m, wt_own(given_mesh()), model->plan()), WEFT_OK);
     loss = model->loss(m);
     WT_ALL(fabs(weft_item(loss) - want) < 0.03 * want);
     WT_EQ(weft_backward(loss), WEFT_OK);
-    WT_EQ(weft_module_each_parameter(m, is_bf16, NULL), WEFT_OK);
+    WT_EQ(weft_module_each_parameter(m, has_gradient, &dtype), WEFT_OK);
 }
 
 WT_TEST(models__run_in_bf16)
 {
-    run_in_bf16(&llama, 4.094);
-    run_in_bf16(&tied_gpt, 4.879);
+    run_in(WEFT_BF16, &llama, 4.094);
+    run_in(WEFT_BF16, &tied_gpt, 4.879);
+}
+
+WT_TEST(models__run_in_f16)
+{
+    run_in(WEFT_F16, &llama, 4.094);
+    run_in(WEFT_F16, &tied_gpt, 4.879);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "models"); }

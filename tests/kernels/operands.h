@@ -208,7 +208,10 @@ static inline void expect_near(const char *what, const struct operand *got, cons
 /** Rounding that one result of a kernel may carry beyond its sums. */
 static inline double dtype_bound(weft_dtype dtype)
 {
-    return dtype == WEFT_F64 ? 1e-12 : dtype == WEFT_F32 ? 2e-5 : 1.6e-2;
+    return dtype == WEFT_F64    ? 1e-12
+           : dtype == WEFT_F32  ? 2e-5
+           : dtype == WEFT_BF16 ? 1.6e-2
+                                : 2e-3;
 }
 
 /** Run a case under every instruction set that this machine has. */
@@ -221,5 +224,12 @@ static inline double dtype_bound(weft_dtype dtype)
          wf_knobs.isa = ++isa_, wf_kernels_choose_isa())
 #endif
 
+#if defined(WT_CUDA_HOST) || defined(WT_CUDA_DTYPES) /* CUDA has no kernels for f16 */
 static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
 enum { FLOAT_DTYPES = 3 };
+static inline bool has_kernels(weft_dtype dtype) { return dtype != WEFT_F16; }
+#else
+static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
+enum { FLOAT_DTYPES = 4 };
+static inline bool has_kernels(weft_dtype dtype) { return dtype < WEFT_DTYPE_COUNT; }
+#endif

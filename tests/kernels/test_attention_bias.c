@@ -215,7 +215,7 @@ static void check(struct run *r, bool wanted)
     /* O is rounded before it enters the gradient: one such error per query that shares. */
     if (wanted)
         expect_near("dbias", &r->dbias, r->want_dbias,
-                    bound * (r->dtype == WEFT_BF16 ? 4 * sqrt(many) : 8));
+                    bound * (wf_dtype_is_16_bit_float(r->dtype) ? 4 * sqrt(many) : 8));
 }
 
 /* trial 4.4 */

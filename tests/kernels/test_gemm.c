@@ -1,5 +1,5 @@
-/* test_gemm.c: the product beneath the CPU's matmul and linear, in bf16, at the edges of tiles and
- * blocks. */
+/* test_gemm.c: the product beneath the CPU's matmul and linear, in 16 bits, at the edges of tiles
+ * and blocks. */
 #include "plain_product.h"
 
 #include "kernels/cpu/products/gemm.h"
@@ -19,15 +19,16 @@ static const struct {
 enum { LARGE = sizeof large / sizeof *large };
 
 /* Elements with a gap after each row; C must keep its gaps. */
-static wf_bf16 *bf16_matrix(int64_t rows, int64_t cols, uint64_t seed, double *values)
+static uint16_t *half_matrix(weft_dtype dtype, int64_t rows, int64_t cols, uint64_t seed,
+                             double *values)
 {
-    wf_bf16 *m = malloc((size_t)(rows * (cols + GAP)) * sizeof *m);
+    uint16_t *m = malloc((size_t)(rows * (cols + GAP)) * sizeof *m);
 
     memset(m, 0x7f, (size_t)(rows * (cols + GAP)) * sizeof *m); /* a gap that is read shows: NaN */
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
-            m[i * (cols + GAP) + j] = wf_f32_to_bf16((float)noise(&seed));
-            values[i * cols + j] = (double)wf_bf16_to_f32(m[i * (cols + GAP) + j]);
+            wf_dtypes[dtype].store(&m[i * (cols + GAP) + j], noise(&seed));
+            values[i * cols + j] = wf_dtypes[dtype].load(&m[i * (cols + GAP) + j]);
         }
     return m;
 }
@@ -41,21 +42,24 @@ static void check_gemm_result(const struct wf_gemm *g, const char *c, const doub
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->ldc; j++) {
             const char *at = c + (i * g->ldc + j) * size;
-            double got = wf_dtypes[g->wide ? WEFT_F32 : WEFT_BF16].load(at);
-            double near = (g->wide ? 1e-4 : 8e-3) * (1 + fabs(want[i * g->n + (j < g->n ? j : 0)]));
+            double got = wf_dtypes[g->wide ? WEFT_F32 : g->dtype].load(at);
+            double near = (g->wide                ? 1e-4
+                           : g->dtype == WEFT_F16 ? 1e-3
+                                                  : 8e-3) *
+                          (1 + fabs(want[i * g->n + (j < g->n ? j : 0)]));
 
             if (j >= g->n ? memcmp(at, &poison, (size_t)size) == 0
                           : fabs(got - want[i * g->n + j]) <= near)
                 continue;
-            ck_abort_msg("isa %d m %d n %d k %d ta %d tb %d wide %d bias %d: (%d,%d) is %g",
-                         wf_kernels_isa_level(), (int)g->m, (int)g->n, (int)g->k, g->ta, g->tb,
-                         g->wide, g->bias, (int)i, (int)j, got);
+            ck_abort_msg("isa %d %s m %d n %d k %d ta %d tb %d wide %d bias %d: (%d,%d) is %g",
+                         wf_kernels_isa_level(), wf_dtypes[g->dtype].name, (int)g->m, (int)g->n,
+                         (int)g->k, g->ta, g->tb, g->wide, g->bias, (int)i, (int)j, got);
         }
 }
 
-static void check_gemm(int64_t m, int64_t n, int64_t k, int form)
+static void check_gemm(weft_dtype dtype, int64_t m, int64_t n, int64_t k, int form)
 {
-    struct wf_gemm g = {.dtype = WEFT_BF16,
+    struct wf_gemm g = {.dtype = (uint8_t)dtype,
                         .ta = form & 1,
                         .tb = (form & 2) != 0,
                         .wide = (form & 4) != 0,
@@ -67,9 +71,9 @@ static void check_gemm(int64_t m, int64_t n, int64_t k, int form)
     struct naive p = {m, n, k, g.ta ? 1 : k, g.ta ? m : 1, g.tb ? 1 : n, g.tb ? k : 1};
     double *av = calloc((size_t)(m * k), 8), *bv = calloc((size_t)(k * n), 8);
     double *biasv = calloc((size_t)n, 8), *want = calloc((size_t)(m * n), 8);
-    wf_bf16 *a = bf16_matrix(g.ta ? k : m, g.ta ? m : k, 1, av);
-    wf_bf16 *b = bf16_matrix(g.tb ? n : k, g.tb ? k : n, 2, bv);
-    wf_bf16 *bias = bf16_matrix(1, n, 3, biasv);
+    uint16_t *a = half_matrix(dtype, g.ta ? k : m, g.ta ? m : k, 1, av);
+    uint16_t *b = half_matrix(dtype, g.tb ? n : k, g.tb ? k : n, 2, bv);
+    uint16_t *bias = half_matrix(dtype, 1, n, 3, biasv);
     char *c = malloc((size_t)(m * g.ldc * 4)), *scratch;
 
     g.lda = (g.ta ? m : k) + GAP;
@@ -93,7 +97,7 @@ WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_at_every_edge, EDGES)
             /* Of level 5 the products are oneDNN's, which takes its time to make them. */
             for (int form = 0;
                  form < FORMS && (wf_kernels_isa_level() != 5 || (_i + n + k) % EDGES == 0); form++)
-                check_gemm(edges[_i], edges[n], edges[k], form);
+                check_gemm(WEFT_BF16, edges[_i], edges[n], edges[k], form);
 }
 
 /* trial 4.9 */
@@ -102,7 +106,22 @@ WT_UNIT_TIMES(gemm__bf16_equals_plain_loops_across_blocks, LARGE)
     EACH_ISA /* but few forms of most: plain loops take long */
         for (int form = (_i + (int)isa_) % 4; form < FORMS;
              form += wf_kernels_isa_level() >= 6 ? 1 : 5)
-            check_gemm(large[_i].m, large[_i].n, large[_i].k, form);
+            check_gemm(WEFT_BF16, large[_i].m, large[_i].n, large[_i].k, form);
+}
+
+/* The loops are bf16's, so fewer forms. */
+WT_UNIT_TIMES(gemm__f16_equals_plain_loops_at_every_edge, EDGES)
+{
+    EACH_ISA
+    for (int n = 0; n < EDGES && wf_kernels_isa_level() < 6; n++)
+        for (int k = 0; k < EDGES; k++)
+            check_gemm(WEFT_F16, edges[_i], edges[n], edges[k], (_i + n + k + (int)isa_) % FORMS);
+}
+
+WT_UNIT_TIMES(gemm__f16_equals_plain_loops_across_blocks, LARGE)
+{
+    EACH_ISA
+    check_gemm(WEFT_F16, large[_i].m, large[_i].n, large[_i].k, (5 * _i + (int)isa_) % FORMS);
 }
 
 /* trial 4.9: the level that the knob asks for decides whose product it is: below bf16 instructions
@@ -116,6 +135,11 @@ WT_UNIT(gemm__bf16_is_widened_by_own_loops_below_its_instructions)
         g.lda = g.k, g.ldb = g.ldc = g.n;
         wf_gemm_prepare(&g);
         ck_assert_int_eq(g.dnnl != NULL, wf_kernels_isa_level() == 5);
+        wf_gemm_free(&g);
+        g.dnnl = NULL;
+        g.dtype = WEFT_F16; /* which of oneDNN's versions and CPUs have it */
+        wf_gemm_prepare(&g);
+        ck_assert(!g.dnnl || wf_kernels_isa_level() >= 5);
         wf_gemm_free(&g);
     }
 }

@@ -14,7 +14,7 @@ static int64_t product(const struct shape *s, int first, int last)
     return n;
 }
 
-/* bf16 sums are f32; f32 sums of k terms lose about sqrt(k) of their last bits. */
+/* Sums of 16-bit floats are f32; f32 sums of k terms lose about sqrt(k) of their last bits. */
 static double bound_for(weft_dtype dtype, int64_t k)
 {
     return dtype_bound(dtype) * (dtype == WEFT_F32 ? 1 + (double)k / 100 : 1);
@@ -147,7 +147,7 @@ WT_UNIT_TIMES(linear__equals_plain_loops_for_any_strides, LINEAR_CASES)
             struct linear_run r = linear_start(&linear_cases[_i], float_dtypes[d], (enum lie)lie);
 
             check_forward(&r, true, true);
-            if (r.dtype == WEFT_BF16) check_forward_to(&r, WEFT_F32, true, true);
+            if (wf_dtype_is_16_bit_float(r.dtype)) check_forward_to(&r, WEFT_F32, true, true);
             check_dx(&r);
             check_dw(&r);
             linear_stop(&r);

@@ -121,7 +121,7 @@ static void check_grad(bool layer, weft_dtype dtype, enum lie lie, const struct 
                    *rms_in[] = {&c.d, &c.x, w, &c.rstd};
     struct operand *out[] = {&dx, wanted > 0 ? &dw : NULL, wanted > 1 ? &db : NULL};
     struct wf_kernel_call k = {.op = "norm_grad", .n_in = layer ? 5 : 4, .n_out = layer ? 3 : 2};
-    double loose = dtype == WEFT_BF16 ? 4 : 1 + (double)c.rows / 10;
+    double loose = wf_dtype_is_16_bit_float(dtype) ? 4 : 1 + (double)c.rows / 10;
 
     operand_write(&c.mean);
     operand_write(&c.rstd);

@@ -114,7 +114,10 @@ static void check_box(wf_kernel_prepare *kernel, double (*of)(uint64_t, weft_dty
 
     for (int64_t i = 0; i < y.desc.numel; i++) y.want[i] = of(global_number(b, i), dtype);
     call(kernel, &y, 0, NULL, &draws);
-    expect_near("random", &y, y.want, dtype == WEFT_BF16 ? 1e-2 : dtype == WEFT_F32 ? 1e-6 : 1e-14);
+    expect_near("random", &y, y.want,
+                dtype == WEFT_F64   ? 1e-14
+                : dtype == WEFT_F32 ? 1e-6
+                                    : dtype_bound(dtype));
     expect_guards(&y);
     operand_free(&y);
 }
@@ -123,8 +126,10 @@ WT_UNIT(random__belongs_to_global_elements)
 {
     EACH_ISA
     for (int i = 0; i < BOXES * FLOAT_DTYPES; i++) {
-        check_box(wf_cpu_uniform, uniform_of, &boxes[i / 3], float_dtypes[i % 3]);
-        check_box(wf_cpu_normal, normal_of, &boxes[i / 3], float_dtypes[i % 3]);
+        check_box(wf_cpu_uniform, uniform_of, &boxes[i / FLOAT_DTYPES],
+                  float_dtypes[i % FLOAT_DTYPES]);
+        check_box(wf_cpu_normal, normal_of, &boxes[i / FLOAT_DTYPES],
+                  float_dtypes[i % FLOAT_DTYPES]);
     }
 }
 
@@ -196,17 +201,18 @@ WT_UNIT(uniform__stays_below_its_upper_bound)
 
     EACH_ISA
     for (int c = 0; c < 6 * FLOAT_DTYPES; c++) {
-        struct operand y = box_operand(&b, float_dtypes[c % 3]);
-        struct wf_scalars scalars = {.s = {bounds[c / 3][0], bounds[c / 3][1]}, .v = {1, 1}};
-        struct operand low = operand_new(float_dtypes[c % 3], PLAIN, 0, NULL);
+        struct operand y = box_operand(&b, float_dtypes[c % FLOAT_DTYPES]);
+        struct wf_scalars scalars = {
+            .s = {bounds[c / FLOAT_DTYPES][0], bounds[c / FLOAT_DTYPES][1]}, .v = {1, 1}};
+        struct operand low = operand_new(float_dtypes[c % FLOAT_DTYPES], PLAIN, 0, NULL);
         int strays = 0;
 
-        low.values[0] = bounds[c / 3][0];
+        low.values[0] = bounds[c / FLOAT_DTYPES][0];
         operand_write(&low);
         call(wf_cpu_uniform, &y, 0, NULL, &scalars);
         for (int64_t i = 0; i < b.shape[0]; i++) /* libcheck writes a line for every assertion */
             strays += y.values[i] < low.values[0] ||
-                      (y.values[i] >= bounds[c / 3][1] && y.values[i] != low.values[0]);
+                      (y.values[i] >= bounds[c / FLOAT_DTYPES][1] && y.values[i] != low.values[0]);
         ck_assert_int_eq(strays, 0);
         OPERANDS_FREE(&y, &low);
     }
@@ -221,7 +227,7 @@ static void check_dropout(const struct box *b, weft_dtype dtype, enum lie lie, d
     for (int64_t i = 0; i < x.desc.numel; i++)
         y.want[i] = word_of(global_number(b, i)) >= p * 0x1p32 ? x.values[i] / (1 - p) : 0;
     call(wf_cpu_dropout, &y, 1, (struct operand *[]){&x}, &scalars);
-    expect_near("dropout", &y, y.want, dtype == WEFT_BF16 ? 1e-2 : 1e-6);
+    expect_near("dropout", &y, y.want, wf_dtype_is_16_bit_float(dtype) ? 1e-2 : 1e-6);
     OPERANDS_FREE(&x, &y);
 }
 
@@ -231,7 +237,8 @@ WT_UNIT(dropout__belongs_to_global_elements)
 
     EACH_ISA
     for (int i = 0; i < BOXES * FLOAT_DTYPES * 5; i++)
-        check_dropout(&boxes[i / 15], float_dtypes[i % 3], nth_lie(i), chances[i / 3 % 5]);
+        check_dropout(&boxes[i / FLOAT_DTYPES / 5], float_dtypes[i % FLOAT_DTYPES], nth_lie(i),
+                      chances[i / FLOAT_DTYPES % 5]);
 }
 
 int main(void) { return wt_unit_main("random"); }

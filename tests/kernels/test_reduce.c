@@ -37,7 +37,7 @@ static void check(bool max, weft_dtype dtype, enum lie lie, const struct sizes *
               (struct operand *[]){&x}, &scalars);
     for (int64_t i = 0; i < y.desc.numel; i++)
         if (isinf(y.want[i]) && y.values[i] == y.want[i]) y.values[i] = y.want[i] = 0;
-    expect_near(max ? "max" : "sum", &y, y.want, dtype == WEFT_BF16 ? 5e-3 : 0);
+    expect_near(max ? "max" : "sum", &y, y.want, wf_dtype_is_16_bit_float(dtype) ? 5e-3 : 0);
     expect_guards(&y);
     OPERANDS_FREE(&x, &y);
 }
@@ -49,7 +49,7 @@ WT_UNIT(reductions__equal_plain_loops)
         for (int i = 0; i < REDUCE_SHAPES; i++) {
             const struct sizes *s = &reduce_shapes[i];
 
-            for (int64_t mask = 0; mask < 1 << s->ndim; mask++) {
+            for (int64_t mask = 0; mask < 1 << s->ndim && has_kernels((weft_dtype)t); mask++) {
                 check(false, (weft_dtype)t, nth_lie(i + t + (int)mask), s, mask);
                 check(true, (weft_dtype)t, nth_lie(i + t + (int)mask + 1), s, mask);
             }

@@ -186,17 +186,19 @@ WT_TEST(loss_parallel__of_large_logits)
     }
 }
 
-/* bf16 logits over classes and tokens: the maximum travels as bf16, the rest as f32. */
+/* Logits of 16 bits over classes and tokens: the maximum travels as such, the rest as f32. */
 WT_TEST(loss_parallel__of_other_dtypes)
 {
     struct wt_world w = wt_world_open_two_axes();
 
-    for (int i = 0; i < 10; i++) {
-        struct check c =
-            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {7, 10}, .class_dim = 1},
-                                         .dtype = i < 5 ? WEFT_F64 : WEFT_BF16,
-                                         .logits = "S(0),S(1)",
-                                         .target = "S(0),R"});
+    for (int i = 0; i < 15; i++) {
+        struct check c = with_terms(
+            i % 10, (struct check){.oracle = {.ndim = 2, .shape = {7, 10}, .class_dim = 1},
+                                   .dtype = i < 5    ? WEFT_F64
+                                            : i < 10 ? WEFT_BF16
+                                                     : WEFT_F16,
+                                   .logits = "S(0),S(1)",
+                                   .target = "S(0),R"});
         weft_tensor *loss;
 
         check_losses(&w, &c);
@@ -252,11 +254,11 @@ WT_TEST(loss_parallel__has_the_same_bits)
 {
     struct wt_world w = wt_world_open();
 
-    for (int i = 0; i < 10; i++) {
-        struct check c =
-            with_terms(i, (struct check){.oracle = {.ndim = 2, .shape = {7, 300}, .class_dim = 1},
-                                         .logits = i < 5 ? "S(0)" : "S(1)",
-                                         .target = i < 5 ? "S(0)" : "R"});
+    for (int i = 0; i < 15; i++) {
+        struct check c = with_terms(
+            i % 10, (struct check){.oracle = {.ndim = 2, .shape = {7, 300}, .class_dim = 1},
+                                   .logits = i < 5 ? "S(0)" : "S(1)",
+                                   .target = i < 5 ? "S(0)" : "R"});
         weft_cross_entropy_options options;
         weft_tensor *loss, *again, *whole;
         double mine;

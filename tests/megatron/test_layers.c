@@ -1,7 +1,7 @@
 /*
- * test_layers.c: what Megatron's tests assert of layers: frozen weights, products of bf16 that are
- * given in f32, attention of sequences as shards, first values that do not depend on the ranks, and
- * how many parameters there are.
+ * test_layers.c: what Megatron's tests assert of layers: frozen weights, products of 16-bit floats
+ * that are given in f32, attention of sequences as shards, first values that do not depend on the
+ * ranks, and how many parameters there are.
  */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 8 */
@@ -48,11 +48,11 @@ WT_TEST(frozen__weight_gets_no_gradient)
     check_frozen(&l, weft_reshape(lines_counted(12, 8, false), (int64_t[]){4, 3, 8}, 3), 7);
 }
 
-/* ---- f32 out of bf16 ---- */
+/* ---- f32 out of 16 bits ---- */
 
-static weft_tensor *noise(const int64_t *shape, int ndim)
+static weft_tensor *noise(weft_dtype dtype, const int64_t *shape, int ndim)
 {
-    weft_spec spec = {.dtype = WEFT_BF16, .ndim = ndim};
+    weft_spec spec = {.dtype = dtype, .ndim = ndim};
 
     for (int d = 0; d < ndim; d++) spec.shape[d] = shape[d];
     return weft_make_randn(spec, NULL);
@@ -70,21 +70,22 @@ static void step(weft_tensor *x, weft_tensor *w, bool wide, weft_tensor **y)
 {
     *y = weft_linear_with(x, w, NULL, (weft_linear_options){.wide = wide});
     WT_EQ(weft_backward(weft_sum_all(*y)), WEFT_OK);
-    WT_EQ(weft_tensor_dtype(weft_grad(x)), WEFT_BF16);
-    WT_EQ(weft_tensor_dtype(weft_grad(w)), WEFT_BF16);
+    WT_EQ(weft_tensor_dtype(weft_grad(x)), weft_tensor_dtype(x));
+    WT_EQ(weft_tensor_dtype(weft_grad(w)), weft_tensor_dtype(w));
 }
 
-static void check_wide(struct lines *l, int64_t in, int64_t out)
+static void check_wide(struct lines *l, weft_dtype dtype, int64_t in, int64_t out)
 {
     const weft_placement whole = weft_replicate(), rows = weft_shard(0), columns = weft_shard(1),
                          features = weft_shard(2);
     const weft_placement *on_x[] = {NULL, &whole, &features}, *on_w[] = {NULL, &rows, &columns};
-    weft_tensor *x = noise((int64_t[]){4, 3, in}, 3), *w = noise((int64_t[]){out, in}, 2), *want;
+    weft_tensor *x = noise(dtype, (int64_t[]){4, 3, in}, 3);
+    weft_tensor *w = noise(dtype, (int64_t[]){out, in}, 2), *want;
     weft_tensor *x0 = leaf(l, x, NULL), *w0 = leaf(l, w, NULL), *narrow;
 
     want = weft_linear(weft_cast(x, WEFT_F32), weft_cast(w, WEFT_F32), NULL, 1);
     step(x0, w0, false, &narrow);
-    WT_EQ(weft_tensor_dtype(narrow), WEFT_BF16);
+    WT_EQ(weft_tensor_dtype(narrow), dtype);
     for (int i = 0; i < 3; i++) {
         struct wt_tolerance near = i ? WT_WITHIN(2e-2) : WT_EXACT;
         weft_tensor *xi = leaf(l, x, on_x[i]), *wi = leaf(l, w, on_w[i]), *y;
@@ -97,13 +98,15 @@ static void check_wide(struct lines *l, int64_t in, int64_t out)
     }
 }
 
-/* The product is not rounded to bf16, its gradients are as ever; whole, column-wise, row-wise. */
-WT_TEST(linear__of_bf16_in_f32)
+/* The product is not rounded, its gradients are as ever; whole, column-wise, row-wise. */
+WT_TEST(linear__of_16_bits_in_f32)
 {
     struct lines l = lines_open();
 
-    check_wide(&l, 16, 32);
-    check_wide(&l, 7, 5);
+    check_wide(&l, WEFT_BF16, 16, 32);
+    check_wide(&l, WEFT_BF16, 7, 5);
+    check_wide(&l, WEFT_F16, 16, 32);
+    check_wide(&l, WEFT_F16, 7, 5);
 }
 
 /* ---- attention between two all-to-alls ---- */
@@ -112,7 +115,7 @@ enum { BATCH = 2, TOKENS = 7, WIDTH = 6, HEADS = 4, SIZE = 3 };
 
 static weft_tensor *numbers(const int64_t *shape, int ndim)
 {
-    return weft_cast(noise(shape, ndim), WEFT_F64);
+    return weft_cast(noise(WEFT_BF16, shape, ndim), WEFT_F64);
 }
 
 static weft_tensor *moved(weft_tensor *t, const weft_placement *p)

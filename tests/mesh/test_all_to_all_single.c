@@ -80,12 +80,12 @@ static void goes_and_comes_back(const struct line *l, weft_dtype dtype)
 /* trial 4.3 */
 WT_TEST(all_to_all_single__rows_go_by_their_number_and_gradients_return)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I64};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16, WEFT_I64};
 
     for (int two = 0; two < (wt_ranks() % 2 ? 1 : 2); two++) {
         struct line l = line_open(two);
 
-        for (int i = 0; i < 4; i++) goes_and_comes_back(&l, dtypes[i]);
+        for (int i = 0; i < 5; i++) goes_and_comes_back(&l, dtypes[i]);
         weft_mesh_release(l.mesh);
     }
 }

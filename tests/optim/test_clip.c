@@ -76,7 +76,7 @@ static struct wt_world open_world(bool two_axes)
 /* Measured before the gradients are looked at, so that partial ones are partial. */
 static void check_norm(weft_dtype dtype, bool two_axes, double p)
 {
-    double rounding = dtype == WEFT_BF16 ? 0.01 : dtype == WEFT_F32 ? 1e-6 : 1e-12;
+    double rounding = weft_dtype_size(dtype) == 2 ? 0.01 : dtype == WEFT_F32 ? 1e-6 : 1e-12;
     double before[ROOM], after[ROOM], norm, want;
     struct wt_world world;
     struct wt_bag bag;
@@ -106,9 +106,9 @@ static void check_norm(weft_dtype dtype, bool two_axes, double p)
 WT_TEST(norm__counts_every_element_once)
 {
     static const double ps[] = {2, 1, 3.5, INFINITY};
-    static const weft_dtype dtypes[] = {WEFT_F64, WEFT_F32, WEFT_BF16};
+    static const weft_dtype dtypes[] = {WEFT_F64, WEFT_F32, WEFT_BF16, WEFT_F16};
 
-    for (int i = 0; i < 4 * 3 * 2; i++) check_norm(dtypes[i / 4 % 3], i / 12, ps[i % 4]);
+    for (int i = 0; i < 4 * 4 * 2; i++) check_norm(dtypes[i / 4 % 4], i / 16, ps[i % 4]);
 }
 
 WT_TEST(value__is_limited_everywhere)

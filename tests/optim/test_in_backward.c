@@ -140,14 +140,16 @@ WT_TEST(twins__tied_and_recomputed)
     }
 }
 
-WT_TEST(twins__in_bf16)
+WT_TEST(twins__in_16_bits)
 {
-    weft_gpt_config config = gpt_shape;
-    struct twins t;
+    for (int i = 0; i < 2; i++) {
+        weft_gpt_config config = gpt_shape;
+        struct twins t;
 
-    config.dtype = WEFT_BF16;
-    t = open_twins(config, weft_gpt_plan(), &adamw);
-    train_twins(&t);
+        config.dtype = i ? WEFT_F16 : WEFT_BF16;
+        t = open_twins(config, weft_gpt_plan(), &adamw);
+        train_twins(&t);
+    }
 }
 
 /* ---- an MLP that is used several times, in pieces that run again ---- */

@@ -276,10 +276,10 @@ WT_TEST_IN(partial__norms_keep_their_power_through_views, w, open_world())
 /* trial 1.10: the 2-norm of the one term -3 is 3, whatever else the tensor's layout says */
 WT_TEST(partial__a_norm_of_one_term_is_its_absolute_value)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "a=1,b=%d,c=1", wt_ranks());
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         weft_placement p[] = {weft_norm_partial(2), weft_replicate(), weft_norm_partial(2)};
         weft_placement cut[] = {weft_shard(1), weft_shard(0), weft_norm_partial(2)};
         weft_scope *scope = weft_scope_open();

@@ -167,26 +167,34 @@ WT_UNIT_TIMES(continuous__has_its_distribution, 2)
     window = 0;
 }
 
-/* bf16 has too few values for their distribution to be told: the same numbers, rounded. */
-WT_UNIT(continuous__is_rounded_to_bf16)
+/* They have too few values for their distribution to be told: the same numbers, rounded. f16 has
+ * steps of 2^-24 below 2^-14. */
+WT_UNIT(continuous__is_rounded_to_16_bits)
 {
-    for (int c = 0; c < CONTINUOUS; c++) {
+    static const struct {
+        weft_dtype dtype;
+        double smallest, step;
+    } halves[] = {{WEFT_BF16, 1e-30, 1.0 / 128}, {WEFT_F16, 0x1p-14, 1.0 / 1024}};
+
+    for (int i = 0; i < 2 * CONTINUOUS; i++) {
+        int c = i / 2;
         static double exact[N];
 
         weft_manual_seed(seeds[1]);
         drawn(WEFT_F32, continuous[c].draw);
         memcpy(exact, values, sizeof exact);
         weft_manual_seed(seeds[1]);
-        drawn(WEFT_BF16, continuous[c].draw);
-        for (int i = 0; i < N; i++) values[i] = (values[i] - exact[i]) / (fabs(exact[i]) + 1e-30);
-        expect_within(continuous[c].name, -1.0 / 128, 1.0 / 128);
+        drawn(halves[i % 2].dtype, continuous[c].draw);
+        for (int k = 0; k < N; k++)
+            values[k] = (values[k] - exact[k]) / (fabs(exact[k]) + halves[i % 2].smallest);
+        expect_within(continuous[c].name, -halves[i % 2].step, halves[i % 2].step);
     }
 }
 
 WT_UNIT(trunc_normal__stays_in_its_window)
 {
     for (window = 0; window < WINDOWS; window++)
-        for (weft_dtype dtype = WEFT_F32; dtype <= WEFT_BF16; dtype++) {
+        for (weft_dtype dtype = WEFT_F32; weft_dtype_is_float(dtype); dtype++) {
             drawn(dtype, draw_trunc_normal);
             expect_within("trunc_normal", windows[window][0], windows[window][1]);
         }
@@ -345,16 +353,16 @@ WT_UNIT(randint__is_uniform)
     static const struct {
         weft_dtype dtype;
         int64_t low, high;
-    } ranges[] = {{WEFT_I32, 0, 10}, {WEFT_I64, -3, 4},   {WEFT_F32, 0, 100},
-                  {WEFT_U8, 0, 256}, {WEFT_BF16, -9, -2}, {WEFT_BOOL, 0, 2}};
+    } ranges[] = {{WEFT_I32, 0, 10},   {WEFT_I64, -3, 4}, {WEFT_F32, 0, 100},    {WEFT_U8, 0, 256},
+                  {WEFT_BF16, -9, -2}, {WEFT_BOOL, 0, 2}, {WEFT_F16, 1950, 2049}};
 
-    for (int i = 0; i < 6 * SEEDS; i++) {
+    for (int i = 0; i < 7 * SEEDS; i++) {
         weft_scope *scope = weft_scope_open();
-        int64_t low = ranges[i % 6].low, n = ranges[i % 6].high - low;
+        int64_t low = ranges[i % 7].low, n = ranges[i % 7].high - low;
         double counts[256] = {0}, expected[256];
-        weft_tensor *t = line(ranges[i % 6].dtype);
+        weft_tensor *t = line(ranges[i % 7].dtype);
 
-        weft_manual_seed(seeds[i / 6]);
+        weft_manual_seed(seeds[i / 7]);
         ck_assert_int_eq(weft_randint_(t, low, low + n, NULL), WEFT_OK);
         weft_read_f64(t, values, N);
         expect_within("randint", (double)low, (double)(low + n - 1));

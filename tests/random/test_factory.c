@@ -195,7 +195,7 @@ static bool good_place(struct wt_world *w, int kind, weft_spec spec, const char 
 /* INIT-02: arange, linspace, eye, masks: like those of a plain tensor in every placement. */
 WT_TEST_IN_WORLD(factories__know_where_their_elements_lie, w)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16,
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16,
                                         WEFT_I32, WEFT_I64, WEFT_BOOL};
     static const char *const layouts[] = {"R", "S(0)", "S(0,balanced)", "SS(0,3)", "S(1)", "S(2)"};
     static const int64_t lengths[] = {12, 5, 1, 0, 600};
@@ -203,15 +203,15 @@ WT_TEST_IN_WORLD(factories__know_where_their_elements_lie, w)
     for (int i = 0; i < 3 * 5 * 4; i++) {
         bool good = true;
 
-        for (int d = 0; d < (i % 3 == 2 ? 3 : 5) && good; d++)
+        for (int d = 0; d < (i % 3 == 2 ? 4 : 6) && good; d++)
             good = good_place(
                 w, i % 3, (weft_spec){.dtype = dtypes[d], .ndim = 1, .shape = {lengths[i / 3 % 5]}},
                 layouts[i / 15]);
         WT_ALL(good);
     }
     for (int i = 0; i < (KINDS - 3) * 6; i++) {
-        weft_spec three = {.dtype = dtypes[i % 6], .ndim = 3, .shape = {3, 5, 7}};
-        weft_spec two = {.dtype = dtypes[(i + 1) % 6], .ndim = 2, .shape = {6, 4}};
+        weft_spec three = {.dtype = dtypes[i % 7], .ndim = 3, .shape = {3, 5, 7}};
+        weft_spec two = {.dtype = dtypes[(i + 1) % 7], .ndim = 2, .shape = {6, 4}};
 
         WT_ALL(good_place(w, 3 + i % (KINDS - 3), three, layouts[i / (KINDS - 3)]) &&
                good_place(w, 3 + i % (KINDS - 3), two, layouts[i / (KINDS - 3) % 5]));
@@ -335,6 +335,9 @@ WT_TEST(factories__refuse_what_a_kind_cannot_be)
     line.dtype = WEFT_BF16;
     WT_ALL(weft_make_randint(line, -256, 257, NULL) && !weft_make_randint(line, 0, 258, NULL));
     WT_FAILED(WEFT_ERR_ARG, "bf16");
+    line.dtype = WEFT_F16;
+    WT_ALL(weft_make_randint(line, -2048, 2049, NULL) && !weft_make_randint(line, 0, 2050, NULL));
+    WT_FAILED(WEFT_ERR_ARG, "f16");
     WT_FAILS(weft_make_bernoulli(plane, 1.5, NULL), WEFT_ERR_ARG, "1.5");
     WT_FAILS(weft_make_trunc_normal(plane, 0, 1, 2, 1, NULL), WEFT_ERR_ARG, "trunc_normal");
     WT_FAILS(weft_make_normal(plane, 0, -1, NULL), WEFT_ERR_ARG, "deviation");

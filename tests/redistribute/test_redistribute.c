@@ -68,15 +68,16 @@ WT_TEST_TIMES_IN_WORLD(redistribute__moves_three_dims, w, i, 4)
 }
 
 /* RED-08: one reduce-scatter or one all-reduce, chunks as large as they come. */
-WT_TEST_TIMES_IN_WORLD(redistribute__partial_sums_are_added_once, w, i, 5 * 3 * 7)
+WT_TEST_TIMES_IN_WORLD(redistribute__partial_sums_are_added_once, w, i, 6 * 3 * 7)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16,
+                                        WEFT_F16, WEFT_I32, WEFT_I64};
     static const char *const to[] = {"R", "S(0)", "S(1)"};
     static const int64_t sizes[][2] = {{12, 3}, {13, 3}, {14, 3}, {3, 12},
                                        {3, 13}, {3, 14}, {1, 5}};
     const char *target = to[i % 3];
-    const int64_t *size = sizes[i / 15];
-    weft_tensor *ones = weft_full(dtypes[i / 3 % 5], size, 2, 1);
+    const int64_t *size = sizes[i / 18];
+    weft_tensor *ones = weft_full(dtypes[i / 3 % 6], size, 2, 1);
     weft_tensor *y = wt_to(wt_partial(w, ones, WEFT_SUM), target);
 
     WT_MOVED(w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);

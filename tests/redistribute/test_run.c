@@ -124,9 +124,10 @@ static void pick_placements(struct scene *s, unsigned *state, weft_placement *to
 
 static struct scene pick_scene(unsigned *state, int ranks)
 {
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64, WEFT_U8};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16,
+                                        WEFT_I32, WEFT_I64, WEFT_U8};
     struct scene s = {
-        .ndim = below(state, 4), .dtype = dtypes[below(state, 6)], .gap = 1 + below(state, 2)};
+        .ndim = below(state, 4), .dtype = dtypes[below(state, 7)], .gap = 1 + below(state, 2)};
 
     pick_mesh(&s, state, ranks);
     for (int d = 0; d < s.ndim; d++) {
@@ -316,7 +317,7 @@ static int holder_of(const struct scene *s, const int *coordinates, int term)
 static double tolerance(const struct scene *s)
 {
     static const double unit[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 0x1p-24, [WEFT_F64] = 0x1p-53, [WEFT_BF16] = 0x1p-8};
+        [WEFT_F32] = 0x1p-24, [WEFT_F64] = 0x1p-53, [WEFT_BF16] = 0x1p-8, [WEFT_F16] = 0x1p-11};
 
     if (has_norm(s->from, s->n_axes) || has_norm(s->to, s->n_axes)) return 9 * 8 * unit[s->dtype];
     return averaged(s, s->from) > 1 ? 9 * 4 * unit[s->dtype] : 0;

@@ -18,25 +18,25 @@ static weft_tensor *with(weft_tensor *t, const char *to, weft_redistribute_optio
 
 /* ---- dtypes ---- */
 
-static const unsigned dtypes[] = {0, WEFT_AS(WEFT_F32), WEFT_AS(WEFT_BF16)};
+static const unsigned dtypes[] = {0, WEFT_AS(WEFT_F32), WEFT_AS(WEFT_BF16), WEFT_AS(WEFT_F16)};
 
-/* RED-12: a replicated tensor and other layouts; small whole numbers are exact in bf16 too */
-WT_TEST_TIMES_IN_WORLD(dtypes__cast_forward_and_back, w, i, 9 * 4)
+/* RED-12: a replicated tensor and other layouts; small whole numbers are exact in all of them */
+WT_TEST_TIMES_IN_WORLD(dtypes__cast_forward_and_back, w, i, 16 * 4)
 {
     static const char *const moves[][2] = {
         {"R", "R"}, {"S(0)", "S(0)"}, {"S(0)", "R"}, {"R", "S(1)"}};
-    weft_redistribute_options o = {.forward = dtypes[i % 3], .backward = dtypes[i / 3 % 3]};
-    const char *from = moves[i / 9][0], *to = moves[i / 9][1];
+    weft_redistribute_options o = {.forward = dtypes[i % 4], .backward = dtypes[i / 4 % 4]};
+    const char *from = moves[i / 16][0], *to = moves[i / 16][1];
     weft_dtype forward = o.forward ? (weft_dtype)(o.forward - 1) : WEFT_F32;
     weft_tensor *x = weft_set_requires_grad(wt_spread(w, wt_constant(12, 3, 5), from), true);
     weft_tensor *y = with(x, to, o);
 
     WT_ALL(weft_tensor_dtype(y) == forward && wt_is_placed(y, to) && wt_local_is_all(y, 5));
-    if (i < 18) WT_STILL(w);
+    if (i < 32) WT_STILL(w);
     wt_moved(w, WEFT_COLL_COUNT);
     WT_ALL(weft_backward_from(y, weft_cast(wt_spread(w, wt_constant(12, 3, 1), to), forward)) ==
            WEFT_OK);
-    if (i < 18) WT_STILL(w);
+    if (i < 32) WT_STILL(w);
     WT_ALL(weft_tensor_dtype(weft_grad(x)) == WEFT_F32 && wt_is_placed(weft_grad(x), from) &&
            wt_local_is_all(weft_grad(x), 1));
 }

@@ -130,7 +130,7 @@ double *wt_read_box(const struct wf_tensor_desc *box, const int64_t *stride, con
 static double tolerance_of(weft_dtype dtype)
 {
     static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.03};
+        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.03, [WEFT_F16] = 0.004};
 
     return bounds[dtype];
 }
@@ -146,12 +146,13 @@ static double allowed_of(double want, weft_dtype dtype)
 }
 
 /* What a term of a sum may lose when it is rounded to nearest: terms that cancel are larger than
- * what they add up to, and bf16 keeps 8 bits of each. */
+ * what they add up to, and bf16 keeps 8 bits of each, f16 11. */
 static double rounding_of(double term, weft_dtype dtype, weft_reduce reduce)
 {
     bool added = reduce == WEFT_SUM || reduce == WEFT_AVG;
 
-    return added && dtype == WEFT_BF16 ? ldexp(fabs(term), -8) : 0;
+    if (!added || !wf_dtype_is_16_bit_float(dtype)) return 0;
+    return ldexp(fabs(term), dtype == WEFT_BF16 ? -8 : -11);
 }
 
 static int64_t global_numel(const struct wf_tensor_desc *box)

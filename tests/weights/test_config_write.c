@@ -235,6 +235,27 @@ WT_TEST_IN_WORLD(configs__defaults_are_written_out, w)
     WT_ALL(b.hidden == 24 && b.eps == 1e-12 && b.types == 2 && b.padding_idx == 0 && !b.untied);
 }
 
+WT_TEST_IN_WORLD(configs__have_the_dtype_by_its_name, w)
+{
+    static const char *const names[] = {[WEFT_F32] = "float32",
+                                        [WEFT_F64] = "float64",
+                                        [WEFT_BF16] = "bfloat16",
+                                        [WEFT_F16] = "float16"};
+    weft_gpt_config gpt = {.vocab = 9, .context = 7, .width = 6, .heads = 3, .layers = 5};
+    const char *path = wt_scratch("dtype.json");
+
+    for (int i = 0; i < 4; i++) {
+        struct wf_model_config c;
+
+        gpt.dtype = (weft_dtype)i;
+        WT_EQ(weft_gpt_config_write(&gpt, path), WEFT_OK);
+        WT_EQ(wf_model_config_open(&c, path), WEFT_OK);
+        WT_ALL(item_of(&c, "dtype") && strcmp(item_of(&c, "dtype")->text, names[i]) == 0);
+        ask_all(&c);
+        wf_model_config_close(&c);
+    }
+}
+
 static weft_llama_config with_rotary(weft_rotary_options rotary)
 {
     return (weft_llama_config){.vocab = 9, .width = 8, .heads = 4, .layers = 3, .rotary = rotary};

@@ -96,6 +96,11 @@ WT_TEST_IN_WORLD(read__numbers_are_converted, w)
 
         WT_EQ(((wf_bf16 *)weft_data(t))[i], want);
     }
+    t = weft_weights_read(file, "real.f64", WEFT_AS(WEFT_F16), NULL, NULL);
+    for (int64_t i = 0; i < 15; i++)
+        WT_EQ(((wf_f16 *)weft_data(t))[i], wf_f32_to_f16((float)golden_element(weight, i)));
+    WT_EQ(weft_tensor_dtype(weft_weights_read(file, "real.f16", 0, NULL, NULL)), WEFT_F16);
+    WT_EQ(weft_tensor_dtype(weft_weights_read(file, "real.bf16", 0, NULL, NULL)), WEFT_BF16);
     t = weft_weights_read(file, "integer.i16", WEFT_AS(WEFT_F32), NULL, NULL);
     WT_ALL(((float *)weft_data(t))[1] == (float)seed_of(1));
     t = weft_weights_read(file, "integer.i64", WEFT_AS(WEFT_U8), NULL, NULL);
@@ -224,12 +229,16 @@ WT_TEST_IN(write__two_axes_write_replicas_once, w,
                                 {"b", wt_spread(w, whole, "S(0),S(0)")},
                                 {"c", wt_spread(w, whole, "S(1),R")},
                                 {"plain", whole},
+                                {"f16", wt_spread(w, wt_whole(WEFT_F16, 2, 5, 9), "R,S(1)")},
                                 {"scalar", weft_full(WEFT_F64, NULL, 0, 3.5)}};
-    weft_weights *file = written(wt_scratch("two.safetensors"), list, 5);
+    weft_weights *file = written(wt_scratch("two.safetensors"), list, 6);
 
     for (int i = 0; i < 4; i++)
         WT_ALL(
             wt_near_tensors(weft_weights_read(file, list[i].name, 0, NULL, NULL), whole, WT_EXACT));
+    WT_ALL(strcmp(weft_weights_find(file, "f16")->dtype, "F16") == 0);
+    WT_ALL(wt_near_tensors(weft_weights_read(file, "f16", 0, NULL, NULL),
+                           wt_whole(WEFT_F16, 2, 5, 9), WT_EXACT));
     WT_ALL(weft_item(weft_weights_read(file, "scalar", 0, NULL, NULL)) == 3.5);
     weft_weights_close(file);
 }

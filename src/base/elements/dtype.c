@@ -37,12 +37,28 @@ static void store_bf16(void *element, double value)
     memcpy(element, &half, sizeof half);
 }
 
+static double load_f16(const void *element)
+{
+    wf_f16 half;
+
+    memcpy(&half, element, sizeof half);
+    return (double)wf_f16_to_f32(half);
+}
+
+static void store_f16(void *element, double value)
+{
+    wf_f16 half = wf_f32_to_f16((float)value);
+
+    memcpy(element, &half, sizeof half);
+}
+
 static void store_bool(void *element, double value) { *(uint8_t *)element = value != 0; }
 
 const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
     [WEFT_F32] = {"f32", 4, true, load_f32, store_f32},
     [WEFT_F64] = {"f64", 8, true, load_f64, store_f64},
     [WEFT_BF16] = {"bf16", 2, true, load_bf16, store_bf16},
+    [WEFT_F16] = {"f16", 2, true, load_f16, store_f16},
     [WEFT_I32] = {"i32", 4, false, load_i32, store_i32},
     [WEFT_I64] = {"i64", 8, false, load_i64, store_i64},
     [WEFT_U8] = {"u8", 1, false, load_u8, store_u8},

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "comm/reduce.h"
 #include "comm/shm/shm_backend.h"
@@ -32,8 +33,9 @@ struct wf_mpi_op {
 /* Terms of a part of a tree travel as f32 (enum wf_reduce_wide). */
 static size_t term_bytes(const struct wf_coll *coll)
 {
-    return coll->wide == WF_WIDE_IN && coll->dtype == WEFT_BF16 ? sizeof(float)
-                                                                : weft_dtype_size(coll->dtype);
+    return coll->wide == WF_WIDE_IN && wf_dtype_is_16_bit_float(coll->dtype)
+               ? sizeof(float)
+               : weft_dtype_size(coll->dtype);
 }
 
 /* counts[0..n) and behind them displacements[0..n) */

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "comm/reduce.h"
 #include "comm/shm/shm_engine.h"
@@ -104,7 +105,8 @@ static char *result_address(const struct wf_shm_engine_op *op, int rank, size_t 
 static void reduce_span(const struct wf_shm_engine_op *op, struct byte_span byte_span,
                         bool everywhere, size_t shift)
 {
-    size_t widening = op->coll->wide == WF_WIDE_OUT && op->coll->dtype == WEFT_BF16 ? 2 : 1;
+    size_t widening =
+        op->coll->wide == WF_WIDE_OUT && wf_dtype_is_16_bit_float(op->coll->dtype) ? 2 : 1;
     const struct wf_coll *coll = op->coll;
     int size = op->engine->size;
     const void *ins_few[MANY_RANKS], **ins = ins_few;

@@ -140,8 +140,10 @@ void wf_config_write_activation(struct wf_config_writer *c, const char *key,
 
 void wf_config_write_dtype(struct wf_config_writer *c, weft_dtype dtype)
 {
-    static const char *const names[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = "float32", [WEFT_F64] = "float64", [WEFT_BF16] = "bfloat16"};
+    static const char *const names[WEFT_DTYPE_COUNT] = {[WEFT_F32] = "float32",
+                                                        [WEFT_F64] = "float64",
+                                                        [WEFT_BF16] = "bfloat16",
+                                                        [WEFT_F16] = "float16"};
     const char *name = (unsigned)dtype < WEFT_DTYPE_COUNT ? names[dtype] : NULL;
 
     if (!name) wf_config_write_refuse(c, "dtype", "has no word for dtype %d", (int)dtype);

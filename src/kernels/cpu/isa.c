@@ -10,12 +10,24 @@
 /* Relaxed: ranks may be threads, but every one of them computes the same value. */
 static _Atomic int level;
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+
+/* Not every compiler's __builtin_cpu_supports knows the name. */
+static bool cpu_has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 static int detect_isa_level(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !cpu_has_f16c())
         return 2;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||

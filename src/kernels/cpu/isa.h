@@ -2,7 +2,7 @@
  * isa.h: one source, three instruction sets.
  *
  * Every file in cpu/isa/ is compiled once per x86-64 level with WF_ISA = v2 (SSE4.2), v3 (AVX2,
- * FMA) or v4 (AVX-512). Such a file keeps its loops static and ends in one constant table of
+ * FMA, F16C) or v4 (AVX-512). Such a file keeps its loops static and ends in one constant table of
  * function pointers, named by WF_ISA_NAME, that a header beside it declares by WF_ISA_TABLE:
  *
  *     struct wf_norms { ... };                     cpu/reductions/norm.h
@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "base/elements/dtype.h"
 #include "kernels/kernels.h"
 
 #define WF_ISA_PASTE_(name, isa) name##_##isa

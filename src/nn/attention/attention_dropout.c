@@ -13,7 +13,11 @@
 #include <weft/factory.h>
 #include <weft/ops.h>
 
-static const double far_below = -1e30; /* exp of it is 0; bf16 has it, too */
+/* exp of it is 0, and the dtype has it. */
+static double far_below(const weft_tensor *like)
+{
+    return weft_tensor_dtype(like) == WEFT_F16 ? -65504 : -1e30;
+}
 
 /* [B,T,H,D] -> [B,H,T,D], [B,T,G,R,D] -> [B,G,R,T,D] */
 static weft_tensor *to_heads_first(weft_tensor *x)
@@ -94,7 +98,8 @@ static weft_tensor *make_visible_keys_mask(const struct wf_dropout_attention *a,
         a->causal ? to_layout_of_scores(a, weft_make_tril(square, 0), scores) : NULL;
 
     if (!mask) return causal;
-    if (weft_tensor_dtype(mask) != WEFT_BOOL) mask = weft_gt(mask, scalar_like(mask, far_below));
+    if (weft_tensor_dtype(mask) != WEFT_BOOL)
+        mask = weft_gt(mask, scalar_like(mask, far_below(mask)));
     if (!causal) return mask;
     return weft_where(causal, mask,
                       weft_to_device(weft_make_zeros(none), weft_tensor_device(scores)));
@@ -104,7 +109,7 @@ static weft_tensor *make_visible_keys_mask(const struct wf_dropout_attention *a,
 static weft_tensor *masked_softmax(weft_tensor *scores, weft_tensor *seen)
 {
     if (!seen) return weft_softmax(scores, -1);
-    scores = weft_where(seen, scores, scalar_like(scores, far_below));
+    scores = weft_where(seen, scores, scalar_like(scores, far_below(scores)));
     return scores ? weft_where(seen, weft_softmax(scores, -1), scalar_like(scores, 0)) : NULL;
 }
 

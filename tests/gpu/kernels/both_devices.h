@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#define WT_CUDA_DTYPES
 #include "kernels/cases.h"
 
 #define WF_KERNEL(name, devices) wf_kernel_prepare wf_cuda_##name;

@@ -47,11 +47,13 @@ uint64_t ws_hash(const weft_tensor *t, uint64_t before)
 
 /*
  * A result may be off by some roundings of itself and of the terms that it is a sum of. Reductions
- * in f32 and f64 have more of them than reductions of bf16, which are made in f32.
+ * in f32 and f64 have more of them than those of 16-bit floats, which are made in f32.
  */
 static double bound(weft_dtype dtype, int depth, const struct ws_numbers *want, double element)
 {
-    double unit = dtype == WEFT_BF16 ? ldexp(1, -8) : ldexp(32, dtype == WEFT_F64 ? -53 : -24);
+    double unit = dtype == WEFT_BF16  ? ldexp(1, -8)
+                  : dtype == WEFT_F16 ? ldexp(1, -11)
+                                      : ldexp(32, dtype == WEFT_F64 ? -53 : -24);
 
     return unit * depth * (want->largest + fabs(element)) + 1e-30;
 }

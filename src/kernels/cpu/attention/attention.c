@@ -220,7 +220,8 @@ static const struct wf_attention_loops *loops_for_dtype(uint8_t dtype)
 {
     if (dtype == WEFT_F32) return WF_ISA_PICK(wf_attention_f32);
     if (dtype == WEFT_F64) return WF_ISA_PICK(wf_attention_f64);
-    return dtype == WEFT_BF16 ? WF_ISA_PICK(wf_attention_bf16) : NULL;
+    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_attention_bf16);
+    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_attention_f16) : NULL;
 }
 
 static void set_bias_gradient(struct attention *p)

@@ -47,3 +47,4 @@ struct wf_attention_loops {
 WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f32)
 WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f64)
 WF_ISA_TABLE(struct wf_attention_loops, wf_attention_bf16)
+WF_ISA_TABLE(struct wf_attention_loops, wf_attention_f16)

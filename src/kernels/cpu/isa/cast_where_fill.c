@@ -19,12 +19,14 @@
 #define AS_F32(v) ((float)(v))
 #define AS_F64(v) ((double)(v))
 #define AS_BF16(v) bf16_from_f32((float)(v))
+#define AS_F16(v) wf_f32_to_f16((float)(v))
 #define AS_BOOL(v) ((uint8_t)((v) != 0))
 
 #define CAST_FROM(from, from_type, load, to_i32, to_i64)                                           \
     CAST(from, from_type, load, f32, float, AS_F32)                                                \
     CAST(from, from_type, load, f64, double, AS_F64)                                               \
     CAST(from, from_type, load, bf16, wf_bf16, AS_BF16)                                            \
+    CAST(from, from_type, load, f16, wf_f16, AS_F16)                                               \
     CAST(from, from_type, load, i32, int32_t, to_i32)                                              \
     CAST(from, from_type, load, i64, int64_t, to_i64)                                              \
     CAST(from, from_type, load, u8, uint8_t, (uint8_t)to_i32)                                      \
@@ -33,6 +35,7 @@
 CAST_FROM(f32, float, SAME, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(f64, double, SAME, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(bf16, wf_bf16, wf_bf16_to_f32, wf_f64_to_i32, wf_f64_to_i64)
+CAST_FROM(f16, wf_f16, wf_f16_to_f32, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(i32, int32_t, SAME, (int32_t), (int64_t))
 CAST_FROM(i64, int64_t, SAME, (int32_t), (int64_t))
 CAST_FROM(u8, uint8_t, SAME, (int32_t), (int64_t))
@@ -76,15 +79,16 @@ FILL(8, uint64_t)
 #define CASTS(from)                                                                                \
     {                                                                                              \
         [WEFT_F32] = cast_##from##_f32, [WEFT_F64] = cast_##from##_f64,                            \
-        [WEFT_BF16] = cast_##from##_bf16, [WEFT_I32] = cast_##from##_i32,                          \
-        [WEFT_I64] = cast_##from##_i64, [WEFT_U8] = cast_##from##_u8,                              \
-        [WEFT_BOOL] = cast_##from##_bool,                                                          \
+        [WEFT_BF16] = cast_##from##_bf16, [WEFT_F16] = cast_##from##_f16,                          \
+        [WEFT_I32] = cast_##from##_i32, [WEFT_I64] = cast_##from##_i64,                            \
+        [WEFT_U8] = cast_##from##_u8, [WEFT_BOOL] = cast_##from##_bool,                            \
     }
 
 const struct wf_cast_where_fill_loops WF_ISA_NAME(wf_cast_where_fill_loops) = {
     .cast = {[WEFT_F32] = CASTS(f32),
              [WEFT_F64] = CASTS(f64),
              [WEFT_BF16] = CASTS(bf16),
+             [WEFT_F16] = CASTS(f16),
              [WEFT_I32] = CASTS(i32),
              [WEFT_I64] = CASTS(i64),
              [WEFT_U8] = CASTS(u8),

@@ -70,6 +70,16 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
 #define WF_IS_REAL 1
+#elif defined(WF_TYPE_F16)
+#define WF_E wf_f16
+#define WF_T float
+#define WF_LOAD(e) wf_f16_to_f32(e)
+#define WF_STORE(t) wf_f32_to_f16(t)
+#define WF_SCALAR(v) (float)(v)
+#define WF_NAME(f) f##_f16
+#define WF_F(f) f##_f32
+#define WF_LOWEST (-(float)INFINITY)
+#define WF_IS_REAL 1
 #elif defined(WF_TYPE_I32)
 #define WF_E int32_t
 #define WF_T int32_t
@@ -102,6 +112,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_TYPE_F32
 #undef WF_TYPE_F64
 #undef WF_TYPE_BF16
+#undef WF_TYPE_F16
 #undef WF_TYPE_I32
 #undef WF_TYPE_I64
 #undef WF_TYPE_U8

@@ -152,6 +152,11 @@ static void bernoulli(int64_t n, const uint32_t *high, uint64_t threshold, int64
 
 #include "kernels/cpu/isa/random.inc"
 
+#define WF_TYPE_F16
+#include "kernels/cpu/isa/element_type.h"
+
+#include "kernels/cpu/isa/random.inc"
+
 const struct wf_random WF_ISA_NAME(wf_random) = {
     .words = philox_words_of_blocks,
     .uniform_f32 = uniform_f32,
@@ -169,7 +174,14 @@ const struct wf_random WF_ISA_NAME(wf_random) = {
     .chance = bernoulli,
     .chance_of = {[WEFT_F32] = bernoulli_p_f32,
                   [WEFT_F64] = bernoulli_p_f64,
-                  [WEFT_BF16] = bernoulli_p_bf16},
-    .affine = {[WEFT_F32] = affine_f32, [WEFT_F64] = affine_f64, [WEFT_BF16] = affine_bf16},
-    .dropout = {[WEFT_F32] = dropout_f32, [WEFT_F64] = dropout_f64, [WEFT_BF16] = dropout_bf16},
+                  [WEFT_BF16] = bernoulli_p_bf16,
+                  [WEFT_F16] = bernoulli_p_f16},
+    .affine = {[WEFT_F32] = affine_f32,
+               [WEFT_F64] = affine_f64,
+               [WEFT_BF16] = affine_bf16,
+               [WEFT_F16] = affine_f16},
+    .dropout = {[WEFT_F32] = dropout_f32,
+                [WEFT_F64] = dropout_f64,
+                [WEFT_BF16] = dropout_bf16,
+                [WEFT_F16] = dropout_f16},
 };

@@ -18,11 +18,17 @@
 
 #include "kernels/cpu/isa/softmax.inc"
 
+#define WF_TYPE_F16
+#include "kernels/cpu/isa/element_type.h"
+
+#include "kernels/cpu/isa/softmax.inc"
+
 #define LOOPS(op)                                                                                  \
     {                                                                                              \
         [WEFT_F32] = {op##_rows_f32, op##_columns_f32},                                            \
         [WEFT_F64] = {op##_rows_f64, op##_columns_f64},                                            \
         [WEFT_BF16] = {op##_rows_bf16, op##_columns_bf16},                                         \
+        [WEFT_F16] = {op##_rows_f16, op##_columns_f16},                                            \
     }
 
 const struct wf_softmaxes WF_ISA_NAME(wf_softmaxes) = {

@@ -19,6 +19,11 @@
 
 #include "kernels/cpu/isa/topk.inc"
 
+#define WF_TYPE_F16
+#include "kernels/cpu/isa/element_type.h"
+
+#include "kernels/cpu/isa/topk.inc"
+
 #define WF_TYPE_I32
 #include "kernels/cpu/isa/element_type.h"
 
@@ -37,5 +42,6 @@
 const struct wf_topks WF_ISA_NAME(wf_topks) = {.of = {[WEFT_F32] = LOOPS(f32),
                                                       [WEFT_F64] = LOOPS(f64),
                                                       [WEFT_BF16] = LOOPS(bf16),
+                                                      [WEFT_F16] = LOOPS(f16),
                                                       [WEFT_I32] = LOOPS(i32),
                                                       [WEFT_I64] = LOOPS(i64)}};

@@ -127,7 +127,7 @@ weft_status wf_cpu_arange(struct wf_kernel_call *k)
 
 weft_status wf_cpu_linspace(struct wf_kernel_call *k)
 {
-    if (k->out[0]->dtype > WEFT_BF16) return wf_fail_no_kernel(k, k->out[0]->dtype);
+    if (!wf_dtype_is_float(k->out[0]->dtype)) return wf_fail_no_kernel(k, k->out[0]->dtype);
     prepare_fill(k, WEFT_F64)->fill = fill_linspace;
     return WEFT_OK;
 }

@@ -28,7 +28,7 @@ struct lookup {
     int rows;      /* the dim of the table's rows: 0, or 1 with a table per item */
     int64_t items; /* tables */
     int64_t bytes; /* of an element */
-    bool wide;     /* sums are f32 beside bf16 rows */
+    bool wide;     /* sums are f32 beside rows of 16-bit floats */
     size_t sums;   /* bytes of scratch for them */
 };
 
@@ -142,7 +142,8 @@ static const struct wf_embedding *loops_for_dtype(uint8_t dtype)
 {
     if (dtype == WEFT_F32) return WF_ISA_PICK(wf_embedding_f32);
     if (dtype == WEFT_F64) return WF_ISA_PICK(wf_embedding_f64);
-    return dtype == WEFT_BF16 ? WF_ISA_PICK(wf_embedding_bf16) : NULL;
+    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_embedding_bf16);
+    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_embedding_f16) : NULL;
 }
 
 weft_status wf_cpu_embedding_grad(struct wf_kernel_call *k)
@@ -155,7 +156,7 @@ weft_status wf_cpu_embedding_grad(struct wf_kernel_call *k)
     WF_TRY(wf_check_embedding_index(k));
     p = lookup_new(k, table);
     p->loops = loops;
-    p->wide = table->dtype == WEFT_BF16;
+    p->wide = wf_dtype_is_16_bit_float(table->dtype);
     p->sums = p->wide ? wf_scratch_round_up((size_t)table->numel * sizeof(float)) : 0;
     wf_operand_prepare_dense(&p->d, k->in[0]);
     wf_scratch_reserve(p->index.scratch + p->d.scratch + p->sums);

@@ -1,7 +1,7 @@
 /*
  * optimizer_step.c: kernels/optimizer_kernels.h; dtypes were checked when the optimizer was made.
  *
- * Loops know f32 and f64 only. What is bf16 goes through them in pieces that stay in the first
+ * Loops know f32 and f64 only. 16-bit floats go through them in pieces that stay in the first
  * cache: widened before, rounded after, so that memory is still passed over once.
  */
 #include "kernels/cpu/pointwise/optimizer_step.h"
@@ -14,15 +14,18 @@ enum { PIECE = 1024 };
 
 static const struct wf_gradient_loops *gradient_loops_for(weft_dtype dtype)
 {
-    if (dtype > WEFT_BF16) WF_DIE("optimizer: no CPU kernel for %s", weft_dtype_name(dtype));
+    if (!wf_dtype_is_float(dtype))
+        WF_DIE("optimizer: no CPU kernel for %s", weft_dtype_name(dtype));
     return &WF_ISA_PICK(wf_optimizer_loops)->of[dtype];
 }
 
-static void step_bf16_in_pieces(const struct wf_optimizer_loops *loops,
-                                wf_optimizer_step_fn *update,
-                                const struct wf_optimizer_step_arrays *a,
-                                const struct wf_optimizer_step *step)
+static void step_16_bit_in_pieces(const struct wf_optimizer_loops *loops,
+                                  wf_optimizer_step_fn *update,
+                                  const struct wf_optimizer_step_arrays *a,
+                                  const struct wf_optimizer_step *step)
 {
+    const struct wf_master_loops *of_g = &loops->masters[a->grad_dtype];
+    const struct wf_master_loops *of_w = &loops->masters[a->rounded_dtype];
     float wide[PIECE];
 
     for (int64_t i = 0; i < a->count; i += PIECE) {
@@ -33,13 +36,13 @@ static void step_bf16_in_pieces(const struct wf_optimizer_loops *loops,
 
         for (int s = 0; s < WF_STEP_STATES; s++)
             state[s] = a->state[s] ? (float *)a->state[s] + i : NULL;
-        if (a->grad_dtype == WEFT_BF16)
-            loops->widen(n, wide, (const wf_bf16 *)a->g + i);
+        if (of_g->widen)
+            of_g->widen(n, wide, (const uint16_t *)a->g + i);
         else
             g = (const float *)a->g + i;
-        if (a->rounded) loops->sync(n, w, a->rounded + i);
+        if (a->rounded) of_w->sync(n, w, (uint16_t *)a->rounded + i);
         update(n, w, g, state, step);
-        if (a->rounded) loops->round(n, a->rounded + i, w);
+        if (a->rounded) of_w->round(n, (uint16_t *)a->rounded + i, w);
     }
 }
 
@@ -50,14 +53,14 @@ void wf_cpu_optimizer_step(enum wf_optimizer_kind loop, const struct wf_optimize
     wf_optimizer_step_fn *update = loops->update[a->dtype][loop];
 
     if (a->rounded || a->grad_dtype != a->dtype)
-        step_bf16_in_pieces(loops, update, a, step);
+        step_16_bit_in_pieces(loops, update, a, step);
     else
         update(a->count, a->w, a->g, a->state, step);
 }
 
-void wf_cpu_sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+void wf_cpu_sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
-    WF_ISA_PICK(wf_optimizer_loops)->sync(count, master, w);
+    WF_ISA_PICK(wf_optimizer_loops)->masters[dtype].sync(count, master, w);
 }
 
 double wf_cpu_sum_squares(weft_dtype dtype, int64_t count, const void *x)

@@ -16,12 +16,17 @@ struct wf_gradient_loops {
     void (*limit)(int64_t n, void *x, double limit);
 };
 
+/** Of a 16-bit float beside f32. */
+struct wf_master_loops {
+    void (*sync)(int64_t n, float *master, const void *w);
+    void (*widen)(int64_t n, float *to, const void *from);
+    void (*round)(int64_t n, void *to, const float *from);
+};
+
 struct wf_optimizer_loops {
     wf_optimizer_step_fn *update[WEFT_F64 + 1][WF_STEP_LOOPS];
-    struct wf_gradient_loops of[WEFT_BF16 + 1];
-    void (*sync)(int64_t n, float *master, const wf_bf16 *w);
-    void (*widen)(int64_t n, float *to, const wf_bf16 *from);
-    void (*round)(int64_t n, wf_bf16 *to, const float *from);
+    struct wf_gradient_loops of[WF_FLOAT_DTYPES];
+    struct wf_master_loops masters[WF_FLOAT_DTYPES]; /* of 16-bit floats only */
 };
 
 WF_ISA_TABLE(struct wf_optimizer_loops, wf_optimizer_loops)

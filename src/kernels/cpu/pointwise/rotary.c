@@ -114,7 +114,8 @@ static const struct wf_transformer *loops_for_dtype(uint8_t dtype)
 {
     if (dtype == WEFT_F32) return WF_ISA_PICK(wf_transformer_f32);
     if (dtype == WEFT_F64) return WF_ISA_PICK(wf_transformer_f64);
-    return dtype == WEFT_BF16 ? WF_ISA_PICK(wf_transformer_bf16) : NULL;
+    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_transformer_bf16);
+    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_transformer_f16) : NULL;
 }
 
 static void make_tables(struct rotary *p, const struct wf_kernel_call *k)

@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa.h"
 
 /** One head: pairs (x[j], x[j + half]), or (x[2j], x[2j + 1]) interleaved, turned by their angles;
- *  elements from 2 half to d are copied. cosine and sine are f32 for bf16. */
+ *  elements from 2 half to d are copied. cosine and sine are f32 for 16-bit floats. */
 struct wf_rotary_pairs {
     int64_t half, d;
     void *y;
@@ -24,3 +24,4 @@ struct wf_transformer {
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_f32)
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_f64)
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_bf16)
+WF_ISA_TABLE(struct wf_transformer, wf_transformer_f16)

@@ -3,12 +3,12 @@
 
 #include "kernels/cpu/isa.h"
 
-/** C[m,n], row-major: a(i,k) at a[i a_m + k a_k], b(k,j) at b[k b_k + j b_n]. Products of bf16 are
- *  rounded once. */
+/** C[m,n], row-major: a(i,k) at a[i a_m + k a_k], b(k,j) at b[k b_k + j b_n]. Products of 16-bit
+ * floats are rounded once. */
 struct wf_blocked {
     int64_t m, n, k;
     int64_t a_m, a_k, b_k, b_n, ldc;
-    bool wide; /* of bf16: C is f32 */
+    bool wide; /* of 16-bit floats: C is f32 */
 };
 
 struct wf_blocked_table {
@@ -24,3 +24,4 @@ struct wf_blocked_table {
 WF_ISA_TABLE(struct wf_blocked_table, wf_blocked_f32)
 WF_ISA_TABLE(struct wf_blocked_table, wf_blocked_f64)
 WF_ISA_TABLE(struct wf_blocked_table, wf_blocked_bf16)
+WF_ISA_TABLE(struct wf_blocked_table, wf_blocked_f16)

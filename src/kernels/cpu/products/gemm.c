@@ -6,6 +6,7 @@
  *   bf16          own, on AMX tiles, where the machine has them (NOTE [tiles])
  *                 oneDNN, where the CPU has products of bf16
  *                 own loops that widen to f32 on others (NOTE [widened])
+ *   f16           as bf16, but never on tiles
  *   f32           oneDNN, but turned or own where its choice of kernel is poor (NOTE [f32 methods])
  */
 #include "kernels/cpu/products/gemm.h"
@@ -117,9 +118,10 @@ static void run_gemv(const struct wf_gemm *g, const void *a, const void *b, cons
 
 static void prepare_gemv(struct wf_gemm *g)
 {
-    const struct wf_gemv_table *loops = g->dtype == WEFT_F32   ? WF_ISA_PICK(wf_gemv_f32)
-                                        : g->dtype == WEFT_F64 ? WF_ISA_PICK(wf_gemv_f64)
-                                                               : WF_ISA_PICK(wf_gemv_bf16);
+    const struct wf_gemv_table *loops = g->dtype == WEFT_F32    ? WF_ISA_PICK(wf_gemv_f32)
+                                        : g->dtype == WEFT_F64  ? WF_ISA_PICK(wf_gemv_f64)
+                                        : g->dtype == WEFT_BF16 ? WF_ISA_PICK(wf_gemv_bf16)
+                                                                : WF_ISA_PICK(wf_gemv_f16);
     struct wf_gemv p = gemv_args(g);
 
     g->run = run_gemv;
@@ -226,8 +228,8 @@ static void prepare_f32(struct wf_gemm *g)
     }
 }
 
-static void run_dnnl_bf16(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
-                          void *c, char *scratch)
+static void run_dnnl_16_bit(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
+                            void *c, char *scratch)
 {
     (void)scratch;
     wf_dnnl_product_run(g->dnnl, a, b, bias, c);
@@ -272,16 +274,19 @@ static void prepare_amx(struct wf_gemm *g)
     g->scratch = wf_scratch_round_up(wf_amx_product.scratch_bytes(g));
 }
 
-/* Once, by rank 0, when the first product is planned that gains nothing. */
-static void warn_bf16_widened(void)
+/* Once per dtype, by rank 0, when the first product is planned that gains nothing. */
+static void warn_widened(uint8_t dtype)
 {
-    static _Atomic bool said;
+    static _Atomic bool said[WF_FLOAT_DTYPES];
+    const char *name = weft_dtype_name((weft_dtype)dtype);
 
-    if (wf_log_rank() > 0 || atomic_exchange_explicit(&said, true, memory_order_relaxed)) return;
+    if (wf_log_rank() > 0 || atomic_exchange_explicit(&said[dtype], true, memory_order_relaxed))
+        return;
     WF_LOG(WF_LOG_WARN, "kernels",
-           "bf16 does not pay in time here: this CPU (or WEFT_ISA) has no bf16 products, so they "
-           "are computed in f32, at up to a tenth less than its speed; bf16 halves memory, and "
-           "writing token by token is faster");
+           "%s does not pay in time here: this CPU (or WEFT_ISA) has no %s products, so they "
+           "are computed in f32, at up to a tenth less than its speed; %s halves memory, and "
+           "writing token by token is faster",
+           name, name, name);
 }
 
 /*
@@ -299,17 +304,25 @@ static void warn_bf16_widened(void)
  *   2048 x 1024    32                  79    81        33             67    84
  *                  16                  94    69        29             88    84
  */
-static void prepare_bf16(struct wf_gemm *g)
+static void prepare_16_bit(struct wf_gemm *g)
 {
     if (g->k > 0 && wf_kernels_isa_level() >= 5) g->dnnl = wf_dnnl_product_new(g);
-    g->run = run_dnnl_bf16;
+    g->run = run_dnnl_16_bit;
     if (g->dnnl) return;
     if (has_few_rows(g, FEW_WIDENED)) {
         prepare_gemv(g);
         return;
     }
-    warn_bf16_widened();
-    prepare_blocked(g, WF_ISA_PICK(wf_blocked_bf16), sizeof(float));
+    warn_widened(g->dtype);
+    prepare_blocked(
+        g, g->dtype == WEFT_BF16 ? WF_ISA_PICK(wf_blocked_bf16) : WF_ISA_PICK(wf_blocked_f16),
+        sizeof(float));
+}
+
+static int64_t few_rows(const struct wf_gemm *g)
+{
+    if (!wf_dtype_is_16_bit_float(g->dtype)) return FEW;
+    return uses_amx_tiles(g) ? FEW_TILES : FEW_NARROW;
 }
 
 void wf_gemm_prepare(struct wf_gemm *g)
@@ -317,7 +330,7 @@ void wf_gemm_prepare(struct wf_gemm *g)
     g->scratch = 0;
     g->run = run_nothing;
     if (g->m == 0 || g->n == 0) return;
-    if (has_few_rows(g, g->dtype != WEFT_BF16 ? FEW : uses_amx_tiles(g) ? FEW_TILES : FEW_NARROW))
+    if (has_few_rows(g, few_rows(g)))
         prepare_gemv(g);
     else if (g->dtype == WEFT_F32)
         prepare_f32(g);
@@ -326,7 +339,7 @@ void wf_gemm_prepare(struct wf_gemm *g)
     else if (uses_amx_tiles(g))
         prepare_amx(g);
     else
-        prepare_bf16(g);
+        prepare_16_bit(g);
 }
 
 void wf_gemm_free(struct wf_gemm *g) { wf_dnnl_product_free(g->dnnl); }

@@ -17,9 +17,9 @@ typedef void wf_gemm_run_fn(const struct wf_gemm *g, const void *a, const void *
 
 struct wf_gemm {
     /* asked */
-    uint8_t dtype; /* f32, f64, bf16 */
+    uint8_t dtype; /* a float */
     bool ta, tb;   /* A is stored [k,m], B is stored [n,k] */
-    bool wide;     /* of bf16: C is f32 */
+    bool wide;     /* of 16-bit floats: C is f32 */
     bool bias;     /* a bias may come */
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* elements; at least 1 and at least the stored row */
@@ -27,7 +27,7 @@ struct wf_gemm {
     wf_gemm_run_fn *run;
     size_t scratch;               /* bytes that run needs, 64-byte aligned */
     const void *loops;            /* table of the own loops in force */
-    struct wf_dnnl_product *dnnl; /* bf16 */
+    struct wf_dnnl_product *dnnl; /* of 16-bit floats */
 };
 
 void wf_gemm_prepare(struct wf_gemm *g);

@@ -1,9 +1,9 @@
 /*
  * gemm_dnnl.c: products by oneDNN, version 2.6 and 3.x.
  *
- * f32 goes through dnnl_sgemm, bf16 through matmul primitives, which are made once per shape. How
- * many threads oneDNN takes is set around each call, so that a program's own OpenMP regions keep
- * what they had.
+ * f32 goes through dnnl_sgemm, 16-bit floats through matmul primitives, which are made once per
+ * shape. How many threads oneDNN takes is set around each call, so that a program's own OpenMP
+ * regions keep what they had.
  */
 #include "kernels/cpu/products/gemm_dnnl.h"
 
@@ -11,6 +11,7 @@
 #include <dnnl.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
@@ -167,15 +168,16 @@ static bool primitives_make(struct wf_dnnl_product *p, const struct wf_gemm *g, 
 
 struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
 {
+    const dnnl_data_type_t type = g->dtype == WEFT_F16 ? dnnl_f16 : dnnl_bf16;
     struct wf_dnnl_product *p = WF_NEW(struct wf_dnnl_product);
     int before = limit_omp_threads();
     desc d[ARGS];
     bool served;
 
-    matrix_desc(&d[ARG_A], g->m, g->k, g->lda, g->ta, dnnl_bf16);
-    matrix_desc(&d[ARG_B], g->k, g->n, g->ldb, g->tb, dnnl_bf16);
-    matrix_desc(&d[ARG_C], g->m, g->n, g->ldc, false, g->wide ? dnnl_f32 : dnnl_bf16);
-    matrix_desc(&d[ARG_BIAS], 1, g->n, g->n, false, dnnl_bf16);
+    matrix_desc(&d[ARG_A], g->m, g->k, g->lda, g->ta, type);
+    matrix_desc(&d[ARG_B], g->k, g->n, g->ldb, g->tb, type);
+    matrix_desc(&d[ARG_C], g->m, g->n, g->ldc, false, g->wide ? dnnl_f32 : type);
+    matrix_desc(&d[ARG_BIAS], 1, g->n, g->n, false, type);
     TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
     for (int i = 0; i < ARGS; i++)

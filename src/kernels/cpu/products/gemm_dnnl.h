@@ -13,7 +13,8 @@ void wf_dnnl_limit_isa(int level);
 /** C = op(A) op(B) + beta C in f32. */
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c);
 
-/** oneDNN's bf16 product for g, NULL where this machine has only its slow reference for it. */
+/** oneDNN's product of 16-bit floats for g, NULL where this machine has only its slow reference for
+ * it. */
 struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g);
 void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b, const void *bias,
                          void *c);

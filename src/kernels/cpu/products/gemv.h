@@ -11,7 +11,7 @@ enum { WF_GEMV_COLUMNS = 4 };
 struct wf_gemv {
     int64_t m, n, k;
     int64_t ldx, ldw, ldy;
-    bool wide; /* of bf16: y is f32 */
+    bool wide; /* of 16-bit floats: y is f32 */
 };
 
 struct wf_gemv_table {
@@ -25,3 +25,4 @@ struct wf_gemv_table {
 WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_f32)
 WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_f64)
 WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_bf16)
+WF_ISA_TABLE(struct wf_gemv_table, wf_gemv_f16)

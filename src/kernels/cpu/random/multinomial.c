@@ -165,7 +165,7 @@ weft_status wf_cpu_multinomial(struct wf_kernel_call *k)
     struct wf_operand_strides from = wf_strides_broadcast(x, x->shape, x->ndim);
     struct multinomial *p;
 
-    if (x->dtype > WEFT_BF16) return wf_fail_no_kernel(k, x->dtype);
+    if (!wf_dtype_is_float(x->dtype)) return wf_fail_no_kernel(k, x->dtype);
     k->prep = p = WF_NEW(struct multinomial);
     k->drop = free_multinomial;
     p->loops = WF_ISA_PICK(wf_random);

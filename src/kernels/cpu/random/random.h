@@ -32,14 +32,14 @@ struct wf_random {
                   uint64_t range, int64_t *values);
     /** 1 where the word is below the threshold, or the word's share of 2^32 below p; else 0. */
     void (*chance)(int64_t n, const uint32_t *high, uint64_t threshold, int64_t *values);
-    void (*chance_of[WEFT_BF16 + 1])(int64_t n, const uint32_t *high, const void *p, void *y);
+    void (*chance_of[WF_FLOAT_DTYPES])(int64_t n, const uint32_t *high, const void *p, void *y);
     /** y = base + scale * value; results that do not lie below `limit` become `cap`. Values are
      *  f64 for f64, else f32. */
-    void (*affine[WEFT_BF16 + 1])(int64_t n, const void *values, void *y, double base, double scale,
-                                  double limit, double cap);
+    void (*affine[WF_FLOAT_DTYPES])(int64_t n, const void *values, void *y, double base,
+                                    double scale, double limit, double cap);
     /** y = x * scale where the word is at least `threshold`, else 0; y may be x. */
-    void (*dropout[WEFT_BF16 + 1])(int64_t n, const uint32_t *high, const void *x, void *y,
-                                   uint32_t threshold, double scale);
+    void (*dropout[WF_FLOAT_DTYPES])(int64_t n, const uint32_t *high, const void *x, void *y,
+                                     uint32_t threshold, double scale);
 };
 
 WF_ISA_TABLE(struct wf_random, wf_random)

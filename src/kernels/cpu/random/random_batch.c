@@ -121,7 +121,7 @@ weft_status wf_random_kernel_prepare(struct wf_kernel_call *k, wf_random_batch_f
     const struct wf_tensor_desc *y = k->out[0];
     struct wf_random_kernel *p;
 
-    if (floats_only && y->dtype > WEFT_BF16) return wf_fail_no_kernel(k, y->dtype);
+    if (floats_only && !wf_dtype_is_float(y->dtype)) return wf_fail_no_kernel(k, y->dtype);
     k->prep = p = WF_NEW(struct wf_random_kernel);
     k->drop = free_random_kernel;
     p->loops = WF_ISA_PICK(wf_random);

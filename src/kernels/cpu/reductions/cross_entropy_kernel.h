@@ -17,7 +17,7 @@ struct wf_xent_loops {
 };
 
 struct wf_xents {
-    struct wf_xent_loops of[WEFT_BF16 + 1];
+    struct wf_xent_loops of[WF_FLOAT_DTYPES];
 };
 
 WF_ISA_TABLE(struct wf_xents, wf_xents)

@@ -189,7 +189,7 @@ static weft_status check_dtypes(const struct wf_kernel_call *k, const struct pla
 {
     uint8_t dtype = k->out[0]->dtype, real = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
 
-    if (dtype > WEFT_BF16) return wf_fail_no_kernel(k, dtype);
+    if (!wf_dtype_is_float(dtype)) return wf_fail_no_kernel(k, dtype);
     for (int i = 0; i < k->n_in; i++) {
         bool statistic = at->d >= 0 && (i == at->mean || i == at->rstd);
 

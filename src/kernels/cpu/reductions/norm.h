@@ -22,11 +22,11 @@ struct wf_norm_loops {
 };
 
 struct wf_norms {
-    struct wf_norm_loops layer[WEFT_BF16 + 1], rms[WEFT_BF16 + 1];
+    struct wf_norm_loops layer[WF_FLOAT_DTYPES], rms[WF_FLOAT_DTYPES];
     /** totals += partial, partial = 0 for n numbers. */
-    void (*flush[WEFT_BF16 + 1])(int64_t n, void *partial, double *totals);
+    void (*flush[WF_FLOAT_DTYPES])(int64_t n, void *partial, double *totals);
     /** to = totals as elements. */
-    void (*store[WEFT_BF16 + 1])(int64_t n, const double *totals, void *to);
+    void (*store[WF_FLOAT_DTYPES])(int64_t n, const double *totals, void *to);
 };
 
 WF_ISA_TABLE(struct wf_norms, wf_norms)

@@ -70,7 +70,7 @@ static weft_status prepare_softmax(struct wf_kernel_call *k, const struct wf_sof
     uint8_t dtype = k->out[0]->dtype;
     struct softmax *p;
 
-    if (dtype > WEFT_BF16) return wf_fail_no_kernel(k, dtype);
+    if (!wf_dtype_is_float(dtype)) return wf_fail_no_kernel(k, dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     k->prep = p = WF_NEW(struct softmax);
     k->drop = free_softmax;

@@ -16,8 +16,8 @@ struct wf_softmax_loops {
 };
 
 struct wf_softmaxes {
-    struct wf_softmax_loops softmax[WEFT_BF16 + 1], log_softmax[WEFT_BF16 + 1];
-    struct wf_softmax_loops softmax_grad[WEFT_BF16 + 1], log_softmax_grad[WEFT_BF16 + 1];
+    struct wf_softmax_loops softmax[WF_FLOAT_DTYPES], log_softmax[WF_FLOAT_DTYPES];
+    struct wf_softmax_loops softmax_grad[WF_FLOAT_DTYPES], log_softmax_grad[WF_FLOAT_DTYPES];
 };
 
 WF_ISA_TABLE(struct wf_softmaxes, wf_softmaxes)

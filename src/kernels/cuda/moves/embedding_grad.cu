@@ -199,7 +199,7 @@ extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
     int64_t padding = k->attrs->embedding_grad.padding_row;
     embedding_grad *p;
 
-    if (table->dtype > WEFT_BF16 || d->dtype != table->dtype)
+    if (table->dtype >= WF_CUDA_FLOAT_DTYPES || d->dtype != table->dtype)
         return wf_cuda_fail_no_kernel(k, d->dtype);
     WF_TRY(wf_check_embedding_index(k));
     k->run = wf_cuda_run_nothing;

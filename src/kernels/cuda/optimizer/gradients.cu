@@ -84,10 +84,11 @@ static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void 
         fail_no_kernel(dtype);
 }
 
-static void sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
     char *const at[WF_ELEMENTWISE_OPERANDS] = {(char *)master, (char *)master, (char *)w};
 
+    if (dtype != WEFT_BF16) fail_no_kernel(dtype);
     wf_arrays_run("sync of master weights", synced(), count, at);
 }
 

@@ -197,6 +197,8 @@ static launch_fn *const launches[DTYPES][WF_STEP_LOOPS] = {
 
 static enum dtypes dtypes_of(const struct wf_optimizer_step_arrays *a)
 {
+    if (a->grad_dtype == WEFT_F16 || (a->rounded && a->rounded_dtype == WEFT_F16))
+        WF_DIE("optimizer: no CUDA kernel for f16");
     if (a->dtype == WEFT_F64) return F64_F64;
     return a->grad_dtype == WEFT_BF16 ? F32_BF16 : F32_F32;
 }

@@ -5,18 +5,18 @@
 #include "kernels/cuda/pointwise/pointwise.h"
 
 static const struct wf_cuda_pointwise *const tables[WEFT_DTYPE_COUNT] = {
-    &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, &wf_cuda_pointwise_i32,
-    &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,  &wf_cuda_pointwise_u8};
+    &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, NULL,
+    &wf_cuda_pointwise_i32, &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,   &wf_cuda_pointwise_u8};
 
-static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_I32 == 3 && WEFT_I64 == 4 &&
-                  WEFT_U8 == 5 && WEFT_BOOL == 6,
+static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3 && WEFT_I32 == 4 &&
+                  WEFT_I64 == 5 && WEFT_U8 == 6 && WEFT_BOOL == 7,
               "tables has the order of weft_dtype");
 
 static weft_status prepare_pointwise(struct wf_kernel_call *k,
                                      wf_kernel_run *wf_cuda_pointwise::*kernel, bool compare)
 {
     uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
-    wf_kernel_run *run = tables[dtype]->*kernel;
+    wf_kernel_run *run = tables[dtype] ? tables[dtype]->*kernel : NULL;
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,

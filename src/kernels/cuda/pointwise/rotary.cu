@@ -276,7 +276,7 @@ weft_status wf_cuda_rotary(struct wf_kernel_call *k)
     const struct wf_tensor_desc *x = k->in[0];
     struct rotary *p;
 
-    if (x->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, x->dtype);
     k->run = wf_cuda_run_nothing;
     if (x->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(struct rotary);

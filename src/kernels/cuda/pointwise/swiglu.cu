@@ -49,7 +49,7 @@ weft_status wf_cuda_swiglu(struct wf_kernel_call *k)
     struct wf_operand_strides operands[3];
     struct swiglu *p;
 
-    if (x->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, x->dtype);
     k->prep = p = WF_NEW(struct swiglu);
     operands[0] = wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
     operands[1] = operands[2] =
@@ -136,7 +136,7 @@ weft_status wf_cuda_swiglu_grad(struct wf_kernel_call *k)
     struct wf_operand_strides operands[OPERANDS];
     struct swiglu *p;
 
-    if (x->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, x->dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, x->dtype));
     k->prep = p = WF_NEW(struct swiglu);
     operands[DX] = without_stacked_dim(

@@ -341,7 +341,7 @@ weft_status wf_cuda_multinomial(struct wf_kernel_call *k)
     const struct wf_tensor_desc *x = k->in[0];
     struct multinomial *m;
 
-    if (x->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, x->dtype);
     k->prep = m = WF_NEW(struct multinomial);
     m->replacement = k->attrs->multinomial.replacement;
     m->step = x->stride[x->ndim - 1] * wf_dtypes[x->dtype].size;

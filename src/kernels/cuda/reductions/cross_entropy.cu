@@ -354,7 +354,7 @@ weft_status prepare_xent(wf_kernel_call *k, const places &place, wf_kernel_run *
     int logits = place.operand[LOGITS];
     xent *p;
 
-    if (!wf_dtypes[k->in[0]->dtype].is_float) return wf_cuda_fail_no_kernel(k, k->in[0]->dtype);
+    if (k->in[0]->dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, k->in[0]->dtype);
     WF_TRY(wf_check_cross_entropy_inputs(k, logits + 1, place.operand[TARGET]));
     k->prep = p = WF_NEW(xent);
     p->rows = rows_of_operands(k, place);

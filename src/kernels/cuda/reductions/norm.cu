@@ -128,7 +128,7 @@ weft_status prepare_norm(wf_kernel_call *k, wf_kernel_run *const *runs)
     uint8_t dtype = k->out[0]->dtype;
     norm_plan *p;
 
-    if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
+    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     WF_NEED(k->out[0]->ndim > 0, WEFT_ERR_SHAPE, "%s: a scalar has no dim to normalise", k->op);
     k->prep = p = WF_NEW(norm_plan);

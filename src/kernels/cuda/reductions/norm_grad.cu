@@ -263,7 +263,7 @@ weft_status check_dtypes(const wf_kernel_call *k)
 {
     uint8_t dtype = k->out[0]->dtype, statistics = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
 
-    if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
+    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     for (int i = 0; i < k->n_in; i++)
         WF_NEED(!k->in[i] || k->in[i]->dtype == (i > 2 ? statistics : dtype), WEFT_ERR_DTYPE,
                 "%s: input %d is %s beside %s", k->op, i, wf_dtypes[k->in[i]->dtype].name,

@@ -319,7 +319,8 @@ void prepare_lines(reduce *p, const wf_loop_nest *kept, const wf_loop_nest *redu
 template <template <class> class Op> weft_status prepare_reduce(wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {
-        run_reduce<Op<float>, float>, run_reduce<Op<double>, double>, run_reduce<Op<bf16>, bf16>,
+        run_reduce<Op<float>, float>,     run_reduce<Op<double>, double>,
+        run_reduce<Op<bf16>, bf16>,       NULL,
         run_reduce<Op<int32_t>, int32_t>, run_reduce<Op<int64_t>, int64_t>};
     const wf_tensor_desc *x = k->in[0];
     int64_t bytes = wf_dtypes[x->dtype].size;
@@ -327,7 +328,7 @@ template <template <class> class Op> weft_status prepare_reduce(wf_kernel_call *
     reduce *p;
     int dim;
 
-    if (x->dtype > WEFT_I64) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype > WEFT_I64 || !runs[x->dtype]) return wf_cuda_fail_no_kernel(k, x->dtype);
     WF_NEED(k->out[0]->dtype == x->dtype, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[x->dtype].name, wf_dtypes[k->out[0]->dtype].name);
     k->run = wf_cuda_run_nothing;

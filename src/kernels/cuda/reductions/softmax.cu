@@ -210,7 +210,7 @@ weft_status prepare_softmax(wf_kernel_call *k, wf_kernel_run *const *runs)
     uint8_t dtype = k->out[0]->dtype;
     strided_rows *p;
 
-    if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
+    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;

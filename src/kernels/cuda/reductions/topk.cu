@@ -361,12 +361,12 @@ void run_topk_grad(const wf_kernel_call *k, void *const *out, const void *const 
 
 extern "C" weft_status wf_cuda_topk(struct wf_kernel_call *k)
 {
-    static wf_kernel_run *const runs[] = {run_topk<float>, run_topk<double>, run_topk<bf16>,
+    static wf_kernel_run *const runs[] = {run_topk<float>,   run_topk<double>, run_topk<bf16>, NULL,
                                           run_topk<int32_t>, run_topk<int64_t>};
     const wf_tensor_desc *x = k->in[0], *labels = k->n_in > 1 ? k->in[1] : NULL;
     topk *p;
 
-    if (x->dtype > WEFT_I64) return wf_cuda_fail_no_kernel(k, x->dtype);
+    if (x->dtype > WEFT_I64 || !runs[x->dtype]) return wf_cuda_fail_no_kernel(k, x->dtype);
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(topk);
