@@ -2,6 +2,7 @@
 #include "kernels/device_kernels.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "device/device.h"
 
 static wf_kernel_prepare *const cpu_kernels[WF_KERNEL_COUNT] = {
@@ -21,14 +22,32 @@ static const struct wf_device_kernels *kernels_of_rank(void)
     return kernels;
 }
 
+/* What the device's kernel has prepared until it found that it has none for these dtypes. */
+static void drop_prepared(struct wf_kernel_call *k)
+{
+    if (k->prep && k->drop)
+        k->drop(k->prep);
+    else
+        wf_free(k->prep);
+    weft_error_clear();
+}
+
 weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
                                  struct wf_kernel_call *k)
 {
+    struct wf_kernel_call as_given = *k;
     wf_kernel_prepare *prepare;
+    weft_status status;
 
     if (device != WEFT_CUDA) return cpu_kernels[kernel](k);
     prepare = kernels_of_rank()->prepare[kernel];
-    return prepare ? prepare(k) : wf_prepare_through_host(cpu_kernels[kernel], k);
+    if (prepare) {
+        status = prepare(k);
+        if (status != WEFT_ERR_DTYPE) return status;
+        drop_prepared(k);
+        *k = as_given;
+    }
+    return wf_prepare_through_host(cpu_kernels[kernel], k);
 }
 
 const struct wf_optimizer_kernels *wf_optimizer_kernels_on(weft_device device)

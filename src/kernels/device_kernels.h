@@ -18,7 +18,8 @@ struct wf_device_kernels {
 
 /**
  * Prepare a kernel for operands that are on `device`, which this rank has. Where the device has
- * none, the CPU's runs on copies in host memory, and the log has a warning, once per op.
+ * none, or none for their dtypes, the CPU's runs on copies in host memory, and the log has a
+ * warning, once per op.
  */
 weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
                                  struct wf_kernel_call *k);

@@ -76,7 +76,7 @@ static double relative_error(weft_tensor *got, weft_tensor *want)
 static double bound_of(weft_dtype dtype)
 {
     static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-12, [WEFT_BF16] = 1.6e-2};
+        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-12, [WEFT_BF16] = 1.6e-2, [WEFT_F16] = 2e-3};
 
     return bounds[dtype];
 }
@@ -165,7 +165,7 @@ void check_random(void)
                  {"normal", fill_normal},
                  {"randint", fill_randint},
                  {"dropout", fill_dropped}};
-    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
 
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)

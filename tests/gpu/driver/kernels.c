@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "driver.h"
 #include "fenced.h"
@@ -11,6 +12,8 @@
 
 /* Ops whose first element comes out wrong, for programs that must notice; NULL: none. */
 static const char *wrong;
+/* A dtype of results that no kernel has; NULL: none. */
+static const char *lacks_dtype;
 
 /* "gelu,topk", or "all" */
 static bool is_named(const char *list, const char *name)
@@ -59,6 +62,9 @@ static weft_status prepare_fenced(wf_kernel_prepare *prepare, struct wf_kernel_c
 
     *inner = *k;
     status = prepare(inner);
+    if (status == WEFT_OK && lacks_dtype &&
+        strcmp(lacks_dtype, weft_dtype_name(k->out[0]->dtype)) == 0)
+        status = WF_FAIL(WEFT_ERR_DTYPE, "%s: no kernel for %s", k->op, lacks_dtype);
     if (status != WEFT_OK) {
         drop_fenced(inner);
         return status;
@@ -94,6 +100,7 @@ void test_kernels_init(void)
     const char *lacks = getenv("WEFT_TEST_DEVICE_LACKS");
 
     wrong = getenv("WEFT_TEST_DEVICE_WRONG");
+    lacks_dtype = getenv("WEFT_TEST_DEVICE_LACKS_DTYPE");
     wf_kernels_choose_isa();
     for (int i = 0; lacks && i < WF_KERNEL_COUNT; i++)
         if (is_named(lacks, names[i])) prepare[i] = NULL;
@@ -115,10 +122,10 @@ static void run_steps(const struct wf_optimizer_item *items, int n)
     }
 }
 
-static void sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
     test_driver_begin_compute();
-    wf_cpu_sync_master_weights(count, fenced_open(master), fenced_open(w));
+    wf_cpu_sync_master_weights(dtype, count, fenced_open(master), fenced_open(w));
 }
 
 static void add_sum_of_squares(weft_dtype dtype, int64_t count, const void *x, double *total)

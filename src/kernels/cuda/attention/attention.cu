@@ -107,7 +107,7 @@ weft_status prepare(wf_kernel_call *k, wf_attention_form form)
     bool backward = form == WF_ATTENTION_GRAD || form == WF_ATTENTION_PACKED_GRAD;
     attention *p;
 
-    if (!wf_dtypes[dtype].is_float) return wf_cuda_fail_no_kernel(k, dtype);
+    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     WF_TRY(wf_attention_check_dtypes(k, form));
     k->prep = p = WF_NEW(attention);
     wf_attention_operands_make(&p->of, k, form);
