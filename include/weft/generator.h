@@ -19,6 +19,19 @@ WEFT_API weft_generator *weft_generator_retain(weft_generator *g);
 WEFT_API void weft_generator_release(weft_generator *g);
 
 /**
+ * A generator that gives the numbers of cuRAND's host generator CURAND_RNG_PSEUDO_PHILOX4_32_10
+ * with this seed, in its default order: for programs that compare with others that use it. Element
+ * i of a tensor, in row-major order of the whole, gets the i-th number after those that were drawn
+ * before, in any layout; weft_generator_draws counts numbers. It draws uniform numbers, in (low,
+ * high], and normal ones, f32 and f64; everything else is refused (WEFT_ERR_ARG). Normal numbers
+ * agree to the last places: both sides use their own sine and logarithm. f32 and f64 numbers are
+ * counted alike; a program that mixes them in one sequence of cuRAND gets others there.
+ *
+ * ranks: any; local, all alike. gives: a generator owned by the caller
+ */
+WEFT_API weft_generator *weft_generator_new_curand(uint64_t seed);
+
+/**
  * A generator with a name, kept by the thread until weft_generator_reset / the one with a name.
  *
  * ranks: any; local, all alike

@@ -57,6 +57,22 @@ void wf_loop_nest_make(struct wf_loop_nest *nest, const int64_t *shape, int ndim
     }
 }
 
+void wf_loop_nest_of_dims(struct wf_loop_nest *nest, const struct wf_tensor_desc *x, int64_t dims,
+                          bool in_set)
+{
+    struct wf_operand_strides operands[2] = {{.bytes = wf_dtypes[x->dtype].size}};
+    int64_t shape[WEFT_MAX_DIMS];
+    int n = 0;
+
+    for (int d = 0; d < x->ndim; d++) {
+        if (((dims >> d) & 1) != in_set) continue;
+        operands[0].stride[n] = x->stride[d];
+        shape[n++] = x->shape[d];
+    }
+    operands[1] = wf_strides_row_major(operands[0].bytes, shape, n);
+    wf_loop_nest_make(nest, shape, n, operands, 2);
+}
+
 struct wf_loop_dim wf_loop_nest_remove_dim(struct wf_loop_nest *nest, int d)
 {
     struct wf_loop_dim taken = {.size = 1};

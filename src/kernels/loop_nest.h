@@ -37,6 +37,11 @@ struct wf_operand_strides wf_strides_row_major(int64_t bytes, const int64_t *sha
 void wf_loop_nest_make(struct wf_loop_nest *nest, const int64_t *shape, int ndim,
                        const struct wf_operand_strides *operands, int n_operands);
 
+/** The dims of x whose bit in `dims` equals `in_set`, as a nest of x (operand 0) and a row-major
+ * array of these dims (operand 1): a reduction keeps the one set and adds up over the other. */
+void wf_loop_nest_of_dims(struct wf_loop_nest *nest, const struct wf_tensor_desc *x, int64_t dims,
+                          bool in_set);
+
 /** Take dim d out of the nest, so that a loop of its own can run over it; the remaining dims are
  *  walked. d = n_dims - 1 is the innermost; d < 0 gives a dim of one element. */
 struct wf_loop_dim wf_loop_nest_remove_dim(struct wf_loop_nest *nest, int d);

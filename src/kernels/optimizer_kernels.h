@@ -66,7 +66,7 @@ struct wf_optimizer_kernels {
     /** Where `master` does not round to w, w was written by others: `master` is set to w there. */
     void (*sync_master_weights)(int64_t count, float *master, const wf_bf16 *w);
     /** *total += sum of |x|^2; of |x|^p; the larger of *total and all |x|, NaN where one is. */
-    void (*add_squares)(weft_dtype dtype, int64_t count, const void *x, double *total);
+    void (*add_sum_of_squares)(weft_dtype dtype, int64_t count, const void *x, double *total);
     void (*add_powers)(weft_dtype dtype, int64_t count, const void *x, double p, double *total);
     void (*raise_to_max)(weft_dtype dtype, int64_t count, const void *x, double *total);
     /** x *= s; y += a x; x brought into [-limit, limit]. */

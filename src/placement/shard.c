@@ -118,9 +118,15 @@ int wf_axes_sharding_dim(int *axes, int dim, const weft_placement *placements, i
 {
     int n = 0;
 
-    for (int turn = 0; turn < n_axes; turn++)
-        for (int a = 0; a < n_axes; a++)
-            if (weft_shards(placements[a], dim) && placements[a].order == turn) axes[n++] = a;
+    for (int a = 0; a < n_axes; a++) {
+        int at = n;
+
+        if (!weft_shards(placements[a], dim)) continue;
+        for (; at > 0 && placements[axes[at - 1]].order > placements[a].order; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = a;
+        n++;
+    }
     return n;
 }
 

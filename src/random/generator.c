@@ -42,6 +42,14 @@ weft_generator *weft_generator_new(uint64_t seed)
     return g;
 }
 
+weft_generator *weft_generator_new_curand(uint64_t seed)
+{
+    weft_generator *g = weft_generator_new(seed);
+
+    g->curand = true;
+    return g;
+}
+
 weft_generator *weft_generator_retain(weft_generator *g)
 {
     if (g) g->refs++;
@@ -204,6 +212,7 @@ void weft_default_generator_open(weft_generator *g)
 
     fork->copy.seed = outer->seed;
     fork->copy.draw = outer->draw;
+    fork->copy.curand = outer->curand;
     fork->copy.refs = 1;
     fork->current = weft_generator_retain(g);
     fork->outer = state.fork;

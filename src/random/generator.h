@@ -12,6 +12,7 @@
 
 struct weft_generator {
     uint64_t seed, draw; /* draw < 2^63 */
+    bool curand;         /* draw: how many numbers of cuRAND's sequence have been drawn */
     char *name;          /* NULL: the thread does not keep it */
     uint64_t first_seed; /* what it was added with */
     int refs;

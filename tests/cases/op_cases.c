@@ -11,6 +11,7 @@
 
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
+#define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .attr_words = 0
 #define NO_SCALAR .scalars.s = {0}

@@ -108,4 +108,25 @@ WT_TEST(cut__trains_as_replicas_do)
         }
 }
 
+WT_TEST(cut__along_the_first_dim_that_gives_every_rank_some)
+{
+    int64_t n = wt_ranks();
+    const struct {
+        int64_t rows, columns;
+        const char *placements;
+    } cases[] = {{n, 2 * n, "S(0)"}, {n - 1, 2 * n, "S(1)"}, {n - 1, 1, "S(0)"}};
+
+    for (int i = 0; n > 1 && i < 3; i++) {
+        weft_module *m;
+
+        wt_row("[%lld,%lld]", (long long)cases[i].rows, (long long)cases[i].columns);
+        m = wt_own(weft_linear_new((weft_linear_config){
+            .in = {cases[i].columns}, .out = {cases[i].rows}, .dtype = WEFT_F64}));
+        WT_EQ(weft_data_parallel(m, wt_own(weft_mesh_new(WEFT_CPU, "dp=%lld", (long long)n)),
+                                 (weft_data_parallel_config){.shard = true}),
+              WEFT_OK);
+        WT_ALL(wt_is_placed(weft_module_parameter(m, "weight"), cases[i].placements));
+    }
+}
+
 int main(int argc, char **argv) { return wt_main(argc, argv, "sharded"); }

@@ -179,6 +179,7 @@ WT_TEST(sharding_svg__has_a_cell_per_piece)
     WT_EQ(cells("dp=2,tp=4", 2, shape, "R,S(0)", cell), 3); /* the fourth rank has nothing */
     WT_EQ(cells("dp=2,tp=4", 2, shape, "R,S(0)", "<pattern"), 3);
     WT_EQ(cells("dp=2,tp=4", 2, shape, "R,S(0)", "<rect x=\"11\" width=\"11\""), 3);
+    WT_EQ(cells("dp=2,tp=4", 2, shape, "R,S(0)", "<rect x=\"0\" width=\"11\""), 3);
     WT_EQ(cells("dp=2,tp=4", 2, shape, "S(1),S(0)", "<pattern"), 0);
     WT_EQ(cells("dp=2,tp=2", 3, shape, "S(0),S(2)", cell), 4);
     WT_EQ(cells("dp=2,tp=2", 3, shape, "S(0),S(2)", ">[0:3, :, :]<"), 1);

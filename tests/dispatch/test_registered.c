@@ -6,7 +6,7 @@
 #include "dispatch/programs.h"
 
 /* COST-07 */
-WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_grid())
+WT_TEST_TIMES_IN(registered__lists_are_one_argument, w, k, 2, wt_world_open_two_axes())
 {
     const int64_t shapes[][3] = {{8, 16, 8}, {3, 5, 2}};
     weft_op_spec spec = sum_op_spec("listed", rule_replicated_only);

@@ -32,7 +32,7 @@ static double chosen_cost(int op, weft_tensor *const *in)
 }
 
 /* COST-06: at its size and at an uneven one. */
-WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_grid())
+WT_TEST_TIMES_IN(registered__replicate_everything, w, k, 2, wt_world_open_two_axes())
 {
     const int64_t shapes[][3] = {{8, 16, 32}, {5, 7, 3}};
     weft_op_spec spec = sum_op_spec("two", rule_replicated_only);
@@ -209,7 +209,7 @@ WT_TEST(rules__of_unknown_ops_are_refused)
     WT_ALL(weft_register_rule("no such op", rule_replicated_only, NULL) != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "no such op");
     WT_ALL(weft_register_rule("to_local", rule_replicated_only, NULL) != WEFT_OK);
-    WT_FAILED(WEFT_ERR_ARG, "to_local");
+    WT_FAILED(WEFT_ERR_ARG, "register_rule: to_local decides its layouts by itself");
     WT_ALL(weft_unregister_op("exp") != WEFT_OK);
     WT_FAILED(WEFT_ERR_NOT_FOUND, "exp");
 }

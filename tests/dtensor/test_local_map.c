@@ -31,6 +31,13 @@ static weft_status summed_product(weft_tensor *const *in, weft_tensor **out, voi
     return WEFT_OK;
 }
 
+static weft_local_map summed_product_on(weft_mesh *mesh, const weft_placement *const *in,
+                                        const weft_placement *const *out)
+{
+    return (weft_local_map){
+        .function = summed_product, .context = mesh, .n_in = 2, .n_out = 1, .in = in, .out = out};
+}
+
 static weft_tensor *call(const weft_local_map *map, weft_tensor *a, weft_tensor *b)
 {
     weft_tensor *y = NULL;
@@ -42,12 +49,7 @@ static weft_tensor *call(const weft_local_map *map, weft_tensor *a, weft_tensor 
 WT_TEST_TIMES_IN_WORLD(local_map__wraps_what_the_function_made_whole, w, i, 3)
 {
     const weft_placement *in[] = {columns, rows}, *out[] = {whole};
-    weft_local_map map = {.function = summed_product,
-                          .context = w->mesh,
-                          .n_in = 2,
-                          .n_out = 1,
-                          .in = in,
-                          .out = out};
+    weft_local_map map = summed_product_on(w->mesh, in, out);
     weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
                 *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
     weft_tensor *sx = wt_spread(w, x, "S(1)"), *sk = wt_spread(w, k, "S(0)"), *y;
@@ -165,17 +167,12 @@ WT_TEST_TIMES_IN_WORLD(local_map__leaves_what_is_plain_alone, w, i, 4)
 WT_TEST_TIMES_IN_WORLD(local_map__moves_arguments_only_when_told, w, i, 2)
 {
     const weft_placement *in[] = {columns, rows}, *out[] = {whole};
-    weft_local_map map = {.function = summed_product,
-                          .context = w->mesh,
-                          .n_in = 2,
-                          .n_out = 1,
-                          .in = in,
-                          .out = out,
-                          .redistribute_inputs = true};
+    weft_local_map map = summed_product_on(w->mesh, in, out);
     weft_tensor *x = wt_whole(WEFT_F64, 0, sizes[i][0], sizes[i][1]),
                 *k = wt_whole(WEFT_F64, 1, sizes[i][1], sizes[i][2]);
     weft_tensor *sx = wt_spread(w, x, "S(0)"), *sk = wt_spread(w, k, "S(1)"), *y;
 
+    map.redistribute_inputs = true;
     y = call(&map, sx, sk);
     WT_EQ(wt_moved(w, WEFT_COLL_COUNT), wt_ranks() > 1 ? 3 : 1);
     WT_ALL(wt_near_full(y, weft_data(weft_matmul(x, k)), WT_WITHIN(1e-12)));

@@ -43,7 +43,7 @@ static weft_tensor *with_last_changed(weft_tensor *t)
 }
 
 /* trial 4.10 */
-WT_TEST_TIMES_IN(equal__of_any_two_layouts, w, k, 3, wt_world_open_grid())
+WT_TEST_TIMES_IN(equal__of_any_two_layouts, w, k, 3, wt_world_open_two_axes())
 {
     const int64_t rows[] = {12, 5, 1};
     weft_tensor *x = wt_whole(WEFT_F64, 0, rows[k], 7);
@@ -126,7 +126,7 @@ WT_TEST_IN_WORLD(gradient__is_seen_to_be_partial, w)
 }
 
 /* trial 4.10 */
-WT_TEST_IN(order__is_seen_to_be_the_default, w, wt_world_open_grid())
+WT_TEST_IN(order__is_seen_to_be_the_default, w, wt_world_open_two_axes())
 {
     static const struct {
         const char *text;
@@ -150,7 +150,7 @@ static bool exchanges(struct wt_world *w)
 }
 
 /* trial 4.10: what is told is what the ledger then counts, and nothing is sent for it. */
-WT_TEST_TIMES_IN(redistribution__tells_its_cost, w, i, 6, wt_world_open_grid())
+WT_TEST_TIMES_IN(redistribution__tells_its_cost, w, i, 6, wt_world_open_two_axes())
 {
     static const char *const moves[][2] = {{"S(0),R", "R,R"},       {"S(0),S(0)", "R,R"},
                                            {"S(0),S(1)", "S(1),R"}, {"R,S(0)", "R,S(1)"},

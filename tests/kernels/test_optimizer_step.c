@@ -303,7 +303,8 @@ static void check_sums(weft_dtype dtype, int64_t n)
         most = fmax(most, size);
         want[i] = y.values[i] - 1.5 * x.values[i];
     }
-    ck_assert(fabs(total_of(kernels->add_squares, &x) - 0.25 - squares) <= 1e-12 * squares + 1e-15);
+    ck_assert(fabs(total_of(kernels->add_sum_of_squares, &x) - 0.25 - squares) <=
+              1e-12 * squares + 1e-15);
     ck_assert(fabs(powers_of(&x, 1) - 0.25 - sum) <= 1e-12 * sum + 1e-15);
     ck_assert(fabs(powers_of(&x, 3) - 0.25 - cubes) <= 1e-12 * cubes + 1e-15);
     ck_assert(total_of(kernels->raise_to_max, &x) == fmax(most, 0.25));
@@ -349,7 +350,7 @@ WT_UNIT(gradients__have_one_sum_at_any_address)
             char *x = (char *)holder + shift * info->size;
 
             for (int i = 0; i < N; i++) info->store(x + i * info->size, noise(&state));
-            kernels->add_squares(float_dtypes[t], N, x, &totals[shift]);
+            kernels->add_sum_of_squares(float_dtypes[t], N, x, &totals[shift]);
             info->store(x + 777 * info->size, NAN);
             largest = 0;
             kernels->raise_to_max(float_dtypes[t], N, x, &largest);

@@ -31,7 +31,7 @@ static bool same_group(const weft_mesh *a, const char *name, const weft_mesh *b,
 
 /* MESH-01: at 4 ranks [[0,1],[2,3]]; at others the same rule with two rows */
 WT_TEST_IN_IF(groups__of_two_axes_are_columns_and_rows, w, wt_ranks() % 2 == 0,
-              wt_world_open_grid())
+              wt_world_open_two_axes())
 {
     int columns = wt_ranks() / 2, rank = wt_rank();
 
@@ -60,7 +60,7 @@ WT_TEST_IN_IF(groups__of_three_axes_share_the_other_coordinates, w, wt_ranks() %
 
 /* MESH-03: by index, by name and through the slice of that name: one group per axis */
 WT_TEST_IN_IF(groups__are_the_same_by_index_name_and_slice, w, wt_ranks() % 2 == 0,
-              wt_world_open_grid())
+              wt_world_open_two_axes())
 {
     static const char *const names[] = {"dp", "tp"};
 
@@ -115,7 +115,7 @@ WT_TEST(groups__need_an_axis_when_there_are_several)
 
 /* MESH-05, MESH-22 */
 WT_TEST_IN_IF(groups__place_a_rank_by_name_index_and_slice_alike, w, wt_ranks() % 2 == 0,
-              wt_world_open_grid())
+              wt_world_open_two_axes())
 {
     static const char *const names[] = {"dp", "tp"};
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "support/golden.h"
+
 enum { STEPS = 3 };
 
 /* Gradients and weights are kept in f32. */
@@ -82,15 +84,8 @@ static double step(const struct reference_model *model, weft_module *m, weft_wei
                    weft_optim *optim)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = model->call(m, inputs, true);
-    double value;
 
-    WT_ALL(loss != NULL);
-    value = weft_item(loss);
-    WT_EQ(weft_backward(loss), WEFT_OK);
-    if (optim) WT_EQ(weft_step(optim), WEFT_OK);
-    weft_scope_close(scope);
-    return value;
+    return wt_step_on_loss(scope, model->call(m, inputs, true), optim);
 }
 
 static void train(const struct reference_model *model, weft_module *m, weft_weights *inputs,

@@ -243,6 +243,16 @@ static void check_cache(weft_module *(*make)(void))
     weft_error_clear();
 }
 
+WT_TEST(gpt__drops_elements_only_where_it_is_told)
+{
+    weft_gpt_config config = {.vocab = 7, .context = 4, .width = 8, .heads = 2, .layers = 1};
+    weft_module *gpt = wt_own(weft_gpt(config));
+
+    WT_FAILS(weft_module_child(gpt, "drop"), WEFT_ERR_NOT_FOUND, "drop");
+    config.dropout = 0.1;
+    WT_ALL(weft_module_child(wt_own(weft_gpt(config)), "drop") != NULL);
+}
+
 WT_TEST(cache__generation_equals_the_whole_sequence)
 {
     check_cache(new_llama);

@@ -1,9 +1,11 @@
 /*
- * test_curand.c: Philox words are those of NVIDIA's cuRAND, whose host generator needs no GPU.
+ * test_curand.c: Philox words, and the numbers of a generator of cuRAND's kind, are those of
+ * NVIDIA's cuRAND, whose host generator needs no GPU.
  *
  * That generator behaves as 65536 threads that take turns, four words each: word 4 (t + 65536 b) +
  * l is lane l of block b of subsequence t. A subsequence is what a draw is here.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +23,21 @@ static const uint64_t seeds[] = {0, 1, 0x123456789abcdef0u, ((uint64_t)1 << 63) 
 static const int draws[] = {0, 1, 2, 77, 4096, THREADS - 1};
 enum { SEEDS = sizeof seeds / sizeof *seeds, DRAWS = sizeof draws / sizeof *draws };
 
-static unsigned *words_of(uint64_t seed)
+static curandGenerator_t host_generator(uint64_t seed)
 {
-    unsigned *words = malloc(WORDS * sizeof *words);
     curandGenerator_t generator;
 
     ck_assert_int_eq(curandCreateGeneratorHost(&generator, CURAND_RNG_PSEUDO_PHILOX4_32_10),
                      CURAND_STATUS_SUCCESS);
     ck_assert_int_eq(curandSetPseudoRandomGeneratorSeed(generator, seed), CURAND_STATUS_SUCCESS);
+    return generator;
+}
+
+static unsigned *words_of(uint64_t seed)
+{
+    unsigned *words = malloc(WORDS * sizeof *words);
+    curandGenerator_t generator = host_generator(seed);
+
     ck_assert_int_eq(curandGenerate(generator, words, WORDS), CURAND_STATUS_SUCCESS);
     curandDestroyGenerator(generator);
     return words;
@@ -79,6 +88,88 @@ WT_UNIT_TIMES(uniform__is_made_of_the_words_of_curand, SEEDS)
     }
     weft_scope_close(scope);
     free(words);
+}
+
+/* ---- a generator of cuRAND's kind ---- */
+
+enum { FIRST = 5, NUMBERS = 4 * THREADS + 9 }; /* even together: pairs of normal numbers */
+
+typedef weft_status draw_fn(weft_tensor *t, double a, double b, weft_generator *g);
+
+/* The numbers of two draws, one after the other. The caller frees. */
+static double *two_draws(draw_fn *draw, weft_dtype dtype, double a, double b, uint64_t seed)
+{
+    weft_generator *g = weft_generator_new_curand(seed);
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *first = weft_empty(dtype, (int64_t[]){FIRST}, 1),
+                *rest = weft_empty(dtype, (int64_t[]){NUMBERS}, 1);
+    double *values = malloc((FIRST + NUMBERS) * sizeof *values);
+
+    ck_assert_int_eq(draw(first, a, b, g), WEFT_OK);
+    ck_assert_int_eq(draw(rest, a, b, g), WEFT_OK);
+    ck_assert(weft_generator_draws(g) == FIRST + NUMBERS);
+    ck_assert_int_eq(weft_read_f64(first, values, FIRST), WEFT_OK);
+    ck_assert_int_eq(weft_read_f64(rest, values + FIRST, NUMBERS), WEFT_OK);
+    weft_scope_close(scope);
+    weft_generator_release(g);
+    return values;
+}
+
+/* How far numbers are from cuRAND's, at most. */
+static double distance_f32(const double *got, const float *want)
+{
+    double worst = 0;
+
+    for (int i = 0; i < FIRST + NUMBERS; i++) worst = fmax(worst, fabs(got[i] - (double)want[i]));
+    return worst;
+}
+
+static double distance_f64(const double *got, const double *want)
+{
+    double worst = 0;
+
+    for (int i = 0; i < FIRST + NUMBERS; i++) worst = fmax(worst, fabs(got[i] - want[i]));
+    return worst;
+}
+
+WT_UNIT_TIMES(curand__f32_numbers_are_those_of_its_host_generator, SEEDS)
+{
+    curandGenerator_t uniform = host_generator(seeds[_i]), normal = host_generator(seeds[_i]);
+    float *want = malloc((FIRST + NUMBERS) * sizeof *want);
+    double *got = two_draws(weft_uniform_, WEFT_F32, 0, 1, seeds[_i]);
+
+    curandGenerateUniform(uniform, want, FIRST);
+    curandGenerateUniform(uniform, want + FIRST, NUMBERS);
+    ck_assert(distance_f32(got, want) == 0);
+    free(got);
+    got = two_draws(weft_normal_, WEFT_F32, 0.5, 2, seeds[_i]);
+    ck_assert_int_eq(curandGenerateNormal(normal, want, FIRST + NUMBERS, 0.5f, 2),
+                     CURAND_STATUS_SUCCESS);
+    ck_assert(distance_f32(got, want) <= 2e-6);
+    free(got);
+    free(want);
+    curandDestroyGenerator(uniform);
+    curandDestroyGenerator(normal);
+}
+
+WT_UNIT_TIMES(curand__f64_numbers_are_those_of_its_host_generator, SEEDS)
+{
+    curandGenerator_t uniform = host_generator(seeds[_i]), normal = host_generator(seeds[_i]);
+    double *want = malloc((FIRST + NUMBERS) * sizeof *want);
+    double *got = two_draws(weft_uniform_, WEFT_F64, 0, 1, seeds[_i]);
+
+    curandGenerateUniformDouble(uniform, want, FIRST);
+    curandGenerateUniformDouble(uniform, want + FIRST, NUMBERS);
+    ck_assert(distance_f64(got, want) == 0);
+    free(got);
+    got = two_draws(weft_normal_, WEFT_F64, 0.5, 2, seeds[_i]);
+    ck_assert_int_eq(curandGenerateNormalDouble(normal, want, FIRST + NUMBERS, 0.5, 2),
+                     CURAND_STATUS_SUCCESS);
+    ck_assert(distance_f64(got, want) <= 1e-14);
+    free(got);
+    free(want);
+    curandDestroyGenerator(uniform);
+    curandDestroyGenerator(normal);
 }
 
 int main(int argc, char **argv)

@@ -308,4 +308,46 @@ WT_TEST_IN_WORLD(random__communicates_never, w)
     WT_ALL(wt_generator_is(SEED, 1 + (uint64_t)wt_draw_count));
 }
 
+/* ---- a generator of cuRAND's kind ---- */
+
+/* The first numbers of cuRAND's sequence with seed 42; tests/random/test_curand.c has more. */
+static const float curand_42[] = {0x1.39d5ep-1f, 0x1.dfd524p-2f, 0x1.2bf50ap-4f, 0x1.5d0adp-2f};
+
+WT_TEST_IN_WORLD(curand__numbers_belong_to_elements, w)
+{
+    static const char *const layouts[] = {"R", "S(0)", "S(1)"};
+    static const int64_t shape[] = {5, 7};
+    double want[35];
+
+    for (int l = 0; l < 3; l++) {
+        weft_generator *g = wt_own(weft_generator_new_curand(42));
+        weft_tensor *plain = weft_empty(WEFT_F32, shape, 2),
+                    *t = wt_placed(w, WEFT_F32, 2, shape, layouts[l]);
+
+        WT_EQ(weft_uniform_(plain, 0, 1, g), WEFT_OK);
+        WT_EQ(weft_read_f64(plain, want, 35), WEFT_OK);
+        for (int i = 0; i < 4; i++) WT_ALL(want[i] == (double)curand_42[i]);
+        WT_EQ(weft_normal_(plain, 0, 1, g), WEFT_OK); /* numbers 35 to 69: half a pair first */
+        WT_EQ(weft_read_f64(plain, want, 35), WEFT_OK);
+        weft_generator_reseed(g, 42);
+        WT_EQ(weft_uniform_(weft_empty(WEFT_F32, shape, 2), 0, 1, g), WEFT_OK);
+        WT_EQ(weft_normal_(t, 0, 1, g), WEFT_OK);
+        WT_ALL(wt_is_part_of(t, want) && weft_generator_draws(g) == 70);
+    }
+    WT_STILL(w);
+}
+
+WT_TEST_IN_WORLD(curand__refuses_what_it_does_not_draw, w)
+{
+    weft_generator *g = wt_own(weft_generator_new_curand(42));
+    weft_tensor *x = wt_placed(w, WEFT_F32, 1, (int64_t[]){8}, "S(0)");
+
+    WT_FAILS(weft_exponential_(x, 1, g), WEFT_ERR_ARG, "uniform and normal numbers only");
+    WT_FAILS(weft_uniform_(wt_placed(w, WEFT_BF16, 1, (int64_t[]){8}, "S(0)"), 0, 1, g),
+             WEFT_ERR_DTYPE, "bf16");
+    WT_ALL(weft_dropout(x, 0.5, g) == NULL);
+    WT_FAILED(WEFT_ERR_ARG, "uniform and normal numbers only");
+    WT_ALL(weft_generator_draws(g) == 0);
+}
+
 int main(int argc, char **argv) { return wt_main(argc, argv, "elements"); }

@@ -6,6 +6,7 @@
 /* mpi: 1 2 3 4 */
 #include <string.h>
 
+#include "dtensor/dispatch/redistribute_op.h"
 #include "support/worlds.h"
 
 /* ---- redistribute: values and counts ---- */
@@ -229,7 +230,7 @@ WT_TEST_TIMES_IN_WORLD(full_tensor__is_the_whole_on_every_rank, w, i, 3)
 /* ---- two mesh axes ---- */
 
 /* DT-33: every pair of placements, sizes that split evenly and not. */
-WT_TEST_TIMES_IN(redistribute__on_two_axes_keeps_the_value, w, i, 64 * 4, wt_world_open_grid())
+WT_TEST_TIMES_IN(redistribute__on_two_axes_keeps_the_value, w, i, 64 * 4, wt_world_open_two_axes())
 {
     static const char *const all[] = {"R,R",       "S(0),R",    "R,S(1)",    "S(0),S(0)",
                                       "S(0),S(1)", "S(1),S(0)", "S(1),S(1)", "R,S(0)"};
@@ -266,6 +267,24 @@ WT_TEST_TIMES_IN(redistribute__axis_of_one_rank_only_changes_labels, w, i, 6,
 
     WT_ALL(wt_is_placed(y, to[i / 2]) && wt_near_shard(y, whole, WT_EXACT));
     WT_STILL(w);
+}
+
+/* Inside the library only: what a rank adds to a partial maximum or minimum of a shard is the
+ * dtype's own extreme. */
+WT_TEST_IN_WORLD(redistribute__a_shard_becomes_a_partial_extreme, w)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_I32, WEFT_I64};
+    static const char *const extremes[] = {"P(max)", "P(min)"};
+
+    for (int i = 0; i < 10; i++) {
+        weft_dtype dtype = dtypes[i / 2];
+        weft_tensor *x = weft_mul_scalar(weft_square(wt_whole(WEFT_F64, 0, 5, 3)), 9), *t;
+
+        x = weft_cast(i % 2 == 0 ? weft_neg(x) : x, dtype);
+        t = wf_redistribute(wt_spread(w, x, "S(0)"), weft_placements(w->mesh, extremes[i % 2]));
+        wt_note("%s of %s", extremes[i % 2], weft_dtype_name(dtype));
+        WT_ALL(t && wt_near_tensors(wt_to(t, "R"), x, WT_EXACT));
+    }
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "redistribute"); }

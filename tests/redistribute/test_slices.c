@@ -87,7 +87,7 @@ WT_TEST(slice__of_a_cut_dim_sends_itself_only)
 
     for (int k = 0; k < 3; k++) {
         int64_t n = sizes[k];
-        struct wt_world w = wt_world_open_grid();
+        struct wt_world w = wt_world_open_two_axes();
         weft_tensor *plain = wt_whole(WEFT_F64, 0, n, COLUMNS);
 
         for (int i = 0; i < CUTS; i++) {
@@ -137,7 +137,7 @@ WT_TEST_IN_WORLD(select__costs_a_position_forward_and_backward, w)
 
 /* Partial sums pass, and what cannot be added up goes the other way; the guard sees what is sent.
  */
-WT_TEST_IN(slice__of_other_operands, w, wt_world_open_grid())
+WT_TEST_IN(slice__of_other_operands, w, wt_world_open_two_axes())
 {
     weft_tensor *ints = wt_whole(WEFT_I64, 0, 40, 3), *flags = weft_gt(ints, weft_neg(ints));
     weft_tensor *plain = wt_whole(WEFT_F64, 0, 40, 3), *x, *y;

@@ -225,10 +225,8 @@ void wt_golden_parameters(const struct wt_golden *golden, weft_module *m, const 
     WT_EQ(weft_module_each_tensor(m, compare, &c), WEFT_OK);
 }
 
-static double step(weft_module *m, weft_tensor *(*loss_of)(weft_module *m), weft_optim *optim)
+double wt_step_on_loss(weft_scope *scope, weft_tensor *loss, weft_optim *optim)
 {
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = loss_of(m);
     double value;
 
     WT_ALL(loss != NULL);
@@ -237,6 +235,13 @@ static double step(weft_module *m, weft_tensor *(*loss_of)(weft_module *m), weft
     if (optim) WT_EQ(weft_step(optim), WEFT_OK);
     weft_scope_close(scope);
     return value;
+}
+
+static double step(weft_module *m, weft_tensor *(*loss_of)(weft_module *m), weft_optim *optim)
+{
+    weft_scope *scope = weft_scope_open();
+
+    return wt_step_on_loss(scope, loss_of(m), optim);
 }
 
 void wt_golden_train(const struct wt_golden *golden, weft_module *m,

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <weft/module.h>
+#include <weft/optim.h>
 
 #include "support/near.h"
 
@@ -30,6 +31,10 @@ bool wt_golden_matches(const struct wt_golden *golden, const char *name, weft_te
  * the file says; one that is not trained has no gradient. */
 void wt_golden_parameters(const struct wt_golden *golden, weft_module *m, const char *prefix,
                           double bound);
+
+/** A step of training from its loss: backward, the step of an optimizer (NULL: none), then the end
+ * of the scope in which the loss was made. returns: the loss */
+double wt_step_on_loss(weft_scope *scope, weft_tensor *loss, weft_optim *optim);
 
 /** The same of a training: what the module gives, gradients, losses of three steps of AdamW and
  * weights after them; gradients and weights within ten times the bound. */

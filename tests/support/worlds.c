@@ -180,10 +180,3 @@ bool wt_is_placed(const weft_tensor *t, const char *placements)
     }
     return true;
 }
-
-struct wt_world wt_world_open_grid(void)
-{
-    int rows = wt_ranks() % 2 ? 1 : 2;
-
-    return wt_world_open_mesh("dp=%d,tp=%d", rows, wt_ranks() / rows);
-}

@@ -63,9 +63,6 @@ weft_tensor *wt_to(weft_tensor *t, const char *placements);
 /** The placements are these. */
 bool wt_is_placed(const weft_tensor *t, const char *placements);
 
-/** "dp=2,tp=.." of all ranks; "dp=1,tp=.." where their number is odd. */
-struct wt_world wt_world_open_grid(void);
-
 /** A case within a world: opened before its body, which knows it as `w` (a pointer), and closed
  *  after it. */
 #define WT_TEST_IN_WORLD(name, w) WT_TEST_IN(name, w, wt_world_open())

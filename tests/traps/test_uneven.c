@@ -46,7 +46,7 @@ WT_TEST_TIMES_IN_WORLD(chunks__are_ceil_and_the_last_may_be_empty, w, i, 12)
 
 /* Trap 1: two axes that shard one dim split the pieces of the first again. That is not the chunk
  * rule over their product: 10 over 2 x 4 is 2,2,1,0,2,2,1,0. */
-WT_TEST_IN(chunks__nested_are_not_flat, w, wt_world_open_grid())
+WT_TEST_IN(chunks__nested_are_not_flat, w, wt_world_open_two_axes())
 {
     for (int64_t n = 0; n <= 20; n += n < 12 ? 1 : 4) {
         weft_tensor *t = wt_spread(w, counted(n), "S(0),S(0)");
@@ -63,7 +63,8 @@ WT_TEST_IN(chunks__nested_are_not_flat, w, wt_world_open_grid())
 }
 
 /* Weakness 10.4-1: a collective over merged axes must not forget that the chunks are nested. */
-WT_TEST_TIMES_IN(merged_axes__do_not_change_uneven_nested_chunks, w, i, 25, wt_world_open_grid())
+WT_TEST_TIMES_IN(merged_axes__do_not_change_uneven_nested_chunks, w, i, 25,
+                 wt_world_open_two_axes())
 {
     int64_t n = i;
     weft_mesh *merged = weft_mesh_flatten(w->mesh, "all");
@@ -80,7 +81,7 @@ WT_TEST_TIMES_IN(merged_axes__do_not_change_uneven_nested_chunks, w, i, 25, wt_w
 }
 
 /* Weakness 10.4-2: two strided shards are gathered, also where a merged mesh exists. */
-WT_TEST_TIMES_IN(merged_axes__gather_strided_shards, w, i, 9, wt_world_open_grid())
+WT_TEST_TIMES_IN(merged_axes__gather_strided_shards, w, i, 9, wt_world_open_two_axes())
 {
     int64_t n = 3 * i;
     weft_mesh *merged = weft_mesh_flatten(w->mesh, "all");
@@ -251,7 +252,7 @@ WT_TEST(strided__parts_do_not_overlap)
 
     for (int i = 0; i < 3; i++)
         for (int64_t n = 1; n <= 24; n += 5) {
-            struct wt_world w = wt_world_open_grid();
+            struct wt_world w = wt_world_open_two_axes();
             weft_tensor *t = wt_spread(&w, counted(n), layouts[i]);
             int times[24] = {0};
             weft_layout layout;

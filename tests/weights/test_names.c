@@ -389,6 +389,19 @@ WT_TEST_IN_WORLD(rules__parameters_may_be_empty, w)
     }
 }
 
+/* Of a part of a model the names begin below it. */
+WT_TEST_IN_WORLD(names__of_a_part_begin_below_it, w)
+{
+    weft_module *m = wt_own(gpt(1));
+    weft_weights *file;
+
+    WT_EQ(weft_weights_save(weft_module_child(m, "blocks.1.attn"), wt_scratch("part.safetensors"),
+                            NULL),
+          WEFT_OK);
+    file = wt_own(weft_weights_open(wt_scratch("part.safetensors")));
+    WT_ALL(weft_weights_find(file, "qkv.weight") != NULL);
+}
+
 /* A rule that cannot be meant is refused before a file is touched, by all ranks. */
 WT_TEST_IN_WORLD(rules__beyond_the_dims_are_refused, w)
 {

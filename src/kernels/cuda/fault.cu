@@ -1,7 +1,7 @@
 /* fault.cu: the sentences of faults that kernels tell. */
 #include "kernels/cuda/fault.h"
 
-void wf_cuda_check_fault(void)
+void wf_cuda_die_on_fault(void)
 {
     struct wf_cuda_fault *memory = wf_cuda_fault_memory(), fault = *memory;
     long long number = (long long)fault.number, limit = (long long)fault.limit;

@@ -1,7 +1,7 @@
 /*
  * fault.h: how a kernel tells what only it can see and what ends the job: a weight that is no
  * number, an index outside its table. It writes what it saw into memory of the host, once, and goes
- * on with whatever harms nobody. The device layer calls wf_cuda_check_fault when it has waited for
+ * on with whatever harms nobody. The device layer calls wf_cuda_die_on_fault when it has waited for
  * the device; that ends the job with a sentence.
  */
 #pragma once
@@ -27,12 +27,12 @@ extern "C" {
 struct wf_cuda_fault *wf_cuda_fault_memory(void);
 
 /** End the job if a kernel that has run told a fault. */
-void wf_cuda_check_fault(void);
+void wf_cuda_die_on_fault(void);
 }
 
-__device__ __forceinline__ void tell_fault(struct wf_cuda_fault *fault,
-                                           enum wf_cuda_fault_kind kind, int64_t number,
-                                           int64_t limit, double value)
+__device__ __forceinline__ void record_fault(struct wf_cuda_fault *fault,
+                                             enum wf_cuda_fault_kind kind, int64_t number,
+                                             int64_t limit, double value)
 {
     if (atomicAdd(&fault->told, 1)) return;
     fault->kind = kind;

@@ -30,7 +30,7 @@ struct wf_box wf_box_of(const struct wf_tensor_desc *y, int ndim, int64_t number
 }
 
 /* The innermost dim becomes the row; a row of one element where its indices are not consecutive. */
-static void take_row(struct wf_global_rows *rows)
+static void split_innermost_row(struct wf_global_rows *rows)
 {
     struct wf_loop_dim inner = {};
 
@@ -54,7 +54,7 @@ static void make_rows(struct wf_global_rows *rows, const struct wf_tensor_desc *
 
             rows->at[i] += index * operands[i].stride[d] * operands[i].bytes;
         }
-    take_row(rows);
+    split_innermost_row(rows);
 }
 
 /* Cut a row into rows so long that the groups of one are a launch; what is left of it may become a

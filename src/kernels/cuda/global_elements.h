@@ -138,17 +138,17 @@ static void wf_global_launch(const struct wf_kernel_call *k, const F &f,
     p.y_step = box->step[WF_GLOBAL_Y];
     p.x_step = box->step[WF_GLOBAL_X];
     p.groups = divisor_of((uint32_t)groups);
-    for_each_part(&box->nest, wf_cuda_index_limit / groups,
-                  [&](const struct wf_loop_nest &part, const int64_t *at) {
-                      p.first = box->at[WF_GLOBAL_INDEX] + at[WF_GLOBAL_INDEX];
-                      p.y = y + box->at[WF_GLOBAL_Y] + at[WF_GLOBAL_Y];
-                      p.x = x + box->at[WF_GLOBAL_X] + at[WF_GLOBAL_X];
-                      p.count = (uint32_t)(part.count * groups);
-                      index_map_make(&p.rows, &part);
-                      WF_CUDA_LAUNCH(k, wf_global_kernel<F>,
-                                     dim3((p.count + WF_CUDA_BLOCK - 1) / WF_CUDA_BLOCK),
-                                     dim3(WF_CUDA_BLOCK), 0, f, p);
-                  });
+    for_each_sub_nest(&box->nest, wf_cuda_index_limit / groups,
+                      [&](const struct wf_loop_nest &part, const int64_t *at) {
+                          p.first = box->at[WF_GLOBAL_INDEX] + at[WF_GLOBAL_INDEX];
+                          p.y = y + box->at[WF_GLOBAL_Y] + at[WF_GLOBAL_Y];
+                          p.x = x + box->at[WF_GLOBAL_X] + at[WF_GLOBAL_X];
+                          p.count = (uint32_t)(part.count * groups);
+                          index_map_make(&p.rows, &part);
+                          WF_CUDA_LAUNCH(k, wf_global_kernel<F>,
+                                         dim3((p.count + WF_CUDA_BLOCK - 1) / WF_CUDA_BLOCK),
+                                         dim3(WF_CUDA_BLOCK), 0, f, p);
+                      });
 }
 
 template <class F>

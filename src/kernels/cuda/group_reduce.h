@@ -62,7 +62,7 @@ __device__ __forceinline__ T group_reduce(T value, Take take, T *shared)
 
 /** The threads of a block in which each group has `width` threads: groups of one warp share a
  * block. */
-static inline dim3 block_of_groups(int width)
+static inline dim3 block_dim_for_groups(int width)
 {
     return dim3((unsigned)width, width == WARP ? WARPS : 1);
 }

@@ -83,8 +83,8 @@ __device__ __forceinline__ void index_map_locate(const struct index_map<operands
 /** Cut a nest into nests of at most `limit` indices: part(nest, at) for each, at: where operands
  *  begin, in bytes. Outermost dims are cut first, so parts are as few and as large as may be. */
 template <class Part>
-static inline void for_each_part(const struct wf_loop_nest *nest, int64_t limit, Part part,
-                                 const int64_t *at = nullptr)
+static inline void for_each_sub_nest(const struct wf_loop_nest *nest, int64_t limit, Part part,
+                                     const int64_t *at = nullptr)
 {
     const int64_t zeros[WF_MAX_OPERANDS] = {0};
     int64_t inner, chunk;
@@ -105,6 +105,6 @@ static inline void for_each_part(const struct wf_loop_nest *nest, int64_t limit,
         piece.dim[0].size = chunk;
         piece.count = chunk * inner;
         if (chunk == 1) (void)wf_loop_nest_remove_dim(&piece, 0);
-        for_each_part(&piece, limit, part, begin);
+        for_each_sub_nest(&piece, limit, part, begin);
     }
 }

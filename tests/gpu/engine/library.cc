@@ -79,7 +79,7 @@ struct wf_cuda_fault *wf_cuda_fault_memory(void)
 
 void wf_cuda_check_launch(int error, const char *op)
 {
-    if (error == cudaSuccess) return wf_cuda_check_fault();
+    if (error == cudaSuccess) return wf_cuda_die_on_fault();
     WF_DIE("%s: %s (%d)", op,
            error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
            : error == cudaErrorInvalidValue       ? "invalid argument"

@@ -37,7 +37,7 @@ static inline uint64_t mix_bits(uint64_t x)
     return x ^ x >> 33;
 }
 
-static inline struct wf_permutation permutation_of(int64_t n, uint64_t draw, uint64_t seed)
+static inline struct wf_permutation make_permutation(int64_t n, uint64_t draw, uint64_t seed)
 {
     struct wf_permutation m;
     int bits = 0;

@@ -5,7 +5,9 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "kernels/cat_copies.h"
 #include "kernels/cpu/pointwise/pointwise.h"
+#include "kernels/operand_checks.h"
 
 static void run_copy(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                      const struct wf_scalars *scalars)
@@ -78,39 +80,18 @@ weft_status wf_cpu_fill(struct wf_kernel_call *k)
     return WEFT_OK;
 }
 
-struct cat {
-    struct wf_strided_copy piece[WF_MAX_IN];
-    int64_t at[WF_MAX_IN]; /* bytes into the output */
-};
-
 static void run_cat(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                     const struct wf_scalars *scalars)
 {
-    const struct cat *p = k->prep;
+    const struct wf_cat_copies *copies = k->prep;
 
     (void)scalars;
-    for (int i = 0; i < k->n_in; i++)
-        wf_strided_copy_run(&p->piece[i], (char *)out[0] + p->at[i], in[i]);
+    for (int i = 0; i < k->n_in; i++) wf_strided_copy_run(&copies->input[i], out[0], in[i]);
 }
 
 weft_status wf_cpu_cat(struct wf_kernel_call *k)
 {
-    const struct wf_tensor_desc *y = k->out[0];
-    struct wf_operand_strides to =
-        wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
-    int64_t dim = k->attrs->dim.dim, at = 0;
-    struct cat *p;
-
-    WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));
-    k->prep = p = WF_NEW(struct cat);
-    for (int i = 0; i < k->n_in; i++) {
-        const struct wf_tensor_desc *x = k->in[i];
-
-        p->at[i] = at * to.stride[dim] * to.bytes;
-        at += x->shape[dim];
-        wf_strided_copy_init(&p->piece[i], x->shape, x->stride, to.stride, x->ndim,
-                             (size_t)to.bytes);
-    }
+    WF_TRY(wf_cat_copies_prepare(k));
     k->run = run_cat;
     return WEFT_OK;
 }

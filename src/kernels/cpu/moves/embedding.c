@@ -19,6 +19,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/operand_checks.h"
 
 struct lookup {
     struct wf_operand index, d;
@@ -112,15 +113,6 @@ static void embedding_grad_run(const struct wf_kernel_call *k, void *const *out,
     if (p->wide) p->loops->round(p->table->numel, out[0], sums);
 }
 
-static weft_status check_index_dtype(const struct wf_kernel_call *k)
-{
-    int dtype = k->in[1]->dtype;
-
-    WF_NEED(dtype == WEFT_I32 || dtype == WEFT_I64, WEFT_ERR_DTYPE,
-            "%s: indices are i32 or i64, not %s", k->op, wf_dtypes[dtype].name);
-    return WEFT_OK;
-}
-
 static struct lookup *lookup_new(struct wf_kernel_call *k, const struct wf_tensor_desc *table)
 {
     struct lookup *p = WF_NEW(struct lookup);
@@ -139,7 +131,7 @@ weft_status wf_cpu_embedding(struct wf_kernel_call *k)
 {
     struct lookup *p;
 
-    WF_TRY(check_index_dtype(k));
+    WF_TRY(wf_check_embedding_index(k));
     p = lookup_new(k, k->in[0]);
     wf_scratch_reserve(p->index.scratch);
     k->run = k->out[0]->numel ? embedding_run : wf_kernel_run_noop;
@@ -160,7 +152,7 @@ weft_status wf_cpu_embedding_grad(struct wf_kernel_call *k)
     struct lookup *p;
 
     if (!loops || k->in[0]->dtype != table->dtype) return wf_fail_no_kernel(k, k->in[0]->dtype);
-    WF_TRY(check_index_dtype(k));
+    WF_TRY(wf_check_embedding_index(k));
     p = lookup_new(k, table);
     p->loops = loops;
     p->wide = table->dtype == WEFT_BF16;

@@ -23,14 +23,6 @@ weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype)
     return WF_FAIL(WEFT_ERR_DTYPE, "%s: no CPU kernel for %s", k->op, wf_dtypes[dtype].name);
 }
 
-weft_status wf_check_input_dtypes(const struct wf_kernel_call *k, int first, uint8_t dtype)
-{
-    for (int i = first; i < k->n_in; i++)
-        WF_NEED(!k->in[i] || k->in[i]->dtype == dtype, WEFT_ERR_DTYPE, "%s: %s beside %s", k->op,
-                wf_dtypes[dtype].name, wf_dtypes[k->in[i]->dtype].name);
-    return WEFT_OK;
-}
-
 #define GATHER(type)                                                                               \
     do {                                                                                           \
         type *to_ = to;                                                                            \

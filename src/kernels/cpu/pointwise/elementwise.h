@@ -21,8 +21,6 @@ enum wf_elementwise_form { WF_LINE_FULL, WF_LINE_B_ONE, WF_LINE_A_ONE, WF_LINE_F
 weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
                                    bool binary);
 
-/** Fails unless inputs first..n_in-1 all have `dtype`. */
-weft_status wf_check_input_dtypes(const struct wf_kernel_call *k, int first, uint8_t dtype);
 /** "op: no CPU kernel for f32" */
 weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype);
 

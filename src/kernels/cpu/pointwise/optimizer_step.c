@@ -98,7 +98,7 @@ static void run_steps(const struct wf_optimizer_item *items, int n)
         wf_cpu_optimizer_step(items[i].loop, &items[i].arrays, &items[i].step);
 }
 
-static void add_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
+static void add_sum_of_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
 {
     *total += wf_cpu_sum_squares(dtype, count, x);
 }
@@ -118,7 +118,7 @@ static void raise_to_max(weft_dtype dtype, int64_t count, const void *x, double 
 const struct wf_optimizer_kernels wf_cpu_optimizer_kernels = {
     .step = run_steps,
     .sync_master_weights = wf_cpu_sync_master_weights,
-    .add_squares = add_squares,
+    .add_sum_of_squares = add_sum_of_squares,
     .add_powers = add_powers,
     .raise_to_max = raise_to_max,
     .scale = wf_cpu_scale,

@@ -8,6 +8,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "kernels/operand_checks.h"
 
 static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
 {

@@ -15,6 +15,7 @@
 #include "kernels/cpu/scratch.h"
 #include "kernels/loop_nest.h"
 #include "kernels/matrix_view.h"
+#include "kernels/operand_checks.h"
 
 enum { A, B, Y, OPERANDS };
 

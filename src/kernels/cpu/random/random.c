@@ -10,6 +10,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/philox.h"
+#include "kernels/operand_checks.h"
 #include "kernels/random_bounds.h"
 #include <weft/generator.h>
 

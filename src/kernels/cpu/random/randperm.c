@@ -52,7 +52,7 @@ static void run_randperm(const struct wf_kernel_call *k, void *const *out, const
     if (few)
         fisher_yates_shuffle(order, p->n, draw, seed);
     else
-        map = permutation_of(p->n, draw, seed);
+        map = make_permutation(p->n, draw, seed);
     for (struct wf_rng_index_cursor c = wf_rng_index_cursor_begin(&p->places); c.left > 0;
          wf_rng_index_cursor_advance(&c, size)) {
         int64_t index = wf_rng_index_cursor_peek(&c, &size);

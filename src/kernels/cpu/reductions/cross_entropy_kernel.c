@@ -23,6 +23,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/operand_checks.h"
 
 enum { MAX_OPERANDS = 6 };
 
@@ -232,21 +233,6 @@ static void grad_run(const struct wf_kernel_call *k, void *const *out, const voi
     }
 }
 
-static weft_status check_dtypes(const struct wf_kernel_call *k, int logits, int target)
-{
-    bool wide = k->in[0]->dtype == WEFT_F64;
-    uint8_t sums = wide ? WEFT_F64 : WEFT_F32, t = k->in[target]->dtype;
-
-    if (!wf_dtypes[k->in[0]->dtype].is_float) return wf_fail_no_kernel(k, k->in[0]->dtype);
-    WF_NEED(t == WEFT_I32 || t == WEFT_I64, WEFT_ERR_DTYPE, "%s: targets are i32 or i64, not %s",
-            k->op, wf_dtypes[t].name);
-    for (int i = logits; i < k->n_in; i++)
-        WF_NEED(i == target || !k->in[i] || k->in[i]->dtype == sums, WEFT_ERR_DTYPE,
-                "%s: %s beside %s", k->op, wf_dtypes[k->in[i]->dtype].name,
-                wf_dtypes[k->in[0]->dtype].name);
-    return WEFT_OK;
-}
-
 /* The first `logits` inputs (0 or 1) have rows of their own; the others are one number per row,
  * or, the last, per class. */
 static weft_status prepare_xent(struct wf_kernel_call *k, int logits, int target, int weight,
@@ -255,7 +241,8 @@ static weft_status prepare_xent(struct wf_kernel_call *k, int logits, int target
     struct xent *p;
     size_t scratch = 0;
 
-    WF_TRY(check_dtypes(k, logits, target));
+    if (!wf_dtypes[k->in[0]->dtype].is_float) return wf_fail_no_kernel(k, k->in[0]->dtype);
+    WF_TRY(wf_check_cross_entropy_inputs(k, logits, target));
     p = WF_NEW(struct xent);
     p->loops = &WF_ISA_PICK(wf_xents)->of[k->in[0]->dtype];
     p->n_in = k->n_in;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/loop_nest.h"
 
 enum { BLOCK = 256, X = 0, Y = 1 };
 
@@ -91,23 +92,6 @@ static void run_columns(const struct wf_kernel_call *k, void *const *out, const 
     } while (wf_loop_walk_next(&p->kept, &kept));
 }
 
-/* The dims whose bit in `mask` equals `reduced`, as a nest; y is row-major over the kept ones. */
-static void collect_dims(struct wf_loop_nest *nest, const struct wf_tensor_desc *x, int64_t mask,
-                         bool reduced)
-{
-    struct wf_operand_strides operands[2] = {{.bytes = wf_dtypes[x->dtype].size}};
-    int64_t shape[WEFT_MAX_DIMS];
-    int n = 0;
-
-    for (int d = 0; d < x->ndim; d++) {
-        if (((mask >> d) & 1) != reduced) continue;
-        operands[X].stride[n] = x->stride[d];
-        shape[n++] = x->shape[d];
-    }
-    operands[Y] = wf_strides_row_major(operands[X].bytes, shape, n);
-    wf_loop_nest_make(nest, shape, n, operands, 2);
-}
-
 static int unit_stride_dim(const struct wf_loop_nest *nest, int64_t bytes)
 {
     for (int d = nest->n_dims - 1; d >= 0; d--)
@@ -127,8 +111,8 @@ static weft_status prepare_reduce(struct wf_kernel_call *k, const struct wf_redu
     k->prep = p = WF_NEW(struct reduce);
     p->loops = *loops;
     p->bytes = wf_dtypes[x->dtype].size;
-    collect_dims(&p->kept, x, k->attrs->reduce.dims, false);
-    collect_dims(&p->reduced, x, k->attrs->reduce.dims, true);
+    wf_loop_nest_of_dims(&p->kept, x, k->attrs->reduce.dims, false);
+    wf_loop_nest_of_dims(&p->reduced, x, k->attrs->reduce.dims, true);
     p->empty = p->reduced.count == 0;
     if (k->out[0]->numel == 0) {
         k->run = wf_kernel_run_noop;

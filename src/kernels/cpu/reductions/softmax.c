@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/reductions/row_plan.h"
+#include "kernels/operand_checks.h"
 
 struct softmax {
     struct wf_softmax_loops loops;

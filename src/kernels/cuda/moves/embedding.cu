@@ -81,7 +81,7 @@ extern "C" weft_status wf_cuda_embedding(struct wf_kernel_call *k)
     int64_t bytes = wf_dtypes[table->dtype].size;
     embedding *p;
 
-    WF_TRY(embedding_check_index(k));
+    WF_TRY(wf_check_embedding_index(k));
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(embedding);

@@ -33,21 +33,11 @@ struct embedding_lookup {
         int64_t row = wide ? ((const int64_t *)index)[offset] : ((const int32_t *)index)[offset];
 
         if (tells && (row < 0 || row >= global_rows))
-            tell_fault(fault, WF_CUDA_FAULT_INDEX, row, global_rows, 0);
+            record_fault(fault, WF_CUDA_FAULT_INDEX, row, global_rows, 0);
         row -= first;
         return row >= 0 && row < rows ? row : -1;
     }
 };
-
-/** Fails unless indices are integers. */
-static inline weft_status embedding_check_index(const wf_kernel_call *k)
-{
-    int dtype = k->in[1]->dtype;
-
-    WF_NEED(dtype == WEFT_I32 || dtype == WEFT_I64, WEFT_ERR_DTYPE,
-            "%s: indices are i32 or i64, not %s", k->op, wf_dtypes[dtype].name);
-    return WEFT_OK;
-}
 
 /** What is known when a plan is made. table: of the forward, or its gradient. */
 static inline embedding_lookup embedding_lookup_of(const wf_kernel_call *k,

@@ -201,7 +201,7 @@ extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
 
     if (table->dtype > WEFT_BF16 || d->dtype != table->dtype)
         return wf_cuda_fail_no_kernel(k, d->dtype);
-    WF_TRY(embedding_check_index(k));
+    WF_TRY(wf_check_embedding_index(k));
     k->run = wf_cuda_run_nothing;
     if (table->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(embedding_grad);

@@ -89,7 +89,7 @@ struct plan {
     struct wf_global_elements places;
 };
 
-static void free_plan(void *prep)
+static void free_fill(void *prep)
 {
     struct plan *p = (struct plan *)prep;
 
@@ -98,7 +98,7 @@ static void free_plan(void *prep)
 }
 
 template <class E, class Of>
-static void run_with(const struct wf_kernel_call *k, void *const *out, const Of &of)
+static void run_fill_by_index(const struct wf_kernel_call *k, void *const *out, const Of &of)
 {
     wf_global_run(k, fill_by_index<E, Of>{of}, &((const struct plan *)k->prep)->places, out[0],
                   nullptr);
@@ -108,14 +108,14 @@ template <class E>
 static void run_arange_real(const struct wf_kernel_call *k, void *const *out, const void *const *,
                             const struct wf_scalars *scalars)
 {
-    run_with<E>(k, out, arange_real{scalars->s[0], scalars->s[1]});
+    run_fill_by_index<E>(k, out, arange_real{scalars->s[0], scalars->s[1]});
 }
 
 template <class E>
 static void run_arange_integer(const struct wf_kernel_call *k, void *const *out,
                                const void *const *, const struct wf_scalars *scalars)
 {
-    run_with<E>(k, out, arange_integer{scalars->v[0], scalars->v[1]});
+    run_fill_by_index<E>(k, out, arange_integer{scalars->v[0], scalars->v[1]});
 }
 
 template <class E>
@@ -126,7 +126,7 @@ static void run_linspace(const struct wf_kernel_call *k, void *const *out, const
     int64_t last = y->ndim > 0 ? y->global[y->ndim - 1] - 1 : 0;
     double step = last > 0 ? (scalars->s[1] - scalars->s[0]) / (double)last : 0;
 
-    run_with<E>(k, out, linspace{scalars->s[0], scalars->s[1], step, last});
+    run_fill_by_index<E>(k, out, linspace{scalars->s[0], scalars->s[1], step, last});
 }
 
 template <class E>
@@ -137,7 +137,7 @@ static void run_band(const struct wf_kernel_call *k, void *const *out, const voi
     int64_t rows = y->ndim > 1 ? y->global[y->ndim - 2] : 1;
     int64_t columns = y->ndim > 0 ? y->global[y->ndim - 1] : 1;
 
-    run_with<E>(k, out, band{rows, columns, scalars->v[0], scalars->v[1]});
+    run_fill_by_index<E>(k, out, band{rows, columns, scalars->v[0], scalars->v[1]});
 }
 
 /* ---- preparing ---- */
@@ -148,7 +148,7 @@ static weft_status prepare(struct wf_kernel_call *k, wf_kernel_run *run)
 
     wf_global_elements_make(&p->places, k->out[0], NULL);
     k->prep = p;
-    k->drop = free_plan;
+    k->drop = free_fill;
     k->run = run;
     return WEFT_OK;
 }

@@ -57,7 +57,7 @@ static void launch_slice(const struct wf_kernel_call *k, const struct wf_loop_ne
     const char *x = p.x;
     int64_t shift = p.shift;
 
-    for_each_part(
+    for_each_sub_nest(
         nest, wf_cuda_index_limit, [&](const struct wf_loop_nest &part, const int64_t *at) {
             p.y = y + at[Y];
             p.x = x + at[X] - at[INDEX] * p.x_step;
@@ -69,8 +69,8 @@ static void launch_slice(const struct wf_kernel_call *k, const struct wf_loop_ne
         });
 }
 
-static void run_box(const struct wf_kernel_call *k, void *const *out, const void *const *in,
-                    const struct wf_scalars *scalars)
+static void run_slice_box(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                          const struct wf_scalars *scalars)
 {
     const struct slice *p = (const struct slice *)k->prep;
     struct slice_arguments a = {
@@ -82,22 +82,7 @@ static void run_box(const struct wf_kernel_call *k, void *const *out, const void
     word = word_bytes_of((uint64_t)p->run | joined_steps(&nest, INDEX) | (uintptr_t)out[0] |
                          (uintptr_t)in[0] | (uint64_t)(a.shift * p->x_step));
     append_words(&nest, INDEX, p->run, word);
-    switch (word) {
-    case 16:
-        launch_slice<wide_word>(k, &nest, a);
-        break;
-    case 8:
-        launch_slice<uint64_t>(k, &nest, a);
-        break;
-    case 4:
-        launch_slice<uint32_t>(k, &nest, a);
-        break;
-    case 2:
-        launch_slice<uint16_t>(k, &nest, a);
-        break;
-    default:
-        launch_slice<uint8_t>(k, &nest, a);
-    }
+    launch_for_word(word, [&](auto zero) { launch_slice<decltype(zero)>(k, &nest, a); });
 }
 
 /* ---- several runs of indices ---- */
@@ -162,7 +147,7 @@ static weft_status prepare_slice(struct wf_kernel_call *k, bool grad)
     int dim = (int)k->attrs->slice.dim;
     struct slice *p;
 
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, y->dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, y->dtype));
     k->prep = p = WF_NEW(struct slice);
     p->grad = grad;
     p->to = wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
@@ -172,7 +157,9 @@ static weft_status prepare_slice(struct wf_kernel_call *k, bool grad)
     p->y_first = y->offset[dim];
     p->x_first = x->offset[dim];
     make_nest(p, y, dim);
-    k->run = y->numel == 0 ? wf_cuda_run_nothing : (grad ? y : x)->runs ? run_ranges : run_box;
+    k->run = y->numel == 0          ? wf_cuda_run_nothing
+             : (grad ? y : x)->runs ? run_ranges
+                                    : run_slice_box;
     return WEFT_OK;
 }
 

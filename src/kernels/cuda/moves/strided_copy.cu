@@ -50,18 +50,18 @@ __global__ void __launch_bounds__(WF_CUDA_BLOCK) copy_words(struct copy_argument
 }
 
 template <class Word>
-static void launch_words(const struct wf_loop_nest *nest, char *to, const char *from)
+static void launch_word_copies(const struct wf_loop_nest *nest, char *to, const char *from)
 {
-    for_each_part(nest, wf_cuda_index_limit,
-                  [&](const struct wf_loop_nest &part, const int64_t *at) {
-                      struct copy_arguments p = {to + at[TO], from + at[FROM], {}};
-                      const int64_t per_block = WF_CUDA_BLOCK * WORDS;
+    for_each_sub_nest(nest, wf_cuda_index_limit,
+                      [&](const struct wf_loop_nest &part, const int64_t *at) {
+                          struct copy_arguments p = {to + at[TO], from + at[FROM], {}};
+                          const int64_t per_block = WF_CUDA_BLOCK * WORDS;
 
-                      index_map_make(&p.map, &part);
-                      WF_CUDA_LAUNCH(as_call(), (copy_words<Word>),
-                                     dim3((uint32_t)((part.count + per_block - 1) / per_block)),
-                                     dim3(WF_CUDA_BLOCK), 0, p);
-                  });
+                          index_map_make(&p.map, &part);
+                          WF_CUDA_LAUNCH(as_call(), (copy_words<Word>),
+                                         dim3((uint32_t)((part.count + per_block - 1) / per_block)),
+                                         dim3(WF_CUDA_BLOCK), 0, p);
+                      });
 }
 
 /* `run` bytes for each index of the nest, which has room for one more dim. */
@@ -71,22 +71,7 @@ static void copy_runs(struct wf_loop_nest nest, int64_t run, char *to, const cha
         word_bytes_of((uint64_t)run | joined_steps(&nest, SIDES) | (uintptr_t)to | (uintptr_t)from);
 
     append_words(&nest, SIDES, run, word);
-    switch (word) {
-    case 16:
-        launch_words<wide_word>(&nest, to, from);
-        break;
-    case 8:
-        launch_words<uint64_t>(&nest, to, from);
-        break;
-    case 4:
-        launch_words<uint32_t>(&nest, to, from);
-        break;
-    case 2:
-        launch_words<uint16_t>(&nest, to, from);
-        break;
-    default:
-        launch_words<uint8_t>(&nest, to, from);
-    }
+    launch_for_word(word, [&](auto zero) { launch_word_copies<decltype(zero)>(&nest, to, from); });
 }
 
 /* ---- tiles ---- */
@@ -148,7 +133,7 @@ __global__ void __launch_bounds__(LANES *LINES) copy_tiles(struct tile_arguments
 }
 
 template <class Word>
-static void launch_tiles(const struct wf_loop_nest *outer, struct tile_arguments p)
+static void launch_tiled_copies(const struct wf_loop_nest *outer, struct tile_arguments p)
 {
     const int size = tile_size<Word>(), padding = tile_padding<Word>();
     int64_t row_tiles = ((int64_t)p.rows + size - 1) / size;
@@ -158,15 +143,15 @@ static void launch_tiles(const struct wf_loop_nest *outer, struct tile_arguments
 
     p.row_tiles = divisor_of((uint32_t)row_tiles);
     p.column_tiles = divisor_of((uint32_t)column_tiles);
-    for_each_part(outer, wf_cuda_index_limit / tiles,
-                  [&](const struct wf_loop_nest &part, const int64_t *at) {
-                      p.to = to + at[TO];
-                      p.from = from + at[FROM];
-                      index_map_make(&p.outer, &part);
-                      WF_CUDA_LAUNCH(as_call(), (copy_tiles<Word, size, padding>),
-                                     dim3((uint32_t)(part.count * tiles)), dim3(LANES, LINES), 0,
-                                     p);
-                  });
+    for_each_sub_nest(outer, wf_cuda_index_limit / tiles,
+                      [&](const struct wf_loop_nest &part, const int64_t *at) {
+                          p.to = to + at[TO];
+                          p.from = from + at[FROM];
+                          index_map_make(&p.outer, &part);
+                          WF_CUDA_LAUNCH(as_call(), (copy_tiles<Word, size, padding>),
+                                         dim3((uint32_t)(part.count * tiles)), dim3(LANES, LINES),
+                                         0, p);
+                      });
 }
 
 /* The two innermost dims of the nest, in tiles. */
@@ -184,22 +169,7 @@ static void copy_matrices(struct wf_loop_nest nest, int word, char *to, const ch
                                {},
                                {}};
 
-    switch (word) {
-    case 16:
-        launch_tiles<wide_word>(&nest, p);
-        break;
-    case 8:
-        launch_tiles<uint64_t>(&nest, p);
-        break;
-    case 4:
-        launch_tiles<uint32_t>(&nest, p);
-        break;
-    case 2:
-        launch_tiles<uint16_t>(&nest, p);
-        break;
-    default:
-        launch_tiles<uint8_t>(&nest, p);
-    }
+    launch_for_word(word, [&](auto zero) { launch_tiled_copies<decltype(zero)>(&nest, p); });
 }
 
 /* ---- copies ---- */

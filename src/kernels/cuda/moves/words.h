@@ -45,3 +45,20 @@ static inline void append_words(struct wf_loop_nest *nest, int n, int64_t run, i
     nest->count *= inner->size;
     nest->n_dims++;
 }
+
+/** launch(Word()) for the word of so many bytes. */
+template <class Launch> static inline void launch_for_word(int bytes, Launch launch)
+{
+    switch (bytes) {
+    case 16:
+        return launch(wide_word());
+    case 8:
+        return launch(uint64_t());
+    case 4:
+        return launch(uint32_t());
+    case 2:
+        return launch(uint16_t());
+    default:
+        return launch(uint8_t());
+    }
+}

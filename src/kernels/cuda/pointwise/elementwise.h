@@ -186,7 +186,7 @@ static void wf_elementwise_run_form(const struct wf_kernel_call *k, const F &f,
         wf_elementwise_launch<F, length>(k, f, &p);
         return;
     }
-    for_each_part(
+    for_each_sub_nest(
         &form->nest, wf_cuda_index_limit, [&](const struct wf_loop_nest &part, const int64_t *at) {
             for (int i = 0; i < F::operands; i++) p.at[i] = operands[i] + at[i];
             index_map_make(&p.map, &part);

@@ -18,7 +18,7 @@ static weft_status prepare_pointwise(struct wf_kernel_call *k,
     uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
     wf_kernel_run *run = tables[dtype]->*kernel;
 
-    WF_TRY(wf_cuda_check_input_dtypes(k, 1, dtype));
+    WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
     if (!run || (dtype == WEFT_BOOL && !compare)) return wf_cuda_fail_no_kernel(k, dtype);

@@ -154,8 +154,8 @@ static void free_rotary(void *prep)
 
 /* Pairs [first, first + pairs) of all tokens, and `copied` elements behind all pairs. */
 template <bool interleaved, class E, int length>
-static void launch_pairs(const struct wf_kernel_call *k, struct rotary_arguments *a, int64_t rows,
-                         int64_t copied)
+static void launch_rotary_pairs(const struct wf_kernel_call *k, struct rotary_arguments *a,
+                                int64_t rows, int64_t copied)
 {
     int64_t groups = (a->heads + HEADS - 1) / HEADS, per_row, chunk;
 
@@ -187,7 +187,7 @@ static void run_all_pairs(const struct wf_kernel_call *k, const struct rotary *p
         a->first_pair = (uint32_t)first;
         a->pairs = (uint32_t)pairs;
         memcpy(a->frequency, p->frequency + first, (size_t)pairs * sizeof *a->frequency);
-        launch_pairs<interleaved, E, length>(k, a, p->rows, first ? 0 : p->behind);
+        launch_rotary_pairs<interleaved, E, length>(k, a, p->rows, first ? 0 : p->behind);
     }
 }
 

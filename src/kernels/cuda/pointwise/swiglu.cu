@@ -102,7 +102,7 @@ static void launch_gradient(const struct wf_kernel_call *k, const struct wf_loop
     char *begin[OPERANDS];
 
     memcpy(begin, p.at, sizeof begin);
-    for_each_part(
+    for_each_sub_nest(
         nest, wf_cuda_index_limit, [&](const struct wf_loop_nest &part, const int64_t *at) {
             dim3 blocks((uint32_t)((part.count + WF_CUDA_BLOCK - 1) / WF_CUDA_BLOCK));
 
@@ -137,7 +137,7 @@ weft_status wf_cuda_swiglu_grad(struct wf_kernel_call *k)
     struct swiglu *p;
 
     if (x->dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, x->dtype);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, x->dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, x->dtype));
     k->prep = p = WF_NEW(struct swiglu);
     operands[DX] = without_stacked_dim(
         wf_strides_row_major(wf_dtypes[x->dtype].size, x->shape, x->ndim), x->ndim, &p->dx_second);

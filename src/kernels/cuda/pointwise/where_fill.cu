@@ -11,7 +11,7 @@ template <class E> struct where_of : makes<E, uint8_t, E, E> {
     }
 };
 
-static wf_kernel_run *where_of_bytes(int bytes)
+static wf_kernel_run *where_kernel_for_size(int bytes)
 {
     return bytes == 1   ? wf_elementwise_run<where_of<uint8_t>>
            : bytes == 2 ? wf_elementwise_run<where_of<uint16_t>>
@@ -25,8 +25,8 @@ weft_status wf_cuda_where(struct wf_kernel_call *k)
 
     WF_NEED(k->in[0]->dtype == WEFT_BOOL, WEFT_ERR_DTYPE, "%s: condition is %s, not bool", k->op,
             wf_dtypes[k->in[0]->dtype].name);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 1, dtype));
-    return wf_elementwise_prepare(k, where_of_bytes(wf_dtypes[dtype].size));
+    WF_TRY(wf_check_input_dtypes(k, 1, dtype));
+    return wf_elementwise_prepare(k, where_kernel_for_size(wf_dtypes[dtype].size));
 }
 
 /* ---- fill ---- */

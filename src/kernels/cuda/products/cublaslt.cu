@@ -31,9 +31,10 @@ const size_t MOST_WORKSPACE = (size_t)32 << 20;
     F(MatmulDescCreate)                                                                            \
     F(MatmulDescDestroy)                                                                           \
     F(MatmulDescSetAttribute)                                                                      \
-    F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute)                       \
-        F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)       \
-            F(MatmulAlgoGetHeuristic) F(Matmul)
+    F(MatrixLayoutCreate)                                                                          \
+    F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) F(MatmulPreferenceCreate)                   \
+        F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute) F(MatmulAlgoGetHeuristic)       \
+            F(Matmul)
 
 /* The library's functions; it is never closed. */
 struct lt_library {

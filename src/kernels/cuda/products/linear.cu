@@ -18,7 +18,7 @@ weft_status prepare_linear(wf_kernel_call *k, const matrix_dims &left, const mat
     product_of_operands *p;
 
     if (!wf_dtypes[dtype].is_float) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;
     p = wf_cuda_product_of_operands(k, left, right);

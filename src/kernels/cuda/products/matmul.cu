@@ -35,7 +35,7 @@ extern "C" weft_status wf_cuda_matmul(struct wf_kernel_call *k)
     bool tall;
 
     if (!wf_dtypes[dtype].is_float) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;
     tall = wf_matmul_shares_b(k);

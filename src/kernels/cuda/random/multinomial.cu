@@ -93,12 +93,12 @@ __device__ __forceinline__ void check_weights(const struct multinomial_arguments
         double weight = (double)to_real(*(const E *)(row.x + j * p.step));
 
         if (!(weight >= 0 && weight < (double)INFINITY))
-            tell_fault(p.fault, WF_CUDA_FAULT_WEIGHT, j, 0, weight);
+            record_fault(p.fault, WF_CUDA_FAULT_WEIGHT, j, 0, weight);
         positive += weight > 0;
     }
     positive = scan_block(positive, shared);
     if (threadIdx.x == WF_CUDA_BLOCK - 1 && positive < (double)needed)
-        tell_fault(p.fault, WF_CUDA_FAULT_FEW_WEIGHTS, (int64_t)positive, needed, 0);
+        record_fault(p.fault, WF_CUDA_FAULT_FEW_WEIGHTS, (int64_t)positive, needed, 0);
     __syncthreads();
 }
 
@@ -279,8 +279,9 @@ template <class E> static multinomial_kernel *kernel_of(bool replacement)
 }
 
 /* Rows of a box: its outer dims. */
-static void launch_rows(const struct wf_kernel_call *k, const struct wf_box *box,
-                        multinomial_kernel *kernel, philox_key key, struct multinomial_arguments p)
+static void launch_multinomial_rows(const struct wf_kernel_call *k, const struct wf_box *box,
+                                    multinomial_kernel *kernel, philox_key key,
+                                    struct multinomial_arguments p)
 {
     const struct multinomial *m = (const struct multinomial *)k->prep;
     const struct wf_tensor_desc *x = k->in[0], *y = k->out[0], *of = m->replacement ? y : x;
@@ -296,7 +297,7 @@ static void launch_rows(const struct wf_kernel_call *k, const struct wf_box *box
         p.index += box->global[d] * operands[INDEX].stride[d];
     }
     wf_loop_nest_make(&nest, box->size, x->ndim - 1, operands, OPERANDS);
-    for_each_part(
+    for_each_sub_nest(
         &nest, wf_cuda_index_limit, [&](const struct wf_loop_nest &part, const int64_t *at) {
             struct multinomial_arguments of_part = p;
             int64_t blocks = 4 * wf_cuda_multiprocessors();
@@ -331,7 +332,7 @@ static void run_multinomial(const struct wf_kernel_call *k, void *const *out, co
     for (int64_t i = 0; i < wf_box_count(x, x->ndim - 1); i++) {
         struct wf_box box = wf_box_of(x, x->ndim - 1, i);
 
-        launch_rows(k, &box, kernel, philox_key(scalars), p);
+        launch_multinomial_rows(k, &box, kernel, philox_key(scalars), p);
     }
 }
 

@@ -98,11 +98,11 @@ template <class E> struct permuted {
 };
 
 template <class E>
-static void run_many(const struct wf_kernel_call *k, void *const *out, const void *const *,
-                     const struct wf_scalars *scalars)
+static void run_randperm_blocks(const struct wf_kernel_call *k, void *const *out,
+                                const void *const *, const struct wf_scalars *scalars)
 {
     struct wf_permutation map =
-        permutation_of(k->out[0]->global[0], (uint64_t)scalars->v[1], (uint64_t)scalars->v[0]);
+        make_permutation(k->out[0]->global[0], (uint64_t)scalars->v[1], (uint64_t)scalars->v[0]);
 
     wf_global_run(k, permuted<E>{map}, wf_cuda_random_places(k), out[0], nullptr);
 }
@@ -112,7 +112,8 @@ weft_status wf_cuda_randperm(struct wf_kernel_call *k)
     const struct wf_tensor_desc *y = k->out[0];
 
     if (y->dtype != WEFT_I32 && y->dtype != WEFT_I64) return wf_cuda_fail_no_kernel(k, y->dtype);
-    WF_TRY(wf_cuda_random_prepare(k, y->dtype == WEFT_I32 ? run_many<int32_t> : run_many<int64_t>));
+    WF_TRY(wf_cuda_random_prepare(k, y->dtype == WEFT_I32 ? run_randperm_blocks<int32_t>
+                                                          : run_randperm_blocks<int64_t>));
     if (y->numel == 0)
         k->run = wf_cuda_run_nothing;
     else if (y->global[0] <= WF_PERMUTE_WHOLE)

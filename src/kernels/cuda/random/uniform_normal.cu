@@ -4,7 +4,7 @@
 
 /* ---- preparing ---- */
 
-static void free_places(void *prep)
+static void free_random_elements(void *prep)
 {
     struct wf_global_elements *places = (struct wf_global_elements *)prep;
 
@@ -21,7 +21,7 @@ weft_status wf_cuda_random_prepare(struct wf_kernel_call *k, wf_kernel_run *run)
         WF_NEED(k->in[i]->dtype == k->out[0]->dtype, WEFT_ERR_DTYPE, "%s: %s beside %s", k->op,
                 wf_dtypes[k->out[0]->dtype].name, wf_dtypes[k->in[i]->dtype].name);
     k->prep = places = WF_NEW(struct wf_global_elements);
-    k->drop = free_places;
+    k->drop = free_random_elements;
     wf_global_elements_make(places, k->out[0], k->n_in ? k->in[0] : NULL);
     k->run = run;
     return WEFT_OK;

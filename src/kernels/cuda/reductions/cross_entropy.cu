@@ -277,7 +277,7 @@ void run_sum(const wf_kernel_call *k, void *const *out, const void *const *in,
 {
     const xent *p = (const xent *)k->prep;
     xent_terms<real<E>> t = terms_of<real<E>>(k, in, p->classes, scalars, NULL);
-    dim3 block = block_of_groups(p->rows.columns <= SHORT_ROW ? WARP : BLOCK);
+    dim3 block = block_dim_for_groups(p->rows.columns <= SHORT_ROW ? WARP : BLOCK);
 
     WF_CUDA_LAUNCH(k, (t.class_share != 0 ? xent_sum_rows<E, true> : xent_sum_rows<E, false>),
                    blocks_for(p->rows.count, block.y), block, 0, p->rows, t, (const E *)in[0],
@@ -309,27 +309,12 @@ void run_grad(const wf_kernel_call *k, void *const *out, const void *const *in,
     const xent *p = (const xent *)k->prep;
     double *all_weights = (double *)wf_cuda_scratch(sizeof *all_weights);
     xent_terms<real<E>> t = terms_of<real<E>>(k, in, p->classes, scalars, all_weights);
-    dim3 block = block_of_groups(p->rows.columns <= SHORT_ROW ? WARP : BLOCK);
+    dim3 block = block_dim_for_groups(p->rows.columns <= SHORT_ROW ? WARP : BLOCK);
 
     t.zeta = (real<E>)scalars->s[1];
     WF_CUDA_LAUNCH(k, xent_grad_rows<E>, blocks_for(p->rows.count, block.y), block, 0, p->rows, t,
                    (const E *)in[0], (const real<E> *)in[1], (const real<E> *)in[2],
                    (const real<E> *)in[4], (E *)out[0]);
-}
-
-weft_status check_dtypes(const wf_kernel_call *k, int logits, int target)
-{
-    bool wide = k->in[0]->dtype == WEFT_F64;
-    uint8_t sums = wide ? WEFT_F64 : WEFT_F32, t = k->in[target]->dtype;
-
-    if (!wf_dtypes[k->in[0]->dtype].is_float) return wf_cuda_fail_no_kernel(k, k->in[0]->dtype);
-    WF_NEED(t == WEFT_I32 || t == WEFT_I64, WEFT_ERR_DTYPE, "%s: targets are i32 or i64, not %s",
-            k->op, wf_dtypes[t].name);
-    for (int i = logits; i < k->n_in; i++)
-        WF_NEED(i == target || !k->in[i] || k->in[i]->dtype == sums, WEFT_ERR_DTYPE,
-                "%s: %s beside %s", k->op, wf_dtypes[k->in[i]->dtype].name,
-                wf_dtypes[k->in[0]->dtype].name);
-    return WEFT_OK;
 }
 
 /* Which input is which operand; -1: none. */
@@ -369,7 +354,8 @@ weft_status prepare_xent(wf_kernel_call *k, const places &place, wf_kernel_run *
     int logits = place.operand[LOGITS];
     xent *p;
 
-    WF_TRY(check_dtypes(k, logits + 1, place.operand[TARGET]));
+    if (!wf_dtypes[k->in[0]->dtype].is_float) return wf_cuda_fail_no_kernel(k, k->in[0]->dtype);
+    WF_TRY(wf_check_cross_entropy_inputs(k, logits + 1, place.operand[TARGET]));
     k->prep = p = WF_NEW(xent);
     p->rows = rows_of_operands(k, place);
     p->target = place.operand[TARGET];

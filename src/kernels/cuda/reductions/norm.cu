@@ -99,7 +99,7 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
 {
     const norm_plan *p = (const norm_plan *)k->prep;
     int threads = row_part<E, NORM_PACKS, true>::threads(p->rows.n), rstd = centred ? 2 : 1;
-    dim3 block = block_of_groups(threads);
+    dim3 block = block_dim_for_groups(threads);
     norm_operands<E> o = {};
 
     o.rows = p->rows;
@@ -129,7 +129,7 @@ weft_status prepare_norm(wf_kernel_call *k, wf_kernel_run *const *runs)
     norm_plan *p;
 
     if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     WF_NEED(k->out[0]->ndim > 0, WEFT_ERR_SHAPE, "%s: a scalar has no dim to normalise", k->op);
     k->prep = p = WF_NEW(norm_plan);
     p->rows = rows_of(k, 1, k->out[0]->ndim - 1);

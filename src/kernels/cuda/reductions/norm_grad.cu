@@ -215,7 +215,7 @@ norm_operands<E> operands_of(const wf_kernel_call *k, void *const *out, const vo
 template <class E, bool centred>
 void launch_grad(const wf_kernel_call *k, const norm_operands<E> &o, int threads, int blocks)
 {
-    dim3 block = block_of_groups(threads);
+    dim3 block = block_dim_for_groups(threads);
 
     if (threads > NORM_THREADS) {
         WF_CUDA_LAUNCH(k, (norm_grad_of_long_rows<E, centred>), (unsigned)o.rows.count,
@@ -242,8 +242,9 @@ void run_norm_grad(const wf_kernel_call *k, void *const *out, const void *const 
 {
     norm_operands<E> o = operands_of<E, centred>(k, out, in);
     int threads = row_part<E, NORM_PACKS, true>::threads(o.rows.n);
-    int64_t blocks = threads > NORM_THREADS ? o.rows.count
-                                            : blocks_for(o.rows.count, block_of_groups(threads).y);
+    int64_t blocks = threads > NORM_THREADS
+                         ? o.rows.count
+                         : blocks_for(o.rows.count, block_dim_for_groups(threads).y);
     E *dweight = NULL, *dbias = NULL;
 
     if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;

@@ -220,8 +220,8 @@ void launch_lines(const wf_kernel_call *k, const E *x, E *y, typename Op::total 
     const reduce *p = (const reduce *)k->prep;
 
     WF_CUDA_LAUNCH(k, (reduce_lines<Op, E>), dim3((unsigned)p->blocks, (unsigned)p->pieces),
-                   block_of_groups(p->lines.pieces.count <= SHORT_LINE ? WARP : BLOCK), 0, p->lines,
-                   x, y, partial, scale);
+                   block_dim_for_groups(p->lines.pieces.count <= SHORT_LINE ? WARP : BLOCK), 0,
+                   p->lines, x, y, partial, scale);
 }
 
 template <class Op, class E>
@@ -250,23 +250,6 @@ void run_reduce(const wf_kernel_call *k, void *const *out, const void *const *in
 }
 
 enum { X, Y };
-
-/* The dims whose bit in `mask` equals `reduced`, as a nest; y is row-major over the kept ones. */
-void collect_dims(wf_loop_nest *nest, const wf_tensor_desc *x, int64_t mask, bool reduced)
-{
-    wf_operand_strides operands[2] = {};
-    int64_t shape[WEFT_MAX_DIMS];
-    int n = 0;
-
-    operands[X].bytes = wf_dtypes[x->dtype].size;
-    for (int d = 0; d < x->ndim; d++) {
-        if (((mask >> d) & 1) != reduced) continue;
-        operands[X].stride[n] = x->stride[d];
-        shape[n++] = x->shape[d];
-    }
-    operands[Y] = wf_strides_row_major(operands[X].bytes, shape, n);
-    wf_loop_nest_make(nest, shape, n, operands, 2);
-}
 
 /* The innermost dim along which x has stride 1 and that fills a warp; -1: none. */
 int dim_of_columns(const wf_loop_nest *kept, int64_t bytes)
@@ -333,8 +316,11 @@ void prepare_lines(reduce *p, const wf_loop_nest *kept, const wf_loop_nest *redu
                       SHORTEST_PIECE);
 }
 
-weft_status prepare_reduce(wf_kernel_call *k, wf_kernel_run *const *runs)
+template <template <class> class Op> weft_status prepare_reduce(wf_kernel_call *k)
 {
+    static wf_kernel_run *const runs[] = {
+        run_reduce<Op<float>, float>, run_reduce<Op<double>, double>, run_reduce<Op<bf16>, bf16>,
+        run_reduce<Op<int32_t>, int32_t>, run_reduce<Op<int64_t>, int64_t>};
     const wf_tensor_desc *x = k->in[0];
     int64_t bytes = wf_dtypes[x->dtype].size;
     wf_loop_nest kept, reduced;
@@ -348,8 +334,8 @@ weft_status prepare_reduce(wf_kernel_call *k, wf_kernel_run *const *runs)
     if (k->out[0]->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(reduce);
     k->run = runs[x->dtype];
-    collect_dims(&kept, x, k->attrs->reduce.dims, false);
-    collect_dims(&reduced, x, k->attrs->reduce.dims, true);
+    wf_loop_nest_of_dims(&kept, x, k->attrs->reduce.dims, false);
+    wf_loop_nest_of_dims(&reduced, x, k->attrs->reduce.dims, true);
     dim = dim_of_columns(&kept, bytes);
     if (dim >= 0)
         prepare_columns(p, &kept, &reduced, dim, bytes);
@@ -360,24 +346,6 @@ weft_status prepare_reduce(wf_kernel_call *k, wf_kernel_run *const *runs)
 
 } // namespace
 
-extern "C" weft_status wf_cuda_sum(struct wf_kernel_call *k)
-{
-    static wf_kernel_run *const runs[] = {
-        run_reduce<sum_of<float>, float>,     run_reduce<sum_of<double>, double>,
-        run_reduce<sum_of<bf16>, bf16>,       run_reduce<sum_of<int32_t>, int32_t>,
-        run_reduce<sum_of<int64_t>, int64_t>,
-    };
+extern "C" weft_status wf_cuda_sum(struct wf_kernel_call *k) { return prepare_reduce<sum_of>(k); }
 
-    return prepare_reduce(k, runs);
-}
-
-extern "C" weft_status wf_cuda_max(struct wf_kernel_call *k)
-{
-    static wf_kernel_run *const runs[] = {
-        run_reduce<max_of<float>, float>,     run_reduce<max_of<double>, double>,
-        run_reduce<max_of<bf16>, bf16>,       run_reduce<max_of<int32_t>, int32_t>,
-        run_reduce<max_of<int64_t>, int64_t>,
-    };
-
-    return prepare_reduce(k, runs);
-}
+extern "C" weft_status wf_cuda_max(struct wf_kernel_call *k) { return prepare_reduce<max_of>(k); }

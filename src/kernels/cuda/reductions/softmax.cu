@@ -189,7 +189,7 @@ void run_softmax(const wf_kernel_call *k, void *const *out, const void *const *i
     E *to = (E *)out[0];
     const E *x = (const E *)in[0], *y = (const E *)(Form::inputs > 1 ? in[1] : NULL);
     int threads = row_part<E, PACKS, true>::threads(p.n);
-    dim3 block = block_of_groups(threads);
+    dim3 block = block_dim_for_groups(threads);
 
     p.packed = p.packed && is_aligned(to) && is_aligned(x) && is_aligned(y);
     if (p.step[0] != 1 && p.n > 1)
@@ -211,7 +211,7 @@ weft_status prepare_softmax(wf_kernel_call *k, wf_kernel_run *const *runs)
     strided_rows *p;
 
     if (dtype > WEFT_BF16) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_cuda_check_input_dtypes(k, 0, dtype));
+    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
     k->run = wf_cuda_run_nothing;
     if (k->out[0]->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(strided_rows);

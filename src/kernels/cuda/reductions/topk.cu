@@ -207,7 +207,7 @@ template <class E>
 void launch_one_by_one(const wf_kernel_call *k, const topk_rows<E> &p, int64_t most, E *values,
                        int64_t *indices)
 {
-    dim3 block = block_of_groups(p.length <= SHORT_ROW ? WARP : BLOCK);
+    dim3 block = block_dim_for_groups(p.length <= SHORT_ROW ? WARP : BLOCK);
 
     WF_CUDA_LAUNCH(k, find_one_by_one<E>, blocks_for(p.count * (int64_t)p.pieces.value, block.y),
                    block, 0, p, (int)most, values, indices);
@@ -258,7 +258,7 @@ void sort_rows(const wf_kernel_call *k, const topk_rows<E> &p, int64_t first_row
 }
 
 template <class E>
-void find_by_sorting(const wf_kernel_call *k, const topk_rows<E> &p, int64_t most, E *values,
+void topk_by_sorting(const wf_kernel_call *k, const topk_rows<E> &p, int64_t most, E *values,
                      int64_t *indices)
 {
     int64_t length = CHUNK, rows;
@@ -298,7 +298,7 @@ void run_topk(const wf_kernel_call *k, void *const *out, const void *const *in,
     rows.labels = (const int64_t *)(k->n_in > 1 && k->in[1] ? in[1] : NULL);
     rows.first = scalars ? scalars->v[0] : 0;
     if (most > FEW)
-        find_by_sorting(k, rows, most, (E *)out[0], indices);
+        topk_by_sorting(k, rows, most, (E *)out[0], indices);
     else if (rows.n >= 2 * PIECE && rows.count < ENOUGH_ROWS)
         find_in_pieces(k, rows, most, (E *)out[0], indices);
     else
