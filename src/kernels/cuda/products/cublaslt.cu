@@ -25,31 +25,21 @@ namespace
 enum { ALIGNMENT = 16 };
 const size_t MOST_WORKSPACE = (size_t)32 << 20;
 
-#define LT_FUNCTIONS(F)                                                                            \
-    F(Create)                                                                                      \
-    F(GetStatusString)                                                                             \
-    F(MatmulDescCreate)                                                                            \
-    F(MatmulDescDestroy)                                                                           \
-    F(MatmulDescSetAttribute)                                                                      \
-    F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute)                       \
-        F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)       \
-            F(MatmulAlgoGetHeuristic) F(Matmul)
-
 /* The library's functions; it is never closed. */
 struct lt_library {
     bool there;
-#define LT_POINTER(name) decltype(&cublasLt##name) name;
-    LT_FUNCTIONS(LT_POINTER)
-#undef LT_POINTER
+#define WF_CUBLASLT(name) decltype(&cublasLt##name) name;
+#include "kernels/cuda/products/cublaslt.def"
+#undef WF_CUBLASLT
 };
 
 bool open_functions(lt_library *lt, void *object)
 {
-#define LT_LOOK_UP(name)                                                                           \
+#define WF_CUBLASLT(name)                                                                          \
     *(void **)&lt->name = dlsym(object, "cublasLt" #name);                                         \
     if (!lt->name) return false;
-    LT_FUNCTIONS(LT_LOOK_UP)
-#undef LT_LOOK_UP
+#include "kernels/cuda/products/cublaslt.def"
+#undef WF_CUBLASLT
     return true;
 }
 
