@@ -10,6 +10,7 @@ static const struct {
 } cases[] = {
     {"exp of integers", wf_cpu_exp, WEFT_I32, 1, {WEFT_I32}},
     {"add of mixed dtypes", wf_cpu_add, WEFT_F32, 2, {WEFT_F32, WEFT_F64}},
+    {"add of both kinds of 16 bits", wf_cpu_add, WEFT_F16, 2, {WEFT_BF16, WEFT_F16}},
     {"sum of bool", wf_cpu_sum, WEFT_BOOL, 1, {WEFT_BOOL}},
     {"matmul of integers", wf_cpu_matmul, WEFT_I32, 2, {WEFT_I32, WEFT_I32}},
     {"matmul of integers to f32", wf_cpu_matmul, WEFT_F32, 2, {WEFT_I32, WEFT_I32}},

@@ -157,4 +157,28 @@ WT_TEST(dropout__leaves_the_mean_as_it_is)
     weft_no_grad_close();
 }
 
+/* A mask that is added hides keys by the lowest number of its dtype, also step by step. */
+WT_TEST(dropout__keeps_keys_hidden_in_any_dtype)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    static const double lowest[] = {-3e38, -3e38, -65504}, within[] = {1e-5, 3e-2, 4e-3};
+
+    for (int i = 0; i < 3; i++) {
+        double mask[TOKENS] = {0};
+        int64_t shape[] = {1, TOKENS};
+        weft_module *m;
+        weft_tensor *in[2], *train;
+
+        mask[1] = mask[TOKENS - 1] = lowest[i];
+        weft_manual_seed(4);
+        m = wt_own(weft_attention_new((weft_attention_config){
+            .width = 8, .heads = 2, .bidirectional = true, .dropout = 1e-13, .dtype = dtypes[i]}));
+        in[0] = weft_cast(given(0, 1, TOKENS, 8), dtypes[i]);
+        in[1] = weft_cast(weft_from_data(WEFT_F64, shape, 2, mask), dtypes[i]);
+        train = weft_call_n(m, in, 2);
+        weft_module_train(m, false);
+        WT_ALL(wt_near_tensors(train, weft_call_n(m, in, 2), WT_WITHIN(within[i])));
+    }
+}
+
 int main(int argc, char **argv) { return wt_main(argc, argv, "dropout"); }
