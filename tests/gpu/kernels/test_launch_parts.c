@@ -123,6 +123,27 @@ WT_UNIT(swiglu__in_parts)
     }
 }
 
+/* Many tiles, and sums in two parts. */
+WT_UNIT(products__in_parts)
+{
+    static const int64_t a_shape[] = {260, 1100}, b_shape[] = {1100, 150}, shape[] = {260, 150};
+    union wf_op_attrs attrs = {.matmul = {0}};
+
+    for (int t = 0; t < FLOAT_DTYPES; t++) {
+        struct operand a = operand_noise(float_dtypes[t], PLAIN, 2, a_shape, 1);
+        struct operand b = operand_noise(float_dtypes[t], PLAIN, 2, b_shape, 2);
+        struct operand y = operand_new(float_dtypes[t], PLAIN, 2, shape);
+        struct operand whole = operand_new(float_dtypes[t], PLAIN, 2, shape);
+
+        wf_cuda_index_limit = 4;
+        call_with(wf_cuda_matmul, &attrs, &y, 2, (struct operand *[]){&a, &b}, NULL);
+        wf_cuda_index_limit = (int64_t)1 << 30;
+        call_with(wf_cuda_matmul, &attrs, &whole, 2, (struct operand *[]){&a, &b}, NULL);
+        ck_assert_mem_eq(y.data, whole.data, operand_bytes(&y.desc));
+        OPERANDS_FREE(&a, &b, &y, &whole);
+    }
+}
+
 WT_UNIT(multinomial__in_parts)
 {
     static const struct kernel multinomial = KERNEL(multinomial);

@@ -13,6 +13,8 @@
 namespace
 {
 
+enum { SMALLEST_TILE = 32 }; /* rows, of f64 */
+
 struct attention {
     wf_attention_operands of;
     attention_kernels kernels;
@@ -101,16 +103,28 @@ void run_backward(const wf_kernel_call *k, void *const *out, const void *const *
     if (args.bias_gradient.x) wf_cuda_attention_bias_gradient(k, args, of.dtype);
 }
 
+/* The blocks of the largest launch. */
+int64_t tiles_of_all_heads(const wf_attention_operands &of)
+{
+    int64_t rows = of.queries > of.keys ? of.queries : of.keys;
+
+    return of.batches * of.groups * of.repeats * attention_tiles(rows, SMALLEST_TILE);
+}
+
 weft_status prepare(wf_kernel_call *k, wf_attention_form form)
 {
     uint8_t dtype = k->in[0]->dtype;
     bool backward = form == WF_ATTENTION_GRAD || form == WF_ATTENTION_PACKED_GRAD;
+    wf_attention_operands of;
     attention *p;
 
     if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     WF_TRY(wf_attention_check_dtypes(k, form));
+    wf_attention_operands_make(&of, k, form);
+    WF_NEED(tiles_of_all_heads(of) <= INT32_MAX, WEFT_ERR_SHAPE,
+            "%s: more heads and rows than a GPU has blocks", k->op);
     k->prep = p = WF_NEW(attention);
-    wf_attention_operands_make(&p->of, k, form);
+    p->of = of;
     if (!backward) wf_attention_merge_query_heads(&p->of);
     p->kernels = dtype == WEFT_BF16 && p->of.d <= TENSOR_HEAD_SIZE
                      ? wf_cuda_tensor_attention(p->of.d, k->op)
