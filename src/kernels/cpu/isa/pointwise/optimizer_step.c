@@ -17,13 +17,12 @@
 #include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/pointwise/gradient_loops.inc"
-#include "kernels/cpu/isa/pointwise/master_weights.inc"
 
 #define WF_TYPE_F16
 #include "kernels/cpu/isa/element_type.h"
 
 #include "kernels/cpu/isa/pointwise/gradient_loops.inc"
-#include "kernels/cpu/isa/pointwise/master_weights.inc"
+#include "kernels/cpu/isa/pointwise/masters.inc"
 
 #define STEPS(tag)                                                                                 \
     {                                                                                              \
