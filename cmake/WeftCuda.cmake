@@ -9,14 +9,17 @@
 #
 # WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum.
 set(WEFT_CUDA AUTO CACHE STRING "build libweft-cuda.so: ON, AUTO (when it is asked for) or OFF")
+option(WEFT_CUDA_LONG_TESTS "tests of the CUDA part that take minutes to build (tests/gpu)" OFF)
 set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
 set(WEFT_CUDA_ARCHITECTURES "80-real;90-real;${WEFT_CUDA_PTX}" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES")
 
 set(WEFT_CUDA_FOUND OFF)
 if(WEFT_CUDA)
-    include(CheckLanguage)
     find_package(CUDAToolkit QUIET)
-    check_language(CXX)
+    if(CUDAToolkit_NVCC_EXECUTABLE)
+        include(CheckLanguage)
+        check_language(CXX)
+    endif()
     if(CUDAToolkit_NVCC_EXECUTABLE AND CMAKE_CXX_COMPILER)
         set(WEFT_CUDA_FOUND ON)
     endif()
@@ -37,7 +40,9 @@ set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-if(WEFT_SANITIZE) # nvcc knows nothing of sanitizers; their builds have the kernels for the host alone (tests/gpu/host)
+# Builds with sanitizers have the kernels for the host alone (tests/gpu/host); with ThreadSanitizer the tests that take long
+# want nvcc too, for the order of streams (tests/gpu/runtime).
+if(WEFT_SANITIZE AND NOT (WEFT_SANITIZE MATCHES thread AND WEFT_CUDA_LONG_TESTS))
     return()
 endif()
 
@@ -65,7 +70,8 @@ if(WEFT_CUDA_KERNELS)
     add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>
         # of the library, without state: it has them too
         src/base/elements/dtype.c src/base/elements/strided_copy.c src/kernels/loop_nest.c src/kernels/random_bounds.c
-        src/kernels/rotary_frequency.c src/kernels/cat_copies.c src/kernels/operand_checks.c)
+        src/kernels/rotary_frequency.c src/kernels/cat_copies.c src/kernels/operand_checks.c
+        src/kernels/matrix_view.c src/kernels/attention_operands.c)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
     target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -14,13 +14,15 @@ function(weft_translated_kernels name)
         set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir/${base})
         set(options -std=c++17 -O3 -DNDEBUG -arch=compute_${WEFT_CUDA_PTX}
             -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src)
+        set(exact "")
         if(source IN_LIST WEFT_CUDA_EXACT)
             list(APPEND options -fmad=false)
+            set(exact --exact)
         endif()
         add_custom_command(OUTPUT ${out}.c VERBATIM COMMENT "Translating the PTX of ${base}.cu"
             COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir
             COMMAND ${CMAKE_CUDA_COMPILER} ${options} -ptx ${source} -o ${out}.ptx -MD -MF ${out}.d -MT ${out}.c
-            COMMAND ${Python3_EXECUTABLE} ${folder}/translate ${out}.c ${out}.ptx
+            COMMAND ${Python3_EXECUTABLE} ${folder}/translate ${exact} ${out}.c ${out}.ptx
             DEPENDS ${source} ${folder}/translate ${folder}/instructions.py ${folder}/reader.py
             DEPFILE ${out}.d)
         list(APPEND texts ${out}.c)

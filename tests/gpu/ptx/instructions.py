@@ -360,7 +360,7 @@ def bit_field(w, m, o):
 
 
 def count_bits(w, m, o):
-    return w.put(o[0], "u32", f"ptx_{m[1]}_{m[2]}({w.value(o[1], m[2])})")
+    return w.put(o[0], "u32", f"ptx_{m[1].replace('.', '_')}_{m[2]}({w.value(o[1], m[2])})")
 
 
 def reverse_bits(w, m, o):
@@ -500,7 +500,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in [
     (r"cvt\.f32\.(bf16|f16)", widen),
     (r"(bfe)\.([us](?:32|64))", bit_field),
     (r"(bfi)\.(b32|b64)", bit_field),
-    (r"(popc|clz|bfind)\.([bu](?:32|64))", count_bits),
+    (r"(popc|clz|bfind|bfind\.shiftamt)\.([bu](?:32|64))", count_bits),
     (r"brev\.(b32|b64)", reverse_bits),
     (r"prmt\.b32", three_words("ptx_prmt")),
     (r"lop3\.b32", three_words("ptx_lop3")),

@@ -199,6 +199,7 @@ PTX_INLINE uint32_t ptx_popc_b64(uint64_t a) { return (uint32_t)__builtin_popcou
 PTX_INLINE uint32_t ptx_clz_b32(uint32_t a) { return a ? (uint32_t)__builtin_clz(a) : 32; }
 PTX_INLINE uint32_t ptx_clz_b64(uint64_t a) { return a ? (uint32_t)__builtin_clzll(a) : 64; }
 PTX_INLINE uint32_t ptx_bfind_u32(uint32_t a) { return 31 - ptx_clz_b32(a); }
+PTX_INLINE uint32_t ptx_bfind_shiftamt_u32(uint32_t a) { return a ? ptx_clz_b32(a) : ~0u; }
 PTX_INLINE uint32_t ptx_brev_b32(uint32_t a)
 {
     uint32_t result = 0;

@@ -97,7 +97,7 @@ def read(text):
     """The functions and the shared variables of a module."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     functions, variables = [], []
-    head = re.compile(r"\s*(?:\.(?:version|target|address_size) [^\n]*|(?P<variable>\.extern \.shared [^;]*);|"
+    head = re.compile(r"\s*(?:\.(?:version|target|address_size) [^\n]*|(?P<variable>(?:\.extern )?\.shared [^;]*);|"
                       r"(?:\.visible |\.weak )?\.(?P<kind>entry|func)\s*(?:\((?P<result>[^)]*)\)\s*)?"
                       r"(?P<name>[\w$]+)\s*\((?P<parameters>[^)]*)\)(?P<about>[^{;]*))")
     position = 0

@@ -1,5 +1,5 @@
 /*
- * api_device.cc: devices and what they are like. WT_CUDA_DEVICES (1 unless told, at most 16) says
+ * api_device.cc: devices and what they are like. WT_CUDA_DEVICES (1 unless told, at most 8) says
  * how many there are, WT_CUDA_CAPABILITY (90; 80, 100) which kind, WT_GPU_MULTIPROCESSORS (3) their
  * size.
  */

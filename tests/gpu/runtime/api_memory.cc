@@ -91,7 +91,7 @@ static cudaError_t copy(void *to, const void *from, copy_shape shape, cudaMemcpy
         copy_rows(bytes_of(to, to_bytes, what),
                   kept ? kept->data() : bytes_of(from, from_bytes, what), shape);
     };
-    error = enqueue(stream, {what, run, nullptr, nullptr, 0}, lock);
+    error = enqueue(stream, {what, run}, lock);
     if (to_pageable) run_until_empty(stream, lock);
     return error;
 }
@@ -111,7 +111,7 @@ static cudaError_t fill(void *at, int value, size_t pitch, size_t width, size_t 
     if (width > pitch) return cudaErrorInvalidPitchValue;
     if (!width || !height) return cudaSuccess;
     if (!is_device_address(at)) return cudaErrorInvalidValue;
-    return enqueue(stream, {what, run, nullptr, nullptr, 0}, lock);
+    return enqueue(stream, {what, run}, lock);
 }
 
 /* Allocations of pinned memory, with their bytes. */
@@ -171,8 +171,7 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream)
         if (error == cudaSuccess) error = allocate(p, bytes);
         if (error != cudaSuccess || !*p) return error;
         at = *p;
-        return enqueue(
-            stream, {"cudaMallocAsync", [=] { device_make_live(at); }, nullptr, nullptr, 0}, lock);
+        return enqueue(stream, {"cudaMallocAsync", [=] { device_make_live(at); }}, lock);
     });
 }
 
@@ -184,8 +183,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
         if (error == cudaSuccess) error = check_not_captured(stream);
         if (error != cudaSuccess || !p) return error;
         if (!is_device_address(p) || !device_begin_free(p)) return cudaErrorInvalidValue;
-        return enqueue(stream, {"cudaFreeAsync", [=] { device_end_free(p); }, nullptr, nullptr, 0},
-                       lock);
+        return enqueue(stream, {"cudaFreeAsync", [=] { device_end_free(p); }}, lock);
     });
 }
 

@@ -7,7 +7,7 @@
 namespace stand_in
 {
 
-const size_t device_range_bytes = size_t{1} << 37;
+const size_t device_range_bytes = size_t{1} << 35;
 
 extern char *device_base, *device_behind;
 extern thread_local int running_device;

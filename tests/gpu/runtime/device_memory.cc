@@ -8,6 +8,7 @@
 #include "stand_in.h"
 
 #include <map>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "device_address.h"
+#include "sanitizers.h"
 
 namespace stand_in
 {
@@ -24,14 +26,28 @@ thread_local int running_device;
 char *device_base, *device_behind;
 
 const size_t page = 4096;
-enum { alignment = 256, most_devices = 16, padding_byte = 0x7b };
+enum { alignment = 256, most_devices = 8, padding_byte = 0x7b };
 
 struct allocation {
     size_t bytes, first_page, pages;
     bool live, freed;
 };
 
-static std::mutex memory_lock;
+/* A mutex would order the streams for ThreadSanitizer, which do not wait for each other here. */
+class spin_lock
+{
+  public:
+    void lock()
+    {
+        while (__atomic_exchange_n(&taken, true, __ATOMIC_ACQUIRE)) sched_yield();
+    }
+    void unlock() { __atomic_store_n(&taken, false, __ATOMIC_RELEASE); }
+
+  private:
+    bool taken = false;
+};
+
+static spin_lock memory_lock;
 static std::map<char *, allocation> allocations;
 static std::map<char *, size_t> registered;
 static size_t next_free[most_devices], used[most_devices];
@@ -94,7 +110,7 @@ static size_t most_bytes()
 
 void *device_reserve(int device, size_t bytes)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     size_t pages = (rounded + page - 1) / page;
     allocation a = {bytes, next_free[device], pages, false, false};
@@ -119,7 +135,7 @@ static char *first_page_of(char *p)
 
 void device_make_live(void *at)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     char *p = static_cast<char *>(at);
     allocation &a = allocations[p];
     char *end = first_page_of(p) + a.pages * page;
@@ -133,7 +149,7 @@ void device_make_live(void *at)
 
 bool device_begin_free(void *at)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     auto found = allocations.find(static_cast<char *>(at));
 
     if (found == allocations.end() || found->second.freed) return false;
@@ -143,7 +159,7 @@ bool device_begin_free(void *at)
 
 void device_end_free(void *at)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     char *p = static_cast<char *>(at);
     allocation &a = allocations[p];
     char *end = first_page_of(p) + a.pages * page;
@@ -152,6 +168,7 @@ void device_end_free(void *at)
     for (char *c = behind(p) + a.bytes; c < end; c++)
         if (*c != padding_byte)
             refuse("device memory was written behind an allocation of %zu bytes", a.bytes);
+    engine::tsan_write(behind(p), a.bytes); /* freeing is an access */
     madvise(first_page_of(p), a.pages * page, MADV_DONTNEED);
     mprotect(first_page_of(p), a.pages * page, PROT_NONE);
     used[device_of_address(p)] -= (a.bytes + alignment - 1) / alignment * alignment;
@@ -171,7 +188,7 @@ int device_of_address(const void *p)
 
 void device_use(int device, size_t *in_use, size_t *total)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
 
     *in_use = used[device];
     *total = most_bytes();
@@ -179,7 +196,7 @@ void device_use(int device, size_t *in_use, size_t *total)
 
 char *device_bytes(const void *at, size_t bytes, const char *what)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     char *p = static_cast<char *>(const_cast<void *>(at));
     auto found = allocations.upper_bound(p);
 
@@ -195,14 +212,14 @@ char *device_bytes(const void *at, size_t bytes, const char *what)
 
 void host_register(void *p, size_t bytes)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
 
     registered[static_cast<char *>(p)] = bytes;
 }
 
 void *host_registered(const void *at, size_t bytes)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
     char *p = static_cast<char *>(const_cast<void *>(at));
     auto found = registered.upper_bound(p);
 
@@ -213,7 +230,7 @@ void *host_registered(const void *at, size_t bytes)
 
 bool host_unregister(void *p)
 {
-    std::lock_guard<std::mutex> guard(memory_lock);
+    std::lock_guard<spin_lock> guard(memory_lock);
 
     return registered.erase(static_cast<char *>(p)) == 1;
 }

@@ -51,10 +51,9 @@ cudaError_t check_not_captured(CUevent_st *event)
 
 cudaError_t capture_operation(CUstream_st *stream, operation work)
 {
-    auto node = std::make_shared<graph_node>();
+    auto node = std::make_shared<graph_node>(std::move(work));
 
     if (stream->capture->invalid) return cudaErrorStreamCaptureInvalidated;
-    node->work = std::move(work);
     node->after = stream->captured_last;
     stream->captured_last = {node.get()};
     stream->capture->graph->nodes.push_back(node);
@@ -242,7 +241,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 
         if (error == cudaSuccess && !known(executable)) error = cudaErrorInvalidValue;
         if (error != cudaSuccess) return error;
-        return enqueue(stream, {"cudaGraphLaunch", run, nullptr, nullptr, 0}, lock);
+        return enqueue(stream, {"cudaGraphLaunch", run}, lock);
     });
 }
 

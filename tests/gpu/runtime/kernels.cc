@@ -109,9 +109,7 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
 
         copy->emplace_back(argument, argument + kernel->bytes[i]);
     }
-    return enqueue(stream,
-                   {kernel->name, [=] { run_kernel(kernel, grid, block, shared, *copy); }, nullptr,
-                    nullptr, 0},
+    return enqueue(stream, {kernel->name, [=] { run_kernel(kernel, grid, block, shared, *copy); }},
                    lock);
 }
 

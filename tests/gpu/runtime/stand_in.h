@@ -14,7 +14,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stddef.h>
@@ -22,6 +21,9 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
+
+#include "device_memory.h"
+#include "operation.h"
 
 namespace stand_in
 {
@@ -53,44 +55,9 @@ extern thread_local int current_device;
 int capability();
 size_t most_shared_bytes();
 
-/* device_memory.cc */
-
-/** Reserve addresses; the bytes are there from make_live on. gives: NULL when the device is full.
- */
-void *device_reserve(int device, size_t bytes);
-void device_make_live(void *p);
-/** A second time for one address: false. */
-bool device_begin_free(void *p);
-void device_end_free(void *p);
-bool is_device_address(const void *p);
-int device_of_address(const void *p);
-void device_use(int device, size_t *used, size_t *total);
-/** Where the bytes of a device address are; refuses what is not inside one live allocation. */
-char *device_bytes(const void *p, size_t bytes, const char *what);
-
-void host_register(void *p, size_t bytes);
-/** The registered range that holds p begins here; NULL: none. */
-void *host_registered(const void *p, size_t bytes);
-bool host_unregister(void *p);
-
-/** What a running operation may touch: the memory of this device and of its peers. */
-extern thread_local int running_device;
-void allow_peer(int device, int peer);
-bool peer_allowed(int device, int peer);
-
 /* streams.cc */
 
-struct operation {
-    const char *name;
-    std::function<void()> run; /* may be empty; without the lock */
-    CUevent_st *waits, *records;
-    uint64_t version; /* of the event */
-};
-
-struct graph_node {
-    operation work;
-    std::vector<graph_node *> after;
-};
+struct stream_thread; /* stream_order.h */
 
 /* Kept after its end: events point to it. */
 struct capture {
@@ -144,6 +111,7 @@ struct CUstream_st {
     bool running, destroyed;
     stand_in::capture *capture;
     std::vector<stand_in::graph_node *> captured_last;
+    stand_in::stream_thread *thread;
 };
 
 struct CUevent_st {
@@ -153,6 +121,7 @@ struct CUevent_st {
     bool destroyed;
     stand_in::capture *capture;
     std::vector<stand_in::graph_node *> captured_after;
+    std::vector<char *> order; /* by version: stream_order.h */
 };
 
 struct CUgraph_st {

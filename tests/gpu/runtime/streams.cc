@@ -7,6 +7,7 @@
  * on meanwhile; one stream runs one operation at a time.
  */
 #include "stand_in.h"
+#include "stream_order.h"
 
 #include <algorithm>
 #include <random>
@@ -57,24 +58,25 @@ static bool idle(const CUstream_st *s) { return s->queue.empty() && !s->running;
 
 static void run_front(CUstream_st *s, locked &lock)
 {
-    operation work = std::move(s->queue.front());
+    auto work = std::make_unique<operation>(std::move(s->queue.front()));
 
     s->queue.pop_front();
     if (fail_at < 0) fail_at = setting("WT_CUDA_FAIL_RUN", 0);
-    if (work.run && static_cast<long>(++operations_run) == fail_at) {
+    if (work->run && static_cast<long>(++operations_run) == fail_at) {
         set_sticky_error(cudaErrorIllegalAddress);
-    } else if (work.run) {
-        s->running = true;
-        running_device = s->device;
-        lock.unlock();
-        work.run();
-        lock.lock();
-        s->running = false;
+        work->run = nullptr;
     }
-    if (work.records) {
-        work.records->done = std::max(work.records->done, work.version);
-        work.records->time = operations_run;
+    s->running = true;
+    running_device = s->device;
+    if (work->run) lock.unlock();
+    order_run(s, *work);
+    if (!lock.owns_lock()) lock.lock();
+    s->running = false;
+    if (work->records) {
+        work->records->done = std::max(work->records->done, work->version);
+        work->records->time = operations_run;
     }
+    if (order_keeps_operations) work.release();
     changed.notify_all();
 }
 
@@ -104,6 +106,7 @@ static void step(CUstream_st *s, locked &lock)
 void run_until_empty(CUstream_st *stream, locked &lock)
 {
     while (!idle(stream)) step(stream, lock);
+    order_after_stream(stream);
 }
 
 /* In an order of chance, when that is asked for. */
@@ -130,25 +133,30 @@ void run_until_empty(int device, locked &lock)
 void run_until_event(CUevent_st *event, uint64_t version, locked &lock)
 {
     while (event->done < version) step(recorder(event, version), lock);
+    order_after_event(event, version);
 }
 
 bool step_stream(CUstream_st *stream, locked &lock)
 {
     if (!idle(stream)) step(stream, lock);
+    if (idle(stream)) order_after_stream(stream);
     return idle(stream);
 }
 
 bool step_event(CUevent_st *event, locked &lock)
 {
     if (event->done < event->recorded) step(recorder(event, event->recorded), lock);
-    return event->done >= event->recorded;
+    if (event->done < event->recorded) return false;
+    order_after_event(event, event->recorded);
+    return true;
 }
 
 cudaError_t enqueue(CUstream_st *stream, operation work, locked &lock)
 {
     if (stream->capture) return capture_operation(stream, std::move(work));
+    order_give(work);
     stream->queue.push_back(std::move(work));
-    if (stream_policy() == eager) run_until_empty(stream, lock);
+    while (stream_policy() == eager && !idle(stream)) step(stream, lock); /* nobody has waited */
     if (stream_policy() == random_steps) run_some(chance(4), lock);
     return cudaSuccess;
 }
@@ -181,7 +189,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
     return api_call(__func__, [&](locked &) {
         if (!stream || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)))
             return cudaErrorInvalidValue;
-        *stream = new CUstream_st{current_device, priority, {}, false, false, nullptr, {}};
+        *stream = new CUstream_st{current_device, priority, {}, false, false, nullptr, {}, nullptr};
         streams.push_back(*stream);
         return cudaSuccess;
     });
@@ -245,7 +253,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 
     return api_call(__func__, [&](locked &) {
         if (!event || (flags & ~allowed)) return cudaErrorInvalidValue;
-        *event = new CUevent_st{current_device, flags, 0, 0, 0, false, nullptr, {}};
+        *event = new CUevent_st{current_device, flags, 0, 0, 0, false, nullptr, {}, {}};
         events.push_back(*event);
         return cudaSuccess;
     });
@@ -345,7 +353,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 
         if (error == cudaSuccess && !function) error = cudaErrorInvalidValue;
         if (error != cudaSuccess) return error;
-        return enqueue(stream, {"a host function", run, nullptr, nullptr, 0}, lock);
+        return enqueue(stream, {"a host function", run}, lock);
     });
 }
 }

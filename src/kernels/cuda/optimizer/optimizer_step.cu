@@ -144,8 +144,12 @@ step_group(const struct entry<T> &p, const typename step_type<T>::type &step, in
     if (p.rounded) store_rounded(w, p.rounded + at, n, p.whole);
 }
 
+/* Of f64 two blocks on a multiprocessor: left alone, ptxas takes 64 registers on sm_100 and
+ * spills.
+ */
 template <class Loop, class T, class G>
-__global__ void __launch_bounds__(WF_CUDA_BLOCK) step_entries(struct table<T> t)
+__global__ void __launch_bounds__(WF_CUDA_BLOCK, sizeof(T) == 8 ? 2 : 0)
+    step_entries(struct table<T> t)
 {
     int low = 0, high = t.n;
     int64_t at;

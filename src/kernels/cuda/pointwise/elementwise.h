@@ -124,8 +124,10 @@ __host__ __device__ constexpr int wf_packs_per_thread(int length)
     return length == 1 ? 4 : length < 16 ? 2 : 1;
 }
 
+/* Two blocks on a multiprocessor, at least: left alone, or with more, ptxas gives f64 divisions,
+ * and powers of bf16, too few registers on sm_100, and spills. */
 template <class F, int length>
-__global__ void __launch_bounds__(WF_CUDA_BLOCK)
+__global__ void __launch_bounds__(WF_CUDA_BLOCK, 2)
     wf_elementwise_kernel(F f, struct wf_elementwise_arguments p)
 {
     const int packs = wf_packs_per_thread(length);

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(LARGEST_BLOCK, 1)
 }
 
 template <class E, class Form>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(LARGEST_BLOCK, 1)
     softmax_twice_read(strided_rows p, E *out, const E *x, const E *y)
 {
     const bool two = Form::inputs > 1;

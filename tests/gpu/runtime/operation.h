@@ -1,0 +1,35 @@
+/* operation.h: what streams and graphs consist of. */
+#pragma once
+
+#include <functional>
+#include <stdint.h>
+#include <utility>
+#include <vector>
+
+struct CUevent_st;
+
+namespace stand_in
+{
+
+struct operation {
+    const char *name;
+    std::function<void()> run; /* may be empty; without the lock */
+    CUevent_st *waits, *records;
+    uint64_t version;      /* of the event */
+    char *given = nullptr; /* stream_order.h */
+
+    operation(const char *of, std::function<void()> what, CUevent_st *after = nullptr,
+              CUevent_st *event = nullptr, uint64_t which = 0)
+        : name(of), run(std::move(what)), waits(after), records(event), version(which)
+    {
+    }
+};
+
+struct graph_node {
+    operation work;
+    std::vector<graph_node *> after;
+
+    explicit graph_node(operation w) : work(std::move(w)) {}
+};
+
+} // namespace stand_in
