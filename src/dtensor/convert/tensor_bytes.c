@@ -60,7 +60,7 @@ static weft_status fill_mesh_header(struct save_header *save_header, const weft_
     save_header->n_axes = weft_mesh_ndim(mesh);
     save_header->n_ranks = weft_mesh_size(mesh);
     save_header->place = own_place_in_mesh(mesh);
-    save_header->mesh_device = weft_mesh_device(mesh);
+    save_header->mesh_device = (int32_t)weft_mesh_device(mesh);
     for (int a = 0; a < save_header->n_axes; a++) {
         const char *name = weft_mesh_axis_name(mesh, a);
 
