@@ -75,7 +75,7 @@ if(WEFT_CUDA_KERNELS)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
     target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-    target_link_libraries(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:weft_flags> CUDA::cudart)
+    target_link_libraries(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:weft_flags> CUDA::cudart ${CMAKE_DL_LIBS})
     # It is loaded late, when there may be no room left for thread-local variables at fixed places.
     target_compile_options(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-ftls-model=global-dynamic>)
     set(exports ${PROJECT_SOURCE_DIR}/src/weft_cuda.map)

@@ -24,7 +24,7 @@ function(weft_layer name)
     foreach(layer ${name} ${ARG_USES} ${ARG_API})
         list(APPEND folders ${WEFT_LAYER_ROOT}/${layer}/include)
     endforeach()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+    file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
     list(FILTER sources EXCLUDE REGEX "/cpu/(isa|amx)/") # compiled once per instruction set (WeftIsa.cmake)
     list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/") # of libweft-cuda.so
     add_library(weft_${name} OBJECT ${sources})

@@ -34,6 +34,7 @@ static void finalize_rank_thread(void)
     wf_placement_lists_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
+    wf_comm_close_on_device();
     wf_pool_finalize();
     wf_device_finalize();
     wf_generator_finalize();
@@ -66,6 +67,7 @@ int weft_finalize(void)
     wf_placement_lists_finalize();
     wf_registry_finalize();
     wf_mesh_finalize();
+    wf_comm_close_on_device();
     wf_comm_finalize();
     wf_pool_finalize();
     wf_device_finalize();

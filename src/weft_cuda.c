@@ -1,7 +1,8 @@
 /*
  * weft_cuda.c: the top of libweft-cuda.so: the one function that it exports, and the tables that it
- * gives: CUDA's driver, the kernels that kernels.def says CUDA has, the optimizers' kernels.
+ * gives: CUDA's driver, the kernels that kernels.def says CUDA has, the optimizers' kernels, NCCL.
  */
+#include "comm/nccl/nccl_comm.h"
 #include "device/cuda/cuda_driver.h"
 #include "device/cuda/library_calls.h"
 #include "kernels/cuda/device_moves.h"
@@ -28,7 +29,12 @@ static const struct wf_device_kernels kernels = {
 
 static struct wf_device_driver driver;
 static const struct wf_device_library library = {
-    .tables = WF_DEVICE_TABLES, .version = WEFT_VERSION, .driver = &driver, .kernels = &kernels};
+    .tables = WF_DEVICE_TABLES,
+    .version = WEFT_VERSION,
+    .driver = &driver,
+    .kernels = &kernels,
+    .collectives = &wf_nccl_collectives,
+};
 
 WEFT_API wf_device_library_open weft_device_library;
 

@@ -12,6 +12,9 @@ struct wf_backend {
     void (*start)(struct wf_coll *coll);
     /** Go on as far as possible without waiting; true once complete. */
     bool (*step)(struct wf_coll *coll);
+    /** Instead of waiting: what the compute stream of the device is given from now on comes after
+     *  it. NULL: wf_comm_wait waits until it is complete. */
+    void (*order)(struct wf_coll *coll);
     /** For the time-out: what is missing, as "not arrived: rank 1, 3". */
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
     bool (*reads)(const struct wf_comm *comm, const void *p);
@@ -30,9 +33,9 @@ struct wf_comm {
     const char *label;
     int rank, size;
     int *world_ranks;
-    const struct wf_backend *device_backend; /* for collectives on a device; NULL: not chosen yet */
-    uint64_t *calls; /* collectives so far: the sequence number of fingerprints */
-    bool shares;     /* state, world_ranks and calls belong to another communicator */
+    struct wf_device_comm *device; /* for collectives on a device: in_stream.h */
+    uint64_t *calls;               /* collectives so far: the sequence number of fingerprints */
+    bool shares; /* state, world_ranks, device and calls belong to another communicator */
 };
 
 struct wf_comm_node;
@@ -60,8 +63,7 @@ extern _Thread_local struct wf_comm_thread_state wf_comm_thread_state;
 extern const struct wf_backend wf_backend_self, wf_backend_local, wf_backend_mpi, wf_backend_shm,
     wf_backend_multi_node;
 
-/** The backend for collectives on a device: through pinned host memory and the communicator's own
- * backend. */
+/** For collectives on a device: through pinned host memory and the communicator's own backend. */
 extern const struct wf_backend wf_backend_staged;
 
 /** Begin the collectives of this rank that wait for bytes of its device, waiting for those: before

@@ -11,7 +11,7 @@
 #include "base/observers.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
-#include "comm/backend.h"
+#include "comm/in_stream.h"
 
 _Thread_local struct wf_comm_thread_state wf_comm_thread_state;
 
@@ -85,12 +85,10 @@ static const struct wf_backend *host_backend(const struct wf_comm *comm)
     return comm->backend;
 }
 
-/* A place for NCCL: wf_device_library()->collectives, where every rank of the communicator has a
- * GPU of its own. */
-static const struct wf_backend *device_backend(struct wf_comm *comm)
+static const struct wf_backend *backend_for(const struct wf_coll *coll)
 {
-    if (!comm->device_backend) comm->device_backend = &wf_backend_staged;
-    return comm->device_backend;
+    return coll->device == WEFT_CPU ? host_backend(coll->comm)
+                                    : wf_comm_device_backend(coll->comm, coll->kind);
 }
 
 static void start_on_backend(struct wf_coll *coll)
@@ -100,11 +98,9 @@ static void start_on_backend(struct wf_coll *coll)
     coll->next = NULL;
     coll->state = NULL;
     coll->complete = false;
-    coll->backend =
-        coll->device == WEFT_CPU ? host_backend(coll->comm) : device_backend(coll->comm);
     coll->backend->start(coll);
     coll->moved = coll->complete;
-    coll->complete = progress_one(coll);
+    coll->complete = !coll->backend->order && progress_one(coll); /* else the device goes on */
     if (coll->complete) return;
     if (thread->last)
         thread->last->next = coll;
@@ -148,6 +144,10 @@ static void wait_until_complete(struct wf_coll *coll)
     struct wf_backoff patience = {0};
     double waited;
 
+    if (!coll->moved && coll->backend->order) {
+        coll->backend->order(coll);
+        coll->moved = true;
+    }
     while (!coll->complete) {
         progress_all_in_flight();
         if (coll->complete) return;
@@ -159,6 +159,7 @@ static void wait_until_complete(struct wf_coll *coll)
 void wf_comm_run_unobserved(struct wf_coll *coll)
 {
     coll->agreement = NULL;
+    coll->backend = backend_for(coll);
     start_on_backend(coll);
     wait_until_complete(coll);
 }
@@ -176,11 +177,12 @@ void wf_comm_start(struct wf_coll *coll)
     wf_comm_thread_state.recent =
         (struct wf_last_collective){kind, coll->comm->label, wf_current_context};
     coll->agreement = NULL;
+    coll->backend = backend_for(coll);
     if (wf_knobs.check >= 1 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
         kind != WEFT_COLL_RECV) {
         if (wf_knobs.check >= 2)
             wf_fingerprint_compare(coll);
-        else if (coll->comm->backend->compares_over)
+        else if (coll->comm->backend->compares_over && !coll->backend->order)
             wf_mpi_agreement_start(coll);
     }
     start_on_backend(coll);

@@ -1,5 +1,5 @@
 /*
- * comm.h: collectives on raw buffers. The only folder that says MPI_.
+ * comm.h: collectives on raw buffers. The only folder that says MPI_ and nccl.
  *
  * Every collective passes wf_comm_start (the funnel): argument check, comparison of what ranks ask
  * for (before their bytes are read in shared memory, beside the messages of MPI, and with names of
@@ -36,6 +36,9 @@ bool wf_comm_is_initialized(void);
 void wf_comm_mark_early_init(void);
 /** Collective. Frees communicators and shared memory. */
 void wf_comm_finalize(void);
+
+/** Collective. End what communicators have on this rank's device, before it is given back. */
+void wf_comm_close_on_device(void);
 
 /** Run body on n threads that are ranks of a world of their own (backend `local`). */
 int wf_comm_run_rank_threads(int ranks, int (*body)(void *payload), void *payload);

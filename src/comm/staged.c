@@ -76,7 +76,7 @@ static void begin_first_waiting(void)
 void wf_staged_begin_waiting(void)
 {
     while (wf_comm_thread_state.waiting) {
-        wf_device_driver->event_wait(wf_comm_thread_state.waiting->copied);
+        wf_device_event_wait(wf_comm_thread_state.waiting->copied);
         begin_first_waiting();
     }
 }

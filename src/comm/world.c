@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/backend.h"
+#include "comm/in_stream.h"
 
 struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label)
 {
@@ -17,6 +17,7 @@ struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const 
     comm->rank = rank;
     comm->label = label ? label : "";
     comm->calls = WF_NEW(uint64_t);
+    comm->device = WF_NEW(struct wf_device_comm);
     comm->world_ranks = wf_malloc((size_t)size * sizeof(int));
     for (int i = 0; i < size; i++) comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
     return comm;
@@ -26,6 +27,7 @@ void wf_comm_free(struct wf_comm *comm)
 {
     if (!comm->shares) {
         comm->backend->close(comm);
+        wf_free(comm->device);
         wf_free(comm->world_ranks);
         wf_free(comm->calls);
     }
@@ -120,6 +122,17 @@ struct wf_comm *wf_comm_for_ranks(const int *world_ranks, int count, const char 
         wf_realloc(thread->comms, (size_t)(thread->n_comms + 1) * sizeof(struct wf_comm *));
     thread->comms[thread->n_comms++] = comm;
     return comm;
+}
+
+/* Peers may have made theirs in another order: all take leave before any waits. */
+void wf_comm_close_on_device(void)
+{
+    struct wf_comm_thread_state *thread = &wf_comm_thread_state;
+
+    for (int i = 0; i < thread->n_comms; i++) wf_in_stream_finish(thread->comms[i]);
+    if (thread->world) wf_in_stream_finish(thread->world);
+    for (int i = 0; i < thread->n_comms; i++) wf_in_stream_close(thread->comms[i]);
+    if (thread->world) wf_in_stream_close(thread->world);
 }
 
 void wf_comm_free_all_but_world(void)

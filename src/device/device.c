@@ -77,6 +77,7 @@ void wf_device_finalize(void)
     while (rank.n_events) wf_device_driver->event_free(rank.events[--rank.n_events]);
     wf_device_driver->close();
     wf_device_driver = NULL;
+    wf_device_while_waiting = NULL;
     rank.library = NULL;
 }
 

@@ -49,6 +49,12 @@ void wf_set_default_device_of_mesh(weft_device device);
 struct wf_device_event *wf_device_event_new(void);
 void wf_device_event_free(struct wf_device_event *event);
 
+/** Wait on the host / for both streams; meanwhile wf_device_while_waiting, if it is set, is called
+ * again and again on this thread, and may end the job: the device may wait for peers in vain. */
+void wf_device_event_wait(struct wf_device_event *event);
+void wf_device_synchronize(void);
+extern _Thread_local void (*wf_device_while_waiting)(void);
+
 /* ---- bytes ---- */
 
 /** From host memory, which may change as soon as this returns / to host memory: waits for the

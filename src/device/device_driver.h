@@ -17,11 +17,11 @@
 
 #include <weft/dtype.h>
 
-struct wf_backend;        /* comm/backend.h */
-struct wf_device_kernels; /* kernels/device_kernels.h */
-struct wf_device_event;   /* the driver's: a point in a stream */
-struct wf_library_calls;  /* device/library_calls.h */
-struct wf_strided_copy;   /* base/elements/strided_copy.h */
+struct wf_device_collectives; /* comm/device_collectives.h */
+struct wf_device_kernels;     /* kernels/device_kernels.h */
+struct wf_device_event;       /* the driver's: a point in a stream */
+struct wf_library_calls;      /* device/library_calls.h */
+struct wf_strided_copy;       /* base/elements/strided_copy.h */
 
 enum wf_stream {
     WF_STREAM_COMPUTE, /* kernels, and copies that an op or a program asks for */
@@ -97,7 +97,7 @@ struct wf_device_library {
     const char *version; /* WEFT_VERSION of its build */
     const struct wf_device_driver *driver;
     const struct wf_device_kernels *kernels;
-    const struct wf_backend
+    const struct wf_device_collectives
         *collectives; /* NULL: collectives go through host memory (comm/staged.c) */
 };
 

@@ -156,8 +156,7 @@ void wf_pool_unmap_idle_regions(struct pool *pool, bool from_source)
 {
     struct wf_region **at = &pool->regions;
 
-    if (wf_device_driver)
-        wf_device_driver->synchronize(); /* it may still use blocks that are idle */
+    if (wf_device_driver) wf_device_synchronize(); /* it may still use blocks that are idle */
     count_idle_blocks(pool);
     for (int list = 0; list < WF_BLOCK_LISTS; list++)
         for (int c = 0; c < CLASSES; c++)

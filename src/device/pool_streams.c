@@ -68,7 +68,7 @@ void wf_pool_recycle_held(struct pool *pool, int64_t most)
         struct wf_device_event *event = pool->held[pool->first_held].event;
 
         if (pool->held_bytes > most)
-            wf_device_driver->event_wait(event);
+            wf_device_event_wait(event);
         else if (!wf_device_driver->event_done(event))
             return;
         recycle_first_held(pool);

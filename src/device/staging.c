@@ -58,7 +58,7 @@ static struct download start_download(char *host, const char *from, size_t bytes
 
 static void finish_download(struct download *d)
 {
-    wf_device_driver->event_wait(d->event);
+    wf_device_event_wait(d->event);
     memcpy(d->host, d->piece->data, d->bytes);
     wf_device_event_free(d->event);
     wf_block_release(d->piece);

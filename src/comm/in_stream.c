@@ -1,0 +1,254 @@
+/*
+ * in_stream.c: the backend for collectives that the device itself carries out, in the order of its
+ * communication stream (device_collectives.h). That stream waits for what the compute stream was
+ * given before the start; the compute stream waits for the collective from wf_comm_wait on. The
+ * host waits for neither.
+ *
+ * So a collective that never ends is noticed by whoever waits for the device later, on the host
+ * (wf_device_event_wait): meanwhile the oldest that has not ended is looked after here.
+ */
+#include "comm/in_stream.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/settings/knob.h"
+#include "base/sys.h"
+#include "device/device.h"
+
+enum { TEXT_BYTES = 512, WHY_BYTES = 512, LOOK_EVERY = 64 };
+
+#define TOO_LATE                                                                                   \
+    "a rank has not begun it, or has begun something else, in the time that WEFT_TIMEOUT allows"
+
+/* One that the stream was given. Freed when it has ended and nobody waits for it any more. */
+struct wf_in_stream {
+    struct wf_in_stream *next;
+    struct wf_device_comm *comm;
+    struct wf_device_event *ready, *done; /* what it comes after; its end */
+    bool ended, waited_for;
+    double since;        /* when it was first seen to be the next that ends; 0: not yet */
+    struct wf_coll what; /* for messages; its arrays of counts may be gone */
+};
+
+static _Thread_local struct {
+    struct wf_in_stream *first, *last; /* that have not been seen to end, in the stream's order */
+    unsigned count;
+} given;
+
+/* ---- messages ---- */
+
+/* The arrays are the caller's, and gone: their sum stands for them. */
+static void describe(const struct wf_coll *coll, size_t payload_bytes, char *text, size_t room)
+{
+    size_t *counts = wf_calloc((size_t)coll->comm->size, sizeof *counts);
+    struct wf_coll what = *coll;
+
+    counts[0] = what.count = payload_bytes / weft_dtype_size(coll->dtype);
+    what.send_counts = what.recv_counts = counts;
+    wf_coll_describe_with_caller(&what, text, room);
+    wf_free(counts);
+}
+
+static _Noreturn void die_describing(const struct wf_in_stream *entry, const char *why)
+{
+    char what[TEXT_BYTES];
+
+    describe(&entry->what, entry->what.bytes, what, sizeof what);
+    WF_DIE("%s: %s", what, why);
+}
+
+/* ---- what has not ended ---- */
+
+static void free_unless_needed(struct wf_in_stream *entry)
+{
+    if (!entry->ended || !entry->waited_for) return;
+    wf_device_event_free(entry->ready);
+    wf_device_event_free(entry->done);
+    wf_free(entry);
+}
+
+static void append(struct wf_in_stream *entry)
+{
+    if (given.last)
+        given.last->next = entry;
+    else
+        given.first = entry;
+    given.last = entry;
+}
+
+static void forget_ended(void)
+{
+    struct wf_in_stream *first;
+
+    while ((first = given.first) && wf_device_driver->event_done(first->done)) {
+        given.first = first->next;
+        if (!given.first) given.last = NULL;
+        first->ended = true;
+        free_unless_needed(first);
+    }
+}
+
+/* Called again and again while the host waits for the device. Time counts from when nothing but
+ * peers can be missing: what comes before may take long. */
+static void look_after_oldest(void)
+{
+    struct wf_in_stream *oldest;
+    char why[WHY_BYTES];
+    double now;
+
+    forget_ended();
+    oldest = given.first;
+    if (!oldest) return;
+    if (oldest->comm->library->status(oldest->comm->state, why, sizeof why) ==
+        WF_DEVICE_COMM_FAILED)
+        die_describing(oldest, why);
+    if (!wf_device_driver->event_done(oldest->ready)) return;
+    now = wf_monotonic_seconds();
+    if (oldest->since == 0) oldest->since = now;
+    if (now - oldest->since <= (double)wf_knobs.timeout) return;
+    oldest->comm->library->abort(oldest->comm->state);
+    die_describing(oldest, TOO_LATE);
+}
+
+/* ---- the backend ---- */
+
+/* BUSY: until the time was over. */
+static enum wf_device_comm_status wait_until_ready(const struct wf_device_comm *comm, char *why,
+                                                   size_t room)
+{
+    struct wf_backoff patience = {0};
+    enum wf_device_comm_status status;
+    double waited;
+
+    while ((status = comm->library->status(comm->state, why, room)) == WF_DEVICE_COMM_BUSY) {
+        waited = wf_backoff_wait(&patience);
+        if (waited > (double)wf_knobs.timeout) return WF_DEVICE_COMM_BUSY;
+    }
+    return status;
+}
+
+static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
+{
+    const struct wf_device_comm *comm = entry->comm;
+    char why[WHY_BYTES];
+
+    comm->library->issue(comm->state, coll);
+    switch (wait_until_ready(comm, why, sizeof why)) {
+    case WF_DEVICE_COMM_READY:
+        break;
+    case WF_DEVICE_COMM_FAILED:
+        die_describing(entry, why);
+    case WF_DEVICE_COMM_BUSY:
+        comm->library->abort(comm->state);
+        die_describing(entry, TOO_LATE);
+    }
+}
+
+/* The end of some is looked for now and then, for what they hold. */
+static void in_stream_start(struct wf_coll *coll)
+{
+    struct wf_in_stream *entry = WF_NEW(struct wf_in_stream);
+
+    if (++given.count % LOOK_EVERY == 0) forget_ended();
+    entry->comm = coll->comm->device;
+    entry->ready = wf_device_event_new();
+    entry->done = wf_device_event_new();
+    entry->what = *coll;
+    entry->what.bytes = wf_coll_payload_bytes(coll);
+    wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
+    wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
+    issue(entry, coll);
+    wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
+    append(entry);
+    coll->state = entry;
+}
+
+static void stop_waiting(struct wf_coll *coll)
+{
+    struct wf_in_stream *entry = coll->state;
+
+    coll->state = NULL;
+    entry->waited_for = true;
+    free_unless_needed(entry);
+}
+
+static bool in_stream_step(struct wf_coll *coll)
+{
+    struct wf_in_stream *entry = coll->state;
+
+    if (!entry->ended && !wf_device_driver->event_done(entry->done)) return false;
+    stop_waiting(coll);
+    return true;
+}
+
+static void in_stream_order(struct wf_coll *coll)
+{
+    struct wf_in_stream *entry = coll->state;
+
+    if (!entry->ended) wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);
+    stop_waiting(coll);
+}
+
+static void in_stream_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
+{
+    (void)coll;
+    snprintf(text, bytes, "the GPU has not ended it");
+}
+
+const struct wf_backend wf_backend_in_stream = {
+    .name = "nccl",
+    .start = in_stream_start,
+    .step = in_stream_step,
+    .order = in_stream_order,
+    .missing = in_stream_describe_missing_ranks,
+};
+
+/* ---- opening and closing ---- */
+
+static _Noreturn void die_of_opening(const struct wf_comm *comm, const char *what, const char *why)
+{
+    WF_DIE("%s: the communicator of %d ranks%s%s cannot be %s: %s", comm->device->library->name,
+           comm->size, comm->label[0] ? " on axis " : "", comm->label, what, why);
+}
+
+static void wait_or_die(const struct wf_comm *comm, const char *what)
+{
+    char why[WHY_BYTES] = "a rank is missing after the time that WEFT_TIMEOUT allows";
+
+    if (wait_until_ready(comm->device, why, sizeof why) != WF_DEVICE_COMM_READY)
+        die_of_opening(comm, what, why);
+}
+
+void wf_in_stream_open(struct wf_comm *comm, const unsigned char *id)
+{
+    struct wf_device_comm *device = comm->device;
+
+    device->library = wf_device_library()->collectives;
+    device->state = device->library->open(id, comm->size, comm->rank);
+    wait_or_die(comm, "opened");
+    device->backend = &wf_backend_in_stream;
+    wf_device_while_waiting = look_after_oldest;
+}
+
+void wf_in_stream_finish(struct wf_comm *comm)
+{
+    if (comm->shares || !comm->device->state) return;
+    while (given.first) {
+        wf_device_event_wait(given.first->done);
+        forget_ended();
+    }
+    comm->device->library->finish(comm->device->state);
+}
+
+void wf_in_stream_close(struct wf_comm *comm)
+{
+    struct wf_device_comm *device = comm->device;
+
+    if (comm->shares || !device->state) return;
+    wait_or_die(comm, "closed");
+    device->library->close(device->state);
+    device->state = NULL;
+    device->backend = NULL;
+}

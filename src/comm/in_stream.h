@@ -1,0 +1,24 @@
+/* in_stream.h: what a communicator has on a device: the backend that was chosen, and its state. */
+#pragma once
+
+#include "comm/backend.h"
+#include "comm/device_collectives.h"
+
+/* The same ranks under two labels share one. */
+struct wf_device_comm {
+    const struct wf_backend *backend; /* NULL: not chosen yet */
+    const struct wf_device_collectives *library;
+    void *state; /* the library's; NULL: not open */
+};
+
+extern const struct wf_backend wf_backend_in_stream;
+
+/** Open the library's communicator of this id for the ranks of `comm`; a failure ends the job. */
+void wf_in_stream_open(struct wf_comm *comm, const unsigned char *id);
+/** If it is open: take leave of the peers when what it was given has ended / close it then.
+ * Collective. */
+void wf_in_stream_finish(struct wf_comm *comm);
+void wf_in_stream_close(struct wf_comm *comm);
+
+/** The backend for a collective on a device. */
+const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, weft_coll kind);

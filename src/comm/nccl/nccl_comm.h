@@ -1,0 +1,22 @@
+/* nccl_comm.h: a communicator of NCCL, as the files of this folder share it. */
+#pragma once
+
+#include "comm/device_collectives.h"
+#include "comm/nccl/nccl_library.h"
+
+struct wf_nccl_comm {
+    ncclComm_t comm;
+    int size, rank;
+    ncclResult_t failed; /* ncclSuccess: nothing has */
+    const char *call;    /* that did */
+};
+
+/** Keep the first failure of a call; ncclInProgress is none. */
+void wf_nccl_note(struct wf_nccl_comm *comm, ncclResult_t result, const char *call);
+#define WF_NCCL(comm, call) wf_nccl_note((comm), wf_nccl.call, "nccl" #call)
+
+/** Give the collective to the communication stream. */
+void wf_nccl_issue(void *state, const struct wf_coll *coll);
+
+/** The table that libweft-cuda.so offers. */
+extern const struct wf_device_collectives wf_nccl_collectives;
