@@ -71,6 +71,15 @@ cudaError_t api_call(const char *name, const call_body &body)
     return error;
 }
 
+void with_runtime_lock(const char *name, const std::function<void(locked &)> &body)
+{
+    if (in_host_function) refuse("%s is called in a host function", name);
+
+    locked l(lock);
+
+    body(l);
+}
+
 } // namespace stand_in
 
 using namespace stand_in;

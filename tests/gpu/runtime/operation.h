@@ -2,9 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stdint.h>
 #include <utility>
 #include <vector>
+
+#include "stream_part.h"
 
 struct CUevent_st;
 
@@ -17,10 +20,15 @@ struct operation {
     CUevent_st *waits, *records;
     uint64_t version;      /* of the event */
     char *given = nullptr; /* stream_order.h */
+    std::shared_ptr<stream_part> with;
 
     operation(const char *of, std::function<void()> what, CUevent_st *after = nullptr,
               CUevent_st *event = nullptr, uint64_t which = 0)
         : name(of), run(std::move(what)), waits(after), records(event), version(which)
+    {
+    }
+    explicit operation(std::shared_ptr<stream_part> part)
+        : name("a part"), waits(nullptr), records(nullptr), version(0), with(std::move(part))
     {
     }
 };

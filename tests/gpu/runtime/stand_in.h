@@ -8,6 +8,7 @@
  *     streams.cc        streams, events, and when their operations run
  *     graphs.cc         captured operations
  *     kernels.cc        kernels by name, launches
+ *     ../nccl           what streams of several devices do together
  *     api_*.cc          the functions of cuda_runtime_api.h
  */
 #pragma once
@@ -41,6 +42,8 @@ long setting(const char *name, long otherwise);
 /** What one call of the API gives back; it runs with the lock of everything below. */
 typedef std::function<cudaError_t(locked &)> call_body;
 cudaError_t api_call(const char *name, const call_body &body);
+/** For calls of libraries on top of it (../nccl). */
+void with_runtime_lock(const char *name, const std::function<void(locked &)> &body);
 /** An error that every later call gives back too. */
 void set_sticky_error(cudaError_t error);
 /** What this thread is doing while it is in a host function: it may call nothing. */
@@ -71,11 +74,13 @@ struct capture {
 
 /** Put an operation into a stream, or into the graph that the stream captures. */
 cudaError_t enqueue(CUstream_st *stream, operation work, locked &lock);
+/** It is done without its work, and its partners wait for it in vain. */
+void cancel(stream_part *p);
 /** Run what is before this point, and wait for what others run. */
 void run_until_empty(CUstream_st *stream, locked &lock);
 void run_until_empty(int device, locked &lock);
 void run_until_event(CUevent_st *event, uint64_t version, locked &lock);
-/** Run one operation on the way there; whether there is none left. */
+/** Run one operation on the way there, without waiting for others; whether there is none left. */
 bool step_stream(CUstream_st *stream, locked &lock);
 bool step_event(CUevent_st *event, locked &lock);
 /** The stream is one that a program may use; the default streams are refused. */

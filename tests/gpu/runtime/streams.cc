@@ -48,16 +48,66 @@ static bool known(CUstream_st *stream)
     return std::find(streams.begin(), streams.end(), stream) != streams.end();
 }
 
+/* Some stream's part whose turn has not come, or nullptr and `all` that do it together. `missing`:
+ * a part that no stream has been given. */
+static stream_part *find_late(stream_part *first, std::vector<stream_part *> &all, bool &missing)
+{
+    all = {first};
+    missing = false;
+    for (size_t i = 0; i < all.size(); i++) {
+        CUstream_st *s = all[i]->stream;
+
+        if (all[i]->done) { /* cancelled */
+            missing = true;
+            continue;
+        }
+        if (s->running || s->queue.front().with.get() != all[i]) return all[i];
+        for (stream_part *p : all[i]->partners) {
+            if (!p)
+                missing = true;
+            else if (std::find(all.begin(), all.end(), p) == all.end())
+                all.push_back(p);
+        }
+    }
+    return nullptr;
+}
+
+static bool can_run_together(stream_part *p)
+{
+    std::vector<stream_part *> all;
+    bool missing;
+
+    return p->done || (!find_late(p, all, missing) && !missing);
+}
+
+static bool event_has_come(const operation &work)
+{
+    return !work.waits || work.waits->done >= work.version;
+}
+
 static bool can_run(const CUstream_st *s)
 {
     if (s->running || s->queue.empty()) return false;
-    return !s->queue.front().waits || s->queue.front().waits->done >= s->queue.front().version;
+    return event_has_come(s->queue.front()) &&
+           (!s->queue.front().with || can_run_together(s->queue.front().with.get()));
+}
+
+static void run_together(stream_part *p)
+{
+    std::vector<stream_part *> all;
+    bool missing;
+
+    if (p->done) return;
+    find_late(p, all, missing);
+    p->run(all);
+    for (stream_part *each : all) each->done = true;
 }
 
 static bool idle(const CUstream_st *s) { return s->queue.empty() && !s->running; }
 
 static void run_front(CUstream_st *s, locked &lock)
 {
+    if (s->queue.front().with) run_together(s->queue.front().with.get());
     auto work = std::make_unique<operation>(std::move(s->queue.front()));
 
     s->queue.pop_front();
@@ -89,23 +139,40 @@ static CUstream_st *recorder(const CUevent_st *event, uint64_t version)
     refuse("an event is waited for that no stream will record");
 }
 
-/* One step towards the end of the stream's queue. */
-static void step(CUstream_st *s, locked &lock)
+/* The stream that holds this one up; nullptr: a part that is still to be given to a stream does. */
+static CUstream_st *held_up_by(const CUstream_st *s)
 {
-    while (!s->running && !can_run(s)) {
-        const operation &front = s->queue.front();
+    const operation &front = s->queue.front();
+    std::vector<stream_part *> all;
+    bool missing;
+    stream_part *late;
 
-        s = recorder(front.waits, front.version);
+    if (!event_has_come(front)) return recorder(front.waits, front.version);
+    late = find_late(front.with.get(), all, missing);
+    return late ? late->stream : nullptr;
+}
+
+/* One step towards the end of the stream's queue. false: there is none before another thread gives
+ * a stream its part. */
+static bool step(CUstream_st *s, locked &lock)
+{
+    for (size_t hops = 0; !s->running && !can_run(s); hops++) {
+        if (hops > streams.size())
+            refuse("streams wait for each other: they were given collectives in different orders");
+        s = held_up_by(s);
+        if (!s) return false;
     }
     if (s->running)
         changed.wait(lock);
     else
         run_front(s, lock);
+    return true;
 }
 
 void run_until_empty(CUstream_st *stream, locked &lock)
 {
-    while (!idle(stream)) step(stream, lock);
+    while (!idle(stream))
+        if (!step(stream, lock)) changed.wait(lock);
     order_after_stream(stream);
 }
 
@@ -132,7 +199,8 @@ void run_until_empty(int device, locked &lock)
 
 void run_until_event(CUevent_st *event, uint64_t version, locked &lock)
 {
-    while (event->done < version) step(recorder(event, version), lock);
+    while (event->done < version)
+        if (!step(recorder(event, version), lock)) changed.wait(lock);
     order_after_event(event, version);
 }
 
@@ -151,14 +219,28 @@ bool step_event(CUevent_st *event, locked &lock)
     return true;
 }
 
+/* Nobody has waited; and what it held up in other streams runs too. */
+static void run_at_once(CUstream_st *stream, locked &lock)
+{
+    while (!idle(stream) && step(stream, lock)) continue;
+    run_some(~0u, lock);
+}
+
 cudaError_t enqueue(CUstream_st *stream, operation work, locked &lock)
 {
     if (stream->capture) return capture_operation(stream, std::move(work));
     order_give(work);
     stream->queue.push_back(std::move(work));
-    while (stream_policy() == eager && !idle(stream)) step(stream, lock); /* nobody has waited */
+    changed.notify_all();
+    if (stream_policy() == eager) run_at_once(stream, lock);
     if (stream_policy() == random_steps) run_some(chance(4), lock);
     return cudaSuccess;
+}
+
+void cancel(stream_part *p)
+{
+    p->done = true;
+    changed.notify_all();
 }
 
 cudaError_t check_stream(CUstream_st *stream, const char *what)

@@ -1,0 +1,158 @@
+/*
+ * test_nccl.c: collectives between GPUs, by NCCL where each rank has one of its own. The runtime
+ * and NCCL are stand-ins; what streams and communicators are like is the environment's.
+ *
+ *     gpu.nccl RANKS [CASE]    exits 0 when all is right
+ *     cases: collectives (unless told), order, missing
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/settings/knob.h"
+#include "comm/comm_cases.h"
+#include "comm/in_stream.h"
+#include "device/device.h"
+#include "device/pool.h"
+
+static void finish_rank(void)
+{
+    wf_comm_close_on_device();
+    wf_pool_finalize();
+    wf_device_finalize();
+}
+
+/* The backend that the environment is to lead to; "": any. */
+static int check_backend(struct wf_comm *comm)
+{
+    const char *want = getenv("WT_BACKEND");
+    const struct wf_backend *chosen = comm->device->backend;
+
+    if (!want || (chosen && strcmp(chosen->name, want) == 0)) return 0;
+    WF_FAIL(WEFT_ERR_STATE, "the backend is %s, not %s", chosen ? chosen->name : "none", want);
+    return 1;
+}
+
+static int collectives(void *payload)
+{
+    return comm_cases_on_gpu(payload) + check_backend(wf_comm_world());
+}
+
+/* ---- order ---- */
+
+enum { COUNT = 5000 };
+
+static struct wf_block *numbers(float value)
+{
+    struct wf_block *block = wf_block_new_on(WEFT_CUDA, COUNT * sizeof(float), WF_MEM_COMM);
+    float host[COUNT];
+
+    for (int i = 0; i < COUNT; i++) host[i] = value;
+    wf_device_upload(WEFT_CUDA, block->data, host, sizeof host);
+    return block;
+}
+
+static struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
+{
+    return (struct wf_coll){.kind = WEFT_COLL_ALL_REDUCE,
+                            .comm = wf_comm_world(),
+                            .device = WEFT_CUDA,
+                            .count = COUNT,
+                            .send = from->data,
+                            .recv = to->data};
+}
+
+static int expect(struct wf_block *block, float want, const char *what)
+{
+    float got[COUNT];
+
+    wf_device_download(WEFT_CUDA, got, block->data, sizeof got, "a test");
+    for (int i = 0; i < COUNT; i++) {
+        if (got[i] == want) continue;
+        WF_FAIL(WEFT_ERR_STATE, "%s: element %d is %g, not %g", what, i, (double)got[i],
+                (double)want);
+        return 1;
+    }
+    return 0;
+}
+
+/* The host waits for nothing before the last line. What the compute stream was given before comes
+ * before, what it is given after the wait comes after, and what between, beside. */
+static int order(void *payload)
+{
+    int size, failed;
+    struct wf_block *a, *b, *c, *sum;
+    struct wf_coll first, second;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    size = wf_comm_size(wf_comm_world());
+    a = numbers(1);
+    b = numbers(2);
+    c = numbers(3);
+    sum = numbers(0);
+    wf_device_copy(WEFT_CUDA, a->data, b->data, COUNT * sizeof(float)); /* a: 2 */
+    first = sum_of(a, sum);
+    wf_comm_start(&first);
+    wf_device_copy(WEFT_CUDA, b->data, c->data, COUNT * sizeof(float)); /* b: 3, beside it */
+    wf_comm_wait(&first);
+    wf_device_copy(WEFT_CUDA, a->data, sum->data, COUNT * sizeof(float)); /* a: 2 size */
+    second = sum_of(a, c);
+    wf_comm_start(&second);
+    wf_comm_wait(&second);
+    wf_device_copy(WEFT_CUDA, b->data, c->data, COUNT * sizeof(float));
+    failed = wf_device_synchronization_count() != 0;
+    failed += expect(sum, 2.0f * (float)size, "the first sum");
+    failed += expect(b, 2.0f * (float)(size * size), "the second sum");
+    wf_block_release(a);
+    wf_block_release(b);
+    wf_block_release(c);
+    wf_block_release(sum);
+    return failed + check_backend(wf_comm_world());
+}
+
+/* ---- a rank that does not come ---- */
+
+static int missing(void *payload)
+{
+    struct wf_block *a, *sum;
+    struct wf_coll coll;
+    int failed = 0;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    coll = sum_of(a, sum);
+    wf_comm_run(&coll);
+    if (wf_comm_rank(wf_comm_world()) != 1) {
+        wf_comm_run(&coll);
+        failed = expect(sum, 0, "what never comes");
+    }
+    wf_block_release(a);
+    wf_block_release(sum);
+    return failed;
+}
+
+/* What a script tells from a crash. */
+static void leave(void) { _Exit(3); }
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*body)(void *payload);
+    } cases[] = {{"collectives", collectives}, {"order", order}, {"missing", missing}};
+    const char *name = argc > 2 ? argv[2] : "collectives";
+    int failed = -1;
+
+    wf_knobs_read();
+    wf_die_set_handler(leave);
+    wf_comm_set_thread_hooks(NULL, finish_rank);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (argc > 1 && strcmp(cases[i].name, name) == 0)
+            failed = wf_comm_run_rank_threads(atoi(argv[1]), cases[i].body, NULL);
+    if (failed) fprintf(stderr, "%s: %d failures, first: %s\n", name, failed, weft_error_message());
+    return failed != 0;
+}
