@@ -124,12 +124,12 @@ static void step(const struct wf_optimizer_item *items, int n)
     for (int i = 0; i < n; i++) step_one(&items[i]);
 }
 
-static void sync_master_weights(int64_t count, float *master, const wf_bf16 *w)
+static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
     size_t bytes = (size_t)count * sizeof *master;
-    void *here = download(master, bytes), *rounded = download(w, (size_t)count * sizeof *w);
+    void *here = download(master, bytes), *rounded = download(w, (size_t)count * weft_dtype_size(dtype));
 
-    cpu->sync_master_weights(count, here, rounded);
+    cpu->sync_master_weights(dtype, count, here, rounded);
     upload(master, here, bytes);
     wf_free(rounded);
 }
