@@ -127,7 +127,8 @@ static void step(const struct wf_optimizer_item *items, int n)
 static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
     size_t bytes = (size_t)count * sizeof *master;
-    void *here = download(master, bytes), *rounded = download(w, (size_t)count * weft_dtype_size(dtype));
+    void *here = download(master, bytes),
+         *rounded = download(w, (size_t)count * weft_dtype_size(dtype));
 
     cpu->sync_master_weights(dtype, count, here, rounded);
     upload(master, here, bytes);
