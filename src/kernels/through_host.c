@@ -86,7 +86,7 @@ static void drop_through_host(void *prep)
 }
 
 /* Names of ops live as long as the library, or as the rank that registered them. */
-static void warn_once(const char *op)
+static void warn_once(const char *op, const char *dtype)
 {
     static _Thread_local const char *warned[MOST_WARNED];
     int n = 0;
@@ -95,11 +95,10 @@ static void warn_once(const char *op)
     if (n < MOST_WARNED && warned[n] == op) return;
     if (n < MOST_WARNED) warned[n] = op;
     if (wf_log_rank() <= 0)
-        WF_LOG(
-            WF_LOG_WARN, "device",
-            "%s has no kernel for this GPU: it runs on the CPU, and each call copies its operands "
-            "to the host and back",
-            op);
+        WF_LOG(WF_LOG_WARN, "device",
+               "%s of %s has no kernel for this GPU: it runs on the CPU, and each call copies its "
+               "operands to the host and back",
+               op, dtype);
 }
 
 weft_status wf_prepare_through_host(wf_kernel_prepare *prepare, struct wf_kernel_call *k)
@@ -118,6 +117,6 @@ weft_status wf_prepare_through_host(wf_kernel_prepare *prepare, struct wf_kernel
     k->prep = p;
     k->drop = drop_through_host;
     k->run = run_through_host;
-    warn_once(k->op);
+    warn_once(k->op, wf_dtypes[k->out[0]->dtype].name);
     return WEFT_OK;
 }
