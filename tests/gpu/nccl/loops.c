@@ -109,12 +109,12 @@ static void step_one(const struct wf_optimizer_item *item)
 
     here.arrays.w = download(there->w, bytes);
     here.arrays.g = download(there->g, count * weft_dtype_size(there->grad_dtype));
-    here.arrays.rounded = download(there->rounded, count * sizeof *there->rounded);
+    here.arrays.rounded = download(there->rounded, count * weft_dtype_size(there->rounded_dtype));
     for (int s = 0; s < WF_STEP_STATES; s++)
         here.arrays.state[s] = download(there->state[s], bytes);
     cpu->step(&here, 1);
     upload(there->w, here.arrays.w, bytes);
-    upload(there->rounded, here.arrays.rounded, count * sizeof *there->rounded);
+    upload(there->rounded, here.arrays.rounded, count * weft_dtype_size(there->rounded_dtype));
     for (int s = 0; s < WF_STEP_STATES; s++) upload(there->state[s], here.arrays.state[s], bytes);
     wf_free((void *)(uintptr_t)here.arrays.g);
 }
