@@ -115,57 +115,54 @@ static double *two_draws(draw_fn *draw, weft_dtype dtype, double a, double b, ui
     return values;
 }
 
-/* How far numbers are from cuRAND's, at most. */
-static double distance_f32(const double *got, const float *want)
+static const double mean = 0.5, std = 2;
+
+/* The numbers of one call of cuRAND. */
+static void call_curand(curandGenerator_t g, weft_dtype dtype, bool normal, double *values,
+                        size_t n)
+{
+    float *floats = malloc(n * sizeof *floats);
+    curandStatus_t status;
+
+    if (dtype == WEFT_F64)
+        status = normal ? curandGenerateNormalDouble(g, values, n, mean, std)
+                        : curandGenerateUniformDouble(g, values, n);
+    else
+        status = normal ? curandGenerateNormal(g, floats, n, (float)mean, (float)std)
+                        : curandGenerateUniform(g, floats, n);
+    ck_assert_int_eq(status, CURAND_STATUS_SUCCESS);
+    for (size_t i = 0; dtype == WEFT_F32 && i < n; i++) values[i] = (double)floats[i];
+    free(floats);
+}
+
+static double distance(const double *a, const double *b)
 {
     double worst = 0;
 
-    for (int i = 0; i < FIRST + NUMBERS; i++) worst = fmax(worst, fabs(got[i] - (double)want[i]));
+    for (int i = 0; i < FIRST + NUMBERS; i++) worst = fmax(worst, fabs(a[i] - b[i]));
     return worst;
 }
 
-static double distance_f64(const double *got, const double *want)
+static const struct {
+    weft_dtype dtype;
+    double normal_bound; /* the last places: each side has a sine and a logarithm of its own */
+} numbers[] = {{WEFT_F32, 2e-6}, {WEFT_F64, 1e-14}};
+
+WT_UNIT_TIMES(curand__numbers_are_those_of_its_host_generator, 2 * SEEDS)
 {
-    double worst = 0;
-
-    for (int i = 0; i < FIRST + NUMBERS; i++) worst = fmax(worst, fabs(got[i] - want[i]));
-    return worst;
-}
-
-WT_UNIT_TIMES(curand__f32_numbers_are_those_of_its_host_generator, SEEDS)
-{
-    curandGenerator_t uniform = host_generator(seeds[_i]), normal = host_generator(seeds[_i]);
-    float *want = malloc((FIRST + NUMBERS) * sizeof *want);
-    double *got = two_draws(weft_uniform_, WEFT_F32, 0, 1, seeds[_i]);
-
-    curandGenerateUniform(uniform, want, FIRST);
-    curandGenerateUniform(uniform, want + FIRST, NUMBERS);
-    ck_assert(distance_f32(got, want) == 0);
-    free(got);
-    got = two_draws(weft_normal_, WEFT_F32, 0.5, 2, seeds[_i]);
-    ck_assert_int_eq(curandGenerateNormal(normal, want, FIRST + NUMBERS, 0.5f, 2),
-                     CURAND_STATUS_SUCCESS);
-    ck_assert(distance_f32(got, want) <= 2e-6);
-    free(got);
-    free(want);
-    curandDestroyGenerator(uniform);
-    curandDestroyGenerator(normal);
-}
-
-WT_UNIT_TIMES(curand__f64_numbers_are_those_of_its_host_generator, SEEDS)
-{
-    curandGenerator_t uniform = host_generator(seeds[_i]), normal = host_generator(seeds[_i]);
+    uint64_t seed = seeds[_i / 2];
+    weft_dtype dtype = numbers[_i % 2].dtype;
+    curandGenerator_t uniform = host_generator(seed), normal = host_generator(seed);
     double *want = malloc((FIRST + NUMBERS) * sizeof *want);
-    double *got = two_draws(weft_uniform_, WEFT_F64, 0, 1, seeds[_i]);
+    double *got = two_draws(weft_uniform_, dtype, 0, 1, seed);
 
-    curandGenerateUniformDouble(uniform, want, FIRST);
-    curandGenerateUniformDouble(uniform, want + FIRST, NUMBERS);
-    ck_assert(distance_f64(got, want) == 0);
+    call_curand(uniform, dtype, false, want, FIRST);
+    call_curand(uniform, dtype, false, want + FIRST, NUMBERS);
+    ck_assert(distance(got, want) == 0);
     free(got);
-    got = two_draws(weft_normal_, WEFT_F64, 0.5, 2, seeds[_i]);
-    ck_assert_int_eq(curandGenerateNormalDouble(normal, want, FIRST + NUMBERS, 0.5, 2),
-                     CURAND_STATUS_SUCCESS);
-    ck_assert(distance_f64(got, want) <= 1e-14);
+    got = two_draws(weft_normal_, dtype, mean, std, seed);
+    call_curand(normal, dtype, true, want, FIRST + NUMBERS);
+    ck_assert(distance(got, want) <= numbers[_i % 2].normal_bound);
     free(got);
     free(want);
     curandDestroyGenerator(uniform);
